@@ -1,0 +1,17 @@
+# kvc_add_plugin(name): plugins/<name>/*.cpp (and *.cu with a toolkit) as <name>.so, which exports one data symbol.
+set(KVC_PLUGIN_EXPORTS ${CMAKE_CURRENT_LIST_DIR}/plugin.exports)
+function(kvc_add_plugin name)
+  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "_no_cuda\\.cpp$")
+  file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cu)
+  if(NOT KVC_HAVE_CUDA)
+    file(GLOB kernels CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*_no_cuda.cpp)
+  endif()
+  add_library(plugin_${name} MODULE ${sources} ${kernels})
+  set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name} LIBRARY_OUTPUT_DIRECTORY ${KVC_PLUGIN_DIR}
+                                                  BUILD_RPATH ${CMAKE_BINARY_DIR}/lib)
+  target_link_libraries(plugin_${name} PRIVATE kvc kvc_quant)
+  target_link_options(plugin_${name} PRIVATE -Wl,--version-script=${KVC_PLUGIN_EXPORTS} -Wl,--no-undefined)
+  target_precompile_headers(plugin_${name} REUSE_FROM kvc_pch)
+  set_property(GLOBAL APPEND PROPERTY KVC_PLUGINS plugin_${name})
+endfunction()

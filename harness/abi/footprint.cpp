@@ -1,0 +1,65 @@
+#include "kvc/footprint.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+namespace kvc {
+
+const char* to_string(CacheTensor tensor) {
+  switch (tensor) {
+    case CacheTensor::k: return "k";
+    case CacheTensor::v: return "v";
+    case CacheTensor::shared: return "shared";
+  }
+  throw Error("CacheTensor out of range");
+}
+
+const char* to_string(ByteKind kind) {
+  switch (kind) {
+    case ByteKind::codes: return "codes";
+    case ByteKind::scales: return "scales";
+    case ByteKind::zeros: return "zeros";
+    case ByteKind::low_rank: return "low_rank";
+    case ByteKind::sparse_values: return "sparse_values";
+    case ByteKind::sparse_index: return "sparse_index";
+    case ByteKind::means: return "means";
+    case ByteKind::norms: return "norms";
+    case ByteKind::sketch: return "sketch";
+    case ByteKind::codebook: return "codebook";
+    case ByteKind::recent: return "recent";
+    case ByteKind::mask: return "mask";
+    case ByteKind::index: return "index";
+  }
+  throw Error("ByteKind out of range");
+}
+
+void Footprint::add(CacheTensor tensor, ByteKind kind, const at::Tensor& held) {
+  if (!held.defined() || held.storage().nbytes() == 0) return;
+  const void* storage = held.storage().data();
+  if (std::find(seen_.begin(), seen_.end(), storage) != seen_.end()) return;
+  seen_.push_back(storage);
+  add_bytes(tensor, kind, static_cast<int64_t>(held.storage().nbytes()));
+}
+
+void Footprint::add(const Footprint& other) {
+  for (const auto& row : other.rows_) add_bytes(row.tensor, row.kind, row.bytes);
+}
+
+void Footprint::add_bytes(CacheTensor tensor, ByteKind kind, int64_t bytes) {
+  const auto row = std::find_if(rows_.begin(), rows_.end(),
+                                [&](const auto& r) { return r.tensor == tensor && r.kind == kind; });
+  if (row == rows_.end()) {
+    rows_.push_back({tensor, kind, bytes});
+  } else {
+    row->bytes += bytes;
+  }
+}
+
+int64_t Footprint::total_bytes() const {
+  int64_t total = 0;
+  for (const auto& row : rows_) total += row.bytes;
+  return total;
+}
+
+}  // namespace kvc

@@ -1,0 +1,48 @@
+#include "kvc/layer_cache.h"
+
+#include <ATen/ATen.h>
+
+namespace kvc {
+
+LayerCache::~LayerCache() = default;
+
+at::Tensor LayerCache::attend(const at::Tensor& q, double scale) const {
+  return reference_attention(q, dequantize(), positions(), length(), scale);
+}
+
+at::Tensor LayerCache::positions() const {
+  return at::arange(length(), at::TensorOptions(at::kLong).device(info_.device)).expand({info_.n_kv_heads, length()});
+}
+
+void LayerCache::check_new_tokens(const NewTokens& tokens) const {
+  for (const auto* x : {&tokens.k, &tokens.v}) {
+    KVC_CHECK(x->defined() && x->dim() == 3 && x->size(0) == info_.n_kv_heads && x->size(1) >= 1 &&
+                  x->size(2) == info_.head_dim && x->size(1) == tokens.k.size(1),
+              "append: ", x == &tokens.k ? "k" : "v", " has shape ", x->sizes(), ", expected [", info_.n_kv_heads,
+              ", T >= 1, ", info_.head_dim, "]");
+    // A sum is finite only if no entry is NaN; infinities show as such or as NaN. fp32 sums of finite entries may
+    // overflow only beyond what 16-bit storage could hold anyway.
+    KVC_CHECK(std::isfinite(x->sum(at::kFloat).item<float>()), "append: ", x == &tokens.k ? "k" : "v", " of layer ",
+              info_.layer, " at position ", tokens.first_position, " holds a value that is not finite");
+  }
+  KVC_CHECK(tokens.first_position == length(), "append: first_position ", tokens.first_position, ", expected ", length());
+}
+
+at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at::Tensor& positions, int64_t length,
+                               double scale) {
+  const int64_t n_heads = q.size(0), n_queries = q.size(1), n_kv_heads = kv.k.size(0), head_dim = q.size(2);
+  KVC_CHECK(n_heads % n_kv_heads == 0, "attention: ", n_heads, " query heads over ", n_kv_heads, " KV heads");
+  const int64_t group = n_heads / n_kv_heads;
+  const auto k = kv.k.to(at::kFloat);
+  const auto v = kv.v.to(at::kFloat);
+  const auto grouped = q.to(at::kFloat).reshape({n_kv_heads, group * n_queries, head_dim});
+  auto scores = at::matmul(grouped, k.transpose(1, 2)).mul_(scale);  // [H_kv, G*T_q, T_kept]
+  scores = scores.view({n_kv_heads, group, n_queries, k.size(1)});
+  const auto query_position = at::arange(length - n_queries, length, positions.options());  // [T_q]
+  const auto seen = positions.unsqueeze(1).le(query_position.unsqueeze(1)).logical_and(positions.unsqueeze(1).ge(0));
+  scores.masked_fill_(seen.logical_not().unsqueeze(1), -std::numeric_limits<float>::infinity());
+  const auto weights = scores.softmax(-1).view({n_kv_heads, group * n_queries, k.size(1)});
+  return at::matmul(weights, v).view({n_heads, n_queries, head_dim});
+}
+
+}  // namespace kvc

@@ -1,0 +1,37 @@
+// One compression method with fixed options. Makes the caches of single layers and holds what they share.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "kvc/layer_cache.h"
+
+namespace kvc {
+
+// The part of a model that decides whether a method can serve it.
+struct ModelShape {
+  int64_t n_layers = 1;
+  int64_t n_heads = 1;
+  int64_t n_kv_heads = 1;
+  int64_t head_dim = 64;
+};
+
+class KVC_EXPORT Compressor {
+ public:
+  virtual ~Compressor();
+
+  // Throws Error with the reason where the method cannot serve such a model (head_dim, group size, ...). Called once,
+  // before anything runs. Here: every model will do.
+  virtual void check_model(const ModelShape& model) const;
+
+  // A new, empty cache. The compressor outlives it.
+  virtual std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const = 0;
+
+  // Bits per stored code, for the table's column; 16 where nothing is quantized.
+  virtual double bits() const = 0;
+
+  // The paper's own closed form for one layer's K and V, in bytes, stored beside the measured bytes, never instead.
+  virtual double paper_bytes(const ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const = 0;
+};
+
+}  // namespace kvc

@@ -1,0 +1,81 @@
+// One layer's K and V of one sequence, in compressed form.
+//
+// Glossary of shapes, used everywhere:
+//   H_q query heads, H_kv KV heads (GQA: H_q = G * H_kv, query head h reads KV head h / G), D head_dim,
+//   T tokens, T_q query tokens of one call, merged = the [T, H_kv*D] matrix with channel index h*D + j.
+//   K and V: [H_kv, T, D]; q: [H_q, T_q, D]. Keys are after RoPE.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "kvc/footprint.h"
+
+namespace kvc {
+
+// What a cache is made for.
+struct LayerInfo {
+  int64_t layer = 0;
+  int64_t n_layers = 1;
+  int64_t n_heads = 1;     // H_q
+  int64_t n_kv_heads = 1;  // H_kv
+  int64_t head_dim = 64;   // D
+  uint64_t sequence_key = 0;  // names the sequence; randomness is keyed by (seed, sequence_key, layer, block)
+  at::Device device = at::kCPU;
+};
+
+// Keys and values of the next tokens, and the queries that go with them.
+struct NewTokens {
+  at::Tensor q;  // [H_q, T, D] fp32, fp16 or bf16; may be undefined where no query exists (a bare K,V given by hand)
+  at::Tensor k;  // [H_kv, T, D]
+  at::Tensor v;  // [H_kv, T, D]
+  int64_t first_position = 0;  // position of the first of the T tokens in the sequence
+};
+
+struct KeyValue {
+  at::Tensor k;  // [H_kv, T_kept, D] fp32
+  at::Tensor v;  // [H_kv, T_kept, D] fp32
+};
+
+class KVC_EXPORT LayerCache {
+ public:
+  virtual ~LayerCache();
+
+  // Takes the next tokens. The first call brings the whole prompt, each later one the tokens of a decode step.
+  // The tensors are the caller's and are never modified. Throws Error on a shape that does not fit or a value that
+  // is not finite.
+  virtual void append(const NewTokens& tokens) = 0;
+
+  // Attention of the last T_q positions over what is held: q [H_q, T_q, D] -> [H_q, T_q, D], both fp32.
+  // Here: softmax in fp32 of causal attention over dequantize(). Overrides compute the same on the compressed form;
+  // this path is their oracle and takes every shape they do not.
+  virtual at::Tensor attend(const at::Tensor& q, double scale) const;
+
+  // What attention sees, as floats.
+  virtual KeyValue dequantize() const = 0;
+
+  // [H_kv, T_kept] int64: the position of each kept token, ascending; -1 where a head keeps fewer.
+  // Here: 0 ... length()-1 for every head.
+  virtual at::Tensor positions() const;
+
+  virtual int64_t length() const = 0;            // tokens appended so far
+  virtual int64_t n_encoded_tokens() const = 0;  // of these, held in lossy form or evicted; 0 proves nothing ran
+  virtual Footprint footprint() const = 0;
+
+ protected:
+  explicit LayerCache(const LayerInfo& info) : info_(info) {}
+  // Throws unless k and v are [H_kv, T, D], T >= 1, finite, and continue at length().
+  void check_new_tokens(const NewTokens& tokens) const;
+  const LayerInfo& info() const { return info_; }
+
+ private:
+  LayerInfo info_;
+};
+
+// softmax(q k^T * scale) v in fp32, causal by position; the last query stands at position length-1.
+// q: [H_q, T_q, D], k and v: [H_kv, T_kept, D], positions: [H_kv, T_kept] int64 -> [H_q, T_q, D] fp32
+KVC_EXPORT at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at::Tensor& positions,
+                                          int64_t length, double scale);
+
+}  // namespace kvc

@@ -1,0 +1,26 @@
+// A plugin's options struct names each field once, in visit(OptionVisitor&): the host describes, assigns and records them.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <limits>
+#include <string>
+
+#include "kvc/check.h"
+
+namespace kvc {
+
+constexpr int64_t kNoUpperLimit = std::numeric_limits<int64_t>::max();
+
+// Each function is called with the field (holding its default, possibly assigned by the call), what it may be, and one
+// line of help with the unit. Names are snake_case and never change their meaning.
+class KVC_EXPORT OptionVisitor {
+ public:
+  virtual ~OptionVisitor();
+  virtual void integer(const char* name, int64_t& value, int64_t min, int64_t max, const char* help) = 0;
+  virtual void integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed, const char* help) = 0;
+  virtual void real(const char* name, double& value, double min, double max, const char* help) = 0;
+  virtual void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed, const char* help) = 0;
+};
+
+}  // namespace kvc

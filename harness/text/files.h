@@ -1,0 +1,17 @@
+// Reading whole files, and their content hashes.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace kvc {
+
+// The file's bytes. Throws Error naming the path and the system's reason.
+std::string read_file(const std::filesystem::path& path);
+
+// Lower-case hex SHA-256 of bytes, or of a file read in pieces.
+std::string sha256_hex(std::string_view bytes);
+std::string sha256_file(const std::filesystem::path& path);
+
+}  // namespace kvc

@@ -1,0 +1,19 @@
+// "did you mean": the known name closest to a mistyped one.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kvc {
+
+// The candidate with the smallest edit distance to `name`, or "" when none is closer than half of its length.
+std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+// "a, b, c"
+std::string join(const std::vector<std::string>& names, std::string_view separator = ", ");
+
+// "unknown option 'bit' (did you mean 'bits'?); known: bits, group_size"
+std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known);
+
+}  // namespace kvc
