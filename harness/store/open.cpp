@@ -50,10 +50,11 @@ void create_schema(Database& db) {
 }
 
 void check_folder(const std::filesystem::path& path) {
+  std::error_code unreadable;  // SQLite reports that, with the system's reason
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
-  KVC_CHECK(std::filesystem::is_directory(folder), "results database '", path.string(), "': there is no folder '",
+  KVC_CHECK(std::filesystem::exists(folder, unreadable), "results database '", path.string(), "': there is no folder '",
             folder.string(), "'");
-  KVC_CHECK(!std::filesystem::is_directory(path), "results database '", path.string(), "': it is a folder");
+  KVC_CHECK(!std::filesystem::is_directory(path, unreadable), "results database '", path.string(), "': it is a folder");
 }
 
 }  // namespace
@@ -72,7 +73,9 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
 
 ResultStore ResultStore::open_readonly(const std::filesystem::path& path, int wait_ms) {
   check_folder(path);
-  KVC_CHECK(std::filesystem::exists(path), "results database '", path.string(), "': there is no such file");
+  std::error_code unreadable;
+  KVC_CHECK(std::filesystem::exists(path, unreadable) || unreadable, "results database '", path.string(),
+            "': there is no such file");
   auto db = Database::open(path, Database::Mode::kReadOnly, wait_ms);
   KVC_CHECK(!is_empty(db), "results database '", path.string(), "': it holds no results");
   return ResultStore(std::move(db));

@@ -1,0 +1,160 @@
+// Databases that cannot be used: one clear line each.
+#include <sqlite3.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "store_fixture.h"
+
+namespace kvc {
+namespace {
+
+class OpenTest : public StoreTest {
+ protected:
+  std::string problem(const std::string& text) { return concat("results database '", path_.string(), "': ", text); }
+  std::string open_message(int wait_ms = 50) {
+    return message_of([&] { ResultStore::open(path_, wait_ms); });
+  }
+  // The message that a process without privileges gets: root may write to read-only files.
+  template <class Action>
+  std::string unprivileged_message(Action action) {
+    int ends[2];
+    EXPECT_EQ(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      if (geteuid() == 0 && setuid(65534) != 0) _exit(1);
+      std::string text;
+      try {
+        text = message_of(action);
+      } catch (const std::exception& error) {
+        text = concat("not an Error: ", error.what());
+      }
+      _exit(write(ends[1], text.data(), text.size()) == static_cast<ssize_t>(text.size()) ? 0 : 1);
+    }
+    close(ends[1]);
+    std::string text(4096, '\0');
+    const auto n = read(ends[0], text.data(), text.size());
+    close(ends[0]);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    return text.substr(0, static_cast<size_t>(std::max<ssize_t>(n, 0)));
+  }
+};
+
+using Perms = std::filesystem::perms;
+
+TEST_F(OpenTest, ANewFileHasTheSchemaAndOurMark) {
+  auto store = ResultStore::open(path_);
+  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 1);
+  EXPECT_EQ(store.database().integer("PRAGMA application_id"), 1802920753);
+  EXPECT_EQ(store.database().integer("PRAGMA synchronous"), 2);  // FULL
+  EXPECT_EQ(open_message(), "no error");                         // a second connection
+}
+
+TEST_F(OpenTest, ANewerSchemaIsRefused) {
+  ResultStore::open(path_).database().execute("PRAGMA user_version = 2");
+  EXPECT_EQ(open_message(), problem("it was written by a newer kvc (schema 2, this program knows 1)"));
+  EXPECT_EQ(message_of([&] { ResultStore::open_readonly(path_); }),
+            problem("it was written by a newer kvc (schema 2, this program knows 1)"));
+}
+
+TEST_F(OpenTest, AnotherProgramsDatabaseIsRefusedAndLeftAlone) {
+  auto foreign = Database::open(path_, Database::Mode::kReadWrite, 0);
+  foreign.execute("PRAGMA application_id = 42; CREATE TABLE cell (x)");
+  EXPECT_EQ(open_message(), problem("it belongs to another program (application_id 42, expected 1802920753)"));
+  EXPECT_EQ(foreign.text("PRAGMA journal_mode"), "delete");
+  EXPECT_EQ(foreign.integer("SELECT count(*) FROM sqlite_schema"), 1);
+}
+
+TEST_F(OpenTest, AFileThatIsNoDatabaseIsRefused) {
+  std::ofstream(path_) << std::string(5000, 'x');
+  EXPECT_EQ(open_message(), problem("it is damaged, or not a SQLite database"));
+}
+
+TEST_F(OpenTest, ADamagedDatabaseIsReported) {
+  {
+    auto store = ResultStore::open(path_);
+    store.database().execute("PRAGMA journal_mode = DELETE");
+  }
+  {
+    std::fstream file(path_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(100);
+    file << std::string(4000, '\xFF');  // the schema's page, behind the file's header
+  }
+  EXPECT_EQ(open_message(), problem("it is damaged, or not a SQLite database"));
+}
+
+TEST_F(OpenTest, AMissingFolderOrFileIsNamed) {
+  const auto below = folder_ / "none" / "r.sqlite";
+  EXPECT_EQ(message_of([&] { ResultStore::open(below); }),
+            concat("results database '", below.string(), "': there is no folder '", (folder_ / "none").string(), "'"));
+  EXPECT_EQ(message_of([&] { ResultStore::open(folder_); }),
+            concat("results database '", folder_.string(), "': it is a folder"));
+  EXPECT_EQ(message_of([&] { ResultStore::open_readonly(path_); }), problem("there is no such file"));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(OpenTest, AReadOnlyFileIsRefusedForWriting) {
+  { ResultStore::open(path_); }
+  std::filesystem::permissions(path_, Perms::owner_read | Perms::group_read | Perms::others_read);
+  std::filesystem::permissions(folder_, Perms::all);
+  EXPECT_EQ(unprivileged_message([&] { ResultStore::open(path_, 50); }),
+            problem("it cannot be written: the file or its folder is read-only"));
+}
+
+TEST_F(OpenTest, AReadOnlyFolderIsRefusedForWriting) {
+  { ResultStore::open(path_); }
+  std::filesystem::permissions(path_, Perms::all);
+  std::filesystem::permissions(folder_, static_cast<Perms>(0555));
+  const auto message = unprivileged_message([&] { ResultStore::open(path_, 50); });
+  std::filesystem::permissions(folder_, Perms::all);
+  EXPECT_EQ(message, problem("it cannot be written: the file or its folder is read-only"));
+}
+
+TEST_F(OpenTest, AFolderThatMayNotBeEnteredIsNamed) {
+  { ResultStore::open(path_); }
+  std::filesystem::permissions(folder_, static_cast<Perms>(0700));
+  EXPECT_EQ(unprivileged_message([&] { ResultStore::open(path_, 50); }),
+            problem("unable to open database file: Permission denied"));
+}
+
+TEST_F(OpenTest, AnotherWriterIsWaitedForAndThenNamed) {
+  auto store = ResultStore::open(path_, 50);
+  store.put_cell(make_cell("c", "low", "t/a"));
+  auto other = ResultStore::open(path_, 50);
+  {
+    Transaction held(other.database());
+    EXPECT_EQ(message_of([&] { store.put_sample(make_sample("c", 0)); }),
+              problem("another process is writing to it, and did not finish in time"));
+  }
+  EXPECT_TRUE(store.put_sample(make_sample("c", 0)));
+}
+
+TEST_F(OpenTest, AFullDiskLosesNothingThatWasStored) {
+  auto store = ResultStore::open(path_);
+  store.put_cell(make_cell("c", "low", "t/a"));
+  store.put_sample(make_sample("c", 0));
+  const auto before = stable_dump(store.database());
+  const auto n_pages = store.database().integer("PRAGMA page_count");
+  store.database().integer(concat("PRAGMA max_page_count = ", n_pages));
+  auto large = make_sample("c", 1);
+  large.generation = std::string(1 << 20, 'x');
+  EXPECT_EQ(message_of([&] { store.put_sample(large); }),
+            problem("no space is left for it; all that was stored before is safe: make room and run again"));
+  EXPECT_EQ(stable_dump(store.database()), before);
+  store.database().integer("PRAGMA max_page_count = 1000000");
+  EXPECT_TRUE(store.put_sample(large));
+}
+
+TEST_F(OpenTest, AReadOnlyConnectionCannotWrite) {
+  ResultStore::open(path_).put_cell(make_cell("c", "low", "t/a"));
+  auto store = ResultStore::open_readonly(path_);
+  EXPECT_EQ(store.cell_status("c")->n_missing, 2);
+  EXPECT_EQ(message_of([&] { store.put_sample(make_sample("c", 0)); }),
+            problem("it cannot be written: the file or its folder is read-only"));
+}
+
+}  // namespace
+}  // namespace kvc

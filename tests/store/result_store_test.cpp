@@ -1,0 +1,185 @@
+#include <limits>
+
+#include "store_fixture.h"
+
+namespace kvc {
+namespace {
+
+using ResultStoreTest = StoreTest;
+
+TEST_F(ResultStoreTest, PuttingTwiceChangesNothing) {
+  auto store = ResultStore::open(path_);
+  store.put_cell(make_cell("c", "low", "t/a"));
+  EXPECT_TRUE(store.put_sample(make_sample("c", 0)));
+  const auto once = stable_dump(store.database());
+  store.put_cell(make_cell("c", "low", "t/a"));
+  EXPECT_FALSE(store.put_sample(make_sample("c", 0)));
+  EXPECT_EQ(stable_dump(store.database()), once);
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM cell_provenance"), 1);
+}
+
+TEST_F(ResultStoreTest, AnOkSampleIsNeverChanged) {
+  auto store = ResultStore::open(path_);
+  store.put_cell(make_cell("c", "low", "t/a"));
+  store.put_sample(make_sample("c", 0));
+  const auto before = stable_dump(store.database());
+  auto other = make_sample("c", 0);
+  other.generation = "something else";
+  EXPECT_FALSE(store.put_sample(other));
+  EXPECT_FALSE(store.put_sample(failed_sample("c", 0)));
+  EXPECT_EQ(stable_dump(store.database()), before);
+}
+
+TEST_F(ResultStoreTest, AFailedSampleIsReplacedAndLeavesNoTrace) {
+  auto store = ResultStore::open(path_);
+  store.put_cell(make_cell("c", "low", "t/a"));
+  EXPECT_TRUE(store.put_sample(failed_sample("c", 0)));
+  EXPECT_TRUE(store.finished_samples("c").empty());
+  EXPECT_EQ(store.cell_status("c")->n_failed, 1);
+  auto again = failed_sample("c", 0);
+  again.error = "another reason";
+  EXPECT_TRUE(store.put_sample(again));
+  EXPECT_EQ(store.database().text("SELECT error FROM sample"), "another reason");
+  EXPECT_TRUE(store.put_sample(make_sample("c", 0)));
+  EXPECT_EQ(store.finished_samples("c"), std::set<int64_t>{0});
+
+  auto clean = ResultStore::open(folder_ / "clean.sqlite");
+  clean.put_cell(make_cell("c", "low", "t/a"));
+  clean.put_sample(make_sample("c", 0));
+  EXPECT_EQ(stable_dump(store.database()), stable_dump(clean.database()));
+}
+
+TEST_F(ResultStoreTest, AReplacedFailureTakesItsScoresAndBytesAlong) {
+  auto store = ResultStore::open(path_);
+  store.put_cell(make_cell("c", "low", "t/a"));
+  auto failed = make_sample("c", 0);
+  failed.status = "failed";
+  store.put_sample(failed);
+  store.put_sample(failed_sample("c", 0));
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM score"), 0);
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM kv_bytes"), 0);
+}
+
+TEST_F(ResultStoreTest, EqualPromptsAreStoredOnce) {
+  auto store = ResultStore::open(path_);
+  for (const std::string key : {"a", "b", "c"}) {
+    store.put_cell(make_cell(key, key, "t/a"));
+    store.put_sample(make_sample(key, 5));
+  }
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM text"), 1);
+  EXPECT_EQ(store.database().text("SELECT body FROM text"), "Q: 5\nA:");
+}
+
+TEST_F(ResultStoreTest, ACellMayBelongToSeveralExperimentsAndHosts) {
+  auto store = ResultStore::open(path_);
+  auto cell = make_cell("c", "low", "t/a");
+  store.put_cell(cell);
+  cell.experiment = "second";
+  cell.provenance_json = R"({"host":"b"})";
+  cell.n_samples = 9;
+  store.put_cell(cell);
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM experiment_cell"), 2);
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM cell_provenance"), 2);
+  EXPECT_EQ(store.cell_status("c")->n_missing, 9);
+}
+
+TEST_F(ResultStoreTest, TheSameKeyWithOtherContentIsRefused) {
+  auto store = ResultStore::open(path_);
+  auto cell = make_cell("c", "low", "t/a");
+  store.put_cell(cell);
+  cell.options_json = R"({"bits":3})";
+  EXPECT_EQ(message_of([&] { store.put_cell(cell); }),
+            concat("results database '", path_.string(),
+                   "': cell c (low, t/a) is there with other content under the same key"));
+}
+
+TEST_F(ResultStoreTest, ABadSampleStoresNothing) {
+  auto store = ResultStore::open(path_);
+  store.put_cell(make_cell("c", "low", "t/a"));
+  auto sample = make_sample("c", 0);
+  sample.bytes.push_back({0, "k", "codes", 1});  // the same row twice
+  EXPECT_EQ(message_of([&] { store.put_sample(sample); }),
+            concat("results database '", path_.string(), "': UNIQUE constraint failed: kv_bytes.cell_key, ",
+                   "kv_bytes.sample, kv_bytes.layer, kv_bytes.tensor, kv_bytes.kind"));
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample"), 0);
+  EXPECT_TRUE(store.put_sample(make_sample("c", 0)));  // the failed transaction is not left open
+  sample.status = "fine";
+  EXPECT_EQ(message_of([&] { store.put_sample(sample); }), "sample 0: status is 'fine', allowed: ok, failed");
+  EXPECT_EQ(message_of([&] { store.put_sample(make_sample("no such cell", 0)); }),
+            concat("results database '", path_.string(), "': FOREIGN KEY constraint failed"));
+}
+
+TEST_F(ResultStoreTest, NotANumberIsStoredAsNull) {
+  auto store = ResultStore::open(path_);
+  store.put_cell(make_cell("c", "low", "t/a"));
+  auto sample = make_sample("c", 0);
+  sample.k_error = std::numeric_limits<double>::quiet_NaN();
+  store.put_sample(sample);
+  EXPECT_EQ(store.database().integer("SELECT k_error IS NULL AND v_error = 0.2 FROM sample"), 1);
+}
+
+TEST_F(ResultStoreTest, TheDumpLeavesOutTimesPeaksAndHosts) {
+  auto store = ResultStore::open(path_);
+  store.put_cell(make_cell("c", "low", "t/a"));
+  store.put_sample(make_sample("c", 1));
+  store.put_sample(make_sample("c", 0));
+  auto other = ResultStore::open(folder_ / "other.sqlite");
+  auto cell = make_cell("c", "low", "t/a");
+  cell.provenance_json = R"({"host":"another"})";
+  other.put_cell(cell);
+  for (int64_t i : {0, 1}) {
+    auto sample = make_sample("c", i);
+    sample.attend_seconds = 77;
+    sample.peak_kv_bytes = 5;
+    other.put_sample(sample);
+  }
+  const auto dump = stable_dump(store.database());
+  EXPECT_EQ(dump, stable_dump(other.database()));
+  EXPECT_NE(dump.find(R"(score ["c",0,"first",0,"4",1.0])"), std::string::npos) << dump;
+  EXPECT_NE(dump.find(R"(kv_bytes ["c",1,0,"v","codes",150])"), std::string::npos) << dump;
+  EXPECT_EQ(dump.find("host"), std::string::npos);
+}
+
+struct SuspectCase {
+  std::string reason;
+  bool lossy;
+  int64_t n_encoded_tokens;
+  double k_error, v_error;
+  int64_t kv_bytes;
+};
+
+TEST_F(ResultStoreTest, ALossyCellThatLosesNothingIsSuspect) {
+  const SuspectCase cases[] = {
+      {"", true, 10, 0.1, 0.2, 250},
+      {"no token was encoded", true, 0, 0.1, 0.2, 250},
+      {"keys and values came back without any error", true, 10, 0, 0, 250},
+      {"", true, 10, 0, 0.2, 250},  // values alone may be compressed
+      {"the cache is not smaller than at 16 bits", true, 10, 0.1, 0.2, 1000},
+      {"", true, 10, 0.1, 0.2, 999},
+      {"", false, 0, 0, 0, 1000},
+  };
+  auto store = ResultStore::open(path_);
+  int n = 0;
+  for (const auto& c : cases) {
+    const auto key = concat("cell ", n++);
+    auto cell = make_cell(key, "low", "t/a");
+    cell.lossy = c.lossy;
+    store.put_cell(cell);
+    auto sample = make_sample(key, 0);
+    sample.n_encoded_tokens = c.n_encoded_tokens;
+    sample.k_error = c.k_error;
+    sample.v_error = c.v_error;
+    sample.kv_bytes = c.kv_bytes;
+    store.put_sample(sample);
+    EXPECT_EQ(store.cell_status(key)->suspect, c.reason) << key;
+    EXPECT_EQ(store.cell_status(key)->n_missing, 1);
+  }
+  auto empty = make_cell("empty", "low", "t/a");
+  empty.lossy = true;
+  store.put_cell(empty);
+  EXPECT_EQ(store.cell_status("empty")->suspect, "");
+  EXPECT_FALSE(store.cell_status("unknown").has_value());
+}
+
+}  // namespace
+}  // namespace kvc

@@ -1,0 +1,159 @@
+#include "store/table.h"
+
+#include "store/statistics.h"
+#include "store/summary.h"
+#include "store_fixture.h"
+
+namespace kvc {
+namespace {
+
+using SummaryTest = StoreTest;
+using QueryTest = StoreTest;
+
+// R's binom::binom.confint(k, n, method = "wilson"), and the closed form z^2/(n+z^2) at the ends.
+TEST(Wilson, HasTheKnownValues) {
+  EXPECT_NEAR(wilson_interval(5, 10).low, 0.2365931, 1e-7);
+  EXPECT_NEAR(wilson_interval(5, 10).high, 0.7634069, 1e-7);
+  EXPECT_NEAR(wilson_interval(0, 10).high, 3.841458820694124 / 13.841458820694124, 1e-12);
+  EXPECT_EQ(wilson_interval(0, 10).low, 0);
+  EXPECT_NEAR(wilson_interval(10, 10).low, 10 / 13.841458820694124, 1e-12);
+  EXPECT_NEAR(wilson_interval(10, 10).high, 1, 1e-12);
+  EXPECT_EQ(wilson_interval(0, 0).high, 1);
+}
+
+TEST_F(QueryTest, StatisticsAreSqlFunctions) {
+  auto db = Database::open(path_, Database::Mode::kReadWrite, 0);
+  EXPECT_EQ(db.text("SELECT round(wilson_low(5, 10), 4) || ' ' || round(wilson_high(5, 10), 4)"), "0.2366 0.7634");
+  EXPECT_EQ(db.text("SELECT median(column1) FROM (VALUES (9), (1), (NULL), (4))"), "4.0");
+  EXPECT_EQ(db.text("SELECT median(column1) FROM (VALUES (9), (1), (4), (5))"), "4.5");
+  EXPECT_EQ(db.text("SELECT ifnull(median(column1), 'none') FROM (VALUES (NULL))"), "none");
+}
+
+TEST_F(QueryTest, ReadsAndRefusesToWrite) {
+  auto db = ResultStore::open(path_);
+  const auto table = run_query(db.database(), "SELECT 1 AS n, 0.1 AS x, 'a|b' AS t, NULL AS none -- a comment");
+  EXPECT_EQ(write_markdown(table),
+            "|   n |   x | t    | none |\n"
+            "| --: | --: | ---- | ---- |\n"
+            "|   1 | 0.1 | a\\|b |      |\n");
+  EXPECT_EQ(write_csv(table), "n,x,t,none\r\n1,0.1,a|b,\r\n");
+  EXPECT_EQ(message_of([&] { run_query(db.database(), "DELETE FROM cell"); }),
+            "a query must only read; this statement would write");
+  EXPECT_EQ(message_of([&] { run_query(db.database(), "SELECT 1; DELETE FROM cell"); }),
+            "one SQL statement at a time; a second one starts behind the first ';'");
+  EXPECT_EQ(message_of([&] { run_query(db.database(), "SELEC 1"); }),
+            concat("results database '", path_.string(), "': near \"SELEC\": syntax error"));
+  EXPECT_EQ(message_of([&] { run_query(db.database(), " -- nothing"); }), "the SQL text is empty");
+  EXPECT_EQ(message_of([&] { table_sql("sumary"); }),
+            "unknown table 'sumary' (did you mean 'summary'?); known: summary");
+}
+
+TEST(Table, IsWrittenAsCsvAndJson) {
+  const Table table{
+      "t", {{"name"}, {"x", TableColumn::Align::kRight, "%", 1}}, {{"a,\"b\"\nc", 1.0 / 3}, {"é", 2.0}}, {"note"}};
+  EXPECT_EQ(write_csv(table), "name,x [%]\r\n\"a,\"\"b\"\"\nc\",0.3333333333333333\r\né,2\r\n");
+  EXPECT_EQ(write_json(table),
+            "{\n  \"title\": \"t\",\n  \"columns\": [\n    \"name\",\n    \"x [%]\"\n  ],\n  \"rows\": [\n    {\n"
+            "      \"name\": \"a,\\\"b\\\"\\nc\",\n      \"x [%]\": 0.3333333333333333\n    },\n    {\n"
+            "      \"name\": \"é\",\n      \"x [%]\": 2.0\n    }\n  ],\n  \"notes\": [\n    \"note\"\n  ]\n}\n");
+  EXPECT_EQ(write_markdown(table),
+            "**t**\n\n"
+            "| name    | x [%] |\n"
+            "| ------- | ----: |\n"
+            "| a,\"b\" c |   0.3 |\n"
+            "| é       |   2.0 |\n\n"
+            "- note\n");
+}
+
+// Two samples a cell. full: 16 bits, both right on both tasks. low: 250 of 1000 bytes; one of two right on t/a, t/b is
+// half done and that half failed. broken encodes nothing.
+void fill(ResultStore& store) {
+  for (const std::string task : {"t/a", "t/b"}) {
+    auto cell = make_cell("full " + task, "full", task);
+    store.put_cell(cell);
+    for (int64_t i : {0, 1}) {
+      auto sample = make_sample(cell.key, i);
+      sample.kv_bytes = 1000;
+      sample.paper_bytes = 1000;
+      sample.k_error = sample.v_error = 0;
+      store.put_sample(sample);
+    }
+  }
+  auto low = make_cell("low t/a", "low", "t/a");
+  low.options_json = R"({"bits":2,"group":32})";
+  low.bits = 2.5;
+  low.lossy = true;
+  store.put_cell(low);
+  store.put_sample(make_sample(low.key, 0, 1));
+  store.put_sample(make_sample(low.key, 1, 0));
+  low.key = "low t/b";
+  low.task = "t/b";
+  low.generation_json = R"({"max_new_tokens":9})";  // the task's own: the row stays one
+  store.put_cell(low);
+  store.put_sample(failed_sample(low.key, 0));
+  auto broken = make_cell("broken", "broken", "t/a");
+  broken.lossy = true;
+  broken.experiment = "other";
+  store.put_cell(broken);
+  auto sample = make_sample("broken", 0);
+  sample.n_encoded_tokens = 0;
+  store.put_sample(sample);
+}
+
+// Wilson by hand, z^2 = 3.8415: 2 of 2: low 2/5.8415 = 34.2; 1 of 2: centre 50, half width 40.5. Speed: 20 tokens in
+// 0.5 + 1 + 0.5 s.
+const char* const kNote =
+    "- accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens; speed: new tokens per second "
+    "of "
+    "decoding, without prefill\n";
+
+TEST_F(SummaryTest, PivotsTasksAndLeavesSuspectsOut) {
+  auto store = ResultStore::open(path_);
+  fill(store);
+  EXPECT_EQ(
+      write_markdown(summary_table(store.database())),
+      std::string("**all experiments, tiny**\n\n"
+                  "| compressor | options         | bits | KV size [%] | KV size in paper [%] |             t/a [%] |"
+                  "             t/b [%] |   n | peak KV [MiB] | speed [tokens/s] | failed |\n"
+                  "| ---------- | --------------- | ---: | ----------: | -------------------: | ------------------: |"
+                  " ------------------: | --: | ------------: | ---------------: | -----: |\n"
+                  "| full       |                 |   16 |       100.0 |                100.0 | 100.0 [34.2, 100.0] |"
+                  " 100.0 [34.2, 100.0] |   2 |          1.00 |             10.0 |      0 |\n"
+                  "| low        | bits=2 group=32 |  2.5 |        25.0 |                 20.0 |    50.0 [9.5, 90.5] |"
+                  "                     | 2/0 |          1.00 |             10.0 |      1 |\n\n"
+                  "- left out as suspect: broken on t/a: no token was encoded\n"
+                  "- not finished: low bits=2 group=32 on t/b: 1 of 2 missing\n") +
+          kNote);
+}
+
+TEST_F(SummaryTest, ShowsSuspectsWhenAskedAndOneExperiment) {
+  auto store = ResultStore::open(path_);
+  fill(store);
+  const auto table = summary_table(store.database(), {.experiment = "other", .with_suspects = true});
+  EXPECT_EQ(table.title, "other, tiny");
+  ASSERT_EQ(table.rows.size(), 1u);
+  EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "broken");
+  EXPECT_EQ(table.notes[0], "suspect: broken on t/a: no token was encoded");
+  EXPECT_EQ(message_of([&] { summary_table(store.database(), {.experiment = "othr"}); }),
+            concat("results database '", path_.string(),
+                   "': unknown experiment 'othr' (did you mean 'other'?); known: other, trial"));
+}
+
+TEST_F(SummaryTest, CellsThatDifferInGenerationAreRowsOfTheirOwn) {
+  auto store = ResultStore::open(path_);
+  for (const std::string seed : {"1", "2"}) {
+    auto cell = make_cell("c" + seed, "low", "t/a");
+    cell.generation_json = R"({"seed":)" + seed + "}";
+    store.put_cell(cell);
+    store.put_sample(make_sample(cell.key, 0));
+  }
+  EXPECT_EQ(summary_table(store.database()).rows.size(), 2u);
+}
+
+TEST_F(SummaryTest, AnEmptyDatabaseGivesAnEmptyTable) {
+  auto store = ResultStore::open(path_);
+  EXPECT_TRUE(summary_table(store.database()).rows.empty());
+}
+
+}  // namespace
+}  // namespace kvc
