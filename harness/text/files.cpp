@@ -37,7 +37,8 @@ class Sha256 {
 };
 
 std::ifstream open_file(const std::filesystem::path& path) {
-  KVC_CHECK(!std::filesystem::is_directory(path), "cannot read '", path.string(), "': it is a folder");
+  std::error_code unreadable;  // opening the file says why
+  KVC_CHECK(!std::filesystem::is_directory(path, unreadable), "cannot read '", path.string(), "': it is a folder");
   std::ifstream file(path, std::ios::binary);
   KVC_CHECK(file, "cannot read '", path.string(), "': ", std::strerror(errno));
   return file;

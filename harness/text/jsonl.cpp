@@ -49,7 +49,8 @@ nlohmann::json parse_line(const std::string& where, const std::string& line) {
 
 void read_jsonl(const std::filesystem::path& path,
                 const std::function<void(int64_t line, const nlohmann::json& value)>& visit) {
-  KVC_CHECK(!std::filesystem::is_directory(path), "cannot read '", path.string(), "': it is a folder");
+  std::error_code unreadable;  // opening the file says why
+  KVC_CHECK(!std::filesystem::is_directory(path, unreadable), "cannot read '", path.string(), "': it is a folder");
   std::ifstream file(path, std::ios::binary);
   KVC_CHECK(file, "cannot read '", path.string(), "': ", std::strerror(errno));
   std::string line;

@@ -39,8 +39,9 @@ std::string child_name(const std::string& parent, const std::string& key) {
   return parent.empty() ? key : concat(parent, ".", key);
 }
 
+// yaml-cpp puts an empty value where the next token stands, which is another line: its key's place is better.
 YAML::Mark mark_of(const YAML::Node& node, const YAML::Mark& otherwise) {
-  return node.Mark().is_null() ? otherwise : node.Mark();
+  return node.IsNull() || node.Mark().is_null() ? otherwise : node.Mark();
 }
 
 }  // namespace

@@ -1,0 +1,139 @@
+#include "task/dataset.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "text/files.h"
+
+namespace kvc {
+namespace {
+
+const char* const kTask = R"(version: 1
+summary: sums
+data: {file: sum.jsonl, root: task}
+fields: {question: q, hint: h}
+gold: {from: a, pattern: '#### (.*)'}
+prompt:
+  exemplars: {file: sum/shots.txt, root: prompts}
+  template: "{exemplars}Q: {question} {{hint}} {hint}{ x}\nA:"
+max_new_tokens: 8
+extractors:
+  - {name: last, steps: [{regex: '[0-9]+'}], gold_steps: [{delete: ','}], compare: number}
+metric: accuracy
+extract_cases:
+  - {extractor: last, text: a 1, gold: "1", answer: "1", correct: true}
+  - {extractor: last, text: a 1, gold: "1", answer: "1", correct: true}
+  - {extractor: last, text: a 1, gold: "1", answer: "1", correct: true}
+  - {extractor: last, text: a 1, gold: "1", answer: "1", correct: true}
+  - {extractor: last, text: a 1, gold: "1", answer: "1", correct: true}
+  - {extractor: last, text: a 1, gold: "1", answer: "1", correct: true}
+)";
+
+class DatasetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    write("tasks/sum/sum.yaml", kTask);
+    write("prompts/sum/shots.txt", "Q: {question}?\nA: {hint}\n\n");
+  }
+  void TearDown() override { std::filesystem::remove_all(root_); }
+  void write(const std::string& file, const std::string& text) {
+    std::filesystem::create_directories((root_ / file).parent_path());
+    std::ofstream(root_ / file, std::ios::binary) << text;
+  }
+  Dataset load(const std::string& lines) {
+    write("tasks/sum/sum.jsonl", lines);
+    return load_dataset(spec(), {});
+  }
+  TaskSpec spec() { return load_task(root_ / "tasks/sum/sum.yaml"); }
+  // The message without the folder.
+  std::string message(const std::string& lines) {
+    try {
+      load(lines);
+    } catch (const Error& error) {
+      std::string text = error.what();
+      const auto at = text.find(root_.string() + "/");
+      return at == std::string::npos ? text : text.erase(at, root_.string().size() + 1);
+    }
+    return "no error";
+  }
+  std::filesystem::path root_ = std::filesystem::temp_directory_path() / concat("kvc_dataset_", getpid());
+};
+
+TEST_F(DatasetTest, BracesInDataAreText) {
+  const auto data = load("{\"q\": \"1 {hint} + {exemplars}?\", \"h\": \"{question}\", \"a\": \"x #### 1,000\"}\n");
+  const auto prompt = render_prompt(spec(), data, data.samples[0]);
+  EXPECT_EQ(prompt.text, "Q: {question}?\nA: {hint}\n\nQ: 1 {hint} + {exemplars}? {{question}} {question}{ x}\nA:");
+  EXPECT_EQ(prompt.shared_prefix, "Q: {question}?\nA: {hint}\n\nQ: ");
+  std::string joined;
+  for (const auto& part : prompt.parts) joined += part.text;
+  EXPECT_EQ(joined, prompt.text);
+  EXPECT_EQ(prompt.parts[2].name, "question");
+  EXPECT_EQ(data.samples[0].gold, "1,000");
+}
+
+TEST_F(DatasetTest, SamplesAreNumberedInFileOrder) {
+  const auto data =
+      load("{\"q\":\"b\",\"h\":\"\",\"a\":\"#### 2\",\"id\":9}\n\n{\"q\":\"a\",\"h\":\"\",\"a\":\"#### 1\"}");
+  ASSERT_EQ(data.samples.size(), 2u);
+  EXPECT_EQ(data.samples[1].id, 1);
+  EXPECT_EQ(data.samples[1].fields.at("question"), "a");
+  EXPECT_EQ(data.dataset_sha256, sha256_file(root_ / "tasks/sum/sum.jsonl"));
+  EXPECT_EQ(data.exemplars_sha256, sha256_hex("Q: {question}?\nA: {hint}\n\n"));
+}
+
+TEST_F(DatasetTest, BadLinesAreNamed) {
+  const std::string good = "{\"q\":\"b\",\"h\":\"\",\"a\":\"#### 2\"}\n";
+  EXPECT_EQ(message(good + "{\"question\":\"b\",\"h\":\"\",\"a\":\"#### 2\"}"),
+            "tasks/sum/sum.jsonl:2:1: error: unknown field 'q'; known: a, h, question");
+  EXPECT_EQ(message(good + "{\"q\":3,\"h\":\"\",\"a\":\"#### 2\"}"),
+            "tasks/sum/sum.jsonl:2:1: error: field 'q' is number, expected a string");
+  EXPECT_EQ(message("[1]"), "tasks/sum/sum.jsonl:1:1: error: a line is array, expected an object");
+  EXPECT_EQ(message("{\"q\":\"b\",\"h\":\"\",\"a\":\"2\"}"),
+            "tasks/sum/sum.jsonl:1:1: error: field 'a' has no match of '#### (.*)'");
+  EXPECT_EQ(message("{\"q\":\"b\",\"h\":\"\",\"a\":\"#### two\"}"),
+            "tasks/sum/sum.jsonl:1:1: error: extractor 'last' finds no answer in the gold 'two'");
+  EXPECT_EQ(message("{\"q\":\"\xFF\"}"), "tasks/sum/sum.jsonl:1:7: error: not well-formed UTF-8");
+  EXPECT_EQ(message(" \n"), "tasks/sum/sum.jsonl:1:1: error: the file holds no samples");
+  write("prompts/sum/shots.txt", "\xFF");
+  EXPECT_EQ(message(good), "'prompts/sum/shots.txt': not well-formed UTF-8 at byte 0");
+}
+
+TEST_F(DatasetTest, MissingFilesAreNamedWhereTheyAreAskedFor) {
+  const auto data_file = root_ / "tasks/sum/sum.jsonl";
+  try {
+    load_dataset(spec(), {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()), concat((root_ / "tasks/sum/sum.yaml").string(),
+                                                ":3:14: error: there is no file '", data_file.string(), "'"));
+  }
+  try {
+    const auto gsm8k = load_task(std::filesystem::path(KVC_SOURCE_DIR) / "tasks/gsm8k/cot8.yaml");
+    load_dataset(gsm8k, {});
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("gsm8k_prompt_original.txt' is in the data folder, and none was given"),
+              std::string::npos);
+  }
+}
+
+TEST_F(DatasetTest, TheJsonHoldsContentAndNoPlaces) {
+  const auto json = nlohmann::json::parse(spec_json(spec(), load("{\"q\":\"b\",\"h\":\"\",\"a\":\"#### 2\"}\n")));
+  EXPECT_EQ(json["extractors"].dump(),
+            "[{\"compare\":\"number\",\"gold_steps\":[{\"delete\":\",\"}],\"name\":\"last\",\"steps\":[{\"regex\":"
+            "{\"group\":0,\"pattern\":\"[0-9]+\",\"which\":\"first\"}}]}]");
+  EXPECT_EQ(json["template"][0].dump(), "{\"variable\":\"exemplars\"}");
+  EXPECT_EQ(json["template"][1].dump(), "{\"text\":\"Q: \"}");
+  EXPECT_EQ(json["max_new_tokens"], 8);
+  EXPECT_EQ(json.dump().find(root_.string()), std::string::npos);
+  const auto before = json.dump();
+  write("prompts/sum/shots.txt", "other");
+  EXPECT_NE(spec_json(spec(), load_dataset(spec(), {})), before);
+}
+
+}  // namespace
+}  // namespace kvc

@@ -1,0 +1,134 @@
+// Task files that are wrong: one line each, with the place, the value and what was allowed.
+#include "task/task_spec.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "text/files.h"
+
+namespace kvc {
+namespace {
+
+const std::string kGood = R"(version: 1
+summary: sums
+data: {file: data.jsonl, root: task}
+fields: {question: question}
+gold: {from: gold}
+prompt: {template: "Q: {question}\nA:"}
+max_new_tokens: 8
+stop: ["\n"]
+extractors:
+  - {name: last, steps: [strip], compare: exact}
+metric: accuracy
+extract_cases:
+  - {extractor: last, text: " a", gold: a, answer: a, correct: true}
+  - {extractor: last, text: "b ", gold: b, answer: b, correct: true}
+  - {extractor: last, text: "c", gold: c, answer: c, correct: true}
+  - {extractor: last, text: "d", gold: e, answer: d, correct: false}
+  - {extractor: last, text: "", gold: e, answer: "", correct: false}
+  - {extractor: last, text: "f", gold: f, answer: f, correct: true}
+)";
+
+class TaskSpecTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(file_.parent_path()); }
+  void TearDown() override { std::filesystem::remove_all(file_.parent_path().parent_path()); }
+
+  // The message for kGood with one text replaced by another, without the folder.
+  std::string message(const std::string& from, const std::string& to) {
+    auto text = kGood;
+    EXPECT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+    std::ofstream(file_) << text;
+    try {
+      load_task(file_);
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      const auto prefix = file_.parent_path().string() + "/";
+      return what.starts_with(prefix) ? what.substr(prefix.size()) : what;
+    }
+    return "no error";
+  }
+
+  std::filesystem::path file_ =
+      std::filesystem::temp_directory_path() / concat("kvc_task_spec_", getpid()) / "suite" / "sum.yaml";
+};
+
+TEST_F(TaskSpecTest, AGoodFileLoads) {
+  EXPECT_EQ(message("sums", "sums"), "no error");
+  EXPECT_EQ(load_task(file_).name, "suite/sum");
+}
+
+TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
+  struct {
+    std::string from, to, message;
+  } const cases[] = {
+      {"version: 1", "version: 2", "sum.yaml:1:10: error: version is '2', expected an integer from 1 to 1"},
+      {"version: 1\n", "", "sum.yaml:1:1: error: missing key 'version'"},
+      {"summary: sums", "sumary: sums", "sum.yaml:1:1: error: missing key 'summary' (is it 'sumary'?)"},
+      {"stop:", "stops:",
+       "sum.yaml:8:1: error: unknown key 'stops' (did you mean 'stop'?); known: version, summary, data, fields, gold, "
+       "prompt, max_new_tokens, stop, extractors, metric, extract_cases"},
+      {"stop: [\"\\n\"]", "stop: [\"\"]",
+       "sum.yaml:8:8: error: stop[0] is empty: every generation would be cut to nothing"},
+      {"stop: [\"\\n\"]", "stop: x", "sum.yaml:8:7: error: stop is 'x', expected a sequence"},
+      {"max_new_tokens: 8", "max_new_tokens: 0",
+       "sum.yaml:7:17: error: max_new_tokens is '0', expected an integer from 1 to 1000000"},
+      {"root: task", "root: tasks",
+       "sum.yaml:3:32: error: data.root is 'tasks' (did you mean 'task'?), allowed: task, data_dir"},
+      {"file: data.jsonl", "file: ../data.jsonl",
+       "sum.yaml:3:14: error: data.file is '../data.jsonl', expected a path below root: task"},
+      {"file: data.jsonl", "file: /data.jsonl",
+       "sum.yaml:3:14: error: data.file is '/data.jsonl', expected a path below root: task"},
+      {"Q: {question}", "Q: {qestion}",
+       "sum.yaml:6:20: error: unknown template variable 'qestion' (did you mean 'question'?); known: question"},
+      {"Q: {question}", "{exemplars}{question}",
+       "sum.yaml:6:20: error: unknown template variable 'exemplars'; known: question"},
+      {"Q: {question}", "Q: { question}",
+       "sum.yaml:6:20: error: prompt.template names no field: every prompt would be the same"},
+      {"fields: {question: question}", "fields: {exemplars: question}",
+       "sum.yaml:4:21: error: field name 'exemplars', expected letters, digits and _, and not 'exemplars'"},
+      {"gold: {from: gold}", "gold: {from: gold, pattern: '(a'}",
+       "sum.yaml:5:29: error: gold.pattern: pattern '(a' is wrong at offset 2: missing closing parenthesis"},
+      {"gold: {from: gold}", "gold: {from: gold, pattern: 'a'}",
+       "sum.yaml:5:29: error: gold.pattern has no group (...) for the answer"},
+      {"[strip]", "[stripe]",
+       "sum.yaml:10:26: error: unknown step 'stripe' (did you mean 'strip'?); known: cut_before, before_first, "
+       "after_first, after_last, delete, drop_final, strip, lower, regex"},
+      {"[strip]", "[delete]", "sum.yaml:10:26: error: step 'delete' needs a value: {delete: ...}"},
+      {"[strip]", "[{strip: x}]", "sum.yaml:10:34: error: step 'strip' takes no value"},
+      {"[strip]", "[{delete: \"\"}]",
+       "sum.yaml:10:35: error: extractors[0].steps[0].delete is empty, expected text to look for"},
+      {"[strip]", "[{delete: a, lower: b}]",
+       "sum.yaml:10:26: error: extractors[0].steps[0] has 2 keys, expected one step"},
+      {"[strip]", "[{regex: {pattern: '(a', which: last}}]",
+       "sum.yaml:10:44: error: extractors[0].steps[0].regex.pattern: pattern '(a' is wrong at offset 2: missing "
+       "closing "
+       "parenthesis"},
+      {"[strip]", "[{regex: {pattern: 'a', group: 1}}]",
+       "sum.yaml:10:56: error: extractors[0].steps[0].regex.group is '1', expected an integer from 0 to 0"},
+      {"[strip]", "[{regex: {pattern: 'a', which: lst}}]",
+       "sum.yaml:10:56: error: extractors[0].steps[0].regex.which is 'lst' (did you mean 'last'?), allowed: first, "
+       "last"},
+      {"compare: exact", "compare: text",
+       "sum.yaml:10:43: error: extractors[0].compare is 'text', allowed: exact, number"},
+      {"  - {name: last, steps: [strip], compare: exact}\n",
+       "  - {name: last, steps: [], compare: exact}\n  - {name: last, steps: [], compare: exact}\n",
+       "sum.yaml:11:5: error: two extractors named 'last'"},
+      {"metric: accuracy", "metric: f1", "sum.yaml:11:9: error: metric is 'f1', allowed: accuracy"},
+      {"{extractor: last, text: \" a\"", "{extractor: lst, text: \" a\"",
+       "sum.yaml:13:17: error: extract_cases[0].extractor is 'lst' (did you mean 'last'?), allowed: last"},
+      {"  - {extractor: last, text: \" a\", gold: a, answer: a, correct: true}\n", "",
+       "sum.yaml:13:3: error: extractor 'last' has 5 extract cases, expected at least 6"},
+      {"correct: true", "correct: yes",
+       "sum.yaml:13:64: error: extract_cases[0].correct is 'yes', expected true or false"},
+      {"answer: a", "answer: no",
+       "sum.yaml:13:52: error: extract_cases[0].answer is 'no', expected a string (write it in quotes)"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(message(c.from, c.to), c.message);
+}
+
+}  // namespace
+}  // namespace kvc

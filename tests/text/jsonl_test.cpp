@@ -1,0 +1,52 @@
+#include "text/jsonl.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "kvc/check.h"
+
+namespace kvc {
+namespace {
+
+class JsonlTest : public testing::Test {
+ protected:
+  ~JsonlTest() override { std::filesystem::remove(path_); }
+  std::string read(const std::string& bytes) {
+    std::ofstream(path_, std::ios::binary) << bytes;
+    std::string seen;
+    try {
+      read_jsonl(path_,
+                 [&](int64_t line, const nlohmann::json& value) { seen += concat(line, "=", value.dump(), " "); });
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      return text.starts_with(path_.string()) ? text.substr(path_.string().size()) : text;
+    }
+    return seen;
+  }
+  std::filesystem::path path_ = std::filesystem::temp_directory_path() / concat("kvc_jsonl_test_", getpid());
+};
+
+TEST_F(JsonlTest, NumbersLinesAndSkipsBlankOnes) {
+  EXPECT_EQ(read("{\"a\":1}\r\n\n[2]\n \t\n\"\\u00e9\""), "1={\"a\":1} 3=[2] 5=\"\xC3\xA9\" ");
+  EXPECT_EQ(read(""), "");
+}
+
+TEST_F(JsonlTest, NamesLineAndColumn) {
+  EXPECT_EQ(read("{}\n{\"a\":}\n").find(":2:6: error: not JSON: syntax error while parsing value"), 0u);
+  EXPECT_EQ(read("{}\n{\"a\":\"\xC3\"}\n"), ":2:7: error: not well-formed UTF-8");
+  EXPECT_EQ(read("{\"a\": \"\\ud800\"}").find(":1:14: error: not JSON: "), 0u);
+  EXPECT_EQ(read("{\"a\": 1} 2").find(":1:10: error: not JSON: "), 0u);
+}
+
+TEST_F(JsonlTest, RefusesAnEndlessLine) {
+  EXPECT_EQ(read("{}\n" + std::string((64 << 20) + 1, 'x')), ":2:1: error: the line is longer than 67108864 bytes");
+}
+
+TEST_F(JsonlTest, AFileThatIsNotThereIsNamed) {
+  EXPECT_THROW(read_jsonl("/no/such.jsonl", [](int64_t, const nlohmann::json&) {}), Error);
+}
+
+}  // namespace
+}  // namespace kvc

@@ -1,0 +1,38 @@
+#include "text/utf8.h"
+
+#include <gtest/gtest.h>
+
+#include "kvc/check.h"
+
+namespace kvc {
+namespace {
+
+// Table 3-7 of the Unicode standard: the first and last of each row, and what lies just outside.
+TEST(Utf8, KnowsWellFormedBytes) {
+  for (const char* good : {"", "a", "\xC2\x80", "\xDF\xBF", "\xE0\xA0\x80", "\xED\x9F\xBF", "\xEE\x80\x80",
+                           "\xEF\xBF\xBF", "\xF0\x90\x80\x80", "\xF4\x8F\xBF\xBF"}) {
+    EXPECT_EQ(first_invalid_utf8(good), std::nullopt) << good;
+    EXPECT_EQ(to_utf8(to_code_points(good)), good);
+  }
+  for (const char* bad :
+       {"\x80", "\xC0\x80", "\xC1\xBF", "\xC2", "\xE0\x9F\xBF", "\xED\xA0\x80", "\xED\xBF\xBF", "\xE1\x80",
+        "\xF0\x8F\xBF\xBF", "\xF4\x90\x80\x80", "\xF5\x80\x80\x80", "\xFF", "\xE1\x80z"}) {
+    EXPECT_EQ(first_invalid_utf8(std::string("ab") + bad), 2u) << bad;
+    EXPECT_THROW(to_code_points(bad), Error);
+  }
+}
+
+TEST(Utf8, GivesCodePoints) {
+  EXPECT_EQ(to_code_points("a\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80"), U"a\u00E9\u20AC\U0001F600");
+  EXPECT_THROW(to_utf8(std::u32string(1, char32_t{0xD800})), Error);
+  EXPECT_THROW(to_utf8(std::u32string(1, char32_t{0x110000})), Error);
+}
+
+TEST(Utf8, QuotesOnOneLine) {
+  EXPECT_EQ(in_quotes("a\n\t\r\x7F\xFF\xC3\xA9"), "'a\\n\\t\\r\\x7f\\xff\xC3\xA9'");
+  EXPECT_EQ(in_quotes(std::string(60, 'x')), "'" + std::string(60, 'x') + "'");
+  EXPECT_EQ(in_quotes(std::string(61, 'x')), "'" + std::string(60, 'x') + "...'");
+}
+
+}  // namespace
+}  // namespace kvc
