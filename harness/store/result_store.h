@@ -57,7 +57,7 @@ struct SampleRecord {
   std::vector<ScoreRow> scores;
   std::vector<ByteRow> bytes;
   int64_t kv_bytes = 0, kv_bytes_fp16 = 0;  // fp16: the same tokens at 16 bits
-  double paper_bytes = 0;                   // by the paper's closed form
+  double paper_bytes = 0;                   // by the paper's closed form; NaN: it has none
   int64_t n_encoded_tokens = 0;
   double k_error = 0, v_error = 0;  // relative Frobenius norm of the prompt's reconstruction; NaN is stored as NULL
   int64_t peak_weights_bytes = 0, peak_kv_bytes = 0, peak_workspace_bytes = 0;

@@ -94,8 +94,8 @@ std::vector<std::string> distinct(const std::vector<CellRow>& cells, std::string
   return values;
 }
 
-TableCell ratio(double part, double whole, double scale) {
-  if (whole <= 0) return std::monostate{};
+TableCell ratio(double part, double whole, double scale) {  // no value where there is nothing to compare
+  if (part <= 0 || whole <= 0) return std::monostate{};
   return scale * part / whole;
 }
 
