@@ -73,11 +73,12 @@ struct CellStatus {
 class ResultStore {
  public:
   // Creates the file or opens it for writing. Refused, in one line each: a newer schema, another program's database, a
-  // file that is no database, a read-only file or folder, a lock held by another writer for longer than `wait_ms`.
+  // file that is no database, a read-only file or folder. Here and below, a lock that another writer holds for longer
+  // than `wait_ms` is an error of the call that meets it. Every commit is on the disk before the call returns.
   static ResultStore open(const std::filesystem::path& path, int wait_ms = 10'000);
   static ResultStore open_readonly(const std::filesystem::path& path, int wait_ms = 10'000);
 
-  // Idempotent. The same key with other content is an error.
+  // Idempotent. The same key with other content is an error; n_samples may grow.
   void put_cell(const CellRecord& cell);
   // Samples with status ok: a resumed run skips them.
   std::set<int64_t> finished_samples(const std::string& cell_key);
