@@ -1,0 +1,155 @@
+#include "store/database.h"
+
+#include <sqlite3.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kvc/check.h"
+#include "store/statistics.h"
+
+namespace kvc {
+namespace {
+
+// What a primary result code means to the owner of the file; "" where SQLite's own words are best.
+std::string meaning(int code) {
+  switch (code & 0xFF) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return "another process is writing to it, and did not finish in time";
+    case SQLITE_FULL:
+      return "no space is left for it; all that was stored before is safe: make room and run again";
+    case SQLITE_READONLY:
+      return "it cannot be written: the file or its folder is read-only";
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+      return "it is damaged, or not a SQLite database";
+    default:
+      return "";
+  }
+}
+
+}  // namespace
+
+Database::Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle, &sqlite3_close) {}
+
+Database Database::open(const std::filesystem::path& path, Mode mode, int wait_ms) {
+  const int flags = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  sqlite3* handle = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
+  Database db(path.string(), handle);
+  if (code != SQLITE_OK) db.fail(code);
+  sqlite3_extended_result_codes(handle, 1);
+  sqlite3_busy_timeout(handle, wait_ms);
+  register_statistics(handle);
+  db.execute("PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF");
+  return db;
+}
+
+void Database::fail(int code) const {
+  std::string reason = meaning(code);
+  if (reason.empty()) {
+    reason = handle_ ? sqlite3_errmsg(handle_.get()) : sqlite3_errstr(code);
+    const int system_error = handle_ ? sqlite3_system_errno(handle_.get()) : 0;
+    const int primary = code & 0xFF;
+    if (system_error != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR)) {
+      reason += concat(": ", std::strerror(system_error));
+    }
+  }
+  throw Error(concat("results database '", path_, "': ", reason));
+}
+
+void Database::execute(const std::string& sql) {
+  const int code = sqlite3_exec(handle_.get(), sql.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) fail(code);
+}
+
+int64_t Database::integer(std::string_view sql) {
+  Statement statement(*this, sql);
+  return statement.step() ? statement.integer(0) : 0;
+}
+
+std::string Database::text(std::string_view sql) {
+  Statement statement(*this, sql);
+  return statement.step() ? statement.text(0) : "";
+}
+
+bool Database::is_read_only() const { return sqlite3_db_readonly(handle_.get(), "main") == 1; }
+
+Statement::Statement(Database& db, std::string_view sql) : db_(&db), statement_(nullptr, &sqlite3_finalize) {
+  const char* end = sql.data() + sql.size();
+  const auto compile = [&](const char*& start) {
+    sqlite3_stmt* statement = nullptr;
+    check(sqlite3_prepare_v2(db.handle(), start, static_cast<int>(end - start), &statement, &start));
+    return statement;
+  };
+  const char* rest = sql.data();
+  statement_.reset(compile(rest));
+  KVC_CHECK(statement_, "the SQL text is empty");
+  while (rest != end) {  // comments and spaces may follow
+    decltype(statement_) next(compile(rest), &sqlite3_finalize);
+    KVC_CHECK(!next, "one SQL statement at a time; a second one starts behind the first ';'");
+  }
+}
+
+void Statement::check(int code) const {
+  if (code != SQLITE_OK) db_->fail(code);
+}
+
+Statement& Statement::bind(int index, int64_t value) {
+  check(sqlite3_bind_int64(statement_.get(), index, value));
+  return *this;
+}
+
+Statement& Statement::bind(int index, double value) {
+  check(std::isnan(value) ? sqlite3_bind_null(statement_.get(), index)
+                          : sqlite3_bind_double(statement_.get(), index, value));
+  return *this;
+}
+
+Statement& Statement::bind(int index, const std::string& value) {
+  check(sqlite3_bind_text64(statement_.get(), index, value.data(), value.size(), SQLITE_TRANSIENT, SQLITE_UTF8));
+  return *this;
+}
+
+Statement& Statement::bind(int index, const std::optional<std::string>& value) {
+  if (value) return bind(index, *value);
+  check(sqlite3_bind_null(statement_.get(), index));
+  return *this;
+}
+
+bool Statement::step() {
+  const int code = sqlite3_step(statement_.get());
+  if (code != SQLITE_ROW && code != SQLITE_DONE) db_->fail(code);
+  return code == SQLITE_ROW;
+}
+
+void Statement::run() {
+  while (step()) {
+  }
+}
+
+int Statement::n_columns() const { return sqlite3_column_count(statement_.get()); }
+std::string Statement::column_name(int column) const { return sqlite3_column_name(statement_.get(), column); }
+int Statement::column_type(int column) const { return sqlite3_column_type(statement_.get(), column); }
+int64_t Statement::integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
+double Statement::real(int column) const { return sqlite3_column_double(statement_.get(), column); }
+bool Statement::is_read_only() const { return sqlite3_stmt_readonly(statement_.get()) != 0; }
+
+std::string Statement::text(int column) const {
+  const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
+  return bytes ? std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))) : "";
+}
+
+Transaction::Transaction(Database& db) : db_(db) { db_.execute("BEGIN IMMEDIATE"); }
+
+Transaction::~Transaction() {
+  if (open_) sqlite3_exec(db_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);  // SQLite may have rolled back itself
+}
+
+void Transaction::commit() {
+  db_.execute("COMMIT");
+  open_ = false;
+}
+
+}  // namespace kvc

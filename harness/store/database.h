@@ -1,0 +1,82 @@
+// A thin owner of one SQLite connection and its statements. Errors name the file and the way out.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct sqlite3;
+struct sqlite3_stmt;
+
+namespace kvc {
+
+class Database;
+
+// A compiled statement. Parameters are numbered from 1, columns from 0. Must not outlive nor see its Database moved.
+class Statement {
+ public:
+  Statement(Database& db, std::string_view sql);  // throws Error when `sql` holds more than one statement
+
+  Statement& bind(int index, int64_t value);
+  Statement& bind(int index, double value);  // NaN becomes NULL
+  Statement& bind(int index, const std::string& value);
+  Statement& bind(int index, const std::optional<std::string>& value);
+
+  bool step();  // true: a row is there
+  void run();   // steps to the end
+
+  int n_columns() const;
+  std::string column_name(int column) const;
+  int column_type(int column) const;  // SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT, SQLITE_BLOB, SQLITE_NULL
+  int64_t integer(int column) const;
+  double real(int column) const;
+  std::string text(int column) const;
+  bool is_read_only() const;
+
+ private:
+  void check(int code) const;
+  Database* db_;
+  std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> statement_;
+};
+
+class Database {
+ public:
+  enum class Mode { kReadOnly, kReadWrite };  // kReadWrite creates the file
+  // Opens and registers wilson_low, wilson_high and median; waits up to `wait_ms` for another writer.
+  static Database open(const std::filesystem::path& path, Mode mode, int wait_ms);
+
+  void execute(const std::string& sql);  // one or more statements without results
+  Statement prepare(std::string_view sql) { return Statement(*this, sql); }
+  int64_t integer(std::string_view sql);  // the first column of the first row; 0 without rows
+  std::string text(std::string_view sql);
+  bool is_read_only() const;
+
+  const std::string& path() const { return path_; }
+  sqlite3* handle() const { return handle_.get(); }
+  // Throws Error: the file, what SQLite said, and what it means here.
+  [[noreturn]] void fail(int code) const;
+
+ private:
+  Database(std::string path, sqlite3* handle);
+  std::string path_;
+  std::unique_ptr<sqlite3, int (*)(sqlite3*)> handle_;
+};
+
+// BEGIN IMMEDIATE ... COMMIT; rolls back when it is left without commit().
+class Transaction {
+ public:
+  explicit Transaction(Database& db);
+  ~Transaction();
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  void commit();
+
+ private:
+  Database& db_;
+  bool open_ = true;
+};
+
+}  // namespace kvc

@@ -1,0 +1,81 @@
+// Opening a results database: whose file it is, which version, and how it is kept safe on its file system.
+#include <sqlite3.h>
+#include <sys/vfs.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "kvc/check.h"
+#include "store/embedded_sql.h"
+#include "store/result_store.h"
+
+namespace kvc {
+namespace {
+
+constexpr int64_t kApplicationId = 1802920753;  // 'kvc1', as in results/schema.sql
+constexpr int64_t kSchemaVersion = 1;
+
+// SQLite's write-ahead log needs memory shared by all processes, which these file systems do not give. Magic numbers
+// from linux/magic.h and statfs(2): NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, Ceph, Lustre, GPFS, BeeGFS, PanFS.
+constexpr std::array<uint32_t, 12> kSharedFileSystems = {0x6969,     0x517B,     0xFF534D42, 0xFE534D42,
+                                                         0x65735546, 0x01021997, 0x5346414F, 0x00C36400,
+                                                         0x0BD00BD0, 0x47504653, 0x19830326, 0xAAD7AAEA};
+
+bool is_on_shared_file_system(const std::string& path) {
+  struct statfs info {};
+  if (statfs(path.c_str(), &info) != 0) return true;  // unknown: the rollback journal works everywhere
+  const auto type = static_cast<uint32_t>(info.f_type);
+  return std::find(kSharedFileSystems.begin(), kSharedFileSystems.end(), type) != kSharedFileSystems.end();
+}
+
+// Whether the file holds nothing yet. Throws when it is another program's, or from a newer version of this one.
+bool is_empty(Database& db) {
+  const auto application_id = db.integer("PRAGMA application_id");
+  const auto version = db.integer("PRAGMA user_version");
+  const auto n_objects = db.integer("SELECT count(*) FROM sqlite_schema");
+  if (application_id == 0 && version == 0 && n_objects == 0) return true;
+  KVC_CHECK(application_id == kApplicationId, "results database '", db.path(),
+            "': it belongs to another program (application_id ", application_id, ", expected ", kApplicationId, ")");
+  KVC_CHECK(version <= kSchemaVersion, "results database '", db.path(), "': it was written by a newer kvc (schema ",
+            version, ", this program knows ", kSchemaVersion, ")");
+  KVC_CHECK(version >= 1, "results database '", db.path(), "': schema ", version, ", expected ", kSchemaVersion);
+  return false;
+}
+
+void create_schema(Database& db) {
+  Transaction transaction(db);
+  if (is_empty(db)) db.execute(std::string(schema_sql()));  // another process may have been first
+  transaction.commit();
+}
+
+void check_folder(const std::filesystem::path& path) {
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  KVC_CHECK(std::filesystem::is_directory(folder), "results database '", path.string(), "': there is no folder '",
+            folder.string(), "'");
+  KVC_CHECK(!std::filesystem::is_directory(path), "results database '", path.string(), "': it is a folder");
+}
+
+}  // namespace
+
+ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
+  check_folder(path);
+  auto db = Database::open(path, Database::Mode::kReadWrite, wait_ms);
+  if (db.is_read_only()) db.fail(SQLITE_READONLY);
+  const bool is_new = is_empty(db);
+  db.execute(is_on_shared_file_system(db.path()) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
+  // A sample costs seconds and a sync milliseconds: no committed sample is lost even when the power goes.
+  db.execute("PRAGMA synchronous = FULL");
+  if (is_new) create_schema(db);
+  return ResultStore(std::move(db));
+}
+
+ResultStore ResultStore::open_readonly(const std::filesystem::path& path, int wait_ms) {
+  check_folder(path);
+  KVC_CHECK(std::filesystem::exists(path), "results database '", path.string(), "': there is no such file");
+  auto db = Database::open(path, Database::Mode::kReadOnly, wait_ms);
+  KVC_CHECK(!is_empty(db), "results database '", path.string(), "': it holds no results");
+  return ResultStore(std::move(db));
+}
+
+}  // namespace kvc

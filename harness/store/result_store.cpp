@@ -1,0 +1,119 @@
+#include "store/result_store.h"
+
+#include "kvc/check.h"
+#include "text/files.h"
+
+namespace kvc {
+namespace {
+
+void insert_cell(Database& db, const CellRecord& cell) {
+  auto insert = db.prepare(
+      "INSERT INTO cell VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+      " ON CONFLICT (key) DO UPDATE SET n_samples = max(n_samples, excluded.n_samples)");
+  insert.bind(1, cell.key).bind(2, cell.model).bind(3, cell.task).bind(4, cell.model_json).bind(5, cell.task_json);
+  insert.bind(6, cell.plugin).bind(7, cell.plugin_sha256).bind(8, cell.options_json).bind(9, cell.options_label);
+  insert.bind(10, cell.generation_json).bind(11, cell.bits).bind(12, cell.n_samples);
+  insert.bind(13, int64_t{cell.lossy}).bind(14, int64_t{cell.simulated});
+  insert.run();
+}
+
+void check_same_content(Database& db, const CellRecord& cell) {
+  auto same = db.prepare(
+      "SELECT 1 FROM cell WHERE key = ? AND model_json = ? AND task_json = ? AND plugin = ? AND plugin_sha256 = ?"
+      " AND options_json = ? AND generation_json = ?");
+  same.bind(1, cell.key).bind(2, cell.model_json).bind(3, cell.task_json).bind(4, cell.plugin);
+  same.bind(5, cell.plugin_sha256).bind(6, cell.options_json).bind(7, cell.generation_json);
+  KVC_CHECK(same.step(), "results database '", db.path(), "': cell ", cell.key, " (", cell.plugin, ", ", cell.task,
+            ") is there with other content under the same key");
+}
+
+std::string put_text(Database& db, const std::string& body) {
+  const auto sha256 = sha256_hex(body);
+  db.prepare("INSERT INTO text VALUES (?, ?) ON CONFLICT DO NOTHING").bind(1, sha256).bind(2, body).run();
+  return sha256;
+}
+
+void insert_sample(Database& db, const SampleRecord& s) {
+  auto insert =
+      db.prepare("INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, s.status).bind(4, s.error).bind(5, put_text(db, s.prompt));
+  insert.bind(6, s.generation).bind(7, s.gold).bind(8, s.n_prompt_tokens).bind(9, s.n_new_tokens);
+  insert.bind(10, s.stop_reason).bind(11, s.token_ids_json).bind(12, s.kv_bytes).bind(13, s.kv_bytes_fp16);
+  insert.bind(14, s.paper_bytes).bind(15, s.n_encoded_tokens).bind(16, s.k_error).bind(17, s.v_error);
+  insert.bind(18, s.peak_weights_bytes).bind(19, s.peak_kv_bytes).bind(20, s.peak_workspace_bytes);
+  insert.bind(21, s.prefill_seconds).bind(22, s.encode_seconds).bind(23, s.attend_seconds).bind(24, s.other_seconds);
+  insert.run();
+}
+
+void insert_scores(Database& db, const SampleRecord& s) {
+  for (size_t i = 0; i < s.scores.size(); ++i) {
+    const auto& score = s.scores[i];
+    auto insert = db.prepare("INSERT INTO score VALUES (?, ?, ?, ?, ?, ?)");
+    insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, score.extractor).bind(4, static_cast<int64_t>(i));
+    insert.bind(5, score.answer).bind(6, score.value).run();
+  }
+}
+
+void insert_bytes(Database& db, const SampleRecord& s) {
+  for (const auto& row : s.bytes) {
+    auto insert = db.prepare("INSERT INTO kv_bytes VALUES (?, ?, ?, ?, ?, ?)");
+    insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, row.layer).bind(4, row.tensor).bind(5, row.kind);
+    insert.bind(6, row.bytes).run();
+  }
+}
+
+std::string stored_status(Database& db, const std::string& cell_key, int64_t sample) {
+  auto select = db.prepare("SELECT status FROM sample WHERE cell_key = ? AND sample = ?");
+  return select.bind(1, cell_key).bind(2, sample).step() ? select.text(0) : "";
+}
+
+}  // namespace
+
+void ResultStore::put_cell(const CellRecord& cell) {
+  KVC_CHECK(!cell.key.empty(), "a cell without a key");
+  Transaction transaction(db_);
+  insert_cell(db_, cell);
+  check_same_content(db_, cell);
+  db_.prepare("INSERT INTO experiment_cell VALUES (?, ?) ON CONFLICT DO NOTHING")
+      .bind(1, cell.experiment)
+      .bind(2, cell.key)
+      .run();
+  db_.prepare("INSERT INTO cell_provenance VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
+      .bind(1, cell.key)
+      .bind(2, sha256_hex(cell.provenance_json))
+      .bind(3, cell.provenance_json)
+      .run();
+  transaction.commit();
+}
+
+std::set<int64_t> ResultStore::finished_samples(const std::string& cell_key) {
+  std::set<int64_t> samples;
+  auto select = db_.prepare("SELECT sample FROM sample WHERE cell_key = ? AND status = 'ok'");
+  select.bind(1, cell_key);
+  while (select.step()) samples.insert(select.integer(0));
+  return samples;
+}
+
+bool ResultStore::put_sample(const SampleRecord& sample) {
+  KVC_CHECK(sample.status == "ok" || sample.status == "failed", "sample ", sample.sample, ": status is '",
+            sample.status, "', allowed: ok, failed");
+  Transaction transaction(db_);
+  if (stored_status(db_, sample.cell_key, sample.sample) == "ok") return false;
+  db_.prepare("DELETE FROM sample WHERE cell_key = ? AND sample = ?")
+      .bind(1, sample.cell_key)
+      .bind(2, sample.sample)
+      .run();
+  insert_sample(db_, sample);
+  insert_scores(db_, sample);
+  insert_bytes(db_, sample);
+  transaction.commit();
+  return true;
+}
+
+std::optional<CellStatus> ResultStore::cell_status(const std::string& cell_key) {
+  auto select = db_.prepare("SELECT n_ok, n_failed, n_missing, suspect FROM v_cell WHERE key = ?");
+  if (!select.bind(1, cell_key).step()) return std::nullopt;
+  return CellStatus{select.integer(0), select.integer(1), select.integer(2), select.text(3)};
+}
+
+}  // namespace kvc

@@ -1,0 +1,42 @@
+// A table of results as a value, and its renderings.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "store/database.h"
+
+namespace kvc {
+
+using TableCell = std::variant<std::monostate, int64_t, double, std::string>;  // monostate: no value
+
+struct TableColumn {
+  enum class Align { kLeft, kRight };
+  std::string name;
+  Align align = Align::kLeft;
+  std::string unit = "";  // shown behind the name: "KV size [%]"
+  int decimals = -1;      // of doubles in Markdown; -1: six significant digits
+};
+
+struct Table {
+  std::string title;
+  std::vector<TableColumn> columns;
+  std::vector<std::vector<TableCell>> rows;
+  std::vector<std::string> notes;
+};
+
+std::string write_markdown(const Table& table);  // GitHub pipes, padded so that it also reads as plain text
+std::string write_csv(const Table& table);       // RFC 4180, full precision, without title and notes
+std::string write_json(const Table& table);      // {title, columns, rows: [{name: value}], notes}
+
+// What one SQL statement returns. Statements that would write are refused; so is more than one statement.
+Table run_query(Database& db, const std::string& sql);
+
+// The tables of results/tables, built into the program: their names, and the SQL of one.
+std::vector<std::string> table_names();
+std::string table_sql(const std::string& name);  // throws Error naming the known ones
+
+}  // namespace kvc

@@ -1,0 +1,46 @@
+// A task's data read from disk, and the prompts made from it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "task/task_spec.h"
+
+namespace kvc {
+
+struct Sample {
+  int64_t id = 0;  // 0, 1, ... in file order
+  std::map<std::string, std::string> fields;
+  std::string gold;
+};
+
+struct Dataset {
+  std::vector<Sample> samples;
+  std::string dataset_sha256;
+  std::string exemplars;         // "" when the task has none
+  std::string exemplars_sha256;  // "" when the task has none
+};
+
+// Throws Error file:line:column for a missing file, field or gold. `data_dir` may be empty when the task needs none.
+Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir);
+
+struct Prompt {
+  struct Part {
+    std::string name;  // the template variable, or "" for the template's own text
+    std::string text;
+  };
+  std::string text;
+  std::string shared_prefix;  // the part of `text` before the first field: the same for all samples
+  std::vector<Part> parts;    // in order; joined they are `text`
+};
+
+Prompt render_prompt(const TaskSpec& spec, const Dataset& dataset, const Sample& sample);
+
+// Canonical JSON of all that can change a result of the task: for hashing. Data enters by content, not by place; the
+// summary and the extract cases stay out.
+std::string spec_json(const TaskSpec& spec, const Dataset& dataset);
+
+}  // namespace kvc

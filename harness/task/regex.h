@@ -1,0 +1,34 @@
+// A PCRE2 pattern as a value: UTF-8, bounded work, no match in bytes that are not UTF-8.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+struct pcre2_real_code_8;
+
+namespace kvc {
+
+class Regex {
+ public:
+  // Throws Error naming the pattern, the offset and the reason.
+  explicit Regex(const std::string& pattern);
+  Regex(const Regex& other);
+  Regex& operator=(const Regex& other);
+  Regex(Regex&&) noexcept = default;
+  Regex& operator=(Regex&&) noexcept = default;
+  ~Regex() = default;
+
+  // The text of `group` in the first or last of the non-overlapping matches from left to right; nothing without a match
+  // or when the group took no part. Throws Error when the match limit is reached.
+  std::optional<std::string> find(std::string_view text, int group, bool last) const;
+  int n_groups() const;
+  const std::string& pattern() const { return pattern_; }
+
+ private:
+  std::string pattern_;
+  std::unique_ptr<pcre2_real_code_8, void (*)(pcre2_real_code_8*)> code_;
+};
+
+}  // namespace kvc

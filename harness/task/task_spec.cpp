@@ -1,0 +1,1 @@
+// Task files are still to come.

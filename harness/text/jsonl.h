@@ -1,0 +1,16 @@
+// Reading JSON Lines: one object a line, errors with file, line and column.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+namespace kvc {
+
+// Calls `visit(line number from 1, value)` for every line that is not blank, in file order. Throws Error
+// "file:line:column: error: ..." for bad JSON, bad UTF-8, and lines above 64 MiB.
+void read_jsonl(const std::filesystem::path& path,
+                const std::function<void(int64_t line, const nlohmann::json& value)>& visit);
+
+}  // namespace kvc

@@ -1,0 +1,197 @@
+#include "text/yaml_read.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "text/nearest.h"
+#include "text/utf8.h"
+
+namespace kvc {
+namespace {
+
+bool is_plain(const YAML::Node& node) { return node.Tag() != "!"; }  // yaml-cpp tags quoted scalars with "!"
+
+// Plain words that YAML 1.1 or 1.2 readers take for a truth value or for nothing.
+bool is_reserved_word(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
+  static const std::vector<std::string> kWords = {"true", "false", "yes", "no", "on", "off", "null", "~"};
+  return std::find(kWords.begin(), kWords.end(), text) != kWords.end();
+}
+
+template <class Number>
+std::optional<Number> parse_number(const std::string& text) {
+  Number value{};
+  const char* first = text.data() + (!text.empty() && text[0] == '+');
+  const auto [end, error] = std::from_chars(first, text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string range_text(const char* kind, const std::string& min, const std::string& max) {
+  if (min.empty() && max.empty()) return kind;
+  if (max.empty()) return concat(kind, " of at least ", min);
+  if (min.empty()) return concat(kind, " of at most ", max);
+  return concat(kind, " from ", min, " to ", max);
+}
+
+std::string child_name(const std::string& parent, const std::string& key) {
+  return parent.empty() ? key : concat(parent, ".", key);
+}
+
+YAML::Mark mark_of(const YAML::Node& node, const YAML::Mark& otherwise) {
+  return node.Mark().is_null() ? otherwise : node.Mark();
+}
+
+}  // namespace
+
+std::string YamlValue::found() const {
+  if (node_.IsMap()) return "a map";
+  if (node_.IsSequence()) return "a sequence";
+  if (!node_.IsScalar()) return "nothing";
+  return in_quotes(node_.Scalar());
+}
+
+void YamlValue::fail_expected(const std::string& expected) const {
+  fail(name_.empty() ? "the file" : name_, " is ", found(), ", expected ", expected);
+}
+
+std::string YamlValue::string() const {
+  if (!node_.IsScalar()) fail_expected("a string");
+  if (is_plain(node_) && is_reserved_word(node_.Scalar())) fail_expected("a string (write it in quotes)");
+  return node_.Scalar();
+}
+
+int64_t YamlValue::integer(int64_t min, int64_t max) const {
+  using Limits = std::numeric_limits<int64_t>;
+  const auto value = node_.IsScalar() && is_plain(node_) ? parse_number<int64_t>(node_.Scalar()) : std::nullopt;
+  if (!value || *value < min || *value > max) {
+    fail_expected(
+        range_text("an integer", min == Limits::min() ? "" : concat(min), max == Limits::max() ? "" : concat(max)));
+  }
+  return *value;
+}
+
+double YamlValue::real(double min, double max) const {
+  using Limits = std::numeric_limits<double>;
+  const auto value = node_.IsScalar() && is_plain(node_) ? parse_number<double>(node_.Scalar()) : std::nullopt;
+  if (!value || !std::isfinite(*value) || *value < min || *value > max) {
+    fail_expected(
+        range_text("a number", min == Limits::lowest() ? "" : concat(min), max == Limits::max() ? "" : concat(max)));
+  }
+  return *value;
+}
+
+bool YamlValue::boolean() const {
+  const bool plain = node_.IsScalar() && is_plain(node_);
+  const std::string text = plain ? node_.Scalar() : "";
+  if (text != "true" && text != "false") fail_expected("true or false");
+  return text == "true";
+}
+
+std::string YamlValue::choice(const std::vector<std::string>& allowed) const {
+  const std::string value = string();
+  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return value;
+  const auto nearest = nearest_name(value, allowed);
+  fail(name_, " is ", found(), nearest.empty() ? "" : " (did you mean '" + nearest + "'?)",
+       ", allowed: ", join(allowed));
+}
+
+std::vector<YamlValue> YamlValue::sequence() const {
+  if (!node_.IsSequence()) fail_expected("a sequence");
+  std::vector<YamlValue> values;
+  for (const auto& item : node_) {
+    values.emplace_back(file_, concat(name_, "[", values.size(), "]"), item, mark_of(item, mark_));
+  }
+  return values;
+}
+
+std::vector<std::string> YamlValue::strings() const {
+  std::vector<std::string> values;
+  for (const auto& item : sequence()) values.push_back(item.string());
+  return values;
+}
+
+YamlMap YamlValue::map() const {
+  if (!node_.IsMap()) fail_expected("a map");
+  return YamlMap(*this);
+}
+
+std::vector<std::pair<std::string, YamlValue>> YamlMap::entries() {
+  std::vector<std::pair<std::string, YamlValue>> result;
+  for (const auto& entry : value_.node()) {
+    const auto& key = entry.first.Scalar();
+    asked_.push_back(key);
+    result.emplace_back(key, YamlValue(value_.file(), child_name(value_.name(), key), entry.second,
+                                       mark_of(entry.second, entry.first.Mark())));
+  }
+  return result;
+}
+
+std::optional<YamlValue> YamlMap::optional(const std::string& key) {
+  if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) asked_.push_back(key);
+  for (const auto& entry : value_.node()) {
+    if (entry.first.Scalar() != key) continue;
+    return YamlValue(value_.file(), child_name(value_.name(), key), entry.second,
+                     mark_of(entry.second, entry.first.Mark()));
+  }
+  return std::nullopt;
+}
+
+YamlValue YamlMap::required(const std::string& key) {
+  if (auto value = optional(key)) return *value;
+  std::vector<std::string> unread;
+  for (const auto& entry : value_.node()) {
+    const auto& name = entry.first.Scalar();
+    if (std::find(asked_.begin(), asked_.end(), name) == asked_.end()) unread.push_back(name);
+  }
+  const auto nearest = nearest_name(key, unread);
+  value_.fail("missing key '", key, "'", value_.name().empty() ? "" : " in " + value_.name(),
+              nearest.empty() ? "" : " (is it '" + nearest + "'?)");
+}
+
+std::string YamlMap::optional_string(const std::string& key, const std::string& otherwise) {
+  const auto value = optional(key);
+  return value ? value->string() : otherwise;
+}
+
+int64_t YamlMap::optional_integer(const std::string& key, int64_t min, int64_t max, int64_t otherwise) {
+  const auto value = optional(key);
+  return value ? value->integer(min, max) : otherwise;
+}
+
+double YamlMap::optional_real(const std::string& key, double min, double max, double otherwise) {
+  const auto value = optional(key);
+  return value ? value->real(min, max) : otherwise;
+}
+
+bool YamlMap::optional_boolean(const std::string& key, bool otherwise) {
+  const auto value = optional(key);
+  return value ? value->boolean() : otherwise;
+}
+
+std::vector<std::string> YamlMap::optional_strings(const std::string& key) {
+  const auto value = optional(key);
+  return value ? value->strings() : std::vector<std::string>{};
+}
+
+std::string YamlMap::required_choice(const std::string& key, const std::vector<std::string>& allowed) {
+  return required(key).choice(allowed);
+}
+
+std::string YamlMap::optional_choice(const std::string& key, const std::vector<std::string>& allowed,
+                                     const std::string& otherwise) {
+  const auto value = optional(key);
+  return value ? value->choice(allowed) : otherwise;
+}
+
+void YamlMap::reject_unknown() const {
+  for (const auto& entry : value_.node()) {
+    const auto& key = entry.first.Scalar();
+    if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
+    const YamlValue place(value_.file(), key, entry.first, entry.first.Mark());
+    place.fail(unknown_name("key", key, asked_));
+  }
+}
+
+}  // namespace kvc

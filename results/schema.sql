@@ -1,0 +1,146 @@
+-- The results database, version 1. A cell is one point of an experiment's grid; a sample is one question of its task.
+-- Keys are content hashes, so databases merge row by row. Seconds, bytes and tokens stand in the columns' names.
+PRAGMA application_id = 1802920753;  -- 'kvc1'
+PRAGMA user_version = 1;
+
+-- Prompts repeat across compressors: one row each. sha256 is of the body's bytes.
+CREATE TABLE text (
+  sha256 TEXT NOT NULL PRIMARY KEY,
+  body   TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- key: content hash of model, task, data, plugin binary, options and generation settings.
+CREATE TABLE cell (
+  key             TEXT    NOT NULL PRIMARY KEY,
+  model           TEXT    NOT NULL,
+  task            TEXT    NOT NULL,
+  model_json      TEXT    NOT NULL,
+  task_json       TEXT    NOT NULL,
+  plugin          TEXT    NOT NULL,
+  plugin_sha256   TEXT    NOT NULL,
+  options_json    TEXT    NOT NULL,
+  options_label   TEXT    NOT NULL,                                -- for tables; '' stands for all of options_json
+  generation_json TEXT    NOT NULL,
+  bits            REAL    NOT NULL,
+  n_samples       INTEGER NOT NULL CHECK (n_samples >= 0),         -- asked for; the largest of all runs
+  is_lossy        INTEGER NOT NULL CHECK (is_lossy IN (0, 1)),
+  is_simulated    INTEGER NOT NULL CHECK (is_simulated IN (0, 1))  -- bytes are computed, not held
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE experiment_cell (
+  experiment TEXT NOT NULL,
+  cell_key   TEXT NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  PRIMARY KEY (experiment, cell_key)
+) STRICT, WITHOUT ROWID;
+
+-- Where a cell was computed: one row for each machine and build that took part.
+CREATE TABLE cell_provenance (
+  cell_key        TEXT NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  sha256          TEXT NOT NULL,  -- of provenance_json
+  provenance_json TEXT NOT NULL,
+  PRIMARY KEY (cell_key, sha256)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE sample (
+  cell_key             TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  sample               INTEGER NOT NULL,
+  status               TEXT    NOT NULL CHECK (status IN ('ok', 'failed')),
+  error                TEXT    NOT NULL,
+  prompt_sha256        TEXT    NOT NULL REFERENCES text (sha256),
+  generation           TEXT    NOT NULL,
+  gold                 TEXT    NOT NULL,
+  n_prompt_tokens      INTEGER NOT NULL,
+  n_new_tokens         INTEGER NOT NULL,
+  stop_reason          TEXT    NOT NULL,
+  token_ids_json       TEXT    NOT NULL,
+  kv_bytes             INTEGER NOT NULL,  -- held at the end of the sample
+  kv_bytes_fp16        INTEGER NOT NULL,  -- the same tokens at 16 bits
+  paper_bytes          REAL,              -- by the paper's closed form
+  n_encoded_tokens     INTEGER NOT NULL,
+  k_error              REAL,              -- relative Frobenius norm of the prompt's reconstruction; NULL: not a number
+  v_error              REAL,
+  peak_weights_bytes   INTEGER NOT NULL,
+  peak_kv_bytes        INTEGER NOT NULL,
+  peak_workspace_bytes INTEGER NOT NULL,
+  prefill_seconds      REAL    NOT NULL,
+  encode_seconds       REAL    NOT NULL,
+  attend_seconds       REAL    NOT NULL,
+  other_seconds        REAL    NOT NULL,
+  PRIMARY KEY (cell_key, sample)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE score (
+  cell_key  TEXT    NOT NULL,
+  sample    INTEGER NOT NULL,
+  extractor TEXT    NOT NULL,
+  position  INTEGER NOT NULL,  -- 0: the task's headline
+  answer    TEXT,              -- NULL: none was found
+  value     REAL    NOT NULL,
+  PRIMARY KEY (cell_key, sample, extractor),
+  FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE kv_bytes (
+  cell_key TEXT    NOT NULL,
+  sample   INTEGER NOT NULL,
+  layer    INTEGER NOT NULL,
+  tensor   TEXT    NOT NULL CHECK (tensor IN ('k', 'v', 'shared')),
+  kind     TEXT    NOT NULL,
+  bytes    INTEGER NOT NULL,
+  PRIMARY KEY (cell_key, sample, layer, tensor, kind),
+  FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- A cell's status and sums over its ok samples. suspect: why the result cannot be what it says, or ''.
+CREATE VIEW v_cell AS
+WITH
+  counted AS (
+    SELECT cell_key, sum(status = 'ok') AS n_ok, sum(status = 'failed') AS n_failed
+    FROM sample
+    GROUP BY cell_key),
+  totals AS (
+    SELECT
+      cell_key,
+      sum(kv_bytes) AS kv_bytes,
+      sum(kv_bytes_fp16) AS kv_bytes_fp16,
+      sum(paper_bytes) AS paper_bytes,
+      sum(n_encoded_tokens) AS n_encoded_tokens,
+      max(k_error) AS max_k_error,
+      max(v_error) AS max_v_error,
+      max(peak_kv_bytes) AS peak_kv_bytes,
+      sum(n_new_tokens) AS n_new_tokens,
+      sum(encode_seconds + attend_seconds + other_seconds) AS decode_seconds
+    FROM sample
+    WHERE status = 'ok'
+    GROUP BY cell_key)
+SELECT
+  cell.key, cell.model, cell.task, cell.plugin,
+  CASE
+    WHEN cell.options_label <> '' THEN cell.options_label
+    ELSE ifnull((SELECT group_concat(key || '=' || value, ' ') FROM json_each(cell.options_json)), '')
+  END AS options,
+  cell.bits, cell.is_lossy, cell.is_simulated, cell.n_samples,
+  ifnull(counted.n_ok, 0) AS n_ok,
+  ifnull(counted.n_failed, 0) AS n_failed,
+  max(0, cell.n_samples - ifnull(counted.n_ok, 0) - ifnull(counted.n_failed, 0)) AS n_missing,
+  totals.kv_bytes, totals.kv_bytes_fp16, totals.paper_bytes, totals.n_encoded_tokens,
+  totals.max_k_error, totals.max_v_error, totals.peak_kv_bytes, totals.n_new_tokens, totals.decode_seconds,
+  CASE
+    WHEN cell.is_lossy = 0 OR totals.cell_key IS NULL THEN ''
+    WHEN totals.n_encoded_tokens = 0 THEN 'no token was encoded'
+    WHEN totals.max_k_error = 0 AND totals.max_v_error = 0 THEN 'keys and values came back without any error'
+    WHEN totals.kv_bytes >= totals.kv_bytes_fp16 THEN 'the cache is not smaller than at 16 bits'
+    ELSE ''
+  END AS suspect
+FROM cell
+LEFT JOIN counted ON counted.cell_key = cell.key
+LEFT JOIN totals ON totals.cell_key = cell.key;
+
+-- Scores of a cell's ok samples by extractor; position 0 is the task's headline.
+CREATE VIEW v_score AS
+SELECT
+  score.cell_key, score.extractor, min(score.position) AS position,
+  count(*) AS n, sum(score.value) AS sum_value, count(score.answer) AS n_answers
+FROM score
+JOIN sample ON sample.cell_key = score.cell_key AND sample.sample = score.sample AND sample.status = 'ok'
+GROUP BY score.cell_key, score.extractor;

@@ -1,0 +1,18 @@
+-- One row a cell, with its headline score. :experiment is a name; 'all' or nothing for every cell.
+-- decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
+SELECT
+  c.model, c.plugin, c.options, c.bits, c.task, c.is_lossy, c.is_simulated, c.suspect,
+  c.n_samples, c.n_ok, c.n_failed, c.n_missing,
+  c.kv_bytes, c.kv_bytes_fp16, c.paper_bytes, c.peak_kv_bytes, c.n_new_tokens, c.decode_seconds,
+  s.extractor,
+  100.0 * s.sum_value / s.n AS accuracy_percent,
+  100.0 * wilson_low(s.sum_value, s.n) AS low_percent,
+  100.0 * wilson_high(s.sum_value, s.n) AS high_percent,
+  cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) || cell.generation_json
+    AS variant
+FROM v_cell AS c
+JOIN cell ON cell.key = c.key
+LEFT JOIN v_score AS s ON s.cell_key = c.key AND s.position = 0
+WHERE ifnull(:experiment, 'all') = 'all'
+   OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment)
+ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, variant, c.task, c.key;
