@@ -132,6 +132,7 @@ void Statement::run() {
 int Statement::n_columns() const { return sqlite3_column_count(statement_.get()); }
 std::string Statement::column_name(int column) const { return sqlite3_column_name(statement_.get(), column); }
 int Statement::column_type(int column) const { return sqlite3_column_type(statement_.get(), column); }
+bool Statement::is_null(int column) const { return column_type(column) == SQLITE_NULL; }
 int64_t Statement::integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
 double Statement::real(int column) const { return sqlite3_column_double(statement_.get(), column); }
 bool Statement::is_read_only() const { return sqlite3_stmt_readonly(statement_.get()) != 0; }

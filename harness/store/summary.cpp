@@ -46,14 +46,14 @@ std::vector<CellRow> read_cells(Database& db, const std::string& experiment) {
   select.bind(1, experiment);
   std::vector<CellRow> cells;
   while (select.step()) {
-    CellRow cell{.model = select.text(0),
-                 .plugin = select.text(1),
-                 .options = select.text(2),
-                 .task = select.text(4),
-                 .suspect = select.text(7),
-                 .variant = select.text(22),
-                 .bits = select.real(3),
-                 .is_simulated = select.integer(6) != 0};
+    CellRow cell;
+    cell.model = select.text(0);
+    cell.plugin = select.text(1);
+    cell.options = select.text(2);
+    cell.bits = select.real(3);
+    cell.task = select.text(4);
+    cell.is_simulated = select.integer(6) != 0;
+    cell.suspect = select.text(7);
     cell.n_samples = select.integer(8);
     cell.n_ok = select.integer(9);
     cell.n_failed = select.integer(10);
@@ -65,6 +65,7 @@ std::vector<CellRow> read_cells(Database& db, const std::string& experiment) {
     cell.n_new_tokens = select.real(16);
     cell.decode_seconds = select.real(17);
     cell.accuracy = accuracy_text(select, 19);
+    cell.variant = select.text(22);
     cells.push_back(std::move(cell));
   }
   return cells;

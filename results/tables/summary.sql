@@ -1,4 +1,5 @@
 -- One row a cell, with its headline score. :experiment is a name; 'all' or nothing for every cell.
+-- variant: cells of different tasks that are equal in it belong in one row; max_new_tokens and stop are the task's own.
 -- decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
 SELECT
   c.model, c.plugin, c.options, c.bits, c.task, c.is_lossy, c.is_simulated, c.suspect,
@@ -8,8 +9,11 @@ SELECT
   100.0 * s.sum_value / s.n AS accuracy_percent,
   100.0 * wilson_low(s.sum_value, s.n) AS low_percent,
   100.0 * wilson_high(s.sum_value, s.n) AS high_percent,
-  cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) || cell.generation_json
-    AS variant
+  cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) ||
+    CASE
+      WHEN json_valid(cell.generation_json) THEN json_remove(cell.generation_json, '$.max_new_tokens', '$.stop')
+      ELSE cell.generation_json
+    END AS variant
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key
 LEFT JOIN v_score AS s ON s.cell_key = c.key AND s.position = 0

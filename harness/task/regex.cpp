@@ -1,0 +1,84 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "task/regex.h"
+
+#include <pcre2.h>
+
+#include "kvc/check.h"
+#include "text/utf8.h"
+
+namespace kvc {
+namespace {
+
+constexpr uint32_t kMatchLimit = 1'000'000;  // backtracking steps; the largest real extraction needs some thousands
+
+using Code = std::unique_ptr<pcre2_code, void (*)(pcre2_code*)>;
+
+std::string pcre2_text(int code) {
+  PCRE2_UCHAR buffer[256];
+  pcre2_get_error_message(code, buffer, sizeof buffer);
+  return reinterpret_cast<const char*>(buffer);
+}
+
+Code compile(const std::string& pattern) {
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  auto* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                             PCRE2_UTF | PCRE2_MATCH_INVALID_UTF, &error, &offset, nullptr);
+  KVC_CHECK(code, "pattern ", in_quotes(pattern), " is wrong at offset ", offset, ": ", pcre2_text(error));
+  return Code(code, &pcre2_code_free);
+}
+
+// The next place to look for a match after an empty one at `position`: behind the code point there.
+size_t next_code_point(std::string_view text, size_t position) {
+  ++position;
+  while (position < text.size() && (text[position] & 0xC0) == 0x80) ++position;
+  return position;
+}
+
+}  // namespace
+
+Regex::Regex(const std::string& pattern) : pattern_(pattern), code_(compile(pattern)) {}
+
+Regex::Regex(const Regex& other)
+    : pattern_(other.pattern_), code_(pcre2_code_copy(other.code_.get()), &pcre2_code_free) {
+  KVC_CHECK(code_, "no memory for pattern ", in_quotes(pattern_));
+}
+
+Regex& Regex::operator=(const Regex& other) { return *this = Regex(other); }
+
+int Regex::n_groups() const {
+  uint32_t n = 0;
+  pcre2_pattern_info(code_.get(), PCRE2_INFO_CAPTURECOUNT, &n);
+  return static_cast<int>(n);
+}
+
+std::optional<std::string> Regex::find(std::string_view text, int group, bool last) const {
+  const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match(
+      pcre2_match_data_create_from_pattern(code_.get(), nullptr), &pcre2_match_data_free);
+  const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> limits(pcre2_match_context_create(nullptr),
+                                                                                    &pcre2_match_context_free);
+  KVC_CHECK(match && limits, "no memory for pattern ", in_quotes(pattern_));
+  pcre2_set_match_limit(limits.get(), kMatchLimit);
+  std::optional<std::string> found;
+  uint32_t options = 0;  // after an empty match: first a longer one at the same place
+  for (size_t position = 0; position <= text.size();) {
+    const int result = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position,
+                                   options, match.get(), limits.get());
+    KVC_CHECK(result >= 0 || result == PCRE2_ERROR_NOMATCH, "pattern ", in_quotes(pattern_), ": ", pcre2_text(result));
+    if (result == PCRE2_ERROR_NOMATCH) {
+      if (options == 0) break;
+      options = 0;
+      position = next_code_point(text, position);
+      continue;
+    }
+    const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.get());
+    const PCRE2_SIZE begin = bounds[2 * group], end = bounds[2 * group + 1];
+    found = begin == PCRE2_UNSET ? std::nullopt : std::optional(std::string(text.substr(begin, end - begin)));
+    if (!last) break;
+    position = bounds[1];
+    options = bounds[0] == bounds[1] ? PCRE2_NOTEMPTY_ATSTART | PCRE2_ANCHORED : 0;
+  }
+  return found;
+}
+
+}  // namespace kvc
