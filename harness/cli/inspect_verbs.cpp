@@ -37,11 +37,11 @@ int list_plugins(const std::string& name, const std::vector<std::string>& plugin
   auto folders = std::vector<fs::path>(plugin_path.begin(), plugin_path.end());
   folders.push_back(find_paths().plugins);
   if (!name.empty()) {
-    print_plugin(PluginLibrary::open(name.ends_with(".so") ? fs::path(name) : find_plugin(name, folders)));
+    print_plugin(PluginLibrary(name.ends_with(".so") ? fs::path(name) : find_plugin(name, folders)));
     return kOk;
   }
   for (const auto& file : find_plugins(folders)) {
-    const auto library = PluginLibrary::open(file);
+    const auto library = PluginLibrary(file);
     std::printf("%-14s %s\n", library.descriptor().name, library.descriptor().summary);
   }
   return kOk;
@@ -100,7 +100,7 @@ int doctor(const std::string& model) {
   well &= report("plugins", [&] {
     std::string names;
     for (const auto& file : find_plugins({paths.plugins})) {
-      names += std::string(names.empty() ? "" : ", ") + PluginLibrary::open(file).descriptor().name;
+      names += std::string(names.empty() ? "" : ", ") + PluginLibrary(file).descriptor().name;
     }
     KVC_CHECK(!names.empty(), "none in '", paths.plugins.string(), "'");
     return names;

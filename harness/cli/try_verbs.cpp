@@ -45,7 +45,7 @@ std::unique_ptr<Compressor> make_compressor(const TryArguments& arguments, const
   if (arguments.compressor.empty()) return nullptr;
   auto folders = std::vector<fs::path>(arguments.plugin_path.begin(), arguments.plugin_path.end());
   folders.push_back(find_paths().plugins);
-  const auto library = PluginLibrary::open(find_plugin(arguments.compressor, folders));
+  const auto library = PluginLibrary(find_plugin(arguments.compressor, folders));
   auto compressor = library.make(parse_json("--options", arguments.options), nullptr);
   compressor->check_model(shape);
   return compressor;

@@ -54,7 +54,7 @@ OpenedCompressor open_compressor(const CompressorChoice& choice, const std::vect
                                  const ModelShape& shape, WorkerSetUp& worker) {
   try {
     const auto file = find_plugin(choice.plugin, folders);
-    const auto library = PluginLibrary::open(file);
+    const auto library = PluginLibrary(file);
     json resolved;
     const auto compressor = library.make(choice.options, &resolved);
     compressor->check_model(shape);

@@ -28,7 +28,7 @@ struct Worker {
         tokenizer(Tokenizer::load(set_up.model)),
         generator(model, tokenizer, meter) {
     for (const auto& compressor : set_up.compressors) {
-      libraries.push_back(PluginLibrary::open(compressor.file));
+      libraries.emplace_back(compressor.file);
       compressors.push_back(libraries.back().make(compressor.options, nullptr));
     }
   }
