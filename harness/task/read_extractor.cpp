@@ -36,6 +36,13 @@ const StepName* find_step(const std::string& name) {
   return nullptr;
 }
 
+ExtractStep make_step(Kind kind, const std::string& text) {
+  ExtractStep step;
+  step.kind = kind;
+  step.text = text;
+  return step;
+}
+
 Regex read_regex(const YamlValue& value) {
   try {
     return Regex(value.string());
@@ -46,7 +53,7 @@ Regex read_regex(const YamlValue& value) {
 
 // regex: 'pattern', or regex: {pattern, group, which}
 ExtractStep read_regex_step(const YamlValue& value) {
-  ExtractStep step{.kind = Kind::kRegex};
+  auto step = make_step(Kind::kRegex, "");
   if (value.is_scalar()) {
     step.regex = read_regex(value);
     return step;
@@ -63,7 +70,7 @@ ExtractStep read_step(const YamlValue& value) {
   if (value.is_scalar()) {
     const auto name = value.string();
     const auto* known = find_step(name);
-    if (known && !known->takes_text) return ExtractStep{.kind = known->kind};
+    if (known && !known->takes_text) return make_step(known->kind, "");
     if (known || name == "regex") value.fail("step '", name, "' needs a value: {", name, ": ...}");
     value.fail(unknown_name("step", name, step_names()));
   }
@@ -74,9 +81,9 @@ ExtractStep read_step(const YamlValue& value) {
   const auto* known = find_step(name);
   if (!known) value.fail(unknown_name("step", name, step_names()));
   if (!known->takes_text) argument.fail("step '", name, "' takes no value");
-  ExtractStep step{.kind = known->kind, .text = argument.string()};
-  if (step.text.empty()) argument.fail(argument.name(), " is empty, expected text to look for");
-  return step;
+  const auto text = argument.string();
+  if (text.empty()) argument.fail(argument.name(), " is empty, expected text to look for");
+  return make_step(known->kind, text);
 }
 
 std::vector<ExtractStep> read_steps(const std::optional<YamlValue>& value) {

@@ -1,0 +1,41 @@
+// Every task file of the repository: it loads, and its own extract cases hold.
+#include <gtest/gtest.h>
+
+#include "task/task_spec.h"
+
+namespace kvc {
+namespace {
+
+const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
+
+class TaskFiles : public testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(TaskFiles, ExtractCasesHold) {
+  const auto spec = load_task(GetParam());
+  for (const auto& c : spec.extract_cases) {
+    const auto& extractor = *find_extractor(spec, c.extractor);
+    const auto answer = extract_answer(extractor, c.text);
+    EXPECT_EQ(answer, c.answer) << c.where;
+    EXPECT_EQ(score_answer(extractor, answer, c.gold), c.correct ? 1 : 0) << c.where;
+  }
+}
+
+std::string case_name(const testing::TestParamInfo<std::filesystem::path>& info) {
+  return info.param.parent_path().filename().string() + "_" + info.param.stem().string();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, TaskFiles, testing::ValuesIn(find_tasks(kTasks)), case_name);
+
+TEST(Tasks, AreNamedBySuiteAndFile) {
+  EXPECT_EQ(find_task(kTasks, "gsm8k/cot8"), kTasks / "gsm8k" / "cot8.yaml");
+  EXPECT_EQ(load_task(kTasks / "gsm8k" / "cot8.yaml").name, "gsm8k/cot8");
+  try {
+    find_task(kTasks, "gsm8k/cot");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(std::string(error.what()).find("unknown task 'gsm8k/cot' (did you mean 'gsm8k/cot8'?); known: "), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace kvc
