@@ -84,7 +84,7 @@ void add_replace(const JsonObject& c, Steps& steps) {
 void add_metaspace(const JsonObject& c, Steps& steps) {
   const auto sign = c.text("replacement", "\u2581");
   const bool prepends = c.text("prepend_scheme", c.boolean("add_prefix_space", true) ? "always" : "never") != "never";
-  steps.emplace_back([regex = Regex(Regex::escape(sign), c.where()), prepends](Tokens tokens) {
+  steps.emplace_back([regex = TokenizerRegex(TokenizerRegex::escape(sign), c.where()), prepends](Tokens tokens) {
     const FindAll find = [&regex](std::string_view text) { return regex.find_all(text); };
     for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = replace_all(tokens[i], find, i == 0 && prepends ? "" : " ");
     return tokens;

@@ -24,7 +24,7 @@ FindAll parse_pattern(const JsonObject& component, const std::string& field) {
     return [wanted = pattern.text("String")](std::string_view text) { return find_text(text, wanted); };
   }
   KVC_CHECK(pattern.has("Regex"), pattern.where(), ": ", brief(pattern.json()), ", expected {\"String\": ...} or {\"Regex\": ...}");
-  return [regex = Regex(pattern.text("Regex"), pattern.where())](std::string_view text) { return regex.find_all(text); };
+  return [regex = TokenizerRegex(pattern.text("Regex"), pattern.where())](std::string_view text) { return regex.find_all(text); };
 }
 
 FindAll find_characters(bool (*property)(char32_t)) {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "model/json_reader.h"
-#include "model/regex.h"
+#include "model/tokenizer_regex.h"
 
 namespace kvc {
 

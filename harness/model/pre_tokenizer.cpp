@@ -84,7 +84,7 @@ Behavior parse_behavior(const JsonObject& component) {
 }
 
 FindAll find_text(const std::string& text, const std::string& where) {
-  return [regex = Regex(Regex::escape(text), where)](std::string_view in) { return regex.find_all(in); };
+  return [regex = TokenizerRegex(TokenizerRegex::escape(text), where)](std::string_view in) { return regex.find_all(in); };
 }
 
 void add_byte_level(const JsonObject& c, Steps& steps) {
@@ -95,7 +95,7 @@ void add_byte_level(const JsonObject& c, Steps& steps) {
     });
   }
   if (c.boolean("use_regex", true)) {
-    const Regex regex(kByteLevelPattern, c.where());
+    const TokenizerRegex regex(kByteLevelPattern, c.where());
     steps.push_back(split([regex](std::string_view text) { return regex.find_all(text); }, Behavior::isolated));
   }
   steps.emplace_back([](Piece piece, std::vector<Piece>& out) { out.push_back({bytes_to_alphabet(piece.text), piece.at_start}); });
@@ -143,7 +143,7 @@ const PreTokenizerRow kRows[] = {
      }},
     {"Whitespace",
      [](const JsonObject& c, Steps& s) {
-       const Regex words(R"(\w+|[^\w\s]+)", c.where());
+       const TokenizerRegex words(R"(\w+|[^\w\s]+)", c.where());
        s.push_back(split([words](std::string_view text) { return words.find_all(text); }, Behavior::removed, true));
      }},
     {"WhitespaceSplit", [](const JsonObject&, Steps& s) { s.push_back(split(find_characters(is_white_space), Behavior::removed)); }},

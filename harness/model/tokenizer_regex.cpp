@@ -1,4 +1,4 @@
-#include "model/regex.h"
+#include "model/tokenizer_regex.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
@@ -56,7 +56,7 @@ struct FreeMatch {
 
 }  // namespace
 
-Regex::Regex(std::string pattern, std::string where) : pattern_(std::move(pattern)), where_(std::move(where)) {
+TokenizerRegex::TokenizerRegex(std::string pattern, std::string where) : pattern_(std::move(pattern)), where_(std::move(where)) {
   check_utf8(pattern_, where_ + ": regex");
   const auto translated = to_pcre2(pattern_, where_);
   int error = 0;
@@ -67,12 +67,12 @@ Regex::Regex(std::string pattern, std::string where) : pattern_(std::move(patter
   pcre2_jit_compile(code_, PCRE2_JIT_COMPLETE);  // where the machine has no JIT, pcre2_match interprets
 }
 
-Regex::Regex(Regex&& other) noexcept
+TokenizerRegex::TokenizerRegex(TokenizerRegex&& other) noexcept
     : pattern_(std::move(other.pattern_)), where_(std::move(other.where_)), code_(std::exchange(other.code_, nullptr)) {}
 
-Regex::~Regex() { pcre2_code_free(code_); }
+TokenizerRegex::~TokenizerRegex() { pcre2_code_free(code_); }
 
-std::vector<Match> Regex::find_all(std::string_view text) const {
+std::vector<Match> TokenizerRegex::find_all(std::string_view text) const {
   constexpr size_t kStackMin = 32 << 10, kStackMax = 64 << 20;
   const std::unique_ptr<pcre2_match_data, FreeMatch> data(pcre2_match_data_create_from_pattern(code_, nullptr));
   const std::unique_ptr<pcre2_match_context, FreeMatch> context(pcre2_match_context_create(nullptr));
@@ -94,7 +94,7 @@ std::vector<Match> Regex::find_all(std::string_view text) const {
   return matches;
 }
 
-std::string Regex::escape(std::string_view text) {
+std::string TokenizerRegex::escape(std::string_view text) {
   std::string pattern;
   for (const char c : text) {
     if (std::string_view("\\^$.|?*+()[]{}-#/&~ ").find(c) != std::string_view::npos) pattern += '\\';

@@ -15,14 +15,14 @@ struct Match {
 };
 
 // A value: a copy compiles the pattern again.
-class Regex {
+class TokenizerRegex {
  public:
   // Throws Error naming `where`, the pattern and the offset where it does not compile.
-  Regex(std::string pattern, std::string where);
-  Regex(const Regex& other) : Regex(other.pattern_, other.where_) {}
-  Regex(Regex&& other) noexcept;
-  Regex& operator=(const Regex&) = delete;
-  ~Regex();
+  TokenizerRegex(std::string pattern, std::string where);
+  TokenizerRegex(const TokenizerRegex& other) : TokenizerRegex(other.pattern_, other.where_) {}
+  TokenizerRegex(TokenizerRegex&& other) noexcept;
+  TokenizerRegex& operator=(const TokenizerRegex&) = delete;
+  ~TokenizerRegex();
 
   // All matches from left to right, none of them overlapping. `text` is valid UTF-8.
   std::vector<Match> find_all(std::string_view text) const;
