@@ -1,0 +1,164 @@
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "kvc/plugin.h"
+#include "model/model_config.h"
+#include "model/tokenizer.h"
+#include "plugin/plugin_library.h"
+#include "run/grid.h"
+#include "run/provenance.h"
+#include "task/dataset.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+
+void print_plugin(const PluginLibrary& library) {
+  const auto& d = library.descriptor();
+  std::printf("%s: %s\n  source      %s\n  deviations  %s\n  storage     %s, %s\n", d.name, d.summary, d.source,
+              d.deviations, d.capabilities.simulated ? "simulated" : "packed",
+              d.capabilities.lossy ? "lossy" : "not lossy");
+  std::printf("  promises    %s%s\n", d.capabilities.one_by_one_same ? "tokens one by one = all at once; " : "",
+              d.capabilities.prefix_local ? "a prefix's codes do not depend on what follows" : "");
+  std::printf("  file        %s\n  sha256      %s\n  options\n", library.file().c_str(), library.sha256().c_str());
+  for (const auto& option : library.describe_options()) {
+    std::printf("    %-16s %-8s default %-8s allowed %-22s %s\n", option.name.c_str(), option.type.c_str(),
+                option.default_value.dump().c_str(), option.allowed.c_str(), option.help.c_str());
+  }
+}
+
+int list_plugins(const std::string& name, const std::vector<std::string>& plugin_path) {
+  auto folders = std::vector<fs::path>(plugin_path.begin(), plugin_path.end());
+  folders.push_back(find_paths().plugins);
+  if (!name.empty()) {
+    print_plugin(PluginLibrary(name.ends_with(".so") ? fs::path(name) : find_plugin(name, folders)));
+    return kOk;
+  }
+  for (const auto& file : find_plugins(folders)) {
+    const auto library = PluginLibrary(file);
+    std::printf("%-14s %s\n", library.descriptor().name, library.descriptor().summary);
+  }
+  return kOk;
+}
+
+// Why the task's data cannot be read here, or how many samples there are.
+std::string data_state(const TaskSpec& spec) {
+  const char* data = std::getenv("KVC_DATA");
+  try {
+    return std::to_string(load_dataset(spec, data ? data : "").samples.size()) + " samples";
+  } catch (const Error& e) {
+    return std::string("no data: ") + e.what();
+  }
+}
+
+int list_tasks() {
+  for (const auto& file : find_tasks(find_paths().root / "tasks")) {
+    const auto spec = load_task(file);
+    std::printf("%-20s %s (%s)\n", spec.name.c_str(), spec.summary.c_str(), data_state(spec).c_str());
+  }
+  return kOk;
+}
+
+int validate(const std::string& file, const std::vector<std::string>& settings) {
+  const auto paths = find_paths();
+  const auto grid = expand_grid(load_experiment(below_root(paths, file), settings), paths);
+  int64_t n_samples = 0;
+  for (const auto& cell : grid.cells) n_samples += cell.record.n_samples;
+  std::printf("%s is valid: %zu cells, %lld samples\n", file.c_str(), grid.cells.size(),
+              static_cast<long long>(n_samples));
+  return kOk;
+}
+
+// One line of the doctor's report: runs the check, prints its finding or what it threw.
+template <class Check>
+bool report(const char* what, Check check) {
+  try {
+    std::printf("ok    %-12s %s\n", what, check().c_str());
+    return true;
+  } catch (const std::exception& e) {
+    std::printf("FAIL  %-12s %s\n", what, e.what());
+    return false;
+  }
+}
+
+int doctor(const std::string& model) {
+  const auto paths = find_paths();
+  const auto made_with = provenance();
+  bool well = report("machine", [&] {
+    return concat(made_with["cpu"].get<std::string>(), ", ", made_with["n_cores"], " cores, ",
+                  made_with["memory_bytes"].get<int64_t>() >> 30, " GiB, kernels for ",
+                  made_with["cpu_capability"].get<std::string>());
+  });
+  well &= report("build", [&] { return made_with["build_id"].get<std::string>(); });
+  well &= report("git", [&] { return made_with["git"].get<std::string>(); });
+  well &= report("plugins", [&] {
+    std::string names;
+    for (const auto& file : find_plugins({paths.plugins})) {
+      names += std::string(names.empty() ? "" : ", ") + PluginLibrary(file).descriptor().name;
+    }
+    KVC_CHECK(!names.empty(), "none in '", paths.plugins.string(), "'");
+    return names;
+  });
+  well &= report("model", [&] {
+    const auto folder = below_root(paths, model);
+    const auto config = load_model_config(folder);
+    const auto tokenizer = Tokenizer::load(folder);
+    const std::string text = "Q: What is 1 + 1?\nA:";
+    const auto ids = tokenizer.encode(text, true);
+    KVC_CHECK(tokenizer.decode(ids, true) == text, "the tokenizer does not give back '", text, "'");
+    const auto shape = config.shape();
+    return concat(model, ": ", shape.n_layers, " layers, ", shape.n_heads, " heads over ", shape.n_kv_heads,
+                  " KV heads of ", shape.head_dim, ", context ", config.max_position_embeddings, "; KV at 16 bits: ",
+                  4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes a token");
+  });
+  for (const auto& file : find_tasks(paths.root / "tasks")) {
+    well &= report("task", [&] {
+      const auto spec = load_task(file);
+      return spec.name + ": " + data_state(spec);
+    });
+  }
+  well &= report("results", [&] {
+    const fs::path here = fs::current_path();
+    KVC_CHECK(::access(here.c_str(), W_OK) == 0, "'", here.string(), "' is not writable");
+    return concat("'", here.string(), "' is writable, ", fs::space(here).available >> 30, " GiB free");
+  });
+  return well ? kOk : kEnvironment;
+}
+
+}  // namespace
+
+void add_inspect_verbs(CLI::App& app, Action& action) {
+  struct Arguments {
+    std::string name, file, model = "models/demo";
+    std::vector<std::string> settings, plugin_path;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  auto* plugins = app.add_subcommand("plugins", "Lists the compressors, or one's options, source and deviations");
+  plugins->add_option("name", arguments->name, "a plugin's name or its .so");
+  plugins->add_option(both_spellings("--plugin-path"), arguments->plugin_path, "folders searched first");
+  plugins->callback([arguments, &action] {
+    action = [arguments] { return list_plugins(arguments->name, arguments->plugin_path); };
+  });
+
+  auto* tasks = app.add_subcommand("tasks", "Lists the tasks and whether their data is there");
+  tasks->callback([&action] { action = list_tasks; });
+
+  auto* check = app.add_subcommand("validate", "Checks an experiment without running it");
+  check->add_option("file", arguments->file, "experiment file (YAML)")->required();
+  check->add_option("--set", arguments->settings, "path=value put over the file");
+  check->callback([arguments, &action] {
+    action = [arguments] { return validate(arguments->file, arguments->settings); };
+  });
+
+  auto* doctor_verb = app.add_subcommand("doctor", "Checks the machine, the build, the model and the data");
+  doctor_verb->add_option("--model", arguments->model, "checkpoint folder")->capture_default_str();
+  doctor_verb->callback([arguments, &action] { action = [arguments] { return doctor(arguments->model); }; });
+}
+
+}  // namespace kvc

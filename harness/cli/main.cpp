@@ -1,0 +1,42 @@
+// kvc: evaluates KV-cache compressors. An experiment is a YAML file, a result a row in SQLite, a table a query.
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "run/worker.h"
+
+namespace {
+
+int run(int argc, char** argv) {
+  CLI::App app{"Evaluates KV-cache compressors: accuracy, measured bytes and memory of each, from one YAML file."};
+  app.name("kvc");
+  app.require_subcommand(1);
+  kvc::Action action;
+  kvc::add_run_verb(app, action);
+  kvc::add_table_verbs(app, action);
+  kvc::add_inspect_verbs(app, action);
+  kvc::add_try_verbs(app, action);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return app.exit(e) == 0 ? kvc::kOk : kvc::kUsage;
+  }
+  return action();
+}
+
+// One line: LibTorch's errors carry a stack trace behind their first.
+std::string first_line(const char* text) { return std::string(text, std::strcspn(text, "\n")); }
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    if (argc == 2 && std::string(argv[1]) == "worker") return kvc::run_worker();
+    return run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "kvc: %s\n", first_line(e.what()).c_str());
+    return kvc::kUsage;
+  }
+}

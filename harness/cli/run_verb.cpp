@@ -1,0 +1,103 @@
+#include <cstdio>
+#include <filesystem>
+#include <optional>
+
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "run/run_experiment.h"
+#include "store/summary.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct RunArguments {
+  std::vector<std::string> files;
+  std::vector<std::string> settings;
+  std::string database;
+  std::optional<int64_t> limit;
+  bool dry_run = false;
+};
+
+void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& plan, const fs::path& database) {
+  std::printf("experiment %s: %zu cells (%zu tasks x %zu compressors) on %s, database %s\n", experiment.name.c_str(),
+              grid.cells.size(), grid.tasks.size(), grid.worker.compressors.size(), experiment.model.c_str(),
+              database.c_str());
+  for (const auto& cell : grid.cells) {
+    std::printf("  %-20s %-12s %s: %lld samples\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
+                cell.record.options_label.c_str(), static_cast<long long>(cell.record.n_samples));
+  }
+  std::printf("%lld samples are there, %lld are missing; they need %lld prefills\n",
+              static_cast<long long>(plan.n_present), static_cast<long long>(plan.n_missing),
+              static_cast<long long>(plan.n_prompts));
+}
+
+// Opening a database fails by what the machine refuses, not by what the user wrote.
+std::optional<ResultStore> open_store(const fs::path& path) {
+  try {
+    if (path.has_parent_path()) fs::create_directories(path.parent_path());
+    return ResultStore::open(path);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "kvc: %s\n", e.what());
+    return std::nullopt;
+  }
+}
+
+int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
+  int code = outcome.n_failed > 0 ? kSomeFailed : kOk;
+  for (const auto& cell : grid.cells) {
+    const auto status = store.cell_status(cell.record.key);
+    if (!status || status->suspect.empty()) continue;
+    std::fprintf(stderr, "suspect: %s %s (%s): %s\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
+                 cell.record.options_label.c_str(), status->suspect.c_str());
+    if (code == kOk) code = kSuspect;
+  }
+  return code;
+}
+
+int run_file(const RunArguments& arguments, const std::string& file) {
+  const auto paths = find_paths();
+  auto settings = arguments.settings;
+  if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
+  const auto experiment = load_experiment(below_root(paths, file), settings);
+  const auto grid = expand_grid(experiment, paths);
+  const fs::path database =
+      arguments.database.empty() ? fs::path("results") / (experiment.name + ".sqlite") : fs::path(arguments.database);
+
+  if (arguments.dry_run) {
+    std::optional<ResultStore> store;
+    if (fs::exists(database)) store = ResultStore::open_readonly(database);
+    print_plan(experiment, grid, plan_run(grid, store ? &*store : nullptr), database);
+    return kOk;
+  }
+  auto store = open_store(database);
+  if (!store) return kEnvironment;
+  const auto outcome = run_grid(grid, experiment, *store);
+  std::fprintf(stderr, "%lld samples run now (%lld failed), %lld were there; database %s\n",
+               static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
+               static_cast<long long>(outcome.n_present), database.c_str());
+  std::fputs(write_markdown(summary_table(store->database(), {experiment.name, false})).c_str(), stdout);
+  return exit_code(grid, *store, outcome);
+}
+
+}  // namespace
+
+void add_run_verb(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<RunArguments>();
+  auto* verb = app.add_subcommand("run", "Runs what is missing of an experiment and prints its table");
+  verb->add_option("file", arguments->files, "experiment files (YAML)")->required();
+  verb->add_option("-L,--limit", arguments->limit, "only the first N samples of each task");
+  verb->add_option("--set", arguments->settings, "path=value put over the file, e.g. compressors.1.kivi.bits=4");
+  verb->add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
+  verb->add_flag(both_spellings("--dry-run"), arguments->dry_run, "print the plan and run nothing");
+  verb->callback([arguments, &action] {
+    action = [arguments] {
+      int code = kOk;
+      for (const auto& file : arguments->files) code = std::max(code, run_file(*arguments, file));
+      return code;
+    };
+  });
+}
+
+}  // namespace kvc

@@ -1,0 +1,57 @@
+#include <cstdio>
+
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "store/result_store.h"
+#include "store/summary.h"
+
+namespace kvc {
+namespace {
+
+struct TableArguments {
+  std::string database, sql, experiment = "all", format = "markdown";
+  bool with_suspects = false;
+};
+
+void add_common(CLI::App& verb, TableArguments& arguments) {
+  verb.add_option("--db", arguments.database, "results database")->required();
+  verb.add_option("--format", arguments.format, "markdown, csv or json")
+      ->check(CLI::IsMember({"markdown", "csv", "json"}))
+      ->capture_default_str();
+}
+
+int print(const TableArguments& arguments, const Table& table) {
+  const auto text = arguments.format == "csv"    ? write_csv(table)
+                    : arguments.format == "json" ? write_json(table)
+                                                 : write_markdown(table);
+  std::fputs(text.c_str(), stdout);
+  return kOk;
+}
+
+}  // namespace
+
+void add_table_verbs(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<TableArguments>();
+  auto* table = app.add_subcommand("table", "Prints the summary table of a database");
+  add_common(*table, *arguments);
+  table->add_option("--experiment", arguments->experiment, "only this experiment's cells")->capture_default_str();
+  table->add_flag(both_spellings("--with-suspects"), arguments->with_suspects, "also cells marked suspect");
+  table->callback([arguments, &action] {
+    action = [arguments] {
+      auto store = ResultStore::open_readonly(arguments->database);
+      return print(*arguments, summary_table(store.database(), {arguments->experiment, arguments->with_suspects}));
+    };
+  });
+
+  auto* query = app.add_subcommand("query", "Prints what an SQL query returns; writing statements are refused");
+  add_common(*query, *arguments);
+  query->add_option("sql", arguments->sql, "one SELECT statement")->required();
+  query->callback([arguments, &action] {
+    action = [arguments] {
+      auto store = ResultStore::open_readonly(arguments->database);
+      return print(*arguments, run_query(store.database(), arguments->sql));
+    };
+  });
+}
+
+}  // namespace kvc

@@ -1,0 +1,245 @@
+#include <ATen/ATen.h>
+
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+
+#include "cli/verbs.h"
+#include "generate/exact_cache.h"
+#include "generate/stop_scanner.h"
+#include "kvc/plugin.h"
+#include "model/safetensors.h"
+#include "model/tokenizer.h"
+#include "model/transformer.h"
+#include "plugin/plugin_library.h"
+#include "run/dtype.h"
+#include "run/grid.h"
+#include "text/files.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct TryArguments {
+  std::string model, compressor, options = "{}", dtype = "fp32";
+  std::vector<std::string> plugin_path;
+  std::string prompt, prompt_file, ids_file, input, output;
+  int64_t max_new_tokens = 128, prompt_tokens = 0;
+  bool decode = false, no_special_tokens = false, print_ids = false;
+};
+
+json parse_json(const std::string& what, const std::string& text) {
+  try {
+    return json::parse(text);
+  } catch (const json::parse_error& e) {
+    throw Error(concat(what, ": not JSON at byte ", e.byte, ": '", text.substr(0, 80), "'"));
+  }
+}
+
+// The named compressor for that model, or none where the caller wants the exact cache.
+std::unique_ptr<Compressor> make_compressor(const TryArguments& arguments, const ModelShape& shape) {
+  if (arguments.compressor.empty()) return nullptr;
+  auto folders = std::vector<fs::path>(arguments.plugin_path.begin(), arguments.plugin_path.end());
+  folders.push_back(find_paths().plugins);
+  const auto library = PluginLibrary(find_plugin(arguments.compressor, folders));
+  auto compressor = library.make(parse_json("--options", arguments.options), nullptr);
+  compressor->check_model(shape);
+  return compressor;
+}
+
+std::unique_ptr<LayerCache> make_cache(const Compressor* compressor, const LayerInfo& info) {
+  if (compressor) return compressor->make_cache(info);
+  return std::make_unique<ExactCache>(info);
+}
+
+using Caches = std::vector<std::unique_ptr<LayerCache>>;
+
+// Exact prefill of the prompt into new caches -> logits [V] of the next token.
+at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::span<const int64_t> ids, Caches& caches) {
+  const auto shape = model.shape();
+  const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    caches.push_back(
+        make_cache(compressor, {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0, k.device()}));
+    caches.back()->append({q, k, v, 0});
+  };
+  return model.prefill(ids, on_layer).squeeze(0);
+}
+
+int generate(const TryArguments& arguments) {
+  const auto folder = below_root(find_paths(), arguments.model);
+  const auto model = Transformer::load(folder, parse_dtype(arguments.dtype));
+  const auto tokenizer = Tokenizer::load(folder);
+  const auto compressor = make_compressor(arguments, model.shape());
+  const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_file(arguments.prompt_file);
+  const auto prompt_ids = tokenizer.encode(prompt, true);
+  const auto& eos = model.config().eos_token_ids;
+
+  Caches caches;
+  auto logits = prefill(model, compressor.get(), prompt_ids, caches);
+  std::vector<int64_t> ids;
+  const int64_t room = model.config().max_position_embeddings - static_cast<int64_t>(prompt_ids.size());
+  while (static_cast<int64_t>(ids.size()) < std::min(arguments.max_new_tokens, room)) {
+    ids.push_back(logits.argmax().item<int64_t>());
+    if (std::find(eos.begin(), eos.end(), ids.back()) != eos.end()) break;
+    const auto position = static_cast<int64_t>(prompt_ids.size() + ids.size()) - 1;
+    logits = model.decode_step(ids.back(), position, caches, nullptr);
+  }
+  if (arguments.print_ids) {
+    std::printf("%s\n", json(ids).dump().c_str());
+  } else {
+    std::printf("%s\n", tokenizer.decode(ids, true).c_str());
+  }
+  return kOk;
+}
+
+int tokenize(const TryArguments& arguments) {
+  const auto tokenizer = Tokenizer::load(below_root(find_paths(), arguments.model));
+  std::ios::sync_with_stdio(false);
+  int64_t line_number = 0;
+  for (std::string line; std::getline(std::cin, line);) {
+    const auto where = "standard input:" + std::to_string(++line_number);
+    const auto value = parse_json(where, line);
+    if (arguments.decode) {
+      KVC_CHECK(value.is_array(), where, ": expected an array of ids");
+      std::cout << json(tokenizer.decode(value.get<std::vector<int64_t>>(), !arguments.no_special_tokens)).dump() << '\n';
+    } else {
+      KVC_CHECK(value.is_string(), where, ": expected a string");
+      std::cout << json(tokenizer.encode(value.get<std::string>(), !arguments.no_special_tokens)).dump() << '\n';
+    }
+  }
+  return kOk;
+}
+
+int logits(const TryArguments& arguments) {
+  const auto model = Transformer::load(below_root(find_paths(), arguments.model), parse_dtype(arguments.dtype));
+  const auto value = parse_json(arguments.ids_file, read_file(arguments.ids_file));
+  KVC_CHECK(value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const json& id) {
+              return id.is_number_integer();
+            }), arguments.ids_file, ": expected one non-empty array of ids");
+  const auto ids = value.get<std::vector<int64_t>>();
+  const auto n_ids = static_cast<int64_t>(ids.size());
+  at::Tensor all;
+  if (const auto compressor = make_compressor(arguments, model.shape())) {
+    // Exact prefill of the first tokens, then each next one through the compressed cache.
+    const int64_t n_prompt = arguments.prompt_tokens > 0 ? arguments.prompt_tokens : 1;
+    KVC_CHECK(n_prompt <= n_ids, "--prompt-tokens ", n_prompt, ", allowed: at most the ", n_ids, " ids");
+    Caches caches;
+    const auto prompt = std::span(ids).first(static_cast<size_t>(n_prompt));
+    prefill(model, compressor.get(), prompt, caches);
+    std::vector<at::Tensor> rows{model.prefill(prompt, [](auto&&...) {}, n_prompt)};
+    for (int64_t i = n_prompt; i < n_ids; ++i) {
+      rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches, nullptr).unsqueeze(0));
+    }
+    all = at::cat(rows);
+  } else {
+    all = model.prefill(ids, [](auto&&...) {}, n_ids);
+  }
+  write_safetensors(arguments.output, {{"logits", all}});
+  return kOk;
+}
+
+int apply(const TryArguments& arguments) {
+  const SafetensorsFile file(arguments.input);
+  const auto k = file.tensor("k"), v = file.tensor("v");
+  KVC_CHECK(k.dim() == 3 && k.sizes() == v.sizes() && k.size(1) >= 1, arguments.input, ": k has shape ", k.sizes(),
+            " and v ", v.sizes(), ", expected the same [H_kv, T >= 1, D]");
+  at::Tensor q;
+  if (file.has("q")) {
+    q = file.tensor("q");
+    KVC_CHECK(q.dim() == 3 && q.size(1) == 1 && q.size(2) == k.size(2) && q.size(0) % k.size(0) == 0, arguments.input,
+              ": q has shape ", q.sizes(), ", expected [H_q, 1, ", k.size(2), "] with H_q a multiple of ", k.size(0));
+  }
+  const int64_t n_tokens = k.size(1);
+  const int64_t n_prompt = arguments.prompt_tokens > 0 ? arguments.prompt_tokens : n_tokens;
+  KVC_CHECK(n_prompt <= n_tokens, "--prompt-tokens ", n_prompt, ", allowed: at most the input's ", n_tokens);
+  const ModelShape shape{1, q.defined() ? q.size(0) : k.size(0), k.size(0), k.size(2)};
+  const auto compressor = make_compressor(arguments, shape);
+  const auto cache = compressor->make_cache({0, 1, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0, at::kCPU});
+  cache->append({at::Tensor(), k.narrow(1, 0, n_prompt), v.narrow(1, 0, n_prompt), 0});
+  for (int64_t t = n_prompt; t < n_tokens; ++t) cache->append({at::Tensor(), k.narrow(1, t, 1), v.narrow(1, t, 1), t});
+
+  const auto held = cache->dequantize();
+  std::map<std::string, at::Tensor> out{{"k", held.k}, {"v", held.v}, {"positions", cache->positions().contiguous()}};
+  if (q.defined()) out["attention"] = cache->attend(q, 1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  write_safetensors(arguments.output, out);
+
+  json rows = json::array();
+  const auto footprint = cache->footprint();
+  for (const auto& row : footprint.rows()) {
+    rows.push_back({{"tensor", to_string(row.tensor)}, {"kind", to_string(row.kind)}, {"bytes", row.bytes}});
+  }
+  const int64_t fp16_bytes = 4 * shape.n_kv_heads * shape.head_dim * n_tokens;
+  std::printf("%s\n", json({{"footprint", rows},
+                            {"bytes", footprint.total_bytes()},
+                            {"paper_bytes", compressor->paper_bytes(shape, n_prompt, n_tokens - n_prompt)},
+                            {"fp16_bytes", fp16_bytes},
+                            {"n_tokens", n_tokens},
+                            {"n_encoded_tokens", cache->n_encoded_tokens()}})
+                          .dump()
+                          .c_str());
+  return kOk;
+}
+
+void add_compressor_options(CLI::App& verb, TryArguments& arguments) {
+  verb.add_option("--options", arguments.options, "the compressor's options as a JSON object")->capture_default_str();
+  verb.add_option(both_spellings("--plugin-path"), arguments.plugin_path, "folders searched before the built-in plugins");
+}
+
+CLI::App* add_model_verb(CLI::App& app, TryArguments& arguments, const char* name, const char* help) {
+  auto* verb = app.add_subcommand(name, help);
+  verb->add_option("model", arguments.model, "checkpoint folder")->required();
+  return verb;
+}
+
+}  // namespace
+
+void add_try_verbs(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<TryArguments>();
+  auto& a = *arguments;
+  const auto on_call = [arguments, &action](int (*verb)(const TryArguments&)) {
+    return [arguments, &action, verb] { action = [arguments, verb] { return verb(*arguments); }; };
+  };
+  const auto compute_type = CLI::IsMember({"fp32", "fp16", "bf16"});
+
+  auto* verb = add_model_verb(app, a, "generate", "Continues one prompt, greedily");
+  auto* prompt = verb->add_option("--prompt", a.prompt, "the prompt");
+  auto* prompt_file = verb->add_option(both_spellings("--prompt-file"), a.prompt_file, "a file that holds the prompt");
+  prompt_file->excludes(prompt);
+  verb->add_option("--compressor", a.compressor, "a plugin; without one the cache is exact");
+  add_compressor_options(*verb, a);
+  verb->add_option(both_spellings("--max-new-tokens"), a.max_new_tokens, "tokens at most")
+      ->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--dtype", a.dtype, "type the model computes in")->check(compute_type)->capture_default_str();
+  verb->add_flag("--ids", a.print_ids, "print the new ids as a JSON array instead of their text");
+  verb->callback(on_call(generate));
+
+  verb = add_model_verb(app, a, "tokenize", "A JSON string a line in, a JSON array of ids a line out");
+  verb->add_flag("--decode", a.decode, "the other way: ids in, text out");
+  verb->add_flag(both_spellings("--no-special-tokens"), a.no_special_tokens,
+                 "add none (or, with --decode, keep those that are there)");
+  verb->callback(on_call(tokenize));
+
+  verb = add_model_verb(app, a, "logits", "fp32 logits [T, V] of given ids");
+  verb->add_option("--ids", a.ids_file, "a JSON file: one array of ids")->required();
+  verb->add_option("--output", a.output, "safetensors file")->required();
+  verb->add_option("--compressor", a.compressor, "score through this compressor's cache");
+  add_compressor_options(*verb, a);
+  verb->add_option(both_spellings("--prompt-tokens"), a.prompt_tokens, "ids prefilled at once (default: 1)");
+  verb->add_option("--dtype", a.dtype, "type the model computes in")->check(compute_type)->capture_default_str();
+  verb->callback(on_call(logits));
+
+  verb = app.add_subcommand("apply", "Compresses K and V from a file and writes what attention then sees");
+  verb->add_option("compressor", a.compressor, "a plugin")->required();
+  add_compressor_options(*verb, a);
+  verb->add_option("--input", a.input, "safetensors: k, v [H_kv, T, D], optionally q [H_q, 1, D]")->required();
+  verb->add_option("--output", a.output, "safetensors: k, v as dequantized, positions, attention of q")->required();
+  verb->add_option(both_spellings("--prompt-tokens"), a.prompt_tokens,
+                   "tokens appended at once, the rest one by one (default: all)");
+  verb->callback(on_call(apply));
+}
+
+}  // namespace kvc

@@ -1,0 +1,30 @@
+// The program's verbs. Each adds itself to the command line and returns an exit code when it is run.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <functional>
+#include <string>
+
+namespace kvc {
+
+// Exit codes of every verb.
+enum ExitCode : int {
+  kOk = 0,
+  kUsage = 2,        // bad arguments, files or values
+  kEnvironment = 3,  // something the machine lacks or refuses
+  kSomeFailed = 4,   // the run ended, but some samples failed
+  kSuspect = 5,      // the run ended, but a cell cannot be what it says
+};
+
+// What the chosen verb does; set by its callback while the command line is parsed, called afterwards.
+using Action = std::function<int()>;
+
+void add_run_verb(CLI::App& app, Action& action);
+void add_table_verbs(CLI::App& app, Action& action);    // table, query
+void add_inspect_verbs(CLI::App& app, Action& action);  // plugins, tasks, validate, doctor
+void add_try_verbs(CLI::App& app, Action& action);      // generate, tokenize, logits, apply
+
+// "--max-new-tokens" -> "--max-new-tokens,--max_new_tokens": users' fingers know both.
+std::string both_spellings(const std::string& name);
+
+}  // namespace kvc

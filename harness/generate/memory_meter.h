@@ -1,0 +1,42 @@
+// Live and peak bytes of tensors on the CPU, by who asked for them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+namespace kvc {
+
+// Sees every CPU tensor allocation of the thread that made it, from construction to destruction, and books it under the
+// account that is open at that moment. A tensor is booked off the account it was booked on. One meter a thread.
+class MemoryMeter {
+ public:
+  MemoryMeter();
+  ~MemoryMeter();
+  MemoryMeter(const MemoryMeter&) = delete;
+  MemoryMeter& operator=(const MemoryMeter&) = delete;
+
+  static constexpr int kModel = 0;  // weights and the forward pass
+  int64_t live_bytes(int account) const;
+  int64_t peak_bytes(int account) const;  // highest live_bytes since the account was reset
+  void reset(int account);                // peak := live
+
+  // Opens an account for as long as it lives; accounts are small non-negative numbers.
+  class Scope {
+   public:
+    Scope(MemoryMeter& meter, int account);
+    ~Scope();
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    MemoryMeter& meter_;
+    int previous_;
+  };
+
+ private:
+  struct Books;
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace kvc

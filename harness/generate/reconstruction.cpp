@@ -1,0 +1,39 @@
+#include "generate/reconstruction.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace kvc {
+namespace {
+
+double sum_of_squares(const at::Tensor& x) { return x.square().sum(at::kDouble).item<double>(); }
+
+// held: [H_kv, T_kept, D] -> [H_kv, T, D], zeros where a head keeps nothing
+at::Tensor spread(const at::Tensor& held, const at::Tensor& positions, int64_t n_tokens) {
+  auto all = at::zeros({held.size(0), n_tokens + 1, held.size(2)}, held.options());
+  const auto slot = positions.masked_fill(positions.lt(0), n_tokens);  // -1 goes to a slot that is cut off
+  all.scatter_(1, slot.unsqueeze(2).expand_as(held), held);
+  return all.narrow(1, 0, n_tokens);
+}
+
+}  // namespace
+
+void Reconstruction::add(const LayerCache& cache, const at::Tensor& k, const at::Tensor& v) {
+  auto held = cache.dequantize();
+  const int64_t n_tokens = k.size(1);
+  const auto positions = cache.positions();
+  if (positions.size(1) != n_tokens) {  // ascending, so equal counts mean all of them
+    held = {spread(held.k, positions, n_tokens), spread(held.v, positions, n_tokens)};
+  }
+  const auto exact_k = k.to(at::kFloat), exact_v = v.to(at::kFloat);
+  k_squares_ += sum_of_squares(exact_k);
+  v_squares_ += sum_of_squares(exact_v);
+  k_error_squares_ += sum_of_squares(exact_k - held.k);
+  v_error_squares_ += sum_of_squares(exact_v - held.v);
+}
+
+double Reconstruction::k_error() const { return k_squares_ > 0 ? std::sqrt(k_error_squares_ / k_squares_) : 0; }
+double Reconstruction::v_error() const { return v_squares_ > 0 ? std::sqrt(v_error_squares_ / v_squares_) : 0; }
+
+}  // namespace kvc

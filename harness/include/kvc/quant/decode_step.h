@@ -1,0 +1,58 @@
+// Attention of one query token on the compressed form, on the CPU:
+//   scores over all parts of K -> one softmax in fp32 a head -> weighted sum over all parts of V.
+// Parts add up: a chunk may be scored by its codes, its low-rank part and its outliers.
+// The loops are in attend_cpu.h; accumulation is fp32. The oracle is LayerCache::attend.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "kvc/layer_cache.h"
+#include "kvc/quant/group_quant.h"
+#include "kvc/quant/low_rank.h"
+#include "kvc/quant/outliers.h"
+#include "kvc/quant/token_blocks.h"
+
+namespace kvc {
+
+class KVC_EXPORT DecodeStep {
+ public:
+  // Whether this path takes such a query: one token, CPU, head_dim up to 1024.
+  static bool takes(const at::Tensor& q);
+
+  // q: [H_q, 1, D]; n_tokens: the cache's length.
+  DecodeStep(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens);
+
+  // scores of tokens first ... += q K^T
+  void score(const GroupCodes& k, int64_t first);
+  void score(const LowRank& k, int64_t first);
+  void score(const Outliers& k, int64_t first);  // axis tokens or channels
+  void score(const TokenBlocks& k, int64_t first);
+
+  void softmax();
+
+  // out += weights V
+  void weigh(const GroupCodes& v, int64_t first);  // axis channels only
+  void weigh(const LowRank& v, int64_t first);
+  void weigh(const Outliers& v, int64_t first);
+  void weigh(const TokenBlocks& v, int64_t first);
+
+  at::Tensor out() const;  // [H_q, 1, D] fp32
+
+ private:
+  const float* floats(const at::Tensor& x, int64_t offset, int64_t n, std::vector<float>& scratch) const;
+
+  int64_t n_kv_heads_, group_, head_dim_, n_tokens_;
+  at::Tensor q_;        // [H_q, D] fp32, times scale
+  at::Tensor scores_;   // [H_q, T] fp32; weights after softmax()
+  at::Tensor out_;      // [H_q, D] fp32
+  std::vector<float> scratch_a_, scratch_b_;
+};
+
+// A whole step over K and V held as codes and exact tokens.
+KVC_EXPORT at::Tensor attend_stored(const at::Tensor& q, double scale, const LayerInfo& info, const StoredTokens& k,
+                                    const StoredTokens& v);
+
+}  // namespace kvc

@@ -1,0 +1,51 @@
+// Asymmetric min-max quantization of groups (the quantizer of FlexGen, KIVI, KCVT and GEAR):
+//   zero = min(group), scale = (max - min) / (2^b - 1), code = clamp(round((x - zero) / scale), 0, 2^b - 1),
+//   x^ = scale * code + zero.
+// Rounding is half to even. A constant group has scale 0 and codes 0 (the public codes return NaN there).
+// Precision::real rounds scale and zero to fp16 first and encodes with the rounded pair.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "kvc/footprint.h"
+#include "kvc/quant/precision.h"
+
+namespace kvc {
+
+enum class GroupAxis {
+  channels,  // a group runs along the channels of one token
+  tokens,    // a group runs along the tokens of one channel
+};
+
+struct GroupFormat {
+  int64_t bits = 4;        // 2, 4 or 8
+  int64_t group_size = 0;  // entries a group; 0: all channels of the token, or all tokens of the chunk
+  GroupAxis axis = GroupAxis::channels;
+  bool merge_heads = false;  // with axis channels and group_size 0: one group over all heads of a token
+  Precision precision = Precision::real;
+};
+
+// Tokens in packed form. The packed axis is the group's axis.
+//   axis channels: codes [H, T, ceil(D*b/32)] int32, scale and zero [H or 1, T, D/g]
+//   axis tokens:   codes [H, D, ceil(T*b/32)] int32, scale and zero [H, D, T/g]
+struct KVC_EXPORT GroupCodes {
+  at::Tensor codes, scale, zero;
+  GroupFormat format;
+  int64_t n_heads = 0, n_tokens = 0, head_dim = 0;
+
+  at::Tensor dequantize() const;  // [H, T, D] fp32
+  void add_to(Footprint& bytes, CacheTensor tensor) const;
+};
+
+// x: [H, T, D] fp32. left_out: undefined, or [H, T, D] bool, true where an entry takes no part in its group's minimum
+// and maximum (it is still encoded, clamped). Throws where x, or in fp16 its scale, is not finite, and where the group
+// does not divide its axis.
+KVC_EXPORT GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out = {});
+
+// The same in plain tensor operations, for any device; the oracle of the loops above, bit for bit.
+KVC_EXPORT GroupCodes quantize_groups_reference(const at::Tensor& x, const GroupFormat& format,
+                                                const at::Tensor& left_out = {});
+
+}  // namespace kvc

@@ -1,0 +1,37 @@
+// GEAR's SVDSolver: a rank-r approximation L = A B^T of each head's [n, d] matrix by power iteration.
+//   P = P0;  repeat `loops` times: (last: P = qr(P).Q)  Q = X P  (last: Q = qr(Q).Q)  P = X^T Q;   A = Q, B = P
+// A has orthonormal columns and L = A A^T X is an orthogonal projection of X, so no entry of the error norm grows.
+// Source: GEAR, algorithm 2 and its public code (P0 uniform in [0, 1), no QR in the middle iterations).
+// Bytes: H * r * (n + d) * 2 (4 with Precision::exact).
+#pragma once
+
+#include <ATen/core/Generator.h>
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "kvc/footprint.h"
+#include "kvc/quant/precision.h"
+
+namespace kvc {
+
+struct KVC_EXPORT LowRank {
+  at::Tensor a;  // [H, n, r]; undefined at rank 0
+  at::Tensor b;  // [H, d, r]
+
+  at::Tensor product() const;  // [H, n, d] fp32
+  void add_to(Footprint& bytes, CacheTensor tensor) const;
+};
+
+// x: [H, n, d] fp32, start: P0 [H, d, r] with r <= min(n, d), loops >= 1. Factors beyond fp16's range are clamped to it.
+KVC_EXPORT LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int64_t loops,
+                                          Precision precision);
+
+// The stream of starts for one block of one layer: K's, then V's. Keyed by (seed, sequence, layer, block) such that
+// at sequence 0, layer 0, block 0 it is what the public code draws after torch.manual_seed(seed).
+KVC_EXPORT at::Generator low_rank_generator(uint64_t seed, uint64_t sequence_key, int64_t layer, int64_t block);
+
+// P0 [H, d, min(r, n, d)] for an [H, n, d] matrix; also draws the start of Q that the public code draws and never reads.
+KVC_EXPORT at::Tensor low_rank_start(at::Generator& generator, int64_t n_heads, int64_t n, int64_t d, int64_t rank);
+
+}  // namespace kvc

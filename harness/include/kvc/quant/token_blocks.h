@@ -1,0 +1,64 @@
+// Tokens in the order they came, in storage of exactly their size: closed blocks and one open one at either end, so
+// that a step copies at most one block. Bytes: n_tokens * H * D * 2 (4 with Precision::exact).
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "kvc/footprint.h"
+#include "kvc/quant/group_quant.h"
+
+namespace kvc {
+
+// Exact tokens: the window of recent tokens, a buffer that waits for its flush, or a whole uncompressed cache.
+class KVC_EXPORT TokenBlocks {
+ public:
+  explicit TokenBlocks(at::ScalarType type, int64_t block_tokens = 32) : type_(type), block_tokens_(block_tokens) {}
+
+  void push_back(const at::Tensor& x);         // [H, T, D] of any float type; throws where fp16 cannot hold a value
+  at::Tensor front(int64_t n_tokens) const;    // [H, n, D] fp32, the oldest
+  at::Tensor pop_front(int64_t n_tokens);      // the same, and removes them
+  at::Tensor all() const { return front(n_tokens_); }
+  int64_t n_tokens() const { return n_tokens_; }
+  const std::deque<at::Tensor>& blocks() const { return blocks_; }  // each [H, t, D], contiguous
+  void add_to(Footprint& bytes, CacheTensor tensor) const;
+
+ private:
+  at::ScalarType type_;
+  int64_t block_tokens_;
+  int64_t n_tokens_ = 0;
+  std::deque<at::Tensor> blocks_;
+};
+
+// Encoded tokens. Codes grouped along channels are merged into blocks; codes grouped along tokens stay the chunk they
+// were encoded as, since their groups end with it.
+class KVC_EXPORT CodeBlocks {
+ public:
+  void push_back(GroupCodes codes);
+  int64_t n_tokens() const { return n_tokens_; }
+  const std::vector<GroupCodes>& blocks() const { return blocks_; }
+  void add_to(Footprint& bytes, CacheTensor tensor) const;
+
+ private:
+  int64_t n_tokens_ = 0;
+  std::vector<GroupCodes> blocks_;
+};
+
+// K or V of one layer: the older tokens as codes, then the recent ones exactly.
+struct KVC_EXPORT StoredTokens {
+  explicit StoredTokens(Precision precision) : recent(storage_type(precision)) {}
+
+  CodeBlocks codes;
+  TokenBlocks recent;
+
+  // Encodes the oldest n recent tokens.
+  void encode_front(int64_t n_tokens, const GroupFormat& format);
+  int64_t n_tokens() const { return codes.n_tokens() + recent.n_tokens(); }
+  at::Tensor dequantize() const;  // [H, T, D] fp32
+  void add_to(Footprint& bytes, CacheTensor tensor) const;
+};
+
+}  // namespace kvc

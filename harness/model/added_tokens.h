@@ -1,0 +1,61 @@
+// The added tokens of tokenizer.json: texts that are one token wherever they stand, special (<s>) or not.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "model/json_reader.h"
+#include "model/normalizer.h"
+
+namespace kvc {
+
+// A stretch of the input: an added token, or normalized text between them.
+struct Segment {
+  std::string text;
+  std::optional<int64_t> id;
+  bool at_start = false;  // begins at the first byte of the input
+};
+
+class AddedTokens {
+ public:
+  // From tokenizer.json's "added_tokens" (null: none).
+  static AddedTokens parse(const nlohmann::json& value, const std::string& where, const std::vector<TextStep>& normalizer);
+
+  // Cuts the text at the tokens that match it as it is, normalizes what lies between, and cuts that at the others.
+  std::vector<Segment> split(std::string_view text, const std::vector<TextStep>& normalizer) const;
+
+  const std::map<int64_t, std::string>& texts() const { return texts_; }
+  bool is_special(int64_t id) const { return special_.contains(id); }
+
+ private:
+  struct Token {
+    int64_t id = 0;
+    bool lstrip = false, rstrip = false, single_word = false;  // takes the spaces beside it; no word beside it
+  };
+
+  // A tree of bytes that finds the longest token at a place.
+  class Finder {
+   public:
+    void add(std::string_view text, const Token& token);
+    void split(const Segment& segment, std::vector<Segment>& out) const;
+
+   private:
+    // The length of the longest token that begins at text[at], and the token; length 0 where none does.
+    std::pair<size_t, const Token*> longest(std::string_view text, size_t at) const;
+
+    std::unordered_map<uint64_t, uint64_t> next_;  // node << 8 | byte -> node; the root is 0
+    std::unordered_map<uint64_t, Token> token_of_;  // node -> the token that ends there
+  };
+
+  Finder as_written_, normalized_;
+  std::map<int64_t, std::string> texts_;
+  std::set<int64_t> special_;
+};
+
+}  // namespace kvc

@@ -1,0 +1,57 @@
+#include "model/pattern.h"
+
+#include "kvc/check.h"
+#include "model/utf8.h"
+#include "text/nearest.h"
+
+namespace kvc {
+namespace {
+
+std::vector<Match> find_text(std::string_view text, std::string_view wanted) {
+  std::vector<Match> matches;
+  if (wanted.empty()) return matches;
+  for (size_t at = text.find(wanted); at != std::string_view::npos; at = text.find(wanted, at + wanted.size())) {
+    matches.push_back({at, at + wanted.size()});
+  }
+  return matches;
+}
+
+}  // namespace
+
+FindAll parse_pattern(const JsonObject& component, const std::string& field) {
+  const auto pattern = component.object(field);
+  if (pattern.has("String")) {
+    return [wanted = pattern.text("String")](std::string_view text) { return find_text(text, wanted); };
+  }
+  KVC_CHECK(pattern.has("Regex"), pattern.where(), ": ", brief(pattern.json()), ", expected {\"String\": ...} or {\"Regex\": ...}");
+  return [regex = TokenizerRegex(pattern.text("Regex"), pattern.where())](std::string_view text) { return regex.find_all(text); };
+}
+
+FindAll find_characters(bool (*property)(char32_t)) {
+  return [property](std::string_view text) {
+    std::vector<Match> matches;
+    for (size_t at = 0; at < text.size();) {
+      const auto point = next_code_point(text, at);
+      const size_t end = at + static_cast<size_t>(point.n_bytes);
+      if (property(point.value)) matches.push_back({at, end});
+      at = end;
+    }
+    return matches;
+  };
+}
+
+std::string replace_all(std::string_view text, const FindAll& find, std::string_view replacement) {
+  std::string out;
+  size_t done = 0;
+  for (const auto& match : find(text)) {
+    out.append(text.substr(done, match.begin - done)).append(replacement);
+    done = match.end;
+  }
+  return out.append(text.substr(done));
+}
+
+void refuse_component(const JsonObject& component, const std::vector<std::string>& supported) {
+  throw Error(concat(component.where(), ": type '", component.text("type"), "' is not supported; supported: ", join(supported)));
+}
+
+}  // namespace kvc

@@ -1,0 +1,177 @@
+#include "model/pre_tokenizer.h"
+
+#include <algorithm>
+
+#include "kvc/check.h"
+#include "model/byte_level.h"
+#include "model/pattern.h"
+#include "model/utf8.h"
+#include "text/nearest.h"
+
+namespace kvc {
+namespace {
+
+using Steps = std::vector<PieceStep>;
+
+enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
+
+// GPT-2's pattern: contractions, words, numbers, other signs, spaces.
+constexpr const char* kByteLevelPattern =
+    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+
+struct Part {
+  size_t begin, end;
+  bool is_match;
+};
+
+// Matches and the text between them, in order, without empty parts.
+std::vector<Part> parts_of(std::string_view text, const FindAll& find, bool invert) {
+  std::vector<Part> parts;
+  size_t done = 0;
+  for (const auto& match : find(text)) {
+    if (done < match.begin) parts.push_back({done, match.begin, invert});
+    if (match.begin < match.end) parts.push_back({match.begin, match.end, !invert});
+    done = match.end;
+  }
+  if (done < text.size()) parts.push_back({done, text.size(), invert});
+  return parts;
+}
+
+// Joins each part with the one before it where join(before, part) says so; the flags are those of the single parts.
+template <class Join>
+std::vector<Part> join_parts(const std::vector<Part>& parts, const Join& join) {
+  std::vector<Part> out;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (i > 0 && join(parts[i - 1].is_match, parts[i].is_match)) {
+      out.back().end = parts[i].end;
+    } else {
+      out.push_back(parts[i]);
+    }
+  }
+  return out;
+}
+
+// Of several matches in a row, only the one that touches other text is merged with it.
+std::vector<Part> apply_behavior(std::vector<Part> parts, Behavior behavior) {
+  switch (behavior) {
+    case Behavior::removed:
+      std::erase_if(parts, [](const Part& part) { return part.is_match; });
+      return parts;
+    case Behavior::isolated: return parts;
+    case Behavior::merged_with_previous:
+      return join_parts(parts, [](bool before, bool here) { return !before && here; });
+    case Behavior::merged_with_next:
+      return join_parts(parts, [](bool before, bool here) { return before && !here; });
+    case Behavior::contiguous: return join_parts(parts, [](bool before, bool here) { return before == here; });
+  }
+  return parts;
+}
+
+PieceStep split(FindAll find, Behavior behavior, bool invert = false) {
+  return [find = std::move(find), behavior, invert](Piece piece, std::vector<Piece>& out) {
+    for (const auto& part : apply_behavior(parts_of(piece.text, find, invert), behavior)) {
+      out.push_back({piece.text.substr(part.begin, part.end - part.begin), piece.at_start && part.begin == 0});
+    }
+  };
+}
+
+Behavior parse_behavior(const JsonObject& component) {
+  const std::vector<std::string> names = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
+  const auto name = component.text("behavior");
+  const auto found = std::find(names.begin(), names.end(), name);
+  KVC_CHECK(found != names.end(), component.where(), ": behavior is '", name, "', supported: ", join(names));
+  return static_cast<Behavior>(found - names.begin());
+}
+
+FindAll find_text(const std::string& text, const std::string& where) {
+  return [regex = TokenizerRegex(TokenizerRegex::escape(text), where)](std::string_view in) { return regex.find_all(in); };
+}
+
+void add_byte_level(const JsonObject& c, Steps& steps) {
+  if (c.boolean("add_prefix_space", true)) {
+    steps.emplace_back([](Piece piece, std::vector<Piece>& out) {
+      if (piece.text[0] != ' ') piece.text.insert(0, 1, ' ');
+      out.push_back(std::move(piece));
+    });
+  }
+  if (c.boolean("use_regex", true)) {
+    const TokenizerRegex regex(kByteLevelPattern, c.where());
+    steps.push_back(split([regex](std::string_view text) { return regex.find_all(text); }, Behavior::isolated));
+  }
+  steps.emplace_back([](Piece piece, std::vector<Piece>& out) { out.push_back({bytes_to_alphabet(piece.text), piece.at_start}); });
+}
+
+void add_metaspace(const JsonObject& c, Steps& steps) {
+  const auto sign = c.text("replacement", "\u2581");
+  const auto scheme = c.text("prepend_scheme", c.boolean("add_prefix_space", true) ? "always" : "never");
+  KVC_CHECK(scheme == "always" || scheme == "first" || scheme == "never", c.where(), ": prepend_scheme is '", scheme,
+            "', supported: always, first, never");
+  steps.emplace_back([sign, scheme, spaces = find_text(" ", c.where())](Piece piece, std::vector<Piece>& out) {
+    piece.text = replace_all(piece.text, spaces, sign);
+    const bool wanted = scheme == "always" || (scheme == "first" && piece.at_start);
+    if (wanted && !piece.text.starts_with(sign)) piece.text.insert(0, sign);
+    out.push_back(std::move(piece));
+  });
+  if (c.boolean("split", true)) steps.push_back(split(find_text(sign, c.where()), Behavior::merged_with_next));
+}
+
+void add_steps(const JsonObject& component, Steps& steps);
+
+struct PreTokenizerRow {
+  const char* type;
+  void (*add)(const JsonObject&, Steps&);
+};
+const PreTokenizerRow kRows[] = {
+    {"Sequence",
+     [](const JsonObject& c, Steps& steps) {
+       for (const auto& part : c.array("pretokenizers")) add_steps({part, c.where()}, steps);
+     }},
+    {"ByteLevel", add_byte_level},
+    {"Metaspace", add_metaspace},
+    {"Split",
+     [](const JsonObject& c, Steps& s) {
+       s.push_back(split(parse_pattern(c, "pattern"), parse_behavior(c), c.boolean("invert", false)));
+     }},
+    {"Digits",
+     [](const JsonObject& c, Steps& s) {
+       const bool one_by_one = c.boolean("individual_digits", false);
+       s.push_back(split(find_characters(is_numeric), one_by_one ? Behavior::isolated : Behavior::contiguous));
+     }},
+    {"Punctuation",
+     [](const JsonObject& c, Steps& s) {
+       s.push_back(split(find_characters(is_punctuation), c.has("behavior") ? parse_behavior(c) : Behavior::isolated));
+     }},
+    {"Whitespace",
+     [](const JsonObject& c, Steps& s) {
+       const TokenizerRegex words(R"(\w+|[^\w\s]+)", c.where());
+       s.push_back(split([words](std::string_view text) { return words.find_all(text); }, Behavior::removed, true));
+     }},
+    {"WhitespaceSplit", [](const JsonObject&, Steps& s) { s.push_back(split(find_characters(is_white_space), Behavior::removed)); }},
+    {"CharDelimiterSplit",
+     [](const JsonObject& c, Steps& s) { s.push_back(split(find_text(c.text("delimiter"), c.where()), Behavior::removed)); }},
+};
+
+void add_steps(const JsonObject& component, Steps& steps) {
+  find_component<PreTokenizerRow>(component, kRows).add(component, steps);
+}
+
+}  // namespace
+
+std::vector<PieceStep> parse_pre_tokenizer(const nlohmann::json& value, const std::string& where) {
+  Steps steps;
+  if (!value.is_null()) add_steps({value, where}, steps);
+  return steps;
+}
+
+std::vector<Piece> pre_tokenize(Piece text, const std::vector<PieceStep>& steps) {
+  std::vector<Piece> pieces;
+  if (!text.text.empty()) pieces.push_back(std::move(text));
+  for (const auto& step : steps) {
+    std::vector<Piece> cut;
+    for (auto& piece : pieces) step(std::move(piece), cut);
+    pieces = std::move(cut);
+  }
+  return pieces;
+}
+
+}  // namespace kvc

@@ -1,0 +1,137 @@
+#include "model/safetensors.h"
+
+#include <ATen/ATen.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "kvc/check.h"
+#include "model/json_reader.h"
+
+namespace kvc {
+namespace {
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format is little-endian");
+constexpr int64_t kLengthBytes = 8;
+
+int64_t file_bytes(int file, const std::string& path) {
+  struct stat status;
+  KVC_CHECK(fstat(file, &status) == 0, "cannot read '", path, "': ", std::strerror(errno));
+  KVC_CHECK(S_ISREG(status.st_mode), "cannot read '", path, "': not a regular file");
+  return status.st_size;
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
+    : path_(path.string()), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+  KVC_CHECK(file_ >= 0, "cannot open '", path_, "': ", std::strerror(errno));
+  try {
+    const int64_t n_bytes = file_bytes(file_, path_);
+    KVC_CHECK(n_bytes >= kLengthBytes, path_, ": ", n_bytes, " bytes, a safetensors file has at least ", kLengthBytes);
+    uint64_t header_bytes = 0;
+    read(reinterpret_cast<char*>(&header_bytes), kLengthBytes, 0);
+    KVC_CHECK(header_bytes <= uint64_t{kMaxHeaderBytes}, path_, ": header length ", header_bytes, ", at most ", kMaxHeaderBytes);
+    KVC_CHECK(static_cast<int64_t>(header_bytes) <= n_bytes - kLengthBytes, path_, ": header length ", header_bytes,
+              " reaches beyond the end of the file (", n_bytes, " bytes)");
+    data_offset_ = kLengthBytes + static_cast<int64_t>(header_bytes);
+    std::string header(header_bytes, '\0');
+    read(header.data(), static_cast<int64_t>(header_bytes), kLengthBytes);
+    tensors_ = parse_safetensors_header(header, n_bytes - data_offset_, path_);
+  } catch (...) {
+    close(file_);
+    throw;
+  }
+}
+
+SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      file_(std::exchange(other.file_, -1)),
+      data_offset_(other.data_offset_),
+      tensors_(std::move(other.tensors_)) {}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (file_ >= 0) close(file_);
+}
+
+void SafetensorsFile::read(char* out, int64_t n_bytes, int64_t offset) const {
+  while (n_bytes > 0) {
+    const ssize_t n_read = pread(file_, out, static_cast<size_t>(n_bytes), offset);
+    if (n_read < 0 && errno == EINTR) continue;
+    KVC_CHECK(n_read >= 0, "cannot read '", path_, "': ", std::strerror(errno));
+    KVC_CHECK(n_read > 0, path_, ": ends at byte ", offset, " while it is read, ", n_bytes, " bytes are missing");
+    out += n_read;
+    offset += n_read;
+    n_bytes -= n_read;
+  }
+}
+
+std::vector<std::string> SafetensorsFile::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, tensor] : tensors_) names.push_back(name);
+  return names;
+}
+
+const StoredTensor& SafetensorsFile::find(const std::string& name) const {
+  const auto found = tensors_.find(name);
+  KVC_CHECK(found != tensors_.end(), path_, ": no tensor '", name, "'");
+  return found->second;
+}
+
+at::Tensor SafetensorsFile::tensor(const std::string& name) const {
+  const auto& stored = find(name);
+  auto tensor = at::empty(stored.shape, at::TensorOptions(stored.dtype));
+  read(static_cast<char*>(tensor.data_ptr()), stored.end - stored.begin, data_offset_ + stored.begin);
+  return tensor;
+}
+
+Checkpoint::Checkpoint(const std::filesystem::path& dir) : dir_(dir.string()) {
+  const auto single = dir / "model.safetensors";
+  const auto index = dir / "model.safetensors.index.json";
+  if (std::filesystem::exists(single)) {
+    files_.emplace_back(single);
+    for (const auto& name : files_[0].names()) file_of_[name] = 0;
+  } else {
+    KVC_CHECK(std::filesystem::exists(index), dir_, ": neither model.safetensors nor model.safetensors.index.json is there");
+    open_shards(index);
+  }
+}
+
+void Checkpoint::open_shards(const std::filesystem::path& index) {
+  const auto json = read_json(index);
+  const auto map = JsonObject(json, index.string()).object("weight_map");
+  std::map<std::string, size_t> shards;
+  for (const auto& [name, value] : map.json().items()) {
+    const auto shard = map.text(name);
+    KVC_CHECK(!shard.empty() && shard != "." && shard != ".." && shard.find('/') == std::string::npos &&
+                  shard.find('\0') == std::string::npos,
+              map.where(), ": tensor '", name, "' in ", brief(value), ", expected a plain file name beside the index");
+    const auto [entry, is_new] = shards.emplace(shard, files_.size());
+    if (is_new) files_.emplace_back(index.parent_path() / shard);
+    KVC_CHECK(files_[entry->second].has(name), map.where(), ": tensor '", name, "' is not in ", shard);
+    file_of_[name] = entry->second;
+  }
+}
+
+std::vector<std::string> Checkpoint::names() const {
+  std::vector<std::string> names;
+  for (const auto& [name, file] : file_of_) names.push_back(name);
+  return names;
+}
+
+at::Tensor Checkpoint::tensor(const std::string& name, const std::vector<int64_t>& shape) const {
+  const auto found = file_of_.find(name);
+  KVC_CHECK(found != file_of_.end(), dir_, ": no tensor '", name, "'");
+  const auto& file = files_[found->second];
+  KVC_CHECK(file.shape(name) == shape, file.path(), ": tensor '", name, "' has shape ", at::IntArrayRef(file.shape(name)),
+            ", expected ", at::IntArrayRef(shape), " from config.json");
+  KVC_CHECK(at::isFloatingType(file.dtype(name)), file.path(), ": tensor '", name, "' has dtype ",
+            safetensors_dtype_name(file.dtype(name)), ", supported for weights: F64, F32, F16, BF16");
+  return file.tensor(name);
+}
+
+}  // namespace kvc

@@ -1,0 +1,65 @@
+// Tensors in .safetensors files: one file, a checkpoint folder of one or several files, and writing one.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "model/safetensors_header.h"
+
+namespace kvc {
+
+// One open file. The header is read and checked at once, each tensor's bytes when asked for. It reads at offsets
+// instead of mapping the file: a file that shrinks under us is then an Error and not a SIGBUS.
+class SafetensorsFile {
+ public:
+  explicit SafetensorsFile(const std::filesystem::path& path);
+  SafetensorsFile(SafetensorsFile&& other) noexcept;
+  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
+  ~SafetensorsFile();
+
+  std::vector<std::string> names() const;
+  bool has(const std::string& name) const { return tensors_.contains(name); }
+  at::ScalarType dtype(const std::string& name) const { return find(name).dtype; }
+  const std::vector<int64_t>& shape(const std::string& name) const { return find(name).shape; }
+  // The stored values, in their stored type; owns its memory.
+  at::Tensor tensor(const std::string& name) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  const StoredTensor& find(const std::string& name) const;
+  void read(char* out, int64_t n_bytes, int64_t offset) const;
+
+  std::string path_;
+  int file_ = -1;
+  int64_t data_offset_ = 0;
+  std::map<std::string, StoredTensor> tensors_;
+};
+
+// The weights of a model folder: model.safetensors, or the shards that model.safetensors.index.json names.
+class Checkpoint {
+ public:
+  explicit Checkpoint(const std::filesystem::path& dir);
+
+  std::vector<std::string> names() const;
+  bool has(const std::string& name) const { return file_of_.contains(name); }
+  // The tensor in its stored type. Throws Error naming folder, tensor and both shapes where it is absent, not a
+  // floating-point type, or not of `shape`.
+  at::Tensor tensor(const std::string& name, const std::vector<int64_t>& shape) const;
+
+ private:
+  void open_shards(const std::filesystem::path& index);
+
+  std::string dir_;
+  std::vector<SafetensorsFile> files_;
+  std::map<std::string, size_t> file_of_;  // tensor name -> index into files_
+};
+
+// Writes the tensors (CPU, any strides) in the order of their names; the file appears whole or not at all.
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors);
+
+}  // namespace kvc

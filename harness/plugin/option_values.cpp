@@ -1,0 +1,82 @@
+#include "plugin/option_values.h"
+
+#include <algorithm>
+
+namespace kvc {
+namespace {
+
+template <class T>
+std::string range_text(T min, T max, bool open_ended) {
+  return open_ended ? concat(min, " and more") : concat(min, " to ", max);
+}
+
+std::string integer_range(int64_t min, int64_t max) { return range_text(min, max, max == kNoUpperLimit); }
+std::string real_range(double min, double max) { return range_text(min, max, false); }
+
+template <class T>
+std::string list_text(std::initializer_list<T> values) {
+  std::string text;
+  for (const auto& value : values) text += concat(text.empty() ? "" : ", ", value);
+  return text;
+}
+
+}  // namespace
+
+void OptionDescriber::integer(const char* name, int64_t& value, int64_t min, int64_t max, const char* help) {
+  descriptions.push_back({name, "integer", value, integer_range(min, max), help});
+}
+void OptionDescriber::integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed, const char* help) {
+  descriptions.push_back({name, "integer", value, list_text(allowed), help});
+}
+void OptionDescriber::real(const char* name, double& value, double min, double max, const char* help) {
+  descriptions.push_back({name, "real", value, real_range(min, max), help});
+}
+void OptionDescriber::choice(const char* name, std::string& value, std::initializer_list<const char*> allowed, const char* help) {
+  descriptions.push_back({name, "choice", value, list_text(allowed), help});
+}
+
+void OptionAssigner::check(bool passes, const char* name, const std::string& allowed) const {
+  KVC_CHECK(passes, plugin_, ": option '", name, "' is ", given_.at(name).dump(), ", allowed: ", allowed);
+}
+
+void OptionAssigner::integer(const char* name, int64_t& value, int64_t min, int64_t max, const char*) {
+  if (given_.contains(name)) {
+    check(given_.at(name).is_number_integer(), name, "an integer, " + integer_range(min, max));
+    const auto given = given_.at(name).get<int64_t>();
+    check(given >= min && given <= max, name, integer_range(min, max));
+    value = given;
+  }
+  resolved[name] = value;
+}
+
+void OptionAssigner::integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed, const char*) {
+  if (given_.contains(name)) {
+    check(given_.at(name).is_number_integer(), name, "an integer, " + list_text(allowed));
+    const auto given = given_.at(name).get<int64_t>();
+    check(std::find(allowed.begin(), allowed.end(), given) != allowed.end(), name, list_text(allowed));
+    value = given;
+  }
+  resolved[name] = value;
+}
+
+void OptionAssigner::real(const char* name, double& value, double min, double max, const char*) {
+  if (given_.contains(name)) {
+    check(given_.at(name).is_number(), name, "a number, " + real_range(min, max));
+    const auto given = given_.at(name).get<double>();
+    check(given >= min && given <= max, name, real_range(min, max));
+    value = given;
+  }
+  resolved[name] = value;
+}
+
+void OptionAssigner::choice(const char* name, std::string& value, std::initializer_list<const char*> allowed, const char*) {
+  if (given_.contains(name)) {
+    check(given_.at(name).is_string(), name, "one of the words " + list_text(allowed));
+    const auto given = given_.at(name).get<std::string>();
+    check(std::find(allowed.begin(), allowed.end(), given) != allowed.end(), name, list_text(allowed));
+    value = given;
+  }
+  resolved[name] = value;
+}
+
+}  // namespace kvc

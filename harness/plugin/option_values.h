@@ -1,0 +1,38 @@
+// The host's two visits of a plugin's options: to describe them, and to assign them from JSON.
+#pragma once
+
+#include "plugin/plugin_library.h"
+
+namespace kvc {
+
+// Collects what the plugin says of each option; changes nothing.
+class OptionDescriber final : public OptionVisitor {
+ public:
+  std::vector<OptionDescription> descriptions;
+
+  void integer(const char* name, int64_t& value, int64_t min, int64_t max, const char* help) override;
+  void integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed, const char* help) override;
+  void real(const char* name, double& value, double min, double max, const char* help) override;
+  void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed, const char* help) override;
+};
+
+// Assigns each option that `given` names, after checking type and range, and records every option in `resolved`.
+class OptionAssigner final : public OptionVisitor {
+ public:
+  OptionAssigner(std::string plugin, const nlohmann::json& given) : plugin_(std::move(plugin)), given_(given) {}
+  nlohmann::json resolved = nlohmann::json::object();
+
+  void integer(const char* name, int64_t& value, int64_t min, int64_t max, const char* help) override;
+  void integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed, const char* help) override;
+  void real(const char* name, double& value, double min, double max, const char* help) override;
+  void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed, const char* help) override;
+
+ private:
+  // Throws unless the given value passes; `allowed` completes the sentence.
+  void check(bool passes, const char* name, const std::string& allowed) const;
+
+  std::string plugin_;
+  const nlohmann::json& given_;
+};
+
+}  // namespace kvc

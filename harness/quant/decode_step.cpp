@@ -1,0 +1,242 @@
+#include "kvc/quant/decode_step.h"
+
+#include <ATen/ATen.h>
+
+#include "attend_cpu.h"
+
+namespace kvc {
+
+bool DecodeStep::takes(const at::Tensor& q) {
+  return q.is_cpu() && q.dim() == 3 && q.size(1) == 1 && q.size(2) <= kernels::kMaxHeadDim;
+}
+
+DecodeStep::DecodeStep(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens)
+    : n_kv_heads_(info.n_kv_heads),
+      group_(q.size(0) / info.n_kv_heads),
+      head_dim_(info.head_dim),
+      n_tokens_(n_tokens),
+      q_(q.to(at::kFloat).reshape({q.size(0), q.size(2)}).mul(scale).contiguous()),
+      scores_(at::zeros({q.size(0), n_tokens}, at::kFloat)),
+      out_(at::zeros({q.size(0), head_dim_}, at::kFloat)) {
+  KVC_CHECK(q.size(0) % n_kv_heads_ == 0 && q.size(2) == head_dim_, "attend: q is ", q.sizes(), ", the cache has ",
+            n_kv_heads_, " KV heads of ", head_dim_);
+}
+
+// n entries of x from `offset` on as fp32: x's own memory, or a copy in scratch.
+const float* DecodeStep::floats(const at::Tensor& x, int64_t offset, int64_t n, std::vector<float>& scratch) const {
+  if (x.scalar_type() == at::kFloat) return x.const_data_ptr<float>() + offset;
+  scratch.resize(static_cast<size_t>(n));
+  kernels::to_float(static_cast<const uint16_t*>(x.const_data_ptr()) + offset, n, scratch.data());
+  return scratch.data();
+}
+
+namespace {
+
+// Query heads h * group ... of a [H_q, X] tensor, from column `first` on.
+kernels::Rows rows_of(at::Tensor& x, int64_t h, int64_t group, int64_t first = 0) {
+  return {x.data_ptr<float>() + h * group * x.size(1) + first, x.size(1), group};
+}
+kernels::ConstRows const_rows_of(const at::Tensor& x, int64_t h, int64_t group, int64_t first = 0) {
+  return {x.const_data_ptr<float>() + h * group * x.size(1) + first, x.size(1), group};
+}
+
+// Head h of x; scale and zero as fp32 of that head.
+kernels::Codes head_of(const GroupCodes& x, int64_t h, const float* scale, const float* zero) {
+  const int64_t n_rows = x.codes.size(1), n_words = x.codes.size(2), n_groups = x.scale.size(2);
+  const int64_t len = x.format.axis == GroupAxis::tokens ? x.n_tokens : x.head_dim;
+  return {.words = x.codes.const_data_ptr<int32_t>() + h * n_rows * n_words,
+          .n_words = n_words,
+          .scale = scale,
+          .zero = zero,
+          .n_groups = n_groups,
+          .group_size = len / n_groups,
+          .bits = x.format.bits,
+          .n_tokens = x.n_tokens,
+          .head_dim = x.head_dim};
+}
+
+// Whether the loops can walk these codes: groups along tokens begin at whole words.
+void check_alignment(const GroupCodes& x) {
+  KVC_CHECK(x.format.axis == GroupAxis::channels || x.format.group_size * x.format.bits % 32 == 0,
+            "attend: groups of ", x.format.group_size, " tokens of ", x.format.bits, " bits do not fill whole words");
+}
+
+}  // namespace
+
+void DecodeStep::score(const GroupCodes& k, int64_t first) {
+  check_alignment(k);
+  const int64_t side = k.scale.size(1) * k.scale.size(2);
+  for (int64_t h = 0; h < n_kv_heads_; ++h) {
+    const int64_t offset = k.scale.size(0) == 1 ? 0 : h * side;
+    const auto head = head_of(k, h, floats(k.scale, offset, side, scratch_a_), floats(k.zero, offset, side, scratch_b_));
+    const auto q = const_rows_of(q_, h, group_);
+    const auto scores = rows_of(scores_, h, group_, first);
+    k.format.axis == GroupAxis::tokens ? kernels::score_token_groups(head, q, scores)
+                                       : kernels::score_channel_groups(head, q, scores);
+  }
+}
+
+void DecodeStep::weigh(const GroupCodes& v, int64_t first) {
+  KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
+  const int64_t side = v.scale.size(1) * v.scale.size(2);
+  for (int64_t h = 0; h < n_kv_heads_; ++h) {
+    const int64_t offset = v.scale.size(0) == 1 ? 0 : h * side;
+    const auto head = head_of(v, h, floats(v.scale, offset, side, scratch_a_), floats(v.zero, offset, side, scratch_b_));
+    kernels::weigh_channel_groups(head, const_rows_of(scores_, h, group_, first), rows_of(out_, h, group_));
+  }
+}
+
+// (q B) A^T
+void DecodeStep::score(const LowRank& k, int64_t first) {
+  if (!k.a.defined()) return;
+  const int64_t n = k.a.size(1), d = k.b.size(1), r = k.a.size(2);
+  std::vector<float> down(static_cast<size_t>(r));
+  for (int64_t h = 0; h < n_kv_heads_; ++h) {
+    const float* a = floats(k.a, h * n * r, n * r, scratch_a_);
+    const float* b = floats(k.b, h * d * r, d * r, scratch_b_);
+    const auto q = const_rows_of(q_, h, group_);
+    const auto scores = rows_of(scores_, h, group_, first);
+    for (int64_t i = 0; i < group_; ++i) {
+      std::fill(down.begin(), down.end(), 0.f);
+      for (int64_t j = 0; j < d; ++j) {
+        for (int64_t l = 0; l < r; ++l) down[l] += q.data[i * q.stride + j] * b[j * r + l];
+      }
+      for (int64_t t = 0; t < n; ++t) {
+        float sum = 0;
+        for (int64_t l = 0; l < r; ++l) sum += down[l] * a[t * r + l];
+        scores.data[i * scores.stride + t] += sum;
+      }
+    }
+  }
+}
+
+// (w A) B^T
+void DecodeStep::weigh(const LowRank& v, int64_t first) {
+  if (!v.a.defined()) return;
+  const int64_t n = v.a.size(1), d = v.b.size(1), r = v.a.size(2);
+  std::vector<float> down(static_cast<size_t>(r));
+  for (int64_t h = 0; h < n_kv_heads_; ++h) {
+    const float* a = floats(v.a, h * n * r, n * r, scratch_a_);
+    const float* b = floats(v.b, h * d * r, d * r, scratch_b_);
+    const auto weights = const_rows_of(scores_, h, group_, first);
+    const auto out = rows_of(out_, h, group_);
+    for (int64_t i = 0; i < group_; ++i) {
+      std::fill(down.begin(), down.end(), 0.f);
+      for (int64_t t = 0; t < n; ++t) {
+        for (int64_t l = 0; l < r; ++l) down[l] += weights.data[i * weights.stride + t] * a[t * r + l];
+      }
+      for (int64_t j = 0; j < d; ++j) {
+        float sum = 0;
+        for (int64_t l = 0; l < r; ++l) sum += down[l] * b[j * r + l];
+        out.data[i * out.stride + j] += sum;
+      }
+    }
+  }
+}
+
+namespace {
+
+// Calls f(head, token, channel, value) for each outlier.
+template <class F>
+void for_each_outlier(const Outliers& s, const float* values, int64_t head_dim, F f) {
+  const int64_t per_vector = s.index.size(-1), n_vectors = s.index.numel() / per_vector;
+  const bool wide = s.index.scalar_type() == at::kUInt16;
+  const auto* narrow_index = static_cast<const uint8_t*>(s.index.const_data_ptr());
+  const auto* wide_index = static_cast<const uint16_t*>(s.index.const_data_ptr());
+  for (int64_t vector = 0, e = 0; vector < n_vectors; ++vector) {
+    for (int64_t end = e + per_vector; e < end; ++e) {
+      const int64_t at = wide ? wide_index[e] : narrow_index[e];
+      if (s.axis == GroupAxis::tokens) {
+        f(vector / head_dim, at, vector % head_dim, values[e]);
+      } else {
+        f(at / head_dim, vector, at % head_dim, values[e]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void DecodeStep::score(const Outliers& k, int64_t first) {
+  if (!k.index.defined()) return;
+  const float* q = q_.const_data_ptr<float>();
+  float* scores = scores_.data_ptr<float>() + first;
+  for_each_outlier(k, floats(k.values, 0, k.values.numel(), scratch_a_), head_dim_,
+                   [&](int64_t h, int64_t t, int64_t j, float value) {
+                     for (int64_t i = h * group_; i < (h + 1) * group_; ++i) {
+                       scores[i * n_tokens_ + t] += q[i * head_dim_ + j] * value;
+                     }
+                   });
+}
+
+void DecodeStep::weigh(const Outliers& v, int64_t first) {
+  if (!v.index.defined()) return;
+  const float* weights = scores_.const_data_ptr<float>() + first;
+  float* out = out_.data_ptr<float>();
+  for_each_outlier(v, floats(v.values, 0, v.values.numel(), scratch_a_), head_dim_,
+                   [&](int64_t h, int64_t t, int64_t j, float value) {
+                     for (int64_t i = h * group_; i < (h + 1) * group_; ++i) {
+                       out[i * head_dim_ + j] += weights[i * n_tokens_ + t] * value;
+                     }
+                   });
+}
+
+namespace {
+
+// Calls f(rows of head h in this block, tokens, first) for each block and head; the rows are fp16 bits or fp32.
+template <class F>
+void for_each_block(const TokenBlocks& x, int64_t first, F f) {
+  for (const auto& block : x.blocks()) {
+    const int64_t n = block.size(1), size = n * block.size(2);
+    for (int64_t h = 0; h < block.size(0); ++h) {
+      if (block.scalar_type() == at::kFloat) {
+        f(block.const_data_ptr<float>() + h * size, n, h, first);
+      } else {
+        KVC_CHECK(block.scalar_type() == at::kHalf, "attend: exact tokens of type ", block.scalar_type());
+        f(static_cast<const uint16_t*>(block.const_data_ptr()) + h * size, n, h, first);
+      }
+    }
+    first += n;
+  }
+}
+
+}  // namespace
+
+void DecodeStep::score(const TokenBlocks& k, int64_t first) {
+  for_each_block(k, first, [&](const auto* rows, int64_t n, int64_t h, int64_t t) {
+    kernels::score_rows(rows, n, head_dim_, const_rows_of(q_, h, group_), rows_of(scores_, h, group_, t));
+  });
+}
+
+void DecodeStep::weigh(const TokenBlocks& v, int64_t first) {
+  for_each_block(v, first, [&](const auto* rows, int64_t n, int64_t h, int64_t t) {
+    kernels::weigh_rows(rows, n, head_dim_, const_rows_of(scores_, h, group_, t), rows_of(out_, h, group_));
+  });
+}
+
+void DecodeStep::softmax() {
+  for (int64_t i = 0; i < scores_.size(0); ++i) kernels::softmax(scores_.data_ptr<float>() + i * n_tokens_, n_tokens_);
+}
+
+at::Tensor DecodeStep::out() const { return out_.unsqueeze(1); }
+
+at::Tensor attend_stored(const at::Tensor& q, double scale, const LayerInfo& info, const StoredTokens& k,
+                         const StoredTokens& v) {
+  DecodeStep step(q, scale, info, k.n_tokens());
+  int64_t first = 0;
+  for (const auto& block : k.codes.blocks()) {
+    step.score(block, first);
+    first += block.n_tokens;
+  }
+  step.score(k.recent, first);
+  step.softmax();
+  first = 0;
+  for (const auto& block : v.codes.blocks()) {
+    step.weigh(block, first);
+    first += block.n_tokens;
+  }
+  step.weigh(v.recent, first);
+  return step.out();
+}
+
+}  // namespace kvc

@@ -1,0 +1,117 @@
+#include "kvc/quant/group_quant.h"
+
+#include <ATen/ATen.h>
+
+#include "kvc/quant/pack_bits.h"
+#include "quantize_cpu.h"
+
+namespace kvc {
+namespace {
+
+// x as rows whose groups lie contiguous. [H, T, D] -> axis channels: [H, T, D] or merged [1, T, H*D]; tokens: [H, D, T]
+at::Tensor to_rows(const at::Tensor& x, const GroupFormat& format) {
+  if (format.axis == GroupAxis::tokens) return x.transpose(1, 2).contiguous();
+  if (format.merge_heads) return x.transpose(0, 1).reshape({1, x.size(1), x.size(0) * x.size(2)});
+  return x.contiguous();
+}
+
+void check_format(const at::Tensor& x, const GroupFormat& format) {
+  KVC_CHECK(x.dim() == 3 && x.scalar_type() == at::kFloat, "quantize_groups: x is ", x.sizes(), " ", x.scalar_type(),
+            ", expected [H, T, D] float");
+  KVC_CHECK(format.bits == 2 || format.bits == 4 || format.bits == 8, "quantize_groups: bits ", format.bits,
+            ", allowed: 2, 4, 8");
+  KVC_CHECK(!format.merge_heads || (format.axis == GroupAxis::channels && format.group_size == 0),
+            "quantize_groups: merge_heads needs axis channels and group_size 0");
+}
+
+int64_t group_length(const at::Tensor& rows, const GroupFormat& format) {
+  const int64_t len = rows.size(-1), group = format.group_size == 0 ? len : format.group_size;
+  KVC_CHECK(len % group == 0, "quantize_groups: group_size ", group, " does not divide the ", len,
+            format.axis == GroupAxis::tokens ? " tokens" : " channels");
+  return group;
+}
+
+// codes: u8 in to_rows' shape -> packed per head
+at::Tensor pack_rows(const at::Tensor& codes, const GroupFormat& format, int64_t n_heads) {
+  if (!format.merge_heads) return pack_bits(codes, format.bits);
+  const auto per_head = codes.view({codes.size(1), n_heads, codes.size(2) / n_heads}).transpose(0, 1);  // [H, T, D]
+  return pack_bits(per_head, format.bits);
+}
+
+}  // namespace
+
+GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
+  if (!x.is_cpu()) return quantize_groups_reference(x, format, left_out);
+  check_format(x, format);
+  const auto rows = to_rows(x, format);
+  const auto mask = left_out.defined() ? to_rows(left_out, format) : at::Tensor();
+  const int64_t group = group_length(rows, format), n_groups = rows.size(2) / group;
+  const auto type = storage_type(format.precision);
+  GroupCodes result;
+  result.scale = at::empty({rows.size(0), rows.size(1), n_groups}, type);
+  result.zero = at::empty({rows.size(0), rows.size(1), n_groups}, type);
+  auto codes = at::empty(rows.sizes(), at::kByte);
+  const bool finite = kernels::quantize_groups(
+      {.x = rows.const_data_ptr<float>(),
+       .left_out = mask.defined() ? static_cast<const uint8_t*>(mask.const_data_ptr()) : nullptr,
+       .n_groups = rows.size(0) * rows.size(1) * n_groups,
+       .group_size = group,
+       .levels = static_cast<float>((1 << format.bits) - 1),
+       .scale = result.scale.data_ptr(),
+       .zero = result.zero.data_ptr(),
+       .half = format.precision == Precision::real,
+       .codes = codes.data_ptr<uint8_t>()});
+  KVC_CHECK(finite, "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
+  result.codes = pack_rows(codes, format, x.size(0));
+  result.format = format;
+  result.n_heads = x.size(0), result.n_tokens = x.size(1), result.head_dim = x.size(2);
+  return result;
+}
+
+GroupCodes quantize_groups_reference(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
+  check_format(x, format);
+  const auto rows = to_rows(x, format);
+  const int64_t group = group_length(rows, format), n_groups = rows.size(2) / group;
+  const auto groups = rows.view({rows.size(0), rows.size(1), n_groups, group});
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  auto low = groups, high = groups;
+  if (left_out.defined()) {
+    const auto mask = to_rows(left_out, format).view(groups.sizes());
+    low = groups.masked_fill(mask, kInfinity);
+    high = groups.masked_fill(mask, -kInfinity);
+  }
+  auto zero = low.amin(-1, true), top = high.amax(-1, true);
+  const auto empty = zero > top;
+  zero = zero.masked_fill(empty, 0), top = top.masked_fill(empty, 0);
+  const float levels = static_cast<float>((1 << format.bits) - 1);
+  GroupCodes result;
+  result.zero = zero.to(storage_type(format.precision));
+  result.scale = ((top - zero) / levels).to(storage_type(format.precision));
+  KVC_CHECK(result.zero.isfinite().all().item<bool>() && result.scale.isfinite().all().item<bool>(),
+            "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
+  const auto step = result.scale.to(at::kFloat);
+  auto codes = (groups - result.zero.to(at::kFloat)).div_(step).clamp_(0, levels).round_();
+  codes = codes.masked_fill(step == 0, 0).to(at::kByte).view(rows.sizes());
+  result.scale = result.scale.squeeze(-1), result.zero = result.zero.squeeze(-1);
+  result.codes = pack_rows(codes, format, x.size(0));
+  result.format = format;
+  result.n_heads = x.size(0), result.n_tokens = x.size(1), result.head_dim = x.size(2);
+  return result;
+}
+
+at::Tensor GroupCodes::dequantize() const {
+  const bool along_tokens = format.axis == GroupAxis::tokens;
+  const int64_t len = along_tokens ? n_tokens : head_dim, n_groups = scale.size(2);
+  const auto floats = unpack_bits(codes, format.bits, len).to(at::kFloat);  // [H, T, D] or [H, D, T]
+  auto x = floats.view({n_heads, codes.size(1), n_groups, len / n_groups});
+  x.mul_(scale.to(at::kFloat).unsqueeze(-1)).add_(zero.to(at::kFloat).unsqueeze(-1));
+  return along_tokens ? floats.transpose(1, 2) : floats;
+}
+
+void GroupCodes::add_to(Footprint& bytes, CacheTensor tensor) const {
+  bytes.add(tensor, ByteKind::codes, codes);
+  bytes.add(tensor, ByteKind::scales, scale);
+  bytes.add(tensor, ByteKind::zeros, zero);
+}
+
+}  // namespace kvc

@@ -1,0 +1,60 @@
+#include "kvc/quant/low_rank.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+namespace kvc {
+namespace {
+
+// Bijective mixing of 64 bits (MurmurHash3's finalizer); 0 stays 0.
+uint64_t mixed(uint64_t x) {
+  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL;
+  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ULL;
+  return x ^ (x >> 33);
+}
+
+at::Tensor orthonormal(const at::Tensor& x) { return std::get<0>(at::linalg_qr(x, "reduced")); }
+
+at::Tensor stored(const at::Tensor& x, Precision precision) {
+  if (precision == Precision::exact) return x.contiguous();
+  return x.clamp(-65504.f, 65504.f).to(at::kHalf).contiguous();
+}
+
+}  // namespace
+
+at::Tensor LowRank::product() const { return at::matmul(a.to(at::kFloat), b.to(at::kFloat).transpose(1, 2)); }
+
+void LowRank::add_to(Footprint& bytes, CacheTensor tensor) const {
+  bytes.add(tensor, ByteKind::low_rank, a);
+  bytes.add(tensor, ByteKind::low_rank, b);
+}
+
+LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int64_t loops, Precision precision) {
+  KVC_CHECK(loops >= 1, "low_rank: loops ", loops, ", allowed: 1 and more");
+  KVC_CHECK(start.size(2) <= std::min(x.size(1), x.size(2)), "low_rank: rank ", start.size(2), " of a ", x.size(1),
+            " x ", x.size(2), " matrix");
+  const auto transposed = x.transpose(1, 2);  // [H, d, n]
+  auto p = start, q = at::Tensor();           // p [H, d, r], q [H, n, r]
+  for (int64_t loop = 0; loop < loops; ++loop) {
+    const bool last = loop + 1 == loops;
+    if (last) p = orthonormal(p);
+    q = at::matmul(x, p);
+    if (last) q = orthonormal(q);
+    p = at::matmul(transposed, q);
+  }
+  return {.a = stored(q, precision), .b = stored(p, precision)};
+}
+
+at::Generator low_rank_generator(uint64_t seed, uint64_t sequence_key, int64_t layer, int64_t block) {
+  const uint64_t key = mixed(mixed(mixed(sequence_key) ^ static_cast<uint64_t>(layer)) ^ static_cast<uint64_t>(block));
+  return at::detail::createCPUGenerator(seed ^ key);
+}
+
+at::Tensor low_rank_start(at::Generator& generator, int64_t n_heads, int64_t n, int64_t d, int64_t rank) {
+  const int64_t r = std::min({rank, n, d});
+  const auto p = at::rand({1, n_heads, d, r}, generator, at::kFloat);
+  at::rand({1, n_heads, n, r}, generator, at::kFloat);  // Q's start: drawn, never read
+  return p[0];
+}
+
+}  // namespace kvc

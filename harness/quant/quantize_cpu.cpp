@@ -1,0 +1,121 @@
+#include "quantize_cpu.h"
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#define KVC_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+
+namespace kvc::kernels {
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+// fp32 -> fp16 bits, half to even, by integer arithmetic that vectorizes. Beyond the largest half: infinity.
+inline uint32_t half_bits(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const uint32_t sign = (bits >> 16) & 0x8000u;
+  const uint32_t magnitude = bits & 0x7fffffffu;
+  // Subnormal halves: adding 0.5 puts the half's last bit at the float's last bit, and the hardware rounds.
+  const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+  const uint32_t small = std::bit_cast<uint32_t>(shifted) - 0x3f000000u;
+  const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
+  const uint32_t finite = magnitude < 0x38800000u ? small : normal;
+  return sign | (magnitude >= 0x477ff000u ? 0x7c00u : finite);
+}
+
+inline float half_value(uint32_t bits) {
+  const float magnitude = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | (bits & 0x8000u) << 16);
+}
+
+struct Range {
+  float low, high;
+};
+
+inline Range range_of(const float* x, int64_t n) {
+  float low[kLanes], high[kLanes];
+  for (int64_t l = 0; l < kLanes; ++l) low[l] = high[l] = x[0];
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    for (int64_t l = 0; l < kLanes; ++l) {
+      low[l] = x[i + l] < low[l] ? x[i + l] : low[l];
+      high[l] = x[i + l] > high[l] ? x[i + l] : high[l];
+    }
+  }
+  for (; i < n; ++i) {
+    low[0] = x[i] < low[0] ? x[i] : low[0];
+    high[0] = x[i] > high[0] ? x[i] : high[0];
+  }
+  Range range{low[0], high[0]};
+  for (int64_t l = 1; l < kLanes; ++l) {
+    range.low = low[l] < range.low ? low[l] : range.low;
+    range.high = high[l] > range.high ? high[l] : range.high;
+  }
+  return range;
+}
+
+// Over the entries that take part; {0, 0} where none does.
+inline Range range_without(const float* x, const uint8_t* left_out, int64_t n) {
+  Range range{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
+  for (int64_t i = 0; i < n; ++i) {
+    if (left_out[i]) continue;
+    range.low = x[i] < range.low ? x[i] : range.low;
+    range.high = x[i] > range.high ? x[i] : range.high;
+  }
+  return range.low > range.high ? Range{0, 0} : range;
+}
+
+inline void encode(const float* x, int64_t n, float scale, float zero, float levels, uint8_t* codes) {
+  constexpr float kRound = 12582912.f;  // 1.5 * 2^23: adding and subtracting it rounds half to even
+  for (int64_t i = 0; i < n; ++i) {
+    float code = (x[i] - zero) / scale;
+    code = code < 0.f ? 0.f : code;
+    code = code > levels ? levels : code;
+    codes[i] = static_cast<uint8_t>(static_cast<int32_t>((code + kRound) - kRound));
+  }
+}
+
+}  // namespace
+
+KVC_CLONES bool quantize_groups(const QuantizeGroups& job) {
+  bool finite = true;
+  for (int64_t group = 0; group < job.n_groups; ++group) {
+    const int64_t first = group * job.group_size;
+    const float* x = job.x + first;
+    const Range range = job.left_out ? range_without(x, job.left_out + first, job.group_size) : range_of(x, job.group_size);
+    float zero = range.low;
+    float scale = (range.high - range.low) / job.levels;
+    if (job.half) {
+      const uint32_t zero_bits = half_bits(zero), scale_bits = half_bits(scale);
+      static_cast<uint16_t*>(job.zero)[group] = static_cast<uint16_t>(zero_bits);
+      static_cast<uint16_t*>(job.scale)[group] = static_cast<uint16_t>(scale_bits);
+      finite = finite && zero_bits != 0x7c00u && zero_bits != 0xfc00u && scale_bits != 0x7c00u;
+      zero = half_value(zero_bits);
+      scale = half_value(scale_bits);
+    } else {
+      static_cast<float*>(job.zero)[group] = zero;
+      static_cast<float*>(job.scale)[group] = scale;
+    }
+    finite = finite && std::isfinite(zero) && std::isfinite(scale);
+    if (scale == 0.f) {
+      std::memset(job.codes + first, 0, static_cast<size_t>(job.group_size));
+    } else {
+      encode(x, job.group_size, scale, zero, job.levels, job.codes + first);
+    }
+  }
+  return finite;
+}
+
+KVC_CLONES bool to_half(const float* x, int64_t n, uint16_t* out) {
+  uint32_t beyond = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const uint32_t bits = half_bits(x[i]);
+    beyond |= (bits & 0x7fffu) >= 0x7c00u ? 1u : 0u;
+    out[i] = static_cast<uint16_t>(bits);
+  }
+  return beyond == 0;
+}
+
+}  // namespace kvc::kernels

@@ -1,0 +1,26 @@
+// Min-max quantization of contiguous groups on raw pointers; no LibTorch. Formula: kvc/quant/group_quant.h.
+// Compiled without contraction of multiply and add, so that every machine gives the same codes.
+#pragma once
+
+#include <cstdint>
+
+namespace kvc::kernels {
+
+struct QuantizeGroups {
+  const float* x;           // [n_groups, group_size]
+  const uint8_t* left_out;  // null, or the same shape
+  int64_t n_groups, group_size;
+  float levels;    // 2^bits - 1
+  void* scale;     // [n_groups] fp16 or fp32
+  void* zero;      // [n_groups]
+  bool half;       // scale and zero are fp16, and rounded before they are used
+  uint8_t* codes;  // [n_groups, group_size]
+};
+
+// False where a scale or zero is not finite (x is not, or fp16 does not reach).
+bool quantize_groups(const QuantizeGroups& job);
+
+// x: [n] fp32 -> fp16, half to even. False where a value lies outside fp16 or is not finite.
+bool to_half(const float* x, int64_t n, uint16_t* out);
+
+}  // namespace kvc::kernels

@@ -1,0 +1,129 @@
+#include "run/experiment.h"
+
+#include <set>
+
+#include "text/files.h"
+#include "text/yaml_read.h"
+
+namespace kvc {
+namespace {
+
+// A plain scalar is a number where it reads as one; a quoted one is always text.
+nlohmann::json scalar_json(const YamlValue& value) {
+  const auto& node = value.node();
+  if (!node.IsScalar()) value.fail(value.name(), " is ", value.found(), ", expected a number, a word, or a list of these");
+  if (node.Tag() != "!") {
+    int64_t integer;
+    double real;
+    if (YAML::convert<int64_t>::decode(node, integer)) return integer;
+    if (YAML::convert<double>::decode(node, real)) return real;
+  }
+  return value.string();
+}
+
+std::vector<nlohmann::json> sweep_values(const YamlValue& value) {
+  if (!value.is_sequence()) return {scalar_json(value)};
+  std::vector<nlohmann::json> values;
+  for (const auto& item : value.sequence()) values.push_back(scalar_json(item));
+  if (values.empty()) value.fail(value.name(), " is an empty list, expected at least one value");
+  return values;
+}
+
+void add_choices(const YamlValue& entry, std::vector<CompressorChoice>& choices) {
+  if (entry.is_scalar()) {
+    choices.push_back({entry.string(), nlohmann::json::object(), entry.where()});
+    return;
+  }
+  auto map = entry.map();
+  const auto entries = map.entries();
+  if (entries.size() != 1) {
+    entry.fail("a compressor is a name, or a name with its options; found a map of ", entries.size(), " names");
+  }
+  const auto& [plugin, options] = entries.front();
+  std::vector<nlohmann::json> points{nlohmann::json::object()};
+  if (!options.is_null()) {
+    auto option_map = options.map();
+    for (const auto& [option, value] : option_map.entries()) {
+      std::vector<nlohmann::json> wider;
+      for (const auto& point : points) {
+        for (const auto& setting : sweep_values(value)) {
+          wider.push_back(point);
+          wider.back()[option] = setting;
+        }
+      }
+      points = std::move(wider);
+    }
+  }
+  for (auto& point : points) choices.push_back({plugin, std::move(point), entry.where()});
+}
+
+std::vector<std::string> split_path(const std::string& path) {
+  std::vector<std::string> steps;
+  size_t start = 0;
+  for (size_t dot; (dot = path.find('.', start)) != std::string::npos; start = dot + 1) {
+    steps.push_back(path.substr(start, dot - start));
+  }
+  steps.push_back(path.substr(start));
+  return steps;
+}
+
+void put_over(const YAML::Node& root, const std::string& override) {
+  const auto equals = override.find('=');
+  KVC_CHECK(equals != std::string::npos && equals > 0, "--set '", override, "': expected path=value");
+  const auto steps = split_path(override.substr(0, equals));
+  YAML::Node value;
+  try {
+    value.reset(YAML::Load(override.substr(equals + 1)));
+  } catch (const YAML::Exception& e) {
+    throw Error(concat("--set '", override, "': the value is no YAML: ", e.msg));
+  }
+  YAML::Node node;
+  node.reset(root);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    YAML::Node next;
+    if (node.IsSequence()) {
+      size_t index = node.size();
+      if (steps[i].find_first_not_of("0123456789") == std::string::npos) index = std::stoul(steps[i].substr(0, 9));
+      KVC_CHECK(index < node.size(), "--set '", override, "': '", steps[i], "' is no index of a list of ", node.size());
+      next.reset(node[index]);
+    } else {
+      KVC_CHECK(node.IsMap(), "--set '", override, "': there is nothing below '", i ? steps[i - 1] : "", "'");
+      if (i + 1 < steps.size()) {
+        KVC_CHECK(node[steps[i]], "--set '", override, "': no key '", steps[i], "'");
+      }
+      next.reset(node[steps[i]]);
+    }
+    if (i + 1 == steps.size()) {
+      if (node.IsSequence()) node[std::stoul(steps[i])] = value;
+      else node[steps[i]] = value;
+    }
+    node.reset(next);
+  }
+}
+
+}  // namespace
+
+Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  const auto value = load_yaml(path);
+  for (const auto& override : overrides) put_over(value.node(), override);
+  auto map = value.map();
+  Experiment experiment;
+  experiment.name = map.optional_string("name", path.stem().string());
+  experiment.model = map.required_string("model");
+  experiment.tasks = map.required("tasks").strings();
+  for (const auto& entry : map.required("compressors").sequence()) add_choices(entry, experiment.compressors);
+  if (const auto limit = map.optional("limit")) experiment.limit = limit->integer(1);
+  experiment.dtype = map.optional_choice("dtype", {"fp32", "fp16", "bf16"}, experiment.dtype);
+  map.optional_choice("device", {"cpu"}, "cpu");
+  experiment.workers = map.optional_integer("workers", 1, 256, experiment.workers);
+  experiment.threads = map.optional_integer("threads", 1, 1024, experiment.threads);
+  experiment.seed = map.optional_integer("seed", 0, std::numeric_limits<int64_t>::max(), experiment.seed);
+  experiment.data_dir = map.optional_string("data_dir", "");
+  experiment.plugin_path = map.optional_strings("plugin_path");
+  map.reject_unknown();
+  if (experiment.tasks.empty()) map.required("tasks").fail("tasks is empty, expected at least one task");
+  if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
+  return experiment;
+}
+
+}  // namespace kvc

@@ -1,0 +1,38 @@
+// An experiment as its YAML file tells it: which model, tasks and compressors, and how much of each.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace kvc {
+
+// One point of the sweep over a plugin's options.
+struct CompressorChoice {
+  std::string plugin;
+  nlohmann::json options;  // object: what the file gives; the plugin's defaults fill the rest
+  std::string where;       // file:line:column, for messages
+};
+
+struct Experiment {
+  std::string name;
+  std::string model;  // checkpoint folder, as written
+  std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
+  std::vector<CompressorChoice> compressors;
+  std::optional<int64_t> limit;  // first samples of each task; all when absent
+  std::string dtype = "fp32";    // the model computes in it
+  int64_t workers = 1;           // processes, each with its own copy of the model
+  int64_t threads = 1;           // of each worker
+  int64_t seed = 0;              // names the run's randomness
+  std::string data_dir;          // datasets that are not the project's own; "" means KVC_DATA
+  std::vector<std::string> plugin_path;  // folders searched before the built-in plugins
+};
+
+// Reads the file, with `overrides` ("limit=5", "compressors.1.kivi.bits=4") put over it. A list as an option's value is
+// a sweep; several lists make their product, the last one varying fastest. Throws Error in one line.
+Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+}  // namespace kvc

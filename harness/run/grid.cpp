@@ -1,0 +1,164 @@
+#include "run/grid.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "kvc/plugin.h"
+#include "model/model_config.h"
+#include "plugin/plugin_library.h"
+#include "run/provenance.h"
+#include "text/files.h"
+#include "text/nearest.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Names every file a checkpoint's numbers depend on, by content.
+json hash_model(const fs::path& folder) {
+  json hashes = json::object();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto name = entry.path().filename().string();
+    const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+                         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
+                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt";
+    if (matters && entry.is_regular_file()) hashes[name] = sha256_file(entry.path());
+  }
+  return hashes;
+}
+
+std::vector<fs::path> plugin_folders(const Experiment& experiment, const Paths& paths) {
+  std::vector<fs::path> folders(experiment.plugin_path.begin(), experiment.plugin_path.end());
+  folders.push_back(paths.plugins);
+  return folders;
+}
+
+// "bits 2, group_size 64": the options that were given
+std::string options_label(const json& options) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : options.items()) {
+    words.push_back(name + " " + (value.is_string() ? value.get<std::string>() : value.dump()));
+  }
+  return words.empty() ? "defaults" : join(words);
+}
+
+struct OpenedCompressor {
+  CellRecord record;  // the plugin's part of it
+  json key;
+};
+
+// Opens the plugin, makes the compressor once and asks it whether it can serve the model.
+OpenedCompressor open_compressor(const CompressorChoice& choice, const std::vector<fs::path>& folders,
+                                 const ModelShape& shape, WorkerSetUp& worker) {
+  try {
+    const auto file = find_plugin(choice.plugin, folders);
+    const auto library = PluginLibrary(file);
+    json resolved;
+    const auto compressor = library.make(choice.options, &resolved);
+    compressor->check_model(shape);
+    worker.compressors.push_back({file.string(), choice.options});
+    OpenedCompressor opened;
+    opened.record.plugin = choice.plugin;
+    opened.record.plugin_sha256 = library.sha256();
+    opened.record.options_json = resolved.dump();
+    opened.record.options_label = options_label(choice.options);
+    opened.record.bits = compressor->bits();
+    opened.record.lossy = library.descriptor().capabilities.lossy;
+    opened.record.simulated = library.descriptor().capabilities.simulated;
+    opened.key = {{"plugin", choice.plugin}, {"plugin_sha256", library.sha256()}, {"options", resolved}};
+    return opened;
+  } catch (const Error& e) {
+    throw Error(choice.where + ": error: " + e.what());
+  }
+}
+
+// A task by its name, a whole suite by its folder's name, or a task file by its path.
+std::vector<fs::path> task_files(const std::string& name, const Paths& paths) {
+  if (name.ends_with(".yaml")) return {below_root(paths, name)};
+  const auto folder = paths.root / "tasks";
+  if (name.find('/') == std::string::npos && fs::is_directory(folder / name)) {
+    std::vector<fs::path> suite;
+    for (const auto& file : find_tasks(folder)) {
+      if (file.parent_path().filename() == name) suite.push_back(file);
+    }
+    return suite;
+  }
+  return {find_task(folder, name)};
+}
+
+std::string data_folder(const Experiment& experiment) {
+  if (!experiment.data_dir.empty()) return experiment.data_dir;
+  const char* from_environment = std::getenv("KVC_DATA");
+  return from_environment ? from_environment : "";
+}
+
+}  // namespace
+
+std::filesystem::path find_plugin(const std::string& name, const std::vector<fs::path>& folders) {
+  std::vector<std::string> known;
+  for (const auto& file : find_plugins(folders)) {
+    if (file.stem() == name) return file;
+    known.push_back(file.stem());
+  }
+  throw Error(unknown_name("compressor", name, known));
+}
+
+Grid expand_grid(const Experiment& experiment, const Paths& paths) {
+  Grid grid;
+  const auto model_folder = below_root(paths, experiment.model);
+  KVC_CHECK(fs::is_directory(model_folder), "model '", experiment.model, "': no such folder");
+  const auto config = load_model_config(model_folder);
+  const auto model_hashes = hash_model(model_folder);
+  grid.worker = {model_folder.string(), experiment.dtype, experiment.threads, {}};
+
+  std::vector<OpenedCompressor> compressors;
+  const auto folders = plugin_folders(experiment, paths);
+  for (const auto& choice : experiment.compressors) {
+    compressors.push_back(open_compressor(choice, folders, config.shape(), grid.worker));
+  }
+  for (const auto& name : experiment.tasks) {
+    for (const auto& file : task_files(name, paths)) {
+      auto spec = load_task(file);
+      auto data = load_dataset(spec, data_folder(experiment));
+      if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
+        data.samples.resize(static_cast<size_t>(*experiment.limit));
+      }
+      grid.tasks.push_back({std::move(spec), std::move(data)});
+    }
+  }
+  const auto made_with = provenance().dump();
+  for (size_t t = 0; t < grid.tasks.size(); ++t) {
+    const auto& task = grid.tasks[t];
+    const auto task_json = spec_json(task.spec, task.data);
+    const json settings = {{"dtype", experiment.dtype},
+                           {"device", "cpu"},
+                           {"decoding", "greedy"},
+                           {"seed", experiment.seed},
+                           {"prefill_attention", "exact"},
+                           {"max_new_tokens", task.spec.max_new_tokens},
+                           {"stop", task.spec.stop}};
+    for (size_t c = 0; c < compressors.size(); ++c) {
+      const json key = {{"format", 1},
+                        {"model", model_hashes},
+                        {"task", task_json},
+                        {"compressor", compressors[c].key},
+                        {"settings", settings}};
+      Grid::Cell cell{t, static_cast<int>(c), compressors[c].record};
+      cell.record.key = sha256_hex(key.dump());
+      cell.record.experiment = experiment.name;
+      cell.record.model = experiment.model;
+      cell.record.model_json = model_hashes.dump();
+      cell.record.task = task.spec.name;
+      cell.record.task_json = task_json;
+      cell.record.generation_json = settings.dump();
+      cell.record.provenance_json = made_with;
+      cell.record.n_samples = static_cast<int64_t>(task.data.samples.size());
+      grid.cells.push_back(std::move(cell));
+    }
+  }
+  return grid;
+}
+
+}  // namespace kvc

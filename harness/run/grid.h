@@ -1,0 +1,38 @@
+// The cells of an experiment's grid, each with its content hash, checked as far as can be before anything runs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "kvc/compressor.h"
+#include "run/experiment.h"
+#include "run/paths.h"
+#include "run/worker.h"
+#include "store/result_store.h"
+#include "task/dataset.h"
+
+namespace kvc {
+
+struct Grid {
+  struct Task {
+    TaskSpec spec;
+    Dataset data;  // its samples cut to the limit
+  };
+  WorkerSetUp worker;  // model, types and compressors
+  std::vector<Task> tasks;
+  struct Cell {
+    size_t task;
+    int compressor;
+    CellRecord record;
+  };
+  std::vector<Cell> cells;  // task by task, each with every compressor in order
+};
+
+// Reads the tasks and their data, opens the plugins, checks options and model, and hashes what a result depends on:
+// weights, tokenizer, task, prompt, data, plugin binary, options and generation settings. Throws Error in one line.
+Grid expand_grid(const Experiment& experiment, const Paths& paths);
+
+// The plugin of that name in the first folder that has one. Throws Error with the nearest and the known names.
+std::filesystem::path find_plugin(const std::string& name, const std::vector<std::filesystem::path>& folders);
+
+}  // namespace kvc

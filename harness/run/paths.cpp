@@ -1,0 +1,34 @@
+#include "run/paths.h"
+
+#include <cstdlib>
+
+#include "kvc/check.h"
+
+namespace kvc {
+
+namespace fs = std::filesystem;
+
+Paths find_paths() {
+  Paths paths;
+  paths.program = fs::read_symlink("/proc/self/exe");
+  paths.plugins = paths.program.parent_path().parent_path() / "plugins";
+  if (const char* root = std::getenv("KVC_ROOT")) {
+    paths.root = root;
+    KVC_CHECK(fs::is_directory(paths.root / "tasks"), "KVC_ROOT is '", root, "', which holds no folder 'tasks'");
+    return paths;
+  }
+  for (auto folder = paths.program.parent_path(); folder != folder.root_path(); folder = folder.parent_path()) {
+    if (fs::is_directory(folder / "tasks") && fs::is_directory(folder / "harness")) {
+      paths.root = folder;
+      return paths;
+    }
+  }
+  throw Error(concat("no folder above '", paths.program.string(), "' holds tasks/; set KVC_ROOT to the project's folder"));
+}
+
+fs::path below_root(const Paths& paths, const fs::path& path) {
+  if (path.is_absolute() || fs::exists(path)) return path;
+  return paths.root / path;
+}
+
+}  // namespace kvc

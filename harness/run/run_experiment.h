@@ -1,0 +1,25 @@
+// Runs what is missing of a grid: jobs to worker processes, results to the store.
+#pragma once
+
+#include "run/grid.h"
+#include "store/result_store.h"
+
+namespace kvc {
+
+struct RunOutcome {
+  int64_t n_run = 0;      // samples run now, ok or failed
+  int64_t n_failed = 0;   // of these
+  int64_t n_present = 0;  // samples that were there already
+};
+
+// What a run would do, without doing it.
+struct RunPlan {
+  int64_t n_missing = 0, n_present = 0;
+  int64_t n_prompts = 0;  // prefills; one serves all compressors that miss the sample
+};
+RunPlan plan_run(const Grid& grid, ResultStore* store);  // store may be null
+
+// One transaction a sample. A worker that dies fails the sample its plugin was working on and is replaced.
+RunOutcome run_grid(const Grid& grid, const Experiment& experiment, ResultStore& store);
+
+}  // namespace kvc

@@ -1,0 +1,63 @@
+// The worker process: one model, the compressors of a sweep, and a loop over jobs.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace kvc {
+
+struct WorkerCompressor {
+  std::string file;        // the plugin's .so
+  nlohmann::json options;  // as given; the plugin's defaults fill the rest
+};
+
+// The first message to a worker.
+struct WorkerSetUp {
+  std::string model;  // checkpoint folder
+  std::string dtype;  // fp32, fp16, bf16
+  int64_t threads = 1;
+  std::vector<WorkerCompressor> compressors;
+};
+
+// One prompt for some of the compressors. The worker answers with one JobResult per compressor, in their order.
+struct Job {
+  std::string prompt;
+  uint64_t sequence_key = 0;
+  std::vector<int> compressors;
+  std::vector<std::string> stop_strings;
+  int64_t max_new_tokens = 256;
+};
+
+struct JobBytes {
+  int64_t layer;
+  std::string tensor, kind;
+  int64_t bytes;
+};
+
+struct JobResult {
+  int compressor = 0;
+  std::string error;  // empty when all went well; the rest holds only then
+  std::string text, stop_reason;
+  std::vector<int64_t> ids;
+  int64_t n_prompt_tokens = 0;
+  std::vector<JobBytes> bytes;
+  int64_t kv_bytes = 0, kv_bytes_fp16 = 0, n_encoded_tokens = 0;
+  double paper_bytes = 0;
+  double k_error = 0, v_error = 0;
+  int64_t weights_bytes = 0, workspace_bytes = 0;
+  double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
+};
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, threads, compressors)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, prompt, sequence_key, compressors, stop_strings, max_new_tokens)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, tensor, kind, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, compressor, error, text, stop_reason, ids, n_prompt_tokens, bytes, kv_bytes,
+                                   kv_bytes_fp16, n_encoded_tokens, paper_bytes, k_error, v_error, weights_bytes,
+                                   workspace_bytes, prefill_seconds, encode_seconds, attend_seconds, other_seconds)
+
+// Runs until the parent closes the channel. Returns the process's exit code.
+int run_worker();
+
+}  // namespace kvc

@@ -1,0 +1,80 @@
+// Bad input gets one line that says what, where, the value and what was allowed, and a non-zero exit.
+#include <gtest/gtest.h>
+
+#include "program.h"
+
+namespace kvc::test {
+namespace {
+
+struct BadFile {
+  const char* what;
+  const char* text;
+  const char* message;  // part of the one line
+};
+
+const BadFile kBadFiles[] = {
+    {"UnknownKey", "model: models/demo\ntasks: [demo/truth]\ncompressors: [full]\nlimt: 3\n",
+     "x.yaml:4:1: error: unknown key 'limt' (did you mean 'limit'?)"},
+    {"DuplicateKey", "model: models/demo\nmodel: other\ntasks: [demo/truth]\ncompressors: [full]\n", "x.yaml:2:1: error:"},
+    {"WrongType", "model: models/demo\ntasks: [demo/truth]\ncompressors: [full]\nlimit: many\n", "x.yaml:4:8: error:"},
+    {"OutOfRange", "model: models/demo\ntasks: [demo/truth]\ncompressors: [full]\nlimit: 0\n", "x.yaml:4:8: error:"},
+    {"ListWhereNoneIsAllowed", "model: models/demo\ntasks: [demo/truth]\ncompressors: [full]\nlimit: [1, 2]\n",
+     "x.yaml:4:8: error:"},
+    {"UnknownPlugin", "model: models/demo\ntasks: [demo/truth]\ncompressors: [kivvi]\n",
+     "x.yaml:3:15: error: unknown compressor 'kivvi' (did you mean 'kivi'?)"},
+    {"UnknownOption", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {bit: 2}\n",
+     "unknown option 'bit' (did you mean 'bits'?)"},
+    {"OptionOutOfRange", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {bits: 5}\n", "bits"},
+    {"OptionOfWrongType", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {bits: two}\n", "two"},
+    {"UnknownTask", "model: models/demo\ntasks: [demo/thruth]\ncompressors: [full]\n", "(did you mean 'demo/truth'?)"},
+    {"MissingModel", "model: models/none\ntasks: [demo/truth]\ncompressors: [full]\n", "models/none"},
+    {"GroupThatDoesNotDivide", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {group_size: 48, recent: 48}\n",
+     "48"},
+    {"NoYaml", "model: [\n", "x.yaml:"},
+    {"EmptyFile", "", "x.yaml"},
+};
+
+class BadExperiment : public ::testing::TestWithParam<BadFile> {};
+
+TEST_P(BadExperiment, IsRefusedInOneLine) {
+  TempFolder folder;
+  const auto file = folder.write("x.yaml", GetParam().text).string();
+  const auto run = run_program(folder, {"run", file, "--db", (folder / "r.sqlite").string()});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.err.find(GetParam().message), std::string::npos) << run.err;
+  EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  EXPECT_FALSE(std::filesystem::exists(folder / "r.sqlite"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All, BadExperiment, ::testing::ValuesIn(kBadFiles),
+                         [](const auto& info) { return std::string(info.param.what); });
+
+TEST(BadSetting, IsRefusedByItsName) {
+  TempFolder folder;
+  const auto file = folder.write("x.yaml", small_experiment("  - full\n")).string();
+  for (const std::string setting : {"limit=abc", "nothing.below=3", "compressors.7=full", "limit"}) {
+    const auto run = run_program(folder, {"run", file, "--db", (folder / "r.sqlite").string(), "--set", setting});
+    EXPECT_EQ(run.exit_code, 2) << setting;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+}
+
+TEST(BadCommandLine, ExitsWithTwo) {
+  TempFolder folder;
+  EXPECT_EQ(run_program(folder, {"rnu"}).exit_code, 2);
+  EXPECT_EQ(run_program(folder, {"run"}).exit_code, 2);
+  EXPECT_EQ(run_program(folder, {"run", "x.yaml", "--limitt", "3"}).exit_code, 2);
+  EXPECT_EQ(run_program(folder, {"generate", "models/demo", "--max_new_tokens", "0", "--prompt", "x"}).exit_code, 2);
+}
+
+TEST(BadDatabase, IsRefusedWithTheEnvironmentsExitCode) {
+  TempFolder folder;
+  const auto file = folder.write("x.yaml", small_experiment("  - full\n")).string();
+  const auto not_a_database = folder.write("r.sqlite", "this is text, and a good deal of it, but no database").string();
+  const auto run = run_program(folder, {"run", file, "--db", not_a_database});
+  EXPECT_EQ(run.exit_code, 3) << run.err;
+  EXPECT_EQ(read_file(not_a_database), "this is text, and a good deal of it, but no database");
+}
+
+}  // namespace
+}  // namespace kvc::test

@@ -1,0 +1,75 @@
+// A run may end at any moment; the same command finishes what is missing and repeats nothing.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "program.h"
+#include "store/result_store.h"
+
+namespace kvc::test {
+namespace {
+
+constexpr char kCompressors[] = "  - full\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n";
+
+std::string dump(const std::filesystem::path& database) {
+  auto store = ResultStore::open_readonly(database);
+  return stable_dump(store.database());
+}
+
+TEST(Resume, SameCommandAgainRunsNothing) {
+  TempFolder folder;
+  const auto file = folder.write("small.yaml", small_experiment(kCompressors)).string();
+  const auto database = (folder / "r.sqlite").string();
+  ASSERT_EQ(run_program(folder, {"run", file, "--db", database}).exit_code, 0) << read_file(folder / "err");
+  const auto before = dump(database);
+  const auto again = run_program(folder, {"run", file, "--db", database});
+  EXPECT_EQ(again.exit_code, 0);
+  EXPECT_NE(again.err.find("0 samples run now (0 failed), 12 were there"), std::string::npos) << again.err;
+  EXPECT_EQ(dump(database), before);
+}
+
+TEST(Resume, AHigherLimitRunsOnlyTheNewSamples) {
+  TempFolder folder;
+  const auto file = folder.write("small.yaml", small_experiment(kCompressors)).string();
+  const auto database = (folder / "r.sqlite").string();
+  ASSERT_EQ(run_program(folder, {"run", file, "--db", database, "--limit", "2"}).exit_code, 0);
+  const auto more = run_program(folder, {"run", file, "--db", database, "--limit", "3"});
+  EXPECT_EQ(more.exit_code, 0) << more.err;
+  EXPECT_NE(more.err.find("4 samples run now (0 failed), 8 were there"), std::string::npos) << more.err;
+}
+
+// Bits do not depend on what runs beside: one or two workers, compressors together or apart.
+TEST(Resume, WorkersAndSweepsChangeNoResult) {
+  TempFolder folder;
+  const auto together = folder.write("small.yaml", small_experiment(kCompressors)).string();
+  const auto first = folder.write("full.yaml", small_experiment("  - full\n")).string();
+  const auto second = folder.write("kivi.yaml", small_experiment("  - kivi: {bits: 2, group_size: 32, recent: 32}\n")).string();
+  const auto a = (folder / "a.sqlite").string(), b = (folder / "b.sqlite").string();
+  ASSERT_EQ(run_program(folder, {"run", together, "--db", a}).exit_code, 0);
+  ASSERT_EQ(run_program(folder, {"run", second, "--db", b, "--set", "workers=2"}).exit_code, 0);
+  ASSERT_EQ(run_program(folder, {"run", first, "--db", b, "--set", "threads=2"}).exit_code, 0);
+  EXPECT_EQ(dump(a), dump(b));
+}
+
+TEST(Resume, KilledAtTwentyRandomMomentsEndsAsIfUndisturbed) {
+  TempFolder folder;
+  const auto file = folder.write("small.yaml", small_experiment(kCompressors, 30)).string();
+  const auto undisturbed = (folder / "undisturbed.sqlite").string(), killed = (folder / "killed.sqlite").string();
+  const auto start = std::chrono::steady_clock::now();
+  ASSERT_EQ(run_program(folder, {"run", file, "--db", undisturbed}).exit_code, 0);
+  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+
+  std::mt19937 random(20);  // the moments differ from run to run with the machine's speed, the seed does not
+  std::uniform_int_distribution<int64_t> moment(0, whole.count() / 3);
+  for (int i = 0; i < 20; ++i) {
+    Program program(folder, {"run", file, "--db", killed});
+    program.kill_after(std::chrono::milliseconds(moment(random)));
+    program.wait();
+  }
+  const auto last = run_program(folder, {"run", file, "--db", killed});
+  EXPECT_EQ(last.exit_code, 0) << last.err;
+  EXPECT_EQ(dump(killed), dump(undisturbed));
+}
+
+}  // namespace
+}  // namespace kvc::test
