@@ -92,14 +92,12 @@ AddedTokens AddedTokens::parse(const nlohmann::json& value, const std::string& w
     const bool special = entry.boolean("special", false);
     const Token token{entry.integer("id", 0, INT32_MAX), entry.boolean("lstrip", false), entry.boolean("rstrip", false),
                       entry.boolean("single_word", false)};
-    const bool is_new = tokens.texts_.emplace(token.id, text).second;
-    KVC_CHECK(is_new, entry.where(), ": id ", token.id, " stands for '", tokens.texts_[token.id], "' and for '", text, "'");
+    const bool is_normalized = entry.boolean("normalized", !special);
+    const auto matched = is_normalized ? normalize(text, normalizer) : text;
+    const bool is_new = tokens.texts_.emplace(token.id, matched).second && tokens.ids_.emplace(text, token.id).second;
+    KVC_CHECK(is_new, entry.where(), ": '", text, "' with id ", token.id, ": the text or the id is taken by another token");
     if (special) tokens.special_.insert(token.id);
-    if (entry.boolean("normalized", !special)) {
-      tokens.normalized_.add(normalize(text, normalizer), token);
-    } else {
-      tokens.as_written_.add(text, token);
-    }
+    (is_normalized ? tokens.normalized_ : tokens.as_written_).add(matched, token);
   }
   return tokens;
 }

@@ -30,6 +30,8 @@ class AddedTokens {
   // Cuts the text at the tokens that match it as it is, normalizes what lies between, and cuts that at the others.
   std::vector<Segment> split(std::string_view text, const std::vector<TextStep>& normalizer) const;
 
+  const std::map<std::string, int64_t, std::less<>>& ids() const { return ids_; }
+  // What a token decodes to: normalized where it is matched in normalized text, as the tokenizers package has it.
   const std::map<int64_t, std::string>& texts() const { return texts_; }
   bool is_special(int64_t id) const { return special_.contains(id); }
 
@@ -54,6 +56,7 @@ class AddedTokens {
   };
 
   Finder as_written_, normalized_;
+  std::map<std::string, int64_t, std::less<>> ids_;
   std::map<int64_t, std::string> texts_;
   std::set<int64_t> special_;
 };

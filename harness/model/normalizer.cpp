@@ -53,7 +53,7 @@ std::string lowercase(std::string text) {
 
 std::string strip_accents(std::string text) {
   return map_characters(text, [](char32_t c, std::string& out) {
-    if (u_charType(static_cast<UChar32>(c)) != U_NON_SPACING_MARK) append_utf8(out, c);
+    if ((U_GET_GC_MASK(static_cast<UChar32>(c)) & U_GC_M_MASK) == 0) append_utf8(out, c);
   });
 }
 

@@ -68,7 +68,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& dir) {
   tokenizer.bpe_ = Bpe::parse(file.object("model"));
   tokenizer.parse_post_processor_(field_or_null(file, "post_processor"), file.where("post_processor"));
   tokenizer.n_tokens_ = static_cast<int64_t>(tokenizer.bpe_.tokens().size());
-  for (const auto& [id, text] : tokenizer.added_.texts()) {
+  for (const auto& [text, id] : tokenizer.added_.ids()) {
     const auto in_model = tokenizer.bpe_.id(text);
     KVC_CHECK(!in_model || *in_model == id, file.where("added_tokens"), ": '", text, "' has id ", id, ", in the vocabulary ",
               in_model.value_or(-1));
@@ -108,10 +108,8 @@ std::string Tokenizer::decode(std::span<const int64_t> ids, bool skip_special_to
 }
 
 std::optional<int64_t> Tokenizer::token_id(std::string_view token) const {
-  for (const auto& [id, text] : added_.texts()) {
-    if (text == token) return id;
-  }
-  return bpe_.id(token);
+  const auto added = added_.ids().find(token);
+  return added != added_.ids().end() ? std::optional(added->second) : bpe_.id(token);
 }
 
 }  // namespace kvc

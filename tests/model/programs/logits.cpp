@@ -1,9 +1,10 @@
 // logits MODEL_DIR OUT.safetensors N_GREEDY < ids
 // The prompt's logits at every position (prefill), the logits of the same prompt fed token by token (decode), and the
-// greedy continuation of N_GREEDY tokens. Prints the seconds of one greedy step without and within the caches.
+// greedy continuation of N_GREEDY tokens. Prints the time of a greedy step, on one thread.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <chrono>
 #include <iostream>
 
@@ -24,18 +25,23 @@ int main(int argc, char** argv) {
   std::vector<at::Tensor> steps;
   for (int64_t t = 0; t < n_tokens; ++t) steps.push_back(model.decode_step(ids[static_cast<size_t>(t)], t, stepwise));
 
-  kvc::StepTimes times;
   auto greedy = at::empty({n_greedy}, at::kLong);
   auto logits = prefilled[n_tokens - 1];
-  const auto start = std::chrono::steady_clock::now();
+  std::vector<double> outside, in_caches;
   for (int64_t i = 0; i < n_greedy; ++i) {
     const int64_t id = logits.argmax().item<int64_t>();
     greedy[i] = id;
+    kvc::StepTimes times;
+    const auto start = std::chrono::steady_clock::now();
     logits = model.decode_step(id, n_tokens + i, caches, &times);
+    in_caches.push_back(times.encode_seconds + times.attend_seconds);
+    outside.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - in_caches.back());
   }
-  const double all = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  const double in_caches = times.encode_seconds + times.attend_seconds;
-  std::cout << "{\"step_seconds_outside_caches\": " << (all - in_caches) / static_cast<double>(n_greedy)
-            << ", \"step_seconds_in_caches\": " << in_caches / static_cast<double>(n_greedy) << "}\n";
+  std::ranges::sort(outside);
+  std::ranges::sort(in_caches);
+  const auto report = [](const std::vector<double>& seconds) {
+    return seconds.empty() ? std::string("-") : kvc::concat(seconds.front() * 1e3, " to ", seconds[seconds.size() / 2] * 1e3);
+  };
+  std::cout << "step ms, least to median: outside the caches " << report(outside) << ", in them " << report(in_caches) << '\n';
   kvc::write_safetensors(argv[2], {{"prefill", prefilled}, {"decode", at::stack(steps)}, {"greedy", greedy}});
 }
