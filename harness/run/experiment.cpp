@@ -1,8 +1,6 @@
 #include "run/experiment.h"
 
-#include <set>
-
-#include "text/files.h"
+#include "text/nearest.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -67,13 +65,25 @@ std::vector<std::string> split_path(const std::string& path) {
   return steps;
 }
 
+// A copy without the places of the text it was parsed from: they mean nothing in the experiment's file.
+YAML::Node without_marks(const YAML::Node& node) {
+  YAML::Node copy(node.Type());
+  for (const auto& item : node) {
+    if (node.IsSequence()) copy.push_back(without_marks(item));
+    if (node.IsMap()) copy[item.first.Scalar()] = without_marks(item.second);
+  }
+  if (node.IsScalar()) copy = node.Scalar();
+  copy.SetTag(node.Tag());
+  return copy;
+}
+
 void put_over(const YAML::Node& root, const std::string& override) {
   const auto equals = override.find('=');
   KVC_CHECK(equals != std::string::npos && equals > 0, "--set '", override, "': expected path=value");
   const auto steps = split_path(override.substr(0, equals));
   YAML::Node value;
   try {
-    value.reset(YAML::Load(override.substr(equals + 1)));
+    value.reset(without_marks(YAML::Load(override.substr(equals + 1))));
   } catch (const YAML::Exception& e) {
     throw Error(concat("--set '", override, "': the value is no YAML: ", e.msg));
   }
@@ -101,12 +111,7 @@ void put_over(const YAML::Node& root, const std::string& override) {
   }
 }
 
-}  // namespace
-
-Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  const auto value = load_yaml(path);
-  for (const auto& override : overrides) put_over(value.node(), override);
-  auto map = value.map();
+Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
   experiment.model = map.required_string("model");
@@ -124,6 +129,19 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
   if (experiment.tasks.empty()) map.required("tasks").fail("tasks is empty, expected at least one task");
   if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
   return experiment;
+}
+
+}  // namespace
+
+Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  const auto value = load_yaml(path);
+  if (overrides.empty()) return read_experiment(path, value.map());
+  for (const auto& override : overrides) put_over(value.node(), override);
+  try {
+    return read_experiment(path, value.map());
+  } catch (const Error& e) {
+    throw Error(concat(e.what(), " (with --set ", join(overrides, ", "), ")"));
+  }
 }
 
 }  // namespace kvc

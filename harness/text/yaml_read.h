@@ -50,7 +50,8 @@ class YamlValue {
   const std::string& name() const { return name_; }
   int64_t line() const { return mark_.line + 1; }      // from 1
   int64_t column() const { return mark_.column + 1; }  // from 1
-  std::string where() const { return concat(file_, ":", line(), ":", column()); }
+  // file:line:column, or the file alone for a value that was put in by hand
+  std::string where() const { return mark_.is_null() ? file_ : concat(file_, ":", line(), ":", column()); }
   // "a map", "a sequence", "nothing", "'text'": the value in a message.
   std::string found() const;
 
