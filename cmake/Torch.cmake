@@ -32,3 +32,9 @@ configure_file(${CMAKE_BINARY_DIR}/pch.cpp.in ${CMAKE_BINARY_DIR}/pch.cpp COPYON
 add_library(kvc_pch OBJECT ${CMAKE_BINARY_DIR}/pch.cpp)
 target_link_libraries(kvc_pch PRIVATE kvc_torch)
 target_precompile_headers(kvc_pch PRIVATE <ATen/ATen.h>)
+
+# A program would compile with -fPIE and so not fit the precompiled header, which is made with -fPIC.
+function(kvc_match_pch program)
+  set_target_properties(${program} PROPERTIES POSITION_INDEPENDENT_CODE OFF)
+  target_compile_options(${program} PRIVATE -fPIC)
+endfunction()
