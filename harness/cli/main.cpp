@@ -35,6 +35,9 @@ int main(int argc, char** argv) {
   try {
     if (argc == 2 && std::string(argv[1]) == "worker") return kvc::run_worker();
     return run(argc, argv);
+  } catch (const kvc::EnvironmentError& e) {
+    std::fprintf(stderr, "kvc: %s\n", first_line(e.what()).c_str());
+    return kvc::kEnvironment;
   } catch (const std::exception& e) {
     std::fprintf(stderr, "kvc: %s\n", first_line(e.what()).c_str());
     return kvc::kUsage;

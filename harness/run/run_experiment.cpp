@@ -19,6 +19,7 @@ namespace {
 struct PendingJob {
   size_t task, sample;
   std::vector<int> compressors;
+  bool tried = false;  // a worker died of it outside any plugin
 };
 
 std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, RunPlan& plan) {
@@ -123,15 +124,18 @@ class Run {
     desk.process.send(nlohmann::json(job));
   }
 
-  // After a worker's death: the sample that its plugin was working on has failed, the rest of its job goes back.
+  // After a worker's death: the sample that its plugin was working on has failed, the rest of its job goes back. A death
+  // outside any plugin is forgiven once; after that, all that the job still asked for has failed.
   void replace(size_t i) {
     auto& desk = *desks_[i];
     KVC_CHECK(desk.ready, "a worker ", desk.process.epitaph(), " while it loaded the model");
     if (desk.job) {
       const int entered = desk.process.last_entered();
       auto rest = *desk.job;
+      const bool try_again = entered < 0 && !rest.tried;  // perhaps not this job's fault
+      rest.tried = rest.tried || entered < 0;
       for (const int compressor : desk.job->compressors) {
-        if (entered >= 0 && compressor != entered) continue;
+        if (try_again || (entered >= 0 && compressor != entered)) continue;
         JobResult failed;
         failed.compressor = compressor;
         failed.error = "the worker was " + desk.process.epitaph() + (entered >= 0 ? " inside the plugin" : "");

@@ -56,7 +56,9 @@ void Database::fail(int code) const {
       reason += concat(": ", std::strerror(system_error));
     }
   }
-  throw Error(concat("results database '", path_, "': ", reason));
+  const auto message = concat("results database '", path_, "': ", reason);
+  if ((code & 0xFF) == SQLITE_ERROR) throw Error(message);  // the statement is wrong
+  throw EnvironmentError(message);
 }
 
 void Database::execute(const std::string& sql) {

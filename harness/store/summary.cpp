@@ -41,7 +41,7 @@ std::string accuracy_text(const Statement& row, int first_column) {
   return text;
 }
 
-std::vector<CellRow> read_cells(Database& db, const std::string& experiment) {
+std::vector<CellRow> read_cells(Database& db, const std::string& experiment, const std::set<std::string>& keys) {
   auto select = db.prepare(table_sql("summary"));
   select.bind(1, experiment);
   std::vector<CellRow> cells;
@@ -66,7 +66,7 @@ std::vector<CellRow> read_cells(Database& db, const std::string& experiment) {
     cell.decode_seconds = select.real(17);
     cell.accuracy = accuracy_text(select, 19);
     cell.variant = select.text(22);
-    cells.push_back(std::move(cell));
+    if (keys.empty() || keys.contains(select.text(23))) cells.push_back(std::move(cell));
   }
   return cells;
 }
@@ -182,7 +182,7 @@ void check_experiment(Database& db, const std::string& experiment) {
 Table summary_table(Database& db, const SummaryOptions& options) {
   check_experiment(db, options.experiment);
   std::vector<CellRow> shown, suspects;
-  for (auto& cell : read_cells(db, options.experiment)) {
+  for (auto& cell : read_cells(db, options.experiment, options.cell_keys)) {
     if (!cell.suspect.empty()) suspects.push_back(cell);
     if (cell.suspect.empty() || options.with_suspects) shown.push_back(std::move(cell));
   }

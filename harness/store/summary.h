@@ -1,6 +1,7 @@
 // The table that a run prints: one row a compressor and its options, one column a task.
 #pragma once
 
+#include <set>
 #include <string>
 
 #include "store/table.h"
@@ -10,6 +11,7 @@ namespace kvc {
 struct SummaryOptions {
   std::string experiment = "all";  // a name, or "all"
   bool with_suspects = false;      // otherwise suspect cells are left out, and a note says so
+  std::set<std::string> cell_keys;  // only these; empty: all of the experiment
 };
 
 // From results/tables/summary.sql. Throws Error naming the known experiments when there is none of that name.

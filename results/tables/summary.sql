@@ -13,7 +13,8 @@ SELECT
     CASE
       WHEN json_valid(cell.generation_json) THEN json_remove(cell.generation_json, '$.max_new_tokens', '$.stop')
       ELSE cell.generation_json
-    END AS variant
+    END AS variant,
+  c.key
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key
 LEFT JOIN v_score AS s ON s.cell_key = c.key AND s.position = 0

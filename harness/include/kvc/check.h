@@ -15,6 +15,12 @@ class KVC_EXPORT Error : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+// An Error that the machine makes, not the input: a full disk, a locked file.
+class KVC_EXPORT EnvironmentError : public Error {
+ public:
+  using Error::Error;
+};
+
 // concat("bits ", 3, " not in ", "2, 4, 8") -> "bits 3 not in 2, 4, 8"
 template <class... Parts>
 std::string concat(const Parts&... parts) {
