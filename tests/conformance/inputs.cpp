@@ -9,7 +9,7 @@ Input ordinary_input(const ModelShape& model, int64_t n_tokens, uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
   const auto normal = [&](at::IntArrayRef sizes) { return at::randn(sizes, generator, at::kFloat); };
   const int64_t h = model.n_kv_heads, d = model.head_dim;
-  Input input{.name = "ordinary"};
+  Input input{.name = "ordinary", .q = {}, .k = {}, .v = {}};
   input.q = normal({model.n_heads, n_tokens, d});
   input.k = normal({h, n_tokens, d}) * normal({h, 1, d}).exp() + 2 * normal({h, 1, d});
   input.v = normal({h, n_tokens, d});
