@@ -11,90 +11,125 @@ namespace kvc::kernels {
 namespace {
 
 constexpr int64_t kLanes = 16;
-constexpr int64_t kTile = 64;     // tokens of a tile where groups run along tokens
-constexpr int64_t kQueries = 8;   // query heads handled together
+typedef float Floats __attribute__((vector_size(64)));
+typedef int32_t Ints __attribute__((vector_size(64)));
+typedef uint16_t Shorts __attribute__((vector_size(32)));
+typedef uint8_t Bytes __attribute__((vector_size(16)));
 
-KVC_INLINE void halves_to_floats(const uint16_t* x, int64_t n, float* out) {
-  for (int64_t i = 0; i < n; ++i) {
-    const uint32_t bits = x[i];
-    const float magnitude = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;  // finite halves only
-    out[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | (bits & 0x8000u) << 16);
-  }
+constexpr int64_t kQueries = 4;               // most query heads handled together
+constexpr float kRound = 12582912.f;          // 1.5 * 2^23: adding and subtracting it rounds half to even
+constexpr int64_t kRow = kMaxHeadDim + 2 * kLanes;  // a row of unpacked codes may end in padding
+
+template <class V, class T>
+KVC_INLINE V load(const T* x) {
+  V v;
+  std::memcpy(&v, x, sizeof(V));
+  return v;
 }
 
-template <int kBits>
-KVC_INLINE void unpack(const int32_t* words, int64_t n_words, float* out) {
-  if constexpr (kBits == 8) {
-    const auto* bytes = reinterpret_cast<const uint8_t*>(words);  // little endian: byte j is code j
-    for (int64_t j = 0; j < 4 * n_words; ++j) out[j] = static_cast<float>(bytes[j]);
-  } else {
-    constexpr int64_t kCodes = 32 / kBits;
-    for (int64_t w = 0; w < n_words; ++w) {
-      const int32_t word = words[w];
-      for (int64_t l = 0; l < kCodes; ++l) {
-        out[w * kCodes + l] = static_cast<float>((word >> (kBits * l)) & ((1 << kBits) - 1));
-      }
-    }
-  }
+template <class V, class T>
+KVC_INLINE void store(const V& v, T* x) {
+  std::memcpy(x, &v, sizeof(V));
 }
 
-KVC_INLINE float dot(const float* a, const float* b, int64_t n) {
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int64_t l = 0; l < kLanes; ++l) lanes[l] += a[i + l] * b[i + l];
-  }
-  for (; i < n; ++i) lanes[0] += a[i] * b[i];
+KVC_INLINE float total(const Floats& v) {
+  float lanes[kLanes];
+  store(v, lanes);
   for (int64_t half = kLanes / 2; half > 0; half /= 2) {
     for (int64_t l = 0; l < half; ++l) lanes[l] += lanes[l + half];
   }
   return lanes[0];
 }
 
+KVC_INLINE float half_to_float(uint32_t bits) {  // finite halves only
+  const float magnitude = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | (bits & 0x8000u) << 16);
+}
+
+KVC_INLINE void halves_to_floats(const uint16_t* x, int64_t n, float* out) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    const Ints bits = __builtin_convertvector(load<Shorts>(x + i), Ints);
+    const Floats magnitude = (Floats)((bits & 0x7fff) << 13) * 0x1p112f;
+    store((Ints)magnitude | (bits & 0x8000) << 16, out + i);
+  }
+  for (; i < n; ++i) out[i] = half_to_float(x[i]);
+}
+
+// 16 codes from word `words[0]` on; n_words words may be read.
+template <int kBits>
+KVC_INLINE Floats unpack16(const int32_t* words, int64_t n_words) {
+  if constexpr (kBits == 2) {
+    const Ints shifts = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30};
+    return __builtin_convertvector(((Ints{} + words[0]) >> shifts) & 3, Floats);
+  } else if constexpr (kBits == 4) {
+    const int32_t a = words[0], b = n_words > 1 ? words[1] : 0;
+    const Ints both = {a, a, a, a, a, a, a, a, b, b, b, b, b, b, b, b};
+    const Ints shifts = {0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28};
+    return __builtin_convertvector((both >> shifts) & 15, Floats);
+  } else {
+    int32_t four[4] = {};
+    std::memcpy(four, words, 4 * static_cast<size_t>(n_words < 4 ? n_words : 4));
+    return __builtin_convertvector(load<Bytes>(n_words < 4 ? four : words), Floats);
+  }
+}
+
+template <int kBits>
+KVC_INLINE void unpack(const int32_t* words, int64_t n_words, float* out) {
+  constexpr int64_t kStep = kLanes * kBits / 32;  // words a vector
+  for (int64_t w = 0; w < n_words; w += kStep, out += kLanes) store(unpack16<kBits>(words + w, n_words - w), out);
+}
+
+KVC_INLINE float dot(const float* a, const float* b, int64_t n) {
+  Floats sums = {};
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) sums += load<Floats>(a + i) * load<Floats>(b + i);
+  float sum = total(sums);
+  for (; i < n; ++i) sum += a[i] * b[i];
+  return sum;
+}
+
 KVC_INLINE void axpy(float w, const float* x, int64_t n, float* y) {
-  for (int64_t i = 0; i < n; ++i) y[i] += w * x[i];
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(load<Floats>(y + i) + w * load<Floats>(x + i), y + i);
+  for (; i < n; ++i) y[i] += w * x[i];
 }
 
-// One group's tile: tokens [first, first + n), codes word-aligned at `first`.
-template <int kBits>
-KVC_INLINE void score_tile(const Codes& k, int64_t first, int64_t n, const float* scaled_q, int64_t n_q,
-                           const float* bias, float* scores, int64_t stride) {
-  const int64_t n_words = (n * kBits + 31) / 32, n_lanes = (n + kLanes - 1) / kLanes * kLanes;
-  alignas(64) float codes[kTile] = {};
-  alignas(64) float sums[kQueries][kTile] = {};
-  for (int64_t j = 0; j < k.head_dim; ++j) {
-    unpack<kBits>(k.words + j * k.n_words + first * kBits / 32, n_words, codes);
-    for (int64_t i = 0; i < n_q; ++i) axpy(scaled_q[i * k.head_dim + j], codes, n_lanes, sums[i]);
-  }
-  for (int64_t i = 0; i < n_q; ++i) {
-    for (int64_t t = 0; t < n; ++t) scores[i * stride + first + t] += sums[i][t] + bias[i];
-  }
-}
-
-template <int kBits>
+template <int kBits, int kQ>
 KVC_INLINE void score_token_groups_of(const Codes& k, ConstRows q, Rows scores) {
-  float scaled_q[kQueries * kMaxHeadDim];
+  float scaled_q[kMaxHeadDim * kQ];  // [D, n_q]: q_j * scale_j
   for (int64_t group = 0; group < k.n_groups; ++group) {
-    float bias[kQueries];
-    for (int64_t i = 0; i < q.n; ++i) {
-      bias[i] = 0;
-      for (int64_t j = 0; j < k.head_dim; ++j) {
-        scaled_q[i * k.head_dim + j] = q.data[i * q.stride + j] * k.scale[j * k.n_groups + group];
-        bias[i] += q.data[i * q.stride + j] * k.zero[j * k.n_groups + group];
+    float bias[kQ] = {};  // sum_j q_j zero_j
+    for (int64_t j = 0; j < k.head_dim; ++j) {
+      const float scale = k.scale[j * k.n_groups + group], zero = k.zero[j * k.n_groups + group];
+      for (int i = 0; i < kQ; ++i) {
+        scaled_q[j * kQ + i] = q.data[i * q.stride + j] * scale;
+        bias[i] += q.data[i * q.stride + j] * zero;
       }
     }
     const int64_t end = std::min(k.n_tokens, (group + 1) * k.group_size);
-    for (int64_t t = group * k.group_size; t < end; t += kTile) {
-      score_tile<kBits>(k, t, std::min(kTile, end - t), scaled_q, q.n, bias, scores.data, scores.stride);
+    for (int64_t t = group * k.group_size; t < end; t += kLanes) {  // groups begin at whole words
+      const int64_t word = t * kBits / 32, n_words = k.n_words - word;
+      Floats sums[kQ] = {};
+      for (int64_t j = 0; j < k.head_dim; ++j) {
+        const Floats codes = unpack16<kBits>(k.words + j * k.n_words + word, n_words);
+        for (int i = 0; i < kQ; ++i) sums[i] += scaled_q[j * kQ + i] * codes;
+      }
+      const int64_t n = std::min(kLanes, end - t);
+      for (int i = 0; i < kQ; ++i) {
+        float lanes[kLanes];
+        store(sums[i], lanes);
+        for (int64_t l = 0; l < n; ++l) scores.data[i * scores.stride + t + l] += lanes[l] + bias[i];
+      }
     }
   }
 }
 
-template <int kBits>
+template <int kBits, int kQ>
 KVC_INLINE void score_channel_groups_of(const Codes& k, ConstRows q, Rows scores) {
-  alignas(64) float codes[kMaxHeadDim + 32];
-  float sum_q[kQueries * kMaxHeadDim];  // [n_q, n_groups]: sum of q over the group
-  for (int64_t i = 0; i < q.n; ++i) {
+  alignas(64) float codes[kRow];
+  float sum_q[kQ * kMaxHeadDim];  // [n_q, n_groups]: sum of q over the group
+  for (int i = 0; i < kQ; ++i) {
     for (int64_t g = 0; g < k.n_groups; ++g) {
       float sum = 0;
       for (int64_t j = 0; j < k.group_size; ++j) sum += q.data[i * q.stride + g * k.group_size + j];
@@ -103,7 +138,7 @@ KVC_INLINE void score_channel_groups_of(const Codes& k, ConstRows q, Rows scores
   }
   for (int64_t t = 0; t < k.n_tokens; ++t) {
     unpack<kBits>(k.words + t * k.n_words, k.n_words, codes);
-    for (int64_t i = 0; i < q.n; ++i) {
+    for (int i = 0; i < kQ; ++i) {
       float score = 0;
       for (int64_t g = 0; g < k.n_groups; ++g) {
         const int64_t j = g * k.group_size, side = t * k.n_groups + g;
@@ -114,16 +149,16 @@ KVC_INLINE void score_channel_groups_of(const Codes& k, ConstRows q, Rows scores
   }
 }
 
-template <int kBits>
+template <int kBits, int kQ>
 KVC_INLINE void weigh_channel_groups_of(const Codes& v, ConstRows weights, Rows out) {
-  alignas(64) float codes[kMaxHeadDim + 32];
-  alignas(64) float sums[kQueries * kMaxHeadDim];  // [n_q, D]
-  float bias[kQueries * kMaxHeadDim];              // [n_q, n_groups]: sum of weight * zero
-  std::fill_n(sums, weights.n * v.head_dim, 0.f);
-  std::fill_n(bias, weights.n * v.n_groups, 0.f);
+  alignas(64) float codes[kRow];
+  alignas(64) float sums[kQ * kMaxHeadDim];  // [n_q, D]
+  float bias[kQ * kMaxHeadDim];              // [n_q, n_groups]: sum of weight * zero
+  std::fill_n(sums, kQ * v.head_dim, 0.f);
+  std::fill_n(bias, kQ * v.n_groups, 0.f);
   for (int64_t t = 0; t < v.n_tokens; ++t) {
     unpack<kBits>(v.words + t * v.n_words, v.n_words, codes);
-    for (int64_t i = 0; i < weights.n; ++i) {
+    for (int i = 0; i < kQ; ++i) {
       const float weight = weights.data[i * weights.stride + t];
       for (int64_t g = 0; g < v.n_groups; ++g) {
         const int64_t j = g * v.group_size, side = t * v.n_groups + g;
@@ -132,7 +167,7 @@ KVC_INLINE void weigh_channel_groups_of(const Codes& v, ConstRows weights, Rows 
       }
     }
   }
-  for (int64_t i = 0; i < weights.n; ++i) {
+  for (int i = 0; i < kQ; ++i) {
     for (int64_t j = 0; j < v.head_dim; ++j) {
       out.data[i * out.stride + j] += sums[i * v.head_dim + j] + bias[i * v.n_groups + j / v.group_size];
     }
@@ -167,40 +202,42 @@ KVC_INLINE void weigh_rows_of(const T* x, int64_t n_tokens, int64_t dim, ConstRo
   }
 }
 
-// Calls f with at most kQueries rows of both.
-template <class F>
-KVC_INLINE void by_queries(ConstRows in, Rows out, F f) {
-  for (int64_t i = 0; i < in.n; i += kQueries) {
-    const int64_t n = std::min(kQueries, in.n - i);
-    f(ConstRows{in.data + i * in.stride, in.stride, n}, Rows{out.data + i * out.stride, out.stride, n});
-  }
-}
-
 // exp(x) for x <= 0, relative error 2e-7; below -87 it is exp(-87) = 1.6e-38.
-KVC_INLINE float exp_negative(float x) {
-  constexpr float kRound = 12582912.f;  // 1.5 * 2^23
-  x = x < -87.f ? -87.f : x;
-  const float n = (x * 1.44269504f + kRound) - kRound;
-  const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
-  float p = 1.9875691500e-4f;
+KVC_INLINE Floats exp_negative(Floats x) {
+  x = x < -87.f ? Floats{} - 87.f : x;
+  const Floats n = (x * 1.44269504f + kRound) - kRound;
+  const Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Floats p = Floats{} + 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
   p = p * r * r + r + 1.f;
-  return p * std::bit_cast<float>((static_cast<int32_t>(n) + 127) << 23);
+  return p * (Floats)((__builtin_convertvector(n, Ints) + 127) << 23);
 }
 
 }  // namespace
 
 KVC_CLONES void to_float(const uint16_t* x, int64_t n, float* out) { halves_to_floats(x, n, out); }
 
-#define KVC_BY_BITS(function)                                   \
-  switch (codes.bits) {                                         \
-    case 2: by_queries(in, out, [&](auto a, auto b) __attribute__((always_inline)) { function<2>(codes, a, b); }); break; \
-    case 4: by_queries(in, out, [&](auto a, auto b) __attribute__((always_inline)) { function<4>(codes, a, b); }); break; \
-    default: by_queries(in, out, [&](auto a, auto b) __attribute__((always_inline)) { function<8>(codes, a, b); });       \
+// function<bits, n_q> over the query heads in runs of 4, 2 and 1.
+#define KVC_BY_QUERIES(function, kBits)                                                   \
+  for (int64_t i = 0; i < in.n;) {                                                        \
+    const ConstRows a{in.data + i * in.stride, in.stride, 0};                             \
+    const Rows b{out.data + i * out.stride, out.stride, 0};                               \
+    const int64_t left = in.n - i;                                                        \
+    if (left >= kQueries) function<kBits, kQueries>(codes, a, b), i += kQueries;          \
+    else if (left >= 2) function<kBits, 2>(codes, a, b), i += 2;                          \
+    else function<kBits, 1>(codes, a, b), i += 1;                                         \
+  }
+#define KVC_BY_BITS(function)                      \
+  if (codes.bits == 2) {                           \
+    KVC_BY_QUERIES(function, 2)                    \
+  } else if (codes.bits == 4) {                    \
+    KVC_BY_QUERIES(function, 4)                    \
+  } else {                                         \
+    KVC_BY_QUERIES(function, 8)                    \
   }
 
 KVC_CLONES void score_token_groups(const Codes& codes, ConstRows in, Rows out) { KVC_BY_BITS(score_token_groups_of) }
@@ -223,22 +260,17 @@ KVC_CLONES void weigh_rows(const float* x, int64_t n_tokens, int64_t dim, ConstR
 KVC_CLONES void softmax(float* x, int64_t n) {
   float top = x[0];
   for (int64_t i = 1; i < n; ++i) top = x[i] > top ? x[i] : top;
-  float lanes[kLanes] = {};
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    for (int64_t l = 0; l < kLanes; ++l) {
-      x[i + l] = exp_negative(x[i + l] - top);
-      lanes[l] += x[i + l];
-    }
+  Floats sums = {};
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const auto bytes = static_cast<size_t>(std::min(kLanes, n - i)) * sizeof(float);
+    Floats part = Floats{} + (top - 1000.f);  // lanes past the end weigh nothing
+    std::memcpy(&part, x + i, bytes);
+    part = exp_negative(part - top);
+    sums += part;
+    std::memcpy(x + i, &part, bytes);
   }
-  for (; i < n; ++i) {
-    x[i] = exp_negative(x[i] - top);
-    lanes[0] += x[i];
-  }
-  float sum = 0;
-  for (const float lane : lanes) sum += lane;
-  const float factor = 1.f / sum;
-  for (i = 0; i < n; ++i) x[i] *= factor;
+  const float factor = 1.f / total(sums);
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
 }  // namespace kvc::kernels

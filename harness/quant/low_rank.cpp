@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
+#include <cmath>
+
 namespace kvc {
 namespace {
 
@@ -14,6 +16,12 @@ uint64_t mixed(uint64_t x) {
 }
 
 at::Tensor orthonormal(const at::Tensor& x) { return std::get<0>(at::linalg_qr(x, "reduced")); }
+
+// p grows with X^T X; dividing it by a power of two keeps every bit of its mantissas, and its columns' directions.
+void scale_down_(at::Tensor& p) {
+  const float largest = p.abs().max().item<float>();
+  if (largest > 0 && std::isfinite(largest)) p.mul_(std::exp2(-std::floor(std::log2(largest))));
+}
 
 at::Tensor stored(const at::Tensor& x, Precision precision) {
   if (precision == Precision::exact) return x.contiguous();
@@ -41,7 +49,9 @@ LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int
     q = at::matmul(x, p);
     if (last) q = orthonormal(q);
     p = at::matmul(transposed, q);
+    if (!last) scale_down_(p);
   }
+  KVC_CHECK(p.isfinite().all().item<bool>(), "low_rank: the factors of a ", x.size(1), " x ", x.size(2), " matrix are not finite");
   return {.a = stored(q, precision), .b = stored(p, precision)};
 }
 

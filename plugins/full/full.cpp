@@ -1,9 +1,7 @@
 // The uncompressed baseline: K and V as they came, at 16 bits (or at 32 for exact comparisons).
 // Bytes per layer: 2 (K, V) * H_kv * D * T * 2 at 16 bits.
-#include <ATen/ATen.h>
 #include <kvc/plugin.h>
-
-#include <vector>
+#include <kvc/quant/token_blocks.h>
 
 namespace {
 
@@ -12,22 +10,21 @@ struct FullOptions {
   void visit(kvc::OptionVisitor& v) { v.choice("dtype", dtype, {"fp16", "bf16", "fp32"}, "type K and V are held in"); }
 };
 
-// Closed blocks of kBlockTokens tokens and one open block, so that a step copies at most one block.
-constexpr int64_t kBlockTokens = 256;
+constexpr int64_t kBlockTokens = 256;  // a step copies at most one block
 
 class FullCache final : public kvc::LayerCache {
  public:
-  FullCache(const kvc::LayerInfo& info, at::ScalarType dtype) : LayerCache(info), dtype_(dtype) {}
+  FullCache(const kvc::LayerInfo& info, at::ScalarType dtype)
+      : LayerCache(info), k_(dtype, kBlockTokens), v_(dtype, kBlockTokens) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
-    k_.append(tokens.k.to(dtype_));
-    v_.append(tokens.v.to(dtype_));
-    length_ += tokens.k.size(1);
+    k_.push_back(tokens.k);
+    v_.push_back(tokens.v);
   }
 
   kvc::KeyValue dequantize() const override { return {k_.all(), v_.all()}; }
-  int64_t length() const override { return length_; }
+  int64_t length() const override { return k_.n_tokens(); }
   int64_t n_encoded_tokens() const override { return 0; }
 
   kvc::Footprint footprint() const override {
@@ -38,28 +35,7 @@ class FullCache final : public kvc::LayerCache {
   }
 
  private:
-  struct Blocks {
-    std::vector<at::Tensor> blocks;  // each [H_kv, <= kBlockTokens, D] dtype, all but the last full
-
-    void append(at::Tensor x) {
-      if (!blocks.empty() && blocks.back().size(1) < kBlockTokens) {
-        x = at::cat({blocks.back(), x}, 1);
-        blocks.pop_back();
-      }
-      for (int64_t t = 0; t < x.size(1); t += kBlockTokens) {
-        const int64_t n_tokens = std::min(kBlockTokens, x.size(1) - t);
-        blocks.push_back(x.narrow(1, t, n_tokens).clone(at::MemoryFormat::Contiguous));
-      }
-    }
-    at::Tensor all() const { return at::cat(blocks, 1).to(at::kFloat); }
-    void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
-      for (const auto& block : blocks) bytes.add(tensor, kvc::ByteKind::recent, block);
-    }
-  };
-
-  at::ScalarType dtype_;
-  Blocks k_, v_;
-  int64_t length_ = 0;
+  kvc::TokenBlocks k_, v_;
 };
 
 class Full final : public kvc::Compressor {

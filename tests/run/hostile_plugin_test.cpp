@@ -41,11 +41,11 @@ TEST(HostilePlugin, ThatCrashesFailsItsSamplesAndTheRunGoesOnInANewWorker) {
 
 TEST(HostilePlugin, ThatClaimsToCompressButStoresAllIsSuspectAndOutOfTheTable) {
   TempFolder folder;
-  const auto file = folder.write("x.yaml", small_experiment("  - full\n  - identity\n")).string();
+  const auto file = folder.write("x.yaml", small_experiment("  - full\n  - lying_zero_error\n")).string();
   const auto run = run_program(folder, {"run", file, "--db", (folder / "r.sqlite").string()});
   EXPECT_EQ(run.exit_code, 5) << run.err;
-  EXPECT_NE(run.err.find("suspect: demo/truth identity"), std::string::npos) << run.err;
-  EXPECT_EQ(run.out.find("| identity"), std::string::npos) << run.out;
+  EXPECT_NE(run.err.find("suspect: demo/truth lying_zero_error"), std::string::npos) << run.err;
+  EXPECT_EQ(run.out.find("| lying_zero_error"), std::string::npos) << run.out;
 }
 
 TEST(HostilePlugin, ThatHidesABufferFails) {

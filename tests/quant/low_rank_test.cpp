@@ -1,0 +1,89 @@
+#include "kvc/quant/low_rank.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "../conformance/safetensors_file.h"
+
+namespace kvc {
+namespace {
+
+at::Tensor matrices() {  // [3, 50, 32]
+  at::manual_seed(5);
+  return at::randn({3, 50, 32});
+}
+
+LowRank approximated(const at::Tensor& x, int64_t rank, int64_t loops = 3) {
+  auto generator = low_rank_generator(1, 0, 0, 0);
+  return low_rank_approximation(x, low_rank_start(generator, x.size(0), x.size(1), x.size(2), rank), loops, Precision::exact);
+}
+
+TEST(LowRank, IsAnOrthogonalProjection) {
+  const auto x = matrices();
+  const auto l = approximated(x, 4);
+  const auto left = x - l.product();
+  // ||X - L||^2 = ||X||^2 - ||B||^2 and A^T (X - L) = 0
+  EXPECT_NEAR(left.square().sum().item<double>(), (x.square().sum() - l.b.square().sum()).item<double>(), 1e-2);
+  EXPECT_LT(at::matmul(l.a.transpose(1, 2), left).abs().max().item<double>(), 1e-4);
+}
+
+TEST(LowRank, FullRankGivesTheMatrixBack) {
+  const auto x = matrices();
+  EXPECT_LT((approximated(x, 32).product() - x).abs().max().item<double>(), 1e-3);
+}
+
+TEST(LowRank, MoreLoopsApproachTheBestApproximation) {
+  const auto x = matrices();
+  const auto singular = std::get<1>(at::linalg_svd(x, false));  // [3, 32]
+  const double best = singular.narrow(1, 4, 28).square().sum().sqrt().item<double>();
+  double last = 1e9;
+  for (const int64_t loops : {1, 3, 8, 40}) {
+    const double error = (x - approximated(x, 4, loops).product()).norm().item<double>();
+    EXPECT_GE(error, best * 0.99999);
+    EXPECT_LE(error, last * 1.00001);
+    last = error;
+  }
+  EXPECT_LT(last, 1.01 * best);
+}
+
+TEST(LowRank, StartsDifferByKeyAndRepeatByKey) {
+  const auto start = [](uint64_t seed, uint64_t key, int64_t layer, int64_t block) {
+    auto generator = low_rank_generator(seed, key, layer, block);
+    return low_rank_start(generator, 1, 8, 8, 2);
+  };
+  EXPECT_TRUE(at::equal(start(1, 2, 3, 4), start(1, 2, 3, 4)));
+  EXPECT_FALSE(at::equal(start(1, 2, 3, 4), start(2, 2, 3, 4)));
+  EXPECT_FALSE(at::equal(start(1, 2, 3, 4), start(1, 3, 3, 4)));
+  EXPECT_FALSE(at::equal(start(1, 2, 3, 4), start(1, 2, 4, 3)));
+}
+
+// init.safetensors: "P0_K|<tag>|seed<N>" and "P0_V|...", as the public code draws them in one stream, K first.
+TEST(LowRank, DrawsTheStartsOfThePublicCode) {
+  const char* shared = std::getenv("KVC_SHARED");
+  if (!shared || !std::filesystem::exists(std::filesystem::path(shared) / "oracle/init.safetensors")) {
+    GTEST_SKIP() << "KVC_SHARED names no folder with oracle/init.safetensors";
+  }
+  const auto recorded = conformance::read_safetensors(std::filesystem::path(shared) / "oracle/init.safetensors");
+  const auto inputs = conformance::read_safetensors(std::filesystem::path(shared) / "oracle/inputs.safetensors");
+  int n_compared = 0;
+  for (const auto& [name, p0_k] : recorded) {
+    if (name.rfind("P0_K|", 0) != 0) continue;
+    const auto tag = name.substr(5, name.find('|', 5) - 5);
+    const auto seed = std::stoull(name.substr(name.find("seed") + 4));
+    const int64_t heads = p0_k.size(1), d = p0_k.size(2), rank = p0_k.size(3);
+    const int64_t n = inputs.at("K_" + tag).size(2);
+    auto generator = low_rank_generator(seed, 0, 0, 0);
+    EXPECT_TRUE(at::equal(low_rank_start(generator, heads, n, d, rank), p0_k[0])) << name;
+    const auto v_name = "P0_V" + name.substr(4);
+    if (recorded.count(v_name)) {
+      EXPECT_TRUE(at::equal(low_rank_start(generator, heads, n, d, rank), recorded.at(v_name)[0])) << v_name;
+    }
+    ++n_compared;
+  }
+  EXPECT_GE(n_compared, 1);
+}
+
+}  // namespace
+}  // namespace kvc

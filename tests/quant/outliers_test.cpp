@@ -1,0 +1,51 @@
+#include "kvc/quant/outliers.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace kvc {
+namespace {
+
+TEST(Outliers, AreCountedHalfToEvenAndNeverMoreThanTheVector) {
+  EXPECT_EQ(n_outliers_per_side(0.02, 900), 9);
+  EXPECT_EQ(n_outliers_per_side(0.02, 64), 1);   // 0.64
+  EXPECT_EQ(n_outliers_per_side(0.02, 20), 0);   // 0.2
+  EXPECT_EQ(n_outliers_per_side(0.02, 4096), 41);
+  EXPECT_EQ(n_outliers_per_side(0.1, 50), 2);    // 2.5
+  EXPECT_EQ(n_outliers_per_side(1, 7), 3);
+}
+
+TEST(Outliers, TakeTheExtremesOfEachVectorAndTheLowestIndexOfTies) {
+  // One head, one channel, eight tokens: two smallest and two largest.
+  const auto x = at::tensor({5.f, 1.f, 1.f, 1.f, 3.f, 5.f, 5.f, 2.f}).view({1, 8, 1});
+  const auto found = find_outliers(x, 0.5, GroupAxis::tokens);
+  EXPECT_TRUE(at::equal(found.index.flatten().to(at::kInt), at::tensor({0, 1, 2, 5}, at::kInt)));
+}
+
+TEST(Outliers, AreDisjointOnAConstantVector) {
+  const auto found = find_outliers(at::ones({1, 8, 2}), 0.5, GroupAxis::tokens);
+  EXPECT_TRUE(at::equal(found.index[0][1].to(at::kInt), at::tensor({0, 1, 2, 3}, at::kInt)));
+}
+
+TEST(Outliers, MaskAndSumReachTheRightEntries) {
+  at::manual_seed(9);
+  const auto x = at::randn({2, 300, 16});
+  for (const auto axis : {GroupAxis::tokens, GroupAxis::channels}) {
+    auto found = find_outliers(x, 0.1, axis);
+    const auto mask = outlier_mask(found, 2, 300, 16);
+    set_values(found, x, Precision::exact);
+    auto sum = at::zeros_like(x);
+    found.add_to_(sum);
+    EXPECT_TRUE(at::equal(sum, x * mask));
+    // 10% of 300 tokens: 15 a side; 10% of 32 channels: 2 (1.6) a side
+    EXPECT_EQ(mask.sum().item<int64_t>(), axis == GroupAxis::tokens ? 2 * 16 * 30 : 300 * 4);
+    EXPECT_EQ(found.index.scalar_type(), axis == GroupAxis::tokens ? at::kUInt16 : at::kByte);
+  }
+}
+
+TEST(Outliers, RefuseVectorsBeyondTheirIndex) {
+  EXPECT_THROW(find_outliers(at::ones({1, 65537, 1}), 0.01, GroupAxis::tokens), Error);
+}
+
+}  // namespace
+}  // namespace kvc
