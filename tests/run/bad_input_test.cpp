@@ -1,6 +1,8 @@
 // Bad input gets one line that says what, where, the value and what was allowed, and a non-zero exit.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "program.h"
 
 namespace kvc::test {

@@ -48,7 +48,8 @@ class TempFolder {
 // Starts `kvc arguments...`; kill() or wait() ends it.
 class Program {
  public:
-  Program(const TempFolder& folder, std::vector<std::string> arguments) : folder_(folder) {
+  Program(const TempFolder& folder, std::vector<std::string> arguments, const std::string& input = "") : folder_(folder) {
+    folder.write("in", input);
     arguments.insert(arguments.begin(), std::string(KVC_BINARY_DIR) + "/bin/kvc");
     std::vector<char*> argv;
     for (auto& argument : arguments) argv.push_back(argument.data());
@@ -56,7 +57,7 @@ class Program {
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     constexpr int kFlags = O_WRONLY | O_CREAT | O_TRUNC;
-    ::posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    ::posix_spawn_file_actions_addopen(&actions, 0, (folder / "in").c_str(), O_RDONLY, 0);
     ::posix_spawn_file_actions_addopen(&actions, 1, (folder / "out").c_str(), kFlags, 0600);
     ::posix_spawn_file_actions_addopen(&actions, 2, (folder / "err").c_str(), kFlags, 0600);
     ::setenv("KVC_ROOT", KVC_SOURCE_DIR, 1);
@@ -80,8 +81,8 @@ class Program {
   pid_t child_ = -1;
 };
 
-inline Finished run_program(const TempFolder& folder, std::vector<std::string> arguments) {
-  return Program(folder, std::move(arguments)).wait();
+inline Finished run_program(const TempFolder& folder, std::vector<std::string> arguments, const std::string& input = "") {
+  return Program(folder, std::move(arguments), input).wait();
 }
 
 // An experiment on the embedded model, small enough for a test.
