@@ -8,28 +8,44 @@ namespace kvc {
 
 const char* to_string(CacheTensor tensor) {
   switch (tensor) {
-    case CacheTensor::k: return "k";
-    case CacheTensor::v: return "v";
-    case CacheTensor::shared: return "shared";
+    case CacheTensor::k:
+      return "k";
+    case CacheTensor::v:
+      return "v";
+    case CacheTensor::shared:
+      return "shared";
   }
   throw Error("CacheTensor out of range");
 }
 
 const char* to_string(ByteKind kind) {
   switch (kind) {
-    case ByteKind::codes: return "codes";
-    case ByteKind::scales: return "scales";
-    case ByteKind::zeros: return "zeros";
-    case ByteKind::low_rank: return "low_rank";
-    case ByteKind::sparse_values: return "sparse_values";
-    case ByteKind::sparse_index: return "sparse_index";
-    case ByteKind::means: return "means";
-    case ByteKind::norms: return "norms";
-    case ByteKind::sketch: return "sketch";
-    case ByteKind::codebook: return "codebook";
-    case ByteKind::recent: return "recent";
-    case ByteKind::mask: return "mask";
-    case ByteKind::index: return "index";
+    case ByteKind::codes:
+      return "codes";
+    case ByteKind::scales:
+      return "scales";
+    case ByteKind::zeros:
+      return "zeros";
+    case ByteKind::low_rank:
+      return "low_rank";
+    case ByteKind::sparse_values:
+      return "sparse_values";
+    case ByteKind::sparse_index:
+      return "sparse_index";
+    case ByteKind::means:
+      return "means";
+    case ByteKind::norms:
+      return "norms";
+    case ByteKind::sketch:
+      return "sketch";
+    case ByteKind::codebook:
+      return "codebook";
+    case ByteKind::recent:
+      return "recent";
+    case ByteKind::mask:
+      return "mask";
+    case ByteKind::index:
+      return "index";
   }
   throw Error("ByteKind out of range");
 }
@@ -47,8 +63,8 @@ void Footprint::add(const Footprint& other) {
 }
 
 void Footprint::add_bytes(CacheTensor tensor, ByteKind kind, int64_t bytes) {
-  const auto row = std::find_if(rows_.begin(), rows_.end(),
-                                [&](const auto& r) { return r.tensor == tensor && r.kind == kind; });
+  const auto row =
+      std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return r.tensor == tensor && r.kind == kind; });
   if (row == rows_.end()) {
     rows_.push_back({tensor, kind, bytes});
   } else {

@@ -25,7 +25,8 @@ void LayerCache::check_new_tokens(const NewTokens& tokens) const {
     KVC_CHECK(std::isfinite(x->sum(at::kFloat).item<float>()), "append: ", x == &tokens.k ? "k" : "v", " of layer ",
               info_.layer, " at position ", tokens.first_position, " holds a value that is not finite");
   }
-  KVC_CHECK(tokens.first_position == length(), "append: first_position ", tokens.first_position, ", expected ", length());
+  KVC_CHECK(tokens.first_position == length(), "append: first_position ", tokens.first_position, ", expected ",
+            length());
 }
 
 at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at::Tensor& positions, int64_t length,

@@ -114,8 +114,8 @@ int doctor(const std::string& model) {
     KVC_CHECK(tokenizer.decode(ids, true) == text, "the tokenizer does not give back '", text, "'");
     const auto shape = config.shape();
     return concat(model, ": ", shape.n_layers, " layers, ", shape.n_heads, " heads over ", shape.n_kv_heads,
-                  " KV heads of ", shape.head_dim, ", context ", config.max_position_embeddings, "; KV at 16 bits: ",
-                  4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes a token");
+                  " KV heads of ", shape.head_dim, ", context ", config.max_position_embeddings,
+                  "; KV at 16 bits: ", 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes a token");
   });
   for (const auto& file : find_tasks(paths.root / "tasks")) {
     well &= report("task", [&] {
@@ -142,9 +142,8 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
   auto* plugins = app.add_subcommand("plugins", "Lists the compressors, or one's options, source and deviations");
   plugins->add_option("name", arguments->name, "a plugin's name or its .so");
   plugins->add_option(both_spellings("--plugin-path"), arguments->plugin_path, "folders searched first");
-  plugins->callback([arguments, &action] {
-    action = [arguments] { return list_plugins(arguments->name, arguments->plugin_path); };
-  });
+  plugins->callback(
+      [arguments, &action] { action = [arguments] { return list_plugins(arguments->name, arguments->plugin_path); }; });
 
   auto* tasks = app.add_subcommand("tasks", "Lists the tasks and whether their data is there");
   tasks->callback([&action] { action = list_tasks; });
@@ -152,9 +151,8 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
   auto* check = app.add_subcommand("validate", "Checks an experiment without running it");
   check->add_option("file", arguments->file, "experiment file (YAML)")->required();
   check->add_option("--set", arguments->settings, "path=value put over the file");
-  check->callback([arguments, &action] {
-    action = [arguments] { return validate(arguments->file, arguments->settings); };
-  });
+  check->callback(
+      [arguments, &action] { action = [arguments] { return validate(arguments->file, arguments->settings); }; });
 
   auto* doctor_verb = app.add_subcommand("doctor", "Checks the machine, the build, the model and the data");
   doctor_verb->add_option("--model", arguments->model, "checkpoint folder")->capture_default_str();

@@ -59,11 +59,12 @@ std::unique_ptr<LayerCache> make_cache(const Compressor* compressor, const Layer
 using Caches = std::vector<std::unique_ptr<LayerCache>>;
 
 // Exact prefill of the prompt into new caches -> logits [V] of the next token.
-at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::span<const int64_t> ids, Caches& caches) {
+at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::span<const int64_t> ids,
+                   Caches& caches) {
   const auto shape = model.shape();
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    caches.push_back(
-        make_cache(compressor, {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0, k.device()}));
+    caches.push_back(make_cache(
+        compressor, {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0, k.device()}));
     caches.back()->append({q, k, v, 0});
   };
   return model.prefill(ids, on_layer).squeeze(0);
@@ -105,7 +106,8 @@ int tokenize(const TryArguments& arguments) {
     const auto value = parse_json(where, line);
     if (arguments.decode) {
       KVC_CHECK(value.is_array(), where, ": expected an array of ids");
-      std::cout << json(tokenizer.decode(value.get<std::vector<int64_t>>(), !arguments.no_special_tokens)).dump() << '\n';
+      std::cout << json(tokenizer.decode(value.get<std::vector<int64_t>>(), !arguments.no_special_tokens)).dump()
+                << '\n';
     } else {
       KVC_CHECK(value.is_string(), where, ": expected a string");
       std::cout << json(tokenizer.encode(value.get<std::string>(), !arguments.no_special_tokens)).dump() << '\n';
@@ -117,9 +119,9 @@ int tokenize(const TryArguments& arguments) {
 int logits(const TryArguments& arguments) {
   const auto model = Transformer::load(below_root(find_paths(), arguments.model), parse_dtype(arguments.dtype));
   const auto value = parse_json(arguments.ids_file, read_file(arguments.ids_file));
-  KVC_CHECK(value.is_array() && !value.empty() && std::all_of(value.begin(), value.end(), [](const json& id) {
-              return id.is_number_integer();
-            }), arguments.ids_file, ": expected one non-empty array of ids");
+  KVC_CHECK(value.is_array() && !value.empty() &&
+                std::all_of(value.begin(), value.end(), [](const json& id) { return id.is_number_integer(); }),
+            arguments.ids_file, ": expected one non-empty array of ids");
   const auto ids = value.get<std::vector<int64_t>>();
   const auto n_ids = static_cast<int64_t>(ids.size());
   at::Tensor all;
@@ -130,13 +132,15 @@ int logits(const TryArguments& arguments) {
     Caches caches;
     const auto prompt = std::span(ids).first(static_cast<size_t>(n_prompt));
     prefill(model, compressor.get(), prompt, caches);
-    std::vector<at::Tensor> rows{model.prefill(prompt, [](auto&&...) {}, n_prompt)};
+    std::vector<at::Tensor> rows{model.prefill(
+        prompt, [](auto&&...) {}, n_prompt)};
     for (int64_t i = n_prompt; i < n_ids; ++i) {
       rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches, nullptr).unsqueeze(0));
     }
     all = at::cat(rows);
   } else {
-    all = model.prefill(ids, [](auto&&...) {}, n_ids);
+    all = model.prefill(
+        ids, [](auto&&...) {}, n_ids);
   }
   write_safetensors(arguments.output, {{"logits", all}});
   return kOk;
@@ -186,7 +190,8 @@ int apply(const TryArguments& arguments) {
 
 void add_compressor_options(CLI::App& verb, TryArguments& arguments) {
   verb.add_option("--options", arguments.options, "the compressor's options as a JSON object")->capture_default_str();
-  verb.add_option(both_spellings("--plugin-path"), arguments.plugin_path, "folders searched before the built-in plugins");
+  verb.add_option(both_spellings("--plugin-path"), arguments.plugin_path,
+                  "folders searched before the built-in plugins");
 }
 
 CLI::App* add_model_verb(CLI::App& app, TryArguments& arguments, const char* name, const char* help) {
@@ -212,7 +217,8 @@ void add_try_verbs(CLI::App& app, Action& action) {
   verb->add_option("--compressor", a.compressor, "a plugin; without one the cache is exact");
   add_compressor_options(*verb, a);
   verb->add_option(both_spellings("--max-new-tokens"), a.max_new_tokens, "tokens at most")
-      ->check(CLI::PositiveNumber)->capture_default_str();
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
   verb->add_option("--dtype", a.dtype, "type the model computes in")->check(compute_type)->capture_default_str();
   verb->add_flag("--ids", a.print_ids, "print the new ids as a JSON array instead of their text");
   verb->callback(on_call(generate));

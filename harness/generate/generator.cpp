@@ -25,10 +25,14 @@ void check_bytes(int64_t reported, int64_t allocated) {
 
 const char* to_string(StopReason reason) {
   switch (reason) {
-    case StopReason::eos: return "eos";
-    case StopReason::stop_string: return "stop";
-    case StopReason::limit: return "limit";
-    case StopReason::context: return "context";
+    case StopReason::eos:
+      return "eos";
+    case StopReason::stop_string:
+      return "stop";
+    case StopReason::limit:
+      return "limit";
+    case StopReason::context:
+      return "context";
   }
   throw Error("StopReason out of range");
 }

@@ -1,4 +1,5 @@
-// Runs one prompt through a model and its compressors: one exact prefill, then greedy decoding from each compressed cache.
+// Runs one prompt through a model and its compressors: one exact prefill, then greedy decoding from each compressed
+// cache.
 #pragma once
 
 #include <cstdint>
@@ -30,10 +31,10 @@ struct SequenceCaches {
 };
 
 struct Prefill {
-  at::Tensor logits;  // [V] fp32, for the token after the prompt
+  at::Tensor logits;                      // [V] fp32, for the token after the prompt
   std::vector<SequenceCaches> sequences;  // one per compressor, in their order
-  double seconds = 0;  // the exact forward alone
-  int64_t workspace_bytes = 0;  // its peak beyond the weights
+  double seconds = 0;                     // the exact forward alone
+  int64_t workspace_bytes = 0;            // its peak beyond the weights
 };
 
 enum class StopReason { eos, stop_string, limit, context };

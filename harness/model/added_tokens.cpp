@@ -62,7 +62,8 @@ std::pair<size_t, const AddedTokens::Token*> AddedTokens::Finder::longest(std::s
 void AddedTokens::Finder::split(const Segment& segment, std::vector<Segment>& out) const {
   const std::string_view text = segment.text;
   const auto add_text = [&](size_t begin, size_t end) {
-    if (begin < end) out.push_back({std::string(text.substr(begin, end - begin)), std::nullopt, segment.at_start && begin == 0});
+    if (begin < end)
+      out.push_back({std::string(text.substr(begin, end - begin)), std::nullopt, segment.at_start && begin == 0});
   };
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
@@ -82,7 +83,8 @@ void AddedTokens::Finder::split(const Segment& segment, std::vector<Segment>& ou
   add_text(done, text.size());
 }
 
-AddedTokens AddedTokens::parse(const nlohmann::json& value, const std::string& where, const std::vector<TextStep>& normalizer) {
+AddedTokens AddedTokens::parse(const nlohmann::json& value, const std::string& where,
+                               const std::vector<TextStep>& normalizer) {
   AddedTokens tokens;
   if (value.is_null()) return tokens;
   KVC_CHECK(value.is_array(), where, ": ", brief(value), ", expected an array");
@@ -95,7 +97,8 @@ AddedTokens AddedTokens::parse(const nlohmann::json& value, const std::string& w
     const bool is_normalized = entry.boolean("normalized", !special);
     const auto matched = is_normalized ? normalize(text, normalizer) : text;
     const bool is_new = tokens.texts_.emplace(token.id, matched).second && tokens.ids_.emplace(text, token.id).second;
-    KVC_CHECK(is_new, entry.where(), ": '", text, "' with id ", token.id, ": the text or the id is taken by another token");
+    KVC_CHECK(is_new, entry.where(), ": '", text, "' with id ", token.id,
+              ": the text or the id is taken by another token");
     if (special) tokens.special_.insert(token.id);
     (is_normalized ? tokens.normalized_ : tokens.as_written_).add(matched, token);
   }

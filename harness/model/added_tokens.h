@@ -25,7 +25,8 @@ struct Segment {
 class AddedTokens {
  public:
   // From tokenizer.json's "added_tokens" (null: none).
-  static AddedTokens parse(const nlohmann::json& value, const std::string& where, const std::vector<TextStep>& normalizer);
+  static AddedTokens parse(const nlohmann::json& value, const std::string& where,
+                           const std::vector<TextStep>& normalizer);
 
   // Cuts the text at the tokens that match it as it is, normalizes what lies between, and cuts that at the others.
   std::vector<Segment> split(std::string_view text, const std::vector<TextStep>& normalizer) const;
@@ -51,7 +52,7 @@ class AddedTokens {
     // The length of the longest token that begins at text[at], and the token; length 0 where none does.
     std::pair<size_t, const Token*> longest(std::string_view text, size_t at) const;
 
-    std::unordered_map<uint64_t, uint64_t> next_;  // node << 8 | byte -> node; the root is 0
+    std::unordered_map<uint64_t, uint64_t> next_;   // node << 8 | byte -> node; the root is 0
     std::unordered_map<uint64_t, Token> token_of_;  // node -> the token that ends there
   };
 

@@ -34,7 +34,10 @@ void Bpe::read_merges(const JsonObject& model) {
               ", expected \"a b\" or [\"a\", \"b\"]");
     const auto left_id = id(left), right_id = id(right), merged_id = id(left + right);
     KVC_CHECK(left_id && right_id && merged_id, model.where(), ": merges[", rank, "] is ", brief(merge), ": '",
-              !left_id ? left : !right_id ? right : left + right, "' is not in the vocabulary");
+              !left_id    ? left
+              : !right_id ? right
+                          : left + right,
+              "' is not in the vocabulary");
     merges_[pair_key(*left_id, *right_id)] = {rank, *merged_id};
     ++rank;
   }
@@ -44,7 +47,8 @@ Bpe Bpe::parse(const JsonObject& model) {
   const auto type = model.text("type", "BPE");
   KVC_CHECK(type == "BPE", model.where(), ": type '", type, "' is not supported; supported: BPE");
   for (const char* field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    KVC_CHECK(model.text(field, "").empty(), model.where(), ": ", field, " is '", model.text(field, ""), "', supported: none");
+    KVC_CHECK(model.text(field, "").empty(), model.where(), ": ", field, " is '", model.text(field, ""),
+              "', supported: none");
   }
   if (model.has("dropout")) model.number("dropout", 0.0, 0.0);
   Bpe bpe;

@@ -33,7 +33,9 @@ class Bpe {
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
 
-  static uint64_t pair_key(int64_t left, int64_t right) { return static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right); }
+  static uint64_t pair_key(int64_t left, int64_t right) {
+    return static_cast<uint64_t>(left) << 32 | static_cast<uint64_t>(right);
+  }
   void read_vocab(const JsonObject& model);
   void read_merges(const JsonObject& model);
   std::vector<int64_t> characters(std::string_view piece) const;

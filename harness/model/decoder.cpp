@@ -67,7 +67,8 @@ std::string strip(std::string_view token, const std::string& sign, int64_t at_st
 
 void add_strip(const JsonObject& c, Steps& steps) {
   constexpr int64_t kMax = 1 << 20;
-  steps.emplace_back([sign = c.text("content"), at_start = c.integer("start", 0, kMax), at_end = c.integer("stop", 0, kMax)](Tokens tokens) {
+  steps.emplace_back([sign = c.text("content"), at_start = c.integer("start", 0, kMax),
+                      at_end = c.integer("stop", 0, kMax)](Tokens tokens) {
     for (auto& token : tokens) token = strip(token, sign, at_start, at_end);
     return tokens;
   });
@@ -104,7 +105,8 @@ const DecoderRow kRows[] = {
      }},
     {"ByteLevel", [](const JsonObject&, Steps& s) { s.emplace_back(decode_byte_level); }},
     {"ByteFallback", [](const JsonObject&, Steps& s) { s.emplace_back(decode_byte_fallback); }},
-    {"Fuse", [](const JsonObject&, Steps& s) { s.emplace_back([](Tokens tokens) { return Tokens{concatenate(tokens)}; }); }},
+    {"Fuse",
+     [](const JsonObject&, Steps& s) { s.emplace_back([](Tokens tokens) { return Tokens{concatenate(tokens)}; }); }},
     {"Replace", add_replace},
     {"Strip", add_strip},
     {"Metaspace", add_metaspace},

@@ -22,9 +22,9 @@ struct ModelConfig {
   int64_t max_position_embeddings = 0;
   double rms_norm_eps = 0;
   double rope_theta = 0;
-  bool tied_embeddings = false;            // the output matrix is the embedding
-  std::vector<int64_t> bos_token_ids;      // none or one
-  std::vector<int64_t> eos_token_ids;      // generation_config.json's where it has them, else config.json's
+  bool tied_embeddings = false;        // the output matrix is the embedding
+  std::vector<int64_t> bos_token_ids;  // none or one
+  std::vector<int64_t> eos_token_ids;  // generation_config.json's where it has them, else config.json's
 
   ModelShape shape() const { return {n_layers, n_heads, n_kv_heads, head_dim}; }
 };

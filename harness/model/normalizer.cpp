@@ -84,10 +84,14 @@ const NormalizerRow kRows[] = {
      [](const JsonObject& c, Steps& steps) {
        for (const auto& part : c.array("normalizers")) add_steps({part, c.where()}, steps);
      }},
-    {"NFC", [](const JsonObject& c, Steps& s) { s.push_back(unicode_form(icu::Normalizer2::getNFCInstance, c.where())); }},
-    {"NFD", [](const JsonObject& c, Steps& s) { s.push_back(unicode_form(icu::Normalizer2::getNFDInstance, c.where())); }},
-    {"NFKC", [](const JsonObject& c, Steps& s) { s.push_back(unicode_form(icu::Normalizer2::getNFKCInstance, c.where())); }},
-    {"NFKD", [](const JsonObject& c, Steps& s) { s.push_back(unicode_form(icu::Normalizer2::getNFKDInstance, c.where())); }},
+    {"NFC",
+     [](const JsonObject& c, Steps& s) { s.push_back(unicode_form(icu::Normalizer2::getNFCInstance, c.where())); }},
+    {"NFD",
+     [](const JsonObject& c, Steps& s) { s.push_back(unicode_form(icu::Normalizer2::getNFDInstance, c.where())); }},
+    {"NFKC",
+     [](const JsonObject& c, Steps& s) { s.push_back(unicode_form(icu::Normalizer2::getNFKCInstance, c.where())); }},
+    {"NFKD",
+     [](const JsonObject& c, Steps& s) { s.push_back(unicode_form(icu::Normalizer2::getNFKDInstance, c.where())); }},
     {"Lowercase", [](const JsonObject&, Steps& s) { s.emplace_back(lowercase); }},
     {"StripAccents", [](const JsonObject&, Steps& s) { s.emplace_back(strip_accents); }},
     {"Strip",
@@ -106,7 +110,8 @@ const NormalizerRow kRows[] = {
          return replace_all(text, find, content);
        });
      }},
-    {"ByteLevel", [](const JsonObject&, Steps& s) { s.emplace_back([](std::string text) { return bytes_to_alphabet(text); }); }},
+    {"ByteLevel",
+     [](const JsonObject&, Steps& s) { s.emplace_back([](std::string text) { return bytes_to_alphabet(text); }); }},
 };
 
 void add_steps(const JsonObject& component, Steps& steps) {

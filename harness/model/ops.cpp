@@ -20,10 +20,14 @@ int64_t grain_rows(int64_t row_elements) { return std::max<int64_t>(1, kGrainEle
 template <class Body>
 void for_dtype(at::ScalarType dtype, const Body& body) {
   switch (dtype) {
-    case at::kFloat: return body(static_cast<float*>(nullptr));
-    case at::kHalf: return body(static_cast<at::Half*>(nullptr));
-    case at::kBFloat16: return body(static_cast<at::BFloat16*>(nullptr));
-    default: throw Error(concat("model: type ", at::toString(dtype), ", supported: Float, Half, BFloat16"));
+    case at::kFloat:
+      return body(static_cast<float*>(nullptr));
+    case at::kHalf:
+      return body(static_cast<at::Half*>(nullptr));
+    case at::kBFloat16:
+      return body(static_cast<at::BFloat16*>(nullptr));
+    default:
+      throw Error(concat("model: type ", at::toString(dtype), ", supported: Float, Half, BFloat16"));
   }
 }
 

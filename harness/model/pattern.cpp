@@ -23,8 +23,11 @@ FindAll parse_pattern(const JsonObject& component, const std::string& field) {
   if (pattern.has("String")) {
     return [wanted = pattern.text("String")](std::string_view text) { return find_text(text, wanted); };
   }
-  KVC_CHECK(pattern.has("Regex"), pattern.where(), ": ", brief(pattern.json()), ", expected {\"String\": ...} or {\"Regex\": ...}");
-  return [regex = TokenizerRegex(pattern.text("Regex"), pattern.where())](std::string_view text) { return regex.find_all(text); };
+  KVC_CHECK(pattern.has("Regex"), pattern.where(), ": ", brief(pattern.json()),
+            ", expected {\"String\": ...} or {\"Regex\": ...}");
+  return [regex = TokenizerRegex(pattern.text("Regex"), pattern.where())](std::string_view text) {
+    return regex.find_all(text);
+  };
 }
 
 FindAll find_characters(bool (*property)(char32_t)) {
@@ -51,7 +54,8 @@ std::string replace_all(std::string_view text, const FindAll& find, std::string_
 }
 
 void refuse_component(const JsonObject& component, const std::vector<std::string>& supported) {
-  throw Error(concat(component.where(), ": type '", component.text("type"), "' is not supported; supported: ", join(supported)));
+  throw Error(concat(component.where(), ": type '", component.text("type"),
+                     "' is not supported; supported: ", join(supported)));
 }
 
 }  // namespace kvc

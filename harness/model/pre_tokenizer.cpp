@@ -57,12 +57,14 @@ std::vector<Part> apply_behavior(std::vector<Part> parts, Behavior behavior) {
     case Behavior::removed:
       std::erase_if(parts, [](const Part& part) { return part.is_match; });
       return parts;
-    case Behavior::isolated: return parts;
+    case Behavior::isolated:
+      return parts;
     case Behavior::merged_with_previous:
       return join_parts(parts, [](bool before, bool here) { return !before && here; });
     case Behavior::merged_with_next:
       return join_parts(parts, [](bool before, bool here) { return before && !here; });
-    case Behavior::contiguous: return join_parts(parts, [](bool before, bool here) { return before == here; });
+    case Behavior::contiguous:
+      return join_parts(parts, [](bool before, bool here) { return before == here; });
   }
   return parts;
 }
@@ -84,7 +86,8 @@ Behavior parse_behavior(const JsonObject& component) {
 }
 
 FindAll find_text(const std::string& text, const std::string& where) {
-  return [regex = TokenizerRegex(TokenizerRegex::escape(text), where)](std::string_view in) { return regex.find_all(in); };
+  return
+      [regex = TokenizerRegex(TokenizerRegex::escape(text), where)](std::string_view in) { return regex.find_all(in); };
 }
 
 void add_byte_level(const JsonObject& c, Steps& steps) {
@@ -98,7 +101,9 @@ void add_byte_level(const JsonObject& c, Steps& steps) {
     const TokenizerRegex regex(kByteLevelPattern, c.where());
     steps.push_back(split([regex](std::string_view text) { return regex.find_all(text); }, Behavior::isolated));
   }
-  steps.emplace_back([](Piece piece, std::vector<Piece>& out) { out.push_back({bytes_to_alphabet(piece.text), piece.at_start}); });
+  steps.emplace_back([](Piece piece, std::vector<Piece>& out) {
+    out.push_back({bytes_to_alphabet(piece.text), piece.at_start});
+  });
 }
 
 void add_metaspace(const JsonObject& c, Steps& steps) {
@@ -146,9 +151,12 @@ const PreTokenizerRow kRows[] = {
        const TokenizerRegex words(R"(\w+|[^\w\s]+)", c.where());
        s.push_back(split([words](std::string_view text) { return words.find_all(text); }, Behavior::removed, true));
      }},
-    {"WhitespaceSplit", [](const JsonObject&, Steps& s) { s.push_back(split(find_characters(is_white_space), Behavior::removed)); }},
+    {"WhitespaceSplit",
+     [](const JsonObject&, Steps& s) { s.push_back(split(find_characters(is_white_space), Behavior::removed)); }},
     {"CharDelimiterSplit",
-     [](const JsonObject& c, Steps& s) { s.push_back(split(find_text(c.text("delimiter"), c.where()), Behavior::removed)); }},
+     [](const JsonObject& c, Steps& s) {
+       s.push_back(split(find_text(c.text("delimiter"), c.where()), Behavior::removed));
+     }},
 };
 
 void add_steps(const JsonObject& component, Steps& steps) {

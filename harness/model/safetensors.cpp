@@ -35,7 +35,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
     KVC_CHECK(n_bytes >= kLengthBytes, path_, ": ", n_bytes, " bytes, a safetensors file has at least ", kLengthBytes);
     uint64_t header_bytes = 0;
     read(reinterpret_cast<char*>(&header_bytes), kLengthBytes, 0);
-    KVC_CHECK(header_bytes <= uint64_t{kMaxHeaderBytes}, path_, ": header length ", header_bytes, ", at most ", kMaxHeaderBytes);
+    KVC_CHECK(header_bytes <= uint64_t{kMaxHeaderBytes}, path_, ": header length ", header_bytes, ", at most ",
+              kMaxHeaderBytes);
     KVC_CHECK(static_cast<int64_t>(header_bytes) <= n_bytes - kLengthBytes, path_, ": header length ", header_bytes,
               " reaches beyond the end of the file (", n_bytes, " bytes)");
     data_offset_ = kLengthBytes + static_cast<int64_t>(header_bytes);
@@ -96,7 +97,8 @@ Checkpoint::Checkpoint(const std::filesystem::path& dir) : dir_(dir.string()) {
     files_.emplace_back(single);
     for (const auto& name : files_[0].names()) file_of_[name] = 0;
   } else {
-    KVC_CHECK(std::filesystem::exists(index), dir_, ": neither model.safetensors nor model.safetensors.index.json is there");
+    KVC_CHECK(std::filesystem::exists(index), dir_,
+              ": neither model.safetensors nor model.safetensors.index.json is there");
     open_shards(index);
   }
 }
@@ -127,8 +129,8 @@ at::Tensor Checkpoint::tensor(const std::string& name, const std::vector<int64_t
   const auto found = file_of_.find(name);
   KVC_CHECK(found != file_of_.end(), dir_, ": no tensor '", name, "'");
   const auto& file = files_[found->second];
-  KVC_CHECK(file.shape(name) == shape, file.path(), ": tensor '", name, "' has shape ", at::IntArrayRef(file.shape(name)),
-            ", expected ", at::IntArrayRef(shape), " from config.json");
+  KVC_CHECK(file.shape(name) == shape, file.path(), ": tensor '", name, "' has shape ",
+            at::IntArrayRef(file.shape(name)), ", expected ", at::IntArrayRef(shape), " from config.json");
   KVC_CHECK(at::isFloatingType(file.dtype(name)), file.path(), ": tensor '", name, "' has dtype ",
             safetensors_dtype_name(file.dtype(name)), ", supported for weights: F64, F32, F16, BF16");
   return file.tensor(name);

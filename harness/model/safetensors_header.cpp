@@ -13,7 +13,7 @@ struct DtypeRow {
   const char* name;
   at::ScalarType dtype;
 };
-constexpr DtypeRow kDtypes[] = {{"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf}, {"BF16", at::kBFloat16},
+constexpr DtypeRow kDtypes[] = {{"F64", at::kDouble}, {"F32", at::kFloat}, {"F16", at::kHalf},  {"BF16", at::kBFloat16},
                                 {"I64", at::kLong},   {"I32", at::kInt},   {"I16", at::kShort}, {"I8", at::kChar},
                                 {"U8", at::kByte},    {"BOOL", at::kBool}};
 

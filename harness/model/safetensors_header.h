@@ -1,5 +1,5 @@
-// The header of a .safetensors file: which tensor lies where. The format: 8 bytes little-endian header length N, N bytes
-// of JSON {"name": {"dtype", "shape", "data_offsets": [begin, end)}, ..., "__metadata__": {...}}, then the data.
+// The header of a .safetensors file: which tensor lies where. The format: 8 bytes little-endian header length N, N
+// bytes of JSON {"name": {"dtype", "shape", "data_offsets": [begin, end)}, ..., "__metadata__": {...}}, then the data.
 #pragma once
 
 #include <ATen/core/Tensor.h>

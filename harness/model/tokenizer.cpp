@@ -64,14 +64,15 @@ Tokenizer Tokenizer::load(const std::filesystem::path& dir) {
   tokenizer.normalizer_ = parse_normalizer(field_or_null(file, "normalizer"), file.where("normalizer"));
   tokenizer.pre_tokenizer_ = parse_pre_tokenizer(field_or_null(file, "pre_tokenizer"), file.where("pre_tokenizer"));
   tokenizer.decoder_ = parse_decoder(field_or_null(file, "decoder"), file.where("decoder"));
-  tokenizer.added_ = AddedTokens::parse(field_or_null(file, "added_tokens"), file.where("added_tokens"), tokenizer.normalizer_);
+  tokenizer.added_ =
+      AddedTokens::parse(field_or_null(file, "added_tokens"), file.where("added_tokens"), tokenizer.normalizer_);
   tokenizer.bpe_ = Bpe::parse(file.object("model"));
   tokenizer.parse_post_processor_(field_or_null(file, "post_processor"), file.where("post_processor"));
   tokenizer.n_tokens_ = static_cast<int64_t>(tokenizer.bpe_.tokens().size());
   for (const auto& [text, id] : tokenizer.added_.ids()) {
     const auto in_model = tokenizer.bpe_.id(text);
-    KVC_CHECK(!in_model || *in_model == id, file.where("added_tokens"), ": '", text, "' has id ", id, ", in the vocabulary ",
-              in_model.value_or(-1));
+    KVC_CHECK(!in_model || *in_model == id, file.where("added_tokens"), ": '", text, "' has id ", id,
+              ", in the vocabulary ", in_model.value_or(-1));
     if (!in_model) ++tokenizer.n_tokens_;
   }
   return tokenizer;

@@ -1,4 +1,5 @@
-// Text <-> token ids of one model, from its tokenizer.json. The same ids and texts as Hugging Face's tokenizers package.
+// Text <-> token ids of one model, from its tokenizer.json. The same ids and texts as Hugging Face's tokenizers
+// package.
 #pragma once
 
 #include <cstdint>

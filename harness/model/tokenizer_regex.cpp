@@ -56,19 +56,23 @@ struct FreeMatch {
 
 }  // namespace
 
-TokenizerRegex::TokenizerRegex(std::string pattern, std::string where) : pattern_(std::move(pattern)), where_(std::move(where)) {
+TokenizerRegex::TokenizerRegex(std::string pattern, std::string where)
+    : pattern_(std::move(pattern)), where_(std::move(where)) {
   check_utf8(pattern_, where_ + ": regex");
   const auto translated = to_pcre2(pattern_, where_);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), PCRE2_UTF | PCRE2_UCP, &error,
-                        &offset, nullptr);
-  KVC_CHECK(code_, where_, ": regex '", pattern_, "': ", pcre2_message(error), " at offset ", offset, " of '", translated, "'");
+  code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), PCRE2_UTF | PCRE2_UCP,
+                        &error, &offset, nullptr);
+  KVC_CHECK(code_, where_, ": regex '", pattern_, "': ", pcre2_message(error), " at offset ", offset, " of '",
+            translated, "'");
   pcre2_jit_compile(code_, PCRE2_JIT_COMPLETE);  // where the machine has no JIT, pcre2_match interprets
 }
 
 TokenizerRegex::TokenizerRegex(TokenizerRegex&& other) noexcept
-    : pattern_(std::move(other.pattern_)), where_(std::move(other.where_)), code_(std::exchange(other.code_, nullptr)) {}
+    : pattern_(std::move(other.pattern_)),
+      where_(std::move(other.where_)),
+      code_(std::exchange(other.code_, nullptr)) {}
 
 TokenizerRegex::~TokenizerRegex() { pcre2_code_free(code_); }
 

@@ -84,7 +84,8 @@ void Transformer::add_mlp_(at::Tensor& x, const DecoderLayer& layer) const {
 void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope,
                                  const OnLayer& on_layer) const {
   const auto& weights = weights_.layers[static_cast<size_t>(layer)];
-  const int64_t n_rows = x.size(0), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads, head_dim = config_.head_dim;
+  const int64_t n_rows = x.size(0), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads,
+                head_dim = config_.head_dim;
   auto q = at::empty({n_heads, n_rows, head_dim}, x.options());
   auto k = at::empty({n_kv_heads, n_rows, head_dim}, x.options());
   auto v = at::empty({n_kv_heads, n_rows, head_dim}, x.options());
@@ -98,7 +99,8 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
   }
   {
     const auto q32 = q.to(at::kFloat), k32 = k.to(at::kFloat), v32 = v.to(at::kFloat);
-    const auto hidden_future = at::full({kRowBucket, kRowBucket}, -std::numeric_limits<float>::infinity(), at::kFloat).triu_(1);
+    const auto hidden_future =
+        at::full({kRowBucket, kRowBucket}, -std::numeric_limits<float>::infinity(), at::kFloat).triu_(1);
     for (int64_t row = 0; row < n_rows; row += kRowBucket) {
       auto rows = x.narrow(0, row, kRowBucket);
       add_attention_(rows, weights, attend_bucket(q32, k32, v32, row, hidden_future, attention_scale(config_)));
@@ -114,7 +116,8 @@ at::Tensor Transformer::last_logits(const at::Tensor& x, int64_t n_tokens, int64
   auto logits = at::empty({n_last, config_.vocab_size}, at::kFloat);
   const int64_t first = n_tokens - n_last;
   for (int64_t row = first / kRowBucket * kRowBucket; row < n_tokens; row += kRowBucket) {
-    const auto bucket = linear_rows(rms_norm(x.narrow(0, row, kRowBucket), weights_.final_norm, config_.rms_norm_eps), weights_.logits);
+    const auto bucket =
+        linear_rows(rms_norm(x.narrow(0, row, kRowBucket), weights_.final_norm, config_.rms_norm_eps), weights_.logits);
     const int64_t begin = std::max(first, row), end = std::min(n_tokens, row + kRowBucket);
     logits.narrow(0, begin - first, end - begin).copy_(bucket.narrow(0, begin - row, end - begin));
   }
@@ -126,7 +129,8 @@ at::Tensor Transformer::prefill(std::span<const int64_t> ids, const OnLayer& on_
   KVC_CHECK(n_tokens >= 1, "prefill: the prompt has no tokens");
   KVC_CHECK(n_tokens <= config_.max_position_embeddings, "prefill: the prompt has ", n_tokens,
             " tokens, the model has max_position_embeddings ", config_.max_position_embeddings);
-  KVC_CHECK(n_last >= 1 && n_last <= n_tokens, "prefill: logits of the last ", n_last, " positions, expected 1 to ", n_tokens);
+  KVC_CHECK(n_last >= 1 && n_last <= n_tokens, "prefill: logits of the last ", n_last, " positions, expected 1 to ",
+            n_tokens);
   const NoAutograd guard;
   const int64_t n_rows = round_up(n_tokens, kRowBucket);
   auto x = embed(ids, n_rows);

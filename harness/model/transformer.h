@@ -40,7 +40,8 @@ class Transformer {
   // one layer's exact K and V live at a time. -> fp32 logits [n_last, V] of the last n_last positions.
   at::Tensor prefill(std::span<const int64_t> ids, const OnLayer& on_layer, int64_t n_last = 1) const;
 
-  // The token `id` at `position` through one cache per layer: append, then attend. -> fp32 logits [V] of the next token.
+  // The token `id` at `position` through one cache per layer: append, then attend. -> fp32 logits [V] of the next
+  // token.
   at::Tensor decode_step(int64_t id, int64_t position, std::span<const std::unique_ptr<LayerCache>> caches,
                          StepTimes* times = nullptr) const;
 
@@ -51,7 +52,8 @@ class Transformer {
   at::Tensor embed(std::span<const int64_t> ids, int64_t n_rows) const;
   void add_attention_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended) const;
   void add_mlp_(at::Tensor& x, const DecoderLayer& layer) const;
-  void prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope, const OnLayer& on_layer) const;
+  void prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope,
+                      const OnLayer& on_layer) const;
   at::Tensor last_logits(const at::Tensor& x, int64_t n_tokens, int64_t n_last) const;
 
   ModelConfig config_;

@@ -8,7 +8,7 @@ namespace kvc {
 namespace {
 
 struct LeadByte {
-  int64_t n_bytes;               // 0: cannot begin a character
+  int64_t n_bytes;  // 0: cannot begin a character
   unsigned char second_min = 0x80, second_max = 0xBF;
 };
 
@@ -51,7 +51,8 @@ void append_utf8(std::string& text, char32_t c) {
   } else if (c < 0x800) {
     text += {static_cast<char>(0xC0 | c >> 6), static_cast<char>(0x80 | (c & 0x3F))};
   } else if (c < 0x10000) {
-    text += {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3F)), static_cast<char>(0x80 | (c & 0x3F))};
+    text += {static_cast<char>(0xE0 | c >> 12), static_cast<char>(0x80 | (c >> 6 & 0x3F)),
+             static_cast<char>(0x80 | (c & 0x3F))};
   } else {
     text += {static_cast<char>(0xF0 | c >> 18), static_cast<char>(0x80 | (c >> 12 & 0x3F)),
              static_cast<char>(0x80 | (c >> 6 & 0x3F)), static_cast<char>(0x80 | (c & 0x3F))};

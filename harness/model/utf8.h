@@ -8,8 +8,8 @@
 namespace kvc {
 
 struct CodePoint {
-  char32_t value = 0;    // U+FFFD where the bytes are not UTF-8
-  int64_t n_bytes = 0;   // bytes it takes; of broken input, the longest start of a character (Unicode 3.9, table 3-8)
+  char32_t value = 0;   // U+FFFD where the bytes are not UTF-8
+  int64_t n_bytes = 0;  // bytes it takes; of broken input, the longest start of a character (Unicode 3.9, table 3-8)
   bool is_valid = false;
 };
 

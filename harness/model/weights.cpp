@@ -13,7 +13,8 @@ namespace {
 // Reads each tensor once and remembers its name, so that what nobody asked for shows up.
 class WeightReader {
  public:
-  WeightReader(const std::filesystem::path& dir, at::ScalarType dtype) : dir_(dir.string()), checkpoint_(dir), dtype_(dtype) {}
+  WeightReader(const std::filesystem::path& dir, at::ScalarType dtype)
+      : dir_(dir.string()), checkpoint_(dir), dtype_(dtype) {}
 
   // The rows of several matrices [rows_i, columns] below each other, in the model's type
   at::Tensor stacked(const std::vector<std::pair<std::string, int64_t>>& names_and_rows, int64_t columns) {
@@ -62,9 +63,9 @@ DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t
                                config.hidden_size);
   weights.output = reader.matrix(attention + "o_proj.weight", config.hidden_size, q_rows);
   weights.mlp_norm = reader.norm(prefix + "post_attention_layernorm.weight", config.hidden_size);
-  weights.gate_up = reader.stacked({{mlp + "gate_proj.weight", config.intermediate_size},
-                                    {mlp + "up_proj.weight", config.intermediate_size}},
-                                   config.hidden_size);
+  weights.gate_up = reader.stacked(
+      {{mlp + "gate_proj.weight", config.intermediate_size}, {mlp + "up_proj.weight", config.intermediate_size}},
+      config.hidden_size);
   weights.down = reader.matrix(mlp + "down_proj.weight", config.hidden_size, config.intermediate_size);
   return weights;
 }
@@ -88,7 +89,8 @@ Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config
 int64_t Weights::bytes() const {
   size_t n_bytes = embedding.nbytes() + final_norm.nbytes() + (logits.is_same(embedding) ? 0 : logits.nbytes());
   for (const auto& layer : layers) {
-    for (const auto* tensor : {&layer.attention_norm, &layer.qkv, &layer.output, &layer.mlp_norm, &layer.gate_up, &layer.down}) {
+    for (const auto* tensor :
+         {&layer.attention_norm, &layer.qkv, &layer.output, &layer.mlp_norm, &layer.gate_up, &layer.down}) {
       n_bytes += tensor->nbytes();
     }
   }

@@ -20,7 +20,7 @@ struct DecoderLayer {
 };
 
 struct Weights {
-  at::Tensor embedding;   // [V, hidden]
+  at::Tensor embedding;  // [V, hidden]
   std::vector<DecoderLayer> layers;
   at::Tensor final_norm;  // [hidden] fp32
   at::Tensor logits;      // [V, hidden]; the embedding itself where they are tied

@@ -25,13 +25,15 @@ std::string list_text(std::initializer_list<T> values) {
 void OptionDescriber::integer(const char* name, int64_t& value, int64_t min, int64_t max, const char* help) {
   descriptions.push_back({name, "integer", value, integer_range(min, max), help});
 }
-void OptionDescriber::integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed, const char* help) {
+void OptionDescriber::integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed,
+                                 const char* help) {
   descriptions.push_back({name, "integer", value, list_text(allowed), help});
 }
 void OptionDescriber::real(const char* name, double& value, double min, double max, const char* help) {
   descriptions.push_back({name, "real", value, real_range(min, max), help});
 }
-void OptionDescriber::choice(const char* name, std::string& value, std::initializer_list<const char*> allowed, const char* help) {
+void OptionDescriber::choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
+                             const char* help) {
   descriptions.push_back({name, "choice", value, list_text(allowed), help});
 }
 
@@ -69,7 +71,8 @@ void OptionAssigner::real(const char* name, double& value, double min, double ma
   resolved[name] = value;
 }
 
-void OptionAssigner::choice(const char* name, std::string& value, std::initializer_list<const char*> allowed, const char*) {
+void OptionAssigner::choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
+                            const char*) {
   if (given_.contains(name)) {
     check(given_.at(name).is_string(), name, "one of the words " + list_text(allowed));
     const auto given = given_.at(name).get<std::string>();

@@ -29,8 +29,8 @@ PluginLibrary::PluginLibrary(const std::filesystem::path& file) : file_(std::fil
   descriptor_ = open_for_ever(file_);
   KVC_CHECK(descriptor_->abi_version == kAbiVersion, file_.string(), ": ABI version ", descriptor_->abi_version,
             ", this program has ", kAbiVersion, "; build the plugin again");
-  KVC_CHECK(std::string_view(descriptor_->build_id) == KVC_BUILD_ID, file_.string(), ": build id ", descriptor_->build_id,
-            ", this program has ", KVC_BUILD_ID, "; build the plugin again");
+  KVC_CHECK(std::string_view(descriptor_->build_id) == KVC_BUILD_ID, file_.string(), ": build id ",
+            descriptor_->build_id, ", this program has ", KVC_BUILD_ID, "; build the plugin again");
   KVC_CHECK(descriptor_->name == file_.stem().string(), file_.string(), ": calls itself '", descriptor_->name,
             "', expected '", file_.stem().string(), "' like the file");
   sha256_ = sha256_file(file_);
@@ -49,7 +49,8 @@ std::unique_ptr<Compressor> PluginLibrary::make(const nlohmann::json& options, n
   std::vector<std::string> known;
   for (const auto& option : describe_options()) known.push_back(option.name);
   for (const auto& [name, value] : given.items()) {
-    KVC_CHECK(std::find(known.begin(), known.end(), name) != known.end(), plugin, ": ", unknown_name("option", name, known));
+    KVC_CHECK(std::find(known.begin(), known.end(), name) != known.end(), plugin, ": ",
+              unknown_name("option", name, known));
   }
   OptionAssigner assigner(plugin, given);
   auto compressor = descriptor_->create(assigner);

@@ -33,8 +33,9 @@ class PluginLibrary {
 
   std::vector<OptionDescription> describe_options() const;
 
-  // A compressor with these options (a JSON object, or null for the defaults). Throws Error naming option, value and what
-  // is allowed. resolved, if given, becomes the canonical object of all options: every name, with the value in force.
+  // A compressor with these options (a JSON object, or null for the defaults). Throws Error naming option, value and
+  // what is allowed. resolved, if given, becomes the canonical object of all options: every name, with the value in
+  // force.
   std::unique_ptr<Compressor> make(const nlohmann::json& options, nlohmann::json* resolved = nullptr) const;
 
  private:

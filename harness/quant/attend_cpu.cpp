@@ -16,8 +16,8 @@ typedef int32_t Ints __attribute__((vector_size(64)));
 typedef uint16_t Shorts __attribute__((vector_size(32)));
 typedef uint8_t Bytes __attribute__((vector_size(16)));
 
-constexpr int64_t kQueries = 4;               // most query heads handled together
-constexpr float kRound = 12582912.f;          // 1.5 * 2^23: adding and subtracting it rounds half to even
+constexpr int64_t kQueries = 4;                     // most query heads handled together
+constexpr float kRound = 12582912.f;                // 1.5 * 2^23: adding and subtracting it rounds half to even
 constexpr int64_t kRow = kMaxHeadDim + 2 * kLanes;  // a row of unpacked codes may end in padding
 
 template <class V, class T>
@@ -142,7 +142,8 @@ KVC_INLINE void score_channel_groups_of(const Codes& k, ConstRows q, Rows scores
       float score = 0;
       for (int64_t g = 0; g < k.n_groups; ++g) {
         const int64_t j = g * k.group_size, side = t * k.n_groups + g;
-        score += k.scale[side] * dot(q.data + i * q.stride + j, codes + j, k.group_size) + k.zero[side] * sum_q[i * k.n_groups + g];
+        score += k.scale[side] * dot(q.data + i * q.stride + j, codes + j, k.group_size) +
+                 k.zero[side] * sum_q[i * k.n_groups + g];
       }
       scores.data[i * scores.stride + t] += score;
     }
@@ -198,7 +199,8 @@ KVC_INLINE void weigh_rows_of(const T* x, int64_t n_tokens, int64_t dim, ConstRo
   alignas(64) float scratch[kMaxHeadDim];
   for (int64_t t = 0; t < n_tokens; ++t) {
     const float* row = row_floats(x + t * dim, dim, scratch);
-    for (int64_t i = 0; i < weights.n; ++i) axpy(weights.data[i * weights.stride + t], row, dim, out.data + i * out.stride);
+    for (int64_t i = 0; i < weights.n; ++i)
+      axpy(weights.data[i * weights.stride + t], row, dim, out.data + i * out.stride);
   }
 }
 
@@ -222,27 +224,32 @@ KVC_INLINE Floats exp_negative(Floats x) {
 KVC_CLONES void to_float(const uint16_t* x, int64_t n, float* out) { halves_to_floats(x, n, out); }
 
 // function<bits, n_q> over the query heads in runs of 4, 2 and 1.
-#define KVC_BY_QUERIES(function, kBits)                                                   \
-  for (int64_t i = 0; i < in.n;) {                                                        \
-    const ConstRows a{in.data + i * in.stride, in.stride, 0};                             \
-    const Rows b{out.data + i * out.stride, out.stride, 0};                               \
-    const int64_t left = in.n - i;                                                        \
-    if (left >= kQueries) function<kBits, kQueries>(codes, a, b), i += kQueries;          \
-    else if (left >= 2) function<kBits, 2>(codes, a, b), i += 2;                          \
-    else function<kBits, 1>(codes, a, b), i += 1;                                         \
+#define KVC_BY_QUERIES(function, kBits)                       \
+  for (int64_t i = 0; i < in.n;) {                            \
+    const ConstRows a{in.data + i * in.stride, in.stride, 0}; \
+    const Rows b{out.data + i * out.stride, out.stride, 0};   \
+    const int64_t left = in.n - i;                            \
+    if (left >= kQueries)                                     \
+      function<kBits, kQueries>(codes, a, b), i += kQueries;  \
+    else if (left >= 2)                                       \
+      function<kBits, 2>(codes, a, b), i += 2;                \
+    else                                                      \
+      function<kBits, 1>(codes, a, b), i += 1;                \
   }
-#define KVC_BY_BITS(function)                      \
-  if (codes.bits == 2) {                           \
-    KVC_BY_QUERIES(function, 2)                    \
-  } else if (codes.bits == 4) {                    \
-    KVC_BY_QUERIES(function, 4)                    \
-  } else {                                         \
-    KVC_BY_QUERIES(function, 8)                    \
+#define KVC_BY_BITS(function)   \
+  if (codes.bits == 2) {        \
+    KVC_BY_QUERIES(function, 2) \
+  } else if (codes.bits == 4) { \
+    KVC_BY_QUERIES(function, 4) \
+  } else {                      \
+    KVC_BY_QUERIES(function, 8) \
   }
 
-KVC_CLONES void score_token_groups(const Codes& codes, ConstRows in, Rows out) { KVC_BY_BITS(score_token_groups_of) }
-KVC_CLONES void score_channel_groups(const Codes& codes, ConstRows in, Rows out) { KVC_BY_BITS(score_channel_groups_of) }
-KVC_CLONES void weigh_channel_groups(const Codes& codes, ConstRows in, Rows out) { KVC_BY_BITS(weigh_channel_groups_of) }
+KVC_CLONES void score_token_groups(const Codes& codes, ConstRows in,
+                                   Rows out){KVC_BY_BITS(score_token_groups_of)} KVC_CLONES
+    void score_channel_groups(const Codes& codes, ConstRows in,
+                              Rows out){KVC_BY_BITS(score_channel_groups_of)} KVC_CLONES
+    void weigh_channel_groups(const Codes& codes, ConstRows in, Rows out){KVC_BY_BITS(weigh_channel_groups_of)}
 
 KVC_CLONES void score_rows(const uint16_t* x, int64_t n_tokens, int64_t dim, ConstRows q, Rows scores) {
   score_rows_of(x, n_tokens, dim, q, scores);

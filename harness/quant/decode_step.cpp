@@ -57,8 +57,8 @@ kernels::Codes head_of(const GroupCodes& x, int64_t h, const float* scale, const
 
 // Whether the loops can walk these codes: groups along tokens begin at whole words.
 void check_alignment(const GroupCodes& x) {
-  KVC_CHECK(x.format.axis == GroupAxis::channels || x.format.group_size * x.format.bits % 32 == 0,
-            "attend: groups of ", x.format.group_size, " tokens of ", x.format.bits, " bits do not fill whole words");
+  KVC_CHECK(x.format.axis == GroupAxis::channels || x.format.group_size * x.format.bits % 32 == 0, "attend: groups of ",
+            x.format.group_size, " tokens of ", x.format.bits, " bits do not fill whole words");
 }
 
 }  // namespace
@@ -68,7 +68,8 @@ void DecodeStep::score(const GroupCodes& k, int64_t first) {
   const int64_t side = k.scale.size(1) * k.scale.size(2);
   for (int64_t h = 0; h < n_kv_heads_; ++h) {
     const int64_t offset = k.scale.size(0) == 1 ? 0 : h * side;
-    const auto head = head_of(k, h, floats(k.scale, offset, side, scratch_a_), floats(k.zero, offset, side, scratch_b_));
+    const auto head =
+        head_of(k, h, floats(k.scale, offset, side, scratch_a_), floats(k.zero, offset, side, scratch_b_));
     const auto q = const_rows_of(q_, h, group_);
     const auto scores = rows_of(scores_, h, group_, first);
     k.format.axis == GroupAxis::tokens ? kernels::score_token_groups(head, q, scores)
@@ -81,7 +82,8 @@ void DecodeStep::weigh(const GroupCodes& v, int64_t first) {
   const int64_t side = v.scale.size(1) * v.scale.size(2);
   for (int64_t h = 0; h < n_kv_heads_; ++h) {
     const int64_t offset = v.scale.size(0) == 1 ? 0 : h * side;
-    const auto head = head_of(v, h, floats(v.scale, offset, side, scratch_a_), floats(v.zero, offset, side, scratch_b_));
+    const auto head =
+        head_of(v, h, floats(v.scale, offset, side, scratch_a_), floats(v.zero, offset, side, scratch_b_));
     kernels::weigh_channel_groups(head, const_rows_of(scores_, h, group_, first), rows_of(out_, h, group_));
   }
 }

@@ -51,7 +51,8 @@ LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int
     p = at::matmul(transposed, q);
     if (!last) scale_down_(p);
   }
-  KVC_CHECK(p.isfinite().all().item<bool>(), "low_rank: the factors of a ", x.size(1), " x ", x.size(2), " matrix are not finite");
+  KVC_CHECK(p.isfinite().all().item<bool>(), "low_rank: the factors of a ", x.size(1), " x ", x.size(2),
+            " matrix are not finite");
   return {.a = stored(q, precision), .b = stored(p, precision)};
 }
 

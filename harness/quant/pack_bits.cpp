@@ -64,12 +64,15 @@ at::Tensor pack_bits(const at::Tensor& codes, int64_t bits) {
   if (codes.is_cpu()) {
     const auto rows = codes.contiguous();
     auto words = at::empty(with_last(codes, n_words), at::kInt);
-    pack_rows(rows.const_data_ptr<uint8_t>(), rows.numel() / std::max<int64_t>(len, 1), len, bits, words.data_ptr<int32_t>());
+    pack_rows(rows.const_data_ptr<uint8_t>(), rows.numel() / std::max<int64_t>(len, 1), len, bits,
+              words.data_ptr<int32_t>());
     return words;
   }
   const auto padded = at::constant_pad_nd(codes, {0, n_words * (32 / bits) - len}).to(at::kInt);
   const auto by_word = padded.unflatten(-1, {n_words, 32 / bits});  // [..., W, 32/b]
-  return by_word.bitwise_left_shift(shifts(bits, codes)).sum(-1).to(at::kInt);  // the bits are disjoint, sums are unions
+  return by_word.bitwise_left_shift(shifts(bits, codes))
+      .sum(-1)
+      .to(at::kInt);  // the bits are disjoint, sums are unions
 }
 
 at::Tensor unpack_bits(const at::Tensor& words, int64_t bits, int64_t len) {

@@ -84,7 +84,8 @@ KVC_CLONES bool quantize_groups(const QuantizeGroups& job) {
   for (int64_t group = 0; group < job.n_groups; ++group) {
     const int64_t first = group * job.group_size;
     const float* x = job.x + first;
-    const Range range = job.left_out ? range_without(x, job.left_out + first, job.group_size) : range_of(x, job.group_size);
+    const Range range =
+        job.left_out ? range_without(x, job.left_out + first, job.group_size) : range_of(x, job.group_size);
     float zero = range.low;
     float scale = (range.high - range.low) / job.levels;
     if (job.half) {

@@ -9,7 +9,8 @@ namespace {
 // A plain scalar is a number where it reads as one; a quoted one is always text.
 nlohmann::json scalar_json(const YamlValue& value) {
   const auto& node = value.node();
-  if (!node.IsScalar()) value.fail(value.name(), " is ", value.found(), ", expected a number, a word, or a list of these");
+  if (!node.IsScalar())
+    value.fail(value.name(), " is ", value.found(), ", expected a number, a word, or a list of these");
   if (node.Tag() != "!") {
     int64_t integer;
     double real;
@@ -104,8 +105,10 @@ void put_over(const YAML::Node& root, const std::string& override) {
       next.reset(node[steps[i]]);
     }
     if (i + 1 == steps.size()) {
-      if (node.IsSequence()) node[std::stoul(steps[i])] = value;
-      else node[steps[i]] = value;
+      if (node.IsSequence())
+        node[std::stoul(steps[i])] = value;
+      else
+        node[steps[i]] = value;
     }
     node.reset(next);
   }

@@ -19,15 +19,15 @@ struct CompressorChoice {
 
 struct Experiment {
   std::string name;
-  std::string model;  // checkpoint folder, as written
+  std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;
-  std::optional<int64_t> limit;  // first samples of each task; all when absent
-  std::string dtype = "fp32";    // the model computes in it
-  int64_t workers = 1;           // processes, each with its own copy of the model
-  int64_t threads = 1;           // of each worker
-  int64_t seed = 0;              // names the run's randomness
-  std::string data_dir;          // datasets that are not the project's own; "" means KVC_DATA
+  std::optional<int64_t> limit;          // first samples of each task; all when absent
+  std::string dtype = "fp32";            // the model computes in it
+  int64_t workers = 1;                   // processes, each with its own copy of the model
+  int64_t threads = 1;                   // of each worker
+  int64_t seed = 0;                      // names the run's randomness
+  std::string data_dir;                  // datasets that are not the project's own; "" means KVC_DATA
   std::vector<std::string> plugin_path;  // folders searched before the built-in plugins
 };
 

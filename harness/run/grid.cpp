@@ -132,12 +132,9 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths) {
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];
     const auto task_json = spec_json(task.spec, task.data);
-    const json settings = {{"dtype", experiment.dtype},
-                           {"device", "cpu"},
-                           {"decoding", "greedy"},
-                           {"seed", experiment.seed},
-                           {"prefill_attention", "exact"},
-                           {"max_new_tokens", task.spec.max_new_tokens},
+    const json settings = {{"dtype", experiment.dtype},    {"device", "cpu"},
+                           {"decoding", "greedy"},         {"seed", experiment.seed},
+                           {"prefill_attention", "exact"}, {"max_new_tokens", task.spec.max_new_tokens},
                            {"stop", task.spec.stop}};
     for (size_t c = 0; c < compressors.size(); ++c) {
       const json key = {{"format", 1},

@@ -23,7 +23,8 @@ Paths find_paths() {
       return paths;
     }
   }
-  throw Error(concat("no folder above '", paths.program.string(), "' holds tasks/; set KVC_ROOT to the project's folder"));
+  throw Error(
+      concat("no folder above '", paths.program.string(), "' holds tasks/; set KVC_ROOT to the project's folder"));
 }
 
 fs::path below_root(const Paths& paths, const fs::path& path) {

@@ -41,7 +41,8 @@ void Progress::advance(const std::string& now_at) {
 
 std::string Progress::time_left() const {
   const auto seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  const auto left = static_cast<int64_t>(seconds / static_cast<double>(n_done_) * static_cast<double>(n_total_ - n_done_));
+  const auto left =
+      static_cast<int64_t>(seconds / static_cast<double>(n_done_) * static_cast<double>(n_total_ - n_done_));
   if (left < 60) return std::to_string(left) + " s left";
   if (left < 3600) return std::to_string(left / 60) + " min left";
   return std::to_string(left / 3600) + " h " + std::to_string(left % 3600 / 60) + " min left";

@@ -1,10 +1,9 @@
 #include "run/provenance.h"
 
-#include <sys/utsname.h>
-#include <unistd.h>
-
 #include <ATen/Version.h>
+#include <sys/utsname.h>
 #include <torch/headeronly/version.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <fstream>

@@ -72,8 +72,8 @@ class Run {
   struct Desk {
     explicit Desk(const WorkerSetUp& set_up) : process(nlohmann::json(set_up)) {}
     WorkerProcess process;
-    bool ready = false;      // has loaded its model
-    bool dismissed = false;  // no work left for it
+    bool ready = false;             // has loaded its model
+    bool dismissed = false;         // no work left for it
     std::optional<PendingJob> job;  // its compressors are those not answered yet
   };
 
@@ -124,8 +124,8 @@ class Run {
     desk.process.send(nlohmann::json(job));
   }
 
-  // After a worker's death: the sample that its plugin was working on has failed, the rest of its job goes back. A death
-  // outside any plugin is forgiven once; after that, all that the job still asked for has failed.
+  // After a worker's death: the sample that its plugin was working on has failed, the rest of its job goes back. A
+  // death outside any plugin is forgiven once; after that, all that the job still asked for has failed.
   void replace(size_t i) {
     auto& desk = *desks_[i];
     KVC_CHECK(desk.ready, "a worker ", desk.process.epitaph(), " while it loaded the model");

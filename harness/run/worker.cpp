@@ -44,7 +44,8 @@ std::vector<JobBytes> byte_rows(const Generation& generation) {
   return rows;
 }
 
-JobResult decode(const Worker& worker, Prefill& prefill, size_t i, std::span<const int64_t> prompt_ids, const Job& job) {
+JobResult decode(const Worker& worker, Prefill& prefill, size_t i, std::span<const int64_t> prompt_ids,
+                 const Job& job) {
   const auto& shape = worker.model.shape();
   const StopRule rule{worker.model.config().eos_token_ids, job.stop_strings, job.max_new_tokens};
   const auto generation = worker.generator.decode(prefill, i, prompt_ids, rule);
@@ -62,8 +63,9 @@ JobResult decode(const Worker& worker, Prefill& prefill, size_t i, std::span<con
   result.kv_bytes = generation.kv_bytes;
   result.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * n_cached;
   result.n_encoded_tokens = generation.n_encoded_tokens;
-  result.paper_bytes = static_cast<double>(shape.n_layers) * worker.compressors[static_cast<size_t>(job.compressors[i])]
-                                                                 ->paper_bytes(shape, n_prompt, n_cached - n_prompt);
+  result.paper_bytes =
+      static_cast<double>(shape.n_layers) *
+      worker.compressors[static_cast<size_t>(job.compressors[i])]->paper_bytes(shape, n_prompt, n_cached - n_prompt);
   result.k_error = sequence.k_error;
   result.v_error = sequence.v_error;
   result.weights_bytes = worker.model.weights_bytes();

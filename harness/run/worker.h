@@ -53,9 +53,10 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, threads, compressors)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, prompt, sequence_key, compressors, stop_strings, max_new_tokens)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, tensor, kind, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, compressor, error, text, stop_reason, ids, n_prompt_tokens, bytes, kv_bytes,
-                                   kv_bytes_fp16, n_encoded_tokens, paper_bytes, k_error, v_error, weights_bytes,
-                                   workspace_bytes, prefill_seconds, encode_seconds, attend_seconds, other_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, compressor, error, text, stop_reason, ids, n_prompt_tokens, bytes,
+                                   kv_bytes, kv_bytes_fp16, n_encoded_tokens, paper_bytes, k_error, v_error,
+                                   weights_bytes, workspace_bytes, prefill_seconds, encode_seconds, attend_seconds,
+                                   other_seconds)
 
 // Runs until the parent closes the channel. Returns the process's exit code.
 int run_worker();

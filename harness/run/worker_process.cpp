@@ -53,11 +53,11 @@ int* map_shared(int fd) {
 
 WorkerProcess::WorkerProcess(const nlohmann::json& set_up) {
   int sockets[2];
-  KVC_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0, "cannot make a socket for a worker: ",
-            std::strerror(errno));
+  KVC_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0,
+            "cannot make a socket for a worker: ", std::strerror(errno));
   const int shared = ::memfd_create("kvc-entered", MFD_CLOEXEC);
-  KVC_CHECK(shared >= 0 && ::ftruncate(shared, sizeof(int)) == 0, "cannot make shared memory for a worker: ",
-            std::strerror(errno));
+  KVC_CHECK(shared >= 0 && ::ftruncate(shared, sizeof(int)) == 0,
+            "cannot make shared memory for a worker: ", std::strerror(errno));
   entered_ = map_shared(shared);
   *entered_ = -1;
 
@@ -117,8 +117,9 @@ void WorkerProcess::read_epitaph() {
   int status = 0;
   ::waitpid(child_, &status, 0);
   child_ = -1;
-  epitaph_ = WIFSIGNALED(status) ? concat("killed by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
-                                 : concat("ended with exit code ", WEXITSTATUS(status));
+  epitaph_ = WIFSIGNALED(status)
+                 ? concat("killed by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
+                 : concat("ended with exit code ", WEXITSTATUS(status));
 }
 
 WorkerChannel::WorkerChannel() : entered_(nullptr) {

@@ -9,8 +9,8 @@
 namespace kvc {
 
 struct SummaryOptions {
-  std::string experiment = "all";  // a name, or "all"
-  bool with_suspects = false;      // otherwise suspect cells are left out, and a note says so
+  std::string experiment = "all";   // a name, or "all"
+  bool with_suspects = false;       // otherwise suspect cells are left out, and a note says so
   std::set<std::string> cell_keys;  // only these; empty: all of the experiment
 };
 

@@ -41,7 +41,9 @@ class FullCache final : public kvc::LayerCache {
 class Full final : public kvc::Compressor {
  public:
   explicit Full(const FullOptions& options)
-      : dtype_(options.dtype == "fp16" ? at::kHalf : options.dtype == "bf16" ? at::kBFloat16 : at::kFloat) {}
+      : dtype_(options.dtype == "fp16"   ? at::kHalf
+               : options.dtype == "bf16" ? at::kBFloat16
+                                         : at::kFloat) {}
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<FullCache>(info, dtype_);

@@ -1,15 +1,16 @@
 // GEAR: a quantized backbone, plus a low-rank part per head for its error, plus outliers: X^ = D^ + L + S.
 // New tokens wait exactly in a buffer of nb; when it is full and the next token comes, K and V are encoded together as
 // an immutable chunk. The prompt is one chunk (backbone kcvt), or its largest multiple of nb is (token_group, kivi).
-// Bytes per layer: for each chunk of n tokens, rank r (rank for the prompt's chunk, decode_rank after), and each of K, V:
+// Bytes per layer: for each chunk of n tokens, rank r (rank for the prompt's chunk, decode_rank after), and each of K,
+// V:
 //   codes:    kivi K: H_kv*D*(n*b/8 + 4*n/g);  kivi V, token_group K and V: H_kv*n*(4*ceil(D*b/32) + 4*D/g)
 //             kcvt K: H_kv*D*(4*ceil(n*b/32) + 4);  kcvt V: n*(H_kv*4*ceil(D*b/32) + 4)
 //   low rank: 2*H_kv*r*(n + D), r at most min(n, D)
-//   outliers: K, k = rne(s*n/2): 2k*H_kv*D*(2 + i);  V, k = rne(s*H_kv*D/2): 2k*n*(2 + i);  i = 1 up to 256 entries, else 2
+//   outliers: K, k = rne(s*n/2): 2k*H_kv*D*(2 + i);  V, k = rne(s*H_kv*D/2): 2k*n*(2 + i);  i = 1 up to 256 entries,
+//   else 2
 // plus 4*H_kv*D a token in the buffer.
-#include <kvc/plugin.h>
-
 #include <ATen/ATen.h>
+#include <kvc/plugin.h>
 
 #include <algorithm>
 
@@ -138,7 +139,8 @@ class Gear final : public kvc::Compressor {
     format_.buffer = options.buffer > 0 ? options.buffer : kcvt ? 20 : 64;
     KVC_CHECK(!kivi || format_.buffer % options.group_size == 0, "gear: buffer ", format_.buffer,
               " is not a multiple of group_size ", options.group_size);
-    const kvc::GroupFormat groups{.bits = options.bits, .group_size = kcvt ? 0 : options.group_size, .precision = precision};
+    const kvc::GroupFormat groups{
+        .bits = options.bits, .group_size = kcvt ? 0 : options.group_size, .precision = precision};
     format_.k = {.groups = groups,
                  .outlier_axis = kvc::GroupAxis::tokens,
                  .sparsity = options.sparsity,
@@ -161,8 +163,8 @@ class Gear final : public kvc::Compressor {
               options_.group_size, " does not divide head_dim ", model.head_dim);
     KVC_CHECK(std::max(options_.rank, options_.decode_rank) <= model.head_dim, "gear: rank ",
               std::max(options_.rank, options_.decode_rank), " exceeds head_dim ", model.head_dim);
-    KVC_CHECK(options_.sparsity == 0 || model.n_kv_heads * model.head_dim <= 65536, "gear: ",
-              model.n_kv_heads * model.head_dim, " channels a token, outliers index up to 65536");
+    KVC_CHECK(options_.sparsity == 0 || model.n_kv_heads * model.head_dim <= 65536,
+              "gear: ", model.n_kv_heads * model.head_dim, " channels a token, outliers index up to 65536");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<GearCache>(info, format_);
@@ -190,9 +192,10 @@ class Gear final : public kvc::Compressor {
 
 }  // namespace
 
-KVC_PLUGIN(GearOptions, Gear, "gear", "quantized backbone + low rank of its error + outliers",
-           "Kang et al. 2024 (GEAR), section 3 and algorithms 1 and 2",
-           "chunks are immutable and each is encoded once (the public code encodes the whole cache again at each flush); K's "
-           "outliers are counted per chunk, not by token width; outliers are held as differences; a full buffer is encoded "
-           "before the next token, not by dropping one",
-           {})
+KVC_PLUGIN(
+    GearOptions, Gear, "gear", "quantized backbone + low rank of its error + outliers",
+    "Kang et al. 2024 (GEAR), section 3 and algorithms 1 and 2",
+    "chunks are immutable and each is encoded once (the public code encodes the whole cache again at each flush); K's "
+    "outliers are counted per chunk, not by token width; outliers are held as differences; a full buffer is encoded "
+    "before the next token, not by dropping one",
+    {})

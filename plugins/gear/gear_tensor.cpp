@@ -9,7 +9,8 @@ namespace {
 at::Tensor filled(const at::Tensor& x, const at::Tensor& mask, const Format& format) {
   if (format.fill == Fill::masked) return x;
   if (format.fill == Fill::zero) return x.masked_fill(mask, 0);
-  const auto mean = format.outlier_axis == kvc::GroupAxis::tokens ? x.mean(1, true) : x.mean(at::IntArrayRef({0, 2}), true);
+  const auto mean =
+      format.outlier_axis == kvc::GroupAxis::tokens ? x.mean(1, true) : x.mean(at::IntArrayRef({0, 2}), true);
   return at::where(mask, mean, x);
 }
 

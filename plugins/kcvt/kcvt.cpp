@@ -18,7 +18,8 @@ struct KcvtOptions {
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
     v.integer("buffer", buffer, 1, kvc::kNoUpperLimit, "new tokens held exactly until they are encoded together");
-    v.choice("precision", precision, {"real", "exact"}, "scales, zeros, buffer in fp16, or fp32 to compare with references");
+    v.choice("precision", precision, {"real", "exact"},
+             "scales, zeros, buffer in fp16, or fp32 to compare with references");
   }
 };
 
@@ -68,13 +69,10 @@ class KcvtCache final : public kvc::LayerCache {
 class Kcvt final : public kvc::Compressor {
  public:
   explicit Kcvt(const KcvtOptions& options) {
-    format_.k = {.bits = options.bits,
-                 .axis = kvc::GroupAxis::tokens,
-                 .precision = kvc::precision_named(options.precision)};
-    format_.v = {.bits = options.bits,
-                 .axis = kvc::GroupAxis::channels,
-                 .merge_heads = true,
-                 .precision = format_.k.precision};
+    format_.k = {
+        .bits = options.bits, .axis = kvc::GroupAxis::tokens, .precision = kvc::precision_named(options.precision)};
+    format_.v = {
+        .bits = options.bits, .axis = kvc::GroupAxis::channels, .merge_heads = true, .precision = format_.k.precision};
     format_.buffer = options.buffer;
   }
 
@@ -83,8 +81,8 @@ class Kcvt final : public kvc::Compressor {
   }
   double bits() const override { return static_cast<double>(format_.k.bits); }
 
-  // GEAR's table: b/16 + 2/n_prompt + 2/D_model + buffer/n_prompt of the fp16 bytes (K's 2/n and V's 2/D in full, though
-  // each concerns half of the cache; D_model counts the query heads, also under GQA).
+  // GEAR's table: b/16 + 2/n_prompt + 2/D_model + buffer/n_prompt of the fp16 bytes (K's 2/n and V's 2/D in full,
+  // though each concerns half of the cache; D_model counts the query heads, also under GQA).
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
     const double n = static_cast<double>(std::max<int64_t>(n_prompt_tokens, 1));
     const double fraction = bits() / 16 + 2.0 / n + 2.0 / static_cast<double>(model.n_heads * model.head_dim) +
@@ -98,7 +96,8 @@ class Kcvt final : public kvc::Compressor {
 
 }  // namespace
 
-KVC_PLUGIN(KcvtOptions, Kcvt, "kcvt", "K per channel of a chunk, V per token over all heads",
-           "Kang et al. 2024 (GEAR), the KCVT backbone",
-           "chunks are immutable (the public code encodes the whole cache again at each flush); constant groups have scale 0",
-           {})
+KVC_PLUGIN(
+    KcvtOptions, Kcvt, "kcvt", "K per channel of a chunk, V per token over all heads",
+    "Kang et al. 2024 (GEAR), the KCVT backbone",
+    "chunks are immutable (the public code encodes the whole cache again at each flush); constant groups have scale 0",
+    {})

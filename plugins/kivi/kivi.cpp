@@ -17,9 +17,12 @@ struct KiviOptions {
   std::string precision = "real";
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
-    v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "tokens (K) or channels (V) that share a scale and zero");
-    v.integer("recent", recent, 0, kvc::kNoUpperLimit, "newest tokens held exactly; a multiple of group_size, 0 for none");
-    v.choice("precision", precision, {"real", "exact"}, "scales, zeros, recent in fp16, or fp32 to compare with references");
+    v.integer_of("group_size", group_size, {16, 32, 64, 128, 256},
+                 "tokens (K) or channels (V) that share a scale and zero");
+    v.integer("recent", recent, 0, kvc::kNoUpperLimit,
+              "newest tokens held exactly; a multiple of group_size, 0 for none");
+    v.choice("precision", precision, {"real", "exact"},
+             "scales, zeros, recent in fp16, or fp32 to compare with references");
   }
 };
 
@@ -68,8 +71,8 @@ class KiviCache final : public kvc::LayerCache {
 class Kivi final : public kvc::Compressor {
  public:
   explicit Kivi(const KiviOptions& options) {
-    KVC_CHECK(options.recent % options.group_size == 0, "kivi: recent ", options.recent, " is not a multiple of group_size ",
-              options.group_size);
+    KVC_CHECK(options.recent % options.group_size == 0, "kivi: recent ", options.recent,
+              " is not a multiple of group_size ", options.group_size);
     format_.k = {.bits = options.bits,
                  .group_size = options.group_size,
                  .axis = kvc::GroupAxis::tokens,
@@ -103,7 +106,8 @@ class Kivi final : public kvc::Compressor {
 
 }  // namespace
 
-KVC_PLUGIN(KiviOptions, Kivi, "kivi", "K per channel, V per token, recent tokens exact",
-           "Liu et al. 2024 (KIVI), section 3.2 and algorithm 1",
-           "real precision encodes with the fp16-rounded scale and zero; a constant group has scale 0; recent 0 is ours",
-           {.one_by_one_same = true})
+KVC_PLUGIN(
+    KiviOptions, Kivi, "kivi", "K per channel, V per token, recent tokens exact",
+    "Liu et al. 2024 (KIVI), section 3.2 and algorithm 1",
+    "real precision encodes with the fp16-rounded scale and zero; a constant group has scale 0; recent 0 is ours",
+    {.one_by_one_same = true})

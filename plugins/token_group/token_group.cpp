@@ -14,7 +14,8 @@ struct TokenGroupOptions {
   std::string precision = "real";
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
-    v.integer("group_size", group_size, 1, kvc::kNoUpperLimit, "channels that share one scale and zero; divides head_dim");
+    v.integer("group_size", group_size, 1, kvc::kNoUpperLimit,
+              "channels that share one scale and zero; divides head_dim");
     v.choice("precision", precision, {"real", "exact"}, "scales and zeros in fp16, or fp32 to compare with references");
   }
 };
@@ -79,7 +80,8 @@ class TokenGroup final : public kvc::Compressor {
 
 }  // namespace
 
-KVC_PLUGIN(TokenGroupOptions, TokenGroup, "token_group", "per-token min-max quantization in groups of channels",
-           "Sheng et al. 2023 (FlexGen), group-wise quantization; GEAR's per-token Q",
-           "the scale is stored, not its inverse; a constant group has scale 0; no padding: group_size divides head_dim",
-           {.one_by_one_same = true, .prefix_local = true})
+KVC_PLUGIN(
+    TokenGroupOptions, TokenGroup, "token_group", "per-token min-max quantization in groups of channels",
+    "Sheng et al. 2023 (FlexGen), group-wise quantization; GEAR's per-token Q",
+    "the scale is stored, not its inverse; a constant group has scale 0; no padding: group_size divides head_dim",
+    {.one_by_one_same = true, .prefix_local = true})

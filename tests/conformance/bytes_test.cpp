@@ -52,7 +52,9 @@ TEST(Bytes, OfKiviOnAndOffItsBorders) {
         const int64_t n_k = n_new == 0 ? n_k0 : n_k0 + chunked(n - n_k0, unit, true);
         const int64_t n_v = n_new == 0 ? n_v0 : std::max<int64_t>(n_v0, n - recent - 1);
         const double formula = H * D * ((n_k + n_v) * (2.0 / 8 + 4.0 / 32) + 2.0 * (2 * n - n_k - n_v));
-        EXPECT_EQ(static_cast<double>(held("kivi", {{"bits", 2}, {"group_size", 32}, {"recent", recent}}, n_prompt, n_new)), formula)
+        EXPECT_EQ(
+            static_cast<double>(held("kivi", {{"bits", 2}, {"group_size", 32}, {"recent", recent}}, n_prompt, n_new)),
+            formula)
             << "recent " << recent << ", " << n_prompt << " + " << n_new;
       }
     }
@@ -65,7 +67,8 @@ int64_t kcvt_chunk(int64_t n, int64_t bits) { return H * D * (words(n, bits) + 4
 TEST(Bytes, OfKcvtOnAndOffItsBorders) {
   for (const int64_t n_new : {0, 1, 19, 20, 21, 40, 41}) {
     const int64_t n_chunks = n_new == 0 ? 0 : (n_new - 1) / 20;
-    EXPECT_EQ(held("kcvt", {{"bits", 4}}, 37, n_new), kcvt_chunk(37, 4) + n_chunks * kcvt_chunk(20, 4) + 4 * H * D * (n_new - 20 * n_chunks))
+    EXPECT_EQ(held("kcvt", {{"bits", 4}}, 37, n_new),
+              kcvt_chunk(37, 4) + n_chunks * kcvt_chunk(20, 4) + 4 * H * D * (n_new - 20 * n_chunks))
         << n_new << " new tokens";
   }
 }
@@ -73,7 +76,9 @@ TEST(Bytes, OfKcvtOnAndOffItsBorders) {
 int64_t low_rank(int64_t n, int64_t rank) { return 2 * 2 * H * std::min({rank, n, D}) * (n + D); }
 
 int64_t outliers(int64_t n, double s) {
-  const auto side = [s](int64_t len) { return std::min<int64_t>(static_cast<int64_t>(std::nearbyint(s * static_cast<double>(len) / 2)), len / 2); };
+  const auto side = [s](int64_t len) {
+    return std::min<int64_t>(static_cast<int64_t>(std::nearbyint(s * static_cast<double>(len) / 2)), len / 2);
+  };
   const auto entry = [](int64_t len) { return 2 + (len <= 256 ? 1 : 2); };
   return 2 * side(n) * H * D * entry(n) + 2 * side(H * D) * n * entry(H * D);
 }
@@ -83,7 +88,8 @@ TEST(Bytes, OfGearOverKcvtOnAndOffItsBorders) {
     const int64_t n_chunks = n_new == 0 ? 0 : (n_new - 1) / 20;
     const int64_t prompt = kcvt_chunk(300, 4) + low_rank(300, 4) + outliers(300, 0.05);
     const int64_t chunk = kcvt_chunk(20, 4) + low_rank(20, 2) + outliers(20, 0.05);
-    EXPECT_EQ(held("gear", {{"sparsity", 0.05}}, 300, n_new), prompt + n_chunks * chunk + 4 * H * D * (n_new - 20 * n_chunks))
+    EXPECT_EQ(held("gear", {{"sparsity", 0.05}}, 300, n_new),
+              prompt + n_chunks * chunk + 4 * H * D * (n_new - 20 * n_chunks))
         << n_new << " new tokens";
   }
 }
@@ -91,7 +97,8 @@ TEST(Bytes, OfGearOverKcvtOnAndOffItsBorders) {
 TEST(Bytes, OfGearOverKivi) {
   const nlohmann::json options = {{"backbone", "kivi"}, {"bits", 2}, {"group_size", 64}};
   const auto chunk = [](int64_t n, int64_t rank) {
-    return H * D * (words(n, 2) + 4 * n / 64) + H * n * (words(D, 2) + 4 * D / 64) + low_rank(n, rank) + outliers(n, 0.02);
+    return H * D * (words(n, 2) + 4 * n / 64) + H * n * (words(D, 2) + 4 * D / 64) + low_rank(n, rank) +
+           outliers(n, 0.02);
   };
   EXPECT_EQ(held("gear", options, 63, 0), 4 * H * D * 63);
   EXPECT_EQ(held("gear", options, 140, 0), chunk(128, 4) + 4 * H * D * 12);

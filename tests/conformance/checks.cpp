@@ -48,9 +48,10 @@ void expect(bool condition, const std::string& what, Complaints& complaints) {
   if (!condition) complaints.push_back(what);
 }
 
-// attend against the softmax over dequantize(), for the last n_queries positions. fp32 sums in another order: 1e-4 of the
-// largest entry leaves room for some thousand tokens.
-void compare_attention(const LayerCache& cache, const Input& input, const Subject& subject, int64_t n_queries, Complaints& complaints) {
+// attend against the softmax over dequantize(), for the last n_queries positions. fp32 sums in another order: 1e-4 of
+// the largest entry leaves room for some thousand tokens.
+void compare_attention(const LayerCache& cache, const Input& input, const Subject& subject, int64_t n_queries,
+                       Complaints& complaints) {
   const int64_t length = cache.length();
   const auto q = input.q.narrow(1, length - n_queries, n_queries);
   const auto got = cache.attend(q, scale_of(subject.model));
@@ -58,8 +59,10 @@ void compare_attention(const LayerCache& cache, const Input& input, const Subjec
   expect(got.sizes() == q.sizes() && got.scalar_type() == at::kFloat,
          concat("attend gives ", got.sizes(), " ", got.scalar_type(), " for q ", q.sizes()), complaints);
   const double error = (got - expected).abs().max().item<double>(), size = expected.abs().max().item<double>();
-  expect(error <= 1e-4 * size, concat("attend differs from the reference by ", error, " (largest entry ", size, ") at ", length,
-                                      " tokens, ", n_queries, " queries"), complaints);
+  expect(error <= 1e-4 * size,
+         concat("attend differs from the reference by ", error, " (largest entry ", size, ") at ", length, " tokens, ",
+                n_queries, " queries"),
+         complaints);
 }
 
 template <class F>
@@ -83,10 +86,12 @@ Complaints shapes_are_as_declared(const Subject& subject) {
     const auto positions = made.cache->positions();
     const int64_t kept = positions.size(1);
     const std::vector<int64_t> shape = {subject.model.n_kv_heads, kept, subject.model.head_dim};
-    expect(made.cache->length() == n, concat("length() is ", made.cache->length(), " after ", n, " tokens"), complaints);
-    expect(kept <= n && positions.size(0) == subject.model.n_kv_heads, concat("positions() is ", positions.sizes()), complaints);
-    expect(kv.k.sizes() == shape && kv.v.sizes() == shape, concat("dequantize() gives ", kv.k.sizes(), " and ", kv.v.sizes()),
+    expect(made.cache->length() == n, concat("length() is ", made.cache->length(), " after ", n, " tokens"),
            complaints);
+    expect(kept <= n && positions.size(0) == subject.model.n_kv_heads, concat("positions() is ", positions.sizes()),
+           complaints);
+    expect(kv.k.sizes() == shape && kv.v.sizes() == shape,
+           concat("dequantize() gives ", kv.k.sizes(), " and ", kv.v.sizes()), complaints);
     expect(kv.k.scalar_type() == at::kFloat, "dequantize() is not fp32", complaints);
     expect(made.cache->n_encoded_tokens() <= n, "more tokens encoded than appended", complaints);
     expect(made.compressor->paper_bytes(subject.model, n, 10) > 0, "paper_bytes is not positive", complaints);
@@ -133,8 +138,10 @@ Complaints footprint_equals_allocated_bytes(const Subject& subject) {
       made.cache->append(tokens_of(input, t, t == 0 ? n_prompt : 1));
       if (t % 7 != 0) continue;
       const int64_t claimed = made.cache->footprint().total_bytes();
-      expect(claimed == live.bytes(), concat("footprint() is ", claimed, " bytes at ", made.cache->length(), " tokens, the allocator holds ",
-                                             live.bytes()), complaints);
+      expect(claimed == live.bytes(),
+             concat("footprint() is ", claimed, " bytes at ", made.cache->length(), " tokens, the allocator holds ",
+                    live.bytes()),
+             complaints);
     }
   }
   return complaints;
@@ -146,8 +153,10 @@ Complaints same_input_gives_same_bits(const Subject& subject) {
   const auto one = filled(subject, input, 140), other = filled(subject, input, 140);
   const auto q = input.q.narrow(1, 179, 1);
   expect(equal(one.cache->dequantize(), other.cache->dequantize()), "two caches of the same tokens differ", complaints);
-  expect(at::equal(one.cache->attend(q, 0.1), other.cache->attend(q, 0.1)), "attention differs between equal caches", complaints);
-  expect(at::equal(one.cache->attend(q, 0.1), one.cache->attend(q, 0.1)), "attention differs when repeated", complaints);
+  expect(at::equal(one.cache->attend(q, 0.1), other.cache->attend(q, 0.1)), "attention differs between equal caches",
+         complaints);
+  expect(at::equal(one.cache->attend(q, 0.1), one.cache->attend(q, 0.1)), "attention differs when repeated",
+         complaints);
   return complaints;
 }
 
@@ -158,8 +167,8 @@ Complaints one_by_one_equals_at_once(const Subject& subject) {
   for (const int64_t n : {33, 64, 129, 257}) {
     const auto input = ordinary_input(subject.model, n);
     const auto at_once = filled(subject, input, n - 1), one_by_one = filled(subject, input, 1);
-    expect(equal(at_once.cache->dequantize(), one_by_one.cache->dequantize()), concat("one by one differs from at once at ", n, " tokens"),
-           complaints);
+    expect(equal(at_once.cache->dequantize(), one_by_one.cache->dequantize()),
+           concat("one by one differs from at once at ", n, " tokens"), complaints);
     expect(at_once.cache->footprint().total_bytes() == one_by_one.cache->footprint().total_bytes(),
            concat("bytes of one by one and at once differ at ", n, " tokens"), complaints);
   }
@@ -171,7 +180,8 @@ Complaints prefix_is_local(const Subject& subject) {
   if (!subject.plugin.descriptor().capabilities.prefix_local) return complaints;
   const auto input = ordinary_input(subject.model, 200);
   const auto whole = filled(subject, input, 150).cache->dequantize();
-  const auto prefix = filled(subject, {"prefix", input.q, input.k.narrow(1, 0, 90), input.v.narrow(1, 0, 90)}, 90).cache->dequantize();
+  const auto prefix =
+      filled(subject, {"prefix", input.q, input.k.narrow(1, 0, 90), input.v.narrow(1, 0, 90)}, 90).cache->dequantize();
   expect(at::equal(whole.k.narrow(1, 0, 90), prefix.k) && at::equal(whole.v.narrow(1, 0, 90), prefix.v),
          "what is stored for a prefix depends on the tokens after it", complaints);
   return complaints;
@@ -217,7 +227,8 @@ Complaints inputs_are_not_modified(const Subject& subject) {
   const auto k = input.k.clone(), v = input.v.clone(), q = input.q.clone();
   const auto made = filled(subject, input, 140);
   made.cache->attend(input.q.narrow(1, 149, 1), 0.1);
-  expect(at::equal(k, input.k) && at::equal(v, input.v) && at::equal(q, input.q), "the caller's tensors were changed", complaints);
+  expect(at::equal(k, input.k) && at::equal(v, input.v) && at::equal(q, input.q), "the caller's tensors were changed",
+         complaints);
   const auto before = made.cache->dequantize();
   input.k.zero_(), input.v.zero_();
   expect(equal(before, made.cache->dequantize()), "the cache reads the caller's memory after append", complaints);
@@ -231,7 +242,8 @@ Complaints sixteen_bit_inputs_are_taken(const Subject& subject) {
     const Input narrow{"narrow", input.q.to(type), input.k.to(type), input.v.to(type)};
     const Input wide{"wide", narrow.q.to(at::kFloat), narrow.k.to(at::kFloat), narrow.v.to(at::kFloat)};
     const auto a = filled(subject, narrow, 90), b = filled(subject, wide, 90);
-    expect(equal(a.cache->dequantize(), b.cache->dequantize()), concat("input of type ", type, " is not taken as its value"), complaints);
+    expect(equal(a.cache->dequantize(), b.cache->dequantize()),
+           concat("input of type ", type, " is not taken as its value"), complaints);
     compare_attention(*a.cache, narrow, subject, 1, complaints);
   }
   return complaints;
@@ -243,10 +255,12 @@ Complaints lossy_means_lossy(const Subject& subject) {
   const auto made = filled(subject, input, 380);
   const auto kv = made.cache->dequantize();
   const bool lossy = subject.plugin.descriptor().capabilities.lossy;
-  const bool exact = kv.k.sizes() == input.k.sizes() && relative_error(kv.k, input.k) < 5e-3 && relative_error(kv.v, input.v) < 5e-3;
+  const bool exact =
+      kv.k.sizes() == input.k.sizes() && relative_error(kv.k, input.k) < 5e-3 && relative_error(kv.v, input.v) < 5e-3;
   expect(lossy || exact, "the plugin calls itself not lossy, and is", complaints);
   expect(!lossy || made.cache->n_encoded_tokens() > 0, "nothing is encoded after 400 tokens", complaints);
-  const auto exact_to_16_bits = kv.k.sizes() == input.k.sizes() && at::equal(kv.k, input.k.to(at::kHalf).to(at::kFloat));
+  const auto exact_to_16_bits =
+      kv.k.sizes() == input.k.sizes() && at::equal(kv.k, input.k.to(at::kHalf).to(at::kFloat));
   expect(!lossy || !exact_to_16_bits, "the plugin calls itself lossy, and gives back exact keys", complaints);
   return complaints;
 }
@@ -264,7 +278,8 @@ Complaints error_falls_as_bits_rise(const Subject& subject) {
     const auto made = filled({subject.plugin, options, subject.model}, input, 280);
     const auto kv = made.cache->dequantize();
     const double k = relative_error(kv.k, input.k), v = relative_error(kv.v, input.v);
-    expect(k < last_k && v < last_v, concat("error of K, V at ", bits, " bits is ", k, ", ", v, ", before ", last_k, ", ", last_v), complaints);
+    expect(k < last_k && v < last_v,
+           concat("error of K, V at ", bits, " bits is ", k, ", ", v, ", before ", last_k, ", ", last_v), complaints);
     last_k = k, last_v = v;
   }
   return complaints;

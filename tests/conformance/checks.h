@@ -1,5 +1,6 @@
-// What every plugin must do, whatever its method. Each check takes one plugin with fixed options and one model's shape and
-// returns what is wrong, one line each; no test framework, so that a program can run them on a plugin from elsewhere.
+// What every plugin must do, whatever its method. Each check takes one plugin with fixed options and one model's shape
+// and returns what is wrong, one line each; no test framework, so that a program can run them on a plugin from
+// elsewhere.
 #pragma once
 
 #include <string>

@@ -8,7 +8,8 @@ namespace {
 
 std::vector<std::string> built_plugins() {
   std::vector<std::string> names;
-  for (const auto& file : find_plugins({std::filesystem::path(KVC_BINARY_DIR) / "plugins"})) names.push_back(file.stem().string());
+  for (const auto& file : find_plugins({std::filesystem::path(KVC_BINARY_DIR) / "plugins"}))
+    names.push_back(file.stem().string());
   return names;
 }
 
@@ -17,8 +18,8 @@ class EveryPlugin : public testing::TestWithParam<std::string> {};
 void run_all(const PluginLibrary& plugin, const ModelShape& model, const std::vector<nlohmann::json>& sweep) {
   for (const auto& options : sweep) {
     for (const auto& check : all_checks()) {
-      SCOPED_TRACE(concat(plugin.descriptor().name, " ", options.dump(), " heads ", model.n_heads, "/", model.n_kv_heads, " head_dim ",
-                          model.head_dim, " ", check.name));
+      SCOPED_TRACE(concat(plugin.descriptor().name, " ", options.dump(), " heads ", model.n_heads, "/",
+                          model.n_kv_heads, " head_dim ", model.head_dim, " ", check.name));
       Complaints complaints;
       EXPECT_NO_THROW({
         try {
@@ -41,14 +42,16 @@ TEST_P(EveryPlugin, ConformsWithEveryOption) {
 // GQA 1:1, 4:1, 8:1, and a head_dim of 128, with the defaults (or the smallest groups).
 TEST_P(EveryPlugin, ConformsOnEveryShape) {
   const PluginLibrary plugin(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (GetParam() + ".so"));
-  for (const ModelShape& model : {ModelShape{2, 2, 2, 32}, ModelShape{2, 4, 1, 64}, ModelShape{2, 8, 1, 16}, ModelShape{2, 4, 2, 128}}) {
+  for (const ModelShape& model :
+       {ModelShape{2, 2, 2, 32}, ModelShape{2, 4, 1, 64}, ModelShape{2, 8, 1, 16}, ModelShape{2, 4, 2, 128}}) {
     const auto sweep = option_sweep(plugin, model);
     ASSERT_FALSE(sweep.empty());
     run_all(plugin, model, {sweep.front()});
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Conformance, EveryPlugin, testing::ValuesIn(built_plugins()), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Conformance, EveryPlugin, testing::ValuesIn(built_plugins()),
+                         [](const auto& info) { return info.param; });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryPlugin);
 
 }  // namespace

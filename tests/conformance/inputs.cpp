@@ -26,8 +26,7 @@ std::vector<Input> adversarial_inputs(const ModelShape& model, int64_t n_tokens)
   const auto ones = at::ones_like(ordinary.k);
   return {variant("constant", 1.5f * ones, -0.3f * ones),
           variant("all negative", -ordinary.k.abs() - 1, -ordinary.v.abs() - 1),
-          variant("one huge outlier", huge, huge),
-          variant("zeros", 0 * ones, 0 * ones),
+          variant("one huge outlier", huge, huge), variant("zeros", 0 * ones, 0 * ones),
           variant("tiny", 1e-6f * ordinary.k, 1e-6f * ordinary.v)};
 }
 

@@ -9,7 +9,8 @@ namespace {
 // "2, 4, 8" -> the values; nothing for ranges.
 std::vector<nlohmann::json> listed_values(const OptionDescription& option) {
   std::vector<nlohmann::json> values;
-  if (option.allowed.find(" to ") != std::string::npos || option.allowed.find(" and more") != std::string::npos) return values;
+  if (option.allowed.find(" to ") != std::string::npos || option.allowed.find(" and more") != std::string::npos)
+    return values;
   std::istringstream text(option.allowed);
   for (std::string word; std::getline(text >> std::ws, word, ',');) {
     values.push_back(option.type == "integer" ? nlohmann::json(std::stoll(word)) : nlohmann::json(word));
@@ -50,7 +51,8 @@ std::vector<nlohmann::json> option_sweep(const PluginLibrary& plugin, const Mode
     if (option.name == "sparsity") with(base, option.name, 0);
     if (option.name == "rank") with(base, option.name, 0);
     if (option.name == "backbone") {  // backbones differ most at 2 bits
-      for (const auto& value : listed_values(option)) with({{"backbone", value}, {"bits", 2}, {"group_size", 16}, {"buffer", 16}}, "sparsity", 0.1);
+      for (const auto& value : listed_values(option))
+        with({{"backbone", value}, {"bits", 2}, {"group_size", 16}, {"buffer", 16}}, "sparsity", 0.1);
     }
   }
   std::erase_if(sweep, [&](const auto& options) { return !accepted(plugin, options, model); });

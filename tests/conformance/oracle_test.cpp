@@ -27,7 +27,9 @@ struct Record {
   std::string tensor;      // "K_A"
   nlohmann::json fields;
   at::Tensor x;  // [H, n, d] fp32
-  int64_t group(int64_t whole) const { return fields.at("group").is_string() ? whole : fields.at("group").get<int64_t>(); }
+  int64_t group(int64_t whole) const {
+    return fields.at("group").is_string() ? whole : fields.at("group").get<int64_t>();
+  }
 };
 
 bool starts(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
@@ -53,14 +55,18 @@ std::optional<Route> group_route(const Record& record, bool along_tokens) {
 Route gear_route(const Record& record, char slot) {
   const bool kcvt = record.method.find("KCVT") != std::string::npos, sparse = !starts(record.method, "gear.GEARL");
   const int64_t vector_len = slot == 'k' ? record.x.size(1) : record.x.size(0) * record.x.size(2);
-  nlohmann::json options = {{"backbone", kcvt ? "kcvt" : "kivi"}, {"bits", record.fields.at("bits")}, {"rank", record.fields.at("rank")},
-                            {"loops", record.fields.at("loop")}, {"seed", record.fields.at("seed")}, {"fill", "mean"},
+  nlohmann::json options = {{"backbone", kcvt ? "kcvt" : "kivi"},
+                            {"bits", record.fields.at("bits")},
+                            {"rank", record.fields.at("rank")},
+                            {"loops", record.fields.at("loop")},
+                            {"seed", record.fields.at("seed")},
+                            {"fill", "mean"},
                             {"precision", "exact"}};
-  options["sparsity"] = sparse ? record.fields.at("peer_outliers_per_vector").get<double>() / static_cast<double>(vector_len) : 0.0;
+  options["sparsity"] =
+      sparse ? record.fields.at("peer_outliers_per_vector").get<double>() / static_cast<double>(vector_len) : 0.0;
   if (!kcvt) options["group_size"] = record.group(0), options["buffer"] = record.group(0);
   const double largest = record.x.abs().max().item<double>();
-  return {"gear", options, slot, sparse ? 2e-3 * largest : 1e-4 * largest, sparse ? 1e-3 : 1e-4,
-          sparse ? 0.02 : 0.0};
+  return {"gear", options, slot, sparse ? 2e-3 * largest : 1e-4 * largest, sparse ? 1e-3 : 1e-4, sparse ? 0.02 : 0.0};
 }
 
 std::optional<Route> route_of(const Record& record) {
@@ -73,7 +79,8 @@ std::optional<Route> route_of(const Record& record) {
   if (method == "kivi.AsymGroupedQuantizerByChannel") return group_route(record, true);
   if (method == "kivi.kcache" || method == "kivi.vcache") {
     auto route = group_route(record, method == "kivi.kcache");
-    if (route && record.id.find(" f16 ") != std::string::npos) {  // fp16 arithmetic throughout: a code may differ by one
+    if (route &&
+        record.id.find(" f16 ") != std::string::npos) {  // fp16 arithmetic throughout: a code may differ by one
       route->options["precision"] = "real";
       route->tolerance = record.fields.at("max_abs").get<double>() * 2.2, route->rel_tolerance = 1e-3;
     }
@@ -108,7 +115,8 @@ class Oracle : public testing::Test {
 
   const PluginLibrary& plugin(const std::string& name) {
     auto& library = libraries_[name];
-    if (!library) library = std::make_unique<PluginLibrary>(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (name + ".so"));
+    if (!library)
+      library = std::make_unique<PluginLibrary>(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (name + ".so"));
     return *library;
   }
 
@@ -117,7 +125,8 @@ class Oracle : public testing::Test {
     const std::string other_name = std::string(record.tensor[0] == 'K' ? "V" : "K") + record.tensor.substr(1);
     const auto other = inputs_.count(other_name) ? inputs_.at(other_name)[0].to(at::kFloat).contiguous() : record.x;
     const auto compressor = plugin(route.plugin).make(route.options);
-    const auto cache = compressor->make_cache({.n_heads = record.x.size(0), .n_kv_heads = record.x.size(0), .head_dim = record.x.size(2)});
+    const auto cache = compressor->make_cache(
+        {.n_heads = record.x.size(0), .n_kv_heads = record.x.size(0), .head_dim = record.x.size(2)});
     cache->append({.q = {}, .k = route.slot == 'k' ? record.x : other, .v = route.slot == 'v' ? record.x : other});
     EXPECT_EQ(cache->n_encoded_tokens(), record.x.size(1));
     const auto kv = cache->dequantize();
@@ -164,7 +173,8 @@ TEST_F(Oracle, GroupQuantizersAreReproducedToTheByte) {
   compare_all({"gear_sim.token_group", "gear_sim.channel_group", "gear.KCVT", "gear.KIVI_V2"}, 20, true);
 }
 TEST_F(Oracle, KiviIsReproduced) {
-  compare_all({"kivi.kcache", "kivi.vcache", "kivi.AsymGroupedQuantizer", "kivi.AsymGroupedQuantizerByChannel"}, 20, false);
+  compare_all({"kivi.kcache", "kivi.vcache", "kivi.AsymGroupedQuantizer", "kivi.AsymGroupedQuantizerByChannel"}, 20,
+              false);
 }
 TEST_F(Oracle, FlexGenAndQuantoAreReproduced) { compare_all({"flexgen.compress", "quanto.max"}, 6, false); }
 TEST_F(Oracle, GearWithoutOutliersIsReproduced) { compare_all({"gear.GEARL", "gear.GEARL-KCVT"}, 32, false); }

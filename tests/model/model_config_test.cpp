@@ -1,10 +1,11 @@
 // config.json: what is read, and with which words the rest is refused.
+#include "model/model_config.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "model/model_config.h"
 #include "temporary_dir.h"
 
 namespace {
@@ -15,9 +16,18 @@ using kvc_test::write_file;
 using nlohmann::json;
 
 json llama() {
-  return {{"architectures", {"LlamaForCausalLM"}}, {"hidden_size", 64}, {"intermediate_size", 128}, {"num_hidden_layers", 2},
-          {"num_attention_heads", 4}, {"num_key_value_heads", 2}, {"vocab_size", 100}, {"max_position_embeddings", 512},
-          {"rms_norm_eps", 1e-5}, {"hidden_act", "silu"}, {"bos_token_id", 1}, {"eos_token_id", 2}};
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"hidden_size", 64},
+          {"intermediate_size", 128},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"num_key_value_heads", 2},
+          {"vocab_size", 100},
+          {"max_position_embeddings", 512},
+          {"rms_norm_eps", 1e-5},
+          {"hidden_act", "silu"},
+          {"bos_token_id", 1},
+          {"eos_token_id", 2}};
 }
 
 kvc::ModelConfig load(const json& config, const json& generation = nullptr) {
@@ -95,7 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
 TEST(ModelConfig, NamesFileAndByteOfBrokenJson) {
   const TemporaryDir dir;
   write_file(dir / "config.json", "{\"hidden_size\": 64,,}");
-  EXPECT_THAT(message_of([&] { kvc::load_model_config(dir.path()); }), testing::AllOf(testing::HasSubstr("config.json"), testing::HasSubstr("byte 20")));
+  EXPECT_THAT(message_of([&] { kvc::load_model_config(dir.path()); }),
+              testing::AllOf(testing::HasSubstr("config.json"), testing::HasSubstr("byte 20")));
 }
 
 }  // namespace

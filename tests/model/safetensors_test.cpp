@@ -1,4 +1,6 @@
 // Safetensors: what is refused, with which words; what is written comes back; no header crashes the reader.
+#include "model/safetensors.h"
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +9,6 @@
 #include <random>
 
 #include "kvc/check.h"
-#include "model/safetensors.h"
 #include "temporary_dir.h"
 
 namespace {
@@ -48,7 +49,9 @@ std::vector<BadFile> bad_files() {
       {"TooDeep", with_length(std::string(1000, '['), ""), {"deeper than 64"}},
       {"TensorNotAnObject", one("3"), {"tensor 'w'", "3", "expected an object"}},
       {"UnknownDtype", one(entry("F7", "[2]", "[0,8]")), {"tensor 'w'", "dtype 'F7'", "BF16"}},
-      {"UnknownField", one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1})"), {"tensor 'w'", "field 'x'", "shape"}},
+      {"UnknownField",
+       one(R"({"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1})"),
+       {"tensor 'w'", "field 'x'", "shape"}},
       {"MissingShape", one(R"({"dtype":"F32","data_offsets":[0,8]})"), {"tensor 'w'", "'shape' is missing"}},
       {"NegativeSize", one(entry("F32", "[-2]", "[0,8]")), {"tensor 'w'", "shape", "-2"}},
       {"FractionalSize", one(entry("F32", "[2.0]", "[0,8]")), {"tensor 'w'", "shape", "2.0"}},
@@ -59,7 +62,8 @@ std::vector<BadFile> bad_files() {
       {"OffsetsReversed", one(entry("F32", "[2]", "[8,0]")), {"tensor 'w'", "[8,0]", "begin <= end"}},
       {"SizeDisagrees", one(entry("F16", "[2]", "[0,8]")), {"tensor 'w'", "need 4", "hold 8"}},
       {"Overlap", two("[0,4]", "[0,4]"), {"tensor 'b'", "overlaps"}},
-      {"Gap", with_length("{\"a\":" + entry("U8", "[1]", "[0,1]") + ",\"b\":" + entry("U8", "[1]", "[2,3]") + "}", "123"),
+      {"Gap",
+       with_length("{\"a\":" + entry("U8", "[1]", "[0,1]") + ",\"b\":" + entry("U8", "[1]", "[2,3]") + "}", "123"),
        {"tensor 'b'", "gap"}},
       {"TrailingData", one(entry("F32", "[1]", "[0,4]")), {"cover 4", "holds 8"}},
       {"MetadataNotText", with_length(R"({"__metadata__":{"format":1}})", ""), {"__metadata__", "format", "string"}},
@@ -75,12 +79,14 @@ TEST_P(Safetensors, RefusesNamingTheThing) {
   EXPECT_THAT(message, testing::HasSubstr("bad.safetensors"));
   for (const auto& word : GetParam().words) EXPECT_THAT(message, testing::HasSubstr(word));
 }
-INSTANTIATE_TEST_SUITE_P(BadFiles, Safetensors, testing::ValuesIn(bad_files()), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(BadFiles, Safetensors, testing::ValuesIn(bad_files()),
+                         [](const auto& info) { return info.param.name; });
 
 TEST(SafetensorsFile, ReadsWhatWasWritten) {
   const TemporaryDir dir;
   std::map<std::string, at::Tensor> written;
-  for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort, at::kChar, at::kByte, at::kBool}) {
+  for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
+                           at::kChar, at::kByte, at::kBool}) {
     written[at::toString(dtype)] = at::randn({3, 5}).mul(10).to(dtype).t();  // not contiguous
   }
   written["empty"] = at::empty({0, 4});
@@ -117,14 +123,16 @@ TEST(Checkpoint, ReadsShardsThatTheIndexNames) {
   write_file(dir / "model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
   const kvc::Checkpoint checkpoint(dir.path());
   EXPECT_EQ(checkpoint.tensor("b", {2})[1].item<float>(), 2.0f);
-  EXPECT_THAT(message_of([&] { checkpoint.tensor("a", {4}); }), testing::AllOf(testing::HasSubstr("'a'"), testing::HasSubstr("[2, 2]"), testing::HasSubstr("[4]")));
+  EXPECT_THAT(message_of([&] { checkpoint.tensor("a", {4}); }),
+              testing::AllOf(testing::HasSubstr("'a'"), testing::HasSubstr("[2, 2]"), testing::HasSubstr("[4]")));
 }
 
 TEST(Checkpoint, RefusesShardsOutsideOfTheFolder) {
   for (const char* shard : {"../one.safetensors", "/etc/passwd", "sub/one.safetensors", "..", ""}) {
     const TemporaryDir dir;
     write_file(dir / "model.safetensors.index.json", kvc::concat(R"({"weight_map":{"a":")", shard, "\"}}"));
-    EXPECT_THAT(message_of([&] { kvc::Checkpoint checkpoint(dir.path()); }), testing::HasSubstr("plain file name")) << shard;
+    EXPECT_THAT(message_of([&] { kvc::Checkpoint checkpoint(dir.path()); }), testing::HasSubstr("plain file name"))
+        << shard;
   }
 }
 
@@ -132,12 +140,14 @@ TEST(Checkpoint, NamesTheTensorThatItsShardLacks) {
   const TemporaryDir dir;
   kvc::write_safetensors(dir / "one.safetensors", {{"a", at::ones({1})}});
   write_file(dir / "model.safetensors.index.json", R"({"weight_map":{"b":"one.safetensors"}})");
-  EXPECT_THAT(message_of([&] { kvc::Checkpoint checkpoint(dir.path()); }), testing::HasSubstr("'b' is not in one.safetensors"));
+  EXPECT_THAT(message_of([&] { kvc::Checkpoint checkpoint(dir.path()); }),
+              testing::HasSubstr("'b' is not in one.safetensors"));
 }
 
 // Each mutated header is either read or refused with an Error; accepted tensors lie within the data.
 TEST(SafetensorsHeader, SurvivesMutation) {
-  const std::string header = "{\"__metadata__\":{\"format\":\"pt\"},\"a\":" + entry("F32", "[2,3]", "[0,24]") + ",\"b\":" + entry("BF16", "[4]", "[24,32]") + "}";
+  const std::string header = "{\"__metadata__\":{\"format\":\"pt\"},\"a\":" + entry("F32", "[2,3]", "[0,24]") +
+                             ",\"b\":" + entry("BF16", "[4]", "[24,32]") + "}";
   const std::string signs = "{}[]\",:0123456789-.eEFBU\\ \x00\xff\x80";
   std::mt19937 random(1);
   int n_accepted = 0;
@@ -147,10 +157,17 @@ TEST(SafetensorsHeader, SurvivesMutation) {
       const size_t at = random() % mutated.size();
       const char sign = signs[random() % signs.size()];
       switch (random() % 4) {
-        case 0: mutated[at] = sign; break;
-        case 1: mutated.erase(at, 1 + random() % 8); break;
-        case 2: mutated.insert(at, 1, sign); break;
-        default: mutated.insert(at, mutated.substr(random() % mutated.size(), random() % 16));
+        case 0:
+          mutated[at] = sign;
+          break;
+        case 1:
+          mutated.erase(at, 1 + random() % 8);
+          break;
+        case 2:
+          mutated.insert(at, 1, sign);
+          break;
+        default:
+          mutated.insert(at, mutated.substr(random() % mutated.size(), random() % 16));
       }
     }
     try {

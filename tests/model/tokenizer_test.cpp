@@ -1,4 +1,6 @@
 // The tokenizer: facts from the tokenizers package (tests/data/model/make_tokenizer_golden.py), and refusals.
+#include "model/tokenizer.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +9,6 @@
 #include "model/byte_level.h"
 #include "model/json_reader.h"
 #include "model/regex.h"
-#include "model/tokenizer.h"
 #include "model/utf8.h"
 #include "temporary_dir.h"
 #include "text/files.h"
@@ -38,7 +39,8 @@ TEST_P(GoldenTokenizer, GivesTheReferencesIdsAndTexts) {
     EXPECT_EQ(tokenizer.decode(ids, false), one.at("all").get<std::string>());
   }
 }
-INSTANTIATE_TEST_SUITE_P(Of, GoldenTokenizer, testing::Values("demo_like", "spm", "added"), [](const auto& info) { return info.param; });
+INSTANTIATE_TEST_SUITE_P(Of, GoldenTokenizer, testing::Values("demo_like", "spm", "added"),
+                         [](const auto& info) { return info.param; });
 
 json small_tokenizer() { return kvc::read_json(kData / "demo_like" / "tokenizer.json"); }
 
@@ -58,9 +60,10 @@ TEST(Tokenizer, GivesBackEveryByteLevelText) {
 TEST(Tokenizer, NamesTheByteThatIsNotUtf8) {
   const auto tokenizer = load(small_tokenizer());
   EXPECT_THAT(message_of([&] { tokenizer.encode("abc\xff", true); }), HasSubstr("byte 3 (0xFF)"));
-  EXPECT_THAT(message_of([&] { tokenizer.encode("ab\xed\xa0\x80", true); }), HasSubstr("byte 2 (0xED)"));  // a surrogate
-  EXPECT_THAT(message_of([&] { tokenizer.encode("\xc0\xaf", true); }), HasSubstr("byte 0 (0xC0)"));        // overlong
-  EXPECT_THAT(message_of([&] { tokenizer.encode("a\xe4\xbd", true); }), HasSubstr("byte 1 (0xE4)"));       // cut short
+  EXPECT_THAT(message_of([&] { tokenizer.encode("ab\xed\xa0\x80", true); }),
+              HasSubstr("byte 2 (0xED)"));                                                            // a surrogate
+  EXPECT_THAT(message_of([&] { tokenizer.encode("\xc0\xaf", true); }), HasSubstr("byte 0 (0xC0)"));   // overlong
+  EXPECT_THAT(message_of([&] { tokenizer.encode("a\xe4\xbd", true); }), HasSubstr("byte 1 (0xE4)"));  // cut short
 }
 
 TEST(Tokenizer, RefusesNegativeIdsAndSkipsThoseWithoutToken) {
@@ -78,7 +81,8 @@ TEST(Tokenizer, FindsTokensByTheirText) {
 TEST(Tokenizer, MergesAMegabyteWithoutASpaceInNearLinearTime) {
   const auto tokenizer = load(small_tokenizer());
   std::string text;
-  for (uint32_t i = 0, random = 1; i < 1'000'000; ++i, random = random * 1664525u + 1013904223u) text += static_cast<char>('a' + (random >> 24) % 26);
+  for (uint32_t i = 0, random = 1; i < 1'000'000; ++i, random = random * 1664525u + 1013904223u)
+    text += static_cast<char>('a' + (random >> 24) % 26);
   const auto start = std::chrono::steady_clock::now();
   const auto ids = tokenizer.encode(text, false);
   EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 20.0);  // quadratic: hours
@@ -91,13 +95,20 @@ TEST(Tokenizer, NamesUnsupportedComponentsAndTheSupportedOnes) {
     file[field] = value;
     return message_of([&] { load(file); });
   };
-  EXPECT_THAT(refusal("normalizer", {{"type", "Nmt"}}), AllOf(HasSubstr("tokenizer.json: normalizer"), HasSubstr("'Nmt'"), HasSubstr("NFKC")));
-  EXPECT_THAT(refusal("pre_tokenizer", {{"type", "UnicodeScripts"}}), AllOf(HasSubstr("pre_tokenizer"), HasSubstr("'UnicodeScripts'"), HasSubstr("Metaspace")));
-  EXPECT_THAT(refusal("decoder", {{"type", "WordPiece"}}), AllOf(HasSubstr("decoder"), HasSubstr("'WordPiece'"), HasSubstr("ByteFallback")));
-  EXPECT_THAT(refusal("post_processor", {{"type", "BertProcessing"}}), AllOf(HasSubstr("post_processor"), HasSubstr("'BertProcessing'"), HasSubstr("TemplateProcessing")));
-  EXPECT_THAT(refusal("model", {{"type", "Unigram"}}), AllOf(HasSubstr("model"), HasSubstr("'Unigram'"), HasSubstr("BPE")));
-  EXPECT_THAT(refusal("pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}}), AllOf(HasSubstr("'(a'"), HasSubstr("offset")));
-  EXPECT_THAT(refusal("pre_tokenizer", {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Sideways"}}), AllOf(HasSubstr("'Sideways'"), HasSubstr("Isolated")));
+  EXPECT_THAT(refusal("normalizer", {{"type", "Nmt"}}),
+              AllOf(HasSubstr("tokenizer.json: normalizer"), HasSubstr("'Nmt'"), HasSubstr("NFKC")));
+  EXPECT_THAT(refusal("pre_tokenizer", {{"type", "UnicodeScripts"}}),
+              AllOf(HasSubstr("pre_tokenizer"), HasSubstr("'UnicodeScripts'"), HasSubstr("Metaspace")));
+  EXPECT_THAT(refusal("decoder", {{"type", "WordPiece"}}),
+              AllOf(HasSubstr("decoder"), HasSubstr("'WordPiece'"), HasSubstr("ByteFallback")));
+  EXPECT_THAT(refusal("post_processor", {{"type", "BertProcessing"}}),
+              AllOf(HasSubstr("post_processor"), HasSubstr("'BertProcessing'"), HasSubstr("TemplateProcessing")));
+  EXPECT_THAT(refusal("model", {{"type", "Unigram"}}),
+              AllOf(HasSubstr("model"), HasSubstr("'Unigram'"), HasSubstr("BPE")));
+  EXPECT_THAT(refusal("pre_tokenizer", {{"type", "Split"}, {"pattern", {{"Regex", "(a"}}}, {"behavior", "Isolated"}}),
+              AllOf(HasSubstr("'(a'"), HasSubstr("offset")));
+  EXPECT_THAT(refusal("pre_tokenizer", {{"type", "Split"}, {"pattern", {{"String", "a"}}}, {"behavior", "Sideways"}}),
+              AllOf(HasSubstr("'Sideways'"), HasSubstr("Isolated")));
   EXPECT_THAT(refusal("normalizer", {{"type", "Prepend"}}), HasSubstr("'prepend' is missing"));
 }
 
@@ -106,7 +117,8 @@ TEST(Tokenizer, NamesBrokenVocabulariesAndMerges) {
   file["model"]["merges"].push_back("a");
   EXPECT_THAT(message_of([&] { load(file); }), AllOf(HasSubstr("merges["), HasSubstr("\"a\"")));
   file["model"]["merges"].back() = {"a", "no such"};
-  EXPECT_THAT(message_of([&] { load(file); }), AllOf(HasSubstr("merges["), HasSubstr("'no such' is not in the vocabulary")));
+  EXPECT_THAT(message_of([&] { load(file); }),
+              AllOf(HasSubstr("merges["), HasSubstr("'no such' is not in the vocabulary")));
   file = small_tokenizer();
   file["model"]["vocab"]["twice"] = 5;
   EXPECT_THAT(message_of([&] { load(file); }), AllOf(HasSubstr("id 5"), HasSubstr("'twice'")));
@@ -117,7 +129,8 @@ TEST(Tokenizer, NamesBrokenVocabulariesAndMerges) {
 TEST(Tokenizer, NamesFileAndByteOfBrokenJson) {
   const TemporaryDir dir;
   write_file(dir / "tokenizer.json", "{\"model\": }");
-  EXPECT_THAT(message_of([&] { kvc::Tokenizer::load(dir.path()); }), AllOf(HasSubstr("tokenizer.json"), HasSubstr("byte 11")));
+  EXPECT_THAT(message_of([&] { kvc::Tokenizer::load(dir.path()); }),
+              AllOf(HasSubstr("tokenizer.json"), HasSubstr("byte 11")));
 }
 
 TEST(ByteAlphabet, IsItsOwnInverse) {
@@ -129,11 +142,16 @@ TEST(ByteAlphabet, IsItsOwnInverse) {
 
 // Unicode 15, table 3-8: the longest start of a character is one replacement
 TEST(Utf8, ReplacesBrokenPartsAsTheStandardSays) {
-  EXPECT_EQ(kvc::replace_broken_utf8("a\xf1\x80\x80\xe1\x80\xc2" "b\x80" "c\x80\xbf" "d"), "a\ufffd\ufffd\ufffdb\ufffdc\ufffd\ufffdd");
+  EXPECT_EQ(kvc::replace_broken_utf8("a\xf1\x80\x80\xe1\x80\xc2"
+                                     "b\x80"
+                                     "c\x80\xbf"
+                                     "d"),
+            "a\ufffd\ufffd\ufffdb\ufffdc\ufffd\ufffdd");
 }
 
 TEST(Regex, TakesWhiteSpaceAsUnicodeHasIt) {
-  EXPECT_EQ(kvc::Regex("[^\\s]+", "here").find_all("a\u0085b\u180ec").size(), 2u);  // U+0085 is white space, U+180E is not
+  EXPECT_EQ(kvc::Regex("[^\\s]+", "here").find_all("a\u0085b\u180ec").size(),
+            2u);  // U+0085 is white space, U+180E is not
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
-// The decoder on a random tiny model: decode equals prefill, prompts of any length give the same bits, bad input is named.
-// Parity with another implementation is logits_parity.py's matter.
+// The decoder on a random tiny model: decode equals prefill, prompts of any length give the same bits, bad input is
+// named. Parity with another implementation is logits_parity.py's matter.
+#include "model/transformer.h"
+
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +12,6 @@
 #include "exact_cache.h"
 #include "model/ops.h"
 #include "model/safetensors.h"
-#include "model/transformer.h"
 #include "temporary_dir.h"
 
 namespace {
@@ -24,7 +25,9 @@ constexpr int64_t kHidden = 48, kMlp = 80, kHeads = 4, kHeadDim = 12, kVocab = 6
 std::map<std::string, at::Tensor> random_weights(int64_t n_kv_heads) {
   at::manual_seed(3);
   std::map<std::string, at::Tensor> w;
-  const auto matrix = [&](const std::string& name, int64_t rows, int64_t columns) { w[name + ".weight"] = at::randn({rows, columns}).mul_(0.15); };
+  const auto matrix = [&](const std::string& name, int64_t rows, int64_t columns) {
+    w[name + ".weight"] = at::randn({rows, columns}).mul_(0.15);
+  };
   const auto norm = [&](const std::string& name) { w[name + ".weight"] = at::rand({kHidden}).add_(0.5); };
   matrix("model.embed_tokens", kVocab, kHidden);
   matrix("lm_head", kVocab, kHidden);
@@ -44,17 +47,21 @@ std::map<std::string, at::Tensor> random_weights(int64_t n_kv_heads) {
   return w;
 }
 
-kvc::Transformer load(const std::map<std::string, at::Tensor>& weights, int64_t n_kv_heads, at::ScalarType dtype = at::kFloat) {
+kvc::Transformer load(const std::map<std::string, at::Tensor>& weights, int64_t n_kv_heads,
+                      at::ScalarType dtype = at::kFloat) {
   const TemporaryDir dir;
   kvc::write_safetensors(dir / "model.safetensors", weights);
-  kvc_test::write_file(dir / "config.json",
-                       kvc::concat(R"({"architectures":["LlamaForCausalLM"],"hidden_size":)", kHidden, R"(,"intermediate_size":)", kMlp,
-                                   R"(,"num_hidden_layers":)", kLayers, R"(,"num_attention_heads":)", kHeads, R"(,"num_key_value_heads":)",
-                                   n_kv_heads, R"(,"head_dim":)", kHeadDim, R"(,"vocab_size":)", kVocab, R"(,"max_position_embeddings":)",
-                                   kMaxPositions, R"(,"rms_norm_eps":1e-5})"));
+  kvc_test::write_file(
+      dir / "config.json",
+      kvc::concat(R"({"architectures":["LlamaForCausalLM"],"hidden_size":)", kHidden, R"(,"intermediate_size":)", kMlp,
+                  R"(,"num_hidden_layers":)", kLayers, R"(,"num_attention_heads":)", kHeads,
+                  R"(,"num_key_value_heads":)", n_kv_heads, R"(,"head_dim":)", kHeadDim, R"(,"vocab_size":)", kVocab,
+                  R"(,"max_position_embeddings":)", kMaxPositions, R"(,"rms_norm_eps":1e-5})"));
   return kvc::Transformer::load(dir.path(), dtype);
 }
-kvc::Transformer load(int64_t n_kv_heads = 2, at::ScalarType dtype = at::kFloat) { return load(random_weights(n_kv_heads), n_kv_heads, dtype); }
+kvc::Transformer load(int64_t n_kv_heads = 2, at::ScalarType dtype = at::kFloat) {
+  return load(random_weights(n_kv_heads), n_kv_heads, dtype);
+}
 
 std::vector<int64_t> some_ids(int64_t n) {
   std::vector<int64_t> ids;
@@ -83,13 +90,16 @@ TEST(Transformer, GivesAPrefixTheSameBitsWhateverFollowsIt) {
   const auto model = load();
   const auto ids = some_ids(200);
   std::vector<at::Tensor> long_k;
-  const auto all = model.prefill(ids, [&](int64_t, const at::Tensor&, const at::Tensor& k, const at::Tensor&) { long_k.push_back(k); }, 200);
+  const auto all = model.prefill(
+      ids, [&](int64_t, const at::Tensor&, const at::Tensor& k, const at::Tensor&) { long_k.push_back(k); }, 200);
   for (const int64_t n : {1, 31, 63, 64, 65, 128, 150}) {
     std::vector<at::Tensor> k_of;
-    const auto logits = model.prefill(std::span(ids).first(static_cast<size_t>(n)),
-                                      [&](int64_t, const at::Tensor&, const at::Tensor& k, const at::Tensor&) { k_of.push_back(k); }, n);
+    const auto logits = model.prefill(
+        std::span(ids).first(static_cast<size_t>(n)),
+        [&](int64_t, const at::Tensor&, const at::Tensor& k, const at::Tensor&) { k_of.push_back(k); }, n);
     EXPECT_TRUE(at::equal(logits, all.narrow(0, 0, n))) << n;
-    for (size_t layer = 0; layer < k_of.size(); ++layer) EXPECT_TRUE(at::equal(k_of[layer], long_k[layer].narrow(1, 0, n))) << n;
+    for (size_t layer = 0; layer < k_of.size(); ++layer)
+      EXPECT_TRUE(at::equal(k_of[layer], long_k[layer].narrow(1, 0, n))) << n;
   }
 }
 
@@ -123,12 +133,16 @@ TEST(Transformer, ComputesInSixteenBitsCloseToThirtyTwo) {
 TEST(Transformer, NamesBadIdsAndPositions) {
   const auto model = load();
   auto caches = kvc_test::exact_caches(model.shape());
-  EXPECT_THAT(message_of([&] { model.prefill(std::vector<int64_t>{1, kVocab}, nullptr); }),
+  EXPECT_THAT(message_of([&] {
+                model.prefill(std::vector<int64_t>{1, kVocab}, nullptr);
+              }),
               testing::AllOf(HasSubstr("id 61"), HasSubstr("position 1"), HasSubstr("0 to 60")));
   EXPECT_THAT(message_of([&] { model.prefill(std::vector<int64_t>{-1}, nullptr); }), HasSubstr("id -1"));
   EXPECT_THAT(message_of([&] { model.prefill({}, nullptr); }), HasSubstr("no tokens"));
-  EXPECT_THAT(message_of([&] { model.prefill(some_ids(kMaxPositions + 1), nullptr); }), HasSubstr("max_position_embeddings 300"));
-  EXPECT_THAT(message_of([&] { model.prefill(some_ids(3), nullptr, 4); }), HasSubstr("last 4 positions, expected 1 to 3"));
+  EXPECT_THAT(message_of([&] { model.prefill(some_ids(kMaxPositions + 1), nullptr); }),
+              HasSubstr("max_position_embeddings 300"));
+  EXPECT_THAT(message_of([&] { model.prefill(some_ids(3), nullptr, 4); }),
+              HasSubstr("last 4 positions, expected 1 to 3"));
   EXPECT_THAT(message_of([&] { model.decode_step(1, kMaxPositions, caches); }), HasSubstr("position 300"));
   caches.pop_back();
   EXPECT_THAT(message_of([&] { model.decode_step(1, 0, caches); }), HasSubstr("1 caches for 2 layers"));
@@ -141,7 +155,8 @@ TEST(Transformer, NamesMissingMisshapenAndUnknownWeights) {
   weights.erase(name);
   EXPECT_THAT(message_of([&] { load(weights, 2); }), HasSubstr(kvc::concat("no tensor '", name)));
   weights[name] = at::ones({kMlp, kHidden + 1});
-  EXPECT_THAT(message_of([&] { load(weights, 2); }), testing::AllOf(HasSubstr(name), HasSubstr("[80, 49]"), HasSubstr("[80, 48]")));
+  EXPECT_THAT(message_of([&] { load(weights, 2); }),
+              testing::AllOf(HasSubstr(name), HasSubstr("[80, 49]"), HasSubstr("[80, 48]")));
   weights[name] = at::ones({kMlp, kHidden}, at::kInt);
   EXPECT_THAT(message_of([&] { load(weights, 2); }), testing::AllOf(HasSubstr(name), HasSubstr("I32")));
   weights = random_weights(2);
@@ -158,7 +173,8 @@ TEST(Rope, RotatesEachPairByItsAngle) {
   kvc::split_heads_(merged, 1, &table, 1, out);  // the second head, to tokens 1 and 2
   for (int64_t t = 0; t < 2; ++t) {
     for (int64_t i = 0; i < head_dim / 2; ++i) {
-      const double angle = static_cast<double>(5 + t) * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
+      const double angle =
+          static_cast<double>(5 + t) * std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(head_dim));
       const double a = merged[t][head_dim + i].item<double>(), b = merged[t][head_dim + i + 3].item<double>();
       EXPECT_NEAR(out[0][1 + t][i].item<double>(), a * std::cos(angle) - b * std::sin(angle), 1e-5);
       EXPECT_NEAR(out[0][1 + t][i + 3].item<double>(), a * std::sin(angle) + b * std::cos(angle), 1e-5);

@@ -45,7 +45,8 @@ TEST(PluginLibrary, RefusesWhatIsNoPluginInOneLine) {
   std::ofstream(text) << "not a library";
   EXPECT_TRUE(has(refusal(text), "not a shared library")) << refusal(text);
   std::filesystem::remove(text);
-  EXPECT_TRUE(has(refusal(kBroken / "not_a_plugin.so"), "has no symbol kvc_plugin")) << refusal(kBroken / "not_a_plugin.so");
+  EXPECT_TRUE(has(refusal(kBroken / "not_a_plugin.so"), "has no symbol kvc_plugin"))
+      << refusal(kBroken / "not_a_plugin.so");
 }
 
 TEST(PluginLibrary, NamesBothValuesWhereTheyDiffer) {
@@ -107,7 +108,8 @@ TEST(PluginLibrary, RefusesModelsNamingBothValues) {
 TEST(FindPlugins, ListsEachFolderByName) {
   const auto found = find_plugins({kPlugins, kBroken});
   const auto at = [&](const char* name) {
-    return std::find_if(found.begin(), found.end(), [&](const auto& file) { return file.stem() == name; }) - found.begin();
+    return std::find_if(found.begin(), found.end(), [&](const auto& file) { return file.stem() == name; }) -
+           found.begin();
   };
   EXPECT_LT(at("full"), at("kivi"));
   EXPECT_LT(at("token_group"), at("crashes"));

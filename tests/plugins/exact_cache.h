@@ -36,7 +36,9 @@ template <class Cache>
 class ExactCompressor final : public kvc::Compressor {
  public:
   explicit ExactCompressor(const NoOptions&) {}
-  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override { return std::make_unique<Cache>(info); }
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<Cache>(info);
+  }
   double bits() const override { return 16; }
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
     return 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));

@@ -40,7 +40,8 @@ TEST(GroupQuant, LoopsEqualPlainTensorOperationsBitForBit) {
   for (const auto& format : formats()) {
     for (const auto& left_out : {at::Tensor(), mask}) {
       const auto fast = quantize_groups(x, format, left_out), plain = quantize_groups_reference(x, format, left_out);
-      EXPECT_TRUE(at::equal(fast.codes, plain.codes) && at::equal(fast.scale, plain.scale) && at::equal(fast.zero, plain.zero))
+      EXPECT_TRUE(at::equal(fast.codes, plain.codes) && at::equal(fast.scale, plain.scale) &&
+                  at::equal(fast.zero, plain.zero))
           << format.bits << " bits, axis " << static_cast<int>(format.axis);
     }
   }
@@ -53,13 +54,16 @@ TEST(GroupQuant, ErrorStaysWithinHalfAStep) {
     const double error = (packed.dequantize() - x).abs().max().item<double>();
     const double step = packed.scale.to(at::kDouble).max().item<double>();
     // fp16 scale and zero add 2^-11 of their size each, the scale up to 2^b - 1 times.
-    const double rounding = format.precision == Precision::real ? 0x1p-11 * (x.abs().max().item<double>() + step * (1 << format.bits)) : 1e-5;
+    const double rounding = format.precision == Precision::real
+                                ? 0x1p-11 * (x.abs().max().item<double>() + step * (1 << format.bits))
+                                : 1e-5;
     EXPECT_LE(error, step / 2 + rounding);
   }
 }
 
 TEST(GroupQuant, ConstantGroupComesBackExactly) {
-  const auto packed = quantize_groups(at::full({1, 32, 32}, -0.75), {.bits = 2, .group_size = 32, .axis = GroupAxis::tokens});
+  const auto packed =
+      quantize_groups(at::full({1, 32, 32}, -0.75), {.bits = 2, .group_size = 32, .axis = GroupAxis::tokens});
   EXPECT_EQ(packed.scale.abs().max().item<double>(), 0);
   EXPECT_TRUE(at::equal(packed.dequantize(), at::full({1, 32, 32}, -0.75)));
 }
@@ -75,7 +79,8 @@ TEST(GroupQuant, LeftOutEntriesDoNotWidenTheRange) {
 }
 
 TEST(GroupQuant, EqualsItselfWhenQuantizedAgain) {
-  const auto once = quantize_groups(keys(32), {.bits = 4, .group_size = 64, .precision = Precision::exact}).dequantize();
+  const auto once =
+      quantize_groups(keys(32), {.bits = 4, .group_size = 64, .precision = Precision::exact}).dequantize();
   const auto twice = quantize_groups(once, {.bits = 4, .group_size = 64, .precision = Precision::exact}).dequantize();
   EXPECT_LT((once - twice).abs().max().item<double>(), 1e-5);
 }
@@ -85,7 +90,7 @@ TEST(GroupQuant, RefusesWhatItCannotStore) {
   EXPECT_THROW(quantize_groups(x, {.bits = 4, .group_size = 32, .axis = GroupAxis::tokens}), Error);  // 33 % 32
   EXPECT_THROW(quantize_groups(x, {.bits = 4, .group_size = 48}), Error);                             // 64 % 48
   EXPECT_THROW(quantize_groups(x, {.bits = 5, .group_size = 32}), Error);
-  EXPECT_THROW(quantize_groups(x * 1e6, {.bits = 4, .group_size = 32}), Error);                       // beyond fp16
+  EXPECT_THROW(quantize_groups(x * 1e6, {.bits = 4, .group_size = 32}), Error);  // beyond fp16
   EXPECT_NO_THROW(quantize_groups(x * 1e6, {.bits = 4, .group_size = 32, .precision = Precision::exact}));
   auto infinite = x.clone();
   infinite.view(-1)[70] = std::numeric_limits<float>::infinity();

@@ -17,7 +17,8 @@ at::Tensor matrices() {  // [3, 50, 32]
 
 LowRank approximated(const at::Tensor& x, int64_t rank, int64_t loops = 3) {
   auto generator = low_rank_generator(1, 0, 0, 0);
-  return low_rank_approximation(x, low_rank_start(generator, x.size(0), x.size(1), x.size(2), rank), loops, Precision::exact);
+  return low_rank_approximation(x, low_rank_start(generator, x.size(0), x.size(1), x.size(2), rank), loops,
+                                Precision::exact);
 }
 
 TEST(LowRank, IsAnOrthogonalProjection) {

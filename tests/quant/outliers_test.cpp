@@ -8,10 +8,10 @@ namespace {
 
 TEST(Outliers, AreCountedHalfToEvenAndNeverMoreThanTheVector) {
   EXPECT_EQ(n_outliers_per_side(0.02, 900), 9);
-  EXPECT_EQ(n_outliers_per_side(0.02, 64), 1);   // 0.64
-  EXPECT_EQ(n_outliers_per_side(0.02, 20), 0);   // 0.2
+  EXPECT_EQ(n_outliers_per_side(0.02, 64), 1);  // 0.64
+  EXPECT_EQ(n_outliers_per_side(0.02, 20), 0);  // 0.2
   EXPECT_EQ(n_outliers_per_side(0.02, 4096), 41);
-  EXPECT_EQ(n_outliers_per_side(0.1, 50), 2);    // 2.5
+  EXPECT_EQ(n_outliers_per_side(0.1, 50), 2);  // 2.5
   EXPECT_EQ(n_outliers_per_side(1, 7), 3);
 }
 

@@ -37,8 +37,11 @@ TEST(TokenBlocks, HoldExactlyTheirSize) {
 }
 
 TEST(TokenBlocks, RoundToHalfAsTensorsDo) {
-  const auto x = at::cat({at::randn({1, 100, 8}), at::randn({1, 100, 8}) * 1e-6, at::randn({1, 10, 8}) * 1e-8, at::full({1, 1, 8}, 65519.f),
-                          at::tensor({2049.f, 2051.f, -0.f, 0x1p-24f, 0x1p-25f, 0x1.8p-24f, 0x1p-14f, 6.1e-5f}).view({1, 1, 8})}, 1);
+  const auto x =
+      at::cat({at::randn({1, 100, 8}), at::randn({1, 100, 8}) * 1e-6, at::randn({1, 10, 8}) * 1e-8,
+               at::full({1, 1, 8}, 65519.f),
+               at::tensor({2049.f, 2051.f, -0.f, 0x1p-24f, 0x1p-25f, 0x1.8p-24f, 0x1p-14f, 6.1e-5f}).view({1, 1, 8})},
+              1);
   TokenBlocks blocks(at::kHalf);
   blocks.push_back(x);
   EXPECT_TRUE(at::equal(blocks.all(), x.to(at::kHalf).to(at::kFloat)));
@@ -53,8 +56,10 @@ TEST(TokenBlocks, RefuseWhatHalfCannotHold) {
 TEST(CodeBlocks, MergeTokensButNeverChunks) {
   const auto x = tokens(100);
   CodeBlocks by_token, by_chunk;
-  for (int64_t t = 0; t < 100; ++t) by_token.push_back(quantize_groups(x.narrow(1, t, 1), {.bits = 4, .group_size = 8}));
-  for (int64_t t = 0; t < 100; t += 20) by_chunk.push_back(quantize_groups(x.narrow(1, t, 20), {.bits = 4, .axis = GroupAxis::tokens}));
+  for (int64_t t = 0; t < 100; ++t)
+    by_token.push_back(quantize_groups(x.narrow(1, t, 1), {.bits = 4, .group_size = 8}));
+  for (int64_t t = 0; t < 100; t += 20)
+    by_chunk.push_back(quantize_groups(x.narrow(1, t, 20), {.bits = 4, .axis = GroupAxis::tokens}));
   EXPECT_EQ(by_token.blocks().size(), 2u);  // 64 and 36
   EXPECT_EQ(by_chunk.blocks().size(), 5u);
   const auto at_once = quantize_groups(x, {.bits = 4, .group_size = 8});

@@ -17,7 +17,8 @@ struct BadFile {
 const BadFile kBadFiles[] = {
     {"UnknownKey", "model: models/demo\ntasks: [demo/truth]\ncompressors: [full]\nlimt: 3\n",
      "x.yaml:4:1: error: unknown key 'limt' (did you mean 'limit'?)"},
-    {"DuplicateKey", "model: models/demo\nmodel: other\ntasks: [demo/truth]\ncompressors: [full]\n", "x.yaml:2:1: error:"},
+    {"DuplicateKey", "model: models/demo\nmodel: other\ntasks: [demo/truth]\ncompressors: [full]\n",
+     "x.yaml:2:1: error:"},
     {"WrongType", "model: models/demo\ntasks: [demo/truth]\ncompressors: [full]\nlimit: many\n", "x.yaml:4:8: error:"},
     {"OutOfRange", "model: models/demo\ntasks: [demo/truth]\ncompressors: [full]\nlimit: 0\n", "x.yaml:4:8: error:"},
     {"ListWhereNoneIsAllowed", "model: models/demo\ntasks: [demo/truth]\ncompressors: [full]\nlimit: [1, 2]\n",
@@ -30,8 +31,8 @@ const BadFile kBadFiles[] = {
     {"OptionOfWrongType", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {bits: two}\n", "two"},
     {"UnknownTask", "model: models/demo\ntasks: [demo/thruth]\ncompressors: [full]\n", "(did you mean 'demo/truth'?)"},
     {"MissingModel", "model: models/none\ntasks: [demo/truth]\ncompressors: [full]\n", "models/none"},
-    {"GroupThatDoesNotDivide", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {group_size: 48, recent: 48}\n",
-     "48"},
+    {"GroupThatDoesNotDivide",
+     "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {group_size: 48, recent: 48}\n", "48"},
     {"NoYaml", "model: [\n", "x.yaml:"},
     {"EmptyFile", "", "x.yaml"},
 };

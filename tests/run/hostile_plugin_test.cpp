@@ -14,8 +14,9 @@ struct Counts {
 Counts counts(const std::filesystem::path& database, const std::string& plugin) {
   auto store = ResultStore::open_readonly(database);
   const auto count = [&](const std::string& status) {
-    return store.database().integer("SELECT count(*) FROM sample JOIN cell ON cell.key = sample.cell_key WHERE cell.plugin = '" +
-                                    plugin + "' AND sample.status = '" + status + "'");
+    return store.database().integer(
+        "SELECT count(*) FROM sample JOIN cell ON cell.key = sample.cell_key WHERE cell.plugin = '" + plugin +
+        "' AND sample.status = '" + status + "'");
   };
   return {count("ok"), count("failed")};
 }

@@ -48,7 +48,8 @@ class TempFolder {
 // Starts `kvc arguments...`; kill() or wait() ends it.
 class Program {
  public:
-  Program(const TempFolder& folder, std::vector<std::string> arguments, const std::string& input = "") : folder_(folder) {
+  Program(const TempFolder& folder, std::vector<std::string> arguments, const std::string& input = "")
+      : folder_(folder) {
     folder.write("in", input);
     arguments.insert(arguments.begin(), std::string(KVC_BINARY_DIR) + "/bin/kvc");
     std::vector<char*> argv;
@@ -81,7 +82,8 @@ class Program {
   pid_t child_ = -1;
 };
 
-inline Finished run_program(const TempFolder& folder, std::vector<std::string> arguments, const std::string& input = "") {
+inline Finished run_program(const TempFolder& folder, std::vector<std::string> arguments,
+                            const std::string& input = "") {
   return Program(folder, std::move(arguments), input).wait();
 }
 

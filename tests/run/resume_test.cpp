@@ -43,7 +43,8 @@ TEST(Resume, WorkersAndSweepsChangeNoResult) {
   TempFolder folder;
   const auto together = folder.write("small.yaml", small_experiment(kCompressors)).string();
   const auto first = folder.write("full.yaml", small_experiment("  - full\n")).string();
-  const auto second = folder.write("kivi.yaml", small_experiment("  - kivi: {bits: 2, group_size: 32, recent: 32}\n")).string();
+  const auto second =
+      folder.write("kivi.yaml", small_experiment("  - kivi: {bits: 2, group_size: 32, recent: 32}\n")).string();
   const auto a = (folder / "a.sqlite").string(), b = (folder / "b.sqlite").string();
   ASSERT_EQ(run_program(folder, {"run", together, "--db", a}).exit_code, 0);
   ASSERT_EQ(run_program(folder, {"run", second, "--db", b, "--set", "workers=2"}).exit_code, 0);

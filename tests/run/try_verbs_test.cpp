@@ -18,9 +18,9 @@ TEST(Apply, WritesWhatAttentionSeesAndCountsItsBytes) {
   const auto k = at::randn({n_kv_heads, n_tokens, head_dim}), v = at::randn({n_kv_heads, n_tokens, head_dim});
   const auto q = at::randn({8, 1, head_dim});
   write_safetensors(folder / "in.safetensors", {{"k", k}, {"v", v}, {"q", q}});
-  const auto run = run_program(folder, {"apply", "token_group", "--options", R"({"bits": 4, "group_size": 32})", "--input",
-                                        (folder / "in.safetensors").string(), "--output", (folder / "out.safetensors").string(),
-                                        "--prompt_tokens", "90"});
+  const auto run = run_program(folder, {"apply", "token_group", "--options", R"({"bits": 4, "group_size": 32})",
+                                        "--input", (folder / "in.safetensors").string(), "--output",
+                                        (folder / "out.safetensors").string(), "--prompt_tokens", "90"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   const SafetensorsFile out(folder / "out.safetensors");
   const KeyValue held{out.tensor("k"), out.tensor("v")};
@@ -55,8 +55,8 @@ TEST(Logits, ThroughAnExactCacheEqualThoseOfThePrefill) {
   const auto exact = (folder / "exact.safetensors").string(), cached = (folder / "cached.safetensors").string();
   const auto first = run_program(folder, {"logits", "models/demo", "--ids", file, "--output", exact});
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  const auto second = run_program(folder, {"logits", "models/demo", "--ids", file, "--output", cached, "--compressor", "full",
-                                           "--options", R"({"dtype": "fp32"})", "--prompt-tokens", "20"});
+  const auto second = run_program(folder, {"logits", "models/demo", "--ids", file, "--output", cached, "--compressor",
+                                           "full", "--options", R"({"dtype": "fp32"})", "--prompt-tokens", "20"});
   ASSERT_EQ(second.exit_code, 0) << second.err;
   const auto a = SafetensorsFile(exact).tensor("logits"), b = SafetensorsFile(cached).tensor("logits");
   ASSERT_EQ(a.size(0), 80);
@@ -84,11 +84,13 @@ TEST(Tokenize, NamesTheLineThatIsNoString) {
 TEST(Generate, WithTheUncompressedPluginIsWhatTheExactCacheGives) {
   TempFolder folder;
   const auto prompt = (std::filesystem::path(KVC_SOURCE_DIR) / "prompts/demo/truth.txt").string();
-  const std::vector<std::string> arguments{"generate", "models/demo", "--prompt-file", prompt, "--max-new-tokens", "60", "--ids"};
+  const std::vector<std::string> arguments{"generate",         "models/demo", "--prompt-file", prompt,
+                                           "--max-new-tokens", "60",          "--ids"};
   const auto exact = run_program(folder, arguments);
   ASSERT_EQ(exact.exit_code, 0) << exact.err;
   auto with_plugin = arguments;
-  for (const char* argument : {"--compressor", "full", "--options", R"({"dtype": "fp32"})"}) with_plugin.push_back(argument);
+  for (const char* argument : {"--compressor", "full", "--options", R"({"dtype": "fp32"})"})
+    with_plugin.push_back(argument);
   EXPECT_EQ(run_program(folder, with_plugin).out, exact.out);
 }
 

@@ -32,7 +32,7 @@ std::string concat(const Parts&... parts) {
 }  // namespace kvc
 
 // KVC_CHECK(bits == 4, "kivi: bits ", bits, ", allowed: 2, 4, 8")
-#define KVC_CHECK(condition, ...)                                   \
-  do {                                                              \
+#define KVC_CHECK(condition, ...)                                     \
+  do {                                                                \
     if (!(condition)) throw ::kvc::Error(::kvc::concat(__VA_ARGS__)); \
   } while (false)

@@ -18,9 +18,9 @@ namespace kvc {
 struct LayerInfo {
   int64_t layer = 0;
   int64_t n_layers = 1;
-  int64_t n_heads = 1;     // H_q
-  int64_t n_kv_heads = 1;  // H_kv
-  int64_t head_dim = 64;   // D
+  int64_t n_heads = 1;        // H_q
+  int64_t n_kv_heads = 1;     // H_kv
+  int64_t head_dim = 64;      // D
   uint64_t sequence_key = 0;  // names the sequence; randomness is keyed by (seed, sequence_key, layer, block)
   at::Device device = at::kCPU;
 };

@@ -1,4 +1,5 @@
-// A plugin's options struct names each field once, in visit(OptionVisitor&): the host describes, assigns and records them.
+// A plugin's options struct names each field once, in visit(OptionVisitor&): the host describes, assigns and records
+// them.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +19,11 @@ class KVC_EXPORT OptionVisitor {
  public:
   virtual ~OptionVisitor();
   virtual void integer(const char* name, int64_t& value, int64_t min, int64_t max, const char* help) = 0;
-  virtual void integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed, const char* help) = 0;
+  virtual void integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed,
+                          const char* help) = 0;
   virtual void real(const char* name, double& value, double min, double max, const char* help) = 0;
-  virtual void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed, const char* help) = 0;
+  virtual void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
+                      const char* help) = 0;
 };
 
 }  // namespace kvc

@@ -17,18 +17,18 @@ struct Capabilities {
   bool lossy = true;             // false only where K and V come back as they went in, to 16 bits
   bool one_by_one_same = false;  // appending tokens one by one holds the same codes as appending them at once
   bool prefix_local = false;     // what is stored for a prefix does not depend on the tokens after it
-  bool simulated = false;        // true where floats are stored and bytes only claimed; such rows stay out of size tables
+  bool simulated = false;  // true where floats are stored and bytes only claimed; such rows stay out of size tables
 };
 
 struct PluginDescriptor {
-  uint32_t abi_version;  // first, so that a host may look before it believes the rest
-  const char* build_id;  // KVC_BUILD_ID: C++ types cross the border, so only an exact match is honest
-  const char* name;      // equals the file's stem
-  const char* summary;   // one line
-  const char* source;    // paper, section
+  uint32_t abi_version;    // first, so that a host may look before it believes the rest
+  const char* build_id;    // KVC_BUILD_ID: C++ types cross the border, so only an exact match is honest
+  const char* name;        // equals the file's stem
+  const char* summary;     // one line
+  const char* source;      // paper, section
   const char* deviations;  // where this differs from the paper or its public code, and why; "none" if nothing
   Capabilities capabilities;
-  void (*visit_defaults)(OptionVisitor&);                     // describes: visits a fresh options struct
+  void (*visit_defaults)(OptionVisitor&);                        // describes: visits a fresh options struct
   std::unique_ptr<Compressor> (*create)(OptionVisitor& assign);  // visits a fresh struct with `assign`, then constructs
 };
 
@@ -47,13 +47,19 @@ std::unique_ptr<Compressor> create_compressor(OptionVisitor& assign) {
 
 }  // namespace kvc
 
-// KVC_PLUGIN(KiviOptions, Kivi, "kivi", "one line", "Liu et al. 2024, section 3", "deviations", {.one_by_one_same = true})
-#define KVC_PLUGIN(Options, Method, name, summary, source, deviations, ...)                                     \
-  namespace {                                                                                                   \
-  extern const ::kvc::PluginDescriptor kDescriptor;                                                             \
-  const ::kvc::PluginDescriptor kDescriptor = {::kvc::kAbiVersion, KVC_BUILD_ID, name, summary, source,         \
-                                               deviations, ::kvc::Capabilities __VA_ARGS__,                     \
-                                               &::kvc::visit_defaults<Options>,                                 \
-                                               &::kvc::create_compressor<Options, Method>};                     \
-  }                                                                                                             \
+// KVC_PLUGIN(KiviOptions, Kivi, "kivi", "one line", "Liu et al. 2024, section 3", "deviations", {.one_by_one_same =
+// true})
+#define KVC_PLUGIN(Options, Method, name, summary, source, deviations, ...)                 \
+  namespace {                                                                               \
+  extern const ::kvc::PluginDescriptor kDescriptor;                                         \
+  const ::kvc::PluginDescriptor kDescriptor = {::kvc::kAbiVersion,                          \
+                                               KVC_BUILD_ID,                                \
+                                               name,                                        \
+                                               summary,                                     \
+                                               source,                                      \
+                                               deviations,                                  \
+                                               ::kvc::Capabilities __VA_ARGS__,             \
+                                               &::kvc::visit_defaults<Options>,             \
+                                               &::kvc::create_compressor<Options, Method>}; \
+  }                                                                                         \
   BOOST_DLL_ALIAS(kDescriptor, kvc_plugin)

@@ -35,13 +35,16 @@ int main(int argc, char** argv) {
     const auto start = std::chrono::steady_clock::now();
     logits = model.decode_step(id, n_tokens + i, caches, &times);
     in_caches.push_back(times.encode_seconds + times.attend_seconds);
-    outside.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() - in_caches.back());
+    outside.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() -
+                      in_caches.back());
   }
   std::ranges::sort(outside);
   std::ranges::sort(in_caches);
   const auto report = [](const std::vector<double>& seconds) {
-    return seconds.empty() ? std::string("-") : kvc::concat(seconds.front() * 1e3, " to ", seconds[seconds.size() / 2] * 1e3);
+    return seconds.empty() ? std::string("-")
+                           : kvc::concat(seconds.front() * 1e3, " to ", seconds[seconds.size() / 2] * 1e3);
   };
-  std::cout << "step ms, least to median: outside the caches " << report(outside) << ", in them " << report(in_caches) << '\n';
+  std::cout << "step ms, least to median: outside the caches " << report(outside) << ", in them " << report(in_caches)
+            << '\n';
   kvc::write_safetensors(argv[2], {{"prefill", prefilled}, {"decode", at::stack(steps)}, {"greedy", greedy}});
 }

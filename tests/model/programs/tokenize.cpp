@@ -12,6 +12,9 @@ int main(int argc, char** argv) {
     const auto input = nlohmann::json::parse(line);
     const auto ids = input.is_string() ? tokenizer.encode(input.get<std::string>(), true)
                                        : input.at("ids").get<std::vector<int64_t>>();
-    std::cout << nlohmann::json{{"ids", ids}, {"text", tokenizer.decode(ids, true)}, {"all", tokenizer.decode(ids, false)}} << '\n';
+    std::cout << nlohmann::json{{"ids", ids},
+                                {"text", tokenizer.decode(ids, true)},
+                                {"all", tokenizer.decode(ids, false)}}
+              << '\n';
   }
 }

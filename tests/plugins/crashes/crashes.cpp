@@ -19,5 +19,5 @@ class CrashingCache final : public test_plugins::ExactCache {
 
 }  // namespace
 
-KVC_PLUGIN(test_plugins::NoOptions, test_plugins::ExactCompressor<CrashingCache>, "crashes", "aborts at the third append", "none", "none",
-           {.lossy = false})
+KVC_PLUGIN(test_plugins::NoOptions, test_plugins::ExactCompressor<CrashingCache>, "crashes",
+           "aborts at the third append", "none", "none", {.lossy = false})

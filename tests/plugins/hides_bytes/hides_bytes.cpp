@@ -15,5 +15,5 @@ class HidingCache final : public test_plugins::ExactCache {
 
 }  // namespace
 
-KVC_PLUGIN(test_plugins::NoOptions, test_plugins::ExactCompressor<HidingCache>, "hides_bytes", "holds more than it says", "none",
-           "none", {.lossy = true})
+KVC_PLUGIN(test_plugins::NoOptions, test_plugins::ExactCompressor<HidingCache>, "hides_bytes",
+           "holds more than it says", "none", "none", {.lossy = true})

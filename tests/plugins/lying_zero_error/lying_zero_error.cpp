@@ -11,5 +11,5 @@ class LyingCache final : public test_plugins::ExactCache {
 
 }  // namespace
 
-KVC_PLUGIN(test_plugins::NoOptions, test_plugins::ExactCompressor<LyingCache>, "lying_zero_error", "claims to be lossy, is exact", "none",
-           "none", {.lossy = true})
+KVC_PLUGIN(test_plugins::NoOptions, test_plugins::ExactCompressor<LyingCache>, "lying_zero_error",
+           "claims to be lossy, is exact", "none", "none", {.lossy = true})

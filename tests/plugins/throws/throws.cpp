@@ -17,5 +17,5 @@ class ThrowingCache final : public test_plugins::ExactCache {
 
 }  // namespace
 
-KVC_PLUGIN(test_plugins::NoOptions, test_plugins::ExactCompressor<ThrowingCache>, "throws", "throws at the third append", "none", "none",
-           {.lossy = false})
+KVC_PLUGIN(test_plugins::NoOptions, test_plugins::ExactCompressor<ThrowingCache>, "throws",
+           "throws at the third append", "none", "none", {.lossy = false})

@@ -5,9 +5,15 @@ namespace {
 
 using Method = test_plugins::ExactCompressor<test_plugins::ExactCache>;
 extern const kvc::PluginDescriptor kDescriptor;
-const kvc::PluginDescriptor kDescriptor = {
-    kvc::kAbiVersion, "another compiler", "wrong_build_id", "refused before anything of it is called", "none", "none",
-    {}, &kvc::visit_defaults<test_plugins::NoOptions>, &kvc::create_compressor<test_plugins::NoOptions, Method>};
+const kvc::PluginDescriptor kDescriptor = {kvc::kAbiVersion,
+                                           "another compiler",
+                                           "wrong_build_id",
+                                           "refused before anything of it is called",
+                                           "none",
+                                           "none",
+                                           {},
+                                           &kvc::visit_defaults<test_plugins::NoOptions>,
+                                           &kvc::create_compressor<test_plugins::NoOptions, Method>};
 
 }  // namespace
 

@@ -45,9 +45,9 @@ class KVC_EXPORT DecodeStep {
   const float* floats(const at::Tensor& x, int64_t offset, int64_t n, std::vector<float>& scratch) const;
 
   int64_t n_kv_heads_, group_, head_dim_, n_tokens_;
-  at::Tensor q_;        // [H_q, D] fp32, times scale
-  at::Tensor scores_;   // [H_q, T] fp32; weights after softmax()
-  at::Tensor out_;      // [H_q, D] fp32
+  at::Tensor q_;       // [H_q, D] fp32, times scale
+  at::Tensor scores_;  // [H_q, T] fp32; weights after softmax()
+  at::Tensor out_;     // [H_q, D] fp32
   std::vector<float> scratch_a_, scratch_b_;
 };
 

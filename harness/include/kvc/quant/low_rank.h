@@ -23,7 +23,8 @@ struct KVC_EXPORT LowRank {
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 
-// x: [H, n, d] fp32, start: P0 [H, d, r] with r <= min(n, d), loops >= 1. Factors beyond fp16's range are clamped to it.
+// x: [H, n, d] fp32, start: P0 [H, d, r] with r <= min(n, d), loops >= 1. Factors beyond fp16's range are clamped to
+// it.
 KVC_EXPORT LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int64_t loops,
                                           Precision precision);
 
@@ -31,7 +32,8 @@ KVC_EXPORT LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor&
 // at sequence 0, layer 0, block 0 it is what the public code draws after torch.manual_seed(seed).
 KVC_EXPORT at::Generator low_rank_generator(uint64_t seed, uint64_t sequence_key, int64_t layer, int64_t block);
 
-// P0 [H, d, min(r, n, d)] for an [H, n, d] matrix; also draws the start of Q that the public code draws and never reads.
+// P0 [H, d, min(r, n, d)] for an [H, n, d] matrix; also draws the start of Q that the public code draws and never
+// reads.
 KVC_EXPORT at::Tensor low_rank_start(at::Generator& generator, int64_t n_heads, int64_t n, int64_t d, int64_t rank);
 
 }  // namespace kvc

@@ -18,9 +18,9 @@ class KVC_EXPORT TokenBlocks {
  public:
   explicit TokenBlocks(at::ScalarType type, int64_t block_tokens = 32) : type_(type), block_tokens_(block_tokens) {}
 
-  void push_back(const at::Tensor& x);         // [H, T, D] of any float type; throws where fp16 cannot hold a value
-  at::Tensor front(int64_t n_tokens) const;    // [H, n, D] fp32, the oldest
-  at::Tensor pop_front(int64_t n_tokens);      // the same, and removes them
+  void push_back(const at::Tensor& x);       // [H, T, D] of any float type; throws where fp16 cannot hold a value
+  at::Tensor front(int64_t n_tokens) const;  // [H, n, D] fp32, the oldest
+  at::Tensor pop_front(int64_t n_tokens);    // the same, and removes them
   at::Tensor all() const { return front(n_tokens_); }
   int64_t n_tokens() const { return n_tokens_; }
   const std::deque<at::Tensor>& blocks() const { return blocks_; }  // each [H, t, D], contiguous
