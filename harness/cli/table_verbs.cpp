@@ -39,7 +39,8 @@ void add_table_verbs(CLI::App& app, Action& action) {
   table->callback([arguments, &action] {
     action = [arguments] {
       auto store = ResultStore::open_readonly(arguments->database);
-      return print(*arguments, summary_table(store.database(), {arguments->experiment, arguments->with_suspects}));
+      return print(*arguments, summary_table(store.database(), {.experiment = arguments->experiment,
+                                                                .with_suspects = arguments->with_suspects}));
     };
   });
 
