@@ -8,7 +8,7 @@
 
 #include "model/byte_level.h"
 #include "model/json_reader.h"
-#include "model/regex.h"
+#include "model/tokenizer_regex.h"
 #include "model/utf8.h"
 #include "temporary_dir.h"
 #include "text/files.h"
@@ -149,8 +149,8 @@ TEST(Utf8, ReplacesBrokenPartsAsTheStandardSays) {
             "a\ufffd\ufffd\ufffdb\ufffdc\ufffd\ufffdd");
 }
 
-TEST(Regex, TakesWhiteSpaceAsUnicodeHasIt) {
-  EXPECT_EQ(kvc::Regex("[^\\s]+", "here").find_all("a\u0085b\u180ec").size(),
+TEST(TokenizerRegex, TakesWhiteSpaceAsUnicodeHasIt) {
+  EXPECT_EQ(kvc::TokenizerRegex("[^\\s]+", "here").find_all("a\u0085b\u180ec").size(),
             2u);  // U+0085 is white space, U+180E is not
 }
 
