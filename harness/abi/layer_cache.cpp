@@ -7,7 +7,7 @@ namespace kvc {
 LayerCache::~LayerCache() = default;
 
 at::Tensor LayerCache::attend(const at::Tensor& q, double scale) const {
-  return reference_attention(q, dequantize(), positions(), length(), scale);
+  return reference_attention(q, dequantize(), positions(), length(), scale, info_.sliding_window);
 }
 
 at::Tensor LayerCache::positions() const {
@@ -30,7 +30,7 @@ void LayerCache::check_new_tokens(const NewTokens& tokens) const {
 }
 
 at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at::Tensor& positions, int64_t length,
-                               double scale) {
+                               double scale, int64_t sliding_window) {
   const int64_t n_heads = q.size(0), n_queries = q.size(1), n_kv_heads = kv.k.size(0), head_dim = q.size(2);
   KVC_CHECK(n_heads % n_kv_heads == 0, "attention: ", n_heads, " query heads over ", n_kv_heads, " KV heads");
   const int64_t group = n_heads / n_kv_heads;
@@ -40,7 +40,9 @@ at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at
   auto scores = at::matmul(grouped, k.transpose(1, 2)).mul_(scale);  // [H_kv, G*T_q, T_kept]
   scores = scores.view({n_kv_heads, group, n_queries, k.size(1)});
   const auto query_position = at::arange(length - n_queries, length, positions.options());  // [T_q]
-  const auto seen = positions.unsqueeze(1).le(query_position.unsqueeze(1)).logical_and(positions.unsqueeze(1).ge(0));
+  const auto key_position = positions.unsqueeze(1), last = query_position.unsqueeze(1);  // [H_kv, 1, T_kept], [T_q, 1]
+  auto seen = key_position.le(last).logical_and_(key_position.ge(0));                    // [H_kv, T_q, T_kept]
+  if (sliding_window > 0) seen.logical_and_(key_position.gt(last - sliding_window));
   scores.masked_fill_(seen.logical_not().unsqueeze(1), -std::numeric_limits<float>::infinity());
   const auto weights = scores.softmax(-1).view({n_kv_heads, group * n_queries, k.size(1)});
   return at::matmul(weights, v).view({n_heads, n_queries, head_dim});

@@ -63,8 +63,8 @@ at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::
                    Caches& caches) {
   const auto shape = model.shape();
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    caches.push_back(make_cache(
-        compressor, {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0, k.device()}));
+    caches.push_back(make_cache(compressor, {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0,
+                                             k.device(), shape.sliding_window}));
     caches.back()->append({q, k, v, 0});
   };
   return model.prefill(ids, on_layer).squeeze(0);

@@ -53,8 +53,8 @@ Prefill Generator::prefill(std::span<const int64_t> prompt_ids, std::span<const 
       const MemoryMeter::Scope scope(meter_, account(i));
       entering(static_cast<int>(i));
       try {
-        auto cache = compressors[i]->make_cache(
-            {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, sequence_key, k.device()});
+        auto cache = compressors[i]->make_cache({layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim,
+                                                 sequence_key, k.device(), shape.sliding_window});
         const auto encode_start = Clock::now();
         cache->append({q, k, v, 0});
         sequence.encode_seconds += seconds_since(encode_start);

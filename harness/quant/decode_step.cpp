@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "attend_cpu.h"
 
 namespace kvc {
@@ -15,6 +17,7 @@ DecodeStep::DecodeStep(const at::Tensor& q, double scale, const LayerInfo& info,
       group_(q.size(0) / info.n_kv_heads),
       head_dim_(info.head_dim),
       n_tokens_(n_tokens),
+      n_hidden_(info.sliding_window > 0 ? std::max<int64_t>(0, n_tokens - info.sliding_window) : 0),
       q_(q.to(at::kFloat).reshape({q.size(0), q.size(2)}).mul(scale).contiguous()),
       scores_(at::zeros({q.size(0), n_tokens}, at::kFloat)),
       out_(at::zeros({q.size(0), head_dim_}, at::kFloat)) {
@@ -217,7 +220,11 @@ void DecodeStep::weigh(const TokenBlocks& v, int64_t first) {
 }
 
 void DecodeStep::softmax() {
-  for (int64_t i = 0; i < scores_.size(0); ++i) kernels::softmax(scores_.data_ptr<float>() + i * n_tokens_, n_tokens_);
+  for (int64_t i = 0; i < scores_.size(0); ++i) {
+    float* scores = scores_.data_ptr<float>() + i * n_tokens_;
+    std::fill(scores, scores + n_hidden_, 0.f);
+    kernels::softmax(scores + n_hidden_, n_tokens_ - n_hidden_);
+  }
 }
 
 at::Tensor DecodeStep::out() const { return out_.unsqueeze(1); }

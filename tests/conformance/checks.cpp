@@ -23,7 +23,8 @@ Made make(const Subject& subject) {
                                             .n_heads = subject.model.n_heads,
                                             .n_kv_heads = subject.model.n_kv_heads,
                                             .head_dim = subject.model.head_dim,
-                                            .sequence_key = 7});
+                                            .sequence_key = 7,
+                                            .sliding_window = subject.model.sliding_window});
   return made;
 }
 
@@ -55,7 +56,8 @@ void compare_attention(const LayerCache& cache, const Input& input, const Subjec
   const int64_t length = cache.length();
   const auto q = input.q.narrow(1, length - n_queries, n_queries);
   const auto got = cache.attend(q, scale_of(subject.model));
-  const auto expected = reference_attention(q, cache.dequantize(), cache.positions(), length, scale_of(subject.model));
+  const auto expected = reference_attention(q, cache.dequantize(), cache.positions(), length, scale_of(subject.model),
+                                            subject.model.sliding_window);
   expect(got.sizes() == q.sizes() && got.scalar_type() == at::kFloat,
          concat("attend gives ", got.sizes(), " ", got.scalar_type(), " for q ", q.sizes()), complaints);
   const double error = (got - expected).abs().max().item<double>(), size = expected.abs().max().item<double>();

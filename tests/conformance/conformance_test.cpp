@@ -1,4 +1,4 @@
-// Every plugin that was built, with every listed option, on four shapes of model.
+// Every plugin that was built, with every listed option, on five shapes of model.
 #include <gtest/gtest.h>
 
 #include "checks.h"
@@ -19,7 +19,8 @@ void run_all(const PluginLibrary& plugin, const ModelShape& model, const std::ve
   for (const auto& options : sweep) {
     for (const auto& check : all_checks()) {
       SCOPED_TRACE(concat(plugin.descriptor().name, " ", options.dump(), " heads ", model.n_heads, "/",
-                          model.n_kv_heads, " head_dim ", model.head_dim, " ", check.name));
+                          model.n_kv_heads, " head_dim ", model.head_dim, " window ", model.sliding_window, " ",
+                          check.name));
       Complaints complaints;
       EXPECT_NO_THROW({
         try {
@@ -39,11 +40,11 @@ TEST_P(EveryPlugin, ConformsWithEveryOption) {
   run_all(plugin, model, option_sweep(plugin, model));
 }
 
-// GQA 1:1, 4:1, 8:1, and a head_dim of 128, with the defaults (or the smallest groups).
+// GQA 1:1, 4:1, 8:1, a head_dim of 128, and a sliding window, with the defaults (or the smallest groups).
 TEST_P(EveryPlugin, ConformsOnEveryShape) {
   const PluginLibrary plugin(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (GetParam() + ".so"));
-  for (const ModelShape& model :
-       {ModelShape{2, 2, 2, 32}, ModelShape{2, 4, 1, 64}, ModelShape{2, 8, 1, 16}, ModelShape{2, 4, 2, 128}}) {
+  for (const ModelShape& model : {ModelShape{2, 2, 2, 32}, ModelShape{2, 4, 1, 64}, ModelShape{2, 8, 1, 16},
+                                  ModelShape{2, 4, 2, 128}, ModelShape{2, 4, 2, 64, 45}}) {
     const auto sweep = option_sweep(plugin, model);
     ASSERT_FALSE(sweep.empty());
     run_all(plugin, model, {sweep.front()});

@@ -33,8 +33,12 @@ class ExactCache final : public kvc::LayerCache {
 inline std::vector<std::unique_ptr<kvc::LayerCache>> exact_caches(const kvc::ModelShape& shape) {
   std::vector<std::unique_ptr<kvc::LayerCache>> caches;
   for (int64_t layer = 0; layer < shape.n_layers; ++layer) {
-    caches.push_back(std::make_unique<ExactCache>(
-        kvc::LayerInfo{layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim}));
+    caches.push_back(std::make_unique<ExactCache>(kvc::LayerInfo{.layer = layer,
+                                                                 .n_layers = shape.n_layers,
+                                                                 .n_heads = shape.n_heads,
+                                                                 .n_kv_heads = shape.n_kv_heads,
+                                                                 .head_dim = shape.head_dim,
+                                                                 .sliding_window = shape.sliding_window}));
   }
   return caches;
 }

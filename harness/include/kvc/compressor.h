@@ -14,6 +14,7 @@ struct ModelShape {
   int64_t n_heads = 1;
   int64_t n_kv_heads = 1;
   int64_t head_dim = 64;
+  int64_t sliding_window = 0;  // as in LayerInfo
 };
 
 class KVC_EXPORT Compressor {

@@ -23,6 +23,7 @@ struct LayerInfo {
   int64_t head_dim = 64;      // D
   uint64_t sequence_key = 0;  // names the sequence; randomness is keyed by (seed, sequence_key, layer, block)
   at::Device device = at::kCPU;
+  int64_t sliding_window = 0;  // a query sees the last so many tokens, itself included; 0: all. A cache holds all.
 };
 
 // Keys and values of the next tokens, and the queries that go with them.
@@ -48,8 +49,8 @@ class KVC_EXPORT LayerCache {
   virtual void append(const NewTokens& tokens) = 0;
 
   // Attention of the last T_q positions over what is held: q [H_q, T_q, D] -> [H_q, T_q, D], both fp32.
-  // Here: softmax in fp32 of causal attention over dequantize(). Overrides compute the same on the compressed form;
-  // this path is their oracle and takes every shape they do not.
+  // Here: softmax in fp32 of causal attention over dequantize(), within the sliding window. Overrides compute the same
+  // on the compressed form; this path is their oracle and takes every shape they do not.
   virtual at::Tensor attend(const at::Tensor& q, double scale) const;
 
   // What attention sees, as floats.
@@ -73,9 +74,10 @@ class KVC_EXPORT LayerCache {
   LayerInfo info_;
 };
 
-// softmax(q k^T * scale) v in fp32, causal by position; the last query stands at position length-1.
+// softmax(q k^T * scale) v in fp32, causal by position and within the sliding window (0: none); the last query stands
+// at position length-1.
 // q: [H_q, T_q, D], k and v: [H_kv, T_kept, D], positions: [H_kv, T_kept] int64 -> [H_q, T_q, D] fp32
 KVC_EXPORT at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at::Tensor& positions,
-                                          int64_t length, double scale);
+                                          int64_t length, double scale, int64_t sliding_window = 0);
 
 }  // namespace kvc

@@ -31,7 +31,7 @@ class KVC_EXPORT DecodeStep {
   void score(const Outliers& k, int64_t first);  // axis tokens or channels
   void score(const TokenBlocks& k, int64_t first);
 
-  void softmax();
+  void softmax();  // tokens before the sliding window weigh nothing
 
   // out += weights V
   void weigh(const GroupCodes& v, int64_t first);  // axis channels only
@@ -45,6 +45,7 @@ class KVC_EXPORT DecodeStep {
   const float* floats(const at::Tensor& x, int64_t offset, int64_t n, std::vector<float>& scratch) const;
 
   int64_t n_kv_heads_, group_, head_dim_, n_tokens_;
+  int64_t n_hidden_;   // tokens before the sliding window
   at::Tensor q_;       // [H_q, D] fp32, times scale
   at::Tensor scores_;  // [H_q, T] fp32; weights after softmax()
   at::Tensor out_;     // [H_q, D] fp32
