@@ -7,18 +7,8 @@
 namespace kvc {
 namespace {
 
-// A decoder family is a row: what its config.json may say beyond what all of them share.
-struct ArchitectureRow {
-  const char* name;
-  std::vector<std::string> activations;  // hidden_act
-  std::vector<std::string> forbidden;    // flags that change the computation and are not built
-};
-const std::vector<ArchitectureRow>& architectures() {
-  static const std::vector<ArchitectureRow> rows = {{"LlamaForCausalLM", {"silu"}, {"attention_bias", "mlp_bias"}}};
-  return rows;
-}
-const std::vector<std::string> kRopeTypes = {"default"};
-
+constexpr double kLayerNormEps = 1e-5;  // no config.json says it
+constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
 constexpr int64_t kMaxSize = int64_t{1} << 24;  // of any one size, so that products of two stay far from overflow
 
 std::string one_of(const JsonObject& object, const std::string& name, const std::string& absent,
@@ -30,7 +20,7 @@ std::string one_of(const JsonObject& object, const std::string& name, const std:
   throw Error(concat(object.where(), ": ", name, " is '", value, "', supported: ", join(allowed)));
 }
 
-const ArchitectureRow& find_architecture(const JsonObject& config) {
+const Architecture& find_architecture(const JsonObject& config) {
   std::vector<std::string> known;
   const auto& names = config.array("architectures");
   for (const auto& row : architectures()) {
@@ -40,20 +30,54 @@ const ArchitectureRow& find_architecture(const JsonObject& config) {
   throw Error(concat(config.where(), ": architectures is ", brief(names), ", supported: ", join(known)));
 }
 
-// The rotation: rope_parameters {rope_type, rope_theta} since transformers 5, rope_theta and rope_scaling before.
-double read_rope_theta(const JsonObject& config) {
-  constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
-  const bool is_new = config.has("rope_parameters");
+void refuse_other_flags(const JsonObject& config, const Architecture& architecture) {
+  for (const auto& [field, value] : architecture.only) {
+    KVC_CHECK(config.boolean(field, value) == value, config.where(), ": ", field, " is ", value ? "false" : "true",
+              ", supported: ", value ? "true" : "false");
+  }
+  if (!config.has("layer_types")) return;
+  for (const auto& type : config.array("layer_types")) {
+    KVC_CHECK(type == "full_attention", config.where(), ": layer_types holds ", brief(type),
+              ", supported: \"full_attention\"");
+  }
+}
+
+bool read_flag(const JsonObject& config, const ConfigFlag& flag) {
+  return flag.field ? config.boolean(flag.field, flag.value) : flag.value;
+}
+
+void read_rotation_(const JsonObject& config, const JsonObject& object, RopeConfig& rope) {
+  for (const auto& [name, value] : object.json().items()) {
+    KVC_CHECK(!value.is_object(), object.where(), ": ", name, " is ", brief(value),
+              ", supported: one rotation for all layers");
+  }
+  const auto type =
+      one_of(object, object.has("rope_type") ? "rope_type" : "type", "default", {"default", "linear", "llama3"});
+  if (object.has("rope_theta")) rope.theta = object.number("rope_theta", kMinTheta, kMaxTheta);
+  if (object.has("partial_rotary_factor")) object.number("partial_rotary_factor", 1.0, 1.0);
+  if (type == "default") return;
+  rope.factor = object.number("factor", 1.0, 1e6);
+  rope.type = type == "linear" ? RopeType::linear : RopeType::llama3;
+  if (type == "linear") return;
+  rope.low_freq_factor = object.number("low_freq_factor", 1e-6, 1e6);
+  rope.high_freq_factor = object.number("high_freq_factor", 1e-6, 1e6);
+  KVC_CHECK(rope.low_freq_factor < rope.high_freq_factor, object.where(), ": high_freq_factor is ",
+            rope.high_freq_factor, ", expected more than low_freq_factor ", rope.low_freq_factor);
+  const char* context = "original_max_position_embeddings";
+  rope.original_max_position_embeddings = (config.has(context) ? config : object).integer(context, 1, kMaxSize);
+}
+
+// rope_parameters {rope_type, rope_theta, ...} since transformers 5; rope_theta and rope_scaling {type, ...} before.
+RopeConfig read_rope(const JsonObject& config) {
+  KVC_CHECK(!config.has("rope_parameters") || !config.has("rope_scaling"), config.where(),
+            ": rope_scaling stands beside rope_parameters, expected one of them");
+  RopeConfig rope;
+  if (config.has("rope_theta")) rope.theta = config.number("rope_theta", kMinTheta, kMaxTheta);
+  if (config.has("partial_rotary_factor")) config.number("partial_rotary_factor", 1.0, 1.0);
   for (const char* field : {"rope_parameters", "rope_scaling"}) {
-    if (!config.has(field)) continue;
-    const auto rope = config.object(field);
-    one_of(rope, rope.has("rope_type") ? "rope_type" : "type", "default", kRopeTypes);
-    if (rope.has("partial_rotary_factor")) rope.number("partial_rotary_factor", 1.0, 1.0);
+    if (config.has(field)) read_rotation_(config, config.object(field), rope);
   }
-  if (is_new && config.object("rope_parameters").has("rope_theta")) {
-    return config.object("rope_parameters").number("rope_theta", kMinTheta, kMaxTheta);
-  }
-  return config.has("rope_theta") ? config.number("rope_theta", kMinTheta, kMaxTheta) : 10000.0;
+  return rope;
 }
 
 // null, one id or a list of ids
@@ -71,7 +95,9 @@ std::vector<int64_t> read_ids(const JsonObject& config, const std::string& name,
 
 void read_sizes(const JsonObject& config, ModelConfig& model) {
   model.hidden_size = config.integer("hidden_size", 1, kMaxSize);
-  model.intermediate_size = config.integer("intermediate_size", 1, kMaxSize);
+  const char* width = model.architecture->embedding_size;
+  model.embedding_size = width && config.has(width) ? config.integer(width, 1, kMaxSize) : model.hidden_size;
+  model.intermediate_size = config.integer(model.architecture->intermediate_size, 1, kMaxSize);
   model.n_layers = config.integer("num_hidden_layers", 1, 10000);
   model.n_heads = config.integer("num_attention_heads", 1, 65536);
   model.n_kv_heads =
@@ -84,6 +110,9 @@ void read_sizes(const JsonObject& config, ModelConfig& model) {
   KVC_CHECK(model.head_dim % 2 == 0, config.where(), ": head_dim is ", model.head_dim, ", expected an even number");
   model.vocab_size = config.integer("vocab_size", 1, kMaxSize);
   model.max_position_embeddings = config.integer("max_position_embeddings", 1, kMaxSize);
+  if (model.architecture->sliding_window && config.has("sliding_window")) {
+    model.sliding_window = config.integer("sliding_window", 1, kMaxSize);
+  }
 }
 
 }  // namespace
@@ -95,17 +124,19 @@ ModelConfig load_model_config(const std::filesystem::path& dir) {
   const auto& architecture = find_architecture(config);
 
   ModelConfig model;
-  model.architecture = architecture.name;
+  model.architecture = &architecture;
   KVC_CHECK(!config.has("quantization_config"), config.where(), ": quantization_config is ",
             brief(config.at("quantization_config")), ", supported: weights in floating point");
-  for (const auto& flag : architecture.forbidden) {
-    KVC_CHECK(!config.boolean(flag, false), config.where(), ": ", flag, " is true, supported: false");
-  }
-  one_of(config, "hidden_act", architecture.activations[0], architecture.activations);
+  for (const char* field : architecture.required) config.at(field);
+  refuse_other_flags(config, architecture);
+  one_of(config, architecture.activation_field, architecture.activation, {architecture.activation});
   read_sizes(config, model);
-  model.rms_norm_eps = config.number("rms_norm_eps", 0.0, 1.0);
-  model.rope_theta = read_rope_theta(config);
-  model.tied_embeddings = config.boolean("tie_word_embeddings", false);
+  model.norm_eps = architecture.layer_norm ? kLayerNormEps : config.number("rms_norm_eps", 0.0, 1.0);
+  if (!architecture.learned_positions) model.rope = read_rope(config);
+  model.qkv_bias = read_flag(config, architecture.qkv_bias);
+  model.output_bias = read_flag(config, architecture.output_bias);
+  model.mlp_bias = read_flag(config, architecture.mlp_bias);
+  model.tied_embeddings = read_flag(config, architecture.tied_embeddings);
   model.bos_token_ids = read_ids(config, "bos_token_id", model.vocab_size);
   model.eos_token_ids = read_ids(config, "eos_token_id", model.vocab_size);
 

@@ -3,16 +3,18 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "kvc/compressor.h"
+#include "model/architecture.h"
+#include "model/rope.h"
 
 namespace kvc {
 
 struct ModelConfig {
-  std::string architecture;  // "LlamaForCausalLM"
+  const Architecture* architecture = nullptr;  // a row of architectures()
   int64_t hidden_size = 0;
+  int64_t embedding_size = 0;  // width of the embedding; hidden_size unless it is projected
   int64_t intermediate_size = 0;
   int64_t n_layers = 0;
   int64_t n_heads = 0;     // H_q
@@ -20,13 +22,17 @@ struct ModelConfig {
   int64_t head_dim = 0;    // D
   int64_t vocab_size = 0;
   int64_t max_position_embeddings = 0;
-  double rms_norm_eps = 0;
-  double rope_theta = 0;
+  int64_t sliding_window = 0;  // tokens that a query sees, itself included; 0: all
+  double norm_eps = 0;
+  RopeConfig rope;  // of no use where positions are learned
+  bool qkv_bias = false;
+  bool output_bias = false;
+  bool mlp_bias = false;
   bool tied_embeddings = false;        // the output matrix is the embedding
   std::vector<int64_t> bos_token_ids;  // none or one
   std::vector<int64_t> eos_token_ids;  // generation_config.json's where it has them, else config.json's
 
-  ModelShape shape() const { return {n_layers, n_heads, n_kv_heads, head_dim}; }
+  ModelShape shape() const { return {n_layers, n_heads, n_kv_heads, head_dim, sliding_window}; }
 };
 
 // Throws Error naming file, field, value and what is supported.

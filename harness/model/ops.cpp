@@ -5,9 +5,9 @@
 #include <ATen/Parallel.h>
 
 #include <cmath>
-#include <vector>
 
 #include "kvc/check.h"
+#include "model/rope.h"
 
 namespace kvc {
 namespace {
@@ -31,63 +31,77 @@ void for_dtype(at::ScalarType dtype, const Body& body) {
   }
 }
 
+// x, out: n values, which may be the same memory
+template <class T>
+void rms_norm_row(const T* x, const float* weight, int64_t n, double eps, T* out) {
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]) * static_cast<double>(x[i]);
+  const float inverse = static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(n) + eps));
+  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(weight[i] * (static_cast<float>(x[i]) * inverse));
+}
+
+template <class T>
+void layer_norm_row(const T* x, const float* weight, const float* bias, int64_t n, double eps, T* out) {
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(x[i]);
+  const double mean = sum / static_cast<double>(n);
+  for (int64_t i = 0; i < n; ++i) squares += (static_cast<double>(x[i]) - mean) * (static_cast<double>(x[i]) - mean);
+  const double inverse = 1.0 / std::sqrt(squares / static_cast<double>(n) + eps);
+  for (int64_t i = 0; i < n; ++i) {
+    const auto normed = static_cast<float>((static_cast<double>(x[i]) - mean) * inverse);
+    out[i] = static_cast<T>(normed * weight[i] + bias[i]);
+  }
+}
+
 }  // namespace
 
-at::Tensor rms_norm(const at::Tensor& x, const at::Tensor& weight, double eps) {
+at::Tensor normalize(const at::Tensor& x, const Norm& norm, double eps) {
   const int64_t n_rows = x.size(0), n = x.size(1);
   auto out = at::empty({n_rows, n}, x.options());
   for_dtype(x.scalar_type(), [&]<class T>(T*) {
     const T* in = x.const_data_ptr<T>();
-    const float* scale = weight.const_data_ptr<float>();
+    const float* weight = norm.weight.const_data_ptr<float>();
+    const float* bias = norm.bias.defined() ? norm.bias.const_data_ptr<float>() : nullptr;
     T* result = out.mutable_data_ptr<T>();
     at::parallel_for(0, n_rows, grain_rows(n), [&](int64_t begin, int64_t end) {
       for (int64_t row = begin; row < end; ++row) {
-        const T* a = in + row * n;
-        double sum = 0;
-        for (int64_t i = 0; i < n; ++i) sum += static_cast<double>(a[i]) * static_cast<double>(a[i]);
-        const float inverse = static_cast<float>(1.0 / std::sqrt(sum / static_cast<double>(n) + eps));
-        for (int64_t i = 0; i < n; ++i) {
-          result[row * n + i] = static_cast<T>(scale[i] * (static_cast<float>(a[i]) * inverse));
-        }
+        bias ? layer_norm_row(in + row * n, weight, bias, n, eps, result + row * n)
+             : rms_norm_row(in + row * n, weight, n, eps, result + row * n);
       }
     });
   });
   return out;
 }
 
-at::Tensor linear_rows(const at::Tensor& x, const at::Tensor& w) {
+void normalize_heads_(at::Tensor& merged, int64_t first_head, int64_t n_heads, const at::Tensor& weight, double eps) {
+  const int64_t n_tokens = merged.size(0), width = merged.size(1), head_dim = weight.size(0);
+  for_dtype(merged.scalar_type(), [&]<class T>(T*) {
+    T* rows = merged.mutable_data_ptr<T>();
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      for (int64_t h = first_head; h < first_head + n_heads; ++h) {
+        T* head = rows + t * width + h * head_dim;
+        rms_norm_row(head, weight.const_data_ptr<float>(), head_dim, eps, head);
+      }
+    }
+  });
+}
+
+at::Tensor linear_rows(const at::Tensor& x, const Linear& w) {
   const int64_t n_rows = x.size(0);
   KVC_CHECK(n_rows == 1 || n_rows == kRowBucket, "linear_rows: ", n_rows, " rows, expected 1 or ", kRowBucket);
-  if (n_rows == 1) return at::mv(w, x[0]).unsqueeze(0);
-  return at::mm(x, w.t());
+  if (n_rows == 1) {
+    return (w.bias.defined() ? at::addmv(w.bias, w.weight, x[0]) : at::mv(w.weight, x[0])).unsqueeze(0);
+  }
+  return w.bias.defined() ? at::addmm(w.bias, x, w.weight.t()) : at::mm(x, w.weight.t());
 }
 
-RopeTable rope_table(int64_t first_position, int64_t n_positions, int64_t head_dim, double theta) {
-  const int64_t half = head_dim / 2;
-  std::vector<float> inverse_frequency(static_cast<size_t>(half));
-  for (int64_t i = 0; i < half; ++i) {
-    const float power = static_cast<float>(std::pow(theta, static_cast<double>(2 * i) / static_cast<double>(head_dim)));
-    inverse_frequency[static_cast<size_t>(i)] = 1.0f / power;
-  }
-  RopeTable table{at::empty({n_positions, half}, at::kFloat), at::empty({n_positions, half}, at::kFloat)};
-  float* cos = table.cos.mutable_data_ptr<float>();
-  float* sin = table.sin.mutable_data_ptr<float>();
-  for (int64_t t = 0; t < n_positions; ++t) {
-    for (int64_t i = 0; i < half; ++i) {
-      const float angle = static_cast<float>(first_position + t) * inverse_frequency[static_cast<size_t>(i)];
-      cos[t * half + i] = std::cos(angle);
-      sin[t * half + i] = std::sin(angle);
-    }
-  }
-  return table;
-}
-
-void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable* rope, int64_t first_token,
+void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable& rope, int64_t first_token,
                   at::Tensor& out) {
   const int64_t n_tokens = merged.size(0), width = merged.size(1);
   const int64_t n_heads = out.size(0), n_out_tokens = out.size(1), head_dim = out.size(2), half = head_dim / 2;
-  const float* cos = rope ? rope->cos.const_data_ptr<float>() : nullptr;
-  const float* sin = rope ? rope->sin.const_data_ptr<float>() : nullptr;
+  const bool rotates = rope.cos.defined();
+  const float* cos = rotates ? rope.cos.const_data_ptr<float>() : nullptr;
+  const float* sin = rotates ? rope.sin.const_data_ptr<float>() : nullptr;
   for_dtype(merged.scalar_type(), [&]<class T>(T*) {
     const T* in = merged.const_data_ptr<T>();
     T* result = out.mutable_data_ptr<T>();
@@ -95,7 +109,7 @@ void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable*
       for (int64_t h = 0; h < n_heads; ++h) {
         const T* from = in + t * width + (first_head + h) * head_dim;
         T* to = result + (h * n_out_tokens + first_token + t) * head_dim;
-        if (!rope) {
+        if (!rotates) {
           std::copy(from, from + head_dim, to);
           continue;
         }

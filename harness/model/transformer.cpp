@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,7 @@
 
 #include "kvc/check.h"
 #include "model/ops.h"
+#include "model/rope.h"
 
 namespace kvc {
 namespace {
@@ -24,18 +26,40 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 double attention_scale(const ModelConfig& config) { return 1.0 / std::sqrt(static_cast<double>(config.head_dim)); }
 
+constexpr float kHidden = -std::numeric_limits<float>::infinity();  // added to the score of a key that is not seen
+
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Causal attention of the bucket of queries [first, first + kRowBucket) over the keys up to its end.
+// Room for T tokens: q [H_q, T, D], k and v [H_kv, T, D]
+NewTokens empty_tokens(const ModelConfig& config, int64_t n_tokens, int64_t first_position,
+                       const at::TensorOptions& options) {
+  const auto heads = [&](int64_t n) { return at::empty({n, n_tokens, config.head_dim}, options); };
+  return {heads(config.n_heads), heads(config.n_kv_heads), heads(config.n_kv_heads), first_position};
+}
+
+// Causal attention of the bucket of queries [first, first + kRowBucket) over the keys up to its end, of which a query
+// sees the last `window` (0: all).
 // q [H_q, T, D], k and v [H_kv, T, D], all fp32 -> [kRowBucket, H_q*D] fp32
-at::Tensor attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first,
+at::Tensor attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first, int64_t window,
                          const at::Tensor& hidden_future, double scale) {
-  const int64_t n_heads = q.size(0), n_kv_heads = k.size(0), head_dim = q.size(2), end = first + kRowBucket;
+  const int64_t n_heads = q.size(0), n_kv_heads = k.size(0), head_dim = q.size(2);
+  const int64_t begin = window > 0 ? std::max<int64_t>(0, first - window + 1) : 0, n = first + kRowBucket - begin;
   const auto grouped = q.narrow(1, first, kRowBucket).reshape({n_kv_heads, -1, head_dim});  // [H_kv, G*64, D]
-  auto scores = at::bmm(grouped, k.narrow(1, 0, end).transpose(1, 2)).mul_(scale);          // [H_kv, G*64, end]
-  scores.view({n_heads, kRowBucket, end}).narrow(2, first, kRowBucket).add_(hidden_future);
-  const auto attended = at::bmm(scores.softmax(-1), v.narrow(1, 0, end));  // [H_kv, G*64, D]
+  auto scores = at::bmm(grouped, k.narrow(1, begin, n).transpose(1, 2)).mul_(scale);        // [H_kv, G*64, n]
+  auto by_head = scores.view({n_heads, kRowBucket, n});
+  by_head.narrow(2, first - begin, kRowBucket).add_(hidden_future);
+  if (window > 0) by_head.add_(at::full({kRowBucket, n}, kHidden, at::kFloat).tril_(first - window - begin));
+  const auto attended = at::bmm(scores.softmax(-1), v.narrow(1, begin, n));  // [H_kv, G*64, D]
   return attended.view({n_heads, kRowBucket, head_dim}).transpose(0, 1).reshape({kRowBucket, n_heads * head_dim});
+}
+
+// x [T, K], T 1 or a multiple of kRowBucket -> [T, N]
+at::Tensor linear_buckets(const at::Tensor& x, const Linear& w) {
+  std::vector<at::Tensor> rows;
+  for (int64_t row = 0; row < x.size(0); row += kRowBucket) {
+    rows.push_back(linear_rows(x.narrow(0, row, std::min(kRowBucket, x.size(0))), w));
+  }
+  return at::cat(rows);
 }
 
 }  // namespace
@@ -49,6 +73,11 @@ Transformer Transformer::load(const std::filesystem::path& dir, at::ScalarType d
   return {std::move(config), std::move(weights)};
 }
 
+Transformer::Transformer(ModelConfig config, Weights weights)
+    : config_(std::move(config)), weights_(std::move(weights)) {
+  if (!config_.architecture->learned_positions) rope_frequencies_ = rope_frequencies(config_.rope, config_.head_dim);
+}
+
 void Transformer::check_id(int64_t id, int64_t position) const {
   KVC_CHECK(id >= 0 && id < config_.vocab_size, "model: token id ", id, " at position ", position, ", expected 0 to ",
             config_.vocab_size - 1);
@@ -56,17 +85,36 @@ void Transformer::check_id(int64_t id, int64_t position) const {
             ", the model has max_position_embeddings ", config_.max_position_embeddings);
 }
 
-// -> [n_rows, hidden]; rows beyond the ids are zero
-at::Tensor Transformer::embed(std::span<const int64_t> ids, int64_t n_rows) const {
-  auto x = at::zeros({n_rows, config_.hidden_size}, weights_.embedding.options());
-  const size_t row_bytes = static_cast<size_t>(config_.hidden_size) * x.element_size();
+// Tokens first_position ... -> [n_rows, hidden], 1 or a multiple of kRowBucket; rows beyond the ids are zero
+at::Tensor Transformer::embed(std::span<const int64_t> ids, int64_t first_position, int64_t n_rows) const {
+  auto x = at::zeros({n_rows, config_.embedding_size}, weights_.embedding.options());
+  const size_t row_bytes = static_cast<size_t>(config_.embedding_size) * x.element_size();
   for (size_t t = 0; t < ids.size(); ++t) {
-    check_id(ids[t], static_cast<int64_t>(t));
+    check_id(ids[t], first_position + static_cast<int64_t>(t));
     std::memcpy(static_cast<char*>(x.mutable_data_ptr()) + t * row_bytes,
                 static_cast<const char*>(weights_.embedding.const_data_ptr()) + static_cast<size_t>(ids[t]) * row_bytes,
                 row_bytes);
   }
+  if (weights_.project_in.weight.defined()) x = linear_buckets(x, weights_.project_in);
+  if (weights_.positions.defined()) {
+    const auto n_ids = static_cast<int64_t>(ids.size());
+    x.narrow(0, 0, n_ids).add_(weights_.positions.narrow(0, kUnusedPositions + first_position, n_ids));
+  }
   return x;
+}
+
+// x [rows, hidden] -> tokens first_token ... of out.q, out.k and out.v
+void Transformer::project_qkv_(const at::Tensor& x, const DecoderLayer& layer, const RopeTable& rope,
+                               int64_t first_token, NewTokens& out) const {
+  const int64_t n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
+  auto merged = linear_rows(normalize(x, layer.attention_norm, config_.norm_eps), layer.qkv);  // [rows, (H_q+2H_kv)*D]
+  if (layer.q_norm.defined()) {
+    normalize_heads_(merged, 0, n_heads, layer.q_norm, config_.norm_eps);
+    normalize_heads_(merged, n_heads, n_kv_heads, layer.k_norm, config_.norm_eps);
+  }
+  split_heads_(merged, 0, rope, first_token, out.q);
+  split_heads_(merged, n_heads, rope, first_token, out.k);
+  split_heads_(merged, n_heads + n_kv_heads, {}, first_token, out.v);
 }
 
 // x [rows, hidden] += output(attended [rows, H_q*D])
@@ -74,50 +122,49 @@ void Transformer::add_attention_(at::Tensor& x, const DecoderLayer& layer, const
   x.add_(linear_rows(attended.to(x.scalar_type()), layer.output));
 }
 
-// x [rows, hidden] += down(silu(gate) * up)
+// x [rows, hidden] += down(silu(gate) * up), without a gate down(relu(up))
 void Transformer::add_mlp_(at::Tensor& x, const DecoderLayer& layer) const {
-  const auto normed = rms_norm(x, layer.mlp_norm, config_.rms_norm_eps);
-  x.add_(linear_rows(silu_times(linear_rows(normed, layer.gate_up)), layer.down));
+  auto up = linear_rows(normalize(x, layer.mlp_norm, config_.norm_eps), layer.up);
+  x.add_(linear_rows(config_.architecture->gated_mlp ? silu_times(up) : up.relu_(), layer.down));
 }
 
 // x [T_padded, hidden], T_padded a multiple of kRowBucket: a token's bits do not depend on how long the prompt is.
 void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope,
                                  const OnLayer& on_layer) const {
   const auto& weights = weights_.layers[static_cast<size_t>(layer)];
-  const int64_t n_rows = x.size(0), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads,
-                head_dim = config_.head_dim;
-  auto q = at::empty({n_heads, n_rows, head_dim}, x.options());
-  auto k = at::empty({n_kv_heads, n_rows, head_dim}, x.options());
-  auto v = at::empty({n_kv_heads, n_rows, head_dim}, x.options());
+  const int64_t n_rows = x.size(0);
+  auto tokens = empty_tokens(config_, n_rows, 0, x.options());
   for (int64_t row = 0; row < n_rows; row += kRowBucket) {
-    const auto normed = rms_norm(x.narrow(0, row, kRowBucket), weights.attention_norm, config_.rms_norm_eps);
-    const auto merged = linear_rows(normed, weights.qkv);  // [64, (H_q + 2 H_kv) * D]
-    const RopeTable here{rope.cos.narrow(0, row, kRowBucket), rope.sin.narrow(0, row, kRowBucket)};
-    split_heads_(merged, 0, &here, row, q);
-    split_heads_(merged, n_heads, &here, row, k);
-    split_heads_(merged, n_heads + n_kv_heads, nullptr, row, v);
+    project_qkv_(x.narrow(0, row, kRowBucket), weights, rope.rows(row, kRowBucket), row, tokens);
   }
   {
-    const auto q32 = q.to(at::kFloat), k32 = k.to(at::kFloat), v32 = v.to(at::kFloat);
-    const auto hidden_future =
-        at::full({kRowBucket, kRowBucket}, -std::numeric_limits<float>::infinity(), at::kFloat).triu_(1);
+    const auto q32 = tokens.q.to(at::kFloat), k32 = tokens.k.to(at::kFloat), v32 = tokens.v.to(at::kFloat);
+    const auto hidden_future = at::full({kRowBucket, kRowBucket}, kHidden, at::kFloat).triu_(1);
     for (int64_t row = 0; row < n_rows; row += kRowBucket) {
       auto rows = x.narrow(0, row, kRowBucket);
-      add_attention_(rows, weights, attend_bucket(q32, k32, v32, row, hidden_future, attention_scale(config_)));
+      add_attention_(
+          rows, weights,
+          attend_bucket(q32, k32, v32, row, config_.sliding_window, hidden_future, attention_scale(config_)));
       add_mlp_(rows, weights);
     }
   }
   if (!on_layer) return;
-  for (auto* tensor : {&q, &k, &v}) *tensor = tensor->narrow(1, 0, n_tokens).contiguous();
-  on_layer(layer, q, k, v);
+  for (auto* tensor : {&tokens.q, &tokens.k, &tokens.v}) *tensor = tensor->narrow(1, 0, n_tokens).contiguous();
+  on_layer(layer, tokens.q, tokens.k, tokens.v);
+}
+
+// x [rows, hidden] -> [rows, V]
+at::Tensor Transformer::logits_of_rows(const at::Tensor& x) const {
+  auto normed = normalize(x, weights_.final_norm, config_.norm_eps);
+  if (weights_.project_out.weight.defined()) normed = linear_rows(normed, weights_.project_out);
+  return linear_rows(normed, weights_.logits);
 }
 
 at::Tensor Transformer::last_logits(const at::Tensor& x, int64_t n_tokens, int64_t n_last) const {
   auto logits = at::empty({n_last, config_.vocab_size}, at::kFloat);
   const int64_t first = n_tokens - n_last;
   for (int64_t row = first / kRowBucket * kRowBucket; row < n_tokens; row += kRowBucket) {
-    const auto bucket =
-        linear_rows(rms_norm(x.narrow(0, row, kRowBucket), weights_.final_norm, config_.rms_norm_eps), weights_.logits);
+    const auto bucket = logits_of_rows(x.narrow(0, row, kRowBucket));
     const int64_t begin = std::max(first, row), end = std::min(n_tokens, row + kRowBucket);
     logits.narrow(0, begin - first, end - begin).copy_(bucket.narrow(0, begin - row, end - begin));
   }
@@ -133,8 +180,8 @@ at::Tensor Transformer::prefill(std::span<const int64_t> ids, const OnLayer& on_
             n_tokens);
   const NoAutograd guard;
   const int64_t n_rows = round_up(n_tokens, kRowBucket);
-  auto x = embed(ids, n_rows);
-  const auto rope = rope_table(0, n_rows, config_.head_dim, config_.rope_theta);
+  auto x = embed(ids, 0, n_rows);
+  const auto rope = rope_table(0, n_rows, rope_frequencies_);
   for (int64_t layer = 0; layer < config_.n_layers; ++layer) prefill_layer_(x, layer, n_tokens, rope, on_layer);
   return last_logits(x, n_tokens, n_last);
 }
@@ -143,19 +190,13 @@ at::Tensor Transformer::decode_step(int64_t id, int64_t position, std::span<cons
                                     StepTimes* times) const {
   KVC_CHECK(static_cast<int64_t>(caches.size()) == config_.n_layers, "decode_step: ", caches.size(), " caches for ",
             config_.n_layers, " layers");
-  check_id(id, position);
   const NoAutograd guard;
-  const int64_t n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads, head_dim = config_.head_dim;
-  const auto rope = rope_table(position, 1, head_dim, config_.rope_theta);
-  auto x = embed({&id, 1}, 1);  // [1, hidden]
+  auto x = embed({&id, 1}, position, 1);  // [1, hidden]
+  const auto rope = rope_table(position, 1, rope_frequencies_);
   for (size_t layer = 0; layer < caches.size(); ++layer) {
     const auto& weights = weights_.layers[layer];
-    const auto merged = linear_rows(rms_norm(x, weights.attention_norm, config_.rms_norm_eps), weights.qkv);
-    NewTokens token{at::empty({n_heads, 1, head_dim}, x.options()), at::empty({n_kv_heads, 1, head_dim}, x.options()),
-                    at::empty({n_kv_heads, 1, head_dim}, x.options()), position};
-    split_heads_(merged, 0, &rope, 0, token.q);
-    split_heads_(merged, n_heads, &rope, 0, token.k);
-    split_heads_(merged, n_heads + n_kv_heads, nullptr, 0, token.v);
+    auto token = empty_tokens(config_, 1, position, x.options());
+    project_qkv_(x, weights, rope, 0, token);
 
     const auto start = std::chrono::steady_clock::now();
     caches[layer]->append(token);
@@ -165,10 +206,10 @@ at::Tensor Transformer::decode_step(int64_t id, int64_t position, std::span<cons
       times->encode_seconds += std::chrono::duration<double>(appended - start).count();
       times->attend_seconds += seconds_since(appended);
     }
-    add_attention_(x, weights, attended.reshape({1, n_heads * head_dim}));
+    add_attention_(x, weights, attended.reshape({1, config_.n_heads * config_.head_dim}));
     add_mlp_(x, weights);
   }
-  return linear_rows(rms_norm(x, weights_.final_norm, config_.rms_norm_eps), weights_.logits).to(at::kFloat)[0];
+  return logits_of_rows(x).to(at::kFloat)[0];
 }
 
 }  // namespace kvc

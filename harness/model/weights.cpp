@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <numeric>
+#include <optional>
 #include <set>
 
 #include "kvc/check.h"
@@ -10,26 +12,25 @@
 namespace kvc {
 namespace {
 
+using Parts = std::vector<std::pair<std::string, int64_t>>;  // name without .weight or .bias, rows
+
 // Reads each tensor once and remembers its name, so that what nobody asked for shows up.
 class WeightReader {
  public:
   WeightReader(const std::filesystem::path& dir, at::ScalarType dtype)
       : dir_(dir.string()), checkpoint_(dir), dtype_(dtype) {}
 
-  // The rows of several matrices [rows_i, columns] below each other, in the model's type
-  at::Tensor stacked(const std::vector<std::pair<std::string, int64_t>>& names_and_rows, int64_t columns) {
-    int64_t n_rows = 0;
-    for (const auto& [name, rows] : names_and_rows) n_rows += rows;
-    auto all = at::empty({n_rows, columns}, dtype_);
-    int64_t row = 0;
-    for (const auto& [name, rows] : names_and_rows) {
-      all.narrow(0, row, rows).copy_(read(name, {rows, columns}));
-      row += rows;
-    }
-    return all;
+  at::Tensor matrix(const std::string& name, int64_t rows, int64_t columns) {
+    return stacked({{name, rows}}, ".weight", columns);
   }
-  at::Tensor matrix(const std::string& name, int64_t rows, int64_t columns) { return stacked({{name, rows}}, columns); }
-  at::Tensor norm(const std::string& name, int64_t size) { return read(name, {size}).to(at::kFloat); }
+  // The rows of several layers below each other
+  Linear linear(const Parts& parts, int64_t columns, bool has_bias) {
+    return {stacked(parts, ".weight", columns), has_bias ? stacked(parts, ".bias", std::nullopt) : at::Tensor()};
+  }
+  Norm norm(const std::string& name, int64_t size, bool has_bias) {
+    return {floats(name + ".weight", size), has_bias ? floats(name + ".bias", size) : at::Tensor()};
+  }
+  at::Tensor floats(const std::string& name, int64_t size) { return read(name, {size}).to(at::kFloat); }
 
   void refuse_unread(bool tied_embeddings) const {
     for (const auto& name : checkpoint_.names()) {
@@ -45,28 +46,54 @@ class WeightReader {
     return checkpoint_.tensor(name, shape);
   }
 
+  // Matrices [rows_i, columns], or vectors [rows_i], one below the other, in the model's type
+  at::Tensor stacked(const Parts& parts, const char* suffix, std::optional<int64_t> columns) {
+    const auto shape_of = [&](int64_t rows) {
+      return columns ? std::vector<int64_t>{rows, *columns} : std::vector<int64_t>{rows};
+    };
+    int64_t n_rows = 0;
+    for (const auto& [name, rows] : parts) n_rows += rows;
+    auto all = at::empty(shape_of(n_rows), dtype_);
+    int64_t row = 0;
+    for (const auto& [name, rows] : parts) {
+      all.narrow(0, row, rows).copy_(read(name + suffix, shape_of(rows)));
+      row += rows;
+    }
+    return all;
+  }
+
   std::string dir_;
   Checkpoint checkpoint_;
   at::ScalarType dtype_;
   std::set<std::string> read_;
 };
 
+// One part for each name, or all rows in one where there is one name.
+Parts parts_of(const std::string& prefix, const std::vector<const char*>& names, const std::vector<int64_t>& rows) {
+  if (names.size() == 1) return {{prefix + names[0], std::accumulate(rows.begin(), rows.end(), int64_t{0})}};
+  Parts parts;
+  for (size_t i = 0; i < names.size(); ++i) parts.emplace_back(prefix + names[i], rows.at(i));
+  return parts;
+}
+
 DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t layer) {
-  const auto prefix = concat("model.layers.", layer, ".");
-  const auto attention = prefix + "self_attn.", mlp = prefix + "mlp.";
+  const auto& architecture = *config.architecture;
+  const auto& names = architecture.tensors;
+  const auto prefix = concat(names.stem, "layers.", layer, ".");
+  const int64_t hidden = config.hidden_size, intermediate = config.intermediate_size;
   const int64_t q_rows = config.n_heads * config.head_dim, kv_rows = config.n_kv_heads * config.head_dim;
   DecoderLayer weights;
-  weights.attention_norm = reader.norm(prefix + "input_layernorm.weight", config.hidden_size);
-  weights.qkv = reader.stacked({{attention + "q_proj.weight", q_rows},
-                                {attention + "k_proj.weight", kv_rows},
-                                {attention + "v_proj.weight", kv_rows}},
-                               config.hidden_size);
-  weights.output = reader.matrix(attention + "o_proj.weight", config.hidden_size, q_rows);
-  weights.mlp_norm = reader.norm(prefix + "post_attention_layernorm.weight", config.hidden_size);
-  weights.gate_up = reader.stacked(
-      {{mlp + "gate_proj.weight", config.intermediate_size}, {mlp + "up_proj.weight", config.intermediate_size}},
-      config.hidden_size);
-  weights.down = reader.matrix(mlp + "down_proj.weight", config.hidden_size, config.intermediate_size);
+  weights.attention_norm = reader.norm(prefix + names.attention_norm, hidden, architecture.layer_norm);
+  weights.qkv = reader.linear(parts_of(prefix, names.qkv, {q_rows, kv_rows, kv_rows}), hidden, config.qkv_bias);
+  if (architecture.head_norms) {
+    weights.q_norm = reader.floats(prefix + "self_attn.q_norm.weight", config.head_dim);
+    weights.k_norm = reader.floats(prefix + "self_attn.k_norm.weight", config.head_dim);
+  }
+  weights.output = reader.linear({{prefix + names.output, hidden}}, q_rows, config.output_bias);
+  weights.mlp_norm = reader.norm(prefix + names.mlp_norm, hidden, architecture.layer_norm);
+  const auto up_rows = architecture.gated_mlp ? std::vector{intermediate, intermediate} : std::vector{intermediate};
+  weights.up = reader.linear(parts_of(prefix, names.up, up_rows), hidden, config.mlp_bias);
+  weights.down = reader.linear({{prefix + names.down, hidden}}, intermediate, config.mlp_bias);
   return weights;
 }
 
@@ -74,26 +101,42 @@ DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t
 
 Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, at::ScalarType dtype) {
   WeightReader reader(dir, dtype);
+  const auto& architecture = *config.architecture;
+  const auto& stem = architecture.tensors.stem;
+  const int64_t hidden = config.hidden_size, width = config.embedding_size;
   Weights weights;
-  weights.embedding = reader.matrix("model.embed_tokens.weight", config.vocab_size, config.hidden_size);
+  weights.embedding = reader.matrix(stem + "embed_tokens", config.vocab_size, width);
+  if (architecture.learned_positions) {
+    const int64_t n_positions = kUnusedPositions + config.max_position_embeddings;
+    weights.positions = reader.matrix(stem + "embed_positions", n_positions, hidden);
+  }
+  if (width != hidden) {
+    weights.project_in = reader.linear({{stem + "project_in", hidden}}, width, false);
+    weights.project_out = reader.linear({{stem + "project_out", width}}, hidden, false);
+  }
   for (int64_t layer = 0; layer < config.n_layers; ++layer) {
     weights.layers.push_back(load_layer(reader, config, layer));
   }
-  weights.final_norm = reader.norm("model.norm.weight", config.hidden_size);
-  weights.logits = config.tied_embeddings ? weights.embedding
-                                          : reader.matrix("lm_head.weight", config.vocab_size, config.hidden_size);
+  weights.final_norm = reader.norm(stem + architecture.tensors.final_norm, hidden, architecture.layer_norm);
+  weights.logits = config.tied_embeddings ? Linear{weights.embedding, {}}
+                                          : reader.linear({{"lm_head", config.vocab_size}}, width, false);
   reader.refuse_unread(config.tied_embeddings);
   return weights;
 }
 
 int64_t Weights::bytes() const {
-  size_t n_bytes = embedding.nbytes() + final_norm.nbytes() + (logits.is_same(embedding) ? 0 : logits.nbytes());
+  std::vector<at::Tensor> all{embedding,       project_in.weight, positions,
+                              final_norm.bias, final_norm.weight, project_out.weight};
+  if (!logits.weight.is_same(embedding)) all.push_back(logits.weight);
   for (const auto& layer : layers) {
-    for (const auto* tensor :
-         {&layer.attention_norm, &layer.qkv, &layer.output, &layer.mlp_norm, &layer.gate_up, &layer.down}) {
-      n_bytes += tensor->nbytes();
+    for (const auto* norm : {&layer.attention_norm, &layer.mlp_norm}) all.insert(all.end(), {norm->weight, norm->bias});
+    for (const auto* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+      all.insert(all.end(), {linear->weight, linear->bias});
     }
+    all.insert(all.end(), {layer.q_norm, layer.k_norm});
   }
+  size_t n_bytes = 0;
+  for (const auto& tensor : all) n_bytes += tensor.defined() ? tensor.nbytes() : 0;
   return static_cast<int64_t>(n_bytes);
 }
 

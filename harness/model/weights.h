@@ -7,28 +7,37 @@
 #include <vector>
 
 #include "model/model_config.h"
+#include "model/ops.h"
 
 namespace kvc {
 
 struct DecoderLayer {
-  at::Tensor attention_norm;  // [hidden] fp32
-  at::Tensor qkv;             // [(H_q + 2 H_kv) * D, hidden]: q, then k, then v
-  at::Tensor output;          // [hidden, H_q * D]
-  at::Tensor mlp_norm;        // [hidden] fp32
-  at::Tensor gate_up;         // [2 * intermediate, hidden]: gate, then up
-  at::Tensor down;            // [hidden, intermediate]
+  Norm attention_norm;  // [hidden]
+  Linear qkv;           // [(H_q + 2 H_kv) * D, hidden]: q, then k, then v
+  at::Tensor q_norm;    // [D] fp32, or undefined
+  at::Tensor k_norm;    // [D] fp32, or undefined
+  Linear output;        // [hidden, H_q * D]
+  Norm mlp_norm;        // [hidden]
+  Linear up;            // [2 * intermediate, hidden]: gate, then up; without a gate [intermediate, hidden]
+  Linear down;          // [hidden, intermediate]
 };
 
+inline constexpr int64_t kUnusedPositions = 2;  // rows before position 0's in a learned table
+
 struct Weights {
-  at::Tensor embedding;  // [V, hidden]
+  at::Tensor embedding;  // [V, E], E being hidden unless there is project_in
+  Linear project_in;     // [hidden, E], or undefined
+  at::Tensor positions;  // [kUnusedPositions + max_position_embeddings, hidden], or undefined
   std::vector<DecoderLayer> layers;
-  at::Tensor final_norm;  // [hidden] fp32
-  at::Tensor logits;      // [V, hidden]; the embedding itself where they are tied
+  Norm final_norm;     // [hidden]
+  Linear project_out;  // [E, hidden], or undefined
+  Linear logits;       // [V, E]; the embedding itself where they are tied
 
   int64_t bytes() const;
 };
 
-// Matrices in `dtype`, norms in fp32. Throws Error where a tensor is absent, has another shape, or is not known.
+// Matrices and their biases in `dtype`, norms in fp32. Throws Error where a tensor is absent, has another shape, or is
+// not known.
 Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, at::ScalarType dtype);
 
 }  // namespace kvc

@@ -1,4 +1,5 @@
-"""The decoder against Hugging Face transformers in fp32, on random checkpoints and on the demo model where it is there.
+"""The decoder against Hugging Face transformers in fp32, on a random checkpoint of every kind and on the demo model
+where it is there.
 
 usage: logits_parity.py PROGRAM [MODEL_DIR ...]; exit code 77 where the Python packages are absent.
 """
@@ -11,31 +12,17 @@ import tempfile
 try:
     import torch
     from safetensors.torch import load_file
-    from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
+    from transformers import AutoModelForCausalLM
+    from random_checkpoints import random_checkpoints
 except ImportError as error:
     print(f"SKIP: {error}")
     sys.exit(77)
 
-N_TOKENS, N_GREEDY, TOLERANCE = 256, 200, 1e-4
-torch.manual_seed(0)
-
-
-def random_checkpoints(root):
-    """(name, folder): GQA 1:1, 4:1, 8:1; tied and untied; one file and shards."""
-    for n_kv_heads, tied, sharded in [(8, True, False), (2, False, True), (1, True, True), (1, False, False)]:
-        model = LlamaForCausalLM(LlamaConfig(
-            vocab_size=331, hidden_size=96, intermediate_size=200, num_hidden_layers=3, num_attention_heads=8,
-            num_key_value_heads=n_kv_heads, head_dim=16, max_position_embeddings=1024, rope_theta=20000.0,
-            rms_norm_eps=1e-6, tie_word_embeddings=tied, initializer_range=0.1, bos_token_id=1, eos_token_id=[2, 3]))
-        for name, parameter in model.named_parameters():
-            if "norm" in name:
-                torch.nn.init.uniform_(parameter, 0.5, 1.5)
-        name = f"gqa_{8 // n_kv_heads}{'_tied' if tied else ''}{'_sharded' if sharded else ''}"
-        folder = os.path.join(root, name)
-        model.save_pretrained(folder, max_shard_size="100KB" if sharded else "1GB")
-        shards = [f for f in os.listdir(folder) if f.endswith(".safetensors")]
-        assert (len(shards) > 1) == sharded, shards
-        yield name, folder
+N_TOKENS, N_GREEDY = 300, 64
+TOLERANCE = 1e-4  # on the random checkpoints
+# A trained model may magnify rounding beyond that: two fp32 implementations then differ by a few times what the one
+# differs from itself in fp64 (where it still takes softmax, norms and rotation in fp32).
+TIMES_OWN_ERROR = 4
 
 
 @torch.no_grad()
@@ -49,30 +36,32 @@ def reference(folder, ids):
         greedy.append(best.indices[0].item())
         margins.append((best.values[0] - best.values[1]).item())
         out = model(torch.tensor([[greedy[-1]]]), past_key_values=out.past_key_values, use_cache=True)
-    return logits, greedy, margins
+    own_error = (model.double()(torch.tensor([ids])).logits[0] - logits).abs().max().item()
+    return logits, greedy, margins, own_error
 
 
-def compare(program, name, folder, out):
+def compare(program, name, folder, trained, out):
     vocab = json.load(open(os.path.join(folder, "config.json")))["vocab_size"]
     ids = torch.randint(0, vocab, (N_TOKENS,), generator=torch.Generator().manual_seed(1)).tolist()
-    logits, greedy, margins = reference(folder, ids)
+    logits, greedy, margins, own_error = reference(folder, ids)
+    tolerance = max(TOLERANCE, TIMES_OWN_ERROR * own_error) if trained else TOLERANCE
     run = subprocess.run([program, folder, out, str(N_GREEDY)], input=" ".join(map(str, ids)), text=True,
                          stdout=subprocess.PIPE, check=True)
     ours = load_file(out)
     prefill = (ours["prefill"] - logits).abs().max().item()
     decode = (ours["decode"] - logits).abs().max().item()
     same = sum(a == b for a, b in zip(ours["greedy"].tolist(), greedy))
-    print(f"{name}: prefill {prefill:.1e} decode {decode:.1e} greedy {same}/{N_GREEDY} "
+    print(f"{name}: prefill {prefill:.1e} decode {decode:.1e} (allowed {tolerance:.1e}) greedy {same}/{N_GREEDY} "
           f"(least margin {min(margins):.1e}) logits to {logits.abs().max():.1f} {run.stdout.strip()}")
-    return prefill <= TOLERANCE and decode <= TOLERANCE and same == N_GREEDY
+    return prefill <= tolerance and decode <= tolerance and same == N_GREEDY
 
 
 def main():
     program, models = sys.argv[1], sys.argv[2:]
     with tempfile.TemporaryDirectory() as root:
-        checkpoints = list(random_checkpoints(root))
-        checkpoints += [(m, m) for m in models if os.path.exists(os.path.join(m, "config.json"))]
-        results = [compare(program, name, folder, os.path.join(root, "out.safetensors")) for name, folder in checkpoints]
+        checkpoints = [(name, folder, False) for name, folder in random_checkpoints(root)]
+        checkpoints += [(m, m, True) for m in models if os.path.exists(os.path.join(m, "config.json"))]
+        results = [compare(program, *checkpoint, os.path.join(root, "out.safetensors")) for checkpoint in checkpoints]
     sys.exit(0 if all(results) else 1)
 
 

@@ -30,6 +30,23 @@ json llama() {
           {"eos_token_id", 2}};
 }
 
+json of(const char* architecture) {
+  auto config = llama();
+  config["architectures"] = {architecture};
+  return config;
+}
+
+json opt() {
+  return {{"architectures", {"OPTForCausalLM"}},
+          {"hidden_size", 64},
+          {"ffn_dim", 96},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"vocab_size", 100},
+          {"eos_token_id", 2},
+          {"max_position_embeddings", 512}};
+}
+
 kvc::ModelConfig load(const json& config, const json& generation = nullptr) {
   const TemporaryDir dir;
   write_file(dir / "config.json", config.dump());
@@ -43,17 +60,67 @@ TEST(ModelConfig, FillsInWhatLlamaLeavesOut) {
   const auto model = load(config);
   EXPECT_EQ(model.n_kv_heads, 4);
   EXPECT_EQ(model.head_dim, 16);
-  EXPECT_EQ(model.rope_theta, 10000.0);
+  EXPECT_EQ(model.rope.theta, 10000.0);
+  EXPECT_EQ(model.rope.type, kvc::RopeType::plain);
+  EXPECT_EQ(model.sliding_window, 0);
+  EXPECT_FALSE(model.qkv_bias || model.output_bias || model.mlp_bias);
   EXPECT_FALSE(model.tied_embeddings);
 }
 
 TEST(ModelConfig, ReadsRopeThetaOldAndNew) {
   auto config = llama();
   config["rope_theta"] = 5e5;
-  EXPECT_EQ(load(config).rope_theta, 5e5);
+  EXPECT_EQ(load(config).rope.theta, 5e5);
   config.erase("rope_theta");
   config["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 1e6}};
-  EXPECT_EQ(load(config).rope_theta, 1e6);
+  EXPECT_EQ(load(config).rope.theta, 1e6);
+}
+
+TEST(ModelConfig, ReadsRopeScalingOldAndNew) {
+  const json llama3 = {{"rope_type", "llama3"},
+                       {"factor", 8.0},
+                       {"low_freq_factor", 1.0},
+                       {"high_freq_factor", 4.0},
+                       {"original_max_position_embeddings", 128}};
+  for (const char* field : {"rope_scaling", "rope_parameters"}) {
+    auto config = llama();
+    config[field] = {{"type", "linear"}, {"factor", 4.0}};
+    EXPECT_EQ(load(config).rope.type, kvc::RopeType::linear);
+    EXPECT_EQ(load(config).rope.factor, 4.0);
+    config[field] = llama3;
+    const auto rope = load(config).rope;
+    EXPECT_EQ(rope.type, kvc::RopeType::llama3);
+    EXPECT_EQ(rope.factor, 8.0);
+    EXPECT_EQ(rope.high_freq_factor, 4.0);
+    EXPECT_EQ(rope.original_max_position_embeddings, 128);
+  }
+}
+
+TEST(ModelConfig, TakesNullForNoSlidingWindow) {
+  auto config = of("MistralForCausalLM");
+  config["sliding_window"] = 4096;
+  EXPECT_EQ(load(config).sliding_window, 4096);
+  EXPECT_EQ(load(config).shape().sliding_window, 4096);
+  config["sliding_window"] = nullptr;
+  EXPECT_EQ(load(config).sliding_window, 0);
+}
+
+TEST(ModelConfig, IgnoresTheWindowThatQwenDoesNotUse) {
+  auto config = of("Qwen2ForCausalLM");
+  config.update({{"use_sliding_window", false}, {"sliding_window", 128}});
+  EXPECT_EQ(load(config).sliding_window, 0);
+  EXPECT_TRUE(load(config).qkv_bias);
+  EXPECT_FALSE(load(config).output_bias);
+}
+
+TEST(ModelConfig, ReadsOptsOwnNames) {
+  auto config = opt();
+  auto model = load(config);
+  EXPECT_EQ(model.intermediate_size, 96);
+  EXPECT_EQ(model.embedding_size, 64);
+  EXPECT_TRUE(model.tied_embeddings && model.qkv_bias && model.output_bias && model.mlp_bias);
+  config["word_embed_proj_dim"] = 32;
+  EXPECT_EQ(load(config).embedding_size, 32);
 }
 
 TEST(ModelConfig, TakesStopIdsFromGenerationConfigFirst) {
@@ -68,12 +135,13 @@ struct BadField {
   const char* field;
   json value;  // null: the field is taken away
   std::vector<std::string> words;
+  json config = llama();
 };
 
 class BadConfig : public testing::TestWithParam<BadField> {};
 
 TEST_P(BadConfig, IsRefusedNamingFieldValueAndAllowed) {
-  auto config = llama();
+  auto config = GetParam().config;
   config.erase(GetParam().field);
   if (!GetParam().value.is_null()) config[GetParam().field] = GetParam().value;
   const auto message = message_of([&] { load(config); });
@@ -84,22 +152,50 @@ TEST_P(BadConfig, IsRefusedNamingFieldValueAndAllowed) {
 
 INSTANTIATE_TEST_SUITE_P(
     Fields, BadConfig,
-    testing::Values(BadField{"Architecture", "architectures", {"BertModel"}, {"BertModel", "LlamaForCausalLM"}},
-                    BadField{"NoArchitecture", "architectures", nullptr, {"missing"}},
-                    BadField{"NoHiddenSize", "hidden_size", nullptr, {"missing"}},
-                    BadField{"ZeroLayers", "num_hidden_layers", 0, {"is 0", "from 1"}},
-                    BadField{"TextSize", "vocab_size", "many", {"\"many\"", "integer"}},
-                    BadField{"HugeSize", "hidden_size", uint64_t{1} << 63, {"9223372036854775808", "integer"}},
-                    BadField{"KvHeadsDoNotDivide", "num_key_value_heads", 3, {"is 3", "divisor", "4"}},
-                    BadField{"OddHeadDim", "head_dim", 15, {"is 15", "even"}},
-                    BadField{"HiddenDoesNotDivide", "hidden_size", 66, {"is 66", "multiple", "4"}},
-                    BadField{"Activation", "hidden_act", "gelu", {"'gelu'", "silu"}},
-                    BadField{"Bias", "attention_bias", true, {"true", "supported: false"}},
-                    BadField{"NegativeEps", "rms_norm_eps", -1, {"-1", "number"}},
-                    BadField{"Scaling", "rope_scaling", {{"rope_type", "yarn"}}, {"'yarn'", "default"}},
-                    BadField{"OldScaling", "rope_scaling", {{"type", "linear"}}, {"'linear'", "default"}},
-                    BadField{"EosOutOfRange", "eos_token_id", json::array({2, 100}), {"[2,100]", "0 to 99"}},
-                    BadField{"Quantized", "quantization_config", {{"bits", 4}}, {"floating point"}}),
+    testing::Values(
+        BadField{"Architecture",
+                 "architectures",
+                 {"BertModel"},
+                 {"BertModel",
+                  "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Phi3ForCausalLM, "
+                  "OPTForCausalLM"}},
+        BadField{"NoArchitecture", "architectures", nullptr, {"missing"}},
+        BadField{"NoHiddenSize", "hidden_size", nullptr, {"missing"}},
+        BadField{"ZeroLayers", "num_hidden_layers", 0, {"is 0", "from 1"}},
+        BadField{"TextSize", "vocab_size", "many", {"\"many\"", "integer"}},
+        BadField{"HugeSize", "hidden_size", uint64_t{1} << 63, {"9223372036854775808", "integer"}},
+        BadField{"KvHeadsDoNotDivide", "num_key_value_heads", 3, {"is 3", "divisor", "4"}},
+        BadField{"OddHeadDim", "head_dim", 15, {"is 15", "even"}},
+        BadField{"HiddenDoesNotDivide", "hidden_size", 66, {"is 66", "multiple", "4"}},
+        BadField{"Activation", "hidden_act", "gelu", {"'gelu'", "silu"}},
+        BadField{"NegativeEps", "rms_norm_eps", -1, {"-1", "number"}},
+        BadField{"Scaling", "rope_scaling", {{"rope_type", "yarn"}}, {"'yarn'", "default, linear, llama3"}},
+        BadField{"OldScaling", "rope_scaling", {{"type", "dynamic"}}, {"'dynamic'", "default, linear, llama3"}},
+        BadField{"NoFactor", "rope_scaling", {{"type", "linear"}}, {"factor", "missing"}},
+        BadField{"BigTurnsBelowSmall",
+                 "rope_parameters",
+                 {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}},
+                 {"high_freq_factor is 4", "more than"}},
+        BadField{"RotationByLayer",
+                 "rope_parameters",
+                 {{"full_attention", {{"rope_type", "default"}}}},
+                 {"full_attention", "one rotation"}},
+        BadField{"PartOfTheHead", "partial_rotary_factor", 0.75, {"0.75", "from 1"}},
+        BadField{"EosOutOfRange", "eos_token_id", json::array({2, 100}), {"[2,100]", "0 to 99"}},
+        BadField{"Quantized", "quantization_config", {{"bits", 4}}, {"floating point"}},
+        BadField{"NoWindow", "sliding_window", nullptr, {"missing"}, of("MistralForCausalLM")},
+        BadField{"EmptyWindow", "sliding_window", 0, {"is 0", "from 1"}, of("MistralForCausalLM")},
+        BadField{"QwenWindow", "use_sliding_window", true, {"true", "supported: false"}, of("Qwen2ForCausalLM")},
+        BadField{"QwenLayers",
+                 "layer_types",
+                 {"full_attention", "sliding_attention"},
+                 {"sliding_attention", "full_attention"},
+                 of("Qwen2ForCausalLM")},
+        BadField{"NoQwenHeadDim", "head_dim", nullptr, {"missing"}, of("Qwen3ForCausalLM")},
+        BadField{
+            "PhiLongRope", "rope_scaling", {{"type", "longrope"}}, {"'longrope'", "default"}, of("Phi3ForCausalLM")},
+        BadField{"NormAfter", "do_layer_norm_before", false, {"false", "supported: true"}, opt()},
+        BadField{"OptActivation", "activation_function", "gelu", {"'gelu'", "relu"}, opt()}),
     [](const auto& info) { return info.param.name; });
 
 TEST(ModelConfig, NamesFileAndByteOfBrokenJson) {

@@ -11,6 +11,7 @@
 
 #include "exact_cache.h"
 #include "model/ops.h"
+#include "model/rope.h"
 #include "model/safetensors.h"
 #include "temporary_dir.h"
 
@@ -47,16 +48,17 @@ std::map<std::string, at::Tensor> random_weights(int64_t n_kv_heads) {
   return w;
 }
 
+// Mistral: Llama with a window.
 kvc::Transformer load(const std::map<std::string, at::Tensor>& weights, int64_t n_kv_heads,
-                      at::ScalarType dtype = at::kFloat) {
+                      at::ScalarType dtype = at::kFloat, const std::string& window = "null") {
   const TemporaryDir dir;
   kvc::write_safetensors(dir / "model.safetensors", weights);
   kvc_test::write_file(
       dir / "config.json",
-      kvc::concat(R"({"architectures":["LlamaForCausalLM"],"hidden_size":)", kHidden, R"(,"intermediate_size":)", kMlp,
-                  R"(,"num_hidden_layers":)", kLayers, R"(,"num_attention_heads":)", kHeads,
-                  R"(,"num_key_value_heads":)", n_kv_heads, R"(,"head_dim":)", kHeadDim, R"(,"vocab_size":)", kVocab,
-                  R"(,"max_position_embeddings":)", kMaxPositions, R"(,"rms_norm_eps":1e-5})"));
+      kvc::concat(R"({"architectures":["MistralForCausalLM"],"sliding_window":)", window, R"(,"hidden_size":)", kHidden,
+                  R"(,"intermediate_size":)", kMlp, R"(,"num_hidden_layers":)", kLayers, R"(,"num_attention_heads":)",
+                  kHeads, R"(,"num_key_value_heads":)", n_kv_heads, R"(,"head_dim":)", kHeadDim, R"(,"vocab_size":)",
+                  kVocab, R"(,"max_position_embeddings":)", kMaxPositions, R"(,"rms_norm_eps":1e-5})"));
   return kvc::Transformer::load(dir.path(), dtype);
 }
 kvc::Transformer load(int64_t n_kv_heads = 2, at::ScalarType dtype = at::kFloat) {
@@ -85,6 +87,22 @@ TEST_P(TransformerOf, DecodesWhatItPrefills) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(KvHeads, TransformerOf, testing::Values(1, 2, 4));
+
+// Two layers of window 20 look back 38 positions: what lies further back must not matter, and what lies nearer must.
+TEST(Transformer, SeesNoFurtherThanItsWindows) {
+  const auto model = load(random_weights(2), 2, at::kFloat, "20");
+  auto ids = some_ids(150);
+  const auto logits = model.prefill(ids, nullptr, 150);
+  auto caches = kvc_test::exact_caches(model.shape());
+  model.prefill(std::span(ids).first(70), kvc_test::append_to(caches));
+  for (int64_t t = 70; t < 150; ++t) {
+    ASSERT_LT(distance(model.decode_step(ids[static_cast<size_t>(t)], t, caches), logits[t]), 2e-5) << t;
+  }
+  ids[100] = (ids[100] + 1) % kVocab;
+  const auto changed = model.prefill(ids, nullptr, 150);
+  EXPECT_TRUE(at::equal(changed.narrow(0, 139, 11), logits.narrow(0, 139, 11)));
+  EXPECT_FALSE(at::equal(changed[138], logits[138]));
+}
 
 TEST(Transformer, GivesAPrefixTheSameBitsWhateverFollowsIt) {
   const auto model = load();
@@ -167,10 +185,10 @@ TEST(Transformer, NamesMissingMisshapenAndUnknownWeights) {
 TEST(Rope, RotatesEachPairByItsAngle) {
   const int64_t head_dim = 6;
   const double theta = 100.0;
-  const auto table = kvc::rope_table(5, 2, head_dim, theta);
+  const auto table = kvc::rope_table(5, 2, kvc::rope_frequencies({.theta = theta}, head_dim));
   const auto merged = at::arange(2 * 2 * head_dim, at::kFloat).view({2, 2 * head_dim});  // two tokens, two heads
   auto out = at::zeros({1, 3, head_dim});
-  kvc::split_heads_(merged, 1, &table, 1, out);  // the second head, to tokens 1 and 2
+  kvc::split_heads_(merged, 1, table, 1, out);  // the second head, to tokens 1 and 2
   for (int64_t t = 0; t < 2; ++t) {
     for (int64_t i = 0; i < head_dim / 2; ++i) {
       const double angle =
@@ -183,10 +201,41 @@ TEST(Rope, RotatesEachPairByItsAngle) {
   EXPECT_EQ(out[0][0].abs().sum().item<double>(), 0.0);
 }
 
+TEST(Rope, Llama3KeepsFastPairsSlowsSlowOnesAndStaysBetween) {
+  const kvc::RopeConfig plain{.theta = 1e4};
+  const kvc::RopeConfig llama3{
+      .type = kvc::RopeType::llama3, .theta = 1e4, .factor = 8, .original_max_position_embeddings = 256};
+  const auto before = kvc::rope_frequencies(plain, 64), after = kvc::rope_frequencies(llama3, 64);
+  int kept = 0, slowed = 0, between = 0;
+  for (size_t i = 0; i < before.size(); ++i) {
+    const double turns = 256 * before[i] / (2 * M_PI);
+    if (turns > 4) {
+      ++kept;
+      EXPECT_EQ(after[i], before[i]);
+    } else if (turns < 1) {
+      ++slowed;
+      EXPECT_EQ(after[i], before[i] / 8);
+    } else {
+      ++between;
+      EXPECT_LT(after[i], before[i]);
+      EXPECT_GT(after[i], before[i] / 8);
+    }
+  }
+  EXPECT_TRUE(kept > 0 && slowed > 0 && between > 0);
+}
+
+TEST(LayerNorm, AgreesWithItsFormula) {
+  const auto x = at::randn({5, 33}, at::kDouble).add_(3), weight = at::rand({33}), bias = at::randn({33});
+  const auto centred = x - x.mean(-1, true);
+  const auto expected = centred / (centred.pow(2).mean(-1, true) + 1e-3).sqrt() * weight + bias;
+  EXPECT_LT(distance(kvc::normalize(x.to(at::kFloat), {weight, bias}, 1e-3).to(at::kDouble), expected),
+            2e-6);  // fp32, entries to 6
+}
+
 TEST(RmsNorm, AgreesWithItsFormula) {
   const auto x = at::randn({5, 33}, at::kDouble), weight = at::rand({33});
   const auto expected = x / (x.pow(2).mean(-1, true) + 1e-3).sqrt() * weight;
-  EXPECT_LT(distance(kvc::rms_norm(x.to(at::kFloat), weight, 1e-3).to(at::kDouble), expected), 1e-6);
+  EXPECT_LT(distance(kvc::normalize(x.to(at::kFloat), {weight, {}}, 1e-3).to(at::kDouble), expected), 1e-6);
 }
 
 }  // namespace
