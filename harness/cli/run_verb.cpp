@@ -77,8 +77,8 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   std::fprintf(stderr, "%lld samples run now (%lld failed), %lld were there; database %s\n",
                static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
                static_cast<long long>(outcome.n_present), database.c_str());
-  SummaryOptions shown{.experiment =
-                           experiment.name};  // this file's cells, whatever else the database holds under that name
+  SummaryOptions shown;  // this file's cells, whatever else the database holds under that name
+  shown.experiment = experiment.name;
   for (const auto& cell : grid.cells) shown.cell_keys.insert(cell.record.key);
   std::fputs(write_markdown(summary_table(store->database(), shown)).c_str(), stdout);
   return exit_code(grid, *store, outcome);

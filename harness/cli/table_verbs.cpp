@@ -39,8 +39,10 @@ void add_table_verbs(CLI::App& app, Action& action) {
   table->callback([arguments, &action] {
     action = [arguments] {
       auto store = ResultStore::open_readonly(arguments->database);
-      return print(*arguments, summary_table(store.database(), {.experiment = arguments->experiment,
-                                                                .with_suspects = arguments->with_suspects}));
+      SummaryOptions shown;
+      shown.experiment = arguments->experiment;
+      shown.with_suspects = arguments->with_suspects;
+      return print(*arguments, summary_table(store.database(), shown));
     };
   });
 

@@ -7,7 +7,14 @@
 namespace kvc {
 namespace {
 
-double sum_of_squares(const at::Tensor& x) { return x.square().sum(at::kDouble).item<double>(); }
+// Sum of (x - y)^2 in one order, whatever the number of threads. x, y: the same shape, fp32
+double sum_of_squares(const at::Tensor& x, const at::Tensor& y) {
+  const auto a = x.contiguous(), b = y.contiguous();
+  const float *p = a.const_data_ptr<float>(), *q = b.const_data_ptr<float>();
+  double sum = 0;
+  for (int64_t i = 0; i < a.numel(); ++i) sum += static_cast<double>(p[i] - q[i]) * static_cast<double>(p[i] - q[i]);
+  return sum;
+}
 
 // held: [H_kv, T_kept, D] -> [H_kv, T, D], zeros where a head keeps nothing
 at::Tensor spread(const at::Tensor& held, const at::Tensor& positions, int64_t n_tokens) {
@@ -27,10 +34,11 @@ void Reconstruction::add(const LayerCache& cache, const at::Tensor& k, const at:
     held = {spread(held.k, positions, n_tokens), spread(held.v, positions, n_tokens)};
   }
   const auto exact_k = k.to(at::kFloat), exact_v = v.to(at::kFloat);
-  k_squares_ += sum_of_squares(exact_k);
-  v_squares_ += sum_of_squares(exact_v);
-  k_error_squares_ += sum_of_squares(exact_k - held.k);
-  v_error_squares_ += sum_of_squares(exact_v - held.v);
+  const auto nothing = at::zeros_like(exact_k);
+  k_squares_ += sum_of_squares(exact_k, nothing);
+  v_squares_ += sum_of_squares(exact_v, nothing);
+  k_error_squares_ += sum_of_squares(exact_k, held.k);
+  v_error_squares_ += sum_of_squares(exact_v, held.v);
 }
 
 double Reconstruction::k_error() const { return k_squares_ > 0 ? std::sqrt(k_error_squares_ / k_squares_) : 0; }

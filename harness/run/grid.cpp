@@ -122,16 +122,16 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths) {
     for (const auto& file : task_files(name, paths)) {
       auto spec = load_task(file);
       auto data = load_dataset(spec, data_folder(experiment));
+      auto whole = spec_json(spec, data);
       if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
         data.samples.resize(static_cast<size_t>(*experiment.limit));
       }
-      grid.tasks.push_back({std::move(spec), std::move(data)});
+      grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole)});
     }
   }
   const auto made_with = provenance().dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];
-    const auto task_json = spec_json(task.spec, task.data);
     const json settings = {{"dtype", experiment.dtype},    {"device", "cpu"},
                            {"decoding", "greedy"},         {"seed", experiment.seed},
                            {"prefill_attention", "exact"}, {"max_new_tokens", task.spec.max_new_tokens},
@@ -139,7 +139,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths) {
     for (size_t c = 0; c < compressors.size(); ++c) {
       const json key = {{"format", 1},
                         {"model", model_hashes},
-                        {"task", task_json},
+                        {"task", task.spec_json},
                         {"compressor", compressors[c].key},
                         {"settings", settings}};
       Grid::Cell cell{t, static_cast<int>(c), compressors[c].record};
@@ -148,7 +148,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths) {
       cell.record.model = experiment.model;
       cell.record.model_json = model_hashes.dump();
       cell.record.task = task.spec.name;
-      cell.record.task_json = task_json;
+      cell.record.task_json = task.spec_json;
       cell.record.generation_json = settings.dump();
       cell.record.provenance_json = made_with;
       cell.record.n_samples = static_cast<int64_t>(task.data.samples.size());

@@ -16,7 +16,8 @@ namespace kvc {
 struct Grid {
   struct Task {
     TaskSpec spec;
-    Dataset data;  // its samples cut to the limit
+    Dataset data;           // its samples cut to the limit
+    std::string spec_json;  // of the whole task: a limit does not change what a cell is
   };
   WorkerSetUp worker;  // model, types and compressors
   std::vector<Task> tasks;
