@@ -39,10 +39,8 @@ void add_table_verbs(CLI::App& app, Action& action) {
   table->callback([arguments, &action] {
     action = [arguments] {
       auto store = ResultStore::open_readonly(arguments->database);
-      SummaryOptions shown;
-      shown.experiment = arguments->experiment;
-      shown.with_suspects = arguments->with_suspects;
-      return print(*arguments, summary_table(store.database(), shown));
+      return print(*arguments, summary_table(store.database(), {.experiment = arguments->experiment,
+                                                                .with_suspects = arguments->with_suspects}));
     };
   });
 

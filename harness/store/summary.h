@@ -9,9 +9,9 @@
 namespace kvc {
 
 struct SummaryOptions {
-  std::string experiment = "all";   // a name, or "all"
-  bool with_suspects = false;       // otherwise suspect cells are left out, and a note says so
-  std::set<std::string> cell_keys;  // only these; empty: all of the experiment
+  std::string experiment = "all";        // a name, or "all"
+  bool with_suspects = false;            // otherwise suspect cells are left out, and a note says so
+  std::set<std::string> cell_keys = {};  // only these; empty: all of the experiment
 };
 
 // From results/tables/summary.sql. Throws Error naming the known experiments when there is none of that name.
