@@ -24,7 +24,7 @@ std::filesystem::path locate(const TaskSpec& spec, const TaskFile& file, const s
       path = folder.parent_path().parent_path() / "prompts" / file.file;
       break;
     case TaskFile::Root::kDataDir:
-      KVC_CHECK(!data_dir.empty(), file.where, ": error: '", file.file, "' is in the data folder, and none was given");
+      KVC_CHECK(!data_dir.empty(), file.where, ": error: '", file.file, "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir");
       path = data_dir / file.file;
   }
   KVC_CHECK(std::filesystem::is_regular_file(path), file.where, ": error: there is no file '", path.string(), "'");
