@@ -34,8 +34,7 @@ void print_plugin(const PluginLibrary& library) {
 }
 
 int list_plugins(const std::string& name, const std::vector<std::string>& plugin_path) {
-  auto folders = std::vector<fs::path>(plugin_path.begin(), plugin_path.end());
-  folders.push_back(find_paths().plugins);
+  const auto folders = plugin_folders(plugin_path, find_paths());
   if (!name.empty()) {
     print_plugin(PluginLibrary(name.ends_with(".so") ? fs::path(name) : find_plugin(name, folders)));
     return kOk;

@@ -43,9 +43,8 @@ json parse_json(const std::string& what, const std::string& text) {
 // The named compressor for that model, or none where the caller wants the exact cache.
 std::unique_ptr<Compressor> make_compressor(const TryArguments& arguments, const ModelShape& shape) {
   if (arguments.compressor.empty()) return nullptr;
-  auto folders = std::vector<fs::path>(arguments.plugin_path.begin(), arguments.plugin_path.end());
-  folders.push_back(find_paths().plugins);
-  const auto library = PluginLibrary(find_plugin(arguments.compressor, folders));
+  const auto library =
+      PluginLibrary(find_plugin(arguments.compressor, plugin_folders(arguments.plugin_path, find_paths())));
   auto compressor = library.make(parse_json("--options", arguments.options), nullptr);
   compressor->check_model(shape);
   return compressor;
@@ -58,16 +57,16 @@ std::unique_ptr<LayerCache> make_cache(const Compressor* compressor, const Layer
 
 using Caches = std::vector<std::unique_ptr<LayerCache>>;
 
-// Exact prefill of the prompt into new caches -> logits [V] of the next token.
-at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::span<const int64_t> ids,
-                   Caches& caches) {
+// Exact prefill of the prompt into new caches -> logits [n_last, V] after its last n_last tokens.
+at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::span<const int64_t> ids, Caches& caches,
+                   int64_t n_last = 1) {
   const auto shape = model.shape();
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     caches.push_back(make_cache(compressor, {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0,
                                              k.device(), shape.sliding_window}));
     caches.back()->append({q, k, v, 0});
   };
-  return model.prefill(ids, on_layer).squeeze(0);
+  return model.prefill(ids, on_layer, n_last);
 }
 
 int generate(const TryArguments& arguments) {
@@ -80,7 +79,7 @@ int generate(const TryArguments& arguments) {
   const auto& eos = model.config().eos_token_ids;
 
   Caches caches;
-  auto logits = prefill(model, compressor.get(), prompt_ids, caches);
+  auto logits = prefill(model, compressor.get(), prompt_ids, caches).squeeze(0);
   std::vector<int64_t> ids;
   const int64_t room = model.config().max_position_embeddings - static_cast<int64_t>(prompt_ids.size());
   while (static_cast<int64_t>(ids.size()) < std::min(arguments.max_new_tokens, room)) {
@@ -131,9 +130,7 @@ int logits(const TryArguments& arguments) {
     KVC_CHECK(n_prompt <= n_ids, "--prompt-tokens ", n_prompt, ", allowed: at most the ", n_ids, " ids");
     Caches caches;
     const auto prompt = std::span(ids).first(static_cast<size_t>(n_prompt));
-    prefill(model, compressor.get(), prompt, caches);
-    std::vector<at::Tensor> rows{model.prefill(
-        prompt, [](auto&&...) {}, n_prompt)};
+    std::vector<at::Tensor> rows{prefill(model, compressor.get(), prompt, caches, n_prompt)};
     for (int64_t i = n_prompt; i < n_ids; ++i) {
       rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches, nullptr).unsqueeze(0));
     }

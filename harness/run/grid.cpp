@@ -29,12 +29,6 @@ json hash_model(const fs::path& folder) {
   return hashes;
 }
 
-std::vector<fs::path> plugin_folders(const Experiment& experiment, const Paths& paths) {
-  std::vector<fs::path> folders(experiment.plugin_path.begin(), experiment.plugin_path.end());
-  folders.push_back(paths.plugins);
-  return folders;
-}
-
 // "bits 2, group_size 64": the options that were given
 std::string options_label(const json& options) {
   std::vector<std::string> words;
@@ -96,6 +90,12 @@ std::string data_folder(const Experiment& experiment) {
 
 }  // namespace
 
+std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
+  std::vector<fs::path> folders(searched_first.begin(), searched_first.end());
+  folders.push_back(paths.plugins);
+  return folders;
+}
+
 std::filesystem::path find_plugin(const std::string& name, const std::vector<fs::path>& folders) {
   std::vector<std::string> known;
   for (const auto& file : find_plugins(folders)) {
@@ -114,7 +114,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths) {
   grid.worker = {model_folder.string(), experiment.dtype, experiment.threads, {}};
 
   std::vector<OpenedCompressor> compressors;
-  const auto folders = plugin_folders(experiment, paths);
+  const auto folders = plugin_folders(experiment.plugin_path, paths);
   for (const auto& choice : experiment.compressors) {
     compressors.push_back(open_compressor(choice, folders, config.shape(), grid.worker));
   }

@@ -33,6 +33,9 @@ struct Grid {
 // weights, tokenizer, task, prompt, data, plugin binary, options and generation settings. Throws Error in one line.
 Grid expand_grid(const Experiment& experiment, const Paths& paths);
 
+// The folders to look for plugins in, in order: the given ones, then the plugins built with this program.
+std::vector<std::filesystem::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths);
+
 // The plugin of that name in the first folder that has one. Throws Error with the nearest and the known names.
 std::filesystem::path find_plugin(const std::string& name, const std::vector<std::filesystem::path>& folders);
 
