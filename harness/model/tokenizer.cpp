@@ -2,11 +2,15 @@
 
 #include "kvc/check.h"
 #include "model/json_reader.h"
+#include "model/model_folder.h"
 #include "model/pattern.h"
 #include "model/utf8.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
+
+constexpr size_t kMaxTemplateTokens = 1024;
 
 struct Template {
   std::vector<int64_t> before, after;
@@ -27,8 +31,11 @@ Template parse_template(const JsonObject& component) {
     const auto name = item.object("SpecialToken").text("id");
     const auto token = component.object("special_tokens").object(name);
     for (const auto& id : token.array("ids")) {
-      KVC_CHECK(id.is_number_unsigned(), token.where("ids"), ": ", brief(id), ", expected a token id");
+      KVC_CHECK(id.is_number_unsigned() && id.get<uint64_t>() <= uint64_t{INT32_MAX}, token.where("ids"), ": ",
+                brief(id), ", expected a token id");
       (seen_text ? result.after : result.before).push_back(id.get<int64_t>());
+      KVC_CHECK(result.before.size() + result.after.size() <= kMaxTemplateTokens, component.where("single"),
+                ": more than ", kMaxTemplateTokens, " special tokens around a text");
     }
   }
   KVC_CHECK(seen_text, component.where("single"), ": the sequence A is missing");
@@ -57,6 +64,7 @@ void Tokenizer::parse_post_processor_(const nlohmann::json& value, const std::st
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& dir) {
+  check_lists(dir, "tokenizer.json");
   const auto path = dir / "tokenizer.json";
   const auto json = read_json(path);
   const JsonObject file(json, path.string());
@@ -71,7 +79,7 @@ Tokenizer Tokenizer::load(const std::filesystem::path& dir) {
   tokenizer.n_tokens_ = static_cast<int64_t>(tokenizer.bpe_.tokens().size());
   for (const auto& [text, id] : tokenizer.added_.ids()) {
     const auto in_model = tokenizer.bpe_.id(text);
-    KVC_CHECK(!in_model || *in_model == id, file.where("added_tokens"), ": '", text, "' has id ", id,
+    KVC_CHECK(!in_model || *in_model == id, file.where("added_tokens"), ": ", in_quotes(text), " has id ", id,
               ", in the vocabulary ", in_model.value_or(-1));
     if (!in_model) ++tokenizer.n_tokens_;
   }
