@@ -4,6 +4,7 @@
 
 #include "kvc/check.h"
 #include "model/utf8.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -97,7 +98,7 @@ AddedTokens AddedTokens::parse(const nlohmann::json& value, const std::string& w
     const bool is_normalized = entry.boolean("normalized", !special);
     const auto matched = is_normalized ? normalize(text, normalizer) : text;
     const bool is_new = tokens.texts_.emplace(token.id, matched).second && tokens.ids_.emplace(text, token.id).second;
-    KVC_CHECK(is_new, entry.where(), ": '", text, "' with id ", token.id,
+    KVC_CHECK(is_new, entry.where(), ": ", in_quotes(text), " with id ", token.id,
               ": the text or the id is taken by another token");
     if (special) tokens.special_.insert(token.id);
     (is_normalized ? tokens.normalized_ : tokens.as_written_).add(matched, token);

@@ -5,6 +5,7 @@
 
 #include "kvc/check.h"
 #include "model/utf8.h"
+#include "text/utf8.h"
 
 namespace kvc {
 
@@ -14,7 +15,8 @@ void Bpe::read_vocab(const JsonObject& model) {
     const int64_t value = vocab.integer(token, 0, INT32_MAX);
     ids_.emplace(token, value);
     const auto [entry, is_new] = tokens_.emplace(value, token);
-    KVC_CHECK(is_new, vocab.where(), ": id ", value, " stands for '", entry->second, "' and for '", token, "'");
+    KVC_CHECK(is_new, vocab.where(), ": id ", value, " stands for ", in_quotes(entry->second), " and for ",
+              in_quotes(token));
   }
 }
 
@@ -33,11 +35,11 @@ void Bpe::read_merges(const JsonObject& model) {
     KVC_CHECK(!left.empty() && !right.empty(), model.where(), ": merges[", rank, "] is ", brief(merge),
               ", expected \"a b\" or [\"a\", \"b\"]");
     const auto left_id = id(left), right_id = id(right), merged_id = id(left + right);
-    KVC_CHECK(left_id && right_id && merged_id, model.where(), ": merges[", rank, "] is ", brief(merge), ": '",
-              !left_id    ? left
-              : !right_id ? right
-                          : left + right,
-              "' is not in the vocabulary");
+    KVC_CHECK(left_id && right_id && merged_id, model.where(), ": merges[", rank, "] is ", brief(merge), ": ",
+              in_quotes(!left_id    ? left
+                        : !right_id ? right
+                                    : left + right),
+              " is not in the vocabulary");
     merges_[pair_key(*left_id, *right_id)] = {rank, *merged_id};
     ++rank;
   }
@@ -45,10 +47,10 @@ void Bpe::read_merges(const JsonObject& model) {
 
 Bpe Bpe::parse(const JsonObject& model) {
   const auto type = model.text("type", "BPE");
-  KVC_CHECK(type == "BPE", model.where(), ": type '", type, "' is not supported; supported: BPE");
+  KVC_CHECK(type == "BPE", model.where(), ": type ", in_quotes(type), " is not supported; supported: BPE");
   for (const char* field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    KVC_CHECK(model.text(field, "").empty(), model.where(), ": ", field, " is '", model.text(field, ""),
-              "', supported: none");
+    KVC_CHECK(model.text(field, "").empty(), model.where(), ": ", field, " is ", in_quotes(model.text(field, "")),
+              ", supported: none");
   }
   if (model.has("dropout")) model.number("dropout", 0.0, 0.0);
   Bpe bpe;
@@ -58,7 +60,8 @@ Bpe Bpe::parse(const JsonObject& model) {
   bpe.whole_piece_first_ = model.boolean("ignore_merges", false);
   if (model.has("unk_token")) {
     bpe.unknown_id_ = bpe.id(model.text("unk_token"));
-    KVC_CHECK(bpe.unknown_id_, model.where(), ": unk_token '", model.text("unk_token"), "' is not in the vocabulary");
+    KVC_CHECK(bpe.unknown_id_, model.where(), ": unk_token ", in_quotes(model.text("unk_token")),
+              " is not in the vocabulary");
   }
   if (model.boolean("byte_fallback", false)) {
     for (int byte = 0; byte < 256; ++byte) {

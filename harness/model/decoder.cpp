@@ -19,6 +19,12 @@ std::string concatenate(const Tokens& tokens) {
   return text;
 }
 
+size_t total_bytes(const Tokens& tokens) {
+  size_t n_bytes = 0;
+  for (const auto& token : tokens) n_bytes += token.size();
+  return n_bytes;
+}
+
 // A token outside of the byte alphabet (an added one with a space, say) stands for itself.
 Tokens decode_byte_level(Tokens tokens) {
   std::string bytes;
@@ -60,6 +66,7 @@ Tokens decode_byte_fallback(Tokens tokens) {
 }
 
 std::string strip(std::string_view token, const std::string& sign, int64_t at_start, int64_t at_end) {
+  if (sign.empty()) return std::string(token);
   for (int64_t i = 0; i < at_start && token.starts_with(sign); ++i) token.remove_prefix(sign.size());
   for (int64_t i = 0; i < at_end && token.ends_with(sign); ++i) token.remove_suffix(sign.size());
   return std::string(token);
@@ -132,7 +139,11 @@ std::vector<TokensStep> parse_decoder(const nlohmann::json& value, const std::st
 }
 
 std::string join_decoded(std::vector<std::string> tokens, const std::vector<TokensStep>& steps) {
-  for (const auto& step : steps) tokens = step(std::move(tokens));
+  const size_t n_bytes = total_bytes(tokens);
+  for (const auto& step : steps) {
+    tokens = step(std::move(tokens));
+    check_growth(n_bytes, total_bytes(tokens));
+  }
   return concatenate(tokens);
 }
 

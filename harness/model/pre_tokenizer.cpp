@@ -7,6 +7,7 @@
 #include "model/pattern.h"
 #include "model/utf8.h"
 #include "text/nearest.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -81,7 +82,7 @@ Behavior parse_behavior(const JsonObject& component) {
   const std::vector<std::string> names = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
   const auto name = component.text("behavior");
   const auto found = std::find(names.begin(), names.end(), name);
-  KVC_CHECK(found != names.end(), component.where(), ": behavior is '", name, "', supported: ", join(names));
+  KVC_CHECK(found != names.end(), component.where(), ": behavior is ", in_quotes(name), ", supported: ", join(names));
   return static_cast<Behavior>(found - names.begin());
 }
 
@@ -109,8 +110,8 @@ void add_byte_level(const JsonObject& c, Steps& steps) {
 void add_metaspace(const JsonObject& c, Steps& steps) {
   const auto sign = c.text("replacement", "\u2581");
   const auto scheme = c.text("prepend_scheme", c.boolean("add_prefix_space", true) ? "always" : "never");
-  KVC_CHECK(scheme == "always" || scheme == "first" || scheme == "never", c.where(), ": prepend_scheme is '", scheme,
-            "', supported: always, first, never");
+  KVC_CHECK(scheme == "always" || scheme == "first" || scheme == "never", c.where(), ": prepend_scheme is ",
+            in_quotes(scheme), ", supported: always, first, never");
   steps.emplace_back([sign, scheme, spaces = find_text(" ", c.where())](Piece piece, std::vector<Piece>& out) {
     piece.text = replace_all(piece.text, spaces, sign);
     const bool wanted = scheme == "always" || (scheme == "first" && piece.at_start);
@@ -163,6 +164,12 @@ void add_steps(const JsonObject& component, Steps& steps) {
   find_component<PreTokenizerRow>(component, kRows).add(component, steps);
 }
 
+size_t total_bytes(const std::vector<Piece>& pieces) {
+  size_t n_bytes = 0;
+  for (const auto& piece : pieces) n_bytes += piece.text.size();
+  return n_bytes;
+}
+
 }  // namespace
 
 std::vector<PieceStep> parse_pre_tokenizer(const nlohmann::json& value, const std::string& where) {
@@ -173,11 +180,13 @@ std::vector<PieceStep> parse_pre_tokenizer(const nlohmann::json& value, const st
 
 std::vector<Piece> pre_tokenize(Piece text, const std::vector<PieceStep>& steps) {
   std::vector<Piece> pieces;
+  const size_t n_bytes = text.text.size();
   if (!text.text.empty()) pieces.push_back(std::move(text));
   for (const auto& step : steps) {
     std::vector<Piece> cut;
     for (auto& piece : pieces) step(std::move(piece), cut);
     pieces = std::move(cut);
+    check_growth(n_bytes, total_bytes(pieces));
   }
   return pieces;
 }
