@@ -44,6 +44,7 @@ class Transformer {
 
   const ModelConfig& config() const { return config_; }
   ModelShape shape() const { return config_.shape(); }
+  bool is_on_cpu() const { return weights_.embedding.is_cpu() && weights_.logits.weight.is_cpu(); }
   int64_t weights_bytes() const { return weights_.bytes(); }
 
   // Exact forward pass of a prompt, causal and within the sliding window, layer by layer; a layer's q, k, v are freed
