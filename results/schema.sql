@@ -20,7 +20,7 @@ CREATE TABLE cell (
   plugin_sha256   TEXT    NOT NULL,
   options_json    TEXT    NOT NULL,
   options_label   TEXT    NOT NULL,                                -- for tables; '' stands for all of options_json
-  generation_json TEXT    NOT NULL,
+  generation_json TEXT    NOT NULL,                                -- dtype, decoding, seed, chat template, stop strings
   bits            REAL    NOT NULL,
   n_samples       INTEGER NOT NULL CHECK (n_samples >= 0),         -- asked for; the largest of all runs
   is_lossy        INTEGER NOT NULL CHECK (is_lossy IN (0, 1)),

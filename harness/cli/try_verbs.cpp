@@ -16,6 +16,7 @@
 #include "plugin/plugin_library.h"
 #include "run/dtype.h"
 #include "run/grid.h"
+#include "run/model_chat.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -25,7 +26,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct TryArguments {
-  std::string model, compressor, options = "{}", dtype = "fp32";
+  std::string model, compressor, options = "{}", dtype = "fp32", chat = "none";
   std::vector<std::string> plugin_path;
   std::string prompt, prompt_file, ids_file, input, output;
   int64_t max_new_tokens = 128, prompt_tokens = 0;
@@ -75,7 +76,8 @@ int generate(const TryArguments& arguments) {
   const auto tokenizer = Tokenizer::load(folder);
   const auto compressor = make_compressor(arguments, model.shape());
   const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_file(arguments.prompt_file);
-  const auto prompt_ids = tokenizer.encode(prompt, true);
+  const auto turn = render_turn(choose_chat_template(arguments.chat, folder, find_paths()), "", prompt);
+  const auto prompt_ids = tokenizer.encode(turn.text, turn.add_special_tokens);
   const auto& eos = model.config().eos_token_ids;
 
   Caches caches;
@@ -217,6 +219,8 @@ void add_try_verbs(CLI::App& app, Action& action) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--dtype", a.dtype, "type the model computes in")->check(compute_type)->capture_default_str();
+  verb->add_option("--chat", a.chat, "the prompt is a user's turn: auto, none, or a chat template's name")
+      ->capture_default_str();
   verb->add_flag("--ids", a.print_ids, "print the new ids as a JSON array instead of their text");
   verb->callback(on_call(generate));
 

@@ -126,6 +126,8 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   experiment.workers = map.optional_integer("workers", 1, 256, experiment.workers);
   experiment.threads = map.optional_integer("threads", 1, 1024, experiment.threads);
   experiment.seed = map.optional_integer("seed", 0, std::numeric_limits<int64_t>::max(), experiment.seed);
+  experiment.chat_template = map.optional_string("chat_template", experiment.chat_template);
+  experiment.system_message = map.optional_string("system_message", "");
   experiment.data_dir = map.optional_string("data_dir", "");
   experiment.plugin_path = map.optional_strings("plugin_path");
   map.reject_unknown();

@@ -47,6 +47,10 @@ std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, RunPla
   return jobs;
 }
 
+ChatText prompt_of(const Grid::Task& task, const Sample& sample) {
+  return render_turn(task.chat, task.system_message, render_prompt(task.spec, task.data, sample).text);
+}
+
 // The supervisor: the only writer of the store.
 class Run {
  public:
@@ -115,7 +119,9 @@ class Run {
     const auto& task = grid_.tasks[desk.job->task];
     const auto& sample = task.data.samples[desk.job->sample];
     Job job;
-    job.prompt = render_prompt(task.spec, task.data, sample).text;
+    auto [text, add_special_tokens] = prompt_of(task, sample);
+    job.prompt = std::move(text);
+    job.add_special_tokens = add_special_tokens;
     // The sequence's own randomness: the same whatever runs beside it, before it or in which process.
     job.sequence_key = static_cast<uint64_t>(experiment_.seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.id);
     job.compressors = desk.job->compressors;
@@ -159,7 +165,7 @@ class Run {
     SampleRecord record;
     record.cell_key = cell.key;
     record.sample = sample.id;
-    record.prompt = render_prompt(task.spec, task.data, sample).text;
+    record.prompt = prompt_of(task, sample).text;
     record.gold = sample.gold;
     record.status = "ok";
     record.error = result.error;

@@ -89,7 +89,7 @@ void run_job(const Worker& worker, const Job& job, WorkerChannel& channel) {
   std::vector<const Compressor*> compressors;
   std::optional<Prefill> prefill;
   try {
-    prompt_ids = worker.tokenizer.encode(job.prompt, true);
+    prompt_ids = worker.tokenizer.encode(job.prompt, job.add_special_tokens);
     for (const int i : job.compressors) compressors.push_back(worker.compressors.at(static_cast<size_t>(i)).get());
     const auto entering = [&](int i) { channel.enter(i < 0 ? -1 : job.compressors[static_cast<size_t>(i)]); };
     prefill = worker.generator.prefill(prompt_ids, compressors, job.sequence_key, entering);

@@ -23,6 +23,7 @@ struct WorkerSetUp {
 // One prompt for some of the compressors. The worker answers with one JobResult per compressor, in their order.
 struct Job {
   std::string prompt;
+  bool add_special_tokens = true;  // false where the prompt begins with its BOS token
   uint64_t sequence_key = 0;
   std::vector<int> compressors;
   std::vector<std::string> stop_strings;
@@ -51,7 +52,8 @@ struct JobResult {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, threads, compressors)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, prompt, sequence_key, compressors, stop_strings, max_new_tokens)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, prompt, add_special_tokens, sequence_key, compressors, stop_strings,
+                                   max_new_tokens)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, tensor, kind, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, compressor, error, text, stop_reason, ids, n_prompt_tokens, bytes,
                                    kv_bytes, kv_bytes_fp16, n_encoded_tokens, paper_bytes, k_error, v_error,
