@@ -139,7 +139,7 @@ std::vector<TokensStep> parse_decoder(const nlohmann::json& value, const std::st
 }
 
 std::string join_decoded(std::vector<std::string> tokens, const std::vector<TokensStep>& steps) {
-  const size_t n_bytes = total_bytes(tokens);
+  const size_t n_bytes = total_bytes(tokens) + tokens.size();  // a token without text may get a space
   for (const auto& step : steps) {
     tokens = step(std::move(tokens));
     check_growth(n_bytes, total_bytes(tokens));

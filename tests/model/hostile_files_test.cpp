@@ -1,0 +1,158 @@
+// What fuzzing and reading the code against it found: each was accepted, took the machine with it, or was refused in
+// words that nobody can read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "model/json_reader.h"
+#include "model/model_config.h"
+#include "model/safetensors_header.h"
+#include "model/tokenizer.h"
+#include "temporary_dir.h"
+
+namespace {
+
+using kvc_test::message_of;
+using kvc_test::TemporaryDir;
+using kvc_test::write_file;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+json config() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"hidden_size", 64},
+          {"intermediate_size", 128},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"vocab_size", 100},
+          {"max_position_embeddings", 512},
+          {"rms_norm_eps", 1e-5}};
+}
+
+std::string config_error(const json& changes) {
+  const TemporaryDir dir;
+  auto changed = config();
+  changed.update(changes);
+  write_file(dir / "config.json", changed.dump());
+  return message_of([&] { kvc::load_model_config(dir.path()); });
+}
+
+TEST(HostileConfig, WithOneHeadOfAllChannelsIsRefused) {
+  EXPECT_THAT(config_error({{"hidden_size", 1 << 20}, {"num_attention_heads", 1}}), HasSubstr("head_dim is 1048576"));
+}
+
+// 4 bytes * layers * heads * channels * positions stays below 2^63 at the largest sizes that are allowed.
+TEST(HostileConfig, WithSizesWhoseProductsOverflowIsRefused) {
+  EXPECT_THAT(config_error({{"num_hidden_layers", 4097}}), HasSubstr("from 1 to 4096"));
+  EXPECT_THAT(config_error({{"num_attention_heads", 4097}}), HasSubstr("from 1 to 4096"));
+  EXPECT_THAT(config_error({{"max_position_embeddings", (1 << 24) + 1}}), HasSubstr("from 1 to 16777216"));
+}
+
+TEST(HostileConfig, WithSeveralFirstTokensIsRefused) {
+  EXPECT_THAT(config_error({{"bos_token_id", {1, 2}}}), HasSubstr("bos_token_id is [1,2], expected one"));
+}
+
+// Different as doubles, equal as the floats that the interpolation divides by: 0 / 0.
+TEST(HostileConfig, WithBandsThatAreEqualInFloatIsRefused) {
+  EXPECT_THAT(config_error({{"rope_scaling",
+                             {{"rope_type", "llama3"},
+                              {"factor", 8.0},
+                              {"low_freq_factor", 1.0},
+                              {"high_freq_factor", 1.0 + 1e-12},
+                              {"original_max_position_embeddings", 128}}}}),
+              HasSubstr("high_freq_factor"));
+}
+
+TEST(HostileConfig, WithAGenerationConfigThatLeadsNowhereIsRefused) {
+  const TemporaryDir dir;
+  write_file(dir / "config.json", config().dump());
+  std::filesystem::create_symlink("../blobs/gone", dir / "generation_config.json");
+  EXPECT_THAT(message_of([&] { kvc::load_model_config(dir.path()); }), HasSubstr("generation_config.json"));
+}
+
+TEST(HostileHeader, WithAnEmptyTensorOfOverflowingStridesIsRefused) {
+  for (const char* shape : {"[0,4611686018427387904,4]", "[4611686018427387904,0,4]", "[4611686018427387904,4,0]"}) {
+    const auto header = std::string(R"({"w":{"dtype":"F32","shape":)") + shape + R"(,"data_offsets":[0,0]}})";
+    EXPECT_THAT(message_of([&] { kvc::parse_safetensors_header(header, 0, "x"); }), HasSubstr("2^63")) << shape;
+  }
+}
+
+// Names come from the file: an error shows at most their start, and nothing that a terminal obeys.
+TEST(HostileNames, AreShownInOneShortLine) {
+  const auto header = json{{std::string(100'000, 'x') + "\n", 3}}.dump();
+  EXPECT_THAT(message_of([&] { kvc::parse_safetensors_header(header, 0, "x"); }), SizeIs(testing::Le(200)));
+  const auto message =
+      message_of([&] { kvc::parse_json("{\"a\\u0000\\u001b[2J\\nb\":1,\"a\\u0000\\u001b[2J\\nb\":2}", "x"); });
+  EXPECT_THAT(message, HasSubstr(R"(duplicate key 'a\x00\x1b[2J\nb')"));
+  EXPECT_THAT(message_of([&] { kvc::parse_json(std::string(100'000, '9'), "x"); }), SizeIs(testing::Le(300)));
+}
+
+json tokenizer() {
+  return {{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"<s>", 2}}}, {"merges", json::array()}}},
+          {"decoder", {{"type", "Fuse"}}}};
+}
+
+kvc::Tokenizer load(const json& file) {
+  const TemporaryDir dir;
+  write_file(dir / "tokenizer.json", file.dump());
+  return kvc::Tokenizer::load(dir.path());
+}
+
+json doubling(int n_times) {
+  return json::array_t(static_cast<size_t>(n_times),
+                       {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+}
+
+TEST(HostileTokenizer, ThatDoublesATextSixtyTimesIsRefused) {
+  auto file = tokenizer();
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", doubling(3)}};
+  EXPECT_THAT(load(file).encode("a", false), SizeIs(8));
+  file["normalizer"]["normalizers"] = doubling(60);
+  EXPECT_THAT(message_of([&] { load(file).encode("a", false); }), HasSubstr("at most 288"));
+  file["normalizer"] = nullptr;
+  file["decoder"] = {{"type", "Sequence"}, {"decoders", doubling(60)}};
+  EXPECT_THAT(message_of([&] { load(file).decode(std::vector<int64_t>{0}, false); }), HasSubstr("at most 288"));
+}
+
+TEST(HostileTokenizer, ThatMakesManyLongPiecesIsRefused) {
+  auto file = tokenizer();
+  const json all = {{"type", "Split"}, {"pattern", {{"Regex", "."}}}, {"behavior", "Isolated"}};
+  const json sign = {{"type", "Metaspace"}, {"replacement", std::string(250, 'a')}, {"split", false}};
+  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {all, sign}}};
+  EXPECT_THAT(message_of([&] { load(file).encode(std::string(100, 'b'), false); }), HasSubstr("components make"));
+}
+
+json template_of(const json& single, const json& ids) {
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"special_tokens", {{"<s>", {{"ids", ids}}}}}};
+}
+
+TEST(HostileTokenizer, WithATemplateOfWrongIdsIsRefused) {
+  auto file = tokenizer();
+  const json single = {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}};
+  file["post_processor"] = template_of(single, {UINT64_MAX});
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("18446744073709551615, expected a token id"));
+}
+
+// A thousand times a thousand ids from a file of some kilobytes
+TEST(HostileTokenizer, WithATemplateThatMultipliesIsRefused) {
+  auto file = tokenizer();
+  auto single = json::array_t(1000, {{"SpecialToken", {{"id", "<s>"}}}});
+  single.push_back({{"Sequence", {{"id", "A"}}}});
+  file["post_processor"] = template_of(single, json::array_t(1000, 2));
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("more than 1024 special tokens"));
+}
+
+// \C matches one byte: what follows would begin within a character.
+TEST(HostileTokenizer, WhoseRegexSplitsCharactersIsRefused) {
+  auto file = tokenizer();
+  file["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "\\C"}}}, {"behavior", "Isolated"}};
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("'\\C'"));
+}
+
+TEST(HostileTokenizer, ThatStripsNothingAMillionTimesIsDoneAtOnce) {
+  auto file = tokenizer();
+  file["decoder"] = {{"type", "Strip"}, {"content", ""}, {"start", 1 << 20}, {"stop", 1 << 20}};
+  EXPECT_EQ(load(file).decode(std::vector<int64_t>(1000, 0), false), std::string(1000, 'a'));
+}
+
+}  // namespace
