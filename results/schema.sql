@@ -50,6 +50,7 @@ CREATE TABLE sample (
   generation           TEXT    NOT NULL,
   gold                 TEXT    NOT NULL,
   n_prompt_tokens      INTEGER NOT NULL,
+  n_reused_tokens      INTEGER NOT NULL,  -- of the prompt, whose K and V an earlier prompt of the run had brought
   n_new_tokens         INTEGER NOT NULL,
   stop_reason          TEXT    NOT NULL,
   token_ids_json       TEXT    NOT NULL,

@@ -14,7 +14,7 @@
 #include "model/tokenizer.h"
 #include "model/transformer.h"
 #include "plugin/plugin_library.h"
-#include "run/dtype.h"
+#include "run/load_model.h"
 #include "run/grid.h"
 #include "run/model_chat.h"
 #include "text/files.h"
@@ -88,7 +88,7 @@ int generate(const TryArguments& arguments) {
     ids.push_back(logits.argmax().item<int64_t>());
     if (std::find(eos.begin(), eos.end(), ids.back()) != eos.end()) break;
     const auto position = static_cast<int64_t>(prompt_ids.size() + ids.size()) - 1;
-    logits = model.decode_step(ids.back(), position, caches, nullptr);
+    logits = model.decode_step(ids.back(), position, caches);
   }
   if (arguments.print_ids) {
     std::printf("%s\n", json(ids).dump().c_str());
@@ -134,7 +134,7 @@ int logits(const TryArguments& arguments) {
     const auto prompt = std::span(ids).first(static_cast<size_t>(n_prompt));
     std::vector<at::Tensor> rows{prefill(model, compressor.get(), prompt, caches, n_prompt)};
     for (int64_t i = n_prompt; i < n_ids; ++i) {
-      rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches, nullptr).unsqueeze(0));
+      rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches).unsqueeze(0));
     }
     all = at::cat(rows);
   } else {

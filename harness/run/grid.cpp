@@ -116,6 +116,11 @@ void choose_chat(const Experiment& experiment, const fs::path& model_folder, con
   }
 }
 
+json decoding(const Sampling& sampling) {
+  if (sampling.temperature == 0) return "greedy";
+  return sampling;
+}
+
 // The chat template by name, and all that it puts around a prompt; the frame's line feeds are gone where it strips
 // them.
 void add_chat(const Grid::Task& task, json& settings) {
@@ -150,7 +155,9 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   const auto config = load_model_config(model_folder);
   const Checkpoint weights_are_there(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
-  grid.worker = {model_folder.string(), experiment.dtype, experiment.threads, {}};
+  grid.worker = {
+      model_folder.string(), experiment.dtype,   experiment.weights,      experiment.devices,  experiment.threads,
+      experiment.batch_size, experiment.workers, experiment.share_prefix, experiment.sampling, {}};
 
   std::vector<OpenedCompressor> compressors;
   const auto folders = plugin_folders(experiment.plugin_path, paths);
@@ -172,9 +179,14 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   const auto made_with = provenance().dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];
-    json settings = {{"dtype", experiment.dtype},    {"device", "cpu"},
-                     {"decoding", "greedy"},         {"seed", experiment.seed},
-                     {"prefill_attention", "exact"}, {"max_new_tokens", task.spec.max_new_tokens},
+    // Batching, sharing and the number of processes are not in it: they change no bit.
+    json settings = {{"dtype", experiment.dtype},
+                     {"weights", experiment.weights},
+                     {"device", experiment.devices},
+                     {"decoding", decoding(experiment.sampling)},
+                     {"seed", experiment.seed},
+                     {"prefill_attention", "exact"},
+                     {"max_new_tokens", task.spec.max_new_tokens},
                      {"stop", task.spec.stop}};
     add_chat(task, settings);
     for (size_t c = 0; c < compressors.size(); ++c) {
