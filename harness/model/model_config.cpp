@@ -51,7 +51,7 @@ bool read_flag(const JsonObject& config, const ConfigFlag& flag) {
 
 void read_rotation_(const JsonObject& config, const JsonObject& object, RopeConfig& rope) {
   for (const auto& [name, value] : object.json().items()) {
-    KVC_CHECK(!value.is_object(), object.where(), ": ", name, " is ", brief(value),
+    KVC_CHECK(!value.is_object(), object.where(), ": ", in_quotes(name), " is ", brief(value),
               ", supported: one rotation for all layers");
   }
   const auto type =

@@ -102,6 +102,7 @@ TEST(HostileNames, AreShownInOneShortLine) {
   const auto message =
       message_of([&] { kvc::parse_json("{\"a\\u0000\\u001b[2J\\nb\":1,\"a\\u0000\\u001b[2J\\nb\":2}", "x"); });
   EXPECT_THAT(message, HasSubstr(R"(duplicate key 'a\x00\x1b[2J\nb')"));
+  EXPECT_THAT(config_error({{"rope_parameters", {{"a\nb", json::object()}}}}), HasSubstr("'a\\nb' is {}"));
   EXPECT_THAT(message_of([&] { kvc::parse_json(std::string(100'000, '9'), "x"); }), SizeIs(testing::Le(300)));
 }
 
