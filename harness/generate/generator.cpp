@@ -66,7 +66,8 @@ Generator::Generator(const Transformer& model, const Tokenizer& tokenizer, Memor
       meter_(meter),
       share_prefix_(share_prefix),
       weights_bytes_(meter.live_bytes(MemoryMeter::kModel)),
-      entering_([](int64_t, int) {}) {}
+      entering_([](int64_t, int) {}),
+      on_logits_() {}
 Generator::~Generator() = default;
 
 int Generator::open_account() {
@@ -234,6 +235,9 @@ std::vector<Finished> Generator::step() {
   std::vector<StepToken> tokens;
   for (auto next = sequences_.begin(); next != sequences_.end();) {
     const auto sequence = next++;
+    if (on_logits_ && sequence->out.error.empty()) {
+      on_logits_(sequence->request->ticket, sequence->compressor, sequence->logits);
+    }
     if (sequence->out.error.empty() && choose_token(*sequence)) {
       going.push_back(&*sequence);
       tokens.push_back({sequence->out.ids.back(),
