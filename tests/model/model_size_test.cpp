@@ -36,7 +36,7 @@ TEST(ModelSize, CountsLlama2With7BillionParameters) {
   EXPECT_EQ(kvc::weights_bytes(size, kvc::WeightType::bits16), 13'476'831'232);
   // By pencil: each layer has 4 matrices 4096 x 4096 and 3 of 4096 x 11008, the output is 32000 x 4096. Rows: 5 x 4096
   // and 2 x 11008 a layer, and 32000. The embedding and 65 norms of 4096 are 16 bits.
-  const int64_t weights = 32 * (4 * 4096 * 4096 + 3 * 4096 * 11008) + int64_t{32000} * 4096;
+  const int64_t weights = int64_t{32} * (4 * 4096 * 4096 + 3 * 4096 * 11008) + int64_t{32000} * 4096;
   const int64_t rows = 32 * (5 * 4096 + 2 * 11008) + 32000;
   EXPECT_EQ(kvc::weights_bytes(size, kvc::WeightType::int8), weights + 4 * rows + 2 * (32000 + 65) * int64_t{4096});
 }
