@@ -25,9 +25,17 @@ constexpr int64_t kMemoriesGb[] = {24, 80, 141};
 constexpr double kStraight = 0.01;  // a misfit below it is not worth a line
 
 struct Candidate {
-  fs::path plugin;
-  json options;  // null: the defaults
+  PluginLibrary library;
+  std::string options;  // as given, or "defaults"
+  std::unique_ptr<Compressor> compressor;
 };
+
+// `options` null: the defaults.
+Candidate open_candidate(const fs::path& plugin, const json& options) {
+  PluginLibrary library(plugin);
+  auto compressor = library.make(options);
+  return {std::move(library), options.is_null() ? "defaults" : options.dump(), std::move(compressor)};
+}
 
 std::vector<Candidate> find_candidates(const PlanArguments& arguments) {
   KVC_CHECK(arguments.options.empty() || arguments.options.size() == arguments.compressors.size(), "--options ",
@@ -35,10 +43,10 @@ std::vector<Candidate> find_candidates(const PlanArguments& arguments) {
             " --compressor");
   const auto folders = plugin_folders(arguments.plugin_path, find_paths());
   std::vector<Candidate> candidates;
-  for (const auto& file : find_plugins(folders)) candidates.push_back({file, nullptr});
+  for (const auto& file : find_plugins(folders)) candidates.push_back(open_candidate(file, nullptr));
   for (size_t i = 0; i < arguments.compressors.size(); ++i) {
     const auto options = arguments.options.empty() ? json() : parse_json(arguments.options[i], "--options");
-    candidates.push_back({find_plugin(arguments.compressors[i], folders), options});
+    candidates.push_back(open_candidate(find_plugin(arguments.compressors[i], folders), options));
   }
   return candidates;
 }
@@ -100,23 +108,21 @@ Table empty_table(const std::vector<int64_t>& lengths) {
 
 void add_candidate(const Candidate& candidate, const ModelConfig& config, const PlanArguments& arguments,
                    const std::vector<int64_t>& lengths, Table& table) {
-  const auto library = PluginLibrary(candidate.plugin);
-  const auto compressor = library.make(candidate.options);  // a wrong option ends the plan; a refused model does not
-  const auto options = candidate.options.is_null() ? "defaults" : candidate.options.dump();
-  const auto name = concat(library.descriptor().name, " (", options, ")");
+  const auto& descriptor = candidate.library.descriptor();
+  const auto name = concat(descriptor.name, " (", candidate.options, ")");
   CacheLine line;
   try {
-    compressor->check_model(config.shape());
-    line = measure_cache(*compressor, config.shape());
+    candidate.compressor->check_model(config.shape());
+    line = measure_cache(*candidate.compressor, config.shape());
   } catch (const std::exception& e) {
     table.notes.push_back(concat(name, " does not serve this model: ", e.what()));
     return;
   }
   const auto weights = static_cast<double>(weights_bytes(model_size(config), parse_weights(arguments.weights)));
   std::vector<TableCell> row{
-      library.descriptor().name, options,
-      line.bytes_per_token,      100 * line.bytes_per_token / static_cast<double>(kv_bytes_per_token_16bit(config)),
-      line.fixed_bytes,          line.bytes_per_step};
+      descriptor.name,      candidate.options,
+      line.bytes_per_token, 100 * line.bytes_per_token / static_cast<double>(kv_bytes_per_token_16bit(config)),
+      line.fixed_bytes,     line.bytes_per_step};
   for (const int64_t gb : kMemoriesGb) {
     add_memory(line, (static_cast<double>(gb) - arguments.reserve_gb) * kGigabyte - weights, lengths, row);
   }
@@ -127,8 +133,7 @@ void add_candidate(const Candidate& candidate, const ModelConfig& config, const 
   }
   if (line.layers_differ)
     table.notes.push_back(concat(name, " treats layers differently; all count as the first does"));
-  if (library.descriptor().capabilities.simulated)
-    table.notes.push_back(concat(name, " claims bytes it does not hold"));
+  if (descriptor.capabilities.simulated) table.notes.push_back(concat(name, " claims bytes it does not hold"));
 }
 
 }  // namespace
