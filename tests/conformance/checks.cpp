@@ -287,6 +287,37 @@ Complaints error_falls_as_bits_rise(const Subject& subject) {
   return complaints;
 }
 
+Complaints batched_attention_equals_single(const Subject& subject) {
+  Complaints complaints;
+  const auto compressor = subject.plugin.make(subject.options);
+  const auto* batched = dynamic_cast<const BatchedAttention*>(compressor.get());
+  if (!batched) return complaints;
+  std::vector<std::unique_ptr<LayerCache>> held;
+  std::vector<const LayerCache*> caches;
+  std::vector<at::Tensor> q;
+  for (const int64_t n : {1, 130, 64, 65, 33}) {  // lengths of a batch differ
+    const auto input = ordinary_input(subject.model, n, static_cast<uint64_t>(n));
+    held.push_back(compressor->make_cache({.layer = 1,
+                                           .n_layers = subject.model.n_layers,
+                                           .n_heads = subject.model.n_heads,
+                                           .n_kv_heads = subject.model.n_kv_heads,
+                                           .head_dim = subject.model.head_dim,
+                                           .sequence_key = static_cast<uint64_t>(n),
+                                           .sliding_window = subject.model.sliding_window}));
+    held.back()->append(tokens_of(input, 0, n));
+    caches.push_back(held.back().get());
+    q.push_back(input.q.narrow(1, n - 1, 1).contiguous());
+  }
+  auto out = at::empty({5, subject.model.n_heads, subject.model.head_dim}, at::kFloat);
+  batched->attend_batch(caches, q, scale_of(subject.model), out);
+  for (size_t b = 0; b < caches.size(); ++b) {
+    const auto alone = caches[b]->attend(q[b], scale_of(subject.model)).squeeze(1);
+    expect(at::equal(out[static_cast<int64_t>(b)], alone), concat("attend_batch differs from attend in row ", b),
+           complaints);
+  }
+  return complaints;
+}
+
 const std::vector<Check>& all_checks() {
   static const std::vector<Check> checks = {
       {"shapes_are_as_declared", shapes_are_as_declared},
@@ -300,6 +331,7 @@ const std::vector<Check>& all_checks() {
       {"bad_tokens_are_refused", bad_tokens_are_refused},
       {"inputs_are_not_modified", inputs_are_not_modified},
       {"sixteen_bit_inputs_are_taken", sixteen_bit_inputs_are_taken},
+      {"batched_attention_equals_single", batched_attention_equals_single},
       {"lossy_means_lossy", lossy_means_lossy},
       {"error_falls_as_bits_rise", error_falls_as_bits_rise},
   };
