@@ -14,8 +14,8 @@
 #include "model/tokenizer.h"
 #include "model/transformer.h"
 #include "plugin/plugin_library.h"
-#include "run/load_model.h"
 #include "run/grid.h"
+#include "run/load_model.h"
 #include "run/model_chat.h"
 #include "text/files.h"
 
@@ -61,10 +61,8 @@ using Caches = std::vector<std::unique_ptr<LayerCache>>;
 // Exact prefill of the prompt into new caches -> logits [n_last, V] after its last n_last tokens.
 at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::span<const int64_t> ids, Caches& caches,
                    int64_t n_last = 1) {
-  const auto shape = model.shape();
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    caches.push_back(make_cache(compressor, {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0,
-                                             k.device(), shape.sliding_window}));
+    caches.push_back(make_cache(compressor, model.layer_info(layer, 0)));
     caches.back()->append({q, k, v, 0});
   };
   return model.prefill(ids, on_layer, n_last);

@@ -23,8 +23,12 @@ NewTokens random_tokens(const ModelShape& model, int64_t n_tokens, int64_t first
 
 std::unique_ptr<LayerCache> prompted_cache(const Compressor& compressor, const ModelShape& model, int64_t layer,
                                            int64_t n_tokens) {
-  auto cache = compressor.make_cache(
-      {layer, model.n_layers, model.n_heads, model.n_kv_heads, model.head_dim, kSeed, at::kCPU, model.sliding_window});
+  // Bytes do not depend on the frequencies: all turn alike.
+  static const std::vector<float> frequencies(4096, 0.01f);
+  const auto n_pairs = static_cast<size_t>(model.head_dim / 2);
+  const auto rope =
+      model.has_rope ? std::span(frequencies).first(std::min(n_pairs, frequencies.size())) : std::span<const float>();
+  auto cache = compressor.make_cache(layer_info(model, layer, kSeed, rope));
   cache->append(random_tokens(model, n_tokens, 0));
   return cache;
 }
