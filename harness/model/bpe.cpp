@@ -86,13 +86,13 @@ Bpe Bpe::parse(const JsonObject& model, bool in_byte_alphabet) {
   return bpe;
 }
 
-// False where the vocabulary lacks a byte.
+// False where the vocabulary lacks a byte for which another token would stand; one without any is left out of a piece.
 bool Bpe::index_bytes_() {
   std::vector<int32_t> of_byte;
   for (int byte = 0; byte < 256; ++byte) {
     const auto known = id(bytes_to_alphabet(std::string(1, static_cast<char>(byte))));
-    if (!known) return false;
-    of_byte.push_back(static_cast<int32_t>(*known));
+    if (!known && (unknown_id_ || !byte_ids_.empty())) return false;
+    of_byte.push_back(static_cast<int32_t>(known.value_or(-1)));
   }
   characters_ = std::move(of_byte);
   return true;
@@ -214,8 +214,11 @@ void Bpe::encode(std::string_view piece, std::vector<int64_t>& ids) const {
     if (const auto whole = words_.find(piece); whole >= 0) return ids.push_back(whole);
   }
   if (!takes_bytes_) return encode_characters_(piece, ids);
-  std::vector<int32_t> symbols(piece.size());
-  for (size_t i = 0; i < piece.size(); ++i) symbols[i] = characters_[static_cast<unsigned char>(piece[i])];
+  std::vector<int32_t> symbols;
+  symbols.reserve(piece.size());
+  for (const char byte : piece) {
+    if (const auto symbol = characters_[static_cast<unsigned char>(byte)]; symbol >= 0) symbols.push_back(symbol);
+  }
   merges_.apply(symbols);
   ids.insert(ids.end(), symbols.begin(), symbols.end());
 }

@@ -20,7 +20,7 @@ class Bpe {
   // in_byte_alphabet: the pieces come in the byte alphabet, so that they could as well be given as bytes.
   static Bpe parse(const JsonObject& model, bool in_byte_alphabet);
 
-  // Whether pieces are to be given as bytes: they are in the alphabet, and the vocabulary has all of it.
+  // Whether pieces are to be given as bytes: they are in the alphabet, and the vocabulary can do without what it lacks.
   bool takes_bytes() const { return takes_bytes_; }
 
   // Appends the ids of one piece: bytes, or valid UTF-8.
