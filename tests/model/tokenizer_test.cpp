@@ -36,10 +36,12 @@ TEST_P(GoldenTokenizer, GivesTheReferencesIdsAndTexts) {
     const auto ids = tokenizer.encode(text, true);
     EXPECT_EQ(ids, one.at("ids").get<std::vector<int64_t>>()) << text;
     EXPECT_EQ(tokenizer.decode(ids, true), one.at("decoded").get<std::string>());
-    EXPECT_EQ(tokenizer.decode(ids, false), one.at("all").get<std::string>());
+    if (one.contains("all")) {
+      EXPECT_EQ(tokenizer.decode(ids, false), one.at("all").get<std::string>());
+    }
   }
 }
-INSTANTIATE_TEST_SUITE_P(Of, GoldenTokenizer, testing::Values("demo_like", "spm", "added"),
+INSTANTIATE_TEST_SUITE_P(Of, GoldenTokenizer, testing::Values("demo_like", "spm", "added", "gpt2", "pieces"),
                          [](const auto& info) { return info.param; });
 
 json small_tokenizer() { return kvc::read_json(kData / "demo_like" / "tokenizer.json"); }
