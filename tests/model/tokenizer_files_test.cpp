@@ -126,6 +126,18 @@ TEST(TokenizerFiles, NamesModelFilesThatAreNotSentencepieces) {
   EXPECT_THAT(folder.refusal(), HasSubstr("denormalization"));
 }
 
+// Messages of a later field are merged into the earlier: normalizer_spec {add_dummy_prefix: false} turns the space off.
+TEST(TokenizerFiles, TakesTheLeadingSpaceFromTheModelFile) {
+  const Folder folder("pieces");
+  const auto the = folder.load().token_id("▁the").value();
+  EXPECT_EQ(folder.load().encode("the", false), Ids{the});
+  EXPECT_EQ(folder.load().decode(Ids{the}, true), "the");
+  const auto model = kvc::read_file(folder / "tokenizer.model");
+  write_file(folder / "tokenizer.model", model + std::string("\x1A\x02\x18\x00", 4));
+  EXPECT_EQ(folder.load().encode(" the", false), Ids{the});
+  EXPECT_EQ(folder.load().decode(Ids{the}, true), " the");
+}
+
 TEST(TokenizerFiles, RefusesTextThatIsNotUtf8WhateverTheFile) {
   for (const char* name : {"gpt2", "pieces", "spm"}) {
     const auto tokenizer = kvc::Tokenizer::load(kData / name);
