@@ -20,7 +20,7 @@ CREATE TABLE cell (
   plugin_sha256   TEXT    NOT NULL,
   options_json    TEXT    NOT NULL,
   options_label   TEXT    NOT NULL,                                -- for tables; '' stands for all of options_json
-  generation_json TEXT    NOT NULL,
+  generation_json TEXT    NOT NULL,                                -- dtype, decoding, seed, chat template, stop strings
   bits            REAL    NOT NULL,
   n_samples       INTEGER NOT NULL CHECK (n_samples >= 0),         -- asked for; the largest of all runs
   is_lossy        INTEGER NOT NULL CHECK (is_lossy IN (0, 1)),
@@ -50,6 +50,7 @@ CREATE TABLE sample (
   generation           TEXT    NOT NULL,
   gold                 TEXT    NOT NULL,
   n_prompt_tokens      INTEGER NOT NULL,
+  n_reused_tokens      INTEGER NOT NULL,  -- of the prompt, whose K and V an earlier prompt of the run had brought
   n_new_tokens         INTEGER NOT NULL,
   stop_reason          TEXT    NOT NULL,
   token_ids_json       TEXT    NOT NULL,

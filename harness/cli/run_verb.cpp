@@ -68,7 +68,7 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   if (arguments.dry_run) {
     std::optional<ResultStore> store;
     if (fs::exists(database)) store = ResultStore::open_readonly(database);
-    print_plan(experiment, grid, plan_run(grid, store ? &*store : nullptr), database);
+    print_plan(experiment, grid, plan_run(grid, experiment, store ? &*store : nullptr), database);
     return kOk;
   }
   auto store = open_store(database);

@@ -15,8 +15,9 @@
 #include "model/tokenizer.h"
 #include "model/transformer.h"
 #include "plugin/plugin_library.h"
-#include "run/dtype.h"
+#include "run/load_model.h"
 #include "run/grid.h"
+#include "run/model_chat.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct TryArguments {
-  std::string model, compressor, options = "{}", dtype = "fp32";
+  std::string model, compressor, options = "{}", dtype = "fp32", chat = "none";
   std::vector<std::string> plugin_path;
   std::string prompt, prompt_file, ids_file, input, output;
   int64_t max_new_tokens = 128, prompt_tokens = 0;
@@ -81,7 +82,8 @@ int generate(const TryArguments& arguments) {
   const auto tokenizer = Tokenizer::load(folder);
   const auto compressor = make_compressor(arguments, model.shape());
   const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_file(arguments.prompt_file);
-  const auto prompt_ids = tokenizer.encode(prompt, true);
+  const auto turn = render_turn(choose_chat_template(arguments.chat, folder, find_paths()), "", prompt);
+  const auto prompt_ids = tokenizer.encode(turn.text, turn.add_special_tokens);
   const auto& eos = model.config().eos_token_ids;
 
   Caches caches;
@@ -94,7 +96,7 @@ int generate(const TryArguments& arguments) {
     if (!arguments.print_ids) print_now(detokenizer.add(ids.back()));
     if (std::find(eos.begin(), eos.end(), ids.back()) != eos.end()) break;
     const auto position = static_cast<int64_t>(prompt_ids.size() + ids.size()) - 1;
-    logits = model.decode_step(ids.back(), position, caches, nullptr);
+    logits = model.decode_step(ids.back(), position, caches);
   }
   if (arguments.print_ids) {
     std::printf("%s\n", json(ids).dump().c_str());
@@ -140,7 +142,7 @@ int logits(const TryArguments& arguments) {
     const auto prompt = std::span(ids).first(static_cast<size_t>(n_prompt));
     std::vector<at::Tensor> rows{prefill(model, compressor.get(), prompt, caches, n_prompt)};
     for (int64_t i = n_prompt; i < n_ids; ++i) {
-      rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches, nullptr).unsqueeze(0));
+      rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches).unsqueeze(0));
     }
     all = at::cat(rows);
   } else {
@@ -225,6 +227,8 @@ void add_try_verbs(CLI::App& app, Action& action) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   verb->add_option("--dtype", a.dtype, "type the model computes in")->check(compute_type)->capture_default_str();
+  verb->add_option("--chat", a.chat, "the prompt is a user's turn: auto, none, or a chat template's name")
+      ->capture_default_str();
   verb->add_flag("--ids", a.print_ids, "print the new ids as a JSON array instead of their text");
   verb->callback(on_call(generate));
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "generate/batch_attention.h"
 #include "generate/reconstruction.h"
-#include "generate/stop_scanner.h"
 
 namespace kvc {
 namespace {
@@ -15,10 +15,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The caches' own count against the allocator's: a buffer that a plugin holds and does not report is found here.
-void check_bytes(int64_t reported, int64_t allocated) {
-  KVC_CHECK(reported == allocated, "the caches report ", reported, " bytes, but hold ", allocated,
-            " bytes of tensors: footprint() must count every buffer, once");
+constexpr int kPrefixAccount = 1;
+constexpr int kFirstSequenceAccount = 2;
+
+// The caches' own count against the allocator's: a buffer that a plugin holds and does not report is found here. On a
+// GPU the allocator counts whole blocks.
+void check_bytes(int64_t reported, int64_t allocated, bool on_cpu) {
+  KVC_CHECK(on_cpu ? reported == allocated : reported <= allocated, "the caches report ", reported, " bytes, but hold ",
+            allocated, " bytes of tensors: footprint() must count every buffer, once");
 }
 
 }  // namespace
@@ -33,97 +37,242 @@ const char* to_string(StopReason reason) {
       return "limit";
     case StopReason::context:
       return "context";
+    case StopReason::scored:
+      return "scored";
   }
   throw Error("StopReason out of range");
 }
 
-Prefill Generator::prefill(std::span<const int64_t> prompt_ids, std::span<const Compressor* const> compressors,
-                           uint64_t sequence_key, const std::function<void(int)>& entering) const {
-  Prefill result;
-  result.sequences.resize(compressors.size());
-  std::vector<Reconstruction> reconstructions(compressors.size());
+// What the sequences of a prompt have in common.
+struct Generator::Request {
+  GenerationRequest asked;
+  int64_t ticket;
+  size_t n_left;  // sequences that have not ended
+};
+
+struct Generator::Sequence {
+  Request* request;
+  size_t compressor, continuation;
+  int account;
+  SequenceCaches caches;
+  StopScanner scanner;
+  at::Tensor logits;  // [V] fp32, of the next token
+  Generation out;
+};
+
+Generator::Generator(const Transformer& model, const Tokenizer& tokenizer, MemoryMeter& meter, bool share_prefix)
+    : model_(model),
+      tokenizer_(tokenizer),
+      meter_(meter),
+      share_prefix_(share_prefix),
+      weights_bytes_(meter.live_bytes(MemoryMeter::kModel)),
+      entering_([](int64_t, int) {}),
+      on_logits_() {}
+Generator::~Generator() = default;
+
+int Generator::open_account() {
+  if (free_accounts_.empty()) return kFirstSequenceAccount + n_accounts_++;
+  const int account = free_accounts_.back();
+  free_accounts_.pop_back();
+  return account;
+}
+
+int64_t Generator::kv_bytes() const {
+  int64_t n_bytes = 0;
+  for (const auto& sequence : sequences_) n_bytes += meter_.live_bytes(sequence.account);
+  return n_bytes;
+}
+
+int64_t Generator::add(GenerationRequest asked) {
+  KVC_CHECK(!asked.compressors.empty(), "generate: a request without compressors");
+  const int64_t ticket = next_ticket_++;
+  auto* request = &requests_.emplace(ticket, Request{std::move(asked), ticket, 0}).first->second;
+  const auto& prompt = request->asked.prompt_ids;
   const auto shape = model_.shape();
+
+  std::list<Sequence> sequences;
+  for (size_t c = 0; c < request->asked.compressors.size(); ++c) {
+    for (size_t i = 0; i < std::max<size_t>(1, request->asked.continuations.size()); ++i) {
+      sequences.push_back({request, c, i, open_account(), {}, {tokenizer_, request->asked.stop.stop_strings}, {}, {}});
+    }
+  }
+  request->n_left = sequences.size();
+  std::vector<Reconstruction> reconstructions(sequences.size());
   double fan_out_seconds = 0;
+
+  const int64_t n_shareable = this->n_shareable(request->asked);
+  const auto reused = prefix_.find(prompt, n_shareable);
+  const bool keeps = n_shareable > 0 && reused.empty();
+  if (keeps) prefix_.start(std::span(prompt).first(static_cast<size_t>(n_shareable)));
 
   const auto fan_out = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto start = Clock::now();
-    for (size_t i = 0; i < compressors.size(); ++i) {
-      auto& sequence = result.sequences[i];
-      if (!sequence.error.empty()) continue;
-      const MemoryMeter::Scope scope(meter_, account(i));
-      entering(static_cast<int>(i));
+    if (keeps) {
+      const MemoryMeter::Scope scope(meter_, kPrefixAccount);
+      prefix_.add_layer(q, k, v);
+    }
+    size_t i = 0;
+    for (auto& sequence : sequences) {
+      auto& reconstruction = reconstructions[i++];
+      if (!sequence.out.error.empty()) continue;
+      const MemoryMeter::Scope scope(meter_, sequence.account);
+      entering_(request->ticket, static_cast<int>(sequence.compressor));
       try {
-        auto cache = compressors[i]->make_cache({layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim,
-                                                 sequence_key, k.device(), shape.sliding_window});
+        auto cache = request->asked.compressors[sequence.compressor]->make_cache(
+            {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, request->asked.sequence_key,
+             k.device(), shape.sliding_window});
         const auto encode_start = Clock::now();
         cache->append({q, k, v, 0});
-        sequence.encode_seconds += seconds_since(encode_start);
-        reconstructions[i].add(*cache, k, v);
-        sequence.layers.push_back(std::move(cache));
+        sequence.out.encode_seconds += seconds_since(encode_start);
+        reconstruction.add(*cache, k, v);
+        sequence.caches.push_back(std::move(cache));
       } catch (const std::exception& e) {
-        sequence.error = e.what();
+        sequence.out.error = e.what();
       }
-      entering(-1);
+      entering_(request->ticket, -1);
     }
     fan_out_seconds += seconds_since(start);
   };
 
   meter_.reset(MemoryMeter::kModel);
-  for (size_t i = 0; i < compressors.size(); ++i) meter_.reset(account(i));
-  const int64_t weights_bytes = meter_.live_bytes(MemoryMeter::kModel);
   const auto start = Clock::now();
-  result.logits = model_.prefill(prompt_ids, fan_out).squeeze(0);
-  result.seconds = seconds_since(start) - fan_out_seconds;
-  result.workspace_bytes = meter_.peak_bytes(MemoryMeter::kModel) - weights_bytes;
-  for (size_t i = 0; i < compressors.size(); ++i) {
-    result.sequences[i].k_error = reconstructions[i].k_error();
-    result.sequences[i].v_error = reconstructions[i].v_error();
+  at::Tensor logits;  // [V]
+  try {
+    logits = model_.prefill(prompt, fan_out, 1, reused).squeeze(0);
+  } catch (...) {
+    if (keeps) prefix_.clear();  // half of it
+    for (const auto& sequence : sequences) free_accounts_.push_back(sequence.account);
+    requests_.erase(ticket);
+    throw;
   }
-  return result;
+  const double seconds = seconds_since(start) - fan_out_seconds;
+  const int64_t workspace_bytes =
+      meter_.peak_bytes(MemoryMeter::kModel) - weights_bytes_ + meter_.live_bytes(kPrefixAccount);
+  size_t i = 0;
+  for (auto& sequence : sequences) {
+    sequence.logits = logits;
+    sequence.out.n_prompt_tokens = static_cast<int64_t>(prompt.size());
+    sequence.out.n_reused_tokens = reused.empty() ? 0 : reused.front().k.size(1);
+    sequence.out.prefill_seconds = seconds;
+    sequence.out.workspace_bytes = workspace_bytes;
+    sequence.out.k_error = reconstructions[i].k_error();
+    sequence.out.v_error = reconstructions[i++].v_error();
+  }
+  sequences_.splice(sequences_.end(), sequences);
+  return ticket;
 }
 
-Generation Generator::decode(Prefill& prefill, size_t i, std::span<const int64_t> prompt_ids,
-                             const StopRule& rule) const {
-  auto& sequence = prefill.sequences.at(i);
-  KVC_CHECK(sequence.error.empty(), sequence.error);
-  Generation out;
-  StopScanner scanner(tokenizer_, rule.stop_strings);
-  StepTimes times;
-  const int64_t n_prompt = static_cast<int64_t>(prompt_ids.size());
-  const int64_t context = model_.config().max_position_embeddings;
+// Of the tokens that other prompts will have too, those that fill whole steps; one token at least is left to compute.
+int64_t Generator::n_shareable(const GenerationRequest& request) const {
+  if (!share_prefix_) return 0;
+  const auto n_tokens = static_cast<int64_t>(request.prompt_ids.size());
+  return std::min(request.n_shared_tokens, n_tokens - 1) / Transformer::kPrefixStep * Transformer::kPrefixStep;
+}
+
+// Takes the next token from the logits. -> whether the sequence goes on
+bool Generator::choose_token(Sequence& sequence) const {
+  const auto& request = sequence.request->asked;
+  auto& out = sequence.out;
+  const auto n_new = static_cast<int64_t>(out.ids.size());
+  if (!request.continuations.empty()) {
+    const auto& forced = request.continuations[sequence.continuation];
+    if (n_new == 0) out.is_greedy = true;
+    const int64_t id = forced[static_cast<size_t>(n_new)];
+    const auto logits = sequence.logits.to(at::kDouble);
+    out.log_likelihoods.push_back((logits[id] - logits.logsumexp(0)).item<double>());
+    out.is_greedy &= next_token(sequence.logits, {}, 0, 0) == id;
+    out.ids.push_back(id);
+    out.stop_reason = StopReason::scored;
+    return out.ids.size() < forced.size();
+  }
+  const int64_t id = next_token(sequence.logits, request.sampling, request.sequence_key, out.n_prompt_tokens + n_new);
+  out.ids.push_back(id);
+  const auto& eos = request.stop.eos_ids;
+  if (std::find(eos.begin(), eos.end(), id) != eos.end()) {
+    out.stop_reason = StopReason::eos;
+  } else if (sequence.scanner.found_in(out.ids)) {
+    out.stop_reason = StopReason::stop_string;
+  } else if (n_new + 1 >= request.stop.max_new_tokens) {
+    out.stop_reason = StopReason::limit;
+  } else if (out.n_prompt_tokens + n_new + 1 >= model_.config().max_position_embeddings) {
+    out.stop_reason = StopReason::context;
+  } else {
+    return true;
+  }
+  return false;
+}
+
+Finished Generator::finish(std::list<Sequence>::iterator sequence) {
+  auto& out = sequence->out;
+  try {
+    if (out.error.empty()) {
+      out.text = sequence->scanner.cut(out.ids);
+      for (const auto& cache : sequence->caches) out.footprints.push_back(cache->footprint());
+      for (const auto& footprint : out.footprints) out.kv_bytes += footprint.total_bytes();
+      out.n_cached_tokens = sequence->caches.front()->length();
+      out.n_encoded_tokens = sequence->caches.front()->n_encoded_tokens();
+      check_bytes(out.kv_bytes, meter_.live_bytes(sequence->account), model_.is_on_cpu());
+      out.workspace_bytes += meter_.peak_bytes(sequence->account) - out.kv_bytes;
+    }
+  } catch (const std::exception& e) {
+    out.error = e.what();
+  }
+  entering_(sequence->request->ticket, static_cast<int>(sequence->compressor));
+  sequence->caches.clear();
+  entering_(sequence->request->ticket, -1);
+  meter_.reset(sequence->account);
+  free_accounts_.push_back(sequence->account);
+  Finished finished{sequence->request->ticket, sequence->compressor, sequence->continuation, std::move(out)};
+  if (--sequence->request->n_left == 0) requests_.erase(finished.ticket);
+  sequences_.erase(sequence);
+  return finished;
+}
+
+std::vector<Finished> Generator::step() {
   const auto start = Clock::now();
-  {
-    const MemoryMeter::Scope scope(meter_, account(i));
-    auto logits = prefill.logits;
-    while (true) {
-      const int64_t id = logits.argmax().item<int64_t>();
-      out.ids.push_back(id);
-      if (std::find(rule.eos_ids.begin(), rule.eos_ids.end(), id) != rule.eos_ids.end()) {
-        out.stop_reason = StopReason::eos;
-      } else if (scanner.found_in(out.ids)) {
-        out.stop_reason = StopReason::stop_string;
-      } else if (static_cast<int64_t>(out.ids.size()) >= rule.max_new_tokens) {
-        out.stop_reason = StopReason::limit;
-      } else if (n_prompt + static_cast<int64_t>(out.ids.size()) >= context) {
-        out.stop_reason = StopReason::context;
-      } else {
-        const int64_t position = n_prompt + static_cast<int64_t>(out.ids.size()) - 1;
-        logits = model_.decode_step(id, position, sequence.layers, &times);
-        continue;
-      }
-      break;
+  std::vector<Finished> finished;
+  std::vector<Sequence*> going;
+  std::vector<StepToken> tokens;
+  for (auto next = sequences_.begin(); next != sequences_.end();) {
+    const auto sequence = next++;
+    if (on_logits_ && sequence->out.error.empty()) {
+      on_logits_(sequence->request->ticket, sequence->compressor, sequence->logits);
+    }
+    if (sequence->out.error.empty() && choose_token(*sequence)) {
+      going.push_back(&*sequence);
+      tokens.push_back({sequence->out.ids.back(),
+                        sequence->out.n_prompt_tokens + static_cast<int64_t>(sequence->out.ids.size()) - 1});
+    } else {
+      finished.push_back(finish(sequence));
     }
   }
-  out.encode_seconds = times.encode_seconds;
-  out.attend_seconds = times.attend_seconds;
-  out.other_seconds = seconds_since(start) - times.encode_seconds - times.attend_seconds;
-  out.text = scanner.cut(out.ids);
-  for (const auto& cache : sequence.layers) out.footprints.push_back(cache->footprint());
-  for (const auto& footprint : out.footprints) out.kv_bytes += footprint.total_bytes();
-  out.n_encoded_tokens = sequence.layers.front()->n_encoded_tokens();
-  check_bytes(out.kv_bytes, meter_.live_bytes(account(i)));
-  out.workspace_bytes = std::max(prefill.workspace_bytes, meter_.peak_bytes(account(i)) - out.kv_bytes);
-  return out;
+  if (going.empty()) return finished;
+
+  std::vector<CacheStep> steps;
+  for (auto* sequence : going) {
+    const auto& asked = sequence->request->asked;
+    steps.push_back({asked.compressors[sequence->compressor], &sequence->caches, sequence->account,
+                     [this, sequence](bool inside) {
+                       entering_(sequence->request->ticket, inside ? static_cast<int>(sequence->compressor) : -1);
+                     },
+                     &sequence->out});
+  }
+  meter_.reset(MemoryMeter::kModel);
+  double cache_seconds = 0;
+  const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {
+    const auto begin = Clock::now();
+    step_caches(steps, layer, news, scale, meter_, attended);
+    cache_seconds += seconds_since(begin);
+  });
+  const int64_t workspace_bytes =
+      meter_.peak_bytes(MemoryMeter::kModel) - weights_bytes_ + meter_.live_bytes(kPrefixAccount);
+  const double share = (seconds_since(start) - cache_seconds) / static_cast<double>(going.size());
+  for (size_t b = 0; b < going.size(); ++b) {
+    going[b]->logits = logits[static_cast<int64_t>(b)];
+    going[b]->out.other_seconds += share;
+    going[b]->out.workspace_bytes = std::max(going[b]->out.workspace_bytes, workspace_bytes);
+  }
+  return finished;
 }
 
 }  // namespace kvc

@@ -1,77 +1,70 @@
-// Runs one prompt through a model and its compressors: one exact prefill, then greedy decoding from each compressed
-// cache.
+// Runs prompts through a model and their compressors: one exact prefill for all compressors of a prompt, then decoding
+// of all sequences together, each from its own compressed cache. A sequence that ends makes room for the next.
 #pragma once
 
-#include <cstdint>
 #include <functional>
-#include <memory>
-#include <span>
-#include <string>
+#include <list>
+#include <map>
 #include <vector>
 
+#include "generate/generation.h"
 #include "generate/memory_meter.h"
-#include "kvc/compressor.h"
+#include "generate/shared_prefix.h"
+#include "generate/stop_scanner.h"
 #include "model/tokenizer.h"
 #include "model/transformer.h"
 
 namespace kvc {
 
-struct StopRule {
-  std::vector<int64_t> eos_ids;
-  std::vector<std::string> stop_strings;  // text is cut before the first that occurs
-  int64_t max_new_tokens = 256;
-};
-
-// One compressor's caches for one sequence, filled by the prefill, and what it cost.
-struct SequenceCaches {
-  std::vector<std::unique_ptr<LayerCache>> layers;
-  std::string error;  // why the compressor failed on this prompt; empty when it did not
-  double encode_seconds = 0;
-  double k_error = 0, v_error = 0;  // relative Frobenius error of the prompt's K and V over all layers
-};
-
-struct Prefill {
-  at::Tensor logits;                      // [V] fp32, for the token after the prompt
-  std::vector<SequenceCaches> sequences;  // one per compressor, in their order
-  double seconds = 0;                     // the exact forward alone
-  int64_t workspace_bytes = 0;            // its peak beyond the weights
-};
-
-enum class StopReason { eos, stop_string, limit, context };
-const char* to_string(StopReason reason);
-
-struct Generation {
-  std::vector<int64_t> ids;  // all new ids, the end-of-sequence id included
-  std::string text;          // of the ids, special tokens skipped, cut before the first stop string
-  StopReason stop_reason = StopReason::limit;
-  std::vector<Footprint> footprints;  // per layer, at the end
-  int64_t n_encoded_tokens = 0;       // layer 0's; the same for all layers of a method that treats them alike
-  int64_t kv_bytes = 0;               // sum of the footprints
-  int64_t workspace_bytes = 0;        // peak beyond weights and KV, prefill and decoding alike
-  double encode_seconds = 0, attend_seconds = 0, other_seconds = 0;  // of decoding
-};
-
+// A sequence's bits do not depend on what is decoded beside it, on the order, or on whether its prefix was reused.
 class Generator {
  public:
-  // All three outlive the generator.
-  Generator(const Transformer& model, const Tokenizer& tokenizer, MemoryMeter& meter)
-      : model_(model), tokenizer_(tokenizer), meter_(meter) {}
+  // All three outlive the generator. share_prefix: the K and V of the tokens that a request says others will have too
+  // are kept, and not computed again for a prompt that begins with them.
+  Generator(const Transformer& model, const Tokenizer& tokenizer, MemoryMeter& meter, bool share_prefix = true);
+  ~Generator();
 
-  // Prefills the prompt once and appends each layer's exact K, V to a new cache of every compressor. A compressor that
-  // throws has its sequence's `error` set; the others go on. `entering(i)` is called before compressor i's code runs
-  // and entering(-1) after, so that a crash can be laid at its door.
-  Prefill prefill(std::span<const int64_t> prompt_ids, std::span<const Compressor* const> compressors,
-                  uint64_t sequence_key, const std::function<void(int)>& entering) const;
+  // Called before the code of compressor i of the request with that ticket runs, and with -1 after it, so that a crash
+  // can be laid at its door.
+  using Entering = std::function<void(int64_t ticket, int compressor)>;
+  void on_entering(Entering entering) { entering_ = std::move(entering); }
 
-  // Greedy decoding of sequence i of the prefill until the stop rule ends it. Throws Error where the compressor does,
-  // or where the bytes its caches report differ from the bytes the allocator gave them.
-  Generation decode(Prefill& prefill, size_t i, std::span<const int64_t> prompt_ids, const StopRule& rule) const;
+  // Gets the logits [V] that each of a sequence's tokens is chosen from.
+  using OnLogits = std::function<void(int64_t ticket, size_t compressor, const at::Tensor& logits)>;
+  void on_logits(OnLogits on_logits) { on_logits_ = std::move(on_logits); }
+
+  // Prefills the prompt and appends each layer's exact K, V to a new cache of every sequence. A compressor that throws
+  // fails its own sequences, which the next step() hands out. -> ticket
+  int64_t add(GenerationRequest request);
+
+  // One token of every sequence; those that have ended by it.
+  std::vector<Finished> step();
+
+  int64_t n_sequences() const { return static_cast<int64_t>(sequences_.size()); }
+  int64_t kv_bytes() const;  // that all caches hold now
 
  private:
-  static int account(size_t i) { return static_cast<int>(i) + 1; }
+  struct Sequence;
+  struct Request;
+
+  bool choose_token(Sequence& sequence) const;
+  Finished finish(std::list<Sequence>::iterator sequence);
+  int64_t n_shareable(const GenerationRequest& request) const;
+  int open_account();
+
   const Transformer& model_;
   const Tokenizer& tokenizer_;
   MemoryMeter& meter_;
+  bool share_prefix_;
+  int64_t weights_bytes_;
+  Entering entering_;
+  OnLogits on_logits_;
+  int64_t next_ticket_ = 0;
+  std::vector<int> free_accounts_;
+  int n_accounts_ = 0;
+  SharedPrefix prefix_;
+  std::map<int64_t, Request> requests_;  // by ticket, while it has sequences
+  std::list<Sequence> sequences_;
 };
 
 }  // namespace kvc

@@ -4,6 +4,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
+#include <mutex>
 #include <unordered_map>
 #include <vector>
 
@@ -11,8 +12,7 @@
 
 namespace kvc {
 
-// The allocator reports here whatever the thread's PROFILER_STATE is set to.
-struct MemoryMeter::Books final : c10::MemoryReportingInfoBase {
+struct MemoryMeter::Books {
   struct Account {
     int64_t live = 0, peak = 0;
   };
@@ -20,9 +20,9 @@ struct MemoryMeter::Books final : c10::MemoryReportingInfoBase {
     int account;
     int64_t bytes;
   };
+  std::mutex mutex;  // guards all below
   std::vector<Account> accounts = std::vector<Account>(1);
   std::unordered_map<const void*, Entry> entries;
-  int open = kModel;
 
   Account& account(int id) {
     KVC_CHECK(id >= 0, "memory account ", id, ", allowed: 0 and above");
@@ -30,8 +30,8 @@ struct MemoryMeter::Books final : c10::MemoryReportingInfoBase {
     return accounts[static_cast<size_t>(id)];
   }
 
-  void reportMemoryUsage(void* pointer, int64_t bytes, size_t, size_t, c10::Device device) override {
-    if (!device.is_cpu()) return;
+  void book(const void* pointer, int64_t bytes, int open) {
+    const std::lock_guard lock(mutex);
     if (bytes > 0) {
       entries[pointer] = {open, bytes};
       auto& a = account(open);
@@ -42,28 +42,56 @@ struct MemoryMeter::Books final : c10::MemoryReportingInfoBase {
       entries.erase(entry);
     }
   }
-  bool memoryProfilingEnabled() const override { return true; }
 };
+
+namespace {
+
+// The allocator reports here whatever the thread's PROFILER_STATE is set to: one account's ear.
+template <class Books>
+struct Ear final : c10::MemoryReportingInfoBase {
+  Ear(Books& books, int account) : books(books), account(account) {}
+  void reportMemoryUsage(void* pointer, int64_t bytes, size_t, size_t, c10::Device) override {
+    books.book(pointer, bytes, account);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  Books& books;
+  int account;
+};
+
+}  // namespace
 
 struct MemoryMeter::Impl {
-  std::shared_ptr<Books> books = std::make_shared<Books>();  // the guard's interface wants shared ownership
-  c10::DebugInfoGuard guard{c10::DebugInfoKind::PROFILER_STATE, books};
+  explicit Impl(int account) : guard(c10::DebugInfoKind::PROFILER_STATE, ear(account)) {}
+  std::shared_ptr<Ear<Books>> ear(int account) { return std::make_shared<Ear<Books>>(books, account); }
+
+  Books books;
+  c10::DebugInfoGuard guard;  // the interface wants shared ownership
 };
 
-MemoryMeter::MemoryMeter() : impl_(std::make_unique<Impl>()) {}
+struct MemoryMeter::Scope::Impl {
+  c10::DebugInfoGuard guard;
+};
+
+MemoryMeter::MemoryMeter() : impl_(std::make_unique<Impl>(kModel)) {}
 MemoryMeter::~MemoryMeter() = default;
 
-int64_t MemoryMeter::live_bytes(int account) const { return impl_->books->account(account).live; }
-int64_t MemoryMeter::peak_bytes(int account) const { return impl_->books->account(account).peak; }
+int64_t MemoryMeter::live_bytes(int account) const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.account(account).live;
+}
+int64_t MemoryMeter::peak_bytes(int account) const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.account(account).peak;
+}
 void MemoryMeter::reset(int account) {
-  auto& a = impl_->books->account(account);
+  const std::lock_guard lock(impl_->books.mutex);
+  auto& a = impl_->books.account(account);
   a.peak = a.live;
 }
 
-MemoryMeter::Scope::Scope(MemoryMeter& meter, int account) : meter_(meter), previous_(meter.impl_->books->open) {
-  meter_.impl_->books->account(account);
-  meter_.impl_->books->open = account;
-}
-MemoryMeter::Scope::~Scope() { meter_.impl_->books->open = previous_; }
+MemoryMeter::Scope::Scope(MemoryMeter& meter, int account)
+    : impl_(new Impl{c10::DebugInfoGuard(c10::DebugInfoKind::PROFILER_STATE, meter.impl_->ear(account))}) {}
+MemoryMeter::Scope::~Scope() = default;
 
 }  // namespace kvc

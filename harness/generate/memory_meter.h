@@ -1,4 +1,4 @@
-// Live and peak bytes of tensors on the CPU, by who asked for them.
+// Live and peak bytes of tensors, by who asked for them.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,9 @@
 
 namespace kvc {
 
-// Sees every CPU tensor allocation of the thread that made it, from construction to destruction, and books it under the
-// account that is open at that moment. A tensor is booked off the account it was booked on. One meter a thread.
+// Sees every tensor allocation of the thread that made it, from construction to destruction, and books it under the
+// account that is open on that thread. Other threads are seen while they hold a Scope. A tensor is booked off the
+// account it was booked on, whoever frees it while he is seen. One meter a thread.
 class MemoryMeter {
  public:
   MemoryMeter();
@@ -20,7 +21,7 @@ class MemoryMeter {
   int64_t peak_bytes(int account) const;  // highest live_bytes since the account was reset
   void reset(int account);                // peak := live
 
-  // Opens an account for as long as it lives; accounts are small non-negative numbers.
+  // Opens an account on this thread for as long as it lives; accounts are small non-negative numbers.
   class Scope {
    public:
     Scope(MemoryMeter& meter, int account);
@@ -29,8 +30,8 @@ class MemoryMeter {
     Scope& operator=(const Scope&) = delete;
 
    private:
-    MemoryMeter& meter_;
-    int previous_;
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
   };
 
  private:

@@ -117,10 +117,11 @@ void read_sizes(const JsonObject& config, ModelConfig& model) {
 
 }  // namespace
 
-ModelConfig load_model_config(const std::filesystem::path& dir) {
-  const auto path = dir / "config.json";
-  const auto json = read_json(path);
-  const JsonObject config(json, path.string());
+ModelConfig load_model_config(const std::filesystem::path& path) {
+  const bool is_file = std::filesystem::is_regular_file(path);
+  const auto file = is_file ? path : path / "config.json";
+  const auto json = read_json(file);
+  const JsonObject config(json, file.string());
   const auto& architecture = find_architecture(config);
 
   ModelConfig model;
@@ -140,7 +141,8 @@ ModelConfig load_model_config(const std::filesystem::path& dir) {
   model.bos_token_ids = read_ids(config, "bos_token_id", model.vocab_size);
   model.eos_token_ids = read_ids(config, "eos_token_id", model.vocab_size);
 
-  if (const auto generation_path = dir / "generation_config.json"; std::filesystem::exists(generation_path)) {
+  const auto generation_path = file.parent_path() / "generation_config.json";
+  if (std::filesystem::exists(generation_path)) {
     const auto generation_json = read_json(generation_path);
     const JsonObject generation(generation_json, generation_path.string());
     if (generation.has("eos_token_id")) model.eos_token_ids = read_ids(generation, "eos_token_id", model.vocab_size);

@@ -35,7 +35,7 @@ struct ModelConfig {
   ModelShape shape() const { return {n_layers, n_heads, n_kv_heads, head_dim, sliding_window}; }
 };
 
-// Throws Error naming file, field, value and what is supported.
-ModelConfig load_model_config(const std::filesystem::path& dir);
+// `path` is a model folder, or a config.json of any name. Throws Error naming file, field, value and what is supported.
+ModelConfig load_model_config(const std::filesystem::path& path);
 
 }  // namespace kvc

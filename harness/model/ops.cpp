@@ -1,10 +1,14 @@
 #include "model/ops.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <cmath>
+#include <cstring>
 
+#include "kernels/row_products.h"
 #include "kvc/check.h"
+#include "model/portable_ops.h"
 #include "model/rope.h"
 
 namespace kvc {
@@ -34,6 +38,39 @@ void rms_norm_row(const T* x, const float* weight, int64_t n, double eps, T* out
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(weight[i] * (static_cast<float>(x[i]) * inverse));
 }
 
+// Rotates channels i and i + D/2 of a head; `to` may be `from`.
+template <class T>
+void rotate_head(const T* from, const float* cos, const float* sin, int64_t head_dim, T* to) {
+  const int64_t half = head_dim / 2;
+  for (int64_t i = 0; i < half; ++i) {
+    const float a = from[i], b = from[i + half];
+    to[i] = static_cast<T>(a * cos[i] - b * sin[i]);
+    to[i + half] = static_cast<T>(b * cos[i] + a * sin[i]);
+  }
+}
+
+constexpr int64_t kLeastWork = 1 << 17;  // multiplications that are worth a thread's while
+
+// x [B, K] -> [B, N] fp32, without bias
+template <class W>
+at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight) {
+  const int64_t n_rows = x.size(0), k = x.size(1), n = weight.size(0);
+  constexpr int64_t kBlock = kernels::block_size<W>();
+  const int64_t k_padded = (k + kBlock - 1) / kBlock * kBlock;
+  const auto wide = x.to(at::kFloat).contiguous();
+  auto rows = at::empty({n_rows, k_padded}, at::kFloat);
+  for (int64_t r = 0; r < n_rows; ++r) {
+    kernels::interleave(wide.const_data_ptr<float>() + r * k, k, kBlock, rows.mutable_data_ptr<float>() + r * k_padded);
+  }
+  auto y = at::zeros({n_rows, n}, at::kFloat);
+  const float* in = rows.const_data_ptr<float>();
+  float* out = y.mutable_data_ptr<float>();
+  const auto* w = static_cast<const W*>(weight.const_data_ptr());
+  at::parallel_for(0, n, std::max<int64_t>(4, kLeastWork / (n_rows * k)),
+                   [&](int64_t first, int64_t end) { kernels::multiply_rows(in, n_rows, k, w, first, end, out, n); });
+  return y;
+}
+
 }  // namespace
 
 // LibTorch's operators in the order of the reference implementation (fp32, then the model's type, then the weight): a
@@ -46,6 +83,7 @@ at::Tensor normalize(const at::Tensor& x, const Norm& norm, double eps) {
 }
 
 void normalize_heads_(at::Tensor& merged, int64_t first_head, int64_t n_heads, const at::Tensor& weight, double eps) {
+  if (!merged.is_cpu()) return portable::normalize_heads_(merged, first_head, n_heads, weight, eps);
   const int64_t n_tokens = merged.size(0), width = merged.size(1), head_dim = weight.size(0);
   for_dtype(merged.scalar_type(), [&]<class T>(T*) {
     T* rows = merged.mutable_data_ptr<T>();
@@ -58,22 +96,60 @@ void normalize_heads_(at::Tensor& merged, int64_t first_head, int64_t n_heads, c
   });
 }
 
-at::Tensor linear_rows(const at::Tensor& x, const Linear& w) {
-  const int64_t n_rows = x.size(0);
-  KVC_CHECK(n_rows == 1 || n_rows == kRowBucket, "linear_rows: ", n_rows, " rows, expected 1 or ", kRowBucket);
-  if (n_rows == 1) {
-    return (w.bias.defined() ? at::addmv(w.bias, w.weight, x[0]) : at::mv(w.weight, x[0])).unsqueeze(0);
+Linear to_int8(const Linear& w) {
+  const auto wide = w.weight.to(at::kFloat);
+  auto scale = wide.abs().amax(1).div_(127);                            // [N]
+  const auto divisor = scale.masked_fill(scale.eq(0), 1).unsqueeze(1);  // a row of zeros has scale 0
+  return {wide.div(divisor).round_().to(at::kChar), w.bias, scale};
+}
+
+Linear expanded(const Linear& w, at::ScalarType type) {
+  if (!w.scale.defined()) return w;
+  return {w.weight.to(at::kFloat).mul_(w.scale.unsqueeze(1)).to(type), w.bias, {}};
+}
+
+at::Tensor linear_buckets(const at::Tensor& x, const Linear& w) {
+  KVC_CHECK(x.size(0) % kRowBucket == 0, "linear_buckets: ", x.size(0), " rows, expected a multiple of ", kRowBucket);
+  auto y = at::empty({x.size(0), w.weight.size(0)}, x.options());
+  for (int64_t row = 0; row < x.size(0); row += kRowBucket) {
+    auto out = y.narrow(0, row, kRowBucket);
+    const auto rows = x.narrow(0, row, kRowBucket);
+    w.bias.defined() ? at::addmm_out(out, w.bias, rows, w.weight.t()) : at::mm_out(out, rows, w.weight.t());
   }
-  return w.bias.defined() ? at::addmm(w.bias, x, w.weight.t()) : at::mm(x, w.weight.t());
+  return y;
+}
+
+at::Tensor linear_rows(const at::Tensor& x, const Linear& w) {
+  if (!x.is_cpu()) return portable::linear_rows(x, w);
+  at::Tensor y;  // [B, N] fp32
+  switch (w.weight.scalar_type()) {
+    case at::kFloat:
+      y = multiply<float>(x, w.weight);
+      break;
+    case at::kHalf:
+      y = multiply<kernels::Fp16>(x, w.weight);
+      break;
+    case at::kBFloat16:
+      y = multiply<kernels::Bf16>(x, w.weight);
+      break;
+    case at::kChar:
+      y = multiply<int8_t>(x, w.weight).mul_(w.scale);
+      break;
+    default:
+      throw Error(concat("model: weights of type ", at::toString(w.weight.scalar_type()),
+                         ", supported: Float, Half, BFloat16, Char"));
+  }
+  if (w.bias.defined()) y.add_(w.bias);
+  return y.to(x.scalar_type());
 }
 
 void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable& rope, int64_t first_token,
                   at::Tensor& out) {
+  if (!merged.is_cpu()) return portable::split_heads_(merged, first_head, rope, first_token, out);
   const int64_t n_tokens = merged.size(0), width = merged.size(1);
   const int64_t n_heads = out.size(0), n_out_tokens = out.size(1), head_dim = out.size(2), half = head_dim / 2;
-  const bool rotates = rope.cos.defined();
-  const float* cos = rotates ? rope.cos.const_data_ptr<float>() : nullptr;
-  const float* sin = rotates ? rope.sin.const_data_ptr<float>() : nullptr;
+  const float* cos = rope.cos.defined() ? rope.cos.const_data_ptr<float>() : nullptr;
+  const float* sin = rope.cos.defined() ? rope.sin.const_data_ptr<float>() : nullptr;
   for_dtype(merged.scalar_type(), [&]<class T>(T*) {
     const T* in = merged.const_data_ptr<T>();
     T* result = out.mutable_data_ptr<T>();
@@ -81,23 +157,52 @@ void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable&
       for (int64_t h = 0; h < n_heads; ++h) {
         const T* from = in + t * width + (first_head + h) * head_dim;
         T* to = result + (h * n_out_tokens + first_token + t) * head_dim;
-        if (!rotates) {
+        if (cos) {
+          rotate_head(from, cos + t * half, sin + t * half, head_dim, to);
+        } else {
           std::copy(from, from + head_dim, to);
-          continue;
-        }
-        for (int64_t i = 0; i < half; ++i) {
-          const float a = from[i], b = from[i + half], c = cos[t * half + i], s = sin[t * half + i];
-          to[i] = static_cast<T>(a * c - b * s);
-          to[i + half] = static_cast<T>(b * c + a * s);
         }
       }
     }
   });
 }
 
+void rotate_heads_(at::Tensor& merged, int64_t n_heads, int64_t head_dim, const RopeTable& rope) {
+  if (!rope.cos.defined()) return;
+  if (!merged.is_cpu()) return portable::rotate_heads_(merged, n_heads, head_dim, rope);
+  const int64_t n_tokens = merged.size(0), width = merged.size(1), half = head_dim / 2;
+  const float *cos = rope.cos.const_data_ptr<float>(), *sin = rope.sin.const_data_ptr<float>();
+  for_dtype(merged.scalar_type(), [&]<class T>(T*) {
+    T* rows = merged.mutable_data_ptr<T>();
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      for (int64_t h = 0; h < n_heads; ++h) {
+        T* head = rows + t * width + h * head_dim;
+        rotate_head(head, cos + t * half, sin + t * half, head_dim, head);
+      }
+    }
+  });
+}
+
+// LibTorch's silu would take another exp for the entries behind the last whole vector, wherever that ends.
 at::Tensor silu_times(const at::Tensor& gate_up) {
+  if (!gate_up.is_cpu()) return portable::silu_times(gate_up);
   const auto halves = gate_up.chunk(2, 1);
-  return at::silu(halves[0]).mul_(halves[1]);
+  auto gate = at::empty(halves[0].sizes(), at::kFloat).copy_(halves[0]);
+  float* values = gate.mutable_data_ptr<float>();
+  at::parallel_for(0, gate.numel(), 1 << 14,
+                   [&](int64_t first, int64_t end) { kernels::silu(values + first, end - first); });
+  return gate.to(gate_up.scalar_type()).mul_(halves[1]);
+}
+
+at::Tensor embedding_rows(const at::Tensor& table, std::span<const int64_t> ids, int64_t n_rows) {
+  if (!table.is_cpu()) return portable::embedding_rows(table, ids, n_rows);
+  auto rows = at::zeros({n_rows, table.size(1)}, table.options());
+  const size_t row_bytes = static_cast<size_t>(table.size(1)) * table.element_size();
+  for (size_t t = 0; t < ids.size(); ++t) {
+    std::memcpy(static_cast<char*>(rows.mutable_data_ptr()) + t * row_bytes,
+                static_cast<const char*>(table.const_data_ptr()) + static_cast<size_t>(ids[t]) * row_bytes, row_bytes);
+  }
+  return rows;
 }
 
 }  // namespace kvc

@@ -1,26 +1,34 @@
 // The decoder's arithmetic beside attention. Sums run in fp32 or wider whatever the type of x is, and the bits of a row
 // depend on nothing but that row: not on the other rows, their number, or the thread count.
-// Written as loops on raw pointers: a decode step of a small model would otherwise spend its time in dispatch.
+// On the CPU they are loops on raw pointers (a decode step of a small model would otherwise spend its time in
+// dispatch), elsewhere LibTorch's operators (portable_ops.h).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 
 namespace kvc {
 
-// Every matrix product has this many rows (or one): a row's bits must not depend on how many rows came with it.
+// Rows of a prompt's matrix products, and on a GPU of all: a row's bits must not depend on how many came with it.
 inline constexpr int64_t kRowBucket = 64;
 
 struct Linear {
-  at::Tensor weight;  // [N, K]
-  at::Tensor bias;    // [N] of the same type, or undefined
+  at::Tensor weight;  // [N, K] of the model's type, or int8
+  at::Tensor bias;    // [N] of the model's type, or undefined
+  at::Tensor scale;   // [N] fp32: what row n of int8 weights is multiplied by; undefined where they are not int8
 };
 
 struct Norm {
   at::Tensor weight;  // [N] fp32
   at::Tensor bias;    // [N] fp32, or undefined
 };
+
+// Symmetric int8 by row: scale = max |w| / 127, code = round(w / scale), half to even. weight [N, K]
+Linear to_int8(const Linear& w);
+// Weights of `type` again where they are int8, else w itself.
+Linear expanded(const Linear& w, at::ScalarType type);
 
 // By row: (x - mean(x)) / sqrt(var(x) + eps) * weight + bias where there is a bias (LayerNorm), else
 // x / sqrt(mean(x^2) + eps) * weight (RMSNorm). x [T, N] of any type -> [T, N] of x's type
@@ -29,7 +37,9 @@ at::Tensor normalize(const at::Tensor& x, const Norm& norm, double eps);
 // RMSNorm of each of the heads first_head ... first_head+H-1 in merged rows. merged [T, n*D]; weight [D] fp32
 void normalize_heads_(at::Tensor& merged, int64_t first_head, int64_t n_heads, const at::Tensor& weight, double eps);
 
-// x w^T + bias: x [T, K] -> [T, N]. T is 1 or kRowBucket.
+// x w^T + bias, a prompt's rows: x [T, K], T a multiple of kRowBucket, w not int8 -> [T, N]
+at::Tensor linear_buckets(const at::Tensor& x, const Linear& w);
+// The same for the rows of a decode step, one for each sequence: x [B, K] -> [B, N]. Reads the weights once.
 at::Tensor linear_rows(const at::Tensor& x, const Linear& w);
 
 struct RopeTable;
@@ -40,7 +50,13 @@ struct RopeTable;
 void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable& rope, int64_t first_token,
                   at::Tensor& out);
 
+// Rotates heads 0 ... H-1 of merged rows where they stand. merged [T, n*D]; rope: table of these T positions
+void rotate_heads_(at::Tensor& merged, int64_t n_heads, int64_t head_dim, const RopeTable& rope);
+
 // silu(gate) * up: gate_up [T, 2F], gate first -> [T, F]
 at::Tensor silu_times(const at::Tensor& gate_up);
+
+// Rows `ids` of table [V, E] -> [n_rows, E], zeros behind them. The ids are valid.
+at::Tensor embedding_rows(const at::Tensor& table, std::span<const int64_t> ids, int64_t n_rows);
 
 }  // namespace kvc

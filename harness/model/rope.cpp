@@ -40,17 +40,22 @@ RopeTable RopeTable::rows(int64_t first, int64_t n) const {
   return {cos.narrow(0, first, n), sin.narrow(0, first, n)};
 }
 
-RopeTable rope_table(int64_t first_position, int64_t n_positions, std::span<const float> frequencies) {
+RopeTable RopeTable::to(at::Device device) const {
+  if (!cos.defined()) return {};
+  return {cos.to(device), sin.to(device)};
+}
+
+RopeTable rope_table(std::span<const int64_t> positions, std::span<const float> frequencies) {
   if (frequencies.empty()) return {};
-  const auto half = static_cast<int64_t>(frequencies.size());
+  const auto n_positions = static_cast<int64_t>(positions.size()), half = static_cast<int64_t>(frequencies.size());
   RopeTable table{at::empty({n_positions, half}, at::kFloat), at::empty({n_positions, half}, at::kFloat)};
   float* cos = table.cos.mutable_data_ptr<float>();
   float* sin = table.sin.mutable_data_ptr<float>();
-  for (int64_t t = 0; t < n_positions; ++t) {
-    for (int64_t i = 0; i < half; ++i) {
-      const float angle = static_cast<float>(first_position + t) * frequencies[static_cast<size_t>(i)];
-      cos[t * half + i] = std::cos(angle);
-      sin[t * half + i] = std::sin(angle);
+  for (const int64_t position : positions) {
+    for (const float frequency : frequencies) {
+      const float angle = static_cast<float>(position) * frequency;
+      *cos++ = std::cos(angle);
+      *sin++ = std::sin(angle);
     }
   }
   return table;

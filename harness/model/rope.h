@@ -30,8 +30,9 @@ struct RopeTable {
   at::Tensor sin;  // [T, D/2] fp32
 
   RopeTable rows(int64_t first, int64_t n) const;
+  RopeTable to(at::Device device) const;
 };
-// Without frequencies: a table that rotates nothing.
-RopeTable rope_table(int64_t first_position, int64_t n_positions, std::span<const float> frequencies);
+// A row for each position. Without frequencies: a table that rotates nothing.
+RopeTable rope_table(std::span<const int64_t> positions, std::span<const float> frequencies);
 
 }  // namespace kvc

@@ -4,14 +4,12 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
-#include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "kvc/check.h"
 #include "model/ops.h"
-#include "model/rope.h"
 
 namespace kvc {
 namespace {
@@ -20,56 +18,54 @@ namespace {
 // cache may keep what we hand out for longer.
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 double attention_scale(const ModelConfig& config) { return 1.0 / std::sqrt(static_cast<double>(config.head_dim)); }
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();  // added to the score of a key that is not seen
 
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
-// Room for T tokens: q [H_q, T, D], k and v [H_kv, T, D]
-NewTokens empty_tokens(const ModelConfig& config, int64_t n_tokens, int64_t first_position,
-                       const at::TensorOptions& options) {
-  const auto heads = [&](int64_t n) { return at::empty({n, n_tokens, config.head_dim}, options); };
-  return {heads(config.n_heads), heads(config.n_kv_heads), heads(config.n_kv_heads), first_position};
+std::vector<int64_t> positions_from(int64_t first, int64_t n) {
+  std::vector<int64_t> positions(static_cast<size_t>(n));
+  std::iota(positions.begin(), positions.end(), first);
+  return positions;
 }
 
+// x behind the prefix, where there is one. [H, T, D]
+at::Tensor behind(const at::Tensor* prefix, const at::Tensor& x) { return prefix ? at::cat({*prefix, x}, 1) : x; }
+
 // Causal attention of the bucket of queries [first, first + kRowBucket) over the keys up to its end, of which a query
-// sees the last `window` (0: all).
-// q [H_q, T, D], k and v [H_kv, T, D], all fp32 -> [kRowBucket, H_q*D] fp32
-at::Tensor attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t first, int64_t window,
-                         const at::Tensor& hidden_future, double scale) {
+// sees the last `window` (0: all). The bucket begins at row `row` of q.
+// q [H_q, T - P, D], k and v [H_kv, T, D], all fp32 -> [kRowBucket, H_q*D] fp32
+at::Tensor attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row, int64_t first,
+                         int64_t window, const at::Tensor& hidden_future, double scale) {
   const int64_t n_heads = q.size(0), n_kv_heads = k.size(0), head_dim = q.size(2);
   const int64_t begin = window > 0 ? std::max<int64_t>(0, first - window + 1) : 0, n = first + kRowBucket - begin;
-  const auto grouped = q.narrow(1, first, kRowBucket).reshape({n_kv_heads, -1, head_dim});  // [H_kv, G*64, D]
-  auto scores = at::bmm(grouped, k.narrow(1, begin, n).transpose(1, 2)).mul_(scale);        // [H_kv, G*64, n]
+  const auto grouped = q.narrow(1, row, kRowBucket).reshape({n_kv_heads, -1, head_dim});  // [H_kv, G*64, D]
+  auto scores = at::bmm(grouped, k.narrow(1, begin, n).transpose(1, 2)).mul_(scale);      // [H_kv, G*64, n]
   auto by_head = scores.view({n_heads, kRowBucket, n});
   by_head.narrow(2, first - begin, kRowBucket).add_(hidden_future);
-  if (window > 0) by_head.add_(at::full({kRowBucket, n}, kHidden, at::kFloat).tril_(first - window - begin));
+  if (window > 0) by_head.add_(at::full({kRowBucket, n}, kHidden, q.options()).tril_(first - window - begin));
   const auto attended = at::bmm(scores.softmax(-1), v.narrow(1, begin, n));  // [H_kv, G*64, D]
   return attended.view({n_heads, kRowBucket, head_dim}).transpose(0, 1).reshape({kRowBucket, n_heads * head_dim});
 }
 
-// x [T, K], T 1 or a multiple of kRowBucket -> [T, N]
-at::Tensor linear_buckets(const at::Tensor& x, const Linear& w) {
-  std::vector<at::Tensor> rows;
-  for (int64_t row = 0; row < x.size(0); row += kRowBucket) {
-    rows.push_back(linear_rows(x.narrow(0, row, std::min(kRowBucket, x.size(0))), w));
-  }
-  return at::cat(rows);
+// With int8 weights a prompt's products run on floats, made once for the whole prompt.
+DecoderLayer expanded(const DecoderLayer& layer, at::ScalarType type) {
+  auto result = layer;
+  for (auto* linear : {&result.qkv, &result.output, &result.up, &result.down}) *linear = expanded(*linear, type);
+  return result;
+}
+
+at::Tensor linear(const at::Tensor& x, const Linear& w, bool buckets) {
+  return buckets ? linear_buckets(x, w) : linear_rows(x, w);
 }
 
 }  // namespace
 
-Transformer Transformer::load(const std::filesystem::path& dir, at::ScalarType dtype) {
-  KVC_CHECK(dtype == at::kFloat || dtype == at::kHalf || dtype == at::kBFloat16, "model: type ", at::toString(dtype),
-            ", supported: Float, Half, BFloat16");
+Transformer Transformer::load(const std::filesystem::path& dir, const LoadOptions& options) {
   const NoAutograd guard;
   auto config = load_model_config(dir);
-  auto weights = load_weights(dir, config, dtype);
+  auto weights = load_weights(dir, config, options);
   return {std::move(config), std::move(weights)};
 }
 
@@ -85,131 +81,166 @@ void Transformer::check_id(int64_t id, int64_t position) const {
             ", the model has max_position_embeddings ", config_.max_position_embeddings);
 }
 
-// Tokens first_position ... -> [n_rows, hidden], 1 or a multiple of kRowBucket; rows beyond the ids are zero
-at::Tensor Transformer::embed(std::span<const int64_t> ids, int64_t first_position, int64_t n_rows) const {
-  auto x = at::zeros({n_rows, config_.embedding_size}, weights_.embedding.options());
-  const size_t row_bytes = static_cast<size_t>(config_.embedding_size) * x.element_size();
-  for (size_t t = 0; t < ids.size(); ++t) {
-    check_id(ids[t], first_position + static_cast<int64_t>(t));
-    std::memcpy(static_cast<char*>(x.mutable_data_ptr()) + t * row_bytes,
-                static_cast<const char*>(weights_.embedding.const_data_ptr()) + static_cast<size_t>(ids[t]) * row_bytes,
-                row_bytes);
-  }
-  if (weights_.project_in.weight.defined()) x = linear_buckets(x, weights_.project_in);
+RopeTable Transformer::rope_of(std::span<const int64_t> positions) const {
+  return rope_table(positions, rope_frequencies_);
+}
+
+// -> [n_rows, hidden] on the first layer's device; rows beyond the ids are zero
+at::Tensor Transformer::embed(std::span<const int64_t> ids, std::span<const int64_t> positions, int64_t n_rows,
+                              bool buckets) const {
+  for (size_t t = 0; t < ids.size(); ++t) check_id(ids[t], positions[t]);
+  auto x = embedding_rows(weights_.embedding, ids, n_rows);
+  if (weights_.project_in.weight.defined()) x = linear(x, weights_.project_in, buckets);
   if (weights_.positions.defined()) {
-    const auto n_ids = static_cast<int64_t>(ids.size());
-    x.narrow(0, 0, n_ids).add_(weights_.positions.narrow(0, kUnusedPositions + first_position, n_ids));
+    std::vector<int64_t> rows(positions.begin(), positions.begin() + static_cast<std::ptrdiff_t>(ids.size()));
+    for (auto& row : rows) row += kUnusedPositions;
+    x.add_(embedding_rows(weights_.positions, rows, n_rows));
   }
   return x;
 }
 
-// x [rows, hidden] -> tokens first_token ... of out.q, out.k and out.v
-void Transformer::project_qkv_(const at::Tensor& x, const DecoderLayer& layer, const RopeTable& rope,
-                               int64_t first_token, NewTokens& out) const {
-  const int64_t n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
-  auto merged = linear_rows(normalize(x, layer.attention_norm, config_.norm_eps), layer.qkv);  // [rows, (H_q+2H_kv)*D]
+// x [rows, hidden] -> [rows, (H_q + 2 H_kv) * D], before RoPE
+at::Tensor Transformer::project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets) const {
+  auto merged = linear(normalize(x, layer.attention_norm, config_.norm_eps), layer.qkv, buckets);
   if (layer.q_norm.defined()) {
-    normalize_heads_(merged, 0, n_heads, layer.q_norm, config_.norm_eps);
-    normalize_heads_(merged, n_heads, n_kv_heads, layer.k_norm, config_.norm_eps);
+    normalize_heads_(merged, 0, config_.n_heads, layer.q_norm, config_.norm_eps);
+    normalize_heads_(merged, config_.n_heads, config_.n_kv_heads, layer.k_norm, config_.norm_eps);
   }
-  split_heads_(merged, 0, rope, first_token, out.q);
-  split_heads_(merged, n_heads, rope, first_token, out.k);
-  split_heads_(merged, n_heads + n_kv_heads, {}, first_token, out.v);
+  return merged;
 }
 
-// x [rows, hidden] += output(attended [rows, H_q*D])
-void Transformer::add_attention_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended) const {
-  x.add_(linear_rows(attended.to(x.scalar_type()), layer.output));
+// x [rows, hidden] += output(attended [rows, H_q*D]), then += down(silu(gate) * up), without a gate down(relu(up))
+void Transformer::finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended,
+                                bool buckets) const {
+  x.add_(linear(attended.to(x.scalar_type()), layer.output, buckets));
+  auto up = linear(normalize(x, layer.mlp_norm, config_.norm_eps), layer.up, buckets);
+  x.add_(linear(config_.architecture->gated_mlp ? silu_times(up) : up.relu_(), layer.down, buckets));
 }
 
-// x [rows, hidden] += down(silu(gate) * up), without a gate down(relu(up))
-void Transformer::add_mlp_(at::Tensor& x, const DecoderLayer& layer) const {
-  auto up = linear_rows(normalize(x, layer.mlp_norm, config_.norm_eps), layer.up);
-  x.add_(linear_rows(config_.architecture->gated_mlp ? silu_times(up) : up.relu_(), layer.down));
-}
-
-// x [T_padded, hidden], T_padded a multiple of kRowBucket: a token's bits do not depend on how long the prompt is.
+// x: rows of the tokens behind the prefix, a multiple of kRowBucket: a token's bits do not depend on how long the
+// prompt is.
 void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope,
-                                 const OnLayer& on_layer) const {
-  const auto& weights = weights_.layers[static_cast<size_t>(layer)];
-  const int64_t n_rows = x.size(0);
-  auto tokens = empty_tokens(config_, n_rows, 0, x.options());
+                                 const NewTokens* prefix, const OnLayer& on_layer) const {
+  const auto weights = expanded(weights_.layers[static_cast<size_t>(layer)], x.scalar_type());
+  const int64_t n_rows = x.size(0), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
+  const int64_t n_prefix = prefix ? prefix->k.size(1) : 0;
+  const auto heads = [&](int64_t n) { return at::empty({n, n_rows, config_.head_dim}, x.options()); };
+  NewTokens tokens{heads(n_heads), heads(n_kv_heads), heads(n_kv_heads), n_prefix};
   for (int64_t row = 0; row < n_rows; row += kRowBucket) {
-    project_qkv_(x.narrow(0, row, kRowBucket), weights, rope.rows(row, kRowBucket), row, tokens);
+    const auto merged = project_qkv(x.narrow(0, row, kRowBucket), weights, true), &qkv = merged;
+    const auto turn = rope.rows(row, kRowBucket);
+    split_heads_(qkv, 0, turn, row, tokens.q);
+    split_heads_(qkv, n_heads, turn, row, tokens.k);
+    split_heads_(qkv, n_heads + n_kv_heads, {}, row, tokens.v);
   }
   {
-    const auto q32 = tokens.q.to(at::kFloat), k32 = tokens.k.to(at::kFloat), v32 = tokens.v.to(at::kFloat);
-    const auto hidden_future = at::full({kRowBucket, kRowBucket}, kHidden, at::kFloat).triu_(1);
+    const auto q32 = tokens.q.to(at::kFloat);
+    const auto k32 = behind(prefix ? &prefix->k : nullptr, tokens.k).to(at::kFloat);
+    const auto v32 = behind(prefix ? &prefix->v : nullptr, tokens.v).to(at::kFloat);
+    const auto hidden_future = at::full({kRowBucket, kRowBucket}, kHidden, q32.options()).triu_(1);
     for (int64_t row = 0; row < n_rows; row += kRowBucket) {
       auto rows = x.narrow(0, row, kRowBucket);
-      add_attention_(
-          rows, weights,
-          attend_bucket(q32, k32, v32, row, config_.sliding_window, hidden_future, attention_scale(config_)));
-      add_mlp_(rows, weights);
+      finish_layer_(rows, weights,
+                    attend_bucket(q32, k32, v32, row, n_prefix + row, config_.sliding_window, hidden_future,
+                                  attention_scale(config_)),
+                    true);
     }
   }
   if (!on_layer) return;
-  for (auto* tensor : {&tokens.q, &tokens.k, &tokens.v}) *tensor = tensor->narrow(1, 0, n_tokens).contiguous();
+  const auto whole = [&](const at::Tensor& first, at::Tensor& rest) {
+    rest = behind(prefix ? &first : nullptr, rest.narrow(1, 0, n_tokens - n_prefix)).contiguous();
+  };
+  whole(prefix ? prefix->q : at::Tensor(), tokens.q);
+  whole(prefix ? prefix->k : at::Tensor(), tokens.k);
+  whole(prefix ? prefix->v : at::Tensor(), tokens.v);
   on_layer(layer, tokens.q, tokens.k, tokens.v);
 }
 
 // x [rows, hidden] -> [rows, V]
-at::Tensor Transformer::logits_of_rows(const at::Tensor& x) const {
+at::Tensor Transformer::logits_of_rows(const at::Tensor& x, bool buckets) const {
   auto normed = normalize(x, weights_.final_norm, config_.norm_eps);
-  if (weights_.project_out.weight.defined()) normed = linear_rows(normed, weights_.project_out);
-  return linear_rows(normed, weights_.logits);
+  if (weights_.project_out.weight.defined()) normed = linear(normed, weights_.project_out, buckets);
+  return linear(normed, weights_.logits, buckets);
 }
 
+// x: rows of the prompt's end, n_tokens of them tokens
 at::Tensor Transformer::last_logits(const at::Tensor& x, int64_t n_tokens, int64_t n_last) const {
   auto logits = at::empty({n_last, config_.vocab_size}, at::kFloat);
   const int64_t first = n_tokens - n_last;
   for (int64_t row = first / kRowBucket * kRowBucket; row < n_tokens; row += kRowBucket) {
-    const auto bucket = logits_of_rows(x.narrow(0, row, kRowBucket));
+    const auto bucket = logits_of_rows(x.narrow(0, row, kRowBucket), true);
     const int64_t begin = std::max(first, row), end = std::min(n_tokens, row + kRowBucket);
     logits.narrow(0, begin - first, end - begin).copy_(bucket.narrow(0, begin - row, end - begin));
   }
   return logits;
 }
 
-at::Tensor Transformer::prefill(std::span<const int64_t> ids, const OnLayer& on_layer, int64_t n_last) const {
+at::Tensor Transformer::prefill(std::span<const int64_t> ids, const OnLayer& on_layer, int64_t n_last,
+                                std::span<const NewTokens> prefix) const {
   const auto n_tokens = static_cast<int64_t>(ids.size());
   KVC_CHECK(n_tokens >= 1, "prefill: the prompt has no tokens");
   KVC_CHECK(n_tokens <= config_.max_position_embeddings, "prefill: the prompt has ", n_tokens,
             " tokens, the model has max_position_embeddings ", config_.max_position_embeddings);
-  KVC_CHECK(n_last >= 1 && n_last <= n_tokens, "prefill: logits of the last ", n_last, " positions, expected 1 to ",
-            n_tokens);
+  const int64_t n_prefix = prefix.empty() ? 0 : prefix.front().k.size(1);
+  KVC_CHECK(prefix.empty() || static_cast<int64_t>(prefix.size()) == config_.n_layers, "prefill: a prefix of ",
+            prefix.size(), " layers, the model has ", config_.n_layers);
+  KVC_CHECK(n_prefix % kPrefixStep == 0 && n_prefix < n_tokens, "prefill: a prefix of ", n_prefix,
+            " tokens, expected a multiple of ", kPrefixStep, " below the prompt's ", n_tokens);
+  KVC_CHECK(n_last >= 1 && n_last <= n_tokens - n_prefix, "prefill: logits of the last ", n_last,
+            " positions, expected 1 to ", n_tokens - n_prefix);
   const NoAutograd guard;
-  const int64_t n_rows = round_up(n_tokens, kRowBucket);
-  auto x = embed(ids, 0, n_rows);
-  const auto rope = rope_table(0, n_rows, rope_frequencies_);
-  for (int64_t layer = 0; layer < config_.n_layers; ++layer) prefill_layer_(x, layer, n_tokens, rope, on_layer);
-  return last_logits(x, n_tokens, n_last);
+  const auto rest = ids.subspan(static_cast<size_t>(n_prefix));
+  const int64_t n_rows = round_up(n_tokens - n_prefix, kRowBucket);
+  const auto positions = positions_from(n_prefix, n_rows);
+  auto x = embed(rest, positions, n_rows, true);
+  auto rope = rope_of(positions).to(x.device());
+  for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    const auto device = weights_.layers[static_cast<size_t>(layer)].qkv.weight.device();
+    if (x.device() != device) x = x.to(device), rope = rope.to(device);
+    prefill_layer_(x, layer, n_tokens, rope, prefix.empty() ? nullptr : &prefix[static_cast<size_t>(layer)], on_layer);
+  }
+  return last_logits(x, n_tokens - n_prefix, n_last);
 }
 
-at::Tensor Transformer::decode_step(int64_t id, int64_t position, std::span<const std::unique_ptr<LayerCache>> caches,
-                                    StepTimes* times) const {
+at::Tensor Transformer::decode_step(std::span<const StepToken> tokens, const AttendStep& attend) const {
+  const NoAutograd guard;
+  const auto n = static_cast<int64_t>(tokens.size());
+  const int64_t n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads, head_dim = config_.head_dim;
+  std::vector<int64_t> ids, positions;
+  for (const auto& token : tokens) ids.push_back(token.id), positions.push_back(token.position);
+  auto x = embed(ids, positions, n, false);  // [B, hidden]
+  auto rope = rope_of(positions).to(x.device());
+  std::vector<NewTokens> news(tokens.size());
+  for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    const auto& weights = weights_.layers[static_cast<size_t>(layer)];
+    const auto device = weights.qkv.weight.device();
+    if (x.device() != device) x = x.to(device), rope = rope.to(device);
+    auto merged = project_qkv(x, weights, false);
+    rotate_heads_(merged, n_heads + n_kv_heads, head_dim, rope);
+    for (int64_t b = 0; b < n; ++b) {
+      const auto heads = merged[b].view({n_heads + 2 * n_kv_heads, 1, head_dim});
+      news[static_cast<size_t>(b)] = {heads.narrow(0, 0, n_heads), heads.narrow(0, n_heads, n_kv_heads),
+                                      heads.narrow(0, n_heads + n_kv_heads, n_kv_heads),
+                                      positions[static_cast<size_t>(b)]};
+    }
+    auto attended = at::empty({n, n_heads, head_dim}, x.options().dtype(at::kFloat));
+    attend(layer, news, attention_scale(config_), attended);
+    finish_layer_(x, weights, attended.view({n, n_heads * head_dim}), false);
+  }
+  return logits_of_rows(x, false).to(at::kCPU, at::kFloat);
+}
+
+at::Tensor Transformer::decode_step(int64_t id, int64_t position,
+                                    std::span<const std::unique_ptr<LayerCache>> caches) const {
   KVC_CHECK(static_cast<int64_t>(caches.size()) == config_.n_layers, "decode_step: ", caches.size(), " caches for ",
             config_.n_layers, " layers");
-  const NoAutograd guard;
-  auto x = embed({&id, 1}, position, 1);  // [1, hidden]
-  const auto rope = rope_table(position, 1, rope_frequencies_);
-  for (size_t layer = 0; layer < caches.size(); ++layer) {
-    const auto& weights = weights_.layers[layer];
-    auto token = empty_tokens(config_, 1, position, x.options());
-    project_qkv_(x, weights, rope, 0, token);
-
-    const auto start = std::chrono::steady_clock::now();
-    caches[layer]->append(token);
-    const auto appended = std::chrono::steady_clock::now();
-    const auto attended = caches[layer]->attend(token.q, attention_scale(config_));  // [H_q, 1, D] fp32
-    if (times) {
-      times->encode_seconds += std::chrono::duration<double>(appended - start).count();
-      times->attend_seconds += seconds_since(appended);
-    }
-    add_attention_(x, weights, attended.reshape({1, config_.n_heads * config_.head_dim}));
-    add_mlp_(x, weights);
-  }
-  return logits_of_rows(x).to(at::kFloat)[0];
+  const StepToken token{id, position};
+  const auto attend = [&](int64_t layer, std::span<const NewTokens> tokens, double scale, at::Tensor& attended) {
+    auto& cache = *caches[static_cast<size_t>(layer)];
+    cache.append(tokens[0]);
+    attended[0].copy_(cache.attend(tokens[0].q, scale).squeeze(1));
+  };
+  return decode_step({&token, 1}, attend)[0];
 }
 
 }  // namespace kvc

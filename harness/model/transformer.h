@@ -12,16 +12,15 @@
 #include "kvc/compressor.h"
 #include "kvc/layer_cache.h"
 #include "model/model_config.h"
+#include "model/rope.h"
 #include "model/weights.h"
 
 namespace kvc {
 
-struct RopeTable;
-
-// Seconds of a decode step that belong to the caches, summed over layers and calls.
-struct StepTimes {
-  double encode_seconds = 0;  // append
-  double attend_seconds = 0;
+// The next token of one sequence of a decode step.
+struct StepToken {
+  int64_t id = 0;
+  int64_t position = 0;
 };
 
 // Immutable after load; may be used from several threads at once.
@@ -31,35 +30,51 @@ class Transformer {
   // type.
   using OnLayer = std::function<void(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
 
-  // From a model folder: config.json and safetensors. Weights and matrix products in `dtype` (Float, Half, BFloat16).
-  static Transformer load(const std::filesystem::path& dir, at::ScalarType dtype);
+  // What a decode step does with its sequences' caches at one layer: appends tokens[b] (T = 1, views that the next
+  // layer overwrites) to the cache of sequence b, and puts the attention of tokens[b].q into attended[b], [B, H_q, D]
+  // fp32.
+  using AttendStep =
+      std::function<void(int64_t layer, std::span<const NewTokens> tokens, double scale, at::Tensor& attended)>;
+
+  // From a model folder: config.json and safetensors.
+  static Transformer load(const std::filesystem::path& dir, const LoadOptions& options);
+  static Transformer load(const std::filesystem::path& dir, at::ScalarType dtype) {
+    return load(dir, LoadOptions{.dtype = dtype});
+  }
 
   const ModelConfig& config() const { return config_; }
   ModelShape shape() const { return config_.shape(); }
+  bool is_on_cpu() const { return weights_.embedding.is_cpu() && weights_.logits.weight.is_cpu(); }
   int64_t weights_bytes() const { return weights_.bytes(); }
 
   // Exact forward pass of a prompt, causal and within the sliding window, layer by layer; a layer's q, k, v are freed
   // when on_layer returns, so that one layer's exact K and V live at a time. -> fp32 logits [n_last, V] of the last
   // n_last positions.
-  at::Tensor prefill(std::span<const int64_t> ids, const OnLayer& on_layer, int64_t n_last = 1) const;
+  // With `prefix` (one for each layer: q, k, v of the first P tokens as an earlier prefill of the same ids handed them
+  // out, P a multiple of kPrefixStep below ids.size() - n_last) these tokens are not computed again. Same bits.
+  at::Tensor prefill(std::span<const int64_t> ids, const OnLayer& on_layer, int64_t n_last = 1,
+                     std::span<const NewTokens> prefix = {}) const;
+  static constexpr int64_t kPrefixStep = kRowBucket;
 
-  // The token `id` at `position` through one cache per layer: append, then attend. -> fp32 logits [V] of the next
-  // token.
-  at::Tensor decode_step(int64_t id, int64_t position, std::span<const std::unique_ptr<LayerCache>> caches,
-                         StepTimes* times = nullptr) const;
+  // One token of each of B sequences: matrix products are shared, attention is each sequence's own. -> fp32 logits
+  // [B, V] of the tokens after them, on the CPU. A sequence's bits do not depend on the others.
+  at::Tensor decode_step(std::span<const StepToken> tokens, const AttendStep& attend) const;
+
+  // The same for one sequence with one cache per layer. -> [V]
+  at::Tensor decode_step(int64_t id, int64_t position, std::span<const std::unique_ptr<LayerCache>> caches) const;
 
  private:
   Transformer(ModelConfig config, Weights weights);
 
   void check_id(int64_t id, int64_t position) const;
-  at::Tensor embed(std::span<const int64_t> ids, int64_t first_position, int64_t n_rows) const;
-  void project_qkv_(const at::Tensor& x, const DecoderLayer& layer, const RopeTable& rope, int64_t first_token,
-                    NewTokens& out) const;
-  void add_attention_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended) const;
-  void add_mlp_(at::Tensor& x, const DecoderLayer& layer) const;
-  void prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope,
+  RopeTable rope_of(std::span<const int64_t> positions) const;
+  at::Tensor embed(std::span<const int64_t> ids, std::span<const int64_t> positions, int64_t n_rows,
+                   bool buckets) const;
+  at::Tensor project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets) const;
+  void finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended, bool buckets) const;
+  void prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope, const NewTokens* prefix,
                       const OnLayer& on_layer) const;
-  at::Tensor logits_of_rows(const at::Tensor& x) const;
+  at::Tensor logits_of_rows(const at::Tensor& x, bool buckets) const;
   at::Tensor last_logits(const at::Tensor& x, int64_t n_tokens, int64_t n_last) const;
 
   ModelConfig config_;

@@ -17,20 +17,27 @@ using Parts = std::vector<std::pair<std::string, int64_t>>;  // name without .we
 // Reads each tensor once and remembers its name, so that what nobody asked for shows up.
 class WeightReader {
  public:
-  WeightReader(const std::filesystem::path& dir, at::ScalarType dtype)
-      : dir_(dir.string()), checkpoint_(dir), dtype_(dtype) {}
+  WeightReader(const std::filesystem::path& dir, const LoadOptions& options)
+      : dir_(dir.string()), checkpoint_(dir), options_(options), device_(options.devices.front()) {}
+
+  void set_device(at::Device device) { device_ = device; }  // of what is read from here on
 
   at::Tensor matrix(const std::string& name, int64_t rows, int64_t columns) {
     return stacked({{name, rows}}, ".weight", columns);
   }
   // The rows of several layers below each other
   Linear linear(const Parts& parts, int64_t columns, bool has_bias) {
-    return {stacked(parts, ".weight", columns), has_bias ? stacked(parts, ".bias", std::nullopt) : at::Tensor()};
+    return {stacked(parts, ".weight", columns), has_bias ? stacked(parts, ".bias", std::nullopt) : at::Tensor(), {}};
+  }
+  // A layer's matrix: int8 where the options say so
+  Linear layer_linear(const Parts& parts, int64_t columns, bool has_bias) {
+    const auto w = linear(parts, columns, has_bias);
+    return options_.int8_weights ? to_int8(w) : w;
   }
   Norm norm(const std::string& name, int64_t size, bool has_bias) {
     return {floats(name + ".weight", size), has_bias ? floats(name + ".bias", size) : at::Tensor()};
   }
-  at::Tensor floats(const std::string& name, int64_t size) { return read(name, {size}).to(at::kFloat); }
+  at::Tensor floats(const std::string& name, int64_t size) { return read(name, {size}).to(device_, at::kFloat); }
 
   void refuse_unread(bool tied_embeddings) const {
     for (const auto& name : checkpoint_.names()) {
@@ -53,7 +60,7 @@ class WeightReader {
     };
     int64_t n_rows = 0;
     for (const auto& [name, rows] : parts) n_rows += rows;
-    auto all = at::empty(shape_of(n_rows), dtype_);
+    auto all = at::empty(shape_of(n_rows), at::TensorOptions(options_.dtype).device(device_));
     int64_t row = 0;
     for (const auto& [name, rows] : parts) {
       all.narrow(0, row, rows).copy_(read(name + suffix, shape_of(rows)));
@@ -64,7 +71,8 @@ class WeightReader {
 
   std::string dir_;
   Checkpoint checkpoint_;
-  at::ScalarType dtype_;
+  LoadOptions options_;
+  at::Device device_;
   std::set<std::string> read_;
 };
 
@@ -84,23 +92,28 @@ DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t
   const int64_t q_rows = config.n_heads * config.head_dim, kv_rows = config.n_kv_heads * config.head_dim;
   DecoderLayer weights;
   weights.attention_norm = reader.norm(prefix + names.attention_norm, hidden, architecture.layer_norm);
-  weights.qkv = reader.linear(parts_of(prefix, names.qkv, {q_rows, kv_rows, kv_rows}), hidden, config.qkv_bias);
+  weights.qkv = reader.layer_linear(parts_of(prefix, names.qkv, {q_rows, kv_rows, kv_rows}), hidden, config.qkv_bias);
   if (architecture.head_norms) {
     weights.q_norm = reader.floats(prefix + "self_attn.q_norm.weight", config.head_dim);
     weights.k_norm = reader.floats(prefix + "self_attn.k_norm.weight", config.head_dim);
   }
-  weights.output = reader.linear({{prefix + names.output, hidden}}, q_rows, config.output_bias);
+  weights.output = reader.layer_linear({{prefix + names.output, hidden}}, q_rows, config.output_bias);
   weights.mlp_norm = reader.norm(prefix + names.mlp_norm, hidden, architecture.layer_norm);
   const auto up_rows = architecture.gated_mlp ? std::vector{intermediate, intermediate} : std::vector{intermediate};
-  weights.up = reader.linear(parts_of(prefix, names.up, up_rows), hidden, config.mlp_bias);
-  weights.down = reader.linear({{prefix + names.down, hidden}}, intermediate, config.mlp_bias);
+  weights.up = reader.layer_linear(parts_of(prefix, names.up, up_rows), hidden, config.mlp_bias);
+  weights.down = reader.layer_linear({{prefix + names.down, hidden}}, intermediate, config.mlp_bias);
   return weights;
 }
 
 }  // namespace
 
-Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, at::ScalarType dtype) {
-  WeightReader reader(dir, dtype);
+Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, const LoadOptions& options) {
+  KVC_CHECK(options.dtype == at::kFloat || options.dtype == at::kHalf || options.dtype == at::kBFloat16, "model: type ",
+            at::toString(options.dtype), ", supported: Float, Half, BFloat16");
+  const auto n_devices = static_cast<int64_t>(options.devices.size());
+  KVC_CHECK(n_devices >= 1 && n_devices <= config.n_layers, "model: ", n_devices, " devices for ", config.n_layers,
+            " layers");
+  WeightReader reader(dir, options);
   const auto& architecture = *config.architecture;
   const auto& stem = architecture.tensors.stem;
   const int64_t hidden = config.hidden_size, width = config.embedding_size;
@@ -110,15 +123,15 @@ Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config
     const int64_t n_positions = kUnusedPositions + config.max_position_embeddings;
     weights.positions = reader.matrix(stem + "embed_positions", n_positions, hidden);
   }
-  if (width != hidden) {
-    weights.project_in = reader.linear({{stem + "project_in", hidden}}, width, false);
-    weights.project_out = reader.linear({{stem + "project_out", width}}, hidden, false);
-  }
+  if (width != hidden) weights.project_in = reader.linear({{stem + "project_in", hidden}}, width, false);
   for (int64_t layer = 0; layer < config.n_layers; ++layer) {
+    reader.set_device(options.devices[static_cast<size_t>(layer * n_devices / config.n_layers)]);
     weights.layers.push_back(load_layer(reader, config, layer));
   }
+  if (width != hidden) weights.project_out = reader.linear({{stem + "project_out", width}}, hidden, false);
   weights.final_norm = reader.norm(stem + architecture.tensors.final_norm, hidden, architecture.layer_norm);
-  weights.logits = config.tied_embeddings ? Linear{weights.embedding, {}}
+  // Tied, and yet on another device: a copy there
+  weights.logits = config.tied_embeddings ? Linear{weights.embedding.to(options.devices.back()), {}, {}}
                                           : reader.linear({{"lm_head", config.vocab_size}}, width, false);
   reader.refuse_unread(config.tied_embeddings);
   return weights;
@@ -131,7 +144,7 @@ int64_t Weights::bytes() const {
   for (const auto& layer : layers) {
     for (const auto* norm : {&layer.attention_norm, &layer.mlp_norm}) all.insert(all.end(), {norm->weight, norm->bias});
     for (const auto* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-      all.insert(all.end(), {linear->weight, linear->bias});
+      all.insert(all.end(), {linear->weight, linear->bias, linear->scale});
     }
     all.insert(all.end(), {layer.q_norm, layer.k_norm});
   }

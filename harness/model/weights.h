@@ -11,6 +11,13 @@
 
 namespace kvc {
 
+// What the model is loaded as.
+struct LoadOptions {
+  at::ScalarType dtype = at::kFloat;             // of weights and matrix products: Float, Half, BFloat16
+  bool int8_weights = false;                     // the layers' matrices in int8 with a scale a row (to_int8)
+  std::vector<at::Device> devices = {at::kCPU};  // each takes an equal run of layers, in order
+};
+
 struct DecoderLayer {
   Norm attention_norm;  // [hidden]
   Linear qkv;           // [(H_q + 2 H_kv) * D, hidden]: q, then k, then v
@@ -36,8 +43,9 @@ struct Weights {
   int64_t bytes() const;
 };
 
-// Matrices and their biases in `dtype`, norms in fp32. Throws Error where a tensor is absent, has another shape, or is
-// not known.
-Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, at::ScalarType dtype);
+// Matrices and their biases in the options' type, norms in fp32, each tensor moved to its device before the next is
+// read. The embedding lies with the first layer, the output matrix with the last. Throws Error where a tensor is
+// absent, has another shape, or is not known.
+Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, const LoadOptions& options);
 
 }  // namespace kvc

@@ -175,35 +175,6 @@ KVC_INLINE void weigh_channel_groups_of(const Codes& v, ConstRows weights, Rows 
   }
 }
 
-template <class T>
-KVC_INLINE const float* row_floats(const T* x, int64_t n, float* scratch) {
-  if constexpr (sizeof(T) == 4) {
-    return x;
-  } else {
-    halves_to_floats(x, n, scratch);
-    return scratch;
-  }
-}
-
-template <class T>
-KVC_INLINE void score_rows_of(const T* x, int64_t n_tokens, int64_t dim, ConstRows q, Rows scores) {
-  alignas(64) float scratch[kMaxHeadDim];
-  for (int64_t t = 0; t < n_tokens; ++t) {
-    const float* row = row_floats(x + t * dim, dim, scratch);
-    for (int64_t i = 0; i < q.n; ++i) scores.data[i * scores.stride + t] += dot(q.data + i * q.stride, row, dim);
-  }
-}
-
-template <class T>
-KVC_INLINE void weigh_rows_of(const T* x, int64_t n_tokens, int64_t dim, ConstRows weights, Rows out) {
-  alignas(64) float scratch[kMaxHeadDim];
-  for (int64_t t = 0; t < n_tokens; ++t) {
-    const float* row = row_floats(x + t * dim, dim, scratch);
-    for (int64_t i = 0; i < weights.n; ++i)
-      axpy(weights.data[i * weights.stride + t], row, dim, out.data + i * out.stride);
-  }
-}
-
 // exp(x) for x <= 0, relative error 2e-7; below -87 it is exp(-87) = 1.6e-38.
 KVC_INLINE Floats exp_negative(Floats x) {
   x = x < -87.f ? Floats{} - 87.f : x;
@@ -250,19 +221,6 @@ KVC_CLONES void score_token_groups(const Codes& codes, ConstRows in,
     void score_channel_groups(const Codes& codes, ConstRows in,
                               Rows out){KVC_BY_BITS(score_channel_groups_of)} KVC_CLONES
     void weigh_channel_groups(const Codes& codes, ConstRows in, Rows out){KVC_BY_BITS(weigh_channel_groups_of)}
-
-KVC_CLONES void score_rows(const uint16_t* x, int64_t n_tokens, int64_t dim, ConstRows q, Rows scores) {
-  score_rows_of(x, n_tokens, dim, q, scores);
-}
-KVC_CLONES void score_rows(const float* x, int64_t n_tokens, int64_t dim, ConstRows q, Rows scores) {
-  score_rows_of(x, n_tokens, dim, q, scores);
-}
-KVC_CLONES void weigh_rows(const uint16_t* x, int64_t n_tokens, int64_t dim, ConstRows weights, Rows out) {
-  weigh_rows_of(x, n_tokens, dim, weights, out);
-}
-KVC_CLONES void weigh_rows(const float* x, int64_t n_tokens, int64_t dim, ConstRows weights, Rows out) {
-  weigh_rows_of(x, n_tokens, dim, weights, out);
-}
 
 KVC_CLONES void softmax(float* x, int64_t n) {
   float top = x[0];

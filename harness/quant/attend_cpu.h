@@ -38,14 +38,9 @@ void to_float(const uint16_t* x, int64_t n, float* out);
 void score_token_groups(const Codes& k, ConstRows q, Rows scores);
 // the same, groups along channels (rows of codes are tokens)
 void score_channel_groups(const Codes& k, ConstRows q, Rows scores);
-// x: [T, D] fp16 or fp32
-void score_rows(const uint16_t* x, int64_t n_tokens, int64_t dim, ConstRows q, Rows scores);
-void score_rows(const float* x, int64_t n_tokens, int64_t dim, ConstRows q, Rows scores);
 
 // out [n_q, D] += weights [n_q, T] x^, groups along channels
 void weigh_channel_groups(const Codes& v, ConstRows weights, Rows out);
-void weigh_rows(const uint16_t* x, int64_t n_tokens, int64_t dim, ConstRows weights, Rows out);
-void weigh_rows(const float* x, int64_t n_tokens, int64_t dim, ConstRows weights, Rows out);
 
 // x[0, n) -> softmax(x), in place
 void softmax(float* x, int64_t n);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "attend_cpu.h"
+#include "exact_rows.h"
 
 namespace kvc {
 
@@ -186,37 +187,26 @@ void DecodeStep::weigh(const Outliers& v, int64_t first) {
                    });
 }
 
-namespace {
-
-// Calls f(rows of head h in this block, tokens, first) for each block and head; the rows are fp16 bits or fp32.
-template <class F>
-void for_each_block(const TokenBlocks& x, int64_t first, F f) {
-  for (const auto& block : x.blocks()) {
-    const int64_t n = block.size(1), size = n * block.size(2);
-    for (int64_t h = 0; h < block.size(0); ++h) {
-      if (block.scalar_type() == at::kFloat) {
-        f(block.const_data_ptr<float>() + h * size, n, h, first);
-      } else {
-        KVC_CHECK(block.scalar_type() == at::kHalf, "attend: exact tokens of type ", block.scalar_type());
-        f(static_cast<const uint16_t*>(block.const_data_ptr()) + h * size, n, h, first);
-      }
-    }
-    first += n;
+void DecodeStep::score(const TokenBlocks& k, int64_t first) {
+  if (k.blocks().empty()) return;
+  for (int64_t h = 0; h < n_kv_heads_; ++h) {
+    const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group_ * head_dim_, group_, head_dim_,
+                                     k.blocks().front().scalar_type());
+    const auto scores = rows_of(scores_, h, group_, first);
+    for_each_rows(k, h, [&](const auto* rows, int64_t n, int64_t t) {
+      kernels::multiply_rows(queries.data(), group_, head_dim_, rows, 0, n, scores.data + t, scores.stride);
+    });
   }
 }
 
-}  // namespace
-
-void DecodeStep::score(const TokenBlocks& k, int64_t first) {
-  for_each_block(k, first, [&](const auto* rows, int64_t n, int64_t h, int64_t t) {
-    kernels::score_rows(rows, n, head_dim_, const_rows_of(q_, h, group_), rows_of(scores_, h, group_, t));
-  });
-}
-
 void DecodeStep::weigh(const TokenBlocks& v, int64_t first) {
-  for_each_block(v, first, [&](const auto* rows, int64_t n, int64_t h, int64_t t) {
-    kernels::weigh_rows(rows, n, head_dim_, const_rows_of(scores_, h, group_, t), rows_of(out_, h, group_));
-  });
+  for (int64_t h = 0; h < n_kv_heads_; ++h) {
+    const auto weights = const_rows_of(scores_, h, group_, first);
+    const auto out = rows_of(out_, h, group_);
+    for_each_rows(v, h, [&](const auto* rows, int64_t n, int64_t t) {
+      kernels::mix_rows(weights.data + t, weights.stride, group_, rows, n, head_dim_, out.data, out.stride);
+    });
+  }
 }
 
 void DecodeStep::softmax() {

@@ -114,6 +114,29 @@ void put_over(const YAML::Node& root, const std::string& override) {
   }
 }
 
+std::vector<std::string> read_devices(const YamlValue& value) {
+  auto devices = value.is_scalar() ? std::vector{value.string()} : value.strings();
+  if (devices.empty()) value.fail("device is an empty list, expected cpu or cuda:N");
+  return devices;
+}
+
+// "auto" -> 0
+int64_t read_batch_size(YamlMap& map) {
+  const auto value = map.optional("batch_size");
+  if (!value || (value->is_scalar() && value->string() == "auto")) return 0;
+  return value->integer(1, 4096);
+}
+
+Sampling read_sampling(YamlMap map) {
+  Sampling sampling;
+  sampling.temperature = map.optional_real("temperature", 0, 100, 1);
+  sampling.top_k = map.optional_integer("top_k", 0, std::numeric_limits<int32_t>::max(), sampling.top_k);
+  sampling.top_p = map.optional_real("top_p", 0, 1, sampling.top_p);
+  sampling.seed = map.optional_integer("seed", 0, std::numeric_limits<int64_t>::max(), sampling.seed);
+  map.reject_unknown();
+  return sampling;
+}
+
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
@@ -122,10 +145,17 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   for (const auto& entry : map.required("compressors").sequence()) add_choices(entry, experiment.compressors);
   if (const auto limit = map.optional("limit")) experiment.limit = limit->integer(1);
   experiment.dtype = map.optional_choice("dtype", {"fp32", "fp16", "bf16"}, experiment.dtype);
-  map.optional_choice("device", {"cpu"}, "cpu");
+  experiment.weights = map.optional_choice("weights", {"dtype", "int8"}, experiment.weights);
+  if (const auto device = map.optional("device")) experiment.devices = read_devices(*device);
+  experiment.batch_size = read_batch_size(map);
+  experiment.share_prefix = map.optional_boolean("share_prefix", true);
+  experiment.fan_out = map.optional_boolean("fan_out", true);
+  if (const auto sampling = map.optional("sampling")) experiment.sampling = read_sampling(sampling->map());
   experiment.workers = map.optional_integer("workers", 1, 256, experiment.workers);
   experiment.threads = map.optional_integer("threads", 1, 1024, experiment.threads);
   experiment.seed = map.optional_integer("seed", 0, std::numeric_limits<int64_t>::max(), experiment.seed);
+  experiment.chat_template = map.optional_string("chat_template", experiment.chat_template);
+  experiment.system_message = map.optional_string("system_message", "");
   experiment.data_dir = map.optional_string("data_dir", "");
   experiment.plugin_path = map.optional_strings("plugin_path");
   map.reject_unknown();

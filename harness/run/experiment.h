@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "generate/sampler.h"
+
 namespace kvc {
 
 // One point of the sweep over a plugin's options.
@@ -22,11 +24,19 @@ struct Experiment {
   std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;
-  std::optional<int64_t> limit;          // first samples of each task; all when absent
-  std::string dtype = "fp32";            // the model computes in it
-  int64_t workers = 1;                   // processes, each with its own copy of the model
-  int64_t threads = 1;                   // of each worker
-  int64_t seed = 0;                      // names the run's randomness
+  std::optional<int64_t> limit;                // first samples of each task; all when absent
+  std::string dtype = "fp32";                  // the model computes in it
+  std::string weights = "dtype";               // of the layers' matrices: as dtype says, or int8
+  std::vector<std::string> devices = {"cpu"};  // each takes an equal run of layers
+  int64_t batch_size = 0;                      // sequences that a worker decodes together; 0: as many as memory holds
+  bool share_prefix = true;                    // compute the K and V of the prefix that a task's prompts share once
+  bool fan_out = true;                         // one prefill serves all compressors; results are the same without it
+  Sampling sampling;                           // greedy unless it says otherwise
+  int64_t workers = 1;                         // processes, each with its own copy of the model
+  int64_t threads = 1;                         // of each worker
+  int64_t seed = 0;                            // names the run's randomness
+  std::string chat_template = "auto";    // or none, or a name of prompts/chat: of tasks whose prompt is a user's turn
+  std::string system_message;            // of these prompts; "" leaves the chat template's own default
   std::string data_dir;                  // datasets that are not the project's own; "" means KVC_DATA
   std::vector<std::string> plugin_path;  // folders searched before the built-in plugins
 };

@@ -9,6 +9,7 @@
 #include "run/provenance.h"
 #include "text/files.h"
 #include "text/nearest.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -90,6 +91,42 @@ std::string data_folder(const Experiment& experiment) {
   return from_environment ? from_environment : "";
 }
 
+// Gives the experiment's chat template to the tasks whose prompt is a user's turn. What was asked for by name and can
+// reach no prompt is an error.
+void choose_chat(const Experiment& experiment, const fs::path& model_folder, const Paths& paths,
+                 std::vector<Grid::Task>& tasks) {
+  bool any_turn = false;
+  for (const auto& task : tasks) any_turn = any_turn || task.spec.is_chat_turn;
+  const bool by_name = experiment.chat_template != "auto" && experiment.chat_template != "none";
+  KVC_CHECK(any_turn || !by_name, "chat_template is '", experiment.chat_template,
+            "', and no task's prompt is a user's turn (prompt.chat: turn): expected auto or none");
+  std::optional<ChatTemplate> chat;
+  if (any_turn) chat = choose_chat_template(experiment.chat_template, model_folder, paths);
+  KVC_CHECK(chat || experiment.system_message.empty(), "system_message is ", in_quotes(experiment.system_message),
+            ", and no prompt of this model and these tasks has a chat template: expected none");
+  for (auto& task : tasks) {
+    if (!chat || !task.spec.is_chat_turn) continue;
+    task.chat = chat;
+    task.system_message = experiment.system_message;
+    render_turn(task.chat, task.system_message, "");  // a template may have no place for a system message
+  }
+}
+
+json decoding(const Sampling& sampling) {
+  if (sampling.temperature == 0) return "greedy";
+  return sampling;
+}
+
+// The chat template by name, and all that it puts around a prompt; the frame's line feeds are gone where it strips
+// them.
+void add_chat(const Grid::Task& task, json& settings) {
+  settings["chat_template"] = task.chat ? task.chat->name : "none";
+  if (!task.chat) return;
+  const auto turn = render_turn(task.chat, task.system_message, "\n{prompt}\n");
+  settings["chat_frame"] = turn.text;
+  settings["add_special_tokens"] = turn.add_special_tokens;
+}
+
 }  // namespace
 
 std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
@@ -113,7 +150,9 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths) {
   KVC_CHECK(fs::is_directory(model_folder), "model '", experiment.model, "': no such folder");
   const auto config = load_model_config(model_folder);
   const auto model_hashes = hash_model(model_folder);
-  grid.worker = {model_folder.string(), experiment.dtype, experiment.threads, {}};
+  grid.worker = {
+      model_folder.string(), experiment.dtype,   experiment.weights,      experiment.devices,  experiment.threads,
+      experiment.batch_size, experiment.workers, experiment.share_prefix, experiment.sampling, {}};
 
   std::vector<OpenedCompressor> compressors;
   const auto folders = plugin_folders(experiment.plugin_path, paths);
@@ -128,16 +167,23 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths) {
       if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
         data.samples.resize(static_cast<size_t>(*experiment.limit));
       }
-      grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole)});
+      grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::nullopt, ""});
     }
   }
+  choose_chat(experiment, model_folder, paths, grid.tasks);
   const auto made_with = provenance().dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];
-    const json settings = {{"dtype", experiment.dtype},    {"device", "cpu"},
-                           {"decoding", "greedy"},         {"seed", experiment.seed},
-                           {"prefill_attention", "exact"}, {"max_new_tokens", task.spec.max_new_tokens},
-                           {"stop", task.spec.stop}};
+    // Batching, sharing and the number of processes are not in it: they change no bit.
+    json settings = {{"dtype", experiment.dtype},
+                     {"weights", experiment.weights},
+                     {"device", experiment.devices},
+                     {"decoding", decoding(experiment.sampling)},
+                     {"seed", experiment.seed},
+                     {"prefill_attention", "exact"},
+                     {"max_new_tokens", task.spec.max_new_tokens},
+                     {"stop", task.spec.stop}};
+    add_chat(task, settings);
     for (size_t c = 0; c < compressors.size(); ++c) {
       const json key = {{"format", 1},
                         {"model", model_hashes},

@@ -1,11 +1,13 @@
 // The cells of an experiment's grid, each with its content hash, checked as far as can be before anything runs.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "kvc/compressor.h"
 #include "run/experiment.h"
+#include "run/model_chat.h"
 #include "run/paths.h"
 #include "run/worker.h"
 #include "store/result_store.h"
@@ -16,8 +18,10 @@ namespace kvc {
 struct Grid {
   struct Task {
     TaskSpec spec;
-    Dataset data;           // its samples cut to the limit
-    std::string spec_json;  // of the whole task: a limit does not change what a cell is
+    Dataset data;                      // its samples cut to the limit
+    std::string spec_json;             // of the whole task: a limit does not change what a cell is
+    std::optional<ChatTemplate> chat;  // around each prompt
+    std::string system_message;        // in it
   };
   WorkerSetUp worker;  // model, types and compressors
   std::vector<Task> tasks;

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -19,10 +20,11 @@ namespace {
 struct PendingJob {
   size_t task, sample;
   std::vector<int> compressors;
-  bool tried = false;  // a worker died of it outside any plugin
+  bool alone = false;  // with one compressor and nothing beside it: a worker died with it among others
+  bool tried = false;  // a worker died of it alone, outside the plugin
 };
 
-std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, RunPlan& plan) {
+std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool fan_out, RunPlan& plan) {
   std::vector<std::set<int64_t>> finished;
   for (const auto& cell : grid.cells) {
     finished.push_back(store ? store->finished_samples(cell.record.key) : std::set<int64_t>{});
@@ -40,29 +42,52 @@ std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, RunPla
         }
       }
       plan.n_missing += static_cast<int64_t>(job.compressors.size());
-      if (!job.compressors.empty()) jobs.push_back(std::move(job));
+      if (job.compressors.empty()) continue;
+      if (fan_out) {
+        jobs.push_back(std::move(job));
+      } else {
+        for (const int compressor : job.compressors) jobs.push_back({task, sample, {compressor}});
+      }
     }
   }
   plan.n_prompts = static_cast<int64_t>(jobs.size());
   return jobs;
 }
 
+ChatText prompt_of(const Grid::Task& task, const Sample& sample) {
+  return render_turn(task.chat, task.system_message, render_prompt(task.spec, task.data, sample).text);
+}
+
+// Bytes that the task's first two prompts begin with alike, whole characters.
+int64_t n_shared_bytes(const Grid::Task& task) {
+  if (task.data.samples.size() < 2) return 0;
+  const auto a = prompt_of(task, task.data.samples[0]).text, b = prompt_of(task, task.data.samples[1]).text;
+  auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
+  while (end != a.begin() && end != a.end() && (*end & 0xc0) == 0x80) --end;
+  return end - a.begin();
+}
+
 // The supervisor: the only writer of the store.
 class Run {
  public:
   Run(const Grid& grid, const Experiment& experiment, ResultStore& store)
-      : grid_(grid), experiment_(experiment), store_(store) {}
+      : grid_(grid), experiment_(experiment), store_(store) {
+    for (const auto& task : grid.tasks) n_shared_bytes_.push_back(n_shared_bytes(task));
+  }
 
   RunOutcome run() {
     for (const auto& cell : grid_.cells) store_.put_cell(cell.record);
     RunPlan plan;
-    jobs_ = missing_jobs(grid_, &store_, plan);
+    jobs_ = missing_jobs(grid_, &store_, experiment_.fan_out, plan);
     outcome_.n_present = plan.n_present;
     if (jobs_.empty()) return outcome_;
     progress_.emplace(plan.n_missing);
     const size_t n_workers = std::min(static_cast<size_t>(experiment_.workers), jobs_.size());
     for (size_t i = 0; i < n_workers; ++i) desks_.push_back(std::make_unique<Desk>(grid_.worker));
-    while (std::any_of(desks_.begin(), desks_.end(), [](const auto& desk) { return !desk->dismissed; })) serve();
+    while (!jobs_.empty() ||
+           std::any_of(desks_.begin(), desks_.end(), [](const auto& desk) { return desk->at_work(); })) {
+      serve();
+    }
     progress_.reset();
     return outcome_;
   }
@@ -72,19 +97,21 @@ class Run {
   struct Desk {
     explicit Desk(const WorkerSetUp& set_up) : process(nlohmann::json(set_up)) {}
     WorkerProcess process;
-    bool ready = false;             // has loaded its model
-    bool dismissed = false;         // no work left for it
-    std::optional<PendingJob> job;  // its compressors are those not answered yet
+    bool ready = false;                   // has loaded its model
+    bool wants = false;                   // has room for a job
+    std::map<int64_t, PendingJob> given;  // by job id; their compressors are those not answered yet
+    bool at_work() const { return !ready || !given.empty(); }
   };
 
   void serve() {
+    for (auto& desk : desks_) give(*desk);
     std::vector<pollfd> polled;
-    for (const auto& desk : desks_) polled.push_back({desk->dismissed ? -1 : desk->process.fd(), POLLIN, 0});
+    for (const auto& desk : desks_) polled.push_back({desk->process.fd(), POLLIN, 0});
     while (::poll(polled.data(), polled.size(), -1) < 0) {
       KVC_CHECK(errno == EINTR, "poll failed");
     }
     for (size_t i = 0; i < polled.size(); ++i) {
-      if (polled[i].fd < 0 || polled[i].revents == 0) continue;
+      if (polled[i].revents == 0) continue;
       for (const auto& message : desks_[i]->process.receive()) take(*desks_[i], message);
       if (desks_[i]->process.ended()) replace(i);
     }
@@ -93,56 +120,73 @@ class Run {
   void take(Desk& desk, const nlohmann::json& message) {
     if (message.contains("ready")) {
       KVC_CHECK(message["ready"].get<bool>(), message.value("error", "a worker did not start"));
-      desk.ready = true;
-      give(desk);
+      desk.ready = desk.wants = true;
+    } else if (message.contains("more")) {
+      desk.wants = true;
     } else if (message.contains("done")) {
-      desk.job.reset();
-      give(desk);
+      desk.given.erase(message["done"].get<int64_t>());
     } else {
       const auto result = message.get<JobResult>();
-      std::erase(desk.job->compressors, result.compressor);
-      put(*desk.job, result);
+      auto& job = desk.given.at(result.job);
+      std::erase(job.compressors, result.compressor);
+      put(job, result);
     }
   }
 
+  // The next job, where the worker has room. What must run alone waits for an empty desk and keeps it to itself.
   void give(Desk& desk) {
-    if (jobs_.empty()) {
-      desk.dismissed = true;
-      return;
-    }
-    desk.job = std::move(jobs_.front());
+    if (!desk.wants || jobs_.empty()) return;
+    const bool keeps_to_itself = !desk.given.empty() && desk.given.begin()->second.alone;
+    if (keeps_to_itself || (jobs_.front().alone && !desk.given.empty())) return;
+    auto pending = std::move(jobs_.front());
     jobs_.pop_front();
-    const auto& task = grid_.tasks[desk.job->task];
-    const auto& sample = task.data.samples[desk.job->sample];
+    if (!pending.alone) set_crashers_apart(pending);
+    if (pending.compressors.empty()) return give(desk);
+    const auto& task = grid_.tasks[pending.task];
+    const auto& sample = task.data.samples[pending.sample];
+    const auto prompt = prompt_of(task, sample);
     Job job;
-    job.prompt = render_prompt(task.spec, task.data, sample).text;
+    job.id = next_job_++;
+    job.prompt = prompt.text;
+    job.add_special_tokens = prompt.add_special_tokens;
+    job.n_shared_bytes = std::min(n_shared_bytes_[pending.task], static_cast<int64_t>(prompt.text.size()));
     // The sequence's own randomness: the same whatever runs beside it, before it or in which process.
     job.sequence_key = static_cast<uint64_t>(experiment_.seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.id);
-    job.compressors = desk.job->compressors;
+    job.compressors = pending.compressors;
     job.stop_strings = task.spec.stop;
     job.max_new_tokens = task.spec.max_new_tokens;
+    desk.given.emplace(job.id, std::move(pending));
+    desk.wants = false;
     desk.process.send(nlohmann::json(job));
   }
 
-  // After a worker's death: the sample that its plugin was working on has failed, the rest of its job goes back. A
-  // death outside any plugin is forgiven once; after that, all that the job still asked for has failed.
+  // A compressor that has killed a worker runs alone from then on: its next crash shall cost nobody else.
+  void set_crashers_apart(PendingJob& job) {
+    for (const int compressor : crashers_) {
+      if (std::erase(job.compressors, compressor) == 0) continue;
+      jobs_.push_back({job.task, job.sample, {compressor}, true});
+    }
+  }
+
+  // After a worker's death. With several sequences under way nobody knows whose fault it was: each runs again, alone. A
+  // sequence that was alone has failed; where the worker died outside the plugin, only at the second time.
   void replace(size_t i) {
     auto& desk = *desks_[i];
     KVC_CHECK(desk.ready, "a worker ", desk.process.epitaph(), " while it loaded the model");
-    if (desk.job) {
-      const int entered = desk.process.last_entered();
-      auto rest = *desk.job;
-      const bool try_again = entered < 0 && !rest.tried;  // perhaps not this job's fault
-      rest.tried = rest.tried || entered < 0;
-      for (const int compressor : desk.job->compressors) {
-        if (try_again || (entered >= 0 && compressor != entered)) continue;
+    const bool inside = desk.process.last_entered() >= 0;
+    for (auto& [id, job] : desk.given) {
+      const bool was_alone = desk.given.size() == 1 && job.compressors.size() == 1;
+      if (was_alone && (inside || job.tried)) {
         JobResult failed;
-        failed.compressor = compressor;
-        failed.error = "the worker was " + desk.process.epitaph() + (entered >= 0 ? " inside the plugin" : "");
-        std::erase(rest.compressors, compressor);
-        put(rest, failed);
+        failed.compressor = job.compressors.front();
+        failed.error = "the worker was " + desk.process.epitaph() + (inside ? " inside the plugin" : "");
+        put(job, failed);
+        if (inside) crashers_.insert(failed.compressor);
+        continue;
       }
-      if (!rest.compressors.empty()) jobs_.push_front(std::move(rest));
+      for (const int compressor : job.compressors) {
+        jobs_.push_front({job.task, job.sample, {compressor}, true, was_alone});
+      }
     }
     desks_[i] = std::make_unique<Desk>(grid_.worker);
   }
@@ -159,7 +203,7 @@ class Run {
     SampleRecord record;
     record.cell_key = cell.key;
     record.sample = sample.id;
-    record.prompt = render_prompt(task.spec, task.data, sample).text;
+    record.prompt = prompt_of(task, sample).text;
     record.gold = sample.gold;
     record.status = "ok";
     record.error = result.error;
@@ -193,6 +237,7 @@ class Run {
     record.token_ids_json = nlohmann::json(result.ids).dump();
     record.stop_reason = result.stop_reason;
     record.n_prompt_tokens = result.n_prompt_tokens;
+    record.n_reused_tokens = result.n_reused_tokens;
     record.n_new_tokens = static_cast<int64_t>(result.ids.size());
     for (const auto& row : result.bytes) record.bytes.push_back({row.layer, row.tensor, row.kind, row.bytes});
     record.kv_bytes = result.kv_bytes;
@@ -215,15 +260,18 @@ class Run {
   ResultStore& store_;
   std::deque<PendingJob> jobs_;
   std::vector<std::unique_ptr<Desk>> desks_;
+  std::vector<int64_t> n_shared_bytes_;  // of each task's prompts
+  int64_t next_job_ = 0;
+  std::set<int> crashers_;  // compressors inside which a worker has died
   std::optional<Progress> progress_;
   RunOutcome outcome_;
 };
 
 }  // namespace
 
-RunPlan plan_run(const Grid& grid, ResultStore* store) {
+RunPlan plan_run(const Grid& grid, const Experiment& experiment, ResultStore* store) {
   RunPlan plan;
-  missing_jobs(grid, store, plan);
+  missing_jobs(grid, store, experiment.fan_out, plan);
   return plan;
 }
 

@@ -17,7 +17,7 @@ struct RunPlan {
   int64_t n_missing = 0, n_present = 0;
   int64_t n_prompts = 0;  // prefills; one serves all compressors that miss the sample
 };
-RunPlan plan_run(const Grid& grid, ResultStore* store);  // store may be null
+RunPlan plan_run(const Grid& grid, const Experiment& experiment, ResultStore* store);  // store may be null
 
 // One transaction a sample. A worker that dies fails the sample its plugin was working on and is replaced.
 RunOutcome run_grid(const Grid& grid, const Experiment& experiment, ResultStore& store);

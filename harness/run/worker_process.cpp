@@ -1,6 +1,7 @@
 #include "run/worker_process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -141,6 +142,12 @@ std::optional<nlohmann::json> WorkerChannel::receive() {
   const auto line = buffer_.substr(0, end);
   buffer_.erase(0, end + 1);
   return nlohmann::json::parse(line);
+}
+
+bool WorkerChannel::has_message() {
+  if (buffer_.find('\n') != std::string::npos) return true;
+  pollfd polled{kSocketFd, POLLIN, 0};
+  return ::poll(&polled, 1, 0) > 0;
 }
 
 void WorkerChannel::send(const nlohmann::json& message) {

@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -44,8 +45,9 @@ class WorkerChannel {
  public:
   WorkerChannel();
   std::optional<nlohmann::json> receive();  // nullopt when the parent is gone
+  bool has_message();                       // receive() will not wait
   void send(const nlohmann::json& message);
-  void enter(int compressor) { *entered_ = compressor; }
+  void enter(int compressor) { std::atomic_ref(*entered_).store(compressor); }  // from any thread
 
  private:
   int* entered_;

@@ -51,7 +51,7 @@ struct SampleRecord {
   std::string status;  // ok, failed
   std::string error;   // one line; empty when ok
   std::string prompt, generation, gold;
-  int64_t n_prompt_tokens = 0, n_new_tokens = 0;
+  int64_t n_prompt_tokens = 0, n_reused_tokens = 0, n_new_tokens = 0;
   std::string stop_reason;  // eos, stop, limit, ...
   std::string token_ids_json = "[]";
   std::vector<ScoreRow> scores;

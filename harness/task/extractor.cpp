@@ -13,24 +13,6 @@ namespace {
 using Kind = ExtractStep::Kind;
 using Text = std::optional<std::string>;
 
-// Python's str.strip() set.
-bool is_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
-std::string strip(const std::string& text) {
-  if (first_invalid_utf8(text)) {  // a cut character is no space: only the ASCII ones go
-    const auto first = text.find_first_not_of(" \t\n\v\f\r");
-    return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(" \t\n\v\f\r") + 1 - first);
-  }
-  std::u32string code_points = to_code_points(text);
-  while (!code_points.empty() && is_space(code_points.back())) code_points.pop_back();
-  size_t first = 0;
-  while (first < code_points.size() && is_space(code_points[first])) ++first;
-  return to_utf8(code_points.substr(first));
-}
-
 std::string lower(const std::string& text) {
   std::string result;
   icu::UnicodeString::fromUTF8(text).toLower(icu::Locale::getRoot()).toUTF8String(result);

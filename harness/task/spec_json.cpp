@@ -65,6 +65,7 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   json["gold"] = {{"from", spec.gold_field},
                   {"pattern", spec.gold_pattern ? Json(spec.gold_pattern->pattern()) : Json()}};
   json["template"] = template_json(spec.prompt);
+  json["chat"] = spec.is_chat_turn ? "turn" : "never";
   json["max_new_tokens"] = spec.max_new_tokens;
   json["stop"] = spec.stop;
   json["metric"] = spec.metric;

@@ -82,6 +82,7 @@ void read_prompt(const YamlValue& value, TaskSpec& spec) {
   if (const auto file = map.optional(kExemplars))
     spec.exemplars = read_file_name(*file, {"task", "data_dir", "prompts"});
   spec.prompt = read_template(map.required("template"), spec);
+  spec.is_chat_turn = map.optional_choice("chat", {"never", "turn"}, "never") == "turn";
   map.reject_unknown();
 }
 

@@ -44,6 +44,8 @@ struct TaskSpec {
   std::optional<Regex> gold_pattern;  // its first group is the gold answer; without a pattern the whole field is
   std::optional<TaskFile> exemplars;  // the template variable {exemplars}
   Template prompt;
+  bool is_chat_turn =
+      false;  // prompt.chat: the prompt is a user's turn, put into the model's chat format if it has one
   int64_t max_new_tokens = 0;
   std::vector<std::string> stop;      // the generation is cut before the first of these
   std::vector<Extractor> extractors;  // the first is the headline

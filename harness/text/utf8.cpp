@@ -46,6 +46,23 @@ void append_escaped(std::string& out, unsigned int value) {
   out += kDigits[value & 15];
 }
 
+// Python's str.strip() set.
+bool is_space(char32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
+std::string_view without_space_at_end(std::string_view text) {
+  while (!text.empty()) {
+    size_t start = text.size() - 1, length = 1;  // of the last character, or of a byte that is part of none
+    while (start > 0 && start + 4 > text.size() && (text[start] & 0xC0) == 0x80) --start;
+    const char32_t c = decode(text, start, length);
+    if (start + length != text.size() || !is_space(c)) break;
+    text.remove_suffix(length);
+  }
+  return text;
+}
+
 }  // namespace
 
 std::optional<size_t> first_invalid_utf8(std::string_view text) {
@@ -75,6 +92,15 @@ std::string to_utf8(std::u32string_view code_points) {
   }
   return text;
 }
+
+std::string strip(std::string_view text) {
+  text = without_space_at_end(text);
+  size_t length = 1;
+  while (!text.empty() && is_space(decode(text, 0, length))) text.remove_prefix(length);
+  return std::string(text);
+}
+
+std::string strip_end(std::string_view text) { return std::string(without_space_at_end(text)); }
 
 std::string in_quotes(std::string_view text) {
   static constexpr int kMaxShown = 60;

@@ -17,6 +17,10 @@ std::u32string to_code_points(std::string_view text);
 // UTF-8 of code points; throws Error for surrogates and for numbers above U+10FFFF.
 std::string to_utf8(std::u32string_view code_points);
 
+// Without whitespace (Python's str.strip() set) at both ends, or at the end. Bytes that are no character are no space.
+std::string strip(std::string_view text);
+std::string strip_end(std::string_view text);
+
 // 'text' for a message: one line, control characters and bad bytes escaped, cut after 60 code points.
 std::string in_quotes(std::string_view text);
 

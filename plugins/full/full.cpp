@@ -1,7 +1,8 @@
 // The uncompressed baseline: K and V as they came, at 16 bits (or at 32 for exact comparisons).
 // Bytes per layer: 2 (K, V) * H_kv * D * T * 2 at 16 bits.
+#include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/token_blocks.h>
+#include <kvc/quant/attend_exact.h>
 
 namespace {
 
@@ -10,7 +11,7 @@ struct FullOptions {
   void visit(kvc::OptionVisitor& v) { v.choice("dtype", dtype, {"fp16", "bf16", "fp32"}, "type K and V are held in"); }
 };
 
-constexpr int64_t kBlockTokens = 256;  // a step copies at most one block
+constexpr int64_t kBlockTokens = 64;  // a step copies at most one block
 
 class FullCache final : public kvc::LayerCache {
  public:
@@ -22,6 +23,16 @@ class FullCache final : public kvc::LayerCache {
     k_.push_back(tokens.k);
     v_.push_back(tokens.v);
   }
+
+  at::Tensor attend(const at::Tensor& q, double scale) const override {
+    if (!q.is_cpu() || q.size(1) != 1) return LayerCache::attend(q, scale);
+    auto out = at::empty({1, info().n_heads, info().head_dim}, at::kFloat);
+    const auto held = exact();
+    attend_exact({&held, 1}, {&q, 1}, scale, info(), out);
+    return out.view({info().n_heads, 1, info().head_dim});
+  }
+  kvc::ExactTokens exact() const { return {&k_, &v_}; }
+  using LayerCache::info;
 
   kvc::KeyValue dequantize() const override { return {k_.all(), v_.all()}; }
   int64_t length() const override { return k_.n_tokens(); }
@@ -38,7 +49,7 @@ class FullCache final : public kvc::LayerCache {
   kvc::TokenBlocks k_, v_;
 };
 
-class Full final : public kvc::Compressor {
+class Full final : public kvc::Compressor, public kvc::BatchedAttention {
  public:
   explicit Full(const FullOptions& options)
       : dtype_(options.dtype == "fp16"   ? at::kHalf
@@ -47,6 +58,17 @@ class Full final : public kvc::Compressor {
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<FullCache>(info, dtype_);
+  }
+  void attend_batch(std::span<const kvc::LayerCache* const> caches, std::span<const at::Tensor> q, double scale,
+                    at::Tensor& out) const override {
+    if (!out.is_cpu()) {
+      for (size_t b = 0; b < caches.size(); ++b) out[static_cast<int64_t>(b)].copy_(caches[b]->attend(q[b], scale).squeeze(1));
+      return;
+    }
+    std::vector<kvc::ExactTokens> held;
+    for (const auto* cache : caches) held.push_back(static_cast<const FullCache*>(cache)->exact());
+    const auto& info = static_cast<const FullCache*>(caches.front())->info();
+    attend_exact(held, q, scale, info, out);
   }
   double bits() const override { return 8.0 * static_cast<double>(at::elementSize(dtype_)); }
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {

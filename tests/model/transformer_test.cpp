@@ -185,7 +185,7 @@ TEST(Transformer, NamesMissingMisshapenAndUnknownWeights) {
 TEST(Rope, RotatesEachPairByItsAngle) {
   const int64_t head_dim = 6;
   const double theta = 100.0;
-  const auto table = kvc::rope_table(5, 2, kvc::rope_frequencies({.theta = theta}, head_dim));
+  const auto table = kvc::rope_table(std::vector<int64_t>{5, 6}, kvc::rope_frequencies({.theta = theta}, head_dim));
   const auto merged = at::arange(2 * 2 * head_dim, at::kFloat).view({2, 2 * head_dim});  // two tokens, two heads
   auto out = at::zeros({1, 3, head_dim});
   kvc::split_heads_(merged, 1, table, 1, out);  // the second head, to tokens 1 and 2

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "kvc/layer_cache.h"
 
@@ -33,6 +34,17 @@ class KVC_EXPORT Compressor {
 
   // The paper's own closed form for one layer's K and V, in bytes, stored beside the measured bytes, never instead.
   virtual double paper_bytes(const ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const = 0;
+};
+
+// Optional, found by dynamic_cast on the Compressor: one decode step over the caches of a whole batch.
+class KVC_EXPORT BatchedAttention {
+ public:
+  virtual ~BatchedAttention();
+
+  // caches[b]: made by this compressor, all of one layer. q[b]: [H_q, 1, D]; out: [B, H_q, D] fp32, each sequence's
+  // bits those of caches[b]->attend(q[b], scale), whatever the batch.
+  virtual void attend_batch(std::span<const LayerCache* const> caches, std::span<const at::Tensor> q, double scale,
+                            at::Tensor& out) const = 0;
 };
 
 }  // namespace kvc

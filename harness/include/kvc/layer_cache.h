@@ -44,7 +44,8 @@ class KVC_EXPORT LayerCache {
   virtual ~LayerCache();
 
   // Takes the next tokens. The first call brings the whole prompt, each later one the tokens of a decode step.
-  // The tensors are the caller's and are never modified. Throws Error on a shape that does not fit or a value that
+  // The tensors are the caller's: never modified, and copied where they are kept, since they may be views of a buffer
+  // that is soon overwritten. Throws Error on a shape that does not fit or a value that
   // is not finite.
   virtual void append(const NewTokens& tokens) = 0;
 

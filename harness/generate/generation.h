@@ -1,0 +1,62 @@
+// What is asked of the generator, and what it answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "generate/sampler.h"
+#include "kvc/compressor.h"
+
+namespace kvc {
+
+struct StopRule {
+  std::vector<int64_t> eos_ids;
+  std::vector<std::string> stop_strings;  // text is cut before the first that occurs
+  int64_t max_new_tokens = 256;
+};
+
+// One prompt. Each compressor gets a sequence of its own, or one for each continuation where there are any.
+struct GenerationRequest {
+  std::vector<int64_t> prompt_ids;
+  std::vector<const Compressor*> compressors;
+  uint64_t sequence_key = 0;  // names the prompt: the randomness of caches and of sampling
+  StopRule stop;
+  Sampling sampling;
+  std::vector<std::vector<int64_t>> continuations;  // scored, token by token through the cache, instead of generating
+  int64_t n_shared_tokens = 0;  // of the prompt's first tokens, as many as later prompts are likely to begin with
+};
+
+enum class StopReason { eos, stop_string, limit, context, scored };
+const char* to_string(StopReason reason);
+
+struct Generation {
+  std::string error;         // why the compressor failed; the rest holds only when it is empty
+  std::vector<int64_t> ids;  // all new ids, the end-of-sequence id included; of a continuation, its own
+  std::string text;          // of the ids, special tokens skipped, cut before the first stop string
+  StopReason stop_reason = StopReason::limit;
+  std::vector<double> log_likelihoods;  // of each id of a continuation, natural logarithm
+  bool is_greedy = false;               // each id of the continuation was the most likely one
+  int64_t n_prompt_tokens = 0;
+  int64_t n_cached_tokens = 0;        // prompt and new ones; the last new one is never fed back
+  int64_t n_reused_tokens = 0;        // of the prompt, those whose K and V an earlier prompt had brought
+  std::vector<Footprint> footprints;  // per layer, at the end
+  int64_t n_encoded_tokens = 0;       // layer 0's; the same for all layers of a method that treats them alike
+  int64_t kv_bytes = 0;               // sum of the footprints
+  int64_t workspace_bytes = 0;        // highest beyond weights and KV; in a batch the forward pass is all sequences'
+  double k_error = 0, v_error = 0;    // relative Frobenius error of the prompt's K and V over all layers
+  double prefill_seconds = 0;         // the exact forward alone, one for all sequences of the request
+  double encode_seconds = 0;          // of prompt and decoding
+  double attend_seconds = 0;
+  double other_seconds = 0;  // of decoding; of what a step shares, an equal part
+};
+
+// A sequence that has ended.
+struct Finished {
+  int64_t ticket;       // what Generator::add gave
+  size_t compressor;    // index into the request's compressors
+  size_t continuation;  // and into its continuations
+  Generation generation;
+};
+
+}  // namespace kvc

@@ -1,0 +1,23 @@
+// Decode attention over exact tokens for a batch of sequences; the (sequence, KV head) pairs are spread over the
+// threads. Bytes read: those of K and V, once.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <span>
+
+#include "kvc/layer_cache.h"
+#include "kvc/quant/token_blocks.h"
+
+namespace kvc {
+
+struct ExactTokens {
+  const TokenBlocks* k;
+  const TokenBlocks* v;
+};
+
+// q[b]: [H_q, 1, D] on the CPU; out: [B, H_q, D] fp32. A sequence's bits do not depend on the others.
+KVC_EXPORT void attend_exact(std::span<const ExactTokens> sequences, std::span<const at::Tensor> q, double scale,
+                             const LayerInfo& info, at::Tensor& out);
+
+}  // namespace kvc

@@ -1,0 +1,240 @@
+#include "kernels/row_products.h"
+
+#include <algorithm>
+#include <cstring>
+
+#define KVC_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define KVC_INLINE inline __attribute__((always_inline))
+
+namespace kvc::kernels {
+namespace {
+
+constexpr int64_t kLanes = 16;
+
+KVC_INLINE int64_t padded(int64_t n, int64_t block) { return (n + block - 1) / block * block; }
+
+typedef float Floats __attribute__((vector_size(64)));
+typedef int32_t Ints __attribute__((vector_size(64)));
+
+KVC_INLINE Ints words(const void* w) {
+  Ints v;
+  std::memcpy(&v, w, sizeof(v));
+  return v;
+}
+// A block of 64 bytes of weights -> its steps, 16 lanes each
+KVC_INLINE void unpack(const float* w, Floats* steps) { steps[0] = (Floats)words(w); }
+KVC_INLINE void unpack(const Bf16* w, Floats* steps) {
+  const Ints v = words(w);
+  steps[0] = (Floats)(v << 16);
+  steps[1] = (Floats)(v & ~0xffff);
+}
+KVC_INLINE void unpack(const Fp16* w, Floats* steps) {
+  const Ints v = words(w);
+  const Ints halves[2] = {v << 16, v & ~0xffff};
+  for (int s = 0; s < 2; ++s) {
+    const Floats magnitude = (Floats)((halves[s] >> 3) & 0x0fffe000) * 0x1p112f;
+    steps[s] = (Floats)((Ints)magnitude | (halves[s] & static_cast<int32_t>(0x80000000)));
+  }
+}
+KVC_INLINE void unpack(const int8_t* w, Floats* steps) {
+  const Ints v = words(w);
+  steps[0] = __builtin_convertvector((v << 24) >> 24, Floats);
+  steps[1] = __builtin_convertvector((v << 16) >> 24, Floats);
+  steps[2] = __builtin_convertvector((v << 8) >> 24, Floats);
+  steps[3] = __builtin_convertvector(v >> 24, Floats);
+}
+
+KVC_INLINE float total(Floats v) {
+  v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
+  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3);
+  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1);
+  return v[0] + v[1];
+}
+
+// y [kRows, kColumns] of x [kRows, k_padded] and kColumns rows of w
+template <int kRows, int kColumns, class W>
+KVC_INLINE void multiply_tile(const float* x, const W* w, int64_t k, float* y, int64_t y_stride) {
+  constexpr int kSteps = 4 / sizeof(W);
+  constexpr int64_t kBlock = block_size<W>();
+  const int64_t k_padded = padded(k, kBlock);
+  Floats sums[kRows][kColumns] = {};
+  const auto add_block = [&](int64_t i, const W* const* blocks) __attribute__((always_inline)) {
+    Floats weights[kColumns][kSteps];
+    for (int c = 0; c < kColumns; ++c) unpack(blocks[c], weights[c]);
+    for (int s = 0; s < kSteps; ++s) {
+      for (int r = 0; r < kRows; ++r) {
+        const auto row = (Floats)words(x + r * k_padded + i + s * kLanes);
+        for (int c = 0; c < kColumns; ++c) sums[r][c] += row * weights[c][s];
+      }
+    }
+  };
+  const W* blocks[kColumns];
+  int64_t i = 0;
+  for (; i + kBlock <= k; i += kBlock) {
+    for (int c = 0; c < kColumns; ++c) blocks[c] = w + c * k + i;
+    add_block(i, blocks);
+  }
+  if (i < k) {
+    W rest[kColumns][kBlock] = {};
+    for (int c = 0; c < kColumns; ++c) {
+      blocks[c] = rest[c];
+      std::memcpy(rest[c], w + c * k + i, static_cast<size_t>(k - i) * sizeof(W));
+    }
+    add_block(i, blocks);
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int c = 0; c < kColumns; ++c) y[r * y_stride + c] += total(sums[r][c]);
+  }
+}
+
+template <int kColumns, class W>
+KVC_INLINE void multiply_columns(const float* x, int64_t n_rows, int64_t k, const W* w, float* y, int64_t y_stride) {
+  const int64_t k_padded = padded(k, block_size<W>());
+  int64_t row = 0;
+  for (; row + 4 <= n_rows; row += 4)
+    multiply_tile<4, kColumns>(x + row * k_padded, w, k, y + row * y_stride, y_stride);
+  for (; row + 2 <= n_rows; row += 2)
+    multiply_tile<2, kColumns>(x + row * k_padded, w, k, y + row * y_stride, y_stride);
+  for (; row < n_rows; ++row) multiply_tile<1, kColumns>(x + row * k_padded, w, k, y + row * y_stride, y_stride);
+}
+
+template <class W>
+KVC_INLINE void multiply(const float* x, int64_t n_rows, int64_t k, const W* w, int64_t first, int64_t end, float* y,
+                         int64_t y_stride) {
+  int64_t column = first;
+  for (; column + 4 <= end; column += 4) multiply_columns<4>(x, n_rows, k, w + column * k, y + column, y_stride);
+  for (; column < end; ++column) multiply_columns<1>(x, n_rows, k, w + column * k, y + column, y_stride);
+}
+
+// Channels j ... j + kBlocks * block of y [kRows, dim]
+template <int kRows, int kBlocks, class W>
+KVC_INLINE void mix_tile(const float* x, int64_t x_stride, const W* w, int64_t n_tokens, int64_t dim, float* y,
+                         int64_t y_stride) {
+  constexpr int kSteps = 4 / sizeof(W);
+  constexpr int64_t kBlock = block_size<W>();
+  Floats sums[kRows][kBlocks][kSteps] = {};
+  for (int64_t t = 0; t < n_tokens; ++t) {
+    for (int b = 0; b < kBlocks; ++b) {
+      Floats values[kSteps];
+      unpack(w + t * dim + b * kBlock, values);
+      for (int r = 0; r < kRows; ++r) {
+        for (int s = 0; s < kSteps; ++s) sums[r][b][s] += x[r * x_stride + t] * values[s];
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int b = 0; b < kBlocks; ++b) {
+      for (int s = 0; s < kSteps; ++s) {
+        for (int64_t l = 0; l < kLanes; ++l) y[r * y_stride + b * kBlock + l * kSteps + s] += sums[r][b][s][l];
+      }
+    }
+  }
+}
+
+// The channels behind the last whole block
+template <class W>
+KVC_INLINE void mix_rest(const float* x, int64_t x_stride, int64_t n_rows, const W* w, int64_t n_tokens, int64_t dim,
+                         int64_t first, float* y, int64_t y_stride) {
+  constexpr int64_t kBlock = block_size<W>();
+  for (int64_t r = 0; r < n_rows; ++r) {
+    float sums[kBlock] = {};
+    for (int64_t t = 0; t < n_tokens; ++t) {
+      W block[kBlock] = {};
+      std::memcpy(block, w + t * dim + first, static_cast<size_t>(dim - first) * sizeof(W));
+      Floats values[4 / sizeof(W)];
+      unpack(block, values);
+      for (int64_t j = 0; j < dim - first; ++j) {
+        sums[j] += x[r * x_stride + t] * values[j % (4 / sizeof(W))][j / static_cast<int64_t>(4 / sizeof(W))];
+      }
+    }
+    for (int64_t j = 0; j < dim - first; ++j) y[r * y_stride + first + j] += sums[j];
+  }
+}
+
+template <int kRows, class W>
+KVC_INLINE int64_t mix_channels(const float* x, int64_t x_stride, const W* w, int64_t n_tokens, int64_t dim, float* y,
+                                int64_t y_stride) {
+  constexpr int64_t kBlock = block_size<W>();
+  int64_t j = 0;
+  for (; j + 2 * kBlock <= dim; j += 2 * kBlock) {
+    mix_tile<kRows, 2>(x, x_stride, w + j, n_tokens, dim, y + j, y_stride);
+  }
+  for (; j + kBlock <= dim; j += kBlock) mix_tile<kRows, 1>(x, x_stride, w + j, n_tokens, dim, y + j, y_stride);
+  return j;
+}
+
+template <class W>
+KVC_INLINE void mix(const float* x, int64_t x_stride, int64_t n_rows, const W* w, int64_t n_tokens, int64_t dim,
+                    float* y, int64_t y_stride) {
+  int64_t done = dim / block_size<W>() * block_size<W>();
+  int64_t row = 0;
+  for (; row + 4 <= n_rows; row += 4) {
+    mix_channels<4>(x + row * x_stride, x_stride, w, n_tokens, dim, y + row * y_stride, y_stride);
+  }
+  for (; row < n_rows; ++row) {
+    mix_channels<1>(x + row * x_stride, x_stride, w, n_tokens, dim, y + row * y_stride, y_stride);
+  }
+  if (done < dim) mix_rest(x, x_stride, n_rows, w, n_tokens, dim, done, y, y_stride);
+}
+
+// exp(x) for |x| <= 87, relative error 2e-7
+KVC_INLINE Floats exp_of(Floats x) {
+  constexpr float kRound = 12582912.f;  // 1.5 * 2^23: adding and subtracting it rounds half to even
+  const Floats n = (x * 1.44269504f + kRound) - kRound;
+  const Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Floats p = Floats{} + 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * r * r + r + 1.f;
+  return p * (Floats)((__builtin_convertvector(n, Ints) + 127) << 23);
+}
+
+}  // namespace
+
+#define KVC_FOR_WEIGHTS(W)                                                                                         \
+  template <>                                                                                                      \
+  KVC_CLONES void multiply_rows(const float* x, int64_t n_rows, int64_t k, const W* w, int64_t first, int64_t end, \
+                                float* y, int64_t y_stride) {                                                      \
+    multiply(x, n_rows, k, w, first, end, y, y_stride);                                                            \
+  }
+KVC_FOR_WEIGHTS(float)
+KVC_FOR_WEIGHTS(Bf16)
+KVC_FOR_WEIGHTS(Fp16)
+KVC_FOR_WEIGHTS(int8_t)
+
+#define KVC_FOR_VALUES(W)                                                                                  \
+  template <>                                                                                              \
+  KVC_CLONES void mix_rows(const float* x, int64_t x_stride, int64_t n_rows, const W* w, int64_t n_tokens, \
+                           int64_t dim, float* y, int64_t y_stride) {                                      \
+    mix(x, x_stride, n_rows, w, n_tokens, dim, y, y_stride);                                               \
+  }
+KVC_FOR_VALUES(float)
+KVC_FOR_VALUES(Bf16)
+KVC_FOR_VALUES(Fp16)
+
+void interleave(const float* x, int64_t k, int64_t block_size, float* out) {
+  const int64_t n_steps = block_size / kLanes;
+  std::fill_n(out, padded(k, block_size), 0.f);
+  for (int64_t i = 0; i < k; ++i) {
+    const int64_t in_block = i % block_size;
+    out[i - in_block + in_block % n_steps * kLanes + in_block / n_steps] = x[i];
+  }
+}
+
+KVC_CLONES void silu(float* x, int64_t n) {
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const int64_t lanes = std::min(kLanes, n - i);
+    Floats value = {};
+    std::memcpy(&value, x + i, static_cast<size_t>(lanes) * sizeof(float));
+    Floats negated = -value;
+    negated = negated > 87.f ? Floats{} + 87.f : negated;
+    negated = negated < -87.f ? Floats{} - 87.f : negated;
+    const Floats result = value / (1.f + exp_of(negated));
+    std::memcpy(x + i, &result, static_cast<size_t>(lanes) * sizeof(float));
+  }
+}
+
+}  // namespace kvc::kernels
