@@ -10,6 +10,7 @@
 #include "generate/exact_cache.h"
 #include "generate/stop_scanner.h"
 #include "kvc/plugin.h"
+#include "model/detokenizer.h"
 #include "model/safetensors.h"
 #include "model/tokenizer.h"
 #include "model/transformer.h"
@@ -68,6 +69,11 @@ at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::
   return model.prefill(ids, on_layer, n_last);
 }
 
+void print_now(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
+}
+
 int generate(const TryArguments& arguments) {
   const auto folder = below_root(find_paths(), arguments.model);
   const auto model = Transformer::load(folder, parse_dtype(arguments.dtype));
@@ -81,9 +87,11 @@ int generate(const TryArguments& arguments) {
   Caches caches;
   auto logits = prefill(model, compressor.get(), prompt_ids, caches).squeeze(0);
   std::vector<int64_t> ids;
+  Detokenizer detokenizer(tokenizer, true);
   const int64_t room = model.config().max_position_embeddings - static_cast<int64_t>(prompt_ids.size());
   while (static_cast<int64_t>(ids.size()) < std::min(arguments.max_new_tokens, room)) {
     ids.push_back(logits.argmax().item<int64_t>());
+    if (!arguments.print_ids) print_now(detokenizer.add(ids.back()));
     if (std::find(eos.begin(), eos.end(), ids.back()) != eos.end()) break;
     const auto position = static_cast<int64_t>(prompt_ids.size() + ids.size()) - 1;
     logits = model.decode_step(ids.back(), position, caches);
@@ -91,7 +99,7 @@ int generate(const TryArguments& arguments) {
   if (arguments.print_ids) {
     std::printf("%s\n", json(ids).dump().c_str());
   } else {
-    std::printf("%s\n", tokenizer.decode(ids, true).c_str());
+    print_now(detokenizer.finish() + "\n");
   }
   return kOk;
 }
