@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "cli/plan_model.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "kvc/plugin.h"
@@ -136,6 +137,7 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
   struct Arguments {
     std::string name, file, model = "models/demo";
     std::vector<std::string> settings, plugin_path;
+    PlanArguments plan;
   };
   auto arguments = std::make_shared<Arguments>();
   auto* plugins = app.add_subcommand("plugins", "Lists the compressors, or one's options, source and deviations");
@@ -154,8 +156,24 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
       [arguments, &action] { action = [arguments] { return validate(arguments->file, arguments->settings); }; });
 
   auto* doctor_verb = app.add_subcommand("doctor", "Checks the machine, the build, the model and the data");
-  doctor_verb->add_option("--model", arguments->model, "checkpoint folder")->capture_default_str();
-  doctor_verb->callback([arguments, &action] { action = [arguments] { return doctor(arguments->model); }; });
+  doctor_verb
+      ->add_option(
+          "--model", arguments->model,
+          "checkpoint folder; of a config.json alone, or a folder without weights: plans what fits which memory")
+      ->capture_default_str();
+  add_plan_options(*doctor_verb, arguments->plan);
+  doctor_verb->callback([arguments, &action] {
+    action = [arguments] {
+      const auto model = below_root(find_paths(), arguments->model);
+      if (!is_only_planned(model)) {
+        KVC_CHECK(arguments->plan.compressors.empty(), "--compressor: '", arguments->model,
+                  "' is a whole model; for a plan name its config.json");
+        return doctor(arguments->model);
+      }
+      print_plan(model, arguments->plan);
+      return static_cast<int>(kOk);
+    };
+  });
 }
 
 }  // namespace kvc

@@ -10,12 +10,13 @@
 #include "generate/exact_cache.h"
 #include "generate/stop_scanner.h"
 #include "kvc/plugin.h"
+#include "model/detokenizer.h"
 #include "model/safetensors.h"
 #include "model/tokenizer.h"
 #include "model/transformer.h"
 #include "plugin/plugin_library.h"
-#include "run/load_model.h"
 #include "run/grid.h"
+#include "run/load_model.h"
 #include "run/model_chat.h"
 #include "text/files.h"
 
@@ -61,13 +62,16 @@ using Caches = std::vector<std::unique_ptr<LayerCache>>;
 // Exact prefill of the prompt into new caches -> logits [n_last, V] after its last n_last tokens.
 at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::span<const int64_t> ids, Caches& caches,
                    int64_t n_last = 1) {
-  const auto shape = model.shape();
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    caches.push_back(make_cache(compressor, {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0,
-                                             k.device(), shape.sliding_window}));
+    caches.push_back(make_cache(compressor, model.layer_info(layer, 0)));
     caches.back()->append({q, k, v, 0});
   };
   return model.prefill(ids, on_layer, n_last);
+}
+
+void print_now(const std::string& text) {
+  std::fwrite(text.data(), 1, text.size(), stdout);
+  std::fflush(stdout);
 }
 
 int generate(const TryArguments& arguments) {
@@ -83,9 +87,11 @@ int generate(const TryArguments& arguments) {
   Caches caches;
   auto logits = prefill(model, compressor.get(), prompt_ids, caches).squeeze(0);
   std::vector<int64_t> ids;
+  Detokenizer detokenizer(tokenizer, true);
   const int64_t room = model.config().max_position_embeddings - static_cast<int64_t>(prompt_ids.size());
   while (static_cast<int64_t>(ids.size()) < std::min(arguments.max_new_tokens, room)) {
     ids.push_back(logits.argmax().item<int64_t>());
+    if (!arguments.print_ids) print_now(detokenizer.add(ids.back()));
     if (std::find(eos.begin(), eos.end(), ids.back()) != eos.end()) break;
     const auto position = static_cast<int64_t>(prompt_ids.size() + ids.size()) - 1;
     logits = model.decode_step(ids.back(), position, caches);
@@ -93,7 +99,7 @@ int generate(const TryArguments& arguments) {
   if (arguments.print_ids) {
     std::printf("%s\n", json(ids).dump().c_str());
   } else {
-    std::printf("%s\n", tokenizer.decode(ids, true).c_str());
+    print_now(detokenizer.finish() + "\n");
   }
   return kOk;
 }

@@ -66,7 +66,8 @@ Generator::Generator(const Transformer& model, const Tokenizer& tokenizer, Memor
       meter_(meter),
       share_prefix_(share_prefix),
       weights_bytes_(meter.live_bytes(MemoryMeter::kModel)),
-      entering_([](int64_t, int) {}) {}
+      entering_([](int64_t, int) {}),
+      on_logits_() {}
 Generator::~Generator() = default;
 
 int Generator::open_account() {
@@ -87,7 +88,6 @@ int64_t Generator::add(GenerationRequest asked) {
   const int64_t ticket = next_ticket_++;
   auto* request = &requests_.emplace(ticket, Request{std::move(asked), ticket, 0}).first->second;
   const auto& prompt = request->asked.prompt_ids;
-  const auto shape = model_.shape();
 
   std::list<Sequence> sequences;
   for (size_t c = 0; c < request->asked.compressors.size(); ++c) {
@@ -118,8 +118,7 @@ int64_t Generator::add(GenerationRequest asked) {
       entering_(request->ticket, static_cast<int>(sequence.compressor));
       try {
         auto cache = request->asked.compressors[sequence.compressor]->make_cache(
-            {layer, shape.n_layers, shape.n_heads, shape.n_kv_heads, shape.head_dim, request->asked.sequence_key,
-             k.device(), shape.sliding_window});
+            model_.layer_info(layer, request->asked.sequence_key));
         const auto encode_start = Clock::now();
         cache->append({q, k, v, 0});
         sequence.out.encode_seconds += seconds_since(encode_start);
@@ -234,6 +233,9 @@ std::vector<Finished> Generator::step() {
   std::vector<StepToken> tokens;
   for (auto next = sequences_.begin(); next != sequences_.end();) {
     const auto sequence = next++;
+    if (on_logits_ && sequence->out.error.empty()) {
+      on_logits_(sequence->request->ticket, sequence->compressor, sequence->logits);
+    }
     if (sequence->out.error.empty() && choose_token(*sequence)) {
       going.push_back(&*sequence);
       tokens.push_back({sequence->out.ids.back(),

@@ -29,6 +29,10 @@ class Generator {
   using Entering = std::function<void(int64_t ticket, int compressor)>;
   void on_entering(Entering entering) { entering_ = std::move(entering); }
 
+  // Gets the logits [V] that each of a sequence's tokens is chosen from.
+  using OnLogits = std::function<void(int64_t ticket, size_t compressor, const at::Tensor& logits)>;
+  void on_logits(OnLogits on_logits) { on_logits_ = std::move(on_logits); }
+
   // Prefills the prompt and appends each layer's exact K, V to a new cache of every sequence. A compressor that throws
   // fails its own sequences, which the next step() hands out. -> ticket
   int64_t add(GenerationRequest request);
@@ -54,6 +58,7 @@ class Generator {
   bool share_prefix_;
   int64_t weights_bytes_;
   Entering entering_;
+  OnLogits on_logits_;
   int64_t next_ticket_ = 0;
   std::vector<int> free_accounts_;
   int n_accounts_ = 0;

@@ -40,16 +40,18 @@ size_t skip_spaces_right(std::string_view text, size_t end) {
 
 }  // namespace
 
-void AddedTokens::Finder::add(std::string_view text, const Token& token) {
+void AddedTokens::Finder::add(std::string_view text, const AddedToken& token) {
   uint64_t node = 0;
   for (const char byte : text) {
     node = next_.try_emplace(node << 8 | static_cast<unsigned char>(byte), next_.size() + 1).first->second;
   }
-  if (node != 0) token_of_.insert_or_assign(node, token);
+  if (node == 0) return;
+  token_of_.insert_or_assign(node, token);
+  begins_[static_cast<unsigned char>(text[0])] = true;
 }
 
-std::pair<size_t, const AddedTokens::Token*> AddedTokens::Finder::longest(std::string_view text, size_t at) const {
-  std::pair<size_t, const Token*> best{0, nullptr};
+std::pair<size_t, const AddedToken*> AddedTokens::Finder::longest(std::string_view text, size_t at) const {
+  std::pair<size_t, const AddedToken*> best{0, nullptr};
   uint64_t node = 0;
   for (size_t i = at; i < text.size(); ++i) {
     const auto edge = next_.find(node << 8 | static_cast<unsigned char>(text[i]));
@@ -68,6 +70,10 @@ void AddedTokens::Finder::split(const Segment& segment, std::vector<Segment>& ou
   };
   size_t done = 0;
   for (size_t at = 0; at < text.size();) {
+    if (!begins_[static_cast<unsigned char>(text[at])]) {
+      ++at;
+      continue;
+    }
     const auto [length, token] = longest(text, at);
     if (length == 0) {
       ++at;
@@ -84,6 +90,16 @@ void AddedTokens::Finder::split(const Segment& segment, std::vector<Segment>& ou
   add_text(done, text.size());
 }
 
+AddedToken AddedToken::parse(const JsonObject& entry, int64_t id, bool is_special) {
+  return {id,
+          entry.text("content"),
+          is_special,
+          entry.boolean("lstrip", false),
+          entry.boolean("rstrip", false),
+          entry.boolean("single_word", false),
+          entry.boolean("normalized", !is_special)};
+}
+
 AddedTokens AddedTokens::parse(const nlohmann::json& value, const std::string& where,
                                const std::vector<TextStep>& normalizer) {
   AddedTokens tokens;
@@ -91,19 +107,19 @@ AddedTokens AddedTokens::parse(const nlohmann::json& value, const std::string& w
   KVC_CHECK(value.is_array(), where, ": ", brief(value), ", expected an array");
   for (size_t i = 0; i < value.size(); ++i) {
     const JsonObject entry(value[i], concat(where, "[", i, "]"));
-    const auto text = entry.text("content");
-    const bool special = entry.boolean("special", false);
-    const Token token{entry.integer("id", 0, INT32_MAX), entry.boolean("lstrip", false), entry.boolean("rstrip", false),
-                      entry.boolean("single_word", false)};
-    const bool is_normalized = entry.boolean("normalized", !special);
-    const auto matched = is_normalized ? normalize(text, normalizer) : text;
-    const bool is_new = tokens.texts_.emplace(token.id, matched).second && tokens.ids_.emplace(text, token.id).second;
-    KVC_CHECK(is_new, entry.where(), ": ", in_quotes(text), " with id ", token.id,
-              ": the text or the id is taken by another token");
-    if (special) tokens.special_.insert(token.id);
-    (is_normalized ? tokens.normalized_ : tokens.as_written_).add(matched, token);
+    tokens.add(AddedToken::parse(entry, entry.integer("id", 0, INT32_MAX), entry.boolean("special", false)),
+               entry.where(), normalizer);
   }
   return tokens;
+}
+
+void AddedTokens::add(const AddedToken& token, const std::string& where, const std::vector<TextStep>& normalizer) {
+  const auto matched = token.is_normalized ? normalize(token.text, normalizer) : token.text;
+  const bool is_new = texts_.emplace(token.id, matched).second && ids_.emplace(token.text, token.id).second;
+  KVC_CHECK(is_new, where, ": ", in_quotes(token.text), " with id ", token.id,
+            ": the text or the id is taken by another token");
+  if (token.is_special) special_.insert(token.id);
+  (token.is_normalized ? normalized_ : as_written_).add(matched, token);
 }
 
 std::vector<Segment> AddedTokens::split(std::string_view text, const std::vector<TextStep>& normalizer) const {

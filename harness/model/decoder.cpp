@@ -1,150 +1,130 @@
 #include "model/decoder.h"
 
-#include <charconv>
-
 #include "kvc/check.h"
 #include "model/byte_level.h"
+#include "model/decode_steps.h"
 #include "model/pattern.h"
-#include "model/utf8.h"
 
 namespace kvc {
 namespace {
 
-using Tokens = std::vector<std::string>;
-using Steps = std::vector<TokensStep>;
+constexpr const char* kSpaceSign = "\u2581";
 
-std::string concatenate(const Tokens& tokens) {
-  std::string text;
-  for (const auto& token : tokens) text += token;
-  return text;
-}
+// What is read so far. Fused: the tokens have become one text by now.
+struct Draft {
+  Decoder steps;
+  bool is_fused = false;
+};
 
-size_t total_bytes(const Tokens& tokens) {
-  size_t n_bytes = 0;
-  for (const auto& token : tokens) n_bytes += token.size();
-  return n_bytes;
+// A change of every token, or of the whole text once the tokens are fused.
+void add_change(const ChangeText& change, Draft& draft) {
+  if (draft.is_fused) {
+    draft.steps.emplace_back([change] { return std::make_unique<WholeText>(change); });
+  } else {
+    draft.steps.emplace_back([change] { return std::make_unique<EachToken>(change); });
+  }
 }
 
 // A token outside of the byte alphabet (an added one with a space, say) stands for itself.
-Tokens decode_byte_level(Tokens tokens) {
-  std::string bytes;
-  for (const auto& token : tokens) bytes += alphabet_to_bytes(token).value_or(token);
-  return {replace_broken_utf8(bytes)};
+void add_byte_level(Draft& draft) {
+  add_change([](std::string token, bool) { return alphabet_to_bytes(token).value_or(token); }, draft);
+  draft.steps.emplace_back([] { return std::make_unique<BytesToText>(); });
+  draft.is_fused = true;
 }
 
-// "<0xE2>" -> 0xE2, or -1
-int byte_of(const std::string& token) {
-  if (token.size() != 6 || !token.starts_with("<0x") || !token.ends_with(">")) return -1;
-  int byte = -1;
-  const auto [end, error] = std::from_chars(token.data() + 3, token.data() + 5, byte, 16);
-  return error == std::errc() && end == token.data() + 5 ? byte : -1;
-}
-
-// Each run of byte tokens becomes its text, or one U+FFFD a byte where it is not UTF-8.
-Tokens decode_byte_fallback(Tokens tokens) {
-  Tokens out;
-  std::string bytes;
-  const auto flush = [&] {
-    if (bytes.empty()) return;
-    if (is_utf8(bytes)) {
-      out.push_back(bytes);
-    } else {
-      out.insert(out.end(), bytes.size(), "\uFFFD");
-    }
-    bytes.clear();
-  };
-  for (auto& token : tokens) {
-    if (const int byte = byte_of(token); byte >= 0) {
-      bytes += static_cast<char>(byte);
-    } else {
-      flush();
-      out.push_back(std::move(token));
-    }
+void add_byte_fallback(Draft& draft) {
+  if (draft.is_fused) {
+    add_change(
+        [](std::string text, bool) {
+          const int byte = byte_of(text);
+          return byte < 0 ? text : byte < 0x80 ? std::string(1, static_cast<char>(byte)) : "\uFFFD";
+        },
+        draft);
+  } else {
+    draft.steps.emplace_back([] { return std::make_unique<ByteRuns>(); });
   }
-  flush();
-  return out;
 }
 
-std::string strip(std::string_view token, const std::string& sign, int64_t at_start, int64_t at_end) {
-  if (sign.empty()) return std::string(token);
-  for (int64_t i = 0; i < at_start && token.starts_with(sign); ++i) token.remove_prefix(sign.size());
-  for (int64_t i = 0; i < at_end && token.ends_with(sign); ++i) token.remove_suffix(sign.size());
-  return std::string(token);
-}
-
-void add_strip(const JsonObject& c, Steps& steps) {
+void add_strip(const JsonObject& c, Draft& draft) {
   constexpr int64_t kMax = 1 << 20;
-  steps.emplace_back([sign = c.text("content"), at_start = c.integer("start", 0, kMax),
-                      at_end = c.integer("stop", 0, kMax)](Tokens tokens) {
-    for (auto& token : tokens) token = strip(token, sign, at_start, at_end);
-    return tokens;
-  });
+  const auto sign = c.text("content");
+  const auto at_start = c.integer("start", 0, kMax), at_end = c.integer("stop", 0, kMax);
+  KVC_CHECK(!sign.empty(), c.where(), ": content is empty, expected the text to drop");
+  if (draft.is_fused) {
+    draft.steps.emplace_back([=] { return std::make_unique<StripEnds>(sign, at_start, at_end); });
+  } else {
+    add_change([=](std::string token, bool) { return strip_sign(token, sign, at_start, at_end); }, draft);
+  }
 }
 
-void add_replace(const JsonObject& c, Steps& steps) {
-  steps.emplace_back([find = parse_pattern(c, "pattern"), content = c.text("content")](Tokens tokens) {
-    for (auto& token : tokens) token = replace_all(token, find, content);
-    return tokens;
-  });
+void add_replace(const JsonObject& c, Draft& draft) {
+  add_change([find = parse_pattern(c, "pattern"), content = c.text("content")](
+                 std::string token, bool) { return replace_all(token, find, content); },
+             draft);
 }
 
 // The sign is a space, except those at the start of the first token where the pre-tokenizer puts one there.
-void add_metaspace(const JsonObject& c, Steps& steps) {
-  const auto sign = c.text("replacement", "\u2581");
+void add_metaspace(const JsonObject& c, Draft& draft) {
   const bool prepends = c.text("prepend_scheme", c.boolean("add_prefix_space", true) ? "always" : "never") != "never";
-  steps.emplace_back([regex = TokenizerRegex(TokenizerRegex::escape(sign), c.where()), prepends](Tokens tokens) {
-    const FindAll find = [&regex](std::string_view text) { return regex.find_all(text); };
-    for (size_t i = 0; i < tokens.size(); ++i) tokens[i] = replace_all(tokens[i], find, i == 0 && prepends ? "" : " ");
-    return tokens;
-  });
+  add_change(
+      [find = find_text(c.text("replacement", kSpaceSign)), prepends](std::string token, bool is_first) {
+        return replace_all(token, find, is_first && prepends ? "" : " ");
+      },
+      draft);
 }
 
-void add_steps(const JsonObject& component, Steps& steps);
+void add_steps(const JsonObject& component, Draft& draft);
 
 struct DecoderRow {
   const char* type;
-  void (*add)(const JsonObject&, Steps&);
+  void (*add)(const JsonObject&, Draft&);
 };
 const DecoderRow kRows[] = {
     {"Sequence",
-     [](const JsonObject& c, Steps& steps) {
-       for (const auto& part : c.array("decoders")) add_steps({part, c.where()}, steps);
+     [](const JsonObject& c, Draft& draft) {
+       for (const auto& part : c.array("decoders")) add_steps({part, c.where()}, draft);
      }},
-    {"ByteLevel", [](const JsonObject&, Steps& s) { s.emplace_back(decode_byte_level); }},
-    {"ByteFallback", [](const JsonObject&, Steps& s) { s.emplace_back(decode_byte_fallback); }},
-    {"Fuse",
-     [](const JsonObject&, Steps& s) { s.emplace_back([](Tokens tokens) { return Tokens{concatenate(tokens)}; }); }},
+    {"ByteLevel", [](const JsonObject&, Draft& draft) { add_byte_level(draft); }},
+    {"ByteFallback", [](const JsonObject&, Draft& draft) { add_byte_fallback(draft); }},
+    {"Fuse", [](const JsonObject&, Draft& draft) { draft.is_fused = true; }},
     {"Replace", add_replace},
     {"Strip", add_strip},
     {"Metaspace", add_metaspace},
 };
 
-void add_steps(const JsonObject& component, Steps& steps) {
-  find_component<DecoderRow>(component, kRows).add(component, steps);
+void add_steps(const JsonObject& component, Draft& draft) {
+  find_component<DecoderRow>(component, kRows).add(component, draft);
 }
 
 }  // namespace
 
-std::vector<TokensStep> parse_decoder(const nlohmann::json& value, const std::string& where) {
-  Steps steps;
-  if (!value.is_null()) {
-    add_steps({value, where}, steps);
+Decoder parse_decoder(const nlohmann::json& value, const std::string& where) {
+  Draft draft;
+  if (value.is_null()) {
+    add_change([](std::string token, bool is_first) { return is_first ? token : " " + token; }, draft);
   } else {
-    steps.emplace_back([](Tokens tokens) {
-      for (size_t i = 1; i < tokens.size(); ++i) tokens[i].insert(0, 1, ' ');
-      return tokens;
-    });
+    add_steps({value, where}, draft);
   }
-  return steps;
+  return draft.steps;
 }
 
-std::string join_decoded(std::vector<std::string> tokens, const std::vector<TokensStep>& steps) {
-  const size_t n_bytes = total_bytes(tokens) + tokens.size();  // a token without text may get a space
-  for (const auto& step : steps) {
-    tokens = step(std::move(tokens));
-    check_growth(n_bytes, total_bytes(tokens));
-  }
-  return concatenate(tokens);
+Decoder sentencepiece_decoder(bool adds_space, bool removes_spaces) {
+  struct Spaces : DecodeStep {
+    Spaces(bool drops_one, bool drops_all) : drops_one(drops_one), drops_all(drops_all) {}
+    void add(std::string token, std::vector<std::string>& out) override {
+      if (at_start && (drops_one || drops_all)) {
+        const bool had_sign = token.starts_with(kSpaceSign);
+        if (had_sign) token.erase(0, std::string_view(kSpaceSign).size());
+        at_start = token.empty() && (drops_all || !had_sign);
+      }
+      out.push_back(replace_all(token, signs, " "));
+    }
+    const FindAll signs = find_text(kSpaceSign);
+    const bool drops_one, drops_all;
+    bool at_start = true;
+  };
+  return {[=] { return std::make_unique<Spaces>(adds_space, removes_spaces); },
+          [] { return std::make_unique<ByteCharacters>(); }};
 }
 
 }  // namespace kvc

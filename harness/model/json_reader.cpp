@@ -4,14 +4,13 @@
 #include <vector>
 
 #include "kvc/check.h"
-#include "text/files.h"
+#include "model/model_folder.h"
 #include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
 constexpr size_t kMaxDepth = 64;
-constexpr uintmax_t kMaxFileBytes = uintmax_t{512} << 20;  // the largest tokenizers have a tenth of it
 
 // What the parser says, without the text it stopped at.
 std::string reason(std::string_view what) {
@@ -95,22 +94,11 @@ nlohmann::json parse_json(std::string_view text, const std::string& file) {
   return builder.take();
 }
 
-nlohmann::json read_json(const std::filesystem::path& path) {
-  std::error_code unreadable;  // reading the file says why
-  const auto type = std::filesystem::status(path, unreadable).type();
-  using std::filesystem::file_type;
-  KVC_CHECK(type == file_type::regular || type == file_type::not_found || type == file_type::none, "cannot read '",
-            path.string(), "': not a regular file");
-  const auto n_bytes = std::filesystem::file_size(path, unreadable);
-  KVC_CHECK(unreadable || n_bytes <= kMaxFileBytes, path.string(), ": ", n_bytes, " bytes of JSON, at most ",
-            kMaxFileBytes);
-  const auto text = read_file(path);
-  KVC_CHECK(!text.starts_with(kLfsPointer), path.string(), kIsLfsPointer);
-  return parse_json(text, path.string());
-}
+nlohmann::json read_json(const std::filesystem::path& path) { return parse_json(read_model_file(path), path.string()); }
 
 std::string brief(const nlohmann::json& value) {
-  auto text = value.dump(-1, ' ', true);  // ASCII only, so that a cut never splits a character
+  auto text =
+      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);  // ASCII only: a cut splits no character
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
 }

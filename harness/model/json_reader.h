@@ -12,12 +12,7 @@ namespace kvc {
 
 // Throws Error "<file>: byte N: ..." on anything but one JSON value in UTF-8 without duplicate keys.
 nlohmann::json parse_json(std::string_view text, const std::string& file);
-// The same of a file, which is a regular one of at most 512 MiB and no Git LFS pointer.
 nlohmann::json read_json(const std::filesystem::path& path);
-
-// The first line of what Git LFS leaves in a file's place.
-inline constexpr std::string_view kLfsPointer = "version https://git-lfs";
-inline constexpr const char* kIsLfsPointer = ": a Git LFS pointer and not the file itself; fetch it with: git lfs pull";
 
 // At most 60 characters of a value, for an error text.
 std::string brief(const nlohmann::json& value);

@@ -123,11 +123,15 @@ void read_sizes(const JsonObject& config, ModelConfig& model) {
 
 }  // namespace
 
-ModelConfig load_model_config(const std::filesystem::path& dir) {
-  check_lists(dir, "config.json");
-  const auto path = dir / "config.json";
-  const auto json = read_json(path);
-  const JsonObject config(json, path.string());
+ModelConfig load_model_config(const std::filesystem::path& path) {
+  std::error_code unreadable;
+  const bool is_file = std::filesystem::is_regular_file(path, unreadable);
+  if (!is_file && !lists(path, "config.json")) {
+    refuse_missing(path, "config.json; expected a folder with config.json, tokenizer.json, *.safetensors");
+  }
+  const auto file = is_file ? path : path / "config.json";
+  const auto json = read_json(file);
+  const JsonObject config(json, file.string());
   const auto& architecture = find_architecture(config);
 
   ModelConfig model;
@@ -149,8 +153,8 @@ ModelConfig load_model_config(const std::filesystem::path& dir) {
             ", expected one integer");
   model.eos_token_ids = read_ids(config, "eos_token_id", model.vocab_size);
 
-  if (lists(dir, "generation_config.json")) {
-    const auto generation_path = dir / "generation_config.json";
+  if (lists(file.parent_path(), "generation_config.json")) {
+    const auto generation_path = file.parent_path() / "generation_config.json";
     const auto generation_json = read_json(generation_path);
     const JsonObject generation(generation_json, generation_path.string());
     if (generation.has("eos_token_id")) model.eos_token_ids = read_ids(generation, "eos_token_id", model.vocab_size);

@@ -32,10 +32,12 @@ struct ModelConfig {
   std::vector<int64_t> bos_token_ids;  // none or one
   std::vector<int64_t> eos_token_ids;  // generation_config.json's where it has them, else config.json's
 
-  ModelShape shape() const { return {n_layers, n_heads, n_kv_heads, head_dim, sliding_window}; }
+  ModelShape shape() const {
+    return {n_layers, n_heads, n_kv_heads, head_dim, sliding_window, !architecture->learned_positions};
+  }
 };
 
-// Throws Error naming file, field, value and what is supported.
-ModelConfig load_model_config(const std::filesystem::path& dir);
+// `path` is a model folder, or a config.json of any name. Throws Error naming file, field, value and what is supported.
+ModelConfig load_model_config(const std::filesystem::path& path);
 
 }  // namespace kvc

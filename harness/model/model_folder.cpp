@@ -4,12 +4,15 @@
 #include <vector>
 
 #include "kvc/check.h"
+#include "text/files.h"
 #include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr uintmax_t kMaxFileBytes = uintmax_t{512} << 20;  // the largest tokenizers have a tenth of it
 
 // The names in the folder, in order; none where it cannot be read.
 std::vector<std::string> names_in(const fs::path& dir) {
@@ -51,19 +54,27 @@ bool lists(const fs::path& dir, const std::string& name) {
   return fs::exists(fs::symlink_status(dir / name, absent));
 }
 
-void check_lists(const fs::path& dir, const std::string& name) {
-  if (lists(dir, name)) return;
+std::string read_model_file(const fs::path& path) {
+  std::error_code unreadable;  // reading the file says why
+  const auto type = fs::status(path, unreadable).type();
+  KVC_CHECK(type == fs::file_type::regular || type == fs::file_type::not_found || type == fs::file_type::none,
+            "cannot read '", path.string(), "': not a regular file");
+  const auto n_bytes = fs::file_size(path, unreadable);
+  KVC_CHECK(unreadable || n_bytes <= kMaxFileBytes, path.string(), ": ", n_bytes, " bytes, at most ", kMaxFileBytes);
+  auto bytes = read_file(path);
+  KVC_CHECK(!bytes.starts_with(kLfsPointer), path.string(), kIsLfsPointer);
+  return bytes;
+}
+
+void refuse_missing(const fs::path& dir, const std::string& what) {
   check_is_folder(dir);
   std::string seen;
-  for (const auto& other : names_in(dir)) {
-    if (!ends_with_any(other, {".gguf", ".pth", ".nemo", "params.json", "tokenizer.model", "adapter_config.json"})) {
-      continue;
-    }
-    seen = concat("; there is ", in_quotes(other), ", of another format");
+  for (const auto& name : names_in(dir)) {
+    if (!ends_with_any(name, {".gguf", ".pth", ".nemo", "params.json", "adapter_config.json"})) continue;
+    seen = concat("; there is ", in_quotes(name), ", of another format");
     break;
   }
-  throw Error(concat(dir.string(), ": no ", name, seen,
-                     "; expected a folder in Hugging Face's format: config.json, tokenizer.json, *.safetensors"));
+  throw Error(concat(dir.string(), ": no ", what, seen));
 }
 
 void refuse_missing_weights(const fs::path& dir) {

@@ -6,28 +6,25 @@
 #include "text/utf8.h"
 
 namespace kvc {
-namespace {
-
-std::vector<Match> find_text(std::string_view text, std::string_view wanted) {
-  std::vector<Match> matches;
-  if (wanted.empty()) return matches;
-  for (size_t at = text.find(wanted); at != std::string_view::npos; at = text.find(wanted, at + wanted.size())) {
-    matches.push_back({at, at + wanted.size()});
-  }
-  return matches;
-}
-
-}  // namespace
 
 FindAll parse_pattern(const JsonObject& component, const std::string& field) {
   const auto pattern = component.object(field);
-  if (pattern.has("String")) {
-    return [wanted = pattern.text("String")](std::string_view text) { return find_text(text, wanted); };
-  }
+  if (pattern.has("String")) return find_text(pattern.text("String"));
   KVC_CHECK(pattern.has("Regex"), pattern.where(), ": ", brief(pattern.json()),
             ", expected {\"String\": ...} or {\"Regex\": ...}");
   return [regex = TokenizerRegex(pattern.text("Regex"), pattern.where())](std::string_view text) {
     return regex.find_all(text);
+  };
+}
+
+FindAll find_text(std::string wanted) {
+  return [wanted = std::move(wanted)](std::string_view text) {
+    std::vector<Match> matches;
+    if (wanted.empty()) return matches;
+    for (size_t at = text.find(wanted); at != std::string_view::npos; at = text.find(wanted, at + wanted.size())) {
+      matches.push_back({at, at + wanted.size()});
+    }
+    return matches;
   };
 }
 
@@ -51,9 +48,11 @@ void check_growth(size_t n_bytes_before, size_t n_bytes) {
 }
 
 std::string replace_all(std::string_view text, const FindAll& find, std::string_view replacement) {
+  const auto matches = find(text);
   std::string out;
+  out.reserve(text.size() + matches.size() * replacement.size());
   size_t done = 0;
-  for (const auto& match : find(text)) {
+  for (const auto& match : matches) {
     out.append(text.substr(done, match.begin - done)).append(replacement);
     check_growth(text.size(), out.size());
     done = match.end;

@@ -17,6 +17,9 @@ using FindAll = std::function<std::vector<Match>(std::string_view)>;
 // {"String": "..."} or {"Regex": "..."} -> its matches in a text
 FindAll parse_pattern(const JsonObject& component, const std::string& field);
 
+// Each place where `wanted` stands, the leftmost first; none for an empty one.
+FindAll find_text(std::string wanted);
+
 // Each character with `property` is one match.
 FindAll find_characters(bool (*property)(char32_t));
 

@@ -12,7 +12,9 @@
 namespace kvc {
 namespace {
 
-using Steps = std::vector<PieceStep>;
+using Step = PreTokenizer::Step;
+using Steps = std::vector<Step>;
+using Texts = PreTokenizer::Texts;
 
 enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
 
@@ -70,11 +72,35 @@ std::vector<Part> apply_behavior(std::vector<Part> parts, Behavior behavior) {
   return parts;
 }
 
-PieceStep split(FindAll find, Behavior behavior, bool invert = false) {
-  return [find = std::move(find), behavior, invert](Piece piece, std::vector<Piece>& out) {
-    for (const auto& part : apply_behavior(parts_of(piece.text, find, invert), behavior)) {
-      out.push_back({piece.text.substr(part.begin, part.end - part.begin), piece.at_start && part.begin == 0});
+Step split(FindAll find, Behavior behavior, bool invert = false) {
+  return [find = std::move(find), behavior, invert](const std::vector<Piece>& pieces, Texts&) {
+    std::vector<Piece> out;
+    for (const auto& piece : pieces) {
+      for (const auto& part : apply_behavior(parts_of(piece.text, find, invert), behavior)) {
+        out.push_back({piece.text.substr(part.begin, part.end - part.begin), piece.at_start && part.begin == 0});
+      }
     }
+    return out;
+  };
+}
+
+// write(piece, text) appends what the piece becomes.
+template <class Write>
+Step rewrite(Write write) {
+  return [write = std::move(write)](std::vector<Piece> pieces, Texts& texts) {
+    size_t n_bytes = 0;
+    std::vector<size_t> ends;
+    auto& text = texts.emplace_back();
+    for (const auto& piece : pieces) n_bytes += piece.text.size();
+    text.reserve(2 * n_bytes);
+    for (const auto& piece : pieces) {
+      write(piece, text);
+      ends.push_back(text.size());
+    }
+    for (size_t i = 0, begin = 0; i < pieces.size(); begin = ends[i++]) {
+      pieces[i].text = std::string_view(text).substr(begin, ends[i] - begin);
+    }
+    return pieces;
   };
 }
 
@@ -86,25 +112,22 @@ Behavior parse_behavior(const JsonObject& component) {
   return static_cast<Behavior>(found - names.begin());
 }
 
-FindAll find_text(const std::string& text, const std::string& where) {
-  return
-      [regex = TokenizerRegex(TokenizerRegex::escape(text), where)](std::string_view in) { return regex.find_all(in); };
+Step write_byte_alphabet() {
+  return rewrite([](const Piece& piece, std::string& text) { text += bytes_to_alphabet(piece.text); });
 }
 
 void add_byte_level(const JsonObject& c, Steps& steps) {
   if (c.boolean("add_prefix_space", true)) {
-    steps.emplace_back([](Piece piece, std::vector<Piece>& out) {
-      if (piece.text[0] != ' ') piece.text.insert(0, 1, ' ');
-      out.push_back(std::move(piece));
-    });
+    steps.push_back(rewrite([](const Piece& piece, std::string& text) {
+      if (piece.text[0] != ' ') text += ' ';
+      text += piece.text;
+    }));
   }
   if (c.boolean("use_regex", true)) {
     const TokenizerRegex regex(kByteLevelPattern, c.where());
     steps.push_back(split([regex](std::string_view text) { return regex.find_all(text); }, Behavior::isolated));
   }
-  steps.emplace_back([](Piece piece, std::vector<Piece>& out) {
-    out.push_back({bytes_to_alphabet(piece.text), piece.at_start});
-  });
+  steps.push_back(write_byte_alphabet());
 }
 
 void add_metaspace(const JsonObject& c, Steps& steps) {
@@ -112,13 +135,12 @@ void add_metaspace(const JsonObject& c, Steps& steps) {
   const auto scheme = c.text("prepend_scheme", c.boolean("add_prefix_space", true) ? "always" : "never");
   KVC_CHECK(scheme == "always" || scheme == "first" || scheme == "never", c.where(), ": prepend_scheme is ",
             in_quotes(scheme), ", supported: always, first, never");
-  steps.emplace_back([sign, scheme, spaces = find_text(" ", c.where())](Piece piece, std::vector<Piece>& out) {
-    piece.text = replace_all(piece.text, spaces, sign);
+  steps.push_back(rewrite([sign, scheme, spaces = find_text(" ")](const Piece& piece, std::string& text) {
     const bool wanted = scheme == "always" || (scheme == "first" && piece.at_start);
-    if (wanted && !piece.text.starts_with(sign)) piece.text.insert(0, sign);
-    out.push_back(std::move(piece));
-  });
-  if (c.boolean("split", true)) steps.push_back(split(find_text(sign, c.where()), Behavior::merged_with_next));
+    if (wanted && piece.text[0] != ' ' && !piece.text.starts_with(sign)) text += sign;
+    text += replace_all(piece.text, spaces, sign);
+  }));
+  if (c.boolean("split", true)) steps.push_back(split(find_text(sign), Behavior::merged_with_next));
 }
 
 void add_steps(const JsonObject& component, Steps& steps);
@@ -155,13 +177,19 @@ const PreTokenizerRow kRows[] = {
     {"WhitespaceSplit",
      [](const JsonObject&, Steps& s) { s.push_back(split(find_characters(is_white_space), Behavior::removed)); }},
     {"CharDelimiterSplit",
-     [](const JsonObject& c, Steps& s) {
-       s.push_back(split(find_text(c.text("delimiter"), c.where()), Behavior::removed));
-     }},
+     [](const JsonObject& c, Steps& s) { s.push_back(split(find_text(c.text("delimiter")), Behavior::removed)); }},
 };
 
 void add_steps(const JsonObject& component, Steps& steps) {
   find_component<PreTokenizerRow>(component, kRows).add(component, steps);
+}
+
+// Whether the last of the components, all the way down, is ByteLevel.
+bool ends_in_byte_level(const JsonObject& component) {
+  const auto type = component.text("type");
+  if (type != "Sequence") return type == "ByteLevel";
+  const auto& parts = component.array("pretokenizers");
+  return !parts.empty() && ends_in_byte_level({parts.back(), component.where()});
 }
 
 size_t total_bytes(const std::vector<Piece>& pieces) {
@@ -172,21 +200,26 @@ size_t total_bytes(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
-std::vector<PieceStep> parse_pre_tokenizer(const nlohmann::json& value, const std::string& where) {
-  Steps steps;
-  if (!value.is_null()) add_steps({value, where}, steps);
-  return steps;
+PreTokenizer PreTokenizer::parse(const nlohmann::json& value, const std::string& where) {
+  PreTokenizer result;
+  if (value.is_null()) return result;
+  add_steps({value, where}, result.steps_);
+  result.ends_in_byte_alphabet_ = ends_in_byte_level({value, where});
+  return result;
 }
 
-std::vector<Piece> pre_tokenize(Piece text, const std::vector<PieceStep>& steps) {
+void PreTokenizer::drop_byte_alphabet() {
+  KVC_CHECK(ends_in_byte_alphabet_, "pre-tokenizer: there is no byte alphabet to drop");
+  steps_.pop_back();
+  ends_in_byte_alphabet_ = false;
+}
+
+std::vector<Piece> PreTokenizer::cut(Piece text, Texts& texts) const {
   std::vector<Piece> pieces;
-  const size_t n_bytes = text.text.size();
-  if (!text.text.empty()) pieces.push_back(std::move(text));
-  for (const auto& step : steps) {
-    std::vector<Piece> cut;
-    for (auto& piece : pieces) step(std::move(piece), cut);
-    pieces = std::move(cut);
-    check_growth(n_bytes, total_bytes(pieces));
+  if (!text.text.empty()) pieces.push_back(text);
+  for (const auto& step : steps_) {
+    pieces = step(std::move(pieces), texts);
+    check_growth(text.text.size(), total_bytes(pieces));
   }
   return pieces;
 }

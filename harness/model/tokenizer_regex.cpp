@@ -78,17 +78,24 @@ TokenizerRegex::TokenizerRegex(TokenizerRegex&& other) noexcept
 TokenizerRegex::~TokenizerRegex() { pcre2_code_free(code_); }
 
 std::vector<Match> TokenizerRegex::find_all(std::string_view text) const {
-  constexpr size_t kStackMin = 32 << 10, kStackMax = 64 << 20;
+  constexpr size_t kStackMin = 1 << 20, kStackMax = 64 << 20;
   const std::unique_ptr<pcre2_match_data, FreeMatch> data(pcre2_match_data_create_from_pattern(code_, nullptr));
-  const std::unique_ptr<pcre2_match_context, FreeMatch> context(pcre2_match_context_create(nullptr));
-  const std::unique_ptr<pcre2_jit_stack, FreeMatch> stack(pcre2_jit_stack_create(kStackMin, kStackMax, nullptr));
-  KVC_CHECK(data && context, where_, ": no memory for a regex match");
-  pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+  KVC_CHECK(data, where_, ": no memory for a regex match");
+  std::unique_ptr<pcre2_match_context, FreeMatch> context;  // the compiled code's own 32 KiB are nearly always enough
+  std::unique_ptr<pcre2_jit_stack, FreeMatch> stack;
   std::vector<Match> matches;
+  matches.reserve(text.size() / 4);
   for (size_t at = 0; at <= text.size();) {
     const int found = pcre2_match(code_, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), at, PCRE2_NO_UTF_CHECK,
                                   data.get(), context.get());
     if (found == PCRE2_ERROR_NOMATCH) break;
+    if (found == PCRE2_ERROR_JIT_STACKLIMIT && !stack) {
+      context.reset(pcre2_match_context_create(nullptr));
+      stack.reset(pcre2_jit_stack_create(kStackMin, kStackMax, nullptr));
+      KVC_CHECK(context && stack, where_, ": no memory for a regex match");
+      pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+      continue;
+    }
     KVC_CHECK(found >= 0, where_, ": regex ", in_quotes(pattern_), " at byte ", at,
               " of the text: ", pcre2_message(found));
     const auto* bounds = pcre2_get_ovector_pointer(data.get());

@@ -2,6 +2,8 @@
 
 #include <unicode/uchar.h>
 
+#include <cstring>
+
 #include "kvc/check.h"
 
 namespace kvc {
@@ -23,6 +25,16 @@ LeadByte lead_byte(unsigned char byte) {
   if (byte < 0xF4) return {4};
   if (byte == 0xF4) return {4, 0x80, 0x8F};  // up to U+10FFFF
   return {0};
+}
+
+// The first place from `at` on that may not be ASCII, eight bytes at a time.
+size_t skip_ascii(std::string_view text, size_t at) {
+  for (uint64_t eight = 0; at + 8 <= text.size(); at += 8) {
+    std::memcpy(&eight, text.data() + at, 8);
+    if (eight & 0x8080808080808080u) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
 }
 
 uint32_t category_bit(char32_t c) { return U_GET_GC_MASK(static_cast<UChar32>(c)); }
@@ -60,7 +72,7 @@ void append_utf8(std::string& text, char32_t c) {
 }
 
 void check_utf8(std::string_view text, std::string_view what) {
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = 0; (at = skip_ascii(text, at)) < text.size();) {
     const auto point = next_code_point(text, at);
     if (!point.is_valid) {
       static constexpr char kHex[] = "0123456789ABCDEF";
@@ -72,12 +84,22 @@ void check_utf8(std::string_view text, std::string_view what) {
 }
 
 bool is_utf8(std::string_view text) {
-  for (size_t at = 0; at < text.size();) {
+  for (size_t at = 0; (at = skip_ascii(text, at)) < text.size();) {
     const auto point = next_code_point(text, at);
     if (!point.is_valid) return false;
     at += static_cast<size_t>(point.n_bytes);
   }
   return true;
+}
+
+size_t complete_utf8(std::string_view bytes) {
+  for (size_t n_cut = 1; n_cut <= 3 && n_cut <= bytes.size(); ++n_cut) {
+    const size_t at = bytes.size() - n_cut;
+    if ((static_cast<unsigned char>(bytes[at]) & 0xC0) == 0x80) continue;
+    const bool may_go_on = lead_byte(static_cast<unsigned char>(bytes[at])).n_bytes > static_cast<int64_t>(n_cut);
+    return may_go_on && next_code_point(bytes, at).n_bytes == static_cast<int64_t>(n_cut) ? at : bytes.size();
+  }
+  return bytes.size();
 }
 
 std::string replace_broken_utf8(std::string_view bytes) {

@@ -22,6 +22,9 @@ void append_utf8(std::string& text, char32_t code_point);
 void check_utf8(std::string_view text, std::string_view what);
 bool is_utf8(std::string_view text);
 
+// Bytes before the character that is cut short at the end of the text; all of them where none is.
+size_t complete_utf8(std::string_view bytes);
+
 // The text with U+FFFD for each broken part.
 std::string replace_broken_utf8(std::string_view bytes);
 

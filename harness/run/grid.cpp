@@ -29,7 +29,9 @@ json hash_model(const fs::path& folder, bool verify) {
     const auto name = entry.path().filename().string();
     const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
                          name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
-                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt";
+                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
+                         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
+                         name == "added_tokens.json";
     if (!matters || !entry.is_regular_file()) continue;
     hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
   }

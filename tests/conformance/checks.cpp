@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
+#include <map>
 
 #include "live_bytes.h"
 
@@ -15,16 +16,20 @@ struct Made {
   std::unique_ptr<LayerCache> cache;
 };
 
+// RoPE's frequencies at theta 10,000; they outlive every cache.
+std::span<const float> frequencies_of(const ModelShape& model) {
+  static std::map<int64_t, std::vector<float>> by_head_dim;
+  auto& frequencies = by_head_dim[model.head_dim];
+  for (int64_t i = static_cast<int64_t>(frequencies.size()); i < model.head_dim / 2; ++i) {
+    frequencies.push_back(std::pow(1e4f, -2.f * static_cast<float>(i) / static_cast<float>(model.head_dim)));
+  }
+  return frequencies;
+}
+
 Made make(const Subject& subject) {
   Made made{subject.plugin.make(subject.options), nullptr};
   made.compressor->check_model(subject.model);
-  made.cache = made.compressor->make_cache({.layer = 1,
-                                            .n_layers = subject.model.n_layers,
-                                            .n_heads = subject.model.n_heads,
-                                            .n_kv_heads = subject.model.n_kv_heads,
-                                            .head_dim = subject.model.head_dim,
-                                            .sequence_key = 7,
-                                            .sliding_window = subject.model.sliding_window});
+  made.cache = made.compressor->make_cache(layer_info(subject.model, 1, 7, frequencies_of(subject.model)));
   return made;
 }
 
@@ -287,6 +292,32 @@ Complaints error_falls_as_bits_rise(const Subject& subject) {
   return complaints;
 }
 
+Complaints batched_attention_equals_single(const Subject& subject) {
+  Complaints complaints;
+  const auto compressor = subject.plugin.make(subject.options);
+  const auto* batched = dynamic_cast<const BatchedAttention*>(compressor.get());
+  if (!batched) return complaints;
+  std::vector<std::unique_ptr<LayerCache>> held;
+  std::vector<const LayerCache*> caches;
+  std::vector<at::Tensor> q;
+  for (const int64_t n : {1, 130, 64, 65, 33}) {  // lengths of a batch differ
+    const auto input = ordinary_input(subject.model, n, static_cast<uint64_t>(n));
+    held.push_back(
+        compressor->make_cache(layer_info(subject.model, 1, static_cast<uint64_t>(n), frequencies_of(subject.model))));
+    held.back()->append(tokens_of(input, 0, n));
+    caches.push_back(held.back().get());
+    q.push_back(input.q.narrow(1, n - 1, 1).contiguous());
+  }
+  auto out = at::empty({5, subject.model.n_heads, subject.model.head_dim}, at::kFloat);
+  batched->attend_batch(caches, q, scale_of(subject.model), out);
+  for (size_t b = 0; b < caches.size(); ++b) {
+    const auto alone = caches[b]->attend(q[b], scale_of(subject.model)).squeeze(1);
+    expect(at::equal(out[static_cast<int64_t>(b)], alone), concat("attend_batch differs from attend in row ", b),
+           complaints);
+  }
+  return complaints;
+}
+
 const std::vector<Check>& all_checks() {
   static const std::vector<Check> checks = {
       {"shapes_are_as_declared", shapes_are_as_declared},
@@ -300,6 +331,7 @@ const std::vector<Check>& all_checks() {
       {"bad_tokens_are_refused", bad_tokens_are_refused},
       {"inputs_are_not_modified", inputs_are_not_modified},
       {"sixteen_bit_inputs_are_taken", sixteen_bit_inputs_are_taken},
+      {"batched_attention_equals_single", batched_attention_equals_single},
       {"lossy_means_lossy", lossy_means_lossy},
       {"error_falls_as_bits_rise", error_falls_as_bits_rise},
   };

@@ -42,6 +42,7 @@ Complaints adversarial_inputs_stay_finite(const Subject& subject);
 Complaints bad_tokens_are_refused(const Subject& subject);
 Complaints inputs_are_not_modified(const Subject& subject);
 Complaints sixteen_bit_inputs_are_taken(const Subject& subject);
+Complaints batched_attention_equals_single(const Subject& subject);  // where the plugin has it
 Complaints lossy_means_lossy(const Subject& subject);
 Complaints error_falls_as_bits_rise(const Subject& subject);
 

@@ -256,6 +256,12 @@ void Mutator::mutate_bytes(std::string& text, const std::string& other) {
 std::string Mutator::mutate(const std::vector<json>& seeds) {
   auto root = seeds[below(seeds.size())];
   const uint64_t n = 1 + below(4);
+  if (root.is_string()) {  // not JSON, but the bytes of another format
+    auto bytes = root.get<std::string>();
+    const auto other = seeds[below(seeds.size())].get<std::string>();
+    for (uint64_t i = 0; i < n; ++i) mutate_bytes(bytes, other);
+    return bytes;
+  }
   const bool of_values = !one_in(3);
   for (uint64_t i = 0; of_values && i < n; ++i) mutate_json(root);
   auto text = root.dump(-1, ' ', false, json::error_handler_t::replace);

@@ -15,7 +15,7 @@ class Mutator {
   // `words` are strings of the format: names of fields and types, values that matter.
   Mutator(uint64_t seed, uint64_t case_number, const std::vector<std::string>& words);
 
-  // One to four mutations of one of the seeds, which are valid JSON.
+  // One to four mutations of one of the seeds: of JSON, or where they are strings, of these bytes.
   std::string mutate(const std::vector<nlohmann::json>& seeds);
 
   uint64_t below(uint64_t n) { return random_() % n; }  // n > 0

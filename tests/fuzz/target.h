@@ -34,6 +34,9 @@ std::vector<Target> targets();
 Target header_target();      // a .safetensors file: length, header, data
 Target index_target();       // model.safetensors.index.json
 Target tokenizer_target();   // tokenizer.json
+Target special_target();     // tokenizer_config.json and its like
+Target merges_target();      // merges.txt
+Target pieces_target();      // tokenizer.model
 Target config_target();      // config.json
 Target generation_target();  // generation_config.json
 

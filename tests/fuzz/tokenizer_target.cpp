@@ -2,6 +2,7 @@
 #include "model/tokenizer.h"
 #include "model/utf8.h"
 #include "target.h"
+#include "text/files.h"
 
 namespace kvc_fuzz {
 namespace {
@@ -144,7 +145,58 @@ std::vector<std::string> words() {
           "(?s).*"};
 }
 
+// What the folder of a tokenizer without tokenizer.json holds.
+void copy_files(const char* name, const fs::path& dir) {
+  for (const auto& file : fs::directory_iterator(fs::path(KVC_TEST_DATA) / "model" / name)) {
+    fs::copy_file(file.path(), dir / file.path().filename(), fs::copy_options::overwrite_existing);
+  }
+}
+
+json seed_of(const char* name, const char* file) {
+  return kvc::read_file(fs::path(KVC_TEST_DATA) / "model" / name / file);
+}
+
+void write_one_of_three(const fs::path& dir, std::string text, Mutator& mutator) {
+  const char* names[] = {"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"};
+  for (const char* name : names) write_file(dir / name, "{}");
+  write_file(dir / names[mutator.below(3)], text);
+}
+
+std::vector<json> special_seeds() {
+  const json token = {{"content", "<s>"}, {"lstrip", true}, {"special", true}, {"normalized", false}};
+  return {json{{"add_bos_token", true},
+               {"bos_token", "a"},
+               {"eos_token", token},
+               {"unk_token", nullptr},
+               {"added_tokens_decoder", {{"5000", token}, {"5001", {{"content", "<x>"}}}}}},
+          json{{"additional_special_tokens", {"<s>", token}}, {"pad_token", "b"}, {"add_prefix_space", true}},
+          json{{"<s>", 5000}, {"<pad>", 5001}}};
+}
+
 }  // namespace
+
+Target special_target() {
+  return {"special",          special_seeds(), words(), [](const fs::path& dir) { copy_files("gpt2", dir); },
+          write_one_of_three, read_tokenizer};
+}
+
+Target merges_target() {
+  return {"merges",
+          {seed_of("gpt2", "merges.txt")},
+          words(),
+          [](const fs::path& dir) { copy_files("gpt2", dir); },
+          [](const fs::path& dir, std::string text, Mutator&) { write_file(dir / "merges.txt", text); },
+          read_tokenizer};
+}
+
+Target pieces_target() {
+  return {"pieces",
+          {seed_of("pieces", "tokenizer.model")},
+          words(),
+          [](const fs::path& dir) { copy_files("pieces", dir); },
+          [](const fs::path& dir, std::string text, Mutator&) { write_file(dir / "tokenizer.model", text); },
+          read_tokenizer};
+}
 
 Target tokenizer_target() {
   return {"tokenizer",

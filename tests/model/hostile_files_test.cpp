@@ -168,13 +168,34 @@ TEST(HostileTokenizer, WhoseRegexSplitsCharactersIsRefused) {
   EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("'\\C'"));
 }
 
-TEST(HostileTokenizer, ThatStripsNothingAMillionTimesIsDoneAtOnce) {
+TEST(HostileTokenizer, ThatStripsAMillionTimesIsDoneAtOnce) {
   auto file = tokenizer();
-  file["decoder"] = {{"type", "Strip"}, {"content", ""}, {"start", 1 << 20}, {"stop", 1 << 20}};
+  const auto strip = [](const char* sign) {
+    return json{{"type", "Strip"}, {"content", sign}, {"start", 1 << 20}, {"stop", 1 << 20}};
+  };
+  const std::string word(1 << 20, 'a');
+  file["model"]["vocab"][word] = 3;
+  file["decoder"] = {{"type", "Sequence"}, {"decoders", {{{"type", "Fuse"}}, strip("a")}}};
   const auto tokenizer = load(file);
   const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(tokenizer.decode(std::vector<int64_t>(20'000, 0), false), std::string(20'000, 'a'));
+  EXPECT_EQ(tokenizer.decode(std::vector<int64_t>{3, 1}, false), "b");
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  file["decoder"] = strip("");
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("content is empty"));
+}
+
+TEST(HostileTokenizer, WithAnIdBeyondEveryVocabularyIsRefused) {
+  auto file = tokenizer();
+  file["model"]["vocab"]["c"] = INT32_MAX;  // a table by id would take 256 MiB
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("from 0 to 16777215"));
+}
+
+// A line of merges.txt goes into the error, whatever its bytes are.
+TEST(HostileTokenizer, WithMergesThatAreNoTextIsRefused) {
+  const TemporaryDir dir;
+  write_file(dir / "vocab.json", R"({"a":0,"b":1,"ab":2})");
+  write_file(dir / "merges.txt", "a b\na \xff\n");
+  EXPECT_THAT(message_of([&] { kvc::Tokenizer::load(dir.path()); }), HasSubstr("merges[1]"));
 }
 
 }  // namespace

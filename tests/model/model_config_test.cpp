@@ -130,6 +130,30 @@ TEST(ModelConfig, TakesStopIdsFromGenerationConfigFirst) {
   EXPECT_EQ(load(llama()).bos_token_ids, std::vector<int64_t>({1}));
 }
 
+TEST(ModelConfig, TakesLlama3sListOfStopIds) {
+  auto config = llama();
+  config.update({{"vocab_size", 128256}, {"bos_token_id", 128000}, {"eos_token_id", 128001}});
+  EXPECT_EQ(load(config, {{"eos_token_id", {128001, 128009}}}).eos_token_ids, std::vector<int64_t>({128001, 128009}));
+  EXPECT_EQ(load(config, {{"eos_token_id", 128009}}).eos_token_ids, std::vector<int64_t>({128009}));
+  EXPECT_EQ(load(config, {{"eos_token_id", nullptr}}).eos_token_ids, std::vector<int64_t>({128001}));
+  EXPECT_EQ(load(config).eos_token_ids, std::vector<int64_t>({128001}));  // no generation_config.json
+  config["eos_token_id"] = {128001, 128009};
+  EXPECT_EQ(load(config).eos_token_ids, std::vector<int64_t>({128001, 128009}));
+  config.erase("eos_token_id");
+  EXPECT_TRUE(load(config).eos_token_ids.empty());
+  EXPECT_THAT(message_of([&] {
+                load(config, {{"eos_token_id", {128001, 128256}}});
+              }),
+              testing::AllOf(testing::HasSubstr("generation_config.json"), testing::HasSubstr("[128001,128256]")));
+}
+
+TEST(ModelConfig, ReadsAFileOfAnyName) {
+  const TemporaryDir dir;
+  write_file(dir / "small.json", llama().dump());
+  EXPECT_EQ(kvc::load_model_config(dir / "small.json").hidden_size, 64);
+  EXPECT_THAT(message_of([&] { kvc::load_model_config(dir / "smal.json"); }), testing::HasSubstr("smal.json"));
+}
+
 struct BadField {
   const char* name;
   const char* field;

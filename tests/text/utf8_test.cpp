@@ -34,5 +34,18 @@ TEST(Utf8, QuotesOnOneLine) {
   EXPECT_EQ(in_quotes(std::string(61, 'x')), "'" + std::string(60, 'x') + "...'");
 }
 
+// The expected texts are Python's str.strip() and str.rstrip().
+TEST(Utf8, StripsWhatPythonStrips) {
+  EXPECT_EQ(strip(" \t\n\v\f\r\x1C\x1F\xC2\x85\xC2\xA0 a b \xE3\x80\x80\xE2\x80\xA8"), "a b");
+  EXPECT_EQ(strip_end(" a \xE2\x80\xAF\n"), " a");
+  EXPECT_EQ(strip("\xE2\x80\x8B"
+                  "a\xEF\xBB\xBF"),
+            "\xE2\x80\x8B"
+            "a\xEF\xBB\xBF");  // of no width, but no space
+  EXPECT_EQ(strip(" \n"), "");
+  EXPECT_EQ(strip(""), "");
+  EXPECT_EQ(strip(" \x85 \xA0\xE3\x80 "), "\x85 \xA0\xE3\x80");  // bytes that are no character
+}
+
 }  // namespace
 }  // namespace kvc

@@ -16,7 +16,22 @@ struct ModelShape {
   int64_t n_kv_heads = 1;
   int64_t head_dim = 64;
   int64_t sliding_window = 0;  // as in LayerInfo
+  bool has_rope = true;        // its caches get rope_frequencies
 };
+
+// What the cache of one layer of such a model is made for.
+inline LayerInfo layer_info(const ModelShape& model, int64_t layer, uint64_t sequence_key,
+                            std::span<const float> rope_frequencies, at::Device device = at::kCPU) {
+  return {.layer = layer,
+          .n_layers = model.n_layers,
+          .n_heads = model.n_heads,
+          .n_kv_heads = model.n_kv_heads,
+          .head_dim = model.head_dim,
+          .sequence_key = sequence_key,
+          .device = device,
+          .rope_frequencies = rope_frequencies,
+          .sliding_window = model.sliding_window};
+}
 
 class KVC_EXPORT Compressor {
  public:

@@ -9,6 +9,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 
 #include "kvc/footprint.h"
 
@@ -23,6 +24,9 @@ struct LayerInfo {
   int64_t head_dim = 64;      // D
   uint64_t sequence_key = 0;  // names the sequence; randomness is keyed by (seed, sequence_key, layer, block)
   at::Device device = at::kCPU;
+  // Radians per position that RoPE turned channels i and i + D/2 of the keys by, [D/2]; empty where keys have no RoPE.
+  // Outlives the cache. A method that wants keys before RoPE turns them back.
+  std::span<const float> rope_frequencies = {};
   int64_t sliding_window = 0;  // a query sees the last so many tokens, itself included; 0: all. A cache holds all.
 };
 

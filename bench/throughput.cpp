@@ -1,0 +1,91 @@
+// throughput MODEL_DIR WORK.json PLUGIN.so: prompts through the generator, as many at a time as WORK says, with the
+// uncompressed cache in the model's type. Prints one JSON object: ids, seconds, steps and the process's peak memory.
+// WORK: {"dtype": "fp32", "threads": 2, "batch": 8, "shared": 0, "prompts": [[ids], ...], "new_tokens": [n, ...]}
+#include <ATen/Parallel.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "generate/generator.h"
+#include "kvc/plugin.h"
+#include "plugin/plugin_library.h"
+#include "run/load_model.h"
+#include "text/files.h"
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+int64_t peak_bytes() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss * 1024;
+}
+
+// Reads a block that no cache holds: the most that a step can hope for.
+double read_bytes_per_second(int64_t n_bytes) {
+  const auto block = at::ones({n_bytes / 4}, at::kFloat);
+  double best = 0;
+  for (int i = 0; i < 5; ++i) {
+    const auto start = Clock::now();
+    block.sum().item<float>();
+    best = std::max(best, static_cast<double>(n_bytes) / seconds_since(start));
+  }
+  return best;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 4) return std::fprintf(stderr, "usage: throughput MODEL_DIR WORK.json PLUGIN.so\n"), 2;
+  const auto work = nlohmann::json::parse(kvc::read_file(argv[2]));
+  const auto dtype = work["dtype"].get<std::string>();
+  at::set_num_threads(work["threads"].get<int>());
+  kvc::MemoryMeter meter;
+  const auto model = kvc::load_model(argv[1], dtype);
+  const auto tokenizer = kvc::Tokenizer::load(argv[1]);
+  const auto full = kvc::PluginLibrary(argv[3]).make({{"dtype", dtype}});
+  kvc::Generator generator(model, tokenizer, meter);
+
+  const auto prompts = work["prompts"].get<std::vector<std::vector<int64_t>>>();
+  const auto new_tokens = work["new_tokens"].get<std::vector<int64_t>>();
+  std::vector<std::vector<int64_t>> ids(prompts.size());
+  std::vector<double> step_seconds;  // of full batches
+  double prefill_seconds = 0;
+  const auto start = Clock::now();
+  for (size_t next = 0; next < prompts.size() || generator.n_sequences() > 0;) {
+    for (; next < prompts.size() && generator.n_sequences() < work["batch"].get<int64_t>(); ++next) {
+      kvc::GenerationRequest request;
+      request.prompt_ids = prompts[next];
+      request.compressors = {full.get()};
+      request.stop.max_new_tokens = new_tokens[next];
+      request.n_shared_tokens = work["shared"];
+      const auto begin = Clock::now();
+      generator.add(std::move(request));
+      prefill_seconds += seconds_since(begin);
+    }
+    const bool whole = generator.n_sequences() == work["batch"].get<int64_t>();
+    const auto begin = Clock::now();
+    auto finished = generator.step();
+    if (whole && finished.empty()) step_seconds.push_back(seconds_since(begin));
+    for (auto& one : finished) ids[static_cast<size_t>(one.ticket)] = std::move(one.generation.ids);
+  }
+  const double seconds = seconds_since(start);
+  const int64_t peak = peak_bytes();
+  std::ranges::sort(step_seconds);
+  const nlohmann::json result = {
+      {"ids", ids},
+      {"seconds", seconds},
+      {"prefill_seconds", prefill_seconds},
+      {"median_step_seconds", step_seconds.empty() ? 0 : step_seconds[step_seconds.size() / 2]},
+      {"weights_bytes", model.weights_bytes()},
+      {"peak_bytes", peak},
+      {"read_bytes_per_second", read_bytes_per_second(512 << 20)}};
+  std::printf("%s\n", result.dump().c_str());
+}

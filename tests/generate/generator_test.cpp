@@ -1,0 +1,186 @@
+// Sequences that generate, that are scored, and that fail, beside each other.
+#include "generate/generator.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "generate/exact_cache.h"
+
+namespace kvc {
+namespace {
+
+const char* const kDemo = KVC_SOURCE_DIR "/models/demo";
+
+class Exact final : public Compressor {
+ public:
+  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
+    return std::make_unique<ExactCache>(info);
+  }
+  double bits() const override { return 32; }
+  double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 1; }
+};
+
+// Throws at the token of that position, in layer 1.
+class Failing final : public Compressor {
+ public:
+  explicit Failing(int64_t position) : position_(position) {}
+  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
+    class Cache final : public LayerCache {
+     public:
+      Cache(const LayerInfo& info, int64_t position) : LayerCache(info), exact_(info), position_(position) {}
+      void append(const NewTokens& tokens) override {
+        const bool reached = tokens.first_position + tokens.k.size(1) > position_;
+        KVC_CHECK(!reached || info().layer != 1, "position ", position_, " is one too many");
+        exact_.append(tokens);
+      }
+      KeyValue dequantize() const override { return exact_.dequantize(); }
+      int64_t length() const override { return exact_.length(); }
+      int64_t n_encoded_tokens() const override { return 0; }
+      Footprint footprint() const override { return exact_.footprint(); }
+
+     private:
+      ExactCache exact_;
+      int64_t position_;
+    };
+    return std::make_unique<Cache>(info, position_);
+  }
+  double bits() const override { return 32; }
+  double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 1; }
+
+ private:
+  int64_t position_;
+};
+
+class GeneratorTest : public testing::Test {
+ protected:
+  GeneratorTest()
+      : model_(Transformer::load(kDemo, at::kFloat)),
+        tokenizer_(Tokenizer::load(kDemo)),
+        generator_(model_, tokenizer_, meter_) {}
+
+  std::map<std::pair<int64_t, size_t>, Generation> run() {
+    std::map<std::pair<int64_t, size_t>, Generation> all;
+    while (generator_.n_sequences() > 0) {
+      for (auto& f : generator_.step()) all[{f.ticket, f.compressor * 100 + f.continuation}] = std::move(f.generation);
+    }
+    return all;
+  }
+  GenerationRequest request(const std::string& text, std::vector<const Compressor*> compressors) {
+    GenerationRequest request;
+    request.prompt_ids = tokenizer_.encode(text, true);
+    request.compressors = std::move(compressors);
+    request.stop.max_new_tokens = 12;
+    return request;
+  }
+
+  MemoryMeter meter_;
+  Transformer model_;
+  Tokenizer tokenizer_;
+  Generator generator_;
+  Exact exact_;
+  const std::string text_ = "Q: Ann has 3 apples and buys 4 more. How many apples does Ann have?\nA:";
+};
+
+// Against one forward pass over prompt and continuation, without any cache.
+TEST_F(GeneratorTest, ScoresContinuationsAsTheWholeTextWouldBe) {
+  auto asked = request(text_, {&exact_});
+  const std::vector<std::string> continuations = {" 3 + 4 = 7.", " 9", " The answer is 8."};
+  for (const auto& c : continuations) asked.continuations.push_back(tokenizer_.encode(c, false));
+  const auto prompt = asked.prompt_ids;
+  const auto forced = asked.continuations;
+  generator_.add(asked);
+  const auto all = run();
+  for (size_t c = 0; c < forced.size(); ++c) {
+    auto ids = prompt;
+    ids.insert(ids.end(), forced[c].begin(), forced[c].end());
+    const auto n = static_cast<int64_t>(forced[c].size());
+    const auto logits = model_.prefill(ids, nullptr, n + 1).narrow(0, 0, n).to(at::kDouble);
+    const auto expected = logits.log_softmax(1);
+    const auto& got = all.at({0, c});
+    EXPECT_EQ(got.stop_reason, StopReason::scored);
+    ASSERT_EQ(got.log_likelihoods.size(), forced[c].size());
+    bool greedy = true;
+    for (int64_t t = 0; t < n; ++t) {
+      const int64_t id = forced[c][static_cast<size_t>(t)];
+      EXPECT_NEAR(got.log_likelihoods[static_cast<size_t>(t)], expected[t][id].item<double>(),
+                  1e-3);  // sharp attention
+      greedy = greedy && logits[t].argmax().item<int64_t>() == id;
+    }
+    EXPECT_EQ(got.is_greedy, greedy) << continuations[c];
+    EXPECT_EQ(got.n_cached_tokens, static_cast<int64_t>(prompt.size()) + n - 1);
+  }
+}
+
+TEST_F(GeneratorTest, ACompressorThatThrowsFailsItsOwnSequenceAndChangesNoOther) {
+  generator_.add(request(text_, {&exact_}));
+  const auto alone = run().at({0, 0});
+  const auto n_prompt = alone.n_prompt_tokens;
+  const Failing at_once(n_prompt - 1), later(n_prompt + 3);
+  generator_.add(request(text_, {&at_once, &exact_, &later}));
+  auto all = run();
+  EXPECT_NE(all.at({1, 0}).error.find("one too many"), std::string::npos);
+  EXPECT_NE(all.at({1, 200}).error.find("one too many"), std::string::npos);
+  EXPECT_EQ(all.at({1, 200}).ids.size(), 4u);  // three came before it
+  EXPECT_EQ(all.at({1, 100}).error, "");
+  EXPECT_EQ(all.at({1, 100}).ids, alone.ids);
+}
+
+TEST_F(GeneratorTest, APromptTheModelCannotTakeLeavesTheOthersAlone) {
+  generator_.add(request(text_, {&exact_}));
+  auto bad = request(text_, {&exact_});
+  bad.prompt_ids.push_back(1 << 20);
+  EXPECT_THROW(generator_.add(bad), Error);
+  EXPECT_EQ(generator_.n_sequences(), 1);
+  EXPECT_EQ(run().at({0, 0}).error, "");
+}
+
+TEST_F(GeneratorTest, SamplingAtTemperatureZeroAndFromOneTokenIsGreedy) {
+  generator_.add(request(text_, {&exact_}));
+  const auto greedy = run().at({0, 0}).ids;
+  auto asked = request(text_, {&exact_});
+  asked.sampling = {.temperature = 2, .top_k = 1};
+  generator_.add(asked);
+  EXPECT_EQ(run().at({1, 0}).ids, greedy);
+  asked.sampling = {.temperature = 2, .top_p = 0};
+  generator_.add(asked);
+  EXPECT_EQ(run().at({2, 0}).ids, greedy);
+}
+
+// 20,000 draws from four tokens: each count within 4 standard deviations of its expectation.
+TEST(NextToken, IsDrawnWithItsProbability) {
+  const auto logits = at::tensor({2.f, -1.f, 1.f, 0.f});
+  const double temperature = 0.7;
+  constexpr int kDraws = 20000;
+  const auto check = [&](const Sampling& sampling, const std::vector<int>& kept) {
+    std::vector<int> counts(4);
+    for (int i = 0; i < kDraws; ++i) ++counts[static_cast<size_t>(next_token(logits, sampling, 9, i))];
+    double total = 0;
+    for (const int id : kept) total += std::exp(logits[id].item<double>() / temperature);
+    for (int id = 0; id < 4; ++id) {
+      const bool is_kept = std::find(kept.begin(), kept.end(), id) != kept.end();
+      const double p = is_kept ? std::exp(logits[id].item<double>() / temperature) / total : 0;
+      EXPECT_NEAR(counts[static_cast<size_t>(id)], kDraws * p, 4 * std::sqrt(kDraws * p * (1 - p))) << id;
+    }
+  };
+  check({.temperature = temperature}, {0, 1, 2, 3});
+  check({.temperature = temperature, .top_k = 2}, {0, 2});
+  check({.temperature = temperature, .top_p = 0.95}, {0, 2, 3});  // 0.77, 0.95 minus a bit, 0.99
+}
+
+TEST(NextToken, DependsOnSeedSequenceAndPositionAlone) {
+  const auto logits = at::zeros({1000});
+  const Sampling one{.temperature = 1, .seed = 1}, two{.temperature = 1, .seed = 2};
+  EXPECT_EQ(next_token(logits, one, 3, 4), next_token(logits, one, 3, 4));
+  int differ = 0;
+  for (int position = 0; position < 10; ++position) {
+    differ += next_token(logits, one, 3, position) != next_token(logits, two, 3, position);
+    differ += next_token(logits, one, 3, position) != next_token(logits, one, 4, position);
+    differ += next_token(logits, one, 3, position) != next_token(logits, one, 3, position + 1);
+  }
+  EXPECT_GT(differ, 25);
+}
+
+}  // namespace
+}  // namespace kvc

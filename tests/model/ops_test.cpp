@@ -1,0 +1,112 @@
+// The decoder's loops against LibTorch's operators, and rows that must not know each other.
+#include "model/ops.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gtest/gtest.h>
+
+#include "model/portable_ops.h"
+
+namespace kvc {
+namespace {
+
+double distance(const at::Tensor& a, const at::Tensor& b) {
+  return a.to(at::kDouble).sub(b.to(at::kDouble)).abs().max().item<double>();
+}
+
+class OpsOf : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  // One rounding of a number up to `size`; fp32 sums of some hundred products lose a few more bits.
+  double tolerance(double size) const {
+    return size * (GetParam() == at::kFloat ? 1e-5 : GetParam() == at::kHalf ? 0x1p-10 : 0x1p-7);
+  }
+  at::Tensor random(at::IntArrayRef shape) const { return at::randn(shape).to(GetParam()); }
+};
+
+TEST_P(OpsOf, LinearRowsAgreeWithTheProductInDouble) {
+  at::manual_seed(1);
+  for (const int64_t k : {1, 15, 16, 48, 100, 257}) {  // with and without a part of a block behind the last whole one
+    const Linear w{random({37, k}), random({37}), {}};
+    const auto x = random({5, k});
+    const auto expected = at::addmm(w.bias.to(at::kDouble), x.to(at::kDouble), w.weight.to(at::kDouble).t());
+    EXPECT_LT(distance(linear_rows(x, w), expected), tolerance(expected.abs().max().item<double>())) << k;
+    EXPECT_LT(distance(portable::linear_rows(x, w), expected), tolerance(expected.abs().max().item<double>())) << k;
+  }
+}
+
+TEST_P(OpsOf, ARowOfAProductDoesNotDependOnTheOthersOrOnThreads) {
+  at::manual_seed(2);
+  const Linear w{random({1003, 200}), {}, {}};
+  const auto x = random({17, 200});
+  const auto all = linear_rows(x, w);
+  for (int64_t n = 1; n < 17; ++n)
+    EXPECT_TRUE(at::equal(linear_rows(x.narrow(0, 17 - n, n), w), all.narrow(0, 17 - n, n)));
+  at::set_num_threads(2);
+  EXPECT_TRUE(at::equal(linear_rows(x, w), all));
+  at::set_num_threads(1);
+}
+
+TEST_P(OpsOf, LoopsAgreeWithLibTorchsOperators) {
+  at::manual_seed(3);
+  constexpr int64_t kTokens = 3, kHeads = 5, kHeadDim = 12;
+  std::vector<int64_t> positions = {9, 2, 70};
+  const auto rope = rope_table(positions, rope_frequencies({}, kHeadDim));
+  const auto merged = random({kTokens, kHeads * kHeadDim});
+  const auto compare = [&](const at::Tensor& a, const at::Tensor& b) { EXPECT_LT(distance(a, b), tolerance(4)); };
+  {
+    auto a = at::zeros({2, 4, kHeadDim}, merged.options()), b = a.clone();
+    split_heads_(merged, 1, rope, 1, a), portable::split_heads_(merged, 1, rope, 1, b);
+    compare(a, b);
+    split_heads_(merged, 2, {}, 0, a), portable::split_heads_(merged, 2, {}, 0, b);
+    compare(a, b);
+  }
+  {
+    auto a = merged.clone(), b = merged.clone();
+    rotate_heads_(a, 3, kHeadDim, rope), portable::rotate_heads_(b, 3, kHeadDim, rope);
+    compare(a, b);
+    EXPECT_TRUE(at::equal(a.narrow(1, 3 * kHeadDim, 2 * kHeadDim), merged.narrow(1, 3 * kHeadDim, 2 * kHeadDim)));
+    const auto weight = at::rand({kHeadDim});
+    normalize_heads_(a, 1, 2, weight, 1e-5), portable::normalize_heads_(b, 1, 2, weight, 1e-5);
+    compare(a, b);
+  }
+  const auto gate_up = random({3, 70});
+  compare(silu_times(gate_up), portable::silu_times(gate_up));
+  const std::vector<int64_t> ids = {2, 0};
+  EXPECT_TRUE(at::equal(embedding_rows(merged, ids, 4), portable::embedding_rows(merged, ids, 4)));
+}
+INSTANTIATE_TEST_SUITE_P(Types, OpsOf, testing::Values(at::kFloat, at::kHalf, at::kBFloat16),
+                         [](const auto& info) { return at::toString(info.param); });
+
+TEST(Silu, GivesAnEntryTheSameBitsWhereverItStands) {
+  const auto x = at::linspace(-100, 100, 999);
+  const auto gate_up = at::cat({x, at::ones({999})}).unsqueeze(0);
+  const auto all = silu_times(gate_up)[0];
+  for (const int64_t i : {0, 1, 500, 990, 998}) {
+    EXPECT_TRUE(at::equal(silu_times(at::stack({x[i], at::ones({})}).unsqueeze(0))[0][0], all[i])) << i;
+  }
+  const auto wide = x.to(at::kDouble);
+  EXPECT_LT(((all.to(at::kDouble) - wide * wide.sigmoid()) / wide.abs().clamp_min(1e-30)).abs().max().item<double>(),
+            2e-6);
+}
+
+// 4.06 is 127 of its row's scale, 0.1 is 3.13 of it; a row of zeros stays one.
+TEST(Int8Weights, AreRoundedByRow) {
+  const Linear w{at::tensor({4.06f, -0.1f, 0.f, 0.f, 1.f, -2.f}).view({3, 2}), {}, {}};
+  const auto codes = to_int8(w);
+  EXPECT_EQ(codes.weight.scalar_type(), at::kChar);
+  EXPECT_TRUE(at::equal(codes.weight.to(at::kInt), at::tensor({127, -3, 0, 0, 64, -127}, at::kInt).view({3, 2})));
+  EXPECT_LT(distance(codes.scale, at::tensor({4.06 / 127, 0.0, 2.0 / 127}, at::kDouble)), 1e-9);
+  EXPECT_LT(distance(expanded(codes, at::kFloat).weight, w.weight), 4.06 / 127 / 2 + 1e-6);
+}
+
+TEST(Int8Weights, GiveInRowsWhatTheirFloatsGive) {
+  at::manual_seed(4);
+  const auto codes = to_int8({at::randn({70, 130}), at::randn({70}), {}});
+  const auto x = at::randn({3, 130});
+  const auto wide = expanded(codes, at::kFloat);
+  EXPECT_LT(distance(linear_rows(x, codes), linear_rows(x, wide)), 1e-4);
+  EXPECT_LT(distance(linear_rows(x, codes), portable::linear_rows(x, codes)), 1e-4);
+}
+
+}  // namespace
+}  // namespace kvc

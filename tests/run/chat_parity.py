@@ -1,0 +1,117 @@
+"""Chat formats against transformers: its apply_chat_template and our data files give the same text and ids.
+
+usage: chat_parity.py PROGRAM; the real tokenizers come from $KVC_DATA/tokenizers. Exit code 77 where a package or the
+tokenizers are absent. The Jinja templates are this test's own, written from the formats' public descriptions in the style
+of each family's own template, because `auto` recognizes a template by its text.
+"""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+try:
+    from tokenizers import Tokenizer
+    from transformers import PreTrainedTokenizerFast
+except ImportError as error:
+    print(f"SKIP: {error}")
+    sys.exit(77)
+
+SYSTEM_FIRST = """{%- if messages[0]['role'] == 'system' -%}
+  {%- set system = messages[0]['content'] -%}{%- set turns = messages[1:] -%}
+{%- else -%}{%- set turns = messages -%}{%- endif -%}"""
+LLAMA2 = SYSTEM_FIRST + """{%- for m in turns -%}
+  {%- if loop.first and system is defined -%}{%- set text = '<<SYS>>\\n' + system + '\\n<</SYS>>\\n\\n' + m['content'] -%}
+  {%- else -%}{%- set text = m['content'] -%}{%- endif -%}
+  {{- bos_token + '[INST] ' + text.strip() + ' [/INST]' -}}
+{%- endfor -%}"""
+MISTRAL = SYSTEM_FIRST + """{{- bos_token -}}{%- for m in turns -%}
+  {{- OPEN + (system + '\\n\\n' if system is defined else '') + m['content'] + CLOSE -}}
+{%- endfor -%}"""
+HEADERS = """{%- for m in turns -%}
+  {{- '<|start_header_id|>' + m['role'] + '<|end_header_id|>\\n\\n' + m['content'] | trim + '<|eot_id|>' -}}
+{%- endfor -%}{{- '<|start_header_id|>assistant<|end_header_id|>\\n\\n' -}}"""
+LLAMA3 = "{%- set turns = messages -%}{{- bos_token -}}" + HEADERS
+LLAMA3_1 = SYSTEM_FIRST + """{%- if date_string is not defined -%}{%- set date_string = "26 Jul 2024" -%}{%- endif -%}
+{{- bos_token + '<|start_header_id|>system<|end_header_id|>\\n\\n' -}}
+{{- "Cutting Knowledge Date: December 2023\\n" -}}{{- "Today Date: " + date_string + "\\n\\n" -}}
+{{- (system | default('')) | trim + '<|eot_id|>' -}}""" + HEADERS
+VICUNA = SYSTEM_FIRST + """{{- bos_token -}}
+{{- system if system is defined else "A chat between a curious user and an artificial intelligence assistant. The assistant gives helpful, detailed, and polite answers to the user's questions." -}}
+{%- for m in turns -%}{{- ' USER: ' + m['content'] + ' ASSISTANT:' -}}{%- endfor -%}"""
+CHATML = """{%- if DEFAULT and messages[0]['role'] != 'system' -%}{{- '<|im_start|>system\\n' + DEFAULT + '<|im_end|>\\n' -}}{%- endif -%}
+{%- for m in messages -%}{{- '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' -}}{%- endfor -%}
+{{- '<|im_start|>assistant\\n' -}}"""
+
+
+def mistral(opening, closing):
+    return MISTRAL.replace("OPEN", opening).replace("CLOSE", closing)
+
+
+def chatml(default):
+    return CHATML.replace("DEFAULT", f"'{default}'")
+
+
+# name: tokenizer, special tokens put into it, its BOS, the template
+FORMATS = {
+    "llama2": ("llama2", [], "<s>", LLAMA2),
+    "mistral": ("llama2", [], "<s>", mistral("'[INST] '", "' [/INST]'")),
+    "mistral_blank": ("llama2", [], "<s>", mistral('" [INST] "', '" [/INST]"')),
+    "mistral_v3": ("llama2", ["[INST]", "[/INST]"], "<s>", mistral('"[INST] "', '"[/INST]"')),
+    "vicuna": ("llama2", [], "<s>", VICUNA),
+    "llama3": ("llama3", [], "<|begin_of_text|>", LLAMA3),
+    "llama3_1": ("llama3", [], "<|begin_of_text|>", LLAMA3_1),
+    "chatml": ("neox", ["<|im_start|>", "<|im_end|>"], None, chatml("")),
+    "qwen2": ("neox", ["<|im_start|>", "<|im_end|>"], None, chatml("You are a helpful assistant.")),
+    "qwen2_5": ("neox", ["<|im_start|>", "<|im_end|>"], None,
+                chatml("You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")),
+}
+SYSTEMS = ["", "Answer in one word.", "  be brief \n", "{user} {system}"]
+PLAIN = ["What is 1 + 1?", " \n padded\t \n", "\u3000wide\u00a0", "你好，世界 🙂", "{user} {{ bos_token }} {%- x %}", "a\n\n\nb", "USER: x ASSISTANT: y"]
+MARKED = ["[INST] x [/INST]", "a<|im_end|>\n<|im_start|>assistant\nb", "x<|eot_id|>y", "<s>", "a <s> b</s>", "<<SYS>>\nno\n<</SYS>>", "<|begin_of_text|>"]
+
+
+def check(program, name, data):
+    tokenizer_name, added, bos, jinja = FORMATS[name]
+    tokenizer = Tokenizer.from_file(os.path.join(data, "tokenizers", tokenizer_name, "tokenizer.json"))
+    tokenizer.add_special_tokens(added)
+    with tempfile.TemporaryDirectory() as folder:
+        tokenizer.save(os.path.join(folder, "tokenizer.json"))
+        theirs = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), bos_token=bos, chat_template=jinja)
+        json.dump({"chat_template": jinja}, open(os.path.join(folder, "tokenizer_config.json"), "w"))
+        cases = [{"system": s, "user": u} for s in SYSTEMS for u in PLAIN + MARKED]
+        run = subprocess.run([program, folder, "auto"], input="\n".join(map(json.dumps, cases)) + "\n", text=True, encoding="utf-8", stdout=subprocess.PIPE)
+        if run.returncode != 0:
+            return [f"exit code {run.returncode}"]
+        ours = [json.loads(line) for line in run.stdout.split("\n") if line]
+    wrong = [] if len(ours) == len(cases) else [f"{len(ours)} answers to {len(cases)} prompts"]
+    for case, our in zip(cases, ours):
+        messages = [{"role": "system", "content": case["system"]}] if case["system"] else []
+        messages.append({"role": "user", "content": case["user"]})
+        text = theirs.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        ids = theirs.apply_chat_template(messages, tokenize=True, add_generation_prompt=True, return_dict=False)
+        # A format whose BOS the tokenizer adds has the same ids and a text without it.
+        text = text.removeprefix(bos) if name == "vicuna" else text
+        if our != {"name": name, "text": text, "ids": ids}:
+            wrong.append(f"{case}\n    ours   {our}\n    theirs {text!r} {ids}")
+        if bos and case["user"] in PLAIN and our["ids"].count(theirs.convert_tokens_to_ids(bos)) != 1:
+            wrong.append(f"{case}: BOS does not stand once in {our['ids']}")
+    print(f"{name} on {tokenizer_name}: {len(cases)} prompts, {len(wrong)} wrong")
+    return wrong
+
+
+def main():
+    data = os.environ.get("KVC_DATA", "")
+    if not all(os.path.exists(os.path.join(data, "tokenizers", t, "tokenizer.json")) for t in ("llama2", "llama3", "neox")):
+        print("SKIP: KVC_DATA/tokenizers does not hold llama2, llama3 and neox")
+        sys.exit(77)
+    failed = False
+    for name in FORMATS:
+        for message in check(sys.argv[1], name, data)[:3]:
+            failed = True
+            print(f"  {name}: {message}")
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()
