@@ -1,6 +1,7 @@
 // fuzz --target NAME|all --cases N [--seed S] [--first N] [--keep DIR]: each case is one mutated file, which is read or
 // refused with a clear kvc::Error in bounded time. Anything else ends the program with the case's number and its file.
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -37,7 +38,7 @@ std::vector<Target> targets() {
 
 namespace {
 
-constexpr unsigned kHangSeconds = 60;
+constexpr time_t kHangSeconds = 60;  // of the processor: a machine that is busy or paused is not a reader that hangs
 constexpr double kSlowSeconds = 10;  // of the processor, one case, sanitized
 constexpr size_t kLongestMessage = 2000;
 
@@ -55,10 +56,16 @@ struct Summary {
 char at_work[512];  // what a handler of signals prints
 
 void on_death(int signal) {
-  const char* why = signal == SIGALRM ? "\nfuzz: a case does not end: " : "\nfuzz: a case crashed: ";
+  const char* why = signal == SIGPROF ? "\nfuzz: a case does not end: " : "\nfuzz: a case crashed: ";
   if (write(2, why, std::strlen(why)) < 0 || write(2, at_work, std::strlen(at_work)) < 0) _exit(3);
   std::signal(signal, SIG_DFL);
   std::raise(signal);
+}
+
+// SIGPROF after so many seconds of the processor; 0: never.
+void set_timer(time_t seconds) {
+  const itimerval timer{{0, 0}, {seconds, 0}};
+  setitimer(ITIMER_PROF, &timer, nullptr);
 }
 
 // One line of readable text that names a file.
@@ -77,7 +84,7 @@ Summary run(const Target& target, const Arguments& arguments, const fs::path& di
     std::snprintf(at_work, sizeof at_work, "--target %s --seed %llu --first %llu --cases 1, the file is in %s\n",
                   target.name, static_cast<unsigned long long>(arguments.seed), static_cast<unsigned long long>(i),
                   dir.c_str());
-    alarm(kHangSeconds);
+    set_timer(kHangSeconds);
     Mutator mutator(arguments.seed, i, target.words);
     target.write(dir, mutator.mutate(target.seeds), mutator);
     const std::clock_t start = std::clock();
@@ -92,7 +99,7 @@ Summary run(const Target& target, const Arguments& arguments, const fs::path& di
     promise(seconds < kSlowSeconds, "a case of " + std::to_string(seconds) + " s");
     if (seconds > summary.slowest_seconds) summary.slowest_seconds = seconds, summary.slowest_case = i;
   }
-  alarm(0);
+  set_timer(0);
   return summary;
 }
 
@@ -142,6 +149,6 @@ int main(int argc, char** argv) {
     if (name == "--seed") arguments.seed = std::strtoull(argv[i + 1], nullptr, 10);
     if (name == "--first") arguments.first = std::strtoull(argv[i + 1], nullptr, 10);
   }
-  for (const int signal : {SIGALRM, SIGABRT, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, kvc_fuzz::on_death);
+  for (const int signal : {SIGPROF, SIGABRT, SIGSEGV, SIGBUS, SIGFPE}) std::signal(signal, kvc_fuzz::on_death);
   return kvc_fuzz::fuzz(arguments);
 }
