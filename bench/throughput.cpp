@@ -57,7 +57,7 @@ int main(int argc, char** argv) {
   const auto new_tokens = work["new_tokens"].get<std::vector<int64_t>>();
   std::vector<std::vector<int64_t>> ids(prompts.size());
   std::vector<double> step_seconds;  // of full batches
-  double prefill_seconds = 0;
+  double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
   const auto start = Clock::now();
   for (size_t next = 0; next < prompts.size() || generator.n_sequences() > 0;) {
     for (; next < prompts.size() && generator.n_sequences() < work["batch"].get<int64_t>(); ++next) {
@@ -74,7 +74,12 @@ int main(int argc, char** argv) {
     const auto begin = Clock::now();
     auto finished = generator.step();
     if (whole && finished.empty()) step_seconds.push_back(seconds_since(begin));
-    for (auto& one : finished) ids[static_cast<size_t>(one.ticket)] = std::move(one.generation.ids);
+    for (auto& one : finished) {
+      encode_seconds += one.generation.encode_seconds;  // the prompts' included
+      attend_seconds += one.generation.attend_seconds;
+      other_seconds += one.generation.other_seconds;
+      ids[static_cast<size_t>(one.ticket)] = std::move(one.generation.ids);
+    }
   }
   const double seconds = seconds_since(start);
   const int64_t peak = peak_bytes();
@@ -83,6 +88,9 @@ int main(int argc, char** argv) {
       {"ids", ids},
       {"seconds", seconds},
       {"prefill_seconds", prefill_seconds},
+      {"encode_seconds", encode_seconds},
+      {"attend_seconds", attend_seconds},
+      {"other_seconds", other_seconds},
       {"median_step_seconds", step_seconds.empty() ? 0 : step_seconds[step_seconds.size() / 2]},
       {"weights_bytes", model.weights_bytes()},
       {"peak_bytes", peak},

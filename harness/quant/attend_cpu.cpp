@@ -17,7 +17,6 @@ typedef uint16_t Shorts __attribute__((vector_size(32)));
 typedef uint8_t Bytes __attribute__((vector_size(16)));
 
 constexpr int64_t kQueries = 4;                     // most query heads handled together
-constexpr float kRound = 12582912.f;                // 1.5 * 2^23: adding and subtracting it rounds half to even
 constexpr int64_t kRow = kMaxHeadDim + 2 * kLanes;  // a row of unpacked codes may end in padding
 
 template <class V, class T>
@@ -175,21 +174,6 @@ KVC_INLINE void weigh_channel_groups_of(const Codes& v, ConstRows weights, Rows 
   }
 }
 
-// exp(x) for x <= 0, relative error 2e-7; below -87 it is exp(-87) = 1.6e-38.
-KVC_INLINE Floats exp_negative(Floats x) {
-  x = x < -87.f ? Floats{} - 87.f : x;
-  const Floats n = (x * 1.44269504f + kRound) - kRound;
-  const Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  Floats p = Floats{} + 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.f;
-  return p * (Floats)((__builtin_convertvector(n, Ints) + 127) << 23);
-}
-
 }  // namespace
 
 KVC_CLONES void to_float(const uint16_t* x, int64_t n, float* out) { halves_to_floats(x, n, out); }
@@ -220,22 +204,8 @@ KVC_CLONES void score_token_groups(const Codes& codes, ConstRows in,
                                    Rows out){KVC_BY_BITS(score_token_groups_of)} KVC_CLONES
     void score_channel_groups(const Codes& codes, ConstRows in,
                               Rows out){KVC_BY_BITS(score_channel_groups_of)} KVC_CLONES
-    void weigh_channel_groups(const Codes& codes, ConstRows in, Rows out){KVC_BY_BITS(weigh_channel_groups_of)}
-
-KVC_CLONES void softmax(float* x, int64_t n) {
-  float top = x[0];
-  for (int64_t i = 1; i < n; ++i) top = x[i] > top ? x[i] : top;
-  Floats sums = {};
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const auto bytes = static_cast<size_t>(std::min(kLanes, n - i)) * sizeof(float);
-    Floats part = Floats{} + (top - 1000.f);  // lanes past the end weigh nothing
-    std::memcpy(&part, x + i, bytes);
-    part = exp_negative(part - top);
-    sums += part;
-    std::memcpy(x + i, &part, bytes);
-  }
-  const float factor = 1.f / total(sums);
-  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+    void weigh_channel_groups(const Codes& codes, ConstRows in, Rows out) {
+  KVC_BY_BITS(weigh_channel_groups_of)
 }
 
 }  // namespace kvc::kernels

@@ -42,7 +42,4 @@ void score_channel_groups(const Codes& k, ConstRows q, Rows scores);
 // out [n_q, D] += weights [n_q, T] x^, groups along channels
 void weigh_channel_groups(const Codes& v, ConstRows weights, Rows out);
 
-// x[0, n) -> softmax(x), in place
-void softmax(float* x, int64_t n);
-
 }  // namespace kvc::kernels
