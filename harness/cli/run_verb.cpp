@@ -17,7 +17,7 @@ struct RunArguments {
   std::vector<std::string> settings;
   std::string database;
   std::optional<int64_t> limit;
-  bool dry_run = false;
+  bool dry_run = false, verify = false;
 };
 
 void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& plan, const fs::path& database) {
@@ -61,7 +61,7 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   auto settings = arguments.settings;
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
   const auto experiment = load_experiment(below_root(paths, file), settings);
-  const auto grid = expand_grid(experiment, paths);
+  const auto grid = expand_grid(experiment, paths, arguments.verify);
   const fs::path database =
       arguments.database.empty() ? fs::path("results") / (experiment.name + ".sqlite") : fs::path(arguments.database);
 
@@ -94,6 +94,7 @@ void add_run_verb(CLI::App& app, Action& action) {
   verb->add_option("--set", arguments->settings, "path=value put over the file, e.g. compressors.1.kivi.bits=4");
   verb->add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
   verb->add_flag(both_spellings("--dry-run"), arguments->dry_run, "print the plan and run nothing");
+  verb->add_flag("--verify", arguments->verify, "hash the weights again instead of remembering their hashes");
   verb->callback([arguments, &action] {
     action = [arguments] {
       int code = kOk;

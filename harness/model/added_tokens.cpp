@@ -4,6 +4,7 @@
 
 #include "kvc/check.h"
 #include "model/utf8.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -115,7 +116,8 @@ AddedTokens AddedTokens::parse(const nlohmann::json& value, const std::string& w
 void AddedTokens::add(const AddedToken& token, const std::string& where, const std::vector<TextStep>& normalizer) {
   const auto matched = token.is_normalized ? normalize(token.text, normalizer) : token.text;
   const bool is_new = texts_.emplace(token.id, matched).second && ids_.emplace(token.text, token.id).second;
-  KVC_CHECK(is_new, where, ": '", token.text, "' with id ", token.id, ": the text or the id is taken by another token");
+  KVC_CHECK(is_new, where, ": ", in_quotes(token.text), " with id ", token.id,
+            ": the text or the id is taken by another token");
   if (token.is_special) special_.insert(token.id);
   (token.is_normalized ? normalized_ : as_written_).add(matched, token);
 }

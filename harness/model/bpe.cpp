@@ -6,16 +6,23 @@
 #include "kvc/check.h"
 #include "model/byte_level.h"
 #include "model/utf8.h"
+#include "text/utf8.h"
 
 namespace kvc {
+namespace {
+
+constexpr int64_t kMaxId = (1 << 24) - 1;  // of the largest vocabulary that config.json may name
+
+}  // namespace
 
 void Bpe::read_vocab_(const JsonObject& model) {
   const auto vocab = model.object("vocab");
   for (const auto& [token, id] : vocab.json().items()) {
-    const int64_t value = vocab.integer(token, 0, INT32_MAX);
+    const int64_t value = vocab.integer(token, 0, kMaxId);
     ids_.emplace(token, value);
     const auto [entry, is_new] = tokens_.emplace(value, token);
-    KVC_CHECK(is_new, vocab.where(), ": id ", value, " stands for '", entry->second, "' and for '", token, "'");
+    KVC_CHECK(is_new, vocab.where(), ": id ", value, " stands for ", in_quotes(entry->second), " and for ",
+              in_quotes(token));
   }
 }
 
@@ -36,11 +43,11 @@ void Bpe::read_merges_(const JsonObject& model) {
     KVC_CHECK(!left.empty() && !right.empty(), model.where(), ": merges[", rank, "] is ", brief(merge),
               ", expected \"a b\" or [\"a\", \"b\"]");
     const auto left_id = id(left), right_id = id(right), merged_id = id(left + right);
-    KVC_CHECK(left_id && right_id && merged_id, model.where(), ": merges[", rank, "] is ", brief(merge), ": '",
-              !left_id    ? left
-              : !right_id ? right
-                          : left + right,
-              "' is not in the vocabulary");
+    KVC_CHECK(left_id && right_id && merged_id, model.where(), ": merges[", rank, "] is ", brief(merge), ": ",
+              in_quotes(!left_id    ? left
+                        : !right_id ? right
+                                    : left + right),
+              " is not in the vocabulary");
     const auto pair = std::pair(static_cast<int32_t>(*left_id), static_cast<int32_t>(*right_id));
     merges_.set(pair.first, pair.second, {rank, static_cast<int32_t>(*merged_id)});
     merge_order_.push_back(pair);
@@ -52,7 +59,7 @@ void Bpe::read_unknown_(const JsonObject& model) {
   fuse_unknown_ = model.boolean("fuse_unk", false);
   if (model.has("unk_token")) {
     const auto unknown = id(model.text("unk_token"));
-    KVC_CHECK(unknown, model.where(), ": unk_token '", model.text("unk_token"), "' is not in the vocabulary");
+    KVC_CHECK(unknown, model.where(), ": unk_token ", in_quotes(model.text("unk_token")), " is not in the vocabulary");
     unknown_id_ = static_cast<int32_t>(*unknown);
   }
   if (model.boolean("byte_fallback", false)) {
@@ -66,10 +73,10 @@ void Bpe::read_unknown_(const JsonObject& model) {
 
 Bpe Bpe::parse(const JsonObject& model, bool in_byte_alphabet) {
   const auto type = model.text("type", "BPE");
-  KVC_CHECK(type == "BPE", model.where(), ": type '", type, "' is not supported; supported: BPE");
+  KVC_CHECK(type == "BPE", model.where(), ": type ", in_quotes(type), " is not supported; supported: BPE");
   for (const char* field : {"continuing_subword_prefix", "end_of_word_suffix"}) {
-    KVC_CHECK(model.text(field, "").empty(), model.where(), ": ", field, " is '", model.text(field, ""),
-              "', supported: none");
+    KVC_CHECK(model.text(field, "").empty(), model.where(), ": ", field, " is ", in_quotes(model.text(field, "")),
+              ", supported: none");
   }
   if (model.has("dropout")) model.number("dropout", 0.0, 0.0);
   Bpe bpe;

@@ -92,10 +92,10 @@ std::string strip_sign(std::string_view text, std::string_view sign, int64_t at_
 
 void StripEnds::add(std::string token, std::vector<std::string>& out) {
   held_ += token;
-  while (at_start_ > 0 && held_.starts_with(sign_)) {
-    held_.erase(0, sign_.size());
-    --at_start_;
-  }
+  size_t n_gone = 0;
+  for (; at_start_ > 0 && std::string_view(held_).substr(n_gone).starts_with(sign_); --at_start_)
+    n_gone += sign_.size();
+  held_.erase(0, n_gone);
   if (at_start_ > 0 && sign_.starts_with(held_)) return;  // the sign's first bytes, or nothing yet
   at_start_ = 0;
   const size_t may_go = sign_.size() * static_cast<size_t>(at_end_);

@@ -1,5 +1,7 @@
 #include "model/detokenizer.h"
 
+#include "model/pattern.h"
+
 namespace kvc {
 
 Detokenizer::Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens)
@@ -12,6 +14,9 @@ std::string Detokenizer::pass_(std::vector<std::string> tokens, size_t first_ste
     std::vector<std::string> out;
     for (auto& token : tokens) steps_[i]->add(std::move(token), out);
     tokens = std::move(out);
+    size_t n_bytes = 0;
+    for (const auto& token : tokens) n_bytes += token.size();
+    check_growth(n_bytes_, n_bytes);
   }
   std::string text;
   for (const auto& token : tokens) text += token;
@@ -20,6 +25,7 @@ std::string Detokenizer::pass_(std::vector<std::string> tokens, size_t first_ste
 
 std::string Detokenizer::add(int64_t id) {
   const auto* token = tokenizer_.text_of_(id, skip_special_tokens_);
+  if (token) n_bytes_ += token->size() + 1;  // a token without text may get a space
   return token ? pass_({*token}, 0) : "";
 }
 

@@ -17,7 +17,8 @@ class Detokenizer {
  public:
   Detokenizer(const Tokenizer& tokenizer, bool skip_special_tokens);
 
-  std::string add(int64_t id);  // the text that is final now; throws Error on a negative id
+  std::string add(int64_t id);  // the text that is final now; throws Error on a negative id, or where
+                                // the steps make a text out of all proportion
   std::string finish();         // the rest; nothing may be added afterwards
 
  private:
@@ -25,6 +26,7 @@ class Detokenizer {
 
   const Tokenizer& tokenizer_;
   const bool skip_special_tokens_;
+  size_t n_bytes_ = 0;  // of the tokens added
   std::vector<std::unique_ptr<DecodeStep>> steps_;
 };
 

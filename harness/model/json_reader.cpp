@@ -1,60 +1,104 @@
 #include "model/json_reader.h"
 
-#include <unordered_set>
+#include <algorithm>
 #include <vector>
 
 #include "kvc/check.h"
-#include "text/files.h"
+#include "model/model_folder.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
-constexpr int kMaxDepth = 64;
+constexpr size_t kMaxDepth = 64;
 
-// Sees each key once and refuses the second of the same name within one object.
-class DuplicateCheck {
+// What the parser says, without the text it stopped at.
+std::string reason(std::string_view what) {
+  what = what.substr(what.find("] ") == what.npos ? 0 : what.find("] ") + 2);
+  return std::string(what.substr(0, std::min(what.find("; last read:"), size_t{160})));
+}
+
+// A field's name as it is, or in quotes where it is no plain word.
+std::string shown(const std::string& name) {
+  const auto is_plain = [](char c) {
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+  };
+  return !name.empty() && name.size() <= 60 && std::all_of(name.begin(), name.end(), is_plain) ? name : in_quotes(name);
+}
+
+// Builds the value. The library's own parser with a callback looks at all members of an object again after each member
+// that is an object: a header of 100000 tensors took minutes.
+class StrictBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit DuplicateCheck(const std::string& file) : file_(file) {}
+  explicit StrictBuilder(const std::string& file) : file_(file) {}
+  nlohmann::json take() { return std::move(root_); }
 
-  bool operator()(int depth, nlohmann::json::parse_event_t event, const nlohmann::json& value) {
-    using Event = nlohmann::json::parse_event_t;
-    KVC_CHECK(depth <= kMaxDepth, file_, ": JSON nested deeper than ", kMaxDepth, " levels");
-    if (event == Event::object_start) {
-      seen_.emplace_back();
-    } else if (event == Event::object_end) {
-      seen_.pop_back();
-    } else if (event == Event::key) {
-      const auto& key = value.get_ref<const std::string&>();
-      KVC_CHECK(seen_.back().insert(key).second, file_, ": duplicate key '", key, "'");
-    }
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(value); }
+  bool number_unsigned(number_unsigned_t value) override { return add(value); }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // not of JSON
+  bool start_object(std::size_t) override { return open(nlohmann::json::object()); }
+  bool start_array(std::size_t) override { return open(nlohmann::json::array()); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    const auto [member, is_new] = open_.back()->get_ref<nlohmann::json::object_t&>().try_emplace(name);
+    KVC_CHECK(is_new, file_, ": duplicate key ", in_quotes(name));
+    member_ = &member->second;
     return true;
+  }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::json::exception& error) override {
+    throw Error(concat(file_, ": byte ", byte, ": not valid JSON: ", reason(error.what())));
   }
 
  private:
+  nlohmann::json* place(nlohmann::json value) {
+    nlohmann::json* here = &root_;
+    if (!open_.empty() && open_.back()->is_array()) {
+      here = &open_.back()->get_ref<nlohmann::json::array_t&>().emplace_back();
+    } else if (!open_.empty()) {
+      here = member_;
+    }
+    *here = std::move(value);
+    return here;
+  }
+  bool add(nlohmann::json value) {
+    place(std::move(value));
+    return true;
+  }
+  bool open(nlohmann::json empty) {
+    KVC_CHECK(open_.size() < kMaxDepth, file_, ": JSON nested deeper than ", kMaxDepth, " levels");
+    open_.push_back(place(std::move(empty)));
+    return true;
+  }
+  bool close() {
+    open_.pop_back();
+    return true;
+  }
+
   const std::string& file_;
-  std::vector<std::unordered_set<std::string>> seen_;  // one per open object
+  nlohmann::json root_;
+  std::vector<nlohmann::json*> open_;  // objects and arrays from the root on; each stays where it is while it is open
+  nlohmann::json* member_ = nullptr;   // of the innermost object, its value to come
 };
 
 }  // namespace
 
 nlohmann::json parse_json(std::string_view text, const std::string& file) {
-  DuplicateCheck check(file);
-  try {
-    return nlohmann::json::parse(text.begin(), text.end(),
-                                 [&check](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-                                   return check(depth, event, value);
-                                 });
-  } catch (const nlohmann::json::parse_error& error) {
-    throw Error(concat(file, ": byte ", error.byte, ": not valid JSON: ", error.what()));
-  } catch (const nlohmann::json::exception& error) {
-    throw Error(concat(file, ": not valid JSON: ", error.what()));
-  }
+  StrictBuilder builder(file);
+  nlohmann::json::sax_parse(text.begin(), text.end(), &builder);
+  return builder.take();
 }
 
-nlohmann::json read_json(const std::filesystem::path& path) { return parse_json(read_file(path), path.string()); }
+nlohmann::json read_json(const std::filesystem::path& path) { return parse_json(read_model_file(path), path.string()); }
 
 std::string brief(const nlohmann::json& value) {
-  auto text = value.dump(-1, ' ', true);  // ASCII only, so that a cut never splits a character
+  auto text =
+      value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);  // ASCII only: a cut splits no character
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   return text;
 }
@@ -70,7 +114,7 @@ bool JsonObject::has(const std::string& name) const {
 
 const nlohmann::json& JsonObject::at(const std::string& name) const {
   const auto found = value_->find(name);
-  KVC_CHECK(found != value_->end(), where_, ": field '", name, "' is missing");
+  KVC_CHECK(found != value_->end(), where_, ": field ", in_quotes(name), " is missing");
   return *found;
 }
 
@@ -79,20 +123,20 @@ int64_t JsonObject::integer(const std::string& name, int64_t min, int64_t max) c
   const bool fits = value.is_number_integer() &&
                     !(value.is_number_unsigned() && value.get<uint64_t>() > uint64_t{INT64_MAX}) &&
                     value.get<int64_t>() >= min && value.get<int64_t>() <= max;
-  KVC_CHECK(fits, where_, ": ", name, " is ", brief(value), ", expected an integer from ", min, " to ", max);
+  KVC_CHECK(fits, where_, ": ", shown(name), " is ", brief(value), ", expected an integer from ", min, " to ", max);
   return value.get<int64_t>();
 }
 
 double JsonObject::number(const std::string& name, double min, double max) const {
   const auto& value = at(name);
-  KVC_CHECK(value.is_number() && value.get<double>() >= min && value.get<double>() <= max, where_, ": ", name, " is ",
-            brief(value), ", expected a number from ", min, " to ", max);
+  KVC_CHECK(value.is_number() && value.get<double>() >= min && value.get<double>() <= max, where_, ": ", shown(name),
+            " is ", brief(value), ", expected a number from ", min, " to ", max);
   return value.get<double>();
 }
 
 bool JsonObject::boolean(const std::string& name) const {
   const auto& value = at(name);
-  KVC_CHECK(value.is_boolean(), where_, ": ", name, " is ", brief(value), ", expected true or false");
+  KVC_CHECK(value.is_boolean(), where_, ": ", shown(name), " is ", brief(value), ", expected true or false");
   return value.get<bool>();
 }
 
@@ -100,7 +144,7 @@ bool JsonObject::boolean(const std::string& name, bool absent) const { return ha
 
 std::string JsonObject::text(const std::string& name) const {
   const auto& value = at(name);
-  KVC_CHECK(value.is_string(), where_, ": ", name, " is ", brief(value), ", expected a string");
+  KVC_CHECK(value.is_string(), where_, ": ", shown(name), " is ", brief(value), ", expected a string");
   return value.get<std::string>();
 }
 
@@ -110,9 +154,11 @@ std::string JsonObject::text(const std::string& name, const std::string& absent)
 
 const nlohmann::json& JsonObject::array(const std::string& name) const {
   const auto& value = at(name);
-  KVC_CHECK(value.is_array(), where_, ": ", name, " is ", brief(value), ", expected an array");
+  KVC_CHECK(value.is_array(), where_, ": ", shown(name), " is ", brief(value), ", expected an array");
   return value;
 }
+
+std::string JsonObject::where(const std::string& name) const { return where_ + ": " + shown(name); }
 
 JsonObject JsonObject::object(const std::string& name) const { return {at(name), where(name)}; }
 

@@ -35,7 +35,7 @@ class JsonObject {
 
   const nlohmann::json& json() const { return *value_; }
   const std::string& where() const { return where_; }
-  std::string where(const std::string& name) const { return where_ + ": " + name; }
+  std::string where(const std::string& name) const;
 
  private:
   const nlohmann::json* value_;

@@ -2,14 +2,17 @@
 
 #include "kvc/check.h"
 #include "model/json_reader.h"
+#include "model/model_folder.h"
 #include "text/nearest.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
 constexpr double kLayerNormEps = 1e-5;  // no config.json says it
 constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
-constexpr int64_t kMaxSize = int64_t{1} << 24;  // of any one size, so that products of two stay far from overflow
+// The bytes of a matrix and of the KV of all layers and positions stay below 2^63.
+constexpr int64_t kMaxSize = int64_t{1} << 24, kMaxLayers = 4096, kMaxHeads = 4096, kMaxHeadDim = 4096;
 
 std::string one_of(const JsonObject& object, const std::string& name, const std::string& absent,
                    const std::vector<std::string>& allowed) {
@@ -17,7 +20,7 @@ std::string one_of(const JsonObject& object, const std::string& name, const std:
   for (const auto& one : allowed) {
     if (value == one) return value;
   }
-  throw Error(concat(object.where(), ": ", name, " is '", value, "', supported: ", join(allowed)));
+  throw Error(concat(object.where(), ": ", name, " is ", in_quotes(value), ", supported: ", join(allowed)));
 }
 
 const Architecture& find_architecture(const JsonObject& config) {
@@ -48,7 +51,7 @@ bool read_flag(const JsonObject& config, const ConfigFlag& flag) {
 
 void read_rotation_(const JsonObject& config, const JsonObject& object, RopeConfig& rope) {
   for (const auto& [name, value] : object.json().items()) {
-    KVC_CHECK(!value.is_object(), object.where(), ": ", name, " is ", brief(value),
+    KVC_CHECK(!value.is_object(), object.where(), ": ", in_quotes(name), " is ", brief(value),
               ", supported: one rotation for all layers");
   }
   const auto type =
@@ -61,8 +64,9 @@ void read_rotation_(const JsonObject& config, const JsonObject& object, RopeConf
   if (type == "linear") return;
   rope.low_freq_factor = object.number("low_freq_factor", 1e-6, 1e6);
   rope.high_freq_factor = object.number("high_freq_factor", 1e-6, 1e6);
-  KVC_CHECK(rope.low_freq_factor < rope.high_freq_factor, object.where(), ": high_freq_factor is ",
-            rope.high_freq_factor, ", expected more than low_freq_factor ", rope.low_freq_factor);
+  KVC_CHECK(static_cast<float>(rope.low_freq_factor) < static_cast<float>(rope.high_freq_factor), object.where(),
+            ": high_freq_factor is ", rope.high_freq_factor, ", expected more than low_freq_factor ",
+            rope.low_freq_factor);
   const char* context = "original_max_position_embeddings";
   rope.original_max_position_embeddings = (config.has(context) ? config : object).integer(context, 1, kMaxSize);
 }
@@ -98,16 +102,18 @@ void read_sizes(const JsonObject& config, ModelConfig& model) {
   const char* width = model.architecture->embedding_size;
   model.embedding_size = width && config.has(width) ? config.integer(width, 1, kMaxSize) : model.hidden_size;
   model.intermediate_size = config.integer(model.architecture->intermediate_size, 1, kMaxSize);
-  model.n_layers = config.integer("num_hidden_layers", 1, 10000);
-  model.n_heads = config.integer("num_attention_heads", 1, 65536);
+  model.n_layers = config.integer("num_hidden_layers", 1, kMaxLayers);
+  model.n_heads = config.integer("num_attention_heads", 1, kMaxHeads);
   model.n_kv_heads =
       config.has("num_key_value_heads") ? config.integer("num_key_value_heads", 1, model.n_heads) : model.n_heads;
   KVC_CHECK(model.n_heads % model.n_kv_heads == 0, config.where(), ": num_key_value_heads is ", model.n_kv_heads,
             ", expected a divisor of num_attention_heads ", model.n_heads);
   KVC_CHECK(config.has("head_dim") || model.hidden_size % model.n_heads == 0, config.where(), ": hidden_size is ",
             model.hidden_size, ", expected a multiple of num_attention_heads ", model.n_heads);
-  model.head_dim = config.has("head_dim") ? config.integer("head_dim", 2, 4096) : model.hidden_size / model.n_heads;
-  KVC_CHECK(model.head_dim % 2 == 0, config.where(), ": head_dim is ", model.head_dim, ", expected an even number");
+  model.head_dim =
+      config.has("head_dim") ? config.integer("head_dim", 2, kMaxHeadDim) : model.hidden_size / model.n_heads;
+  KVC_CHECK(model.head_dim % 2 == 0 && model.head_dim <= kMaxHeadDim, config.where(), ": head_dim is ", model.head_dim,
+            ", expected an even number up to ", kMaxHeadDim);
   model.vocab_size = config.integer("vocab_size", 1, kMaxSize);
   model.max_position_embeddings = config.integer("max_position_embeddings", 1, kMaxSize);
   if (model.architecture->sliding_window && config.has("sliding_window")) {
@@ -118,7 +124,11 @@ void read_sizes(const JsonObject& config, ModelConfig& model) {
 }  // namespace
 
 ModelConfig load_model_config(const std::filesystem::path& path) {
-  const bool is_file = std::filesystem::is_regular_file(path);
+  std::error_code unreadable;
+  const bool is_file = std::filesystem::is_regular_file(path, unreadable);
+  if (!is_file && !lists(path, "config.json")) {
+    refuse_missing(path, "config.json; expected a folder with config.json, tokenizer.json, *.safetensors");
+  }
   const auto file = is_file ? path : path / "config.json";
   const auto json = read_json(file);
   const JsonObject config(json, file.string());
@@ -139,10 +149,12 @@ ModelConfig load_model_config(const std::filesystem::path& path) {
   model.mlp_bias = read_flag(config, architecture.mlp_bias);
   model.tied_embeddings = read_flag(config, architecture.tied_embeddings);
   model.bos_token_ids = read_ids(config, "bos_token_id", model.vocab_size);
+  KVC_CHECK(model.bos_token_ids.size() <= 1, config.where(), ": bos_token_id is ", brief(config.at("bos_token_id")),
+            ", expected one integer");
   model.eos_token_ids = read_ids(config, "eos_token_id", model.vocab_size);
 
-  const auto generation_path = file.parent_path() / "generation_config.json";
-  if (std::filesystem::exists(generation_path)) {
+  if (lists(file.parent_path(), "generation_config.json")) {
+    const auto generation_path = file.parent_path() / "generation_config.json";
     const auto generation_json = read_json(generation_path);
     const JsonObject generation(generation_json, generation_path.string());
     if (generation.has("eos_token_id")) model.eos_token_ids = read_ids(generation, "eos_token_id", model.vocab_size);

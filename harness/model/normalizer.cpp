@@ -127,7 +127,11 @@ std::vector<TextStep> parse_normalizer(const nlohmann::json& value, const std::s
 }
 
 std::string normalize(std::string text, const std::vector<TextStep>& steps) {
-  for (const auto& step : steps) text = step(std::move(text));
+  const size_t n_bytes = text.size();
+  for (const auto& step : steps) {
+    text = step(std::move(text));
+    check_growth(n_bytes, text.size());
+  }
   return text;
 }
 

@@ -3,8 +3,10 @@
 #include "kvc/check.h"
 #include "model/utf8.h"
 #include "text/nearest.h"
+#include "text/utf8.h"
 
 namespace kvc {
+
 FindAll parse_pattern(const JsonObject& component, const std::string& field) {
   const auto pattern = component.object(field);
   if (pattern.has("String")) return find_text(pattern.text("String"));
@@ -39,6 +41,12 @@ FindAll find_characters(bool (*property)(char32_t)) {
   };
 }
 
+void check_growth(size_t n_bytes_before, size_t n_bytes) {
+  const size_t most = 256 + 32 * n_bytes_before;
+  KVC_CHECK(n_bytes <= most, "tokenizer: its components make ", n_bytes, " bytes of a text of ", n_bytes_before,
+            ", at most ", most);
+}
+
 std::string replace_all(std::string_view text, const FindAll& find, std::string_view replacement) {
   const auto matches = find(text);
   std::string out;
@@ -46,14 +54,15 @@ std::string replace_all(std::string_view text, const FindAll& find, std::string_
   size_t done = 0;
   for (const auto& match : matches) {
     out.append(text.substr(done, match.begin - done)).append(replacement);
+    check_growth(text.size(), out.size());
     done = match.end;
   }
   return out.append(text.substr(done));
 }
 
 void refuse_component(const JsonObject& component, const std::vector<std::string>& supported) {
-  throw Error(concat(component.where(), ": type '", component.text("type"),
-                     "' is not supported; supported: ", join(supported)));
+  throw Error(concat(component.where(), ": type ", in_quotes(component.text("type")),
+                     " is not supported; supported: ", join(supported)));
 }
 
 }  // namespace kvc

@@ -23,6 +23,10 @@ FindAll find_text(std::string wanted);
 // Each character with `property` is one match.
 FindAll find_characters(bool (*property)(char32_t));
 
+// Throws Error where components have made n_bytes of a text of n_bytes_before that are out of all proportion: no real
+// tokenizer comes near, and replacements that multiply a text step by step do not take the machine with them.
+void check_growth(size_t n_bytes_before, size_t n_bytes);
+
 std::string replace_all(std::string_view text, const FindAll& find, std::string_view replacement);
 
 // Throws Error naming where the component stands, its type and the types that are supported.

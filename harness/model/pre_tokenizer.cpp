@@ -7,6 +7,7 @@
 #include "model/pattern.h"
 #include "model/utf8.h"
 #include "text/nearest.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -107,7 +108,7 @@ Behavior parse_behavior(const JsonObject& component) {
   const std::vector<std::string> names = {"Removed", "Isolated", "MergedWithPrevious", "MergedWithNext", "Contiguous"};
   const auto name = component.text("behavior");
   const auto found = std::find(names.begin(), names.end(), name);
-  KVC_CHECK(found != names.end(), component.where(), ": behavior is '", name, "', supported: ", join(names));
+  KVC_CHECK(found != names.end(), component.where(), ": behavior is ", in_quotes(name), ", supported: ", join(names));
   return static_cast<Behavior>(found - names.begin());
 }
 
@@ -132,8 +133,8 @@ void add_byte_level(const JsonObject& c, Steps& steps) {
 void add_metaspace(const JsonObject& c, Steps& steps) {
   const auto sign = c.text("replacement", "\u2581");
   const auto scheme = c.text("prepend_scheme", c.boolean("add_prefix_space", true) ? "always" : "never");
-  KVC_CHECK(scheme == "always" || scheme == "first" || scheme == "never", c.where(), ": prepend_scheme is '", scheme,
-            "', supported: always, first, never");
+  KVC_CHECK(scheme == "always" || scheme == "first" || scheme == "never", c.where(), ": prepend_scheme is ",
+            in_quotes(scheme), ", supported: always, first, never");
   steps.push_back(rewrite([sign, scheme, spaces = find_text(" ")](const Piece& piece, std::string& text) {
     const bool wanted = scheme == "always" || (scheme == "first" && piece.at_start);
     if (wanted && piece.text[0] != ' ' && !piece.text.starts_with(sign)) text += sign;
@@ -191,6 +192,12 @@ bool ends_in_byte_level(const JsonObject& component) {
   return !parts.empty() && ends_in_byte_level({parts.back(), component.where()});
 }
 
+size_t total_bytes(const std::vector<Piece>& pieces) {
+  size_t n_bytes = 0;
+  for (const auto& piece : pieces) n_bytes += piece.text.size();
+  return n_bytes;
+}
+
 }  // namespace
 
 PreTokenizer PreTokenizer::parse(const nlohmann::json& value, const std::string& where) {
@@ -210,7 +217,10 @@ void PreTokenizer::drop_byte_alphabet() {
 std::vector<Piece> PreTokenizer::cut(Piece text, Texts& texts) const {
   std::vector<Piece> pieces;
   if (!text.text.empty()) pieces.push_back(text);
-  for (const auto& step : steps_) pieces = step(std::move(pieces), texts);
+  for (const auto& step : steps_) {
+    pieces = step(std::move(pieces), texts);
+    check_growth(text.text.size(), total_bytes(pieces));
+  }
   return pieces;
 }
 

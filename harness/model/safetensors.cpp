@@ -5,12 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "kvc/check.h"
 #include "model/json_reader.h"
+#include "model/model_folder.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -28,13 +31,16 @@ int64_t file_bytes(int file, const std::string& path) {
 }  // namespace
 
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : path_(path.string()), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC)) {
+    : path_(path.string()), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
   KVC_CHECK(file_ >= 0, "cannot open '", path_, "': ", std::strerror(errno));
   try {
     const int64_t n_bytes = file_bytes(file_, path_);
     KVC_CHECK(n_bytes >= kLengthBytes, path_, ": ", n_bytes, " bytes, a safetensors file has at least ", kLengthBytes);
+    std::string start(std::min(static_cast<size_t>(n_bytes), kLfsPointer.size()), '\0');
+    read(start.data(), static_cast<int64_t>(start.size()), 0);
+    KVC_CHECK(start != kLfsPointer, path_, kIsLfsPointer);
     uint64_t header_bytes = 0;
-    read(reinterpret_cast<char*>(&header_bytes), kLengthBytes, 0);
+    std::memcpy(&header_bytes, start.data(), kLengthBytes);
     KVC_CHECK(header_bytes <= uint64_t{kMaxHeaderBytes}, path_, ": header length ", header_bytes, ", at most ",
               kMaxHeaderBytes);
     KVC_CHECK(static_cast<int64_t>(header_bytes) <= n_bytes - kLengthBytes, path_, ": header length ", header_bytes,
@@ -91,18 +97,17 @@ at::Tensor SafetensorsFile::tensor(const std::string& name) const {
 }
 
 Checkpoint::Checkpoint(const std::filesystem::path& dir) : dir_(dir.string()) {
-  const auto single = dir / "model.safetensors";
-  const auto index = dir / "model.safetensors.index.json";
-  if (std::filesystem::exists(single)) {
-    files_.emplace_back(single);
+  if (lists(dir, "model.safetensors")) {
+    files_.emplace_back(dir / "model.safetensors");
     for (const auto& name : files_[0].names()) file_of_[name] = 0;
+  } else if (lists(dir, "model.safetensors.index.json")) {
+    open_shards(dir / "model.safetensors.index.json");
   } else {
-    KVC_CHECK(std::filesystem::exists(index), dir_,
-              ": neither model.safetensors nor model.safetensors.index.json is there");
-    open_shards(index);
+    refuse_missing_weights(dir);
   }
 }
 
+// A link to a file elsewhere is the user's own (a download cache is made of them); a path in the index is not.
 void Checkpoint::open_shards(const std::filesystem::path& index) {
   const auto json = read_json(index);
   const auto map = JsonObject(json, index.string()).object("weight_map");
@@ -111,10 +116,15 @@ void Checkpoint::open_shards(const std::filesystem::path& index) {
     const auto shard = map.text(name);
     KVC_CHECK(!shard.empty() && shard != "." && shard != ".." && shard.find('/') == std::string::npos &&
                   shard.find('\0') == std::string::npos,
-              map.where(), ": tensor '", name, "' in ", brief(value), ", expected a plain file name beside the index");
+              map.where(), ": tensor ", in_quotes(name), " in ", brief(value),
+              ", expected a plain file name beside the index");
     const auto [entry, is_new] = shards.emplace(shard, files_.size());
-    if (is_new) files_.emplace_back(index.parent_path() / shard);
-    KVC_CHECK(files_[entry->second].has(name), map.where(), ": tensor '", name, "' is not in ", shard);
+    if (is_new) {
+      KVC_CHECK(lists(dir_, shard), map.where(), ": tensor ", in_quotes(name), " in ", in_quotes(shard),
+                ", which is not in the folder; is the download complete?");
+      files_.emplace_back(index.parent_path() / shard);
+    }
+    KVC_CHECK(files_[entry->second].has(name), map.where(), ": tensor ", in_quotes(name), " is not in ", shard);
     file_of_[name] = entry->second;
   }
 }

@@ -5,6 +5,7 @@
 #include "kvc/check.h"
 #include "model/json_reader.h"
 #include "text/nearest.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -28,7 +29,7 @@ at::ScalarType parse_dtype(const JsonObject& entry) {
   for (const auto& row : kDtypes) {
     if (name == row.name) return row.dtype;
   }
-  throw Error(concat(entry.where(), ": dtype '", name, "', supported: ", dtype_names()));
+  throw Error(concat(entry.where(), ": dtype ", in_quotes(name), ", supported: ", dtype_names()));
 }
 
 int64_t non_negative(const nlohmann::json& value, const std::string& where) {
@@ -37,13 +38,17 @@ int64_t non_negative(const nlohmann::json& value, const std::string& where) {
   return value.get<int64_t>();
 }
 
-// Bytes of a tensor of this shape; throws where the product does not fit into 63 bits.
+// Bytes of a tensor of this shape; throws where a product does not fit into 63 bits, the strides of an empty one among
+// them.
 int64_t checked_bytes(const StoredTensor& tensor, const std::string& where) {
   int64_t n_bytes = static_cast<int64_t>(at::elementSize(tensor.dtype));
+  bool is_empty = false;
   for (const int64_t size : tensor.shape) {
-    KVC_CHECK(!__builtin_mul_overflow(n_bytes, size, &n_bytes), where, ": shape has more bytes than 2^63");
+    KVC_CHECK(!__builtin_mul_overflow(n_bytes, std::max(size, int64_t{1}), &n_bytes), where,
+              ": shape has more bytes than 2^63");
+    is_empty = is_empty || size == 0;
   }
-  return n_bytes;
+  return is_empty ? 0 : n_bytes;
 }
 
 StoredTensor parse_entry(const JsonObject& entry, int64_t data_bytes) {
@@ -77,7 +82,7 @@ void check_covers(const std::map<std::string, StoredTensor>& tensors, int64_t da
   });
   int64_t covered = 0;
   for (const auto& [name, tensor] : in_order) {
-    KVC_CHECK(tensor->begin == covered, file, ": tensor '", *name, "': data_offsets begin at ", tensor->begin,
+    KVC_CHECK(tensor->begin == covered, file, ": tensor ", in_quotes(*name), ": data_offsets begin at ", tensor->begin,
               tensor->begin < covered ? ", which overlaps the tensor before it" : ", which leaves a gap", " (expected ",
               covered, ")");
     covered = tensor->end;
@@ -100,7 +105,7 @@ std::map<std::string, StoredTensor> parse_safetensors_header(std::string_view js
       for (const auto& [key, text] : value.items()) metadata.text(key);
       continue;
     }
-    tensors.emplace(name, parse_entry(JsonObject(value, file + ": tensor '" + name + "'"), data_bytes));
+    tensors.emplace(name, parse_entry(JsonObject(value, file + ": tensor " + in_quotes(name)), data_bytes));
   }
   check_covers(tensors, data_bytes, file);
   return tensors;

@@ -3,9 +3,11 @@
 #include <unordered_map>
 
 #include "kvc/check.h"
+#include "model/model_folder.h"
 #include "model/protobuf_fields.h"
 #include "model/special_tokens.h"
-#include "text/files.h"
+#include "model/utf8.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -35,6 +37,8 @@ Settings read_settings(std::string_view file, const std::string& where) {
       }
     }
   }
+  KVC_CHECK(is_utf8(settings.unknown_text), where, ": unk_surface is ", in_quotes(settings.unknown_text),
+            ", expected UTF-8");
   KVC_CHECK(!settings.has_space_suffix, where, ": treat_whitespace_as_suffix is set, supported: not set");
   KVC_CHECK(!settings.denormalizes, where, ": has denormalization rules, supported: none");
   return settings;
@@ -44,9 +48,10 @@ class SentencePieceModel : public TextModel {
  public:
   explicit SentencePieceModel(const std::string& file, const std::string& unknown_text, const std::string& where) {
     const auto status = processor_.LoadFromSerializedProto(file);
-    KVC_CHECK(status.ok(), where, ": not a sentencepiece model: ", status.ToString());
+    KVC_CHECK(status.ok(), where, ": not a sentencepiece model: ", in_quotes(status.ToString()));
     for (int id = 0; id < processor_.GetPieceSize(); ++id) {
       const auto& piece = processor_.IdToPiece(id);
+      KVC_CHECK(is_utf8(piece), where, ": piece ", id, " is ", in_quotes(piece), ", expected UTF-8");
       ids_.emplace(piece, id);
       tokens_.push_back(processor_.IsUnknown(id) ? unknown_text : piece);
     }
@@ -55,7 +60,7 @@ class SentencePieceModel : public TextModel {
   void encode(std::string_view text, bool, std::vector<int64_t>& ids) const override {
     std::vector<int> out;
     const auto status = processor_.Encode(text, &out);
-    KVC_CHECK(status.ok(), "sentencepiece: ", status.ToString());
+    KVC_CHECK(status.ok(), "tokenizer: sentencepiece: ", in_quotes(status.ToString()));
     ids.insert(ids.end(), out.begin(), out.end());
   }
   std::optional<int64_t> id(std::string_view token) const override {
@@ -77,7 +82,7 @@ class SentencePieceModel : public TextModel {
 }  // namespace
 
 TokenizerParts read_sentencepiece(const std::filesystem::path& path) {
-  const auto file = read_file(path);
+  const auto file = read_model_file(path);
   const auto settings = read_settings(file, path.string());
   auto model = std::make_unique<SentencePieceModel>(file, settings.unknown_text, path.string());
   const auto& processor = model->processor();

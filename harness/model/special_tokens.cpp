@@ -3,6 +3,8 @@
 #include <charconv>
 
 #include "kvc/check.h"
+#include "model/model_folder.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -13,7 +15,7 @@ constexpr const char* kNames[] = {"bos_token", "eos_token", "unk_token", "sep_to
                                   "pad_token", "cls_token", "mask_token"};
 
 json read_object(const std::filesystem::path& path) {
-  auto file = std::filesystem::exists(path) ? read_json(path) : json::object();
+  auto file = lists(path.parent_path(), path.filename()) ? read_json(path) : json::object();
   KVC_CHECK(file.is_object(), path.string(), ": ", brief(file), ", expected an object");
   return file;
 }
@@ -59,7 +61,7 @@ class Reader {
       int64_t id = -1;
       const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), id);
       KVC_CHECK(error == std::errc() && end == key.data() + key.size() && id >= 0 && id <= INT32_MAX, listed.where(),
-                ": '", key, "', expected a token id");
+                ": ", in_quotes(key), ", expected a token id");
       const auto entry = listed.object(key);
       add_(AddedToken::parse(entry, id, entry.boolean("special", false)));
     }
@@ -88,7 +90,8 @@ class Reader {
   int64_t id_of_(const std::string& text) const {
     if (added_.contains(text)) return JsonObject(added_, dir_ + "/added_tokens.json").integer(text, 0, INT32_MAX);
     const auto id = parts_.model->id(text);
-    KVC_CHECK(id, dir_, ": special token '", text, "' has no id, neither in the vocabulary nor in added_tokens.json");
+    KVC_CHECK(id, dir_, ": special token ", in_quotes(text),
+              " has no id, neither in the vocabulary nor in added_tokens.json");
     return *id;
   }
 

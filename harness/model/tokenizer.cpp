@@ -2,7 +2,9 @@
 
 #include "kvc/check.h"
 #include "model/detokenizer.h"
+#include "model/model_folder.h"
 #include "model/utf8.h"
+#include "text/utf8.h"
 
 namespace kvc {
 
@@ -10,18 +12,19 @@ Tokenizer::Tokenizer(TokenizerParts parts, const std::string& where)
     : parts_(std::move(parts)), n_tokens_(parts_.model->size()) {
   for (const auto& [text, id] : parts_.added.ids()) {
     const auto in_model = parts_.model->id(text);
-    KVC_CHECK(!in_model || *in_model == id, where, ": added token '", text, "' has id ", id, ", in the vocabulary ",
-              in_model.value_or(-1));
+    KVC_CHECK(!in_model || *in_model == id, where, ": added token ", in_quotes(text), " has id ", id,
+              ", in the vocabulary ", in_model.value_or(-1));
     if (!in_model) ++n_tokens_;
   }
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& dir) {
-  const auto has = [&dir](const char* name) { return std::filesystem::exists(dir / name); };
+  const auto has = [&dir](const char* name) { return lists(dir, name); };
   if (has("tokenizer.json")) return Tokenizer(read_tokenizer_json(dir / "tokenizer.json"), dir.string());
   if (has("tokenizer.model")) return Tokenizer(read_sentencepiece(dir / "tokenizer.model"), dir.string());
-  KVC_CHECK(has("vocab.json") && has("merges.txt"), dir.string(),
-            ": no tokenizer; expected tokenizer.json, tokenizer.model, or vocab.json with merges.txt");
+  if (!has("vocab.json") || !has("merges.txt")) {
+    refuse_missing(dir, "tokenizer; expected tokenizer.json, tokenizer.model, or vocab.json with merges.txt");
+  }
   return Tokenizer(read_vocab_and_merges(dir), dir.string());
 }
 

@@ -6,6 +6,8 @@
 namespace kvc {
 namespace {
 
+constexpr size_t kMaxTemplateTokens = 1024;
+
 struct Template {
   std::vector<int64_t> before, after;
 };
@@ -25,8 +27,11 @@ Template parse_template(const JsonObject& component) {
     const auto name = item.object("SpecialToken").text("id");
     const auto token = component.object("special_tokens").object(name);
     for (const auto& id : token.array("ids")) {
-      KVC_CHECK(id.is_number_unsigned(), token.where("ids"), ": ", brief(id), ", expected a token id");
+      KVC_CHECK(id.is_number_unsigned() && id.get<uint64_t>() <= uint64_t{INT32_MAX}, token.where("ids"), ": ",
+                brief(id), ", expected a token id");
       (seen_text ? result.after : result.before).push_back(id.get<int64_t>());
+      KVC_CHECK(result.before.size() + result.after.size() <= kMaxTemplateTokens, component.where("single"),
+                ": more than ", kMaxTemplateTokens, " special tokens around a text");
     }
   }
   KVC_CHECK(seen_text, component.where("single"), ": the sequence A is missing");

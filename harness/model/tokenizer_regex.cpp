@@ -8,6 +8,7 @@
 
 #include "kvc/check.h"
 #include "model/utf8.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -33,7 +34,7 @@ std::string to_pcre2(const std::string& pattern, const std::string& where) {
     } else if (escaped == 'w') {
       out += in_class ? std::string(kWord) : concat("[", kWord, "]");
     } else if (escaped == 'W') {
-      KVC_CHECK(!in_class, where, ": regex '", pattern, "': \\W within [...] is not supported");
+      KVC_CHECK(!in_class, where, ": regex ", in_quotes(pattern), ": \\W within [...] is not supported");
       out += concat("[^", kWord, "]");
     } else {
       out += {'\\', escaped};
@@ -62,10 +63,10 @@ TokenizerRegex::TokenizerRegex(std::string pattern, std::string where)
   const auto translated = to_pcre2(pattern_, where_);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(), PCRE2_UTF | PCRE2_UCP,
-                        &error, &offset, nullptr);
-  KVC_CHECK(code_, where_, ": regex '", pattern_, "': ", pcre2_message(error), " at offset ", offset, " of '",
-            translated, "'");
+  code_ = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                        PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C, &error, &offset, nullptr);
+  KVC_CHECK(code_, where_, ": regex ", in_quotes(pattern_), ": ", pcre2_message(error), " at offset ", offset, " of ",
+            in_quotes(translated));
   pcre2_jit_compile(code_, PCRE2_JIT_COMPLETE);  // where the machine has no JIT, pcre2_match interprets
 }
 
@@ -95,7 +96,8 @@ std::vector<Match> TokenizerRegex::find_all(std::string_view text) const {
       pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
       continue;
     }
-    KVC_CHECK(found >= 0, where_, ": regex '", pattern_, "' at byte ", at, " of the text: ", pcre2_message(found));
+    KVC_CHECK(found >= 0, where_, ": regex ", in_quotes(pattern_), " at byte ", at,
+              " of the text: ", pcre2_message(found));
     const auto* bounds = pcre2_get_ovector_pointer(data.get());
     const bool is_empty = bounds[1] == bounds[0];
     if (!is_empty) matches.push_back({bounds[0], bounds[1]});

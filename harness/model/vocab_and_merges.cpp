@@ -1,7 +1,7 @@
 #include "kvc/check.h"
 #include "model/bpe_model.h"
+#include "model/model_folder.h"
 #include "model/special_tokens.h"
-#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -10,7 +10,7 @@ using nlohmann::json;
 
 // A merge "a b" a line, after a line "#version: ..." where there is one.
 json read_merges(const std::filesystem::path& path) {
-  const auto content = read_file(path);
+  const auto content = read_model_file(path);
   const std::string_view text = content;
   json merges = json::array();
   for (size_t begin = 0; begin < text.size();) {
@@ -28,7 +28,7 @@ json read_merges(const std::filesystem::path& path) {
 TokenizerParts read_vocab_and_merges(const std::filesystem::path& dir) {
   constexpr const char* kEndOfText = "<|endoftext|>";
   const auto config_file = dir / "tokenizer_config.json";
-  const auto config = std::filesystem::exists(config_file) ? read_json(config_file) : json::object();
+  const auto config = lists(dir, "tokenizer_config.json") ? read_json(config_file) : json::object();
   const bool adds_space = JsonObject(config, config_file.string()).boolean("add_prefix_space", false);
   const auto where = (dir / "vocab.json").string();
   const json byte_level{{"type", "ByteLevel"}, {"add_prefix_space", adds_space}};

@@ -5,9 +5,11 @@
 
 #include "kvc/plugin.h"
 #include "model/model_config.h"
+#include "model/safetensors.h"
 #include "plugin/plugin_library.h"
 #include "run/provenance.h"
 #include "text/files.h"
+#include "text/hash_cache.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 
@@ -17,8 +19,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+constexpr uintmax_t kWorthRemembering = uintmax_t{64} << 20;  // bytes: smaller files are hashed in a moment
+
 // Names every file a checkpoint's numbers depend on, by content.
-json hash_model(const fs::path& folder) {
+json hash_model(const fs::path& folder, bool verify) {
+  const HashCache cache(user_cache_folder(), verify);
   json hashes = json::object();
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto name = entry.path().filename().string();
@@ -27,7 +32,8 @@ json hash_model(const fs::path& folder) {
                          name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
                          name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
                          name == "added_tokens.json";
-    if (matters && entry.is_regular_file()) hashes[name] = sha256_file(entry.path());
+    if (!matters || !entry.is_regular_file()) continue;
+    hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
   }
   return hashes;
 }
@@ -144,12 +150,13 @@ std::filesystem::path find_plugin(const std::string& name, const std::vector<fs:
   throw Error(unknown_name("compressor", name, known));
 }
 
-Grid expand_grid(const Experiment& experiment, const Paths& paths) {
+Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes) {
   Grid grid;
   const auto model_folder = below_root(paths, experiment.model);
   KVC_CHECK(fs::is_directory(model_folder), "model '", experiment.model, "': no such folder");
   const auto config = load_model_config(model_folder);
-  const auto model_hashes = hash_model(model_folder);
+  const Checkpoint weights_are_there(model_folder);  // or says what is there instead
+  const auto model_hashes = hash_model(model_folder, verify_hashes);
   grid.worker = {
       model_folder.string(), experiment.dtype,   experiment.weights,      experiment.devices,  experiment.threads,
       experiment.batch_size, experiment.workers, experiment.share_prefix, experiment.sampling, {}};

@@ -35,7 +35,8 @@ struct Grid {
 
 // Reads the tasks and their data, opens the plugins, checks options and model, and hashes what a result depends on:
 // weights, tokenizer, task, prompt, data, plugin binary, options and generation settings. Throws Error in one line.
-Grid expand_grid(const Experiment& experiment, const Paths& paths);
+// The hashes of large files of weights are remembered from run to run, unless verify_hashes.
+Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes = false);
 
 // The folders to look for plugins in, in order: the given ones, then the plugins built with this program.
 std::vector<std::filesystem::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths);

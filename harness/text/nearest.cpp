@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "text/utf8.h"
+
 namespace kvc {
 namespace {
 
@@ -46,7 +48,7 @@ std::string join(const std::vector<std::string>& names, std::string_view separat
 }
 
 std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known) {
-  std::string text = "unknown " + std::string(what) + " '" + std::string(name) + "'";
+  std::string text = "unknown " + std::string(what) + " " + in_quotes(name);
   const auto nearest = nearest_name(name, known);
   if (!nearest.empty()) text += " (did you mean '" + nearest + "'?)";
   return text + "; known: " + join(known);

@@ -1,0 +1,46 @@
+// What is fuzzed: a reader of model files, with seeds to mutate and the promises that hold for all it accepts.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "mutator.h"
+
+namespace kvc_fuzz {
+
+// A reader accepted what it must not, or refused it in words that nobody can read.
+class BrokenPromise : public std::logic_error {
+ public:
+  using std::logic_error::logic_error;
+};
+
+struct Target {
+  const char* name;
+  std::vector<nlohmann::json> seeds;
+  std::vector<std::string> words;
+  // Writes what stands beside the mutated file; once.
+  void (*prepare)(const std::filesystem::path& dir);
+  // Puts one mutated text into the folder.
+  void (*write)(const std::filesystem::path& dir, std::string text, Mutator& mutator);
+  // Reads the folder and uses what was read. Throws kvc::Error where it is refused.
+  void (*read)(const std::filesystem::path& dir);
+};
+
+std::vector<Target> targets();
+
+Target header_target();      // a .safetensors file: length, header, data
+Target index_target();       // model.safetensors.index.json
+Target tokenizer_target();   // tokenizer.json
+Target special_target();     // tokenizer_config.json and its like
+Target merges_target();      // merges.txt
+Target pieces_target();      // tokenizer.model
+Target config_target();      // config.json
+Target generation_target();  // generation_config.json
+
+void write_file(const std::filesystem::path& path, const std::string& bytes);
+void promise(bool holds, const std::string& what);
+
+}  // namespace kvc_fuzz

@@ -1,0 +1,201 @@
+// What fuzzing and reading the code against it found: each was accepted, took the machine with it, or was refused in
+// words that nobody can read.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+
+#include "kvc/check.h"
+#include "model/json_reader.h"
+#include "model/model_config.h"
+#include "model/safetensors_header.h"
+#include "model/tokenizer.h"
+#include "temporary_dir.h"
+
+namespace {
+
+using kvc_test::message_of;
+using kvc_test::TemporaryDir;
+using kvc_test::write_file;
+using nlohmann::json;
+using testing::HasSubstr;
+using testing::SizeIs;
+
+json config() {
+  return {{"architectures", {"LlamaForCausalLM"}},
+          {"hidden_size", 64},
+          {"intermediate_size", 128},
+          {"num_hidden_layers", 2},
+          {"num_attention_heads", 4},
+          {"vocab_size", 100},
+          {"max_position_embeddings", 512},
+          {"rms_norm_eps", 1e-5}};
+}
+
+std::string config_error(const json& changes) {
+  const TemporaryDir dir;
+  auto changed = config();
+  changed.update(changes);
+  write_file(dir / "config.json", changed.dump());
+  return message_of([&] { kvc::load_model_config(dir.path()); });
+}
+
+TEST(HostileConfig, WithOneHeadOfAllChannelsIsRefused) {
+  EXPECT_THAT(config_error({{"hidden_size", 1 << 20}, {"num_attention_heads", 1}}), HasSubstr("head_dim is 1048576"));
+}
+
+// 4 bytes * layers * heads * channels * positions stays below 2^63 at the largest sizes that are allowed.
+TEST(HostileConfig, WithSizesWhoseProductsOverflowIsRefused) {
+  EXPECT_THAT(config_error({{"num_hidden_layers", 4097}}), HasSubstr("from 1 to 4096"));
+  EXPECT_THAT(config_error({{"num_attention_heads", 4097}}), HasSubstr("from 1 to 4096"));
+  EXPECT_THAT(config_error({{"max_position_embeddings", (1 << 24) + 1}}), HasSubstr("from 1 to 16777216"));
+}
+
+TEST(HostileConfig, WithSeveralFirstTokensIsRefused) {
+  EXPECT_THAT(config_error({{"bos_token_id", {1, 2}}}), HasSubstr("bos_token_id is [1,2], expected one"));
+}
+
+// Different as doubles, equal as the floats that the interpolation divides by: 0 / 0.
+TEST(HostileConfig, WithBandsThatAreEqualInFloatIsRefused) {
+  EXPECT_THAT(config_error({{"rope_scaling",
+                             {{"rope_type", "llama3"},
+                              {"factor", 8.0},
+                              {"low_freq_factor", 1.0},
+                              {"high_freq_factor", 1.0 + 1e-12},
+                              {"original_max_position_embeddings", 128}}}}),
+              HasSubstr("high_freq_factor"));
+}
+
+TEST(HostileConfig, WithAGenerationConfigThatLeadsNowhereIsRefused) {
+  const TemporaryDir dir;
+  write_file(dir / "config.json", config().dump());
+  std::filesystem::create_symlink("../blobs/gone", dir / "generation_config.json");
+  EXPECT_THAT(message_of([&] { kvc::load_model_config(dir.path()); }), HasSubstr("generation_config.json"));
+}
+
+TEST(HostileHeader, WithAnEmptyTensorOfOverflowingStridesIsRefused) {
+  for (const char* shape : {"[0,4611686018427387904,4]", "[4611686018427387904,0,4]", "[4611686018427387904,4,0]"}) {
+    const auto header = std::string(R"({"w":{"dtype":"F32","shape":)") + shape + R"(,"data_offsets":[0,0]}})";
+    EXPECT_THAT(message_of([&] { kvc::parse_safetensors_header(header, 0, "x"); }), HasSubstr("2^63")) << shape;
+  }
+}
+
+// An object of objects, and an array of them: parsed in a fraction of a second, not in a time that grows with n^2.
+TEST(HostileHeader, OfVeryManyTensorsIsReadAtOnce) {
+  std::string header = "{", list = "[";
+  constexpr int kTensors = 200'000;
+  for (int i = 0; i < kTensors; ++i) {
+    const auto entry = kvc::concat(R"({"dtype":"U8","shape":[1],"data_offsets":[)", i, ",", i + 1, "]}");
+    header += kvc::concat(i ? "," : "", "\"", i, "\":", entry);
+    list += (i ? "," : "") + entry;
+  }
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_THAT(kvc::parse_safetensors_header(header + "}", kTensors, "x"), SizeIs(kTensors));
+  EXPECT_THAT(kvc::parse_json(list + "]", "x"), SizeIs(kTensors));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20));
+}
+
+// Names come from the file: an error shows at most their start, and nothing that a terminal obeys.
+TEST(HostileNames, AreShownInOneShortLine) {
+  const auto header = json{{std::string(100'000, 'x') + "\n", 3}}.dump();
+  EXPECT_THAT(message_of([&] { kvc::parse_safetensors_header(header, 0, "x"); }), SizeIs(testing::Le(200)));
+  const auto message =
+      message_of([&] { kvc::parse_json("{\"a\\u0000\\u001b[2J\\nb\":1,\"a\\u0000\\u001b[2J\\nb\":2}", "x"); });
+  EXPECT_THAT(message, HasSubstr(R"(duplicate key 'a\x00\x1b[2J\nb')"));
+  EXPECT_THAT(config_error({{"rope_parameters", {{"a\nb", json::object()}}}}), HasSubstr("'a\\nb' is {}"));
+  EXPECT_THAT(message_of([&] { kvc::parse_json(std::string(100'000, '9'), "x"); }), SizeIs(testing::Le(300)));
+}
+
+json tokenizer() {
+  return {{"model", {{"type", "BPE"}, {"vocab", {{"a", 0}, {"b", 1}, {"<s>", 2}}}, {"merges", json::array()}}},
+          {"decoder", {{"type", "Fuse"}}}};
+}
+
+kvc::Tokenizer load(const json& file) {
+  const TemporaryDir dir;
+  write_file(dir / "tokenizer.json", file.dump());
+  return kvc::Tokenizer::load(dir.path());
+}
+
+json doubling(int n_times) {
+  return json::array_t(static_cast<size_t>(n_times),
+                       {{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+}
+
+TEST(HostileTokenizer, ThatDoublesATextSixtyTimesIsRefused) {
+  auto file = tokenizer();
+  file["normalizer"] = {{"type", "Sequence"}, {"normalizers", doubling(3)}};
+  EXPECT_THAT(load(file).encode("a", false), SizeIs(8));
+  file["normalizer"]["normalizers"] = doubling(60);
+  EXPECT_THAT(message_of([&] { load(file).encode("a", false); }), HasSubstr("at most 288"));
+  file["normalizer"] = nullptr;
+  file["decoder"] = {{"type", "Sequence"}, {"decoders", doubling(60)}};
+  EXPECT_THAT(message_of([&] { load(file).decode(std::vector<int64_t>{0}, false); }), HasSubstr("at most 320"));
+}
+
+TEST(HostileTokenizer, ThatMakesManyLongPiecesIsRefused) {
+  auto file = tokenizer();
+  const json all = {{"type", "Split"}, {"pattern", {{"Regex", "."}}}, {"behavior", "Isolated"}};
+  const json sign = {{"type", "Metaspace"}, {"replacement", std::string(250, 'a')}, {"split", false}};
+  file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {all, sign}}};
+  EXPECT_THAT(message_of([&] { load(file).encode(std::string(100, 'b'), false); }), HasSubstr("components make"));
+}
+
+json template_of(const json& single, const json& ids) {
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"special_tokens", {{"<s>", {{"ids", ids}}}}}};
+}
+
+TEST(HostileTokenizer, WithATemplateOfWrongIdsIsRefused) {
+  auto file = tokenizer();
+  const json single = {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}};
+  file["post_processor"] = template_of(single, {UINT64_MAX});
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("18446744073709551615, expected a token id"));
+}
+
+// A thousand times a thousand ids from a file of some kilobytes
+TEST(HostileTokenizer, WithATemplateThatMultipliesIsRefused) {
+  auto file = tokenizer();
+  auto single = json::array_t(1000, {{"SpecialToken", {{"id", "<s>"}}}});
+  single.push_back({{"Sequence", {{"id", "A"}}}});
+  file["post_processor"] = template_of(single, json::array_t(1000, 2));
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("more than 1024 special tokens"));
+}
+
+// \C matches one byte: what follows would begin within a character.
+TEST(HostileTokenizer, WhoseRegexSplitsCharactersIsRefused) {
+  auto file = tokenizer();
+  file["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "\\C"}}}, {"behavior", "Isolated"}};
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("'\\C'"));
+}
+
+TEST(HostileTokenizer, ThatStripsAMillionTimesIsDoneAtOnce) {
+  auto file = tokenizer();
+  const auto strip = [](const char* sign) {
+    return json{{"type", "Strip"}, {"content", sign}, {"start", 1 << 20}, {"stop", 1 << 20}};
+  };
+  const std::string word(1 << 20, 'a');
+  file["model"]["vocab"][word] = 3;
+  file["decoder"] = {{"type", "Sequence"}, {"decoders", {{{"type", "Fuse"}}, strip("a")}}};
+  const auto tokenizer = load(file);
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(tokenizer.decode(std::vector<int64_t>{3, 1}, false), "b");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  file["decoder"] = strip("");
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("content is empty"));
+}
+
+TEST(HostileTokenizer, WithAnIdBeyondEveryVocabularyIsRefused) {
+  auto file = tokenizer();
+  file["model"]["vocab"]["c"] = INT32_MAX;  // a table by id would take 256 MiB
+  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("from 0 to 16777215"));
+}
+
+// A line of merges.txt goes into the error, whatever its bytes are.
+TEST(HostileTokenizer, WithMergesThatAreNoTextIsRefused) {
+  const TemporaryDir dir;
+  write_file(dir / "vocab.json", R"({"a":0,"b":1,"ab":2})");
+  write_file(dir / "merges.txt", "a b\na \xff\n");
+  EXPECT_THAT(message_of([&] { kvc::Tokenizer::load(dir.path()); }), HasSubstr("merges[1]"));
+}
+
+}  // namespace
