@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import shutil
 import statistics
 import subprocess
@@ -62,7 +61,8 @@ def run_transformers(folder, work_file):
                              past_key_values=DynamicCache(config=model.config))
         ids += [row[width:width + limit].tolist() for row, limit in zip(out, limits[first:first + batch])]
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    with open("/proc/self/status") as status:
+        peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
     print(json.dumps({"ids": ids, "seconds": seconds, "peak_bytes": peak}))
 
 

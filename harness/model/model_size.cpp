@@ -35,7 +35,7 @@ ModelSize model_size(const ModelConfig& config) {
   }
   if (width != hidden) size.n_parameters += 2 * hidden * width;
   for (int64_t layer = 0; layer < config.n_layers; ++layer) add_layer(size, config);
-  size.n_parameters += hidden * (architecture.layer_norm ? 2 : 1);
+  if (config.norm_before) size.n_parameters += hidden * (architecture.layer_norm ? 2 : 1);
   if (!config.tied_embeddings) size.n_parameters += config.vocab_size * width;
   return size;
 }

@@ -83,7 +83,8 @@ at::Tensor Transformer::embed(std::span<const int64_t> ids, std::span<const int6
 
 // x [rows, hidden] -> [rows, (H_q + 2 H_kv) * D], before RoPE
 at::Tensor Transformer::project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets) const {
-  auto merged = linear(normalize(x, layer.attention_norm, config_.norm_eps), layer.qkv, buckets);
+  const auto in = config_.norm_before ? normalize(x, layer.attention_norm, config_.norm_eps) : x;
+  auto merged = linear(in, layer.qkv, buckets);
   if (layer.q_norm.defined()) {
     normalize_heads_(merged, 0, config_.n_heads, layer.q_norm, config_.norm_eps);
     normalize_heads_(merged, config_.n_heads, config_.n_kv_heads, layer.k_norm, config_.norm_eps);
@@ -91,12 +92,16 @@ at::Tensor Transformer::project_qkv(const at::Tensor& x, const DecoderLayer& lay
   return merged;
 }
 
-// x [rows, hidden] += output(attended [rows, H_q*D]), then += down(silu(gate) * up), without a gate down(relu(up))
+// x [rows, hidden] += output(attended [rows, H_q*D]), then += down(silu(gate) * up), without a gate down(relu(up));
+// each half normalized before or behind
 void Transformer::finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended,
                                 bool buckets) const {
+  const bool before = config_.norm_before;
   x.add_(linear(attended.to(x.scalar_type()), layer.output, buckets));
-  auto up = linear(normalize(x, layer.mlp_norm, config_.norm_eps), layer.up, buckets);
+  if (!before) x.copy_(normalize(x, layer.attention_norm, config_.norm_eps));
+  auto up = linear(before ? normalize(x, layer.mlp_norm, config_.norm_eps) : x, layer.up, buckets);
   x.add_(linear(config_.architecture->gated_mlp ? silu_times(up) : up.relu_(), layer.down, buckets));
+  if (!before) x.copy_(normalize(x, layer.mlp_norm, config_.norm_eps));
 }
 
 // x: rows of the tokens behind the prefix, a multiple of kRowBucket: a token's bits do not depend on how long the
@@ -136,7 +141,7 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
 
 // x [rows, hidden] -> [rows, V]
 at::Tensor Transformer::logits_of_rows(const at::Tensor& x, bool buckets) const {
-  auto normed = normalize(x, weights_.final_norm, config_.norm_eps);
+  auto normed = config_.norm_before ? normalize(x, weights_.final_norm, config_.norm_eps) : x;
   if (weights_.project_out.weight.defined()) normed = linear(normed, weights_.project_out, buckets);
   return linear(normed, weights_.logits, buckets);
 }

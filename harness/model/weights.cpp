@@ -140,7 +140,9 @@ Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config
     weights.layers.push_back(load_layer(reader, config, layer));
   }
   if (width != hidden) weights.project_out = reader.linear({{stem + "project_out", width}}, hidden, false);
-  weights.final_norm = reader.norm(stem + architecture.tensors.final_norm, hidden, architecture.layer_norm);
+  if (config.norm_before) {
+    weights.final_norm = reader.norm(stem + architecture.tensors.final_norm, hidden, architecture.layer_norm);
+  }
   // Tied, and yet on another device: a copy there
   weights.logits = config.tied_embeddings ? Linear{weights.embedding.to(options.devices.back()), {}, {}}
                                           : reader.linear({{"lm_head", config.vocab_size}}, width, false);
