@@ -111,10 +111,12 @@ def compare_prefix(args, folder, size, root):
         work_file = os.path.join(root, "work.json")
         json.dump(work, open(work_file, "w"))
         run = measure([args.program, folder, work_file, args.full])
-        seconds.setdefault(n_shared, []).append(run["prefill_seconds"])
-    alone, together = (statistics.median(seconds[n]) for n in (0, 840))
-    print(f"prefill of 32 questions behind 840 shared tokens, {size} fp32: one by one {alone:.2f} s, prefix once "
-          f"{together:.2f} s, {alone / together:.2f} x", flush=True)
+        for part in ("forward_seconds", "prefill_seconds"):
+            seconds.setdefault((part, n_shared), []).append(run[part])
+    for part, name in (("forward_seconds", "exact forward pass"), ("prefill_seconds", "with filling and checking caches")):
+        alone, together = (statistics.median(seconds[part, n]) for n in (0, 840))
+        print(f"32 questions behind 840 shared tokens, {size} fp32, {name}: one by one {alone:.2f} s, prefix once "
+              f"{together:.2f} s, {alone / together:.2f} x", flush=True)
 
 
 def main():
