@@ -36,7 +36,7 @@ TEST(Gear, BytesAreThePencilFormula) {
         const nlohmann::json options = {
             {"backbone", backbone}, {"bits", 2}, {"group_size", 32}, {"buffer", 32},
             {"sparsity", 0.06},     {"rank", 4}, {"decode_rank", 2}, {"correct_fraction", share}};
-        const int64_t n = 150, unit = backbone == "kcvt" || backbone == "none" ? 1 : 32;
+        const int64_t n = 160, unit = backbone == "kcvt" || backbone == "none" ? 1 : 32;
         const int64_t prompt = n_prompt - n_prompt % unit;
         int64_t expected = 0, rest = n - prompt;
         if (prompt > 0) {

@@ -132,12 +132,13 @@ TEST(Expander, ImpossibleMasksAreRefused) {
 TEST(Expander, DamageIsSeen) {
   const auto key = key_of(128, 192, 1. / 64);
   const auto mask = make_mask(key);
-  auto repeated = mask, moved = mask, outside = mask, cut = mask;
+  auto repeated = mask, moved = mask, outside = mask, cut = mask, unsorted = mask;
   repeated[1] = repeated[0];
   moved[0] = static_cast<uint16_t>((mask[0] + 1) % mask[1]);
   outside.back() = 128;
   cut.pop_back();
-  for (const auto& damaged : {repeated, moved, outside, cut}) EXPECT_FALSE(is_biregular(damaged, key));
+  std::swap(unsorted[0], unsorted[1]);
+  for (const auto& damaged : {repeated, moved, outside, cut, unsorted}) EXPECT_FALSE(is_biregular(damaged, key));
 }
 
 // A folder of its own for each test, removed with it.
