@@ -189,31 +189,60 @@ void DecodeStep::weigh(const Outliers& v, int64_t first) {
 
 void DecodeStep::score(const TokenBlocks& k, int64_t first) {
   if (k.blocks().empty()) return;
-  for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group_ * head_dim_, group_, head_dim_,
+  const int64_t n_held = k.blocks().front().size(0), group = q_.size(0) / n_held;
+  for (int64_t h = 0; h < n_held; ++h) {
+    const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
                                      k.blocks().front().scalar_type());
-    const auto scores = rows_of(scores_, h, group_, first);
+    const auto scores = rows_of(scores_, h, group, first);
     for_each_rows(k, h, [&](const auto* rows, int64_t n, int64_t t) {
-      kernels::multiply_rows(queries.data(), group_, head_dim_, rows, 0, n, scores.data + t, scores.stride);
+      kernels::multiply_rows(queries.data(), group, head_dim_, rows, 0, n, scores.data + t, scores.stride);
     });
   }
 }
 
 void DecodeStep::weigh(const TokenBlocks& v, int64_t first) {
-  for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const auto weights = const_rows_of(scores_, h, group_, first);
-    const auto out = rows_of(out_, h, group_);
+  if (v.blocks().empty()) return;
+  const int64_t n_held = v.blocks().front().size(0), group = q_.size(0) / n_held;
+  for (int64_t h = 0; h < n_held; ++h) {
+    const auto weights = const_rows_of(scores_, h, group, first);
+    const auto out = rows_of(out_, h, group);
     for_each_rows(v, h, [&](const auto* rows, int64_t n, int64_t t) {
-      kernels::mix_rows(weights.data + t, weights.stride, group_, rows, n, head_dim_, out.data, out.stride);
+      kernels::mix_rows(weights.data + t, weights.stride, group, rows, n, head_dim_, out.data, out.stride);
     });
   }
 }
 
-void DecodeStep::softmax() {
+void DecodeStep::score(const at::Tensor& k, int64_t first) {
+  const int64_t n_held = k.size(0), group = q_.size(0) / n_held;
+  for (int64_t h = 0; h < n_held; ++h) {
+    const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
+                                     k.scalar_type());
+    const auto scores = rows_of(scores_, h, group, first);
+    with_rows(k, h, [&](const auto* rows) {
+      kernels::multiply_rows(queries.data(), group, head_dim_, rows, 0, k.size(1), scores.data, scores.stride);
+    });
+  }
+}
+
+void DecodeStep::weigh(const at::Tensor& v, int64_t first) {
+  const int64_t n_held = v.size(0), group = q_.size(0) / n_held;
+  for (int64_t h = 0; h < n_held; ++h) {
+    const auto weights = const_rows_of(scores_, h, group, first);
+    const auto out = rows_of(out_, h, group);
+    with_rows(v, h, [&](const auto* rows) {
+      kernels::mix_rows(weights.data, weights.stride, group, rows, v.size(1), head_dim_, out.data, out.stride);
+    });
+  }
+}
+
+void DecodeStep::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
+
+void DecodeStep::softmax(std::span<const int64_t> n_hidden) {
   for (int64_t i = 0; i < scores_.size(0); ++i) {
+    const int64_t hidden = n_hidden[static_cast<size_t>(i / group_)];
     float* scores = scores_.data_ptr<float>() + i * n_tokens_;
-    std::fill(scores, scores + n_hidden_, 0.f);
-    kernels::softmax(scores + n_hidden_, n_tokens_ - n_hidden_);
+    std::fill(scores, scores + hidden, 0.f);
+    kernels::softmax(scores + hidden, n_tokens_ - hidden);
   }
 }
 

@@ -91,8 +91,8 @@ at::Tensor TokenBlocks::pop_front(int64_t n_tokens) {
   return result;
 }
 
-void TokenBlocks::add_to(Footprint& bytes, CacheTensor tensor) const {
-  for (const auto& block : blocks_) bytes.add(tensor, ByteKind::recent, block);
+void TokenBlocks::add_to(Footprint& bytes, CacheTensor tensor, ByteKind kind) const {
+  for (const auto& block : blocks_) bytes.add(tensor, kind, block);
 }
 
 void CodeBlocks::push_back(GroupCodes codes) {

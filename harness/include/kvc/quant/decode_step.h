@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kvc/layer_cache.h"
@@ -28,16 +29,20 @@ class KVC_EXPORT DecodeStep {
   // scores of tokens first ... += q K^T
   void score(const GroupCodes& k, int64_t first);
   void score(const LowRank& k, int64_t first);
-  void score(const Outliers& k, int64_t first);  // axis tokens or channels
-  void score(const TokenBlocks& k, int64_t first);
+  void score(const Outliers& k, int64_t first);     // axis tokens or channels
+  void score(const TokenBlocks& k, int64_t first);  // exact tokens of each KV head, or of one head that all read
+  void score(const at::Tensor& k, int64_t first);   // the same, [H_kv or 1, n, D] contiguous
 
-  void softmax();  // tokens before the sliding window weigh nothing
+  void softmax();                                        // tokens before the sliding window weigh nothing
+  void softmax(std::span<const int64_t> n_hidden);       // the first so many of each KV head weigh nothing instead
+  const at::Tensor& weights() const { return scores_; }  // [H_q, T] fp32, after softmax()
 
   // out += weights V
   void weigh(const GroupCodes& v, int64_t first);  // axis channels only
   void weigh(const LowRank& v, int64_t first);
   void weigh(const Outliers& v, int64_t first);
   void weigh(const TokenBlocks& v, int64_t first);
+  void weigh(const at::Tensor& v, int64_t first);
 
   at::Tensor out() const;  // [H_q, 1, D] fp32
 
