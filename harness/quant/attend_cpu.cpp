@@ -124,6 +124,10 @@ KVC_INLINE void score_token_groups_of(const Codes& k, ConstRows q, Rows scores) 
   }
 }
 
+KVC_INLINE void shift(float* x, int64_t n, float by) {
+  for (int64_t i = 0; i < n; ++i) x[i] += by;
+}
+
 template <int kBits, int kQ>
 KVC_INLINE void score_channel_groups_of(const Codes& k, ConstRows q, Rows scores) {
   alignas(64) float codes[kRow];
@@ -137,6 +141,7 @@ KVC_INLINE void score_channel_groups_of(const Codes& k, ConstRows q, Rows scores
   }
   for (int64_t t = 0; t < k.n_tokens; ++t) {
     unpack<kBits>(k.words + t * k.n_words, k.n_words, codes);
+    if (k.middle != 0) shift(codes, k.head_dim, -k.middle);
     for (int i = 0; i < kQ; ++i) {
       float score = 0;
       for (int64_t g = 0; g < k.n_groups; ++g) {
@@ -158,6 +163,7 @@ KVC_INLINE void weigh_channel_groups_of(const Codes& v, ConstRows weights, Rows 
   std::fill_n(bias, kQ * v.n_groups, 0.f);
   for (int64_t t = 0; t < v.n_tokens; ++t) {
     unpack<kBits>(v.words + t * v.n_words, v.n_words, codes);
+    if (v.middle != 0) shift(codes, v.head_dim, -v.middle);
     for (int i = 0; i < kQ; ++i) {
       const float weight = weights.data[i * weights.stride + t];
       for (int64_t g = 0; g < v.n_groups; ++g) {

@@ -19,6 +19,7 @@ struct Codes {
   const float* zero;
   int64_t n_groups, group_size;  // group_size entries along the packed axis
   int64_t bits, n_tokens, head_dim;
+  float middle = 0;  // taken off each code: symmetric codes. Groups along channels only
 };
 
 // The query heads of one KV head: row i is at data + i * stride.

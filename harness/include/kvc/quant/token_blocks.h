@@ -34,7 +34,7 @@ class KVC_EXPORT TokenBlocks {
 };
 
 // Encoded tokens. Codes grouped along channels are merged into blocks; codes grouped along tokens stay the chunk they
-// were encoded as, since their groups end with it.
+// were encoded as, since their groups end with it; so does a chunk that is one group.
 class KVC_EXPORT CodeBlocks {
  public:
   void push_back(GroupCodes codes);
