@@ -209,6 +209,14 @@ void DecodeStep::weigh(const TokenBlocks& v, int64_t first) {
   }
 }
 
+void DecodeStep::add_scores(const at::Tensor& scores, int64_t first) {
+  scores_.narrow(1, first, scores.size(1)).add_(scores);
+}
+
+void DecodeStep::add_out(const at::Tensor& out) { out_.add_(out); }
+
+at::Tensor DecodeStep::weights(int64_t first, int64_t n_tokens) const { return scores_.narrow(1, first, n_tokens); }
+
 void DecodeStep::softmax() {
   for (int64_t i = 0; i < scores_.size(0); ++i) {
     float* scores = scores_.data_ptr<float>() + i * n_tokens_;

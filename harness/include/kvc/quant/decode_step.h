@@ -30,6 +30,7 @@ class KVC_EXPORT DecodeStep {
   void score(const LowRank& k, int64_t first);
   void score(const Outliers& k, int64_t first);  // axis tokens or channels
   void score(const TokenBlocks& k, int64_t first);
+  void add_scores(const at::Tensor& scores, int64_t first);  // [H_q, n] fp32, what a method computed from q() itself
 
   void softmax();  // tokens before the sliding window weigh nothing
 
@@ -38,8 +39,11 @@ class KVC_EXPORT DecodeStep {
   void weigh(const LowRank& v, int64_t first);
   void weigh(const Outliers& v, int64_t first);
   void weigh(const TokenBlocks& v, int64_t first);
+  void add_out(const at::Tensor& out);  // [H_q, D] fp32, what a method computed from weights() itself
 
-  at::Tensor out() const;  // [H_q, 1, D] fp32
+  const at::Tensor& q() const { return q_; }                  // [H_q, D] fp32, times scale
+  at::Tensor weights(int64_t first, int64_t n_tokens) const;  // [H_q, n] view, after softmax()
+  at::Tensor out() const;                                     // [H_q, 1, D] fp32
 
  private:
   const float* floats(const at::Tensor& x, int64_t offset, int64_t n, std::vector<float>& scratch) const;
