@@ -50,7 +50,8 @@ TEST_F(Oracle, KvquantIntegersAreReproduced) {
   });
 }
 
-// The public code's k-means starts elsewhere: its centroids, and so its values, are met to a fraction of a step.
+// The public code's k-means starts and stops elsewhere: the error is met to 1%, the values to a fraction of a step, but
+// for those that lie between its cells and ours.
 TEST_F(Oracle, KvquantNonUniformIsReproduced) {
   compare_all({"kvquant.nuq3-1%"}, 2, false, [](const Record& record) -> std::optional<Route> {
     return Route{"kvquant",
