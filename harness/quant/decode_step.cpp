@@ -259,6 +259,12 @@ void DecodeStep::weigh(const at::Tensor& v, int64_t first) {
   }
 }
 
+void DecodeStep::add_scores(const at::Tensor& scores, int64_t first) {
+  scores_.narrow(1, first, scores.size(1)).add_(scores);
+}
+
+at::Tensor DecodeStep::weights(int64_t first, int64_t n_tokens) const { return scores_.narrow(1, first, n_tokens); }
+
 void DecodeStep::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
 
 void DecodeStep::softmax(std::span<const int64_t> n_hidden) {

@@ -35,10 +35,12 @@ class KVC_EXPORT DecodeStep {
   // Codes of another basis, with the query taken there: q [H_q, X] fp32 from q(), codes of X channels in n_heads
   // parts that the query heads share in their order.
   void score(const at::Tensor& q, const GroupCodes& k, int64_t first);
+  void add_scores(const at::Tensor& scores, int64_t first);  // [H_q, n] fp32, what a method computed from q() itself
 
-  void softmax();                                        // tokens before the sliding window weigh nothing
-  void softmax(std::span<const int64_t> n_hidden);       // the first so many of each KV head weigh nothing instead
-  const at::Tensor& weights() const { return scores_; }  // [H_q, T] fp32, after softmax()
+  void softmax();                                             // tokens before the sliding window weigh nothing
+  void softmax(std::span<const int64_t> n_hidden);            // the first so many of each KV head weigh nothing instead
+  const at::Tensor& weights() const { return scores_; }       // [H_q, T] fp32, after softmax()
+  at::Tensor weights(int64_t first, int64_t n_tokens) const;  // of these tokens, a view
 
   // out += weights V
   void weigh(const GroupCodes& v, int64_t first);  // axis channels only
