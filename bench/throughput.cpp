@@ -2,11 +2,11 @@
 // uncompressed cache in the model's type. Prints one JSON object: ids, seconds, steps and the process's peak memory.
 // WORK: {"dtype": "fp32", "threads": 2, "batch": 8, "shared": 0, "prompts": [[ids], ...], "new_tokens": [n, ...]}
 #include <ATen/Parallel.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <numeric>
 
@@ -22,10 +22,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+// Highest resident memory of this program; getrusage would tell of the process that started it, too.
 int64_t peak_bytes() {
-  rusage usage{};
-  ::getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss * 1024;
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;) {
+    int64_t kib = 0;
+    if (word == "VmHWM:" && status >> kib) return kib * 1024;
+  }
+  return 0;
 }
 
 // Reads a block that no cache holds: the most that a step can hope for.
@@ -57,7 +61,7 @@ int main(int argc, char** argv) {
   const auto new_tokens = work["new_tokens"].get<std::vector<int64_t>>();
   std::vector<std::vector<int64_t>> ids(prompts.size());
   std::vector<double> step_seconds;  // of full batches
-  double prefill_seconds = 0;
+  double prefill_seconds = 0, forward_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
   const auto start = Clock::now();
   for (size_t next = 0; next < prompts.size() || generator.n_sequences() > 0;) {
     for (; next < prompts.size() && generator.n_sequences() < work["batch"].get<int64_t>(); ++next) {
@@ -74,7 +78,13 @@ int main(int argc, char** argv) {
     const auto begin = Clock::now();
     auto finished = generator.step();
     if (whole && finished.empty()) step_seconds.push_back(seconds_since(begin));
-    for (auto& one : finished) ids[static_cast<size_t>(one.ticket)] = std::move(one.generation.ids);
+    for (auto& one : finished) {
+      forward_seconds += one.generation.prefill_seconds;  // without what the cache and its check cost
+      encode_seconds += one.generation.encode_seconds;    // the prompts' included
+      attend_seconds += one.generation.attend_seconds;
+      other_seconds += one.generation.other_seconds;
+      ids[static_cast<size_t>(one.ticket)] = std::move(one.generation.ids);
+    }
   }
   const double seconds = seconds_since(start);
   const int64_t peak = peak_bytes();
@@ -83,6 +93,10 @@ int main(int argc, char** argv) {
       {"ids", ids},
       {"seconds", seconds},
       {"prefill_seconds", prefill_seconds},
+      {"forward_seconds", forward_seconds},
+      {"encode_seconds", encode_seconds},
+      {"attend_seconds", attend_seconds},
+      {"other_seconds", other_seconds},
       {"median_step_seconds", step_seconds.empty() ? 0 : step_seconds[step_seconds.size() / 2]},
       {"weights_bytes", model.weights_bytes()},
       {"peak_bytes", peak},

@@ -9,7 +9,6 @@ import argparse
 import json
 import os
 import random
-import resource
 import shutil
 import statistics
 import subprocess
@@ -62,7 +61,8 @@ def run_transformers(folder, work_file):
                              past_key_values=DynamicCache(config=model.config))
         ids += [row[width:width + limit].tolist() for row, limit in zip(out, limits[first:first + batch])]
     seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    with open("/proc/self/status") as status:
+        peak = next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
     print(json.dumps({"ids": ids, "seconds": seconds, "peak_bytes": peak}))
 
 
@@ -111,10 +111,12 @@ def compare_prefix(args, folder, size, root):
         work_file = os.path.join(root, "work.json")
         json.dump(work, open(work_file, "w"))
         run = measure([args.program, folder, work_file, args.full])
-        seconds.setdefault(n_shared, []).append(run["prefill_seconds"])
-    alone, together = (statistics.median(seconds[n]) for n in (0, 840))
-    print(f"prefill of 32 questions behind 840 shared tokens, {size} fp32: one by one {alone:.2f} s, prefix once "
-          f"{together:.2f} s, {alone / together:.2f} x", flush=True)
+        for part in ("forward_seconds", "prefill_seconds"):
+            seconds.setdefault((part, n_shared), []).append(run[part])
+    for part, name in (("forward_seconds", "exact forward pass"), ("prefill_seconds", "with filling and checking caches")):
+        alone, together = (statistics.median(seconds[part, n]) for n in (0, 840))
+        print(f"32 questions behind 840 shared tokens, {size} fp32, {name}: one by one {alone:.2f} s, prefix once "
+              f"{together:.2f} s, {alone / together:.2f} x", flush=True)
 
 
 def main():

@@ -23,6 +23,9 @@ message(STATUS "LibTorch ${KVC_TORCH_VERSION}: ${KVC_TORCH_PACKAGE}")
 add_library(kvc_torch INTERFACE)
 target_include_directories(kvc_torch SYSTEM INTERFACE ${KVC_TORCH_PACKAGE}/include)
 target_link_libraries(kvc_torch INTERFACE ${KVC_TORCH_PACKAGE}/lib/libtorch_cpu.so ${KVC_TORCH_PACKAGE}/lib/libc10.so)
+# at::parallel_for is a template: compiled without OpenMP it is a plain loop. The runtime is the one LibTorch brings.
+target_compile_options(kvc_torch INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-fopenmp>)
+target_link_libraries(kvc_torch INTERFACE ${KVC_TORCH_PACKAGE}/lib/libgomp.so.1)
 # libtorch_cpu finds the CUDA runtime beside itself at run time; the linker need not.
 target_link_options(kvc_torch INTERFACE -Wl,-rpath,${KVC_TORCH_PACKAGE}/lib -Wl,--allow-shlib-undefined)
 

@@ -46,6 +46,8 @@ const char* to_string(ByteKind kind) {
       return "mask";
     case ByteKind::index:
       return "index";
+    case ByteKind::scores:
+      return "scores";
   }
   throw Error("ByteKind out of range");
 }

@@ -67,7 +67,7 @@ void print_sizes(const fs::path& model, const ModelConfig& config, const ModelSi
   std::printf("weights  %lld parameters: %lld bytes at fp32, %lld at 16 bits, %lld at int8\n",
               static_cast<long long>(size.n_parameters), bytes(WeightType::fp32), bytes(WeightType::bits16),
               bytes(WeightType::int8));
-  std::printf("         int8: matrices 1 byte a weight and an fp32 scale a row; embedding, norms and biases 16 bits\n");
+  std::printf("         int8: the layers' matrices 1 byte a weight and an fp32 scale a row; all else 16 bits\n");
   std::printf("KV       %lld bytes a token at 16 bits\n", static_cast<long long>(kv_bytes_per_token_16bit(config)));
 }
 

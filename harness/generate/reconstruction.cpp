@@ -4,16 +4,17 @@
 
 #include <cmath>
 
+#include "kernels/row_products.h"
+
 namespace kvc {
 namespace {
 
-// Sum of (x - y)^2 in one order, whatever the number of threads. x, y: the same shape, fp32
-double sum_of_squares(const at::Tensor& x, const at::Tensor& y) {
-  const auto a = x.contiguous(), b = y.contiguous();
-  const float *p = a.const_data_ptr<float>(), *q = b.const_data_ptr<float>();
-  double sum = 0;
-  for (int64_t i = 0; i < a.numel(); ++i) sum += static_cast<double>(p[i] - q[i]) * static_cast<double>(p[i] - q[i]);
-  return sum;
+// Sum of (x - y)^2, or of x^2, in one order whatever the number of threads. x, y: the same shape, fp32
+double sum_of_squares(const at::Tensor& x, const at::Tensor& y = {}) {
+  const auto a = x.to(at::kCPU).contiguous();
+  if (!y.defined()) return kernels::sum_of_squares(a.const_data_ptr<float>(), nullptr, a.numel());
+  const auto b = y.to(at::kCPU).contiguous();
+  return kernels::sum_of_squares(a.const_data_ptr<float>(), b.const_data_ptr<float>(), a.numel());
 }
 
 // held: [H_kv, T_kept, D] -> [H_kv, T, D], zeros where a head keeps nothing
@@ -34,9 +35,8 @@ void Reconstruction::add(const LayerCache& cache, const at::Tensor& k, const at:
     held = {spread(held.k, positions, n_tokens), spread(held.v, positions, n_tokens)};
   }
   const auto exact_k = k.to(at::kFloat), exact_v = v.to(at::kFloat);
-  const auto nothing = at::zeros_like(exact_k);
-  k_squares_ += sum_of_squares(exact_k, nothing);
-  v_squares_ += sum_of_squares(exact_v, nothing);
+  k_squares_ += sum_of_squares(exact_k);
+  v_squares_ += sum_of_squares(exact_v);
   k_error_squares_ += sum_of_squares(exact_k, held.k);
   v_error_squares_ += sum_of_squares(exact_v, held.v);
 }

@@ -11,6 +11,12 @@ namespace {
 
 constexpr int64_t kLanes = 16;
 
+// How far ahead of its use memory is asked for: the latency of a few lines.
+template <class W>
+constexpr int64_t prefetched() {
+  return 4096 / static_cast<int64_t>(sizeof(W));
+}
+
 KVC_INLINE int64_t padded(int64_t n, int64_t block) { return (n + block - 1) / block * block; }
 
 typedef float Floats __attribute__((vector_size(64)));
@@ -32,8 +38,7 @@ KVC_INLINE void unpack(const Fp16* w, Floats* steps) {
   const Ints v = words(w);
   const Ints halves[2] = {v << 16, v & ~0xffff};
   for (int s = 0; s < 2; ++s) {
-    const Floats magnitude = (Floats)((halves[s] >> 3) & 0x0fffe000) * 0x1p112f;
-    steps[s] = (Floats)((Ints)magnitude | (halves[s] & static_cast<int32_t>(0x80000000)));
+    steps[s] = (Floats)((halves[s] >> 3) & static_cast<int32_t>(0x8fffe000)) * 0x1p112f;  // sign, exponent, fraction
   }
 }
 KVC_INLINE void unpack(const int8_t* w, Floats* steps) {
@@ -49,6 +54,20 @@ KVC_INLINE float total(Floats v) {
   v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3);
   v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1);
   return v[0] + v[1];
+}
+
+// The totals of four vectors, each summed as total() sums one.
+KVC_INLINE void add_totals(const Floats* v, float* y) {
+  const auto fold = [](Floats a, Floats b) __attribute__((always_inline)) {
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
+           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
+  };
+  const Floats ab = fold(v[0], v[1]), cd = fold(v[2], v[3]);
+  Floats s = __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
+             __builtin_shufflevector(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  s += __builtin_shufflevector(s, s, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
+  s += __builtin_shufflevector(s, s, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
+  for (int i = 0; i < 4; ++i) y[i] += s[4 * i];
 }
 
 // y [kRows, kColumns] of x [kRows, k_padded] and kColumns rows of w
@@ -68,10 +87,14 @@ KVC_INLINE void multiply_tile(const float* x, const W* w, int64_t k, float* y, i
       }
     }
   };
+  const int64_t ahead = std::max(kColumns * k, prefetched<W>());  // the next columns', or further
   const W* blocks[kColumns];
   int64_t i = 0;
   for (; i + kBlock <= k; i += kBlock) {
-    for (int c = 0; c < kColumns; ++c) blocks[c] = w + c * k + i;
+    for (int c = 0; c < kColumns; ++c) {
+      blocks[c] = w + c * k + i;
+      __builtin_prefetch(blocks[c] + ahead);
+    }
     add_block(i, blocks);
   }
   if (i < k) {
@@ -83,7 +106,11 @@ KVC_INLINE void multiply_tile(const float* x, const W* w, int64_t k, float* y, i
     add_block(i, blocks);
   }
   for (int r = 0; r < kRows; ++r) {
-    for (int c = 0; c < kColumns; ++c) y[r * y_stride + c] += total(sums[r][c]);
+    if constexpr (kColumns == 4) {
+      add_totals(sums[r], y + r * y_stride);
+    } else {
+      for (int c = 0; c < kColumns; ++c) y[r * y_stride + c] += total(sums[r][c]);
+    }
   }
 }
 
@@ -117,6 +144,7 @@ KVC_INLINE void mix_tile(const float* x, int64_t x_stride, const W* w, int64_t n
     for (int b = 0; b < kBlocks; ++b) {
       Floats values[kSteps];
       unpack(w + t * dim + b * kBlock, values);
+      __builtin_prefetch(w + t * dim + b * kBlock + prefetched<W>());
       for (int r = 0; r < kRows; ++r) {
         for (int s = 0; s < kSteps; ++s) sums[r][b][s] += x[r * x_stride + t] * values[s];
       }
@@ -156,8 +184,9 @@ KVC_INLINE int64_t mix_channels(const float* x, int64_t x_stride, const W* w, in
                                 int64_t y_stride) {
   constexpr int64_t kBlock = block_size<W>();
   int64_t j = 0;
-  for (; j + 2 * kBlock <= dim; j += 2 * kBlock) {
-    mix_tile<kRows, 2>(x, x_stride, w + j, n_tokens, dim, y + j, y_stride);
+  constexpr int kWide = sizeof(W);  // 64 channels at a time
+  for (; j + kWide * kBlock <= dim; j += kWide * kBlock) {
+    mix_tile<kRows, kWide>(x, x_stride, w + j, n_tokens, dim, y + j, y_stride);
   }
   for (; j + kBlock <= dim; j += kBlock) mix_tile<kRows, 1>(x, x_stride, w + j, n_tokens, dim, y + j, y_stride);
   return j;
@@ -216,12 +245,49 @@ KVC_FOR_VALUES(Bf16)
 KVC_FOR_VALUES(Fp16)
 
 void interleave(const float* x, int64_t k, int64_t block_size, float* out) {
-  const int64_t n_steps = block_size / kLanes;
-  std::fill_n(out, padded(k, block_size), 0.f);
-  for (int64_t i = 0; i < k; ++i) {
-    const int64_t in_block = i % block_size;
-    out[i - in_block + in_block % n_steps * kLanes + in_block / n_steps] = x[i];
+  const int64_t n_steps = block_size / kLanes, whole = k / block_size * block_size;
+  for (int64_t i = 0; i < whole; i += block_size) {
+    for (int64_t s = 0; s < n_steps; ++s) {
+      for (int64_t l = 0; l < kLanes; ++l) out[i + s * kLanes + l] = x[i + l * n_steps + s];
+    }
   }
+  if (whole == k) return;
+  std::fill_n(out + whole, block_size, 0.f);
+  for (int64_t i = 0; i < k - whole; ++i) out[whole + i % n_steps * kLanes + i / n_steps] = x[whole + i];
+}
+
+KVC_CLONES void softmax(float* x, int64_t n) {
+  float top = x[0];
+  for (int64_t i = 1; i < n; ++i) top = x[i] > top ? x[i] : top;
+  Floats sums = {};
+  for (int64_t i = 0; i < n; i += kLanes) {
+    const auto bytes = static_cast<size_t>(std::min(kLanes, n - i)) * sizeof(float);
+    Floats part = Floats{} + (top - 1000.f);  // lanes past the end weigh nothing
+    std::memcpy(&part, x + i, bytes);
+    part -= top;
+    part = exp_of(part < -87.f ? Floats{} - 87.f : part);
+    sums += part;
+    std::memcpy(x + i, &part, bytes);
+  }
+  const float factor = 1.f / total(sums);
+  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+KVC_CLONES double sum_of_squares(const float* x, const float* y, int64_t n) {
+  typedef float Eight __attribute__((vector_size(32)));
+  typedef double Doubles __attribute__((vector_size(64)));
+  Doubles sums = {};
+  for (int64_t i = 0; i < n; i += 8) {
+    const auto bytes = static_cast<size_t>(std::min<int64_t>(8, n - i)) * sizeof(float);
+    Eight a = {}, b = {};
+    std::memcpy(&a, x + i, bytes);
+    if (y) std::memcpy(&b, y + i, bytes);
+    const Doubles difference = __builtin_convertvector(a - b, Doubles);
+    sums += difference * difference;
+  }
+  double sum = 0;
+  for (int lane = 0; lane < 8; ++lane) sum += sums[lane];
+  return sum;
 }
 
 KVC_CLONES void silu(float* x, int64_t n) {

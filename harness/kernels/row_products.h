@@ -1,7 +1,7 @@
-// Products of a few rows with a matrix, on raw pointers; no LibTorch. A decode step is made of them: weights times the
-// batch's rows, keys times queries, attention weights times values.
-// Idea: the matrix is read once for all rows, and a row is summed in one order however many rows there are. So a row's
-// bits depend on that row alone, and a step of one sequence moves no more memory than it must. Accumulation is fp32.
+// Products of a few rows with a matrix, and what stands between them, on raw pointers; no LibTorch. A decode step is
+// made of them: weights times the batch's rows, keys times queries, attention weights times values. Idea: the matrix is
+// read once for all rows, and a row is summed in one order however many rows there are. So a row's bits depend on that
+// row alone, and a step of one sequence moves no more memory than it must. Accumulation is fp32.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,12 @@ void multiply_rows(const float* x, int64_t n_rows, int64_t k, const W* w, int64_
 template <class W>
 void mix_rows(const float* x, int64_t x_stride, int64_t n_rows, const W* w, int64_t n_tokens, int64_t dim, float* y,
               int64_t y_stride);
+
+// x[0, n) -> softmax(x), in place; sums in 16 lanes
+void softmax(float* x, int64_t n);
+
+// Sum of (x - y)^2 in double, in 8 lanes; y null: of x^2.
+double sum_of_squares(const float* x, const float* y, int64_t n);
 
 // x[i] = x[i] / (1 + exp(-x[i])), relative error 1e-6; an entry's bits do not depend on its place.
 void silu(float* x, int64_t n);

@@ -34,6 +34,9 @@ struct Architecture {
   const char* embedding_size = nullptr;  // width of the embedding where it may differ from hidden_size
   const char* activation_field = "hidden_act";
   const char* activation = "silu";
+  // A norm before each half of a layer and one at the end; else one behind each half, after the sum, and none at the
+  // end
+  ConfigFlag norm_before = {nullptr, true};
   ConfigFlag qkv_bias = {}, output_bias = {}, mlp_bias = {};
   ConfigFlag tied_embeddings = {"tie_word_embeddings", false};
   bool sliding_window = false;  // the field is read: a query sees so many tokens, null all

@@ -144,6 +144,7 @@ ModelConfig load_model_config(const std::filesystem::path& path) {
   read_sizes(config, model);
   model.norm_eps = architecture.layer_norm ? kLayerNormEps : config.number("rms_norm_eps", 0.0, 1.0);
   if (!architecture.learned_positions) model.rope = read_rope(config);
+  model.norm_before = read_flag(config, architecture.norm_before);
   model.qkv_bias = read_flag(config, architecture.qkv_bias);
   model.output_bias = read_flag(config, architecture.output_bias);
   model.mlp_bias = read_flag(config, architecture.mlp_bias);

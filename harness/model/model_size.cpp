@@ -33,13 +33,10 @@ ModelSize model_size(const ModelConfig& config) {
   if (architecture.learned_positions) {
     size.n_parameters += (kUnusedPositions + config.max_position_embeddings) * hidden;
   }
-  if (width != hidden) {
-    add_matrix(size, hidden, width, false);
-    add_matrix(size, width, hidden, false);
-  }
+  if (width != hidden) size.n_parameters += 2 * hidden * width;
   for (int64_t layer = 0; layer < config.n_layers; ++layer) add_layer(size, config);
-  size.n_parameters += hidden * (architecture.layer_norm ? 2 : 1);
-  if (!config.tied_embeddings) add_matrix(size, config.vocab_size, width, false);
+  if (config.norm_before) size.n_parameters += hidden * (architecture.layer_norm ? 2 : 1);
+  if (!config.tied_embeddings) size.n_parameters += config.vocab_size * width;
   return size;
 }
 

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 
 #include "kvc/check.h"
 #include "model/ops.h"
+#include "model/prefill_attention.h"
 
 namespace kvc {
 namespace {
@@ -19,8 +19,6 @@ namespace {
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
 
 double attention_scale(const ModelConfig& config) { return 1.0 / std::sqrt(static_cast<double>(config.head_dim)); }
-
-constexpr float kHidden = -std::numeric_limits<float>::infinity();  // added to the score of a key that is not seen
 
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -32,22 +30,6 @@ std::vector<int64_t> positions_from(int64_t first, int64_t n) {
 
 // x behind the prefix, where there is one. [H, T, D]
 at::Tensor behind(const at::Tensor* prefix, const at::Tensor& x) { return prefix ? at::cat({*prefix, x}, 1) : x; }
-
-// Causal attention of the bucket of queries [first, first + kRowBucket) over the keys up to its end, of which a query
-// sees the last `window` (0: all). The bucket begins at row `row` of q.
-// q [H_q, T - P, D], k and v [H_kv, T, D], all fp32 -> [kRowBucket, H_q*D] fp32
-at::Tensor attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row, int64_t first,
-                         int64_t window, const at::Tensor& hidden_future, double scale) {
-  const int64_t n_heads = q.size(0), n_kv_heads = k.size(0), head_dim = q.size(2);
-  const int64_t begin = window > 0 ? std::max<int64_t>(0, first - window + 1) : 0, n = first + kRowBucket - begin;
-  const auto grouped = q.narrow(1, row, kRowBucket).reshape({n_kv_heads, -1, head_dim});  // [H_kv, G*64, D]
-  auto scores = at::bmm(grouped, k.narrow(1, begin, n).transpose(1, 2)).mul_(scale);      // [H_kv, G*64, n]
-  auto by_head = scores.view({n_heads, kRowBucket, n});
-  by_head.narrow(2, first - begin, kRowBucket).add_(hidden_future);
-  if (window > 0) by_head.add_(at::full({kRowBucket, n}, kHidden, q.options()).tril_(first - window - begin));
-  const auto attended = at::bmm(scores.softmax(-1), v.narrow(1, begin, n));  // [H_kv, G*64, D]
-  return attended.view({n_heads, kRowBucket, head_dim}).transpose(0, 1).reshape({kRowBucket, n_heads * head_dim});
-}
 
 // With int8 weights a prompt's products run on floats, made once for the whole prompt.
 DecoderLayer expanded(const DecoderLayer& layer, at::ScalarType type) {
@@ -101,7 +83,8 @@ at::Tensor Transformer::embed(std::span<const int64_t> ids, std::span<const int6
 
 // x [rows, hidden] -> [rows, (H_q + 2 H_kv) * D], before RoPE
 at::Tensor Transformer::project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets) const {
-  auto merged = linear(normalize(x, layer.attention_norm, config_.norm_eps), layer.qkv, buckets);
+  const auto in = config_.norm_before ? normalize(x, layer.attention_norm, config_.norm_eps) : x;
+  auto merged = linear(in, layer.qkv, buckets);
   if (layer.q_norm.defined()) {
     normalize_heads_(merged, 0, config_.n_heads, layer.q_norm, config_.norm_eps);
     normalize_heads_(merged, config_.n_heads, config_.n_kv_heads, layer.k_norm, config_.norm_eps);
@@ -109,12 +92,16 @@ at::Tensor Transformer::project_qkv(const at::Tensor& x, const DecoderLayer& lay
   return merged;
 }
 
-// x [rows, hidden] += output(attended [rows, H_q*D]), then += down(silu(gate) * up), without a gate down(relu(up))
+// x [rows, hidden] += output(attended [rows, H_q*D]), then += down(silu(gate) * up), without a gate down(relu(up));
+// each half normalized before or behind
 void Transformer::finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended,
                                 bool buckets) const {
+  const bool before = config_.norm_before;
   x.add_(linear(attended.to(x.scalar_type()), layer.output, buckets));
-  auto up = linear(normalize(x, layer.mlp_norm, config_.norm_eps), layer.up, buckets);
+  if (!before) x.copy_(normalize(x, layer.attention_norm, config_.norm_eps));
+  auto up = linear(before ? normalize(x, layer.mlp_norm, config_.norm_eps) : x, layer.up, buckets);
   x.add_(linear(config_.architecture->gated_mlp ? silu_times(up) : up.relu_(), layer.down, buckets));
+  if (!before) x.copy_(normalize(x, layer.mlp_norm, config_.norm_eps));
 }
 
 // x: rows of the tokens behind the prefix, a multiple of kRowBucket: a token's bits do not depend on how long the
@@ -134,16 +121,12 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
     split_heads_(qkv, n_heads + n_kv_heads, {}, row, tokens.v);
   }
   {
-    const auto q32 = tokens.q.to(at::kFloat);
-    const auto k32 = behind(prefix ? &prefix->k : nullptr, tokens.k).to(at::kFloat);
-    const auto v32 = behind(prefix ? &prefix->v : nullptr, tokens.v).to(at::kFloat);
-    const auto hidden_future = at::full({kRowBucket, kRowBucket}, kHidden, q32.options()).triu_(1);
+    const auto k = behind(prefix ? &prefix->k : nullptr, tokens.k), v = behind(prefix ? &prefix->v : nullptr, tokens.v);
     for (int64_t row = 0; row < n_rows; row += kRowBucket) {
       auto rows = x.narrow(0, row, kRowBucket);
-      finish_layer_(rows, weights,
-                    attend_bucket(q32, k32, v32, row, n_prefix + row, config_.sliding_window, hidden_future,
-                                  attention_scale(config_)),
-                    true);
+      finish_layer_(
+          rows, weights,
+          attend_bucket(tokens.q, k, v, row, n_prefix + row, config_.sliding_window, attention_scale(config_)), true);
     }
   }
   if (!on_layer) return;
@@ -158,7 +141,7 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
 
 // x [rows, hidden] -> [rows, V]
 at::Tensor Transformer::logits_of_rows(const at::Tensor& x, bool buckets) const {
-  auto normed = normalize(x, weights_.final_norm, config_.norm_eps);
+  auto normed = config_.norm_before ? normalize(x, weights_.final_norm, config_.norm_eps) : x;
   if (weights_.project_out.weight.defined()) normed = linear(normed, weights_.project_out, buckets);
   return linear(normed, weights_.logits, buckets);
 }

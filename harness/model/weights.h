@@ -36,7 +36,7 @@ struct Weights {
   Linear project_in;     // [hidden, E], or undefined
   at::Tensor positions;  // [kUnusedPositions + max_position_embeddings, hidden], or undefined
   std::vector<DecoderLayer> layers;
-  Norm final_norm;     // [hidden]
+  Norm final_norm;     // [hidden], or undefined
   Linear project_out;  // [E, hidden], or undefined
   Linear logits;       // [V, E]; the embedding itself where they are tied
 

@@ -1,6 +1,7 @@
 #include "plugin/option_values.h"
 
 #include <algorithm>
+#include <charconv>
 
 namespace kvc {
 namespace {
@@ -20,6 +21,28 @@ std::string list_text(std::initializer_list<T> values) {
   return text;
 }
 
+// {8, 4, 4} -> "8,4,4"
+std::string joined(const std::vector<int64_t>& values) {
+  std::string text;
+  for (const int64_t value : values) text += concat(text.empty() ? "" : ",", value);
+  return text;
+}
+
+// "8,4,4" -> {8, 4, 4}; nothing where a part is no integer.
+std::vector<int64_t> split_integers(const std::string& text) {
+  std::vector<int64_t> values;
+  for (const char *at = text.data(), *end = at + text.size();;) {
+    while (at < end && *at == ' ') ++at;
+    int64_t value = 0;
+    const auto [next, error] = std::from_chars(at, end, value);
+    if (error != std::errc()) return {};
+    values.push_back(value);
+    if (next == end) return values;
+    if (*next != ',') return {};
+    at = next + 1;
+  }
+}
+
 }  // namespace
 
 void OptionDescriber::integer(const char* name, int64_t& value, int64_t min, int64_t max, const char* help) {
@@ -35,6 +58,10 @@ void OptionDescriber::real(const char* name, double& value, double min, double m
 void OptionDescriber::choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
                              const char* help) {
   descriptions.push_back({name, "choice", value, list_text(allowed), help});
+}
+void OptionDescriber::integers_of(const char* name, std::vector<int64_t>& value, std::initializer_list<int64_t> allowed,
+                                  const char* help) {
+  descriptions.push_back({name, "integers", joined(value), list_text(allowed), help});
 }
 
 void OptionAssigner::check(bool passes, const char* name, const std::string& allowed) const {
@@ -80,6 +107,21 @@ void OptionAssigner::choice(const char* name, std::string& value, std::initializ
     value = given;
   }
   resolved[name] = value;
+}
+
+void OptionAssigner::integers_of(const char* name, std::vector<int64_t>& value, std::initializer_list<int64_t> allowed,
+                                 const char*) {
+  if (given_.contains(name)) {
+    const auto& given = given_.at(name);
+    const auto values = given.is_number_integer() ? std::vector<int64_t>{given.get<int64_t>()}
+                        : given.is_string()       ? split_integers(given.get<std::string>())
+                                                  : std::vector<int64_t>{};
+    const auto is_allowed = [&](int64_t x) { return std::find(allowed.begin(), allowed.end(), x) != allowed.end(); };
+    check(!values.empty() && std::all_of(values.begin(), values.end(), is_allowed), name,
+          concat("one integer, or a text of several with commas, of ", list_text(allowed)));
+    value = values;
+  }
+  resolved[name] = joined(value);
 }
 
 }  // namespace kvc

@@ -15,6 +15,8 @@ class OptionDescriber final : public OptionVisitor {
   void real(const char* name, double& value, double min, double max, const char* help) override;
   void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
               const char* help) override;
+  void integers_of(const char* name, std::vector<int64_t>& value, std::initializer_list<int64_t> allowed,
+                   const char* help) override;
 };
 
 // Assigns each option that `given` names, after checking type and range, and records every option in `resolved`.
@@ -28,6 +30,8 @@ class OptionAssigner final : public OptionVisitor {
   void real(const char* name, double& value, double min, double max, const char* help) override;
   void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
               const char* help) override;
+  void integers_of(const char* name, std::vector<int64_t>& value, std::initializer_list<int64_t> allowed,
+                   const char* help) override;
 
  private:
   // Throws unless the given value passes; `allowed` completes the sentence.

@@ -14,7 +14,7 @@ namespace kvc {
 // One option of a plugin, for `kvc plugins NAME`.
 struct OptionDescription {
   std::string name;
-  std::string type;  // integer, real, choice
+  std::string type;  // integer, integers, real, choice
   nlohmann::json default_value;
   std::string allowed;  // "2, 4, 8", "0 to 1", "1 and more"
   std::string help;

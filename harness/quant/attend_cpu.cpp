@@ -17,7 +17,6 @@ typedef uint16_t Shorts __attribute__((vector_size(32)));
 typedef uint8_t Bytes __attribute__((vector_size(16)));
 
 constexpr int64_t kQueries = 4;                     // most query heads handled together
-constexpr float kRound = 12582912.f;                // 1.5 * 2^23: adding and subtracting it rounds half to even
 constexpr int64_t kRow = kMaxHeadDim + 2 * kLanes;  // a row of unpacked codes may end in padding
 
 template <class V, class T>
@@ -125,6 +124,10 @@ KVC_INLINE void score_token_groups_of(const Codes& k, ConstRows q, Rows scores) 
   }
 }
 
+KVC_INLINE void shift(float* x, int64_t n, float by) {
+  for (int64_t i = 0; i < n; ++i) x[i] += by;
+}
+
 template <int kBits, int kQ>
 KVC_INLINE void score_channel_groups_of(const Codes& k, ConstRows q, Rows scores) {
   alignas(64) float codes[kRow];
@@ -138,6 +141,7 @@ KVC_INLINE void score_channel_groups_of(const Codes& k, ConstRows q, Rows scores
   }
   for (int64_t t = 0; t < k.n_tokens; ++t) {
     unpack<kBits>(k.words + t * k.n_words, k.n_words, codes);
+    if (k.middle != 0) shift(codes, k.head_dim, -k.middle);
     for (int i = 0; i < kQ; ++i) {
       float score = 0;
       for (int64_t g = 0; g < k.n_groups; ++g) {
@@ -159,6 +163,7 @@ KVC_INLINE void weigh_channel_groups_of(const Codes& v, ConstRows weights, Rows 
   std::fill_n(bias, kQ * v.n_groups, 0.f);
   for (int64_t t = 0; t < v.n_tokens; ++t) {
     unpack<kBits>(v.words + t * v.n_words, v.n_words, codes);
+    if (v.middle != 0) shift(codes, v.head_dim, -v.middle);
     for (int i = 0; i < kQ; ++i) {
       const float weight = weights.data[i * weights.stride + t];
       for (int64_t g = 0; g < v.n_groups; ++g) {
@@ -173,21 +178,6 @@ KVC_INLINE void weigh_channel_groups_of(const Codes& v, ConstRows weights, Rows 
       out.data[i * out.stride + j] += sums[i * v.head_dim + j] + bias[i * v.n_groups + j / v.group_size];
     }
   }
-}
-
-// exp(x) for x <= 0, relative error 2e-7; below -87 it is exp(-87) = 1.6e-38.
-KVC_INLINE Floats exp_negative(Floats x) {
-  x = x < -87.f ? Floats{} - 87.f : x;
-  const Floats n = (x * 1.44269504f + kRound) - kRound;
-  const Floats r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
-  Floats p = Floats{} + 1.9875691500e-4f;
-  p = p * r + 1.3981999507e-3f;
-  p = p * r + 8.3334519073e-3f;
-  p = p * r + 4.1665795894e-2f;
-  p = p * r + 1.6666665459e-1f;
-  p = p * r + 5.0000001201e-1f;
-  p = p * r * r + r + 1.f;
-  return p * (Floats)((__builtin_convertvector(n, Ints) + 127) << 23);
 }
 
 }  // namespace
@@ -220,22 +210,8 @@ KVC_CLONES void score_token_groups(const Codes& codes, ConstRows in,
                                    Rows out){KVC_BY_BITS(score_token_groups_of)} KVC_CLONES
     void score_channel_groups(const Codes& codes, ConstRows in,
                               Rows out){KVC_BY_BITS(score_channel_groups_of)} KVC_CLONES
-    void weigh_channel_groups(const Codes& codes, ConstRows in, Rows out){KVC_BY_BITS(weigh_channel_groups_of)}
-
-KVC_CLONES void softmax(float* x, int64_t n) {
-  float top = x[0];
-  for (int64_t i = 1; i < n; ++i) top = x[i] > top ? x[i] : top;
-  Floats sums = {};
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const auto bytes = static_cast<size_t>(std::min(kLanes, n - i)) * sizeof(float);
-    Floats part = Floats{} + (top - 1000.f);  // lanes past the end weigh nothing
-    std::memcpy(&part, x + i, bytes);
-    part = exp_negative(part - top);
-    sums += part;
-    std::memcpy(x + i, &part, bytes);
-  }
-  const float factor = 1.f / total(sums);
-  for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+    void weigh_channel_groups(const Codes& codes, ConstRows in, Rows out) {
+  KVC_BY_BITS(weigh_channel_groups_of)
 }
 
 }  // namespace kvc::kernels

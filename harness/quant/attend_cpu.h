@@ -19,6 +19,7 @@ struct Codes {
   const float* zero;
   int64_t n_groups, group_size;  // group_size entries along the packed axis
   int64_t bits, n_tokens, head_dim;
+  float middle = 0;  // taken off each code: symmetric codes. Groups along channels only
 };
 
 // The query heads of one KV head: row i is at data + i * stride.
@@ -41,8 +42,5 @@ void score_channel_groups(const Codes& k, ConstRows q, Rows scores);
 
 // out [n_q, D] += weights [n_q, T] x^, groups along channels
 void weigh_channel_groups(const Codes& v, ConstRows weights, Rows out);
-
-// x[0, n) -> softmax(x), in place
-void softmax(float* x, int64_t n);
 
 }  // namespace kvc::kernels

@@ -26,15 +26,15 @@ DecodeStep::DecodeStep(const at::Tensor& q, double scale, const LayerInfo& info,
             n_kv_heads_, " KV heads of ", head_dim_);
 }
 
+namespace {
+
 // n entries of x from `offset` on as fp32: x's own memory, or a copy in scratch.
-const float* DecodeStep::floats(const at::Tensor& x, int64_t offset, int64_t n, std::vector<float>& scratch) const {
+const float* floats(const at::Tensor& x, int64_t offset, int64_t n, std::vector<float>& scratch) {
   if (x.scalar_type() == at::kFloat) return x.const_data_ptr<float>() + offset;
   scratch.resize(static_cast<size_t>(n));
   kernels::to_float(static_cast<const uint16_t*>(x.const_data_ptr()) + offset, n, scratch.data());
   return scratch.data();
 }
-
-namespace {
 
 // Query heads h * group ... of a [H_q, X] tensor, from column `first` on.
 kernels::Rows rows_of(at::Tensor& x, int64_t h, int64_t group, int64_t first = 0) {
@@ -44,10 +44,23 @@ kernels::ConstRows const_rows_of(const at::Tensor& x, int64_t h, int64_t group, 
   return {x.const_data_ptr<float>() + h * group * x.size(1) + first, x.size(1), group};
 }
 
-// Head h of x; scale and zero as fp32 of that head.
-kernels::Codes head_of(const GroupCodes& x, int64_t h, const float* scale, const float* zero) {
+// Head h of x; a and b hold its scales and zeros where they are not held as the loops read them.
+kernels::Codes head_of(const GroupCodes& x, int64_t h, std::vector<float>& a, std::vector<float>& b) {
   const int64_t n_rows = x.codes.size(1), n_words = x.codes.size(2), n_groups = x.scale.size(2);
   const int64_t len = x.format.axis == GroupAxis::tokens ? x.n_tokens : x.head_dim;
+  const int64_t side = n_rows * n_groups, offset = x.scale.size(0) == 1 ? 0 : h * side;
+  const float* scale = floats(x.scale, offset, x.format.merge_tokens ? 1 : side, a);
+  if (x.format.merge_tokens) {
+    a.assign(static_cast<size_t>(side), *scale);
+    scale = a.data();
+  }
+  const float* zero = nullptr;
+  if (x.format.symmetric) {
+    b.assign(static_cast<size_t>(side), 0.f);
+    zero = b.data();
+  } else {
+    zero = floats(x.zero, offset, side, b);
+  }
   return {.words = x.codes.const_data_ptr<int32_t>() + h * n_rows * n_words,
           .n_words = n_words,
           .scale = scale,
@@ -56,41 +69,52 @@ kernels::Codes head_of(const GroupCodes& x, int64_t h, const float* scale, const
           .group_size = len / n_groups,
           .bits = x.format.bits,
           .n_tokens = x.n_tokens,
-          .head_dim = x.head_dim};
+          .head_dim = x.head_dim,
+          .middle = x.format.symmetric ? static_cast<float>((1 << (x.format.bits - 1)) - 1) : 0.f};
 }
 
 // Whether the loops can walk these codes: groups along tokens begin at whole words.
 void check_alignment(const GroupCodes& x) {
   KVC_CHECK(x.format.axis == GroupAxis::channels || x.format.group_size * x.format.bits % 32 == 0, "attend: groups of ",
             x.format.group_size, " tokens of ", x.format.bits, " bits do not fill whole words");
+  KVC_CHECK(x.format.axis == GroupAxis::channels || !x.format.symmetric,
+            "attend: symmetric groups along tokens have no direct path");
 }
 
 }  // namespace
 
-void DecodeStep::score(const GroupCodes& k, int64_t first) {
+void DecodeStep::score(const GroupCodes& k, int64_t first) { score(q_, k, first); }
+
+void DecodeStep::score(const at::Tensor& q, const GroupCodes& k, int64_t first) {
   check_alignment(k);
-  const int64_t side = k.scale.size(1) * k.scale.size(2);
-  for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const int64_t offset = k.scale.size(0) == 1 ? 0 : h * side;
-    const auto head =
-        head_of(k, h, floats(k.scale, offset, side, scratch_a_), floats(k.zero, offset, side, scratch_b_));
-    const auto q = const_rows_of(q_, h, group_);
-    const auto scores = rows_of(scores_, h, group_, first);
-    k.format.axis == GroupAxis::tokens ? kernels::score_token_groups(head, q, scores)
-                                       : kernels::score_channel_groups(head, q, scores);
+  const int64_t group = q.size(0) / k.n_heads;
+  for (int64_t h = 0; h < k.n_heads; ++h) {
+    const auto head = head_of(k, h, scratch_a_, scratch_b_);
+    const auto queries = const_rows_of(q, h, group);
+    const auto scores = rows_of(scores_, h, group, first);
+    k.format.axis == GroupAxis::tokens ? kernels::score_token_groups(head, queries, scores)
+                                       : kernels::score_channel_groups(head, queries, scores);
   }
 }
 
-void DecodeStep::weigh(const GroupCodes& v, int64_t first) {
+void DecodeStep::weigh(const GroupCodes& v, int64_t first) { weigh_into(out_, v, first); }
+
+at::Tensor DecodeStep::weighed(const GroupCodes& v, int64_t first) const {
+  auto out = at::zeros({q_.size(0), v.head_dim}, at::kFloat);
+  weigh_into(out, v, first);
+  return out;
+}
+
+void DecodeStep::weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
   KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
-  const int64_t side = v.scale.size(1) * v.scale.size(2);
-  for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const int64_t offset = v.scale.size(0) == 1 ? 0 : h * side;
-    const auto head =
-        head_of(v, h, floats(v.scale, offset, side, scratch_a_), floats(v.zero, offset, side, scratch_b_));
-    kernels::weigh_channel_groups(head, const_rows_of(scores_, h, group_, first), rows_of(out_, h, group_));
+  const int64_t group = q_.size(0) / v.n_heads;
+  for (int64_t h = 0; h < v.n_heads; ++h) {
+    const auto head = head_of(v, h, scratch_a_, scratch_b_);
+    kernels::weigh_channel_groups(head, const_rows_of(scores_, h, group, first), rows_of(out, h, group));
   }
 }
+
+void DecodeStep::add_out(const at::Tensor& out) { out_.add_(out); }
 
 // (q B) A^T
 void DecodeStep::score(const LowRank& k, int64_t first) {
@@ -189,31 +213,66 @@ void DecodeStep::weigh(const Outliers& v, int64_t first) {
 
 void DecodeStep::score(const TokenBlocks& k, int64_t first) {
   if (k.blocks().empty()) return;
-  for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group_ * head_dim_, group_, head_dim_,
+  const int64_t n_held = k.blocks().front().size(0), group = q_.size(0) / n_held;
+  for (int64_t h = 0; h < n_held; ++h) {
+    const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
                                      k.blocks().front().scalar_type());
-    const auto scores = rows_of(scores_, h, group_, first);
+    const auto scores = rows_of(scores_, h, group, first);
     for_each_rows(k, h, [&](const auto* rows, int64_t n, int64_t t) {
-      kernels::multiply_rows(queries.data(), group_, head_dim_, rows, 0, n, scores.data + t, scores.stride);
+      kernels::multiply_rows(queries.data(), group, head_dim_, rows, 0, n, scores.data + t, scores.stride);
     });
   }
 }
 
 void DecodeStep::weigh(const TokenBlocks& v, int64_t first) {
-  for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const auto weights = const_rows_of(scores_, h, group_, first);
-    const auto out = rows_of(out_, h, group_);
+  if (v.blocks().empty()) return;
+  const int64_t n_held = v.blocks().front().size(0), group = q_.size(0) / n_held;
+  for (int64_t h = 0; h < n_held; ++h) {
+    const auto weights = const_rows_of(scores_, h, group, first);
+    const auto out = rows_of(out_, h, group);
     for_each_rows(v, h, [&](const auto* rows, int64_t n, int64_t t) {
-      kernels::mix_rows(weights.data + t, weights.stride, group_, rows, n, head_dim_, out.data, out.stride);
+      kernels::mix_rows(weights.data + t, weights.stride, group, rows, n, head_dim_, out.data, out.stride);
     });
   }
 }
 
-void DecodeStep::softmax() {
+void DecodeStep::score(const at::Tensor& k, int64_t first) {
+  const int64_t n_held = k.size(0), group = q_.size(0) / n_held;
+  for (int64_t h = 0; h < n_held; ++h) {
+    const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
+                                     k.scalar_type());
+    const auto scores = rows_of(scores_, h, group, first);
+    with_rows(k, h, [&](const auto* rows) {
+      kernels::multiply_rows(queries.data(), group, head_dim_, rows, 0, k.size(1), scores.data, scores.stride);
+    });
+  }
+}
+
+void DecodeStep::weigh(const at::Tensor& v, int64_t first) {
+  const int64_t n_held = v.size(0), group = q_.size(0) / n_held;
+  for (int64_t h = 0; h < n_held; ++h) {
+    const auto weights = const_rows_of(scores_, h, group, first);
+    const auto out = rows_of(out_, h, group);
+    with_rows(v, h, [&](const auto* rows) {
+      kernels::mix_rows(weights.data, weights.stride, group, rows, v.size(1), head_dim_, out.data, out.stride);
+    });
+  }
+}
+
+void DecodeStep::add_scores(const at::Tensor& scores, int64_t first) {
+  scores_.narrow(1, first, scores.size(1)).add_(scores);
+}
+
+at::Tensor DecodeStep::weights(int64_t first, int64_t n_tokens) const { return scores_.narrow(1, first, n_tokens); }
+
+void DecodeStep::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
+
+void DecodeStep::softmax(std::span<const int64_t> n_hidden) {
   for (int64_t i = 0; i < scores_.size(0); ++i) {
+    const int64_t hidden = n_hidden[static_cast<size_t>(i / group_)];
     float* scores = scores_.data_ptr<float>() + i * n_tokens_;
-    std::fill(scores, scores + n_hidden_, 0.f);
-    kernels::softmax(scores + n_hidden_, n_tokens_ - n_hidden_);
+    std::fill(scores, scores + hidden, 0.f);
+    kernels::softmax(scores + hidden, n_tokens_ - hidden);
   }
 }
 

@@ -29,25 +29,29 @@ class InterleavedQueries {
   std::vector<float> rows_;
 };
 
+// f(rows [n, D] of head h in x [H, n, D])
+template <class F>
+void with_rows(const at::Tensor& x, int64_t h, F f) {
+  const int64_t offset = h * x.size(1) * x.size(2);
+  switch (x.scalar_type()) {
+    case at::kFloat:
+      return f(x.const_data_ptr<float>() + offset);
+    case at::kHalf:
+      return f(static_cast<const kernels::Fp16*>(x.const_data_ptr()) + offset);
+    case at::kBFloat16:
+      return f(static_cast<const kernels::Bf16*>(x.const_data_ptr()) + offset);
+    default:
+      throw Error(concat("attend: exact tokens of type ", x.scalar_type()));
+  }
+}
+
 // f(rows [n, D] of head h in this block, n, first token) for each block.
 template <class F>
 void for_each_rows(const TokenBlocks& x, int64_t h, F f) {
   int64_t first = 0;
   for (const auto& block : x.blocks()) {
-    const int64_t n = block.size(1), offset = h * n * block.size(2);
-    switch (block.scalar_type()) {
-      case at::kFloat:
-        f(block.const_data_ptr<float>() + offset, n, first);
-        break;
-      case at::kHalf:
-        f(static_cast<const kernels::Fp16*>(block.const_data_ptr()) + offset, n, first);
-        break;
-      case at::kBFloat16:
-        f(static_cast<const kernels::Bf16*>(block.const_data_ptr()) + offset, n, first);
-        break;
-      default:
-        throw Error(concat("attend: exact tokens of type ", block.scalar_type()));
-    }
+    const int64_t n = block.size(1);
+    with_rows(block, h, [&](const auto* rows) { f(rows, n, first); });
     first += n;
   }
 }

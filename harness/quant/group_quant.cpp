@@ -22,6 +22,8 @@ void check_format(const at::Tensor& x, const GroupFormat& format) {
             ", allowed: 2, 4, 8");
   KVC_CHECK(!format.merge_heads || (format.axis == GroupAxis::channels && format.group_size == 0),
             "quantize_groups: merge_heads needs axis channels and group_size 0");
+  KVC_CHECK(!format.merge_tokens || (format.merge_heads && format.symmetric),
+            "quantize_groups: merge_tokens needs symmetric and merge_heads");
 }
 
 int64_t group_length(const at::Tensor& rows, const GroupFormat& format) {
@@ -38,10 +40,48 @@ at::Tensor pack_rows(const at::Tensor& codes, const GroupFormat& format, int64_t
   return pack_bits(per_head, format.bits);
 }
 
+float largest_symmetric_code(const GroupFormat& format) { return static_cast<float>((1 << (format.bits - 1)) - 1); }
+
+// groups: [..., n_groups, g] fp32 -> codes in groups' shape; sets scale.
+at::Tensor symmetric_codes(const at::Tensor& groups, const GroupFormat& format, GroupCodes& result) {
+  const float largest = largest_symmetric_code(format);
+  auto top = groups.abs().amax(-1, true);
+  if (format.merge_tokens) top = top.amax({0, 1, 2}, true);
+  result.scale = top.clamp_min(1e-5f).div_(largest).masked_fill_(top == 0, 0).to(storage_type(format.precision));
+  KVC_CHECK(result.scale.isfinite().all().item<bool>(),
+            "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
+  const auto step = result.scale.to(at::kFloat);
+  auto codes = groups.div(step).round_().clamp_(-largest, largest);
+  return codes.masked_fill_(step == 0, 0).add_(largest).to(at::kByte);
+}
+
+at::Tensor asymmetric_codes(const at::Tensor& groups, const at::Tensor& left_out, const GroupFormat& format,
+                            GroupCodes& result) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  auto low = groups, high = groups;
+  if (left_out.defined()) {
+    const auto mask = to_rows(left_out, format).view(groups.sizes());
+    low = groups.masked_fill(mask, kInfinity);
+    high = groups.masked_fill(mask, -kInfinity);
+  }
+  auto zero = low.amin(-1, true), top = high.amax(-1, true);
+  const auto empty = zero > top;
+  zero = zero.masked_fill(empty, 0), top = top.masked_fill(empty, 0);
+  const float levels = static_cast<float>((1 << format.bits) - 1);
+  result.zero = zero.to(storage_type(format.precision));
+  result.scale = ((top - zero) / levels).to(storage_type(format.precision));
+  KVC_CHECK(result.zero.isfinite().all().item<bool>() && result.scale.isfinite().all().item<bool>(),
+            "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
+  const auto step = result.scale.to(at::kFloat);
+  auto codes = (groups - result.zero.to(at::kFloat)).div_(step).clamp_(0, levels).round_();
+  result.zero = result.zero.squeeze(-1);
+  return codes.masked_fill(step == 0, 0).to(at::kByte);
+}
+
 }  // namespace
 
 GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
-  if (!x.is_cpu()) return quantize_groups_reference(x, format, left_out);
+  if (!x.is_cpu() || format.symmetric) return quantize_groups_reference(x, format, left_out);
   check_format(x, format);
   const auto rows = to_rows(x, format);
   const auto mask = left_out.defined() ? to_rows(left_out, format) : at::Tensor();
@@ -73,27 +113,12 @@ GroupCodes quantize_groups_reference(const at::Tensor& x, const GroupFormat& for
   const auto rows = to_rows(x, format);
   const int64_t group = group_length(rows, format), n_groups = rows.size(2) / group;
   const auto groups = rows.view({rows.size(0), rows.size(1), n_groups, group});
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  auto low = groups, high = groups;
-  if (left_out.defined()) {
-    const auto mask = to_rows(left_out, format).view(groups.sizes());
-    low = groups.masked_fill(mask, kInfinity);
-    high = groups.masked_fill(mask, -kInfinity);
-  }
-  auto zero = low.amin(-1, true), top = high.amax(-1, true);
-  const auto empty = zero > top;
-  zero = zero.masked_fill(empty, 0), top = top.masked_fill(empty, 0);
-  const float levels = static_cast<float>((1 << format.bits) - 1);
+  KVC_CHECK(!format.symmetric || !left_out.defined(), "quantize_groups: symmetric groups leave no entry out");
   GroupCodes result;
-  result.zero = zero.to(storage_type(format.precision));
-  result.scale = ((top - zero) / levels).to(storage_type(format.precision));
-  KVC_CHECK(result.zero.isfinite().all().item<bool>() && result.scale.isfinite().all().item<bool>(),
-            "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
-  const auto step = result.scale.to(at::kFloat);
-  auto codes = (groups - result.zero.to(at::kFloat)).div_(step).clamp_(0, levels).round_();
-  codes = codes.masked_fill(step == 0, 0).to(at::kByte).view(rows.sizes());
-  result.scale = result.scale.squeeze(-1), result.zero = result.zero.squeeze(-1);
-  result.codes = pack_rows(codes, format, x.size(0));
+  const auto codes =
+      format.symmetric ? symmetric_codes(groups, format, result) : asymmetric_codes(groups, left_out, format, result);
+  result.scale = result.scale.squeeze(-1);
+  result.codes = pack_rows(codes.view(rows.sizes()), format, x.size(0));
   result.format = format;
   result.n_heads = x.size(0), result.n_tokens = x.size(1), result.head_dim = x.size(2);
   return result;
@@ -104,7 +129,9 @@ at::Tensor GroupCodes::dequantize() const {
   const int64_t len = along_tokens ? n_tokens : head_dim, n_groups = scale.size(2);
   const auto floats = unpack_bits(codes, format.bits, len).to(at::kFloat);  // [H, T, D] or [H, D, T]
   auto x = floats.view({n_heads, codes.size(1), n_groups, len / n_groups});
-  x.mul_(scale.to(at::kFloat).unsqueeze(-1)).add_(zero.to(at::kFloat).unsqueeze(-1));
+  if (format.symmetric) x.sub_(largest_symmetric_code(format));
+  x.mul_(scale.to(at::kFloat).unsqueeze(-1));
+  if (zero.defined()) x.add_(zero.to(at::kFloat).unsqueeze(-1));
   return along_tokens ? floats.transpose(1, 2) : floats;
 }
 

@@ -95,7 +95,7 @@ void Outliers::add_to_(at::Tensor& x) const {
 
 void Outliers::add_to(Footprint& bytes, CacheTensor tensor) const {
   bytes.add(tensor, ByteKind::sparse_values, values);
-  bytes.add(tensor, ByteKind::sparse_index, index);
+  if (!index_is_shared) bytes.add(tensor, ByteKind::sparse_index, index);
 }
 
 }  // namespace kvc

@@ -91,20 +91,21 @@ at::Tensor TokenBlocks::pop_front(int64_t n_tokens) {
   return result;
 }
 
-void TokenBlocks::add_to(Footprint& bytes, CacheTensor tensor) const {
-  for (const auto& block : blocks_) bytes.add(tensor, ByteKind::recent, block);
+void TokenBlocks::add_to(Footprint& bytes, CacheTensor tensor, ByteKind kind) const {
+  for (const auto& block : blocks_) bytes.add(tensor, kind, block);
 }
 
 void CodeBlocks::push_back(GroupCodes codes) {
   n_tokens_ += codes.n_tokens;
-  if (blocks_.empty() || codes.format.axis == GroupAxis::tokens || blocks_.back().n_tokens >= kBlockCodes) {
+  if (blocks_.empty() || codes.format.axis == GroupAxis::tokens || blocks_.back().n_tokens >= kBlockCodes ||
+      codes.format.merge_tokens || blocks_.back().format.merge_tokens) {
     blocks_.push_back(std::move(codes));
     return;
   }
   GroupCodes& open = blocks_.back();
   open.codes = joined(open.codes, codes.codes, 0, codes.n_tokens);
   open.scale = joined(open.scale, codes.scale, 0, codes.n_tokens);
-  open.zero = joined(open.zero, codes.zero, 0, codes.n_tokens);
+  if (open.zero.defined()) open.zero = joined(open.zero, codes.zero, 0, codes.n_tokens);
   open.n_tokens += codes.n_tokens;
 }
 

@@ -40,15 +40,19 @@ TEST_P(EveryPlugin, ConformsWithEveryOption) {
   run_all(plugin, model, option_sweep(plugin, model));
 }
 
-// GQA 1:1, 4:1, 8:1, a head_dim of 128, and a sliding window, with the defaults (or the smallest groups).
+// GQA 1:1, 4:1, 8:1, a head_dim of 128, and a sliding window, with the defaults (or the smallest groups). A method may
+// refuse a shape (one KV head), but not most of them.
 TEST_P(EveryPlugin, ConformsOnEveryShape) {
   const PluginLibrary plugin(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (GetParam() + ".so"));
+  int n_served = 0;
   for (const ModelShape& model : {ModelShape{2, 2, 2, 32}, ModelShape{2, 4, 1, 64}, ModelShape{2, 8, 1, 16},
                                   ModelShape{2, 4, 2, 128}, ModelShape{2, 4, 2, 64, 45}}) {
     const auto sweep = option_sweep(plugin, model);
-    ASSERT_FALSE(sweep.empty());
+    if (sweep.empty()) continue;
     run_all(plugin, model, {sweep.front()});
+    ++n_served;
   }
+  EXPECT_GE(n_served, 3) << "of five shapes";
 }
 
 INSTANTIATE_TEST_SUITE_P(Conformance, EveryPlugin, testing::ValuesIn(built_plugins()),

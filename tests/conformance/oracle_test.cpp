@@ -4,8 +4,6 @@
 namespace kvc::conformance {
 namespace {
 
-bool starts(const std::string& text, const char* prefix) { return text.rfind(prefix, 0) == 0; }
-
 // Pure quantizers agree to rounding: their formulas are the same in fp32.
 constexpr double kQuantizer = 2e-6, kQuantizerRel = 1e-6;
 
@@ -20,25 +18,6 @@ std::optional<Route> group_route(const Record& record, bool along_tokens) {
   if (!along_tokens) return Route{"token_group", options, 'v', kQuantizer, kQuantizerRel};
   options["recent"] = 0;
   return Route{"kivi", options, 'k', kQuantizer, kQuantizerRel};
-}
-
-// GEAR and GEAR-L: mean fill and the public code's count of outliers (both sides of a vector together). Outputs of GEAR
-// were rounded to fp16 on the way, and among equal fp16 entries its top-k takes any: 2% of the samples may differ.
-Route gear_route(const Record& record, char slot) {
-  const bool kcvt = record.method.find("KCVT") != std::string::npos, sparse = !starts(record.method, "gear.GEARL");
-  const int64_t vector_len = slot == 'k' ? record.x.size(1) : record.x.size(0) * record.x.size(2);
-  nlohmann::json options = {{"backbone", kcvt ? "kcvt" : "kivi"},
-                            {"bits", record.fields.at("bits")},
-                            {"rank", record.fields.at("rank")},
-                            {"loops", record.fields.at("loop")},
-                            {"seed", record.fields.at("seed")},
-                            {"fill", "mean"},
-                            {"precision", "exact"}};
-  options["sparsity"] =
-      sparse ? record.fields.at("peer_outliers_per_vector").get<double>() / static_cast<double>(vector_len) : 0.0;
-  if (!kcvt) options["group_size"] = record.group(0), options["buffer"] = record.group(0);
-  const double largest = record.x.abs().max().item<double>();
-  return {"gear", options, slot, sparse ? 2e-3 * largest : 1e-4 * largest, sparse ? 1e-3 : 1e-4, sparse ? 0.02 : 0.0};
 }
 
 std::optional<Route> route_of(const Record& record) {
@@ -59,7 +38,6 @@ std::optional<Route> route_of(const Record& record) {
     return route;
   }
   if (method == "quanto.max") return group_route(record, record.id.find("axis-1") != std::string::npos);
-  if (starts(method, "gear.GEAR")) return gear_route(record, slot);
   return std::nullopt;
 }
 
@@ -71,8 +49,6 @@ TEST_F(Oracle, KiviIsReproduced) {
               false, route_of);
 }
 TEST_F(Oracle, FlexGenAndQuantoAreReproduced) { compare_all({"flexgen.compress", "quanto.max"}, 6, false, route_of); }
-TEST_F(Oracle, GearWithoutOutliersIsReproduced) { compare_all({"gear.GEARL", "gear.GEARL-KCVT"}, 32, false, route_of); }
-TEST_F(Oracle, GearIsReproduced) { compare_all({"gear.GEAR", "gear.GEAR-KCVT"}, 32, false, route_of); }
 
 }  // namespace
 }  // namespace kvc::conformance

@@ -218,7 +218,6 @@ INSTANTIATE_TEST_SUITE_P(
         BadField{"NoQwenHeadDim", "head_dim", nullptr, {"missing"}, of("Qwen3ForCausalLM")},
         BadField{
             "PhiLongRope", "rope_scaling", {{"type", "longrope"}}, {"'longrope'", "default"}, of("Phi3ForCausalLM")},
-        BadField{"NormAfter", "do_layer_norm_before", false, {"false", "supported: true"}, opt()},
         BadField{"OptActivation", "activation_function", "gelu", {"'gelu'", "relu"}, opt()}),
     [](const auto& info) { return info.param.name; });
 

@@ -83,6 +83,7 @@ CHECKPOINTS = {
     "opt_untied_sharded": opt(tie_word_embeddings=False),
     "opt_projected": opt(word_embed_proj_dim=40),
     "opt_no_biases": opt(enable_bias=False),
+    "opt_norm_behind_projected": opt(do_layer_norm_before=False, word_embed_proj_dim=40),
 }
 
 

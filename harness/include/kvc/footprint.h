@@ -25,7 +25,8 @@ enum class ByteKind : uint8_t {
   codebook,  // levels of a non-uniform quantizer
   recent,    // tokens held uncompressed
   mask,
-  index,  // positions of kept tokens
+  index,   // positions of kept tokens
+  scores,  // what kept tokens are ranked by
 };
 
 KVC_EXPORT const char* to_string(CacheTensor tensor);

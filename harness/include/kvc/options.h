@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "kvc/check.h"
 
@@ -24,6 +25,10 @@ class KVC_EXPORT OptionVisitor {
   virtual void real(const char* name, double& value, double min, double max, const char* help) = 0;
   virtual void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
                       const char* help) = 0;
+  // One integer for all, or one for each of the things it is for (layers). Written 4 or "8,4,4,2", since a list in YAML
+  // is a sweep; recorded as that text.
+  virtual void integers_of(const char* name, std::vector<int64_t>& value, std::initializer_list<int64_t> allowed,
+                           const char* help) = 0;
 };
 
 }  // namespace kvc

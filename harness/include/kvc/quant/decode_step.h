@@ -7,6 +7,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "kvc/layer_cache.h"
@@ -28,28 +29,40 @@ class KVC_EXPORT DecodeStep {
   // scores of tokens first ... += q K^T
   void score(const GroupCodes& k, int64_t first);
   void score(const LowRank& k, int64_t first);
-  void score(const Outliers& k, int64_t first);  // axis tokens or channels
-  void score(const TokenBlocks& k, int64_t first);
+  void score(const Outliers& k, int64_t first);     // axis tokens or channels
+  void score(const TokenBlocks& k, int64_t first);  // exact tokens of each KV head, or of one head that all read
+  void score(const at::Tensor& k, int64_t first);   // the same, [H_kv or 1, n, D] contiguous
+  // Codes of another basis, with the query taken there: q [H_q, X] fp32 from q(), codes of X channels in n_heads
+  // parts that the query heads share in their order.
+  void score(const at::Tensor& q, const GroupCodes& k, int64_t first);
+  void add_scores(const at::Tensor& scores, int64_t first);  // [H_q, n] fp32, what a method computed from q() itself
 
-  void softmax();  // tokens before the sliding window weigh nothing
+  void softmax();                                             // tokens before the sliding window weigh nothing
+  void softmax(std::span<const int64_t> n_hidden);            // the first so many of each KV head weigh nothing instead
+  const at::Tensor& weights() const { return scores_; }       // [H_q, T] fp32, after softmax()
+  at::Tensor weights(int64_t first, int64_t n_tokens) const;  // of these tokens, a view
 
   // out += weights V
   void weigh(const GroupCodes& v, int64_t first);  // axis channels only
   void weigh(const LowRank& v, int64_t first);
   void weigh(const Outliers& v, int64_t first);
   void weigh(const TokenBlocks& v, int64_t first);
+  void weigh(const at::Tensor& v, int64_t first);
+  at::Tensor weighed(const GroupCodes& v, int64_t first) const;  // weights V [H_q, X] in the codes' basis
+  void add_out(const at::Tensor& out);                           // [H_q, D] fp32, what a method computed itself
 
-  at::Tensor out() const;  // [H_q, 1, D] fp32
+  const at::Tensor& q() const { return q_; }  // [H_q, D] fp32, times scale
+  at::Tensor out() const;                     // [H_q, 1, D] fp32
 
  private:
-  const float* floats(const at::Tensor& x, int64_t offset, int64_t n, std::vector<float>& scratch) const;
+  void weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const;
 
   int64_t n_kv_heads_, group_, head_dim_, n_tokens_;
   int64_t n_hidden_;   // tokens before the sliding window
   at::Tensor q_;       // [H_q, D] fp32, times scale
   at::Tensor scores_;  // [H_q, T] fp32; weights after softmax()
   at::Tensor out_;     // [H_q, D] fp32
-  std::vector<float> scratch_a_, scratch_b_;
+  mutable std::vector<float> scratch_a_, scratch_b_;
 };
 
 // A whole step over K and V held as codes and exact tokens.

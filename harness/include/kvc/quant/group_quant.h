@@ -3,6 +3,9 @@
 //   x^ = scale * code + zero.
 // Rounding is half to even. A constant group has scale 0 and codes 0 (the public codes return NaN there).
 // Precision::real rounds scale and zero to fp16 first and encodes with the rounded pair.
+// Symmetric (the quantizer of RTN and DecoQuant): m = 2^(b-1) - 1, scale = max(max |x|, 1e-5) / m,
+//   code = clamp(round(x / scale), -m, m) + m, x^ = scale * (code - m); no zero is held. A group of
+//   zeros has scale 0.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,11 +28,14 @@ struct GroupFormat {
   GroupAxis axis = GroupAxis::channels;
   bool merge_heads = false;  // with axis channels and group_size 0: one group over all heads of a token
   Precision precision = Precision::real;
+  bool symmetric = false;
+  bool merge_tokens = false;  // symmetric with merge_heads: one group over the whole chunk
 };
 
 // Tokens in packed form. The packed axis is the group's axis.
 //   axis channels: codes [H, T, ceil(D*b/32)] int32, scale and zero [H or 1, T, D/g]
 //   axis tokens:   codes [H, D, ceil(T*b/32)] int32, scale and zero [H, D, T/g]
+//   symmetric: zero is undefined; merge_tokens: scale [1, 1, 1]
 struct KVC_EXPORT GroupCodes {
   at::Tensor codes, scale, zero;
   GroupFormat format;

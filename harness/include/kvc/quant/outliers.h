@@ -22,6 +22,7 @@ struct KVC_EXPORT Outliers {
   at::Tensor values;  // axis tokens: [H, D, 2k]; axis channels: [T, 2k]; undefined where k = 0
   at::Tensor index;   // the same shape, u8 or u16: position in the vector, ascending
   GroupAxis axis = GroupAxis::channels;
+  bool index_is_shared = false;  // it is not this cache's own and takes no bytes of it
 
   void add_to_(at::Tensor& x) const;  // x [H, T, D] fp32 += S
   void add_to(Footprint& bytes, CacheTensor tensor) const;

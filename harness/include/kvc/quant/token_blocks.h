@@ -24,7 +24,7 @@ class KVC_EXPORT TokenBlocks {
   at::Tensor all() const { return front(n_tokens_); }
   int64_t n_tokens() const { return n_tokens_; }
   const std::deque<at::Tensor>& blocks() const { return blocks_; }  // each [H, t, D], contiguous
-  void add_to(Footprint& bytes, CacheTensor tensor) const;
+  void add_to(Footprint& bytes, CacheTensor tensor, ByteKind kind = ByteKind::recent) const;
 
  private:
   at::ScalarType type_;
@@ -34,7 +34,7 @@ class KVC_EXPORT TokenBlocks {
 };
 
 // Encoded tokens. Codes grouped along channels are merged into blocks; codes grouped along tokens stay the chunk they
-// were encoded as, since their groups end with it.
+// were encoded as, since their groups end with it; so does a chunk that is one group.
 class KVC_EXPORT CodeBlocks {
  public:
   void push_back(GroupCodes codes);

@@ -1,0 +1,21 @@
+// How much attention each key receives: what methods that evict tokens rank them by.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "kvc/check.h"
+
+namespace kvc {
+
+// Sums of exact causal softmax probabilities: entry [h, t] is what the last T_q positions of the prompt, over all query
+// heads that read KV head h, give to token t. A row of sums adds up to T_q * H_q / H_kv.
+// q: [H_q, T_q, D], k: [H_kv, T >= T_q, D] of any float type -> [H_kv, T] fp32; sliding_window 0: none.
+// At most kMassBytes of scores exist at a time, whatever the prompt's length.
+KVC_EXPORT at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, double scale,
+                                     int64_t sliding_window = 0);
+
+constexpr int64_t kMassBytes = 8 << 20;
+
+}  // namespace kvc

@@ -1,0 +1,40 @@
+// The quantizers that corrections (low rank, outliers, masks) stand on:
+//   token_group  K and V per token in groups of g channels of a head
+//   kcvt         K per channel over the whole chunk, V per token over all heads
+//   kivi         K per channel in groups of g tokens, V per token in groups of g channels of a head
+//   none         nothing is quantized: D^ = 0
+// Source: GEAR section 2 and table 1.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "kvc/compressor.h"
+#include "kvc/quant/group_quant.h"
+
+namespace kvc {
+
+struct KVC_EXPORT Backbone {
+  std::string name;
+  int64_t bits = 16;  // of a code; 16 with none
+  GroupFormat k, v;   // not used with none
+  int64_t buffer = 0;
+  int64_t prompt_unit = 1;  // the prompt's chunk is its largest multiple of this
+  bool quantizes() const { return name != "none"; }
+
+  // Throws, naming the method, where groups do not divide head_dim.
+  void check_model(const char* method, const ModelShape& model) const;
+
+  // GEAR's tables, as a fraction of the fp16 bytes: b/16 + side + buffer/n_prompt, where side is 2/g, or with kcvt
+  // 2/n_prompt + 2/D_model (both in full, though each concerns half of the cache); none: buffer/n_prompt.
+  double paper_fraction(const ModelShape& model, int64_t n_prompt_tokens) const;
+};
+
+// buffer 0: 20 for kcvt, 64 otherwise. Throws, naming the method, where kivi's groups do not divide the buffer.
+KVC_EXPORT Backbone make_backbone(const char* method, const std::string& name, int64_t bits, int64_t group_size,
+                                  int64_t buffer, Precision precision);
+
+// A share of the fp16 bytes of all tokens of one layer, in bytes.
+KVC_EXPORT double fp16_share(double fraction, const ModelShape& model, int64_t n_tokens);
+
+}  // namespace kvc

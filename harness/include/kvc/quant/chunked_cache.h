@@ -1,0 +1,38 @@
+// A cache of immutable chunks: new tokens wait exactly in a buffer of nb; when it is full and the next token comes, K
+// and V are encoded together as a chunk. The prompt's first tokens, the largest multiple of prompt_unit, are one chunk.
+// Bytes: those of the chunks, and 4 * H_kv * D (8 with Precision::exact) a token in the buffer.
+#pragma once
+
+#include <utility>
+#include <vector>
+
+#include "kvc/quant/corrected_codes.h"
+
+namespace kvc {
+
+class KVC_EXPORT ChunkedCache : public LayerCache {
+ public:
+  void append(const NewTokens& tokens) final;
+  at::Tensor attend(const at::Tensor& q, double scale) const final;
+  KeyValue dequantize() const final;
+  int64_t length() const final { return n_encoded_ + k_recent_.n_tokens(); }
+  int64_t n_encoded_tokens() const final { return n_encoded_; }
+  Footprint footprint() const final;
+
+ protected:
+  ChunkedCache(const LayerInfo& info, int64_t buffer, int64_t prompt_unit, Precision precision);
+
+  // K and V of a chunk, [H, T, D] fp32; block: how many chunks came before; prompt: whether it is the prompt's.
+  virtual std::pair<CorrectedCodes, CorrectedCodes> encode(const at::Tensor& k, const at::Tensor& v, int64_t block,
+                                                           bool prompt) const = 0;
+
+ private:
+  void flush(int64_t n_tokens, bool prompt);
+
+  int64_t buffer_, prompt_unit_;
+  std::vector<CorrectedCodes> k_chunks_, v_chunks_;
+  TokenBlocks k_recent_, v_recent_;
+  int64_t n_encoded_ = 0;
+};
+
+}  // namespace kvc

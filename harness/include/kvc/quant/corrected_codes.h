@@ -1,0 +1,50 @@
+// K or V of one chunk as a sum of three: X^ = D^ + L + S.
+//   S: some entries, D^ = Q(X - S), L: low rank of the last tokens of X - D^ - S, per head.
+// S is held as differences x - D^, so that attention stays a sum. Source: GEAR, section 3.
+// Bytes: those of codes, low_rank and outliers.
+#pragma once
+
+#include <ATen/core/Generator.h>
+
+#include <optional>
+
+#include "kvc/quant/decode_step.h"
+
+namespace kvc {
+
+enum class Fill {
+  masked,  // entries of S take no part in their group's minimum and maximum
+  zero,    // they are replaced by 0 before quantizing (the papers' X - S)
+  mean,    // they are replaced by their vector's mean (GEAR's public code)
+};
+
+// "masked", "zero" or "mean", as the option `fill` of plugins.
+KVC_EXPORT Fill fill_named(const std::string& name);
+
+struct CorrectionFormat {
+  std::optional<GroupFormat> groups;  // none: D^ = 0
+  Fill fill = Fill::masked;
+  int64_t rank = 0;           // 0: no L, and the generator is not touched
+  double low_rank_share = 1;  // L covers the last round(share * T) tokens
+  int64_t loops = 3;
+  Precision precision = Precision::real;
+};
+
+struct KVC_EXPORT CorrectedCodes {
+  int64_t n_heads = 0, n_tokens = 0, head_dim = 0;
+  GroupCodes codes;            // undefined tensors without a quantizer
+  LowRank low_rank;            // of the last tokens
+  int64_t low_rank_first = 0;  // the first of them
+  Outliers outliers;           // S
+
+  at::Tensor dequantize() const;  // [H, T, D] fp32
+  void score(DecodeStep& step, int64_t first) const;
+  void weigh(DecodeStep& step, int64_t first) const;
+  void add_to(Footprint& bytes, CacheTensor tensor) const;
+};
+
+// x: [H, T, D] fp32; entries: S's positions, values not yet set (find_outliers, or any index of that form).
+KVC_EXPORT CorrectedCodes encode_corrected(const at::Tensor& x, Outliers entries, const CorrectionFormat& format,
+                                           at::Generator& generator);
+
+}  // namespace kvc

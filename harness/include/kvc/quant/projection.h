@@ -1,0 +1,56 @@
+// Random projections and the signs of what they give, for methods that sketch or rotate.
+//   estimate of <q, k> from the signs of S^T k:  sqrt(pi/2)/m * |k| * <S^T q, sign(S^T k)>,  sign(0) = -1
+// Over S with N(0, 1) entries: mean <q, k>, variance ((pi/2)|q|^2 |k|^2 - <q, k>^2)/m. With orthogonal blocks the mean
+// is sqrt(d/2) Gamma(d/2) / Gamma((d+1)/2) = 1 + 1/(4d) times that, the variance smaller. Source: Zandieh et al. 2024
+// (QJL), definition 1 and "orthogonalized JL transform".
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <tuple>
+#include <vector>
+
+#include "kvc/check.h"
+
+namespace kvc {
+
+enum class ProjectionKind : uint8_t {
+  gaussian,    // N(0, 1) entries
+  orthogonal,  // blocks of d columns, the last may be narrower: orthogonal, each column of length sqrt(d)
+};
+
+// S [d, m], drawn as torch.randn(d, m) after torch.manual_seed(seed). A constant of the method, as its code is: the
+// memory is its own, not a cache's.
+class KVC_EXPORT Projection {
+ public:
+  Projection(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m);
+  at::Tensor matrix() const;  // [d, m] fp32, a view that the projection outlives
+
+ private:
+  int64_t d_, m_;
+  std::vector<float> values_;
+};
+
+// Each projection a compressor needs, made once and kept: what is returned depends on the arguments alone, whoever asks
+// first. Safe to call from several threads.
+class KVC_EXPORT Projections {
+ public:
+  const Projection& of(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m) const;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::map<std::tuple<ProjectionKind, uint64_t, int64_t, int64_t>, Projection> made_;
+};
+
+// x [..., m] -> [..., ceil(m/32)] int32: bit 1 where x > 0.
+KVC_EXPORT at::Tensor pack_signs(const at::Tensor& x);
+// words [..., ceil(m/32)] -> [..., m] fp32, each -1 or 1
+KVC_EXPORT at::Tensor unpack_signs(const at::Tensor& words, int64_t m);
+
+// sums[t] = <x, signs of row t> for n rows of m/32 words each, on the CPU: m/4 look-ups a row. x: m floats.
+KVC_EXPORT void dot_signs(const float* x, int64_t m, const int32_t* words, int64_t n, float* sums);
+
+}  // namespace kvc

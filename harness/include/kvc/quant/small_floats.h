@@ -1,0 +1,27 @@
+// Floating-point numbers of 8 and 4 bits, without infinities. Conversion rounds half to even and saturates.
+//   e4m3 (OCP FP8, "e4m3fn"): sign, 4 exponent bits of bias 7, 3 mantissa bits; largest 448, smallest 2^-9; 0x7f is NaN
+//   e2m1 (OCP MXFP4, NVFP4): sign, 2 exponent bits of bias 1, 1 mantissa bit: 0, 0.5, 1, 1.5, 2, 3, 4, 6
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+
+#include "kvc/check.h"
+
+namespace kvc {
+
+constexpr float kLargestE4m3 = 448, kLargestE2m1 = 6;
+
+KVC_EXPORT uint8_t e4m3_code(float x);  // x is not NaN
+KVC_EXPORT float e4m3_value(uint8_t code);
+KVC_EXPORT uint8_t e2m1_code(float x);  // 0 ... 15
+KVC_EXPORT float e2m1_value(uint8_t code);
+
+// x: fp32 -> u8 of the same shape, one code a byte; and back
+KVC_EXPORT at::Tensor to_e4m3(const at::Tensor& x);
+KVC_EXPORT at::Tensor from_e4m3(const at::Tensor& codes);
+KVC_EXPORT at::Tensor to_e2m1(const at::Tensor& x);
+KVC_EXPORT at::Tensor from_e2m1(const at::Tensor& codes);
+
+}  // namespace kvc

@@ -1,0 +1,48 @@
+#include "kvc/quant/attention_mass.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <limits>
+
+namespace kvc {
+namespace {
+
+// Probabilities that queries at positions [begin, begin + T_c) give keys [first, first + T_k), summed over them.
+// q: [G, T_c, D] times scale, k: [T_k, D] -> [T_k]
+at::Tensor mass_of_chunk(const at::Tensor& q, const at::Tensor& k, int64_t begin, int64_t first,
+                         int64_t sliding_window) {
+  auto scores = at::matmul(q, k.t());  // [G, T_c, T_k]
+  const auto options = at::TensorOptions(at::kLong).device(k.device());
+  const auto key = at::arange(first, first + k.size(0), options).unsqueeze(0);
+  const auto query = at::arange(begin, begin + q.size(1), options).unsqueeze(1);
+  auto hidden = key.gt(query);
+  if (sliding_window > 0) hidden.logical_or_(key.le(query - sliding_window));
+  scores.masked_fill_(hidden, -std::numeric_limits<float>::infinity());
+  return scores.softmax(-1).flatten(0, 1).sum(0);
+}
+
+}  // namespace
+
+at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, double scale, int64_t sliding_window) {
+  const int64_t n_kv_heads = k.size(0), n_tokens = k.size(1), n_queries = q.size(1);
+  KVC_CHECK(
+      q.dim() == 3 && k.dim() == 3 && q.size(0) % n_kv_heads == 0 && q.size(2) == k.size(2) && n_queries <= n_tokens,
+      "attention_mass: q is ", q.sizes(), ", k is ", k.sizes());
+  const int64_t group = q.size(0) / n_kv_heads;
+  const int64_t chunk = std::max<int64_t>(1, kMassBytes / (4 * group * n_tokens));
+  auto mass = at::zeros({n_kv_heads, n_tokens}, k.options().dtype(at::kFloat));
+  for (int64_t h = 0; h < n_kv_heads; ++h) {
+    const auto queries = q.narrow(0, h * group, group).to(at::kFloat).mul(scale);
+    const auto keys = k[h].to(at::kFloat);
+    for (int64_t t = 0; t < n_queries; t += chunk) {
+      const int64_t n = std::min(chunk, n_queries - t), begin = n_tokens - n_queries + t;
+      const int64_t first = sliding_window > 0 ? std::max<int64_t>(0, begin - sliding_window + 1) : 0;
+      mass[h].narrow(0, first, begin + n - first) += mass_of_chunk(
+          queries.narrow(1, t, n), keys.narrow(0, first, begin + n - first), begin, first, sliding_window);
+    }
+  }
+  return mass;
+}
+
+}  // namespace kvc

@@ -1,0 +1,74 @@
+#include "kvc/quant/chunked_cache.h"
+
+#include <ATen/ATen.h>
+
+namespace kvc {
+namespace {
+
+at::Tensor all_tokens(const std::vector<CorrectedCodes>& chunks, const TokenBlocks& recent) {
+  std::vector<at::Tensor> parts;  // each [H_kv, t, D]
+  for (const auto& chunk : chunks) parts.push_back(chunk.dequantize());
+  if (recent.n_tokens() > 0) parts.push_back(recent.all());
+  return at::cat(parts, 1);
+}
+
+}  // namespace
+
+ChunkedCache::ChunkedCache(const LayerInfo& info, int64_t buffer, int64_t prompt_unit, Precision precision)
+    : LayerCache(info),
+      buffer_(buffer),
+      prompt_unit_(prompt_unit),
+      k_recent_(storage_type(precision)),
+      v_recent_(storage_type(precision)) {}
+
+void ChunkedCache::append(const NewTokens& tokens) {
+  check_new_tokens(tokens);
+  const bool prompt = length() == 0;
+  k_recent_.push_back(tokens.k);
+  v_recent_.push_back(tokens.v);
+  if (prompt) flush(k_recent_.n_tokens() - k_recent_.n_tokens() % prompt_unit_, true);
+  while (k_recent_.n_tokens() > buffer_) flush(buffer_, false);
+}
+
+void ChunkedCache::flush(int64_t n_tokens, bool prompt) {
+  if (n_tokens == 0) return;
+  const auto block = static_cast<int64_t>(k_chunks_.size());
+  auto [k, v] = encode(k_recent_.pop_front(n_tokens), v_recent_.pop_front(n_tokens), block, prompt);
+  k_chunks_.push_back(std::move(k));
+  v_chunks_.push_back(std::move(v));
+  n_encoded_ += n_tokens;
+}
+
+at::Tensor ChunkedCache::attend(const at::Tensor& q, double scale) const {
+  if (!DecodeStep::takes(q)) return LayerCache::attend(q, scale);
+  DecodeStep step(q, scale, info(), length());
+  int64_t first = 0;
+  for (const auto& chunk : k_chunks_) {
+    chunk.score(step, first);
+    first += chunk.n_tokens;
+  }
+  step.score(k_recent_, n_encoded_);
+  step.softmax();
+  first = 0;
+  for (const auto& chunk : v_chunks_) {
+    chunk.weigh(step, first);
+    first += chunk.n_tokens;
+  }
+  step.weigh(v_recent_, n_encoded_);
+  return step.out();
+}
+
+KeyValue ChunkedCache::dequantize() const {
+  return {all_tokens(k_chunks_, k_recent_), all_tokens(v_chunks_, v_recent_)};
+}
+
+Footprint ChunkedCache::footprint() const {
+  Footprint bytes;
+  for (const auto& chunk : k_chunks_) chunk.add_to(bytes, CacheTensor::k);
+  for (const auto& chunk : v_chunks_) chunk.add_to(bytes, CacheTensor::v);
+  k_recent_.add_to(bytes, CacheTensor::k);
+  v_recent_.add_to(bytes, CacheTensor::v);
+  return bytes;
+}
+
+}  // namespace kvc

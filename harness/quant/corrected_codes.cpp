@@ -1,0 +1,85 @@
+#include "kvc/quant/corrected_codes.h"
+
+#include <ATen/ATen.h>
+
+#include <cmath>
+
+namespace kvc {
+namespace {
+
+// x with the entries of S replaced as `fill` says.
+at::Tensor filled(const at::Tensor& x, const at::Tensor& mask, Fill fill, GroupAxis axis) {
+  if (fill == Fill::masked) return x;
+  if (fill == Fill::zero) return x.masked_fill(mask, 0);
+  const auto mean = axis == GroupAxis::tokens ? x.mean(1, true) : x.mean(at::IntArrayRef({0, 2}), true);
+  return at::where(mask, mean, x);
+}
+
+}  // namespace
+
+Fill fill_named(const std::string& name) {
+  KVC_CHECK(name == "masked" || name == "zero" || name == "mean", "fill '", name, "', allowed: masked, zero, mean");
+  return name == "masked" ? Fill::masked : name == "zero" ? Fill::zero : Fill::mean;
+}
+
+CorrectedCodes encode_corrected(const at::Tensor& x, Outliers entries, const CorrectionFormat& format,
+                                at::Generator& generator) {
+  CorrectedCodes chunk;
+  chunk.n_heads = x.size(0), chunk.n_tokens = x.size(1), chunk.head_dim = x.size(2);
+  chunk.outliers = std::move(entries);
+  const bool has_entries = chunk.outliers.index.defined();
+  at::Tensor mask;  // [H, T, D]
+  if (has_entries) mask = outlier_mask(chunk.outliers, x.size(0), x.size(1), x.size(2));
+  if (format.groups)
+    chunk.codes = quantize_groups(has_entries ? filled(x, mask, format.fill, chunk.outliers.axis) : x, *format.groups,
+                                  format.fill == Fill::masked ? mask : at::Tensor());
+  const int64_t n_low_rank =
+      format.rank == 0 ? 0
+                       : static_cast<int64_t>(std::nearbyint(format.low_rank_share * static_cast<double>(x.size(1))));
+  if (!has_entries && n_low_rank == 0) return chunk;
+  auto left = format.groups ? x - chunk.codes.dequantize() : x.clone();
+  if (has_entries) {
+    set_values(chunk.outliers, left, format.precision);
+    left.masked_fill_(mask, 0);
+  }
+  if (n_low_rank == 0) return chunk;
+  chunk.low_rank_first = x.size(1) - n_low_rank;
+  const auto last = left.narrow(1, chunk.low_rank_first, n_low_rank).contiguous();
+  const auto start = low_rank_start(generator, x.size(0), n_low_rank, x.size(2), format.rank).to(x.device());
+  chunk.low_rank = low_rank_approximation(last, start, format.loops, format.precision);
+  return chunk;
+}
+
+at::Tensor CorrectedCodes::dequantize() const {
+  at::Tensor x;
+  if (codes.codes.defined()) {
+    x = codes.dequantize();
+  } else {
+    const auto& held = low_rank.a.defined() ? low_rank.a : outliers.values;
+    const auto options = at::TensorOptions(at::kFloat);
+    x = at::zeros({n_heads, n_tokens, head_dim}, held.defined() ? options.device(held.device()) : options);
+  }
+  if (low_rank.a.defined()) x.narrow(1, low_rank_first, low_rank.a.size(1)).add_(low_rank.product());
+  outliers.add_to_(x);
+  return x;
+}
+
+void CorrectedCodes::score(DecodeStep& step, int64_t first) const {
+  if (codes.codes.defined()) step.score(codes, first);
+  step.score(low_rank, first + low_rank_first);
+  step.score(outliers, first);
+}
+
+void CorrectedCodes::weigh(DecodeStep& step, int64_t first) const {
+  if (codes.codes.defined()) step.weigh(codes, first);
+  step.weigh(low_rank, first + low_rank_first);
+  step.weigh(outliers, first);
+}
+
+void CorrectedCodes::add_to(Footprint& bytes, CacheTensor tensor) const {
+  codes.add_to(bytes, tensor);
+  low_rank.add_to(bytes, tensor);
+  outliers.add_to(bytes, tensor);
+}
+
+}  // namespace kvc

@@ -1,0 +1,91 @@
+#include "kvc/quant/projection.h"
+
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "kvc/quant/pack_bits.h"
+
+namespace kvc {
+namespace {
+
+// Makes columns [first, last) of the row-major [d, m] matrix orthogonal, of length sqrt(d): Gram-Schmidt in double,
+// each column twice. Our own, since a library's QR rounds by the number of its threads.
+void orthogonalize(std::vector<double>& s, int64_t d, int64_t m, int64_t first, int64_t last) {
+  const auto dot = [&](int64_t a, int64_t b) {
+    double sum = 0;
+    for (int64_t i = 0; i < d; ++i) sum += s[i * m + a] * s[i * m + b];
+    return sum;
+  };
+  for (int64_t c = first; c < last; ++c) {
+    for (int64_t pass = 0; pass < 2; ++pass) {
+      for (int64_t b = first; b < c; ++b) {
+        const double along = dot(b, c) / static_cast<double>(d);
+        for (int64_t i = 0; i < d; ++i) s[i * m + c] -= along * s[i * m + b];
+      }
+    }
+    const double factor = std::sqrt(static_cast<double>(d) / dot(c, c));
+    for (int64_t i = 0; i < d; ++i) s[i * m + c] *= factor;
+  }
+}
+
+}  // namespace
+
+Projection::Projection(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m) : d_(d), m_(m) {
+  KVC_CHECK(d >= 1 && m >= 1, "projection: ", d, " x ", m);
+  auto generator = at::detail::createCPUGenerator(seed);
+  const auto drawn = at::randn({d, m}, generator, at::kFloat);
+  const float* entries = drawn.const_data_ptr<float>();
+  std::vector<double> s(entries, entries + d * m);
+  if (kind == ProjectionKind::orthogonal) {
+    for (int64_t first = 0; first < m; first += d) orthogonalize(s, d, m, first, std::min(first + d, m));
+  }
+  values_.assign(s.begin(), s.end());
+}
+
+at::Tensor Projection::matrix() const {
+  return at::from_blob(const_cast<float*>(values_.data()), {d_, m_}, at::kFloat);
+}
+
+const Projection& Projections::of(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m) const {
+  const std::lock_guard lock(mutex_);
+  const std::tuple key{kind, seed, d, m};
+  const auto found = made_.find(key);
+  return found != made_.end() ? found->second : made_.try_emplace(key, kind, seed, d, m).first->second;
+}
+
+at::Tensor pack_signs(const at::Tensor& x) { return pack_bits(x.gt(0).to(at::kByte), 1); }
+
+at::Tensor unpack_signs(const at::Tensor& words, int64_t m) {
+  return unpack_bits(words, 1, m).to(at::kFloat).mul_(2).sub_(1);
+}
+
+void dot_signs(const float* x, int64_t m, const int32_t* words, int64_t n, float* sums) {
+  const int64_t n_words = n_packed_words(m, 1);
+  // One table for each four entries of x: the sum for each pattern of their signs; beyond m the entries are 0.
+  std::vector<float> tables(static_cast<size_t>(n_words * 8 * 16));
+  for (int64_t t = 0; t < n_words * 8; ++t) {
+    float* table = tables.data() + t * 16;
+    table[0] = 0;
+    for (int64_t i = 0; i < 4; ++i) {
+      const float value = t * 4 + i < m ? x[t * 4 + i] : 0.f;
+      for (int64_t pattern = 0; pattern < (1 << i); ++pattern) {
+        table[pattern | (1 << i)] = table[pattern] + value;
+        table[pattern] -= value;
+      }
+    }
+  }
+  for (int64_t row = 0; row < n; ++row) {
+    float sum[2] = {0, 0};
+    for (int64_t w = 0; w < n_words; ++w) {
+      const auto word = static_cast<uint32_t>(words[row * n_words + w]);
+      const float* table = tables.data() + w * 8 * 16;
+      for (int64_t i = 0; i < 8; ++i) sum[i % 2] += table[i * 16 + (word >> (4 * i) & 15)];
+    }
+    sums[row] = sum[0] + sum[1];
+  }
+}
+
+}  // namespace kvc

@@ -1,0 +1,101 @@
+#include "kvc/quant/requantized_cache.h"
+
+#include <ATen/ATen.h>
+
+#include "kvc/quant/decode_step.h"
+
+namespace kvc {
+namespace {
+
+int64_t up_to_multiple(int64_t n, int64_t of) { return (n + of - 1) / of * of; }
+
+// rows [n, X] filled up to a multiple of g with copies of the first row of the last group
+at::Tensor filled_up(const at::Tensor& rows, int64_t g) {
+  const int64_t n = rows.size(0), missing = up_to_multiple(n, g) - n;
+  if (missing == 0) return rows;
+  return at::cat({rows, rows.narrow(0, n / g * g, 1).expand({missing, rows.size(1)})});
+}
+
+}  // namespace
+
+at::Tensor to_groups(const at::Tensor& x, GroupOrder order, int64_t g) {
+  if (order == GroupOrder::rows) {
+    const auto rows = filled_up(x.reshape({-1, x.size(2)}), g);
+    return rows.view({rows.size(0) / g, g, rows.size(1)}).transpose(1, 2).reshape({-1, g});
+  }
+  const auto entries = x.reshape({-1, 1});
+  if (order == GroupOrder::flat) return filled_up(entries, g).view({-1, g});
+  const int64_t n = entries.size(0), n_groups = (n + g - 1) / g;
+  const auto missing = entries.index_select(0, at::arange(n, n_groups * g, at::kLong).remainder(n_groups));
+  return at::cat({entries, missing}).view({g, n_groups}).t().contiguous();
+}
+
+at::Tensor from_groups(const at::Tensor& groups, GroupOrder order, at::IntArrayRef sizes) {
+  const int64_t h = sizes[0], n = sizes[1], d = sizes[2], g = groups.size(1);
+  if (order == GroupOrder::rows) {
+    const auto rows = groups.view({groups.size(0) / d, d, g}).transpose(1, 2).reshape({-1, d});
+    return rows.narrow(0, 0, h * n).reshape(sizes);
+  }
+  const auto entries = order == GroupOrder::flat ? groups.reshape({-1}) : groups.t().reshape({-1});
+  return entries.narrow(0, 0, h * n * d).reshape(sizes);
+}
+
+void RequantizedTokens::encode_all(GroupOrder order, const RequantizedFormat& format) {
+  const auto x = dequantize(order);
+  codes = format.encode(to_groups(x, order, format.group_size).unsqueeze(0));
+  recent.pop_front(recent.n_tokens());
+  sizes = x.sizes().vec();
+  const int64_t h = sizes[0], n = sizes[1], d = sizes[2], g = format.group_size;
+  if (order != GroupOrder::flat || d % g != 0) return;
+  codes.codes = codes.codes.view({h, n, -1});  // groups fill whole words, so tokens follow one another
+  codes.scale = codes.scale.view({h, n, d / g});
+  codes.zero = codes.zero.view({h, n, d / g});
+  codes.format.group_size = g;
+  codes.n_heads = h, codes.n_tokens = n, codes.head_dim = d;
+}
+
+at::Tensor RequantizedTokens::dequantize(GroupOrder order) const {
+  if (sizes[1] == 0) return recent.all();
+  const auto decoded = codes.dequantize();
+  const auto x = attends() ? decoded : from_groups(decoded[0], order, sizes);
+  return recent.n_tokens() == 0 ? x : at::cat({x, recent.all()}, 1);
+}
+
+void RequantizedTokens::add_to(Footprint& bytes, CacheTensor tensor) const {
+  codes.add_to(bytes, tensor);
+  recent.add_to(bytes, tensor);
+}
+
+RequantizedCache::RequantizedCache(const LayerInfo& info, const RequantizedFormat& format)
+    : LayerCache(info), format_(format), k_(format.precision), v_(format.precision) {}
+
+void RequantizedCache::append(const NewTokens& tokens) {
+  check_new_tokens(tokens);
+  const bool prompt = length() == 0;
+  if (due_) k_.encode_all(format_.k, format_), v_.encode_all(format_.v, format_);
+  const int64_t n_recent = k_.recent.n_tokens();
+  k_.recent.push_back(tokens.k);
+  v_.recent.push_back(tokens.v);
+  if (prompt) k_.encode_all(format_.k, format_), v_.encode_all(format_.v, format_);
+  due_ = n_recent > 0 && n_recent + 1 >= format_.window;  // one token in the window is never enough
+}
+
+at::Tensor RequantizedCache::attend(const at::Tensor& q, double scale) const {
+  if (!DecodeStep::takes(q) || !k_.attends() || !v_.attends()) return LayerCache::attend(q, scale);
+  DecodeStep step(q, scale, info(), length());
+  step.score(k_.codes, 0);
+  step.score(k_.recent, n_encoded_tokens());
+  step.softmax();
+  step.weigh(v_.codes, 0);
+  step.weigh(v_.recent, n_encoded_tokens());
+  return step.out();
+}
+
+Footprint RequantizedCache::footprint() const {
+  Footprint bytes;
+  k_.add_to(bytes, CacheTensor::k);
+  v_.add_to(bytes, CacheTensor::v);
+  return bytes;
+}
+
+}  // namespace kvc

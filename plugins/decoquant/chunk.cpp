@@ -1,0 +1,119 @@
+#include "chunk.h"
+
+#include <ATen/ATen.h>
+
+#include "factors.h"
+
+namespace decoquant {
+namespace {
+
+constexpr int64_t kMaxRow = 1024;  // codes a row that DecodeStep's loops hold
+
+at::Tensor stored(const at::Tensor& x, kvc::Precision precision) {
+  const auto held = x.to(kvc::storage_type(precision)).contiguous();
+  KVC_CHECK(held.isfinite().all().item<bool>(), "decoquant: a factor is not finite, or beyond fp16 (65504)");
+  return held.is_alias_of(x) ? held.clone() : held;
+}
+
+// Rows [T, X] in parts that query heads can read apart: those of a KV head, or those of a block of c channels.
+at::Tensor in_parts(const at::Tensor& rows, int64_t n_parts) {
+  return rows.reshape({rows.size(0), n_parts, rows.size(1) / n_parts}).transpose(0, 1);
+}
+
+int64_t n_parts_of(int64_t n_heads, int64_t head_dim, int64_t c) {
+  if (head_dim % c == 0) return n_heads;
+  return c % head_dim == 0 ? n_heads * head_dim / c : 1;
+}
+
+void set_large(Chunk& chunk, const at::Tensor& rows, int64_t n_parts, const Format& format) {
+  const auto parts = in_parts(rows, n_parts);
+  if (format.bits == 16) {
+    chunk.large = stored(parts, format.precision);
+    return;
+  }
+  chunk.codes = kvc::quantize_groups(parts.to(at::kFloat), {.bits = format.bits,
+                                                            .axis = kvc::GroupAxis::channels,
+                                                            .merge_heads = true,
+                                                            .precision = format.precision,
+                                                            .symmetric = true});
+}
+
+}  // namespace
+
+Chunk encode(const at::Tensor& x, const Format& format) {
+  Chunk chunk;
+  chunk.n_heads = x.size(0), chunk.n_tokens = x.size(1), chunk.head_dim = x.size(2);
+  const int64_t channels = chunk.n_heads * chunk.head_dim;
+  const auto merged = x.transpose(0, 1).reshape({chunk.n_tokens, channels}).to(at::kDouble);
+  int64_t c = 1;
+  for (const int64_t factor : format.factors) c *= factor;
+  if (format.form != Form::icl) c = channels;
+  const auto matrix = merged.view({chunk.n_tokens * channels / c, c});
+  const auto factors = format.form == Form::qr ? qr_factors(matrix) : balanced(matrix);
+  chunk.transposed = format.form == Form::lm || (format.form != Form::icl && chunk.n_tokens < channels);
+  if (chunk.transposed) {
+    set_large(chunk, factors.b.t(), 1, format);
+    chunk.small = {stored(factors.a, format.precision)};
+    return chunk;
+  }
+  set_large(chunk, factors.a.reshape({chunk.n_tokens, channels / c * factors.a.size(1)}),
+            n_parts_of(chunk.n_heads, chunk.head_dim, c), format);
+  const auto tensors =
+      format.form == Form::icl ? chain(factors, format.factors) : std::vector<at::Tensor>{factors.b.unsqueeze(2)};
+  for (const auto& tensor : tensors) chunk.small.push_back(stored(tensor, format.precision));
+  return chunk;
+}
+
+at::Tensor Chunk::dequantize() const {
+  const auto parts = large.defined() ? large.to(at::kFloat) : codes.dequantize();
+  at::Tensor merged;
+  if (transposed) {
+    merged = at::matmul(small[0].to(at::kFloat), parts[0].t());
+  } else {
+    const auto right = multiplied(small);  // [r, c]
+    merged = at::matmul(parts.transpose(0, 1).reshape({-1, right.size(0)}), right);
+  }
+  return merged.view({n_tokens, n_heads, head_dim}).transpose(0, 1).contiguous();
+}
+
+bool Chunk::attends() const {
+  if (transposed || large.defined() || codes.head_dim > kMaxRow) return false;
+  const int64_t c = n_heads * head_dim * small[0].size(0) / (codes.n_heads * codes.head_dim);
+  return head_dim % c == 0 || c % head_dim == 0;
+}
+
+// q . x^_t = step_t * sum_r code_tr (T_S q)_r: the query is taken to the codes' basis, not K to its own.
+void Chunk::score(kvc::DecodeStep& step, int64_t first) const {
+  const auto right = multiplied(small);  // [r, c]
+  const int64_t r = right.size(0), c = right.size(1), n_q = step.q().size(0);
+  if (head_dim % c == 0) {
+    const auto turned = at::matmul(step.q().view({n_q * head_dim / c, c}), right.t());
+    step.score(turned.view({n_q, codes.head_dim}), codes, first);
+    return;
+  }
+  const int64_t heads = c / head_dim;  // KV heads a block of c channels spans
+  const auto q = step.q().view({codes.n_heads, heads, n_q / n_heads, head_dim});
+  const auto by_head = right.view({r, heads, head_dim}).permute({1, 2, 0});  // [heads, D, r]
+  step.score(at::matmul(q, by_head).reshape({n_q, r}), codes, first);
+}
+
+void Chunk::weigh(kvc::DecodeStep& step, int64_t first) const {
+  const auto right = multiplied(small);
+  const int64_t r = right.size(0), c = right.size(1), n_q = step.q().size(0);
+  const auto sums = step.weighed(codes, first);  // [H_q, D_all/c * r / parts]
+  if (head_dim % c == 0) {
+    step.add_out(at::matmul(sums.view({-1, r}), right).view({n_q, head_dim}));
+    return;
+  }
+  const int64_t heads = c / head_dim;
+  const auto by_head = right.view({r, heads, head_dim}).permute({1, 0, 2});  // [heads, r, D]
+  step.add_out(at::matmul(sums.view({codes.n_heads, heads, n_q / n_heads, r}), by_head).reshape({n_q, head_dim}));
+}
+
+void Chunk::add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
+  codes.add_to(bytes, tensor);
+  bytes.add(tensor, kvc::ByteKind::low_rank, large);
+  for (const auto& part : small) bytes.add(tensor, kvc::ByteKind::low_rank, part);
+}
+
+}  // namespace decoquant

@@ -1,0 +1,160 @@
+// DecoQuant: a chunk of K or V is the product of a large tensor T_L and small ones T_S; only T_L is quantized
+// (symmetric, one step a token). The prompt is one chunk; new tokens wait exactly and become a chunk when `buffer` of
+// them are full and the next comes. A decode step takes the query through T_S instead of rebuilding K. Bytes per layer,
+// form icl, D_all = H_kv*D, chunks of n tokens, c = factor (64, 128 with 3, 4 tensors), m waiting tokens, for each of
+// K, V:
+//   sum over chunks [ n * p * 4*ceil((D_all/c * r / p) * b/32) codes + 2n steps + 2|T_S| ] + 2 * m * D_all,
+//   r = min(n * D_all/c, c), p parts a row: H_kv where c divides D, D_all/c where D divides c, else 1;
+//   |T_S| = r*c (2 tensors), 8r*r' + 8r' with r' = min(8r, 8) (3), 8r*r' + 4r'*r'' + 4r'' with r' = min(8r, 16),
+//   r'' = min(4r', 4) (4).
+// Forms lm, svd, qr: r = min(n, D_all), factors n x r and r x D_all: 4*ceil(r*b/32) + 2 a row of the quantized one, 2 a
+// number of the other. bits 16: 2 a number. precision exact: 4 for each 2.
+#include <ATen/ATen.h>
+#include <kvc/plugin.h>
+
+#include "chunk.h"
+
+namespace {
+
+struct DecoQuantOptions {
+  int64_t bits = 4;
+  std::string form = "icl";
+  int64_t tensors = 2;
+  int64_t factor = 16;
+  int64_t buffer = 1024;
+  std::string precision = "real";
+  void visit(kvc::OptionVisitor& v) {
+    v.integer_of("bits", bits, {2, 4, 8, 16}, "bits per code of the large tensor; 16 leaves it as it is");
+    v.choice("form", form, {"icl", "lm", "svd", "qr"},
+             "what is decomposed: tokens x channel blocks, channels x tokens, or the matrix by SVD or QR");
+    v.integer_of("tensors", tensors, {2, 3, 4}, "tensors of form icl");
+    v.integer("factor", factor, 2, 4096, "channels of the small tensor with 2 tensors; divides n_kv_heads * head_dim");
+    v.integer("buffer", buffer, 1, kvc::kNoUpperLimit, "new tokens held exactly until they are encoded together");
+    v.choice("precision", precision, {"real", "exact"},
+             "steps, small tensors, buffer in fp16, or fp32 to compare with references");
+  }
+};
+
+using Chunks = std::vector<decoquant::Chunk>;
+
+class DecoQuantCache final : public kvc::LayerCache {
+ public:
+  DecoQuantCache(const kvc::LayerInfo& info, const decoquant::Format& format, int64_t buffer)
+      : LayerCache(info), format_(format), buffer_(buffer) {}
+
+  void append(const kvc::NewTokens& tokens) override {
+    check_new_tokens(tokens);
+    const bool prompt = length() == 0;
+    k_recent_.push_back(tokens.k);
+    v_recent_.push_back(tokens.v);
+    if (prompt) encode(k_recent_.n_tokens());
+    while (k_recent_.n_tokens() > buffer_) encode(buffer_);
+  }
+
+  at::Tensor attend(const at::Tensor& q, double scale) const override {
+    if (!kvc::DecodeStep::takes(q) || !attends_) return LayerCache::attend(q, scale);
+    kvc::DecodeStep step(q, scale, info(), length());
+    int64_t first = 0;
+    for (const auto& k : k_chunks_) {
+      k.score(step, first);
+      first += k.n_tokens;
+    }
+    step.score(k_recent_, first);
+    step.softmax();
+    first = 0;
+    for (const auto& v : v_chunks_) {
+      v.weigh(step, first);
+      first += v.n_tokens;
+    }
+    step.weigh(v_recent_, first);
+    return step.out();
+  }
+
+  kvc::KeyValue dequantize() const override {
+    return {dequantize(k_chunks_, k_recent_), dequantize(v_chunks_, v_recent_)};
+  }
+  int64_t length() const override { return n_encoded_ + k_recent_.n_tokens(); }
+  int64_t n_encoded_tokens() const override { return n_encoded_; }
+
+  kvc::Footprint footprint() const override {
+    kvc::Footprint bytes;
+    for (const auto& chunk : k_chunks_) chunk.add_to(bytes, kvc::CacheTensor::k);
+    for (const auto& chunk : v_chunks_) chunk.add_to(bytes, kvc::CacheTensor::v);
+    k_recent_.add_to(bytes, kvc::CacheTensor::k);
+    v_recent_.add_to(bytes, kvc::CacheTensor::v);
+    return bytes;
+  }
+
+ private:
+  void encode(int64_t n_tokens) {
+    k_chunks_.push_back(decoquant::encode(k_recent_.pop_front(n_tokens), format_));
+    v_chunks_.push_back(decoquant::encode(v_recent_.pop_front(n_tokens), format_));
+    attends_ = attends_ && k_chunks_.back().attends() && v_chunks_.back().attends();
+    n_encoded_ += n_tokens;
+  }
+
+  static at::Tensor dequantize(const Chunks& chunks, const kvc::TokenBlocks& recent) {
+    std::vector<at::Tensor> parts;  // each [H_kv, t, D]
+    for (const auto& chunk : chunks) parts.push_back(chunk.dequantize());
+    if (recent.n_tokens() > 0) parts.push_back(recent.all());
+    return at::cat(parts, 1);
+  }
+
+  decoquant::Format format_;
+  int64_t buffer_;
+  Chunks k_chunks_, v_chunks_;
+  kvc::TokenBlocks k_recent_{kvc::storage_type(format_.precision)}, v_recent_{kvc::storage_type(format_.precision)};
+  int64_t n_encoded_ = 0;
+  bool attends_ = true;  // each chunk can attend in its own basis
+};
+
+decoquant::Form form_named(const std::string& name) {
+  if (name == "lm") return decoquant::Form::lm;
+  if (name == "svd") return decoquant::Form::svd;
+  return name == "qr" ? decoquant::Form::qr : decoquant::Form::icl;
+}
+
+class DecoQuant final : public kvc::Compressor {
+ public:
+  explicit DecoQuant(const DecoQuantOptions& options) : options_(options) {
+    KVC_CHECK(options.form == "icl" || options.tensors == 2, "decoquant: form ", options.form, " has 2 tensors, not ",
+              options.tensors);
+    format_ = {.form = form_named(options.form),
+               .bits = options.bits,
+               .factors = options.tensors == 2   ? std::vector<int64_t>{options.factor}
+                          : options.tensors == 3 ? std::vector<int64_t>{8, 8}
+                                                 : std::vector<int64_t>{8, 4, 4},
+               .precision = kvc::precision_named(options.precision)};
+  }
+
+  void check_model(const kvc::ModelShape& model) const override {
+    int64_t c = 1;
+    for (const int64_t factor : format_.factors) c *= factor;
+    KVC_CHECK(options_.form != "icl" || model.n_kv_heads * model.head_dim % c == 0, "decoquant: factor ", c,
+              " does not divide the ", model.n_kv_heads * model.head_dim, " channels of all KV heads");
+  }
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<DecoQuantCache>(info, format_, options_.buffer);
+  }
+  double bits() const override { return static_cast<double>(format_.bits); }
+
+  // Table 2: b/16 of the fp16 bytes, steps and T_S not counted (the paper's formula for the ratio counts both).
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    return bits() / 16 * 4 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+  }
+
+ private:
+  DecoQuantOptions options_;
+  decoquant::Format format_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(
+    DecoQuantOptions, DecoQuant, "decoquant", "matrix product operator whose large tensor alone is quantized",
+    "Liu et al. 2024 (DecoQuant), section 3 and algorithm 1",
+    "K is decomposed after RoPE (the public scripts take the outputs of k_proj); weights stay as they are (W16A_); the "
+    "decomposition goes through a Gram matrix in float64; a full buffer is encoded before the next token; attention "
+    "takes the query through the small tensor (the paper's kernel rebuilds the matrix); form lm always quantizes the "
+    "channel tensor; factors of 3 and 4 tensors and the groups of svd and qr are ours",
+    {})

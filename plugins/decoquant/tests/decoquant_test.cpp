@@ -1,0 +1,214 @@
+// DecoQuant against the public code's records, its pencil formula, and its rule written again with LAPACK's SVD.
+#include <cmath>
+
+#include "../factors.cpp"  // the plugin's own, to see the gauge
+#include "inputs.h"
+#include "oracle.h"
+
+namespace kvc::conformance {
+namespace {
+
+class DecoQuant : public Oracle {};
+
+std::unique_ptr<Compressor> decoquant_with(const nlohmann::json& options) {
+  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "decoquant.so");
+  return library.make(options);
+}
+
+std::unique_ptr<LayerCache> filled(const Compressor& compressor, const ModelShape& model, const Input& input,
+                                   int64_t n_prompt) {
+  auto cache =
+      compressor.make_cache({.n_heads = model.n_heads, .n_kv_heads = model.n_kv_heads, .head_dim = model.head_dim});
+  cache->append(tokens_of(input, 0, n_prompt));
+  for (int64_t t = n_prompt; t < input.k.size(1); ++t) cache->append(tokens_of(input, t, 1));
+  return cache;
+}
+
+// "deco.mpo icl32 b4|K_A"
+nlohmann::json options_of(const Record& record) {
+  nlohmann::json options = {{"precision", "exact"}, {"bits", record.fields.value("bits", 16)}};
+  const std::string shape = record.id.substr(9, record.id.find(' ', 9) - 9);
+  if (shape == "lm") options["form"] = "lm";
+  if (shape == "n3" || shape == "n4") options["tensors"] = shape[1] - '0';
+  if (shape.rfind("icl", 0) == 0) options["factor"] = std::stoi(shape.substr(3));
+  return options;
+}
+
+// One sample in a hundred may stand at half a step and fall to the other side.
+TEST_F(DecoQuant, RecordsAreReproduced) {
+  compare_all({"deco.mpo"}, 30, false, [](const Record& record) -> std::optional<Route> {
+    if (!record.fields.contains("bits")) return std::nullopt;
+    return Route{"decoquant", options_of(record), record.tensor[0] == 'K' ? 'k' : 'v', 1e-4, 1e-4, 0.01};
+  });
+}
+
+TEST_F(DecoQuant, UnquantizedTensorsGiveTheMatrixBack) {
+  compare_all({"deco.mpo"}, 10, false, [](const Record& record) -> std::optional<Route> {
+    if (record.fields.contains("bits")) return std::nullopt;
+    const double rel_fro = record.fields.at("rel_fro").get<double>();
+    return Route{"decoquant", options_of(record), record.tensor[0] == 'K' ? 'k' : 'v', 2e-5, 1e-6 / rel_fro};
+  });
+}
+
+// The small tensor the public code holds, up to the signs of its rows.
+TEST_F(DecoQuant, SmallTensorIsThePublicCodes) {
+  const auto full = read_safetensors(folder_ / "full.safetensors");
+  int n_compared = 0;
+  for (const auto& [name, expected] : full) {
+    if (name.rfind("deco.icl16 T1|", 0) != 0) continue;
+    const auto x = inputs_.at(name.substr(14))[0].to(at::kDouble);
+    const auto b = ::decoquant::balanced(x.transpose(0, 1).reshape({-1, 16})).b;
+    EXPECT_LE((b.abs() - expected.view({16, 16}).to(at::kDouble).abs()).abs().max().item<double>(), 1e-4) << name;
+    ++n_compared;
+  }
+  std::printf("%d small tensors\n", n_compared);
+}
+
+at::Tensor random_matrix(int64_t m, int64_t n) {
+  at::manual_seed(static_cast<uint64_t>(m * 1000 + n));
+  return at::randn({m, n}, at::kDouble) * at::randn({1, n}, at::kDouble).exp();
+}
+
+TEST(DecoQuantFactors, EachSideOfABondHoldsTheSquareRootOfTheSpectrum) {
+  for (const auto& [m, n] : {std::pair{300, 16}, {7, 16}, {1, 5}, {5, 1}, {64, 64}}) {
+    const auto x = random_matrix(m, n);
+    const auto f = ::decoquant::balanced(x);
+    const auto spectrum = at::diag(std::get<1>(at::linalg_svd(x, false)));
+    const double size = spectrum.max().item<double>();
+    EXPECT_LE((at::matmul(f.a, f.b) - x).abs().max().item<double>(), 1e-12 * size) << m << " x " << n;
+    EXPECT_LE((at::matmul(f.a.t(), f.a) - spectrum).abs().max().item<double>(), 1e-7 * size) << m << " x " << n;
+    EXPECT_LE((at::matmul(f.b, f.b.t()) - spectrum).abs().max().item<double>(), 1e-7 * size) << m << " x " << n;
+  }
+}
+
+TEST(DecoQuantFactors, ChainsMultiplyBackAndStayBounded) {
+  for (const int64_t m : {1, 3, 500}) {
+    auto x = random_matrix(m, 128);
+    x.narrow(1, 40, 30).zero_();  // a spectrum with zeros
+    const auto f = ::decoquant::balanced(x);
+    for (const auto& factors : {std::vector<int64_t>{128}, {16, 8}, {8, 4, 4}}) {
+      const auto tensors = ::decoquant::chain(f, factors);
+      const auto product = ::decoquant::multiplied(tensors).to(at::kDouble);
+      EXPECT_LE((at::matmul(f.a, product) - x).abs().max().item<double>(), 1e-5 * x.abs().max().item<double>());
+      for (size_t i = 0; i + 1 < tensors.size(); ++i) EXPECT_LE(tensors[i].abs().max().item<double>(), 1 + 1e-9);
+    }
+  }
+}
+
+// The rule with LAPACK's SVD in float64: X [T, C] as [T*C/c, c], U sqrt(S) rounded by rows of X.
+at::Tensor by_the_rule(const at::Tensor& x, int64_t c, int64_t bits) {
+  const int64_t h = x.size(0), n = x.size(1), d = x.size(2);
+  const auto [u, s, vt] = at::linalg_svd(x.transpose(0, 1).reshape({n * h * d / c, c}).to(at::kDouble), false);
+  auto large = (u * s.sqrt()).reshape({n, -1});
+  const auto step = large.abs().amax(1, true).clamp_min(1e-5) / (std::exp2(bits - 1) - 1);
+  large = (large / step).round() * step;
+  return at::matmul(large.view(u.sizes()), s.sqrt().unsqueeze(1) * vt).view({n, h, d}).transpose(0, 1);
+}
+
+TEST(DecoQuantRule, DecodingOneByOneFollowsTheFormula) {
+  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
+  constexpr int64_t kPrompt = 45, kBuffer = 64, kTokens = 345;  // chunks of 45, 64, 64, 64, 64; 44 wait
+  const auto input = ordinary_input(model, kTokens);
+  for (const auto& [tensors, c] : {std::pair{2, 16}, {3, 64}, {4, 128}}) {
+    const auto compressor =
+        decoquant_with({{"tensors", tensors}, {"buffer", kBuffer}, {"bits", 8}, {"precision", "exact"}});
+    const auto cache = filled(*compressor, model, input, kPrompt);
+    EXPECT_EQ(cache->n_encoded_tokens(), 45 + 4 * 64);
+    std::vector<at::Tensor> parts = {by_the_rule(input.v.narrow(1, 0, kPrompt), c, 8)};
+    for (int64_t t = kPrompt; t + kBuffer < kTokens; t += kBuffer)
+      parts.push_back(by_the_rule(input.v.narrow(1, t, kBuffer), c, 8));
+    parts.push_back(input.v.narrow(1, 301, 44).to(at::kDouble));
+    const auto difference = (at::cat(parts, 1) - cache->dequantize().v).abs();
+    EXPECT_LE(difference.gt(1e-4).to(at::kDouble).mean().item<double>(), 1e-2) << tensors << " tensors";
+    EXPECT_LE(difference.max().item<double>(), 0.2) << tensors << " tensors";  // a few codes at half a step
+  }
+}
+
+// Softmax in float64 over what is held, against the path that takes the query through the small tensors.
+TEST(DecoQuantRule, AttentionInTheCodesBasisIsAttentionOverTheMatrix) {
+  for (const auto& [heads, d] : {std::pair{4, 32}, {2, 64}, {8, 16}, {2, 128}}) {
+    const ModelShape model{.n_heads = 2 * heads, .n_kv_heads = heads, .head_dim = d};
+    const auto input = ordinary_input(model, 120);
+    for (const int64_t tensors : {2, 3, 4}) {
+      const auto compressor = decoquant_with({{"tensors", tensors}, {"buffer", 30}});
+      const auto cache = filled(*compressor, model, input, 40);
+      const auto kv = cache->dequantize();
+      const auto k = kv.k.to(at::kDouble).repeat_interleave(2, 0), v = kv.v.to(at::kDouble).repeat_interleave(2, 0);
+      const auto q = input.q.narrow(1, 119, 1);
+      const auto weights = at::softmax(at::matmul(q.to(at::kDouble), k.transpose(1, 2)) * 0.2, -1);
+      const auto error = (cache->attend(q, 0.2).to(at::kDouble) - at::matmul(weights, v)).abs().max().item<double>();
+      EXPECT_LE(error, 2e-5 * v.abs().max().item<double>()) << heads << " heads of " << d << ", " << tensors;
+    }
+  }
+}
+
+// Powers of two scale steps and small tensors, never codes.
+TEST(DecoQuantRule, ScalingTheInputScalesTheOutput) {
+  const ModelShape model{.n_heads = 2, .n_kv_heads = 2, .head_dim = 32};
+  auto input = ordinary_input(model, 50);
+  const auto compressor = decoquant_with({{"bits", 4}, {"precision", "exact"}});
+  const auto one = filled(*compressor, model, input, 50)->dequantize();
+  input.k.mul_(16), input.v.mul_(16);  // its square root is a power of two, too
+  const auto scaled = filled(*compressor, model, input, 50)->dequantize();
+  EXPECT_TRUE(at::equal(scaled.k, 16 * one.k) && at::equal(scaled.v, 16 * one.v));
+}
+
+TEST(DecoQuantRule, RefusesAFactorThatDoesNotDivide) {
+  EXPECT_THROW(decoquant_with({{"factor", 48}})->check_model({.n_kv_heads = 2, .head_dim = 64}), Error);
+  EXPECT_THROW(decoquant_with({{"tensors", 4}})->check_model({.n_kv_heads = 1, .head_dim = 64}), Error);
+  EXPECT_THROW(decoquant_with({{"tensors", 3}, {"form", "qr"}}), Error);
+  decoquant_with({{"factor", 48}})->check_model({.n_kv_heads = 3, .head_dim = 64});
+}
+
+int64_t words(int64_t n, int64_t bits) { return 4 * ((n * bits + 31) / 32); }
+
+// A chunk of n tokens of one tensor, 2 heads of 64; parts: those of a head, or blocks of c channels.
+int64_t icl_chunk(int64_t n, int64_t bits, int64_t tensors) {
+  const int64_t c = tensors == 2 ? 16 : tensors == 3 ? 64 : 128, r = std::min(n * 128 / c, c);
+  const int64_t parts = tensors == 4 ? 1 : 2, r1 = std::min<int64_t>(8 * r, tensors == 3 ? 8 : 16);
+  const int64_t small = tensors == 2 ? r * c
+                        : tensors == 3
+                            ? 8 * r * r1 + 8 * r1
+                            : 8 * r * r1 + 4 * r1 * std::min<int64_t>(4 * r1, 4) + 4 * std::min<int64_t>(4 * r1, 4);
+  return n * parts * words(128 / c * r / parts, bits) + 2 * n + 2 * small;
+}
+
+TEST(DecoQuantBytes, FollowThePencilOnAndOffTheBorders) {
+  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
+  for (const int64_t tensors : {2, 3, 4}) {
+    for (const int64_t n_prompt : {1, 3, 64, 129}) {
+      for (const int64_t n_new : {0, 1, 31, 32, 33, 64, 65}) {
+        const auto compressor = decoquant_with({{"tensors", tensors}, {"buffer", 32}});
+        const auto cache = filled(*compressor, model, ordinary_input(model, n_prompt + n_new), n_prompt);
+        const int64_t n_chunks = n_new == 0 ? 0 : (n_new - 1) / 32;
+        EXPECT_EQ(cache->footprint().total_bytes(),
+                  2 * (icl_chunk(n_prompt, 4, tensors) + n_chunks * icl_chunk(32, 4, tensors) +
+                       2 * 128 * (n_new - 32 * n_chunks)))
+            << tensors << " tensors, " << n_prompt << " + " << n_new;
+      }
+    }
+  }
+  for (const char* form : {"lm", "svd", "qr"}) {
+    for (const int64_t n : {1, 100, 128, 200}) {
+      const int64_t r = std::min<int64_t>(n, 128);
+      const bool channels = std::string(form) == "lm" || n < 128;  // B is the quantized factor
+      const int64_t rows = channels ? 128 : n, other = channels ? n : 128;
+      EXPECT_EQ(filled(*decoquant_with({{"form", form}, {"bits", 2}}), model, ordinary_input(model, n), n)
+                    ->footprint()
+                    .total_bytes(),
+                2 * (rows * (words(r, 2) + 2) + 2 * other * r))
+          << form << " " << n;
+    }
+  }
+}
+
+// Table 2: LLaMA-7B on LAMBADA, 89 tokens, 46.7 MB at 16 bits; 23.3, 11.7, 5.8 at 8, 4, 2.
+TEST(DecoQuantBytes, OfThePaperArePrintedAsThePaperPrintsThem) {
+  const ModelShape model{.n_layers = 32, .n_heads = 32, .n_kv_heads = 32, .head_dim = 128};
+  for (const auto& [bits, printed] : {std::pair{8, 23.3}, {4, 11.7}, {2, 5.8}}) {
+    EXPECT_NEAR(32 * decoquant_with({{"bits", bits}})->paper_bytes(model, 89, 0) / 1e6, printed, 0.05);
+  }
+}
+
+}  // namespace
+}  // namespace kvc::conformance

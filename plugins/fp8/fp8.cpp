@@ -1,0 +1,116 @@
+// FP8 (e4m3): one byte a number, one fp32 scale for each head of K and of V, fixed by the prompt:
+//   scale = headroom * max |x| / 448 over the prompt's tokens of the head, x^ = scale * e4m3(x / scale).
+// Later tokens beyond 448 * scale saturate. Bytes per layer: 2 (K, V) * (H_kv*D*T + 4*H_kv).
+#include <ATen/ATen.h>
+#include <kvc/plugin.h>
+#include <kvc/quant/decode_step.h>
+#include <kvc/quant/small_floats.h>
+
+namespace {
+
+struct Fp8Options {
+  double headroom = 2;
+  void visit(kvc::OptionVisitor& v) {
+    v.real("headroom", headroom, 1, 256, "how far later tokens may exceed the prompt's largest number");
+  }
+};
+
+// K or V.
+class Fp8Tokens {
+ public:
+  void push_back(const at::Tensor& x, double headroom) {
+    const auto tokens = x.to(at::kFloat);
+    if (!scale_.defined()) {
+      const auto top = tokens.abs().amax({1, 2}, true);  // [H, 1, 1]
+      scale_ = (top * (headroom / kvc::kLargestE4m3)).clamp_min_(1e-30).masked_fill_(top == 0, 1);
+    }
+    codes_.push_back(kvc::to_e4m3(tokens / scale_));
+  }
+
+  int64_t n_tokens() const { return codes_.n_tokens(); }
+
+  template <class F>
+  void for_each_tile(F f) const {  // f(x^ [H, t, D] fp32, first token)
+    int64_t first = 0;
+    for (const auto& block : codes_.blocks()) {
+      f(kvc::from_e4m3(block).mul_(scale_), first);
+      first += block.size(1);
+    }
+  }
+
+  at::Tensor dequantize() const {
+    std::vector<at::Tensor> tiles;
+    for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
+    return at::cat(tiles, 1);
+  }
+
+  void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
+    for (const auto& block : codes_.blocks()) bytes.add(tensor, kvc::ByteKind::codes, block);
+    bytes.add(tensor, kvc::ByteKind::scales, scale_);
+  }
+
+ private:
+  kvc::TokenBlocks codes_{at::kByte, 64};
+  at::Tensor scale_;  // [H, 1, 1] fp32
+};
+
+class Fp8Cache final : public kvc::LayerCache {
+ public:
+  Fp8Cache(const kvc::LayerInfo& info, double headroom) : LayerCache(info), headroom_(headroom) {}
+
+  void append(const kvc::NewTokens& tokens) override {
+    check_new_tokens(tokens);
+    k_.push_back(tokens.k, headroom_);
+    v_.push_back(tokens.v, headroom_);
+  }
+
+  at::Tensor attend(const at::Tensor& q, double scale) const override {
+    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
+    kvc::DecodeStep step(q, scale, info(), length());
+    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.score(tile, first); });
+    step.softmax();
+    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.weigh(tile, first); });
+    return step.out();
+  }
+
+  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
+  int64_t length() const override { return k_.n_tokens(); }
+  int64_t n_encoded_tokens() const override { return k_.n_tokens(); }
+
+  kvc::Footprint footprint() const override {
+    kvc::Footprint bytes;
+    k_.add_to(bytes, kvc::CacheTensor::k);
+    v_.add_to(bytes, kvc::CacheTensor::v);
+    return bytes;
+  }
+
+ private:
+  double headroom_;
+  Fp8Tokens k_, v_;
+};
+
+class Fp8 final : public kvc::Compressor {
+ public:
+  explicit Fp8(const Fp8Options& options) : headroom_(options.headroom) {}
+
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<Fp8Cache>(info, headroom_);
+  }
+  double bits() const override { return 8; }
+
+  // Half of 16 bits; scales are not counted.
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    return 2.0 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+  }
+
+ private:
+  double headroom_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(Fp8Options, Fp8, "fp8", "8-bit floats (e4m3), one scale a head",
+           "OCP 8-bit Floating Point Specification (OFP8) 1.0; Micikevicius et al. 2022",
+           "the scale comes from the prompt, not from calibration, and leaves room for larger tokens; what exceeds it "
+           "saturates",
+           {})

@@ -1,0 +1,167 @@
+// GEAR-X: GEAR with its outliers replaced by a fixed mask, X^ = D^ + L + S. S holds the entries of an expander mask E
+// of n tokens x m channels, the same for K and V, all layers and all sequences; every token has d_t entries. Slices: a
+// token's channels of all heads (m = H_kv*D), or of each head (m = D, then d_t counts a token's entries of all heads).
+// d_t is the smallest multiple of m/gcd(m, n) that is at least density*m and gives 2 edges and more to all.
+// stream grouped: the prompt's largest multiple of nb is one chunk, then each nb tokens; whole: the whole prompt is one
+// (kivi: its largest multiple of g), with the first n rows of the mask of the next multiple of nb tokens.
+// Bytes per layer: for each chunk of n tokens with rank r, and each of K, V
+//   codes:    kivi K: H_kv*D*(n*b/8 + 4*n/g);  kivi V, token_group K and V: H_kv*n*(4*ceil(D*b/32) + 4*D/g)
+//             kcvt K: H_kv*D*(4*ceil(n*b/32) + 4);  kcvt V: n*(H_kv*4*ceil(D*b/32) + 4)
+//   low rank: 2*H_kv*r*(n + D), r at most min(n, D);  S: 2*n*d_t
+// plus 4*H_kv*D a token in the buffer. The mask, 2*n*d_t bytes a shape, is the compressor's and not in the footprint.
+#include <ATen/ATen.h>
+#include <kvc/plugin.h>
+#include <kvc/quant/backbone.h>
+#include <kvc/quant/chunked_cache.h>
+
+#include <algorithm>
+
+#include "mask_store.h"
+
+namespace {
+
+struct GearxOptions {
+  std::string backbone = "kcvt";
+  int64_t bits = 4;
+  int64_t group_size = 64;
+  int64_t rank = 4;
+  int64_t decode_rank = 2;
+  int64_t loops = 3;
+  double prompt_density = 0.015625;
+  double decode_density = 0.03125;
+  std::string slice = "merged";
+  std::string stream = "grouped";
+  int64_t buffer = 64;
+  std::string fill = "masked";
+  int64_t seed = 0;
+  std::string precision = "real";
+  void visit(kvc::OptionVisitor& v) {
+    v.choice("backbone", backbone, {"token_group", "kcvt", "kivi"}, "quantizer under the two corrections");
+    v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
+    v.integer_of("group_size", group_size, {16, 32, 64}, "entries a group; not used by kcvt");
+    v.integer("rank", rank, 0, 1024, "rank of the error's approximation in the prompt, per head; 0 for none");
+    v.integer("decode_rank", decode_rank, 0, 1024, "the same in chunks of new tokens");
+    v.integer("loops", loops, 1, 100, "power iterations");
+    v.real("prompt_density", prompt_density, 0, 0.5, "least share of the prompt's entries in the mask");
+    v.real("decode_density", decode_density, 0, 0.5, "the same in chunks of new tokens");
+    v.choice("slice", slice, {"merged", "head"}, "a mask over the channels of all heads, or of each head");
+    v.choice("stream", stream, {"grouped", "whole"}, "prompt in multiples of buffer (SG), or at once (SR)");
+    v.integer_of("buffer", buffer, {64, 96, 128}, "new tokens encoded together");
+    v.choice("fill", fill, {"masked", "zero"}, "what stands for the mask's entries when the rest is quantized");
+    v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the masks and of the power iteration's start");
+    v.choice("precision", precision, {"real", "exact"}, "all floats in fp16, or fp32 to compare with references");
+  }
+};
+
+struct Shared {  // by all caches of a compressor
+  GearxOptions options;
+  kvc::Backbone backbone;
+  gearx::MaskStore masks{gearx::default_mask_folder()};
+
+  // The mask of a chunk of n tokens, of which it may use the first rows.
+  gearx::MaskKey mask_key(int64_t n_kv_heads, int64_t head_dim, int64_t n_tokens, bool prompt) const {
+    const int64_t m = options.slice == "merged" ? n_kv_heads * head_dim : head_dim;
+    const int64_t n = (n_tokens + options.buffer - 1) / options.buffer * options.buffer;
+    const double density = prompt ? options.prompt_density : options.decode_density;
+    return {m, n, gearx::token_degree(m, n, density), static_cast<uint64_t>(options.seed)};
+  }
+};
+
+class GearxCache final : public kvc::ChunkedCache {
+ public:
+  GearxCache(const kvc::LayerInfo& info, const Shared& shared)
+      : ChunkedCache(info, shared.backbone.buffer, shared.backbone.prompt_unit,
+                     kvc::precision_named(shared.options.precision)),
+        shared_(shared) {}
+
+ private:
+  std::pair<kvc::CorrectedCodes, kvc::CorrectedCodes> encode(const at::Tensor& k, const at::Tensor& v, int64_t block,
+                                                             bool prompt) const override {
+    const auto& options = shared_.options;
+    kvc::CorrectionFormat format{.groups = shared_.backbone.k,
+                                 .fill = kvc::fill_named(options.fill),
+                                 .rank = prompt ? options.rank : options.decode_rank,
+                                 .loops = options.loops,
+                                 .precision = kvc::precision_named(options.precision)};
+    auto generator =
+        kvc::low_rank_generator(static_cast<uint64_t>(options.seed), info().sequence_key, info().layer, block);
+    const auto entries = mask_of(k.size(1), prompt);
+    auto k_codes = kvc::encode_corrected(k, entries, format, generator);
+    format.groups = shared_.backbone.v;
+    return {std::move(k_codes), kvc::encode_corrected(v, entries, format, generator)};
+  }
+
+  // The mask's own memory on the CPU; a copy that the cache holds and counts elsewhere.
+  kvc::Outliers mask_of(int64_t n_tokens, bool prompt) const {
+    const auto key = shared_.mask_key(info().n_kv_heads, info().head_dim, n_tokens, prompt);
+    const int64_t n_copies = shared_.options.slice == "merged" ? 1 : info().n_kv_heads;
+    const auto& mask = shared_.masks.get(key, n_copies);
+    const auto view = at::from_blob(const_cast<uint16_t*>(mask.data()), {n_tokens, n_copies * key.token_degree},
+                                    at::TensorOptions(at::kUInt16));  // never written
+    kvc::Outliers entries;
+    entries.index = view.to(info().device);
+    entries.index_is_shared = info().device.is_cpu();
+    return entries;
+  }
+
+  const Shared& shared_;  // the compressor's
+};
+
+class Gearx final : public kvc::Compressor {
+ public:
+  explicit Gearx(const GearxOptions& options) {
+    const auto precision = kvc::precision_named(options.precision);
+    const auto backbone = [&](int64_t buffer) {
+      return kvc::make_backbone("gearx", options.backbone, options.bits, options.group_size, buffer, precision);
+    };
+    shared_.options = options;
+    shared_.backbone = backbone(options.buffer);
+    shared_.backbone.prompt_unit = options.stream == "grouped"  ? options.buffer
+                                   : options.backbone == "kivi" ? options.group_size
+                                                                : 1;
+    paper_backbone_ = backbone(0);
+  }
+
+  void check_model(const kvc::ModelShape& model) const override {
+    shared_.backbone.check_model("gearx", model);
+    const auto& options = shared_.options;
+    const int64_t rank = std::max(options.rank, options.decode_rank), width = model.n_kv_heads * model.head_dim;
+    KVC_CHECK(rank <= model.head_dim, "gearx: rank ", rank, " exceeds head_dim ", model.head_dim);
+    KVC_CHECK(width <= 65536, "gearx: ", width, " channels a token, masks index up to 65536");
+    for (const bool prompt : {true, false}) {
+      const auto key = shared_.mask_key(model.n_kv_heads, model.head_dim, options.buffer, prompt);
+      KVC_CHECK(2 * key.token_degree <= key.n_channels, "gearx: the sparsest regular mask of ", key.n_tokens,
+                " tokens x ", key.n_channels, " channels has ", key.token_degree,
+                " channels a token, allowed: up to half");
+    }
+  }
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<GearxCache>(info, shared_);
+  }
+  double bits() const override { return static_cast<double>(shared_.backbone.bits); }
+
+  // GEAR-X's table 1: GEAR-L's form, which charges GEAR's buffer, + 2 * prompt_density (32.1 = 29.0 + 3.12).
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    const double n = static_cast<double>(std::max<int64_t>(n_prompt_tokens, 1));
+    const double rho = static_cast<double>(shared_.options.rank) / 2;
+    const double fraction = paper_backbone_.paper_fraction(model, n_prompt_tokens) +
+                            rho * (1.0 / static_cast<double>(model.head_dim) + 1 / n) +
+                            2 * shared_.options.prompt_density;
+    return kvc::fp16_share(fraction, model, n_prompt_tokens + n_new_tokens);
+  }
+
+ private:
+  Shared shared_;
+  kvc::Backbone paper_backbone_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(
+    GearxOptions, Gearx, "gearx", "quantized backbone + low rank of its error + the entries of an expander mask",
+    "Mirani et al. 2025 (GEAR-X), section 3; no code is public",
+    "entries of the mask take no part in minimum and maximum (fill masked) and are held as differences; a slice is a "
+    "token's channels of all heads; degrees below 2 are raised to 2; stream whole cuts the mask of the next multiple "
+    "of "
+    "buffer, so that there only tokens have equal degrees",
+    {})

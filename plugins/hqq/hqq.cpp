@@ -1,0 +1,72 @@
+// HQQ as Hugging Face's QuantizedCache runs it: groups whose zero point is optimized (solver.h), and all that is held
+// encoded again each time the window of exact tokens is full (requantized_cache.h).
+// Bytes per layer, n encoded tokens and m in the window: 2 (K, V) * (ceil(H_kv*n*D / g) * (g*b/8 + 4) + 2 * H_kv*D*m);
+// precision exact: 8 and 4.
+#include <kvc/plugin.h>
+#include <kvc/quant/requantized_cache.h>
+
+#include "solver.h"
+
+namespace {
+
+struct HqqOptions {
+  int64_t bits = 4;
+  int64_t axis_k = 0;
+  int64_t axis_v = 0;
+  int64_t group_size = 64;
+  int64_t residual = 128;
+  int64_t iterations = 20;
+  std::string precision = "real";
+  void visit(kvc::OptionVisitor& v) {
+    v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
+    v.integer_of("axis_k", axis_k, {0, 1}, "groups of K: 0 entries far apart, 1 neighbouring channels");
+    v.integer_of("axis_v", axis_v, {0, 1}, "groups of V");
+    v.integer_of("group_size", group_size, {32, 64, 128}, "entries that share a scale and zero");
+    v.integer("residual", residual, 1, kvc::kNoUpperLimit, "exact tokens that make the whole cache encoded again");
+    v.integer("iterations", iterations, 0, 1000, "most steps of the zero point; 0: plain min-max");
+    v.choice("precision", precision, {"real", "exact"},
+             "scales, zeros, recent in fp16, or fp32 to compare with references");
+  }
+};
+
+kvc::GroupOrder order_of(int64_t axis) { return axis == 1 ? kvc::GroupOrder::flat : kvc::GroupOrder::strided; }
+
+class Hqq final : public kvc::Compressor {
+ public:
+  explicit Hqq(const HqqOptions& options) : options_(options) {
+    const auto precision = kvc::precision_named(options.precision);
+    format_ = {.k = order_of(options.axis_k),
+               .v = order_of(options.axis_v),
+               .group_size = options.group_size,
+               .window = options.residual,
+               .precision = precision,
+               .encode = [bits = options.bits, iterations = options.iterations, precision](const at::Tensor& x) {
+                 return hqq::quantize(x, bits, iterations, precision);
+               }};
+  }
+
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<kvc::RequantizedCache>(info, format_);
+  }
+  double bits() const override { return static_cast<double>(options_.bits); }
+
+  // No paper measures it on caches; its own count: (b + 32/g)/16 of the 16-bit bytes.
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    return (bits() + 32.0 / static_cast<double>(options_.group_size)) / 16 * 4 *
+           static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+  }
+
+ private:
+  HqqOptions options_;
+  kvc::RequantizedFormat format_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(
+    HqqOptions, Hqq, "hqq", "groups with an optimized zero point, the whole cache encoded again at each flush",
+    "Badri and Shaji 2023 (HQQ); Hugging Face transformers, QuantizedCache with backend HQQ",
+    "a group that does not come out even is filled up (the public code refuses); zero is held as -zero/scale; real "
+    "precision encodes with the fp16-rounded pair; what is encoded again is decoded to fp32, not to 16 bits; 1 and "
+    "3 bits are left out",
+    {})

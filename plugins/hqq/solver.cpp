@@ -1,0 +1,52 @@
+#include "solver.h"
+
+#include <ATen/ATen.h>
+#include <kvc/quant/pack_bits.h>
+
+namespace hqq {
+namespace {
+
+constexpr double kBeta = 10, kNorm = 0.7;
+
+at::Tensor shrunk(const at::Tensor& error) {
+  const auto size = error.abs();
+  return error.sign() * (size - size.pow(kNorm - 1) / kBeta).relu();
+}
+
+// zero: [1, n_groups, 1], moved in place
+void move_zero(const at::Tensor& x, const at::Tensor& scale, at::Tensor& zero, float levels, int64_t iterations) {
+  float best = 1e4f;
+  for (int64_t i = 0; i < iterations; ++i) {
+    const auto codes = (x * scale + zero).round_().clamp_(0, levels);
+    const auto error = x - (codes - zero) / scale;
+    zero = (codes - (x - shrunk(error)) * scale).mean(-1, true);
+    const float mean_error = error.abs().mean().item<float>();
+    if (!(mean_error < best)) return;
+    best = mean_error;
+  }
+}
+
+}  // namespace
+
+kvc::GroupCodes quantize(const at::Tensor& groups, int64_t bits, int64_t iterations, kvc::Precision precision) {
+  const float levels = static_cast<float>((1 << bits) - 1);
+  const auto low = groups.amin(-1, true), range = groups.amax(-1, true) - low;
+  const auto scale = (levels / range).masked_fill_(range <= 1e-4, 1).clamp_max_(2e4);
+  auto zero = -low * scale;
+  move_zero(groups, scale, zero, levels, iterations);
+  kvc::GroupCodes result;
+  result.scale = scale.reciprocal().to(kvc::storage_type(precision));
+  result.zero = (-zero / scale).to(kvc::storage_type(precision));
+  KVC_CHECK(result.scale.isfinite().all().item<bool>() && result.zero.isfinite().all().item<bool>(),
+            "hqq: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
+  auto codes = groups * scale + zero;
+  if (precision == kvc::Precision::real) {
+    codes = (groups - result.zero.to(at::kFloat)) / result.scale.to(at::kFloat);
+  }
+  result.codes = kvc::pack_bits(codes.round_().clamp_(0, levels).to(at::kByte), bits);
+  result.format = {.bits = bits, .axis = kvc::GroupAxis::channels, .precision = precision};
+  result.n_heads = 1, result.n_tokens = groups.size(1), result.head_dim = groups.size(2);
+  return result;
+}
+
+}  // namespace hqq

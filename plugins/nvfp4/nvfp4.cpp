@@ -1,0 +1,135 @@
+// NVFP4: 4-bit floats (e2m1) in blocks of 16 channels of one head, an e4m3 scale a block, one fp32 scale for K and one
+// for V, fixed by the prompt:
+//   g = headroom * max |x| / (6 * 448),  s = e4m3(max |block| / (6 g)),  x^ = g * s * e2m1(x / (g s)).
+// Later blocks beyond 6 * 448 * g saturate. A block whose s is 0 holds zeros.
+// Bytes per layer: 2 (K, V) * (H_kv*T * (4*ceil(D/8) + D/16) + 4).
+#include <ATen/ATen.h>
+#include <kvc/plugin.h>
+#include <kvc/quant/decode_step.h>
+#include <kvc/quant/pack_bits.h>
+#include <kvc/quant/small_floats.h>
+
+namespace {
+
+constexpr int64_t kBlock = 16;
+
+struct Nvfp4Options {
+  double headroom = 2;
+  void visit(kvc::OptionVisitor& v) {
+    v.real("headroom", headroom, 1, 256, "how far later tokens may exceed the prompt's largest number");
+  }
+};
+
+// K or V.
+class Nvfp4Tokens {
+ public:
+  void push_back(const at::Tensor& x, double headroom) {
+    const auto tokens = x.to(at::kFloat);
+    if (!global_.defined()) {
+      const auto top = tokens.abs().max().view({1});
+      global_ =
+          (top * (headroom / (kvc::kLargestE4m3 * kvc::kLargestE2m1))).clamp_min_(1e-30).masked_fill_(top == 0, 1);
+    }
+    const auto blocks = tokens.unflatten(2, {tokens.size(2) / kBlock, kBlock});  // [H, T, D/16, 16]
+    const auto scales = kvc::to_e4m3(blocks.abs().amax(-1) / (global_ * kvc::kLargestE2m1));
+    const auto step = (kvc::from_e4m3(scales) * global_).unsqueeze(-1);
+    const auto codes = kvc::to_e2m1((blocks / step).masked_fill_(step == 0, 0));
+    codes_.push_back(kvc::pack_bits(codes.flatten(2), 4));
+    scales_.push_back(scales);
+  }
+
+  int64_t n_tokens() const { return codes_.n_tokens(); }
+
+  template <class F>
+  void for_each_tile(F f) const {  // f(x^ [H, t, D] fp32, first token)
+    int64_t first = 0;
+    for (size_t i = 0; i < codes_.blocks().size(); ++i) {
+      const auto& scales = scales_.blocks()[i];
+      const auto steps = (kvc::from_e4m3(scales) * global_).unsqueeze(-1);
+      auto tile = kvc::from_e2m1(kvc::unpack_bits(codes_.blocks()[i], 4, scales.size(2) * kBlock));
+      tile.unflatten(2, {scales.size(2), kBlock}).mul_(steps);
+      f(tile, first);
+      first += tile.size(1);
+    }
+  }
+
+  at::Tensor dequantize() const {
+    std::vector<at::Tensor> tiles;
+    for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
+    return at::cat(tiles, 1);
+  }
+
+  void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
+    for (const auto& block : codes_.blocks()) bytes.add(tensor, kvc::ByteKind::codes, block);
+    for (const auto& block : scales_.blocks()) bytes.add(tensor, kvc::ByteKind::scales, block);
+    bytes.add(tensor, kvc::ByteKind::scales, global_);
+  }
+
+ private:
+  kvc::TokenBlocks codes_{at::kInt, 64}, scales_{at::kByte, 64};
+  at::Tensor global_;  // [1] fp32
+};
+
+class Nvfp4Cache final : public kvc::LayerCache {
+ public:
+  Nvfp4Cache(const kvc::LayerInfo& info, double headroom) : LayerCache(info), headroom_(headroom) {}
+
+  void append(const kvc::NewTokens& tokens) override {
+    check_new_tokens(tokens);
+    k_.push_back(tokens.k, headroom_);
+    v_.push_back(tokens.v, headroom_);
+  }
+
+  at::Tensor attend(const at::Tensor& q, double scale) const override {
+    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
+    kvc::DecodeStep step(q, scale, info(), length());
+    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.score(tile, first); });
+    step.softmax();
+    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.weigh(tile, first); });
+    return step.out();
+  }
+
+  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
+  int64_t length() const override { return k_.n_tokens(); }
+  int64_t n_encoded_tokens() const override { return k_.n_tokens(); }
+
+  kvc::Footprint footprint() const override {
+    kvc::Footprint bytes;
+    k_.add_to(bytes, kvc::CacheTensor::k);
+    v_.add_to(bytes, kvc::CacheTensor::v);
+    return bytes;
+  }
+
+ private:
+  double headroom_;
+  Nvfp4Tokens k_, v_;
+};
+
+class Nvfp4 final : public kvc::Compressor {
+ public:
+  explicit Nvfp4(const Nvfp4Options& options) : headroom_(options.headroom) {}
+
+  void check_model(const kvc::ModelShape& model) const override {
+    KVC_CHECK(model.head_dim % kBlock == 0, "nvfp4: head_dim ", model.head_dim, " is not a multiple of a block of 16");
+  }
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<Nvfp4Cache>(info, headroom_);
+  }
+  double bits() const override { return 4; }
+
+  // The format's 4 + 8/16 bits a number; the tensor's scale is not counted.
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    return 4.5 / 8 * 2 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+  }
+
+ private:
+  double headroom_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(Nvfp4Options, Nvfp4, "nvfp4", "4-bit floats (e2m1) in blocks of 16 with e4m3 scales",
+           "NVIDIA, NVFP4 (Blackwell); OCP Microscaling Formats (MX) 1.0 for e2m1",
+           "the tensor's scale comes from the prompt, not from calibration, and leaves room for larger tokens; what "
+           "exceeds it saturates",
+           {})

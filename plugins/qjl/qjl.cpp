@@ -1,0 +1,203 @@
+// QJL: keys as signs of random projections with their norms, values per token in groups of g channels of a head. Scores
+// are estimated from the signs (key_sketch.h); a key is never reconstructed. Keys wait exactly until `buffer` of them
+// are sketched together, before attention runs; the last `buffer` values are exact.
+// Bytes per layer, n_k = T - T mod buffer sketched keys, n_v = max(T - buffer, 0) encoded values, C outlier channels:
+//   keys:   H_kv * (n_k * (m/8 + 2) + [C > 0] * (n_k * (m_o/8 + 2) + C * n_k/g)) + 2*H_kv*D*(T - n_k)
+//           outliers "prompt": H_kv*C instead of the last product
+//   values: H_kv * (n_v * (4*ceil(D*b/32) + 4*D/g) + 2*D*(T - n_v))
+// precision exact: 4 bytes a norm and number instead of 2, 8 a scale and zero. The projection S, [D, m] fp32, is a
+// constant of the method, one for the initial layers and one for the rest, and no cache's.
+#include <ATen/ATen.h>
+#include <kvc/plugin.h>
+
+#include <algorithm>
+
+#include "key_sketch.h"
+
+namespace {
+
+struct QjlOptions {
+  int64_t sketch = 256;
+  int64_t outlier_sketch = 256;
+  int64_t initial_layers = 15;
+  int64_t initial_sketch = 512;
+  int64_t initial_outlier_sketch = 128;
+  int64_t outlier_channels = 8;
+  std::string outliers = "group";
+  std::string projection = "orthogonal";
+  int64_t value_bits = 2;
+  int64_t group_size = 32;
+  int64_t buffer = 128;
+  int64_t seed = 42;
+  std::string precision = "real";
+  void visit(kvc::OptionVisitor& v) {
+    v.integer("sketch", sketch, 32, 65536, "signs a key, a multiple of 32");
+    v.integer("outlier_sketch", outlier_sketch, 32, 65536, "signs of a key's outlier channels, up to sketch");
+    v.integer("initial_layers", initial_layers, 0, kvc::kNoUpperLimit,
+              "first layers, sketched with sizes of their own");
+    v.integer("initial_sketch", initial_sketch, 32, 65536, "sketch in the initial layers");
+    v.integer("initial_outlier_sketch", initial_outlier_sketch, 32, 65536, "outlier_sketch in the initial layers");
+    v.integer("outlier_channels", outlier_channels, 0, 256, "channels a head that are sketched apart; 0 for none");
+    v.choice("outliers", outliers, {"group", "prompt"}, "channels chosen by each group of tokens, or by the prompt");
+    v.choice("projection", projection, {"orthogonal", "gaussian"}, "orthogonal blocks of columns, or N(0, 1) entries");
+    v.integer_of("value_bits", value_bits, {2, 4, 8}, "bits per code of V");
+    v.integer_of("group_size", group_size, {16, 32, 64, 128}, "channels (V) a scale, tokens (K) an outlier choice");
+    v.integer("buffer", buffer, 1, kvc::kNoUpperLimit, "newest tokens held exactly; a multiple of group_size");
+    v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the projections");
+    v.choice("precision", precision, {"real", "exact"}, "norms, scales, recent in fp16, or fp32 to compare");
+  }
+};
+
+struct QjlFormat {
+  qjl::SketchFormat k;
+  kvc::GroupFormat v;
+  int64_t buffer = 0;
+  bool prompt_outliers = false;
+};
+
+class QjlCache final : public kvc::LayerCache {
+ public:
+  QjlCache(const kvc::LayerInfo& info, const QjlFormat& format, const kvc::Projection& projection)
+      : LayerCache(info), format_(format), projection_(projection.matrix().to(info.device)) {}
+
+  void append(const kvc::NewTokens& tokens) override {
+    check_new_tokens(tokens);
+    if (length() == 0 && format_.prompt_outliers) {
+      const int64_t n = tokens.k.size(1);
+      prompt_channels_ = qjl::outlier_channels(tokens.k.to(at::kFloat), n, format_.k.n_outlier_channels);
+    }
+    k_recent_.push_back(tokens.k);
+    v_.recent.push_back(tokens.v);
+    const int64_t n = k_recent_.n_tokens() - k_recent_.n_tokens() % format_.buffer;
+    if (n > 0) {
+      keys_.push_back(qjl::sketch_keys(k_recent_.pop_front(n), projection_, format_.k, prompt_channels_));
+      n_sketched_ += n;
+    }
+    v_.encode_front(std::max<int64_t>(v_.recent.n_tokens() - format_.buffer, 0), format_.v);
+  }
+
+  at::Tensor attend(const at::Tensor& q, double scale) const override {
+    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
+    kvc::DecodeStep step(q, scale, info(), length());
+    int64_t first = 0;
+    for (const auto& keys : keys_) {
+      step.add_scores(qjl::estimate_scores(step.q(), keys, projection_, format_.k, prompt_channels_), first);
+      first += keys.n_tokens();
+    }
+    step.score(k_recent_, first);
+    step.softmax();
+    first = 0;
+    for (const auto& block : v_.codes.blocks()) {
+      step.weigh(block, first);
+      first += block.n_tokens;
+    }
+    step.weigh(v_.recent, first);
+    return step.out();
+  }
+
+  // K: for sketched tokens the vector whose inner product with any query is the estimate, which is no reconstruction of
+  // the key; its error is that of the estimator, and shrinks as sqrt(D/m).
+  kvc::KeyValue dequantize() const override {
+    std::vector<at::Tensor> parts;  // each [H_kv, t, D]
+    for (const auto& keys : keys_) {
+      parts.push_back(qjl::linear_functionals(keys, projection_, format_.k, prompt_channels_));
+    }
+    if (k_recent_.n_tokens() > 0) parts.push_back(k_recent_.all());
+    return {at::cat(parts, 1), v_.dequantize()};
+  }
+  int64_t length() const override { return v_.n_tokens(); }
+  int64_t n_encoded_tokens() const override { return std::max(n_sketched_, v_.codes.n_tokens()); }
+
+  kvc::Footprint footprint() const override {
+    kvc::Footprint bytes;
+    for (const auto& keys : keys_) keys.add_to(bytes);
+    bytes.add(kvc::CacheTensor::k, kvc::ByteKind::index, prompt_channels_);
+    k_recent_.add_to(bytes, kvc::CacheTensor::k);
+    v_.add_to(bytes, kvc::CacheTensor::v);
+    return bytes;
+  }
+
+ private:
+  QjlFormat format_;
+  at::Tensor projection_;       // [D, m] fp32, a view of the compressor's
+  at::Tensor prompt_channels_;  // [H_kv, 1, C] u8; undefined where groups choose
+  std::vector<qjl::KeySketch> keys_;
+  int64_t n_sketched_ = 0;
+  kvc::TokenBlocks k_recent_{kvc::storage_type(format_.k.precision)};
+  kvc::StoredTokens v_{format_.v.precision};
+};
+
+void check_sketch(const char* name, int64_t sketch, const char* outlier_name, int64_t outlier_sketch) {
+  KVC_CHECK(sketch % 32 == 0, "qjl: ", name, " ", sketch, " is not a multiple of 32");
+  KVC_CHECK(outlier_sketch % 32 == 0 && outlier_sketch <= sketch, "qjl: ", outlier_name, " ", outlier_sketch,
+            ", allowed: multiples of 32 up to ", name, " ", sketch);
+}
+
+class Qjl final : public kvc::Compressor {
+ public:
+  explicit Qjl(const QjlOptions& options) : options_(options) {
+    check_sketch("sketch", options.sketch, "outlier_sketch", options.outlier_sketch);
+    check_sketch("initial_sketch", options.initial_sketch, "initial_outlier_sketch", options.initial_outlier_sketch);
+    KVC_CHECK(options.buffer % options.group_size == 0, "qjl: buffer ", options.buffer,
+              " is not a multiple of group_size ", options.group_size);
+  }
+
+  void check_model(const kvc::ModelShape& model) const override {
+    KVC_CHECK(model.head_dim % options_.group_size == 0, "qjl: group_size ", options_.group_size,
+              " does not divide head_dim ", model.head_dim);
+    KVC_CHECK(options_.outlier_channels < model.head_dim, "qjl: outlier_channels ", options_.outlier_channels,
+              ", allowed: fewer than head_dim ", model.head_dim);
+    KVC_CHECK(options_.outlier_channels == 0 || model.head_dim <= 256, "qjl: head_dim ", model.head_dim,
+              ", outlier channels index up to 256");
+  }
+
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    const bool initial = info.layer < options_.initial_layers;
+    const auto precision = kvc::precision_named(options_.precision);
+    const QjlFormat format{
+        .k = {.n_signs = initial ? options_.initial_sketch : options_.sketch,
+              .n_outlier_signs = initial ? options_.initial_outlier_sketch : options_.outlier_sketch,
+              .n_outlier_channels = options_.outlier_channels,
+              .group_size = options_.group_size,
+              .precision = precision},
+        .v = {.bits = options_.value_bits, .group_size = options_.group_size, .precision = precision},
+        .buffer = options_.buffer,
+        .prompt_outliers = options_.outlier_channels > 0 && options_.outliers == "prompt"};
+    const auto kind =
+        options_.projection == "orthogonal" ? kvc::ProjectionKind::orthogonal : kvc::ProjectionKind::gaussian;
+    const auto seed = static_cast<uint64_t>(options_.seed) + (initial ? 1 : 0);
+    return std::make_unique<QjlCache>(info, format, projections_.of(kind, seed, info.head_dim, format.k.n_signs));
+  }
+
+  double bits() const override { return static_cast<double>(options_.value_bits); }  // V's; K's codes are signs
+
+  // K: (m + m_o + 32)/D + 8C/(g D) bits a number, two 16-bit norms a key; V: b + 32/g. All tokens, no buffer; the mean
+  // over the model's layers.
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    const double d = static_cast<double>(model.head_dim), g = static_cast<double>(options_.group_size);
+    const auto key_bits = [&](int64_t sketch, int64_t outlier_sketch) {
+      if (options_.outlier_channels == 0) return static_cast<double>(sketch + 16) / d;
+      return static_cast<double>(sketch + outlier_sketch + 32) / d +
+             8 * static_cast<double>(options_.outlier_channels) / (g * d);
+    };
+    const double initial =
+        static_cast<double>(std::min(options_.initial_layers, model.n_layers)) / static_cast<double>(model.n_layers);
+    const double bits = initial * key_bits(options_.initial_sketch, options_.initial_outlier_sketch) +
+                        (1 - initial) * key_bits(options_.sketch, options_.outlier_sketch) +
+                        static_cast<double>(options_.value_bits) + 32 / g;
+    return bits / 8 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+  }
+
+ private:
+  QjlOptions options_;
+  kvc::Projections projections_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(QjlOptions, Qjl, "qjl", "keys as signs of random projections, values per token",
+           "Zandieh et al. 2024 (QJL), definition 1, algorithm 1 and its public code",
+           "outliers use the first columns of the same projection, as in the public code (the paper: an independent "
+           "one); |k_in| is stored, not |k|; values are encoded while decoding, too; one projection for all sequences, "
+           "as there; dequantize() gives K as the vectors of the estimator, no reconstruction",
+           {})

@@ -1,0 +1,236 @@
+// QJL: the public code's scores, the estimator's mean and variance over seeds, sizes, and 300 steps of decoding.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <numbers>
+
+#include "kvc/quant/projection.h"
+#include "oracle.h"
+
+namespace kvc::conformance {
+namespace {
+
+using nlohmann::json;
+
+const PluginLibrary& qjl() {
+  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "qjl.so");
+  return library;
+}
+
+at::Tensor normal(at::IntArrayRef sizes, uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  return at::randn(sizes, generator, at::kFloat);
+}
+
+// A cache in layer 0 with the general sizes.
+struct Made {
+  Made(json options, int64_t n_heads, int64_t n_kv_heads, int64_t head_dim) {
+    options.emplace("initial_layers", 0);
+    compressor = qjl().make(options);
+    cache = compressor->make_cache({.n_heads = n_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim});
+  }
+  void append(const at::Tensor& k, const at::Tensor& v) {
+    cache->append({.q = {}, .k = k, .v = v, .first_position = cache->length()});
+  }
+  std::unique_ptr<Compressor> compressor;
+  std::unique_ptr<LayerCache> cache;
+};
+
+json small(int64_t sketch, const char* projection, int64_t seed = 42, int64_t channels = 0) {
+  return {{"sketch", sketch},         {"outlier_sketch", 32}, {"outlier_channels", channels},
+          {"projection", projection}, {"group_size", 16},     {"buffer", 16},
+          {"precision", "exact"},     {"seed", seed},         {"initial_layers", 0}};
+}
+
+// A record names its inputs by their tag; codes, channels and scores of the public code lie in full.safetensors.
+TEST_F(Oracle, QjlScoresAreReproduced) {
+  const auto full = read_safetensors(folder_ / "full.safetensors");
+  const auto file = json::parse(read_file(folder_ / "oracle.json"));
+  int n_compared = 0;
+  for (const auto& fields : file.at("records")) {
+    const auto id = fields.at("id").get<std::string>();
+    if (id.rfind("qjl ", 0) != 0 || full.count(id + " score") == 0) continue;
+    const auto tag = id.substr(id.find('|') + 1);
+    const auto k = inputs_.at("K_" + tag)[0].to(at::kFloat), v = inputs_.at("V_" + tag)[0].to(at::kFloat);
+    const auto q = inputs_.at("q_" + tag)[0].to(at::kFloat), projection = full.at(id + " proj");
+    const auto channels = full.at(id + " outlier_idx");
+    const int64_t m = projection.size(1), group = k.size(1) / channels.size(2);
+    const json options = {{"sketch", m},
+                          {"outlier_sketch", 8 * full.at(id + " outlier_code").size(4)},
+                          {"outlier_channels", channels.size(3)},
+                          {"group_size", group},
+                          {"buffer", group},
+                          {"precision", "exact"}};
+    const Projection ours(ProjectionKind::orthogonal, 42, k.size(2), m);
+    // The sign of a column of an orthogonal block cancels.
+    EXPECT_LT((ours.matrix().abs() - projection.abs()).abs().max().item<double>(), 1e-3) << id;
+    Made made(options, q.size(0), k.size(0), k.size(2));
+    made.append(k, v);
+    EXPECT_EQ(made.cache->n_encoded_tokens(), k.size(1));
+    const auto keys = made.cache->dequantize().k.repeat_interleave(q.size(0) / k.size(0), 0);
+    const auto scores = at::matmul(q, keys.transpose(1, 2)).squeeze(1);
+    const auto difference = (scores - full.at(id + " score")[0]).abs();
+    const double largest = full.at(id + " score").abs().max().item<double>();
+    // A projection within rounding of 0 may have the other sign.
+    EXPECT_LE(difference.gt(1e-5 * largest).to(at::kDouble).mean().item<double>(), 0.005) << id;
+    EXPECT_LE(difference.max().item<double>(), 0.05 * largest) << id;
+    const auto exact = at::matmul(q, k.repeat_interleave(q.size(0) / k.size(0), 0).transpose(1, 2)).squeeze(1);
+    EXPECT_NEAR(((scores - exact).norm() / exact.norm()).item<double>(), fields.at("rel_score").get<double>(), 1e-4);
+    std::printf("%s via qjl, largest difference %g\n", id.c_str(), difference.max().item<double>());
+    ++n_compared;
+  }
+  EXPECT_GE(n_compared, 1);
+}
+
+// Estimates of one query with 16 keys for each of 2,000 seeds: [2000, 16] double.
+at::Tensor estimates(const char* projection, int64_t sketch, const at::Tensor& q, const at::Tensor& k) {
+  std::vector<at::Tensor> rows;
+  for (int64_t seed = 0; seed < 2000; ++seed) {
+    Made made(small(sketch, projection, seed), 1, 1, k.size(2));
+    made.append(k, k);
+    rows.push_back(at::matmul(made.cache->dequantize().k[0], q).to(at::kDouble));
+  }
+  return at::stack(rows);
+}
+
+TEST(Qjl, EstimatorHasItsMeanAndVarianceOverSeeds) {
+  constexpr int64_t D = 32, M = 64;
+  const auto q = normal({D}, 1), k = normal({1, 16, D}, 2);
+  const auto exact = at::matmul(k[0], q).to(at::kDouble);  // [16]
+  const auto sizes = k[0].norm(2, 1).to(at::kDouble).square() * std::pow(q.norm().item<double>(), 2);
+  const auto variance = (std::numbers::pi / 2 * sizes - exact.square()) / static_cast<double>(M);
+  const double kappa = std::sqrt(D / 2.0) * std::exp(std::lgamma(D / 2.0) - std::lgamma((D + 1) / 2.0));
+  for (const bool orthogonal : {false, true}) {
+    const auto drawn = estimates(orthogonal ? "orthogonal" : "gaussian", M, q, k);
+    const auto standard_error = drawn.std(0) / std::sqrt(2000.0);
+    const auto mean = exact * (orthogonal ? kappa : 1.0);
+    EXPECT_LT(((drawn.mean(0) - mean) / standard_error).abs().max().item<double>(), 4) << orthogonal;
+    // The variance of a variance over n draws is about 2/n of its square.
+    const double ratio = (drawn.var(0) / variance).mean().item<double>();
+    EXPECT_NEAR(ratio, orthogonal ? 1 - 2 / std::numbers::pi : 1.0, 4 * std::sqrt(2 / 2000.0)) << orthogonal;
+  }
+}
+
+TEST(Qjl, OneDimensionOfSketchIsExactUpToItsConstant) {
+  // k along q: the estimate is positive; k = 0: exactly 0; -k: the negative; 3k: three times.
+  constexpr int64_t D = 32;
+  const auto q = normal({D}, 3);
+  auto k = normal({1, 16, D}, 4);
+  k[0][0] = q, k[0][1] = 0, k[0][3] = -k[0][2], k[0][4] = 3 * k[0][2];
+  Made made(small(64, "orthogonal"), 1, 1, D);
+  made.append(k, k);
+  const auto score = at::matmul(made.cache->dequantize().k[0], q);
+  EXPECT_GT(score[0].item<float>(), 0);
+  EXPECT_EQ(score[1].item<float>(), 0);
+  EXPECT_FLOAT_EQ(score[3].item<float>(), -score[2].item<float>());
+  EXPECT_FLOAT_EQ(score[4].item<float>(), 3 * score[2].item<float>());
+}
+
+// Bits per number of the public code's settings at head_dim 128: 17 general and 15 initial layers, and two others.
+TEST(Qjl, PaperBytesAreTheBitsOfThePublicSettings) {
+  const ModelShape model{.n_layers = 32, .n_heads = 32, .n_kv_heads = 32, .head_dim = 128};
+  const auto bits = [&](const json& options) {
+    return qjl().make(options)->paper_bytes(model, 900, 100) * 8 / (2.0 * 4096 * 1000);
+  };
+  EXPECT_NEAR(bits({}), 3.87, 0.005);
+  EXPECT_NEAR(bits({{"initial_layers", 0}, {"outlier_sketch", 128}}), 3.13, 0.005);
+  EXPECT_NEAR(bits({{"initial_layers", 0}, {"sketch", 384}, {"outlier_channels", 0}}), 3.06, 0.005);
+}
+
+TEST(Qjl, BytesAreThePencilsOnAndOffTheBorders) {
+  constexpr int64_t H = 2, D = 64, M = 96, MO = 64, C = 4, G = 16, B = 32;
+  for (const bool prompt : {false, true}) {
+    for (const int64_t n : {1, 31, 32, 33, 64, 95, 96, 130}) {
+      for (const int64_t n_prompt : {int64_t{1}, n / 2 + 1, n}) {
+        Made made({{"sketch", M},
+                   {"outlier_sketch", MO},
+                   {"outlier_channels", C},
+                   {"group_size", G},
+                   {"buffer", B},
+                   {"outliers", prompt ? "prompt" : "group"}},
+                  4, H, D);
+        const auto k = normal({H, n, D}, 5), v = normal({H, n, D}, 6);
+        made.append(k.narrow(1, 0, n_prompt), v.narrow(1, 0, n_prompt));
+        for (int64_t t = n_prompt; t < n; ++t) made.append(k.narrow(1, t, 1), v.narrow(1, t, 1));
+        const int64_t n_k = n / B * B, n_v = std::max<int64_t>(0, n - B);
+        const int64_t channels = prompt ? H * C : H * C * n_k / G;
+        EXPECT_EQ(made.cache->footprint().total_bytes(),
+                  H * n_k * (M / 8 + MO / 8 + 4) + channels + 2 * H * D * (n - n_k) +
+                      H * (n_v * (4 * (D * 2 / 32) + 4 * D / G) + 2 * D * (n - n_v)))
+            << n_prompt << " of " << n << (prompt ? ", channels of the prompt" : "");
+      }
+    }
+  }
+}
+
+TEST(Qjl, GroupsChooseTheSameChannelsOneByOne) {
+  const auto k = normal({2, 100, 32}, 7), v = normal({2, 100, 32}, 8);
+  Made at_once(small(64, "orthogonal", 42, 3), 2, 2, 32), one_by_one(small(64, "orthogonal", 42, 3), 2, 2, 32);
+  at_once.append(k, v);
+  for (int64_t t = 0; t < 100; ++t) one_by_one.append(k.narrow(1, t, 1), v.narrow(1, t, 1));
+  EXPECT_TRUE(at::equal(at_once.cache->dequantize().k, one_by_one.cache->dequantize().k));
+  EXPECT_TRUE(at::equal(at_once.cache->dequantize().v, one_by_one.cache->dequantize().v));
+}
+
+// The formula, term by term in double: one query of one head against keys whose outlier channels a group of 16 chooses.
+double slow_score(const at::Tensor& q, const at::Tensor& k, const at::Tensor& s, int64_t t, int64_t n_channels,
+                  int64_t m_out) {
+  const int64_t d = s.size(0), m = s.size(1), group = t / 16 * 16;
+  const auto norms = k.narrow(0, group, 16).square().sum(0);
+  const auto order = norms.argsort(true, 0, true);
+  auto out = at::zeros({d}, at::kDouble);
+  for (int64_t i = 0; i < n_channels; ++i) out[order[i].item<int64_t>()] = 1;
+  const auto part = [&](const at::Tensor& mask, int64_t n_signs) {
+    double sum = 0;
+    for (int64_t j = 0; j < n_signs; ++j) {
+      const auto column = s.select(1, j);
+      const double sign = (column * mask * k[t]).sum().item<double>() > 0 ? 1 : -1;
+      sum += sign * (column * mask * q).sum().item<double>();
+    }
+    return std::sqrt(std::numbers::pi / 2) / static_cast<double>(n_signs) * (mask * k[t]).norm().item<double>() * sum;
+  };
+  return part(1 - out, m) + part(out, m_out);
+}
+
+TEST(Qjl, DecodingFor300StepsIsTheSlowReference) {
+  constexpr int64_t D = 16, N = 301, M = 64;
+  const auto k = normal({1, N, D}, 9) * (1 + 5 * normal({1, 1, D}, 10).abs()), v = normal({1, N, D}, 11);
+  const auto q = normal({2, N, D}, 12);
+  Made made(small(M, "orthogonal", 42, 2), 2, 1, D);
+  const auto s = Projection(ProjectionKind::orthogonal, 42, D, M).matrix().to(at::kDouble);
+  const auto k64 = k[0].to(at::kDouble), q64 = q.to(at::kDouble);
+  for (int64_t t = 0; t < N; ++t) {
+    made.append(k.narrow(1, t, 1), v.narrow(1, t, 1));
+    if (t % 50 != 0 && t != 63 && t != 64) continue;
+    auto scores = at::empty({t + 1}, at::kDouble);
+    const int64_t n_sketched = (t + 1) / 16 * 16;
+    for (int64_t i = 0; i <= t; ++i) {
+      scores[i] = i < n_sketched ? slow_score(q64[1][t], k64, s, i, 2, 32) : (q64[1][t] * k64[i]).sum().item<double>();
+    }
+    const auto expected = at::matmul((0.25 * scores).softmax(0), made.cache->dequantize().v[0].to(at::kDouble));
+    const auto got = made.cache->attend(q.narrow(1, t, 1), 0.25);
+    EXPECT_LT((got[1][0].to(at::kDouble) - expected).abs().max().item<double>(), 1e-4) << t;
+  }
+}
+
+TEST(Qjl, SizesThatDoNotFitAreRefusedWithTheReason) {
+  const auto refused = [](const json& options, int64_t head_dim) {
+    try {
+      qjl().make(options)->check_model({.head_dim = head_dim});
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string("taken");
+  };
+  EXPECT_EQ(refused({{"sketch", 100}}, 64), "qjl: sketch 100 is not a multiple of 32");
+  EXPECT_EQ(refused({{"buffer", 40}}, 64), "qjl: buffer 40 is not a multiple of group_size 32");
+  EXPECT_EQ(refused({}, 80), "qjl: group_size 32 does not divide head_dim 80");
+  EXPECT_EQ(refused({}, 512), "qjl: head_dim 512, outlier channels index up to 256");
+  EXPECT_NE(refused({{"outlier_sketch", 512}}, 64), "taken");
+  EXPECT_EQ(refused({}, 128), "taken");
+}
+
+}  // namespace
+}  // namespace kvc::conformance

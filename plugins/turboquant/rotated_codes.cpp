@@ -1,0 +1,180 @@
+#include "rotated_codes.h"
+
+#include <ATen/ATen.h>
+#include <kvc/quant/pack_bits.h>
+#include <kvc/quant/projection.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace turboquant {
+namespace {
+
+constexpr int64_t kBlockTokens = 64;  // a step copies at most one block
+const double kFactor = std::sqrt(std::numbers::pi / 2);
+
+// out[n, d] = rows x [n, d] times m, or times its transpose; each row alone, sums in the order of its entries.
+at::Tensor times(const at::Tensor& x, const at::Tensor& m, bool transposed) {
+  const int64_t d = m.size(0), n = x.numel() / d;
+  const auto matrix = transposed ? m.t().contiguous() : m;
+  auto out = at::zeros(x.sizes(), at::kFloat);
+  const float *in = x.const_data_ptr<float>(), *entries = matrix.const_data_ptr<float>();
+  float* to = out.data_ptr<float>();
+  for (int64_t row = 0; row < n; ++row, in += d, to += d) {
+    for (int64_t i = 0; i < d; ++i) {
+      for (int64_t j = 0; j < d; ++j) to[j] += in[i] * entries[i * d + j];
+    }
+  }
+  return out;
+}
+
+// [H, t] norms as they are stored
+at::Tensor norms_of(const at::Tensor& x, kvc::Precision precision) {
+  const int64_t d = x.size(2);
+  auto norms = at::empty({x.size(0), x.size(1)}, at::kFloat);
+  const float* in = x.const_data_ptr<float>();
+  for (int64_t row = 0; row < norms.numel(); ++row, in += d) {
+    double sum = 0;
+    for (int64_t j = 0; j < d; ++j) sum += static_cast<double>(in[j]) * in[j];
+    norms.data_ptr<float>()[row] = static_cast<float>(std::sqrt(sum));
+  }
+  const auto held = norms.to(kvc::storage_type(precision));
+  KVC_CHECK(held.isfinite().all().item<bool>(), "turboquant: the norm of a token is ", norms.max().item<double>(),
+            ", beyond fp16 (65504)");
+  return held;
+}
+
+// u8 codes [H, t, D] of rotated rows, divided by their norms; a row of norm 0 has the codes of 0.
+at::Tensor codes_of(const at::Tensor& rotated, const at::Tensor& norms, const std::vector<float>& middles) {
+  const int64_t d = rotated.size(2);
+  auto codes = at::empty(rotated.sizes(), at::kByte);
+  const auto wide = norms.to(at::kFloat);
+  const float *in = rotated.const_data_ptr<float>(), *norm = wide.const_data_ptr<float>();
+  for (int64_t e = 0; e < rotated.numel(); ++e) {
+    const float z = norm[e / d] > 0 ? in[e] / norm[e / d] : 0.f;
+    codes.data_ptr<uint8_t>()[e] =
+        static_cast<uint8_t>(std::upper_bound(middles.begin(), middles.end(), z) - middles.begin());
+  }
+  return codes;
+}
+
+// |x|/D * level[code], [H, t, D]: x^ before it is turned back.
+at::Tensor rotated_values(const at::Tensor& words, const at::Tensor& norms, int64_t d, const Tables& tables) {
+  const auto codes = kvc::unpack_bits(words, tables.bits, d);
+  const auto wide = norms.to(at::kFloat);
+  auto values = at::empty(codes.sizes(), at::kFloat);
+  const uint8_t* code = codes.const_data_ptr<uint8_t>();
+  float* to = values.data_ptr<float>();
+  for (int64_t row = 0; row < wide.numel(); ++row) {
+    const float size = wide.const_data_ptr<float>()[row] / static_cast<float>(d);
+    for (int64_t j = 0; j < d; ++j) *to++ = size * tables.levels[*code++];
+  }
+  return values;
+}
+
+// sqrt(pi/2)/D * |r|, [H, t] fp32
+at::Tensor sketch_sizes(const at::Tensor& norms, int64_t d) {
+  return norms.to(at::kFloat).mul(kFactor / static_cast<double>(d));
+}
+
+void append_to(at::Tensor& held, const at::Tensor& more) {
+  if (more.defined()) held = at::cat({held, more}, 1);
+}
+
+}  // namespace
+
+void RotatedCodes::push_back(const at::Tensor& x, const Tables& tables, kvc::Precision precision) {
+  Block block;
+  block.norms = norms_of(x, precision);
+  block.codes = kvc::pack_bits(codes_of(times(x, tables.rotation, false), block.norms, tables.middles), tables.bits);
+  if (tables.sketch.defined()) {
+    const auto rest = x - times(rotated_values(block.codes, block.norms, x.size(2), tables), tables.rotation, true);
+    block.residual_norms = norms_of(rest, precision);
+    block.signs = kvc::pack_signs(times(rest, tables.sketch, false));
+  }
+  n_tokens_ += x.size(1);
+  if (blocks_.empty() || blocks_.back().norms.size(1) >= kBlockTokens) {
+    blocks_.push_back(std::move(block));
+    return;
+  }
+  Block& open = blocks_.back();
+  append_to(open.codes, block.codes), append_to(open.norms, block.norms);
+  append_to(open.signs, block.signs), append_to(open.residual_norms, block.residual_norms);
+}
+
+at::Tensor RotatedCodes::dequantize(const Tables& tables) const {
+  const int64_t d = tables.rotation.size(0);
+  std::vector<at::Tensor> parts;  // each [H, t, D]
+  for (const auto& block : blocks_) {
+    auto x = times(rotated_values(block.codes, block.norms, d, tables), tables.rotation, true);
+    if (block.signs.defined()) {
+      const auto signs = kvc::unpack_signs(block.signs, d).contiguous();
+      x += times(signs, tables.sketch, true) * sketch_sizes(block.residual_norms, d).unsqueeze(2);
+    }
+    parts.push_back(x);
+  }
+  return at::cat(parts, 1);
+}
+
+at::Tensor RotatedCodes::scores(const at::Tensor& q, const Tables& tables) const {
+  const int64_t d = q.size(1);
+  const auto turned = times(q, tables.rotation, false);
+  const auto sketched = tables.sketch.defined() ? times(q, tables.sketch, false) : at::Tensor();
+  auto scores = at::zeros({q.size(0), n_tokens_}, at::kFloat);
+  std::vector<float> sums(kBlockTokens);
+  int64_t first = 0;
+  for (const auto& block : blocks_) {
+    const int64_t n_heads = block.norms.size(0), n = block.norms.size(1), per_head = q.size(0) / n_heads;
+    const auto values = rotated_values(block.codes, block.norms, d, tables);
+    const auto sizes = sketched.defined() ? sketch_sizes(block.residual_norms, d) : at::Tensor();
+    sums.resize(n);
+    for (int64_t i = 0; i < q.size(0); ++i) {
+      const int64_t h = i / per_head;
+      const float *x = values.const_data_ptr<float>() + h * n * d, *query = turned.const_data_ptr<float>() + i * d;
+      float* to = scores.data_ptr<float>() + i * n_tokens_ + first;
+      for (int64_t t = 0; t < n; ++t, x += d) {
+        for (int64_t j = 0; j < d; ++j) to[t] += query[j] * x[j];
+      }
+      if (!sketched.defined()) continue;
+      const int64_t n_words = block.signs.size(2);
+      kvc::dot_signs(sketched.const_data_ptr<float>() + i * d, d,
+                     block.signs.const_data_ptr<int32_t>() + h * n * n_words, n, sums.data());
+      for (int64_t t = 0; t < n; ++t) to[t] += sizes.const_data_ptr<float>()[h * n + t] * sums[t];
+    }
+    first += n;
+  }
+  return scores;
+}
+
+at::Tensor RotatedCodes::mixture(const at::Tensor& weights, const Tables& tables) const {
+  KVC_CHECK(!tables.sketch.defined(), "turboquant: a mixture of sketched vectors has no direct path");
+  const int64_t d = tables.rotation.size(0);
+  auto turned = at::zeros({weights.size(0), d}, at::kFloat);
+  int64_t first = 0;
+  for (const auto& block : blocks_) {
+    const int64_t n_heads = block.norms.size(0), n = block.norms.size(1), per_head = weights.size(0) / n_heads;
+    const auto values = rotated_values(block.codes, block.norms, d, tables);
+    for (int64_t i = 0; i < weights.size(0); ++i) {
+      const float* x = values.const_data_ptr<float>() + i / per_head * n * d;
+      const float* weight = weights.const_data_ptr<float>() + i * weights.stride(0) + first;
+      float* to = turned.data_ptr<float>() + i * d;
+      for (int64_t t = 0; t < n; ++t, x += d) {
+        for (int64_t j = 0; j < d; ++j) to[j] += weight[t] * x[j];
+      }
+    }
+    first += n;
+  }
+  return times(turned, tables.rotation, true);
+}
+
+void RotatedCodes::add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
+  for (const auto& block : blocks_) {
+    bytes.add(tensor, kvc::ByteKind::codes, block.codes);
+    bytes.add(tensor, kvc::ByteKind::norms, block.norms);
+    bytes.add(tensor, kvc::ByteKind::sketch, block.signs);
+    bytes.add(tensor, kvc::ByteKind::norms, block.residual_norms);
+  }
+}
+
+}  // namespace turboquant

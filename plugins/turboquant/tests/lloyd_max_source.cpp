@@ -1,0 +1,1 @@
+#include "../lloyd_max.cpp"  // the plugin exports nothing of it

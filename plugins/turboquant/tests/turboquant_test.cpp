@@ -1,0 +1,161 @@
+// TurboQuant: optimal errors of its levels, the error of whole vectors, no bias with the sketch, sizes, decoding.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <numbers>
+
+#include "../lloyd_max.h"
+#include "kvc/quant/projection.h"
+#include "plugin/plugin_library.h"
+
+namespace kvc {
+namespace {
+
+using nlohmann::json;
+
+const PluginLibrary& turboquant_library() {
+  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "turboquant.so");
+  return library;
+}
+
+at::Tensor normal(at::IntArrayRef sizes, uint64_t seed) {
+  auto generator = at::detail::createCPUGenerator(seed);
+  return at::randn(sizes, generator, at::kFloat);
+}
+
+struct Made {
+  Made(const json& options, int64_t n_heads, int64_t n_kv_heads, int64_t head_dim)
+      : compressor(turboquant_library().make(options)),
+        cache(compressor->make_cache({.n_heads = n_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim})) {}
+  void append(const at::Tensor& k, const at::Tensor& v) {
+    cache->append({.q = {}, .k = k, .v = v, .first_position = cache->length()});
+  }
+  std::unique_ptr<Compressor> compressor;
+  std::unique_ptr<LayerCache> cache;
+};
+
+// Max 1960, table I: the least mean squared errors of N(0, 1).
+const std::vector<double> kGaussianErrors = {0.3634, 0.1175, 0.03454, 0.009497};
+
+TEST(Turboquant, LevelsReachTheOptimalErrorsOfTheNormalDistribution) {
+  for (int64_t bits = 1; bits <= 4; ++bits) {
+    const auto quantizer = turboquant::lloyd_max(bits, 0);
+    EXPECT_NEAR(quantizer.error, kGaussianErrors[bits - 1], 2e-4 * kGaussianErrors[bits - 1] + 5e-6) << bits;
+    EXPECT_EQ(quantizer.levels.size(), size_t{1} << bits);
+  }
+  EXPECT_NEAR(turboquant::lloyd_max(1, 0).levels[1], std::sqrt(2 / std::numbers::pi), 1e-4);
+  EXPECT_NEAR(turboquant::lloyd_max(2, 0).levels[2], 0.4528, 1e-3);
+  EXPECT_NEAR(turboquant::lloyd_max(2, 0).levels[3], 1.5104, 1e-3);
+}
+
+// d = 3: a coordinate of the sphere is uniform, whose optimal levels are evenly spaced and whose error is 4^-b.
+TEST(Turboquant, LevelsInThreeDimensionsAreEvenlySpaced) {
+  for (int64_t bits = 1; bits <= 3; ++bits) {
+    const auto quantizer = turboquant::lloyd_max(bits, 3);
+    EXPECT_NEAR(quantizer.error, std::pow(4.0, -bits), 1e-4);
+    EXPECT_NEAR(quantizer.levels.back(), std::sqrt(3.0) * (1 - std::pow(2.0, -bits)), 1e-3);
+  }
+}
+
+TEST(Turboquant, VectorsLoseTheErrorOfTheirCoordinates) {
+  constexpr int64_t D = 128;
+  // Far from normal: one coordinate holds nearly all, the rotation spreads it.
+  auto x = normal({1, 400, D}, 1);
+  x.select(2, 5).mul_(50);
+  for (int64_t bits = 1; bits <= 4; ++bits) {
+    Made made({{"bits", bits}, {"precision", "exact"}}, 1, 1, D);
+    made.append(x, x);
+    const auto kv = made.cache->dequantize();
+    const auto relative = (kv.v - x).square().sum(2) / x.square().sum(2);
+    // One rotation, nearly one direction: the error of 128 coordinates scatters; a spread of rows does not.
+    Made spread({{"bits", bits}, {"precision", "exact"}}, 1, 1, D);
+    const auto rows = normal({1, 400, D}, 2);
+    spread.append(rows, rows);
+    const auto mean = ((spread.cache->dequantize().k - rows).square().sum(2) / rows.square().sum(2)).mean();
+    EXPECT_NEAR(mean.item<double>(), turboquant::lloyd_max(bits, D).error, 0.02 * kGaussianErrors[bits - 1]) << bits;
+    EXPECT_NEAR(mean.item<double>(), kGaussianErrors[bits - 1], 0.03 * kGaussianErrors[bits - 1]) << bits;
+    EXPECT_LT(relative.mean().item<double>(), 1.6 * kGaussianErrors[bits - 1]) << bits;
+  }
+}
+
+// Over 2,000 seeds: the sketch makes scores unbiased, and its variance is that of QJL on the error; without it they
+// shrink.
+TEST(Turboquant, SketchMakesScoresUnbiased) {
+  constexpr int64_t D = 16, N = 8;
+  const auto q = normal({D}, 3), k = normal({1, N, D}, 4) + q;
+  const auto exact = at::matmul(k[0], q).to(at::kDouble);
+  const auto deviation = [&](const char* keys) {  // of the mean, in standard errors, [N]
+    std::vector<at::Tensor> rows;
+    for (int64_t seed = 0; seed < 2000; ++seed) {
+      Made made({{"bits", 2}, {"keys", keys}, {"seed", 2 * seed}, {"precision", "exact"}}, 1, 1, D);
+      made.append(k, k);
+      rows.push_back(at::matmul(made.cache->dequantize().k[0], q).to(at::kDouble));
+    }
+    const auto drawn = at::stack(rows);
+    return (drawn.mean(0) - exact) / (drawn.std(0) / std::sqrt(2000.0));
+  };
+  EXPECT_LT(deviation("inner_product").abs().max().item<double>(), 4);
+  EXPECT_LT(deviation("mse").max().item<double>(), -8);
+}
+
+TEST(Turboquant, BytesAreThePencils) {
+  constexpr int64_t H = 2, D = 80;  // codes of 80 coordinates end within a word
+  const auto words = [](int64_t bits) { return 4 * ((D * bits + 31) / 32); };
+  for (int64_t bits = 2; bits <= 4; ++bits) {
+    for (const int64_t n : {1, 63, 64, 65, 130}) {
+      Made mse({{"bits", bits}}, 4, H, D), sketched({{"bits", bits}, {"keys", "inner_product"}}, 4, H, D);
+      const auto x = normal({H, n, D}, 5);
+      mse.append(x.narrow(1, 0, 1), x.narrow(1, 0, 1)), sketched.append(x, x);
+      for (int64_t t = 1; t < n; ++t) mse.append(x.narrow(1, t, 1), x.narrow(1, t, 1));
+      EXPECT_EQ(mse.cache->footprint().total_bytes(), 2 * H * n * (words(bits) + 2)) << bits << " " << n;
+      EXPECT_EQ(sketched.cache->footprint().total_bytes(),
+                H * n * (words(bits) + 2 + words(bits - 1) + 2 + words(1) + 2));
+    }
+  }
+  const ModelShape model{.n_kv_heads = 32, .head_dim = 128};
+  EXPECT_EQ(turboquant_library().make({{"bits", 3}})->paper_bytes(model, 900, 100) * 8 / (2.0 * 4096 * 1000), 3);
+}
+
+// The formula in double, for one vector: rotation, nearest level, back; and the sketch of what is left.
+at::Tensor slow(const at::Tensor& x, int64_t bits, bool sketched, int64_t seed) {
+  const int64_t d = x.size(0);
+  const auto rotation = Projection(ProjectionKind::orthogonal, seed, d, d).matrix().to(at::kDouble);
+  const auto levels = turboquant::lloyd_max(sketched ? bits - 1 : bits, d).levels;
+  const double norm = x.norm().item<double>();
+  auto z = at::matmul(x, rotation) / norm;
+  for (int64_t j = 0; j < d; ++j) {
+    double best = levels[0];
+    for (const double level : levels) {
+      if (std::abs(level - z[j].item<double>()) < std::abs(best - z[j].item<double>())) best = level;
+    }
+    z[j] = best;
+  }
+  const auto y = norm / static_cast<double>(d) * at::matmul(rotation, z);
+  if (!sketched) return y;
+  const auto s = Projection(ProjectionKind::gaussian, seed + 1, d, d).matrix().to(at::kDouble);
+  const auto signs = at::where(at::matmul(x - y, s) > 0, 1.0, -1.0).to(at::kDouble);
+  return y + std::sqrt(std::numbers::pi / 2) / static_cast<double>(d) * (x - y).norm() * at::matmul(s, signs);
+}
+
+TEST(Turboquant, DecodingFor300StepsIsTheSlowReference) {
+  constexpr int64_t D = 16, N = 300;
+  const auto k = normal({1, N, D}, 6), v = normal({1, N, D}, 7), q = normal({2, N, D}, 8);
+  Made made({{"bits", 3}, {"keys", "inner_product"}, {"seed", 5}, {"precision", "exact"}}, 2, 1, D);
+  std::vector<at::Tensor> k_slow, v_slow;
+  for (int64_t t = 0; t < N; ++t) {
+    made.append(k.narrow(1, t, 1), v.narrow(1, t, 1));
+    k_slow.push_back(slow(k[0][t].to(at::kDouble), 3, true, 5));
+    v_slow.push_back(slow(v[0][t].to(at::kDouble), 3, false, 5));
+    if (t % 60 != 0 && t + 1 != N) continue;
+    const auto weights = (0.25 * at::matmul(at::stack(k_slow), q[1][t].to(at::kDouble))).softmax(0);
+    const auto expected = at::matmul(weights, at::stack(v_slow));
+    const auto got = made.cache->attend(q.narrow(1, t, 1), 0.25)[1][0].to(at::kDouble);
+    EXPECT_LT((got - expected).abs().max().item<double>(), 1e-4) << t;
+  }
+}
+
+}  // namespace
+}  // namespace kvc

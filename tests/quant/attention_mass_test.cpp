@@ -1,0 +1,43 @@
+#include "kvc/quant/attention_mass.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace kvc {
+namespace {
+
+// All at once in float64.
+at::Tensor mass64(const at::Tensor& q, const at::Tensor& k, double scale, int64_t window) {
+  const int64_t group = q.size(0) / k.size(0), n = k.size(1), n_queries = q.size(1);
+  const auto keys = k.to(at::kDouble).repeat_interleave(group, 0);
+  const auto i = at::arange(n - n_queries, n).unsqueeze(1), j = at::arange(n).unsqueeze(0);
+  const auto hidden = window > 0 ? j.gt(i).logical_or(j.le(i - window)) : j.gt(i);
+  const auto scores = at::matmul(q.to(at::kDouble), keys.transpose(1, 2))
+                          .mul(scale)
+                          .masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  return scores.softmax(-1).sum(1).view({k.size(0), group, n}).sum(1);
+}
+
+TEST(AttentionMass, IsTheColumnSumWhateverTheChunks) {
+  at::manual_seed(3);
+  const int64_t n = 1500;  // 2 query heads a KV head: chunks of 699 queries
+  const auto q = at::randn({4, n, 16}), k = at::randn({2, n, 16});
+  for (const int64_t n_queries : {n, int64_t{32}, int64_t{1}}) {
+    for (const int64_t window : {0, 100}) {
+      const auto last = q.narrow(1, n - n_queries, n_queries);
+      const auto mass = attention_mass(last, k, 0.25, window), expected = mass64(last, k, 0.25, window);
+      EXPECT_TRUE(at::allclose(mass.to(at::kDouble), expected, 1e-4, 1e-6)) << n_queries << " " << window;
+      EXPECT_NEAR(mass[1].sum().item<double>(), 2.0 * static_cast<double>(n_queries), 1e-2);
+    }
+  }
+}
+
+TEST(AttentionMass, RefusesMoreQueriesThanKeys) {
+  EXPECT_THROW(attention_mass(at::ones({2, 5, 8}), at::ones({2, 4, 8}), 1), Error);
+  EXPECT_THROW(attention_mass(at::ones({3, 4, 8}), at::ones({2, 4, 8}), 1), Error);
+}
+
+}  // namespace
+}  // namespace kvc
