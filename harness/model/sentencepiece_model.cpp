@@ -47,8 +47,8 @@ Settings read_settings(std::string_view file, const std::string& where) {
 class SentencePieceModel : public TextModel {
  public:
   explicit SentencePieceModel(const std::string& file, const std::string& unknown_text, const std::string& where) {
-    const auto status = processor_.LoadFromSerializedProto(file);
-    KVC_CHECK(status.ok(), where, ": not a sentencepiece model: ", in_quotes(status.ToString()));
+    const auto reason = load_(file);
+    KVC_CHECK(reason.empty(), where, ": not a sentencepiece model: ", in_quotes(reason));
     for (int id = 0; id < processor_.GetPieceSize(); ++id) {
       const auto& piece = processor_.IdToPiece(id);
       KVC_CHECK(is_utf8(piece), where, ": piece ", id, " is ", in_quotes(piece), ", expected UTF-8");
@@ -74,6 +74,16 @@ class SentencePieceModel : public TextModel {
   const sentencepiece::SentencePieceProcessor& processor() const { return processor_; }
 
  private:
+  // Why it cannot be loaded, or nothing. The library reports by a status, its trie of pieces by an exception.
+  std::string load_(const std::string& file) {
+    try {
+      const auto status = processor_.LoadFromSerializedProto(file);
+      return status.ok() ? "" : status.ToString();
+    } catch (const std::exception& e) {
+      return e.what();
+    }
+  }
+
   sentencepiece::SentencePieceProcessor processor_;
   std::vector<std::string> tokens_;
   std::unordered_map<std::string, int64_t> ids_;

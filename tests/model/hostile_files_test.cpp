@@ -190,6 +190,25 @@ TEST(HostileTokenizer, WithAnIdBeyondEveryVocabularyIsRefused) {
   EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("from 0 to 16777215"));
 }
 
+// sentencepiece's ModelProto of three pieces: <unk> (2, unknown), a (1, normal), and a user's (4). One that begins with
+// NUL makes the library's trie throw an exception of its own.
+TEST(HostileTokenizer, WithAPieceThatBeginsWithNulIsRefused) {
+  const TemporaryDir dir;
+  const auto model = [](const std::string& piece) {
+    const auto of = [](const std::string& text, char type) {
+      return "\x0a" + std::string(1, static_cast<char>(text.size())) + text + "\x18" + type;
+    };
+    const auto message = [](const std::string& bytes) {
+      return "\x0a" + std::string(1, static_cast<char>(bytes.size())) + bytes;
+    };
+    return message(of("<unk>", 2)) + message(of("a", 1)) + message(of(piece, 4));
+  };
+  write_file(dir / "tokenizer.model", model("b"));
+  EXPECT_EQ(kvc::Tokenizer::load(dir.path()).vocab_size(), 3);
+  write_file(dir / "tokenizer.model", model(std::string(1, '\0') + "b"));
+  EXPECT_THAT(message_of([&] { kvc::Tokenizer::load(dir.path()); }), HasSubstr("darts.h"));
+}
+
 // A line of merges.txt goes into the error, whatever its bytes are.
 TEST(HostileTokenizer, WithMergesThatAreNoTextIsRefused) {
   const TemporaryDir dir;
