@@ -2,8 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <sstream>
 
 #include "live_bytes.h"
 
@@ -70,6 +73,21 @@ void compare_attention(const LayerCache& cache, const Input& input, const Subjec
          concat("attend differs from the reference by ", error, " (largest entry ", size, ") at ", length, " tokens, ",
                 n_queries, " queries"),
          complaints);
+}
+
+// What the option `bits` may be, ascending, of fewer bits than exact storage has; none without that option.
+std::vector<int64_t> bits_below_16(const PluginLibrary& plugin) {
+  std::vector<int64_t> choices;
+  for (const auto& option : plugin.describe_options()) {
+    if (option.name != "bits") continue;
+    std::istringstream allowed(option.allowed);  // "2, 4, 8"
+    for (std::string word; std::getline(allowed, word, ',');) {
+      const int64_t bits = std::atoll(word.c_str());
+      if (bits > 0 && bits < 16) choices.push_back(bits);
+    }
+  }
+  std::sort(choices.begin(), choices.end());
+  return choices;
 }
 
 template <class F>
@@ -274,18 +292,18 @@ Complaints lossy_means_lossy(const Subject& subject) {
 
 Complaints error_falls_as_bits_rise(const Subject& subject) {
   Complaints complaints;
-  bool has_bits = false;
-  for (const auto& option : subject.plugin.describe_options()) has_bits = has_bits || option.name == "bits";
-  if (!has_bits) return complaints;
+  const auto choices = bits_below_16(subject.plugin);
+  if (choices.empty()) return complaints;
   const auto bits_with = [&](int64_t bits) {
     auto options = subject.options;
     options["bits"] = bits;
     return subject.plugin.make(options)->bits();
   };
-  if (bits_with(2) == 16 && bits_with(8) == 16) return complaints;  // another option turns quantization off
+  if (bits_with(choices.front()) == 16 && bits_with(choices.back()) == 16)
+    return complaints;  // another option turns quantization off
   const auto input = ordinary_input(subject.model, 300);
   double last_k = INFINITY, last_v = INFINITY;
-  for (const int64_t bits : {2, 4, 8}) {
+  for (const int64_t bits : choices) {
     auto options = subject.options;
     options["bits"] = bits;
     const auto made = filled({subject.plugin, options, subject.model}, input, 280);
