@@ -43,7 +43,9 @@ std::vector<Candidate> find_candidates(const PlanArguments& arguments) {
             " --compressor");
   const auto folders = plugin_folders(arguments.plugin_path, find_paths());
   std::vector<Candidate> candidates;
-  for (const auto& file : find_plugins(folders)) candidates.push_back(open_candidate(file, nullptr));
+  if (arguments.compressors.empty()) {
+    for (const auto& file : find_plugins(folders)) candidates.push_back(open_candidate(file, nullptr));
+  }
   for (size_t i = 0; i < arguments.compressors.size(); ++i) {
     const auto options = arguments.options.empty() ? json() : parse_json(arguments.options[i], "--options");
     candidates.push_back(open_candidate(find_plugin(arguments.compressors[i], folders), options));
@@ -139,7 +141,7 @@ void add_candidate(const Candidate& candidate, const ModelConfig& config, const 
 }  // namespace
 
 void add_plan_options(CLI::App& verb, PlanArguments& arguments) {
-  verb.add_option("--compressor", arguments.compressors, "plan: this one as well, with --options");
+  verb.add_option("--compressor", arguments.compressors, "plan: these alone instead of all plugins, with --options");
   verb.add_option("--options", arguments.options, "plan: options of each --compressor, a JSON object");
   verb.add_option(both_spellings("--plugin-path"), arguments.plugin_path, "plan: folders searched first");
   verb.add_option("--weights", arguments.weights, "plan: fp32, 16bit or int8")

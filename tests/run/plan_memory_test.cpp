@@ -113,15 +113,16 @@ std::string config(const std::string& name) { return std::string(KVC_TEST_DATA) 
 
 TEST(DoctorPlan, GivesLlama2sSizesByPencil) {
   TempFolder folder;
-  const auto run = run_program(folder, {"doctor", "--model", config("llama-2-7b.json"), "--compressor", "token_group",
-                                        "--options", R"({"bits": 2, "group_size": 64})"});
+  const auto run =
+      run_program(folder, {"doctor", "--model", config("llama-2-7b.json"), "--compressor", "full", "--options", "{}",
+                           "--compressor", "token_group", "--options", R"({"bits": 2, "group_size": 64})"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const char* said : {"6738415616 parameters", "26953662464 bytes at fp32", "13476831232 at 16 bits",
                            "7006265344 at int8", "524288 bytes a token", "1 GB = 1e9 bytes", "2 GB reserve"}) {
     EXPECT_NE(run.out.find(said), std::string::npos) << said << "\n" << run.out;
   }
   auto rows = rows_of(run.out);
-  auto& full = rows["full defaults"];
+  auto& full = rows["full {}"];
   EXPECT_EQ(full["KV [bytes/token]"], "524288.0");
   EXPECT_EQ(full["fixed [bytes]"], "0");
   // (24e9 - 13,476,831,232 - 2e9) / 524,288 = 16,256.7; a sequence of 4,096 tokens is 2,147,483,648 bytes: 3.97
@@ -137,13 +138,14 @@ TEST(DoctorPlan, GivesLlama2sSizesByPencil) {
 
 TEST(DoctorPlan, SaysWhatDoesNotFit) {
   TempFolder folder;
-  const auto run = run_program(folder, {"doctor", "--model", config("llama-3.1-70b.json")});
+  const auto run = run_program(folder, {"doctor", "--model", config("llama-3.1-70b.json"), "--compressor", "full"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_NE(run.out.find("70553706496 parameters"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("327680 bytes a token"), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("141 GB: the 16bit weights do not fit"), std::string::npos) << run.out;
   EXPECT_EQ(rows_of(run.out)["full defaults"]["141 GB: context"], "does not fit");
-  const auto int8 = run_program(folder, {"doctor", "--model", config("llama-3.1-70b.json"), "--weights", "int8"});
+  const auto int8 = run_program(
+      folder, {"doctor", "--model", config("llama-3.1-70b.json"), "--weights", "int8", "--compressor", "full"});
   ASSERT_EQ(int8.exit_code, 0) << int8.err;
   // 68,451,041,280 weights, 6,717,440 rows (x 4), 2,102,665,216 parameters at 16 bits: 72,683,241,472 bytes.
   EXPECT_NE(int8.out.find("72683241472 at int8"), std::string::npos) << int8.out;
