@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <map>
 
-#include "kvc/check.h"
-
 namespace kvc {
 namespace {
 

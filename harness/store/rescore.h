@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kvc/check.h"
 #include "store/result_store.h"
 
 namespace kvc {

@@ -110,7 +110,11 @@ Text apply_steps(const std::vector<ExtractStep>& steps, std::string_view text) {
 }  // namespace
 
 std::optional<std::string> extract_answer(const Extractor& extractor, std::string_view generation) {
-  return apply_steps(extractor.steps, generation);
+  try {
+    return apply_steps(extractor.steps, generation);
+  } catch (const Error& error) {
+    throw Error(concat("extractor '", extractor.name, "': ", error.what()));
+  }
 }
 
 std::optional<std::string> gold_answer(const Extractor& extractor, std::string_view gold) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 
 #include "task/chinese_words.h"
@@ -33,8 +34,9 @@ std::optional<double> parse_number(std::string_view text) {
   const char* end = ascii.data() + ascii.size();
   double value = 0;
   const auto [last, error] = std::from_chars(begin, end, value);
-  if (error != std::errc() || last != end) return std::nullopt;
-  return value;
+  if (last != end || error == std::errc::invalid_argument) return std::nullopt;
+  // Beyond the range of a double: infinite or 0, as in Python.
+  return error == std::errc::result_out_of_range ? std::strtod(begin, nullptr) : value;
 }
 
 double number(const ScoreInput& input) {

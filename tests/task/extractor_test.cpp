@@ -65,7 +65,12 @@ TEST(Extractor, PatternsTakeTheFirstOrTheLastMatch) {
 }
 
 TEST(Extractor, APatternThatWouldRunForeverIsAnError) {
-  EXPECT_THROW(extracted("{regex: '(a+)+$'}", std::string(40, 'a') + "b"), Error);
+  try {
+    extracted("{regex: '(a+)+$'}", std::string(40, 'a') + "b");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "extractor 'x': pattern '(a+)+$': match limit exceeded");
+  }
 }
 
 TEST(Extractor, ComparesTextOrNumbers) {

@@ -77,6 +77,8 @@ TEST(Scorers, NumbersAreComparedAsText) {
   EXPECT_EQ(score("number_precision", "03", "3"), 0);
   EXPECT_EQ(score("number_precision", "\xEF\xBC\x93", "\xEF\xBC\x93"), 1);  // a full-width 3
   EXPECT_EQ(score("number", "\xEF\xBC\x93", "3"), 1);
+  EXPECT_EQ(score("number", "0." + std::string(400, '0') + "1", "0"), 1);  // float() of it is 0.0
+  EXPECT_EQ(score("number", std::string(400, '9'), "9"), 0);
 }
 
 TEST(Scorers, AnOptionIsMentionedByTextOrByLetter) {

@@ -129,7 +129,7 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
       {"stop: [\"\\n\"]", "scoring: {file: x.yaml, root: task}",
        "sum.yaml:8:10: error: there is no file 'x.yaml' beside the task file"},
       {"gold: a, answer: a, correct: true", "gold: a, answer: a, score: 2",
-       "sum.yaml:13:67: error: extract_cases[0].score is '2', expected a number from 0 to 1"},
+       "sum.yaml:13:62: error: extract_cases[0].score is '2', expected a number from 0 to 1"},
       {"  - {name: last, steps: [strip], compare: exact}\n",
        "  - {name: last, steps: [], compare: exact}\n  - {name: last, steps: [], compare: exact}\n",
        "sum.yaml:11:5: error: two extractors named 'last'"},
