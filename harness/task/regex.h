@@ -28,8 +28,10 @@ class Regex {
   const std::string& pattern() const { return pattern_; }
 
  private:
+  using Code = std::unique_ptr<pcre2_real_code_8, void (*)(pcre2_real_code_8*)>;
   std::string pattern_;
-  std::unique_ptr<pcre2_real_code_8, void (*)(pcre2_real_code_8*)> code_;
+  Code code_;      // for well-formed UTF-8, which it does not look at again
+  Code tolerant_;  // for anything else
 };
 
 }  // namespace kvc

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+
 #include "task/answer_scorer.h"
 
 namespace kvc {
@@ -87,6 +89,17 @@ TEST(Extractor, ComparesTextOrNumbers) {
   EXPECT_EQ(score_answer(number, "nan", "nan"), 0);
   EXPECT_EQ(gold_answer(number, "many"), std::nullopt);
 }
+
+// Every match begins with what is left of the text: work must not grow with the square of its length.
+TEST(Regex, FindsTheLastOfManyMatchesQuickly) {
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "12 ";
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(Regex("[0-9]+").find(text + "7", 0, true), "7");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(Regex, CannotLeaveTheBoundsOfCharacters) { EXPECT_THROW(Regex("\\C"), Error); }
 
 TEST(Regex, CopiesStandOnTheirOwn) {
   std::optional<Regex> first(std::in_place, "b+");

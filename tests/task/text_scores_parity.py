@@ -1,4 +1,5 @@
-"""Text metrics against the public packages: words of every Chinese string, scores of real and of hostile pairs.
+"""Text metrics against the public packages, extractors against the public scripts' rules in Python: words of every Chinese
+string, scores of real and of hostile pairs, answers in real and made-up texts.
 
 usage: text_scores_parity.py PROGRAM [N_PAIRS]   Real strings come from $KVC_DATA; without it only hostile ones are compared.
 """
@@ -9,6 +10,7 @@ import random
 import subprocess
 import sys
 
+import extractor_rules
 import official_rules as rules
 from official_rules import jieba
 
@@ -120,16 +122,34 @@ def compare_scores(program, name, pairs):
     print(f"{name}: {len(pairs)} pairs, {len(requests)} scores, {n_nonzero} above 0: the same")
 
 
+def compare_answers(program, name, texts):
+    tasks = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "tasks")
+    for task, extractor, rule in extractor_rules.RULES:
+        request = {"task": os.path.join(tasks, task + ".yaml"), "extractor": extractor, "texts": texts}
+        (answers,) = ask(program, [request])
+        for text, got in zip(texts, answers, strict=True):
+            assert got == rule(text), f"{name}, {task}, {extractor}: {got!r} instead of {rule(text)!r} for {text!r}"
+        n_found = sum(answer is not None for answer in answers)
+        print(f"{name}: {task}, {extractor}: {len(texts)} texts, {n_found} answers: the same")
+
+
+def worked_answers():
+    lines = [line for folder in ("gsm8k", "aqua") for _, line in data_lines(folder)]
+    return [text for line in lines[:3000] for text in (line.get("question"), line.get("answer")) if text]
+
+
 def main():
     program, n = sys.argv[1], int(next((a for a in sys.argv[2:] if a.isdigit()), 5000))
     rng = random.Random(6)
     compare_scores(program, "hostile", hostile_pairs(rng, n))
     compare_words(program, "hostile", [hostile_text(rng) for _ in range(4 * n)])
+    compare_answers(program, "made-up", list(extractor_rules.texts(rng, 4 * n)))
     if not os.environ.get("KVC_DATA"):
         print("KVC_DATA is not set: no real strings")
         return
     compare_scores(program, "real", real_pairs(rng, n))
     compare_words(program, "real", chinese_strings())
+    compare_answers(program, "real", worked_answers())
 
 
 main()
