@@ -27,6 +27,9 @@ void print_plugin(const PluginLibrary& library) {
               d.capabilities.lossy ? "lossy" : "not lossy");
   std::printf("  promises    %s%s\n", d.capabilities.one_by_one_same ? "tokens one by one = all at once; " : "",
               d.capabilities.prefix_local ? "a prefix's codes do not depend on what follows" : "");
+  std::printf("  composes    %s%s%s\n", d.capabilities.evicts ? "evicts tokens; " : "",
+              d.capabilities.splits ? "holds K or V alone; " : "",
+              d.capabilities.turns_keys ? "wants keys before RoPE" : "");
   std::printf("  file        %s\n  sha256      %s\n  options\n", library.file().c_str(), library.sha256().c_str());
   for (const auto& option : library.describe_options()) {
     std::printf("    %-16s %-8s default %-8s allowed %-22s %s\n", option.name.c_str(), option.type.c_str(),
