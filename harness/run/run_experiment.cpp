@@ -13,6 +13,7 @@
 
 #include "run/progress.h"
 #include "run/worker_process.h"
+#include "task/answer_scorer.h"
 
 namespace kvc {
 namespace {
@@ -210,7 +211,7 @@ class Run {
     record.error = result.error;
     try {
       if (record.error.empty()) fill(record, result, task.spec);
-    } catch (const Error& e) {  // an extractor's pattern ran into its limit
+    } catch (const Error& e) {  // an extractor's pattern ran into its limit, a scorer's dictionary is missing
       record.error = e.what();
     }
     if (!record.error.empty()) report_failure(record, cell);
@@ -229,10 +230,11 @@ class Run {
                  record.error.c_str());
   }
 
-  static void fill(SampleRecord& record, const JobResult& result, const TaskSpec& task) {
+  void fill(SampleRecord& record, const JobResult& result, const TaskSpec& task) {
+    const auto gold = parse_gold(record.gold, has_structured_gold(task));
     for (const auto& extractor : task.extractors) {
       const auto answer = extract_answer(extractor, result.text);
-      record.scores.push_back({extractor.name, answer, score_answer(extractor, answer, record.gold)});
+      record.scores.push_back({extractor.name, answer, scorer_.score(extractor, answer, gold)});
     }
     record.generation = result.text;
     record.token_ids_json = nlohmann::json(result.ids).dump();
@@ -267,6 +269,7 @@ class Run {
   int64_t next_job_ = 0;
   std::set<int> crashers_;  // compressors inside which a worker has died
   std::optional<Progress> progress_;
+  AnswerScorer scorer_;
   RunOutcome outcome_;
 };
 

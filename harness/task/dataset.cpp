@@ -24,15 +24,16 @@ std::filesystem::path locate(const TaskSpec& spec, const TaskFile& file, const s
       path = folder.parent_path().parent_path() / "prompts" / file.file;
       break;
     case TaskFile::Root::kDataDir:
-      KVC_CHECK(!data_dir.empty(), file.where, ": error: '", file.file, "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir");
+      KVC_CHECK(!data_dir.empty(), file.where, ": error: '", file.file,
+                "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir");
       path = data_dir / file.file;
   }
   KVC_CHECK(std::filesystem::is_regular_file(path), file.where, ": error: there is no file '", path.string(), "'");
   return path;
 }
 
-// The field's text in one line of data; `where` is file:line.
-std::string string_field(const Json& object, const std::string& field, const std::string& where) {
+// The field in one line of data; `where` is file:line.
+const Json& find_field(const Json& object, const std::string& field, const std::string& where) {
   if (!object.is_object())
     throw Error(concat(where, ":1: error: a line is ", object.type_name(), ", expected an object"));
   const auto found = object.find(field);
@@ -41,25 +42,51 @@ std::string string_field(const Json& object, const std::string& field, const std
     for (const auto& [key, value] : object.items()) known.push_back(key);
     throw Error(concat(where, ":1: error: ", unknown_name("field", field, known)));
   }
-  KVC_CHECK(found->is_string(), where, ":1: error: field '", field, "' is ", found->type_name(), ", expected a string");
-  return found->get<std::string>();
+  return *found;
 }
 
-std::string gold_text(const TaskSpec& spec, const Json& object, const std::string& where) {
-  const auto field = string_field(object, spec.gold_field, where);
-  if (!spec.gold_pattern) return field;
-  const auto gold = spec.gold_pattern->find(field, 1, false);
-  KVC_CHECK(gold, where, ":1: error: field '", spec.gold_field, "' has no match of ",
-            in_quotes(spec.gold_pattern->pattern()));
-  return *gold;
+std::string string_field(const Json& object, const std::string& field, const std::string& where) {
+  const auto& value = find_field(object, field, where);
+  KVC_CHECK(value.is_string(), where, ":1: error: field '", field, "' is ", value.type_name(), ", expected a string");
+  return value.get<std::string>();
+}
+
+std::vector<std::string> strings_field(const Json& object, const std::string& field, const std::string& where) {
+  const auto& value = find_field(object, field, where);
+  KVC_CHECK(value.is_array() && !value.empty(), where, ":1: error: field '", field, "' is ",
+            value.is_array() ? "empty" : value.type_name(), ", expected a list of strings");
+  std::vector<std::string> strings;
+  for (const auto& item : value) {
+    KVC_CHECK(item.is_string(), where, ":1: error: field '", field, "' holds ", item.type_name(),
+              ", expected a list of strings");
+    strings.push_back(item.get<std::string>());
+  }
+  return strings;
+}
+
+Gold read_gold(const TaskSpec& spec, const Json& object, const std::string& where) {
+  Gold gold;
+  const auto texts = spec.has_gold_list ? strings_field(object, spec.gold_field, where)
+                                        : std::vector{string_field(object, spec.gold_field, where)};
+  for (const auto& text : texts) {
+    const auto answer = match_gold(spec, text);
+    KVC_CHECK(answer, where, ":1: error: field '", spec.gold_field, "' has no match of ",
+              in_quotes(spec.gold_pattern->pattern()));
+    gold.answers.push_back(*answer);
+  }
+  if (!spec.classes_field.empty()) gold.classes = strings_field(object, spec.classes_field, where);
+  return gold;
 }
 
 Sample read_sample(const TaskSpec& spec, const Json& object, int64_t id, const std::string& where) {
-  Sample sample{.id = id, .fields = {}, .gold = gold_text(spec, object, where)};
+  const auto gold = read_gold(spec, object, where);
+  Sample sample{.id = id, .fields = {}, .gold = gold_text(gold, has_structured_gold(spec))};
   for (const auto& [variable, field] : spec.fields) sample.fields[variable] = string_field(object, field, where);
   for (const auto& extractor : spec.extractors) {
-    KVC_CHECK(gold_answer(extractor, sample.gold), where, ":1: error: extractor '", extractor.name,
-              "' finds no answer in the gold ", in_quotes(sample.gold));
+    for (const auto& answer : gold.answers) {
+      KVC_CHECK(gold_answer(extractor, answer), where, ":1: error: extractor '", extractor.name,
+                "' finds no answer in the gold ", in_quotes(answer));
+    }
   }
   return sample;
 }

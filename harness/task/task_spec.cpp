@@ -74,6 +74,8 @@ void read_gold(const YamlValue& value, TaskSpec& spec) {
     }
     if (spec.gold_pattern->n_groups() == 0) pattern->fail(pattern->name(), " has no group (...) for the answer");
   }
+  if (const auto list = map.optional("list")) spec.has_gold_list = list->boolean();
+  spec.classes_field = map.optional_string("classes", "");
   map.reject_unknown();
 }
 
@@ -95,15 +97,25 @@ void read_extractors(const YamlValue& value, TaskSpec& spec) {
   if (spec.extractors.empty()) value.fail("extractors is empty, expected at least one");
 }
 
+std::vector<std::string> strings_of(const YamlValue& value) {
+  if (value.is_sequence()) return value.strings();
+  return {value.string()};
+}
+
 ExtractCase read_case(const YamlValue& value, const std::vector<std::string>& extractors) {
   auto map = value.map();
   ExtractCase result;
   result.extractor = map.required_choice("extractor", extractors);
   result.text = map.required_string("text");
-  result.gold = map.required_string("gold");
+  result.gold.answers = strings_of(map.required("gold"));
+  result.gold.classes = map.optional_strings("classes");
   const auto answer = map.required("answer");
   if (!answer.is_null()) result.answer = answer.string();
-  result.correct = map.required("correct").boolean();
+  if (const auto score = map.optional("score")) {
+    result.score = score->real(0, 1);
+  } else {
+    result.score = map.required("correct").boolean() ? 1 : 0;
+  }
   result.where = value.where();
   map.reject_unknown();
   return result;
@@ -120,6 +132,41 @@ void read_extract_cases(const YamlValue& value, TaskSpec& spec) {
       value.fail("extractor '", name, "' has ", n, " extract cases, expected at least ", kMinCasesPerExtractor);
     }
   }
+}
+
+void check_scorers(const YamlValue& extractors, const TaskSpec& spec) {
+  for (const auto& extractor : spec.extractors) {
+    if (!extractor.scorer->needs_classes || !spec.classes_field.empty()) continue;
+    extractors.fail("extractor '", extractor.name, "' compares by '", extractor.scorer->name,
+                    "', which needs gold.classes, the field of the names to choose from");
+  }
+}
+
+// metric, extractors and extract_cases: in the task file, or in one that several tasks name under `scoring`.
+void read_scoring(YamlMap& map, TaskSpec& spec) {
+  const auto extractors = map.required("extractors");
+  read_extractors(extractors, spec);
+  check_scorers(extractors, spec);
+  const auto metric = map.required("metric");
+  spec.metric = metric.choice(metric_names());
+  const std::string headline = spec.extractors[0].scorer->metric;
+  if (spec.metric != headline) {
+    metric.fail("metric is '", spec.metric, "', but the first extractor compares by '", spec.extractors[0].scorer->name,
+                "', which gives '", headline, "'");
+  }
+  read_extract_cases(map.required("extract_cases"), spec);
+}
+
+void read_scoring_of(YamlMap& task, TaskSpec& spec) {
+  const auto scoring = task.optional("scoring");
+  if (!scoring) return read_scoring(task, spec);
+  const auto file = read_file_name(*scoring, {"task"});
+  const auto path = std::filesystem::absolute(spec.yaml_file).parent_path() / file.file;
+  if (!std::filesystem::is_regular_file(path)) scoring->fail("there is no file '", file.file, "' beside the task file");
+  auto map = load_yaml(path).map();
+  map.required_integer("version", kVersion, kVersion);
+  read_scoring(map, spec);
+  map.reject_unknown();
 }
 
 std::vector<std::string> read_stop(YamlMap& map) {
@@ -148,9 +195,7 @@ TaskSpec load_task(const std::filesystem::path& yaml_file) {
   read_prompt(map.required("prompt"), spec);
   spec.max_new_tokens = map.required_integer("max_new_tokens", 1, 1'000'000);
   spec.stop = read_stop(map);
-  read_extractors(map.required("extractors"), spec);
-  spec.metric = map.required_choice("metric", {"accuracy"});
-  read_extract_cases(map.required("extract_cases"), spec);
+  read_scoring_of(map, spec);
   map.reject_unknown();
   return spec;
 }
@@ -175,6 +220,10 @@ std::filesystem::path find_task(const std::filesystem::path& dir, const std::str
     if (known.back() == name) return file;
   }
   throw Error(unknown_name("task", name, known));
+}
+
+std::optional<std::string> match_gold(const TaskSpec& spec, const std::string& text) {
+  return spec.gold_pattern ? spec.gold_pattern->find(text, 1, false) : text;
 }
 
 const Extractor* find_extractor(const TaskSpec& spec, const std::string& name) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "task/extractor.h"
+#include "task/gold.h"
 #include "task/template.h"
 
 namespace kvc {
@@ -28,9 +29,10 @@ struct TaskFile {
 
 // What a pipeline must make of a text; stands in the task file and runs as a test.
 struct ExtractCase {
-  std::string extractor, text, gold;
+  std::string extractor, text;
+  Gold gold;
   std::optional<std::string> answer;
-  bool correct = false;
+  double score = 0;
   std::string where;
 };
 
@@ -42,6 +44,8 @@ struct TaskSpec {
   std::map<std::string, std::string> fields;  // template variable -> JSON field
   std::string gold_field;
   std::optional<Regex> gold_pattern;  // its first group is the gold answer; without a pattern the whole field is
+  bool has_gold_list = false;         // the field holds several answers, the best counts
+  std::string classes_field;          // the names that a classification chooses from; "" when the task has none
   std::optional<TaskFile> exemplars;  // the template variable {exemplars}
   Template prompt;
   bool is_chat_turn =
@@ -49,7 +53,7 @@ struct TaskSpec {
   int64_t max_new_tokens = 0;
   std::vector<std::string> stop;      // the generation is cut before the first of these
   std::vector<Extractor> extractors;  // the first is the headline
-  std::string metric;                 // accuracy
+  std::string metric;                 // of the headline's scorer
   std::vector<ExtractCase> extract_cases;
 };
 
@@ -61,6 +65,12 @@ std::vector<std::filesystem::path> find_tasks(const std::filesystem::path& dir);
 
 // <dir>/<suite>/<name>.yaml of a task's name; throws Error with the nearest and the known names.
 std::filesystem::path find_task(const std::filesystem::path& dir, const std::string& name);
+
+// Whether a sample's gold is more than one text: how it is stored, see gold.h.
+inline bool has_structured_gold(const TaskSpec& spec) { return spec.has_gold_list || !spec.classes_field.empty(); }
+
+// The part of `text` that the gold pattern takes, all of it without one; nothing when the pattern does not match.
+std::optional<std::string> match_gold(const TaskSpec& spec, const std::string& text);
 
 // The extractor of that name, or nullptr.
 const Extractor* find_extractor(const TaskSpec& spec, const std::string& name);
