@@ -49,6 +49,20 @@ void create_schema(Database& db) {
   transaction.commit();
 }
 
+// Columns that tables have gained since the file was made. Until then no prompt was truncated.
+void add_missing_columns(Database& db) {
+  const auto lacks = [&] {
+    return db.integer("SELECT count(*) FROM pragma_table_info('sample') WHERE name = 'n_prompt_tokens_before'") == 0;
+  };
+  if (!lacks()) return;
+  Transaction transaction(db);
+  if (lacks()) {  // another process may have been first
+    db.execute("ALTER TABLE sample ADD COLUMN n_prompt_tokens_before INTEGER NOT NULL DEFAULT 0");
+    db.execute("UPDATE sample SET n_prompt_tokens_before = n_prompt_tokens");
+  }
+  transaction.commit();
+}
+
 void check_folder(const std::filesystem::path& path) {
   std::error_code unreadable;  // SQLite reports that, with the system's reason
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -68,6 +82,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   // A sample costs seconds and a sync milliseconds: no committed sample is lost even when the power goes.
   db.execute("PRAGMA synchronous = FULL");
   if (is_new) create_schema(db);
+  add_missing_columns(db);
   return ResultStore(std::move(db));
 }
 
