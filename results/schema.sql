@@ -67,6 +67,7 @@ CREATE TABLE sample (
   encode_seconds       REAL    NOT NULL,
   attend_seconds       REAL    NOT NULL,
   other_seconds        REAL    NOT NULL,
+  n_prompt_tokens_before INTEGER NOT NULL,  -- of the prompt before it was truncated; n_prompt_tokens where it was not
   PRIMARY KEY (cell_key, sample)
 ) STRICT, WITHOUT ROWID;
 

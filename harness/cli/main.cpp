@@ -16,6 +16,7 @@ int run(int argc, char** argv) {
   kvc::Action action;
   kvc::add_run_verb(app, action);
   kvc::add_table_verbs(app, action);
+  kvc::add_compare_verbs(app, action);
   kvc::add_inspect_verbs(app, action);
   kvc::add_score_verb(app, action);
   kvc::add_rescore_verb(app, action);

@@ -14,6 +14,7 @@ enum ExitCode : int {
   kEnvironment = 3,  // something the machine lacks or refuses
   kSomeFailed = 4,   // the run ended, but some samples failed
   kSuspect = 5,      // the run ended, but a cell cannot be what it says
+  kWorse = 5,        // a comparison's gate: a compressor is worse than was allowed
 };
 
 // What the chosen verb does; set by its callback while the command line is parsed, called afterwards.
@@ -21,6 +22,7 @@ using Action = std::function<int()>;
 
 void add_run_verb(CLI::App& app, Action& action);
 void add_table_verbs(CLI::App& app, Action& action);    // table, query
+void add_compare_verbs(CLI::App& app, Action& action);  // compare, power
 void add_inspect_verbs(CLI::App& app, Action& action);  // plugins, tasks, validate, doctor
 void add_score_verb(CLI::App& app, Action& action);
 void add_rescore_verb(CLI::App& app, Action& action);

@@ -240,6 +240,7 @@ class Run {
     record.token_ids_json = nlohmann::json(result.ids).dump();
     record.stop_reason = result.stop_reason;
     record.n_prompt_tokens = result.n_prompt_tokens;
+    record.n_prompt_tokens_before = result.n_prompt_tokens;
     record.n_reused_tokens = result.n_reused_tokens;
     record.n_new_tokens = static_cast<int64_t>(result.ids.size());
     for (const auto& row : result.bytes)

@@ -65,6 +65,9 @@ void upgrade_from_1(Database& db) {
   for (const auto* table : {"kv_bytes", "stage", "stage_time"}) db.execute(create_statement(table));
   db.execute("INSERT INTO kv_bytes SELECT cell_key, sample, layer, 0, tensor, kind, bytes FROM kv_bytes_1");
   db.execute("DROP TABLE kv_bytes_1");
+  // Until then no prompt was truncated.
+  db.execute("ALTER TABLE sample ADD COLUMN n_prompt_tokens_before INTEGER NOT NULL DEFAULT 0");
+  db.execute("UPDATE sample SET n_prompt_tokens_before = n_prompt_tokens");
   db.execute("PRAGMA user_version = 2");
   transaction.commit();
 }

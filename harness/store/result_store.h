@@ -67,7 +67,8 @@ struct SampleRecord {
   std::string error;   // one line; empty when ok
   std::string prompt, generation, gold;
   int64_t n_prompt_tokens = 0, n_reused_tokens = 0, n_new_tokens = 0;
-  std::string stop_reason;  // eos, stop, limit, ...
+  int64_t n_prompt_tokens_before = 0;  // truncation; n_prompt_tokens where nothing was cut
+  std::string stop_reason;             // eos, stop, limit, ...
   std::string token_ids_json = "[]";
   std::vector<ScoreRow> scores;
   std::vector<ByteRow> bytes;
