@@ -20,6 +20,7 @@ int run(int argc, char** argv) {
   kvc::add_inspect_verbs(app, action);
   kvc::add_score_verb(app, action);
   kvc::add_rescore_verb(app, action);
+  kvc::add_plugin_verbs(app, action);
   kvc::add_try_verbs(app, action);
   try {
     app.parse(argc, argv);
