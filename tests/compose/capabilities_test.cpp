@@ -1,7 +1,7 @@
 // What every plugin says of itself to a composition is what it does.
 #include <gtest/gtest.h>
 
-#include "live_bytes.h"
+#include "generate/memory_meter.h"
 #include "parts.h"
 
 namespace kvc::test {
@@ -19,10 +19,10 @@ TEST_P(EveryPluginComposes, HoldsOneTensorAloneAsItHoldsBoth) {
     const auto both = filled(*part.compressor, info_of(1), input, n_prompt);
     int64_t sum = 0;
     for (const auto holds : {Holds::k, Holds::v}) {
-      const conformance::LiveBytes live;
+      const MemoryMeter live;
       const auto one = filled(*part.compressor, info_of(1, holds), input, n_prompt);
       const int64_t held = one->footprint().total_bytes();
-      EXPECT_EQ(held, live.bytes());
+      EXPECT_EQ(held, live.live_bytes(MemoryMeter::kModel));
       const auto all = both->dequantize(), got = one->dequantize();
       EXPECT_TRUE(same(got, holds == Holds::k ? KeyValue{all.k, {}} : KeyValue{{}, all.v})) << n_prompt;
       EXPECT_EQ(one->length(), both->length());

@@ -1,7 +1,7 @@
 // Chains against the same steps taken by hand with the parts alone.
 #include <gtest/gtest.h>
 
-#include "live_bytes.h"
+#include "generate/memory_meter.h"
 #include "parts.h"
 
 namespace kvc::test {
@@ -46,11 +46,11 @@ TEST(EvictingChain, HoldsTheStorageAndThePositionsAlone) {
   const auto chain =
       make_chain(parts(plugin_part("snapkv", kSnap), plugin_part("token_group", R"({"bits": 4})")), std::nullopt);
   const auto input = ordinary_input(kModel, 230);
-  const conformance::LiveBytes live;
+  const MemoryMeter live;
   const auto cache = filled(*chain.compressor, info_of(1), input, 200);
   const int64_t n_held = 64 + 30, token = H * (D / 2 + 4);  // codes of 4 bits, a scale and a zero of 16
   EXPECT_EQ(stage_bytes(*cache), (std::vector<int64_t>{0, 4 * H * 64, 2 * n_held * token}));
-  EXPECT_EQ(cache->footprint().total_bytes(), live.bytes());
+  EXPECT_EQ(cache->footprint().total_bytes(), live.live_bytes(MemoryMeter::kModel));
 }
 
 TEST(EvictingChain, HeadsThatAgreeShareTheirPositions) {
@@ -149,12 +149,12 @@ TEST(Chain, EvictionThenBackboneAndReducer) {
   EXPECT_EQ(chain.name, "snapkv+rtn+token_group");
   EXPECT_EQ(chain.n_stages, 3);
   const auto input = ordinary_input(kModel, 220);
-  const conformance::LiveBytes live;
+  const MemoryMeter live;
   const auto cache = filled(*chain.compressor, info_of(1), input, 200);
   EXPECT_EQ(cache->dequantize().k.size(1), 64 + 20);
   const auto bytes = stage_bytes(*cache);  // 64 kept and 20 new: 80 encoded, 4 wait
   EXPECT_EQ(bytes, (std::vector<int64_t>{4 * H * D * 4, 4 * H * 64, 2 * 80 * (H * 16 + 2), 2 * 80 * H * (16 + 4)}));
-  EXPECT_EQ(cache->footprint().total_bytes(), live.bytes());
+  EXPECT_EQ(cache->footprint().total_bytes(), live.live_bytes(MemoryMeter::kModel));
 }
 
 TEST(Chain, TimesOfStagesAndItsOwnAreNotNegativeAndCounted) {

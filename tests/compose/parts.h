@@ -4,7 +4,7 @@
 #include <ATen/ATen.h>
 
 #include "compose/compose.h"
-#include "inputs.h"
+#include "conformance/inputs.h"
 #include "plugin/plugin_library.h"
 
 namespace kvc::test {

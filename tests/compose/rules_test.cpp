@@ -1,7 +1,7 @@
 // Rules against the parts alone: bit for bit by layer, by tensor, by phase.
 #include <gtest/gtest.h>
 
-#include "live_bytes.h"
+#include "generate/memory_meter.h"
 #include "parts.h"
 
 namespace kvc::test {
@@ -43,9 +43,9 @@ TEST(Rules, ByTensorAreTheTensorsOfTheParts) {
       make_rules(parts(plugin_part("gear", kGear), plugin_part("kivi", kKivi)), {tensor(CacheTensor::k)}, 4);
   const auto gear = plugin_part("gear", kGear), kivi = plugin_part("kivi", kKivi);
   const auto input = ordinary_input(kModel, 170);
-  const conformance::LiveBytes live;
+  const MemoryMeter live;
   const auto split = filled(*rules.compressor, info_of(1), input, 100);
-  EXPECT_EQ(split->footprint().total_bytes(), live.bytes());
+  EXPECT_EQ(split->footprint().total_bytes(), live.live_bytes(MemoryMeter::kModel));
   const auto of_k = filled(*kivi.compressor, info_of(1), input, 100);
   const auto of_v = filled(*gear.compressor, info_of(1), input, 100);
   EXPECT_TRUE(same(split->dequantize(), {of_k->dequantize().k, of_v->dequantize().v}));
