@@ -14,19 +14,29 @@
 #include "run/grid.h"
 #include "run/provenance.h"
 #include "task/dataset.h"
+#include "text/nearest.h"
 
 namespace kvc {
 namespace {
 
 namespace fs = std::filesystem;
 
+std::string promises(const Capabilities& capabilities) {
+  std::vector<std::string> kept;
+  if (capabilities.one_by_one_same) kept.push_back("tokens one by one = all at once");
+  if (capabilities.prefix_local) kept.push_back("a prefix's codes do not depend on what follows");
+  return kept.empty() ? "none" : join(kept, "; ");
+}
+
 void print_plugin(const PluginLibrary& library) {
   const auto& d = library.descriptor();
   std::printf("%s: %s\n  source      %s\n  deviations  %s\n  storage     %s, %s\n", d.name, d.summary, d.source,
               d.deviations, d.capabilities.simulated ? "simulated" : "packed",
               d.capabilities.lossy ? "lossy" : "not lossy");
-  std::printf("  promises    %s%s\n", d.capabilities.one_by_one_same ? "tokens one by one = all at once; " : "",
-              d.capabilities.prefix_local ? "a prefix's codes do not depend on what follows" : "");
+  std::printf("  promises    %s\n", promises(d.capabilities).c_str());
+  std::printf("  composes    %s%s%s\n", d.capabilities.evicts ? "evicts tokens; " : "",
+              d.capabilities.splits ? "holds K or V alone; " : "",
+              d.capabilities.turns_keys ? "wants keys before RoPE" : "");
   std::printf("  file        %s\n  sha256      %s\n  options\n", library.file().c_str(), library.sha256().c_str());
   for (const auto& option : library.describe_options()) {
     std::printf("    %-16s %-8s default %-8s allowed %-22s %s\n", option.name.c_str(), option.type.c_str(),

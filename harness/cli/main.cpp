@@ -16,9 +16,11 @@ int run(int argc, char** argv) {
   kvc::Action action;
   kvc::add_run_verb(app, action);
   kvc::add_table_verbs(app, action);
+  kvc::add_compare_verbs(app, action);
   kvc::add_inspect_verbs(app, action);
   kvc::add_score_verb(app, action);
   kvc::add_rescore_verb(app, action);
+  kvc::add_plugin_verbs(app, action);
   kvc::add_try_verbs(app, action);
   try {
     app.parse(argc, argv);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compose/part.h"
 #include "generate/sampler.h"
 #include "kvc/compressor.h"
 
@@ -41,12 +42,14 @@ struct Generation {
   int64_t n_cached_tokens = 0;        // prompt and new ones; the last new one is never fed back
   int64_t n_reused_tokens = 0;        // of the prompt, those whose K and V an earlier prompt had brought
   std::vector<Footprint> footprints;  // per layer, at the end
-  int64_t n_encoded_tokens = 0;       // layer 0's; the same for all layers of a method that treats them alike
-  int64_t kv_bytes = 0;               // sum of the footprints
-  int64_t workspace_bytes = 0;        // highest beyond weights and KV; in a batch the forward pass is all sequences'
-  double k_error = 0, v_error = 0;    // relative Frobenius error of the prompt's K and V over all layers
-  double prefill_seconds = 0;         // the exact forward alone, one for all sequences of the request
-  double encode_seconds = 0;          // of prompt and decoding
+  // Per layer: of a composition [0] its own and [s] stage s, whose times add up to the two below; else one entry.
+  std::vector<std::vector<StageUse>> stages;
+  int64_t n_encoded_tokens = 0;     // the most of a layer; the same for all of a method that treats them alike
+  int64_t kv_bytes = 0;             // sum of the footprints
+  int64_t workspace_bytes = 0;      // highest beyond weights and KV; in a batch the forward pass is all sequences'
+  double k_error = 0, v_error = 0;  // relative Frobenius error of the prompt's K and V over all layers
+  double prefill_seconds = 0;       // the exact forward alone, one for all sequences of the request
+  double encode_seconds = 0;        // of prompt and decoding
   double attend_seconds = 0;
   double other_seconds = 0;  // of decoding; of what a step shares, an equal part
 };

@@ -25,6 +25,25 @@ void check_bytes(int64_t reported, int64_t allocated, bool on_cpu) {
             allocated, " bytes of tensors: footprint() must count every buffer, once");
 }
 
+std::vector<StageUse> stages_of(const LayerCache& cache, const Footprint& footprint) {
+  if (const auto* composed = dynamic_cast<const ComposedCache*>(&cache)) return composed->stages();
+  return {{footprint}};
+}
+
+// The stages' own clocks run while others attend beside them: scaled, so that they add up to the sequence's time.
+void share_time(Generation& out) {
+  for (double StageUse::*seconds : {&StageUse::encode_seconds, &StageUse::attend_seconds}) {
+    const double whole = seconds == &StageUse::encode_seconds ? out.encode_seconds : out.attend_seconds;
+    double sum = 0;
+    for (const auto& layer : out.stages) {
+      for (const auto& use : layer) sum += use.*seconds;
+    }
+    for (auto& layer : out.stages) {
+      for (auto& use : layer) use.*seconds = sum > 0 ? use.*seconds * whole / sum : 0;
+    }
+  }
+}
+
 }  // namespace
 
 const char* to_string(StopReason reason) {
@@ -205,10 +224,14 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
   try {
     if (out.error.empty()) {
       out.text = sequence->scanner.cut(out.ids);
-      for (const auto& cache : sequence->caches) out.footprints.push_back(cache->footprint());
-      for (const auto& footprint : out.footprints) out.kv_bytes += footprint.total_bytes();
+      for (const auto& cache : sequence->caches) {
+        out.footprints.push_back(cache->footprint());
+        out.stages.push_back(stages_of(*cache, out.footprints.back()));
+        out.kv_bytes += out.footprints.back().total_bytes();
+        out.n_encoded_tokens = std::max(out.n_encoded_tokens, cache->n_encoded_tokens());
+      }
+      share_time(out);
       out.n_cached_tokens = sequence->caches.front()->length();
-      out.n_encoded_tokens = sequence->caches.front()->n_encoded_tokens();
       check_bytes(out.kv_bytes, meter_.live_bytes(sequence->account), model_.is_on_cpu());
       out.workspace_bytes += meter_.peak_bytes(sequence->account) - out.kv_bytes;
     }

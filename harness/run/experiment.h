@@ -8,15 +8,19 @@
 #include <string>
 #include <vector>
 
+#include "compose/compose.h"
 #include "generate/sampler.h"
 
 namespace kvc {
 
-// One point of the sweep over a plugin's options.
+// One point of the sweep over a plugin's options, or over those of the parts of a composition.
 struct CompressorChoice {
-  std::string plugin;
-  nlohmann::json options;  // object: what the file gives; the plugin's defaults fill the rest
-  std::string where;       // file:line:column, for messages
+  std::string plugin;                        // or chain, or rules
+  nlohmann::json options;                    // object: what the file gives; the plugin's defaults fill the rest
+  std::string where;                         // file:line:column, for messages
+  std::vector<CompressorChoice> parts = {};  // of a chain its stages; of rules the default, then what each scope uses
+  std::vector<RuleScope> scopes = {};
+  std::optional<int64_t> block = {};  // of a chain
 };
 
 struct Experiment {

@@ -7,6 +7,7 @@
 #include "model/model_config.h"
 #include "model/safetensors.h"
 #include "plugin/plugin_library.h"
+#include "run/build_compressor.h"
 #include "run/provenance.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
@@ -52,29 +53,75 @@ struct OpenedCompressor {
   json key;
 };
 
-// Opens the plugin, makes the compressor once and asks it whether it can serve the model.
+// "snapkv capacity 64 + kivi bits 2", "kivi bits 4; layers 0-1: kivi bits 8": what was given of each part
+std::string composition_label(const CompressorChoice& choice) {
+  if (choice.parts.empty()) return options_label(choice.options);
+  std::string text;
+  for (size_t i = 0; i < choice.parts.size(); ++i) {
+    const auto& part = choice.parts[i];
+    if (i > 0) text += choice.scopes.empty() ? " + " : concat("; ", to_string(choice.scopes[i - 1]), ": ");
+    const auto inner = composition_label(part);
+    text += !part.parts.empty()    ? concat("(", inner, ")")
+            : part.options.empty() ? part.plugin
+                                   : part.plugin + " " + inner;
+  }
+  return choice.block ? concat(text, ", block ", *choice.block) : text;
+}
+
+// The choice with the plugins' files for their names.
+WorkerCompressor written_down(const CompressorChoice& choice, const std::vector<fs::path>& folders) {
+  WorkerCompressor written;
+  written.where = choice.where;
+  written.options = choice.options;
+  if (choice.parts.empty()) {
+    try {
+      written.file = find_plugin(choice.plugin, folders).string();
+    } catch (const Error& e) {
+      throw Error(choice.where + ": error: " + e.what());
+    }
+    return written;
+  }
+  written.kind = choice.plugin;
+  written.scopes = choice.scopes;
+  written.block = choice.block.value_or(0);
+  for (const auto& part : choice.parts) written.parts.push_back(written_down(part, folders));
+  return written;
+}
+
+// The hashes of the plugins' files, each once, in order.
+std::string plugin_hashes(const std::vector<StageRow>& stages) {
+  std::vector<std::string> hashes;
+  for (const auto& stage : stages) {
+    if (std::find(hashes.begin(), hashes.end(), stage.plugin_sha256) == hashes.end()) {
+      hashes.push_back(stage.plugin_sha256);
+    }
+  }
+  return join(hashes, "+");
+}
+
+// Opens the plugins, makes the compressor once and asks it whether it can serve the model.
 OpenedCompressor open_compressor(const CompressorChoice& choice, const std::vector<fs::path>& folders,
                                  const ModelShape& shape, WorkerSetUp& worker) {
+  worker.compressors.push_back(written_down(choice, folders));
+  auto built = build_compressor(worker.compressors.back(), shape.n_layers);
+  const auto& compressor = *built.part.compressor;
   try {
-    const auto file = find_plugin(choice.plugin, folders);
-    const auto library = PluginLibrary(file);
-    json resolved;
-    const auto compressor = library.make(choice.options, &resolved);
-    compressor->check_model(shape);
-    worker.compressors.push_back({file.string(), choice.options});
-    OpenedCompressor opened;
-    opened.record.plugin = choice.plugin;
-    opened.record.plugin_sha256 = library.sha256();
-    opened.record.options_json = resolved.dump();
-    opened.record.options_label = options_label(choice.options);
-    opened.record.bits = compressor->bits();
-    opened.record.lossy = library.descriptor().capabilities.lossy;
-    opened.record.simulated = library.descriptor().capabilities.simulated;
-    opened.key = {{"plugin", choice.plugin}, {"plugin_sha256", library.sha256()}, {"options", resolved}};
-    return opened;
+    compressor.check_model(shape);
   } catch (const Error& e) {
     throw Error(choice.where + ": error: " + e.what());
   }
+  OpenedCompressor opened;
+  opened.record.plugin = built.part.name;
+  opened.record.plugin_sha256 = plugin_hashes(built.stages);
+  opened.record.options_json = built.resolved.dump();
+  opened.record.options_label = composition_label(choice);
+  opened.record.bits = compressor.bits();
+  opened.record.lossy = built.part.capabilities.lossy;
+  opened.record.simulated = built.part.capabilities.simulated;
+  if (!choice.parts.empty()) opened.record.stages = built.stages;
+  opened.key = {
+      {"plugin", built.part.name}, {"plugin_sha256", opened.record.plugin_sha256}, {"options", built.resolved}};
+  return opened;
 }
 
 // A task by its name, a whole suite by its folder's name, or a task file by its path.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <deque>
 #include <map>
@@ -239,12 +240,15 @@ class Run {
     record.token_ids_json = nlohmann::json(result.ids).dump();
     record.stop_reason = result.stop_reason;
     record.n_prompt_tokens = result.n_prompt_tokens;
+    record.n_prompt_tokens_before = result.n_prompt_tokens;
     record.n_reused_tokens = result.n_reused_tokens;
     record.n_new_tokens = static_cast<int64_t>(result.ids.size());
-    for (const auto& row : result.bytes) record.bytes.push_back({row.layer, row.tensor, row.kind, row.bytes});
+    for (const auto& row : result.bytes)
+      record.bytes.push_back({row.layer, row.tensor, row.kind, row.bytes, row.stage});
+    for (const auto& row : result.stages) record.stages.push_back({row.stage, row.encode_seconds, row.attend_seconds});
     record.kv_bytes = result.kv_bytes;
     record.kv_bytes_fp16 = result.kv_bytes_fp16;
-    record.paper_bytes = result.paper_bytes;
+    record.paper_bytes = result.paper_bytes.value_or(std::nan(""));
     record.n_encoded_tokens = result.n_encoded_tokens;
     record.k_error = result.k_error;
     record.v_error = result.v_error;

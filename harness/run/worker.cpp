@@ -3,14 +3,15 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "generate/generator.h"
 #include "kvc/plugin.h"
-#include "plugin/plugin_library.h"
 #include "run/admission.h"
+#include "run/build_compressor.h"
 #include "run/load_model.h"
 #include "run/worker_process.h"
 
@@ -32,8 +33,7 @@ class Worker {
                    static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
                                         static_cast<double>(set_up.n_workers))) {
     for (const auto& compressor : set_up.compressors) {
-      libraries_.emplace_back(compressor.file);
-      compressors_.push_back(libraries_.back().make(compressor.options, nullptr));
+      compressors_.push_back(build_compressor(compressor, model_.shape().n_layers).part.compressor);
     }
     generator_.on_entering([this](int64_t ticket, int i) {
       channel_.enter(i < 0 ? -1 : entered_job(ticket).compressors[static_cast<size_t>(i)]);
@@ -141,18 +141,14 @@ class Worker {
     result.ids = generation.ids;
     result.n_prompt_tokens = generation.n_prompt_tokens;
     result.n_reused_tokens = generation.n_reused_tokens;
-    for (size_t layer = 0; layer < generation.footprints.size(); ++layer) {
-      for (const auto& row : generation.footprints[layer].rows()) {
-        result.bytes.push_back({static_cast<int64_t>(layer), to_string(row.tensor), to_string(row.kind), row.bytes});
-      }
-    }
+    add_stages(result, generation);
     result.kv_bytes = generation.kv_bytes;
     result.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * generation.n_cached_tokens;
     result.n_encoded_tokens = generation.n_encoded_tokens;
     const auto& compressor = *compressors_[static_cast<size_t>(result.compressor)];
     const int64_t n_new = generation.n_cached_tokens - generation.n_prompt_tokens;
-    result.paper_bytes =
-        static_cast<double>(shape.n_layers) * compressor.paper_bytes(shape, generation.n_prompt_tokens, n_new);
+    const double paper_bytes = compressor.paper_bytes(shape, generation.n_prompt_tokens, n_new);
+    if (!std::isnan(paper_bytes)) result.paper_bytes = static_cast<double>(shape.n_layers) * paper_bytes;
     result.k_error = generation.k_error;
     result.v_error = generation.v_error;
     result.weights_bytes = model_.weights_bytes();
@@ -164,12 +160,30 @@ class Worker {
     return result;
   }
 
+  static void add_stages(JobResult& result, const Generation& generation) {
+    for (size_t layer = 0; layer < generation.stages.size(); ++layer) {
+      const auto& stages = generation.stages[layer];
+      for (size_t stage = 0; stage < stages.size(); ++stage) {
+        for (const auto& row : stages[stage].bytes.rows()) {
+          result.bytes.push_back({static_cast<int64_t>(layer), static_cast<int64_t>(stage), to_string(row.tensor),
+                                  to_string(row.kind), row.bytes});
+        }
+      }
+      if (stages.size() == 1) continue;  // a plain compressor: the sample's own columns say it
+      result.stages.resize(stages.size());
+      for (size_t stage = 0; stage < stages.size(); ++stage) {
+        result.stages[stage].stage = static_cast<int64_t>(stage);
+        result.stages[stage].encode_seconds += stages[stage].encode_seconds;
+        result.stages[stage].attend_seconds += stages[stage].attend_seconds;
+      }
+    }
+  }
+
   WorkerChannel& channel_;
   WorkerSetUp set_up_;
   MemoryMeter meter_;  // before the model: its weights are booked on it
   Transformer model_;
   Tokenizer tokenizer_;
-  std::vector<PluginLibrary> libraries_;
   std::vector<std::unique_ptr<Compressor>> compressors_;  // outlive the generator's caches
   Generator generator_;
   Admission admission_;

@@ -185,4 +185,4 @@ KVC_PLUGIN(KvquantOptions, Kvquant, "kvquant", "keys before RoPE per channel, va
            "ranges and levels come from the sequence's own first tokens, not from calibration texts; k-means is not "
            "weighted by Fisher information; no Q-Norm; a token's outliers are not capped, each vector's are what lies "
            "beyond its quantiles; later keys outside the range are outliers",
-           {})
+           {.turns_keys = true})

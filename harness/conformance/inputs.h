@@ -21,6 +21,9 @@ Input ordinary_input(const ModelShape& model, int64_t n_tokens, uint64_t seed = 
 // Constant groups, all negative, one huge outlier, zeros, tiny numbers.
 std::vector<Input> adversarial_inputs(const ModelShape& model, int64_t n_tokens);
 
+// At and beyond what fp16 holds: all entries near its largest, some above it, all below its smallest.
+std::vector<Input> extreme_inputs(const ModelShape& model, int64_t n_tokens);
+
 // Tokens [first, first + n) of input.
 NewTokens tokens_of(const Input& input, int64_t first, int64_t n_tokens);
 

@@ -1,4 +1,4 @@
-#include "inputs.h"
+#include "conformance/inputs.h"
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
@@ -28,6 +28,15 @@ std::vector<Input> adversarial_inputs(const ModelShape& model, int64_t n_tokens)
           variant("all negative", -ordinary.k.abs() - 1, -ordinary.v.abs() - 1),
           variant("one huge outlier", huge, huge), variant("zeros", 0 * ones, 0 * ones),
           variant("tiny", 1e-6f * ordinary.k, 1e-6f * ordinary.v)};
+}
+
+std::vector<Input> extreme_inputs(const ModelShape& model, int64_t n_tokens) {
+  const auto ordinary = ordinary_input(model, n_tokens, 4);
+  const auto variant = [&](const char* name, float largest) {
+    return Input{name, ordinary.q, largest * ordinary.k.clamp(-1, 1), largest * ordinary.v.clamp(-1, 1)};
+  };
+  return {variant("all near fp16's largest", 6e4f), variant("beyond fp16's largest", 1e6f),
+          variant("below fp16's smallest", 1e-30f)};
 }
 
 NewTokens tokens_of(const Input& input, int64_t first, int64_t n_tokens) {

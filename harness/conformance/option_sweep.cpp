@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "checks.h"
+#include "conformance/checks.h"
 
 namespace kvc::conformance {
 namespace {
