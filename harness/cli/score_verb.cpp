@@ -4,7 +4,7 @@
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/paths.h"
-#include "store/statistics.h"
+#include "stats/interval.h"
 #include "store/table.h"
 #include "task/score_predictions.h"
 #include "text/nearest.h"
@@ -104,7 +104,7 @@ class ScoreRun {
       return;
     }
     const auto n = static_cast<int64_t>(scores.samples.size());
-    const auto interval = wilson_interval(scores.sum, static_cast<double>(n));
+    const auto interval = interval_of(scores);
     char bounds[64];
     std::snprintf(bounds, sizeof bounds, "[%.2f, %.2f]", 100 * interval.low, 100 * interval.high);
     if (a_.per_sample) {
@@ -115,6 +115,12 @@ class ScoreRun {
     }
     table_.rows.push_back(
         {scores.task, scores.extractor, scores.metric, scores.percent(), std::string(bounds), n, scores.n_no_answer});
+  }
+
+  static Interval interval_of(const PredictionScores& scores) {
+    std::vector<double> values;
+    for (const auto& sample : scores.samples) values.push_back(sample.score);
+    return score_interval(values);
   }
 
   // line, score and answer of each prediction, separated by tabs
