@@ -42,7 +42,7 @@ json whole(int64_t bits, const char* levels, double sparsity) {
 }
 
 TEST_F(Oracle, KvquantIntegersAreReproduced) {
-  compare_all({"kvquant.int"}, 12, false, [](const Record& record) -> std::optional<Route> {
+  compare_all({"kvquant.int"}, [](const Record& record) -> std::optional<Route> {
     const auto word = record.id.find("sparse") + 6;
     const auto kept = record.id.substr(word, record.id.find('|') - word);
     const double sparsity = kept == "None" ? 0 : 1 - std::stod(kept);
@@ -84,7 +84,7 @@ TEST_F(Oracle, KvquantNonUniformIsReproducedWithItsCentroids) {
 // Our k-means starts elsewhere and stops elsewhere; its error is the public code's to a hundredth, so that single
 // values may differ by up to a cell.
 TEST_F(Oracle, KvquantCentroidsAreAsGoodAsThePublicCodes) {
-  compare_all({"kvquant.nuq3-1%"}, 2, false, [](const Record& record) -> std::optional<Route> {
+  compare_all({"kvquant.nuq3-1%"}, [](const Record& record) -> std::optional<Route> {
     return Route{"kvquant", whole(3, "non_uniform", 0.01), record.tensor[0] == 'K' ? 'k' : 'v',
                  record.fields.at("max_abs").get<double>(), 0.01};
   });
