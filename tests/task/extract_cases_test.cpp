@@ -8,7 +8,7 @@ namespace {
 
 const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
 
-class TaskFiles : public testing::TestWithParam<std::filesystem::path> {};
+class TaskFiles : public testing::TestWithParam<TaskId> {};
 
 TEST_P(TaskFiles, ExtractCasesHold) {
   const auto spec = load_task(GetParam());
@@ -20,7 +20,7 @@ TEST_P(TaskFiles, ExtractCasesHold) {
   }
 }
 
-std::string case_name(const testing::TestParamInfo<std::filesystem::path>& info) {
+std::string case_name(const testing::TestParamInfo<TaskId>& info) {
   return info.param.parent_path().filename().string() + "_" + info.param.stem().string();
 }
 
