@@ -17,6 +17,8 @@ int run(int argc, char** argv) {
   kvc::add_run_verb(app, action);
   kvc::add_table_verbs(app, action);
   kvc::add_inspect_verbs(app, action);
+  kvc::add_data_verb(app, action);
+  kvc::add_prompt_verb(app, action);
   kvc::add_try_verbs(app, action);
   try {
     app.parse(argc, argv);
