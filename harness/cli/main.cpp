@@ -19,6 +19,8 @@ int run(int argc, char** argv) {
   kvc::add_inspect_verbs(app, action);
   kvc::add_data_verb(app, action);
   kvc::add_prompt_verb(app, action);
+  kvc::add_score_verb(app, action);
+  kvc::add_rescore_verb(app, action);
   kvc::add_try_verbs(app, action);
   try {
     app.parse(argc, argv);

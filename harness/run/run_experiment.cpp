@@ -14,6 +14,7 @@
 #include "run/encode_prompt.h"
 #include "run/progress.h"
 #include "run/worker_process.h"
+#include "task/answer_scorer.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -277,7 +278,7 @@ class Run {
     try {
       if (record.error.empty()) fill(record, result);
       if (record.error.empty()) score(record, result, task.spec, sample, job.prompt);
-    } catch (const Error& e) {  // an extractor's pattern ran into its limit
+    } catch (const Error& e) {  // an extractor's pattern ran into its limit, a scorer's dictionary is missing
       record.error = e.what();
     }
     if (!record.error.empty()) report_failure(record, cell);
@@ -297,8 +298,8 @@ class Run {
   }
 
   // Each score once for all samples, and once more for each bucket that the sample is in.
-  static void score(SampleRecord& record, const JobResult& result, const TaskSpec& task, const Sample& sample,
-                    const EncodedPrompt& prompt) {
+  void score(SampleRecord& record, const JobResult& result, const TaskSpec& task, const Sample& sample,
+             const EncodedPrompt& prompt) {
     if (task.choices) {
       record.generation = likelihoods_json(prompt.choices, result);
       record.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
@@ -309,9 +310,10 @@ class Run {
         record.scores.push_back({name, score.answer, score.value});
       }
     }
+    const auto gold = parse_gold(record.gold, has_structured_gold(task));
     for (const auto& extractor : task.extractors) {
       const auto answer = extract_answer(extractor, result.text);
-      record.scores.push_back({extractor.name, answer, score_answer(extractor, answer, record.gold)});
+      record.scores.push_back({extractor.name, answer, scorer_.score(extractor, answer, gold)});
     }
     const auto all = record.scores;
     for (const auto& label : sample.buckets) {
@@ -352,6 +354,7 @@ class Run {
   int64_t next_job_ = 0;
   std::set<int> crashers_;  // compressors inside which a worker has died
   std::optional<Progress> progress_;
+  AnswerScorer scorer_;
   RunOutcome outcome_;
 };
 

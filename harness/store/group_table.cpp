@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 
+#include "kvc/check.h"
+
 namespace kvc {
 namespace {
 

@@ -25,16 +25,29 @@ std::string bucket_label(const BucketSpec& spec, const Record& record) {
   return spec.rest;
 }
 
+FieldSpec gold_field(const TaskSpec& spec) { return {spec.gold_field, spec.gold_pattern, std::nullopt}; }
+
+Gold read_gold(const TaskSpec& spec, const Record& record) {
+  Gold gold;
+  const auto field = gold_field(spec);
+  gold.answers = spec.has_gold_list ? field_list(field, record) : std::vector{field_text(field, record)};
+  if (!spec.classes_field.empty()) gold.classes = field_list({spec.classes_field, std::nullopt, std::nullopt}, record);
+  return gold;
+}
+
 Sample read_sample(const TaskSpec& spec, const Record& record, int64_t id) {
   KVC_CHECK(record.object.is_object(), record.where, ":1: error: a line is ", record.object.type_name(),
             ", expected an object");
+  const auto gold = read_gold(spec, record);
   Sample sample;
   sample.id = id;
-  sample.gold = field_text(spec.gold, record);
+  sample.gold = gold_text(gold, has_structured_gold(spec));
   for (const auto& [variable, field] : spec.fields) sample.fields[variable] = field_text(field, record);
   for (const auto& extractor : spec.extractors) {
-    KVC_CHECK(gold_answer(extractor, sample.gold), record.where, ":1: error: extractor '", extractor.name,
-              "' finds no answer in the gold ", in_quotes(sample.gold));
+    for (const auto& answer : gold.answers) {
+      KVC_CHECK(gold_answer(extractor, answer), record.where, ":1: error: extractor '", extractor.name,
+                "' finds no answer in the gold ", in_quotes(answer));
+    }
   }
   if (spec.choices) {
     sample.choices = choice_texts(*spec.choices, sample.fields, record);
@@ -77,7 +90,7 @@ Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir
   dataset.prompt = spec.template_file ? read_template_file(spec, locate(*spec.template_file, data_dir)) : spec.prompt;
   if (spec.exemplars) {
     const auto* choices = spec.choices ? &*spec.choices : nullptr;
-    auto exemplars = load_exemplars(*spec.exemplars, spec.fields, choices, spec.gold, data_dir);
+    auto exemplars = load_exemplars(*spec.exemplars, spec.fields, choices, gold_field(spec), data_dir);
     dataset.exemplars = std::move(exemplars.text);
     dataset.exemplars_sha256 = std::move(exemplars.sha256);
   }

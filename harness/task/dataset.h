@@ -14,7 +14,7 @@ namespace kvc {
 struct Sample {
   int64_t id = 0;  // 0, 1, ... in file order
   std::map<std::string, std::string> fields;
-  std::string gold;
+  std::string gold;                  // as gold_text() writes it
   std::vector<std::string> choices;  // of a task that chooses: continuations
   int64_t gold_choice = 0;
   std::vector<std::string> buckets;  // labels

@@ -27,7 +27,7 @@ std::string from_file(const ExemplarSpec& spec, const std::filesystem::path& pat
     KVC_CHECK(at != std::string::npos, path.string(), ":1:1: error: the file does not hold ", in_quotes(spec.after));
     text.erase(0, at + spec.after.size());
   }
-  return spec.strip_end ? strip_end(text) : text;
+  return text;
 }
 
 }  // namespace
@@ -39,7 +39,6 @@ ExemplarSpec read_exemplar_spec(const YamlValue& value) {
   if (!data) {
     spec.file = read_task_file(map, {"task", "data_dir", "prompts"});
     spec.after = map.optional_string("after", "");
-    spec.strip_end = map.optional_boolean("strip_end", false);
     map.reject_unknown();
     return spec;
   }

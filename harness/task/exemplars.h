@@ -16,10 +16,9 @@ namespace kvc {
 struct ChoiceSpec;
 
 struct ExemplarSpec {
-  // Of a text file: all of it, or what stands behind the first `after`, up to blanks at its end where `strip_end`.
+  // Of a text file: all of it, or what stands behind the first `after`.
   std::optional<TaskFile> file;
   std::string after;
-  bool strip_end = false;
   // Of data: these items in this order, each through the template, whose variables are the task's, and {choice}: the
   // text of the right one.
   std::optional<DataSpec> data;

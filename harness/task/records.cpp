@@ -207,13 +207,29 @@ Records read_records(const DataSpec& spec, const std::filesystem::path& data_dir
   return records;
 }
 
-std::string field_text(const FieldSpec& field, const Record& record) {
-  const auto text = text_of(field, find_field(field.from, record), record);
+static std::string matched(const FieldSpec& field, const std::string& text, const Record& record) {
   if (!field.pattern) return text;
   const auto found = field.pattern->find(text, 1, false);
   KVC_CHECK(found, record.where, ":1: error: field '", field.from, "' has no match of ",
             in_quotes(field.pattern->pattern()));
   return *found;
+}
+
+std::string field_text(const FieldSpec& field, const Record& record) {
+  return matched(field, text_of(field, find_field(field.from, record), record), record);
+}
+
+std::vector<std::string> field_list(const FieldSpec& field, const Record& record) {
+  const auto& value = find_field(field.from, record);
+  KVC_CHECK(value.is_array() && !value.empty(), record.where, ":1: error: field '", field.from, "' is ",
+            value.is_array() ? "empty" : value.type_name(), ", expected a list of strings");
+  std::vector<std::string> texts;
+  for (const auto& item : value) {
+    KVC_CHECK(item.is_string(), record.where, ":1: error: field '", field.from, "' holds ", item.type_name(),
+              ", expected a list of strings");
+    texts.push_back(matched(field, item.get<std::string>(), record));
+  }
+  return texts;
 }
 
 std::vector<std::string> field_texts(const FieldSpec& field, const Record& record) {

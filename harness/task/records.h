@@ -27,6 +27,9 @@ Records read_records(const DataSpec& spec, const std::filesystem::path& data_dir
 // field.
 std::string field_text(const FieldSpec& field, const Record& record);
 
+// A field that is a list of at least one text, each as its pattern finds it.
+std::vector<std::string> field_list(const FieldSpec& field, const Record& record);
+
 // A field that is a list of texts, or a whole text where `pattern` finds any number of them.
 std::vector<std::string> field_texts(const FieldSpec& field, const Record& record);
 

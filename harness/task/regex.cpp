@@ -23,7 +23,7 @@ Code compile(const std::string& pattern) {
   int error = 0;
   PCRE2_SIZE offset = 0;
   auto* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
-                             PCRE2_UTF | PCRE2_MATCH_INVALID_UTF, &error, &offset, nullptr);
+                             PCRE2_UTF | PCRE2_UCP | PCRE2_MATCH_INVALID_UTF, &error, &offset, nullptr);
   KVC_CHECK(code, "pattern ", in_quotes(pattern), " is wrong at offset ", offset, ": ", pcre2_text(error));
   return Code(code, &pcre2_code_free);
 }

@@ -1,4 +1,5 @@
-// A PCRE2 pattern as a value: UTF-8, bounded work, no match in bytes that are not UTF-8.
+// A PCRE2 pattern as a value: bounded work, \d, \w and \s by Unicode as in Python's re, no match in bytes that are
+// not UTF-8.
 #pragma once
 
 #include <functional>

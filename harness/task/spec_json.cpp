@@ -8,41 +8,20 @@ namespace {
 
 using Json = nlohmann::json;  // sorts its keys
 
-const char* kind_name(ExtractStep::Kind kind) {
-  switch (kind) {
-    case ExtractStep::Kind::kCutBefore:
-      return "cut_before";
-    case ExtractStep::Kind::kBeforeFirst:
-      return "before_first";
-    case ExtractStep::Kind::kAfterFirst:
-      return "after_first";
-    case ExtractStep::Kind::kAfterLast:
-      return "after_last";
-    case ExtractStep::Kind::kDelete:
-      return "delete";
-    case ExtractStep::Kind::kRegex:
-      return "regex";
-    case ExtractStep::Kind::kStrip:
-      return "strip";
-    case ExtractStep::Kind::kLower:
-      return "lower";
-    case ExtractStep::Kind::kDropFinal:
-      return "drop_final";
-  }
-  return "";
-}
-
 Json steps_json(const std::vector<ExtractStep>& steps) {
   Json result = Json::array();
   for (const auto& step : steps) {
+    Json argument = step.text;
     if (step.regex) {
-      result.push_back({{"regex",
-                         {{"pattern", step.regex->pattern()},
-                          {"group", step.group},
-                          {"which", step.last_match ? "last" : "first"}}}});
-    } else {
-      result.push_back({{kind_name(step.kind), step.text}});
+      argument = {
+          {"pattern", step.regex->pattern()}, {"group", step.group}, {"which", step.last_match ? "last" : "first"}};
+    } else if (!step.texts.empty()) {
+      argument = step.texts;
+    } else if (!step.alternatives.empty()) {
+      argument = Json::array();
+      for (const auto& alternative : step.alternatives) argument.push_back(steps_json(alternative));
     }
+    result.push_back({{step_name(step.kind), argument}});
   }
   return result;
 }
@@ -95,7 +74,9 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   json["n_samples"] = dataset.samples.size();
   json["fields"] = Json::object();
   for (const auto& [name, field] : spec.fields) json["fields"][name] = field_json(field);
-  json["gold"] = field_json(spec.gold);
+  json["gold"] = field_json({spec.gold_field, spec.gold_pattern, std::nullopt});
+  if (spec.has_gold_list) json["gold"]["list"] = true;
+  if (!spec.classes_field.empty()) json["gold"]["classes"] = spec.classes_field;
   json["data"] = data_json(spec.data);
   json["template"] = template_json(dataset.prompt);
   json["chat"] = spec.is_chat_turn ? "turn" : "never";
@@ -109,11 +90,10 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   json["metric"] = spec.metric;
   json["extractors"] = Json::array();
   for (const auto& extractor : spec.extractors) {
-    const bool number = extractor.compare == Extractor::Compare::kNumber;
     json["extractors"].push_back({{"name", extractor.name},
                                   {"steps", steps_json(extractor.steps)},
                                   {"gold_steps", steps_json(extractor.gold_steps)},
-                                  {"compare", number ? "number" : "exact"}});
+                                  {"compare", extractor.scorer->name}});
   }
   return json.dump();
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "task/read_scoring.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 #include "text/yaml_read.h"
@@ -10,7 +11,6 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kVersion = 1;
-constexpr size_t kMinCasesPerExtractor = 6;
 const std::string kExemplars = "exemplars";
 
 // A template's text, or {file, root, pointer} of one that is the data's.
@@ -39,6 +39,15 @@ std::map<std::string, FieldSpec> read_fields(const YamlValue& value) {
     fields[variable] = read_field_spec(field);
   }
   return fields;
+}
+
+void read_gold(const YamlValue& value, TaskSpec& spec) {
+  auto map = value.map();
+  spec.gold_field = map.required_string("from");
+  spec.gold_pattern = read_group_pattern(map, "pattern");
+  spec.has_gold_list = map.optional_boolean("list", false);
+  spec.classes_field = map.optional_string("classes", "");
+  map.reject_unknown();
 }
 
 void read_limit(YamlMap& map, PromptLimit& limit) {
@@ -92,42 +101,6 @@ BucketSpec read_bucket(const YamlValue& value) {
   return bucket;
 }
 
-void read_extractors(const YamlValue& value, TaskSpec& spec) {
-  for (const auto& item : value.sequence()) {
-    auto extractor = read_extractor(item);
-    if (find_extractor(spec, extractor.name)) item.fail("two extractors named ", in_quotes(extractor.name));
-    spec.extractors.push_back(std::move(extractor));
-  }
-  if (spec.extractors.empty()) value.fail("extractors is empty, expected at least one");
-}
-
-ExtractCase read_case(const YamlValue& value, const std::vector<std::string>& extractors) {
-  auto map = value.map();
-  ExtractCase result;
-  result.extractor = map.required_choice("extractor", extractors);
-  result.text = map.required_string("text");
-  result.gold = map.required_string("gold");
-  const auto answer = map.required("answer");
-  if (!answer.is_null()) result.answer = answer.string();
-  result.correct = map.required("correct").boolean();
-  result.where = value.where();
-  map.reject_unknown();
-  return result;
-}
-
-void read_extract_cases(const YamlValue& value, TaskSpec& spec) {
-  std::vector<std::string> names;
-  for (const auto& extractor : spec.extractors) names.push_back(extractor.name);
-  for (const auto& item : value.sequence()) spec.extract_cases.push_back(read_case(item, names));
-  for (const auto& name : names) {
-    const auto n = static_cast<size_t>(std::count_if(spec.extract_cases.begin(), spec.extract_cases.end(),
-                                                     [&](const auto& c) { return c.extractor == name; }));
-    if (n < kMinCasesPerExtractor) {
-      value.fail("extractor '", name, "' has ", n, " extract cases, expected at least ", kMinCasesPerExtractor);
-    }
-  }
-}
-
 std::vector<std::string> read_stop(TaskYaml& map, const char* key) {
   const auto value = map.optional(key);
   std::vector<std::string> stop;
@@ -156,9 +129,7 @@ void read_generation(TaskYaml& map, TaskSpec& spec) {
   if (const auto least = map.optional("min_new_tokens")) spec.min_new_tokens = least->integer(0, spec.max_new_tokens);
   spec.stop = read_stop(map, "stop");
   spec.stop_tokens = read_stop(map, "stop_tokens");
-  read_extractors(map.required("extractors"), spec);
-  spec.metric = map.required("metric").choice({"accuracy"});
-  read_extract_cases(map.required("extract_cases"), spec);
+  read_scoring(map, spec);
 }
 
 }  // namespace
@@ -211,7 +182,7 @@ TaskSpec load_task(const TaskId& id) {
   }
   spec.data = read_data_spec(map.required("data"));
   spec.fields = read_fields(map.required("fields"));
-  spec.gold = read_field_spec(map.required("gold"));
+  read_gold(map.required("gold"), spec);
   read_prompt(map.required("prompt"), spec);
   if (const auto buckets = map.optional("buckets")) {
     for (const auto& item : buckets->sequence()) spec.buckets.push_back(read_bucket(item));
@@ -223,39 +194,6 @@ TaskSpec load_task(const TaskId& id) {
   }
   map.reject_unknown();
   return spec;
-}
-
-std::vector<TaskId> find_tasks(const std::filesystem::path& dir) {
-  std::vector<std::filesystem::path> files;
-  KVC_CHECK(std::filesystem::is_directory(dir), "there is no task folder '", dir.string(), "'");
-  for (const auto& suite : std::filesystem::directory_iterator(dir)) {
-    if (!suite.is_directory()) continue;
-    for (const auto& file : std::filesystem::directory_iterator(suite)) {
-      if (file.is_regular_file() && file.path().extension() == ".yaml") files.push_back(file.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
-  std::vector<TaskId> tasks;
-  for (const auto& file : files) {
-    for (const auto& variant : task_variants(file)) tasks.push_back({file, variant});
-  }
-  return tasks;
-}
-
-TaskId find_task(const std::filesystem::path& dir, const std::string& name) {
-  std::vector<std::string> known;
-  for (const auto& id : find_tasks(dir)) {
-    known.push_back(id.name());
-    if (known.back() == name) return id;
-  }
-  throw Error(unknown_name("task", name, known));
-}
-
-const Extractor* find_extractor(const TaskSpec& spec, const std::string& name) {
-  for (const auto& extractor : spec.extractors) {
-    if (extractor.name == name) return &extractor;
-  }
-  return nullptr;
 }
 
 }  // namespace kvc

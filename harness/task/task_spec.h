@@ -13,6 +13,7 @@
 #include "task/data_spec.h"
 #include "task/exemplars.h"
 #include "task/extractor.h"
+#include "task/gold.h"
 #include "task/task_yaml.h"
 #include "task/template.h"
 
@@ -20,9 +21,10 @@ namespace kvc {
 
 // What a pipeline must make of a text; stands in the task file and runs as a test.
 struct ExtractCase {
-  std::string extractor, text, gold;
+  std::string extractor, text;
+  Gold gold;
   std::optional<std::string> answer;
-  bool correct = false;
+  double score = 0;
   std::string where;
 };
 
@@ -57,7 +59,10 @@ struct TaskSpec {
   Kind kind = Kind::kGenerate;
   DataSpec data;
   std::map<std::string, FieldSpec> fields;  // by template variable
-  FieldSpec gold;
+  std::string gold_field;
+  std::optional<Regex> gold_pattern;      // its first group is the gold answer; without a pattern the whole field is
+  bool has_gold_list = false;             // the field holds several answers, the best counts
+  std::string classes_field;              // the names that a classification chooses from; "" when the task has none
   std::optional<ExemplarSpec> exemplars;  // the template variable {exemplars}
   Template prompt;                        // empty where it is in a file of the data
   std::optional<TaskFile> template_file;  // JSON; the template is the text at `template_pointer`
@@ -70,7 +75,7 @@ struct TaskSpec {
   std::vector<std::string> stop;         // the generation is cut before the first of these
   std::vector<std::string> stop_tokens;  // the last token of each ends the generation, as the model's own do
   std::vector<Extractor> extractors;     // the first is the headline
-  std::string metric;                    // accuracy
+  std::string metric;                    // of the headline's scorer
   std::vector<ExtractCase> extract_cases;
   std::vector<BucketSpec> buckets;
 };
@@ -90,6 +95,12 @@ std::vector<TaskId> find_tasks(const std::filesystem::path& dir);
 
 // The task of that name; throws Error with the nearest and the known names.
 TaskId find_task(const std::filesystem::path& dir, const std::string& name);
+
+// Whether a sample's gold is more than one text: how it is stored, see gold.h.
+inline bool has_structured_gold(const TaskSpec& spec) { return spec.has_gold_list || !spec.classes_field.empty(); }
+
+// The part of `text` that the gold pattern takes, all of it without one; nothing when the pattern does not match.
+std::optional<std::string> match_gold(const TaskSpec& spec, const std::string& text);
 
 // The extractor of that name, or nullptr.
 const Extractor* find_extractor(const TaskSpec& spec, const std::string& name);
