@@ -18,6 +18,8 @@ int run(int argc, char** argv) {
   kvc::add_table_verbs(app, action);
   kvc::add_compare_verbs(app, action);
   kvc::add_inspect_verbs(app, action);
+  kvc::add_data_verb(app, action);
+  kvc::add_prompt_verb(app, action);
   kvc::add_score_verb(app, action);
   kvc::add_rescore_verb(app, action);
   kvc::add_plugin_verbs(app, action);

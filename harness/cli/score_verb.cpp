@@ -21,7 +21,8 @@ struct ScoreArguments {
 };
 
 struct Job {
-  fs::path task, file;
+  TaskId task;
+  fs::path file;
 };
 
 // TASK and its file; or a suite and a folder: each of its tasks whose <name>.jsonl is there.
@@ -34,8 +35,10 @@ std::vector<Job> jobs_of(const ScoreArguments& a) {
             "' is no folder: a suite's predictions stand in <folder>/<task>.jsonl");
   std::vector<Job> jobs;
   for (const auto& task : find_tasks(tasks)) {
-    const auto file = fs::path(a.file) / (task.stem().string() + ".jsonl");
-    if (task.parent_path().filename() == a.task && fs::exists(file)) jobs.push_back({task, file});
+    const auto name = task.name();
+    if (!name.starts_with(a.task + "/")) continue;
+    const auto file = fs::path(a.file) / (name.substr(a.task.size() + 1) + ".jsonl");
+    if (fs::exists(file)) jobs.push_back({task, file});
   }
   KVC_CHECK(!jobs.empty(), "folder '", a.file, "' holds no <task>.jsonl of the suite '", a.task, "'");
   return jobs;

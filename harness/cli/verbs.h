@@ -24,6 +24,8 @@ void add_run_verb(CLI::App& app, Action& action);
 void add_table_verbs(CLI::App& app, Action& action);    // table, query
 void add_compare_verbs(CLI::App& app, Action& action);  // compare, power
 void add_inspect_verbs(CLI::App& app, Action& action);  // plugins, tasks, validate, doctor
+void add_data_verb(CLI::App& app, Action& action);
+void add_prompt_verb(CLI::App& app, Action& action);
 void add_score_verb(CLI::App& app, Action& action);
 void add_rescore_verb(CLI::App& app, Action& action);
 void add_plugin_verbs(CLI::App& app, Action& action);  // plugin new, plugin verify

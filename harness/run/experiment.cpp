@@ -97,6 +97,7 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
     for (auto& choice : read_compressor(entry)) experiment.compressors.push_back(std::move(choice));
   }
   if (const auto limit = map.optional("limit")) experiment.limit = limit->integer(1);
+  if (const auto most = map.optional("max_prompt_tokens")) experiment.max_prompt_tokens = most->integer(2);
   experiment.dtype = map.optional_choice("dtype", {"fp32", "fp16", "bf16"}, experiment.dtype);
   experiment.weights = map.optional_choice("weights", {"dtype", "int8"}, experiment.weights);
   if (const auto device = map.optional("device")) experiment.devices = read_devices(*device);

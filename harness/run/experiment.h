@@ -29,6 +29,7 @@ struct Experiment {
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;
   std::optional<int64_t> limit;                // first samples of each task; all when absent
+  std::optional<int64_t> max_prompt_tokens;    // longer prompts are cut, or refused, as their task says
   std::string dtype = "fp32";                  // the model computes in it
   std::string weights = "dtype";               // of the layers' matrices: as dtype says, or int8
   std::vector<std::string> devices = {"cpu"};  // each takes an equal run of layers

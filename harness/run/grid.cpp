@@ -124,24 +124,30 @@ OpenedCompressor open_compressor(const CompressorChoice& choice, const std::vect
   return opened;
 }
 
-// A task by its name, a whole suite by its folder's name, or a task file by its path.
-std::vector<fs::path> task_files(const std::string& name, const Paths& paths) {
-  if (name.ends_with(".yaml")) return {below_root(paths, name)};
-  const auto folder = paths.root / "tasks";
-  if (name.find('/') == std::string::npos && fs::is_directory(folder / name)) {
-    std::vector<fs::path> suite;
-    for (const auto& file : find_tasks(folder)) {
-      if (file.parent_path().filename() == name) suite.push_back(file);
-    }
-    return suite;
+void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
+  auto spec = load_task(id);
+  auto data = load_dataset(spec, data_folder(experiment.data_dir));
+  auto whole = spec_json(spec, data);
+  if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
+    data.samples.resize(static_cast<size_t>(*experiment.limit));
   }
-  return {find_task(folder, name)};
+  grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::nullopt, ""});
 }
 
-std::string data_folder(const Experiment& experiment) {
-  if (!experiment.data_dir.empty()) return experiment.data_dir;
-  const char* from_environment = std::getenv("KVC_DATA");
-  return from_environment ? from_environment : "";
+// A task whose file or data is bad is left out, and named; where none is left the first says why.
+void add_tasks(const Experiment& experiment, const Paths& paths, Grid& grid) {
+  std::string first_error;
+  for (const auto& name : experiment.tasks) {
+    for (const auto& id : tasks_of(name, paths)) {
+      try {
+        add_task(id, experiment, grid);
+      } catch (const Error& e) {
+        if (first_error.empty()) first_error = e.what();
+        grid.left_out.push_back(concat(id.name(), ": ", e.what()));
+      }
+    }
+  }
+  if (grid.tasks.empty()) throw Error(first_error);
 }
 
 // Gives the experiment's chat template to the tasks whose prompt is a user's turn. What was asked for by name and can
@@ -182,6 +188,33 @@ void add_chat(const Grid::Task& task, json& settings) {
 
 }  // namespace
 
+std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths) {
+  const auto folder = paths.root / "tasks";
+  std::vector<TaskId> tasks;
+  if (name.ends_with(".yaml")) {
+    const auto file = below_root(paths, name);
+    for (const auto& variant : task_variants(file)) tasks.push_back({file, variant});
+    return tasks;
+  }
+  for (const auto& id : find_tasks(folder)) {
+    if (id.name().starts_with(name + "/")) tasks.push_back(id);
+  }
+  return tasks.empty() ? std::vector{find_task(folder, name)} : tasks;
+}
+
+TaskId task_by_name(const std::string& name, const Paths& paths) {
+  const auto tasks = tasks_of(name, paths);
+  std::vector<std::string> names;
+  for (const auto& id : tasks) names.push_back(id.name());
+  KVC_CHECK(tasks.size() == 1, "'", name, "' names ", tasks.size(), " tasks, expected one of ", join(names));
+  return tasks.front();
+}
+
+std::string data_folder(const std::string& given) {
+  const char* from_environment = std::getenv("KVC_DATA");
+  return !given.empty() ? given : from_environment ? from_environment : "";
+}
+
 std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
   std::vector<fs::path> folders(searched_first.begin(), searched_first.end());
   folders.push_back(paths.plugins);
@@ -202,6 +235,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   const auto model_folder = below_root(paths, experiment.model);
   KVC_CHECK(fs::is_directory(model_folder), "model '", experiment.model, "': no such folder");
   const auto config = load_model_config(model_folder);
+  grid.context = config.max_position_embeddings;
   const Checkpoint weights_are_there(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
   grid.worker = {
@@ -213,17 +247,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   for (const auto& choice : experiment.compressors) {
     compressors.push_back(open_compressor(choice, folders, config.shape(), grid.worker));
   }
-  for (const auto& name : experiment.tasks) {
-    for (const auto& file : task_files(name, paths)) {
-      auto spec = load_task(file);
-      auto data = load_dataset(spec, data_folder(experiment));
-      auto whole = spec_json(spec, data);
-      if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
-        data.samples.resize(static_cast<size_t>(*experiment.limit));
-      }
-      grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::nullopt, ""});
-    }
-  }
+  add_tasks(experiment, paths, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
   const auto made_with = provenance().dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
@@ -237,6 +261,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
                      {"prefill_attention", "exact"},
                      {"max_new_tokens", task.spec.max_new_tokens},
                      {"stop", task.spec.stop}};
+    if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
     add_chat(task, settings);
     for (size_t c = 0; c < compressors.size(); ++c) {
       const json key = {{"format", 1},
