@@ -20,6 +20,7 @@ enum ExitCode : int {
 using Action = std::function<int()>;
 
 void add_run_verb(CLI::App& app, Action& action);
+void add_calibrate_verb(CLI::App& app, Action& action);
 void add_table_verbs(CLI::App& app, Action& action);    // table, query
 void add_inspect_verbs(CLI::App& app, Action& action);  // plugins, tasks, validate, doctor
 void add_try_verbs(CLI::App& app, Action& action);      // generate, tokenize, logits, apply

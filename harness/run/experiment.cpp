@@ -140,6 +140,7 @@ Sampling read_sampling(YamlMap map) {
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
+  experiment.folder = path.parent_path();
   experiment.model = map.required_string("model");
   experiment.tasks = map.required("tasks").strings();
   for (const auto& entry : map.required("compressors").sequence()) add_choices(entry, experiment.compressors);
@@ -165,6 +166,12 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
 }
 
 }  // namespace
+
+std::vector<CompressorChoice> read_compressors(const YamlValue& entry) {
+  std::vector<CompressorChoice> choices;
+  add_choices(entry, choices);
+  return choices;
+}
 
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   const auto value = load_yaml(path);

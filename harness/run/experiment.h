@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "generate/sampler.h"
+#include "text/yaml_read.h"
 
 namespace kvc {
 
@@ -21,6 +22,7 @@ struct CompressorChoice {
 
 struct Experiment {
   std::string name;
+  std::filesystem::path folder;    // of its file: files that options name are relative to it
   std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;
@@ -40,6 +42,9 @@ struct Experiment {
   std::string data_dir;                  // datasets that are not the project's own; "" means KVC_DATA
   std::vector<std::string> plugin_path;  // folders searched before the built-in plugins
 };
+
+// A compressor's entry: its name, or its name with options, of which every list is a sweep.
+std::vector<CompressorChoice> read_compressors(const YamlValue& entry);
 
 // Reads the file, with `overrides` ("limit=5", "compressors.1.kivi.bits=4") put over it. A list as an option's value is
 // a sweep; several lists make their product, the last one varying fastest. Throws Error in one line.

@@ -7,6 +7,7 @@
 #include "model/model_config.h"
 #include "model/safetensors.h"
 #include "plugin/plugin_library.h"
+#include "run/calibration.h"
 #include "run/provenance.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
@@ -20,23 +21,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr uintmax_t kWorthRemembering = uintmax_t{64} << 20;  // bytes: smaller files are hashed in a moment
-
-// Names every file a checkpoint's numbers depend on, by content.
-json hash_model(const fs::path& folder, bool verify) {
-  const HashCache cache(user_cache_folder(), verify);
-  json hashes = json::object();
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const auto name = entry.path().filename().string();
-    const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
-                         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
-                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
-                         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
-                         name == "added_tokens.json";
-    if (!matters || !entry.is_regular_file()) continue;
-    hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
-  }
-  return hashes;
-}
 
 // "bits 2, group_size 64": the options that were given
 std::string options_label(const json& options) {
@@ -53,15 +37,17 @@ struct OpenedCompressor {
 };
 
 // Opens the plugin, makes the compressor once and asks it whether it can serve the model.
-OpenedCompressor open_compressor(const CompressorChoice& choice, const std::vector<fs::path>& folders,
-                                 const ModelShape& shape, WorkerSetUp& worker) {
+OpenedCompressor open_compressor(const CompressorChoice& choice, const Experiment& experiment,
+                                 const std::vector<fs::path>& folders, const ModelShape& shape,
+                                 const std::string& model, WorkerSetUp& worker) {
   try {
     const auto file = find_plugin(choice.plugin, folders);
     const auto library = PluginLibrary(file);
     json resolved;
-    const auto compressor = library.make(choice.options, &resolved);
+    const auto options = library.with_files_from(experiment.folder, choice.options);
+    const auto compressor = make_calibrated(library, options, shape, model, &resolved);
     compressor->check_model(shape);
-    worker.compressors.push_back({file.string(), choice.options});
+    worker.compressors.push_back({file.string(), options});
     OpenedCompressor opened;
     opened.record.plugin = choice.plugin;
     opened.record.plugin_sha256 = library.sha256();
@@ -135,6 +121,22 @@ void add_chat(const Grid::Task& task, json& settings) {
 
 }  // namespace
 
+json hash_model(const fs::path& folder, bool verify) {
+  const HashCache cache(user_cache_folder(), verify);
+  json hashes = json::object();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto name = entry.path().filename().string();
+    const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+                         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
+                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
+                         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
+                         name == "added_tokens.json";
+    if (!matters || !entry.is_regular_file()) continue;
+    hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
+  }
+  return hashes;
+}
+
 std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
   std::vector<fs::path> folders(searched_first.begin(), searched_first.end());
   folders.push_back(paths.plugins);
@@ -157,6 +159,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   const auto config = load_model_config(model_folder);
   const Checkpoint weights_are_there(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
+  const auto identity = model_identity(model_hashes);
   grid.worker = {
       model_folder.string(), experiment.dtype,   experiment.weights,      experiment.devices,  experiment.threads,
       experiment.batch_size, experiment.workers, experiment.share_prefix, experiment.sampling, {}};
@@ -164,7 +167,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   std::vector<OpenedCompressor> compressors;
   const auto folders = plugin_folders(experiment.plugin_path, paths);
   for (const auto& choice : experiment.compressors) {
-    compressors.push_back(open_compressor(choice, folders, config.shape(), grid.worker));
+    compressors.push_back(open_compressor(choice, experiment, folders, config.shape(), identity, grid.worker));
   }
   for (const auto& name : experiment.tasks) {
     for (const auto& file : task_files(name, paths)) {

@@ -11,6 +11,7 @@
 #include "kvc/plugin.h"
 #include "plugin/plugin_library.h"
 #include "run/admission.h"
+#include "run/calibration.h"
 #include "run/load_model.h"
 #include "run/worker_process.h"
 
@@ -33,7 +34,7 @@ class Worker {
                                         static_cast<double>(set_up.n_workers))) {
     for (const auto& compressor : set_up.compressors) {
       libraries_.emplace_back(compressor.file);
-      compressors_.push_back(libraries_.back().make(compressor.options, nullptr));
+      compressors_.push_back(make_calibrated(libraries_.back(), compressor.options, model_.shape(), ""));
     }
     generator_.on_entering([this](int64_t ticket, int i) {
       channel_.enter(i < 0 ? -1 : entered_job(ticket).compressors[static_cast<size_t>(i)]);
