@@ -15,6 +15,7 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   kvc::Action action;
   kvc::add_run_verb(app, action);
+  kvc::add_calibrate_verb(app, action);
   kvc::add_table_verbs(app, action);
   kvc::add_compare_verbs(app, action);
   kvc::add_inspect_verbs(app, action);

@@ -91,6 +91,7 @@ Sampling read_sampling(YamlMap map) {
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
+  experiment.folder = path.parent_path();
   experiment.model = map.required_string("model");
   experiment.tasks = map.required("tasks").strings();
   for (const auto& entry : map.required("compressors").sequence()) {

@@ -25,6 +25,7 @@ struct CompressorChoice {
 
 struct Experiment {
   std::string name;
+  std::filesystem::path folder;    // of its file: files that options name are relative to it
   std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;

@@ -8,6 +8,7 @@
 #include "model/safetensors.h"
 #include "plugin/plugin_library.h"
 #include "run/build_compressor.h"
+#include "run/calibration.h"
 #include "run/provenance.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
@@ -21,23 +22,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr uintmax_t kWorthRemembering = uintmax_t{64} << 20;  // bytes: smaller files are hashed in a moment
-
-// Names every file a checkpoint's numbers depend on, by content.
-json hash_model(const fs::path& folder, bool verify) {
-  const HashCache cache(user_cache_folder(), verify);
-  json hashes = json::object();
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const auto name = entry.path().filename().string();
-    const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
-                         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
-                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
-                         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
-                         name == "added_tokens.json";
-    if (!matters || !entry.is_regular_file()) continue;
-    hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
-  }
-  return hashes;
-}
 
 // "bits 2, group_size 64": the options that were given
 std::string options_label(const json& options) {
@@ -69,13 +53,15 @@ std::string composition_label(const CompressorChoice& choice) {
 }
 
 // The choice with the plugins' files for their names.
-WorkerCompressor written_down(const CompressorChoice& choice, const std::vector<fs::path>& folders) {
+WorkerCompressor written_down(const CompressorChoice& choice, const Experiment& experiment,
+                              const std::vector<fs::path>& folders) {
   WorkerCompressor written;
   written.where = choice.where;
   written.options = choice.options;
   if (choice.parts.empty()) {
     try {
       written.file = find_plugin(choice.plugin, folders).string();
+      written.options = PluginLibrary(written.file).with_files_from(experiment.folder, choice.options);
     } catch (const Error& e) {
       throw Error(choice.where + ": error: " + e.what());
     }
@@ -84,7 +70,7 @@ WorkerCompressor written_down(const CompressorChoice& choice, const std::vector<
   written.kind = choice.plugin;
   written.scopes = choice.scopes;
   written.block = choice.block.value_or(0);
-  for (const auto& part : choice.parts) written.parts.push_back(written_down(part, folders));
+  for (const auto& part : choice.parts) written.parts.push_back(written_down(part, experiment, folders));
   return written;
 }
 
@@ -100,10 +86,11 @@ std::string plugin_hashes(const std::vector<StageRow>& stages) {
 }
 
 // Opens the plugins, makes the compressor once and asks it whether it can serve the model.
-OpenedCompressor open_compressor(const CompressorChoice& choice, const std::vector<fs::path>& folders,
-                                 const ModelShape& shape, WorkerSetUp& worker) {
-  worker.compressors.push_back(written_down(choice, folders));
-  auto built = build_compressor(worker.compressors.back(), shape.n_layers);
+OpenedCompressor open_compressor(const CompressorChoice& choice, const Experiment& experiment,
+                                 const std::vector<fs::path>& folders, const ModelShape& shape,
+                                 const std::string& model, WorkerSetUp& worker) {
+  worker.compressors.push_back(written_down(choice, experiment, folders));
+  auto built = build_compressor(worker.compressors.back(), shape, model);
   const auto& compressor = *built.part.compressor;
   try {
     compressor.check_model(shape);
@@ -215,6 +202,22 @@ std::string data_folder(const std::string& given) {
   return !given.empty() ? given : from_environment ? from_environment : "";
 }
 
+json hash_model(const fs::path& folder, bool verify) {
+  const HashCache cache(user_cache_folder(), verify);
+  json hashes = json::object();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto name = entry.path().filename().string();
+    const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+                         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
+                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
+                         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
+                         name == "added_tokens.json";
+    if (!matters || !entry.is_regular_file()) continue;
+    hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
+  }
+  return hashes;
+}
+
 std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
   std::vector<fs::path> folders(searched_first.begin(), searched_first.end());
   folders.push_back(paths.plugins);
@@ -238,6 +241,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   grid.context = config.max_position_embeddings;
   const Checkpoint weights_are_there(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
+  const auto identity = model_identity(model_hashes);
   grid.worker = {
       model_folder.string(), experiment.dtype,   experiment.weights,      experiment.devices,  experiment.threads,
       experiment.batch_size, experiment.workers, experiment.share_prefix, experiment.sampling, {}};
@@ -245,7 +249,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   std::vector<OpenedCompressor> compressors;
   const auto folders = plugin_folders(experiment.plugin_path, paths);
   for (const auto& choice : experiment.compressors) {
-    compressors.push_back(open_compressor(choice, folders, config.shape(), grid.worker));
+    compressors.push_back(open_compressor(choice, experiment, folders, config.shape(), identity, grid.worker));
   }
   add_tasks(experiment, paths, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);

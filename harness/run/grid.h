@@ -49,6 +49,9 @@ TaskId task_by_name(const std::string& name, const Paths& paths);
 
 // The data folder: the given one, or KVC_DATA, or "".
 std::string data_folder(const std::string& given);
+// SHA-256 by name of every file that a checkpoint's numbers depend on. Those of large files are remembered unless
+// verify.
+nlohmann::json hash_model(const std::filesystem::path& folder, bool verify = false);
 
 // The folders to look for plugins in, in order: the given ones, then the plugins built with this program.
 std::vector<std::filesystem::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths);

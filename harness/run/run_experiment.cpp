@@ -278,6 +278,7 @@ class Run {
     record.error = result.error;
     try {
       if (record.error.empty()) fill(record, result);
+      if (record.error.empty()) record.n_prompt_tokens_before = job.prompt.n_tokens_before;
       if (record.error.empty()) score(record, result, task.spec, sample, job.prompt);
     } catch (const Error& e) {  // an extractor's pattern ran into its limit, a scorer's dictionary is missing
       record.error = e.what();
@@ -327,7 +328,6 @@ class Run {
     record.token_ids_json = nlohmann::json(result.ids).dump();
     record.stop_reason = result.stop_reason;
     record.n_prompt_tokens = result.n_prompt_tokens;
-    record.n_prompt_tokens_before = result.n_prompt_tokens;
     record.n_reused_tokens = result.n_reused_tokens;
     record.n_new_tokens = static_cast<int64_t>(result.ids.size());
     for (const auto& row : result.bytes)

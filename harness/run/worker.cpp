@@ -34,7 +34,7 @@ class Worker {
                    static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
                                         static_cast<double>(set_up.n_workers))) {
     for (const auto& compressor : set_up.compressors) {
-      compressors_.push_back(build_compressor(compressor, model_.shape().n_layers).part.compressor);
+      compressors_.push_back(build_compressor(compressor, model_.shape()).part.compressor);
     }
     generator_.on_entering([this](int64_t ticket, int i) {
       const Job* job = entered_job(ticket);
