@@ -49,6 +49,22 @@ void create_schema(Database& db) {
   transaction.commit();
 }
 
+// Tables and views that the schema has gained since the file was made; what is there is left as it is.
+void add_missing_tables(Database& db) {
+  auto whole = Database::open(":memory:", Database::Mode::kReadWrite, 0);
+  whole.execute(std::string(schema_sql()));
+  auto objects = whole.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid");
+  while (objects.step()) {
+    const auto lacks = [&] {
+      return !db.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").bind(1, objects.text(0)).step();
+    };
+    if (!lacks()) continue;
+    Transaction transaction(db);
+    if (lacks()) db.execute(objects.text(1));  // another process may have been first
+    transaction.commit();
+  }
+}
+
 void check_folder(const std::filesystem::path& path) {
   std::error_code unreadable;  // SQLite reports that, with the system's reason
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -67,7 +83,11 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   db.execute(is_on_shared_file_system(db.path()) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
   // A sample costs seconds and a sync milliseconds: no committed sample is lost even when the power goes.
   db.execute("PRAGMA synchronous = FULL");
-  if (is_new) create_schema(db);
+  if (is_new) {
+    create_schema(db);
+  } else {
+    add_missing_tables(db);
+  }
   return ResultStore(std::move(db));
 }
 
