@@ -3,6 +3,7 @@
 #include "run/read_compressors.h"
 #include "text/nearest.h"
 #include "text/yaml_read.h"
+#include "text/yaml_write.h"
 
 namespace kvc {
 namespace {
@@ -130,6 +131,12 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
   } catch (const Error& e) {
     throw Error(concat(e.what(), " (with --set ", join(overrides, ", "), ")"));
   }
+}
+
+std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  const auto value = load_yaml(path);
+  for (const auto& override : overrides) put_over(value.node(), override);
+  return write_yaml(value.node());
 }
 
 }  // namespace kvc

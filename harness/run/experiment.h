@@ -51,4 +51,7 @@ struct Experiment {
 // a sweep; several lists make their product, the last one varying fastest. Throws Error in one line.
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
+// The same file with the overrides put over it, as YAML without comments.
+std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
 }  // namespace kvc
