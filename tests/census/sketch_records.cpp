@@ -104,21 +104,16 @@ void reproduce_qjl_part(const OracleSet& set, const Record& record, const std::s
 
 namespace {
 
-// Through the codec, with levels from outside or evenly spaced ones.
+// Through the codec, with levels from outside, or integer codes without any.
 at::Tensor kvquant_codec(const Record& record, const at::Tensor& x, const ::kvquant::Format& format,
-                         const at::Tensor& levels) {
+                         const ::kvquant::Levels& levels) {
   const auto rows = x.transpose(0, 1).flatten(1).contiguous();  // [n, H*d]
-  const int64_t vector_axis = record.of_keys() ? 0 : 1;
-  auto range = ::kvquant::range_of_columns(record.of_keys() ? rows : rows.t().contiguous(), format);
-  for (auto* table : {&range.lower, &range.upper, &range.zero, &range.scale}) *table = table->unsqueeze(vector_axis);
-  ::kvquant::Matrix matrix;
+  const auto range = ::kvquant::range_of_rows(record.of_keys() ? rows.t().contiguous() : rows, format);
+  ::kvquant::Matrix matrix(record.of_keys() ? ::kvquant::Axis::channels : ::kvquant::Axis::tokens);
   matrix.push_back(rows, range, levels, format);
   const double outliers = static_cast<double>(matrix.n_outliers()) / static_cast<double>(rows.numel());
   EXPECT_NEAR(outliers, record.fields.at("outlier_fraction").get<double>(), 0.5 / static_cast<double>(rows.numel()));
-  return matrix.dequantize(range.zero, range.scale, levels, format)
-      .unflatten(1, {x.size(0), x.size(2)})
-      .transpose(0, 1)
-      .contiguous();
+  return matrix.dequantize(range, levels, format, x.size(0));
 }
 
 }  // namespace
@@ -128,9 +123,8 @@ void reproduce_kvquant_integers(const OracleSet& set, const Record& record) {
   const auto kept = record.words.substr(word, record.words.find(' ', word) - word);
   const double sparsity = kept == "None" ? 0 : 1 - std::stod(kept);
   const auto x = set.input(record);
-  const auto levels = at::arange(int64_t{1} << record.bits(), at::kFloat);
   const auto y = kvquant_codec(
-      record, x, {.bits = record.bits(), .uniform = true, .sparsity = sparsity, .precision = Precision::exact}, levels);
+      record, x, {.bits = record.bits(), .uniform = true, .sparsity = sparsity, .precision = Precision::exact}, {});
   expect_reproduced(set, record, y, of_quantizer(), "kvquant's codec");
   const nlohmann::json options = {{"bits", record.bits()}, {"levels", "uniform"},     {"sparsity", sparsity},
                                   {"first_tokens", 0},     {"calibration_tokens", 1}, {"precision", "exact"}};
@@ -141,10 +135,10 @@ void reproduce_kvquant_integers(const OracleSet& set, const Record& record) {
 // "kvquant.nuq3-1%" with the record's own centroids: which ones k-means ends in depends on its start.
 void reproduce_kvquant_levels(const OracleSet& set, const Record& record) {
   const double percent = std::stod(record.method.substr(record.method.find('-') + 1));
-  const auto levels = at::tensor(record.fields.at("lut").get<std::vector<float>>());
-  const auto y =
-      kvquant_codec(record, set.input(record),
-                    {.bits = record.bits(), .sparsity = percent / 100, .precision = Precision::exact}, levels);
+  const auto levels = record.fields.at("lut").get<std::vector<float>>();
+  const auto y = kvquant_codec(record, set.input(record),
+                               {.bits = record.bits(), .sparsity = percent / 100, .precision = Precision::exact},
+                               {levels, levels});
   expect_reproduced(set, record, y, of_quantizer(), "kvquant's codec, the record's levels");
 }
 
