@@ -19,6 +19,7 @@ int run(int argc, char** argv) {
   kvc::add_inspect_verbs(app, action);
   kvc::add_try_verbs(app, action);
   kvc::add_search_verb(app, action);
+  kvc::add_smooth_verb(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

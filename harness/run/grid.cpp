@@ -8,6 +8,7 @@
 #include "model/safetensors.h"
 #include "plugin/plugin_library.h"
 #include "run/provenance.h"
+#include "run/smoothing.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
 #include "text/nearest.h"
@@ -20,23 +21,6 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr uintmax_t kWorthRemembering = uintmax_t{64} << 20;  // bytes: smaller files are hashed in a moment
-
-// Names every file a checkpoint's numbers depend on, by content.
-json hash_model(const fs::path& folder, bool verify) {
-  const HashCache cache(user_cache_folder(), verify);
-  json hashes = json::object();
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const auto name = entry.path().filename().string();
-    const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
-                         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
-                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
-                         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
-                         name == "added_tokens.json";
-    if (!matters || !entry.is_regular_file()) continue;
-    hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
-  }
-  return hashes;
-}
 
 // "bits 2, group_size 64": the options that were given
 std::string options_label(const json& options) {
@@ -135,6 +119,22 @@ void add_chat(const Grid::Task& task, json& settings) {
 
 }  // namespace
 
+json hash_model(const fs::path& folder, bool verify) {
+  const HashCache cache(user_cache_folder(), verify);
+  json hashes = json::object();
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const auto name = entry.path().filename().string();
+    const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
+                         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
+                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
+                         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
+                         name == "added_tokens.json";
+    if (!matters || !entry.is_regular_file()) continue;
+    hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
+  }
+  return hashes;
+}
+
 std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
   std::vector<fs::path> folders(searched_first.begin(), searched_first.end());
   folders.push_back(paths.plugins);
@@ -157,9 +157,24 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   const auto config = load_model_config(model_folder);
   const Checkpoint weights_are_there(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
-  grid.worker = {
-      model_folder.string(), experiment.dtype,   experiment.weights,      experiment.devices,  experiment.threads,
-      experiment.batch_size, experiment.workers, experiment.share_prefix, experiment.sampling, {}};
+  auto quantization = experiment.quantization;
+  if (!quantization.smoothing_file.empty()) {
+    quantization.smoothing_file = below_root(paths, quantization.smoothing_file).string();
+  }
+  const auto quantized = check_quantization(quantization, config, model_hashes);
+  auto model_json = model_hashes;
+  if (!quantized.empty()) model_json["quantization"] = quantized;
+  grid.worker = {model_folder.string(),
+                 experiment.dtype,
+                 experiment.weights,
+                 quantization,
+                 experiment.devices,
+                 experiment.threads,
+                 experiment.batch_size,
+                 experiment.workers,
+                 experiment.share_prefix,
+                 experiment.sampling,
+                 {}};
 
   std::vector<OpenedCompressor> compressors;
   const auto folders = plugin_folders(experiment.plugin_path, paths);
@@ -183,7 +198,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
     const auto& task = grid.tasks[t];
     // Batching, sharing and the number of processes are not in it: they change no bit.
     json settings = {{"dtype", experiment.dtype},
-                     {"weights", experiment.weights},
+                     {"weights", quantized.contains("weights") ? quantized["weights"] : json(experiment.weights)},
                      {"device", experiment.devices},
                      {"decoding", decoding(experiment.sampling)},
                      {"seed", experiment.seed},
@@ -193,7 +208,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
     add_chat(task, settings);
     for (size_t c = 0; c < compressors.size(); ++c) {
       const json key = {{"format", 1},
-                        {"model", model_hashes},
+                        {"model", model_json},
                         {"task", task.spec_json},
                         {"compressor", compressors[c].key},
                         {"settings", settings}};
@@ -201,7 +216,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
       cell.record.key = sha256_hex(key.dump());
       cell.record.experiment = experiment.name;
       cell.record.model = experiment.model;
-      cell.record.model_json = model_hashes.dump();
+      cell.record.model_json = model_json.dump();
       cell.record.task = task.spec.name;
       cell.record.task_json = task.spec_json;
       cell.record.generation_json = settings.dump();

@@ -38,6 +38,9 @@ struct Grid {
 // The hashes of large files of weights are remembered from run to run, unless verify_hashes.
 Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes = false);
 
+// SHA-256 of every file that the model's numbers depend on, by name.
+nlohmann::json hash_model(const std::filesystem::path& folder, bool verify = false);
+
 // The folders to look for plugins in, in order: the given ones, then the plugins built with this program.
 std::vector<std::filesystem::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths);
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "generate/sampler.h"
+#include "run/experiment.h"
 
 namespace kvc {
 
@@ -16,9 +17,10 @@ struct WorkerCompressor {
 
 // The first message to a worker.
 struct WorkerSetUp {
-  std::string model;                 // checkpoint folder
-  std::string dtype;                 // fp32, fp16, bf16
-  std::string weights;               // as dtype says, or int8
+  std::string model;    // checkpoint folder
+  std::string dtype;    // fp32, fp16, bf16
+  std::string weights;  // as dtype says, or int8
+  QuantizationChoice quantization;
   std::vector<std::string> devices;  // cpu, cuda:0, ...; each takes an equal run of layers
   int64_t threads = 1;
   int64_t batch_size = 0;    // sequences decoded together; 0: as many as fit
@@ -63,8 +65,9 @@ struct JobResult {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, temperature, top_k, top_p, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, devices, threads, batch_size, n_workers,
-                                   share_prefix, sampling, compressors)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size,
+                                   n_workers, share_prefix, sampling, compressors)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt, add_special_tokens, n_shared_bytes, sequence_key, compressors,
                                    stop_strings, max_new_tokens)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, tensor, kind, bytes)
