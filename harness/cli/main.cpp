@@ -26,6 +26,7 @@ int run(int argc, char** argv) {
   kvc::add_plugin_verbs(app, action);
   kvc::add_try_verbs(app, action);
   kvc::add_search_verb(app, action);
+  kvc::add_smooth_verb(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -34,7 +34,8 @@ std::vector<SearchSample> search_samples(const Grid& grid, int64_t n_of_each_tas
 
 PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment)
     : sampling_(grid.worker.sampling),
-      model_(load_model(grid.worker.model, grid.worker.dtype, grid.worker.weights, grid.worker.devices)),
+      model_(load_model(grid.worker.model, grid.worker.dtype, grid.worker.weights, grid.worker.devices,
+                       grid.worker.quantization)),
       tokenizer_(Tokenizer::load(grid.worker.model)),
       generator_(model_, tokenizer_, meter_, false) {
   const Exact exact;
