@@ -6,6 +6,7 @@
 
 #include "kvc/check.h"
 #include "model/ops.h"
+#include "model/quantized_linear.h"
 #include "model/transformer.h"
 
 namespace kvc {
