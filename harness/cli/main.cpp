@@ -18,6 +18,7 @@ int run(int argc, char** argv) {
   kvc::add_calibrate_verb(app, action);
   kvc::add_table_verbs(app, action);
   kvc::add_compare_verbs(app, action);
+  kvc::add_check_verb(app, action);
   kvc::add_inspect_verbs(app, action);
   kvc::add_data_verb(app, action);
   kvc::add_prompt_verb(app, action);
@@ -26,6 +27,7 @@ int run(int argc, char** argv) {
   kvc::add_plugin_verbs(app, action);
   kvc::add_try_verbs(app, action);
   kvc::add_search_verb(app, action);
+  kvc::add_smooth_verb(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

@@ -40,6 +40,10 @@ class Transformer {
   // type.
   using OnLayer = std::function<void(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
 
+  // Gets what a matrix behind a norm reads at a prompt's positions [T, hidden], some positions at a time.
+  enum class Reader { qkv, up };
+  using OnInput = std::function<void(int64_t layer, Reader reader, const at::Tensor& x)>;
+
   // What a decode step does with its sequences' caches at one layer: appends tokens[b] (T = 1, views that the next
   // layer overwrites) to the cache of sequence b, and puts the attention of tokens[b].q into attended[b], [B, H_q, D]
   // fp32.
@@ -69,6 +73,8 @@ class Transformer {
   // out, P a multiple of kPrefixStep below ids.size() - n_last) these tokens are not computed again. Same bits.
   at::Tensor prefill(std::span<const int64_t> ids, const OnLayer& on_layer, int64_t n_last = 1,
                      std::span<const NewTokens> prefix = {}) const;
+  // The same pass for what goes into the matrices.
+  void observe_inputs(std::span<const int64_t> ids, const OnInput& on_input) const;
   static constexpr int64_t kPrefixStep = kRowBucket;
 
   // One token of each of B sequences: matrix products are shared, attention is each sequence's own. -> fp32 logits
@@ -88,10 +94,15 @@ class Transformer {
   RopeTable rope_of(std::span<const int64_t> positions) const;
   at::Tensor embed(std::span<const int64_t> ids, std::span<const int64_t> positions, int64_t n_rows,
                    bool buckets) const;
-  at::Tensor project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets) const;
-  void finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended, bool buckets) const;
+  using OnRead = std::function<void(Reader reader, const at::Tensor& x)>;
+  at::Tensor project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets,
+                         const OnRead& on_read = {}) const;
+  void finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended, bool buckets,
+                     const OnRead& on_read = {}) const;
   void prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope, const NewTokens* prefix,
-                      const OnLayer& on_layer) const;
+                      const OnLayer& on_layer, const OnInput& on_input) const;
+  at::Tensor prefill_layers(std::span<const int64_t> ids, const OnLayer& on_layer, const OnInput& on_input,
+                            std::span<const NewTokens> prefix) const;
   at::Tensor logits_of_rows(const at::Tensor& x, bool buckets) const;
   at::Tensor last_logits(const at::Tensor& x, int64_t n_tokens, int64_t n_last) const;
 

@@ -10,6 +10,7 @@
 #include "run/build_compressor.h"
 #include "run/calibration.h"
 #include "run/provenance.h"
+#include "run/smoothing.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
 #include "text/nearest.h"
@@ -242,9 +243,24 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   const Checkpoint weights_are_there(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
   const auto identity = model_identity(model_hashes);
-  grid.worker = {
-      model_folder.string(), experiment.dtype,   experiment.weights,      experiment.devices,  experiment.threads,
-      experiment.batch_size, experiment.workers, experiment.share_prefix, experiment.sampling, {}};
+  auto quantization = experiment.quantization;
+  if (!quantization.smoothing_file.empty()) {
+    quantization.smoothing_file = below_root(paths, quantization.smoothing_file).string();
+  }
+  const auto quantized = check_quantization(quantization, config, model_hashes);
+  auto model_json = model_hashes;
+  if (!quantized.empty()) model_json["quantization"] = quantized;
+  grid.worker = {model_folder.string(),
+                 experiment.dtype,
+                 experiment.weights,
+                 quantization,
+                 experiment.devices,
+                 experiment.threads,
+                 experiment.batch_size,
+                 experiment.workers,
+                 experiment.share_prefix,
+                 experiment.sampling,
+                 {}};
 
   std::vector<OpenedCompressor> compressors;
   const auto folders = plugin_folders(experiment.plugin_path, paths);
@@ -258,7 +274,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
     const auto& task = grid.tasks[t];
     // Batching, sharing and the number of processes are not in it: they change no bit.
     json settings = {{"dtype", experiment.dtype},
-                     {"weights", experiment.weights},
+                     {"weights", quantized.contains("weights") ? quantized["weights"] : json(experiment.weights)},
                      {"device", experiment.devices},
                      {"decoding", decoding(experiment.sampling)},
                      {"seed", experiment.seed},
@@ -269,7 +285,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
     add_chat(task, settings);
     for (size_t c = 0; c < compressors.size(); ++c) {
       const json key = {{"format", 1},
-                        {"model", model_hashes},
+                        {"model", model_json},
                         {"task", task.spec_json},
                         {"compressor", compressors[c].key},
                         {"settings", settings}};
@@ -277,7 +293,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
       cell.record.key = sha256_hex(key.dump());
       cell.record.experiment = experiment.name;
       cell.record.model = experiment.model;
-      cell.record.model_json = model_hashes.dump();
+      cell.record.model_json = model_json.dump();
       cell.record.task = task.spec.name;
       cell.record.task_json = task.spec_json;
       cell.record.generation_json = settings.dump();

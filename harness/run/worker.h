@@ -8,6 +8,7 @@
 
 #include "compose/compose.h"
 #include "generate/sampler.h"
+#include "run/experiment.h"
 
 // null is none
 template <>
@@ -35,9 +36,10 @@ struct WorkerCompressor {
 
 // The first message to a worker.
 struct WorkerSetUp {
-  std::string model;                 // checkpoint folder
-  std::string dtype;                 // fp32, fp16, bf16
-  std::string weights;               // as dtype says, or int8
+  std::string model;    // checkpoint folder
+  std::string dtype;    // fp32, fp16, bf16
+  std::string weights;  // as dtype says, or int8
+  QuantizationChoice quantization;
   std::vector<std::string> devices;  // cpu, cuda:0, ...; each takes an equal run of layers
   int64_t threads = 1;
   int64_t batch_size = 0;    // sequences decoded together; 0: as many as fit
@@ -105,8 +107,9 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, temperature, top_k, top_p, seed)
 void to_json(nlohmann::json& json, const RuleScope& scope);
 void from_json(const nlohmann::json& json, RuleScope& scope);
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options, kind, where, parts, scopes, block)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, devices, threads, batch_size, n_workers,
-                                   share_prefix, sampling, compressors)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size,
+                                   n_workers, share_prefix, sampling, compressors)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScoredText, prompt_ids, continuations, n_given)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt_ids, n_shared_tokens, scored, sequence_key, compressors,
                                    stop_strings, stop_ids, max_new_tokens, min_new_tokens)

@@ -25,8 +25,6 @@ at::Tensor gear_output(const OracleSet& set, const Record& record);  // as the p
 void reproduce_decoquant(const OracleSet& set, const Record& record);
 void reproduce_qjl(const OracleSet& set, const Record& record);
 void reproduce_qjl_part(const OracleSet& set, const Record& record, const std::string& part);
-
-// kvquant_records.cpp
 void reproduce_kvquant_integers(const OracleSet& set, const Record& record);
 void reproduce_kvquant_levels(const OracleSet& set, const Record& record);
 

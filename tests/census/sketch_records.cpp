@@ -1,9 +1,10 @@
-// DecoQuant and QJL.
+// DecoQuant, QJL and KVQuant.
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <numbers>
 
+#include "../../plugins/kvquant/matrix.h"
 #include "../../plugins/qjl/key_sketch.h"
 #include "records.h"
 
@@ -99,6 +100,46 @@ void reproduce_qjl_part(const OracleSet& set, const Record& record, const std::s
   const auto bytes = expected.flatten(0, -2).unsqueeze(-1).to(at::kInt);
   const auto bits = bytes.bitwise_right_shift(at::arange(8, at::kInt)).bitwise_and(1);
   expect_whole(name, bits, signs.to(at::kInt), 0, 1e-4, "qjl");  // a projection may lie within rounding of 0
+}
+
+namespace {
+
+// Through the codec, with levels from outside, or integer codes without any.
+at::Tensor kvquant_codec(const Record& record, const at::Tensor& x, const ::kvquant::Format& format,
+                         const ::kvquant::Levels& levels) {
+  const auto rows = x.transpose(0, 1).flatten(1).contiguous();  // [n, H*d]
+  const auto range = ::kvquant::range_of_rows(record.of_keys() ? rows.t().contiguous() : rows, format);
+  ::kvquant::Matrix matrix(record.of_keys() ? ::kvquant::Axis::channels : ::kvquant::Axis::tokens);
+  matrix.push_back(rows, range, levels, format);
+  const double outliers = static_cast<double>(matrix.n_outliers()) / static_cast<double>(rows.numel());
+  EXPECT_NEAR(outliers, record.fields.at("outlier_fraction").get<double>(), 0.5 / static_cast<double>(rows.numel()));
+  return matrix.dequantize(range, levels, format, x.size(0));
+}
+
+}  // namespace
+
+void reproduce_kvquant_integers(const OracleSet& set, const Record& record) {
+  const auto word = record.words.find("sparse") + 6;
+  const auto kept = record.words.substr(word, record.words.find(' ', word) - word);
+  const double sparsity = kept == "None" ? 0 : 1 - std::stod(kept);
+  const auto x = set.input(record);
+  const auto y = kvquant_codec(
+      record, x, {.bits = record.bits(), .uniform = true, .sparsity = sparsity, .precision = Precision::exact}, {});
+  expect_reproduced(set, record, y, of_quantizer(), "kvquant's codec");
+  const nlohmann::json options = {{"bits", record.bits()}, {"levels", "uniform"},     {"sparsity", sparsity},
+                                  {"first_tokens", 0},     {"calibration_tokens", 1}, {"precision", "exact"}};
+  const auto decoded = through_plugin("kvquant", options, x, record.of_keys(), x);
+  EXPECT_TRUE(at::equal(decoded, y)) << "kvquant differs from its codec";
+}
+
+// "kvquant.nuq3-1%" with the record's own centroids: which ones k-means ends in depends on its start.
+void reproduce_kvquant_levels(const OracleSet& set, const Record& record) {
+  const double percent = std::stod(record.method.substr(record.method.find('-') + 1));
+  const auto levels = record.fields.at("lut").get<std::vector<float>>();
+  const auto y = kvquant_codec(record, set.input(record),
+                               {.bits = record.bits(), .sparsity = percent / 100, .precision = Precision::exact},
+                               {levels, levels});
+  expect_reproduced(set, record, y, of_quantizer(), "kvquant's codec, the record's levels");
 }
 
 }  // namespace kvc::census

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "kvc/check.h"
 #include "program.h"
 #include "store/result_store.h"
 #include "store/table.h"
