@@ -29,8 +29,8 @@ std::vector<Pencil> make_pencils() {
   const json deco_base = {{"bits", 4}, {"form", "icl"}, {"tensors", 2}, {"factor", 16}, {"buffer", 24}};
   const json qjl_base = {{"sketch", 64},     {"outlier_sketch", 32}, {"outlier_channels", 4}, {"initial_layers", 0},
                          {"group_size", 16}, {"value_bits", 2},      {"buffer", 32},          {"outliers", "group"}};
-  const json kvquant_base = {
-      {"bits", 4}, {"levels", "non_uniform"}, {"sparsity", 0.1}, {"first_tokens", 2}, {"calibration_tokens", 16}};
+  const json kvquant_base = {{"bits", 4},         {"levels", "non_uniform"},   {"sparsity", 0.1},
+                             {"first_tokens", 2}, {"calibration", "sequence"}, {"calibration_tokens", 16}};
   return {
       {"full", {{{"dtype", "fp16"}}, {{"dtype", "bf16"}}, {{"dtype", "fp32"}}}, {32}, pencil::full},
       {"token_group",
