@@ -114,7 +114,9 @@ std::vector<PowerCase> measured_cases(CompareArguments arguments, std::optional<
     found.n = c.n;
     found.difference = difference ? *difference : c.score_b - c.score_a;
     if (c.is_binary) {
-      found.discordant = static_cast<double>(c.n_fell + c.n_rose) / static_cast<double>(c.n);
+      const double n = static_cast<double>(c.n);
+      found.discordant = static_cast<double>(c.n_fell + c.n_rose) / n;
+      if (!difference) found.difference = static_cast<double>(c.n_rose - c.n_fell) / n;
     } else {
       found.sd = c.sd_difference;
     }

@@ -77,7 +77,8 @@ class RescoreRun {
     const auto spec = load_task(find_task(find_paths().root / "tasks", task));
     std::vector<std::string> order;
     for (const auto& extractor : spec.extractors) order.push_back(extractor.name);
-    KVC_CHECK(a_.extractor.empty() || find_extractor(spec, a_.extractor), "task '", task,
+    if (spec.choices) order = spec.choices->scores;
+    KVC_CHECK(a_.extractor.empty() || std::find(order.begin(), order.end(), a_.extractor) != order.end(), "task '", task,
               "': ", unknown_name("extractor", a_.extractor, order));
     RescoreCounts sum;
     const auto keys = cells(task);
@@ -96,11 +97,26 @@ class RescoreRun {
     table_.rows.push_back({task, static_cast<int64_t>(keys.size()), sum.n_samples, sum.n_changed, sum.n_failed});
   }
 
+  bool is_asked(const std::string& name) const { return a_.extractor.empty() || a_.extractor == name; }
+
+  std::vector<ScoreRow> choice_scores_of(const ChoiceSpec& spec, const StoredGeneration& stored) const {
+    const auto choices = parse_choices_json(stored.generation);
+    const auto gold = gold_choice(spec, stored.gold, choices.size(), concat("sample ", stored.sample));
+    std::vector<ScoreRow> rows;
+    for (const auto& name : spec.scores) {
+      if (!is_asked(name)) continue;
+      const auto score = score_choices(name, choices, gold);
+      rows.push_back({name, score.answer, score.value});
+    }
+    return rows;
+  }
+
   std::vector<ScoreRow> scores_of(const TaskSpec& spec, const StoredGeneration& stored) {
+    if (spec.choices) return choice_scores_of(*spec.choices, stored);
     const auto gold = parse_gold(stored.gold, has_structured_gold(spec));
     std::vector<ScoreRow> rows;
     for (const auto& extractor : spec.extractors) {
-      if (!a_.extractor.empty() && a_.extractor != extractor.name) continue;
+      if (!is_asked(extractor.name)) continue;
       check_gold(extractor, gold);
       const auto answer = extract_answer(extractor, stored.generation);
       rows.push_back({extractor.name, answer, scorer_.score(extractor, answer, gold)});

@@ -4,7 +4,7 @@
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/paths.h"
-#include "store/statistics.h"
+#include "stats/interval.h"
 #include "store/table.h"
 #include "task/score_predictions.h"
 #include "text/nearest.h"
@@ -21,7 +21,8 @@ struct ScoreArguments {
 };
 
 struct Job {
-  fs::path task, file;
+  TaskId task;
+  fs::path file;
 };
 
 // TASK and its file; or a suite and a folder: each of its tasks whose <name>.jsonl is there.
@@ -34,8 +35,10 @@ std::vector<Job> jobs_of(const ScoreArguments& a) {
             "' is no folder: a suite's predictions stand in <folder>/<task>.jsonl");
   std::vector<Job> jobs;
   for (const auto& task : find_tasks(tasks)) {
-    const auto file = fs::path(a.file) / (task.stem().string() + ".jsonl");
-    if (task.parent_path().filename() == a.task && fs::exists(file)) jobs.push_back({task, file});
+    const auto name = task.name();
+    if (!name.starts_with(a.task + "/")) continue;
+    const auto file = fs::path(a.file) / (name.substr(a.task.size() + 1) + ".jsonl");
+    if (fs::exists(file)) jobs.push_back({task, file});
   }
   KVC_CHECK(!jobs.empty(), "folder '", a.file, "' holds no <task>.jsonl of the suite '", a.task, "'");
   return jobs;
@@ -104,7 +107,7 @@ class ScoreRun {
       return;
     }
     const auto n = static_cast<int64_t>(scores.samples.size());
-    const auto interval = wilson_interval(scores.sum, static_cast<double>(n));
+    const auto interval = interval_of(scores);
     char bounds[64];
     std::snprintf(bounds, sizeof bounds, "[%.2f, %.2f]", 100 * interval.low, 100 * interval.high);
     if (a_.per_sample) {
@@ -115,6 +118,12 @@ class ScoreRun {
     }
     table_.rows.push_back(
         {scores.task, scores.extractor, scores.metric, scores.percent(), std::string(bounds), n, scores.n_no_answer});
+  }
+
+  static Interval interval_of(const PredictionScores& scores) {
+    std::vector<double> values;
+    for (const auto& sample : scores.samples) values.push_back(sample.score);
+    return score_interval(values);
   }
 
   // line, score and answer of each prediction, separated by tabs

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "cli/group_tables.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "store/result_store.h"
@@ -10,7 +11,7 @@ namespace {
 
 struct TableArguments {
   std::string database, sql, name = "summary", experiment = "all", format = "markdown";
-  bool with_suspects = false;
+  bool with_suspects = false, groups = false;
 };
 
 void add_common(CLI::App& verb, TableArguments& arguments) {
@@ -38,14 +39,16 @@ void add_table_verbs(CLI::App& app, Action& action) {
   add_common(*table, *arguments);
   table->add_option("--experiment", arguments->experiment, "only this experiment's cells")->capture_default_str();
   table->add_flag(both_spellings("--with-suspects"), arguments->with_suspects, "also cells marked suspect");
+  table->add_flag("--groups", arguments->groups, "the means over groups of tasks (tasks/groups.yaml) instead");
   table->callback([arguments, &action] {
     action = [arguments] {
       auto store = ResultStore::open_readonly(arguments->database);
       if (arguments->name != "summary") {
         return print(*arguments, named_table(store.database(), arguments->name, arguments->experiment));
       }
-      return print(*arguments, summary_table(store.database(), {.experiment = arguments->experiment,
-                                                                .with_suspects = arguments->with_suspects}));
+      const SummaryOptions options{.experiment = arguments->experiment, .with_suspects = arguments->with_suspects};
+      const auto make = arguments->groups ? groups_of : summary_table;
+      return print(*arguments, make(store.database(), options));
     };
   });
 

@@ -15,6 +15,7 @@ struct StopRule {
   std::vector<int64_t> eos_ids;
   std::vector<std::string> stop_strings;  // text is cut before the first that occurs
   int64_t max_new_tokens = 256;
+  int64_t min_new_tokens = 0;  // none of eos_ids is chosen before
 };
 
 // One prompt. Each compressor gets a sequence of its own, or one for each continuation where there are any.
@@ -25,6 +26,7 @@ struct GenerationRequest {
   StopRule stop;
   Sampling sampling;
   std::vector<std::vector<int64_t>> continuations;  // scored, token by token through the cache, instead of generating
+  int64_t n_given = 0;          // of each continuation's first ids: read through the cache, but not scored
   int64_t n_shared_tokens = 0;  // of the prompt's first tokens, as many as later prompts are likely to begin with
 };
 
@@ -36,8 +38,8 @@ struct Generation {
   std::vector<int64_t> ids;  // all new ids, the end-of-sequence id included; of a continuation, its own
   std::string text;          // of the ids, special tokens skipped, cut before the first stop string
   StopReason stop_reason = StopReason::limit;
-  std::vector<double> log_likelihoods;  // of each id of a continuation, natural logarithm
-  bool is_greedy = false;               // each id of the continuation was the most likely one
+  std::vector<double> log_likelihoods;  // of each scored id of a continuation, natural logarithm
+  bool is_greedy = false;               // each scored id of the continuation was the most likely one
   int64_t n_prompt_tokens = 0;
   int64_t n_cached_tokens = 0;        // prompt and new ones; the last new one is never fed back
   int64_t n_reused_tokens = 0;        // of the prompt, those whose K and V an earlier prompt had brought

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "generate/batch_attention.h"
 #include "generate/reconstruction.h"
@@ -42,6 +43,13 @@ void share_time(Generation& out) {
       for (auto& use : layer) use.*seconds = sum > 0 ? use.*seconds * whole / sum : 0;
     }
   }
+}
+
+// The logits of a token that is none of these.
+at::Tensor without(const at::Tensor& logits, const std::vector<int64_t>& ids) {
+  auto others = logits.clone();
+  for (const int64_t id : ids) others[id] = -std::numeric_limits<float>::infinity();
+  return others;
 }
 
 }  // namespace
@@ -195,16 +203,19 @@ bool Generator::choose_token(Sequence& sequence) const {
     const auto& forced = request.continuations[sequence.continuation];
     if (n_new == 0) out.is_greedy = true;
     const int64_t id = forced[static_cast<size_t>(n_new)];
-    const auto logits = sequence.logits.to(at::kDouble);
-    out.log_likelihoods.push_back((logits[id] - logits.logsumexp(0)).item<double>());
-    out.is_greedy &= next_token(sequence.logits, {}, 0, 0) == id;
+    if (n_new >= request.n_given) {
+      const auto logits = sequence.logits.to(at::kDouble);
+      out.log_likelihoods.push_back((logits[id] - logits.logsumexp(0)).item<double>());
+      out.is_greedy &= next_token(sequence.logits, {}, 0, 0) == id;
+    }
     out.ids.push_back(id);
     out.stop_reason = StopReason::scored;
     return out.ids.size() < forced.size();
   }
-  const int64_t id = next_token(sequence.logits, request.sampling, request.sequence_key, out.n_prompt_tokens + n_new);
-  out.ids.push_back(id);
   const auto& eos = request.stop.eos_ids;
+  const auto logits = n_new < request.stop.min_new_tokens ? without(sequence.logits, eos) : sequence.logits;
+  const int64_t id = next_token(logits, request.sampling, request.sequence_key, out.n_prompt_tokens + n_new);
+  out.ids.push_back(id);
   if (std::find(eos.begin(), eos.end(), id) != eos.end()) {
     out.stop_reason = StopReason::eos;
   } else if (sequence.scanner.found_in(out.ids)) {

@@ -1,6 +1,7 @@
 #include "run/build_compressor.h"
 
 #include "plugin/plugin_library.h"
+#include "run/calibration.h"
 
 namespace kvc {
 namespace {
@@ -16,11 +17,11 @@ auto with_place(const WorkerCompressor& written, Build build) {
   }
 }
 
-BuiltCompressor open_plugin(const WorkerCompressor& written) {
+BuiltCompressor open_plugin(const WorkerCompressor& written, const ModelShape& model, const std::string& identity) {
   return with_place(written, [&] {
     const PluginLibrary library(written.file);
     BuiltCompressor built;
-    auto compressor = library.make(written.options, &built.resolved);
+    auto compressor = make_calibrated(library, written.options, model, identity, &built.resolved);
     const auto& about = library.descriptor();
     built.part = {about.name, std::move(compressor), about.capabilities};
     built.stages = {{about.name, library.sha256(), "", built.resolved.dump()}};
@@ -59,16 +60,17 @@ void add_stages(BuiltCompressor& whole, BuiltCompressor& part, const std::string
 
 }  // namespace
 
-BuiltCompressor build_compressor(const WorkerCompressor& written, int64_t n_layers) {
-  if (written.kind == "plugin") return open_plugin(written);
+BuiltCompressor build_compressor(const WorkerCompressor& written, const ModelShape& model,
+                                 const std::string& identity) {
+  if (written.kind == "plugin") return open_plugin(written, model, identity);
   const bool chain = written.kind == "chain";
   BuiltCompressor whole;
   std::vector<Part> parts;
   json resolved = json::array();
   for (size_t i = 0; i < written.parts.size(); ++i) {
-    auto part = build_compressor(written.parts[i], n_layers);
+    auto part = build_compressor(written.parts[i], model, identity);
     const auto& use = named(written.parts[i], part);
-    if (!chain && i > 0) check_layers(written.parts[i], written.scopes.at(i - 1), n_layers);
+    if (!chain && i > 0) check_layers(written.parts[i], written.scopes.at(i - 1), model.n_layers);
     resolved.push_back(chain || i == 0 ? use : resolved_rule(written.scopes.at(i - 1), use));
     add_stages(whole, part, chain ? concat("stage ", i + 1) : i == 0 ? "default" : to_string(written.scopes.at(i - 1)));
     parts.push_back(std::move(part.part));
@@ -76,7 +78,7 @@ BuiltCompressor build_compressor(const WorkerCompressor& written, int64_t n_laye
   const bool blocks = chain && stores_errors(parts);
   with_place(written, [&] {
     whole.part = chain ? make_chain(std::move(parts), written.block > 0 ? std::optional(written.block) : std::nullopt)
-                       : make_rules(std::move(parts), written.scopes, n_layers);
+                       : make_rules(std::move(parts), written.scopes, model.n_layers);
     return 0;
   });
   if (chain) {

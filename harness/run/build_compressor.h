@@ -16,7 +16,9 @@ struct BuiltCompressor {
   std::vector<StageRow> stages;  // the plugins in order; a plain compressor is one
 };
 
-// For a model of n_layers. Throws Error with the place in the experiment's file where that is known.
-BuiltCompressor build_compressor(const WorkerCompressor& written, int64_t n_layers);
+// For a model of that shape, with the calibrations that options name; identity is the model's (calibration.h), or empty
+// where there is none to hold them against. Throws Error with the place in the experiment's file where that is known.
+BuiltCompressor build_compressor(const WorkerCompressor& written, const ModelShape& model,
+                                 const std::string& identity = "");
 
 }  // namespace kvc

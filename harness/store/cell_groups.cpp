@@ -83,7 +83,8 @@ bool fits(const CellGroup& group, const std::string& key, const std::string& val
 void check_key(const std::vector<const CellGroup*>& groups, const std::string& key) {
   std::set<std::string> known = {"plugin_sha256"};
   for (const auto* group : groups) {
-    for (const auto& [name, value] : settings_of(*group).items()) known.insert(name);
+    const auto settings = settings_of(*group);
+    for (const auto& [name, value] : settings.items()) known.insert(name);
   }
   KVC_CHECK(known.contains(key), unknown_name("option of " + groups[0]->plugin, key, {known.begin(), known.end()}));
 }

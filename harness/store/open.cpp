@@ -62,7 +62,7 @@ void upgrade_from_1(Database& db) {
   Transaction transaction(db);
   if (db.integer("PRAGMA user_version") != 1) return;  // another process was first
   db.execute("ALTER TABLE kv_bytes RENAME TO kv_bytes_1");
-  for (const auto* table : {"kv_bytes", "stage", "stage_time"}) db.execute(create_statement(table));
+  db.execute(create_statement("kv_bytes"));
   db.execute("INSERT INTO kv_bytes SELECT cell_key, sample, layer, 0, tensor, kind, bytes FROM kv_bytes_1");
   db.execute("DROP TABLE kv_bytes_1");
   // Until then no prompt was truncated.
@@ -70,6 +70,22 @@ void upgrade_from_1(Database& db) {
   db.execute("UPDATE sample SET n_prompt_tokens_before = n_prompt_tokens");
   db.execute("PRAGMA user_version = 2");
   transaction.commit();
+}
+
+// Tables and views that the schema has gained since the file was made; what is there is left as it is.
+void add_missing_tables(Database& db) {
+  auto whole = Database::open(":memory:", Database::Mode::kReadWrite, 0);
+  whole.execute(std::string(schema_sql()));
+  auto objects = whole.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid");
+  while (objects.step()) {
+    const auto lacks = [&] {
+      return !db.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").bind(1, objects.text(0)).step();
+    };
+    if (!lacks()) continue;
+    Transaction transaction(db);
+    if (lacks()) db.execute(objects.text(1));  // another process may have been first
+    transaction.commit();
+  }
 }
 
 void check_folder(const std::filesystem::path& path) {
@@ -90,8 +106,12 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   db.execute(is_on_shared_file_system(db.path()) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
   // A sample costs seconds and a sync milliseconds: no committed sample is lost even when the power goes.
   db.execute("PRAGMA synchronous = FULL");
-  if (is_new) create_schema(db);
-  if (db.integer("PRAGMA user_version") == 1) upgrade_from_1(db);
+  if (is_new) {
+    create_schema(db);
+  } else {
+    if (db.integer("PRAGMA user_version") == 1) upgrade_from_1(db);
+    add_missing_tables(db);
+  }
   return ResultStore(std::move(db));
 }
 

@@ -15,6 +15,8 @@ TableCell count(std::optional<int64_t> n) { return n ? TableCell(*n) : TableCell
 
 // Nothing to plan with: no pair differs.
 bool is_still(const PowerCase& c) { return c.discordant.value_or(0) == 0 && c.sd.value_or(0) == 0; }
+// More than all pairs that differ can make.
+bool is_beyond(const PowerCase& c) { return c.discordant && std::abs(c.difference.value_or(0)) > *c.discordant; }
 
 std::vector<TableCell> seen(const PowerCase& c, const PowerTarget& target) {
   if (!c.n || is_still(c)) return {TableCell(), TableCell()};
@@ -25,7 +27,7 @@ std::vector<TableCell> seen(const PowerCase& c, const PowerTarget& target) {
 
 std::vector<TableCell> needed(const PowerCase& c, const PowerTarget& target) {
   const double difference = std::abs(c.difference.value_or(0));
-  if (difference == 0 || is_still(c)) return {TableCell(), TableCell()};
+  if (difference == 0 || is_still(c) || is_beyond(c)) return {TableCell(), TableCell()};
   if (c.sd) return {count(pairs_needed_t(difference, *c.sd, target)), TableCell()};
   return {count(pairs_needed_exact(difference, *c.discordant, target)),
           pairs_needed(difference, *c.discordant, target)};
@@ -102,6 +104,7 @@ Table power_table(const std::vector<PowerCase>& cases, const PowerTarget& target
       "seen: the least true difference that the test finds with that power; normal: by the normal approximation, "
       "(z(1 - alpha/2) + z(power)) sqrt(discordant / n)"};
   if (any(cases, is_still)) table.notes.push_back("no value where no pair differs: there is nothing to plan with");
+  if (any(cases, is_beyond)) table.notes.push_back("no n where the difference exceeds the share of discordant pairs");
   return table;
 }
 

@@ -16,8 +16,9 @@ class ScoreWriter {
         cell_key_(cell_key) {}
 
   // How many of `rows` differ from what is there.
-  int64_t write(int64_t sample, const std::vector<std::string>& order, const std::vector<ScoreRow>& rows) {
+  int64_t write(int64_t sample, const std::vector<std::string>& order, std::vector<ScoreRow> rows) {
     const auto before = stored(sample);
+    add_buckets(before, rows);
     int64_t n_changed = 0;
     for (const auto& row : rows) {
       const auto old = before.find(row.extractor);
@@ -32,6 +33,16 @@ class ScoreWriter {
   }
 
  private:
+  // What a sample scores in its buckets ("<extractor>/<bucket>") is what it scores.
+  static void add_buckets(const std::map<std::string, ScoreRow>& before, std::vector<ScoreRow>& rows) {
+    for (size_t i = 0, n = rows.size(); i < n; ++i) {
+      const auto prefix = rows[i].extractor + "/";
+      for (auto old = before.lower_bound(prefix); old != before.end() && old->first.starts_with(prefix); ++old) {
+        rows.push_back({old->first, rows[i].answer, rows[i].value});
+      }
+    }
+  }
+
   std::map<std::string, ScoreRow> stored(int64_t sample) {
     std::map<std::string, ScoreRow> rows;
     select_.reset();

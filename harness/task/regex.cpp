@@ -58,6 +58,25 @@ int Regex::n_groups() const {
 }
 
 std::optional<std::string> Regex::find(std::string_view text, int group, bool last) const {
+  std::optional<std::string> found;
+  each_match(text, group, [&](std::optional<std::string> match) {
+    found = std::move(match);
+    return last;
+  });
+  return found;
+}
+
+std::vector<std::string> Regex::find_all(std::string_view text, int group) const {
+  std::vector<std::string> found;
+  each_match(text, group, [&](std::optional<std::string> match) {
+    found.push_back(match.value_or(""));
+    return true;
+  });
+  return found;
+}
+
+void Regex::each_match(std::string_view text, int group,
+                       const std::function<bool(std::optional<std::string>)>& visit) const {
   const std::unique_ptr<pcre2_match_data, void (*)(pcre2_match_data*)> match(
       pcre2_match_data_create_from_pattern(code_.get(), nullptr), &pcre2_match_data_free);
   const std::unique_ptr<pcre2_match_context, void (*)(pcre2_match_context*)> limits(pcre2_match_context_create(nullptr),
@@ -67,7 +86,6 @@ std::optional<std::string> Regex::find(std::string_view text, int group, bool la
   const bool is_valid = !first_invalid_utf8(text);
   const auto* code = is_valid ? code_.get() : tolerant_.get();
   const uint32_t checked = is_valid ? PCRE2_NO_UTF_CHECK : 0;
-  std::optional<std::string> found;
   uint32_t options = 0;  // after an empty match: first a longer one at the same place
   for (size_t position = 0; position <= text.size();) {
     const int result = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position,
@@ -81,12 +99,11 @@ std::optional<std::string> Regex::find(std::string_view text, int group, bool la
     }
     const PCRE2_SIZE* bounds = pcre2_get_ovector_pointer(match.get());
     const PCRE2_SIZE begin = bounds[2 * group], end = bounds[2 * group + 1];
-    found = begin == PCRE2_UNSET ? std::nullopt : std::optional(std::string(text.substr(begin, end - begin)));
-    if (!last) break;
+    if (!visit(begin == PCRE2_UNSET ? std::nullopt : std::optional(std::string(text.substr(begin, end - begin)))))
+      return;
     position = bounds[1];
     options = bounds[0] == bounds[1] ? PCRE2_NOTEMPTY_ATSTART | PCRE2_ANCHORED : 0;
   }
-  return found;
 }
 
 }  // namespace kvc

@@ -11,7 +11,7 @@ namespace {
 
 const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
 
-class TaskFiles : public testing::TestWithParam<std::filesystem::path> {};
+class TaskFiles : public testing::TestWithParam<TaskId> {};
 
 TEST_P(TaskFiles, ExtractCasesHold) {
   const auto spec = load_task(GetParam());
@@ -30,16 +30,17 @@ TEST_P(TaskFiles, ExtractCasesHold) {
   }
 }
 
-std::string case_name(const testing::TestParamInfo<std::filesystem::path>& info) {
-  auto name = info.param.parent_path().filename().string() + "_" + info.param.stem().string();
-  std::replace(name.begin(), name.end(), '-', '_');
+std::string case_name(const testing::TestParamInfo<TaskId>& info) {
+  auto name = info.param.name();
+  std::replace_if(
+      name.begin(), name.end(), [](char c) { return c == '-' || c == '/'; }, '_');
   return name;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, TaskFiles, testing::ValuesIn(find_tasks(kTasks)), case_name);
 
 TEST(Tasks, AreNamedBySuiteAndFile) {
-  EXPECT_EQ(find_task(kTasks, "gsm8k/cot8"), kTasks / "gsm8k" / "cot8.yaml");
+  EXPECT_EQ(find_task(kTasks, "gsm8k/cot8").yaml_file, kTasks / "gsm8k" / "cot8.yaml");
   EXPECT_EQ(load_task(kTasks / "gsm8k" / "cot8.yaml").name, "gsm8k/cot8");
   try {
     find_task(kTasks, "gsm8k/cot");
