@@ -77,7 +77,7 @@ Outcome decoding_300_steps_holds_together(const Subject& subject) {
 
 Outcome batched_attention_equals_single(const Subject& subject) {
   Outcome outcome;
-  const auto compressor = subject.plugin.make(subject.options);
+  const auto compressor = make_compressor(subject);
   const auto* batched = dynamic_cast<const BatchedAttention*>(compressor.get());
   if (!batched) return {.not_applicable = "the compressor is no BatchedAttention"};
   std::vector<std::unique_ptr<LayerCache>> held;

@@ -55,9 +55,9 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
   Outcome outcome;
   const auto input = ordinary_input(subject.model, 200);
   for (const int64_t n_prompt : {1, 64, 130, 199}) {
-    const auto warmed_up = subject.plugin.make(subject.options);  // what a plugin holds once for all is not a cache's
+    Made made{make_compressor(subject), nullptr};  // what a compressor holds for all is not a cache's
     const MemoryMeter meter;
-    const Made made = make(subject);
+    made.cache = make_cache(*made.compressor, subject);
     int64_t n_encoded = 0;
     for (int64_t t = 0; t < input.k.size(1); t += t == 0 ? n_prompt : 1) {
       made.cache->append(tokens_of(input, t, t == 0 ? n_prompt : 1));
@@ -88,8 +88,7 @@ Outcome same_input_gives_same_bits(const Subject& subject) {
 
 Outcome two_threads_do_not_mix(const Subject& subject) {
   Outcome outcome;
-  const auto compressor = subject.plugin.make(subject.options);
-  compressor->check_model(subject.model);
+  const auto compressor = make_compressor(subject);
   const auto frequencies = frequencies_of(subject.model);
   const int n_threads = at::get_num_threads();
   Sequence alone[2];

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <map>
 
+#include "kvc/calibration.h"
+
 namespace kvc::conformance {
 
 std::span<const float> frequencies_of(const ModelShape& model) {
@@ -18,12 +20,31 @@ std::span<const float> frequencies_of(const ModelShape& model) {
   return frequencies;
 }
 
+std::unique_ptr<Compressor> make_compressor(const Subject& subject) {
+  auto compressor = subject.plugin.make(subject.options);
+  compressor->check_model(subject.model);
+  auto* method = dynamic_cast<Calibrated*>(compressor.get());
+  if (!method || method->calibration_file().empty()) return compressor;
+  const auto calibrator = method->make_calibrator(subject.model);
+  for (const uint64_t piece : {11, 12}) {
+    for (int64_t layer = 0; layer < subject.model.n_layers; ++layer) {
+      const auto input = ordinary_input(subject.model, 150, piece);
+      calibrator->observe(layer_info(subject.model, layer, piece, frequencies_of(subject.model)),
+                          {input.k, input.v, {}, {}});
+    }
+  }
+  method->load(subject.model, calibrator->finish());
+  return compressor;
+}
+
 Made make(const Subject& subject) {
-  Made made{subject.plugin.make(subject.options), nullptr};
-  made.compressor->check_model(subject.model);
-  made.cache = made.compressor->make_cache(
-      layer_info(subject.model, subject.model.n_layers - 1, 7, frequencies_of(subject.model)));
+  Made made{make_compressor(subject), nullptr};
+  made.cache = make_cache(*made.compressor, subject);
   return made;
+}
+
+std::unique_ptr<LayerCache> make_cache(const Compressor& compressor, const Subject& subject) {
+  return compressor.make_cache(layer_info(subject.model, subject.model.n_layers - 1, 7, frequencies_of(subject.model)));
 }
 
 void fill(LayerCache& cache, const Input& input, int64_t n_prompt) {

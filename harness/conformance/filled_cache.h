@@ -15,6 +15,9 @@ struct Made {
 // RoPE's frequencies at theta 10,000, none for a model without; they outlive every cache. Not for two threads at once.
 std::span<const float> frequencies_of(const ModelShape& model);
 
+// A method that names a calibration file learns from ordinary tokens instead: the program reads the file, not a plugin.
+std::unique_ptr<Compressor> make_compressor(const Subject& subject);
+std::unique_ptr<LayerCache> make_cache(const Compressor& compressor, const Subject& subject);
 Made make(const Subject& subject);
 
 // The prompt at once, the rest one by one.
