@@ -42,7 +42,7 @@ std::vector<Row> read_rows(Database& db, const SummaryOptions& options) {
   return rows;
 }
 
-// A mean and of how many of its members it is.
+// A mean and of how many of its tasks it is; of none, it has no value.
 struct Mean {
   double value = 0;
   size_t n_there = 0, n_members = 0;
@@ -55,16 +55,16 @@ std::optional<Sum> task_sum(const Row& row, const std::string& task, const std::
   return sum == found->second.end() || sum->second.n == 0 ? std::nullopt : std::optional(sum->second);
 }
 
-std::optional<Mean> mean_of(const Row& row, const ScoreGroup& group, const std::map<std::string, Mean>& above) {
+Mean mean_of(const Row& row, const ScoreGroup& group, const std::map<std::string, Mean>& above) {
   Mean mean;
   double total = 0, weight = 0;
   for (const auto& member : group.members) {
     if (member.is_group) {
-      const auto found = above.find(member.name);
-      mean.n_members += found == above.end() ? 1 : found->second.n_members;
-      if (found == above.end()) continue;
-      mean.n_there += found->second.n_there;
-      total += found->second.value;
+      const auto& group_above = above.at(member.name);
+      mean.n_members += group_above.n_members;
+      mean.n_there += group_above.n_there;
+      if (group_above.n_there == 0) continue;
+      total += group_above.value;
       weight += 1;
       continue;
     }
@@ -76,14 +76,15 @@ std::optional<Mean> mean_of(const Row& row, const ScoreGroup& group, const std::
     total += group.over_samples ? sum->value : sum->value / n;
     weight += group.over_samples ? n : 1;
   }
-  if (mean.n_there == 0) return std::nullopt;
-  mean.value = total / weight;
+  if (mean.n_there > 0) mean.value = total / weight;
   return mean;
 }
 
 std::string text_of(const Mean& mean, bool is_perplexity) {
   char text[64];
-  std::snprintf(text, sizeof text, "%.2f", is_perplexity ? std::exp(-mean.value) : 100 * mean.value);
+  const double shown = is_perplexity ? std::exp(-mean.value) : 100 * mean.value;
+  constexpr double kMostInDigits = 1e6;
+  std::snprintf(text, sizeof text, shown < kMostInDigits ? "%.2f" : "%.3g", shown);
   if (mean.n_there == mean.n_members) return text;
   return text + concat(" (", mean.n_there, " of ", mean.n_members, ")");
 }
@@ -97,9 +98,8 @@ Table group_table(Database& db, const SummaryOptions& options, const std::vector
   for (size_t r = 0; r < rows.size(); ++r) {
     for (size_t g = 0; g < groups.size(); ++g) {
       const auto mean = mean_of(rows[r], groups[g], means[r]);
-      if (!mean) continue;
-      means[r][groups[g].name] = *mean;
-      is_shown[g] = true;
+      means[r][groups[g].name] = mean;
+      is_shown[g] = is_shown[g] || mean.n_there > 0;
     }
   }
   Table table;
@@ -114,8 +114,8 @@ Table group_table(Database& db, const SummaryOptions& options, const std::vector
     std::vector<TableCell> cells{rows[r].plugin, rows[r].options};
     for (size_t g = 0; g < groups.size(); ++g) {
       if (!is_shown[g]) continue;
-      const auto mean = means[r].find(groups[g].name);
-      cells.emplace_back(mean == means[r].end() ? "" : text_of(mean->second, groups[g].is_perplexity));
+      const auto& mean = means[r].at(groups[g].name);
+      cells.emplace_back(mean.n_there == 0 ? "" : text_of(mean, groups[g].is_perplexity));
     }
     table.rows.push_back(std::move(cells));
   }

@@ -91,7 +91,7 @@ TEST_F(DatasetTest, BadLinesAreNamed) {
             "tasks/sum/sum.jsonl:2:1: error: unknown field 'q'; known: a, h, question");
   EXPECT_EQ(message(good + "{\"q\":3,\"h\":\"\",\"a\":\"#### 2\"}"),
             "tasks/sum/sum.jsonl:2:1: error: field 'q' is number, expected a string");
-  EXPECT_EQ(message("[1]"), "tasks/sum/sum.jsonl:1:1: error: a line is array, expected an object");
+  EXPECT_EQ(message("[1]"), "tasks/sum/sum.jsonl:1:1: error: an item is array, expected an object");
   EXPECT_EQ(message("{\"q\":\"b\",\"h\":\"\",\"a\":\"2\"}"),
             "tasks/sum/sum.jsonl:1:1: error: field 'a' has no match of '#### (.*)'");
   EXPECT_EQ(message("{\"q\":\"b\",\"h\":\"\",\"a\":\"#### two\"}"),

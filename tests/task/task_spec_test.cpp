@@ -69,8 +69,9 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
       {"version: 1\n", "", "sum.yaml:1:1: error: missing key 'version'"},
       {"summary: sums", "sumary: sums", "sum.yaml:1:1: error: missing key 'summary' (is it 'sumary'?)"},
       {"stop:", "stops:",
-       "sum.yaml:8:1: error: unknown key 'stops' (did you mean 'stop'?); known: version, summary, data, fields, gold, "
-       "prompt, max_new_tokens, stop, scoring, extractors, metric, extract_cases"},
+       "sum.yaml:8:1: error: unknown key 'stops' (did you mean 'stop'?); known: each, like, version, summary, kind, "
+       "data, fields, gold, prompt, buckets, max_new_tokens, min_new_tokens, stop, stop_tokens, scoring, extractors, "
+       "metric, extract_cases"},
       {"stop: [\"\\n\"]", "stop: [\"\"]",
        "sum.yaml:8:8: error: stop[0] is empty: every generation would be cut to nothing"},
       {"stop: [\"\\n\"]", "stop: x", "sum.yaml:8:7: error: stop is 'x', expected a sequence"},
@@ -93,7 +94,7 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
       {"gold: {from: gold}", "gold: {from: gold, pattern: '(a'}",
        "sum.yaml:5:29: error: gold.pattern: pattern '(a' is wrong at offset 2: missing closing parenthesis"},
       {"gold: {from: gold}", "gold: {from: gold, pattern: 'a'}",
-       "sum.yaml:5:29: error: gold.pattern has no group (...) for the answer"},
+       "sum.yaml:5:29: error: gold.pattern has no group (...) for what is looked for"},
       {"[strip]", "[stripe]",
        "sum.yaml:10:26: error: unknown step 'stripe' (did you mean 'strip'?); known: cut_before, before_first, "
        "after_first, after_last, delete, drop_final, drop_leading, drop_trailing, strip, lower, first_line_without, "
