@@ -41,7 +41,8 @@ Calibration read_calibration(const std::filesystem::path& path) {
               "' in its metadata; expected a file that kvc calibrate wrote");
     return found->second;
   };
-  KVC_CHECK(text("format") == kFormat, file.path(), ": format '", text("format"), "', expected '", kFormat, "'");
+  KVC_CHECK(text("format") == kFormat, file.path(), ": format '", text("format"), "', expected '", kFormat,
+            "', a file that kvc calibrate wrote");
   Calibration calibration;
   calibration.plugin = text("plugin");
   calibration.options = parse_json(text("options"), file.path() + ": options");

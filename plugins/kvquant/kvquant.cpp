@@ -22,7 +22,7 @@ struct KvquantOptions {
   int64_t first_tokens = 1;
   std::string calibration = "none";
   int64_t calibration_tokens = 64;
-  std::string q_norm = "off";
+  std::string centroids = "plain";
   std::string key_outliers = "all";
   std::string precision = "real";
   void visit(kvc::OptionVisitor& v) {
@@ -34,7 +34,7 @@ struct KvquantOptions {
            "where K's ranges and the centroids come from: kvc calibrate, or the sequence's first tokens");
     v.integer("calibration_tokens", calibration_tokens, 1, kvc::kNoUpperLimit,
               "tokens that a sequence calibrates itself on, at least (without a file)");
-    v.choice("q_norm", q_norm, {"off", "on"}, "centroids that keep mean and deviation (non_uniform from a file)");
+    v.choice("centroids", centroids, {"plain", "q_norm"}, "q_norm: moved to keep mean and deviation (needs a file)");
     v.choice("key_outliers", key_outliers, {"all", "capped"}, "of a token's key: all, or sparsity/2 * M + 1 a side");
     v.choice("precision", precision, {"real", "exact"}, "all floats in fp16, or fp32 to compare with references");
   }
@@ -57,8 +57,9 @@ class Kvquant final : public kvc::Compressor, public kvc::Calibrated {
     KVC_CHECK(format_.matrix.uniform || options_.calibration != "none",
               "kvquant: levels non_uniform are calibrated, and calibration is none; expected a file that kvc calibrate "
               "wrote, or sequence");
-    KVC_CHECK(options_.q_norm == "off" || (!format_.matrix.uniform && has_file()), "kvquant: q_norm is on with levels ",
-              options_.levels, " and calibration ", options_.calibration, ", expected non_uniform and a file");
+    KVC_CHECK(options_.centroids == "plain" || (!format_.matrix.uniform && has_file()),
+              "kvquant: centroids q_norm with levels ", options_.levels, " and calibration ", options_.calibration,
+              ", expected non_uniform and a file");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     auto format = format_;
@@ -89,7 +90,7 @@ class Kvquant final : public kvc::Compressor, public kvc::Calibrated {
     return kvquant::make_calibrator(model, options_.sparsity, options_.first_tokens);
   }
   void load(const kvc::ModelShape& model, const kvc::NamedTensors& tensors) override {
-    tables_ = kvquant::tables_from(tensors, model, format_.matrix, options_.q_norm == "on");
+    tables_ = kvquant::tables_from(tensors, model, format_.matrix, options_.centroids == "q_norm");
   }
 
  private:

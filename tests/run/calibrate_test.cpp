@@ -77,7 +77,7 @@ TEST(Calibrate, RefusesWhatFitsNotTogetherBeforeTheRun) {
   EXPECT_TRUE(
       has(refusal(folder, "{calibration: c.safetensors, sparsity: 0.02}"), "made with sparsity 0.01, here it is 0.02"));
   EXPECT_TRUE(has(refusal(folder, "{calibration: " KVC_SOURCE_DIR "/models/demo/model.safetensors}"),
-                  "expected a file that kvc calibrate wrote"));
+                  "format 'pt', expected 'kvc calibration 1', a file that kvc calibrate wrote"));
 }
 
 TEST(Calibrate, RefusesAnotherModelsFile) {

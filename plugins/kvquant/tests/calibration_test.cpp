@@ -161,8 +161,8 @@ TEST(KvquantCalibration, KeyOutliersOfATokenAreCapped) {
 
 TEST(KvquantCalibration, IsRefusedInOneLineWhereItIsMissingOrOfAnotherShape) {
   EXPECT_TRUE(has(refusal({{"levels", "non_uniform"}}, {}), "expected a file that kvc calibrate wrote, or sequence"));
-  EXPECT_TRUE(has(refusal({{"levels", "non_uniform"}, {"calibration", "sequence"}, {"q_norm", "on"}}, {}),
-                  "q_norm is on with levels non_uniform and calibration sequence"));
+  EXPECT_TRUE(has(refusal({{"levels", "non_uniform"}, {"calibration", "sequence"}, {"centroids", "q_norm"}}, {}),
+                  "centroids q_norm with levels non_uniform and calibration sequence"));
   EXPECT_THROW(kvquant().make({{"calibration", "/no/such/file"}}), Error);
   const auto options = calibrated({{"levels", "non_uniform"}});
   auto tensors = learned(options, {{normal({H, 90, D}, 11), normal({H, 90, D}, 12), {}, {}}});
