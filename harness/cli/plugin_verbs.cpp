@@ -35,18 +35,18 @@ std::optional<json> read_options(const std::vector<std::string>& given) {
   return options;
 }
 
-// Opened before the checks run, so that a bad path costs no minutes.
-std::optional<std::ofstream> open_for_writing(const std::string& path) {
-  if (path.empty()) return std::nullopt;
-  std::ofstream file(path);
-  KVC_CHECK(file.is_open(), path, ": cannot be written");
-  return file;
+// Before the checks run, so that a bad path costs no minutes.
+void check_folder_of(const std::string& path) {
+  if (path.empty()) return;
+  const auto folder = fs::absolute(path).parent_path();
+  KVC_CHECK(fs::is_directory(folder), path, ": no folder '", folder.string(), "' to write it into");
 }
 
-void write(std::optional<std::ofstream>& file, const std::string& path, const std::string& text) {
-  if (!file) return;
-  *file << text << std::flush;
-  KVC_CHECK(file->good(), path, ": cannot be written");
+void write(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  std::ofstream file(path);
+  file << text << std::flush;
+  if (!file.good()) throw EnvironmentError(concat(path, ": cannot be written"));
 }
 
 int verify_plugin(const VerifyArguments& arguments) {
@@ -58,14 +58,14 @@ int verify_plugin(const VerifyArguments& arguments) {
     std::fprintf(stderr, "FAIL  %s (%s): %s%s\n", result.check.c_str(), result.on.c_str(), result.messages[0].c_str(),
                  n_more > 0 ? concat(" (and ", n_more, " more)").c_str() : "");
   };
-  auto markdown = open_for_writing(arguments.report), junit = open_for_writing(arguments.junit);
+  for (const auto& path : {arguments.report, arguments.junit}) check_folder_of(path);
   const auto report = conformance::verify(arguments.file, options);
   const auto text = conformance::write_markdown(report);
-  if (!markdown) std::fputs(text.c_str(), stdout);
-  write(markdown, arguments.report, text);
-  write(junit, arguments.junit, conformance::write_junit(report));
+  if (arguments.report.empty()) std::fprintf(stdout, "%s\n", text.c_str());
+  write(arguments.report, text);
+  write(arguments.junit, conformance::write_junit(report));
   const auto n_failed = report.count(Verdict::failed);
-  std::printf("%s%s %s: %lld passed, %lld failed, %lld not applicable\n", markdown ? "" : "\n", report.plugin.c_str(),
+  std::printf("%s %s: %lld passed, %lld failed, %lld not applicable\n", report.plugin.c_str(),
               n_failed == 0 ? "conforms" : "does not conform", static_cast<long long>(report.count(Verdict::passed)),
               static_cast<long long>(n_failed), static_cast<long long>(report.count(Verdict::not_applicable)));
   return n_failed == 0 ? kOk : kSuspect;

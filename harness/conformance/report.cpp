@@ -23,7 +23,9 @@ using Said = std::vector<std::pair<std::string, std::vector<std::string>>>;
 
 void say(Said& said, const std::string& text, const std::string& on) {
   for (auto& [known, cases] : said) {
-    if (known == text) return cases.push_back(on);
+    if (known != text) continue;
+    if (cases.back() != on) cases.push_back(on);
+    return;
   }
   said.push_back({text, {on}});
 }
@@ -72,9 +74,10 @@ std::string write_markdown(const Report& report) {
     (result.verdict == Verdict::passed   ? c.n_passed
      : result.verdict == Verdict::failed ? c.n_failed
                                          : c.n_not_applicable)++;
+    const bool whole_case = !result.messages.empty() && result.messages[0].starts_with(kRefusesModel);
     for (const auto& message : result.messages) {
-      say(result.verdict == Verdict::failed ? failures : reasons, concat("**", result.check, "**: ", message),
-          result.on);
+      say(result.verdict == Verdict::failed ? failures : reasons,
+          whole_case ? message : concat("**", result.check, "**: ", message), result.on);
     }
     for (const auto& note : result.notes) say(facts, concat("**", result.check, "**: ", note), result.on);
   }

@@ -50,7 +50,7 @@ void run_checks(int fd, const std::filesystem::path& file, const VerifyOptions& 
     } else if (serves_none && i == 0) {
       outcome.complaints = {"refuses every model of the suite: " + c.refusal};
     } else {
-      outcome.not_applicable = "refuses this model: " + c.refusal;
+      outcome.not_applicable = kRefusesModel + c.refusal;
     }
     write_line(fd, {{"end", i},
                     {"complaints", outcome.complaints},

@@ -12,6 +12,9 @@ namespace kvc::conformance {
 
 enum class Verdict { passed, failed, not_applicable };
 
+// How the reason begins that holds for all checks of a case.
+inline constexpr const char* kRefusesModel = "refuses this model: ";
+
 // One check on one case.
 struct Result {
   std::string check;

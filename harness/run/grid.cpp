@@ -244,8 +244,8 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   const auto model_hashes = hash_model(model_folder, verify_hashes);
   const auto identity = model_identity(model_hashes);
   auto quantization = experiment.quantization;
-  if (!quantization.smoothing_file.empty()) {
-    quantization.smoothing_file = below_root(paths, quantization.smoothing_file).string();
+  if (const auto file = below_root(paths, quantization.smoothing_file); fs::is_regular_file(file)) {
+    quantization.smoothing_file = file.string();
   }
   const auto quantized = check_quantization(quantization, config, model_hashes);
   auto model_json = model_hashes;

@@ -28,6 +28,12 @@ Code compile(const std::string& pattern, uint32_t more_options) {
   return Code(code, &pcre2_code_free);
 }
 
+// Machine code for the pattern, where the system allows any; without it matching is slower and the same.
+Code with_jit(Code code) {
+  pcre2_jit_compile(code.get(), PCRE2_JIT_COMPLETE);
+  return code;
+}
+
 Code copy(const pcre2_code* code) {
   Code result(pcre2_code_copy(code), &pcre2_code_free);
   KVC_CHECK(result, "no memory for a pattern");
@@ -44,10 +50,10 @@ size_t next_code_point(std::string_view text, size_t position) {
 }  // namespace
 
 Regex::Regex(const std::string& pattern)
-    : pattern_(pattern), code_(compile(pattern, 0)), tolerant_(compile(pattern, PCRE2_MATCH_INVALID_UTF)) {}
+    : pattern_(pattern), code_(with_jit(compile(pattern, 0))), tolerant_(compile(pattern, PCRE2_MATCH_INVALID_UTF)) {}
 
 Regex::Regex(const Regex& other)
-    : pattern_(other.pattern_), code_(copy(other.code_.get())), tolerant_(copy(other.tolerant_.get())) {}
+    : pattern_(other.pattern_), code_(with_jit(copy(other.code_.get()))), tolerant_(copy(other.tolerant_.get())) {}
 
 Regex& Regex::operator=(const Regex& other) { return *this = Regex(other); }
 
@@ -87,9 +93,13 @@ void Regex::each_match(std::string_view text, int group,
   const auto* code = is_valid ? code_.get() : tolerant_.get();
   const uint32_t checked = is_valid ? PCRE2_NO_UTF_CHECK : 0;
   uint32_t options = 0;  // after an empty match: first a longer one at the same place
+  const auto match_at = [&](size_t position, uint32_t more) {
+    return pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position, options | checked | more,
+                       match.get(), limits.get());
+  };
   for (size_t position = 0; position <= text.size();) {
-    const int result = pcre2_match(code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), position,
-                                   options | checked, match.get(), limits.get());
+    int result = match_at(position, 0);
+    if (result == PCRE2_ERROR_JIT_STACKLIMIT) result = match_at(position, PCRE2_NO_JIT);  // a deep match on a long text
     KVC_CHECK(result >= 0 || result == PCRE2_ERROR_NOMATCH, "pattern ", in_quotes(pattern_), ": ", pcre2_text(result));
     if (result == PCRE2_ERROR_NOMATCH) {
       if (options == 0) break;

@@ -67,7 +67,8 @@ bool is_space(char32_t c) {
 std::optional<size_t> first_invalid_utf8(std::string_view text) {
   size_t length = 1;
   for (size_t i = 0; i < text.size(); i += length) {
-    if (decode(text, i, length) == kBad) return i;
+    length = 1;
+    if (static_cast<unsigned char>(text[i]) >= 0x80 && decode(text, i, length) == kBad) return i;
   }
   return std::nullopt;
 }

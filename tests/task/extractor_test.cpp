@@ -99,6 +99,13 @@ TEST(Regex, FindsTheLastOfManyMatchesQuickly) {
   EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
 }
 
+// 200,000 alternatives to come back to do not fit on a small stack of compiled code.
+TEST(Regex, GoesDeepIntoLongTexts) {
+  std::string text;
+  for (int i = 0; i < 200'000; ++i) text += "ab";
+  EXPECT_EQ(Regex("\\A(?:a|b)*c|ab\\z").find(text, 0, false), "ab");
+}
+
 TEST(Regex, CannotLeaveTheBoundsOfCharacters) { EXPECT_THROW(Regex("\\C"), Error); }
 
 TEST(Regex, CopiesStandOnTheirOwn) {
