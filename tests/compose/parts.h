@@ -54,7 +54,8 @@ inline double squares(const at::Tensor& x) { return x.to(at::kDouble).square().s
 
 inline int64_t bytes_of(const LayerCache& cache, CacheTensor tensor) {
   int64_t sum = 0;
-  for (const auto& row : cache.footprint().rows()) sum += row.tensor == tensor ? row.bytes : 0;
+  const auto held = cache.footprint();
+  for (const auto& row : held.rows()) sum += row.tensor == tensor ? row.bytes : 0;
   return sum;
 }
 

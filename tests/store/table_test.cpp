@@ -45,7 +45,7 @@ TEST_F(QueryTest, ReadsAndRefusesToWrite) {
             concat("results database '", path_.string(), "': near \"SELEC\": syntax error"));
   EXPECT_EQ(message_of([&] { run_query(db.database(), " -- nothing"); }), "the SQL text is empty");
   EXPECT_EQ(message_of([&] { table_sql("sumary"); }),
-            "unknown table 'sumary' (did you mean 'summary'?); known: summary");
+            "unknown table 'sumary' (did you mean 'summary'?); known: stages, summary");
 }
 
 TEST(Table, IsWrittenAsCsvAndJson) {
