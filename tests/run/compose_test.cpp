@@ -134,7 +134,7 @@ const BadComposition kBad[] = {
     {"ListInAList", "  - chain: [window, {rtn: {bits: [[2]]}}]\n",
      "error: compressors[0].chain[1].rtn.bits[0] is a sequence, expected a number, a word, or a list of these"},
     {"StageOfTheModel", "  - chain: [window, {token_group: {group_size: 48}}]\n",
-     "x.yaml:5:5: error: chain: stage 2 (token_group): token_group: group_size 48 does not divide head_dim 32"},
+     "x.yaml:5:5: error: chain: stage 2 (token_group): token_group: group_size 48 does not divide head_dim 64"},
     {"EvictorBehind", "  - chain: [kivi, snapkv]\n", "x.yaml:5:5: error: chain: stage 2 (snapkv) evicts"},
     {"NoDefault", "  - rules: {where: [{layers: 0, use: rtn}]}\n",
      "x.yaml:5:12: error: missing key 'default' in compressors[0].rules"},
@@ -154,7 +154,7 @@ const BadComposition kBad[] = {
      "x.yaml:5:45: error: compressors[0].rules.where[0].layers is '3-1', expected a layer or a range of layers such as "
      "0-3"},
     {"BeyondTheModel", "  - rules:\n      default: full\n      where:\n        - {layers: 2-4, use: rtn}\n",
-     "x.yaml:8:29: error: layers 2-4, the model has 0 to 3"},
+     "x.yaml:8:30: error: layers 2-4, the model has 0 to 3"},
     {"UnknownTensor", "  - rules: {default: full, where: [{tensor: q, use: rtn}]}\n",
      "x.yaml:5:45: error: compressors[0].rules.where[0].tensor is 'q', allowed: k, v"},
     {"UnknownPhase", "  - rules: {default: full, where: [{phase: decoding, use: rtn}]}\n",
