@@ -1,7 +1,7 @@
--- The results database, version 1. A cell is one point of an experiment's grid; a sample is one question of its task.
+-- The results database, version 2. A cell is one point of an experiment's grid; a sample is one question of its task.
 -- Keys are content hashes, so databases merge row by row. Seconds, bytes and tokens stand in the columns' names.
 PRAGMA application_id = 1802920753;  -- 'kvc1'
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 
 -- Prompts repeat across compressors: one row each. sha256 is of the body's bytes.
 CREATE TABLE text (
@@ -16,8 +16,8 @@ CREATE TABLE cell (
   task            TEXT    NOT NULL,
   model_json      TEXT    NOT NULL,
   task_json       TEXT    NOT NULL,
-  plugin          TEXT    NOT NULL,
-  plugin_sha256   TEXT    NOT NULL,
+  plugin          TEXT    NOT NULL,                                -- of a composition 'snapkv+kivi', 'kivi/full'
+  plugin_sha256   TEXT    NOT NULL,                                -- of a composition those of its plugins, with '+'
   options_json    TEXT    NOT NULL,
   options_label   TEXT    NOT NULL,                                -- for tables; '' stands for all of options_json
   generation_json TEXT    NOT NULL,                                -- dtype, decoding, seed, chat template, stop strings
@@ -86,10 +86,33 @@ CREATE TABLE kv_bytes (
   cell_key TEXT    NOT NULL,
   sample   INTEGER NOT NULL,
   layer    INTEGER NOT NULL,
+  stage    INTEGER NOT NULL,  -- of a composed compressor, from 1; 0: its own storage, or a plain compressor's
   tensor   TEXT    NOT NULL CHECK (tensor IN ('k', 'v', 'shared')),
   kind     TEXT    NOT NULL,
   bytes    INTEGER NOT NULL,
-  PRIMARY KEY (cell_key, sample, layer, tensor, kind),
+  PRIMARY KEY (cell_key, sample, layer, stage, tensor, kind),
+  FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- The plugins inside a composed compressor, from stage 1 on; a plain compressor has no row.
+CREATE TABLE stage (
+  cell_key      TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  stage         INTEGER NOT NULL CHECK (stage >= 1),
+  plugin        TEXT    NOT NULL,
+  plugin_sha256 TEXT    NOT NULL,
+  place         TEXT    NOT NULL,  -- what it is there: 'stage 2', 'default', 'layers 0-1, v'
+  options_json  TEXT    NOT NULL,
+  PRIMARY KEY (cell_key, stage)
+) STRICT, WITHOUT ROWID;
+
+-- Of a sample's encode_seconds and attend_seconds, those of each stage; 0: the composition itself.
+CREATE TABLE stage_time (
+  cell_key       TEXT    NOT NULL,
+  sample         INTEGER NOT NULL,
+  stage          INTEGER NOT NULL,
+  encode_seconds REAL    NOT NULL,
+  attend_seconds REAL    NOT NULL,
+  PRIMARY KEY (cell_key, sample, stage),
   FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
@@ -146,3 +169,65 @@ SELECT
 FROM score
 JOIN sample ON sample.cell_key = score.cell_key AND sample.sample = score.sample AND sample.status = 'ok'
 GROUP BY score.cell_key, score.extractor;
+
+-- A search for one integer a layer (`kvc search`). key: content hash of all that its candidates depend on.
+CREATE TABLE search (
+  key             TEXT    NOT NULL PRIMARY KEY,
+  calibration_key TEXT    NOT NULL,                           -- content hash of what a candidate's scores depend on
+  experiment      TEXT    NOT NULL,
+  model           TEXT    NOT NULL,
+  tasks           TEXT    NOT NULL,                           -- "demo/swaps, demo/truth"
+  samples_json    TEXT    NOT NULL,                           -- calibration samples by task
+  plugin          TEXT    NOT NULL,
+  plugin_sha256   TEXT    NOT NULL,
+  option          TEXT    NOT NULL,                           -- that is searched
+  options_json    TEXT    NOT NULL,                           -- the other options that were given
+  levels          TEXT    NOT NULL,                           -- what a layer may get: "2,4,8"
+  budget_share    REAL    NOT NULL,                           -- of kv_bytes_fp16
+  seed            INTEGER NOT NULL,
+  n_candidates    INTEGER NOT NULL CHECK (n_candidates > 0),  -- asked for
+  n_samples       INTEGER NOT NULL CHECK (n_samples > 0),
+  n_answer_tokens INTEGER NOT NULL,
+  kv_bytes_fp16   INTEGER NOT NULL                            -- of all calibration samples' tokens at 16 bits
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE search_candidate (
+  search_key TEXT    NOT NULL REFERENCES search (key) ON DELETE CASCADE,
+  candidate  INTEGER NOT NULL,  -- in the order they were tried
+  plan       TEXT    NOT NULL,  -- one value a layer from the lowest on: "4,4,2,2"
+  family     TEXT    NOT NULL CHECK (family IN ('uniform', 'two_steps', 'random', 'mutation')),
+  error      TEXT    NOT NULL,  -- why it could not be scored; empty when it could
+  nll        REAL,              -- of an answer's token, natural logarithm, read through the compressed cache
+  kv_bytes   INTEGER NOT NULL,  -- held at the end of the samples, in sum
+  n_correct  REAL,              -- scores of generated answers in sum; NULL: not re-scored
+  PRIMARY KEY (search_key, candidate),
+  UNIQUE (search_key, plan)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE search_layer (
+  search_key TEXT    NOT NULL,
+  candidate  INTEGER NOT NULL,
+  layer      INTEGER NOT NULL,
+  value      INTEGER NOT NULL,
+  kv_bytes   INTEGER NOT NULL,
+  PRIMARY KEY (search_key, candidate, layer),
+  FOREIGN KEY (search_key, candidate) REFERENCES search_candidate (search_key, candidate) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- rank: 1 has the most correct answers of those re-scored, then the lowest nll; NULL where the bytes exceed the budget.
+CREATE VIEW v_search_candidate AS
+WITH
+  measured AS (
+    SELECT
+      c.search_key, c.candidate, c.plan, c.family, c.error, c.nll, c.kv_bytes, c.n_correct, s.n_samples,
+      1.0 * c.kv_bytes / s.kv_bytes_fp16 AS kv_share,
+      c.nll IS NOT NULL AND c.kv_bytes <= s.budget_share * s.kv_bytes_fp16 AS fits
+    FROM search_candidate AS c
+    JOIN search AS s ON s.key = c.search_key)
+SELECT
+  *,
+  CASE WHEN fits THEN rank() OVER (PARTITION BY search_key, fits ORDER BY nll, candidate) END AS nll_rank,
+  CASE
+    WHEN fits THEN rank() OVER (PARTITION BY search_key, fits ORDER BY n_correct DESC NULLS LAST, nll, candidate)
+  END AS rank
+FROM measured;

@@ -3,12 +3,15 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "kernels/row_products.h"
 #include "kvc/check.h"
 #include "model/portable_ops.h"
+#include "model/quantized_linear.h"
 #include "model/rope.h"
 
 namespace kvc {
@@ -51,10 +54,10 @@ void rotate_head(const T* from, const float* cos, const float* sin, int64_t head
 
 constexpr int64_t kLeastWork = 1 << 17;  // multiplications that are worth a thread's while
 
-// x [B, K] -> [B, N] fp32, without bias
+// x [B, K] -> [B, K rounded up to whole blocks] fp32, as products with weights of W read it
 template <class W>
-at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight) {
-  const int64_t n_rows = x.size(0), k = x.size(1), n = weight.size(0);
+at::Tensor interleaved(const at::Tensor& x) {
+  const int64_t n_rows = x.size(0), k = x.size(1);
   constexpr int64_t kBlock = kernels::block_size<W>();
   const int64_t k_padded = (k + kBlock - 1) / kBlock * kBlock;
   const auto wide = x.to(at::kFloat).contiguous();
@@ -62,12 +65,40 @@ at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight) {
   for (int64_t r = 0; r < n_rows; ++r) {
     kernels::interleave(wide.const_data_ptr<float>() + r * k, k, kBlock, rows.mutable_data_ptr<float>() + r * k_padded);
   }
+  return rows;
+}
+
+// x [B, K] -> [B, N] fp32, without bias
+template <class W>
+at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight) {
+  const int64_t n_rows = x.size(0), k = x.size(1), n = weight.size(0);
+  const at::Tensor rows = interleaved<W>(x);
   auto y = at::zeros({n_rows, n}, at::kFloat);
   const float* in = rows.const_data_ptr<float>();
   float* out = y.mutable_data_ptr<float>();
   const auto* w = static_cast<const W*>(weight.const_data_ptr());
   at::parallel_for(0, n, std::max<int64_t>(4, kLeastWork / (n_rows * k)),
                    [&](int64_t first, int64_t end) { kernels::multiply_rows(in, n_rows, k, w, first, end, out, n); });
+  return y;
+}
+
+// The same for codes with scales of groups, or two in a byte: a few rows of the matrix are floats at a time.
+at::Tensor multiply_codes(const at::Tensor& x, const Linear& w) {
+  constexpr int64_t kTile = 16;  // rows; any multiple of 4 gives the same bits
+  const int64_t n_rows = x.size(0), k = x.size(1), n = w.weight.size(0);
+  const auto rows = interleaved<float>(x);
+  auto y = at::zeros({n_rows, n}, at::kFloat);
+  const float* in = rows.const_data_ptr<float>();
+  float* out = y.mutable_data_ptr<float>();
+  at::parallel_for(0, (n + kTile - 1) / kTile, std::max<int64_t>(1, kLeastWork / (n_rows * k * kTile)),
+                   [&](int64_t first, int64_t end) {
+                     std::vector<float> tile(static_cast<size_t>(kTile * k));
+                     for (int64_t row = first * kTile; row < std::min(n, end * kTile); row += kTile) {
+                       const int64_t n_tile = std::min(kTile, n - row);
+                       expand_rows(w, row, n_tile, tile.data());
+                       kernels::multiply_rows<float>(in, n_rows, k, tile.data(), 0, n_tile, out + row, n);
+                     }
+                   });
   return y;
 }
 
@@ -96,18 +127,6 @@ void normalize_heads_(at::Tensor& merged, int64_t first_head, int64_t n_heads, c
   });
 }
 
-Linear to_int8(const Linear& w) {
-  const auto wide = w.weight.to(at::kFloat);
-  auto scale = wide.abs().amax(1).div_(127);                            // [N]
-  const auto divisor = scale.masked_fill(scale.eq(0), 1).unsqueeze(1);  // a row of zeros has scale 0
-  return {wide.div(divisor).round_().to(at::kChar), w.bias, scale};
-}
-
-Linear expanded(const Linear& w, at::ScalarType type) {
-  if (!w.scale.defined()) return w;
-  return {w.weight.to(at::kFloat).mul_(w.scale.unsqueeze(1)).to(type), w.bias, {}};
-}
-
 at::Tensor linear_buckets(const at::Tensor& x, const Linear& w) {
   KVC_CHECK(x.size(0) % kRowBucket == 0, "linear_buckets: ", x.size(0), " rows, expected a multiple of ", kRowBucket);
   auto y = at::empty({x.size(0), w.weight.size(0)}, x.options());
@@ -122,7 +141,8 @@ at::Tensor linear_buckets(const at::Tensor& x, const Linear& w) {
 at::Tensor linear_rows(const at::Tensor& x, const Linear& w) {
   if (!x.is_cpu()) return portable::linear_rows(x, w);
   at::Tensor y;  // [B, N] fp32
-  switch (w.weight.scalar_type()) {
+  const bool has_groups = w.scale.defined() && w.scale.dim() == 2;
+  switch (has_groups ? at::kByte : w.weight.scalar_type()) {
     case at::kFloat:
       y = multiply<float>(x, w.weight);
       break;
@@ -135,9 +155,12 @@ at::Tensor linear_rows(const at::Tensor& x, const Linear& w) {
     case at::kChar:
       y = multiply<int8_t>(x, w.weight).mul_(w.scale);
       break;
+    case at::kByte:
+      y = multiply_codes(x, w);
+      break;
     default:
       throw Error(concat("model: weights of type ", at::toString(w.weight.scalar_type()),
-                         ", supported: Float, Half, BFloat16, Char"));
+                         ", supported: Float, Half, BFloat16, Char, Byte"));
   }
   if (w.bias.defined()) y.add_(w.bias);
   return y.to(x.scalar_type());

@@ -15,20 +15,17 @@ namespace kvc {
 inline constexpr int64_t kRowBucket = 64;
 
 struct Linear {
-  at::Tensor weight;  // [N, K] of the model's type, or int8
-  at::Tensor bias;    // [N] of the model's type, or undefined
-  at::Tensor scale;   // [N] fp32: what row n of int8 weights is multiplied by; undefined where they are not int8
+  at::Tensor weight;       // [N, K] of the model's type, or codes: int8, or [N, ceil(K/2)] bytes of two each
+  at::Tensor bias;         // [N] of the model's type, or undefined
+  at::Tensor scale;        // [N] fp32, or [N, K / group_size]: what codes are multiplied by; undefined without codes
+  int64_t n_columns = 0;   // K of codes
+  int64_t input_bits = 0;  // x is rounded to so many bits before the product, token by token; 0: not at all
 };
 
 struct Norm {
   at::Tensor weight;  // [N] fp32
   at::Tensor bias;    // [N] fp32, or undefined
 };
-
-// Symmetric int8 by row: scale = max |w| / 127, code = round(w / scale), half to even. weight [N, K]
-Linear to_int8(const Linear& w);
-// Weights of `type` again where they are int8, else w itself.
-Linear expanded(const Linear& w, at::ScalarType type);
 
 // By row: (x - mean(x)) / sqrt(var(x) + eps) * weight + bias where there is a bias (LayerNorm), else
 // x / sqrt(mean(x^2) + eps) * weight (RMSNorm). x [T, N] of any type -> [T, N] of x's type
@@ -37,7 +34,7 @@ at::Tensor normalize(const at::Tensor& x, const Norm& norm, double eps);
 // RMSNorm of each of the heads first_head ... first_head+H-1 in merged rows. merged [T, n*D]; weight [D] fp32
 void normalize_heads_(at::Tensor& merged, int64_t first_head, int64_t n_heads, const at::Tensor& weight, double eps);
 
-// x w^T + bias, a prompt's rows: x [T, K], T a multiple of kRowBucket, w not int8 -> [T, N]
+// x w^T + bias, a prompt's rows: x [T, K], T a multiple of kRowBucket, w without codes -> [T, N]
 at::Tensor linear_buckets(const at::Tensor& x, const Linear& w);
 // The same for the rows of a decode step, one for each sequence: x [B, K] -> [B, N]. Reads the weights once.
 at::Tensor linear_rows(const at::Tensor& x, const Linear& w);

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/quantized_linear.h"
+
 namespace kvc::portable {
 namespace {
 

@@ -10,6 +10,7 @@
 #include "kvc/check.h"
 #include "model/ops.h"
 #include "model/prefill_attention.h"
+#include "model/quantized_linear.h"
 
 namespace kvc {
 namespace {
@@ -31,7 +32,7 @@ std::vector<int64_t> positions_from(int64_t first, int64_t n) {
 // x behind the prefix, where there is one. [H, T, D]
 at::Tensor behind(const at::Tensor* prefix, const at::Tensor& x) { return prefix ? at::cat({*prefix, x}, 1) : x; }
 
-// With int8 weights a prompt's products run on floats, made once for the whole prompt.
+// With weights as codes a prompt's products run on floats, made once for the whole prompt.
 DecoderLayer expanded(const DecoderLayer& layer, at::ScalarType type) {
   auto result = layer;
   for (auto* linear : {&result.qkv, &result.output, &result.up, &result.down}) *linear = expanded(*linear, type);
@@ -39,7 +40,8 @@ DecoderLayer expanded(const DecoderLayer& layer, at::ScalarType type) {
 }
 
 at::Tensor linear(const at::Tensor& x, const Linear& w, bool buckets) {
-  return buckets ? linear_buckets(x, w) : linear_rows(x, w);
+  const auto in = w.input_bits > 0 ? rounded_rows(x, w.input_bits) : x;
+  return buckets ? linear_buckets(in, w) : linear_rows(in, w);
 }
 
 }  // namespace
@@ -82,8 +84,10 @@ at::Tensor Transformer::embed(std::span<const int64_t> ids, std::span<const int6
 }
 
 // x [rows, hidden] -> [rows, (H_q + 2 H_kv) * D], before RoPE
-at::Tensor Transformer::project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets) const {
+at::Tensor Transformer::project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets,
+                                    const OnRead& on_read) const {
   const auto in = config_.norm_before ? normalize(x, layer.attention_norm, config_.norm_eps) : x;
+  if (on_read) on_read(Reader::qkv, in);
   auto merged = linear(in, layer.qkv, buckets);
   if (layer.q_norm.defined()) {
     normalize_heads_(merged, 0, config_.n_heads, layer.q_norm, config_.norm_eps);
@@ -94,12 +98,14 @@ at::Tensor Transformer::project_qkv(const at::Tensor& x, const DecoderLayer& lay
 
 // x [rows, hidden] += output(attended [rows, H_q*D]), then += down(silu(gate) * up), without a gate down(relu(up));
 // each half normalized before or behind
-void Transformer::finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended,
-                                bool buckets) const {
+void Transformer::finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended, bool buckets,
+                                const OnRead& on_read) const {
   const bool before = config_.norm_before;
   x.add_(linear(attended.to(x.scalar_type()), layer.output, buckets));
   if (!before) x.copy_(normalize(x, layer.attention_norm, config_.norm_eps));
-  auto up = linear(before ? normalize(x, layer.mlp_norm, config_.norm_eps) : x, layer.up, buckets);
+  const auto in = before ? normalize(x, layer.mlp_norm, config_.norm_eps) : x;
+  if (on_read) on_read(Reader::up, in);
+  auto up = linear(in, layer.up, buckets);
   x.add_(linear(config_.architecture->gated_mlp ? silu_times(up) : up.relu_(), layer.down, buckets));
   if (!before) x.copy_(normalize(x, layer.mlp_norm, config_.norm_eps));
 }
@@ -107,14 +113,20 @@ void Transformer::finish_layer_(at::Tensor& x, const DecoderLayer& layer, const 
 // x: rows of the tokens behind the prefix, a multiple of kRowBucket: a token's bits do not depend on how long the
 // prompt is.
 void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope,
-                                 const NewTokens* prefix, const OnLayer& on_layer) const {
+                                 const NewTokens* prefix, const OnLayer& on_layer, const OnInput& on_input) const {
   const auto weights = expanded(weights_.layers[static_cast<size_t>(layer)], x.scalar_type());
   const int64_t n_rows = x.size(0), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
   const int64_t n_prefix = prefix ? prefix->k.size(1) : 0;
   const auto heads = [&](int64_t n) { return at::empty({n, n_rows, config_.head_dim}, x.options()); };
   NewTokens tokens{heads(n_heads), heads(n_kv_heads), heads(n_kv_heads), n_prefix};
+  const auto on_read = [&](int64_t row) {  // of the bucket's rows, those that are tokens
+    const int64_t n = std::min(kRowBucket, n_tokens - n_prefix - row);
+    return on_input
+               ? OnRead([&, n](Reader reader, const at::Tensor& in) { on_input(layer, reader, in.narrow(0, 0, n)); })
+               : OnRead();
+  };
   for (int64_t row = 0; row < n_rows; row += kRowBucket) {
-    const auto merged = project_qkv(x.narrow(0, row, kRowBucket), weights, true), &qkv = merged;
+    const auto merged = project_qkv(x.narrow(0, row, kRowBucket), weights, true, on_read(row)), &qkv = merged;
     const auto turn = rope.rows(row, kRowBucket);
     split_heads_(qkv, 0, turn, row, tokens.q);
     split_heads_(qkv, n_heads, turn, row, tokens.k);
@@ -126,7 +138,8 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
       auto rows = x.narrow(0, row, kRowBucket);
       finish_layer_(
           rows, weights,
-          attend_bucket(tokens.q, k, v, row, n_prefix + row, config_.sliding_window, attention_scale(config_)), true);
+          attend_bucket(tokens.q, k, v, row, n_prefix + row, config_.sliding_window, attention_scale(config_)), true,
+          on_read(row));
     }
   }
   if (!on_layer) return;
@@ -160,6 +173,21 @@ at::Tensor Transformer::last_logits(const at::Tensor& x, int64_t n_tokens, int64
 
 at::Tensor Transformer::prefill(std::span<const int64_t> ids, const OnLayer& on_layer, int64_t n_last,
                                 std::span<const NewTokens> prefix) const {
+  const NoAutograd guard;
+  const auto n_rest = static_cast<int64_t>(ids.size()) - (prefix.empty() ? 0 : prefix.front().k.size(1));
+  KVC_CHECK(n_last >= 1 && n_last <= std::max<int64_t>(n_rest, 1), "prefill: logits of the last ", n_last,
+            " positions, expected 1 to ", n_rest);
+  return last_logits(prefill_layers(ids, on_layer, {}, prefix), n_rest, n_last);
+}
+
+void Transformer::observe_inputs(std::span<const int64_t> ids, const OnInput& on_input) const {
+  const NoAutograd guard;
+  prefill_layers(ids, {}, on_input, {});
+}
+
+// -> rows of the tokens behind the prefix, at the last layer's end
+at::Tensor Transformer::prefill_layers(std::span<const int64_t> ids, const OnLayer& on_layer, const OnInput& on_input,
+                                       std::span<const NewTokens> prefix) const {
   const auto n_tokens = static_cast<int64_t>(ids.size());
   KVC_CHECK(n_tokens >= 1, "prefill: the prompt has no tokens");
   KVC_CHECK(n_tokens <= config_.max_position_embeddings, "prefill: the prompt has ", n_tokens,
@@ -169,9 +197,6 @@ at::Tensor Transformer::prefill(std::span<const int64_t> ids, const OnLayer& on_
             prefix.size(), " layers, the model has ", config_.n_layers);
   KVC_CHECK(n_prefix % kPrefixStep == 0 && n_prefix < n_tokens, "prefill: a prefix of ", n_prefix,
             " tokens, expected a multiple of ", kPrefixStep, " below the prompt's ", n_tokens);
-  KVC_CHECK(n_last >= 1 && n_last <= n_tokens - n_prefix, "prefill: logits of the last ", n_last,
-            " positions, expected 1 to ", n_tokens - n_prefix);
-  const NoAutograd guard;
   const auto rest = ids.subspan(static_cast<size_t>(n_prefix));
   const int64_t n_rows = round_up(n_tokens - n_prefix, kRowBucket);
   const auto positions = positions_from(n_prefix, n_rows);
@@ -180,9 +205,10 @@ at::Tensor Transformer::prefill(std::span<const int64_t> ids, const OnLayer& on_
   for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
     const auto device = weights_.layers[static_cast<size_t>(layer)].qkv.weight.device();
     if (x.device() != device) x = x.to(device), rope = rope.to(device);
-    prefill_layer_(x, layer, n_tokens, rope, prefix.empty() ? nullptr : &prefix[static_cast<size_t>(layer)], on_layer);
+    prefill_layer_(x, layer, n_tokens, rope, prefix.empty() ? nullptr : &prefix[static_cast<size_t>(layer)], on_layer,
+                   on_input);
   }
-  return last_logits(x, n_tokens - n_prefix, n_last);
+  return x;
 }
 
 at::Tensor Transformer::decode_step(std::span<const StepToken> tokens, const AttendStep& attend) const {

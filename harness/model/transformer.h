@@ -23,12 +23,26 @@ struct StepToken {
   int64_t position = 0;
 };
 
+// K and V of a text as the model computes them, and the gradients of its negative log-likelihood, summed over its
+// tokens but the first, by each of their entries.
+struct TextGradients {
+  struct Layer {
+    at::Tensor k, v, k_gradient, v_gradient;  // [H_kv, T, D] fp32; keys after RoPE
+  };
+  double nll = 0;
+  std::vector<Layer> layers;
+};
+
 // Immutable after load; may be used from several threads at once.
 class Transformer {
  public:
   // Gets a layer's q [H_q, T, D] and k, v [H_kv, T, D] after RoPE (where the model has it), contiguous, of the model's
   // type.
   using OnLayer = std::function<void(int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)>;
+
+  // Gets what a matrix behind a norm reads at a prompt's positions [T, hidden], some positions at a time.
+  enum class Reader { qkv, up };
+  using OnInput = std::function<void(int64_t layer, Reader reader, const at::Tensor& x)>;
 
   // What a decode step does with its sequences' caches at one layer: appends tokens[b] (T = 1, views that the next
   // layer overwrites) to the cache of sequence b, and puts the attention of tokens[b].q into attended[b], [B, H_q, D]
@@ -59,6 +73,8 @@ class Transformer {
   // out, P a multiple of kPrefixStep below ids.size() - n_last) these tokens are not computed again. Same bits.
   at::Tensor prefill(std::span<const int64_t> ids, const OnLayer& on_layer, int64_t n_last = 1,
                      std::span<const NewTokens> prefix = {}) const;
+  // The same pass for what goes into the matrices.
+  void observe_inputs(std::span<const int64_t> ids, const OnInput& on_input) const;
   static constexpr int64_t kPrefixStep = kRowBucket;
 
   // One token of each of B sequences: matrix products are shared, attention is each sequence's own. -> fp32 logits
@@ -68,6 +84,9 @@ class Transformer {
   // The same for one sequence with one cache per layer. -> [V]
   at::Tensor decode_step(int64_t id, int64_t position, std::span<const std::unique_ptr<LayerCache>> caches) const;
 
+  // In fp32 whatever the model's type, on the CPU; holds all of a forward pass at once.
+  TextGradients gradients(std::span<const int64_t> ids) const;
+
  private:
   Transformer(ModelConfig config, Weights weights);
 
@@ -75,10 +94,15 @@ class Transformer {
   RopeTable rope_of(std::span<const int64_t> positions) const;
   at::Tensor embed(std::span<const int64_t> ids, std::span<const int64_t> positions, int64_t n_rows,
                    bool buckets) const;
-  at::Tensor project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets) const;
-  void finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended, bool buckets) const;
+  using OnRead = std::function<void(Reader reader, const at::Tensor& x)>;
+  at::Tensor project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets,
+                         const OnRead& on_read = {}) const;
+  void finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended, bool buckets,
+                     const OnRead& on_read = {}) const;
   void prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope, const NewTokens* prefix,
-                      const OnLayer& on_layer) const;
+                      const OnLayer& on_layer, const OnInput& on_input) const;
+  at::Tensor prefill_layers(std::span<const int64_t> ids, const OnLayer& on_layer, const OnInput& on_input,
+                            std::span<const NewTokens> prefix) const;
   at::Tensor logits_of_rows(const at::Tensor& x, bool buckets) const;
   at::Tensor last_logits(const at::Tensor& x, int64_t n_tokens, int64_t n_last) const;
 

@@ -8,7 +8,9 @@
 #include <set>
 
 #include "kvc/check.h"
+#include "model/quantized_linear.h"
 #include "model/safetensors.h"
+#include "model/smooth_quant.h"
 
 namespace kvc {
 namespace {
@@ -38,11 +40,6 @@ class WeightReader {
   // The rows of several layers below each other
   Linear linear(const Parts& parts, int64_t columns, bool has_bias) {
     return {stacked(parts, ".weight", columns), has_bias ? stacked(parts, ".bias", std::nullopt) : at::Tensor(), {}};
-  }
-  // A layer's matrix: int8 where the options say so
-  Linear layer_linear(const Parts& parts, int64_t columns, bool has_bias) {
-    const auto w = linear(parts, columns, has_bias);
-    return options_.int8_weights ? to_int8(w) : w;
   }
   Norm norm(const std::string& name, int64_t size, bool has_bias) {
     return {floats(name + ".weight", size), has_bias ? floats(name + ".bias", size) : at::Tensor()};
@@ -95,6 +92,19 @@ Parts parts_of(const std::string& prefix, const std::vector<const char*>& names,
   return parts;
 }
 
+// As the options say: smoothed first, then codes.
+void quantize_layer_(DecoderLayer& layer, const ModelConfig& config, const Quantization& quantization, size_t index) {
+  if (const auto& smoothing = quantization.smoothing) {
+    KVC_CHECK(config.norm_before, "smooth_quant: this model has its norms behind a layer's halves");
+    smooth_(layer.attention_norm, layer.qkv, smoothing->maxima.qkv.at(index), smoothing->alpha);
+    smooth_(layer.mlp_norm, layer.up, smoothing->maxima.up.at(index), smoothing->alpha);
+  }
+  for (auto* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
+    linear->input_bits = quantization.activation_bits;
+    if (quantization.weight_bits > 0) *linear = quantized(*linear, quantization.weight_bits, quantization.group_size);
+  }
+}
+
 DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t layer) {
   const auto& architecture = *config.architecture;
   const auto& names = architecture.tensors;
@@ -103,16 +113,16 @@ DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t
   const int64_t q_rows = config.n_heads * config.head_dim, kv_rows = config.n_kv_heads * config.head_dim;
   DecoderLayer weights;
   weights.attention_norm = reader.norm(prefix + names.attention_norm, hidden, architecture.layer_norm);
-  weights.qkv = reader.layer_linear(parts_of(prefix, names.qkv, {q_rows, kv_rows, kv_rows}), hidden, config.qkv_bias);
+  weights.qkv = reader.linear(parts_of(prefix, names.qkv, {q_rows, kv_rows, kv_rows}), hidden, config.qkv_bias);
   if (architecture.head_norms) {
     weights.q_norm = reader.floats(prefix + "self_attn.q_norm.weight", config.head_dim);
     weights.k_norm = reader.floats(prefix + "self_attn.k_norm.weight", config.head_dim);
   }
-  weights.output = reader.layer_linear({{prefix + names.output, hidden}}, q_rows, config.output_bias);
+  weights.output = reader.linear({{prefix + names.output, hidden}}, q_rows, config.output_bias);
   weights.mlp_norm = reader.norm(prefix + names.mlp_norm, hidden, architecture.layer_norm);
   const auto up_rows = architecture.gated_mlp ? std::vector{intermediate, intermediate} : std::vector{intermediate};
-  weights.up = reader.layer_linear(parts_of(prefix, names.up, up_rows), hidden, config.mlp_bias);
-  weights.down = reader.layer_linear({{prefix + names.down, hidden}}, intermediate, config.mlp_bias);
+  weights.up = reader.linear(parts_of(prefix, names.up, up_rows), hidden, config.mlp_bias);
+  weights.down = reader.linear({{prefix + names.down, hidden}}, intermediate, config.mlp_bias);
   return weights;
 }
 
@@ -138,6 +148,7 @@ Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config
   for (int64_t layer = 0; layer < config.n_layers; ++layer) {
     reader.set_device(options.devices[static_cast<size_t>(layer * n_devices / config.n_layers)]);
     weights.layers.push_back(load_layer(reader, config, layer));
+    quantize_layer_(weights.layers.back(), config, options.quantization, static_cast<size_t>(layer));
   }
   if (width != hidden) weights.project_out = reader.linear({{stem + "project_out", width}}, hidden, false);
   if (config.norm_before) {

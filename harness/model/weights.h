@@ -8,13 +8,14 @@
 
 #include "model/model_config.h"
 #include "model/ops.h"
+#include "model/quantization.h"
 
 namespace kvc {
 
 // What the model is loaded as.
 struct LoadOptions {
   at::ScalarType dtype = at::kFloat;             // of weights and matrix products: Float, Half, BFloat16
-  bool int8_weights = false;                     // the layers' matrices in int8 with a scale a row (to_int8)
+  Quantization quantization = {};                // of the layers' matrices and what they read
   std::vector<at::Device> devices = {at::kCPU};  // each takes an equal run of layers, in order
 };
 

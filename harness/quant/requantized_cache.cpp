@@ -27,7 +27,7 @@ at::Tensor to_groups(const at::Tensor& x, GroupOrder order, int64_t g) {
   if (order == GroupOrder::flat) return filled_up(entries, g).view({-1, g});
   const int64_t n = entries.size(0), n_groups = (n + g - 1) / g;
   const auto missing = entries.index_select(0, at::arange(n, n_groups * g, at::kLong).remainder(n_groups));
-  return at::cat({entries, missing}).view({g, n_groups}).t().contiguous();
+  return at::cat({entries, missing}).view({g, n_groups}).t();  // a view: sums over a group run in its memory's order
 }
 
 at::Tensor from_groups(const at::Tensor& groups, GroupOrder order, at::IntArrayRef sizes) {
@@ -72,12 +72,17 @@ RequantizedCache::RequantizedCache(const LayerInfo& info, const RequantizedForma
 void RequantizedCache::append(const NewTokens& tokens) {
   check_new_tokens(tokens);
   const bool prompt = length() == 0;
-  if (due_) k_.encode_all(format_.k, format_), v_.encode_all(format_.v, format_);
-  const int64_t n_recent = k_.recent.n_tokens();
-  k_.recent.push_back(tokens.k);
-  v_.recent.push_back(tokens.v);
-  if (prompt) k_.encode_all(format_.k, format_), v_.encode_all(format_.v, format_);
-  due_ = n_recent > 0 && n_recent + 1 >= format_.window;  // one token in the window is never enough
+  if (due_) encode_all();
+  const int64_t n_before = n_recent();
+  if (info().holds_k()) k_.recent.push_back(tokens.k);
+  if (info().holds_v()) v_.recent.push_back(tokens.v);
+  if (prompt) encode_all();
+  due_ = n_before > 0 && n_before + 1 >= format_.window;  // one token in the window is never enough
+}
+
+void RequantizedCache::encode_all() {
+  if (info().holds_k()) k_.encode_all(format_.k, format_);
+  if (info().holds_v()) v_.encode_all(format_.v, format_);
 }
 
 at::Tensor RequantizedCache::attend(const at::Tensor& q, double scale) const {

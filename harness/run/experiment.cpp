@@ -1,60 +1,14 @@
 #include "run/experiment.h"
 
+#include <algorithm>
+
+#include "run/read_compressors.h"
 #include "text/nearest.h"
 #include "text/yaml_read.h"
+#include "text/yaml_write.h"
 
 namespace kvc {
 namespace {
-
-// A plain scalar is a number where it reads as one; a quoted one is always text.
-nlohmann::json scalar_json(const YamlValue& value) {
-  const auto& node = value.node();
-  if (!node.IsScalar())
-    value.fail(value.name(), " is ", value.found(), ", expected a number, a word, or a list of these");
-  if (node.Tag() != "!") {
-    int64_t integer;
-    double real;
-    if (YAML::convert<int64_t>::decode(node, integer)) return integer;
-    if (YAML::convert<double>::decode(node, real)) return real;
-  }
-  return value.string();
-}
-
-std::vector<nlohmann::json> sweep_values(const YamlValue& value) {
-  if (!value.is_sequence()) return {scalar_json(value)};
-  std::vector<nlohmann::json> values;
-  for (const auto& item : value.sequence()) values.push_back(scalar_json(item));
-  if (values.empty()) value.fail(value.name(), " is an empty list, expected at least one value");
-  return values;
-}
-
-void add_choices(const YamlValue& entry, std::vector<CompressorChoice>& choices) {
-  if (entry.is_scalar()) {
-    choices.push_back({entry.string(), nlohmann::json::object(), entry.where()});
-    return;
-  }
-  auto map = entry.map();
-  const auto entries = map.entries();
-  if (entries.size() != 1) {
-    entry.fail("a compressor is a name, or a name with its options; found a map of ", entries.size(), " names");
-  }
-  const auto& [plugin, options] = entries.front();
-  std::vector<nlohmann::json> points{nlohmann::json::object()};
-  if (!options.is_null()) {
-    auto option_map = options.map();
-    for (const auto& [option, value] : option_map.entries()) {
-      std::vector<nlohmann::json> wider;
-      for (const auto& point : points) {
-        for (const auto& setting : sweep_values(value)) {
-          wider.push_back(point);
-          wider.back()[option] = setting;
-        }
-      }
-      points = std::move(wider);
-    }
-  }
-  for (auto& point : points) choices.push_back({plugin, std::move(point), entry.where()});
-}
 
 std::vector<std::string> split_path(const std::string& path) {
   std::vector<std::string> steps;
@@ -137,15 +91,60 @@ Sampling read_sampling(YamlMap map) {
   return sampling;
 }
 
+// 16 is a word for none.
+int64_t read_bits(YamlMap& map, const std::vector<int64_t>& allowed) {
+  const auto value = map.required("bits");
+  const int64_t bits = value.integer();
+  if (std::find(allowed.begin(), allowed.end(), bits) == allowed.end() && bits != 16) {
+    std::vector<std::string> words{"16"};
+    for (const int64_t n : allowed) words.push_back(concat(n));
+    value.fail(value.name(), " is ", bits, ", expected ", join(words));
+  }
+  return bits == 16 ? 0 : bits;
+}
+
+void read_weights(const YamlValue& value, Experiment& experiment) {
+  if (value.is_scalar()) {
+    experiment.weights = value.choice({"dtype", "int8"});
+    return;
+  }
+  auto map = value.map();
+  experiment.quantization.weight_bits = read_bits(map, {8, 4, 3, 2});
+  if (const auto group = map.optional("group_size")) {
+    const bool is_row = group->is_scalar() && group->string() == "row";
+    experiment.quantization.group_size = is_row ? 0 : group->integer(1);
+  }
+  map.reject_unknown();
+}
+
+void read_activations(YamlMap map, QuantizationChoice& quantization) {
+  quantization.activation_bits = read_bits(map, {8, 7, 6, 5, 4, 3, 2});
+  map.reject_unknown();
+}
+
+void read_smooth_quant(YamlMap map, QuantizationChoice& quantization) {
+  quantization.alpha = map.optional_real("alpha", 0, 1, quantization.alpha);
+  quantization.smoothing_file = map.required_string("calibration");
+  map.reject_unknown();
+}
+
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
+  experiment.folder = path.parent_path();
   experiment.model = map.required_string("model");
   experiment.tasks = map.required("tasks").strings();
-  for (const auto& entry : map.required("compressors").sequence()) add_choices(entry, experiment.compressors);
+  for (const auto& entry : map.required("compressors").sequence()) {
+    for (auto& choice : read_compressor(entry)) experiment.compressors.push_back(std::move(choice));
+  }
   if (const auto limit = map.optional("limit")) experiment.limit = limit->integer(1);
+  if (const auto most = map.optional("max_prompt_tokens")) experiment.max_prompt_tokens = most->integer(2);
   experiment.dtype = map.optional_choice("dtype", {"fp32", "fp16", "bf16"}, experiment.dtype);
-  experiment.weights = map.optional_choice("weights", {"dtype", "int8"}, experiment.weights);
+  if (const auto weights = map.optional("weights")) read_weights(*weights, experiment);
+  if (const auto activations = map.optional("activations")) {
+    read_activations(activations->map(), experiment.quantization);
+  }
+  if (const auto smooth = map.optional("smooth_quant")) read_smooth_quant(smooth->map(), experiment.quantization);
   if (const auto device = map.optional("device")) experiment.devices = read_devices(*device);
   experiment.batch_size = read_batch_size(map);
   experiment.share_prefix = map.optional_boolean("share_prefix", true);
@@ -175,6 +174,12 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
   } catch (const Error& e) {
     throw Error(concat(e.what(), " (with --set ", join(overrides, ", "), ")"));
   }
+}
+
+std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  const auto value = load_yaml(path);
+  for (const auto& override : overrides) put_over(value.node(), override);
+  return write_yaml(value.node());
 }
 
 }  // namespace kvc

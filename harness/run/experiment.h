@@ -8,25 +8,41 @@
 #include <string>
 #include <vector>
 
+#include "compose/compose.h"
 #include "generate/sampler.h"
 
 namespace kvc {
 
-// One point of the sweep over a plugin's options.
+// What of the model is quantized beside the cache; 0 and "": nothing.
+struct QuantizationChoice {
+  int64_t weight_bits = 0;      // of the layers' matrices: 8, 4, 3, 2
+  int64_t group_size = 0;       // columns that share a scale; 0: a row
+  int64_t activation_bits = 0;  // of what these matrices read: 2 to 8
+  double alpha = 0.5;           // of SmoothQuant
+  std::string smoothing_file;   // that `kvc smooth` made; "": no smoothing
+};
+
+// One point of the sweep over a plugin's options, or over those of the parts of a composition.
 struct CompressorChoice {
-  std::string plugin;
-  nlohmann::json options;  // object: what the file gives; the plugin's defaults fill the rest
-  std::string where;       // file:line:column, for messages
+  std::string plugin;                        // or chain, or rules
+  nlohmann::json options;                    // object: what the file gives; the plugin's defaults fill the rest
+  std::string where;                         // file:line:column, for messages
+  std::vector<CompressorChoice> parts = {};  // of a chain its stages; of rules the default, then what each scope uses
+  std::vector<RuleScope> scopes = {};
+  std::optional<int64_t> block = {};  // of a chain
 };
 
 struct Experiment {
   std::string name;
+  std::filesystem::path folder;    // of its file: files that options name are relative to it
   std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;
   std::optional<int64_t> limit;                // first samples of each task; all when absent
+  std::optional<int64_t> max_prompt_tokens;    // longer prompts are cut, or refused, as their task says
   std::string dtype = "fp32";                  // the model computes in it
   std::string weights = "dtype";               // of the layers' matrices: as dtype says, or int8
+  QuantizationChoice quantization;
   std::vector<std::string> devices = {"cpu"};  // each takes an equal run of layers
   int64_t batch_size = 0;                      // sequences that a worker decodes together; 0: as many as memory holds
   bool share_prefix = true;                    // compute the K and V of the prefix that a task's prompts share once
@@ -44,5 +60,8 @@ struct Experiment {
 // Reads the file, with `overrides` ("limit=5", "compressors.1.kivi.bits=4") put over it. A list as an option's value is
 // a sweep; several lists make their product, the last one varying fastest. Throws Error in one line.
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+// The same file with the overrides put over it, as YAML without comments.
+std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 }  // namespace kvc

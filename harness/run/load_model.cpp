@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "kvc/check.h"
+#include "run/smoothing.h"
 
 namespace kvc {
 namespace {
@@ -40,9 +41,10 @@ at::ScalarType parse_dtype(const std::string& name) {
 }
 
 Transformer load_model(const std::filesystem::path& folder, const std::string& dtype, const std::string& weights,
-                       const std::vector<std::string>& devices) {
+                       const std::vector<std::string>& devices, const QuantizationChoice& quantization) {
   KVC_CHECK(weights == "dtype" || weights == "int8", "weights '", weights, "', allowed: dtype, int8");
-  LoadOptions options{.dtype = parse_dtype(dtype), .int8_weights = weights == "int8", .devices = {}};
+  LoadOptions options{.dtype = parse_dtype(dtype), .quantization = load_quantization(quantization), .devices = {}};
+  if (weights == "int8") options.quantization.weight_bits = 8;
   for (const auto& device : devices) options.devices.push_back(parse_device(device));
   return Transformer::load(folder, options);
 }

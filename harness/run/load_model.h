@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "model/transformer.h"
+#include "run/experiment.h"
 
 namespace kvc {
 
@@ -14,6 +15,7 @@ at::ScalarType parse_dtype(const std::string& name);  // fp32, fp16, bf16; anyth
 // weights: "dtype" or "int8". devices: "cpu" or "cuda:N", each of which takes an equal run of layers. Throws Error
 // where this machine has no such device.
 Transformer load_model(const std::filesystem::path& folder, const std::string& dtype,
-                       const std::string& weights = "dtype", const std::vector<std::string>& devices = {"cpu"});
+                       const std::string& weights = "dtype", const std::vector<std::string>& devices = {"cpu"},
+                       const QuantizationChoice& quantization = {});
 
 }  // namespace kvc

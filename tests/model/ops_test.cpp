@@ -89,24 +89,5 @@ TEST(Silu, GivesAnEntryTheSameBitsWhereverItStands) {
             2e-6);
 }
 
-// 4.06 is 127 of its row's scale, 0.1 is 3.13 of it; a row of zeros stays one.
-TEST(Int8Weights, AreRoundedByRow) {
-  const Linear w{at::tensor({4.06f, -0.1f, 0.f, 0.f, 1.f, -2.f}).view({3, 2}), {}, {}};
-  const auto codes = to_int8(w);
-  EXPECT_EQ(codes.weight.scalar_type(), at::kChar);
-  EXPECT_TRUE(at::equal(codes.weight.to(at::kInt), at::tensor({127, -3, 0, 0, 64, -127}, at::kInt).view({3, 2})));
-  EXPECT_LT(distance(codes.scale, at::tensor({4.06 / 127, 0.0, 2.0 / 127}, at::kDouble)), 1e-9);
-  EXPECT_LT(distance(expanded(codes, at::kFloat).weight, w.weight), 4.06 / 127 / 2 + 1e-6);
-}
-
-TEST(Int8Weights, GiveInRowsWhatTheirFloatsGive) {
-  at::manual_seed(4);
-  const auto codes = to_int8({at::randn({70, 130}), at::randn({70}), {}});
-  const auto x = at::randn({3, 130});
-  const auto wide = expanded(codes, at::kFloat);
-  EXPECT_LT(distance(linear_rows(x, codes), linear_rows(x, wide)), 1e-4);
-  EXPECT_LT(distance(linear_rows(x, codes), portable::linear_rows(x, codes)), 1e-4);
-}
-
 }  // namespace
 }  // namespace kvc

@@ -2,6 +2,7 @@
 
 #include "store/summary.h"
 #include "store_fixture.h"
+#include "text/nearest.h"
 
 namespace kvc {
 namespace {
@@ -37,7 +38,7 @@ TEST_F(QueryTest, ReadsAndRefusesToWrite) {
             concat("results database '", path_.string(), "': near \"SELEC\": syntax error"));
   EXPECT_EQ(message_of([&] { run_query(db.database(), " -- nothing"); }), "the SQL text is empty");
   EXPECT_EQ(message_of([&] { table_sql("sumary"); }),
-            "unknown table 'sumary' (did you mean 'summary'?); known: summary");
+            "unknown table 'sumary' (did you mean 'summary'?); known: " + join(table_names()));
 }
 
 TEST(Table, IsWrittenAsCsvAndJson) {

@@ -1,0 +1,128 @@
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <fstream>
+
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "run/search_layers.h"
+#include "store/table.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct SearchArguments {
+  std::string file, database, output;
+  std::vector<std::string> settings;
+  SearchSettings search;
+};
+
+void make_folder_of(const fs::path& file) {
+  if (file.has_parent_path()) fs::create_directories(file.parent_path());
+}
+
+ResultStore open_store(const fs::path& path) {
+  try {
+    make_folder_of(path);
+    return ResultStore::open(path);
+  } catch (const std::exception& e) {
+    throw EnvironmentError(e.what());
+  }
+}
+
+// The experiment as it was read, with the best plan as the compressor's option.
+void write_experiment(const SearchArguments& arguments, const Paths& paths, const Experiment& experiment,
+                      const SearchResult& result) {
+  const auto& choice = experiment.compressors.front();
+  auto options = choice.options;
+  options[result.option] = to_text(result.best);
+  auto settings = arguments.settings;
+  settings.push_back("name=" + json(experiment.name + "-searched").dump());
+  json compressors = json::array();
+  compressors.push_back({{choice.plugin, options}});
+  settings.push_back("compressors=" + compressors.dump());
+  make_folder_of(arguments.output);
+  std::ofstream file(arguments.output);
+  file << "# Found by kvc search: search " << result.key << "\n"
+       << "# budget " << arguments.search.budget << ", seed " << arguments.search.seed << "\n"
+       << experiment_yaml(below_root(paths, arguments.file), settings);
+  if (!file.flush()) throw EnvironmentError(arguments.output + ": it cannot be written");
+}
+
+// What was chosen by a sample says less of it.
+void warn_of_overlap(const Experiment& experiment, const Grid& grid, int64_t n_samples) {
+  for (const auto& task : grid.tasks) {
+    const auto n = static_cast<int64_t>(task.data.samples.size());
+    if (experiment.limit.value_or(n) + n_samples <= n) continue;
+    std::fprintf(stderr,
+                 "note: %s: the experiment's samples hold calibration samples; a limit of %lld keeps them apart\n",
+                 task.spec.name.c_str(), static_cast<long long>(std::max<int64_t>(n - n_samples, 0)));
+  }
+}
+
+void print_result(const SearchArguments& arguments, const SearchResult& result, ResultStore& store) {
+  const auto best = run_query(store.database(),
+                              "SELECT rank, plan, family, nll, 100 * kv_share AS kv_percent,"
+                              " 100 * n_correct / n_samples AS accuracy_percent FROM v_search_candidate"
+                              " WHERE search_key = '" +
+                                  result.key + "' AND rank <= 10 ORDER BY rank");
+  std::fputs(write_markdown(best).c_str(), stdout);
+  std::printf("%s %s; %lld candidates scored now, %lld were there; database %s, experiment %s\n", result.option.c_str(),
+              to_text(result.best).c_str(), static_cast<long long>(result.n_scored),
+              static_cast<long long>(result.n_present), arguments.database.c_str(), arguments.output.c_str());
+}
+
+int search(SearchArguments arguments) {
+  const auto paths = find_paths();
+  const auto experiment = load_experiment(below_root(paths, arguments.file), arguments.settings);
+  const auto stem = "results/" + experiment.name;
+  if (arguments.database.empty()) arguments.database = stem + ".sqlite";
+  if (arguments.output.empty()) arguments.output = stem + "-searched.yaml";
+  at::set_num_threads(static_cast<int>(experiment.threads));
+  const auto grid = search_grid(experiment, paths, arguments.search);
+  warn_of_overlap(experiment, grid, arguments.search.n_samples);
+  auto store = open_store(arguments.database);
+  const auto result = search_layers(experiment, grid, arguments.search, store, [&](const SearchResult& so_far) {
+    std::fprintf(stderr, "%lld of at most %lld candidates scored\n",
+                 static_cast<long long>(so_far.n_scored + so_far.n_present),
+                 static_cast<long long>(arguments.search.n_candidates));
+  });
+  write_experiment(arguments, paths, experiment, result);
+  print_result(arguments, result, store);
+  return kOk;
+}
+
+}  // namespace
+
+void add_search_verb(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<SearchArguments>();
+  auto& settings = arguments->search;
+  auto* verb =
+      app.add_subcommand("search", "Finds one integer a layer (bits) for a compressor, under a budget of bytes");
+  verb->add_option("file", arguments->file, "an experiment (YAML) with one compressor")->required();
+  verb->add_option("--budget", settings.budget, "bytes held, as a share of 16-bit storage")
+      ->required()
+      ->check(CLI::Range(0.0, 1.0));
+  verb->add_option("--option", settings.option, "the option that takes one integer a layer (default: the only one)");
+  verb->add_option("--levels", settings.levels, "of those it allows, e.g. 2,4 (default: all)")->delimiter(',');
+  verb->add_option("--candidates", settings.n_candidates, "plans to try")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--rescore", settings.n_rescored, "best plans whose accuracy is measured")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--samples", settings.n_samples, "calibration samples of each task: its last")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--seed", settings.seed, "of random plans")->check(CLI::NonNegativeNumber)->capture_default_str();
+  verb->add_option("--set", arguments->settings, "path=value put over the file, e.g. threads=4");
+  verb->add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
+  verb->add_option("--output", arguments->output, "experiment to write (default: results/<name>-searched.yaml)");
+  verb->callback([arguments, &action] { action = [arguments] { return search(*arguments); }; });
+}
+
+}  // namespace kvc

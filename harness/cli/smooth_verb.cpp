@@ -1,0 +1,74 @@
+#include <ATen/Parallel.h>
+
+#include <cstdio>
+
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "model/tokenizer.h"
+#include "run/grid.h"
+#include "run/load_model.h"
+#include "run/smoothing.h"
+#include "text/files.h"
+
+namespace kvc {
+namespace {
+
+struct SmoothArguments {
+  std::string model, output, dtype = "fp32";
+  std::vector<std::string> texts;
+  int64_t length = 512, pieces = 64, threads = 1;
+};
+
+// The texts' first pieces of `length` tokens, text after text.
+std::vector<std::vector<int64_t>> pieces_of(const SmoothArguments& arguments, const Tokenizer& tokenizer,
+                                            SmoothingFile& file) {
+  std::vector<std::vector<int64_t>> pieces;
+  for (const auto& path : arguments.texts) {
+    file.texts.push_back(sha256_file(path));
+    const auto ids = tokenizer.encode(read_file(path), true);
+    for (size_t first = 0; first < ids.size(); first += static_cast<size_t>(arguments.length)) {
+      if (static_cast<int64_t>(pieces.size()) == arguments.pieces) return pieces;
+      const size_t end = std::min(ids.size(), first + static_cast<size_t>(arguments.length));
+      pieces.emplace_back(ids.begin() + static_cast<std::ptrdiff_t>(first),
+                          ids.begin() + static_cast<std::ptrdiff_t>(end));
+      file.n_tokens += static_cast<int64_t>(end - first);
+    }
+  }
+  KVC_CHECK(!pieces.empty(), "smooth: the texts have no tokens");
+  return pieces;
+}
+
+int smooth(const SmoothArguments& arguments) {
+  const auto folder = below_root(find_paths(), arguments.model);
+  at::set_num_threads(static_cast<int>(arguments.threads));
+  const auto model = load_model(folder, arguments.dtype);
+  KVC_CHECK(arguments.length <= model.config().max_position_embeddings, "--length ", arguments.length,
+            ", the model has max_position_embeddings ", model.config().max_position_embeddings);
+  SmoothingFile file;
+  const auto pieces = pieces_of(arguments, Tokenizer::load(folder), file);
+  file.model = smoothing_identity(hash_model(folder));
+  file.maxima = measure_input_maxima(model, pieces);
+  write_smoothing(arguments.output, file);
+  std::printf("%s: largest inputs of %zu layers over %lld tokens\n", arguments.output.c_str(), file.maxima.qkv.size(),
+              static_cast<long long>(file.n_tokens));
+  return kOk;
+}
+
+}  // namespace
+
+void add_smooth_verb(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<SmoothArguments>();
+  auto* verb = app.add_subcommand("smooth", "Measures the largest inputs of a model's matrices, for smooth_quant");
+  verb->add_option("model", arguments->model, "model folder")->required();
+  verb->add_option("--texts", arguments->texts, "text files")->required()->check(CLI::ExistingFile);
+  verb->add_option("--output", arguments->output, "smoothing file to write (JSON)")->required();
+  verb->add_option("--length", arguments->length, "tokens of a piece")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--pieces", arguments->pieces, "pieces at most")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--dtype", arguments->dtype, "fp32, fp16 or bf16")->capture_default_str();
+  verb->add_option("--threads", arguments->threads)->check(CLI::PositiveNumber)->capture_default_str();
+  verb->callback([arguments, &action] { action = [arguments] { return smooth(*arguments); }; });
+}
+
+}  // namespace kvc

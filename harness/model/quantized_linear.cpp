@@ -1,0 +1,82 @@
+#include "model/quantized_linear.h"
+
+#include <ATen/ATen.h>
+
+#include "kvc/check.h"
+
+namespace kvc {
+namespace {
+
+constexpr double kLeastMagnitude = 1e-5;
+constexpr int kZero = 8;  // of codes in half bytes: 1 to 15 stand for -7 to 7
+
+double top_code(int64_t bits) { return static_cast<double>((int64_t{1} << (bits - 1)) - 1); }
+
+// x [..., n] -> [..., 1]
+at::Tensor scale_of(const at::Tensor& x, int64_t bits) {
+  return x.abs().amax(-1, true).clamp_min_(kLeastMagnitude).div_(top_code(bits));
+}
+
+// codes [N, K] -> [N, ceil(K/2)] bytes, the even column in the low half
+at::Tensor packed(const at::Tensor& codes) {
+  auto halves = codes.add(kZero).to(at::kByte);
+  if (halves.size(1) % 2) halves = at::cat({halves, at::full({halves.size(0), 1}, kZero, halves.options())}, 1);
+  const auto pairs = halves.view({halves.size(0), -1, 2});
+  return pairs.select(2, 0).bitwise_or(pairs.select(2, 1).mul(16)).contiguous();
+}
+
+// [N, ceil(K/2)] bytes -> [N, K] floats
+at::Tensor unpacked(const at::Tensor& bytes, int64_t n_columns) {
+  const auto halves = at::stack({bytes.bitwise_and(15), bytes.bitwise_right_shift(4)}, 2);
+  return halves.view({bytes.size(0), -1}).narrow(1, 0, n_columns).to(at::kFloat).sub_(kZero);
+}
+
+int64_t columns_of(const Linear& w) { return w.n_columns > 0 ? w.n_columns : w.weight.size(1); }
+
+}  // namespace
+
+Linear quantized(const Linear& w, int64_t bits, int64_t group_size) {
+  KVC_CHECK(bits == 8 || (bits >= 2 && bits <= 4), "weights: bits ", bits, ", allowed: 8, 4, 3, 2");
+  const int64_t n = w.weight.size(0), k = w.weight.size(1), group = group_size > 0 ? group_size : k;
+  KVC_CHECK(k % group == 0, "weights: group_size ", group, " does not divide the ", k, " columns of a matrix");
+  const auto groups = w.weight.to(at::kFloat).view({n, k / group, group});
+  const auto scale = scale_of(groups, bits);  // [N, K/g, 1]
+  const auto codes = groups.div(scale).round_().view({n, k});
+  const auto held = bits == 8 ? codes.to(at::kChar) : packed(codes);
+  return {held, w.bias, group == k ? scale.view({n}) : scale.view({n, k / group}), k, w.input_bits};
+}
+
+Linear expanded(const Linear& w, at::ScalarType type) {
+  if (!w.scale.defined()) return w;
+  const int64_t n = w.weight.size(0), k = columns_of(w);
+  auto codes = w.weight.scalar_type() == at::kByte ? unpacked(w.weight, k) : w.weight.to(at::kFloat);
+  const auto scale = w.scale.view({n, -1, 1});
+  auto floats = codes.view({n, scale.size(1), k / scale.size(1)}).mul_(scale).view({n, k});
+  return {floats.to(type), w.bias, {}, 0, w.input_bits};
+}
+
+void expand_rows(const Linear& w, int64_t first, int64_t n, float* out) {
+  const int64_t k = columns_of(w), n_groups = w.scale.dim() == 2 ? w.scale.size(1) : 1, group = k / n_groups;
+  const int64_t row_bytes = w.weight.size(1);
+  const bool is_packed = w.weight.scalar_type() == at::kByte;
+  const auto* bytes = static_cast<const uint8_t*>(w.weight.const_data_ptr()) + first * row_bytes;
+  const float* scale = w.scale.const_data_ptr<float>() + first * n_groups;
+  for (int64_t row = 0; row < n; ++row, bytes += row_bytes, scale += n_groups, out += k) {
+    if (is_packed) {
+      for (int64_t j = 0; j < k; ++j) out[j] = static_cast<float>((bytes[j / 2] >> (j % 2 * 4) & 15) - kZero);
+    } else {
+      for (int64_t j = 0; j < k; ++j) out[j] = static_cast<float>(static_cast<int8_t>(bytes[j]));
+    }
+    for (int64_t g = 0; g < n_groups; ++g) {
+      for (int64_t j = g * group; j < (g + 1) * group; ++j) out[j] *= scale[g];
+    }
+  }
+}
+
+at::Tensor rounded_rows(const at::Tensor& x, int64_t bits) {
+  const auto wide = x.to(at::kFloat);
+  const auto scale = scale_of(wide, bits);
+  return wide.div(scale).round_().mul_(scale).to(x.scalar_type());
+}
+
+}  // namespace kvc
