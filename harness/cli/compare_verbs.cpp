@@ -112,11 +112,9 @@ std::vector<PowerCase> measured_cases(CompareArguments arguments, std::optional<
     found.compressor = row.b;
     found.task = row.task;
     found.n = c.n;
-    found.difference = difference ? *difference : c.score_b - c.score_a;
+    found.difference = difference ? *difference : c.mean_difference;
     if (c.is_binary) {
-      const double n = static_cast<double>(c.n);
-      found.discordant = static_cast<double>(c.n_fell + c.n_rose) / n;
-      if (!difference) found.difference = static_cast<double>(c.n_rose - c.n_fell) / n;
+      found.discordant = static_cast<double>(c.n_fell + c.n_rose) / static_cast<double>(c.n);
     } else {
       found.sd = c.sd_difference;
     }

@@ -146,7 +146,7 @@ CompareReport compare_groups(Database& db_a, Database& db_b, const CompareOption
 std::vector<std::string> worse_rows(const CompareReport& report, double points) {
   std::vector<std::string> lines;
   for (const auto& row : report.rows) {
-    const double fall = 100 * (row.comparison.score_a - row.comparison.score_b);
+    const double fall = -100 * row.comparison.mean_difference;
     if (fall <= points || row.p_holm >= 0.05) continue;
     lines.push_back(concat(row.b, " on ", row.task, ": ", shown("%.2f", fall), " points below ", row.a, ", p (Holm) ",
                            shown("%.3g", row.p_holm), "; allowed: ", shown("%g", points), " points"));

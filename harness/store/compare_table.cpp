@@ -54,7 +54,7 @@ std::vector<TableCell> cells(const ComparedRow& row, const Shown& shown) {
   cells.emplace_back(row.b);
   cells.emplace_back(row.task);
   cells.emplace_back(c.n);
-  for (const double share : {c.score_a, c.score_b, c.score_b - c.score_a, c.difference.low, c.difference.high}) {
+  for (const double share : {c.score_a, c.score_b, c.mean_difference, c.difference.low, c.difference.high}) {
     cells.emplace_back(100 * share);
   }
   cells.emplace_back(c.test);

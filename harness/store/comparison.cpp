@@ -59,6 +59,7 @@ Comparison compare_pairs(std::span<const AnswerPair> pairs, double margin) {
     result.n_fell += difference < 0;
     result.n_rose += difference > 0;
   }
+  result.mean_difference = mean(differences);
   result.sd_difference = standard_deviation(differences);
   result.is_binary = is_binary(scores_a) && is_binary(scores_b);
   if (result.is_binary) {

@@ -13,6 +13,7 @@ namespace kvc {
 struct Comparison {
   int64_t n = 0;
   double score_a = 0, score_b = 0;  // means, 0 to 1
+  double mean_difference = 0;       // of score_b - score_a over the pairs
   Interval difference;              // 95 %, of score_b - score_a: Tango's where all scores are 0 or 1, else bootstrap
   double sd_difference = 0;         // of a pair's difference; 0 for one pair
   bool is_binary = false;           // all scores are 0 or 1

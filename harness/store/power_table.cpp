@@ -103,6 +103,7 @@ Table power_table(const std::vector<PowerCase>& cases, const PowerTarget& target
   table.notes = {
       "seen: the least true difference that the test finds with that power; normal: by the normal approximation, "
       "(z(1 - alpha/2) + z(power)) sqrt(discordant / n)"};
+  if (shown.n) table.notes.push_back("seen is empty where even all discordant pairs one way would not be found");
   if (any(cases, is_still)) table.notes.push_back("no value where no pair differs: there is nothing to plan with");
   if (any(cases, is_beyond)) table.notes.push_back("no n where the difference exceeds the share of discordant pairs");
   return table;
