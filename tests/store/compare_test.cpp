@@ -235,7 +235,9 @@ TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {
   { ResultStore::open(path_); }
   {
     auto db = Database::open(path_, Database::Mode::kReadWrite, 0);
-    db.execute("DROP VIEW v_cell; DROP VIEW v_score; ALTER TABLE sample DROP COLUMN n_prompt_tokens_before");
+    db.execute(
+        "DROP VIEW v_cell; DROP VIEW v_score; ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; "
+        "PRAGMA user_version = 1");
   }
   {
     auto store = ResultStore::open_readonly(path_);
