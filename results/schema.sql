@@ -1,7 +1,7 @@
--- The results database, version 1. A cell is one point of an experiment's grid; a sample is one question of its task.
+-- The results database, version 2. A cell is one point of an experiment's grid; a sample is one question of its task.
 -- Keys are content hashes, so databases merge row by row. Seconds, bytes and tokens stand in the columns' names.
 PRAGMA application_id = 1802920753;  -- 'kvc1'
-PRAGMA user_version = 1;
+PRAGMA user_version = 2;
 
 -- Prompts repeat across compressors: one row each. sha256 is of the body's bytes.
 CREATE TABLE text (
@@ -16,8 +16,8 @@ CREATE TABLE cell (
   task            TEXT    NOT NULL,
   model_json      TEXT    NOT NULL,
   task_json       TEXT    NOT NULL,
-  plugin          TEXT    NOT NULL,
-  plugin_sha256   TEXT    NOT NULL,
+  plugin          TEXT    NOT NULL,                                -- of a composition 'snapkv+kivi', 'kivi/full'
+  plugin_sha256   TEXT    NOT NULL,                                -- of a composition those of its plugins, with '+'
   options_json    TEXT    NOT NULL,
   options_label   TEXT    NOT NULL,                                -- for tables; '' stands for all of options_json
   generation_json TEXT    NOT NULL,                                -- dtype, decoding, seed, chat template, stop strings
@@ -67,6 +67,7 @@ CREATE TABLE sample (
   encode_seconds       REAL    NOT NULL,
   attend_seconds       REAL    NOT NULL,
   other_seconds        REAL    NOT NULL,
+  n_prompt_tokens_before INTEGER NOT NULL,  -- of the prompt before it was truncated; n_prompt_tokens where it was not
   PRIMARY KEY (cell_key, sample)
 ) STRICT, WITHOUT ROWID;
 
@@ -85,10 +86,33 @@ CREATE TABLE kv_bytes (
   cell_key TEXT    NOT NULL,
   sample   INTEGER NOT NULL,
   layer    INTEGER NOT NULL,
+  stage    INTEGER NOT NULL,  -- of a composed compressor, from 1; 0: its own storage, or a plain compressor's
   tensor   TEXT    NOT NULL CHECK (tensor IN ('k', 'v', 'shared')),
   kind     TEXT    NOT NULL,
   bytes    INTEGER NOT NULL,
-  PRIMARY KEY (cell_key, sample, layer, tensor, kind),
+  PRIMARY KEY (cell_key, sample, layer, stage, tensor, kind),
+  FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- The plugins inside a composed compressor, from stage 1 on; a plain compressor has no row.
+CREATE TABLE stage (
+  cell_key      TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  stage         INTEGER NOT NULL CHECK (stage >= 1),
+  plugin        TEXT    NOT NULL,
+  plugin_sha256 TEXT    NOT NULL,
+  place         TEXT    NOT NULL,  -- what it is there: 'stage 2', 'default', 'layers 0-1, v'
+  options_json  TEXT    NOT NULL,
+  PRIMARY KEY (cell_key, stage)
+) STRICT, WITHOUT ROWID;
+
+-- Of a sample's encode_seconds and attend_seconds, those of each stage; 0: the composition itself.
+CREATE TABLE stage_time (
+  cell_key       TEXT    NOT NULL,
+  sample         INTEGER NOT NULL,
+  stage          INTEGER NOT NULL,
+  encode_seconds REAL    NOT NULL,
+  attend_seconds REAL    NOT NULL,
+  PRIMARY KEY (cell_key, sample, stage),
   FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 

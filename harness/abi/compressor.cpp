@@ -1,5 +1,6 @@
 #include "kvc/compressor.h"
 
+#include "kvc/calibration.h"
 #include "kvc/options.h"
 
 namespace kvc {
@@ -8,6 +9,8 @@ namespace kvc {
 OptionVisitor::~OptionVisitor() = default;
 Compressor::~Compressor() = default;
 BatchedAttention::~BatchedAttention() = default;
+Calibrator::~Calibrator() = default;
+Calibrated::~Calibrated() = default;
 
 void Compressor::check_model(const ModelShape&) const {}
 

@@ -15,9 +15,11 @@ at::Tensor LayerCache::positions() const {
 }
 
 void LayerCache::check_new_tokens(const NewTokens& tokens) const {
+  const auto& first = info_.holds_k() ? tokens.k : tokens.v;
   for (const auto* x : {&tokens.k, &tokens.v}) {
+    if (x == &tokens.k ? !info_.holds_k() : !info_.holds_v()) continue;
     KVC_CHECK(x->defined() && x->dim() == 3 && x->size(0) == info_.n_kv_heads && x->size(1) >= 1 &&
-                  x->size(2) == info_.head_dim && x->size(1) == tokens.k.size(1),
+                  x->size(2) == info_.head_dim && x->size(1) == first.size(1),
               "append: ", x == &tokens.k ? "k" : "v", " has shape ", x->sizes(), ", expected [", info_.n_kv_heads,
               ", T >= 1, ", info_.head_dim, "]");
     // A sum is finite only if no entry is NaN; infinities show as such or as NaN. fp32 sums of finite entries may

@@ -14,19 +14,29 @@
 #include "run/grid.h"
 #include "run/provenance.h"
 #include "task/dataset.h"
+#include "text/nearest.h"
 
 namespace kvc {
 namespace {
 
 namespace fs = std::filesystem;
 
+std::string promises(const Capabilities& capabilities) {
+  std::vector<std::string> kept;
+  if (capabilities.one_by_one_same) kept.push_back("tokens one by one = all at once");
+  if (capabilities.prefix_local) kept.push_back("a prefix's codes do not depend on what follows");
+  return kept.empty() ? "none" : join(kept, "; ");
+}
+
 void print_plugin(const PluginLibrary& library) {
   const auto& d = library.descriptor();
   std::printf("%s: %s\n  source      %s\n  deviations  %s\n  storage     %s, %s\n", d.name, d.summary, d.source,
               d.deviations, d.capabilities.simulated ? "simulated" : "packed",
               d.capabilities.lossy ? "lossy" : "not lossy");
-  std::printf("  promises    %s%s\n", d.capabilities.one_by_one_same ? "tokens one by one = all at once; " : "",
-              d.capabilities.prefix_local ? "a prefix's codes do not depend on what follows" : "");
+  std::printf("  promises    %s\n", promises(d.capabilities).c_str());
+  std::printf("  composes    %s%s%s\n", d.capabilities.evicts ? "evicts tokens; " : "",
+              d.capabilities.splits ? "holds K or V alone; " : "",
+              d.capabilities.turns_keys ? "wants keys before RoPE" : "");
   std::printf("  file        %s\n  sha256      %s\n  options\n", library.file().c_str(), library.sha256().c_str());
   for (const auto& option : library.describe_options()) {
     std::printf("    %-16s %-8s default %-8s allowed %-22s %s\n", option.name.c_str(), option.type.c_str(),
@@ -58,9 +68,9 @@ std::string data_state(const TaskSpec& spec) {
 }
 
 int list_tasks() {
-  for (const auto& file : find_tasks(find_paths().root / "tasks")) {
-    const auto spec = load_task(file);
-    std::printf("%-20s %s (%s)\n", spec.name.c_str(), spec.summary.c_str(), data_state(spec).c_str());
+  for (const auto& id : find_tasks(find_paths().root / "tasks")) {
+    const auto spec = load_task(id);
+    std::printf("%-28s %s (%s)\n", spec.name.c_str(), spec.summary.c_str(), data_state(spec).c_str());
   }
   return kOk;
 }
@@ -68,6 +78,7 @@ int list_tasks() {
 int validate(const std::string& file, const std::vector<std::string>& settings) {
   const auto paths = find_paths();
   const auto grid = expand_grid(load_experiment(below_root(paths, file), settings), paths);
+  KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
   int64_t n_samples = 0;
   for (const auto& cell : grid.cells) n_samples += cell.record.n_samples;
   std::printf("%s is valid: %zu cells, %lld samples\n", file.c_str(), grid.cells.size(),
@@ -117,9 +128,9 @@ int doctor(const std::string& model) {
                   " KV heads of ", shape.head_dim, ", context ", config.max_position_embeddings,
                   "; KV at 16 bits: ", 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes a token");
   });
-  for (const auto& file : find_tasks(paths.root / "tasks")) {
+  for (const auto& id : find_tasks(paths.root / "tasks")) {
     well &= report("task", [&] {
-      const auto spec = load_task(file);
+      const auto spec = load_task(id);
       return spec.name + ": " + data_state(spec);
     });
   }

@@ -15,8 +15,16 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   kvc::Action action;
   kvc::add_run_verb(app, action);
+  kvc::add_calibrate_verb(app, action);
   kvc::add_table_verbs(app, action);
+  kvc::add_compare_verbs(app, action);
+  kvc::add_check_verb(app, action);
   kvc::add_inspect_verbs(app, action);
+  kvc::add_data_verb(app, action);
+  kvc::add_prompt_verb(app, action);
+  kvc::add_score_verb(app, action);
+  kvc::add_rescore_verb(app, action);
+  kvc::add_plugin_verbs(app, action);
   kvc::add_try_verbs(app, action);
   kvc::add_search_verb(app, action);
   kvc::add_smooth_verb(app, action);

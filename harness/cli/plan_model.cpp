@@ -10,6 +10,7 @@
 #include "model/model_config.h"
 #include "model/model_size.h"
 #include "plugin/plugin_library.h"
+#include "run/calibration.h"
 #include "run/grid.h"
 #include "run/plan_memory.h"
 #include "store/table.h"
@@ -31,24 +32,24 @@ struct Candidate {
 };
 
 // `options` null: the defaults.
-Candidate open_candidate(const fs::path& plugin, const json& options) {
+Candidate open_candidate(const fs::path& plugin, const json& options, const ModelShape& model) {
   PluginLibrary library(plugin);
-  auto compressor = library.make(options);
+  auto compressor = make_calibrated(library, options, model, "");
   return {std::move(library), options.is_null() ? "defaults" : options.dump(), std::move(compressor)};
 }
 
-std::vector<Candidate> find_candidates(const PlanArguments& arguments) {
+std::vector<Candidate> find_candidates(const PlanArguments& arguments, const ModelShape& model) {
   KVC_CHECK(arguments.options.empty() || arguments.options.size() == arguments.compressors.size(), "--options ",
             arguments.options.size(), " times, expected never or once for each of the ", arguments.compressors.size(),
             " --compressor");
   const auto folders = plugin_folders(arguments.plugin_path, find_paths());
   std::vector<Candidate> candidates;
   if (arguments.compressors.empty()) {
-    for (const auto& file : find_plugins(folders)) candidates.push_back(open_candidate(file, nullptr));
+    for (const auto& file : find_plugins(folders)) candidates.push_back(open_candidate(file, nullptr, model));
   }
   for (size_t i = 0; i < arguments.compressors.size(); ++i) {
     const auto options = arguments.options.empty() ? json() : parse_json(arguments.options[i], "--options");
-    candidates.push_back(open_candidate(find_plugin(arguments.compressors[i], folders), options));
+    candidates.push_back(open_candidate(find_plugin(arguments.compressors[i], folders), options, model));
   }
   return candidates;
 }
@@ -167,7 +168,7 @@ bool is_only_planned(const fs::path& model) {
 void print_plan(const fs::path& model, const PlanArguments& arguments) {
   const auto config = load_model_config(model);
   const auto size = model_size(config);
-  const auto candidates = find_candidates(arguments);
+  const auto candidates = find_candidates(arguments, config.shape());
   std::vector<int64_t> lengths{arguments.tokens};
   if (config.max_position_embeddings != arguments.tokens) lengths.push_back(config.max_position_embeddings);
   print_sizes(model, config, size);

@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "cli/group_tables.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/run_experiment.h"
@@ -45,7 +46,7 @@ std::optional<ResultStore> open_store(const fs::path& path) {
 }
 
 int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
-  int code = outcome.n_failed > 0 ? kSomeFailed : kOk;
+  int code = outcome.n_failed > 0 || !grid.left_out.empty() ? kSomeFailed : kOk;
   for (const auto& cell : grid.cells) {
     const auto status = store.cell_status(cell.record.key);
     if (!status || status->suspect.empty()) continue;
@@ -62,6 +63,7 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
   const auto experiment = load_experiment(below_root(paths, file), settings);
   const auto grid = expand_grid(experiment, paths, arguments.verify);
+  for (const auto& task : grid.left_out) std::fprintf(stderr, "left out: %s\n", task.c_str());
   const fs::path database =
       arguments.database.empty() ? fs::path("results") / (experiment.name + ".sqlite") : fs::path(arguments.database);
 
@@ -81,6 +83,8 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   shown.experiment = experiment.name;
   for (const auto& cell : grid.cells) shown.cell_keys.insert(cell.record.key);
   std::fputs(write_markdown(summary_table(store->database(), shown)).c_str(), stdout);
+  const auto groups = groups_of(store->database(), shown);
+  if (!groups.rows.empty()) std::fputs(("\n" + write_markdown(groups)).c_str(), stdout);
   return exit_code(grid, *store, outcome);
 }
 

@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "cli/group_tables.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "store/result_store.h"
@@ -9,8 +10,8 @@ namespace kvc {
 namespace {
 
 struct TableArguments {
-  std::string database, sql, experiment = "all", format = "markdown";
-  bool with_suspects = false;
+  std::string database, sql, name = "summary", experiment = "all", format = "markdown";
+  bool with_suspects = false, groups = false;
 };
 
 void add_common(CLI::App& verb, TableArguments& arguments) {
@@ -32,15 +33,22 @@ int print(const TableArguments& arguments, const Table& table) {
 
 void add_table_verbs(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<TableArguments>();
-  auto* table = app.add_subcommand("table", "Prints the summary table of a database");
+  auto* table = app.add_subcommand("table", "Prints a table of a database: the summary, or another by name");
+  table->add_option("name", arguments->name, "summary, or stages: bytes and time of the parts of compositions")
+      ->capture_default_str();
   add_common(*table, *arguments);
   table->add_option("--experiment", arguments->experiment, "only this experiment's cells")->capture_default_str();
   table->add_flag(both_spellings("--with-suspects"), arguments->with_suspects, "also cells marked suspect");
+  table->add_flag("--groups", arguments->groups, "the means over groups of tasks (tasks/groups.yaml) instead");
   table->callback([arguments, &action] {
     action = [arguments] {
       auto store = ResultStore::open_readonly(arguments->database);
-      return print(*arguments, summary_table(store.database(), {.experiment = arguments->experiment,
-                                                                .with_suspects = arguments->with_suspects}));
+      if (arguments->name != "summary") {
+        return print(*arguments, named_table(store.database(), arguments->name, arguments->experiment));
+      }
+      const SummaryOptions options{.experiment = arguments->experiment, .with_suspects = arguments->with_suspects};
+      const auto make = arguments->groups ? groups_of : summary_table;
+      return print(*arguments, make(store.database(), options));
     };
   });
 

@@ -15,6 +15,7 @@
 #include "model/tokenizer.h"
 #include "model/transformer.h"
 #include "plugin/plugin_library.h"
+#include "run/calibration.h"
 #include "run/grid.h"
 #include "run/load_model.h"
 #include "run/model_chat.h"
@@ -47,7 +48,9 @@ std::unique_ptr<Compressor> make_compressor(const TryArguments& arguments, const
   if (arguments.compressor.empty()) return nullptr;
   const auto library =
       PluginLibrary(find_plugin(arguments.compressor, plugin_folders(arguments.plugin_path, find_paths())));
-  auto compressor = library.make(parse_json("--options", arguments.options), nullptr);
+  auto compressor = make_calibrated(
+      library, parse_json("--options", arguments.options), shape,
+      arguments.model.empty() ? "" : model_identity(hash_model(below_root(find_paths(), arguments.model))));
   compressor->check_model(shape);
   return compressor;
 }

@@ -13,16 +13,25 @@ enum ExitCode : int {
   kUsage = 2,        // bad arguments, files or values
   kEnvironment = 3,  // something the machine lacks or refuses
   kSomeFailed = 4,   // the run ended, but some samples failed
-  kSuspect = 5,      // the run ended, but a cell cannot be what it says
+  kSuspect = 5,      // the run ended, but a cell or a plugin is not what it says
+  kWorse = 5,        // a comparison's gate: a compressor is worse than was allowed
 };
 
 // What the chosen verb does; set by its callback while the command line is parsed, called afterwards.
 using Action = std::function<int()>;
 
 void add_run_verb(CLI::App& app, Action& action);
+void add_calibrate_verb(CLI::App& app, Action& action);
 void add_table_verbs(CLI::App& app, Action& action);    // table, query
+void add_compare_verbs(CLI::App& app, Action& action);  // compare, power
+void add_check_verb(CLI::App& app, Action& action);
 void add_inspect_verbs(CLI::App& app, Action& action);  // plugins, tasks, validate, doctor
-void add_try_verbs(CLI::App& app, Action& action);      // generate, tokenize, logits, apply
+void add_data_verb(CLI::App& app, Action& action);
+void add_prompt_verb(CLI::App& app, Action& action);
+void add_score_verb(CLI::App& app, Action& action);
+void add_rescore_verb(CLI::App& app, Action& action);
+void add_plugin_verbs(CLI::App& app, Action& action);  // plugin new, plugin verify
+void add_try_verbs(CLI::App& app, Action& action);     // generate, tokenize, logits, apply
 void add_search_verb(CLI::App& app, Action& action);
 void add_smooth_verb(CLI::App& app, Action& action);
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "compose/part.h"
 #include "generate/sampler.h"
 #include "kvc/compressor.h"
 
@@ -14,6 +15,7 @@ struct StopRule {
   std::vector<int64_t> eos_ids;
   std::vector<std::string> stop_strings;  // text is cut before the first that occurs
   int64_t max_new_tokens = 256;
+  int64_t min_new_tokens = 0;  // none of eos_ids is chosen before
 };
 
 // One prompt. Each compressor gets a sequence of its own, or one for each continuation where there are any.
@@ -24,6 +26,7 @@ struct GenerationRequest {
   StopRule stop;
   Sampling sampling;
   std::vector<std::vector<int64_t>> continuations;  // scored, token by token through the cache, instead of generating
+  int64_t n_given = 0;          // of each continuation's first ids: read through the cache, but not scored
   int64_t n_shared_tokens = 0;  // of the prompt's first tokens, as many as later prompts are likely to begin with
 };
 
@@ -35,18 +38,20 @@ struct Generation {
   std::vector<int64_t> ids;  // all new ids, the end-of-sequence id included; of a continuation, its own
   std::string text;          // of the ids, special tokens skipped, cut before the first stop string
   StopReason stop_reason = StopReason::limit;
-  std::vector<double> log_likelihoods;  // of each id of a continuation, natural logarithm
-  bool is_greedy = false;               // each id of the continuation was the most likely one
+  std::vector<double> log_likelihoods;  // of each scored id of a continuation, natural logarithm
+  bool is_greedy = false;               // each scored id of the continuation was the most likely one
   int64_t n_prompt_tokens = 0;
   int64_t n_cached_tokens = 0;        // prompt and new ones; the last new one is never fed back
   int64_t n_reused_tokens = 0;        // of the prompt, those whose K and V an earlier prompt had brought
   std::vector<Footprint> footprints;  // per layer, at the end
-  int64_t n_encoded_tokens = 0;       // layer 0's; the same for all layers of a method that treats them alike
-  int64_t kv_bytes = 0;               // sum of the footprints
-  int64_t workspace_bytes = 0;        // highest beyond weights and KV; in a batch the forward pass is all sequences'
-  double k_error = 0, v_error = 0;    // relative Frobenius error of the prompt's K and V over all layers
-  double prefill_seconds = 0;         // the exact forward alone, one for all sequences of the request
-  double encode_seconds = 0;          // of prompt and decoding
+  // Per layer: of a composition [0] its own and [s] stage s, whose times add up to the two below; else one entry.
+  std::vector<std::vector<StageUse>> stages;
+  int64_t n_encoded_tokens = 0;     // the most of a layer; the same for all of a method that treats them alike
+  int64_t kv_bytes = 0;             // sum of the footprints
+  int64_t workspace_bytes = 0;      // highest beyond weights and KV; in a batch the forward pass is all sequences'
+  double k_error = 0, v_error = 0;  // relative Frobenius error of the prompt's K and V over all layers
+  double prefill_seconds = 0;       // the exact forward alone, one for all sequences of the request
+  double encode_seconds = 0;        // of prompt and decoding
   double attend_seconds = 0;
   double other_seconds = 0;  // of decoding; of what a step shares, an equal part
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 
 #include "generate/batch_attention.h"
 #include "generate/reconstruction.h"
@@ -23,6 +24,32 @@ constexpr int kFirstSequenceAccount = 2;
 void check_bytes(int64_t reported, int64_t allocated, bool on_cpu) {
   KVC_CHECK(on_cpu ? reported == allocated : reported <= allocated, "the caches report ", reported, " bytes, but hold ",
             allocated, " bytes of tensors: footprint() must count every buffer, once");
+}
+
+std::vector<StageUse> stages_of(const LayerCache& cache, const Footprint& footprint) {
+  if (const auto* composed = dynamic_cast<const ComposedCache*>(&cache)) return composed->stages();
+  return {{footprint}};
+}
+
+// The stages' own clocks run while others attend beside them: scaled, so that they add up to the sequence's time.
+void share_time(Generation& out) {
+  for (double StageUse::*seconds : {&StageUse::encode_seconds, &StageUse::attend_seconds}) {
+    const double whole = seconds == &StageUse::encode_seconds ? out.encode_seconds : out.attend_seconds;
+    double sum = 0;
+    for (const auto& layer : out.stages) {
+      for (const auto& use : layer) sum += use.*seconds;
+    }
+    for (auto& layer : out.stages) {
+      for (auto& use : layer) use.*seconds = sum > 0 ? use.*seconds * whole / sum : 0;
+    }
+  }
+}
+
+// The logits of a token that is none of these.
+at::Tensor without(const at::Tensor& logits, const std::vector<int64_t>& ids) {
+  auto others = logits.clone();
+  for (const int64_t id : ids) others[id] = -std::numeric_limits<float>::infinity();
+  return others;
 }
 
 }  // namespace
@@ -176,16 +203,19 @@ bool Generator::choose_token(Sequence& sequence) const {
     const auto& forced = request.continuations[sequence.continuation];
     if (n_new == 0) out.is_greedy = true;
     const int64_t id = forced[static_cast<size_t>(n_new)];
-    const auto logits = sequence.logits.to(at::kDouble);
-    out.log_likelihoods.push_back((logits[id] - logits.logsumexp(0)).item<double>());
-    out.is_greedy &= next_token(sequence.logits, {}, 0, 0) == id;
+    if (n_new >= request.n_given) {
+      const auto logits = sequence.logits.to(at::kDouble);
+      out.log_likelihoods.push_back((logits[id] - logits.logsumexp(0)).item<double>());
+      out.is_greedy &= next_token(sequence.logits, {}, 0, 0) == id;
+    }
     out.ids.push_back(id);
     out.stop_reason = StopReason::scored;
     return out.ids.size() < forced.size();
   }
-  const int64_t id = next_token(sequence.logits, request.sampling, request.sequence_key, out.n_prompt_tokens + n_new);
-  out.ids.push_back(id);
   const auto& eos = request.stop.eos_ids;
+  const auto logits = n_new < request.stop.min_new_tokens ? without(sequence.logits, eos) : sequence.logits;
+  const int64_t id = next_token(logits, request.sampling, request.sequence_key, out.n_prompt_tokens + n_new);
+  out.ids.push_back(id);
   if (std::find(eos.begin(), eos.end(), id) != eos.end()) {
     out.stop_reason = StopReason::eos;
   } else if (sequence.scanner.found_in(out.ids)) {
@@ -205,10 +235,14 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
   try {
     if (out.error.empty()) {
       out.text = sequence->scanner.cut(out.ids);
-      for (const auto& cache : sequence->caches) out.footprints.push_back(cache->footprint());
-      for (const auto& footprint : out.footprints) out.kv_bytes += footprint.total_bytes();
+      for (const auto& cache : sequence->caches) {
+        out.footprints.push_back(cache->footprint());
+        out.stages.push_back(stages_of(*cache, out.footprints.back()));
+        out.kv_bytes += out.footprints.back().total_bytes();
+        out.n_encoded_tokens = std::max(out.n_encoded_tokens, cache->n_encoded_tokens());
+      }
+      share_time(out);
       out.n_cached_tokens = sequence->caches.front()->length();
-      out.n_encoded_tokens = sequence->caches.front()->n_encoded_tokens();
       check_bytes(out.kv_bytes, meter_.live_bytes(sequence->account), model_.is_on_cpu());
       out.workspace_bytes += meter_.peak_bytes(sequence->account) - out.kv_bytes;
     }

@@ -48,7 +48,7 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
     data_offset_ = kLengthBytes + static_cast<int64_t>(header_bytes);
     std::string header(header_bytes, '\0');
     read(header.data(), static_cast<int64_t>(header_bytes), kLengthBytes);
-    tensors_ = parse_safetensors_header(header, n_bytes - data_offset_, path_);
+    tensors_ = parse_safetensors_header(header, n_bytes - data_offset_, path_, &metadata_);
   } catch (...) {
     close(file_);
     throw;
@@ -59,7 +59,8 @@ SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
     : path_(std::move(other.path_)),
       file_(std::exchange(other.file_, -1)),
       data_offset_(other.data_offset_),
-      tensors_(std::move(other.tensors_)) {}
+      tensors_(std::move(other.tensors_)),
+      metadata_(std::move(other.metadata_)) {}
 
 SafetensorsFile::~SafetensorsFile() {
   if (file_ >= 0) close(file_);

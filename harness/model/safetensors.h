@@ -29,6 +29,7 @@ class SafetensorsFile {
   // The stored values, in their stored type; owns its memory.
   at::Tensor tensor(const std::string& name) const;
   const std::string& path() const { return path_; }
+  const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:
   const StoredTensor& find(const std::string& name) const;
@@ -38,6 +39,7 @@ class SafetensorsFile {
   int file_ = -1;
   int64_t data_offset_ = 0;
   std::map<std::string, StoredTensor> tensors_;
+  std::map<std::string, std::string> metadata_;
 };
 
 // The weights of a model folder: model.safetensors, or the shards that model.safetensors.index.json names.
@@ -60,6 +62,7 @@ class Checkpoint {
 };
 
 // Writes the tensors (CPU, any strides) in the order of their names; the file appears whole or not at all.
-void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors);
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace kvc

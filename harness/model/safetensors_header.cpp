@@ -93,7 +93,8 @@ void check_covers(const std::map<std::string, StoredTensor>& tensors, int64_t da
 }  // namespace
 
 std::map<std::string, StoredTensor> parse_safetensors_header(std::string_view json, int64_t data_bytes,
-                                                             const std::string& file) {
+                                                             const std::string& file,
+                                                             std::map<std::string, std::string>* metadata) {
   const auto header = parse_json(json, file + ": header");
   const JsonObject entries(header, file + ": header");
   KVC_CHECK(static_cast<int64_t>(header.size()) <= kMaxTensors, file, ": header names ", header.size(),
@@ -101,8 +102,11 @@ std::map<std::string, StoredTensor> parse_safetensors_header(std::string_view js
   std::map<std::string, StoredTensor> tensors;
   for (const auto& [name, value] : header.items()) {
     if (name == "__metadata__") {
-      const JsonObject metadata(value, file + ": __metadata__");
-      for (const auto& [key, text] : value.items()) metadata.text(key);
+      const JsonObject texts(value, file + ": __metadata__");
+      for (const auto& [key, text] : value.items()) {
+        const auto read = texts.text(key);
+        if (metadata) metadata->emplace(key, read);
+      }
       continue;
     }
     tensors.emplace(name, parse_entry(JsonObject(value, file + ": tensor " + in_quotes(name)), data_bytes));

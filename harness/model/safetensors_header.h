@@ -24,8 +24,10 @@ inline constexpr int64_t kMaxTensors = 1'000'000;
 inline constexpr int64_t kMaxDims = 8;
 
 // Throws Error naming `file`, tensor, field and value unless the tensors cover [0, data_bytes) exactly once.
+// `metadata`, if given, gets the texts of __metadata__.
 std::map<std::string, StoredTensor> parse_safetensors_header(std::string_view json, int64_t data_bytes,
-                                                             const std::string& file);
+                                                             const std::string& file,
+                                                             std::map<std::string, std::string>* metadata = nullptr);
 
 // The format's name of a type ("BF16"). Throws Error where it has none.
 std::string safetensors_dtype_name(at::ScalarType dtype);

@@ -12,8 +12,10 @@
 namespace kvc {
 namespace {
 
-std::string header_of(const std::map<std::string, at::Tensor>& tensors) {
+std::string header_of(const std::map<std::string, at::Tensor>& tensors,
+                      const std::map<std::string, std::string>& metadata) {
   nlohmann::json header = nlohmann::json::object();
+  if (!metadata.empty()) header["__metadata__"] = metadata;
   int64_t offset = 0;
   for (const auto& [name, tensor] : tensors) {
     KVC_CHECK(tensor.defined() && tensor.is_cpu(), "write_safetensors: tensor '", name, "' is not a CPU tensor");
@@ -30,8 +32,9 @@ std::string header_of(const std::map<std::string, at::Tensor>& tensors) {
 
 }  // namespace
 
-void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors) {
-  const auto header = header_of(tensors);
+void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
+  const auto header = header_of(tensors, metadata);
   const auto temporary = path.string() + concat(".", getpid(), ".part");
   try {
     std::ofstream file(temporary, std::ios::binary | std::ios::trunc);

@@ -23,6 +23,16 @@ struct StepToken {
   int64_t position = 0;
 };
 
+// K and V of a text as the model computes them, and the gradients of its negative log-likelihood, summed over its
+// tokens but the first, by each of their entries.
+struct TextGradients {
+  struct Layer {
+    at::Tensor k, v, k_gradient, v_gradient;  // [H_kv, T, D] fp32; keys after RoPE
+  };
+  double nll = 0;
+  std::vector<Layer> layers;
+};
+
 // Immutable after load; may be used from several threads at once.
 class Transformer {
  public:
@@ -73,6 +83,9 @@ class Transformer {
 
   // The same for one sequence with one cache per layer. -> [V]
   at::Tensor decode_step(int64_t id, int64_t position, std::span<const std::unique_ptr<LayerCache>> caches) const;
+
+  // In fp32 whatever the model's type, on the CPU; holds all of a forward pass at once.
+  TextGradients gradients(std::span<const int64_t> ids) const;
 
  private:
   Transformer(ModelConfig config, Weights weights);

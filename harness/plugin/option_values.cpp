@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
+
+#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -19,6 +22,14 @@ std::string list_text(std::initializer_list<T> values) {
   std::string text;
   for (const auto& value : values) text += concat(text.empty() ? "" : ", ", value);
   return text;
+}
+
+bool is_one_of(const std::string& text, std::initializer_list<const char*> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+std::string file_or(std::initializer_list<const char*> words) {
+  return words.size() == 0 ? "a file" : list_text(words) + ", or a file";
 }
 
 // {8, 4, 4} -> "8,4,4"
@@ -62,6 +73,11 @@ void OptionDescriber::choice(const char* name, std::string& value, std::initiali
 void OptionDescriber::integers_of(const char* name, std::vector<int64_t>& value, std::initializer_list<int64_t> allowed,
                                   const char* help) {
   descriptions.push_back({name, "integers", joined(value), list_text(allowed), help});
+}
+
+void OptionDescriber::file(const char* name, std::string& value, std::initializer_list<const char*> words,
+                           const char* help) {
+  descriptions.push_back({name, "file", value, file_or(words), help});
 }
 
 void OptionAssigner::check(bool passes, const char* name, const std::string& allowed) const {
@@ -122,6 +138,23 @@ void OptionAssigner::integers_of(const char* name, std::vector<int64_t>& value, 
     value = values;
   }
   resolved[name] = joined(value);
+}
+
+void OptionAssigner::file(const char* name, std::string& value, std::initializer_list<const char*> words, const char*) {
+  if (given_.contains(name)) {
+    check(given_.at(name).is_string(), name, file_or(words));
+    const auto given = given_.at(name).get<std::string>();
+    check(is_one_of(given, words) || std::filesystem::is_regular_file(given), name,
+          file_or(words) + ": there is no such file");
+    value = given;
+  }
+  resolved[name] = is_one_of(value, words) ? value : "sha256:" + sha256_file(value);
+}
+
+void OptionFilePlacer::file(const char* name, std::string&, std::initializer_list<const char*> words, const char*) {
+  if (!options_.contains(name) || !options_.at(name).is_string()) return;
+  const auto given = options_.at(name).get<std::string>();
+  if (!is_one_of(given, words)) options_[name] = std::filesystem::absolute(folder_ / given).lexically_normal().string();
 }
 
 }  // namespace kvc

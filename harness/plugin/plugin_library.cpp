@@ -58,6 +58,14 @@ std::unique_ptr<Compressor> PluginLibrary::make(const nlohmann::json& options, n
   return compressor;
 }
 
+nlohmann::json PluginLibrary::with_files_from(const std::filesystem::path& folder,
+                                              const nlohmann::json& options) const {
+  auto placed = options;
+  OptionFilePlacer placer(folder, placed);
+  if (options.is_object()) descriptor_->visit_defaults(placer);
+  return placed;
+}
+
 std::vector<std::filesystem::path> find_plugins(const std::vector<std::filesystem::path>& folders) {
   std::vector<std::filesystem::path> found;
   for (const auto& folder : folders) {

@@ -14,7 +14,7 @@ namespace kvc {
 // One option of a plugin, for `kvc plugins NAME`.
 struct OptionDescription {
   std::string name;
-  std::string type;  // integer, integers, real, choice
+  std::string type;  // integer, integers, real, choice, file
   nlohmann::json default_value;
   std::string allowed;  // "2, 4, 8", "0 to 1", "1 and more"
   std::string help;
@@ -37,6 +37,9 @@ class PluginLibrary {
   // what is allowed. resolved, if given, becomes the canonical object of all options: every name, with the value in
   // force.
   std::unique_ptr<Compressor> make(const nlohmann::json& options, nlohmann::json* resolved = nullptr) const;
+
+  // The same options with the files that they name taken relative to `folder`, absolute.
+  nlohmann::json with_files_from(const std::filesystem::path& folder, const nlohmann::json& options) const;
 
  private:
   std::filesystem::path file_;

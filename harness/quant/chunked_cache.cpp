@@ -9,7 +9,7 @@ at::Tensor all_tokens(const std::vector<CorrectedCodes>& chunks, const TokenBloc
   std::vector<at::Tensor> parts;  // each [H_kv, t, D]
   for (const auto& chunk : chunks) parts.push_back(chunk.dequantize());
   if (recent.n_tokens() > 0) parts.push_back(recent.all());
-  return at::cat(parts, 1);
+  return parts.empty() ? at::Tensor() : at::cat(parts, 1);
 }
 
 }  // namespace
@@ -24,18 +24,19 @@ ChunkedCache::ChunkedCache(const LayerInfo& info, int64_t buffer, int64_t prompt
 void ChunkedCache::append(const NewTokens& tokens) {
   check_new_tokens(tokens);
   const bool prompt = length() == 0;
-  k_recent_.push_back(tokens.k);
-  v_recent_.push_back(tokens.v);
-  if (prompt) flush(k_recent_.n_tokens() - k_recent_.n_tokens() % prompt_unit_, true);
-  while (k_recent_.n_tokens() > buffer_) flush(buffer_, false);
+  if (info().holds_k()) k_recent_.push_back(tokens.k);
+  if (info().holds_v()) v_recent_.push_back(tokens.v);
+  if (prompt) flush(n_recent() - n_recent() % prompt_unit_, true);
+  while (n_recent() > buffer_) flush(buffer_, false);
 }
 
 void ChunkedCache::flush(int64_t n_tokens, bool prompt) {
   if (n_tokens == 0) return;
-  const auto block = static_cast<int64_t>(k_chunks_.size());
-  auto [k, v] = encode(k_recent_.pop_front(n_tokens), v_recent_.pop_front(n_tokens), block, prompt);
-  k_chunks_.push_back(std::move(k));
-  v_chunks_.push_back(std::move(v));
+  const auto waiting = [&](TokenBlocks& recent, bool held) { return held ? recent.pop_front(n_tokens) : at::Tensor(); };
+  const auto k_tokens = waiting(k_recent_, info().holds_k());
+  auto [k, v] = encode(k_tokens, waiting(v_recent_, info().holds_v()), n_chunks_++, prompt);
+  if (info().holds_k()) k_chunks_.push_back(std::move(k));
+  if (info().holds_v()) v_chunks_.push_back(std::move(v));
   n_encoded_ += n_tokens;
 }
 

@@ -15,6 +15,11 @@ at::Tensor filled(const at::Tensor& x, const at::Tensor& mask, Fill fill, GroupA
   return at::where(mask, mean, x);
 }
 
+// Tokens with a low-rank part, of n.
+int64_t low_rank_tokens(const CorrectionFormat& format, int64_t n) {
+  return format.rank == 0 ? 0 : static_cast<int64_t>(std::nearbyint(format.low_rank_share * static_cast<double>(n)));
+}
+
 }  // namespace
 
 Fill fill_named(const std::string& name) {
@@ -33,9 +38,7 @@ CorrectedCodes encode_corrected(const at::Tensor& x, Outliers entries, const Cor
   if (format.groups)
     chunk.codes = quantize_groups(has_entries ? filled(x, mask, format.fill, chunk.outliers.axis) : x, *format.groups,
                                   format.fill == Fill::masked ? mask : at::Tensor());
-  const int64_t n_low_rank =
-      format.rank == 0 ? 0
-                       : static_cast<int64_t>(std::nearbyint(format.low_rank_share * static_cast<double>(x.size(1))));
+  const int64_t n_low_rank = low_rank_tokens(format, x.size(1));
   if (!has_entries && n_low_rank == 0) return chunk;
   auto left = format.groups ? x - chunk.codes.dequantize() : x.clone();
   if (has_entries) {
@@ -48,6 +51,11 @@ CorrectedCodes encode_corrected(const at::Tensor& x, Outliers entries, const Cor
   const auto start = low_rank_start(generator, x.size(0), n_low_rank, x.size(2), format.rank).to(x.device());
   chunk.low_rank = low_rank_approximation(last, start, format.loops, format.precision);
   return chunk;
+}
+
+void skip_corrected(at::IntArrayRef sizes, const CorrectionFormat& format, at::Generator& generator) {
+  const int64_t n_low_rank = low_rank_tokens(format, sizes[1]);
+  if (n_low_rank > 0) low_rank_start(generator, sizes[0], n_low_rank, sizes[2], format.rank);
 }
 
 at::Tensor CorrectedCodes::dequantize() const {

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "kvc/quant/pack_bits.h"
+#include "signs_cpu.h"
 
 namespace kvc {
 namespace {
@@ -64,28 +65,10 @@ at::Tensor unpack_signs(const at::Tensor& words, int64_t m) {
 
 void dot_signs(const float* x, int64_t m, const int32_t* words, int64_t n, float* sums) {
   const int64_t n_words = n_packed_words(m, 1);
-  // One table for each four entries of x: the sum for each pattern of their signs; beyond m the entries are 0.
-  std::vector<float> tables(static_cast<size_t>(n_words * 8 * 16));
-  for (int64_t t = 0; t < n_words * 8; ++t) {
-    float* table = tables.data() + t * 16;
-    table[0] = 0;
-    for (int64_t i = 0; i < 4; ++i) {
-      const float value = t * 4 + i < m ? x[t * 4 + i] : 0.f;
-      for (int64_t pattern = 0; pattern < (1 << i); ++pattern) {
-        table[pattern | (1 << i)] = table[pattern] + value;
-        table[pattern] -= value;
-      }
-    }
-  }
-  for (int64_t row = 0; row < n; ++row) {
-    float sum[2] = {0, 0};
-    for (int64_t w = 0; w < n_words; ++w) {
-      const auto word = static_cast<uint32_t>(words[row * n_words + w]);
-      const float* table = tables.data() + w * 8 * 16;
-      for (int64_t i = 0; i < 8; ++i) sum[i % 2] += table[i * 16 + (word >> (4 * i) & 15)];
-    }
-    sums[row] = sum[0] + sum[1];
-  }
+  if (m % 32 == 0) return kernels::dot_signs(x, n_words, words, n, sums);
+  std::vector<float> padded(static_cast<size_t>(32 * n_words), 0.f);
+  std::copy(x, x + m, padded.begin());
+  kernels::dot_signs(padded.data(), n_words, words, n, sums);
 }
 
 }  // namespace kvc

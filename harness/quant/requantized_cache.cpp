@@ -16,6 +16,12 @@ at::Tensor filled_up(const at::Tensor& rows, int64_t g) {
   return at::cat({rows, rows.narrow(0, n / g * g, 1).expand({missing, rows.size(1)})});
 }
 
+// The encoded tokens, [H, T, D] fp32, contiguous.
+at::Tensor decoded(const RequantizedTokens& x, GroupOrder order) {
+  const auto groups = x.codes.dequantize();
+  return (x.attends() ? groups : from_groups(groups[0], order, x.sizes)).contiguous();
+}
+
 }  // namespace
 
 at::Tensor to_groups(const at::Tensor& x, GroupOrder order, int64_t g) {
@@ -27,7 +33,7 @@ at::Tensor to_groups(const at::Tensor& x, GroupOrder order, int64_t g) {
   if (order == GroupOrder::flat) return filled_up(entries, g).view({-1, g});
   const int64_t n = entries.size(0), n_groups = (n + g - 1) / g;
   const auto missing = entries.index_select(0, at::arange(n, n_groups * g, at::kLong).remainder(n_groups));
-  return at::cat({entries, missing}).view({g, n_groups}).t().contiguous();
+  return at::cat({entries, missing}).view({g, n_groups}).t();  // a view: sums over a group run in its memory's order
 }
 
 at::Tensor from_groups(const at::Tensor& groups, GroupOrder order, at::IntArrayRef sizes) {
@@ -56,8 +62,7 @@ void RequantizedTokens::encode_all(GroupOrder order, const RequantizedFormat& fo
 
 at::Tensor RequantizedTokens::dequantize(GroupOrder order) const {
   if (sizes[1] == 0) return recent.all();
-  const auto decoded = codes.dequantize();
-  const auto x = attends() ? decoded : from_groups(decoded[0], order, sizes);
+  const auto x = decoded(*this, order);
   return recent.n_tokens() == 0 ? x : at::cat({x, recent.all()}, 1);
 }
 
@@ -72,22 +77,29 @@ RequantizedCache::RequantizedCache(const LayerInfo& info, const RequantizedForma
 void RequantizedCache::append(const NewTokens& tokens) {
   check_new_tokens(tokens);
   const bool prompt = length() == 0;
-  if (due_) k_.encode_all(format_.k, format_), v_.encode_all(format_.v, format_);
-  const int64_t n_recent = k_.recent.n_tokens();
-  k_.recent.push_back(tokens.k);
-  v_.recent.push_back(tokens.v);
-  if (prompt) k_.encode_all(format_.k, format_), v_.encode_all(format_.v, format_);
-  due_ = n_recent > 0 && n_recent + 1 >= format_.window;  // one token in the window is never enough
+  if (due_) encode_all();
+  const int64_t n_before = n_recent();
+  if (info().holds_k()) k_.recent.push_back(tokens.k);
+  if (info().holds_v()) v_.recent.push_back(tokens.v);
+  if (prompt) encode_all();
+  due_ = n_before > 0 && n_before + 1 >= format_.window;  // one token in the window is never enough
 }
 
+void RequantizedCache::encode_all() {
+  if (info().holds_k()) k_.encode_all(format_.k, format_);
+  if (info().holds_v()) v_.encode_all(format_.v, format_);
+}
+
+// On the codes where a group lies within a token; else on what they decode to.
 at::Tensor RequantizedCache::attend(const at::Tensor& q, double scale) const {
-  if (!DecodeStep::takes(q) || !k_.attends() || !v_.attends()) return LayerCache::attend(q, scale);
+  if (!DecodeStep::takes(q)) return LayerCache::attend(q, scale);
   DecodeStep step(q, scale, info(), length());
-  step.score(k_.codes, 0);
-  step.score(k_.recent, n_encoded_tokens());
+  const int64_t n = n_encoded_tokens();
+  if (n > 0) k_.attends() ? step.score(k_.codes, 0) : step.score(decoded(k_, format_.k), 0);
+  step.score(k_.recent, n);
   step.softmax();
-  step.weigh(v_.codes, 0);
-  step.weigh(v_.recent, n_encoded_tokens());
+  if (n > 0) v_.attends() ? step.weigh(v_.codes, 0) : step.weigh(decoded(v_, format_.v), 0);
+  step.weigh(v_.recent, n);
   return step.out();
 }
 

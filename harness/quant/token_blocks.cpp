@@ -121,7 +121,7 @@ at::Tensor StoredTokens::dequantize() const {
   std::vector<at::Tensor> parts;  // each [H, t, D]
   for (const auto& block : codes.blocks()) parts.push_back(block.dequantize());
   if (recent.n_tokens() > 0) parts.push_back(recent.all());
-  return at::cat(parts, 1);
+  return parts.empty() ? at::Tensor() : at::cat(parts, 1);
 }
 
 void StoredTokens::add_to(Footprint& bytes, CacheTensor tensor) const {

@@ -2,62 +2,13 @@
 
 #include <algorithm>
 
+#include "run/read_compressors.h"
 #include "text/nearest.h"
 #include "text/yaml_read.h"
 #include "text/yaml_write.h"
 
 namespace kvc {
 namespace {
-
-// A plain scalar is a number where it reads as one; a quoted one is always text.
-nlohmann::json scalar_json(const YamlValue& value) {
-  const auto& node = value.node();
-  if (!node.IsScalar())
-    value.fail(value.name(), " is ", value.found(), ", expected a number, a word, or a list of these");
-  if (node.Tag() != "!") {
-    int64_t integer;
-    double real;
-    if (YAML::convert<int64_t>::decode(node, integer)) return integer;
-    if (YAML::convert<double>::decode(node, real)) return real;
-  }
-  return value.string();
-}
-
-std::vector<nlohmann::json> sweep_values(const YamlValue& value) {
-  if (!value.is_sequence()) return {scalar_json(value)};
-  std::vector<nlohmann::json> values;
-  for (const auto& item : value.sequence()) values.push_back(scalar_json(item));
-  if (values.empty()) value.fail(value.name(), " is an empty list, expected at least one value");
-  return values;
-}
-
-void add_choices(const YamlValue& entry, std::vector<CompressorChoice>& choices) {
-  if (entry.is_scalar()) {
-    choices.push_back({entry.string(), nlohmann::json::object(), entry.where()});
-    return;
-  }
-  auto map = entry.map();
-  const auto entries = map.entries();
-  if (entries.size() != 1) {
-    entry.fail("a compressor is a name, or a name with its options; found a map of ", entries.size(), " names");
-  }
-  const auto& [plugin, options] = entries.front();
-  std::vector<nlohmann::json> points{nlohmann::json::object()};
-  if (!options.is_null()) {
-    auto option_map = options.map();
-    for (const auto& [option, value] : option_map.entries()) {
-      std::vector<nlohmann::json> wider;
-      for (const auto& point : points) {
-        for (const auto& setting : sweep_values(value)) {
-          wider.push_back(point);
-          wider.back()[option] = setting;
-        }
-      }
-      points = std::move(wider);
-    }
-  }
-  for (auto& point : points) choices.push_back({plugin, std::move(point), entry.where()});
-}
 
 std::vector<std::string> split_path(const std::string& path) {
   std::vector<std::string> steps;
@@ -180,10 +131,14 @@ void read_smooth_quant(YamlMap map, QuantizationChoice& quantization) {
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
+  experiment.folder = path.parent_path();
   experiment.model = map.required_string("model");
   experiment.tasks = map.required("tasks").strings();
-  for (const auto& entry : map.required("compressors").sequence()) add_choices(entry, experiment.compressors);
+  for (const auto& entry : map.required("compressors").sequence()) {
+    for (auto& choice : read_compressor(entry)) experiment.compressors.push_back(std::move(choice));
+  }
   if (const auto limit = map.optional("limit")) experiment.limit = limit->integer(1);
+  if (const auto most = map.optional("max_prompt_tokens")) experiment.max_prompt_tokens = most->integer(2);
   experiment.dtype = map.optional_choice("dtype", {"fp32", "fp16", "bf16"}, experiment.dtype);
   if (const auto weights = map.optional("weights")) read_weights(*weights, experiment);
   if (const auto activations = map.optional("activations")) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "compose/compose.h"
 #include "generate/sampler.h"
 
 namespace kvc {
@@ -21,21 +22,26 @@ struct QuantizationChoice {
   std::string smoothing_file;   // that `kvc smooth` made; "": no smoothing
 };
 
-// One point of the sweep over a plugin's options.
+// One point of the sweep over a plugin's options, or over those of the parts of a composition.
 struct CompressorChoice {
-  std::string plugin;
-  nlohmann::json options;  // object: what the file gives; the plugin's defaults fill the rest
-  std::string where;       // file:line:column, for messages
+  std::string plugin;                        // or chain, or rules
+  nlohmann::json options;                    // object: what the file gives; the plugin's defaults fill the rest
+  std::string where;                         // file:line:column, for messages
+  std::vector<CompressorChoice> parts = {};  // of a chain its stages; of rules the default, then what each scope uses
+  std::vector<RuleScope> scopes = {};
+  std::optional<int64_t> block = {};  // of a chain
 };
 
 struct Experiment {
   std::string name;
+  std::filesystem::path folder;    // of its file: files that options name are relative to it
   std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;
-  std::optional<int64_t> limit;   // first samples of each task; all when absent
-  std::string dtype = "fp32";     // the model computes in it
-  std::string weights = "dtype";  // of the layers' matrices: as dtype says, or int8
+  std::optional<int64_t> limit;                // first samples of each task; all when absent
+  std::optional<int64_t> max_prompt_tokens;    // longer prompts are cut, or refused, as their task says
+  std::string dtype = "fp32";                  // the model computes in it
+  std::string weights = "dtype";               // of the layers' matrices: as dtype says, or int8
   QuantizationChoice quantization;
   std::vector<std::string> devices = {"cpu"};  // each takes an equal run of layers
   int64_t batch_size = 0;                      // sequences that a worker decodes together; 0: as many as memory holds

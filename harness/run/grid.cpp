@@ -7,6 +7,8 @@
 #include "model/model_config.h"
 #include "model/safetensors.h"
 #include "plugin/plugin_library.h"
+#include "run/build_compressor.h"
+#include "run/calibration.h"
 #include "run/provenance.h"
 #include "run/smoothing.h"
 #include "text/files.h"
@@ -36,49 +38,104 @@ struct OpenedCompressor {
   json key;
 };
 
-// Opens the plugin, makes the compressor once and asks it whether it can serve the model.
-OpenedCompressor open_compressor(const CompressorChoice& choice, const std::vector<fs::path>& folders,
-                                 const ModelShape& shape, WorkerSetUp& worker) {
+// "snapkv capacity 64 + kivi bits 2", "kivi bits 4; layers 0-1: kivi bits 8": what was given of each part
+std::string composition_label(const CompressorChoice& choice) {
+  if (choice.parts.empty()) return options_label(choice.options);
+  std::string text;
+  for (size_t i = 0; i < choice.parts.size(); ++i) {
+    const auto& part = choice.parts[i];
+    if (i > 0) text += choice.scopes.empty() ? " + " : concat("; ", to_string(choice.scopes[i - 1]), ": ");
+    const auto inner = composition_label(part);
+    text += !part.parts.empty()    ? concat("(", inner, ")")
+            : part.options.empty() ? part.plugin
+                                   : part.plugin + " " + inner;
+  }
+  return choice.block ? concat(text, ", block ", *choice.block) : text;
+}
+
+// The choice with the plugins' files for their names.
+WorkerCompressor written_down(const CompressorChoice& choice, const Experiment& experiment,
+                              const std::vector<fs::path>& folders) {
+  WorkerCompressor written;
+  written.where = choice.where;
+  written.options = choice.options;
+  if (choice.parts.empty()) {
+    try {
+      written.file = find_plugin(choice.plugin, folders).string();
+      written.options = PluginLibrary(written.file).with_files_from(experiment.folder, choice.options);
+    } catch (const Error& e) {
+      throw Error(choice.where + ": error: " + e.what());
+    }
+    return written;
+  }
+  written.kind = choice.plugin;
+  written.scopes = choice.scopes;
+  written.block = choice.block.value_or(0);
+  for (const auto& part : choice.parts) written.parts.push_back(written_down(part, experiment, folders));
+  return written;
+}
+
+// The hashes of the plugins' files, each once, in order.
+std::string plugin_hashes(const std::vector<StageRow>& stages) {
+  std::vector<std::string> hashes;
+  for (const auto& stage : stages) {
+    if (std::find(hashes.begin(), hashes.end(), stage.plugin_sha256) == hashes.end()) {
+      hashes.push_back(stage.plugin_sha256);
+    }
+  }
+  return join(hashes, "+");
+}
+
+// Opens the plugins, makes the compressor once and asks it whether it can serve the model.
+OpenedCompressor open_compressor(const CompressorChoice& choice, const Experiment& experiment,
+                                 const std::vector<fs::path>& folders, const ModelShape& shape,
+                                 const std::string& model, WorkerSetUp& worker) {
+  worker.compressors.push_back(written_down(choice, experiment, folders));
+  auto built = build_compressor(worker.compressors.back(), shape, model);
+  const auto& compressor = *built.part.compressor;
   try {
-    const auto file = find_plugin(choice.plugin, folders);
-    const auto library = PluginLibrary(file);
-    json resolved;
-    const auto compressor = library.make(choice.options, &resolved);
-    compressor->check_model(shape);
-    worker.compressors.push_back({file.string(), choice.options});
-    OpenedCompressor opened;
-    opened.record.plugin = choice.plugin;
-    opened.record.plugin_sha256 = library.sha256();
-    opened.record.options_json = resolved.dump();
-    opened.record.options_label = options_label(choice.options);
-    opened.record.bits = compressor->bits();
-    opened.record.lossy = library.descriptor().capabilities.lossy;
-    opened.record.simulated = library.descriptor().capabilities.simulated;
-    opened.key = {{"plugin", choice.plugin}, {"plugin_sha256", library.sha256()}, {"options", resolved}};
-    return opened;
+    compressor.check_model(shape);
   } catch (const Error& e) {
     throw Error(choice.where + ": error: " + e.what());
   }
+  OpenedCompressor opened;
+  opened.record.plugin = built.part.name;
+  opened.record.plugin_sha256 = plugin_hashes(built.stages);
+  opened.record.options_json = built.resolved.dump();
+  opened.record.options_label = composition_label(choice);
+  opened.record.bits = compressor.bits();
+  opened.record.lossy = built.part.capabilities.lossy;
+  opened.record.simulated = built.part.capabilities.simulated;
+  if (!choice.parts.empty()) opened.record.stages = built.stages;
+  opened.key = {
+      {"plugin", built.part.name}, {"plugin_sha256", opened.record.plugin_sha256}, {"options", built.resolved}};
+  return opened;
 }
 
-// A task by its name, a whole suite by its folder's name, or a task file by its path.
-std::vector<fs::path> task_files(const std::string& name, const Paths& paths) {
-  if (name.ends_with(".yaml")) return {below_root(paths, name)};
-  const auto folder = paths.root / "tasks";
-  if (name.find('/') == std::string::npos && fs::is_directory(folder / name)) {
-    std::vector<fs::path> suite;
-    for (const auto& file : find_tasks(folder)) {
-      if (file.parent_path().filename() == name) suite.push_back(file);
-    }
-    return suite;
+void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
+  auto spec = load_task(id);
+  auto data = load_dataset(spec, data_folder(experiment.data_dir));
+  auto whole = spec_json(spec, data);
+  if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
+    data.samples.resize(static_cast<size_t>(*experiment.limit));
   }
-  return {find_task(folder, name)};
+  grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::nullopt, ""});
 }
 
-std::string data_folder(const Experiment& experiment) {
-  if (!experiment.data_dir.empty()) return experiment.data_dir;
-  const char* from_environment = std::getenv("KVC_DATA");
-  return from_environment ? from_environment : "";
+// A task whose file or data is bad is left out, and named; where none is left the first says why.
+void add_tasks(const Experiment& experiment, const Paths& paths, Grid& grid) {
+  std::string first_error;
+  for (const auto& name : experiment.tasks) {
+    for (const auto& id : tasks_of(name, paths)) {
+      try {
+        add_task(id, experiment, grid);
+      } catch (const Error& e) {
+        if (first_error.empty()) first_error = e.what();
+        grid.left_out.push_back(concat(id.name(), ": ", e.what()));
+      }
+    }
+  }
+  if (grid.tasks.empty()) throw Error(first_error);
 }
 
 // Gives the experiment's chat template to the tasks whose prompt is a user's turn. What was asked for by name and can
@@ -119,6 +176,33 @@ void add_chat(const Grid::Task& task, json& settings) {
 
 }  // namespace
 
+std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths) {
+  const auto folder = paths.root / "tasks";
+  std::vector<TaskId> tasks;
+  if (name.ends_with(".yaml")) {
+    const auto file = below_root(paths, name);
+    for (const auto& variant : task_variants(file)) tasks.push_back({file, variant});
+    return tasks;
+  }
+  for (const auto& id : find_tasks(folder)) {
+    if (id.name().starts_with(name + "/")) tasks.push_back(id);
+  }
+  return tasks.empty() ? std::vector{find_task(folder, name)} : tasks;
+}
+
+TaskId task_by_name(const std::string& name, const Paths& paths) {
+  const auto tasks = tasks_of(name, paths);
+  std::vector<std::string> names;
+  for (const auto& id : tasks) names.push_back(id.name());
+  KVC_CHECK(tasks.size() == 1, "'", name, "' names ", tasks.size(), " tasks, expected one of ", join(names));
+  return tasks.front();
+}
+
+std::string data_folder(const std::string& given) {
+  const char* from_environment = std::getenv("KVC_DATA");
+  return !given.empty() ? given : from_environment ? from_environment : "";
+}
+
 json hash_model(const fs::path& folder, bool verify) {
   const HashCache cache(user_cache_folder(), verify);
   json hashes = json::object();
@@ -155,8 +239,10 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   const auto model_folder = below_root(paths, experiment.model);
   KVC_CHECK(fs::is_directory(model_folder), "model '", experiment.model, "': no such folder");
   const auto config = load_model_config(model_folder);
+  grid.context = config.max_position_embeddings;
   const Checkpoint weights_are_there(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
+  const auto identity = model_identity(model_hashes);
   auto quantization = experiment.quantization;
   if (const auto file = below_root(paths, quantization.smoothing_file); fs::is_regular_file(file)) {
     quantization.smoothing_file = file.string();
@@ -179,19 +265,9 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   std::vector<OpenedCompressor> compressors;
   const auto folders = plugin_folders(experiment.plugin_path, paths);
   for (const auto& choice : experiment.compressors) {
-    compressors.push_back(open_compressor(choice, folders, config.shape(), grid.worker));
+    compressors.push_back(open_compressor(choice, experiment, folders, config.shape(), identity, grid.worker));
   }
-  for (const auto& name : experiment.tasks) {
-    for (const auto& file : task_files(name, paths)) {
-      auto spec = load_task(file);
-      auto data = load_dataset(spec, data_folder(experiment));
-      auto whole = spec_json(spec, data);
-      if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
-        data.samples.resize(static_cast<size_t>(*experiment.limit));
-      }
-      grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::nullopt, ""});
-    }
-  }
+  add_tasks(experiment, paths, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
   const auto made_with = provenance().dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
@@ -205,6 +281,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
                      {"prefill_attention", "exact"},
                      {"max_new_tokens", task.spec.max_new_tokens},
                      {"stop", task.spec.stop}};
+    if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
     add_chat(task, settings);
     for (size_t c = 0; c < compressors.size(); ++c) {
       const json key = {{"format", 1},

@@ -23,14 +23,16 @@ struct Grid {
     std::optional<ChatTemplate> chat;  // around each prompt
     std::string system_message;        // in it
   };
-  WorkerSetUp worker;  // model, types and compressors
+  WorkerSetUp worker;   // model, types and compressors
+  int64_t context = 0;  // tokens that the model holds
   std::vector<Task> tasks;
   struct Cell {
     size_t task;
     int compressor;
     CellRecord record;
   };
-  std::vector<Cell> cells;  // task by task, each with every compressor in order
+  std::vector<std::string> left_out;  // tasks that cannot be read, and why, where others can
+  std::vector<Cell> cells;            // task by task, each with every compressor in order
 };
 
 // Reads the tasks and their data, opens the plugins, checks options and model, and hashes what a result depends on:
@@ -38,7 +40,17 @@ struct Grid {
 // The hashes of large files of weights are remembered from run to run, unless verify_hashes.
 Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes = false);
 
-// SHA-256 of every file that the model's numbers depend on, by name.
+// A task by its name; all tasks of a suite, or all variants of a file, by what their names begin with; a file by its
+// path. Throws Error where there is none.
+std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths);
+
+// The one task of that name or file; throws Error where there is none, or several.
+TaskId task_by_name(const std::string& name, const Paths& paths);
+
+// The data folder: the given one, or KVC_DATA, or "".
+std::string data_folder(const std::string& given);
+// SHA-256 by name of every file that a checkpoint's numbers depend on. Those of large files are remembered unless
+// verify.
 nlohmann::json hash_model(const std::filesystem::path& folder, bool verify = false);
 
 // The folders to look for plugins in, in order: the given ones, then the plugins built with this program.

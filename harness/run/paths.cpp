@@ -11,10 +11,16 @@ namespace fs = std::filesystem;
 Paths find_paths() {
   Paths paths;
   paths.program = fs::read_symlink("/proc/self/exe");
-  paths.plugins = paths.program.parent_path().parent_path() / "plugins";
+  const auto prefix = paths.program.parent_path().parent_path();
+  const auto shared = prefix / "share/kvc", installed_plugins = prefix / "lib/kvc/plugins";
+  paths.plugins = fs::is_directory(installed_plugins) ? installed_plugins : prefix / "plugins";
   if (const char* root = std::getenv("KVC_ROOT")) {
     paths.root = root;
     KVC_CHECK(fs::is_directory(paths.root / "tasks"), "KVC_ROOT is '", root, "', which holds no folder 'tasks'");
+    return paths;
+  }
+  if (fs::is_directory(shared / "tasks")) {
+    paths.root = shared;
     return paths;
   }
   for (auto folder = paths.program.parent_path(); folder != folder.root_path(); folder = folder.parent_path()) {

@@ -12,8 +12,9 @@ struct Paths {
   std::filesystem::path plugins;  // the plugins built with this program
 };
 
-// From the executable's place: <build>/bin/kvc, plugins in <build>/plugins; the root is KVC_ROOT, or the nearest folder
-// above the executable that holds tasks/. Throws Error when there is none.
+// From the executable's place. Built: <build>/bin/kvc, plugins in <build>/plugins, the root the nearest folder above
+// that holds tasks/. Installed: <prefix>/bin/kvc, <prefix>/lib/kvc/plugins, <prefix>/share/kvc. KVC_ROOT sets another
+// root. Throws Error where there is none.
 Paths find_paths();
 
 // `path` as given when it exists or is absolute, else below the root.

@@ -4,14 +4,19 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <deque>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 
+#include "run/encode_prompt.h"
 #include "run/progress.h"
 #include "run/worker_process.h"
+#include "task/answer_scorer.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -22,6 +27,7 @@ struct PendingJob {
   std::vector<int> compressors;
   bool alone = false;  // with one compressor and nothing beside it: a worker died with it among others
   bool tried = false;  // a worker died of it alone, outside the plugin
+  EncodedPrompt prompt = {};
 };
 
 std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool fan_out, RunPlan& plan) {
@@ -54,26 +60,50 @@ std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool f
   return jobs;
 }
 
-ChatText prompt_of(const Grid::Task& task, const Sample& sample) {
-  return render_turn(task.chat, task.system_message, render_prompt(task.spec, task.data, sample).text);
+using Ids = std::vector<int64_t>;
+
+size_t n_alike(const Ids& a, const Ids& b) {
+  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
-// Bytes that the task's first two prompts begin with alike, whole characters.
-int64_t n_shared_bytes(const Grid::Task& task) {
-  if (task.data.samples.size() < 2) return 0;
-  const auto a = prompt_of(task, task.data.samples[0]).text, b = prompt_of(task, task.data.samples[1]).text;
-  auto end = std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first;
-  while (end != a.begin() && end != a.end() && (*end & 0xc0) == 0x80) --end;
-  return end - a.begin();
+// Ids that are prefilled.
+const Ids& prefilled(const EncodedPrompt& prompt) {
+  return prompt.scored.empty() ? prompt.ids : prompt.scored.front().prompt_ids;
+}
+
+// Code points, without the blank that joins a choice to its context.
+int64_t n_characters(const std::string& choice) {
+  return static_cast<int64_t>(to_code_points(choice).size()) - (choice.size() > 1 && choice.starts_with(' '));
+}
+
+// Likelihoods as they are stored: what the worker measured, with the texts and lengths of the choices.
+std::string likelihoods_json(const std::vector<std::string>& choices, const JobResult& result) {
+  std::vector<ChoiceLikelihood> likelihoods;
+  const auto sum = [](const auto& values) { return std::accumulate(values.begin(), values.end(), 0.0); };
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const auto& measured = result.likelihoods.at(0).at(i);
+    ChoiceLikelihood choice{choices[i],
+                            sum(measured.log_likelihoods),
+                            static_cast<int64_t>(measured.log_likelihoods.size()),
+                            n_characters(choices[i]),
+                            measured.is_greedy,
+                            std::nullopt};
+    if (result.likelihoods.size() > 1)
+      choice.content_free_log_likelihood = sum(result.likelihoods[1].at(i).log_likelihoods);
+    likelihoods.push_back(std::move(choice));
+  }
+  return choices_json(likelihoods);
 }
 
 // The supervisor: the only writer of the store.
 class Run {
  public:
   Run(const Grid& grid, const Experiment& experiment, ResultStore& store)
-      : grid_(grid), experiment_(experiment), store_(store) {
-    for (const auto& task : grid.tasks) n_shared_bytes_.push_back(n_shared_bytes(task));
-  }
+      : grid_(grid),
+        experiment_(experiment),
+        store_(store),
+        tokenizer_(Tokenizer::load(grid.worker.model)),
+        shared_ids_(grid.tasks.size()) {}
 
   RunOutcome run() {
     for (const auto& cell : grid_.cells) store_.put_cell(cell.record);
@@ -102,6 +132,27 @@ class Run {
     std::map<int64_t, PendingJob> given;  // by job id; their compressors are those not answered yet
     bool at_work() const { return !ready || !given.empty(); }
   };
+
+  EncodedPrompt encode(size_t task, size_t sample) const {
+    const auto& t = grid_.tasks[task];
+    return encode_prompt(t.spec, t.data, t.data.samples[sample], tokenizer_,
+                         {&t.chat, t.system_message, grid_.context, experiment_.max_prompt_tokens});
+  }
+
+  // Ids that the task's first two prompts begin with alike; none where one of them cannot be encoded.
+  const Ids& shared_ids(size_t task) {
+    auto& shared = shared_ids_[task];
+    if (shared) return *shared;
+    shared.emplace();
+    if (grid_.tasks[task].data.samples.size() < 2) return *shared;
+    try {
+      *shared = prefilled(encode(task, 0));
+      shared->resize(n_alike(*shared, prefilled(encode(task, 1))));
+    } catch (const Error&) {
+      shared->clear();  // the sample itself says why, when it is its turn
+    }
+    return *shared;
+  }
 
   void serve() {
     for (auto& desk : desks_) give(*desk);
@@ -144,20 +195,38 @@ class Run {
     if (pending.compressors.empty()) return give(desk);
     const auto& task = grid_.tasks[pending.task];
     const auto& sample = task.data.samples[pending.sample];
-    const auto prompt = prompt_of(task, sample);
     Job job;
+    try {
+      pending.prompt = encode(pending.task, pending.sample);
+      for (const auto& text : task.spec.stop_tokens) job.stop_ids.push_back(tokenizer_.encode(text, false).back());
+    } catch (const Error& e) {
+      fail(pending, e.what());
+      return give(desk);
+    }
     job.id = next_job_++;
-    job.prompt = prompt.text;
-    job.add_special_tokens = prompt.add_special_tokens;
-    job.n_shared_bytes = std::min(n_shared_bytes_[pending.task], static_cast<int64_t>(prompt.text.size()));
+    const auto& ids = prefilled(pending.prompt);
+    job.n_shared_tokens = static_cast<int64_t>(n_alike(shared_ids(pending.task), ids));
+    job.scored = pending.prompt.scored;
+    if (job.scored.empty()) job.prompt_ids = ids;
     // The sequence's own randomness: the same whatever runs beside it, before it or in which process.
     job.sequence_key = static_cast<uint64_t>(experiment_.seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.id);
     job.compressors = pending.compressors;
     job.stop_strings = task.spec.stop;
     job.max_new_tokens = task.spec.max_new_tokens;
+    job.min_new_tokens = task.spec.min_new_tokens;
     desk.given.emplace(job.id, std::move(pending));
     desk.wants = false;
     desk.process.send(nlohmann::json(job));
+  }
+
+  // The prompt's own fault: for all compressors.
+  void fail(const PendingJob& job, const std::string& error) {
+    for (const int compressor : job.compressors) {
+      JobResult failed;
+      failed.compressor = compressor;
+      failed.error = error;
+      put(job, failed);
+    }
   }
 
   // A compressor that has killed a worker runs alone from then on: its next crash shall cost nobody else.
@@ -203,13 +272,15 @@ class Run {
     SampleRecord record;
     record.cell_key = cell.key;
     record.sample = sample.id;
-    record.prompt = prompt_of(task, sample).text;
+    record.prompt = job.prompt.text.empty() ? render_prompt(task.spec, task.data, sample).text : job.prompt.text;
     record.gold = sample.gold;
     record.status = "ok";
     record.error = result.error;
     try {
-      if (record.error.empty()) fill(record, result, task.spec);
-    } catch (const Error& e) {  // an extractor's pattern ran into its limit
+      if (record.error.empty()) fill(record, result);
+      if (record.error.empty()) record.n_prompt_tokens_before = job.prompt.n_tokens_before;
+      if (record.error.empty()) score(record, result, task.spec, sample, job.prompt);
+    } catch (const Error& e) {  // an extractor's pattern ran into its limit, a scorer's dictionary is missing
       record.error = e.what();
     }
     if (!record.error.empty()) report_failure(record, cell);
@@ -228,21 +299,43 @@ class Run {
                  record.error.c_str());
   }
 
-  static void fill(SampleRecord& record, const JobResult& result, const TaskSpec& task) {
+  // Each score once for all samples, and once more for each bucket that the sample is in.
+  void score(SampleRecord& record, const JobResult& result, const TaskSpec& task, const Sample& sample,
+             const EncodedPrompt& prompt) {
+    if (task.choices) {
+      record.generation = likelihoods_json(prompt.choices, result);
+      record.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+      record.n_new_tokens = 0;
+      const auto choices = parse_choices_json(record.generation);
+      for (const auto& name : task.choices->scores) {
+        const auto score = score_choices(name, choices, sample.gold_choice);
+        record.scores.push_back({name, score.answer, score.value});
+      }
+    }
+    const auto gold = parse_gold(record.gold, has_structured_gold(task));
     for (const auto& extractor : task.extractors) {
       const auto answer = extract_answer(extractor, result.text);
-      record.scores.push_back({extractor.name, answer, score_answer(extractor, answer, record.gold)});
+      record.scores.push_back({extractor.name, answer, scorer_.score(extractor, answer, gold)});
     }
+    const auto all = record.scores;
+    for (const auto& label : sample.buckets) {
+      for (const auto& score : all) record.scores.push_back({score.extractor + "/" + label, score.answer, score.value});
+    }
+  }
+
+  static void fill(SampleRecord& record, const JobResult& result) {
     record.generation = result.text;
     record.token_ids_json = nlohmann::json(result.ids).dump();
     record.stop_reason = result.stop_reason;
     record.n_prompt_tokens = result.n_prompt_tokens;
     record.n_reused_tokens = result.n_reused_tokens;
     record.n_new_tokens = static_cast<int64_t>(result.ids.size());
-    for (const auto& row : result.bytes) record.bytes.push_back({row.layer, row.tensor, row.kind, row.bytes});
+    for (const auto& row : result.bytes)
+      record.bytes.push_back({row.layer, row.tensor, row.kind, row.bytes, row.stage});
+    for (const auto& row : result.stages) record.stages.push_back({row.stage, row.encode_seconds, row.attend_seconds});
     record.kv_bytes = result.kv_bytes;
     record.kv_bytes_fp16 = result.kv_bytes_fp16;
-    record.paper_bytes = result.paper_bytes;
+    record.paper_bytes = result.paper_bytes.value_or(std::nan(""));
     record.n_encoded_tokens = result.n_encoded_tokens;
     record.k_error = result.k_error;
     record.v_error = result.v_error;
@@ -260,10 +353,12 @@ class Run {
   ResultStore& store_;
   std::deque<PendingJob> jobs_;
   std::vector<std::unique_ptr<Desk>> desks_;
-  std::vector<int64_t> n_shared_bytes_;  // of each task's prompts
+  Tokenizer tokenizer_;
+  std::vector<std::optional<Ids>> shared_ids_;  // of each task's prompts
   int64_t next_job_ = 0;
   std::set<int> crashers_;  // compressors inside which a worker has died
   std::optional<Progress> progress_;
+  AnswerScorer scorer_;
   RunOutcome outcome_;
 };
 

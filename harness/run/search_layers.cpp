@@ -38,7 +38,7 @@ class LayerSearch {
         settings_(settings),
         samples_(search_samples(grid, settings.n_samples)),
         record_(search_record(experiment, grid, settings_, samples_)),
-        scorer_(grid, samples_, experiment.seed),
+        scorer_(grid, samples_, experiment),
         store_(store),
         on_scored_(on_scored) {
     record_.n_answer_tokens = scorer_.n_answer_tokens();

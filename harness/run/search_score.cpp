@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "generate/exact_cache.h"
+#include "run/encode_prompt.h"
 #include "run/load_model.h"
 
 namespace kvc {
@@ -31,7 +32,7 @@ std::vector<SearchSample> search_samples(const Grid& grid, int64_t n_of_each_tas
   return samples;
 }
 
-PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, int64_t seed)
+PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment)
     : sampling_(grid.worker.sampling),
       model_(load_model(grid.worker.model, grid.worker.dtype, grid.worker.weights, grid.worker.devices,
                        grid.worker.quantization)),
@@ -40,12 +41,15 @@ PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& sample
   const Exact exact;
   for (const auto& sample : samples) {
     const auto& task = *sample.task;
-    const auto turn =
-        render_turn(task.chat, task.system_message, render_prompt(task.spec, task.data, *sample.sample).text);
-    Prepared prepared{sample, tokenizer_.encode(turn.text, turn.add_special_tokens), {}, 0};
+    KVC_CHECK(!task.spec.choices, "search: ", task.spec.name,
+              " scores given texts; expected tasks whose answers the model writes");
+    Prepared prepared{sample, {}, {}, 0};
+    prepared.prompt_ids = encode_prompt(task.spec, task.data, *sample.sample, tokenizer_,
+                                        {&task.chat, task.system_message, grid.context, experiment.max_prompt_tokens})
+                              .ids;
     // As in a run: a cache's randomness is the sample's.
     prepared.sequence_key =
-        static_cast<uint64_t>(seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.sample->id);
+        static_cast<uint64_t>(experiment.seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.sample->id);
     prepared.answer_ids = run(prepared, {&exact}, Sampling(), false).front().ids;
     samples_.push_back(std::move(prepared));
   }
@@ -108,11 +112,12 @@ std::vector<double> PlanScorer::n_correct(const std::vector<const Compressor*>& 
   std::vector<double> n_correct(compressors.size(), 0);
   for (const auto& sample : samples_) {
     const auto& extractor = sample.of.task->spec.extractors.front();
+    const auto gold = parse_gold(sample.of.sample->gold, has_structured_gold(sample.of.task->spec));
     const auto answers = run(sample, compressors, sampling_, false);
     for (size_t c = 0; c < answers.size(); ++c) {
       KVC_CHECK(answers[c].error.empty(), "search: ", sample.of.task->spec.name, ", sample ", sample.of.sample->id,
                 ": ", answers[c].error);
-      n_correct[c] += score_answer(extractor, extract_answer(extractor, answers[c].text), sample.of.sample->gold);
+      n_correct[c] += scorer_.score(extractor, extract_answer(extractor, answers[c].text), gold);
     }
   }
   return n_correct;

@@ -8,6 +8,7 @@
 #include "generate/generator.h"
 #include "run/grid.h"
 #include "store/search_store.h"
+#include "task/answer_scorer.h"
 
 namespace kvc {
 
@@ -21,8 +22,8 @@ std::vector<SearchSample> search_samples(const Grid& grid, int64_t n_of_each_tas
 // The model, and for each sample the answer that it gives greedily from an exact cache.
 class PlanScorer {
  public:
-  // seed: the experiment's. The grid outlives this.
-  PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, int64_t seed);
+  // Prompts are cut and seeded as the experiment says. The grid outlives this.
+  PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment);
 
   ModelShape shape() const { return model_.shape(); }
   int64_t n_answer_tokens() const;
@@ -51,6 +52,7 @@ class PlanScorer {
   Tokenizer tokenizer_;
   Generator generator_;
   std::vector<Prepared> samples_;
+  AnswerScorer scorer_;
 };
 
 }  // namespace kvc

@@ -3,14 +3,16 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <optional>
 
 #include "generate/generator.h"
 #include "kvc/plugin.h"
-#include "plugin/plugin_library.h"
 #include "run/admission.h"
+#include "run/build_compressor.h"
+#include "run/job_result.h"
 #include "run/load_model.h"
 #include "run/worker_process.h"
 
@@ -32,11 +34,11 @@ class Worker {
                    static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
                                         static_cast<double>(set_up.n_workers))) {
     for (const auto& compressor : set_up.compressors) {
-      libraries_.emplace_back(compressor.file);
-      compressors_.push_back(libraries_.back().make(compressor.options, nullptr));
+      compressors_.push_back(build_compressor(compressor, model_.shape()).part.compressor);
     }
     generator_.on_entering([this](int64_t ticket, int i) {
-      channel_.enter(i < 0 ? -1 : entered_job(ticket).compressors[static_cast<size_t>(i)]);
+      const Job* job = entered_job(ticket);
+      channel_.enter(i < 0 || !job ? -1 : job->compressors[static_cast<size_t>(i)]);
     });
   }
 
@@ -59,47 +61,77 @@ class Worker {
   }
 
  private:
+  // A job, and the sequences of each of its compressors that have ended.
   struct ActiveJob {
     Job job;
-    size_t n_left;  // compressors that have not answered
-    int64_t final_tokens;
+    int64_t final_tokens;                              // of the longest sequence
+    size_t n_sequences;                                // of each compressor
+    std::vector<std::vector<PlacedGeneration>> ended;  // by compressor
+    size_t n_left;                                     // compressors that have not answered
+  };
+  struct Ticket {
+    int64_t job;
+    size_t text;  // index into its scored texts
   };
 
-  // A job's prefill runs before its ticket is known.
-  const Job& entered_job(int64_t ticket) const {
-    const auto found = active_.find(ticket);
-    return found == active_.end() ? *starting_ : found->second.job;
+  // A job's prefill runs before its ticket is known; null for a job that has failed.
+  const Job* entered_job(int64_t ticket) const {
+    const auto found = tickets_.find(ticket);
+    if (found == tickets_.end()) return starting_;
+    const auto active = active_.find(found->second.job);
+    return active == active_.end() ? starting_ : &active->second.job;
   }
 
   // For another job like the last.
   bool has_room() const {
     int64_t final_tokens = 0, cached_tokens = 0, n_new = 0, new_tokens = 0;
-    for (const auto& [ticket, active] : active_) {
-      n_new = static_cast<int64_t>(active.job.compressors.size());
+    for (const auto& [id, active] : active_) {
+      const auto n_each = static_cast<int64_t>(active.n_sequences);
+      n_new = n_each * static_cast<int64_t>(active.job.compressors.size());
       new_tokens = n_new * active.final_tokens;
-      final_tokens += static_cast<int64_t>(active.n_left) * active.final_tokens;
-      cached_tokens += static_cast<int64_t>(active.n_left) * (active.final_tokens - active.job.max_new_tokens);
+      final_tokens += n_each * static_cast<int64_t>(active.n_left) * active.final_tokens;
+      cached_tokens += n_each * static_cast<int64_t>(active.n_left) * (active.final_tokens - active.job.max_new_tokens);
     }
     return admission_.admits(n_new, new_tokens, generator_.n_sequences(), generator_.kv_bytes(), cached_tokens,
                              final_tokens);
   }
 
+  GenerationRequest request_of(const Job& job) const {
+    GenerationRequest request;
+    for (const int i : job.compressors) {
+      request.compressors.push_back(compressors_.at(static_cast<size_t>(i)).get());
+    }
+    request.sequence_key = job.sequence_key;
+    request.stop = {model_.config().eos_token_ids, job.stop_strings, job.max_new_tokens, job.min_new_tokens};
+    request.stop.eos_ids.insert(request.stop.eos_ids.end(), job.stop_ids.begin(), job.stop_ids.end());
+    request.sampling = set_up_.sampling;
+    request.n_shared_tokens = job.n_shared_tokens;
+    return request;
+  }
+
   void start(const Job& job) {
     starting_ = &job;
+    ActiveJob active{job, 0, 0, std::vector<std::vector<PlacedGeneration>>(job.compressors.size()),
+                     job.compressors.size()};
+    std::vector<int64_t> tickets;
     try {
-      GenerationRequest request;
-      request.prompt_ids = tokenizer_.encode(job.prompt, job.add_special_tokens);
-      for (const int i : job.compressors) {
-        request.compressors.push_back(compressors_.at(static_cast<size_t>(i)).get());
+      auto texts = job.scored;
+      if (texts.empty()) texts.push_back({job.prompt_ids, {}, 0});
+      for (auto& text : texts) {
+        auto request = request_of(job);
+        size_t longest = static_cast<size_t>(job.max_new_tokens);
+        for (const auto& ids : text.continuations) longest = std::max(longest, ids.size());
+        active.final_tokens = std::max(active.final_tokens, static_cast<int64_t>(text.prompt_ids.size() + longest));
+        active.n_sequences += std::max<size_t>(1, text.continuations.size());
+        request.prompt_ids = std::move(text.prompt_ids);
+        request.continuations = std::move(text.continuations);
+        request.n_given = text.n_given;
+        tickets.push_back(generator_.add(std::move(request)));
+        tickets_[tickets.back()] = {job.id, tickets.size() - 1};
       }
-      request.sequence_key = job.sequence_key;
-      request.stop = {model_.config().eos_token_ids, job.stop_strings, job.max_new_tokens};
-      request.sampling = set_up_.sampling;
-      request.n_shared_tokens = n_shared_tokens(job, request.prompt_ids);
-      const auto n_prompt = static_cast<int64_t>(request.prompt_ids.size());
-      const int64_t ticket = generator_.add(std::move(request));
-      active_[ticket] = {job, job.compressors.size(), n_prompt + job.max_new_tokens};
+      active_.emplace(job.id, std::move(active));
     } catch (const std::exception& e) {  // the prompt's fault or the model's: it fails for all
+      for (const int64_t ticket : tickets) tickets_.erase(ticket);  // what they answer is nobody's
       for (const int i : job.compressors) {
         JobResult failed;
         failed.job = job.id;
@@ -112,56 +144,21 @@ class Worker {
     starting_ = nullptr;
   }
 
-  // Tokens at the head of the prompt that the shared text alone has too.
-  int64_t n_shared_tokens(const Job& job, const std::vector<int64_t>& prompt_ids) const {
-    const auto shared = job.prompt.substr(0, static_cast<size_t>(job.n_shared_bytes));
-    const auto ids = tokenizer_.encode(shared, job.add_special_tokens);
-    const auto end = std::mismatch(ids.begin(), ids.end(), prompt_ids.begin(), prompt_ids.end()).first;
-    return end - ids.begin();
-  }
-
-  void answer(const Finished& finished) {
-    auto& active = active_.at(finished.ticket);
-    channel_.send(result_of(active.job, finished));
+  void answer(Finished& finished) {
+    const auto ticket = tickets_.find(finished.ticket);
+    if (ticket == tickets_.end()) return;
+    auto& active = active_.at(ticket->second.job);
+    auto& ended = active.ended[finished.compressor];
+    ended.push_back({ticket->second.text, finished.continuation, std::move(finished.generation)});
+    if (ended.size() < active.n_sequences) return;
+    const int compressor = active.job.compressors[finished.compressor];
+    channel_.send(job_result(active.job, compressor, *compressors_[static_cast<size_t>(compressor)], model_, ended));
+    ended.clear();
     if (--active.n_left > 0) return;
     channel_.send({{"done", active.job.id}});
-    active_.erase(finished.ticket);
-  }
-
-  JobResult result_of(const Job& job, const Finished& finished) const {
-    const auto& generation = finished.generation;
-    const auto& shape = model_.shape();
-    JobResult result;
-    result.job = job.id;
-    result.compressor = job.compressors[finished.compressor];
-    result.error = generation.error;
-    if (!result.error.empty()) return result;
-    result.text = generation.text;
-    result.stop_reason = to_string(generation.stop_reason);
-    result.ids = generation.ids;
-    result.n_prompt_tokens = generation.n_prompt_tokens;
-    result.n_reused_tokens = generation.n_reused_tokens;
-    for (size_t layer = 0; layer < generation.footprints.size(); ++layer) {
-      for (const auto& row : generation.footprints[layer].rows()) {
-        result.bytes.push_back({static_cast<int64_t>(layer), to_string(row.tensor), to_string(row.kind), row.bytes});
-      }
-    }
-    result.kv_bytes = generation.kv_bytes;
-    result.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * generation.n_cached_tokens;
-    result.n_encoded_tokens = generation.n_encoded_tokens;
-    const auto& compressor = *compressors_[static_cast<size_t>(result.compressor)];
-    const int64_t n_new = generation.n_cached_tokens - generation.n_prompt_tokens;
-    result.paper_bytes =
-        static_cast<double>(shape.n_layers) * compressor.paper_bytes(shape, generation.n_prompt_tokens, n_new);
-    result.k_error = generation.k_error;
-    result.v_error = generation.v_error;
-    result.weights_bytes = model_.weights_bytes();
-    result.workspace_bytes = generation.workspace_bytes;
-    result.prefill_seconds = generation.prefill_seconds;
-    result.encode_seconds = generation.encode_seconds;
-    result.attend_seconds = generation.attend_seconds;
-    result.other_seconds = generation.other_seconds;
-    return result;
+    const int64_t job = active.job.id;
+    std::erase_if(tickets_, [&](const auto& entry) { return entry.second.job == job; });
+    active_.erase(job);
   }
 
   WorkerChannel& channel_;
@@ -169,11 +166,11 @@ class Worker {
   MemoryMeter meter_;  // before the model: its weights are booked on it
   Transformer model_;
   Tokenizer tokenizer_;
-  std::vector<PluginLibrary> libraries_;
   std::vector<std::unique_ptr<Compressor>> compressors_;  // outlive the generator's caches
   Generator generator_;
   Admission admission_;
-  std::map<int64_t, ActiveJob> active_;  // by ticket
+  std::map<int64_t, ActiveJob> active_;  // by job
+  std::map<int64_t, Ticket> tickets_;
   const Job* starting_ = nullptr;
 };
 

@@ -2,17 +2,36 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "compose/compose.h"
 #include "generate/sampler.h"
 #include "run/experiment.h"
 
+// null is none
+template <>
+struct nlohmann::adl_serializer<std::optional<double>> {
+  static void to_json(json& json, const std::optional<double>& value) {
+    json = value ? nlohmann::json(*value) : nlohmann::json();
+  }
+  static void from_json(const json& json, std::optional<double>& value) {
+    value = json.is_null() ? std::nullopt : std::optional(json.get<double>());
+  }
+};
+
 namespace kvc {
 
+// A compressor as the parent writes it down and a worker builds it (build_compressor.h).
 struct WorkerCompressor {
-  std::string file;        // the plugin's .so
-  nlohmann::json options;  // as given; the plugin's defaults fill the rest
+  std::string file;             // the plugin's .so
+  nlohmann::json options;       // as given; the plugin's defaults fill the rest
+  std::string kind = "plugin";  // or chain, or rules
+  std::string where = {};       // of the experiment's file, for messages
+  std::vector<WorkerCompressor> parts = {};
+  std::vector<RuleScope> scopes = {};
+  int64_t block = 0;  // of a chain; 0: not given
 };
 
 // The first message to a worker.
@@ -30,22 +49,41 @@ struct WorkerSetUp {
   std::vector<WorkerCompressor> compressors;
 };
 
+// A prompt that is prefilled, and what follows it token by token through the caches.
+struct ScoredText {
+  std::vector<int64_t> prompt_ids;
+  std::vector<std::vector<int64_t>> continuations;
+  int64_t n_given = 0;  // of each continuation's first ids: read, but not scored
+};
+
 // One prompt for some of the compressors. The worker answers with one JobResult per compressor, as they end.
 struct Job {
   int64_t id = 0;
-  std::string prompt;
-  bool add_special_tokens = true;  // false where the prompt begins with its BOS token
-  int64_t n_shared_bytes = 0;      // of the prompt: as many as its task's other prompts begin with
+  std::vector<int64_t> prompt_ids;
+  int64_t n_shared_tokens = 0;     // of the prompt: as many as its task's other prompts begin with
+  std::vector<ScoredText> scored;  // instead of prompt_ids: texts whose continuations are scored, nothing is generated
   uint64_t sequence_key = 0;
   std::vector<int> compressors;
   std::vector<std::string> stop_strings;
-  int64_t max_new_tokens = 256;
+  std::vector<int64_t> stop_ids;  // beside the model's own
+  int64_t max_new_tokens = 256, min_new_tokens = 0;
 };
 
 struct JobBytes {
   int64_t layer;
+  int64_t stage;  // of a composition, from 1; 0: its own, or a plain compressor's
   std::string tensor, kind;
   int64_t bytes;
+};
+
+struct JobStage {
+  int64_t stage;
+  double encode_seconds, attend_seconds;
+};
+
+struct JobLikelihood {
+  std::vector<double> log_likelihoods;  // of each scored token
+  bool is_greedy = false;               // each was the most likely one
 };
 
 struct JobResult {
@@ -54,27 +92,34 @@ struct JobResult {
   std::string error;  // empty when all went well; the rest holds only then
   std::string text, stop_reason;
   std::vector<int64_t> ids;
+  std::vector<std::vector<JobLikelihood>> likelihoods;  // of each scored text, of each of its continuations
   int64_t n_prompt_tokens = 0, n_reused_tokens = 0;
   std::vector<JobBytes> bytes;
+  std::vector<JobStage> stages;  // of a composition, its own (0) included
   int64_t kv_bytes = 0, kv_bytes_fp16 = 0, n_encoded_tokens = 0;
-  double paper_bytes = 0;
+  std::optional<double> paper_bytes;  // none where no closed form speaks of it
   double k_error = 0, v_error = 0;
   int64_t weights_bytes = 0, workspace_bytes = 0;
   double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, temperature, top_k, top_p, seed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options)
+void to_json(nlohmann::json& json, const RuleScope& scope);
+void from_json(const nlohmann::json& json, RuleScope& scope);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options, kind, where, parts, scopes, block)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size,
                                    n_workers, share_prefix, sampling, compressors)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt, add_special_tokens, n_shared_bytes, sequence_key, compressors,
-                                   stop_strings, max_new_tokens)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, tensor, kind, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, n_prompt_tokens,
-                                   n_reused_tokens, bytes, kv_bytes, kv_bytes_fp16, n_encoded_tokens, paper_bytes,
-                                   k_error, v_error, weights_bytes, workspace_bytes, prefill_seconds, encode_seconds,
-                                   attend_seconds, other_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScoredText, prompt_ids, continuations, n_given)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt_ids, n_shared_tokens, scored, sequence_key, compressors,
+                                   stop_strings, stop_ids, max_new_tokens, min_new_tokens)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobLikelihood, log_likelihoods, is_greedy)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, stage, tensor, kind, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobStage, stage, encode_seconds, attend_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods,
+                                   n_prompt_tokens, n_reused_tokens, bytes, stages, kv_bytes, kv_bytes_fp16,
+                                   n_encoded_tokens, paper_bytes, k_error, v_error, weights_bytes, workspace_bytes,
+                                   prefill_seconds, encode_seconds, attend_seconds, other_seconds)
 
 // Runs until the parent closes the channel. Returns the process's exit code.
 int run_worker();

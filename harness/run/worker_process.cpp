@@ -70,7 +70,8 @@ WorkerProcess::WorkerProcess(const nlohmann::json& set_up) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, child_socket, kSocketFd);
   ::posix_spawn_file_actions_adddup2(&actions, child_shared, kSharedFd);
-  // Threads that wait by spinning stop the ones they wait for where processes outnumber cores. A user's own choice stays.
+  // Threads that wait by spinning stop the ones they wait for where processes outnumber cores. A user's own choice
+  // stays.
   ::setenv("GOMP_SPINCOUNT", "10000", 0);
   char program[] = "/proc/self/exe", verb[] = "worker";
   char* arguments[] = {program, verb, nullptr};

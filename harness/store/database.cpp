@@ -131,6 +131,8 @@ void Statement::run() {
   }
 }
 
+void Statement::reset() { sqlite3_reset(statement_.get()); }  // its code repeats what the last step said
+
 int Statement::n_columns() const { return sqlite3_column_count(statement_.get()); }
 std::string Statement::column_name(int column) const { return sqlite3_column_name(statement_.get(), column); }
 int Statement::column_type(int column) const { return sqlite3_column_type(statement_.get(), column); }

@@ -25,8 +25,9 @@ class Statement {
   Statement& bind(int index, const std::string& value);
   Statement& bind(int index, const std::optional<std::string>& value);
 
-  bool step();  // true: a row is there
-  void run();   // steps to the end
+  bool step();   // true: a row is there
+  void run();    // steps to the end
+  void reset();  // ready to be bound and run again
 
   int n_columns() const;
   std::string column_name(int column) const;

@@ -14,7 +14,7 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kApplicationId = 1802920753;  // 'kvc1', as in results/schema.sql
-constexpr int64_t kSchemaVersion = 1;
+constexpr int64_t kSchemaVersion = 2;
 
 // SQLite's write-ahead log needs memory shared by all processes, which these file systems do not give. Magic numbers
 // from linux/magic.h and statfs(2): NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, Ceph, Lustre, GPFS, BeeGFS, PanFS.
@@ -46,6 +46,29 @@ bool is_empty(Database& db) {
 void create_schema(Database& db) {
   Transaction transaction(db);
   if (is_empty(db)) db.execute(std::string(schema_sql()));  // another process may have been first
+  transaction.commit();
+}
+
+// "CREATE TABLE name ...;" as it stands in the schema.
+std::string create_statement(const std::string& name) {
+  const auto schema = schema_sql();
+  constexpr std::string_view kEnd = ") STRICT, WITHOUT ROWID;";
+  const auto start = schema.find("CREATE TABLE " + name + " (");
+  return std::string(schema.substr(start, schema.find(kEnd, start) + kEnd.size() - start));
+}
+
+// Version 1 knew no stages: its bytes are those of plain compressors.
+void upgrade_from_1(Database& db) {
+  Transaction transaction(db);
+  if (db.integer("PRAGMA user_version") != 1) return;  // another process was first
+  db.execute("ALTER TABLE kv_bytes RENAME TO kv_bytes_1");
+  db.execute(create_statement("kv_bytes"));
+  db.execute("INSERT INTO kv_bytes SELECT cell_key, sample, layer, 0, tensor, kind, bytes FROM kv_bytes_1");
+  db.execute("DROP TABLE kv_bytes_1");
+  // Until then no prompt was truncated.
+  db.execute("ALTER TABLE sample ADD COLUMN n_prompt_tokens_before INTEGER NOT NULL DEFAULT 0");
+  db.execute("UPDATE sample SET n_prompt_tokens_before = n_prompt_tokens");
+  db.execute("PRAGMA user_version = 2");
   transaction.commit();
 }
 
@@ -86,6 +109,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   if (is_new) {
     create_schema(db);
   } else {
+    if (db.integer("PRAGMA user_version") == 1) upgrade_from_1(db);
     add_missing_tables(db);
   }
   return ResultStore(std::move(db));

@@ -35,13 +35,14 @@ std::string put_text(Database& db, const std::string& body) {
 
 void insert_sample(Database& db, const SampleRecord& s) {
   auto insert = db.prepare(
-      "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, s.status).bind(4, s.error).bind(5, put_text(db, s.prompt));
   insert.bind(6, s.generation).bind(7, s.gold).bind(8, s.n_prompt_tokens).bind(9, s.n_reused_tokens);
   insert.bind(10, s.n_new_tokens).bind(11, s.stop_reason).bind(12, s.token_ids_json).bind(13, s.kv_bytes);
   insert.bind(14, s.kv_bytes_fp16).bind(15, s.paper_bytes).bind(16, s.n_encoded_tokens).bind(17, s.k_error);
   insert.bind(18, s.v_error).bind(19, s.peak_weights_bytes).bind(20, s.peak_kv_bytes).bind(21, s.peak_workspace_bytes);
   insert.bind(22, s.prefill_seconds).bind(23, s.encode_seconds).bind(24, s.attend_seconds).bind(25, s.other_seconds);
+  insert.bind(26, s.n_prompt_tokens_before);
   insert.run();
 }
 
@@ -56,9 +57,26 @@ void insert_scores(Database& db, const SampleRecord& s) {
 
 void insert_bytes(Database& db, const SampleRecord& s) {
   for (const auto& row : s.bytes) {
-    auto insert = db.prepare("INSERT INTO kv_bytes VALUES (?, ?, ?, ?, ?, ?)");
-    insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, row.layer).bind(4, row.tensor).bind(5, row.kind);
-    insert.bind(6, row.bytes).run();
+    auto insert = db.prepare("INSERT INTO kv_bytes VALUES (?, ?, ?, ?, ?, ?, ?)");
+    insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, row.layer).bind(4, row.stage).bind(5, row.tensor);
+    insert.bind(6, row.kind).bind(7, row.bytes).run();
+  }
+}
+
+void insert_stage_times(Database& db, const SampleRecord& s) {
+  for (const auto& row : s.stages) {
+    auto insert = db.prepare("INSERT INTO stage_time VALUES (?, ?, ?, ?, ?)");
+    insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, row.stage);
+    insert.bind(4, row.encode_seconds).bind(5, row.attend_seconds).run();
+  }
+}
+
+void insert_stages(Database& db, const CellRecord& cell) {
+  for (size_t i = 0; i < cell.stages.size(); ++i) {
+    const auto& row = cell.stages[i];
+    auto insert = db.prepare("INSERT INTO stage VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
+    insert.bind(1, cell.key).bind(2, static_cast<int64_t>(i) + 1).bind(3, row.plugin).bind(4, row.plugin_sha256);
+    insert.bind(5, row.place).bind(6, row.options_json).run();
   }
 }
 
@@ -74,6 +92,7 @@ void ResultStore::put_cell(const CellRecord& cell) {
   Transaction transaction(db_);
   insert_cell(db_, cell);
   check_same_content(db_, cell);
+  insert_stages(db_, cell);
   db_.prepare("INSERT INTO experiment_cell VALUES (?, ?) ON CONFLICT DO NOTHING")
       .bind(1, cell.experiment)
       .bind(2, cell.key)
@@ -106,6 +125,7 @@ bool ResultStore::put_sample(const SampleRecord& sample) {
   insert_sample(db_, sample);
   insert_scores(db_, sample);
   insert_bytes(db_, sample);
+  insert_stage_times(db_, sample);
   transaction.commit();
   return true;
 }

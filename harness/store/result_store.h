@@ -13,6 +13,13 @@
 
 namespace kvc {
 
+// A plugin inside a composed compressor; the first is stage 1.
+struct StageRow {
+  std::string plugin, plugin_sha256;
+  std::string place;  // what it is there: "stage 2", "layers 0-1, v"
+  std::string options_json;
+};
+
 // One point of an experiment's grid. `key` is the content hash of all that can change a result.
 struct CellRecord {
   std::string key;
@@ -28,6 +35,7 @@ struct CellRecord {
   int64_t n_samples = 0;
   bool lossy = false;
   bool simulated = false;
+  std::vector<StageRow> stages = {};  // of a composed compressor; empty for a plain one
 };
 
 // Bytes that the caches of one sample hold at its end.
@@ -36,6 +44,13 @@ struct ByteRow {
   std::string tensor;  // k, v, shared
   std::string kind;    // codes, scales, ...
   int64_t bytes = 0;
+  int64_t stage = 0;  // 0: a plain compressor's, or a composition's own
+};
+
+// Of the sample's encode and attend seconds, those of one stage of a composition (0: its own).
+struct StageTimeRow {
+  int64_t stage = 0;
+  double encode_seconds = 0, attend_seconds = 0;
 };
 
 // The first ScoreRow of a sample is its task's headline.
@@ -52,10 +67,12 @@ struct SampleRecord {
   std::string error;   // one line; empty when ok
   std::string prompt, generation, gold;
   int64_t n_prompt_tokens = 0, n_reused_tokens = 0, n_new_tokens = 0;
-  std::string stop_reason;  // eos, stop, limit, ...
+  int64_t n_prompt_tokens_before = 0;  // truncation; n_prompt_tokens where nothing was cut
+  std::string stop_reason;             // eos, stop, limit, ...
   std::string token_ids_json = "[]";
   std::vector<ScoreRow> scores;
   std::vector<ByteRow> bytes;
+  std::vector<StageTimeRow> stages = {};    // empty for a plain compressor
   int64_t kv_bytes = 0, kv_bytes_fp16 = 0;  // fp16: the same tokens at 16 bits
   double paper_bytes = 0;                   // by the paper's closed form; NaN: it has none
   int64_t n_encoded_tokens = 0;

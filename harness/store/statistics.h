@@ -1,20 +1,12 @@
-// Confidence intervals, and the aggregate that SQLite lacks.
+// Statistics as SQL functions.
 #pragma once
 
 struct sqlite3;
 
 namespace kvc {
 
-struct Interval {
-  double low = 0, high = 0;
-};
-
-// Wilson's 95 % score interval of a proportion k/n (E. B. Wilson, JASA 1927), in closed form; [0, 1] when n = 0.
-// k may be a sum of scores between 0 and 1: those vary less than hits and misses of the same mean, so the interval is
-// wide.
-Interval wilson_interval(double k, double n);
-
-// SQL: wilson_low(k, n), wilson_high(k, n), and the aggregate median(x), which skips NULL.
+// SQL: wilson_low(k, n), wilson_high(k, n); the aggregates median(x), score_low(x) and score_high(x), which skip NULL.
+// score_*: the 95 % interval of a mean of scores, Wilson's where every one is 0 or 1, else the bootstrap's.
 void register_statistics(sqlite3* db);
 
 }  // namespace kvc

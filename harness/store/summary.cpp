@@ -18,6 +18,7 @@ struct CellRow {
   int64_t n_samples = 0, n_ok = 0, n_failed = 0, n_missing = 0;
   double kv_bytes = 0, kv_bytes_fp16 = 0, paper_bytes = 0, peak_kv_bytes = 0, n_new_tokens = 0, decode_seconds = 0;
   std::string accuracy;  // "92.0 [85.0, 95.9]", or "" without scores
+  bool is_graded = false;
 };
 
 // One row of the table: a compressor with its cells by task.
@@ -66,6 +67,7 @@ std::vector<CellRow> read_cells(Database& db, const std::string& experiment, con
     cell.decode_seconds = select.real(17);
     cell.accuracy = accuracy_text(select, 19);
     cell.variant = select.text(22);
+    cell.is_graded = select.integer(24) != 0;
     if (keys.empty() || keys.contains(select.text(23))) cells.push_back(std::move(cell));
   }
   return cells;
@@ -106,7 +108,16 @@ std::string counts_text(const Group& group) {  // "100", or "100/80" where tasks
   return equal ? counts[0] : join(counts, "/");
 }
 
-std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std::string>& tasks) {
+std::set<std::string> graded_tasks(const std::vector<CellRow>& cells) {
+  std::set<std::string> tasks;
+  for (const auto& cell : cells) {
+    if (cell.is_graded) tasks.insert(cell.task);
+  }
+  return tasks;
+}
+
+std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std::string>& tasks,
+                                         const std::set<std::string>& graded) {
   constexpr auto kRight = TableColumn::Align::kRight;
   std::vector<TableColumn> columns;
   if (with_model) columns.push_back({"model"});
@@ -115,7 +126,7 @@ std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std:
   columns.push_back({"bits", kRight});
   columns.push_back({"KV size", kRight, "%", 1});
   columns.push_back({"KV size in paper", kRight, "%", 1});
-  for (const auto& task : tasks) columns.push_back({task, kRight, "%"});
+  for (const auto& task : tasks) columns.push_back({task, kRight, graded.contains(task) ? "%, bootstrap" : "%"});
   columns.push_back({"n", kRight});
   columns.push_back({"peak KV", kRight, "MiB", 2});
   columns.push_back({"speed", kRight, "tokens/s", 1});
@@ -163,6 +174,9 @@ std::vector<std::string> summary_notes(const std::vector<CellRow>& shown, const 
           concat("not finished: ", cell_name(cell), ": ", cell.n_missing, " of ", cell.n_samples, " missing"));
     }
   }
+  if (!graded_tasks(shown).empty()) {
+    notes.push_back("bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
+  }
   notes.push_back(
       "accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens; speed: new tokens "
       "per second of decoding, without prefill");
@@ -192,7 +206,7 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   Table table;
   table.title = options.experiment == "all" ? "all experiments" : options.experiment;
   if (models.size() == 1) table.title += ", " + models[0];
-  table.columns = summary_columns(with_model, tasks);
+  table.columns = summary_columns(with_model, tasks, graded_tasks(shown));
   for (const auto& group : group_cells(shown)) table.rows.push_back(summary_row(group, with_model, tasks));
   table.notes = summary_notes(shown, suspects, options.with_suspects);
   return table;

@@ -94,6 +94,21 @@ TableCell query_cell(const Statement& row, int column) {
   }
 }
 
+Table rows_of(Statement& statement) {
+  Table table;
+  for (int i = 0; i < statement.n_columns(); ++i) table.columns.push_back({statement.column_name(i)});
+  while (statement.step()) {
+    auto& row = table.rows.emplace_back();
+    for (int i = 0; i < statement.n_columns(); ++i) {
+      row.push_back(query_cell(statement, i));
+      if (!std::holds_alternative<std::string>(row.back()) && !std::holds_alternative<std::monostate>(row.back())) {
+        table.columns[i].align = Align::kRight;
+      }
+    }
+  }
+  return table;
+}
+
 }  // namespace
 
 std::string write_markdown(const Table& table) {
@@ -151,18 +166,13 @@ Table run_query(Database& db, const std::string& sql) {
   auto statement = db.prepare(sql);
   KVC_CHECK(statement.is_read_only() && statement.n_columns() > 0, "a query must only read; this statement ",
             statement.is_read_only() ? "returns no columns" : "would write");
-  Table table;
-  for (int i = 0; i < statement.n_columns(); ++i) table.columns.push_back({statement.column_name(i)});
-  while (statement.step()) {
-    auto& row = table.rows.emplace_back();
-    for (int i = 0; i < statement.n_columns(); ++i) {
-      row.push_back(query_cell(statement, i));
-      if (!std::holds_alternative<std::string>(row.back()) && !std::holds_alternative<std::monostate>(row.back())) {
-        table.columns[i].align = Align::kRight;
-      }
-    }
-  }
-  return table;
+  return rows_of(statement);
+}
+
+Table named_table(Database& db, const std::string& name, const std::string& experiment) {
+  auto statement = db.prepare(table_sql(name));
+  statement.bind(1, experiment);
+  return rows_of(statement);
 }
 
 std::vector<std::string> table_names() {

@@ -35,6 +35,9 @@ std::string write_json(const Table& table);      // {title, columns, rows: [{nam
 // What one SQL statement returns. Statements that would write are refused; so is more than one statement.
 Table run_query(Database& db, const std::string& sql);
 
+// A table of results/tables as it is, of an experiment's cells ("all": of every cell).
+Table named_table(Database& db, const std::string& name, const std::string& experiment);
+
 // The tables of results/tables, built into the program: their names, and the SQL of one.
 std::vector<std::string> table_names();
 std::string table_sql(const std::string& name);  // throws Error naming the known ones

@@ -4,106 +4,110 @@
 
 #include "kvc/check.h"
 #include "text/files.h"
-#include "text/jsonl.h"
-#include "text/nearest.h"
 #include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
-using Json = nlohmann::json;
+int64_t bucket_value(const BucketSpec& spec, const Record& record) {
+  const auto found = record.object.find(spec.by);
+  KVC_CHECK(found != record.object.end() && found->is_number_integer(), record.where, ":1: error: field '", spec.by,
+            "' is ", found == record.object.end() ? "missing" : found->type_name(), ", expected an integer");
+  return found->get<int64_t>();
+}
 
-std::filesystem::path locate(const TaskSpec& spec, const TaskFile& file, const std::filesystem::path& data_dir) {
-  const auto folder = std::filesystem::absolute(spec.yaml_file).parent_path();
-  std::filesystem::path path;
-  switch (file.root) {
-    case TaskFile::Root::kTask:
-      path = folder / file.file;
-      break;
-    case TaskFile::Root::kPrompts:
-      path = folder.parent_path().parent_path() / "prompts" / file.file;
-      break;
-    case TaskFile::Root::kDataDir:
-      KVC_CHECK(!data_dir.empty(), file.where, ": error: '", file.file, "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir");
-      path = data_dir / file.file;
+std::string bucket_label(const BucketSpec& spec, const Record& record) {
+  const int64_t value = bucket_value(spec, record);
+  if (spec.bounds.empty()) return concat(spec.by, " ", value);
+  for (const auto& bound : spec.bounds) {
+    if (value < bound.below) return bound.label;
   }
-  KVC_CHECK(std::filesystem::is_regular_file(path), file.where, ": error: there is no file '", path.string(), "'");
-  return path;
+  return spec.rest;
 }
 
-// The field's text in one line of data; `where` is file:line.
-std::string string_field(const Json& object, const std::string& field, const std::string& where) {
-  if (!object.is_object())
-    throw Error(concat(where, ":1: error: a line is ", object.type_name(), ", expected an object"));
-  const auto found = object.find(field);
-  if (found == object.end()) {
-    std::vector<std::string> known;
-    for (const auto& [key, value] : object.items()) known.push_back(key);
-    throw Error(concat(where, ":1: error: ", unknown_name("field", field, known)));
-  }
-  KVC_CHECK(found->is_string(), where, ":1: error: field '", field, "' is ", found->type_name(), ", expected a string");
-  return found->get<std::string>();
+FieldSpec gold_field(const TaskSpec& spec) { return {spec.gold_field, spec.gold_pattern, std::nullopt}; }
+
+Gold read_gold(const TaskSpec& spec, const Record& record) {
+  Gold gold;
+  const auto field = gold_field(spec);
+  gold.answers = spec.has_gold_list ? field_list(field, record) : std::vector{field_text(field, record)};
+  if (!spec.classes_field.empty()) gold.classes = field_list({spec.classes_field, std::nullopt, std::nullopt}, record);
+  return gold;
 }
 
-std::string gold_text(const TaskSpec& spec, const Json& object, const std::string& where) {
-  const auto field = string_field(object, spec.gold_field, where);
-  if (!spec.gold_pattern) return field;
-  const auto gold = spec.gold_pattern->find(field, 1, false);
-  KVC_CHECK(gold, where, ":1: error: field '", spec.gold_field, "' has no match of ",
-            in_quotes(spec.gold_pattern->pattern()));
-  return *gold;
-}
-
-Sample read_sample(const TaskSpec& spec, const Json& object, int64_t id, const std::string& where) {
-  Sample sample{.id = id, .fields = {}, .gold = gold_text(spec, object, where)};
-  for (const auto& [variable, field] : spec.fields) sample.fields[variable] = string_field(object, field, where);
+Sample read_sample(const TaskSpec& spec, const Record& record, int64_t id) {
+  KVC_CHECK(record.object.is_object(), record.where, ":1: error: a line is ", record.object.type_name(),
+            ", expected an object");
+  const auto gold = read_gold(spec, record);
+  Sample sample;
+  sample.id = id;
+  sample.gold = gold_text(gold, has_structured_gold(spec));
+  for (const auto& [variable, field] : spec.fields) sample.fields[variable] = field_text(field, record);
   for (const auto& extractor : spec.extractors) {
-    KVC_CHECK(gold_answer(extractor, sample.gold), where, ":1: error: extractor '", extractor.name,
-              "' finds no answer in the gold ", in_quotes(sample.gold));
+    for (const auto& answer : gold.answers) {
+      KVC_CHECK(gold_answer(extractor, answer), record.where, ":1: error: extractor '", extractor.name,
+                "' finds no answer in the gold ", in_quotes(answer));
+    }
   }
+  if (spec.choices) {
+    sample.choices = choice_texts(*spec.choices, sample.fields, record);
+    sample.gold_choice = gold_choice(*spec.choices, sample.gold, sample.choices.size(), record.where);
+  }
+  for (const auto& bucket : spec.buckets) sample.buckets.push_back(bucket_label(bucket, record));
   return sample;
 }
 
-std::string read_exemplars(const std::filesystem::path& path) {
-  auto text = read_file(path);
-  const auto bad_byte = first_invalid_utf8(text);
-  KVC_CHECK(!bad_byte, "'", path.string(), "': not well-formed UTF-8 at byte ", *bad_byte);
-  return text;
+Template read_template_file(const TaskSpec& spec, const std::filesystem::path& path) {
+  try {
+    const auto json = nlohmann::json::parse(read_file(path));
+    return parse_prompt_template(spec, json.at(nlohmann::json::json_pointer(spec.template_pointer)).get<std::string>());
+  } catch (const nlohmann::json::exception&) {
+    throw Error(concat(path.string(), ":1:1: error: expected JSON with a text at ", spec.template_pointer));
+  } catch (const Error& e) {
+    throw Error(concat(path.string(), ": ", spec.template_pointer, ": ", e.what()));
+  }
 }
 
-const std::string& variable_text(const Dataset& dataset, const Sample& sample, const std::string& name) {
-  return name == "exemplars" ? dataset.exemplars : sample.fields.at(name);
+template <class FieldText>
+Prompt render(const Dataset& dataset, const FieldText& field_text) {
+  Prompt prompt;
+  bool is_shared = true;
+  for (const auto& part : dataset.prompt) {
+    const bool is_exemplars = part.is_variable && part.text == "exemplars";
+    const auto& text = !part.is_variable ? part.text : is_exemplars ? dataset.exemplars : field_text(part.text);
+    is_shared = is_shared && (!part.is_variable || is_exemplars);
+    if (is_shared) prompt.shared_prefix += text;
+    prompt.text += text;
+    prompt.parts.push_back({part.is_variable ? part.text : "", text});
+  }
+  return prompt;
 }
 
 }  // namespace
 
 Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir) {
   Dataset dataset;
+  dataset.prompt = spec.template_file ? read_template_file(spec, locate(*spec.template_file, data_dir)) : spec.prompt;
   if (spec.exemplars) {
-    dataset.exemplars = read_exemplars(locate(spec, *spec.exemplars, data_dir));
-    dataset.exemplars_sha256 = sha256_hex(dataset.exemplars);
+    const auto* choices = spec.choices ? &*spec.choices : nullptr;
+    auto exemplars = load_exemplars(*spec.exemplars, spec.fields, choices, gold_field(spec), data_dir);
+    dataset.exemplars = std::move(exemplars.text);
+    dataset.exemplars_sha256 = std::move(exemplars.sha256);
   }
-  const auto path = locate(spec, spec.data, data_dir);
-  read_jsonl(path, [&](int64_t line, const Json& object) {
-    const auto id = static_cast<int64_t>(dataset.samples.size());
-    dataset.samples.push_back(read_sample(spec, object, id, concat(path.string(), ":", line)));
-  });
-  KVC_CHECK(!dataset.samples.empty(), path.string(), ":1:1: error: the file holds no samples");
-  dataset.dataset_sha256 = sha256_file(path);
+  const auto records = read_records(spec.data, data_dir);
+  for (const auto& record : records.items) {
+    dataset.samples.push_back(read_sample(spec, record, static_cast<int64_t>(dataset.samples.size())));
+  }
+  dataset.dataset_sha256 = records.sha256;
   return dataset;
 }
 
 Prompt render_prompt(const TaskSpec& spec, const Dataset& dataset, const Sample& sample) {
-  Prompt prompt;
-  bool is_shared = true;
-  for (const auto& part : spec.prompt) {
-    const auto& text = part.is_variable ? variable_text(dataset, sample, part.text) : part.text;
-    is_shared = is_shared && (!part.is_variable || part.text == "exemplars");
-    if (is_shared) prompt.shared_prefix += text;
-    prompt.text += text;
-    prompt.parts.push_back({part.is_variable ? part.text : "", text});
-  }
-  return prompt;
+  return render(dataset, [&](const std::string& name) -> const std::string& { return sample.fields.at(name); });
+}
+
+Prompt render_content_free(const TaskSpec& spec, const Dataset& dataset, const std::string& text) {
+  return render(dataset, [&](const std::string&) -> const std::string& { return text; });
 }
 
 }  // namespace kvc

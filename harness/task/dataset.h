@@ -14,11 +14,15 @@ namespace kvc {
 struct Sample {
   int64_t id = 0;  // 0, 1, ... in file order
   std::map<std::string, std::string> fields;
-  std::string gold;
+  std::string gold;                  // as gold_text() writes it
+  std::vector<std::string> choices;  // of a task that chooses: continuations
+  int64_t gold_choice = 0;
+  std::vector<std::string> buckets;  // labels
 };
 
 struct Dataset {
   std::vector<Sample> samples;
+  Template prompt;  // the task's, wherever it stands
   std::string dataset_sha256;
   std::string exemplars;         // "" when the task has none
   std::string exemplars_sha256;  // "" when the task has none
@@ -38,6 +42,9 @@ struct Prompt {
 };
 
 Prompt render_prompt(const TaskSpec& spec, const Dataset& dataset, const Sample& sample);
+
+// The same with every field's text replaced: what a model says without the question.
+Prompt render_content_free(const TaskSpec& spec, const Dataset& dataset, const std::string& text);
 
 // Canonical JSON of all that can change a result of the task: for hashing. Data enters by content, not by place; the
 // summary and the extract cases stay out.

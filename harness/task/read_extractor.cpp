@@ -9,23 +9,34 @@ namespace {
 
 using Kind = ExtractStep::Kind;
 
+enum class Takes { kNothing, kText, kTexts, kPattern, kPipelines };
+
 struct StepName {
   const char* name;
   Kind kind;
-  bool takes_text;
+  Takes takes;
 };
 
 constexpr StepName kSteps[] = {
-    {"cut_before", Kind::kCutBefore, true},   {"before_first", Kind::kBeforeFirst, true},
-    {"after_first", Kind::kAfterFirst, true}, {"after_last", Kind::kAfterLast, true},
-    {"delete", Kind::kDelete, true},          {"drop_final", Kind::kDropFinal, true},
-    {"strip", Kind::kStrip, false},           {"lower", Kind::kLower, false},
+    {"cut_before", Kind::kCutBefore, Takes::kText},
+    {"before_first", Kind::kBeforeFirst, Takes::kText},
+    {"after_first", Kind::kAfterFirst, Takes::kText},
+    {"after_last", Kind::kAfterLast, Takes::kText},
+    {"delete", Kind::kDelete, Takes::kText},
+    {"drop_final", Kind::kDropFinal, Takes::kText},
+    {"drop_leading", Kind::kDropLeading, Takes::kText},
+    {"drop_trailing", Kind::kDropTrailing, Takes::kText},
+    {"strip", Kind::kStrip, Takes::kNothing},
+    {"lower", Kind::kLower, Takes::kNothing},
+    {"first_line_without", Kind::kFirstLineWithout, Takes::kTexts},
+    {"first_listed", Kind::kFirstListed, Takes::kTexts},
+    {"regex", Kind::kRegex, Takes::kPattern},
+    {"any_of", Kind::kAnyOf, Takes::kPipelines},
 };
 
 std::vector<std::string> step_names() {
   std::vector<std::string> names;
   for (const auto& step : kSteps) names.push_back(step.name);
-  names.push_back("regex");
   return names;
 }
 
@@ -66,43 +77,79 @@ ExtractStep read_regex_step(const YamlValue& value) {
   return step;
 }
 
+std::string text_to_find(const YamlValue& value) {
+  auto text = value.string();
+  if (text.empty()) value.fail(value.name(), " is empty, expected text to look for");
+  return text;
+}
+
+std::vector<ExtractStep> read_steps(const YamlValue& value);
+
+// The argument of a step that takes several texts or pipelines.
+std::vector<YamlValue> items_of(const YamlValue& value) {
+  auto items = value.sequence();
+  if (items.empty()) value.fail(value.name(), " is empty, expected at least one");
+  return items;
+}
+
+ExtractStep read_argument(const StepName& step, const YamlValue& argument) {
+  ExtractStep result;
+  switch (step.takes) {
+    case Takes::kNothing:
+      argument.fail("step '", step.name, "' takes no value");
+    case Takes::kText:
+      return make_step(step.kind, text_to_find(argument));
+    case Takes::kPattern:
+      return read_regex_step(argument);
+    case Takes::kTexts:
+      for (const auto& item : items_of(argument)) result.texts.push_back(text_to_find(item));
+      break;
+    case Takes::kPipelines:
+      for (const auto& item : items_of(argument)) result.alternatives.push_back(read_steps(item));
+      break;
+  }
+  result.kind = step.kind;
+  return result;
+}
+
 ExtractStep read_step(const YamlValue& value) {
   if (value.is_scalar()) {
     const auto name = value.string();
     const auto* known = find_step(name);
-    if (known && !known->takes_text) return make_step(known->kind, "");
-    if (known || name == "regex") value.fail("step '", name, "' needs a value: {", name, ": ...}");
-    value.fail(unknown_name("step", name, step_names()));
+    if (!known) value.fail(unknown_name("step", name, step_names()));
+    if (known->takes != Takes::kNothing) value.fail("step '", name, "' needs a value: {", name, ": ...}");
+    return make_step(known->kind, "");
   }
   auto entries = value.map().entries();
   if (entries.size() != 1) value.fail(value.name(), " has ", entries.size(), " keys, expected one step");
   const auto& [name, argument] = entries[0];
-  if (name == "regex") return read_regex_step(argument);
   const auto* known = find_step(name);
   if (!known) value.fail(unknown_name("step", name, step_names()));
-  if (!known->takes_text) argument.fail("step '", name, "' takes no value");
-  const auto text = argument.string();
-  if (text.empty()) argument.fail(argument.name(), " is empty, expected text to look for");
-  return make_step(known->kind, text);
+  return read_argument(*known, argument);
 }
 
-std::vector<ExtractStep> read_steps(const std::optional<YamlValue>& value) {
+std::vector<ExtractStep> read_steps(const YamlValue& value) {
   std::vector<ExtractStep> steps;
-  if (!value) return steps;
-  for (const auto& item : value->sequence()) steps.push_back(read_step(item));
+  for (const auto& item : value.sequence()) steps.push_back(read_step(item));
   return steps;
 }
 
 }  // namespace
+
+const char* step_name(Kind kind) {
+  for (const auto& step : kSteps) {
+    if (step.kind == kind) return step.name;
+  }
+  return "";
+}
 
 Extractor read_extractor(const YamlValue& value) {
   auto map = value.map();
   Extractor extractor;
   extractor.name = map.required_string("name");
   extractor.steps = read_steps(map.required("steps"));
-  extractor.gold_steps = read_steps(map.optional("gold_steps"));
-  const auto compare = map.required_choice("compare", {"exact", "number"});
-  extractor.compare = compare == "number" ? Extractor::Compare::kNumber : Extractor::Compare::kExact;
+  if (const auto steps = map.optional("gold_steps")) extractor.gold_steps = read_steps(*steps);
+  extractor.scorer = find_scorer(map.required_choice("compare", scorer_names()));
   map.reject_unknown();
   return extractor;
 }

@@ -1,10 +1,13 @@
-// A PCRE2 pattern as a value: UTF-8, bounded work, no match in bytes that are not UTF-8.
+// A PCRE2 pattern as a value: bounded work, \d, \w and \s by Unicode as in Python's re, no match in bytes that are
+// not UTF-8.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 struct pcre2_real_code_8;
 
@@ -23,12 +26,19 @@ class Regex {
   // The text of `group` in the first or last of the non-overlapping matches from left to right; nothing without a match
   // or when the group took no part. Throws Error when the match limit is reached.
   std::optional<std::string> find(std::string_view text, int group, bool last) const;
+  // The group's text in each of them; "" where it took no part.
+  std::vector<std::string> find_all(std::string_view text, int group) const;
   int n_groups() const;
   const std::string& pattern() const { return pattern_; }
 
  private:
+  using Code = std::unique_ptr<pcre2_real_code_8, void (*)(pcre2_real_code_8*)>;
+  // `visit` gets the group of each match in order, and returns whether to go on.
+  void each_match(std::string_view text, int group,
+                  const std::function<bool(std::optional<std::string> found)>& visit) const;
   std::string pattern_;
-  std::unique_ptr<pcre2_real_code_8, void (*)(pcre2_real_code_8*)> code_;
+  Code code_;      // for well-formed UTF-8, which it does not look at again
+  Code tolerant_;  // for anything else
 };
 
 }  // namespace kvc

@@ -8,41 +8,20 @@ namespace {
 
 using Json = nlohmann::json;  // sorts its keys
 
-const char* kind_name(ExtractStep::Kind kind) {
-  switch (kind) {
-    case ExtractStep::Kind::kCutBefore:
-      return "cut_before";
-    case ExtractStep::Kind::kBeforeFirst:
-      return "before_first";
-    case ExtractStep::Kind::kAfterFirst:
-      return "after_first";
-    case ExtractStep::Kind::kAfterLast:
-      return "after_last";
-    case ExtractStep::Kind::kDelete:
-      return "delete";
-    case ExtractStep::Kind::kRegex:
-      return "regex";
-    case ExtractStep::Kind::kStrip:
-      return "strip";
-    case ExtractStep::Kind::kLower:
-      return "lower";
-    case ExtractStep::Kind::kDropFinal:
-      return "drop_final";
-  }
-  return "";
-}
-
 Json steps_json(const std::vector<ExtractStep>& steps) {
   Json result = Json::array();
   for (const auto& step : steps) {
+    Json argument = step.text;
     if (step.regex) {
-      result.push_back({{"regex",
-                         {{"pattern", step.regex->pattern()},
-                          {"group", step.group},
-                          {"which", step.last_match ? "last" : "first"}}}});
-    } else {
-      result.push_back({{kind_name(step.kind), step.text}});
+      argument = {
+          {"pattern", step.regex->pattern()}, {"group", step.group}, {"which", step.last_match ? "last" : "first"}};
+    } else if (!step.texts.empty()) {
+      argument = step.texts;
+    } else if (!step.alternatives.empty()) {
+      argument = Json::array();
+      for (const auto& alternative : step.alternatives) argument.push_back(steps_json(alternative));
     }
+    result.push_back({{step_name(step.kind), argument}});
   }
   return result;
 }
@@ -53,6 +32,38 @@ Json template_json(const Template& parts) {
   return result;
 }
 
+Json field_json(const FieldSpec& field) {
+  Json json = {{"from", field.from}};
+  if (field.pattern) json["pattern"] = field.pattern->pattern();
+  if (field.join) json["join"] = *field.join;
+  return json;
+}
+
+// The files' content is hashed; which of their items are used is said here.
+Json data_json(const DataSpec& data) {
+  Json json = {{"format", static_cast<int>(data.format)}, {"columns", data.columns}, {"latin1", data.is_latin1}};
+  for (const auto& part : data.parts) json["parts"].push_back({part.begin, part.end.value_or(-1), part.set});
+  return json;
+}
+
+Json choices_json(const ChoiceSpec& choices) {
+  Json json = {{"golds", choices.golds},
+               {"before", choices.before},
+               {"last_token", choices.last_token},
+               {"after_exemplars", choices.after_exemplars},
+               {"scores", choices.scores}};
+  for (const auto& text : choices.texts) json["texts"].push_back(template_json(text));
+  if (choices.from) json["from"] = field_json(*choices.from);
+  if (choices.content_free) json["content_free"] = *choices.content_free;
+  return json;
+}
+
+Json bucket_json(const BucketSpec& bucket) {
+  Json json = {{"by", bucket.by}, {"rest", bucket.rest}};
+  for (const auto& bound : bucket.bounds) json["below"].push_back({bound.label, bound.below});
+  return json;
+}
+
 }  // namespace
 
 std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
@@ -61,21 +72,28 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   json["dataset_sha256"] = dataset.dataset_sha256;
   json["exemplars_sha256"] = dataset.exemplars_sha256;
   json["n_samples"] = dataset.samples.size();
-  json["fields"] = spec.fields;
-  json["gold"] = {{"from", spec.gold_field},
-                  {"pattern", spec.gold_pattern ? Json(spec.gold_pattern->pattern()) : Json()}};
-  json["template"] = template_json(spec.prompt);
+  json["fields"] = Json::object();
+  for (const auto& [name, field] : spec.fields) json["fields"][name] = field_json(field);
+  json["gold"] = field_json({spec.gold_field, spec.gold_pattern, std::nullopt});
+  if (spec.has_gold_list) json["gold"]["list"] = true;
+  if (!spec.classes_field.empty()) json["gold"]["classes"] = spec.classes_field;
+  json["data"] = data_json(spec.data);
+  json["template"] = template_json(dataset.prompt);
   json["chat"] = spec.is_chat_turn ? "turn" : "never";
   json["max_new_tokens"] = spec.max_new_tokens;
+  json["min_new_tokens"] = spec.min_new_tokens;
   json["stop"] = spec.stop;
+  json["stop_tokens"] = spec.stop_tokens;
+  json["limit"] = {{"side", static_cast<int>(spec.limit.side)}, {"max_tokens", spec.limit.max_tokens.value_or(0)}};
+  if (spec.choices) json["choices"] = choices_json(*spec.choices);
+  for (const auto& bucket : spec.buckets) json["buckets"].push_back(bucket_json(bucket));
   json["metric"] = spec.metric;
   json["extractors"] = Json::array();
   for (const auto& extractor : spec.extractors) {
-    const bool number = extractor.compare == Extractor::Compare::kNumber;
     json["extractors"].push_back({{"name", extractor.name},
                                   {"steps", steps_json(extractor.steps)},
                                   {"gold_steps", steps_json(extractor.gold_steps)},
-                                  {"compare", number ? "number" : "exact"}});
+                                  {"compare", extractor.scorer->name}});
   }
   return json.dump();
 }

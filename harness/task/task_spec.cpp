@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "task/read_scoring.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 #include "text/yaml_read.h"
@@ -10,120 +11,98 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kVersion = 1;
-constexpr size_t kMinCasesPerExtractor = 6;
 const std::string kExemplars = "exemplars";
 
-std::string task_name(const std::filesystem::path& yaml_file) {
-  const auto absolute = std::filesystem::absolute(yaml_file);
-  return concat(absolute.parent_path().filename().string(), "/", absolute.stem().string());
-}
-
-TaskFile read_file_name(const YamlValue& value, const std::vector<std::string>& roots) {
-  auto map = value.map();
-  const auto file = map.required("file");
-  const auto root = map.required_choice("root", roots);
-  map.reject_unknown();
-  const std::filesystem::path path = file.string();
-  const bool leaves = std::find(path.begin(), path.end(), "..") != path.end();
-  if (path.empty() || path.is_absolute() || leaves) {
-    file.fail(file.name(), " is ", file.found(), ", expected a path below root: ", root);
+// A template's text, or {file, root, pointer} of one that is the data's.
+void read_template(const YamlValue& value, TaskSpec& spec) {
+  if (value.is_map()) {
+    auto map = value.map();
+    spec.template_file = read_task_file(map, {"task", "data_dir"});
+    spec.template_pointer = map.required_string("pointer");
+    map.reject_unknown();
+    return;
   }
-  const auto kind = root == "task"       ? TaskFile::Root::kTask
-                    : root == "data_dir" ? TaskFile::Root::kDataDir
-                                         : TaskFile::Root::kPrompts;
-  return {kind, file.string(), file.where()};
+  try {
+    spec.prompt = parse_prompt_template(spec, value.string());
+  } catch (const Error& error) {
+    value.fail(error.what());
+  }
 }
 
-std::map<std::string, std::string> read_fields(const YamlValue& value) {
-  std::map<std::string, std::string> fields;
+std::map<std::string, FieldSpec> read_fields(const YamlValue& value) {
+  std::map<std::string, FieldSpec> fields;
   for (const auto& [variable, field] : value.map().entries()) {
     const auto parts = parse_template("{" + variable + "}");
     if (parts.size() != 1 || !parts[0].is_variable || variable == kExemplars) {
       field.fail("field name ", in_quotes(variable), ", expected letters, digits and _, and not '", kExemplars, "'");
     }
-    fields[variable] = field.string();
+    fields[variable] = read_field_spec(field);
   }
   return fields;
-}
-
-Template read_template(const YamlValue& value, const TaskSpec& spec) {
-  std::vector<std::string> known;
-  if (spec.exemplars) known.push_back(kExemplars);
-  for (const auto& [variable, field] : spec.fields) known.push_back(variable);
-  auto parts = parse_template(value.string());
-  bool has_field = false;
-  for (const auto& part : parts) {
-    if (!part.is_variable) continue;
-    if (std::find(known.begin(), known.end(), part.text) == known.end()) {
-      value.fail(unknown_name("template variable", part.text, known));
-    }
-    has_field = has_field || part.text != kExemplars;
-  }
-  if (!has_field) value.fail(value.name(), " names no field: every prompt would be the same");
-  return parts;
 }
 
 void read_gold(const YamlValue& value, TaskSpec& spec) {
   auto map = value.map();
   spec.gold_field = map.required_string("from");
-  if (const auto pattern = map.optional("pattern")) {
-    try {
-      spec.gold_pattern.emplace(pattern->string());
-    } catch (const Error& error) {
-      pattern->fail(pattern->name(), ": ", error.what());
-    }
-    if (spec.gold_pattern->n_groups() == 0) pattern->fail(pattern->name(), " has no group (...) for the answer");
-  }
+  spec.gold_pattern = read_group_pattern(map, "pattern");
+  spec.has_gold_list = map.optional_boolean("list", false);
+  spec.classes_field = map.optional_string("classes", "");
   map.reject_unknown();
+}
+
+void read_limit(YamlMap& map, PromptLimit& limit) {
+  const auto side = map.optional_choice("truncate", {"refuse", "right", "left", "middle"}, "refuse");
+  limit.side = side == "right"    ? PromptLimit::Side::kRight
+               : side == "left"   ? PromptLimit::Side::kLeft
+               : side == "middle" ? PromptLimit::Side::kMiddle
+                                  : PromptLimit::Side::kRefuse;
+  if (const auto most = map.optional("max_tokens")) limit.max_tokens = most->integer(2, 100'000'000);
+}
+
+void check_exemplar_template(const YamlValue& value, const TaskSpec& spec) {
+  std::vector<std::string> known;
+  for (const auto& [name, field] : spec.fields) known.push_back(name);
+  for (const auto& [name, field] : spec.exemplars->fields) known.push_back(name);
+  if (spec.kind == TaskSpec::Kind::kChoices) known.push_back("choice");
+  for (const auto& part : spec.exemplars->item) {
+    if (part.is_variable && std::find(known.begin(), known.end(), part.text) == known.end()) {
+      value.fail(unknown_name("template variable", part.text, known));
+    }
+  }
 }
 
 void read_prompt(const YamlValue& value, TaskSpec& spec) {
   auto map = value.map();
-  if (const auto file = map.optional(kExemplars))
-    spec.exemplars = read_file_name(*file, {"task", "data_dir", "prompts"});
-  spec.prompt = read_template(map.required("template"), spec);
+  if (const auto exemplars = map.optional(kExemplars); exemplars && !exemplars->is_null()) {
+    spec.exemplars = read_exemplar_spec(*exemplars);
+    check_exemplar_template(*exemplars, spec);
+  }
+  read_template(map.required("template"), spec);
   spec.is_chat_turn = map.optional_choice("chat", {"never", "turn"}, "never") == "turn";
+  read_limit(map, spec.limit);
   map.reject_unknown();
 }
 
-void read_extractors(const YamlValue& value, TaskSpec& spec) {
-  for (const auto& item : value.sequence()) {
-    auto extractor = read_extractor(item);
-    if (find_extractor(spec, extractor.name)) item.fail("two extractors named ", in_quotes(extractor.name));
-    spec.extractors.push_back(std::move(extractor));
-  }
-  if (spec.extractors.empty()) value.fail("extractors is empty, expected at least one");
-}
-
-ExtractCase read_case(const YamlValue& value, const std::vector<std::string>& extractors) {
+BucketSpec read_bucket(const YamlValue& value) {
   auto map = value.map();
-  ExtractCase result;
-  result.extractor = map.required_choice("extractor", extractors);
-  result.text = map.required_string("text");
-  result.gold = map.required_string("gold");
-  const auto answer = map.required("answer");
-  if (!answer.is_null()) result.answer = answer.string();
-  result.correct = map.required("correct").boolean();
-  result.where = value.where();
-  map.reject_unknown();
-  return result;
-}
-
-void read_extract_cases(const YamlValue& value, TaskSpec& spec) {
-  std::vector<std::string> names;
-  for (const auto& extractor : spec.extractors) names.push_back(extractor.name);
-  for (const auto& item : value.sequence()) spec.extract_cases.push_back(read_case(item, names));
-  for (const auto& name : names) {
-    const auto n = static_cast<size_t>(std::count_if(spec.extract_cases.begin(), spec.extract_cases.end(),
-                                                     [&](const auto& c) { return c.extractor == name; }));
-    if (n < kMinCasesPerExtractor) {
-      value.fail("extractor '", name, "' has ", n, " extract cases, expected at least ", kMinCasesPerExtractor);
+  BucketSpec bucket;
+  bucket.by = map.required_string("by");
+  if (const auto below = map.optional("below")) {
+    for (const auto& [label, bound] : below->map().entries()) {
+      bucket.bounds.push_back({label, bound.integer()});
+      const auto n = bucket.bounds.size();
+      if (n > 1 && bucket.bounds[n - 2].below >= bucket.bounds[n - 1].below) {
+        bound.fail(bound.name(), " is ", bound.found(), ", expected more than the one before it");
+      }
     }
+    bucket.rest = map.required_string("rest");
   }
+  map.reject_unknown();
+  return bucket;
 }
 
-std::vector<std::string> read_stop(YamlMap& map) {
-  const auto value = map.optional("stop");
+std::vector<std::string> read_stop(TaskYaml& map, const char* key) {
+  const auto value = map.optional(key);
   std::vector<std::string> stop;
   if (!value) return stop;
   for (const auto& item : value->sequence()) {
@@ -133,55 +112,88 @@ std::vector<std::string> read_stop(YamlMap& map) {
   return stop;
 }
 
-}  // namespace
-
-TaskSpec load_task(const std::filesystem::path& yaml_file) {
-  auto map = load_yaml(yaml_file).map();
-  map.required_integer("version", kVersion, kVersion);
-  TaskSpec spec;
-  spec.name = task_name(yaml_file);
-  spec.yaml_file = yaml_file;
-  spec.summary = map.required_string("summary");
-  spec.data = read_file_name(map.required("data"), {"task", "data_dir"});
-  spec.fields = read_fields(map.required("fields"));
-  read_gold(map.required("gold"), spec);
-  read_prompt(map.required("prompt"), spec);
-  spec.max_new_tokens = map.required_integer("max_new_tokens", 1, 1'000'000);
-  spec.stop = read_stop(map);
-  read_extractors(map.required("extractors"), spec);
-  spec.metric = map.required_choice("metric", {"accuracy"});
-  read_extract_cases(map.required("extract_cases"), spec);
-  map.reject_unknown();
-  return spec;
+void read_choices(const YamlValue& value, TaskSpec& spec) {
+  std::vector<std::string> fields;
+  for (const auto& [name, field] : spec.fields) fields.push_back(name);
+  spec.choices = read_choice_spec(value, fields);
+  spec.metric = "accuracy";
+  if (spec.is_chat_turn) value.fail("a task that scores continuations has prompt.chat: never");
+  const bool cuts_what_is_asked =
+      spec.limit.side == PromptLimit::Side::kRight || spec.limit.side == PromptLimit::Side::kMiddle;
+  if (cuts_what_is_asked) value.fail("a task that scores continuations has prompt.truncate: left or refuse");
 }
 
-std::vector<std::filesystem::path> find_tasks(const std::filesystem::path& dir) {
-  std::vector<std::filesystem::path> files;
-  KVC_CHECK(std::filesystem::is_directory(dir), "there is no task folder '", dir.string(), "'");
-  for (const auto& suite : std::filesystem::directory_iterator(dir)) {
-    if (!suite.is_directory()) continue;
-    for (const auto& file : std::filesystem::directory_iterator(suite)) {
-      if (file.is_regular_file() && file.path().extension() == ".yaml") files.push_back(file.path());
-    }
-  }
-  std::sort(files.begin(), files.end());
+void read_generation(TaskYaml& map, TaskSpec& spec) {
+  const auto most = map.required("max_new_tokens");
+  spec.max_new_tokens = most.integer(1, 1'000'000);
+  if (const auto least = map.optional("min_new_tokens")) spec.min_new_tokens = least->integer(0, spec.max_new_tokens);
+  spec.stop = read_stop(map, "stop");
+  spec.stop_tokens = read_stop(map, "stop_tokens");
+  read_scoring(map, spec);
+}
+
+}  // namespace
+
+std::vector<std::string> data_files(const TaskSpec& spec) {
+  std::vector<std::string> files;
+  const auto add = [&](const TaskFile& file) {
+    if (file.root == TaskFile::Root::kDataDir) files.push_back(file.file);
+  };
+  const auto add_data = [&](const DataSpec& data) {
+    for (const auto& part : data.parts) add(part.file);
+    if (data.beside) add(data.beside->file);
+    if (data.haystack) add(data.haystack->filler);
+  };
+  add_data(spec.data);
+  if (spec.template_file) add(*spec.template_file);
+  if (!spec.exemplars) return files;
+  if (spec.exemplars->file) add(*spec.exemplars->file);
+  if (spec.exemplars->items_file) add(*spec.exemplars->items_file);
+  const bool has_items = spec.exemplars->items_file || !spec.exemplars->items.empty();
+  if (spec.exemplars->data && has_items) add_data(*spec.exemplars->data);
   return files;
 }
 
-std::filesystem::path find_task(const std::filesystem::path& dir, const std::string& name) {
+Template parse_prompt_template(const TaskSpec& spec, const std::string& text) {
   std::vector<std::string> known;
-  for (const auto& file : find_tasks(dir)) {
-    known.push_back(task_name(file));
-    if (known.back() == name) return file;
+  if (spec.exemplars) known.push_back(kExemplars);
+  for (const auto& [variable, field] : spec.fields) known.push_back(variable);
+  auto parts = parse_template(text);
+  bool has_field = false;
+  for (const auto& part : parts) {
+    if (!part.is_variable) continue;
+    const bool is_known = std::find(known.begin(), known.end(), part.text) != known.end();
+    KVC_CHECK(is_known, unknown_name("template variable", part.text, known));
+    has_field = has_field || part.text != kExemplars;
   }
-  throw Error(unknown_name("task", name, known));
+  KVC_CHECK(has_field, "prompt.template names no field: every prompt would be the same");
+  return parts;
 }
 
-const Extractor* find_extractor(const TaskSpec& spec, const std::string& name) {
-  for (const auto& extractor : spec.extractors) {
-    if (extractor.name == name) return &extractor;
+TaskSpec load_task(const TaskId& id) {
+  TaskYaml map(id);
+  map.required("version").integer(kVersion, kVersion);
+  TaskSpec spec;
+  spec.name = id.name();
+  spec.yaml_file = id.yaml_file;
+  spec.summary = map.required("summary").string();
+  if (const auto kind = map.optional("kind"); kind && kind->choice({"generate", "choices"}) == "choices") {
+    spec.kind = TaskSpec::Kind::kChoices;
   }
-  return nullptr;
+  spec.data = read_data_spec(map.required("data"));
+  spec.fields = read_fields(map.required("fields"));
+  read_gold(map.required("gold"), spec);
+  read_prompt(map.required("prompt"), spec);
+  if (const auto buckets = map.optional("buckets")) {
+    for (const auto& item : buckets->sequence()) spec.buckets.push_back(read_bucket(item));
+  }
+  if (spec.kind == TaskSpec::Kind::kChoices) {
+    read_choices(map.required("choices"), spec);
+  } else {
+    read_generation(map, spec);
+  }
+  map.reject_unknown();
+  return spec;
 }
 
 }  // namespace kvc

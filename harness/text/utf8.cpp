@@ -46,12 +46,6 @@ void append_escaped(std::string& out, unsigned int value) {
   out += kDigits[value & 15];
 }
 
-// Python's str.strip() set.
-bool is_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 std::string_view without_space_at_end(std::string_view text) {
   while (!text.empty()) {
     size_t start = text.size() - 1, length = 1;  // of the last character, or of a byte that is part of none
@@ -65,10 +59,16 @@ std::string_view without_space_at_end(std::string_view text) {
 
 }  // namespace
 
+bool is_space(char32_t c) {
+  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
 std::optional<size_t> first_invalid_utf8(std::string_view text) {
   size_t length = 1;
   for (size_t i = 0; i < text.size(); i += length) {
-    if (decode(text, i, length) == kBad) return i;
+    length = 1;
+    if (static_cast<unsigned char>(text[i]) >= 0x80 && decode(text, i, length) == kBad) return i;
   }
   return std::nullopt;
 }
@@ -80,6 +80,16 @@ std::u32string to_code_points(std::string_view text) {
     const char32_t c = decode(text, i, length);
     KVC_CHECK(c != kBad, "not well-formed UTF-8 at byte ", i);
     code_points += c;
+  }
+  return code_points;
+}
+
+std::u32string to_code_points_replacing(std::string_view text) {
+  std::u32string code_points;
+  size_t length = 1;
+  for (size_t i = 0; i < text.size(); i += length) {
+    const char32_t c = decode(text, i, length);
+    code_points += c == kBad ? U'\uFFFD' : c;
   }
   return code_points;
 }

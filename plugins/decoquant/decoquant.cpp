@@ -45,10 +45,10 @@ class DecoQuantCache final : public kvc::LayerCache {
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
     const bool prompt = length() == 0;
-    k_recent_.push_back(tokens.k);
-    v_recent_.push_back(tokens.v);
-    if (prompt) encode(k_recent_.n_tokens());
-    while (k_recent_.n_tokens() > buffer_) encode(buffer_);
+    if (info().holds_k()) k_recent_.push_back(tokens.k);
+    if (info().holds_v()) v_recent_.push_back(tokens.v);
+    if (prompt) encode(n_recent());
+    while (n_recent() > buffer_) encode(buffer_);
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
@@ -73,7 +73,7 @@ class DecoQuantCache final : public kvc::LayerCache {
   kvc::KeyValue dequantize() const override {
     return {dequantize(k_chunks_, k_recent_), dequantize(v_chunks_, v_recent_)};
   }
-  int64_t length() const override { return n_encoded_ + k_recent_.n_tokens(); }
+  int64_t length() const override { return n_encoded_ + n_recent(); }
   int64_t n_encoded_tokens() const override { return n_encoded_; }
 
   kvc::Footprint footprint() const override {
@@ -87,17 +87,21 @@ class DecoQuantCache final : public kvc::LayerCache {
 
  private:
   void encode(int64_t n_tokens) {
-    k_chunks_.push_back(decoquant::encode(k_recent_.pop_front(n_tokens), format_));
-    v_chunks_.push_back(decoquant::encode(v_recent_.pop_front(n_tokens), format_));
-    attends_ = attends_ && k_chunks_.back().attends() && v_chunks_.back().attends();
+    if (info().holds_k()) encode(n_tokens, k_recent_, k_chunks_);
+    if (info().holds_v()) encode(n_tokens, v_recent_, v_chunks_);
     n_encoded_ += n_tokens;
   }
+  void encode(int64_t n_tokens, kvc::TokenBlocks& recent, Chunks& chunks) {
+    chunks.push_back(decoquant::encode(recent.pop_front(n_tokens), format_));
+    attends_ = attends_ && chunks.back().attends();
+  }
+  int64_t n_recent() const { return (info().holds_k() ? k_recent_ : v_recent_).n_tokens(); }
 
   static at::Tensor dequantize(const Chunks& chunks, const kvc::TokenBlocks& recent) {
     std::vector<at::Tensor> parts;  // each [H_kv, t, D]
     for (const auto& chunk : chunks) parts.push_back(chunk.dequantize());
     if (recent.n_tokens() > 0) parts.push_back(recent.all());
-    return at::cat(parts, 1);
+    return parts.empty() ? at::Tensor() : at::cat(parts, 1);
   }
 
   decoquant::Format format_;
@@ -157,4 +161,4 @@ KVC_PLUGIN(
     "decomposition goes through a Gram matrix in float64; a full buffer is encoded before the next token; attention "
     "takes the query through the small tensor (the paper's kernel rebuilds the matrix); form lm always quantizes the "
     "channel tensor; factors of 3 and 4 tensors and the groups of svd and qr are ours",
-    {})
+    {.splits = true})

@@ -6,6 +6,8 @@
 #include <kvc/quant/decode_step.h>
 #include <kvc/quant/small_floats.h>
 
+#include <algorithm>
+
 namespace {
 
 struct Fp8Options {
@@ -41,7 +43,7 @@ class Fp8Tokens {
   at::Tensor dequantize() const {
     std::vector<at::Tensor> tiles;
     for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
-    return at::cat(tiles, 1);
+    return tiles.empty() ? at::Tensor() : at::cat(tiles, 1);
   }
 
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
@@ -60,8 +62,8 @@ class Fp8Cache final : public kvc::LayerCache {
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
-    k_.push_back(tokens.k, headroom_);
-    v_.push_back(tokens.v, headroom_);
+    if (info().holds_k()) k_.push_back(tokens.k, headroom_);
+    if (info().holds_v()) v_.push_back(tokens.v, headroom_);
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
@@ -74,8 +76,8 @@ class Fp8Cache final : public kvc::LayerCache {
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return k_.n_tokens(); }
-  int64_t n_encoded_tokens() const override { return k_.n_tokens(); }
+  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
+  int64_t n_encoded_tokens() const override { return length(); }
 
   kvc::Footprint footprint() const override {
     kvc::Footprint bytes;
@@ -113,4 +115,4 @@ KVC_PLUGIN(Fp8Options, Fp8, "fp8", "8-bit floats (e4m3), one scale a head",
            "OCP 8-bit Floating Point Specification (OFP8) 1.0; Micikevicius et al. 2022",
            "the scale comes from the prompt, not from calibration, and leaves room for larger tokens; what exceeds it "
            "saturates",
-           {})
+           {.splits = true})

@@ -4,6 +4,8 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/attend_exact.h>
 
+#include <algorithm>
+
 namespace {
 
 struct FullOptions {
@@ -20,8 +22,8 @@ class FullCache final : public kvc::LayerCache {
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
-    k_.push_back(tokens.k);
-    v_.push_back(tokens.v);
+    if (info().holds_k()) k_.push_back(tokens.k);
+    if (info().holds_v()) v_.push_back(tokens.v);
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
@@ -35,7 +37,7 @@ class FullCache final : public kvc::LayerCache {
   using LayerCache::info;
 
   kvc::KeyValue dequantize() const override { return {k_.all(), v_.all()}; }
-  int64_t length() const override { return k_.n_tokens(); }
+  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
   int64_t n_encoded_tokens() const override { return 0; }
 
   kvc::Footprint footprint() const override {
@@ -62,7 +64,8 @@ class Full final : public kvc::Compressor, public kvc::BatchedAttention {
   void attend_batch(std::span<const kvc::LayerCache* const> caches, std::span<const at::Tensor> q, double scale,
                     at::Tensor& out) const override {
     if (!out.is_cpu()) {
-      for (size_t b = 0; b < caches.size(); ++b) out[static_cast<int64_t>(b)].copy_(caches[b]->attend(q[b], scale).squeeze(1));
+      for (size_t b = 0; b < caches.size(); ++b)
+        out[static_cast<int64_t>(b)].copy_(caches[b]->attend(q[b], scale).squeeze(1));
       return;
     }
     std::vector<kvc::ExactTokens> held;
@@ -82,4 +85,4 @@ class Full final : public kvc::Compressor, public kvc::BatchedAttention {
 }  // namespace
 
 KVC_PLUGIN(FullOptions, Full, "full", "K and V uncompressed, at 16 bits", "the baseline of every table", "none",
-           {.lossy = false, .one_by_one_same = true, .prefix_local = true})
+           {.lossy = false, .one_by_one_same = true, .prefix_local = true, .splits = true})

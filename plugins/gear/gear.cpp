@@ -67,6 +67,10 @@ class GearCache final : public kvc::ChunkedCache {
     auto generator =
         kvc::low_rank_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, block);
     const auto part = [&](const at::Tensor& x, const kvc::GroupFormat& groups, kvc::GroupAxis outlier_axis) {
+      if (!x.defined()) {
+        kvc::skip_corrected((k.defined() ? k : v).sizes(), format, generator);
+        return kvc::CorrectedCodes();
+      }
       if (backbone_.quantizes()) format.groups = groups;
       return kvc::encode_corrected(x, kvc::find_outliers(x, options_.sparsity, outlier_axis), format, generator);
     };
@@ -125,4 +129,4 @@ KVC_PLUGIN(
     "chunks are immutable and each is encoded once (the public code encodes the whole cache again at each flush); K's "
     "outliers are counted per chunk, not by token width; outliers are held as differences; a full buffer is encoded "
     "before the next token, not by dropping one; backbone none takes outliers of each vector's two ends, as GEAR does",
-    {})
+    {.splits = true})

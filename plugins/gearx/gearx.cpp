@@ -85,10 +85,16 @@ class GearxCache final : public kvc::ChunkedCache {
                                  .precision = kvc::precision_named(options.precision)};
     auto generator =
         kvc::low_rank_generator(static_cast<uint64_t>(options.seed), info().sequence_key, info().layer, block);
-    const auto entries = mask_of(k.size(1), prompt);
-    auto k_codes = kvc::encode_corrected(k, entries, format, generator);
+    const auto sizes = (k.defined() ? k : v).sizes();
+    const auto entries = mask_of(sizes[1], prompt);
+    const auto part = [&](const at::Tensor& x) {
+      if (x.defined()) return kvc::encode_corrected(x, entries, format, generator);
+      kvc::skip_corrected(sizes, format, generator);
+      return kvc::CorrectedCodes();
+    };
+    auto k_codes = part(k);  // the generator gives K's start first
     format.groups = shared_.backbone.v;
-    return {std::move(k_codes), kvc::encode_corrected(v, entries, format, generator)};
+    return {std::move(k_codes), part(v)};
   }
 
   // The mask's own memory on the CPU; a copy that the cache holds and counts elsewhere.
@@ -164,4 +170,4 @@ KVC_PLUGIN(
     "token's channels of all heads; degrees below 2 are raised to 2; stream whole cuts the mask of the next multiple "
     "of "
     "buffer, so that there only tokens have equal degrees",
-    {})
+    {.splits = true})

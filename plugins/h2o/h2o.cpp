@@ -123,6 +123,9 @@ class H2o final : public kvc::Compressor {
  public:
   explicit H2o(const H2oOptions& options) : options_(options) {}
 
+  void check_model(const kvc::ModelShape& model) const override {
+    KVC_CHECK(model.head_dim <= 1024, "h2o: head_dim ", model.head_dim, ", allowed: up to 1024");
+  }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<H2oCache>(info, options_);
   }
@@ -145,4 +148,4 @@ KVC_PLUGIN(H2oOptions, H2o, "h2o", "heavy hitters by accumulated attention and r
            "Zhang et al. 2023 (H2O), algorithm 1",
            "scores are summed over the query heads of a KV head; budgets are shares of the prompt, at least 4 recent "
            "tokens; tokens keep their positions; of equal scores the older token stays",
-           {})
+           {.evicts = true})

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <kvc/quant/pack_bits.h>
 
+// Each operation rounds as the public code's does: 1/10 and 1/range are multiplied by, means run in the order of the
+// entries in memory. A code that stands near half a step would fall to the other side otherwise.
 namespace hqq {
 namespace {
 
@@ -10,7 +12,7 @@ constexpr double kBeta = 10, kNorm = 0.7;
 
 at::Tensor shrunk(const at::Tensor& error) {
   const auto size = error.abs();
-  return error.sign() * (size - size.pow(kNorm - 1) / kBeta).relu();
+  return error.sign() * (size - size.pow(kNorm - 1) * (1 / kBeta)).relu();
 }
 
 // zero: [1, n_groups, 1], moved in place
@@ -28,12 +30,19 @@ void move_zero(const at::Tensor& x, const at::Tensor& scale, at::Tensor& zero, f
 
 }  // namespace
 
-kvc::GroupCodes quantize(const at::Tensor& groups, int64_t bits, int64_t iterations, kvc::Precision precision) {
+Grid fitted(const at::Tensor& groups, int64_t bits, int64_t iterations) {
   const float levels = static_cast<float>((1 << bits) - 1);
   const auto low = groups.amin(-1, true), range = groups.amax(-1, true) - low;
-  const auto scale = (levels / range).masked_fill_(range <= 1e-4, 1).clamp_max_(2e4);
-  auto zero = -low * scale;
-  move_zero(groups, scale, zero, levels, iterations);
+  Grid grid;
+  grid.scale = range.reciprocal().mul_(levels).masked_fill_(range <= 1e-4, 1).clamp_max_(2e4);
+  grid.zero = -low * grid.scale;
+  move_zero(groups, grid.scale, grid.zero, levels, iterations);
+  return grid;
+}
+
+kvc::GroupCodes quantize(const at::Tensor& groups, int64_t bits, int64_t iterations, kvc::Precision precision) {
+  const float levels = static_cast<float>((1 << bits) - 1);
+  const auto [scale, zero] = fitted(groups, bits, iterations);
   kvc::GroupCodes result;
   result.scale = scale.reciprocal().to(kvc::storage_type(precision));
   result.zero = (-zero / scale).to(kvc::storage_type(precision));

@@ -9,6 +9,12 @@
 
 namespace hqq {
 
+// x^ = (c - zero) / scale
+struct Grid {
+  at::Tensor scale, zero;  // [1, n_groups, 1] fp32
+};
+Grid fitted(const at::Tensor& groups, int64_t bits, int64_t iterations);
+
 // groups: [1, n_groups, g] fp32 -> codes with scale' = 1/scale and zero' = -zero/scale, so that x^ = scale' * c +
 // zero'.
 kvc::GroupCodes quantize(const at::Tensor& groups, int64_t bits, int64_t iterations, kvc::Precision precision);

@@ -35,10 +35,10 @@ class KcvtCache final : public kvc::LayerCache {
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
     const bool prompt = length() == 0;
-    k_.recent.push_back(tokens.k);
-    v_.recent.push_back(tokens.v);
-    if (prompt) encode(k_.recent.n_tokens());
-    while (k_.recent.n_tokens() > format_.buffer) encode(format_.buffer);
+    if (info().holds_k()) k_.recent.push_back(tokens.k);
+    if (info().holds_v()) v_.recent.push_back(tokens.v);
+    if (prompt) encode(held().recent.n_tokens());
+    while (held().recent.n_tokens() > format_.buffer) encode(format_.buffer);
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
@@ -46,8 +46,8 @@ class KcvtCache final : public kvc::LayerCache {
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return k_.n_tokens(); }
-  int64_t n_encoded_tokens() const override { return k_.codes.n_tokens(); }
+  int64_t length() const override { return held().n_tokens(); }
+  int64_t n_encoded_tokens() const override { return held().codes.n_tokens(); }
 
   kvc::Footprint footprint() const override {
     kvc::Footprint bytes;
@@ -58,9 +58,10 @@ class KcvtCache final : public kvc::LayerCache {
 
  private:
   void encode(int64_t n_tokens) {
-    k_.encode_front(n_tokens, format_.k);
-    v_.encode_front(n_tokens, format_.v);
+    if (info().holds_k()) k_.encode_front(n_tokens, format_.k);
+    if (info().holds_v()) v_.encode_front(n_tokens, format_.v);
   }
+  const kvc::StoredTokens& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
 
   KcvtFormat format_;
   kvc::StoredTokens k_{format_.k.precision}, v_{format_.v.precision};
@@ -100,4 +101,4 @@ KVC_PLUGIN(
     KcvtOptions, Kcvt, "kcvt", "K per channel of a chunk, V per token over all heads",
     "Kang et al. 2024 (GEAR), the KCVT backbone",
     "chunks are immutable (the public code encodes the whole cache again at each flush); constant groups have scale 0",
-    {})
+    {.splits = true})

@@ -39,10 +39,10 @@ class KiviCache final : public kvc::LayerCache {
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
     const bool prompt = length() == 0;
-    k_.recent.push_back(tokens.k);
-    v_.recent.push_back(tokens.v);
+    if (info().holds_k()) k_.recent.push_back(tokens.k);
+    if (info().holds_v()) v_.recent.push_back(tokens.v);
     // After the prompt K keeps n mod chunk tokens and V the window. Then what the step before left full goes first.
-    const int64_t n_k = k_.recent.n_tokens() - (prompt ? 0 : 1);
+    const int64_t n_k = std::max<int64_t>(k_.recent.n_tokens() - (prompt ? 0 : 1), 0);
     const int64_t n_v = v_.recent.n_tokens() - (prompt ? 0 : 1);
     k_.encode_front(n_k - n_k % format_.k_chunk, format_.k);
     v_.encode_front(std::max<int64_t>(n_v - format_.recent, 0), format_.v);
@@ -53,7 +53,7 @@ class KiviCache final : public kvc::LayerCache {
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return k_.n_tokens(); }
+  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
   int64_t n_encoded_tokens() const override { return std::max(k_.codes.n_tokens(), v_.codes.n_tokens()); }
 
   kvc::Footprint footprint() const override {
@@ -110,4 +110,4 @@ KVC_PLUGIN(
     KiviOptions, Kivi, "kivi", "K per channel, V per token, recent tokens exact",
     "Liu et al. 2024 (KIVI), section 3.2 and algorithm 1",
     "real precision encodes with the fp16-rounded scale and zero; a constant group has scale 0; recent 0 is ours",
-    {.one_by_one_same = true})
+    {.one_by_one_same = true, .splits = true})

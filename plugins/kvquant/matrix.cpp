@@ -5,13 +5,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <numeric>
+
+#include "codec.h"
 
 namespace kvquant {
 namespace {
 
-constexpr int64_t kBlockTokens = 64;  // a step copies at most one block
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // fp32 as it comes back from storage.
 at::Tensor rounded(const at::Tensor& x, kvc::Precision precision) {
@@ -20,133 +23,244 @@ at::Tensor rounded(const at::Tensor& x, kvc::Precision precision) {
   return held;
 }
 
-// The p-quantile of each column of sorted x [n, m], between two entries by line.
-at::Tensor quantile_of(const at::Tensor& sorted, double p) {
-  const double at = p * static_cast<double>(sorted.size(0) - 1);
-  const auto below = static_cast<int64_t>(std::floor(at));
-  const auto above = std::min(below + 1, sorted.size(0) - 1);
-  return sorted[below].lerp(sorted[above], at - std::floor(at));
+float rounded(float x, kvc::Precision precision) {
+  return precision == kvc::Precision::real ? static_cast<float>(at::Half(x)) : x;
 }
 
-// 16-bit numbers are held as int16, of which these are the bits.
-at::Tensor narrow_int(const at::Tensor& x) { return x.to(at::kInt).to(at::kShort).contiguous(); }
-at::Tensor wide_int(const at::Tensor& x) { return x.to(at::kInt).bitwise_and(0xffff).to(at::kLong); }
+// One table of a range, and how far apart its entries for neighbouring tokens and channels stand.
+struct Table {
+  const float *lower, *upper, *zero, *scale;
+  int64_t by_token, by_channel;
+  Table(const Range& range, Axis axis)
+      : lower(range.lower.const_data_ptr<float>()),
+        upper(range.upper.const_data_ptr<float>()),
+        zero(range.zero.const_data_ptr<float>()),
+        scale(range.scale.const_data_ptr<float>()),
+        by_token(axis == Axis::tokens),
+        by_channel(axis == Axis::channels) {}
+  int64_t at(int64_t t, int64_t j) const { return t * by_token + j * by_channel; }
+};
+
+// Storage of exactly a then b.
+at::Tensor joined(const at::Tensor& a, const at::Tensor& b) {
+  if (b.numel() == 0) return a;
+  auto sizes = a.sizes().vec();
+  sizes[0] += b.size(0);
+  auto both = at::empty(sizes, a.options());
+  auto* out = static_cast<char*>(both.data_ptr());
+  if (a.numel() > 0) std::memcpy(out, a.const_data_ptr(), a.nbytes());
+  std::memcpy(out + a.nbytes(), b.const_data_ptr(), b.nbytes());
+  return both;
+}
+
+template <class T>
+at::Tensor held(const std::vector<T>& values, at::ScalarType type) {
+  auto result = at::empty({static_cast<int64_t>(values.size())}, type);
+  std::copy(values.begin(), values.end(), result.data_ptr<T>());
+  return result;
+}
+
+// The outliers of one token, ascending.
+class Outliers {
+ public:
+  Outliers(const Format& format, int64_t n_capped) : format_(format), n_capped_(n_capped) {}
+
+  void find(const float* x, int64_t m, const Table& table, int64_t t) {
+    channels.clear(), above_.clear(), below_.clear();
+    for (int64_t j = 0; j < m; ++j) {
+      const int64_t i = table.at(t, j);
+      // A vector without extent holds one value; what differs from it is an outlier, too, and never capped.
+      if (table.scale[i] == 0) {
+        if (rounded(x[j], format_.precision) != table.zero[i]) channels.push_back(j);
+      } else if (codec::is_outlier(x[j], table.lower[i], table.upper[i], format_.uniform)) {
+        const float z = codec::normalized(x[j], table.zero[i], table.scale[i]);
+        (x[j] >= table.upper[i] ? above_ : below_).push_back({std::abs(z), j});
+      }
+    }
+    keep(above_), keep(below_);
+    std::sort(channels.begin(), channels.end());
+  }
+  std::vector<int64_t> channels;
+
+ private:
+  struct Far {
+    float z;
+    int64_t channel;
+  };
+  void keep(std::vector<Far>& side) {
+    auto end = side.end();
+    if (n_capped_ > 0 && static_cast<int64_t>(side.size()) > n_capped_) {
+      end = side.begin() + n_capped_;
+      std::partial_sort(side.begin(), end, side.end(),
+                        [](const Far& a, const Far& b) { return a.z > b.z || (a.z == b.z && a.channel < b.channel); });
+    }
+    for (auto far = side.begin(); far != end; ++far) channels.push_back(far->channel);
+  }
+  const Format& format_;
+  int64_t n_capped_;
+  std::vector<Far> above_, below_;
+};
+
+// The code of each entry of one token; where the scale is 0, that of 0.
+void encode_row(const float* x, int64_t m, const Table& table, int64_t t, const std::vector<float>& middles,
+                const Format& format, uint8_t* codes) {
+  const auto n_middles = static_cast<int64_t>(middles.size());
+  const auto last = static_cast<float>((1 << format.bits) - 1);
+  for (int64_t j = 0; j < m; ++j) {
+    const int64_t i = table.at(t, j);
+    const float z = codec::normalized(x[j], table.zero[i], table.scale[i]);
+    codes[j] = format.uniform ? static_cast<uint8_t>(std::clamp(std::nearbyint(z), 0.f, last))
+                              : nearest_level(z, middles.data(), n_middles);
+  }
+}
+
+// What codes stand for before scale and zero.
+std::vector<float> values_of(const Levels& levels, const Format& format) {
+  if (!format.uniform) return levels.decode;
+  std::vector<float> integers(size_t{1} << format.bits);
+  std::iota(integers.begin(), integers.end(), 0.f);
+  return integers;
+}
 
 }  // namespace
 
-at::Tensor outlier_mask(const at::Tensor& x, const at::Tensor& lower, const at::Tensor& upper, const Format& format) {
-  if (!format.uniform) return x.gt(upper).logical_or(x.lt(lower));
-  // A vector whose entries are all equal has none.
-  return x.ge(upper).logical_or(x.le(lower)).logical_and(upper.gt(lower));
+Range range_of_rows(const at::Tensor& x, const Format& format) {
+  const int64_t n = x.size(0), len = x.size(1);
+  auto lower = at::full({n}, -kInfinity, at::kFloat), upper = at::full({n}, kInfinity, at::kFloat);
+  auto zero = at::empty({n}, at::kFloat), scale = at::empty({n}, at::kFloat);
+  std::vector<float> row;
+  for (int64_t i = 0; i < n; ++i) {
+    const float* values = x.const_data_ptr<float>() + i * len;
+    float &low = lower.data_ptr<float>()[i], &high = upper.data_ptr<float>()[i];
+    if (format.sparsity > 0) {
+      row.assign(values, values + len);
+      low = codec::quantile(row, format.sparsity / 2), high = codec::quantile(row, 1 - format.sparsity / 2);
+    }
+    auto bounds = codec::Bounds{low, high};
+    if (format.uniform || format.sparsity <= 0) bounds = codec::bounds_between(values, len, low, high);
+    const float steps = static_cast<float>((1 << format.bits) - 1);
+    zero.data_ptr<float>()[i] = format.uniform ? bounds.smallest : (bounds.largest + bounds.smallest) / 2;
+    scale.data_ptr<float>()[i] = (bounds.largest - bounds.smallest) / (format.uniform ? steps : 2.f);
+  }
+  return {lower, upper, rounded(zero, format.precision), rounded(scale, format.precision)};
 }
 
-Range range_of_columns(const at::Tensor& x, const Format& format) {
-  Range range;
-  const auto sorted = std::get<0>(x.sort(0));
-  const bool sparse = format.sparsity > 0;
-  range.lower = sparse ? quantile_of(sorted, format.sparsity / 2) : at::full_like(sorted[0], -kInfinity);
-  range.upper = sparse ? quantile_of(sorted, 1 - format.sparsity / 2) : at::full_like(sorted[0], kInfinity);
-  at::Tensor smallest = sorted[0], largest = sorted[sorted.size(0) - 1];
-  if (sparse && format.uniform) {
-    const auto mask = outlier_mask(x, range.lower, range.upper, format);
-    smallest = x.masked_fill(mask, kInfinity).amin(0), largest = x.masked_fill(mask, -kInfinity).amax(0);
-    const auto none = smallest.gt(largest);  // every entry is an outlier
-    smallest = at::where(none, range.lower, smallest), largest = at::where(none, range.lower, largest);
-  } else if (sparse) {
-    smallest = range.lower, largest = range.upper;
-  }
-  if (format.uniform) {
-    range.zero = rounded(smallest, format.precision);
-    range.scale = rounded((largest - smallest) / static_cast<double>((1 << format.bits) - 1), format.precision);
-  } else {
-    range.zero = rounded((largest + smallest) / 2, format.precision);
-    range.scale = rounded((largest - smallest) / 2, format.precision);
-  }
-  return range;
+Range widened(const Range& range, const Format& format) {
+  if (!format.uniform) return {range.zero - range.scale, range.zero + range.scale, range.zero, range.scale};
+  const double steps = static_cast<double>((1 << format.bits) - 1);
+  return {range.zero - 0.5 * range.scale, range.zero + (steps + 0.5) * range.scale, range.zero, range.scale};
 }
 
-at::Tensor centroids(const at::Tensor& z, int64_t bits) {
-  constexpr int64_t kMaxIterations = 50;
-  const int64_t n_levels = int64_t{1} << bits, n = z.numel();
-  std::vector<double> levels(n_levels);
-  for (int64_t i = 0; i < n_levels; ++i)
-    levels[i] = (2.0 * static_cast<double>(i) + 1) / static_cast<double>(n_levels) - 1;
-  if (n >= n_levels) {
-    const auto sorted = std::get<0>(z.to(at::kDouble).flatten().sort()).contiguous();
-    const double* x = sorted.const_data_ptr<double>();
-    std::vector<double> sums(n + 1, 0);
-    for (int64_t i = 0; i < n; ++i) sums[i + 1] = sums[i] + x[i];
-    for (int64_t i = 0; i < n_levels; ++i) levels[i] = x[(2 * i + 1) * n / (2 * n_levels)];
-    for (int64_t iteration = 0; iteration < kMaxIterations; ++iteration) {
-      int64_t first = 0;
-      bool moved = false;
-      for (int64_t i = 0; i < n_levels; ++i) {  // the cell of a level ends half way to the next
-        const double end = i + 1 < n_levels ? (levels[i] + levels[i + 1]) / 2 : kInfinity;
-        const int64_t last = std::upper_bound(x + first, x + n, end) - x;
-        const double mean = last > first ? (sums[last] - sums[first]) / static_cast<double>(last - first) : levels[i];
-        moved = moved || mean != levels[i];
-        levels[i] = mean;
-        first = last;
-      }
-      if (!moved) break;
+Normalized normalized_inside(const at::Tensor& x, const Range& range, Axis axis, const Format& format,
+                             const at::Tensor& weights) {
+  const Table table(range, axis);
+  std::vector<float> z, w;
+  const float *values = x.const_data_ptr<float>(),
+              *given = weights.defined() ? weights.const_data_ptr<float>() : nullptr;
+  for (int64_t t = 0; t < x.size(0); ++t) {
+    for (int64_t j = 0; j < x.size(1); ++j) {
+      const int64_t at = t * x.size(1) + j, i = table.at(t, j);
+      if (table.scale[i] == 0 || codec::is_outlier(values[at], table.lower[i], table.upper[i], format.uniform))
+        continue;
+      z.push_back(codec::normalized(values[at], table.zero[i], table.scale[i]));
+      if (given) w.push_back(given[at]);
     }
   }
-  auto result = at::empty({n_levels}, at::kFloat);
-  for (int64_t i = 0; i < n_levels; ++i) result.data_ptr<float>()[i] = static_cast<float>(levels[i]);
-  return std::get<0>(result.sort());
+  return {held(z, at::kFloat), given ? held(w, at::kFloat) : at::Tensor()};
 }
 
-namespace {
-
-// The nearest level of each (x - zero) / scale; where the scale is 0, level of 0. -> u8
-at::Tensor codes_of(const at::Tensor& x, const Range& range, const at::Tensor& levels, const Format& format) {
-  const auto z = ((x - range.zero) / range.scale).nan_to_num(0, 3e38, -3e38);
-  if (format.uniform) return z.round().clamp(0, (1 << format.bits) - 1).to(at::kByte);
-  const auto middles = (levels.slice(0, 1) + levels.slice(0, 0, -1)) / 2;
-  return at::bucketize(z.contiguous(), middles).to(at::kByte);
+// Fills up the open block, then makes new ones.
+void Matrix::push_back(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
+                       int64_t n_capped) {
+  for (int64_t done = 0; done < x.size(0);) {
+    const int64_t n_open = blocks_.empty() ? 0 : blocks_.back().codes.size(0) % kBlockTokens;
+    const int64_t n = std::min(x.size(0) - done, kBlockTokens - n_open);
+    const auto rows = [&](const at::Tensor& table) { return axis_ == Axis::tokens ? table.narrow(0, done, n) : table; };
+    push_rows(x.narrow(0, done, n), {rows(range.lower), rows(range.upper), rows(range.zero), rows(range.scale)}, levels,
+              format, n_capped);
+    done += n;
+  }
 }
 
-}  // namespace
-
-void Matrix::push_back(const at::Tensor& x, const Range& range, const at::Tensor& levels, const Format& format) {
-  auto mask = outlier_mask(x, range.lower, range.upper, format);
-  // A vector without extent holds one value; what differs from it is an outlier, too.
-  mask = mask.logical_or(range.scale.eq(0).logical_and(rounded(x, format.precision).ne(range.zero)));
-  const auto values = x.masked_select(mask).to(kvc::storage_type(format.precision)).contiguous();
-  KVC_CHECK(values.isfinite().all().item<bool>(), "kvquant: an outlier lies beyond fp16 (65504)");
-  Block block{.codes = kvc::pack_bits(codes_of(x, range, levels, format), format.bits),
-              .values = values,
-              .index = narrow_int(mask.nonzero().select(1, 1)),
-              .counts = narrow_int(mask.sum(1))};
-  n_tokens_ += x.size(0), n_channels_ = x.size(1);
-  if (blocks_.empty() || blocks_.back().codes.size(0) >= kBlockTokens) {
+void Matrix::push_rows(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
+                       int64_t n_capped) {
+  const int64_t n = x.size(0), m = x.size(1);
+  const Table table(range, axis_);
+  const auto middles = middles_of(levels.encode);
+  auto codes = at::empty({n, m}, at::kByte);
+  std::vector<float> values;
+  std::vector<int16_t> index, counts;
+  Outliers outliers(format, n_capped);
+  for (int64_t t = 0; t < n; ++t) {
+    const float* row = x.const_data_ptr<float>() + t * m;
+    encode_row(row, m, table, t, middles, format, codes.data_ptr<uint8_t>() + t * m);
+    outliers.find(row, m, table, t);
+    for (const int64_t j : outliers.channels) {
+      values.push_back(row[j]), index.push_back(static_cast<int16_t>(j));
+      KVC_CHECK(std::isfinite(rounded(row[j], format.precision)), "kvquant: an outlier lies beyond fp16 (65504)");
+    }
+    counts.push_back(static_cast<int16_t>(outliers.channels.size()));
+  }
+  const auto type = kvc::storage_type(format.precision);
+  Block block{.codes = kvc::pack_bits(codes, format.bits),
+              .values = held(values, at::kFloat).to(type),
+              .index = held(index, at::kShort),
+              .counts = held(counts, at::kShort),
+              .zero = axis_ == Axis::tokens ? range.zero.to(type, false, true) : at::Tensor(),
+              .scale = axis_ == Axis::tokens ? range.scale.to(type, false, true) : at::Tensor()};
+  n_tokens_ += n, n_channels_ = m;
+  if (blocks_.empty() || blocks_.back().codes.size(0) == kBlockTokens) {
     blocks_.push_back(std::move(block));
     return;
   }
   Block& open = blocks_.back();
-  open = {.codes = at::cat({open.codes, block.codes}),
-          .values = at::cat({open.values, block.values}),
-          .index = at::cat({open.index, block.index}),
-          .counts = at::cat({open.counts, block.counts})};
+  for (const auto part : {&Block::codes, &Block::values, &Block::index, &Block::counts, &Block::zero, &Block::scale}) {
+    if ((open.*part).defined()) open.*part = joined(open.*part, block.*part);
+  }
 }
 
-at::Tensor Matrix::dequantize(const at::Tensor& zero, const at::Tensor& scale, const at::Tensor& levels,
-                              const Format& format) const {
-  std::vector<at::Tensor> parts;  // [t, m] each
-  int64_t first = 0;
-  for (const auto& block : blocks_) {
-    const int64_t n = block.codes.size(0);
-    const auto rows = [&](const at::Tensor& table) { return table.size(0) == 1 ? table : table.narrow(0, first, n); };
-    const auto codes = kvc::unpack_bits(block.codes, format.bits, n_channels_);
-    const auto z =
-        format.uniform ? codes.to(at::kFloat) : levels.index_select(0, codes.flatten().to(at::kInt)).view_as(codes);
-    auto x = z * rows(scale) + rows(zero);
-    const auto token = at::arange(n, at::kLong).repeat_interleave(wide_int(block.counts));
-    x.index_put_({token, wide_int(block.index)}, block.values.to(at::kFloat));
-    parts.push_back(x);
-    first += n;
+at::Tensor Matrix::decoded(const Block& block, const Range& channels, const Levels& levels, const Format& format,
+                           int64_t n_heads) const {
+  const int64_t n = block.codes.size(0), n_words = block.codes.size(1), head_dim = n_channels_ / n_heads;
+  const auto level = values_of(levels, format);
+  auto rows = at::empty({n_heads, n, head_dim}, at::kFloat);
+  float* out = rows.data_ptr<float>();
+  std::vector<uint8_t> codes(static_cast<size_t>(n_channels_));
+  std::vector<float> value(level.size());
+  const auto values = block.values.to(at::kFloat);
+  at::Tensor zeros, scales;
+  if (axis_ == Axis::tokens) zeros = block.zero.to(at::kFloat), scales = block.scale.to(at::kFloat);
+  for (int64_t t = 0, outlier = 0; t < n; ++t) {
+    codec::unpack(block.codes.const_data_ptr<int32_t>() + t * n_words, n_channels_, format.bits, codes.data());
+    if (axis_ == Axis::tokens) {
+      const float zero = zeros.const_data_ptr<float>()[t], scale = scales.const_data_ptr<float>()[t];
+      for (size_t c = 0; c < level.size(); ++c) value[c] = level[c] * scale + zero;
+    }
+    for (int64_t h = 0; h < n_heads; ++h) {
+      const int64_t first = h * head_dim;
+      float* to = out + (h * n + t) * head_dim;
+      if (axis_ == Axis::tokens) {
+        codec::decode_by_token(codes.data() + first, head_dim, value.data(), to);
+      } else {
+        codec::decode_by_channel(codes.data() + first, head_dim, level.data(),
+                                 channels.zero.const_data_ptr<float>() + first,
+                                 channels.scale.const_data_ptr<float>() + first, to);
+      }
+    }
+    const auto count = static_cast<uint16_t>(block.counts.const_data_ptr<int16_t>()[t]);
+    for (const int64_t end = outlier + count; outlier < end; ++outlier) {
+      const auto j = static_cast<uint16_t>(block.index.const_data_ptr<int16_t>()[outlier]);
+      out[(j / head_dim * n + t) * head_dim + j % head_dim] = values.const_data_ptr<float>()[outlier];
+    }
   }
-  return at::cat(parts);
+  return rows;
+}
+
+at::Tensor Matrix::dequantize(const Range& channels, const Levels& levels, const Format& format,
+                              int64_t n_heads) const {
+  std::vector<at::Tensor> tiles;
+  for_each_tile(channels, levels, format, n_heads, [&](const at::Tensor& rows, int64_t) { tiles.push_back(rows); });
+  return at::cat(tiles, 1);
 }
 
 int64_t Matrix::n_outliers() const {
@@ -158,6 +272,8 @@ int64_t Matrix::n_outliers() const {
 void Matrix::add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
   for (const auto& block : blocks_) {
     bytes.add(tensor, kvc::ByteKind::codes, block.codes);
+    bytes.add(tensor, kvc::ByteKind::zeros, block.zero);
+    bytes.add(tensor, kvc::ByteKind::scales, block.scale);
     bytes.add(tensor, kvc::ByteKind::sparse_values, block.values);
     bytes.add(tensor, kvc::ByteKind::sparse_index, block.index);
     bytes.add(tensor, kvc::ByteKind::sparse_index, block.counts);

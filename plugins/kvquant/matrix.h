@@ -6,11 +6,14 @@
 // zero and scale are their middle and half their distance.
 #pragma once
 
+#include <ATen/ATen.h>
 #include <kvc/footprint.h>
 #include <kvc/quant/precision.h>
 
 #include <cstdint>
 #include <vector>
+
+#include "levels.h"
 
 namespace kvquant {
 
@@ -21,30 +24,50 @@ struct Format {
   kvc::Precision precision = kvc::Precision::real;
 };
 
-// What a vector is quantized with. All fp32; a row of K's tables is a channel, of V's a token.
+// What n vectors are quantized with, [n] fp32 each.
 struct Range {
   at::Tensor lower, upper;  // outliers lie beyond; -inf and inf without outliers
   at::Tensor zero, scale;   // as they are stored: rounded to fp16 with Precision::real
 };
 
-// The range of each column of x [n, m] (n >= 1 entries each) -> tensors [m].
-Range range_of_columns(const at::Tensor& x, const Format& format);
+// The range of each row of x [n, len] fp32, contiguous, len >= 1.
+Range range_of_rows(const at::Tensor& x, const Format& format);
 
-// x, and ranges that broadcast with it -> bool, true at outliers.
-at::Tensor outlier_mask(const at::Tensor& x, const at::Tensor& lower, const at::Tensor& upper, const Format& format);
+// A range without thresholds of its own, for vectors that were not there when it was made: what lies outside is an
+// outlier; an integer code may leave it by half a step.
+Range widened(const Range& range, const Format& format);
 
-// 2^b centroids, ascending, of k-means in one dimension on the values z of any shape; Lloyd's iteration from their
-// quantiles. z may be empty: evenly spaced levels then.
-at::Tensor centroids(const at::Tensor& z, int64_t bits);
+enum class Axis { channels, tokens };  // what a range belongs to: K's columns or V's rows
 
-// Tokens of all heads side by side, [t, H*D], grown in blocks.
+// (x - zero) / scale of the entries of x [t, m] that are no outliers and whose vector has an extent, and their weights.
+struct Normalized {
+  at::Tensor z, weights;  // fp32; weights undefined where none were given
+};
+Normalized normalized_inside(const at::Tensor& x, const Range& range, Axis axis, const Format& format,
+                             const at::Tensor& weights = {});
+
+// Tokens of all heads side by side, [t, m = H*D], grown in blocks.
 class Matrix {
  public:
-  // x [t, m] fp32; lower ... scale broadcast with it; levels [2^b] fp32.
-  void push_back(const at::Tensor& x, const Range& range, const at::Tensor& levels, const Format& format);
-  // [T, m] fp32; zero and scale [T or 1, m or 1].
-  at::Tensor dequantize(const at::Tensor& zero, const at::Tensor& scale, const at::Tensor& levels,
-                        const Format& format) const;
+  explicit Matrix(Axis axis) : axis_(axis) {}
+
+  // x [t, m] fp32, contiguous. n_capped: outliers of a token that are kept on either side, the furthest ones by
+  // (x - zero) / scale; the others become the outermost code. 0: all.
+  void push_back(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
+                 int64_t n_capped = 0);
+
+  // f(rows [n_heads, n, m / n_heads] fp32, first token) for up to kBlockTokens tokens at a time, in order. channels:
+  // the range of Axis::channels.
+  template <class F>
+  void for_each_tile(const Range& channels, const Levels& levels, const Format& format, int64_t n_heads, F f) const {
+    int64_t first = 0;
+    for (const auto& block : blocks_) {
+      f(decoded(block, channels, levels, format, n_heads), first);
+      first += block.codes.size(0);
+    }
+  }
+
+  at::Tensor dequantize(const Range& channels, const Levels& levels, const Format& format, int64_t n_heads) const;
   int64_t n_tokens() const { return n_tokens_; }
   int64_t n_outliers() const;
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;
@@ -54,7 +77,15 @@ class Matrix {
     at::Tensor codes;          // [t, ceil(m*b/32)] int32
     at::Tensor values, index;  // [outliers] fp16 or fp32, and 16-bit channels, token by token
     at::Tensor counts;         // [t] 16-bit: outliers of each token
+    at::Tensor zero, scale;    // [t] fp16 or fp32, of Axis::tokens
   };
+  static constexpr int64_t kBlockTokens = 64;  // a step copies at most one block
+
+  void push_rows(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format, int64_t n_capped);
+  at::Tensor decoded(const Block& block, const Range& channels, const Levels& levels, const Format& format,
+                     int64_t n_heads) const;
+
+  Axis axis_;
   std::vector<Block> blocks_;
   int64_t n_tokens_ = 0, n_channels_ = 0;
 };

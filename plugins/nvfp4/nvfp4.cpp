@@ -9,6 +9,8 @@
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/small_floats.h>
 
+#include <algorithm>
+
 namespace {
 
 constexpr int64_t kBlock = 16;
@@ -56,7 +58,7 @@ class Nvfp4Tokens {
   at::Tensor dequantize() const {
     std::vector<at::Tensor> tiles;
     for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
-    return at::cat(tiles, 1);
+    return tiles.empty() ? at::Tensor() : at::cat(tiles, 1);
   }
 
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
@@ -76,8 +78,8 @@ class Nvfp4Cache final : public kvc::LayerCache {
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
-    k_.push_back(tokens.k, headroom_);
-    v_.push_back(tokens.v, headroom_);
+    if (info().holds_k()) k_.push_back(tokens.k, headroom_);
+    if (info().holds_v()) v_.push_back(tokens.v, headroom_);
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
@@ -90,8 +92,8 @@ class Nvfp4Cache final : public kvc::LayerCache {
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return k_.n_tokens(); }
-  int64_t n_encoded_tokens() const override { return k_.n_tokens(); }
+  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
+  int64_t n_encoded_tokens() const override { return length(); }
 
   kvc::Footprint footprint() const override {
     kvc::Footprint bytes;
@@ -132,4 +134,4 @@ KVC_PLUGIN(Nvfp4Options, Nvfp4, "nvfp4", "4-bit floats (e2m1) in blocks of 16 wi
            "NVIDIA, NVFP4 (Blackwell); OCP Microscaling Formats (MX) 1.0 for e2m1",
            "the tensor's scale comes from the prompt, not from calibration, and leaves room for larger tokens; what "
            "exceeds it saturates",
-           {})
+           {.splits = true})

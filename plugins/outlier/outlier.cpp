@@ -47,6 +47,7 @@ class OutlierCache final : public kvc::ChunkedCache {
   }
 
   kvc::CorrectedCodes part(const at::Tensor& x, const kvc::GroupFormat& groups, kvc::GroupAxis axis) const {
+    if (!x.defined()) return {};
     const kvc::CorrectionFormat format{
         .groups = groups, .fill = kvc::fill_named(options_.fill), .precision = groups.precision};
     at::Generator none;  // rank 0 draws nothing
@@ -92,4 +93,4 @@ KVC_PLUGIN(
     "Kang et al. 2024 (GEAR), section 3 (the sparse part) and table 8 (outlier-aware quantization)",
     "outliers take no part in minimum and maximum (fill masked) and are held as differences; K's are counted by the "
     "chunk's tokens (the public code counts by the token's width); half counts round to even and may be 0",
-    {})
+    {.splits = true})

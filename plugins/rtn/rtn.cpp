@@ -5,6 +5,8 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/decode_step.h>
 
+#include <algorithm>
+
 namespace {
 
 struct RtnOptions {
@@ -26,10 +28,8 @@ class RtnCache final : public kvc::LayerCache {
     check_new_tokens(tokens);
     auto format = format_;
     format.merge_tokens = format_.merge_tokens && length() == 0;
-    auto k = kvc::quantize_groups(tokens.k.to(at::kFloat), format);
-    auto v = kvc::quantize_groups(tokens.v.to(at::kFloat), format);
-    k_.codes.push_back(std::move(k));
-    v_.codes.push_back(std::move(v));
+    if (info().holds_k()) k_.codes.push_back(kvc::quantize_groups(tokens.k.to(at::kFloat), format));
+    if (info().holds_v()) v_.codes.push_back(kvc::quantize_groups(tokens.v.to(at::kFloat), format));
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
@@ -37,8 +37,8 @@ class RtnCache final : public kvc::LayerCache {
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return k_.n_tokens(); }
-  int64_t n_encoded_tokens() const override { return k_.n_tokens(); }
+  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
+  int64_t n_encoded_tokens() const override { return length(); }
 
   kvc::Footprint footprint() const override {
     kvc::Footprint bytes;
@@ -84,4 +84,4 @@ KVC_PLUGIN(
     "K is rounded after RoPE (the public scripts round the outputs of k_proj); weights stay as they are (W16A_); "
     "real precision encodes with the fp16-rounded step, clamped where that rounding would leave the code's range; "
     "scope tensor gives each new token a step of its own",
-    {})
+    {.splits = true})

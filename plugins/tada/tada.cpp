@@ -67,7 +67,7 @@ class TadaTensor {
     for_each_block([&](const kvc::GroupCodes& block, int64_t) { parts.push_back(block.dequantize()); });
     if (!parts.empty()) parts = {at::cat(parts, 1).add_(means_.all())};
     if (n_recent() > 0) parts.push_back(recent_.all());
-    return at::cat(parts, 1);
+    return parts.empty() ? at::Tensor() : at::cat(parts, 1);
   }
 
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
@@ -100,13 +100,13 @@ class TadaCache final : public kvc::LayerCache {
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
     const bool prompt = length() == 0;
-    k_.push_back(tokens.k);
-    v_.push_back(tokens.v);
+    if (info().holds_k()) k_.push_back(tokens.k);
+    if (info().holds_v()) v_.push_back(tokens.v);
     // In decoding the newest token is never encoded by its own append, unless nothing may be recent.
-    const int64_t n = k_.n_recent() - (prompt || recent_ == 0 ? 0 : 1);
+    const int64_t n = held().n_recent() - (prompt || recent_ == 0 ? 0 : 1);
     const int64_t n_encoded = recent_ == 0 ? n : n - n % recent_;
-    k_.encode_front(n_encoded);
-    v_.encode_front(n_encoded);
+    if (info().holds_k()) k_.encode_front(n_encoded);
+    if (info().holds_v()) v_.encode_front(n_encoded);
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
@@ -119,8 +119,8 @@ class TadaCache final : public kvc::LayerCache {
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return k_.n_tokens(); }
-  int64_t n_encoded_tokens() const override { return k_.n_encoded(); }
+  int64_t length() const override { return held().n_tokens(); }
+  int64_t n_encoded_tokens() const override { return held().n_encoded(); }
 
   kvc::Footprint footprint() const override {
     kvc::Footprint bytes;
@@ -130,6 +130,8 @@ class TadaCache final : public kvc::LayerCache {
   }
 
  private:
+  const TadaTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
+
   int64_t recent_;
   TadaTensor k_, v_;
 };
@@ -178,4 +180,4 @@ KVC_PLUGIN(TadaOptions, Tada, "tada", "mean over heads in 16 bits, deviations qu
            "Joshi et al. 2025 (TaDA), sections 3.1 and 3.2",
            "the mean, where equations 1 and 2 print a sum; one group per token and head, asymmetric; deviations are "
            "taken from the rounded mean; a prompt keeps n0 mod recent tokens exact; MQA is refused",
-           {.one_by_one_same = true})
+           {.one_by_one_same = true, .splits = true})

@@ -26,8 +26,8 @@ class TokenGroupCache final : public kvc::LayerCache {
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
-    k_.codes.push_back(kvc::quantize_groups(tokens.k.to(at::kFloat), format_));
-    v_.codes.push_back(kvc::quantize_groups(tokens.v.to(at::kFloat), format_));
+    if (info().holds_k()) k_.codes.push_back(kvc::quantize_groups(tokens.k.to(at::kFloat), format_));
+    if (info().holds_v()) v_.codes.push_back(kvc::quantize_groups(tokens.v.to(at::kFloat), format_));
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
@@ -35,8 +35,8 @@ class TokenGroupCache final : public kvc::LayerCache {
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return k_.n_tokens(); }
-  int64_t n_encoded_tokens() const override { return k_.n_tokens(); }
+  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
+  int64_t n_encoded_tokens() const override { return length(); }
 
   kvc::Footprint footprint() const override {
     kvc::Footprint bytes;
@@ -84,4 +84,4 @@ KVC_PLUGIN(
     TokenGroupOptions, TokenGroup, "token_group", "per-token min-max quantization in groups of channels",
     "Sheng et al. 2023 (FlexGen), group-wise quantization; GEAR's per-token Q",
     "the scale is stored, not its inverse; a constant group has scale 0; no padding: group_size divides head_dim",
-    {.one_by_one_same = true, .prefix_local = true})
+    {.one_by_one_same = true, .prefix_local = true, .splits = true})

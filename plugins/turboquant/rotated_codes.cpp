@@ -114,7 +114,7 @@ at::Tensor RotatedCodes::dequantize(const Tables& tables) const {
     }
     parts.push_back(x);
   }
-  return at::cat(parts, 1);
+  return parts.empty() ? at::Tensor() : at::cat(parts, 1);
 }
 
 at::Tensor RotatedCodes::scores(const at::Tensor& q, const Tables& tables) const {

@@ -23,7 +23,7 @@ class RotatedCodes {
  public:
   // x [H, t, D] fp32. Throws where a norm is beyond fp16.
   void push_back(const at::Tensor& x, const Tables& tables, kvc::Precision precision);
-  at::Tensor dequantize(const Tables& tables) const;  // [H, T, D] fp32
+  at::Tensor dequantize(const Tables& tables) const;  // [H, T, D] fp32; undefined without tokens
   int64_t n_tokens() const { return n_tokens_; }
 
   at::Tensor scores(const at::Tensor& q, const Tables& tables) const;         // q [H_q, D] -> q K^T [H_q, T]

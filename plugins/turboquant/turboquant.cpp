@@ -9,6 +9,7 @@
 #include <kvc/quant/decode_step.h>
 #include <kvc/quant/projection.h>
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 
@@ -41,8 +42,8 @@ class TurboquantCache final : public kvc::LayerCache {
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
-    k_.push_back(tokens.k.to(at::kFloat).contiguous(), tables_.k, precision_);
-    v_.push_back(tokens.v.to(at::kFloat).contiguous(), tables_.v, precision_);
+    if (info().holds_k()) k_.push_back(tokens.k.to(at::kFloat).contiguous(), tables_.k, precision_);
+    if (info().holds_v()) v_.push_back(tokens.v.to(at::kFloat).contiguous(), tables_.v, precision_);
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
@@ -55,8 +56,8 @@ class TurboquantCache final : public kvc::LayerCache {
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(tables_.k), v_.dequantize(tables_.v)}; }
-  int64_t length() const override { return k_.n_tokens(); }
-  int64_t n_encoded_tokens() const override { return k_.n_tokens(); }
+  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
+  int64_t n_encoded_tokens() const override { return length(); }
 
   kvc::Footprint footprint() const override {
     kvc::Footprint bytes;
@@ -137,4 +138,4 @@ KVC_PLUGIN(
     "Zandieh et al. 2025 (TurboQuant, arXiv 2504.19874), algorithms 1 and 2",
     "no outlier channels at more bits (the paper's 2.5 and 3.5 bits); the sketch serves keys only, values use the "
     "variant of least error; one rotation for all layers and sequences",
-    {.one_by_one_same = true, .prefix_local = true})
+    {.one_by_one_same = true, .prefix_local = true, .splits = true})

@@ -1,23 +1,31 @@
 -- One row a cell, with its headline score. :experiment is a name; 'all' or nothing for every cell.
 -- variant: cells of different tasks that are equal in it belong in one row; max_new_tokens and stop are the task's own.
+-- Intervals are Wilson's; where is_graded, a score is neither 0 nor 1, the bootstrap's.
 -- decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
 SELECT
   c.model, c.plugin, c.options, c.bits, c.task, c.is_lossy, c.is_simulated, c.suspect,
   c.n_samples, c.n_ok, c.n_failed, c.n_missing,
   c.kv_bytes, c.kv_bytes_fp16, c.paper_bytes, c.peak_kv_bytes, c.n_new_tokens, c.decode_seconds,
   s.extractor,
-  100.0 * s.sum_value / s.n AS accuracy_percent,
-  100.0 * wilson_low(s.sum_value, s.n) AS low_percent,
-  100.0 * wilson_high(s.sum_value, s.n) AS high_percent,
+  100.0 * s.accuracy AS accuracy_percent,
+  100.0 * s.low AS low_percent,
+  100.0 * s.high AS high_percent,
   cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) ||
     CASE
       WHEN json_valid(cell.generation_json) THEN json_remove(cell.generation_json, '$.max_new_tokens', '$.stop')
       ELSE cell.generation_json
     END AS variant,
-  c.key
+  c.key, s.is_graded
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key
-LEFT JOIN v_score AS s ON s.cell_key = c.key AND s.position = 0
+LEFT JOIN (
+  SELECT
+    score.cell_key, score.extractor, avg(score.value) AS accuracy,
+    score_low(score.value) AS low, score_high(score.value) AS high, max(score.value NOT IN (0, 1)) AS is_graded
+  FROM score
+  JOIN sample ON sample.cell_key = score.cell_key AND sample.sample = score.sample AND sample.status = 'ok'
+  WHERE score.position = 0
+  GROUP BY score.cell_key, score.extractor) AS s ON s.cell_key = c.key
 WHERE ifnull(:experiment, 'all') = 'all'
    OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment)
 ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, variant, c.task, c.key;

@@ -113,6 +113,38 @@ TEST_F(GeneratorTest, ScoresContinuationsAsTheWholeTextWouldBe) {
   }
 }
 
+TEST_F(GeneratorTest, GivenTokensAreReadAndNotScored) {
+  auto asked = request(text_, {&exact_});
+  asked.continuations = {tokenizer_.encode(" The answer is 8.", false)};
+  generator_.add(asked);
+  const auto scored = run().at({0, 0});
+  asked.n_given = 2;
+  generator_.add(asked);
+  const auto rest = run().at({1, 0});
+  ASSERT_EQ(rest.log_likelihoods.size(), scored.log_likelihoods.size() - 2);
+  EXPECT_TRUE(std::equal(rest.log_likelihoods.begin(), rest.log_likelihoods.end(), scored.log_likelihoods.begin() + 2));
+  EXPECT_EQ(rest.n_cached_tokens, scored.n_cached_tokens);
+}
+
+// The end that the model would choose at once is no choice before the least number of tokens: the second best is.
+TEST_F(GeneratorTest, NoEndIsChosenBeforeTheLeastNumberOfTokens) {
+  auto asked = request(text_, {&exact_});
+  generator_.add(asked);
+  const auto free = run().at({0, 0}).ids;
+  asked.stop.eos_ids = {free[0]};
+  generator_.add(asked);
+  const auto ended = run().at({1, 0});
+  EXPECT_EQ(ended.ids, std::vector{free[0]});
+  EXPECT_EQ(ended.stop_reason, StopReason::eos);
+  asked.stop.min_new_tokens = 1;
+  generator_.add(asked);
+  const auto forced = run().at({2, 0});
+  auto logits = model_.prefill(asked.prompt_ids, nullptr, 1).squeeze(0).clone();
+  logits[free[0]] = -1e30;
+  EXPECT_EQ(forced.ids[0], logits.argmax().item<int64_t>());
+  EXPECT_GT(forced.ids.size(), 1u);
+}
+
 TEST_F(GeneratorTest, ACompressorThatThrowsFailsItsOwnSequenceAndChangesNoOther) {
   generator_.add(request(text_, {&exact_}));
   const auto alone = run().at({0, 0});

@@ -100,13 +100,31 @@ TEST_F(ResultStoreTest, ABadSampleStoresNothing) {
   sample.bytes.push_back({0, "k", "codes", 1});  // the same row twice
   EXPECT_EQ(message_of([&] { store.put_sample(sample); }),
             concat("results database '", path_.string(), "': UNIQUE constraint failed: kv_bytes.cell_key, ",
-                   "kv_bytes.sample, kv_bytes.layer, kv_bytes.tensor, kv_bytes.kind"));
+                   "kv_bytes.sample, kv_bytes.layer, kv_bytes.stage, kv_bytes.tensor, kv_bytes.kind"));
   EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample"), 0);
   EXPECT_TRUE(store.put_sample(make_sample("c", 0)));  // the failed transaction is not left open
   sample.status = "fine";
   EXPECT_EQ(message_of([&] { store.put_sample(sample); }), "sample 0: status is 'fine', allowed: ok, failed");
   EXPECT_EQ(message_of([&] { store.put_sample(make_sample("no such cell", 0)); }),
             concat("results database '", path_.string(), "': FOREIGN KEY constraint failed"));
+}
+
+TEST_F(ResultStoreTest, ACompositionsStagesAreKeptWithTheirBytesAndTimes) {
+  auto store = ResultStore::open(path_);
+  auto cell = make_cell("c", "low+high", "t/a");
+  cell.stages = {{"low", "sha of low", "stage 1", "{}"}, {"high", "sha of high", "stage 2", R"({"bits":8})"}};
+  store.put_cell(cell);
+  store.put_cell(cell);
+  auto sample = make_sample("c", 0);
+  sample.bytes = {{0, "k", "codes", 10, 1}, {0, "k", "codes", 20, 2}, {0, "k", "recent", 3}};
+  sample.stages = {{0, 0.5, 0.25}, {1, 1, 2}, {2, 3, 4}};
+  store.put_sample(sample);
+  auto& db = store.database();
+  EXPECT_EQ(db.text("SELECT group_concat(stage || plugin || plugin_sha256 || place || options_json) FROM stage"),
+            R"(1lowsha of lowstage 1{},2highsha of highstage 2{"bits":8})");
+  EXPECT_EQ(db.text("SELECT group_concat(stage || kind || bytes) FROM kv_bytes"), "0recent3,1codes10,2codes20");
+  EXPECT_EQ(db.text("SELECT group_concat(stage || ' ' || encode_seconds || ' ' || attend_seconds) FROM stage_time"),
+            "0 0.5 0.25,1 1.0 2.0,2 3.0 4.0");
 }
 
 TEST_F(ResultStoreTest, NotANumberIsStoredAsNull) {
@@ -136,7 +154,7 @@ TEST_F(ResultStoreTest, TheDumpLeavesOutTimesPeaksAndHosts) {
   const auto dump = stable_dump(store.database());
   EXPECT_EQ(dump, stable_dump(other.database()));
   EXPECT_NE(dump.find(R"(score ["c",0,"first",0,"4",1.0])"), std::string::npos) << dump;
-  EXPECT_NE(dump.find(R"(kv_bytes ["c",1,0,"v","codes",150])"), std::string::npos) << dump;
+  EXPECT_NE(dump.find(R"(kv_bytes ["c",1,0,0,"v","codes",150])"), std::string::npos) << dump;
   EXPECT_EQ(dump.find("host"), std::string::npos);
 }
 

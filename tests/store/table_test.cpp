@@ -1,6 +1,5 @@
 #include "store/table.h"
 
-#include "store/statistics.h"
 #include "store/summary.h"
 #include "store_fixture.h"
 #include "text/nearest.h"
@@ -11,21 +10,14 @@ namespace {
 using SummaryTest = StoreTest;
 using QueryTest = StoreTest;
 
-// R's binom::binom.confint(k, n, method = "wilson"), and the closed form z^2/(n+z^2) at the ends.
-TEST(Wilson, HasTheKnownValues) {
-  EXPECT_NEAR(wilson_interval(5, 10).low, 0.2365931, 1e-7);
-  EXPECT_NEAR(wilson_interval(5, 10).high, 0.7634069, 1e-7);
-  EXPECT_NEAR(wilson_interval(0, 10).high, 3.841458820694124 / 13.841458820694124, 1e-12);
-  EXPECT_EQ(wilson_interval(0, 10).low, 0);
-  EXPECT_NEAR(wilson_interval(10, 10).low, 10 / 13.841458820694124, 1e-12);
-  EXPECT_NEAR(wilson_interval(10, 10).high, 1, 1e-12);
-  EXPECT_EQ(wilson_interval(0, 0).high, 1);
-}
-
 TEST_F(QueryTest, StatisticsAreSqlFunctions) {
   auto db = Database::open(path_, Database::Mode::kReadWrite, 0);
   EXPECT_EQ(db.text("SELECT round(wilson_low(5, 10), 4) || ' ' || round(wilson_high(5, 10), 4)"), "0.2366 0.7634");
   EXPECT_EQ(db.text("SELECT median(column1) FROM (VALUES (9), (1), (NULL), (4))"), "4.0");
+  EXPECT_EQ(db.text("SELECT score_low(column1) = wilson_low(1, 3) AND score_high(column1) = wilson_high(1, 3)"
+                    " FROM (VALUES (1), (0), (NULL), (0))"),
+            "1");
+  EXPECT_EQ(db.text("SELECT score_low(column1) || ' ' || score_high(column1) FROM (VALUES (0.5), (0.5))"), "0.5 0.5");
   EXPECT_EQ(db.text("SELECT median(column1) FROM (VALUES (9), (1), (4), (5))"), "4.5");
   EXPECT_EQ(db.text("SELECT ifnull(median(column1), 'none') FROM (VALUES (NULL))"), "none");
 }
@@ -149,6 +141,16 @@ TEST_F(SummaryTest, CellsThatDifferInGenerationAreRowsOfTheirOwn) {
     store.put_sample(make_sample(cell.key, 0));
   }
   EXPECT_EQ(summary_table(store.database()).rows.size(), 2u);
+}
+
+TEST_F(SummaryTest, GradedScoresHaveABootstrapIntervalAndSaySo) {
+  auto store = ResultStore::open(path_);
+  store.put_cell(make_cell("c", "low", "t/f1"));
+  for (int64_t i : {0, 1}) store.put_sample(make_sample("c", i, 0.5));  // equal scores: no width
+  const auto table = summary_table(store.database());
+  EXPECT_EQ(table.columns[5].unit, "%, bootstrap");
+  EXPECT_EQ(std::get<std::string>(table.rows[0][5]), "50.0 [50.0, 50.0]");
+  EXPECT_EQ(table.notes[0], "bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
 }
 
 TEST_F(SummaryTest, AnEmptyDatabaseGivesAnEmptyTable) {

@@ -91,7 +91,7 @@ TEST_F(DatasetTest, BadLinesAreNamed) {
             "tasks/sum/sum.jsonl:2:1: error: unknown field 'q'; known: a, h, question");
   EXPECT_EQ(message(good + "{\"q\":3,\"h\":\"\",\"a\":\"#### 2\"}"),
             "tasks/sum/sum.jsonl:2:1: error: field 'q' is number, expected a string");
-  EXPECT_EQ(message("[1]"), "tasks/sum/sum.jsonl:1:1: error: a line is array, expected an object");
+  EXPECT_EQ(message("[1]"), "tasks/sum/sum.jsonl:1:1: error: an item is array, expected an object");
   EXPECT_EQ(message("{\"q\":\"b\",\"h\":\"\",\"a\":\"2\"}"),
             "tasks/sum/sum.jsonl:1:1: error: field 'a' has no match of '#### (.*)'");
   EXPECT_EQ(message("{\"q\":\"b\",\"h\":\"\",\"a\":\"#### two\"}"),
@@ -133,6 +133,24 @@ TEST_F(DatasetTest, TheJsonHoldsContentAndNoPlaces) {
   const auto before = json.dump();
   write("prompts/sum/shots.txt", "other");
   EXPECT_NE(spec_json(spec(), load_dataset(spec(), {})), before);
+}
+
+TEST_F(DatasetTest, GoldsMayBeListsWithNamesToChooseFrom) {
+  std::string task = kTask;
+  const std::string plain = "gold: {from: a, pattern: '#### (.*)'}";
+  task.replace(task.find(plain), plain.size(), "gold: {from: a, list: true, classes: names}");
+  write("tasks/sum/sum.yaml", task);
+  const auto data = load("{\"q\": \"x\", \"h\": \"y\", \"a\": [\"3\", \"1,000\"], \"names\": [\"n\", \"m\"]}\n");
+  EXPECT_EQ(data.samples[0].gold, R"({"answers":["3","1,000"],"classes":["n","m"]})");
+  const auto gold = parse_gold(data.samples[0].gold, has_structured_gold(spec()));
+  EXPECT_EQ(gold.answers, (std::vector<std::string>{"3", "1,000"}));
+  EXPECT_EQ(gold.classes, (std::vector<std::string>{"n", "m"}));
+  EXPECT_EQ(message("{\"q\": \"x\", \"h\": \"y\", \"a\": \"3\", \"names\": [\"n\"]}\n"),
+            "tasks/sum/sum.jsonl:1:1: error: field 'a' is string, expected a list of strings");
+  EXPECT_EQ(message("{\"q\": \"x\", \"h\": \"y\", \"a\": [\"3\", \"many\"], \"names\": [\"n\"]}\n"),
+            "tasks/sum/sum.jsonl:1:1: error: extractor 'last' finds no answer in the gold 'many'");
+  EXPECT_THROW(parse_gold("3", true), Error);
+  EXPECT_EQ(parse_gold("{\"answers\": 3}", false).answers[0], "{\"answers\": 3}");  // a plain gold is any text
 }
 
 }  // namespace

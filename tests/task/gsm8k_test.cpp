@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 
+#include "task/answer_scorer.h"
 #include "task/dataset.h"
 #include "text/files.h"
 #include "text/jsonl.h"
@@ -59,6 +60,10 @@ TEST_F(Gsm8k, BothRulesAgreeWithPython) {
   const auto& flexible = spec_.extractors.at(1);
   std::string lines;
   double n_gear = 0, n_flexible = 0, n_answers = 0;
+  AnswerScorer scorer;
+  const auto score = [&](const Extractor& extractor, const std::string& text, const std::string& gold) {
+    return scorer.score(extractor, extract_answer(extractor, text), {{gold}, {}});
+  };
   size_t i = 0;
   read_jsonl(data_dir_ / "gsm8k/test.jsonl", [&](int64_t, const nlohmann::json& object) {
     const auto question = object["question"].get<std::string>(), answer = object["answer"].get<std::string>();
@@ -67,9 +72,9 @@ TEST_F(Gsm8k, BothRulesAgreeWithPython) {
       lines += extract_answer(gear, text).value_or("(none)") + "|" + extract_answer(flexible, text).value_or("(none)") +
                "\n";
     }
-    n_gear += score_answer(gear, extract_answer(gear, question), gold);
-    n_flexible += score_answer(flexible, extract_answer(flexible, question), gold);
-    n_answers += score_answer(flexible, extract_answer(flexible, answer), gold);
+    n_gear += score(gear, question, gold);
+    n_flexible += score(flexible, question, gold);
+    n_answers += score(flexible, answer, gold);
   });
   EXPECT_EQ(sha256_hex(lines), "ee9ff95aa6fb8005e56cfd21ab41f80815c986b5989a7875ebd7047f15c802c3");
   EXPECT_EQ(n_gear, 31);

@@ -69,8 +69,9 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
       {"version: 1\n", "", "sum.yaml:1:1: error: missing key 'version'"},
       {"summary: sums", "sumary: sums", "sum.yaml:1:1: error: missing key 'summary' (is it 'sumary'?)"},
       {"stop:", "stops:",
-       "sum.yaml:8:1: error: unknown key 'stops' (did you mean 'stop'?); known: version, summary, data, fields, gold, "
-       "prompt, max_new_tokens, stop, extractors, metric, extract_cases"},
+       "sum.yaml:8:1: error: unknown key 'stops' (did you mean 'stop'?); known: each, like, version, summary, kind, "
+       "data, fields, gold, prompt, buckets, max_new_tokens, min_new_tokens, stop, stop_tokens, scoring, extractors, "
+       "metric, extract_cases"},
       {"stop: [\"\\n\"]", "stop: [\"\"]",
        "sum.yaml:8:8: error: stop[0] is empty: every generation would be cut to nothing"},
       {"stop: [\"\\n\"]", "stop: x", "sum.yaml:8:7: error: stop is 'x', expected a sequence"},
@@ -93,10 +94,11 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
       {"gold: {from: gold}", "gold: {from: gold, pattern: '(a'}",
        "sum.yaml:5:29: error: gold.pattern: pattern '(a' is wrong at offset 2: missing closing parenthesis"},
       {"gold: {from: gold}", "gold: {from: gold, pattern: 'a'}",
-       "sum.yaml:5:29: error: gold.pattern has no group (...) for the answer"},
+       "sum.yaml:5:29: error: gold.pattern has no group (...) for what is looked for"},
       {"[strip]", "[stripe]",
        "sum.yaml:10:26: error: unknown step 'stripe' (did you mean 'strip'?); known: cut_before, before_first, "
-       "after_first, after_last, delete, drop_final, strip, lower, regex"},
+       "after_first, after_last, delete, drop_final, drop_leading, drop_trailing, strip, lower, first_line_without, "
+       "first_listed, regex, any_of"},
       {"[strip]", "[delete]", "sum.yaml:10:26: error: step 'delete' needs a value: {delete: ...}"},
       {"[strip]", "[{strip: x}]", "sum.yaml:10:34: error: step 'strip' takes no value"},
       {"[strip]", "[{delete: \"\"}]",
@@ -113,11 +115,31 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
        "sum.yaml:10:56: error: extractors[0].steps[0].regex.which is 'lst' (did you mean 'last'?), allowed: first, "
        "last"},
       {"compare: exact", "compare: text",
-       "sum.yaml:10:43: error: extractors[0].compare is 'text', allowed: exact, number"},
+       "sum.yaml:10:43: error: extractors[0].compare is 'text', allowed: exact, number, option_mention, "
+       "classification, "
+       "number_precision, f1, f1_zh, rouge_l, rouge_l_zh, edit_similarity, edit_similarity_levenshtein"},
+      {"compare: exact", "compare: classification",
+       "sum.yaml:10:3: error: extractor 'last' compares by 'classification', which needs gold.classes, the field of "
+       "the "
+       "names to choose from"},
+      {"[strip]", "[{first_listed: []}]",
+       "sum.yaml:10:41: error: extractors[0].steps[0].first_listed is empty, expected at least one"},
+      {"[strip]", "[{any_of: [strip]}]",
+       "sum.yaml:10:36: error: extractors[0].steps[0].any_of[0] is 'strip', expected a sequence"},
+      {"[strip]", "[any_of]", "sum.yaml:10:26: error: step 'any_of' needs a value: {any_of: ...}"},
+      {"stop: [\"\\n\"]", "scoring: {file: x.yaml, root: task}",
+       "sum.yaml:8:10: error: there is no file 'x.yaml' beside the task file"},
+      {"gold: a, answer: a, correct: true", "gold: a, answer: a, score: 2",
+       "sum.yaml:13:62: error: extract_cases[0].score is '2', expected a number from 0 to 1"},
       {"  - {name: last, steps: [strip], compare: exact}\n",
        "  - {name: last, steps: [], compare: exact}\n  - {name: last, steps: [], compare: exact}\n",
        "sum.yaml:11:5: error: two extractors named 'last'"},
-      {"metric: accuracy", "metric: f1", "sum.yaml:11:9: error: metric is 'f1', allowed: accuracy"},
+      {"metric: accuracy", "metric: f1",
+       "sum.yaml:11:9: error: metric is 'f1', but the first extractor compares by 'exact', which gives 'accuracy'"},
+      {"metric: accuracy", "metric: f2",
+       "sum.yaml:11:9: error: metric is 'f2' (did you mean 'f1'?), allowed: accuracy, classification, "
+       "number_precision, "
+       "f1, f1_zh, rouge_l, rouge_l_zh, edit_similarity, edit_similarity_levenshtein"},
       {"{extractor: last, text: \" a\"", "{extractor: lst, text: \" a\"",
        "sum.yaml:13:17: error: extract_cases[0].extractor is 'lst' (did you mean 'last'?), allowed: last"},
       {"  - {extractor: last, text: \" a\", gold: a, answer: a, correct: true}\n", "",

@@ -15,6 +15,8 @@
 
 namespace kvc {
 
+enum class Holds : uint8_t { both, k, v };
+
 // What a cache is made for.
 struct LayerInfo {
   int64_t layer = 0;
@@ -28,6 +30,10 @@ struct LayerInfo {
   // Outlives the cache. A method that wants keys before RoPE turns them back.
   std::span<const float> rope_frequencies = {};
   int64_t sliding_window = 0;  // a query sees the last so many tokens, itself included; 0: all. A cache holds all.
+  Holds holds = Holds::both;   // one tensor alone only where the plugin says that it splits (Capabilities)
+
+  bool holds_k() const { return holds != Holds::v; }
+  bool holds_v() const { return holds != Holds::k; }
 };
 
 // Keys and values of the next tokens, and the queries that go with them.
@@ -38,6 +44,7 @@ struct NewTokens {
   int64_t first_position = 0;  // position of the first of the T tokens in the sequence
 };
 
+// The tensor that a cache does not hold is undefined.
 struct KeyValue {
   at::Tensor k;  // [H_kv, T_kept, D] fp32
   at::Tensor v;  // [H_kv, T_kept, D] fp32
@@ -49,13 +56,13 @@ class KVC_EXPORT LayerCache {
 
   // Takes the next tokens. The first call brings the whole prompt, each later one the tokens of a decode step.
   // The tensors are the caller's: never modified, and copied where they are kept, since they may be views of a buffer
-  // that is soon overwritten. Throws Error on a shape that does not fit or a value that
-  // is not finite.
+  // that is soon overwritten. The one that the cache does not hold may be undefined. Throws Error on a shape that does
+  // not fit or a value that is not finite.
   virtual void append(const NewTokens& tokens) = 0;
 
   // Attention of the last T_q positions over what is held: q [H_q, T_q, D] -> [H_q, T_q, D], both fp32.
   // Here: softmax in fp32 of causal attention over dequantize(), within the sliding window. Overrides compute the same
-  // on the compressed form; this path is their oracle and takes every shape they do not.
+  // on the compressed form; this path is their oracle and takes every shape they do not. Never asked of one tensor.
   virtual at::Tensor attend(const at::Tensor& q, double scale) const;
 
   // What attention sees, as floats.
@@ -71,7 +78,7 @@ class KVC_EXPORT LayerCache {
 
  protected:
   explicit LayerCache(const LayerInfo& info) : info_(info) {}
-  // Throws unless k and v are [H_kv, T, D], T >= 1, finite, and continue at length().
+  // Throws unless those of k and v that are held are [H_kv, T, D], T >= 1, finite, and continue at length().
   void check_new_tokens(const NewTokens& tokens) const;
   const LayerInfo& info() const { return info_; }
 

@@ -29,6 +29,9 @@ class KVC_EXPORT OptionVisitor {
   // is a sweep; recorded as that text.
   virtual void integers_of(const char* name, std::vector<int64_t>& value, std::initializer_list<int64_t> allowed,
                            const char* help) = 0;
+  // One of these words, or a file. An experiment names it from its own folder; recorded is the hash of its content.
+  virtual void file(const char* name, std::string& value, std::initializer_list<const char*> words,
+                    const char* help) = 0;
 };
 
 }  // namespace kvc

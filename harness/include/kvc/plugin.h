@@ -18,6 +18,10 @@ struct Capabilities {
   bool one_by_one_same = false;  // appending tokens one by one holds the same codes as appending them at once
   bool prefix_local = false;     // what is stored for a prefix does not depend on the tokens after it
   bool simulated = false;  // true where floats are stored and bytes only claimed; such rows stay out of size tables
+  // What a composition of compressors has to know.
+  bool evicts = false;      // a cache may hold fewer tokens than length()
+  bool splits = false;      // K and V are stored apart: make_cache serves LayerInfo::holds k or v
+  bool turns_keys = false;  // reads rope_frequencies: tokens must come at the positions of the text
 };
 
 struct PluginDescriptor {

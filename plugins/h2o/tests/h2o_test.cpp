@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "attention64.h"
+#include "kvc/quant/attention_mass.h"
 
 namespace kvc::conformance {
 namespace {
@@ -74,6 +75,36 @@ TEST(H2o, KeepsWhatASlowReferenceKeepsFor300Steps) {
     ASSERT_EQ(positions_of(*cache.cache), slow.kept) << t;
     ASSERT_LT(attention_error(*cache.cache, x, t, slow.kept), 2e-6) << t;
     ASSERT_EQ(cache->n_encoded_tokens(), t + 1 - 31);
+  }
+}
+
+// Tokens that decoding makes heavy displace those of the prompt: what steps receive must be added up for that. Every
+// 13th key lies along a direction that all queries of decoding share.
+TEST(H2o, WhatStepsReceiveIsAddedUp) {
+  RandomTokens x(kInfo, 361, 4);
+  const auto direction = at::ones({32}) * 0.7;
+  x.q.narrow(1, 61, 300).add_(direction);
+  for (int64_t t = 65; t < 361; t += 13) x.k.select(1, t).add_(direction);
+  const OpenCache cache("h2o", {{"heavy_ratio", 0.3}, {"recent_ratio", 0.2}}, kInfo);
+  cache->append(x.part(0, 61));
+  SlowH2o slow(x, 61, 18, 12);
+  for (int64_t t = 61; t < 361; ++t) {
+    cache->append(x.part(t, 1));
+    slow.step(t);
+    ASSERT_EQ(positions_of(*cache.cache), slow.kept) << t;
+  }
+  for (const auto& kept : slow.kept)
+    EXPECT_GE(std::count_if(kept.begin(), kept.begin() + 18, [](int64_t t) { return t >= 61; }), 3);
+}
+
+// Nothing is evicted, so that each query has given one to each head: the scores of a head sum to its queries.
+TEST(H2o, ScoresOfAHeadSumToItsQueries) {
+  const RandomTokens x(kInfo, 64);
+  for (int64_t h = 0; h < 2; ++h) {
+    const auto mass = attention_mass(x.q, x.k, 1 / std::sqrt(32.0), 0)[h];
+    EXPECT_NEAR(mass.sum().item<double>(), 2 * 64, 1e-3);
+    EXPECT_GE(mass[0].item<double>(), mass[63].item<double>());  // the last token is seen by one query only
+    EXPECT_LE(mass[63].item<double>(), 2);
   }
 }
 

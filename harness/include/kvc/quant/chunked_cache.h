@@ -15,24 +15,26 @@ class KVC_EXPORT ChunkedCache : public LayerCache {
   void append(const NewTokens& tokens) final;
   at::Tensor attend(const at::Tensor& q, double scale) const final;
   KeyValue dequantize() const final;
-  int64_t length() const final { return n_encoded_ + k_recent_.n_tokens(); }
+  int64_t length() const final { return n_encoded_ + n_recent(); }
   int64_t n_encoded_tokens() const final { return n_encoded_; }
   Footprint footprint() const final;
 
  protected:
   ChunkedCache(const LayerInfo& info, int64_t buffer, int64_t prompt_unit, Precision precision);
 
-  // K and V of a chunk, [H, T, D] fp32; block: how many chunks came before; prompt: whether it is the prompt's.
+  // K and V of a chunk, [H, T, D] fp32; block: how many chunks came before; prompt: whether it is the prompt's. The one
+  // that the cache does not hold is undefined, and what is returned for it is dropped.
   virtual std::pair<CorrectedCodes, CorrectedCodes> encode(const at::Tensor& k, const at::Tensor& v, int64_t block,
                                                            bool prompt) const = 0;
 
  private:
   void flush(int64_t n_tokens, bool prompt);
+  int64_t n_recent() const { return (info().holds_k() ? k_recent_ : v_recent_).n_tokens(); }
 
   int64_t buffer_, prompt_unit_;
   std::vector<CorrectedCodes> k_chunks_, v_chunks_;
   TokenBlocks k_recent_, v_recent_;
-  int64_t n_encoded_ = 0;
+  int64_t n_encoded_ = 0, n_chunks_ = 0;
 };
 
 }  // namespace kvc

@@ -47,4 +47,8 @@ struct KVC_EXPORT CorrectedCodes {
 KVC_EXPORT CorrectedCodes encode_corrected(const at::Tensor& x, Outliers entries, const CorrectionFormat& format,
                                            at::Generator& generator);
 
+// Takes from the generator what encode_corrected of an x of these sizes takes: V has the same start whether or not K
+// was encoded before it.
+KVC_EXPORT void skip_corrected(at::IntArrayRef sizes, const CorrectionFormat& format, at::Generator& generator);
+
 }  // namespace kvc

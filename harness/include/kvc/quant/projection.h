@@ -50,7 +50,7 @@ KVC_EXPORT at::Tensor pack_signs(const at::Tensor& x);
 // words [..., ceil(m/32)] -> [..., m] fp32, each -1 or 1
 KVC_EXPORT at::Tensor unpack_signs(const at::Tensor& words, int64_t m);
 
-// sums[t] = <x, signs of row t> for n rows of m/32 words each, on the CPU: m/4 look-ups a row. x: m floats.
+// sums[t] = <x, signs of row t> for n rows of m/32 words each, on the CPU. x: m floats.
 KVC_EXPORT void dot_signs(const float* x, int64_t m, const int32_t* words, int64_t n, float* sums);
 
 }  // namespace kvc

@@ -46,7 +46,7 @@ struct KVC_EXPORT RequantizedTokens {
   std::vector<int64_t> sizes = {0, 0, 0};  // H, encoded tokens, D
 
   void encode_all(GroupOrder order, const RequantizedFormat& format);
-  at::Tensor dequantize(GroupOrder order) const;  // [H, T, D] fp32
+  at::Tensor dequantize(GroupOrder order) const;  // [H, T, D] fp32; undefined without tokens
   bool attends() const { return codes.n_tokens == sizes[1] && codes.head_dim == sizes[2]; }
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
@@ -58,11 +58,15 @@ class KVC_EXPORT RequantizedCache final : public LayerCache {
   void append(const NewTokens& tokens) override;
   at::Tensor attend(const at::Tensor& q, double scale) const override;
   KeyValue dequantize() const override { return {k_.dequantize(format_.k), v_.dequantize(format_.v)}; }
-  int64_t length() const override { return n_encoded_tokens() + k_.recent.n_tokens(); }
-  int64_t n_encoded_tokens() const override { return k_.sizes[1]; }
+  int64_t length() const override { return n_encoded_tokens() + n_recent(); }
+  int64_t n_encoded_tokens() const override { return held().sizes[1]; }
   Footprint footprint() const override;
 
  private:
+  const RequantizedTokens& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
+  int64_t n_recent() const { return held().recent.n_tokens(); }
+  void encode_all();
+
   const RequantizedFormat& format_;
   RequantizedTokens k_, v_;
   bool due_ = false;

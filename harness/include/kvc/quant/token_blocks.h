@@ -57,7 +57,7 @@ struct KVC_EXPORT StoredTokens {
   // Encodes the oldest n recent tokens.
   void encode_front(int64_t n_tokens, const GroupFormat& format);
   int64_t n_tokens() const { return codes.n_tokens() + recent.n_tokens(); }
-  at::Tensor dequantize() const;  // [H, T, D] fp32
+  at::Tensor dequantize() const;  // [H, T, D] fp32; undefined without tokens
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 

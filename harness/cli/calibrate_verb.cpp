@@ -1,0 +1,163 @@
+#include <cstdio>
+#include <filesystem>
+#include <map>
+
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "run/calibrate.h"
+#include "run/experiment.h"
+#include "run/grid.h"
+#include "run/load_model.h"
+#include "run/read_compressors.h"
+#include "text/files.h"
+#include "text/yaml_read.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct CalibrateArguments {
+  std::string config, model, plugin, output, dtype = "fp32";
+  std::vector<std::string> texts, plugin_path, settings;
+  int64_t samples = 16, length = 0;
+  bool fisher = false;
+};
+
+// One file to be written, and the method that it is for.
+struct Target {
+  fs::path file;
+  std::string plugin, where;
+  json options;  // those that a run must share
+  std::unique_ptr<Compressor> compressor;
+  const Calibrated* method = nullptr;
+};
+
+// The file that an entry names goes out of its options: it need not be there yet.
+Target make_target(const CompressorChoice& choice, const fs::path& folder, const std::vector<fs::path>& plugins) {
+  const PluginLibrary library(find_plugin(choice.plugin, plugins));
+  Target target{{}, choice.plugin, choice.where, json::object(), nullptr, nullptr};
+  auto options = choice.options;
+  for (const auto& option : library.describe_options()) {
+    if (option.type != "file" || !options.contains(option.name)) continue;
+    const auto given = options.at(option.name).get<std::string>();
+    const auto placed = library.with_files_from(folder, options).at(option.name).get<std::string>();
+    if (placed != given || fs::path(given).is_absolute()) target.file = placed;  // and not one of the option's words
+    options.erase(option.name);
+  }
+  json resolved;
+  target.compressor = library.make(options, &resolved);
+  target.method = dynamic_cast<const Calibrated*>(target.compressor.get());
+  if (!target.method) return target;
+  for (const auto& name : target.method->calibrated_options()) target.options[name] = resolved.at(name);
+  return target;
+}
+
+// Puts the target beside the others, unless its file is among them; then both must want the same.
+void add_target(Target target, std::vector<Target>& targets) {
+  for (const auto& other : targets) {
+    if (other.file != target.file) continue;
+    KVC_CHECK(other.plugin == target.plugin && other.options == target.options, target.where, ": error: '",
+              target.file.string(), "' would be for ", target.plugin, " ", target.options.dump(), " and for ",
+              other.plugin, " ", other.options.dump(), "; expected a file for each");
+    return;
+  }
+  targets.push_back(std::move(target));
+}
+
+// Of a composition, its parts.
+void add_targets(const CompressorChoice& choice, const fs::path& folder, const std::vector<fs::path>& plugins,
+                 std::vector<Target>& targets) {
+  for (const auto& part : choice.parts) add_targets(part, folder, plugins, targets);
+  if (!choice.parts.empty()) return;
+  auto target = make_target(choice, folder, plugins);
+  if (target.method && !target.file.empty()) add_target(std::move(target), targets);
+}
+
+std::vector<Target> targets_of(const Experiment& experiment, const std::string& config) {
+  const auto plugins = plugin_folders(experiment.plugin_path, find_paths());
+  std::vector<Target> targets;
+  for (const auto& choice : experiment.compressors) add_targets(choice, experiment.folder, plugins, targets);
+  KVC_CHECK(!targets.empty(), config, ": no compressor names a calibration file");
+  return targets;
+}
+
+std::vector<Target> targets_of(const CalibrateArguments& arguments) {
+  const auto plugins = plugin_folders(arguments.plugin_path, find_paths());
+  std::vector<Target> targets;
+  for (const auto& choice : read_compressor(parse_yaml("--plugin", arguments.plugin))) {
+    KVC_CHECK(choice.parts.empty(), "--plugin: '", choice.plugin, "' is a composition, expected a plugin");
+    auto target = make_target(choice, fs::current_path(), plugins);
+    KVC_CHECK(target.method, "--plugin: '", choice.plugin, "' learns nothing from texts");
+    target.file = fs::absolute(arguments.output);
+    add_target(std::move(target), targets);
+  }
+  return targets;
+}
+
+int calibrate_verb(const CalibrateArguments& arguments) {
+  const bool by_config = !arguments.config.empty();
+  KVC_CHECK(by_config == (arguments.model.empty() && arguments.plugin.empty() && arguments.output.empty()),
+            "calibrate: expected an experiment file, or --model, --plugin and -o");
+  KVC_CHECK(by_config || (!arguments.model.empty() && !arguments.plugin.empty() && !arguments.output.empty()),
+            "calibrate: expected --model, --plugin and -o together");
+  const auto paths = find_paths();
+  Experiment experiment;
+  if (by_config) experiment = load_experiment(below_root(paths, arguments.config), arguments.settings);
+  const auto targets = by_config ? targets_of(experiment, arguments.config) : targets_of(arguments);
+  CalibrationPlan plan{
+      .texts = {}, .max_pieces = arguments.samples, .length = arguments.length, .gradients = arguments.fisher};
+  Calibration calibration;
+  for (const auto& file : arguments.texts) {
+    plan.texts.push_back({file, read_file(file)});
+    calibration.texts.push_back(sha256_hex(plan.texts.back().text));
+  }
+  const auto folder = below_root(paths, by_config ? experiment.model : arguments.model);
+  KVC_CHECK(fs::is_directory(folder), "model '", folder.string(), "': no such folder");
+  calibration.model = model_identity(hash_model(folder));
+  const auto model = load_model(folder, arguments.dtype);
+  const int64_t context = model.config().max_position_embeddings;
+  if (plan.length == 0) plan.length = std::min<int64_t>(2048, context);
+  const auto pieces = calibration_pieces(plan, Tokenizer::load(folder), context);
+  std::vector<const Calibrated*> methods;
+  for (const auto& target : targets) methods.push_back(target.method);
+  auto learned = calibrate(model, pieces, methods, plan.gradients);
+  calibration.n_pieces = static_cast<int64_t>(pieces.size());
+  for (const auto& piece : pieces) calibration.n_tokens += static_cast<int64_t>(piece.size());
+  calibration.has_gradients = plan.gradients;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    calibration.plugin = targets[i].plugin, calibration.options = targets[i].options;
+    calibration.tensors = std::move(learned[i]);
+    write_calibration(targets[i].file, calibration);
+    std::printf("%s: %s %s from %lld pieces, %lld tokens%s\n", targets[i].file.c_str(), targets[i].plugin.c_str(),
+                targets[i].options.dump().c_str(), static_cast<long long>(calibration.n_pieces),
+                static_cast<long long>(calibration.n_tokens), plan.gradients ? ", weighted by gradients" : "");
+  }
+  return kOk;
+}
+
+}  // namespace
+
+void add_calibrate_verb(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<CalibrateArguments>();
+  auto& a = *arguments;
+  auto* verb = app.add_subcommand("calibrate", "Learns from texts what compressors need to know of a model beforehand");
+  verb->add_option("config", a.config, "experiment file (YAML): writes every calibration file that it names");
+  verb->add_option("--model", a.model, "checkpoint folder, without an experiment file");
+  verb->add_option("--plugin", a.plugin, "the compressor as in an experiment: 'kvquant: {sparsity: 0.01}'");
+  verb->add_option("-o,--output", a.output, "the file to write");
+  verb->add_option("--texts", a.texts, "text files")->required();
+  verb->add_option("--samples", a.samples, "pieces of text at most")->check(CLI::PositiveNumber)->capture_default_str();
+  verb->add_option("--length", a.length, "tokens of a piece (default: 2048, or the model's context)")
+      ->check(CLI::PositiveNumber);
+  verb->add_flag("--fisher", a.fisher, "hand out gradients of the loss, too (fp32, CPU): weights of the k-means");
+  verb->add_option("--dtype", a.dtype, "type the model computes in")
+      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
+      ->capture_default_str();
+  verb->add_option("--set", a.settings, "path=value put over the experiment file");
+  verb->add_option(both_spellings("--plugin-path"), a.plugin_path, "folders searched before the built-in plugins");
+  verb->callback([arguments, &action] { action = [arguments] { return calibrate_verb(*arguments); }; });
+}
+
+}  // namespace kvc

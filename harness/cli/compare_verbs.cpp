@@ -1,0 +1,191 @@
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "run/paths.h"
+#include "store/compare.h"
+#include "store/power_table.h"
+#include "store/result_store.h"
+#include "task/dataset.h"
+
+namespace kvc {
+namespace {
+
+struct CompareArguments {
+  std::string database, against, baseline, format = "markdown";
+  std::vector<std::string> names;
+  CompareOptions options;
+  double margin_points = 0;
+  std::optional<double> fail_if_worse_by;
+};
+
+struct PowerArguments {
+  CompareArguments compare;
+  std::vector<std::string> tasks;
+  std::optional<int64_t> n;
+  std::optional<double> discordant, sd_points, difference_points;
+  PowerTarget target;
+};
+
+void add_format(CLI::App& verb, std::string& format) {
+  verb.add_option("--format", format, "markdown, csv or json")
+      ->check(CLI::IsMember({"markdown", "csv", "json"}))
+      ->capture_default_str();
+}
+
+void add_choice(CLI::App& verb, CompareArguments& arguments) {
+  auto& filter = arguments.options.filter;
+  verb.add_option("names", arguments.names,
+                  "[DATABASE] A [B], each PLUGIN [key=value]... in quotes or a label of the summary table");
+  verb.add_option("--db", arguments.database, "results database; without it the first name is the database");
+  verb.add_option("--against", arguments.against, "A is in this database");
+  verb.add_option("--baseline", arguments.baseline, "A, against every other compressor");
+  verb.add_option("--experiment", filter.experiment, "only this experiment's cells")->capture_default_str();
+  verb.add_option("--model", filter.model, "only this model's cells");
+  verb.add_option("--extractor", arguments.options.extractor, "compare this score instead of the headline");
+  verb.add_flag(both_spellings("--with-suspects"), filter.with_suspects, "also cells marked suspect");
+  verb.add_flag(both_spellings("--paired-only"), arguments.options.paired_only,
+                "leave samples without a partner out instead of refusing");
+}
+
+// Sorts the names into database, A and B.
+void resolve(CompareArguments& arguments) {
+  auto& names = arguments.names;
+  if (arguments.database.empty()) {
+    KVC_CHECK(!names.empty(), "no results database; allowed: kvc compare DATABASE A [B], or --db DATABASE");
+    arguments.database = names.front();
+    names.erase(names.begin());
+  }
+  auto& options = arguments.options;
+  if (!arguments.baseline.empty()) {
+    KVC_CHECK(names.empty(), "--baseline '", arguments.baseline, "' stands for A, and all others for B; '", names[0],
+              "' is too much");
+    options.a = arguments.baseline;
+    return;
+  }
+  KVC_CHECK(names.size() <= 2, "compare: ", names.size(), " names, allowed: A and B; quote a name with options");
+  if (names.size() == 2) {
+    options.a = names[0];
+    options.b = names[1];
+  } else if (names.size() == 1) {  // the same in both databases
+    KVC_CHECK(!arguments.against.empty(), "compare '", names[0],
+              "' with what? allowed: a second name, --baseline, --against");
+    options.a = options.b = names[0];
+  } else {
+    KVC_CHECK(!arguments.against.empty(), "compare what? allowed: A and B, --baseline A, --against DATABASE");
+  }
+}
+
+CompareReport report_of(const CompareArguments& arguments) {
+  auto store_b = ResultStore::open_readonly(arguments.database);
+  if (arguments.against.empty()) return compare_groups(store_b.database(), store_b.database(), arguments.options);
+  auto store_a = ResultStore::open_readonly(arguments.against);
+  return compare_groups(store_a.database(), store_b.database(), arguments.options);
+}
+
+void print(const std::string& format, const Table& table) {
+  const auto text = format == "csv" ? write_csv(table) : format == "json" ? write_json(table) : write_markdown(table);
+  std::fputs(text.c_str(), stdout);
+}
+
+int compare(CompareArguments arguments) {
+  resolve(arguments);
+  arguments.options.margin = arguments.margin_points / 100;
+  const auto report = report_of(arguments);
+  print(arguments.format, compare_table(report));
+  if (!arguments.fail_if_worse_by) return kOk;
+  const auto worse = worse_rows(report, *arguments.fail_if_worse_by);
+  for (const auto& line : worse) std::fprintf(stderr, "worse: %s\n", line.c_str());
+  return worse.empty() ? kOk : kWorse;
+}
+
+std::optional<double> share(std::optional<double> points) { return points ? std::optional(*points / 100) : points; }
+
+std::vector<PowerCase> measured_cases(CompareArguments arguments, std::optional<double> difference) {
+  resolve(arguments);
+  std::vector<PowerCase> cases;
+  for (const auto& row : report_of(arguments).rows) {
+    const auto& c = row.comparison;
+    PowerCase found;
+    found.compressor = row.b;
+    found.task = row.task;
+    found.n = c.n;
+    found.difference = difference ? *difference : c.mean_difference;
+    if (c.is_binary) {
+      found.discordant = static_cast<double>(c.n_fell + c.n_rose) / static_cast<double>(c.n);
+    } else {
+      found.sd = c.sd_difference;
+    }
+    cases.push_back(found);
+  }
+  return cases;
+}
+
+int power(const PowerArguments& arguments) {
+  const auto difference = share(arguments.difference_points), sd = share(arguments.sd_points);
+  if (!arguments.compare.database.empty() || !arguments.compare.names.empty()) {
+    KVC_CHECK(!arguments.n && arguments.tasks.empty() && !arguments.discordant && !sd,
+              "power: a database measures what --n, --task, --discordant and --sd would assume; give one of both");
+    print(arguments.compare.format, power_table(measured_cases(arguments.compare, difference), arguments.target));
+    return kOk;
+  }
+  KVC_CHECK(!sd || !arguments.discordant, "power: --discordant is for right/wrong answers, --sd for graded scores");
+  PowerCase assumed;
+  assumed.discordant = arguments.discordant;
+  assumed.sd = sd;
+  assumed.difference = difference;
+  if (!sd && !assumed.discordant) assumed.discordant = 0.2;
+  std::vector<PowerCase> cases;
+  const char* data = std::getenv("KVC_DATA");
+  for (const auto& task : arguments.tasks) {
+    const auto spec = load_task(find_task(find_paths().root / "tasks", task));
+    cases.push_back(assumed);
+    cases.back().task = task;
+    cases.back().n = static_cast<int64_t>(load_dataset(spec, data ? data : "").samples.size());
+  }
+  if (arguments.n || cases.empty()) {
+    KVC_CHECK(arguments.n || difference, "power: of how many samples? allowed: --n, --task, --difference, a database");
+    cases.push_back(assumed);
+    cases.back().n = arguments.n;
+  }
+  print(arguments.compare.format, power_table(cases, arguments.target));
+  return kOk;
+}
+
+void add_power_verb(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<PowerArguments>();
+  auto* verb = app.add_subcommand("power", "Says which difference n samples can show, and how many a difference needs");
+  add_choice(*verb, arguments->compare);
+  add_format(*verb, arguments->compare.format);
+  verb->add_option("--n", arguments->n, "samples")->check(CLI::Range(1, 1 << 24));
+  verb->add_option("--task", arguments->tasks, "as many samples as this task has");
+  verb->add_option("--discordant", arguments->discordant,
+                   "share of questions that one answers right and the other wrong (default: 0.2)")
+      ->check(CLI::Range(0.0, 1.0));
+  verb->add_option("--sd", arguments->sd_points, "standard deviation of a graded score's differences, in points");
+  verb->add_option("--difference", arguments->difference_points, "points; also print the samples that it needs");
+  verb->add_option("--power", arguments->target.power, "chance to find the difference")->capture_default_str();
+  verb->add_option("--alpha", arguments->target.alpha, "level of the two-sided test")->capture_default_str();
+  verb->callback([arguments, &action] { action = [arguments] { return power(*arguments); }; });
+}
+
+}  // namespace
+
+void add_compare_verbs(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<CompareArguments>();
+  auto* verb = app.add_subcommand("compare", "Tests compressors against each other on the same questions");
+  add_choice(*verb, *arguments);
+  add_format(*verb, arguments->format);
+  verb->add_option("--task", arguments->options.filter.task, "only this task");
+  verb->add_option("--margin", arguments->margin_points, "points; also test 'no worse' and 'equivalent' within them")
+      ->check(CLI::Range(0.0, 99.0));
+  verb->add_option(both_spellings("--fail-if-worse-by"), arguments->fail_if_worse_by,
+                   "exit code 5 when a row fell by more than these points with p (Holm) < 0.05")
+      ->check(CLI::NonNegativeNumber);
+  verb->callback([arguments, &action] { action = [arguments] { return compare(*arguments); }; });
+  add_power_verb(app, action);
+}
+
+}  // namespace kvc

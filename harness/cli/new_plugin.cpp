@@ -1,0 +1,54 @@
+#include "cli/new_plugin.h"
+
+#include <fstream>
+
+#include "kvc/check.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kLongestName = 64;
+
+void check_name(const std::string& name, const Paths& paths) {
+  const bool is_snake_case = !name.empty() && name.size() <= kLongestName && name.front() >= 'a' &&
+                             name.front() <= 'z' &&
+                             name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_") == std::string::npos;
+  KVC_CHECK(is_snake_case, "plugin name '", name,
+            "', allowed: a lower-case letter, then lower-case letters, digits and ", "underscores, at most ",
+            kLongestName);
+  KVC_CHECK(!fs::exists(paths.plugins / (name + ".so")), "plugin name '", name, "' is a built-in plugin's");
+}
+
+std::string with_name(std::string_view text, const std::string& name) {
+  constexpr std::string_view kPlaceholder = "@NAME@";
+  std::string out;
+  for (size_t at; (at = text.find(kPlaceholder)) != std::string_view::npos;) {
+    out += std::string(text.substr(0, at)) + name;
+    text.remove_prefix(at + kPlaceholder.size());
+  }
+  return out + std::string(text);
+}
+
+void write(const fs::path& path, const std::string& text) {
+  std::ofstream file(path);
+  file << text << std::flush;
+  KVC_CHECK(file.good(), path.string(), ": cannot be written");
+}
+
+}  // namespace
+
+fs::path write_new_plugin(const std::string& name, const fs::path& into, const Paths& paths) {
+  check_name(name, paths);
+  const auto folder = (into / name).lexically_normal();
+  KVC_CHECK(!fs::exists(folder), folder.string(), ": exists already, and nothing is written over");
+  std::error_code error;
+  fs::create_directories(folder, error);
+  KVC_CHECK(!error, folder.string(), ": cannot be made: ", error.message());
+  write(folder / "CMakeLists.txt", with_name(template_cmake(), name));
+  write(folder / (name + ".cpp"), with_name(template_cpp(), name));
+  return folder;
+}
+
+}  // namespace kvc

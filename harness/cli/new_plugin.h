@@ -1,0 +1,20 @@
+// The plugin that an author starts from.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+#include "run/paths.h"
+
+namespace kvc {
+
+// Writes <into>/<name>/CMakeLists.txt and <name>.cpp and returns that folder. Throws Error where the name is no
+// snake_case name, a built-in plugin's, or a word of C++, and where the folder exists.
+std::filesystem::path write_new_plugin(const std::string& name, const std::filesystem::path& into, const Paths& paths);
+
+// harness/cli/template/*, NAME standing for the plugin's name.
+std::string_view template_cmake();
+std::string_view template_cpp();
+
+}  // namespace kvc

@@ -1,0 +1,116 @@
+#include <cstdio>
+#include <fstream>
+#include <iostream>
+
+#include "cli/new_plugin.h"
+#include "cli/verbs.h"
+#include "conformance/report.h"
+#include "kvc/check.h"
+#include "run/paths.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+struct VerifyArguments {
+  std::string file, report, junit;
+  std::vector<std::string> options;
+  int timeout = 300;
+};
+
+// {"bits=4", "precision=real"} -> {"bits": 4, "precision": "real"}; nothing given: no object.
+std::optional<json> read_options(const std::vector<std::string>& given) {
+  if (given.empty()) return std::nullopt;
+  json options = json::object();
+  for (const auto& text : given) {
+    const auto equals = text.find('=');
+    KVC_CHECK(equals != std::string::npos && equals > 0, "--option '", text, "', expected name=value");
+    const auto name = text.substr(0, equals), value = text.substr(equals + 1);
+    KVC_CHECK(!options.contains(name), "--option '", name, "' is given twice");
+    const auto parsed = json::parse(value, nullptr, false);
+    options[name] = parsed.is_number() ? parsed : json(value);
+  }
+  return options;
+}
+
+// Before the checks run, so that a bad path costs no minutes.
+void check_folder_of(const std::string& path) {
+  if (path.empty()) return;
+  const auto folder = fs::absolute(path).parent_path();
+  KVC_CHECK(fs::is_directory(folder), path, ": no folder '", folder.string(), "' to write it into");
+}
+
+void write(const std::string& path, const std::string& text) {
+  if (path.empty()) return;
+  std::ofstream file(path);
+  file << text << std::flush;
+  if (!file.good()) throw EnvironmentError(concat(path, ": cannot be written"));
+}
+
+int verify_plugin(const VerifyArguments& arguments) {
+  using conformance::Verdict;
+  conformance::VerifyOptions options{.options = read_options(arguments.options), .seconds_a_check = arguments.timeout};
+  options.on_result = [](const conformance::Result& result) {
+    if (result.verdict != Verdict::failed) return;
+    const size_t n_more = result.messages.size() - 1;
+    std::fprintf(stderr, "FAIL  %s (%s): %s%s\n", result.check.c_str(), result.on.c_str(), result.messages[0].c_str(),
+                 n_more > 0 ? concat(" (and ", n_more, " more)").c_str() : "");
+  };
+  for (const auto& path : {arguments.report, arguments.junit}) check_folder_of(path);
+  const auto report = conformance::verify(arguments.file, options);
+  const auto text = conformance::write_markdown(report);
+  if (arguments.report.empty()) std::fprintf(stdout, "%s\n", text.c_str());
+  write(arguments.report, text);
+  write(arguments.junit, conformance::write_junit(report));
+  const auto n_failed = report.count(Verdict::failed);
+  std::printf("%s %s: %lld passed, %lld failed, %lld not applicable\n", report.plugin.c_str(),
+              n_failed == 0 ? "conforms" : "does not conform", static_cast<long long>(report.count(Verdict::passed)),
+              static_cast<long long>(n_failed), static_cast<long long>(report.count(Verdict::not_applicable)));
+  return n_failed == 0 ? kOk : kSuspect;
+}
+
+int new_plugin(const std::string& name, const std::string& into) {
+  const auto paths = find_paths();
+  const auto folder = write_new_plugin(name, into, paths);
+  const auto build = folder / "build";
+  std::printf("%s/{CMakeLists.txt,%s.cpp} are written. Build it, verify it, use it:\n\n", folder.c_str(), name.c_str());
+  std::printf("  cmake -S %s -B %s -DCMAKE_PREFIX_PATH=%s && cmake --build %s\n", folder.c_str(), build.c_str(),
+              paths.program.parent_path().parent_path().c_str(), build.c_str());
+  std::printf("  kvc plugin verify %s/%s.so\n", build.c_str(), name.c_str());
+  std::printf("  kvc run x.yaml    # with `plugin_path: [%s]` and `- %s` under `compressors:`\n", build.c_str(),
+              name.c_str());
+  return kOk;
+}
+
+}  // namespace
+
+void add_plugin_verbs(CLI::App& app, Action& action) {
+  auto* plugin = app.add_subcommand("plugin", "Starts a compressor of one's own, or verifies one");
+  plugin->require_subcommand(1);
+
+  struct NewArguments {
+    std::string name, into = ".";
+  };
+  auto made = std::make_shared<NewArguments>();
+  auto* new_verb =
+      plugin->add_subcommand("new", "Writes NAME/CMakeLists.txt and NAME/NAME.cpp, a compressor that works");
+  new_verb->add_option("name", made->name, "lower-case letters, digits and underscores")->required();
+  new_verb->add_option("--into", made->into, "folder to write NAME/ into")->capture_default_str();
+  new_verb->callback([made, &action] { action = [made] { return new_plugin(made->name, made->into); }; });
+
+  auto arguments = std::make_shared<VerifyArguments>();
+  auto* verify =
+      plugin->add_subcommand("verify", "Runs the conformance suite on a plugin, each check in a child process");
+  verify->add_option("file", arguments->file, "the plugin's .so")->required();
+  verify->add_option("--option", arguments->options, "name=value; without any: each listed value of each option");
+  verify->add_option("--report", arguments->report, "write the report as Markdown there instead of printing it");
+  verify->add_option("--junit", arguments->junit, "write the report as JUnit XML");
+  verify->add_option("--timeout", arguments->timeout, "seconds a check may take")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verify->callback([arguments, &action] { action = [arguments] { return verify_plugin(*arguments); }; });
+}
+
+}  // namespace kvc

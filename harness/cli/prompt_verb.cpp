@@ -1,0 +1,119 @@
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "model/model_config.h"
+#include "run/encode_prompt.h"
+#include "run/grid.h"
+#include "task/dataset.h"
+
+namespace kvc {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct PromptArguments {
+  std::string task, model = "models/demo", data_dir, chat = "auto", system_message;
+  int64_t index = 0, context = 0;
+  std::optional<int64_t> max_tokens;
+  bool as_json = false;
+};
+
+// How often the ids hold the token that the tokenizer puts before a text; 0 where it puts none.
+int64_t count_bos(const Tokenizer& tokenizer, const std::vector<int64_t>& ids) {
+  const auto special = tokenizer.encode("", true);
+  return special.empty() ? 0 : std::count(ids.begin(), ids.end(), special.front());
+}
+
+// What the model can hold; a folder with a tokenizer alone says nothing of it.
+int64_t context_of(const PromptArguments& arguments, const std::filesystem::path& folder) {
+  if (arguments.context > 0) return arguments.context;
+  KVC_CHECK(std::filesystem::exists(folder / "config.json"), "'", folder.string(),
+            "' has no config.json to say how many tokens the model holds: name --context");
+  return load_model_config(folder).max_position_embeddings;
+}
+
+EncodedPrompt encode(const PromptArguments& arguments, const TaskSpec& spec, const Dataset& data, const Sample& sample,
+                     const Tokenizer& tokenizer, const std::optional<ChatTemplate>& chat) {
+  const auto folder = below_root(find_paths(), arguments.model);
+  return encode_prompt(spec, data, sample, tokenizer,
+                       {&chat, arguments.system_message, context_of(arguments, folder), arguments.max_tokens});
+}
+
+ordered_json parts_json(const Prompt& prompt) {
+  ordered_json parts = ordered_json::array();
+  for (const auto& part : prompt.parts) {
+    parts.push_back({{"part", part.name.empty() ? "template" : part.name}, {"text", part.text}});
+  }
+  return parts;
+}
+
+ordered_json describe(const PromptArguments& arguments) {
+  const auto paths = find_paths();
+  const auto folder = below_root(paths, arguments.model);
+  const auto spec = load_task(task_by_name(arguments.task, paths));
+  const auto data = load_dataset(spec, data_folder(arguments.data_dir));
+  const auto n = static_cast<int64_t>(data.samples.size());
+  KVC_CHECK(arguments.index < n, "task ", spec.name, ": sample ", arguments.index, ", allowed: 0 to ", n - 1);
+  const auto& sample = data.samples[static_cast<size_t>(arguments.index)];
+  const auto tokenizer = Tokenizer::load(folder);
+  std::optional<ChatTemplate> chat;
+  if (spec.is_chat_turn) chat = choose_chat_template(arguments.chat, folder, paths);
+  const auto encoded = encode(arguments, spec, data, sample, tokenizer, chat);
+  return {{"task", spec.name},
+          {"sample", sample.id},
+          {"gold", sample.gold},
+          {"chat_template", chat ? chat->name : "none"},
+          {"n_tokens_before", encoded.n_tokens_before},
+          {"n_tokens", encoded.ids.size()},
+          {"n_bos", count_bos(tokenizer, encoded.ids)},
+          {"parts", parts_json(encoded.prompt)},
+          {"choices", encoded.choices},
+          {"text", encoded.text},
+          {"ids", encoded.ids}};
+}
+
+void print_text(const ordered_json& json) {
+  const auto text = [&](const char* key) { return json[key].get<std::string>(); };
+  std::printf("task %s, sample %s, gold %s, chat template %s\n", text("task").c_str(), json["sample"].dump().c_str(),
+              json["gold"].dump().c_str(), text("chat_template").c_str());
+  std::printf("%s tokens, %s before truncation, BOS %s times\n", json["n_tokens"].dump().c_str(),
+              json["n_tokens_before"].dump().c_str(), json["n_bos"].dump().c_str());
+  for (const auto& part : json["parts"]) {
+    std::printf("--- %s\n%s\n", part["part"].get<std::string>().c_str(), part["text"].get<std::string>().c_str());
+  }
+  for (const auto& choice : json["choices"]) std::printf("--- choice\n%s\n", choice.get<std::string>().c_str());
+  std::printf("--- text as the model gets it\n%s\n--- ids\n%s\n", text("text").c_str(), json["ids"].dump().c_str());
+}
+
+}  // namespace
+
+void add_prompt_verb(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<PromptArguments>();
+  auto* verb = app.add_subcommand("prompt", "Prints one prompt of a task: its parts, its text and its token ids");
+  verb->add_option("task", arguments->task, "a task's name, or its file")->required();
+  verb->add_option("index", arguments->index, "the sample")->check(CLI::NonNegativeNumber)->required();
+  verb->add_option("--model", arguments->model, "checkpoint folder; its tokenizer and config.json are enough")
+      ->capture_default_str();
+  verb->add_option(both_spellings("--data-dir"), arguments->data_dir, "the data folder (default: KVC_DATA)");
+  verb->add_option(both_spellings("--max-prompt-tokens"), arguments->max_tokens, "the experiment's limit");
+  verb->add_option("--context", arguments->context, "tokens that the model holds (default: config.json's)");
+  verb->add_option("--chat", arguments->chat, "auto, none, or a chat template's name")->capture_default_str();
+  verb->add_option(both_spellings("--system-message"), arguments->system_message, "of the chat format");
+  verb->add_flag("--json", arguments->as_json, "one JSON object");
+  verb->callback([arguments, &action] {
+    action = [arguments] {
+      const auto json = describe(*arguments);
+      if (arguments->as_json) {
+        std::printf("%s\n", json.dump().c_str());
+      } else {
+        print_text(json);
+      }
+      return static_cast<int>(kOk);
+    };
+  });
+}
+
+}  // namespace kvc

@@ -1,0 +1,76 @@
+// A compressor as a part of others, and the cache of such a part, which keeps its own time.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kvc/plugin.h"
+
+namespace kvc {
+
+// What a composition knows of a part: its plugin's capabilities, or those of a composition. Nothing goes by the name.
+struct Part {
+  std::string name;  // for messages: "kivi", "snapkv+kivi"
+  std::unique_ptr<Compressor> compressor;
+  Capabilities capabilities;
+  int n_stages = 1;  // plugins in it
+};
+
+// What a stage holds of one layer, and the time of all calls so far.
+struct StageUse {
+  Footprint bytes;
+  double encode_seconds = 0, attend_seconds = 0;
+};
+
+class ComposedCache;
+
+class PartCache {
+ public:
+  // first_stage: of the part's plugins, in the numbering of the composition that holds it, from 1.
+  PartCache(int first_stage, std::unique_ptr<LayerCache> cache);
+  PartCache(PartCache&&) noexcept;
+  ~PartCache();
+
+  void append(const NewTokens& tokens);
+  at::Tensor attend(const at::Tensor& q, double scale) const;
+  KeyValue gather(bool attending) const;  // dequantize(); its time counts where attention asks
+  const LayerCache& operator*() const { return *cache_; }
+  const LayerCache* operator->() const { return cache_.get(); }
+
+  // uses[0] is the composition's own, uses[s] stage s's. Times go over from the former to the latter.
+  void add_to(std::vector<StageUse>& uses) const;
+
+ private:
+  int first_stage_;
+  std::unique_ptr<LayerCache> cache_;
+  const ComposedCache* composed_;  // the same cache, where the part is itself a composition
+  double encode_seconds_ = 0;
+  mutable double attend_seconds_ = 0;
+};
+
+// A cache made of the caches of parts. Its attention is the reference's over all that they hold, unless a part's own
+// will do.
+class ComposedCache : public LayerCache {
+ public:
+  void append(const NewTokens& tokens) final;
+  at::Tensor attend(const at::Tensor& q, double scale) const final;
+  KeyValue dequantize() const final { return gather(false); }
+  Footprint footprint() const final;
+  std::vector<StageUse> stages() const;  // [0]: the composition's own storage and time; [s]: stage s
+  virtual KeyValue gather(bool attending) const = 0;
+
+ protected:
+  ComposedCache(const LayerInfo& info, int n_stages) : LayerCache(info), n_stages_(n_stages) {}
+  virtual void append_parts(const NewTokens& tokens) = 0;
+  virtual at::Tensor attend_parts(const at::Tensor& q, double scale) const;
+  virtual void add_parts(std::vector<StageUse>& uses) const = 0;  // and what the composition itself holds
+
+ private:
+  int n_stages_;
+  double encode_seconds_ = 0;
+  mutable double attend_seconds_ = 0;
+};
+
+}  // namespace kvc

@@ -1,0 +1,92 @@
+// The caches behind make_rules: of one part, of one part after another, of one part a tensor.
+#pragma once
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+
+#include "compose/part.h"
+
+namespace kvc {
+
+// The whole cache of one part.
+class WholeCache final : public ComposedCache {
+ public:
+  WholeCache(const LayerInfo& info, int n_stages, PartCache part)
+      : ComposedCache(info, n_stages), part_(std::move(part)) {}
+
+  KeyValue gather(bool attending) const override { return part_.gather(attending); }
+  at::Tensor positions() const override { return part_->positions(); }
+  int64_t length() const override { return part_->length(); }
+  int64_t n_encoded_tokens() const override { return part_->n_encoded_tokens(); }
+
+ protected:
+  void append_parts(const NewTokens& tokens) override { part_.append(tokens); }
+  at::Tensor attend_parts(const at::Tensor& q, double scale) const override { return part_.attend(q, scale); }
+  void add_parts(std::vector<StageUse>& uses) const override { part_.add_to(uses); }
+
+ private:
+  PartCache part_;
+};
+
+// The prompt in one cache, all later tokens in another, which counts them from 0.
+class PhaseCache final : public ComposedCache {
+ public:
+  PhaseCache(const LayerInfo& info, int n_stages, PartCache prompt, PartCache decoded)
+      : ComposedCache(info, n_stages), prompt_(std::move(prompt)), decoded_(std::move(decoded)) {}
+
+  KeyValue gather(bool attending) const override {
+    if (decoded_->length() == 0) return prompt_.gather(attending);
+    const auto first = prompt_.gather(attending), rest = decoded_.gather(attending);
+    return {info().holds_k() ? at::cat({first.k, rest.k}, 1) : at::Tensor(),
+            info().holds_v() ? at::cat({first.v, rest.v}, 1) : at::Tensor()};
+  }
+  at::Tensor positions() const override {
+    if (decoded_->length() == 0) return prompt_->positions();
+    const auto rest = decoded_->positions();
+    return at::cat({prompt_->positions(), at::where(rest.lt(0), rest, rest + prompt_->length())}, 1);
+  }
+  int64_t length() const override { return prompt_->length() + decoded_->length(); }
+  int64_t n_encoded_tokens() const override { return prompt_->n_encoded_tokens() + decoded_->n_encoded_tokens(); }
+
+ protected:
+  void append_parts(const NewTokens& tokens) override {
+    check_new_tokens(tokens);
+    if (length() == 0) return prompt_.append(tokens);
+    decoded_.append({tokens.q, tokens.k, tokens.v, decoded_->length()});
+  }
+  void add_parts(std::vector<StageUse>& uses) const override {
+    prompt_.add_to(uses);
+    decoded_.add_to(uses);
+  }
+
+ private:
+  PartCache prompt_, decoded_;
+};
+
+// K in one cache, V in another.
+class SplitCache final : public ComposedCache {
+ public:
+  SplitCache(const LayerInfo& info, int n_stages, PartCache k, PartCache v)
+      : ComposedCache(info, n_stages), k_(std::move(k)), v_(std::move(v)) {}
+
+  KeyValue gather(bool attending) const override { return {k_.gather(attending).k, v_.gather(attending).v}; }
+  int64_t length() const override { return k_->length(); }
+  int64_t n_encoded_tokens() const override { return std::max(k_->n_encoded_tokens(), v_->n_encoded_tokens()); }
+
+ protected:
+  void append_parts(const NewTokens& tokens) override {
+    check_new_tokens(tokens);
+    k_.append({tokens.q, tokens.k, {}, tokens.first_position});
+    v_.append({tokens.q, {}, tokens.v, tokens.first_position});
+  }
+  void add_parts(std::vector<StageUse>& uses) const override {
+    k_.add_to(uses);
+    v_.add_to(uses);
+  }
+
+ private:
+  PartCache k_, v_;
+};
+
+}  // namespace kvc

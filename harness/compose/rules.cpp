@@ -1,0 +1,185 @@
+// Rules: another compressor for some layers, for K or V, for the prompt or what is decoded.
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "compose/compose.h"
+#include "compose/rule_caches.h"
+
+namespace kvc {
+namespace {
+
+// Which part serves K and V of one layer, in the prompt and in decoding.
+struct LayerParts {
+  std::array<size_t, 2> prompt, decode;  // of K, of V
+
+  bool one_phase(size_t tensor) const { return prompt[tensor] == decode[tensor]; }
+};
+
+size_t tensor_of(Holds holds) { return holds == Holds::v ? 1 : 0; }
+
+class Rules final : public Compressor {
+ public:
+  Rules(std::vector<Part> parts, std::vector<std::string> places, std::vector<LayerParts> layers)
+      : parts_(std::move(parts)), places_(std::move(places)), layers_(std::move(layers)) {
+    for (const auto& part : parts_) {
+      first_stages_.push_back(1 + n_stages_);
+      n_stages_ += part.n_stages;
+    }
+  }
+
+  void check_model(const ModelShape& model) const override {
+    KVC_CHECK(model.n_layers == static_cast<int64_t>(layers_.size()), "rules: made for ", layers_.size(),
+              " layers, the model has ", model.n_layers);
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      try {
+        parts_[i].compressor->check_model(model);
+      } catch (const Error& e) {
+        throw Error(concat("rules: ", places_[i], " (", parts_[i].name, "): ", e.what()));
+      }
+    }
+  }
+
+  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
+    const auto& of = layers_.at(static_cast<size_t>(info.layer));
+    const bool whole = info.holds != Holds::both || (of.prompt[0] == of.prompt[1] && of.decode[0] == of.decode[1]);
+    if (whole) return in_phases(info, of, tensor_of(info.holds));
+    const auto alone = [&](Holds holds) {
+      auto one = info;
+      one.holds = holds;
+      return PartCache(1, in_phases(one, of, tensor_of(holds)));
+    };
+    return std::make_unique<SplitCache>(info, n_stages_, alone(Holds::k), alone(Holds::v));
+  }
+
+  // Mean over layers, K and V, prompt and decode.
+  double bits() const override {
+    double sum = 0;
+    for (const auto& of : layers_) {
+      for (const size_t part : {of.prompt[0], of.prompt[1], of.decode[0], of.decode[1]}) {
+        sum += parts_[part].compressor->bits();
+      }
+    }
+    return sum / static_cast<double>(4 * layers_.size());
+  }
+
+  // Mean over layers. No closed form speaks of K or V alone, or of decoding without its prompt.
+  double paper_bytes(const ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    double sum = 0;
+    for (const auto& of : layers_) {
+      if (of.prompt[0] != of.prompt[1] || of.prompt != of.decode) return std::nan("");
+      sum += parts_[of.prompt[0]].compressor->paper_bytes(model, n_prompt_tokens, n_new_tokens);
+    }
+    return sum / static_cast<double>(layers_.size());
+  }
+
+ private:
+  // The tensor's parts, one after the other where the phases have different ones.
+  std::unique_ptr<LayerCache> in_phases(const LayerInfo& info, const LayerParts& of, size_t tensor) const {
+    if (of.one_phase(tensor)) return std::make_unique<WholeCache>(info, n_stages_, part(of.prompt[tensor], info));
+    return std::make_unique<PhaseCache>(info, n_stages_, part(of.prompt[tensor], info), part(of.decode[tensor], info));
+  }
+  PartCache part(size_t i, const LayerInfo& info) const {
+    return {first_stages_[i], parts_[i].compressor->make_cache(info)};
+  }
+
+  std::vector<Part> parts_;
+  std::vector<std::string> places_;  // of the parts, for messages
+  std::vector<LayerParts> layers_;
+  std::vector<int> first_stages_;  // of the parts
+  int n_stages_ = 0;
+};
+
+std::vector<LayerParts> resolve(const std::vector<RuleScope>& scopes, int64_t n_layers) {
+  std::vector<LayerParts> layers;
+  for (int64_t layer = 0; layer < n_layers; ++layer) {
+    const auto part_of = [&](CacheTensor tensor, bool decode) {
+      for (size_t i = scopes.size(); i-- > 0;) {
+        if (scopes[i].covers(layer, tensor, decode)) return i + 1;
+      }
+      return size_t{0};
+    };
+    layers.push_back({{part_of(CacheTensor::k, false), part_of(CacheTensor::v, false)},
+                      {part_of(CacheTensor::k, true), part_of(CacheTensor::v, true)}});
+  }
+  return layers;
+}
+
+void check_scopes(const std::vector<RuleScope>& scopes, const std::vector<std::string>& places,
+                  const std::vector<LayerParts>& layers) {
+  const auto n_layers = static_cast<int64_t>(layers.size());
+  for (size_t i = 0; i < scopes.size(); ++i) {
+    for (const auto& [first, last] : scopes[i].layers) {
+      KVC_CHECK(first >= 0 && first <= last && last < n_layers, "rules: ", places[i + 1], ": layers ", first, "-", last,
+                ", allowed: 0 to ", n_layers - 1);
+    }
+    const bool serves = std::any_of(layers.begin(), layers.end(), [&](const LayerParts& of) {
+      return std::count(of.prompt.begin(), of.prompt.end(), i + 1) +
+             std::count(of.decode.begin(), of.decode.end(), i + 1);
+    });
+    KVC_CHECK(serves, "rules: ", places[i + 1], ": later rules take all that it names");
+  }
+}
+
+// What a layer's arrangement asks of its parts.
+void check_can_serve(int64_t layer, const LayerParts& of, const std::vector<Part>& parts,
+                     const std::vector<std::string>& places) {
+  const bool apart = of.prompt[0] != of.prompt[1] || of.decode[0] != of.decode[1];
+  for (const size_t tensor : {0, 1}) {
+    for (const size_t i : {of.prompt[tensor], of.decode[tensor]}) {
+      KVC_CHECK(!apart || parts[i].capabilities.splits, "rules: ", places[i], " (", parts[i].name,
+                ") would hold one of K and V of layer ", layer, " alone, and it holds both or none");
+    }
+    const size_t decode = of.decode[tensor];
+    KVC_CHECK(of.one_phase(tensor) || !parts[decode].capabilities.turns_keys, "rules: ", places[decode], " (",
+              parts[decode].name,
+              ") wants keys before RoPE, which takes tokens at the positions of the text; in layer ", layer,
+              " it would hold those after the prompt alone");
+  }
+}
+
+}  // namespace
+
+bool RuleScope::covers(int64_t layer, CacheTensor of, bool decoding) const {
+  const bool in_layers = layers.empty() || std::any_of(layers.begin(), layers.end(), [&](const auto& range) {
+                           return range.first <= layer && layer <= range.second;
+                         });
+  return in_layers && tensor.value_or(of) == of && decode.value_or(decoding) == decoding;
+}
+
+std::string to_string(const RuleScope& scope) {
+  std::string text;
+  for (const auto& [first, last] : scope.layers) {
+    text += concat(text.empty() ? "layers " : ",", first);
+    if (last != first) text += concat("-", last);
+  }
+  if (scope.tensor) text += concat(text.empty() ? "" : ", ", to_string(*scope.tensor));
+  if (scope.decode) text += concat(text.empty() ? "" : ", ", *scope.decode ? "decode" : "prompt");
+  return text;
+}
+
+Part make_rules(std::vector<Part> parts, std::vector<RuleScope> scopes, int64_t n_layers) {
+  KVC_CHECK(parts.size() == scopes.size() + 1, "rules: ", parts.size(), " parts for ", scopes.size(), " scopes");
+  std::vector<std::string> places{"default"};
+  for (size_t i = 0; i < scopes.size(); ++i) places.push_back(concat("rule ", i + 1));
+  auto layers = resolve(scopes, n_layers);
+  check_scopes(scopes, places, layers);
+  for (size_t layer = 0; layer < layers.size(); ++layer) {
+    check_can_serve(static_cast<int64_t>(layer), layers[layer], parts, places);
+  }
+  Part rules{.name = "", .compressor = nullptr, .capabilities = {.lossy = false, .splits = true}, .n_stages = 0};
+  for (const auto& part : parts) {
+    const bool nested = part.name.find('+') != std::string::npos;
+    rules.name += concat(rules.name.empty() ? "" : "/", nested ? "(" : "", part.name, nested ? ")" : "");
+    rules.capabilities.lossy |= part.capabilities.lossy;
+    rules.capabilities.simulated |= part.capabilities.simulated;
+    rules.capabilities.evicts |= part.capabilities.evicts;
+    rules.capabilities.turns_keys |= part.capabilities.turns_keys;
+    rules.capabilities.splits &= part.capabilities.splits;
+    rules.n_stages += part.n_stages;
+  }
+  rules.compressor = std::make_unique<Rules>(std::move(parts), std::move(places), std::move(layers));
+  return rules;
+}
+
+}  // namespace kvc

@@ -1,0 +1,104 @@
+// Shapes and attention: what a cache gives back, on and off the borders of its buffers.
+#include <ATen/ATen.h>
+
+#include "conformance/filled_cache.h"
+
+namespace kvc::conformance {
+
+Outcome shapes_are_as_declared(const Subject& subject) {
+  Outcome outcome;
+  const auto empty = make(subject);
+  expect(empty.cache->length() == 0 && empty.cache->n_encoded_tokens() == 0, "a new cache is not empty", outcome);
+  empty.cache->footprint();
+  for (const int64_t n : {1, 31, 33, 97, 256}) {
+    const auto input = ordinary_input(subject.model, n);
+    const auto made = filled(subject, input, n);
+    const auto kv = made.cache->dequantize();
+    const auto positions = made.cache->positions();
+    const int64_t kept = positions.size(1);
+    const std::vector<int64_t> shape = {subject.model.n_kv_heads, kept, subject.model.head_dim};
+    expect(made.cache->length() == n, concat("length() is ", made.cache->length(), " after ", n, " tokens"), outcome);
+    expect(kept <= n && positions.size(0) == subject.model.n_kv_heads, concat("positions() is ", positions.sizes()),
+           outcome);
+    expect(kv.k.sizes() == shape && kv.v.sizes() == shape,
+           concat("dequantize() gives ", kv.k.sizes(), " and ", kv.v.sizes()), outcome);
+    expect(kv.k.scalar_type() == at::kFloat && kv.v.scalar_type() == at::kFloat, "dequantize() is not fp32", outcome);
+    expect(made.cache->n_encoded_tokens() <= n, "more tokens encoded than appended", outcome);
+    expect(made.compressor->paper_bytes(subject.model, n, 10) > 0, "paper_bytes is not positive", outcome);
+  }
+  return outcome;
+}
+
+Outcome short_prompts_are_served(const Subject& subject) {
+  Outcome outcome;
+  for (const int64_t n_prompt : {1, 2, 3, 7}) {
+    const auto input = ordinary_input(subject.model, n_prompt + 4, 3);
+    const auto made = make(subject);
+    for (int64_t t = 0; t < n_prompt + 4; t += t == 0 ? n_prompt : 1) {
+      made.cache->append(tokens_of(input, t, t == 0 ? n_prompt : 1));
+      expect(is_finite(made.cache->dequantize()), concat("not finite at ", made.cache->length(), " tokens"), outcome);
+      compare_attention(*made.cache, input, subject.model, 1, outcome);
+    }
+  }
+  return outcome;
+}
+
+Outcome attention_equals_reference(const Subject& subject) {
+  Outcome outcome;
+  const auto input = ordinary_input(subject.model, 150);
+  for (const int64_t n_prompt : {1, 31, 64, 97, 148}) {
+    const auto made = filled(subject, input, n_prompt);
+    compare_attention(*made.cache, input, subject.model, 1, outcome);
+    compare_attention(*made.cache, input, subject.model, 3, outcome);
+  }
+  return outcome;
+}
+
+Outcome decoding_300_steps_holds_together(const Subject& subject) {
+  Outcome outcome;
+  constexpr int64_t kPrompt = 45, kSteps = 300;
+  const auto input = ordinary_input(subject.model, kPrompt + kSteps);
+  const auto made = make(subject);
+  made.cache->append(tokens_of(input, 0, kPrompt));
+  int64_t n_encoded = made.cache->n_encoded_tokens();
+  for (int64_t t = kPrompt; t < kPrompt + kSteps; ++t) {
+    made.cache->append(tokens_of(input, t, 1));
+    const int64_t n_more = made.cache->n_encoded_tokens() - n_encoded;
+    expect(n_more >= 0, concat("encoded tokens fell by ", -n_more, " at ", t), outcome);
+    n_encoded += n_more;
+    const bool at_border = n_more > 1;  // a buffer was flushed
+    if (t % 13 == 0 || at_border || t + 1 == kPrompt + kSteps) {
+      compare_attention(*made.cache, input, subject.model, 1, outcome);
+    }
+  }
+  expect(made.cache->length() == kPrompt + kSteps, "length is wrong after decoding", outcome);
+  return outcome;
+}
+
+Outcome batched_attention_equals_single(const Subject& subject) {
+  Outcome outcome;
+  const auto compressor = make_compressor(subject);
+  const auto* batched = dynamic_cast<const BatchedAttention*>(compressor.get());
+  if (!batched) return {.not_applicable = "the compressor is no BatchedAttention"};
+  std::vector<std::unique_ptr<LayerCache>> held;
+  std::vector<const LayerCache*> caches;
+  std::vector<at::Tensor> q;
+  for (const int64_t n : {1, 130, 64, 65, 33}) {  // lengths of a batch differ
+    const auto input = ordinary_input(subject.model, n, static_cast<uint64_t>(n));
+    held.push_back(
+        compressor->make_cache(layer_info(subject.model, 1, static_cast<uint64_t>(n), frequencies_of(subject.model))));
+    held.back()->append(tokens_of(input, 0, n));
+    caches.push_back(held.back().get());
+    q.push_back(input.q.narrow(1, n - 1, 1).contiguous());
+  }
+  auto out = at::empty({5, subject.model.n_heads, subject.model.head_dim}, at::kFloat);
+  batched->attend_batch(caches, q, scale_of(subject.model), out);
+  for (size_t b = 0; b < caches.size(); ++b) {
+    const auto alone = caches[b]->attend(q[b], scale_of(subject.model)).squeeze(1);
+    expect(at::equal(out[static_cast<int64_t>(b)], alone), concat("attend_batch differs from attend in row ", b),
+           outcome);
+  }
+  return outcome;
+}
+
+}  // namespace kvc::conformance

@@ -1,0 +1,57 @@
+#include "fetch/data_sources.h"
+
+#include "kvc/check.h"
+#include "text/files.h"
+#include "text/yaml_read.h"
+
+namespace kvc {
+namespace {
+
+constexpr int64_t kVersion = 1;
+constexpr int64_t kMostBytes = int64_t{1} << 40;
+
+DataSource read_source(const YamlValue& value) {
+  auto map = value.map();
+  DataSource source;
+  source.url = map.required_string("url");
+  source.licence = map.required_string("licence");
+  source.note = map.optional_string("note", "");
+  if (const auto n = map.optional("bytes")) source.n_bytes = n->integer(1, kMostBytes);
+  if (const auto hash = map.optional("sha256")) {
+    source.sha256 = hash->string();
+    const bool is_hex = source.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
+    if (source.sha256.size() != 64 || !is_hex)
+      hash->fail(hash->name(), " is ", hash->found(), ", expected 64 hex digits");
+  }
+  if (source.n_bytes.has_value() != !source.sha256.empty()) value.fail("bytes and sha256 stand together, or neither");
+  source.may_fetch = map.optional_boolean("fetch", source.n_bytes.has_value());
+  if (source.may_fetch && !source.n_bytes) value.fail("a file without known hash cannot be fetched");
+  if (!source.may_fetch && source.note.empty())
+    value.fail("a file that is not fetched needs a note that says how to get it");
+  map.reject_unknown();
+  return source;
+}
+
+}  // namespace
+
+std::map<std::string, DataSource> load_data_sources(const std::filesystem::path& yaml_file) {
+  auto map = load_yaml(yaml_file).map();
+  map.required_integer("version", kVersion, kVersion);
+  std::map<std::string, DataSource> sources;
+  for (const auto& [file, source] : map.required("files").map().entries()) sources[file] = read_source(source);
+  map.reject_unknown();
+  return sources;
+}
+
+DataState check_data(const DataSource& source, const std::filesystem::path& path, std::string& found) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return DataState::kMissing;
+  if (!source.n_bytes) return DataState::kUnchecked;
+  const auto n_bytes = static_cast<int64_t>(std::filesystem::file_size(path));
+  found = concat(n_bytes, " bytes");
+  if (n_bytes != *source.n_bytes) return DataState::kWrong;
+  found = "SHA-256 " + sha256_file(path);
+  return found == "SHA-256 " + source.sha256 ? DataState::kRight : DataState::kWrong;
+}
+
+}  // namespace kvc

@@ -1,0 +1,24 @@
+// From what is written down of a compressor to the compressor: a plugin, or a composition of plugins.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "compose/compose.h"
+#include "run/worker.h"
+#include "store/result_store.h"
+
+namespace kvc {
+
+struct BuiltCompressor {
+  Part part;
+  nlohmann::json resolved;       // every option of every plugin, with the value in force
+  std::vector<StageRow> stages;  // the plugins in order; a plain compressor is one
+};
+
+// For a model of that shape, with the calibrations that options name; identity is the model's (calibration.h), or empty
+// where there is none to hold them against. Throws Error with the place in the experiment's file where that is known.
+BuiltCompressor build_compressor(const WorkerCompressor& written, const ModelShape& model,
+                                 const std::string& identity = "");
+
+}  // namespace kvc

@@ -1,0 +1,27 @@
+// Files of what a model generated, ours or another's, to be scored without the model. JSON Lines in one of three forms,
+// known by the first line's fields:
+//   LongBench   pred, answers, all_classes
+//   lm-eval     resps, target, doc, filter: one line a filter and question, each question read once
+//   plain       generation, gold (a text or a list of texts), classes
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "task/task_spec.h"
+
+namespace kvc {
+
+struct Prediction {
+  int64_t line = 0;
+  std::string generation;
+  Gold gold;
+};
+
+// In file order. Throws Error file:line for a missing field, a wrong type, a line that is no JSON, an empty file.
+// Where classes stand in the lines, those of the last line serve all in LongBench's form, as its script has it.
+std::vector<Prediction> read_predictions(const TaskSpec& spec, const std::filesystem::path& file);
+
+}  // namespace kvc

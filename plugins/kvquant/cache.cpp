@@ -1,0 +1,131 @@
+#include "cache.h"
+
+#include <ATen/ATen.h>
+#include <kvc/quant/decode_step.h>
+
+#include <algorithm>
+
+#include "rotation.h"
+
+namespace kvquant {
+namespace {
+
+// [H, T, D] -> [T, H*D]
+at::Tensor merged(const at::Tensor& x) {
+  if (x.size(1) == 1) return x.reshape({1, -1});
+  return x.transpose(0, 1).flatten(1).contiguous();
+}
+
+Levels levels_of(const at::Tensor& held) {
+  if (!held.defined()) return {};
+  const auto wide = held.to(at::kFloat);
+  const std::vector<float> levels(wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel());
+  return {levels, levels};
+}
+
+}  // namespace
+
+Cache::Cache(const kvc::LayerInfo& info, const CacheFormat& format, const LayerTables* tables)
+    : LayerCache(info), format_(format), calibrated_(tables), type_(kvc::storage_type(format.matrix.precision)) {
+  KVC_CHECK(info.device == at::kCPU, "kvquant: device ", info.device, ", allowed: cpu");
+}
+
+void Cache::append(const kvc::NewTokens& tokens) {
+  check_new_tokens(tokens);
+  const int64_t n = tokens.k.size(1), n_first = std::clamp<int64_t>(format_.first_tokens - length(), 0, n);
+  if (n_first > 0) {
+    k_first_.push_back(tokens.k.narrow(1, 0, n_first));
+    v_first_.push_back(tokens.v.narrow(1, 0, n_first));
+  }
+  if (n_first == n) return;
+  const auto k = tokens.k.narrow(1, n_first, n - n_first), v = tokens.v.narrow(1, n_first, n - n_first);
+  if (calibrated_ || k_.n_tokens() > 0) return encode(k, v);
+  k_waiting_.push_back(k), v_waiting_.push_back(v);
+  if (const int64_t n_waiting = k_waiting_.n_tokens(); n_waiting >= format_.calibration_tokens) {
+    const auto k_all = k_waiting_.pop_front(n_waiting), v_all = v_waiting_.pop_front(n_waiting);
+    encode(k_all, v_all);
+  }
+}
+
+// k, v [H, T, D]: the tokens behind those that are encoded
+void Cache::encode(const at::Tensor& k, const at::Tensor& v) {
+  const auto& format = format_.matrix;
+  const int64_t first = k_first_.n_tokens() + k_.n_tokens();
+  const auto keys = merged(rotated(k, first, info().rope_frequencies, -1));
+  const auto values = merged(v.to(at::kFloat)).contiguous();
+  const auto v_range = range_of_rows(values, format);
+  Range k_range;
+  if (!calibrated_ && k_.n_tokens() == 0) {
+    k_range = range_of_rows(keys.t().contiguous(), format);
+    calibrate(keys, values, k_range, v_range);
+  }
+  const auto by = tables();
+  k_.push_back(keys, k_range.zero.defined() ? k_range : by.keys, by.k_levels, format, format_.n_capped);
+  v_.push_back(values, v_range, by.v_levels, format);
+}
+
+// The sequence's own tables, from its first tokens.
+void Cache::calibrate(const at::Tensor& k, const at::Tensor& v, const Range& k_range, const Range& v_range) {
+  const auto& format = format_.matrix;
+  k_zero_ = k_range.zero.to(type_, false, true), k_scale_ = k_range.scale.to(type_, false, true);
+  if (format.uniform) return;
+  const auto levels = [&](const Normalized& x) { return at::tensor(centroids(x.z, format.bits)).to(type_); };
+  k_levels_ = levels(normalized_inside(k, k_range, Axis::channels, format));
+  v_levels_ = levels(normalized_inside(v, v_range, Axis::tokens, format));
+}
+
+LayerTables Cache::tables() const {
+  if (calibrated_) return *calibrated_;
+  const Range seen{{}, {}, k_zero_.to(at::kFloat), k_scale_.to(at::kFloat)};
+  return {widened(seen, format_.matrix), levels_of(k_levels_), levels_of(v_levels_)};
+}
+
+// Codes become floats a block of tokens at a time, keys are turned where they stand.
+at::Tensor Cache::attend(const at::Tensor& q, double scale) const {
+  if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
+  kvc::DecodeStep step(q, scale, info(), length());
+  const int64_t n_first = k_first_.n_tokens(), n_heads = info().n_kv_heads;
+  const auto by = k_.n_tokens() > 0 ? tables() : LayerTables{};
+  step.score(k_first_, 0);
+  k_.for_each_tile(by.keys, by.k_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
+    if (const auto rope = info().rope_frequencies; !rope.empty()) {
+      const int64_t n = rows.size(1), head_dim = rows.size(2);
+      const Turns turns(n_first + first, n, rope);
+      for (int64_t h = 0; h < n_heads; ++h) rotate(rows.data_ptr<float>() + h * n * head_dim, n, head_dim, turns);
+    }
+    step.score(rows, n_first + first);
+  });
+  step.score(k_waiting_, n_first + k_.n_tokens());
+  step.softmax();
+  step.weigh(v_first_, 0);
+  v_.for_each_tile({}, by.v_levels, format_.matrix, n_heads,
+                   [&](const at::Tensor& rows, int64_t first) { step.weigh(rows, n_first + first); });
+  step.weigh(v_waiting_, n_first + v_.n_tokens());
+  return step.out();
+}
+
+kvc::KeyValue Cache::dequantize() const {
+  std::vector<at::Tensor> k, v;  // each [H_kv, t, D]
+  if (k_first_.n_tokens() > 0) k.push_back(k_first_.all()), v.push_back(v_first_.all());
+  if (k_.n_tokens() > 0) {
+    const auto by = tables();
+    const auto keys = k_.dequantize(by.keys, by.k_levels, format_.matrix, info().n_kv_heads);
+    k.push_back(rotated(keys, k_first_.n_tokens(), info().rope_frequencies, 1));
+    v.push_back(v_.dequantize({}, by.v_levels, format_.matrix, info().n_kv_heads));
+  }
+  if (k_waiting_.n_tokens() > 0) k.push_back(k_waiting_.all()), v.push_back(v_waiting_.all());
+  return {at::cat(k, 1), at::cat(v, 1)};
+}
+
+kvc::Footprint Cache::footprint() const {
+  using kvc::ByteKind, kvc::CacheTensor;
+  kvc::Footprint bytes;
+  k_first_.add_to(bytes, CacheTensor::k), k_waiting_.add_to(bytes, CacheTensor::k);
+  v_first_.add_to(bytes, CacheTensor::v), v_waiting_.add_to(bytes, CacheTensor::v);
+  k_.add_to(bytes, CacheTensor::k), v_.add_to(bytes, CacheTensor::v);
+  bytes.add(CacheTensor::k, ByteKind::zeros, k_zero_), bytes.add(CacheTensor::k, ByteKind::scales, k_scale_);
+  bytes.add(CacheTensor::k, ByteKind::codebook, k_levels_), bytes.add(CacheTensor::v, ByteKind::codebook, v_levels_);
+  return bytes;
+}
+
+}  // namespace kvquant

@@ -1,0 +1,45 @@
+// One layer's K and V as KVQuant holds them: the first tokens exactly, the others as codes, and, where the sequence
+// calibrates itself, tokens that wait until enough of them are there.
+#pragma once
+
+#include <kvc/layer_cache.h>
+#include <kvc/quant/token_blocks.h>
+
+#include "calibration.h"
+#include "matrix.h"
+
+namespace kvquant {
+
+struct CacheFormat {
+  Format matrix;
+  int64_t first_tokens = 1, calibration_tokens = 64;
+  int64_t n_capped = 0;  // as in Matrix::push_back, of keys
+};
+
+class Cache final : public kvc::LayerCache {
+ public:
+  // tables: calibrated ones, which outlive the cache, or null: the sequence's own.
+  Cache(const kvc::LayerInfo& info, const CacheFormat& format, const LayerTables* tables);
+
+  void append(const kvc::NewTokens& tokens) override;
+  at::Tensor attend(const at::Tensor& q, double scale) const override;
+  kvc::KeyValue dequantize() const override;
+  int64_t length() const override { return k_first_.n_tokens() + k_.n_tokens() + k_waiting_.n_tokens(); }
+  int64_t n_encoded_tokens() const override { return k_.n_tokens(); }
+  kvc::Footprint footprint() const override;
+
+ private:
+  void encode(const at::Tensor& k, const at::Tensor& v);
+  void calibrate(const at::Tensor& k, const at::Tensor& v, const Range& k_range, const Range& v_range);
+  LayerTables tables() const;
+
+  CacheFormat format_;
+  const LayerTables* calibrated_;
+  at::ScalarType type_;
+  kvc::TokenBlocks k_first_{type_}, v_first_{type_}, k_waiting_{type_}, v_waiting_{type_};
+  Matrix k_{Axis::channels}, v_{Axis::tokens};
+  at::Tensor k_zero_, k_scale_;     // [M]; undefined where calibrated
+  at::Tensor k_levels_, v_levels_;  // [2^b]; undefined where calibrated or uniform
+};
+
+}  // namespace kvquant

@@ -1,0 +1,36 @@
+// The loops of matrix.h on raw pointers, a token or a vector at a time; no LibTorch. Codes and values do not depend on
+// the machine: nothing here fuses a multiplication with an addition.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace kvquant::codec {
+
+// The value at p * (n - 1) of n values in ascending order, between two of them by line. x is reordered.
+float quantile(std::vector<float>& x, double p);
+
+struct Bounds {
+  float smallest, largest;
+};
+// Of x [n], what lies strictly between lower and upper; both `lower` where nothing does, or all where lower = upper.
+Bounds bounds_between(const float* x, int64_t n, float lower, float upper);
+
+// Whether x is an outlier; with integer codes a threshold itself is one, unless both are the same.
+inline bool is_outlier(float x, float lower, float upper, bool uniform) {
+  return uniform ? (x >= upper || x <= lower) && upper > lower : x > upper || x < lower;
+}
+
+// (x - zero) / scale, finite: 0 where both are 0, +-3e38 where only scale is.
+float normalized(float x, float zero, float scale);
+
+// words [ceil(m*bits/32)] -> codes [m], as kvc/quant/pack_bits.h lays them out
+void unpack(const int32_t* words, int64_t m, int64_t bits, uint8_t* codes);
+
+// out[j] = zero[j] + scale[j] * level[codes[j]]
+void decode_by_channel(const uint8_t* codes, int64_t n, const float* level, const float* zero, const float* scale,
+                       float* out);
+// out[j] = value[codes[j]]
+void decode_by_token(const uint8_t* codes, int64_t n, const float* value, float* out);
+
+}  // namespace kvquant::codec

@@ -1,0 +1,128 @@
+// MXFP4: 4-bit floats (e2m1) in blocks of 32 channels of one head of one token; a block's scale is a power of two, held
+// as its exponent in a byte (e8m0):
+//   e = floor(log2(max |block|)) - 2,  x^ = 2^e * e2m1(x / 2^e), which saturates at 6 * 2^e.
+// A block of zeros has the smallest exponent. Nothing is shared between tokens.
+// Bytes per layer: 2 (K, V) * H_kv*T * (4*ceil(D/8) + D/32).
+#include <ATen/ATen.h>
+#include <kvc/plugin.h>
+#include <kvc/quant/decode_step.h>
+#include <kvc/quant/pack_bits.h>
+#include <kvc/quant/small_floats.h>
+
+#include <algorithm>
+
+namespace {
+
+constexpr int64_t kBlock = 32;
+constexpr int64_t kBias = 127, kLargestExponentOfE2m1 = 2;
+
+struct Mxfp4Options {
+  void visit(kvc::OptionVisitor&) {}
+};
+
+// e8m0 codes, u8 -> 2^(code - 127), fp32; exact, since the largest block of a finite K or V stays far from the ends
+at::Tensor powers_of_two(const at::Tensor& codes) {
+  return at::ldexp(at::ones_like(codes, at::kFloat), codes.to(at::kInt) - kBias);
+}
+
+// K or V.
+class Mxfp4Tokens {
+ public:
+  void push_back(const at::Tensor& x) {
+    const auto tokens = x.to(at::kFloat);
+    const auto blocks = tokens.unflatten(2, {tokens.size(2) / kBlock, kBlock});  // [H, T, D/32, 32]
+    const auto top = blocks.abs().amax(-1);
+    // top = m * 2^p with 1/2 <= m < 1, so that floor(log2(top)) is p - 1
+    const auto exponent = std::get<1>(at::frexp(top)) - (1 + kLargestExponentOfE2m1);
+    const auto scales = (exponent + kBias).masked_fill_(top == 0, 0).clamp_(0, 254).to(at::kByte);
+    const auto codes = kvc::to_e2m1(blocks / powers_of_two(scales).unsqueeze(-1));
+    codes_.push_back(kvc::pack_bits(codes.flatten(2), 4));
+    scales_.push_back(scales);
+  }
+
+  int64_t n_tokens() const { return codes_.n_tokens(); }
+
+  template <class F>
+  void for_each_tile(F f) const {  // f(x^ [H, t, D] fp32, first token)
+    int64_t first = 0;
+    for (size_t i = 0; i < codes_.blocks().size(); ++i) {
+      const auto& scales = scales_.blocks()[i];
+      auto tile = kvc::from_e2m1(kvc::unpack_bits(codes_.blocks()[i], 4, scales.size(2) * kBlock));
+      tile.unflatten(2, {scales.size(2), kBlock}).mul_(powers_of_two(scales).unsqueeze(-1));
+      f(tile, first);
+      first += tile.size(1);
+    }
+  }
+
+  at::Tensor dequantize() const {
+    std::vector<at::Tensor> tiles;
+    for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
+    return tiles.empty() ? at::Tensor() : at::cat(tiles, 1);
+  }
+
+  void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
+    for (const auto& block : codes_.blocks()) bytes.add(tensor, kvc::ByteKind::codes, block);
+    for (const auto& block : scales_.blocks()) bytes.add(tensor, kvc::ByteKind::scales, block);
+  }
+
+ private:
+  kvc::TokenBlocks codes_{at::kInt, 64}, scales_{at::kByte, 64};
+};
+
+class Mxfp4Cache final : public kvc::LayerCache {
+ public:
+  explicit Mxfp4Cache(const kvc::LayerInfo& info) : LayerCache(info) {}
+
+  void append(const kvc::NewTokens& tokens) override {
+    check_new_tokens(tokens);
+    if (info().holds_k()) k_.push_back(tokens.k);
+    if (info().holds_v()) v_.push_back(tokens.v);
+  }
+
+  at::Tensor attend(const at::Tensor& q, double scale) const override {
+    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
+    kvc::DecodeStep step(q, scale, info(), length());
+    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.score(tile, first); });
+    step.softmax();
+    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.weigh(tile, first); });
+    return step.out();
+  }
+
+  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
+  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
+  int64_t n_encoded_tokens() const override { return length(); }
+
+  kvc::Footprint footprint() const override {
+    kvc::Footprint bytes;
+    k_.add_to(bytes, kvc::CacheTensor::k);
+    v_.add_to(bytes, kvc::CacheTensor::v);
+    return bytes;
+  }
+
+ private:
+  Mxfp4Tokens k_, v_;
+};
+
+class Mxfp4 final : public kvc::Compressor {
+ public:
+  explicit Mxfp4(const Mxfp4Options&) {}
+
+  void check_model(const kvc::ModelShape& model) const override {
+    KVC_CHECK(model.head_dim % kBlock == 0, "mxfp4: head_dim ", model.head_dim, " is not a multiple of a block of 32");
+  }
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<Mxfp4Cache>(info);
+  }
+  double bits() const override { return 4; }
+
+  // The format's 4 + 8/32 bits a number.
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    return 4.25 / 8 * 2 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+  }
+};
+
+}  // namespace
+
+KVC_PLUGIN(Mxfp4Options, Mxfp4, "mxfp4", "4-bit floats (e2m1) in blocks of 32 with power-of-two scales",
+           "OCP Microscaling Formats (MX) 1.0, MXFP4", "none",
+           {.one_by_one_same = true, .prefix_local = true, .splits = true})

@@ -1,0 +1,141 @@
+// What a plugin refuses before anything runs, with the reason; and small things that each must take: a prompt of one
+// token, one shorter than every buffer, groups without extent.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "inputs.h"
+#include "plugin/plugin_library.h"
+
+namespace kvc::conformance {
+namespace {
+
+PluginLibrary library(const std::string& name) {
+  return PluginLibrary(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (name + ".so"));
+}
+
+struct Refusal {
+  const char* plugin;
+  nlohmann::json options;
+  ModelShape model;  // layers, heads, KV heads, head_dim
+  const char* reason;
+};
+
+const Refusal kRefusals[] = {
+    {"token_group", {{"group_size", 48}}, {1, 4, 2, 64}, "group_size 48 does not divide head_dim 64"},
+    {"kivi", {{"group_size", 128}, {"recent", 128}}, {1, 4, 2, 64}, "group_size 128 does not divide head_dim 64"},
+    {"gear",
+     {{"backbone", "token_group"}, {"group_size", 64}},
+     {1, 4, 2, 80},
+     "group_size 64 does not divide head_dim 80"},
+    {"gear", {{"backbone", "kivi"}, {"group_size", 64}}, {1, 4, 2, 80}, "group_size 64 does not divide head_dim 80"},
+    {"gear", {{"rank", 65}}, {1, 4, 2, 64}, "rank 65 exceeds head_dim 64"},
+    {"gear", {{"decode_rank", 33}}, {1, 4, 2, 32}, "rank 33 exceeds head_dim 32"},
+    {"gear", {{"sparsity", 0.02}}, {1, 1024, 1024, 128}, "131072 channels a token"},
+    {"outlier", {{"backbone", "kivi"}, {"group_size", 64}}, {1, 4, 2, 96}, "group_size 64 does not divide head_dim 96"},
+    {"outlier", {}, {1, 1024, 1024, 128}, "131072 channels a token"},
+    {"gearx",
+     {{"backbone", "token_group"}, {"group_size", 64}},
+     {1, 4, 2, 96},
+     "group_size 64 does not divide head_dim 96"},
+    {"gearx", {{"rank", 65}}, {1, 4, 2, 64}, "rank 65 exceeds head_dim 64"},
+    {"gearx", {}, {1, 1024, 1024, 128}, "131072 channels a token"},
+    {"gearx", {}, {1, 1, 1, 67}, "the sparsest regular mask of 64 tokens x 67 channels has 67 channels a token"},
+    {"h2o", {}, {1, 2, 2, 2048}, "head_dim 2048, allowed: up to 1024"},
+    {"tada", {}, {1, 8, 1, 64}, "the model has one KV head"},
+    {"tada", {{"bits", "4,2"}}, {3, 8, 2, 64}, "bits name 2 layers, the model has 3"},
+    {"decoquant", {{"factor", 48}}, {1, 4, 2, 64}, "factor 48 does not divide the 128 channels"},
+    {"decoquant", {{"tensors", 4}}, {1, 4, 1, 64}, "factor 128 does not divide the 64 channels"},
+    {"nvfp4", {}, {1, 4, 2, 72}, "head_dim 72 is not a multiple of a block of 16"},
+    {"qjl", {{"group_size", 32}}, {1, 4, 2, 80}, "group_size 32 does not divide head_dim 80"},
+    {"qjl",
+     {{"group_size", 16}, {"outlier_channels", 16}},
+     {1, 4, 2, 16},
+     "outlier_channels 16, allowed: fewer than head_dim 16"},
+    {"qjl", {}, {1, 4, 2, 512}, "head_dim 512, outlier channels index up to 256"},
+    {"kvquant", {}, {1, 1024, 1024, 128}, "131072 channels a token"},
+    {"kvquant", {}, {1, 4, 2, 33}, "RoPE over an odd head_dim 33"},
+    {"turboquant", {}, {1, 4, 2, 2}, "head_dim 2, allowed: 3 and more"},
+};
+
+TEST(Edges, ModelsThatDoNotFitAreRefusedWithTheReason) {
+  for (const auto& refusal : kRefusals) {
+    const auto compressor = library(refusal.plugin).make(refusal.options);
+    try {
+      compressor->check_model(refusal.model);
+      ADD_FAILURE() << refusal.plugin << " takes a model for which it should say: " << refusal.reason;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_NE(text.find(refusal.reason), std::string::npos) << text;
+      EXPECT_EQ(text.rfind(std::string(refusal.plugin) + ": ", 0), 0u) << text;
+      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
+    }
+  }
+}
+
+// Beside each limit: the model that just fits.
+TEST(Edges, ModelsThatJustFitAreTaken) {
+  library("token_group").make({{"group_size", 80}})->check_model({1, 4, 2, 80});
+  library("gear").make({{"rank", 64}})->check_model({1, 4, 2, 64});
+  library("gear").make({{"sparsity", 0.02}})->check_model({1, 512, 512, 128});
+  library("gear").make({{"sparsity", 0.0}})->check_model({1, 1024, 1024, 128});
+  library("gear").make({{"backbone", "kcvt"}, {"group_size", 64}})->check_model({1, 4, 2, 80});
+  library("gearx").make(nullptr)->check_model({1, 4, 4, 16});
+  library("h2o").make(nullptr)->check_model({1, 2, 2, 1024});
+  library("tada").make({{"bits", "4,2,2"}})->check_model({3, 8, 2, 64});
+  library("decoquant").make({{"tensors", 4}})->check_model({1, 4, 2, 64});
+  library("qjl").make({{"outlier_channels", 0}})->check_model({1, 4, 2, 512});
+  library("qjl").make({{"group_size", 16}, {"outlier_channels", 15}})->check_model({1, 4, 2, 16});
+  library("kvquant").make(nullptr)->check_model({.n_layers = 1, .n_kv_heads = 2, .head_dim = 33, .has_rope = false});
+  library("turboquant").make(nullptr)->check_model({1, 4, 2, 3});
+}
+
+const ModelShape kModel{.n_layers = 1, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
+const char* const kPlugins[] = {"full",   "token_group", "kcvt",   "kivi", "gear",    "outlier",   "gearx",
+                                "window", "h2o",         "snapkv", "tada", "rtn",     "decoquant", "quanto",
+                                "hqq",    "fp8",         "nvfp4",  "qjl",  "kvquant", "turboquant"};
+
+// Default buffers are longer than these prompts; each step sees all there is.
+TEST(Edges, PromptsShorterThanEveryBufferDecode) {
+  for (const char* name : kPlugins) {
+    const auto compressor = library(name).make(nullptr);
+    for (const int64_t n_prompt : {1, 2, 3, 7}) {
+      const auto input = ordinary_input(kModel, n_prompt + 5);
+      const auto cache = compressor->make_cache(layer_info(kModel, 0, 0, {}));
+      cache->append(tokens_of(input, 0, n_prompt));
+      for (int64_t t = n_prompt; t < n_prompt + 5; ++t) {
+        cache->append(tokens_of(input, t, 1));
+        const auto q = input.q.narrow(1, t, 1);
+        const auto kv = cache->dequantize();
+        const auto k = kv.k.to(at::kDouble).repeat_interleave(2, 0), v = kv.v.to(at::kDouble).repeat_interleave(2, 0);
+        const auto weights = (at::matmul(q.to(at::kDouble), k.transpose(1, 2)) / 8).softmax(-1);
+        const auto error = (cache->attend(q, 0.125).to(at::kDouble) - at::matmul(weights, v)).abs().max();
+        EXPECT_LT(error.item<double>(), 1e-4) << name << ", " << n_prompt << " and step " << t;
+        EXPECT_EQ(cache->length(), t + 1) << name;
+      }
+    }
+  }
+}
+
+// All entries equal, 1.5 and -0.375: a group without extent. How near it comes back: fp16 of the step or minimum, or
+// what the format's own numbers allow.
+TEST(Edges, ConstantGroupsComeBack) {
+  for (const std::string name : kPlugins) {
+    const auto compressor = library(name).make(nullptr);
+    const auto cache = compressor->make_cache(layer_info(kModel, 0, 0, {}));
+    const auto k = at::full({2, 130, 64}, 1.5), v = at::full({2, 130, 64}, -0.375);
+    cache->append({.q = at::ones({4, 130, 64}), .k = k, .v = v});
+    // turboquant promises a vector's error, here a tenth: some coordinates have several times that.
+    const double allowed = name == "fp8" ? 1. / 16 : name == "nvfp4" ? 0.2 : name == "turboquant" ? 0.5 : 1. / 1024;
+    const auto kv = cache->dequantize();
+    EXPECT_TRUE(kv.k.isfinite().all().item<bool>()) << name;
+    EXPECT_LE((kv.v + 0.375).abs().max().item<double>(), 0.375 * allowed) << name;
+    // qjl never gives keys back, only inner products.
+    if (name == "qjl") continue;
+    EXPECT_LE((kv.k - 1.5).abs().max().item<double>(), 1.5 * allowed) << name;
+  }
+}
+
+}  // namespace
+}  // namespace kvc::conformance

@@ -1,0 +1,95 @@
+// Each plugin's footprint, tensor by tensor and kind by kind, against the formula at the head of its file, at every
+// token of caches that start on, one before and one after each border of its flushes and run past the next ones.
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "inputs.h"
+#include "pencils.h"
+#include "plugin/plugin_library.h"
+
+namespace kvc::conformance {
+
+static void PrintTo(const Pencil& pencil, std::ostream* out) { *out << pencil.plugin; }
+
+namespace {
+
+constexpr ModelShape kShapes[] = {
+    {.n_layers = 1, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64},
+    {.n_layers = 1, .n_heads = 4, .n_kv_heads = 4, .head_dim = 32},
+};
+
+std::string text_of(const Bytes& bytes) {
+  std::string text;
+  for (const auto& [row, n] : bytes) text += concat(" ", to_string(row.first), ".", to_string(row.second), "=", n);
+  return text;
+}
+
+Bytes held_by(const LayerCache& cache) {
+  Bytes bytes;
+  const auto footprint = cache.footprint();
+  for (const auto& row : footprint.rows())
+    if (row.bytes != 0) bytes[{row.tensor, row.kind}] += row.bytes;
+  return bytes;
+}
+
+// Values decide how many outliers there are; each has a value and a 16-bit channel. Takes them out of `held`.
+void take_counted_outliers(Bytes& held, const nlohmann::json& options) {
+  const int64_t number = options.value("precision", "real") == "real" ? 2 : 4;
+  for (const auto tensor : {CacheTensor::k, CacheTensor::v}) {
+    const auto values = held.find({tensor, ByteKind::sparse_values});
+    if (values == held.end()) continue;
+    held[{tensor, ByteKind::sparse_index}] -= values->second / number * 2;
+    held.erase(values);
+  }
+}
+
+struct PencilOf : testing::TestWithParam<Pencil> {};
+
+// The prompts of a pencil: each border, one before and one after, and one token alone.
+std::set<int64_t> prompts_of(const Pencil& pencil) {
+  std::set<int64_t> all = {1};
+  for (const int64_t border : pencil.borders)
+    for (const int64_t n : {border - 1, border, border + 1}) all.insert(std::max<int64_t>(n, 1));
+  return all;
+}
+
+void expect_pencil(const Pencil& pencil, const Compressor& compressor, const nlohmann::json& options,
+                   const ModelShape& model, int64_t n_prompt) {
+  const int64_t n_new = 2 * *std::max_element(pencil.borders.begin(), pencil.borders.end()) + 2;
+  const auto input = ordinary_input(model, n_prompt + n_new);
+  const auto cache = compressor.make_cache(layer_info(model, 0, 0, {}));
+  cache->append(tokens_of(input, 0, n_prompt));
+  for (int64_t step = 0; step <= n_new; ++step) {
+    if (step > 0) cache->append(tokens_of(input, n_prompt + step - 1, 1));
+    const auto expected = pencil.formula(options, {model.n_kv_heads, model.head_dim, n_prompt, step});
+    auto held = held_by(*cache);
+    int64_t total = 0;
+    for (const auto& [row, n] : held) total += n;
+    ASSERT_EQ(cache->footprint().total_bytes(), total);
+    if (pencil.has_counted_outliers) take_counted_outliers(held, options);
+    ASSERT_EQ(held, expected) << pencil.plugin << " " << options.dump() << ", " << model.n_kv_heads << " x "
+                              << model.head_dim << ", " << n_prompt << " + " << step << "\n  held  " << text_of(held)
+                              << "\n  pencil" << text_of(expected);
+  }
+}
+
+TEST_P(PencilOf, FootprintIsTheFormula) {
+  const auto& pencil = GetParam();
+  const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (std::string(pencil.plugin) + ".so"));
+  for (const auto& options : pencil.options) {
+    const auto compressor = library.make(options);
+    for (const auto& model : kShapes) {
+      compressor->check_model(model);
+      for (const int64_t n_prompt : prompts_of(pencil)) expect_pencil(pencil, *compressor, options, model, n_prompt);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Conformance, PencilOf, testing::ValuesIn(pencils()),
+                         [](const auto& info) { return std::string(info.param.plugin); });
+
+}  // namespace
+}  // namespace kvc::conformance

@@ -1,0 +1,89 @@
+#include "stats/interval.h"
+
+#include <gtest/gtest.h>
+
+#include <ctime>
+#include <limits>
+
+#include "kvc/check.h"
+#include "stats/random.h"
+
+namespace kvc {
+namespace {
+
+using Values = std::vector<double>;
+
+// R's binom::binom.confint(k, n, method = "wilson"), and the closed form z^2/(n+z^2) at the ends.
+TEST(Wilson, HasTheKnownValues) {
+  EXPECT_NEAR(wilson_interval(5, 10).low, 0.2365931, 1e-7);
+  EXPECT_NEAR(wilson_interval(5, 10).high, 0.7634069, 1e-7);
+  EXPECT_NEAR(wilson_interval(0, 10).high, 3.841458820694124 / 13.841458820694124, 1e-12);
+  EXPECT_EQ(wilson_interval(0, 10).low, 0);
+  EXPECT_NEAR(wilson_interval(10, 10).low, 10 / 13.841458820694124, 1e-12);
+  EXPECT_NEAR(wilson_interval(10, 10).high, 1, 1e-12);
+  EXPECT_EQ(wilson_interval(0, 0).high, 1);
+}
+
+// The generator's published test values for seed 1234567.
+TEST(SplitMix64, HasTheKnownOutputs) {
+  SplitMix64 random(1234567);
+  EXPECT_EQ(random.next(), 6457827717110365317u);
+  EXPECT_EQ(random.next(), 3203168211198807973u);
+}
+
+TEST(Bootstrap, OfTwoValuesSpansThem) {  // a quarter of the resamples has mean 0, a quarter 1
+  const auto interval = bootstrap_interval(Values{0, 1});
+  EXPECT_EQ(interval.low, 0);
+  EXPECT_EQ(interval.high, 1);
+}
+
+TEST(Bootstrap, OfEqualValuesHasNoWidth) {
+  const auto interval = bootstrap_interval(Values(7, 0.4));
+  EXPECT_EQ(interval.low, 0.4);
+  EXPECT_EQ(interval.high, 0.4);
+  EXPECT_THROW(bootstrap_interval(Values{}), Error);
+  EXPECT_THROW(bootstrap_interval(Values{1}, 0.95, {.n_draws = 0}), Error);
+}
+
+TEST(Bootstrap, IsTheNormalIntervalOfManyValues) {  // mean 1/2, variance 1/12: half width 1.96 sqrt(1/12/1000)
+  Values values;
+  for (int i = 0; i < 1000; ++i) values.push_back((i + 0.5) / 1000);
+  const auto interval = bootstrap_interval(values);
+  EXPECT_NEAR(interval.low, 0.5 - 0.01789, 0.001);
+  EXPECT_NEAR(interval.high, 0.5 + 0.01789, 0.001);
+}
+
+TEST(Bootstrap, IsTheSameForTheSameSeed) {
+  const Values values = {0.1, 0.5, 0.9, 0.2, 0.4};
+  EXPECT_EQ(bootstrap_interval(values).low, bootstrap_interval(values).low);
+  EXPECT_NE(bootstrap_interval(values, 0.95, {.n_draws = 99, .seed = 1}).low,
+            bootstrap_interval(values, 0.95, {.n_draws = 99, .seed = 2}).low);
+}
+
+TEST(Bootstrap, OfTwentyComparisonsOfGsm8kTakesUnderTwoSeconds) {
+  SplitMix64 random(1);
+  Values values(1319);
+  for (auto& value : values) value = static_cast<double>(random.next() >> 40) / (1 << 24) - 0.5;
+  const auto start = std::clock();
+  for (uint64_t i = 0; i < 20; ++i) bootstrap_interval(values, 0.95, {.n_draws = 10'000, .seed = i});
+  const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
+  RecordProperty("seconds", std::to_string(seconds));
+  EXPECT_LT(seconds, 2);
+}
+
+TEST(ScoreInterval, IsWilsonsForRightAndWrong) {
+  const auto wilson = wilson_interval(2, 3), found = score_interval(Values{1, 0, 1});
+  EXPECT_EQ(found.low, wilson.low);
+  EXPECT_EQ(found.high, wilson.high);
+  const Values graded = {1, 0.5, 0};
+  EXPECT_EQ(score_interval(graded).low, bootstrap_interval(graded).low);
+}
+
+TEST(Median, IsTheMiddleOrBetween) {
+  EXPECT_EQ(median({9, 1, 4}), 4);
+  EXPECT_EQ(median({9, 1, 4, 5}), 4.5);
+  EXPECT_THROW(median({}), Error);
+}
+
+}  // namespace
+}  // namespace kvc

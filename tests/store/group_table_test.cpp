@@ -1,0 +1,61 @@
+// Means over groups of tasks: expected values by hand.
+#include "store/group_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "store_fixture.h"
+
+namespace kvc {
+namespace {
+
+using GroupTable = StoreTest;
+
+// Samples of 0 or 1 for a cell of that task.
+void put(ResultStore& store, const std::string& task, const std::vector<double>& values) {
+  auto cell = make_cell("full " + task, "full", task);
+  cell.n_samples = static_cast<int64_t>(values.size());
+  store.put_cell(cell);
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto sample = make_sample(cell.key, static_cast<int64_t>(i), values[i]);
+    sample.scores.push_back({"log_likelihood", "", -std::log(2.0 + static_cast<double>(i))});
+    store.put_sample(sample);
+  }
+}
+
+std::vector<ScoreGroup::Member> members(std::vector<std::string> tasks) {
+  std::vector<ScoreGroup::Member> result;
+  for (const auto& task : tasks) result.push_back({task, false});
+  return result;
+}
+
+TEST_F(GroupTable, MeansAreOfTasksOfSamplesAndOfGroups) {
+  auto store = ResultStore::open(path_);
+  put(store, "a", {1, 1, 1, 0});  // 75
+  put(store, "b", {0});           // 0
+  put(store, "c", {1, 0});        // 50
+  const std::vector<ScoreGroup> groups = {
+      {"macro", false, members({"a", "b"}), "", false},                   // 37.5
+      {"micro", true, members({"a", "b"}), "", false},                    // 3 of 5
+      {"one", false, members({"c"}), "", false},                          // 50
+      {"of groups", false, {{"macro", true}, {"one", true}}, "", false},  // 43.75
+      {"second", false, members({"a", "b"}), "second", false},            // another score: 0
+      {"perplexity", true, members({"c"}), "log_likelihood", true},       // exp((ln 2 + ln 3) / 2) = sqrt(6)
+      {"part", false, members({"a", "missing"}), "", false},
+      {"nothing", false, members({"missing"}), "", false},
+  };
+  EXPECT_EQ(write_markdown(group_table(store.database(), {}, groups)),
+            "**groups of tasks**\n\n"
+            "| compressor | options | macro [%] | micro [%] | one [%] | of groups [%] | second [%] | perplexity |      "
+            " part [%] |\n"
+            "| ---------- | ------- | --------: | --------: | ------: | ------------: | ---------: | ---------: | "
+            "-------------: |\n"
+            "| full       |         |     37.50 |     60.00 |   50.00 |         43.75 |       0.00 |       2.45 | "
+            "75.00 (1 of 2) |\n"
+            "\n- (a of b): the mean of the a tasks that have a score\n");
+  EXPECT_TRUE(group_table(store.database(), {}, {groups.back()}).rows.empty());
+}
+
+}  // namespace
+}  // namespace kvc

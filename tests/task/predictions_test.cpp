@@ -1,0 +1,131 @@
+// Files of predictions: three forms, and what is wrong with a bad one in one line.
+#include "task/predictions.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "task/score_predictions.h"
+
+namespace kvc {
+namespace {
+
+const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
+
+class Predictions : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(file_); }
+
+  std::vector<Prediction> read(const std::string& task, const std::string& text) {
+    std::ofstream(file_) << text;
+    return read_predictions(load_task(find_task(kTasks, task)), file_);
+  }
+
+  double percent(const std::string& task, size_t extractor, const std::string& text) {
+    const auto spec = load_task(find_task(kTasks, task));
+    AnswerScorer scorer;
+    return score_predictions(spec, spec.extractors.at(extractor), read(task, text), file_, scorer).percent();
+  }
+
+  std::string error(const std::string& task, const std::string& text) {
+    try {
+      percent(task, 0, text);
+    } catch (const Error& error) {
+      const std::string what = error.what();
+      return what.starts_with(file_.string()) ? what.substr(file_.string().size()) : what;
+    }
+    return "no error";
+  }
+
+  std::filesystem::path file_ = std::filesystem::temp_directory_path() / concat("kvc_predictions_", getpid(), ".jsonl");
+};
+
+TEST_F(Predictions, LongBenchLinesTakeTheLastLinesClasses) {
+  const auto lines = read("longbench/trec", R"({"pred": "A", "answers": ["B"], "all_classes": ["A"], "length": 3}
+{"pred": "B", "answers": ["B", "C"], "all_classes": ["A", "B"], "length": 3}
+)");
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].gold.classes, (std::vector<std::string>{"A", "B"}));
+  EXPECT_EQ(lines[1].gold.answers, (std::vector<std::string>{"B", "C"}));
+  EXPECT_EQ(lines[1].line, 2);
+}
+
+TEST_F(Predictions, LmEvalQuestionsAreReadOnceWhateverTheirFilters) {
+  const std::string text =
+      R"({"doc_id": 0, "doc": {"answer": "So\n#### 18"}, "target": "18", "resps": [["It is 18."]], "filter": "strict-match"}
+{"doc_id": 1, "doc": {"answer": "So\n#### 1,000"}, "target": "1,000", "resps": [["It is 1000."]], "filter": "strict-match"}
+{"doc_id": 0, "doc": {"answer": "So\n#### 18"}, "target": "18", "resps": [["It is 18."]], "filter": "flexible-extract"}
+)";
+  const auto lines = read("gsm8k/cot8", text);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0].gold.answers[0], "18");
+  EXPECT_EQ(lines[1].gold.answers[0], "1,000");
+  EXPECT_EQ(percent("gsm8k/cot8", 0, text), 100);
+}
+
+TEST_F(Predictions, PlainGoldsAreRawOrTaken) {
+  EXPECT_EQ(percent("gsm8k/cot8", 0, R"({"generation": "5", "gold": "work\n#### 5"}
+{"generation": "6", "gold": "6"}
+{"generation": "none", "gold": "6"}
+{"generation": "7", "gold": ["6", "7"]}
+)"),
+            75);
+}
+
+TEST_F(Predictions, BadFilesAreRefusedInOneLine) {
+  struct {
+    std::string task, text, message;
+  } const cases[] = {
+      {"longbench/qasper", "", ":1:1: error: the file holds no predictions"},
+      {"longbench/qasper", R"({"predd": "x"})",
+       ":1:1: error: no field 'pred' (LongBench), 'resps' (lm-eval) or 'generation' (plain lines)"},
+      {"longbench/qasper", R"({"pred": "x"})", ":1:1: error: missing field 'answers'; the line has: pred"},
+      {"longbench/qasper", R"({"pred": null, "answers": ["x"]})",
+       ":1:1: error: field 'pred' is null, expected a string"},
+      {"longbench/qasper", R"({"pred": "x", "answers": "x"})",
+       ":1:1: error: field 'answers' is string, expected a list of strings"},
+      {"longbench/qasper", R"({"pred": "x", "answers": []})",
+       ":1:1: error: field 'answers' is empty, expected a list of strings"},
+      {"longbench/qasper", R"({"pred": "x", "answers": ["x"]}
+{"pred": "x", "answers": [3]})",
+       ":2:1: error: field 'answers' is number, expected a string"},
+      {"longbench/qasper", "[]", ":1:1: error: a line is array, expected an object"},
+      {"longbench/qasper",
+       R"({"pred": "x", "answers": ["x"]})"
+       "\n{\"pred\"",
+       ":2:8: error: not JSON: syntax error while parsing object separator - unexpected end of input; expected ':'"},
+      {"longbench/trec", R"({"pred": "x", "answers": ["x"], "all_classes": null})",
+       ":1:1: error: extractor 'first_line' compares by 'classification', and the line has no classes"},
+      {"longbench/passage_retrieval_en", R"({"pred": "3", "answers": ["Section 3"]})",
+       ":1:1: error: extractor 'whole' finds no answer in the gold 'Section 3'"},
+      {"gsm8k/cot8", R"({"generation": "3", "gold": "three"})",
+       ":1:1: error: extractor 'gear' finds no answer in the gold 'three'"},
+      {"gsm8k/cot8", R"({"resps": [["a", "b"]], "doc_id": 0, "target": "3"})",
+       R"(:1:1: error: field 'resps' is '[["a","b"]]', expected one response, [["text"]])"},
+      {"gsm8k/cot8", R"({"resps": [["a"]], "target": "3"})",
+       ":1:1: error: missing field 'doc_id'; the line has: resps, target"},
+  };
+  for (const auto& c : cases) EXPECT_EQ(error(c.task, c.text), c.message);
+}
+
+TEST_F(Predictions, ALoneSurrogateIsRefused) {
+  const auto message = error("longbench/qasper", R"({"pred": "\ud83d", "answers": ["x"]})");
+  EXPECT_EQ(message.find(":1:17: error: not JSON: "), 0u) << message;
+  EXPECT_NE(message.find("surrogate"), std::string::npos) << message;
+}
+
+TEST_F(Predictions, ResultsAreOneJsonObject) {
+  const auto spec = load_task(find_task(kTasks, "longbench/qasper"));
+  AnswerScorer scorer;
+  const auto lines = read("longbench/qasper", R"({"pred": "a cat", "answers": ["cat"]}
+{"pred": "dog", "answers": ["cat", "cat dog"]}
+)");
+  const auto scores = score_predictions(spec, spec.extractors[0], lines, file_, scorer);
+  EXPECT_EQ(scores_json(scores),
+            R"({"task":"longbench/qasper","metric":"f1","extractor":"whole","score":83.33333333333333,"n":2,)"
+            R"("n_no_answer":0,"per_sample":[1.0,0.6666666666666666]})");
+}
+
+}  // namespace
+}  // namespace kvc
