@@ -5,6 +5,7 @@ Exits 77 where torch or safetensors is absent."""
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -60,6 +61,34 @@ def right_sets():
             print(f"set {shape}: {len(records)} records reproduced")
 
 
+def shipped_set_renamed():
+    """Half of the shipped set's records, under another tag and in another order."""
+    shipped = os.path.join(os.environ.get("KVC_SHARED", ""), "oracle")
+    if not os.path.exists(f"{shipped}/oracle.json"):
+        return print("KVC_SHARED names no folder that holds oracle/oracle.json")
+    records = json.load(open(f"{shipped}/oracle.json", encoding="utf-8"))["records"]
+    tags = "|".join({re.escape(name[2:]) for name in load_file(f"{shipped}/inputs.safetensors")})
+
+    def renamed(name):
+        return re.sub(rf"(?<=[_|])({tags})(?=$|[ |])", r"other_\1", name)
+
+    with tempfile.TemporaryDirectory() as root:
+        folder = os.path.join(root, "oracle")
+        os.makedirs(folder)
+        for file in ("inputs", "samples", "full", "init"):
+            tensors = load_file(f"{shipped}/{file}.safetensors")
+            save_file({renamed(name): t.contiguous() for name, t in tensors.items()}, f"{folder}/{file}.safetensors")
+        half = random.Random(2).sample(records, len(records) // 2)
+        whole = [r for r in records if r["id"].startswith("qjl") and r not in half]  # their parts lie in full
+        half += whole + [r for r in records if r not in half + whole and r["id"] in load_file(f"{shipped}/full.safetensors")]
+        for record in half:
+            record["id"] = renamed(record["id"])
+        json.dump({"records": half}, open(f"{folder}/oracle.json", "w", encoding="utf-8"))
+        code, output = census(root)
+        expect(code == 0, f"renamed set: {failed(output)}", output)
+        print(f"shipped set, renamed: {len(half)} records reproduced")
+
+
 def wrong_sets():
     with tempfile.TemporaryDirectory() as root:
         folder, records = set_in(root, "B", 2, 64, 64, 5)
@@ -87,4 +116,5 @@ def wrong_sets():
 
 
 right_sets()
+shipped_set_renamed()
 wrong_sets()

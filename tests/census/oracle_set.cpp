@@ -46,8 +46,8 @@ Record parsed_id(const std::string& id) {
   Record record{.id = id, .method = {}, .words = {}, .tensor = id.substr(bar + 1), .tag = {}, .fields = {}};
   record.method = id.substr(0, std::min(space, bar));
   if (space < bar) record.words = id.substr(space + 1, bar - space - 1);
-  const auto line = record.tensor.find('_');
-  record.tag = line == std::string::npos ? record.tensor : record.tensor.substr(line + 1);
+  const bool names_a_side = record.tensor.rfind("K_", 0) == 0 || record.tensor.rfind("V_", 0) == 0;
+  record.tag = names_a_side ? record.tensor.substr(2) : record.tensor;  // "K_A", or "A" where both sides are meant
   return record;
 }
 
