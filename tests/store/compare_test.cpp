@@ -1,7 +1,6 @@
 // Numbers by hand where they are round; intervals from the likelihood maximized numerically by scipy.
 #include "store/compare.h"
 
-#include "store/power_table.h"
 #include "store_fixture.h"
 
 namespace kvc {
@@ -260,25 +259,6 @@ TEST_F(CompareTest, AnUnknownTaskModelOrExperimentIsNamed) {
   EXPECT_EQ(
       message_of([&] { compare(store, options); }),
       concat("results database '", path_.string(), "': unknown task 't/c' (did you mean 't/a'?); known: t/a, t/b"));
-}
-
-TEST(PowerTable, OfTwoBenchmarks) {
-  PowerCase aqua;
-  aqua.task = "aqua";
-  aqua.n = 254;
-  aqua.discordant = 0.2;
-  aqua.difference = 0.079;
-  const auto table = power_table({aqua}, {});
-  EXPECT_EQ(write_markdown(table).substr(0, 4), "**po");
-  EXPECT_EQ(table.columns[5].name, "seen, normal");
-  EXPECT_NEAR(std::get<double>(table.rows[0][5]), 7.86, 0.01);
-  EXPECT_NEAR(static_cast<double>(std::get<int64_t>(table.rows[0][8])), 252, 1);  // (2.8016 / 0.079)^2 0.2
-  aqua.difference = 0.3;                                                          // more than all discordant pairs
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(power_table({aqua}, {}).rows[0][7]));
-  PowerCase still;
-  still.n = 10;
-  still.discordant = 0;
-  EXPECT_TRUE(std::holds_alternative<std::monostate>(power_table({still}, {}).rows[0][3]));
 }
 
 }  // namespace
