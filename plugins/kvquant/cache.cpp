@@ -52,15 +52,17 @@ void Cache::encode(const at::Tensor& k, const at::Tensor& v) {
   const auto& format = format_.matrix;
   const int64_t first = k_first_.n_tokens() + k_.n_tokens();
   const auto keys = merged(rotated(k, first, info().rope_frequencies, -1));
-  const auto values = merged(v.to(at::kFloat)).contiguous();
+  const auto values = merged(v).to(at::kFloat);
   const auto v_range = range_of_rows(values, format);
   Range k_range;
   if (!calibrated_ && k_.n_tokens() == 0) {
     k_range = range_of_rows(keys.t().contiguous(), format);
     calibrate(keys, values, k_range, v_range);
   }
-  const auto by = tables();
-  k_.push_back(keys, k_range.zero.defined() ? k_range : by.keys, by.k_levels, format, format_.n_capped);
+  LayerTables own;
+  const auto& by = tables(own);
+  const auto range = k_range.zero.defined() ? k_range : calibrated_ ? by.keys : widened(by.keys, format);
+  k_.push_back(keys, range, by.k_levels, format, format_.n_capped);
   v_.push_back(values, v_range, by.v_levels, format);
 }
 
@@ -74,10 +76,13 @@ void Cache::calibrate(const at::Tensor& k, const at::Tensor& v, const Range& k_r
   v_levels_ = levels(normalized_inside(v, v_range, Axis::tokens, format));
 }
 
-LayerTables Cache::tables() const {
+// The calibrated tables, or the sequence's own, made in `own` (without thresholds).
+const LayerTables& Cache::tables(LayerTables& own) const {
   if (calibrated_) return *calibrated_;
-  const Range seen{{}, {}, k_zero_.to(at::kFloat), k_scale_.to(at::kFloat)};
-  return {widened(seen, format_.matrix), levels_of(k_levels_), levels_of(v_levels_)};
+  if (k_zero_.defined()) {
+    own = {{{}, {}, k_zero_.to(at::kFloat), k_scale_.to(at::kFloat)}, levels_of(k_levels_), levels_of(v_levels_)};
+  }
+  return own;
 }
 
 // Codes become floats a block of tokens at a time, keys are turned where they stand.
@@ -85,7 +90,8 @@ at::Tensor Cache::attend(const at::Tensor& q, double scale) const {
   if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
   kvc::DecodeStep step(q, scale, info(), length());
   const int64_t n_first = k_first_.n_tokens(), n_heads = info().n_kv_heads;
-  const auto by = k_.n_tokens() > 0 ? tables() : LayerTables{};
+  LayerTables own;
+  const auto& by = tables(own);
   step.score(k_first_, 0);
   k_.for_each_tile(by.keys, by.k_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
     if (const auto rope = info().rope_frequencies; !rope.empty()) {
@@ -108,7 +114,8 @@ kvc::KeyValue Cache::dequantize() const {
   std::vector<at::Tensor> k, v;  // each [H_kv, t, D]
   if (k_first_.n_tokens() > 0) k.push_back(k_first_.all()), v.push_back(v_first_.all());
   if (k_.n_tokens() > 0) {
-    const auto by = tables();
+    LayerTables own;
+    const auto& by = tables(own);
     const auto keys = k_.dequantize(by.keys, by.k_levels, format_.matrix, info().n_kv_heads);
     k.push_back(rotated(keys, k_first_.n_tokens(), info().rope_frequencies, 1));
     v.push_back(v_.dequantize({}, by.v_levels, format_.matrix, info().n_kv_heads));

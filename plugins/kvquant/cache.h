@@ -31,7 +31,7 @@ class Cache final : public kvc::LayerCache {
  private:
   void encode(const at::Tensor& k, const at::Tensor& v);
   void calibrate(const at::Tensor& k, const at::Tensor& v, const Range& k_range, const Range& v_range);
-  LayerTables tables() const;
+  const LayerTables& tables(LayerTables& own) const;
 
   CacheFormat format_;
   const LayerTables* calibrated_;

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <limits>
 #include <numeric>
 
 #include "codec.h"
@@ -14,31 +13,14 @@
 namespace kvquant {
 namespace {
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
-
-// fp32 as it comes back from storage.
-at::Tensor rounded(const at::Tensor& x, kvc::Precision precision) {
-  const auto held = x.to(kvc::storage_type(precision)).to(at::kFloat);
-  KVC_CHECK(held.isfinite().all().item<bool>(), "kvquant: a range lies beyond fp16 (65504)");
-  return held;
-}
-
-float rounded(float x, kvc::Precision precision) {
-  return precision == kvc::Precision::real ? static_cast<float>(at::Half(x)) : x;
-}
-
-// One table of a range, and how far apart its entries for neighbouring tokens and channels stand.
-struct Table {
-  const float *lower, *upper, *zero, *scale;
-  int64_t by_token, by_channel;
-  Table(const Range& range, Axis axis)
-      : lower(range.lower.const_data_ptr<float>()),
-        upper(range.upper.const_data_ptr<float>()),
-        zero(range.zero.const_data_ptr<float>()),
-        scale(range.scale.const_data_ptr<float>()),
-        by_token(axis == Axis::tokens),
-        by_channel(axis == Axis::channels) {}
-  int64_t at(int64_t t, int64_t j) const { return t * by_token + j * by_channel; }
+// Entry i of values held in fp16 or fp32, as fp32.
+struct Floats {
+  const at::Half* half;
+  const float* whole;
+  explicit Floats(const at::Tensor& x)
+      : half(x.scalar_type() == at::kHalf ? x.const_data_ptr<at::Half>() : nullptr),
+        whole(half ? nullptr : x.const_data_ptr<float>()) {}
+  float operator[](int64_t i) const { return half ? static_cast<float>(half[i]) : whole[i]; }
 };
 
 // Storage of exactly a then b.
@@ -57,6 +39,17 @@ template <class T>
 at::Tensor held(const std::vector<T>& values, at::ScalarType type) {
   auto result = at::empty({static_cast<int64_t>(values.size())}, type);
   std::copy(values.begin(), values.end(), result.data_ptr<T>());
+  return result;
+}
+
+// n floats in storage of their own.
+at::Tensor stored(const float* x, int64_t n, kvc::Precision precision) {
+  auto result = at::empty({n}, kvc::storage_type(precision));
+  if (precision == kvc::Precision::real) {
+    std::copy(x, x + n, result.data_ptr<at::Half>());
+  } else {
+    std::copy(x, x + n, result.data_ptr<float>());
+  }
   return result;
 }
 
@@ -124,51 +117,6 @@ std::vector<float> values_of(const Levels& levels, const Format& format) {
 
 }  // namespace
 
-Range range_of_rows(const at::Tensor& x, const Format& format) {
-  const int64_t n = x.size(0), len = x.size(1);
-  auto lower = at::full({n}, -kInfinity, at::kFloat), upper = at::full({n}, kInfinity, at::kFloat);
-  auto zero = at::empty({n}, at::kFloat), scale = at::empty({n}, at::kFloat);
-  std::vector<float> row;
-  for (int64_t i = 0; i < n; ++i) {
-    const float* values = x.const_data_ptr<float>() + i * len;
-    float &low = lower.data_ptr<float>()[i], &high = upper.data_ptr<float>()[i];
-    if (format.sparsity > 0) {
-      row.assign(values, values + len);
-      low = codec::quantile(row, format.sparsity / 2), high = codec::quantile(row, 1 - format.sparsity / 2);
-    }
-    auto bounds = codec::Bounds{low, high};
-    if (format.uniform || format.sparsity <= 0) bounds = codec::bounds_between(values, len, low, high);
-    const float steps = static_cast<float>((1 << format.bits) - 1);
-    zero.data_ptr<float>()[i] = format.uniform ? bounds.smallest : (bounds.largest + bounds.smallest) / 2;
-    scale.data_ptr<float>()[i] = (bounds.largest - bounds.smallest) / (format.uniform ? steps : 2.f);
-  }
-  return {lower, upper, rounded(zero, format.precision), rounded(scale, format.precision)};
-}
-
-Range widened(const Range& range, const Format& format) {
-  if (!format.uniform) return {range.zero - range.scale, range.zero + range.scale, range.zero, range.scale};
-  const double steps = static_cast<double>((1 << format.bits) - 1);
-  return {range.zero - 0.5 * range.scale, range.zero + (steps + 0.5) * range.scale, range.zero, range.scale};
-}
-
-Normalized normalized_inside(const at::Tensor& x, const Range& range, Axis axis, const Format& format,
-                             const at::Tensor& weights) {
-  const Table table(range, axis);
-  std::vector<float> z, w;
-  const float *values = x.const_data_ptr<float>(),
-              *given = weights.defined() ? weights.const_data_ptr<float>() : nullptr;
-  for (int64_t t = 0; t < x.size(0); ++t) {
-    for (int64_t j = 0; j < x.size(1); ++j) {
-      const int64_t at = t * x.size(1) + j, i = table.at(t, j);
-      if (table.scale[i] == 0 || codec::is_outlier(values[at], table.lower[i], table.upper[i], format.uniform))
-        continue;
-      z.push_back(codec::normalized(values[at], table.zero[i], table.scale[i]));
-      if (given) w.push_back(given[at]);
-    }
-  }
-  return {held(z, at::kFloat), given ? held(w, at::kFloat) : at::Tensor()};
-}
-
 // Fills up the open block, then makes new ones.
 void Matrix::push_back(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
                        int64_t n_capped) {
@@ -201,13 +149,15 @@ void Matrix::push_rows(const at::Tensor& x, const Range& range, const Levels& le
     }
     counts.push_back(static_cast<int16_t>(outliers.channels.size()));
   }
-  const auto type = kvc::storage_type(format.precision);
+  const auto of_tokens = [&](const at::Tensor& x) {
+    return axis_ == Axis::tokens ? stored(x.const_data_ptr<float>(), n, format.precision) : at::Tensor();
+  };
   Block block{.codes = kvc::pack_bits(codes, format.bits),
-              .values = held(values, at::kFloat).to(type),
+              .values = stored(values.data(), static_cast<int64_t>(values.size()), format.precision),
               .index = held(index, at::kShort),
               .counts = held(counts, at::kShort),
-              .zero = axis_ == Axis::tokens ? range.zero.to(type, false, true) : at::Tensor(),
-              .scale = axis_ == Axis::tokens ? range.scale.to(type, false, true) : at::Tensor()};
+              .zero = of_tokens(range.zero),
+              .scale = of_tokens(range.scale)};
   n_tokens_ += n, n_channels_ = m;
   if (blocks_.empty() || blocks_.back().codes.size(0) == kBlockTokens) {
     blocks_.push_back(std::move(block));
@@ -227,13 +177,13 @@ at::Tensor Matrix::decoded(const Block& block, const Range& channels, const Leve
   float* out = rows.data_ptr<float>();
   std::vector<uint8_t> codes(static_cast<size_t>(n_channels_));
   std::vector<float> value(level.size());
-  const auto values = block.values.to(at::kFloat);
-  at::Tensor zeros, scales;
-  if (axis_ == Axis::tokens) zeros = block.zero.to(at::kFloat), scales = block.scale.to(at::kFloat);
+  const Floats values(block.values);
+  const auto &zeros = axis_ == Axis::tokens ? block.zero : channels.zero,
+             &scales = axis_ == Axis::tokens ? block.scale : channels.scale;
   for (int64_t t = 0, outlier = 0; t < n; ++t) {
     codec::unpack(block.codes.const_data_ptr<int32_t>() + t * n_words, n_channels_, format.bits, codes.data());
     if (axis_ == Axis::tokens) {
-      const float zero = zeros.const_data_ptr<float>()[t], scale = scales.const_data_ptr<float>()[t];
+      const float zero = Floats(zeros)[t], scale = Floats(scales)[t];
       for (size_t c = 0; c < level.size(); ++c) value[c] = level[c] * scale + zero;
     }
     for (int64_t h = 0; h < n_heads; ++h) {
@@ -242,15 +192,14 @@ at::Tensor Matrix::decoded(const Block& block, const Range& channels, const Leve
       if (axis_ == Axis::tokens) {
         codec::decode_by_token(codes.data() + first, head_dim, value.data(), to);
       } else {
-        codec::decode_by_channel(codes.data() + first, head_dim, level.data(),
-                                 channels.zero.const_data_ptr<float>() + first,
-                                 channels.scale.const_data_ptr<float>() + first, to);
+        codec::decode_by_channel(codes.data() + first, head_dim, level.data(), zeros.const_data_ptr<float>() + first,
+                                 scales.const_data_ptr<float>() + first, to);
       }
     }
     const auto count = static_cast<uint16_t>(block.counts.const_data_ptr<int16_t>()[t]);
     for (const int64_t end = outlier + count; outlier < end; ++outlier) {
       const auto j = static_cast<uint16_t>(block.index.const_data_ptr<int16_t>()[outlier]);
-      out[(j / head_dim * n + t) * head_dim + j % head_dim] = values.const_data_ptr<float>()[outlier];
+      out[(j / head_dim * n + t) * head_dim + j % head_dim] = values[outlier];
     }
   }
   return rows;

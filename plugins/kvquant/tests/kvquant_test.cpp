@@ -9,6 +9,7 @@
 #include "../codec.cpp"  // the codec itself: no option takes centroids from outside
 #include "../levels.cpp"
 #include "../matrix.cpp"
+#include "../range.cpp"
 #include "oracle.h"
 
 namespace kvc::conformance {
