@@ -19,7 +19,7 @@ struct Floats {
   const float* whole;
   explicit Floats(const at::Tensor& x)
       : half(x.scalar_type() == at::kHalf ? x.const_data_ptr<at::Half>() : nullptr),
-        whole(half ? nullptr : x.const_data_ptr<float>()) {}
+        whole(x.scalar_type() == at::kHalf ? nullptr : x.const_data_ptr<float>()) {}
   float operator[](int64_t i) const { return half ? static_cast<float>(half[i]) : whole[i]; }
 };
 
