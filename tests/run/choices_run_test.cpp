@@ -60,8 +60,8 @@ class ChoicesRun : public testing::Test {
 double likelihood_by_logits(const TempFolder& folder, const Tokenizer& tokenizer, const std::string& choice) {
   const auto context = tokenizer.encode(kContext, true), whole = tokenizer.encode(kContext + choice, true);
   folder.write("ids.json", nlohmann::json(whole).dump());
-  const auto done = run_program(folder, {"logits", "--model", "models/demo", "--ids", (folder / "ids.json").string(),
-                                         "--output", (folder / "logits.safetensors").string()});
+  const auto done = run_program(folder, {"logits", "models/demo", "--ids", (folder / "ids.json").string(), "--output",
+                                         (folder / "logits.safetensors").string()});
   EXPECT_EQ(done.exit_code, 0) << done.err;
   const auto logits = SafetensorsFile(folder / "logits.safetensors").tensor("logits").to(at::kDouble);
   double sum = 0;
