@@ -36,14 +36,13 @@ ResultStore open_store(const fs::path& path) {
 
 // The experiment as it was read, with the best plan as the compressor's option.
 void write_experiment(const SearchArguments& arguments, const Paths& paths, const Experiment& experiment,
-                      const SearchResult& result) {
-  const auto& choice = experiment.compressors.front();
-  auto options = choice.options;
+                      const Grid& grid, const SearchResult& result) {
+  auto options = grid.worker.compressors.front().options;  // their files found from anywhere
   options[result.option] = to_text(result.best);
   auto settings = arguments.settings;
   settings.push_back("name=" + json(experiment.name + "-searched").dump());
   json compressors = json::array();
-  compressors.push_back({{choice.plugin, options}});
+  compressors.push_back({{experiment.compressors.front().plugin, options}});
   settings.push_back("compressors=" + compressors.dump());
   make_folder_of(arguments.output);
   std::ofstream file(arguments.output);
@@ -91,7 +90,7 @@ int search(SearchArguments arguments) {
                  static_cast<long long>(so_far.n_scored + so_far.n_present),
                  static_cast<long long>(arguments.search.n_candidates));
   });
-  write_experiment(arguments, paths, experiment, result);
+  write_experiment(arguments, paths, experiment, grid, result);
   print_result(arguments, result, store);
   return kOk;
 }

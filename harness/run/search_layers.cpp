@@ -6,12 +6,12 @@
 #include <utility>
 
 #include "plugin/plugin_library.h"
+#include "run/build_compressor.h"
+#include "run/calibration.h"
 #include "run/search_score.h"
 
 namespace kvc {
 namespace {
-
-using nlohmann::json;
 
 constexpr size_t kTogether = 8;  // candidates that share a prefill, random ones and mutations in turn
 constexpr size_t kParents = kTogether / 2;
@@ -33,8 +33,8 @@ class LayerSearch {
  public:
   LayerSearch(const Experiment& experiment, const Grid& grid, const SearchSettings& settings, ResultStore& store,
               const std::function<void(const SearchResult&)>& on_scored)
-      : library_(grid.worker.compressors.front().file),
-        options_(experiment.compressors.front().options),
+      : written_(grid.worker.compressors.front()),
+        identity_(model_identity(hash_model(grid.worker.model))),
         settings_(settings),
         samples_(search_samples(grid, settings.n_samples)),
         record_(search_record(experiment, grid, settings_, samples_)),
@@ -71,14 +71,14 @@ class LayerSearch {
   // f(compressors of these plans); the caches that it makes end with it.
   template <class F>
   auto with_compressors(const std::vector<LayerPlan>& plans, F f) {
-    std::vector<std::unique_ptr<Compressor>> made;
+    std::vector<BuiltCompressor> made;
     std::vector<const Compressor*> compressors;
     for (const auto& plan : plans) {
-      auto options = options_;
-      options[settings_.option] = to_text(plan);
-      made.push_back(library_.make(options));
-      made.back()->check_model(scorer_.shape());
-      compressors.push_back(made.back().get());
+      auto written = written_;
+      written.options[settings_.option] = to_text(plan);
+      made.push_back(build_compressor(written, scorer_.shape(), identity_));
+      made.back().part.compressor->check_model(scorer_.shape());
+      compressors.push_back(made.back().part.compressor.get());
     }
     return f(compressors);
   }
@@ -187,8 +187,8 @@ class LayerSearch {
     }
   }
 
-  PluginLibrary library_;
-  json options_;
+  WorkerCompressor written_;
+  std::string identity_;  // the model's, which calibration files are held against
   SearchSettings settings_;
   std::vector<SearchSample> samples_;
   SearchRecord record_;
@@ -204,11 +204,15 @@ class LayerSearch {
 Grid search_grid(const Experiment& experiment, const Paths& paths, SearchSettings& settings) {
   KVC_CHECK(experiment.compressors.size() == 1, "search: the experiment names ", experiment.compressors.size(),
             " compressors, expected the one to search");
+  const auto& choice = experiment.compressors.front();
+  KVC_CHECK(choice.parts.empty(), choice.where, ": error: search: ", choice.plugin,
+            " is a composition, expected a plugin");
   auto whole = experiment;
   whole.limit.reset();
   auto grid = expand_grid(whole, paths);
+  KVC_CHECK(grid.left_out.empty(), "search: ", grid.left_out.front());
   const PluginLibrary library(grid.worker.compressors.front().file);
-  settings = resolved(std::move(settings), library, experiment.compressors.front());
+  settings = resolved(std::move(settings), library, choice);
   return grid;
 }
 

@@ -35,7 +35,7 @@ std::vector<SearchSample> search_samples(const Grid& grid, int64_t n_of_each_tas
 PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment)
     : sampling_(grid.worker.sampling),
       model_(load_model(grid.worker.model, grid.worker.dtype, grid.worker.weights, grid.worker.devices,
-                       grid.worker.quantization)),
+                        grid.worker.quantization)),
       tokenizer_(Tokenizer::load(grid.worker.model)),
       generator_(model_, tokenizer_, meter_, false) {
   const Exact exact;
@@ -62,7 +62,8 @@ std::vector<Generation> PlanScorer::run(const Prepared& sample, const std::vecto
   request.prompt_ids = sample.prompt_ids;
   request.compressors = compressors;
   request.sequence_key = sample.sequence_key;
-  request.stop = {model_.config().eos_token_ids, task.stop, task.max_new_tokens};
+  request.stop = {model_.config().eos_token_ids, task.stop, task.max_new_tokens, task.min_new_tokens};
+  for (const auto& text : task.stop_tokens) request.stop.eos_ids.push_back(tokenizer_.encode(text, false).back());
   request.sampling = sampling;
   if (scored) request.continuations = {sample.answer_ids};
   generator_.add(std::move(request));
