@@ -1,7 +1,7 @@
--- The results database, version 2. A cell is one point of an experiment's grid; a sample is one question of its task.
+-- The results database, version 3. A cell is one point of an experiment's grid; a sample is one question of its task.
 -- Keys are content hashes, so databases merge row by row. Seconds, bytes and tokens stand in the columns' names.
 PRAGMA application_id = 1802920753;  -- 'kvc1'
-PRAGMA user_version = 2;
+PRAGMA user_version = 3;
 
 -- Prompts repeat across compressors: one row each. sha256 is of the body's bytes.
 CREATE TABLE text (
@@ -9,7 +9,8 @@ CREATE TABLE text (
   body   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- key: content hash of model, task, data, plugin binary, options and generation settings.
+-- key: content hash of model, task, data, plugin binary, options, generation settings and kind.
+-- kind: a task answered, caches looked into, times taken, limits found; of the last two `task` tells the shape.
 CREATE TABLE cell (
   key             TEXT    NOT NULL PRIMARY KEY,
   model           TEXT    NOT NULL,
@@ -24,7 +25,8 @@ CREATE TABLE cell (
   bits            REAL    NOT NULL,
   n_samples       INTEGER NOT NULL CHECK (n_samples >= 0),         -- asked for; the largest of all runs
   is_lossy        INTEGER NOT NULL CHECK (is_lossy IN (0, 1)),
-  is_simulated    INTEGER NOT NULL CHECK (is_simulated IN (0, 1))  -- bytes are computed, not held
+  is_simulated    INTEGER NOT NULL CHECK (is_simulated IN (0, 1)), -- bytes are computed instead of held
+  kind            TEXT    NOT NULL DEFAULT 'eval' CHECK (kind IN ('eval', 'probe', 'bench', 'capacity'))
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE experiment_cell (
@@ -68,6 +70,8 @@ CREATE TABLE sample (
   attend_seconds       REAL    NOT NULL,
   other_seconds        REAL    NOT NULL,
   n_prompt_tokens_before INTEGER NOT NULL,  -- of the prompt before it was truncated; n_prompt_tokens where it was not
+  peak_bytes           INTEGER,           -- the most that the allocator held at a time; NULL: not observed
+  peak_other_bytes     INTEGER,           -- of it, what is neither weights nor KV nor workspace
   PRIMARY KEY (cell_key, sample)
 ) STRICT, WITHOUT ROWID;
 
@@ -116,7 +120,70 @@ CREATE TABLE stage_time (
   FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- A cell's status and sums over its ok samples. suspect: why the result cannot be what it says, or ''.
+-- What a probe found on one prompt. -1 stands where a key does not apply.
+CREATE TABLE probe (
+  cell_key TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  sample   INTEGER NOT NULL,
+  measure  TEXT    NOT NULL,  -- with its norm: rel_fro, kl, sigma, q1
+  layer    INTEGER NOT NULL,  -- from 0
+  head     INTEGER NOT NULL,
+  tensor   TEXT    NOT NULL,  -- k, v, scores, output, logits, or a part that the plugin names
+  step     INTEGER NOT NULL,  -- of decoding, from 0; of sigma its index, of a channel's measures the channel
+  value    REAL,              -- NULL: not a number
+  PRIMARY KEY (cell_key, sample, measure, layer, head, tensor, step)
+) STRICT, WITHOUT ROWID;
+
+-- Times of a bench's warm repeats. 'total' is the sum of the other phases, 'all' that of a phase's parts.
+CREATE TABLE timing (
+  cell_key        TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  repeat          INTEGER NOT NULL,
+  phase           TEXT    NOT NULL CHECK (phase IN ('prefill', 'encode', 'attend', 'other', 'total')),
+  part            TEXT    NOT NULL,  -- all, or what the plugin books: quantize, low_rank, sparse, ...
+  n_prompt_tokens INTEGER NOT NULL,
+  n_new_tokens    INTEGER NOT NULL,
+  batch           INTEGER NOT NULL,  -- sequences decoded together
+  seconds         REAL    NOT NULL,
+  PRIMARY KEY (cell_key, n_prompt_tokens, n_new_tokens, batch, repeat, phase, part)
+) STRICT, WITHOUT ROWID;
+
+-- The peak of a bench's repeat, split: 'peak' is what was observed, the other parts add up to it.
+CREATE TABLE memory (
+  cell_key        TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  n_prompt_tokens INTEGER NOT NULL,
+  n_new_tokens    INTEGER NOT NULL,
+  batch           INTEGER NOT NULL,
+  repeat          INTEGER NOT NULL,
+  part            TEXT    NOT NULL CHECK (part IN ('weights', 'kv', 'workspace', 'other', 'peak')),
+  bytes           INTEGER NOT NULL,
+  PRIMARY KEY (cell_key, n_prompt_tokens, n_new_tokens, batch, repeat, part)
+) STRICT, WITHOUT ROWID;
+
+-- How much fits: sequences of a length, or tokens of one sequence.
+CREATE TABLE capacity (
+  cell_key    TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  kind        TEXT    NOT NULL CHECK (kind IN ('max_batch', 'max_context')),
+  how         TEXT    NOT NULL CHECK (how IN ('computed', 'tried')),  -- from measured bytes a token, or by running
+  limit_bytes INTEGER NOT NULL,
+  n_tokens    INTEGER NOT NULL,  -- of each sequence; 0 where they are what was looked for
+  value       INTEGER NOT NULL,
+  PRIMARY KEY (cell_key, kind, how, limit_bytes, n_tokens)
+) STRICT, WITHOUT ROWID;
+
+-- Numbers that others printed or measured.
+CREATE TABLE external_result (
+  source      TEXT NOT NULL,  -- a paper or a program
+  item        TEXT NOT NULL,  -- "table 1"
+  model       TEXT NOT NULL,
+  method      TEXT NOT NULL,
+  options     TEXT NOT NULL,
+  column_name TEXT NOT NULL,
+  value       REAL,
+  mark        TEXT NOT NULL,  -- as printed: *, +
+  note        TEXT NOT NULL,  -- what the mark means
+  PRIMARY KEY (source, item, model, method, options, column_name)
+) STRICT, WITHOUT ROWID;
+
+-- An evaluated cell's status and sums over its ok samples. suspect: why the result cannot be what it says, or ''.
 CREATE VIEW v_cell AS
 WITH
   counted AS (
@@ -159,7 +226,8 @@ SELECT
   END AS suspect
 FROM cell
 LEFT JOIN counted ON counted.cell_key = cell.key
-LEFT JOIN totals ON totals.cell_key = cell.key;
+LEFT JOIN totals ON totals.cell_key = cell.key
+WHERE cell.kind = 'eval';
 
 -- Scores of a cell's ok samples by extractor; position 0 is the task's headline.
 CREATE VIEW v_score AS

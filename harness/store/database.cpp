@@ -120,6 +120,12 @@ Statement& Statement::bind(int index, const std::optional<std::string>& value) {
   return *this;
 }
 
+Statement& Statement::bind(int index, const std::optional<int64_t>& value) {
+  if (value) return bind(index, *value);
+  check(sqlite3_bind_null(statement_.get(), index));
+  return *this;
+}
+
 bool Statement::step() {
   const int code = sqlite3_step(statement_.get());
   if (code != SQLITE_ROW && code != SQLITE_DONE) db_->fail(code);

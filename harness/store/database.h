@@ -24,6 +24,7 @@ class Statement {
   Statement& bind(int index, double value);  // NaN becomes NULL
   Statement& bind(int index, const std::string& value);
   Statement& bind(int index, const std::optional<std::string>& value);
+  Statement& bind(int index, const std::optional<int64_t>& value);
 
   bool step();   // true: a row is there
   void run();    // steps to the end

@@ -14,7 +14,7 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kApplicationId = 1802920753;  // 'kvc1', as in results/schema.sql
-constexpr int64_t kSchemaVersion = 2;
+constexpr int64_t kSchemaVersion = 3;
 
 // SQLite's write-ahead log needs memory shared by all processes, which these file systems do not give. Magic numbers
 // from linux/magic.h and statfs(2): NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, Ceph, Lustre, GPFS, BeeGFS, PanFS.
@@ -72,6 +72,20 @@ void upgrade_from_1(Database& db) {
   transaction.commit();
 }
 
+// Version 2 knew tasks alone, and no peak but the sum of its parts.
+void upgrade_from_2(Database& db) {
+  Transaction transaction(db);
+  if (db.integer("PRAGMA user_version") != 2) return;
+  db.execute("DROP VIEW IF EXISTS v_cell");  // add_missing_tables makes the new one
+  db.execute(
+      "ALTER TABLE cell ADD COLUMN kind TEXT NOT NULL DEFAULT 'eval'"
+      " CHECK (kind IN ('eval', 'probe', 'bench', 'capacity'))");
+  db.execute("ALTER TABLE sample ADD COLUMN peak_bytes INTEGER");
+  db.execute("ALTER TABLE sample ADD COLUMN peak_other_bytes INTEGER");
+  db.execute("PRAGMA user_version = 3");
+  transaction.commit();
+}
+
 // Tables and views that the schema has gained since the file was made; what is there is left as it is.
 void add_missing_tables(Database& db) {
   auto whole = Database::open(":memory:", Database::Mode::kReadWrite, 0);
@@ -110,6 +124,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
     create_schema(db);
   } else {
     if (db.integer("PRAGMA user_version") == 1) upgrade_from_1(db);
+    if (db.integer("PRAGMA user_version") == 2) upgrade_from_2(db);
     add_missing_tables(db);
   }
   return ResultStore(std::move(db));

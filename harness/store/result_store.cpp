@@ -8,12 +8,12 @@ namespace {
 
 void insert_cell(Database& db, const CellRecord& cell) {
   auto insert = db.prepare(
-      "INSERT INTO cell VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+      "INSERT INTO cell VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
       " ON CONFLICT (key) DO UPDATE SET n_samples = max(n_samples, excluded.n_samples)");
   insert.bind(1, cell.key).bind(2, cell.model).bind(3, cell.task).bind(4, cell.model_json).bind(5, cell.task_json);
   insert.bind(6, cell.plugin).bind(7, cell.plugin_sha256).bind(8, cell.options_json).bind(9, cell.options_label);
   insert.bind(10, cell.generation_json).bind(11, cell.bits).bind(12, cell.n_samples);
-  insert.bind(13, int64_t{cell.lossy}).bind(14, int64_t{cell.simulated});
+  insert.bind(13, int64_t{cell.lossy}).bind(14, int64_t{cell.simulated}).bind(15, cell.kind);
   insert.run();
 }
 
@@ -35,14 +35,14 @@ std::string put_text(Database& db, const std::string& body) {
 
 void insert_sample(Database& db, const SampleRecord& s) {
   auto insert = db.prepare(
-      "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+      "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
   insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, s.status).bind(4, s.error).bind(5, put_text(db, s.prompt));
   insert.bind(6, s.generation).bind(7, s.gold).bind(8, s.n_prompt_tokens).bind(9, s.n_reused_tokens);
   insert.bind(10, s.n_new_tokens).bind(11, s.stop_reason).bind(12, s.token_ids_json).bind(13, s.kv_bytes);
   insert.bind(14, s.kv_bytes_fp16).bind(15, s.paper_bytes).bind(16, s.n_encoded_tokens).bind(17, s.k_error);
   insert.bind(18, s.v_error).bind(19, s.peak_weights_bytes).bind(20, s.peak_kv_bytes).bind(21, s.peak_workspace_bytes);
   insert.bind(22, s.prefill_seconds).bind(23, s.encode_seconds).bind(24, s.attend_seconds).bind(25, s.other_seconds);
-  insert.bind(26, s.n_prompt_tokens_before);
+  insert.bind(26, s.n_prompt_tokens_before).bind(27, s.peak_bytes).bind(28, s.peak_other_bytes);
   insert.run();
 }
 

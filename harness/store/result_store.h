@@ -35,6 +35,7 @@ struct CellRecord {
   int64_t n_samples = 0;
   bool lossy = false;
   bool simulated = false;
+  std::string kind = "eval";  // or probe, bench, capacity
   std::vector<StageRow> stages = {};  // of a composed compressor; empty for a plain one
 };
 
@@ -78,6 +79,7 @@ struct SampleRecord {
   int64_t n_encoded_tokens = 0;
   double k_error = 0, v_error = 0;  // relative Frobenius norm of the prompt's reconstruction; NaN is stored as NULL
   int64_t peak_weights_bytes = 0, peak_kv_bytes = 0, peak_workspace_bytes = 0;
+  std::optional<int64_t> peak_bytes, peak_other_bytes;  // observed; none: not observed
   double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
 };
 

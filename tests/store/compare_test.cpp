@@ -236,6 +236,8 @@ TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {
     auto db = Database::open(path_, Database::Mode::kReadWrite, 0);
     db.execute(
         "DROP VIEW v_cell; DROP VIEW v_score; ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; "
+        "ALTER TABLE sample DROP COLUMN peak_bytes; ALTER TABLE sample DROP COLUMN peak_other_bytes; "
+        "ALTER TABLE cell DROP COLUMN kind; "
         "PRAGMA user_version = 1");
   }
   {
