@@ -57,10 +57,8 @@ int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
   return code;
 }
 
-int run_file(const RunArguments& arguments, const std::string& file) {
-  const auto paths = find_paths();
-  auto settings = arguments.settings;
-  if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
+int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
+              const std::string& file) {
   const auto experiment = load_experiment(below_root(paths, file), settings);
   const auto grid = expand_grid(experiment, paths, arguments.verify);
   for (const auto& task : grid.left_out) std::fprintf(stderr, "left out: %s\n", task.c_str());
@@ -86,6 +84,15 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   const auto groups = groups_of(store->database(), shown);
   if (!groups.rows.empty()) std::fputs(("\n" + write_markdown(groups)).c_str(), stdout);
   return exit_code(grid, *store, outcome);
+}
+
+int run_file(const RunArguments& arguments, const std::string& file) {
+  const auto paths = find_paths();
+  auto settings = arguments.settings;
+  if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
+  const auto kind = experiment_kind(below_root(paths, file), settings);
+  KVC_CHECK(kind == "eval", file, ": kind is ", kind, ", expected eval");
+  return run_tasks(arguments, paths, settings, file);
 }
 
 }  // namespace

@@ -128,9 +128,12 @@ void read_smooth_quant(YamlMap map, QuantizationChoice& quantization) {
   map.reject_unknown();
 }
 
+const std::vector<std::string> kKinds{"eval", "probe", "bench", "capacity"};
+
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
+  experiment.kind = map.optional_choice("kind", kKinds, experiment.kind);
   experiment.folder = path.parent_path();
   experiment.model = map.required_string("model");
   experiment.tasks = map.required("tasks").strings();
@@ -174,6 +177,12 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
   } catch (const Error& e) {
     throw Error(concat(e.what(), " (with --set ", join(overrides, ", "), ")"));
   }
+}
+
+std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  const auto value = load_yaml(path);
+  for (const auto& override : overrides) put_over(value.node(), override);
+  return value.map().optional_choice("kind", kKinds, "eval");
 }
 
 std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {

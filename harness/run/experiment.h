@@ -34,6 +34,7 @@ struct CompressorChoice {
 
 struct Experiment {
   std::string name;
+  std::string kind = "eval";       // what is done: see experiment_kind
   std::filesystem::path folder;    // of its file: files that options name are relative to it
   std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
@@ -60,6 +61,10 @@ struct Experiment {
 // Reads the file, with `overrides` ("limit=5", "compressors.1.kivi.bits=4") put over it. A list as an option's value is
 // a sweep; several lists make their product, the last one varying fastest. Throws Error in one line.
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+// What the file asks for, by its key `kind`: eval (the default) answers tasks, probe looks into caches, bench takes times,
+// capacity finds limits. Throws Error in one line for any other.
+std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // The same file with the overrides put over it, as YAML without comments.
 std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
