@@ -4,6 +4,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +23,9 @@ struct MemoryMeter::Books {
   };
   std::mutex mutex;  // guards all below
   std::vector<Account> accounts = std::vector<Account>(1);
+  int64_t total = 0, peak_total = 0;
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  bool hit_limit = false;
   std::unordered_map<const void*, Entry> entries;
 
   Account& account(int id) {
@@ -37,8 +41,14 @@ struct MemoryMeter::Books {
       auto& a = account(open);
       a.live += bytes;
       a.peak = std::max(a.peak, a.live);
+      total += bytes;
+      peak_total = std::max(peak_total, total);
+      if (total <= limit) return;
+      hit_limit = true;
+      throw Error(concat("memory limit: ", bytes, " bytes more make ", total, ", allowed: ", limit));
     } else if (const auto entry = entries.find(pointer); entry != entries.end()) {
       account(entry->second.account).live -= entry->second.bytes;
+      total -= entry->second.bytes;
       entries.erase(entry);
     }
   }
@@ -88,6 +98,23 @@ void MemoryMeter::reset(int account) {
   const std::lock_guard lock(impl_->books.mutex);
   auto& a = impl_->books.account(account);
   a.peak = a.live;
+}
+
+int64_t MemoryMeter::peak_of_all() const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.peak_total;
+}
+void MemoryMeter::reset_all() {
+  const std::lock_guard lock(impl_->books.mutex);
+  impl_->books.peak_total = impl_->books.total;
+}
+void MemoryMeter::set_limit(int64_t bytes) {
+  const std::lock_guard lock(impl_->books.mutex);
+  impl_->books.limit = bytes;
+}
+bool MemoryMeter::hit_limit() const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.hit_limit;
 }
 
 MemoryMeter::Scope::Scope(MemoryMeter& meter, int account)

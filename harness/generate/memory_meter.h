@@ -20,6 +20,12 @@ class MemoryMeter {
   int64_t live_bytes(int account) const;
   int64_t peak_bytes(int account) const;  // highest live_bytes since the account was reset
   void reset(int account);                // peak := live
+  int64_t peak_of_all() const;            // highest sum of all accounts since reset_all
+  void reset_all();
+
+  // From here on an allocation that brings all accounts beyond so many bytes is an Error where it is asked for.
+  void set_limit(int64_t bytes);
+  bool hit_limit() const;  // some allocation did
 
   // Opens an account on this thread for as long as it lives; accounts are small non-negative numbers.
   class Scope {

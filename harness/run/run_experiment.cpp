@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <optional>
 
 #include "run/encode_prompt.h"
+#include "run/interrupt.h"
 #include "run/progress.h"
 #include "run/worker_process.h"
 #include "task/answer_scorer.h"
@@ -20,6 +22,8 @@
 
 namespace kvc {
 namespace {
+
+constexpr int kPatienceMs = 200;  // until a signal that came just before a wait is seen
 
 // One sample of one task for the compressors that miss it.
 struct PendingJob {
@@ -113,11 +117,14 @@ class Run {
     if (jobs_.empty()) return outcome_;
     progress_.emplace(plan.n_missing);
     const size_t n_workers = std::min(static_cast<size_t>(experiment_.workers), jobs_.size());
+    const Interrupt interrupt;
     for (size_t i = 0; i < n_workers; ++i) desks_.push_back(std::make_unique<Desk>(grid_.worker));
-    while (!jobs_.empty() ||
-           std::any_of(desks_.begin(), desks_.end(), [](const auto& desk) { return desk->at_work(); })) {
+    while (Interrupt::signal() == 0 &&
+           (!jobs_.empty() ||
+            std::any_of(desks_.begin(), desks_.end(), [](const auto& desk) { return desk->at_work(); }))) {
       serve();
     }
+    outcome_.signal = Interrupt::signal();
     progress_.reset();
     return outcome_;
   }
@@ -158,9 +165,9 @@ class Run {
     for (auto& desk : desks_) give(*desk);
     std::vector<pollfd> polled;
     for (const auto& desk : desks_) polled.push_back({desk->process.fd(), POLLIN, 0});
-    while (::poll(polled.data(), polled.size(), -1) < 0) {
-      KVC_CHECK(errno == EINTR, "poll failed");
-    }
+    const int n = ::poll(polled.data(), polled.size(), kPatienceMs);
+    KVC_CHECK(n >= 0 || errno == EINTR, "poll failed: ", std::strerror(errno));
+    if (n <= 0) return;
     for (size_t i = 0; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
       for (const auto& message : desks_[i]->process.receive()) take(*desks_[i], message);
