@@ -33,8 +33,8 @@ def main(kvc):
     for name in ("multi_news", "multifieldqa_zh", "passage_retrieval_zh"):
         with open(os.path.join(data, "longbench_data", name + ".jsonl"), encoding="utf-8") as file:
             items = [json.loads(line) for line in file]
-        for index in (0, 7, 42, 199):
-            for limit in (500, 1501, 3500):
+        for index in (7, 199):
+            for limit in (501, 3500):
                 text = templates[name].format(**items[index])
                 ids = encode(text)
                 n_before = len(ids)
@@ -53,7 +53,7 @@ def main(kvc):
                         return 1
                 n += 1
     print(f"{n} prompts, {n_cut} of them cut, are the same")
-    return 0 if n_cut > 20 else 1
+    return 0 if n_cut > 8 else 1
 
 
 sys.exit(main(sys.argv[1]))
