@@ -8,11 +8,12 @@
 #include "model/safetensors.h"
 #include "plugin/plugin_library.h"
 #include "run/calibration.h"
+#include "run/model_hashes.h"
 #include "run/open_compressor.h"
 #include "run/provenance.h"
 #include "run/smoothing.h"
+#include "run/task_names.h"
 #include "text/files.h"
-#include "text/hash_cache.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 
@@ -22,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-constexpr uintmax_t kWorthRemembering = uintmax_t{64} << 20;  // bytes: smaller files are hashed in a moment
 
 void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
   auto spec = load_task(id);
@@ -87,49 +87,6 @@ void add_chat(const Grid::Task& task, json& settings) {
 }
 
 }  // namespace
-
-std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths) {
-  const auto folder = paths.root / "tasks";
-  std::vector<TaskId> tasks;
-  if (name.ends_with(".yaml")) {
-    const auto file = below_root(paths, name);
-    for (const auto& variant : task_variants(file)) tasks.push_back({file, variant});
-    return tasks;
-  }
-  for (const auto& id : find_tasks(folder)) {
-    if (id.name().starts_with(name + "/")) tasks.push_back(id);
-  }
-  return tasks.empty() ? std::vector{find_task(folder, name)} : tasks;
-}
-
-TaskId task_by_name(const std::string& name, const Paths& paths) {
-  const auto tasks = tasks_of(name, paths);
-  std::vector<std::string> names;
-  for (const auto& id : tasks) names.push_back(id.name());
-  KVC_CHECK(tasks.size() == 1, "'", name, "' names ", tasks.size(), " tasks, expected one of ", join(names));
-  return tasks.front();
-}
-
-std::string data_folder(const std::string& given) {
-  const char* from_environment = std::getenv("KVC_DATA");
-  return !given.empty() ? given : from_environment ? from_environment : "";
-}
-
-json hash_model(const fs::path& folder, bool verify) {
-  const HashCache cache(user_cache_folder(), verify);
-  json hashes = json::object();
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const auto name = entry.path().filename().string();
-    const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
-                         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
-                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
-                         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
-                         name == "added_tokens.json";
-    if (!matters || !entry.is_regular_file()) continue;
-    hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
-  }
-  return hashes;
-}
 
 std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
   std::vector<fs::path> folders(searched_first.begin(), searched_first.end());

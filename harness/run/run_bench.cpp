@@ -8,6 +8,7 @@
 #include "run/find_capacity.h"
 #include "run/grid.h"
 #include "run/interrupt.h"
+#include "run/model_hashes.h"
 #include "run/open_compressor.h"
 #include "run/provenance.h"
 #include "text/files.h"
