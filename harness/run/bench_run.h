@@ -50,8 +50,8 @@ class BenchBody {
 };
 
 // Tensors it makes are booked on the meter, its inputs on account kBenchInputs.
-constexpr int kBenchInputs = 1;
-constexpr int kFirstBenchSequence = 2;
+constexpr int kBenchInputs = MemoryMeter::kPrefix;  // all sequences have the same
+constexpr int kFirstBenchSequence = MemoryMeter::kFirstOwn;
 std::unique_ptr<BenchBody> make_bench_body(const BenchSubject& subject, MemoryMeter& meter);
 
 // Throws what the compressor throws.

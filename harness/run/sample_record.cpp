@@ -53,6 +53,10 @@ void add_measured(const JobResult& result, const EncodedPrompt& prompt, SampleRe
   record.peak_weights_bytes = result.weights_bytes;
   record.peak_kv_bytes = result.kv_bytes;
   record.peak_workspace_bytes = result.workspace_bytes;
+  if (result.peak_bytes > 0) {
+    record.peak_bytes = result.peak_bytes;
+    record.peak_other_bytes = result.peak_bytes - result.weights_bytes - result.kv_bytes - result.workspace_bytes;
+  }
   record.prefill_seconds = result.prefill_seconds;
   record.encode_seconds = result.encode_seconds;
   record.attend_seconds = result.attend_seconds;

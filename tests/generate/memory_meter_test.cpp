@@ -38,6 +38,34 @@ TEST(MemoryMeter, TensorsThatLiveTogetherAddUp) {
   EXPECT_EQ(meter.live_bytes(3), 32 + 3);
 }
 
+// 100 of the model, then 50 and 20 of two sequences in turn: neither ever stood beside the other's.
+TEST(MemoryMeter, APeakWithTheCommonAccountsIsOfOneMoment) {
+  MemoryMeter meter;
+  constexpr int kA = MemoryMeter::kFirstOwn, kB = kA + 1;
+  const auto held = [&](int account, int64_t n_bytes) {
+    const MemoryMeter::Scope scope(meter, account);
+    return at::zeros({n_bytes}, at::kByte);
+  };
+  auto model = held(MemoryMeter::kModel, 100);
+  meter.reset(kA);
+  meter.reset(kB);
+  meter.reset_all();
+  {
+    const auto a = held(kA, 50), b = held(kB, 20);
+    EXPECT_EQ(meter.peak_of_all(), 170);
+  }
+  model.reset();
+  {
+    const auto a = held(kA, 70);
+    const auto prefix = held(MemoryMeter::kPrefix, 60);
+  }
+  EXPECT_EQ(meter.peak_with_common(kA), 150);  // 100 + 50, not 100 + 70
+  EXPECT_EQ(meter.peak_with_common(kB), 120);
+  EXPECT_EQ(meter.peak_of_all(), 170);
+  meter.reset(kA);
+  EXPECT_EQ(meter.peak_with_common(kA), 0);
+}
+
 TEST(MemoryMeter, AnAllocationBeyondTheLimitIsAnErrorWhereItIsAskedFor) {
   MemoryMeter meter;
   meter.set_limit(100);
