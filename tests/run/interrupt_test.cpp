@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "kvc/check.h"
 #include "program.h"
 #include "store/result_store.h"
 
