@@ -2,7 +2,6 @@
 
 #include <sqlite3.h>
 
-#include <cerrno>
 #include <cmath>
 #include <cstring>
 
@@ -14,6 +13,10 @@ namespace {
 
 // What a primary result code means to the owner of the file; "" where SQLite's own words are best.
 std::string meaning(int code) {
+  for (const int refused : {SQLITE_IOERR_WRITE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_FSYNC}) {
+    if (code == refused)
+      return "a write to it was refused (a quota, or a limit on file sizes); all that was stored before is safe";
+  }
   switch (code & 0xFF) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
@@ -53,9 +56,7 @@ void Database::fail(int code) const {
     reason = handle_ ? sqlite3_errmsg(handle_.get()) : sqlite3_errstr(code);
     const int system_error = handle_ ? sqlite3_system_errno(handle_.get()) : 0;
     const int primary = code & 0xFF;
-    if (system_error == EFBIG) {
-      reason = "the file would be larger than this user may write (ulimit -f); all that was stored before is safe";
-    } else if (system_error != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR)) {
+    if (system_error != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR)) {
       reason += concat(": ", std::strerror(system_error));
     }
   }
