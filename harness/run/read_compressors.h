@@ -13,4 +13,7 @@ namespace kvc {
 // one varying fastest. Beside it a `label`, in which "{option}" stands for the option's value. Throws Error in one line.
 std::vector<CompressorChoice> read_compressor(const YamlValue& entry);
 
+// A label is one row of an experiment's tables: throws Error where two compressors have the same.
+void check_labels(const std::vector<CompressorChoice>& compressors);
+
 }  // namespace kvc
