@@ -29,6 +29,7 @@ int run(int argc, char** argv) {
   kvc::add_search_verb(app, action);
   kvc::add_smooth_verb(app, action);
   kvc::add_report_verbs(app, action);
+  kvc::add_exchange_verbs(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {

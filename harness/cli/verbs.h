@@ -34,6 +34,7 @@ void add_plugin_verbs(CLI::App& app, Action& action);  // plugin new, plugin ver
 void add_try_verbs(CLI::App& app, Action& action);     // generate, tokenize, logits, apply
 void add_search_verb(CLI::App& app, Action& action);
 void add_smooth_verb(CLI::App& app, Action& action);
+void add_exchange_verbs(CLI::App& app, Action& action);  // export, import
 void add_report_verbs(CLI::App& app, Action& action);  // report, serve, columns
 
 // "--max-new-tokens" -> "--max-new-tokens,--max_new_tokens": users' fingers know both.

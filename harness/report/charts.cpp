@@ -22,7 +22,7 @@ struct Range {
   }
 };
 
-std::string colour(size_t series) { return concat("c", series % kColours); }
+std::string colour(size_t series) { return concat("c", series % kColours, series / kColours % 2 ? " pale" : ""); }
 
 // More series than colours differ by their marks.
 int shape_of(size_t series) { return static_cast<int>(series % 6 + series / kColours); }

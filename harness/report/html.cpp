@@ -26,8 +26,9 @@ std::string table_cell(const TableCell& cell, const TableColumn& column, bool is
   if (std::holds_alternative<std::monostate>(cell)) return "<td" + css + "></td>";
   const auto* text = std::get_if<std::string>(&cell);
   if (!text) return "<td" + css + ">" + number_text(cell, column.decimals) + "</td>";
-  if (!is_link) return "<td" + css + ">" + escape_html(*text) + "</td>";
-  return concat("<td><a href=\"", cell_link(*text), "\"><code>", escape_html(text->substr(0, 12)), "</code></a></td>");
+  if (!is_link) return concat("<td", text->size() > 30 ? " class=\"long\"" : css, ">", escape_html(*text), "</td>");
+  return concat("<td><a href=\"", cell_link(*text), "\"><code class=\"k\">", escape_html(text->substr(0, 12)),
+                "</code></a></td>");
 }
 
 }  // namespace

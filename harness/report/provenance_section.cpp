@@ -79,12 +79,13 @@ class CellList {
       machines += (machines.empty() ? "" : ", ") + machines_.link(machines_of_.text(0));
     }
     machines_of_.reset();
-    return concat("<tr id=\"", cell_anchor(key), "\">",
-                  td(concat("<code title=\"", escape_html(key), "\">", escape_html(key.substr(0, 12)), "</code>")),
-                  td(escape_html(cell.text(1))), td(escape_html(cell.text(2))), td(escape_html(cell.text(3))),
-                  td(escape_html(cell.text(4))), td(code(cell.text(6))), td(code(cell.text(5).substr(0, 12))),
-                  td(weights_.link(cell.text(8))), td(tasks_.link(cell.text(9))), td(settings_.link(cell.text(7))),
-                  td(machines), "</tr>\n");
+    return concat(
+        "<tr id=\"", cell_anchor(key), "\">",
+        td(concat("<code class=\"k\" title=\"", escape_html(key), "\">", escape_html(key.substr(0, 12)), "</code>")),
+        td(escape_html(cell.text(1))), td(escape_html(cell.text(2))), td(escape_html(cell.text(3))),
+        td(escape_html(cell.text(4))), td(code(cell.text(6)), " class=\"long\""),
+        td("<code class=\"k\">" + escape_html(cell.text(5).substr(0, 12)) + "</code>"), td(weights_.link(cell.text(8))),
+        td(tasks_.link(cell.text(9))), td(settings_.link(cell.text(7))), td(machines), "</tr>\n");
   }
 
   const ReportData& data_;

@@ -132,7 +132,10 @@ openTarget();
   fill(select.task, data.tasks.map((task, i) => [i, task.name]));
   fill(select.left, groups);
   fill(select.right, groups);
-  select.right.value = groups.length - 1;
+  // At first the last compressor that answers the first sample otherwise than the first compressor does.
+  const first = data.tasks[0].samples[0].answers;
+  const others = groups.map(([i]) => i).filter((i) => first[i] && first[i].text !== first[0]?.text);
+  select.right.value = others.length ? others[others.length - 1] : groups.length - 1;
   select.task.addEventListener('change', showTask);
   for (const list of [select.sample, select.left, select.right]) list.addEventListener('change', show);
   showTask();
