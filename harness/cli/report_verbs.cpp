@@ -77,7 +77,9 @@ int serve(ServeArguments arguments) {
     throw EnvironmentError(concat("serve: there is no '", options.datasette.string(),
                                   "'; `./kvc setup` installs Datasette, KVC_DATASETTE names another"));
   }
-  options.extension = paths.program.parent_path().parent_path() / "lib/libkvc_sqlite.so";
+  options.plugins = paths.root / "results/datasette";
+  const auto functions = paths.program.parent_path().parent_path() / "lib/libkvc_functions.so";
+  setenv("KVC_FUNCTIONS", functions.c_str(), 1);
   options.metadata = std::filesystem::temp_directory_path() / concat("kvc_serve_", getuid(), "_", getpid(), ".json");
   write_file(options.metadata.string(), metadata);
   options.open = !arguments.no_open;

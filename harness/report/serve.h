@@ -8,9 +8,9 @@
 namespace kvc {
 
 struct ServeOptions {
-  std::filesystem::path database, metadata, extension, datasette;
-  int port = 8001;    // 0: any that is free
-  bool open = false;  // in the browser
+  std::filesystem::path database, metadata, plugins, datasette;  // plugins: a folder of Datasette's
+  int port = 8001;                                               // 0: any that is free
+  bool open = false;                                             // in the browser
 };
 
 // The command's words. The file is opened for reading alone; where neither it nor its folder can be written to (so that
