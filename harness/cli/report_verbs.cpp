@@ -9,6 +9,7 @@
 #include <fstream>
 
 #include "cli/group_tables.h"
+#include "cli/paper_tables.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "report/columns.h"
@@ -38,6 +39,7 @@ int report(ReportArguments arguments) {
   auto store = ResultStore::open_readonly(arguments.database);
   auto& options = arguments.options;
   options.tables.push_back(groups_of(store.database(), {options.experiment, options.with_suspects}));
+  options.papers_html = html_of_filled_tables(arguments.database, options.with_suspects);
   const auto made = make_report(store.database(), options);
   write_file(arguments.output, made.html);
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();

@@ -65,7 +65,9 @@ std::string summary_section(const ReportData& data) {
   for (const auto& table : data.options.tables) {
     if (!table.rows.empty()) body += html_table(table);
   }
-  return section("summary", "Summary", body);
+  body = section("summary", "Summary", body);
+  return data.options.papers_html.empty() ? body
+                                          : body + section("papers", "Tables of papers", data.options.papers_html);
 }
 
 int count_of(const std::string& text, const std::string& what) {
