@@ -121,6 +121,21 @@ std::string print_paper_table(const PaperTableArguments& arguments) {
   return text_of(table, arguments);
 }
 
+std::string html_of_filled_tables(const std::string& database, bool with_suspects) {
+  const auto paths = find_paths();
+  auto store = ResultStore::open_readonly(database);
+  std::string html;
+  for (const auto& name : layout_names(tables_folder(paths))) {
+    const auto fills = find_fills(find_layout(tables_folder(paths), name).fills, paths);
+    const auto experiments = experiments_of(fills);
+    make_entries(store.database(), experiments, with_suspects);
+    const auto is_there = [&](const auto& experiment) { return has_cells(store.database(), experiment); };
+    if (std::none_of(experiments.begin(), experiments.end(), is_there)) continue;
+    html += print_paper_table({.database = database, .name = name, .format = "html", .with_suspects = with_suspects});
+  }
+  return html;
+}
+
 std::string list_paper_tables(const std::string& database, const std::string& format, bool all) {
   const auto paths = find_paths();
   std::optional<ResultStore> store;
