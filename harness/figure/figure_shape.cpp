@@ -7,7 +7,7 @@ namespace kvc {
 namespace {
 
 constexpr double kLetter = 7.4, kLine = 20;  // points of a letter of 12 points, and of a line of text
-constexpr double kLeft = 72, kRight = 24, kTop = 44, kAxis = 50;
+constexpr double kLeft = 72, kRight = 24, kTop = 44, kAxis = 56;
 
 double longest(const std::vector<std::string>& texts) {
   size_t most = 0;
@@ -44,7 +44,7 @@ FigureShape figure_shape(const FigureLayout& layout, const FigureData& data) {
       tics = std::max(tics, needed * 0.5);
     }
   }
-  const double names = longest(data.series) + 60;
+  const double names = longest(data.series) + 56;
   shape.n_legend_columns = static_cast<size_t>(std::max(1.0, std::floor((width - 60) / names)));
   shape.n_legend_columns = std::min(shape.n_legend_columns, data.series.size());
   const size_t per_row = std::max<size_t>(1, shape.n_legend_columns);

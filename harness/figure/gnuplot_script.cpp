@@ -91,6 +91,7 @@ std::vector<std::string> drawings(Kind kind, const FigureBlock& block, size_t in
     return point.values.size() == 3 && point.values[1] && point.values[2];
   });
   const auto sides = concat("($1+", short_number(offset - width / 2), "):($1+", short_number(offset + width / 2), ")");
+  const std::string interval = ":4:(0):($5-$4) with vectors heads size screen 0.004,90";
   std::vector<std::string> parts;
   switch (kind) {
     case Kind::kHeat:
@@ -104,7 +105,7 @@ std::vector<std::string> drawings(Kind kind, const FigureBlock& block, size_t in
           concat(from, "1:3:", sides, ":4:5 with boxxyerror", style, " fs solid 0.85 border lc rgb 'white' notitle")};
     case Kind::kBars:
       parts = {concat(from, x, ":3:", sides, ":(0):3 with boxxyerror", style, " fs solid 0.85 notitle")};
-      if (has_interval) parts.push_back(concat(from, x, ":3:4:5 with yerrorbars lc rgb 'black' lw 1 pt 0 notitle"));
+      if (has_interval) parts.push_back(concat(from, x, interval, " lc rgb 'black' lw 1 notitle"));
       return parts;
     case Kind::kScatter:
       parts = {concat(from, "1:3 with points", style, " notitle")};
@@ -113,7 +114,7 @@ std::vector<std::string> drawings(Kind kind, const FigureBlock& block, size_t in
       parts = {
           concat(from, "1:3 with ", block.points.size() > kMostMarks ? "lines" : "linespoints", style, " notitle")};
   }
-  if (has_interval) parts.push_back(concat(from, "1:3:4:5 with yerrorbars", style, " lw 1 ps 0 notitle"));
+  if (has_interval) parts.push_back(concat(from, "1", interval, style, " lw 1 notitle"));
   return parts;
 }
 
@@ -171,7 +172,8 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
   std::string text =
       concat("# Draws ", picture, " from ", dat, ": gnuplot 5.4 or later, in this folder.\n", terminal(shape, format),
              "\nset output ", quoted(picture), "\ndat = ", quoted(dat),
-             "\nset datafile missing '?'\nset border 3\nset tics nomirror out\nset grid ytics lc rgb '#dddddd'\n"
+             "\nset datafile missing '?'\nset border 3\nset tics nomirror out\nset grid ytics back lt 1 lw 1 lc rgb "
+             "'#d8d8d8'\n"
              "set xlabel ",
              quoted(axis_title(layout.x)), "\n", styles(data.series.size()), layout.x.is_log ? "set logscale x\n" : "",
              layout.y.is_log ? "set logscale y\n" : "", is_heat ? heat(layout, data) : "");
@@ -185,8 +187,8 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
                    "\nset tmargin at screen ", place.top, "\nset bmargin at screen ", place.bottom, "\nset title ",
                    quoted(data.panels[panel]), " offset 0,-0.5\n", axes(layout, data, panel, shape));
     const bool first = panel == 0;
-    text += first && with_legend ? concat("set key horizontal center bottom maxcols ", shape.n_legend_columns,
-                                          " at screen 0.5,", shape.legend_y, "\n")
+    text += first && with_legend ? concat("set key horizontal reverse Left center bottom maxcols ",
+                                          shape.n_legend_columns, " at screen 0.5,", shape.legend_y, "\n")
                                  : "unset key\n";
     text += plot(layout, data, panel, first && with_legend);
     if (first) text += "unset label 1\nunset label 2\n";
