@@ -1,6 +1,7 @@
 #include "run/experiment.h"
 
 #include <algorithm>
+#include <set>
 
 #include "run/read_compressors.h"
 #include "text/nearest.h"
@@ -130,6 +131,15 @@ void read_smooth_quant(YamlMap map, QuantizationChoice& quantization) {
 
 const std::vector<std::string> kKinds{"eval", "probe", "bench", "capacity"};
 
+// A label is one row of a table.
+void check_labels(const std::vector<CompressorChoice>& compressors) {
+  std::set<std::string> taken;
+  for (const auto& choice : compressors) {
+    KVC_CHECK(choice.label.empty() || taken.insert(choice.label).second, choice.where, ": error: the label '",
+              choice.label, "' is there twice, expected one compressor of that label");
+  }
+}
+
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
@@ -163,6 +173,7 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   map.reject_unknown();
   if (experiment.tasks.empty()) map.required("tasks").fail("tasks is empty, expected at least one task");
   if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
+  check_labels(experiment.compressors);
   return experiment;
 }
 

@@ -103,6 +103,7 @@ OpenedCompressor open_compressor(const CompressorChoice& choice, const Experimen
   opened.record.plugin_sha256 = plugin_hashes(built.stages);
   opened.record.options_json = built.resolved.dump();
   opened.record.options_label = composition_label(choice);
+  opened.record.label = choice.label;
   opened.record.bits = compressor.bits();
   opened.record.lossy = built.part.capabilities.lossy;
   opened.record.simulated = built.part.capabilities.simulated;
@@ -298,6 +299,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
       cell.record.task_json = task.spec_json;
       cell.record.generation_json = settings.dump();
       cell.record.provenance_json = made_with;
+      cell.record.position = static_cast<int64_t>(c);
       cell.record.n_samples = static_cast<int64_t>(task.data.samples.size());
       grid.cells.push_back(std::move(cell));
     }
