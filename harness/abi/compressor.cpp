@@ -2,6 +2,7 @@
 
 #include "kvc/calibration.h"
 #include "kvc/options.h"
+#include "kvc/probed_parts.h"
 
 namespace kvc {
 
@@ -11,6 +12,7 @@ Compressor::~Compressor() = default;
 BatchedAttention::~BatchedAttention() = default;
 Calibrator::~Calibrator() = default;
 Calibrated::~Calibrated() = default;
+ProbedParts::~ProbedParts() = default;
 
 void Compressor::check_model(const ModelShape&) const {}
 

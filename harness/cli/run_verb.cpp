@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/group_tables.h"
+#include "cli/run_bench_file.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/run_experiment.h"
@@ -77,6 +78,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   std::fprintf(stderr, "%lld samples run now (%lld failed), %lld were there; database %s\n",
                static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
                static_cast<long long>(outcome.n_present), database.c_str());
+  if (outcome.signal) return report_interrupt(outcome.signal, database);
   SummaryOptions shown;  // this file's cells, whatever else the database holds under that name
   shown.experiment = experiment.name;
   for (const auto& cell : grid.cells) shown.cell_keys.insert(cell.record.key);
@@ -91,11 +93,20 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   auto settings = arguments.settings;
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
   const auto kind = experiment_kind(below_root(paths, file), settings);
+  if (kind == "bench" || kind == "capacity") {
+    return run_bench_file(paths, file, settings, arguments.database, arguments.dry_run);
+  }
   KVC_CHECK(kind == "eval", file, ": kind is ", kind, ", expected eval");
   return run_tasks(arguments, paths, settings, file);
 }
 
 }  // namespace
+
+int report_interrupt(int signal, const std::string& database) {
+  std::fprintf(stderr, "kvc: interrupted; all that was finished is in %s: the same command goes on from there\n",
+               database.c_str());
+  return 128 + signal;
+}
 
 void add_run_verb(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<RunArguments>();
@@ -109,7 +120,10 @@ void add_run_verb(CLI::App& app, Action& action) {
   verb->callback([arguments, &action] {
     action = [arguments] {
       int code = kOk;
-      for (const auto& file : arguments->files) code = std::max(code, run_file(*arguments, file));
+      for (const auto& file : arguments->files) {
+        code = std::max(code, run_file(*arguments, file));
+        if (code > 128) break;  // interrupted
+      }
       return code;
     };
   });

@@ -46,9 +46,12 @@ struct Generation {
   std::vector<Footprint> footprints;  // per layer, at the end
   // Per layer: of a composition [0] its own and [s] stage s, whose times add up to the two below; else one entry.
   std::vector<std::vector<StageUse>> stages;
-  int64_t n_encoded_tokens = 0;     // the most of a layer; the same for all of a method that treats them alike
-  int64_t kv_bytes = 0;             // sum of the footprints
-  int64_t workspace_bytes = 0;      // highest beyond weights and KV; in a batch the forward pass is all sequences'
+  int64_t n_encoded_tokens = 0;  // the most of a layer; the same for all of a method that treats them alike
+  int64_t kv_bytes = 0;          // sum of the footprints
+  // The most that model, shared prefix and this sequence held at a time, less weights and KV; in a batch the forward
+  // pass is all sequences'.
+  int64_t workspace_bytes = 0;
+  int64_t peak_bytes = 0;           // the most that everything held at a time, other sequences included
   double k_error = 0, v_error = 0;  // relative Frobenius error of the prompt's K and V over all layers
   double prefill_seconds = 0;       // the exact forward alone, one for all sequences of the request
   double encode_seconds = 0;        // of prompt and decoding

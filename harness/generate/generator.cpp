@@ -16,9 +16,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-constexpr int kPrefixAccount = 1;
-constexpr int kFirstSequenceAccount = 2;
-
 // The caches' own count against the allocator's: a buffer that a plugin holds and does not report is found here. On a
 // GPU the allocator counts whole blocks.
 void check_bytes(int64_t reported, int64_t allocated, bool on_cpu) {
@@ -98,7 +95,7 @@ Generator::Generator(const Transformer& model, const Tokenizer& tokenizer, Memor
 Generator::~Generator() = default;
 
 int Generator::open_account() {
-  if (free_accounts_.empty()) return kFirstSequenceAccount + n_accounts_++;
+  if (free_accounts_.empty()) return MemoryMeter::kFirstOwn + n_accounts_++;
   const int account = free_accounts_.back();
   free_accounts_.pop_back();
   return account;
@@ -134,7 +131,7 @@ int64_t Generator::add(GenerationRequest asked) {
   const auto fan_out = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto start = Clock::now();
     if (keeps) {
-      const MemoryMeter::Scope scope(meter_, kPrefixAccount);
+      const MemoryMeter::Scope scope(meter_, MemoryMeter::kPrefix);
       prefix_.add_layer(q, k, v);
     }
     size_t i = 0;
@@ -159,7 +156,8 @@ int64_t Generator::add(GenerationRequest asked) {
     fan_out_seconds += seconds_since(start);
   };
 
-  meter_.reset(MemoryMeter::kModel);
+  meter_.reset_all();
+  for (const auto& sequence : sequences) meter_.reset(sequence.account);
   const auto start = Clock::now();
   at::Tensor logits;  // [V]
   try {
@@ -171,20 +169,24 @@ int64_t Generator::add(GenerationRequest asked) {
     throw;
   }
   const double seconds = seconds_since(start) - fan_out_seconds;
-  const int64_t workspace_bytes =
-      meter_.peak_bytes(MemoryMeter::kModel) - weights_bytes_ + meter_.live_bytes(kPrefixAccount);
   size_t i = 0;
   for (auto& sequence : sequences) {
     sequence.logits = logits;
     sequence.out.n_prompt_tokens = static_cast<int64_t>(prompt.size());
     sequence.out.n_reused_tokens = reused.empty() ? 0 : reused.front().k.size(1);
     sequence.out.prefill_seconds = seconds;
-    sequence.out.workspace_bytes = workspace_bytes;
     sequence.out.k_error = reconstructions[i].k_error();
     sequence.out.v_error = reconstructions[i++].v_error();
   }
   sequences_.splice(sequences_.end(), sequences);
+  note_peak();
   return ticket;
+}
+
+// Whoever is under way was there at the peak since reset_all.
+void Generator::note_peak() {
+  const int64_t peak_bytes = meter_.peak_of_all();
+  for (auto& sequence : sequences_) sequence.out.peak_bytes = std::max(sequence.out.peak_bytes, peak_bytes);
 }
 
 // Of the tokens that other prompts will have too, those that fill whole steps; one token at least is left to compute.
@@ -244,7 +246,9 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
       share_time(out);
       out.n_cached_tokens = sequence->caches.front()->length();
       check_bytes(out.kv_bytes, meter_.live_bytes(sequence->account), model_.is_on_cpu());
-      out.workspace_bytes += meter_.peak_bytes(sequence->account) - out.kv_bytes;
+      const int64_t own_peak_bytes = meter_.peak_with_common(sequence->account);
+      out.workspace_bytes = own_peak_bytes - weights_bytes_ - out.kv_bytes;
+      out.peak_bytes = std::max({out.peak_bytes, own_peak_bytes, meter_.peak_of_all()});
     }
   } catch (const std::exception& e) {
     out.error = e.what();
@@ -262,6 +266,7 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
 
 std::vector<Finished> Generator::step() {
   const auto start = Clock::now();
+  meter_.reset_all();
   std::vector<Finished> finished;
   std::vector<Sequence*> going;
   std::vector<StepToken> tokens;
@@ -289,20 +294,17 @@ std::vector<Finished> Generator::step() {
                      },
                      &sequence->out});
   }
-  meter_.reset(MemoryMeter::kModel);
   double cache_seconds = 0;
   const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {
     const auto begin = Clock::now();
     step_caches(steps, layer, news, scale, meter_, attended);
     cache_seconds += seconds_since(begin);
   });
-  const int64_t workspace_bytes =
-      meter_.peak_bytes(MemoryMeter::kModel) - weights_bytes_ + meter_.live_bytes(kPrefixAccount);
+  note_peak();
   const double share = (seconds_since(start) - cache_seconds) / static_cast<double>(going.size());
   for (size_t b = 0; b < going.size(); ++b) {
     going[b]->logits = logits[static_cast<int64_t>(b)];
     going[b]->out.other_seconds += share;
-    going[b]->out.workspace_bytes = std::max(going[b]->out.workspace_bytes, workspace_bytes);
   }
   return finished;
 }

@@ -51,6 +51,7 @@ class Generator {
   Finished finish(std::list<Sequence>::iterator sequence);
   int64_t n_shareable(const GenerationRequest& request) const;
   int open_account();
+  void note_peak();
 
   const Transformer& model_;
   const Tokenizer& tokenizer_;

@@ -4,6 +4,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -14,14 +15,17 @@ namespace kvc {
 
 struct MemoryMeter::Books {
   struct Account {
-    int64_t live = 0, peak = 0;
+    int64_t live = 0, peak = 0, peak_with_common = 0;
   };
   struct Entry {
     int account;
     int64_t bytes;
   };
   std::mutex mutex;  // guards all below
-  std::vector<Account> accounts = std::vector<Account>(1);
+  std::vector<Account> accounts = std::vector<Account>(kFirstOwn);
+  int64_t total = 0, peak_total = 0;
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  bool hit_limit = false;
   std::unordered_map<const void*, Entry> entries;
 
   Account& account(int id) {
@@ -37,11 +41,22 @@ struct MemoryMeter::Books {
       auto& a = account(open);
       a.live += bytes;
       a.peak = std::max(a.peak, a.live);
+      total += bytes;
+      peak_total = std::max(peak_total, total);
+      if (open >= kFirstOwn) note_peak(a);
+      for (size_t i = kFirstOwn; open < kFirstOwn && i < accounts.size(); ++i) note_peak(accounts[i]);
+      if (total <= limit) return;
+      hit_limit = true;
+      throw Error(concat("memory limit: ", bytes, " bytes more make ", total, ", allowed: ", limit));
     } else if (const auto entry = entries.find(pointer); entry != entries.end()) {
       account(entry->second.account).live -= entry->second.bytes;
+      total -= entry->second.bytes;
       entries.erase(entry);
     }
   }
+
+  int64_t with_common(const Account& a) const { return a.live + accounts[kModel].live + accounts[kPrefix].live; }
+  void note_peak(Account& a) { a.peak_with_common = std::max(a.peak_with_common, with_common(a)); }
 };
 
 namespace {
@@ -84,10 +99,32 @@ int64_t MemoryMeter::peak_bytes(int account) const {
   const std::lock_guard lock(impl_->books.mutex);
   return impl_->books.account(account).peak;
 }
+int64_t MemoryMeter::peak_with_common(int account) const {
+  KVC_CHECK(account >= kFirstOwn, "memory account ", account, ", allowed: ", kFirstOwn, " and above");
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.account(account).peak_with_common;
+}
 void MemoryMeter::reset(int account) {
   const std::lock_guard lock(impl_->books.mutex);
   auto& a = impl_->books.account(account);
   a.peak = a.live;
+  a.peak_with_common = impl_->books.with_common(a);
+}
+int64_t MemoryMeter::peak_of_all() const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.peak_total;
+}
+void MemoryMeter::reset_all() {
+  const std::lock_guard lock(impl_->books.mutex);
+  impl_->books.peak_total = impl_->books.total;
+}
+void MemoryMeter::set_limit(int64_t bytes) {
+  const std::lock_guard lock(impl_->books.mutex);
+  impl_->books.limit = bytes;
+}
+bool MemoryMeter::hit_limit() const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.hit_limit;
 }
 
 MemoryMeter::Scope::Scope(MemoryMeter& meter, int account)

@@ -16,10 +16,20 @@ class MemoryMeter {
   MemoryMeter(const MemoryMeter&) = delete;
   MemoryMeter& operator=(const MemoryMeter&) = delete;
 
-  static constexpr int kModel = 0;  // weights and the forward pass
+  // The common accounts: what all sequences need.
+  static constexpr int kModel = 0;   // weights and the forward pass
+  static constexpr int kPrefix = 1;  // what prompts share
+  static constexpr int kFirstOwn = 2;
   int64_t live_bytes(int account) const;
-  int64_t peak_bytes(int account) const;  // highest live_bytes since the account was reset
-  void reset(int account);                // peak := live
+  int64_t peak_bytes(int account) const;        // highest live_bytes since the account was reset
+  int64_t peak_with_common(int account) const;  // the same of its and the common accounts' sum; account >= kFirstOwn
+  void reset(int account);                      // both peaks := live
+  int64_t peak_of_all() const;                  // highest sum of all accounts since reset_all
+  void reset_all();
+
+  // From here on an allocation that brings all accounts beyond so many bytes is an Error where it is asked for.
+  void set_limit(int64_t bytes);
+  bool hit_limit() const;  // some allocation did
 
   // Opens an account on this thread for as long as it lives; accounts are small non-negative numbers.
   class Scope {

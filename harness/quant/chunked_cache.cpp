@@ -72,4 +72,15 @@ Footprint ChunkedCache::footprint() const {
   return bytes;
 }
 
+std::vector<ProbedPart> ChunkedCache::probed_parts() const {
+  std::vector<ProbedPart> parts;
+  for (const auto& [name, chunks] : {std::pair{"k_mask", &k_chunks_}, std::pair{"v_mask", &v_chunks_}}) {
+    if (chunks->empty() || !chunks->front().outliers.index.defined()) continue;
+    const auto& chunk = chunks->front();
+    const auto mask = outlier_mask(chunk.outliers, chunk.n_heads, chunk.n_tokens, chunk.head_dim);
+    parts.push_back({name, mask.transpose(0, 1).reshape({chunk.n_tokens, chunk.n_heads * chunk.head_dim})});
+  }
+  return parts;
+}
+
 }  // namespace kvc

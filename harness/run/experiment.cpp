@@ -190,10 +190,14 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
   }
 }
 
-std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  const auto value = load_yaml(path);
+YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  auto value = load_yaml(path);
   for (const auto& override : overrides) put_over(value.node(), override);
-  return value.map().optional_choice("kind", kKinds, "eval");
+  return value;
+}
+
+std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return load_experiment_yaml(path, overrides).map().optional_choice("kind", kKinds, "eval");
 }
 
 std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {

@@ -13,6 +13,8 @@
 
 namespace kvc {
 
+class YamlValue;
+
 // What of the model is quantized beside the cache; 0 and "": nothing.
 struct QuantizationChoice {
   int64_t weight_bits = 0;      // of the layers' matrices: 8, 4, 3, 2
@@ -66,6 +68,9 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
 // What the file asks for, by its key `kind`: eval (the default) answers tasks, probe looks into caches, bench takes times,
 // capacity finds limits. Throws Error in one line for any other.
 std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+// The file as it stands, with the overrides put over it.
+YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // The same file with the overrides put over it, as YAML without comments.
 std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);

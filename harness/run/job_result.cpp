@@ -70,6 +70,7 @@ JobResult job_result(const Job& job, int compressor_index, const Compressor& com
   result.k_error = first.k_error;
   result.v_error = first.v_error;
   result.weights_bytes = model.weights_bytes();
+  if (ended.size() == 1) result.peak_bytes = first.peak_bytes;
   std::map<ByteKey, int64_t> bytes;
   size_t n_texts = 0;
   for (const auto& [text, continuation, generation] : ended) {

@@ -100,6 +100,7 @@ struct JobResult {
   std::optional<double> paper_bytes;  // none where no closed form speaks of it
   double k_error = 0, v_error = 0;
   int64_t weights_bytes = 0, workspace_bytes = 0;
+  int64_t peak_bytes = 0;  // 0: not told, since several sequences answer together
   double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
 };
 
@@ -119,7 +120,7 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobStage, stage, encode_seconds, attend_secon
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods,
                                    n_prompt_tokens, n_reused_tokens, bytes, stages, kv_bytes, kv_bytes_fp16,
                                    n_encoded_tokens, paper_bytes, k_error, v_error, weights_bytes, workspace_bytes,
-                                   prefill_seconds, encode_seconds, attend_seconds, other_seconds)
+                                   peak_bytes, prefill_seconds, encode_seconds, attend_seconds, other_seconds)
 
 // Runs until the parent closes the channel. Returns the process's exit code.
 int run_worker();

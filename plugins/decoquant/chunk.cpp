@@ -64,8 +64,16 @@ Chunk encode(const at::Tensor& x, const Format& format) {
   return chunk;
 }
 
+at::Tensor Chunk::large_tensor() const { return large.defined() ? large.to(at::kFloat) : codes.dequantize(); }
+
+at::Tensor Chunk::small_tensors() const {
+  std::vector<at::Tensor> all;
+  for (const auto& tensor : small) all.push_back(tensor.flatten().to(at::kFloat));
+  return at::cat(all);
+}
+
 at::Tensor Chunk::dequantize() const {
-  const auto parts = large.defined() ? large.to(at::kFloat) : codes.dequantize();
+  const auto parts = large_tensor();
   at::Tensor merged;
   if (transposed) {
     merged = at::matmul(small[0].to(at::kFloat), parts[0].t());

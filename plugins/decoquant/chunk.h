@@ -28,8 +28,10 @@ struct Chunk {
   std::vector<at::Tensor> small;
   int64_t n_heads = 0, n_tokens = 0, head_dim = 0;
 
-  at::Tensor dequantize() const;  // [H, T, D] fp32
-  bool attends() const;           // whether score and weigh can be called
+  at::Tensor dequantize() const;     // [H, T, D] fp32
+  at::Tensor large_tensor() const;   // T_L's entries as they are held, fp32
+  at::Tensor small_tensors() const;  // those of all of T_S, [|T_S|] fp32
+  bool attends() const;              // whether score and weigh can be called
   void score(kvc::DecodeStep& step, int64_t first) const;
   void weigh(kvc::DecodeStep& step, int64_t first) const;
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;

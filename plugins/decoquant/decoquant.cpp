@@ -11,6 +11,7 @@
 // number of the other. bits 16: 2 a number. precision exact: 4 for each 2.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/probed_parts.h>
 
 #include "chunk.h"
 
@@ -37,7 +38,7 @@ struct DecoQuantOptions {
 
 using Chunks = std::vector<decoquant::Chunk>;
 
-class DecoQuantCache final : public kvc::LayerCache {
+class DecoQuantCache final : public kvc::LayerCache, public kvc::ProbedParts {
  public:
   DecoQuantCache(const kvc::LayerInfo& info, const decoquant::Format& format, int64_t buffer)
       : LayerCache(info), format_(format), buffer_(buffer) {}
@@ -83,6 +84,16 @@ class DecoQuantCache final : public kvc::LayerCache {
     k_recent_.add_to(bytes, kvc::CacheTensor::k);
     v_recent_.add_to(bytes, kvc::CacheTensor::v);
     return bytes;
+  }
+
+  std::vector<kvc::ProbedPart> probed_parts() const override {
+    std::vector<kvc::ProbedPart> parts;
+    for (const auto& [tensor, chunks] : {std::pair{"k", &k_chunks_}, std::pair{"v", &v_chunks_}}) {
+      if (chunks->empty()) continue;
+      parts.push_back({std::string(tensor) + "_t_l", chunks->front().large_tensor()});
+      parts.push_back({std::string(tensor) + "_t_s", chunks->front().small_tensors()});
+    }
+    return parts;
   }
 
  private:

@@ -2,9 +2,12 @@
 #include "generate/generator.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/CPUAllocator.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <mutex>
+#include <unordered_map>
 
 #include "generate/exact_cache.h"
 
@@ -166,6 +169,60 @@ TEST_F(GeneratorTest, APromptTheModelCannotTakeLeavesTheOthersAlone) {
   EXPECT_THROW(generator_.add(bad), Error);
   EXPECT_EQ(generator_.n_sequences(), 1);
   EXPECT_EQ(run().at({0, 0}).error, "");
+}
+
+// Counts what passes through the CPU's allocator, in front of it and without the meter.
+class CountingAllocator final : public c10::Allocator {
+ public:
+  CountingAllocator() : inner_(c10::GetCPUAllocator()) {
+    current_ = this;
+    c10::SetCPUAllocator(this, 200);
+  }
+  ~CountingAllocator() override { c10::SetCPUAllocator(inner_, 200); }
+  c10::DataPtr allocate(size_t n) override {
+    auto inner = inner_->allocate(n);
+    if (!inner.get()) return inner;
+    void* const data = inner.get();
+    const std::lock_guard lock(mutex_);
+    held_.emplace(data, std::pair(std::move(inner), static_cast<int64_t>(n)));
+    live_ += static_cast<int64_t>(n);
+    peak_ = std::max(peak_, live_);
+    return {data, data, &free, c10::DeviceType::CPU};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &free; }
+  void copy_data(void* to, const void* from, size_t n) const override { inner_->copy_data(to, from, n); }
+  int64_t live() const { return live_; }
+  int64_t peak() const { return peak_; }
+
+ private:
+  static void free(void* data) {
+    const std::lock_guard lock(current_->mutex_);
+    const auto entry = current_->held_.find(data);
+    current_->live_ -= entry->second.second;
+    current_->held_.erase(entry);
+  }
+  static CountingAllocator* current_;
+  c10::Allocator* inner_;
+  std::mutex mutex_;
+  std::unordered_map<void*, std::pair<c10::DataPtr, int64_t>> held_;
+  int64_t live_ = 0, peak_ = 0;
+};
+CountingAllocator* CountingAllocator::current_ = nullptr;
+
+// One sequence: weights + KV + workspace are all there is. Two: what is left of the peak is the other's cache.
+TEST_F(GeneratorTest, ThePeakIsTheAllocatorsAndSplitsToTheByte) {
+  const int64_t weights = meter_.live_bytes(MemoryMeter::kModel);
+  const auto one = request(text_, {&exact_}), two = request(text_, {&exact_, &exact_});
+  static CountingAllocator allocator;  // tensors may outlive the test
+  generator_.add(one);
+  const auto alone = run().at({0, 0});
+  EXPECT_EQ(alone.peak_bytes, weights + allocator.peak());
+  EXPECT_EQ(alone.peak_bytes, weights + alone.kv_bytes + alone.workspace_bytes);
+  EXPECT_GT(alone.workspace_bytes, 0);
+  generator_.add(two);
+  const auto beside = run().at({1, 100});
+  EXPECT_GT(beside.peak_bytes, weights + beside.kv_bytes + beside.workspace_bytes);
+  EXPECT_EQ(allocator.live(), 0);
 }
 
 TEST_F(GeneratorTest, SamplingAtTemperatureZeroAndFromOneTokenIsGreedy) {

@@ -6,11 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "kvc/probed_parts.h"
 #include "kvc/quant/corrected_codes.h"
 
 namespace kvc {
 
-class KVC_EXPORT ChunkedCache : public LayerCache {
+class KVC_EXPORT ChunkedCache : public LayerCache, public ProbedParts {
  public:
   void append(const NewTokens& tokens) final;
   at::Tensor attend(const at::Tensor& q, double scale) const final;
@@ -18,6 +19,7 @@ class KVC_EXPORT ChunkedCache : public LayerCache {
   int64_t length() const final { return n_encoded_ + n_recent(); }
   int64_t n_encoded_tokens() const final { return n_encoded_; }
   Footprint footprint() const final;
+  std::vector<ProbedPart> probed_parts() const final;  // k_mask, v_mask: S of the first chunk
 
  protected:
   ChunkedCache(const LayerInfo& info, int64_t buffer, int64_t prompt_unit, Precision precision);
