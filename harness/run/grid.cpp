@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-
 void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
   auto spec = load_task(id);
   auto data = load_dataset(spec, data_folder(experiment.data_dir));
