@@ -6,10 +6,11 @@ WITH
     FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
     WHERE e.experiment = :experiment),
   error AS (
-    SELECT cell_key, tensor, avg(value) AS y
-    FROM probe
-    WHERE measure = 'rel_fro' AND head = -1 AND tensor IN ('k', 'v') AND cell_key IN (SELECT key FROM shown)
-    GROUP BY cell_key, tensor),
+    SELECT cell_key, 'k' AS tensor, avg(k_error) AS y FROM sample WHERE status = 'ok'
+      AND cell_key IN (SELECT key FROM shown) GROUP BY cell_key
+    UNION ALL
+    SELECT cell_key, 'v', avg(v_error) FROM sample WHERE status = 'ok'
+      AND cell_key IN (SELECT key FROM shown) GROUP BY cell_key),
   method AS (
     SELECT *, rtrim(rtrim(substr(label, 1, instr(label, ' bits') - 1), '0123456789'), ' ,') AS name
     FROM shown

@@ -1,4 +1,4 @@
--- The error of V in the first layer against the size of the cache, one line a technique: the label up to its comma.
+-- The error of the prompt's V against the size of the cache, one line a technique: the label up to its comma.
 WITH
   shown AS (
     SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
@@ -9,11 +9,15 @@ WITH
     SELECT cell_key, 100.0 * sum(kv_bytes) / sum(kv_bytes_fp16) AS share
     FROM sample
     WHERE status = 'ok' AND cell_key IN (SELECT key FROM shown)
-    GROUP BY cell_key)
-SELECT substr(s.label, 1, instr(s.label || ',', ',') - 1) AS series, z.share AS x, avg(p.value) AS y
-FROM shown AS s
-JOIN probe AS p ON p.cell_key = s.key AND p.measure = 'rel_fro' AND p.tensor = 'v' AND p.layer = 0 AND p.head = -1
-JOIN size AS z ON z.cell_key = s.key
-WHERE s.is_lossy
-GROUP BY s.key
-ORDER BY min(s.position) OVER (PARTITION BY substr(s.label, 1, instr(s.label || ',', ',') - 1)), z.share;
+    GROUP BY cell_key),
+  error AS (
+    SELECT cell_key, avg(v_error) AS y
+    FROM sample
+    WHERE status = 'ok' AND cell_key IN (SELECT key FROM shown)
+    GROUP BY cell_key),
+  technique AS (SELECT *, substr(label, 1, instr(label || ',', ',') - 1) AS name FROM shown WHERE is_lossy)
+SELECT t.name AS series, z.share AS x, e.y
+FROM technique AS t
+JOIN error AS e ON e.cell_key = t.key
+JOIN size AS z ON z.cell_key = t.key
+ORDER BY min(t.position) OVER (PARTITION BY t.name), z.share;
