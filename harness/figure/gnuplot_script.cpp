@@ -25,6 +25,13 @@ std::string quoted(const std::string& text) {
   return out + "'";
 }
 
+// A tic's text is a format of its place.
+std::string quoted_tic(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '%' ? "%%" : std::string(1, c);
+  return quoted(out);
+}
+
 std::string short_number(double value) {
   char text[32];
   std::snprintf(text, sizeof text, "%.6g", value);
@@ -66,7 +73,7 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
   if (!categories.empty()) {
     text += "set xtics nomirror " + std::string(shape.rotated ? "rotate by 30 right" : "norotate") + " (";
     for (size_t i = 0; i < categories.size(); ++i) {
-      text += concat(i ? ", " : "", quoted(categories[i]), " ", i + 1);
+      text += concat(i ? ", " : "", quoted_tic(categories[i]), " ", i + 1);
     }
     return text + concat(")\nset xrange [0.4:", categories.size(), ".6]\n");
   }
