@@ -80,8 +80,12 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
   text += concat("set xrange ", range(layout.x.min, layout.x.max), layout.kind == Kind::kHeat ? " noextend" : "", "\n");
   std::set<double> places;
   for (const auto& block : data.blocks) {
+    if (block.panel != panel) continue;
     for (const auto& point : block.points) places.insert(point.x);
   }
+  const bool whole = std::all_of(places.begin(), places.end(), [](double x) { return x == std::floor(x); });
+  if (!layout.x.is_log)
+    text += concat("set xtics ", whole && *places.rbegin() - *places.begin() <= 12 ? "1" : "autofreq", "\n");
   if (layout.x.is_log && places.size() <= 10) {
     text += "set xtics (";
     for (const double x : places) text += concat(x == *places.begin() ? "" : ", ", short_number(x));
@@ -135,6 +139,14 @@ std::string legend(const FigureLayout& layout, const FigureData& data) {
   return text;
 }
 
+// Room between the outermost marks and the axes; logarithmic axes take none.
+std::string offsets(const FigureLayout& layout) {
+  if (layout.kind == Kind::kHeat) return "";
+  const bool has_marks = layout.kind == Kind::kLines || layout.kind == Kind::kScatter;
+  const char* sides = has_marks && !layout.x.is_log ? "graph 0.03, graph 0.03, " : "0, 0, ";
+  return concat("set offsets ", sides, layout.y.is_log ? "0, 0" : "graph 0.05, 0", "\n");
+}
+
 std::string plot(const FigureLayout& layout, const FigureData& data, size_t panel, bool with_legend) {
   std::vector<size_t> here;
   for (size_t i = 0; i < data.blocks.size(); ++i) {
@@ -183,7 +195,7 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
              "'#d8d8d8'\n"
              "set xlabel ",
              quoted(axis_title(layout.x)), "\n", styles(data.series.size()), layout.x.is_log ? "set logscale x\n" : "",
-             layout.y.is_log ? "set logscale y\n" : "", is_heat ? heat(layout, data) : "");
+             layout.y.is_log ? "set logscale y\n" : "", is_heat ? heat(layout, data) : offsets(layout));
   text += concat("set multiplot\nset label 1 ", quoted(layout.title), " at screen 0.5,", shape.title_y,
                  " center font ',", format == "svg" ? 14 : 12, "'\n");
   if (!layout.note.empty())

@@ -140,9 +140,9 @@ TEST_F(FigureTest, AccuracyStandsOverSizeWithItsInterval) {
 }
 
 TEST_F(FigureTest, NothingInATextIsRunOrDrawnAsMarkup) {
-  FigureData points = data("bars", "SELECT 'it''s `touch x` {/a}' AS x, 1 AS y");
+  FigureData points = data("bars", "SELECT 'it''s `touch x` {/a} 5 %' AS x, 1 AS y");
   const auto script = write_gnuplot(layout("bars"), points, "a.dat", "a.svg", "svg");
-  EXPECT_NE(script.find("'it''s `touch x` {/a}' 1"), std::string::npos);  // in single quotes, its own doubled
+  EXPECT_NE(script.find("'it''s `touch x` {/a} 5 %%' 1"), std::string::npos);  // in single quotes, its own doubled
   EXPECT_NE(script.find("set terminal svg noenhanced"), std::string::npos);
 }
 
