@@ -19,17 +19,17 @@ constexpr int kMarks[] = {7, 5, 9, 13, 11, 6, 4, 8};
 constexpr size_t kMostMarks = 40;  // longer lines are drawn without
 
 // In single quotes nothing is substituted; only the quote itself is doubled.
-std::string quoted(const std::string& text) {
+std::string in_quotes(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? "''" : std::string(1, c == '\n' || c == '\r' ? ' ' : c);
   return out + "'";
 }
 
 // A tic's text is a format of its place.
-std::string quoted_tic(const std::string& text) {
+std::string tic_in_quotes(const std::string& text) {
   std::string out;
   for (const char c : text) out += c == '%' ? "%%" : std::string(1, c);
-  return quoted(out);
+  return in_quotes(out);
 }
 
 std::string short_number(double value) {
@@ -65,7 +65,7 @@ std::string styles(size_t n_series) {
 }
 
 std::string axes(const FigureLayout& layout, const FigureData& data, size_t panel, const FigureShape& shape) {
-  std::string text = concat("set ylabel ", panel % shape.n_columns == 0 ? quoted(axis_title(layout.y)) : "''", "\n");
+  std::string text = concat("set ylabel ", panel % shape.n_columns == 0 ? in_quotes(axis_title(layout.y)) : "''", "\n");
   const auto& categories = data.categories[panel];
   const bool is_flat = layout.kind == Kind::kBars || layout.kind == Kind::kStacked;
   const auto least = layout.y.min ? layout.y.min : is_flat && !layout.y.is_log ? std::optional(0.0) : std::nullopt;
@@ -73,7 +73,7 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
   if (!categories.empty()) {
     text += "set xtics nomirror " + std::string(shape.rotated ? "rotate by 30 right" : "norotate") + " (";
     for (size_t i = 0; i < categories.size(); ++i) {
-      text += concat(i ? ", " : "", quoted_tic(categories[i]), " ", i + 1);
+      text += concat(i ? ", " : "", tic_in_quotes(categories[i]), " ", i + 1);
     }
     return text + concat(")\nset xrange [0.4:", categories.size(), ".6]\n");
   }
@@ -134,7 +134,7 @@ std::string legend(const FigureLayout& layout, const FigureData& data) {
   const bool filled = layout.kind == Kind::kBars || layout.kind == Kind::kStacked || layout.kind == Kind::kBox;
   const char* look = filled ? "boxes fs solid 0.85" : layout.kind == Kind::kScatter ? "points" : "linespoints";
   for (size_t i = 0; i < data.series.size(); ++i) {
-    text += concat(", \\\n  keyentry with ", look, " ls ", i + 1, " title ", quoted(data.series[i]));
+    text += concat(", \\\n  keyentry with ", look, " ls ", i + 1, " title ", in_quotes(data.series[i]));
   }
   return text;
 }
@@ -177,7 +177,7 @@ std::string heat(const FigureLayout& layout, const FigureData& data) {
     }
   }
   return concat("set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', 4 '#fde725')\nset cblabel ",
-                quoted(axis_title(layout.z)), "\n", layout.z.is_log ? "set logscale cb\n" : "",
+                in_quotes(axis_title(layout.z)), "\n", layout.z.is_log ? "set logscale cb\n" : "",
                 any && low < high ? concat("set cbrange ", range(low, high), "\n") : "");
 }
 
@@ -188,23 +188,23 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
   const auto shape = figure_shape(layout, data);
   const bool is_heat = layout.kind == Kind::kHeat;
   const bool with_legend = !is_heat && (data.series.size() > 1 || (data.series.size() == 1 && !data.series[0].empty()));
-  std::string text =
-      concat("# Draws ", picture, " from ", dat, ": gnuplot 5.4 or later, in this folder.\n", terminal(shape, format),
-             "\nset output ", quoted(picture), "\ndat = ", quoted(dat),
-             "\nset datafile missing '?'\nset border 3\nset tics nomirror out\nset grid ytics back lt 1 lw 1 lc rgb "
-             "'#d8d8d8'\n"
-             "set xlabel ",
-             quoted(axis_title(layout.x)), "\n", styles(data.series.size()), layout.x.is_log ? "set logscale x\n" : "",
-             layout.y.is_log ? "set logscale y\n" : "", is_heat ? heat(layout, data) : offsets(layout));
-  text += concat("set multiplot\nset label 1 ", quoted(layout.title), " at screen 0.5,", shape.title_y,
+  std::string text = concat(
+      "# Draws ", picture, " from ", dat, ": gnuplot 5.4 or later, in this folder.\n", terminal(shape, format),
+      "\nset output ", in_quotes(picture), "\ndat = ", in_quotes(dat),
+      "\nset datafile missing '?'\nset border 3\nset tics nomirror out\nset grid ytics back lt 1 lw 1 lc rgb "
+      "'#d8d8d8'\n"
+      "set xlabel ",
+      in_quotes(axis_title(layout.x)), "\n", styles(data.series.size()), layout.x.is_log ? "set logscale x\n" : "",
+      layout.y.is_log ? "set logscale y\n" : "", is_heat ? heat(layout, data) : offsets(layout));
+  text += concat("set multiplot\nset label 1 ", in_quotes(layout.title), " at screen 0.5,", shape.title_y,
                  " center font ',", format == "svg" ? 14 : 12, "'\n");
   if (!layout.note.empty())
-    text += concat("set label 2 ", quoted(layout.note), " at screen 0.5,", shape.note_y, " center\n");
+    text += concat("set label 2 ", in_quotes(layout.note), " at screen 0.5,", shape.note_y, " center\n");
   for (size_t panel = 0; panel < data.panels.size(); ++panel) {
     const auto& place = shape.panels[panel];
     text += concat("set lmargin at screen ", place.left, "\nset rmargin at screen ", place.right,
                    "\nset tmargin at screen ", place.top, "\nset bmargin at screen ", place.bottom, "\nset title ",
-                   quoted(data.panels[panel]), " offset 0,-0.5\n", axes(layout, data, panel, shape));
+                   in_quotes(data.panels[panel]), " offset 0,-0.5\n", axes(layout, data, panel, shape));
     const bool first = panel == 0;
     text += first && with_legend ? concat("set key horizontal reverse Left center bottom maxcols ",
                                           shape.n_legend_columns, " at screen 0.5,", shape.legend_y, "\n")
