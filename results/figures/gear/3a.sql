@@ -24,7 +24,8 @@ WITH
     UNION ALL
     SELECT s.key, s.label, s.position, 'other',
       w.seconds - ifnull((SELECT sum(seconds) FROM part WHERE cell_key = s.key), 0), 5
-    FROM shown AS s JOIN whole AS w ON w.cell_key = s.key)
+    FROM shown AS s JOIN whole AS w ON w.cell_key = s.key
+    WHERE s.is_lossy)
 SELECT
   n.label AS x,
   CASE n.name WHEN 'quantize' THEN 'quantization' WHEN 'low_rank' THEN 'low rank' ELSE n.name END AS series,
