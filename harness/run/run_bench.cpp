@@ -178,6 +178,7 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
     cell.record.task_json = json{{"shape", shape.name}}.dump();
     cell.record.generation_json = settings.dump();
     cell.record.provenance_json = machine.dump();
+    cell.record.position = static_cast<int64_t>(cells.size());
     cells.push_back(std::move(cell));
   }
   return cells;
