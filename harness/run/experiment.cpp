@@ -163,6 +163,7 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   map.reject_unknown();
   if (experiment.tasks.empty()) map.required("tasks").fail("tasks is empty, expected at least one task");
   if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
+  check_labels(experiment.compressors);
   return experiment;
 }
 

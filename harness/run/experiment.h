@@ -32,6 +32,7 @@ struct CompressorChoice {
   std::vector<CompressorChoice> parts = {};  // of a chain its stages; of rules the default, then what each scope uses
   std::vector<RuleScope> scopes = {};
   std::optional<int64_t> block = {};  // of a chain
+  std::string label = {};             // names its row in tables; "": the plugin and its options do
 };
 
 struct Experiment {

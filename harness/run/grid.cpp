@@ -23,7 +23,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-
 void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
   auto spec = load_task(id);
   auto data = load_dataset(spec, data_folder(experiment.data_dir));
@@ -168,6 +167,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
       cell.record.task_json = task.spec_json;
       cell.record.generation_json = settings.dump();
       cell.record.provenance_json = made_with;
+      cell.record.position = static_cast<int64_t>(c);
       cell.record.n_samples = static_cast<int64_t>(task.data.samples.size());
       grid.cells.push_back(std::move(cell));
     }

@@ -89,6 +89,7 @@ OpenedCompressor open_compressor(const CompressorChoice& choice, const fs::path&
   opened.record.plugin_sha256 = plugin_hashes(built.stages);
   opened.record.options_json = built.resolved.dump();
   opened.record.options_label = composition_label(choice);
+  opened.record.label = choice.label;
   opened.record.bits = compressor.bits();
   opened.record.lossy = built.part.capabilities.lossy;
   opened.record.simulated = built.part.capabilities.simulated;
