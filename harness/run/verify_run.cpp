@@ -19,6 +19,8 @@ struct StoredCell {
 };
 
 StoredCell find_cell(Database& db, const std::string& key) {
+  KVC_CHECK(db.integer("PRAGMA user_version") >= 3, "results database '", db.path(),
+            "': an earlier kvc wrote it; `kvc run` with its experiment brings it up to date");
   auto select = db.prepare(
       "SELECT key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label,"
       " generation_json, kind FROM cell WHERE substr(key, 1, length(?1)) = ?1 LIMIT 2");
