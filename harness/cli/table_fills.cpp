@@ -83,7 +83,7 @@ std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const P
   for (const auto& stem : stems) {
     for (const auto& file : files_of(stem, paths)) {
       if (std::any_of(fills.begin(), fills.end(), [&](const auto& fill) { return fill.file == file; })) continue;
-      fills.push_back({.file = file});
+      fills.emplace_back().file = file;
       try {
         read_fill(fills.back(), paths);
       } catch (const Error& e) {

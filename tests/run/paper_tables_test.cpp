@@ -51,6 +51,7 @@ TEST(PaperTable, IsRefusedInOneLineWhereItCannotBe) {
   refused({"table", "gear:1", "--db", db}, "there is no such file");
   refused({"table", "gear:1"}, "--db is missing");
   refused({"table", "summary", "--db", db, "--format", "latex"}, "--format is latex");
+  refused({"table", "gear:1", "--check", "--format", "html"}, "--format is html");
 }
 
 // GEAR's Table 1: 286.81/9 = 31.87 is printed as 31.94, 344.72/9 = 38.30 as 38.34.

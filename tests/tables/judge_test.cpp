@@ -70,15 +70,16 @@ TEST(Printed, StandsBesideOursAndTheRestAtTheEnd) {
   std::vector<std::string> ids;
   for (const auto& column : table.columns) ids.push_back(column.id + (column.printed ? "!" : ""));
   const std::vector<std::string> first{
-      "bits", "kv", "Meta-Llama-3-8B/gsm8k/cot8", "llama3-8b/gsm8k!", "average", "llama3-8b/aqua!"};
-  EXPECT_EQ(std::vector<std::string>(ids.begin(), ids.begin() + 6), first);
-  EXPECT_EQ(shown_value(table.rows[0].cells[3], {}), "54.21");
-  EXPECT_EQ(shown_value(table.rows[1].cells[3], {}), "45.59");  // KCVT 4 bits
+      "bits",    "bits!",          "kv", "average KV size [%]!", "Meta-Llama-3-8B/gsm8k/cot8", "llama3-8b/gsm8k!",
+      "average", "llama3-8b/aqua!"};
+  EXPECT_EQ(std::vector<std::string>(ids.begin(), ids.begin() + 8), first);
+  EXPECT_EQ(shown_value(table.rows[0].cells[5], {}), "54.21");
+  EXPECT_EQ(shown_value(table.rows[1].cells[5], {}), "45.59");  // KCVT 4 bits
   const auto gear = std::find_if(table.rows.begin(), table.rows.end(),
                                  [](const auto& row) { return row.name == "GEAR 4 bits (KCVT), s 2 %, r 4"; });
   ASSERT_NE(gear, table.rows.end());  // a row that only the paper has
-  EXPECT_EQ(shown_value(gear->cells[3], {}), "54.76");
-  EXPECT_EQ(shown_value(gear->cells[2], {}), "");
+  EXPECT_EQ(shown_value(gear->cells[5], {}), "54.76");
+  EXPECT_EQ(shown_value(gear->cells[4], {}), "");
 }
 
 TEST(Printed, MarksAreExplained) {
@@ -160,12 +161,12 @@ TEST_F(Layouts, AreRefusedInOneLine) {
 
 TEST_F(Layouts, ThatMapAColumnThatIsNotPrintedAreRefused) {
   std::ofstream(folder_ / "paper/1.sql") << "SELECT 'FP16' AS row, 'c' AS \"column\", 1 AS value";
-  EXPECT_EQ(load("title: t\nprinted: {file: x.yaml, columns: {gsm: c}}\n"), "no error");
+  EXPECT_EQ(load("title: t\nprinted: {file: x.yaml, columns: {gsm8: c}}\n"), "no error");
   auto layout = find_layout(folder_, "paper:1");
   layout.printed_file = tables_folder() / "../external/gear_table10.yaml";
   HandMade made(kAsPrinted);
   auto table = make_paper_table(made.db(), layout);
-  EXPECT_NE(message_of([&] { add_printed(table, layout); }).find("unknown column 'gsm' (did you mean 'gsm8k'?)"),
+  EXPECT_NE(message_of([&] { add_printed(table, layout); }).find("unknown column 'gsm8' (did you mean 'gsm8k'?)"),
             std::string::npos);
 }
 
