@@ -32,6 +32,8 @@ int run(int argc, char** argv) {
   kvc::add_try_verbs(app, action);
   kvc::add_search_verb(app, action);
   kvc::add_smooth_verb(app, action);
+  kvc::add_report_verbs(app, action);
+  kvc::add_exchange_verbs(app, action);
   kvc::add_verify_run_verb(app, action);
   try {
     app.parse(argc, argv);

@@ -15,6 +15,9 @@ struct PaperTableArguments {
 // The table as text in the format asked for.
 std::string print_paper_table(const PaperTableArguments& arguments);
 
+// The tables of which the database has cells, one below the other, as pieces of a page; "" where there is none.
+std::string html_of_filled_tables(const std::string& database, bool with_suspects);
+
 // All tables: their titles, the experiments that fill them and how many of their cells are there. Without a database
 // none is.
 std::string list_paper_tables(const std::string& database, const std::string& format, bool all);

@@ -37,6 +37,8 @@ void add_plugin_verbs(CLI::App& app, Action& action);  // plugin new, plugin ver
 void add_try_verbs(CLI::App& app, Action& action);     // generate, tokenize, logits, apply
 void add_search_verb(CLI::App& app, Action& action);
 void add_smooth_verb(CLI::App& app, Action& action);
+void add_exchange_verbs(CLI::App& app, Action& action);  // export, import
+void add_report_verbs(CLI::App& app, Action& action);    // report, serve, columns
 void add_verify_run_verb(CLI::App& app, Action& action);
 
 // Says that a signal ended the run early and how to go on; returns the exit code, 128 and the signal's number.

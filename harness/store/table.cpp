@@ -169,10 +169,14 @@ Table run_query(Database& db, const std::string& sql) {
   return rows_of(statement);
 }
 
-Table named_table(Database& db, const std::string& name, const std::string& experiment) {
-  auto statement = db.prepare(table_sql(name));
+Table experiment_query(Database& db, const std::string& sql, const std::string& experiment) {
+  auto statement = db.prepare(sql);
   statement.bind(1, experiment);
   return rows_of(statement);
+}
+
+Table named_table(Database& db, const std::string& name, const std::string& experiment) {
+  return experiment_query(db, table_sql(name), experiment);
 }
 
 std::vector<std::string> table_names() {

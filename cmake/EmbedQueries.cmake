@@ -1,0 +1,16 @@
+# kvc_embed_queries(OUT header function file...): files of SQL as a function of namespace kvc that returns
+# const std::vector<EmbeddedSql>&, by the files' stems.
+function(kvc_embed_queries out header function)
+  set(entries "")
+  foreach(file ${ARGN})
+    get_filename_component(name ${file} NAME_WE)
+    file(READ ${file} sql)
+    string(APPEND entries "      {\"${name}\", R\"sql(${sql})sql\"},\n")
+    set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
+  endforeach()
+  set(text "// Written by CMake.\n#include \"${header}\"\n\nnamespace kvc {\n\n")
+  string(APPEND text "const std::vector<EmbeddedSql>& ${function}() {\n  static const std::vector<EmbeddedSql> kFiles = {\n")
+  string(APPEND text "${entries}  };\n  return kFiles;\n}\n\n}  // namespace kvc\n")
+  file(WRITE ${out}.new "${text}")
+  file(COPY_FILE ${out}.new ${out} ONLY_IF_DIFFERENT)
+endfunction()

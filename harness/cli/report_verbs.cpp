@@ -1,0 +1,141 @@
+// kvc report, kvc serve, kvc columns: a database as one page, in a browser, and what its columns mean.
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "cli/group_tables.h"
+#include "cli/paper_tables.h"
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "report/columns.h"
+#include "report/metadata.h"
+#include "report/report.h"
+#include "report/serve.h"
+#include "run/paths.h"
+#include "store/result_store.h"
+
+namespace kvc {
+namespace {
+
+struct ReportArguments {
+  std::string database, output = "report.html";
+  ReportOptions options;
+};
+
+void write_file(const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  KVC_CHECK(file, "cannot write '", path, "'");
+}
+
+int report(ReportArguments arguments) {
+  const auto started = std::chrono::steady_clock::now();
+  auto store = ResultStore::open_readonly(arguments.database);
+  auto& options = arguments.options;
+  options.tables.push_back(groups_of(store.database(), {options.experiment, options.with_suspects}));
+  options.papers_html = html_of_filled_tables(arguments.database, options.with_suspects);
+  const auto made = make_report(store.database(), options);
+  write_file(arguments.output, made.html);
+  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  const double n = static_cast<double>(std::max<int64_t>(1, made.n_embedded));
+  std::printf("%s: %.0f KiB, %d tables, %d charts; %lld cells; %lld of %lld generations, %.0f bytes each; %.1f s\n",
+              arguments.output.c_str(), static_cast<double>(made.html.size()) / 1024, made.n_tables, made.n_charts,
+              static_cast<long long>(made.n_cells), static_cast<long long>(made.n_embedded),
+              static_cast<long long>(made.n_samples), static_cast<double>(made.embedded_bytes) / n, seconds);
+  return kOk;
+}
+
+struct ServeArguments {
+  std::string database, metadata;
+  ServeOptions options;
+  bool no_open = false;
+};
+
+// KVC_DATASETTE, else what the set-up installed beside the program.
+std::filesystem::path find_datasette(const Paths& paths) {
+  if (const char* given = std::getenv("KVC_DATASETTE")) return given;
+  return paths.program.parent_path().parent_path() / "datasette-venv/bin/datasette";
+}
+
+// Datasette takes this process over, so that ending one ends the other.
+int serve(ServeArguments arguments) {
+  const auto paths = find_paths();
+  auto& options = arguments.options;
+  options.database = arguments.database;
+  auto store = ResultStore::open_readonly(options.database);
+  const auto metadata = datasette_metadata(store.database(), options.database.stem().string());
+  if (!arguments.metadata.empty()) {
+    write_file(arguments.metadata, metadata);
+    return kOk;
+  }
+  options.datasette = find_datasette(paths);
+  if (!std::filesystem::exists(options.datasette)) {
+    throw EnvironmentError(concat("serve: there is no '", options.datasette.string(),
+                                  "'; `./kvc setup` installs Datasette, KVC_DATASETTE names another"));
+  }
+  options.plugins = paths.root / "results/datasette";
+  const auto functions = paths.program.parent_path().parent_path() / "lib/libkvc_functions.so";
+  setenv("KVC_FUNCTIONS", functions.c_str(), 1);
+  options.metadata = std::filesystem::temp_directory_path() / concat("kvc_serve_", getuid(), "_", getpid(), ".json");
+  write_file(options.metadata.string(), metadata);
+  options.open = !arguments.no_open;
+  auto words = serve_command(options);
+  std::vector<char*> pointers;
+  for (auto& word : words) pointers.push_back(word.data());
+  pointers.push_back(nullptr);
+  execv(pointers[0], pointers.data());
+  throw EnvironmentError(concat("serve: cannot start '", words[0], "': ", std::strerror(errno)));
+}
+
+void add_serve_verb(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<ServeArguments>();
+  auto* verb =
+      app.add_subcommand("serve", "Opens a database in Datasette on this machine, with every column described");
+  verb->add_option("database", arguments->database, "results database")->required();
+  verb->add_option("--port", arguments->options.port, "of 127.0.0.1; 0: any that is free")
+      ->check(CLI::Range(0, 65535))
+      ->capture_default_str();
+  verb->add_flag(both_spellings("--no-open"), arguments->no_open, "do not open a browser");
+  verb->add_option("--metadata", arguments->metadata, "only write what Datasette is told to this file");
+  verb->callback([arguments, &action] { action = [arguments] { return serve(*arguments); }; });
+}
+
+void add_columns_verb(CLI::App& app, Action& action) {
+  auto table = std::make_shared<std::string>();
+  auto* verb = app.add_subcommand("columns", "Says what every column of the database means, with its unit");
+  verb->add_option("table", *table, "only this table's or view's");
+  verb->callback([table, &action] {
+    action = [table] {
+      std::fputs(write_markdown(columns_table(*table)).c_str(), stdout);
+      return kOk;
+    };
+  });
+}
+
+}  // namespace
+
+void add_report_verbs(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<ReportArguments>();
+  auto* verb = app.add_subcommand("report", "Writes a database as one page of tables and charts that needs no network");
+  auto& options = arguments->options;
+  verb->add_option("database", arguments->database, "results database")->required();
+  verb->add_option("-o,--output", arguments->output, "the page")->capture_default_str();
+  verb->add_option("--experiment", options.experiment, "only this experiment's cells")->capture_default_str();
+  verb->add_option("--baseline", options.baseline,
+                   "compare this compressor with all others (default: the lossless one)");
+  verb->add_option("--samples", options.samples_per_task, "samples of each task whose generations are in the page")
+      ->check(CLI::Range(0, 100000))
+      ->capture_default_str();
+  verb->add_flag(both_spellings("--with-suspects"), options.with_suspects, "also cells marked suspect");
+  verb->callback([arguments, &action] { action = [arguments] { return report(*arguments); }; });
+  add_serve_verb(app, action);
+  add_columns_verb(app, action);
+}
+
+}  // namespace kvc

@@ -1,0 +1,39 @@
+#include "exchange/external_rows.h"
+
+#include <cmath>
+#include <limits>
+
+namespace kvc {
+
+ExternalRows::ExternalRows(Database& db)
+    : transaction_(db),
+      old_(db.prepare(
+          "SELECT value, note FROM external_result WHERE source = ? AND item = ? AND model = ? AND method = ?"
+          " AND options = ? AND column_name = ?")),
+      insert_(db.prepare("INSERT OR REPLACE INTO external_result VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)")) {}
+
+void ExternalRows::put(const ExternalRow& row) {
+  const std::string* keys[] = {&row.source, &row.item, &row.model, &row.method, &row.options, &row.column_name};
+  for (int i = 0; i < 6; ++i) old_.bind(i + 1, *keys[i]);
+  const bool is_there = old_.step();
+  const auto old_value = is_there && !old_.is_null(0) ? std::optional(old_.real(0)) : std::nullopt;
+  const bool is_equal = is_there && old_value == row.value && old_.text(1) == row.note;
+  old_.reset();
+  if (is_equal) {
+    ++counts_.n_equal;
+    return;
+  }
+  for (int i = 0; i < 6; ++i) insert_.bind(i + 1, *keys[i]);
+  insert_.bind(7, row.value.value_or(std::numeric_limits<double>::quiet_NaN()));  // NaN becomes NULL
+  insert_.bind(8, row.note);
+  insert_.run();
+  insert_.reset();
+  ++(is_there ? counts_.n_changed : counts_.n_new);
+}
+
+Imported ExternalRows::commit() {
+  transaction_.commit();
+  return counts_;
+}
+
+}  // namespace kvc

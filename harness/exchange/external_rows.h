@@ -1,0 +1,30 @@
+// Writing external_result, each import in one transaction.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "exchange/import.h"
+#include "store/database.h"
+
+namespace kvc {
+
+struct ExternalRow {
+  std::string source, item, model, method, options, column_name;
+  std::optional<double> value;
+  std::string note = "";
+};
+
+class ExternalRows {
+ public:
+  explicit ExternalRows(Database& db);
+  void put(const ExternalRow& row);  // an equal row stays, another value replaces what is there
+  Imported commit();
+
+ private:
+  Transaction transaction_;
+  Statement old_, insert_;
+  Imported counts_;
+};
+
+}  // namespace kvc

@@ -1,0 +1,25 @@
+// Others' results as rows of external_result, to stand beside our own.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "store/database.h"
+
+namespace kvc {
+
+struct Imported {
+  int64_t n_new = 0, n_changed = 0, n_equal = 0;  // values
+};
+
+// A results_*.json of lm-eval, or a folder with such files at any depth. source 'lm-eval', item the file's name, model
+// and method as the file names them (method: the compressor of our own exports, else lm-eval's kind of model: "hf"),
+// options the model's arguments, column_name "task metric,filter"; values as lm-eval has them (shares, not percent).
+Imported import_lm_eval(Database& db, const std::filesystem::path& path);
+
+// A folder that kvpress's evaluation wrote (config.yaml, metrics.json), or one with such folders in it. item is the
+// dataset, method the press, options the other settings that can change a number, column_name the metric's path.
+Imported import_kvpress(Database& db, const std::filesystem::path& folder);
+
+}  // namespace kvc

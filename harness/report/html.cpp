@@ -1,0 +1,86 @@
+#include "report/html.h"
+
+#include <cctype>
+#include <cstdio>
+
+#include "kvc/check.h"
+#include "report/svg.h"
+
+namespace kvc {
+namespace {
+
+std::string number_text(const TableCell& cell, int decimals) {
+  if (const auto* number = std::get_if<int64_t>(&cell)) return concat(*number);
+  char text[400];
+  const double value = std::get<double>(cell);
+  if (decimals < 0) {
+    std::snprintf(text, sizeof text, "%.6g", value);
+  } else {
+    std::snprintf(text, sizeof text, "%.*f", decimals, value);
+  }
+  return text;
+}
+
+std::string table_cell(const TableCell& cell, const TableColumn& column, bool is_link) {
+  const std::string css = column.align == TableColumn::Align::kRight ? " class=\"r\"" : "";
+  if (std::holds_alternative<std::monostate>(cell)) return "<td" + css + "></td>";
+  const auto* text = std::get_if<std::string>(&cell);
+  if (!text) return "<td" + css + ">" + number_text(cell, column.decimals) + "</td>";
+  if (!is_link) return concat("<td", text->size() > 30 ? " class=\"long\"" : css, ">", escape_html(*text), "</td>");
+  return concat("<td><a href=\"", cell_link(*text), "\"><code class=\"k\">", escape_html(text->substr(0, 12)),
+                "</code></a></td>");
+}
+
+}  // namespace
+
+std::string cell_anchor(const std::string& cell_key) {
+  std::string anchor = "cell-";
+  for (const char c : cell_key.substr(0, 12)) anchor += std::isalnum(static_cast<unsigned char>(c)) ? c : '-';
+  return anchor;
+}
+
+std::string cell_link(const std::string& cell_key) { return "#" + cell_anchor(cell_key); }
+
+std::string html_table(const Table& table, int link_column) {
+  std::string text = "<div class=\"wide\"><table class=\"sortable\">";
+  if (!table.title.empty()) text += "<caption>" + escape_html(table.title) + "</caption>";
+  text += "<thead><tr>";
+  for (const auto& column : table.columns) {
+    const auto unit =
+        column.unit.empty() ? std::string() : " <span class=\"unit\">" + escape_html(column.unit) + "</span>";
+    text += concat("<th", column.align == TableColumn::Align::kRight ? " class=\"r\"" : "", "><button type=\"button\">",
+                   escape_html(column.name), unit, "</button></th>");
+  }
+  text += "</tr></thead><tbody>\n";
+  for (const auto& row : table.rows) {
+    text += "<tr>";
+    for (size_t i = 0; i < row.size(); ++i) {
+      text += table_cell(row[i], table.columns[i], static_cast<int>(i) == link_column);
+    }
+    text += "</tr>\n";
+  }
+  text += "</tbody></table></div>\n";
+  if (table.notes.empty()) return text;
+  text += "<ul class=\"notes\">";
+  for (const auto& note : table.notes) text += "<li>" + escape_html(note) + "</li>";
+  return text + "</ul>\n";
+}
+
+std::string section(const std::string& id, const std::string& heading, const std::string& body) {
+  return concat("<section id=\"", id, "\"><h2>", escape_html(heading), "</h2>\n", body, "</section>\n");
+}
+
+std::string script_json(const std::string& json) {
+  std::string safe;
+  safe.reserve(json.size());
+  for (const char c : json) {
+    if (c == '<') {
+      safe += "\\u003c";
+    } else {
+      safe += c;
+    }
+  }
+  return safe;
+}
+
+}  // namespace kvc

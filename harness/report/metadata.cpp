@@ -1,0 +1,75 @@
+#include "report/metadata.h"
+
+#include <nlohmann/json.hpp>
+
+#include "kvc/check.h"
+#include "report/columns.h"
+#include "report/queries.h"
+#include "store/table.h"
+
+namespace kvc {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json tables_of(Database& db) {
+  const auto texts = read_columns(std::string(columns_yaml()));
+  Json tables = Json::object();
+  for (const auto& [table, columns] : schema_columns(db)) {
+    Json described = Json::object();
+    for (const auto& column : columns) {
+      const auto& text = texts.of(table, column);
+      described[column] = text.unit.empty() ? text.text : concat("[", text.unit, "] ", text.text);
+    }
+    tables[table] = {{"description", texts.tables.at(table).about}, {"columns", described}, {"size", 50}};
+  }
+  if (tables.contains("cell")) {
+    tables["cell"]["facets"] = {"model", "task", "plugin"};
+    tables["cell"]["label_column"] = "options_label";
+  }
+  return tables;
+}
+
+// The first line of a file of SQL, without its "-- ".
+std::string title_of(std::string_view sql) {
+  const auto line = sql.substr(0, sql.find('\n'));
+  return std::string(line.starts_with("-- ") ? line.substr(3) : line);
+}
+
+// A field that is left empty stands for no experiment.
+std::string with_empty_experiment(std::string_view sql) {
+  const std::string_view name = ":experiment";
+  std::string text;
+  for (size_t at = 0;;) {
+    const auto found = sql.find(name, at);
+    text += sql.substr(at, found - at);
+    if (found == std::string_view::npos) return text;
+    text += "nullif(:experiment, '')";
+    at = found + name.size();
+  }
+}
+
+Json queries() {
+  Json queries = Json::object();
+  for (const auto& table : embedded_tables()) {
+    auto lines = std::string(table.sql);
+    while (lines.starts_with("--")) lines.erase(0, lines.find('\n') + 1);  // they speak of :experiment, too
+    queries["table_" + std::string(table.name)] = {{"sql", with_empty_experiment(lines)},
+                                                   {"title", concat("kvc table ", table.name)},
+                                                   {"description", title_of(table.sql)}};
+  }
+  for (const auto& query : embedded_queries()) {
+    queries[std::string(query.name)] = {{"sql", std::string(query.sql)}, {"title", title_of(query.sql)}};
+  }
+  return queries;
+}
+
+}  // namespace
+
+std::string datasette_metadata(Database& db, const std::string& name) {
+  Json json = {{"title", "kvc"}, {"description", "Results of KV-cache compressors"}, {"databases", Json::object()}};
+  json["databases"][name] = {{"title", concat("kvc: ", name)}, {"tables", tables_of(db)}, {"queries", queries()}};
+  return json.dump(2) + "\n";
+}
+
+}  // namespace kvc

@@ -1,0 +1,136 @@
+#include "report/report.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "kvc/check.h"
+#include "report/html.h"
+#include "report/page.h"
+#include "report/sections.h"
+#include "report/svg.h"
+#include "store/summary.h"
+
+namespace kvc {
+namespace {
+
+constexpr int64_t kSchemaVersion = 3;  // the first that has all tables a report reads
+
+void check_schema(Database& db) {
+  const auto version = db.integer("PRAGMA user_version");
+  KVC_CHECK(version >= kSchemaVersion, "results database '", db.path(), "': an older kvc wrote it (schema ", version,
+            ", a report needs ", kSchemaVersion, "); any `kvc run` into it brings it up to date");
+}
+
+std::map<std::string, ScoredCell> read_scores(Database& db, const std::string& experiment) {
+  auto select = db.prepare(table_sql("summary"));
+  select.bind(1, experiment);
+  std::map<std::string, int> columns;
+  for (int i = 0; i < select.n_columns(); ++i) columns[select.column_name(i)] = i;
+  const auto real = [&](const char* name) { return select.real(columns.at(name)); };
+  std::map<std::string, ScoredCell> cells;
+  while (select.step()) {
+    ScoredCell cell;
+    cell.key = select.text(columns.at("key"));
+    cell.task = select.text(columns.at("task"));
+    cell.extractor = select.text(columns.at("extractor"));
+    cell.n_ok = select.integer(columns.at("n_ok"));
+    cell.kv_bytes = real("kv_bytes");
+    cell.kv_bytes_fp16 = real("kv_bytes_fp16");
+    cell.has_score = !select.is_null(columns.at("accuracy_percent"));
+    cell.score = real("accuracy_percent");
+    cell.low = real("low_percent");
+    cell.high = real("high_percent");
+    cells.emplace(cell.key, cell);
+  }
+  return cells;
+}
+
+ReportData read_data(Database& db, const ReportOptions& options) {
+  ReportData data{db, options, {}, false, {}, {}};
+  std::vector<std::string> notes;  // the summary has them, too
+  data.groups = read_groups(db, {options.experiment, "", "", options.with_suspects}, notes);
+  data.cells = read_scores(db, options.experiment);
+  std::set<std::string> tasks;
+  for (const auto& group : data.groups) {
+    data.many_models |= group.model != data.groups[0].model;
+    for (const auto& [task, key] : group.cells) tasks.insert(task);
+  }
+  data.tasks.assign(tasks.begin(), tasks.end());
+  return data;
+}
+
+std::string summary_section(const ReportData& data) {
+  if (data.groups.empty()) return "";
+  auto body = html_table(summary_table(data.db, {data.options.experiment, data.options.with_suspects}));
+  for (const auto& table : data.options.tables) {
+    if (!table.rows.empty()) body += html_table(table);
+  }
+  body = section("summary", "Summary", body);
+  return data.options.papers_html.empty() ? body
+                                          : body + section("papers", "Tables of papers", data.options.papers_html);
+}
+
+int count_of(const std::string& text, const std::string& what) {
+  int n = 0;
+  for (auto at = text.find(what); at != std::string::npos; at = text.find(what, at + what.size())) ++n;
+  return n;
+}
+
+// Links to the sections that are there.
+std::string contents(const std::string& body) {
+  std::string links;
+  const std::string start = "<section id=\"", middle = "\"><h2>";
+  for (auto at = body.find(start); at != std::string::npos; at = body.find(start, at + 1)) {
+    const auto id = at + start.size(), id_end = body.find('"', id), name = id_end + middle.size();
+    links += concat("<a href=\"#", body.substr(id, id_end - id), "\">",
+                    body.substr(name, body.find("</h2>", name) - name), "</a> ");
+  }
+  return "<nav>" + links + "</nav>\n";
+}
+
+std::string page_of(const std::string& title, const std::string& about, const std::string& body) {
+  return concat(
+      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+      "script-src 'unsafe-inline'; img-src data:\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<link rel=\"icon\" href=\"data:,\">\n"
+      "<title>",
+      title, "</title>\n<style>\n", report_css(), "</style></head>\n<body><header><h1>", title, "</h1>\n<p>", about,
+      "</p>\n", contents(body), "</header>\n<main>\n", body, "</main>\n<script>\n", report_js(),
+      "</script></body></html>\n");
+}
+
+}  // namespace
+
+Report make_report(Database& db, const ReportOptions& options) {
+  check_schema(db);
+  const auto data = read_data(db, options);
+  Report report;
+  auto count = db.prepare(
+      "SELECT count(*), ifnull(sum((SELECT count(*) FROM sample WHERE cell_key = key)), 0) FROM cell"
+      " WHERE ?1 = 'all' OR key IN (SELECT cell_key FROM experiment_cell WHERE experiment = ?1)");
+  count.bind(1, options.experiment);
+  count.step();
+  report.n_cells = count.integer(0);
+  report.n_samples = count.integer(1);
+  KVC_CHECK(report.n_cells > 0, "results database '", db.path(), "': it holds no cells, so there is nothing to report");
+  const auto samples = sample_section(data);
+  report.n_embedded = samples.n_embedded;
+  report.embedded_bytes = samples.bytes;
+  const auto body = summary_section(data) + pareto_section(data) + compare_section(data) + bytes_section(data) +
+                    error_section(data) + memory_section(data) + extra_sections(data) + samples.html +
+                    provenance_section(data);
+  report.n_tables = count_of(body, "<table");
+  report.n_charts = count_of(body, "<figure>");
+  const auto name = escape_html(std::filesystem::path(db.path()).filename().string());
+  const auto what = options.experiment == "all" ? std::string() : ", experiment " + escape_html(options.experiment);
+  report.html = page_of(concat("kvc: ", name, what),
+                        concat(report.n_cells, " cells, ", report.n_samples, " samples, ", data.groups.size(),
+                               " compressors, ", data.tasks.size(),
+                               " tasks. Headings sort; a mark or a key leads to "
+                               "the cell it stands for."),
+                        body);
+  return report;
+}
+
+}  // namespace kvc

@@ -1,0 +1,42 @@
+"""Datasette's side of `kvc serve`: the program's SQL functions, from the program's own library (KVC_FUNCTIONS)."""
+
+import ctypes
+import os
+
+from datasette import hookimpl
+
+LIBRARY = ctypes.CDLL(os.environ["KVC_FUNCTIONS"])
+for name in ("wilson_low", "wilson_high"):
+    function = getattr(LIBRARY, "kvc_" + name)
+    function.argtypes, function.restype = [ctypes.c_double, ctypes.c_double], ctypes.c_double
+for name in ("median", "score_low", "score_high"):
+    function = getattr(LIBRARY, "kvc_" + name)
+    function.argtypes, function.restype = [ctypes.POINTER(ctypes.c_double), ctypes.c_int], ctypes.c_double
+
+
+def of_counts(function):
+    return lambda k, n: None if k is None or n is None else function(k, n)
+
+
+def aggregate(function):
+    class Aggregate:
+        def __init__(self):
+            self.values = []
+
+        def step(self, value):
+            if value is not None:
+                self.values.append(value)
+
+        def finalize(self):
+            n = len(self.values)
+            return function((ctypes.c_double * n)(*self.values), n) if n else None
+
+    return Aggregate
+
+
+@hookimpl
+def prepare_connection(conn):
+    for name in ("wilson_low", "wilson_high"):
+        conn.create_function(name, 2, of_counts(getattr(LIBRARY, "kvc_" + name)), deterministic=True)
+    for name in ("median", "score_low", "score_high"):
+        conn.create_aggregate(name, 1, aggregate(getattr(LIBRARY, "kvc_" + name)))

@@ -1,0 +1,7 @@
+-- Why generations ended, and how long they were
+SELECT c.model, c.task, c.plugin, c.options_label, s.stop_reason, count(*) AS n, avg(s.n_new_tokens) AS mean_new_tokens
+FROM sample AS s
+JOIN cell AS c ON c.key = s.cell_key
+WHERE s.status = 'ok'
+GROUP BY c.key, s.stop_reason
+ORDER BY c.model, c.task, c.plugin, c.bits DESC, n DESC

@@ -1,0 +1,180 @@
+// Files for and from other programs.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "../store/store_fixture.h"
+#include "exchange/export.h"
+#include "exchange/import.h"
+#include "text/files.h"
+#include "text/jsonl.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Exchange : public StoreTest {
+ protected:
+  void fill() {
+    auto store = ResultStore::open(path_);
+    auto cell = make_cell("cell-1", "lossy", "demo/lookup");
+    cell.task_json = R"({"metric":"accuracy"})";
+    cell.options_json = R"({"bits":2})";
+    cell.n_samples = 4;
+    store.put_cell(cell);
+    for (int64_t i = 0; i < 3; ++i) store.put_sample(make_sample(cell.key, i, i == 0 ? 0 : 1));
+    store.put_sample(failed_sample(cell.key, 3));
+  }
+
+  fs::path write(const std::string& name, const std::string& text) {
+    const auto path = folder_ / name;
+    fs::create_directories(path.parent_path());
+    std::ofstream(path) << text;
+    return path;
+  }
+
+  Imported lm_eval(const fs::path& path) {
+    auto store = ResultStore::open(path_);
+    return import_lm_eval(store.database(), path);
+  }
+
+  Imported kvpress(const fs::path& path) {
+    auto store = ResultStore::open(path_);
+    return import_kvpress(store.database(), path);
+  }
+
+  std::string rows() {
+    auto store = ResultStore::open_readonly(path_);
+    std::string text;
+    auto select = store.database().prepare("SELECT * FROM external_result ORDER BY 1, 2, 3, 4, 5, 6");
+    while (select.step()) {
+      for (int i = 0; i < select.n_columns(); ++i) text += (i ? "|" : "") + select.text(i);
+      text += "\n";
+    }
+    return text;
+  }
+};
+
+// 0, 1, 1: mean 2/3, standard deviation sqrt(1/3), over sqrt(3).
+TEST_F(Exchange, LmEvalGetsMeanAndStandardErrorOfTheOkSamples) {
+  fill();
+  auto store = ResultStore::open_readonly(path_);
+  const auto made = export_lm_eval(store.database(), "all", folder_ / "out", 1795263991.25);
+  ASSERT_EQ(made.size(), 1u);
+  EXPECT_EQ(made[0].n_samples, 3);
+  EXPECT_EQ(made[0].n_left_out, 1);
+  EXPECT_EQ(made[0].folder.filename(), "tiny__lossy_bits=2");
+  const auto json = nlohmann::json::parse(read_file(made[0].folder / "results_2026-11-21T12-26-31.250000.json"));
+  const auto& task = json.at("results").at("demo__lookup");
+  EXPECT_EQ(task.at("alias"), "demo/lookup");
+  EXPECT_NEAR(task.at("accuracy,first").get<double>(), 2.0 / 3, 1e-15);
+  EXPECT_NEAR(task.at("accuracy_stderr,first").get<double>(), 1.0 / 3, 1e-15);
+  EXPECT_EQ(json.at("n-samples").at("demo__lookup"), nlohmann::json::parse(R"({"original":4,"effective":3})"));
+  EXPECT_EQ(json.at("kv_compression").at("tasks").at("demo__lookup").at("kv_bytes"), 750);
+  EXPECT_EQ(json.at("kv_compression").at("tasks").at("demo__lookup").at("bytes_by_component").at("k/codes"), 300);
+}
+
+TEST_F(Exchange, LmEvalGetsOneLineASampleAndFilter) {
+  fill();
+  auto store = ResultStore::open_readonly(path_);
+  const auto made = export_lm_eval(store.database(), "all", folder_ / "out", 1795263991.25);
+  std::vector<nlohmann::json> lines;
+  read_jsonl(made[0].folder / "samples_demo__lookup_2026-11-21T12-26-31.250000.jsonl",
+             [&](int64_t, const nlohmann::json& line) { lines.push_back(line); });
+  ASSERT_EQ(lines.size(), 6u);
+  EXPECT_EQ(lines[3].at("doc_id"), 1);
+  EXPECT_EQ(lines[3].at("filter"), "second");
+  EXPECT_EQ(lines[3].at("filtered_resps"), nlohmann::json({"[invalid]"}));
+  EXPECT_EQ(lines[2].at("filtered_resps"), nlohmann::json({"4"}));
+  EXPECT_EQ(lines[2].at("resps"), nlohmann::json::parse(R"([[" 4"]])"));
+  EXPECT_EQ(lines[2].at("arguments").at("gen_args_0").at("arg_0"), "Q: 1\nA:");
+  EXPECT_EQ(lines[2].at("prompt_hash"), sha256_hex("Q: 1\nA:"));
+}
+
+TEST_F(Exchange, AnExportOverwritesNothing) {
+  fill();
+  auto store = ResultStore::open_readonly(path_);
+  export_lm_eval(store.database(), "all", folder_ / "out", 1);
+  EXPECT_NE(message_of([&] { export_lm_eval(store.database(), "all", folder_ / "out", 1); }).find("it exists"),
+            std::string::npos);
+}
+
+TEST_F(Exchange, CsvHasALineASampleAndQuotesWhatMustBe) {
+  fill();
+  auto store = ResultStore::open_readonly(path_);
+  EXPECT_EQ(export_csv(store.database(), "all", folder_ / "s.csv"), 4);
+  const auto text = read_file(folder_ / "s.csv");
+  EXPECT_TRUE(text.starts_with("model,task,plugin,options,bits,cell_key,sample,status,error,"));
+  EXPECT_NE(text.find("tiny,demo/lookup,lossy,,16,cell-1,1,ok,,"), std::string::npos);
+  EXPECT_NE(text.find("\"[7,8]\""), std::string::npos);
+}
+
+TEST_F(Exchange, JsonlHasPromptAndEveryScore) {
+  fill();
+  auto store = ResultStore::open_readonly(path_);
+  EXPECT_EQ(export_jsonl(store.database(), "trial", folder_ / "s.jsonl"), 4);
+  std::vector<nlohmann::json> lines;
+  read_jsonl(folder_ / "s.jsonl", [&](int64_t, const nlohmann::json& line) { lines.push_back(line); });
+  EXPECT_EQ(lines[1].at("prompt"), "Q: 1\nA:");
+  EXPECT_EQ(lines[1].at("scores"),
+            nlohmann::json::parse(R"({"first":{"answer":"4","value":1.0},"second":{"answer":null,"value":0.0}})"));
+  EXPECT_EQ(lines[3].at("status"), "failed");
+  EXPECT_NE(
+      message_of([&] { export_jsonl(store.database(), "trail", folder_ / "s.jsonl"); }).find("no experiment 'trail'"),
+      std::string::npos);
+}
+
+TEST_F(Exchange, LmEvalsNumbersBecomeExternal) {
+  const auto file = write("in/results_2026.json", R"({"model_name": "org/m", "config": {"model": "hf", "model_args":
+    {"pretrained": "org/m", "dtype": "float16"}}, "results": {"gsm8k": {"alias": "gsm8k", "sample_len": 9,
+    "exact_match,strict-match": 0.5, "exact_match_stderr,strict-match": 0.125, "exact_match,flexible-extract": 1,
+    "exact_match_stderr,flexible-extract": "N/A"}}})");
+  EXPECT_EQ(lm_eval(folder_ / "in").n_new, 2);
+  EXPECT_EQ(
+      rows(),
+      "lm-eval|results_2026.json|org/m|hf|dtype=float16,pretrained=org/m|gsm8k exact_match,flexible-extract|1.0||\n"
+      "lm-eval|results_2026.json|org/m|hf|dtype=float16,pretrained=org/m|gsm8k exact_match,strict-match|0.5||stderr "
+      "0.125\n");
+  const auto again = lm_eval(file);
+  EXPECT_EQ(again.n_equal, 2);
+  EXPECT_EQ(again.n_new + again.n_changed, 0);
+}
+
+TEST_F(Exchange, OurOwnExportIsReadBackWithItsMethod) {
+  fill();
+  auto store = ResultStore::open_readonly(path_);
+  export_lm_eval(store.database(), "all", folder_ / "out", 1);
+  EXPECT_EQ(lm_eval(folder_ / "out").n_new, 2);
+  EXPECT_NE(rows().find("|tiny lossy bits=2|lossy|"), std::string::npos);
+  EXPECT_NE(rows().find("|demo__lookup accuracy,first|0.666666666666667|"), std::string::npos);
+}
+
+TEST_F(Exchange, KvpressNumbersBecomeExternal) {
+  write("in/run/config.yaml",
+        "dataset: ruler\ndata_dir: '4096'\nmodel: org/m\npress_name: snapkv\ncompression_ratio: 0.5\n"
+        "device: cuda:0\nmax_context_length: null\n");
+  write("in/run/metrics.json", R"({"niah_1": {"string_match": 97.5}, "vt": {"string_match": null}})");
+  EXPECT_EQ(kvpress(folder_ / "in").n_new, 2);
+  EXPECT_EQ(rows(),
+            "kvpress|ruler/4096|org/m|snapkv|compression_ratio 0.5|niah_1.string_match|97.5||\n"
+            "kvpress|ruler/4096|org/m|snapkv|compression_ratio 0.5|vt.string_match|||\n");
+}
+
+TEST_F(Exchange, BadFilesAreNamedAndChangeNothing) {
+  EXPECT_NE(message_of([&] { lm_eval(folder_ / "none.json"); }).find("there is no such file"), std::string::npos);
+  write("bad/results_1.json", R"({"results": {"a": {"acc,none": 1}}})");
+  write("bad/results_2.json", "{\"results\": {,}}");
+  EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("results_2.json: error: not JSON"), std::string::npos);
+  EXPECT_EQ(rows(), "");
+  write("bad/results_2.json", "[]");
+  EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("no object 'results'"), std::string::npos);
+  fs::create_directories(folder_ / "empty");
+  EXPECT_NE(message_of([&] { lm_eval(folder_ / "empty"); }).find("holds no results_*.json"), std::string::npos);
+  EXPECT_NE(message_of([&] { kvpress(folder_ / "empty"); }).find("holds no results of kvpress"), std::string::npos);
+  write("press/config.yaml", "dataset: d\nmodel: m\n");
+  write("press/metrics.json", "{}");
+  EXPECT_NE(message_of([&] { kvpress(folder_ / "press"); }).find("no key 'press_name'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvc

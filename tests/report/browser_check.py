@@ -1,0 +1,79 @@
+"""kvc report in Chromium: the page's script runs without an error, headings sort, links resolve, differences are marked.
+
+Argument: the program. Skipped (77) where there is no Chromium.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = sys.argv[1]
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+EXPERIMENT = """
+name: shown
+model: models/demo
+tasks: [demo/swaps]
+limit: 3
+compressors: [full, token_group: {bits: [2, 4], group_size: 64}]
+"""
+# Runs behind the page's own script and writes what it saw into the document.
+PROBE = """<script>
+const seen = [];
+addEventListener('error', (event) => seen.push('error: ' + event.message));
+addEventListener('load', () => {
+  const table = document.querySelector('#summary table');
+  const column = [...table.tHead.rows[0].cells].findIndex((th) => th.textContent.startsWith('KV size'));
+  const values = () => [...table.tBodies[0].rows].map((row) => parseFloat(row.cells[column].textContent));
+  const button = table.tHead.rows[0].cells[column].querySelector('button');
+  for (const turn of [1, 2]) { button.click(); seen.push('sorted: ' + values().join(' ')); }
+  const bad = [...document.querySelectorAll('a[href^="#"]')].filter((a) => !document.getElementById(a.getAttribute('href').slice(1)));
+  seen.push('links: ' + document.querySelectorAll('a[href^="#"]').length + ', dead: ' + bad.length);
+  seen.push('outside: ' + document.querySelectorAll('[src], link[href^="http"], a[href^="http"]').length);
+  seen.push('marks: ' + document.querySelectorAll('#s-view mark').length);
+  const entry = document.querySelector('#pareto .legend button');
+  entry.click();
+  seen.push('hidden: ' + document.querySelector('#pareto figure g[data-series="0"]').style.display);
+  const out = document.createElement('pre');
+  out.id = 'seen';
+  out.textContent = seen.join('\\n');
+  document.body.append(out);
+});
+</script>"""
+
+
+def main():
+    if not CHROMIUM:
+        print("skipped: there is no chromium on this machine")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder:
+        database, page = os.path.join(folder, "x.sqlite"), os.path.join(folder, "x.html")
+        with open(os.path.join(folder, "x.yaml"), "w") as file:
+            file.write(EXPERIMENT)
+        subprocess.run([PROGRAM, "run", os.path.join(folder, "x.yaml"), "--db", database], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run([PROGRAM, "report", database, "-o", page], check=True)
+        with open(page) as file:
+            text = file.read()
+        assert text.count("<head>") == 1
+        with open(page, "w") as file:
+            file.write(text.replace("<head>", "<head>" + PROBE, 1))
+        done = subprocess.run(
+            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
+             "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom", "file://" + page],
+            capture_output=True, text=True, timeout=300)
+    console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+    assert not console, console
+    seen = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.S)
+    assert seen, "the page's script did not come to its end"
+    lines = seen[1].splitlines()
+    print("\n".join(lines))
+    up, down = ([float(x) for x in line.split()[1:]] for line in lines if line.startswith("sorted"))
+    assert len(up) == 3 and up == sorted(up) and down == up[::-1], (up, down)
+    assert not any(line.startswith("error") for line in lines)
+    assert re.search(r"^links: [1-9]\d*, dead: 0$", seen[1], re.M) and "outside: 0" in lines and "hidden: none" in lines
+    assert "marks: 2" in lines, "two compressors differ, so each side has its mark"
+
+
+main()

@@ -1,0 +1,79 @@
+"""kvc serve: Datasette, on a free port, answers for every table, view, row page and query, and every column has its text.
+
+Argument: the program. Skipped (77) where Datasette is not installed.
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import urllib.request
+
+PROGRAM = sys.argv[1]
+BUILD = os.path.dirname(os.path.dirname(PROGRAM))
+DATASETTE = os.environ.get("KVC_DATASETTE", os.path.join(BUILD, "datasette-venv/bin/datasette"))
+EXPERIMENT = """
+name: served
+model: models/demo
+tasks: [demo/lookup, demo/swaps]
+limit: 2
+compressors: [full, kivi: {bits: 2, group_size: 32}]
+"""
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=60) as answer:
+        assert answer.status == 200, (url, answer.status)
+        return answer.read().decode()
+
+
+def check(base, name):
+    tables = [t for t in json.loads(get(f"{base}/{name}.json"))["tables"] if not t["hidden"]]
+    views = json.loads(get(f"{base}/{name}.json"))["views"]
+    queries = json.loads(get(f"{base}/{name}.json"))["queries"]
+    told = json.loads(get(f"{base}/-/metadata.json"))["databases"][name]["tables"]
+    for table in [t["name"] for t in tables] + [v["name"] if isinstance(v, dict) else v for v in views]:
+        page = get(f"{base}/{name}/{table}")
+        columns = json.loads(get(f"{base}/{name}/{table}.json?_size=1"))["columns"]
+        for column in columns:
+            if column == "rowid" and column not in told[table]["columns"]:
+                continue  # Datasette's own
+            assert told[table]["columns"].get(column), f"no description of {table}.{column}"
+        shown = re.findall(r"<dt>([^<]*)</dt>", page)
+        assert set(told[table]["columns"]) <= set(shown), (table, shown)
+    for query in queries:
+        page = get(f"{base}/{name}/{query['name']}.json?_shape=objects")
+        answer = json.loads(page)
+        assert answer.get("ok", True) and not answer.get("error"), (query["name"], answer.get("error"))
+    rows = json.loads(get(f"{base}/{name}/table_summary.json?_shape=array"))
+    assert len(rows) == 4 and all(row["low_percent"] is not None for row in rows), rows
+    print(f"{len(tables)} tables, {len(views)} views, {len(queries)} queries: all 200")
+
+
+def main():
+    if not os.path.exists(DATASETTE):
+        print(f"skipped: there is no '{DATASETTE}'")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder:
+        database = os.path.join(folder, "served.sqlite")
+        with open(os.path.join(folder, "x.yaml"), "w") as file:
+            file.write(EXPERIMENT)
+        subprocess.run([PROGRAM, "run", os.path.join(folder, "x.yaml"), "--db", database], check=True, stdout=subprocess.DEVNULL)
+        server = subprocess.Popen(
+            [PROGRAM, "serve", database, "--port", "0", "--no-open"], env={**os.environ, "KVC_DATASETTE": DATASETTE},
+            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        try:
+            for line in server.stderr:
+                found = re.search(r"http://127\.0\.0\.1:\d+", line)
+                if found:
+                    check(found[0], "served")
+                    return
+            sys.exit("datasette ended before it served")
+        finally:
+            server.terminate()
+            server.wait()
+
+
+main()
