@@ -130,6 +130,7 @@ size_t FigureData::n_points() const {
 
 FigureData read_figure_data(Database& db, const std::string& name, const std::string& sql, const FigureLayout& layout,
                             const std::string& experiment) {
+  KVC_CHECK(sql.find(":experiment") != std::string::npos, "figure ", name, ": its query does not ask for :experiment");
   auto statement = db.prepare(sql);
   KVC_CHECK(statement.is_read_only(), "figure ", name, ": its query writes, expected one SELECT");
   statement.bind(1, experiment);

@@ -77,7 +77,7 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
     }
     return text + concat(")\nset xrange [0.4:", categories.size(), ".6]\n");
   }
-  text += concat("set xrange ", range(layout.x.min, layout.x.max), layout.kind == Kind::kHeat ? " noextend" : "", "\n");
+  text += concat("set xrange ", range(layout.x.min, layout.x.max), layout.x.is_log ? "" : " noextend", "\n");
   std::set<double> places;
   for (const auto& block : data.blocks) {
     if (block.panel != panel) continue;

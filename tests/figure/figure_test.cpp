@@ -26,8 +26,8 @@ class FigureTest : public StoreTest {
   }
   FigureData data(const std::string& kind, const std::string& sql) {
     auto store = ResultStore::open(path_);
-    return read_figure_data(store.database(), "p:1", sql, layout(kind, kind == "heat" ? "z: {label: d}\n" : ""),
-                            "trial");
+    return read_figure_data(store.database(), "p:1", "WITH e AS (SELECT :experiment) " + sql,
+                            layout(kind, kind == "heat" ? "z: {label: d}\n" : ""), "trial");
   }
   std::string dat(const std::string& kind, const std::string& sql) { return write_dat(data(kind, sql)); }
   std::string data_error(const std::string& kind, const std::string& sql) {
@@ -72,13 +72,18 @@ TEST_F(FigureTest, QueriesThatDoNotFitTheirKindAreRefused) {
   EXPECT_EQ(data_error("lines", "SELECT 'a' AS x, 2 AS y UNION ALL SELECT 3, 2"),
             "figure p:1: x is '3', expected all numbers or all texts");
   EXPECT_EQ(data_error("lines", "SELECT NULL AS x, 2 AS y"), "figure p:1: its query has a row whose x is NULL");
+  EXPECT_EQ(message_of([&] {
+              auto store = ResultStore::open(path_);
+              read_figure_data(store.database(), "p:1", "SELECT 1 AS x, 2 AS y", layout("lines"), "trial");
+            }),
+            "figure p:1: its query does not ask for :experiment");
   EXPECT_EQ(data_error("lines", "DELETE FROM cell RETURNING key AS x, 1 AS y"),
             "figure p:1: its query writes, expected one SELECT");
 }
 
 TEST_F(FigureTest, LayoutsAreRefusedWithTheirPlace) {
   EXPECT_EQ(error_of("title: t\nkind: pie\nx: {label: a}\ny: {label: b}\n"),
-            ":2:7: error: kind is 'pie', expected lines, bars, stacked, scatter, box or heat");
+            ":2:7: error: kind is 'pie', allowed: lines, bars, stacked, scatter, box, heat");
   EXPECT_EQ(error_of("title: t\nkind: lines\nx: {label: a, min: 2, max: 1}\ny: {label: b}\n"),
             ":3:4: error: x.min is 2, expected less than max, 1");
   EXPECT_EQ(error_of("title: t\nkind: lines\nx: {label: a, log: true, min: 0}\ny: {label: b}\n"),
