@@ -23,5 +23,5 @@ install(TARGETS kvc kvc_quant kvc_functions program RUNTIME DESTINATION bin LIBR
 install(TARGETS ${plugins} LIBRARY DESTINATION lib/kvc/plugins)
 install(DIRECTORY harness/include/kvc ${CMAKE_BINARY_DIR}/include/kvc DESTINATION include FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY tasks prompts configs DESTINATION share/kvc)
-install(DIRECTORY results/tables results/external results/datasette DESTINATION share/kvc/results)
+install(DIRECTORY results/tables results/figures results/external results/datasette DESTINATION share/kvc/results)
 install(DIRECTORY models/demo DESTINATION share/kvc/models FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors")

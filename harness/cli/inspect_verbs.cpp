@@ -11,8 +11,10 @@
 #include "model/model_config.h"
 #include "model/tokenizer.h"
 #include "plugin/plugin_library.h"
+#include "run/bench_experiment.h"
 #include "run/grid.h"
 #include "run/provenance.h"
+#include "run/run_bench.h"
 #include "task/dataset.h"
 #include "text/nearest.h"
 
@@ -77,6 +79,12 @@ int list_tasks() {
 
 int validate(const std::string& file, const std::vector<std::string>& settings) {
   const auto paths = find_paths();
+  const auto kind = experiment_kind(below_root(paths, file), settings);
+  if (kind == "bench" || kind == "capacity") {
+    const auto cells = expand_bench(load_bench(below_root(paths, file), settings), paths);
+    std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), kind.c_str());
+    return kOk;
+  }
   const auto grid = expand_grid(load_experiment(below_root(paths, file), settings), paths);
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
   int64_t n_samples = 0;

@@ -20,6 +20,7 @@ int run(int argc, char** argv) {
   kvc::add_run_verb(app, action);
   kvc::add_calibrate_verb(app, action);
   kvc::add_table_verbs(app, action);
+  kvc::add_figure_verb(app, action);
   kvc::add_compare_verbs(app, action);
   kvc::add_check_verb(app, action);
   kvc::add_inspect_verbs(app, action);

@@ -7,6 +7,7 @@
 #include "store/printed_table.h"
 #include "tables/entries.h"
 #include "tables/paper_table.h"
+#include "text/yaml_read.h"
 
 namespace kvc {
 namespace {
@@ -56,6 +57,49 @@ void note_missing(Database& db, const TableLayout& layout, const std::vector<Tab
   if (!layout.not_here.empty()) table.notes.push_back("the embedded model cannot fill: " + layout.not_here);
 }
 
+// A table or a figure, as `kvc tables` shows it.
+struct Listed {
+  std::string name, title;
+  std::vector<std::string> fills;
+  std::string command, not_here;
+};
+
+// The figures of results/figures: their files say which experiments fill them.
+std::vector<Listed> find_figures(const Paths& paths) {
+  const auto folder = paths.root / "results/figures";
+  std::vector<Listed> figures;
+  if (!fs::is_directory(folder)) return figures;
+  for (const auto& name : layout_names(folder)) {
+    const auto colon = name.find(':');
+    auto map = load_yaml(folder / name.substr(0, colon) / (name.substr(colon + 1) + ".yaml")).map();
+    Listed figure{"figure " + name, map.required_string("title"), {}, "", map.optional_string("not_here", "")};
+    for (const auto& file : map.optional_strings("fills")) {
+      const auto stem = fs::path(file).stem().string();
+      if (std::find(figure.fills.begin(), figure.fills.end(), stem) == figure.fills.end()) figure.fills.push_back(stem);
+    }
+    figures.push_back(std::move(figure));
+  }
+  return figures;
+}
+
+// One row an experiment that fills it: those whose model is here, those begun in the database, or all.
+void add_listed(const Listed& listed, const Paths& paths, bool all, Database* db, Table& list) {
+  const auto fills = find_fills(listed.fills, paths);
+  if (db) make_entries(*db, experiments_of(fills), true);
+  const size_t n_before = list.rows.size();
+  for (const auto& fill : fills) {
+    const bool begun = db && fill.error.empty() && has_cells(*db, fill.experiment);
+    if (!all && !begun && !fill.can_run && fill.error.empty()) continue;
+    FillState state{static_cast<int64_t>(fill.cells.size()), 0, concat("./kvc run ", fill.file)};
+    if (db && fill.error.empty()) state = fill_state(*db, fill, listed.command);
+    list.rows.push_back({listed.name, listed.title, fill.file, concat(state.n_there, " of ", state.n_expected),
+                         fill.error.empty() ? state.command : fill.error});
+  }
+  if (list.rows.size() > n_before) return;
+  const std::string none = listed.not_here.empty() ? "no experiment of configs/papers/demo" : listed.not_here;
+  list.rows.push_back({listed.name, listed.title, std::string(), std::string("none"), none});
+}
+
 }  // namespace
 
 std::string print_paper_table(const PaperTableArguments& arguments) {
@@ -101,22 +145,11 @@ std::string list_paper_tables(const std::string& database, const std::string& fo
   list.columns[3].align = TableColumn::Align::kRight;
   for (const auto& name : layout_names(tables_folder(paths))) {
     const auto layout = find_layout(tables_folder(paths), name);
-    const auto fills = find_fills(layout.fills, paths);
-    if (store) make_entries(store->database(), experiments_of(fills), true);
-    const size_t n_before = list.rows.size();
-    for (const auto& fill : fills) {
-      const bool begun = store && fill.error.empty() && has_cells(store->database(), fill.experiment);
-      if (!all && !begun && !fill.can_run && fill.error.empty()) continue;
-      FillState state{static_cast<int64_t>(fill.cells.size()), 0, concat("./kvc run ", fill.file)};
-      if (store && fill.error.empty()) state = fill_state(store->database(), fill, layout.command);
-      list.rows.push_back({name, layout.title, fill.file, concat(state.n_there, " of ", state.n_expected),
-                           fill.error.empty() ? state.command : fill.error});
-    }
-    if (list.rows.size() == n_before) {
-      list.rows.push_back(
-          {name, layout.title, std::string(), std::string("none"),
-           layout.not_here.empty() ? std::string("no experiment of configs/papers/demo") : layout.not_here});
-    }
+    add_listed({name, layout.title, layout.fills, layout.command, layout.not_here}, paths, all,
+               store ? &store->database() : nullptr, list);
+  }
+  for (const auto& figure : find_figures(paths)) {
+    add_listed(figure, paths, all, store ? &store->database() : nullptr, list);
   }
   return text_of(list, format);
 }

@@ -6,6 +6,7 @@
 #include "kvc/check.h"
 #include "run/experiment.h"
 #include "run/grid.h"
+#include "run/read_compressors.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -27,22 +28,34 @@ std::vector<std::string> files_of(const std::string& stem, const Paths& paths) {
   return files;
 }
 
+// Whether the checkpoint that the file names is here; a bench of single layers needs none.
+bool has_model(YamlMap& map, const std::string& kind, const Paths& paths) {
+  auto model = map.optional_string("model", "");
+  if (const auto subject = map.optional(kind); subject && subject->is_map()) {
+    auto inner = subject->map();
+    model = inner.optional_string("model", inner.optional_string("config", model));
+  }
+  return model.empty() || fs::exists(below_root(paths, model));
+}
+
+// Only what says which cells the file makes, whatever its kind; the run itself reads all of it.
 void read_fill(TableFill& fill, const Paths& paths) {
-  const auto experiment = load_experiment(paths.root / fill.file, {});
-  fill.experiment = experiment.name;
-  fill.can_run = fs::is_directory(below_root(paths, experiment.model));
-  fill.limit = experiment.limit;
+  auto map = load_yaml(paths.root / fill.file).map();
+  fill.experiment = map.optional_string("name", fs::path(fill.file).stem().string());
+  const auto kind = experiment_kind(paths.root / fill.file, {});
+  fill.can_run = has_model(map, kind, paths);
+  if (const auto limit = map.optional("limit")) fill.limit = limit->integer(1);
   std::vector<std::string> tasks;
-  const bool has_tasks = experiment.kind == "eval" || experiment.kind == "probe";
-  for (const auto& name : experiment.tasks) {
-    if (!has_tasks) continue;
+  for (const auto& name : map.optional_strings("tasks")) {
     for (const auto& id : tasks_of(name, paths)) tasks.push_back(id.name());
   }
-  if (!has_tasks) tasks.push_back("");
-  for (size_t c = 0; c < experiment.compressors.size(); ++c) {
-    for (const auto& task : tasks) {
-      fill.cells.push_back({experiment.compressors[c].label, static_cast<int64_t>(c), task});
-    }
+  if (kind == "bench" || kind == "capacity") tasks = {""};
+  std::vector<CompressorChoice> compressors;
+  for (const auto& entry : map.required("compressors").sequence()) {
+    for (auto& choice : read_compressor(entry)) compressors.push_back(std::move(choice));
+  }
+  for (size_t c = 0; c < compressors.size(); ++c) {
+    for (const auto& task : tasks) fill.cells.push_back({compressors[c].label, static_cast<int64_t>(c), task});
   }
 }
 
@@ -69,6 +82,7 @@ std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const P
   std::vector<TableFill> fills;
   for (const auto& stem : stems) {
     for (const auto& file : files_of(stem, paths)) {
+      if (std::any_of(fills.begin(), fills.end(), [&](const auto& fill) { return fill.file == file; })) continue;
       fills.push_back({.file = file});
       try {
         read_fill(fills.back(), paths);
@@ -81,22 +95,29 @@ std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const P
 }
 
 FillState fill_state(Database& db, const TableFill& fill, const std::string& layout_command) {
-  FillState state{static_cast<int64_t>(fill.cells.size()), 0, ""};
+  const bool is_search = layout_command.starts_with("search ");
+  FillState state{is_search ? 1 : static_cast<int64_t>(fill.cells.size()), 0, ""};
+  if (is_search) {
+    state.n_there = db.prepare("SELECT 1 FROM search WHERE experiment = ?").bind(1, fill.experiment).step();
+  }
   auto there = db.prepare(
-      "SELECT 1 FROM entry WHERE experiment = ?1 AND (label = ?2 OR (?2 = '' AND position = ?3)) AND (task = ?4 OR ?4 "
-      "= '')"
-      " AND (kind <> 'eval' OR (n_ok > 0 AND n_ok + n_failed >= n_samples))");
+      "SELECT 1 FROM entry WHERE experiment = ?1 AND (label = ?2 OR (?2 = '' AND position = ?3))"
+      " AND (task = ?4 OR ?4 = '') AND CASE kind WHEN 'eval' THEN n_ok > 0 AND n_ok + n_failed >= n_samples"
+      " WHEN 'probe' THEN key IN (SELECT cell_key FROM probe) WHEN 'bench' THEN key IN (SELECT cell_key FROM timing)"
+      " ELSE key IN (SELECT cell_key FROM capacity) END");
   std::set<std::string> missing;
   for (const auto& cell : fill.cells) {
+    if (is_search) continue;
     there.reset();
-    const bool found =
-        there.bind(1, fill.experiment).bind(2, cell.label).bind(3, cell.position).bind(4, cell.task).step();
+    there.bind(1, fill.experiment).bind(2, cell.label).bind(3, cell.position).bind(4, cell.task);
+    const bool found = there.step();
     state.n_there += found;
     if (!found) missing.insert(cell.task);
   }
-  if (missing.empty()) return state;
+  if (state.n_there == state.n_expected) return state;
   const auto verb = layout_command.empty() ? "run FILE" : layout_command;
-  state.command = concat("./kvc ", verb, " --db ", db.path(), limit_flag(db, fill), task_flag(fill, missing));
+  state.command = concat("./kvc ", verb, " --db ", db.path(), limit_flag(db, fill));
+  if (!is_search) state.command += task_flag(fill, missing);
   if (const auto at = state.command.find("FILE"); at != std::string::npos) state.command.replace(at, 4, fill.file);
   return state;
 }

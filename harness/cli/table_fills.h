@@ -30,8 +30,8 @@ struct TableFill {
 std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const Paths& paths);
 
 struct FillState {
-  int64_t n_expected = 0, n_there = 0;
-  std::string command;  // that fills what is missing; "" where nothing is
+  int64_t n_expected = 0, n_there = 0;  // cells; of a search one
+  std::string command;                  // that fills what is missing; "" where nothing is
 };
 
 // Over the temporary tables of tables/entries.h. A cell is there when it has all samples that were asked for.

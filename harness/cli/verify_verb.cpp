@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "cli/verbs.h"
+#include "kvc/check.h"
 #include "run/verify_run.h"
 
 namespace kvc {

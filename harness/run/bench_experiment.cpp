@@ -126,6 +126,7 @@ BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<
   experiment.plugin_path = map.optional_strings("plugin_path");
   map.reject_unknown();
   if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
+  check_labels(experiment.compressors);
   return experiment;
 }
 

@@ -1,7 +1,6 @@
 #include "run/experiment.h"
 
 #include <algorithm>
-#include <set>
 
 #include "run/read_compressors.h"
 #include "text/nearest.h"
@@ -130,15 +129,6 @@ void read_smooth_quant(YamlMap map, QuantizationChoice& quantization) {
 }
 
 const std::vector<std::string> kKinds{"eval", "probe", "bench", "capacity"};
-
-// A label is one row of a table.
-void check_labels(const std::vector<CompressorChoice>& compressors) {
-  std::set<std::string> taken;
-  for (const auto& choice : compressors) {
-    KVC_CHECK(choice.label.empty() || taken.insert(choice.label).second, choice.where, ": error: the label '",
-              choice.label, "' is there twice, expected one compressor of that label");
-  }
-}
 
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;

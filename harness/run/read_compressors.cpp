@@ -217,4 +217,12 @@ std::vector<CompressorChoice> read_compressor(const YamlValue& entry) {
   return points;
 }
 
+void check_labels(const std::vector<CompressorChoice>& compressors) {
+  std::set<std::string> taken;
+  for (const auto& choice : compressors) {
+    KVC_CHECK(choice.label.empty() || taken.insert(choice.label).second, choice.where, ": error: the label '",
+              choice.label, "' is there twice, expected one compressor of that label");
+  }
+}
+
 }  // namespace kvc

@@ -171,12 +171,14 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
     cell.record.key = sha256_hex(key.dump());
     cell.record.experiment = experiment.name;
     cell.record.kind = experiment.kind;
+    cell.record.position = static_cast<int64_t>(cells.size());
     cell.record.model = shape.model;
     cell.record.model_json = shape.hashes.dump();
     cell.record.task = shape.name;
     cell.record.task_json = json{{"shape", shape.name}}.dump();
     cell.record.generation_json = settings.dump();
     cell.record.provenance_json = machine.dump();
+    cell.record.position = static_cast<int64_t>(cells.size());
     cells.push_back(std::move(cell));
   }
   return cells;

@@ -61,6 +61,17 @@ const std::string* own_column(const TableLayout& layout, const std::string& prin
   return nullptr;
 }
 
+PrintedTable load_printed(const TableLayout& layout) {
+  auto printed = load_printed_table(layout.printed_file);
+  std::vector<std::string> known;
+  for (const auto& column : printed.columns) known.push_back(column.name);
+  for (const auto& [column, own] : layout.printed) {
+    KVC_CHECK(std::find(known.begin(), known.end(), column) != known.end(), layout.yaml_file.string(),
+              ": printed.columns: ", unknown_name("column", column, known));
+  }
+  return printed;
+}
+
 // Where a printed column goes: behind ours, if we have it, else at the end.
 size_t place_of(const PaperTable& table, const TableLayout& layout, const std::string& printed) {
   const auto* own = own_column(layout, printed);
@@ -115,7 +126,7 @@ void check_baseline(PaperTable& table, const TableLayout& layout) {
         concat("baseline missing: no row ", join(layout.baseline, " or "), group.empty() ? "" : " for ", group));
   }
   std::optional<PrintedTable> printed;
-  if (!layout.printed.empty()) printed = load_printed_table(layout.printed_file);
+  if (!layout.printed.empty()) printed = load_printed(layout);
   int n_compared = 0;
   for (const auto& row : table.rows) {
     if (!is_baseline(row, layout)) continue;
@@ -136,7 +147,7 @@ void check_baseline(PaperTable& table, const TableLayout& layout) {
 
 void add_printed(PaperTable& table, const TableLayout& layout) {
   KVC_CHECK(!layout.printed_file.empty(), "table ", layout.name, ": no printed figures are entered for it");
-  const auto printed = load_printed_table(layout.printed_file);
+  const auto printed = load_printed(layout);
   const auto group = concat(printed.source, ", ", printed.item, ", printed");
   for (const auto& theirs : printed.rows) {
     const bool known =

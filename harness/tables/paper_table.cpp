@@ -87,9 +87,10 @@ const std::string* find_label(const TableLayout& layout, const std::string& key)
   return nullptr;
 }
 
+// Its label; of a task that has none what stands behind the suite.
 std::string label_of(const TableLayout& layout, const std::string& key) {
-  const auto* label = find_label(layout, key);
-  return label ? *label : key;
+  if (const auto* label = find_label(layout, key)) return *label;
+  return key.find(' ') == std::string::npos ? key.substr(key.rfind('/') + 1) : key;
 }
 
 // A row or a column before it is one: where it stands among the others.
@@ -134,7 +135,6 @@ ShownColumn make_column(const LongRow& row, const TableLayout& layout) {
   ShownColumn column{row.column_id, label_of(layout, row.column_group), layout.values};
   if (const auto found = layout.columns.find(row.column); found != layout.columns.end()) column.style = found->second;
   if (column.style.label.empty()) column.style.label = label_of(layout, row.column);
-  if (column.style.label == row.column) column.style.label = row.column.substr(row.column.rfind('/') + 1);  // of a task
   return column;
 }
 

@@ -15,7 +15,8 @@ constexpr const char* kStyle =
     "table{border-collapse:collapse;border-top:2px solid;border-bottom:2px solid;font-variant-numeric:tabular-nums}"
     "caption{text-align:left;margin-bottom:.6em;font-weight:600}"
     "th,td{padding:.25em .7em;text-align:right}th[scope=row],.text{text-align:left}th[scope=row]{font-weight:400}"
-    "thead tr:last-child th{border-bottom:1px solid}th[colspan]{text-align:center;border-bottom:1px solid}"
+    "thead th:first-child{text-align:left}thead tr:last-child th{border-bottom:1px "
+    "solid}th[colspan]{text-align:center;border-bottom:1px solid}"
     ".group th{text-align:left;font-style:italic;border-top:1px solid;border-bottom:0}small{opacity:.7}"
     ".best{font-weight:700}.second{text-decoration:underline}.warning{color:#b3261e}";
 

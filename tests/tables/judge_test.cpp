@@ -69,8 +69,8 @@ TEST(Printed, StandsBesideOursAndTheRestAtTheEnd) {
   add_printed(table, find_layout(tables_folder(), "gear:1"));
   std::vector<std::string> ids;
   for (const auto& column : table.columns) ids.push_back(column.id + (column.printed ? "!" : ""));
-  const std::vector<std::string> first{"bits",    "kv",      "Meta-Llama-3-8B/gsm8k/cot8", "llama3-8b/gsm8k!",
-                                       "average", "llama3-8b/aqua!"};
+  const std::vector<std::string> first{
+      "bits", "kv", "Meta-Llama-3-8B/gsm8k/cot8", "llama3-8b/gsm8k!", "average", "llama3-8b/aqua!"};
   EXPECT_EQ(std::vector<std::string>(ids.begin(), ids.begin() + 6), first);
   EXPECT_EQ(shown_value(table.rows[0].cells[3], {}), "54.21");
   EXPECT_EQ(shown_value(table.rows[1].cells[3], {}), "45.59");  // KCVT 4 bits
@@ -151,10 +151,22 @@ class Layouts : public testing::Test {
 TEST_F(Layouts, AreRefusedInOneLine) {
   EXPECT_NE(load("title: t\ncolums: {}\n").find("1.yaml:2:1: error: unknown key 'colums' (did you mean 'columns'?)"),
             std::string::npos);
-  EXPECT_NE(load("title: t\nvalues: {best: highest}\n").find("expected one of"), std::string::npos);
+  EXPECT_NE(load("title: t\nvalues: {best: highest}\n").find("1.yaml:2:16: error: values.best is 'highest'"),
+            std::string::npos);
   EXPECT_NE(load("title: t\n").find("1.sql', which holds its SQL"), std::string::npos);
   EXPECT_EQ(message_of([&] { find_layout(folder_, "paper:2"); }),
             "unknown table 'paper:2' (did you mean 'paper:1'?); known: paper:1");
+}
+
+TEST_F(Layouts, ThatMapAColumnThatIsNotPrintedAreRefused) {
+  std::ofstream(folder_ / "paper/1.sql") << "SELECT 'FP16' AS row, 'c' AS \"column\", 1 AS value";
+  EXPECT_EQ(load("title: t\nprinted: {file: x.yaml, columns: {gsm: c}}\n"), "no error");
+  auto layout = find_layout(folder_, "paper:1");
+  layout.printed_file = tables_folder() / "../external/gear_table10.yaml";
+  HandMade made(kAsPrinted);
+  auto table = make_paper_table(made.db(), layout);
+  EXPECT_NE(message_of([&] { add_printed(table, layout); }).find("unknown column 'gsm' (did you mean 'gsm8k'?)"),
+            std::string::npos);
 }
 
 TEST_F(Layouts, WithSqlThatGivesOneCellTwiceAreRefused) {

@@ -113,7 +113,7 @@ TEST(LatexText, CompilesAlone) {
   document.insert(document.find("\\end{document}"), "\\clearpage\n" + body);
   std::ofstream(folder / "t.tex") << document;
   const auto command =
-      concat("cd '", folder.string(), "' && pdflatex -interaction=nonstopmode -halt-on-error t.tex >log.txt");
+      concat("cd '", folder.string(), "' && pdflatex -interaction=nonstopmode -halt-on-error t.tex >log.txt 2>&1");
   EXPECT_EQ(std::system(command.c_str()), 0) << "see " << folder / "log.txt";
   if (!HasFailure()) fs::remove_all(folder);
 }

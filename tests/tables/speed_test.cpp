@@ -8,7 +8,7 @@
 namespace kvc::test {
 namespace {
 
-// 10 methods on 5 tasks of 2 models; prompts of 500 and answers of 300 bytes, 8 rows of bytes a sample.
+// 10 methods on 5 tasks of 2 models; prompts of 500 and answers of 300 bytes.
 void fill(Database& db) {
   db.execute(
       "INSERT INTO cell SELECT printf('k%03d', a.value * 10 + b.value), 'models/m' || (b.value % 2),"
@@ -20,9 +20,7 @@ void fill(Database& db) {
       " '[1,2,3,4,5,6,7,8]', 100 + value, 1000, 90, 900, 0.1, 0.1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 900, NULL, NULL"
       " FROM cell, generate_1300;"
       "INSERT INTO score SELECT key, value, 'first', 0, '4', (value * 7 + length(key)) % 3 = 0 FROM cell, "
-      "generate_1300;"
-      "INSERT INTO kv_bytes SELECT key, s.value, l.value, 0, 'k', 'codes', 10 FROM cell, generate_1300 AS s,"
-      " generate_10 AS l WHERE l.value < 4;");
+      "generate_1300;");
 }
 
 TEST(Speed, AnyTableOf130000SamplesTakesUnderASecond) {
@@ -31,6 +29,7 @@ TEST(Speed, AnyTableOf130000SamplesTakesUnderASecond) {
     made.db().execute(concat("CREATE TEMP TABLE generate_", n, " AS WITH RECURSIVE g(value) AS (SELECT 0 UNION ALL",
                              " SELECT value + 1 FROM g WHERE value < ", n - 1, ") SELECT value FROM g"));
   }
+  made.db().execute("PRAGMA synchronous = OFF; PRAGMA foreign_keys = OFF");
   fill(made.db());
   ASSERT_EQ(made.db().integer("SELECT count(*) FROM sample"), 130'000);
   double longest = 0;

@@ -1,0 +1,24 @@
+// Where everything of a figure stands, so that no label or legend covers data.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "figure/figure_data.h"
+
+namespace kvc {
+
+struct FigureShape {
+  struct Panel {
+    double left, right, top, bottom;  // of the plotted area, as shares of the picture from its lower left corner
+  };
+  int64_t width = 0, height = 0;  // points
+  size_t n_columns = 1, n_legend_columns = 1;
+  bool rotated = false;  // categories stand aslant
+  double title_y = 0, note_y = 0, legend_y = 0;
+  std::vector<Panel> panels;
+};
+
+FigureShape figure_shape(const FigureLayout& layout, const FigureData& data);
+
+}  // namespace kvc

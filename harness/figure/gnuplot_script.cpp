@@ -1,0 +1,218 @@
+#include "figure/gnuplot_script.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "figure/figure_shape.h"
+#include "kvc/check.h"
+
+namespace kvc {
+namespace {
+
+using Kind = FigureLayout::Kind;
+
+constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
+                                    "#E69F00", "#56B4E9", "#000000", "#F0E442"};
+constexpr int kMarks[] = {7, 5, 9, 13, 11, 6, 4, 8};
+constexpr size_t kMostMarks = 40;  // longer lines are drawn without
+
+// In single quotes nothing is substituted; only the quote itself is doubled.
+std::string in_quotes(const std::string& text) {
+  std::string out = "'";
+  for (const char c : text) out += c == '\'' ? "''" : std::string(1, c == '\n' || c == '\r' ? ' ' : c);
+  return out + "'";
+}
+
+// A tic's text is a format of its place.
+std::string tic_in_quotes(const std::string& text) {
+  std::string out;
+  for (const char c : text) out += c == '%' ? "%%" : std::string(1, c);
+  return in_quotes(out);
+}
+
+std::string short_number(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", value);
+  return text;
+}
+
+std::string axis_title(const FigureAxis& axis) {
+  return axis.unit.empty() ? axis.label : concat(axis.label, " [", axis.unit, "]");
+}
+
+std::string range(const std::optional<double>& min, const std::optional<double>& max) {
+  return concat("[", min ? short_number(*min) : "*", ":", max ? short_number(*max) : "*", "]");
+}
+
+std::string terminal(const FigureShape& shape, const std::string& format) {
+  if (format == "pdf") {
+    return concat("set terminal pdfcairo noenhanced font 'sans,9' size ", short_number(shape.width / 96.0), ",",
+                  short_number(shape.height / 96.0));
+  }
+  return concat("set terminal ", format == "png" ? "pngcairo" : "svg", " noenhanced background rgb 'white' font 'sans,",
+                format == "png" ? 10 : 12, "' size ", shape.width, ",", shape.height);
+}
+
+std::string styles(size_t n_series) {
+  std::string text;
+  for (size_t i = 0; i < n_series; ++i) {
+    text += concat("set style line ", i + 1, " lc rgb '", kColours[i % 8], "' lw 2 pt ", kMarks[(i + i / 8) % 8],
+                   " ps 1 dt ", 1 + i / 8 % 5, "\n");
+  }
+  return text;
+}
+
+std::string axes(const FigureLayout& layout, const FigureData& data, size_t panel, const FigureShape& shape) {
+  std::string text = concat("set ylabel ", panel % shape.n_columns == 0 ? in_quotes(axis_title(layout.y)) : "''", "\n");
+  const auto& categories = data.categories[panel];
+  const bool is_flat = layout.kind == Kind::kBars || layout.kind == Kind::kStacked;
+  const auto least = layout.y.min ? layout.y.min : is_flat && !layout.y.is_log ? std::optional(0.0) : std::nullopt;
+  text += concat("set yrange ", range(least, layout.y.max), layout.kind == Kind::kHeat ? " noextend" : "", "\n");
+  if (!categories.empty()) {
+    text += "set xtics nomirror " + std::string(shape.rotated ? "rotate by 30 right" : "norotate") + " (";
+    for (size_t i = 0; i < categories.size(); ++i) {
+      text += concat(i ? ", " : "", tic_in_quotes(categories[i]), " ", i + 1);
+    }
+    return text + concat(")\nset xrange [0.4:", categories.size(), ".6]\n");
+  }
+  text += concat("set xrange ", range(layout.x.min, layout.x.max), layout.kind == Kind::kHeat ? " noextend" : "", "\n");
+  std::set<double> places;
+  for (const auto& block : data.blocks) {
+    if (block.panel != panel) continue;
+    for (const auto& point : block.points) places.insert(point.x);
+  }
+  const bool whole = std::all_of(places.begin(), places.end(), [](double x) { return x == std::floor(x); });
+  if (!layout.x.is_log)
+    text += concat("set xtics ", whole && *places.rbegin() - *places.begin() <= 12 ? "1" : "autofreq", "\n");
+  if (layout.x.is_log && places.size() <= 10) {
+    text += "set xtics (";
+    for (const double x : places) text += concat(x == *places.begin() ? "" : ", ", short_number(x));
+    text += ")\n";
+  }
+  return text;
+}
+
+// The parts of a plot command that draw one block; `offset` and `width` place it among the series of a category.
+std::vector<std::string> drawings(Kind kind, const FigureBlock& block, size_t index, double offset, double width) {
+  const auto from = concat("dat index ", index, " using ");
+  const auto style = concat(" ls ", block.series + 1), x = concat("($1+", short_number(offset), ")");
+  const bool has_interval = std::any_of(block.points.begin(), block.points.end(), [](const auto& point) {
+    return point.values.size() == 3 && point.values[1] && point.values[2];
+  });
+  const auto sides = concat("($1+", short_number(offset - width / 2), "):($1+", short_number(offset + width / 2), ")");
+  const std::string interval = ":4:(0):($5-$4) with vectors heads size screen 0.004,90";
+  std::vector<std::string> parts;
+  switch (kind) {
+    case Kind::kHeat:
+      return {from + "1:3:4 with image notitle"};
+    case Kind::kBox:
+      return {concat(from, x, ":4:3:7:6:(", short_number(width), ") with candlesticks whiskerbars 0.5", style,
+                     " fs solid 0.35 notitle"),
+              concat(from, x, ":5:5:5:5:(", short_number(width), ") with candlesticks lc rgb 'black' lw 2 notitle")};
+    case Kind::kStacked:
+      return {
+          concat(from, "1:3:", sides, ":4:5 with boxxyerror", style, " fs solid 0.85 border lc rgb 'white' notitle")};
+    case Kind::kBars:
+      parts = {concat(from, x, ":3:", sides, ":(0):3 with boxxyerror", style, " fs solid 0.85 notitle")};
+      if (has_interval) parts.push_back(concat(from, x, interval, " lc rgb 'black' lw 1 notitle"));
+      return parts;
+    case Kind::kScatter:
+      parts = {concat(from, "1:3 with points", style, " notitle")};
+      break;
+    case Kind::kLines:
+      parts = {
+          concat(from, "1:3 with ", block.points.size() > kMostMarks ? "lines" : "linespoints", style, " notitle")};
+  }
+  if (has_interval) parts.push_back(concat(from, "1", interval, style, " lw 1 notitle"));
+  return parts;
+}
+
+std::string legend(const FigureLayout& layout, const FigureData& data) {
+  std::string text;
+  const bool filled = layout.kind == Kind::kBars || layout.kind == Kind::kStacked || layout.kind == Kind::kBox;
+  const char* look = filled ? "boxes fs solid 0.85" : layout.kind == Kind::kScatter ? "points" : "linespoints";
+  for (size_t i = 0; i < data.series.size(); ++i) {
+    text += concat(", \\\n  keyentry with ", look, " ls ", i + 1, " title ", in_quotes(data.series[i]));
+  }
+  return text;
+}
+
+// Room between the outermost marks and the axes; logarithmic axes take none.
+std::string offsets(const FigureLayout& layout) {
+  if (layout.kind == Kind::kHeat) return "";
+  const bool has_marks = layout.kind == Kind::kLines || layout.kind == Kind::kScatter;
+  const char* sides = has_marks && !layout.x.is_log ? "graph 0.03, graph 0.03, " : "0, 0, ";
+  return concat("set offsets ", sides, layout.y.is_log ? "0, 0" : "graph 0.05, 0", "\n");
+}
+
+std::string plot(const FigureLayout& layout, const FigureData& data, size_t panel, bool with_legend) {
+  std::vector<size_t> here;
+  for (size_t i = 0; i < data.blocks.size(); ++i) {
+    if (data.blocks[i].panel == panel) here.push_back(i);
+  }
+  const bool side_by_side = layout.kind == Kind::kBars || layout.kind == Kind::kBox;
+  const double n = side_by_side ? static_cast<double>(here.size()) : 1, width = 0.8 / n;
+  std::string text = "plot ";
+  for (size_t k = 0; k < here.size(); ++k) {
+    const double offset = side_by_side ? (static_cast<double>(k) - (n - 1) / 2) * width : 0;
+    for (const auto& part : drawings(layout.kind, data.blocks[here[k]], here[k], offset, width * 0.94)) {
+      text += (text == "plot " ? "" : ", \\\n  ") + part;
+    }
+  }
+  return text + (with_legend ? legend(layout, data) : "") + "\n";
+}
+
+std::string heat(const FigureLayout& layout, const FigureData& data) {
+  double low = 0, high = 0;
+  bool any = false;
+  for (const auto& block : data.blocks) {
+    for (const auto& point : block.points) {
+      const auto value = point.values[1];
+      if (!value || (layout.z.is_log && *value <= 0)) continue;
+      low = any ? std::min(low, *value) : *value;
+      high = any ? std::max(high, *value) : *value;
+      any = true;
+    }
+  }
+  return concat("set palette defined (0 '#440154', 1 '#3b528b', 2 '#21918c', 3 '#5ec962', 4 '#fde725')\nset cblabel ",
+                in_quotes(axis_title(layout.z)), "\n", layout.z.is_log ? "set logscale cb\n" : "",
+                any && low < high ? concat("set cbrange ", range(low, high), "\n") : "");
+}
+
+}  // namespace
+
+std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, const std::string& dat,
+                          const std::string& picture, const std::string& format) {
+  const auto shape = figure_shape(layout, data);
+  const bool is_heat = layout.kind == Kind::kHeat;
+  const bool with_legend = !is_heat && (data.series.size() > 1 || (data.series.size() == 1 && !data.series[0].empty()));
+  std::string text = concat(
+      "# Draws ", picture, " from ", dat, ": gnuplot 5.4 or later, in this folder.\n", terminal(shape, format),
+      "\nset output ", in_quotes(picture), "\ndat = ", in_quotes(dat),
+      "\nset datafile missing '?'\nset border 3\nset tics nomirror out\nset grid ytics back lt 1 lw 1 lc rgb "
+      "'#d8d8d8'\n"
+      "set xlabel ",
+      in_quotes(axis_title(layout.x)), "\n", styles(data.series.size()), layout.x.is_log ? "set logscale x\n" : "",
+      layout.y.is_log ? "set logscale y\n" : "", is_heat ? heat(layout, data) : offsets(layout));
+  text += concat("set multiplot\nset label 1 ", in_quotes(layout.title), " at screen 0.5,", shape.title_y,
+                 " center font ',", format == "svg" ? 14 : 12, "'\n");
+  if (!layout.note.empty())
+    text += concat("set label 2 ", in_quotes(layout.note), " at screen 0.5,", shape.note_y, " center\n");
+  for (size_t panel = 0; panel < data.panels.size(); ++panel) {
+    const auto& place = shape.panels[panel];
+    text += concat("set lmargin at screen ", place.left, "\nset rmargin at screen ", place.right,
+                   "\nset tmargin at screen ", place.top, "\nset bmargin at screen ", place.bottom, "\nset title ",
+                   in_quotes(data.panels[panel]), " offset 0,-0.5\n", axes(layout, data, panel, shape));
+    const bool first = panel == 0;
+    text += first && with_legend ? concat("set key horizontal reverse Left center bottom maxcols ",
+                                          shape.n_legend_columns, " at screen 0.5,", shape.legend_y, "\n")
+                                 : "unset key\n";
+    text += plot(layout, data, panel, first && with_legend);
+    if (first) text += "unset label 1\nunset label 2\n";
+  }
+  return text + "unset multiplot\n";
+}
+
+}  // namespace kvc

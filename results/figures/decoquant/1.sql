@@ -1,0 +1,26 @@
+-- Quartiles and ends of the entries of K and V and of what the decomposition makes of them, in the middle layer.
+WITH
+  shown AS (
+    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
+      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
+    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
+    WHERE e.experiment = :experiment),
+  middle AS (
+    SELECT (max(layer) + 1) / 2 AS layer FROM probe WHERE measure = 'q1' AND cell_key IN (SELECT key FROM shown)),
+  value AS (
+    SELECT p.tensor, p.measure, avg(p.value) AS value
+    FROM probe AS p JOIN middle USING (layer)
+    WHERE p.cell_key IN (SELECT key FROM shown WHERE is_lossy) AND p.measure IN ('min', 'q1', 'median', 'q3', 'max')
+      AND p.tensor IN ('k', 'v', 'k_t_l', 'k_t_s', 'v_t_l', 'v_t_s')
+    GROUP BY p.tensor, p.measure)
+SELECT
+  upper(substr(tensor, 1, 1)) AS panel,
+  CASE substr(tensor, 2) WHEN '' THEN 'matrix' WHEN '_t_l' THEN 'T_L' ELSE 'T_S' END AS x,
+  max(CASE WHEN measure = 'min' THEN value END) AS low,
+  max(CASE WHEN measure = 'q1' THEN value END) AS q1,
+  max(CASE WHEN measure = 'median' THEN value END) AS median,
+  max(CASE WHEN measure = 'q3' THEN value END) AS q3,
+  max(CASE WHEN measure = 'max' THEN value END) AS high
+FROM value
+GROUP BY tensor
+ORDER BY tensor;

@@ -1,0 +1,165 @@
+// What is expected here was worked out by hand from rows that stand in the tests.
+#include <fstream>
+
+#include "../store/store_fixture.h"
+#include "figure/draw_figure.h"
+#include "figure/gnuplot_script.h"
+#include "text/files.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FigureTest : public StoreTest {
+ protected:
+  FigureLayout layout(const std::string& kind, const std::string& more = "") {
+    const auto file = folder_ / "layout.yaml";
+    std::ofstream(file) << "title: t\nkind: " << kind << "\nx: {label: a, unit: b}\ny: {label: c}\n" << more;
+    return load_figure_layout(file);
+  }
+  std::string error_of(const std::string& text) {
+    const auto file = folder_ / "layout.yaml";
+    std::ofstream(file) << text;
+    const auto message = message_of([&] { load_figure_layout(file); });
+    return message.starts_with(file.string()) ? message.substr(file.string().size()) : message;
+  }
+  FigureData data(const std::string& kind, const std::string& sql) {
+    auto store = ResultStore::open(path_);
+    return read_figure_data(store.database(), "p:1", sql, layout(kind, kind == "heat" ? "z: {label: d}\n" : ""),
+                            "trial");
+  }
+  std::string dat(const std::string& kind, const std::string& sql) { return write_dat(data(kind, sql)); }
+  std::string data_error(const std::string& kind, const std::string& sql) {
+    return message_of([&] { data(kind, sql); });
+  }
+  // The figure of results/figures on the database at path_.
+  std::string dat_of(const std::string& name) {
+    const auto figure = find_figure(KVC_SOURCE_DIR, name);
+    auto store = ResultStore::open_readonly(path_);
+    return write_dat(
+        read_figure_data(store.database(), name, read_file(figure.sql), load_figure_layout(figure.layout), "trial"));
+  }
+};
+
+TEST_F(FigureTest, BlocksStandByPanelAndSeriesInTheOrderOfTheQuery) {
+  EXPECT_EQ(dat("lines",
+                "SELECT * FROM (SELECT 'Q' AS panel, 'b' AS series, 2 AS x, 0.25 AS y, NULL AS low, 1e999 AS high"
+                " UNION ALL SELECT 'P', 'a', 1.5, -3, 1, 2 UNION ALL SELECT 'Q', 'a', 1, 7, 6, 8"
+                " UNION ALL SELECT 'Q', 'b', 4, NULL, 0, 0)"),
+            "# index 0, panel 'Q', series 'b': x label y low high\n2 \"2\" 0.25 ? ?\n4 \"4\" ? 0 0\n\n\n"
+            "# index 1, panel 'Q', series 'a': x label y low high\n1 \"1\" 7 6 8\n\n\n"
+            "# index 2, panel 'P', series 'a': x label y low high\n1.5 \"1.5\" -3 1 2\n");
+}
+
+TEST_F(FigureTest, TextsAreCategoriesAndStackedPartsLieOnOneAnother) {
+  EXPECT_EQ(dat("stacked",
+                "SELECT * FROM (SELECT 'one' AS x, 'codes' AS series, 25.0 AS y UNION ALL SELECT 'two', 'codes', 12.5"
+                " UNION ALL SELECT 'two', 'scales', 6.25 UNION ALL SELECT 'one', 'rest \"x\"', 5)"),
+            "# index 0, panel '', series 'codes': x label y low high\n1 \"one\" 25 0 25\n2 \"two\" 12.5 0 12.5\n\n\n"
+            "# index 1, panel '', series 'scales': x label y low high\n2 \"two\" 6.25 12.5 18.75\n\n\n"
+            "# index 2, panel '', series 'rest 'x'': x label y low high\n1 \"one\" 5 25 30\n");
+}
+
+TEST_F(FigureTest, QueriesThatDoNotFitTheirKindAreRefused) {
+  EXPECT_EQ(data_error("lines", "SELECT 1 AS x, 2 AS z"),
+            "figure p:1: unknown column of its query 'z'; known: x, panel, series, y, low, high");
+  EXPECT_EQ(data_error("lines", "SELECT 1 AS x"), "figure p:1: its query has no column 'y'");
+  EXPECT_EQ(data_error("lines", "SELECT 1 AS x, 2 AS y, 3 AS y"), "figure p:1: its query has two columns 'y'");
+  EXPECT_EQ(data_error("box", "SELECT 1 AS x, 2 AS median"), "figure p:1: its query has no column 'low'");
+  EXPECT_EQ(data_error("lines", "SELECT 1 AS x, 2 AS y UNION ALL SELECT 'a', 2"),
+            "figure p:1: x is 'a', expected all numbers or all texts");
+  EXPECT_EQ(data_error("lines", "SELECT 'a' AS x, 2 AS y UNION ALL SELECT 3, 2"),
+            "figure p:1: x is '3', expected all numbers or all texts");
+  EXPECT_EQ(data_error("lines", "SELECT NULL AS x, 2 AS y"), "figure p:1: its query has a row whose x is NULL");
+  EXPECT_EQ(data_error("lines", "DELETE FROM cell RETURNING key AS x, 1 AS y"),
+            "figure p:1: its query writes, expected one SELECT");
+}
+
+TEST_F(FigureTest, LayoutsAreRefusedWithTheirPlace) {
+  EXPECT_EQ(error_of("title: t\nkind: pie\nx: {label: a}\ny: {label: b}\n"),
+            ":2:7: error: kind is 'pie', expected lines, bars, stacked, scatter, box or heat");
+  EXPECT_EQ(error_of("title: t\nkind: lines\nx: {label: a, min: 2, max: 1}\ny: {label: b}\n"),
+            ":3:4: error: x.min is 2, expected less than max, 1");
+  EXPECT_EQ(error_of("title: t\nkind: lines\nx: {label: a, log: true, min: 0}\ny: {label: b}\n"),
+            ":3:4: error: x is logarithmic, expected min and max above 0");
+  EXPECT_EQ(error_of("title: t\nkind: lines\nx: {label: a}\ny: {label: b}\nz: {label: c}\n"),
+            ":5:1: error: unknown key 'z'; known: title, kind, x, y, fills, note, width, height");
+  EXPECT_EQ(message_of([] { find_figure(KVC_SOURCE_DIR, "gear:66"); }).substr(0, 47),
+            "unknown figure 'gear:66' (did you mean 'gear:6'");
+}
+
+TEST_F(FigureTest, EveryFigureOfThePapersHasItsQueryAndItsExperiments) {
+  const auto figures = all_figures(KVC_SOURCE_DIR);
+  EXPECT_EQ(figures.size(), 26u);
+  auto store = ResultStore::open(path_);
+  for (const auto& figure : figures) {
+    const auto layout = load_figure_layout(figure.layout);
+    EXPECT_EQ(layout.fills.size(), 2u) << figure.name;  // the paper's and the embedded model's
+    for (const auto& file : layout.fills)
+      EXPECT_TRUE(fs::exists(fs::path(KVC_SOURCE_DIR) / file)) << figure.name << " " << file;
+    EXPECT_EQ(read_figure_data(store.database(), figure.name, read_file(figure.sql), layout, "trial").n_points(), 0u);
+  }
+}
+
+// Two samples of 100 + 150 bytes of codes, 30 of scales and 10 of outliers, where 16 bits take 1000 each.
+TEST_F(FigureTest, WhatTheCacheConsistsOfIsAShareOfSixteenBits) {
+  auto store = ResultStore::open(path_);
+  auto cell = make_cell("a", "gear", "task");
+  cell.lossy = true;
+  store.put_cell(cell);
+  store.put_cell(make_cell("b", "full", "task"));
+  for (int64_t i = 0; i < 2; ++i) {
+    auto sample = make_sample("a", i);
+    sample.bytes = {{0, "k", "codes", 100}, {1, "v", "codes", 150},       {0, "k", "scales", 20},
+                    {0, "k", "zeros", 10},  {0, "v", "sparse_values", 6}, {0, "v", "sparse_index", 4}};
+    store.put_sample(sample);
+  }
+  store.put_sample(make_sample("b", 0));
+  EXPECT_EQ(dat_of("gear:6"),
+            "# index 0, panel '', series 'codes': x label y low high\n1 \"gear\" 25 0 25\n\n\n"
+            "# index 1, panel '', series 'scales and zeros': x label y low high\n1 \"gear\" 3 25 28\n\n\n"
+            "# index 2, panel '', series 'sparse': x label y low high\n1 \"gear\" 1 28 29\n");
+}
+
+// 3 of 4 right: Wilson's interval is 30.06 to 95.44 %; 250 of 1000 bytes are 25 %.
+TEST_F(FigureTest, AccuracyStandsOverSizeWithItsInterval) {
+  auto store = ResultStore::open(path_);
+  auto cell = make_cell("a", "kivi", "task");
+  cell.label = "KIVI 2 bits";
+  store.put_cell(cell);
+  for (int64_t i = 0; i < 4; ++i) store.put_sample(make_sample("a", i, i < 3));
+  store.put_sample(failed_sample("a", 4));
+  const auto text = dat_of("gear:4c");
+  const std::string head = "# index 0, panel 'task', series 'KIVI': x label y low high\n25 \"25.0\" 75 ";
+  ASSERT_EQ(text.substr(0, head.size()), head);
+  double low = 0, high = 0;
+  ASSERT_EQ(std::sscanf(text.c_str() + head.size(), "%lf %lf", &low, &high), 2);
+  EXPECT_NEAR(low, 30.06, 0.005);
+  EXPECT_NEAR(high, 95.44, 0.005);
+}
+
+TEST_F(FigureTest, NothingInATextIsRunOrDrawnAsMarkup) {
+  FigureData points = data("bars", "SELECT 'it''s `touch x` {/a} 5 %' AS x, 1 AS y");
+  const auto script = write_gnuplot(layout("bars"), points, "a.dat", "a.svg", "svg");
+  EXPECT_NE(script.find("'it''s `touch x` {/a} 5 %%' 1"), std::string::npos);  // in single quotes, its own doubled
+  EXPECT_NE(script.find("set terminal svg noenhanced"), std::string::npos);
+}
+
+TEST_F(FigureTest, WithoutGnuplotScriptAndDataAreKept) {
+  const auto points = data("lines", "SELECT 1 AS x, 2 AS y");
+  const std::string old_path = std::getenv("PATH");
+  setenv("PATH", folder_.c_str(), 1);
+  const auto picture = folder_ / "new/a.svg";
+  EXPECT_EQ(message_of([&] { draw_figure(layout("lines"), points, picture); }),
+            concat("gnuplot is not there (Debian's package gnuplot-nox), so '", picture.string(), "' is not drawn; '",
+                   (folder_ / "new/a.gp").string(), "' and '", (folder_ / "new/a.dat").string(), "' are there"));
+  setenv("PATH", old_path.c_str(), 1);
+  EXPECT_EQ(read_file(folder_ / "new/a.dat"), "# index 0, panel '', series '': x label y low high\n1 \"1\" 2 ? ?\n");
+  EXPECT_TRUE(fs::exists(folder_ / "new/a.gp"));
+  EXPECT_EQ(message_of([&] { draw_figure(layout("lines"), points, folder_ / "a.jpg"); }),
+            concat("'", (folder_ / "a.jpg").string(), "': ends in '.jpg', expected .svg, .pdf or .png"));
+}
+
+}  // namespace
+}  // namespace kvc

@@ -1,0 +1,65 @@
+// `kvc table paper:name` and `kvc tables` on what a run has left: what is missing, and the command that fills it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <regex>
+
+#include "program.h"
+
+namespace kvc::test {
+namespace {
+
+const std::string kConfig = std::string(KVC_SOURCE_DIR) + "/configs/papers/demo/gear_10.yaml";
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+TEST(PaperTable, NamesTheCommandThatFillsWhatIsMissing) {
+  TempFolder folder;
+  const auto db = (folder / "r.sqlite").string();
+  ASSERT_EQ(run_program(folder, {"run", kConfig, "--limit", "2", "--set", "tasks=[demo/swaps]", "--db", db}).exit_code,
+            0);
+  auto table = run_program(folder, {"table", "gear:10", "--db", db});
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  const std::string command = "./kvc run configs/papers/demo/gear_10.yaml --db " + db +
+                              " --limit 2 --set 'tasks=[demo/arithmetic, demo/truth]'";
+  EXPECT_TRUE(contains(table.out, "missing: 6 of 9 cells of gear_10_demo; " + command)) << table.out;
+  EXPECT_TRUE(contains(table.out, "| H2O ")) << table.out;
+  EXPECT_TRUE(contains(run_program(folder, {"tables", "--db", db}).out, "3 of 9")) << table.out;
+
+  ASSERT_EQ(
+      run_program(folder, {"run", kConfig, "--db", db, "--limit", "2", "--set", "tasks=[demo/arithmetic, demo/truth]"})
+          .exit_code,
+      0);
+  table = run_program(folder, {"table", "gear:10", "--db", db});
+  EXPECT_FALSE(contains(table.out, "missing")) << table.out;
+  EXPECT_TRUE(contains(run_program(folder, {"tables", "--db", db}).out, "9 of 9"));
+  const auto trace = run_program(folder, {"table", "gear:10", "--db", db, "--trace", "--format", "csv"});
+  EXPECT_TRUE(std::regex_search(trace.out, std::regex("H2O,demo: swaps,[0-9.]+,demo/swaps,h2o,[^\n]*,2,[0-9a-f]{64}")))
+      << trace.out;
+}
+
+TEST(PaperTable, IsRefusedInOneLineWhereItCannotBe) {
+  TempFolder folder;
+  const auto db = (folder / "none.sqlite").string();
+  const auto refused = [&](const std::vector<std::string>& arguments, const std::string& message) {
+    const auto run = run_program(folder, arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.out;
+    EXPECT_TRUE(contains(run.err, message)) << run.err;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  };
+  refused({"table", "gear:11", "--db", db}, "unknown table 'gear:11' (did you mean 'gear:1'?); known: decoquant:1, ");
+  refused({"table", "gear:1", "--db", db}, "there is no such file");
+  refused({"table", "gear:1"}, "--db is missing");
+  refused({"table", "summary", "--db", db, "--format", "latex"}, "--format is latex");
+}
+
+// GEAR's Table 1: 286.81/9 = 31.87 is printed as 31.94, 344.72/9 = 38.30 as 38.34.
+TEST(PaperTable, ChecksWhatIsPrinted) {
+  TempFolder folder;
+  const auto run = run_program(folder, {"table", "gear:1", "--check"});
+  EXPECT_TRUE(contains(run.out, "31.87 is the mean of 9 figures")) << run.out;
+  EXPECT_TRUE(contains(run.out, "2 of 10 averages")) << run.out;
+}
+
+}  // namespace
+}  // namespace kvc::test
