@@ -77,6 +77,10 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   std::fprintf(stderr, "%lld samples run now (%lld failed), %lld were there; database %s\n",
                static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
                static_cast<long long>(outcome.n_present), database.c_str());
+  if (experiment.kind == "probe") {
+    std::fputs(write_markdown(named_table(store->database(), "probe", experiment.name)).c_str(), stdout);
+    return exit_code(grid, *store, outcome);
+  }
   SummaryOptions shown;  // this file's cells, whatever else the database holds under that name
   shown.experiment = experiment.name;
   for (const auto& cell : grid.cells) shown.cell_keys.insert(cell.record.key);
@@ -91,7 +95,7 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   auto settings = arguments.settings;
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
   const auto kind = experiment_kind(below_root(paths, file), settings);
-  KVC_CHECK(kind == "eval", file, ": kind is ", kind, ", expected eval");
+  KVC_CHECK(kind == "eval" || kind == "probe", file, ": kind is ", kind, ", expected eval or probe");
   return run_tasks(arguments, paths, settings, file);
 }
 

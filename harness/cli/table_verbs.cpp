@@ -35,8 +35,9 @@ void add_table_verbs(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<TableArguments>();
   auto* table = app.add_subcommand("table", "Prints a table of a database: the summary, or another by name");
   table
-      ->add_option("name", arguments->name,
-                   "summary; stages: bytes and time of the parts of compositions; search: candidates")
+      ->add_option(
+          "name", arguments->name,
+          "summary; stages: bytes and time of the parts of compositions; search: candidates; probe: what probes found")
       ->capture_default_str();
   add_common(*table, *arguments);
   table->add_option("--experiment", arguments->experiment, "only this experiment's cells")->capture_default_str();

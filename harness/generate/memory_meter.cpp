@@ -113,6 +113,11 @@ void MemoryMeter::reset_all() {
   impl_->books.peak_total = impl_->books.total;
 }
 
+void check_bytes(int64_t reported, int64_t allocated, bool on_cpu) {
+  KVC_CHECK(on_cpu ? reported == allocated : reported <= allocated, "the caches report ", reported, " bytes, but hold ",
+            allocated, " bytes of tensors: footprint() must count every buffer, once");
+}
+
 MemoryMeter::Scope::Scope(MemoryMeter& meter, int account)
     : impl_(new Impl{c10::DebugInfoGuard(c10::DebugInfoKind::PROFILER_STATE, meter.impl_->ear(account))}) {}
 MemoryMeter::Scope::~Scope() = default;
