@@ -23,4 +23,5 @@ install(TARGETS kvc kvc_quant program RUNTIME DESTINATION bin LIBRARY DESTINATIO
 install(TARGETS ${plugins} LIBRARY DESTINATION lib/kvc/plugins)
 install(DIRECTORY harness/include/kvc ${CMAKE_BINARY_DIR}/include/kvc DESTINATION include FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY tasks prompts configs DESTINATION share/kvc)
+install(DIRECTORY results/tables results/external DESTINATION share/kvc/results)
 install(DIRECTORY models/demo DESTINATION share/kvc/models FILES_MATCHING PATTERN "*.json" PATTERN "*.safetensors")

@@ -30,8 +30,10 @@ CREATE TABLE cell (
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE experiment_cell (
-  experiment TEXT NOT NULL,
-  cell_key   TEXT NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  experiment TEXT    NOT NULL,
+  cell_key   TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  label      TEXT    NOT NULL DEFAULT '',  -- the row's name in the experiment's tables; '' stands for plugin and options
+  position   INTEGER NOT NULL DEFAULT 0,   -- of the compressor in the experiment
   PRIMARY KEY (experiment, cell_key)
 ) STRICT, WITHOUT ROWID;
 

@@ -8,6 +8,7 @@
 #include "run/experiment.h"
 #include "run/grid.h"
 #include "run/load_model.h"
+#include "run/model_hashes.h"
 #include "run/read_compressors.h"
 #include "text/files.h"
 #include "text/yaml_read.h"

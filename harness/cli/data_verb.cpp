@@ -7,7 +7,7 @@
 #include "fetch/data_sources.h"
 #include "fetch/download.h"
 #include "kvc/check.h"
-#include "run/grid.h"
+#include "run/task_names.h"
 
 namespace kvc {
 namespace {

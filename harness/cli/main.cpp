@@ -1,4 +1,7 @@
 // kvc: evaluates KV-cache compressors. An experiment is a YAML file, a result a row in SQLite, a table a query.
+#include <signal.h>
+
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -28,6 +31,7 @@ int run(int argc, char** argv) {
   kvc::add_try_verbs(app, action);
   kvc::add_search_verb(app, action);
   kvc::add_smooth_verb(app, action);
+  kvc::add_verify_run_verb(app, action);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -42,6 +46,7 @@ std::string first_line(const char* text) { return std::string(text, std::strcspn
 }  // namespace
 
 int main(int argc, char** argv) {
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error that can be told
   try {
     if (argc == 2 && std::string(argv[1]) == "worker") return kvc::run_worker();
     return run(argc, argv);

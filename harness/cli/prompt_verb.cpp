@@ -6,7 +6,7 @@
 #include "kvc/check.h"
 #include "model/model_config.h"
 #include "run/encode_prompt.h"
-#include "run/grid.h"
+#include "run/task_names.h"
 #include "task/dataset.h"
 
 namespace kvc {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/group_tables.h"
+#include "cli/run_bench_file.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/run_experiment.h"
@@ -77,6 +78,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   std::fprintf(stderr, "%lld samples run now (%lld failed), %lld were there; database %s\n",
                static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
                static_cast<long long>(outcome.n_present), database.c_str());
+  if (outcome.signal) return report_interrupt(outcome.signal, database);
   if (experiment.kind == "probe") {
     std::fputs(write_markdown(named_table(store->database(), "probe", experiment.name)).c_str(), stdout);
     return exit_code(grid, *store, outcome);
@@ -95,11 +97,19 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   auto settings = arguments.settings;
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
   const auto kind = experiment_kind(below_root(paths, file), settings);
-  KVC_CHECK(kind == "eval" || kind == "probe", file, ": kind is ", kind, ", expected eval or probe");
+  if (kind == "bench" || kind == "capacity") {
+    return run_bench_file(paths, file, settings, arguments.database, arguments.dry_run);
+  }
   return run_tasks(arguments, paths, settings, file);
 }
 
 }  // namespace
+
+int report_interrupt(int signal, const std::string& database) {
+  std::fprintf(stderr, "kvc: interrupted; all that was finished is in %s: the same command goes on from there\n",
+               database.c_str());
+  return 128 + signal;
+}
 
 void add_run_verb(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<RunArguments>();
@@ -113,7 +123,10 @@ void add_run_verb(CLI::App& app, Action& action) {
   verb->callback([arguments, &action] {
     action = [arguments] {
       int code = kOk;
-      for (const auto& file : arguments->files) code = std::max(code, run_file(*arguments, file));
+      for (const auto& file : arguments->files) {
+        code = std::max(code, run_file(*arguments, file));
+        if (code > 128) break;  // interrupted
+      }
       return code;
     };
   });

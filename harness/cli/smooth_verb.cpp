@@ -7,6 +7,7 @@
 #include "model/tokenizer.h"
 #include "run/grid.h"
 #include "run/load_model.h"
+#include "run/model_hashes.h"
 #include "run/smoothing.h"
 #include "text/files.h"
 

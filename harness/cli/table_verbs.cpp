@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "cli/group_tables.h"
+#include "cli/paper_tables.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "store/result_store.h"
@@ -12,10 +13,11 @@ namespace {
 struct TableArguments {
   std::string database, sql, name = "summary", experiment = "all", format = "markdown";
   bool with_suspects = false, groups = false;
+  bool check = false, with_external = false, standalone = false, trace = false, all = false;
 };
 
 void add_common(CLI::App& verb, TableArguments& arguments) {
-  verb.add_option("--db", arguments.database, "results database")->required();
+  verb.add_option("--db", arguments.database, "results database");
   verb.add_option("--format", arguments.format, "markdown, csv or json")
       ->check(CLI::IsMember({"markdown", "csv", "json"}))
       ->capture_default_str();
@@ -29,34 +31,77 @@ int print(const TableArguments& arguments, const Table& table) {
   return kOk;
 }
 
-}  // namespace
+int print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  return kOk;
+}
 
-void add_table_verbs(CLI::App& app, Action& action) {
+bool is_of_a_paper(const std::string& name) { return name.find(':') != std::string::npos; }
+
+int show_table(const TableArguments& arguments) {
+  if (arguments.check) {
+    return print(check_printed_tables(is_of_a_paper(arguments.name) ? arguments.name : "", arguments.format));
+  }
+  KVC_CHECK(!arguments.database.empty(), "--db is missing: a results database");
+  if (is_of_a_paper(arguments.name)) {
+    return print(
+        print_paper_table({arguments.database, arguments.name, arguments.experiment, arguments.format,
+                           arguments.with_suspects, arguments.with_external, arguments.standalone, arguments.trace}));
+  }
+  KVC_CHECK(arguments.format != "latex" && arguments.format != "html", "--format is ", arguments.format,
+            ": that is for the papers' tables (`kvc tables`), expected markdown, csv or json");
+  auto store = ResultStore::open_readonly(arguments.database);
+  if (arguments.name != "summary") {
+    return print(arguments, named_table(store.database(), arguments.name, arguments.experiment));
+  }
+  const SummaryOptions options{.experiment = arguments.experiment, .with_suspects = arguments.with_suspects};
+  const auto make = arguments.groups ? groups_of : summary_table;
+  return print(arguments, make(store.database(), options));
+}
+
+void add_table_verb(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<TableArguments>();
   auto* table = app.add_subcommand("table", "Prints a table of a database: the summary, or another by name");
   table
-      ->add_option(
-          "name", arguments->name,
-          "summary; stages: bytes and time of the parts of compositions; search: candidates; probe: what probes found")
+      ->add_option("name", arguments->name,
+                   "summary; stages: bytes and time of the parts of compositions; search: candidates; probe: what "
+                   "probes found; gear:1: a table of a "
+                   "paper (`kvc tables` lists them)")
       ->capture_default_str();
-  add_common(*table, *arguments);
+  table->add_option("--db", arguments->database, "results database");
+  table->add_option("--format", arguments->format, "markdown, csv, json; of a paper's table also latex, html")
+      ->check(CLI::IsMember({"markdown", "csv", "json", "latex", "html"}))
+      ->capture_default_str();
   table->add_option("--experiment", arguments->experiment, "only this experiment's cells")->capture_default_str();
   table->add_flag(both_spellings("--with-suspects"), arguments->with_suspects, "also cells marked suspect");
   table->add_flag("--groups", arguments->groups, "the means over groups of tasks (tasks/groups.yaml) instead");
-  table->callback([arguments, &action] {
-    action = [arguments] {
-      auto store = ResultStore::open_readonly(arguments->database);
-      if (arguments->name != "summary") {
-        return print(*arguments, named_table(store.database(), arguments->name, arguments->experiment));
-      }
-      const SummaryOptions options{.experiment = arguments->experiment, .with_suspects = arguments->with_suspects};
-      const auto make = arguments->groups ? groups_of : summary_table;
-      return print(*arguments, make(store.database(), options));
-    };
-  });
+  table->add_flag(both_spellings("--with-external"), arguments->with_external,
+                  "the paper's printed figures beside ours");
+  table->add_flag("--standalone", arguments->standalone, "latex, html: a document of its own");
+  table->add_flag("--trace", arguments->trace, "which cells and samples each figure was made of");
+  table->add_flag("--check", arguments->check, "recompute what the papers' printed tables say of themselves (no --db)");
+  table->callback([arguments, &action] { action = [arguments] { return show_table(*arguments); }; });
+}
 
+void add_tables_verb(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<TableArguments>();
+  auto* tables = app.add_subcommand("tables", "Lists the papers' tables, and how many of their cells are there");
+  add_common(*tables, *arguments);
+  tables->add_flag("--all", arguments->all, "also experiments whose model is not here");
+  tables->callback([arguments, &action] {
+    action = [arguments] { return print(list_paper_tables(arguments->database, arguments->format, arguments->all)); };
+  });
+}
+
+}  // namespace
+
+void add_table_verbs(CLI::App& app, Action& action) {
+  add_table_verb(app, action);
+  add_tables_verb(app, action);
+  auto arguments = std::make_shared<TableArguments>();
   auto* query = app.add_subcommand("query", "Prints what an SQL query returns; writing statements are refused");
   add_common(*query, *arguments);
+  query->get_option("--db")->required();
   query->add_option("sql", arguments->sql, "one SELECT statement")->required();
   query->callback([arguments, &action] {
     action = [arguments] {

@@ -19,6 +19,7 @@
 #include "run/grid.h"
 #include "run/load_model.h"
 #include "run/model_chat.h"
+#include "run/model_hashes.h"
 #include "text/files.h"
 
 namespace kvc {

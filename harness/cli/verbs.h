@@ -17,12 +17,14 @@ enum ExitCode : int {
   kWorse = 5,        // a comparison's gate: a compressor is worse than was allowed
 };
 
+// 128 + n: Ctrl-C (130) or SIGTERM (143) ended a run early; what is stored stays.
+
 // What the chosen verb does; set by its callback while the command line is parsed, called afterwards.
 using Action = std::function<int()>;
 
 void add_run_verb(CLI::App& app, Action& action);
 void add_calibrate_verb(CLI::App& app, Action& action);
-void add_table_verbs(CLI::App& app, Action& action);    // table, query
+void add_table_verbs(CLI::App& app, Action& action);    // table, tables, query
 void add_compare_verbs(CLI::App& app, Action& action);  // compare, power
 void add_check_verb(CLI::App& app, Action& action);
 void add_inspect_verbs(CLI::App& app, Action& action);  // plugins, tasks, validate, doctor
@@ -34,6 +36,10 @@ void add_plugin_verbs(CLI::App& app, Action& action);  // plugin new, plugin ver
 void add_try_verbs(CLI::App& app, Action& action);     // generate, tokenize, logits, apply
 void add_search_verb(CLI::App& app, Action& action);
 void add_smooth_verb(CLI::App& app, Action& action);
+void add_verify_run_verb(CLI::App& app, Action& action);
+
+// Says that a signal ended the run early and how to go on; returns the exit code, 128 and the signal's number.
+int report_interrupt(int signal, const std::string& database);
 
 // "--max-new-tokens" -> "--max-new-tokens,--max_new_tokens": users' fingers know both.
 std::string both_spellings(const std::string& name);

@@ -4,6 +4,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 
 #include <algorithm>
+#include <limits>
 #include <mutex>
 #include <unordered_map>
 #include <vector>
@@ -23,6 +24,8 @@ struct MemoryMeter::Books {
   std::mutex mutex;  // guards all below
   std::vector<Account> accounts = std::vector<Account>(kFirstOwn);
   int64_t total = 0, peak_total = 0;
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  bool hit_limit = false;
   std::unordered_map<const void*, Entry> entries;
 
   Account& account(int id) {
@@ -40,8 +43,11 @@ struct MemoryMeter::Books {
       a.peak = std::max(a.peak, a.live);
       total += bytes;
       peak_total = std::max(peak_total, total);
-      if (open >= kFirstOwn) return note_peak(a);
-      for (size_t i = kFirstOwn; i < accounts.size(); ++i) note_peak(accounts[i]);
+      if (open >= kFirstOwn) note_peak(a);
+      for (size_t i = kFirstOwn; open < kFirstOwn && i < accounts.size(); ++i) note_peak(accounts[i]);
+      if (total <= limit) return;
+      hit_limit = true;
+      throw Error(concat("memory limit: ", bytes, " bytes more make ", total, ", allowed: ", limit));
     } else if (const auto entry = entries.find(pointer); entry != entries.end()) {
       account(entry->second.account).live -= entry->second.bytes;
       total -= entry->second.bytes;
@@ -111,6 +117,14 @@ int64_t MemoryMeter::peak_of_all() const {
 void MemoryMeter::reset_all() {
   const std::lock_guard lock(impl_->books.mutex);
   impl_->books.peak_total = impl_->books.total;
+}
+void MemoryMeter::set_limit(int64_t bytes) {
+  const std::lock_guard lock(impl_->books.mutex);
+  impl_->books.limit = bytes;
+}
+bool MemoryMeter::hit_limit() const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.hit_limit;
 }
 
 void check_bytes(int64_t reported, int64_t allocated, bool on_cpu) {

@@ -27,6 +27,10 @@ class MemoryMeter {
   int64_t peak_of_all() const;                  // highest sum of all accounts since reset_all
   void reset_all();
 
+  // From here on an allocation that brings all accounts beyond so many bytes is an Error where it is asked for.
+  void set_limit(int64_t bytes);
+  bool hit_limit() const;  // some allocation did
+
   // Opens an account on this thread for as long as it lives; accounts are small non-negative numbers.
   class Scope {
    public:

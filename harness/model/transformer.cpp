@@ -11,6 +11,7 @@
 #include "model/ops.h"
 #include "model/prefill_attention.h"
 #include "model/quantized_linear.h"
+#include "model/random_weights.h"
 
 namespace kvc {
 namespace {
@@ -50,6 +51,13 @@ Transformer Transformer::load(const std::filesystem::path& dir, const LoadOption
   const NoAutograd guard;
   auto config = load_model_config(dir);
   auto weights = load_weights(dir, config, options);
+  return {std::move(config), std::move(weights)};
+}
+
+Transformer Transformer::draw(const std::filesystem::path& config_file, const LoadOptions& options, uint64_t seed) {
+  const NoAutograd guard;
+  auto config = load_model_config(config_file);
+  auto weights = draw_weights(config, options, seed);
   return {std::move(config), std::move(weights)};
 }
 

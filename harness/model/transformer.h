@@ -56,6 +56,9 @@ class Transformer {
     return load(dir, LoadOptions{.dtype = dtype});
   }
 
+  // Of a config.json's shape, with random weights (random_weights.h).
+  static Transformer draw(const std::filesystem::path& config, const LoadOptions& options, uint64_t seed);
+
   const ModelConfig& config() const { return config_; }
   ModelShape shape() const { return config_.shape(); }
   bool is_on_cpu() const { return weights_.embedding.is_cpu() && weights_.logits.weight.is_cpu(); }

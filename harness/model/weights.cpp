@@ -1,14 +1,17 @@
 #include "model/weights.h"
 
 #include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
 #include <sys/mman.h>
 
+#include <cmath>
 #include <numeric>
 #include <optional>
 #include <set>
 
 #include "kvc/check.h"
 #include "model/quantized_linear.h"
+#include "model/random_weights.h"
 #include "model/safetensors.h"
 #include "model/smooth_quant.h"
 
@@ -26,11 +29,13 @@ void ask_for_huge_pages(const at::Tensor& x) {
   ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_HUGEPAGE);
 }
 
-// Reads each tensor once and remembers its name, so that what nobody asked for shows up.
+// Reads each tensor once and remembers its name, so that what nobody asked for shows up; or draws it.
 class WeightReader {
  public:
   WeightReader(const std::filesystem::path& dir, const LoadOptions& options)
       : dir_(dir.string()), checkpoint_(dir), options_(options), device_(options.devices.front()) {}
+  WeightReader(uint64_t seed, const LoadOptions& options)
+      : generator_(at::detail::createCPUGenerator(seed)), options_(options), device_(options.devices.front()) {}
 
   void set_device(at::Device device) { device_ = device; }  // of what is read from here on
 
@@ -47,7 +52,8 @@ class WeightReader {
   at::Tensor floats(const std::string& name, int64_t size) { return read(name, {size}).to(device_, at::kFloat); }
 
   void refuse_unread(bool tied_embeddings) const {
-    for (const auto& name : checkpoint_.names()) {
+    if (!checkpoint_) return;
+    for (const auto& name : checkpoint_->names()) {
       const bool known = read_.contains(name) || name.ends_with(".rotary_emb.inv_freq") ||  // computed from config.json
                          (tied_embeddings && name == "lm_head.weight");
       KVC_CHECK(known, dir_, ": tensor '", name, "' has no place in this architecture");
@@ -56,8 +62,15 @@ class WeightReader {
 
  private:
   at::Tensor read(const std::string& name, const std::vector<int64_t>& shape) {
+    if (!checkpoint_) return drawn(name, shape);
     read_.insert(name);
-    return checkpoint_.tensor(name, shape);
+    return checkpoint_->tensor(name, shape);
+  }
+
+  at::Tensor drawn(const std::string& name, const std::vector<int64_t>& shape) {
+    const auto floats = at::TensorOptions(at::kFloat);
+    if (shape.size() == 1) return name.ends_with(".bias") ? at::zeros(shape, floats) : at::ones(shape, floats);
+    return at::randn(shape, generator_, floats).mul_(1 / std::sqrt(static_cast<double>(shape[1])));
   }
 
   // Matrices [rows_i, columns], or vectors [rows_i], one below the other, in the model's type
@@ -78,7 +91,8 @@ class WeightReader {
   }
 
   std::string dir_;
-  Checkpoint checkpoint_;
+  std::optional<Checkpoint> checkpoint_;  // none: the tensors are drawn
+  at::Generator generator_;
   LoadOptions options_;
   at::Device device_;
   std::set<std::string> read_;
@@ -126,15 +140,16 @@ DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t
   return weights;
 }
 
-}  // namespace
-
-Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, const LoadOptions& options) {
+void check_options(const ModelConfig& config, const LoadOptions& options) {
   KVC_CHECK(options.dtype == at::kFloat || options.dtype == at::kHalf || options.dtype == at::kBFloat16, "model: type ",
             at::toString(options.dtype), ", supported: Float, Half, BFloat16");
   const auto n_devices = static_cast<int64_t>(options.devices.size());
   KVC_CHECK(n_devices >= 1 && n_devices <= config.n_layers, "model: ", n_devices, " devices for ", config.n_layers,
             " layers");
-  WeightReader reader(dir, options);
+}
+
+Weights read_weights(WeightReader reader, const ModelConfig& config, const LoadOptions& options) {
+  const auto n_devices = static_cast<int64_t>(options.devices.size());
   const auto& architecture = *config.architecture;
   const auto& stem = architecture.tensors.stem;
   const int64_t hidden = config.hidden_size, width = config.embedding_size;
@@ -159,6 +174,18 @@ Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config
                                           : reader.linear({{"lm_head", config.vocab_size}}, width, false);
   reader.refuse_unread(config.tied_embeddings);
   return weights;
+}
+
+}  // namespace
+
+Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, const LoadOptions& options) {
+  check_options(config, options);
+  return read_weights(WeightReader(dir, options), config, options);
+}
+
+Weights draw_weights(const ModelConfig& config, const LoadOptions& options, uint64_t seed) {
+  check_options(config, options);
+  return read_weights(WeightReader(seed, options), config, options);
 }
 
 int64_t Weights::bytes() const {

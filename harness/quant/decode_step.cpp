@@ -6,6 +6,7 @@
 
 #include "attend_cpu.h"
 #include "exact_rows.h"
+#include "kvc/part_timer.h"
 
 namespace kvc {
 
@@ -86,6 +87,7 @@ void check_alignment(const GroupCodes& x) {
 void DecodeStep::score(const GroupCodes& k, int64_t first) { score(q_, k, first); }
 
 void DecodeStep::score(const at::Tensor& q, const GroupCodes& k, int64_t first) {
+  const TimedPart timed(WorkPart::quantize);
   check_alignment(k);
   const int64_t group = q.size(0) / k.n_heads;
   for (int64_t h = 0; h < k.n_heads; ++h) {
@@ -106,6 +108,7 @@ at::Tensor DecodeStep::weighed(const GroupCodes& v, int64_t first) const {
 }
 
 void DecodeStep::weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
+  const TimedPart timed(WorkPart::quantize);
   KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
   const int64_t group = q_.size(0) / v.n_heads;
   for (int64_t h = 0; h < v.n_heads; ++h) {
@@ -118,6 +121,7 @@ void DecodeStep::add_out(const at::Tensor& out) { out_.add_(out); }
 
 // (q B) A^T
 void DecodeStep::score(const LowRank& k, int64_t first) {
+  const TimedPart timed(WorkPart::low_rank);
   if (!k.a.defined()) return;
   const int64_t n = k.a.size(1), d = k.b.size(1), r = k.a.size(2);
   std::vector<float> down(static_cast<size_t>(r));
@@ -142,6 +146,7 @@ void DecodeStep::score(const LowRank& k, int64_t first) {
 
 // (w A) B^T
 void DecodeStep::weigh(const LowRank& v, int64_t first) {
+  const TimedPart timed(WorkPart::low_rank);
   if (!v.a.defined()) return;
   const int64_t n = v.a.size(1), d = v.b.size(1), r = v.a.size(2);
   std::vector<float> down(static_cast<size_t>(r));
@@ -188,6 +193,7 @@ void for_each_outlier(const Outliers& s, const float* values, int64_t head_dim, 
 }  // namespace
 
 void DecodeStep::score(const Outliers& k, int64_t first) {
+  const TimedPart timed(WorkPart::sparse);
   if (!k.index.defined()) return;
   const float* q = q_.const_data_ptr<float>();
   float* scores = scores_.data_ptr<float>() + first;
@@ -200,6 +206,7 @@ void DecodeStep::score(const Outliers& k, int64_t first) {
 }
 
 void DecodeStep::weigh(const Outliers& v, int64_t first) {
+  const TimedPart timed(WorkPart::sparse);
   if (!v.index.defined()) return;
   const float* weights = scores_.const_data_ptr<float>() + first;
   float* out = out_.data_ptr<float>();

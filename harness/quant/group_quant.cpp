@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "kvc/part_timer.h"
 #include "kvc/quant/pack_bits.h"
 #include "quantize_cpu.h"
 
@@ -81,6 +82,7 @@ at::Tensor asymmetric_codes(const at::Tensor& groups, const at::Tensor& left_out
 }  // namespace
 
 GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
+  const TimedPart timed(WorkPart::quantize);
   if (!x.is_cpu() || format.symmetric) return quantize_groups_reference(x, format, left_out);
   check_format(x, format);
   const auto rows = to_rows(x, format);
@@ -109,6 +111,7 @@ GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const
 }
 
 GroupCodes quantize_groups_reference(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
+  const TimedPart timed(WorkPart::quantize);
   check_format(x, format);
   const auto rows = to_rows(x, format);
   const int64_t group = group_length(rows, format), n_groups = rows.size(2) / group;
@@ -125,6 +128,7 @@ GroupCodes quantize_groups_reference(const at::Tensor& x, const GroupFormat& for
 }
 
 at::Tensor GroupCodes::dequantize() const {
+  const TimedPart timed(WorkPart::quantize);
   const bool along_tokens = format.axis == GroupAxis::tokens;
   const int64_t len = along_tokens ? n_tokens : head_dim, n_groups = scale.size(2);
   const auto floats = unpack_bits(codes, format.bits, len).to(at::kFloat);  // [H, T, D] or [H, D, T]

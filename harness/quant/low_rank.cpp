@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "kvc/part_timer.h"
+
 namespace kvc {
 namespace {
 
@@ -30,7 +32,10 @@ at::Tensor stored(const at::Tensor& x, Precision precision) {
 
 }  // namespace
 
-at::Tensor LowRank::product() const { return at::matmul(a.to(at::kFloat), b.to(at::kFloat).transpose(1, 2)); }
+at::Tensor LowRank::product() const {
+  const TimedPart timed(WorkPart::low_rank);
+  return at::matmul(a.to(at::kFloat), b.to(at::kFloat).transpose(1, 2));
+}
 
 void LowRank::add_to(Footprint& bytes, CacheTensor tensor) const {
   bytes.add(tensor, ByteKind::low_rank, a);
@@ -38,6 +43,7 @@ void LowRank::add_to(Footprint& bytes, CacheTensor tensor) const {
 }
 
 LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int64_t loops, Precision precision) {
+  const TimedPart timed(WorkPart::low_rank);
   KVC_CHECK(loops >= 1, "low_rank: loops ", loops, ", allowed: 1 and more");
   KVC_CHECK(start.size(2) <= std::min(x.size(1), x.size(2)), "low_rank: rank ", start.size(2), " of a ", x.size(1),
             " x ", x.size(2), " matrix");
@@ -62,6 +68,7 @@ at::Generator low_rank_generator(uint64_t seed, uint64_t sequence_key, int64_t l
 }
 
 at::Tensor low_rank_start(at::Generator& generator, int64_t n_heads, int64_t n, int64_t d, int64_t rank) {
+  const TimedPart timed(WorkPart::low_rank);
   const int64_t r = std::min({rank, n, d});
   const auto p = at::rand({1, n_heads, d, r}, generator, at::kFloat);
   at::rand({1, n_heads, n, r}, generator, at::kFloat);  // Q's start: drawn, never read

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "kvc/part_timer.h"
 #include "quantize_cpu.h"
 
 namespace kvc {
@@ -44,6 +45,7 @@ int64_t n_outliers_per_side(double fraction, int64_t vector_len) {
 }
 
 Outliers find_outliers(const at::Tensor& x, double fraction, GroupAxis axis) {
+  const TimedPart timed(WorkPart::sparse);
   const auto vectors = to_vectors(x.cpu(), axis);
   const int64_t len = vectors.size(-1), n_vectors = vectors.numel() / len, k = n_outliers_per_side(fraction, len);
   Outliers result;
@@ -70,6 +72,7 @@ Outliers find_outliers(const at::Tensor& x, double fraction, GroupAxis axis) {
 }
 
 at::Tensor outlier_mask(const Outliers& outliers, int64_t n_heads, int64_t n_tokens, int64_t head_dim) {
+  const TimedPart timed(WorkPart::sparse);
   const auto options = at::TensorOptions(at::kBool).device(outliers.index.device());
   const bool along_tokens = outliers.axis == GroupAxis::tokens;
   auto vectors = along_tokens ? at::zeros({n_heads, head_dim, n_tokens}, options)
@@ -79,12 +82,14 @@ at::Tensor outlier_mask(const Outliers& outliers, int64_t n_heads, int64_t n_tok
 }
 
 void set_values(Outliers& outliers, const at::Tensor& difference, Precision precision) {
+  const TimedPart timed(WorkPart::sparse);
   const auto values = to_vectors(difference, outliers.axis).gather(-1, long_index(outliers));
   outliers.values = values.to(storage_type(precision));
   KVC_CHECK(outliers.values.isfinite().all().item<bool>(), "outliers: a value lies beyond fp16 (65504)");
 }
 
 void Outliers::add_to_(at::Tensor& x) const {
+  const TimedPart timed(WorkPart::sparse);
   if (!index.defined()) return;
   const bool along_tokens = axis == GroupAxis::tokens;
   auto vectors = along_tokens ? at::zeros({x.size(0), x.size(2), x.size(1)}, x.options())

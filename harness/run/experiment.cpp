@@ -1,6 +1,7 @@
 #include "run/experiment.h"
 
 #include <algorithm>
+#include <set>
 
 #include "run/read_compressors.h"
 #include "text/nearest.h"
@@ -145,6 +146,15 @@ void read_probe(const YamlValue& value, Experiment& experiment) {
   map.reject_unknown();
 }
 
+// A label is one row of a table.
+void check_labels(const std::vector<CompressorChoice>& compressors) {
+  std::set<std::string> taken;
+  for (const auto& choice : compressors) {
+    KVC_CHECK(choice.label.empty() || taken.insert(choice.label).second, choice.where, ": error: the label '",
+              choice.label, "' is there twice, expected one compressor of that label");
+  }
+}
+
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
@@ -180,6 +190,7 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   map.reject_unknown();
   if (experiment.tasks.empty()) map.required("tasks").fail("tasks is empty, expected at least one task");
   if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
+  check_labels(experiment.compressors);
   return experiment;
 }
 
@@ -196,10 +207,14 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
   }
 }
 
-std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  const auto value = load_yaml(path);
+YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  auto value = load_yaml(path);
   for (const auto& override : overrides) put_over(value.node(), override);
-  return value.map().optional_choice("kind", kKinds, "eval");
+  return value;
+}
+
+std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return load_experiment_yaml(path, overrides).map().optional_choice("kind", kKinds, "eval");
 }
 
 std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {

@@ -14,6 +14,8 @@
 
 namespace kvc {
 
+class YamlValue;
+
 // What of the model is quantized beside the cache; 0 and "": nothing.
 struct QuantizationChoice {
   int64_t weight_bits = 0;      // of the layers' matrices: 8, 4, 3, 2
@@ -31,6 +33,7 @@ struct CompressorChoice {
   std::vector<CompressorChoice> parts = {};  // of a chain its stages; of rules the default, then what each scope uses
   std::vector<RuleScope> scopes = {};
   std::optional<int64_t> block = {};  // of a chain
+  std::string label = {};             // names its row in tables; "": the plugin and its options do
 };
 
 struct Experiment {
@@ -68,6 +71,9 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
 // What the file asks for, by its key `kind`: eval (the default) answers tasks, probe looks into caches, bench takes
 // times, capacity finds limits. Throws Error in one line for any other.
 std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+// The file as it stands, with the overrides put over it.
+YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // The same file with the overrides put over it, as YAML without comments.
 std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);

@@ -8,12 +8,13 @@
 #include "model/model_config.h"
 #include "model/safetensors.h"
 #include "plugin/plugin_library.h"
-#include "run/build_compressor.h"
 #include "run/calibration.h"
+#include "run/model_hashes.h"
+#include "run/open_compressor.h"
 #include "run/provenance.h"
 #include "run/smoothing.h"
+#include "run/task_names.h"
 #include "text/files.h"
-#include "text/hash_cache.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 
@@ -22,96 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using nlohmann::json;
-
-constexpr uintmax_t kWorthRemembering = uintmax_t{64} << 20;  // bytes: smaller files are hashed in a moment
-
-// "bits 2, group_size 64": the options that were given
-std::string options_label(const json& options) {
-  std::vector<std::string> words;
-  for (const auto& [name, value] : options.items()) {
-    words.push_back(name + " " + (value.is_string() ? value.get<std::string>() : value.dump()));
-  }
-  return words.empty() ? "defaults" : join(words);
-}
-
-struct OpenedCompressor {
-  CellRecord record;  // the plugin's part of it
-  json key;
-};
-
-// "snapkv capacity 64 + kivi bits 2", "kivi bits 4; layers 0-1: kivi bits 8": what was given of each part
-std::string composition_label(const CompressorChoice& choice) {
-  if (choice.parts.empty()) return options_label(choice.options);
-  std::string text;
-  for (size_t i = 0; i < choice.parts.size(); ++i) {
-    const auto& part = choice.parts[i];
-    if (i > 0) text += choice.scopes.empty() ? " + " : concat("; ", to_string(choice.scopes[i - 1]), ": ");
-    const auto inner = composition_label(part);
-    text += !part.parts.empty()    ? concat("(", inner, ")")
-            : part.options.empty() ? part.plugin
-                                   : part.plugin + " " + inner;
-  }
-  return choice.block ? concat(text, ", block ", *choice.block) : text;
-}
-
-// The choice with the plugins' files for their names.
-WorkerCompressor written_down(const CompressorChoice& choice, const Experiment& experiment,
-                              const std::vector<fs::path>& folders) {
-  WorkerCompressor written;
-  written.where = choice.where;
-  written.options = choice.options;
-  if (choice.parts.empty()) {
-    try {
-      written.file = find_plugin(choice.plugin, folders).string();
-      written.options = PluginLibrary(written.file).with_files_from(experiment.folder, choice.options);
-    } catch (const Error& e) {
-      throw Error(choice.where + ": error: " + e.what());
-    }
-    return written;
-  }
-  written.kind = choice.plugin;
-  written.scopes = choice.scopes;
-  written.block = choice.block.value_or(0);
-  for (const auto& part : choice.parts) written.parts.push_back(written_down(part, experiment, folders));
-  return written;
-}
-
-// The hashes of the plugins' files, each once, in order.
-std::string plugin_hashes(const std::vector<StageRow>& stages) {
-  std::vector<std::string> hashes;
-  for (const auto& stage : stages) {
-    if (std::find(hashes.begin(), hashes.end(), stage.plugin_sha256) == hashes.end()) {
-      hashes.push_back(stage.plugin_sha256);
-    }
-  }
-  return join(hashes, "+");
-}
-
-// Opens the plugins, makes the compressor once and asks it whether it can serve the model.
-OpenedCompressor open_compressor(const CompressorChoice& choice, const Experiment& experiment,
-                                 const std::vector<fs::path>& folders, const ModelShape& shape,
-                                 const std::string& model, WorkerSetUp& worker) {
-  worker.compressors.push_back(written_down(choice, experiment, folders));
-  auto built = build_compressor(worker.compressors.back(), shape, model);
-  const auto& compressor = *built.part.compressor;
-  try {
-    compressor.check_model(shape);
-  } catch (const Error& e) {
-    throw Error(choice.where + ": error: " + e.what());
-  }
-  OpenedCompressor opened;
-  opened.record.plugin = built.part.name;
-  opened.record.plugin_sha256 = plugin_hashes(built.stages);
-  opened.record.options_json = built.resolved.dump();
-  opened.record.options_label = composition_label(choice);
-  opened.record.bits = compressor.bits();
-  opened.record.lossy = built.part.capabilities.lossy;
-  opened.record.simulated = built.part.capabilities.simulated;
-  if (!choice.parts.empty()) opened.record.stages = built.stages;
-  opened.key = {
-      {"plugin", built.part.name}, {"plugin_sha256", opened.record.plugin_sha256}, {"options", built.resolved}};
-  return opened;
-}
 
 void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
   auto spec = load_task(id);
@@ -183,49 +94,6 @@ void add_probe(const ProbeSettings& probe, json& settings) {
 
 }  // namespace
 
-std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths) {
-  const auto folder = paths.root / "tasks";
-  std::vector<TaskId> tasks;
-  if (name.ends_with(".yaml")) {
-    const auto file = below_root(paths, name);
-    for (const auto& variant : task_variants(file)) tasks.push_back({file, variant});
-    return tasks;
-  }
-  for (const auto& id : find_tasks(folder)) {
-    if (id.name().starts_with(name + "/")) tasks.push_back(id);
-  }
-  return tasks.empty() ? std::vector{find_task(folder, name)} : tasks;
-}
-
-TaskId task_by_name(const std::string& name, const Paths& paths) {
-  const auto tasks = tasks_of(name, paths);
-  std::vector<std::string> names;
-  for (const auto& id : tasks) names.push_back(id.name());
-  KVC_CHECK(tasks.size() == 1, "'", name, "' names ", tasks.size(), " tasks, expected one of ", join(names));
-  return tasks.front();
-}
-
-std::string data_folder(const std::string& given) {
-  const char* from_environment = std::getenv("KVC_DATA");
-  return !given.empty() ? given : from_environment ? from_environment : "";
-}
-
-json hash_model(const fs::path& folder, bool verify) {
-  const HashCache cache(user_cache_folder(), verify);
-  json hashes = json::object();
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    const auto name = entry.path().filename().string();
-    const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
-                         name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||
-                         name == "tokenizer.model" || name == "vocab.json" || name == "merges.txt" ||
-                         name == "tokenizer_config.json" || name == "special_tokens_map.json" ||
-                         name == "added_tokens.json";
-    if (!matters || !entry.is_regular_file()) continue;
-    hashes[name] = entry.file_size() < kWorthRemembering ? sha256_file(entry.path()) : cache.sha256(entry.path());
-  }
-  return hashes;
-}
-
 std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
   std::vector<fs::path> folders(searched_first.begin(), searched_first.end());
   folders.push_back(paths.plugins);
@@ -272,7 +140,8 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   std::vector<OpenedCompressor> compressors;
   const auto folders = plugin_folders(experiment.plugin_path, paths);
   for (const auto& choice : experiment.compressors) {
-    compressors.push_back(open_compressor(choice, experiment, folders, config.shape(), identity, grid.worker));
+    compressors.push_back(
+        open_compressor(choice, experiment.folder, folders, config.shape(), identity, grid.worker.compressors));
   }
   add_tasks(experiment, paths, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
@@ -308,6 +177,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
       cell.record.task_json = task.spec_json;
       cell.record.generation_json = settings.dump();
       cell.record.provenance_json = made_with;
+      cell.record.position = static_cast<int64_t>(c);
       cell.record.n_samples = static_cast<int64_t>(task.data.samples.size());
       grid.cells.push_back(std::move(cell));
     }

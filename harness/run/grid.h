@@ -40,19 +40,6 @@ struct Grid {
 // The hashes of large files of weights are remembered from run to run, unless verify_hashes.
 Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes = false);
 
-// A task by its name; all tasks of a suite, or all variants of a file, by what their names begin with; a file by its
-// path. Throws Error where there is none.
-std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths);
-
-// The one task of that name or file; throws Error where there is none, or several.
-TaskId task_by_name(const std::string& name, const Paths& paths);
-
-// The data folder: the given one, or KVC_DATA, or "".
-std::string data_folder(const std::string& given);
-// SHA-256 by name of every file that a checkpoint's numbers depend on. Those of large files are remembered unless
-// verify.
-nlohmann::json hash_model(const std::filesystem::path& folder, bool verify = false);
-
 // The folders to look for plugins in, in order: the given ones, then the plugins built with this program.
 std::vector<std::filesystem::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths);
 

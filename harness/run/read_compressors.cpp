@@ -1,6 +1,7 @@
 #include "run/read_compressors.h"
 
 #include <charconv>
+#include <set>
 
 #include "text/nearest.h"
 
@@ -62,6 +63,8 @@ Points with_part(const Points& points, const Points& parts) {
   Points wider;
   for (const auto& point : points) {
     for (const auto& part : parts) {
+      KVC_CHECK(part.label.empty(), part.where,
+                ": error: a part of a compressor has a label, expected it beside the whole");
       wider.push_back(point);
       wider.back().parts.push_back(part);
     }
@@ -168,18 +171,50 @@ Points read_rules(const YamlValue& value) {
   return all;
 }
 
-}  // namespace
-
-std::vector<CompressorChoice> read_compressor(const YamlValue& entry) {
-  if (entry.is_scalar()) return {{entry.string(), nlohmann::json::object(), entry.where()}};
-  auto map = entry.map();
+Points read_unlabelled(const YamlValue& entry, YamlMap& map) {
   if (map.has("chain")) return read_chain(map);
-  const auto entries = map.entries();
+  auto entries = map.entries();
+  std::erase_if(entries, [](const auto& item) { return item.first == "label"; });
   if (entries.size() != 1) {
     entry.fail("a compressor is a name, or a name with its options; found a map of ", entries.size(), " names");
   }
   const auto& [name, value] = entries.front();
   return name == "rules" ? read_rules(value) : read_plugin(name, value, entry.where());
+}
+
+// "KIVI {bits} bits" -> "KIVI 2 bits"
+std::string filled_in(std::string label, const nlohmann::json& options) {
+  for (const auto& [option, value] : options.items()) {
+    const auto place = "{" + option + "}";
+    const auto text = value.is_string() ? value.get<std::string>() : value.dump();
+    for (size_t at = 0; (at = label.find(place, at)) != std::string::npos; at += text.size()) {
+      label.replace(at, place.size(), text);
+    }
+  }
+  return label;
+}
+
+void set_labels(const YamlValue& label, Points& points) {
+  std::set<std::string> taken;
+  for (auto& point : points) {
+    point.label = filled_in(label.string(), point.options);
+    if (point.label.empty()) label.fail(label.name(), " is '', expected a row's name");
+    if (!taken.insert(point.label).second) {
+      label.fail(label.name(), " is ", label.found(), " for ", points.size(),
+                 " compressors of a sweep, expected the {option} in it that tells them apart");
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<CompressorChoice> read_compressor(const YamlValue& entry) {
+  if (entry.is_scalar()) return {{entry.string(), nlohmann::json::object(), entry.where()}};
+  auto map = entry.map();
+  const auto label = map.optional("label");
+  auto points = read_unlabelled(entry, map);
+  if (label) set_labels(*label, points);
+  return points;
 }
 
 }  // namespace kvc

@@ -6,20 +6,22 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <memory>
-#include <numeric>
 #include <optional>
 
 #include "run/encode_prompt.h"
+#include "run/interrupt.h"
 #include "run/progress.h"
+#include "run/sample_record.h"
 #include "run/worker_process.h"
-#include "task/answer_scorer.h"
-#include "text/utf8.h"
 
 namespace kvc {
 namespace {
+
+constexpr int kPatienceMs = 200;  // until a signal that came just before a wait is seen
 
 // One sample of one task for the compressors that miss it.
 struct PendingJob {
@@ -77,30 +79,6 @@ const Ids& prefilled(const EncodedPrompt& prompt) {
   return prompt.scored.empty() ? prompt.ids : prompt.scored.front().prompt_ids;
 }
 
-// Code points, without the blank that joins a choice to its context.
-int64_t n_characters(const std::string& choice) {
-  return static_cast<int64_t>(to_code_points(choice).size()) - (choice.size() > 1 && choice.starts_with(' '));
-}
-
-// Likelihoods as they are stored: what the worker measured, with the texts and lengths of the choices.
-std::string likelihoods_json(const std::vector<std::string>& choices, const JobResult& result) {
-  std::vector<ChoiceLikelihood> likelihoods;
-  const auto sum = [](const auto& values) { return std::accumulate(values.begin(), values.end(), 0.0); };
-  for (size_t i = 0; i < choices.size(); ++i) {
-    const auto& measured = result.likelihoods.at(0).at(i);
-    ChoiceLikelihood choice{choices[i],
-                            sum(measured.log_likelihoods),
-                            static_cast<int64_t>(measured.log_likelihoods.size()),
-                            n_characters(choices[i]),
-                            measured.is_greedy,
-                            std::nullopt};
-    if (result.likelihoods.size() > 1)
-      choice.content_free_log_likelihood = sum(result.likelihoods[1].at(i).log_likelihoods);
-    likelihoods.push_back(std::move(choice));
-  }
-  return choices_json(likelihoods);
-}
-
 // The supervisor: the only writer of the store.
 class Run {
  public:
@@ -119,11 +97,14 @@ class Run {
     if (jobs_.empty()) return outcome_;
     progress_.emplace(plan.n_missing);
     const size_t n_workers = std::min(static_cast<size_t>(experiment_.workers), jobs_.size());
+    const Interrupt interrupt;
     for (size_t i = 0; i < n_workers; ++i) desks_.push_back(std::make_unique<Desk>(grid_.worker));
-    while (!jobs_.empty() ||
-           std::any_of(desks_.begin(), desks_.end(), [](const auto& desk) { return desk->at_work(); })) {
+    while (Interrupt::signal() == 0 &&
+           (!jobs_.empty() ||
+            std::any_of(desks_.begin(), desks_.end(), [](const auto& desk) { return desk->at_work(); }))) {
       serve();
     }
+    outcome_.signal = Interrupt::signal();
     progress_.reset();
     return outcome_;
   }
@@ -164,9 +145,9 @@ class Run {
     for (auto& desk : desks_) give(*desk);
     std::vector<pollfd> polled;
     for (const auto& desk : desks_) polled.push_back({desk->process.fd(), POLLIN, 0});
-    while (::poll(polled.data(), polled.size(), -1) < 0) {
-      KVC_CHECK(errno == EINTR, "poll failed");
-    }
+    const int n = ::poll(polled.data(), polled.size(), kPatienceMs);
+    KVC_CHECK(n >= 0 || errno == EINTR, "poll failed: ", std::strerror(errno));
+    if (n <= 0) return;
     for (size_t i = 0; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
       for (const auto& message : desks_[i]->process.receive()) take(*desks_[i], message);
@@ -304,9 +285,10 @@ class Run {
     record.status = "ok";
     record.error = result.error;
     try {
-      if (record.error.empty()) fill(record, result);
-      if (record.error.empty()) record.n_prompt_tokens_before = job.prompt.n_tokens_before;
-      if (record.error.empty()) score(record, result, task.spec, sample, job.prompt);
+      if (record.error.empty()) {
+        add_measured(result, job.prompt, record);
+        add_scores(result, job.prompt, task.spec, sample, scorer_, record);
+      }
     } catch (const Error& e) {  // an extractor's pattern ran into its limit, a scorer's dictionary is missing
       record.error = e.what();
     }
@@ -341,59 +323,6 @@ class Run {
     std::fprintf(stderr, "failed: %s, sample %lld, %s (%s): %s\n", cell.task.c_str(),
                  static_cast<long long>(record.sample), cell.plugin.c_str(), cell.options_label.c_str(),
                  record.error.c_str());
-  }
-
-  // Each score once for all samples, and once more for each bucket that the sample is in.
-  void score(SampleRecord& record, const JobResult& result, const TaskSpec& task, const Sample& sample,
-             const EncodedPrompt& prompt) {
-    if (task.choices) {
-      record.generation = likelihoods_json(prompt.choices, result);
-      record.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
-      record.n_new_tokens = 0;
-      const auto choices = parse_choices_json(record.generation);
-      for (const auto& name : task.choices->scores) {
-        const auto score = score_choices(name, choices, sample.gold_choice);
-        record.scores.push_back({name, score.answer, score.value});
-      }
-    }
-    const auto gold = parse_gold(record.gold, has_structured_gold(task));
-    for (const auto& extractor : task.extractors) {
-      const auto answer = extract_answer(extractor, result.text);
-      record.scores.push_back({extractor.name, answer, scorer_.score(extractor, answer, gold)});
-    }
-    const auto all = record.scores;
-    for (const auto& label : sample.buckets) {
-      for (const auto& score : all) record.scores.push_back({score.extractor + "/" + label, score.answer, score.value});
-    }
-  }
-
-  static void fill(SampleRecord& record, const JobResult& result) {
-    record.generation = result.text;
-    record.token_ids_json = nlohmann::json(result.ids).dump();
-    record.stop_reason = result.stop_reason;
-    record.n_prompt_tokens = result.n_prompt_tokens;
-    record.n_reused_tokens = result.n_reused_tokens;
-    record.n_new_tokens = static_cast<int64_t>(result.ids.size());
-    for (const auto& row : result.bytes)
-      record.bytes.push_back({row.layer, row.tensor, row.kind, row.bytes, row.stage});
-    for (const auto& row : result.stages) record.stages.push_back({row.stage, row.encode_seconds, row.attend_seconds});
-    record.kv_bytes = result.kv_bytes;
-    record.kv_bytes_fp16 = result.kv_bytes_fp16;
-    record.paper_bytes = result.paper_bytes.value_or(std::nan(""));
-    record.n_encoded_tokens = result.n_encoded_tokens;
-    record.k_error = result.k_error;
-    record.v_error = result.v_error;
-    record.peak_weights_bytes = result.weights_bytes;
-    record.peak_kv_bytes = result.kv_bytes;
-    record.peak_workspace_bytes = result.workspace_bytes;
-    if (result.peak_bytes > 0) {
-      record.peak_bytes = result.peak_bytes;
-      record.peak_other_bytes = result.peak_bytes - result.weights_bytes - result.kv_bytes - result.workspace_bytes;
-    }
-    record.prefill_seconds = result.prefill_seconds;
-    record.encode_seconds = result.encode_seconds;
-    record.attend_seconds = result.attend_seconds;
-    record.other_seconds = result.other_seconds;
   }
 
   const Grid& grid_;

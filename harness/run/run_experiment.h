@@ -10,6 +10,7 @@ struct RunOutcome {
   int64_t n_run = 0;      // samples run now, ok or failed
   int64_t n_failed = 0;   // of these
   int64_t n_present = 0;  // samples that were there already
+  int signal = 0;         // Ctrl-C or SIGTERM that ended the run early; 0: none did
 };
 
 // What a run would do, without doing it.
@@ -19,7 +20,7 @@ struct RunPlan {
 };
 RunPlan plan_run(const Grid& grid, const Experiment& experiment, ResultStore* store);  // store may be null
 
-// One transaction a sample. A worker that dies fails the sample its plugin was working on and is replaced.
+// One transaction a sample; a signal ends the run behind the one under way. A worker that dies fails the sample its plugin was working on and is replaced.
 RunOutcome run_grid(const Grid& grid, const Experiment& experiment, ResultStore& store);
 
 }  // namespace kvc

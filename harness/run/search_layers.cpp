@@ -8,6 +8,7 @@
 #include "plugin/plugin_library.h"
 #include "run/build_compressor.h"
 #include "run/calibration.h"
+#include "run/model_hashes.h"
 #include "run/search_score.h"
 
 namespace kvc {

@@ -13,6 +13,7 @@
 #include "model/safetensors.h"
 #include "probe/probe.h"
 #include "run/admission.h"
+#include "run/bench_worker.h"
 #include "run/build_compressor.h"
 #include "run/job_result.h"
 #include "run/load_model.h"
@@ -212,6 +213,7 @@ int run_worker() {
   WorkerChannel channel;
   const auto set_up = channel.receive();
   if (!set_up) return 0;
+  if (set_up->contains("bench")) return run_bench_worker(*set_up, channel);
   std::optional<Worker> worker;
   try {
     const auto settings = set_up->get<WorkerSetUp>();

@@ -70,12 +70,17 @@ WorkerProcess::WorkerProcess(const nlohmann::json& set_up) {
   ::posix_spawn_file_actions_init(&actions);
   ::posix_spawn_file_actions_adddup2(&actions, child_socket, kSocketFd);
   ::posix_spawn_file_actions_adddup2(&actions, child_shared, kSharedFd);
+  // In a process group of its own: a terminal's Ctrl-C is the parent's to answer.
+  posix_spawnattr_t attributes;
+  ::posix_spawnattr_init(&attributes);
+  ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   // Threads that wait by spinning stop the ones they wait for where processes outnumber cores. A user's own choice
   // stays.
   ::setenv("GOMP_SPINCOUNT", "10000", 0);
   char program[] = "/proc/self/exe", verb[] = "worker";
   char* arguments[] = {program, verb, nullptr};
-  const int error = ::posix_spawn(&child_, program, &actions, nullptr, arguments, environ);
+  const int error = ::posix_spawn(&child_, program, &actions, &attributes, arguments, environ);
+  ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);
   for (const int fd : {sockets[1], shared, child_socket, child_shared}) ::close(fd);
   socket_ = sockets[0];

@@ -98,6 +98,16 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
+double quartile(std::vector<double> values, int64_t n) {
+  KVC_CHECK(!values.empty(), "a quartile of no values");
+  KVC_CHECK(n >= 1 && n <= 3, "quartile ", n, ", allowed: 1 to 3");
+  std::sort(values.begin(), values.end());
+  const double place = static_cast<double>(n * static_cast<int64_t>(values.size() - 1)) / 4;
+  const auto below = static_cast<size_t>(place);
+  if (below + 1 == values.size()) return values[below];
+  return values[below] + (place - static_cast<double>(below)) * (values[below + 1] - values[below]);
+}
+
 bool is_binary(std::span<const double> scores) {
   return std::all_of(scores.begin(), scores.end(), [](double score) { return score == 0 || score == 1; });
 }

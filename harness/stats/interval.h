@@ -32,6 +32,8 @@ struct Resampling {
 Interval bootstrap_interval(std::span<const double> values, double confidence = 0.95, const Resampling& how = {});
 
 double median(std::vector<double> values);  // of two in the middle their mean; throws Error for none
+// The n-th of three, interpolated linearly between the sorted values (R's type 7); throws Error for none.
+double quartile(std::vector<double> values, int64_t n);
 
 // Wilson's where every score is 0 or 1, else the bootstrap's.
 bool is_binary(std::span<const double> scores);

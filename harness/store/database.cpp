@@ -2,6 +2,7 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 
@@ -52,7 +53,9 @@ void Database::fail(int code) const {
     reason = handle_ ? sqlite3_errmsg(handle_.get()) : sqlite3_errstr(code);
     const int system_error = handle_ ? sqlite3_system_errno(handle_.get()) : 0;
     const int primary = code & 0xFF;
-    if (system_error != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR)) {
+    if (system_error == EFBIG) {
+      reason = "the file would be larger than this user may write (ulimit -f); all that was stored before is safe";
+    } else if (system_error != 0 && (primary == SQLITE_CANTOPEN || primary == SQLITE_IOERR)) {
       reason += concat(": ", std::strerror(system_error));
     }
   }

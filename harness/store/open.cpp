@@ -82,6 +82,8 @@ void upgrade_from_2(Database& db) {
       " CHECK (kind IN ('eval', 'probe', 'bench', 'capacity'))");
   db.execute("ALTER TABLE sample ADD COLUMN peak_bytes INTEGER");
   db.execute("ALTER TABLE sample ADD COLUMN peak_other_bytes INTEGER");
+  db.execute("ALTER TABLE experiment_cell ADD COLUMN label TEXT NOT NULL DEFAULT ''");
+  db.execute("ALTER TABLE experiment_cell ADD COLUMN position INTEGER NOT NULL DEFAULT 0");
   db.execute("PRAGMA user_version = 3");
   transaction.commit();
 }

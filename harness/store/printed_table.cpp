@@ -19,16 +19,19 @@ std::string decimals(double value, int n) {
   return text;
 }
 
-PrintedCell read_cell(const YamlValue& value, const std::map<std::string, std::string>& marks) {
+PrintedCell read_cell(const YamlValue& value, const PrintedColumn& column,
+                      const std::map<std::string, std::string>& marks) {
   PrintedCell cell;
   cell.text = value.string();
   cell.where = value.where();
-  if (cell.text.empty() || cell.text == "/" || cell.text == "N.A.") return cell;
-  const auto end = cell.text.find_first_not_of("0123456789.");
+  if (column.is_text || cell.text.empty() || cell.text == "/" || cell.text == "N.A.") return cell;
+  const size_t sign = cell.text[0] == '-';
+  const auto end = cell.text.find_first_not_of("0123456789.", sign);
   const auto number = cell.text.substr(0, end);
   if (end != std::string::npos) cell.mark = cell.text.substr(end);
   const auto point = number.find('.');
-  const bool is_number = std::count(number.begin(), number.end(), '.') <= 1 && number.find_first_of("0123456789") == 0;
+  const bool is_number =
+      std::count(number.begin(), number.end(), '.') <= 1 && number.find_first_of("0123456789") == sign;
   if (!is_number || (!cell.mark.empty() && !marks.contains(cell.mark))) {
     value.fail(value.name(), " is ", value.found(), ", expected a number, with one of the marks, or N.A., /, ''");
   }
@@ -57,9 +60,10 @@ void read_mean(const YamlValue& value, std::vector<PrintedColumn>& columns, size
 std::vector<PrintedColumn> read_columns(const YamlValue& value) {
   std::vector<PrintedColumn> columns;
   for (const auto& [name, settings] : value.map().entries()) {
-    columns.push_back({name, 0, {}});
+    columns.push_back({name, 0, {}, false});
     auto map = settings.map();
     columns.back().n_questions = map.optional_integer("questions", 1, 1'000'000, 0);
+    columns.back().is_text = map.optional_boolean("text", false);
     if (const auto mean = map.optional("mean_of")) read_mean(*mean, columns, columns.size() - 1);
     map.reject_unknown();
   }
@@ -122,9 +126,12 @@ PrintedTable load_printed_table(const std::filesystem::path& yaml_file) {
   table.columns = read_columns(map.required("columns"));
   for (const auto& [name, figures] : map.required("rows").map().entries()) {
     PrintedRow row{name, {}};
-    for (const auto& figure : figures.sequence()) row.cells.push_back(read_cell(figure, table.marks));
-    if (row.cells.size() != table.columns.size()) {
-      figures.fail(figures.name(), " has ", row.cells.size(), " figures, expected ", table.columns.size());
+    const auto cells = figures.sequence();
+    if (cells.size() != table.columns.size()) {
+      figures.fail(figures.name(), " has ", cells.size(), " figures, expected ", table.columns.size());
+    }
+    for (size_t i = 0; i < cells.size(); ++i) {
+      row.cells.push_back(read_cell(cells[i], table.columns[i], table.marks));
     }
     table.rows.push_back(std::move(row));
   }

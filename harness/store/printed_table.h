@@ -15,7 +15,7 @@ namespace kvc {
 // One printed figure: "54.89*" is 54.89 with two decimals, marked "*" (what the mark means stands in `marks`).
 struct PrintedCell {
   std::string text;
-  std::optional<double> value;  // nothing: "", "/" or "N.A."
+  std::optional<double> value;  // nothing: "", "/", "N.A." or a column of texts
   int n_decimals = 0;
   std::string mark;
   std::string where;  // file:line:column
@@ -25,6 +25,7 @@ struct PrintedColumn {
   std::string name;
   int64_t n_questions = 0;      // the figures are percentages of so many; 0: unknown
   std::vector<size_t> mean_of;  // the columns whose mean it states; empty: it is no average
+  bool is_text = false;         // its cells are no figures
 };
 
 struct PrintedRow {
@@ -39,8 +40,8 @@ struct PrintedTable {
   std::vector<PrintedRow> rows;
 };
 
-// YAML: source, item, marks: {"*": meaning}, columns: {name: {questions: n} or {mean_of: [names] or all} or {}},
-// rows: {name: [figures]}. Throws Error file:line:column.
+// YAML: source, item, marks: {"*": meaning}, columns: {name: {questions: n} or {mean_of: [names] or all} or
+// {text: true} or {}}, rows: {name: [figures]}. Throws Error file:line:column.
 PrintedTable load_printed_table(const std::filesystem::path& yaml_file);
 
 struct PrintedFinding {

@@ -80,6 +80,20 @@ void insert_stages(Database& db, const CellRecord& cell) {
   }
 }
 
+void put_experiment_cell(Database& db, const CellRecord& cell) {
+  if (!cell.label.empty()) {
+    auto replaced = db.prepare(
+        "DELETE FROM experiment_cell WHERE experiment = ?1 AND label = ?2 AND cell_key <> ?3 AND cell_key IN"
+        " (SELECT key FROM cell WHERE model = ?4 AND task = ?5 AND kind = ?6)");
+    replaced.bind(1, cell.experiment).bind(2, cell.label).bind(3, cell.key).bind(4, cell.model).bind(5, cell.task);
+    replaced.bind(6, cell.kind).run();
+  }
+  auto insert = db.prepare(
+      "INSERT INTO experiment_cell VALUES (?, ?, ?, ?) ON CONFLICT (experiment, cell_key)"
+      " DO UPDATE SET label = excluded.label, position = excluded.position");
+  insert.bind(1, cell.experiment).bind(2, cell.key).bind(3, cell.label).bind(4, cell.position).run();
+}
+
 std::string stored_status(Database& db, const std::string& cell_key, int64_t sample) {
   auto select = db.prepare("SELECT status FROM sample WHERE cell_key = ? AND sample = ?");
   return select.bind(1, cell_key).bind(2, sample).step() ? select.text(0) : "";
@@ -93,10 +107,7 @@ void ResultStore::put_cell(const CellRecord& cell) {
   insert_cell(db_, cell);
   check_same_content(db_, cell);
   insert_stages(db_, cell);
-  db_.prepare("INSERT INTO experiment_cell VALUES (?, ?) ON CONFLICT DO NOTHING")
-      .bind(1, cell.experiment)
-      .bind(2, cell.key)
-      .run();
+  put_experiment_cell(db_, cell);
   db_.prepare("INSERT INTO cell_provenance VALUES (?, ?, ?) ON CONFLICT DO NOTHING")
       .bind(1, cell.key)
       .bind(2, sha256_hex(cell.provenance_json))

@@ -37,6 +37,8 @@ struct CellRecord {
   bool simulated = false;
   std::string kind = "eval";          // or probe, bench, capacity
   std::vector<StageRow> stages = {};  // of a composed compressor; empty for a plain one
+  std::string label = {};             // the row's name in the experiment's tables; "": plugin and options
+  int64_t position = 0;               // of the compressor in the experiment
 };
 
 // Bytes that the caches of one sample hold at its end.
@@ -106,7 +108,8 @@ class ResultStore {
   static ResultStore open(const std::filesystem::path& path, int wait_ms = 10'000);
   static ResultStore open_readonly(const std::filesystem::path& path, int wait_ms = 10'000);
 
-  // Idempotent. The same key with other content is an error; n_samples may grow.
+  // Idempotent. The same key with other content is an error; n_samples may grow. In an experiment a label stands for one
+  // cell of a model and task: an earlier one of other content leaves the experiment, and stays in the database.
   void put_cell(const CellRecord& cell);
   // Samples with status ok: a resumed run skips them.
   std::set<int64_t> finished_samples(const std::string& cell_key);

@@ -5,7 +5,8 @@ struct sqlite3;
 
 namespace kvc {
 
-// SQL: wilson_low(k, n), wilson_high(k, n); the aggregates median(x), score_low(x) and score_high(x), which skip NULL.
+// SQL: wilson_low(k, n), wilson_high(k, n); the aggregates median(x), quartile(x, 1, 2 or 3), score_low(x) and
+// score_high(x), which skip NULL.
 // score_*: the 95 % interval of a mean of scores, Wilson's where every one is 0 or 1, else the bootstrap's.
 void register_statistics(sqlite3* db);
 

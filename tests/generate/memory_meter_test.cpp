@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "kvc/check.h"
+
 namespace kvc {
 namespace {
 
@@ -62,6 +64,21 @@ TEST(MemoryMeter, APeakWithTheCommonAccountsIsOfOneMoment) {
   EXPECT_EQ(meter.peak_of_all(), 170);
   meter.reset(kA);
   EXPECT_EQ(meter.peak_with_common(kA), 0);
+}
+
+TEST(MemoryMeter, AnAllocationBeyondTheLimitIsAnErrorWhereItIsAskedFor) {
+  MemoryMeter meter;
+  meter.set_limit(100);
+  const MemoryMeter::Scope scope(meter, 2);
+  const auto a = at::zeros({15}, at::kFloat), b = at::zeros({10}, at::kFloat);  // 100 bytes
+  EXPECT_FALSE(meter.hit_limit());
+  try {
+    at::zeros({1}, at::kByte);
+    FAIL() << "one byte more was let through";
+  } catch (const Error& e) {
+    EXPECT_STREQ(e.what(), "memory limit: 1 bytes more make 101, allowed: 100");
+  }
+  EXPECT_TRUE(meter.hit_limit());
 }
 
 }  // namespace

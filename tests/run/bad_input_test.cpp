@@ -33,6 +33,21 @@ const BadFile kBadFiles[] = {
     {"MissingModel", "model: models/none\ntasks: [demo/truth]\ncompressors: [full]\n", "models/none"},
     {"GroupThatDoesNotDivide",
      "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {group_size: 48, recent: 48}\n", "48"},
+    {"LabelTwice",
+     "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - full:\n    label: a\n  - kivi: {bits: 2}\n    label: "
+     "a\n",
+     "x.yaml:6:5: error: the label 'a' is there twice, expected one compressor of that label"},
+    {"LabelOfASweep",
+     "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {bits: [2, 4], group_size: 32}\n    label: g "
+     "{group_size}\n",
+     "x.yaml:5:12: error: compressors[0].label is 'g {group_size}' for 2 compressors of a sweep, expected the {option} "
+     "in it "
+     "that tells them apart"},
+    {"LabelInside",
+     "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - chain: [{snapkv: {}, label: a}, full]\n",
+     "error: a part of a compressor has a label, expected it beside the whole"},
+    {"LabelWithoutACompressor", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - label: a\n",
+     "x.yaml:4:5: error: a compressor is a name, or a name with its options; found a map of 0 names"},
     {"NoYaml", "model: [\n", "x.yaml:"},
     {"EmptyFile", "", "x.yaml"},
 };

@@ -45,13 +45,16 @@ class TempFolder {
   std::filesystem::path path_;
 };
 
-// Starts `kvc arguments...`; kill() or wait() ends it.
+// Starts `kvc arguments...` in a process group of its own; kill() or wait() ends it. wrapper: a program and its
+// arguments that kvc and its own are put behind.
 class Program {
  public:
-  Program(const TempFolder& folder, std::vector<std::string> arguments, const std::string& input = "")
+  Program(const TempFolder& folder, std::vector<std::string> arguments, const std::string& input = "",
+          const std::vector<std::string>& wrapper = {})
       : folder_(folder) {
     folder.write("in", input);
     arguments.insert(arguments.begin(), std::string(KVC_BINARY_DIR) + "/bin/kvc");
+    arguments.insert(arguments.begin(), wrapper.begin(), wrapper.end());
     std::vector<char*> argv;
     for (auto& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
@@ -62,7 +65,11 @@ class Program {
     ::posix_spawn_file_actions_addopen(&actions, 1, (folder / "out").c_str(), kFlags, 0600);
     ::posix_spawn_file_actions_addopen(&actions, 2, (folder / "err").c_str(), kFlags, 0600);
     ::setenv("KVC_ROOT", KVC_SOURCE_DIR, 1);
-    if (::posix_spawn(&child_, argv[0], &actions, nullptr, argv.data(), environ) != 0) std::abort();
+    posix_spawnattr_t attributes;
+    ::posix_spawnattr_init(&attributes);
+    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
+    if (::posix_spawn(&child_, argv[0], &actions, &attributes, argv.data(), environ) != 0) std::abort();
+    ::posix_spawnattr_destroy(&attributes);
     ::posix_spawn_file_actions_destroy(&actions);
   }
 
@@ -70,6 +77,9 @@ class Program {
     std::this_thread::sleep_for(time);
     ::kill(child_, SIGKILL);
   }
+
+  // To the whole group, as a terminal sends Ctrl-C.
+  void signal_group(int signal) { ::kill(-child_, signal); }
 
   Finished wait() {
     int status = 0;

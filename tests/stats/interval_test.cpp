@@ -85,5 +85,17 @@ TEST(Median, IsTheMiddleOrBetween) {
   EXPECT_THROW(median({}), Error);
 }
 
+// R: quantile(x, n / 4), its default type 7.
+TEST(Quartile, IsInterpolatedBetweenSortedValues) {
+  EXPECT_EQ(quartile({5, 1, 3, 2, 4}, 1), 2);
+  EXPECT_EQ(quartile({5, 1, 3, 2, 4}, 3), 4);
+  EXPECT_EQ(quartile({4, 2, 1, 3}, 1), 1.75);
+  EXPECT_EQ(quartile({4, 2, 1, 3}, 2), 2.5);
+  EXPECT_EQ(quartile({4, 2, 1, 3}, 3), 3.25);
+  EXPECT_EQ(quartile({7}, 3), 7);
+  EXPECT_THROW(quartile({}, 1), Error);
+  EXPECT_THROW(quartile({1}, 4), Error);
+}
+
 }  // namespace
 }  // namespace kvc

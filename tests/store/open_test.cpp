@@ -76,6 +76,7 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
         "DROP VIEW v_cell; DROP VIEW v_score; DROP TABLE probe; DROP TABLE capacity;"
         "ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; ALTER TABLE sample DROP COLUMN peak_bytes;"
         "ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE cell DROP COLUMN kind;"
+        "ALTER TABLE experiment_cell DROP COLUMN label; ALTER TABLE experiment_cell DROP COLUMN position;"
         "PRAGMA user_version = 1");
   }
   auto store = ResultStore::open(path_);

@@ -44,6 +44,35 @@ TEST(PrintedTable, HalfOfDecoQuantsAveragesAreNot) {
   EXPECT_EQ(check_printed_table(paper("decoquant_table2")).averages.size(), 3u);
 }
 
+// Every file is read; distances of quartiles, throughputs and averages are recomputed from the printed figures.
+TEST(PrintedTable, AllFilesAreReadAndWhatTheyStateOfEachOtherHolds) {
+  size_t n_files = 0;
+  for (const auto& file :
+       std::filesystem::directory_iterator(std::filesystem::path(KVC_SOURCE_DIR) / "results/external")) {
+    EXPECT_FALSE(load_printed_table(file.path()).rows.empty()) << file.path();
+    ++n_files;
+  }
+  EXPECT_EQ(n_files, 26u);
+  for (const auto& row : paper("decoquant_table4").rows) {
+    for (const size_t i : {0, 3}) {
+      EXPECT_NEAR(*row.cells[i + 1].value - *row.cells[i].value, *row.cells[i + 2].value, 0.0021) << row.name;
+    }
+  }
+  const auto speeds = paper("gear_table6");  // 500 new tokens a sequence
+  ASSERT_EQ(speeds.rows.size(), 21u);
+  for (const auto& row : speeds.rows) {
+    const double seconds = *row.cells[1].value, speed = *row.cells[0].value * 500 / seconds;
+    EXPECT_NEAR(*row.cells[3].value, speed, speed * 0.5 / seconds + 0.05) << row.name;
+  }
+  double sum = 0;
+  const auto subsets = paper("gearx_table2");
+  for (const auto& row : subsets.rows) sum += 100 * *row.cells[0].value;
+  EXPECT_EQ(subsets.rows.size(), 27u);
+  EXPECT_NEAR(sum / 27, *paper("gearx_table1").rows[5].cells[2].value, 0.005);  // 53.45, as Table 1 prints
+  EXPECT_EQ(check_printed_table(paper("gear_table9")).n_averages, 10);
+  EXPECT_EQ(check_printed_table(paper("gear_table9")).averages.size(), 0u);
+}
+
 TEST(PrintedTable, OthersSayWhatTheySay) {
   EXPECT_EQ(check_printed_table(paper("qjl_table1b")).averages.size(), 3u);  // all three are 0.25 above
   EXPECT_TRUE(check_printed_table(paper("gearx_table3")).averages.empty());  // 24.90, 24.66, 24.68
@@ -89,6 +118,8 @@ TEST_F(PrintedFileTest, BadFilesAreRefusedWithTheirPlace) {
   EXPECT_EQ(error("source: s\nitem: i\ncolumns: {a: {}, b: {mean_of: [c]}}\nrows: {}\n"),
             ":3:32: error: unknown column before it 'c'; known: a");
   EXPECT_EQ(error(head + "rows: {r: ['1', 'N.A.']}\n"), "no error");
+  EXPECT_EQ(error(head + "rows: {r: ['-1.5', '-']}\n"),
+            ":4:20: error: rows.r[1] is '-', expected a number, with one of the marks, or N.A., /, ''");
 }
 
 }  // namespace

@@ -83,6 +83,38 @@ TEST_F(ResultStoreTest, ACellMayBelongToSeveralExperimentsAndHosts) {
   EXPECT_EQ(store.cell_status("c")->n_missing, 9);
 }
 
+// A label is no part of what a cell is: the same cell has one in each experiment, and the last word stands.
+TEST_F(ResultStoreTest, ALabelIsAnExperimentsNameForACell) {
+  auto store = ResultStore::open(path_);
+  auto cell = make_cell("c", "low", "t/a");
+  cell.label = "two bits", cell.position = 3;
+  store.put_cell(cell);
+  store.put_cell(cell);
+  cell.experiment = "second", cell.label = "ours", cell.position = 1;
+  store.put_cell(cell);
+  const std::string all =
+      "SELECT group_concat(experiment || ' ' || label || ' ' || position || cell_key) FROM experiment_cell";
+  EXPECT_EQ(store.database().text(all), "second ours 1c,trial two bits 3c");
+  cell.label = "";
+  store.put_cell(cell);
+  EXPECT_EQ(store.database().text(all), "second  1c,trial two bits 3c");
+}
+
+// An option or the plugin has changed: the row shows the new cell; the old one stays for other experiments.
+TEST_F(ResultStoreTest, ANewCellTakesItsLabelFromTheOld) {
+  auto store = ResultStore::open(path_);
+  for (const std::string key : {"old", "new"}) {
+    auto cell = make_cell(key, "low", "t/a");
+    cell.label = "two bits";
+    store.put_cell(cell);
+  }
+  auto other_task = make_cell("other", "low", "t/b");
+  other_task.label = "two bits";
+  store.put_cell(other_task);
+  EXPECT_EQ(store.database().text("SELECT group_concat(cell_key) FROM experiment_cell"), "new,other");
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM cell"), 3);
+}
+
 TEST_F(ResultStoreTest, TheSameKeyWithOtherContentIsRefused) {
   auto store = ResultStore::open(path_);
   auto cell = make_cell("c", "low", "t/a");

@@ -1,0 +1,47 @@
+#include "cli/run_bench_file.h"
+
+#include <cstdio>
+
+#include "cli/verbs.h"
+#include "run/run_bench.h"
+#include "store/table.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+
+void print_bench_plan(const BenchExperiment& experiment, const std::vector<BenchCell>& cells,
+                      const fs::path& database) {
+  const size_t n = experiment.kind == "bench" ? experiment.points.size() : experiment.searches.size();
+  std::printf("experiment %s: %zu cells of %zu %s, database %s\n", experiment.name.c_str(), cells.size(), n,
+              experiment.kind == "bench" ? "points" : "limits", database.c_str());
+  for (const auto& cell : cells) {
+    std::printf("  %-20s %-12s %s\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
+                cell.record.options_label.c_str());
+  }
+}
+
+}  // namespace
+
+int run_bench_file(const Paths& paths, const std::string& file, const std::vector<std::string>& settings,
+                   const std::string& database, bool dry_run) {
+  const auto experiment = load_bench(below_root(paths, file), settings);
+  const auto cells = expand_bench(experiment, paths);
+  const fs::path path = database.empty() ? fs::path("results") / (experiment.name + ".sqlite") : fs::path(database);
+  if (dry_run) {
+    print_bench_plan(experiment, cells, path);
+    return kOk;
+  }
+  if (path.has_parent_path()) fs::create_directories(path.parent_path());
+  auto store = ResultStore::open(path);
+  const auto outcome = run_bench(experiment, cells, store);
+  std::fprintf(stderr, "%lld %s run now (%lld failed), %lld were there; database %s\n",
+               static_cast<long long>(outcome.n_run), experiment.kind == "bench" ? "points" : "searches",
+               static_cast<long long>(outcome.n_failed), static_cast<long long>(outcome.n_present), path.c_str());
+  if (outcome.signal) return report_interrupt(outcome.signal, path);
+  std::fputs(write_markdown(named_table(store.database(), experiment.kind, experiment.name)).c_str(), stdout);
+  return outcome.n_failed > 0 ? kSomeFailed : kOk;
+}
+
+}  // namespace kvc

@@ -1,0 +1,40 @@
+// Which experiments fill a table, and what of them a database lacks.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/paths.h"
+#include "store/database.h"
+#include "tables/layout.h"
+
+namespace kvc {
+
+// A file of configs/papers that fills a table.
+struct TableFill {
+  std::string file;        // below the root
+  std::string experiment;  // its name
+  bool can_run = false;    // its model is here
+  std::string error;       // why it cannot be read; else the rest is set
+  std::optional<int64_t> limit;
+  struct Expected {
+    std::string label;  // "": the position tells the compressor
+    int64_t position;
+    std::string task;  // "": any (a bench's is its shape)
+  };
+  std::vector<Expected> cells;
+};
+
+// The files configs/papers{,/demo}/<stem>{,_*}.yaml of the layout's stems, in order of their names.
+std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const Paths& paths);
+
+struct FillState {
+  int64_t n_expected = 0, n_there = 0;
+  std::string command;  // that fills what is missing; "" where nothing is
+};
+
+// Over the temporary tables of tables/entries.h. A cell is there when it has all samples that were asked for.
+FillState fill_state(Database& db, const TableFill& fill, const std::string& layout_command);
+
+}  // namespace kvc

@@ -1,0 +1,45 @@
+#include <cstdio>
+
+#include "cli/verbs.h"
+#include "run/verify_run.h"
+
+namespace kvc {
+namespace {
+
+struct VerifyArguments {
+  std::string database, cell;
+  VerifyOptions options;
+};
+
+int verify(const VerifyArguments& arguments) {
+  auto store = ResultStore::open_readonly(arguments.database);
+  const auto result = verify_run(store, arguments.cell, arguments.options, find_paths());
+  std::string samples;
+  for (const int64_t sample : result.samples) samples += concat(samples.empty() ? "" : ", ", sample);
+  std::printf("cell %s: %s\nsamples computed again: %s\n", result.cell_key.c_str(), result.what.c_str(),
+              samples.c_str());
+  for (const auto& note : result.notes) std::printf("note: %s\n", note.c_str());
+  for (const auto& difference : result.differences) std::printf("differs: %s\n", difference.c_str());
+  std::printf("%zu differences\n", result.differences.size());
+  return result.differences.empty() ? kOk : kSuspect;
+}
+
+}  // namespace
+
+void add_verify_run_verb(CLI::App& app, Action& action) {
+  auto arguments = std::make_shared<VerifyArguments>();
+  auto* verb = app.add_subcommand("verify-run", "Computes random samples of a stored cell again and compares them");
+  verb->add_option("db", arguments->database, "results database")->required();
+  verb->add_option("cell", arguments->cell, "the cell's key, or what it alone begins with")->required();
+  verb->add_option("--samples", arguments->options.n_samples, "how many")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  verb->add_option("--seed", arguments->options.seed, "of the draw")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  verb->add_option(both_spellings("--data-dir"), arguments->options.data_dir, "datasets (default: KVC_DATA)");
+  verb->add_option(both_spellings("--plugin-path"), arguments->options.plugin_path, "folders searched first");
+  verb->callback([arguments, &action] { action = [arguments] { return verify(*arguments); }; });
+}
+
+}  // namespace kvc

@@ -1,0 +1,30 @@
+// Runs what is missing of a bench or a capacity experiment: one child process a compressor, results to the store.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "run/bench_worker.h"
+#include "run/paths.h"
+#include "store/bench_store.h"
+
+namespace kvc {
+
+struct BenchCell {
+  BenchSetUp set_up;
+  CellRecord record;
+};
+
+// A cell for each compressor, checked as far as can be before anything runs. Its key says all that a time depends on:
+// what runs, plugin binary, options, types, threads and the machine. Throws Error in one line.
+std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Paths& paths);
+
+struct BenchOutcome {
+  int64_t n_run = 0, n_failed = 0, n_present = 0;  // points, or searches
+  int signal = 0;                                  // that ended the run early; 0: none did
+};
+
+// The repeats of a point are one transaction, and so are the rows of a search. What fails is told and left out.
+BenchOutcome run_bench(const BenchExperiment& experiment, const std::vector<BenchCell>& cells, ResultStore& store);
+
+}  // namespace kvc

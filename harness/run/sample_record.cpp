@@ -1,0 +1,89 @@
+#include "run/sample_record.h"
+
+#include <cmath>
+#include <numeric>
+
+#include "text/utf8.h"
+
+namespace kvc {
+namespace {
+
+// Code points, without the blank that joins a choice to its context.
+int64_t n_characters(const std::string& choice) {
+  return static_cast<int64_t>(to_code_points(choice).size()) - (choice.size() > 1 && choice.starts_with(' '));
+}
+
+// Likelihoods as they are stored: what the worker measured, with the texts and lengths of the choices.
+std::string likelihoods_json(const std::vector<std::string>& choices, const JobResult& result) {
+  std::vector<ChoiceLikelihood> likelihoods;
+  const auto sum = [](const auto& values) { return std::accumulate(values.begin(), values.end(), 0.0); };
+  for (size_t i = 0; i < choices.size(); ++i) {
+    const auto& measured = result.likelihoods.at(0).at(i);
+    ChoiceLikelihood choice{choices[i],
+                            sum(measured.log_likelihoods),
+                            static_cast<int64_t>(measured.log_likelihoods.size()),
+                            n_characters(choices[i]),
+                            measured.is_greedy,
+                            std::nullopt};
+    if (result.likelihoods.size() > 1)
+      choice.content_free_log_likelihood = sum(result.likelihoods[1].at(i).log_likelihoods);
+    likelihoods.push_back(std::move(choice));
+  }
+  return choices_json(likelihoods);
+}
+
+}  // namespace
+
+void add_measured(const JobResult& result, const EncodedPrompt& prompt, SampleRecord& record) {
+  record.generation = result.text;
+  record.token_ids_json = nlohmann::json(result.ids).dump();
+  record.stop_reason = result.stop_reason;
+  record.n_prompt_tokens = result.n_prompt_tokens;
+  record.n_prompt_tokens_before = prompt.n_tokens_before;
+  record.n_reused_tokens = result.n_reused_tokens;
+  record.n_new_tokens = static_cast<int64_t>(result.ids.size());
+  for (const auto& row : result.bytes) record.bytes.push_back({row.layer, row.tensor, row.kind, row.bytes, row.stage});
+  for (const auto& row : result.stages) record.stages.push_back({row.stage, row.encode_seconds, row.attend_seconds});
+  record.kv_bytes = result.kv_bytes;
+  record.kv_bytes_fp16 = result.kv_bytes_fp16;
+  record.paper_bytes = result.paper_bytes.value_or(std::nan(""));
+  record.n_encoded_tokens = result.n_encoded_tokens;
+  record.k_error = result.k_error;
+  record.v_error = result.v_error;
+  record.peak_weights_bytes = result.weights_bytes;
+  record.peak_kv_bytes = result.kv_bytes;
+  record.peak_workspace_bytes = result.workspace_bytes;
+  if (result.peak_bytes > 0) {
+    record.peak_bytes = result.peak_bytes;
+    record.peak_other_bytes = result.peak_bytes - result.weights_bytes - result.kv_bytes - result.workspace_bytes;
+  }
+  record.prefill_seconds = result.prefill_seconds;
+  record.encode_seconds = result.encode_seconds;
+  record.attend_seconds = result.attend_seconds;
+  record.other_seconds = result.other_seconds;
+}
+
+void add_scores(const JobResult& result, const EncodedPrompt& prompt, const TaskSpec& task, const Sample& sample,
+                AnswerScorer& scorer, SampleRecord& record) {
+  if (task.choices) {
+    record.generation = likelihoods_json(prompt.choices, result);
+    record.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+    record.n_new_tokens = 0;
+    const auto choices = parse_choices_json(record.generation);
+    for (const auto& name : task.choices->scores) {
+      const auto score = score_choices(name, choices, sample.gold_choice);
+      record.scores.push_back({name, score.answer, score.value});
+    }
+  }
+  const auto gold = parse_gold(record.gold, has_structured_gold(task));
+  for (const auto& extractor : task.extractors) {
+    const auto answer = extract_answer(extractor, result.text);
+    record.scores.push_back({extractor.name, answer, scorer.score(extractor, answer, gold)});
+  }
+  const auto all = record.scores;
+  for (const auto& label : sample.buckets) {
+    for (const auto& score : all) record.scores.push_back({score.extractor + "/" + label, score.answer, score.value});
+  }
+}
+
+}  // namespace kvc

@@ -1,0 +1,169 @@
+#include "run/verify_run.h"
+
+#include <algorithm>
+#include <map>
+
+#include "run/grid.h"
+#include "run/read_compressors.h"
+#include "run/run_experiment.h"
+#include "stats/random.h"
+#include "text/yaml_read.h"
+
+namespace kvc {
+namespace {
+
+using nlohmann::json;
+
+struct StoredCell {
+  std::string key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label, settings;
+};
+
+StoredCell find_cell(Database& db, const std::string& key) {
+  auto select = db.prepare(
+      "SELECT key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label,"
+      " generation_json, kind FROM cell WHERE substr(key, 1, length(?1)) = ?1 LIMIT 2");
+  KVC_CHECK(!key.empty() && select.bind(1, key).step(), "results database '", db.path(), "': no cell '", key,
+            "'; `kvc query` with SELECT key, task, plugin, options_label FROM cell lists them");
+  const StoredCell cell{select.text(0), select.text(1), select.text(2), select.text(3), select.text(4),
+                        select.text(5), select.text(6), select.text(7), select.text(8), select.text(9)};
+  const auto kind = select.text(10);
+  KVC_CHECK(!select.step(), "results database '", db.path(), "': several cells begin with '", key, "'");
+  KVC_CHECK(kind == "eval", "cell ", cell.key, " is of kind ", kind, ": its numbers do not repeat; expected eval");
+  return cell;
+}
+
+// What is recorded of quantized weights and activations, as an experiment asks for it.
+void read_quantization(const json& model, Experiment& experiment) {
+  const auto found = model.find("quantization");
+  if (found == model.end()) return;
+  auto& quantization = experiment.quantization;
+  if (found->contains("weights")) {
+    const auto& weights = found->at("weights");
+    quantization.weight_bits = weights.at("bits");
+    if (weights.at("group_size").is_number()) quantization.group_size = weights.at("group_size");
+  }
+  if (found->contains("activations")) quantization.activation_bits = found->at("activations").at("bits");
+  KVC_CHECK(!found->contains("smooth_quant"), "the cell's model is smoothed by a calibration file (SHA-256 ",
+            found->at("smooth_quant").value("calibration_sha256", ""), "), which the database does not hold");
+}
+
+// The experiment that makes this cell alone.
+Experiment experiment_of(const StoredCell& cell, const VerifyOptions& options) {
+  Experiment experiment;
+  experiment.name = "verify";
+  experiment.model = cell.model;
+  experiment.tasks = {cell.task};
+  const auto settings = json::parse(cell.settings);
+  const auto resolved = json::parse(cell.options_json);
+  const bool is_composed = resolved.contains("chain") || resolved.contains("rules");
+  const json entry = is_composed ? resolved : json{{cell.plugin, resolved}};
+  experiment.compressors = read_compressor(parse_yaml("cell " + cell.key.substr(0, 12), entry.dump()));
+  experiment.dtype = settings.at("dtype");
+  if (settings.at("weights").is_string()) experiment.weights = settings.at("weights");
+  read_quantization(json::parse(cell.model_json), experiment);
+  experiment.devices = settings.at("device").get<std::vector<std::string>>();
+  if (settings.at("decoding").is_object()) experiment.sampling = settings.at("decoding").get<Sampling>();
+  experiment.seed = settings.at("seed");
+  if (settings.contains("max_prompt_tokens")) experiment.max_prompt_tokens = settings.at("max_prompt_tokens");
+  experiment.chat_template = settings.at("chat_template");
+  experiment.data_dir = options.data_dir;
+  experiment.plugin_path = options.plugin_path;
+  return experiment;
+}
+
+std::vector<int64_t> draw(const std::set<int64_t>& finished, const VerifyOptions& options) {
+  std::vector<int64_t> samples(finished.begin(), finished.end());
+  SplitMix64 random(static_cast<uint64_t>(options.seed));
+  for (size_t i = samples.size(); i > 1; --i) std::swap(samples[i - 1], samples[random.next() % i]);
+  if (samples.size() > static_cast<size_t>(options.n_samples)) samples.resize(static_cast<size_t>(options.n_samples));
+  std::sort(samples.begin(), samples.end());
+  return samples;
+}
+
+// The value that a line shows: not all of a long text.
+std::string shown(const std::string& text) { return text.size() <= 100 ? text : text.substr(0, 100) + "..."; }
+
+using Facts = std::map<std::string, std::string>;
+
+// All that a sample's result is, by name.
+Facts facts_of(Database& db, const std::string& key, int64_t sample) {
+  Facts facts;
+  auto row = db.prepare(
+      "SELECT status, error, prompt_sha256, gold, token_ids_json, generation, stop_reason, n_prompt_tokens, kv_bytes,"
+      " kv_bytes_fp16, n_encoded_tokens, k_error, v_error FROM sample WHERE cell_key = ? AND sample = ?");
+  KVC_CHECK(row.bind(1, key).bind(2, sample).step(), "sample ", sample, " of cell ", key, " was not stored");
+  for (int i = 0; i < row.n_columns(); ++i) facts[row.column_name(i)] = row.text(i);
+  auto scores = db.prepare("SELECT extractor, answer, value FROM score WHERE cell_key = ? AND sample = ?");
+  scores.bind(1, key).bind(2, sample);
+  while (scores.step()) {
+    facts["score " + scores.text(0)] = scores.text(2);
+    facts["answer " + scores.text(0)] = scores.text(1);
+  }
+  auto bytes = db.prepare("SELECT layer, stage, tensor, kind, bytes FROM kv_bytes WHERE cell_key = ? AND sample = ?");
+  bytes.bind(1, key).bind(2, sample);
+  while (bytes.step()) {
+    facts[concat("bytes of layer ", bytes.text(0), ", stage ", bytes.text(1), ", ", bytes.text(2), " ",
+                 bytes.text(3))] = bytes.text(4);
+  }
+  return facts;
+}
+
+void compare(const Facts& stored, const Facts& now, const std::string& where, std::vector<std::string>& differences) {
+  Facts all = stored;
+  all.insert(now.begin(), now.end());
+  for (const auto& [name, value] : all) {
+    const auto was = stored.find(name), is = now.find(name);
+    if (was != stored.end() && is != now.end() && was->second == is->second) continue;
+    differences.push_back(concat(where, ": ", name, ": stored ", was == stored.end() ? "nothing" : shown(was->second),
+                                 ", now ", is == now.end() ? "nothing" : shown(is->second)));
+  }
+}
+
+// What the cell was made from, against what is there now.
+void compare_inputs(const StoredCell& stored, const CellRecord& now, Verification& result) {
+  const Facts was{{"model", stored.model_json},
+                  {"task", stored.task_json},
+                  {"options", stored.options_json},
+                  {"settings", stored.settings}};
+  const Facts is{{"model", now.model_json},
+                 {"task", now.task_json},
+                 {"options", now.options_json},
+                 {"settings", now.generation_json}};
+  compare(was, is, "cell", result.differences);
+  if (stored.plugin_sha256 != now.plugin_sha256) {
+    result.notes.push_back(concat("plugin binary: stored ", stored.plugin_sha256, ", now ", now.plugin_sha256));
+  }
+}
+
+void keep_samples(Grid& grid, const std::vector<int64_t>& wanted) {
+  auto& samples = grid.tasks.front().data.samples;
+  std::erase_if(samples, [&](const Sample& s) { return !std::binary_search(wanted.begin(), wanted.end(), s.id); });
+  KVC_CHECK(samples.size() == wanted.size(), "task ", grid.tasks.front().spec.name, ": its data has ", samples.size(),
+            " of the ", wanted.size(), " samples that were drawn");
+}
+
+}  // namespace
+
+Verification verify_run(ResultStore& store, const std::string& key, const VerifyOptions& options, const Paths& paths) {
+  auto& db = store.database();
+  const auto stored = find_cell(db, key);
+  Verification result;
+  result.cell_key = stored.key;
+  result.what = concat(stored.task, ", ", stored.plugin, " (", stored.options_label, ")");
+  result.samples = draw(store.finished_samples(stored.key), options);
+  KVC_CHECK(!result.samples.empty(), "cell ", stored.key, " (", result.what, ") has no finished sample");
+  const auto experiment = experiment_of(stored, options);
+  auto grid = expand_grid(experiment, paths);
+  KVC_CHECK(grid.cells.size() == 1, "cell ", stored.key, " stands for ", grid.cells.size(), " cells, expected one");
+  compare_inputs(stored, grid.cells.front().record, result);
+  keep_samples(grid, result.samples);
+  auto again = ResultStore::open(":memory:");
+  run_grid(grid, experiment, again);
+  for (const int64_t sample : result.samples) {
+    compare(facts_of(db, stored.key, sample), facts_of(again.database(), grid.cells.front().record.key, sample),
+            concat("sample ", sample), result.differences);
+  }
+  return result;
+}
+
+}  // namespace kvc

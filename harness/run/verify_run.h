@@ -1,0 +1,31 @@
+// Samples of a stored cell computed again, as a run computes them, and held against what is stored.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "run/paths.h"
+#include "store/result_store.h"
+
+namespace kvc {
+
+struct VerifyOptions {
+  int64_t n_samples = 5;  // at most; drawn without repetition
+  int64_t seed = 0;
+  std::string data_dir;                  // "": KVC_DATA
+  std::vector<std::string> plugin_path;  // folders searched first
+};
+
+struct Verification {
+  std::string cell_key, what;            // the cell's key; task, plugin and options in words
+  std::vector<int64_t> samples;          // that were computed again
+  std::vector<std::string> differences;  // one line each: what, stored, now
+  std::vector<std::string> notes;        // what is not as it was and changed none of these
+};
+
+// `key`: a cell's, or what its key alone begins with. Throws Error where there is no such cell, it is no evaluation, it
+// has no finished sample, or what it was made from is not to be had.
+Verification verify_run(ResultStore& store, const std::string& key, const VerifyOptions& options, const Paths& paths);
+
+}  // namespace kvc

@@ -1,0 +1,107 @@
+#include "tables/entries.h"
+
+#include "kvc/check.h"
+
+namespace kvc {
+namespace {
+
+// One pass over the samples and scores of the chosen cells.
+constexpr const char* kEntries = R"sql(
+CREATE TEMP TABLE entry AS
+WITH
+  own AS (
+    SELECT ec.experiment, ec.position, ec.label, c.*
+    FROM chosen JOIN experiment_cell AS ec USING (experiment) JOIN cell AS c ON c.key = ec.cell_key),
+  sums AS (
+    SELECT
+      s.cell_key, sum(s.status = 'ok') AS n_ok, sum(s.status = 'failed') AS n_failed,
+      sum(s.kv_bytes) FILTER (WHERE s.status = 'ok') AS kv_bytes,
+      sum(s.kv_bytes_fp16) FILTER (WHERE s.status = 'ok') AS kv_bytes_fp16,
+      sum(s.paper_bytes) FILTER (WHERE s.status = 'ok') AS paper_bytes,
+      sum(s.n_prompt_tokens) FILTER (WHERE s.status = 'ok') AS n_prompt_tokens,
+      sum(s.n_new_tokens) FILTER (WHERE s.status = 'ok') AS n_new_tokens,
+      sum(s.n_encoded_tokens) FILTER (WHERE s.status = 'ok') AS n_encoded_tokens,
+      max(s.k_error) FILTER (WHERE s.status = 'ok') AS k_error,
+      max(s.v_error) FILTER (WHERE s.status = 'ok') AS v_error
+    FROM sample AS s
+    WHERE s.cell_key IN (SELECT key FROM own)
+    GROUP BY s.cell_key),
+  scores AS (
+    SELECT
+      x.cell_key, count(*) AS n_scores, sum(x.value) AS score, sum(x.value * x.value) AS squares,
+      max(x.value NOT IN (0, 1)) AS is_graded
+    FROM score AS x
+    JOIN sample AS s ON s.cell_key = x.cell_key AND s.sample = x.sample AND s.status = 'ok'
+    WHERE x.position = 0 AND x.cell_key IN (SELECT key FROM own)
+    GROUP BY x.cell_key),
+  half AS (
+    SELECT
+      *,
+      1.959964 * sqrt(max(0, squares / n_scores - (score / n_scores) * (score / n_scores)) / max(1, n_scores - 1))
+        AS width
+    FROM scores)
+SELECT
+  own.experiment, own.position,
+  CASE
+    WHEN own.label <> '' THEN own.label
+    WHEN own.options_label = '' THEN own.plugin
+    ELSE own.plugin || ' ' || own.options_label
+  END AS label,
+  own.key, own.kind,
+  replace(own.model, rtrim(own.model, replace(own.model, '/', '')), '') AS model,
+  own.task, own.task_json, own.model_json, own.plugin, own.options_json,
+  own.generation_json, own.bits, own.is_simulated, own.n_samples,
+  ifnull(sums.n_ok, 0) AS n_ok, ifnull(sums.n_failed, 0) AS n_failed,
+  sums.kv_bytes, sums.kv_bytes_fp16, sums.paper_bytes, sums.n_prompt_tokens, sums.n_new_tokens,
+  half.n_scores, half.score, half.is_graded,
+  100.0 * half.score / half.n_scores AS accuracy,
+  CASE
+    WHEN half.is_graded THEN 100.0 * max(0, half.score / half.n_scores - half.width)
+    ELSE 100.0 * wilson_low(half.score, half.n_scores)
+  END AS low,
+  CASE
+    WHEN half.is_graded THEN 100.0 * min(1, half.score / half.n_scores + half.width)
+    ELSE 100.0 * wilson_high(half.score, half.n_scores)
+  END AS high,
+  CASE
+    WHEN own.kind <> 'eval' OR own.is_lossy = 0 OR ifnull(sums.n_ok, 0) = 0 THEN ''
+    WHEN sums.n_encoded_tokens = 0 THEN 'no token was encoded'
+    WHEN sums.k_error = 0 AND sums.v_error = 0 THEN 'keys and values came back without any error'
+    WHEN sums.kv_bytes >= sums.kv_bytes_fp16 THEN 'the cache is not smaller than at 16 bits'
+    ELSE ''
+  END AS suspect
+FROM own
+LEFT JOIN sums ON sums.cell_key = own.key
+LEFT JOIN half ON half.cell_key = own.key
+)sql";
+
+}  // namespace
+
+std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects) {
+  KVC_CHECK(db.integer("SELECT count(*) FROM pragma_table_info('experiment_cell') WHERE name = 'label'") == 1,
+            "results database '", db.path(), "': an earlier kvc wrote it (schema ", db.integer("PRAGMA user_version"),
+            "); any `kvc run` into it brings it up to date");
+  db.execute(
+      "DROP TABLE IF EXISTS temp.entry; DROP TABLE IF EXISTS temp.chosen;"
+      "CREATE TEMP TABLE chosen (experiment TEXT NOT NULL PRIMARY KEY)");
+  for (const auto& name : experiments) db.prepare("INSERT OR IGNORE INTO chosen VALUES (?)").bind(1, name).run();
+  db.execute(kEntries);
+  std::vector<std::string> notes;
+  auto suspects =
+      db.prepare("SELECT DISTINCT label, task, suspect FROM entry WHERE suspect <> '' ORDER BY position, task");
+  while (suspects.step()) {
+    notes.push_back(concat(with_suspects ? "suspect: " : "left out as suspect: ", suspects.text(0), " on ",
+                           suspects.text(1), ": ", suspects.text(2)));
+  }
+  if (!with_suspects) db.execute("DELETE FROM entry WHERE suspect <> ''");
+  auto failed = db.prepare(
+      "SELECT label, task, n_failed, n_ok + n_failed FROM entry WHERE n_failed > 0"
+      " ORDER BY position, task");
+  while (failed.step()) {
+    notes.push_back(concat("failed: ", failed.integer(2), " of ", failed.integer(3), " samples of ", failed.text(0),
+                           " on ", failed.text(1)));
+  }
+  return notes;
+}
+
+}  // namespace kvc

@@ -1,0 +1,172 @@
+// Tables of papers as LaTeX with booktabs.
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <map>
+
+#include "kvc/check.h"
+#include "tables/paper_table.h"
+
+namespace kvc {
+namespace {
+
+using Rank = ShownCell::Rank;
+
+// The ten special characters, and the signs of marks and labels that a plain text font lacks.
+const std::map<std::string, std::string> kSpellings{{"\\", "\\textbackslash{}"},
+                                                    {"{", "\\{"},
+                                                    {"}", "\\}"},
+                                                    {"$", "\\$"},
+                                                    {"&", "\\&"},
+                                                    {"#", "\\#"},
+                                                    {"%", "\\%"},
+                                                    {"_", "\\_"},
+                                                    {"~", "\\textasciitilde{}"},
+                                                    {"^", "\\textasciicircum{}"},
+                                                    {"<", "\\textless{}"},
+                                                    {">", "\\textgreater{}"},
+                                                    {"|", "\\textbar{}"},
+                                                    {"\"", "\\textquotedbl{}"},
+                                                    {"\n", " "},
+                                                    {"†", "$^\\dagger$"},
+                                                    {"‡", "$^\\ddagger$"},
+                                                    {"✓", "$\\surd$"},
+                                                    {"✗", "$\\times$"},
+                                                    {"×", "$\\times$"},
+                                                    {"–", "--"},
+                                                    {"≥", "$\\ge$"},
+                                                    {"≤", "$\\le$"},
+                                                    {"ρ", "$\\rho$"},
+                                                    {"₂", "$_2$"},
+                                                    {"−", "$-$"},
+                                                    {"→", "$\\to$"}};
+
+size_t length_of_character(unsigned char first) { return first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4; }
+
+// "[U+4E2D]"
+std::string code_point(const std::string& character) {
+  uint32_t code = 0;
+  for (size_t i = 0; i < character.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(character[i]);
+    code = i > 0 ? code << 6 | (byte & 0x3F) : byte & (character.size() == 1 ? 0x7F : 0xFF >> (character.size() + 1));
+  }
+  char text[32];
+  std::snprintf(text, sizeof text, "[U+%04X]", code);
+  return text;
+}
+
+// Latin letters stay as they are (inputenc knows them); any other character has to be spelled above.
+std::string escaped(const std::string& text) {
+  std::string latex;
+  for (size_t at = 0; at < text.size();) {
+    const auto one = text.substr(at, length_of_character(static_cast<unsigned char>(text[at])));
+    at += one.size();
+    const auto found = kSpellings.find(one);
+    if (found != kSpellings.end()) {
+      latex += found->second;
+    } else if (one.size() == 1 ? one[0] >= ' ' : one.size() == 2 && static_cast<unsigned char>(one[0]) <= 0xC5) {
+      latex += one;
+    } else {
+      latex += code_point(one);  // no font of a small TeX has it
+    }
+  }
+  return latex;
+}
+
+std::string latex_cell(const ShownCell& cell, const ColumnStyle& style) {
+  ShownCell plain = cell;
+  plain.mark.clear();
+  auto text = escaped(shown_value(plain, style));
+  if (cell.rank == Rank::kBest) text = "\\textbf{" + text + "}";
+  if (cell.rank == Rank::kSecond) text = "\\underline{" + text + "}";
+  if (!cell.mark.empty()) text += "\\textsuperscript{" + escaped(cell.mark) + "}";
+  const auto interval = shown_interval(cell, style);
+  return interval.empty() ? text : text + "{\\scriptsize " + escaped(interval) + "}";
+}
+
+struct Span {
+  size_t first, n;  // columns, from 0
+  std::string group;
+};
+
+std::vector<Span> spans_of(const std::vector<ShownColumn>& columns) {
+  std::vector<Span> spans;
+  for (size_t i = 0; i < columns.size(); ++i) {
+    if (!spans.empty() && !columns[i].group.empty() && spans.back().group == columns[i].group) {
+      ++spans.back().n;
+    } else {
+      spans.push_back({i, 1, columns[i].group});
+    }
+  }
+  return spans;
+}
+
+// The line of the columns' groups, and the rules below each of them.
+std::string group_line(const PaperTable& table) {
+  std::string names, rules;
+  for (const auto& span : spans_of(table.columns)) {
+    names += " & ";
+    if (span.group.empty()) continue;
+    names += concat("\\multicolumn{", span.n, "}{c}{", escaped(span.group), "}");
+    rules += concat("\\cmidrule(lr){", span.first + 2, "-", span.first + span.n + 1, "}");
+  }
+  return rules.empty() ? "" : names + " \\\\\n" + rules + "\n";
+}
+
+std::string heading_line(const PaperTable& table) {
+  auto line = escaped(table.row_heading);
+  for (const auto& column : table.columns) {
+    line += " & " + escaped(column.style.label);
+    if (!column.style.unit.empty()) line += " [" + escaped(column.style.unit) + "]";
+  }
+  return line + " \\\\\n";
+}
+
+std::string body(const PaperTable& table) {
+  std::string lines, group;
+  for (const auto& row : table.rows) {
+    if (row.group != group) {
+      if (!lines.empty()) lines += "\\midrule\n";
+      const auto heading = escaped(row.group);
+      lines += concat("\\multicolumn{", table.columns.size() + 1, "}{l}{\\textit{", heading, "}} \\\\\n");
+      group = row.group;
+    }
+    lines += escaped(row.name);
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      lines += " & " + latex_cell(row.cells[i], table.columns[i].style);
+    }
+    lines += " \\\\\n";
+  }
+  return lines;
+}
+
+std::string notes_of(const PaperTable& table) {
+  std::string text;
+  for (const auto& note : table.notes) text += "\\par\\noindent " + escaped(note) + ".\n";
+  return text.empty() ? "" : "\\vspace{1ex}\\begin{minipage}{\\linewidth}\\footnotesize\n" + text + "\\end{minipage}\n";
+}
+
+bool is_text_column(const PaperTable& table, size_t i) {
+  return !table.columns[i].printed && std::any_of(table.rows.begin(), table.rows.end(), [&](const ShownRow& row) {
+    return std::holds_alternative<std::string>(row.cells[i].value);
+  });
+}
+
+}  // namespace
+
+std::string write_latex(const PaperTable& table, bool standalone) {
+  std::string alignment = "l", caption = table.title;
+  for (size_t i = 0; i < table.columns.size(); ++i) alignment += is_text_column(table, i) ? "l" : "r";
+  for (const auto& warning : table.warnings) caption += ". " + warning;
+  std::string text = standalone ? "\\documentclass{article}\n\\usepackage[utf8]{inputenc}\n\\usepackage[T1]{fontenc}\n"
+                                  "\\usepackage{booktabs,graphicx}\n\\usepackage[margin=1.5cm]{geometry}\n"
+                                  "\\begin{document}\n"
+                                : "% \\usepackage{booktabs,graphicx}, and \\usepackage[T1]{fontenc}\n";
+  text += "\\begin{table}[ht]\n\\centering\n\\caption{" + escaped(caption) + "}\n";
+  text += "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n";
+  text += "\\begin{tabular}{" + alignment + "}\n\\toprule\n" + group_line(table) + heading_line(table) + "\\midrule\n" +
+          body(table) + "\\bottomrule\n\\end{tabular}}\n" + notes_of(table) + "\\end{table}\n";
+  return standalone ? text + "\\end{document}\n" : text;
+}
+
+}  // namespace kvc

@@ -1,0 +1,25 @@
+-- Size of the cache, and accuracy by model and task; weights quantized or not.
+WITH
+  named AS (
+    SELECT
+      *,
+      CASE
+        WHEN json_extract(model_json, '$.quantization.weights') IS NULL THEN 'K and V alone'
+        ELSE 'weights, K and V'
+      END AS setting
+    FROM entry
+    WHERE n_ok > 0),
+  n_columns AS (SELECT setting, count(DISTINCT model || '/' || task) AS n FROM named GROUP BY setting)
+SELECT
+  setting AS row_group, label AS row, min(position) AS row_order, '' AS column_group, 'size' AS "column",
+  0 AS column_order, 1e-6 * sum(kv_bytes) / sum(n_ok) AS value, NULL AS low, NULL AS high, sum(n_ok) AS n,
+  group_concat(key, ' ') AS cells
+FROM named GROUP BY setting, label
+UNION ALL
+SELECT setting, label, position, model, task, 10, accuracy, low, high, n_scores, key FROM named
+UNION ALL
+SELECT
+  setting, label, min(position), '', 'average', 100, CASE WHEN count(accuracy) = n_columns.n THEN avg(accuracy) END,
+  NULL, NULL, NULL, group_concat(key, ' ')
+FROM named JOIN n_columns USING (setting)
+GROUP BY setting, label;

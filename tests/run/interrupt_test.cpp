@@ -1,0 +1,130 @@
+// Whatever ends a run early: nothing stored is lost, nothing doubled, and one line says what it was.
+#include <gtest/gtest.h>
+#include <sys/mount.h>
+
+#include <algorithm>
+
+#include "program.h"
+#include "store/result_store.h"
+
+namespace kvc::test {
+namespace {
+
+constexpr char kCompressors[] = "  - full\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n";
+constexpr int kLimit = 30;  // 2 tasks x 2 compressors x 30 samples
+
+std::string dump(const std::filesystem::path& database) {
+  auto store = ResultStore::open_readonly(database);
+  return stable_dump(store.database());
+}
+
+int64_t n_samples(const std::filesystem::path& database) {
+  if (!std::filesystem::exists(database)) return 0;
+  try {
+    return ResultStore::open_readonly(database).database().integer("SELECT count(*) FROM sample");
+  } catch (const Error&) {  // it is just being made
+    return 0;
+  }
+}
+
+void wait_for_samples(const std::filesystem::path& database, int64_t n) {
+  for (int i = 0; i < 3000 && n_samples(database) < n; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+}
+
+int64_t n_lines_of_kvc(const std::string& err) {
+  int64_t n = 0;
+  for (size_t at = 0; (at = err.find("kvc: ", at)) != std::string::npos; ++at) n += at == 0 || err[at - 1] == '\n';
+  return n;
+}
+
+class RunOfThirty : public ::testing::Test {
+ protected:
+  // The same run, never disturbed.
+  std::string undisturbed() {
+    const auto database = folder / "undisturbed.sqlite";
+    EXPECT_EQ(run_program(folder, {"run", file, "--db", database.string()}).exit_code, 0);
+    return dump(database);
+  }
+
+  TempFolder folder;
+  std::string file = folder.write("small.yaml", small_experiment(kCompressors, kLimit)).string();
+  std::filesystem::path database = folder / "r.sqlite";
+};
+
+class Interrupted : public RunOfThirty, public ::testing::WithParamInterface<int> {};
+
+TEST_P(Interrupted, EndsWithItsSignalAndTheSameCommandGoesOn) {
+  Program program(folder, {"run", file, "--db", database.string(), "--set", "batch_size=1"});
+  wait_for_samples(database, 3);
+  program.signal_group(GetParam());
+  const auto ended = program.wait();
+  EXPECT_EQ(ended.exit_code, 128 + GetParam()) << ended.err;
+  EXPECT_EQ(n_lines_of_kvc(ended.err), 1) << ended.err;
+  EXPECT_NE(ended.err.find("kvc: interrupted; all that was finished is in " + database.string() +
+                           ": the same command goes on from there"),
+            std::string::npos)
+      << ended.err;
+  EXPECT_EQ(ended.err.find("failed:"), std::string::npos) << ended.err;
+  const auto stored = n_samples(database);
+  EXPECT_GE(stored, 3);
+  EXPECT_LT(stored, 4 * kLimit);
+  const auto rest = run_program(folder, {"run", file, "--db", database.string()});
+  EXPECT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_NE(rest.err.find(std::to_string(4 * kLimit - stored) + " samples run now (0 failed), " +
+                          std::to_string(stored) + " were there"),
+            std::string::npos)
+      << rest.err;
+  EXPECT_EQ(dump(database), undisturbed());
+}
+INSTANTIATE_TEST_SUITE_P(Signals, Interrupted, ::testing::Values(SIGINT, SIGTERM));
+
+TEST_F(RunOfThirty, TwoAtATimeOnOneDatabaseDoubleNothing) {
+  const TempFolder other;
+  Program first(folder, {"run", file, "--db", database.string()});
+  Program second(other, {"run", file, "--db", database.string()});
+  const auto a = first.wait(), b = second.wait();
+  EXPECT_EQ(a.exit_code, 0) << a.err;
+  EXPECT_EQ(b.exit_code, 0) << b.err;
+  EXPECT_EQ(n_samples(database), 4 * kLimit);
+  EXPECT_EQ(dump(database), undisturbed());
+}
+
+TEST_F(RunOfThirty, AFileSizeLimitIsOneLineAndLosesNothing) {
+  const auto ended = Program(folder, {"run", file, "--db", database.string()}, "",
+                             {"/bin/sh", "-c", "ulimit -f 300; exec \"$0\" \"$@\""})  // of 512 bytes each
+                         .wait();
+  EXPECT_EQ(ended.exit_code, 3) << ended.err;
+  EXPECT_EQ(n_lines_of_kvc(ended.err), 1) << ended.err;
+  EXPECT_NE(ended.err.find("kvc: results database '" + database.string() + "': "), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("the file would be larger than this user may write"), std::string::npos) << ended.err;
+  const auto stored = n_samples(database);
+  EXPECT_GT(stored, 0);
+  EXPECT_LT(stored, 4 * kLimit);
+  const auto rest = run_program(folder, {"run", file, "--db", database.string()});
+  EXPECT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_NE(rest.err.find(std::to_string(stored) + " were there"), std::string::npos) << rest.err;
+  EXPECT_EQ(dump(database), undisturbed());
+}
+
+TEST_F(RunOfThirty, AFullDiskIsOneLineAndLosesNothing) {
+  const auto disk = folder / "disk";
+  std::filesystem::create_directory(disk);
+  if (::mount("tmpfs", disk.c_str(), "tmpfs", 0, "size=512k") != 0) GTEST_SKIP() << "this user may not mount a tmpfs";
+  const auto full = disk / "r.sqlite";
+  const auto ended = run_program(folder, {"run", file, "--db", full.string()});
+  EXPECT_EQ(ended.exit_code, 3) << ended.err;
+  EXPECT_EQ(n_lines_of_kvc(ended.err), 1) << ended.err;
+  EXPECT_NE(ended.err.find("no space is left for it; all that was stored before is safe"), std::string::npos)
+      << ended.err;
+  const auto stored = n_samples(full);
+  EXPECT_GT(stored, 0);
+  ASSERT_EQ(::mount("tmpfs", disk.c_str(), "tmpfs", MS_REMOUNT, "size=64m"), 0);
+  const auto rest = run_program(folder, {"run", file, "--db", full.string()});
+  EXPECT_EQ(rest.exit_code, 0) << rest.err;
+  EXPECT_NE(rest.err.find(std::to_string(stored) + " were there"), std::string::npos) << rest.err;
+  EXPECT_EQ(dump(full), undisturbed());
+  EXPECT_EQ(::umount(disk.c_str()), 0);
+}
+
+}  // namespace
+}  // namespace kvc::test

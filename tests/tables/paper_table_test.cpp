@@ -1,0 +1,45 @@
+// Each table of the papers on a database made by hand, whose figures were worked out by hand.
+#include "tables/paper_table.h"
+
+#include <set>
+
+#include "hand_made.h"
+#include "kvc/check.h"
+#include "tables/entries.h"
+
+namespace kvc::test {
+namespace {
+
+class EachTable : public testing::TestWithParam<HandWorked> {};
+
+TEST_P(EachTable, IsWhatWasWorkedOutByHand) {
+  HandMade made(GetParam());
+  const auto lines = without_padding(write_markdown(made.table()));
+  EXPECT_EQ(lines, GetParam().lines) << write_markdown(made.table());
+}
+
+INSTANTIATE_TEST_SUITE_P(Papers, EachTable, testing::ValuesIn(hand_worked()), [](const auto& info) {
+  auto name = info.param.name;
+  name.replace(name.find(':'), 1, "_");
+  return name;
+});
+
+TEST(PaperTables, AreAllWorkedOut) {
+  std::set<std::string> worked, known;
+  for (const auto& section : hand_worked()) worked.insert(section.name);
+  for (const auto& name : layout_names(tables_folder())) known.insert(name);
+  EXPECT_EQ(worked, known);
+}
+
+TEST(PaperTables, StandByPaperAndNumber) {
+  const auto names = layout_names(tables_folder());
+  const auto place = [&](const std::string& name) {
+    return std::find(names.begin(), names.end(), name) - names.begin();
+  };
+  EXPECT_LT(place("gear:2"), place("gear:10"));
+  EXPECT_LT(place("qjl:1b"), place("qjl:2"));
+  EXPECT_LT(place("decoquant:5"), place("gear:1"));
+}
+
+}  // namespace
+}  // namespace kvc::test
