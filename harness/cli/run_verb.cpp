@@ -79,6 +79,10 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
                static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
                static_cast<long long>(outcome.n_present), database.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, database);
+  if (experiment.kind == "probe") {
+    std::fputs(write_markdown(named_table(store->database(), "probe", experiment.name)).c_str(), stdout);
+    return exit_code(grid, *store, outcome);
+  }
   SummaryOptions shown;  // this file's cells, whatever else the database holds under that name
   shown.experiment = experiment.name;
   for (const auto& cell : grid.cells) shown.cell_keys.insert(cell.record.key);
@@ -96,7 +100,6 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   if (kind == "bench" || kind == "capacity") {
     return run_bench_file(paths, file, settings, arguments.database, arguments.dry_run);
   }
-  KVC_CHECK(kind == "eval", file, ": kind is ", kind, ", expected eval");
   return run_tasks(arguments, paths, settings, file);
 }
 

@@ -63,10 +63,10 @@ void add_table_verb(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<TableArguments>();
   auto* table = app.add_subcommand("table", "Prints a table of a database: the summary, or another by name");
   table
-      ->add_option(
-          "name", arguments->name,
-          "summary; stages: bytes and time of the parts of compositions; search: candidates; gear:1: a table of a "
-          "paper (`kvc tables` lists them)")
+      ->add_option("name", arguments->name,
+                   "summary; stages: bytes and time of the parts of compositions; search: candidates; probe: what "
+                   "probes found; gear:1: a table of a "
+                   "paper (`kvc tables` lists them)")
       ->capture_default_str();
   table->add_option("--db", arguments->database, "results database");
   table->add_option("--format", arguments->format, "markdown, csv, json; of a paper's table also latex, html")

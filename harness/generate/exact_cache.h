@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "kvc/layer_cache.h"
+#include "kvc/compressor.h"
 
 namespace kvc {
 
@@ -21,6 +21,16 @@ class ExactCache final : public LayerCache {
  private:
   at::Tensor k_, v_;  // [H_kv, >= length_, D], grown by doubling
   int64_t length_ = 0;
+};
+
+// The same as a method.
+class ExactCompressor final : public Compressor {
+ public:
+  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
+    return std::make_unique<ExactCache>(info);
+  }
+  double bits() const override { return 32; }
+  double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 0; }
 };
 
 }  // namespace kvc

@@ -16,13 +16,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// The caches' own count against the allocator's: a buffer that a plugin holds and does not report is found here. On a
-// GPU the allocator counts whole blocks.
-void check_bytes(int64_t reported, int64_t allocated, bool on_cpu) {
-  KVC_CHECK(on_cpu ? reported == allocated : reported <= allocated, "the caches report ", reported, " bytes, but hold ",
-            allocated, " bytes of tensors: footprint() must count every buffer, once");
-}
-
 std::vector<StageUse> stages_of(const LayerCache& cache, const Footprint& footprint) {
   if (const auto* composed = dynamic_cast<const ComposedCache*>(&cache)) return composed->stages();
   return {{footprint}};

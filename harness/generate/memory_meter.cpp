@@ -127,6 +127,11 @@ bool MemoryMeter::hit_limit() const {
   return impl_->books.hit_limit;
 }
 
+void check_bytes(int64_t reported, int64_t allocated, bool on_cpu) {
+  KVC_CHECK(on_cpu ? reported == allocated : reported <= allocated, "the caches report ", reported, " bytes, but hold ",
+            allocated, " bytes of tensors: footprint() must count every buffer, once");
+}
+
 MemoryMeter::Scope::Scope(MemoryMeter& meter, int account)
     : impl_(new Impl{c10::DebugInfoGuard(c10::DebugInfoKind::PROFILER_STATE, meter.impl_->ear(account))}) {}
 MemoryMeter::Scope::~Scope() = default;

@@ -130,10 +130,27 @@ void read_smooth_quant(YamlMap map, QuantizationChoice& quantization) {
 
 const std::vector<std::string> kKinds{"eval", "probe", "bench", "capacity"};
 
+void read_probe(const YamlValue& value, Experiment& experiment) {
+  if (experiment.kind != "probe") value.fail("probe is of kind probe, and kind is ", experiment.kind);
+  auto map = value.map();
+  if (const auto measures = map.optional("measures")) {
+    experiment.probe.measures.clear();
+    for (const auto& measure : measures->sequence()) {
+      experiment.probe.measures.push_back(measure.choice(probe_measures()));
+    }
+    if (experiment.probe.measures.empty()) measures->fail("probe.measures is empty, expected at least one");
+  }
+  experiment.probe.n_queries = map.optional_integer("queries", 1, 4096, experiment.probe.n_queries);
+  experiment.dump = map.optional_string("dump", "");
+  map.reject_unknown();
+}
+
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
   experiment.kind = map.optional_choice("kind", kKinds, experiment.kind);
+  experiment.probe.measures = probe_measures();
+  if (const auto probe = map.optional("probe")) read_probe(*probe, experiment);
   experiment.folder = path.parent_path();
   experiment.model = map.required_string("model");
   experiment.tasks = map.required("tasks").strings();

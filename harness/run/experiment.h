@@ -10,6 +10,7 @@
 
 #include "compose/compose.h"
 #include "generate/sampler.h"
+#include "probe/settings.h"
 
 namespace kvc {
 
@@ -38,14 +39,16 @@ struct CompressorChoice {
 struct Experiment {
   std::string name;
   std::string kind = "eval";       // what is done: see experiment_kind
+  ProbeSettings probe;             // of kind probe
+  std::string dump;                // of kind probe: a folder that gets the tensors; "": none
   std::filesystem::path folder;    // of its file: files that options name are relative to it
   std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;
-  std::optional<int64_t> limit;                // first samples of each task; all when absent
-  std::optional<int64_t> max_prompt_tokens;    // longer prompts are cut, or refused, as their task says
-  std::string dtype = "fp32";                  // the model computes in it
-  std::string weights = "dtype";               // of the layers' matrices: as dtype says, or int8
+  std::optional<int64_t> limit;              // first samples of each task; all when absent
+  std::optional<int64_t> max_prompt_tokens;  // longer prompts are cut, or refused, as their task says
+  std::string dtype = "fp32";                // the model computes in it
+  std::string weights = "dtype";             // of the layers' matrices: as dtype says, or int8
   QuantizationChoice quantization;
   std::vector<std::string> devices = {"cpu"};  // each takes an equal run of layers
   int64_t batch_size = 0;                      // sequences that a worker decodes together; 0: as many as memory holds
@@ -65,8 +68,8 @@ struct Experiment {
 // a sweep; several lists make their product, the last one varying fastest. Throws Error in one line.
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
-// What the file asks for, by its key `kind`: eval (the default) answers tasks, probe looks into caches, bench takes times,
-// capacity finds limits. Throws Error in one line for any other.
+// What the file asks for, by its key `kind`: eval (the default) answers tasks, probe looks into caches, bench takes
+// times, capacity finds limits. Throws Error in one line for any other.
 std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // The file as it stands, with the overrides put over it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "kvc/plugin.h"
 #include "model/model_config.h"
@@ -85,6 +86,12 @@ void add_chat(const Grid::Task& task, json& settings) {
   settings["add_special_tokens"] = turn.add_special_tokens;
 }
 
+// Measures in any order, each once.
+void add_probe(const ProbeSettings& probe, json& settings) {
+  const std::set<std::string> measures(probe.measures.begin(), probe.measures.end());
+  settings["probe"] = {{"measures", measures}, {"queries", probe.n_queries}};
+}
+
 }  // namespace
 
 std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
@@ -152,13 +159,16 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
                      {"stop", task.spec.stop}};
     if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
     add_chat(task, settings);
+    if (experiment.kind == "probe") add_probe(experiment.probe, settings);
     for (size_t c = 0; c < compressors.size(); ++c) {
-      const json key = {{"format", 1},
-                        {"model", model_json},
-                        {"task", task.spec_json},
-                        {"compressor", compressors[c].key},
-                        {"settings", settings}};
+      json key = {{"format", 1},
+                  {"model", model_json},
+                  {"task", task.spec_json},
+                  {"compressor", compressors[c].key},
+                  {"settings", settings}};
+      if (experiment.kind != "eval") key["kind"] = experiment.kind;
       Grid::Cell cell{t, static_cast<int>(c), compressors[c].record};
+      cell.record.kind = experiment.kind;
       cell.record.key = sha256_hex(key.dump());
       cell.record.experiment = experiment.name;
       cell.record.model = experiment.model;

@@ -90,4 +90,18 @@ JobResult job_result(const Job& job, int compressor_index, const Compressor& com
   return result;
 }
 
+// NaN is null.
+void to_json(nlohmann::json& json, const ProbeValue& value) {
+  json = {value.measure, value.layer, value.head, value.tensor, value.step, value.value};
+}
+
+void from_json(const nlohmann::json& json, ProbeValue& value) {
+  json.at(0).get_to(value.measure);
+  json.at(1).get_to(value.layer);
+  json.at(2).get_to(value.head);
+  json.at(3).get_to(value.tensor);
+  json.at(4).get_to(value.step);
+  value.value = json.at(5).is_null() ? std::nan("") : json.at(5).get<double>();
+}
+
 }  // namespace kvc

@@ -35,7 +35,13 @@ struct PendingJob {
 std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool fan_out, RunPlan& plan) {
   std::vector<std::set<int64_t>> finished;
   for (const auto& cell : grid.cells) {
-    finished.push_back(store ? store->finished_samples(cell.record.key) : std::set<int64_t>{});
+    if (!store) {
+      finished.emplace_back();
+    } else if (cell.record.kind == "probe") {
+      finished.push_back(store->probed_samples(cell.record.key));
+    } else {
+      finished.push_back(store->finished_samples(cell.record.key));
+    }
   }
   std::deque<PendingJob> jobs;
   for (size_t task = 0; task < grid.tasks.size(); ++task) {
@@ -195,9 +201,29 @@ class Run {
     job.stop_strings = task.spec.stop;
     job.max_new_tokens = task.spec.max_new_tokens;
     job.min_new_tokens = task.spec.min_new_tokens;
+    if (experiment_.kind == "probe") {
+      job.scored.clear();  // of a task of choices the context is looked into
+      job.prompt_ids = ids;
+      job.probe = probe_of(pending.task, sample);
+    }
     desk.given.emplace(job.id, std::move(pending));
     desk.wants = false;
     desk.process.send(nlohmann::json(job));
+  }
+
+  JobProbe probe_of(size_t task, const Sample& sample) {
+    JobProbe probe{experiment_.probe, {}, {}};
+    const auto cell =
+        std::find_if(grid_.cells.begin(), grid_.cells.end(), [&](const auto& c) { return c.task == task; });
+    auto settings = nlohmann::json::parse(cell->record.generation_json);
+    settings.erase("probe");  // as the eval cell has them
+    probe.answer_ids = store_.full_precision_answer(cell->record, settings.dump(), sample.id);
+    if (experiment_.dump.empty()) return probe;
+    auto name = concat(cell->record.task, "-", sample.id);
+    std::replace(name.begin(), name.end(), '/', '_');
+    std::filesystem::create_directories(experiment_.dump);
+    probe.dump = (std::filesystem::absolute(experiment_.dump) / name).string();
+    return probe;
   }
 
   // The prompt's own fault: for all compressors.
@@ -253,6 +279,7 @@ class Run {
     SampleRecord record;
     record.cell_key = cell.key;
     record.sample = sample.id;
+    if (experiment_.kind == "probe") return put_probe(cell, record, result);
     record.prompt = job.prompt.text.empty() ? render_prompt(task.spec, task.data, sample).text : job.prompt.text;
     record.gold = sample.gold;
     record.status = "ok";
@@ -267,6 +294,23 @@ class Run {
     }
     if (!record.error.empty()) report_failure(record, cell);
     store_.put_sample(record);
+    ++outcome_.n_run;
+    progress_->advance(cell.task + " " + cell.plugin);
+  }
+
+  // A probe that failed leaves nothing: the same command tries it again.
+  void put_probe(const CellRecord& cell, SampleRecord& record, const JobResult& result) {
+    record.error = result.error;
+    std::vector<ProbeRow> rows;
+    for (const auto& v : result.probe) rows.push_back({v.measure, v.layer, v.head, v.tensor, v.step, v.value});
+    if (rows.empty()) {  // no measure applied, which is a finding too
+      rows.push_back({experiment_.probe.measures.front(), -1, -1, "", -1, std::nan("")});
+    }
+    if (record.error.empty()) {
+      store_.put_probe(cell.key, record.sample, rows);
+    } else {
+      report_failure(record, cell);
+    }
     ++outcome_.n_run;
     progress_->advance(cell.task + " " + cell.plugin);
   }

@@ -7,19 +7,6 @@
 #include "run/load_model.h"
 
 namespace kvc {
-namespace {
-
-// The model's own cache, as a method.
-class Exact final : public Compressor {
- public:
-  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
-    return std::make_unique<ExactCache>(info);
-  }
-  double bits() const override { return 32; }
-  double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 0; }
-};
-
-}  // namespace
 
 std::vector<SearchSample> search_samples(const Grid& grid, int64_t n_of_each_task) {
   std::vector<SearchSample> samples;
@@ -38,7 +25,7 @@ PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& sample
                         grid.worker.quantization)),
       tokenizer_(Tokenizer::load(grid.worker.model)),
       generator_(model_, tokenizer_, meter_, false) {
-  const Exact exact;
+  const ExactCompressor exact;
   for (const auto& sample : samples) {
     const auto& task = *sample.task;
     KVC_CHECK(!task.spec.choices, "search: ", task.spec.name,

@@ -10,6 +10,8 @@
 
 #include "generate/generator.h"
 #include "kvc/plugin.h"
+#include "model/safetensors.h"
+#include "probe/probe.h"
 #include "run/admission.h"
 #include "run/bench_worker.h"
 #include "run/build_compressor.h"
@@ -31,6 +33,7 @@ class Worker {
         model_(load_model(set_up.model, set_up.dtype, set_up.weights, set_up.devices, set_up.quantization)),
         tokenizer_(Tokenizer::load(set_up.model)),
         generator_(model_, tokenizer_, meter_, set_up.share_prefix),
+        probe_(model_, tokenizer_, meter_),
         admission_(set_up.batch_size,
                    static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
                                         static_cast<double>(set_up.n_workers))) {
@@ -41,6 +44,7 @@ class Worker {
       const Job* job = entered_job(ticket);
       channel_.enter(i < 0 || !job ? -1 : job->compressors[static_cast<size_t>(i)]);
     });
+    probe_.on_entering([this](int i) { channel_.enter(i < 0 ? -1 : starting_->compressors[static_cast<size_t>(i)]); });
   }
 
   // Takes jobs as there is room for them, until the parent closes the channel.
@@ -55,7 +59,8 @@ class Worker {
         const auto message = channel_.receive();
         if (!message) return;
         asked = false;
-        start(message->get<Job>());
+        const auto job = message->get<Job>();
+        job.probe ? probe(job) : start(job);
       }
       for (auto& finished : generator_.step()) answer(finished);
     }
@@ -145,6 +150,32 @@ class Worker {
     starting_ = nullptr;
   }
 
+  // To its end at once: a probe holds more than its caches, and nothing runs beside it.
+  void probe(const Job& job) {
+    starting_ = &job;
+    std::vector<JobResult> results(job.compressors.size());
+    try {
+      const auto asked = request_of(job);
+      auto probed = probe_.run({job.prompt_ids, job.probe->answer_ids, asked.compressors, asked.sequence_key,
+                                asked.stop, asked.sampling, job.probe->settings, !job.probe->dump.empty()});
+      for (size_t i = 0; i < probed.size(); ++i) {
+        results[i].error = probed[i].error;
+        results[i].probe = std::move(probed[i].values);
+        if (probed[i].dump.empty() || !probed[i].error.empty()) continue;
+        write_safetensors(concat(job.probe->dump, "-", job.compressors[i], ".safetensors"), probed[i].dump);
+      }
+    } catch (const std::exception& e) {  // the prompt's fault, the model's or the disk's: it fails for all
+      for (auto& result : results) result.error = e.what();
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      results[i].job = job.id;
+      results[i].compressor = job.compressors[i];
+      channel_.send(results[i]);
+    }
+    channel_.send({{"done", job.id}});
+    starting_ = nullptr;
+  }
+
   void answer(Finished& finished) {
     const auto ticket = tickets_.find(finished.ticket);
     if (ticket == tickets_.end()) return;
@@ -169,6 +200,7 @@ class Worker {
   Tokenizer tokenizer_;
   std::vector<std::unique_ptr<Compressor>> compressors_;  // outlive the generator's caches
   Generator generator_;
+  Probe probe_;
   Admission admission_;
   std::map<int64_t, ActiveJob> active_;  // by job
   std::map<int64_t, Ticket> tickets_;

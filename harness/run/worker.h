@@ -11,13 +11,13 @@
 #include "run/experiment.h"
 
 // null is none
-template <>
-struct nlohmann::adl_serializer<std::optional<double>> {
-  static void to_json(json& json, const std::optional<double>& value) {
+template <class T>
+struct nlohmann::adl_serializer<std::optional<T>> {
+  static void to_json(json& json, const std::optional<T>& value) {
     json = value ? nlohmann::json(*value) : nlohmann::json();
   }
-  static void from_json(const json& json, std::optional<double>& value) {
-    value = json.is_null() ? std::nullopt : std::optional(json.get<double>());
+  static void from_json(const json& json, std::optional<T>& value) {
+    value = json.is_null() ? std::nullopt : std::optional<T>(json.get<T>());
   }
 };
 
@@ -56,6 +56,13 @@ struct ScoredText {
   int64_t n_given = 0;  // of each continuation's first ids: read, but not scored
 };
 
+// What a probe looks at instead of answering.
+struct JobProbe {
+  ProbeSettings settings;
+  std::vector<int64_t> answer_ids;  // of full precision; empty: the worker computes them
+  std::string dump;                 // files "<dump>-<compressor>.safetensors"; "": none
+};
+
 // One prompt for some of the compressors. The worker answers with one JobResult per compressor, as they end.
 struct Job {
   int64_t id = 0;
@@ -67,6 +74,7 @@ struct Job {
   std::vector<std::string> stop_strings;
   std::vector<int64_t> stop_ids;  // beside the model's own
   int64_t max_new_tokens = 256, min_new_tokens = 0;
+  std::optional<JobProbe> probe;  // the prompt is looked into
 };
 
 struct JobBytes {
@@ -102,6 +110,7 @@ struct JobResult {
   int64_t weights_bytes = 0, workspace_bytes = 0;
   int64_t peak_bytes = 0;  // 0: not told, since several sequences answer together
   double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
+  std::vector<ProbeValue> probe;  // of a probe; of the above then job, compressor and error
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, temperature, top_k, top_p, seed)
@@ -112,15 +121,19 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuantizationChoice, weight_bits, group_size, 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size,
                                    n_workers, share_prefix, sampling, compressors)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScoredText, prompt_ids, continuations, n_given)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeSettings, measures, n_queries)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobProbe, settings, answer_ids, dump)
+void to_json(nlohmann::json& json, const ProbeValue& value);
+void from_json(const nlohmann::json& json, ProbeValue& value);
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt_ids, n_shared_tokens, scored, sequence_key, compressors,
-                                   stop_strings, stop_ids, max_new_tokens, min_new_tokens)
+                                   stop_strings, stop_ids, max_new_tokens, min_new_tokens, probe)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobLikelihood, log_likelihoods, is_greedy)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, stage, tensor, kind, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobStage, stage, encode_seconds, attend_seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods,
                                    n_prompt_tokens, n_reused_tokens, bytes, stages, kv_bytes, kv_bytes_fp16,
                                    n_encoded_tokens, paper_bytes, k_error, v_error, weights_bytes, workspace_bytes,
-                                   peak_bytes, prefill_seconds, encode_seconds, attend_seconds, other_seconds)
+                                   peak_bytes, prefill_seconds, encode_seconds, attend_seconds, other_seconds, probe)
 
 // Runs until the parent closes the channel. Returns the process's exit code.
 int run_worker();

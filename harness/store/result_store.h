@@ -35,7 +35,7 @@ struct CellRecord {
   int64_t n_samples = 0;
   bool lossy = false;
   bool simulated = false;
-  std::string kind = "eval";  // or probe, bench, capacity
+  std::string kind = "eval";          // or probe, bench, capacity
   std::vector<StageRow> stages = {};  // of a composed compressor; empty for a plain one
   std::string label = {};             // the row's name in the experiment's tables; "": plugin and options
   int64_t position = 0;               // of the compressor in the experiment
@@ -85,6 +85,15 @@ struct SampleRecord {
   double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
 };
 
+// One number of a probe; -1 where a key does not apply.
+struct ProbeRow {
+  std::string measure;
+  int64_t layer = -1, head = -1;
+  std::string tensor;
+  int64_t step = -1;
+  double value = 0;  // NaN is stored as NULL
+};
+
 // Derived by the view v_cell; nothing of it is stored.
 struct CellStatus {
   int64_t n_ok = 0, n_failed = 0, n_missing = 0;
@@ -108,6 +117,14 @@ class ResultStore {
   bool put_sample(const SampleRecord& sample);
   // Nothing when there is no such cell.
   std::optional<CellStatus> cell_status(const std::string& cell_key);
+
+  // Samples whose probe is there.
+  std::set<int64_t> probed_samples(const std::string& cell_key);
+  // One transaction: all rows of a sample's probe. What is there is never changed. Returns whether it was stored.
+  bool put_probe(const std::string& cell_key, int64_t sample, const std::vector<ProbeRow>& rows);
+  // Token ids that a lossless compressor's eval cell of the same model, task and settings holds; empty where none does.
+  std::vector<int64_t> full_precision_answer(const CellRecord& cell, const std::string& generation_json,
+                                             int64_t sample);
 
   Database& database() { return db_; }
 

@@ -1,0 +1,27 @@
+-- One row a probed cell: means over its samples. Errors of K and V over all heads, mean over layers; scores and output of
+-- attention likewise; KL and top-1 agreement over the steps of decoding on the stored answer; first divergence: the token
+-- at which the compressor's own answer parts from it, over the samples where it does. :experiment is a name; 'all' or
+-- nothing for every cell.
+WITH
+  probed AS (
+    SELECT key, model, task, plugin, options_label
+    FROM cell
+    WHERE kind = 'probe'
+      AND (ifnull(:experiment, 'all') = 'all'
+           OR key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment))),
+  whole AS (SELECT cell_key, sample, measure, tensor, value FROM probe WHERE head = -1)
+SELECT
+  c.model, c.task, c.plugin AS compressor, c.options_label AS options,
+  count(DISTINCT w.sample) AS n,
+  avg(w.value) FILTER (WHERE w.measure = 'rel_fro' AND w.tensor = 'k') AS "K error",
+  avg(w.value) FILTER (WHERE w.measure = 'rel_fro' AND w.tensor = 'v') AS "V error",
+  avg(w.value) FILTER (WHERE w.measure = 'score_rel_sq') AS "scores",
+  avg(w.value) FILTER (WHERE w.measure = 'output_rel_fro') AS "output",
+  avg(w.value) FILTER (WHERE w.measure = 'kl') AS "KL",
+  round(100.0 * avg(w.value) FILTER (WHERE w.measure = 'top1_same'), 2) AS "top-1 [%]",
+  avg(w.value) FILTER (WHERE w.measure = 'first_divergence') AS "first divergence",
+  count(w.value) FILTER (WHERE w.measure = 'first_divergence') AS "diverged"
+FROM probed AS c
+JOIN whole AS w ON w.cell_key = c.key
+GROUP BY c.key
+ORDER BY c.model, c.task, c.plugin, c.options_label, c.key;

@@ -1,0 +1,63 @@
+// Measures on matrices small enough to be worked out by hand.
+#include "probe/measures.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace kvc {
+namespace {
+
+TEST(Measures, FrobeniusIsOfEachHeadAndOfAll) {
+  const auto exact = at::tensor({3.f, 4.f, 0.f, 12.f}).view({2, 1, 2});  // norms 5 and 12
+  const auto held = at::tensor({3.f, 4.f, 3.f, 8.f}).view({2, 1, 2});    // off by 0 and 5
+  const auto errors = frobenius_errors(exact, held);
+  EXPECT_EQ(errors.absolute, (std::vector<double>{0, 5, 5}));
+  EXPECT_DOUBLE_EQ(errors.relative[1], 5.0 / 12);
+  EXPECT_DOUBLE_EQ(errors.relative[2], 5.0 / 13);
+  EXPECT_TRUE(std::isnan(frobenius_errors(at::zeros({1, 1, 2}), at::ones({1, 1, 2})).relative[0]) ||
+              std::isinf(frobenius_errors(at::zeros({1, 1, 2}), at::ones({1, 1, 2})).relative[0]));
+}
+
+// Two tokens whose keys are alike share the weight; with the first evicted the second has it all.
+TEST(Measures, AttentionOfAnEvictedTokenGoesToTheOthers) {
+  const auto q = at::ones({1, 1, 2});
+  const KeyValue exact{at::ones({1, 2, 2}), at::tensor({2.f, 0.f, 0.f, 2.f}).view({1, 2, 2})};
+  HeldTokens held{exact.k.to(at::kDouble), exact.v.to(at::kDouble), at::tensor({0, 1}).view({1, 2}).to(at::kBool)};
+  held.k[0][0].zero_();
+  held.v[0][0].zero_();
+  const auto errors = attention_errors(q, exact, held, 1, 0);
+  EXPECT_DOUBLE_EQ(errors.scores[0], 1);                                  // (1/2)^2 + (1/2)^2 over the same
+  EXPECT_DOUBLE_EQ(errors.output[0], 1);                                  // (1, 1) against (0, 2)
+  EXPECT_DOUBLE_EQ(attention_errors(q, exact, held, 1, 1).scores[0], 0);  // a window that sees the last token alone
+}
+
+TEST(Measures, SingularValuesOfAMaskAreTheGraphs) {
+  // A biregular mask of degrees 2 and 2: the first is sqrt(2 * 2).
+  const auto mask = at::tensor({1, 1, 0, 0, 1, 1, 1, 0, 1}).view({3, 3}).to(at::kBool);
+  const auto sigma = singular_values(mask);
+  EXPECT_NEAR(sigma[0], 2, 1e-12);
+  EXPECT_NEAR(sigma[1], 1, 1e-12);  // |1 + exp(2 pi i / 3)|
+}
+
+TEST(Measures, QuartilesLieBetweenTheTwoNearest) {
+  const auto q = quartiles(at::tensor({4.f, 1.f, 2.f, 3.f}));
+  EXPECT_DOUBLE_EQ(q.min, 1);
+  EXPECT_DOUBLE_EQ(q.q1, 1.75);
+  EXPECT_DOUBLE_EQ(q.median, 2.5);
+  EXPECT_DOUBLE_EQ(q.q3, 3.25);
+  EXPECT_DOUBLE_EQ(q.max, 4);
+}
+
+// Probabilities (1/2, 1/2) against (1/4, 3/4): KL = ln(2/sqrt 3).
+TEST(Measures, KlIsOfTheExactDistributionAgainstTheOther) {
+  const auto errors = logit_errors(at::zeros({2}), at::tensor({0.f, std::log(3.f)}));
+  EXPECT_NEAR(errors.kl, std::log(2 / std::sqrt(3.0)), 1e-7);
+  EXPECT_NEAR(errors.max_abs, std::log(3.0), 1e-7);
+  EXPECT_NEAR(errors.l2, std::log(3.0), 1e-7);
+  EXPECT_FALSE(errors.top1_same);
+}
+
+}  // namespace
+}  // namespace kvc
