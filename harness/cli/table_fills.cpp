@@ -7,6 +7,7 @@
 #include "run/experiment.h"
 #include "run/grid.h"
 #include "run/read_compressors.h"
+#include "run/task_names.h"
 #include "text/nearest.h"
 
 namespace kvc {
