@@ -15,6 +15,7 @@
 #include "run/grid.h"
 #include "run/provenance.h"
 #include "run/run_bench.h"
+#include "run/search_layers.h"
 #include "task/dataset.h"
 #include "text/nearest.h"
 
@@ -85,13 +86,25 @@ int validate(const std::string& file, const std::vector<std::string>& settings) 
     std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), kind.c_str());
     return kOk;
   }
-  const auto grid = expand_grid(load_experiment(below_root(paths, file), settings), paths);
+  auto experiment = load_experiment(below_root(paths, file), settings);
+  const auto grid =
+      kind == "search" ? search_grid(experiment, paths, experiment.search) : expand_grid(experiment, paths);
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
   int64_t n_samples = 0;
   for (const auto& cell : grid.cells) n_samples += cell.record.n_samples;
   std::printf("%s is valid: %zu cells, %lld samples\n", file.c_str(), grid.cells.size(),
               static_cast<long long>(n_samples));
   return kOk;
+}
+
+// A bad file says so, and the others are checked all the same.
+int validate_or_say(const std::string& file, const std::vector<std::string>& settings) {
+  try {
+    return validate(file, settings);
+  } catch (const Error& e) {
+    std::fprintf(stderr, "kvc: %s\n", e.what());
+    return kUsage;
+  }
 }
 
 // One line of the doctor's report: runs the check, prints its finding or what it threw.
@@ -154,8 +167,8 @@ int doctor(const std::string& model) {
 
 void add_inspect_verbs(CLI::App& app, Action& action) {
   struct Arguments {
-    std::string name, file, model = "models/demo";
-    std::vector<std::string> settings, plugin_path;
+    std::string name, model = "models/demo";
+    std::vector<std::string> files, settings, plugin_path;
     PlanArguments plan;
   };
   auto arguments = std::make_shared<Arguments>();
@@ -169,10 +182,15 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
   tasks->callback([&action] { action = list_tasks; });
 
   auto* check = app.add_subcommand("validate", "Checks an experiment without running it");
-  check->add_option("file", arguments->file, "experiment file (YAML)")->required();
+  check->add_option("file", arguments->files, "experiment files (YAML)")->required();
   check->add_option("--set", arguments->settings, "path=value put over the file");
-  check->callback(
-      [arguments, &action] { action = [arguments] { return validate(arguments->file, arguments->settings); }; });
+  check->callback([arguments, &action] {
+    action = [arguments] {
+      int code = kOk;
+      for (const auto& file : arguments->files) code = std::max(code, validate_or_say(file, arguments->settings));
+      return code;
+    };
+  });
 
   auto* doctor_verb = app.add_subcommand("doctor", "Checks the machine, the build, the model and the data");
   doctor_verb

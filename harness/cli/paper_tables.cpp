@@ -49,7 +49,7 @@ void note_missing(Database& db, const TableLayout& layout, const std::vector<Tab
       continue;
     }
     if (any ? !has_cells(db, fill.experiment) : !fill.can_run) continue;
-    const auto state = fill_state(db, fill, layout.command);
+    const auto state = fill_state(db, fill);
     if (state.command.empty()) continue;
     table.notes.push_back(concat("missing: ", state.n_expected - state.n_there, " of ", state.n_expected, " cells of ",
                                  fill.experiment, "; ", state.command));
@@ -62,7 +62,7 @@ void note_missing(Database& db, const TableLayout& layout, const std::vector<Tab
 struct Listed {
   std::string name, title;
   std::vector<std::string> fills;
-  std::string command, not_here;
+  std::string not_here;
 };
 
 // The figures of results/figures: their files say which experiments fill them.
@@ -73,7 +73,7 @@ std::vector<Listed> find_figures(const Paths& paths) {
   for (const auto& name : layout_names(folder)) {
     const auto colon = name.find(':');
     auto map = load_yaml(folder / name.substr(0, colon) / (name.substr(colon + 1) + ".yaml")).map();
-    Listed figure{"figure " + name, map.required_string("title"), {}, "", map.optional_string("not_here", "")};
+    Listed figure{"figure " + name, map.required_string("title"), {}, map.optional_string("not_here", "")};
     for (const auto& file : map.optional_strings("fills")) {
       const auto stem = fs::path(file).stem().string();
       if (std::find(figure.fills.begin(), figure.fills.end(), stem) == figure.fills.end()) figure.fills.push_back(stem);
@@ -91,8 +91,8 @@ void add_listed(const Listed& listed, const Paths& paths, bool all, Database* db
   for (const auto& fill : fills) {
     const bool begun = db && fill.error.empty() && has_cells(*db, fill.experiment);
     if (!all && !begun && !fill.can_run && fill.error.empty()) continue;
-    FillState state{static_cast<int64_t>(fill.cells.size()), 0, concat("./kvc run ", fill.file)};
-    if (db && fill.error.empty()) state = fill_state(*db, fill, listed.command);
+    FillState state{fill.n_expected(), 0, concat("./kvc run ", fill.file)};
+    if (db && fill.error.empty()) state = fill_state(*db, fill);
     list.rows.push_back({listed.name, listed.title, fill.file, concat(state.n_there, " of ", state.n_expected),
                          fill.error.empty() ? state.command : fill.error});
   }
@@ -146,8 +146,8 @@ std::string list_paper_tables(const std::string& database, const std::string& fo
   list.columns[3].align = TableColumn::Align::kRight;
   for (const auto& name : layout_names(tables_folder(paths))) {
     const auto layout = find_layout(tables_folder(paths), name);
-    add_listed({name, layout.title, layout.fills, layout.command, layout.not_here}, paths, all,
-               store ? &store->database() : nullptr, list);
+    add_listed({name, layout.title, layout.fills, layout.not_here}, paths, all, store ? &store->database() : nullptr,
+               list);
   }
   for (const auto& figure : find_figures(paths)) {
     add_listed(figure, paths, all, store ? &store->database() : nullptr, list);

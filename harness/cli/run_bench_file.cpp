@@ -28,7 +28,7 @@ int run_bench_file(const Paths& paths, const std::string& file, const std::vecto
                    const std::string& database, bool dry_run) {
   const auto experiment = load_bench(below_root(paths, file), settings);
   const auto cells = expand_bench(experiment, paths);
-  const fs::path path = database.empty() ? fs::path("results") / (experiment.name + ".sqlite") : fs::path(database);
+  const fs::path path = database_of(database, experiment.database, experiment.name);
   if (dry_run) {
     print_bench_plan(experiment, cells, path);
     return kOk;

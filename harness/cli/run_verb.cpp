@@ -63,8 +63,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   const auto experiment = load_experiment(below_root(paths, file), settings);
   const auto grid = expand_grid(experiment, paths, arguments.verify);
   for (const auto& task : grid.left_out) std::fprintf(stderr, "left out: %s\n", task.c_str());
-  const fs::path database =
-      arguments.database.empty() ? fs::path("results") / (experiment.name + ".sqlite") : fs::path(arguments.database);
+  const fs::path database = database_of(arguments.database, experiment.database, experiment.name);
 
   if (arguments.dry_run) {
     std::optional<ResultStore> store;
@@ -100,10 +99,18 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   if (kind == "bench" || kind == "capacity") {
     return run_bench_file(paths, file, settings, arguments.database, arguments.dry_run);
   }
+  if (kind == "search") {
+    KVC_CHECK(!arguments.dry_run, file, ": --dry-run of kind search, expected eval, probe, bench or capacity");
+    return run_search_file(file, settings, arguments.database);
+  }
   return run_tasks(arguments, paths, settings, file);
 }
 
 }  // namespace
+
+std::string database_of(const std::string& given, const std::string& of_file, const std::string& name) {
+  return !given.empty() ? given : !of_file.empty() ? of_file : "results/" + name + ".sqlite";
+}
 
 int report_interrupt(int signal, const std::string& database) {
   std::fprintf(stderr, "kvc: interrupted; all that was finished is in %s: the same command goes on from there\n",
@@ -117,7 +124,8 @@ void add_run_verb(CLI::App& app, Action& action) {
   verb->add_option("file", arguments->files, "experiment files (YAML)")->required();
   verb->add_option("-L,--limit", arguments->limit, "only the first N samples of each task");
   verb->add_option("--set", arguments->settings, "path=value put over the file, e.g. compressors.1.kivi.bits=4");
-  verb->add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
+  verb->add_option("--db", arguments->database,
+                   "results database (default: the file's `database`, or results/<name>.sqlite)");
   verb->add_flag(both_spellings("--dry-run"), arguments->dry_run, "print the plan and run nothing");
   verb->add_flag("--verify", arguments->verify, "hash the weights again instead of remembering their hashes");
   verb->callback([arguments, &action] {

@@ -8,6 +8,7 @@
 #include "kvc/check.h"
 #include "run/search_layers.h"
 #include "store/table.h"
+#include "text/yaml_write.h"
 
 namespace kvc {
 namespace {
@@ -44,11 +45,13 @@ void write_experiment(const SearchArguments& arguments, const Paths& paths, cons
   json compressors = json::array();
   compressors.push_back({{experiment.compressors.front().plugin, options}});
   settings.push_back("compressors=" + compressors.dump());
+  auto found = load_experiment_yaml(below_root(paths, arguments.file), settings).node();
+  for (const char* of_the_search : {"kind", "search"}) found.remove(of_the_search);
   make_folder_of(arguments.output);
   std::ofstream file(arguments.output);
   file << "# Found by kvc search: search " << result.key << "\n"
        << "# budget " << arguments.search.budget << ", seed " << arguments.search.seed << "\n"
-       << experiment_yaml(below_root(paths, arguments.file), settings);
+       << write_yaml(found);
   if (!file.flush()) throw EnvironmentError(arguments.output + ": it cannot be written");
 }
 
@@ -75,12 +78,10 @@ void print_result(const SearchArguments& arguments, const SearchResult& result, 
               static_cast<long long>(result.n_present), arguments.database.c_str(), arguments.output.c_str());
 }
 
-int search(SearchArguments arguments) {
+int search(SearchArguments arguments, const Experiment& experiment) {
   const auto paths = find_paths();
-  const auto experiment = load_experiment(below_root(paths, arguments.file), arguments.settings);
-  const auto stem = "results/" + experiment.name;
-  if (arguments.database.empty()) arguments.database = stem + ".sqlite";
-  if (arguments.output.empty()) arguments.output = stem + "-searched.yaml";
+  arguments.database = database_of(arguments.database, experiment.database, experiment.name);
+  if (arguments.output.empty()) arguments.output = "results/" + experiment.name + "-searched.yaml";
   at::set_num_threads(static_cast<int>(experiment.threads));
   const auto grid = search_grid(experiment, paths, arguments.search);
   warn_of_overlap(experiment, grid, arguments.search.n_samples);
@@ -95,7 +96,18 @@ int search(SearchArguments arguments) {
   return kOk;
 }
 
+Experiment experiment_of(const SearchArguments& arguments) {
+  return load_experiment(below_root(find_paths(), arguments.file), arguments.settings);
+}
+
 }  // namespace
+
+int run_search_file(const std::string& file, const std::vector<std::string>& settings, const std::string& database) {
+  SearchArguments arguments{.file = file, .database = database, .output = "", .settings = settings, .search = {}};
+  const auto experiment = experiment_of(arguments);
+  arguments.search = experiment.search;
+  return search(arguments, experiment);
+}
 
 void add_search_verb(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<SearchArguments>();
@@ -121,7 +133,8 @@ void add_search_verb(CLI::App& app, Action& action) {
   verb->add_option("--set", arguments->settings, "path=value put over the file, e.g. threads=4");
   verb->add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
   verb->add_option("--output", arguments->output, "experiment to write (default: results/<name>-searched.yaml)");
-  verb->callback([arguments, &action] { action = [arguments] { return search(*arguments); }; });
+  verb->callback(
+      [arguments, &action] { action = [arguments] { return search(*arguments, experiment_of(*arguments)); }; });
 }
 
 }  // namespace kvc

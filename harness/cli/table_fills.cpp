@@ -46,6 +46,8 @@ void read_fill(TableFill& fill, const Paths& paths) {
   const auto kind = experiment_kind(paths.root / fill.file, {});
   fill.can_run = has_model(map, kind, paths);
   if (const auto limit = map.optional("limit")) fill.limit = limit->integer(1);
+  fill.is_search = kind == "search";
+  if (fill.is_search) return;
   std::vector<std::string> tasks;
   for (const auto& name : map.optional_strings("tasks")) {
     for (const auto& id : tasks_of(name, paths)) tasks.push_back(id.name());
@@ -95,10 +97,9 @@ std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const P
   return fills;
 }
 
-FillState fill_state(Database& db, const TableFill& fill, const std::string& layout_command) {
-  const bool is_search = layout_command.starts_with("search ");
-  FillState state{is_search ? 1 : static_cast<int64_t>(fill.cells.size()), 0, ""};
-  if (is_search) {
+FillState fill_state(Database& db, const TableFill& fill) {
+  FillState state{fill.n_expected(), 0, ""};
+  if (fill.is_search) {
     state.n_there = db.prepare("SELECT 1 FROM search WHERE experiment = ?").bind(1, fill.experiment).step();
   }
   auto there = db.prepare(
@@ -108,7 +109,6 @@ FillState fill_state(Database& db, const TableFill& fill, const std::string& lay
       " ELSE key IN (SELECT cell_key FROM capacity) END");
   std::set<std::string> missing;
   for (const auto& cell : fill.cells) {
-    if (is_search) continue;
     there.reset();
     there.bind(1, fill.experiment).bind(2, cell.label).bind(3, cell.position).bind(4, cell.task);
     const bool found = there.step();
@@ -116,10 +116,8 @@ FillState fill_state(Database& db, const TableFill& fill, const std::string& lay
     if (!found) missing.insert(cell.task);
   }
   if (state.n_there == state.n_expected) return state;
-  const auto verb = layout_command.empty() ? "run FILE" : layout_command;
-  state.command = concat("./kvc ", verb, " --db ", db.path(), limit_flag(db, fill));
-  if (!is_search) state.command += task_flag(fill, missing);
-  if (const auto at = state.command.find("FILE"); at != std::string::npos) state.command.replace(at, 4, fill.file);
+  state.command = concat("./kvc run ", fill.file, " --db ", db.path());
+  if (!fill.is_search) state.command += limit_flag(db, fill) + task_flag(fill, missing);
   return state;
 }
 

@@ -15,6 +15,7 @@ namespace kvc {
 struct TableFill {
   std::string file;        // below the root
   std::string experiment;  // its name
+  bool is_search = false;  // of kind search: it makes no cells
   bool can_run = false;    // its model is here
   std::string error;       // why it cannot be read; else the rest is set
   std::optional<int64_t> limit;
@@ -24,6 +25,8 @@ struct TableFill {
     std::string task;  // "": any (a bench's is its shape)
   };
   std::vector<Expected> cells;
+
+  int64_t n_expected() const { return is_search ? 1 : static_cast<int64_t>(cells.size()); }
 };
 
 // The files configs/papers{,/demo}/<stem>{,_*}.yaml of the layout's stems, in order of their names.
@@ -35,6 +38,6 @@ struct FillState {
 };
 
 // Over the temporary tables of tables/entries.h. A cell is there when it has all samples that were asked for.
-FillState fill_state(Database& db, const TableFill& fill, const std::string& layout_command);
+FillState fill_state(Database& db, const TableFill& fill);
 
 }  // namespace kvc

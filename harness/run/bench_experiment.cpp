@@ -113,6 +113,7 @@ BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<
   BenchExperiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
   experiment.kind = map.required_choice("kind", {"bench", "capacity"});
+  experiment.database = map.optional_string("database", "");
   experiment.folder = path.parent_path();
   auto& subject = experiment.subject;
   const auto what = map.required(experiment.kind);

@@ -39,6 +39,7 @@ struct CapacitySearch {
 
 struct BenchExperiment {
   std::string name, kind;  // bench or capacity
+  std::string database;    // where its rows go unless the command line says; "": results/<name>.sqlite
   std::filesystem::path folder;
   BenchSubject subject;
   std::vector<BenchPoint> points;        // of a bench

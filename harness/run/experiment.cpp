@@ -128,7 +128,7 @@ void read_smooth_quant(YamlMap map, QuantizationChoice& quantization) {
   map.reject_unknown();
 }
 
-const std::vector<std::string> kKinds{"eval", "probe", "bench", "capacity"};
+const std::vector<std::string> kKinds{"eval", "probe", "bench", "capacity", "search"};
 
 void read_probe(const YamlValue& value, Experiment& experiment) {
   if (experiment.kind != "probe") value.fail("probe is of kind probe, and kind is ", experiment.kind);
@@ -145,12 +145,31 @@ void read_probe(const YamlValue& value, Experiment& experiment) {
   map.reject_unknown();
 }
 
+void read_search(const YamlValue& value, Experiment& experiment) {
+  if (experiment.kind != "search") value.fail("search is of kind search, and kind is ", experiment.kind);
+  constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
+  auto map = value.map();
+  auto& search = experiment.search;
+  search.budget = map.required("budget").real(0, 1);
+  search.option = map.optional_string("option", "");
+  if (const auto levels = map.optional("levels")) {
+    for (const auto& level : levels->sequence()) search.levels.push_back(level.integer());
+  }
+  search.n_candidates = map.optional_integer("candidates", 1, kMany, search.n_candidates);
+  search.n_rescored = map.optional_integer("rescore", 1, kMany, search.n_rescored);
+  search.n_samples = map.optional_integer("samples", 1, kMany, search.n_samples);
+  search.seed = map.optional_integer("seed", 0, kMany, search.seed);
+  map.reject_unknown();
+}
+
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = map.optional_string("name", path.stem().string());
   experiment.kind = map.optional_choice("kind", kKinds, experiment.kind);
   experiment.probe.measures = probe_measures();
   if (const auto probe = map.optional("probe")) read_probe(*probe, experiment);
+  if (experiment.kind == "search") read_search(map.required("search"), experiment);
+  experiment.database = map.optional_string("database", "");
   experiment.folder = path.parent_path();
   experiment.model = map.required_string("model");
   experiment.tasks = map.required("tasks").strings();
@@ -205,12 +224,6 @@ YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vec
 
 std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   return load_experiment_yaml(path, overrides).map().optional_choice("kind", kKinds, "eval");
-}
-
-std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  const auto value = load_yaml(path);
-  for (const auto& override : overrides) put_over(value.node(), override);
-  return write_yaml(value.node());
 }
 
 }  // namespace kvc

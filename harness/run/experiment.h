@@ -36,11 +36,24 @@ struct CompressorChoice {
   std::string label = {};             // names its row in tables; "": the plugin and its options do
 };
 
+// Of a search for one integer a layer.
+struct SearchSettings {
+  std::string option;           // an `integers` option of the experiment's one compressor; "": its only one
+  std::vector<int64_t> levels;  // of those the option allows; {}: all of them
+  double budget = 0.3;          // bytes held, of the same tokens at 16 bits
+  int64_t n_candidates = 200;
+  int64_t n_rescored = 10;  // best by likelihood, whose accuracy decides
+  int64_t n_samples = 64;   // calibration samples of each task
+  int64_t seed = 0;         // of random plans
+};
+
 struct Experiment {
   std::string name;
   std::string kind = "eval";       // what is done: see experiment_kind
   ProbeSettings probe;             // of kind probe
   std::string dump;                // of kind probe: a folder that gets the tensors; "": none
+  SearchSettings search;           // of kind search
+  std::string database;            // where its rows go unless the command line says; "": results/<name>.sqlite
   std::filesystem::path folder;    // of its file: files that options name are relative to it
   std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
@@ -69,13 +82,10 @@ struct Experiment {
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // What the file asks for, by its key `kind`: eval (the default) answers tasks, probe looks into caches, bench takes
-// times, capacity finds limits. Throws Error in one line for any other.
+// times, capacity finds limits, search finds one integer a layer. Throws Error in one line for any other.
 std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // The file as it stands, with the overrides put over it.
 YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
-
-// The same file with the overrides put over it, as YAML without comments.
-std::string experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 }  // namespace kvc

@@ -50,7 +50,6 @@ TableLayout load_layout(const fs::path& yaml_file) {
   layout.title = map.required_string("title");
   layout.row_heading = map.optional_string("rows", "method");
   layout.fills = map.has("fills") ? map.optional_strings("fills") : std::vector{paper + "_" + stem};
-  layout.command = map.optional_string("command", "");
   if (const auto values = map.optional("values")) layout.values = read_style(values->map(), {});
   if (const auto columns = map.optional("columns")) {
     for (const auto& [key, style] : columns->map().entries()) {

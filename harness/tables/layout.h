@@ -27,7 +27,6 @@ struct TableLayout {
   std::string row_heading;                                  // above the rows' names
   std::vector<std::string> hidden;                          // keys of columns of the SQL that are not shown
   std::vector<std::string> fills;                           // stems of the experiments below configs/papers
-  std::string command;                                      // that fills it, in place of `run FILE`; FILE is the config
   std::map<std::string, ColumnStyle> columns;               // by key
   ColumnStyle values;                                       // of all other columns
   std::vector<std::pair<std::string, std::string>> labels;  // of rows, columns and groups, by key, in their order
