@@ -106,6 +106,19 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   return run_tasks(arguments, paths, settings, file);
 }
 
+// One of several files: a bad one says so, and the others run all the same.
+int run_or_say(const RunArguments& arguments, const std::string& file) {
+  try {
+    return run_file(arguments, file);
+  } catch (const EnvironmentError& e) {
+    std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), e.what());
+    return kEnvironment;
+  } catch (const Error& e) {
+    std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), e.what());
+    return kUsage;
+  }
+}
+
 }  // namespace
 
 std::string database_of(const std::string& given, const std::string& of_file, const std::string& name) {
@@ -132,7 +145,7 @@ void add_run_verb(CLI::App& app, Action& action) {
     action = [arguments] {
       int code = kOk;
       for (const auto& file : arguments->files) {
-        code = std::max(code, run_file(*arguments, file));
+        code = std::max(code, arguments->files.size() == 1 ? run_file(*arguments, file) : run_or_say(*arguments, file));
         if (code > 128) break;  // interrupted
       }
       return code;

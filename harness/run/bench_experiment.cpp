@@ -115,6 +115,7 @@ BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<
   experiment.kind = map.required_choice("kind", {"bench", "capacity"});
   experiment.database = map.optional_string("database", "");
   experiment.folder = path.parent_path();
+  experiment.config = config_file(path, overrides);
   auto& subject = experiment.subject;
   const auto what = map.required(experiment.kind);
   experiment.kind == "bench" ? read_bench(what.map(), experiment) : read_capacity(what.map(), experiment);

@@ -41,6 +41,7 @@ struct BenchExperiment {
   std::string name, kind;  // bench or capacity
   std::string database;    // where its rows go unless the command line says; "": results/<name>.sqlite
   std::filesystem::path folder;
+  ConfigFile config;
   BenchSubject subject;
   std::vector<BenchPoint> points;        // of a bench
   int64_t n_repeats = 5, n_warmups = 1;  // of each point

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "run/read_compressors.h"
+#include "text/files.h"
 #include "text/nearest.h"
 #include "text/yaml_read.h"
 #include "text/yaml_write.h"
@@ -206,14 +207,19 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
 }  // namespace
 
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  const auto value = load_yaml(path);
-  if (overrides.empty()) return read_experiment(path, value.map());
-  for (const auto& override : overrides) put_over(value.node(), override);
+  const auto value = load_experiment_yaml(path, overrides);
   try {
-    return read_experiment(path, value.map());
+    auto experiment = read_experiment(path, value.map());
+    experiment.config = config_file(path, overrides);
+    return experiment;
   } catch (const Error& e) {
+    if (overrides.empty()) throw;
     throw Error(concat(e.what(), " (with --set ", join(overrides, ", "), ")"));
   }
+}
+
+ConfigFile config_file(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return {path.filename().string(), sha256_file(path), overrides};
 }
 
 YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {

@@ -36,6 +36,12 @@ struct CompressorChoice {
   std::string label = {};             // names its row in tables; "": the plugin and its options do
 };
 
+// What an experiment was read from.
+struct ConfigFile {
+  std::string name, sha256;            // of the file
+  std::vector<std::string> overrides;  // put over it: "limit=5"
+};
+
 // Of a search for one integer a layer.
 struct SearchSettings {
   std::string option;           // an `integers` option of the experiment's one compressor; "": its only one
@@ -55,6 +61,7 @@ struct Experiment {
   SearchSettings search;           // of kind search
   std::string database;            // where its rows go unless the command line says; "": results/<name>.sqlite
   std::filesystem::path folder;    // of its file: files that options name are relative to it
+  ConfigFile config;               // that it was read from
   std::string model;               // checkpoint folder, as written
   std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;
@@ -84,6 +91,8 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
 // What the file asks for, by its key `kind`: eval (the default) answers tasks, probe looks into caches, bench takes
 // times, capacity finds limits, search finds one integer a layer. Throws Error in one line for any other.
 std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+ConfigFile config_file(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // The file as it stands, with the overrides put over it.
 YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);

@@ -92,6 +92,36 @@ void add_probe(const ProbeSettings& probe, json& settings) {
   settings["probe"] = {{"measures", measures}, {"queries", probe.n_queries}};
 }
 
+// All that a result depends on beside model, task and compressor. Batching, sharing and the number of processes are not
+// in it: they change no bit.
+json settings_of(const Experiment& experiment, const Grid::Task& task) {
+  json settings = {
+      {"dtype", experiment.dtype}, {"device", experiment.devices}, {"decoding", decoding(experiment.sampling)},
+      {"seed", experiment.seed},   {"prefill_attention", "exact"}, {"max_new_tokens", task.spec.max_new_tokens},
+      {"stop", task.spec.stop}};
+  if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
+  add_chat(task, settings);
+  if (experiment.kind == "probe") add_probe(experiment.probe, settings);
+  return settings;
+}
+
+// What the cell is, and the hash of it.
+void name_cell(const Experiment& experiment, const json& model, const Grid::Task& task, const json& compressor,
+               const json& settings, CellRecord& record) {
+  json key = {
+      {"format", 1}, {"model", model}, {"task", task.spec_json}, {"compressor", compressor}, {"settings", settings}};
+  if (experiment.kind != "eval") key["kind"] = experiment.kind;
+  record.key = sha256_hex(key.dump());
+  record.kind = experiment.kind;
+  record.experiment = experiment.name;
+  record.model = experiment.model;
+  record.model_json = model.dump();
+  record.task = task.spec.name;
+  record.task_json = task.spec_json;
+  record.generation_json = settings.dump();
+  record.n_samples = static_cast<int64_t>(task.data.samples.size());
+}
+
 }  // namespace
 
 std::vector<fs::path> plugin_folders(const std::vector<std::string>& searched_first, const Paths& paths) {
@@ -145,40 +175,16 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   }
   add_tasks(experiment, paths, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
-  const auto made_with = provenance().dump();
+  const auto made_with = provenance(experiment.config).dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];
-    // Batching, sharing and the number of processes are not in it: they change no bit.
-    json settings = {{"dtype", experiment.dtype},
-                     {"weights", quantized.contains("weights") ? quantized["weights"] : json(experiment.weights)},
-                     {"device", experiment.devices},
-                     {"decoding", decoding(experiment.sampling)},
-                     {"seed", experiment.seed},
-                     {"prefill_attention", "exact"},
-                     {"max_new_tokens", task.spec.max_new_tokens},
-                     {"stop", task.spec.stop}};
-    if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
-    add_chat(task, settings);
-    if (experiment.kind == "probe") add_probe(experiment.probe, settings);
+    auto settings = settings_of(experiment, task);
+    settings["weights"] = quantized.contains("weights") ? quantized["weights"] : json(experiment.weights);
     for (size_t c = 0; c < compressors.size(); ++c) {
-      json key = {{"format", 1},
-                  {"model", model_json},
-                  {"task", task.spec_json},
-                  {"compressor", compressors[c].key},
-                  {"settings", settings}};
-      if (experiment.kind != "eval") key["kind"] = experiment.kind;
       Grid::Cell cell{t, static_cast<int>(c), compressors[c].record};
-      cell.record.kind = experiment.kind;
-      cell.record.key = sha256_hex(key.dump());
-      cell.record.experiment = experiment.name;
-      cell.record.model = experiment.model;
-      cell.record.model_json = model_json.dump();
-      cell.record.task = task.spec.name;
-      cell.record.task_json = task.spec_json;
-      cell.record.generation_json = settings.dump();
+      name_cell(experiment, model_json, task, compressors[c].key, settings, cell.record);
       cell.record.provenance_json = made_with;
       cell.record.position = static_cast<int64_t>(c);
-      cell.record.n_samples = static_cast<int64_t>(task.data.samples.size());
       grid.cells.push_back(std::move(cell));
     }
   }

@@ -6,8 +6,10 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <string>
+#include <vector>
 
 #include "kvc/build_id.h"
 
@@ -22,7 +24,26 @@ std::string cpu_model() {
   return "unknown";
 }
 
+// As the driver lists them; {} where there is none.
+std::vector<std::string> gpu_models() {
+  std::vector<std::string> models;
+  std::error_code none;
+  for (const auto& gpu : std::filesystem::directory_iterator("/proc/driver/nvidia/gpus", none)) {
+    std::ifstream info(gpu.path() / "information");
+    for (std::string line; std::getline(info, line);) {
+      if (line.starts_with("Model:")) models.push_back(line.substr(line.find_first_not_of(" \t", 6)));
+    }
+  }
+  return models;
+}
+
 }  // namespace
+
+nlohmann::json provenance(const ConfigFile& config) {
+  auto made_with = provenance();
+  made_with["config"] = {{"name", config.name}, {"sha256", config.sha256}, {"set", config.overrides}};
+  return made_with;
+}
 
 nlohmann::json provenance() {
   utsname system{};
@@ -33,6 +54,7 @@ nlohmann::json provenance() {
           {"cpu", cpu_model()},
           {"n_cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
           {"memory_bytes", ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE)},
+          {"gpus", gpu_models()},
           {"cpu_capability", at::get_cpu_capability()},
           {"build_id", KVC_BUILD_ID},
           {"torch", TORCH_VERSION},

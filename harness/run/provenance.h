@@ -3,9 +3,13 @@
 
 #include <nlohmann/json.hpp>
 
+#include "run/experiment.h"
+
 namespace kvc {
 
-// Host, CPU, cores, memory, system, compiler, LibTorch, build id, git state (KVC_GIT, set by the launcher).
+// Host, CPU, cores, memory, GPUs, system, compiler, LibTorch, build id, git state (KVC_GIT, set by the launcher).
 nlohmann::json provenance();
+// The same, and the experiment's file.
+nlohmann::json provenance(const ConfigFile& config);
 
 }  // namespace kvc

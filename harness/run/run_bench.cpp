@@ -155,7 +155,7 @@ class BenchRun {
 std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Paths& paths) {
   auto subject = experiment.subject;
   const auto shape = shape_of(subject, paths);
-  const auto machine = provenance();
+  const auto machine = provenance(experiment.config);
   const auto settings = settings_of(experiment, machine);
   const auto folders = plugin_folders(experiment.plugin_path, paths);
   std::vector<BenchCell> cells;
