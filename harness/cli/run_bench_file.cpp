@@ -14,8 +14,9 @@ namespace fs = std::filesystem;
 void print_bench_plan(const BenchExperiment& experiment, const std::vector<BenchCell>& cells,
                       const fs::path& database) {
   const size_t n = experiment.kind == "bench" ? experiment.points.size() : experiment.searches.size();
-  std::printf("experiment %s: %zu cells of %zu %s, database %s\n", experiment.name.c_str(), cells.size(), n,
-              experiment.kind == "bench" ? "points" : "limits", database.c_str());
+  std::printf("experiment %s: %zu cells (%zu compressors x %zu %s), database %s\n", experiment.name.c_str(),
+              cells.size(), experiment.compressors.size(), n, experiment.kind == "bench" ? "points" : "limits",
+              database.c_str());
   for (const auto& cell : cells) {
     std::printf("  %-20s %-12s %s\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
                 cell.record.options_label.c_str());

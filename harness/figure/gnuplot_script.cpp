@@ -129,14 +129,19 @@ std::vector<std::string> drawings(Kind kind, const FigureBlock& block, size_t in
   return parts;
 }
 
-std::string legend(const FigureLayout& layout, const FigureData& data) {
-  std::string text;
+// An empty panel as wide as the picture: gnuplot makes a key no wider than the panel it belongs to.
+std::string legend(const FigureLayout& layout, const FigureData& data, const FigureShape& shape) {
+  auto text = concat(
+      "set lmargin at screen 0\nset rmargin at screen 1\nset tmargin at screen 0.5\nset bmargin at screen 0\n"
+      "set title ''\nset xlabel ''\nset ylabel ''\nunset border\nunset tics\nunset grid\nunset logscale\n"
+      "set xrange [0:1]\nset yrange [0:1]\nset key horizontal reverse Left center bottom maxcols ",
+      shape.n_legend_columns, " at screen 0.5,", shape.legend_y, "\nplot NaN notitle");
   const bool filled = layout.kind == Kind::kBars || layout.kind == Kind::kStacked || layout.kind == Kind::kBox;
   const char* look = filled ? "boxes fs solid 0.85" : layout.kind == Kind::kScatter ? "points" : "linespoints";
   for (size_t i = 0; i < data.series.size(); ++i) {
     text += concat(", \\\n  keyentry with ", look, " ls ", i + 1, " title ", in_quotes(data.series[i]));
   }
-  return text;
+  return text + "\n";
 }
 
 // Room between the outermost marks and the axes; logarithmic axes take none.
@@ -147,7 +152,7 @@ std::string offsets(const FigureLayout& layout) {
   return concat("set offsets ", sides, layout.y.is_log ? "0, 0" : "graph 0.05, 0", "\n");
 }
 
-std::string plot(const FigureLayout& layout, const FigureData& data, size_t panel, bool with_legend) {
+std::string plot(const FigureLayout& layout, const FigureData& data, size_t panel) {
   std::vector<size_t> here;
   for (size_t i = 0; i < data.blocks.size(); ++i) {
     if (data.blocks[i].panel == panel) here.push_back(i);
@@ -161,7 +166,7 @@ std::string plot(const FigureLayout& layout, const FigureData& data, size_t pane
       text += (text == "plot " ? "" : ", \\\n  ") + part;
     }
   }
-  return text + (with_legend ? legend(layout, data) : "") + "\n";
+  return text + "\n";
 }
 
 std::string heat(const FigureLayout& layout, const FigureData& data) {
@@ -205,14 +210,10 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
     text += concat("set lmargin at screen ", place.left, "\nset rmargin at screen ", place.right,
                    "\nset tmargin at screen ", place.top, "\nset bmargin at screen ", place.bottom, "\nset title ",
                    in_quotes(data.panels[panel]), " offset 0,-0.5\n", axes(layout, data, panel, shape));
-    const bool first = panel == 0;
-    text += first && with_legend ? concat("set key horizontal reverse Left center bottom maxcols ",
-                                          shape.n_legend_columns, " at screen 0.5,", shape.legend_y, "\n")
-                                 : "unset key\n";
-    text += plot(layout, data, panel, first && with_legend);
-    if (first) text += "unset label 1\nunset label 2\n";
+    text += "unset key\n" + plot(layout, data, panel);
+    if (panel == 0) text += "unset label 1\nunset label 2\n";
   }
-  return text + "unset multiplot\n";
+  return text + (with_legend ? legend(layout, data, shape) : "") + "unset multiplot\n";
 }
 
 }  // namespace kvc

@@ -59,5 +59,6 @@ int64_t parse_bytes(const std::string& text);
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BenchSubject, model, config, n_heads, n_kv_heads, head_dim, outlier_channels,
                                    outlier_factor, prefill, dtype, weights, threads, seed)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BenchPoint, n_prompt_tokens, n_new_tokens, batch)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CapacitySearch, limit_bytes, n_prompt_tokens, n_new_tokens, max_batch, max_context)
 
 }  // namespace kvc

@@ -81,55 +81,62 @@ bool keep_on() { return Interrupt::signal() == 0; }
 
 class BenchRun {
  public:
-  BenchRun(const BenchExperiment& experiment, const BenchCell& cell, ResultStore& store, BenchOutcome& outcome)
-      : experiment_(experiment), cell_(cell), store_(store), outcome_(outcome) {}
+  BenchRun(const BenchExperiment& experiment, ResultStore& store, BenchOutcome& outcome)
+      : experiment_(experiment), store_(store), outcome_(outcome) {}
 
-  void run_points() {
-    std::optional<BenchChild> child;
-    for (const auto& point : experiment_.points) {
-      const PointKey key{point.n_prompt_tokens, point.n_new_tokens, point.batch};
-      if (store_.n_repeats(cell_.record.key, key) >= experiment_.n_repeats) {
-        ++outcome_.n_present;
-        continue;
-      }
-      if (!child) child.emplace(cell_.set_up);
-      const auto outcome = child->run({point, experiment_.n_warmups, experiment_.n_repeats, 0}, keep_on);
-      if (!keep_on()) return;
-      ++outcome_.n_run;
-      if (!outcome.error.empty()) {
-        report(concat(point.n_prompt_tokens, " + ", point.n_new_tokens, " tokens, batch ", point.batch), outcome.error);
-        child.reset();  // it may have died
-        continue;
-      }
-      std::vector<RepeatRecord> records;
-      for (const auto& result : outcome.results) records.push_back(record_of(result));
-      store_.put_repeats(cell_.record.key, key, records);
-    }
-  }
-
-  void run_searches() {
-    for (const auto& search : experiment_.searches) {
-      for (const auto& wanted : rows_of(search)) {
-        if (store_.find_capacity(cell_.record.key, wanted)) {
-          ++outcome_.n_present;
-          continue;
-        }
-        const auto found = find_capacity(cell_.set_up, search, wanted.kind == "max_batch", keep_on);
-        if (!keep_on()) return;
-        ++outcome_.n_run;
-        if (!found.error.empty()) {
-          report(concat(wanted.kind, " within ", search.limit_bytes, " bytes"), found.error);
-          continue;
-        }
-        auto computed = wanted, tried = wanted;
-        computed.how = "computed", computed.value = found.computed;
-        tried.value = found.tried;
-        store_.put_capacities(cell_.record.key, {computed, tried});
-      }
-    }
+  void run(const BenchCell& cell) {
+    cell_ = &cell;
+    experiment_.kind == "bench" ? run_point(experiment_.points[cell.item])
+                                : run_search(experiment_.searches[cell.item]);
   }
 
  private:
+  void run_point(const BenchPoint& point) {
+    const PointKey key{point.n_prompt_tokens, point.n_new_tokens, point.batch};
+    if (store_.n_repeats(cell_->record.key, key) >= experiment_.n_repeats) {
+      ++outcome_.n_present;
+      return;
+    }
+    const auto outcome = child().run({point, experiment_.n_warmups, experiment_.n_repeats, 0}, keep_on);
+    if (!keep_on()) return;
+    ++outcome_.n_run;
+    if (!outcome.error.empty()) {
+      report("", outcome.error);
+      child_.reset();  // it may have died
+      return;
+    }
+    std::vector<RepeatRecord> records;
+    for (const auto& result : outcome.results) records.push_back(record_of(result));
+    store_.put_repeats(cell_->record.key, key, records);
+  }
+
+  void run_search(const CapacitySearch& search) {
+    for (const auto& wanted : rows_of(search)) {
+      if (store_.find_capacity(cell_->record.key, wanted)) {
+        ++outcome_.n_present;
+        continue;
+      }
+      const auto found = find_capacity(cell_->set_up, search, wanted.kind == "max_batch", keep_on);
+      if (!keep_on()) return;
+      ++outcome_.n_run;
+      if (!found.error.empty()) {
+        report(", " + wanted.kind, found.error);
+        continue;
+      }
+      auto computed = wanted, tried = wanted;
+      computed.how = "computed", computed.value = found.computed;
+      tried.value = found.tried;
+      store_.put_capacities(cell_->record.key, {computed, tried});
+    }
+  }
+
+  // One process for all points of a compressor: it loads the model once.
+  BenchChild& child() {
+    if (!child_ || compressor_ != cell_->compressor) child_.emplace(cell_->set_up);
+    compressor_ = cell_->compressor;
+    return *child_;
+  }
+
   static std::vector<CapacityRecord> rows_of(const CapacitySearch& search) {
     std::vector<CapacityRecord> rows;
     const int64_t n_tokens = search.n_prompt_tokens + search.n_new_tokens;
@@ -140,15 +147,28 @@ class BenchRun {
 
   void report(const std::string& what, const std::string& error) {
     ++outcome_.n_failed;
-    std::fprintf(stderr, "failed: %s, %s (%s), %s: %s\n", cell_.record.task.c_str(), cell_.record.plugin.c_str(),
-                 cell_.record.options_label.c_str(), what.c_str(), error.c_str());
+    std::fprintf(stderr, "failed: %s, %s (%s)%s: %s\n", cell_->record.task.c_str(), cell_->record.plugin.c_str(),
+                 cell_->record.options_label.c_str(), what.c_str(), error.c_str());
   }
 
   const BenchExperiment& experiment_;
-  const BenchCell& cell_;
   BenchStore store_;
   BenchOutcome& outcome_;
+  const BenchCell* cell_ = nullptr;
+  std::optional<BenchChild> child_;
+  size_t compressor_ = 0;
 };
+
+// "model, 256 + 48 tokens, batch 4"
+std::string name_of(const BenchPoint& point, const std::string& shape) {
+  return concat(shape, ", ", point.n_prompt_tokens, " + ", point.n_new_tokens, " tokens, batch ", point.batch);
+}
+
+// "model within 24000000 bytes, 384 + 16 tokens"
+std::string name_of(const CapacitySearch& search, const std::string& shape) {
+  return concat(shape, " within ", search.limit_bytes, " bytes, ", search.n_prompt_tokens, " + ", search.n_new_tokens,
+                " tokens");
+}
 
 }  // namespace
 
@@ -158,27 +178,34 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
   const auto machine = provenance(experiment.config);
   const auto settings = settings_of(experiment, machine);
   const auto folders = plugin_folders(experiment.plugin_path, paths);
+  const bool is_bench = experiment.kind == "bench";
+  const size_t n_items = is_bench ? experiment.points.size() : experiment.searches.size();
   std::vector<BenchCell> cells;
-  for (const auto& choice : experiment.compressors) {
+  for (size_t c = 0; c < experiment.compressors.size(); ++c) {
     std::vector<WorkerCompressor> written;
-    auto opened = open_compressor(choice, experiment.folder, folders, shape.shape, shape.identity, written);
-    BenchCell cell{{subject, written.front()}, std::move(opened.record)};
-    const json key = {{"format", 1},
-                      {"model", shape.hashes},
-                      {"task", shape.name},
-                      {"compressor", opened.key},
-                      {"settings", settings}};
-    cell.record.key = sha256_hex(key.dump());
-    cell.record.experiment = experiment.name;
-    cell.record.kind = experiment.kind;
-    cell.record.model = shape.model;
-    cell.record.model_json = shape.hashes.dump();
-    cell.record.task = shape.name;
-    cell.record.task_json = json{{"shape", shape.name}}.dump();
-    cell.record.generation_json = settings.dump();
-    cell.record.provenance_json = machine.dump();
-    cell.record.position = static_cast<int64_t>(cells.size());
-    cells.push_back(std::move(cell));
+    const auto opened =
+        open_compressor(experiment.compressors[c], experiment.folder, folders, shape.shape, shape.identity, written);
+    for (size_t i = 0; i < n_items; ++i) {
+      BenchCell cell{c, i, {subject, written.front()}, opened.record};
+      auto& record = cell.record;
+      record.task = is_bench ? name_of(experiment.points[i], shape.name) : name_of(experiment.searches[i], shape.name);
+      record.task_json = is_bench ? json(experiment.points[i]).dump() : json(experiment.searches[i]).dump();
+      const json key = {{"format", 1},
+                        {"model", shape.hashes},
+                        {"task", shape.name},
+                        {"at", record.task_json},
+                        {"compressor", opened.key},
+                        {"settings", settings}};
+      record.key = sha256_hex(key.dump());
+      record.experiment = experiment.name;
+      record.position = static_cast<int64_t>(c);
+      record.kind = experiment.kind;
+      record.model = shape.model;
+      record.model_json = shape.hashes.dump();
+      record.generation_json = settings.dump();
+      record.provenance_json = machine.dump();
+      cells.push_back(std::move(cell));
+    }
   }
   return cells;
 }
@@ -186,10 +213,10 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
 BenchOutcome run_bench(const BenchExperiment& experiment, const std::vector<BenchCell>& cells, ResultStore& store) {
   const Interrupt interrupt;
   BenchOutcome outcome;
+  BenchRun run(experiment, store, outcome);
   for (const auto& cell : cells) {
     store.put_cell(cell.record);
-    BenchRun run(experiment, cell, store, outcome);
-    experiment.kind == "bench" ? run.run_points() : run.run_searches();
+    run.run(cell);
     if (!keep_on()) break;
   }
   outcome.signal = Interrupt::signal();

@@ -10,13 +10,15 @@
 
 namespace kvc {
 
+// One compressor at one point, or in one search.
 struct BenchCell {
+  size_t compressor, item;  // of the experiment's compressors; of its points or searches
   BenchSetUp set_up;
   CellRecord record;
 };
 
-// A cell for each compressor, checked as far as can be before anything runs. Its key says all that a time depends on:
-// what runs, plugin binary, options, types, threads and the machine. Throws Error in one line.
+// Compressor by compressor, checked as far as can be before anything runs. A key says all that a time depends on: what
+// runs, point or limit, plugin binary, options, types, threads and the machine. Throws Error in one line.
 std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Paths& paths);
 
 struct BenchOutcome {

@@ -20,7 +20,7 @@ WITH
   largest AS (
     SELECT
       e.label, e.model, e.key, c.n_tokens, c.value,
-      'batch within ' || printf('%.4g', c.limit_bytes / 1073741824.0) || ' GiB, ' || c.how AS name
+      'batch within ' || printf('%g GB, ', c.limit_bytes / 1e9) || c.how AS name
     FROM entry AS e
     JOIN capacity AS c ON c.cell_key = e.key AND c.kind = 'max_batch')
 SELECT

@@ -6,5 +6,5 @@ FROM entry JOIN capacity AS c ON c.cell_key = key AND c.kind = 'max_context'
 GROUP BY model, label
 UNION ALL
 SELECT
-  model, label, position, printf('%.4g', c.limit_bytes / 1073741824.0) || ' GiB, ' || c.how, 1, c.value, key
+  model, label, position, printf('%g GB, ', c.limit_bytes / 1e9) || c.how, 1, c.value, key
 FROM entry JOIN capacity AS c ON c.cell_key = key AND c.kind = 'max_context';
