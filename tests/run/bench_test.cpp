@@ -80,7 +80,7 @@ TEST_F(BenchRuns, ACompressorThatFailsCostsItsPointsAlone) {
       run(bench_file(kLayer, "prompt_tokens: 64\n  new_tokens: 4\n  repeats: 1", "  - crashes\n  - full\n") +
           "plugin_path: [" + KVC_BINARY_DIR + "/tests/plugins]\n");
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
-  EXPECT_NE(ended.err.find("failed: layer 4/2/64, crashes (defaults), 64 + 4 tokens, batch 1: the bench was killed by"),
+  EXPECT_NE(ended.err.find("failed: layer 4/2/64, 64 + 4 tokens, batch 1, crashes (defaults): the bench was killed by"),
             std::string::npos)
       << ended.err;
   EXPECT_EQ(integer("SELECT count(DISTINCT cell_key) FROM timing"), 1);
