@@ -24,7 +24,7 @@ using Action = std::function<int()>;
 
 void add_run_verb(CLI::App& app, Action& action);
 void add_calibrate_verb(CLI::App& app, Action& action);
-void add_table_verbs(CLI::App& app, Action& action);    // table, tables, query
+void add_table_verbs(CLI::App& app, Action& action);  // table, tables, query
 void add_figure_verb(CLI::App& app, Action& action);
 void add_compare_verbs(CLI::App& app, Action& action);  // compare, power
 void add_check_verb(CLI::App& app, Action& action);

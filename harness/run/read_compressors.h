@@ -10,7 +10,8 @@ namespace kvc {
 
 // The points of one entry: a name, a name with its options, `chain: [stages]` (with `block`), or `rules: {default,
 // where}`. A list as an option's value is a sweep, in a part as elsewhere; several lists make their product, the last
-// one varying fastest. Beside it a `label`, in which "{option}" stands for the option's value. Throws Error in one line.
+// one varying fastest. Beside it a `label`, in which "{option}" stands for the option's value. Throws Error in one
+// line.
 std::vector<CompressorChoice> read_compressor(const YamlValue& entry);
 
 // A label is one row of an experiment's tables: throws Error where two compressors have the same.

@@ -108,8 +108,8 @@ class ResultStore {
   static ResultStore open(const std::filesystem::path& path, int wait_ms = 10'000);
   static ResultStore open_readonly(const std::filesystem::path& path, int wait_ms = 10'000);
 
-  // Idempotent. The same key with other content is an error; n_samples may grow. In an experiment a label stands for one
-  // cell of a model and task: an earlier one of other content leaves the experiment, and stays in the database.
+  // Idempotent. The same key with other content is an error; n_samples may grow. In an experiment a label stands for
+  // one cell of a model and task: an earlier one of other content leaves the experiment, and stays in the database.
   void put_cell(const CellRecord& cell);
   // Samples with status ok: a resumed run skips them.
   std::set<int64_t> finished_samples(const std::string& cell_key);

@@ -154,8 +154,9 @@ TEST_F(SearchTest, ASearchBelongsToItsKind) {
     EXPECT_EQ(run.exit_code, 2);
     return run.err;
   };
-  EXPECT_NE(refusal("", "search: {budget: 0.5}\n").find("bad.yaml:4:9: error: search is of kind search, and kind is eval"),
-            std::string::npos);
+  EXPECT_NE(
+      refusal("", "search: {budget: 0.5}\n").find("bad.yaml:4:9: error: search is of kind search, and kind is eval"),
+      std::string::npos);
   EXPECT_NE(refusal("kind: search\n", "").find("missing key 'search'"), std::string::npos);
   EXPECT_NE(refusal("kind: search\n", "search: {budget: 1.5}\n").find("bad.yaml:5:18"), std::string::npos);
   EXPECT_FALSE(std::filesystem::exists(folder_ / "none.sqlite"));
