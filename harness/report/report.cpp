@@ -13,12 +13,10 @@
 namespace kvc {
 namespace {
 
-constexpr int64_t kSchemaVersion = 3;  // the first that has all tables a report reads
-
 void check_schema(Database& db) {
   const auto version = db.integer("PRAGMA user_version");
-  KVC_CHECK(version >= kSchemaVersion, "results database '", db.path(), "': an older kvc wrote it (schema ", version,
-            ", a report needs ", kSchemaVersion, "); any `kvc run` into it brings it up to date");
+  KVC_CHECK(version >= kReportSchema, "results database '", db.path(), "': an older kvc wrote it (schema ", version,
+            ", a report needs ", kReportSchema, "); any `kvc run` into it brings it up to date");
 }
 
 std::map<std::string, ScoredCell> read_scores(Database& db, const std::string& experiment) {
