@@ -83,9 +83,11 @@ std::string compare_section(const ReportData& data) {
   try {
     const bool apart =
         std::any_of(data.groups.begin(), data.groups.end(), [&](const auto& g) { return !data.apart(g).empty(); });
-    return section("compare", heading,
-                   concat(apart ? "<p>Rows of one name differ in settings; kvc compare tells them apart.</p>\n" : "",
-                          html_table(compare_table(compare_groups(data.db, data.db, options)))));
+    return section(
+        "compare", heading,
+        concat(
+            apart ? "<p>Rows of one name differ in settings: they stand as in the charts, which name these.</p>\n" : "",
+            html_table(compare_table(compare_groups(data.db, data.db, options)))));
   } catch (const Error& error) {  // several of that name, or no pair: the page says so
     if (!data.options.baseline.empty()) throw;
     return section("compare", heading, concat("<p>Not compared: ", escape_html(error.what()), "</p>\n"));
