@@ -114,6 +114,12 @@ int serve(ServeArguments arguments) {
     write_file(arguments.metadata, metadata);
     return kOk;
   }
+  if (const auto version = store.database().integer("PRAGMA user_version"); version < kReportSchema) {
+    std::fprintf(stderr,
+                 "%s: an earlier kvc wrote it (schema %lld), so that some queries will be errors; any `kvc run` into "
+                 "it brings it up to date\n",
+                 arguments.database.c_str(), static_cast<long long>(version));
+  }
   options.datasette = find_datasette(paths);
   if (!std::filesystem::exists(options.datasette)) {
     throw EnvironmentError(concat("serve: there is no '", options.datasette.string(),
