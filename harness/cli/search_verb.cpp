@@ -81,7 +81,9 @@ void print_result(const SearchArguments& arguments, const SearchResult& result, 
 int search(SearchArguments arguments, const Experiment& experiment) {
   const auto paths = find_paths();
   arguments.database = database_of(arguments.database, experiment.database, experiment.name);
-  if (arguments.output.empty()) arguments.output = "results/" + experiment.name + "-searched.yaml";
+  if (arguments.output.empty()) {
+    arguments.output = (fs::path(arguments.database).parent_path() / (experiment.name + "-searched.yaml")).string();
+  }
   at::set_num_threads(static_cast<int>(experiment.threads));
   const auto grid = search_grid(experiment, paths, arguments.search);
   warn_of_overlap(experiment, grid, arguments.search.n_samples);
@@ -132,7 +134,8 @@ void add_search_verb(CLI::App& app, Action& action) {
   verb->add_option("--seed", settings.seed, "of random plans")->check(CLI::NonNegativeNumber)->capture_default_str();
   verb->add_option("--set", arguments->settings, "path=value put over the file, e.g. threads=4");
   verb->add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
-  verb->add_option("--output", arguments->output, "experiment to write (default: results/<name>-searched.yaml)");
+  verb->add_option("--output", arguments->output,
+                   "experiment to write (default: <name>-searched.yaml beside the database)");
   verb->callback(
       [arguments, &action] { action = [arguments] { return search(*arguments, experiment_of(*arguments)); }; });
 }

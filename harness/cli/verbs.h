@@ -44,7 +44,7 @@ void add_verify_run_verb(CLI::App& app, Action& action);
 // Where an experiment's rows go: what the command line says, or its file, or results/<name>.sqlite.
 std::string database_of(const std::string& given, const std::string& of_file, const std::string& name);
 
-// Runs the search of a file of kind search, and writes its winner to results/<name>-searched.yaml.
+// Runs the search of a file of kind search, and writes its winner to <name>-searched.yaml beside it.
 int run_search_file(const std::string& file, const std::vector<std::string>& settings, const std::string& database);
 
 // Says that a signal ended the run early and how to go on; returns the exit code, 128 and the signal's number.

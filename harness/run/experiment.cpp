@@ -169,7 +169,8 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   experiment.kind = map.optional_choice("kind", kKinds, experiment.kind);
   experiment.probe.measures = probe_measures();
   if (const auto probe = map.optional("probe")) read_probe(*probe, experiment);
-  if (experiment.kind == "search") read_search(map.required("search"), experiment);
+  const auto search = experiment.kind == "search" ? std::optional(map.required("search")) : map.optional("search");
+  if (search) read_search(*search, experiment);
   experiment.database = map.optional_string("database", "");
   experiment.folder = path.parent_path();
   experiment.model = map.required_string("model");

@@ -20,7 +20,8 @@ struct RunPlan {
 };
 RunPlan plan_run(const Grid& grid, const Experiment& experiment, ResultStore* store);  // store may be null
 
-// One transaction a sample; a signal ends the run behind the one under way. A worker that dies fails the sample its plugin was working on and is replaced.
+// One transaction a sample; a signal ends the run behind the one under way. A worker that dies fails the sample its
+// plugin was working on and is replaced.
 RunOutcome run_grid(const Grid& grid, const Experiment& experiment, ResultStore& store);
 
 }  // namespace kvc

@@ -122,7 +122,7 @@ const BadComposition kBad[] = {
     {"OneStage", "  - chain: [kivi]\n", "x.yaml:5:12: error: compressors[0].chain has 1 stages, expected at least two"},
     {"NoList", "  - chain: kivi\n", "x.yaml:5:12: error: compressors[0].chain is 'kivi', expected a sequence"},
     {"UnknownKey", "  - chain: [window, rtn]\n    blok: 3\n",
-     "x.yaml:6:5: error: unknown key 'blok' (did you mean 'block'?); known: chain, block"},
+     "x.yaml:6:5: error: unknown key 'blok' (did you mean 'block'?); known: label, chain, block"},
     {"NoBlock", "  - chain: [{rtn: {bits: 2}}, rtn]\n    block: 0\n",
      "x.yaml:6:12: error: compressors[0].block is '0', expected an integer from 1 to 1048576"},
     {"BlockOfAnEvictor", "  - chain: [window, rtn]\n    block: 16\n",

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <sstream>
 
 #include "program.h"
 #include "store/result_store.h"
@@ -38,6 +39,16 @@ TEST(Resume, AHigherLimitRunsOnlyTheNewSamples) {
   EXPECT_NE(more.err.find("4 samples run now (0 failed), 8 were there"), std::string::npos) << more.err;
 }
 
+// Without where in its file an experiment names a cell.
+std::string results(const std::string& database) {
+  std::istringstream lines(dump(database));
+  std::string kept;
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("experiment_cell ")) kept += line + "\n";
+  }
+  return kept;
+}
+
 // Bits do not depend on what runs beside: one or two workers, compressors together or apart.
 TEST(Resume, WorkersAndSweepsChangeNoResult) {
   TempFolder folder;
@@ -49,7 +60,7 @@ TEST(Resume, WorkersAndSweepsChangeNoResult) {
   ASSERT_EQ(run_program(folder, {"run", together, "--db", a}).exit_code, 0);
   ASSERT_EQ(run_program(folder, {"run", second, "--db", b, "--set", "workers=2"}).exit_code, 0);
   ASSERT_EQ(run_program(folder, {"run", first, "--db", b, "--set", "threads=2"}).exit_code, 0);
-  EXPECT_EQ(dump(a), dump(b));
+  EXPECT_EQ(results(a), results(b));
 }
 
 TEST(Resume, KilledAtTwentyRandomMomentsEndsAsIfUndisturbed) {

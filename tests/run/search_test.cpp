@@ -129,6 +129,38 @@ TEST_F(SearchTest, TheBestRunsAsAnExperimentOfItsOwn) {
   EXPECT_EQ(options["recent"], 16);
 }
 
+// The file may ask for the search itself, and say where its rows go.
+TEST_F(SearchTest, AFileOfKindSearchIsRunLikeAnyOther) {
+  ASSERT_EQ(search(kTada, "r.sqlite", kSmall).exit_code, 0);
+  const auto file = folder_.write(
+      "kind.yaml",
+      concat("name: small\nkind: search\nmodel: models/demo\ntasks: [demo/swaps]\nlimit: 2\ndatabase: ",
+             (folder_ / "k.sqlite").string(),
+             "\nsearch: {budget: 0.9, candidates: 14, rescore: 2, samples: 2}\ncompressors:\n  - ", kTada));
+  const auto run = run_program(folder_, {"run", file.string()});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(dump("k.sqlite"), dump("r.sqlite"));
+  const auto found = run_program(folder_, {"validate", (folder_ / "small-searched.yaml").string(), "no.yaml"});
+  EXPECT_EQ(found.exit_code, 2);  // the other file
+  EXPECT_NE(found.out.find("small-searched.yaml is valid: 1 cells, 2 samples"), std::string::npos) << found.out;
+  EXPECT_NE(found.err.find("no.yaml"), std::string::npos) << found.err;
+}
+
+TEST_F(SearchTest, ASearchBelongsToItsKind) {
+  const auto refusal = [&](const std::string& kind, const std::string& section) {
+    const auto file = folder_.write("bad.yaml", concat("name: bad\n", kind, "model: models/demo\ntasks: [demo/swaps]\n",
+                                                       section, "compressors:\n  - ", kTada));
+    const auto run = run_program(folder_, {"run", file.string(), "--db", (folder_ / "none.sqlite").string()});
+    EXPECT_EQ(run.exit_code, 2);
+    return run.err;
+  };
+  EXPECT_NE(refusal("", "search: {budget: 0.5}\n").find("bad.yaml:4:9: error: search is of kind search, and kind is eval"),
+            std::string::npos);
+  EXPECT_NE(refusal("kind: search\n", "").find("missing key 'search'"), std::string::npos);
+  EXPECT_NE(refusal("kind: search\n", "search: {budget: 1.5}\n").find("bad.yaml:5:18"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "none.sqlite"));
+}
+
 // Another plugin, whose bytes are known by heart: `kept` of the 2 bytes that 16 bits take.
 TEST_F(SearchTest, SearchesAnyPluginsIntegersByLayer) {
   const auto run = search("truncates", "r.sqlite", {"--option", "kept", "--budget", "0.75", "--candidates", "60"});

@@ -1,0 +1,88 @@
+#include "run/job_maker.h"
+
+#include <algorithm>
+#include <filesystem>
+
+namespace kvc {
+namespace {
+
+using Ids = std::vector<int64_t>;
+
+size_t n_alike(const Ids& a, const Ids& b) {
+  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+}
+
+// Ids that are prefilled.
+const Ids& prefilled(const EncodedPrompt& prompt) {
+  return prompt.scored.empty() ? prompt.ids : prompt.scored.front().prompt_ids;
+}
+
+}  // namespace
+
+JobMaker::JobMaker(const Grid& grid, const Experiment& experiment, ResultStore& store)
+    : grid_(grid),
+      experiment_(experiment),
+      store_(store),
+      tokenizer_(Tokenizer::load(grid.worker.model)),
+      shared_ids_(grid.tasks.size()) {}
+
+Job JobMaker::make(PendingJob& pending) {
+  const auto& task = grid_.tasks[pending.task];
+  const auto& sample = task.data.samples[pending.sample];
+  Job job;
+  pending.prompt = encode(pending.task, pending.sample);
+  for (const auto& text : task.spec.stop_tokens) job.stop_ids.push_back(tokenizer_.encode(text, false).back());
+  const auto& ids = prefilled(pending.prompt);
+  job.n_shared_tokens = static_cast<int64_t>(n_alike(shared_ids(pending.task), ids));
+  job.scored = pending.prompt.scored;
+  if (job.scored.empty()) job.prompt_ids = ids;
+  // The sequence's own randomness: the same whatever runs beside it, before it or in which process.
+  job.sequence_key = static_cast<uint64_t>(experiment_.seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.id);
+  job.compressors = pending.compressors;
+  job.stop_strings = task.spec.stop;
+  job.max_new_tokens = task.spec.max_new_tokens;
+  job.min_new_tokens = task.spec.min_new_tokens;
+  if (experiment_.kind == "probe") {
+    job.scored.clear();  // of a task of choices the context is looked into
+    job.prompt_ids = ids;
+    job.probe = probe_of(pending.task, sample);
+  }
+  return job;
+}
+
+EncodedPrompt JobMaker::encode(size_t task, size_t sample) const {
+  const auto& t = grid_.tasks[task];
+  return encode_prompt(t.spec, t.data, t.data.samples[sample], tokenizer_,
+                       {&t.chat, t.system_message, grid_.context, experiment_.max_prompt_tokens});
+}
+
+// Ids that the task's first two prompts begin with alike; none where one of them cannot be encoded.
+const JobMaker::Ids& JobMaker::shared_ids(size_t task) {
+  auto& shared = shared_ids_[task];
+  if (shared) return *shared;
+  shared.emplace();
+  if (grid_.tasks[task].data.samples.size() < 2) return *shared;
+  try {
+    *shared = prefilled(encode(task, 0));
+    shared->resize(n_alike(*shared, prefilled(encode(task, 1))));
+  } catch (const Error&) {
+    shared->clear();  // the sample itself says why, when it is its turn
+  }
+  return *shared;
+}
+
+JobProbe JobMaker::probe_of(size_t task, const Sample& sample) {
+  JobProbe probe{experiment_.probe, {}, {}};
+  const auto cell = std::find_if(grid_.cells.begin(), grid_.cells.end(), [&](const auto& c) { return c.task == task; });
+  auto settings = nlohmann::json::parse(cell->record.generation_json);
+  settings.erase("probe");  // as the eval cell has them
+  probe.answer_ids = store_.full_precision_answer(cell->record, settings.dump(), sample.id);
+  if (experiment_.dump.empty()) return probe;
+  auto name = concat(cell->record.task, "-", sample.id);
+  std::replace(name.begin(), name.end(), '/', '_');
+  std::filesystem::create_directories(experiment_.dump);
+  probe.dump = (std::filesystem::absolute(experiment_.dump) / name).string();
+  return probe;
+}
+
+}  // namespace kvc

@@ -1,0 +1,34 @@
+// Jobs for workers, from samples.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "model/tokenizer.h"
+#include "run/pending_jobs.h"
+
+namespace kvc {
+
+class JobMaker {
+ public:
+  JobMaker(const Grid& grid, const Experiment& experiment, ResultStore& store);
+
+  // Encodes the prompt into `pending`; the job's id is the caller's to set. Throws Error where the prompt cannot be
+  // encoded or does not fit.
+  Job make(PendingJob& pending);
+
+ private:
+  using Ids = std::vector<int64_t>;
+
+  EncodedPrompt encode(size_t task, size_t sample) const;
+  const Ids& shared_ids(size_t task);
+  JobProbe probe_of(size_t task, const Sample& sample);
+
+  const Grid& grid_;
+  const Experiment& experiment_;
+  ResultStore& store_;
+  Tokenizer tokenizer_;
+  std::vector<std::optional<Ids>> shared_ids_;  // of each task's prompts
+};
+
+}  // namespace kvc

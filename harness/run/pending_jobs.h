@@ -1,0 +1,25 @@
+// What a run has still to do.
+#pragma once
+
+#include <deque>
+#include <vector>
+
+#include "run/encode_prompt.h"
+#include "run/run_experiment.h"
+
+namespace kvc {
+
+// One sample of one task for the compressors that miss it.
+struct PendingJob {
+  size_t task, sample;
+  std::vector<int> compressors;
+  bool alone = false;  // with one compressor and nothing beside it: a worker died with it among others
+  bool tried = false;  // a worker died of it alone, outside the plugin
+  EncodedPrompt prompt = {};
+};
+
+// Task by task, sample by sample; counts them in `plan`. store may be null: nothing is finished. fan_out: one job
+// serves all compressors that miss the sample.
+std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool fan_out, RunPlan& plan);
+
+}  // namespace kvc

@@ -1,0 +1,69 @@
+#include "run/result_filer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "run/sample_record.h"
+
+namespace kvc {
+
+const Grid::Cell& ResultFiler::cell_of(size_t task, int compressor) const {
+  return *std::find_if(grid_.cells.begin(), grid_.cells.end(),
+                       [&](const auto& cell) { return cell.task == task && cell.compressor == compressor; });
+}
+
+void ResultFiler::put(const PendingJob& job, const JobResult& result) {
+  const auto& cell = cell_of(job.task, result.compressor).record;
+  const auto& task = grid_.tasks[job.task];
+  const auto& sample = task.data.samples[job.sample];
+  SampleRecord record;
+  record.cell_key = cell.key;
+  record.sample = sample.id;
+  if (experiment_.kind == "probe") return put_probe(cell, record, result);
+  record.prompt = job.prompt.text.empty() ? render_prompt(task.spec, task.data, sample).text : job.prompt.text;
+  record.gold = sample.gold;
+  record.status = "ok";
+  record.error = result.error;
+  try {
+    if (record.error.empty()) {
+      add_measured(result, job.prompt, record);
+      add_scores(result, job.prompt, task.spec, sample, scorer_, record);
+    }
+  } catch (const Error& e) {  // an extractor's pattern ran into its limit, a scorer's dictionary is missing
+    record.error = e.what();
+  }
+  if (!record.error.empty()) report_failure(record, cell);
+  store_.put_sample(record);
+  ++outcome_.n_run;
+  progress_.advance(cell.task + " " + cell.plugin);
+}
+
+// A probe that failed leaves nothing: the same command tries it again.
+void ResultFiler::put_probe(const CellRecord& cell, SampleRecord& record, const JobResult& result) {
+  record.error = result.error;
+  std::vector<ProbeRow> rows;
+  for (const auto& v : result.probe) rows.push_back({v.measure, v.layer, v.head, v.tensor, v.step, v.value});
+  if (rows.empty()) {  // no measure applied, which is a finding too
+    rows.push_back({experiment_.probe.measures.front(), -1, -1, "", -1, std::nan("")});
+  }
+  if (record.error.empty()) {
+    store_.put_probe(cell.key, record.sample, rows);
+  } else {
+    report_failure(record, cell);
+  }
+  ++outcome_.n_run;
+  progress_.advance(cell.task + " " + cell.plugin);
+}
+
+void ResultFiler::report_failure(SampleRecord& record, const CellRecord& cell) {
+  record.status = "failed";
+  record.error = record.error.substr(0, record.error.find('\n'));
+  ++outcome_.n_failed;
+  progress_.make_room();
+  std::fprintf(stderr, "failed: %s, sample %lld, %s (%s): %s\n", cell.task.c_str(),
+               static_cast<long long>(record.sample), cell.plugin.c_str(), cell.options_label.c_str(),
+               record.error.c_str());
+}
+
+}  // namespace kvc

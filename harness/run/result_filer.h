@@ -1,0 +1,32 @@
+// Answers of workers into the store.
+#pragma once
+
+#include "run/pending_jobs.h"
+#include "run/progress.h"
+#include "task/answer_scorer.h"
+
+namespace kvc {
+
+// One transaction an answer. Counts it in the outcome, tells the progress, and reports what failed.
+class ResultFiler {
+ public:
+  ResultFiler(const Grid& grid, const Experiment& experiment, ResultStore& store, int64_t n_missing,
+              RunOutcome& outcome)
+      : grid_(grid), experiment_(experiment), store_(store), progress_(n_missing), outcome_(outcome) {}
+
+  void put(const PendingJob& job, const JobResult& result);
+
+ private:
+  const Grid::Cell& cell_of(size_t task, int compressor) const;
+  void put_probe(const CellRecord& cell, SampleRecord& record, const JobResult& result);
+  void report_failure(SampleRecord& record, const CellRecord& cell);
+
+  const Grid& grid_;
+  const Experiment& experiment_;
+  ResultStore& store_;
+  Progress progress_;
+  AnswerScorer scorer_;
+  RunOutcome& outcome_;
+};
+
+}  // namespace kvc
