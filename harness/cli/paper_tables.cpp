@@ -101,14 +101,8 @@ void add_listed(const Listed& listed, const Paths& paths, bool all, Database* db
   list.rows.push_back({listed.name, listed.title, std::string(), std::string("none"), none});
 }
 
-}  // namespace
-
-std::string print_paper_table(const PaperTableArguments& arguments) {
-  const auto paths = find_paths();
-  const auto layout = find_layout(tables_folder(paths), arguments.name);
-  const auto fills = find_fills(layout.fills, paths);
-  auto store = ResultStore::open_readonly(arguments.database);
-  auto& db = store.database();
+std::string print(Database& db, const TableLayout& layout, const std::vector<TableFill>& fills,
+                  const PaperTableArguments& arguments) {
   const auto experiments =
       arguments.experiment == "all" ? experiments_of(fills) : std::vector<std::string>{arguments.experiment};
   const auto cell_notes = make_entries(db, experiments, arguments.with_suspects);
@@ -122,17 +116,28 @@ std::string print_paper_table(const PaperTableArguments& arguments) {
   return text_of(table, arguments);
 }
 
+}  // namespace
+
+std::string print_paper_table(const PaperTableArguments& arguments) {
+  const auto paths = find_paths();
+  const auto layout = find_layout(tables_folder(paths), arguments.name);
+  auto store = ResultStore::open_readonly(arguments.database);
+  return print(store.database(), layout, find_fills(layout.fills, paths), arguments);
+}
+
 std::string html_of_filled_tables(const std::string& database, bool with_suspects) {
   const auto paths = find_paths();
   auto store = ResultStore::open_readonly(database);
   std::string html;
   for (const auto& name : layout_names(tables_folder(paths))) {
-    const auto fills = find_fills(find_layout(tables_folder(paths), name).fills, paths);
+    const auto layout = find_layout(tables_folder(paths), name);
+    const auto fills = find_fills(layout.fills, paths);
     const auto experiments = experiments_of(fills);
     make_entries(store.database(), experiments, with_suspects);
     const auto is_there = [&](const auto& experiment) { return has_cells(store.database(), experiment); };
     if (std::none_of(experiments.begin(), experiments.end(), is_there)) continue;
-    html += print_paper_table({.database = database, .name = name, .format = "html", .with_suspects = with_suspects});
+    html += print(store.database(), layout, fills,
+                  {.database = database, .name = name, .format = "html", .with_suspects = with_suspects});
   }
   return html;
 }

@@ -13,6 +13,9 @@ KVC_FUNCTION double kvc_wilson_high(double k, double n) { return kvc::wilson_int
 
 // `n` >= 1 numbers.
 KVC_FUNCTION double kvc_median(const double* values, int n) { return kvc::median({values, values + n}); }
+KVC_FUNCTION double kvc_quartile(const double* values, int n, int which) {  // 1, 2 or 3
+  return which < 1 || which > 3 ? std::numeric_limits<double>::quiet_NaN() : kvc::quartile({values, values + n}, which);
+}
 KVC_FUNCTION double kvc_score_low(const double* values, int n) {
   return kvc::score_interval(std::vector<double>(values, values + n)).low;
 }

@@ -161,7 +161,10 @@ std::string draw(const XyChart& chart) {
   if (!std::isfinite(xs.low) || !std::isfinite(ys.low)) return "";
   if (!chart.lines) xs.low = std::min(0.0, xs.low);
   if (chart.lines) ys.low = std::min(0.0, ys.low);
-  const auto x_ticks = round_ticks(xs.low, xs.high, 10), y_ticks = round_ticks(ys.low, ys.high, 6);
+  if (chart.lines) xs.high = std::max(xs.high, xs.low + 1);
+  auto x_ticks = round_ticks(xs.low, xs.high, 10);
+  if (chart.lines) std::erase_if(x_ticks, [](double x) { return x != std::round(x); });  // layers
+  const auto y_ticks = round_ticks(ys.low, ys.high, 6);
   Frame frame{70, 36, 860, 380, {}, {}};
   frame.x = scale_of(x_ticks, frame.left, frame.right);
   frame.y = scale_of(y_ticks, frame.bottom, frame.top);
@@ -180,7 +183,7 @@ std::string draw(const BarChart& chart) {
   if (chart.bars.empty()) return "";
   size_t longest = 0;
   for (const auto& bar : chart.bars) longest = std::max(longest, bar.label.size());
-  const double row = chart.stacked ? 22 : 24, left = std::min(420.0, 20 + 6.6 * static_cast<double>(longest));
+  const double row = chart.stacked ? 22 : 24, left = std::min(620.0, 20 + 6.4 * static_cast<double>(longest));
   const double top = 10, right = left + 560, bottom = top + row * static_cast<double>(chart.bars.size());
   const auto ticks = round_ticks(0, largest_value(chart), 6);
   const auto x = scale_of(ticks, left, right);
@@ -192,7 +195,7 @@ std::string draw(const BarChart& chart) {
   svg.text((left + right) / 2, bottom + 38, chart.x_name, "middle name");
   for (size_t i = 0; i < chart.bars.size(); ++i) {
     const double y = top + row * static_cast<double>(i);
-    svg.text(left - 8, y + row / 2 + 4, shortened(chart.bars[i].label, 62), "end");
+    svg.text(left - 8, y + row / 2 + 4, shortened(chart.bars[i].label, 98), "end");
     draw_bar(svg, chart, chart.bars[i], {y + 2, row - 4, x});
   }
   svg.line(left, top, left, bottom, "axis");

@@ -36,6 +36,18 @@ std::string title_of(std::string_view sql) {
   return std::string(line.starts_with("-- ") ? line.substr(3) : line);
 }
 
+// The first sentence of the comment that a file of SQL begins with.
+std::string first_sentence(std::string_view sql) {
+  std::string text;
+  while (sql.starts_with("-- ")) {
+    const auto end = sql.find('\n');
+    text += (text.empty() ? "" : " ") + std::string(sql.substr(3, end - 3));
+    sql.remove_prefix(end + 1);
+  }
+  const auto end = text.find(". ");
+  return end == std::string::npos ? text : text.substr(0, end + 1);
+}
+
 // A field that is left empty stands for no experiment.
 std::string with_empty_experiment(std::string_view sql) {
   const std::string_view name = ":experiment";
@@ -56,10 +68,12 @@ Json queries() {
     while (lines.starts_with("--")) lines.erase(0, lines.find('\n') + 1);  // they speak of :experiment, too
     queries["table_" + std::string(table.name)] = {{"sql", with_empty_experiment(lines)},
                                                    {"title", concat("kvc table ", table.name)},
-                                                   {"description", title_of(table.sql)}};
+                                                   {"description", first_sentence(table.sql)},
+                                                   {"hide_sql", true}};
   }
   for (const auto& query : embedded_queries()) {
-    queries[std::string(query.name)] = {{"sql", std::string(query.sql)}, {"title", title_of(query.sql)}};
+    queries[std::string(query.name)] = {
+        {"sql", std::string(query.sql)}, {"title", title_of(query.sql)}, {"hide_sql", true}};
   }
   return queries;
 }

@@ -10,6 +10,8 @@
 
 namespace kvc {
 
+constexpr int64_t kReportSchema = 3;  // the first database schema that has all that a report reads
+
 struct ReportOptions {
   std::string experiment = "all";  // a name, or "all"
   bool with_suspects = false;

@@ -65,9 +65,11 @@ openTarget();
     let token = 0;
     while (token < answer.ids.length && token < other.ids.length && answer.ids[token] === other.ids[token]) ++token;
     if (token === answer.ids.length && token === other.ids.length && answer.text === other.text) return null;
-    if (answer.tokens) {
-      return {token, before: answer.tokens.slice(0, token).join(''), at: answer.tokens[token] ?? '',
-              after: answer.tokens.slice(token + 1).join('')};
+    if (answer.tokens && other.tokens) {
+      let end = token + 1;  // a character's first bytes have no text, the token that ends it has
+      while (end < answer.tokens.length && !answer.tokens.slice(token, end).join('')) ++end;
+      return {token, before: answer.tokens.slice(0, token).join(''), at: answer.tokens.slice(token, end).join(''),
+              after: answer.tokens.slice(end).join('')};
     }
     const a = [...answer.text], b = [...other.text];
     let i = 0;

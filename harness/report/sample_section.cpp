@@ -59,6 +59,27 @@ Json prompt_of(const std::string& prompt) {
   return {{"cut", cut}, {"text", to_utf8(points.substr(cut))}};
 }
 
+// Tokens behind a generation's end (a stop string is cut off) become "". False where the tokens are not its tokens.
+bool cut_to(const std::string& generation, std::vector<std::string>& tokens) {
+  std::string all;
+  for (auto& token : tokens) {
+    const auto left = generation.size() - std::min(generation.size(), all.size());
+    all += token;
+    token.resize(std::min(token.size(), left));
+  }
+  return !tokens.empty() && all.starts_with(generation);
+}
+
+// What the mark stands for; `n` generations, of which the tokens' texts of some are not at hand.
+std::string what_is_marked(int64_t n, int64_t n_by_character) {
+  const std::string after = ", and what follows it is set apart.</p>\n";
+  const std::string why = "the model's tokenizer is not at hand";
+  if (n_by_character == 0) return "The first token in which both differ is marked" + after;
+  if (n_by_character == n) return concat("The first character in which both differ is marked (", why, ")", after);
+  return concat("The first token in which both differ is marked, in ", n_by_character, " of them the first character (",
+                why, ")", after);
+}
+
 class SampleWriter {
  public:
   explicit SampleWriter(const ReportData& data)
@@ -90,6 +111,7 @@ class SampleWriter {
   }
 
   int64_t n() const { return n_; }
+  int64_t n_by_character() const { return n_by_character_; }  // whose tokens' texts are not known
 
  private:
   Json answer(const CellGroup& group, const std::string& key) {
@@ -104,15 +126,16 @@ class SampleWriter {
     if (!select_.is_null(10)) answer["score"] = select_.real(10);
     if (!select_.is_null(9)) answer["answer"] = select_.text(9);
     if (data_.options.token_texts) {
-      const auto texts = data_.options.token_texts(group.model, key, answer["ids"].get<std::vector<int64_t>>());
-      if (!texts.empty()) answer["tokens"] = texts;
+      auto texts = data_.options.token_texts(group.model, key, answer["ids"].get<std::vector<int64_t>>());
+      if (cut_to(select_.text(0), texts)) answer["tokens"] = texts;
     }
+    n_by_character_ += !answer.contains("tokens");
     return answer;
   }
 
   const ReportData& data_;
   Statement select_;
-  int64_t n_ = 0;
+  int64_t n_ = 0, n_by_character_ = 0;
 };
 
 constexpr const char* kControls = R"(<p class="controls"><label>Task <select id="s-task"></select></label>
@@ -137,13 +160,12 @@ SampleSection sample_section(const ReportData& data) {
   if (page["tasks"].empty()) return {};
   const auto json = script_json(page.dump(-1, ' ', false, Json::error_handler_t::replace));
   SampleSection made{"", writer.n(), json.size()};
-  const auto about =
-      concat("<p>Of each task up to ", data.options.samples_per_task,
-             " samples, those on which the compressors' scores differ most; ", made.n_embedded,
-             " generations of the "
-             "database are in this page, ",
-             made.bytes / static_cast<size_t>(made.n_embedded),
-             " bytes each. The first token in which both differ is marked, and what follows it is set apart.</p>\n");
+  const auto about = concat("<p>Of each task up to ", data.options.samples_per_task,
+                            " samples, those on which the compressors' scores differ most; ", made.n_embedded,
+                            " generations of the "
+                            "database are in this page, ",
+                            made.bytes / static_cast<size_t>(made.n_embedded), " bytes each. ",
+                            what_is_marked(made.n_embedded, writer.n_by_character()));
   made.html =
       section("samples", "Generations side by side",
               concat(about, kControls, "<script type=\"application/json\" id=\"sample-data\">", json, "</script>\n"));

@@ -1,4 +1,6 @@
 // The sections that are tables alone.
+#include <algorithm>
+
 #include "kvc/check.h"
 #include "report/html.h"
 #include "report/sections.h"
@@ -8,14 +10,18 @@
 namespace kvc {
 namespace {
 
-// The label of the one lossless compressor of each model, or "" when there is none.
-std::string lossless_label(const ReportData& data) {
+// A pattern for the lossless compressor that answered most tasks, or "" when there is none.
+std::string lossless_pattern(const ReportData& data) {
+  const CellGroup* best = nullptr;
+  auto select = data.db.prepare("SELECT is_lossy FROM cell WHERE key = ?");
   for (const auto& group : data.groups) {
-    auto select = data.db.prepare("SELECT is_lossy FROM cell WHERE key = ?");
-    select.bind(1, group.cells.begin()->second);
-    if (select.step() && select.integer(0) == 0) return group.label();
+    const bool lossless = select.bind(1, group.cells.begin()->second).step() && select.integer(0) == 0;
+    select.reset();
+    if (lossless && (!best || group.cells.size() > best->cells.size())) best = &group;
   }
-  return "";
+  if (!best) return "";
+  const auto settings = data.apart(*best);
+  return settings.empty() ? best->label() : best->plugin + " " + settings;
 }
 
 std::string named_section(const ReportData& data, const std::string& name, const std::string& heading) {
@@ -68,14 +74,20 @@ std::string query_section(const ReportData& data, const char* sql, const std::st
 
 std::string compare_section(const ReportData& data) {
   CompareOptions options;
-  options.a = data.options.baseline.empty() ? lossless_label(data) : data.options.baseline;
+  options.a = data.options.baseline.empty() ? lossless_pattern(data) : data.options.baseline;
   options.filter.experiment = data.options.experiment;
   options.filter.with_suspects = data.options.with_suspects;
   options.paired_only = true;
   if (options.a.empty() || data.groups.size() < 2) return "";
   const auto heading = "Every compressor against " + options.a;
   try {
-    return section("compare", heading, html_table(compare_table(compare_groups(data.db, data.db, options))));
+    const bool apart =
+        std::any_of(data.groups.begin(), data.groups.end(), [&](const auto& g) { return !data.apart(g).empty(); });
+    return section(
+        "compare", heading,
+        concat(
+            apart ? "<p>Rows of one name differ in settings: they stand as in the charts, which name these.</p>\n" : "",
+            html_table(compare_table(compare_groups(data.db, data.db, options)))));
   } catch (const Error& error) {  // several of that name, or no pair: the page says so
     if (!data.options.baseline.empty()) throw;
     return section("compare", heading, concat("<p>Not compared: ", escape_html(error.what()), "</p>\n"));

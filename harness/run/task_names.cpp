@@ -1,11 +1,34 @@
 #include "run/task_names.h"
 
+#include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 
 #include "kvc/check.h"
 #include "text/nearest.h"
 
 namespace kvc {
+
+namespace {
+
+// Whether tasks whose names are `name`, or begin with it, may stand in this file: only such files are read.
+bool may_hold(const std::filesystem::path& file, const std::string& name) {
+  const auto stem = TaskId{file, ""}.name();
+  return file.extension() == ".yaml" && ((stem + "/").starts_with(name + "/") || (name + "/").starts_with(stem + "/"));
+}
+
+std::vector<std::filesystem::path> files_for(const std::string& name, const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> files;
+  const auto suite = folder / name.substr(0, name.find('/'));
+  if (name.starts_with(".") || !std::filesystem::is_directory(suite)) return files;
+  for (const auto& file : std::filesystem::directory_iterator(suite)) {
+    if (file.is_regular_file() && may_hold(file.path(), name)) files.push_back(file.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace
 
 std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths) {
   const auto folder = paths.root / "tasks";
@@ -15,8 +38,11 @@ std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths) {
     for (const auto& variant : task_variants(file)) tasks.push_back({file, variant});
     return tasks;
   }
-  for (const auto& id : find_tasks(folder)) {
-    if (id.name().starts_with(name + "/")) tasks.push_back(id);
+  for (const auto& file : files_for(name, folder)) {
+    for (const auto& variant : task_variants(file)) {
+      const TaskId id{file, variant};
+      if ((id.name() + "/").starts_with(name + "/")) tasks.push_back(id);
+    }
   }
   return tasks.empty() ? std::vector{find_task(folder, name)} : tasks;
 }

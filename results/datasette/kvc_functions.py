@@ -12,6 +12,8 @@ for name in ("wilson_low", "wilson_high"):
 for name in ("median", "score_low", "score_high"):
     function = getattr(LIBRARY, "kvc_" + name)
     function.argtypes, function.restype = [ctypes.POINTER(ctypes.c_double), ctypes.c_int], ctypes.c_double
+LIBRARY.kvc_quartile.argtypes = [ctypes.POINTER(ctypes.c_double), ctypes.c_int, ctypes.c_int]
+LIBRARY.kvc_quartile.restype = ctypes.c_double
 
 
 def of_counts(function):
@@ -23,13 +25,16 @@ def aggregate(function):
         def __init__(self):
             self.values = []
 
-        def step(self, value):
+            self.more = ()  # arguments behind the value, the same for a whole group
+
+        def step(self, value, *more):
             if value is not None:
                 self.values.append(value)
+                self.more = more
 
         def finalize(self):
             n = len(self.values)
-            return function((ctypes.c_double * n)(*self.values), n) if n else None
+            return function((ctypes.c_double * n)(*self.values), n, *self.more) if n else None
 
     return Aggregate
 
@@ -40,3 +45,4 @@ def prepare_connection(conn):
         conn.create_function(name, 2, of_counts(getattr(LIBRARY, "kvc_" + name)), deterministic=True)
     for name in ("median", "score_low", "score_high"):
         conn.create_aggregate(name, 1, aggregate(getattr(LIBRARY, "kvc_" + name)))
+    conn.create_aggregate("quartile", 2, aggregate(LIBRARY.kvc_quartile))

@@ -1,4 +1,5 @@
-"""kvc report in Chromium: the page's script runs without an error, headings sort, links resolve, differences are marked.
+"""kvc report in Chromium: the page's script runs without an error, headings sort, links resolve, differences are marked,
+and a database of an earlier schema is read.
 
 Argument: the program. Skipped (77) where there is no Chromium.
 """
@@ -6,6 +7,7 @@ Argument: the program. Skipped (77) where there is no Chromium.
 import os
 import re
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -44,6 +46,24 @@ addEventListener('load', () => {
 </script>"""
 
 
+def check_older(database, folder):
+    """What schema 2 had: the report is of a copy, the file stays as it is."""
+    with sqlite3.connect(database) as db:
+        db.executescript("""
+          DROP VIEW v_cell; ALTER TABLE cell DROP COLUMN kind; ALTER TABLE sample DROP COLUMN peak_bytes;
+          ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE experiment_cell DROP COLUMN label;
+          ALTER TABLE experiment_cell DROP COLUMN position; DROP TABLE probe; PRAGMA user_version = 2;""")
+    db.close()
+    temporary = os.path.join(folder, "temporary")
+    os.mkdir(temporary)
+    done = subprocess.run([PROGRAM, "report", database, "-o", os.path.join(folder, "older.html")], check=True,
+                          capture_output=True, text=True, env={**os.environ, "TMPDIR": temporary})
+    assert "schema 2" in done.stderr and "3 cells; 9 of 9 generations" in done.stdout, done
+    assert os.listdir(temporary) == []
+    with sqlite3.connect(database) as db:
+        assert db.execute("PRAGMA user_version").fetchone() == (2,)
+
+
 def main():
     if not CHROMIUM:
         print("skipped: there is no chromium on this machine")
@@ -63,6 +83,7 @@ def main():
             [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
              "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom", "file://" + page],
             capture_output=True, text=True, timeout=300)
+        check_older(database, folder)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not console, console
     seen = re.search(r'<pre id="seen">(.*?)</pre>', done.stdout, re.S)

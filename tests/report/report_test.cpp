@@ -88,6 +88,35 @@ TEST_F(Reports, SamplesOnWhichCompressorsDifferAreTaken) {
   EXPECT_EQ(html.find("{\"sample\":0,"), std::string::npos);
 }
 
+TEST_F(Reports, TokensOfAGenerationAreThePages) {
+  fill();
+  const auto cut = [](auto&, auto&, const std::vector<int64_t>& ids) {  // the last is behind a stop string
+    return std::vector<std::string>{" 5</scr", ids.size() == 2 && ids[1] == 9 ? "ipt><b>&amp;\nQ:" : "?"};
+  };
+  ReportOptions options;
+  options.token_texts = cut;
+  const auto html = report(options).html;
+  EXPECT_NE(html.find("\"tokens\":[\" 5\\u003c/scr\",\"ipt>\\u003cb>&amp;\"]"), std::string::npos);
+  EXPECT_NE(html.find("in 3 of them the first character"), std::string::npos);  // whose texts are others
+  EXPECT_NE(report().html.find("The first character in which both differ is marked"), std::string::npos);
+}
+
+TEST_F(Reports, CompressorsOfOneNameAreToldApartByTheirSettings) {
+  {
+    auto store = ResultStore::open(path_);
+    for (const auto* weights : {"dtype", "w2"}) {
+      auto cell = make_cell(concat("aaaaaaaaaaaaaa", weights), "full", "demo/lookup");
+      cell.generation_json = concat("{\"dtype\":\"fp32\",\"weights\":\"", weights, "\"}");
+      store.put_cell(cell);
+      store.put_sample(make_sample(cell.key, 0));
+    }
+  }
+  const auto html = report().html;
+  for (const auto* weights : {"(weights=dtype)", "(weights=w2)"}) EXPECT_NE(html.find(weights), std::string::npos);
+  EXPECT_EQ(html.find("dtype=fp32"), std::string::npos);
+  EXPECT_EQ(html.find("Not compared"), std::string::npos);
+}
+
 TEST_F(Reports, UnknownNamesAreRefusedInOneLine) {
   fill();
   EXPECT_NE(message_of([&] { report({.experiment = "trail"}); }).find("did you mean 'trial'"), std::string::npos);
