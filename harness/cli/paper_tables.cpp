@@ -7,6 +7,7 @@
 #include "store/printed_table.h"
 #include "tables/entries.h"
 #include "tables/paper_table.h"
+#include "text/files.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -123,6 +124,19 @@ std::string print_paper_table(const PaperTableArguments& arguments) {
   const auto layout = find_layout(tables_folder(paths), arguments.name);
   auto store = ResultStore::open_readonly(arguments.database);
   return print(store.database(), layout, find_fills(layout.fills, paths), arguments);
+}
+
+std::vector<CannedQuery> queries_of_papers() {
+  const auto paths = find_paths();
+  std::vector<CannedQuery> queries;
+  for (const auto& name : layout_names(tables_folder(paths))) {
+    const auto layout = find_layout(tables_folder(paths), name);
+    auto query_name = name;
+    std::replace(query_name.begin(), query_name.end(), ':', '_');
+    queries.push_back({query_name, layout.title,
+                       with_entries(read_file(layout.sql_file), experiments_of(find_fills(layout.fills, paths)))});
+  }
+  return queries;
 }
 
 std::string html_of_filled_tables(const std::string& database, bool with_suspects) {

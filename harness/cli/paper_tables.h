@@ -2,7 +2,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "report/metadata.h"
 #include "store/result_store.h"
 
 namespace kvc {
@@ -17,6 +19,9 @@ std::string print_paper_table(const PaperTableArguments& arguments);
 
 // The tables of which the database has cells, one below the other, as pieces of a page; "" where there is none.
 std::string html_of_filled_tables(const std::string& database, bool with_suspects);
+
+// The tables' SQL as statements that any reader of a database can run: name, title, statement.
+std::vector<CannedQuery> queries_of_papers();
 
 // All tables: their titles, the experiments that fill them and how many of their cells are there. Without a database
 // none is.

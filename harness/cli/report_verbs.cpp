@@ -109,7 +109,7 @@ int serve(ServeArguments arguments) {
   auto& options = arguments.options;
   options.database = arguments.database;
   auto store = ResultStore::open_readonly(options.database);
-  const auto metadata = datasette_metadata(store.database(), options.database.stem().string());
+  const auto metadata = datasette_metadata(store.database(), options.database.stem().string(), queries_of_papers());
   if (!arguments.metadata.empty()) {
     write_file(arguments.metadata, metadata);
     return kOk;

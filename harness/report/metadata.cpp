@@ -80,9 +80,13 @@ Json queries() {
 
 }  // namespace
 
-std::string datasette_metadata(Database& db, const std::string& name) {
+std::string datasette_metadata(Database& db, const std::string& name, const std::vector<CannedQuery>& more) {
   Json json = {{"title", "kvc"}, {"description", "Results of KV-cache compressors"}, {"databases", Json::object()}};
-  json["databases"][name] = {{"title", concat("kvc: ", name)}, {"tables", tables_of(db)}, {"queries", queries()}};
+  auto canned = queries();
+  for (const auto& query : more) {
+    canned[query.name] = {{"sql", query.sql}, {"title", query.title}, {"hide_sql", true}};
+  }
+  json["databases"][name] = {{"title", concat("kvc: ", name)}, {"tables", tables_of(db)}, {"queries", canned}};
   return json.dump(2) + "\n";
 }
 

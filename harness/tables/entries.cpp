@@ -1,5 +1,7 @@
 #include "tables/entries.h"
 
+#include <set>
+
 #include "kvc/check.h"
 
 namespace kvc {
@@ -7,7 +9,6 @@ namespace {
 
 // One pass over the samples and scores of the chosen cells.
 constexpr const char* kEntries = R"sql(
-CREATE TEMP TABLE entry AS
 WITH
   own AS (
     SELECT ec.experiment, ec.position, ec.label, c.*
@@ -85,7 +86,7 @@ std::vector<std::string> make_entries(Database& db, const std::vector<std::strin
       "DROP TABLE IF EXISTS temp.entry; DROP TABLE IF EXISTS temp.chosen;"
       "CREATE TEMP TABLE chosen (experiment TEXT NOT NULL PRIMARY KEY)");
   for (const auto& name : experiments) db.prepare("INSERT OR IGNORE INTO chosen VALUES (?)").bind(1, name).run();
-  db.execute(kEntries);
+  db.execute(std::string("CREATE TEMP TABLE entry AS") + kEntries);
   std::vector<std::string> notes;
   auto suspects =
       db.prepare("SELECT DISTINCT label, task, suspect FROM entry WHERE suspect <> '' ORDER BY position, task");
@@ -102,6 +103,20 @@ std::vector<std::string> make_entries(Database& db, const std::vector<std::strin
                            " on ", failed.text(1)));
   }
   return notes;
+}
+
+std::string with_entries(std::string sql, const std::vector<std::string>& experiments) {
+  while (sql.starts_with("--")) sql.erase(0, sql.find('\n') + 1);
+  const bool has_more = sql.starts_with("WITH");
+  std::string names;
+  for (const auto& name : std::set<std::string>(experiments.begin(), experiments.end())) {
+    names += names.empty() ? "('" : ", ('";
+    for (const char c : name) names += std::string(c == '\'' ? 2 : 1, c);
+    names += "')";
+  }
+  if (names.empty()) names = "(NULL)";
+  return concat("WITH\n  chosen (experiment) AS (VALUES ", names, "),\n  entry AS MATERIALIZED (SELECT * FROM (",
+                kEntries, ") WHERE suspect = '')", has_more ? "," + sql.substr(4) : "\n" + sql);
 }
 
 }  // namespace kvc

@@ -19,4 +19,7 @@ namespace kvc {
 // database is of an earlier kvc.
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects);
 
+// The same tables as parts of the statement itself, without what is suspect, for those who cannot make temporary ones.
+std::string with_entries(std::string sql, const std::vector<std::string>& experiments);
+
 }  // namespace kvc
