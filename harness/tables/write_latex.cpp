@@ -81,7 +81,7 @@ std::string latex_cell(const ShownCell& cell, const ColumnStyle& style) {
   if (cell.rank == Rank::kSecond) text = "\\underline{" + text + "}";
   if (!cell.mark.empty()) text += "\\textsuperscript{" + escaped(cell.mark) + "}";
   const auto interval = shown_interval(cell, style);
-  return interval.empty() ? text : text + "{\\scriptsize " + escaped(interval) + "}";
+  return interval.empty() ? text : text + "~{\\scriptsize " + escaped(interval.substr(1)) + "}";
 }
 
 struct Span {
