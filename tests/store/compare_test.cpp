@@ -238,6 +238,7 @@ TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {
         "DROP VIEW v_cell; DROP VIEW v_score; ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; "
         "ALTER TABLE sample DROP COLUMN peak_bytes; ALTER TABLE sample DROP COLUMN peak_other_bytes; "
         "ALTER TABLE cell DROP COLUMN kind; "
+        "ALTER TABLE experiment_cell DROP COLUMN position; ALTER TABLE experiment_cell DROP COLUMN label; "
         "PRAGMA user_version = 1");
   }
   {
