@@ -7,26 +7,21 @@
 namespace kvc {
 namespace {
 
-// One pass over the samples and scores of the chosen cells.
+// Of a cell without evaluation (a probe, a bench) v_cell has no row.
 constexpr const char* kEntries = R"sql(
 WITH
   own AS (
     SELECT ec.experiment, ec.position, ec.label, c.*
     FROM chosen JOIN experiment_cell AS ec USING (experiment) JOIN cell AS c ON c.key = ec.cell_key),
-  sums AS (
-    SELECT
-      s.cell_key, sum(s.status = 'ok') AS n_ok, sum(s.status = 'failed') AS n_failed,
-      sum(s.kv_bytes) FILTER (WHERE s.status = 'ok') AS kv_bytes,
-      sum(s.kv_bytes_fp16) FILTER (WHERE s.status = 'ok') AS kv_bytes_fp16,
-      sum(s.paper_bytes) FILTER (WHERE s.status = 'ok') AS paper_bytes,
-      sum(s.n_prompt_tokens) FILTER (WHERE s.status = 'ok') AS n_prompt_tokens,
-      sum(s.n_new_tokens) FILTER (WHERE s.status = 'ok') AS n_new_tokens,
-      sum(s.n_encoded_tokens) FILTER (WHERE s.status = 'ok') AS n_encoded_tokens,
-      max(s.k_error) FILTER (WHERE s.status = 'ok') AS k_error,
-      max(s.v_error) FILTER (WHERE s.status = 'ok') AS v_error
-    FROM sample AS s
-    WHERE s.cell_key IN (SELECT key FROM own)
-    GROUP BY s.cell_key),
+  sums AS MATERIALIZED (
+    SELECT key AS cell_key, n_ok, n_failed, kv_bytes, kv_bytes_fp16, paper_bytes, n_new_tokens, suspect
+    FROM v_cell
+    WHERE key IN (SELECT key FROM own)),
+  prompts AS (
+    SELECT cell_key, sum(n_prompt_tokens) AS n_prompt_tokens
+    FROM sample
+    WHERE status = 'ok' AND cell_key IN (SELECT key FROM own)
+    GROUP BY cell_key),
   scores AS (
     SELECT
       x.cell_key, count(*) AS n_scores, sum(x.value) AS score, sum(x.value * x.value) AS squares,
@@ -53,7 +48,7 @@ SELECT
   own.task, own.task_json, own.model_json, own.plugin, own.options_json,
   own.generation_json, own.bits, own.is_simulated, own.n_samples,
   ifnull(sums.n_ok, 0) AS n_ok, ifnull(sums.n_failed, 0) AS n_failed,
-  sums.kv_bytes, sums.kv_bytes_fp16, sums.paper_bytes, sums.n_prompt_tokens, sums.n_new_tokens,
+  sums.kv_bytes, sums.kv_bytes_fp16, sums.paper_bytes, prompts.n_prompt_tokens, sums.n_new_tokens,
   half.n_scores, half.score, half.is_graded,
   100.0 * half.score / half.n_scores AS accuracy,
   CASE
@@ -64,15 +59,10 @@ SELECT
     WHEN half.is_graded THEN 100.0 * min(1, half.score / half.n_scores + half.width)
     ELSE 100.0 * wilson_high(half.score, half.n_scores)
   END AS high,
-  CASE
-    WHEN own.kind <> 'eval' OR own.is_lossy = 0 OR ifnull(sums.n_ok, 0) = 0 THEN ''
-    WHEN sums.n_encoded_tokens = 0 THEN 'no token was encoded'
-    WHEN sums.k_error = 0 AND sums.v_error = 0 THEN 'keys and values came back without any error'
-    WHEN sums.kv_bytes >= sums.kv_bytes_fp16 THEN 'the cache is not smaller than at 16 bits'
-    ELSE ''
-  END AS suspect
+  ifnull(sums.suspect, '') AS suspect
 FROM own
 LEFT JOIN sums ON sums.cell_key = own.key
+LEFT JOIN prompts ON prompts.cell_key = own.key
 LEFT JOIN half ON half.cell_key = own.key
 )sql";
 
