@@ -3,10 +3,9 @@
 // Later tokens beyond 448 * scale saturate. Bytes per layer: 2 (K, V) * (H_kv*D*T + 4*H_kv).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
 #include <kvc/quant/small_floats.h>
-
-#include <algorithm>
+#include <kvc/quant/tiled_cache.h>
+#include <kvc/quant/token_blocks.h>
 
 namespace {
 
@@ -20,11 +19,13 @@ struct Fp8Options {
 // K or V.
 class Fp8Tokens {
  public:
-  void push_back(const at::Tensor& x, double headroom) {
+  explicit Fp8Tokens(double headroom) : headroom_(headroom) {}
+
+  void push_back(const at::Tensor& x) {
     const auto tokens = x.to(at::kFloat);
     if (!scale_.defined()) {
       const auto top = tokens.abs().amax({1, 2}, true);  // [H, 1, 1]
-      scale_ = (top * (headroom / kvc::kLargestE4m3)).clamp_min_(1e-30).masked_fill_(top == 0, 1);
+      scale_ = (top * (headroom_ / kvc::kLargestE4m3)).clamp_min_(1e-30).masked_fill_(top == 0, 1);
     }
     codes_.push_back(kvc::to_e4m3(tokens / scale_));
   }
@@ -40,55 +41,15 @@ class Fp8Tokens {
     }
   }
 
-  at::Tensor dequantize() const {
-    std::vector<at::Tensor> tiles;
-    for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
-    return tiles.empty() ? at::Tensor() : at::cat(tiles, 1);
-  }
-
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
     for (const auto& block : codes_.blocks()) bytes.add(tensor, kvc::ByteKind::codes, block);
     bytes.add(tensor, kvc::ByteKind::scales, scale_);
   }
 
  private:
+  double headroom_;
   kvc::TokenBlocks codes_{at::kByte, 64};
   at::Tensor scale_;  // [H, 1, 1] fp32
-};
-
-class Fp8Cache final : public kvc::LayerCache {
- public:
-  Fp8Cache(const kvc::LayerInfo& info, double headroom) : LayerCache(info), headroom_(headroom) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) k_.push_back(tokens.k, headroom_);
-    if (info().holds_v()) v_.push_back(tokens.v, headroom_);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
-    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.score(tile, first); });
-    step.softmax();
-    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.weigh(tile, first); });
-    return step.out();
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
-  int64_t n_encoded_tokens() const override { return length(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  double headroom_;
-  Fp8Tokens k_, v_;
 };
 
 class Fp8 final : public kvc::Compressor {
@@ -96,7 +57,7 @@ class Fp8 final : public kvc::Compressor {
   explicit Fp8(const Fp8Options& options) : headroom_(options.headroom) {}
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<Fp8Cache>(info, headroom_);
+    return std::make_unique<kvc::TiledCache<Fp8Tokens>>(info, headroom_);
   }
   double bits() const override { return 8; }
 

@@ -5,11 +5,10 @@
 // Bytes per layer: 2 (K, V) * H_kv*T * (4*ceil(D/8) + D/32).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/small_floats.h>
-
-#include <algorithm>
+#include <kvc/quant/tiled_cache.h>
+#include <kvc/quant/token_blocks.h>
 
 namespace {
 
@@ -54,12 +53,6 @@ class Mxfp4Tokens {
     }
   }
 
-  at::Tensor dequantize() const {
-    std::vector<at::Tensor> tiles;
-    for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
-    return tiles.empty() ? at::Tensor() : at::cat(tiles, 1);
-  }
-
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
     for (const auto& block : codes_.blocks()) bytes.add(tensor, kvc::ByteKind::codes, block);
     for (const auto& block : scales_.blocks()) bytes.add(tensor, kvc::ByteKind::scales, block);
@@ -67,40 +60,6 @@ class Mxfp4Tokens {
 
  private:
   kvc::TokenBlocks codes_{at::kInt, 64}, scales_{at::kByte, 64};
-};
-
-class Mxfp4Cache final : public kvc::LayerCache {
- public:
-  explicit Mxfp4Cache(const kvc::LayerInfo& info) : LayerCache(info) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) k_.push_back(tokens.k);
-    if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
-    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.score(tile, first); });
-    step.softmax();
-    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.weigh(tile, first); });
-    return step.out();
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
-  int64_t n_encoded_tokens() const override { return length(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  Mxfp4Tokens k_, v_;
 };
 
 class Mxfp4 final : public kvc::Compressor {
@@ -111,7 +70,7 @@ class Mxfp4 final : public kvc::Compressor {
     KVC_CHECK(model.head_dim % kBlock == 0, "mxfp4: head_dim ", model.head_dim, " is not a multiple of a block of 32");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<Mxfp4Cache>(info);
+    return std::make_unique<kvc::TiledCache<Mxfp4Tokens>>(info);
   }
   double bits() const override { return 4; }
 

@@ -5,11 +5,10 @@
 // Bytes per layer: 2 (K, V) * (H_kv*T * (4*ceil(D/8) + D/16) + 4).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/small_floats.h>
-
-#include <algorithm>
+#include <kvc/quant/tiled_cache.h>
+#include <kvc/quant/token_blocks.h>
 
 namespace {
 
@@ -25,12 +24,14 @@ struct Nvfp4Options {
 // K or V.
 class Nvfp4Tokens {
  public:
-  void push_back(const at::Tensor& x, double headroom) {
+  explicit Nvfp4Tokens(double headroom) : headroom_(headroom) {}
+
+  void push_back(const at::Tensor& x) {
     const auto tokens = x.to(at::kFloat);
     if (!global_.defined()) {
       const auto top = tokens.abs().max().view({1});
       global_ =
-          (top * (headroom / (kvc::kLargestE4m3 * kvc::kLargestE2m1))).clamp_min_(1e-30).masked_fill_(top == 0, 1);
+          (top * (headroom_ / (kvc::kLargestE4m3 * kvc::kLargestE2m1))).clamp_min_(1e-30).masked_fill_(top == 0, 1);
     }
     const auto blocks = tokens.unflatten(2, {tokens.size(2) / kBlock, kBlock});  // [H, T, D/16, 16]
     const auto scales = kvc::to_e4m3(blocks.abs().amax(-1) / (global_ * kvc::kLargestE2m1));
@@ -55,12 +56,6 @@ class Nvfp4Tokens {
     }
   }
 
-  at::Tensor dequantize() const {
-    std::vector<at::Tensor> tiles;
-    for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
-    return tiles.empty() ? at::Tensor() : at::cat(tiles, 1);
-  }
-
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
     for (const auto& block : codes_.blocks()) bytes.add(tensor, kvc::ByteKind::codes, block);
     for (const auto& block : scales_.blocks()) bytes.add(tensor, kvc::ByteKind::scales, block);
@@ -68,43 +63,9 @@ class Nvfp4Tokens {
   }
 
  private:
+  double headroom_;
   kvc::TokenBlocks codes_{at::kInt, 64}, scales_{at::kByte, 64};
   at::Tensor global_;  // [1] fp32
-};
-
-class Nvfp4Cache final : public kvc::LayerCache {
- public:
-  Nvfp4Cache(const kvc::LayerInfo& info, double headroom) : LayerCache(info), headroom_(headroom) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) k_.push_back(tokens.k, headroom_);
-    if (info().holds_v()) v_.push_back(tokens.v, headroom_);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
-    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.score(tile, first); });
-    step.softmax();
-    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.weigh(tile, first); });
-    return step.out();
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
-  int64_t n_encoded_tokens() const override { return length(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  double headroom_;
-  Nvfp4Tokens k_, v_;
 };
 
 class Nvfp4 final : public kvc::Compressor {
@@ -115,7 +76,7 @@ class Nvfp4 final : public kvc::Compressor {
     KVC_CHECK(model.head_dim % kBlock == 0, "nvfp4: head_dim ", model.head_dim, " is not a multiple of a block of 16");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<Nvfp4Cache>(info, headroom_);
+    return std::make_unique<kvc::TiledCache<Nvfp4Tokens>>(info, headroom_);
   }
   double bits() const override { return 4; }
 

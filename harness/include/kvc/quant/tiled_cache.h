@@ -1,0 +1,60 @@
+// A cache that encodes every token as it comes and reads K and V back tile by tile.
+#pragma once
+
+#include <ATen/ops/cat.h>
+
+#include <algorithm>
+#include <memory>
+#include <vector>
+
+#include "kvc/layer_cache.h"
+#include "kvc/quant/decode_step.h"
+
+namespace kvc {
+
+// Tokens is K or V of all heads, made of `args`:
+//   push_back(x [H, T, D]); n_tokens(); add_to(Footprint&, CacheTensor);
+//   for_each_tile(f): f(x^ [H, t, D] fp32, index of the tile's first token), from the first token on.
+template <class Tokens>
+class TiledCache final : public LayerCache {
+ public:
+  template <class... Args>
+  explicit TiledCache(const LayerInfo& info, const Args&... args) : LayerCache(info), k_(args...), v_(args...) {}
+
+  void append(const NewTokens& tokens) override {
+    check_new_tokens(tokens);
+    if (info().holds_k()) k_.push_back(tokens.k);
+    if (info().holds_v()) v_.push_back(tokens.v);
+  }
+
+  at::Tensor attend(const at::Tensor& q, double scale) const override {
+    if (!DecodeStep::takes(q)) return LayerCache::attend(q, scale);
+    DecodeStep step(q, scale, info(), length());
+    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.score(tile, first); });
+    step.softmax();
+    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.weigh(tile, first); });
+    return step.out();
+  }
+
+  KeyValue dequantize() const override { return {whole(k_), whole(v_)}; }
+  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
+  int64_t n_encoded_tokens() const override { return length(); }
+
+  Footprint footprint() const override {
+    Footprint bytes;
+    k_.add_to(bytes, CacheTensor::k);
+    v_.add_to(bytes, CacheTensor::v);
+    return bytes;
+  }
+
+ private:
+  static at::Tensor whole(const Tokens& tokens) {
+    std::vector<at::Tensor> tiles;
+    tokens.for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
+    return tiles.empty() ? at::Tensor() : at::cat(tiles, 1);
+  }
+
+  Tokens k_, v_;
+};
+
+}  // namespace kvc
