@@ -9,6 +9,7 @@
 #include "generate/batch_attention.h"
 #include "kvc/probed_parts.h"
 #include "probe/layer_values.h"
+#include "text/common_prefix.h"
 
 namespace kvc {
 namespace {
@@ -23,11 +24,6 @@ LookedAt look_at(const LayerCache& cache) {
     for (auto& part : parted->probed_parts()) looked_at.parts.emplace_back(part.name, part.values);
   }
   return looked_at;
-}
-
-// Tokens before the first that differs, or that one of them alone has.
-size_t n_alike(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
-  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
 }
 
 }  // namespace
@@ -252,7 +248,7 @@ void Probe::run_free(const ProbeRequest& request, const std::vector<int64_t>& an
     auto& subject = subjects[i];
     if (subject.failed()) continue;
     subject.state.error = generations[i].error;
-    const size_t n = n_alike(answer, generations[i].ids);
+    const size_t n = common_prefix(answer, generations[i].ids);
     for (size_t t = 0; t < std::min(n, max_abs[i].size()); ++t) {
       subject.out.values.add({"logit_max_abs_free", -1, -1, "logits", static_cast<int64_t>(t), max_abs[i][t]});
     }

@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "text/common_prefix.h"
+
 namespace kvc {
 namespace {
 
 using Ids = std::vector<int64_t>;
-
-size_t n_alike(const Ids& a, const Ids& b) {
-  return static_cast<size_t>(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
-}
 
 // Ids that are prefilled.
 const Ids& prefilled(const EncodedPrompt& prompt) {
@@ -33,7 +31,7 @@ Job JobMaker::make(PendingJob& pending) {
   pending.prompt = encode(pending.task, pending.sample);
   for (const auto& text : task.spec.stop_tokens) job.stop_ids.push_back(tokenizer_.encode(text, false).back());
   const auto& ids = prefilled(pending.prompt);
-  job.n_shared_tokens = static_cast<int64_t>(n_alike(shared_ids(pending.task), ids));
+  job.n_shared_tokens = static_cast<int64_t>(common_prefix(shared_ids(pending.task), ids));
   job.scored = pending.prompt.scored;
   if (job.scored.empty()) job.prompt_ids = ids;
   // The sequence's own randomness: the same whatever runs beside it, before it or in which process.
@@ -64,7 +62,7 @@ const JobMaker::Ids& JobMaker::shared_ids(size_t task) {
   if (grid_.tasks[task].data.samples.size() < 2) return *shared;
   try {
     *shared = prefilled(encode(task, 0));
-    shared->resize(n_alike(*shared, prefilled(encode(task, 1))));
+    shared->resize(common_prefix(*shared, prefilled(encode(task, 1))));
   } catch (const Error&) {
     shared->clear();  // the sample itself says why, when it is its turn
   }
