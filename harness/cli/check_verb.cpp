@@ -15,10 +15,7 @@ int check(const CheckArguments& arguments) {
   std::vector<PrintedTable> tables;
   for (const auto& file : arguments.files) tables.push_back(load_printed_table(file));
   const auto table = findings_table(tables);
-  const auto text = arguments.format == "csv"    ? write_csv(table)
-                    : arguments.format == "json" ? write_json(table)
-                                                 : write_markdown(table);
-  std::fputs(text.c_str(), stdout);
+  std::fputs(write_table(table, arguments.format).c_str(), stdout);
   return kOk;
 }
 

@@ -85,10 +85,7 @@ CompareReport report_of(const CompareArguments& arguments) {
   return compare_groups(store_a.database(), store_b.database(), arguments.options);
 }
 
-void print(const std::string& format, const Table& table) {
-  const auto text = format == "csv" ? write_csv(table) : format == "json" ? write_json(table) : write_markdown(table);
-  std::fputs(text.c_str(), stdout);
-}
+void print(const std::string& format, const Table& table) { std::fputs(write_table(table, format).c_str(), stdout); }
 
 int compare(CompareArguments arguments) {
   resolve(arguments);

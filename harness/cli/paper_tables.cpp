@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 std::string text_of(const Table& table, const std::string& format) {
   KVC_CHECK(format != "latex" && format != "html", "--format is ", format, ", expected markdown, csv or json here");
-  return format == "csv" ? write_csv(table) : format == "json" ? write_json(table) : write_markdown(table);
+  return write_table(table, format);
 }
 
 std::string text_of(const PaperTable& table, const PaperTableArguments& arguments) {

@@ -24,10 +24,7 @@ void add_common(CLI::App& verb, TableArguments& arguments) {
 }
 
 int print(const TableArguments& arguments, const Table& table) {
-  const auto text = arguments.format == "csv"    ? write_csv(table)
-                    : arguments.format == "json" ? write_json(table)
-                                                 : write_markdown(table);
-  std::fputs(text.c_str(), stdout);
+  std::fputs(write_table(table, arguments.format).c_str(), stdout);
   return kOk;
 }
 

@@ -162,6 +162,10 @@ std::string write_json(const Table& table) {
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
+std::string write_table(const Table& table, const std::string& format) {
+  return format == "csv" ? write_csv(table) : format == "json" ? write_json(table) : write_markdown(table);
+}
+
 Table run_query(Database& db, const std::string& sql) {
   auto statement = db.prepare(sql);
   KVC_CHECK(statement.is_read_only() && statement.n_columns() > 0, "a query must only read; this statement ",

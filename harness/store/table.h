@@ -32,6 +32,8 @@ std::string write_markdown(const Table& table);  // GitHub pipes, padded so that
 std::string write_csv(const Table& table);       // RFC 4180, full precision, without title and notes
 std::string write_json(const Table& table);      // {title, columns, rows: [{name: value}], notes}
 
+std::string write_table(const Table& table, const std::string& format);  // csv or json; Markdown for any other
+
 // What one SQL statement returns. Statements that would write are refused; so is more than one statement.
 Table run_query(Database& db, const std::string& sql);
 
