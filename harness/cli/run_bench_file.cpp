@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "run/run_bench.h"
 #include "store/table.h"
@@ -34,8 +35,7 @@ int run_bench_file(const Paths& paths, const std::string& file, const std::vecto
     print_bench_plan(experiment, cells, path);
     return kOk;
   }
-  if (path.has_parent_path()) fs::create_directories(path.parent_path());
-  auto store = ResultStore::open(path);
+  auto store = open_store(path);
   const auto outcome = run_bench(experiment, cells, store);
   std::fprintf(stderr, "%lld %s run now (%lld failed), %lld were there; database %s\n",
                static_cast<long long>(outcome.n_run), experiment.kind == "bench" ? "points" : "searches",

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/group_tables.h"
+#include "cli/open_store.h"
 #include "cli/run_bench_file.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
@@ -35,17 +36,6 @@ void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& p
               static_cast<long long>(plan.n_prompts));
 }
 
-// Opening a database fails by what the machine refuses, not by what the user wrote.
-std::optional<ResultStore> open_store(const fs::path& path) {
-  try {
-    if (path.has_parent_path()) fs::create_directories(path.parent_path());
-    return ResultStore::open(path);
-  } catch (const std::exception& e) {
-    std::fprintf(stderr, "kvc: %s\n", e.what());
-    return std::nullopt;
-  }
-}
-
 int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
   int code = outcome.n_failed > 0 || !grid.left_out.empty() ? kSomeFailed : kOk;
   for (const auto& cell : grid.cells) {
@@ -72,23 +62,22 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
     return kOk;
   }
   auto store = open_store(database);
-  if (!store) return kEnvironment;
-  const auto outcome = run_grid(grid, experiment, *store);
+  const auto outcome = run_grid(grid, experiment, store);
   std::fprintf(stderr, "%lld samples run now (%lld failed), %lld were there; database %s\n",
                static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
                static_cast<long long>(outcome.n_present), database.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, database);
   if (experiment.kind == "probe") {
-    std::fputs(write_markdown(named_table(store->database(), "probe", experiment.name)).c_str(), stdout);
-    return exit_code(grid, *store, outcome);
+    std::fputs(write_markdown(named_table(store.database(), "probe", experiment.name)).c_str(), stdout);
+    return exit_code(grid, store, outcome);
   }
   SummaryOptions shown;  // this file's cells, whatever else the database holds under that name
   shown.experiment = experiment.name;
   for (const auto& cell : grid.cells) shown.cell_keys.insert(cell.record.key);
-  std::fputs(write_markdown(summary_table(store->database(), shown)).c_str(), stdout);
-  const auto groups = groups_of(store->database(), shown);
+  std::fputs(write_markdown(summary_table(store.database(), shown)).c_str(), stdout);
+  const auto groups = groups_of(store.database(), shown);
   if (!groups.rows.empty()) std::fputs(("\n" + write_markdown(groups)).c_str(), stdout);
-  return exit_code(grid, *store, outcome);
+  return exit_code(grid, store, outcome);
 }
 
 int run_file(const RunArguments& arguments, const std::string& file) {

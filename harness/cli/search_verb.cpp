@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/search_layers.h"
@@ -24,15 +25,6 @@ struct SearchArguments {
 
 void make_folder_of(const fs::path& file) {
   if (file.has_parent_path()) fs::create_directories(file.parent_path());
-}
-
-ResultStore open_store(const fs::path& path) {
-  try {
-    make_folder_of(path);
-    return ResultStore::open(path);
-  } catch (const std::exception& e) {
-    throw EnvironmentError(e.what());
-  }
 }
 
 // The experiment as it was read, with the best plan as the compressor's option.
