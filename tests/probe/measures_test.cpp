@@ -33,6 +33,23 @@ TEST(Measures, AttentionOfAnEvictedTokenGoesToTheOthers) {
   EXPECT_DOUBLE_EQ(attention_errors(q, exact, held, 1, 1).scores[0], 0);  // a window that sees the last token alone
 }
 
+// Its scores come from vectors that are not the nearest to its keys.
+struct Estimating final : LayerCache {
+  Estimating() : LayerCache({.head_dim = 2}) {}
+  void append(const NewTokens&) override {}
+  KeyValue dequantize() const override { return {at::ones({1, 2, 2}), at::ones({1, 2, 2})}; }
+  KeyValue attended() const override { return {at::full({1, 2, 2}, 3), at::ones({1, 2, 2})}; }
+  int64_t length() const override { return 2; }
+  int64_t n_encoded_tokens() const override { return 2; }
+  Footprint footprint() const override { return {}; }
+};
+
+TEST(Measures, WhatIsHeldAndWhatIsAttendedToAreTheCachesOwn) {
+  const Estimating cache;
+  EXPECT_TRUE(at::equal(held_tokens(cache).k, at::ones({1, 2, 2}, at::kDouble)));
+  EXPECT_TRUE(at::equal(attended_tokens(cache).k, at::full({1, 2, 2}, 3, at::kDouble)));
+}
+
 TEST(Measures, SingularValuesOfAMaskAreTheGraphs) {
   // A biregular mask of degrees 2 and 2: the first is sqrt(2 * 2).
   const auto mask = at::tensor({1, 1, 0, 0, 1, 1, 1, 0, 1}).view({3, 3}).to(at::kBool);
