@@ -24,9 +24,9 @@ class ChoicePredictions : public testing::Test {
     return values;
   }
 
-  std::string error(const std::string& task, const std::string& text) {
+  std::string error(const std::string& task, const std::string& text, const std::string& score = "acc") {
     try {
-      scores(task, "acc", text);
+      scores(task, score, text);
     } catch (const Error& error) {
       return std::string(error.what()).substr(file_.string().size());
     }
@@ -94,6 +94,11 @@ TEST_F(ChoicePredictions, OneChoiceIsRightWhereItIsGreedy) {
 TEST_F(ChoicePredictions, WhatALineSaysOtherwiseIsRefused) {
   EXPECT_EQ(error("piqa/validation", line_of(kTwo, R"("target": "0", "acc": 0.0)")),
             ":1:1: error: the log-likelihoods give acc 1, and the line itself says 0: it was scored by another rule");
+  EXPECT_EQ(
+      error("lambada/openai",
+            line_of(R"([[["-3.5", "True"]]])", R"("target": " word", "acc": 0)", R"("gen_args_0": {"arg_1": " word"})"),
+            "greedy"),
+      ":1:1: error: the log-likelihoods give greedy 1, and the line itself says 0: it was scored by another rule");
 }
 
 TEST_F(ChoicePredictions, BadLinesAreRefusedInOneLine) {
@@ -113,6 +118,8 @@ TEST_F(ChoicePredictions, BadLinesAreRefusedInOneLine) {
        "field 'arguments' has no gen_args_1.arg_1, the text of choice 1"},
       {line_of(kTwo, R"("target": "2")"),
        "field 'target' is '2', expected the text of a choice, or its number from 0 to 1"},
+      {line_of(kTwo, R"("target": "7")", R"("gen_args_0": {"arg_1": " 7"}, "gen_args_1": {"arg_1": " 8"})"),
+       "field 'target' is '7', expected the text of a choice, or its number from 0 to 1"},  // digits are a number
       {line_of(kTwo, R"("target": "[0, 1]")"),
        "field 'target' is '[0, 1]', expected the text of a choice, or its number from 0 to 1"},
       {line_of(kTwo, R"("target": "")"),
