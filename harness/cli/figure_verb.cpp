@@ -23,8 +23,7 @@ struct FigureArguments {
 // Experiments that a figure is drawn from together: those of a file that its layout names and of the files beside it
 // whose names go on with "_".
 struct Source {
-  std::string file;
-  std::vector<std::string> experiments;
+  std::vector<std::string> files, experiments;
 };
 
 std::vector<Source> sources_of(const std::string& name, const FigureLayout& layout, const Paths& paths) {
@@ -32,8 +31,8 @@ std::vector<Source> sources_of(const std::string& name, const FigureLayout& layo
   for (const auto& file : layout.fills) {
     KVC_CHECK(std::filesystem::exists(below_root(paths, file)), "figure ", name, ": its layout's fills name '", file,
               "', which is not there");
-    auto& source = sources.emplace_back(Source{file, {}});
-    for (const auto& one : files_beside(file, paths)) {
+    auto& source = sources.emplace_back(Source{files_beside(file, paths), {}});
+    for (const auto& one : source.files) {
       auto experiment = load_yaml(below_root(paths, one)).map();
       source.experiments.push_back(experiment.optional_string("name", std::filesystem::path(one).stem().string()));
     }
@@ -52,7 +51,7 @@ Found find_data(const FigureArguments& arguments, const FigureFiles& figure, con
   auto store = ResultStore::open_readonly(arguments.database);
   const auto sql = read_file(figure.sql);
   auto sources = sources_of(figure.name, layout, paths);
-  if (!arguments.experiments.empty()) sources = {{"", arguments.experiments}};
+  if (!arguments.experiments.empty()) sources = {{{}, arguments.experiments}};
   std::vector<std::string> names, commands, notes;
   for (const auto& source : sources) {
     Found found{{}, source.experiments, make_entries(store.database(), source.experiments, arguments.with_suspects)};
@@ -60,7 +59,8 @@ Found find_data(const FigureArguments& arguments, const FigureFiles& figure, con
     if (found.data.n_points() > 0) return found;
     names.push_back(join(source.experiments));
     notes.insert(notes.end(), found.notes.begin(), found.notes.end());
-    if (!source.file.empty()) commands.push_back("./kvc run " + source.file + " --db " + arguments.database);
+    if (!source.files.empty())
+      commands.push_back("./kvc run " + join(source.files, " ") + " --db " + arguments.database);
   }
   throw Error(concat("figure ", figure.name, ": '", arguments.database, "' holds nothing for it of ",
                      join(names, " or "), notes.empty() ? "" : "; " + join(notes, "; "),

@@ -157,6 +157,54 @@ TEST_F(FigureTest, AccuracyStandsOverSizeWithItsInterval) {
   EXPECT_NEAR(high, 95.44, 0.005);
 }
 
+// The probe's V of the first layer: (0.5 + 0.25) / 2; the cell of the same label held 250 of 1000 bytes. K, other
+// layers, single heads and techniques without a size are not drawn.
+TEST_F(FigureTest, AProbesErrorStandsOverTheSizeOfTheSameLabel) {
+  auto store = ResultStore::open(path_);
+  for (const std::string key : {"probed", "answered", "alone"}) {
+    auto cell = make_cell(key, "kivi", "task");
+    cell.kind = key == "answered" ? "eval" : "probe";
+    cell.lossy = true;
+    cell.label = key == "alone" ? "low rank, r 4" : "quantization, 2 bits";
+    store.put_cell(cell);
+  }
+  for (const int64_t sample : {0, 1}) {
+    store.put_sample(make_sample("answered", sample));
+    const std::vector<ProbeRow> rows{{"rel_fro", 0, -1, "v", -1, sample == 0 ? 0.5 : 0.25},
+                                     {"rel_fro", 0, -1, "k", -1, 9},
+                                     {"rel_fro", 0, 0, "v", -1, 8},
+                                     {"rel_fro", 1, -1, "v", -1, 7},
+                                     {"abs_fro", 0, -1, "v", -1, 6}};
+    store.put_probe("probed", sample, rows);
+    store.put_probe("alone", sample, rows);
+  }
+  EXPECT_EQ(dat_of("gear:2a"),
+            "# index 0, panel '', series 'quantization': x label y low high\n25 \"25.0\" 0.375 ? ?\n");
+}
+
+// Mean over prompts and layers: K (1 + 2 + 3 + 6) / 4, V half of it.
+TEST_F(FigureTest, AnErrorByBitsIsAProbesMean) {
+  auto store = ResultStore::open(path_);
+  auto cell = make_cell("a", "rtn", "task");
+  cell.kind = "probe";
+  cell.options_json = R"({"bits":4})";
+  cell.label = "matrix, 4 bits";
+  store.put_cell(cell);
+  for (const auto& [sample, first, second] : {std::tuple{0, 1.0, 2.0}, {1, 3.0, 6.0}}) {
+    store.put_probe("a", sample,
+                    {{"rel_fro", 0, -1, "k", -1, first},
+                     {"rel_fro", 1, -1, "k", -1, second},
+                     {"rel_fro", 0, -1, "v", -1, first / 2},
+                     {"rel_fro", 1, -1, "v", -1, second / 2},
+                     {"rel_fro", 0, 0, "k", -1, 99}});
+  }
+  for (const std::string name : {"decoquant:4a", "decoquant:4b"}) {
+    EXPECT_EQ(dat_of(name),
+              "# index 0, panel 'K', series 'matrix': x label y low high\n4 \"4\" 3 ? ?\n\n\n"
+              "# index 1, panel 'V', series 'matrix': x label y low high\n4 \"4\" 1.5 ? ?\n");
+  }
+}
+
 // A lossy cache as large as at 16 bits: 1000 of 1000 bytes, where the other cell's are 250.
 TEST_F(FigureTest, ASuspectCellStandsInNoFigure) {
   auto store = ResultStore::open(path_);

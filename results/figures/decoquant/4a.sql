@@ -1,11 +1,10 @@
 -- Error of K and V by bits. One line a label up to its bits.
 WITH
   error AS (
-    SELECT cell_key, 'k' AS tensor, avg(k_error) AS y FROM sample WHERE status = 'ok'
-      AND cell_key IN (SELECT key FROM entry) GROUP BY cell_key
-    UNION ALL
-    SELECT cell_key, 'v', avg(v_error) FROM sample WHERE status = 'ok'
-      AND cell_key IN (SELECT key FROM entry) GROUP BY cell_key),
+    SELECT cell_key, tensor, avg(value) AS y
+    FROM probe
+    WHERE measure = 'rel_fro' AND head = -1 AND tensor IN ('k', 'v') AND cell_key IN (SELECT key FROM entry)
+    GROUP BY cell_key, tensor),
   method AS (
     SELECT *, rtrim(rtrim(substr(label, 1, instr(label, ' bits') - 1), '0123456789'), ' ,') AS name
     FROM entry

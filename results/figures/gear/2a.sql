@@ -1,14 +1,17 @@
--- The error of the prompt's V against the size of the cache, one line a technique: the label up to its comma.
+-- The error of the first layer's V, of a probe, against the size of the cache, which the answered cells of the same
+-- label held; one line a technique: the label up to its comma.
 WITH
   error AS (
-    SELECT cell_key, avg(v_error) AS y
-    FROM sample
-    WHERE status = 'ok' AND cell_key IN (SELECT key FROM entry)
-    GROUP BY cell_key),
-  technique AS (
-    SELECT *, substr(label, 1, instr(label || ',', ',') - 1) AS name, 100.0 * kv_bytes / kv_bytes_fp16 AS share
+    SELECT e.label, min(e.position) AS position, avg(p.value) AS y
+    FROM entry AS e JOIN probe AS p ON p.cell_key = e.key
+    WHERE e.is_lossy AND p.measure = 'rel_fro' AND p.head = -1 AND p.tensor = 'v' AND p.layer = 0
+    GROUP BY e.label),
+  size AS (
+    SELECT label, 100.0 * sum(kv_bytes) / sum(kv_bytes_fp16) AS share
     FROM entry
-    WHERE is_lossy)
-SELECT t.name AS series, t.share AS x, e.y
-FROM technique AS t JOIN error AS e ON e.cell_key = t.key
-ORDER BY min(t.position) OVER (PARTITION BY t.name), t.share;
+    WHERE kind = 'eval' AND n_ok > 0
+    GROUP BY label),
+  technique AS (SELECT *, substr(label, 1, instr(label || ',', ',') - 1) AS name FROM error)
+SELECT t.name AS series, z.share AS x, t.y
+FROM technique AS t JOIN size AS z USING (label)
+ORDER BY min(t.position) OVER (PARTITION BY t.name), z.share;
