@@ -4,8 +4,8 @@
 
 #include "cli/table_fills.h"
 #include "kvc/check.h"
+#include "store/entries.h"
 #include "store/printed_table.h"
-#include "tables/entries.h"
 #include "tables/paper_table.h"
 #include "text/files.h"
 #include "text/yaml_read.h"
