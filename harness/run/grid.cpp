@@ -28,10 +28,14 @@ void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
   auto spec = load_task(id);
   auto data = load_dataset(spec, data_folder(experiment.data_dir));
   auto whole = spec_json(spec, data);
+  std::map<int64_t, std::vector<std::string>> buckets;
+  for (const auto& sample : data.samples) {
+    if (!sample.buckets.empty()) buckets[sample.id] = sample.buckets;
+  }
   if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
     data.samples.resize(static_cast<size_t>(*experiment.limit));
   }
-  grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::nullopt, ""});
+  grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::move(buckets), std::nullopt, ""});
 }
 
 // A task whose file or data is bad is left out, and named; where none is left the first says why.
@@ -120,6 +124,7 @@ void name_cell(const Experiment& experiment, const json& model, const Grid::Task
   record.task = task.spec.name;
   record.task_json = task.spec_json;
   record.generation_json = settings.dump();
+  if (kind == "eval") record.scoring_json = scoring_json(task.spec);
   record.n_samples = static_cast<int64_t>(task.data.samples.size());
 }
 

@@ -33,8 +33,14 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
   } catch (const Error& e) {  // an extractor's pattern ran into its limit, a scorer's dictionary is missing
     record.error = e.what();
   }
+  record.scoring_json = cell.scoring_json;
   if (!record.error.empty()) report_failure(record, cell);
-  store_.put_sample(record);
+  if (store_.put_sample(record) == ResultStore::Put::kOtherScoring) {  // the generation stays, for the next run
+    record.scores.clear();
+    record.error = "another run scores the cell by other extractors; run again to score the stored generation";
+    report_failure(record, cell);
+    store_.put_sample(record);
+  }
   ++outcome_.n_run;
   progress_.advance(cell.task + " " + cell.plugin);
 }

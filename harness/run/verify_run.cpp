@@ -15,20 +15,22 @@ namespace {
 using nlohmann::json;
 
 struct StoredCell {
-  std::string key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label, settings;
+  std::string key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label, settings,
+      scoring_json;
 };
 
 StoredCell find_cell(Database& db, const std::string& key) {
-  KVC_CHECK(db.integer("PRAGMA user_version") >= 3, "results database '", db.path(),
+  KVC_CHECK(db.integer("SELECT count(*) FROM pragma_table_info('cell') WHERE name = 'scoring_json'") == 1,
+            "results database '", db.path(),
             "': an earlier kvc wrote it; `kvc run` with its experiment brings it up to date");
   auto select = db.prepare(
       "SELECT key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label,"
-      " generation_json, kind FROM cell WHERE substr(key, 1, length(?1)) = ?1 LIMIT 2");
+      " generation_json, scoring_json, kind FROM cell WHERE substr(key, 1, length(?1)) = ?1 LIMIT 2");
   KVC_CHECK(!key.empty() && select.bind(1, key).step(), "results database '", db.path(), "': no cell '", key,
             "'; `kvc query` with SELECT key, task, plugin, options_label FROM cell lists them");
-  const StoredCell cell{select.text(0), select.text(1), select.text(2), select.text(3), select.text(4),
-                        select.text(5), select.text(6), select.text(7), select.text(8), select.text(9)};
-  const auto kind = select.text(10);
+  const StoredCell cell{select.text(0), select.text(1), select.text(2), select.text(3), select.text(4), select.text(5),
+                        select.text(6), select.text(7), select.text(8), select.text(9), select.text(10)};
+  const auto kind = select.text(11);
   KVC_CHECK(!select.step(), "results database '", db.path(), "': several cells begin with '", key, "'");
   KVC_CHECK(kind == "eval", "cell ", cell.key, " is of kind ", kind, ": its numbers do not repeat; expected eval");
   return cell;
@@ -126,11 +128,13 @@ void compare_inputs(const StoredCell& stored, const CellRecord& now, Verificatio
   const Facts was{{"model", stored.model_json},
                   {"task", stored.task_json},
                   {"options", stored.options_json},
-                  {"settings", stored.settings}};
+                  {"settings", stored.settings},
+                  {"scoring", stored.scoring_json}};
   const Facts is{{"model", now.model_json},
                  {"task", now.task_json},
                  {"options", now.options_json},
-                 {"settings", now.generation_json}};
+                 {"settings", now.generation_json},
+                 {"scoring", now.scoring_json}};
   compare(was, is, "cell", result.differences);
   if (stored.plugin_sha256 != now.plugin_sha256) {
     result.notes.push_back(concat("plugin binary: stored ", stored.plugin_sha256, ", now ", now.plugin_sha256));
