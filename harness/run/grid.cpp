@@ -10,6 +10,7 @@
 #include "plugin/plugin_library.h"
 #include "run/calibration.h"
 #include "run/model_hashes.h"
+#include "run/named_files.h"
 #include "run/open_compressor.h"
 #include "run/provenance.h"
 #include "run/smoothing.h"
@@ -88,6 +89,7 @@ void add_chat(const Grid::Task& task, json& settings) {
   const auto turn = render_turn(task.chat, task.system_message, "\n{prompt}\n");
   settings["chat_frame"] = turn.text;
   settings["add_special_tokens"] = turn.add_special_tokens;
+  if (!task.system_message.empty()) settings["system_message"] = task.system_message;
 }
 
 // Measures in any order, each once.
@@ -181,7 +183,9 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   }
   add_tasks(experiment, paths, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
-  const auto made_with = provenance(experiment.config).dump();
+  auto made_by = provenance(experiment.config);
+  made_by["files"] = named_files(grid, paths);
+  const auto made_with = made_by.dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];
     auto settings = settings_of(experiment, task);
