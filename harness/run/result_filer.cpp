@@ -20,11 +20,11 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
   SampleRecord record;
   record.cell_key = cell.key;
   record.sample = sample.id;
-  if (experiment_.kind == "probe") return put_probe(cell, record, result);
   record.prompt = job.prompt.text.empty() ? render_prompt(task.spec, task.data, sample).text : job.prompt.text;
   record.gold = sample.gold;
   record.status = "ok";
   record.error = result.error;
+  if (experiment_.kind == "probe") return put_probe(cell, record, result);
   try {
     if (record.error.empty()) {
       add_measured(result, job.prompt, record);
@@ -45,9 +45,8 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
   progress_.advance(cell.task + " " + cell.plugin);
 }
 
-// A probe that failed leaves nothing: the same command tries it again.
+// A probe that failed leaves the failed sample alone, no rows: the same command tries it again.
 void ResultFiler::put_probe(const CellRecord& cell, SampleRecord& record, const JobResult& result) {
-  record.error = result.error;
   std::vector<ProbeRow> rows;
   for (const auto& v : result.probe) rows.push_back({v.measure, v.layer, v.head, v.tensor, v.step, v.value});
   if (rows.empty()) {  // no measure applied, which is a finding too
@@ -57,6 +56,7 @@ void ResultFiler::put_probe(const CellRecord& cell, SampleRecord& record, const 
     store_.put_probe(cell.key, record.sample, rows);
   } else {
     report_failure(record, cell);
+    store_.put_sample(record);
   }
   ++outcome_.n_run;
   progress_.advance(cell.task + " " + cell.plugin);

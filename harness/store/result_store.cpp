@@ -100,9 +100,11 @@ bool is_scored_by(Database& db, const std::string& cell_key, const std::string& 
   return !select.bind(1, cell_key).bind(2, scoring_json).step();
 }
 
-std::string stored_status(Database& db, const std::string& cell_key, int64_t sample) {
-  auto select = db.prepare("SELECT status FROM sample WHERE cell_key = ? AND sample = ?");
-  return select.bind(1, cell_key).bind(2, sample).step() ? select.text(0) : "";
+bool is_finished(Database& db, const std::string& cell_key, int64_t sample) {
+  auto select = db.prepare(
+      "SELECT 1 FROM sample WHERE cell_key = ?1 AND sample = ?2 AND status = 'ok'"
+      " UNION ALL SELECT 1 FROM probe WHERE cell_key = ?1 AND sample = ?2 LIMIT 1");
+  return select.bind(1, cell_key).bind(2, sample).step();
 }
 
 }  // namespace
@@ -142,7 +144,7 @@ ResultStore::Put ResultStore::put_sample(const SampleRecord& sample) {
   KVC_CHECK(sample.status == "ok" || sample.status == "failed", "sample ", sample.sample, ": status is '",
             sample.status, "', allowed: ok, failed");
   Transaction transaction(db_);
-  if (stored_status(db_, sample.cell_key, sample.sample) == "ok") return Put::kIsThere;
+  if (is_finished(db_, sample.cell_key, sample.sample)) return Put::kIsThere;
   if (sample.status == "ok" && !is_scored_by(db_, sample.cell_key, sample.scoring_json)) return Put::kOtherScoring;
   db_.prepare("DELETE FROM sample WHERE cell_key = ? AND sample = ?")
       .bind(1, sample.cell_key)

@@ -117,8 +117,8 @@ class ResultStore {
   std::set<int64_t> finished_samples(const std::string& cell_key);  // with status ok
   // Those, and failed ones whose generation is there, which could not be scored: a resumed run skips them.
   std::set<int64_t> generated_samples(const std::string& cell_key);
-  // One transaction. A failed sample is replaced; an ok sample is never changed, nor one stored whose scores are by
-  // another scoring than the cell's.
+  // One transaction. A failed sample is replaced; an ok sample or probe is never changed, nor one stored whose scores
+  // are by another scoring than the cell's.
   enum class Put { kStored, kIsThere, kOtherScoring };
   Put put_sample(const SampleRecord& sample);
   // Nothing when there is no such cell.
@@ -126,7 +126,7 @@ class ResultStore {
 
   // Samples whose probe is there.
   std::set<int64_t> probed_samples(const std::string& cell_key);
-  // One transaction: all rows of a sample's probe. What is there is never changed. Returns whether it was stored.
+  // One transaction: a sample's probe, in place of a failed try; never changed. Returns whether it was stored.
   bool put_probe(const std::string& cell_key, int64_t sample, const std::vector<ProbeRow>& rows);
   // Token ids that a lossless compressor's eval cell of the same model, task and settings holds; empty where none does.
   std::vector<int64_t> full_precision_answer(const CellRecord& cell, const std::string& generation_json,
