@@ -111,7 +111,8 @@ FillState fill_state(Database& db, const TableFill& fill) {
   auto there = db.prepare(
       "SELECT 1 FROM entry WHERE experiment = ?1 AND (label = ?2 OR (?2 = '' AND position = ?3))"
       " AND (task = ?4 OR ?4 = '') AND CASE kind WHEN 'eval' THEN n_ok > 0 AND n_ok + n_failed >= n_samples"
-      " WHEN 'probe' THEN key IN (SELECT cell_key FROM probe) WHEN 'bench' THEN key IN (SELECT cell_key FROM timing)"
+      " WHEN 'probe' THEN n_failed = 0 AND key IN (SELECT cell_key FROM probe) WHEN 'bench' THEN key IN (SELECT "
+      "cell_key FROM timing)"
       " ELSE key IN (SELECT cell_key FROM capacity) END");
   std::set<std::string> missing;
   for (const auto& cell : fill.cells) {

@@ -120,7 +120,8 @@ class FolderWriter {
   }
 
   void add_task(const std::string& task, const std::string& key) {
-    auto cell = db_.prepare("SELECT task_json, n_samples, generation_json FROM cell WHERE key = ?");
+    auto cell =
+        db_.prepare("SELECT json_patch(task_json, scoring_json), n_samples, generation_json FROM cell WHERE key = ?");
     cell.bind(1, key);
     KVC_CHECK(cell.step(), "cell '", key, "' is gone");
     const auto spec = parsed(cell.text(0));

@@ -119,9 +119,9 @@ void explain(CompareReport& report, double margin) {
 }
 
 void check_columns(Database& db) {
-  const auto n = db.integer("SELECT count(*) FROM pragma_table_info('sample') WHERE name = 'n_prompt_tokens_before'");
-  KVC_CHECK(n == 1, "results database '", db.path(), "': an older kvc wrote it, without the column sample.",
-            "n_prompt_tokens_before; any `kvc run` into it adds the column");
+  const auto n = db.integer("SELECT count(*) FROM pragma_table_info('cell') WHERE name = 'scoring_json'");
+  KVC_CHECK(n == 1, "results database '", db.path(), "': an older kvc wrote it, without the column cell.",
+            "scoring_json; any `kvc run` into it adds the column");
 }
 
 }  // namespace

@@ -49,9 +49,10 @@ SELECT
   END AS label,
   own.key, own.kind,
   replace(own.model, rtrim(own.model, replace(own.model, '/', '')), '') AS model,
-  own.task, own.task_json, own.model_json, own.plugin, own.options_json,
+  own.task, json_patch(own.task_json, own.scoring_json) AS task_json, own.model_json, own.plugin, own.options_json,
   own.generation_json, own.bits, own.is_lossy, own.is_simulated, own.n_samples,
-  ifnull(sums.n_ok, 0) AS n_ok, ifnull(sums.n_failed, 0) AS n_failed,
+  ifnull(sums.n_ok, 0) AS n_ok,
+  ifnull(sums.n_failed, (SELECT count(*) FROM sample WHERE cell_key = own.key AND status = 'failed')) AS n_failed,
   sums.kv_bytes, sums.kv_bytes_fp16, sums.paper_bytes, prompts.n_prompt_tokens, sums.n_new_tokens,
   half.n_scores, half.score, half.is_graded,
   100.0 * half.score / half.n_scores AS accuracy,
@@ -73,7 +74,7 @@ LEFT JOIN half ON half.cell_key = own.key
 }  // namespace
 
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects) {
-  KVC_CHECK(db.integer("SELECT count(*) FROM pragma_table_info('experiment_cell') WHERE name = 'label'") == 1,
+  KVC_CHECK(db.integer("SELECT count(*) FROM pragma_table_info('cell') WHERE name = 'scoring_json'") == 1,
             "results database '", db.path(), "': an earlier kvc wrote it (schema ", db.integer("PRAGMA user_version"),
             "); any `kvc run` into it brings it up to date");
   db.execute(
@@ -90,7 +91,8 @@ std::vector<std::string> make_entries(Database& db, const std::vector<std::strin
   }
   if (!with_suspects) db.execute("DELETE FROM entry WHERE suspect <> ''");
   auto failed = db.prepare(
-      "SELECT label, task, n_failed, n_ok + n_failed FROM entry WHERE n_failed > 0"
+      "SELECT label, task, n_failed, CASE kind WHEN 'probe' THEN n_samples ELSE n_ok + n_failed END"
+      " FROM entry WHERE n_failed > 0"
       " ORDER BY position, task");
   while (failed.step()) {
     notes.push_back(concat("failed: ", failed.integer(2), " of ", failed.integer(3), " samples of ", failed.text(0),
