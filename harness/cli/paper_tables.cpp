@@ -4,8 +4,8 @@
 
 #include "cli/table_fills.h"
 #include "kvc/check.h"
+#include "store/entries.h"
 #include "store/printed_table.h"
-#include "tables/entries.h"
 #include "tables/paper_table.h"
 #include "text/files.h"
 #include "text/yaml_read.h"
@@ -56,14 +56,12 @@ void note_missing(Database& db, const TableLayout& layout, const std::vector<Tab
                                  fill.experiment, "; ", state.command));
   }
   if (fills.empty()) table.notes.push_back("no file of configs/papers fills this table");
-  if (!layout.not_here.empty()) table.notes.push_back("the embedded model cannot fill: " + layout.not_here);
 }
 
 // A table or a figure, as `kvc tables` shows it.
 struct Listed {
   std::string name, title;
   std::vector<std::string> fills;
-  std::string not_here;
 };
 
 // The figures of results/figures: their files say which experiments fill them.
@@ -74,7 +72,7 @@ std::vector<Listed> find_figures(const Paths& paths) {
   for (const auto& name : layout_names(folder)) {
     const auto colon = name.find(':');
     auto map = load_yaml(folder / name.substr(0, colon) / (name.substr(colon + 1) + ".yaml")).map();
-    Listed figure{"figure " + name, map.required_string("title"), {}, map.optional_string("not_here", "")};
+    Listed figure{"figure " + name, map.required_string("title"), {}};
     for (const auto& file : map.optional_strings("fills")) {
       const auto stem = fs::path(file).stem().string();
       if (std::find(figure.fills.begin(), figure.fills.end(), stem) == figure.fills.end()) figure.fills.push_back(stem);
@@ -98,8 +96,8 @@ void add_listed(const Listed& listed, const Paths& paths, bool all, Database* db
                          fill.error.empty() ? state.command : fill.error});
   }
   if (list.rows.size() > n_before) return;
-  const std::string none = listed.not_here.empty() ? "no experiment of configs/papers/demo" : listed.not_here;
-  list.rows.push_back({listed.name, listed.title, std::string(), std::string("none"), none});
+  list.rows.push_back({listed.name, listed.title, std::string(), std::string("none"),
+                       std::string("no experiment of configs/papers/demo")});
 }
 
 std::string print(Database& db, const TableLayout& layout, const std::vector<TableFill>& fills,
@@ -165,8 +163,7 @@ std::string list_paper_tables(const std::string& database, const std::string& fo
   list.columns[3].align = TableColumn::Align::kRight;
   for (const auto& name : layout_names(tables_folder(paths))) {
     const auto layout = find_layout(tables_folder(paths), name);
-    add_listed({name, layout.title, layout.fills, layout.not_here}, paths, all, store ? &store->database() : nullptr,
-               list);
+    add_listed({name, layout.title, layout.fills}, paths, all, store ? &store->database() : nullptr, list);
   }
   for (const auto& figure : find_figures(paths)) {
     add_listed(figure, paths, all, store ? &store->database() : nullptr, list);

@@ -1,4 +1,5 @@
-"""kvc serve: Datasette, on a free port, answers for every table, view, row page and query, and every column has its text.
+"""kvc serve: Datasette, on a free port, answers for every table, view, row page and query, and every column has its text;
+of a file of an earlier schema it shows a copy, which is gone when it has ended.
 
 Argument: the program. Skipped (77) where Datasette is not installed.
 """
@@ -6,9 +7,12 @@ Argument: the program. Skipped (77) where Datasette is not installed.
 import json
 import os
 import re
+import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
+import time
 import urllib.request
 
 PROGRAM = sys.argv[1]
@@ -52,28 +56,56 @@ def check(base, name):
     print(f"{len(tables)} tables, {len(views)} views, {len(queries)} queries: all 200")
 
 
+def serve(database, temporary):
+    """Starts it, checks all pages and ends it; returns what it said. Its own files are gone soon after."""
+    server = subprocess.Popen(
+        [PROGRAM, "serve", database, "--port", "0", "--no-open"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
+        text=True, env={**os.environ, "KVC_DATASETTE": DATASETTE, "TMPDIR": temporary})
+    said = ""
+    try:
+        for line in server.stderr:
+            said += line
+            found = re.search(r"http://127\.0\.0\.1:\d+", line)
+            if found:
+                assert os.listdir(temporary), "its metadata stand there"
+                check(found[0], "served")
+                return said
+        sys.exit(f"datasette ended before it served: {said}")
+    finally:
+        server.send_signal(signal.SIGKILL)
+        server.wait()
+        for _ in range(100):
+            if not os.listdir(temporary):
+                break
+            time.sleep(0.1)
+        assert os.listdir(temporary) == [], os.listdir(temporary)
+
+
+def make_older(database):
+    """What schema 2 had."""
+    with sqlite3.connect(database) as db:
+        db.executescript("""
+          DROP VIEW v_cell; ALTER TABLE cell DROP COLUMN kind; ALTER TABLE sample DROP COLUMN peak_bytes;
+          ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE experiment_cell DROP COLUMN label;
+          ALTER TABLE experiment_cell DROP COLUMN position; DROP TABLE probe; PRAGMA user_version = 2;""")
+    db.close()
+
+
 def main():
     if not os.path.exists(DATASETTE):
         print(f"skipped: there is no '{DATASETTE}'")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
-        database = os.path.join(folder, "served.sqlite")
+        database, temporary = os.path.join(folder, "served.sqlite"), os.path.join(folder, "temporary")
+        os.mkdir(temporary)
         with open(os.path.join(folder, "x.yaml"), "w") as file:
             file.write(EXPERIMENT)
         subprocess.run([PROGRAM, "run", os.path.join(folder, "x.yaml"), "--db", database], check=True, stdout=subprocess.DEVNULL)
-        server = subprocess.Popen(
-            [PROGRAM, "serve", database, "--port", "0", "--no-open"], env={**os.environ, "KVC_DATASETTE": DATASETTE},
-            stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
-        try:
-            for line in server.stderr:
-                found = re.search(r"http://127\.0\.0\.1:\d+", line)
-                if found:
-                    check(found[0], "served")
-                    return
-            sys.exit("datasette ended before it served")
-        finally:
-            server.terminate()
-            server.wait()
+        assert "copy" not in serve(database, temporary)
+        make_older(database)
+        assert f"{database}: an earlier kvc wrote it (schema 2); what is shown is a copy" in serve(database, temporary)
+        with sqlite3.connect(database) as db:
+            assert db.execute("PRAGMA user_version").fetchone() == (2,)
 
 
 main()

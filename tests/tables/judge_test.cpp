@@ -4,7 +4,7 @@
 
 #include "hand_made.h"
 #include "kvc/check.h"
-#include "tables/entries.h"
+#include "store/entries.h"
 
 namespace kvc::test {
 namespace {

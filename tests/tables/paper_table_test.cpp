@@ -6,7 +6,7 @@
 
 #include "hand_made.h"
 #include "kvc/check.h"
-#include "tables/entries.h"
+#include "store/entries.h"
 #include "text/files.h"
 
 namespace kvc::test {

@@ -1,6 +1,10 @@
-#include "tables/entries.h"
+#include "store/entries.h"
 
+#include <sqlite3.h>
+
+#include <memory>
 #include <set>
+#include <string_view>
 
 #include "kvc/check.h"
 #include "store/up_to_date.h"
@@ -47,7 +51,7 @@ SELECT
   own.key, own.kind,
   replace(own.model, rtrim(own.model, replace(own.model, '/', '')), '') AS model,
   own.task, json_patch(own.task_json, own.scoring_json) AS task_json, own.model_json, own.plugin, own.options_json,
-  own.generation_json, own.bits, own.is_simulated, own.n_samples,
+  own.generation_json, own.bits, own.is_lossy, own.is_simulated, own.n_samples,
   ifnull(sums.n_ok, 0) AS n_ok,
   ifnull(sums.n_failed, (SELECT count(*) FROM sample WHERE cell_key = own.key AND status = 'failed')) AS n_failed,
   sums.kv_bytes, sums.kv_bytes_fp16, sums.paper_bytes, prompts.n_prompt_tokens, sums.n_new_tokens,
@@ -94,6 +98,19 @@ std::vector<std::string> make_entries(Database& db, const std::vector<std::strin
                            " on ", failed.text(1)));
   }
   return notes;
+}
+
+bool reads_entry(Database& db, const std::string& sql) {
+  bool found = false;
+  const auto look = [](void* seen, int action, const char* table, const char*, const char*, const char*) {
+    if (action == SQLITE_READ && std::string_view(table) == "entry") *static_cast<bool*>(seen) = true;
+    return SQLITE_OK;
+  };
+  const auto stop = [](sqlite3* handle) { sqlite3_set_authorizer(handle, nullptr, nullptr); };
+  const std::unique_ptr<sqlite3, decltype(stop)> watched(db.handle(), stop);
+  sqlite3_set_authorizer(watched.get(), look, &found);
+  db.prepare(sql);
+  return found;
 }
 
 std::string with_entries(std::string sql, const std::vector<std::string>& experiments) {
