@@ -8,6 +8,7 @@
 #include "run/read_compressors.h"
 #include "run/run_experiment.h"
 #include "stats/random.h"
+#include "store/up_to_date.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -21,9 +22,7 @@ struct StoredCell {
 };
 
 StoredCell find_cell(Database& db, const std::string& key) {
-  KVC_CHECK(db.integer("SELECT count(*) FROM pragma_table_info('cell') WHERE name = 'scoring_json'") == 1,
-            "results database '", db.path(),
-            "': an earlier kvc wrote it; `kvc run` with its experiment brings it up to date");
+  check_up_to_date(db);
   auto select = db.prepare(
       "SELECT key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label,"
       " generation_json, scoring_json, kind FROM cell WHERE substr(key, 1, length(?1)) = ?1 LIMIT 2");

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "kvc/check.h"
+#include "store/up_to_date.h"
 
 namespace kvc {
 namespace {
@@ -74,9 +75,7 @@ LEFT JOIN half ON half.cell_key = own.key
 }  // namespace
 
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects) {
-  KVC_CHECK(db.integer("SELECT count(*) FROM pragma_table_info('cell') WHERE name = 'scoring_json'") == 1,
-            "results database '", db.path(), "': an earlier kvc wrote it (schema ", db.integer("PRAGMA user_version"),
-            "); any `kvc run` into it brings it up to date");
+  check_up_to_date(db);
   db.execute(
       "DROP TABLE IF EXISTS temp.entry; DROP TABLE IF EXISTS temp.chosen;"
       "CREATE TEMP TABLE chosen (experiment TEXT NOT NULL PRIMARY KEY)");

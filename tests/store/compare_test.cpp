@@ -245,8 +245,7 @@ TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {
     auto store = ResultStore::open_readonly(path_);
     EXPECT_EQ(message_of([&] { compare(store, names("full", "low")); }),
               concat("results database '", path_.string(),
-                     "': an older kvc wrote it, without the column cell.scoring_json; any `kvc run` into it "
-                     "adds the column"));
+                     "': an earlier kvc wrote it (schema 1); any `kvc run` into it brings it up to date"));
   }
   auto store = ResultStore::open(path_);
   store.put_cell(make_cell("c", "low", "t/a"));
