@@ -31,7 +31,7 @@ def fill(path, n, task):
     db.execute("INSERT INTO text VALUES ('p', 'Q')")
     for c in range(N_CELLS):
         cell = {row[1]: 0 if row[2] != "TEXT" else "{}" for row in db.execute("PRAGMA table_info(cell)")}
-        cell.update(key=f"c{c}", task=task, n_samples=n // N_CELLS)
+        cell.update(key=f"c{c}", task=task, n_samples=n // N_CELLS, kind="eval")
         db.execute(f"INSERT INTO cell VALUES ({', '.join('?' * len(cell))})", list(cell.values()))
         for i in range(n // N_CELLS):
             gold = rng.randrange(1000)

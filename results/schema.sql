@@ -9,7 +9,8 @@ CREATE TABLE text (
   body   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- key: content hash of model, task, data, plugin binary, options, generation settings and kind.
+-- key: content hash of model, task, data, plugin binary, options, generation settings and kind; not of the scoring,
+-- by which generations that are stored can be scored anew.
 -- kind: a task answered, caches looked into, times taken, limits found; of the last two `task` tells the shape.
 CREATE TABLE cell (
   key             TEXT    NOT NULL PRIMARY KEY,
@@ -26,7 +27,8 @@ CREATE TABLE cell (
   n_samples       INTEGER NOT NULL CHECK (n_samples >= 0),         -- asked for; the largest of all runs
   is_lossy        INTEGER NOT NULL CHECK (is_lossy IN (0, 1)),
   is_simulated    INTEGER NOT NULL CHECK (is_simulated IN (0, 1)), -- bytes are computed instead of held
-  kind            TEXT    NOT NULL DEFAULT 'eval' CHECK (kind IN ('eval', 'probe', 'bench', 'capacity'))
+  kind            TEXT    NOT NULL DEFAULT 'eval' CHECK (kind IN ('eval', 'probe', 'bench', 'capacity')),
+  scoring_json    TEXT    NOT NULL DEFAULT '{}'                    -- metric and extractors that the cell's scores are by
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE experiment_cell (

@@ -1,9 +1,11 @@
 #include <cstdio>
 
+#include "cli/table_fills.h"
 #include "cli/verbs.h"
 #include "figure/draw_figure.h"
 #include "kvc/check.h"
 #include "run/paths.h"
+#include "store/entries.h"
 #include "store/result_store.h"
 #include "text/files.h"
 #include "text/nearest.h"
@@ -13,51 +15,67 @@ namespace kvc {
 namespace {
 
 struct FigureArguments {
-  std::string name, database, output, experiment;
+  std::string name, database, output;
+  std::vector<std::string> experiments;
+  bool with_suspects = false;
 };
 
+// Experiments that a figure is drawn from together: those of a file that its layout names and of the files beside it
+// whose names go on with "_".
 struct Source {
-  std::string file, experiment;
+  std::vector<std::string> files, experiments;
 };
 
-// The experiments that bring a figure's cells, by the files that its layout names.
-std::vector<Source> sources_of(const FigureLayout& layout, const Paths& paths) {
+std::vector<Source> sources_of(const std::string& name, const FigureLayout& layout, const Paths& paths) {
   std::vector<Source> sources;
   for (const auto& file : layout.fills) {
-    auto experiment = load_yaml(below_root(paths, file)).map();
-    sources.push_back({file, experiment.optional_string("name", std::filesystem::path(file).stem().string())});
+    KVC_CHECK(std::filesystem::exists(below_root(paths, file)), "figure ", name, ": its layout's fills name '", file,
+              "', which is not there");
+    auto& source = sources.emplace_back(Source{files_beside(file, paths), {}});
+    for (const auto& one : source.files) {
+      auto experiment = load_yaml(below_root(paths, one)).map();
+      source.experiments.push_back(experiment.optional_string("name", std::filesystem::path(one).stem().string()));
+    }
   }
   return sources;
 }
 
-// The first experiment of which the figure has points.
-FigureData find_data(const FigureArguments& arguments, const FigureFiles& figure, const FigureLayout& layout,
-                     const Paths& paths, std::string& experiment) {
+struct Found {
+  FigureData data;
+  std::vector<std::string> experiments, notes;
+};
+
+// Of the first source of which the figure has points.
+Found find_data(const FigureArguments& arguments, const FigureFiles& figure, const FigureLayout& layout,
+                const Paths& paths) {
   auto store = ResultStore::open_readonly(arguments.database);
   const auto sql = read_file(figure.sql);
-  auto sources = sources_of(layout, paths);
-  if (!arguments.experiment.empty()) sources = {{"", arguments.experiment}};
-  std::vector<std::string> names, files;
+  auto sources = sources_of(figure.name, layout, paths);
+  if (!arguments.experiments.empty()) sources = {{{}, arguments.experiments}};
+  std::vector<std::string> names, commands, notes;
   for (const auto& source : sources) {
-    experiment = source.experiment;
-    auto data = read_figure_data(store.database(), figure.name, sql, layout, source.experiment);
-    if (data.n_points() > 0) return data;
-    names.push_back(source.experiment);
-    if (!source.file.empty()) files.push_back("./kvc run " + source.file + " --db " + arguments.database);
+    Found found{{}, source.experiments, make_entries(store.database(), source.experiments, arguments.with_suspects)};
+    found.data = read_figure_data(store.database(), figure.name, sql, layout);
+    if (found.data.n_points() > 0) return found;
+    names.push_back(join(source.experiments));
+    notes.insert(notes.end(), found.notes.begin(), found.notes.end());
+    if (!source.files.empty())
+      commands.push_back("./kvc run " + join(source.files, " ") + " --db " + arguments.database);
   }
   throw Error(concat("figure ", figure.name, ": '", arguments.database, "' holds nothing for it of ",
-                     join(names, " or "), files.empty() ? "" : "; it comes from: ", join(files, ", or ")));
+                     join(names, " or "), notes.empty() ? "" : "; " + join(notes, "; "),
+                     commands.empty() ? "" : "; it comes from: ", join(commands, ", or ")));
 }
 
 int draw(const FigureArguments& arguments) {
   const auto paths = find_paths();
   const auto figure = find_figure(paths.root, arguments.name);
   const auto layout = load_figure_layout(figure.layout);
-  std::string experiment;
-  const auto data = find_data(arguments, figure, layout, paths, experiment);
-  const auto drawn = draw_figure(layout, data, arguments.output);
-  std::printf("%s: %zu points of %s; %s and %s draw it again\n", arguments.output.c_str(), data.n_points(),
-              experiment.c_str(), drawn.script.c_str(), drawn.dat.c_str());
+  const auto found = find_data(arguments, figure, layout, paths);
+  const auto drawn = draw_figure(layout, found.data, arguments.output);
+  std::printf("%s: %zu points of %s; %s and %s draw it again\n", arguments.output.c_str(), found.data.n_points(),
+              join(found.experiments).c_str(), drawn.script.c_str(), drawn.dat.c_str());
+  for (const auto& note : found.notes) std::printf("%s\n", note.c_str());
   return kOk;
 }
 
@@ -70,8 +88,10 @@ void add_figure_verb(CLI::App& app, Action& action) {
   verb->add_option("--db", arguments->database, "results database")->required();
   verb->add_option("-o,--output", arguments->output, "picture: .svg, .pdf or .png; its .gp and .dat stand beside it")
       ->required();
-  verb->add_option("--experiment", arguments->experiment,
-                   "whose cells; default: the first of the figure's own that has");
+  verb->add_option("--experiment", arguments->experiments,
+                   "whose cells, more than once: drawn together; default: the first of the figure's own that has")
+      ->allow_extra_args(false);
+  verb->add_flag(both_spellings("--with-suspects"), arguments->with_suspects, "also cells marked suspect");
   verb->callback([arguments, &action] { action = [arguments] { return draw(*arguments); }; });
 }
 

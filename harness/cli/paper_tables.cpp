@@ -4,8 +4,8 @@
 
 #include "cli/table_fills.h"
 #include "kvc/check.h"
+#include "store/entries.h"
 #include "store/printed_table.h"
-#include "tables/entries.h"
 #include "tables/paper_table.h"
 #include "text/files.h"
 #include "text/yaml_read.h"
@@ -56,14 +56,12 @@ void note_missing(Database& db, const TableLayout& layout, const std::vector<Tab
                                  fill.experiment, "; ", state.command));
   }
   if (fills.empty()) table.notes.push_back("no file of configs/papers fills this table");
-  if (!layout.not_here.empty()) table.notes.push_back("the embedded model cannot fill: " + layout.not_here);
 }
 
 // A table or a figure, as `kvc tables` shows it.
 struct Listed {
   std::string name, title;
   std::vector<std::string> fills;
-  std::string not_here;
 };
 
 // The figures of results/figures: their files say which experiments fill them.
@@ -74,7 +72,7 @@ std::vector<Listed> find_figures(const Paths& paths) {
   for (const auto& name : layout_names(folder)) {
     const auto colon = name.find(':');
     auto map = load_yaml(folder / name.substr(0, colon) / (name.substr(colon + 1) + ".yaml")).map();
-    Listed figure{"figure " + name, map.required_string("title"), {}, map.optional_string("not_here", "")};
+    Listed figure{"figure " + name, map.required_string("title"), {}};
     for (const auto& file : map.optional_strings("fills")) {
       const auto stem = fs::path(file).stem().string();
       if (std::find(figure.fills.begin(), figure.fills.end(), stem) == figure.fills.end()) figure.fills.push_back(stem);
@@ -98,8 +96,8 @@ void add_listed(const Listed& listed, const Paths& paths, bool all, Database* db
                          fill.error.empty() ? state.command : fill.error});
   }
   if (list.rows.size() > n_before) return;
-  const std::string none = listed.not_here.empty() ? "no experiment of configs/papers/demo" : listed.not_here;
-  list.rows.push_back({listed.name, listed.title, std::string(), std::string("none"), none});
+  list.rows.push_back({listed.name, listed.title, std::string(), std::string("none"),
+                       std::string("no experiment of configs/papers/demo")});
 }
 
 std::string print(Database& db, const TableLayout& layout, const std::vector<TableFill>& fills,
@@ -117,6 +115,19 @@ std::string print(Database& db, const TableLayout& layout, const std::vector<Tab
   return text_of(table, arguments);
 }
 
+CannedQuery query_of(Database& db, const TableLayout& layout, const std::vector<std::string>& experiments,
+                     const std::string& name) {
+  try {
+    make_entries(db, experiments, false);
+    const auto table = make_paper_table(db, layout);
+    return {name, layout.title, write_sql(db, table, layout, experiments),
+            table.columns.empty() ? "No cell of it was there when this server began: long rows."
+                                  : "Columns are those that the database had when this server began."};
+  } catch (const Error& e) {
+    return {name, layout.title, with_entries(read_file(layout.sql_file), experiments), concat("Long rows: ", e.what())};
+  }
+}
+
 }  // namespace
 
 std::string print_paper_table(const PaperTableArguments& arguments) {
@@ -126,15 +137,14 @@ std::string print_paper_table(const PaperTableArguments& arguments) {
   return print(store.database(), layout, find_fills(layout.fills, paths), arguments);
 }
 
-std::vector<CannedQuery> queries_of_papers() {
+std::vector<CannedQuery> queries_of_papers(Database& db) {
   const auto paths = find_paths();
   std::vector<CannedQuery> queries;
   for (const auto& name : layout_names(tables_folder(paths))) {
     const auto layout = find_layout(tables_folder(paths), name);
     auto query_name = name;
     std::replace(query_name.begin(), query_name.end(), ':', '_');
-    queries.push_back({query_name, layout.title,
-                       with_entries(read_file(layout.sql_file), experiments_of(find_fills(layout.fills, paths)))});
+    queries.push_back(query_of(db, layout, experiments_of(find_fills(layout.fills, paths)), query_name));
   }
   return queries;
 }
@@ -165,8 +175,7 @@ std::string list_paper_tables(const std::string& database, const std::string& fo
   list.columns[3].align = TableColumn::Align::kRight;
   for (const auto& name : layout_names(tables_folder(paths))) {
     const auto layout = find_layout(tables_folder(paths), name);
-    add_listed({name, layout.title, layout.fills, layout.not_here}, paths, all, store ? &store->database() : nullptr,
-               list);
+    add_listed({name, layout.title, layout.fills}, paths, all, store ? &store->database() : nullptr, list);
   }
   for (const auto& figure : find_figures(paths)) {
     add_listed(figure, paths, all, store ? &store->database() : nullptr, list);

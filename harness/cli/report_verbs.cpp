@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fstream>
 
+#include "cli/current_database.h"
 #include "cli/group_tables.h"
 #include "cli/paper_tables.h"
 #include "cli/token_texts.h"
@@ -35,51 +36,16 @@ void write_file(const std::string& path, const std::string& text) {
   KVC_CHECK(file, "cannot write '", path, "'");
 }
 
-// The database, or where an earlier kvc wrote it, a copy that is brought up to date and removed at the end.
-class CurrentDatabase {
- public:
-  explicit CurrentDatabase(const std::filesystem::path& path) : path_(path) {
-    auto store = ResultStore::open_readonly(path);
-    const auto version = store.database().integer("PRAGMA user_version");
-    if (version >= kReportSchema) return;
-    auto name = (std::filesystem::temp_directory_path() / "kvc_report_XXXXXX").string();
-    if (!mkdtemp(name.data())) throw EnvironmentError(concat("cannot make '", name, "': ", std::strerror(errno)));
-    folder_ = name;
-    path_ = folder_ / path.filename();
-    std::fprintf(stderr, "%s: an earlier kvc wrote it (schema %lld); reading a copy brought up to date\n", path.c_str(),
-                 static_cast<long long>(version));
-    try {
-      store.database().prepare("VACUUM INTO ?").bind(1, path_.string()).run();
-      ResultStore::open(path_);
-    } catch (...) {
-      remove();
-      throw;
-    }
-  }
-  ~CurrentDatabase() { remove(); }
-  CurrentDatabase(const CurrentDatabase&) = delete;
-  CurrentDatabase& operator=(const CurrentDatabase&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  void remove() {
-    std::error_code ignored;  // a folder of the system's temporary one
-    if (!folder_.empty()) std::filesystem::remove_all(folder_, ignored);
-  }
-
-  std::filesystem::path path_, folder_;
-};
-
 int report(ReportArguments arguments) {
   const auto started = std::chrono::steady_clock::now();
-  const CurrentDatabase current(arguments.database);
-  auto store = ResultStore::open_readonly(current.path());
+  TemporaryFolder folder;
+  const auto current = current_database(arguments.database, folder);
+  auto store = ResultStore::open_readonly(current);
   auto& options = arguments.options;
   TokenTexts texts(store.database(), find_paths());
   options.token_texts = [&](const auto& model, const auto& key, const auto& ids) { return texts.of(model, key, ids); };
   options.tables.push_back(groups_of(store.database(), {options.experiment, options.with_suspects}));
-  options.papers_html = html_of_filled_tables(current.path().string(), options.with_suspects);
+  options.papers_html = html_of_filled_tables(current.string(), options.with_suspects);
   const auto made = make_report(store.database(), options);
   write_file(arguments.output, made.html);
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
@@ -107,18 +73,14 @@ std::filesystem::path find_datasette(const Paths& paths) {
 int serve(ServeArguments arguments) {
   const auto paths = find_paths();
   auto& options = arguments.options;
-  options.database = arguments.database;
+  TemporaryFolder folder;
+  options.database = current_database(arguments.database, folder);
   auto store = ResultStore::open_readonly(options.database);
-  const auto metadata = datasette_metadata(store.database(), options.database.stem().string(), queries_of_papers());
+  const auto metadata =
+      datasette_metadata(store.database(), options.database.stem().string(), queries_of_papers(store.database()));
   if (!arguments.metadata.empty()) {
     write_file(arguments.metadata, metadata);
     return kOk;
-  }
-  if (const auto version = store.database().integer("PRAGMA user_version"); version < kReportSchema) {
-    std::fprintf(stderr,
-                 "%s: an earlier kvc wrote it (schema %lld), so that some queries will be errors; any `kvc run` into "
-                 "it brings it up to date\n",
-                 arguments.database.c_str(), static_cast<long long>(version));
   }
   options.datasette = find_datasette(paths);
   if (!std::filesystem::exists(options.datasette)) {
@@ -128,13 +90,14 @@ int serve(ServeArguments arguments) {
   options.plugins = paths.root / "results/datasette";
   const auto functions = paths.program.parent_path().parent_path() / "lib/libkvc_functions.so";
   setenv("KVC_FUNCTIONS", functions.c_str(), 1);
-  options.metadata = std::filesystem::temp_directory_path() / concat("kvc_serve_", getuid(), "_", getpid(), ".json");
+  options.metadata = folder.path() / "metadata.json";
   write_file(options.metadata.string(), metadata);
   options.open = !arguments.no_open;
   auto words = serve_command(options);
   std::vector<char*> pointers;
   for (auto& word : words) pointers.push_back(word.data());
   pointers.push_back(nullptr);
+  folder.remove_after_exec();
   execv(pointers[0], pointers.data());
   throw EnvironmentError(concat("serve: cannot start '", words[0], "': ", std::strerror(errno)));
 }

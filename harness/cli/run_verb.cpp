@@ -9,6 +9,7 @@
 #include "kvc/check.h"
 #include "run/run_experiment.h"
 #include "store/summary.h"
+#include "text/nearest.h"
 
 namespace kvc {
 namespace {
@@ -108,6 +109,39 @@ int run_or_say(const RunArguments& arguments, const std::string& file) {
   }
 }
 
+// Takes the files out of `files` that --limit has no meaning for: their points are no samples. -> one line that names
+// them; "" where there are none
+std::string refuse_limit(const RunArguments& arguments, std::vector<std::string>& files) {
+  if (!arguments.limit) return "";
+  const auto paths = find_paths();
+  std::vector<std::string> refused;
+  std::erase_if(files, [&](const std::string& file) {
+    try {
+      const auto kind = experiment_kind(below_root(paths, file), arguments.settings);
+      if (kind != "bench" && kind != "capacity") return false;
+      refused.push_back(concat(file, " (", kind, ")"));
+      return true;
+    } catch (const Error&) {
+      return false;  // the file says what is wrong with it when it is its turn
+    }
+  });
+  if (refused.empty()) return "";
+  return concat("--limit ", *arguments.limit, ": samples of a task, which these have none of: ", join(refused),
+                files.empty() ? "" : "; the other files run");
+}
+
+int run_files(const RunArguments& arguments) {
+  auto files = arguments.files;
+  const auto refusal = refuse_limit(arguments, files);
+  if (!refusal.empty()) std::fprintf(stderr, "kvc: %s\n", refusal.c_str());
+  int code = refusal.empty() ? kOk : kUsage;
+  for (const auto& file : files) {
+    code = std::max(code, arguments.files.size() == 1 ? run_file(arguments, file) : run_or_say(arguments, file));
+    if (code > 128) break;  // interrupted
+  }
+  return code;
+}
+
 }  // namespace
 
 std::string database_of(const std::string& given, const std::string& of_file, const std::string& name) {
@@ -124,22 +158,13 @@ void add_run_verb(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<RunArguments>();
   auto* verb = app.add_subcommand("run", "Runs what is missing of an experiment and prints its table");
   verb->add_option("file", arguments->files, "experiment files (YAML)")->required();
-  verb->add_option("-L,--limit", arguments->limit, "only the first N samples of each task");
+  verb->add_option("-L,--limit", arguments->limit, "only the first N samples of each task, or prompts of a probe");
   verb->add_option("--set", arguments->settings, "path=value put over the file, e.g. compressors.1.kivi.bits=4");
   verb->add_option("--db", arguments->database,
                    "results database (default: the file's `database`, or results/<name>.sqlite)");
   verb->add_flag(both_spellings("--dry-run"), arguments->dry_run, "print the plan and run nothing");
   verb->add_flag("--verify", arguments->verify, "hash the weights again instead of remembering their hashes");
-  verb->callback([arguments, &action] {
-    action = [arguments] {
-      int code = kOk;
-      for (const auto& file : arguments->files) {
-        code = std::max(code, arguments->files.size() == 1 ? run_file(*arguments, file) : run_or_say(*arguments, file));
-        if (code > 128) break;  // interrupted
-      }
-      return code;
-    };
-  });
+  verb->callback([arguments, &action] { action = [arguments] { return run_files(*arguments); }; });
 }
 
 }  // namespace kvc

@@ -16,16 +16,8 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> files_of(const std::string& stem, const Paths& paths) {
-  std::vector<std::string> files;
-  for (const std::string folder : {"configs/papers", "configs/papers/demo"}) {
-    if (!fs::is_directory(paths.root / folder)) continue;
-    for (const auto& file : fs::directory_iterator(paths.root / folder)) {
-      const auto name = file.path().stem().string();
-      const bool fits = file.path().extension() == ".yaml" && (name == stem || name.starts_with(stem + "_"));
-      if (fits) files.push_back(folder + "/" + file.path().filename().string());
-    }
-  }
-  std::sort(files.begin(), files.end());
+  auto files = files_beside("configs/papers/" + stem + ".yaml", paths);
+  for (auto& file : files_beside("configs/papers/demo/" + stem + ".yaml", paths)) files.push_back(std::move(file));
   return files;
 }
 
@@ -81,6 +73,20 @@ std::string task_flag(const TableFill& fill, const std::set<std::string>& missin
 
 }  // namespace
 
+std::vector<std::string> files_beside(const std::string& file, const Paths& paths) {
+  const auto folder = fs::path(file).parent_path();
+  const auto stem = fs::path(file).stem().string();
+  std::vector<std::string> files;
+  if (!fs::is_directory(paths.root / folder)) return files;
+  for (const auto& entry : fs::directory_iterator(paths.root / folder)) {
+    const auto name = entry.path().stem().string();
+    const bool fits = entry.path().extension() == ".yaml" && (name == stem || name.starts_with(stem + "_"));
+    if (fits) files.push_back((folder / entry.path().filename()).string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
 std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const Paths& paths) {
   std::vector<TableFill> fills;
   for (const auto& stem : stems) {
@@ -105,7 +111,8 @@ FillState fill_state(Database& db, const TableFill& fill) {
   auto there = db.prepare(
       "SELECT 1 FROM entry WHERE experiment = ?1 AND (label = ?2 OR (?2 = '' AND position = ?3))"
       " AND (task = ?4 OR ?4 = '') AND CASE kind WHEN 'eval' THEN n_ok > 0 AND n_ok + n_failed >= n_samples"
-      " WHEN 'probe' THEN key IN (SELECT cell_key FROM probe) WHEN 'bench' THEN key IN (SELECT cell_key FROM timing)"
+      " WHEN 'probe' THEN n_failed = 0 AND key IN (SELECT cell_key FROM probe) WHEN 'bench' THEN key IN (SELECT "
+      "cell_key FROM timing)"
       " ELSE key IN (SELECT cell_key FROM capacity) END");
   std::set<std::string> missing;
   for (const auto& cell : fill.cells) {

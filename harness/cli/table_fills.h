@@ -29,6 +29,9 @@ struct TableFill {
   int64_t n_expected() const { return is_search ? 1 : static_cast<int64_t>(cells.size()); }
 };
 
+// An experiment's file and those beside it whose names go on with "_", in order of their names; below the root.
+std::vector<std::string> files_beside(const std::string& file, const Paths& paths);
+
 // The files configs/papers{,/demo}/<stem>{,_*}.yaml of the layout's stems, in order of their names.
 std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const Paths& paths);
 
@@ -37,7 +40,7 @@ struct FillState {
   std::string command;                  // that fills what is missing; "" where nothing is
 };
 
-// Over the temporary tables of tables/entries.h. A cell is there when it has all samples that were asked for.
+// Over the temporary tables of store/entries.h. A cell is there when it has all samples that were asked for.
 FillState fill_state(Database& db, const TableFill& fill);
 
 }  // namespace kvc

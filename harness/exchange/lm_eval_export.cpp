@@ -8,6 +8,7 @@
 #include "exchange/export.h"
 #include "kvc/check.h"
 #include "store/cell_groups.h"
+#include "store/up_to_date.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -120,7 +121,8 @@ class FolderWriter {
   }
 
   void add_task(const std::string& task, const std::string& key) {
-    auto cell = db_.prepare("SELECT task_json, n_samples, generation_json FROM cell WHERE key = ?");
+    auto cell =
+        db_.prepare("SELECT json_patch(task_json, scoring_json), n_samples, generation_json FROM cell WHERE key = ?");
     cell.bind(1, key);
     KVC_CHECK(cell.step(), "cell '", key, "' is gone");
     const auto spec = parsed(cell.text(0));
@@ -233,6 +235,7 @@ class FolderWriter {
 
 std::vector<LmEvalExport> export_lm_eval(Database& db, const std::string& experiment, const fs::path& out,
                                          double seconds) {
+  check_up_to_date(db);
   std::vector<std::string> notes;
   const auto groups = read_groups(db, {experiment, "", "", true}, notes);
   std::set<std::string> taken;

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "kvc/check.h"
+#include "store/entries.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -128,12 +129,10 @@ size_t FigureData::n_points() const {
   return n;
 }
 
-FigureData read_figure_data(Database& db, const std::string& name, const std::string& sql, const FigureLayout& layout,
-                            const std::string& experiment) {
-  KVC_CHECK(sql.find(":experiment") != std::string::npos, "figure ", name, ": its query does not ask for :experiment");
+FigureData read_figure_data(Database& db, const std::string& name, const std::string& sql, const FigureLayout& layout) {
   auto statement = db.prepare(sql);
   KVC_CHECK(statement.is_read_only(), "figure ", name, ": its query writes, expected one SELECT");
-  statement.bind(1, experiment);
+  KVC_CHECK(reads_entry(db, sql), "figure ", name, ": its query does not read entry, the table of the cells shown");
   FigureData data;
   data.value_names = value_names(layout.kind);
   const auto columns = find_columns(statement, name, layout.kind, data.value_names);

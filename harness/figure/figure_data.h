@@ -29,12 +29,11 @@ struct FigureData {
   size_t n_points() const;
 };
 
-// `sql` is one SELECT with the parameter :experiment. Columns: x (all numbers, or texts), and by kind y (lines, bars,
-// scatter, stacked), q1, median, q3, low, high (box), y and value (heat); may be: panel, series, and low and high,
-// an interval of y. Others are refused. Stacked parts lie on one another: low and high become their edges.
-// Throws Error with `name` in front.
-FigureData read_figure_data(Database& db, const std::string& name, const std::string& sql, const FigureLayout& layout,
-                            const std::string& experiment);
+// `sql` is one SELECT over the temporary tables of store/entries.h that reads `entry`. Columns: x (all numbers, or
+// texts), and by kind y (lines, bars, scatter, stacked), q1, median, q3, low, high (box), y and value (heat); may be:
+// panel, series, and low and high, an interval of y. Others are refused. Stacked parts lie on one another: low and high
+// become their edges. Throws Error with `name` in front.
+FigureData read_figure_data(Database& db, const std::string& name, const std::string& sql, const FigureLayout& layout);
 
 // One block for each index that gnuplot reads: "x label values...", "?" where there is none.
 std::string write_dat(const FigureData& data);

@@ -13,23 +13,24 @@
 namespace kvc {
 namespace {
 
-// Makes columns [first, last) of the row-major [d, m] matrix orthogonal, of length sqrt(d): Gram-Schmidt in double,
-// each column twice. Our own, since a library's QR rounds by the number of its threads.
-void orthogonalize(std::vector<double>& s, int64_t d, int64_t m, int64_t first, int64_t last) {
-  const auto dot = [&](int64_t a, int64_t b) {
+// Makes rows [first, last) of the row-major [m, d] matrix orthogonal, of length sqrt(d): Gram-Schmidt in double, each
+// row twice. Our own, since a library's QR rounds by the number of its threads.
+void orthogonalize(std::vector<double>& rows, int64_t d, int64_t first, int64_t last) {
+  const auto dot = [d](const double* a, const double* b) {
     double sum = 0;
-    for (int64_t i = 0; i < d; ++i) sum += s[i * m + a] * s[i * m + b];
+    for (int64_t i = 0; i < d; ++i) sum += a[i] * b[i];
     return sum;
   };
   for (int64_t c = first; c < last; ++c) {
+    double* row = rows.data() + c * d;
     for (int64_t pass = 0; pass < 2; ++pass) {
-      for (int64_t b = first; b < c; ++b) {
-        const double along = dot(b, c) / static_cast<double>(d);
-        for (int64_t i = 0; i < d; ++i) s[i * m + c] -= along * s[i * m + b];
+      for (const double* before = rows.data() + first * d; before != row; before += d) {
+        const double along = dot(before, row) / static_cast<double>(d);
+        for (int64_t i = 0; i < d; ++i) row[i] -= along * before[i];
       }
     }
-    const double factor = std::sqrt(static_cast<double>(d) / dot(c, c));
-    for (int64_t i = 0; i < d; ++i) s[i * m + c] *= factor;
+    const double factor = std::sqrt(static_cast<double>(d) / dot(row, row));
+    for (int64_t i = 0; i < d; ++i) row[i] *= factor;
   }
 }
 
@@ -39,12 +40,17 @@ Projection::Projection(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m)
   KVC_CHECK(d >= 1 && m >= 1, "projection: ", d, " x ", m);
   auto generator = at::detail::createCPUGenerator(seed);
   const auto drawn = at::randn({d, m}, generator, at::kFloat);
-  const float* entries = drawn.const_data_ptr<float>();
-  std::vector<double> s(entries, entries + d * m);
-  if (kind == ProjectionKind::orthogonal) {
-    for (int64_t first = 0; first < m; first += d) orthogonalize(s, d, m, first, std::min(first + d, m));
+  if (kind == ProjectionKind::gaussian) {
+    values_.assign(drawn.const_data_ptr<float>(), drawn.const_data_ptr<float>() + d * m);
+    return;
   }
-  values_.assign(s.begin(), s.end());
+  const auto columns = drawn.t().to(at::kDouble).contiguous();  // [m, D]: the projection's columns side by side
+  std::vector<double> rows(columns.const_data_ptr<double>(), columns.const_data_ptr<double>() + m * d);
+  for (int64_t first = 0; first < m; first += d) orthogonalize(rows, d, first, std::min(first + d, m));
+  values_.resize(static_cast<size_t>(d * m));
+  for (int64_t j = 0; j < m; ++j) {
+    for (int64_t i = 0; i < d; ++i) values_[i * m + j] = static_cast<float>(rows[j * d + i]);
+  }
 }
 
 at::Tensor Projection::matrix() const {

@@ -54,7 +54,8 @@ class CellList {
 
   std::string html() {
     auto select = data_.db.prepare(
-        "SELECT key, kind, model, task, plugin, plugin_sha256, options_json, generation_json, model_json, task_json"
+        "SELECT key, kind, model, task, plugin, plugin_sha256, options_json, generation_json, model_json,"
+        " json_patch(task_json, scoring_json)"
         " FROM cell WHERE ?1 = 'all' OR key IN (SELECT cell_key FROM experiment_cell WHERE experiment = ?1)"
         " ORDER BY model, task, is_lossy, plugin, bits DESC, options_label, key");
     select.bind(1, data_.options.experiment);
@@ -97,8 +98,9 @@ class CellList {
 
 std::string provenance_section(const ReportData& data) {
   const std::string about =
-      "<p>A cell's key is the hash of all that can change its numbers: weights, tokenizer, task file, data, the "
-      "compressor's binary and options, and the settings of generation. Binary: the first digits of its SHA-256.</p>\n";
+      "<p>A cell's key is the hash of all that can change what is generated: weights, tokenizer, what the task asks, "
+      "data, the compressor's binary and options, and the settings of generation; how answers are scored stands beside "
+      "it. Binary: the first digits of its SHA-256.</p>\n";
   return section("provenance", "Provenance", about + CellList(data).html());
 }
 

@@ -10,6 +10,7 @@
 #include "plugin/plugin_library.h"
 #include "run/calibration.h"
 #include "run/model_hashes.h"
+#include "run/named_files.h"
 #include "run/open_compressor.h"
 #include "run/provenance.h"
 #include "run/smoothing.h"
@@ -28,10 +29,14 @@ void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
   auto spec = load_task(id);
   auto data = load_dataset(spec, data_folder(experiment.data_dir));
   auto whole = spec_json(spec, data);
+  std::map<int64_t, std::vector<std::string>> buckets;
+  for (const auto& sample : data.samples) {
+    if (!sample.buckets.empty()) buckets[sample.id] = sample.buckets;
+  }
   if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
     data.samples.resize(static_cast<size_t>(*experiment.limit));
   }
-  grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::nullopt, ""});
+  grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::move(buckets), std::nullopt, ""});
 }
 
 // A task whose file or data is bad is left out, and named; where none is left the first says why.
@@ -84,6 +89,7 @@ void add_chat(const Grid::Task& task, json& settings) {
   const auto turn = render_turn(task.chat, task.system_message, "\n{prompt}\n");
   settings["chat_frame"] = turn.text;
   settings["add_special_tokens"] = turn.add_special_tokens;
+  if (!task.system_message.empty()) settings["system_message"] = task.system_message;
 }
 
 // Measures in any order, each once.
@@ -120,6 +126,7 @@ void name_cell(const Experiment& experiment, const json& model, const Grid::Task
   record.task = task.spec.name;
   record.task_json = task.spec_json;
   record.generation_json = settings.dump();
+  if (kind == "eval") record.scoring_json = scoring_json(task.spec);
   record.n_samples = static_cast<int64_t>(task.data.samples.size());
 }
 
@@ -176,7 +183,9 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   }
   add_tasks(experiment, paths, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
-  const auto made_with = provenance(experiment.config).dump();
+  auto made_by = provenance(experiment.config);
+  made_by["files"] = named_files(grid, paths);
+  const auto made_with = made_by.dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];
     auto settings = settings_of(experiment, task);

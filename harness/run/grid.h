@@ -1,6 +1,7 @@
 // The cells of an experiment's grid, each with its content hash, checked as far as can be before anything runs.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,10 +19,11 @@ namespace kvc {
 struct Grid {
   struct Task {
     TaskSpec spec;
-    Dataset data;                      // its samples cut to the limit
-    std::string spec_json;             // of the whole task: a limit does not change what a cell is
-    std::optional<ChatTemplate> chat;  // around each prompt
-    std::string system_message;        // in it
+    Dataset data;                                         // its samples cut to the limit
+    std::string spec_json;                                // of the whole task: a limit does not change what a cell is
+    std::map<int64_t, std::vector<std::string>> buckets;  // by sample, those behind the limit too; none: in no bucket
+    std::optional<ChatTemplate> chat;                     // around each prompt
+    std::string system_message;                           // in it
   };
   WorkerSetUp worker;   // model, types and compressors
   int64_t context = 0;  // tokens that the model holds
@@ -35,9 +37,9 @@ struct Grid {
   std::vector<Cell> cells;            // task by task, each with every compressor in order
 };
 
-// Reads the tasks and their data, opens the plugins, checks options and model, and hashes what a result depends on:
-// weights, tokenizer, task, prompt, data, plugin binary, options and generation settings. Throws Error in one line.
-// The hashes of large files of weights are remembered from run to run, unless verify_hashes.
+// Reads the tasks and their data, opens the plugins, checks options and model, and hashes what a generation depends on:
+// weights, tokenizer, task, prompt, data, plugin binary, options and generation settings, not the scoring. Throws Error
+// in one line. The hashes of large files of weights are remembered from run to run, unless verify_hashes.
 Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes = false);
 
 // The folders to look for plugins in, in order: the given ones, then the plugins built with this program.

@@ -10,7 +10,7 @@ std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool f
     } else if (cell.record.kind == "probe") {
       finished.push_back(store->probed_samples(cell.record.key));
     } else {
-      finished.push_back(store->finished_samples(cell.record.key));
+      finished.push_back(store->generated_samples(cell.record.key));
     }
   }
   std::deque<PendingJob> jobs;

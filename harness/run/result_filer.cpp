@@ -20,11 +20,11 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
   SampleRecord record;
   record.cell_key = cell.key;
   record.sample = sample.id;
-  if (experiment_.kind == "probe") return put_probe(cell, record, result);
   record.prompt = job.prompt.text.empty() ? render_prompt(task.spec, task.data, sample).text : job.prompt.text;
   record.gold = sample.gold;
   record.status = "ok";
   record.error = result.error;
+  if (experiment_.kind == "probe") return put_probe(cell, record, result);
   try {
     if (record.error.empty()) {
       add_measured(result, job.prompt, record);
@@ -33,15 +33,20 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
   } catch (const Error& e) {  // an extractor's pattern ran into its limit, a scorer's dictionary is missing
     record.error = e.what();
   }
+  record.scoring_json = cell.scoring_json;
   if (!record.error.empty()) report_failure(record, cell);
-  store_.put_sample(record);
+  if (store_.put_sample(record) == ResultStore::Put::kOtherScoring) {  // the generation stays, for the next run
+    record.scores.clear();
+    record.error = "another run scores the cell by other extractors; run again to score the stored generation";
+    report_failure(record, cell);
+    store_.put_sample(record);
+  }
   ++outcome_.n_run;
   progress_.advance(cell.task + " " + cell.plugin);
 }
 
-// A probe that failed leaves nothing: the same command tries it again.
+// A probe that failed leaves the failed sample alone, no rows: the same command tries it again.
 void ResultFiler::put_probe(const CellRecord& cell, SampleRecord& record, const JobResult& result) {
-  record.error = result.error;
   std::vector<ProbeRow> rows;
   for (const auto& v : result.probe) rows.push_back({v.measure, v.layer, v.head, v.tensor, v.step, v.value});
   if (rows.empty()) {  // no measure applied, which is a finding too
@@ -51,6 +56,7 @@ void ResultFiler::put_probe(const CellRecord& cell, SampleRecord& record, const 
     store_.put_probe(cell.key, record.sample, rows);
   } else {
     report_failure(record, cell);
+    store_.put_sample(record);
   }
   ++outcome_.n_run;
   progress_.advance(cell.task + " " + cell.plugin);

@@ -13,6 +13,7 @@
 #include "run/interrupt.h"
 #include "run/job_maker.h"
 #include "run/result_filer.h"
+#include "run/score_stored.h"
 #include "run/worker_process.h"
 
 namespace kvc {
@@ -27,7 +28,10 @@ class Run {
       : grid_(grid), experiment_(experiment), store_(store), maker_(grid, experiment, store) {}
 
   RunOutcome run() {
-    for (const auto& cell : grid_.cells) store_.put_cell(cell.record);
+    for (const auto& cell : grid_.cells) {
+      store_.put_cell(cell.record);
+      if (cell.record.kind == "eval") outcome_.n_failed += score_stored(cell, grid_.tasks[cell.task], store_);
+    }
     RunPlan plan;
     jobs_ = missing_jobs(grid_, &store_, experiment_.fan_out, plan);
     outcome_.n_present = plan.n_present;

@@ -8,7 +8,7 @@ namespace kvc {
 
 struct RunOutcome {
   int64_t n_run = 0;      // samples run now, ok or failed
-  int64_t n_failed = 0;   // of these
+  int64_t n_failed = 0;   // of these, and of stored ones that could not be scored
   int64_t n_present = 0;  // samples that were there already
   int signal = 0;         // Ctrl-C or SIGTERM that ended the run early; 0: none did
 };

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "task/score_predictions.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -27,7 +28,38 @@ std::string likelihoods_json(const std::vector<std::string>& choices, const JobR
   return choices_json(likelihoods);
 }
 
+std::vector<ScoreRow> choice_scores(const TaskSpec& task, const std::string& generation, const std::string& gold) {
+  const auto choices = parse_choices_json(generation);
+  const auto right = gold_choice(*task.choices, gold, choices.size(), task.name);
+  std::vector<ScoreRow> scores;
+  for (const auto& name : task.choices->scores) {
+    const auto score = score_choices(name, choices, right);
+    scores.push_back({name, score.answer, score.value});
+  }
+  return scores;
+}
+
 }  // namespace
+
+std::vector<ScoreRow> scores_of(const TaskSpec& task, const std::string& generation, const std::string& gold,
+                                AnswerScorer& scorer) {
+  if (task.choices) return choice_scores(task, generation, gold);
+  const auto right = parse_gold(gold, has_structured_gold(task));
+  std::vector<ScoreRow> scores;
+  for (const auto& extractor : task.extractors) {
+    check_gold(extractor, right);
+    const auto answer = extract_answer(extractor, generation);
+    scores.push_back({extractor.name, answer, scorer.score(extractor, answer, right)});
+  }
+  return scores;
+}
+
+void add_buckets(const std::vector<std::string>& buckets, std::vector<ScoreRow>& scores) {
+  const auto all = scores;
+  for (const auto& label : buckets) {
+    for (const auto& score : all) scores.push_back({score.extractor + "/" + label, score.answer, score.value});
+  }
+}
 
 void add_measured(const JobResult& result, const EncodedPrompt& prompt, SampleRecord& record) {
   record.generation = result.text;
@@ -64,21 +96,9 @@ void add_scores(const JobResult& result, const EncodedPrompt& prompt, const Task
     record.generation = likelihoods_json(prompt.choices, result);
     record.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
     record.n_new_tokens = 0;
-    const auto choices = parse_choices_json(record.generation);
-    for (const auto& name : task.choices->scores) {
-      const auto score = score_choices(name, choices, sample.gold_choice);
-      record.scores.push_back({name, score.answer, score.value});
-    }
   }
-  const auto gold = parse_gold(record.gold, has_structured_gold(task));
-  for (const auto& extractor : task.extractors) {
-    const auto answer = extract_answer(extractor, result.text);
-    record.scores.push_back({extractor.name, answer, scorer.score(extractor, answer, gold)});
-  }
-  const auto all = record.scores;
-  for (const auto& label : sample.buckets) {
-    for (const auto& score : all) record.scores.push_back({score.extractor + "/" + label, score.answer, score.value});
-  }
+  record.scores = scores_of(task, record.generation, record.gold, scorer);
+  add_buckets(sample.buckets, record.scores);
 }
 
 }  // namespace kvc

@@ -11,9 +11,16 @@ namespace kvc {
 // Text, ids, tokens, bytes, errors and times.
 void add_measured(const JobResult& result, const EncodedPrompt& prompt, SampleRecord& record);
 
-// Each score once, and once more for each bucket that the sample is in. Of a task that chooses, the generation becomes
-// the choices with their likelihoods. Throws Error where an extractor's pattern runs into its limit, EnvironmentError
-// where a scorer's dictionary is missing.
+// The scores of a generation as it is stored, in the task's order; no model. Of a task that chooses the generation is
+// the choices with their likelihoods. Throws Error where an extractor's pattern runs into its limit, or it cannot read
+// the gold, EnvironmentError where a scorer's dictionary is missing.
+std::vector<ScoreRow> scores_of(const TaskSpec& task, const std::string& generation, const std::string& gold,
+                                AnswerScorer& scorer);
+
+// Each score once more for each bucket that the sample is in, as "<extractor>/<bucket>".
+void add_buckets(const std::vector<std::string>& buckets, std::vector<ScoreRow>& scores);
+
+// Both of what the worker measured; of a task that chooses, its likelihoods become the generation. Throws as scores_of.
 void add_scores(const JobResult& result, const EncodedPrompt& prompt, const TaskSpec& task, const Sample& sample,
                 AnswerScorer& scorer, SampleRecord& record);
 

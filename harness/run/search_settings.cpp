@@ -63,7 +63,8 @@ SearchRecord search_record(const Experiment& experiment, const Grid& grid, const
                            const std::vector<SearchSample>& samples) {
   json ids, cells;
   for (const auto& sample : samples) ids[sample.task->spec.name].push_back(sample.sample->id);
-  for (const auto& cell : grid.cells) cells.push_back(cell.record.key);  // of model, task, plugin, options, settings
+  // Of model, task, plugin, options, settings; accuracies are stored without the generations that they are of.
+  for (const auto& cell : grid.cells) cells.push_back({cell.record.key, cell.record.scoring_json});
   std::vector<std::string> tasks;
   for (const auto& task : grid.tasks) tasks.push_back(task.spec.name);
   SearchRecord record;

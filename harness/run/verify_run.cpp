@@ -4,9 +4,11 @@
 #include <map>
 
 #include "run/grid.h"
+#include "run/named_files.h"
 #include "run/read_compressors.h"
 #include "run/run_experiment.h"
 #include "stats/random.h"
+#include "store/up_to_date.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -15,27 +17,37 @@ namespace {
 using nlohmann::json;
 
 struct StoredCell {
-  std::string key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label, settings;
+  std::string key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label, settings,
+      scoring_json;
 };
 
 StoredCell find_cell(Database& db, const std::string& key) {
-  KVC_CHECK(db.integer("PRAGMA user_version") >= 3, "results database '", db.path(),
-            "': an earlier kvc wrote it; `kvc run` with its experiment brings it up to date");
+  check_up_to_date(db);
   auto select = db.prepare(
       "SELECT key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label,"
-      " generation_json, kind FROM cell WHERE substr(key, 1, length(?1)) = ?1 LIMIT 2");
+      " generation_json, scoring_json, kind FROM cell WHERE substr(key, 1, length(?1)) = ?1 LIMIT 2");
   KVC_CHECK(!key.empty() && select.bind(1, key).step(), "results database '", db.path(), "': no cell '", key,
             "'; `kvc query` with SELECT key, task, plugin, options_label FROM cell lists them");
-  const StoredCell cell{select.text(0), select.text(1), select.text(2), select.text(3), select.text(4),
-                        select.text(5), select.text(6), select.text(7), select.text(8), select.text(9)};
-  const auto kind = select.text(10);
+  const StoredCell cell{select.text(0), select.text(1), select.text(2), select.text(3), select.text(4), select.text(5),
+                        select.text(6), select.text(7), select.text(8), select.text(9), select.text(10)};
+  const auto kind = select.text(11);
   KVC_CHECK(!select.step(), "results database '", db.path(), "': several cells begin with '", key, "'");
   KVC_CHECK(kind == "eval", "cell ", cell.key, " is of kind ", kind, ": its numbers do not repeat; expected eval");
   return cell;
 }
 
+// Puts the paths of files for what is recorded of them, however deep in a composition.
+void place_files(const NamedFiles& files, json& options) {
+  constexpr std::string_view kHash = "sha256:";
+  if (options.is_structured()) {
+    for (auto& value : options) place_files(files, value);
+  } else if (options.is_string() && options.get_ref<const std::string&>().starts_with(kHash)) {
+    options = files.find("calibration", options.get<std::string>().substr(kHash.size()));
+  }
+}
+
 // What is recorded of quantized weights and activations, as an experiment asks for it.
-void read_quantization(const json& model, Experiment& experiment) {
+void read_quantization(const json& model, const NamedFiles& files, Experiment& experiment) {
   const auto found = model.find("quantization");
   if (found == model.end()) return;
   auto& quantization = experiment.quantization;
@@ -45,29 +57,34 @@ void read_quantization(const json& model, Experiment& experiment) {
     if (weights.at("group_size").is_number()) quantization.group_size = weights.at("group_size");
   }
   if (found->contains("activations")) quantization.activation_bits = found->at("activations").at("bits");
-  KVC_CHECK(!found->contains("smooth_quant"), "the cell's model is smoothed by a calibration file (SHA-256 ",
-            found->at("smooth_quant").value("calibration_sha256", ""), "), which the database does not hold");
+  if (!found->contains("smooth_quant")) return;
+  const auto& smooth = found->at("smooth_quant");
+  quantization.alpha = smooth.at("alpha");
+  quantization.smoothing_file = files.find("smooth_quant: calibration", smooth.at("calibration_sha256"));
 }
 
 // The experiment that makes this cell alone.
-Experiment experiment_of(const StoredCell& cell, const VerifyOptions& options) {
+Experiment experiment_of(const StoredCell& cell, const NamedFiles& files, const VerifyOptions& options) {
   Experiment experiment;
   experiment.name = "verify";
   experiment.model = cell.model;
-  experiment.tasks = {cell.task};
+  const auto task_file = files.find_task(cell.task);
+  experiment.tasks = {task_file.empty() ? cell.task : task_file};
   const auto settings = json::parse(cell.settings);
-  const auto resolved = json::parse(cell.options_json);
+  auto resolved = json::parse(cell.options_json);
+  place_files(files, resolved);
   const bool is_composed = resolved.contains("chain") || resolved.contains("rules");
   const json entry = is_composed ? resolved : json{{cell.plugin, resolved}};
   experiment.compressors = read_compressor(parse_yaml("cell " + cell.key.substr(0, 12), entry.dump()));
   experiment.dtype = settings.at("dtype");
   if (settings.at("weights").is_string()) experiment.weights = settings.at("weights");
-  read_quantization(json::parse(cell.model_json), experiment);
+  read_quantization(json::parse(cell.model_json), files, experiment);
   experiment.devices = settings.at("device").get<std::vector<std::string>>();
   if (settings.at("decoding").is_object()) experiment.sampling = settings.at("decoding").get<Sampling>();
   experiment.seed = settings.at("seed");
   if (settings.contains("max_prompt_tokens")) experiment.max_prompt_tokens = settings.at("max_prompt_tokens");
   experiment.chat_template = settings.at("chat_template");
+  experiment.system_message = settings.value("system_message", "");
   experiment.data_dir = options.data_dir;
   experiment.plugin_path = options.plugin_path;
   return experiment;
@@ -126,15 +143,27 @@ void compare_inputs(const StoredCell& stored, const CellRecord& now, Verificatio
   const Facts was{{"model", stored.model_json},
                   {"task", stored.task_json},
                   {"options", stored.options_json},
-                  {"settings", stored.settings}};
+                  {"settings", stored.settings},
+                  {"scoring", stored.scoring_json}};
   const Facts is{{"model", now.model_json},
                  {"task", now.task_json},
                  {"options", now.options_json},
-                 {"settings", now.generation_json}};
+                 {"settings", now.generation_json},
+                 {"scoring", now.scoring_json}};
   compare(was, is, "cell", result.differences);
   if (stored.plugin_sha256 != now.plugin_sha256) {
     result.notes.push_back(concat("plugin binary: stored ", stored.plugin_sha256, ", now ", now.plugin_sha256));
   }
+}
+
+// A task file, or a name, may stand for several.
+void keep_task(Grid& grid, const std::string& task) {
+  std::erase_if(grid.cells, [&](const auto& cell) { return cell.record.task != task; });
+  KVC_CHECK(grid.cells.size() == 1, "task ", task, ": there are ", grid.cells.size(), " of that name, expected one");
+  auto kept = std::move(grid.tasks.at(grid.cells.front().task));
+  grid.tasks.clear();
+  grid.tasks.push_back(std::move(kept));
+  grid.cells.front().task = 0;
 }
 
 void keep_samples(Grid& grid, const std::vector<int64_t>& wanted) {
@@ -154,9 +183,9 @@ Verification verify_run(ResultStore& store, const std::string& key, const Verify
   result.what = concat(stored.task, ", ", stored.plugin, " (", stored.options_label, ")");
   result.samples = draw(store.finished_samples(stored.key), options);
   KVC_CHECK(!result.samples.empty(), "cell ", stored.key, " (", result.what, ") has no finished sample");
-  const auto experiment = experiment_of(stored, options);
+  const auto experiment = experiment_of(stored, NamedFiles::read(db, stored.key), options);
   auto grid = expand_grid(experiment, paths);
-  KVC_CHECK(grid.cells.size() == 1, "cell ", stored.key, " stands for ", grid.cells.size(), " cells, expected one");
+  keep_task(grid, stored.task);
   compare_inputs(stored, grid.cells.front().record, result);
   keep_samples(grid, result.samples);
   auto again = ResultStore::open(":memory:");

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "kvc/check.h"
+#include "store/up_to_date.h"
 
 namespace kvc {
 namespace {
@@ -118,16 +119,10 @@ void explain(CompareReport& report, double margin) {
              "too; Tango's score tests where all scores are 0 or 1, else Student's t; not adjusted"));
 }
 
-void check_columns(Database& db) {
-  const auto n = db.integer("SELECT count(*) FROM pragma_table_info('sample') WHERE name = 'n_prompt_tokens_before'");
-  KVC_CHECK(n == 1, "results database '", db.path(), "': an older kvc wrote it, without the column sample.",
-            "n_prompt_tokens_before; any `kvc run` into it adds the column");
-}
-
 }  // namespace
 
 CompareReport compare_groups(Database& db_a, Database& db_b, const CompareOptions& options) {
-  for (auto* db : {&db_a, &db_b}) check_columns(*db);
+  for (auto* db : {&db_a, &db_b}) check_up_to_date(*db);
   CompareReport report;
   std::vector<std::string> notes_a;
   const auto groups_b = read_groups(db_b, options.filter, report.notes);

@@ -88,6 +88,24 @@ void upgrade_from_2(Database& db) {
   transaction.commit();
 }
 
+// How generations are scored stood in task_json until it left the cell's key.
+void split_scoring(Database& db) {
+  const auto has = [&] {
+    return db.integer("SELECT count(*) FROM pragma_table_info('cell') WHERE name = 'scoring_json'") == 1;
+  };
+  if (has()) return;
+  Transaction transaction(db);
+  if (has()) return;  // another process was first
+  db.execute("ALTER TABLE cell ADD COLUMN scoring_json TEXT NOT NULL DEFAULT '{}'");
+  db.execute(
+      "UPDATE cell SET scoring_json = json_patch(CASE WHEN task_json -> '$.choices.scores' IS NULL THEN '{}' ELSE"
+      "   json_object('choices', json_object('scores', task_json -> '$.choices.scores')) END,"
+      "  json_object('extractors', task_json -> '$.extractors', 'metric', task_json -> '$.metric')),"
+      " task_json = json_remove(task_json, '$.choices.scores', '$.extractors', '$.metric')"
+      " WHERE json_valid(task_json) AND task_json -> '$.extractors' IS NOT NULL");
+  transaction.commit();
+}
+
 // Tables and views that the schema has gained since the file was made; what is there is left as it is.
 void add_missing_tables(Database& db) {
   auto whole = Database::open(":memory:", Database::Mode::kReadWrite, 0);
@@ -127,6 +145,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   } else {
     if (db.integer("PRAGMA user_version") == 1) upgrade_from_1(db);
     if (db.integer("PRAGMA user_version") == 2) upgrade_from_2(db);
+    split_scoring(db);
     add_missing_tables(db);
   }
   return ResultStore(std::move(db));

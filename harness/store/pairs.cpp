@@ -81,6 +81,24 @@ void add_pair(PairedTask& paired, const Answer& a, const Answer& b) {
   }
 }
 
+// How the cell's task finds and compares the answers of that score (of its buckets, too); "" where it is no
+// extractor's.
+std::string scoring_of(Database& db, const std::string& cell_key, const std::string& score) {
+  auto select = db.prepare(
+      "SELECT e.value FROM cell, json_each(cell.scoring_json, '$.extractors') AS e WHERE cell.key = ?1 AND"
+      " (?2 = e.value ->> '$.name' OR substr(?2, 1, length(e.value ->> '$.name') + 1) = e.value ->> '$.name' || '/')");
+  return select.bind(1, cell_key).bind(2, score).step() ? select.text(0) : "";
+}
+
+// Scores of one name say the same only where both are by the same rules.
+void check_scoring(Database& db_a, const std::string& key_a, Database& db_b, const std::string& key_b,
+                   const PairedTask& paired) {
+  KVC_CHECK(scoring_of(db_a, key_a, paired.extractor) == scoring_of(db_b, key_b, paired.extractor), paired.task,
+            ": cells ", key_a.substr(0, 12), " and ", key_b.substr(0, 12),
+            " are scored by different extractors named '", paired.extractor,
+            "'; `kvc rescore` scores both by the task file as it is");
+}
+
 }  // namespace
 
 std::vector<PairedTask> read_pairs(Database& db_a, const CellGroup& a, Database& db_b, const CellGroup& b,
@@ -103,6 +121,7 @@ std::vector<PairedTask> read_pairs(Database& db_a, const CellGroup& a, Database&
       }
     }
     for (const auto& [sample, answer] : from_b) paired.unpaired.n_only_b += !from_a.contains(sample);
+    if (!paired.pairs.empty()) check_scoring(db_a, a.cells.at(task), db_b, b.cells.at(task), paired);
   }
   return all;
 }

@@ -19,6 +19,7 @@ bool ResultStore::put_probe(const std::string& cell_key, int64_t sample, const s
   Transaction transaction(db_);
   auto there = db_.prepare("SELECT 1 FROM probe WHERE cell_key = ? AND sample = ? LIMIT 1");
   if (there.bind(1, cell_key).bind(2, sample).step()) return false;
+  db_.prepare("DELETE FROM sample WHERE cell_key = ? AND sample = ?").bind(1, cell_key).bind(2, sample).run();
   auto insert = db_.prepare("INSERT INTO probe VALUES (?, ?, ?, ?, ?, ?, ?, ?)");
   for (const auto& row : rows) {
     insert.bind(1, cell_key).bind(2, sample).bind(3, row.measure).bind(4, row.layer).bind(5, row.head);

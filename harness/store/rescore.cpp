@@ -74,11 +74,48 @@ void set_positions(Database& db, const std::string& cell_key, const std::vector<
   }
 }
 
+std::string scoring_of(Database& db, const std::string& cell_key) {
+  auto select = db.prepare("SELECT scoring_json FROM cell WHERE key = ?");
+  KVC_CHECK(select.bind(1, cell_key).step(), "results database '", db.path(), "': no cell '", cell_key, "'");
+  return select.text(0);
+}
+
+void set_scoring(Database& db, const std::string& cell_key, const std::string& scoring_json) {
+  db.prepare("UPDATE cell SET scoring_json = ? WHERE key = ?").bind(1, scoring_json).bind(2, cell_key).run();
+}
+
+// Samples that have a generation, and no scores by `scoring_json`.
+std::vector<int64_t> unscored(Database& db, const std::string& cell_key, const std::string& scoring_json) {
+  const bool all = scoring_of(db, cell_key) != scoring_json;
+  auto select = db.prepare(
+      "SELECT sample FROM sample WHERE cell_key = ?1 AND ((status = 'ok' AND ?2) OR"
+      " (status = 'failed' AND stop_reason <> '')) ORDER BY sample");
+  select.bind(1, cell_key).bind(2, int64_t{all});
+  std::vector<int64_t> samples;
+  while (select.step()) samples.push_back(select.integer(0));
+  return samples;
+}
+
+// error: empty for a sample that could be scored.
+void replace_scores(Database& db, const std::string& cell_key, int64_t sample, const std::vector<ScoreRow>& rows,
+                    const std::string& error) {
+  db.prepare("DELETE FROM score WHERE cell_key = ? AND sample = ?").bind(1, cell_key).bind(2, sample).run();
+  auto insert = db.prepare("INSERT INTO score VALUES (?, ?, ?, ?, ?, ?)");
+  for (size_t i = 0; i < rows.size(); ++i) {
+    insert.reset();
+    insert.bind(1, cell_key).bind(2, sample).bind(3, rows[i].extractor).bind(4, static_cast<int64_t>(i));
+    insert.bind(5, rows[i].answer).bind(6, rows[i].value).run();
+  }
+  auto update = db.prepare("UPDATE sample SET status = ?, error = ? WHERE cell_key = ? AND sample = ?");
+  update.bind(1, std::string(error.empty() ? "ok" : "failed")).bind(2, error).bind(3, cell_key).bind(4, sample).run();
+}
+
 }  // namespace
 
 RescoreCounts rescore_cell(Database& db, const std::string& cell_key, const std::vector<std::string>& order,
                            const std::function<std::vector<ScoreRow>(const StoredGeneration&)>& rescore,
-                           const std::function<void(int64_t sample, const Error& error)>& report) {
+                           const std::function<void(int64_t sample, const Error& error)>& report,
+                           const std::string& scoring_json) {
   RescoreCounts counts;
   Transaction transaction(db);
   ScoreWriter writer(db, cell_key);
@@ -97,6 +134,33 @@ RescoreCounts rescore_cell(Database& db, const std::string& cell_key, const std:
     }
   }
   set_positions(db, cell_key, order);
+  if (!scoring_json.empty() && counts.n_failed == 0) set_scoring(db, cell_key, scoring_json);
+  transaction.commit();
+  return counts;
+}
+
+RescoreCounts score_anew(Database& db, const std::string& cell_key, const std::string& scoring_json,
+                         const std::function<std::vector<ScoreRow>(const StoredGeneration&)>& score,
+                         const std::function<void(int64_t sample, const Error& error)>& report) {
+  RescoreCounts counts;
+  if (unscored(db, cell_key, scoring_json).empty() && scoring_of(db, cell_key) == scoring_json) return counts;
+  Transaction transaction(db);
+  counts.is_other = scoring_of(db, cell_key) != scoring_json;
+  auto select = db.prepare("SELECT generation, gold FROM sample WHERE cell_key = ? AND sample = ?");
+  for (const int64_t sample : unscored(db, cell_key, scoring_json)) {  // now that no other process writes
+    select.reset();
+    KVC_CHECK(select.bind(1, cell_key).bind(2, sample).step(), "cell ", cell_key, ": no sample ", sample);
+    try {
+      replace_scores(db, cell_key, sample, score({sample, select.text(0), select.text(1)}), "");
+      ++counts.n_samples;
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      replace_scores(db, cell_key, sample, {}, text.substr(0, text.find('\n')));
+      report(sample, error);
+      ++counts.n_failed;
+    }
+  }
+  set_scoring(db, cell_key, scoring_json);
   transaction.commit();
   return counts;
 }

@@ -8,12 +8,13 @@ namespace {
 
 void insert_cell(Database& db, const CellRecord& cell) {
   auto insert = db.prepare(
-      "INSERT INTO cell VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+      "INSERT INTO cell VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
       " ON CONFLICT (key) DO UPDATE SET n_samples = max(n_samples, excluded.n_samples)");
   insert.bind(1, cell.key).bind(2, cell.model).bind(3, cell.task).bind(4, cell.model_json).bind(5, cell.task_json);
   insert.bind(6, cell.plugin).bind(7, cell.plugin_sha256).bind(8, cell.options_json).bind(9, cell.options_label);
   insert.bind(10, cell.generation_json).bind(11, cell.bits).bind(12, cell.n_samples);
   insert.bind(13, int64_t{cell.lossy}).bind(14, int64_t{cell.simulated}).bind(15, cell.kind);
+  insert.bind(16, cell.scoring_json);
   insert.run();
 }
 
@@ -94,9 +95,16 @@ void put_experiment_cell(Database& db, const CellRecord& cell) {
   insert.bind(1, cell.experiment).bind(2, cell.key).bind(3, cell.label).bind(4, cell.position).run();
 }
 
-std::string stored_status(Database& db, const std::string& cell_key, int64_t sample) {
-  auto select = db.prepare("SELECT status FROM sample WHERE cell_key = ? AND sample = ?");
-  return select.bind(1, cell_key).bind(2, sample).step() ? select.text(0) : "";
+bool is_scored_by(Database& db, const std::string& cell_key, const std::string& scoring_json) {
+  auto select = db.prepare("SELECT 1 FROM cell WHERE key = ? AND scoring_json <> ?");
+  return !select.bind(1, cell_key).bind(2, scoring_json).step();
+}
+
+bool is_finished(Database& db, const std::string& cell_key, int64_t sample) {
+  auto select = db.prepare(
+      "SELECT 1 FROM sample WHERE cell_key = ?1 AND sample = ?2 AND status = 'ok'"
+      " UNION ALL SELECT 1 FROM probe WHERE cell_key = ?1 AND sample = ?2 LIMIT 1");
+  return select.bind(1, cell_key).bind(2, sample).step();
 }
 
 }  // namespace
@@ -124,11 +132,20 @@ std::set<int64_t> ResultStore::finished_samples(const std::string& cell_key) {
   return samples;
 }
 
-bool ResultStore::put_sample(const SampleRecord& sample) {
+std::set<int64_t> ResultStore::generated_samples(const std::string& cell_key) {
+  auto samples = finished_samples(cell_key);
+  auto select = db_.prepare("SELECT sample FROM sample WHERE cell_key = ? AND stop_reason <> ''");
+  select.bind(1, cell_key);
+  while (select.step()) samples.insert(select.integer(0));
+  return samples;
+}
+
+ResultStore::Put ResultStore::put_sample(const SampleRecord& sample) {
   KVC_CHECK(sample.status == "ok" || sample.status == "failed", "sample ", sample.sample, ": status is '",
             sample.status, "', allowed: ok, failed");
   Transaction transaction(db_);
-  if (stored_status(db_, sample.cell_key, sample.sample) == "ok") return false;
+  if (is_finished(db_, sample.cell_key, sample.sample)) return Put::kIsThere;
+  if (sample.status == "ok" && !is_scored_by(db_, sample.cell_key, sample.scoring_json)) return Put::kOtherScoring;
   db_.prepare("DELETE FROM sample WHERE cell_key = ? AND sample = ?")
       .bind(1, sample.cell_key)
       .bind(2, sample.sample)
@@ -138,7 +155,7 @@ bool ResultStore::put_sample(const SampleRecord& sample) {
   insert_bytes(db_, sample);
   insert_stage_times(db_, sample);
   transaction.commit();
-  return true;
+  return Put::kStored;
 }
 
 std::optional<CellStatus> ResultStore::cell_status(const std::string& cell_key) {

@@ -20,7 +20,7 @@ struct StageRow {
   std::string options_json;
 };
 
-// One point of an experiment's grid. `key` is the content hash of all that can change a result.
+// One point of an experiment's grid. `key` is the content hash of all that can change what is generated or measured.
 struct CellRecord {
   std::string key;
   std::string experiment;   // the cell may belong to several: each put_cell adds its experiment
@@ -39,6 +39,7 @@ struct CellRecord {
   std::vector<StageRow> stages = {};  // of a composed compressor; empty for a plain one
   std::string label = {};             // the row's name in the experiment's tables; "": plugin and options
   int64_t position = 0;               // of the compressor in the experiment
+  std::string scoring_json = "{}";    // how generations are scored: no part of the key
 };
 
 // Bytes that the caches of one sample hold at its end.
@@ -74,6 +75,7 @@ struct SampleRecord {
   std::string stop_reason;             // eos, stop, limit, ...
   std::string token_ids_json = "[]";
   std::vector<ScoreRow> scores;
+  std::string scoring_json = "{}";  // that the scores are by
   std::vector<ByteRow> bytes;
   std::vector<StageTimeRow> stages = {};    // empty for a plain compressor
   int64_t kv_bytes = 0, kv_bytes_fp16 = 0;  // fp16: the same tokens at 16 bits
@@ -108,19 +110,23 @@ class ResultStore {
   static ResultStore open(const std::filesystem::path& path, int wait_ms = 10'000);
   static ResultStore open_readonly(const std::filesystem::path& path, int wait_ms = 10'000);
 
-  // Idempotent. The same key with other content is an error; n_samples may grow. In an experiment a label stands for
+  // Idempotent. The same key with other content is an error; n_samples may grow; of a cell that is there the scoring
+  // stays: score_anew() changes it, with the scores. In an experiment a label stands for
   // one cell of a model and task: an earlier one of other content leaves the experiment, and stays in the database.
   void put_cell(const CellRecord& cell);
-  // Samples with status ok: a resumed run skips them.
-  std::set<int64_t> finished_samples(const std::string& cell_key);
-  // One transaction. A failed sample is replaced; an ok sample is never changed. Returns whether the record was stored.
-  bool put_sample(const SampleRecord& sample);
+  std::set<int64_t> finished_samples(const std::string& cell_key);  // with status ok
+  // Those, and failed ones whose generation is there, which could not be scored: a resumed run skips them.
+  std::set<int64_t> generated_samples(const std::string& cell_key);
+  // One transaction. A failed sample is replaced; an ok sample or probe is never changed, nor one stored whose scores
+  // are by another scoring than the cell's.
+  enum class Put { kStored, kIsThere, kOtherScoring };
+  Put put_sample(const SampleRecord& sample);
   // Nothing when there is no such cell.
   std::optional<CellStatus> cell_status(const std::string& cell_key);
 
   // Samples whose probe is there.
   std::set<int64_t> probed_samples(const std::string& cell_key);
-  // One transaction: all rows of a sample's probe. What is there is never changed. Returns whether it was stored.
+  // One transaction: a sample's probe, in place of a failed try; never changed. Returns whether it was stored.
   bool put_probe(const std::string& cell_key, int64_t sample, const std::vector<ProbeRow>& rows);
   // Token ids that a lossless compressor's eval cell of the same model, task and settings holds; empty where none does.
   std::vector<int64_t> full_precision_answer(const CellRecord& cell, const std::string& generation_json,

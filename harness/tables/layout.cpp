@@ -62,7 +62,6 @@ TableLayout load_layout(const fs::path& yaml_file) {
   layout.hidden = map.optional_strings("hide");
   layout.baseline = map.optional_strings("baseline");
   if (const auto printed = map.optional("printed")) read_printed(printed->map(), yaml_file, layout);
-  layout.not_here = map.optional_string("not_here", "");
   layout.notes = map.optional_strings("notes");
   map.reject_unknown();
   KVC_CHECK(fs::is_regular_file(layout.sql_file), "table ", layout.name, ": there is no '", layout.sql_file.string(),

@@ -33,7 +33,6 @@ struct TableLayout {
   std::vector<std::string> baseline;                        // rows of full precision; none: the table needs no baseline
   std::filesystem::path printed_file;                       // the same table as printed; "": there is none
   std::vector<std::pair<std::string, std::string>> printed;  // its column -> ours: "group/column" or "column"
-  std::string not_here;                                      // what the embedded model cannot fill, and why
   std::vector<std::string> notes;
 };
 

@@ -46,8 +46,12 @@ Prompt render_prompt(const TaskSpec& spec, const Dataset& dataset, const Sample&
 // The same with every field's text replaced: what a model says without the question.
 Prompt render_content_free(const TaskSpec& spec, const Dataset& dataset, const std::string& text);
 
-// Canonical JSON of all that can change a result of the task: for hashing. Data enters by content, not by place; the
-// summary and the extract cases stay out.
+// Canonical JSON of all that can change a prompt, a gold answer, a generation or a sample's buckets: for hashing. Data
+// enters by content, not by place; the summary and the scoring stay out.
 std::string spec_json(const TaskSpec& spec, const Dataset& dataset);
+
+// Canonical JSON of how generations are scored: metric, extractors, the names of choices' scores. No key in it is null,
+// so that as a merge patch over spec_json it gives the whole task.
+std::string scoring_json(const TaskSpec& spec);
 
 }  // namespace kvc

@@ -1,4 +1,5 @@
-// The canonical JSON of a task: sorted keys, no spaces, so that equal tasks have equal hashes.
+// The canonical JSON of a task, and apart from it of its scoring: sorted keys, no spaces, so that equal tasks have
+// equal hashes.
 #include <nlohmann/json.hpp>
 
 #include "task/dataset.h"
@@ -50,8 +51,7 @@ Json choices_json(const ChoiceSpec& choices) {
   Json json = {{"golds", choices.golds},
                {"before", choices.before},
                {"last_token", choices.last_token},
-               {"after_exemplars", choices.after_exemplars},
-               {"scores", choices.scores}};
+               {"after_exemplars", choices.after_exemplars}};
   for (const auto& text : choices.texts) json["texts"].push_back(template_json(text));
   if (choices.from) json["from"] = field_json(*choices.from);
   if (choices.content_free) json["content_free"] = *choices.content_free;
@@ -87,8 +87,12 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   json["limit"] = {{"side", static_cast<int>(spec.limit.side)}, {"max_tokens", spec.limit.max_tokens.value_or(0)}};
   if (spec.choices) json["choices"] = choices_json(*spec.choices);
   for (const auto& bucket : spec.buckets) json["buckets"].push_back(bucket_json(bucket));
-  json["metric"] = spec.metric;
-  json["extractors"] = Json::array();
+  return json.dump();
+}
+
+std::string scoring_json(const TaskSpec& spec) {
+  Json json = {{"metric", spec.metric}, {"extractors", Json::array()}};
+  if (spec.choices) json["choices"]["scores"] = spec.choices->scores;
   for (const auto& extractor : spec.extractors) {
     json["extractors"].push_back({{"name", extractor.name},
                                   {"steps", steps_json(extractor.steps)},

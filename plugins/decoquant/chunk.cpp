@@ -25,17 +25,31 @@ int64_t n_parts_of(int64_t n_heads, int64_t head_dim, int64_t c) {
   return c % head_dim == 0 ? n_heads * head_dim / c : 1;
 }
 
+// The quantizer of both: symmetric, one step a row over all heads.
+kvc::GroupCodes row_codes(const at::Tensor& x, int64_t bits, kvc::Precision precision) {
+  return kvc::quantize_groups(
+      x.to(at::kFloat),
+      {.bits = bits, .axis = kvc::GroupAxis::channels, .merge_heads = true, .precision = precision, .symmetric = true});
+}
+
+// tensor: [r, f, r'] or [r, f]
+SmallTensor small_tensor(const at::Tensor& tensor, const Format& format) {
+  SmallTensor small{.exact = {}, .codes = {}, .shape = tensor.sizes().vec()};
+  if (format.small_bits == 16) {
+    small.exact = stored(tensor, format.precision);
+  } else {
+    small.codes = row_codes(tensor.flatten(1).unsqueeze(0), format.small_bits, format.precision);
+  }
+  return small;
+}
+
 void set_large(Chunk& chunk, const at::Tensor& rows, int64_t n_parts, const Format& format) {
   const auto parts = in_parts(rows, n_parts);
   if (format.bits == 16) {
     chunk.large = stored(parts, format.precision);
     return;
   }
-  chunk.codes = kvc::quantize_groups(parts.to(at::kFloat), {.bits = format.bits,
-                                                            .axis = kvc::GroupAxis::channels,
-                                                            .merge_heads = true,
-                                                            .precision = format.precision,
-                                                            .symmetric = true});
+  chunk.codes = row_codes(parts, format.bits, format.precision);
 }
 
 }  // namespace
@@ -53,22 +67,30 @@ Chunk encode(const at::Tensor& x, const Format& format) {
   chunk.transposed = format.form == Form::lm || (format.form != Form::icl && chunk.n_tokens < channels);
   if (chunk.transposed) {
     set_large(chunk, factors.b.t(), 1, format);
-    chunk.small = {stored(factors.a, format.precision)};
+    chunk.small = {small_tensor(factors.a, format)};
     return chunk;
   }
   set_large(chunk, factors.a.reshape({chunk.n_tokens, channels / c * factors.a.size(1)}),
             n_parts_of(chunk.n_heads, chunk.head_dim, c), format);
   const auto tensors =
       format.form == Form::icl ? chain(factors, format.factors) : std::vector<at::Tensor>{factors.b.unsqueeze(2)};
-  for (const auto& tensor : tensors) chunk.small.push_back(stored(tensor, format.precision));
+  for (const auto& tensor : tensors) chunk.small.push_back(small_tensor(tensor, format));
   return chunk;
+}
+
+at::Tensor SmallTensor::values() const { return exact.defined() ? exact : codes.dequantize().view(shape); }
+
+at::Tensor Chunk::right() const {
+  std::vector<at::Tensor> tensors;
+  for (const auto& tensor : small) tensors.push_back(tensor.values());
+  return multiplied(tensors);
 }
 
 at::Tensor Chunk::large_tensor() const { return large.defined() ? large.to(at::kFloat) : codes.dequantize(); }
 
 at::Tensor Chunk::small_tensors() const {
   std::vector<at::Tensor> all;
-  for (const auto& tensor : small) all.push_back(tensor.flatten().to(at::kFloat));
+  for (const auto& tensor : small) all.push_back(tensor.values().flatten().to(at::kFloat));
   return at::cat(all);
 }
 
@@ -76,52 +98,55 @@ at::Tensor Chunk::dequantize() const {
   const auto parts = large_tensor();
   at::Tensor merged;
   if (transposed) {
-    merged = at::matmul(small[0].to(at::kFloat), parts[0].t());
+    merged = at::matmul(small[0].values().to(at::kFloat), parts[0].t());
   } else {
-    const auto right = multiplied(small);  // [r, c]
-    merged = at::matmul(parts.transpose(0, 1).reshape({-1, right.size(0)}), right);
+    const auto t_s = right();
+    merged = at::matmul(parts.transpose(0, 1).reshape({-1, t_s.size(0)}), t_s);
   }
   return merged.view({n_tokens, n_heads, head_dim}).transpose(0, 1).contiguous();
 }
 
 bool Chunk::attends() const {
   if (transposed || large.defined() || codes.head_dim > kMaxRow) return false;
-  const int64_t c = n_heads * head_dim * small[0].size(0) / (codes.n_heads * codes.head_dim);
+  const int64_t c = n_heads * head_dim * small[0].shape[0] / (codes.n_heads * codes.head_dim);
   return head_dim % c == 0 || c % head_dim == 0;
 }
 
 // q . x^_t = step_t * sum_r code_tr (T_S q)_r: the query is taken to the codes' basis, not K to its own.
 void Chunk::score(kvc::DecodeStep& step, int64_t first) const {
-  const auto right = multiplied(small);  // [r, c]
-  const int64_t r = right.size(0), c = right.size(1), n_q = step.q().size(0);
+  const auto t_s = right();
+  const int64_t r = t_s.size(0), c = t_s.size(1), n_q = step.q().size(0);
   if (head_dim % c == 0) {
-    const auto turned = at::matmul(step.q().view({n_q * head_dim / c, c}), right.t());
+    const auto turned = at::matmul(step.q().view({n_q * head_dim / c, c}), t_s.t());
     step.score(turned.view({n_q, codes.head_dim}), codes, first);
     return;
   }
   const int64_t heads = c / head_dim;  // KV heads a block of c channels spans
   const auto q = step.q().view({codes.n_heads, heads, n_q / n_heads, head_dim});
-  const auto by_head = right.view({r, heads, head_dim}).permute({1, 2, 0});  // [heads, D, r]
+  const auto by_head = t_s.view({r, heads, head_dim}).permute({1, 2, 0});  // [heads, D, r]
   step.score(at::matmul(q, by_head).reshape({n_q, r}), codes, first);
 }
 
 void Chunk::weigh(kvc::DecodeStep& step, int64_t first) const {
-  const auto right = multiplied(small);
-  const int64_t r = right.size(0), c = right.size(1), n_q = step.q().size(0);
+  const auto t_s = right();
+  const int64_t r = t_s.size(0), c = t_s.size(1), n_q = step.q().size(0);
   const auto sums = step.weighed(codes, first);  // [H_q, D_all/c * r / parts]
   if (head_dim % c == 0) {
-    step.add_out(at::matmul(sums.view({-1, r}), right).view({n_q, head_dim}));
+    step.add_out(at::matmul(sums.view({-1, r}), t_s).view({n_q, head_dim}));
     return;
   }
   const int64_t heads = c / head_dim;
-  const auto by_head = right.view({r, heads, head_dim}).permute({1, 0, 2});  // [heads, r, D]
+  const auto by_head = t_s.view({r, heads, head_dim}).permute({1, 0, 2});  // [heads, r, D]
   step.add_out(at::matmul(sums.view({codes.n_heads, heads, n_q / n_heads, r}), by_head).reshape({n_q, head_dim}));
 }
 
 void Chunk::add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
   codes.add_to(bytes, tensor);
   bytes.add(tensor, kvc::ByteKind::low_rank, large);
-  for (const auto& part : small) bytes.add(tensor, kvc::ByteKind::low_rank, part);
+  for (const auto& part : small) {
+    part.codes.add_to(bytes, tensor);
+    bytes.add(tensor, kvc::ByteKind::low_rank, part.exact);
+  }
 }
 
 }  // namespace decoquant

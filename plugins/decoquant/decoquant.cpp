@@ -1,14 +1,16 @@
-// DecoQuant: a chunk of K or V is the product of a large tensor T_L and small ones T_S; only T_L is quantized
-// (symmetric, one step a token). The prompt is one chunk; new tokens wait exactly and become a chunk when `buffer` of
-// them are full and the next comes. A decode step takes the query through T_S instead of rebuilding K. Bytes per layer,
-// form icl, D_all = H_kv*D, chunks of n tokens, c = factor (64, 128 with 3, 4 tensors), m waiting tokens, for each of
-// K, V:
+// DecoQuant: a chunk of K or V is the product of a large tensor T_L and small ones T_S; T_L is quantized (symmetric,
+// one step a token), T_S only where small_bits asks for it (one step a row). The prompt is one chunk; new tokens wait
+// exactly and become a chunk when `buffer` of them are full and the next comes. A decode step takes the query through
+// T_S instead of rebuilding K. Bytes per layer, form icl, D_all = H_kv*D, chunks of n tokens, c = factor (64, 128 with
+// 3, 4 tensors), m waiting tokens, for each of K, V:
 //   sum over chunks [ n * p * 4*ceil((D_all/c * r / p) * b/32) codes + 2n steps + 2|T_S| ] + 2 * m * D_all,
 //   r = min(n * D_all/c, c), p parts a row: H_kv where c divides D, D_all/c where D divides c, else 1;
 //   |T_S| = r*c (2 tensors), 8r*r' + 8r' with r' = min(8r, 8) (3), 8r*r' + 4r'*r'' + 4r'' with r' = min(8r, 16),
 //   r'' = min(4r', 4) (4).
 // Forms lm, svd, qr: r = min(n, D_all), factors n x r and r x D_all: 4*ceil(r*b/32) + 2 a row of the quantized one, 2 a
-// number of the other. bits 16: 2 a number. precision exact: 4 for each 2.
+// number of the other. bits 16: 2 a number. small_bits s < 16: a row of a small tensor (of [r, f, r'] w = f*r' numbers;
+// of the other factor's w = r or, where it is B, D_all) takes 4*ceil(w*s/32) + 2 instead of 2w. precision exact: 4 for
+// each 2.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/probed_parts.h>
@@ -19,6 +21,7 @@ namespace {
 
 struct DecoQuantOptions {
   int64_t bits = 4;
+  int64_t small_bits = 16;
   std::string form = "icl";
   int64_t tensors = 2;
   int64_t factor = 16;
@@ -26,6 +29,8 @@ struct DecoQuantOptions {
   std::string precision = "real";
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {2, 4, 8, 16}, "bits per code of the large tensor; 16 leaves it as it is");
+    v.integer_of("small_bits", small_bits, {2, 4, 8, 16},
+                 "bits per code of the small tensors; 16 leaves them as they are");
     v.choice("form", form, {"icl", "lm", "svd", "qr"},
              "what is decomposed: tokens x channel blocks, channels x tokens, or the matrix by SVD or QR");
     v.integer_of("tensors", tensors, {2, 3, 4}, "tensors of form icl");
@@ -136,6 +141,7 @@ class DecoQuant final : public kvc::Compressor {
               options.tensors);
     format_ = {.form = form_named(options.form),
                .bits = options.bits,
+               .small_bits = options.small_bits,
                .factors = options.tensors == 2   ? std::vector<int64_t>{options.factor}
                           : options.tensors == 3 ? std::vector<int64_t>{8, 8}
                                                  : std::vector<int64_t>{8, 4, 4},
@@ -171,5 +177,5 @@ KVC_PLUGIN(
     "K is decomposed after RoPE (the public scripts take the outputs of k_proj); weights stay as they are (W16A_); the "
     "decomposition goes through a Gram matrix in float64; a full buffer is encoded before the next token; attention "
     "takes the query through the small tensor (the paper's kernel rebuilds the matrix); form lm always quantizes the "
-    "channel tensor; factors of 3 and 4 tensors and the groups of svd and qr are ours",
+    "channel tensor; factors of 3 and 4 tensors, the groups of svd and qr and the steps of small_bits are ours",
     {.splits = true})

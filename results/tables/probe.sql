@@ -1,4 +1,4 @@
--- One row a probed cell: means over its samples. Errors of K and V over all heads, mean over layers; scores and output of
+-- One row a probed cell: means over its n samples that did not fail. Errors of K and V over all heads, mean over layers; scores and output of
 -- attention likewise; KL and top-1 agreement over the steps of decoding on the stored answer; first divergence: the token
 -- at which the compressor's own answer parts from it, over the samples where it does. :experiment is a name; 'all' or
 -- nothing for every cell.
@@ -13,6 +13,7 @@ WITH
 SELECT
   c.model, c.task, c.plugin AS compressor, c.options_label AS options,
   count(DISTINCT w.sample) AS n,
+  (SELECT count(*) FROM sample AS s WHERE s.cell_key = c.key AND s.status = 'failed') AS failed,
   avg(w.value) FILTER (WHERE w.measure = 'rel_fro' AND w.tensor = 'k') AS "K error",
   avg(w.value) FILTER (WHERE w.measure = 'rel_fro' AND w.tensor = 'v') AS "V error",
   avg(w.value) FILTER (WHERE w.measure = 'score_rel_sq') AS "scores",
@@ -22,6 +23,6 @@ SELECT
   avg(w.value) FILTER (WHERE w.measure = 'first_divergence') AS "first divergence",
   count(w.value) FILTER (WHERE w.measure = 'first_divergence') AS "diverged"
 FROM probed AS c
-JOIN whole AS w ON w.cell_key = c.key
+LEFT JOIN whole AS w ON w.cell_key = c.key
 GROUP BY c.key
 ORDER BY c.model, c.task, c.plugin, c.options_label, c.key;

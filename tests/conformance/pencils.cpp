@@ -26,7 +26,8 @@ std::vector<Pencil> make_pencils() {
       {"backbone", "kcvt"}, {"bits", 4},          {"group_size", 16},       {"rank", 4},
       {"decode_rank", 2},   {"buffer", 64},       {"prompt_density", 0.02}, {"decode_density", 0.04},
       {"slice", "merged"},  {"stream", "grouped"}};
-  const json deco_base = {{"bits", 4}, {"form", "icl"}, {"tensors", 2}, {"factor", 16}, {"buffer", 24}};
+  const json deco_base = {{"bits", 4},    {"small_bits", 16}, {"form", "icl"},
+                          {"tensors", 2}, {"factor", 16},     {"buffer", 24}};
   const json qjl_base = {{"sketch", 64},     {"outlier_sketch", 32}, {"outlier_channels", 4}, {"initial_layers", 0},
                          {"group_size", 16}, {"value_bits", 2},      {"buffer", 32},          {"outliers", "group"}};
   const json kvquant_base = {{"bits", 4},         {"levels", "non_uniform"},   {"sparsity", 0.1},
@@ -99,6 +100,9 @@ std::vector<Pencil> make_pencils() {
       {"decoquant",
        variants(deco_base, {{{"bits", 2}},
                             {{"bits", 16}},
+                            {{"small_bits", 4}},
+                            {{"small_bits", 2}, {"tensors", 4}},
+                            {{"small_bits", 8}, {"form", "svd"}},
                             {{"factor", 32}},
                             {{"tensors", 3}},
                             {{"tensors", 4}},

@@ -74,33 +74,40 @@ int64_t mask_degree(int64_t m, int64_t n, double density) {
     if (d >= 2 && n * d >= 2 * m && static_cast<double>(d) >= density * static_cast<double>(m)) return d;
 }
 
+// Rows of a small tensor: exact, or each as codes with a step.
+void add_decoquant_small(Sheet& sheet, const json& options, int64_t rows, int64_t width) {
+  const int64_t b = options.at("small_bits").get<int64_t>(), f = number(options);
+  if (b == 16) return sheet.both(low_rank, rows * width * f);
+  sheet.both(codes, rows * words(width, b));
+  sheet.both(scales, rows * f);
+}
+
+void add_decoquant_large(Sheet& sheet, const json& options, int64_t rows, int64_t parts, int64_t width) {
+  const int64_t b = bits_of(options), f = number(options);
+  if (b == 16) return sheet.both(low_rank, rows * parts * width * f);
+  sheet.both(codes, rows * parts * words(width, b));
+  sheet.both(scales, rows * f);
+}
+
 void add_decoquant_chunk(Sheet& sheet, const json& options, const Lengths& x, int64_t n) {
-  const int64_t b = bits_of(options), f = number(options), all = x.width(), D = x.head_dim;
+  const int64_t all = x.width(), D = x.head_dim;
   const int64_t tensors = options.at("tensors").get<int64_t>();
   if (options.at("form") != "icl") {
     const int64_t r = std::min(n, all);
     const bool right = options.at("form") == "lm" || n < all;  // which factor is quantized
-    const int64_t rows = right ? all : n, others = r * (right ? n : all);
-    sheet.both(low_rank, others * f + (b == 16 ? rows * r * f : 0));
-    if (b == 16) return;
-    sheet.both(codes, rows * words(r, b));
-    return sheet.both(scales, rows * f);
+    add_decoquant_large(sheet, options, right ? all : n, 1, r);
+    return add_decoquant_small(sheet, options, right ? n : r, right ? r : all);
   }
   const int64_t c = tensors == 2 ? options.at("factor").get<int64_t>() : tensors == 3 ? 64 : 128;
-  const int64_t r = std::min(n * all / c, c);
-  int64_t small = r * c;
-  if (tensors == 3) {
-    const int64_t r1 = std::min<int64_t>(8 * r, 8);
-    small = 8 * r * r1 + 8 * r1;
-  } else if (tensors == 4) {
-    const int64_t r1 = std::min<int64_t>(8 * r, 16), r2 = std::min<int64_t>(4 * r1, 4);
-    small = 8 * r * r1 + 4 * r1 * r2 + 4 * r2;
-  }
+  const int64_t r = std::min(n * all / c, c), r1 = std::min<int64_t>(8 * r, tensors == 3 ? 8 : 16);
   const int64_t parts = D % c == 0 ? x.n_kv_heads : c % D == 0 ? all / c : 1;
-  sheet.both(low_rank, small * f + (b == 16 ? n * (all / c) * r * f : 0));
-  if (b == 16) return;
-  sheet.both(codes, n * parts * words(all / c * r / parts, b));
-  sheet.both(scales, n * f);
+  add_decoquant_large(sheet, options, n, parts, all / c * r / parts);
+  if (tensors == 2) return add_decoquant_small(sheet, options, r, c);
+  add_decoquant_small(sheet, options, r, 8 * r1);
+  if (tensors == 3) return add_decoquant_small(sheet, options, r1, 8);
+  const int64_t r2 = std::min<int64_t>(4 * r1, 4);
+  add_decoquant_small(sheet, options, r1, 4 * r2);
+  add_decoquant_small(sheet, options, r2, 4);
 }
 
 }  // namespace

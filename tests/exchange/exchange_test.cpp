@@ -91,6 +91,60 @@ TEST_F(Exchange, LmEvalGetsOneLineASampleAndFilter) {
   EXPECT_EQ(lines[2].at("prompt_hash"), sha256_hex("Q: 1\nA:"));
 }
 
+// Each sample differs, so that a sum, a maximum and another column all show.
+TEST_F(Exchange, LmEvalGetsWhatEachSampleHeldAndWhatOkOnesDidTogether) {
+  fill();
+  {
+    auto store = ResultStore::open(path_);
+    store.database().execute(
+        "UPDATE sample SET peak_workspace_bytes = 100 + sample, peak_kv_bytes = 10 + sample, kv_bytes = kv_bytes + "
+        "sample,"
+        " n_prompt_tokens_before = n_prompt_tokens + (sample = 2), prefill_seconds = 1;"
+        "UPDATE sample SET kv_bytes_fp16 = 5000 WHERE sample = 3");  // the failed one
+  }
+  auto store = ResultStore::open_readonly(path_);
+  const auto made = export_lm_eval(store.database(), "all", folder_ / "out", 1795263991.25);
+  const auto json = nlohmann::json::parse(read_file(made[0].folder / "results_2026-11-21T12-26-31.250000.json"));
+  const auto& whole = json.at("kv_compression").at("tasks").at("demo__lookup");
+  EXPECT_EQ(whole.at("kv_bytes"), 250 + 251 + 252);
+  EXPECT_EQ(whole.at("kv_bytes_fp16"), 3000);
+  EXPECT_EQ(whole.at("paper_bytes"), 600.0);
+  EXPECT_EQ(whole.at("peak_workspace_bytes"), 102);
+  EXPECT_EQ(whole.at("peak_kv_bytes"), 12);
+  EXPECT_EQ(whole.at("prefill_seconds"), 3.0);
+  EXPECT_EQ(whole.at("encode_seconds"), 1.5);
+  EXPECT_EQ(whole.at("attend_seconds"), 3.0);
+  std::vector<nlohmann::json> lines;
+  read_jsonl(made[0].folder / "samples_demo__lookup_2026-11-21T12-26-31.250000.jsonl",
+             [&](int64_t, const nlohmann::json& line) { lines.push_back(line); });
+  EXPECT_EQ(lines[2].at("kv_bytes"), 251);
+  EXPECT_EQ(lines[2].at("kv_bytes_fp16"), 1000);
+  EXPECT_EQ(lines[2].at("n_prompt_tokens"), 10);
+  EXPECT_EQ(lines[2].at("n_gen_tokens"), 20);
+  EXPECT_EQ(lines[2].at("truncated"), false);
+  EXPECT_EQ(lines[4].at("truncated"), true);
+  EXPECT_EQ(lines[0].at("accuracy"), 0.0);
+  EXPECT_EQ(lines[2].at("accuracy"), 1.0);
+}
+
+TEST_F(Exchange, TwoBinariesOfOneLabelGetAFolderEach) {
+  fill();
+  {
+    auto store = ResultStore::open(path_);
+    auto cell = make_cell("cell-2", "lossy", "demo/lookup");
+    cell.options_json = R"({"bits":2})";
+    cell.plugin_sha256 = "zz another binary";
+    store.put_cell(cell);
+    store.put_sample(make_sample(cell.key, 0));
+  }
+  auto store = ResultStore::open_readonly(path_);
+  const auto made = export_lm_eval(store.database(), "all", folder_ / "out", 1);
+  ASSERT_EQ(made.size(), 2u);
+  EXPECT_EQ(made[0].folder.filename(), "tiny__lossy_bits=2");
+  EXPECT_EQ(made[1].folder.filename(), "tiny__lossy_bits=2__cell-2");
+  EXPECT_EQ(made[1].n_samples, 1);
+}
+
 TEST_F(Exchange, AnExportOverwritesNothing) {
   fill();
   auto store = ResultStore::open_readonly(path_);
@@ -119,6 +173,10 @@ TEST_F(Exchange, JsonlHasPromptAndEveryScore) {
   EXPECT_EQ(lines[1].at("scores"),
             nlohmann::json::parse(R"({"first":{"answer":"4","value":1.0},"second":{"answer":null,"value":0.0}})"));
   EXPECT_EQ(lines[3].at("status"), "failed");
+  for (const char* name : {"model", "options", "kv_bytes", "peak_bytes", "peak_other_bytes"}) {
+    EXPECT_TRUE(lines[1].contains(name)) << name;
+  }
+  EXPECT_FALSE(lines[1].contains("extractor"));  // of one score: `scores` has them all
   EXPECT_NE(
       message_of([&] { export_jsonl(store.database(), "trail", folder_ / "s.jsonl"); }).find("no experiment 'trail'"),
       std::string::npos);
@@ -138,6 +196,13 @@ TEST_F(Exchange, LmEvalsNumbersBecomeExternal) {
   const auto again = lm_eval(file);
   EXPECT_EQ(again.n_equal, 2);
   EXPECT_EQ(again.n_new + again.n_changed, 0);
+  write("in/results_2026.json", R"({"model_name": "org/m", "config": {"model": "hf", "model_args":
+    {"pretrained": "org/m", "dtype": "float16"}}, "results": {"gsm8k": {"exact_match,strict-match": 0.5,
+    "exact_match_stderr,strict-match": 0.25, "exact_match,flexible-extract": 0.75}}})");
+  const auto changed = lm_eval(file);
+  EXPECT_EQ(changed.n_changed, 2);  // a standard error, and a value
+  EXPECT_EQ(changed.n_new + changed.n_equal, 0);
+  EXPECT_NE(rows().find("flexible-extract|0.75||"), std::string::npos) << rows();
 }
 
 TEST_F(Exchange, OurOwnExportIsReadBackWithItsMethod) {

@@ -50,6 +50,64 @@ TEST(Measures, WhatIsHeldAndWhatIsAttendedToAreTheCachesOwn) {
   EXPECT_TRUE(at::equal(attended_tokens(cache).k, at::full({1, 2, 2}, 3, at::kDouble)));
 }
 
+// Two KV heads with two query heads each; the second KV head has lost its first token, so that the third and the fourth
+// query head are off: 1 of their scores, (1, 1) against (0, 2) of their output beside (2, 2) of the others'.
+TEST(Measures, AKvHeadsErrorsAreOfItsOwnQueryHeads) {
+  const auto v = at::tensor({4.f, 0.f, 0.f, 4.f, 2.f, 0.f, 0.f, 2.f}).view({2, 2, 2});
+  HeldTokens held{at::ones({2, 2, 2}, at::kDouble), v.to(at::kDouble),
+                  at::tensor({1, 1, 0, 1}).view({2, 2}).to(at::kBool)};
+  held.k[1][0].zero_();
+  held.v[1][0].zero_();
+  const auto errors = attention_errors(at::ones({4, 1, 2}), {at::ones({2, 2, 2}), v}, held, 1, 0);
+  EXPECT_EQ(errors.scores, (std::vector<double>{0, 0, 1, 1, 0.5}));
+  EXPECT_EQ(std::vector<double>(errors.output.begin(), errors.output.end() - 1), (std::vector<double>{0, 0, 1, 1}));
+  EXPECT_DOUBLE_EQ(errors.output.back(), std::sqrt((2 + 2) / (8 + 8 + 2 + 2.0)));
+}
+
+// The last two of three tokens: (1/2, 1/2) against (0, 1), and thirds against (0, 1/2, 1/2).
+TEST(Measures, ScoresAreMeansOverTheLastQueries) {
+  const auto ones = at::ones({1, 3, 2});
+  HeldTokens held{ones.to(at::kDouble), ones.to(at::kDouble), at::tensor({0, 1, 1}).view({1, 3}).to(at::kBool)};
+  const auto errors = attention_errors(at::ones({1, 2, 2}), {ones, ones}, held, 1, 0);
+  EXPECT_DOUBLE_EQ(errors.scores[0], (1 + 0.5) / 2);
+}
+
+// Half of what two equal keys are weighed by: the scale turns a product of ln 3 / s into ln 3.
+TEST(Measures, ScoresAreScaled) {
+  const auto k = at::tensor({0.f, 4 * std::log(3.f)}).view({1, 2, 1}), v = at::ones({1, 2, 1});
+  const HeldTokens held{at::zeros({1, 2, 1}, at::kDouble), v.to(at::kDouble), at::ones({1, 2}, at::kBool)};
+  const auto errors = attention_errors(at::ones({1, 1, 1}), {k, v}, held, 0.25, 0);  // (1/4, 3/4) against halves
+  EXPECT_NEAR(errors.scores[0], (2 / 16.0) / (10 / 16.0), 1e-6);
+}
+
+// Holds tokens 0 and 2 in its first head, 1 alone in its second.
+class FewTokens final : public LayerCache {
+ public:
+  FewTokens() : LayerCache({}) {}
+  void append(const NewTokens&) override {}
+  KeyValue dequantize() const override {
+    const auto k = at::tensor({20.f, 22.f, 11.f, 99.f}).view({2, 2, 1});
+    return {k, -k};
+  }
+  at::Tensor positions() const override { return at::tensor({0, 2, 1, -1}, at::kLong).view({2, 2}); }
+  int64_t length() const override { return 3; }
+  int64_t n_encoded_tokens() const override { return 0; }
+  Footprint footprint() const override { return {}; }
+};
+
+TEST(Measures, HeldTokensStandAtTheirPositionsAndEvictedOnesAreZero) {
+  const auto held = held_tokens(FewTokens());
+  const auto k = at::tensor({20., 0., 22., 0., 11., 0.}, at::kDouble).view({2, 3, 1});
+  EXPECT_TRUE(at::equal(held.k, k)) << held.k;
+  EXPECT_TRUE(at::equal(held.v, -k)) << held.v;
+  EXPECT_TRUE(at::equal(held.kept, at::tensor({1, 0, 1, 0, 1, 0}).view({2, 3}).to(at::kBool))) << held.kept;
+}
+
+TEST(Measures, ChannelMeansAreOfMagnitudesOverTokensHeadByHead) {
+  const auto x = at::tensor({1.f, -2.f, -3.f, 4.f, 5.f, 0.f, -5.f, 0.f}).view({2, 2, 2});
+  EXPECT_EQ(channel_mean_abs(x), (std::vector<double>{2, 3, 5, 0}));
+}
+
 TEST(Measures, SingularValuesOfAMaskAreTheGraphs) {
   // A biregular mask of degrees 2 and 2: the first is sqrt(2 * 2).
   const auto mask = at::tensor({1, 1, 0, 0, 1, 1, 1, 0, 1}).view({3, 3}).to(at::kBool);

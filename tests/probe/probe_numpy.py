@@ -114,12 +114,32 @@ def expected(file):
     return values
 
 
+def of_full(values, d, prompt):
+    """What 16 bits of storage must give: the teacher-forced answer is its own, and the caches' end is what came in."""
+    assert all(v is None for k, v in values.items() if k[0] == "first_divergence"), values
+    for key, value in values.items():
+        bound = {"logit_max_abs": 0.02, "logit_max_abs_free": 0.02, "rel_fro_end": 1e-3, "rel_fro": 1e-3}.get(key[0])
+        assert bound is None or abs(value) < bound, (key, value)
+    n = min(len(d["logits"]), len(d["logits_free"]))
+    assert np.abs(d["logits"][:n] - d["logits_free"][:n]).max() < 0.02
+    for name, x in d.items():
+        if name.endswith("_end"):
+            before = d[name[:-4]]
+            assert (x[:, : before.shape[1]] == before).all() and x.shape[1] > before.shape[1], name
+        if name.endswith(".q"):  # of the last tokens: those of a probe of fewer queries are its last
+            assert (x[:, -3:] == prompt[name]).all(), name
+
+
 def main():
     folder = tempfile.mkdtemp()
     file, database, dump = (os.path.join(folder, name) for name in ("x.yaml", "x.sqlite", "dump"))
     with open(file, "w") as f:
         f.write(EXPERIMENT % dump)
     subprocess.run([sys.argv[1], "run", file, "--db", database], check=True, capture_output=True)
+    few, few_dump = os.path.join(folder, "few.yaml"), os.path.join(folder, "few")
+    with open(few, "w") as f:
+        f.write((EXPERIMENT % few_dump).replace("queries: 7", "measures: [rel_fro], queries: 3").split("  - kivi")[0])
+    subprocess.run([sys.argv[1], "run", few, "--db", database], check=True, capture_output=True)
     db = sqlite3.connect(database)
     names = ["full", "kivi", "gear", "h2o", "decoquant", "qjl"]
     n_values, worst, worst_at = 0, 0.0, None
@@ -127,8 +147,12 @@ def main():
         for (sample,) in db.execute("SELECT DISTINCT sample FROM probe ORDER BY 1").fetchall():
             rows = db.execute(
                 "SELECT measure, layer, head, tensor, step, value FROM probe JOIN cell ON key = cell_key"
-                " WHERE plugin = ? AND sample = ?", (plugin, sample)).fetchall()
+                " WHERE plugin = ? AND sample = ? AND generation_json LIKE '%\"queries\":7%'",
+                (plugin, sample)).fetchall()
             stored = {row[:5]: row[5] for row in rows}
+            if plugin == "full":
+                of_full(stored, *(load_file(os.path.join(folder, f"demo_lookup-{sample}-0.safetensors"))
+                                  for folder in (dump, few_dump)))
             wanted = expected(os.path.join(dump, f"demo_lookup-{sample}-{index}.safetensors"))
             assert stored.keys() == wanted.keys(), (plugin, sorted(stored.keys() ^ wanted.keys())[:9])
             for key, value in wanted.items():

@@ -1,7 +1,7 @@
 """kvc report in Chromium: the page's script runs without an error, headings sort, links resolve, differences are marked,
 and a database of an earlier schema is read.
 
-Argument: the program. Skipped (77) where there is no Chromium.
+Argument: the program. Skipped (77) where there is no Chromium, or where it cannot show even an empty page.
 """
 
 import os
@@ -64,10 +64,25 @@ def check_older(database, folder):
         assert db.execute("PRAGMA user_version").fetchone() == (2,)
 
 
+def open_page(url, profile):
+    return subprocess.run(
+        [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
+         "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom", url],
+        capture_output=True, text=True, timeout=300)
+
+
+def skip(reason):
+    print("skipped:", reason)
+    sys.exit(77)
+
+
 def main():
     if not CHROMIUM:
-        print("skipped: there is no chromium on this machine")
-        sys.exit(77)
+        skip("there is no chromium on this machine")
+    with tempfile.TemporaryDirectory() as profile:
+        empty = open_page("data:text/html,<p>shown</p>", profile)
+    if "<p>shown</p>" not in empty.stdout:
+        skip("this chromium shows no page: " + empty.stderr[-300:])
     with tempfile.TemporaryDirectory() as folder:
         database, page = os.path.join(folder, "x.sqlite"), os.path.join(folder, "x.html")
         with open(os.path.join(folder, "x.yaml"), "w") as file:
@@ -79,10 +94,7 @@ def main():
         assert text.count("<head>") == 1
         with open(page, "w") as file:
             file.write(text.replace("<head>", "<head>" + PROBE, 1))
-        done = subprocess.run(
-            [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", f"--user-data-dir={folder}/profile",
-             "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom", "file://" + page],
-            capture_output=True, text=True, timeout=300)
+        done = open_page("file://" + page, os.path.join(folder, "profile"))
         check_older(database, folder)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not console, console

@@ -137,5 +137,21 @@ TEST_F(BenchRuns, BadFilesAreRefusedInOneLine) {
   }
 }
 
+// One line names all files that have no samples; what else the command names still runs.
+TEST_F(BenchRuns, ALimitOfSamplesIsRefusedForThemAlone) {
+  const auto bench = folder.write("b.yaml", bench_file(kLayer, "prompt_tokens: 64", "  - full\n")).string();
+  const auto limits = folder.write("c.yaml", "kind: capacity\nmodel: none\n").string();
+  const auto eval = folder.write("e.yaml", small_experiment("  - full\n")).string();
+  const auto line = "kvc: --limit 1: samples of a task, which these have none of: " + bench + " (bench)";
+  const auto some = run_program(folder, {"run", bench, eval, limits, "--db", database(), "--limit", "1"});
+  EXPECT_EQ(some.exit_code, 2);
+  EXPECT_EQ(some.err.find(line + ", " + limits + " (capacity); the other files run\n"), 0u) << some.err;
+  EXPECT_NE(some.err.find("\n2 samples run now (0 failed), 0 were there"), std::string::npos) << some.err;
+  EXPECT_EQ(integer("SELECT count(*) FROM cell WHERE kind <> 'eval'"), 0);
+  const auto one = run_program(folder, {"run", bench, "--db", database(), "--limit", "1"});
+  EXPECT_EQ(one.exit_code, 2);
+  EXPECT_EQ(one.err, line + "\n");
+}
+
 }  // namespace
 }  // namespace kvc::test

@@ -119,6 +119,30 @@ TEST_F(ChoicesRun, RunAgainRepeatsNothing) {
   EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 were there"), std::string::npos) << again.err;
 }
 
+// Likelihoods are stored: other scores of them need no model. What was not measured is of the key.
+TEST_F(ChoicesRun, OtherScoresOfTheLikelihoodsRunNoModel) {
+  const auto scores_of = [&] {
+    auto db = Database::open(folder_ / "x.sqlite", Database::Mode::kReadOnly, 1000);
+    return db.text(
+        "SELECT group_concat(extractor || value) FROM (SELECT * FROM score JOIN cell ON key = cell_key"
+        " WHERE extractor GLOB 'acc_norm*' ORDER BY plugin, sample, extractor)");
+  };
+  const std::string all = "[acc, acc_norm, mean_nll, mean_nll_calibrated, greedy, log_likelihood]";
+  const std::string task = kTask;
+  const auto write = [&](const std::string& changed) { folder_.write("tasks/s/t.yaml", changed); };
+  ASSERT_EQ(run().exit_code, 0);
+  const auto before = scores_of();
+  write(std::string(task).replace(task.find(all), all.size(), "[greedy]"));
+  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 were there"), std::string::npos);
+  EXPECT_EQ(scores_of(), "");
+  write(std::string(task).replace(task.find(all), all.size(), "[acc_norm, log_likelihood]"));
+  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 were there"), std::string::npos);
+  EXPECT_EQ(scores_of(), before);
+  EXPECT_NE(before.find("acc_norm/short"), std::string::npos) << before;
+  write(std::string(task).replace(task.find("N/A N/A"), 7, "N/A"));
+  EXPECT_NE(run().err.find("4 samples run now (0 failed), 0 were there"), std::string::npos);
+}
+
 // One task's bad data is named; the others run.
 TEST_F(ChoicesRun, ATaskWithBadDataIsLeftOutAndNamed) {
   folder_.write("tasks/s/u.yaml", kTask);

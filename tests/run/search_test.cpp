@@ -19,7 +19,7 @@ class SearchTest : public testing::Test {
   std::vector<std::string> arguments(const std::string& compressor, const std::string& database,
                                      const std::vector<std::string>& more = {}) {
     const auto file = folder_.write(
-        "small.yaml", concat("name: small\nmodel: models/demo\ntasks: [demo/swaps]\nlimit: 2\n", "plugin_path: [",
+        "small.yaml", concat("name: small\nmodel: models/demo\ntasks: [demo/lookup]\nlimit: 2\n", "plugin_path: [",
                              KVC_BINARY_DIR, "/tests/plugins]\n", "compressors:\n  - ", compressor, "\n"));
     std::vector<std::string> list = {"search",    file.string(),
                                      "--db",      (folder_ / database).string(),
@@ -134,7 +134,7 @@ TEST_F(SearchTest, AFileOfKindSearchIsRunLikeAnyOther) {
   ASSERT_EQ(search(kTada, "r.sqlite", kSmall).exit_code, 0);
   const auto file = folder_.write(
       "kind.yaml",
-      concat("name: small\nkind: search\nmodel: models/demo\ntasks: [demo/swaps]\nlimit: 2\ndatabase: ",
+      concat("name: small\nkind: search\nmodel: models/demo\ntasks: [demo/lookup]\nlimit: 2\ndatabase: ",
              (folder_ / "k.sqlite").string(),
              "\nsearch: {budget: 0.9, candidates: 14, rescore: 2, samples: 2}\ncompressors:\n  - ", kTada));
   const auto run = run_program(folder_, {"run", file.string()});
@@ -148,7 +148,7 @@ TEST_F(SearchTest, AFileOfKindSearchIsRunLikeAnyOther) {
 
 TEST_F(SearchTest, ASearchBelongsToItsKind) {
   const auto refusal = [&](const std::string& kind, const std::string& section) {
-    const auto file = folder_.write("bad.yaml", concat("name: bad\n", kind, "model: models/demo\ntasks: [demo/swaps]\n",
+    const auto file = folder_.write("bad.yaml", concat("name: bad\n", kind, "model: models/demo\ntasks: [demo/lookup]\n",
                                                        section, "compressors:\n  - ", kTada));
     const auto run = run_program(folder_, {"run", file.string(), "--db", (folder_ / "none.sqlite").string()});
     EXPECT_EQ(run.exit_code, 2);

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <map>
 #include <set>
 
 #include "program.h"
@@ -86,6 +87,92 @@ TEST_F(VerifyRun, WhatCannotBeVerifiedIsRefusedInOneLine) {
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_NE(ended.err.find("is of kind bench: its numbers do not repeat; expected eval"), std::string::npos)
       << ended.err;
+}
+
+// Cells that need more than the database holds: a calibration, maxima for smoothing, a task file, a system message.
+class VerifyNamedFiles : public VerifyRun {
+ protected:
+  void SetUp() override {
+    const std::string texts = KVC_SOURCE_DIR "/prompts/demo/truth.txt";
+    const auto path = [&](const char* name) { return (folder / name).string(); };
+    ASSERT_EQ(run_program(folder, {"calibrate", "--model", "models/demo", "--plugin", "kvquant: {}", "-o",
+                                   path("c.safetensors"), "--texts", texts})
+                  .exit_code,
+              0)
+        << read_file(folder / "err");
+    ASSERT_EQ(
+        run_program(folder, {"smooth", "models/demo", "--texts", texts, "--output", path("maxima.json")}).exit_code, 0)
+        << read_file(folder / "err");
+    write_task("Q: {q}\\nA:");
+    folder.write("tasks/own/d.jsonl", "{\"q\": \"What does Sam have?\", \"a\": \"x\"}\n");
+    const auto file =
+        folder.write("files.yaml", "name: files\nmodel: models/demo\ntasks: [" + path("tasks/own/t.yaml") +
+                                       "]\nsystem_message: Be brief.\nchat_template: llama2\n"
+                                       "smooth_quant: {calibration: " +
+                                       path("maxima.json") + "}\n" + kFileCompressors);
+    ASSERT_EQ(run_program(folder, {"run", file.string(), "--db", database()}).exit_code, 0)
+        << read_file(folder / "err");
+  }
+
+  void write_task(const std::string& prompt) {
+    std::string cases;
+    for (int i = 0; i < 6; ++i) cases += "  - {extractor: e, text: x, gold: x, answer: x, correct: true}\n";
+    folder.write("tasks/own/t.yaml",
+                 "version: 1\nsummary: t\neach: {one: {}, two: {}}\ndata: {file: d.jsonl, root: task}\nfields: {q: q}\n"
+                 "gold: {from: a}\nprompt: {template: \"${variant} " +
+                     prompt +
+                     "\", chat: turn}\nmax_new_tokens: 4\nextractors: [{name: e, steps: [strip], compare: exact}]\n"
+                     "metric: accuracy\nextract_cases:\n" +
+                     cases);
+  }
+  std::string key(const std::string& plugin, const std::string& variant = "two") {
+    return ResultStore::open_readonly(database())
+        .database()
+        .text("SELECT key FROM cell WHERE task = 'own/t/" + variant + "' AND plugin = '" + plugin + "'");
+  }
+
+  static constexpr char kFileCompressors[] =
+      "compressors:\n"
+      "  - kvquant: {levels: non_uniform, calibration: c.safetensors}\n"
+      "  - rules: {default: full, where: [{layers: 2-3, use: {kvquant: {levels: non_uniform, calibration: "
+      "c.safetensors}}}]}\n";
+};
+
+TEST_F(VerifyNamedFiles, WhatTheirCellsComputedRepeats) {
+  for (const std::string plugin : {"kvquant", "full/kvquant"}) {
+    const auto ended = verify(key(plugin));
+    EXPECT_EQ(ended.exit_code, 0) << plugin << ended.err << ended.out;
+    EXPECT_NE(ended.out.find("samples computed again: 0\n0 differences\n"), std::string::npos) << ended.out;
+  }
+}
+
+TEST_F(VerifyNamedFiles, AFileThatChangedOrIsGoneIsRefusedInOneLine) {
+  const auto refused = [&](const std::string& file, const std::string& what, const std::string& sha256) {
+    const auto path = (folder / file).string(), before = read_file(path);
+    const auto expected = "kvc: " + what + " '" + path + "': SHA-256 " + sha256 + " when the cell was computed, now ";
+    folder.write(file, before + "\n");
+    EXPECT_EQ(verify(key("full/kvquant")).err, expected + sha256_hex(before + "\n") + "\n");
+    std::filesystem::remove(path);
+    const auto gone = verify(key("full/kvquant"));
+    EXPECT_EQ(gone.err, expected + "gone\n");
+    EXPECT_EQ(gone.exit_code, 2);
+    folder.write(file, before);
+  };
+  for (const auto& [file, what] : std::map<std::string, std::string>{{"c.safetensors", "calibration"},
+                                                                     {"maxima.json", "smooth_quant: calibration"},
+                                                                     {"tasks/own/t.yaml", "task file"}}) {
+    refused(file, what, sha256_file(folder / file));
+  }
+  EXPECT_EQ(verify(key("full/kvquant")).exit_code, 0);
+}
+
+TEST_F(VerifyNamedFiles, AFileThatNoProvenanceNamesIsRefused) {
+  change("UPDATE cell_provenance SET provenance_json = '{}'");
+  const auto ended = verify(key("kvquant"));
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_EQ(ended.err, "kvc: calibration of SHA-256 " + sha256_file(folder / "c.safetensors") +
+                           ": the cell's provenance does not say where it is; `kvc run` with its experiment records "
+                           "that\n");
 }
 
 }  // namespace

@@ -237,21 +237,38 @@ TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {
     db.execute(
         "DROP VIEW v_cell; DROP VIEW v_score; ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; "
         "ALTER TABLE sample DROP COLUMN peak_bytes; ALTER TABLE sample DROP COLUMN peak_other_bytes; "
-        "ALTER TABLE cell DROP COLUMN kind; "
+        "ALTER TABLE cell DROP COLUMN kind; ALTER TABLE cell DROP COLUMN scoring_json; "
         "ALTER TABLE experiment_cell DROP COLUMN position; ALTER TABLE experiment_cell DROP COLUMN label; "
         "PRAGMA user_version = 1");
   }
   {
     auto store = ResultStore::open_readonly(path_);
-    EXPECT_EQ(
-        message_of([&] { compare(store, names("full", "low")); }),
-        concat("results database '", path_.string(),
-               "': an older kvc wrote it, without the column sample.n_prompt_tokens_before; any `kvc run` into it "
-               "adds the column"));
+    EXPECT_EQ(message_of([&] { compare(store, names("full", "low")); }),
+              concat("results database '", path_.string(),
+                     "': an earlier kvc wrote it (schema 1); any `kvc run` into it brings it up to date"));
   }
   auto store = ResultStore::open(path_);
   store.put_cell(make_cell("c", "low", "t/a"));
-  EXPECT_TRUE(store.put_sample(make_sample("c", 0)));
+  EXPECT_EQ(store.put_sample(make_sample("c", 0)), ResultStore::Put::kStored);
+}
+
+TEST_F(CompareTest, ScoresOfOneNameByDifferentRulesAreRefused) {
+  auto store = ResultStore::open(path_);
+  fill(store, "full");
+  fill(store, "low");
+  const auto scored_by = [&](const char* plugin, const char* extractors) {
+    auto update = store.database().prepare("UPDATE cell SET scoring_json = ? WHERE plugin = ? AND task = 't/a'");
+    update.bind(1, concat(R"({"metric":"accuracy","extractors":[)", extractors, "]}"))
+        .bind(2, std::string(plugin))
+        .run();
+  };
+  scored_by("full", R"({"name":"first","steps":[1]})");
+  scored_by("low", R"({"name":"second","steps":[]},{"name":"first","steps":[1]})");
+  EXPECT_EQ(compare(store, names("full", "low")).rows.size(), 3u);  // another extractor beside it is no matter
+  scored_by("low", R"({"name":"first","steps":[2]})");
+  EXPECT_EQ(message_of([&] { compare(store, names("full", "low")); }),
+            "t/a: cells fullt/a2 and lowt/a2 are scored by different extractors named 'first'; `kvc rescore` scores "
+            "both by the task file as it is");
 }
 
 TEST_F(CompareTest, AnUnknownTaskModelOrExperimentIsNamed) {

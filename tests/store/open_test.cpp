@@ -76,6 +76,7 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
         "DROP VIEW v_cell; DROP VIEW v_score; DROP TABLE probe; DROP TABLE capacity;"
         "ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; ALTER TABLE sample DROP COLUMN peak_bytes;"
         "ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE cell DROP COLUMN kind;"
+        "ALTER TABLE cell DROP COLUMN scoring_json;"
         "ALTER TABLE experiment_cell DROP COLUMN label; ALTER TABLE experiment_cell DROP COLUMN position;"
         "PRAGMA user_version = 1");
   }
@@ -92,6 +93,26 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
   store.put_sample(make_sample("a", 1));
   EXPECT_EQ(store.database().integer("SELECT count(*) FROM kv_bytes"), 4);
   EXPECT_EQ(store.database().integer("SELECT count(*) FROM v_cell"), 1);
+}
+
+// The whole task stood in task_json; without its scoring it is what a key is made of.
+TEST_F(OpenTest, TheScoringOfAnOlderFileLeavesTheTask) {
+  {
+    auto store = ResultStore::open(path_);
+    for (const std::string key : {"a", "b", "c"}) store.put_cell(make_cell(key, "kivi", "t"));
+    store.database().execute(
+        R"(UPDATE cell SET task_json = '{"extractors":[{"name":"x"}],"metric":"accuracy","name":"t"}' WHERE key = 'a';)"
+        R"(UPDATE cell SET task_json = '{"choices":{"golds":["0"],"scores":["acc"]},"extractors":[],"metric":"accuracy"}')"
+        R"( WHERE key = 'b'; UPDATE cell SET task_json = '{"n_prompt_tokens":64}' WHERE key = 'c';)"
+        "ALTER TABLE cell DROP COLUMN scoring_json");
+  }
+  auto store = ResultStore::open(path_);
+  EXPECT_EQ(store.database().text("SELECT group_concat(task_json || scoring_json, char(10)) FROM cell"),
+            R"({"name":"t"}{"extractors":[{"name":"x"}],"metric":"accuracy"})"
+            "\n"
+            R"({"choices":{"golds":["0"]}}{"choices":{"scores":["acc"]},"extractors":[],"metric":"accuracy"})"
+            "\n"
+            R"({"n_prompt_tokens":64}{})");
 }
 
 TEST_F(OpenTest, AnotherProgramsDatabaseIsRefusedAndLeftAlone) {
@@ -163,7 +184,7 @@ TEST_F(OpenTest, AnotherWriterIsWaitedForAndThenNamed) {
     EXPECT_EQ(message_of([&] { store.put_sample(make_sample("c", 0)); }),
               problem("another process is writing to it, and did not finish in time"));
   }
-  EXPECT_TRUE(store.put_sample(make_sample("c", 0)));
+  EXPECT_EQ(store.put_sample(make_sample("c", 0)), ResultStore::Put::kStored);
 }
 
 TEST_F(OpenTest, AFullDiskLosesNothingThatWasStored) {
@@ -179,7 +200,7 @@ TEST_F(OpenTest, AFullDiskLosesNothingThatWasStored) {
             problem("no space is left for it; all that was stored before is safe: make room and run again"));
   EXPECT_EQ(stable_dump(store.database()), before);
   store.database().integer("PRAGMA max_page_count = 1000000");
-  EXPECT_TRUE(store.put_sample(large));
+  EXPECT_EQ(store.put_sample(large), ResultStore::Put::kStored);
 }
 
 TEST_F(OpenTest, AReadOnlyConnectionCannotWrite) {

@@ -10,10 +10,10 @@ using ResultStoreTest = StoreTest;
 TEST_F(ResultStoreTest, PuttingTwiceChangesNothing) {
   auto store = ResultStore::open(path_);
   store.put_cell(make_cell("c", "low", "t/a"));
-  EXPECT_TRUE(store.put_sample(make_sample("c", 0)));
+  EXPECT_EQ(store.put_sample(make_sample("c", 0)), ResultStore::Put::kStored);
   const auto once = stable_dump(store.database());
   store.put_cell(make_cell("c", "low", "t/a"));
-  EXPECT_FALSE(store.put_sample(make_sample("c", 0)));
+  EXPECT_EQ(store.put_sample(make_sample("c", 0)), ResultStore::Put::kIsThere);
   EXPECT_EQ(stable_dump(store.database()), once);
   EXPECT_EQ(store.database().integer("SELECT count(*) FROM cell_provenance"), 1);
 }
@@ -25,28 +25,51 @@ TEST_F(ResultStoreTest, AnOkSampleIsNeverChanged) {
   const auto before = stable_dump(store.database());
   auto other = make_sample("c", 0);
   other.generation = "something else";
-  EXPECT_FALSE(store.put_sample(other));
-  EXPECT_FALSE(store.put_sample(failed_sample("c", 0)));
+  EXPECT_EQ(store.put_sample(other), ResultStore::Put::kIsThere);
+  EXPECT_EQ(store.put_sample(failed_sample("c", 0)), ResultStore::Put::kIsThere);
   EXPECT_EQ(stable_dump(store.database()), before);
 }
 
 TEST_F(ResultStoreTest, AFailedSampleIsReplacedAndLeavesNoTrace) {
   auto store = ResultStore::open(path_);
   store.put_cell(make_cell("c", "low", "t/a"));
-  EXPECT_TRUE(store.put_sample(failed_sample("c", 0)));
+  EXPECT_EQ(store.put_sample(failed_sample("c", 0)), ResultStore::Put::kStored);
   EXPECT_TRUE(store.finished_samples("c").empty());
   EXPECT_EQ(store.cell_status("c")->n_failed, 1);
   auto again = failed_sample("c", 0);
   again.error = "another reason";
-  EXPECT_TRUE(store.put_sample(again));
+  EXPECT_EQ(store.put_sample(again), ResultStore::Put::kStored);
   EXPECT_EQ(store.database().text("SELECT error FROM sample"), "another reason");
-  EXPECT_TRUE(store.put_sample(make_sample("c", 0)));
+  EXPECT_EQ(store.put_sample(make_sample("c", 0)), ResultStore::Put::kStored);
   EXPECT_EQ(store.finished_samples("c"), std::set<int64_t>{0});
 
   auto clean = ResultStore::open(folder_ / "clean.sqlite");
   clean.put_cell(make_cell("c", "low", "t/a"));
   clean.put_sample(make_sample("c", 0));
   EXPECT_EQ(stable_dump(store.database()), stable_dump(clean.database()));
+}
+
+TEST_F(ResultStoreTest, ScoresByAnotherScoringThanTheCellsAreNotStored) {
+  auto store = ResultStore::open(path_);
+  auto cell = make_cell("c", "low", "t/a");
+  cell.scoring_json = "first";
+  store.put_cell(cell);
+  cell.scoring_json = "second";
+  store.put_cell(cell);  // it stays the first
+  auto sample = make_sample("c", 0);
+  sample.scoring_json = "second";
+  EXPECT_EQ(store.put_sample(sample), ResultStore::Put::kOtherScoring);
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample"), 0);
+  sample.status = "failed";
+  sample.scores.clear();
+  EXPECT_EQ(store.put_sample(sample), ResultStore::Put::kStored);
+  store.put_sample(failed_sample("c", 1));  // without a generation
+  EXPECT_EQ(store.finished_samples("c"), std::set<int64_t>{});
+  EXPECT_EQ(store.generated_samples("c"), std::set<int64_t>{0});
+  sample.status = "ok";
+  sample.scoring_json = "first";
+  EXPECT_EQ(store.put_sample(sample), ResultStore::Put::kStored);
+  EXPECT_EQ(store.generated_samples("c"), std::set<int64_t>{0});
 }
 
 TEST_F(ResultStoreTest, AReplacedFailureTakesItsScoresAndBytesAlong) {
@@ -134,7 +157,8 @@ TEST_F(ResultStoreTest, ABadSampleStoresNothing) {
             concat("results database '", path_.string(), "': UNIQUE constraint failed: kv_bytes.cell_key, ",
                    "kv_bytes.sample, kv_bytes.layer, kv_bytes.stage, kv_bytes.tensor, kv_bytes.kind"));
   EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample"), 0);
-  EXPECT_TRUE(store.put_sample(make_sample("c", 0)));  // the failed transaction is not left open
+  EXPECT_EQ(store.put_sample(make_sample("c", 0)),
+            ResultStore::Put::kStored);  // the failed transaction is not left open
   sample.status = "fine";
   EXPECT_EQ(message_of([&] { store.put_sample(sample); }), "sample 0: status is 'fine', allowed: ok, failed");
   EXPECT_EQ(message_of([&] { store.put_sample(make_sample("no such cell", 0)); }),

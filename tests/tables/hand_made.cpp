@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "kvc/check.h"
-#include "tables/entries.h"
+#include "store/entries.h"
 
 namespace kvc::test {
 namespace {

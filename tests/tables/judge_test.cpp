@@ -4,7 +4,7 @@
 
 #include "hand_made.h"
 #include "kvc/check.h"
-#include "tables/entries.h"
+#include "store/entries.h"
 
 namespace kvc::test {
 namespace {
@@ -131,7 +131,7 @@ TEST(Entries, GradedScoresHaveTheNormalInterval) {
 
 TEST(Entries, OfAnEarlierProgramsDatabaseAreRefused) {
   HandMade made(kAsPrinted);
-  made.db().execute("ALTER TABLE experiment_cell DROP COLUMN label");
+  made.db().execute("ALTER TABLE cell DROP COLUMN scoring_json");
   EXPECT_NE(message_of([&] { make_entries(made.db(), {"e"}, false); }).find("brings it up to date"), std::string::npos);
 }
 

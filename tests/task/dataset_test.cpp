@@ -123,13 +123,14 @@ TEST_F(DatasetTest, MissingFilesAreNamedWhereTheyAreAskedFor) {
 
 TEST_F(DatasetTest, TheJsonHoldsContentAndNoPlaces) {
   const auto json = nlohmann::json::parse(spec_json(spec(), load("{\"q\":\"b\",\"h\":\"\",\"a\":\"#### 2\"}\n")));
-  EXPECT_EQ(json["extractors"].dump(),
+  EXPECT_EQ(nlohmann::json::parse(scoring_json(spec())).at("extractors").dump(),
             "[{\"compare\":\"number\",\"gold_steps\":[{\"delete\":\",\"}],\"name\":\"last\",\"steps\":[{\"regex\":"
             "{\"group\":0,\"pattern\":\"[0-9]+\",\"which\":\"first\"}}]}]");
   EXPECT_EQ(json["template"][0].dump(), "{\"variable\":\"exemplars\"}");
   EXPECT_EQ(json["template"][1].dump(), "{\"text\":\"Q: \"}");
   EXPECT_EQ(json["max_new_tokens"], 8);
   EXPECT_EQ(json.dump().find(root_.string()), std::string::npos);
+  EXPECT_FALSE(json.contains("extractors") || json.contains("metric"));
   const auto before = json.dump();
   write("prompts/sum/shots.txt", "other");
   EXPECT_NE(spec_json(spec(), load_dataset(spec(), {})), before);

@@ -56,14 +56,74 @@ TEST(DecoQuantFactors, ChainsMultiplyBackAndStayBounded) {
   }
 }
 
-// The rule with LAPACK's SVD in float64: X [T, C] as [T*C/c, c], U sqrt(S) rounded by rows of X.
-at::Tensor by_the_rule(const at::Tensor& x, int64_t c, int64_t bits) {
+// Symmetric rounding in float64, one step a row; 16 bits: none.
+at::Tensor rounded_rows(const at::Tensor& x, int64_t bits) {
+  if (bits == 16) return x;
+  const auto rows = x.flatten(1);
+  const auto step = rows.abs().amax(1, true).clamp_min(1e-5) / (std::exp2(bits - 1) - 1);
+  return ((rows / step).round() * step).reshape(x.sizes());
+}
+
+// T_S = b [r, 64] of 3 tensors as [r, 8, r'] and [r', 8]: b with its bond's weight, decomposed, the weight taken out.
+at::Tensor rounded_pair(const at::Tensor& b, const at::Tensor& spectrum, int64_t bits) {
+  const int64_t r = b.size(0);
+  const auto root = spectrum.sqrt().unsqueeze(1);
+  const auto [u, s, vt] = at::linalg_svd((root * b).reshape({r * 8, 8}), false);
+  const auto left = ((u * s.sqrt()).reshape({r, -1}) / root).reshape({r, 8, -1});
+  return at::matmul(rounded_rows(left, bits).flatten(0, 1), rounded_rows(s.sqrt().unsqueeze(1) * vt, bits))
+      .reshape({r, 64});
+}
+
+// The rule with LAPACK's SVD in float64: X [T, C] as [T*C/c, c], U sqrt(S) rounded by rows of X, sqrt(S) V^T by its
+// own.
+at::Tensor by_the_rule(const at::Tensor& x, int64_t c, int64_t bits, int64_t small_bits = 16) {
   const int64_t h = x.size(0), n = x.size(1), d = x.size(2);
   const auto [u, s, vt] = at::linalg_svd(x.transpose(0, 1).reshape({n * h * d / c, c}).to(at::kDouble), false);
-  auto large = (u * s.sqrt()).reshape({n, -1});
-  const auto step = large.abs().amax(1, true).clamp_min(1e-5) / (std::exp2(bits - 1) - 1);
-  large = (large / step).round() * step;
-  return at::matmul(large.view(u.sizes()), s.sqrt().unsqueeze(1) * vt).view({n, h, d}).transpose(0, 1);
+  const auto large = rounded_rows((u * s.sqrt()).reshape({n, -1}), bits).reshape(u.sizes());
+  const auto b = s.sqrt().unsqueeze(1) * vt;
+  const auto small = c == 64 && small_bits < 16 ? rounded_pair(b, s, small_bits) : rounded_rows(b, small_bits);
+  return at::matmul(large, small).reshape({n, h, d}).transpose(0, 1);
+}
+
+// Form svd: the factor with more numbers is the large one; B is rounded by channel then, and by its row where it is
+// small.
+at::Tensor svd_by_the_rule(const at::Tensor& x, int64_t bits, int64_t small_bits) {
+  const int64_t h = x.size(0), n = x.size(1), d = x.size(2);
+  const auto [u, s, vt] = at::linalg_svd(x.transpose(0, 1).reshape({n, h * d}).to(at::kDouble), false);
+  const auto a = u * s.sqrt(), b = s.sqrt().unsqueeze(1) * vt;
+  const auto product = n < h * d ? at::matmul(rounded_rows(a, small_bits), rounded_rows(b.t(), bits).t())
+                                 : at::matmul(rounded_rows(a, bits), rounded_rows(b, small_bits));
+  return product.reshape({n, h, d}).transpose(0, 1);
+}
+
+// Where a code falls on a border, it may be rounded to the other side.
+void expect_same(const at::Tensor& expected, const at::Tensor& held, const std::string& what) {
+  const auto difference = (expected - held).abs();
+  EXPECT_LE(difference.gt(1e-4).to(at::kDouble).mean().item<double>(), 1e-2) << what;
+  EXPECT_LE(difference.max().item<double>(), 0.2) << what;  // a few codes at half a step
+}
+
+TEST(DecoQuantRule, SmallTensorsAreRoundedByTheirRows) {
+  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
+  for (const int64_t n : {50, 200}) {
+    const auto input = ordinary_input(model, n);
+    for (const int64_t small_bits : {2, 4, 8}) {
+      for (const auto& [tensors, c] : {std::pair{2, 16}, {3, 64}}) {
+        const auto compressor =
+            decoquant_with({{"tensors", tensors}, {"bits", 8}, {"small_bits", small_bits}, {"precision", "exact"}});
+        const auto held = filled(*compressor, model, input, n)->dequantize();
+        const auto what = concat(tensors, " tensors, ", n, " tokens, small_bits ", small_bits);
+        expect_same(by_the_rule(input.k, c, 8, small_bits), held.k, what);
+        expect_same(by_the_rule(input.v, c, 8, small_bits), held.v, what);
+        EXPECT_GT((by_the_rule(input.v, c, 8) - held.v).abs().gt(1e-3).to(at::kDouble).mean().item<double>(), 0.5)
+            << what;
+      }
+      const auto svd =
+          decoquant_with({{"form", "svd"}, {"bits", 8}, {"small_bits", small_bits}, {"precision", "exact"}});
+      expect_same(svd_by_the_rule(input.v, 8, small_bits), filled(*svd, model, input, n)->dequantize().v,
+                  concat("svd, ", n, " tokens, small_bits ", small_bits));
+    }
+  }
 }
 
 TEST(DecoQuantRule, DecodingOneByOneFollowsTheFormula) {
@@ -79,9 +139,7 @@ TEST(DecoQuantRule, DecodingOneByOneFollowsTheFormula) {
     for (int64_t t = kPrompt; t + kBuffer < kTokens; t += kBuffer)
       parts.push_back(by_the_rule(input.v.narrow(1, t, kBuffer), c, 8));
     parts.push_back(input.v.narrow(1, 301, 44).to(at::kDouble));
-    const auto difference = (at::cat(parts, 1) - cache->dequantize().v).abs();
-    EXPECT_LE(difference.gt(1e-4).to(at::kDouble).mean().item<double>(), 1e-2) << tensors << " tensors";
-    EXPECT_LE(difference.max().item<double>(), 0.2) << tensors << " tensors";  // a few codes at half a step
+    expect_same(at::cat(parts, 1), cache->dequantize().v, concat(tensors, " tensors"));
   }
 }
 
@@ -91,7 +149,7 @@ TEST(DecoQuantRule, AttentionInTheCodesBasisIsAttentionOverTheMatrix) {
     const ModelShape model{.n_heads = 2 * heads, .n_kv_heads = heads, .head_dim = d};
     const auto input = ordinary_input(model, 120);
     for (const int64_t tensors : {2, 3, 4}) {
-      const auto compressor = decoquant_with({{"tensors", tensors}, {"buffer", 30}});
+      const auto compressor = decoquant_with({{"tensors", tensors}, {"buffer", 30}, {"small_bits", d == 64 ? 4 : 16}});
       const auto cache = filled(*compressor, model, input, 40);
       const auto kv = cache->dequantize();
       const auto k = kv.k.to(at::kDouble).repeat_interleave(2, 0), v = kv.v.to(at::kDouble).repeat_interleave(2, 0);
@@ -123,42 +181,53 @@ TEST(DecoQuantRule, RefusesAFactorThatDoesNotDivide) {
 
 int64_t words(int64_t n, int64_t bits) { return 4 * ((n * bits + 31) / 32); }
 
+// `rows` rows of `width` numbers of a small tensor.
+int64_t small_rows(int64_t rows, int64_t width, int64_t bits) {
+  return bits == 16 ? 2 * rows * width : rows * (words(width, bits) + 2);
+}
+
 // A chunk of n tokens of one tensor, 2 heads of 64; parts: those of a head, or blocks of c channels.
-int64_t icl_chunk(int64_t n, int64_t bits, int64_t tensors) {
+int64_t icl_chunk(int64_t n, int64_t bits, int64_t tensors, int64_t small_bits) {
   const int64_t c = tensors == 2 ? 16 : tensors == 3 ? 64 : 128, r = std::min(n * 128 / c, c);
   const int64_t parts = tensors == 4 ? 1 : 2, r1 = std::min<int64_t>(8 * r, tensors == 3 ? 8 : 16);
-  const int64_t small = tensors == 2 ? r * c
-                        : tensors == 3
-                            ? 8 * r * r1 + 8 * r1
-                            : 8 * r * r1 + 4 * r1 * std::min<int64_t>(4 * r1, 4) + 4 * std::min<int64_t>(4 * r1, 4);
-  return n * parts * words(128 / c * r / parts, bits) + 2 * n + 2 * small;
+  const int64_t large = n * parts * words(128 / c * r / parts, bits) + 2 * n;
+  if (tensors == 2) return large + small_rows(r, c, small_bits);
+  const int64_t r2 = std::min<int64_t>(4 * r1, 4), first = small_rows(r, 8 * r1, small_bits);
+  return large + first +
+         (tensors == 3 ? small_rows(r1, 8, small_bits)
+                       : small_rows(r1, 4 * r2, small_bits) + small_rows(r2, 4, small_bits));
 }
 
 TEST(DecoQuantBytes, FollowThePencilOnAndOffTheBorders) {
   const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
-  for (const int64_t tensors : {2, 3, 4}) {
+  for (const auto& [tensors, small_bits] : {std::pair{2, 16}, {3, 16}, {4, 16}, {2, 2}, {3, 4}, {4, 8}}) {
+    const auto compressor = decoquant_with({{"tensors", tensors}, {"buffer", 32}, {"small_bits", small_bits}});
     for (const int64_t n_prompt : {1, 3, 64, 129}) {
       for (const int64_t n_new : {0, 1, 31, 32, 33, 64, 65}) {
-        const auto compressor = decoquant_with({{"tensors", tensors}, {"buffer", 32}});
         const auto cache = filled(*compressor, model, ordinary_input(model, n_prompt + n_new), n_prompt);
         const int64_t n_chunks = n_new == 0 ? 0 : (n_new - 1) / 32;
         EXPECT_EQ(cache->footprint().total_bytes(),
-                  2 * (icl_chunk(n_prompt, 4, tensors) + n_chunks * icl_chunk(32, 4, tensors) +
+                  2 * (icl_chunk(n_prompt, 4, tensors, small_bits) + n_chunks * icl_chunk(32, 4, tensors, small_bits) +
                        2 * 128 * (n_new - 32 * n_chunks)))
-            << tensors << " tensors, " << n_prompt << " + " << n_new;
+            << tensors << " tensors, small_bits " << small_bits << ", " << n_prompt << " + " << n_new;
       }
     }
   }
-  for (const char* form : {"lm", "svd", "qr"}) {
+}
+
+TEST(DecoQuantBytes, OfOtherFormsAreThoseOfTheirFactors) {
+  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
+  for (const std::string form : {"lm", "svd", "qr"}) {
     for (const int64_t n : {1, 100, 128, 200}) {
-      const int64_t r = std::min<int64_t>(n, 128);
-      const bool channels = std::string(form) == "lm" || n < 128;  // B is the quantized factor
-      const int64_t rows = channels ? 128 : n, other = channels ? n : 128;
-      EXPECT_EQ(filled(*decoquant_with({{"form", form}, {"bits", 2}}), model, ordinary_input(model, n), n)
-                    ->footprint()
-                    .total_bytes(),
-                2 * (rows * (words(r, 2) + 2) + 2 * other * r))
-          << form << " " << n;
+      for (const int64_t small_bits : {16, 4}) {
+        const auto compressor = decoquant_with({{"form", form}, {"bits", 2}, {"small_bits", small_bits}});
+        const int64_t r = std::min<int64_t>(n, 128);
+        const bool channels = form == "lm" || n < 128;  // B is the quantized factor, A [n, r] the small one
+        EXPECT_EQ(filled(*compressor, model, ordinary_input(model, n), n)->footprint().total_bytes(),
+                  2 * ((channels ? 128 : n) * (words(r, 2) + 2) +
+                       small_rows(channels ? n : r, channels ? r : 128, small_bits)))
+            << form << " " << n << ", small_bits " << small_bits;
+      }
     }
   }
 }

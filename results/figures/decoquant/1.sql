@@ -1,16 +1,11 @@
 -- Quartiles and ends of the entries of K and V and of what the decomposition makes of them, in the middle layer.
 WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment),
   middle AS (
-    SELECT (max(layer) + 1) / 2 AS layer FROM probe WHERE measure = 'q1' AND cell_key IN (SELECT key FROM shown)),
+    SELECT (max(layer) + 1) / 2 AS layer FROM probe WHERE measure = 'q1' AND cell_key IN (SELECT key FROM entry)),
   value AS (
     SELECT p.tensor, p.measure, avg(p.value) AS value
     FROM probe AS p JOIN middle USING (layer)
-    WHERE p.cell_key IN (SELECT key FROM shown WHERE is_lossy) AND p.measure IN ('min', 'q1', 'median', 'q3', 'max')
+    WHERE p.cell_key IN (SELECT key FROM entry WHERE is_lossy) AND p.measure IN ('min', 'q1', 'median', 'q3', 'max')
       AND p.tensor IN ('k', 'v', 'k_t_l', 'k_t_s', 'v_t_l', 'v_t_s')
     GROUP BY p.tensor, p.measure)
 SELECT

@@ -1,15 +1,10 @@
--- Time of prefill and decoding by the number of new tokens; each number is an experiment of its own, named _2, _3 ...
+-- Time of prefill and decoding by the number of new tokens; each number is an experiment of its own.
 WITH
-  shown AS (
-    SELECT c.key, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment OR e.experiment GLOB :experiment || '_[0-9]'),
   took AS (
     SELECT t.cell_key, t.n_prompt_tokens, t.n_new_tokens, t.batch, t.repeat, t.seconds
     FROM timing AS t
-    WHERE t.phase = 'total' AND t.part = 'all' AND t.cell_key IN (SELECT key FROM shown))
+    WHERE t.phase = 'total' AND t.part = 'all' AND t.cell_key IN (SELECT key FROM entry))
 SELECT s.label AS series, t.n_new_tokens AS x, median(t.seconds) AS y, min(t.seconds) AS low, max(t.seconds) AS high
-FROM (SELECT DISTINCT key, label, position FROM shown) AS s JOIN took AS t ON t.cell_key = s.key
+FROM (SELECT DISTINCT key, label, position FROM entry) AS s JOIN took AS t ON t.cell_key = s.key
 GROUP BY s.label, t.n_new_tokens
 ORDER BY min(s.position), t.n_new_tokens;

@@ -1,18 +1,13 @@
 -- One bar a compressor and tensor: the relative error of a prompt's K and V, mean over layers; low and high are the
 -- layers' least and largest mean.
 WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment),
   layer AS (
     SELECT cell_key, tensor, layer, avg(value) AS error
     FROM probe
-    WHERE measure = 'rel_fro' AND head = -1 AND tensor IN ('k', 'v') AND cell_key IN (SELECT key FROM shown)
+    WHERE measure = 'rel_fro' AND head = -1 AND tensor IN ('k', 'v') AND cell_key IN (SELECT key FROM entry)
     GROUP BY cell_key, tensor, layer)
 SELECT s.label AS x, upper(l.tensor) AS series, avg(l.error) AS y, min(l.error) AS low, max(l.error) AS high
-FROM shown AS s JOIN layer AS l ON l.cell_key = s.key
+FROM entry AS s JOIN layer AS l ON l.cell_key = s.key
 WHERE s.is_lossy
 GROUP BY s.label, l.tensor
 ORDER BY min(s.position), l.tensor;

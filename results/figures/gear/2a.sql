@@ -1,23 +1,17 @@
--- The error of the prompt's V against the size of the cache, one line a technique: the label up to its comma.
+-- The error of the first layer's V, of a probe, against the size of the cache, which the answered cells of the same
+-- label held; one line a technique: the label up to its comma.
 WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment),
-  size AS (
-    SELECT cell_key, 100.0 * sum(kv_bytes) / sum(kv_bytes_fp16) AS share
-    FROM sample
-    WHERE status = 'ok' AND cell_key IN (SELECT key FROM shown)
-    GROUP BY cell_key),
   error AS (
-    SELECT cell_key, avg(v_error) AS y
-    FROM sample
-    WHERE status = 'ok' AND cell_key IN (SELECT key FROM shown)
-    GROUP BY cell_key),
-  technique AS (SELECT *, substr(label, 1, instr(label || ',', ',') - 1) AS name FROM shown WHERE is_lossy)
-SELECT t.name AS series, z.share AS x, e.y
-FROM technique AS t
-JOIN error AS e ON e.cell_key = t.key
-JOIN size AS z ON z.cell_key = t.key
+    SELECT e.label, min(e.position) AS position, avg(p.value) AS y
+    FROM entry AS e JOIN probe AS p ON p.cell_key = e.key
+    WHERE e.is_lossy AND p.measure = 'rel_fro' AND p.head = -1 AND p.tensor = 'v' AND p.layer = 0
+    GROUP BY e.label),
+  size AS (
+    SELECT label, 100.0 * sum(kv_bytes) / sum(kv_bytes_fp16) AS share
+    FROM entry
+    WHERE kind = 'eval' AND n_ok > 0
+    GROUP BY label),
+  technique AS (SELECT *, substr(label, 1, instr(label || ',', ',') - 1) AS name FROM error)
+SELECT t.name AS series, z.share AS x, t.y
+FROM technique AS t JOIN size AS z USING (label)
 ORDER BY min(t.position) OVER (PARTITION BY t.name), z.share;

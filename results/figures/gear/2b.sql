@@ -1,14 +1,8 @@
 -- Singular values of what quantization leaves, one line a head, in the first layer.
-WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment)
 SELECT
   s.label || ', ' || upper(substr(p.tensor, 1, 1)) AS panel, 'head ' || (p.head + 1) AS series, p.step + 1 AS x,
   avg(p.value) AS y
-FROM shown AS s JOIN probe AS p ON p.cell_key = s.key
+FROM entry AS s JOIN probe AS p ON p.cell_key = s.key
 WHERE s.is_lossy AND p.measure = 'sigma' AND p.tensor IN ('k_residual', 'v_residual') AND p.layer = 0
 GROUP BY s.key, p.tensor, p.head, p.step
 ORDER BY s.position, p.tensor, p.head, p.step;

@@ -1,30 +1,25 @@
 -- The share of each part of a compressor's work in the whole time, at the largest batch. The rest is the model's.
 WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment),
   part AS (
     SELECT t.cell_key, t.part, sum(t.seconds) AS seconds
     FROM timing AS t
-    WHERE t.cell_key IN (SELECT key FROM shown) AND t.phase <> 'total' AND t.part <> 'all'
+    WHERE t.cell_key IN (SELECT key FROM entry) AND t.phase <> 'total' AND t.part <> 'all'
       AND t.batch = (SELECT max(batch) FROM timing WHERE cell_key = t.cell_key)
     GROUP BY t.cell_key, t.part),
   whole AS (
     SELECT t.cell_key, sum(t.seconds) AS seconds
     FROM timing AS t
-    WHERE t.cell_key IN (SELECT key FROM shown) AND t.phase = 'total' AND t.part = 'all'
+    WHERE t.cell_key IN (SELECT key FROM entry) AND t.phase = 'total' AND t.part = 'all'
       AND t.batch = (SELECT max(batch) FROM timing WHERE cell_key = t.cell_key)
     GROUP BY t.cell_key),
   named AS (
     SELECT s.key, s.label, s.position, p.part AS name, p.seconds,
       CASE p.part WHEN 'quantize' THEN 1 WHEN 'low_rank' THEN 2 WHEN 'sparse' THEN 3 ELSE 4 END AS place
-    FROM shown AS s JOIN part AS p ON p.cell_key = s.key
+    FROM entry AS s JOIN part AS p ON p.cell_key = s.key
     UNION ALL
     SELECT s.key, s.label, s.position, 'other',
       w.seconds - ifnull((SELECT sum(seconds) FROM part WHERE cell_key = s.key), 0), 5
-    FROM shown AS s JOIN whole AS w ON w.cell_key = s.key
+    FROM entry AS s JOIN whole AS w ON w.cell_key = s.key
     WHERE s.is_lossy)
 SELECT
   n.label AS x,

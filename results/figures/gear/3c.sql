@@ -1,17 +1,12 @@
 -- New tokens of all sequences in a second, prefill included.
 WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment),
   took AS (
     SELECT t.cell_key, t.n_prompt_tokens, t.n_new_tokens, t.batch, t.repeat, t.seconds
     FROM timing AS t
-    WHERE t.phase = 'total' AND t.part = 'all' AND t.cell_key IN (SELECT key FROM shown))
+    WHERE t.phase = 'total' AND t.part = 'all' AND t.cell_key IN (SELECT key FROM entry))
 SELECT
   s.label AS series, t.batch AS x, t.batch * t.n_new_tokens / median(t.seconds) AS y,
   t.batch * t.n_new_tokens / max(t.seconds) AS low, t.batch * t.n_new_tokens / min(t.seconds) AS high
-FROM shown AS s JOIN took AS t ON t.cell_key = s.key
+FROM entry AS s JOIN took AS t ON t.cell_key = s.key
 GROUP BY s.key, t.batch
 ORDER BY s.position, t.batch;

@@ -1,17 +1,5 @@
 -- Accuracy by the share of the prompt's last tokens that have a low-rank part.
-WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment),
-  accuracy AS (
-    SELECT s.cell_key, 100.0 * avg(s.value) AS y, 100.0 * score_low(s.value) AS low, 100.0 * score_high(s.value) AS high
-    FROM score AS s
-    JOIN sample AS a ON a.cell_key = s.cell_key AND a.sample = s.sample AND a.status = 'ok'
-    WHERE s.position = 0 AND s.cell_key IN (SELECT key FROM shown)
-    GROUP BY s.cell_key)
-SELECT s.task AS series, 100.0 * json_extract(s.options_json, '$.correct_fraction') AS x, a.y, a.low, a.high
-FROM shown AS s JOIN accuracy AS a ON a.cell_key = s.key
-WHERE s.plugin = 'gear'
-ORDER BY s.task, x;
+SELECT task AS series, 100.0 * json_extract(options_json, '$.correct_fraction') AS x, accuracy AS y, low, high
+FROM entry
+WHERE plugin = 'gear' AND n_scores > 0
+ORDER BY task, x;

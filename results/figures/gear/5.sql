@@ -1,12 +1,7 @@
 -- Two panels, at the largest batch of each compressor: the largest peak, and tokens in a second by the median repeat.
 WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment),
   largest AS (
-    SELECT cell_key, max(batch) AS batch FROM timing WHERE cell_key IN (SELECT key FROM shown) GROUP BY cell_key),
+    SELECT cell_key, max(batch) AS batch FROM timing WHERE cell_key IN (SELECT key FROM entry) GROUP BY cell_key),
   bar AS (
     SELECT 'peak memory [GiB]' AS panel, m.cell_key, max(m.bytes) / 1073741824.0 AS y
     FROM memory AS m JOIN largest USING (cell_key, batch)
@@ -18,5 +13,5 @@ WITH
     WHERE t.phase = 'total' AND t.part = 'all'
     GROUP BY t.cell_key)
 SELECT b.panel, s.label AS x, b.y
-FROM shown AS s JOIN bar AS b ON b.cell_key = s.key
+FROM entry AS s JOIN bar AS b ON b.cell_key = s.key
 ORDER BY b.panel, s.position;

@@ -1,15 +1,5 @@
 -- Measured bytes by kind, of all samples, layers and tensors, as a share of the same tokens at 16 bits.
 WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment),
-  exact AS (
-    SELECT cell_key, sum(kv_bytes_fp16) AS bytes
-    FROM sample
-    WHERE status = 'ok' AND cell_key IN (SELECT key FROM shown)
-    GROUP BY cell_key),
   named AS (
     SELECT b.cell_key, b.bytes,
       CASE
@@ -22,10 +12,8 @@ WITH
       END AS name
     FROM kv_bytes AS b
     JOIN sample AS a ON a.cell_key = b.cell_key AND a.sample = b.sample AND a.status = 'ok'
-    WHERE b.cell_key IN (SELECT key FROM shown WHERE is_lossy))
-SELECT s.label AS x, substr(n.name, 3) AS series, 100.0 * sum(n.bytes) / e.bytes AS y
-FROM shown AS s
-JOIN exact AS e ON e.cell_key = s.key
-JOIN named AS n ON n.cell_key = s.key
-GROUP BY s.label, n.name
-ORDER BY min(s.position), n.name;
+    WHERE b.cell_key IN (SELECT key FROM entry WHERE is_lossy))
+SELECT e.label AS x, substr(n.name, 3) AS series, 100.0 * sum(n.bytes) / e.kv_bytes_fp16 AS y
+FROM entry AS e JOIN named AS n ON n.cell_key = e.key
+GROUP BY e.label, n.name
+ORDER BY min(e.position), n.name;

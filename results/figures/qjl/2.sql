@@ -1,14 +1,9 @@
 -- Mean magnitude of each channel of K over the first prompt's tokens; in each layer channels stand in order of it.
 WITH
-  shown AS (
-    SELECT c.key, c.task, c.plugin, c.options_json, c.is_lossy, e.position,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment = :experiment),
   channel AS (
     SELECT p.layer, p.value, row_number() OVER (PARTITION BY p.layer ORDER BY p.value, p.step) AS place
     FROM probe AS p
-    WHERE p.measure = 'channel_mean_abs' AND p.tensor = 'k' AND p.cell_key = (SELECT min(key) FROM shown)
+    WHERE p.measure = 'channel_mean_abs' AND p.tensor = 'k' AND p.cell_key = (SELECT min(key) FROM entry)
       AND p.sample = (SELECT min(sample) FROM probe WHERE cell_key = p.cell_key))
 SELECT place AS x, layer + 1 AS y, value
 FROM channel

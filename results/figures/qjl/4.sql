@@ -1,10 +1,6 @@
 -- Prompt: prefill and encoding. Decoding: all else. The experiment with grouped heads is named _gqa.
 WITH
-  shown AS (
-    SELECT c.key, e.position, e.experiment LIKE '%\_gqa%' ESCAPE '\' AS grouped,
-      CASE WHEN e.label <> '' THEN e.label ELSE trim(c.plugin || ' ' || c.options_label) END AS label
-    FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key
-    WHERE e.experiment IN (:experiment, replace(:experiment, 'fig4', 'fig4_gqa'))),
+  shown AS (SELECT *, experiment LIKE '%\_gqa%' ESCAPE '\' AS grouped FROM entry),
   took AS (
     SELECT t.cell_key, t.n_prompt_tokens, t.n_new_tokens, t.repeat,
       sum(CASE WHEN t.phase IN ('prefill', 'encode') THEN t.seconds END) AS prompt_seconds,

@@ -1,9 +1,9 @@
 -- The sets of LongBench as they were asked: questions, length of the whole prompts in words (of Chinese sets in
--- characters) and tokens, metric, language. Of each task's cells the first compressor's.
+-- characters) and tokens, metric, language. A row is the last part of a task's name, of each task the first compressor.
 WITH
   first AS (
     SELECT
-      *, min(position) AS first_position,
+      *, min(position) AS first_position, replace(task, rtrim(task, replace(task, '/', '')), '') AS name,
       task GLOB '*_zh' OR task GLOB '*/dureader' OR task GLOB '*/vcsum' OR task GLOB '*/lsht' AS is_chinese
     FROM entry
     WHERE n_ok > 0
@@ -17,16 +17,16 @@ WITH
     JOIN text ON text.sha256 = sample.prompt_sha256
     GROUP BY first.key)
 SELECT
-  model AS row_group, task AS row, 'length' AS "column", 1 AS column_order,
+  model AS row_group, name AS row, 'length' AS "column", 1 AS column_order,
   CASE WHEN is_chinese THEN characters ELSE words END AS value, n_ok AS n, key AS cells
 FROM first JOIN measured USING (key)
 UNION ALL
-SELECT model, task, 'tokens', 2, 1.0 * n_prompt_tokens / n_ok, n_ok, key FROM first
+SELECT model, name, 'tokens', 2, 1.0 * n_prompt_tokens / n_ok, n_ok, key FROM first
 UNION ALL
-SELECT model, task, 'metric', 3, json_extract(task_json, '$.metric'), NULL, key FROM first
+SELECT model, name, 'metric', 3, json_extract(task_json, '$.metric'), NULL, key FROM first
 UNION ALL
 SELECT
-  model, task, 'language', 4,
+  model, name, 'language', 4,
   CASE
     WHEN is_chinese THEN 'Chinese'
     WHEN task GLOB '*/lcc' OR task GLOB '*/repobench-p' THEN 'code'
@@ -35,4 +35,4 @@ SELECT
   NULL, key
 FROM first
 UNION ALL
-SELECT model, task, 'questions', 5, n_ok, NULL, key FROM first;
+SELECT model, name, 'questions', 5, n_ok, NULL, key FROM first;

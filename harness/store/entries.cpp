@@ -1,8 +1,13 @@
-#include "tables/entries.h"
+#include "store/entries.h"
 
+#include <sqlite3.h>
+
+#include <memory>
 #include <set>
+#include <string_view>
 
 #include "kvc/check.h"
+#include "store/up_to_date.h"
 
 namespace kvc {
 namespace {
@@ -45,9 +50,10 @@ SELECT
   END AS label,
   own.key, own.kind,
   replace(own.model, rtrim(own.model, replace(own.model, '/', '')), '') AS model,
-  own.task, own.task_json, own.model_json, own.plugin, own.options_json,
-  own.generation_json, own.bits, own.is_simulated, own.n_samples,
-  ifnull(sums.n_ok, 0) AS n_ok, ifnull(sums.n_failed, 0) AS n_failed,
+  own.task, json_patch(own.task_json, own.scoring_json) AS task_json, own.model_json, own.plugin, own.options_json,
+  own.generation_json, own.bits, own.is_lossy, own.is_simulated, own.n_samples,
+  ifnull(sums.n_ok, 0) AS n_ok,
+  ifnull(sums.n_failed, (SELECT count(*) FROM sample WHERE cell_key = own.key AND status = 'failed')) AS n_failed,
   sums.kv_bytes, sums.kv_bytes_fp16, sums.paper_bytes, prompts.n_prompt_tokens, sums.n_new_tokens,
   half.n_scores, half.score, half.is_graded,
   100.0 * half.score / half.n_scores AS accuracy,
@@ -69,9 +75,7 @@ LEFT JOIN half ON half.cell_key = own.key
 }  // namespace
 
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects) {
-  KVC_CHECK(db.integer("SELECT count(*) FROM pragma_table_info('experiment_cell') WHERE name = 'label'") == 1,
-            "results database '", db.path(), "': an earlier kvc wrote it (schema ", db.integer("PRAGMA user_version"),
-            "); any `kvc run` into it brings it up to date");
+  check_up_to_date(db);
   db.execute(
       "DROP TABLE IF EXISTS temp.entry; DROP TABLE IF EXISTS temp.chosen;"
       "CREATE TEMP TABLE chosen (experiment TEXT NOT NULL PRIMARY KEY)");
@@ -86,13 +90,27 @@ std::vector<std::string> make_entries(Database& db, const std::vector<std::strin
   }
   if (!with_suspects) db.execute("DELETE FROM entry WHERE suspect <> ''");
   auto failed = db.prepare(
-      "SELECT label, task, n_failed, n_ok + n_failed FROM entry WHERE n_failed > 0"
+      "SELECT label, task, n_failed, CASE kind WHEN 'probe' THEN n_samples ELSE n_ok + n_failed END"
+      " FROM entry WHERE n_failed > 0"
       " ORDER BY position, task");
   while (failed.step()) {
     notes.push_back(concat("failed: ", failed.integer(2), " of ", failed.integer(3), " samples of ", failed.text(0),
                            " on ", failed.text(1)));
   }
   return notes;
+}
+
+bool reads_entry(Database& db, const std::string& sql) {
+  bool found = false;
+  const auto look = [](void* seen, int action, const char* table, const char*, const char*, const char*) {
+    if (action == SQLITE_READ && std::string_view(table) == "entry") *static_cast<bool*>(seen) = true;
+    return SQLITE_OK;
+  };
+  const auto stop = [](sqlite3* handle) { sqlite3_set_authorizer(handle, nullptr, nullptr); };
+  const std::unique_ptr<sqlite3, decltype(stop)> watched(db.handle(), stop);
+  sqlite3_set_authorizer(watched.get(), look, &found);
+  db.prepare(sql);
+  return found;
 }
 
 std::string with_entries(std::string sql, const std::vector<std::string>& experiments) {

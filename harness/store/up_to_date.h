@@ -1,0 +1,11 @@
+// Whether a database that is only read has what this program asks for.
+#pragma once
+
+#include "store/database.h"
+
+namespace kvc {
+
+// Throws Error where an earlier kvc wrote it, naming what brings it up to date.
+void check_up_to_date(Database& db);
+
+}  // namespace kvc

@@ -1,0 +1,123 @@
+// One point of a bench, against what its parts must add up to.
+#include "run/bench_run.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "generate/exact_cache.h"
+
+namespace kvc {
+namespace {
+
+using std::chrono::milliseconds;
+constexpr auto kAppend = milliseconds(30), kAttend = milliseconds(10);
+
+// Takes its time.
+class SlowCache final : public LayerCache {
+ public:
+  explicit SlowCache(const LayerInfo& info) : LayerCache(info), exact_(info) {}
+  void append(const NewTokens& tokens) override {
+    std::this_thread::sleep_for(kAppend);
+    exact_.append(tokens);
+  }
+  at::Tensor attend(const at::Tensor& q, double scale) const override {
+    std::this_thread::sleep_for(kAttend);
+    return exact_.attend(q, scale);
+  }
+  KeyValue dequantize() const override { return exact_.dequantize(); }
+  int64_t length() const override { return exact_.length(); }
+  int64_t n_encoded_tokens() const override { return 0; }
+  Footprint footprint() const override { return exact_.footprint(); }
+
+ private:
+  ExactCache exact_;
+};
+
+class SlowCompressor final : public Compressor {
+ public:
+  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
+    return std::make_unique<SlowCache>(info);
+  }
+  double bits() const override { return 32; }
+  double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 0; }
+};
+
+BenchSubject layer() {
+  BenchSubject subject;
+  subject.n_heads = 4;
+  subject.n_kv_heads = 2;
+  subject.outlier_channels = 3;
+  subject.prefill = false;
+  return subject;
+}
+
+// 2 sequences of a prompt and 2 new tokens: 6 appends, 4 attentions.
+TEST(BenchRun, EverySequencesSecondsCountInTheirPhaseAlone) {
+  MemoryMeter meter;
+  const auto subject = layer();
+  const auto body = make_bench_body(subject, meter);
+  const auto result = run_bench_point(*body, SlowCompressor(), {32, 2, 2}, subject, meter);
+  EXPECT_GE(result.seconds.encode, 0.18);
+  EXPECT_LT(result.seconds.encode, 0.21 + 0.04);
+  EXPECT_GE(result.seconds.attend, 0.04);
+  EXPECT_LT(result.seconds.attend, 0.04 + 0.04);
+  EXPECT_LT(result.seconds.prefill, 0.03);
+  EXPECT_LT(result.seconds.other, 0.03);
+}
+
+// Inputs: q, k and v of 128 rows, two buckets of 64, and of 4 new tokens, in fp32.
+TEST(BenchRun, ThePeakIsTheAllocatorsAndInputsAreNoWorkspace) {
+  MemoryMeter meter;
+  const auto subject = layer();
+  const auto body = make_bench_body(subject, meter);
+  const auto result = run_bench_point(*body, ExactCompressor(), {96, 4, 3}, subject, meter);
+  const auto& memory = result.memory;
+  EXPECT_EQ(memory.weights, 0);
+  EXPECT_EQ(memory.other, (4 + 2 + 2) * 64 * (128 + 4) * 4);
+  int64_t held = 0;
+  {
+    ExactCache cache(body->layer_info(0, 0));
+    const auto k = at::zeros({2, 96, 64}), one = at::zeros({2, 1, 64});
+    cache.append({at::zeros({4, 96, 64}), k, k, 0});
+    for (int64_t i = 0; i < 4; ++i) cache.append({at::zeros({4, 1, 64}), one, one, 96 + i});
+    held = cache.footprint().total_bytes();
+  }
+  EXPECT_EQ(memory.kv, 3 * held);
+  EXPECT_EQ(memory.peak(), meter.peak_of_all());
+  EXPECT_GT(memory.workspace, 0);
+}
+
+TEST(BenchRun, TheFirstKeyChannelsOfEveryHeadAreLarge) {
+  MemoryMeter meter;
+  const auto body = make_bench_body(layer(), meter);
+  body->prepare({100, 0, 1});
+  body->prefill([](int64_t, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    EXPECT_EQ(k.sizes(), (at::IntArrayRef{2, 100, 64}));
+    EXPECT_EQ(q.size(0), 4);
+    for (int64_t head = 0; head < 2; ++head) {
+      const auto size = k[head].square().mean(0).sqrt();  // of each channel; 10, else 1
+      EXPECT_GT(size.narrow(0, 0, 3).min().item<float>(), 5) << head;
+      EXPECT_LT(size.narrow(0, 3, 61).max().item<float>(), 2) << head;
+    }
+    EXPECT_LT(v.square().mean(1).sqrt().max().item<float>(), 2);
+  });
+}
+
+TEST(BenchRun, MoreTokensThanTheModelHoldsAreRefused) {
+  MemoryMeter meter;
+  BenchSubject subject;
+  subject.config = std::string(KVC_SOURCE_DIR) + "/models/demo/config.json";
+  const auto body = make_bench_body(subject, meter);
+  try {
+    run_bench_point(*body, ExactCompressor(), {body->max_tokens(), 1, 1}, subject, meter);
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("the model has max_position_embeddings"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace kvc
