@@ -87,7 +87,7 @@ def serve(database, temporary, headings):
 
 
 def make_older(database):
-    """What schema 2 had."""
+    """What schema 2 had, of the first schema 3."""
     with sqlite3.connect(database) as db:
         db.executescript("""
           DROP VIEW v_cell; ALTER TABLE cell DROP COLUMN kind; ALTER TABLE sample DROP COLUMN peak_bytes;
@@ -110,6 +110,10 @@ def main():
                               capture_output=True, text=True)
         headings = next(csv.reader(done.stdout.splitlines()))
         assert "copy" not in serve(database, temporary, headings)
+        with sqlite3.connect(database) as db:
+            db.execute("ALTER TABLE cell DROP COLUMN scoring_json")  # as the first files of schema 3
+        db.close()
+        assert "(schema 3); what is shown is a copy" in serve(database, temporary, headings)
         make_older(database)
         assert f"{database}: an earlier kvc wrote it (schema 2); what is shown is a copy" in serve(database, temporary, headings)
         with sqlite3.connect(database) as db:
