@@ -50,7 +50,8 @@ def check_older(database, folder):
     """What schema 2 had: the report is of a copy, the file stays as it is."""
     with sqlite3.connect(database) as db:
         db.executescript("""
-          DROP VIEW v_cell; ALTER TABLE cell DROP COLUMN kind; ALTER TABLE sample DROP COLUMN peak_bytes;
+          DROP VIEW v_cell; ALTER TABLE cell DROP COLUMN kind; ALTER TABLE cell DROP COLUMN scoring_json;
+          ALTER TABLE sample DROP COLUMN peak_bytes;
           ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE experiment_cell DROP COLUMN label;
           ALTER TABLE experiment_cell DROP COLUMN position; DROP TABLE probe; PRAGMA user_version = 2;""")
     db.close()
