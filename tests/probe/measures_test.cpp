@@ -50,18 +50,22 @@ TEST(Measures, WhatIsHeldAndWhatIsAttendedToAreTheCachesOwn) {
   EXPECT_TRUE(at::equal(attended_tokens(cache).k, at::full({1, 2, 2}, 3, at::kDouble)));
 }
 
-// Two KV heads with two query heads each; the second KV head has lost its first token, so that the third and the fourth
-// query head are off: 1 of their scores, (1, 1) against (0, 2) of their output beside (2, 2) of the others'.
+// Two KV heads with two query heads each; the second KV head has lost its first token. Its query heads weigh the two by
+// (1/4, 3/4), by the key ln 3 of the second, and by halves; held, all is the second's. Outputs: (1/2, 3/2) and (1, 1)
+// against (0, 2), beside (2, 2) of the others'.
 TEST(Measures, AKvHeadsErrorsAreOfItsOwnQueryHeads) {
+  const auto q = at::tensor({0.f, 1.f, 0.f, 1.f, 1.f, 0.f, 0.f, 1.f}).view({4, 1, 2});
+  const auto k = at::tensor({0.f, 0.f, 0.f, 0.f, 0.f, 0.f, std::log(3.f), 0.f}).view({2, 2, 2});
   const auto v = at::tensor({4.f, 0.f, 0.f, 4.f, 2.f, 0.f, 0.f, 2.f}).view({2, 2, 2});
-  HeldTokens held{at::ones({2, 2, 2}, at::kDouble), v.to(at::kDouble),
-                  at::tensor({1, 1, 0, 1}).view({2, 2}).to(at::kBool)};
-  held.k[1][0].zero_();
+  HeldTokens held{k.to(at::kDouble), v.to(at::kDouble), at::tensor({1, 1, 0, 1}).view({2, 2}).to(at::kBool)};
   held.v[1][0].zero_();
-  const auto errors = attention_errors(at::ones({4, 1, 2}), {at::ones({2, 2, 2}), v}, held, 1, 0);
-  EXPECT_EQ(errors.scores, (std::vector<double>{0, 0, 1, 1, 0.5}));
-  EXPECT_EQ(std::vector<double>(errors.output.begin(), errors.output.end() - 1), (std::vector<double>{0, 0, 1, 1}));
-  EXPECT_DOUBLE_EQ(errors.output.back(), std::sqrt((2 + 2) / (8 + 8 + 2 + 2.0)));
+  const auto errors = attention_errors(q, {k, v}, held, 1, 0);
+  const std::vector<double> scores{0, 0, 0.2, 1, 0.3}, output{0, 0, std::sqrt(0.2), 1, std::sqrt(2.5 / 20.5)};
+  ASSERT_EQ(errors.scores.size(), scores.size());
+  for (size_t i = 0; i < scores.size(); ++i) {
+    EXPECT_NEAR(errors.scores[i], scores[i], 1e-6) << i;
+    EXPECT_NEAR(errors.output[i], output[i], 1e-6) << i;
+  }
 }
 
 // The last two of three tokens: (1/2, 1/2) against (0, 1), and thirds against (0, 1/2, 1/2).
