@@ -7,8 +7,10 @@ namespace kvc {
 LayerCache::~LayerCache() = default;
 
 at::Tensor LayerCache::attend(const at::Tensor& q, double scale) const {
-  return reference_attention(q, dequantize(), positions(), length(), scale, info_.sliding_window);
+  return reference_attention(q, attended(), positions(), length(), scale, info_.sliding_window);
 }
+
+KeyValue LayerCache::attended() const { return dequantize(); }
 
 at::Tensor LayerCache::positions() const {
   return at::arange(length(), at::TensorOptions(at::kLong).device(info_.device)).expand({info_.n_kv_heads, length()});

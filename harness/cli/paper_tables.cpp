@@ -115,6 +115,19 @@ std::string print(Database& db, const TableLayout& layout, const std::vector<Tab
   return text_of(table, arguments);
 }
 
+CannedQuery query_of(Database& db, const TableLayout& layout, const std::vector<std::string>& experiments,
+                     const std::string& name) {
+  try {
+    make_entries(db, experiments, false);
+    const auto table = make_paper_table(db, layout);
+    return {name, layout.title, write_sql(db, table, layout, experiments),
+            table.columns.empty() ? "No cell of it was there when this server began: long rows."
+                                  : "Columns are those that the database had when this server began."};
+  } catch (const Error& e) {
+    return {name, layout.title, with_entries(read_file(layout.sql_file), experiments), concat("Long rows: ", e.what())};
+  }
+}
+
 }  // namespace
 
 std::string print_paper_table(const PaperTableArguments& arguments) {
@@ -124,15 +137,14 @@ std::string print_paper_table(const PaperTableArguments& arguments) {
   return print(store.database(), layout, find_fills(layout.fills, paths), arguments);
 }
 
-std::vector<CannedQuery> queries_of_papers() {
+std::vector<CannedQuery> queries_of_papers(Database& db) {
   const auto paths = find_paths();
   std::vector<CannedQuery> queries;
   for (const auto& name : layout_names(tables_folder(paths))) {
     const auto layout = find_layout(tables_folder(paths), name);
     auto query_name = name;
     std::replace(query_name.begin(), query_name.end(), ':', '_');
-    queries.push_back({query_name, layout.title,
-                       with_entries(read_file(layout.sql_file), experiments_of(find_fills(layout.fills, paths)))});
+    queries.push_back(query_of(db, layout, experiments_of(find_fills(layout.fills, paths)), query_name));
   }
   return queries;
 }

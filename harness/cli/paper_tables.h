@@ -20,8 +20,9 @@ std::string print_paper_table(const PaperTableArguments& arguments);
 // The tables of which the database has cells, one below the other, as pieces of a page; "" where there is none.
 std::string html_of_filled_tables(const std::string& database, bool with_suspects);
 
-// The tables' SQL as statements that any reader of a database can run: name, title, statement.
-std::vector<CannedQuery> queries_of_papers();
+// The tables as statements that any reader of the database can run, each in its shape; where the database has none of a
+// table's cells, or what cannot be a table, its long rows, and the description says so.
+std::vector<CannedQuery> queries_of_papers(Database& db);
 
 // All tables: their titles, the experiments that fill them and how many of their cells are there. Without a database
 // none is.

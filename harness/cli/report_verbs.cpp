@@ -76,7 +76,8 @@ int serve(ServeArguments arguments) {
   TemporaryFolder folder;
   options.database = current_database(arguments.database, folder);
   auto store = ResultStore::open_readonly(options.database);
-  const auto metadata = datasette_metadata(store.database(), options.database.stem().string(), queries_of_papers());
+  const auto metadata =
+      datasette_metadata(store.database(), options.database.stem().string(), queries_of_papers(store.database()));
   if (!arguments.metadata.empty()) {
     write_file(arguments.metadata, metadata);
     return kOk;

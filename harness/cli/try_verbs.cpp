@@ -249,7 +249,7 @@ void add_try_verbs(CLI::App& app, Action& action) {
   verb->add_option("--dtype", a.dtype, "type the model computes in")->check(compute_type)->capture_default_str();
   verb->callback(on_call(logits));
 
-  verb = app.add_subcommand("apply", "Compresses K and V from a file and writes what attention then sees");
+  verb = app.add_subcommand("apply", "Compresses K and V from a file and writes what is held of them, and attention");
   verb->add_option("compressor", a.compressor, "a plugin")->required();
   add_compressor_options(*verb, a);
   verb->add_option("--input", a.input, "safetensors: k, v [H_kv, T, D], optionally q [H_q, 1, D]")->required();

@@ -18,7 +18,7 @@ class EvictedCache final : public ComposedCache {
         past_(static_cast<size_t>(1 + evictor.n_stages + storage.n_stages)),
         stored_(evictor.n_stages + 1, storage.compressor->make_cache(without_window(info))) {}
 
-  KeyValue gather(bool attending) const override { return stored_.gather(attending); }
+  KeyValue gather(Gather what) const override { return stored_.gather(what); }
   int64_t length() const override { return length_; }
   int64_t n_encoded_tokens() const override { return length_ - stored_->length() + stored_->n_encoded_tokens(); }
 
@@ -69,7 +69,7 @@ class EvictedCache final : public ComposedCache {
     const auto positions = evicted->positions();
     KVC_CHECK(positions.ge(0).all().item<bool>(), "chain: ", evictor_.name,
               " keeps more tokens of one KV head than of another, and the next stage takes as many of each");
-    const auto kept = evicted.gather(false);
+    const auto kept = evicted.gather(Gather::held);
     stored_.append({{}, kept.k, kept.v, 0});
     if (positions.size(1) < tokens.k.size(1)) {
       const auto first = positions.narrow(0, 0, 1);

@@ -44,11 +44,11 @@ at::Tensor PartCache::attend(const at::Tensor& q, double scale) const {
   return cache_->attend(q, scale);
 }
 
-KeyValue PartCache::gather(bool attending) const {
-  if (composed_) return composed_->gather(attending);
-  if (!attending) return cache_->dequantize();
+KeyValue PartCache::gather(Gather what) const {
+  if (composed_) return composed_->gather(what);
+  if (what == Gather::held) return cache_->dequantize();
   const Stopwatch watch(attend_seconds_);
-  return cache_->dequantize();
+  return what == Gather::attended ? cache_->attended() : cache_->dequantize();
 }
 
 void PartCache::add_to(std::vector<StageUse>& uses) const {
@@ -77,8 +77,13 @@ at::Tensor ComposedCache::attend(const at::Tensor& q, double scale) const {
   return attend_parts(q, scale);
 }
 
+KeyValue ComposedCache::attended() const {
+  const Stopwatch watch(attend_seconds_);
+  return gather(Gather::attended);
+}
+
 at::Tensor ComposedCache::attend_parts(const at::Tensor& q, double scale) const {
-  return reference_attention(q, gather(true), positions(), length(), scale, info().sliding_window);
+  return reference_attention(q, gather(Gather::attended), positions(), length(), scale, info().sliding_window);
 }
 
 std::vector<StageUse> ComposedCache::stages() const {

@@ -24,6 +24,13 @@ struct StageUse {
   double encode_seconds = 0, attend_seconds = 0;
 };
 
+// What a composition asks of its parts.
+enum class Gather : uint8_t {
+  held,          // dequantize()
+  attended,      // attended(), for attention, whose time it is
+  error_stored,  // dequantize(), for attention that adds to it what a later stage holds of its error
+};
+
 class ComposedCache;
 
 class PartCache {
@@ -35,7 +42,7 @@ class PartCache {
 
   void append(const NewTokens& tokens);
   at::Tensor attend(const at::Tensor& q, double scale) const;
-  KeyValue gather(bool attending) const;  // dequantize(); its time counts where attention asks
+  KeyValue gather(Gather what) const;
   const LayerCache& operator*() const { return *cache_; }
   const LayerCache* operator->() const { return cache_.get(); }
 
@@ -56,10 +63,11 @@ class ComposedCache : public LayerCache {
  public:
   void append(const NewTokens& tokens) final;
   at::Tensor attend(const at::Tensor& q, double scale) const final;
-  KeyValue dequantize() const final { return gather(false); }
+  KeyValue dequantize() const final { return gather(Gather::held); }
+  KeyValue attended() const final;
   Footprint footprint() const final;
   std::vector<StageUse> stages() const;  // [0]: the composition's own storage and time; [s]: stage s
-  virtual KeyValue gather(bool attending) const = 0;
+  virtual KeyValue gather(Gather what) const = 0;
 
  protected:
   ComposedCache(const LayerInfo& info, int n_stages) : LayerCache(info), n_stages_(n_stages) {}

@@ -32,20 +32,24 @@ at::Tensor joined(const std::vector<at::Tensor>& parts) {  // each [H, t, D]
 }
 
 // Chunks of tokens, each with a cache of every stage: x^ = sum over the stages. Chunks never change, so what a later
-// stage holds stays the error of those before it. The prompt's largest multiple of `block` is one chunk; new tokens
-// wait in 16 bits until `block` of them are there and the next one comes. Bytes: those of the stages, and 4 * H_kv * D
-// a waiting token.
+// stage holds stays the error of those before it: the error of their dequantize(), so that attention, too, sees that of
+// all stages but the last, and the last one's attended(). The prompt's largest multiple of `block` is one chunk; new
+// tokens wait in 16 bits until `block` of them are there and the next one comes. Bytes: those of the stages, and 4 *
+// H_kv * D a waiting token.
 class ResidualCache final : public ComposedCache {
  public:
   ResidualCache(const LayerInfo& info, const std::vector<Part>& stages, int n_stages, int64_t block)
       : ComposedCache(info, n_stages), stages_(stages), block_(block) {}
 
-  KeyValue gather(bool attending) const override {
+  KeyValue gather(Gather what) const override {
     std::vector<at::Tensor> k, v;
     for (const auto& chunk : chunks_) {
-      auto sum = chunk.front().gather(attending);
+      const auto from = [&](size_t i) {
+        return chunk[i].gather(what == Gather::attended && i + 1 < chunk.size() ? Gather::error_stored : what);
+      };
+      auto sum = from(0);
       for (size_t i = 1; i < chunk.size(); ++i) {
-        const auto more = chunk[i].gather(attending);
+        const auto more = from(i);
         if (sum.k.defined()) sum.k = sum.k + more.k;
         if (sum.v.defined()) sum.v = sum.v + more.v;
       }
@@ -95,7 +99,7 @@ class ResidualCache final : public ComposedCache {
       chunk.back().append(left);
       first_stage += stage.n_stages;
       if (chunk.size() == stages_.size()) break;
-      const auto held = chunk.back().gather(false);
+      const auto held = chunk.back().gather(Gather::held);
       if (left.k.defined()) left.k = left.k - held.k;
       if (left.v.defined()) left.v = left.v - held.v;
     }

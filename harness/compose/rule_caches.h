@@ -15,7 +15,7 @@ class WholeCache final : public ComposedCache {
   WholeCache(const LayerInfo& info, int n_stages, PartCache part)
       : ComposedCache(info, n_stages), part_(std::move(part)) {}
 
-  KeyValue gather(bool attending) const override { return part_.gather(attending); }
+  KeyValue gather(Gather what) const override { return part_.gather(what); }
   at::Tensor positions() const override { return part_->positions(); }
   int64_t length() const override { return part_->length(); }
   int64_t n_encoded_tokens() const override { return part_->n_encoded_tokens(); }
@@ -35,9 +35,9 @@ class PhaseCache final : public ComposedCache {
   PhaseCache(const LayerInfo& info, int n_stages, PartCache prompt, PartCache decoded)
       : ComposedCache(info, n_stages), prompt_(std::move(prompt)), decoded_(std::move(decoded)) {}
 
-  KeyValue gather(bool attending) const override {
-    if (decoded_->length() == 0) return prompt_.gather(attending);
-    const auto first = prompt_.gather(attending), rest = decoded_.gather(attending);
+  KeyValue gather(Gather what) const override {
+    if (decoded_->length() == 0) return prompt_.gather(what);
+    const auto first = prompt_.gather(what), rest = decoded_.gather(what);
     return {info().holds_k() ? at::cat({first.k, rest.k}, 1) : at::Tensor(),
             info().holds_v() ? at::cat({first.v, rest.v}, 1) : at::Tensor()};
   }
@@ -70,7 +70,7 @@ class SplitCache final : public ComposedCache {
   SplitCache(const LayerInfo& info, int n_stages, PartCache k, PartCache v)
       : ComposedCache(info, n_stages), k_(std::move(k)), v_(std::move(v)) {}
 
-  KeyValue gather(bool attending) const override { return {k_.gather(attending).k, v_.gather(attending).v}; }
+  KeyValue gather(Gather what) const override { return {k_.gather(what).k, v_.gather(what).v}; }
   int64_t length() const override { return k_->length(); }
   int64_t n_encoded_tokens() const override { return std::max(k_->n_encoded_tokens(), v_->n_encoded_tokens()); }
 

@@ -4,6 +4,15 @@
 #include "conformance/filled_cache.h"
 
 namespace kvc::conformance {
+namespace {
+
+void expect_floats(const char* name, const KeyValue& kv, const std::vector<int64_t>& shape, Outcome& outcome) {
+  expect(kv.k.sizes() == shape && kv.v.sizes() == shape, concat(name, " gives ", kv.k.sizes(), " and ", kv.v.sizes()),
+         outcome);
+  expect(kv.k.scalar_type() == at::kFloat && kv.v.scalar_type() == at::kFloat, concat(name, " is not fp32"), outcome);
+}
+
+}  // namespace
 
 Outcome shapes_are_as_declared(const Subject& subject) {
   Outcome outcome;
@@ -13,16 +22,14 @@ Outcome shapes_are_as_declared(const Subject& subject) {
   for (const int64_t n : {1, 31, 33, 97, 256}) {
     const auto input = ordinary_input(subject.model, n);
     const auto made = filled(subject, input, n);
-    const auto kv = made.cache->dequantize();
     const auto positions = made.cache->positions();
     const int64_t kept = positions.size(1);
     const std::vector<int64_t> shape = {subject.model.n_kv_heads, kept, subject.model.head_dim};
     expect(made.cache->length() == n, concat("length() is ", made.cache->length(), " after ", n, " tokens"), outcome);
     expect(kept <= n && positions.size(0) == subject.model.n_kv_heads, concat("positions() is ", positions.sizes()),
            outcome);
-    expect(kv.k.sizes() == shape && kv.v.sizes() == shape,
-           concat("dequantize() gives ", kv.k.sizes(), " and ", kv.v.sizes()), outcome);
-    expect(kv.k.scalar_type() == at::kFloat && kv.v.scalar_type() == at::kFloat, "dequantize() is not fp32", outcome);
+    expect_floats("dequantize()", made.cache->dequantize(), shape, outcome);
+    expect_floats("attended()", made.cache->attended(), shape, outcome);
     expect(made.cache->n_encoded_tokens() <= n, "more tokens encoded than appended", outcome);
     expect(made.compressor->paper_bytes(subject.model, n, 10) > 0, "paper_bytes is not positive", outcome);
   }

@@ -79,7 +79,7 @@ void compare_attention(const LayerCache& cache, const Input& input, const ModelS
     return;
   }
   const auto expected =
-      reference_attention(q, cache.dequantize(), cache.positions(), length, scale_of(model), model.sliding_window);
+      reference_attention(q, cache.attended(), cache.positions(), length, scale_of(model), model.sliding_window);
   const double error = (got - expected).abs().max().item<double>(), size = expected.abs().max().item<double>();
   expect(error <= 1e-4 * size,
          concat("attend differs from the reference by ", error, " (largest entry ", size, ") at ", length, " tokens, ",

@@ -33,7 +33,7 @@ inline void expect(bool condition, const std::string& what, Outcome& outcome) {
   if (!condition) outcome.complaints.push_back(what);
 }
 
-// attend against the softmax over dequantize(), for the last n_queries positions. fp32 sums in another order: 1e-4 of
+// attend against the softmax over attended(), for the last n_queries positions. fp32 sums in another order: 1e-4 of
 // the largest entry leaves room for some thousand tokens.
 void compare_attention(const LayerCache& cache, const Input& input, const ModelShape& model, int64_t n_queries,
                        Outcome& outcome);

@@ -81,9 +81,11 @@ void add_layer_values(int64_t layer, const at::Tensor& q, const KeyValue& exact,
   add_tensor_values(layer, "k", exact.k, held.k, out.values);
   add_tensor_values(layer, "v", exact.v, held.v, out.values);
   if (out.values.wants_any({"score_rel_sq", "output_rel_fro"})) {
-    const auto errors = attention_errors(q, exact, held, scale, sliding_window);
+    const auto errors = attention_errors(q, exact, looked_at.attended, scale, sliding_window);
     add_heads("score_rel_sq", layer, "scores", errors.scores, out.values);
     add_heads("output_rel_fro", layer, "output", errors.output, out.values);
+    out.keep(concat("layer.", layer, ".k_attended"), looked_at.attended.k);
+    out.keep(concat("layer.", layer, ".v_attended"), looked_at.attended.v);
   }
   const auto name = [layer](const std::string& tensor) { return concat("layer.", layer, ".", tensor); };
   for (const auto& [part, values] : looked_at.parts) {

@@ -21,6 +21,7 @@ struct ProbeOutput {
 // What is left of a cache's code while the values are computed.
 struct LookedAt {
   HeldTokens held;
+  HeldTokens attended;  // where a value of attention is wanted
   std::vector<std::pair<std::string, at::Tensor>> parts;
 };
 

@@ -43,10 +43,7 @@ at::Tensor scores(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hi
   return products.masked_fill(hidden, -std::numeric_limits<double>::infinity()).softmax(-1);
 }
 
-}  // namespace
-
-HeldTokens held_tokens(const LayerCache& cache) {
-  const auto held = cache.dequantize();
+HeldTokens over_all_tokens(const LayerCache& cache, const KeyValue& held) {
   const int64_t n_tokens = cache.length();
   const auto positions = cache.positions().to(at::kCPU);
   const auto slot = positions.masked_fill(positions.lt(0), n_tokens);  // -1 goes to a slot that is cut off
@@ -54,6 +51,11 @@ HeldTokens held_tokens(const LayerCache& cache) {
   kept.scatter_(1, slot, true);
   return {spread(held.k, slot, n_tokens), spread(held.v, slot, n_tokens), kept.narrow(1, 0, n_tokens)};
 }
+
+}  // namespace
+
+HeldTokens held_tokens(const LayerCache& cache) { return over_all_tokens(cache, cache.dequantize()); }
+HeldTokens attended_tokens(const LayerCache& cache) { return over_all_tokens(cache, cache.attended()); }
 
 FrobeniusErrors frobenius_errors(const at::Tensor& exact, const at::Tensor& held) {
   const auto x = in_double(exact);
@@ -64,16 +66,16 @@ FrobeniusErrors frobenius_errors(const at::Tensor& exact, const at::Tensor& held
   return {to_vector(absolute), to_vector(absolute / norm)};
 }
 
-AttentionErrors attention_errors(const at::Tensor& q, const KeyValue& exact, const HeldTokens& held, double scale,
+AttentionErrors attention_errors(const at::Tensor& q, const KeyValue& exact, const HeldTokens& attended, double scale,
                                  int64_t sliding_window) {
   const int64_t n_kv_heads = exact.k.size(0), n_queries = q.size(1), n_tokens = exact.k.size(1);
   const auto grouped = in_double(q).reshape({n_kv_heads, -1, n_queries, q.size(2)});
   const auto unseen = hidden(n_queries, n_tokens, sliding_window).view({1, 1, n_queries, n_tokens});
-  const auto not_held = unseen.logical_or(held.kept.logical_not().view({n_kv_heads, 1, 1, n_tokens}));
-  const auto a = scores(grouped, in_double(exact.k), unseen, scale), b = scores(grouped, held.k, not_held, scale);
+  const auto not_held = unseen.logical_or(attended.kept.logical_not().view({n_kv_heads, 1, 1, n_tokens}));
+  const auto a = scores(grouped, in_double(exact.k), unseen, scale), b = scores(grouped, attended.k, not_held, scale);
   const auto of_query = (a - b).square().sum(-1) / a.square().sum(-1);  // [H_kv, G, n]
   const auto of_head = of_query.mean(-1).flatten();
-  const auto o = at::matmul(a, in_double(exact.v).unsqueeze(1)), p = at::matmul(b, held.v.unsqueeze(1));
+  const auto o = at::matmul(a, in_double(exact.v).unsqueeze(1)), p = at::matmul(b, attended.v.unsqueeze(1));
   const auto error = (o - p).square().sum(at::IntArrayRef({2, 3})).flatten();
   const auto size = o.square().sum(at::IntArrayRef({2, 3})).flatten();
   return {with_whole(of_head, of_head.mean()), with_whole((error / size).sqrt(), (error.sum() / size.sum()).sqrt())};

@@ -9,12 +9,13 @@
 
 namespace kvc {
 
-// What a cache holds, over all tokens it was given. Evicted ones are zeros that nothing attends to.
+// K and V over all tokens that a cache was given. Evicted ones are zeros that nothing attends to.
 struct HeldTokens {
   at::Tensor k, v;  // [H_kv, T, D] fp64
   at::Tensor kept;  // [H_kv, T] bool
 };
-HeldTokens held_tokens(const LayerCache& cache);
+HeldTokens held_tokens(const LayerCache& cache);      // dequantize()
+HeldTokens attended_tokens(const LayerCache& cache);  // attended()
 
 // ||x - y||_F and that over ||x||_F: of each head, the last entry of all heads together.
 struct FrobeniusErrors {
@@ -23,13 +24,13 @@ struct FrobeniusErrors {
 FrobeniusErrors frobenius_errors(const at::Tensor& exact, const at::Tensor& held);  // [H, T, D]
 
 // Of causal attention of the last tokens' queries, per query head; the last entry of all heads together (scores: their
-// mean). With a = softmax(q k^T * scale), a^ the same of what is held, o and o^ the outputs:
+// mean). With a = softmax(q k^T * scale), a^ the same of what is attended to, o and o^ the outputs:
 //   scores: mean over queries of ||a - a^||^2 / ||a||^2;  output: ||o - o^||_F / ||o||_F over all queries
 struct AttentionErrors {
   std::vector<double> scores, output;
 };
 // q: [H_q, n, D] of the last n tokens; exact: [H_kv, T, D]
-AttentionErrors attention_errors(const at::Tensor& q, const KeyValue& exact, const HeldTokens& held, double scale,
+AttentionErrors attention_errors(const at::Tensor& q, const KeyValue& exact, const HeldTokens& attended, double scale,
                                  int64_t sliding_window);
 
 std::vector<double> singular_values(const at::Tensor& matrix);  // [m, n] -> min(m, n) of them, falling

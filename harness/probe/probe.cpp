@@ -14,12 +14,13 @@
 namespace kvc {
 namespace {
 
+const std::vector<std::string> kAttention{"score_rel_sq", "output_rel_fro"};
 const std::vector<std::string> kForced{"logit_max_abs", "logit_l2", "kl", "top1_same"};
 const std::vector<std::string> kEnd{"rel_fro_end", "abs_fro_end"};
 const std::vector<std::string> kFree{"logit_max_abs_free", "first_divergence"};
 
-LookedAt look_at(const LayerCache& cache) {
-  LookedAt looked_at{held_tokens(cache), {}};
+LookedAt look_at(const LayerCache& cache, bool attends) {
+  LookedAt looked_at{held_tokens(cache), attends ? attended_tokens(cache) : HeldTokens{}, {}};
   if (const auto* parted = dynamic_cast<const ProbedParts*>(&cache)) {
     for (auto& part : parted->probed_parts()) looked_at.parts.emplace_back(part.name, part.values);
   }
@@ -129,9 +130,10 @@ Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& 
 }
 
 void Probe::look_at_prompt(const Prompt& prompt, Subject& subject) {
+  const bool attends = subject.out.values.wants_any(kAttention);
   for (size_t layer = 0; layer < prompt.caches.size(); ++layer) {
     LookedAt looked_at;
-    inside(subject, [&] { looked_at = look_at(*subject.caches[layer]); });
+    inside(subject, [&] { looked_at = look_at(*subject.caches[layer], attends); });
     if (subject.failed()) return;
     add_layer_values(static_cast<int64_t>(layer), prompt.q[layer], prompt.of_layer(layer), looked_at, prompt.scale,
                      model_.shape().sliding_window, subject.out);

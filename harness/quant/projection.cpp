@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numbers>
 
 #include "kvc/quant/pack_bits.h"
 #include "signs_cpu.h"
@@ -54,6 +55,16 @@ Projection::Projection(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m)
 
 at::Tensor Projection::matrix() const {
   return at::from_blob(const_cast<float*>(values_.data()), {d_, m_}, at::kFloat);
+}
+
+at::Tensor least_squares_of_signs(const at::Tensor& s) {
+  const auto wide = s.to(at::kDouble);
+  const auto d = static_cast<double>(s.size(0));
+  const double a = std::sqrt(d / std::numbers::pi) * std::exp(std::lgamma(d / 2) - std::lgamma((d + 1) / 2));
+  const auto columns = wide * (std::sqrt(d) / wide.norm(2, 0, true).clamp_min(1e-30));
+  auto normal = at::matmul(columns, columns.t()).mul_(a * a);
+  normal.diagonal().add_((1 - a * a) * d);
+  return at::cholesky_solve(columns, at::linalg_cholesky(normal)).mul_(a);
 }
 
 const Projection& Projections::of(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m) const {

@@ -84,7 +84,8 @@ std::string datasette_metadata(Database& db, const std::string& name, const std:
   Json json = {{"title", "kvc"}, {"description", "Results of KV-cache compressors"}, {"databases", Json::object()}};
   auto canned = queries();
   for (const auto& query : more) {
-    canned[query.name] = {{"sql", query.sql}, {"title", query.title}, {"hide_sql", true}};
+    canned[query.name] = {
+        {"sql", query.sql}, {"title", query.title}, {"description", query.description}, {"hide_sql", true}};
   }
   json["databases"][name] = {{"title", concat("kvc: ", name)}, {"tables", tables_of(db)}, {"queries", canned}};
   return json.dump(2) + "\n";

@@ -10,6 +10,7 @@ namespace kvc {
 
 struct CannedQuery {
   std::string name, title, sql;
+  std::string description = {};
 };
 
 // As JSON. `name` is what Datasette calls the database: the file's stem; `more`: queries beside the program's own.

@@ -9,11 +9,6 @@
 namespace kvc {
 namespace {
 
-// Code points, without the blank that joins a choice to its context.
-int64_t n_characters(const std::string& choice) {
-  return static_cast<int64_t>(to_code_points(choice).size()) - (choice.size() > 1 && choice.starts_with(' '));
-}
-
 // Likelihoods as they are stored: what the worker measured, with the texts and lengths of the choices.
 std::string likelihoods_json(const std::vector<std::string>& choices, const JobResult& result) {
   std::vector<ChoiceLikelihood> likelihoods;

@@ -5,6 +5,8 @@
 
 namespace kvc {
 
+bool is_up_to_date(Database& db);
+
 // Throws Error where an earlier kvc wrote it, naming what brings it up to date.
 void check_up_to_date(Database& db);
 

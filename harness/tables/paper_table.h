@@ -39,10 +39,10 @@ struct PaperTable {
   std::vector<std::string> notes;
 };
 
-// Runs the layout's SQL over the temporary tables of store/entries.h and turns its long rows into a table. The SQL returns by
-// name: "row", "column", value; where it has them row_group, row_order, column_group, column_order, low, high, n, cells
-// (keys with spaces between). Rows and columns stand by their order, then as they came. Throws Error for two values of
-// one cell, and for names of columns that are not these.
+// Runs the layout's SQL over the temporary tables of store/entries.h and turns its long rows into a table. The SQL
+// returns by name: "row", "column", value; where it has them row_group, row_order, column_group, column_order, low,
+// high, n, cells (keys with spaces between). Rows and columns stand by their order, then as they came. Throws Error for
+// two values of one cell, and for names of columns that are not these.
 PaperTable make_paper_table(Database& db, const TableLayout& layout);
 
 // Marks the best and the second best of a column within each group of rows, as they are written, ties together. The
@@ -59,12 +59,21 @@ void add_printed(PaperTable& table, const TableLayout& layout);
 std::string shown_value(const ShownCell& cell, const ColumnStyle& style);
 std::string shown_interval(const ShownCell& cell, const ColumnStyle& style);  // " [85.0, 95.9]" or ""
 
+std::string column_heading(const ShownColumn& column);  // "group: label [unit]"
+bool has_row_groups(const PaperTable& table);
+
 std::string write_markdown(const PaperTable& table);
 std::string write_csv(const PaperTable& table);   // full precision; low, high and n in columns of their own
 std::string write_json(const PaperTable& table);  // cells as {value, low, high, n, mark, cells}
 // booktabs; `standalone`: a document that compiles alone, else the table for \input
 std::string write_latex(const PaperTable& table, bool standalone);
 std::string write_html(const PaperTable& table, bool standalone);
+
+// One statement that gives what write_csv gives of a table that is not judged, for those who only run SQL;
+// `experiments` are those of its entries. Rows that come to the database later stand below, columns that come later are
+// not shown. A table without columns gives its long rows.
+std::string write_sql(Database& db, const PaperTable& table, const TableLayout& layout,
+                      const std::vector<std::string>& experiments);
 
 // One row a cell of the table and a cell of the database it was made of: what that is, and how many samples it has.
 Table trace_table(Database& db, const PaperTable& table);

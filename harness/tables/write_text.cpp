@@ -12,15 +12,6 @@ namespace {
 using Rank = ShownCell::Rank;
 using nlohmann::ordered_json;
 
-bool has_row_groups(const PaperTable& table) {
-  return std::any_of(table.rows.begin(), table.rows.end(), [](const ShownRow& row) { return !row.group.empty(); });
-}
-
-std::string heading(const ShownColumn& column) {
-  const auto name = column.group.empty() ? column.style.label : concat(column.group, ": ", column.style.label);
-  return column.style.unit.empty() ? name : concat(name, " [", column.style.unit, "]");
-}
-
 bool is_number(const TableCell& cell) {
   return std::holds_alternative<double>(cell) || std::holds_alternative<int64_t>(cell);
 }
@@ -60,10 +51,19 @@ ordered_json json_value(const TableCell& cell) {
 
 }  // namespace
 
+bool has_row_groups(const PaperTable& table) {
+  return std::any_of(table.rows.begin(), table.rows.end(), [](const ShownRow& row) { return !row.group.empty(); });
+}
+
+std::string column_heading(const ShownColumn& column) {
+  const auto name = column.group.empty() ? column.style.label : concat(column.group, ": ", column.style.label);
+  return column.style.unit.empty() ? name : concat(name, " [", column.style.unit, "]");
+}
+
 std::string write_markdown(const PaperTable& table) {
   auto flat = start_table(table);
   for (size_t i = 0; i < table.columns.size(); ++i) {
-    flat.columns.push_back({heading(table.columns[i]), align_of(table, i)});
+    flat.columns.push_back({column_heading(table.columns[i]), align_of(table, i)});
     for (size_t r = 0; r < table.rows.size(); ++r) {
       flat.rows[r].emplace_back(markdown_cell(table.rows[r].cells[i], table.columns[i].style));
     }
@@ -76,7 +76,7 @@ std::string write_markdown(const PaperTable& table) {
 std::string write_csv(const PaperTable& table) {
   auto flat = start_table(table);
   for (size_t i = 0; i < table.columns.size(); ++i) {
-    const auto name = heading(table.columns[i]);
+    const auto name = column_heading(table.columns[i]);
     const auto add = [&](const std::string& what, TableCell ShownCell::*member) {
       const bool any = std::any_of(table.rows.begin(), table.rows.end(), [&](const ShownRow& row) {
         return !std::holds_alternative<std::monostate>(row.cells[i].*member);
@@ -108,7 +108,7 @@ std::string write_json(const PaperTable& table) {
       if (is_number(cell.n)) object["n"] = json_value(cell.n);
       if (!cell.mark.empty()) object["mark"] = cell.mark;
       if (!cell.keys.empty()) object["cells"] = cell.keys;
-      line["cells"][heading(table.columns[i])] = std::move(object);
+      line["cells"][column_heading(table.columns[i])] = std::move(object);
     }
     json["rows"].push_back(std::move(line));
   }
@@ -130,8 +130,9 @@ Table trace_table(Database& db, const PaperTable& table) {
       for (const auto& key : row.cells[i].keys) {
         cell_of.reset();
         if (!cell_of.bind(1, key).step()) continue;  // of a search: no cell
-        trace.rows.push_back({row.id, heading(table.columns[i]), shown_value(row.cells[i], table.columns[i].style),
-                              cell_of.text(0), cell_of.text(1), cell_of.text(2), cell_of.integer(3), key});
+        trace.rows.push_back({row.id, column_heading(table.columns[i]),
+                              shown_value(row.cells[i], table.columns[i].style), cell_of.text(0), cell_of.text(1),
+                              cell_of.text(2), cell_of.integer(3), key});
       }
     }
   }

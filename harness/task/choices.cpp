@@ -107,6 +107,10 @@ int64_t gold_choice(const ChoiceSpec& spec, const std::string& gold, size_t n, c
   return index;
 }
 
+int64_t n_characters(const std::string& choice) {
+  return static_cast<int64_t>(to_code_points(choice).size()) - (choice.size() > 1 && choice.starts_with(' '));
+}
+
 std::string choices_json(const std::vector<ChoiceLikelihood>& choices) {
   nlohmann::ordered_json list = nlohmann::ordered_json::array();
   for (const auto& choice : choices) {

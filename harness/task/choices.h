@@ -46,6 +46,9 @@ struct ChoiceLikelihood {
   std::optional<double> content_free_log_likelihood;
 };
 
+// Code points, without the blank that joins a choice to its context.
+int64_t n_characters(const std::string& choice);
+
 // One line of JSON that holds all of it: what is stored as the generation, so that it can be scored again.
 std::string choices_json(const std::vector<ChoiceLikelihood>& choices);
 std::vector<ChoiceLikelihood> parse_choices_json(const std::string& text);

@@ -2,58 +2,16 @@
 
 #include <set>
 
+#include "task/choice_predictions.h"
+#include "task/prediction_line.h"
 #include "text/jsonl.h"
-#include "text/nearest.h"
 #include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
 using Json = nlohmann::json;
-
-// One line, with its place for messages.
-struct Line {
-  const Json& object;
-  std::string where;  // file:line:1
-
-  template <class... Parts>
-  [[noreturn]] void fail(const Parts&... parts) const {
-    throw Error(concat(where, ": error: ", parts...));
-  }
-
-  const Json* find(const std::string& field) const {
-    const auto found = object.find(field);
-    return found == object.end() || found->is_null() ? nullptr : &*found;
-  }
-
-  const Json& required(const std::string& field) const {
-    const auto found = object.find(field);
-    if (found != object.end()) return *found;
-    std::vector<std::string> known;
-    for (const auto& [key, value] : object.items()) known.push_back(key);
-    fail("missing field '", field, "'; the line has: ", join(known));
-  }
-
-  std::string text(const Json& value, const std::string& field) const {
-    if (!value.is_string()) fail("field '", field, "' is ", value.type_name(), ", expected a string");
-    return value.get<std::string>();
-  }
-
-  std::vector<std::string> texts(const Json& value, const std::string& field) const {
-    if (!value.is_array() || value.empty()) {
-      fail("field '", field, "' is ", value.is_array() ? "empty" : value.type_name(), ", expected a list of strings");
-    }
-    std::vector<std::string> result;
-    for (const auto& item : value) result.push_back(text(item, field));
-    return result;
-  }
-
-  std::vector<std::string> text_or_texts(const std::string& field) const {
-    const auto& value = required(field);
-    if (value.is_string()) return {value.get<std::string>()};
-    return texts(value, field);
-  }
-};
+using Line = PredictionLine;
 
 enum class Form { kLongBench, kLmEval, kPlain };
 
@@ -120,8 +78,12 @@ std::vector<Prediction> read_predictions(const TaskSpec& spec, const std::filesy
     const Line line{object, concat(file.string(), ":", number, ":1")};
     if (!object.is_object()) line.fail("a line is ", object.type_name(), ", expected an object");
     if (!form) form = form_of(line);
+    if (spec.choices && form != Form::kLmEval) {
+      line.fail("the task chooses by likelihoods: expected lm-eval's samples of log-likelihoods, with 'resps'");
+    }
     if (form == Form::kLmEval && !questions.insert(question_of(line)).second) return;
     predictions.push_back(form == Form::kLongBench ? read_longbench(line)
+                          : spec.choices           ? read_choice_line(spec, line)
                           : form == Form::kLmEval  ? read_lm_eval(spec, line)
                                                    : read_plain(spec, line));
     predictions.back().line = number;

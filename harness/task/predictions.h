@@ -1,12 +1,14 @@
 // Files of what a model generated, ours or another's, to be scored without the model. JSON Lines in one of three forms,
 // known by the first line's fields:
 //   LongBench   pred, answers, all_classes
-//   lm-eval     resps, target, doc, filter: one line a filter and question, each question read once
+//   lm-eval     resps, target, doc, filter: one line a filter and question, each question read once; of a task that
+//               chooses, the log-likelihoods and texts of its choices
 //   plain       generation, gold (a text or a list of texts), classes
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,10 @@ struct Prediction {
   int64_t line = 0;
   std::string generation;
   Gold gold;
+  // Of a task that chooses, instead of these:
+  std::vector<ChoiceLikelihood> choices;  // without numbers of tokens, which no file says
+  int64_t gold_choice = 0;
+  std::map<std::string, double> stated;  // what the line itself says of its scores, by our names
 };
 
 // In file order. Throws Error file:line for a missing field, a wrong type, a line that is no JSON, an empty file.

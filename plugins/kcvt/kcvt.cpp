@@ -100,5 +100,6 @@ class Kcvt final : public kvc::Compressor {
 KVC_PLUGIN(
     KcvtOptions, Kcvt, "kcvt", "K per channel of a chunk, V per token over all heads",
     "Kang et al. 2024 (GEAR), the KCVT backbone",
-    "chunks are immutable (the public code encodes the whole cache again at each flush); constant groups have scale 0",
+    "chunks are immutable (the public code encodes the whole cache again at each flush); real precision encodes with "
+    "the fp16-rounded scale and zero; constant groups have scale 0",
     {.splits = true})

@@ -81,6 +81,43 @@ at::Tensor linear_functionals(const KeySketch& keys, const at::Tensor& s, const 
 
 namespace {
 
+// Puts, at the given channels [n], |x| W sign(.) of one head's tokens: signs [t, m] and norms [t] of x there.
+void put_nearest(const at::Tensor& channels, const at::Tensor& s, const at::Tensor& signs, const at::Tensor& norms,
+                 at::Tensor to) {
+  const auto back = kvc::least_squares_of_signs(s.index_select(0, channels));  // [n, m]
+  const auto x = at::matmul(signs.to(at::kDouble), back.t()) * norms.to(at::kDouble).unsqueeze(1);
+  to.index_copy_(1, channels, x.to(at::kFloat));
+}
+
+}  // namespace
+
+at::Tensor nearest_keys(const KeySketch& keys, const at::Tensor& s, const SketchFormat& format,
+                        const at::Tensor& fixed) {
+  const int64_t n_heads = keys.signs.size(0), n_tokens = keys.n_tokens();
+  const auto signs = kvc::unpack_signs(keys.signs, format.n_signs);
+  if (!keys.outlier_signs.defined()) {
+    const auto back = kvc::least_squares_of_signs(s);
+    const auto x = at::matmul(signs.to(at::kDouble), back.t()) * keys.norms.to(at::kDouble).unsqueeze(2);
+    return x.to(at::kFloat);
+  }
+  const auto outlier_signs = kvc::unpack_signs(keys.outlier_signs, format.n_outlier_signs);
+  const auto first_columns = s.narrow(1, 0, format.n_outlier_signs);
+  const auto channels = channels_of(keys, fixed);
+  const int64_t n_groups = channels.size(1), n = n_tokens / n_groups;
+  const auto mask = outlier_mask(channels, n_groups, s.size(0));  // [H, n_groups, D]
+  auto x = at::empty({n_heads, n_tokens, s.size(0)}, s.options());
+  for (int64_t h = 0; h < n_heads; ++h) {
+    for (int64_t g = 0; g < n_groups; ++g) {
+      const auto of = [&](const at::Tensor& all) { return all[h].narrow(0, g * n, n); };
+      put_nearest(mask[h][g].logical_not().nonzero().squeeze(1), s, of(signs), of(keys.norms), of(x));
+      put_nearest(mask[h][g].nonzero().squeeze(1), first_columns, of(outlier_signs), of(keys.outlier_norms), of(x));
+    }
+  }
+  return x;
+}
+
+namespace {
+
 // out[j] = sum of q[c] s[c, j] over the given channels c.
 void project(const float* q, const uint8_t* channels, int64_t n_channels, const float* s, int64_t m,
              std::vector<float>& out) {

@@ -1,7 +1,7 @@
 // QJL: keys as signs of random projections with their norms, values per token in groups of g channels of a head. Scores
-// are estimated from the signs (key_sketch.h); a key is never reconstructed. Keys wait exactly until `buffer` of them
-// are sketched together, before attention runs; the last `buffer` values are exact.
-// Bytes per layer, n_k = T - T mod buffer sketched keys, n_v = max(T - buffer, 0) encoded values, C outlier channels:
+// are estimated from the signs (key_sketch.h); a key is reconstructed for probes only. Keys wait exactly until `buffer`
+// of them are sketched together, before attention runs; the last `buffer` values are exact. Bytes per layer, n_k = T -
+// T mod buffer sketched keys, n_v = max(T - buffer, 0) encoded values, C outlier channels:
 //   keys:   H_kv * (n_k * (m/8 + 2) + [C > 0] * (n_k * (m_o/8 + 2) + C * n_k/g)) + 2*H_kv*D*(T - n_k)
 //           outliers "prompt": H_kv*C instead of the last product
 //   values: H_kv * (n_v * (4*ceil(D*b/32) + 4*D/g) + 2*D*(T - n_v))
@@ -95,16 +95,10 @@ class QjlCache final : public kvc::LayerCache {
     return step.out();
   }
 
-  // K: for sketched tokens the vector whose inner product with any query is the estimate, which is no reconstruction of
-  // the key; its error is that of the estimator, and shrinks as sqrt(D/m).
-  kvc::KeyValue dequantize() const override {
-    std::vector<at::Tensor> parts;  // each [H_kv, t, D]
-    for (const auto& keys : keys_) {
-      parts.push_back(qjl::linear_functionals(keys, projection_, format_.k, prompt_channels_));
-    }
-    if (k_recent_.n_tokens() > 0) parts.push_back(k_recent_.all());
-    return {at::cat(parts, 1), v_.dequantize()};
-  }
+  // For probes only: K nearest to the keys by least squares, which nothing attends to.
+  kvc::KeyValue dequantize() const override { return with_keys(qjl::nearest_keys); }
+  // K: the vectors whose inner product with any query is the estimate.
+  kvc::KeyValue attended() const override { return with_keys(qjl::linear_functionals); }
   int64_t length() const override { return v_.n_tokens(); }
   int64_t n_encoded_tokens() const override { return std::max(n_sketched_, v_.codes.n_tokens()); }
 
@@ -118,6 +112,13 @@ class QjlCache final : public kvc::LayerCache {
   }
 
  private:
+  kvc::KeyValue with_keys(decltype(qjl::nearest_keys)& keys_of) const {
+    std::vector<at::Tensor> parts;  // each [H_kv, t, D]
+    for (const auto& keys : keys_) parts.push_back(keys_of(keys, projection_, format_.k, prompt_channels_));
+    if (k_recent_.n_tokens() > 0) parts.push_back(k_recent_.all());
+    return {at::cat(parts, 1), v_.dequantize()};
+  }
+
   QjlFormat format_;
   at::Tensor projection_;       // [D, m] fp32, a view of the compressor's
   at::Tensor prompt_channels_;  // [H_kv, 1, C] u8; undefined where groups choose
@@ -199,5 +200,5 @@ KVC_PLUGIN(QjlOptions, Qjl, "qjl", "keys as signs of random projections, values 
            "Zandieh et al. 2024 (QJL), definition 1, algorithm 1 and its public code",
            "outliers use the first columns of the same projection, as in the public code (the paper: an independent "
            "one); |k_in| is stored, not |k|; values are encoded while decoding, too; one projection for all sequences, "
-           "as there; dequantize() gives K as the vectors of the estimator, no reconstruction",
+           "as there; dequantize() gives, for probes only, the least-squares K, which no score is computed from",
            {})

@@ -83,5 +83,6 @@ class TokenGroup final : public kvc::Compressor {
 KVC_PLUGIN(
     TokenGroupOptions, TokenGroup, "token_group", "per-token min-max quantization in groups of channels",
     "Sheng et al. 2023 (FlexGen), group-wise quantization; GEAR's per-token Q",
-    "the scale is stored, not its inverse; a constant group has scale 0; no padding: group_size divides head_dim",
+    "the scale is stored, not its inverse; real precision encodes with the fp16-rounded scale and zero; a constant "
+    "group has scale 0; no padding: group_size divides head_dim",
     {.one_by_one_same = true, .prefix_local = true, .splits = true})

@@ -73,10 +73,7 @@ at::Tensor rotated_values(const at::Tensor& words, const at::Tensor& norms, int6
   return values;
 }
 
-// sqrt(pi/2)/D * |r|, [H, t] fp32
-at::Tensor sketch_sizes(const at::Tensor& norms, int64_t d) {
-  return norms.to(at::kFloat).mul(kFactor / static_cast<double>(d));
-}
+double sketch_factor(int64_t d) { return kFactor / static_cast<double>(d); }
 
 void append_to(at::Tensor& held, const at::Tensor& more) {
   if (more.defined()) held = at::cat({held, more}, 1);
@@ -104,13 +101,22 @@ void RotatedCodes::push_back(const at::Tensor& x, const Tables& tables, kvc::Pre
 }
 
 at::Tensor RotatedCodes::dequantize(const Tables& tables) const {
+  if (!tables.sketch.defined()) return vectors(tables, {}, 0);
+  return vectors(tables, kvc::least_squares_of_signs(tables.sketch).to(at::kFloat).contiguous(), 1);
+}
+
+at::Tensor RotatedCodes::attended(const Tables& tables) const {
+  return vectors(tables, tables.sketch, sketch_factor(tables.rotation.size(0)));
+}
+
+at::Tensor RotatedCodes::vectors(const Tables& tables, const at::Tensor& back, double factor) const {
   const int64_t d = tables.rotation.size(0);
   std::vector<at::Tensor> parts;  // each [H, t, D]
   for (const auto& block : blocks_) {
     auto x = times(rotated_values(block.codes, block.norms, d, tables), tables.rotation, true);
     if (block.signs.defined()) {
       const auto signs = kvc::unpack_signs(block.signs, d).contiguous();
-      x += times(signs, tables.sketch, true) * sketch_sizes(block.residual_norms, d).unsqueeze(2);
+      x += times(signs, back, true) * block.residual_norms.to(at::kFloat).mul(factor).unsqueeze(2);
     }
     parts.push_back(x);
   }
@@ -127,7 +133,7 @@ at::Tensor RotatedCodes::scores(const at::Tensor& q, const Tables& tables) const
   for (const auto& block : blocks_) {
     const int64_t n_heads = block.norms.size(0), n = block.norms.size(1), per_head = q.size(0) / n_heads;
     const auto values = rotated_values(block.codes, block.norms, d, tables);
-    const auto sizes = sketched.defined() ? sketch_sizes(block.residual_norms, d) : at::Tensor();
+    const auto sizes = sketched.defined() ? block.residual_norms.to(at::kFloat).mul(sketch_factor(d)) : at::Tensor();
     sums.resize(n);
     for (int64_t i = 0; i < q.size(0); ++i) {
       const int64_t h = i / per_head;

@@ -1,7 +1,9 @@
 // TurboQuant of vectors x of one head: a norm, and a code for each coordinate of the rotated direction
 //   z = R^T x / |x|  (R [D, D]: orthogonal columns of length sqrt(D)),   x^ = |x|/D * R level[code]
 // and, with a sketch, the signs and norm of what is left, r = x - x^:
-//   x^ + sqrt(pi/2)/D * |r| * S sign(S^T r)  (S [D, D]: N(0, 1) entries), unbiased in <q, .> over S.
+//   x^ + sqrt(pi/2)/D * |r| * S sign(S^T r)  (S [D, D]: N(0, 1) entries), unbiased in <q, .> over S,
+// which scores are computed from. It is farther from x than x^ is; nearest, for r of uniform direction, is
+//   x^ + |r| * W sign(S^T r),  W as kvc::least_squares_of_signs derives it.
 // Rows are computed one by one, so that a token's codes do not depend on those beside it. On the CPU.
 #pragma once
 
@@ -24,6 +26,7 @@ class RotatedCodes {
   // x [H, t, D] fp32. Throws where a norm is beyond fp16.
   void push_back(const at::Tensor& x, const Tables& tables, kvc::Precision precision);
   at::Tensor dequantize(const Tables& tables) const;  // [H, T, D] fp32; undefined without tokens
+  at::Tensor attended(const Tables& tables) const;    // the unbiased one
   int64_t n_tokens() const { return n_tokens_; }
 
   at::Tensor scores(const at::Tensor& q, const Tables& tables) const;         // q [H_q, D] -> q K^T [H_q, T]
@@ -31,6 +34,9 @@ class RotatedCodes {
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;
 
  private:
+  // x^, and of what is left `back` times the signs, as long as |r| says times `factor`.
+  at::Tensor vectors(const Tables& tables, const at::Tensor& back, double factor) const;
+
   struct Block {
     at::Tensor codes, norms;           // [H, t, ceil(D*b/32)] int32, [H, t]
     at::Tensor signs, residual_norms;  // [H, t, ceil(D/32)] int32, [H, t]; undefined without a sketch

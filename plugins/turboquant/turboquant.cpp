@@ -56,6 +56,7 @@ class TurboquantCache final : public kvc::LayerCache {
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(tables_.k), v_.dequantize(tables_.v)}; }
+  kvc::KeyValue attended() const override { return {k_.attended(tables_.k), v_.attended(tables_.v)}; }
   int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
   int64_t n_encoded_tokens() const override { return length(); }
 
@@ -137,5 +138,6 @@ KVC_PLUGIN(
     TurboquantOptions, Turboquant, "turboquant", "random rotation, optimal scalar codes, norms",
     "Zandieh et al. 2025 (TurboQuant, arXiv 2504.19874), algorithms 1 and 2",
     "no outlier channels at more bits (the paper's 2.5 and 3.5 bits); the sketch serves keys only, values use the "
-    "variant of least error; one rotation for all layers and sequences",
+    "variant of least error; one rotation for all layers and sequences; of sketched keys dequantize() gives, "
+    "for probes only, the least-squares K, which no score is computed from",
     {.one_by_one_same = true, .prefix_local = true, .splits = true})

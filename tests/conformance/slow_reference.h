@@ -62,7 +62,7 @@ inline double relative_error(const at::Tensor& x, const at::Tensor& exact) {
   return ((x.to(at::kDouble) - e).norm() / e.norm()).item<double>();
 }
 
-// Decodes one token at a time; attend must equal float64 attention over dequantize() at every fifth step.
+// Decodes one token at a time; attend must equal float64 attention over attended() at every fifth step.
 inline void expect_decoding_holds(const Method& method, const ModelShape& model, int64_t n_prompt, int64_t n_steps) {
   const auto tokens = random_tokens(model, n_prompt + n_steps, 3);
   const double scale = 1 / std::sqrt(static_cast<double>(model.head_dim));
@@ -72,7 +72,7 @@ inline void expect_decoding_holds(const Method& method, const ModelShape& model,
     cache->append(tokens.part(t, 1));
     if (t % 5 != 4) continue;
     const auto q = tokens.q.narrow(1, t, 1);
-    const auto expected = attention_f64(q, cache->dequantize(), scale);
+    const auto expected = attention_f64(q, cache->attended(), scale);
     const auto got = cache->attend(q, scale).to(at::kDouble);
     ASSERT_LT((got - expected).abs().max().item<double>(), 2e-5 * expected.abs().max().item<double>()) << "step " << t;
   }

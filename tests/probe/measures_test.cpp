@@ -33,6 +33,23 @@ TEST(Measures, AttentionOfAnEvictedTokenGoesToTheOthers) {
   EXPECT_DOUBLE_EQ(attention_errors(q, exact, held, 1, 1).scores[0], 0);  // a window that sees the last token alone
 }
 
+// Its scores come from vectors that are not the nearest to its keys.
+struct Estimating final : LayerCache {
+  Estimating() : LayerCache({.head_dim = 2}) {}
+  void append(const NewTokens&) override {}
+  KeyValue dequantize() const override { return {at::ones({1, 2, 2}), at::ones({1, 2, 2})}; }
+  KeyValue attended() const override { return {at::full({1, 2, 2}, 3), at::ones({1, 2, 2})}; }
+  int64_t length() const override { return 2; }
+  int64_t n_encoded_tokens() const override { return 2; }
+  Footprint footprint() const override { return {}; }
+};
+
+TEST(Measures, WhatIsHeldAndWhatIsAttendedToAreTheCachesOwn) {
+  const Estimating cache;
+  EXPECT_TRUE(at::equal(held_tokens(cache).k, at::ones({1, 2, 2}, at::kDouble)));
+  EXPECT_TRUE(at::equal(attended_tokens(cache).k, at::full({1, 2, 2}, 3, at::kDouble)));
+}
+
 // Two KV heads with two query heads each; the second KV head has lost its first token. Its query heads weigh the two by
 // (1/4, 3/4), by the key ln 3 of the second, and by halves; held, all is the second's. Outputs: (1/2, 3/2) and (1, 1)
 // against (0, 2), beside (2, 2) of the others'.

@@ -26,6 +26,7 @@ compressors:
   - gear: {backbone: kcvt, bits: 2, rank: 2, sparsity: 0.05}
   - h2o: {}
   - decoquant: {bits: 4}
+  - qjl: {sketch: 64, outlier_sketch: 32, outlier_channels: 2, initial_layers: 0, buffer: 32}
 """
 
 
@@ -77,7 +78,7 @@ def of_layer(values, layer, d):
         elif name.startswith("part."):
             quartiles(values, layer, name[5:], part)
     a, o = attention(d["q"], d["k"], d["v"], np.ones(d["kept"].shape, bool))
-    b, p = attention(d["q"], d["k_held"], d["v_held"], d["kept"] > 0)
+    b, p = attention(d["q"], d["k_attended"], d["v_attended"], d["kept"] > 0)
     score = (((a - b) ** 2).sum(-1) / (a**2).sum(-1)).mean(-1)
     for head in range(-1, len(score)):
         values["score_rel_sq", layer, head, "scores", -1] = score.mean() if head < 0 else score[head]
@@ -140,7 +141,7 @@ def main():
         f.write((EXPERIMENT % few_dump).replace("queries: 7", "measures: [rel_fro], queries: 3").split("  - kivi")[0])
     subprocess.run([sys.argv[1], "run", few, "--db", database], check=True, capture_output=True)
     db = sqlite3.connect(database)
-    names = ["full", "kivi", "gear", "h2o", "decoquant"]
+    names = ["full", "kivi", "gear", "h2o", "decoquant", "qjl"]
     n_values, worst, worst_at = 0, 0.0, None
     for index, plugin in enumerate(names):
         for (sample,) in db.execute("SELECT DISTINCT sample FROM probe ORDER BY 1").fetchall():

@@ -4,6 +4,7 @@ of a file of an earlier schema it shows a copy, which is gone when it has ended.
 Argument: the program. Skipped (77) where Datasette is not installed.
 """
 
+import csv
 import json
 import os
 import re
@@ -19,7 +20,7 @@ PROGRAM = sys.argv[1]
 BUILD = os.path.dirname(os.path.dirname(PROGRAM))
 DATASETTE = os.environ.get("KVC_DATASETTE", os.path.join(BUILD, "datasette-venv/bin/datasette"))
 EXPERIMENT = """
-name: served
+name: gear_1_demo
 model: models/demo
 tasks: [demo/lookup, demo/swaps]
 limit: 2
@@ -33,7 +34,7 @@ def get(url):
         return answer.read().decode()
 
 
-def check(base, name):
+def check(base, name, headings):
     tables = [t for t in json.loads(get(f"{base}/{name}.json"))["tables"] if not t["hidden"]]
     views = json.loads(get(f"{base}/{name}.json"))["views"]
     queries = json.loads(get(f"{base}/{name}.json"))["queries"]
@@ -53,11 +54,15 @@ def check(base, name):
         assert answer.get("ok", True) and not answer.get("error"), (query["name"], answer.get("error"))
     rows = json.loads(get(f"{base}/{name}/table_summary.json?_shape=array"))
     assert len(rows) == 4 and all(row["low_percent"] is not None for row in rows), rows
+    rows = json.loads(get(f"{base}/{name}/gear_1.json?_shape=array"))
+    assert [row["method"].split()[0] for row in rows] == ["full", "kivi"], rows
+    assert list(rows[0]) == headings, rows
     print(f"{len(tables)} tables, {len(views)} views, {len(queries)} queries: all 200")
 
 
-def serve(database, temporary):
-    """Starts it, checks all pages and ends it; returns what it said. Its own files are gone soon after."""
+def serve(database, temporary, headings):
+    """Starts it, checks all pages and the columns of gear:1, and ends it; returns what it said. Its own files are gone soon
+    after."""
     server = subprocess.Popen(
         [PROGRAM, "serve", database, "--port", "0", "--no-open"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
         text=True, env={**os.environ, "KVC_DATASETTE": DATASETTE, "TMPDIR": temporary})
@@ -68,7 +73,7 @@ def serve(database, temporary):
             found = re.search(r"http://127\.0\.0\.1:\d+", line)
             if found:
                 assert os.listdir(temporary), "its metadata stand there"
-                check(found[0], "served")
+                check(found[0], "served", headings)
                 return said
         sys.exit(f"datasette ended before it served: {said}")
     finally:
@@ -82,7 +87,7 @@ def serve(database, temporary):
 
 
 def make_older(database):
-    """What schema 2 had."""
+    """What schema 2 had, of the first schema 3."""
     with sqlite3.connect(database) as db:
         db.executescript("""
           DROP VIEW v_cell; ALTER TABLE cell DROP COLUMN kind; ALTER TABLE sample DROP COLUMN peak_bytes;
@@ -101,9 +106,16 @@ def main():
         with open(os.path.join(folder, "x.yaml"), "w") as file:
             file.write(EXPERIMENT)
         subprocess.run([PROGRAM, "run", os.path.join(folder, "x.yaml"), "--db", database], check=True, stdout=subprocess.DEVNULL)
-        assert "copy" not in serve(database, temporary)
+        done = subprocess.run([PROGRAM, "table", "gear:1", "--db", database, "--format", "csv"], check=True,
+                              capture_output=True, text=True)
+        headings = next(csv.reader(done.stdout.splitlines()))
+        assert "copy" not in serve(database, temporary, headings)
+        with sqlite3.connect(database) as db:
+            db.execute("ALTER TABLE cell DROP COLUMN scoring_json")  # as the first files of schema 3
+        db.close()
+        assert "(schema 3); what is shown is a copy" in serve(database, temporary, headings)
         make_older(database)
-        assert f"{database}: an earlier kvc wrote it (schema 2); what is shown is a copy" in serve(database, temporary)
+        assert f"{database}: an earlier kvc wrote it (schema 2); what is shown is a copy" in serve(database, temporary, headings)
         with sqlite3.connect(database) as db:
             assert db.execute("PRAGMA user_version").fetchone() == (2,)
 

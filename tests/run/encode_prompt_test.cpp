@@ -210,5 +210,16 @@ TEST_F(SmallPrompts, PromptsAreCutOnTheSideThatTheTaskSays) {
   EXPECT_NE(message(kGenerate + "prompt: {template: \"{q}\"}\n", kLine, 10), "");
 }
 
+TEST_F(SmallPrompts, AQuestionBeyondTheTasksLimitIsLeftOutInWords) {
+  const auto task = [](int limit) {
+    return choice_task("{template: \"{q}\", truncate: refuse, max_tokens: " + std::to_string(limit) + "}",
+                       "{texts: [\" a\", \" b\"], scores: [acc]}");
+  };
+  const std::string line = R"({"q": "Sam has the ring. Sam has the ring.", "a": "0"})";
+  EXPECT_EQ(message(task(60), line, 4096), "");
+  const auto refused = message(task(4), line, 4096);
+  EXPECT_NE(refused.find("tokens, allowed: 4, and the task does not let it be cut"), std::string::npos) << refused;
+}
+
 }  // namespace
 }  // namespace kvc

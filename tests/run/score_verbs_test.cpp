@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "kvc/check.h"
 #include "program.h"
 
 namespace kvc::test {
@@ -62,6 +63,28 @@ TEST(ScoreVerb, OneBadFileOfASuiteDoesNotStopTheOthers) {
   EXPECT_NE(run.err.find("musique.jsonl:1:1: error: missing field 'answers'; the line has: pred"), std::string::npos);
   EXPECT_NE(run.out.find("| longbench/qasper "), std::string::npos) << run.out;
   EXPECT_NE(run.out.find("| longbench/hotpotqa "), std::string::npos) << run.out;
+}
+
+TEST(ScoreVerb, ChoicesAreScoredByTheirLikelihoods) {
+  TempFolder folder;
+  const auto line = [](int id, int target) {
+    return concat(R"({"doc_id": )", id, R"(, "target": ")", target,
+                  R"(", "resps": [[["-1.5", "False"]], [["-2.0", "True"]]])",
+                  R"(, "arguments": {"gen_args_0": {"arg_1": " a"}, "gen_args_1": {"arg_1": " abcd"}}})", "\n");
+  };
+  const auto file = folder.write("s.jsonl", line(0, 0) + line(1, 1) + line(2, 1)).string();
+  auto run = run_program(folder, {"score", "piqa/validation", file});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_NE(run.out.find("| piqa/validation | acc       | accuracy |     33.33 |"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("| piqa/validation | acc_norm  | accuracy |     66.67 |"), std::string::npos) << run.out;
+  run = run_program(folder, {"score", "piqa/validation", file, "--extractor", "mean_nll"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.err.find("task 'piqa/validation': unknown score 'mean_nll'"), std::string::npos) << run.err;
+  run = run_program(folder, {"score", "icl/rte/0", file});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.err,
+            "kvc: task 'icl/rte/0': its scores mean_nll, mean_nll_calibrated need what samples of log-likelihoods do "
+            "not say, the numbers of tokens\n");
 }
 
 TEST(ScoreVerb, UnknownNamesAreRefusedInOneLine) {

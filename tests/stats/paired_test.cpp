@@ -64,6 +64,15 @@ TEST(SignFlips, OfOnesAreMcNemars) {
   EXPECT_NEAR(drawn.p, mcnemar_exact(3, 20), 5 * std::sqrt(mcnemar_exact(3, 20) / 10'000) + 1e-4);
 }
 
+TEST(SignFlips, AreAllCountedUpToTwenty) {  // zeros have no sign
+  Values differences(20, 0.5);
+  differences.push_back(0);
+  EXPECT_TRUE(sign_flip_test(differences).is_exact);
+  EXPECT_DOUBLE_EQ(sign_flip_test(differences).p, 2.0 / (1 << 20));
+  differences.push_back(0.5);
+  EXPECT_FALSE(sign_flip_test(differences).is_exact);
+}
+
 TEST(SignFlips, AreEqualWhereOnlyRoundingTellsThemApart) {  // 0.1 + 0.2 is not 0.3 in binary
   EXPECT_EQ(sign_flip_test(Values{0.1, 0.2, -0.3}).p, 1);
   EXPECT_EQ(sign_flip_test(Values{0.3, 0.1, 0.2, -0.6}).p, 1);
@@ -84,6 +93,8 @@ TEST(Tost, IsCertainWithoutSpreadAndUnknownForOnePair) {
   EXPECT_EQ(tost_t(Values{0, 0, 0}, 0.01).p(), 0);
   EXPECT_EQ(tost_t(Values{-0.5, -0.5}, 0.01).p_no_worse, 1);
   EXPECT_EQ(tost_t(Values{-0.5, -0.5}, 0.01).p_no_better, 0);
+  EXPECT_EQ(tost_t(Values{-0.25, -0.25}, 0.25).p_no_worse, 1);  // worse by the margin or more
+  EXPECT_EQ(tost_t(Values{0.25, 0.25}, 0.25).p_no_better, 1);
   EXPECT_EQ(tost_t(Values{0.0}, 0.01).p(), 1);
   EXPECT_THROW(tost_t(Values{0.0}, 0), Error);
 }

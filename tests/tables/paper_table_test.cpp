@@ -30,11 +30,79 @@ TEST_P(EachTable, IsOneStatementForOthers) {
   EXPECT_GT(std::count(alone.begin(), alone.end(), '\n'), 1);
 }
 
+TEST_P(EachTable, IsOneStatementOfItsShape) {
+  HandMade made(GetParam());
+  const auto layout = find_layout(tables_folder(), GetParam().name);
+  make_entries(made.db(), made.experiments(), false);
+  const auto table = make_paper_table(made.db(), layout);
+  const auto sql = write_sql(made.db(), table, layout, made.experiments());
+  made.db().execute("DROP TABLE temp.entry; DROP TABLE temp.chosen");
+  EXPECT_EQ(write_csv(run_query(made.db(), sql)), write_csv(table));
+}
+
 INSTANTIATE_TEST_SUITE_P(Papers, EachTable, testing::ValuesIn(hand_worked()), [](const auto& info) {
   auto name = info.param.name;
   name.replace(name.find(':'), 1, "_");
   return name;
 });
+
+// The statement and the CSV of gear:9 after `sql`.
+class WideQuery : public testing::Test {
+ protected:
+  std::string statement() {
+    make_entries(made_.db(), made_.experiments(), false);
+    return write_sql(made_.db(), table(), layout_, made_.experiments());
+  }
+  PaperTable table() { return make_paper_table(made_.db(), layout_); }
+  std::string run(const std::string& sql) { return write_csv(run_query(made_.db(), sql)); }
+
+  HandMade made_{hand_worked("gear:9")};
+  TableLayout layout_ = find_layout(tables_folder(), "gear:9");
+};
+
+TEST_F(WideQuery, QuotesWhatNamesHold) {
+  made_.db().execute(
+      "UPDATE experiment_cell SET label = 'it''s \"x\"; DROP TABLE cell; -- :a /* ' || label;"
+      "UPDATE cell SET model = 'a''b\"c ' || model, task = 't''\"; ' || task");
+  layout_.row_heading = "\"me'thod\"";
+  const auto csv = run(statement());
+  EXPECT_EQ(csv, write_csv(table()));
+  EXPECT_NE(csv.find("it's \"\"x\"\"; DROP TABLE cell; -- :a /* KIVI"), std::string::npos) << csv;
+  EXPECT_NE(csv.find("a'b\"\"c m"), std::string::npos) << csv;
+}
+
+TEST_F(WideQuery, ShowsRowsThatComeLaterBelow) {
+  const auto sql = statement();
+  made_.db().execute("UPDATE experiment_cell SET label = 'A new one' WHERE label = 'FP16'");
+  const auto csv = run(sql);
+  EXPECT_EQ(csv.rfind("\nA new one,"), csv.rfind('\n', csv.size() - 2)) << csv;
+}
+
+// And with them a row that has nothing else.
+TEST_F(WideQuery, LeavesHiddenColumnsOut) {
+  layout_.hidden = {"bits", "average", "gsm8k/cot8"};
+  made_.db().execute(
+      "DELETE FROM experiment_cell WHERE label = 'KIVI' AND cell_key IN (SELECT key FROM cell WHERE task GLOB "
+      "'bbh/*')");
+  const auto csv = run(statement());
+  EXPECT_EQ(csv, write_csv(table()));
+  EXPECT_EQ(csv.substr(0, csv.find('\n') + 5), "method,m: BBH,\"m: BBH, n\"\r\nFP16") << csv;
+  EXPECT_EQ(csv.find("KIVI"), std::string::npos);
+}
+
+// Of two columns with one heading each has its own.
+TEST_F(WideQuery, ShowsColumnsOfOneHeadingApart) {
+  layout_.columns["average"].label = layout_.columns["bits"].label = "same";
+  layout_.columns["average"].unit = layout_.columns["bits"].unit = "";
+  const auto csv = run(statement());
+  EXPECT_NE(csv.find("same"), std::string::npos);
+  EXPECT_NE(csv.find("same (average)"), std::string::npos) << csv;
+}
+
+TEST_F(WideQuery, OfATableWithoutCellsIsItsLongRows) {
+  made_.db().execute("DELETE FROM experiment_cell");
+  EXPECT_EQ(statement(), with_entries(read_file(layout_.sql_file), made_.experiments()));
+}
 
 TEST(PaperTables, AreAllWorkedOut) {
   std::set<std::string> worked, known;

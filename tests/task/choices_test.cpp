@@ -33,6 +33,13 @@ TEST(Choices, OfEqualLikelihoodsTheFirstWins) {
   EXPECT_EQ(score_choices("acc", choices, 2).value, 0);
 }
 
+TEST(Choices, CharactersAreCountedWithoutTheBlankThatJoins) {
+  EXPECT_EQ(n_characters(" ab"), 2);
+  EXPECT_EQ(n_characters("ab"), 2);
+  EXPECT_EQ(n_characters("  ab"), 3);  // the second is the choice's own
+  EXPECT_EQ(n_characters(" "), 1);     // never none: sums are divided by it
+}
+
 TEST(Choices, SurviveBeingStored) {
   const auto stored = choices_json(three());
   EXPECT_EQ(stored.find('\n'), std::string::npos);

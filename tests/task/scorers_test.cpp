@@ -20,6 +20,7 @@ TEST(Scorers, F1CountsSharedWordsWithTheirMultiplicity) {
   EXPECT_EQ(score("f1", "one one two", "one two two"), 2.0 / 3);  // 2 shared of 3 and 3
   EXPECT_EQ(score("f1", "The A.B!", "ab"), 1);                    // marks go before articles
   EXPECT_EQ(score("f1", "the", "a"), 0);                          // nothing is left, nothing in common
+  EXPECT_EQ(score("f1", "An owl", "owl"), 1);
   EXPECT_EQ(score("f1", "", ""), 0);
   EXPECT_EQ(score("f1", "\xE2\x80\x9Crome\xE2\x80\x9D", "rome"), 0);  // other than ASCII marks stay
   EXPECT_EQ(score("f1", "anthem", "them"), 0);                        // an article is a whole word
@@ -38,6 +39,8 @@ TEST(Scorers, RougeTakesSetsOfWords) {
   EXPECT_EQ(score("rouge_l", "...", "a"), 0);
   EXPECT_NEAR(score("rouge_l", " ", " . "), 1, 1e-8);  // a blank sentence is the empty word
   EXPECT_NEAR(score("rouge_l", "x y", "y x"), 0.5, 1e-8);
+  // Of "b" and "a" in "b a" the one that stands first in it is common: with the second sentence still b alone.
+  EXPECT_NEAR(score("rouge_l", "b a.b", "a b"), 0.5, 1e-8);
 }
 
 TEST(Scorers, RougeGivesUpWherePythonDoes) {
@@ -52,6 +55,7 @@ TEST(Scorers, EditSimilarityIsInWholePercents) {
   EXPECT_EQ(score("edit_similarity", "abcd", "bcde"), 0.75);  // difflib's own example: 2 * 3 / 8
   EXPECT_EQ(score("edit_similarity", "", ""), 1);
   EXPECT_EQ(score("edit_similarity", "", "a"), 0);
+  EXPECT_EQ(score("edit_similarity", "abcdefgh", "aijklmno"), 0.12);  // 2 / 16 is 12.5 %: half to even
   EXPECT_EQ(score("edit_similarity", "abc",
                   "a\xC3\xA9"
                   "c"),
@@ -59,6 +63,15 @@ TEST(Scorers, EditSimilarityIsInWholePercents) {
   EXPECT_EQ(score("edit_similarity_levenshtein", "kitten", "sitting"), 0.62);  // LCS ittn: 8 / 13
   EXPECT_NEAR(difflib_ratio(U"tide", U"diet"), 0.25, 1e-15);  // not symmetric: the documentation of difflib
   EXPECT_NEAR(difflib_ratio(U"diet", U"tide"), 0.5, 1e-15);
+  EXPECT_NEAR(difflib_ratio(U"a-c", U"a+c+a"), 0.5, 1e-15);  // the first a, so that the c is still to come
+}
+
+// From 200 characters on one that stands in more than n / 100 + 1 places starts no match (Python's difflib).
+TEST(Scorers, EditSimilarityLeavesPopularCharactersOut) {
+  std::u32string text;
+  for (char32_t c = 0; c < 197; ++c) text += U'\u4E00' + c;
+  EXPECT_NEAR(difflib_ratio(U"x", text + U"xxx"), 2.0 / 201, 1e-15);
+  EXPECT_EQ(difflib_ratio(U"x", text.substr(1) + U"xxxx"), 0);
 }
 
 TEST(Scorers, ClassesShareThePoint) {
@@ -88,6 +101,8 @@ TEST(Scorers, AnOptionIsMentionedByTextOrByLetter) {
   EXPECT_EQ(score("option_mention", "it is 15", "B", options), 1);
   EXPECT_EQ(score("option_mention", "it is 15", "A", options), 1);  // the gold's text is part of another's
   EXPECT_EQ(score("option_mention", "A) B) C) D)", "B", options), 0);
+  EXPECT_EQ(score("option_mention", "A) B) C)", "B", options), 1);              // not all are named
+  EXPECT_EQ(score("option_mention", "15", "B", {"A)as B) or C)", "B)15"}), 1);  // the text behind the last label
 }
 
 TEST(Scorers, TheBestGoldCounts) {

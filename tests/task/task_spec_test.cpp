@@ -152,5 +152,19 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
   for (const auto& c : cases) EXPECT_EQ(message(c.from, c.to), c.message);
 }
 
+// The protocol of DecoQuant's in-context tasks: items over 2,048 tokens are skipped.
+TEST(Tasks, InContextQuestionsBeyond2048TokensAreLeftOut) {
+  const auto tasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
+  int n = 0;
+  for (const auto& id : find_tasks(tasks)) {
+    if (!id.name().starts_with("icl/")) continue;
+    const auto spec = load_task(id);
+    EXPECT_EQ(spec.limit.max_tokens, 2048) << spec.name;
+    EXPECT_EQ(spec.limit.side, PromptLimit::Side::kRefuse) << spec.name;
+    ++n;
+  }
+  EXPECT_EQ(n, 5 * 3);
+}
+
 }  // namespace
 }  // namespace kvc

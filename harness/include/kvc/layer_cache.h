@@ -61,12 +61,17 @@ class KVC_EXPORT LayerCache {
   virtual void append(const NewTokens& tokens) = 0;
 
   // Attention of the last T_q positions over what is held: q [H_q, T_q, D] -> [H_q, T_q, D], both fp32.
-  // Here: softmax in fp32 of causal attention over dequantize(), within the sliding window. Overrides compute the same
+  // Here: softmax in fp32 of causal attention over attended(), within the sliding window. Overrides compute the same
   // on the compressed form; this path is their oracle and takes every shape they do not. Never asked of one tensor.
   virtual at::Tensor attend(const at::Tensor& q, double scale) const;
 
-  // What attention sees, as floats.
+  // The nearest floats to the K and V given that what is held allows: what errors of K and V are taken of.
   virtual KeyValue dequantize() const = 0;
+
+  // The keys and values whose plain causal attention is this cache's attention; shapes and order as dequantize()'s.
+  // Here: dequantize(). Another pair where scores come from an estimator of inner products, whose vectors are unbiased
+  // and no nearest ones.
+  virtual KeyValue attended() const;
 
   // [H_kv, T_kept] int64: the position of each kept token, ascending; -1 where a head keeps fewer.
   // Here: 0 ... length()-1 for every head.

@@ -51,7 +51,7 @@ at::Tensor estimates(const char* projection, int64_t sketch, const at::Tensor& q
   for (int64_t seed = 0; seed < 2000; ++seed) {
     Made made(small(sketch, projection, seed), 1, 1, k.size(2));
     made.append(k, k);
-    rows.push_back(at::matmul(made.cache->dequantize().k[0], q).to(at::kDouble));
+    rows.push_back(at::matmul(made.cache->attended().k[0], q).to(at::kDouble));
   }
   return at::stack(rows);
 }
@@ -82,7 +82,7 @@ TEST(Qjl, OneDimensionOfSketchIsExactUpToItsConstant) {
   k[0][0] = q, k[0][1] = 0, k[0][3] = -k[0][2], k[0][4] = 3 * k[0][2];
   Made made(small(64, "orthogonal"), 1, 1, D);
   made.append(k, k);
-  const auto score = at::matmul(made.cache->dequantize().k[0], q);
+  const auto score = at::matmul(made.cache->attended().k[0], q);
   EXPECT_GT(score[0].item<float>(), 0);
   EXPECT_EQ(score[1].item<float>(), 0);
   EXPECT_FLOAT_EQ(score[3].item<float>(), -score[2].item<float>());
@@ -132,7 +132,59 @@ TEST(Qjl, GroupsChooseTheSameChannelsOneByOne) {
   at_once.append(k, v);
   for (int64_t t = 0; t < 100; ++t) one_by_one.append(k.narrow(1, t, 1), v.narrow(1, t, 1));
   EXPECT_TRUE(at::equal(at_once.cache->dequantize().k, one_by_one.cache->dequantize().k));
+  EXPECT_TRUE(at::equal(at_once.cache->attended().k, one_by_one.cache->attended().k));
   EXPECT_TRUE(at::equal(at_once.cache->dequantize().v, one_by_one.cache->dequantize().v));
+}
+
+double error_share(const at::Tensor& x, const at::Tensor& exact) {
+  return ((x - exact).square().sum() / exact.square().sum()).item<double>();
+}
+
+// Without outliers, of orthogonal blocks: c S sign(.) |k| with the constant and the error in closed form, which no
+// other constant undercuts; the estimator's is 1/m sqrt(pi/2).
+TEST(Qjl, DequantizeIsTheLeastSquaresKey) {
+  constexpr int64_t D = 32, M = 64;
+  const auto k = normal({1, 16000, D}, 13);
+  Made made(small(M, "orthogonal"), 1, 1, D);
+  made.append(k, k);
+  const auto held = made.cache->dequantize().k, seen = made.cache->attended().k;
+  const double kappa = std::sqrt(D / 2.0) * std::exp(std::lgamma(D / 2.0) - std::lgamma((D + 1) / 2.0));
+  const double a = std::sqrt(2 / std::numbers::pi) * kappa, sum = a * a * M + (1 - a * a) * D;
+  const double ratio = a / sum / (std::sqrt(std::numbers::pi / 2) / M);
+  EXPECT_LT((held - ratio * seen).abs().max().item<double>(), 1e-5);
+  const double error = error_share(held, k);
+  EXPECT_NEAR(error, (1 - a * a) * D / sum, 0.01 * error);
+  for (const double factor : {0.9, 0.97, 1.03, 1.1, 1 / ratio})
+    EXPECT_LT(error, error_share(factor * held, k)) << factor;
+}
+
+// With outliers and N(0, 1) entries nothing is closed: still nearer than the estimator's vectors and than these at any
+// other length, in the outlier channels and in the others, and shorter than the key, as least squares are.
+TEST(Qjl, DequantizeIsNearerThanTheEstimatorsVectorsWhateverTheOptions) {
+  constexpr int64_t D = 64;
+  auto k = normal({2, 640, D}, 14);
+  k.select(2, 5).mul_(8), k.select(2, 40).mul_(6);
+  for (const char* projection : {"orthogonal", "gaussian"}) {
+    for (const char* outliers : {"group", "prompt"}) {
+      for (const int64_t sketch : {32, 96, 256}) {  // fewer than D, no multiple of D, more
+        auto options = small(sketch, projection, 42, 2);
+        options["outliers"] = outliers;
+        Made made(options, 2, 2, D);
+        made.append(k, k);
+        const auto held = made.cache->dequantize().k, seen = made.cache->attended().k;
+        const auto large = at::tensor({5, 40}, at::kLong);
+        const auto small_k = k.index_fill(2, large, 0), small_held = held.index_fill(2, large, 0),
+                   small_seen = seen.index_fill(2, large, 0);
+        const double error = error_share(small_held, small_k),
+                     scale = (small_seen * small_k).sum().item<double>() / small_seen.square().sum().item<double>();
+        EXPECT_LT(error, 1.002 * error_share(scale * small_seen, small_k)) << projection << outliers << sketch;
+        EXPECT_LT(error, error_share(small_seen, small_k)) << projection << outliers << sketch;
+        EXPECT_LT(error_share(held.index_select(2, large), k.index_select(2, large)),
+                  error_share(seen.index_select(2, large), k.index_select(2, large)));
+        EXPECT_LT(held.norm().item<double>(), k.norm().item<double>());
+      }
+    }
+  }
 }
 
 // The formula, term by term in double: one query of one head against keys whose outlier channels a group of 16 chooses.

@@ -92,13 +92,30 @@ TEST(Turboquant, SketchMakesScoresUnbiased) {
     for (int64_t seed = 0; seed < 2000; ++seed) {
       Made made({{"bits", 2}, {"keys", keys}, {"seed", 2 * seed}, {"precision", "exact"}}, 1, 1, D);
       made.append(k, k);
-      rows.push_back(at::matmul(made.cache->dequantize().k[0], q).to(at::kDouble));
+      rows.push_back(at::matmul(made.cache->attended().k[0], q).to(at::kDouble));
     }
     const auto drawn = at::stack(rows);
     return (drawn.mean(0) - exact) / (drawn.std(0) / std::sqrt(2000.0));
   };
   EXPECT_LT(deviation("inner_product").abs().max().item<double>(), 4);
   EXPECT_LT(deviation("mse").max().item<double>(), -8);
+}
+
+// The estimator's vectors have pi/2 - 1/D times the error of x^, here of 1 bit. The least squares keep the mean of
+// c / (l + c) over the spectrum l of S S^T / D, c = pi/2 - 1; of many channels c (sqrt(1 + 4/c) - 1) / 2 (Marchenko and
+// Pastur 1967).
+TEST(Turboquant, DequantizeTakesTheSketchForNearerKeys) {
+  constexpr int64_t D = 64;
+  const auto x = normal({1, 2000, D}, 6);
+  const auto error = [&](const at::Tensor& k) { return (k - x).square().sum().item<double>(); };
+  Made sketched({{"bits", 2}, {"keys", "inner_product"}, {"precision", "exact"}}, 1, 1, D);
+  Made codes({{"bits", 1}, {"precision", "exact"}}, 1, 1, D);
+  sketched.append(x, x), codes.append(x, x);
+  const double of_codes = error(codes.cache->dequantize().k);
+  EXPECT_NEAR(error(sketched.cache->attended().k) / of_codes, std::numbers::pi / 2 - 1.0 / D, 0.03);
+  const double c = std::numbers::pi / 2 - 1, share = c * (std::sqrt(1 + 4 / c) - 1) / 2;
+  EXPECT_NEAR(error(sketched.cache->dequantize().k) / of_codes, share, 0.02);
+  EXPECT_TRUE(at::equal(codes.cache->dequantize().k, codes.cache->attended().k));
 }
 
 TEST(Turboquant, BytesAreThePencils) {

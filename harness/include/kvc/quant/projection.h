@@ -34,6 +34,16 @@ class KVC_EXPORT Projection {
   std::vector<float> values_;
 };
 
+// W of S [d, m], such that |x| W sign(S^T x) [d] has the least mean squared error of all that are linear in the signs,
+// over x of uniform direction. fp64, [d, m]. With S~ the columns of S at length sqrt(d), u = x/|x|, and
+//   a = E[s_j . u sign(s_j . u)] = sqrt(2/pi) sqrt(d/2) Gamma(d/2) / Gamma((d+1)/2)   (|s_j|^2 = d, E[u u^T] = I/d)
+// the signs are z = a S~^T u + n with n uncorrelated to u (Bussgang), of variance 1 - a^2, and uncorrelated among each
+// other up to the cubes of the columns' cosines (arcsine law). So the least squares are
+//   W = a (a^2 S~ S~^T + (1 - a^2) d I)^-1 S~.
+// Orthogonal blocks, m a multiple of d: S S^T = m I, W = a / (a^2 m + (1 - a^2) d) S, whose error is
+//   E|x - x^|^2 / |x|^2 = (1 - a^2) d / (a^2 m + (1 - a^2) d).
+KVC_EXPORT at::Tensor least_squares_of_signs(const at::Tensor& s);
+
 // Each projection a compressor needs, made once and kept: what is returned depends on the arguments alone, whoever asks
 // first. Safe to call from several threads.
 class KVC_EXPORT Projections {
