@@ -59,11 +59,11 @@ at::Tensor Projection::matrix() const {
 
 at::Tensor least_squares_of_signs(const at::Tensor& s) {
   const auto wide = s.to(at::kDouble);
-  const auto d = static_cast<double>(s.size(0));
+  const auto d = static_cast<double>(s.size(-2));
   const double a = std::sqrt(d / std::numbers::pi) * std::exp(std::lgamma(d / 2) - std::lgamma((d + 1) / 2));
-  const auto columns = wide * (std::sqrt(d) / wide.norm(2, 0, true).clamp_min(1e-30));
-  auto normal = at::matmul(columns, columns.t()).mul_(a * a);
-  normal.diagonal().add_((1 - a * a) * d);
+  const auto columns = wide * (std::sqrt(d) / wide.norm(2, -2, true).clamp_min(1e-30));
+  auto normal = at::matmul(columns, columns.transpose(-2, -1)).mul_(a * a);
+  normal.diagonal(0, -2, -1).add_((1 - a * a) * d);
   return at::cholesky_solve(columns, at::linalg_cholesky(normal)).mul_(a);
 }
 

@@ -81,39 +81,25 @@ at::Tensor linear_functionals(const KeySketch& keys, const at::Tensor& s, const 
 
 namespace {
 
-// Puts, at the given channels [n], |x| W sign(.) of one head's tokens: signs [t, m] and norms [t] of x there.
-void put_nearest(const at::Tensor& channels, const at::Tensor& s, const at::Tensor& signs, const at::Tensor& norms,
-                 at::Tensor to) {
-  const auto back = kvc::least_squares_of_signs(s.index_select(0, channels));  // [n, m]
-  const auto x = at::matmul(signs.to(at::kDouble), back.t()) * norms.to(at::kDouble).unsqueeze(1);
-  to.index_copy_(1, channels, x.to(at::kFloat));
+// |x| W sign(.): signs [..., t, m], norms [..., t], W [..., n, m] -> [..., t, n] fp64
+at::Tensor nearest(const at::Tensor& signs, const at::Tensor& norms, const at::Tensor& w) {
+  return at::matmul(signs.to(at::kDouble), w.transpose(-2, -1)) * norms.to(at::kDouble).unsqueeze(-1);
 }
 
 }  // namespace
 
 at::Tensor nearest_keys(const KeySketch& keys, const at::Tensor& s, const SketchFormat& format,
                         const at::Tensor& fixed) {
-  const int64_t n_heads = keys.signs.size(0), n_tokens = keys.n_tokens();
-  const auto signs = kvc::unpack_signs(keys.signs, format.n_signs);
-  if (!keys.outlier_signs.defined()) {
-    const auto back = kvc::least_squares_of_signs(s);
-    const auto x = at::matmul(signs.to(at::kDouble), back.t()) * keys.norms.to(at::kDouble).unsqueeze(2);
-    return x.to(at::kFloat);
-  }
-  const auto outlier_signs = kvc::unpack_signs(keys.outlier_signs, format.n_outlier_signs);
-  const auto first_columns = s.narrow(1, 0, format.n_outlier_signs);
-  const auto channels = channels_of(keys, fixed);
-  const int64_t n_groups = channels.size(1), n = n_tokens / n_groups;
-  const auto mask = outlier_mask(channels, n_groups, s.size(0));  // [H, n_groups, D]
-  auto x = at::empty({n_heads, n_tokens, s.size(0)}, s.options());
-  for (int64_t h = 0; h < n_heads; ++h) {
-    for (int64_t g = 0; g < n_groups; ++g) {
-      const auto of = [&](const at::Tensor& all) { return all[h].narrow(0, g * n, n); };
-      put_nearest(mask[h][g].logical_not().nonzero().squeeze(1), s, of(signs), of(keys.norms), of(x));
-      put_nearest(mask[h][g].nonzero().squeeze(1), first_columns, of(outlier_signs), of(keys.outlier_norms), of(x));
-    }
-  }
-  return x;
+  auto x = nearest(kvc::unpack_signs(keys.signs, format.n_signs), keys.norms, kvc::least_squares_of_signs(s));
+  if (!keys.outlier_signs.defined()) return x.to(at::kFloat);
+  const auto channels = channels_of(keys, fixed).to(at::kLong);  // [H, G, C]
+  const int64_t n_groups = channels.size(1), n = x.size(1) / n_groups;
+  const auto rows = s.narrow(1, 0, format.n_outlier_signs).index_select(0, channels.flatten());
+  const auto w = kvc::least_squares_of_signs(rows.view({channels.size(0), n_groups, channels.size(2), -1}));
+  const auto signs = kvc::unpack_signs(keys.outlier_signs, format.n_outlier_signs).unflatten(1, {n_groups, n});
+  const auto outliers = nearest(signs, keys.outlier_norms.unflatten(1, {n_groups, n}), w);  // [H, G, n, C]
+  x.unflatten(1, {n_groups, n}).scatter_(3, channels.unsqueeze(2).expand_as(outliers), outliers);
+  return x.to(at::kFloat);
 }
 
 namespace {

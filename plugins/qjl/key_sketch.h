@@ -6,10 +6,13 @@
 // where x_out is x at the outlier channels and 0 elsewhere, x_in the rest. The estimate is linear in q: it is <q, k^>
 // of
 //   k^ = sqrt(pi/2) (|k_in|/m mask_in * S sign(.) + |k_out|/m_o mask_out * S_{1..m_o} sign(.)),
-// which is unbiased and too long. Nearest to k, for k_in and k_out of uniform direction in their d channels, is
-//   k~ = |k_in| W_in sign(.) + |k_out| W_out sign(.),   W = a (a^2 S~ S~^T + (1 - a^2) d I)^-1 S~
-// with the rows of S (S_{1..m_o}) at those channels, its columns stretched to S~ of length sqrt(d), and a = sqrt(2/pi)
-// (1 + 1/(4d)): derived at kvc::least_squares_of_signs. Without outliers, of orthogonal blocks with D a divisor of m,
+// which is unbiased and too long. Nearest to k, by least squares over directions that are uniform, those of k_in in all
+// D channels (its few empty ones are masked, so that one W serves all groups) and those of k_out in the outlier
+// channels:
+//   k~ = |k_in| mask_in * W sign(.) + |k_out| W_out sign(.),   W = a (a^2 S~ S~^T + (1 - a^2) d I)^-1 S~
+// with S~ the rows of S (of S_{1..m_o} those at the outlier channels), columns stretched to length sqrt(d), d the
+// number of rows, and a = sqrt(2/pi) (1 + 1/(4d)): derived at kvc::least_squares_of_signs. Without outliers, of
+// orthogonal blocks with D a divisor of m,
 //   k~ = c/(sqrt(pi/2)/m) k^,  c = a/(a^2 m + (1 - a^2) D) ~ sqrt(2/pi)/(D + (m - D) 2/pi),
 //   E|k - k~|^2/|k|^2 = (1 - a^2) D/(a^2 m + (1 - a^2) D), where k^ has about (1 - a^2) D/(a^2 m).
 #pragma once

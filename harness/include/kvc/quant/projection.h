@@ -34,8 +34,8 @@ class KVC_EXPORT Projection {
   std::vector<float> values_;
 };
 
-// W of S [d, m], such that |x| W sign(S^T x) [d] has the least mean squared error of all that are linear in the signs,
-// over x of uniform direction. fp64, [d, m]. With S~ the columns of S at length sqrt(d), u = x/|x|, and
+// W of S, such that |x| W sign(S^T x) has the least mean squared error of all that are linear in the signs, over x of
+// uniform direction. [..., d, m] -> [..., d, m] fp64. With S~ the columns of S at length sqrt(d), u = x/|x|, and
 //   a = E[s_j . u sign(s_j . u)] = sqrt(2/pi) sqrt(d/2) Gamma(d/2) / Gamma((d+1)/2)   (|s_j|^2 = d, E[u u^T] = I/d)
 // the signs are z = a S~^T u + n with n uncorrelated to u (Bussgang), of variance 1 - a^2, and uncorrelated among each
 // other up to the cubes of the columns' cosines (arcsine law). So the least squares are
