@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "kvc/check.h"
 #include "report/html.h"
@@ -101,26 +100,7 @@ std::string page_of(const std::string& title, const std::string& about, const st
 
 }  // namespace
 
-std::string ReportData::apart(const CellGroup& group) const {
-  using nlohmann::json;
-  const auto mine = json::parse(group.generation_json, nullptr, false);
-  std::map<std::string, std::string> settings;
-  bool other_binary = false;
-  for (const auto& other : groups) {
-    if (other.model != group.model || other.label() != group.label()) continue;
-    other_binary |= other.plugin_sha256 != group.plugin_sha256;
-    const auto theirs = json::parse(other.generation_json, nullptr, false);
-    if (!mine.is_object() || !theirs.is_object()) continue;
-    for (const auto& [key, value] : mine.items()) {
-      if (theirs.value(key, json()) == value) continue;
-      settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
-    }
-  }
-  if (settings.empty() && other_binary) settings["plugin_sha256"] = group.plugin_sha256.substr(0, 12);
-  std::string text;
-  for (const auto& [key, value] : settings) text += concat(text.empty() ? "" : " ", key, "=", value);
-  return text;
-}
+std::string ReportData::apart(const CellGroup& group) const { return settings_apart(groups, group); }
 
 std::string ReportData::label(const CellGroup& group) const {
   const auto settings = apart(group);

@@ -10,14 +10,24 @@
 namespace kvc {
 namespace {
 
-// A pattern for the lossless compressor that answered most tasks, or "" when there is none.
+int64_t n_shared_tasks(const CellGroup& group, const std::vector<CellGroup>& groups) {
+  int64_t n = 0;
+  for (const auto& other : groups) {
+    for (const auto& [task, key] : group.cells) n += &other != &group && other.cells.contains(task);
+  }
+  return n;
+}
+
+// A pattern for the lossless compressor that answered most of what the others did, or "" when there is none.
 std::string lossless_pattern(const ReportData& data) {
   const CellGroup* best = nullptr;
+  int64_t most = -1;
   auto select = data.db.prepare("SELECT is_lossy FROM cell WHERE key = ?");
   for (const auto& group : data.groups) {
     const bool lossless = select.bind(1, group.cells.begin()->second).step() && select.integer(0) == 0;
     select.reset();
-    if (lossless && (!best || group.cells.size() > best->cells.size())) best = &group;
+    const int64_t n_shared = n_shared_tasks(group, data.groups);
+    if (lossless && n_shared > most) best = &group, most = n_shared;
   }
   if (!best) return "";
   const auto settings = data.apart(*best);

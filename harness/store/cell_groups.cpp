@@ -55,6 +55,8 @@ nlohmann::json settings_of(const CellGroup& group) {
   return settings;
 }
 
+constexpr const char* kNotGiven = "none";  // of a key that a group does not have
+
 struct Pattern {
   std::string plugin;
   std::vector<std::pair<std::string, std::string>> settings;
@@ -77,7 +79,8 @@ bool fits(const CellGroup& group, const std::string& key, const std::string& val
   if (key == "plugin_sha256") return !value.empty() && group.plugin_sha256.starts_with(value);
   const auto settings = settings_of(group);
   const auto found = settings.find(key);
-  return found != settings.end() && (*found == value_of(value) || *found == nlohmann::json(value));
+  if (found == settings.end()) return value == kNotGiven;
+  return *found == value_of(value) || *found == nlohmann::json(value);
 }
 
 void check_key(const std::vector<const CellGroup*>& groups, const std::string& key) {
@@ -111,6 +114,30 @@ void check_one_a_model(const std::vector<const CellGroup*>& found, const std::st
 }
 
 }  // namespace
+
+std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup& group) {
+  using nlohmann::json;
+  const auto mine = json::parse(group.generation_json, nullptr, false);
+  std::map<std::string, std::string> settings;
+  bool other_binary = false;
+  for (const auto& other : groups) {
+    if (other.model != group.model || other.label() != group.label()) continue;
+    other_binary |= other.plugin_sha256 != group.plugin_sha256;
+    const auto theirs = json::parse(other.generation_json, nullptr, false);
+    if (!mine.is_object() || !theirs.is_object()) continue;
+    for (const auto& [key, value] : mine.items()) {
+      if (theirs.value(key, json()) == value) continue;
+      settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+    for (const auto& [key, value] : theirs.items()) {
+      if (!mine.contains(key)) settings[key] = kNotGiven;
+    }
+  }
+  if (settings.empty() && other_binary) settings["plugin_sha256"] = group.plugin_sha256.substr(0, 12);
+  std::string text;
+  for (const auto& [key, value] : settings) text += concat(text.empty() ? "" : " ", key, "=", value);
+  return text;
+}
 
 std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std::vector<std::string>& notes) {
   check_filter(db, filter);

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "kvc/check.h"
+#include "store/cell_groups.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -88,6 +89,17 @@ std::vector<Group> group_cells(const std::vector<CellRow>& cells) {
   return groups;
 }
 
+// Of what tells rows of one name apart. variant: model, binary, options and settings, a line each.
+CellGroup named(const Group& group) {
+  const auto& cell = group.any();
+  const auto binary = cell.variant.find('\n') + 1, settings = cell.variant.rfind('\n') + 1;
+  CellGroup named;
+  named.model = cell.model, named.plugin = cell.plugin, named.options = cell.options;
+  named.plugin_sha256 = cell.variant.substr(binary, cell.variant.find('\n', binary) - binary);
+  named.generation_json = cell.variant.substr(settings);
+  return named;
+}
+
 std::vector<std::string> distinct(const std::vector<CellRow>& cells, std::string CellRow::*member) {
   std::vector<std::string> values;
   for (const auto& cell : cells) values.push_back(cell.*member);
@@ -134,13 +146,16 @@ std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std:
   return columns;
 }
 
-std::vector<TableCell> summary_row(const Group& group, bool with_model, const std::vector<std::string>& tasks) {
+// apart: what tells it from rows of its name
+std::vector<TableCell> summary_row(const Group& group, const std::string& apart, bool with_model,
+                                   const std::vector<std::string>& tasks) {
   constexpr double kMiB = 1024.0 * 1024.0;
   const auto& cell = group.any();
   std::vector<TableCell> row;
   if (with_model) row.emplace_back(cell.model);
   row.emplace_back(cell.plugin + (cell.is_simulated ? " (simulated)" : ""));
-  row.emplace_back(cell.options);
+  row.emplace_back(
+      concat(cell.options, cell.options.empty() || apart.empty() ? "" : " ", apart.empty() ? "" : "(" + apart + ")"));
   row.emplace_back(cell.bits);
   row.push_back(ratio(group.sum(&CellRow::kv_bytes), group.sum(&CellRow::kv_bytes_fp16), 100));
   row.push_back(ratio(group.sum(&CellRow::paper_bytes), group.sum(&CellRow::kv_bytes_fp16), 100));
@@ -207,7 +222,12 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   table.title = options.experiment == "all" ? "all experiments" : options.experiment;
   if (models.size() == 1) table.title += ", " + models[0];
   table.columns = summary_columns(with_model, tasks, graded_tasks(shown));
-  for (const auto& group : group_cells(shown)) table.rows.push_back(summary_row(group, with_model, tasks));
+  const auto groups = group_cells(shown);
+  std::vector<CellGroup> names;
+  for (const auto& group : groups) names.push_back(named(group));
+  for (size_t i = 0; i < groups.size(); ++i) {
+    table.rows.push_back(summary_row(groups[i], settings_apart(names, names[i]), with_model, tasks));
+  }
   table.notes = summary_notes(shown, suspects, options.with_suspects);
   return table;
 }

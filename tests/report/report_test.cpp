@@ -117,6 +117,22 @@ TEST_F(Reports, CompressorsOfOneNameAreToldApartByTheirSettings) {
   EXPECT_EQ(html.find("Not compared"), std::string::npos);
 }
 
+TEST_F(Reports, TheBaselineIsWhatAnsweredMostOfTheOthersTasks) {
+  fill();
+  {
+    auto store = ResultStore::open(path_);
+    for (const auto* task : {"long/a", "long/b"}) {  // more tasks, none of which another compressor answered
+      auto cell = make_cell(concat("cccccccccccccc", task), "full", task);
+      cell.generation_json = R"({"max_prompt_tokens":3500})";
+      store.put_cell(cell);
+      store.put_sample(make_sample(cell.key, 0));
+    }
+  }
+  const auto html = report().html;
+  EXPECT_NE(html.find("Every compressor against full max_prompt_tokens=none"), std::string::npos);
+  EXPECT_EQ(html.find("Not compared"), std::string::npos);
+}
+
 TEST_F(Reports, UnknownNamesAreRefusedInOneLine) {
   fill();
   EXPECT_NE(message_of([&] { report({.experiment = "trail"}); }).find("did you mean 'trial'"), std::string::npos);

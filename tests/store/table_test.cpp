@@ -132,15 +132,18 @@ TEST_F(SummaryTest, ShowsSuspectsWhenAskedAndOneExperiment) {
                    "': unknown experiment 'othr' (did you mean 'other'?); known: other, trial"));
 }
 
-TEST_F(SummaryTest, CellsThatDifferInGenerationAreRowsOfTheirOwn) {
+TEST_F(SummaryTest, CellsThatDifferInGenerationAreRowsThatSayInWhat) {
   auto store = ResultStore::open(path_);
   for (const std::string seed : {"1", "2"}) {
     auto cell = make_cell("c" + seed, "low", "t/a");
-    cell.generation_json = R"({"seed":)" + seed + "}";
+    cell.generation_json = R"({"dtype":"fp32","seed":)" + seed + "}";
     store.put_cell(cell);
     store.put_sample(make_sample(cell.key, 0));
   }
-  EXPECT_EQ(summary_table(store.database()).rows.size(), 2u);
+  const auto rows = summary_table(store.database()).rows;
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(std::get<std::string>(rows[0][1]), "(seed=1)");
+  EXPECT_EQ(std::get<std::string>(rows[1][1]), "(seed=2)");
 }
 
 TEST_F(SummaryTest, GradedScoresHaveABootstrapIntervalAndSaySo) {
