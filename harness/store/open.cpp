@@ -9,6 +9,7 @@
 #include "kvc/check.h"
 #include "store/embedded_sql.h"
 #include "store/result_store.h"
+#include "store/up_to_date.h"
 
 namespace kvc {
 namespace {
@@ -90,12 +91,9 @@ void upgrade_from_2(Database& db) {
 
 // How generations are scored stood in task_json until it left the cell's key.
 void split_scoring(Database& db) {
-  const auto has = [&] {
-    return db.integer("SELECT count(*) FROM pragma_table_info('cell') WHERE name = 'scoring_json'") == 1;
-  };
-  if (has()) return;
+  if (has_column(db, "cell", "scoring_json")) return;
   Transaction transaction(db);
-  if (has()) return;  // another process was first
+  if (has_column(db, "cell", "scoring_json")) return;  // another process was first
   db.execute("ALTER TABLE cell ADD COLUMN scoring_json TEXT NOT NULL DEFAULT '{}'");
   db.execute(
       "UPDATE cell SET scoring_json = json_patch(CASE WHEN task_json -> '$.choices.scores' IS NULL THEN '{}' ELSE"

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "store/insert_scores.h"
+
 namespace kvc {
 namespace {
 
@@ -84,9 +86,8 @@ void set_scoring(Database& db, const std::string& cell_key, const std::string& s
   db.prepare("UPDATE cell SET scoring_json = ? WHERE key = ?").bind(1, scoring_json).bind(2, cell_key).run();
 }
 
-// Samples that have a generation, and no scores by `scoring_json`.
-std::vector<int64_t> unscored(Database& db, const std::string& cell_key, const std::string& scoring_json) {
-  const bool all = scoring_of(db, cell_key) != scoring_json;
+// Samples that have a generation and no scores, or all that have one.
+std::vector<int64_t> generated(Database& db, const std::string& cell_key, bool all) {
   auto select = db.prepare(
       "SELECT sample FROM sample WHERE cell_key = ?1 AND ((status = 'ok' AND ?2) OR"
       " (status = 'failed' AND stop_reason <> '')) ORDER BY sample");
@@ -100,12 +101,7 @@ std::vector<int64_t> unscored(Database& db, const std::string& cell_key, const s
 void replace_scores(Database& db, const std::string& cell_key, int64_t sample, const std::vector<ScoreRow>& rows,
                     const std::string& error) {
   db.prepare("DELETE FROM score WHERE cell_key = ? AND sample = ?").bind(1, cell_key).bind(2, sample).run();
-  auto insert = db.prepare("INSERT INTO score VALUES (?, ?, ?, ?, ?, ?)");
-  for (size_t i = 0; i < rows.size(); ++i) {
-    insert.reset();
-    insert.bind(1, cell_key).bind(2, sample).bind(3, rows[i].extractor).bind(4, static_cast<int64_t>(i));
-    insert.bind(5, rows[i].answer).bind(6, rows[i].value).run();
-  }
+  insert_scores(db, cell_key, sample, rows);
   auto update = db.prepare("UPDATE sample SET status = ?, error = ? WHERE cell_key = ? AND sample = ?");
   update.bind(1, std::string(error.empty() ? "ok" : "failed")).bind(2, error).bind(3, cell_key).bind(4, sample).run();
 }
@@ -143,11 +139,11 @@ RescoreCounts score_anew(Database& db, const std::string& cell_key, const std::s
                          const std::function<std::vector<ScoreRow>(const StoredGeneration&)>& score,
                          const std::function<void(int64_t sample, const Error& error)>& report) {
   RescoreCounts counts;
-  if (unscored(db, cell_key, scoring_json).empty() && scoring_of(db, cell_key) == scoring_json) return counts;
+  if (scoring_of(db, cell_key) == scoring_json && generated(db, cell_key, false).empty()) return counts;
   Transaction transaction(db);
   counts.is_other = scoring_of(db, cell_key) != scoring_json;
   auto select = db.prepare("SELECT generation, gold FROM sample WHERE cell_key = ? AND sample = ?");
-  for (const int64_t sample : unscored(db, cell_key, scoring_json)) {  // now that no other process writes
+  for (const int64_t sample : generated(db, cell_key, counts.is_other)) {  // now that no other process writes
     select.reset();
     KVC_CHECK(select.bind(1, cell_key).bind(2, sample).step(), "cell ", cell_key, ": no sample ", sample);
     try {

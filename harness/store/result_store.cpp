@@ -1,6 +1,7 @@
 #include "store/result_store.h"
 
 #include "kvc/check.h"
+#include "store/insert_scores.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -45,15 +46,6 @@ void insert_sample(Database& db, const SampleRecord& s) {
   insert.bind(22, s.prefill_seconds).bind(23, s.encode_seconds).bind(24, s.attend_seconds).bind(25, s.other_seconds);
   insert.bind(26, s.n_prompt_tokens_before).bind(27, s.peak_bytes).bind(28, s.peak_other_bytes);
   insert.run();
-}
-
-void insert_scores(Database& db, const SampleRecord& s) {
-  for (size_t i = 0; i < s.scores.size(); ++i) {
-    const auto& score = s.scores[i];
-    auto insert = db.prepare("INSERT INTO score VALUES (?, ?, ?, ?, ?, ?)");
-    insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, score.extractor).bind(4, static_cast<int64_t>(i));
-    insert.bind(5, score.answer).bind(6, score.value).run();
-  }
 }
 
 void insert_bytes(Database& db, const SampleRecord& s) {
@@ -151,7 +143,7 @@ ResultStore::Put ResultStore::put_sample(const SampleRecord& sample) {
       .bind(2, sample.sample)
       .run();
   insert_sample(db_, sample);
-  insert_scores(db_, sample);
+  insert_scores(db_, sample.cell_key, sample.sample, sample.scores);
   insert_bytes(db_, sample);
   insert_stage_times(db_, sample);
   transaction.commit();

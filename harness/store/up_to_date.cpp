@@ -4,10 +4,13 @@
 
 namespace kvc {
 
-// By the column that was added last: who adds one when a file is opened for writing adds all before it.
-bool is_up_to_date(Database& db) {
-  return db.integer("SELECT count(*) FROM pragma_table_info('cell') WHERE name = 'scoring_json'") == 1;
+bool has_column(Database& db, const std::string& table, const std::string& column) {
+  auto select = db.prepare("SELECT 1 FROM pragma_table_info(?) WHERE name = ?");
+  return select.bind(1, table).bind(2, column).step();
 }
+
+// By the column that was added last: who adds one when a file is opened for writing adds all before it.
+bool is_up_to_date(Database& db) { return has_column(db, "cell", "scoring_json"); }
 
 void check_up_to_date(Database& db) {
   KVC_CHECK(is_up_to_date(db), "results database '", db.path(), "': an earlier kvc wrote it (schema ",

@@ -5,6 +5,7 @@
 
 namespace kvc {
 
+bool has_column(Database& db, const std::string& table, const std::string& column);
 bool is_up_to_date(Database& db);
 
 // Throws Error where an earlier kvc wrote it, naming what brings it up to date.
