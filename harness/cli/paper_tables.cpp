@@ -100,11 +100,9 @@ void add_listed(const Listed& listed, const Paths& paths, bool all, Database* db
                        std::string("no experiment of configs/papers/demo")});
 }
 
+// Of the entries that were made, with what was said of them.
 std::string print(Database& db, const TableLayout& layout, const std::vector<TableFill>& fills,
-                  const PaperTableArguments& arguments) {
-  const auto experiments =
-      arguments.experiment == "all" ? experiments_of(fills) : std::vector<std::string>{arguments.experiment};
-  const auto cell_notes = make_entries(db, experiments, arguments.with_suspects);
+                  const std::vector<std::string>& cell_notes, const PaperTableArguments& arguments) {
   auto table = make_paper_table(db, layout);
   if (arguments.trace) return text_of(trace_table(db, table), arguments.format);
   rank_cells(table, layout);
@@ -134,7 +132,11 @@ std::string print_paper_table(const PaperTableArguments& arguments) {
   const auto paths = find_paths();
   const auto layout = find_layout(tables_folder(paths), arguments.name);
   auto store = ResultStore::open_readonly(arguments.database);
-  return print(store.database(), layout, find_fills(layout.fills, paths), arguments);
+  const auto fills = find_fills(layout.fills, paths);
+  const auto experiments =
+      arguments.experiment == "all" ? experiments_of(fills) : std::vector<std::string>{arguments.experiment};
+  const auto cell_notes = make_entries(store.database(), experiments, arguments.with_suspects);
+  return print(store.database(), layout, fills, cell_notes, arguments);
 }
 
 std::vector<CannedQuery> queries_of_papers(Database& db) {
@@ -157,10 +159,10 @@ std::string html_of_filled_tables(const std::string& database, bool with_suspect
     const auto layout = find_layout(tables_folder(paths), name);
     const auto fills = find_fills(layout.fills, paths);
     const auto experiments = experiments_of(fills);
-    make_entries(store.database(), experiments, with_suspects);
+    const auto cell_notes = make_entries(store.database(), experiments, with_suspects);
     const auto is_there = [&](const auto& experiment) { return has_cells(store.database(), experiment); };
     if (std::none_of(experiments.begin(), experiments.end(), is_there)) continue;
-    html += print(store.database(), layout, fills,
+    html += print(store.database(), layout, fills, cell_notes,
                   {.database = database, .name = name, .format = "html", .with_suspects = with_suspects});
   }
   return html;

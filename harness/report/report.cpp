@@ -100,10 +100,8 @@ std::string page_of(const std::string& title, const std::string& about, const st
 
 }  // namespace
 
-std::string ReportData::apart(const CellGroup& group) const { return settings_apart(groups, group); }
-
 std::string ReportData::label(const CellGroup& group) const {
-  const auto settings = apart(group);
+  const auto settings = settings_apart(groups, group);
   return concat(many_models ? group.model + ": " : "", group.label(), settings.empty() ? "" : " (" + settings + ")");
 }
 

@@ -26,8 +26,6 @@ struct ReportData {
   std::map<std::string, ScoredCell> cells;  // by key, those of `groups`
   std::vector<std::string> tasks;
   std::string label(const CellGroup& group) const;
-  // "key=value ..." of the settings that tell a group from others of its name, else its binary; "" where it is alone.
-  std::string apart(const CellGroup& group) const;
 };
 
 std::string pareto_section(const ReportData& data);

@@ -26,11 +26,12 @@ std::string lossless_pattern(const ReportData& data) {
   for (const auto& group : data.groups) {
     const bool lossless = select.bind(1, group.cells.begin()->second).step() && select.integer(0) == 0;
     select.reset();
+    if (!lossless) continue;
     const int64_t n_shared = n_shared_tasks(group, data.groups);
-    if (lossless && n_shared > most) best = &group, most = n_shared;
+    if (n_shared > most) best = &group, most = n_shared;
   }
   if (!best) return "";
-  const auto settings = data.apart(*best);
+  const auto settings = settings_apart(data.groups, *best);
   return settings.empty() ? best->label() : best->plugin + " " + settings;
 }
 
@@ -91,8 +92,8 @@ std::string compare_section(const ReportData& data) {
   if (options.a.empty() || data.groups.size() < 2) return "";
   const auto heading = "Every compressor against " + options.a;
   try {
-    const bool apart =
-        std::any_of(data.groups.begin(), data.groups.end(), [&](const auto& g) { return !data.apart(g).empty(); });
+    const bool apart = std::any_of(data.groups.begin(), data.groups.end(),
+                                   [&](const auto& group) { return !settings_apart(data.groups, group).empty(); });
     return section(
         "compare", heading,
         concat(
