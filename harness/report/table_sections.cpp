@@ -6,6 +6,7 @@
 #include "report/sections.h"
 #include "report/svg.h"
 #include "store/compare.h"
+#include "store/likelihood_table.h"
 
 namespace kvc {
 namespace {
@@ -76,6 +77,11 @@ constexpr const char* kExternal =
     "SELECT source, item, model, method, options, column_name AS \"column\", value, mark, note FROM external_result"
     " WHERE :experiment IS NOT NULL ORDER BY source, item, model, method, options, column_name";
 
+std::string likelihood_section(const ReportData& data) {
+  const auto table = likelihood_table(data.db, {data.options.experiment, data.options.with_suspects});
+  return table.rows.empty() ? "" : section("likelihood", "Likelihood of text by position", html_table(table));
+}
+
 std::string query_section(const ReportData& data, const char* sql, const std::string& id, const std::string& heading) {
   const auto table = experiment_query(data.db, sql, data.options.experiment);
   return table.rows.empty() ? "" : section(id, heading, html_table(table));
@@ -106,7 +112,8 @@ std::string compare_section(const ReportData& data) {
 }
 
 std::string extra_sections(const ReportData& data) {
-  return named_section(data, "stages", "Parts of compositions") + named_section(data, "search", "Searches by layer") +
+  return likelihood_section(data) + named_section(data, "stages", "Parts of compositions") +
+         named_section(data, "search", "Searches by layer") +
          query_section(data, kTimes, "times", "Times") +
          query_section(data, kMemory, "bench-memory", "Memory by batch") +
          query_section(data, kCapacity, "capacity", "What fits") +
