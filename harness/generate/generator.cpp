@@ -74,7 +74,7 @@ struct Generator::Sequence {
   at::Tensor logits;  // [V] fp32, of the next token
   Generation out;
   std::optional<TokenDistribution> next = {};  // of a reference: what the logits say
-  std::vector<double> probabilities = {};      // and its probabilities
+  at::Tensor probabilities = {};               // and its probabilities
 };
 
 // What the sequences of a prompt have in common.

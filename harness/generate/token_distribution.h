@@ -4,30 +4,26 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <span>
-#include <vector>
 
 namespace kvc {
 
 class TokenDistribution {
  public:
-  explicit TokenDistribution(const at::Tensor& logits);  // [V]; kept, not copied, where it is fp32
+  explicit TokenDistribution(const at::Tensor& logits);  // [V]
 
-  double log_probability(int64_t id) const;           // natural logarithm
+  double log_probability(int64_t id) const;             // natural logarithm
   int64_t most_likely() const { return most_likely_; }  // of equal ones the first
-  std::vector<double> probabilities() const;
-  std::span<const float> logits() const;
-  double log_sum() const { return log_sum_; }  // of the logits' exponentials
+  at::Tensor probabilities() const;                     // [V] fp64
+
+  // KL(exact || held) in nats; exactly 0 where the logits are equal. `probabilities` are exact's: many are held against
+  // one.
+  friend double kl_divergence(const TokenDistribution& exact, const at::Tensor& probabilities,
+                              const TokenDistribution& held);
 
  private:
-  at::Tensor logits_;
+  at::Tensor logits_;  // [V] fp64
   int64_t most_likely_;
-  double log_sum_;
+  double log_sum_;  // of their exponentials
 };
-
-// KL(exact || held) in nats; exactly 0 where the logits are equal. `probabilities` are exact's: many are held against
-// one.
-double kl_divergence(const TokenDistribution& exact, std::span<const double> probabilities,
-                     const TokenDistribution& held);
 
 }  // namespace kvc
