@@ -113,8 +113,7 @@ std::string compare_section(const ReportData& data) {
 
 std::string extra_sections(const ReportData& data) {
   return likelihood_section(data) + named_section(data, "stages", "Parts of compositions") +
-         named_section(data, "search", "Searches by layer") +
-         query_section(data, kTimes, "times", "Times") +
+         named_section(data, "search", "Searches by layer") + query_section(data, kTimes, "times", "Times") +
          query_section(data, kMemory, "bench-memory", "Memory by batch") +
          query_section(data, kCapacity, "capacity", "What fits") +
          query_section(data, kExternal, "external", "Numbers of others");
