@@ -26,8 +26,8 @@ struct Haystack {
 Haystack read_haystack(const YamlValue& value);
 
 // One object a question, for every length, in it every depth, in it every repeat, or in rounds: haystack, key, subject,
-// length, depth. The same on every machine. Throws Error for a filler without sentences, or a length that the needle does not
-// fit.
+// length, depth. The same on every machine. Throws Error for a filler without sentences, or a length that the needle
+// does not fit.
 std::vector<nlohmann::json> make_haystacks(const Haystack& spec, const std::filesystem::path& data_dir);
 
 }  // namespace kvc
