@@ -1,10 +1,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
 #include "cli/plan_model.h"
+#include "cli/task_inventory.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "kvc/plugin.h"
@@ -16,7 +16,7 @@
 #include "run/provenance.h"
 #include "run/run_bench.h"
 #include "run/search_layers.h"
-#include "task/dataset.h"
+#include "run/task_names.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -56,24 +56,6 @@ int list_plugins(const std::string& name, const std::vector<std::string>& plugin
   for (const auto& file : find_plugins(folders)) {
     const auto library = PluginLibrary(file);
     std::printf("%-14s %s\n", library.descriptor().name, library.descriptor().summary);
-  }
-  return kOk;
-}
-
-// Why the task's data cannot be read here, or how many samples there are.
-std::string data_state(const TaskSpec& spec) {
-  const char* data = std::getenv("KVC_DATA");
-  try {
-    return std::to_string(load_dataset(spec, data ? data : "").samples.size()) + " samples";
-  } catch (const Error& e) {
-    return std::string("no data: ") + e.what();
-  }
-}
-
-int list_tasks() {
-  for (const auto& id : find_tasks(find_paths().root / "tasks")) {
-    const auto spec = load_task(id);
-    std::printf("%-28s %s (%s)\n", spec.name.c_str(), spec.summary.c_str(), data_state(spec).c_str());
   }
   return kOk;
 }
@@ -149,12 +131,12 @@ int doctor(const std::string& model) {
                   " KV heads of ", shape.head_dim, ", context ", config.max_position_embeddings,
                   "; KV at 16 bits: ", 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes a token");
   });
-  for (const auto& id : find_tasks(paths.root / "tasks")) {
-    well &= report("task", [&] {
-      const auto spec = load_task(id);
-      return spec.name + ": " + data_state(spec);
-    });
-  }
+  well &= report("tasks", [&] {
+    const auto tasks = take_inventory(find_tasks(paths.root / "tasks"), data_folder(""));
+    KVC_CHECK(tasks.broken.empty(), tasks.broken.size(), " task files are bad, first: ", tasks.broken.front());
+    return concat(tasks.tasks.size(), " in ", tasks.n_suites(), " suites, ", tasks.n_that_run(),
+                  " have their data here; `kvc tasks` says what the others miss");
+  });
   well &= report("results", [&] {
     const fs::path here = fs::current_path();
     KVC_CHECK(::access(here.c_str(), W_OK) == 0, "'", here.string(), "' is not writable");
@@ -177,9 +159,6 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
   plugins->add_option(both_spellings("--plugin-path"), arguments->plugin_path, "folders searched first");
   plugins->callback(
       [arguments, &action] { action = [arguments] { return list_plugins(arguments->name, arguments->plugin_path); }; });
-
-  auto* tasks = app.add_subcommand("tasks", "Lists the tasks and whether their data is there");
-  tasks->callback([&action] { action = list_tasks; });
 
   auto* check = app.add_subcommand("validate", "Checks an experiment without running it");
   check->add_option("file", arguments->files, "experiment files (YAML)")->required();
