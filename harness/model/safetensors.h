@@ -26,6 +26,7 @@ class SafetensorsFile {
   bool has(const std::string& name) const { return tensors_.contains(name); }
   at::ScalarType dtype(const std::string& name) const { return find(name).dtype; }
   const std::vector<int64_t>& shape(const std::string& name) const { return find(name).shape; }
+  int64_t n_bytes(const std::string& name) const { return find(name).end - find(name).begin; }
   // The stored values, in their stored type; owns its memory.
   at::Tensor tensor(const std::string& name) const;
   const std::string& path() const { return path_; }
@@ -49,6 +50,9 @@ class Checkpoint {
 
   std::vector<std::string> names() const;
   bool has(const std::string& name) const { return file_of_.contains(name); }
+  at::ScalarType dtype(const std::string& name) const { return files_[file_of_.at(name)].dtype(name); }
+  int64_t n_bytes(const std::string& name) const { return files_[file_of_.at(name)].n_bytes(name); }
+  std::vector<std::string> paths() const;  // of its files
   // The tensor in its stored type. Throws Error naming folder, tensor and both shapes where it is absent, not a
   // floating-point type, or not of `shape`.
   at::Tensor tensor(const std::string& name, const std::vector<int64_t>& shape) const;
