@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "cli/model_path.h"
 #include "cli/plan_model.h"
 #include "cli/task_inventory.h"
 #include "cli/verbs.h"
@@ -64,11 +65,14 @@ int validate(const std::string& file, const std::vector<std::string>& settings) 
   const auto paths = find_paths();
   const auto kind = experiment_kind(below_root(paths, file), settings);
   if (kind == "bench" || kind == "capacity") {
-    const auto cells = expand_bench(load_bench(below_root(paths, file), settings), paths);
+    auto experiment = load_bench(below_root(paths, file), settings);
+    place_model(experiment);
+    const auto cells = expand_bench(experiment, paths);
     std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), kind.c_str());
     return kOk;
   }
   auto experiment = load_experiment(below_root(paths, file), settings);
+  place_model(experiment);
   const auto grid =
       kind == "search" ? search_grid(experiment, paths, experiment.search) : expand_grid(experiment, paths);
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
@@ -101,7 +105,7 @@ bool report(const char* what, Check check) {
   }
 }
 
-int doctor(const std::string& model) {
+int doctor(const std::string& model, const fs::path& folder) {
   const auto paths = find_paths();
   const auto made_with = provenance();
   bool well = report("machine", [&] {
@@ -120,7 +124,6 @@ int doctor(const std::string& model) {
     return names;
   });
   well &= report("model", [&] {
-    const auto folder = below_root(paths, model);
     const auto config = load_model_config(folder);
     const auto tokenizer = Tokenizer::load(folder);
     const std::string text = "Q: What is 1 + 1?\nA:";
@@ -173,18 +176,18 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
 
   auto* doctor_verb = app.add_subcommand("doctor", "Checks the machine, the build, the model and the data");
   doctor_verb
-      ->add_option(
-          "--model", arguments->model,
-          "checkpoint folder; of a config.json alone, or a folder without weights: plans what fits which memory")
+      ->add_option("--model", arguments->model,
+                   "folder, .gguf file or name; of a config.json alone, or a folder without weights: plans what fits "
+                   "which memory")
       ->capture_default_str();
   add_plan_options(*doctor_verb, arguments->plan);
   doctor_verb->callback([arguments, &action] {
     action = [arguments] {
-      const auto model = below_root(find_paths(), arguments->model);
+      const auto model = model_path(arguments->model);
       if (!is_only_planned(model)) {
         KVC_CHECK(arguments->plan.compressors.empty(), "--compressor: '", arguments->model,
                   "' is a whole model; for a plan name its config.json");
-        return doctor(arguments->model);
+        return doctor(arguments->model, model);
       }
       print_plan(model, arguments->plan);
       return static_cast<int>(kOk);

@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "model/safetensors_header.h"
-
 #include "model/tensor_source.h"
 #include "text/open_file.h"
 
@@ -26,6 +25,7 @@ class SafetensorsFile {
   bool has(const std::string& name) const { return tensors_.contains(name); }
   at::ScalarType dtype(const std::string& name) const { return find(name).dtype; }
   const std::vector<int64_t>& shape(const std::string& name) const { return find(name).shape; }
+  int64_t n_bytes(const std::string& name) const { return find(name).end - find(name).begin; }
   // The stored values, in their stored type; owns its memory.
   at::Tensor tensor(const std::string& name) const;
   const std::string& path() const { return file_.path(); }
@@ -49,6 +49,9 @@ class Checkpoint : public TensorSource {
   bool has(const std::string& name) const override { return file_of_.contains(name); }
   at::Tensor tensor(const std::string& name, const std::vector<int64_t>& shape) const override;
   std::optional<BlockRows> blocks(const std::string&, const std::vector<int64_t>&) const override { return {}; }
+  at::ScalarType dtype(const std::string& name) const { return files_[file_of_.at(name)].dtype(name); }
+  int64_t n_bytes(const std::string& name) const { return files_[file_of_.at(name)].n_bytes(name); }
+  std::vector<std::string> paths() const;  // of its files
 
  private:
   void open_shards(const std::filesystem::path& index);

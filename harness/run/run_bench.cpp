@@ -28,7 +28,8 @@ struct Shape {
   std::string identity;
 };
 
-Shape shape_of(BenchSubject& subject, const Paths& paths) {
+// subject: gets the path of its file.
+Shape shape_of(const BenchExperiment& experiment, const Paths& paths, BenchSubject& subject) {
   Shape found;
   if (subject.is_layer()) {
     found.shape = {.n_heads = subject.n_heads, .n_kv_heads = subject.n_kv_heads, .head_dim = subject.head_dim};
@@ -40,9 +41,9 @@ Shape shape_of(BenchSubject& subject, const Paths& paths) {
   const bool is_drawn = subject.model.empty();
   found.model = is_drawn ? subject.config : subject.model;
   auto& file = is_drawn ? subject.config : subject.model;
-  file = below_root(paths, file).string();
-  KVC_CHECK(is_drawn ? fs::is_regular_file(file) : fs::is_directory(file), "bench: ", is_drawn ? "config" : "model",
-            " '", found.model, "': no such ", is_drawn ? "file" : "folder");
+  file = (experiment.model_path.empty() ? below_root(paths, file) : experiment.model_path).string();
+  KVC_CHECK(is_drawn ? fs::is_regular_file(file) : is_model_path(file), "bench: ", is_drawn ? "config" : "model", " '",
+            found.model, "': no such ", is_drawn ? "file" : "folder or .gguf file");
   found.shape = load_model_config(file).shape();
   found.name = "model";
   found.hashes = is_drawn ? json{{"config.json", sha256_file(file)}, {"weights", "random"}} : hash_model(file);
@@ -240,8 +241,9 @@ std::string name_of(const CapacitySearch& search, const std::string& shape) {
 
 std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Paths& paths) {
   auto subject = experiment.subject;
-  const auto shape = shape_of(subject, paths);
-  const auto machine = provenance(experiment.config);
+  const auto shape = shape_of(experiment, paths, subject);
+  auto machine = provenance(experiment.config);
+  if (!experiment.model_origin.is_null()) machine["model"] = experiment.model_origin;
   const auto settings = settings_of(experiment, machine);
   const auto folders = plugin_folders(experiment.plugin_path, paths);
   const bool is_bench = experiment.kind == "bench";
