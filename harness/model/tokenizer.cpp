@@ -19,6 +19,7 @@ Tokenizer::Tokenizer(TokenizerParts parts, const std::string& where)
 }
 
 Tokenizer Tokenizer::load(const std::filesystem::path& dir) {
+  if (is_gguf(dir)) return Tokenizer(read_gguf_tokenizer(GgufFile(dir)), dir.string());
   const auto has = [&dir](const char* name) { return lists(dir, name); };
   if (has("tokenizer.json")) return Tokenizer(read_tokenizer_json(dir / "tokenizer.json"), dir.string());
   if (has("tokenizer.model")) return Tokenizer(read_sentencepiece(dir / "tokenizer.model"), dir.string());

@@ -19,7 +19,7 @@ namespace kvc {
 class Tokenizer {
  public:
   // Reads the first that is there: tokenizer.json (its "truncation" and "padding" are ignored), tokenizer.model,
-  // vocab.json with merges.txt. Throws Error naming the file and, of broken JSON, the byte; of a component that is not
+  // vocab.json with merges.txt; of a .gguf file, its metadata. Throws Error naming the file and, of broken JSON, the byte; of a component that is not
   // supported, its type and the supported ones; where there is no file, all three.
   static Tokenizer load(const std::filesystem::path& dir);
 
