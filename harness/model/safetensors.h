@@ -10,17 +10,14 @@
 #include <vector>
 
 #include "model/safetensors_header.h"
+#include "text/open_file.h"
 
 namespace kvc {
 
-// One open file. The header is read and checked at once, each tensor's bytes when asked for. It reads at offsets
-// instead of mapping the file: a file that shrinks under us is then an Error and not a SIGBUS.
+// One open file. The header is read and checked at once, each tensor's bytes when asked for.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
-  ~SafetensorsFile();
 
   std::vector<std::string> names() const;
   bool has(const std::string& name) const { return tensors_.contains(name); }
@@ -28,15 +25,13 @@ class SafetensorsFile {
   const std::vector<int64_t>& shape(const std::string& name) const { return find(name).shape; }
   // The stored values, in their stored type; owns its memory.
   at::Tensor tensor(const std::string& name) const;
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:
   const StoredTensor& find(const std::string& name) const;
-  void read(char* out, int64_t n_bytes, int64_t offset) const;
 
-  std::string path_;
-  int file_ = -1;
+  OpenFile file_;
   int64_t data_offset_ = 0;
   std::map<std::string, StoredTensor> tensors_;
   std::map<std::string, std::string> metadata_;
