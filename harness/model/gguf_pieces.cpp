@@ -73,12 +73,12 @@ std::string write_pieces(const GgufVocabulary& vocabulary, size_t unknown) {
 
 TokenizerParts read_gguf_pieces(const GgufVocabulary& vocabulary) {
   const auto& file = vocabulary.file;
-  const bool adds_space = file.boolean("tokenizer.ggml.add_space_prefix", true);
-  const bool removes_spaces = file.boolean("tokenizer.ggml.remove_extra_whitespaces", false);
+  const bool adds_space = gguf_flag(file, "tokenizer.ggml.add_space_prefix", true);
+  const bool removes_spaces = gguf_flag(file, "tokenizer.ggml.remove_extra_whitespaces", false);
   const auto unknown = find_unknown(vocabulary);
   constexpr uint64_t kBpe = 2;
-  const auto trainer = protobuf_integer(3, kBpe) + protobuf_integer(35, has_bytes(vocabulary)) +
-                       protobuf_integer(40, unknown);
+  const auto trainer =
+      protobuf_integer(3, kBpe) + protobuf_integer(35, has_bytes(vocabulary)) + protobuf_integer(40, unknown);
   const auto normalizer = protobuf_bytes(1, "identity") + protobuf_integer(3, adds_space) +
                           protobuf_integer(4, removes_spaces) + protobuf_integer(5, true);  // spaces become U+2581
   TokenizerParts parts;

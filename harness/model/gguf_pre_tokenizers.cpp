@@ -11,9 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-json byte_level(bool cuts) {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", cuts}};
-}
+json byte_level(bool cuts) { return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", cuts}}; }
 
 json sequence(const json& first, const json& second) {
   return {{"type", "Sequence"}, {"pretokenizers", {first, second}}};
@@ -21,9 +19,7 @@ json sequence(const json& first, const json& second) {
 
 json gpt2() { return byte_level(true); }
 
-json single_digits() {
-  return sequence({{"type", "Digits"}, {"individual_digits", true}}, byte_level(true));
-}
+json single_digits() { return sequence({{"type", "Digits"}, {"individual_digits", true}}, byte_level(true)); }
 
 // The expression of Llama 3, with so many digits in a piece.
 json words(const std::string& digits) {

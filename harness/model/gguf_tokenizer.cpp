@@ -74,7 +74,7 @@ void add_tokens(const GgufVocabulary& vocabulary, TokenizerParts& parts) {
 
 void add_around(const GgufVocabulary& vocabulary, const std::string& name, bool absent, std::vector<int64_t>& ids) {
   const auto flag = kPrefix + "add_" + name;
-  if (!vocabulary.file.boolean(flag, absent)) return;
+  if (!gguf_flag(vocabulary.file, flag, absent)) return;
   const auto id = gguf_special_id(vocabulary, name + "_id");
   KVC_CHECK(id, vocabulary.file.path(), ": ", flag, " is ", vocabulary.file.has(flag) ? "" : "absent, which means ",
             "true, but there is no ", kPrefix, name, "_id");
@@ -116,6 +116,10 @@ GgufVocabulary read_gguf_vocabulary(const GgufFile& file) {
   check_tokens(tokens, file.path());
   check_embedding(file, tokens.size());
   return {file, tokens, read_types(file, tokens.size())};
+}
+
+bool gguf_flag(const GgufFile& file, const std::string& key, bool absent) {
+  return file.has(key) ? file.boolean(key) : absent;
 }
 
 std::optional<int64_t> gguf_special_id(const GgufVocabulary& vocabulary, const std::string& name) {

@@ -1,7 +1,7 @@
 // The vocabulary of a GGUF file, looked through: what its tokenizers "gpt2" and "llama" share.
 #pragma once
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -22,12 +22,14 @@ struct GgufVocabulary {
 // Throws Error naming file, key, index and value where the lists contradict each other or the embedding.
 GgufVocabulary read_gguf_vocabulary(const GgufFile& file);
 
+bool gguf_flag(const GgufFile& file, const std::string& key, bool absent);
+
 // The id that tokenizer.ggml.<name> gives, where it is there. Throws Error where it is no token's.
 std::optional<int64_t> gguf_special_id(const GgufVocabulary& vocabulary, const std::string& name);
 
 // How text is cut before byte-pair encoding, by tokenizer.ggml.pre, as tokenizer.json would say it.
 struct GgufPreTokenizer {
-  nlohmann::json steps, normalizer;
+  nlohmann::json steps = {}, normalizer = {};
   bool ignores_merges = false;  // a piece that is a token as a whole is that token
   bool adds_bos = false;        // where the file does not say
 };
