@@ -5,8 +5,10 @@
 #include <set>
 
 #include "kvc/plugin.h"
+#include "gguf/gguf_file.h"
 #include "model/model_config.h"
-#include "model/safetensors.h"
+#include "model/tensor_source.h"
+#include "model/weights_format.h"
 #include "plugin/plugin_library.h"
 #include "run/calibration.h"
 #include "run/model_hashes.h"
@@ -153,9 +155,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   KVC_CHECK(is_model_path(model_folder), "model '", experiment.model, "': no such folder or .gguf file");
   const auto config = load_model_config(model_folder);
   grid.context = config.max_position_embeddings;
-  if (fs::is_directory(model_folder)) {
-    const Checkpoint weights_are_there(model_folder);  // or says what is there instead
-  }
+  open_tensors(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
   const auto identity = model_identity(model_hashes);
   auto quantization = experiment.quantization;
@@ -164,6 +164,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   }
   const auto quantized = check_quantization(quantization, config, model_hashes);
   auto model_json = model_hashes;
+  if (is_gguf(model_folder)) model_json["weights_format"] = weights_format(model_folder);
   if (!quantized.empty()) model_json["quantization"] = quantized;
   grid.worker = {model_folder.string(),
                  experiment.dtype,
