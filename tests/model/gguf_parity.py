@@ -80,7 +80,7 @@ def encoded(rows, kind, random):
     except NotImplementedError:
         block, size = gguf.GGML_QUANT_SIZES[kind]
         blocks = random.integers(0, 256, (rows.size // block, size), dtype=np.uint8)
-        scale = np.full(len(blocks), 0.002, np.float16).view(np.uint8).reshape(-1, 2)
+        scale = np.full(len(blocks), 2e-5, np.float16).view(np.uint8).reshape(-1, 2)
         at = size - 2 if kind == Type.Q6_K else 0
         blocks[:, at:at + 2] = scale
         if kind != Type.Q6_K:
