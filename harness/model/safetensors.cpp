@@ -90,6 +90,12 @@ std::vector<std::string> Checkpoint::names() const {
   return names;
 }
 
+std::vector<std::string> Checkpoint::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& file : files_) paths.push_back(file.path());
+  return paths;
+}
+
 at::Tensor Checkpoint::tensor(const std::string& name, const std::vector<int64_t>& shape) const {
   const auto found = file_of_.find(name);
   KVC_CHECK(found != file_of_.end(), dir_, ": no tensor '", name, "'");

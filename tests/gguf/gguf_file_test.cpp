@@ -119,13 +119,14 @@ TEST_F(GgufFileTest, GivesTensorsTheirBytesAndHuggingFacesShape) {
 }
 
 TEST_F(GgufFileTest, CutAnywhereIsRefusedInOneLine) {
-  const auto bytes = small_file().file();
+  auto bytes = small_file().file();
+  bytes.resize(bytes.size() - 16);  // what fills up the last tensor may be missing
   for (size_t n = 0; n < bytes.size(); ++n) EXPECT_NE(refusal(bytes.substr(0, n)), "") << n;
   EXPECT_EQ(refusal(bytes), "");
 }
 
 TEST_F(GgufFileTest, CountsThatLieAllocateNothing) {
-  for (const uint64_t count : {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{1} << 40, uint64_t{100}}) {
+  for (const uint64_t count : {uint64_t{1} << 63, ~uint64_t{0}, uint64_t{1} << 40}) {
     auto writer = small_file();
     writer.n_tensors = count;
     EXPECT_SAYS(refusal(writer), "tensor_count: ");
@@ -194,7 +195,7 @@ TEST_F(GgufFileTest, TensorsThatCannotBeAreRefused) {
   writer.tensors[2].offset = uint64_t{1} << 63;
   EXPECT_SAYS(refusal(writer), "lies behind the end of the file");
   writer = small_file();
-  writer.tensors[1].offset = 96, writer.tensors[2].offset = 160;
+  writer.tensors[2].offset = 192;
   EXPECT_SAYS(refusal(writer), "is the download complete?");
   writer = small_file();
   writer.tensors[0].shape = {2, 33};
@@ -217,7 +218,8 @@ TEST_F(GgufFileTest, TensorsThatCannotBeAreRefused) {
 }
 
 TEST_F(GgufFileTest, TypesThatAreNotReadAreCalledByTheirNames) {
-  const std::pair<uint32_t, const char*> types[] = {{10, "Q2_K"}, {17, "IQ2_XS"}, {39, "MXFP4"}, {28, "F64"}, {99, "99"}};
+  const std::pair<uint32_t, const char*> types[] = {
+      {10, "Q2_K"}, {17, "IQ2_XS"}, {39, "MXFP4"}, {28, "F64"}, {99, "99"}};
   for (const auto& [type, name] : types) {
     auto writer = small_file();
     writer.tensors[0].type = type;
