@@ -233,7 +233,7 @@ TEST(GgufTokenizer, RefusesPiecesThatCannotBeMerged) {
 }
 
 // As transformers reads this file, and an implementation of its own.
-TEST(SmolLm2, GivesTheKnownIds) {
+TEST(SmolLm2Tokenizer, GivesTheKnownIds) {
   const char* path = std::getenv("KVC_SMOLLM2_GGUF");
   if (!path) GTEST_SKIP() << "KVC_SMOLLM2_GGUF names no file";
   const auto tokenizer = kvc::Tokenizer::load(path);
