@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gguf_writer.h"
+#include <limits>
+
+#include "../gguf/gguf_writer.h"
 #include "model/tokenizer.h"
 #include "temporary_dir.h"
 
