@@ -120,6 +120,12 @@ TEST_F(HubTest, AResolvedRevisionIsFoundWithoutAskingAgain) {
   EXPECT_EQ(server_.requests().size(), n_requests);
 }
 
+TEST_F(HubTest, AFolderThatIsGoneIsFetchedAgain) {
+  fs::remove_all(get("hf:o/n").folder);
+  EXPECT_FALSE(find_hub_model(parse_hub_id("hf:o/n"), places_));
+  EXPECT_TRUE(fs::exists(get("hf:o/n").folder / "model.safetensors"));
+}
+
 TEST_F(HubTest, TwoRevisionsOfOneCommitShareItsFolder) {
   const auto main = get("hf:o/n");
   const auto n_requests = server_.requests().size();
@@ -280,10 +286,10 @@ TEST(HubId, IsOrganizationNameAndRevision) {
 
 TEST(HubId, OfAnotherFormIsRefusedWithTheForm) {
   const auto long_name = "hf:a/" + std::string(97, 'x');
-  for (const std::string id : {"hf:",      "hf:gpt2",     "hf:/b",          "hf:a/",     "hf:a/b/c",   "hf:a/b@",
-                               "hf:../b",  "hf:a/..",     "hf:a/b@../../x", "hf:a/b@/x", "hf:a/b@x/",  "hf:a b/c",
-                               "hf:a/b\n", "hf:-a/b",     "hf:a/b@-x",      "hf:a--b/c", "hf:a/b?x=1", "hf:a/b@x?y",
-                               "hf:a@b/c", "hf:a/b@x%2e", "hf:a/b@x//y",    "hf:a/.b"}) {
+  for (const std::string id : {"hf:",        "hf:gpt2",  "hf:/b",          "hf:a/",         "hf:a/b/c",  "hf:a/b@",
+                               "hf:../b",    "hf:a/..",  "hf:a/b@../../x", "hf:a/b@x/../y", "hf:a/b@/x", "hf:a/b@x/",
+                               "hf:a b/c",   "hf:a/b\n", "hf:-a/b",        "hf:a/b@-x",     "hf:a--b/c", "hf:a/b?x=1",
+                               "hf:a/b@x?y", "hf:a@b/c", "hf:a/b@x%2e",    "hf:a/b@x//y",   "hf:a/.b"}) {
     EXPECT_THAT(message_of([&] { parse_hub_id(id); }), AllOf(HasSubstr("expected hf:ORG/NAME"), Not(HasSubstr("\n"))))
         << id;
   }
