@@ -79,14 +79,15 @@ std::string origin_text(const nlohmann::json& origin) {
 int show(const std::string& model) {
   const auto paths = find_paths();
   const auto places = model_places(paths.root);
-  print("model", model);
   const auto found = find_model(model, places);
   if (!found) {
     const auto missing = missing_model(model, places);
+    print("model", model);
     print("from", missing.from);
     print("here", concat("no: `kvc model get ", model, "` fetches ", megabytes(missing.n_bytes)));
     return kOk;
   }
+  print("model", model);
   if (!found->origin.is_null()) print("from", origin_text(found->origin));
   print("path", found->path.string());
   print_files(found->path, paths);
