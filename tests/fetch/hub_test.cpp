@@ -120,6 +120,17 @@ TEST_F(HubTest, AResolvedRevisionIsFoundWithoutAskingAgain) {
   EXPECT_EQ(server_.requests().size(), n_requests);
 }
 
+TEST_F(HubTest, WhatIsWholeInTheCacheIsListed) {
+  EXPECT_TRUE(own_hub_models(places_).empty());
+  get("hf:o/n");
+  fs::create_directories(places_.own / ("a--b@" + kCommit + ".part"));
+  fs::create_directories(places_.own / "other");
+  const auto models = own_hub_models(places_);
+  ASSERT_EQ(models.size(), 1u);
+  EXPECT_EQ(models[0].first.written(), "hf:o/n@" + kCommit);
+  EXPECT_EQ(models[0].second.folder, find_hub_model(parse_hub_id("hf:o/n"), places_)->folder);
+}
+
 TEST_F(HubTest, AFolderThatIsGoneIsFetchedAgain) {
   fs::remove_all(get("hf:o/n").folder);
   EXPECT_FALSE(find_hub_model(parse_hub_id("hf:o/n"), places_));
