@@ -149,11 +149,13 @@ std::filesystem::path find_plugin(const std::string& name, const std::vector<fs:
 
 Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes) {
   Grid grid;
-  const auto model_folder = below_root(paths, experiment.model);
-  KVC_CHECK(fs::is_directory(model_folder), "model '", experiment.model, "': no such folder");
+  const auto model_folder = experiment.model_path.empty() ? below_root(paths, experiment.model) : experiment.model_path;
+  KVC_CHECK(is_model_path(model_folder), "model '", experiment.model, "': no such folder or .gguf file");
   const auto config = load_model_config(model_folder);
   grid.context = config.max_position_embeddings;
-  const Checkpoint weights_are_there(model_folder);  // or says what is there instead
+  if (fs::is_directory(model_folder)) {
+    const Checkpoint weights_are_there(model_folder);  // or says what is there instead
+  }
   const auto model_hashes = hash_model(model_folder, verify_hashes);
   const auto identity = model_identity(model_hashes);
   auto quantization = experiment.quantization;
@@ -185,6 +187,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   choose_chat(experiment, model_folder, paths, grid.tasks);
   auto made_by = provenance(experiment.config);
   made_by["files"] = named_files(grid, paths);
+  if (!experiment.model_origin.is_null()) made_by["model"] = experiment.model_origin;
   const auto made_with = made_by.dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];

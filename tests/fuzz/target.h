@@ -39,6 +39,7 @@ Target merges_target();      // merges.txt
 Target pieces_target();      // tokenizer.model
 Target config_target();      // config.json
 Target generation_target();  // generation_config.json
+Target gguf_target();        // a .gguf file: header, metadata, tensors
 
 void write_file(const std::filesystem::path& path, const std::string& bytes);
 void promise(bool holds, const std::string& what);
