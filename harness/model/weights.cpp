@@ -33,8 +33,8 @@ void ask_for_huge_pages(const at::Tensor& x) {
 // Reads each tensor once and remembers its name, so that what nobody asked for shows up; or draws it.
 class WeightReader {
  public:
-  WeightReader(const std::filesystem::path& dir, const LoadOptions& options)
-      : dir_(dir.string()), source_(open_tensors(dir)), options_(options), device_(options.devices.front()) {}
+  WeightReader(std::unique_ptr<TensorSource> source, const std::string& name, const LoadOptions& options)
+      : name_(name), source_(std::move(source)), options_(options), device_(options.devices.front()) {}
   WeightReader(uint64_t seed, const LoadOptions& options)
       : generator_(at::detail::createCPUGenerator(seed)), options_(options), device_(options.devices.front()) {}
 
@@ -65,7 +65,7 @@ class WeightReader {
     for (const auto& name : source_->names()) {
       const bool known = read_.contains(name) || name.ends_with(".rotary_emb.inv_freq") ||  // computed from config.json
                          (tied_embeddings && name == "lm_head.weight");
-      KVC_CHECK(known, dir_, ": tensor '", name, "' has no place in this architecture");
+      KVC_CHECK(known, name_, ": tensor '", name, "' has no place in this architecture");
     }
   }
 
@@ -113,7 +113,7 @@ class WeightReader {
     return all;
   }
 
-  std::string dir_;
+  std::string name_;
   std::unique_ptr<TensorSource> source_;  // none: the tensors are drawn
   at::Generator generator_;
   LoadOptions options_;
@@ -211,9 +211,14 @@ Weights read_weights(WeightReader reader, const ModelConfig& config, const LoadO
 
 }  // namespace
 
-Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, const LoadOptions& options) {
+Weights load_weights(const std::filesystem::path& model, const ModelConfig& config, const LoadOptions& options) {
+  return load_weights(open_tensors(model), model.string(), config, options);
+}
+
+Weights load_weights(std::unique_ptr<TensorSource> source, const std::string& name, const ModelConfig& config,
+                     const LoadOptions& options) {
   check_options(config, options);
-  return read_weights(WeightReader(dir, options), config, options);
+  return read_weights(WeightReader(std::move(source), name, options), config, options);
 }
 
 Weights draw_weights(const ModelConfig& config, const LoadOptions& options, uint64_t seed) {

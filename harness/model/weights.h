@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "model/model_config.h"
@@ -49,6 +51,9 @@ struct Weights {
 // read. A matrix that the file holds in blocks keeps them on the CPU where the options do not quantize or smooth it.
 // The embedding lies with the first layer, the output matrix with the last. Throws Error where a tensor is absent, has
 // another shape, or is not known.
-Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, const LoadOptions& options);
+Weights load_weights(const std::filesystem::path& model, const ModelConfig& config, const LoadOptions& options);
+// The same of an open source, called `name` in errors.
+Weights load_weights(std::unique_ptr<TensorSource> source, const std::string& name, const ModelConfig& config,
+                     const LoadOptions& options);
 
 }  // namespace kvc
