@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 
+#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/calibrate.h"
@@ -114,8 +115,8 @@ int calibrate_verb(const CalibrateArguments& arguments) {
     plan.texts.push_back({file, read_file(file)});
     calibration.texts.push_back(sha256_hex(plan.texts.back().text));
   }
-  const auto folder = below_root(paths, by_config ? experiment.model : arguments.model);
-  KVC_CHECK(fs::is_directory(folder), "model '", folder.string(), "': no such folder");
+  const auto folder = model_path(by_config ? experiment.model : arguments.model);
+  KVC_CHECK(is_model_path(folder), "model '", folder.string(), "': expected a folder or a .gguf file");
   calibration.model = model_identity(hash_model(folder));
   const auto model = load_model(folder, arguments.dtype);
   const int64_t context = model.config().max_position_embeddings;
@@ -145,7 +146,7 @@ void add_calibrate_verb(CLI::App& app, Action& action) {
   auto& a = *arguments;
   auto* verb = app.add_subcommand("calibrate", "Learns from texts what compressors need to know of a model beforehand");
   verb->add_option("config", a.config, "experiment file (YAML): writes every calibration file that it names");
-  verb->add_option("--model", a.model, "checkpoint folder, without an experiment file");
+  verb->add_option("--model", a.model, "folder, .gguf file or name, without an experiment file");
   verb->add_option("--plugin", a.plugin, "the compressor as in an experiment: 'kvquant: {sparsity: 0.01}'");
   verb->add_option("-o,--output", a.output, "the file to write");
   verb->add_option("--texts", a.texts, "text files")->required();

@@ -1,10 +1,11 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 
+#include "cli/model_path.h"
 #include "cli/plan_model.h"
+#include "cli/task_inventory.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "kvc/plugin.h"
@@ -16,7 +17,7 @@
 #include "run/provenance.h"
 #include "run/run_bench.h"
 #include "run/search_layers.h"
-#include "task/dataset.h"
+#include "run/task_names.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -60,33 +61,18 @@ int list_plugins(const std::string& name, const std::vector<std::string>& plugin
   return kOk;
 }
 
-// Why the task's data cannot be read here, or how many samples there are.
-std::string data_state(const TaskSpec& spec) {
-  const char* data = std::getenv("KVC_DATA");
-  try {
-    return std::to_string(load_dataset(spec, data ? data : "").samples.size()) + " samples";
-  } catch (const Error& e) {
-    return std::string("no data: ") + e.what();
-  }
-}
-
-int list_tasks() {
-  for (const auto& id : find_tasks(find_paths().root / "tasks")) {
-    const auto spec = load_task(id);
-    std::printf("%-28s %s (%s)\n", spec.name.c_str(), spec.summary.c_str(), data_state(spec).c_str());
-  }
-  return kOk;
-}
-
 int validate(const std::string& file, const std::vector<std::string>& settings) {
   const auto paths = find_paths();
   const auto kind = experiment_kind(below_root(paths, file), settings);
   if (kind == "bench" || kind == "capacity") {
-    const auto cells = expand_bench(load_bench(below_root(paths, file), settings), paths);
+    auto experiment = load_bench(below_root(paths, file), settings);
+    place_model(experiment);
+    const auto cells = expand_bench(experiment, paths);
     std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), kind.c_str());
     return kOk;
   }
   auto experiment = load_experiment(below_root(paths, file), settings);
+  place_model(experiment);
   const auto grid =
       kind == "search" ? search_grid(experiment, paths, experiment.search) : expand_grid(experiment, paths);
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
@@ -119,7 +105,7 @@ bool report(const char* what, Check check) {
   }
 }
 
-int doctor(const std::string& model) {
+int doctor(const std::string& model, const fs::path& folder) {
   const auto paths = find_paths();
   const auto made_with = provenance();
   bool well = report("machine", [&] {
@@ -138,7 +124,6 @@ int doctor(const std::string& model) {
     return names;
   });
   well &= report("model", [&] {
-    const auto folder = below_root(paths, model);
     const auto config = load_model_config(folder);
     const auto tokenizer = Tokenizer::load(folder);
     const std::string text = "Q: What is 1 + 1?\nA:";
@@ -149,12 +134,12 @@ int doctor(const std::string& model) {
                   " KV heads of ", shape.head_dim, ", context ", config.max_position_embeddings,
                   "; KV at 16 bits: ", 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes a token");
   });
-  for (const auto& id : find_tasks(paths.root / "tasks")) {
-    well &= report("task", [&] {
-      const auto spec = load_task(id);
-      return spec.name + ": " + data_state(spec);
-    });
-  }
+  well &= report("tasks", [&] {
+    const auto tasks = take_inventory(find_tasks(paths.root / "tasks"), data_folder(""));
+    KVC_CHECK(tasks.broken.empty(), tasks.broken.size(), " task files are bad, first: ", tasks.broken.front());
+    return concat(tasks.tasks.size(), " in ", tasks.n_suites(), " suites, ", tasks.n_that_run(),
+                  " have their data here; `kvc tasks` says what the others miss");
+  });
   well &= report("results", [&] {
     const fs::path here = fs::current_path();
     KVC_CHECK(::access(here.c_str(), W_OK) == 0, "'", here.string(), "' is not writable");
@@ -178,9 +163,6 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
   plugins->callback(
       [arguments, &action] { action = [arguments] { return list_plugins(arguments->name, arguments->plugin_path); }; });
 
-  auto* tasks = app.add_subcommand("tasks", "Lists the tasks and whether their data is there");
-  tasks->callback([&action] { action = list_tasks; });
-
   auto* check = app.add_subcommand("validate", "Checks an experiment without running it");
   check->add_option("file", arguments->files, "experiment files (YAML)")->required();
   check->add_option("--set", arguments->settings, "path=value put over the file");
@@ -194,18 +176,18 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
 
   auto* doctor_verb = app.add_subcommand("doctor", "Checks the machine, the build, the model and the data");
   doctor_verb
-      ->add_option(
-          "--model", arguments->model,
-          "checkpoint folder; of a config.json alone, or a folder without weights: plans what fits which memory")
+      ->add_option("--model", arguments->model,
+                   "folder, .gguf file or name; of a config.json alone, or a folder without weights: plans what fits "
+                   "which memory")
       ->capture_default_str();
   add_plan_options(*doctor_verb, arguments->plan);
   doctor_verb->callback([arguments, &action] {
     action = [arguments] {
-      const auto model = below_root(find_paths(), arguments->model);
+      const auto model = model_path(arguments->model);
       if (!is_only_planned(model)) {
         KVC_CHECK(arguments->plan.compressors.empty(), "--compressor: '", arguments->model,
                   "' is a whole model; for a plan name its config.json");
-        return doctor(arguments->model);
+        return doctor(arguments->model, model);
       }
       print_plan(model, arguments->plan);
       return static_cast<int>(kOk);

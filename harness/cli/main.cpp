@@ -24,6 +24,8 @@ int run(int argc, char** argv) {
   kvc::add_compare_verbs(app, action);
   kvc::add_check_verb(app, action);
   kvc::add_inspect_verbs(app, action);
+  kvc::add_tasks_verb(app, action);
+  kvc::add_model_verbs(app, action);
   kvc::add_data_verb(app, action);
   kvc::add_prompt_verb(app, action);
   kvc::add_score_verb(app, action);

@@ -157,7 +157,7 @@ void add_plan_options(CLI::App& verb, PlanArguments& arguments) {
 }
 
 bool is_only_planned(const fs::path& model) {
-  if (fs::is_regular_file(model)) return true;
+  if (fs::is_regular_file(model)) return model.extension() != ".gguf";
   if (!fs::exists(model / "config.json")) return false;
   for (const auto& entry : fs::directory_iterator(model)) {
     if (entry.path().extension() == ".safetensors") return false;

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "model/model_config.h"
@@ -31,14 +32,14 @@ int64_t count_bos(const Tokenizer& tokenizer, const std::vector<int64_t>& ids) {
 // What the model can hold; a folder with a tokenizer alone says nothing of it.
 int64_t context_of(const PromptArguments& arguments, const std::filesystem::path& folder) {
   if (arguments.context > 0) return arguments.context;
-  KVC_CHECK(std::filesystem::exists(folder / "config.json"), "'", folder.string(),
-            "' has no config.json to say how many tokens the model holds: name --context");
+  KVC_CHECK(!std::filesystem::is_directory(folder) || std::filesystem::exists(folder / "config.json"), "'",
+            folder.string(), "' has no config.json to say how many tokens the model holds: name --context");
   return load_model_config(folder).max_position_embeddings;
 }
 
 EncodedPrompt encode(const PromptArguments& arguments, const TaskSpec& spec, const Dataset& data, const Sample& sample,
-                     const Tokenizer& tokenizer, const std::optional<ChatTemplate>& chat) {
-  const auto folder = below_root(find_paths(), arguments.model);
+                     const Tokenizer& tokenizer, const std::optional<ChatTemplate>& chat,
+                     const std::filesystem::path& folder) {
   return encode_prompt(spec, data, sample, tokenizer,
                        {&chat, arguments.system_message, context_of(arguments, folder), arguments.max_tokens});
 }
@@ -53,7 +54,7 @@ ordered_json parts_json(const Prompt& prompt) {
 
 ordered_json describe(const PromptArguments& arguments) {
   const auto paths = find_paths();
-  const auto folder = below_root(paths, arguments.model);
+  const auto folder = model_path(arguments.model);
   const auto spec = load_task(task_by_name(arguments.task, paths));
   auto data = load_dataset(spec, data_folder(arguments.data_dir));
   const auto tokenizer = Tokenizer::load(folder);
@@ -65,7 +66,7 @@ ordered_json describe(const PromptArguments& arguments) {
   const auto& sample = data.samples[static_cast<size_t>(arguments.index)];
   std::optional<ChatTemplate> chat;
   if (spec.is_chat_turn) chat = choose_chat_template(arguments.chat, folder, paths);
-  const auto encoded = encode(arguments, spec, data, sample, tokenizer, chat);
+  const auto encoded = encode(arguments, spec, data, sample, tokenizer, chat, folder);
   return {{"task", spec.name},
           {"sample", sample.id},
           {"gold", sample.gold},
@@ -99,7 +100,8 @@ void add_prompt_verb(CLI::App& app, Action& action) {
   auto* verb = app.add_subcommand("prompt", "Prints one prompt of a task: its parts, its text and its token ids");
   verb->add_option("task", arguments->task, "a task's name, or its file")->required();
   verb->add_option("index", arguments->index, "the sample")->check(CLI::NonNegativeNumber)->required();
-  verb->add_option("--model", arguments->model, "checkpoint folder; its tokenizer and config.json are enough")
+  verb->add_option("--model", arguments->model,
+                   "folder, .gguf file or name; of a folder its tokenizer and config.json are enough")
       ->capture_default_str();
   verb->add_option(both_spellings("--data-dir"), arguments->data_dir, "the data folder (default: KVC_DATA)");
   verb->add_option(both_spellings("--max-prompt-tokens"), arguments->max_tokens, "the experiment's limit");

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "run/run_bench.h"
@@ -28,7 +29,9 @@ void print_bench_plan(const BenchExperiment& experiment, const std::vector<Bench
 
 int run_bench_file(const Paths& paths, const std::string& file, const std::vector<std::string>& settings,
                    const std::string& database, bool dry_run) {
-  const auto experiment = load_bench(below_root(paths, file), settings);
+  auto experiment = load_bench(below_root(paths, file), settings);
+  if (dry_run && tell_missing_model(experiment.name, experiment.subject.model)) return kOk;
+  place_model(experiment);
   const auto cells = expand_bench(experiment, paths);
   const fs::path path = database_of(database, experiment.database, experiment.name);
   if (dry_run) {

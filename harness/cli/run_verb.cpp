@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "cli/group_tables.h"
+#include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/run_bench_file.h"
 #include "cli/verbs.h"
@@ -52,7 +53,9 @@ int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
 
 int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
               const std::string& file) {
-  const auto experiment = load_experiment(below_root(paths, file), settings);
+  auto experiment = load_experiment(below_root(paths, file), settings);
+  if (arguments.dry_run && tell_missing_model(experiment.name, experiment.model)) return kOk;
+  place_model(experiment);
   const auto grid = expand_grid(experiment, paths, arguments.verify);
   for (const auto& task : grid.left_out) std::fprintf(stderr, "left out: %s\n", task.c_str());
   const fs::path database = database_of(arguments.database, experiment.database, experiment.name);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <fstream>
 
+#include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
@@ -91,7 +92,9 @@ int search(SearchArguments arguments, const Experiment& experiment) {
 }
 
 Experiment experiment_of(const SearchArguments& arguments) {
-  return load_experiment(below_root(find_paths(), arguments.file), arguments.settings);
+  auto experiment = load_experiment(below_root(find_paths(), arguments.file), arguments.settings);
+  place_model(experiment);
+  return experiment;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "model/tokenizer.h"
@@ -40,7 +41,7 @@ std::vector<std::vector<int64_t>> pieces_of(const SmoothArguments& arguments, co
 }
 
 int smooth(const SmoothArguments& arguments) {
-  const auto folder = below_root(find_paths(), arguments.model);
+  const auto folder = model_path(arguments.model);
   at::set_num_threads(static_cast<int>(arguments.threads));
   const auto model = load_model(folder, arguments.dtype);
   KVC_CHECK(arguments.length <= model.config().max_position_embeddings, "--length ", arguments.length,
@@ -60,7 +61,7 @@ int smooth(const SmoothArguments& arguments) {
 void add_smooth_verb(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<SmoothArguments>();
   auto* verb = app.add_subcommand("smooth", "Measures the largest inputs of a model's matrices, for smooth_quant");
-  verb->add_option("model", arguments->model, "model folder")->required();
+  verb->add_option("model", arguments->model, "folder, .gguf file or name")->required();
   verb->add_option("--texts", arguments->texts, "text files")->required()->check(CLI::ExistingFile);
   verb->add_option("--output", arguments->output, "smoothing file to write (JSON)")->required();
   verb->add_option("--length", arguments->length, "tokens of a piece")

@@ -1,17 +1,30 @@
 #include "cli/token_texts.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "fetch/model_source.h"
 #include "kvc/check.h"
 #include "model/detokenizer.h"
+#include "run/model_hashes.h"
 #include "text/files.h"
 
 namespace kvc {
 namespace {
 
+// A file is its tokenizer, too.
+bool is_same_file(const std::filesystem::path& file, const nlohmann::json& hashes) {
+  const auto now = hash_model(file);
+  return hashes.is_object() && !now.empty() &&
+         std::all_of(now.items().begin(), now.items().end(), [&](const auto& entry) {
+           return hashes.contains(entry.key()) && hashes[entry.key()] == entry.value();
+         });
+}
+
 // Whether the folder's tokenizer files are those whose hashes the cell holds.
 bool is_same_tokenizer(const std::filesystem::path& folder, const std::string& model_json) {
   const auto hashes = nlohmann::json::parse(model_json, nullptr, false);
+  if (!std::filesystem::is_directory(folder)) return is_same_file(folder, hashes);
   int n = 0;
   for (const auto* name : {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt"}) {
     const bool known = hashes.is_object() && hashes.contains(name);
@@ -23,14 +36,25 @@ bool is_same_tokenizer(const std::filesystem::path& folder, const std::string& m
   return n > 0;
 }
 
+// Nothing where it would have to be fetched, or its name is none any more.
+std::optional<std::filesystem::path> find_here(const std::string& model, const Paths& paths) {
+  try {
+    const auto found = find_model(model, model_places(paths.root));
+    return found ? std::optional(found->path) : std::nullopt;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 const std::optional<Tokenizer>& TokenTexts::tokenizer_of(const std::string& model, const std::string& cell_key) {
   auto cell = db_.prepare("SELECT model_json FROM cell WHERE key = ?");
   const auto model_json = cell.bind(1, cell_key).step() ? cell.text(0) : std::string();
   const auto [place, is_new] = tokenizers_.try_emplace({model, model_json});
-  const auto folder = below_root(paths_, model);
-  if (is_new && is_same_tokenizer(folder, model_json)) place->second = Tokenizer::load(folder);
+  if (!is_new) return place->second;
+  const auto folder = find_here(model, paths_);
+  if (folder && is_same_tokenizer(*folder, model_json)) place->second = Tokenizer::load(*folder);
   return place->second;
 }
 

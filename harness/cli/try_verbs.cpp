@@ -6,6 +6,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "generate/exact_cache.h"
 #include "generate/stop_scanner.h"
@@ -49,9 +50,9 @@ std::unique_ptr<Compressor> make_compressor(const TryArguments& arguments, const
   if (arguments.compressor.empty()) return nullptr;
   const auto library =
       PluginLibrary(find_plugin(arguments.compressor, plugin_folders(arguments.plugin_path, find_paths())));
-  auto compressor = make_calibrated(
-      library, parse_json("--options", arguments.options), shape,
-      arguments.model.empty() ? "" : model_identity(hash_model(below_root(find_paths(), arguments.model))));
+  auto compressor =
+      make_calibrated(library, parse_json("--options", arguments.options), shape,
+                      arguments.model.empty() ? "" : model_identity(hash_model(model_path(arguments.model))));
   compressor->check_model(shape);
   return compressor;
 }
@@ -79,7 +80,7 @@ void print_now(const std::string& text) {
 }
 
 int generate(const TryArguments& arguments) {
-  const auto folder = below_root(find_paths(), arguments.model);
+  const auto folder = model_path(arguments.model);
   const auto model = Transformer::load(folder, parse_dtype(arguments.dtype));
   const auto tokenizer = Tokenizer::load(folder);
   const auto compressor = make_compressor(arguments, model.shape());
@@ -109,7 +110,7 @@ int generate(const TryArguments& arguments) {
 }
 
 int tokenize(const TryArguments& arguments) {
-  const auto tokenizer = Tokenizer::load(below_root(find_paths(), arguments.model));
+  const auto tokenizer = Tokenizer::load(model_path(arguments.model));
   std::ios::sync_with_stdio(false);
   int64_t line_number = 0;
   for (std::string line; std::getline(std::cin, line);) {
@@ -128,7 +129,7 @@ int tokenize(const TryArguments& arguments) {
 }
 
 int logits(const TryArguments& arguments) {
-  const auto model = Transformer::load(below_root(find_paths(), arguments.model), parse_dtype(arguments.dtype));
+  const auto model = Transformer::load(model_path(arguments.model), parse_dtype(arguments.dtype));
   const auto value = parse_json(arguments.ids_file, read_file(arguments.ids_file));
   KVC_CHECK(value.is_array() && !value.empty() &&
                 std::all_of(value.begin(), value.end(), [](const json& id) { return id.is_number_integer(); }),
@@ -205,7 +206,7 @@ void add_compressor_options(CLI::App& verb, TryArguments& arguments) {
 
 CLI::App* add_model_verb(CLI::App& app, TryArguments& arguments, const char* name, const char* help) {
   auto* verb = app.add_subcommand(name, help);
-  verb->add_option("model", arguments.model, "checkpoint folder")->required();
+  verb->add_option("model", arguments.model, "folder, .gguf file or name")->required();
   return verb;
 }
 

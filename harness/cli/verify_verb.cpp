@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/verify_run.h"
@@ -12,9 +13,17 @@ struct VerifyArguments {
   VerifyOptions options;
 };
 
+// A revision of the Hub may have moved on since: its commit has not.
+std::filesystem::path find_again(const std::string& model, const nlohmann::json& origin) {
+  if (!origin.contains("commit")) return model_path(model);
+  return model_path(origin.at("from").get<std::string>() + "@" + origin.at("commit").get<std::string>());
+}
+
 int verify(const VerifyArguments& arguments) {
   auto store = ResultStore::open_readonly(arguments.database);
-  const auto result = verify_run(store, arguments.cell, arguments.options, find_paths());
+  auto options = arguments.options;
+  options.find_model = &find_again;
+  const auto result = verify_run(store, arguments.cell, options, find_paths());
   std::string samples;
   for (const int64_t sample : result.samples) samples += concat(samples.empty() ? "" : ", ", sample);
   std::printf("cell %s: %s\nsamples computed again: %s\n", result.cell_key.c_str(), result.what.c_str(),

@@ -1,5 +1,6 @@
 #include "fetch/data_sources.h"
 
+#include "fetch/read_hash.h"
 #include "kvc/check.h"
 #include "text/files.h"
 #include "text/yaml_read.h"
@@ -17,12 +18,7 @@ DataSource read_source(const YamlValue& value) {
   source.licence = map.required_string("licence");
   source.note = map.optional_string("note", "");
   if (const auto n = map.optional("bytes")) source.n_bytes = n->integer(1, kMostBytes);
-  if (const auto hash = map.optional("sha256")) {
-    source.sha256 = hash->string();
-    const bool is_hex = source.sha256.find_first_not_of("0123456789abcdef") == std::string::npos;
-    if (source.sha256.size() != 64 || !is_hex)
-      hash->fail(hash->name(), " is ", hash->found(), ", expected 64 hex digits");
-  }
+  if (const auto hash = map.optional("sha256")) source.sha256 = read_sha256(*hash);
   if (source.n_bytes.has_value() != !source.sha256.empty()) value.fail("bytes and sha256 stand together, or neither");
   source.may_fetch = map.optional_boolean("fetch", source.n_bytes.has_value());
   if (const auto made_by = map.optional("made_by")) {

@@ -3,13 +3,10 @@
 #include <algorithm>
 #include <cstring>
 
-#define KVC_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#define KVC_INLINE inline __attribute__((always_inline))
+#include "kernels/lanes.h"
 
 namespace kvc::kernels {
 namespace {
-
-constexpr int64_t kLanes = 16;
 
 // How far ahead of its use memory is asked for: the latency of a few lines.
 template <class W>
@@ -19,14 +16,6 @@ constexpr int64_t prefetched() {
 
 KVC_INLINE int64_t padded(int64_t n, int64_t block) { return (n + block - 1) / block * block; }
 
-typedef float Floats __attribute__((vector_size(64)));
-typedef int32_t Ints __attribute__((vector_size(64)));
-
-KVC_INLINE Ints words(const void* w) {
-  Ints v;
-  std::memcpy(&v, w, sizeof(v));
-  return v;
-}
 // A block of 64 bytes of weights -> its steps, 16 lanes each
 KVC_INLINE void unpack(const float* w, Floats* steps) { steps[0] = (Floats)words(w); }
 KVC_INLINE void unpack(const Bf16* w, Floats* steps) {
@@ -47,27 +36,6 @@ KVC_INLINE void unpack(const int8_t* w, Floats* steps) {
   steps[1] = __builtin_convertvector((v << 16) >> 24, Floats);
   steps[2] = __builtin_convertvector((v << 8) >> 24, Floats);
   steps[3] = __builtin_convertvector(v >> 24, Floats);
-}
-
-KVC_INLINE float total(Floats v) {
-  v += __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7);
-  v += __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3);
-  v += __builtin_shufflevector(v, v, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1);
-  return v[0] + v[1];
-}
-
-// The totals of four vectors, each summed as total() sums one.
-KVC_INLINE void add_totals(const Floats* v, float* y) {
-  const auto fold = [](Floats a, Floats b) __attribute__((always_inline)) {
-    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23) +
-           __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31);
-  };
-  const Floats ab = fold(v[0], v[1]), cd = fold(v[2], v[3]);
-  Floats s = __builtin_shufflevector(ab, cd, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27) +
-             __builtin_shufflevector(ab, cd, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
-  s += __builtin_shufflevector(s, s, 2, 3, 0, 1, 6, 7, 4, 5, 10, 11, 8, 9, 14, 15, 12, 13);
-  s += __builtin_shufflevector(s, s, 1, 0, 3, 2, 5, 4, 7, 6, 9, 8, 11, 10, 13, 12, 15, 14);
-  for (int i = 0; i < 4; ++i) y[i] += s[4 * i];
 }
 
 // y [kRows, kColumns] of x [kRows, k_padded] and kColumns rows of w

@@ -82,7 +82,7 @@ TextGradients Transformer::gradients(std::span<const int64_t> ids) const {
     if (!before) x = norm(x, layer.mlp_norm);
   }
   if (before) x = norm(x, weights_.final_norm);
-  if (weights_.project_out.weight.defined()) x = product(x, weights_.project_out);
+  if (is_defined(weights_.project_out)) x = product(x, weights_.project_out);
   const auto targets = at::tensor(at::ArrayRef<int64_t>(ids.data() + 1, ids.size() - 1), at::kLong);
   const auto chosen =
       product(x.narrow(0, 0, n_tokens - 1), weights_.logits).log_softmax(-1).gather(1, targets.unsqueeze(1));

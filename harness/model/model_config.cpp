@@ -1,6 +1,7 @@
 #include "model/model_config.h"
 
 #include "kvc/check.h"
+#include "model/gguf_config.h"
 #include "model/json_reader.h"
 #include "model/model_folder.h"
 #include "text/nearest.h"
@@ -123,15 +124,7 @@ void read_sizes(const JsonObject& config, ModelConfig& model) {
 
 }  // namespace
 
-ModelConfig load_model_config(const std::filesystem::path& path) {
-  std::error_code unreadable;
-  const bool is_file = std::filesystem::is_regular_file(path, unreadable);
-  if (!is_file && !lists(path, "config.json")) {
-    refuse_missing(path, "config.json; expected a folder with config.json, tokenizer.json, *.safetensors");
-  }
-  const auto file = is_file ? path : path / "config.json";
-  const auto json = read_json(file);
-  const JsonObject config(json, file.string());
+ModelConfig parse_model_config(const JsonObject& config) {
   const auto& architecture = find_architecture(config);
 
   ModelConfig model;
@@ -153,7 +146,19 @@ ModelConfig load_model_config(const std::filesystem::path& path) {
   KVC_CHECK(model.bos_token_ids.size() <= 1, config.where(), ": bos_token_id is ", brief(config.at("bos_token_id")),
             ", expected one integer");
   model.eos_token_ids = read_ids(config, "eos_token_id", model.vocab_size);
+  return model;
+}
 
+ModelConfig load_model_config(const std::filesystem::path& path) {
+  std::error_code unreadable;
+  const bool is_file = std::filesystem::is_regular_file(path, unreadable);
+  if (is_file && is_gguf(path)) return load_gguf_config(GgufFile(path));
+  if (!is_file && !lists(path, "config.json")) {
+    refuse_missing(path, "config.json; expected a folder with config.json, tokenizer.json, *.safetensors");
+  }
+  const auto file = is_file ? path : path / "config.json";
+  const auto json = read_json(file);
+  auto model = parse_model_config(JsonObject(json, file.string()));
   if (lists(file.parent_path(), "generation_config.json")) {
     const auto generation_path = file.parent_path() / "generation_config.json";
     const auto generation_json = read_json(generation_path);

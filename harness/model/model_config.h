@@ -38,7 +38,13 @@ struct ModelConfig {
   }
 };
 
-// `path` is a model folder, or a config.json of any name. Throws Error naming file, field, value and what is supported.
+// `path` is a model folder, a config.json of any name, or a .gguf file. Throws Error naming file, field, value and what
+// is supported.
 ModelConfig load_model_config(const std::filesystem::path& path);
+
+class JsonObject;
+
+// The same from what a config.json holds.
+ModelConfig parse_model_config(const JsonObject& config);
 
 }  // namespace kvc

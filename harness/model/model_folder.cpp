@@ -5,6 +5,7 @@
 
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/open_file.h"
 #include "text/utf8.h"
 
 namespace kvc {

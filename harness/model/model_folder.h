@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <string>
-#include <string_view>
 
 namespace kvc {
 
@@ -12,10 +11,6 @@ bool lists(const std::filesystem::path& dir, const std::string& name);
 
 // The bytes of a file that is a regular one of at most 512 MiB and no Git LFS pointer; Error otherwise.
 std::string read_model_file(const std::filesystem::path& path);
-
-// What Git LFS leaves in a file's place begins with this.
-inline constexpr std::string_view kLfsPointer = "version https://git-lfs";
-inline constexpr const char* kIsLfsPointer = ": a Git LFS pointer and not the file itself; fetch it with: git lfs pull";
 
 // Throws Error "<dir>: no <what>", with what is there instead of it.
 [[noreturn]] void refuse_missing(const std::filesystem::path& dir, const std::string& what);

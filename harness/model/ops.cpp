@@ -8,6 +8,7 @@
 #include <cstring>
 #include <vector>
 
+#include "kernels/block_products.h"
 #include "kernels/row_products.h"
 #include "kvc/check.h"
 #include "model/portable_ops.h"
@@ -52,6 +53,7 @@ void rotate_head(const T* from, const float* cos, const float* sin, int64_t head
   }
 }
 
+constexpr int64_t kExpandedRows = 4096;  // of blocks, for a prompt's products: fixed, so that bits are
 constexpr int64_t kLeastWork = 1 << 17;  // multiplications that are worth a thread's while
 
 // x [B, K] -> [B, K rounded up to whole blocks] fp32, as products with weights of W read it
@@ -68,6 +70,9 @@ at::Tensor interleaved(const at::Tensor& x) {
   return rows;
 }
 
+// Entries of a matrix's rows that are worth a thread's while.
+int64_t least_rows(int64_t n_rows, int64_t k) { return std::max<int64_t>(4, kLeastWork / (n_rows * k)); }
+
 // x [B, K] -> [B, N] fp32, without bias
 template <class W>
 at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight) {
@@ -77,15 +82,32 @@ at::Tensor multiply(const at::Tensor& x, const at::Tensor& weight) {
   const float* in = rows.const_data_ptr<float>();
   float* out = y.mutable_data_ptr<float>();
   const auto* w = static_cast<const W*>(weight.const_data_ptr());
-  at::parallel_for(0, n, std::max<int64_t>(4, kLeastWork / (n_rows * k)),
+  at::parallel_for(0, n, least_rows(n_rows, k),
                    [&](int64_t first, int64_t end) { kernels::multiply_rows(in, n_rows, k, w, first, end, out, n); });
+  return y;
+}
+
+// The same for blocks.
+at::Tensor multiply_blocks(const at::Tensor& x, const Linear& w) {
+  const int64_t n_rows = x.size(0), k = x.size(1), n = n_rows_of(w);
+  const auto rows = x.to(at::kFloat).contiguous();
+  auto y = at::zeros({n_rows, n}, at::kFloat);
+  const float* in = rows.const_data_ptr<float>();
+  float* out = y.mutable_data_ptr<float>();
+  for (const auto& run : w.blocks) {
+    const auto* bytes = run.bytes.const_data_ptr<uint8_t>();
+    at::parallel_for(0, run.bytes.size(0), least_rows(n_rows, k), [&](int64_t first, int64_t end) {
+      kernels::multiply_blocks(run.type, in, n_rows, k, bytes, first, end, out, n);
+    });
+    out += run.bytes.size(0);
+  }
   return y;
 }
 
 // The same for codes with scales of groups, or two in a byte: a few rows of the matrix are floats at a time.
 at::Tensor multiply_codes(const at::Tensor& x, const Linear& w) {
   constexpr int64_t kTile = 16;  // rows; any multiple of 4 gives the same bits
-  const int64_t n_rows = x.size(0), k = x.size(1), n = w.weight.size(0);
+  const int64_t n_rows = x.size(0), k = x.size(1), n = n_rows_of(w);
   const auto rows = interleaved<float>(x);
   auto y = at::zeros({n_rows, n}, at::kFloat);
   const float* in = rows.const_data_ptr<float>();
@@ -102,7 +124,45 @@ at::Tensor multiply_codes(const at::Tensor& x, const Linear& w) {
   return y;
 }
 
+// x [B, K] -> [B, N] fp32, without bias
+at::Tensor multiply_weight(const at::Tensor& x, const Linear& w) {
+  const bool has_groups = w.scale.defined() && w.scale.dim() == 2;
+  switch (has_groups ? at::kByte : w.weight.scalar_type()) {
+    case at::kFloat:
+      return multiply<float>(x, w.weight);
+    case at::kHalf:
+      return multiply<kernels::Fp16>(x, w.weight);
+    case at::kBFloat16:
+      return multiply<kernels::Bf16>(x, w.weight);
+    case at::kChar:
+      return multiply<int8_t>(x, w.weight).mul_(w.scale);
+    case at::kByte:
+      return multiply_codes(x, w);
+    default:
+      throw Error(concat("model: weights of type ", at::toString(w.weight.scalar_type()),
+                         ", supported: Float, Half, BFloat16, Char, Byte"));
+  }
+}
+
+// linear_buckets for 64 rows, into out [64, N]
+void multiply_bucket(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, at::Tensor out) {
+  bias.defined() ? at::addmm_out(out, bias, rows, weight.t()) : at::mm_out(out, rows, weight.t());
+}
+
 }  // namespace
+
+bool is_defined(const Linear& w) { return w.weight.defined() || !w.blocks.empty(); }
+
+int64_t n_rows_of(const Linear& w) {
+  if (w.blocks.empty()) return w.weight.size(0);
+  int64_t n = 0;
+  for (const auto& run : w.blocks) n += run.bytes.size(0);
+  return n;
+}
+
+int64_t n_columns_of(const Linear& w) { return w.n_columns > 0 ? w.n_columns : w.weight.size(1); }
+
+at::Device device_of(const Linear& w) { return w.blocks.empty() ? w.weight.device() : at::Device(at::kCPU); }
 
 // LibTorch's operators in the order of the reference implementation (fp32, then the model's type, then the weight): a
 // sum in another order is as right, but a model with sharp attention makes 1e-4 of its last bit.
@@ -129,39 +189,23 @@ void normalize_heads_(at::Tensor& merged, int64_t first_head, int64_t n_heads, c
 
 at::Tensor linear_buckets(const at::Tensor& x, const Linear& w) {
   KVC_CHECK(x.size(0) % kRowBucket == 0, "linear_buckets: ", x.size(0), " rows, expected a multiple of ", kRowBucket);
-  auto y = at::empty({x.size(0), w.weight.size(0)}, x.options());
-  for (int64_t row = 0; row < x.size(0); row += kRowBucket) {
-    auto out = y.narrow(0, row, kRowBucket);
-    const auto rows = x.narrow(0, row, kRowBucket);
-    w.bias.defined() ? at::addmm_out(out, w.bias, rows, w.weight.t()) : at::mm_out(out, rows, w.weight.t());
+  const int64_t n = n_rows_of(w), tile = w.blocks.empty() ? n : kExpandedRows;
+  auto y = at::empty({x.size(0), n}, x.options());
+  for (int64_t first = 0; first < n; first += tile) {
+    const int64_t n_tile = std::min(tile, n - first);
+    const auto weight = w.blocks.empty() ? w.weight : expanded_rows(w, first, n_tile, x.scalar_type());
+    const auto bias = w.bias.defined() ? w.bias.narrow(0, first, n_tile) : w.bias;
+    for (int64_t row = 0; row < x.size(0); row += kRowBucket) {
+      multiply_bucket(x.narrow(0, row, kRowBucket), weight, bias,
+                      y.narrow(0, row, kRowBucket).narrow(1, first, n_tile));
+    }
   }
   return y;
 }
 
 at::Tensor linear_rows(const at::Tensor& x, const Linear& w) {
   if (!x.is_cpu()) return portable::linear_rows(x, w);
-  at::Tensor y;  // [B, N] fp32
-  const bool has_groups = w.scale.defined() && w.scale.dim() == 2;
-  switch (has_groups ? at::kByte : w.weight.scalar_type()) {
-    case at::kFloat:
-      y = multiply<float>(x, w.weight);
-      break;
-    case at::kHalf:
-      y = multiply<kernels::Fp16>(x, w.weight);
-      break;
-    case at::kBFloat16:
-      y = multiply<kernels::Bf16>(x, w.weight);
-      break;
-    case at::kChar:
-      y = multiply<int8_t>(x, w.weight).mul_(w.scale);
-      break;
-    case at::kByte:
-      y = multiply_codes(x, w);
-      break;
-    default:
-      throw Error(concat("model: weights of type ", at::toString(w.weight.scalar_type()),
-                         ", supported: Float, Half, BFloat16, Char, Byte"));
-  }
+  auto y = w.blocks.empty() ? multiply_weight(x, w) : multiply_blocks(x, w);
   if (w.bias.defined()) y.add_(w.bias);
   return y.to(x.scalar_type());
 }
@@ -226,6 +270,16 @@ at::Tensor embedding_rows(const at::Tensor& table, std::span<const int64_t> ids,
                 static_cast<const char*>(table.const_data_ptr()) + static_cast<size_t>(ids[t]) * row_bytes, row_bytes);
   }
   return rows;
+}
+
+at::Tensor embedding_rows(const Linear& table, std::span<const int64_t> ids, int64_t n_rows, at::ScalarType type) {
+  if (table.blocks.empty()) return embedding_rows(table.weight, ids, n_rows);
+  const int64_t width = n_columns_of(table);
+  auto rows = at::zeros({n_rows, width}, at::kFloat);
+  for (size_t t = 0; t < ids.size(); ++t) {
+    expand_rows(table, ids[t], 1, rows.mutable_data_ptr<float>() + static_cast<int64_t>(t) * width);
+  }
+  return rows.to(type);
 }
 
 }  // namespace kvc

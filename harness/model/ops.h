@@ -8,6 +8,9 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
+
+#include "model/tensor_source.h"
 
 namespace kvc {
 
@@ -15,12 +18,20 @@ namespace kvc {
 inline constexpr int64_t kRowBucket = 64;
 
 struct Linear {
-  at::Tensor weight;       // [N, K] of the model's type, or codes: int8, or [N, ceil(K/2)] bytes of two each
-  at::Tensor bias;         // [N] of the model's type, or undefined
-  at::Tensor scale;        // [N] fp32, or [N, K / group_size]: what codes are multiplied by; undefined without codes
-  int64_t n_columns = 0;   // K of codes
-  int64_t input_bits = 0;  // x is rounded to so many bits before the product, token by token; 0: not at all
+  // [N, K] of the model's type, or codes: int8, or [N, ceil(K/2)] bytes of two each; undefined where there are blocks
+  at::Tensor weight;
+  at::Tensor bias;                // [N] of the model's type, or undefined
+  at::Tensor scale;               // [N] fp32, or [N, K / group_size]: of codes; undefined without them
+  int64_t n_columns = 0;          // K of codes and of blocks
+  int64_t input_bits = 0;         // x is rounded to so many bits before the product, token by token; 0: not at all
+  std::vector<BlockRows> blocks;  // on the CPU: the rows as a file holds them, one run below the other
 };
+
+// Whether there is a matrix.
+bool is_defined(const Linear& w);
+int64_t n_rows_of(const Linear& w);     // N
+int64_t n_columns_of(const Linear& w);  // K
+at::Device device_of(const Linear& w);
 
 struct Norm {
   at::Tensor weight;  // [N] fp32
@@ -34,7 +45,8 @@ at::Tensor normalize(const at::Tensor& x, const Norm& norm, double eps);
 // RMSNorm of each of the heads first_head ... first_head+H-1 in merged rows. merged [T, n*D]; weight [D] fp32
 void normalize_heads_(at::Tensor& merged, int64_t first_head, int64_t n_heads, const at::Tensor& weight, double eps);
 
-// x w^T + bias, a prompt's rows: x [T, K], T a multiple of kRowBucket, w without codes -> [T, N]
+// x w^T + bias, a prompt's rows: x [T, K], T a multiple of kRowBucket, w without codes -> [T, N]. Of blocks, some
+// thousand rows are floats of x's type at a time.
 at::Tensor linear_buckets(const at::Tensor& x, const Linear& w);
 // The same for the rows of a decode step, one for each sequence: x [B, K] -> [B, N]. Reads the weights once.
 at::Tensor linear_rows(const at::Tensor& x, const Linear& w);
@@ -55,5 +67,7 @@ at::Tensor silu_times(const at::Tensor& gate_up);
 
 // Rows `ids` of table [V, E] -> [n_rows, E], zeros behind them. The ids are valid.
 at::Tensor embedding_rows(const at::Tensor& table, std::span<const int64_t> ids, int64_t n_rows);
+// The same of a table that may be in blocks, in `type`.
+at::Tensor embedding_rows(const Linear& table, std::span<const int64_t> ids, int64_t n_rows, at::ScalarType type);
 
 }  // namespace kvc

@@ -1,5 +1,7 @@
 #include "model/protobuf_fields.h"
 
+#include <bit>
+
 #include "kvc/check.h"
 
 namespace kvc {
@@ -56,12 +58,31 @@ class Reader {
   size_t at_ = 0;
 };
 
+std::string varint(uint64_t value) {
+  std::string bytes;
+  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>(value | 0x80);
+  return bytes += static_cast<char>(value);
+}
+
 }  // namespace
 
 std::vector<ProtobufField> protobuf_fields(std::string_view message, const std::string& where) {
   std::vector<ProtobufField> fields;
   for (Reader reader(message, where); !reader.at_end();) fields.push_back(reader.next());
   return fields;
+}
+
+std::string protobuf_integer(uint64_t number, uint64_t value) { return varint(number << 3) + varint(value); }
+
+std::string protobuf_float(uint64_t number, float value) {
+  const auto bits = std::bit_cast<uint32_t>(value);
+  auto field = varint(number << 3 | 5);
+  for (int shift = 0; shift < 32; shift += 8) field += static_cast<char>(bits >> shift);
+  return field;
+}
+
+std::string protobuf_bytes(uint64_t number, std::string_view bytes) {
+  return varint(number << 3 | 2) + varint(bytes.size()) + std::string(bytes);
 }
 
 }  // namespace kvc

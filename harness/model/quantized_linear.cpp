@@ -1,6 +1,9 @@
 #include "model/quantized_linear.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
 
 #include "kvc/check.h"
 
@@ -31,7 +34,18 @@ at::Tensor unpacked(const at::Tensor& bytes, int64_t n_columns) {
   return halves.view({bytes.size(0), -1}).narrow(1, 0, n_columns).to(at::kFloat).sub_(kZero);
 }
 
-int64_t columns_of(const Linear& w) { return w.n_columns > 0 ? w.n_columns : w.weight.size(1); }
+// Of the runs that rows first ... first+n-1 lie in, their part.
+void expand_block_rows(const Linear& w, int64_t first, int64_t n, float* out) {
+  const int64_t k = w.n_columns;
+  for (const auto& run : w.blocks) {
+    const int64_t n_run = run.bytes.size(0), begin = std::max<int64_t>(first, 0), end = std::min(first + n, n_run);
+    if (begin < end) {
+      kernels::expand_blocks(run.type, run.bytes.const_data_ptr<uint8_t>() + begin * run.bytes.size(1),
+                             (end - begin) * k, out + (begin - first) * k);
+    }
+    first -= n_run;
+  }
+}
 
 }  // namespace
 
@@ -43,20 +57,33 @@ Linear quantized(const Linear& w, int64_t bits, int64_t group_size) {
   const auto scale = scale_of(groups, bits);  // [N, K/g, 1]
   const auto codes = groups.div(scale).round_().view({n, k});
   const auto held = bits == 8 ? codes.to(at::kChar) : packed(codes);
-  return {held, w.bias, group == k ? scale.view({n}) : scale.view({n, k / group}), k, w.input_bits};
+  return {held, w.bias, group == k ? scale.view({n}) : scale.view({n, k / group}), k, w.input_bits, {}};
 }
 
 Linear expanded(const Linear& w, at::ScalarType type) {
+  if (!w.blocks.empty()) return {expanded_rows(w, 0, n_rows_of(w), type), w.bias, {}, 0, w.input_bits, {}};
   if (!w.scale.defined()) return w;
-  const int64_t n = w.weight.size(0), k = columns_of(w);
+  const int64_t n = w.weight.size(0), k = n_columns_of(w);
   auto codes = w.weight.scalar_type() == at::kByte ? unpacked(w.weight, k) : w.weight.to(at::kFloat);
   const auto scale = w.scale.view({n, -1, 1});
   auto floats = codes.view({n, scale.size(1), k / scale.size(1)}).mul_(scale).view({n, k});
-  return {floats.to(type), w.bias, {}, 0, w.input_bits};
+  return {floats.to(type), w.bias, {}, 0, w.input_bits, {}};
+}
+
+at::Tensor expanded_rows(const Linear& w, int64_t first, int64_t n, at::ScalarType type) {
+  constexpr int64_t kLeastValues = 1 << 17;  // that are worth a thread's while
+  const int64_t k = w.n_columns;
+  auto floats = at::empty({n, k}, at::kFloat);
+  float* out = floats.mutable_data_ptr<float>();
+  at::parallel_for(0, n, std::max<int64_t>(1, kLeastValues / k), [&](int64_t begin, int64_t end) {
+    expand_block_rows(w, first + begin, end - begin, out + begin * k);
+  });
+  return floats.to(type);
 }
 
 void expand_rows(const Linear& w, int64_t first, int64_t n, float* out) {
-  const int64_t k = columns_of(w), n_groups = w.scale.dim() == 2 ? w.scale.size(1) : 1, group = k / n_groups;
+  if (!w.blocks.empty()) return expand_block_rows(w, first, n, out);
+  const int64_t k = n_columns_of(w), n_groups = w.scale.dim() == 2 ? w.scale.size(1) : 1, group = k / n_groups;
   const int64_t row_bytes = w.weight.size(1);
   const bool is_packed = w.weight.scalar_type() == at::kByte;
   const auto* bytes = static_cast<const uint8_t*>(w.weight.const_data_ptr()) + first * row_bytes;

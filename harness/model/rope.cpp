@@ -30,6 +30,7 @@ std::vector<float> rope_frequencies(const RopeConfig& rope, int64_t head_dim) {
     float frequency = 1.0f / static_cast<float>(power);
     if (rope.type == RopeType::linear) frequency /= static_cast<float>(rope.factor);
     if (rope.type == RopeType::llama3) frequency = llama3_frequency(frequency, rope);
+    if (!rope.divisors.empty()) frequency /= rope.divisors.at(static_cast<size_t>(i));
     frequencies.push_back(frequency);
   }
   return frequencies;

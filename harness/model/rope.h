@@ -19,6 +19,7 @@ struct RopeConfig {
   double low_freq_factor = 1.0;
   double high_freq_factor = 4.0;
   int64_t original_max_position_embeddings = 8192;
+  std::vector<float> divisors = {};  // of each pair's frequency, as GGUF files hold llama3's scaling; {}: none
 };
 
 // Radians per position of channel pair i: theta^(-2i/D), scaled; [D/2], rounded as Hugging Face rounds.

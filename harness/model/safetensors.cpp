@@ -1,14 +1,7 @@
 #include "model/safetensors.h"
 
 #include <ATen/ATen.h>
-#include <fcntl.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <utility>
 
 #include "kvc/check.h"
 #include "model/json_reader.h"
@@ -21,61 +14,22 @@ namespace {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format is little-endian");
 constexpr int64_t kLengthBytes = 8;
 
-int64_t file_bytes(int file, const std::string& path) {
-  struct stat status;
-  KVC_CHECK(fstat(file, &status) == 0, "cannot read '", path, "': ", std::strerror(errno));
-  KVC_CHECK(S_ISREG(status.st_mode), "cannot read '", path, "': not a regular file");
-  return status.st_size;
-}
-
 }  // namespace
 
-SafetensorsFile::SafetensorsFile(const std::filesystem::path& path)
-    : path_(path.string()), file_(open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)) {
-  KVC_CHECK(file_ >= 0, "cannot open '", path_, "': ", std::strerror(errno));
-  try {
-    const int64_t n_bytes = file_bytes(file_, path_);
-    KVC_CHECK(n_bytes >= kLengthBytes, path_, ": ", n_bytes, " bytes, a safetensors file has at least ", kLengthBytes);
-    std::string start(std::min(static_cast<size_t>(n_bytes), kLfsPointer.size()), '\0');
-    read(start.data(), static_cast<int64_t>(start.size()), 0);
-    KVC_CHECK(start != kLfsPointer, path_, kIsLfsPointer);
-    uint64_t header_bytes = 0;
-    std::memcpy(&header_bytes, start.data(), kLengthBytes);
-    KVC_CHECK(header_bytes <= uint64_t{kMaxHeaderBytes}, path_, ": header length ", header_bytes, ", at most ",
-              kMaxHeaderBytes);
-    KVC_CHECK(static_cast<int64_t>(header_bytes) <= n_bytes - kLengthBytes, path_, ": header length ", header_bytes,
-              " reaches beyond the end of the file (", n_bytes, " bytes)");
-    data_offset_ = kLengthBytes + static_cast<int64_t>(header_bytes);
-    std::string header(header_bytes, '\0');
-    read(header.data(), static_cast<int64_t>(header_bytes), kLengthBytes);
-    tensors_ = parse_safetensors_header(header, n_bytes - data_offset_, path_, &metadata_);
-  } catch (...) {
-    close(file_);
-    throw;
-  }
-}
-
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      file_(std::exchange(other.file_, -1)),
-      data_offset_(other.data_offset_),
-      tensors_(std::move(other.tensors_)),
-      metadata_(std::move(other.metadata_)) {}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (file_ >= 0) close(file_);
-}
-
-void SafetensorsFile::read(char* out, int64_t n_bytes, int64_t offset) const {
-  while (n_bytes > 0) {
-    const ssize_t n_read = pread(file_, out, static_cast<size_t>(n_bytes), offset);
-    if (n_read < 0 && errno == EINTR) continue;
-    KVC_CHECK(n_read >= 0, "cannot read '", path_, "': ", std::strerror(errno));
-    KVC_CHECK(n_read > 0, path_, ": ends at byte ", offset, " while it is read, ", n_bytes, " bytes are missing");
-    out += n_read;
-    offset += n_read;
-    n_bytes -= n_read;
-  }
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : file_(path) {
+  const int64_t n_bytes = file_.n_bytes();
+  KVC_CHECK(n_bytes >= kLengthBytes, file_.path(), ": ", n_bytes, " bytes, a safetensors file has at least ",
+            kLengthBytes);
+  uint64_t header_bytes = 0;
+  file_.read(&header_bytes, kLengthBytes, 0);
+  KVC_CHECK(header_bytes <= uint64_t{kMaxHeaderBytes}, file_.path(), ": header length ", header_bytes, ", at most ",
+            kMaxHeaderBytes);
+  KVC_CHECK(static_cast<int64_t>(header_bytes) <= n_bytes - kLengthBytes, file_.path(), ": header length ",
+            header_bytes, " reaches beyond the end of the file (", n_bytes, " bytes)");
+  data_offset_ = kLengthBytes + static_cast<int64_t>(header_bytes);
+  std::string header(header_bytes, '\0');
+  file_.read(header.data(), static_cast<int64_t>(header_bytes), kLengthBytes);
+  tensors_ = parse_safetensors_header(header, n_bytes - data_offset_, file_.path(), &metadata_);
 }
 
 std::vector<std::string> SafetensorsFile::names() const {
@@ -86,14 +40,14 @@ std::vector<std::string> SafetensorsFile::names() const {
 
 const StoredTensor& SafetensorsFile::find(const std::string& name) const {
   const auto found = tensors_.find(name);
-  KVC_CHECK(found != tensors_.end(), path_, ": no tensor '", name, "'");
+  KVC_CHECK(found != tensors_.end(), path(), ": no tensor '", name, "'");
   return found->second;
 }
 
 at::Tensor SafetensorsFile::tensor(const std::string& name) const {
   const auto& stored = find(name);
   auto tensor = at::empty(stored.shape, at::TensorOptions(stored.dtype));
-  read(static_cast<char*>(tensor.data_ptr()), stored.end - stored.begin, data_offset_ + stored.begin);
+  file_.read(tensor.data_ptr(), stored.end - stored.begin, data_offset_ + stored.begin);
   return tensor;
 }
 
@@ -134,6 +88,12 @@ std::vector<std::string> Checkpoint::names() const {
   std::vector<std::string> names;
   for (const auto& [name, file] : file_of_) names.push_back(name);
   return names;
+}
+
+std::vector<std::string> Checkpoint::paths() const {
+  std::vector<std::string> paths;
+  for (const auto& file : files_) paths.push_back(file.path());
+  return paths;
 }
 
 at::Tensor Checkpoint::tensor(const std::string& name, const std::vector<int64_t>& shape) const {

@@ -6,52 +6,52 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "model/safetensors_header.h"
+#include "model/tensor_source.h"
+#include "text/open_file.h"
 
 namespace kvc {
 
-// One open file. The header is read and checked at once, each tensor's bytes when asked for. It reads at offsets
-// instead of mapping the file: a file that shrinks under us is then an Error and not a SIGBUS.
+// One open file. The header is read and checked at once, each tensor's bytes when asked for.
 class SafetensorsFile {
  public:
   explicit SafetensorsFile(const std::filesystem::path& path);
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
-  ~SafetensorsFile();
 
   std::vector<std::string> names() const;
   bool has(const std::string& name) const { return tensors_.contains(name); }
   at::ScalarType dtype(const std::string& name) const { return find(name).dtype; }
   const std::vector<int64_t>& shape(const std::string& name) const { return find(name).shape; }
+  int64_t n_bytes(const std::string& name) const { return find(name).end - find(name).begin; }
   // The stored values, in their stored type; owns its memory.
   at::Tensor tensor(const std::string& name) const;
-  const std::string& path() const { return path_; }
+  const std::string& path() const { return file_.path(); }
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
 
  private:
   const StoredTensor& find(const std::string& name) const;
-  void read(char* out, int64_t n_bytes, int64_t offset) const;
 
-  std::string path_;
-  int file_ = -1;
+  OpenFile file_;
   int64_t data_offset_ = 0;
   std::map<std::string, StoredTensor> tensors_;
   std::map<std::string, std::string> metadata_;
 };
 
 // The weights of a model folder: model.safetensors, or the shards that model.safetensors.index.json names.
-class Checkpoint {
+class Checkpoint : public TensorSource {
  public:
   explicit Checkpoint(const std::filesystem::path& dir);
 
-  std::vector<std::string> names() const;
-  bool has(const std::string& name) const { return file_of_.contains(name); }
-  // The tensor in its stored type. Throws Error naming folder, tensor and both shapes where it is absent, not a
-  // floating-point type, or not of `shape`.
-  at::Tensor tensor(const std::string& name, const std::vector<int64_t>& shape) const;
+  std::vector<std::string> names() const override;
+  bool has(const std::string& name) const override { return file_of_.contains(name); }
+  at::Tensor tensor(const std::string& name, const std::vector<int64_t>& shape) const override;
+  std::optional<BlockRows> blocks(const std::string&, const std::vector<int64_t>&) const override { return {}; }
+  at::ScalarType dtype(const std::string& name) const { return files_[file_of_.at(name)].dtype(name); }
+  int64_t n_bytes(const std::string& name) const { return files_[file_of_.at(name)].n_bytes(name); }
+  std::vector<std::string> paths() const;  // of its files
 
  private:
   void open_shards(const std::filesystem::path& index);

@@ -91,6 +91,10 @@ class SentencePieceModel : public TextModel {
 
 }  // namespace
 
+std::unique_ptr<const TextModel> load_sentencepieces(const std::string& model, const std::string& where) {
+  return std::make_unique<SentencePieceModel>(model, read_settings(model, where).unknown_text, where);
+}
+
 TokenizerParts read_sentencepiece(const std::filesystem::path& path) {
   const auto file = read_model_file(path);
   const auto settings = read_settings(file, path.string());

@@ -18,14 +18,15 @@ Tokenizer::Tokenizer(TokenizerParts parts, const std::string& where)
   }
 }
 
-Tokenizer Tokenizer::load(const std::filesystem::path& dir) {
-  const auto has = [&dir](const char* name) { return lists(dir, name); };
-  if (has("tokenizer.json")) return Tokenizer(read_tokenizer_json(dir / "tokenizer.json"), dir.string());
-  if (has("tokenizer.model")) return Tokenizer(read_sentencepiece(dir / "tokenizer.model"), dir.string());
+Tokenizer Tokenizer::load(const std::filesystem::path& model) {
+  if (is_gguf(model)) return Tokenizer(read_gguf_tokenizer(GgufFile(model)), model.string());
+  const auto has = [&model](const char* name) { return lists(model, name); };
+  if (has("tokenizer.json")) return Tokenizer(read_tokenizer_json(model / "tokenizer.json"), model.string());
+  if (has("tokenizer.model")) return Tokenizer(read_sentencepiece(model / "tokenizer.model"), model.string());
   if (!has("vocab.json") || !has("merges.txt")) {
-    refuse_missing(dir, "tokenizer; expected tokenizer.json, tokenizer.model, or vocab.json with merges.txt");
+    refuse_missing(model, "tokenizer; expected tokenizer.json, tokenizer.model, or vocab.json with merges.txt");
   }
-  return Tokenizer(read_vocab_and_merges(dir), dir.string());
+  return Tokenizer(read_vocab_and_merges(model), model.string());
 }
 
 std::vector<int64_t> Tokenizer::encode(std::string_view utf8, bool add_special_tokens) const {

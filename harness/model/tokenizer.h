@@ -18,10 +18,11 @@ namespace kvc {
 // Immutable after load; may be used from several threads at once.
 class Tokenizer {
  public:
-  // Reads the first that is there: tokenizer.json (its "truncation" and "padding" are ignored), tokenizer.model,
-  // vocab.json with merges.txt. Throws Error naming the file and, of broken JSON, the byte; of a component that is not
-  // supported, its type and the supported ones; where there is no file, all three.
-  static Tokenizer load(const std::filesystem::path& dir);
+  // Of a folder, reads the first that is there: tokenizer.json (its "truncation" and "padding" are ignored),
+  // tokenizer.model, vocab.json with merges.txt; of a .gguf file, its metadata. Throws Error naming the file and, of
+  // broken JSON, the byte; of a component that is not supported, its type and the supported ones; where there is no
+  // file, all three.
+  static Tokenizer load(const std::filesystem::path& model);
 
   // Texts of added tokens within `utf8` become these tokens; add_special_tokens adds those around a text (<s>).
   // Throws Error naming the byte offset where the text is not valid UTF-8.

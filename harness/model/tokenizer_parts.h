@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <memory>
+#include <string>
 
+#include "gguf/gguf_file.h"
 #include "model/added_tokens.h"
 #include "model/decoder.h"
 #include "model/text_model.h"
@@ -26,5 +28,11 @@ TokenizerParts read_sentencepiece(const std::filesystem::path& file);
 // The byte-level BPE of GPT-2 and OPT: vocab.json and merges.txt, with the special tokens that the folder names;
 // <|endoftext|> where it names none.
 TokenizerParts read_vocab_and_merges(const std::filesystem::path& dir);
+
+// The tokenizers "gpt2" (byte-level BPE) and "llama" (sentencepiece) of a GGUF file, from its metadata.
+TokenizerParts read_gguf_tokenizer(const GgufFile& file);
+
+// The bytes of a tokenizer.model as a model of text.
+std::unique_ptr<const TextModel> load_sentencepieces(const std::string& model, const std::string& where);
 
 }  // namespace kvc

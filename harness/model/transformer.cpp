@@ -33,7 +33,7 @@ std::vector<int64_t> positions_from(int64_t first, int64_t n) {
 // x behind the prefix, where there is one. [H, T, D]
 at::Tensor behind(const at::Tensor* prefix, const at::Tensor& x) { return prefix ? at::cat({*prefix, x}, 1) : x; }
 
-// With weights as codes a prompt's products run on floats, made once for the whole prompt.
+// With weights as codes or blocks a prompt's products run on floats, made once for the whole prompt.
 DecoderLayer expanded(const DecoderLayer& layer, at::ScalarType type) {
   auto result = layer;
   for (auto* linear : {&result.qkv, &result.output, &result.up, &result.down}) *linear = expanded(*linear, type);
@@ -81,8 +81,8 @@ RopeTable Transformer::rope_of(std::span<const int64_t> positions) const {
 at::Tensor Transformer::embed(std::span<const int64_t> ids, std::span<const int64_t> positions, int64_t n_rows,
                               bool buckets) const {
   for (size_t t = 0; t < ids.size(); ++t) check_id(ids[t], positions[t]);
-  auto x = embedding_rows(weights_.embedding, ids, n_rows);
-  if (weights_.project_in.weight.defined()) x = linear(x, weights_.project_in, buckets);
+  auto x = embedding_rows(weights_.embedding, ids, n_rows, weights_.type);
+  if (is_defined(weights_.project_in)) x = linear(x, weights_.project_in, buckets);
   if (weights_.positions.defined()) {
     std::vector<int64_t> rows(positions.begin(), positions.begin() + static_cast<std::ptrdiff_t>(ids.size()));
     for (auto& row : rows) row += kUnusedPositions;
@@ -163,7 +163,7 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
 // x [rows, hidden] -> [rows, V]
 at::Tensor Transformer::logits_of_rows(const at::Tensor& x, bool buckets) const {
   auto normed = config_.norm_before ? normalize(x, weights_.final_norm, config_.norm_eps) : x;
-  if (weights_.project_out.weight.defined()) normed = linear(normed, weights_.project_out, buckets);
+  if (is_defined(weights_.project_out)) normed = linear(normed, weights_.project_out, buckets);
   return linear(normed, weights_.logits, buckets);
 }
 
@@ -211,7 +211,7 @@ at::Tensor Transformer::prefill_layers(std::span<const int64_t> ids, const OnLay
   auto x = embed(rest, positions, n_rows, true);
   auto rope = rope_of(positions).to(x.device());
   for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
-    const auto device = weights_.layers[static_cast<size_t>(layer)].qkv.weight.device();
+    const auto device = device_of(weights_.layers[static_cast<size_t>(layer)].qkv);
     if (x.device() != device) x = x.to(device), rope = rope.to(device);
     prefill_layer_(x, layer, n_tokens, rope, prefix.empty() ? nullptr : &prefix[static_cast<size_t>(layer)], on_layer,
                    on_input);
@@ -230,7 +230,7 @@ at::Tensor Transformer::decode_step(std::span<const StepToken> tokens, const Att
   std::vector<NewTokens> news(tokens.size());
   for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
     const auto& weights = weights_.layers[static_cast<size_t>(layer)];
-    const auto device = weights.qkv.weight.device();
+    const auto device = device_of(weights.qkv);
     if (x.device() != device) x = x.to(device), rope = rope.to(device);
     auto merged = project_qkv(x, weights, false);
     rotate_heads_(merged, n_heads + n_kv_heads, head_dim, rope);

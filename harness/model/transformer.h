@@ -61,11 +61,11 @@ class Transformer {
 
   const ModelConfig& config() const { return config_; }
   ModelShape shape() const { return config_.shape(); }
-  bool is_on_cpu() const { return weights_.embedding.is_cpu() && weights_.logits.weight.is_cpu(); }
+  bool is_on_cpu() const { return device_of(weights_.embedding).is_cpu() && device_of(weights_.logits).is_cpu(); }
   // For the caches of a sequence of that name.
   LayerInfo layer_info(int64_t layer, uint64_t sequence_key) const {
     return kvc::layer_info(shape(), layer, sequence_key, rope_frequencies_,
-                           weights_.layers.at(static_cast<size_t>(layer)).qkv.weight.device());
+                           device_of(weights_.layers.at(static_cast<size_t>(layer)).qkv));
   }
   int64_t weights_bytes() const { return weights_.bytes(); }
 

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -12,8 +13,8 @@
 #include "kvc/check.h"
 #include "model/quantized_linear.h"
 #include "model/random_weights.h"
-#include "model/safetensors.h"
 #include "model/smooth_quant.h"
+#include "model/tensor_source.h"
 
 namespace kvc {
 namespace {
@@ -32,8 +33,8 @@ void ask_for_huge_pages(const at::Tensor& x) {
 // Reads each tensor once and remembers its name, so that what nobody asked for shows up; or draws it.
 class WeightReader {
  public:
-  WeightReader(const std::filesystem::path& dir, const LoadOptions& options)
-      : dir_(dir.string()), checkpoint_(dir), options_(options), device_(options.devices.front()) {}
+  WeightReader(std::unique_ptr<TensorSource> source, const std::string& name, const LoadOptions& options)
+      : name_(name), source_(std::move(source)), options_(options), device_(options.devices.front()) {}
   WeightReader(uint64_t seed, const LoadOptions& options)
       : generator_(at::detail::createCPUGenerator(seed)), options_(options), device_(options.devices.front()) {}
 
@@ -44,7 +45,15 @@ class WeightReader {
   }
   // The rows of several layers below each other
   Linear linear(const Parts& parts, int64_t columns, bool has_bias) {
-    return {stacked(parts, ".weight", columns), has_bias ? stacked(parts, ".bias", std::nullopt) : at::Tensor(), {}};
+    Linear linear;
+    if (has_bias) linear.bias = stacked(parts, ".bias", std::nullopt);
+    linear.blocks = blocks(parts, columns);
+    if (linear.blocks.empty()) {
+      linear.weight = stacked(parts, ".weight", columns);
+    } else {
+      linear.n_columns = columns;
+    }
+    return linear;
   }
   Norm norm(const std::string& name, int64_t size, bool has_bias) {
     return {floats(name + ".weight", size), has_bias ? floats(name + ".bias", size) : at::Tensor()};
@@ -52,19 +61,33 @@ class WeightReader {
   at::Tensor floats(const std::string& name, int64_t size) { return read(name, {size}).to(device_, at::kFloat); }
 
   void refuse_unread(bool tied_embeddings) const {
-    if (!checkpoint_) return;
-    for (const auto& name : checkpoint_->names()) {
+    if (!source_) return;
+    for (const auto& name : source_->names()) {
       const bool known = read_.contains(name) || name.ends_with(".rotary_emb.inv_freq") ||  // computed from config.json
                          (tied_embeddings && name == "lm_head.weight");
-      KVC_CHECK(known, dir_, ": tensor '", name, "' has no place in this architecture");
+      KVC_CHECK(known, name_, ": tensor '", name, "' has no place in this architecture");
     }
   }
 
  private:
   at::Tensor read(const std::string& name, const std::vector<int64_t>& shape) {
-    if (!checkpoint_) return drawn(name, shape);
+    if (!source_) return drawn(name, shape);
     read_.insert(name);
-    return checkpoint_->tensor(name, shape);
+    return source_->tensor(name, shape);
+  }
+
+  // Where all parts are held in blocks and lie on the CPU, these; else nothing.
+  std::vector<BlockRows> blocks(const Parts& parts, int64_t columns) {
+    std::vector<BlockRows> all;
+    if (!source_ || !device_.is_cpu()) return {};
+    for (const auto& [name, rows] : parts) {
+      auto part = source_->blocks(name + ".weight", {rows, columns});
+      if (!part) return {};
+      part->bytes = part->bytes.contiguous();
+      all.push_back(std::move(*part));
+    }
+    for (const auto& [name, rows] : parts) read_.insert(name + ".weight");
+    return all;
   }
 
   at::Tensor drawn(const std::string& name, const std::vector<int64_t>& shape) {
@@ -90,8 +113,8 @@ class WeightReader {
     return all;
   }
 
-  std::string dir_;
-  std::optional<Checkpoint> checkpoint_;  // none: the tensors are drawn
+  std::string name_;
+  std::unique_ptr<TensorSource> source_;  // none: the tensors are drawn
   at::Generator generator_;
   LoadOptions options_;
   at::Device device_;
@@ -106,16 +129,19 @@ Parts parts_of(const std::string& prefix, const std::vector<const char*>& names,
   return parts;
 }
 
-// As the options say: smoothed first, then codes.
-void quantize_layer_(DecoderLayer& layer, const ModelConfig& config, const Quantization& quantization, size_t index) {
+// As the options say: smoothed first, then codes. Blocks that this changes are floats before.
+void quantize_layer_(DecoderLayer& layer, const ModelConfig& config, const LoadOptions& options, size_t index) {
+  const auto& quantization = options.quantization;
   if (const auto& smoothing = quantization.smoothing) {
     KVC_CHECK(config.norm_before, "smooth_quant: this model has its norms behind a layer's halves");
+    for (auto* linear : {&layer.qkv, &layer.up}) *linear = expanded(*linear, options.dtype);
     smooth_(layer.attention_norm, layer.qkv, smoothing->maxima.qkv.at(index), smoothing->alpha);
     smooth_(layer.mlp_norm, layer.up, smoothing->maxima.up.at(index), smoothing->alpha);
   }
   for (auto* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
     linear->input_bits = quantization.activation_bits;
-    if (quantization.weight_bits > 0) *linear = quantized(*linear, quantization.weight_bits, quantization.group_size);
+    if (quantization.weight_bits == 0) continue;
+    *linear = quantized(expanded(*linear, options.dtype), quantization.weight_bits, quantization.group_size);
   }
 }
 
@@ -140,6 +166,13 @@ DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t
   return weights;
 }
 
+// The tied matrix on the last device: itself, or a copy there.
+Linear on_device(const Linear& embedding, const LoadOptions& options) {
+  const auto device = options.devices.back();
+  if (device_of(embedding) == device) return embedding;
+  return {expanded(embedding, options.dtype).weight.to(device), {}, {}};
+}
+
 void check_options(const ModelConfig& config, const LoadOptions& options) {
   KVC_CHECK(options.dtype == at::kFloat || options.dtype == at::kHalf || options.dtype == at::kBFloat16, "model: type ",
             at::toString(options.dtype), ", supported: Float, Half, BFloat16");
@@ -154,7 +187,8 @@ Weights read_weights(WeightReader reader, const ModelConfig& config, const LoadO
   const auto& stem = architecture.tensors.stem;
   const int64_t hidden = config.hidden_size, width = config.embedding_size;
   Weights weights;
-  weights.embedding = reader.matrix(stem + "embed_tokens", config.vocab_size, width);
+  weights.type = options.dtype;
+  weights.embedding = reader.linear({{stem + "embed_tokens", config.vocab_size}}, width, false);
   if (architecture.learned_positions) {
     const int64_t n_positions = kUnusedPositions + config.max_position_embeddings;
     weights.positions = reader.matrix(stem + "embed_positions", n_positions, hidden);
@@ -163,14 +197,13 @@ Weights read_weights(WeightReader reader, const ModelConfig& config, const LoadO
   for (int64_t layer = 0; layer < config.n_layers; ++layer) {
     reader.set_device(options.devices[static_cast<size_t>(layer * n_devices / config.n_layers)]);
     weights.layers.push_back(load_layer(reader, config, layer));
-    quantize_layer_(weights.layers.back(), config, options.quantization, static_cast<size_t>(layer));
+    quantize_layer_(weights.layers.back(), config, options, static_cast<size_t>(layer));
   }
   if (width != hidden) weights.project_out = reader.linear({{stem + "project_out", width}}, hidden, false);
   if (config.norm_before) {
     weights.final_norm = reader.norm(stem + architecture.tensors.final_norm, hidden, architecture.layer_norm);
   }
-  // Tied, and yet on another device: a copy there
-  weights.logits = config.tied_embeddings ? Linear{weights.embedding.to(options.devices.back()), {}, {}}
+  weights.logits = config.tied_embeddings ? on_device(weights.embedding, options)
                                           : reader.linear({{"lm_head", config.vocab_size}}, width, false);
   reader.refuse_unread(config.tied_embeddings);
   return weights;
@@ -178,9 +211,14 @@ Weights read_weights(WeightReader reader, const ModelConfig& config, const LoadO
 
 }  // namespace
 
-Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, const LoadOptions& options) {
+Weights load_weights(const std::filesystem::path& model, const ModelConfig& config, const LoadOptions& options) {
+  return load_weights(open_tensors(model), model.string(), config, options);
+}
+
+Weights load_weights(std::unique_ptr<TensorSource> source, const std::string& name, const ModelConfig& config,
+                     const LoadOptions& options) {
   check_options(config, options);
-  return read_weights(WeightReader(dir, options), config, options);
+  return read_weights(WeightReader(std::move(source), name, options), config, options);
 }
 
 Weights draw_weights(const ModelConfig& config, const LoadOptions& options, uint64_t seed) {
@@ -189,18 +227,22 @@ Weights draw_weights(const ModelConfig& config, const LoadOptions& options, uint
 }
 
 int64_t Weights::bytes() const {
-  std::vector<at::Tensor> all{embedding,       project_in.weight, positions,
-                              final_norm.bias, final_norm.weight, project_out.weight};
-  if (!logits.weight.is_same(embedding)) all.push_back(logits.weight);
+  std::vector<at::Tensor> all{positions, final_norm.bias, final_norm.weight};
+  const auto add = [&](const Linear& linear) {
+    all.insert(all.end(), {linear.weight, linear.bias, linear.scale});
+    for (const auto& run : linear.blocks) all.push_back(run.bytes);
+  };
+  for (const auto* linear : {&embedding, &project_in, &project_out, &logits}) add(*linear);
   for (const auto& layer : layers) {
     for (const auto* norm : {&layer.attention_norm, &layer.mlp_norm}) all.insert(all.end(), {norm->weight, norm->bias});
-    for (const auto* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-      all.insert(all.end(), {linear->weight, linear->bias, linear->scale});
-    }
+    for (const auto* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) add(*linear);
     all.insert(all.end(), {layer.q_norm, layer.k_norm});
   }
+  std::set<const void*> counted;  // tied matrices are one
   size_t n_bytes = 0;
-  for (const auto& tensor : all) n_bytes += tensor.defined() ? tensor.nbytes() : 0;
+  for (const auto& tensor : all) {
+    if (tensor.defined() && counted.insert(tensor.const_data_ptr()).second) n_bytes += tensor.nbytes();
+  }
   return static_cast<int64_t>(n_bytes);
 }
 

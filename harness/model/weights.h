@@ -4,6 +4,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <filesystem>
+#include <memory>
+#include <string>
 #include <vector>
 
 #include "model/model_config.h"
@@ -33,20 +35,25 @@ struct DecoderLayer {
 inline constexpr int64_t kUnusedPositions = 2;  // rows before position 0's in a learned table
 
 struct Weights {
-  at::Tensor embedding;  // [V, E], E being hidden unless there is project_in
-  Linear project_in;     // [hidden, E], or undefined
-  at::Tensor positions;  // [kUnusedPositions + max_position_embeddings, hidden], or undefined
+  at::ScalarType type = at::kFloat;  // of what goes through the layers
+  Linear embedding;                  // [V, E], E being hidden unless there is project_in
+  Linear project_in;                 // [hidden, E], or undefined
+  at::Tensor positions;              // [kUnusedPositions + max_position_embeddings, hidden], or undefined
   std::vector<DecoderLayer> layers;
   Norm final_norm;     // [hidden], or undefined
   Linear project_out;  // [E, hidden], or undefined
-  Linear logits;       // [V, E]; the embedding itself where they are tied
+  Linear logits;       // [V, E]; shares the embedding's memory where they are tied
 
   int64_t bytes() const;
 };
 
 // Matrices and their biases in the options' type, norms in fp32, each tensor moved to its device before the next is
-// read. The embedding lies with the first layer, the output matrix with the last. Throws Error where a tensor is
-// absent, has another shape, or is not known.
-Weights load_weights(const std::filesystem::path& dir, const ModelConfig& config, const LoadOptions& options);
+// read. A matrix that the file holds in blocks keeps them on the CPU where the options do not quantize or smooth it.
+// The embedding lies with the first layer, the output matrix with the last. Throws Error where a tensor is absent, has
+// another shape, or is not known.
+Weights load_weights(const std::filesystem::path& model, const ModelConfig& config, const LoadOptions& options);
+// The same of an open source, called `name` in errors.
+Weights load_weights(std::unique_ptr<TensorSource> source, const std::string& name, const ModelConfig& config,
+                     const LoadOptions& options);
 
 }  // namespace kvc

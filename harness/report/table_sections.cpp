@@ -7,6 +7,7 @@
 #include "report/svg.h"
 #include "store/compare.h"
 #include "store/likelihood_table.h"
+#include "store/weights_note.h"
 
 namespace kvc {
 namespace {
@@ -82,8 +83,11 @@ std::string likelihood_section(const ReportData& data) {
   return table.rows.empty() ? "" : section("likelihood", "Likelihood of text by position", html_table(table));
 }
 
-std::string query_section(const ReportData& data, const char* sql, const std::string& id, const std::string& heading) {
-  const auto table = experiment_query(data.db, sql, data.options.experiment);
+// kind: of the cells that its rows are of; "": of none
+std::string query_section(const ReportData& data, const char* sql, const std::string& id, const std::string& heading,
+                          const std::string& kind) {
+  auto table = experiment_query(data.db, sql, data.options.experiment);
+  table.title = weights_note(data.db, kind, data.options.experiment);
   return table.rows.empty() ? "" : section(id, heading, html_table(table));
 }
 
@@ -113,10 +117,11 @@ std::string compare_section(const ReportData& data) {
 
 std::string extra_sections(const ReportData& data) {
   return likelihood_section(data) + named_section(data, "stages", "Parts of compositions") +
-         named_section(data, "search", "Searches by layer") + query_section(data, kTimes, "times", "Times") +
-         query_section(data, kMemory, "bench-memory", "Memory by batch") +
-         query_section(data, kCapacity, "capacity", "What fits") +
-         query_section(data, kExternal, "external", "Numbers of others");
+         named_section(data, "search", "Searches by layer") +
+         query_section(data, kTimes, "times", "Times", "bench") +
+         query_section(data, kMemory, "bench-memory", "Memory by batch", "bench") +
+         query_section(data, kCapacity, "capacity", "What fits", "capacity") +
+         query_section(data, kExternal, "external", "Numbers of others", "");
 }
 
 }  // namespace kvc

@@ -13,7 +13,7 @@ namespace kvc {
 
 // What runs: a whole model, or a single attention layer of random K, V and queries.
 struct BenchSubject {
-  std::string model;                                   // checkpoint folder; "": a single layer
+  std::string model;                                   // folder, .gguf file or name; "": a single layer
   std::string config;                                  // or a config.json, for random weights of its shape
   int64_t n_heads = 1, n_kv_heads = 1, head_dim = 64;  // of the single layer
   int64_t outlier_channels = 4;  // of each of its KV heads' keys: so many are outlier_factor as large
@@ -43,6 +43,8 @@ struct BenchExperiment {
   std::filesystem::path folder;
   ConfigFile config;
   BenchSubject subject;
+  std::filesystem::path model_path;      // of its model, as in Experiment
+  nlohmann::json model_origin;           // the same
   std::vector<BenchPoint> points;        // of a bench
   int64_t n_repeats = 5, n_warmups = 1;  // of each point
   std::vector<CapacitySearch> searches;  // of a capacity: one for each limit

@@ -40,7 +40,7 @@ class BenchWorker {
         channel.enter(0);
         const auto result = run_bench_point(*body_, *compressor_, job.point, subject_, meter_);
         channel.enter(-1);
-        if (i >= 0) channel.send({{"result", result}});
+        channel.send(i < 0 ? json{{"warm_up", true}} : json{{"result", result}});
       }
     } catch (const std::exception& e) {
       last["error"] = e.what();
@@ -76,8 +76,8 @@ int run_bench_worker(const json& set_up, WorkerChannel& channel) {
   return 0;
 }
 
-BenchChild::BenchChild(const BenchSetUp& set_up) : process_(json(set_up)) {
-  const auto answer = next([] { return true; });
+BenchChild::BenchChild(const BenchSetUp& set_up, const BenchWatch& watch) : process_(json(set_up)), watch_(watch) {
+  const auto answer = wait();
   KVC_CHECK(answer["ready"].get<bool>(), answer.value("error", "a bench did not start"));
   max_tokens_ = answer["max_tokens"].get<int64_t>();
 }
@@ -95,30 +95,38 @@ json BenchChild::next(const std::function<bool()>& keep_on) {
   return message;
 }
 
+json BenchChild::wait() {
+  return next([&] {
+    watch_.keep_on();
+    return true;
+  });
+}
+
 CacheLine BenchChild::measure() {
   process_.send({{"measure", true}});
-  const auto answer = next([] { return true; });
+  const auto answer = wait();
   CacheLine line;
   line.bytes_per_token = answer["bytes_per_token"].get<double>();
   line.fixed_bytes = answer["fixed_bytes"].get<double>();
   return line;
 }
 
-BenchChild::Outcome BenchChild::run(const BenchJob& job, const std::function<bool()>& keep_on) {
+BenchChild::Outcome BenchChild::run(const BenchJob& job) {
   process_.send(json(job));
   Outcome outcome;
   while (true) {
     json message;
     try {
-      message = next(keep_on);
+      message = next(watch_.keep_on);
     } catch (const Error& e) {  // it died
       outcome.results.clear();
       outcome.error = e.what();
       return outcome;
     }
     if (message.is_null()) return outcome;
-    if (message.contains("result")) {
-      outcome.results.push_back(message["result"].get<BenchResult>());
+    if (message.contains("result")) outcome.results.push_back(message["result"].get<BenchResult>());
+    if (message.contains("result") || message.contains("warm_up")) {
+      watch_.end_run();
       continue;
     }
     outcome.error = message.value("error", "");

@@ -54,7 +54,9 @@ Calibration read_calibration(const std::filesystem::path& path) {
 std::string model_identity(const json& hashes) {
   json weights = json::object();
   for (const auto& [name, hash] : hashes.items()) {
-    if (name.ends_with(".safetensors") || name.ends_with(".index.json") || name == "config.json") weights[name] = hash;
+    if (name.ends_with(".safetensors") || name.ends_with(".index.json") || name.ends_with(".gguf") ||
+        name == "config.json")
+      weights[name] = hash;
   }
   return sha256_hex(weights.dump());
 }

@@ -55,15 +55,17 @@ struct SearchSettings {
 
 struct Experiment {
   std::string name;
-  std::string kind = "eval";       // what is done: see experiment_kind
-  ProbeSettings probe;             // of kind probe
-  std::string dump;                // of kind probe: a folder that gets the tensors; "": none
-  SearchSettings search;           // of kind search
-  std::string database;            // where its rows go unless the command line says; "": results/<name>.sqlite
-  std::filesystem::path folder;    // of its file: files that options name are relative to it
-  ConfigFile config;               // that it was read from
-  std::string model;               // checkpoint folder, as written
-  std::vector<std::string> tasks;  // suite/name, a whole suite, or a task file
+  std::string kind = "eval";         // what is done: see experiment_kind
+  ProbeSettings probe;               // of kind probe
+  std::string dump;                  // of kind probe: a folder that gets the tensors; "": none
+  SearchSettings search;             // of kind search
+  std::string database;              // where its rows go unless the command line says; "": results/<name>.sqlite
+  std::filesystem::path folder;      // of its file: files that options name are relative to it
+  ConfigFile config;                 // that it was read from
+  std::string model;                 // as written: a folder, a .gguf file, or a name
+  std::filesystem::path model_path;  // where it lies; "": it is written as a path, from here or below the root
+  nlohmann::json model_origin;       // what it was fetched from, by content; null: it is the user's own
+  std::vector<std::string> tasks;    // suite/name, a whole suite, or a task file
   std::vector<CompressorChoice> compressors;
   std::optional<int64_t> limit;              // first samples of each task; all when absent
   std::optional<int64_t> max_prompt_tokens;  // longer prompts are cut, or refused, as their task says

@@ -10,11 +10,11 @@ namespace {
 // n is sequences of a length, or the steps of one sequence's context.
 class Search {
  public:
-  Search(const BenchSetUp& set_up, const CapacitySearch& search, bool of_batch, const std::function<bool()>& keep_on)
-      : set_up_(set_up), search_(search), of_batch_(of_batch), keep_on_(keep_on) {}
+  Search(const BenchSetUp& set_up, const CapacitySearch& search, bool of_batch, const BenchWatch& watch)
+      : set_up_(set_up), search_(search), of_batch_(of_batch), watch_(watch) {}
 
   FoundCapacity run() {
-    child_.emplace(set_up_);
+    child_.emplace(set_up_, watch_);
     const int64_t most = largest_asked();
     found_.computed = std::clamp<int64_t>(computed(), 0, most);
     if (!found_.error.empty()) return found_;
@@ -36,9 +36,15 @@ class Search {
 
   int64_t n_tokens(int64_t n) const { return point(n).n_prompt_tokens + point(n).n_new_tokens; }
 
+  BenchJob job(int64_t n, int64_t limit_bytes) const {
+    const auto at = point(n);
+    watch_.begin(of_batch_ ? concat("batch ", n) : concat(at.n_prompt_tokens + at.n_new_tokens, " tokens"));
+    return {at, 0, 1, limit_bytes};
+  }
+
   // Workspace of a run without a limit.
   double workspace(int64_t n, double& weights) {
-    const auto outcome = child_->run({point(n), 0, 1, 0}, keep_on_);
+    const auto outcome = child_->run(job(n, 0));
     if (found_.error.empty()) found_.error = outcome.error;
     if (outcome.results.empty()) return 0;
     weights = static_cast<double>(outcome.results[0].memory.weights);
@@ -50,7 +56,7 @@ class Search {
     const int64_t few = of_batch_ ? 1 : std::max<int64_t>(2, search_.n_new_tokens / kContextStep + 1), more = 2 * few;
     double weights = 0;
     const double first = workspace(few, weights), second = workspace(more, weights);
-    if (!found_.error.empty() || !keep_on_()) return 0;
+    if (!found_.error.empty() || !watch_.keep_on()) return 0;
     const auto line = child_->measure();
     const double slope = std::max(0.0, (second - first) / static_cast<double>(more - few));
     const auto needed = [&](int64_t n) {
@@ -66,9 +72,9 @@ class Search {
   }
 
   bool fits(int64_t n) {
-    if (!keep_on_() || !found_.error.empty() || point(n).n_prompt_tokens < 1) return false;
-    if (!child_) child_.emplace(set_up_);
-    const auto outcome = child_->run({point(n), 0, 1, search_.limit_bytes}, keep_on_);
+    if (!watch_.keep_on() || !found_.error.empty() || point(n).n_prompt_tokens < 1) return false;
+    if (!child_) child_.emplace(set_up_, watch_);
+    const auto outcome = child_->run(job(n, search_.limit_bytes));
     if (outcome.error.empty()) return true;
     child_.reset();  // what it could not allocate is lost to it
     if (!outcome.hit_limit) found_.error = outcome.error;
@@ -78,7 +84,7 @@ class Search {
   const BenchSetUp& set_up_;
   const CapacitySearch& search_;
   bool of_batch_;
-  const std::function<bool()>& keep_on_;
+  const BenchWatch& watch_;
   std::optional<BenchChild> child_;
   FoundCapacity found_;
 };
@@ -105,9 +111,9 @@ int64_t largest_that(int64_t guess, int64_t most, const std::function<bool(int64
 }
 
 FoundCapacity find_capacity(const BenchSetUp& set_up, const CapacitySearch& search, bool of_batch,
-                            const std::function<bool()>& keep_on) {
+                            const BenchWatch& watch) {
   try {
-    return Search(set_up, search, of_batch, keep_on).run();
+    return Search(set_up, search, of_batch, watch).run();
   } catch (const Error& e) {
     FoundCapacity failed;
     failed.error = e.what();

@@ -20,8 +20,8 @@ constexpr int64_t kContextStep = 64;
 // The largest n of 0 ... most that fits, fits(0) taken for true; asked near the guess first, each n at most once.
 int64_t largest_that(int64_t guess, int64_t most, const std::function<bool(int64_t n)>& fits);
 
-// Runs points under the limit in children. What the bench makes for itself is not counted.
+// Runs points under the limit in children, each told to the watch. What the bench makes for itself is not counted.
 FoundCapacity find_capacity(const BenchSetUp& set_up, const CapacitySearch& search, bool of_batch,
-                            const std::function<bool()>& keep_on);
+                            const BenchWatch& watch);
 
 }  // namespace kvc

@@ -5,8 +5,10 @@
 #include <set>
 
 #include "kvc/plugin.h"
+#include "gguf/gguf_file.h"
 #include "model/model_config.h"
-#include "model/safetensors.h"
+#include "model/tensor_source.h"
+#include "model/weights_format.h"
 #include "plugin/plugin_library.h"
 #include "run/calibration.h"
 #include "run/model_hashes.h"
@@ -186,11 +188,11 @@ std::filesystem::path find_plugin(const std::string& name, const std::vector<fs:
 
 Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes) {
   Grid grid;
-  const auto model_folder = below_root(paths, experiment.model);
-  KVC_CHECK(fs::is_directory(model_folder), "model '", experiment.model, "': no such folder");
+  const auto model_folder = experiment.model_path.empty() ? below_root(paths, experiment.model) : experiment.model_path;
+  KVC_CHECK(is_model_path(model_folder), "model '", experiment.model, "': no such folder or .gguf file");
   const auto config = load_model_config(model_folder);
   grid.context = config.max_position_embeddings;
-  const Checkpoint weights_are_there(model_folder);  // or says what is there instead
+  open_tensors(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
   const auto identity = model_identity(model_hashes);
   auto quantization = experiment.quantization;
@@ -199,6 +201,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   }
   const auto quantized = check_quantization(quantization, config, model_hashes);
   auto model_json = model_hashes;
+  if (is_gguf(model_folder)) model_json["weights_format"] = weights_format(model_folder);
   if (!quantized.empty()) model_json["quantization"] = quantized;
   grid.worker = {model_folder.string(),
                  experiment.dtype,
@@ -223,6 +226,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   choose_chat(experiment, model_folder, paths, grid.tasks);
   auto made_by = provenance(experiment.config);
   made_by["files"] = named_files(grid, experiment, paths);
+  if (!experiment.model_origin.is_null()) made_by["model"] = experiment.model_origin;
   const auto made_with = made_by.dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];

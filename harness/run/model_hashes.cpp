@@ -1,5 +1,7 @@
 #include "run/model_hashes.h"
 
+#include "gguf/gguf_file.h"
+#include "kvc/check.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
 
@@ -10,10 +12,16 @@ constexpr uintmax_t kWorthRemembering = uintmax_t{64} << 20;  // bytes: smaller 
 
 }  // namespace
 
-nlohmann::json hash_model(const std::filesystem::path& folder, bool verify) {
+nlohmann::json hash_model(const std::filesystem::path& model, bool verify) {
   const HashCache cache(user_cache_folder(), verify);
   nlohmann::json hashes = nlohmann::json::object();
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+  if (is_gguf(model)) {  // by its place among the files, not by its name, which is anyone's to choose
+    for (const auto& path : GgufFile(model).paths()) {
+      hashes[concat("model-", hashes.size() + 1, ".gguf")] = cache.sha256(path);
+    }
+    return hashes;
+  }
+  for (const auto& entry : std::filesystem::directory_iterator(model)) {
     const auto name = entry.path().filename().string();
     const bool matters = name.ends_with(".safetensors") || name.ends_with(".safetensors.index.json") ||
                          name == "config.json" || name == "generation_config.json" || name == "tokenizer.json" ||

@@ -38,4 +38,8 @@ fs::path below_root(const Paths& paths, const fs::path& path) {
   return paths.root / path;
 }
 
+bool is_model_path(const fs::path& path) {
+  return fs::is_directory(path) || (path.extension() == ".gguf" && fs::is_regular_file(path));
+}
+
 }  // namespace kvc

@@ -20,4 +20,7 @@ Paths find_paths();
 // `path` as given when it exists or is absolute, else below the root.
 std::filesystem::path below_root(const Paths& paths, const std::filesystem::path& path);
 
+// A folder, or a .gguf file.
+bool is_model_path(const std::filesystem::path& path);
+
 }  // namespace kvc

@@ -10,6 +10,7 @@
 #include "run/interrupt.h"
 #include "run/model_hashes.h"
 #include "run/open_compressor.h"
+#include "run/progress.h"
 #include "run/provenance.h"
 #include "text/files.h"
 
@@ -27,7 +28,8 @@ struct Shape {
   std::string identity;
 };
 
-Shape shape_of(BenchSubject& subject, const Paths& paths) {
+// subject: gets the path of its file.
+Shape shape_of(const BenchExperiment& experiment, const Paths& paths, BenchSubject& subject) {
   Shape found;
   if (subject.is_layer()) {
     found.shape = {.n_heads = subject.n_heads, .n_kv_heads = subject.n_kv_heads, .head_dim = subject.head_dim};
@@ -39,9 +41,9 @@ Shape shape_of(BenchSubject& subject, const Paths& paths) {
   const bool is_drawn = subject.model.empty();
   found.model = is_drawn ? subject.config : subject.model;
   auto& file = is_drawn ? subject.config : subject.model;
-  file = below_root(paths, file).string();
-  KVC_CHECK(is_drawn ? fs::is_regular_file(file) : fs::is_directory(file), "bench: ", is_drawn ? "config" : "model",
-            " '", found.model, "': no such ", is_drawn ? "file" : "folder");
+  file = (experiment.model_path.empty() ? below_root(paths, file) : experiment.model_path).string();
+  KVC_CHECK(is_drawn ? fs::is_regular_file(file) : is_model_path(file), "bench: ", is_drawn ? "config" : "model", " '",
+            found.model, "': no such ", is_drawn ? "file" : "folder or .gguf file");
   found.shape = load_model_config(file).shape();
   found.name = "model";
   found.hashes = is_drawn ? json{{"config.json", sha256_file(file)}, {"weights", "random"}} : hash_model(file);
@@ -79,10 +81,29 @@ RepeatRecord record_of(const BenchResult& result) {
 
 bool keep_on() { return Interrupt::signal() == 0; }
 
+std::vector<CapacityRecord> rows_of(const CapacitySearch& search) {
+  std::vector<CapacityRecord> rows;
+  const int64_t n_tokens = search.n_prompt_tokens + search.n_new_tokens;
+  if (search.max_batch > 0) rows.push_back({"max_batch", "tried", search.limit_bytes, n_tokens, 0});
+  if (search.max_context > 0) rows.push_back({"max_context", "tried", search.limit_bytes, 0, 0});
+  return rows;
+}
+
 class BenchRun {
  public:
-  BenchRun(const BenchExperiment& experiment, ResultStore& store, BenchOutcome& outcome)
-      : experiment_(experiment), store_(store), outcome_(outcome) {}
+  BenchRun(const BenchExperiment& experiment, const std::vector<BenchCell>& cells, ResultStore& store,
+           BenchOutcome& outcome)
+      : experiment_(experiment),
+        store_(store),
+        outcome_(outcome),
+        progress_(n_missing(cells), experiment.kind == "bench" ? "runs" : "searches") {
+    watch_.keep_on = [&] {
+      progress_.reach(n_done_, now_at());
+      return keep_on();
+    };
+    watch_.begin = [&](const std::string& what) { doing_ = what; };
+    watch_.end_run = [&] { end_run(); };
+  }
 
   void run(const BenchCell& cell) {
     cell_ = &cell;
@@ -91,34 +112,83 @@ class BenchRun {
   }
 
  private:
+  int64_t runs_of_a_point() const { return experiment_.n_warmups + experiment_.n_repeats; }
+
+  static PointKey key_of(const BenchPoint& point) { return {point.n_prompt_tokens, point.n_new_tokens, point.batch}; }
+
+  bool is_present(const BenchCell& cell, const BenchPoint& point) {
+    return store_.n_repeats(cell.record.key, key_of(point)) >= experiment_.n_repeats;
+  }
+
+  bool is_present(const BenchCell& cell, const CapacityRecord& row) {
+    return store_.find_capacity(cell.record.key, row).has_value();
+  }
+
+  int64_t n_missing(const std::vector<BenchCell>& cells) {
+    int64_t n = 0;
+    for (const auto& cell : cells) {
+      if (experiment_.kind == "bench") {
+        n += is_present(cell, experiment_.points[cell.item]) ? 0 : runs_of_a_point();
+        continue;
+      }
+      for (const auto& row : rows_of(experiment_.searches[cell.item])) n += !is_present(cell, row);
+    }
+    return n;
+  }
+
   void run_point(const BenchPoint& point) {
-    const PointKey key{point.n_prompt_tokens, point.n_new_tokens, point.batch};
-    if (store_.n_repeats(cell_->record.key, key) >= experiment_.n_repeats) {
+    if (is_present(*cell_, point)) {
       ++outcome_.n_present;
       return;
     }
-    const auto outcome = child().run({point, experiment_.n_warmups, experiment_.n_repeats, 0}, keep_on);
+    const int64_t n_before = n_done_;
+    doing_ = "loading";
+    auto& ready = child();
+    doing_ = name_of_run(0);
+    n_ended_ = 0;
+    const auto outcome = ready.run({point, experiment_.n_warmups, experiment_.n_repeats, 0});
     if (!keep_on()) return;
     ++outcome_.n_run;
+    n_done_ = n_before + runs_of_a_point();  // those that a failure left out, too
     if (!outcome.error.empty()) {
       report("", outcome.error);
+      progress_.reach(n_done_, now_at());
       child_.reset();  // it may have died
       return;
     }
     std::vector<RepeatRecord> records;
     for (const auto& result : outcome.results) records.push_back(record_of(result));
-    store_.put_repeats(cell_->record.key, key, records);
+    store_.put_repeats(cell_->record.key, key_of(point), records);
+  }
+
+  void end_run() {
+    if (experiment_.kind != "bench") return;  // a search is one step, however many runs it takes
+    const auto ended = now_at();
+    if (++n_ended_ < runs_of_a_point()) doing_ = name_of_run(n_ended_);
+    progress_.reach(++n_done_, ended);
+  }
+
+  // Of the runs of a point, from 0.
+  std::string name_of_run(int64_t run) const {
+    const int64_t repeat = run - experiment_.n_warmups;
+    return repeat < 0 ? "warming up" : concat("repeat ", repeat + 1, " of ", experiment_.n_repeats);
+  }
+
+  std::string now_at() const {
+    return concat(doing_, ", ", cell_->record.plugin, " (", cell_->record.options_label, "), ", cell_->record.task);
   }
 
   void run_search(const CapacitySearch& search) {
     for (const auto& wanted : rows_of(search)) {
-      if (store_.find_capacity(cell_->record.key, wanted)) {
+      if (is_present(*cell_, wanted)) {
         ++outcome_.n_present;
         continue;
       }
-      const auto found = find_capacity(cell_->set_up, search, wanted.kind == "max_batch", keep_on);
+      doing_ = "loading";
+      const auto found = find_capacity(cell_->set_up, search, wanted.kind == "max_batch", watch_);
       if (!keep_on()) return;
       ++outcome_.n_run;
+      progress_.reach(++n_done_, now_at());
       if (!found.error.empty()) {
         report(", " + wanted.kind, found.error);
         continue;
@@ -132,21 +202,14 @@ class BenchRun {
 
   // One process for all points of a compressor: it loads the model once.
   BenchChild& child() {
-    if (!child_ || compressor_ != cell_->compressor) child_.emplace(cell_->set_up);
+    if (!child_ || compressor_ != cell_->compressor) child_.emplace(cell_->set_up, watch_);
     compressor_ = cell_->compressor;
     return *child_;
   }
 
-  static std::vector<CapacityRecord> rows_of(const CapacitySearch& search) {
-    std::vector<CapacityRecord> rows;
-    const int64_t n_tokens = search.n_prompt_tokens + search.n_new_tokens;
-    if (search.max_batch > 0) rows.push_back({"max_batch", "tried", search.limit_bytes, n_tokens, 0});
-    if (search.max_context > 0) rows.push_back({"max_context", "tried", search.limit_bytes, 0, 0});
-    return rows;
-  }
-
   void report(const std::string& what, const std::string& error) {
     ++outcome_.n_failed;
+    progress_.make_room();
     std::fprintf(stderr, "failed: %s, %s (%s)%s: %s\n", cell_->record.task.c_str(), cell_->record.plugin.c_str(),
                  cell_->record.options_label.c_str(), what.c_str(), error.c_str());
   }
@@ -154,8 +217,12 @@ class BenchRun {
   const BenchExperiment& experiment_;
   BenchStore store_;
   BenchOutcome& outcome_;
+  Progress progress_;
+  BenchWatch watch_;
   const BenchCell* cell_ = nullptr;
-  std::optional<BenchChild> child_;
+  int64_t n_done_ = 0, n_ended_ = 0;  // of all runs or searches; of this point's runs
+  std::string doing_;
+  std::optional<BenchChild> child_;  // holds on to watch_
   size_t compressor_ = 0;
 };
 
@@ -174,8 +241,9 @@ std::string name_of(const CapacitySearch& search, const std::string& shape) {
 
 std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Paths& paths) {
   auto subject = experiment.subject;
-  const auto shape = shape_of(subject, paths);
-  const auto machine = provenance(experiment.config);
+  const auto shape = shape_of(experiment, paths, subject);
+  auto machine = provenance(experiment.config);
+  if (!experiment.model_origin.is_null()) machine["model"] = experiment.model_origin;
   const auto settings = settings_of(experiment, machine);
   const auto folders = plugin_folders(experiment.plugin_path, paths);
   const bool is_bench = experiment.kind == "bench";
@@ -213,7 +281,7 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
 BenchOutcome run_bench(const BenchExperiment& experiment, const std::vector<BenchCell>& cells, ResultStore& store) {
   const Interrupt interrupt;
   BenchOutcome outcome;
-  BenchRun run(experiment, store, outcome);
+  BenchRun run(experiment, cells, store, outcome);
   for (const auto& cell : cells) {
     store.put_cell(cell.record);
     run.run(cell);

@@ -91,7 +91,7 @@ SmoothingFile read_smoothing(const std::filesystem::path& path) {
 std::string smoothing_identity(const json& hashes) {
   json those = json::object();
   for (const auto& [name, hash] : hashes.items()) {
-    if (name.ends_with(".safetensors") || name == "config.json") those[name] = hash;
+    if (name.ends_with(".safetensors") || name.ends_with(".gguf") || name == "config.json") those[name] = hash;
   }
   return sha256_hex(those.dump());
 }

@@ -51,7 +51,7 @@ TaskId task_by_name(const std::string& name, const Paths& paths) {
   const auto tasks = tasks_of(name, paths);
   std::vector<std::string> names;
   for (const auto& id : tasks) names.push_back(id.name());
-  KVC_CHECK(tasks.size() == 1, "'", name, "' names ", tasks.size(), " tasks, expected one of ", join(names));
+  KVC_CHECK(tasks.size() == 1, "'", name, "' names ", tasks.size(), " tasks, expected one of ", some_of(names));
   return tasks.front();
 }
 

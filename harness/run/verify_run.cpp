@@ -36,6 +36,14 @@ StoredCell find_cell(Database& db, const std::string& key) {
   return cell;
 }
 
+// What the model was fetched from, or null.
+json model_origin(Database& db, const std::string& key) {
+  auto select = db.prepare(
+      "SELECT json_extract(provenance_json, '$.model') AS origin FROM cell_provenance"
+      " WHERE cell_key = ? AND origin IS NOT NULL ORDER BY sha256 LIMIT 1");
+  return select.bind(1, key).step() ? json::parse(select.text(0)) : json();
+}
+
 // Puts the paths of files for what is recorded of them, however deep in a composition.
 void place_files(const NamedFiles& files, json& options) {
   constexpr std::string_view kHash = "sha256:";
@@ -187,7 +195,8 @@ Verification verify_run(ResultStore& store, const std::string& key, const Verify
   result.what = concat(stored.task, ", ", stored.plugin, " (", stored.options_label, ")");
   result.samples = draw(store.finished_samples(stored.key), options);
   KVC_CHECK(!result.samples.empty(), "cell ", stored.key, " (", result.what, ") has no finished sample");
-  const auto experiment = experiment_of(stored, NamedFiles::read(db, stored.key), options);
+  auto experiment = experiment_of(stored, NamedFiles::read(db, stored.key), options);
+  if (options.find_model) experiment.model_path = options.find_model(stored.model, model_origin(db, stored.key));
   auto grid = expand_grid(experiment, paths);
   keep_task(grid, stored.task);
   compare_inputs(stored, grid.cells.front().record, result);

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -15,6 +18,8 @@ struct VerifyOptions {
   int64_t seed = 0;
   std::string data_dir;                  // "": KVC_DATA
   std::vector<std::string> plugin_path;  // folders searched first
+  // Where the cell's model lies, by its name and its origin (null: the user's own); without it the name is a path.
+  std::function<std::filesystem::path(const std::string& model, const nlohmann::json& origin)> find_model = {};
 };
 
 struct Verification {

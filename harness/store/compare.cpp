@@ -6,6 +6,7 @@
 
 #include "kvc/check.h"
 #include "store/up_to_date.h"
+#include "store/weights_note.h"
 
 namespace kvc {
 namespace {
@@ -119,6 +120,17 @@ void explain(CompareReport& report, double margin) {
              "too; Tango's score tests where all scores are 0 or 1, else Student's t; not adjusted"));
 }
 
+// Of the models of all pairs; of two databases each names its own.
+std::string weights_of(Database& db_a, Database& db_b, const std::vector<GroupPair>& pairs) {
+  std::set<std::string> keys_a, keys_b;
+  for (const auto& [a, b] : pairs) {
+    for (const auto& [task, key] : a->cells) keys_a.insert(key);
+    for (const auto& [task, key] : b->cells) keys_b.insert(key);
+  }
+  const auto a = weights_note(db_a, keys_a), b = weights_note(db_b, keys_b);
+  return a == b ? a : with_note(a.empty() ? "" : "A: " + a, b.empty() ? "" : "B: " + b);
+}
+
 }  // namespace
 
 CompareReport compare_groups(Database& db_a, Database& db_b, const CompareOptions& options) {
@@ -133,6 +145,7 @@ CompareReport compare_groups(Database& db_a, Database& db_b, const CompareOption
     add_rows(report, groups, read_pairs(db_a, *groups.first, db_b, *groups.second, options.extractor), options);
   }
   KVC_CHECK(!report.rows.empty(), "nothing to compare: ", pairs.size(), " pairs of compressors and no paired sample");
+  report.weights = weights_of(db_a, db_b, pairs);
   adjust(report);
   explain(report, options.margin);
   return report;

@@ -30,6 +30,7 @@ struct ComparedRow {
 struct CompareReport {
   std::vector<ComparedRow> rows;
   std::vector<std::string> notes;
+  std::string weights;  // of the caption, as weights_note says it
 };
 
 // One row a task, then one over all pairs when there are several tasks. Throws Error for names that fit none or

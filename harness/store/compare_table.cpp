@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "store/compare.h"
+#include "store/weights_note.h"
 
 namespace kvc {
 namespace {
@@ -81,6 +82,7 @@ Table compare_table(const CompareReport& report) {
                 : shown.a ? "B against A"
                           : "B against A = " + report.rows[0].a;
   if (!shown.model) table.title += ", " + report.rows[0].model;
+  table.title = with_note(table.title, report.weights);
   table.columns = columns(shown);
   for (const auto& row : report.rows) table.rows.push_back(cells(row, shown));
   table.notes = report.notes;

@@ -5,8 +5,10 @@
 #include <cstdio>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "kvc/check.h"
+#include "store/weights_note.h"
 
 namespace kvc {
 namespace {
@@ -22,13 +24,14 @@ struct Row {
   std::map<std::string, std::map<std::string, Sum>> tasks;
 };
 
-std::vector<Row> read_rows(Database& db, const SummaryOptions& options) {
+std::vector<Row> read_rows(Database& db, const SummaryOptions& options, std::set<std::string>& keys) {
   auto select = db.prepare(table_sql("groups"));
   select.bind(1, options.experiment);
   std::vector<Row> rows;
   while (select.step()) {
     if (!options.cell_keys.empty() && !options.cell_keys.contains(select.text(9))) continue;
     if (!options.with_suspects && !select.text(10).empty()) continue;
+    keys.insert(select.text(9));
     const auto variant = select.text(1) + "\n" + select.text(8);
     auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.variant == variant; });
     if (row == rows.end()) {
@@ -92,7 +95,8 @@ std::string text_of(const Mean& mean, bool is_perplexity) {
 }  // namespace
 
 Table group_table(Database& db, const SummaryOptions& options, const std::vector<ScoreGroup>& groups) {
-  const auto rows = read_rows(db, options);
+  std::set<std::string> keys;
+  const auto rows = read_rows(db, options, keys);
   std::vector<std::map<std::string, Mean>> means(rows.size());
   std::vector<bool> is_shown(groups.size(), false);
   for (size_t r = 0; r < rows.size(); ++r) {
@@ -103,7 +107,7 @@ Table group_table(Database& db, const SummaryOptions& options, const std::vector
     }
   }
   Table table;
-  table.title = "groups of tasks";
+  table.title = with_note("groups of tasks", weights_note(db, keys));
   table.columns = {{"compressor"}, {"options"}};
   for (size_t g = 0; g < groups.size(); ++g) {
     if (!is_shown[g]) continue;

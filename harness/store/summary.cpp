@@ -6,6 +6,7 @@
 
 #include "kvc/check.h"
 #include "store/cell_groups.h"
+#include "store/weights_note.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -13,7 +14,7 @@ namespace {
 
 // One row of results/tables/summary.sql.
 struct CellRow {
-  std::string model, plugin, options, task, suspect, variant;
+  std::string key, model, plugin, options, task, suspect, variant;
   double bits = 0;
   bool is_simulated = false;
   int64_t n_samples = 0, n_ok = 0, n_failed = 0, n_missing = 0;
@@ -69,7 +70,8 @@ std::vector<CellRow> read_cells(Database& db, const std::string& experiment, con
     cell.accuracy = accuracy_text(select, 19);
     cell.variant = select.text(22);
     cell.is_graded = select.integer(24) != 0;
-    if (keys.empty() || keys.contains(select.text(23))) cells.push_back(std::move(cell));
+    cell.key = select.text(23);
+    if (keys.empty() || keys.contains(cell.key)) cells.push_back(std::move(cell));
   }
   return cells;
 }
@@ -221,6 +223,8 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   Table table;
   table.title = options.experiment == "all" ? "all experiments" : options.experiment;
   if (models.size() == 1) table.title += ", " + models[0];
+  const auto keys = distinct(shown, &CellRow::key);
+  table.title = with_note(table.title, weights_note(db, {keys.begin(), keys.end()}));
   table.columns = summary_columns(with_model, tasks, graded_tasks(shown));
   const auto groups = group_cells(shown);
   std::vector<CellGroup> names;

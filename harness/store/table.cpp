@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "kvc/check.h"
 #include "store/embedded_sql.h"
+#include "store/weights_note.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -180,7 +182,13 @@ Table experiment_query(Database& db, const std::string& sql, const std::string& 
 }
 
 Table named_table(Database& db, const std::string& name, const std::string& experiment) {
-  return experiment_query(db, table_sql(name), experiment);
+  auto table = experiment_query(db, table_sql(name), experiment);
+  const std::map<std::string, std::string> kinds{
+      {"bench", "bench"}, {"capacity", "capacity"}, {"probe", "probe"}, {"stages", "eval"}};
+  if (const auto kind = kinds.find(name); kind != kinds.end()) {
+    table.title = weights_note(db, kind->second, experiment);
+  }
+  return table;
 }
 
 std::vector<std::string> table_names() {

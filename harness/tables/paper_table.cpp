@@ -4,10 +4,12 @@
 #include <array>
 #include <cstdio>
 #include <limits>
+#include <set>
 #include <sstream>
 #include <tuple>
 
 #include "kvc/check.h"
+#include "store/weights_note.h"
 #include "text/files.h"
 #include "text/nearest.h"
 
@@ -144,6 +146,14 @@ std::string rounded(double value, int decimals) {
   return text;
 }
 
+std::set<std::string> keys_of(const PaperTable& table) {
+  std::set<std::string> keys;
+  for (const auto& row : table.rows) {
+    for (const auto& cell : row.cells) keys.insert(cell.keys.begin(), cell.keys.end());
+  }
+  return keys;
+}
+
 }  // namespace
 
 PaperTable make_paper_table(Database& db, const TableLayout& layout) {
@@ -176,6 +186,7 @@ PaperTable make_paper_table(Database& db, const TableLayout& layout) {
               text_of(row.cell.value));
     cell = std::move(row.cell);
   }
+  if (const auto weights = weights_note(db, keys_of(table)); !weights.empty()) table.warnings.push_back(weights);
   return table;
 }
 

@@ -35,7 +35,8 @@ struct PaperTable {
   std::string name, title, row_heading;
   std::vector<ShownColumn> columns;
   std::vector<ShownRow> rows;
-  std::vector<std::string> warnings;  // of the caption: a baseline that is missing or is not the paper's
+  std::vector<std::string>
+      warnings;  // of the caption: quantized weights; a baseline that is missing or not the paper's
   std::vector<std::string> notes;
 };
 

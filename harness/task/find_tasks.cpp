@@ -29,7 +29,7 @@ TaskId find_task(const std::filesystem::path& dir, const std::string& name) {
     known.push_back(id.name());
     if (known.back() == name) return id;
   }
-  throw Error(unknown_name("task", name, known));
+  throw Error(unknown_name("task", name, known) + "; `kvc tasks` lists them");
 }
 
 std::optional<std::string> match_gold(const TaskSpec& spec, const std::string& text) {

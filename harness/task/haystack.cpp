@@ -87,6 +87,24 @@ nlohmann::json make_one(const Haystack& spec, const std::vector<std::string>& se
           {"needle", needle}};
 }
 
+struct Question {
+  int64_t length, depth, repeat;
+};
+
+std::vector<Question> questions_of(const Haystack& spec) {
+  std::vector<Question> questions;
+  for (const auto length : spec.lengths) {
+    for (const auto depth : spec.depths) {
+      for (int64_t i = 0; i < spec.repeats; ++i) questions.push_back({length, depth, i});
+    }
+  }
+  if (spec.in_rounds) {
+    std::stable_sort(questions.begin(), questions.end(),
+                     [](const Question& a, const Question& b) { return a.repeat < b.repeat; });
+  }
+  return questions;
+}
+
 std::vector<int64_t> read_integers(const YamlValue& value, int64_t min, int64_t max) {
   std::vector<int64_t> numbers;
   for (const auto& item : value.sequence()) numbers.push_back(item.integer(min, max));
@@ -118,6 +136,7 @@ Haystack read_haystack(const YamlValue& value) {
   spec.lengths = read_integers(map.required("lengths"), 1, 1'000'000);
   spec.depths = read_integers(map.required("depths"), 0, 100);
   spec.repeats = map.optional_integer("repeats", 1, 10'000, 1);
+  spec.in_rounds = map.optional_choice("order", {"lengths", "rounds"}, "lengths") == "rounds";
   spec.seed = static_cast<uint64_t>(map.optional_integer("seed", 0, std::numeric_limits<int64_t>::max(), 0));
   map.reject_unknown();
   return spec;
@@ -126,15 +145,11 @@ Haystack read_haystack(const YamlValue& value) {
 std::vector<nlohmann::json> make_haystacks(const Haystack& spec, const std::filesystem::path& data_dir) {
   const auto sentences = read_sentences(locate(spec.filler, data_dir));
   std::vector<nlohmann::json> made;
-  for (const auto length : spec.lengths) {
-    for (const auto depth : spec.depths) {
-      for (int64_t i = 0; i < spec.repeats; ++i) {
-        // Each question's own stream: it stays the same where lengths or depths are added.
-        const auto place = static_cast<uint64_t>((length * 101 + depth) * 10'007 + i);
-        Random random(spec.seed ^ (place * 0xd1342543de82ef95u));
-        made.push_back(make_one(spec, sentences, length, depth, random));
-      }
-    }
+  for (const auto& [length, depth, repeat] : questions_of(spec)) {
+    // Each question's own stream: it stays the same where lengths or depths are added.
+    const auto place = static_cast<uint64_t>((length * 101 + depth) * 10'007 + repeat);
+    Random random(spec.seed ^ (place * 0xd1342543de82ef95u));
+    made.push_back(make_one(spec, sentences, length, depth, random));
   }
   return made;
 }

@@ -13,10 +13,11 @@
 namespace kvc {
 namespace {
 
-class Sha256 {
+class Digest {
  public:
-  Sha256() : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
-    KVC_CHECK(context_ && EVP_DigestInit_ex(context_.get(), EVP_sha256(), nullptr) == 1, "SHA-256 is not available");
+  explicit Digest(const EVP_MD* kind) : context_(EVP_MD_CTX_new(), &EVP_MD_CTX_free) {
+    KVC_CHECK(context_ && EVP_DigestInit_ex(context_.get(), kind, nullptr) == 1, EVP_MD_get0_name(kind),
+              " is not available");
   }
   void add(std::string_view bytes) { EVP_DigestUpdate(context_.get(), bytes.data(), bytes.size()); }
   std::string hex() {
@@ -44,6 +45,16 @@ std::ifstream open_file(const std::filesystem::path& path) {
   return file;
 }
 
+std::string add_file(Digest hash, const std::filesystem::path& path) {
+  auto file = open_file(path);
+  std::vector<char> buffer(1 << 20);
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
+    hash.add({buffer.data(), static_cast<size_t>(file.gcount())});
+  }
+  KVC_CHECK(!file.bad(), "cannot read '", path.string(), "': ", std::strerror(errno));
+  return hash.hex();
+}
+
 }  // namespace
 
 std::string read_file(const std::filesystem::path& path) {
@@ -54,20 +65,18 @@ std::string read_file(const std::filesystem::path& path) {
 }
 
 std::string sha256_hex(std::string_view bytes) {
-  Sha256 hash;
+  Digest hash(EVP_sha256());
   hash.add(bytes);
   return hash.hex();
 }
 
-std::string sha256_file(const std::filesystem::path& path) {
-  auto file = open_file(path);
-  Sha256 hash;
-  std::vector<char> buffer(1 << 20);
-  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
-    hash.add({buffer.data(), static_cast<size_t>(file.gcount())});
-  }
-  KVC_CHECK(!file.bad(), "cannot read '", path.string(), "': ", std::strerror(errno));
-  return hash.hex();
+std::string sha256_file(const std::filesystem::path& path) { return add_file(Digest(EVP_sha256()), path); }
+
+std::string git_blob_id(const std::filesystem::path& path) {
+  Digest hash(EVP_sha1());
+  const auto head = concat("blob ", std::filesystem::file_size(path));
+  hash.add({head.c_str(), head.size() + 1});  // with its NUL
+  return add_file(std::move(hash), path);
 }
 
 }  // namespace kvc

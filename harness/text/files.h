@@ -14,4 +14,7 @@ std::string read_file(const std::filesystem::path& path);
 std::string sha256_hex(std::string_view bytes);
 std::string sha256_file(const std::filesystem::path& path);
 
+// What git calls a file of these bytes: lower-case hex SHA-1 of "blob <size>", NUL and the bytes.
+std::string git_blob_id(const std::filesystem::path& path);
+
 }  // namespace kvc

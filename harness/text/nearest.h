@@ -13,7 +13,14 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
 // "a, b, c"
 std::string join(const std::vector<std::string>& names, std::string_view separator = ", ");
 
-// "unknown option 'bit' (did you mean 'bits'?); known: bits, group_size"
+// The few that are nearest to `name`, or that have a part between slashes that is; the nearest first.
+std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates);
+
+// All of them, joined; of more than `most` the first few and how many more there are.
+std::string some_of(const std::vector<std::string>& names, size_t most = 30);
+
+// "unknown option 'bit' (did you mean 'bits'?); known: bits, group_size"; of very many the nearest are
+// told and how many there are.
 std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known);
 
 }  // namespace kvc

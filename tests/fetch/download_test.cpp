@@ -1,115 +1,29 @@
 // Downloads against a server on loopback that breaks off, lies, and refuses.
 #include "fetch/download.h"
 
-#include <arpa/inet.h>
 #include <gtest/gtest.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <fstream>
-#include <functional>
-#include <mutex>
-#include <thread>
-#include <vector>
 
 #include "fetch/data_sources.h"
 #include "kvc/check.h"
+#include "server.h"
 #include "text/files.h"
 
-namespace kvc {
+namespace kvc::test {
 namespace {
-
-// Answers each connection by `answer(request, index of the connection)`, as it stands, and closes it.
-class Server {
- public:
-  using Answer = std::function<std::string(const std::string& request, int i)>;
-  explicit Server(Answer answer) : answer_(std::move(answer)), socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t length = sizeof address;
-    if (::bind(socket_, reinterpret_cast<sockaddr*>(&address), length) != 0) std::abort();
-    ::listen(socket_, 8);
-    ::getsockname(socket_, reinterpret_cast<sockaddr*>(&address), &length);
-    port_ = ntohs(address.sin_port);
-    thread_ = std::thread([this] { serve(); });
-  }
-  ~Server() {
-    ::shutdown(socket_, SHUT_RDWR);
-    ::close(socket_);
-    thread_.join();
-  }
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/file"; }
-  std::vector<std::string> requests() {
-    const std::lock_guard lock(mutex_);
-    return requests_;
-  }
-
- private:
-  void serve() {
-    for (int i = 0;; ++i) {
-      const int client = ::accept(socket_, nullptr, nullptr);
-      if (client < 0) return;
-      std::string request;
-      char bytes[4096];
-      while (request.find("\r\n\r\n") == std::string::npos) {
-        const auto n = ::recv(client, bytes, sizeof bytes, 0);
-        if (n <= 0) break;
-        request.append(bytes, static_cast<size_t>(n));
-      }
-      {
-        const std::lock_guard lock(mutex_);
-        requests_.push_back(request);
-      }
-      const auto text = answer_(request, i);
-      for (size_t sent = 0; sent < text.size();) {
-        const auto n = ::send(client, text.data() + sent, text.size() - sent, MSG_NOSIGNAL);
-        if (n <= 0) break;
-        sent += static_cast<size_t>(n);
-      }
-      ::close(client);
-    }
-  }
-
-  Answer answer_;
-  int socket_;
-  int port_ = 0;
-  std::thread thread_;
-  std::mutex mutex_;
-  std::vector<std::string> requests_;
-};
-
-std::string body() {
-  std::string text;
-  for (int i = 0; i < 20'000; ++i) text += "line " + std::to_string(i) + "\n";
-  return text;
-}
-
-size_t asked_from(const std::string& request) {
-  const auto at = request.find("Range: bytes=");
-  return at == std::string::npos ? 0 : std::stoul(request.substr(at + 13));
-}
-
-// The whole body, or from where the request asks, promised in full and broken off after `n_sent` bytes.
-std::string http(const std::string& whole, const std::string& request, size_t n_sent = std::string::npos) {
-  const size_t from = asked_from(request);
-  std::string head = from == 0 ? "HTTP/1.1 200 OK\r\n"
-                               : "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes " + std::to_string(from) + "-" +
-                                     std::to_string(whole.size() - 1) + "/" + std::to_string(whole.size()) + "\r\n";
-  head += "Content-Length: " + std::to_string(whole.size() - from) + "\r\nConnection: close\r\n\r\n";
-  return head + whole.substr(from, n_sent);
-}
 
 class DownloadTest : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove_all(root_); }
   Download wanted(const std::string& url) {
-    return {url, root_ / "a" / "file",        static_cast<int64_t>(body().size()), sha256_hex(body()),
-            4,   std::chrono::milliseconds(1)};
+    Download wanted{url, root_ / "a" / "file", static_cast<int64_t>(body().size()), sha256_hex(body())};
+    wanted.n_tries = 4;
+    wanted.pause = std::chrono::milliseconds(1);
+    return wanted;
   }
   std::string message(const Download& wanted) {
     try {
@@ -191,6 +105,87 @@ TEST_F(DownloadTest, SaysWhatTheServerAnswered) {
   EXPECT_FALSE(std::filesystem::exists(root_ / "a" / "file"));
 }
 
+TEST_F(DownloadTest, TriesAgainWhereTheServerIsBusy) {
+  Server server([](const auto& request, int i) { return i == 0 ? status(429) : http(body(), request); });
+  EXPECT_EQ(message(wanted(server.url())), "");
+}
+
+// What an earlier call left is longer than the file that the server has now.
+TEST_F(DownloadTest, StartsAgainWhereTheRangeIsNoneOfTheFile) {
+  std::filesystem::create_directories(root_ / "a");
+  std::ofstream(root_ / "a" / "file.part") << body().substr(0, 100'000);
+  Server server([](const auto& request, int i) { return i == 0 ? status(416) : http(body(), request); });
+  EXPECT_EQ(message(wanted(server.url())), "");
+  EXPECT_EQ(asked_from(server.requests().at(1)), 0u);
+  EXPECT_EQ(read_file(root_ / "a" / "file"), body());
+}
+
+TEST_F(DownloadTest, TheTokenStaysWithItsHostAndPort) {
+  Server other([](const auto& request, int) { return http(body(), request); });
+  Server server([&](const auto& request, int) {
+    return path_of(request) == "/file" ? redirect("/moved") : redirect(other.url());
+  });
+  auto file = wanted(server.url());
+  file.token = "hf_secret";
+  EXPECT_EQ(message(file), "");
+  ASSERT_EQ(server.requests().size(), 2u);
+  for (const auto& request : server.requests()) EXPECT_TRUE(has_token(request, "hf_secret")) << request;
+  ASSERT_EQ(other.requests().size(), 1u);
+  EXPECT_EQ(other.requests()[0].find("hf_secret"), std::string::npos) << other.requests()[0];
+  EXPECT_EQ(read_file(root_ / "a" / "file"), body());
+}
+
+TEST_F(DownloadTest, RedirectsWithoutEndAreAnError) {
+  Server server([](const auto&, int) { return redirect("/file"); });
+  auto file = wanted(server.url());
+  file.n_tries = 1;
+  EXPECT_NE(message(file).find("redirects"), std::string::npos) << message(file);
+}
+
+TEST_F(DownloadTest, ARedirectToAFileOfThisMachineIsRefused) {
+  std::filesystem::create_directories(root_);
+  std::ofstream(root_ / "secret") << body();
+  Server server([&](const auto&, int) { return redirect("file://" + (root_ / "secret").string()); });
+  EXPECT_NE(message(wanted(server.url())), "");
+  EXPECT_FALSE(std::filesystem::exists(root_ / "a" / "file"));
+}
+
+// `git hash-object` of "hello\n"
+TEST_F(DownloadTest, ASmallFileIsKnownByWhatGitCallsIt) {
+  Server server([](const auto&, int) { return http("hello\n", ""); });
+  auto file = wanted(server.url());
+  file.n_bytes = 6, file.sha256 = "", file.git_blob = "ce013625030ba8dba906f756967f9e9ca394464a";
+  EXPECT_EQ(message(file), "");
+  std::filesystem::remove(file.to);
+  file.git_blob[0] = 'd';
+  EXPECT_NE(message(file).find("git blob id is ce013625"), std::string::npos);
+  EXPECT_FALSE(std::filesystem::exists(file.to));
+}
+
+TEST_F(DownloadTest, AnEmptyFileNeedsNoConnection) {
+  auto file = wanted("http://127.0.0.1:9/file");
+  file.n_bytes = 0, file.sha256 = sha256_hex("");
+  EXPECT_EQ(message(file), "");
+  EXPECT_EQ(std::filesystem::file_size(file.to), 0u);
+}
+
+TEST_F(DownloadTest, SaysHowManyBytesAreThere) {
+  Server server([](const auto& request, int i) { return http(body(), request, i < 1 ? 50'000 : std::string::npos); });
+  auto file = wanted(server.url());
+  std::vector<int64_t> told;
+  file.on_bytes = [&](int64_t n) { told.push_back(n); };
+  EXPECT_EQ(message(file), "");
+  ASSERT_FALSE(told.empty());
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_EQ(told.back(), static_cast<int64_t>(body().size()));
+}
+
+TEST_F(DownloadTest, ATextIsBounded) {
+  Server server([](const auto&, int) { return http(body(), ""); });
+  EXPECT_EQ(download_text(server.url(), "", 1 << 20), body());
+  EXPECT_THROW(download_text(server.url(), "", 1000), Error);
+}
+
 TEST_F(DownloadTest, NobodyThereIsAnErrorOfOneLine) {
   const auto text = message(wanted("http://127.0.0.1:9/file"));
   EXPECT_NE(text.find("http://127.0.0.1:9/file: "), std::string::npos);
@@ -251,4 +246,4 @@ TEST(DataSources, WhatIsThereIsComparedByContent) {
 }
 
 }  // namespace
-}  // namespace kvc
+}  // namespace kvc::test

@@ -32,8 +32,8 @@ void promise(bool holds, const std::string& what) {
 }
 
 std::vector<Target> targets() {
-  return {header_target(), index_target(),  tokenizer_target(), special_target(),
-          merges_target(), pieces_target(), config_target(),    generation_target()};
+  return {header_target(), index_target(),  tokenizer_target(),  special_target(), merges_target(),
+          pieces_target(), config_target(), generation_target(), gguf_target(),    gguf_tokenizer_target()};
 }
 
 namespace {

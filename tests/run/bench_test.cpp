@@ -32,6 +32,11 @@ TEST_F(BenchRuns, PhasesAddUpPartsFitInAndPeaksAreSplit) {
   const auto first = run(text);
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_NE(first.err.find("8 points run now (0 failed), 0 were there"), std::string::npos) << first.err;
+  // 2 compressors x 4 points x (1 warm-up + 3 repeats), told once at the end
+  const auto told = first.err.find("32/32 runs, ");
+  ASSERT_NE(told, std::string::npos) << first.err;
+  EXPECT_EQ(first.err.find("/32 runs", told + 8), std::string::npos) << first.err;
+  EXPECT_NE(first.err.find(", at repeat 3 of 3, gear (", told), std::string::npos) << first.err;
   EXPECT_EQ(integer("SELECT count(*) FROM timing WHERE phase = 'total'"), 2 * 4 * 3);
   EXPECT_EQ(integer("SELECT count(*) FROM cell WHERE kind = 'bench' AND task LIKE 'layer 4/2/64, %'"), 2 * 4);
   const std::string by_repeat =
@@ -56,7 +61,7 @@ TEST_F(BenchRuns, PhasesAddUpPartsFitInAndPeaksAreSplit) {
 
   const auto again = run(text);
   EXPECT_EQ(again.exit_code, 0);
-  EXPECT_NE(again.err.find("0 points run now (0 failed), 8 were there"), std::string::npos) << again.err;
+  EXPECT_EQ(again.err.find("0 points run now (0 failed), 8 were there"), 0u) << again.err;  // nothing to tell of
 }
 
 // Of models/demo's shape, drawn instead of read: the same bytes. 3,107,072 parameters, of which those of the layers'
@@ -83,6 +88,8 @@ TEST_F(BenchRuns, ACompressorThatFailsCostsItsPointsAlone) {
   EXPECT_NE(ended.err.find("failed: layer 4/2/64, 64 + 4 tokens, batch 1, crashes (defaults): the bench was killed by"),
             std::string::npos)
       << ended.err;
+  EXPECT_NE(ended.err.find("\n4/4 runs, "), std::string::npos)
+      << ended.err;  // those that did not run are behind it, too
   EXPECT_EQ(integer("SELECT count(DISTINCT cell_key) FROM timing"), 1);
 }
 
@@ -93,6 +100,7 @@ TEST_F(BenchRuns, ACapacityIsComputedAndTried) {
                          "\n  prefill: false\n  memory_limit: 1MB\n  prompt_tokens: 120\n  new_tokens: 8\n"
                          "compressors: [full, rtn: {bits: 4}]\n");
   ASSERT_EQ(ended.exit_code, 0) << ended.err;
+  EXPECT_NE(ended.err.find("4/4 searches, "), std::string::npos) << ended.err;
   const auto value = [&](const std::string& plugin, const std::string& kind, const std::string& how) {
     return integer("SELECT value FROM capacity JOIN cell ON cell.key = cell_key WHERE plugin = '" + plugin +
                    "' AND capacity.kind = '" + kind + "' AND how = '" + how + "'");

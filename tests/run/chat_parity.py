@@ -2,7 +2,7 @@
 
 usage: chat_parity.py PROGRAM; the real tokenizers come from $KVC_DATA/tokenizers. Exit code 77 where a package or the
 tokenizers are absent. The Jinja templates are this test's own, written from the formats' public descriptions in the style
-of each family's own template, because `auto` recognizes a template by its text.
+of each family's own template, because `auto` recognizes a template by its text; SmolLM2's is the one of the model's file.
 """
 import json
 import os
@@ -43,6 +43,13 @@ CHATML = """{%- if DEFAULT and messages[0]['role'] != 'system' -%}{{- '<|im_star
 {%- for m in messages -%}{{- '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>' + '\\n' -}}{%- endfor -%}
 {{- '<|im_start|>assistant\\n' -}}"""
 
+SMOLLM2 = """{% for message in messages %}{% if loop.first and messages[0]['role'] != 'system' %}{{ '<|im_start|>system
+You are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>
+' }}{% endif %}{{'<|im_start|>' + message['role'] + '
+' + message['content'] + '<|im_end|>' + '
+'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant
+' }}{% endif %}"""
+
 
 def mistral(opening, closing):
     return MISTRAL.replace("OPEN", opening).replace("CLOSE", closing)
@@ -63,6 +70,7 @@ FORMATS = {
     "llama3_1": ("llama3", [], "<|begin_of_text|>", LLAMA3_1),
     "chatml": ("neox", ["<|im_start|>", "<|im_end|>"], None, chatml("")),
     "qwen2": ("neox", ["<|im_start|>", "<|im_end|>"], None, chatml("You are a helpful assistant.")),
+    "smollm2": ("neox", ["<|im_start|>", "<|im_end|>"], None, SMOLLM2),
     "qwen2_5": ("neox", ["<|im_start|>", "<|im_end|>"], None,
                 chatml("You are Qwen, created by Alibaba Cloud. You are a helpful assistant.")),
 }

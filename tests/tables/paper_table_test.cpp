@@ -71,6 +71,20 @@ TEST_F(WideQuery, QuotesWhatNamesHold) {
   EXPECT_NE(csv.find("a'b\"\"c m"), std::string::npos) << csv;
 }
 
+// The caption of every format says it; gear:9's cells are of several models.
+TEST(PaperTable, SaysWhichWeightsAreQuantized) {
+  HandMade made(hand_worked("gear:9"));
+  made.db().execute("UPDATE cell SET model_json = '{\"weights_format\":\"Q4_1, F32\"}', model = 'models/small'");
+  const auto table = made.table();
+  const std::string note = "weights quantized: Q4_1 (small)";
+  EXPECT_EQ(table.warnings.front(), note);
+  EXPECT_NE(write_markdown(table).find(note), std::string::npos);
+  EXPECT_NE(write_json(table).find(note), std::string::npos);
+  EXPECT_NE(write_html(table, false).find(note), std::string::npos);
+  EXPECT_NE(write_latex(table, false).find("weights quantized: Q4\\_1 (small)"), std::string::npos)
+      << write_latex(table, false);
+}
+
 TEST_F(WideQuery, ShowsRowsThatComeLaterBelow) {
   const auto sql = statement();
   made_.db().execute("UPDATE experiment_cell SET label = 'A new one' WHERE label = 'FP16'");

@@ -51,6 +51,9 @@ TEST(ChatTemplate, IsThePublicFormatWithoutASystemMessage) {
       {"qwen2",
        "<|im_start|>system\nYou are a helpful assistant.<|im_end|>\n<|im_start|>user\nHi!<|im_end|>\n"
        "<|im_start|>assistant\n"},
+      {"smollm2",
+       "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n"
+       "<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\n"},
       {"qwen2_5",
        "<|im_start|>system\nYou are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>\n"
        "<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\n"},
@@ -71,6 +74,7 @@ TEST(ChatTemplate, IsThePublicFormatWithASystemMessage) {
        "<|start_header_id|>assistant<|end_header_id|>\n\n"},
       {"mistral", "<s>[INST] Be brief.\n\nHi! [/INST]"},
       {"vicuna", "Be brief. USER: Hi! ASSISTANT:"},
+      {"smollm2", "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\n"},
       {"qwen2", "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHi!<|im_end|>\n<|im_start|>assistant\n"},
   };
   for (const auto& [name, text] : formats) EXPECT_EQ(render(name, "Be brief.", "Hi!"), text);
@@ -107,11 +111,15 @@ TEST(ChatTemplate, IsRecognizedByItsMarksOrRefused) {
   EXPECT_EQ(name(dated), "llama3_1");
   EXPECT_EQ(name("'<|im_start|>' + r + '<|im_end|>'"), "chatml");
   EXPECT_EQ(name("<|im_start|>system\nYou are a helpful assistant<|im_end|>"), "qwen2");
+  EXPECT_EQ(
+      name("'<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>'"),
+      "smollm2");
   EXPECT_EQ(name("<|im_start|>You are Qwen, created by Alibaba Cloud. You are a helpful assistant.<|im_end|>"),
             "qwen2_5");
 
   const std::string names =
-      "chatml, llama2, llama2_bare, llama3, llama3_1, mistral, mistral_blank, mistral_v3, qwen2, qwen2_5, vicuna";
+      "chatml, llama2, llama2_bare, llama3, llama3_1, mistral, mistral_blank, mistral_v3, qwen2, qwen2_5, smollm2, "
+      "vicuna";
   const std::vector<std::string> strangers{"{{ '### Human:' + m }}", dated + " strftime_now",
                                            "<|im_start|>You are a pirate<|im_end|>"};
   for (const auto& text : strangers) {

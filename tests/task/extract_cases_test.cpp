@@ -46,7 +46,10 @@ TEST(Tasks, AreNamedBySuiteAndFile) {
     find_task(kTasks, "gsm8k/cot");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()).find("unknown task 'gsm8k/cot' (did you mean 'gsm8k/cot8'?); known: "), 0u);
+    const std::string message = error.what();
+    EXPECT_EQ(message.find("unknown task 'gsm8k/cot' (did you mean 'gsm8k/cot8'?); "), 0u) << message;
+    EXPECT_NE(message.find(" are known, the nearest: gsm8k/cot8, "), std::string::npos) << message;
+    EXPECT_TRUE(message.ends_with("; `kvc tasks` lists them")) << message;
   }
 }
 

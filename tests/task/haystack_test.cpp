@@ -62,6 +62,22 @@ TEST(Haystack, IsTheSameEverywhere) {
   EXPECT_EQ(sha256_hex(all), "c9e91b3fec0e2330e838b64380850108abfcd3939d92ab32423671f698dbbea5");
 }
 
+// So that a limit of twenty samples has every length and depth once.
+TEST(Haystack, InRoundsIsTheSameQuestionsInAnotherOrder) {
+  for (const char* task : {"passkey/to_8k", "needle/to_8k"}) {
+    auto spec = *load_task(find_task(kTasks, task)).data.haystack;
+    const auto rounds = make_haystacks(spec, {});
+    ASSERT_EQ(rounds.size(), 4u * 5 * 5);
+    std::set<std::pair<int64_t, int64_t>> first;
+    for (size_t i = 0; i < 20; ++i) first.emplace(rounds[i]["length"], rounds[i]["depth"]);
+    EXPECT_EQ(first.size(), 20u);
+    spec.in_rounds = false;
+    const auto lengths = make_haystacks(spec, {});
+    EXPECT_NE(rounds, lengths);
+    EXPECT_TRUE(std::is_permutation(rounds.begin(), rounds.end(), lengths.begin(), lengths.end()));
+  }
+}
+
 TEST(Haystack, ATextTooShortForItsNeedleIsRefused) {
   auto spec = *load_task(find_task(kTasks, "passkey/digits")).data.haystack;
   spec.lengths = {12};

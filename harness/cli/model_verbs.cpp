@@ -1,0 +1,139 @@
+#include <cstdio>
+#include <filesystem>
+
+#include "cli/verbs.h"
+#include "fetch/fetch_progress.h"
+#include "fetch/model_source.h"
+#include "model/model_config.h"
+#include "model/model_size.h"
+#include "model/tokenizer.h"
+#include "model/weights_format.h"
+#include "run/model_chat.h"
+#include "run/paths.h"
+#include "store/table.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+
+int64_t bytes_in(const fs::path& folder) {
+  int64_t n_bytes = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) n_bytes += static_cast<int64_t>(entry.file_size());
+  return n_bytes;
+}
+
+TableCell context_of(const fs::path& folder) {
+  try {
+    return load_model_config(folder).max_position_embeddings;
+  } catch (const Error&) {
+    return {};  // of a family that is not read
+  }
+}
+
+int list() {
+  using enum TableColumn::Align;
+  const auto places = model_places(find_paths().root);
+  Table table;
+  table.columns = {{"name"}, {"size", kRight}, {"licence"}, {"context", kRight}, {"from"}, {"here"}, {"what it is"}};
+  for (const auto& model : model_catalog(places)) {
+    const auto found = find_model(model.name, places);
+    table.rows.push_back({model.name, megabytes(model.n_bytes), model.licence, model.context, model.comes_from(),
+                          found ? found->path.string() : "no", model.summary});
+  }
+  for (const auto& [id, model] : own_hub_models(places.hub)) {
+    table.rows.push_back({id.written(),
+                          megabytes(bytes_in(model.folder)),
+                          {},
+                          context_of(model.folder),
+                          places.hub.endpoint,
+                          model.folder.string(),
+                          "fetched from the Hub"});
+  }
+  table.notes.push_back("elsewhere: a folder, a .gguf file, or hf:ORG/NAME[@REVISION] of the Hugging Face Hub");
+  std::fputs(write_markdown(table).c_str(), stdout);
+  return kOk;
+}
+
+int get(const std::vector<std::string>& models) {
+  const auto places = model_places(find_paths().root);
+  for (const auto& model : models) std::printf("%s\n", get_model(model, places).path.c_str());
+  return kOk;
+}
+
+void print(const char* what, const std::string& value) { std::printf("%-12s %s\n", what, value.c_str()); }
+
+// The format's name, or why there is none.
+std::string chat_format(const fs::path& path, const Paths& paths) {
+  try {
+    const auto chat = choose_chat_template("auto", path, paths);
+    return chat ? chat->name : "none";
+  } catch (const Error& e) {
+    return std::string("not known: ") + e.what();
+  }
+}
+
+std::string architecture_text(const ModelConfig& config) {
+  return concat(config.architecture->name, ", ", config.n_layers, " layers, ", config.n_heads, " heads over ",
+                config.n_kv_heads, " KV heads of ", config.head_dim, ", hidden size ", config.hidden_size);
+}
+
+void print_files(const fs::path& path, const Paths& paths) {
+  const auto config = load_model_config(path);
+  const auto n_kv = kv_bytes_per_token_16bit(config);
+  print("architecture", architecture_text(config));
+  print("parameters", concat(model_size(config).n_parameters));
+  print("weights", concat(weights_format(path), ", ", weights_file_bytes(path), " bytes"));
+  print("tokenizer", concat(Tokenizer::load(path).vocab_size(), " tokens; the model's vocabulary ", config.vocab_size));
+  print("chat format", chat_format(path, paths));
+  print("KV", concat(n_kv, " bytes a token at 16 bits"));
+  print("context", concat(config.max_position_embeddings, " tokens, ", megabytes(n_kv * config.max_position_embeddings),
+                          " of KV at 16 bits"));
+}
+
+std::string origin_text(const nlohmann::json& origin) {
+  auto text = origin.at("from").get<std::string>();
+  for (const auto& [key, value] : origin.items()) {
+    if (key != "from") text += concat(", ", key == "sha256" ? "SHA-256" : key, " ", value.get<std::string>());
+  }
+  return text;
+}
+
+int show(const std::string& model) {
+  const auto paths = find_paths();
+  const auto places = model_places(paths.root);
+  const auto found = find_model(model, places);
+  if (!found) {
+    const auto missing = missing_model(model, places);
+    print("model", model);
+    print("from", missing.from);
+    print("here", concat("no: `kvc model get ", model, "` fetches ", megabytes(missing.n_bytes)));
+    return kOk;
+  }
+  print("model", model);
+  if (!found->origin.is_null()) print("from", origin_text(found->origin));
+  print("path", found->path.string());
+  print_files(found->path, paths);
+  return kOk;
+}
+
+}  // namespace
+
+void add_model_verbs(CLI::App& app, Action& action) {
+  struct Arguments {
+    std::string model;
+    std::vector<std::string> models;
+  };
+  auto arguments = std::make_shared<Arguments>();
+  auto* verb = app.add_subcommand("model", "Lists the models that have a name, fetches one, says what one is");
+  verb->require_subcommand(1);
+  verb->add_subcommand("list", "Names, sizes, licences, and which are here")->callback([&action] { action = list; });
+  auto* get_verb = verb->add_subcommand("get", "Fetches models that are not here, and prints where they lie");
+  get_verb->add_option("model", arguments->models, "names, or hf:ORG/NAME[@REVISION]")->required();
+  get_verb->callback([arguments, &action] { action = [arguments] { return get(arguments->models); }; });
+  auto* show_verb = verb->add_subcommand("show", "Says what a model is: sizes, weights, tokenizer, chat format");
+  show_verb->add_option("model", arguments->model, "folder, .gguf file or name")->required();
+  show_verb->callback([arguments, &action] { action = [arguments] { return show(arguments->model); }; });
+}
+
+}  // namespace kvc

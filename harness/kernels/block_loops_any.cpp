@@ -1,0 +1,9 @@
+#define KVC_MACHINE any
+#include "kernels/block_loops.h"
+#include "kernels/block_machines.h"
+
+namespace kvc::kernels {
+
+const BlockLoops kLoopsOfAny = {any::expand, any::multiply};
+
+}  // namespace kvc::kernels

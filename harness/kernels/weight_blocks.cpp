@@ -1,0 +1,28 @@
+#include "kernels/weight_blocks.h"
+
+#include "kernels/block_machines.h"
+
+namespace kvc::kernels {
+namespace {
+
+constexpr BlockLayout kLayouts[] = {
+    {"Q4_0", 32, 18}, {"Q4_1", 32, 20},   {"Q5_0", 32, 22},   {"Q5_1", 32, 24},
+    {"Q8_0", 32, 34}, {"Q4_K", 256, 144}, {"Q5_K", 256, 176}, {"Q6_K", 256, 210},
+};
+
+}  // namespace
+
+const BlockLayout& layout_of(BlockType type) { return kLayouts[static_cast<size_t>(type)]; }
+
+const BlockLoops& block_loops() {
+  static const BlockLoops& loops = __builtin_cpu_supports("x86-64-v4")   ? kLoopsOfV4
+                                   : __builtin_cpu_supports("x86-64-v3") ? kLoopsOfV3
+                                                                         : kLoopsOfAny;
+  return loops;
+}
+
+void expand_blocks(BlockType type, const uint8_t* blocks, int64_t n_values, float* out) {
+  block_loops().expand(type, blocks, n_values, out);
+}
+
+}  // namespace kvc::kernels
