@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "fetch/data_sources.h"
@@ -60,7 +61,7 @@ class ModelCheck {
   int run() {
     choose_context();
     make_texts();
-    choose_tasks(settings_, context_, below_root(paths_, experiment_.model), paths_, experiment_);
+    choose_tasks(settings_, context_, experiment_.model_path, paths_, experiment_);
     const auto grid = expand_grid(experiment_, paths_);
     KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
     baseline_of(grid);  // or says that there is none, before anything runs
@@ -90,7 +91,8 @@ class ModelCheck {
   }
 
   void choose_context() {
-    config_ = load_model_config(below_root(paths_, experiment_.model));
+    place_model(experiment_);
+    config_ = load_model_config(experiment_.model_path);
     const int64_t most = config_.max_position_embeddings;
     KVC_CHECK(a_.context <= most, "--context ", a_.context, ": the model's context has ", most, " tokens");
     context_ = a_.context > 0 ? a_.context : std::min(settings_.context, most);
