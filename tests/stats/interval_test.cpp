@@ -100,7 +100,7 @@ TEST(BootstrapRatio, OfEqualWeightsIsTheMeans) {
   SplitMix64 random(5);
   std::vector<double> values(41), other(41), ones(41, 1.0);
   for (size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<double>(random.next() >> 40), other[i] = -values[i];
+    values[i] = std::pow(static_cast<double>(random.next() >> 40), 4), other[i] = -values[i];
   const auto mean = bootstrap_interval(values), ratio = bootstrap_ratio_intervals({other, values}, ones)[1];
   EXPECT_NEAR(ratio.low, mean.low, 1e-9 * mean.low);
   EXPECT_NEAR(ratio.high, mean.high, 1e-9 * mean.high);
@@ -126,21 +126,21 @@ TEST(BootstrapRatio, IsTheDeltaMethodsForManyBlocks) {
   EXPECT_NEAR((interval.high + interval.low) / 2, r, 0.2 * error);
 }
 
-// 400 samples of 40 blocks of known mean, skewed and of unequal weights: the interval holds it in about 95 % of them.
+// 400 samples of 100 blocks of known mean, skewed and of unequal weights: the interval holds it in about 95 % of them.
 TEST(BootstrapRatio, CoversTheTruth) {
   SplitMix64 random(7);
   const auto exponential = [&] { return -std::log(1 - static_cast<double>(random.next() >> 11) * 0x1p-53); };
   int covered = 0;
   for (int trial = 0; trial < 400; ++trial) {
     std::vector<double> weights, values;
-    for (int i = 0; i < 40; ++i) {
+    for (int i = 0; i < 100; ++i) {
       weights.push_back(i % 8 == 7 ? 16 : 64);
       values.push_back(weights.back() * 0.5 * exponential());
     }
     const auto interval = bootstrap_ratio_intervals({values}, weights, 0.95, {.n_draws = 1000})[0];
     covered += interval.low <= 0.5 && 0.5 <= interval.high;
   }
-  EXPECT_GE(covered, 362);  // 90.5 %: skewed data of this number are covered a little less than asked for
+  EXPECT_GE(covered, 358);  // skewed data of this number are covered a little less than asked for: 93.4 % by numpy
   EXPECT_LE(covered, 392);
 }
 
