@@ -1,7 +1,7 @@
--- The results database, version 3. A cell is one point of an experiment's grid; a sample is one question of its task.
+-- The results database, version 4. A cell is one point of an experiment's grid; a sample is one question of its task.
 -- Keys are content hashes, so databases merge row by row. Seconds, bytes and tokens stand in the columns' names.
 PRAGMA application_id = 1802920753;  -- 'kvc1'
-PRAGMA user_version = 3;
+PRAGMA user_version = 4;
 
 -- Prompts repeat across compressors: one row each. sha256 is of the body's bytes.
 CREATE TABLE text (
@@ -99,6 +99,20 @@ CREATE TABLE kv_bytes (
   kind     TEXT    NOT NULL,
   bytes    INTEGER NOT NULL,
   PRIMARY KEY (cell_key, sample, layer, stage, tensor, kind),
+  FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- Of a task that reads a text: sums over `block` consecutive scored tokens, the last block of a window may be shorter.
+-- kl: of each token's distribution from that of the task's reference, whose own cache reads the same tokens.
+CREATE TABLE likelihood (
+  cell_key    TEXT    NOT NULL,
+  sample      INTEGER NOT NULL,
+  position    INTEGER NOT NULL,  -- in the window, of the block's first token
+  n_tokens    INTEGER NOT NULL CHECK (n_tokens > 0),
+  nll         REAL    NOT NULL,  -- nats
+  kl          REAL    NOT NULL,  -- nats
+  n_top1_same INTEGER NOT NULL,  -- tokens whose most likely one is the reference's
+  PRIMARY KEY (cell_key, sample, position),
   FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 

@@ -6,8 +6,10 @@
 #include "cli/verbs.h"
 #include "fetch/data_sources.h"
 #include "fetch/download.h"
+#include "fetch/make_data.h"
 #include "kvc/check.h"
 #include "run/task_names.h"
+#include "text/hash_cache.h"
 
 namespace kvc {
 namespace {
@@ -62,6 +64,10 @@ void print(const std::string& file, const std::vector<std::string>& tasks, const
   }
   std::printf("\n");
   if (state == DataState::kWrong) std::printf("         here: %s\n", found.c_str());
+  if (state == DataState::kMissing && !source.command.empty()) {
+    std::printf("         --fetch prints it by Debian's package %s into the user's cache folder\n",
+                source.package.c_str());
+  }
   if (state == DataState::kMissing && !source.may_fetch) std::printf("         not fetched: %s\n", source.note.c_str());
 }
 
@@ -70,7 +76,13 @@ bool fetch(const std::string& file, const DataSource& source, const fs::path& pa
   try {
     std::printf("         fetching\n");
     std::fflush(stdout);
-    download({source.url, path, *source.n_bytes, source.sha256});
+    if (source.command.empty()) {
+      KVC_CHECK(!path.empty(), "there is no data folder: set KVC_DATA, or name --data-dir");
+      download({source.url, path, *source.n_bytes, source.sha256});
+    } else {  // the data folder may be others', or none
+      KVC_CHECK(!user_cache_folder().empty(), "there is no cache folder: set XDG_CACHE_HOME or HOME");
+      make_data(source, user_cache_folder() / "data" / file);
+    }
     std::printf("         fetched\n");
     return true;
   } catch (const std::exception& e) {
@@ -82,13 +94,12 @@ bool fetch(const std::string& file, const DataSource& source, const fs::path& pa
 int list_data(const DataArguments& arguments) {
   const auto paths = find_paths();
   const auto folder = data_folder(arguments.data_dir);
-  KVC_CHECK(!folder.empty(), "there is no data folder: set KVC_DATA, or name --data-dir");
   const auto sources = load_data_sources(paths.root / "tasks" / "data.yaml");
   int n_missing = 0, n_files = 0;
   for (const auto& [file, tasks] : needed_files(arguments.tasks, paths)) {
     const auto source = sources.find(file);
     KVC_CHECK(source != sources.end(), "tasks/data.yaml does not say where '", file, "' comes from");
-    const auto path = fs::path(folder) / file;
+    const auto path = data_path(file, folder);
     std::string found;
     const auto state = check_data(source->second, path, found);
     print(file, tasks, source->second, state, found);
@@ -97,7 +108,8 @@ int list_data(const DataArguments& arguments) {
     ++n_files;
     n_missing += (state == DataState::kMissing && !fetched) || state == DataState::kWrong;
   }
-  std::printf("%d files, %d of them missing or wrong, in %s\n", n_files, n_missing, folder.c_str());
+  std::printf("%d files, %d of them missing or wrong, in %s\n", n_files, n_missing,
+              folder.empty() ? "the user's cache folder (KVC_DATA is not set)" : folder.c_str());
   return n_missing > 0 ? kEnvironment : kOk;
 }
 

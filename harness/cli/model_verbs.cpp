@@ -17,6 +17,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
+int64_t bytes_in(const fs::path& folder) {
+  int64_t n_bytes = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) n_bytes += static_cast<int64_t>(entry.file_size());
+  return n_bytes;
+}
+
+TableCell context_of(const fs::path& folder) {
+  try {
+    return load_model_config(folder).max_position_embeddings;
+  } catch (const Error&) {
+    return {};  // of a family that is not read
+  }
+}
+
 int list() {
   using enum TableColumn::Align;
   const auto places = model_places(find_paths().root);
@@ -26,6 +40,15 @@ int list() {
     const auto found = find_model(model.name, places);
     table.rows.push_back({model.name, megabytes(model.n_bytes), model.licence, model.context, model.comes_from(),
                           found ? found->path.string() : "no", model.summary});
+  }
+  for (const auto& [id, model] : own_hub_models(places.hub)) {
+    table.rows.push_back({id.written(),
+                          megabytes(bytes_in(model.folder)),
+                          {},
+                          context_of(model.folder),
+                          places.hub.endpoint,
+                          model.folder.string(),
+                          "fetched from the Hub"});
   }
   table.notes.push_back("elsewhere: a folder, a .gguf file, or hf:ORG/NAME[@REVISION] of the Hugging Face Hub");
   std::fputs(write_markdown(table).c_str(), stdout);
@@ -79,14 +102,15 @@ std::string origin_text(const nlohmann::json& origin) {
 int show(const std::string& model) {
   const auto paths = find_paths();
   const auto places = model_places(paths.root);
-  print("model", model);
   const auto found = find_model(model, places);
   if (!found) {
     const auto missing = missing_model(model, places);
+    print("model", model);
     print("from", missing.from);
     print("here", concat("no: `kvc model get ", model, "` fetches ", megabytes(missing.n_bytes)));
     return kOk;
   }
+  print("model", model);
   if (!found->origin.is_null()) print("from", origin_text(found->origin));
   print("path", found->path.string());
   print_files(found->path, paths);

@@ -8,6 +8,7 @@
 #include "model/model_config.h"
 #include "run/encode_prompt.h"
 #include "run/task_names.h"
+#include "run/text_windows.h"
 #include "task/dataset.h"
 
 namespace kvc {
@@ -55,11 +56,14 @@ ordered_json describe(const PromptArguments& arguments) {
   const auto paths = find_paths();
   const auto folder = model_path(arguments.model);
   const auto spec = load_task(task_by_name(arguments.task, paths));
-  const auto data = load_dataset(spec, data_folder(arguments.data_dir));
+  auto data = load_dataset(spec, data_folder(arguments.data_dir));
+  const auto tokenizer = Tokenizer::load(folder);
+  if (spec.likelihood) {
+    cut_into_windows(spec, tokenizer, context_of(arguments, folder), arguments.max_tokens, data);
+  }
   const auto n = static_cast<int64_t>(data.samples.size());
   KVC_CHECK(arguments.index < n, "task ", spec.name, ": sample ", arguments.index, ", allowed: 0 to ", n - 1);
   const auto& sample = data.samples[static_cast<size_t>(arguments.index)];
-  const auto tokenizer = Tokenizer::load(folder);
   std::optional<ChatTemplate> chat;
   if (spec.is_chat_turn) chat = choose_chat_template(arguments.chat, folder, paths);
   const auto encoded = encode(arguments, spec, data, sample, tokenizer, chat, folder);

@@ -79,6 +79,9 @@ class RescoreRun {
     std::vector<std::string> order;
     for (const auto& extractor : spec.extractors) order.push_back(extractor.name);
     if (spec.choices) order = spec.choices->scores;
+    if (spec.likelihood) {
+      for (const auto& score : likelihood_scores({1, 0, 0, 0})) order.push_back(score.name);
+    }
     KVC_CHECK(a_.extractor.empty() || std::find(order.begin(), order.end(), a_.extractor) != order.end(), "task '",
               task, "': ", unknown_name("extractor", a_.extractor, order));
     const auto scoring = a_.extractor.empty() ? scoring_json(spec) : "";  // of one extractor: not all scores are by it

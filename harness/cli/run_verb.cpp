@@ -9,6 +9,7 @@
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/run_experiment.h"
+#include "store/likelihood_table.h"
 #include "store/summary.h"
 #include "text/nearest.h"
 
@@ -79,6 +80,8 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   shown.experiment = experiment.name;
   for (const auto& cell : grid.cells) shown.cell_keys.insert(cell.record.key);
   std::fputs(write_markdown(summary_table(store.database(), shown)).c_str(), stdout);
+  const auto likelihood = likelihood_table(store.database(), {experiment.name, false, shown.cell_keys});
+  if (!likelihood.rows.empty()) std::fputs(("\n" + write_markdown(likelihood)).c_str(), stdout);
   const auto groups = groups_of(store.database(), shown);
   if (!groups.rows.empty()) std::fputs(("\n" + write_markdown(groups)).c_str(), stdout);
   return exit_code(grid, store, outcome);

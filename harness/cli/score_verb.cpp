@@ -108,6 +108,7 @@ class ScoreRun {
 
   void score(const Job& job) {
     const auto spec = load_task(job.task);
+    KVC_CHECK(!spec.likelihood, "task '", spec.name, "' reads a text: there are no answers to score");
     if (spec.choices) return score_choice_task(spec, job.file);
     const auto extractors = chosen(spec, a_);
     const auto predictions = read_predictions(spec, job.file);

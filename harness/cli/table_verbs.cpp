@@ -4,6 +4,7 @@
 #include "cli/paper_tables.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
+#include "store/likelihood_table.h"
 #include "store/result_store.h"
 #include "store/summary.h"
 
@@ -48,6 +49,9 @@ int show_table(const TableArguments& arguments) {
   KVC_CHECK(arguments.format != "latex" && arguments.format != "html", "--format is ", arguments.format,
             ": that is for the papers' tables (`kvc tables`), expected markdown, csv or json");
   auto store = ResultStore::open_readonly(arguments.database);
+  if (arguments.name == "likelihood") {
+    return print(arguments, likelihood_table(store.database(), {arguments.experiment, arguments.with_suspects}));
+  }
   if (arguments.name != "summary") {
     return print(arguments, named_table(store.database(), arguments.name, arguments.experiment));
   }
@@ -62,8 +66,8 @@ void add_table_verb(CLI::App& app, Action& action) {
   table
       ->add_option("name", arguments->name,
                    "summary; stages: bytes and time of the parts of compositions; search: candidates; probe: what "
-                   "probes found; gear:1: a table of a "
-                   "paper (`kvc tables` lists them)")
+                   "probes found; likelihood: of text, by position; gear:1: a table of a paper (`kvc tables` lists "
+                   "them)")
       ->capture_default_str();
   table->add_option("--db", arguments->database, "results database");
   table->add_option("--format", arguments->format, "markdown, csv, json; of a paper's table also latex, html")

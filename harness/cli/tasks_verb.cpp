@@ -16,7 +16,8 @@ namespace kvc {
 namespace {
 
 constexpr size_t kWidth = 118;
-constexpr int kIndent = 28;  // of names behind a suite and its counts
+constexpr size_t kMostFiles = 5;  // named of a suite's missing ones
+constexpr int kIndent = 28;       // of names behind a suite and its counts
 
 // A task file, and of the tasks that it stands for how many can run here.
 struct FileCount {
@@ -63,17 +64,18 @@ void print(const Suite& suite) {
   for (const auto& file : suite.files) {
     const auto name = marked(file);
     if (column > kIndent && column + name.size() > kWidth) {
-      line += "\n" + std::string(kIndent, ' ');
+      line.back() = '\n';  // in place of the blank
+      line += std::string(kIndent, ' ');
       column = kIndent;
     }
     line += name + " ";
     column += name.size() + 1;
   }
-  line.erase(line.find_last_not_of(' ') + 1);
+  line.pop_back();
   std::printf("%s\n", line.c_str());
 }
 
-// "icl         2 files: rte/train.jsonl, boolq/train.jsonl"
+// "icl: boolq/train.jsonl, rte/train.jsonl", and below it the command that gets them.
 void print_missing(const Suite& suite, const std::map<std::string, DataSource>& sources) {
   const auto can_fetch = [&](const std::string& file) {
     const auto source = sources.find(file);
@@ -84,8 +86,8 @@ void print_missing(const Suite& suite, const std::map<std::string, DataSource>& 
   std::string how = n_fetched == 0 ? concat("kvc data ", suite.name) : concat("kvc data ", suite.name, " --fetch");
   if (n_fetched == 0) how += "  # says where to get them";
   if (n_fetched > 0 && n_fetched < n) how += concat("  # fetches ", n_fetched, ", says where to get the others");
-  std::printf("  %s: %s\n%*s%s\n", suite.name.c_str(), some_of({suite.missing.begin(), suite.missing.end()}).c_str(), 6,
-              "", how.c_str());
+  std::printf("  %s: %s\n%*s%s\n", suite.name.c_str(),
+              some_of({suite.missing.begin(), suite.missing.end()}, kMostFiles).c_str(), 6, "", how.c_str());
 }
 
 // What is missing, once a suite, and how it is got.

@@ -21,6 +21,12 @@ DataSource read_source(const YamlValue& value) {
   if (const auto hash = map.optional("sha256")) source.sha256 = read_sha256(*hash);
   if (source.n_bytes.has_value() != !source.sha256.empty()) value.fail("bytes and sha256 stand together, or neither");
   source.may_fetch = map.optional_boolean("fetch", source.n_bytes.has_value());
+  if (const auto made_by = map.optional("made_by")) {
+    auto made_by_map = made_by->map();
+    source.package = made_by_map.required_string("package");
+    source.command = made_by_map.required_string("command");
+    made_by_map.reject_unknown();
+  }
   if (source.may_fetch && !source.n_bytes) value.fail("a file without known hash cannot be fetched");
   if (!source.may_fetch && source.note.empty())
     value.fail("a file that is not fetched needs a note that says how to get it");

@@ -18,6 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr int kListingTries = 3;  // a user without network waits for them
 constexpr int64_t kMostListingBytes = int64_t{64} << 20;
 
 // A revision may hold slashes; neither a file's name nor a segment of an address does.
@@ -103,9 +104,9 @@ std::string advice(long status, const HubId& id, const HubPlaces& places) {
   }
 }
 
-// f(), with an error of the server told as the model's own.
+// f(), with an error of the server told as the model's own; hint: what to do where there is no answer.
 template <class F>
-auto asking(const HubId& id, const HubPlaces& places, F f) {
+auto asking(const HubId& id, const HubPlaces& places, const std::string& hint, F f) {
   const auto name = id.written();
   if (places.offline) {
     throw EnvironmentError(concat(name, ": it is not on this machine, and HF_HUB_OFFLINE forbids to ask the Hub"));
@@ -115,7 +116,7 @@ auto asking(const HubId& id, const HubPlaces& places, F f) {
   } catch (const HttpError& e) {
     throw Error(concat(name, ": ", places.endpoint, " answered ", e.status(), ": ", advice(e.status(), id, places)));
   } catch (const EnvironmentError& e) {
-    throw EnvironmentError(concat(name, ": ", e.what()));
+    throw EnvironmentError(concat(name, ": ", e.what(), hint));
   } catch (const Error& e) {
     throw Error(concat(name, ": ", e.what()));
   }
@@ -167,11 +168,28 @@ std::optional<HubModel> find_hub_model(const HubId& id, const HubPlaces& places)
   return own ? own : find_shared(id, places);
 }
 
+std::vector<std::pair<HubId, HubModel>> own_hub_models(const HubPlaces& places) {
+  std::vector<std::pair<HubId, HubModel>> models;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(places.own, none)) {
+    const auto name = entry.path().filename().string();
+    const auto line = name.find("--"), at = name.find('@');
+    if (line == std::string::npos || at == std::string::npos || !is_commit(name.substr(at + 1))) continue;
+    HubId id{name.substr(0, line), name.substr(line + 2, at - line - 2), name.substr(at + 1)};
+    auto commit = id.revision;
+    models.push_back({std::move(id), {std::move(commit), entry.path()}});
+  }
+  std::sort(models.begin(), models.end(),
+            [](const auto& a, const auto& b) { return a.second.folder < b.second.folder; });
+  return models;
+}
+
 HubListing list_hub_model(const HubId& id, const HubPlaces& places) {
   const auto url =
       concat(places.endpoint, "/api/models/", id.model(), "/revision/", escaped(id.revision), "?blobs=true");
-  return asking(id, places, [&] {
-    const auto text = download_text(url, places.token, kMostListingBytes, places.n_tries, places.pause);
+  return asking(id, places, "; is there a network? HF_ENDPOINT names another server", [&] {
+    const auto text =
+        download_text(url, places.token, kMostListingBytes, std::min(places.n_tries, kListingTries), places.pause);
     auto listing = read_hub_listing(text, url);
     KVC_CHECK(!is_commit(id.revision) || listing.commit == id.revision, url, ": sha is ", listing.commit);
     return listing;
@@ -184,7 +202,7 @@ HubModel fetch_hub_model(const HubId& id, const HubListing& listing, const HubPl
   if (!fs::is_directory(folder)) {  // another revision may be the same commit
     auto unfinished = folder;
     unfinished += ".part";
-    asking(id, places, [&] {
+    asking(id, places, "", [&] {
       fetch_files(id, listing, places, unfinished, on_bytes);
       return true;
     });

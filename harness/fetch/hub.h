@@ -9,6 +9,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "fetch/hub_id.h"
@@ -32,6 +33,9 @@ struct HubModel {
 
 // Where it is whole on this machine: in our cache, or in Hugging Face's. Asks no server.
 std::optional<HubModel> find_hub_model(const HubId& id, const HubPlaces& places);
+
+// What is whole in our cache, each commit by the id that names it.
+std::vector<std::pair<HubId, HubModel>> own_hub_models(const HubPlaces& places);
 
 struct HubFile {
   std::string name;

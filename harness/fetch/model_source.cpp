@@ -73,7 +73,8 @@ std::optional<ModelSource> find_path(const std::string& as_written, const ModelP
   if (as_written.empty() || is_hub_id(as_written)) return std::nullopt;
   const fs::path path(as_written);
   for (const auto& place : {path, path.is_absolute() ? path : places.root / path}) {
-    if (fs::exists(place)) return ModelSource{as_written, place, nullptr};
+    std::error_code unreadable;  // too long a name is no path
+    if (fs::exists(place, unreadable)) return ModelSource{as_written, place, nullptr};
   }
   return std::nullopt;
 }

@@ -27,6 +27,7 @@ struct GenerationRequest {
   Sampling sampling;
   std::vector<std::vector<int64_t>> continuations;  // scored, token by token through the cache, instead of generating
   int64_t n_given = 0;          // of each continuation's first ids: read through the cache, but not scored
+  const Compressor* reference = nullptr;  // what scored tokens are held against: it reads each continuation, too
   int64_t n_shared_tokens = 0;  // of the prompt's first tokens, as many as later prompts are likely to begin with
 };
 
@@ -40,6 +41,8 @@ struct Generation {
   StopReason stop_reason = StopReason::limit;
   std::vector<double> log_likelihoods;  // of each scored id of a continuation, natural logarithm
   bool is_greedy = false;               // each scored id of the continuation was the most likely one
+  std::vector<double> kl;               // of each scored id, where there is a reference: KL(reference || this), in nats
+  std::vector<uint8_t> top1_same;       // and whether both have the same most likely token
   int64_t n_prompt_tokens = 0;
   int64_t n_cached_tokens = 0;        // prompt and new ones; the last new one is never fed back
   int64_t n_reused_tokens = 0;        // of the prompt, those whose K and V an earlier prompt had brought

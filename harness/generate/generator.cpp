@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <limits>
+#include <optional>
 
 #include "generate/batch_attention.h"
 #include "generate/reconstruction.h"
+#include "generate/token_distribution.h"
 
 namespace kvc {
 namespace {
@@ -60,21 +63,26 @@ const char* to_string(StopReason reason) {
   throw Error("StopReason out of range");
 }
 
-// What the sequences of a prompt have in common.
-struct Generator::Request {
-  GenerationRequest asked;
-  int64_t ticket;
-  size_t n_left;  // sequences that have not ended
-};
-
 struct Generator::Sequence {
   Request* request;
-  size_t compressor, continuation;
+  const Compressor* method;
+  int compressor;  // index into the request's compressors; -1: its reference
+  size_t continuation;
   int account;
   SequenceCaches caches;
   StopScanner scanner;
   at::Tensor logits;  // [V] fp32, of the next token
   Generation out;
+  std::optional<TokenDistribution> next = {};  // of a reference: what the logits say
+  at::Tensor probabilities = {};               // and its probabilities
+};
+
+// What the sequences of a prompt have in common.
+struct Generator::Request {
+  GenerationRequest asked;
+  int64_t ticket;
+  size_t n_left;                   // sequences that have not ended
+  std::list<Sequence> references;  // one for each continuation, in lock step with its sequences; or none
 };
 
 Generator::Generator(const Transformer& model, const Tokenizer& tokenizer, MemoryMeter& meter, bool share_prefix)
@@ -97,22 +105,33 @@ int Generator::open_account() {
 int64_t Generator::kv_bytes() const {
   int64_t n_bytes = 0;
   for (const auto& sequence : sequences_) n_bytes += meter_.live_bytes(sequence.account);
+  for (const auto& [ticket, request] : requests_) {
+    for (const auto& sequence : request.references) n_bytes += meter_.live_bytes(sequence.account);
+  }
   return n_bytes;
 }
 
 int64_t Generator::add(GenerationRequest asked) {
   KVC_CHECK(!asked.compressors.empty(), "generate: a request without compressors");
   const int64_t ticket = next_ticket_++;
-  auto* request = &requests_.emplace(ticket, Request{std::move(asked), ticket, 0}).first->second;
+  auto* request = &requests_.emplace(ticket, Request{std::move(asked), ticket, 0, {}}).first->second;
   const auto& prompt = request->asked.prompt_ids;
 
   std::list<Sequence> sequences;
+  const auto open = [&](const Compressor* method, int index, size_t continuation) {
+    const int account = open_account();
+    sequences.push_back(
+        {request, method, index, continuation, account, {}, {tokenizer_, request->asked.stop.stop_strings}, {}, {}});
+  };
   for (size_t c = 0; c < request->asked.compressors.size(); ++c) {
     for (size_t i = 0; i < std::max<size_t>(1, request->asked.continuations.size()); ++i) {
-      sequences.push_back({request, c, i, open_account(), {}, {tokenizer_, request->asked.stop.stop_strings}, {}, {}});
+      open(request->asked.compressors[c], static_cast<int>(c), i);
     }
   }
   request->n_left = sequences.size();
+  for (size_t i = 0; request->asked.reference && i < request->asked.continuations.size(); ++i) {
+    open(request->asked.reference, -1, i);
+  }
   std::vector<Reconstruction> reconstructions(sequences.size());
   double fan_out_seconds = 0;
 
@@ -132,10 +151,9 @@ int64_t Generator::add(GenerationRequest asked) {
       auto& reconstruction = reconstructions[i++];
       if (!sequence.out.error.empty()) continue;
       const MemoryMeter::Scope scope(meter_, sequence.account);
-      entering_(request->ticket, static_cast<int>(sequence.compressor));
+      entering_(request->ticket, sequence.compressor);
       try {
-        auto cache = request->asked.compressors[sequence.compressor]->make_cache(
-            model_.layer_info(layer, request->asked.sequence_key));
+        auto cache = sequence.method->make_cache(model_.layer_info(layer, request->asked.sequence_key));
         const auto encode_start = Clock::now();
         cache->append({q, k, v, 0});
         sequence.out.encode_seconds += seconds_since(encode_start);
@@ -171,6 +189,8 @@ int64_t Generator::add(GenerationRequest asked) {
     sequence.out.k_error = reconstructions[i].k_error();
     sequence.out.v_error = reconstructions[i++].v_error();
   }
+  const auto references = std::next(sequences.begin(), static_cast<std::ptrdiff_t>(request->n_left));
+  request->references.splice(request->references.end(), sequences, references, sequences.end());
   sequences_.splice(sequences_.end(), sequences);
   note_peak();
   return ticket;
@@ -189,6 +209,30 @@ int64_t Generator::n_shareable(const GenerationRequest& request) const {
   return std::min(request.n_shared_tokens, n_tokens - 1) / Transformer::kPrefixStep * Transformer::kPrefixStep;
 }
 
+// What the logits say of the token that comes, and where there is a reference what its own say beside that.
+void Generator::score(int64_t id, Sequence& sequence) const {
+  auto& out = sequence.out;
+  const TokenDistribution next(sequence.logits);
+  out.log_likelihoods.push_back(next.log_probability(id));
+  out.is_greedy &= next.most_likely() == id;
+  if (!sequence.request->asked.reference) return;
+  auto& reference = *std::next(sequence.request->references.begin(), static_cast<std::ptrdiff_t>(sequence.continuation));
+  if (!reference.out.error.empty()) {
+    out.error = "the reference: " + reference.out.error;
+    return;
+  }
+  if (!reference.next) {
+    reference.next.emplace(reference.logits);
+    reference.probabilities = reference.next->probabilities();
+  }
+  out.kl.push_back(kl_divergence(*reference.next, reference.probabilities, next));
+  out.top1_same.push_back(reference.next->most_likely() == next.most_likely());
+  if (!std::isfinite(out.kl.back())) {
+    out.error = concat("the logits at position ", out.n_prompt_tokens + static_cast<int64_t>(out.ids.size()),
+                       " hold a value that is not finite");
+  }
+}
+
 // Takes the next token from the logits. -> whether the sequence goes on
 bool Generator::choose_token(Sequence& sequence) const {
   const auto& request = sequence.request->asked;
@@ -198,14 +242,10 @@ bool Generator::choose_token(Sequence& sequence) const {
     const auto& forced = request.continuations[sequence.continuation];
     if (n_new == 0) out.is_greedy = true;
     const int64_t id = forced[static_cast<size_t>(n_new)];
-    if (n_new >= request.n_given) {
-      const auto logits = sequence.logits.to(at::kDouble);
-      out.log_likelihoods.push_back((logits[id] - logits.logsumexp(0)).item<double>());
-      out.is_greedy &= next_token(sequence.logits, {}, 0, 0) == id;
-    }
+    if (n_new >= request.n_given) score(id, sequence);
     out.ids.push_back(id);
     out.stop_reason = StopReason::scored;
-    return out.ids.size() < forced.size();
+    return out.error.empty() && out.ids.size() < forced.size();
   }
   const auto& eos = request.stop.eos_ids;
   const auto logits = n_new < request.stop.min_new_tokens ? without(sequence.logits, eos) : sequence.logits;
@@ -246,15 +286,39 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
   } catch (const std::exception& e) {
     out.error = e.what();
   }
-  entering_(sequence->request->ticket, static_cast<int>(sequence->compressor));
-  sequence->caches.clear();
-  entering_(sequence->request->ticket, -1);
-  meter_.reset(sequence->account);
-  free_accounts_.push_back(sequence->account);
-  Finished finished{sequence->request->ticket, sequence->compressor, sequence->continuation, std::move(out)};
-  if (--sequence->request->n_left == 0) requests_.erase(finished.ticket);
+  close(*sequence);
+  auto& request = *sequence->request;
+  Finished finished{request.ticket, static_cast<size_t>(sequence->compressor), sequence->continuation, std::move(out)};
+  if (--request.n_left == 0) {
+    for (auto& reference : request.references) close(reference);
+    requests_.erase(finished.ticket);
+  }
   sequences_.erase(sequence);
   return finished;
+}
+
+void Generator::close(Sequence& sequence) {
+  entering_(sequence.request->ticket, sequence.compressor);
+  sequence.caches.clear();
+  entering_(sequence.request->ticket, -1);
+  meter_.reset(sequence.account);
+  free_accounts_.push_back(sequence.account);
+}
+
+// Those with a token to read: each has taken as many as the sequences of its continuation.
+std::vector<Generator::Sequence*> Generator::going_references() {
+  std::vector<Sequence*> going;
+  for (auto& [ticket, request] : requests_) {
+    for (auto& reference : request.references) {
+      const auto& forced = request.asked.continuations[reference.continuation];
+      auto& ids = reference.out.ids;
+      if (!reference.out.error.empty() || ids.size() == forced.size()) continue;
+      ids.push_back(forced[ids.size()]);
+      reference.next.reset();
+      if (ids.size() < forced.size()) going.push_back(&reference);
+    }
+  }
+  return going;
 }
 
 std::vector<Finished> Generator::step() {
@@ -266,24 +330,24 @@ std::vector<Finished> Generator::step() {
   for (auto next = sequences_.begin(); next != sequences_.end();) {
     const auto sequence = next++;
     if (on_logits_ && sequence->out.error.empty()) {
-      on_logits_(sequence->request->ticket, sequence->compressor, sequence->logits);
+      on_logits_(sequence->request->ticket, static_cast<size_t>(sequence->compressor), sequence->logits);
     }
     if (sequence->out.error.empty() && choose_token(*sequence)) {
       going.push_back(&*sequence);
-      tokens.push_back({sequence->out.ids.back(),
-                        sequence->out.n_prompt_tokens + static_cast<int64_t>(sequence->out.ids.size()) - 1});
     } else {
       finished.push_back(finish(sequence));
     }
   }
   if (going.empty()) return finished;
+  for (auto* reference : going_references()) going.push_back(reference);
 
   std::vector<CacheStep> steps;
   for (auto* sequence : going) {
-    const auto& asked = sequence->request->asked;
-    steps.push_back({asked.compressors[sequence->compressor], &sequence->caches, sequence->account,
+    const auto n_new = static_cast<int64_t>(sequence->out.ids.size());
+    tokens.push_back({sequence->out.ids.back(), sequence->out.n_prompt_tokens + n_new - 1});
+    steps.push_back({sequence->method, &sequence->caches, sequence->account,
                      [this, sequence](bool inside) {
-                       entering_(sequence->request->ticket, inside ? static_cast<int>(sequence->compressor) : -1);
+                       entering_(sequence->request->ticket, inside ? sequence->compressor : -1);
                      },
                      &sequence->out});
   }

@@ -41,14 +41,17 @@ class Generator {
   std::vector<Finished> step();
 
   int64_t n_sequences() const { return static_cast<int64_t>(sequences_.size()); }
-  int64_t kv_bytes() const;  // that all caches hold now
+  int64_t kv_bytes() const;  // that all caches hold now, those of references too
 
  private:
   struct Sequence;
   struct Request;
 
   bool choose_token(Sequence& sequence) const;
+  void score(int64_t id, Sequence& sequence) const;
+  std::vector<Sequence*> going_references();
   Finished finish(std::list<Sequence>::iterator sequence);
+  void close(Sequence& sequence);
   int64_t n_shareable(const GenerationRequest& request) const;
   int open_account();
   void note_peak();

@@ -43,7 +43,7 @@ const Row kRows[] = {
     {"smollm", single_digits},
     {"starcoder", single_digits},
     {"refact", single_digits},
-    {"command-r", single_digits},
+    {"command-r", single_digits, false, true},
     {"codeshell", single_digits},
     {"exaone", single_digits},
     {"llama-bpe", three_digits, true},

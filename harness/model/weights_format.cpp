@@ -4,6 +4,8 @@
 #include <map>
 #include <vector>
 
+#include "gguf/gguf_file.h"
+#include "model/gguf_config.h"
 #include "model/safetensors.h"
 #include "text/nearest.h"
 
@@ -12,6 +14,7 @@ namespace kvc {
 namespace fs = std::filesystem;
 
 std::string weights_format(const fs::path& model) {
+  if (is_gguf(model)) return weights_format(GgufFile(model));
   std::map<at::ScalarType, int64_t> bytes;
   const Checkpoint checkpoint(model);
   for (const auto& name : checkpoint.names()) bytes[checkpoint.dtype(name)] += checkpoint.n_bytes(name);
@@ -24,9 +27,8 @@ std::string weights_format(const fs::path& model) {
 }
 
 int64_t weights_file_bytes(const fs::path& model) {
-  if (!fs::is_directory(model)) return static_cast<int64_t>(fs::file_size(model));
   int64_t n_bytes = 0;
-  for (const auto& path : Checkpoint(model).paths()) n_bytes += static_cast<int64_t>(fs::file_size(path));
+  for (const auto& path : is_gguf(model) ? GgufFile(model).paths() : Checkpoint(model).paths()) n_bytes += static_cast<int64_t>(fs::file_size(path));
   return n_bytes;
 }
 

@@ -7,7 +7,8 @@
 
 namespace kvc {
 
-// Of a model folder the types of its tensors, the one with most bytes first: "BF16", "F16, F32".
+// The types of what is stored, the one with the most first: of a model folder's tensors ("BF16", "F16, F32"), of the
+// matrices of a .gguf file's layers ("Q4_K, Q6_K").
 std::string weights_format(const std::filesystem::path& model);
 
 // Bytes of the files that hold the weights.

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <limits>
 
+#include "generate/token_distribution.h"
+
 namespace kvc {
 namespace {
 
@@ -102,11 +104,10 @@ Quartiles quartiles(const at::Tensor& values) {
 std::vector<double> channel_mean_abs(const at::Tensor& x) { return to_vector(in_double(x).abs().mean(1).flatten()); }
 
 LogitErrors logit_errors(const at::Tensor& exact, const at::Tensor& held) {
-  const auto x = in_double(exact), y = in_double(held), difference = x - y;
-  const auto p = x.log_softmax(0);
+  const auto difference = in_double(exact) - in_double(held);
+  const TokenDistribution p(exact), q(held);
   return {difference.abs().max().item<double>(), difference.square().sum().sqrt().item<double>(),
-          (p.exp() * (p - y.log_softmax(0))).sum().item<double>(),
-          x.argmax().item<int64_t>() == y.argmax().item<int64_t>()};
+          kl_divergence(p, p.probabilities(), q), p.most_likely() == q.most_likely()};
 }
 
 }  // namespace kvc

@@ -6,6 +6,7 @@
 #include "report/sections.h"
 #include "report/svg.h"
 #include "store/compare.h"
+#include "store/likelihood_table.h"
 #include "store/weights_note.h"
 
 namespace kvc {
@@ -77,6 +78,11 @@ constexpr const char* kExternal =
     "SELECT source, item, model, method, options, column_name AS \"column\", value, mark, note FROM external_result"
     " WHERE :experiment IS NOT NULL ORDER BY source, item, model, method, options, column_name";
 
+std::string likelihood_section(const ReportData& data) {
+  const auto table = likelihood_table(data.db, {data.options.experiment, data.options.with_suspects});
+  return table.rows.empty() ? "" : section("likelihood", "Likelihood of text by position", html_table(table));
+}
+
 // kind: of the cells that its rows are of; "": of none
 std::string query_section(const ReportData& data, const char* sql, const std::string& id, const std::string& heading,
                           const std::string& kind) {
@@ -110,7 +116,8 @@ std::string compare_section(const ReportData& data) {
 }
 
 std::string extra_sections(const ReportData& data) {
-  return named_section(data, "stages", "Parts of compositions") + named_section(data, "search", "Searches by layer") +
+  return likelihood_section(data) + named_section(data, "stages", "Parts of compositions") +
+         named_section(data, "search", "Searches by layer") +
          query_section(data, kTimes, "times", "Times", "bench") +
          query_section(data, kMemory, "bench-memory", "Memory by batch", "bench") +
          query_section(data, kCapacity, "capacity", "What fits", "capacity") +

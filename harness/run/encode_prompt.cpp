@@ -175,11 +175,26 @@ void encode_scored(const TaskSpec& spec, const Dataset& data, const Sample& samp
   if (spec.choices->content_free) add(render_content_free(spec, data, *spec.choices->content_free));
 }
 
+// A window as text and as ids: its prompt, and behind it the tokens that are read one by one.
+void encode_window(const LikelihoodSpec& spec, const Sample& sample, const Tokenizer& tokenizer,
+                   EncodedPrompt& encoded) {
+  encoded.text = tokenizer.decode(sample.ids, true);
+  encoded.prompt.text = encoded.text;
+  encoded.prompt.parts = {{"", encoded.text}};
+  encoded.ids = first(sample.ids, spec.prompt_tokens);
+  encoded.n_tokens_before = spec.prompt_tokens;
+  encoded.scored = {{encoded.ids, {last(sample.ids, spec.tokens - spec.prompt_tokens)}, 0}};
+}
+
 }  // namespace
 
 EncodedPrompt encode_prompt(const TaskSpec& spec, const Dataset& data, const Sample& sample, const Tokenizer& tokenizer,
                             const PromptSettings& settings) {
   EncodedPrompt encoded;
+  if (spec.likelihood) {
+    encode_window(*spec.likelihood, sample, tokenizer, encoded);
+    return encoded;
+  }
   encoded.prompt = render_prompt(spec, data, sample);
   if (spec.kind == TaskSpec::Kind::kChoices) {
     encode_scored(spec, data, sample, tokenizer, settings, encoded);

@@ -24,13 +24,13 @@ struct PromptSettings {
 struct EncodedPrompt {
   Prompt prompt;                     // as the task's template gives it
   std::string text;                  // as the model gets it, special tokens that the tokenizer adds left out
-  std::vector<int64_t> ids;          // of a task that scores: the context's
+  std::vector<int64_t> ids;          // of a task that scores: the context's; of a window its prompt's
   int64_t n_tokens_before = 0;       // had nothing been cut
   std::vector<ScoredText> scored;    // the item's, then the content-free one's
   std::vector<std::string> choices;  // the texts scored
 };
 
-// Throws Error for a prompt that is too long and may not be cut.
+// Throws Error for a prompt that is too long and may not be cut. Of a task that reads texts the sample is a window.
 EncodedPrompt encode_prompt(const TaskSpec& spec, const Dataset& data, const Sample& sample, const Tokenizer& tokenizer,
                             const PromptSettings& settings);
 

@@ -5,8 +5,10 @@
 #include <set>
 
 #include "kvc/plugin.h"
+#include "gguf/gguf_file.h"
 #include "model/model_config.h"
-#include "model/safetensors.h"
+#include "model/tensor_source.h"
+#include "model/weights_format.h"
 #include "plugin/plugin_library.h"
 #include "run/calibration.h"
 #include "run/model_hashes.h"
@@ -15,6 +17,7 @@
 #include "run/provenance.h"
 #include "run/smoothing.h"
 #include "run/task_names.h"
+#include "run/text_windows.h"
 #include "text/files.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
@@ -25,10 +28,44 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
+// What tasks that read texts need of the model.
+struct Reader {
+  const Tokenizer& tokenizer() {
+    if (!loaded) loaded.emplace(Tokenizer::load(folder));
+    return *loaded;
+  }
+  fs::path folder;
+  ModelShape shape;
+  std::string identity;
+  std::vector<fs::path> plugins;
+  std::optional<Tokenizer> loaded = {};
+  std::map<std::string, std::pair<int64_t, json>> references = {};  // by name: the worker's number and the key
+};
+
+// The compressor that the task's likelihoods are held against: its number, and what of it they depend on.
+std::pair<int64_t, json> open_reference(const LikelihoodSpec& spec, Reader& reader,
+                                        std::vector<WorkerCompressor>& opened) {
+  const auto known = reader.references.find(spec.reference);
+  if (known != reader.references.end()) return known->second;
+  const CompressorChoice choice{spec.reference, json::object(), spec.where};
+  auto reference = open_compressor(choice, {}, reader.plugins, reader.shape, reader.identity, opened);
+  const std::pair<int64_t, json> result(static_cast<int64_t>(opened.size()) - 1, std::move(reference.key));
+  reader.references.emplace(spec.reference, result);
+  return result;
+}
+
+void add_task(const TaskId& id, const Experiment& experiment, Reader& reader, Grid& grid) {
   auto spec = load_task(id);
   auto data = load_dataset(spec, data_folder(experiment.data_dir));
   auto whole = spec_json(spec, data);
+  int64_t reference = -1;
+  if (spec.likelihood) {
+    auto json = nlohmann::json::parse(whole);
+    std::tie(reference, json["likelihood"]["reference"]) =
+        open_reference(*spec.likelihood, reader, grid.worker.references);
+    whole = json.dump();
+    cut_into_windows(spec, reader.tokenizer(), grid.context, experiment.max_prompt_tokens, data);
+  }
   std::map<int64_t, std::vector<std::string>> buckets;
   for (const auto& sample : data.samples) {
     if (!sample.buckets.empty()) buckets[sample.id] = sample.buckets;
@@ -36,16 +73,17 @@ void add_task(const TaskId& id, const Experiment& experiment, Grid& grid) {
   if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
     data.samples.resize(static_cast<size_t>(*experiment.limit));
   }
-  grid.tasks.push_back({std::move(spec), std::move(data), std::move(whole), std::move(buckets), std::nullopt, ""});
+  grid.tasks.push_back(
+      {std::move(spec), std::move(data), std::move(whole), std::move(buckets), std::nullopt, "", reference});
 }
 
 // A task whose file or data is bad is left out, and named; where none is left the first says why.
-void add_tasks(const Experiment& experiment, const Paths& paths, Grid& grid) {
+void add_tasks(const Experiment& experiment, const Paths& paths, Reader reader, Grid& grid) {
   std::string first_error;
   for (const auto& name : experiment.tasks) {
     for (const auto& id : tasks_of(name, paths)) {
       try {
-        add_task(id, experiment, grid);
+        add_task(id, experiment, reader, grid);
       } catch (const Error& e) {
         if (first_error.empty()) first_error = e.what();
         grid.left_out.push_back(concat(id.name(), ": ", e.what()));
@@ -153,9 +191,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   KVC_CHECK(is_model_path(model_folder), "model '", experiment.model, "': no such folder or .gguf file");
   const auto config = load_model_config(model_folder);
   grid.context = config.max_position_embeddings;
-  if (fs::is_directory(model_folder)) {
-    const Checkpoint weights_are_there(model_folder);  // or says what is there instead
-  }
+  open_tensors(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
   const auto identity = model_identity(model_hashes);
   auto quantization = experiment.quantization;
@@ -164,6 +200,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   }
   const auto quantized = check_quantization(quantization, config, model_hashes);
   auto model_json = model_hashes;
+  if (is_gguf(model_folder)) model_json["weights_format"] = weights_format(model_folder);
   if (!quantized.empty()) model_json["quantization"] = quantized;
   grid.worker = {model_folder.string(),
                  experiment.dtype,
@@ -175,6 +212,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
                  experiment.workers,
                  experiment.share_prefix,
                  experiment.sampling,
+                 {},
                  {}};
 
   std::vector<OpenedCompressor> compressors;
@@ -183,7 +221,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
     compressors.push_back(
         open_compressor(choice, experiment.folder, folders, config.shape(), identity, grid.worker.compressors));
   }
-  add_tasks(experiment, paths, grid);
+  add_tasks(experiment, paths, {model_folder, config.shape(), identity, folders}, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
   auto made_by = provenance(experiment.config);
   made_by["files"] = named_files(grid, paths);

@@ -24,6 +24,7 @@ struct Grid {
     std::map<int64_t, std::vector<std::string>> buckets;  // by sample, those behind the limit too; none: in no bucket
     std::optional<ChatTemplate> chat;                     // around each prompt
     std::string system_message;                           // in it
+    int64_t reference = -1;                               // of the worker's; -1: a task that names none
   };
   WorkerSetUp worker;   // model, types and compressors
   int64_t context = 0;  // tokens that the model holds

@@ -34,6 +34,7 @@ Job JobMaker::make(PendingJob& pending) {
   job.n_shared_tokens = static_cast<int64_t>(common_prefix(shared_ids(pending.task), ids));
   job.scored = pending.prompt.scored;
   if (job.scored.empty()) job.prompt_ids = ids;
+  job.reference = grid_.tasks[pending.task].reference;
   // The sequence's own randomness: the same whatever runs beside it, before it or in which process.
   job.sequence_key = static_cast<uint64_t>(experiment_.seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.id);
   job.compressors = pending.compressors;
@@ -44,6 +45,7 @@ Job JobMaker::make(PendingJob& pending) {
     job.scored.clear();  // of a task of choices the context is looked into
     job.prompt_ids = ids;
     job.probe = probe_of(pending.task, sample);
+    if (task.spec.likelihood) job.probe->answer_ids = pending.prompt.scored.front().continuations.front();
   }
   return job;
 }

@@ -81,7 +81,10 @@ JobResult job_result(const Job& job, int compressor_index, const Compressor& com
       result.prefill_seconds += generation.prefill_seconds;
       if (!job.scored.empty()) result.likelihoods.emplace_back();
     }
-    if (!job.scored.empty()) result.likelihoods.back().push_back({generation.log_likelihoods, generation.is_greedy});
+    if (!job.scored.empty()) {
+      result.likelihoods.back().push_back(
+          {generation.log_likelihoods, generation.is_greedy, generation.kl, generation.top1_same});
+    }
   }
   for (const auto& [row, n_bytes] : bytes) {
     const auto& [layer, stage, tensor, kind] = row;

@@ -175,7 +175,7 @@ class BenchRun {
   }
 
   std::string now_at() const {
-    return concat(cell_->record.plugin, " (", cell_->record.options_label, "), ", cell_->record.task, ", ", doing_);
+    return concat(doing_, ", ", cell_->record.plugin, " (", cell_->record.options_label, "), ", cell_->record.task);
   }
 
   void run_search(const CapacitySearch& search) {

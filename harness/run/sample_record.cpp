@@ -39,11 +39,48 @@ std::vector<ScoreRow> choice_scores(const TaskSpec& task, const std::string& gen
   return scores;
 }
 
+// The sums of each block of scored tokens.
+std::vector<LikelihoodRow> blocks_of(const LikelihoodSpec& spec, const JobLikelihood& measured) {
+  std::vector<LikelihoodRow> rows;
+  const auto block = static_cast<size_t>(spec.block);
+  for (size_t i = 0; i < measured.log_likelihoods.size(); ++i) {
+    if (i % block == 0) rows.push_back({spec.prompt_tokens + static_cast<int64_t>(i), 0, 0, 0, 0});
+    auto& row = rows.back();
+    ++row.n_tokens;
+    row.nll -= measured.log_likelihoods[i];
+    row.kl += measured.kl.at(i);
+    row.n_top1_same += measured.top1_same.at(i);
+  }
+  return rows;
+}
+
+void add_likelihood(const LikelihoodSpec& spec, const JobLikelihood& measured, SampleRecord& record) {
+  record.likelihood = blocks_of(spec, measured);
+  LikelihoodSums sums;
+  for (const auto& row : record.likelihood) {
+    sums.n_tokens += row.n_tokens;
+    sums.nll += row.nll;
+    sums.kl += row.kl;
+    sums.n_top1_same += row.n_top1_same;
+  }
+  record.generation = likelihood_json(sums);
+  record.token_ids_json = "[]";  // the text's own, which the model did not choose
+}
+
+std::vector<ScoreRow> window_scores(const std::string& generation) {
+  std::vector<ScoreRow> scores;
+  for (const auto& [name, value] : likelihood_scores(parse_likelihood_json(generation))) {
+    scores.push_back({name, concat(value), value});
+  }
+  return scores;
+}
+
 }  // namespace
 
 std::vector<ScoreRow> scores_of(const TaskSpec& task, const std::string& generation, const std::string& gold,
                                 AnswerScorer& scorer) {
   if (task.choices) return choice_scores(task, generation, gold);
+  if (task.likelihood) return window_scores(generation);
   const auto right = parse_gold(gold, has_structured_gold(task));
   std::vector<ScoreRow> scores;
   for (const auto& extractor : task.extractors) {
@@ -97,6 +134,7 @@ void add_scores(const JobResult& result, const EncodedPrompt& prompt, const Task
     record.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
     record.n_new_tokens = 0;
   }
+  if (task.likelihood) add_likelihood(*task.likelihood, result.likelihoods.at(0).at(0), record);
   record.scores = scores_of(task, record.generation, record.gold, scorer);
   add_buckets(sample.buckets, record.scores);
 }

@@ -28,7 +28,7 @@ PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& sample
   const ExactCompressor exact;
   for (const auto& sample : samples) {
     const auto& task = *sample.task;
-    KVC_CHECK(!task.spec.choices, "search: ", task.spec.name,
+    KVC_CHECK(task.spec.kind == TaskSpec::Kind::kGenerate, "search: ", task.spec.name,
               " scores given texts; expected tasks whose answers the model writes");
     Prepared prepared{sample, {}, {}, 0};
     prepared.prompt_ids = encode_prompt(task.spec, task.data, *sample.sample, tokenizer_,

@@ -40,6 +40,9 @@ class Worker {
     for (const auto& compressor : set_up.compressors) {
       compressors_.push_back(build_compressor(compressor, model_.shape()).part.compressor);
     }
+    for (const auto& reference : set_up.references) {
+      references_.push_back(build_compressor(reference, model_.shape()).part.compressor);
+    }
     generator_.on_entering([this](int64_t ticket, int i) {
       const Job* job = entered_job(ticket);
       channel_.enter(i < 0 || !job ? -1 : job->compressors[static_cast<size_t>(i)]);
@@ -111,6 +114,7 @@ class Worker {
     request.stop = {model_.config().eos_token_ids, job.stop_strings, job.max_new_tokens, job.min_new_tokens};
     request.stop.eos_ids.insert(request.stop.eos_ids.end(), job.stop_ids.begin(), job.stop_ids.end());
     request.sampling = set_up_.sampling;
+    if (job.reference >= 0) request.reference = references_.at(static_cast<size_t>(job.reference)).get();
     request.n_shared_tokens = job.n_shared_tokens;
     return request;
   }
@@ -198,7 +202,7 @@ class Worker {
   MemoryMeter meter_;  // before the model: its weights are booked on it
   Transformer model_;
   Tokenizer tokenizer_;
-  std::vector<std::unique_ptr<Compressor>> compressors_;  // outlive the generator's caches
+  std::vector<std::unique_ptr<Compressor>> compressors_, references_;  // outlive the generator's caches
   Generator generator_;
   Probe probe_;
   Admission admission_;

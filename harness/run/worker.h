@@ -47,6 +47,7 @@ struct WorkerSetUp {
   bool share_prefix = true;  // K and V of a prefix that prompts share are computed once
   Sampling sampling;
   std::vector<WorkerCompressor> compressors;
+  std::vector<WorkerCompressor> references = {};  // that tasks name: what reads of texts are held against
 };
 
 // A prompt that is prefilled, and what follows it token by token through the caches.
@@ -69,6 +70,7 @@ struct Job {
   std::vector<int64_t> prompt_ids;
   int64_t n_shared_tokens = 0;     // of the prompt: as many as its task's other prompts begin with
   std::vector<ScoredText> scored;  // instead of prompt_ids: texts whose continuations are scored, nothing is generated
+  int64_t reference = -1;          // of the worker's: what each scored token is held against; -1: nothing
   uint64_t sequence_key = 0;
   std::vector<int> compressors;
   std::vector<std::string> stop_strings;
@@ -92,6 +94,8 @@ struct JobStage {
 struct JobLikelihood {
   std::vector<double> log_likelihoods;  // of each scored token
   bool is_greedy = false;               // each was the most likely one
+  std::vector<double> kl;               // of each, from the reference, in nats; none without a reference
+  std::vector<uint8_t> top1_same;       // and whether both find the same token most likely
 };
 
 struct JobResult {
@@ -119,15 +123,15 @@ void from_json(const nlohmann::json& json, RuleScope& scope);
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options, kind, where, parts, scopes, block)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size,
-                                   n_workers, share_prefix, sampling, compressors)
+                                   n_workers, share_prefix, sampling, compressors, references)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScoredText, prompt_ids, continuations, n_given)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeSettings, measures, n_queries)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobProbe, settings, answer_ids, dump)
 void to_json(nlohmann::json& json, const ProbeValue& value);
 void from_json(const nlohmann::json& json, ProbeValue& value);
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt_ids, n_shared_tokens, scored, sequence_key, compressors,
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt_ids, n_shared_tokens, scored, reference, sequence_key, compressors,
                                    stop_strings, stop_ids, max_new_tokens, min_new_tokens, probe)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobLikelihood, log_likelihoods, is_greedy)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, stage, tensor, kind, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobStage, stage, encode_seconds, attend_seconds)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods,

@@ -31,6 +31,13 @@ struct Resampling {
 // Equal values give an interval without width. Throws Error for no values, or for none drawn.
 Interval bootstrap_interval(std::span<const double> values, double confidence = 0.95, const Resampling& how = {});
 
+// The same of ratios of sums over items that are drawn together, sum(values) / sum(weights); one for each of `values`.
+// Of weights that are all 1 it is the interval above. Throws Error for lengths that differ, or a weight that is not
+// above 0.
+std::vector<Interval> bootstrap_ratio_intervals(const std::vector<std::vector<double>>& values,
+                                                std::span<const double> weights, double confidence = 0.95,
+                                                const Resampling& how = {});
+
 double median(std::vector<double> values);  // of two in the middle their mean; throws Error for none
 // The n-th of three, interpolated linearly between the sorted values (R's type 7); throws Error for none.
 double quartile(std::vector<double> values, int64_t n);

@@ -64,6 +64,14 @@ void insert_stage_times(Database& db, const SampleRecord& s) {
   }
 }
 
+void insert_likelihood(Database& db, const SampleRecord& s) {
+  for (const auto& row : s.likelihood) {
+    auto insert = db.prepare("INSERT INTO likelihood VALUES (?, ?, ?, ?, ?, ?, ?)");
+    insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, row.position).bind(4, row.n_tokens);
+    insert.bind(5, row.nll).bind(6, row.kl).bind(7, row.n_top1_same).run();
+  }
+}
+
 void insert_stages(Database& db, const CellRecord& cell) {
   for (size_t i = 0; i < cell.stages.size(); ++i) {
     const auto& row = cell.stages[i];
@@ -146,6 +154,7 @@ ResultStore::Put ResultStore::put_sample(const SampleRecord& sample) {
   insert_scores(db_, sample.cell_key, sample.sample, sample.scores);
   insert_bytes(db_, sample);
   insert_stage_times(db_, sample);
+  insert_likelihood(db_, sample);
   transaction.commit();
   return Put::kStored;
 }

@@ -64,6 +64,14 @@ struct ScoreRow {
   double value = 0;  // 0 to 1
 };
 
+// Sums over consecutive scored tokens of a text.
+struct LikelihoodRow {
+  int64_t position = 0;  // in the text, of the first
+  int64_t n_tokens = 0;
+  double nll = 0, kl = 0;  // in nats
+  int64_t n_top1_same = 0;
+};
+
 struct SampleRecord {
   std::string cell_key;
   int64_t sample = 0;
@@ -78,6 +86,7 @@ struct SampleRecord {
   std::string scoring_json = "{}";  // that the scores are by
   std::vector<ByteRow> bytes;
   std::vector<StageTimeRow> stages = {};    // empty for a plain compressor
+  std::vector<LikelihoodRow> likelihood = {};  // of a task that reads a text
   int64_t kv_bytes = 0, kv_bytes_fp16 = 0;  // fp16: the same tokens at 16 bits
   double paper_bytes = 0;                   // by the paper's closed form; NaN: it has none
   int64_t n_encoded_tokens = 0;

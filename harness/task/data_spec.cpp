@@ -40,10 +40,11 @@ void read_parts(YamlMap& map, DataSpec& data) {
 }
 
 DataSpec::Format read_format(YamlMap& map) {
-  const auto format = map.optional_choice("format", {"jsonl", "json", "csv", "lines"}, "jsonl");
+  const auto format = map.optional_choice("format", {"jsonl", "json", "csv", "lines", "text"}, "jsonl");
   return format == "jsonl"  ? DataSpec::Format::kJsonl
          : format == "json" ? DataSpec::Format::kJson
          : format == "csv"  ? DataSpec::Format::kCsv
+         : format == "text" ? DataSpec::Format::kText
                             : DataSpec::Format::kLines;
 }
 

@@ -19,6 +19,7 @@ struct DataSpec {
     kJson,   // one document, whose member `items` is the list of objects
     kCsv,    // RFC 4180 without a header; `columns` names the fields
     kLines,  // as many lines an item as `columns` has names
+    kText,   // the whole file is one item, with one field, `text`
   };
   // One file's items, or some of them.
   struct Part {

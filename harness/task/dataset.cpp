@@ -29,6 +29,7 @@ FieldSpec gold_field(const TaskSpec& spec) { return {spec.gold_field, spec.gold_
 
 Gold read_gold(const TaskSpec& spec, const Record& record) {
   Gold gold;
+  if (spec.gold_field.empty()) return gold;
   const auto field = gold_field(spec);
   gold.answers = spec.has_gold_list ? field_list(field, record) : std::vector{field_text(field, record)};
   if (!spec.classes_field.empty()) gold.classes = field_list({spec.classes_field, std::nullopt, std::nullopt}, record);
@@ -41,7 +42,7 @@ Sample read_sample(const TaskSpec& spec, const Record& record, int64_t id) {
   const auto gold = read_gold(spec, record);
   Sample sample;
   sample.id = id;
-  sample.gold = gold_text(gold, has_structured_gold(spec));
+  if (!gold.answers.empty()) sample.gold = gold_text(gold, has_structured_gold(spec));
   for (const auto& [variable, field] : spec.fields) sample.fields[variable] = field_text(field, record);
   for (const auto& extractor : spec.extractors) {
     for (const auto& answer : gold.answers) {

@@ -123,6 +123,8 @@ std::vector<Record> read_items(const DataSpec& spec, const std::filesystem::path
       return read_csv_items(spec, path.string(), read_text(path, spec.is_latin1));
     case DataSpec::Format::kLines:
       return read_line_items(spec, path.string(), read_text(path, spec.is_latin1));
+    case DataSpec::Format::kText:
+      return {{Json{{"text", read_text(path, spec.is_latin1)}}, concat(path.string(), ":1")}};
   }
   throw Error("DataSpec::Format out of range");
 }

@@ -74,7 +74,7 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   json["n_samples"] = dataset.samples.size();
   json["fields"] = Json::object();
   for (const auto& [name, field] : spec.fields) json["fields"][name] = field_json(field);
-  json["gold"] = field_json({spec.gold_field, spec.gold_pattern, std::nullopt});
+  if (!spec.gold_field.empty()) json["gold"] = field_json({spec.gold_field, spec.gold_pattern, std::nullopt});
   if (spec.has_gold_list) json["gold"]["list"] = true;
   if (!spec.classes_field.empty()) json["gold"]["classes"] = spec.classes_field;
   json["data"] = data_json(spec.data);
@@ -86,6 +86,9 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   json["stop_tokens"] = spec.stop_tokens;
   json["limit"] = {{"side", static_cast<int>(spec.limit.side)}, {"max_tokens", spec.limit.max_tokens.value_or(0)}};
   if (spec.choices) json["choices"] = choices_json(*spec.choices);
+  if (const auto& l = spec.likelihood) {
+    json["likelihood"] = {{"prompt_tokens", l->prompt_tokens}, {"tokens", l->tokens}, {"block", l->block}};
+  }
   for (const auto& bucket : spec.buckets) json["buckets"].push_back(bucket_json(bucket));
   return json.dump();
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kvc/check.h"
+#include "text/hash_cache.h"
 
 namespace kvc {
 
@@ -20,6 +21,14 @@ TaskFile read_task_file(YamlMap& map, const std::vector<std::string>& roots) {
   return {kind, file.string(), file.where(), std::filesystem::absolute(file.file()).parent_path()};
 }
 
+std::filesystem::path data_path(const std::string& file, const std::filesystem::path& data_dir) {
+  std::error_code unreadable;
+  const auto in_data = data_dir.empty() ? std::filesystem::path() : data_dir / file;
+  if (std::filesystem::is_regular_file(in_data, unreadable) || user_cache_folder().empty()) return in_data;
+  const auto in_cache = user_cache_folder() / "data" / file;
+  return std::filesystem::is_regular_file(in_cache, unreadable) ? in_cache : in_data;
+}
+
 std::filesystem::path locate(const TaskFile& file, const std::filesystem::path& data_dir) {
   std::filesystem::path path;
   switch (file.root) {
@@ -30,9 +39,9 @@ std::filesystem::path locate(const TaskFile& file, const std::filesystem::path& 
       path = file.folder.parent_path().parent_path() / "prompts" / file.file;
       break;
     case TaskFile::Root::kDataDir:
-      KVC_CHECK(!data_dir.empty(), file.where, ": error: '", file.file,
+      path = data_path(file.file, data_dir);
+      KVC_CHECK(!path.empty(), file.where, ": error: '", file.file,
                 "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir");
-      path = data_dir / file.file;
   }
   KVC_CHECK(std::filesystem::is_regular_file(path), file.where, ": error: there is no file '", path.string(), "'");
   return path;

@@ -24,6 +24,10 @@ struct TaskFile {
 // The keys file and root of a map; the map may hold more.
 TaskFile read_task_file(YamlMap& map, const std::vector<std::string>& roots);
 
+// Where a file of the data folder is or would be: below `data_dir`, or where that lacks it (or is empty) below
+// user_cache_folder()/data, if it is there. "": nowhere.
+std::filesystem::path data_path(const std::string& file, const std::filesystem::path& data_dir);
+
 // Its path; throws Error where the file is not there. `data_dir` may be empty where the task needs none.
 std::filesystem::path locate(const TaskFile& file, const std::filesystem::path& data_dir);
 

@@ -123,6 +123,16 @@ void read_choices(const YamlValue& value, TaskSpec& spec) {
   if (cuts_what_is_asked) value.fail("a task that scores continuations has prompt.truncate: left or refuse");
 }
 
+void read_likelihood(const YamlValue& value, TaskSpec& spec) {
+  spec.likelihood = read_likelihood_spec(value);
+  spec.metric = "agreement";
+  spec.max_new_tokens = spec.likelihood->tokens - spec.likelihood->prompt_tokens;
+  if (spec.is_chat_turn) value.fail("a task that reads a text has prompt.chat: never");
+  if (spec.limit.side != PromptLimit::Side::kRefuse || spec.limit.max_tokens) {
+    value.fail("a task that reads a text is cut into windows: prompt.truncate and prompt.max_tokens have no meaning");
+  }
+}
+
 void read_generation(TaskYaml& map, TaskSpec& spec) {
   const auto most = map.required("max_new_tokens");
   spec.max_new_tokens = most.integer(1, 1'000'000);
@@ -177,18 +187,22 @@ TaskSpec load_task(const TaskId& id) {
   spec.name = id.name();
   spec.yaml_file = id.yaml_file;
   spec.summary = map.required("summary").string();
-  if (const auto kind = map.optional("kind"); kind && kind->choice({"generate", "choices"}) == "choices") {
-    spec.kind = TaskSpec::Kind::kChoices;
+  if (const auto kind = map.optional("kind")) {
+    const auto name = kind->choice({"generate", "choices", "likelihood"});
+    if (name == "choices") spec.kind = TaskSpec::Kind::kChoices;
+    if (name == "likelihood") spec.kind = TaskSpec::Kind::kLikelihood;
   }
   spec.data = read_data_spec(map.required("data"));
   spec.fields = read_fields(map.required("fields"));
-  read_gold(map.required("gold"), spec);
+  if (spec.kind != TaskSpec::Kind::kLikelihood) read_gold(map.required("gold"), spec);
   read_prompt(map.required("prompt"), spec);
   if (const auto buckets = map.optional("buckets")) {
     for (const auto& item : buckets->sequence()) spec.buckets.push_back(read_bucket(item));
   }
   if (spec.kind == TaskSpec::Kind::kChoices) {
     read_choices(map.required("choices"), spec);
+  } else if (spec.kind == TaskSpec::Kind::kLikelihood) {
+    read_likelihood(map.required("likelihood"), spec);
   } else {
     read_generation(map, spec);
   }

@@ -14,6 +14,7 @@
 #include "task/exemplars.h"
 #include "task/extractor.h"
 #include "task/gold.h"
+#include "task/likelihood.h"
 #include "task/task_yaml.h"
 #include "task/template.h"
 
@@ -52,14 +53,14 @@ struct BucketSpec {
 };
 
 struct TaskSpec {
-  enum class Kind { kGenerate, kChoices };
+  enum class Kind { kGenerate, kChoices, kLikelihood };
   std::string name;  // "<suite>/<name>", with a variant "<suite>/<name>/<variant>"
   std::string summary;
   std::filesystem::path yaml_file;
   Kind kind = Kind::kGenerate;
   DataSpec data;
   std::map<std::string, FieldSpec> fields;  // by template variable
-  std::string gold_field;
+  std::string gold_field;                 // "" of a task that reads a text
   std::optional<Regex> gold_pattern;      // its first group is the gold answer; without a pattern the whole field is
   bool has_gold_list = false;             // the field holds several answers, the best counts
   std::string classes_field;              // the names that a classification chooses from; "" when the task has none
@@ -70,7 +71,8 @@ struct TaskSpec {
   bool is_chat_turn =
       false;  // prompt.chat: the prompt is a user's turn, put into the model's chat format if it has one
   PromptLimit limit;
-  std::optional<ChoiceSpec> choices;  // of kind kChoices, which has none of what follows but buckets
+  std::optional<ChoiceSpec> choices;          // of kind kChoices, which has none of what follows but buckets
+  std::optional<LikelihoodSpec> likelihood;  // of kind kLikelihood, the same, whose max_new_tokens are those scored
   int64_t max_new_tokens = 0, min_new_tokens = 0;
   std::vector<std::string> stop;         // the generation is cut before the first of these
   std::vector<std::string> stop_tokens;  // the last token of each ends the generation, as the model's own do

@@ -75,9 +75,11 @@ std::vector<std::string> nearest_names(std::string_view name, const std::vector<
   return nearest;
 }
 
-std::string some_of(const std::vector<std::string>& names) {
-  if (names.size() <= kMostListed) return join(names);
-  return join({names.begin(), names.begin() + kNearest}) + " and " + std::to_string(names.size() - kNearest) + " more";
+std::string some_of(const std::vector<std::string>& names, size_t most) {
+  if (names.size() <= most) return join(names);
+  const size_t n = std::min(most, kNearest);
+  return join({names.begin(), names.begin() + static_cast<std::ptrdiff_t>(n)}) + " and " +
+         std::to_string(names.size() - n) + " more";
 }
 
 std::string unknown_name(std::string_view what, std::string_view name, const std::vector<std::string>& known) {

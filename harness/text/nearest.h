@@ -16,8 +16,8 @@ std::string join(const std::vector<std::string>& names, std::string_view separat
 // The few that are nearest to `name`, or that have a part between slashes that is; the nearest first.
 std::vector<std::string> nearest_names(std::string_view name, const std::vector<std::string>& candidates);
 
-// All of them, joined; of very many the first few and how many more there are.
-std::string some_of(const std::vector<std::string>& names);
+// All of them, joined; of more than `most` the first few and how many more there are.
+std::string some_of(const std::vector<std::string>& names, size_t most = 30);
 
 // "unknown option 'bit' (did you mean 'bits'?); known: bits, group_size"; of very many the nearest are
 // told and how many there are.

@@ -120,6 +120,23 @@ TEST_F(HubTest, AResolvedRevisionIsFoundWithoutAskingAgain) {
   EXPECT_EQ(server_.requests().size(), n_requests);
 }
 
+TEST_F(HubTest, WhatIsWholeInTheCacheIsListed) {
+  EXPECT_TRUE(own_hub_models(places_).empty());
+  get("hf:o/n");
+  fs::create_directories(places_.own / ("a--b@" + kCommit + ".part"));
+  fs::create_directories(places_.own / "other");
+  const auto models = own_hub_models(places_);
+  ASSERT_EQ(models.size(), 1u);
+  EXPECT_EQ(models[0].first.written(), "hf:o/n@" + kCommit);
+  EXPECT_EQ(models[0].second.folder, find_hub_model(parse_hub_id("hf:o/n"), places_)->folder);
+}
+
+TEST_F(HubTest, AFolderThatIsGoneIsFetchedAgain) {
+  fs::remove_all(get("hf:o/n").folder);
+  EXPECT_FALSE(find_hub_model(parse_hub_id("hf:o/n"), places_));
+  EXPECT_TRUE(fs::exists(get("hf:o/n").folder / "model.safetensors"));
+}
+
 TEST_F(HubTest, TwoRevisionsOfOneCommitShareItsFolder) {
   const auto main = get("hf:o/n");
   const auto n_requests = server_.requests().size();
@@ -280,10 +297,10 @@ TEST(HubId, IsOrganizationNameAndRevision) {
 
 TEST(HubId, OfAnotherFormIsRefusedWithTheForm) {
   const auto long_name = "hf:a/" + std::string(97, 'x');
-  for (const std::string id : {"hf:",      "hf:gpt2",     "hf:/b",          "hf:a/",     "hf:a/b/c",   "hf:a/b@",
-                               "hf:../b",  "hf:a/..",     "hf:a/b@../../x", "hf:a/b@/x", "hf:a/b@x/",  "hf:a b/c",
-                               "hf:a/b\n", "hf:-a/b",     "hf:a/b@-x",      "hf:a--b/c", "hf:a/b?x=1", "hf:a/b@x?y",
-                               "hf:a@b/c", "hf:a/b@x%2e", "hf:a/b@x//y",    "hf:a/.b"}) {
+  for (const std::string id : {"hf:",        "hf:gpt2",  "hf:/b",          "hf:a/",         "hf:a/b/c",  "hf:a/b@",
+                               "hf:../b",    "hf:a/..",  "hf:a/b@../../x", "hf:a/b@x/../y", "hf:a/b@/x", "hf:a/b@x/",
+                               "hf:a b/c",   "hf:a/b\n", "hf:-a/b",        "hf:a/b@-x",     "hf:a--b/c", "hf:a/b?x=1",
+                               "hf:a/b@x?y", "hf:a@b/c", "hf:a/b@x%2e",    "hf:a/b@x//y",   "hf:a/.b"}) {
     EXPECT_THAT(message_of([&] { parse_hub_id(id); }), AllOf(HasSubstr("expected hf:ORG/NAME"), Not(HasSubstr("\n"))))
         << id;
   }

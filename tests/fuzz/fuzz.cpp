@@ -33,7 +33,7 @@ void promise(bool holds, const std::string& what) {
 
 std::vector<Target> targets() {
   return {header_target(), index_target(),  tokenizer_target(),  special_target(), merges_target(),
-          pieces_target(), config_target(), generation_target(), gguf_target()};
+          pieces_target(), config_target(), generation_target(), gguf_target(),    gguf_tokenizer_target()};
 }
 
 namespace {

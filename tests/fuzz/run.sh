@@ -16,7 +16,7 @@ ninja -C "$build" fuzz_files >>"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 3; }
 export ASAN_OPTIONS=abort_on_error=1:handle_abort=0:detect_leaks=1:max_allocation_size_mb=1024:hard_rss_limit_mb=4096
 export UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1
 status=0
-for share in header:20 index:10 tokenizer:10 special:5 merges:5 pieces:5 config:10 generation:5 gguf:30; do
+for share in header:20 index:10 tokenizer:10 special:5 merges:5 pieces:5 config:10 generation:5 gguf:25 gguf_tokenizer:5; do
   "$build/bin/fuzz_files" --target "${share%:*}" --cases $((cases * ${share#*:} / 100)) --seed "$seed" || status=1
 done
 exit $status

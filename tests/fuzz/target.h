@@ -31,15 +31,19 @@ struct Target {
 
 std::vector<Target> targets();
 
-Target header_target();      // a .safetensors file: length, header, data
-Target index_target();       // model.safetensors.index.json
-Target tokenizer_target();   // tokenizer.json
-Target special_target();     // tokenizer_config.json and its like
-Target merges_target();      // merges.txt
-Target pieces_target();      // tokenizer.model
-Target config_target();      // config.json
-Target generation_target();  // generation_config.json
-Target gguf_target();        // a .gguf file: header, metadata, tensors
+Target header_target();          // a .safetensors file: length, header, data
+Target index_target();           // model.safetensors.index.json
+Target tokenizer_target();       // tokenizer.json
+Target special_target();         // tokenizer_config.json and its like
+Target merges_target();          // merges.txt
+Target pieces_target();          // tokenizer.model
+Target config_target();          // config.json
+Target generation_target();      // generation_config.json
+Target gguf_target();            // a .gguf file: header, metadata, tensors
+Target gguf_tokenizer_target();  // its tokenizer.ggml.*
+
+// Encodes and decodes texts with the tokenizer of a model.
+void read_tokenizer(const std::filesystem::path& model);
 
 void write_file(const std::filesystem::path& path, const std::string& bytes);
 void promise(bool holds, const std::string& what);

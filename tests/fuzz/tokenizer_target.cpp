@@ -55,20 +55,6 @@ std::vector<json> seeds() {
   return all;
 }
 
-void read_tokenizer(const fs::path& dir) {
-  const auto tokenizer = kvc::Tokenizer::load(dir);
-  promise(tokenizer.vocab_size() >= 0, "the vocabulary's size is negative");
-  for (const std::string text :
-       {"", "a", "ab b\n  aab <s> x  x12 3!", "na\u00efve \u4f60\u597d \U0001F600 e\u0301 \u2581\t\r\n",
-        "the quick brown fox isn't 1234567 <mask> <|eot|>"}) {
-    const auto ids = tokenizer.encode(text, true);
-    for (const int64_t id : ids) promise(id >= 0 && id <= INT32_MAX, "an id is out of range");
-    for (const bool skip : {false, true}) promise(kvc::is_utf8(tokenizer.decode(ids, skip)), "a text is not UTF-8");
-  }
-  const std::vector<int64_t> some = {0, 1, 2, 3, 4, 5, 6, 7, 100, 300, INT32_MAX};
-  promise(kvc::is_utf8(tokenizer.decode(some, false)), "a text is not UTF-8");
-}
-
 std::vector<std::string> words() {
   return {"type",
           "BPE",
@@ -174,6 +160,20 @@ std::vector<json> special_seeds() {
 }
 
 }  // namespace
+
+void read_tokenizer(const std::filesystem::path& model) {
+  const auto tokenizer = kvc::Tokenizer::load(model);
+  promise(tokenizer.vocab_size() >= 0, "the vocabulary's size is negative");
+  for (const std::string text :
+       {"", "a", "ab b\n  aab <s> x  x12 3!", "na\u00efve \u4f60\u597d \U0001F600 e\u0301 \u2581\t\r\n",
+        "the quick brown fox isn't 1234567 <mask> <|eot|>"}) {
+    const auto ids = tokenizer.encode(text, true);
+    for (const int64_t id : ids) promise(id >= 0 && id <= INT32_MAX, "an id is out of range");
+    for (const bool skip : {false, true}) promise(kvc::is_utf8(tokenizer.decode(ids, skip)), "a text is not UTF-8");
+  }
+  const std::vector<int64_t> some = {0, 1, 2, 3, 4, 5, 6, 7, 100, 300, INT32_MAX};
+  promise(kvc::is_utf8(tokenizer.decode(some, false)), "a text is not UTF-8");
+}
 
 Target special_target() {
   return {"special",          special_seeds(), words(), [](const fs::path& dir) { copy_files("gpt2", dir); },

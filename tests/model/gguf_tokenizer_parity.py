@@ -139,7 +139,10 @@ def real_pieces(program, root, folder):
 
 
 def smollm2(program, path):
+    """transformers 5.23 knows no rule for the name `smollm` and takes GPT-2's: 85 of the 11,000 differ, by spaces before digits."""
     reference = AutoTokenizer.from_pretrained(os.path.dirname(path), gguf_file=os.path.basename(path))
+    reference.backend_tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                                                         pre_tokenizers.ByteLevel(add_prefix_space=False)])
     rng = random.Random(13)
     inputs = texts_for(rng, reference.all_special_tokens) + [{"ids": ids} for ids in random_ids(rng, len(reference) + 3, 1000)]
 

@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "gguf_writer.h"
+#include <limits>
+
+#include "../gguf/gguf_writer.h"
 #include "model/tokenizer.h"
 #include "temporary_dir.h"
 
@@ -233,7 +235,7 @@ TEST(GgufTokenizer, RefusesPiecesThatCannotBeMerged) {
 }
 
 // As transformers reads this file, and an implementation of its own.
-TEST(SmolLm2, GivesTheKnownIds) {
+TEST(SmolLm2Tokenizer, GivesTheKnownIds) {
   const char* path = std::getenv("KVC_SMOLLM2_GGUF");
   if (!path) GTEST_SKIP() << "KVC_SMOLLM2_GGUF names no file";
   const auto tokenizer = kvc::Tokenizer::load(path);

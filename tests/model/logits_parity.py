@@ -52,10 +52,14 @@ def token_ids(folder):
 
 
 def compare(program, name, folder, n_greedy, out):
-    ids = token_ids(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager").eval()
+    return compare_ids(program, name, folder, model, token_ids(folder), n_greedy, out)
+
+
+def compare_ids(program, name, path, model, ids, n_greedy, out):
+    """The program's model at `path` against transformers' on these ids."""
     logits, greedy, margins = reference(model, ids, n_greedy)
-    run = subprocess.run([program, folder, out, str(n_greedy)], input=" ".join(map(str, ids)), text=True,
+    run = subprocess.run([program, path, out, str(n_greedy)], input=" ".join(map(str, ids)), text=True,
                          stdout=subprocess.PIPE, check=True)
     ours = load_file(out)
     prefill = (ours["prefill"] - logits).abs().max().item()

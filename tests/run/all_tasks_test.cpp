@@ -34,7 +34,7 @@ TEST(AllTasks, EndInRowsOrAreNamedWithWhatTheyLack) {
     auto select = db.prepare(
         "SELECT count(*) FROM sample JOIN cell ON cell.key = cell_key JOIN text ON sha256 = prompt_sha256"
         " WHERE task = ? AND status = 'ok' AND body <> '' AND n_prompt_tokens <= n_prompt_tokens_before"
-        " AND n_prompt_tokens <= 2048 + 16"  // what is cut in the middle may be encoded to a few tokens more
+        " AND n_prompt_tokens <= 2560 + 16"  // what is cut in the middle may be encoded to a few tokens more
         " AND EXISTS (SELECT 1 FROM score WHERE score.cell_key = cell.key AND score.sample = sample.sample)");
     select.bind(1, id.name());
     ASSERT_TRUE(select.step());

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "../gguf/gguf_writer.h"
 #include "kvc/check.h"
 #include "model/tokenizer.h"
 #include "program.h"
@@ -146,6 +147,30 @@ TEST(Chat, FindsTheModelsTemplateWhereFoldersKeepIt) {
   EXPECT_THROW(read_model_template(folder.path()), Error);
   folder.write("chat_template.jinja", "four\n");  // newer folders; it wins over the other file
   EXPECT_EQ(read_model_template(folder.path()), "four\n");
+}
+
+TEST(Chat, TakesTheTemplateOfAGgufFile) {
+  TempFolder folder;
+  kvc_test::GgufWriter file;
+  const auto read = [&] {
+    file.write(folder / "m.gguf");
+    return read_model_template(folder / "m.gguf");
+  };
+  EXPECT_EQ(read(), std::nullopt);
+  file.set("tokenizer.chat_template", kvc_test::text("{{ 'x' }}"));
+  EXPECT_EQ(read(), "{{ 'x' }}");
+  file.set("tokenizer.chat_template", kvc_test::u32(5));
+  EXPECT_THROW(read(), Error);
+  file.set("tokenizer.chat_template", kvc_test::text("\xFFx"));
+  EXPECT_THROW(read(), Error);
+}
+
+TEST(Chat, KnowsSmolLm2sOwnTemplate) {
+  const char* path = std::getenv("KVC_SMOLLM2_GGUF");
+  if (!path) GTEST_SKIP() << "KVC_SMOLLM2_GGUF names no file";
+  const auto chat = choose_chat_template("auto", path, {.program = {}, .root = kSource, .plugins = {}});
+  ASSERT_TRUE(chat);
+  EXPECT_EQ(chat->name, "smollm2");
 }
 
 TEST(Generate, WritesThePromptAsATurn) {

@@ -50,6 +50,8 @@ TEST(NearestNames, APartBetweenSlashesIsNear) {
 TEST(SomeOf, OfManyNamesTheFirstAndTheNumberOfOthers) {
   EXPECT_EQ(some_of({"a", "b"}), "a, b");
   EXPECT_EQ(some_of({}), "");
+  EXPECT_EQ(some_of({"a", "b", "c"}, 3), "a, b, c");
+  EXPECT_EQ(some_of({"a", "b", "c"}, 2), "a, b and 1 more");
   EXPECT_EQ(some_of(many(40)), "s/t000, s/t001, s/t002, s/t003, s/t004 and 35 more");
 }
 

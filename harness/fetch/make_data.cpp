@@ -1,0 +1,47 @@
+#include "fetch/make_data.h"
+
+#include <cstdio>
+#include <fstream>
+
+#include "kvc/check.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What the command prints, at most one byte more than is wanted. -> its exit status, as pclose has it
+int run_into(const DataSource& source, const fs::path& part) {
+  std::FILE* output = ::popen(source.command.c_str(), "r");
+  KVC_CHECK(output, "cannot run '", source.command, "'");
+  std::ofstream file(part, std::ios::binary);
+  char buffer[1 << 16];
+  int64_t left = *source.n_bytes + 1;
+  for (size_t n; left > 0 && (n = std::fread(buffer, 1, sizeof buffer, output)) > 0;) {
+    file.write(buffer, static_cast<std::streamsize>(n));
+    left -= static_cast<int64_t>(n);
+  }
+  const int status = ::pclose(output);
+  file.close();
+  KVC_CHECK(file, "cannot write '", part.string(), "'");
+  return status;
+}
+
+}  // namespace
+
+void make_data(const DataSource& source, const fs::path& to) {
+  fs::create_directories(to.parent_path());
+  const fs::path part = to.string() + ".part";
+  const int status = run_into(source, part);
+  std::string found;
+  const auto state = check_data(source, part, found);
+  const bool printed = fs::file_size(part) > 0;  // of a pipe the shell tells the last program's status alone
+  if (state != DataState::kRight) fs::remove(part);
+  KVC_CHECK(status == 0 && printed, "'", source.command, "' failed; it is of Debian's package ", source.package,
+            " (as root: apt-get install ", source.package, ")");
+  KVC_CHECK(state == DataState::kRight, "'", source.command, "' printed ", found, ", expected ", *source.n_bytes,
+            " bytes, SHA-256 ", source.sha256);
+  fs::rename(part, to);
+}
+
+}  // namespace kvc

@@ -1,0 +1,100 @@
+// Likelihoods of text by position: sums of blocks put together, and what is said of them.
+#include "store/likelihood_table.h"
+
+#include <cmath>
+#include <optional>
+
+#include "store_fixture.h"
+
+namespace kvc {
+namespace {
+
+class LikelihoodTableTest : public StoreTest {
+ protected:
+  void SetUp() override {
+    StoreTest::SetUp();
+    store_.emplace(ResultStore::open(path_));
+  }
+  void put(const std::string& key, const std::string& plugin, std::vector<LikelihoodRow> rows, int64_t sample = 0,
+           const std::string& label = "") {
+    auto cell = make_cell(key, plugin, "text");
+    cell.task_json = R"({"likelihood":{"prompt_tokens":128,"block":64,"reference":{"plugin":"full"}}})";
+    cell.lossy = plugin != "full";
+    cell.label = label;
+    store_->put_cell(cell);
+    auto record = make_sample(key, sample);
+    record.likelihood = std::move(rows);
+    store_->put_sample(record);
+  }
+  std::vector<LikelihoodStretch> stretches(const LikelihoodOptions& options = {}) {
+    return likelihood_stretches(store_->database(), options, notes_);
+  }
+  std::optional<ResultStore> store_;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(LikelihoodTableTest, StretchesArePowersOfTwoByTheFirstToken) {
+  put("a", "kivi", {{128, 64, 64, 1, 60}, {192, 64, 128, 2, 50}, {256, 64, 6.4, 0, 64}, {1000, 64, 64, 4, 32},
+                    {1024, 32, 16, 8, 16}});
+  const auto found = stretches();
+  ASSERT_EQ(found.size(), 5u);
+  const std::vector<std::pair<int64_t, int64_t>> ends = {{0, 256}, {256, 512}, {512, 1024}, {1024, 2048}, {0, -1}};
+  for (size_t i = 0; i < ends.size(); ++i) {
+    EXPECT_EQ(found[i].begin, ends[i].first);
+    EXPECT_EQ(found[i].end, ends[i].second);
+  }
+  EXPECT_EQ(found[0].n_tokens, 128);
+  EXPECT_EQ(found[0].nll.value, 192.0 / 128);
+  EXPECT_EQ(found[0].kl.value, 3.0 / 128);
+  EXPECT_EQ(found[0].top1.value, 110.0 / 128);
+  EXPECT_EQ(found[4].n_tokens, 288);
+  EXPECT_EQ(found[4].kl.value, 15.0 / 288);
+  EXPECT_LT(found[4].kl.interval.low, found[4].kl.value);
+  EXPECT_GT(found[4].kl.interval.high, found[4].kl.value);
+  EXPECT_EQ(found[4].kv_share, 0.25);
+}
+
+TEST_F(LikelihoodTableTest, SamplesThatFailedDoNotCount) {
+  put("a", "kivi", {{128, 64, 64, 1, 60}});
+  put("a", "kivi", {{128, 64, 64, 3, 60}}, 1);
+  store_->database().execute("UPDATE sample SET status = 'failed' WHERE sample = 1");
+  EXPECT_EQ(stretches().back().n_tokens, 64);
+}
+
+TEST_F(LikelihoodTableTest, OneBlockHasNoInterval) {
+  put("a", "kivi", {{128, 64, 64 * std::log(7.0), 1, 48}});
+  const auto table = likelihood_table(store_->database(), {});
+  EXPECT_EQ(std::get<std::string>(table.rows[0][5]), "7.000");
+  EXPECT_EQ(std::get<std::string>(table.rows[0][6]), "0.0156");
+  EXPECT_EQ(std::get<std::string>(table.rows[0][7]), "75.00");
+}
+
+TEST_F(LikelihoodTableTest, LabelsNameRowsAndSuspectsAreLeftOut) {
+  put("a", "full", {{128, 64, 64, 0, 64}});
+  put("b", "kivi", {{128, 64, 64, 1, 60}}, 0, "KIVI 2 bits");
+  put("c", "nothing", {{128, 64, 64, 0, 64}});
+  store_->database().execute("UPDATE sample SET n_encoded_tokens = 0 WHERE cell_key = 'c'");
+  auto found = stretches();
+  ASSERT_EQ(found.size(), 4u);
+  EXPECT_EQ(found[0].compressor, "full");
+  EXPECT_EQ(found[2].compressor, "KIVI 2 bits");
+  EXPECT_EQ(notes_, (std::vector<std::string>{"left out as suspect: nothing  on text: no token was encoded"}));
+  EXPECT_EQ(stretches({"all", true}).size(), 6u);
+  EXPECT_EQ(stretches({"trial"}).size(), 4u);
+  EXPECT_EQ(stretches({"other"}).size(), 0u);
+  EXPECT_EQ(stretches({"all", false, {"b"}}).size(), 2u);
+}
+
+TEST_F(LikelihoodTableTest, ADatabaseWithoutAnyHasNoRows) {
+  store_->put_cell(make_cell("a", "kivi", "t"));
+  EXPECT_TRUE(likelihood_table(store_->database(), {}).rows.empty());
+}
+
+TEST_F(LikelihoodTableTest, ASampleTakesItsBlocksWithIt) {
+  put("a", "kivi", {{128, 64, 64, 1, 60}});
+  store_->database().execute("DELETE FROM sample");
+  EXPECT_EQ(store_->database().integer("SELECT count(*) FROM likelihood"), 0);
+}
+
+}  // namespace
+}  // namespace kvc
