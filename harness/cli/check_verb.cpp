@@ -1,19 +1,33 @@
+#include <algorithm>
 #include <cstdio>
 
+#include "cli/check_model.h"
 #include "cli/verbs.h"
+#include "kvc/check.h"
 #include "store/printed_table.h"
 
 namespace kvc {
 namespace {
 
 struct CheckArguments {
-  std::vector<std::string> files;
+  std::vector<std::string> what;
   std::string format = "markdown";
+  CheckModelArguments model;
 };
 
-int check(const CheckArguments& arguments) {
+bool is_table(const std::string& argument) { return argument.ends_with(".yaml") || argument.ends_with(".yml"); }
+
+int check(CheckArguments arguments) {
+  const auto n_tables = std::count_if(arguments.what.begin(), arguments.what.end(), is_table);
+  const auto n = static_cast<std::ptrdiff_t>(arguments.what.size());
+  KVC_CHECK(n_tables == n || n == 1, "check: ", n, " arguments, ", n_tables,
+            " of them printed tables (.yaml): expected one model, or tables alone");
+  if (n_tables == 0) {
+    arguments.model.model = arguments.what.front();
+    return check_model(arguments.model);
+  }
   std::vector<PrintedTable> tables;
-  for (const auto& file : arguments.files) tables.push_back(load_printed_table(file));
+  for (const auto& file : arguments.what) tables.push_back(load_printed_table(file));
   const auto table = findings_table(tables);
   std::fputs(write_table(table, arguments.format).c_str(), stdout);
   return kOk;
@@ -23,9 +37,20 @@ int check(const CheckArguments& arguments) {
 
 void add_check_verb(CLI::App& app, Action& action) {
   auto arguments = std::make_shared<CheckArguments>();
-  auto* verb = app.add_subcommand("check", "Recomputes what papers' printed tables say of themselves");
-  verb->add_option("files", arguments->files, "tables as YAML, e.g. results/external/*.yaml")->required();
-  verb->add_option("--format", arguments->format, "markdown, csv or json")
+  auto* verb = app.add_subcommand(
+      "check",
+      "Says what compressors do to a model, with a verdict for each; of printed tables what they say of themselves");
+  verb->add_option("what", arguments->what, "a model, as experiments name it; or papers' tables as YAML")->required();
+  auto& model = arguments->model;
+  verb->add_flag("--quick", model.quick, "fewer windows and lengths: two minutes instead of ten");
+  verb->add_option("--context", model.context, "tokens (default: the file's, or the model's where that is less)")
+      ->check(CLI::PositiveNumber);
+  verb->add_option("--text", model.text, "a text of your own to read (default: the tasks' own)");
+  verb->add_option("-o,--output", model.output, "a page of it, one file");
+  verb->add_option("--db,--database", model.database, "results database (default: results/check-<model>.sqlite)");
+  verb->add_option("--config", model.config, "compressors, tasks and bounds")->capture_default_str();
+  verb->add_option("--set", model.settings, "path=value put over the file, e.g. workers=1");
+  verb->add_option("--format", arguments->format, "of printed tables: markdown, csv or json")
       ->check(CLI::IsMember({"markdown", "csv", "json"}))
       ->capture_default_str();
   verb->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });

@@ -15,7 +15,7 @@ struct DataSource {
   std::string note;                // how to get it where it is not fetched; "" otherwise
   std::optional<int64_t> n_bytes;  // with its hash, where they are known
   std::string sha256;
-  bool may_fetch = false;  // its licence lets anyone have it, and the address is the file's own
+  bool may_fetch = false;        // its licence lets anyone have it, and the address is the file's own
   std::string package, command;  // or: the Debian package whose program prints it, and how; "" otherwise
 };
 

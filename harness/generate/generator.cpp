@@ -216,7 +216,8 @@ void Generator::score(int64_t id, Sequence& sequence) const {
   out.log_likelihoods.push_back(next.log_probability(id));
   out.is_greedy &= next.most_likely() == id;
   if (!sequence.request->asked.reference) return;
-  auto& reference = *std::next(sequence.request->references.begin(), static_cast<std::ptrdiff_t>(sequence.continuation));
+  auto& reference =
+      *std::next(sequence.request->references.begin(), static_cast<std::ptrdiff_t>(sequence.continuation));
   if (!reference.out.error.empty()) {
     out.error = "the reference: " + reference.out.error;
     return;
@@ -345,11 +346,10 @@ std::vector<Finished> Generator::step() {
   for (auto* sequence : going) {
     const auto n_new = static_cast<int64_t>(sequence->out.ids.size());
     tokens.push_back({sequence->out.ids.back(), sequence->out.n_prompt_tokens + n_new - 1});
-    steps.push_back({sequence->method, &sequence->caches, sequence->account,
-                     [this, sequence](bool inside) {
-                       entering_(sequence->request->ticket, inside ? sequence->compressor : -1);
-                     },
-                     &sequence->out});
+    steps.push_back(
+        {sequence->method, &sequence->caches, sequence->account,
+         [this, sequence](bool inside) { entering_(sequence->request->ticket, inside ? sequence->compressor : -1); },
+         &sequence->out});
   }
   double cache_seconds = 0;
   const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {

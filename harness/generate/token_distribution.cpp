@@ -7,16 +7,15 @@
 
 namespace kvc {
 
-TokenDistribution::TokenDistribution(const at::Tensor& logits) : logits_(logits.to(at::kCPU, at::kDouble).contiguous()) {
+TokenDistribution::TokenDistribution(const at::Tensor& logits)
+    : logits_(logits.to(at::kCPU, at::kDouble).contiguous()) {
   const double* x = logits_.const_data_ptr<double>();
   most_likely_ = std::max_element(x, x + logits_.numel()) - x;
   const double largest = x[most_likely_];
   log_sum_ = largest + std::log((logits_ - largest).exp_().sum().item<double>());
 }
 
-double TokenDistribution::log_probability(int64_t id) const {
-  return logits_.const_data_ptr<double>()[id] - log_sum_;
-}
+double TokenDistribution::log_probability(int64_t id) const { return logits_.const_data_ptr<double>()[id] - log_sum_; }
 
 at::Tensor TokenDistribution::probabilities() const { return (logits_ - log_sum_).exp_(); }
 

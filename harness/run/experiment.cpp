@@ -197,6 +197,8 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   experiment.chat_template = map.optional_string("chat_template", experiment.chat_template);
   experiment.system_message = map.optional_string("system_message", "");
   experiment.data_dir = map.optional_string("data_dir", "");
+  if (const auto text = map.optional("text")) experiment.text = path.parent_path() / text->string();
+  map.optional("check");  // is `kvc check`'s
   experiment.plugin_path = map.optional_strings("plugin_path");
   map.reject_unknown();
   if (experiment.tasks.empty()) map.required("tasks").fail("tasks is empty, expected at least one task");

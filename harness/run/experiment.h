@@ -82,6 +82,7 @@ struct Experiment {
   int64_t seed = 0;                            // names the run's randomness
   std::string chat_template = "auto";    // or none, or a name of prompts/chat: of tasks whose prompt is a user's turn
   std::string system_message;            // of these prompts; "" leaves the chat template's own default
+  std::filesystem::path text;            // a file that tasks which read texts read instead of their own; "": none
   std::string data_dir;                  // datasets that are not the project's own; "" means KVC_DATA
   std::vector<std::string> plugin_path;  // folders searched before the built-in plugins
 };

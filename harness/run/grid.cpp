@@ -56,6 +56,7 @@ std::pair<int64_t, json> open_reference(const LikelihoodSpec& spec, Reader& read
 
 void add_task(const TaskId& id, const Experiment& experiment, Reader& reader, Grid& grid) {
   auto spec = load_task(id);
+  if (spec.likelihood && !experiment.text.empty()) read_instead(experiment.text, spec);
   auto data = load_dataset(spec, data_folder(experiment.data_dir));
   auto whole = spec_json(spec, data);
   int64_t reference = -1;
@@ -224,7 +225,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   add_tasks(experiment, paths, {model_folder, config.shape(), identity, folders}, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
   auto made_by = provenance(experiment.config);
-  made_by["files"] = named_files(grid, paths);
+  made_by["files"] = named_files(grid, experiment, paths);
   if (!experiment.model_origin.is_null()) made_by["model"] = experiment.model_origin;
   const auto made_with = made_by.dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {

@@ -1,5 +1,7 @@
 #include "run/named_files.h"
 
+#include <algorithm>
+
 #include "task/task_yaml.h"
 #include "text/files.h"
 
@@ -29,8 +31,9 @@ bool is_below(const fs::path& file, const fs::path& folder) {
 
 }  // namespace
 
-json named_files(const Grid& grid, const Paths& paths) {
+json named_files(const Grid& grid, const Experiment& experiment, const Paths& paths) {
   auto files = json::object();
+  if (!experiment.text.empty()) add(experiment.text, files);
   add(fs::path(grid.worker.quantization.smoothing_file), files);
   for (const auto& compressor : grid.worker.compressors) add(compressor, files);
   for (const auto& task : grid.tasks) {
@@ -67,6 +70,10 @@ std::string NamedFiles::find(const std::string& what, const std::string& sha256)
   KVC_CHECK(!recorded.empty(), what, " of SHA-256 ", sha256,
             ": the cell's provenance does not say where it is; `kvc run` with its experiment records that");
   return check(what, recorded);
+}
+
+bool NamedFiles::has(const std::string& sha256) const {
+  return std::any_of(files_.begin(), files_.end(), [&](const auto& file) { return file.second == sha256; });
 }
 
 std::string NamedFiles::find_task(const std::string& name) const {

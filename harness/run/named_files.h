@@ -1,5 +1,5 @@
-// Files that an experiment names beside its model and its data: calibrations, maxima for smoothing, task files. A
-// cell's provenance says where they were, so that the cell can be computed again from the database.
+// Files that an experiment names beside its model and its data: calibrations, maxima for smoothing, task files, a text.
+// A cell's provenance says where they were, so that the cell can be computed again from the database.
 #pragma once
 
 #include <map>
@@ -12,7 +12,7 @@
 namespace kvc {
 
 // {absolute path: SHA-256}; tasks of the project's own folder are found by name and not among them.
-nlohmann::json named_files(const Grid& grid, const Paths& paths);
+nlohmann::json named_files(const Grid& grid, const Experiment& experiment, const Paths& paths);
 
 class NamedFiles {
  public:
@@ -22,6 +22,7 @@ class NamedFiles {
   // The file of that content. Throws Error naming both hashes where it has another by now or is gone. what:
   // "calibration"
   std::string find(const std::string& what, const std::string& sha256) const;
+  bool has(const std::string& sha256) const;
   // The task file that the cell's task of that name was read from, or "": one of the project's own. Throws as find().
   std::string find_task(const std::string& name) const;
 

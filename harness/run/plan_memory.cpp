@@ -54,6 +54,15 @@ CacheLine measure_cache(const Compressor& compressor, const ModelShape& model) {
   return line;
 }
 
+double prompt_bytes(const Compressor& compressor, const ModelShape& model, int64_t n_tokens) {
+  const auto of_layer = [&](int64_t layer) { return held_bytes(*prompted_cache(compressor, model, layer, n_tokens)); };
+  const double first = of_layer(0);
+  if (model.n_layers == 1 || of_layer(model.n_layers - 1) == first) return static_cast<double>(model.n_layers) * first;
+  double sum = 0;
+  for (int64_t layer = 0; layer < model.n_layers; ++layer) sum += of_layer(layer);
+  return sum;
+}
+
 std::optional<int64_t> largest_context(const CacheLine& line, double bytes) {
   if (bytes < line.fixed_bytes) return 0;
   if (line.bytes_per_token <= 0) return std::nullopt;

@@ -29,6 +29,10 @@ struct CacheLine {
 // the compressor throws.
 CacheLine measure_cache(const Compressor& compressor, const ModelShape& model);
 
+// What a prompt of n_tokens random tokens is held in, over all layers: each is filled where the first and the last hold
+// other bytes, else one counts for all.
+double prompt_bytes(const Compressor& compressor, const ModelShape& model, int64_t n_tokens);
+
 // Tokens of the longest prompt that one sequence may hold in `bytes`; nothing where every prompt fits.
 std::optional<int64_t> largest_context(const CacheLine& line, double bytes);
 

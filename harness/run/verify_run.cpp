@@ -78,6 +78,10 @@ Experiment experiment_of(const StoredCell& cell, const NamedFiles& files, const 
   experiment.model = cell.model;
   const auto task_file = files.find_task(cell.task);
   experiment.tasks = {task_file.empty() ? cell.task : task_file};
+  const auto task = json::parse(cell.task_json);
+  if (task.contains("likelihood") && files.has(task.at("dataset_sha256"))) {
+    experiment.text = files.find("text", task.at("dataset_sha256"));
+  }
   const auto settings = json::parse(cell.settings);
   auto resolved = json::parse(cell.options_json);
   place_files(files, resolved);

@@ -26,7 +26,8 @@ void draw(uint64_t n, SplitMix64& random, Even even, Odd odd) {
 
 double resampled_sum(std::span<const double> values, SplitMix64& random) {
   double even = 0, odd = 0;
-  draw(values.size(), random, [&](size_t i) { even += values[i]; }, [&](size_t i) { odd += values[i]; });
+  draw(
+      values.size(), random, [&](size_t i) { even += values[i]; }, [&](size_t i) { odd += values[i]; });
   return even + odd;
 }
 
@@ -129,21 +130,21 @@ std::vector<Interval> bootstrap_ratio_intervals(const std::vector<std::vector<do
   for (int64_t j = 0; j < how.n_draws; ++j) {
     std::fill(even.begin(), even.end(), 0.0);
     std::fill(odd.begin(), odd.end(), 0.0);
-    draw(n, random, [&](size_t i) { add(i, even); }, [&](size_t i) { add(i, odd); });
+    draw(
+        n, random, [&](size_t i) { add(i, even); }, [&](size_t i) { add(i, odd); });
     for (size_t k = 0; k < values.size(); ++k) ratios[k].push_back((even[k] + odd[k]) / (even.back() + odd.back()));
   }
   std::vector<Interval> intervals;
   for (size_t k = 0; k < values.size(); ++k) {
     auto& sorted = ratios[k];
     std::sort(sorted.begin(), sorted.end());
-    const double measured = std::accumulate(values[k].begin(), values[k].end(), 0.0) /
-                            std::accumulate(weights.begin(), weights.end(), 0.0);
+    const double measured =
+        std::accumulate(values[k].begin(), values[k].end(), 0.0) / std::accumulate(weights.begin(), weights.end(), 0.0);
     const double rounding = 1e-12 * std::max(std::abs(sorted.front()), std::abs(sorted.back()));
     if (sorted.back() - sorted.front() <= rounding) {
       intervals.push_back({measured, measured});
     } else {
-      intervals.push_back(
-          bca_interval(sorted, measured, ratio_acceleration(values[k], weights), rounding, confidence));
+      intervals.push_back(bca_interval(sorted, measured, ratio_acceleration(values[k], weights), rounding, confidence));
     }
   }
   return intervals;

@@ -53,19 +53,17 @@ void estimate(const Blocks& blocks, LikelihoodStretch& stretch) {
   }
 }
 
-// The cell's blocks by the end of their stretch; 0: all of them.
-std::map<int64_t, Blocks> read_blocks(Database& db, const std::string& cell_key) {
+// The cell's blocks by the end of their stretch; 0: all of them. Adds to what is there.
+void read_blocks(Database& db, const std::string& cell_key, std::map<int64_t, Blocks>& blocks) {
   auto select = db.prepare(
       "SELECT l.position, l.n_tokens, l.nll, l.kl, l.n_top1_same FROM likelihood AS l"
       " JOIN sample AS s ON s.cell_key = l.cell_key AND s.sample = l.sample AND s.status = 'ok'"
       " WHERE l.cell_key = ? ORDER BY l.sample, l.position");
   select.bind(1, cell_key);
-  std::map<int64_t, Blocks> blocks;
   while (select.step()) {
     blocks[end_of(select.integer(0))].add(select);
     blocks[0].add(select);
   }
-  return blocks;
 }
 
 void add_stretches(const LikelihoodStretch& cell, const std::map<int64_t, Blocks>& blocks,
@@ -107,16 +105,18 @@ void add_captions(Database& db, const std::vector<LikelihoodStretch>& stretches,
     if (tasks.contains(stretch.task)) continue;
     select.reset();
     if (!select.bind(1, stretch.cell_key).step()) continue;
-    tasks[stretch.task] = concat(stretch.task, ": ", select.text(0), " tokens of each text are prefilled, those behind ",
-                                 "them read one by one through the compressed cache; against ", select.text(2),
-                                 "; blocks of ", select.text(1), " tokens");
+    tasks[stretch.task] =
+        concat(stretch.task, ": ", select.text(0), " tokens of each text are prefilled, those behind ",
+               "them read one by one through the compressed cache; against ", select.text(2), "; blocks of ",
+               select.text(1), " tokens");
   }
   for (const auto& [task, text] : tasks) table.notes.push_back(text);
   table.notes.push_back(
       "KL: of the token's distribution from the reference's, nats a token; top-1: tokens at which both find the same "
       "one most likely");
   table.notes.push_back(
-      "brackets: BCa 95 % interval of the ratio of sums, bootstrap over blocks of consecutive tokens (10000 draws, seed "
+      "brackets: BCa 95 % interval of the ratio of sums, bootstrap over blocks of consecutive tokens (10000 draws, "
+      "seed "
       "0); it says what other text of these sources would give, as far as blocks are independent of each other");
 }
 
@@ -142,9 +142,20 @@ std::vector<LikelihoodStretch> likelihood_stretches(Database& db, const Likeliho
                              cell.options, " on ", cell.task, ": ", suspect));
       if (!options.with_suspects) continue;
     }
-    add_stretches(cell, read_blocks(db, cell.cell_key), stretches);
+    std::map<int64_t, Blocks> blocks;
+    read_blocks(db, cell.cell_key, blocks);
+    add_stretches(cell, blocks, stretches);
   }
   return stretches;
+}
+
+LikelihoodStretch pooled_likelihood(Database& db, const std::vector<std::string>& cell_keys) {
+  std::map<int64_t, Blocks> blocks;
+  for (const auto& key : cell_keys) read_blocks(db, key, blocks);
+  LikelihoodStretch pooled;
+  pooled.end = -1;
+  if (!blocks.empty()) estimate(blocks.at(0), pooled);
+  return pooled;
 }
 
 Table likelihood_table(Database& db, const LikelihoodOptions& options) {
@@ -164,10 +175,10 @@ Table likelihood_table(Database& db, const LikelihoodOptions& options) {
   for (const auto& s : stretches) {
     std::vector<TableCell> row;
     if (many_models) row.emplace_back(s.model);
-    row.insert(row.end(), {s.task, s.compressor, s.options, s.end < 0 ? "all" : concat(s.begin, "-", s.end - 1),
-                           s.n_tokens, text_of(s.nll, s.n_blocks, "%.3f", perplexity),
-                           text_of(s.kl, s.n_blocks, "%.3g", itself), text_of(s.top1, s.n_blocks, "%.2f", percent),
-                           100 * s.kv_share});
+    row.insert(row.end(),
+               {s.task, s.compressor, s.options, s.end < 0 ? "all" : concat(s.begin, "-", s.end - 1), s.n_tokens,
+                text_of(s.nll, s.n_blocks, "%.3f", perplexity), text_of(s.kl, s.n_blocks, "%.3g", itself),
+                text_of(s.top1, s.n_blocks, "%.2f", percent), 100 * s.kv_share});
     table.rows.push_back(std::move(row));
   }
   if (!stretches.empty()) add_captions(db, stretches, table);

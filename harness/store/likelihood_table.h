@@ -36,6 +36,10 @@ struct LikelihoodStretch {
 std::vector<LikelihoodStretch> likelihood_stretches(Database& db, const LikelihoodOptions& options,
                                                     std::vector<std::string>& notes);
 
+// The blocks of several cells together, at all positions; nothing is said of whose they are. n_blocks 0: there are
+// none.
+LikelihoodStretch pooled_likelihood(Database& db, const std::vector<std::string>& cell_keys);
+
 Table likelihood_table(Database& db, const LikelihoodOptions& options);
 
 }  // namespace kvc

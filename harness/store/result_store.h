@@ -85,10 +85,10 @@ struct SampleRecord {
   std::vector<ScoreRow> scores;
   std::string scoring_json = "{}";  // that the scores are by
   std::vector<ByteRow> bytes;
-  std::vector<StageTimeRow> stages = {};    // empty for a plain compressor
+  std::vector<StageTimeRow> stages = {};       // empty for a plain compressor
   std::vector<LikelihoodRow> likelihood = {};  // of a task that reads a text
-  int64_t kv_bytes = 0, kv_bytes_fp16 = 0;  // fp16: the same tokens at 16 bits
-  double paper_bytes = 0;                   // by the paper's closed form; NaN: it has none
+  int64_t kv_bytes = 0, kv_bytes_fp16 = 0;     // fp16: the same tokens at 16 bits
+  double paper_bytes = 0;                      // by the paper's closed form; NaN: it has none
   int64_t n_encoded_tokens = 0;
   double k_error = 0, v_error = 0;  // relative Frobenius norm of the prompt's reconstruction; NaN is stored as NULL
   int64_t peak_weights_bytes = 0, peak_kv_bytes = 0, peak_workspace_bytes = 0;

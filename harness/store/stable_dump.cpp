@@ -45,8 +45,8 @@ nlohmann::json column_value(const Statement& row, int column) {
 std::string stable_dump(Database& db) {
   std::string dump;
   // Not cell_provenance: hosts. A failed sample that was replaced may leave a text behind that nothing names any more.
-  for (const std::string table :
-       {"cell", "experiment_cell", "kv_bytes", "likelihood", "probe", "sample", "score", "stage", "stage_time", "text"}) {
+  for (const std::string table : {"cell", "experiment_cell", "kv_bytes", "likelihood", "probe", "sample", "score",
+                                  "stage", "stage_time", "text"}) {
     const auto stable = stable_columns(db, table);
     const std::string filter = table == "text" ? " WHERE sha256 IN (SELECT prompt_sha256 FROM sample)" : "";
     auto rows = db.prepare("SELECT " + join(stable.columns) + " FROM " + table + filter + " ORDER BY " +

@@ -12,7 +12,7 @@
 namespace kvc {
 
 struct Sample {
-  int64_t id = 0;  // 0, 1, ... in file order
+  int64_t id = 0;            // 0, 1, ... in file order
   std::vector<int64_t> ids;  // of a task that reads a text, once it is cut into windows: a window's tokens
   std::map<std::string, std::string> fields;
   std::string gold;                  // as gold_text() writes it

@@ -41,15 +41,15 @@ LikelihoodSums parse_likelihood_json(const std::string& text) {
   } catch (const nlohmann::json::exception&) {
     throw Error(concat("expected the sums of a text's likelihoods, found '", text.substr(0, 80), "'"));
   }
-  KVC_CHECK(sums.n_tokens > 0, "the sums of a text's likelihoods are over ", sums.n_tokens, " tokens, expected 1 or more");
+  KVC_CHECK(sums.n_tokens > 0, "the sums of a text's likelihoods are over ", sums.n_tokens,
+            " tokens, expected 1 or more");
   return sums;
 }
 
 std::vector<LikelihoodScore> likelihood_scores(const LikelihoodSums& sums) {
   const auto n = static_cast<double>(sums.n_tokens);
-  return {{"top1", static_cast<double>(sums.n_top1_same) / n},
-          {"mean_kl", sums.kl / n},
-          {"log_likelihood", -sums.nll / n}};
+  return {
+      {"top1", static_cast<double>(sums.n_top1_same) / n}, {"mean_kl", sums.kl / n}, {"log_likelihood", -sums.nll / n}};
 }
 
 }  // namespace kvc

@@ -23,8 +23,8 @@ LikelihoodSpec read_likelihood_spec(const YamlValue& value);
 // Sums over scored tokens; of a window, or of a block of it.
 struct LikelihoodSums {
   int64_t n_tokens = 0;
-  double nll = 0;          // -log p(token), in nats
-  double kl = 0;           // KL(reference || this), in nats
+  double nll = 0;           // -log p(token), in nats
+  double kl = 0;            // KL(reference || this), in nats
   int64_t n_top1_same = 0;  // tokens at which both find the same one most likely
 };
 
@@ -37,8 +37,8 @@ struct LikelihoodScore {
   double value = 0;
 };
 
-// top1: share of the tokens whose most likely one is the reference's, the headline; then of a token, on average, mean_kl
-// and log_likelihood, which are no shares.
+// top1: share of the tokens whose most likely one is the reference's, the headline; then of a token, on average,
+// mean_kl and log_likelihood, which are no shares.
 std::vector<LikelihoodScore> likelihood_scores(const LikelihoodSums& sums);
 
 }  // namespace kvc

@@ -144,6 +144,14 @@ void read_generation(TaskYaml& map, TaskSpec& spec) {
 
 }  // namespace
 
+void read_instead(const std::filesystem::path& text, TaskSpec& spec) {
+  const auto file = std::filesystem::absolute(text);
+  spec.data = {};
+  spec.data.format = DataSpec::Format::kText;
+  spec.data.parts.push_back({{TaskFile::Root::kTask, file.filename(), text.string(), file.parent_path()}, {}, 0, {}});
+  for (auto& [variable, field] : spec.fields) field = {"text", std::nullopt, std::nullopt};
+}
+
 std::vector<std::string> data_files(const TaskSpec& spec) {
   std::vector<std::string> files;
   const auto add = [&](const TaskFile& file) {

@@ -60,18 +60,18 @@ struct TaskSpec {
   Kind kind = Kind::kGenerate;
   DataSpec data;
   std::map<std::string, FieldSpec> fields;  // by template variable
-  std::string gold_field;                 // "" of a task that reads a text
-  std::optional<Regex> gold_pattern;      // its first group is the gold answer; without a pattern the whole field is
-  bool has_gold_list = false;             // the field holds several answers, the best counts
-  std::string classes_field;              // the names that a classification chooses from; "" when the task has none
-  std::optional<ExemplarSpec> exemplars;  // the template variable {exemplars}
-  Template prompt;                        // empty where it is in a file of the data
-  std::optional<TaskFile> template_file;  // JSON; the template is the text at `template_pointer`
+  std::string gold_field;                   // "" of a task that reads a text
+  std::optional<Regex> gold_pattern;        // its first group is the gold answer; without a pattern the whole field is
+  bool has_gold_list = false;               // the field holds several answers, the best counts
+  std::string classes_field;                // the names that a classification chooses from; "" when the task has none
+  std::optional<ExemplarSpec> exemplars;    // the template variable {exemplars}
+  Template prompt;                          // empty where it is in a file of the data
+  std::optional<TaskFile> template_file;    // JSON; the template is the text at `template_pointer`
   std::string template_pointer;
   bool is_chat_turn =
       false;  // prompt.chat: the prompt is a user's turn, put into the model's chat format if it has one
   PromptLimit limit;
-  std::optional<ChoiceSpec> choices;          // of kind kChoices, which has none of what follows but buckets
+  std::optional<ChoiceSpec> choices;         // of kind kChoices, which has none of what follows but buckets
   std::optional<LikelihoodSpec> likelihood;  // of kind kLikelihood, the same, whose max_new_tokens are those scored
   int64_t max_new_tokens = 0, min_new_tokens = 0;
   std::vector<std::string> stop;         // the generation is cut before the first of these
@@ -85,6 +85,9 @@ struct TaskSpec {
 // Reads the YAML file alone, no data: a task can be checked on a machine without its data.
 TaskSpec load_task(const TaskId& id);
 inline TaskSpec load_task(const std::filesystem::path& yaml_file) { return load_task(TaskId{yaml_file, ""}); }
+
+// Makes a task that reads texts read that whole file, each of its fields the file's text.
+void read_instead(const std::filesystem::path& text, TaskSpec& spec);
 
 // The files of the data folder that the task reads.
 std::vector<std::string> data_files(const TaskSpec& spec);

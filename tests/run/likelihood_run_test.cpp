@@ -144,8 +144,10 @@ TEST_F(LikelihoodRun, TheTableHasStretchesLabelsAndSizes) {
   const auto& lossy = found["rows"][7];
   EXPECT_EQ(lossy["position"], "all");
   EXPECT_LT(lossy["KV size [%]"], 40);
-  const double nll = db().integer("SELECT 1000000 * sum(nll) / sum(n_tokens) FROM likelihood JOIN cell ON key = cell_key"
-                                  " WHERE plugin = 'rtn'") / 1e6;
+  const double nll = db().integer(
+                         "SELECT 1000000 * sum(nll) / sum(n_tokens) FROM likelihood JOIN cell ON key = cell_key"
+                         " WHERE plugin = 'rtn'") /
+                     1e6;
   EXPECT_NEAR(std::stod(lossy["perplexity"].get<std::string>()), std::exp(nll), 2e-3);
   EXPECT_NE(found["notes"].dump().find("bootstrap over blocks"), std::string::npos);
   EXPECT_NE(found["notes"].dump().find("against full"), std::string::npos);
@@ -154,7 +156,8 @@ TEST_F(LikelihoodRun, TheTableHasStretchesLabelsAndSizes) {
 // The reference reads what the compressors read; whether it is among them does not matter.
 TEST_F(LikelihoodRun, WhatStandsBesideChangesNothing) {
   ASSERT_EQ(run().exit_code, 0);
-  const std::string sums = "SELECT group_concat(generation) FROM sample JOIN cell ON key = cell_key WHERE plugin = 'rtn'";
+  const std::string sums =
+      "SELECT group_concat(generation) FROM sample JOIN cell ON key = cell_key WHERE plugin = 'rtn'";
   const auto beside = db().text(sums);
   std::filesystem::remove(database_);
   write_experiment("  - rtn: {bits: 2}\n", "limit: 2\nbatch_size: 1\nfan_out: false\n");
@@ -196,12 +199,12 @@ TEST_F(LikelihoodRun, WhatCannotBeReadIsRefusedWithTheCounts) {
   };
   refused("tokens: 96", "tokens: 5000",
           "t.yaml:7:13: error: likelihood.tokens is 5000, and the model's context has 4096");
-  refused("reference: full", "reference: ful",
-          "t.yaml:7:13: error: unknown compressor 'ful' (did you mean 'full'?)");
+  refused("reference: full", "reference: ful", "t.yaml:7:13: error: unknown compressor 'ful' (did you mean 'full'?)");
   folder_.write("tasks/s/t.txt", "Q: Sam has the rope.");
   const auto n = Tokenizer::load(kRoot / "models" / "demo").encode("Q: Sam has the rope.", true).size();
-  refused("text: text", "text: text",
-          "likelihood.tokens is 96, and the longest of 1 texts has " + std::to_string(n) + " with the model's tokenizer");
+  refused(
+      "text: text", "text: text",
+      "likelihood.tokens is 96, and the longest of 1 texts has " + std::to_string(n) + " with the model's tokenizer");
   folder_.write("tasks/s/t.txt", text_);
   write_experiment("  - full\n", "max_prompt_tokens: 31\n");
   refused("text: text", "text: text", "likelihood.prompt_tokens is 32, and max_prompt_tokens is 31");

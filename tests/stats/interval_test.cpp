@@ -99,7 +99,8 @@ TEST(Bootstrap, OfTwentyComparisonsOfGsm8kTakesUnderTwoSeconds) {
 TEST(BootstrapRatio, OfEqualWeightsIsTheMeans) {
   SplitMix64 random(5);
   std::vector<double> values(41), other(41), ones(41, 1.0);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>(random.next() >> 40), other[i] = -values[i];
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = static_cast<double>(random.next() >> 40), other[i] = -values[i];
   const auto mean = bootstrap_interval(values), ratio = bootstrap_ratio_intervals({other, values}, ones)[1];
   EXPECT_NEAR(ratio.low, mean.low, 1e-9 * mean.low);
   EXPECT_NEAR(ratio.high, mean.high, 1e-9 * mean.high);

@@ -34,8 +34,12 @@ class LikelihoodTableTest : public StoreTest {
 };
 
 TEST_F(LikelihoodTableTest, StretchesArePowersOfTwoByTheFirstToken) {
-  put("a", "kivi", {{128, 64, 64, 1, 60}, {192, 64, 128, 2, 50}, {256, 64, 6.4, 0, 64}, {1000, 64, 64, 4, 32},
-                    {1024, 32, 16, 8, 16}});
+  put("a", "kivi",
+      {{128, 64, 64, 1, 60},
+       {192, 64, 128, 2, 50},
+       {256, 64, 6.4, 0, 64},
+       {1000, 64, 64, 4, 32},
+       {1024, 32, 16, 8, 16}});
   const auto found = stretches();
   ASSERT_EQ(found.size(), 5u);
   const std::vector<std::pair<int64_t, int64_t>> ends = {{0, 256}, {256, 512}, {512, 1024}, {1024, 2048}, {0, -1}};

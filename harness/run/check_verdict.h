@@ -1,0 +1,49 @@
+// What figures of a compressor beside full precision amount to, by stated bounds.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "stats/interval.h"
+
+namespace kvc {
+
+enum class Level { unchanged, small_loss, breaks };
+
+// Of a figure that grows with the loss: up to `unchanged` nothing changes, from `breaks` on the model breaks.
+struct Bounds {
+  double unchanged = 0, breaks = 0;
+};
+
+// What an interval leaves open.
+struct Levels {
+  Level least = Level::unchanged, most = Level::unchanged;
+  bool operator==(const Levels&) const = default;
+};
+Levels levels_of(const Interval& interval, const Bounds& bounds);
+
+// Of a figure whose absence of loss cannot be shown: its lower end alone counts.
+Levels at_least(const Interval& interval, const Bounds& bounds);
+
+// Of both figures: the worse counts.
+Levels worse_of(const Levels& a, const Levels& b);
+
+// "unchanged", "small loss", "breaks"; what is open "undecided: unchanged or small loss".
+std::string to_string(const Levels& levels);
+
+// The part `check` of an experiment's file, see configs/check.yaml.
+struct CheckSettings {
+  int64_t context = 0;      // or the model's, where that is less
+  int64_t n_lengths = 0;    // of a task, the longest that fit
+  int64_t quick_limit = 0;  // samples of each length, where minutes are too long
+  int64_t quick_n_lengths = 0;
+  Bounds kl;                   // nats
+  Bounds top1;                 // shares that differ
+  Bounds passkey;              // shares lost
+  double outlier_channel = 0;  // times the layer's median channel
+};
+
+// Throws Error with the place for what is missing or contradicts itself.
+CheckSettings load_check_settings(const std::filesystem::path& file);
+
+}  // namespace kvc

@@ -1,0 +1,98 @@
+// Verdicts on made-up numbers: what lies on either side of a bound, on it, and across it.
+#include "run/check_verdict.h"
+
+#include <gtest/gtest.h>
+
+#include "kvc/check.h"
+#include "program.h"
+
+namespace kvc {
+namespace {
+
+using enum Level;
+
+constexpr Bounds kBounds{0.01, 0.2};
+
+TEST(CheckVerdict, AnIntervalOnOneSideDecides) {
+  EXPECT_EQ(levels_of({0, 0.01}, kBounds), (Levels{unchanged, unchanged}));  // the bound is still unchanged
+  EXPECT_EQ(levels_of({0.0101, 0.1999}, kBounds), (Levels{small_loss, small_loss}));
+  EXPECT_EQ(levels_of({0.2, 9}, kBounds), (Levels{breaks, breaks}));  // and this one breaks
+}
+
+TEST(CheckVerdict, AnIntervalAcrossABoundLeavesItOpen) {
+  EXPECT_EQ(levels_of({0.01, 0.0101}, kBounds), (Levels{unchanged, small_loss}));
+  EXPECT_EQ(levels_of({0.19, 0.2}, kBounds), (Levels{small_loss, breaks}));
+  EXPECT_EQ(levels_of({0, 1}, kBounds), (Levels{unchanged, breaks}));
+}
+
+// Few questions: what they do not show is not said.
+TEST(CheckVerdict, OfAFigureThatCannotShowAbsenceTheLowerEndCounts) {
+  EXPECT_EQ(at_least({-0.1, 0.3}, {0, 0.2}), (Levels{unchanged, unchanged}));
+  EXPECT_EQ(at_least({0.05, 0.9}, {0, 0.2}), (Levels{small_loss, small_loss}));
+  EXPECT_EQ(at_least({0.2, 0.9}, {0, 0.2}), (Levels{breaks, breaks}));
+}
+
+TEST(CheckVerdict, TheWorseFigureCounts) {
+  EXPECT_EQ(worse_of({unchanged, unchanged}, {unchanged, small_loss}), (Levels{unchanged, small_loss}));
+  EXPECT_EQ(worse_of({unchanged, breaks}, {small_loss, small_loss}), (Levels{small_loss, breaks}));
+  EXPECT_EQ(worse_of({breaks, breaks}, {unchanged, breaks}), (Levels{breaks, breaks}));
+}
+
+TEST(CheckVerdict, SaysWhatItLeavesOpen) {
+  EXPECT_EQ(to_string({unchanged, unchanged}), "unchanged");
+  EXPECT_EQ(to_string({small_loss, small_loss}), "small loss");
+  EXPECT_EQ(to_string({breaks, breaks}), "breaks");
+  EXPECT_EQ(to_string({unchanged, small_loss}), "undecided: unchanged or small loss");
+  EXPECT_EQ(to_string({small_loss, breaks}), "undecided: small loss or breaks");
+  EXPECT_EQ(to_string({unchanged, breaks}), "undecided");
+}
+
+const std::string kFile = R"(name: check
+check:
+  context: 2048
+  lengths: 4
+  quick: {limit: 2, lengths: 1}
+  bounds:
+    kl: {unchanged: 0.01, breaks: 0.2}
+    top1: {unchanged: 97, breaks: 80}
+    passkey: {unchanged: 0, breaks: 20}
+  outlier_channel: 6
+)";
+
+class CheckFile : public testing::Test {
+ protected:
+  std::string message(const std::string& from, const std::string& to) {
+    auto text = kFile;
+    EXPECT_NE(text.find(from), std::string::npos) << from;
+    const auto file = folder_.write("c.yaml", text.replace(text.find(from), from.size(), to));
+    try {
+      load_check_settings(file);
+    } catch (const Error& error) {
+      return std::string(error.what()).substr(folder_.path().string().size() + 1);
+    }
+    return "no error";
+  }
+  test::TempFolder folder_;
+};
+
+TEST_F(CheckFile, BoundsAreSharesThatGrowWithTheLoss) {
+  const auto settings = load_check_settings(folder_.write("c.yaml", kFile));
+  EXPECT_DOUBLE_EQ(settings.top1.unchanged, 0.03);
+  EXPECT_DOUBLE_EQ(settings.top1.breaks, 0.2);
+  EXPECT_DOUBLE_EQ(settings.passkey.breaks, 0.2);
+  EXPECT_EQ(settings.kl.breaks, 0.2);
+  EXPECT_EQ(settings.quick_limit, 2);
+}
+
+TEST_F(CheckFile, WhatIsWrongIsNamedWithItsPlace) {
+  EXPECT_EQ(message("{unchanged: 0.01, breaks: 0.2}", "{unchanged: 0.2, breaks: 0.2}"),
+            "c.yaml:7:9: error: check.bounds.kl: unchanged and breaks leave nothing between them");
+  EXPECT_EQ(message("{unchanged: 97, breaks: 80}", "{unchanged: 80, breaks: 97}"),
+            "c.yaml:8:11: error: check.bounds.top1: unchanged and breaks leave nothing between them");
+  EXPECT_EQ(message("unchanged: 97", "unchanged: 197").find("c.yaml:8:23: error: check.bounds.top1.unchanged is"), 0u);
+  EXPECT_EQ(message("  outlier_channel: 6\n", "").find("c.yaml:3:3: error: check.outlier_channel is missing"), 0u);
+  EXPECT_EQ(message("lengths: 4", "lengths: 0").find("c.yaml:4:12: error: check.lengths is 0"), 0u);
+}
+
+}  // namespace
+}  // namespace kvc
