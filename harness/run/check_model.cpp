@@ -81,12 +81,12 @@ void judge(const CheckSettings& settings, PresetResult& preset) {
   std::vector<std::pair<std::string, Levels>> figures;
   const auto of_text = [&](const std::string& where, const LikelihoodStretch& stretch) {
     if (stretch.n_blocks < 2) return;
-    figures.emplace_back("KL " + where, levels_of(stretch.kl.interval, settings.kl));
+    figures.emplace_back("KL" + where, levels_of(stretch.kl.interval, settings.kl));
     const auto same = stretch.top1.interval;
-    figures.emplace_back("top-1 " + where, levels_of({1 - same.high, 1 - same.low}, settings.top1));
+    figures.emplace_back("top-1" + where, levels_of({1 - same.high, 1 - same.low}, settings.top1));
   };
-  of_text("over all lengths", preset.all);
-  of_text("at the longest", preset.longest);
+  of_text("", preset.all);
+  if (preset.by_length.size() > 1) of_text(" at the longest", preset.longest);
   if (preset.passkey_all.n > 0) figures.emplace_back("passkey", at_least(preset.passkey_all.loss, settings.passkey));
   if (figures.empty()) {
     preset.verdict = {Level::unchanged, Level::breaks};
