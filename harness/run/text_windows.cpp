@@ -21,6 +21,7 @@ void cut_into_windows(const TaskSpec& spec, const Tokenizer& tokenizer, int64_t 
     longest = std::max(longest, ids.size());
     const auto n = static_cast<std::ptrdiff_t>(likelihood.tokens);
     for (auto begin = ids.begin(); ids.end() - begin >= n; begin += n) {
+      if (likelihood.windows > 0 && static_cast<int64_t>(windows.size()) == likelihood.windows) break;
       Sample window;
       window.id = static_cast<int64_t>(windows.size());
       window.ids.assign(begin, begin + n);

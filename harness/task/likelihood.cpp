@@ -21,6 +21,7 @@ LikelihoodSpec read_likelihood_spec(const YamlValue& value) {
                 ": likelihood.tokens is ", spec.tokens, ", and some must be left to score");
   }
   if (const auto block = map.optional("block")) spec.block = block->integer(1, kMostTokens);
+  if (const auto windows = map.optional("windows")) spec.windows = windows->integer(1, kMostTokens);
   spec.reference = map.required_string("reference");
   map.reject_unknown();
   return spec;

@@ -13,6 +13,7 @@ namespace kvc {
 struct LikelihoodSpec {
   int64_t prompt_tokens = 0;  // of a window: prefilled exactly
   int64_t tokens = 0;         // of a window; those behind the prompt are read one by one, and scored
+  int64_t windows = 0;        // the first of all texts; 0: all. A limit: what a window is does not depend on it
   int64_t block = 64;         // scored tokens whose sums are kept together
   std::string reference;      // the compressor, with its default options, that the others are held against
   std::string where;          // in the task file, for messages

