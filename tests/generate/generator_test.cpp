@@ -9,12 +9,13 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "generate/exact_cache.h"
+#include "generator_fixture.h"
 
 namespace kvc {
 namespace {
 
-const char* const kDemo = KVC_SOURCE_DIR "/models/demo";
+using test::Failing;
+using test::GeneratorOnDemo;
 
 class Exact final : public Compressor {
  public:
@@ -25,51 +26,8 @@ class Exact final : public Compressor {
   double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 1; }
 };
 
-// Throws at the token of that position, in layer 1.
-class Failing final : public Compressor {
- public:
-  explicit Failing(int64_t position) : position_(position) {}
-  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
-    class Cache final : public LayerCache {
-     public:
-      Cache(const LayerInfo& info, int64_t position) : LayerCache(info), exact_(info), position_(position) {}
-      void append(const NewTokens& tokens) override {
-        const bool reached = tokens.first_position + tokens.k.size(1) > position_;
-        KVC_CHECK(!reached || info().layer != 1, "position ", position_, " is one too many");
-        exact_.append(tokens);
-      }
-      KeyValue dequantize() const override { return exact_.dequantize(); }
-      int64_t length() const override { return exact_.length(); }
-      int64_t n_encoded_tokens() const override { return 0; }
-      Footprint footprint() const override { return exact_.footprint(); }
-
-     private:
-      ExactCache exact_;
-      int64_t position_;
-    };
-    return std::make_unique<Cache>(info, position_);
-  }
-  double bits() const override { return 32; }
-  double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 1; }
-
- private:
-  int64_t position_;
-};
-
-class GeneratorTest : public testing::Test {
+class GeneratorTest : public GeneratorOnDemo {
  protected:
-  GeneratorTest()
-      : model_(Transformer::load(kDemo, at::kFloat)),
-        tokenizer_(Tokenizer::load(kDemo)),
-        generator_(model_, tokenizer_, meter_) {}
-
-  std::map<std::pair<int64_t, size_t>, Generation> run() {
-    std::map<std::pair<int64_t, size_t>, Generation> all;
-    while (generator_.n_sequences() > 0) {
-      for (auto& f : generator_.step()) all[{f.ticket, f.compressor * 100 + f.continuation}] = std::move(f.generation);
-    }
-    return all;
-  }
   GenerationRequest request(const std::string& text, std::vector<const Compressor*> compressors) {
     GenerationRequest request;
     request.prompt_ids = tokenizer_.encode(text, true);
@@ -78,10 +36,6 @@ class GeneratorTest : public testing::Test {
     return request;
   }
 
-  MemoryMeter meter_;
-  Transformer model_;
-  Tokenizer tokenizer_;
-  Generator generator_;
   Exact exact_;
   const std::string text_ = "Q: Ann has 3 apples and buys 4 more. How many apples does Ann have?\nA:";
 };

@@ -137,7 +137,8 @@ TEST(BootstrapRatio, CoversTheTruth) {
       weights.push_back(i % 8 == 7 ? 16 : 64);
       values.push_back(weights.back() * 0.5 * exponential());
     }
-    const auto interval = bootstrap_ratio_intervals({values}, weights, 0.95, {.n_draws = 1000, .seed = static_cast<uint64_t>(trial)})[0];
+    const auto interval =
+        bootstrap_ratio_intervals({values}, weights, 0.95, {.n_draws = 1000, .seed = static_cast<uint64_t>(trial)})[0];
     covered += interval.low <= 0.5 && 0.5 <= interval.high;
   }
   EXPECT_GE(covered, 358);  // skewed data of this number are covered a little less than asked for: 93.4 % by numpy
