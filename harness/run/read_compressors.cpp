@@ -173,8 +173,10 @@ Points read_rules(const YamlValue& value) {
 
 Points read_unlabelled(const YamlValue& entry, YamlMap& map) {
   if (map.has("chain")) return read_chain(map);
-  auto entries = map.entries();
-  std::erase_if(entries, [](const auto& item) { return item.first == "label"; });
+  std::vector<std::pair<std::string, YamlValue>> entries;  // not erased from: moving a yaml-cpp node writes to the document
+  for (const auto& entry : map.entries()) {
+    if (entry.first != "label") entries.push_back(entry);
+  }
   if (entries.size() != 1) {
     entry.fail("a compressor is a name, or a name with its options; found a map of ", entries.size(), " names");
   }

@@ -23,6 +23,7 @@ TEST(AllTasks, EndInRowsOrAreNamedWithWhatTheyLack) {
   auto db = Database::open(file, Database::Mode::kReadOnly, 1000);
   int64_t n_there = 0, n_lacking = 0;
   for (const auto& id : find_tasks(std::filesystem::path(KVC_SOURCE_DIR) / "tasks")) {
+    if (id.name().starts_with("check/")) continue;  // of these `kvc check` asks those that a model's context holds
     try {
       load_dataset(load_task(id), data_dir);
       ++n_there;

@@ -133,7 +133,7 @@ TEST_F(BenchRuns, BadFilesAreRefusedInOneLine) {
       {bench_file(kLayer, "prompt_tokens: 0\n  new_tokens: 4", "  - full\n"),
        ":5:18: error: bench.prompt_tokens is '0'"},
       {bench_file(kLayer, rest + "\n  repeat: 3", "  - full\n"), "did you mean 'repeats'?"},
-      {bench_file("model: models/none", rest, "  - full\n"), "bench: model 'models/none': no such folder"},
+      {bench_file("model: models/none", rest, "  - full\n"), "model 'models/none': no such folder or .gguf file"},
       {bench_file(kLayer, rest, "  - rtn: {scope: token}\ntasks: [demo/truth]\n"), "tasks"},
       {std::string("kind: capacity\ncapacity:\n  ") + kLayer + "\n  memory_limit: 2TB\ncompressors: [full]\n",
        ":4:17: error: capacity.memory_limit is '2TB', expected bytes as 2GB, 500MB, 1.5GiB, 64MiB"}};
