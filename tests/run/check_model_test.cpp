@@ -91,7 +91,7 @@ TEST_F(CheckModel, BytesAreOfTheModelsWholeContext) {
   const auto done = check({"--quick"});
   ASSERT_EQ(done.exit_code, 0) << done.err;
   EXPECT_NE(done.out.find("KV at 4096 tokens [MiB]"), std::string::npos) << done.out;
-  EXPECT_NE(row(done.out, "full").find(" 8.00 |      100.0 "), std::string::npos) << row(done.out, "full");
+  EXPECT_NE(row(done.out, "full").find(" 8.00 |          100.0 |"), std::string::npos) << row(done.out, "full");
   EXPECT_NE(row(done.out, "a window").find(" 0.4 "), std::string::npos) << row(done.out, "a window");
 }
 
