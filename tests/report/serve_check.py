@@ -111,7 +111,9 @@ def main():
         headings = next(csv.reader(done.stdout.splitlines()))
         assert "copy" not in serve(database, temporary, headings)
         with sqlite3.connect(database) as db:
-            db.execute("ALTER TABLE cell DROP COLUMN scoring_json")  # as the first files of schema 3
+            db.executescript("""
+              ALTER TABLE cell DROP COLUMN scoring_json; DROP TABLE likelihood;
+              PRAGMA user_version = 3;""")  # as the first files of schema 3
         db.close()
         assert "(schema 3); what is shown is a copy" in serve(database, temporary, headings)
         make_older(database)
