@@ -87,7 +87,10 @@ void judge(const CheckSettings& settings, PresetResult& preset) {
   };
   of_text("", preset.all);
   if (preset.by_length.size() > 1) of_text(" at the longest", preset.longest);
-  if (preset.passkey_all.n > 0) figures.emplace_back("passkey", at_least(preset.passkey_all.loss, settings.passkey));
+  if (const auto& asked = preset.passkey_all; asked.n > 0) {
+    const auto found = static_cast<double>(asked.n_lost - asked.n_gained) / static_cast<double>(asked.n);
+    figures.emplace_back("passkey", at_least(asked.loss, found, settings.passkey));
+  }
   if (figures.empty()) {
     preset.verdict = {Level::unchanged, Level::breaks};
     preset.reasons = "nothing was measured";

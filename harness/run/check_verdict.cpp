@@ -49,9 +49,8 @@ Levels levels_of(const Interval& interval, const Bounds& bounds) {
   return {level_of(interval.low, bounds), level_of(interval.high, bounds)};
 }
 
-Levels at_least(const Interval& interval, const Bounds& bounds) {
-  const auto least = level_of(interval.low, bounds);
-  return {least, least};
+Levels at_least(const Interval& interval, double found, const Bounds& bounds) {
+  return {level_of(interval.low, bounds), level_of(found, bounds)};
 }
 
 Levels worse_of(const Levels& a, const Levels& b) { return {std::max(a.least, b.least), std::max(a.most, b.most)}; }

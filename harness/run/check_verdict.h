@@ -22,8 +22,9 @@ struct Levels {
 };
 Levels levels_of(const Interval& interval, const Bounds& bounds);
 
-// Of a figure whose absence of loss cannot be shown: its lower end alone counts.
-Levels at_least(const Interval& interval, const Bounds& bounds);
+// Of a figure whose absence of loss cannot be shown, from few questions: at least its lower end, at most what was
+// found.
+Levels at_least(const Interval& interval, double found, const Bounds& bounds);
 
 // Of both figures: the worse counts.
 Levels worse_of(const Levels& a, const Levels& b);

@@ -27,9 +27,9 @@ TEST(CheckVerdict, AnIntervalAcrossABoundLeavesItOpen) {
 
 // Few questions: what they do not show is not said.
 TEST(CheckVerdict, OfAFigureThatCannotShowAbsenceTheLowerEndCounts) {
-  EXPECT_EQ(at_least({-0.1, 0.3}, {0, 0.2}), (Levels{unchanged, unchanged}));
-  EXPECT_EQ(at_least({0.05, 0.9}, {0, 0.2}), (Levels{small_loss, small_loss}));
-  EXPECT_EQ(at_least({0.2, 0.9}, {0, 0.2}), (Levels{breaks, breaks}));
+  EXPECT_EQ(at_least({-0.1, 0.3}, 0, {0, 0.2}), (Levels{unchanged, unchanged}));
+  EXPECT_EQ(at_least({0.05, 0.9}, 0.35, {0, 0.2}), (Levels{small_loss, breaks}));
+  EXPECT_EQ(at_least({0.2, 0.9}, 0.5, {0, 0.2}), (Levels{breaks, breaks}));
 }
 
 TEST(CheckVerdict, TheWorseFigureCounts) {
