@@ -30,7 +30,7 @@ void add_compare_verbs(CLI::App& app, Action& action);  // compare, power
 void add_check_verb(CLI::App& app, Action& action);
 void add_inspect_verbs(CLI::App& app, Action& action);  // plugins, validate, doctor
 void add_tasks_verb(CLI::App& app, Action& action);
-void add_model_verbs(CLI::App& app, Action& action);    // model list, get, show
+void add_model_verbs(CLI::App& app, Action& action);  // model list, get, show
 void add_data_verb(CLI::App& app, Action& action);
 void add_prompt_verb(CLI::App& app, Action& action);
 void add_score_verb(CLI::App& app, Action& action);

@@ -24,7 +24,7 @@ struct ModelConfig {
   int64_t max_position_embeddings = 0;
   int64_t sliding_window = 0;  // tokens that a query sees, itself included; 0: all
   double norm_eps = 0;
-  RopeConfig rope;  // of no use where positions are learned
+  RopeConfig rope;          // of no use where positions are learned
   bool norm_before = true;  // as in Architecture
   bool qkv_bias = false;
   bool output_bias = false;

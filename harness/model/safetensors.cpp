@@ -2,7 +2,6 @@
 
 #include <ATen/ATen.h>
 
-
 #include "kvc/check.h"
 #include "model/json_reader.h"
 #include "model/model_folder.h"

@@ -28,7 +28,9 @@ std::string weights_format(const fs::path& model) {
 
 int64_t weights_file_bytes(const fs::path& model) {
   int64_t n_bytes = 0;
-  for (const auto& path : is_gguf(model) ? GgufFile(model).paths() : Checkpoint(model).paths()) n_bytes += static_cast<int64_t>(fs::file_size(path));
+  for (const auto& path : is_gguf(model) ? GgufFile(model).paths() : Checkpoint(model).paths()) {
+    n_bytes += static_cast<int64_t>(fs::file_size(path));
+  }
   return n_bytes;
 }
 

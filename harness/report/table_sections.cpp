@@ -117,8 +117,7 @@ std::string compare_section(const ReportData& data) {
 
 std::string extra_sections(const ReportData& data) {
   return likelihood_section(data) + named_section(data, "stages", "Parts of compositions") +
-         named_section(data, "search", "Searches by layer") +
-         query_section(data, kTimes, "times", "Times", "bench") +
+         named_section(data, "search", "Searches by layer") + query_section(data, kTimes, "times", "Times", "bench") +
          query_section(data, kMemory, "bench-memory", "Memory by batch", "bench") +
          query_section(data, kCapacity, "capacity", "What fits", "capacity") +
          query_section(data, kExternal, "external", "Numbers of others", "");

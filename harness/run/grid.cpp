@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <set>
 
-#include "kvc/plugin.h"
 #include "gguf/gguf_file.h"
+#include "kvc/plugin.h"
 #include "model/model_config.h"
 #include "model/tensor_source.h"
 #include "model/weights_format.h"

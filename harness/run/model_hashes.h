@@ -6,8 +6,8 @@
 
 namespace kvc {
 
-// SHA-256 by name of every file that a model's numbers depend on: of a checkpoint folder, or a .gguf file. Those of large
-// files are remembered unless verify.
+// SHA-256 by name of every file that a model's numbers depend on: of a checkpoint folder, or a .gguf file. Those of
+// large files are remembered unless verify.
 nlohmann::json hash_model(const std::filesystem::path& model, bool verify = false);
 
 }  // namespace kvc

@@ -173,7 +173,8 @@ Points read_rules(const YamlValue& value) {
 
 Points read_unlabelled(const YamlValue& entry, YamlMap& map) {
   if (map.has("chain")) return read_chain(map);
-  std::vector<std::pair<std::string, YamlValue>> entries;  // not erased from: moving a yaml-cpp node writes to the document
+  // Copied, not erased from: assigning a yaml-cpp node writes to the document.
+  std::vector<std::pair<std::string, YamlValue>> entries;
   for (const auto& entry : map.entries()) {
     if (entry.first != "label") entries.push_back(entry);
   }
