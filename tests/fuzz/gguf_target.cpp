@@ -82,7 +82,7 @@ void set_numbers(std::string& bytes, Mutator& mutator) {
     const size_t width = size_t{1} << mutator.below(4);
     std::memcpy(bytes.data() + mutator.below(std::min<size_t>(bytes.size() - 8, 2000)), &number, width);
   }
-  if (mutator.one_in(20)) bytes.resize(mutator.below(bytes.size()));
+  if (mutator.one_in(20)) bytes.resize(mutator.below(bytes.size() + 1));
 }
 
 GgufValueBytes any_value(Mutator& mutator) {
