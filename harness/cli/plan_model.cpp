@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/verbs.h"
+#include "gguf/gguf_file.h"
 #include "kvc/plugin.h"
 #include "model/json_reader.h"
 #include "model/model_config.h"
@@ -157,7 +158,7 @@ void add_plan_options(CLI::App& verb, PlanArguments& arguments) {
 }
 
 bool is_only_planned(const fs::path& model) {
-  if (fs::is_regular_file(model)) return model.extension() != ".gguf";
+  if (fs::is_regular_file(model)) return !is_gguf(model);
   if (!fs::exists(model / "config.json")) return false;
   for (const auto& entry : fs::directory_iterator(model)) {
     if (entry.path().extension() == ".safetensors") return false;

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "gguf/gguf_file.h"
 #include "kvc/check.h"
 
 namespace kvc {
@@ -39,7 +40,7 @@ fs::path below_root(const Paths& paths, const fs::path& path) {
 }
 
 bool is_model_path(const fs::path& path) {
-  return fs::is_directory(path) || (path.extension() == ".gguf" && fs::is_regular_file(path));
+  return fs::is_directory(path) || (is_gguf(path) && fs::is_regular_file(path));
 }
 
 }  // namespace kvc

@@ -16,12 +16,15 @@ void cut_into_windows(const TaskSpec& spec, const Tokenizer& tokenizer, int64_t 
             max_prompt_tokens.value_or(0));
   std::vector<Sample> windows;
   size_t longest = 0;
+  const auto enough = [&] {
+    return likelihood.windows > 0 && static_cast<int64_t>(windows.size()) == likelihood.windows;
+  };
   for (const auto& text : data.samples) {
+    if (enough()) break;
     const auto ids = tokenizer.encode(render_prompt(spec, data, text).text, true);
     longest = std::max(longest, ids.size());
     const auto n = static_cast<std::ptrdiff_t>(likelihood.tokens);
-    for (auto begin = ids.begin(); ids.end() - begin >= n; begin += n) {
-      if (likelihood.windows > 0 && static_cast<int64_t>(windows.size()) == likelihood.windows) break;
+    for (auto begin = ids.begin(); ids.end() - begin >= n && !enough(); begin += n) {
       Sample window;
       window.id = static_cast<int64_t>(windows.size());
       window.ids.assign(begin, begin + n);
