@@ -5,19 +5,19 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/model_config.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
+#include "compressors/build_compressor.h"
+#include "compressors/plan_memory.h"
+#include "experiment/task_names.h"
 #include "fetch/data_sources.h"
 #include "fetch/make_data.h"
 #include "kvc/check.h"
-#include "model/model_config.h"
 #include "report/report.h"
-#include "run/build_compressor.h"
 #include "run/check_model.h"
-#include "run/plan_memory.h"
 #include "run/run_experiment.h"
-#include "run/task_names.h"
 #include "text/hash_cache.h"
 
 namespace kvc {

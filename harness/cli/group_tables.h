@@ -1,8 +1,8 @@
 // The table of task groups behind a summary.
 #pragma once
 
-#include "store/summary.h"
-#include "store/table.h"
+#include "analysis/summary.h"
+#include "analysis/table.h"
 
 namespace kvc {
 

@@ -5,8 +5,8 @@
 #include "cli/new_plugin.h"
 #include "cli/verbs.h"
 #include "conformance/report.h"
+#include "experiment/paths.h"
 #include "kvc/check.h"
-#include "run/paths.h"
 
 namespace kvc {
 namespace {

@@ -13,12 +13,12 @@
 #include "cli/paper_tables.h"
 #include "cli/token_texts.h"
 #include "cli/verbs.h"
+#include "experiment/paths.h"
 #include "kvc/check.h"
 #include "report/columns.h"
 #include "report/metadata.h"
 #include "report/report.h"
 #include "report/serve.h"
-#include "run/paths.h"
 #include "store/result_store.h"
 
 namespace kvc {

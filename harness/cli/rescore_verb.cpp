@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "analysis/table.h"
 #include "cli/verbs.h"
+#include "experiment/paths.h"
 #include "kvc/check.h"
-#include "run/paths.h"
 #include "run/sample_record.h"
 #include "store/rescore.h"
-#include "store/table.h"
 #include "task/dataset.h"
 #include "text/nearest.h"
 

@@ -2,11 +2,11 @@
 
 #include <cstdio>
 
+#include "analysis/table.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "run/run_bench.h"
-#include "store/table.h"
 
 namespace kvc {
 namespace {

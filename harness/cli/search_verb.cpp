@@ -1,15 +1,13 @@
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 
+#include "analysis/table.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
-#include "run/search_layers.h"
-#include "store/table.h"
+#include "search/search_layers.h"
 #include "text/yaml_write.h"
 
 namespace kvc {
@@ -77,7 +75,6 @@ int search(SearchArguments arguments, const Experiment& experiment) {
   if (arguments.output.empty()) {
     arguments.output = (fs::path(arguments.database).parent_path() / (experiment.name + "-searched.yaml")).string();
   }
-  at::set_num_threads(static_cast<int>(experiment.threads));
   const auto grid = search_grid(experiment, paths, arguments.search);
   warn_of_overlap(experiment, grid, arguments.search.n_samples);
   auto store = open_store(arguments.database);

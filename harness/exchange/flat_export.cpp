@@ -3,9 +3,9 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "analysis/table.h"
 #include "exchange/export.h"
 #include "kvc/check.h"
-#include "store/table.h"
 
 namespace kvc {
 namespace {

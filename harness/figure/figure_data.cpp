@@ -7,8 +7,8 @@
 #include <cmath>
 #include <map>
 
+#include "analysis/entries.h"
 #include "kvc/check.h"
-#include "store/entries.h"
 #include "text/nearest.h"
 
 namespace kvc {

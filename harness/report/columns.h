@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/table.h"
+#include "analysis/table.h"
 
 namespace kvc {
 

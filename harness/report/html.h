@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "store/table.h"
+#include "analysis/table.h"
 
 namespace kvc {
 

@@ -2,10 +2,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "analysis/table.h"
 #include "kvc/check.h"
 #include "report/columns.h"
 #include "report/queries.h"
-#include "store/table.h"
 
 namespace kvc {
 namespace {

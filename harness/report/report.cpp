@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "analysis/summary.h"
 #include "kvc/check.h"
 #include "report/html.h"
 #include "report/page.h"
 #include "report/sections.h"
 #include "report/svg.h"
-#include "store/summary.h"
 
 namespace kvc {
 namespace {

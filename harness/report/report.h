@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "store/cell_groups.h"
-#include "store/table.h"
+#include "analysis/cell_groups.h"
+#include "analysis/table.h"
 
 namespace kvc {
 

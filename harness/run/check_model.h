@@ -5,10 +5,10 @@
 #include <string>
 #include <vector>
 
+#include "analysis/likelihood_table.h"
+#include "analysis/table.h"
+#include "experiment/grid.h"
 #include "run/check_verdict.h"
-#include "run/grid.h"
-#include "store/likelihood_table.h"
-#include "store/table.h"
 
 namespace kvc {
 

@@ -8,8 +8,8 @@
 #include <sstream>
 #include <tuple>
 
+#include "analysis/weights_note.h"
 #include "kvc/check.h"
-#include "store/weights_note.h"
 #include "text/files.h"
 #include "text/nearest.h"
 

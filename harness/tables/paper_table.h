@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "store/table.h"
+#include "analysis/table.h"
 #include "tables/layout.h"
 
 namespace kvc {

@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "analysis/table.h"
 #include "program.h"
 #include "store/result_store.h"
-#include "store/table.h"
 
 namespace kvc::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "store/table.h"
+#include "analysis/table.h"
 #include "store_fixture.h"
 
 namespace kvc {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "store/table.h"
+#include "analysis/table.h"
 #include "store_fixture.h"
 
 namespace kvc {

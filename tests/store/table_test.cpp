@@ -1,6 +1,6 @@
-#include "store/table.h"
+#include "analysis/table.h"
 
-#include "store/summary.h"
+#include "analysis/summary.h"
 #include "store_fixture.h"
 #include "text/nearest.h"
 
