@@ -7,7 +7,8 @@
 
 #include "analysis/cell_groups.h"
 #include "analysis/comparison.h"
-#include "analysis/table.h"
+#include "render/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

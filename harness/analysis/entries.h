@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "analysis/table.h"
+#include "render/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "analysis/query.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
 

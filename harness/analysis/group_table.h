@@ -5,7 +5,8 @@
 #include <vector>
 
 #include "analysis/summary.h"
-#include "analysis/table.h"
+#include "render/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

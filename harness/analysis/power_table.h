@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/table.h"
+#include "render/table.h"
 #include "stats/power.h"
 
 namespace kvc {

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "kvc/check.h"
+#include "render/numbers.h"
 #include "text/nearest.h"
 #include "text/yaml_read.h"
 
@@ -12,12 +13,6 @@ namespace kvc {
 namespace {
 
 constexpr double kRounding = 1e-9;  // of sums of decimal figures in binary
-
-std::string decimals(double value, int n) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%.*f", n, value);
-  return text;
-}
 
 PrintedCell read_cell(const YamlValue& value, const PrintedColumn& column,
                       const std::map<std::string, std::string>& marks) {
@@ -88,7 +83,7 @@ void check_average(const PrintedRow& row, const PrintedColumn& column, const Pri
   const double allowed = (unit + std::pow(10, -printed.n_decimals)) / 2;
   if (std::abs(mean - *printed.value) <= allowed + kRounding) return;
   check.averages.push_back(
-      {row.name, column.name, printed, concat(decimals(mean, printed.n_decimals), " is the mean of ", n, " figures")});
+      {row.name, column.name, printed, concat(rounded(mean, printed.n_decimals), " is the mean of ", n, " figures")});
 }
 
 // k of n answers, as a percentage, rounds to the figure from half a unit below it on, and is cut to it below a whole
@@ -100,7 +95,7 @@ void check_count(const PrintedRow& row, const PrintedColumn& column, const Print
   if (least <= n && 100 * least / n < *printed.value + unit - kRounding) return;
   const auto share = [&](double k) {
     return concat(static_cast<int64_t>(k), "/", column.n_questions, " is ",
-                  decimals(100 * k / n, printed.n_decimals + 1));
+                  rounded(100 * k / n, printed.n_decimals + 1));
   };
   check.counts.push_back({row.name, column.name, printed, share(least - 1) + ", " + share(least)});
 }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "analysis/table.h"
+#include "render/table.h"
 
 namespace kvc {
 

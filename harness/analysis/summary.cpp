@@ -5,6 +5,7 @@
 #include <map>
 
 #include "analysis/cell_groups.h"
+#include "analysis/query.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
 #include "text/nearest.h"

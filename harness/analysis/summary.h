@@ -4,7 +4,8 @@
 #include <set>
 #include <string>
 
-#include "analysis/table.h"
+#include "render/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

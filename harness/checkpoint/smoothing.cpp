@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <cmath>
-#include <fstream>
 
 #include "kvc/check.h"
 #include "text/files.h"
@@ -57,17 +56,14 @@ void write_smoothing(const std::filesystem::path& path, const SmoothingFile& fil
     layers.push_back({{"qkv", numbers(file.maxima.qkv[i])}, {"up", numbers(file.maxima.up[i])}});
   }
   const auto temporary = path.string() + ".part";
-  std::ofstream out(temporary);
-  out << json{{"kind", kKind},
-              {"format", 1},
-              {"model", file.model},
-              {"texts", file.texts},
-              {"n_tokens", file.n_tokens},
-              {"layers", layers}}
-             .dump()
-      << '\n';
-  out.close();
-  if (!out) throw EnvironmentError(temporary + ": it cannot be written");
+  write_file(temporary, json{{"kind", kKind},
+                             {"format", 1},
+                             {"model", file.model},
+                             {"texts", file.texts},
+                             {"n_tokens", file.n_tokens},
+                             {"layers", layers}}
+                                .dump() +
+                            '\n');
   std::filesystem::rename(temporary, path);
 }
 

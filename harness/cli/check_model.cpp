@@ -18,6 +18,7 @@
 #include "report/report.h"
 #include "run/check_model.h"
 #include "run/run_experiment.h"
+#include "text/files.h"
 #include "text/hash_cache.h"
 
 namespace kvc {
@@ -233,10 +234,7 @@ class ModelCheck {
     options.experiment = experiment_.name;
     options.with_suspects = true;
     options.tables = {verdicts, lengths};
-    std::ofstream file(a_.output, std::ios::binary);
-    file << make_report(store.database(), options).html;
-    file.close();
-    KVC_CHECK(file, "cannot write '", a_.output, "'");
+    write_file(a_.output, make_report(store.database(), options).html);
     std::fprintf(stderr, "page: %s\n", a_.output.c_str());
   }
 

@@ -2,7 +2,8 @@
 #pragma once
 
 #include "analysis/summary.h"
-#include "analysis/table.h"
+#include "render/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

@@ -1,7 +1,6 @@
 #include <cstdio>
 #include <filesystem>
 
-#include "analysis/table.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/weights_format.h"
 #include "cli/verbs.h"
@@ -10,6 +9,7 @@
 #include "fetch/fetch_progress.h"
 #include "fetch/model_source.h"
 #include "model/model_size.h"
+#include "render/table.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc {

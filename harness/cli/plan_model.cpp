@@ -4,7 +4,6 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "analysis/table.h"
 #include "checkpoint/model_config.h"
 #include "cli/verbs.h"
 #include "compressors/calibration.h"
@@ -15,6 +14,7 @@
 #include "gguf/json_reader.h"
 #include "kvc/plugin.h"
 #include "model/model_size.h"
+#include "render/table.h"
 
 namespace kvc {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "analysis/table.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
+#include "render/table.h"
 #include "run/sample_record.h"
 #include "store/rescore.h"
 #include "task/dataset.h"

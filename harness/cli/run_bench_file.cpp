@@ -2,10 +2,11 @@
 
 #include <cstdio>
 
-#include "analysis/table.h"
+#include "analysis/query.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
+#include "render/table.h"
 #include "run/run_bench.h"
 
 namespace kvc {

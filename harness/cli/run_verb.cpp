@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "analysis/likelihood_table.h"
+#include "analysis/query.h"
 #include "analysis/summary.h"
 #include "cli/group_tables.h"
 #include "cli/model_path.h"

@@ -2,12 +2,12 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "analysis/table.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
 #include "predictions/choice_predictions.h"
 #include "predictions/score_predictions.h"
+#include "render/table.h"
 #include "stats/interval.h"
 #include "text/nearest.h"
 #include "text/utf8.h"

@@ -1,13 +1,14 @@
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
-#include "analysis/table.h"
+#include "analysis/query.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
+#include "render/table.h"
 #include "search/search_layers.h"
+#include "text/files.h"
 #include "text/yaml_write.h"
 
 namespace kvc {
@@ -39,11 +40,9 @@ void write_experiment(const SearchArguments& arguments, const Paths& paths, cons
   auto found = load_experiment_yaml(below_root(paths, arguments.file), settings).node();
   for (const char* of_the_search : {"kind", "search"}) found.remove(of_the_search);
   make_folder_of(arguments.output);
-  std::ofstream file(arguments.output);
-  file << "# Found by kvc search: search " << result.key << "\n"
-       << "# budget " << arguments.search.budget << ", seed " << arguments.search.seed << "\n"
-       << write_yaml(found);
-  if (!file.flush()) throw EnvironmentError(arguments.output + ": it cannot be written");
+  write_file(arguments.output,
+             concat("# Found by kvc search: search ", result.key, "\n# budget ", arguments.search.budget, ", seed ",
+                    arguments.search.seed, "\n", write_yaml(found)));
 }
 
 // What was chosen by a sample says less of it.

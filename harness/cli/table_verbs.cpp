@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "analysis/likelihood_table.h"
+#include "analysis/query.h"
 #include "analysis/summary.h"
 #include "cli/group_tables.h"
 #include "cli/paper_tables.h"

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "analysis/table.h"
+#include "render/table.h"
 
 namespace kvc {
 

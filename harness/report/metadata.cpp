@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analysis/table.h"
 #include "kvc/check.h"
+#include "render/table.h"
 #include "report/columns.h"
 #include "report/queries.h"
 

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "analysis/query.h"
 #include "analysis/summary.h"
 #include "kvc/check.h"
+#include "render/escape.h"
 #include "report/html.h"
 #include "report/page.h"
 #include "report/sections.h"

@@ -6,7 +6,8 @@
 #include <vector>
 
 #include "analysis/cell_groups.h"
-#include "analysis/table.h"
+#include "render/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

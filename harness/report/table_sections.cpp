@@ -3,8 +3,10 @@
 
 #include "analysis/compare.h"
 #include "analysis/likelihood_table.h"
+#include "analysis/query.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
+#include "render/escape.h"
 #include "report/html.h"
 #include "report/sections.h"
 #include "report/svg.h"

@@ -6,9 +6,10 @@
 #include <vector>
 
 #include "analysis/likelihood_table.h"
-#include "analysis/table.h"
 #include "experiment/grid.h"
+#include "render/table.h"
 #include "run/check_verdict.h"
+#include "store/database.h"
 
 namespace kvc {
 

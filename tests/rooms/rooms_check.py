@@ -64,8 +64,8 @@ def wrong_includes(room, arrows, commands):
     claims = []
     for other in sorted(arrows):
         for header in headers_of(other):
-            word = "" if other in allowed else "!"
-            claims.append(f'static_assert({word}__has_include("{header}"), "{header}");')
+            wrong = "!" if other in allowed else ""
+            claims.append(f'#if {wrong}__has_include("{header}")\nstatic_assert(false, "{header}");\n#endif')
     with tempfile.NamedTemporaryFile("w", suffix=".cpp") as file:
         file.write("\n".join(claims) + "\n")
         file.flush()

@@ -3,8 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "analysis/table.h"
+#include "analysis/query.h"
 #include "program.h"
+#include "render/table.h"
 #include "store/result_store.h"
 
 namespace kvc::test {

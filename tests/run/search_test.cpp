@@ -4,9 +4,10 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "analysis/table.h"
+#include "analysis/query.h"
 #include "kvc/check.h"
 #include "program.h"
+#include "render/table.h"
 #include "store/result_store.h"
 
 namespace kvc::test {

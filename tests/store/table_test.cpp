@@ -1,5 +1,6 @@
-#include "analysis/table.h"
+#include "render/table.h"
 
+#include "analysis/query.h"
 #include "analysis/summary.h"
 #include "store_fixture.h"
 #include "text/nearest.h"

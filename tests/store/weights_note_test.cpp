@@ -3,6 +3,7 @@
 
 #include "analysis/compare.h"
 #include "analysis/group_table.h"
+#include "analysis/query.h"
 #include "analysis/summary.h"
 #include "store/bench_store.h"
 #include "store_fixture.h"

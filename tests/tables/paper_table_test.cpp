@@ -5,6 +5,7 @@
 #include <set>
 
 #include "analysis/entries.h"
+#include "analysis/query.h"
 #include "hand_made.h"
 #include "kvc/check.h"
 #include "text/files.h"

@@ -7,8 +7,6 @@
 #include <variant>
 #include <vector>
 
-#include "store/database.h"
-
 namespace kvc {
 
 using TableCell = std::variant<std::monostate, int64_t, double, std::string>;  // monostate: no value
@@ -33,18 +31,5 @@ std::string write_csv(const Table& table);       // RFC 4180, full precision, wi
 std::string write_json(const Table& table);      // {title, columns, rows: [{name: value}], notes}
 
 std::string write_table(const Table& table, const std::string& format);  // csv or json; Markdown for any other
-
-// What one SQL statement returns. Statements that would write are refused; so is more than one statement.
-Table run_query(Database& db, const std::string& sql);
-
-// A table of results/tables as it is, of an experiment's cells ("all": of every cell).
-Table named_table(Database& db, const std::string& name, const std::string& experiment);
-
-// What a statement returns whose first parameter is an experiment, as in results/tables.
-Table experiment_query(Database& db, const std::string& sql, const std::string& experiment);
-
-// The tables of results/tables, built into the program: their names, and the SQL of one.
-std::vector<std::string> table_names();
-std::string table_sql(const std::string& name);  // throws Error naming the known ones
 
 }  // namespace kvc
