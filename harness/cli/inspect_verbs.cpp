@@ -64,17 +64,17 @@ int list_plugins(const std::string& name, const std::vector<std::string>& plugin
 int validate(const std::string& file, const std::vector<std::string>& settings) {
   const auto paths = find_paths();
   const auto kind = experiment_kind(below_root(paths, file), settings);
-  if (kind == "bench" || kind == "capacity") {
+  if (is_timed(kind)) {
     auto experiment = load_bench(below_root(paths, file), settings);
     place_model(experiment);
     const auto cells = expand_bench(experiment, paths);
-    std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), kind.c_str());
+    std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), to_string(kind).c_str());
     return kOk;
   }
   auto experiment = load_experiment(below_root(paths, file), settings);
   place_model(experiment);
   const auto grid =
-      kind == "search" ? search_grid(experiment, paths, experiment.search) : expand_grid(experiment, paths);
+      kind == RunKind::search ? search_grid(experiment, paths, experiment.search) : expand_grid(experiment, paths);
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
   int64_t n_samples = 0;
   for (const auto& cell : grid.cells) n_samples += cell.record.n_samples;

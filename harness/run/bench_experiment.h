@@ -38,8 +38,9 @@ struct CapacitySearch {
 };
 
 struct BenchExperiment {
-  std::string name, kind;  // bench or capacity
-  std::string database;    // where its rows go unless the command line says; "": results/<name>.sqlite
+  std::string name;
+  RunKind kind = RunKind::bench;  // or capacity
+  std::string database;           // where its rows go unless the command line says; "": results/<name>.sqlite
   std::filesystem::path folder;
   ConfigFile config;
   BenchSubject subject;

@@ -14,7 +14,7 @@ namespace kvc {
 // The first message to it.
 struct BenchSetUp {
   BenchSubject bench;
-  WorkerCompressor compressor;
+  CompressorChoice compressor;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BenchSetUp, bench, compressor)
 

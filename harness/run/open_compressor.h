@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "run/experiment.h"
-#include "run/worker.h"
+#include "run/compressor_choice.h"
 #include "store/result_store.h"
 
 namespace kvc {
@@ -22,6 +21,6 @@ struct OpenedCompressor {
 // worker builds it from is added to `compressors`. Throws Error with the place in the experiment's file.
 OpenedCompressor open_compressor(const CompressorChoice& choice, const std::filesystem::path& folder,
                                  const std::vector<std::filesystem::path>& folders, const ModelShape& shape,
-                                 const std::string& model, std::vector<WorkerCompressor>& compressors);
+                                 const std::string& model, std::vector<CompressorChoice>& compressors);
 
 }  // namespace kvc

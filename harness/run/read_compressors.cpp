@@ -86,7 +86,7 @@ Points read_chain(YamlMap entry) {
   entry.reject_unknown();
   const auto list = stages.sequence();
   if (list.size() < 2) stages.fail(stages.name(), " has ", list.size(), " stages, expected at least two");
-  Points points{{"chain", nlohmann::json::object(), entry.value().where()}};
+  Points points{{"chain", nlohmann::json::object(), entry.value().where(), CompressorChoice::Kind::chain}};
   for (const auto& stage : list) points = with_part(points, read_compressor(stage));
   Points whole;
   for (const auto& point : points) {
@@ -156,7 +156,7 @@ Points read_rules(const YamlValue& value) {
   if (list.empty()) where.fail(where.name(), " is an empty list, expected at least one rule");
   Points all;
   for (const auto& one : otherwise) {
-    Points points{{"rules", nlohmann::json::object(), value.where(), {one}}};
+    Points points{{"rules", nlohmann::json::object(), value.where(), CompressorChoice::Kind::rules, {one}}};
     for (const auto& item : list) {
       auto rule = item.map();
       const auto scope = read_scope(rule);

@@ -188,7 +188,7 @@ class LayerSearch {
     }
   }
 
-  WorkerCompressor written_;
+  CompressorChoice written_;
   std::string identity_;  // the model's, which calibration files are held against
   SearchSettings settings_;
   std::vector<SearchSample> samples_;

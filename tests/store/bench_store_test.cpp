@@ -42,7 +42,7 @@ class BenchStoreTest : public StoreTest {
 
   void put_cell(ResultStore& store) {
     auto cell = make_cell("k", "full", "layer 4/2/64");
-    cell.kind = "bench";
+    cell.kind = RunKind::bench;
     store.put_cell(cell);
   }
 };
