@@ -13,6 +13,7 @@
 #include "model/tokenizer.h"
 #include "plugin/plugin_library.h"
 #include "run/bench_experiment.h"
+#include "run/experiment_page.h"
 #include "run/grid.h"
 #include "run/provenance.h"
 #include "run/run_bench.h"
@@ -166,6 +167,11 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
   auto* check = app.add_subcommand("validate", "Checks an experiment without running it");
   check->add_option("file", arguments->files, "experiment files (YAML)")->required();
   check->add_option("--set", arguments->settings, "path=value put over the file");
+  const auto print_keys = [] {
+    std::fputs(experiment_page().c_str(), stdout);
+    throw CLI::Success();  // without a file
+  };
+  check->add_flag_callback("--keys", print_keys, "prints every key of an experiment's file: docs/experiments.md");
   check->callback([arguments, &action] {
     action = [arguments] {
       int code = kOk;

@@ -53,6 +53,9 @@ struct BenchExperiment {
   std::vector<std::string> plugin_path;
 };
 
+// The keys of its file, and of the experiment what they stand for.
+void declare_keys(YamlKeys& keys, BenchExperiment& experiment);
+
 // Throws Error in one line. Every point is a prompt length with a batch, the batch varying fastest.
 BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 

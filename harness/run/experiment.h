@@ -15,6 +15,7 @@
 
 namespace kvc {
 
+class YamlKeys;
 class YamlValue;
 
 // What of the model is quantized beside the cache; 0 and "": nothing.
@@ -80,6 +81,9 @@ struct Experiment {
 // Reads the file, with `overrides` ("limit=5", "compressors.1.kivi.bits=4") put over it. A list as an option's value is
 // a sweep; several lists make their product, the last one varying fastest. Throws Error in one line.
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+// The keys of its file, and of the experiment what they stand for.
+void declare_keys(YamlKeys& keys, Experiment& experiment);
 
 // What the file asks for, by its key `kind`; eval where it has none. Throws Error in one line for any other.
 RunKind experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
