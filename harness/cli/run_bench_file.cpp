@@ -44,7 +44,8 @@ int run_bench_file(const Paths& paths, const std::string& file, const std::vecto
                static_cast<long long>(outcome.n_run), experiment.kind == RunKind::bench ? "points" : "searches",
                static_cast<long long>(outcome.n_failed), static_cast<long long>(outcome.n_present), path.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, path);
-  std::fputs(write_markdown(named_table(store.database(), to_string(experiment.kind), experiment.name)).c_str(), stdout);
+  std::fputs(write_markdown(named_table(store.database(), to_string(experiment.kind), experiment.name)).c_str(),
+             stdout);
   return outcome.n_failed > 0 ? kSomeFailed : kOk;
 }
 

@@ -45,8 +45,8 @@ struct Generation : Measurement {
   bool is_greedy = false;               // each scored id of the continuation was the most likely one
   std::vector<double> kl;               // of each scored id, where there is a reference: KL(reference || this), in nats
   std::vector<uint8_t> top1_same;       // and whether both have the same most likely token
-  int64_t n_cached_tokens = 0;        // prompt and new ones; the last new one is never fed back
-  std::vector<Footprint> footprints;  // per layer, at the end
+  int64_t n_cached_tokens = 0;          // prompt and new ones; the last new one is never fed back
+  std::vector<Footprint> footprints;    // per layer, at the end
   // Per layer: of a composition [0] its own and [s] stage s, whose times add up to the two below; else one entry.
   std::vector<std::vector<StageUse>> stages;
 };

@@ -15,10 +15,10 @@ struct Measurement {
   int64_t n_prompt_tokens_before = 0;  // of the prompt before it was truncated; n_prompt_tokens where it was not
   int64_t n_reused_tokens = 0;         // of the prompt, those whose K and V an earlier prompt had brought
   int64_t n_new_tokens = 0;
-  int64_t kv_bytes = 0;          // at the end: the sum of the caches' footprints
-  int64_t kv_bytes_fp16 = 0;     // of the same tokens at 16 bits
-  double paper_bytes = 0;        // by the paper's closed form; NaN: it has none
-  int64_t n_encoded_tokens = 0;  // the most of a layer; the same for all of a method that treats them alike
+  int64_t kv_bytes = 0;             // at the end: the sum of the caches' footprints
+  int64_t kv_bytes_fp16 = 0;        // of the same tokens at 16 bits
+  double paper_bytes = 0;           // by the paper's closed form; NaN: it has none
+  int64_t n_encoded_tokens = 0;     // the most of a layer; the same for all of a method that treats them alike
   double k_error = 0, v_error = 0;  // relative Frobenius error of the prompt's K and V over all layers
   int64_t peak_weights_bytes = 0, peak_kv_bytes = 0;
   // The most that model, shared prefix and this sequence held at a time, less weights and KV; in a batch the forward

@@ -49,14 +49,16 @@ std::string section_of(Database& db, const std::string& table, bool is_view, con
                      "| column | type | key | unit | what it says |\n|---|---|---|---|---|\n");
   for (const auto& column : columns_of(db, table, is_view)) {
     const auto& said = texts.of(table, column.name);
-    text += concat("| `", column.name, "` | ", column.type, " | ", column.key, " | ", said.unit, " | ", said.text, " |\n");
+    text +=
+        concat("| `", column.name, "` | ", column.type, " | ", column.key, " | ", said.unit, " | ", said.text, " |\n");
   }
   return text;
 }
 
 std::string queries() {
   std::string text =
-      "\n## Queries worth copying\n\nThey stand in `results/queries`, and `./kvc serve` offers them. They use the program's own "
+      "\n## Queries worth copying\n\nThey stand in `results/queries`, and `./kvc serve` offers them. They use the "
+      "program's own "
       "statistics:\n`wilson_low(k, n)`, `wilson_high(k, n)`, `median(x)`.\n";
   for (const auto& query : embedded_queries()) {
     const auto end = query.sql.find('\n');  // of the line that says what it is for
@@ -74,7 +76,8 @@ std::string database_page() {
   db.execute(std::string(schema_sql()));
   std::string page = kHead;
   auto tables = db.prepare(
-      "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' ORDER BY rowid");
+      "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' ORDER BY "
+      "rowid");
   while (tables.step()) page += section_of(db, tables.text(0), tables.text(1) == "view", texts);
   return page + queries();
 }

@@ -25,9 +25,10 @@ void layer_keys(YamlKeys& keys, BenchSubject& subject) {
   subject.n_kv_heads = subject.n_heads;
   keys.integer({"n_kv_heads", "of K and V; divides n_heads", false, "n_heads"}, subject.n_kv_heads, 1, kMostSize);
   keys.integer({"head_dim", "of each head", kRequired}, subject.head_dim, 1, kMostSize);
-  keys.other({"outlier_channels", "of each KV head's keys: so many are outlier_factor as large", false, outliers.c_str()},
-             "integer, 0 to head_dim",
-             [&](const YamlValue& value) { subject.outlier_channels = value.integer(0, subject.head_dim); });
+  keys.other(
+      {"outlier_channels", "of each KV head's keys: so many are outlier_factor as large", false, outliers.c_str()},
+      "integer, 0 to head_dim",
+      [&](const YamlValue& value) { subject.outlier_channels = value.integer(0, subject.head_dim); });
   keys.real({"outlier_factor", "how much larger these are"}, subject.outlier_factor, 0, 1e4);
 }
 
@@ -42,9 +43,9 @@ void read_layer(const YamlValue& value, BenchSubject& subject) {
 // The layer, the model or the config that both kinds name.
 void subject_keys(YamlKeys& keys, BenchSubject& subject) {
   std::optional<YamlValue> layer;
-  keys.other({"layer", "a single attention layer of random numbers; or `model`, or `config`"}, "map",
-             [&](const YamlValue& value) { layer = value; },
-             [&](YamlKeys& inner) { layer_keys(inner, subject); });
+  keys.other(
+      {"layer", "a single attention layer of random numbers; or `model`, or `config`"}, "map",
+      [&](const YamlValue& value) { layer = value; }, [&](YamlKeys& inner) { layer_keys(inner, subject); });
   keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml"}, subject.model);
   keys.text({"config", "a config.json: a model of that shape with random weights"}, subject.config);
   keys.then([&](YamlMap& map) {
@@ -141,14 +142,16 @@ void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
   if (experiment.kind == RunKind::bench) {
     keys.map({"bench", "what is timed", kRequired}, [&](YamlKeys& inner) { bench_keys(inner, experiment); });
   } else {
-    keys.other({"capacity", "what is looked for", kRequired}, "map",
-               [&](const YamlValue& value) { read_capacity(value.map(), experiment); },
-               [&](YamlKeys& inner) { capacity_keys(inner, experiment); });
+    keys.other(
+        {"capacity", "what is looked for", kRequired}, "map",
+        [&](const YamlValue& value) { read_capacity(value.map(), experiment); },
+        [&](YamlKeys& inner) { capacity_keys(inner, experiment); });
   }
   compressors_key(keys, experiment.compressors);
   auto& subject = experiment.subject;
   keys.choice({"dtype", "the body computes in it"}, subject.dtype, {"fp32", "fp16", "bf16"});
-  keys.choice({"weights", "of the layers' matrices: as dtype says, or 8 bits a row"}, subject.weights, {"dtype", "int8"});
+  keys.choice({"weights", "of the layers' matrices: as dtype says, or 8 bits a row"}, subject.weights,
+              {"dtype", "int8"});
   keys.integer({"threads", "of the process"}, subject.threads, 1, 1024);
   keys.texts({"plugin_path", "folders searched before the built-in plugins"}, experiment.plugin_path);
 }

@@ -34,17 +34,18 @@ void bound_keys(YamlKeys& keys, double most, Bounds& bounds) {
 
 // `falls`: a figure that falls with the loss, from 100 %.
 void bounds_key(YamlKeys& keys, const YamlKey& key, double most, double scale, bool falls, Bounds& bounds) {
-  keys.other(key, "map",
-             [&](const YamlValue& value) {
-               read_keys(value.map(), [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });
-               for (double* bound : {&bounds.unchanged, &bounds.breaks}) {
-                 *bound = (falls ? most - *bound : *bound) * scale;
-               }
-               if (bounds.unchanged >= bounds.breaks) {
-                 value.fail(value.name(), ": unchanged and breaks leave nothing between them");
-               }
-             },
-             [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });
+  keys.other(
+      key, "map",
+      [&](const YamlValue& value) {
+        read_keys(value.map(), [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });
+        for (double* bound : {&bounds.unchanged, &bounds.breaks}) {
+          *bound = (falls ? most - *bound : *bound) * scale;
+        }
+        if (bounds.unchanged >= bounds.breaks) {
+          value.fail(value.name(), ": unchanged and breaks leave nothing between them");
+        }
+      },
+      [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });
 }
 
 }  // namespace

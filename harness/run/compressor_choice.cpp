@@ -21,9 +21,9 @@ void from_json(const nlohmann::json& json, RuleScope& scope) {
 }
 
 void to_json(nlohmann::json& json, const CompressorChoice& choice) {
-  json = {{"plugin", choice.plugin}, {"options", choice.options}, {"where", choice.where}, {"kind", choice.kind},
-          {"parts", choice.parts},   {"scopes", choice.scopes},   {"block", nullptr},      {"label", choice.label},
-          {"file", choice.file}};
+  json = {{"plugin", choice.plugin}, {"options", choice.options}, {"where", choice.where},
+          {"kind", choice.kind},     {"parts", choice.parts},     {"scopes", choice.scopes},
+          {"block", nullptr},        {"label", choice.label},     {"file", choice.file}};
   if (choice.block) json["block"] = *choice.block;
 }
 

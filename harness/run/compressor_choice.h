@@ -1,5 +1,5 @@
-// A compressor as an experiment names it and as a worker builds it (build_compressor.h): a plugin with its options, or a
-// composition of such.
+// A compressor as an experiment names it and as a worker builds it (build_compressor.h): a plugin with its options, or
+// a composition of such.
 #pragma once
 
 #include <cstdint>

@@ -110,24 +110,25 @@ void weight_keys(YamlKeys& keys, QuantizationChoice& quantization) {
 void model_keys(YamlKeys& keys, Experiment& experiment) {
   auto& quantization = experiment.quantization;
   keys.choice({"dtype", "the model computes in it"}, experiment.dtype, {"fp32", "fp16", "bf16"});
-  keys.other({"weights", "of the layers' matrices: as dtype says, 8 bits a row, or simulated bits", false, "dtype"},
-             "dtype, int8, or a map",
-             [&](const YamlValue& value) {
-               if (value.is_scalar()) {
-                 experiment.weights = value.choice({"dtype", "int8"});
-               } else {
-                 read_keys(value.map(), [&](YamlKeys& inner) { weight_keys(inner, quantization); });
-               }
-             },
-             [&](YamlKeys& inner) { weight_keys(inner, quantization); });
+  keys.other(
+      {"weights", "of the layers' matrices: as dtype says, 8 bits a row, or simulated bits", false, "dtype"},
+      "dtype, int8, or a map",
+      [&](const YamlValue& value) {
+        if (value.is_scalar()) {
+          experiment.weights = value.choice({"dtype", "int8"});
+        } else {
+          read_keys(value.map(), [&](YamlKeys& inner) { weight_keys(inner, quantization); });
+        }
+      },
+      [&](YamlKeys& inner) { weight_keys(inner, quantization); });
   keys.map({"activations", "what the layers' matrices read, quantized by token"}, [&](YamlKeys& inner) {
     bits_key(inner, "of each number", {8, 7, 6, 5, 4, 3, 2}, quantization.activation_bits);
   });
-  keys.map({"smooth_quant", "SmoothQuant: channels of activations divided, of weights multiplied"},
-           [&](YamlKeys& inner) {
-             inner.real({"alpha", "share of the activations' range that moves to the weights"}, quantization.alpha, 0, 1);
-             inner.text({"calibration", "the file that `kvc smooth` made", kRequired}, quantization.smoothing_file);
-           });
+  keys.map(
+      {"smooth_quant", "SmoothQuant: channels of activations divided, of weights multiplied"}, [&](YamlKeys& inner) {
+        inner.real({"alpha", "share of the activations' range that moves to the weights"}, quantization.alpha, 0, 1);
+        inner.text({"calibration", "the file that `kvc smooth` made", kRequired}, quantization.smoothing_file);
+      });
 }
 
 void machine_keys(YamlKeys& keys, Experiment& experiment) {
@@ -199,15 +200,18 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
 void declare_keys(YamlKeys& keys, Experiment& experiment) {
   keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, experiment.name);
   auto kind = to_string(experiment.kind);
-  keys.choice({"kind", "what is done: tasks answered, caches looked into, times taken, limits found, one integer a layer "
-                       "searched"},
+  keys.choice({"kind",
+               "what is done: tasks answered, caches looked into, times taken, limits found, one integer a layer "
+               "searched"},
               kind, run_kinds());
   experiment.kind = run_kind(kind);
   experiment.probe.measures = probe_measures();
-  keys.map({"probe", "of kind probe"}, [&](YamlKeys& inner) { probe_keys(inner, experiment); },
-           only_of(RunKind::probe, experiment));
-  keys.map({"search", "of kind search, which needs it", experiment.kind == RunKind::search},
-           [&](YamlKeys& inner) { search_keys(inner, experiment.search); }, only_of(RunKind::search, experiment));
+  keys.map(
+      {"probe", "of kind probe"}, [&](YamlKeys& inner) { probe_keys(inner, experiment); },
+      only_of(RunKind::probe, experiment));
+  keys.map(
+      {"search", "of kind search, which needs it", experiment.kind == RunKind::search},
+      [&](YamlKeys& inner) { search_keys(inner, experiment.search); }, only_of(RunKind::search, experiment));
   keys.text({"database", "where its rows go", false, "results/NAME.sqlite"}, experiment.database);
   keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml", kRequired}, experiment.model);
   keys.texts({"tasks", "suite/name, a whole suite, or a task file", kRequired}, experiment.tasks);

@@ -49,7 +49,8 @@ std::string table(const YamlKeys::Declare& declare) {
   declare(list);
   std::string text = "\n| key | what it may be | default | what it says |\n|---|---|---|---|\n";
   for (const auto& line : list.lines()) {
-    text += concat("| `", line.name, "` | ", cell(line.form), " | ", cell(line.otherwise), " | ", cell(line.help), " |\n");
+    text +=
+        concat("| `", line.name, "` | ", cell(line.form), " | ", cell(line.otherwise), " | ", cell(line.help), " |\n");
   }
   return text;
 }

@@ -11,7 +11,8 @@ namespace {
 
 using ByteKey = std::tuple<int64_t, int64_t, std::string, std::string>;  // layer, stage, tensor, kind
 
-void add_stages(const Generation& generation, std::map<ByteKey, int64_t>& bytes, std::vector<StageTimeRow>& stage_times) {
+void add_stages(const Generation& generation, std::map<ByteKey, int64_t>& bytes,
+                std::vector<StageTimeRow>& stage_times) {
   for (size_t layer = 0; layer < generation.stages.size(); ++layer) {
     const auto& stages = generation.stages[layer];
     for (size_t stage = 0; stage < stages.size(); ++stage) {

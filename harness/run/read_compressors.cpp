@@ -91,8 +91,7 @@ void chain_keys(YamlKeys& keys, ChainEntry& entry) {
               kRequired},
              "list of at least two compressors", [&](const YamlValue& value) { entry.stages = value; });
   keys.other({"block", "tokens of a block of a chain that stores errors; a list is a sweep", false, block.c_str()},
-             "integer, 1 to 1048576, or a list",
-             [&](const YamlValue& value) { entry.blocks = read_blocks(value); });
+             "integer, 1 to 1048576, or a list", [&](const YamlValue& value) { entry.blocks = read_blocks(value); });
 }
 
 Points read_chain(YamlMap map) {
@@ -148,7 +147,9 @@ void rule_keys(YamlKeys& keys, RuleEntry& rule) {
     rule.scope.tensor = value.choice({"k", "v"}) == "k" ? CacheTensor::k : CacheTensor::v;
   });
   keys.other({"phase", "the prompt's tokens, or those of decoding", false, "both"}, "prompt, decode",
-             [&](const YamlValue& value) { rule.scope.decode = value.choice({"prompt", "decode"}) == "decode"; });
+             [&](const YamlValue& value) {
+               rule.scope.decode = value.choice({"prompt", "decode"}) == "decode";
+             });
   keys.other({"use", "what it uses"}, "a compressor", [&](const YamlValue& value) { rule.use = value; });
   keys.other({"options", "or the default's plugin with these options put over its own"}, "map of options",
              [&](const YamlValue& value) { rule.options = value; });
@@ -178,12 +179,13 @@ struct RulesEntry {
 void rules_keys(YamlKeys& keys, RulesEntry& rules) {
   keys.other({"default", "of what no rule is for", kRequired}, "a compressor",
              [&](const YamlValue& value) { rules.otherwise = read_compressor(value); });
-  keys.other({"where", "rules; of those that fit, the last one counts", kRequired}, "list of maps",
-             [&](const YamlValue& value) { rules.where = value; },
-             [](YamlKeys& inner) {
-               RuleEntry rule;
-               rule_keys(inner, rule);
-             });
+  keys.other(
+      {"where", "rules; of those that fit, the last one counts", kRequired}, "list of maps",
+      [&](const YamlValue& value) { rules.where = value; },
+      [](YamlKeys& inner) {
+        RuleEntry rule;
+        rule_keys(inner, rule);
+      });
 }
 
 Points read_rules(const YamlValue& value) {
@@ -210,8 +212,8 @@ Points read_rules(const YamlValue& value) {
 }
 
 void label_key(YamlKeys& keys, std::optional<YamlValue>& label) {
-  keys.other({"label", "beside the compressor: its row's name in tables; {option} stands for that option's value"}, "text",
-             [&](const YamlValue& value) { label = value; });
+  keys.other({"label", "beside the compressor: its row's name in tables; {option} stands for that option's value"},
+             "text", [&](const YamlValue& value) { label = value; });
 }
 
 Points read_unlabelled(const YamlValue& entry, YamlMap& map) {
@@ -266,11 +268,12 @@ std::vector<CompressorChoice> read_compressor(const YamlValue& entry) {
 }
 
 void compressors_key(YamlKeys& keys, std::vector<CompressorChoice>& compressors) {
-  keys.other({"compressors", "each a row of the tables", kRequired}, "list of compressors", [&](const YamlValue& value) {
-    for (const auto& entry : value.sequence()) {
-      for (auto& choice : read_compressor(entry)) compressors.push_back(std::move(choice));
-    }
-  });
+  keys.other({"compressors", "each a row of the tables", kRequired}, "list of compressors",
+             [&](const YamlValue& value) {
+               for (const auto& entry : value.sequence()) {
+                 for (auto& choice : read_compressor(entry)) compressors.push_back(std::move(choice));
+               }
+             });
 }
 
 void declare_compressor_keys(YamlKeys& keys) {

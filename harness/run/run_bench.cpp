@@ -108,7 +108,7 @@ class BenchRun {
   void run(const BenchCell& cell) {
     cell_ = &cell;
     experiment_.kind == RunKind::bench ? run_point(experiment_.points[cell.item])
-                                : run_search(experiment_.searches[cell.item]);
+                                       : run_search(experiment_.searches[cell.item]);
   }
 
  private:

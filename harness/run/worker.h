@@ -86,7 +86,7 @@ struct JobResult {
   Measurement measured;
   std::vector<ByteRow> bytes;
   std::vector<StageTimeRow> stages;  // of a composition, its own (0) included
-  std::vector<ProbeRow> probe;    // of a probe; of the above then job, compressor and error
+  std::vector<ProbeRow> probe;       // of a probe; of the above then job, compressor and error
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, temperature, top_k, top_p, seed)
@@ -105,8 +105,8 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ByteRow, layer, stage, tensor, kind, bytes)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageTimeRow, stage, encode_seconds, attend_seconds)
 void to_json(nlohmann::json& json, const Measurement& measured);
 void from_json(const nlohmann::json& json, Measurement& measured);
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods, measured, bytes,
-                                   stages, probe)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods, measured,
+                                   bytes, stages, probe)
 
 // Runs until the parent closes the channel. Returns the process's exit code.
 int run_worker();
