@@ -57,9 +57,9 @@ std::string section_of(Database& db, const std::string& table, bool is_view, con
 
 std::string queries() {
   std::string text =
-      "\n## Queries worth copying\n\nThey stand in `results/queries`, and `./kvc serve` offers them. They use the "
-      "program's own "
-      "statistics:\n`wilson_low(k, n)`, `wilson_high(k, n)`, `median(x)`.\n";
+      "\n## Queries worth copying\n\nThey stand in `results/queries`; `./kvc serve` offers them, and asks for what a "
+      "name as "
+      "`:cell_key` stands for.\n`wilson_low(k, n)`, `wilson_high(k, n)` and `median(x)` are the program's own.\n";
   for (const auto& query : embedded_queries()) {
     const auto end = query.sql.find('\n');  // of the line that says what it is for
     text += concat("\n**", query.sql.substr(3, end - 3), "** (`", query.name, ".sql`)\n\n```sql\n",
