@@ -1,5 +1,6 @@
 #include "analysis/summary_rows.h"
 
+#include "analysis/query.h"
 #include "render/table.h"
 
 namespace kvc {
