@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "attend_cpu.h"
+#include "kernels/code_products.h"
 #include "exact_rows.h"
 
 namespace kvc {

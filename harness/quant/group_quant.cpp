@@ -4,7 +4,7 @@
 
 #include "kvc/part_timer.h"
 #include "kvc/quant/pack_bits.h"
-#include "quantize_cpu.h"
+#include "kernels/quantize_groups.h"
 
 namespace kvc {
 namespace {

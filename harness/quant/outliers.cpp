@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "kvc/part_timer.h"
-#include "quantize_cpu.h"
+#include "kernels/quantize_groups.h"
 
 namespace kvc {
 namespace {

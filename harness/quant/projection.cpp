@@ -8,7 +8,7 @@
 #include <numbers>
 
 #include "kvc/quant/pack_bits.h"
-#include "signs_cpu.h"
+#include "kernels/sign_products.h"
 
 namespace kvc {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstring>
 
-#include "quantize_cpu.h"
+#include "kernels/quantize_groups.h"
 
 namespace kvc {
 namespace {

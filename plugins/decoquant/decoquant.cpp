@@ -58,22 +58,22 @@ class DecoQuantCache final : public kvc::LayerCache, public kvc::ProbedParts {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q) || !attends_) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
+    if (!kvc::CompressedAttention::takes(q) || !attends_) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), length());
     int64_t first = 0;
     for (const auto& k : k_chunks_) {
-      k.score(step, first);
+      k.score(attention, first);
       first += k.n_tokens;
     }
-    step.score(k_recent_, first);
-    step.softmax();
+    attention.score(k_recent_, first);
+    attention.softmax();
     first = 0;
     for (const auto& v : v_chunks_) {
-      v.weigh(step, first);
+      v.weigh(attention, first);
       first += v.n_tokens;
     }
-    step.weigh(v_recent_, first);
-    return step.out();
+    attention.weigh(v_recent_, first);
+    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override {

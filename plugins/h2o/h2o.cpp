@@ -8,7 +8,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/kept_tokens.h>
 
 #include <algorithm>
@@ -60,10 +60,10 @@ class H2oCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
     auto step = scored(q, scale);
-    step.weigh(held_.v(), 0);
-    return step.out();
+    attention.weigh(held_.v(), 0);
+    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return held_.dequantize(); }
@@ -100,15 +100,15 @@ class H2oCache final : public kvc::LayerCache {
 
   // What one query gives each held token, summed over the query heads of a KV head: [H_kv, n]
   at::Tensor received(const at::Tensor& q) const {
-    KVC_CHECK(kvc::DecodeStep::takes(q), "h2o: decodes on the CPU only, head_dim at most 1024");
+    KVC_CHECK(kvc::CompressedAttention::takes(q), "h2o: decodes on the CPU only, head_dim at most 1024");
     const auto weights = scored(q, scale()).weights();
     return weights.view({info().n_kv_heads, -1, held_.n_tokens()}).sum(1);
   }
 
-  kvc::DecodeStep scored(const at::Tensor& q, double scale) const {
-    kvc::DecodeStep step(q, scale, info(), held_.n_tokens());
-    step.score(held_.k(), 0);
-    step.softmax(held_.n_hidden(length_, info().sliding_window));
+  kvc::CompressedAttention scored(const at::Tensor& q, double scale) const {
+    kvc::CompressedAttention attention(q, scale, info(), held_.n_tokens());
+    attention.score(held_.k(), 0);
+    attention.softmax(held_.n_hidden(length_, info().sliding_window));
     return step;
   }
 

@@ -5,7 +5,7 @@
 //   sum over chunks [ K: D_all * (4 * ceil(n_c*b/32) + 4) + V: n_c * (H_kv * 4 * ceil(D*b/32) + 4) ] + 4 * m * D_all.
 // A chunk of 20 tokens at 4 bits costs 16 bytes a channel of K, 6.4 bits a number: short chunks are dear.
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 
 #include <algorithm>
 
@@ -42,7 +42,7 @@ class KcvtCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    return kvc::DecodeStep::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
+    return kvc::CompressedAttention::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }

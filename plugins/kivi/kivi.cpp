@@ -4,7 +4,7 @@
 // Bytes per layer, n_k and n_v encoded tokens of T:
 //   H_kv * D * ((n_k + n_v) * (b/8 + 4/g) + 2 * (2*T - n_k - n_v));   precision exact: 8/g and 4 bytes a recent number.
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 
 #include <algorithm>
 
@@ -49,7 +49,7 @@ class KiviCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    return kvc::DecodeStep::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
+    return kvc::CompressedAttention::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }

@@ -77,22 +77,22 @@ class QjlCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), length());
     int64_t first = 0;
     for (const auto& keys : keys_) {
-      step.add_scores(qjl::estimate_scores(step.q(), keys, projection_, format_.k, prompt_channels_), first);
+      attention.add_scores(qjl::estimate_scores(attention.q(), keys, projection_, format_.k, prompt_channels_), first);
       first += keys.n_tokens();
     }
-    step.score(k_recent_, first);
-    step.softmax();
+    attention.score(k_recent_, first);
+    attention.softmax();
     first = 0;
     for (const auto& block : v_.codes.blocks()) {
-      step.weigh(block, first);
+      attention.weigh(block, first);
       first += block.n_tokens;
     }
-    step.weigh(v_.recent, first);
-    return step.out();
+    attention.weigh(v_.recent, first);
+    return attention.out();
   }
 
   // For probes only: K nearest to the keys by least squares, which nothing attends to.

@@ -3,7 +3,7 @@
 // Bytes per layer: 2 (K, V) * T * (H_kv * 4 * ceil(D*b/32) codes + 2 step); with scope tensor the prompt has one step.
 // precision exact holds a step at 4 bytes.
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 
 #include <algorithm>
 
@@ -33,7 +33,7 @@ class RtnCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    return kvc::DecodeStep::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
+    return kvc::CompressedAttention::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }

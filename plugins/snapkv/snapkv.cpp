@@ -7,7 +7,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/kept_tokens.h>
 
 #include <algorithm>
@@ -51,12 +51,12 @@ class SnapKvCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), k_.n_tokens());
-    step.score(k_, 0);
-    step.softmax(n_hidden());
-    step.weigh(v_, 0);
-    return step.out();
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), k_.n_tokens());
+    attention.score(k_, 0);
+    attention.softmax(n_hidden());
+    attention.weigh(v_, 0);
+    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.all(), v_.all()}; }

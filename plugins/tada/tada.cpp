@@ -7,7 +7,7 @@
 // precision exact: 4*D, 8 and 4 for the means, the step and minimum, and a recent number.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 
 #include <algorithm>
 #include <numeric>
@@ -51,15 +51,15 @@ class TadaTensor {
   int64_t n_recent() const { return recent_.n_tokens(); }
   int64_t n_tokens() const { return n_encoded() + n_recent(); }
 
-  void score(kvc::DecodeStep& step) const {
-    step.score(means_, 0);
-    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { step.score(block, first); });
-    step.score(recent_, n_encoded());
+  void score(kvc::CompressedAttention& attention) const {
+    attention.score(means_, 0);
+    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.score(block, first); });
+    attention.score(recent_, n_encoded());
   }
-  void weigh(kvc::DecodeStep& step) const {
-    step.weigh(means_, 0);
-    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { step.weigh(block, first); });
-    step.weigh(recent_, n_encoded());
+  void weigh(kvc::CompressedAttention& attention) const {
+    attention.weigh(means_, 0);
+    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.weigh(block, first); });
+    attention.weigh(recent_, n_encoded());
   }
 
   at::Tensor dequantize() const {  // [H, T, D] fp32
@@ -110,12 +110,12 @@ class TadaCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
-    k_.score(step);
-    step.softmax();
-    v_.weigh(step);
-    return step.out();
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), length());
+    k_.score(attention);
+    attention.softmax();
+    v_.weigh(attention);
+    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }

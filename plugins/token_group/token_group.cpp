@@ -2,7 +2,7 @@
 // Bytes per layer: 2 (K, V) * H_kv * T * (4 * ceil(D*b/32) codes + 2 * (D/g) scales + 2 * (D/g) zeros);
 // precision exact holds scales and zeros at 4 bytes.
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 
 #include <algorithm>
 
@@ -31,7 +31,7 @@ class TokenGroupCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    return kvc::DecodeStep::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
+    return kvc::CompressedAttention::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }

@@ -6,7 +6,7 @@
 // Rotation, sketch and levels are constants of the method and no cache's.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/projection.h>
 
 #include <algorithm>
@@ -47,12 +47,12 @@ class TurboquantCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
-    step.add_scores(k_.scores(step.q(), tables_.k), 0);
-    step.softmax();
-    step.add_out(v_.mixture(step.weights(0, length()), tables_.v));
-    return step.out();
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), length());
+    attention.add_scores(k_.scores(attention.q(), tables_.k), 0);
+    attention.softmax();
+    attention.add_out(v_.mixture(attention.weights(0, length()), tables_.v));
+    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(tables_.k), v_.dequantize(tables_.v)}; }

@@ -3,7 +3,7 @@
 // Bytes per layer: 4 * H_kv * D * min(T, sinks + recent);   precision exact: 8. Positions follow from the counts.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 
 #include <algorithm>
 
@@ -35,15 +35,15 @@ class WindowCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
     const int64_t n_sinks = k_.sinks.n_tokens();
-    kvc::DecodeStep step(q, scale, info(), n_held());
-    step.score(k_.sinks, 0);
-    step.score(k_.recent, n_sinks);
-    step.softmax(std::vector<int64_t>(static_cast<size_t>(info().n_kv_heads), n_hidden()));
-    step.weigh(v_.sinks, 0);
-    step.weigh(v_.recent, n_sinks);
-    return step.out();
+    kvc::CompressedAttention attention(q, scale, info(), n_held());
+    attention.score(k_.sinks, 0);
+    attention.score(k_.recent, n_sinks);
+    attention.softmax(std::vector<int64_t>(static_cast<size_t>(info().n_kv_heads), n_hidden()));
+    attention.weigh(v_.sinks, 0);
+    attention.weigh(v_.recent, n_sinks);
+    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.all(), v_.all()}; }
