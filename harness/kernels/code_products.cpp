@@ -182,7 +182,6 @@ KVC_INLINE void by_bits(const Codes& codes, ConstRows in, Rows out, F f) {
   }
 }
 
-
 }  // namespace
 
 KVC_CLONES void to_float(const uint16_t* x, int64_t n, float* out) { halves_to_floats(x, n, out); }

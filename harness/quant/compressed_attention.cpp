@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "kernels/code_products.h"
 #include "exact_rows.h"
+#include "kernels/code_products.h"
 #include "kvc/part_timer.h"
 
 namespace kvc {
@@ -270,7 +270,9 @@ void CompressedAttention::add_scores(const at::Tensor& scores, int64_t first) {
   scores_.narrow(1, first, scores.size(1)).add_(scores);
 }
 
-at::Tensor CompressedAttention::weights(int64_t first, int64_t n_tokens) const { return scores_.narrow(1, first, n_tokens); }
+at::Tensor CompressedAttention::weights(int64_t first, int64_t n_tokens) const {
+  return scores_.narrow(1, first, n_tokens);
+}
 
 void CompressedAttention::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
 
@@ -284,24 +286,5 @@ void CompressedAttention::softmax(std::span<const int64_t> n_hidden) {
 }
 
 at::Tensor CompressedAttention::out() const { return out_.unsqueeze(1); }
-
-at::Tensor attend_stored(const at::Tensor& q, double scale, const LayerInfo& info, const StoredTokens& k,
-                         const StoredTokens& v) {
-  CompressedAttention attention(q, scale, info, k.n_tokens());
-  int64_t first = 0;
-  for (const auto& block : k.codes.blocks()) {
-    attention.score(block, first);
-    first += block.n_tokens;
-  }
-  attention.score(k.recent, first);
-  attention.softmax();
-  first = 0;
-  for (const auto& block : v.codes.blocks()) {
-    attention.weigh(block, first);
-    first += block.n_tokens;
-  }
-  attention.weigh(v.recent, first);
-  return attention.out();
-}
 
 }  // namespace kvc

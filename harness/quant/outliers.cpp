@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "kvc/part_timer.h"
-#include "kernels/quantize_groups.h"
 
 namespace kvc {
 namespace {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numbers>
 
-#include "kvc/quant/pack_bits.h"
 #include "kernels/sign_products.h"
+#include "kvc/quant/pack_bits.h"
 
 namespace kvc {
 namespace {

@@ -8,6 +8,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/shared_options.h>
 
 #include <algorithm>
 #include <numeric>
@@ -17,12 +18,11 @@ namespace {
 struct TadaOptions {
   std::vector<int64_t> bits = {4};
   int64_t recent = 128;
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integers_of("bits", bits, {2, 4, 8}, "bits per code, for all layers or one for each from the lowest on");
     v.integer("recent", recent, 0, kvc::kNoUpperLimit, "newest tokens held exactly, encoded together; 0 for none");
-    v.choice("precision", precision, {"real", "exact"},
-             "means, scales, zeros, recent in fp16, or fp32 to compare with references");
+    kvc::visit_precision(v, precision, "means, scales, zeros, recent");
   }
 };
 
@@ -139,7 +139,7 @@ class TadaCache final : public kvc::LayerCache {
 class Tada final : public kvc::Compressor {
  public:
   explicit Tada(const TadaOptions& options)
-      : bits_(options.bits), recent_(options.recent), precision_(kvc::precision_named(options.precision)) {}
+      : bits_(options.bits), recent_(options.recent), precision_(options.precision) {}
 
   void check_model(const kvc::ModelShape& model) const override {
     KVC_CHECK(model.n_kv_heads > 1, "tada: the model has one KV head, whose mean is itself; allowed: 2 and more");
@@ -165,7 +165,7 @@ class Tada final : public kvc::Compressor {
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
     const double fraction =
         1.0 / static_cast<double>(model.n_kv_heads) + bits() / 16 + 2.0 / static_cast<double>(model.head_dim);
-    return fraction * 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return fraction * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

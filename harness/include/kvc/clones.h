@@ -1,5 +1,5 @@
-// KVC_CLONES before a function: compiled once for each kind of x86-64 machine, and the first call picks this one's. Loops
-// need no intrinsics for it. Elsewhere there is one version.
+// KVC_CLONES before a function: compiled once for each kind of x86-64 machine, and the first call picks this one's.
+// Loops need no intrinsics for it. Elsewhere there is one version.
 #pragma once
 
 #ifdef __x86_64__

@@ -1,11 +1,11 @@
-#include "../expander.cpp"  // the plugin exports only its entry
+#include "../expander.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <thread>
 
-#include "../mask_store.cpp"
+#include "../mask_store.h"
 #include "slow_reference.h"
 #include "text/files.h"
 

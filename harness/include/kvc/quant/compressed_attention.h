@@ -65,8 +65,4 @@ class KVC_EXPORT CompressedAttention {
   mutable std::vector<float> scratch_a_, scratch_b_;
 };
 
-// A whole step over K and V held as codes and exact tokens.
-KVC_EXPORT at::Tensor attend_stored(const at::Tensor& q, double scale, const LayerInfo& info, const StoredTokens& k,
-                                    const StoredTokens& v);
-
 }  // namespace kvc
