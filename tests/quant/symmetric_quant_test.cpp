@@ -84,12 +84,12 @@ TEST(CompressedAttention, AttendsInTheCodesBasis) {
   const auto packed = quantize_groups(keys(2, 70, 20), symmetric(8));
   const auto basis = keys(1, 20, 32)[0], q = keys(4, 1, 32);
   const auto x = at::matmul(packed.dequantize(), basis).repeat_interleave(2, 0);
-  CompressedAttention attention(q, 0.05, info, 70);
-  attention.score(at::matmul(attention.q(), basis.t()), packed, 0);
-  attention.softmax();
-  attention.add_out(at::matmul(attention.weighed(packed, 0), basis));
+  CompressedAttention compressed(q, 0.05, info, 70);
+  compressed.score(at::matmul(compressed.q(), basis.t()), packed, 0);
+  compressed.softmax();
+  compressed.add_out(at::matmul(compressed.weighed(packed, 0), basis));
   const auto expected = attention(q * 0.05, x, x);
-  EXPECT_LE((attention.out() - expected).abs().max().item<double>(), 2e-5 * expected.abs().max().item<double>());
+  EXPECT_LE((compressed.out() - expected).abs().max().item<double>(), 2e-5 * expected.abs().max().item<double>());
 }
 
 }  // namespace
