@@ -10,11 +10,11 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "compressors/plugin_library.h"
 #include "generate/generator.h"
 #include "kvc/plugin.h"
-#include "plugin/plugin_library.h"
-#include "run/load_model.h"
 #include "text/files.h"
+#include "worker/load_model.h"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // bench_tokenizer TOKENIZER_DIR TEXTS: reads a JSON string a line from TEXTS, then for each line on standard input
 // encodes all texts once and prints {"seconds": CPU time, "ids": how many}. Driven by tokenizer.py.
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <ctime>
 #include <fstream>

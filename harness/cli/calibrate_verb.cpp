@@ -4,15 +4,15 @@
 
 #include "cli/model_path.h"
 #include "cli/verbs.h"
+#include "experiment/experiment.h"
+#include "experiment/grid.h"
+#include "experiment/model_hashes.h"
+#include "experiment/read_compressors.h"
 #include "kvc/check.h"
-#include "run/calibrate.h"
-#include "run/experiment.h"
-#include "run/grid.h"
-#include "run/load_model.h"
-#include "run/model_hashes.h"
-#include "run/read_compressors.h"
 #include "text/files.h"
 #include "text/yaml_read.h"
+#include "worker/calibrate.h"
+#include "worker/load_model.h"
 
 namespace kvc {
 namespace {

@@ -5,19 +5,20 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/model_config.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
+#include "compressors/build_compressor.h"
+#include "compressors/plan_memory.h"
+#include "experiment/task_names.h"
 #include "fetch/data_sources.h"
 #include "fetch/make_data.h"
 #include "kvc/check.h"
-#include "model/model_config.h"
 #include "report/report.h"
-#include "run/build_compressor.h"
 #include "run/check_model.h"
-#include "run/plan_memory.h"
 #include "run/run_experiment.h"
-#include "run/task_names.h"
+#include "text/files.h"
 #include "text/hash_cache.h"
 
 namespace kvc {
@@ -233,10 +234,7 @@ class ModelCheck {
     options.experiment = experiment_.name;
     options.with_suspects = true;
     options.tables = {verdicts, lengths};
-    std::ofstream file(a_.output, std::ios::binary);
-    file << make_report(store.database(), options).html;
-    file.close();
-    KVC_CHECK(file, "cannot write '", a_.output, "'");
+    write_file(a_.output, make_report(store.database(), options).html);
     std::fprintf(stderr, "page: %s\n", a_.output.c_str());
   }
 

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "analysis/printed_table.h"
 #include "cli/check_model.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
-#include "store/printed_table.h"
 
 namespace kvc {
 namespace {

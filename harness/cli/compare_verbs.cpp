@@ -2,11 +2,11 @@
 #include <cstdlib>
 #include <optional>
 
+#include "analysis/compare.h"
+#include "analysis/power_table.h"
 #include "cli/verbs.h"
+#include "experiment/paths.h"
 #include "kvc/check.h"
-#include "run/paths.h"
-#include "store/compare.h"
-#include "store/power_table.h"
 #include "store/result_store.h"
 #include "task/dataset.h"
 

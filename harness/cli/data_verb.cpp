@@ -4,11 +4,11 @@
 #include <set>
 
 #include "cli/verbs.h"
+#include "experiment/task_names.h"
 #include "fetch/data_sources.h"
 #include "fetch/download.h"
 #include "fetch/make_data.h"
 #include "kvc/check.h"
-#include "run/task_names.h"
 #include "text/hash_cache.h"
 
 namespace kvc {

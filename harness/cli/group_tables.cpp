@@ -1,7 +1,7 @@
 #include "cli/group_tables.h"
 
-#include "run/paths.h"
-#include "store/group_table.h"
+#include "analysis/group_table.h"
+#include "experiment/paths.h"
 #include "task/task_groups.h"
 #include "task/task_spec.h"
 

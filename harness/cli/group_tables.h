@@ -1,8 +1,9 @@
 // The table of task groups behind a summary.
 #pragma once
 
-#include "store/summary.h"
-#include "store/table.h"
+#include "analysis/summary.h"
+#include "render/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

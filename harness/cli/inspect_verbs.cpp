@@ -3,22 +3,22 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "checkpoint/model_config.h"
 #include "cli/model_path.h"
 #include "cli/plan_model.h"
 #include "cli/task_inventory.h"
 #include "cli/verbs.h"
+#include "compressors/plugin_library.h"
+#include "experiment/bench_experiment.h"
+#include "experiment/grid.h"
+#include "experiment/provenance.h"
+#include "experiment/task_names.h"
 #include "kvc/check.h"
 #include "kvc/plugin.h"
-#include "model/model_config.h"
-#include "model/tokenizer.h"
-#include "plugin/plugin_library.h"
-#include "run/bench_experiment.h"
-#include "run/grid.h"
-#include "run/provenance.h"
 #include "run/run_bench.h"
-#include "run/search_layers.h"
-#include "run/task_names.h"
+#include "search/search_layers.h"
 #include "text/nearest.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "cli/verbs.h"
 #include "kvc/check.h"
-#include "run/worker.h"
+#include "worker/worker.h"
 
 namespace {
 

@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
+#include "experiment/paths.h"
 #include "fetch/fetch_progress.h"
 #include "fetch/model_source.h"
-#include "run/paths.h"
 
 namespace kvc {
 namespace {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <string>
 
-#include "run/bench_experiment.h"
-#include "run/experiment.h"
+#include "experiment/bench_experiment.h"
+#include "experiment/experiment.h"
 
 namespace kvc {
 

@@ -1,16 +1,16 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "checkpoint/model_config.h"
+#include "checkpoint/weights_format.h"
 #include "cli/verbs.h"
+#include "experiment/model_chat.h"
+#include "experiment/paths.h"
 #include "fetch/fetch_progress.h"
 #include "fetch/model_source.h"
-#include "model/model_config.h"
 #include "model/model_size.h"
-#include "model/tokenizer.h"
-#include "model/weights_format.h"
-#include "run/model_chat.h"
-#include "run/paths.h"
-#include "store/table.h"
+#include "render/table.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc {
 namespace {

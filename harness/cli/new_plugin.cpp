@@ -1,8 +1,7 @@
 #include "cli/new_plugin.h"
 
-#include <fstream>
-
 #include "kvc/check.h"
+#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -31,12 +30,6 @@ std::string with_name(std::string_view text, const std::string& name) {
   return out + std::string(text);
 }
 
-void write(const fs::path& path, const std::string& text) {
-  std::ofstream file(path);
-  file << text << std::flush;
-  KVC_CHECK(file.good(), path.string(), ": cannot be written");
-}
-
 }  // namespace
 
 fs::path write_new_plugin(const std::string& name, const fs::path& into, const Paths& paths) {
@@ -46,8 +39,8 @@ fs::path write_new_plugin(const std::string& name, const fs::path& into, const P
   std::error_code error;
   fs::create_directories(folder, error);
   KVC_CHECK(!error, folder.string(), ": cannot be made: ", error.message());
-  write(folder / "CMakeLists.txt", with_name(template_cmake(), name));
-  write(folder / (name + ".cpp"), with_name(template_cpp(), name));
+  write_file(folder / "CMakeLists.txt", with_name(template_cmake(), name));
+  write_file(folder / (name + ".cpp"), with_name(template_cpp(), name));
   return folder;
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "run/paths.h"
+#include "experiment/paths.h"
 
 namespace kvc {
 

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
+#include "analysis/entries.h"
+#include "analysis/printed_table.h"
 #include "cli/table_fills.h"
 #include "kvc/check.h"
-#include "store/entries.h"
-#include "store/printed_table.h"
 #include "tables/paper_table.h"
 #include "text/files.h"
 #include "text/yaml_read.h"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "report/metadata.h"
+#include "store/database.h"
 #include "store/result_store.h"
 
 namespace kvc {

@@ -4,17 +4,17 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/model_config.h"
 #include "cli/verbs.h"
+#include "compressors/calibration.h"
+#include "compressors/plan_memory.h"
+#include "compressors/plugin_library.h"
+#include "experiment/grid.h"
 #include "gguf/gguf_file.h"
+#include "gguf/json_reader.h"
 #include "kvc/plugin.h"
-#include "model/json_reader.h"
-#include "model/model_config.h"
 #include "model/model_size.h"
-#include "plugin/plugin_library.h"
-#include "run/calibration.h"
-#include "run/grid.h"
-#include "run/plan_memory.h"
-#include "store/table.h"
+#include "render/table.h"
 
 namespace kvc {
 namespace {

@@ -1,12 +1,12 @@
 #include <cstdio>
-#include <fstream>
 #include <iostream>
 
 #include "cli/new_plugin.h"
 #include "cli/verbs.h"
 #include "conformance/report.h"
+#include "experiment/paths.h"
 #include "kvc/check.h"
-#include "run/paths.h"
+#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -43,10 +43,7 @@ void check_folder_of(const std::string& path) {
 }
 
 void write(const std::string& path, const std::string& text) {
-  if (path.empty()) return;
-  std::ofstream file(path);
-  file << text << std::flush;
-  if (!file.good()) throw EnvironmentError(concat(path, ": cannot be written"));
+  if (!path.empty()) write_file(path, text);
 }
 
 int verify_plugin(const VerifyArguments& arguments) {

@@ -2,13 +2,13 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/model_config.h"
 #include "cli/model_path.h"
 #include "cli/verbs.h"
+#include "experiment/encode_prompt.h"
+#include "experiment/task_names.h"
+#include "experiment/text_windows.h"
 #include "kvc/check.h"
-#include "model/model_config.h"
-#include "run/encode_prompt.h"
-#include "run/task_names.h"
-#include "run/text_windows.h"
 #include "task/dataset.h"
 
 namespace kvc {

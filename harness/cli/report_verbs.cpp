@@ -13,13 +13,14 @@
 #include "cli/paper_tables.h"
 #include "cli/token_texts.h"
 #include "cli/verbs.h"
+#include "experiment/paths.h"
 #include "kvc/check.h"
 #include "report/columns.h"
 #include "report/metadata.h"
 #include "report/report.h"
 #include "report/serve.h"
-#include "run/paths.h"
 #include "store/result_store.h"
+#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -28,13 +29,6 @@ struct ReportArguments {
   std::string database, output = "report.html";
   ReportOptions options;
 };
-
-void write_file(const std::string& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  KVC_CHECK(file, "cannot write '", path, "'");
-}
 
 int report(ReportArguments arguments) {
   const auto started = std::chrono::steady_clock::now();

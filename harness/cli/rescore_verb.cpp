@@ -3,11 +3,11 @@
 #include <cstdio>
 
 #include "cli/verbs.h"
+#include "experiment/paths.h"
 #include "kvc/check.h"
-#include "run/paths.h"
+#include "render/table.h"
 #include "run/sample_record.h"
 #include "store/rescore.h"
-#include "store/table.h"
 #include "task/dataset.h"
 #include "text/nearest.h"
 

@@ -2,11 +2,12 @@
 
 #include <cstdio>
 
+#include "analysis/query.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
+#include "render/table.h"
 #include "run/run_bench.h"
-#include "store/table.h"
 
 namespace kvc {
 namespace {

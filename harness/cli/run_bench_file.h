@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "run/paths.h"
+#include "experiment/paths.h"
 
 namespace kvc {
 

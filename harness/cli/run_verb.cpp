@@ -2,6 +2,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "analysis/likelihood_table.h"
+#include "analysis/query.h"
+#include "analysis/summary.h"
 #include "cli/group_tables.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
@@ -9,8 +12,6 @@
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "run/run_experiment.h"
-#include "store/likelihood_table.h"
-#include "store/summary.h"
 #include "text/nearest.h"
 
 namespace kvc {

@@ -3,12 +3,12 @@
 #include <cstdio>
 
 #include "cli/verbs.h"
+#include "experiment/paths.h"
 #include "kvc/check.h"
-#include "run/paths.h"
+#include "predictions/choice_predictions.h"
+#include "predictions/score_predictions.h"
+#include "render/table.h"
 #include "stats/interval.h"
-#include "store/table.h"
-#include "task/choice_predictions.h"
-#include "task/score_predictions.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 

@@ -1,15 +1,14 @@
-#include <ATen/Parallel.h>
-
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 
+#include "analysis/query.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
-#include "run/search_layers.h"
-#include "store/table.h"
+#include "render/table.h"
+#include "search/search_layers.h"
+#include "text/files.h"
 #include "text/yaml_write.h"
 
 namespace kvc {
@@ -41,11 +40,9 @@ void write_experiment(const SearchArguments& arguments, const Paths& paths, cons
   auto found = load_experiment_yaml(below_root(paths, arguments.file), settings).node();
   for (const char* of_the_search : {"kind", "search"}) found.remove(of_the_search);
   make_folder_of(arguments.output);
-  std::ofstream file(arguments.output);
-  file << "# Found by kvc search: search " << result.key << "\n"
-       << "# budget " << arguments.search.budget << ", seed " << arguments.search.seed << "\n"
-       << write_yaml(found);
-  if (!file.flush()) throw EnvironmentError(arguments.output + ": it cannot be written");
+  write_file(arguments.output,
+             concat("# Found by kvc search: search ", result.key, "\n# budget ", arguments.search.budget, ", seed ",
+                    arguments.search.seed, "\n", write_yaml(found)));
 }
 
 // What was chosen by a sample says less of it.
@@ -77,7 +74,6 @@ int search(SearchArguments arguments, const Experiment& experiment) {
   if (arguments.output.empty()) {
     arguments.output = (fs::path(arguments.database).parent_path() / (experiment.name + "-searched.yaml")).string();
   }
-  at::set_num_threads(static_cast<int>(experiment.threads));
   const auto grid = search_grid(experiment, paths, arguments.search);
   warn_of_overlap(experiment, grid, arguments.search.n_samples);
   auto store = open_store(arguments.database);

@@ -2,15 +2,16 @@
 
 #include <cstdio>
 
+#include "checkpoint/smoothing.h"
 #include "cli/model_path.h"
 #include "cli/verbs.h"
+#include "experiment/grid.h"
+#include "experiment/model_hashes.h"
 #include "kvc/check.h"
-#include "model/tokenizer.h"
-#include "run/grid.h"
-#include "run/load_model.h"
-#include "run/model_hashes.h"
-#include "run/smoothing.h"
+#include "model/smooth_quant.h"
 #include "text/files.h"
+#include "tokenizer/tokenizer.h"
+#include "worker/load_model.h"
 
 namespace kvc {
 namespace {

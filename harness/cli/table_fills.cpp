@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "experiment/experiment.h"
+#include "experiment/grid.h"
+#include "experiment/read_compressors.h"
+#include "experiment/task_names.h"
 #include "kvc/check.h"
-#include "run/experiment.h"
-#include "run/grid.h"
-#include "run/read_compressors.h"
-#include "run/task_names.h"
 #include "text/nearest.h"
 
 namespace kvc {

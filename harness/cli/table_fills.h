@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "run/paths.h"
+#include "experiment/paths.h"
 #include "store/database.h"
 #include "tables/layout.h"
 

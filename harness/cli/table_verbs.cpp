@@ -1,12 +1,13 @@
 #include <cstdio>
 
+#include "analysis/likelihood_table.h"
+#include "analysis/query.h"
+#include "analysis/summary.h"
 #include "cli/group_tables.h"
 #include "cli/paper_tables.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
-#include "store/likelihood_table.h"
 #include "store/result_store.h"
-#include "store/summary.h"
 
 namespace kvc {
 namespace {

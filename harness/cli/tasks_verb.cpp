@@ -6,9 +6,9 @@
 
 #include "cli/task_inventory.h"
 #include "cli/verbs.h"
+#include "experiment/task_names.h"
 #include "fetch/data_sources.h"
 #include "kvc/check.h"
-#include "run/task_names.h"
 #include "task/dataset.h"
 #include "text/nearest.h"
 

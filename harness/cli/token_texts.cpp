@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "experiment/model_hashes.h"
 #include "fetch/model_source.h"
 #include "kvc/check.h"
-#include "model/detokenizer.h"
-#include "run/model_hashes.h"
 #include "text/files.h"
+#include "tokenizer/detokenizer.h"
 
 namespace kvc {
 namespace {

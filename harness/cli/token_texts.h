@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "model/tokenizer.h"
-#include "run/paths.h"
+#include "experiment/paths.h"
 #include "store/database.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc {
 

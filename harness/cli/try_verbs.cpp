@@ -6,22 +6,22 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/safetensors.h"
 #include "cli/model_path.h"
 #include "cli/verbs.h"
+#include "compressors/calibration.h"
+#include "compressors/plugin_library.h"
+#include "experiment/grid.h"
+#include "experiment/model_chat.h"
+#include "experiment/model_hashes.h"
 #include "generate/exact_cache.h"
 #include "generate/stop_scanner.h"
 #include "kvc/plugin.h"
-#include "model/detokenizer.h"
-#include "model/safetensors.h"
-#include "model/tokenizer.h"
 #include "model/transformer.h"
-#include "plugin/plugin_library.h"
-#include "run/calibration.h"
-#include "run/grid.h"
-#include "run/load_model.h"
-#include "run/model_chat.h"
-#include "run/model_hashes.h"
 #include "text/files.h"
+#include "tokenizer/detokenizer.h"
+#include "tokenizer/tokenizer.h"
+#include "worker/load_model.h"
 
 namespace kvc {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/plugin_library.h"
+#include "compressors/plugin_library.h"
 
 namespace kvc::conformance {
 

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "conformance/checks.h"
+#include "render/escape.h"
 
 namespace kvc::conformance {
 namespace {
@@ -37,29 +38,6 @@ void write_list(std::string& text, const char* title, const Said& said) {
     text += concat("- ", what, " (", cases.front());
     text += cases.size() > 1 ? concat("; and ", cases.size() - 1, " more)\n") : ")\n";
   }
-}
-
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;  // XML 1.0 has no control characters
-    }
-  }
-  return out;
 }
 
 }  // namespace
@@ -98,20 +76,21 @@ std::string write_markdown(const Report& report) {
 }
 
 std::string write_junit(const Report& report) {
-  std::string text = concat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"", escaped(report.plugin),
-                            "\" tests=\"", report.results.size(), "\" failures=\"", report.count(Verdict::failed),
-                            "\" skipped=\"", report.count(Verdict::not_applicable), "\">\n");
+  std::string text =
+      concat("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"", escape_html(report.plugin),
+             "\" tests=\"", report.results.size(), "\" failures=\"", report.count(Verdict::failed), "\" skipped=\"",
+             report.count(Verdict::not_applicable), "\">\n");
   for (const auto& result : report.results) {
-    text += concat("  <testcase classname=\"", escaped(report.plugin + ": " + result.on), "\" name=\"",
-                   escaped(result.check), "\"");
+    text += concat("  <testcase classname=\"", escape_html(report.plugin + ": " + result.on), "\" name=\"",
+                   escape_html(result.check), "\"");
     if (result.verdict == Verdict::passed) {
       text += "/>\n";
       continue;
     }
     std::string messages;
     for (const auto& message : result.messages) messages += (messages.empty() ? "" : "; ") + message;
-    text += concat("><", result.verdict == Verdict::failed ? "failure" : "skipped", " message=\"", escaped(messages),
-                   "\"/></testcase>\n");
+    text += concat("><", result.verdict == Verdict::failed ? "failure" : "skipped", " message=\"",
+                   escape_html(messages), "\"/></testcase>\n");
   }
   return text + "</testsuite>\n";
 }

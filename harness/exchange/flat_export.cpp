@@ -3,9 +3,10 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "analysis/query.h"
 #include "exchange/export.h"
 #include "kvc/check.h"
-#include "store/table.h"
+#include "render/table.h"
 
 namespace kvc {
 namespace {

@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "analysis/cell_groups.h"
 #include "exchange/export.h"
 #include "kvc/check.h"
-#include "store/cell_groups.h"
 #include "store/up_to_date.h"
 #include "text/files.h"
 

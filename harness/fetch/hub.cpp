@@ -127,10 +127,7 @@ void write_ref(const fs::path& file, const std::string& commit) {
   make_folder(file.parent_path());
   auto part = file;
   part += concat(".", ::getpid(), ".part");
-  std::ofstream out(part);
-  out << commit << "\n";
-  out.close();
-  if (!out) throw EnvironmentError(concat("cannot write '", part.string(), "'"));
+  write_file(part, commit + "\n");
   fs::rename(part, file);
 }
 

@@ -17,13 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-void write_file(const fs::path& path, const std::string& text) {
-  std::ofstream file(path, std::ios::binary);
-  file << text;
-  file.close();
-  KVC_CHECK(file, "'", path.string(), "': cannot be written: ", std::strerror(errno));
-}
-
 // In the child: becomes gnuplot in `folder`, its messages in the file of descriptor `log`. 127: there is none.
 [[noreturn]] void become_gnuplot(const fs::path& folder, const std::string& script, int log) {
   dup2(log, STDOUT_FILENO);

@@ -3,12 +3,12 @@
 #include <sqlite3.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 
+#include "analysis/entries.h"
 #include "kvc/check.h"
-#include "store/entries.h"
+#include "render/numbers.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -109,11 +109,6 @@ void stack(FigureData& data) {
   }
 }
 
-std::string number(double value) {  // the fewest digits that read back as the same double
-  char buffer[32];
-  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr};
-}
-
 std::string one_line(std::string text) {
   std::replace_if(
       text.begin(), text.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
@@ -153,8 +148,8 @@ std::string write_dat(const FigureData& data) {
     text += concat("# index ", i, ", panel '", one_line(data.panels[block.panel]), "', series '",
                    one_line(data.series[block.series]), "': x label ", join(data.value_names, " "), "\n");
     for (const auto& point : block.points) {
-      text += number(point.x) + " \"" + one_line(point.label) + "\"";
-      for (const auto& value : point.values) text += " " + (value ? number(*value) : "?");
+      text += shortest(point.x) + " \"" + one_line(point.label) + "\"";
+      for (const auto& value : point.values) text += " " + (value ? shortest(*value) : "?");
       text += "\n";
     }
   }

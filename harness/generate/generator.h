@@ -11,8 +11,8 @@
 #include "generate/memory_meter.h"
 #include "generate/shared_prefix.h"
 #include "generate/stop_scanner.h"
-#include "model/tokenizer.h"
 #include "model/transformer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc {
 

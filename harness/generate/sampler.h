@@ -5,14 +5,9 @@
 
 #include <cstdint>
 
-namespace kvc {
+#include "settings/sampling.h"
 
-struct Sampling {
-  double temperature = 0;  // 0: greedy, the largest logit and of equal ones the first
-  int64_t top_k = 0;       // of the k largest only; 0: of all
-  double top_p = 1;        // of the fewest that together have at least this probability
-  int64_t seed = 0;
-};
+namespace kvc {
 
 // logits [V] fp32 -> the token at `position` of the sequence. A draw depends on (seed, sequence_key, position) and on
 // the logits alone. The filters act in this order: temperature, top k, top p.

@@ -5,6 +5,12 @@
 
 namespace kvc::kernels::KVC_MACHINE {
 
+#ifdef KVC_NO_TILES  // of machines from before 2013: the same sums one by one, since their tiles cost minutes to
+                     // compile
+constexpr bool kTiles = false;
+#else
+constexpr bool kTiles = true;
+#endif
 constexpr int64_t kAhead = 4096;  // bytes that memory is asked for before their use: the latency of a few lines
 
 // y [kRows, kColumns] of x [kRows, k] and kColumns rows of w, in the order of row_products' tiles
@@ -45,10 +51,14 @@ template <int kColumns, class Block>
 KVC_INLINE void multiply_columns(const float* x, int64_t n_rows, int64_t k, const uint8_t* w, float* y,
                                  int64_t y_stride) {
   int64_t row = 0;
-  for (; row + 4 <= n_rows; row += 4)
-    multiply_tile<4, kColumns, Block>(x + row * k, w, k, y + row * y_stride, y_stride);
-  for (; row + 2 <= n_rows; row += 2)
-    multiply_tile<2, kColumns, Block>(x + row * k, w, k, y + row * y_stride, y_stride);
+  if constexpr (kTiles) {
+    for (; row + 4 <= n_rows; row += 4) {
+      multiply_tile<4, kColumns, Block>(x + row * k, w, k, y + row * y_stride, y_stride);
+    }
+    for (; row + 2 <= n_rows; row += 2) {
+      multiply_tile<2, kColumns, Block>(x + row * k, w, k, y + row * y_stride, y_stride);
+    }
+  }
   for (; row < n_rows; ++row) multiply_tile<1, kColumns, Block>(x + row * k, w, k, y + row * y_stride, y_stride);
 }
 
@@ -59,8 +69,10 @@ inline void multiply(BlockType type, const float* x, int64_t n_rows, int64_t k, 
         using B = Block<kType>;
         const int64_t row_bytes = k / B::kValues * B::kBytes;
         int64_t column = first;
-        for (; column + 4 <= end; column += 4) {
-          multiply_columns<4, B>(x, n_rows, k, w + column * row_bytes, y + column, y_stride);
+        if constexpr (kTiles) {
+          for (; column + 4 <= end; column += 4) {
+            multiply_columns<4, B>(x, n_rows, k, w + column * row_bytes, y + column, y_stride);
+          }
         }
         for (; column < end; ++column) {
           multiply_columns<1, B>(x, n_rows, k, w + column * row_bytes, y + column, y_stride);

@@ -1,4 +1,5 @@
 #define KVC_MACHINE any
+#define KVC_NO_TILES
 #include "kernels/block_loops.h"
 #include "kernels/block_machines.h"
 

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "model/model_config.h"
+#include "checkpoint/model_config.h"
 
 namespace kvc {
 

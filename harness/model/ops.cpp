@@ -8,12 +8,12 @@
 #include <cstring>
 #include <vector>
 
+#include "checkpoint/rope.h"
 #include "kernels/block_products.h"
 #include "kernels/row_products.h"
 #include "kvc/check.h"
 #include "model/portable_ops.h"
 #include "model/quantized_linear.h"
-#include "model/rope.h"
 
 namespace kvc {
 namespace {

@@ -10,7 +10,7 @@
 #include <span>
 #include <vector>
 
-#include "model/tensor_source.h"
+#include "checkpoint/tensor_source.h"
 
 namespace kvc {
 

@@ -1,8 +1,8 @@
 // ops.h by LibTorch's operators: what runs on a GPU, and what the CPU's loops are held against.
 #pragma once
 
+#include "checkpoint/rope.h"
 #include "model/ops.h"
-#include "model/rope.h"
 
 namespace kvc::portable {
 

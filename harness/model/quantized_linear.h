@@ -4,13 +4,10 @@
 
 #include <cstdint>
 
+#include "checkpoint/quantization.h"
 #include "model/ops.h"
 
 namespace kvc {
-
-// Codes of 8 bits are held in a byte, those of 4, 3 and 2 bits two in a byte: what narrower ones could save is not
-// saved.
-constexpr int64_t held_bits(int64_t bits) { return bits == 8 ? 8 : 4; }
 
 // A matrix of floats as codes. bits: 8, 4, 3 or 2; group_size: columns that share a scale, 0 for the whole row.
 // Throws Error where group_size does not divide K.

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "model/quantization.h"
+#include "checkpoint/quantization.h"
 #include "model/weights.h"
 
 namespace kvc {

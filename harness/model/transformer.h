@@ -9,10 +9,10 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/model_config.h"
+#include "checkpoint/rope.h"
 #include "kvc/compressor.h"
 #include "kvc/layer_cache.h"
-#include "model/model_config.h"
-#include "model/rope.h"
 #include "model/weights.h"
 
 namespace kvc {

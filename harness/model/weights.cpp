@@ -10,11 +10,11 @@
 #include <optional>
 #include <set>
 
+#include "checkpoint/tensor_source.h"
 #include "kvc/check.h"
 #include "model/quantized_linear.h"
 #include "model/random_weights.h"
 #include "model/smooth_quant.h"
-#include "model/tensor_source.h"
 
 namespace kvc {
 namespace {

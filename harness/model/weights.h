@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "model/model_config.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/quantization.h"
 #include "model/ops.h"
-#include "model/quantization.h"
 
 namespace kvc {
 

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "probe/measures.h"
-#include "probe/settings.h"
+#include "settings/probe_settings.h"
 
 namespace kvc {
 

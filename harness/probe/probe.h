@@ -6,7 +6,7 @@
 
 #include "generate/exact_cache.h"
 #include "generate/generator.h"
-#include "probe/settings.h"
+#include "settings/probe_settings.h"
 
 namespace kvc {
 

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kvc/check.h"
+#include "render/escape.h"
 #include "report/svg.h"
 #include "text/utf8.h"
 

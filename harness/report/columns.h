@@ -5,7 +5,8 @@
 #include <string>
 #include <string_view>
 
-#include "store/table.h"
+#include "render/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

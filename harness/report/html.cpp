@@ -1,24 +1,18 @@
 #include "report/html.h"
 
 #include <cctype>
-#include <cstdio>
 
 #include "kvc/check.h"
+#include "render/escape.h"
+#include "render/numbers.h"
 #include "report/svg.h"
 
 namespace kvc {
 namespace {
 
 std::string number_text(const TableCell& cell, int decimals) {
-  if (const auto* number = std::get_if<int64_t>(&cell)) return concat(*number);
-  char text[400];
-  const double value = std::get<double>(cell);
-  if (decimals < 0) {
-    std::snprintf(text, sizeof text, "%.6g", value);
-  } else {
-    std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  }
-  return text;
+  const auto* number = std::get_if<int64_t>(&cell);
+  return number ? concat(*number) : rounded(std::get<double>(cell), decimals);
 }
 
 std::string table_cell(const TableCell& cell, const TableColumn& column, bool is_link) {

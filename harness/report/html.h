@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "store/table.h"
+#include "render/table.h"
 
 namespace kvc {
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "kvc/check.h"
+#include "render/table.h"
 #include "report/columns.h"
 #include "report/queries.h"
-#include "store/table.h"
 
 namespace kvc {
 namespace {

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "kvc/check.h"
+#include "render/escape.h"
 #include "report/charts.h"
 #include "report/html.h"
 #include "report/pareto.h"

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kvc/check.h"
+#include "render/escape.h"
 #include "report/html.h"
 #include "report/sections.h"
 #include "report/svg.h"

@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "analysis/query.h"
+#include "analysis/summary.h"
 #include "kvc/check.h"
+#include "render/escape.h"
 #include "report/html.h"
 #include "report/page.h"
 #include "report/sections.h"
 #include "report/svg.h"
-#include "store/summary.h"
 
 namespace kvc {
 namespace {

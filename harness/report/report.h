@@ -5,8 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "store/cell_groups.h"
-#include "store/table.h"
+#include "analysis/cell_groups.h"
+#include "render/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "report/report.h"
+#include "store/database.h"
 
 namespace kvc {
 

@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "kvc/check.h"
+#include "render/escape.h"
 
 namespace kvc {
 namespace {
@@ -27,34 +28,6 @@ std::string title_of(const std::string& title) {
 }
 
 }  // namespace
-
-std::string escape_html(std::string_view text) {
-  std::string escaped;
-  escaped.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20 && c != '\n' && c != '\t' && c != '\r') {
-          escaped += "\xEF\xBF\xBD";
-        } else {
-          escaped += c;
-        }
-    }
-  }
-  return escaped;
-}
 
 std::vector<double> round_ticks(double low, double high, int n) {
   const double span = high > low ? high - low : std::max(1.0, std::abs(low));

@@ -9,9 +9,6 @@
 
 namespace kvc {
 
-// Text for HTML and SVG, in elements and in quoted attributes. Control characters that XML forbids become U+FFFD.
-std::string escape_html(std::string_view text);
-
 // A value's place between two pixels.
 struct Scale {
   double low = 0, high = 1;  // values

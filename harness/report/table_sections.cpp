@@ -1,13 +1,15 @@
 // The sections that are tables alone.
 #include <algorithm>
 
+#include "analysis/compare.h"
+#include "analysis/likelihood_table.h"
+#include "analysis/query.h"
+#include "analysis/weights_note.h"
 #include "kvc/check.h"
+#include "render/escape.h"
 #include "report/html.h"
 #include "report/sections.h"
 #include "report/svg.h"
-#include "store/compare.h"
-#include "store/likelihood_table.h"
-#include "store/weights_note.h"
 
 namespace kvc {
 namespace {

@@ -3,14 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compressors/build_compressor.h"
+#include "compressors/plan_memory.h"
+#include "experiment/task_names.h"
 #include "kvc/check.h"
-#include "model/tokenizer.h"
-#include "run/build_compressor.h"
-#include "run/plan_memory.h"
-#include "run/task_names.h"
 #include "stats/paired.h"
 #include "task/dataset.h"
 #include "text/nearest.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc {
 namespace {

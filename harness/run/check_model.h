@@ -5,10 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "analysis/likelihood_table.h"
+#include "experiment/grid.h"
+#include "render/table.h"
 #include "run/check_verdict.h"
-#include "run/grid.h"
-#include "store/likelihood_table.h"
-#include "store/table.h"
+#include "store/database.h"
 
 namespace kvc {
 

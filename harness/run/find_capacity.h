@@ -5,7 +5,8 @@
 #include <functional>
 #include <string>
 
-#include "run/bench_worker.h"
+#include "experiment/bench_experiment.h"
+#include "run/bench_child.h"
 
 namespace kvc {
 

@@ -4,8 +4,8 @@
 #include <optional>
 #include <vector>
 
-#include "model/tokenizer.h"
 #include "run/pending_jobs.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc {
 

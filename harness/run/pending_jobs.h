@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "run/encode_prompt.h"
+#include "experiment/encode_prompt.h"
 #include "run/run_experiment.h"
 
 namespace kvc {

@@ -3,7 +3,7 @@
 
 #include "run/pending_jobs.h"
 #include "run/progress.h"
-#include "task/answer_scorer.h"
+#include "scoring/answer_scorer.h"
 
 namespace kvc {
 

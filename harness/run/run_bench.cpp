@@ -3,16 +3,16 @@
 #include <cstdio>
 #include <optional>
 
-#include "model/model_config.h"
-#include "run/calibration.h"
+#include "checkpoint/model_config.h"
+#include "compressors/calibration.h"
+#include "experiment/grid.h"
+#include "experiment/model_hashes.h"
+#include "experiment/open_compressor.h"
+#include "experiment/provenance.h"
 #include "run/find_capacity.h"
-#include "run/grid.h"
-#include "run/interrupt.h"
-#include "run/model_hashes.h"
-#include "run/open_compressor.h"
 #include "run/progress.h"
-#include "run/provenance.h"
 #include "text/files.h"
+#include "wire/interrupt.h"
 
 namespace kvc {
 namespace {

@@ -4,8 +4,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "run/bench_worker.h"
-#include "run/paths.h"
+#include "experiment/paths.h"
+#include "experiment/bench_experiment.h"
+#include "run/bench_child.h"
 #include "store/bench_store.h"
 
 namespace kvc {

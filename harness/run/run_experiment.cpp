@@ -10,11 +10,11 @@
 #include <memory>
 #include <optional>
 
-#include "run/interrupt.h"
 #include "run/job_maker.h"
 #include "run/result_filer.h"
 #include "run/score_stored.h"
-#include "run/worker_process.h"
+#include "wire/interrupt.h"
+#include "wire/worker_process.h"
 
 namespace kvc {
 namespace {

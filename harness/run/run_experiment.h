@@ -1,7 +1,7 @@
 // Runs what is missing of a grid: jobs to worker processes, results to the store.
 #pragma once
 
-#include "run/grid.h"
+#include "experiment/grid.h"
 #include "store/result_store.h"
 
 namespace kvc {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "task/score_predictions.h"
+#include "predictions/score_predictions.h"
 #include "text/utf8.h"
 
 namespace kvc {

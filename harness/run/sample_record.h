@@ -1,10 +1,10 @@
 // A sample's row, from what the worker measured.
 #pragma once
 
-#include "run/encode_prompt.h"
-#include "run/worker.h"
+#include "experiment/encode_prompt.h"
+#include "scoring/answer_scorer.h"
 #include "store/result_store.h"
-#include "task/answer_scorer.h"
+#include "wire/messages.h"
 
 namespace kvc {
 

@@ -1,7 +1,7 @@
 // Generations that are stored, scored by their task's extractors as they are now.
 #pragma once
 
-#include "run/grid.h"
+#include "experiment/grid.h"
 #include "store/result_store.h"
 
 namespace kvc {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "run/grid.h"
-#include "run/named_files.h"
-#include "run/read_compressors.h"
+#include "experiment/grid.h"
+#include "experiment/named_files.h"
+#include "experiment/read_compressors.h"
 #include "run/run_experiment.h"
 #include "stats/random.h"
 #include "store/up_to_date.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "run/paths.h"
+#include "experiment/paths.h"
 #include "store/result_store.h"
 
 namespace kvc {

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
+#include "analysis/printed_table.h"
 #include "kvc/check.h"
-#include "store/printed_table.h"
 #include "tables/paper_table.h"
 #include "text/nearest.h"
 

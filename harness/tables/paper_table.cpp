@@ -8,8 +8,10 @@
 #include <sstream>
 #include <tuple>
 
+#include "analysis/query.h"
+#include "analysis/weights_note.h"
 #include "kvc/check.h"
-#include "store/weights_note.h"
+#include "render/numbers.h"
 #include "text/files.h"
 #include "text/nearest.h"
 
@@ -138,12 +140,6 @@ ShownColumn make_column(const LongRow& row, const TableLayout& layout) {
   if (const auto found = layout.columns.find(row.column); found != layout.columns.end()) column.style = found->second;
   if (column.style.label.empty()) column.style.label = label_of(layout, row.column);
   return column;
-}
-
-std::string rounded(double value, int decimals) {
-  char text[400];
-  std::snprintf(text, sizeof text, "%.*f", decimals, value);
-  return text;
 }
 
 std::set<std::string> keys_of(const PaperTable& table) {

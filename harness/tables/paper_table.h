@@ -4,7 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "store/table.h"
+#include "render/table.h"
+#include "store/database.h"
 #include "tables/layout.h"
 
 namespace kvc {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "kvc/check.h"
+#include "render/escape.h"
 #include "tables/paper_table.h"
 #include "text/nearest.h"
 
@@ -20,14 +21,6 @@ constexpr const char* kStyle =
     ".group th{text-align:left;font-style:italic;border-top:1px solid;border-bottom:0}small{opacity:.7}"
     ".best{font-weight:700}.second{text-decoration:underline}.warning{color:#b3261e}";
 
-std::string escaped(const std::string& text) {
-  std::string html;
-  for (const char c : text) {
-    html += c == '&' ? "&amp;" : c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '"' ? "&quot;" : std::string(1, c);
-  }
-  return html;
-}
-
 std::string html_cell(const ShownCell& cell, const ColumnStyle& style) {
   ShownCell plain = cell;
   plain.mark.clear();
@@ -35,28 +28,28 @@ std::string html_cell(const ShownCell& cell, const ColumnStyle& style) {
   std::string title = std::holds_alternative<int64_t>(cell.n) ? concat("n = ", std::get<int64_t>(cell.n)) : "";
   if (!cell.keys.empty()) title += (title.empty() ? "cells " : "; cells ") + join(cell.keys, " ");
   std::string html = text ? "<td class=\"text\"" : "<td";
-  if (!title.empty()) html += " title=\"" + escaped(title) + "\"";
-  auto value = escaped(shown_value(plain, style));
+  if (!title.empty()) html += " title=\"" + escape_html(title) + "\"";
+  auto value = escape_html(shown_value(plain, style));
   if (cell.rank == Rank::kBest) value = "<span class=\"best\">" + value + "</span>";
   if (cell.rank == Rank::kSecond) value = "<span class=\"second\">" + value + "</span>";
-  if (!cell.mark.empty()) value += "<sup>" + escaped(cell.mark) + "</sup>";
+  if (!cell.mark.empty()) value += "<sup>" + escape_html(cell.mark) + "</sup>";
   const auto interval = shown_interval(cell, style);
-  if (!interval.empty()) value += "<small>" + escaped(interval) + "</small>";
+  if (!interval.empty()) value += "<small>" + escape_html(interval) + "</small>";
   return html + ">" + value + "</td>";
 }
 
 std::string head(const PaperTable& table) {
-  std::string groups = "<tr><td></td>", names = "<tr><th scope=\"col\">" + escaped(table.row_heading) + "</th>";
+  std::string groups = "<tr><td></td>", names = "<tr><th scope=\"col\">" + escape_html(table.row_heading) + "</th>";
   bool any_group = false;
   for (size_t i = 0; i < table.columns.size(); ++i) {
     const auto& [id, group, style, printed] = table.columns[i];
-    names += "<th scope=\"col\">" + escaped(style.label) +
-             (style.unit.empty() ? "" : " [" + escaped(style.unit) + "]") + "</th>";
+    names += "<th scope=\"col\">" + escape_html(style.label) +
+             (style.unit.empty() ? "" : " [" + escape_html(style.unit) + "]") + "</th>";
     if (i > 0 && !group.empty() && table.columns[i - 1].group == group) continue;
     size_t n = 1;
     while (!group.empty() && i + n < table.columns.size() && table.columns[i + n].group == group) ++n;
     any_group = any_group || !group.empty();
-    groups += group.empty() ? "<td></td>" : concat("<th colspan=\"", n, "\">", escaped(group), "</th>");
+    groups += group.empty() ? "<td></td>" : concat("<th colspan=\"", n, "\">", escape_html(group), "</th>");
   }
   return "<thead>\n" + (any_group ? groups + "</tr>\n" : "") + names + "</tr>\n</thead>\n";
 }
@@ -65,11 +58,11 @@ std::string body(const PaperTable& table) {
   std::string html = "<tbody>\n", group;
   for (const auto& row : table.rows) {
     if (row.group != group) {
-      html += concat("<tr class=\"group\"><th colspan=\"", table.columns.size() + 1, "\">", escaped(row.group),
+      html += concat("<tr class=\"group\"><th colspan=\"", table.columns.size() + 1, "\">", escape_html(row.group),
                      "</th></tr>\n");
       group = row.group;
     }
-    html += "<tr><th scope=\"row\">" + escaped(row.name) + "</th>";
+    html += "<tr><th scope=\"row\">" + escape_html(row.name) + "</th>";
     for (size_t i = 0; i < table.columns.size(); ++i) html += html_cell(row.cells[i], table.columns[i].style);
     html += "</tr>\n";
   }
@@ -79,15 +72,16 @@ std::string body(const PaperTable& table) {
 }  // namespace
 
 std::string write_html(const PaperTable& table, bool standalone) {
-  std::string html = "<table>\n<caption>" + escaped(table.title);
-  for (const auto& warning : table.warnings) html += "<br><span class=\"warning\">" + escaped(warning) + "</span>";
+  std::string html = "<table>\n<caption>" + escape_html(table.title);
+  for (const auto& warning : table.warnings) html += "<br><span class=\"warning\">" + escape_html(warning) + "</span>";
   html += "</caption>\n" + head(table) + body(table) + "</table>\n";
   if (!table.notes.empty()) html += "<ul>\n";
-  for (const auto& note : table.notes) html += "<li>" + escaped(note) + "</li>\n";
+  for (const auto& note : table.notes) html += "<li>" + escape_html(note) + "</li>\n";
   if (!table.notes.empty()) html += "</ul>\n";
   if (!standalone) return html;
-  return concat("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>", escaped(table.title),
-                "</title>\n<style>", kStyle, "</style>\n</head>\n<body>\n", html, "</body>\n</html>\n");
+  return concat("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>",
+                escape_html(table.title), "</title>\n<style>", kStyle, "</style>\n</head>\n<body>\n", html,
+                "</body>\n</html>\n");
 }
 
 }  // namespace kvc

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "analysis/entries.h"
 #include "kvc/check.h"
-#include "store/entries.h"
 #include "tables/paper_table.h"
 #include "text/files.h"
 #include "text/nearest.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "task/template.h"
+#include "data/template.h"
 
 namespace kvc {
 

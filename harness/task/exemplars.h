@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "task/records.h"
-#include "task/template.h"
+#include "data/records.h"
+#include "data/template.h"
 
 namespace kvc {
 

@@ -9,14 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "data/data_spec.h"
+#include "data/template.h"
+#include "scoring/extractor.h"
+#include "scoring/gold.h"
 #include "task/choices.h"
-#include "task/data_spec.h"
 #include "task/exemplars.h"
-#include "task/extractor.h"
-#include "task/gold.h"
 #include "task/likelihood.h"
 #include "task/task_yaml.h"
-#include "task/template.h"
 
 namespace kvc {
 

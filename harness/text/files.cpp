@@ -64,6 +64,13 @@ std::string read_file(const std::filesystem::path& path) {
   return bytes;
 }
 
+void write_file(const std::filesystem::path& path, std::string_view text) {
+  std::ofstream file(path, std::ios::binary | std::ios::trunc);
+  file << text;
+  file.close();
+  if (!file) throw EnvironmentError(concat("cannot write '", path.string(), "': ", std::strerror(errno)));
+}
+
 std::string sha256_hex(std::string_view bytes) {
   Digest hash(EVP_sha256());
   hash.add(bytes);

@@ -1,4 +1,4 @@
-// Reading whole files, and their content hashes.
+// Whole files, and their content hashes.
 #pragma once
 
 #include <filesystem>
@@ -9,6 +9,9 @@ namespace kvc {
 
 // The file's bytes. Throws Error naming the path and the system's reason.
 std::string read_file(const std::filesystem::path& path);
+
+// Throws EnvironmentError naming the path and the system's reason.
+void write_file(const std::filesystem::path& path, std::string_view text);
 
 // Lower-case hex SHA-256 of bytes, or of a file read in pieces.
 std::string sha256_hex(std::string_view bytes);

@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <sstream>
 
+#include "compressors/plugin_library.h"
 #include "kvc/quant/low_rank.h"
-#include "plugin/plugin_library.h"
 #include "safetensors_file.h"
 #include "text/files.h"
 

@@ -4,8 +4,8 @@
 #include <ATen/ATen.h>
 
 #include "compose/compose.h"
+#include "compressors/plugin_library.h"
 #include "conformance/inputs.h"
-#include "plugin/plugin_library.h"
 
 namespace kvc::test {
 

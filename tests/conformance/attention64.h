@@ -10,7 +10,7 @@
 #include <set>
 #include <vector>
 
-#include "plugin/plugin_library.h"
+#include "compressors/plugin_library.h"
 
 namespace kvc::conformance {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "compressors/plugin_library.h"
 #include "inputs.h"
-#include "plugin/plugin_library.h"
 
 namespace kvc::conformance {
 namespace {

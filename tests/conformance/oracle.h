@@ -13,7 +13,7 @@
 #include <memory>
 #include <optional>
 
-#include "plugin/plugin_library.h"
+#include "compressors/plugin_library.h"
 #include "safetensors_file.h"
 #include "text/files.h"
 

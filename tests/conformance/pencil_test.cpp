@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
+#include "compressors/plugin_library.h"
 #include "inputs.h"
 #include "pencils.h"
-#include "plugin/plugin_library.h"
 
 namespace kvc::conformance {
 

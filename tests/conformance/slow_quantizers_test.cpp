@@ -7,9 +7,9 @@
 #include <cmath>
 #include <functional>
 
+#include "compressors/plugin_library.h"
 #include "inputs.h"
 #include "kvc/quant/low_rank.h"
-#include "plugin/plugin_library.h"
 
 namespace kvc::conformance {
 namespace {

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <memory>
 
-#include "plugin/plugin_library.h"
+#include "compressors/plugin_library.h"
 
 namespace kvc::conformance {
 

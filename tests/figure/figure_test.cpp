@@ -2,9 +2,9 @@
 #include <fstream>
 
 #include "../store/store_fixture.h"
+#include "analysis/entries.h"
 #include "figure/draw_figure.h"
 #include "figure/gnuplot_script.h"
-#include "store/entries.h"
 #include "text/files.h"
 
 namespace kvc {

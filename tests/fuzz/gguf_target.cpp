@@ -3,8 +3,8 @@
 #include <cstring>
 
 #include "../gguf/gguf_writer.h"
-#include "model/gguf_config.h"
-#include "model/gguf_tensors.h"
+#include "checkpoint/gguf_config.h"
+#include "checkpoint/gguf_tensors.h"
 #include "target.h"
 
 namespace kvc_fuzz {

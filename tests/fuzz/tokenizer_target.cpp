@@ -1,8 +1,8 @@
-#include "model/json_reader.h"
-#include "model/tokenizer.h"
-#include "model/utf8.h"
+#include "gguf/json_reader.h"
 #include "target.h"
+#include "text/code_points.h"
 #include "text/files.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc_fuzz {
 namespace {

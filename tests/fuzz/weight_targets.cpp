@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "model/safetensors.h"
+#include "checkpoint/safetensors.h"
 #include "target.h"
 
 namespace kvc_fuzz {

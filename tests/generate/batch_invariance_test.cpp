@@ -7,10 +7,10 @@
 #include <numeric>
 
 #include "../model/temporary_dir.h"
+#include "checkpoint/safetensors.h"
+#include "compressors/plugin_library.h"
 #include "generate/generator.h"
 #include "kvc/plugin.h"
-#include "model/safetensors.h"
-#include "plugin/plugin_library.h"
 
 namespace kvc {
 namespace {

@@ -4,8 +4,8 @@
 
 #include <set>
 
+#include "checkpoint/safetensors.h"
 #include "model/quantized_linear.h"
-#include "model/safetensors.h"
 #include "model/weights.h"
 #include "random_blocks.h"
 

@@ -1,5 +1,5 @@
 // Text that comes out id by id: the same as all at once, whole characters only, nothing early and nothing late.
-#include "model/detokenizer.h"
+#include "tokenizer/detokenizer.h"
 
 #include <gtest/gtest.h>
 
@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <random>
 
-#include "model/utf8.h"
 #include "temporary_dir.h"
+#include "text/code_points.h"
 #include "text/files.h"
 
 namespace {

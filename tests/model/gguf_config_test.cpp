@@ -1,5 +1,5 @@
 // What a GGUF file says of its model, and its tensors in Hugging Face's order.
-#include "model/gguf_config.h"
+#include "checkpoint/gguf_config.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
@@ -8,8 +8,8 @@
 #include <cmath>
 
 #include "../gguf/gguf_writer.h"
-#include "model/gguf_tensors.h"
-#include "model/json_reader.h"
+#include "checkpoint/gguf_tensors.h"
+#include "gguf/json_reader.h"
 #include "temporary_dir.h"
 
 namespace {

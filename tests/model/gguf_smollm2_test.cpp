@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "model/gguf_config.h"
-#include "model/gguf_tensors.h"
+#include "checkpoint/gguf_config.h"
+#include "checkpoint/gguf_tensors.h"
 #include "text/files.h"
 
 namespace {

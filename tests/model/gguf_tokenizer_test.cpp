@@ -5,8 +5,8 @@
 #include <limits>
 
 #include "../gguf/gguf_writer.h"
-#include "model/tokenizer.h"
 #include "temporary_dir.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 

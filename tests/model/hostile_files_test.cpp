@@ -5,12 +5,12 @@
 
 #include <chrono>
 
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors_header.h"
+#include "gguf/json_reader.h"
 #include "kvc/check.h"
-#include "model/json_reader.h"
-#include "model/model_config.h"
-#include "model/safetensors_header.h"
-#include "model/tokenizer.h"
 #include "temporary_dir.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 

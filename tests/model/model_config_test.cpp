@@ -1,5 +1,5 @@
 // config.json: what is read, and with which words the rest is refused.
-#include "model/model_config.h"
+#include "checkpoint/model_config.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

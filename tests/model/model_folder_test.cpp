@@ -1,15 +1,15 @@
 // Folders that are not what is read: the error names what is there and what to do.
-#include "model/model_folder.h"
+#include "gguf/model_folder.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "model/model_config.h"
-#include "model/safetensors.h"
-#include "model/tokenizer.h"
+#include "checkpoint/model_config.h"
+#include "checkpoint/safetensors.h"
 #include "temporary_dir.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 

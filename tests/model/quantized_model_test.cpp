@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "checkpoint/safetensors.h"
 #include "exact_cache.h"
-#include "model/safetensors.h"
 #include "model/smooth_quant.h"
 #include "model/transformer.h"
 #include "temporary_dir.h"

@@ -1,5 +1,5 @@
 // Safetensors: what is refused, with which words; what is written comes back; no header crashes the reader.
-#include "model/safetensors.h"
+#include "checkpoint/safetensors.h"
 
 #include <ATen/ATen.h>
 #include <gmock/gmock.h>

@@ -4,11 +4,11 @@
 
 #include <ctime>
 
-#include "model/json_reader.h"
-#include "model/protobuf_fields.h"
-#include "model/tokenizer.h"
+#include "gguf/json_reader.h"
+#include "gguf/protobuf_fields.h"
 #include "temporary_dir.h"
 #include "text/files.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 

@@ -1,17 +1,17 @@
 // The tokenizer: facts from the tokenizers package (tests/data/model/make_tokenizer_golden.py), and refusals.
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "model/byte_level.h"
-#include "model/json_reader.h"
-#include "model/tokenizer_regex.h"
-#include "model/utf8.h"
+#include "gguf/json_reader.h"
 #include "temporary_dir.h"
+#include "text/code_points.h"
 #include "text/files.h"
+#include "tokenizer_steps/byte_level.h"
+#include "tokenizer_steps/tokenizer_regex.h"
 
 namespace {
 

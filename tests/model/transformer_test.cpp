@@ -9,10 +9,10 @@
 #include <cmath>
 #include <fstream>
 
+#include "checkpoint/rope.h"
+#include "checkpoint/safetensors.h"
 #include "exact_cache.h"
 #include "model/ops.h"
-#include "model/rope.h"
-#include "model/safetensors.h"
 #include "temporary_dir.h"
 
 namespace {

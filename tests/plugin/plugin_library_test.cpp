@@ -1,4 +1,4 @@
-#include "plugin/plugin_library.h"
+#include "compressors/plugin_library.h"
 
 #include <gtest/gtest.h>
 

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "../store/store_fixture.h"
+#include "analysis/query.h"
 #include "report/metadata.h"
 #include "store/embedded_sql.h"
 

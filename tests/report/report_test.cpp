@@ -5,6 +5,7 @@
 #include <set>
 
 #include "../store/store_fixture.h"
+#include "render/escape.h"
 #include "report/html.h"
 #include "report/pareto.h"
 #include "report/svg.h"

@@ -1,4 +1,4 @@
-#include "run/admission.h"
+#include "worker/admission.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // One point of a bench, against what its parts must add up to.
-#include "run/bench_run.h"
+#include "worker/bench_run.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

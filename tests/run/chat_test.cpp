@@ -5,11 +5,11 @@
 #include <nlohmann/json.hpp>
 
 #include "../gguf/gguf_writer.h"
+#include "experiment/model_chat.h"
 #include "kvc/check.h"
-#include "model/tokenizer.h"
 #include "program.h"
-#include "run/model_chat.h"
 #include "store/result_store.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc::test {
 namespace {

@@ -4,11 +4,11 @@
 
 #include <cmath>
 
-#include "model/safetensors.h"
-#include "model/tokenizer.h"
+#include "checkpoint/safetensors.h"
 #include "program.h"
 #include "store/database.h"
 #include "task/choices.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc {
 namespace {

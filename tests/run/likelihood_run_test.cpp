@@ -4,9 +4,9 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "model/tokenizer.h"
 #include "program.h"
 #include "store/database.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc {
 namespace {

@@ -1,5 +1,5 @@
 // Plans against caches whose bytes are known by construction, and the public configs against the pencil.
-#include "run/plan_memory.h"
+#include "compressors/plan_memory.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

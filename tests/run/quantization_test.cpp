@@ -3,9 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "analysis/query.h"
 #include "program.h"
+#include "render/table.h"
 #include "store/result_store.h"
-#include "store/table.h"
 
 namespace kvc::test {
 namespace {

@@ -1,4 +1,4 @@
-#include "run/search_space.h"
+#include "search/search_space.h"
 
 #include <gtest/gtest.h>
 

@@ -4,10 +4,11 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "analysis/query.h"
 #include "kvc/check.h"
 #include "program.h"
+#include "render/table.h"
 #include "store/result_store.h"
-#include "store/table.h"
 
 namespace kvc::test {
 namespace {
@@ -148,8 +149,9 @@ TEST_F(SearchTest, AFileOfKindSearchIsRunLikeAnyOther) {
 
 TEST_F(SearchTest, ASearchBelongsToItsKind) {
   const auto refusal = [&](const std::string& kind, const std::string& section) {
-    const auto file = folder_.write("bad.yaml", concat("name: bad\n", kind, "model: models/demo\ntasks: [demo/lookup]\n",
-                                                       section, "compressors:\n  - ", kTada));
+    const auto file =
+        folder_.write("bad.yaml", concat("name: bad\n", kind, "model: models/demo\ntasks: [demo/lookup]\n", section,
+                                         "compressors:\n  - ", kTada));
     const auto run = run_program(folder_, {"run", file.string(), "--db", (folder_ / "none.sqlite").string()});
     EXPECT_EQ(run.exit_code, 2);
     return run.err;

@@ -3,11 +3,11 @@
 
 #include <algorithm>
 
-#include "model/tokenizer.h"
+#include "experiment/bench_experiment.h"
+#include "experiment/task_names.h"
 #include "program.h"
-#include "run/bench_experiment.h"
-#include "run/task_names.h"
 #include "text/yaml_read.h"
+#include "tokenizer/tokenizer.h"
 
 namespace kvc::test {
 namespace {

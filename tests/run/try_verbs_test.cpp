@@ -4,8 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "checkpoint/safetensors.h"
 #include "kvc/layer_cache.h"
-#include "model/safetensors.h"
 #include "program.h"
 
 namespace kvc::test {

@@ -2,7 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "store/table.h"
+#include "analysis/query.h"
+#include "render/table.h"
 #include "store_fixture.h"
 
 namespace kvc {

@@ -1,5 +1,5 @@
 // Numbers by hand where they are round; intervals from the likelihood maximized numerically by scipy.
-#include "store/compare.h"
+#include "analysis/compare.h"
 
 #include "store_fixture.h"
 

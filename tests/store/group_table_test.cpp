@@ -1,5 +1,5 @@
 // Means over groups of tasks: expected values by hand.
-#include "store/group_table.h"
+#include "analysis/group_table.h"
 
 #include <gtest/gtest.h>
 

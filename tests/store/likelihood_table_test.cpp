@@ -1,5 +1,5 @@
 // Likelihoods of text by position: sums of blocks put together, and what is said of them.
-#include "store/likelihood_table.h"
+#include "analysis/likelihood_table.h"
 
 #include <cmath>
 #include <optional>

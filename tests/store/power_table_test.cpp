@@ -1,4 +1,4 @@
-#include "store/power_table.h"
+#include "analysis/power_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Findings expected here were made by hand and by a script of another language, not by this code.
-#include "store/printed_table.h"
+#include "analysis/printed_table.h"
 
 #include <fstream>
 

@@ -4,7 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "store/table.h"
+#include "analysis/query.h"
+#include "render/table.h"
 #include "store_fixture.h"
 
 namespace kvc {

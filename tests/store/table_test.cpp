@@ -1,6 +1,7 @@
-#include "store/table.h"
+#include "render/table.h"
 
-#include "store/summary.h"
+#include "analysis/query.h"
+#include "analysis/summary.h"
 #include "store_fixture.h"
 #include "text/nearest.h"
 

@@ -1,10 +1,11 @@
 // A model whose weights are quantized is told in the captions of its tables.
-#include "store/weights_note.h"
+#include "analysis/weights_note.h"
 
+#include "analysis/compare.h"
+#include "analysis/group_table.h"
+#include "analysis/query.h"
+#include "analysis/summary.h"
 #include "store/bench_store.h"
-#include "store/compare.h"
-#include "store/group_table.h"
-#include "store/summary.h"
 #include "store_fixture.h"
 
 namespace kvc {

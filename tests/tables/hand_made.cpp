@@ -4,8 +4,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "analysis/entries.h"
 #include "kvc/check.h"
-#include "store/entries.h"
 
 namespace kvc::test {
 namespace {

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <fstream>
 
+#include "analysis/entries.h"
 #include "hand_made.h"
 #include "kvc/check.h"
-#include "store/entries.h"
 
 namespace kvc::test {
 namespace {

@@ -4,9 +4,10 @@
 #include <algorithm>
 #include <set>
 
+#include "analysis/entries.h"
+#include "analysis/query.h"
 #include "hand_made.h"
 #include "kvc/check.h"
-#include "store/entries.h"
 #include "text/files.h"
 
 namespace kvc::test {

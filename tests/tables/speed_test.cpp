@@ -1,9 +1,9 @@
 // 100 cells of 1,300 samples each: any table within a second of processor time.
 #include <ctime>
 
+#include "analysis/entries.h"
 #include "hand_made.h"
 #include "kvc/check.h"
-#include "store/entries.h"
 
 namespace kvc::test {
 namespace {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "task/csv.h"
+#include "data/csv.h"
 #include "task/dataset.h"
 #include "text/files.h"
 #include "text/jsonl.h"

@@ -1,5 +1,5 @@
 // lm-eval's samples of log-likelihoods: lines made by hand, scores worked out by hand.
-#include "task/choice_predictions.h"
+#include "predictions/choice_predictions.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "task/answer_scorer.h"
+#include "scoring/answer_scorer.h"
 #include "task/task_spec.h"
 
 namespace kvc {

@@ -1,10 +1,10 @@
-#include "task/extractor.h"
+#include "scoring/extractor.h"
 
 #include <gtest/gtest.h>
 
 #include <chrono>
 
-#include "task/answer_scorer.h"
+#include "scoring/answer_scorer.h"
 
 namespace kvc {
 namespace {

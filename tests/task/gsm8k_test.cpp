@@ -3,7 +3,7 @@
 
 #include <cstdlib>
 
-#include "task/answer_scorer.h"
+#include "scoring/answer_scorer.h"
 #include "task/dataset.h"
 #include "text/files.h"
 #include "text/jsonl.h"

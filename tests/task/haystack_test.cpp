@@ -1,5 +1,5 @@
 // Questions that are made: length, depth, and the same ones everywhere.
-#include "task/haystack.h"
+#include "data/haystack.h"
 
 #include <gtest/gtest.h>
 

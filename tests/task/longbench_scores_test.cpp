@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "task/score_predictions.h"
+#include "predictions/score_predictions.h"
 #include "text/files.h"
 
 namespace kvc {

@@ -1,12 +1,12 @@
 // Files of predictions: three forms, and what is wrong with a bad one in one line.
-#include "task/predictions.h"
+#include "predictions/predictions.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <fstream>
 
-#include "task/score_predictions.h"
+#include "predictions/score_predictions.h"
 
 namespace kvc {
 namespace {

@@ -1,5 +1,5 @@
 // Data in all its forms, and what is wrong with it: file, line, field.
-#include "task/records.h"
+#include "data/records.h"
 
 #include <bzlib.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include <fstream>
 
-#include "task/csv.h"
+#include "data/csv.h"
 
 namespace kvc {
 namespace {

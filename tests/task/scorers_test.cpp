@@ -1,12 +1,12 @@
 // Scorers against values worked by hand; text_scores_parity.py holds them against the public packages.
-#include "task/scorers.h"
+#include "scoring/scorers.h"
 
 #include <gtest/gtest.h>
 
 #include "kvc/check.h"
-#include "task/answer_scorer.h"
-#include "task/edit_similarity.h"
-#include "task/rouge.h"
+#include "scoring/answer_scorer.h"
+#include "scoring/edit_similarity.h"
+#include "scoring/rouge.h"
 
 namespace kvc {
 namespace {

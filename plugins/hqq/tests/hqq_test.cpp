@@ -2,8 +2,8 @@
 // with the primitive.
 #include <gtest/gtest.h>
 
+#include "compressors/plugin_library.h"
 #include "inputs.h"
-#include "plugin/plugin_library.h"
 
 namespace kvc::conformance {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "../levels.h"
 #include "../rotation.cpp"
-#include "plugin/plugin_library.h"
+#include "compressors/plugin_library.h"
 
 namespace kvc::conformance {
 namespace {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "compressors/plugin_library.h"
 #include "kvc/quant/projection.h"
-#include "plugin/plugin_library.h"
 
 namespace kvc::conformance {
 namespace {

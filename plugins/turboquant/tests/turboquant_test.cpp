@@ -8,8 +8,8 @@
 #include <numbers>
 
 #include "../lloyd_max.h"
+#include "compressors/plugin_library.h"
 #include "kvc/quant/projection.h"
-#include "plugin/plugin_library.h"
 
 namespace kvc {
 namespace {

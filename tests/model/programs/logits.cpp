@@ -10,7 +10,7 @@
 #include <iostream>
 
 #include "../exact_cache.h"
-#include "model/safetensors.h"
+#include "checkpoint/safetensors.h"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "model/tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 int main(int argc, char** argv) {
   if (argc != 2) return std::cerr << "usage: tokenize TOKENIZER_DIR < lines\n", 2;

@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "compose/compose.h"
-#include "plugin/plugin_library.h"
+#include "compressors/plugin_library.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "experiment/model_chat.h"
 #include "kvc/check.h"
-#include "model/tokenizer.h"
-#include "run/model_chat.h"
+#include "tokenizer/tokenizer.h"
 
 int main(int argc, char** argv) try {
   if (argc != 3) return std::cerr << "usage: chat MODEL_DIR SETTING < lines\n", 2;

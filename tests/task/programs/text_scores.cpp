@@ -3,7 +3,7 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "task/answer_scorer.h"
+#include "scoring/answer_scorer.h"
 #include "task/task_spec.h"
 #include "text/utf8.h"
 

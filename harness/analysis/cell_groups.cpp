@@ -1,0 +1,195 @@
+#include "analysis/cell_groups.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+
+#include "kvc/check.h"
+#include "text/nearest.h"
+
+namespace kvc {
+namespace {
+
+constexpr auto kCells =
+    "SELECT c.model, c.plugin, c.options, cell.options_json, cell.plugin_sha256, c.task, c.key, c.suspect,"
+    "  CASE WHEN json_valid(cell.generation_json) THEN json_remove(cell.generation_json, '$.max_new_tokens', '$.stop')"
+    "    ELSE cell.generation_json END AS generation"
+    " FROM v_cell AS c JOIN cell ON cell.key = c.key"
+    " WHERE ?1 = 'all' OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = ?1)"
+    " ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, generation, cell.plugin_sha256, c.task, c.key";
+
+bool is_same(const CellGroup& a, const CellGroup& b) {
+  return a.model == b.model && a.plugin == b.plugin && a.plugin_sha256 == b.plugin_sha256 &&
+         a.options_json == b.options_json && a.generation_json == b.generation_json;
+}
+
+void check_known(Database& db, const char* what, const std::string& name, const char* sql) {
+  std::vector<std::string> known;
+  auto select = db.prepare(sql);
+  while (select.step()) known.push_back(select.text(0));
+  const bool found = std::find(known.begin(), known.end(), name) != known.end();
+  KVC_CHECK(found, "results database '", db.path(), "': ", unknown_name(what, name, known));
+}
+
+void check_filter(Database& db, const GroupFilter& filter) {
+  if (filter.experiment != "all") {
+    check_known(db, "experiment", filter.experiment, "SELECT DISTINCT experiment FROM experiment_cell ORDER BY 1");
+  }
+  if (!filter.model.empty()) check_known(db, "model", filter.model, "SELECT DISTINCT model FROM cell ORDER BY 1");
+  if (!filter.task.empty()) check_known(db, "task", filter.task, "SELECT DISTINCT task FROM cell ORDER BY 1");
+}
+
+// A setting as JSON when it reads as such ("2" is a number), else as text.
+nlohmann::json value_of(const std::string& text) {
+  const auto value = nlohmann::json::parse(text, nullptr, false);
+  return value.is_discarded() ? nlohmann::json(text) : value;
+}
+
+nlohmann::json settings_of(const CellGroup& group) {
+  auto settings = nlohmann::json::object();
+  for (const auto& text : {group.generation_json, group.options_json}) {  // an option hides a setting of its name
+    const auto json = nlohmann::json::parse(text, nullptr, false);
+    if (json.is_object()) settings.update(json);
+  }
+  return settings;
+}
+
+constexpr const char* kNotGiven = "none";  // of a key that a group does not have
+
+struct Pattern {
+  std::string plugin;
+  std::vector<std::pair<std::string, std::string>> settings;
+};
+
+Pattern read_pattern(const std::string& text) {
+  Pattern pattern;
+  std::istringstream words(text);
+  KVC_CHECK(words >> pattern.plugin, "compressor '", text, "': empty, allowed: PLUGIN [key=value]...");
+  for (std::string word; words >> word;) {
+    const auto equals = word.find('=');
+    KVC_CHECK(equals != std::string::npos && equals > 0, "compressor '", text, "': '", word,
+              "' is no key=value; allowed: PLUGIN [key=value]..., or a label as `kvc table` prints it");
+    pattern.settings.emplace_back(word.substr(0, equals), word.substr(equals + 1));
+  }
+  return pattern;
+}
+
+bool fits(const CellGroup& group, const std::string& key, const std::string& value) {
+  if (key == "plugin_sha256") return !value.empty() && group.plugin_sha256.starts_with(value);
+  const auto settings = settings_of(group);
+  const auto found = settings.find(key);
+  if (found == settings.end()) return value == kNotGiven;
+  return *found == value_of(value) || *found == nlohmann::json(value);
+}
+
+void check_key(const std::vector<const CellGroup*>& groups, const std::string& key) {
+  std::set<std::string> known = {"plugin_sha256"};
+  for (const auto* group : groups) {
+    const auto settings = settings_of(*group);
+    for (const auto& [name, value] : settings.items()) known.insert(name);
+  }
+  KVC_CHECK(known.contains(key), unknown_name("option of " + groups[0]->plugin, key, {known.begin(), known.end()}));
+}
+
+std::string labels(const std::vector<const CellGroup*>& groups) {
+  std::set<std::string> names;
+  for (const auto* group : groups) names.insert("'" + group->label() + "'");
+  return join({names.begin(), names.end()});
+}
+
+// What tells one group from others of its label: its binary and its settings for generation.
+std::string details(const CellGroup& group) {
+  return concat("'", group.label(), "' (plugin_sha256=", group.plugin_sha256.substr(0, 12), ", ", group.generation_json,
+                ", cell ", group.cells.begin()->second.substr(0, 12), ")");
+}
+
+void check_one_a_model(const std::vector<const CellGroup*>& found, const std::string& pattern) {
+  for (size_t i = 1; i < found.size(); ++i) {
+    for (size_t j = 0; j < i; ++j) {
+      KVC_CHECK(found[i]->model != found[j]->model, "compressor '", pattern, "' names several: ", details(*found[j]),
+                " and ", details(*found[i]), "; say which by key=value, or by an experiment");
+    }
+  }
+}
+
+}  // namespace
+
+std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup& group) {
+  using nlohmann::json;
+  const auto mine = json::parse(group.generation_json, nullptr, false);
+  std::map<std::string, std::string> settings;
+  bool other_binary = false;
+  for (const auto& other : groups) {
+    if (other.model != group.model || other.label() != group.label()) continue;
+    other_binary |= other.plugin_sha256 != group.plugin_sha256;
+    const auto theirs = json::parse(other.generation_json, nullptr, false);
+    if (!mine.is_object() || !theirs.is_object()) continue;
+    for (const auto& [key, value] : mine.items()) {
+      if (theirs.value(key, json()) == value) continue;
+      settings[key] = value.is_string() ? value.get<std::string>() : value.dump();
+    }
+    for (const auto& [key, value] : theirs.items()) {
+      if (!mine.contains(key)) settings[key] = kNotGiven;
+    }
+  }
+  if (settings.empty() && other_binary) settings["plugin_sha256"] = group.plugin_sha256.substr(0, 12);
+  std::string text;
+  for (const auto& [key, value] : settings) text += concat(text.empty() ? "" : " ", key, "=", value);
+  return text;
+}
+
+std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std::vector<std::string>& notes) {
+  check_filter(db, filter);
+  auto select = db.prepare(kCells);
+  select.bind(1, filter.experiment);
+  std::vector<CellGroup> groups;
+  while (select.step()) {
+    CellGroup cell;
+    cell.model = select.text(0);
+    cell.plugin = select.text(1);
+    cell.plugin_sha256 = select.text(4);
+    cell.options = select.text(2);
+    cell.options_json = select.text(3);
+    cell.generation_json = select.text(8);
+    const std::string task = select.text(5), suspect = select.text(7);
+    if (!filter.model.empty() && cell.model != filter.model) continue;
+    if (!filter.task.empty() && task != filter.task) continue;
+    if (!suspect.empty()) {
+      notes.push_back(concat(filter.with_suspects ? "suspect: " : "left out as suspect: ", cell.label(), " on ", task,
+                             ": ", suspect));
+      if (!filter.with_suspects) continue;
+    }
+    auto place = std::find_if(groups.begin(), groups.end(),
+                              [&](const auto& group) { return is_same(group, cell) && !group.cells.contains(task); });
+    if (place == groups.end()) place = groups.insert(place, std::move(cell));
+    place->cells.emplace(task, select.text(6));
+  }
+  return groups;
+}
+
+std::vector<const CellGroup*> find_groups(const std::vector<CellGroup>& groups, const std::string& pattern) {
+  std::vector<const CellGroup*> found;
+  for (const auto& group : groups) {
+    if (group.label() == pattern) found.push_back(&group);
+  }
+  if (found.empty()) {
+    const auto wanted = read_pattern(pattern);
+    std::set<std::string> plugins;
+    for (const auto& group : groups) {
+      plugins.insert(group.plugin);
+      if (group.plugin == wanted.plugin) found.push_back(&group);
+    }
+    KVC_CHECK(!found.empty(), unknown_name("compressor", wanted.plugin, {plugins.begin(), plugins.end()}));
+    const auto all = found;
+    for (const auto& [key, value] : wanted.settings) {
+      check_key(all, key);
+      std::erase_if(found, [&](const auto* group) { return !fits(*group, key, value); });
+    }
+    KVC_CHECK(!found.empty(), "no compressor is '", pattern, "'; there are: ", labels(all));
+  }
+  check_one_a_model(found, pattern);
+  return found;
+}
+
+}  // namespace kvc

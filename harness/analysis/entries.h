@@ -1,0 +1,30 @@
+// The cells that the papers' tables and figures are made of.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "render/table.h"
+#include "store/database.h"
+
+namespace kvc {
+
+// Makes the temporary tables that the SQL of results/tables/<paper>/ and results/figures/<paper>/ reads:
+//   chosen(experiment): the experiments that are shown
+//   entry: one row a cell of these experiments: experiment, position, label (as the experiment calls its compressor, or
+//     plugin and options), key, kind, model (its folder's name), task, task_json (with its scoring), model_json,
+//     plugin, options_json, generation_json, bits, is_lossy, is_simulated, n_samples; sums over its ok samples: n_ok,
+//     kv_bytes, kv_bytes_fp16, paper_bytes, n_prompt_tokens, n_new_tokens; of its headline score: n_scores, score
+//     (their sum), accuracy, low, high (percent; Wilson's interval, or where a score is neither 0 nor 1 the normal one:
+//     is_graded)
+// What is suspect is left out, unless asked for. Returns what a caption must say of them. Throws Error where the
+// database is of an earlier kvc.
+std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects);
+
+// Whether the statement reads the table entry, which is there. Throws Error where it is no statement.
+bool reads_entry(Database& db, const std::string& sql);
+
+// The same tables as parts of the statement itself, without what is suspect, for those who cannot make temporary ones.
+std::string with_entries(std::string sql, const std::vector<std::string>& experiments);
+
+}  // namespace kvc

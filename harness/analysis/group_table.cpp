@@ -1,0 +1,131 @@
+#include "analysis/group_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "analysis/query.h"
+#include "analysis/weights_note.h"
+#include "kvc/check.h"
+
+namespace kvc {
+namespace {
+
+struct Sum {
+  double value = 0;
+  int64_t n = 0;
+};
+
+// One compressor's scores by task; "" is the headline's name.
+struct Row {
+  std::string model, plugin, options, variant;
+  std::map<std::string, std::map<std::string, Sum>> tasks;
+};
+
+std::vector<Row> read_rows(Database& db, const SummaryOptions& options, std::set<std::string>& keys) {
+  auto select = db.prepare(table_sql("groups"));
+  select.bind(1, options.experiment);
+  std::vector<Row> rows;
+  while (select.step()) {
+    if (!options.cell_keys.empty() && !options.cell_keys.contains(select.text(9))) continue;
+    if (!options.with_suspects && !select.text(10).empty()) continue;
+    keys.insert(select.text(9));
+    const auto variant = select.text(1) + "\n" + select.text(8);
+    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.variant == variant; });
+    if (row == rows.end()) {
+      row = rows.insert(row, Row{select.text(0), select.text(1), select.text(2), variant, {}});
+    }
+    auto& scores = row->tasks[select.text(3)];
+    const Sum sum{select.real(7), select.integer(6)};
+    scores.emplace(select.text(4), sum);
+    if (select.integer(5) == 0) scores.emplace("", sum);
+  }
+  return rows;
+}
+
+// A mean and of how many of its tasks it is; of none, it has no value.
+struct Mean {
+  double value = 0;
+  size_t n_there = 0, n_members = 0;
+};
+
+std::optional<Sum> task_sum(const Row& row, const std::string& task, const std::string& score) {
+  const auto found = row.tasks.find(task);
+  if (found == row.tasks.end()) return std::nullopt;
+  const auto sum = found->second.find(score);
+  return sum == found->second.end() || sum->second.n == 0 ? std::nullopt : std::optional(sum->second);
+}
+
+Mean mean_of(const Row& row, const ScoreGroup& group, const std::map<std::string, Mean>& above) {
+  Mean mean;
+  double total = 0, weight = 0;
+  for (const auto& member : group.members) {
+    if (member.is_group) {
+      const auto& group_above = above.at(member.name);
+      mean.n_members += group_above.n_members;
+      mean.n_there += group_above.n_there;
+      if (group_above.n_there == 0) continue;
+      total += group_above.value;
+      weight += 1;
+      continue;
+    }
+    ++mean.n_members;
+    const auto sum = task_sum(row, member.name, group.score);
+    if (!sum) continue;
+    ++mean.n_there;
+    const auto n = static_cast<double>(sum->n);
+    total += group.over_samples ? sum->value : sum->value / n;
+    weight += group.over_samples ? n : 1;
+  }
+  if (mean.n_there > 0) mean.value = total / weight;
+  return mean;
+}
+
+std::string text_of(const Mean& mean, bool is_perplexity) {
+  char text[64];
+  const double shown = is_perplexity ? std::exp(-mean.value) : 100 * mean.value;
+  constexpr double kMostInDigits = 1e6;
+  std::snprintf(text, sizeof text, shown < kMostInDigits ? "%.2f" : "%.3g", shown);
+  if (mean.n_there == mean.n_members) return text;
+  return text + concat(" (", mean.n_there, " of ", mean.n_members, ")");
+}
+
+}  // namespace
+
+Table group_table(Database& db, const SummaryOptions& options, const std::vector<ScoreGroup>& groups) {
+  std::set<std::string> keys;
+  const auto rows = read_rows(db, options, keys);
+  std::vector<std::map<std::string, Mean>> means(rows.size());
+  std::vector<bool> is_shown(groups.size(), false);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    for (size_t g = 0; g < groups.size(); ++g) {
+      const auto mean = mean_of(rows[r], groups[g], means[r]);
+      means[r][groups[g].name] = mean;
+      is_shown[g] = is_shown[g] || mean.n_there > 0;
+    }
+  }
+  Table table;
+  table.title = with_note("groups of tasks", weights_note(db, keys));
+  table.columns = {{"compressor"}, {"options"}};
+  for (size_t g = 0; g < groups.size(); ++g) {
+    if (!is_shown[g]) continue;
+    table.columns.push_back({groups[g].name, TableColumn::Align::kRight, groups[g].is_perplexity ? "" : "%"});
+  }
+  if (table.columns.size() == 2) return table;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::vector<TableCell> cells{rows[r].plugin, rows[r].options};
+    for (size_t g = 0; g < groups.size(); ++g) {
+      if (!is_shown[g]) continue;
+      const auto& mean = means[r].at(groups[g].name);
+      cells.emplace_back(mean.n_there == 0 ? "" : text_of(mean, groups[g].is_perplexity));
+    }
+    table.rows.push_back(std::move(cells));
+  }
+  table.notes = {"(a of b): the mean of the a tasks that have a score"};
+  return table;
+}
+
+}  // namespace kvc

@@ -1,0 +1,24 @@
+// `kvc power`: what n questions can show, and how many a difference needs.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "render/table.h"
+#include "stats/power.h"
+
+namespace kvc {
+
+// One row: right/wrong answers of which a share `discordant` changes, or graded scores whose differences have the
+// standard deviation `sd`. Shares of the full score.
+struct PowerCase {
+  std::string compressor, task;  // "" in all cases: no column
+  std::optional<int64_t> n;
+  std::optional<double> discordant, sd;  // one of both
+  std::optional<double> difference;      // the pairs that it needs are wanted
+};
+
+Table power_table(const std::vector<PowerCase>& cases, const PowerTarget& target);
+
+}  // namespace kvc

@@ -1,0 +1,30 @@
+// From what is written down of a compressor to the compressor: a plugin, or a composition of plugins.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "compose/compose.h"
+#include "wire/messages.h"
+
+namespace kvc {
+
+// A plugin in a composition, or the only one.
+struct BuiltStage {
+  std::string plugin, plugin_sha256;
+  std::string place;  // what it is there: "stage 2", "layers 0-1, v"
+  std::string options_json;
+};
+
+struct BuiltCompressor {
+  Part part;
+  nlohmann::json resolved;         // every option of every plugin, with the value in force
+  std::vector<BuiltStage> stages;  // the plugins in order; a plain compressor is one
+};
+
+// For a model of that shape, with the calibrations that options name; identity is the model's (calibration.h), or empty
+// where there is none to hold them against. Throws Error with the place in the experiment's file where that is known.
+BuiltCompressor build_compressor(const WorkerCompressor& written, const ModelShape& model,
+                                 const std::string& identity = "");
+
+}  // namespace kvc

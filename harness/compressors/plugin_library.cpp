@@ -1,0 +1,91 @@
+#include "compressors/plugin_library.h"
+
+#include <algorithm>
+#include <boost/dll/shared_library.hpp>
+
+#include "compressors/option_values.h"
+#include "text/files.h"
+#include "text/nearest.h"
+
+namespace kvc {
+namespace {
+
+constexpr const char* kSymbol = "kvc_plugin";
+
+// The descriptor of a library that is never closed again.
+const PluginDescriptor* open_for_ever(const std::filesystem::path& file) {
+  auto library = std::make_unique<boost::dll::shared_library>();
+  boost::dll::fs::error_code error;
+  library->load(file, error, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+  KVC_CHECK(!error, file.string(), ": not a shared library that can be opened: ", error.message());
+  KVC_CHECK(library->has(kSymbol), file.string(), ": has no symbol ", kSymbol, "; does it have a KVC_PLUGIN line?");
+  return library.release()->get<const PluginDescriptor*>(kSymbol);  // kept open on purpose
+}
+
+}  // namespace
+
+PluginLibrary::PluginLibrary(const std::filesystem::path& file) : file_(std::filesystem::absolute(file)) {
+  KVC_CHECK(std::filesystem::is_regular_file(file_), file_.string(), ": no such plugin file");
+  descriptor_ = open_for_ever(file_);
+  KVC_CHECK(descriptor_->abi_version == kAbiVersion, file_.string(), ": ABI version ", descriptor_->abi_version,
+            ", this program has ", kAbiVersion, "; build the plugin again");
+  KVC_CHECK(std::string_view(descriptor_->build_id) == KVC_BUILD_ID, file_.string(), ": build id ",
+            descriptor_->build_id, ", this program has ", KVC_BUILD_ID, "; build the plugin again");
+  KVC_CHECK(descriptor_->name == file_.stem().string(), file_.string(), ": calls itself '", descriptor_->name,
+            "', expected '", file_.stem().string(), "' like the file");
+  sha256_ = sha256_file(file_);
+}
+
+std::vector<OptionDescription> PluginLibrary::describe_options() const {
+  OptionDescriber describer;
+  descriptor_->visit_defaults(describer);
+  return std::move(describer.descriptions);
+}
+
+std::unique_ptr<Compressor> PluginLibrary::make(const nlohmann::json& options, nlohmann::json* resolved) const {
+  const std::string plugin = concat("plugin '", descriptor_->name, "'");
+  const auto given = options.is_null() ? nlohmann::json::object() : options;
+  KVC_CHECK(given.is_object(), plugin, ": options are ", given.dump(), ", expected name: value pairs");
+  std::vector<std::string> known;
+  for (const auto& option : describe_options()) known.push_back(option.name);
+  for (const auto& [name, value] : given.items()) {
+    KVC_CHECK(std::find(known.begin(), known.end(), name) != known.end(), plugin, ": ",
+              unknown_name("option", name, known));
+  }
+  OptionAssigner assigner(plugin, given);
+  auto compressor = descriptor_->create(assigner);
+  if (resolved) *resolved = assigner.resolved;
+  return compressor;
+}
+
+nlohmann::json PluginLibrary::with_files_from(const std::filesystem::path& folder,
+                                              const nlohmann::json& options) const {
+  auto placed = options;
+  OptionFilePlacer placer(folder, placed);
+  if (options.is_object()) descriptor_->visit_defaults(placer);
+  return placed;
+}
+
+std::vector<std::filesystem::path> find_plugins(const std::vector<std::filesystem::path>& folders) {
+  std::vector<std::filesystem::path> found;
+  for (const auto& folder : folders) {
+    KVC_CHECK(std::filesystem::is_directory(folder), "plugin folder ", folder.string(), " does not exist");
+    const auto first = static_cast<std::ptrdiff_t>(found.size());
+    for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+      if (entry.path().extension() == ".so") found.push_back(entry.path());
+    }
+    std::sort(found.begin() + first, found.end());
+  }
+  return found;
+}
+
+std::filesystem::path find_plugin(const std::string& name, const std::vector<std::filesystem::path>& folders) {
+  std::vector<std::string> known;
+  for (const auto& file : find_plugins(folders)) {
+    if (file.stem() == name) return file;
+    known.push_back(file.stem());
+  }
+  throw Error(unknown_name("compressor", name, known));
+}
+
+}  // namespace kvc

@@ -1,0 +1,56 @@
+// A plugin's shared library, opened and believed only after it has shown that it was built against this program.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "kvc/plugin.h"
+
+namespace kvc {
+
+// One option of a plugin, for `kvc plugins NAME`.
+struct OptionDescription {
+  std::string name;
+  std::string type;  // integer, integers, real, choice, file
+  nlohmann::json default_value;
+  std::string allowed;  // "2, 4, 8", "0 to 1", "1 and more"
+  std::string help;
+};
+
+class PluginLibrary {
+ public:
+  // Opens the library and keeps it open for the life of the process: objects and code of a plugin may outlive anything.
+  // Throws Error with one line that names the file and both values unless: the file is a shared library, it exports
+  // kvc_plugin, its ABI version and build id are this program's, and its name is the file's stem.
+  explicit PluginLibrary(const std::filesystem::path& file);
+
+  const std::filesystem::path& file() const { return file_; }
+  const PluginDescriptor& descriptor() const { return *descriptor_; }
+  const std::string& sha256() const { return sha256_; }  // of the file
+
+  std::vector<OptionDescription> describe_options() const;
+
+  // A compressor with these options (a JSON object, or null for the defaults). Throws Error naming option, value and
+  // what is allowed. resolved, if given, becomes the canonical object of all options: every name, with the value in
+  // force.
+  std::unique_ptr<Compressor> make(const nlohmann::json& options, nlohmann::json* resolved = nullptr) const;
+
+  // The same options with the files that they name taken relative to `folder`, absolute.
+  nlohmann::json with_files_from(const std::filesystem::path& folder, const nlohmann::json& options) const;
+
+ private:
+  std::filesystem::path file_;
+  const PluginDescriptor* descriptor_ = nullptr;
+  std::string sha256_;
+};
+
+// The *.so files of these folders, in the folders' order, each sorted by name. Throws Error where a folder is missing.
+std::vector<std::filesystem::path> find_plugins(const std::vector<std::filesystem::path>& folders);
+
+// The plugin of that name in the first folder that has one. Throws Error with the nearest and the known names.
+std::filesystem::path find_plugin(const std::string& name, const std::vector<std::filesystem::path>& folders);
+
+}  // namespace kvc

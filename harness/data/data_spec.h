@@ -1,0 +1,56 @@
+// Where a task's questions are, in which form, and which of their fields it uses.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "data/haystack.h"
+#include "data/task_file.h"
+#include "scoring/regex.h"
+
+namespace kvc {
+
+struct DataSpec {
+  enum class Format {
+    kJsonl,  // one object a line
+    kJson,   // one document, whose member `items` is the list of objects
+    kCsv,    // RFC 4180 without a header; `columns` names the fields
+    kLines,  // as many lines an item as `columns` has names
+    kText,   // the whole file is one item, with one field, `text`
+  };
+  // One file's items, or some of them.
+  struct Part {
+    TaskFile file;
+    std::map<std::string, std::string> set;  // fields that its items get
+    int64_t begin = 0;
+    std::optional<int64_t> end;
+  };
+  // A file with one line for each item, which is the item's field `column`.
+  struct Beside {
+    TaskFile file;
+    std::string column;
+  };
+  Format format = Format::kJsonl;
+  bool is_latin1 = false;  // else UTF-8; a name that ends in .bz2 is read through bzip2
+  std::string items;
+  std::vector<std::string> columns;
+  std::vector<Part> parts;
+  std::optional<Beside> beside;
+  std::optional<Haystack> haystack;  // made, not read
+};
+
+// One template variable: a field, or what of it a pattern finds.
+struct FieldSpec {
+  std::string from;                 // a field's name, or a JSON pointer (/a/b)
+  std::optional<Regex> pattern;     // its first group in the first match
+  std::optional<std::string> join;  // between the texts of a list
+};
+
+DataSpec read_data_spec(const YamlValue& value);
+FieldSpec read_field_spec(const YamlValue& value);                       // a name, or {from, pattern, join}
+std::optional<Regex> read_group_pattern(YamlMap& map, const char* key);  // with at least one group
+
+}  // namespace kvc

@@ -1,0 +1,50 @@
+#include "data/task_file.h"
+
+#include <algorithm>
+
+#include "kvc/check.h"
+#include "text/hash_cache.h"
+
+namespace kvc {
+
+TaskFile read_task_file(YamlMap& map, const std::vector<std::string>& roots) {
+  const auto file = map.required("file");
+  const auto root = map.required_choice("root", roots);
+  const std::filesystem::path path = file.string();
+  const bool leaves = std::find(path.begin(), path.end(), "..") != path.end();
+  if (path.empty() || path.is_absolute() || leaves) {
+    file.fail(file.name(), " is ", file.found(), ", expected a path below root: ", root);
+  }
+  const auto kind = root == "task"       ? TaskFile::Root::kTask
+                    : root == "data_dir" ? TaskFile::Root::kDataDir
+                                         : TaskFile::Root::kPrompts;
+  return {kind, file.string(), file.where(), std::filesystem::absolute(file.file()).parent_path()};
+}
+
+std::filesystem::path data_path(const std::string& file, const std::filesystem::path& data_dir) {
+  std::error_code unreadable;
+  const auto in_data = data_dir.empty() ? std::filesystem::path() : data_dir / file;
+  if (std::filesystem::is_regular_file(in_data, unreadable) || user_cache_folder().empty()) return in_data;
+  const auto in_cache = user_cache_folder() / "data" / file;
+  return std::filesystem::is_regular_file(in_cache, unreadable) ? in_cache : in_data;
+}
+
+std::filesystem::path locate(const TaskFile& file, const std::filesystem::path& data_dir) {
+  std::filesystem::path path;
+  switch (file.root) {
+    case TaskFile::Root::kTask:
+      path = file.folder / file.file;
+      break;
+    case TaskFile::Root::kPrompts:
+      path = file.folder.parent_path().parent_path() / "prompts" / file.file;
+      break;
+    case TaskFile::Root::kDataDir:
+      path = data_path(file.file, data_dir);
+      KVC_CHECK(!path.empty(), file.where, ": error: '", file.file,
+                "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir");
+  }
+  KVC_CHECK(std::filesystem::is_regular_file(path), file.where, ": error: there is no file '", path.string(), "'");
+  return path;
+}
+
+}  // namespace kvc

@@ -1,0 +1,34 @@
+#include "data/template.h"
+
+namespace kvc {
+namespace {
+
+bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+bool is_name_part(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
+
+// The length of a "{name}" at the start of `text`, or 0.
+size_t variable_length(std::string_view text) {
+  if (text.size() < 3 || text[0] != '{' || !is_name_start(text[1])) return 0;
+  size_t i = 2;
+  while (i < text.size() && is_name_part(text[i])) ++i;
+  return i < text.size() && text[i] == '}' ? i + 1 : 0;
+}
+
+}  // namespace
+
+Template parse_template(std::string_view text) {
+  Template parts;
+  while (!text.empty()) {
+    if (const size_t length = variable_length(text)) {
+      parts.push_back({true, std::string(text.substr(1, length - 2))});
+      text.remove_prefix(length);
+      continue;
+    }
+    if (parts.empty() || parts.back().is_variable) parts.push_back({false, ""});
+    parts.back().text += text[0];
+    text.remove_prefix(1);
+  }
+  return parts;
+}
+
+}  // namespace kvc

@@ -1,0 +1,95 @@
+// An experiment as its YAML file tells it: which model, tasks and compressors, and how much of each.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compose/compose.h"
+#include "settings/probe_settings.h"
+#include "settings/quantization_choice.h"
+#include "settings/sampling.h"
+
+namespace kvc {
+
+class YamlValue;
+
+// One point of the sweep over a plugin's options, or over those of the parts of a composition.
+struct CompressorChoice {
+  std::string plugin;                        // or chain, or rules
+  nlohmann::json options;                    // object: what the file gives; the plugin's defaults fill the rest
+  std::string where;                         // file:line:column, for messages
+  std::vector<CompressorChoice> parts = {};  // of a chain its stages; of rules the default, then what each scope uses
+  std::vector<RuleScope> scopes = {};
+  std::optional<int64_t> block = {};  // of a chain
+  std::string label = {};             // names its row in tables; "": the plugin and its options do
+};
+
+// What an experiment was read from.
+struct ConfigFile {
+  std::string name, sha256;            // of the file
+  std::vector<std::string> overrides;  // put over it: "limit=5"
+};
+
+// Of a search for one integer a layer.
+struct SearchSettings {
+  std::string option;           // an `integers` option of the experiment's one compressor; "": its only one
+  std::vector<int64_t> levels;  // of those the option allows; {}: all of them
+  double budget = 0.3;          // bytes held, of the same tokens at 16 bits
+  int64_t n_candidates = 200;
+  int64_t n_rescored = 10;  // best by likelihood, whose accuracy decides
+  int64_t n_samples = 64;   // calibration samples of each task
+  int64_t seed = 0;         // of random plans
+};
+
+struct Experiment {
+  std::string name;
+  std::string kind = "eval";         // what is done: see experiment_kind
+  ProbeSettings probe;               // of kind probe
+  std::string dump;                  // of kind probe: a folder that gets the tensors; "": none
+  SearchSettings search;             // of kind search
+  std::string database;              // where its rows go unless the command line says; "": results/<name>.sqlite
+  std::filesystem::path folder;      // of its file: files that options name are relative to it
+  ConfigFile config;                 // that it was read from
+  std::string model;                 // as written: a folder, a .gguf file, or a name
+  std::filesystem::path model_path;  // where it lies; "": it is written as a path, from here or below the root
+  nlohmann::json model_origin;       // what it was fetched from, by content; null: it is the user's own
+  std::vector<std::string> tasks;    // suite/name, a whole suite, or a task file
+  std::vector<CompressorChoice> compressors;
+  std::optional<int64_t> limit;              // first samples of each task; all when absent
+  std::optional<int64_t> max_prompt_tokens;  // longer prompts are cut, or refused, as their task says
+  std::string dtype = "fp32";                // the model computes in it
+  std::string weights = "dtype";             // of the layers' matrices: as dtype says, or int8
+  QuantizationChoice quantization;
+  std::vector<std::string> devices = {"cpu"};  // each takes an equal run of layers
+  int64_t batch_size = 0;                      // sequences that a worker decodes together; 0: as many as memory holds
+  bool share_prefix = true;                    // compute the K and V of the prefix that a task's prompts share once
+  bool fan_out = true;                         // one prefill serves all compressors; results are the same without it
+  Sampling sampling;                           // greedy unless it says otherwise
+  int64_t workers = 1;                         // processes, each with its own copy of the model
+  int64_t threads = 1;                         // of each worker
+  int64_t seed = 0;                            // names the run's randomness
+  std::string chat_template = "auto";    // or none, or a name of prompts/chat: of tasks whose prompt is a user's turn
+  std::string system_message;            // of these prompts; "" leaves the chat template's own default
+  std::filesystem::path text;            // a file that tasks which read texts read instead of their own; "": none
+  std::string data_dir;                  // datasets that are not the project's own; "" means KVC_DATA
+  std::vector<std::string> plugin_path;  // folders searched before the built-in plugins
+};
+
+// Reads the file, with `overrides` ("limit=5", "compressors.1.kivi.bits=4") put over it. A list as an option's value is
+// a sweep; several lists make their product, the last one varying fastest. Throws Error in one line.
+Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+// What the file asks for, by its key `kind`: eval (the default) answers tasks, probe looks into caches, bench takes
+// times, capacity finds limits, search finds one integer a layer. Throws Error in one line for any other.
+std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+ConfigFile config_file(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+// The file as it stands, with the overrides put over it.
+YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+
+}  // namespace kvc

@@ -1,0 +1,233 @@
+#include "experiment/grid.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "checkpoint/model_config.h"
+#include "checkpoint/smoothing.h"
+#include "checkpoint/tensor_source.h"
+#include "checkpoint/weights_format.h"
+#include "compressors/calibration.h"
+#include "compressors/plugin_library.h"
+#include "experiment/model_hashes.h"
+#include "experiment/named_files.h"
+#include "experiment/open_compressor.h"
+#include "experiment/provenance.h"
+#include "experiment/task_names.h"
+#include "experiment/text_windows.h"
+#include "gguf/gguf_file.h"
+#include "kvc/plugin.h"
+#include "text/files.h"
+#include "text/nearest.h"
+#include "text/utf8.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// What tasks that read texts need of the model.
+struct Reader {
+  const Tokenizer& tokenizer() {
+    if (!loaded) loaded.emplace(Tokenizer::load(folder));
+    return *loaded;
+  }
+  fs::path folder;
+  ModelShape shape;
+  std::string identity;
+  std::vector<fs::path> plugins;
+  std::optional<Tokenizer> loaded = {};
+  std::map<std::string, std::pair<int64_t, json>> references = {};  // by name: the worker's number and the key
+};
+
+// The compressor that the task's likelihoods are held against: its number, and what of it they depend on.
+std::pair<int64_t, json> open_reference(const LikelihoodSpec& spec, Reader& reader,
+                                        std::vector<WorkerCompressor>& opened) {
+  const auto known = reader.references.find(spec.reference);
+  if (known != reader.references.end()) return known->second;
+  const CompressorChoice choice{spec.reference, json::object(), spec.where};
+  auto reference = open_compressor(choice, {}, reader.plugins, reader.shape, reader.identity, opened);
+  const std::pair<int64_t, json> result(static_cast<int64_t>(opened.size()) - 1, std::move(reference.key));
+  reader.references.emplace(spec.reference, result);
+  return result;
+}
+
+void add_task(const TaskId& id, const Experiment& experiment, Reader& reader, Grid& grid) {
+  auto spec = load_task(id);
+  if (spec.likelihood && !experiment.text.empty()) read_instead(experiment.text, spec);
+  auto data = load_dataset(spec, data_folder(experiment.data_dir));
+  auto whole = spec_json(spec, data);
+  int64_t reference = -1;
+  if (spec.likelihood) {
+    auto json = nlohmann::json::parse(whole);
+    std::tie(reference, json["likelihood"]["reference"]) =
+        open_reference(*spec.likelihood, reader, grid.worker.references);
+    whole = json.dump();
+    cut_into_windows(spec, reader.tokenizer(), grid.context, experiment.max_prompt_tokens, data);
+  }
+  std::map<int64_t, std::vector<std::string>> buckets;
+  for (const auto& sample : data.samples) {
+    if (!sample.buckets.empty()) buckets[sample.id] = sample.buckets;
+  }
+  if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
+    data.samples.resize(static_cast<size_t>(*experiment.limit));
+  }
+  grid.tasks.push_back(
+      {std::move(spec), std::move(data), std::move(whole), std::move(buckets), std::nullopt, "", reference});
+}
+
+// A task whose file or data is bad is left out, and named; where none is left the first says why.
+void add_tasks(const Experiment& experiment, const Paths& paths, Reader reader, Grid& grid) {
+  std::string first_error;
+  for (const auto& name : experiment.tasks) {
+    for (const auto& id : tasks_of(name, paths)) {
+      try {
+        add_task(id, experiment, reader, grid);
+      } catch (const Error& e) {
+        if (first_error.empty()) first_error = e.what();
+        grid.left_out.push_back(concat(id.name(), ": ", e.what()));
+      }
+    }
+  }
+  if (grid.tasks.empty()) throw Error(first_error);
+}
+
+// Gives the experiment's chat template to the tasks whose prompt is a user's turn. What was asked for by name and can
+// reach no prompt is an error.
+void choose_chat(const Experiment& experiment, const fs::path& model_folder, const Paths& paths,
+                 std::vector<Grid::Task>& tasks) {
+  bool any_turn = false;
+  for (const auto& task : tasks) any_turn = any_turn || task.spec.is_chat_turn;
+  const bool by_name = experiment.chat_template != "auto" && experiment.chat_template != "none";
+  KVC_CHECK(any_turn || !by_name, "chat_template is '", experiment.chat_template,
+            "', and no task's prompt is a user's turn (prompt.chat: turn): expected auto or none");
+  std::optional<ChatTemplate> chat;
+  if (any_turn) chat = choose_chat_template(experiment.chat_template, model_folder, paths);
+  KVC_CHECK(chat || experiment.system_message.empty(), "system_message is ", in_quotes(experiment.system_message),
+            ", and no prompt of this model and these tasks has a chat template: expected none");
+  for (auto& task : tasks) {
+    if (!chat || !task.spec.is_chat_turn) continue;
+    task.chat = chat;
+    task.system_message = experiment.system_message;
+    render_turn(task.chat, task.system_message, "");  // a template may have no place for a system message
+  }
+}
+
+json decoding(const Sampling& sampling) {
+  if (sampling.temperature == 0) return "greedy";
+  return sampling;
+}
+
+// The chat template by name, and all that it puts around a prompt; the frame's line feeds are gone where it strips
+// them.
+void add_chat(const Grid::Task& task, json& settings) {
+  settings["chat_template"] = task.chat ? task.chat->name : "none";
+  if (!task.chat) return;
+  const auto turn = render_turn(task.chat, task.system_message, "\n{prompt}\n");
+  settings["chat_frame"] = turn.text;
+  settings["add_special_tokens"] = turn.add_special_tokens;
+  if (!task.system_message.empty()) settings["system_message"] = task.system_message;
+}
+
+// Measures in any order, each once.
+void add_probe(const ProbeSettings& probe, json& settings) {
+  const std::set<std::string> measures(probe.measures.begin(), probe.measures.end());
+  settings["probe"] = {{"measures", measures}, {"queries", probe.n_queries}};
+}
+
+// All that a result depends on beside model, task and compressor. Batching, sharing and the number of processes are not
+// in it: they change no bit.
+json settings_of(const Experiment& experiment, const Grid::Task& task) {
+  json settings = {
+      {"dtype", experiment.dtype}, {"device", experiment.devices}, {"decoding", decoding(experiment.sampling)},
+      {"seed", experiment.seed},   {"prefill_attention", "exact"}, {"max_new_tokens", task.spec.max_new_tokens},
+      {"stop", task.spec.stop}};
+  if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
+  add_chat(task, settings);
+  if (experiment.kind == "probe") add_probe(experiment.probe, settings);
+  return settings;
+}
+
+// What the cell is, and the hash of it.
+void name_cell(const Experiment& experiment, const json& model, const Grid::Task& task, const json& compressor,
+               const json& settings, CellRecord& record) {
+  json key = {
+      {"format", 1}, {"model", model}, {"task", task.spec_json}, {"compressor", compressor}, {"settings", settings}};
+  const std::string kind = experiment.kind == "probe" ? "probe" : "eval";  // a search scores answers
+  if (kind != "eval") key["kind"] = kind;
+  record.key = sha256_hex(key.dump());
+  record.kind = kind;
+  record.experiment = experiment.name;
+  record.model = experiment.model;
+  record.model_json = model.dump();
+  record.task = task.spec.name;
+  record.task_json = task.spec_json;
+  record.generation_json = settings.dump();
+  if (kind == "eval") record.scoring_json = scoring_json(task.spec);
+  record.n_samples = static_cast<int64_t>(task.data.samples.size());
+}
+
+}  // namespace
+
+Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes) {
+  Grid grid;
+  const auto model_folder = experiment.model_path.empty() ? below_root(paths, experiment.model) : experiment.model_path;
+  KVC_CHECK(is_model_path(model_folder), "model '", experiment.model, "': no such folder or .gguf file");
+  const auto config = load_model_config(model_folder);
+  grid.context = config.max_position_embeddings;
+  open_tensors(model_folder);  // or says what is there instead
+  const auto model_hashes = hash_model(model_folder, verify_hashes);
+  const auto identity = model_identity(model_hashes);
+  auto quantization = experiment.quantization;
+  if (const auto file = below_root(paths, quantization.smoothing_file); fs::is_regular_file(file)) {
+    quantization.smoothing_file = file.string();
+  }
+  const auto quantized = check_quantization(quantization, config, model_hashes);
+  auto model_json = model_hashes;
+  if (is_gguf(model_folder)) model_json["weights_format"] = weights_format(model_folder);
+  if (!quantized.empty()) model_json["quantization"] = quantized;
+  grid.worker = {model_folder.string(),
+                 experiment.dtype,
+                 experiment.weights,
+                 quantization,
+                 experiment.devices,
+                 experiment.threads,
+                 experiment.batch_size,
+                 experiment.workers,
+                 experiment.share_prefix,
+                 experiment.sampling,
+                 {},
+                 {}};
+
+  std::vector<OpenedCompressor> compressors;
+  const auto folders = plugin_folders(experiment.plugin_path, paths);
+  for (const auto& choice : experiment.compressors) {
+    compressors.push_back(
+        open_compressor(choice, experiment.folder, folders, config.shape(), identity, grid.worker.compressors));
+  }
+  add_tasks(experiment, paths, {model_folder, config.shape(), identity, folders}, grid);
+  choose_chat(experiment, model_folder, paths, grid.tasks);
+  auto made_by = provenance(experiment.config);
+  std::vector<fs::path> task_files;
+  for (const auto& task : grid.tasks) task_files.emplace_back(task.spec.yaml_file);
+  made_by["files"] = named_files(experiment, grid.worker, task_files, paths);
+  if (!experiment.model_origin.is_null()) made_by["model"] = experiment.model_origin;
+  const auto made_with = made_by.dump();
+  for (size_t t = 0; t < grid.tasks.size(); ++t) {
+    const auto& task = grid.tasks[t];
+    auto settings = settings_of(experiment, task);
+    settings["weights"] = quantized.contains("weights") ? quantized["weights"] : json(experiment.weights);
+    for (size_t c = 0; c < compressors.size(); ++c) {
+      Grid::Cell cell{t, static_cast<int>(c), compressors[c].record};
+      name_cell(experiment, model_json, task, compressors[c].key, settings, cell.record);
+      cell.record.provenance_json = made_with;
+      cell.record.position = static_cast<int64_t>(c);
+      grid.cells.push_back(std::move(cell));
+    }
+  }
+  return grid;
+}
+
+}  // namespace kvc

@@ -1,0 +1,46 @@
+// The cells of an experiment's grid, each with its content hash, checked as far as can be before anything runs.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "experiment/model_chat.h"
+#include "experiment/paths.h"
+#include "kvc/compressor.h"
+#include "store/result_store.h"
+#include "task/dataset.h"
+#include "wire/messages.h"
+
+namespace kvc {
+
+struct Grid {
+  struct Task {
+    TaskSpec spec;
+    Dataset data;                                         // its samples cut to the limit
+    std::string spec_json;                                // of the whole task: a limit does not change what a cell is
+    std::map<int64_t, std::vector<std::string>> buckets;  // by sample, those behind the limit too; none: in no bucket
+    std::optional<ChatTemplate> chat;                     // around each prompt
+    std::string system_message;                           // in it
+    int64_t reference = -1;                               // of the worker's; -1: a task that names none
+  };
+  WorkerSetUp worker;   // model, types and compressors
+  int64_t context = 0;  // tokens that the model holds
+  std::vector<Task> tasks;
+  struct Cell {
+    size_t task;
+    int compressor;
+    CellRecord record;
+  };
+  std::vector<std::string> left_out;  // tasks that cannot be read, and why, where others can
+  std::vector<Cell> cells;            // task by task, each with every compressor in order
+};
+
+// Reads the tasks and their data, opens the plugins, checks options and model, and hashes what a generation depends on:
+// weights, tokenizer, task, prompt, data, plugin binary, options and generation settings, not the scoring. Throws Error
+// in one line. The hashes of large files of weights are remembered from run to run, unless verify_hashes.
+Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes = false);
+
+}  // namespace kvc

@@ -1,0 +1,15 @@
+// Where and with what a run was made.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "experiment/experiment.h"
+
+namespace kvc {
+
+// Host, CPU, cores, memory, GPUs, system, compiler, LibTorch, build id, git state (KVC_GIT, set by the launcher).
+nlohmann::json provenance();
+// The same, and the experiment's file.
+nlohmann::json provenance(const ConfigFile& config);
+
+}  // namespace kvc

@@ -1,0 +1,20 @@
+// The entries of an experiment's list of compressors.
+#pragma once
+
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "text/yaml_read.h"
+
+namespace kvc {
+
+// The points of one entry: a name, a name with its options, `chain: [stages]` (with `block`), or `rules: {default,
+// where}`. A list as an option's value is a sweep, in a part as elsewhere; several lists make their product, the last
+// one varying fastest. Beside it a `label`, in which "{option}" stands for the option's value. Throws Error in one
+// line.
+std::vector<CompressorChoice> read_compressor(const YamlValue& entry);
+
+// A label is one row of an experiment's tables: throws Error where two compressors have the same.
+void check_labels(const std::vector<CompressorChoice>& compressors);
+
+}  // namespace kvc

@@ -1,0 +1,98 @@
+#include "predictions/predictions.h"
+
+#include <set>
+
+#include "predictions/choice_predictions.h"
+#include "predictions/prediction_line.h"
+#include "text/jsonl.h"
+#include "text/utf8.h"
+
+namespace kvc {
+namespace {
+
+using Json = nlohmann::json;
+using Line = PredictionLine;
+
+enum class Form { kLongBench, kLmEval, kPlain };
+
+Form form_of(const Line& line) {
+  if (line.object.contains("pred")) return Form::kLongBench;
+  if (line.object.contains("resps")) return Form::kLmEval;
+  if (line.object.contains("generation")) return Form::kPlain;
+  line.fail("no field 'pred' (LongBench), 'resps' (lm-eval) or 'generation' (plain lines)");
+}
+
+// The task's pattern takes its part of a gold where it matches: a gold may stand in the file raw or taken.
+std::vector<std::string> matched(const TaskSpec& spec, std::vector<std::string> golds) {
+  for (auto& gold : golds) gold = match_gold(spec, gold).value_or(gold);
+  return golds;
+}
+
+std::vector<std::string> optional_texts(const Line& line, const std::string& field) {
+  const auto* value = field.empty() ? nullptr : line.find(field);
+  return value ? line.texts(*value, field) : std::vector<std::string>();
+}
+
+Prediction read_longbench(const Line& line) {
+  Prediction prediction;
+  prediction.generation = line.text(line.required("pred"), "pred");
+  prediction.gold.answers = line.texts(line.required("answers"), "answers");
+  prediction.gold.classes = optional_texts(line, "all_classes");
+  return prediction;
+}
+
+Prediction read_plain(const TaskSpec& spec, const Line& line) {
+  Prediction prediction;
+  prediction.generation = line.text(line.required("generation"), "generation");
+  prediction.gold.answers = matched(spec, line.text_or_texts("gold"));
+  prediction.gold.classes = optional_texts(line, line.find("classes") ? "classes" : spec.classes_field);
+  return prediction;
+}
+
+// The gold stands in `doc` under the task's own field name, or in `target`.
+Prediction read_lm_eval(const TaskSpec& spec, const Line& line) {
+  Prediction prediction;
+  const auto& responses = line.required("resps");
+  const bool is_one =
+      responses.is_array() && responses.size() == 1 && responses[0].is_array() && responses[0].size() == 1;
+  if (!is_one) line.fail("field 'resps' is ", in_quotes(responses.dump()), ", expected one response, [[\"text\"]]");
+  prediction.generation = line.text(responses[0][0], "resps");
+  const auto* doc = line.find("doc");
+  const bool has_gold = doc && doc->is_object() && doc->contains(spec.gold_field);
+  const Line gold{has_gold ? *doc : line.object, line.where};
+  prediction.gold.answers = matched(spec, gold.text_or_texts(has_gold ? spec.gold_field : "target"));
+  if (doc && doc->is_object()) prediction.gold.classes = optional_texts({*doc, line.where}, spec.classes_field);
+  return prediction;
+}
+
+// What tells an lm-eval question from the others; each stands in the file once a filter.
+std::string question_of(const Line& line) { return line.required("doc_id").dump(); }
+
+}  // namespace
+
+std::vector<Prediction> read_predictions(const TaskSpec& spec, const std::filesystem::path& file) {
+  std::vector<Prediction> predictions;
+  std::optional<Form> form;
+  std::set<std::string> questions;
+  read_jsonl(file, [&](int64_t number, const Json& object) {
+    const Line line{object, concat(file.string(), ":", number, ":1")};
+    if (!object.is_object()) line.fail("a line is ", object.type_name(), ", expected an object");
+    if (!form) form = form_of(line);
+    if (spec.choices && form != Form::kLmEval) {
+      line.fail("the task chooses by likelihoods: expected lm-eval's samples of log-likelihoods, with 'resps'");
+    }
+    if (form == Form::kLmEval && !questions.insert(question_of(line)).second) return;
+    predictions.push_back(form == Form::kLongBench ? read_longbench(line)
+                          : spec.choices           ? read_choice_line(spec, line)
+                          : form == Form::kLmEval  ? read_lm_eval(spec, line)
+                                                   : read_plain(spec, line));
+    predictions.back().line = number;
+  });
+  KVC_CHECK(!predictions.empty(), file.string(), ":1:1: error: the file holds no predictions");
+  if (form == Form::kLongBench) {
+    for (auto& prediction : predictions) prediction.gold.classes = predictions.back().gold.classes;
+  }
+  return predictions;
+}
+
+}  // namespace kvc

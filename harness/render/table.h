@@ -1,0 +1,35 @@
+// A table of results as a value, and its renderings.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace kvc {
+
+using TableCell = std::variant<std::monostate, int64_t, double, std::string>;  // monostate: no value
+
+struct TableColumn {
+  enum class Align { kLeft, kRight };
+  std::string name;
+  Align align = Align::kLeft;
+  std::string unit = "";  // shown behind the name: "KV size [%]"
+  int decimals = -1;      // of doubles in Markdown; -1: six significant digits
+};
+
+struct Table {
+  std::string title;
+  std::vector<TableColumn> columns;
+  std::vector<std::vector<TableCell>> rows;
+  std::vector<std::string> notes;
+};
+
+std::string write_markdown(const Table& table);  // GitHub pipes, padded so that it also reads as plain text
+std::string write_csv(const Table& table);       // RFC 4180, full precision, without title and notes
+std::string write_json(const Table& table);      // {title, columns, rows: [{name: value}], notes}
+
+std::string write_table(const Table& table, const std::string& format);  // csv or json; Markdown for any other
+
+}  // namespace kvc

@@ -1,0 +1,75 @@
+#include "run/bench_child.h"
+
+#include <poll.h>
+
+namespace kvc {
+namespace {
+
+using nlohmann::json;
+
+constexpr int kPatienceMs = 100;  // between two questions whether to keep on
+
+}  // namespace
+
+BenchChild::BenchChild(const BenchSetUp& set_up, const BenchWatch& watch) : process_(json(set_up)), watch_(watch) {
+  const auto answer = wait();
+  KVC_CHECK(answer["ready"].get<bool>(), answer.value("error", "a bench did not start"));
+  max_tokens_ = answer["max_tokens"].get<int64_t>();
+}
+
+json BenchChild::next(const std::function<bool()>& keep_on) {
+  while (waiting_.empty()) {
+    KVC_CHECK(!process_.ended(), "the bench was ", process_.epitaph(),
+              process_.last_entered() >= 0 ? " inside the plugin" : "");
+    pollfd polled{process_.fd(), POLLIN, 0};
+    if (::poll(&polled, 1, kPatienceMs) > 0) waiting_ = process_.receive();
+    if (!keep_on()) return nullptr;
+  }
+  auto message = std::move(waiting_.front());
+  waiting_.erase(waiting_.begin());
+  return message;
+}
+
+json BenchChild::wait() {
+  return next([&] {
+    watch_.keep_on();
+    return true;
+  });
+}
+
+CacheLine BenchChild::measure() {
+  process_.send({{"measure", true}});
+  const auto answer = wait();
+  CacheLine line;
+  line.bytes_per_token = answer["bytes_per_token"].get<double>();
+  line.fixed_bytes = answer["fixed_bytes"].get<double>();
+  return line;
+}
+
+BenchChild::Outcome BenchChild::run(const BenchJob& job) {
+  process_.send(json(job));
+  Outcome outcome;
+  while (true) {
+    json message;
+    try {
+      message = next(watch_.keep_on);
+    } catch (const Error& e) {  // it died
+      outcome.results.clear();
+      outcome.error = e.what();
+      return outcome;
+    }
+    if (message.is_null()) return outcome;
+    if (message.contains("result")) outcome.results.push_back(message["result"].get<BenchResult>());
+    if (message.contains("result") || message.contains("warm_up")) {
+      watch_.end_run();
+      continue;
+    }
+    outcome.error = message.value("error", "");
+    outcome.error = outcome.error.substr(0, outcome.error.find('\n'));
+    outcome.hit_limit = message["hit_limit"].get<bool>();
+    if (!outcome.error.empty()) outcome.results.clear();
+    return outcome;
+  }
+}
+
+}  // namespace kvc

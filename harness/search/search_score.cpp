@@ -1,0 +1,166 @@
+#include "search/search_score.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "checkpoint/model_config.h"
+#include "experiment/encode_prompt.h"
+#include "tokenizer/tokenizer.h"
+
+namespace kvc {
+
+std::vector<SearchSample> search_samples(const Grid& grid, int64_t n_of_each_task) {
+  std::vector<SearchSample> samples;
+  for (const auto& task : grid.tasks) {
+    const auto& all = task.data.samples;
+    const size_t n = std::min(all.size(), static_cast<size_t>(n_of_each_task));
+    for (size_t i = all.size() - n; i < all.size(); ++i) samples.push_back({&task, &all[i]});
+  }
+  KVC_CHECK(!samples.empty(), "search: the experiment's tasks have no samples");
+  return samples;
+}
+
+namespace {
+
+// Its prompts share nothing that would pay.
+WorkerSetUp set_up_of(const Grid& grid) {
+  auto set_up = grid.worker;
+  set_up.share_prefix = false;
+  set_up.compressors.clear();
+  set_up.references.clear();
+  return set_up;
+}
+
+WorkerCompressor exact() {
+  WorkerCompressor compressor;
+  compressor.kind = "exact";
+  return compressor;
+}
+
+}  // namespace
+
+PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment)
+    : shape_(load_model_config(grid.worker.model).shape()), process_(nlohmann::json(set_up_of(grid))) {
+  expect_ready();
+  use({exact()});
+  const auto tokenizer = Tokenizer::load(grid.worker.model);
+  for (const auto& sample : samples) {
+    const auto& task = *sample.task;
+    const auto& spec = task.spec;
+    KVC_CHECK(spec.kind == TaskSpec::Kind::kGenerate, "search: ", spec.name,
+              " scores given texts; expected tasks whose answers the model writes");
+    Prepared prepared{sample, {}, {}};
+    auto& job = prepared.job;
+    job.prompt_ids = encode_prompt(spec, task.data, *sample.sample, tokenizer,
+                                   {&task.chat, task.system_message, grid.context, experiment.max_prompt_tokens})
+                         .ids;
+    // As in a run: a cache's randomness is the sample's.
+    job.sequence_key =
+        static_cast<uint64_t>(experiment.seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.sample->id);
+    job.stop_strings = spec.stop;
+    for (const auto& text : spec.stop_tokens) job.stop_ids.push_back(tokenizer.encode(text, false).back());
+    job.max_new_tokens = spec.max_new_tokens;
+    job.min_new_tokens = spec.min_new_tokens;
+    auto asked = job;
+    asked.greedy = true;
+    auto answer = run(std::move(asked)).front();
+    KVC_CHECK(answer.error.empty(), "search: ", spec.name, ", sample ", sample.sample->id, ": ", answer.error);
+    prepared.answer_ids = std::move(answer.ids);
+    samples_.push_back(std::move(prepared));
+  }
+}
+
+nlohmann::json PlanScorer::next() {
+  while (waiting_.empty()) {
+    KVC_CHECK(!process_.ended(), "search: the worker was ", process_.epitaph(),
+              process_.last_entered() >= 0 ? " inside the plugin" : "");
+    waiting_ = process_.receive();
+  }
+  auto message = std::move(waiting_.front());
+  waiting_.erase(waiting_.begin());
+  return message;
+}
+
+void PlanScorer::expect_ready() {
+  auto answer = next();
+  while (answer.contains("more")) answer = next();
+  KVC_CHECK(answer["ready"].get<bool>(), answer.value("error", "search: the worker did not start"));
+}
+
+void PlanScorer::use(const std::vector<WorkerCompressor>& compressors) {
+  process_.send(nlohmann::json(OtherCompressors{compressors}));
+  n_in_use_ = compressors.size();
+  expect_ready();
+}
+
+std::vector<JobResult> PlanScorer::run(Job job) {
+  for (size_t i = 0; i < n_in_use_; ++i) job.compressors.push_back(static_cast<int>(i));
+  process_.send(nlohmann::json(job));
+  std::vector<JobResult> results(n_in_use_);
+  while (true) {
+    const auto message = next();
+    if (message.contains("done")) return results;
+    if (message.contains("more")) continue;
+    auto result = message.get<JobResult>();
+    results.at(static_cast<size_t>(result.compressor)) = std::move(result);
+  }
+}
+
+int64_t PlanScorer::n_answer_tokens() const {
+  int64_t n = 0;
+  for (const auto& sample : samples_) n += static_cast<int64_t>(sample.answer_ids.size());
+  return n;
+}
+
+// The last token of an answer is never fed back.
+int64_t PlanScorer::fp16_bytes() const {
+  int64_t n_tokens = 0;
+  for (const auto& sample : samples_) {
+    n_tokens += static_cast<int64_t>(sample.job.prompt_ids.size() + sample.answer_ids.size()) - 1;
+  }
+  return 4 * shape_.n_layers * shape_.n_kv_heads * shape_.head_dim * n_tokens;
+}
+
+std::vector<CandidateScore> PlanScorer::score(const std::vector<WorkerCompressor>& compressors) {
+  use(compressors);
+  std::vector<CandidateScore> scores(compressors.size());
+  for (auto& score : scores) score.bytes_of_layer.resize(static_cast<size_t>(n_layers()));
+  for (const auto& sample : samples_) {
+    auto job = sample.job;
+    job.scored = {{std::exchange(job.prompt_ids, {}), {sample.answer_ids}, 0}};
+    job.greedy = true;
+    const auto answers = run(std::move(job));
+    for (size_t c = 0; c < answers.size(); ++c) {
+      if (scores[c].error.empty()) scores[c].error = answers[c].error;
+      if (!answers[c].error.empty()) continue;
+      for (const double log_likelihood : answers[c].likelihoods.at(0).at(0).log_likelihoods) {
+        scores[c].nll -= log_likelihood;
+      }
+      for (const auto& row : answers[c].bytes) scores[c].bytes_of_layer.at(static_cast<size_t>(row.layer)) += row.bytes;
+    }
+  }
+  for (auto& score : scores) {
+    score.nll /= static_cast<double>(n_answer_tokens());
+    if (!score.error.empty()) score.bytes_of_layer.clear();
+  }
+  return scores;
+}
+
+std::vector<double> PlanScorer::n_correct(const std::vector<WorkerCompressor>& compressors) {
+  use(compressors);
+  std::vector<double> n_correct(compressors.size(), 0);
+  for (const auto& sample : samples_) {
+    const auto& spec = sample.of.task->spec;
+    const auto& extractor = spec.extractors.front();
+    const auto gold = parse_gold(sample.of.sample->gold, has_structured_gold(spec));
+    const auto answers = run(sample.job);
+    for (size_t c = 0; c < answers.size(); ++c) {
+      KVC_CHECK(answers[c].error.empty(), "search: ", spec.name, ", sample ", sample.of.sample->id, ": ",
+                answers[c].error);
+      n_correct[c] += scorer_.score(extractor, extract_answer(extractor, answers[c].text), gold);
+    }
+  }
+  return n_correct;
+}
+
+}  // namespace kvc

@@ -1,0 +1,150 @@
+// What parent and worker say to each other: the set-up, jobs and their results, as JSON.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "compose/compose.h"
+#include "settings/probe_settings.h"
+#include "settings/quantization_choice.h"
+#include "settings/sampling.h"
+
+// null is none
+template <class T>
+struct nlohmann::adl_serializer<std::optional<T>> {
+  static void to_json(json& json, const std::optional<T>& value) {
+    json = value ? nlohmann::json(*value) : nlohmann::json();
+  }
+  static void from_json(const json& json, std::optional<T>& value) {
+    value = json.is_null() ? std::nullopt : std::optional<T>(json.get<T>());
+  }
+};
+
+namespace kvc {
+
+// A compressor as the parent writes it down and a worker builds it (compressors/build_compressor.h).
+struct WorkerCompressor {
+  std::string file;             // the plugin's .so
+  nlohmann::json options;       // as given; the plugin's defaults fill the rest
+  std::string kind = "plugin";  // or chain, or rules, or exact: K and V in the model's own type, of no plugin
+  std::string where = {};       // of the experiment's file, for messages
+  std::vector<WorkerCompressor> parts = {};
+  std::vector<RuleScope> scopes = {};
+  int64_t block = 0;  // of a chain; 0: not given
+};
+
+// The first message to a worker.
+struct WorkerSetUp {
+  std::string model;    // checkpoint folder
+  std::string dtype;    // fp32, fp16, bf16
+  std::string weights;  // as dtype says, or int8
+  QuantizationChoice quantization;
+  std::vector<std::string> devices;  // cpu, cuda:0, ...; each takes an equal run of layers
+  int64_t threads = 1;
+  int64_t batch_size = 0;    // sequences decoded together; 0: as many as fit
+  int64_t n_workers = 1;     // that share the machine's memory
+  bool share_prefix = true;  // K and V of a prefix that prompts share are computed once
+  Sampling sampling;
+  std::vector<WorkerCompressor> compressors;
+  std::vector<WorkerCompressor> references = {};  // that tasks name: what reads of texts are held against
+};
+
+// Other compressors in the place of the set-up's, between jobs. The worker answers {"ready": true}, or false and why.
+struct OtherCompressors {
+  std::vector<WorkerCompressor> use;
+};
+
+// A prompt that is prefilled, and what follows it token by token through the caches.
+struct ScoredText {
+  std::vector<int64_t> prompt_ids;
+  std::vector<std::vector<int64_t>> continuations;
+  int64_t n_given = 0;  // of each continuation's first ids: read, but not scored
+};
+
+// What a probe looks at instead of answering.
+struct JobProbe {
+  ProbeSettings settings;
+  std::vector<int64_t> answer_ids;  // of full precision; empty: the worker computes them
+  std::string dump;                 // files "<dump>-<compressor>.safetensors"; "": none
+};
+
+// One prompt for some of the compressors. The worker answers with one JobResult per compressor, as they end.
+struct Job {
+  int64_t id = 0;
+  std::vector<int64_t> prompt_ids;
+  int64_t n_shared_tokens = 0;     // of the prompt: as many as its task's other prompts begin with
+  std::vector<ScoredText> scored;  // instead of prompt_ids: texts whose continuations are scored, nothing is generated
+  int64_t reference = -1;          // of the worker's: what each scored token is held against; -1: nothing
+  uint64_t sequence_key = 0;
+  std::vector<int> compressors;
+  std::vector<std::string> stop_strings;
+  std::vector<int64_t> stop_ids;  // beside the model's own
+  int64_t max_new_tokens = 256, min_new_tokens = 0;
+  std::optional<JobProbe> probe;  // the prompt is looked into
+  bool greedy = false;            // whatever sampling the set-up says
+};
+
+struct JobBytes {
+  int64_t layer;
+  int64_t stage;  // of a composition, from 1; 0: its own, or a plain compressor's
+  std::string tensor, kind;
+  int64_t bytes;
+};
+
+struct JobStage {
+  int64_t stage;
+  double encode_seconds, attend_seconds;
+};
+
+struct JobLikelihood {
+  std::vector<double> log_likelihoods;  // of each scored token
+  bool is_greedy = false;               // each was the most likely one
+  std::vector<double> kl;               // of each, from the reference, in nats; none without a reference
+  std::vector<uint8_t> top1_same;       // and whether both find the same token most likely
+};
+
+struct JobResult {
+  int64_t job = 0;
+  int compressor = 0;
+  std::string error;  // empty when all went well; the rest holds only then
+  std::string text, stop_reason;
+  std::vector<int64_t> ids;
+  std::vector<std::vector<JobLikelihood>> likelihoods;  // of each scored text, of each of its continuations
+  int64_t n_prompt_tokens = 0, n_reused_tokens = 0;
+  std::vector<JobBytes> bytes;
+  std::vector<JobStage> stages;  // of a composition, its own (0) included
+  int64_t kv_bytes = 0, kv_bytes_fp16 = 0, n_encoded_tokens = 0;
+  std::optional<double> paper_bytes;  // none where no closed form speaks of it
+  double k_error = 0, v_error = 0;
+  int64_t weights_bytes = 0, workspace_bytes = 0;
+  int64_t peak_bytes = 0;  // 0: not told, since several sequences answer together
+  double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
+  std::vector<ProbeValue> probe;  // of a probe; of the above then job, compressor and error
+};
+
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, temperature, top_k, top_p, seed)
+void to_json(nlohmann::json& json, const RuleScope& scope);
+void from_json(const nlohmann::json& json, RuleScope& scope);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options, kind, where, parts, scopes, block)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size,
+                                   n_workers, share_prefix, sampling, compressors, references)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OtherCompressors, use)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScoredText, prompt_ids, continuations, n_given)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeSettings, measures, n_queries)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobProbe, settings, answer_ids, dump)
+void to_json(nlohmann::json& json, const ProbeValue& value);
+void from_json(const nlohmann::json& json, ProbeValue& value);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt_ids, n_shared_tokens, scored, reference, sequence_key, compressors,
+                                   stop_strings, stop_ids, max_new_tokens, min_new_tokens, probe, greedy)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, stage, tensor, kind, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobStage, stage, encode_seconds, attend_seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods,
+                                   n_prompt_tokens, n_reused_tokens, bytes, stages, kv_bytes, kv_bytes_fp16,
+                                   n_encoded_tokens, paper_bytes, k_error, v_error, weights_bytes, workspace_bytes,
+                                   peak_bytes, prefill_seconds, encode_seconds, attend_seconds, other_seconds, probe)
+
+}  // namespace kvc

@@ -1,0 +1,52 @@
+#include "worker/admission.h"
+
+#include <algorithm>
+#include <fstream>
+#include <limits>
+#include <string>
+
+namespace kvc {
+namespace {
+
+// More rows than this cost a step as much time as they bring, on every machine met so far.
+constexpr int64_t kMostSequences = 64;
+
+// "MemAvailable:   123 kB"
+int64_t meminfo_bytes(const std::string& field) {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name; file >> name;) {
+    int64_t kib = 0;
+    file >> kib;
+    if (name == field + ":") return kib * 1024;
+    file.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return 0;
+}
+
+int64_t number_in(const char* path, int64_t otherwise) {
+  std::ifstream file(path);
+  int64_t value;
+  return file >> value ? value : otherwise;  // "max" is no number
+}
+
+}  // namespace
+
+bool Admission::admits(int64_t n_new, int64_t new_final_tokens, int64_t n_running, int64_t kv_bytes,
+                       int64_t cached_tokens, int64_t final_tokens) const {
+  if (n_running == 0) return true;
+  if (batch_size_ > 0) return n_running + n_new <= batch_size_;
+  if (n_running + n_new > kMostSequences) return false;
+  const double bytes_per_token =
+      static_cast<double>(kv_bytes) / static_cast<double>(std::max<int64_t>(cached_tokens, 1));
+  return bytes_per_token * static_cast<double>(final_tokens + new_final_tokens) <= static_cast<double>(memory_bytes_);
+}
+
+int64_t available_memory_bytes() {
+  const int64_t free_bytes = meminfo_bytes("MemAvailable");
+  constexpr int64_t kNoLimit = std::numeric_limits<int64_t>::max();
+  const int64_t limit = number_in("/sys/fs/cgroup/memory.max", kNoLimit);
+  if (limit == kNoLimit) return free_bytes;
+  return std::min(free_bytes, std::max<int64_t>(0, limit - number_in("/sys/fs/cgroup/memory.current", 0)));
+}
+
+}  // namespace kvc

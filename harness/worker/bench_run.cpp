@@ -1,0 +1,123 @@
+#include "worker/bench_run.h"
+
+#include <ATen/ATen.h>
+
+#include <chrono>
+#include <optional>
+
+#include "kvc/part_timer.h"
+
+namespace kvc {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+// One point once. Parts are booked with one thread only: others' are not heard.
+class PointRun {
+ public:
+  PointRun(BenchBody& body, const Compressor& compressor, const BenchPoint& point, const BenchSubject& subject,
+           MemoryMeter& meter)
+      : body_(body),
+        compressor_(compressor),
+        point_(point),
+        meter_(meter),
+        sequences_(static_cast<size_t>(point.batch)),
+        out_(sequences_.size()),
+        has_appended_(sequences_.size()) {
+    if (subject.threads == 1) parts_.emplace();
+    for (size_t b = 0; b < sequences_.size(); ++b) {
+      steps_.push_back({&compressor_, &sequences_[b], kFirstBenchSequence + static_cast<int>(b),
+                        [this, b](bool inside) { book_parts(b, inside); }, &out_[b]});
+    }
+  }
+
+  BenchResult run() {
+    meter_.reset_all();
+    for (size_t b = 0; b < sequences_.size(); ++b) prefill(b);
+    for (int64_t step = 0; step < point_.n_new_tokens; ++step) decode(step);
+    for (const auto& out : out_) {
+      KVC_CHECK(out.error.empty(), out.error);
+      result_.seconds.encode += out.encode_seconds;
+      result_.seconds.attend += out.attend_seconds;
+    }
+    split_memory();
+    return std::move(result_);
+  }
+
+ private:
+  void prefill(size_t b) {
+    double cache_seconds = 0;
+    const auto start = Clock::now();
+    body_.prefill([&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+      const auto encode_start = Clock::now();
+      {
+        const MemoryMeter::Scope scope(meter_, steps_[b].account);
+        sequences_[b].push_back(compressor_.make_cache(body_.layer_info(layer, b)));
+        has_appended_[b] = false;
+        const auto append_start = Clock::now();
+        sequences_[b].back()->append({q, k, v, 0});
+        out_[b].encode_seconds += seconds_since(append_start);
+        book_parts(b, false);
+      }
+      cache_seconds += seconds_since(encode_start);
+    });
+    result_.seconds.prefill += seconds_since(start) - cache_seconds;
+  }
+
+  void decode(int64_t step) {
+    double cache_seconds = 0;
+    const auto start = Clock::now();
+    body_.decode_step(step, point_.batch, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {
+      const auto begin = Clock::now();
+      has_appended_.assign(has_appended_.size(), false);
+      step_caches(steps_, layer, news, scale, meter_, attended);
+      cache_seconds += seconds_since(begin);
+    });
+    result_.seconds.other += seconds_since(start) - cache_seconds;
+    for (const auto& out : out_) KVC_CHECK(out.error.empty(), out.error);
+  }
+
+  void split_memory() {
+    auto& split = result_.memory;
+    split.weights = body_.weights_bytes();
+    split.other = body_.input_bytes();
+    for (const auto& step : steps_) split.kv += meter_.live_bytes(step.account);
+    split.workspace = meter_.peak_of_all() - split.weights - split.kv - split.other;
+  }
+
+  // Behind a sequence's append, then behind its attention: what was worked on since the last.
+  void book_parts(size_t b, bool inside) {
+    if (!parts_ || inside) return;
+    auto& seconds = has_appended_[b] ? result_.seconds.attend_parts : result_.seconds.encode_parts;
+    for (const auto part : kWorkParts) {
+      if (parts_->seconds(part) > 0) seconds[to_string(part)] += parts_->seconds(part);
+    }
+    parts_->reset();
+    has_appended_[b] = true;
+  }
+
+  BenchBody& body_;
+  const Compressor& compressor_;
+  BenchPoint point_;
+  MemoryMeter& meter_;
+  std::optional<PartTimer> parts_;
+  std::vector<SequenceCaches> sequences_;
+  std::vector<Generation> out_;
+  std::vector<bool> has_appended_;
+  std::vector<CacheStep> steps_;
+  BenchResult result_;
+};
+
+}  // namespace
+
+BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point,
+                            const BenchSubject& subject, MemoryMeter& meter) {
+  KVC_CHECK(point.n_prompt_tokens + point.n_new_tokens <= body.max_tokens(), "bench: ", point.n_prompt_tokens, " and ",
+            point.n_new_tokens, " new tokens, the model has max_position_embeddings ", body.max_tokens());
+  body.prepare(point);
+  return PointRun(body, compressor, point, subject, meter).run();
+}
+
+}  // namespace kvc

@@ -1,0 +1,257 @@
+#include "worker/worker.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "checkpoint/safetensors.h"
+#include "compressors/build_compressor.h"
+#include "generate/exact_cache.h"
+#include "generate/generator.h"
+#include "kvc/plugin.h"
+#include "probe/probe.h"
+#include "wire/worker_process.h"
+#include "worker/admission.h"
+#include "worker/bench_worker.h"
+#include "worker/job_result.h"
+#include "worker/load_model.h"
+
+namespace kvc {
+namespace {
+
+constexpr double kMemoryForKv = 0.8;  // of what is free once the weights are there
+
+// What stays for the life of the process, and the jobs under way.
+class Worker {
+ public:
+  Worker(const WorkerSetUp& set_up, WorkerChannel& channel)
+      : channel_(channel),
+        set_up_(set_up),
+        model_(load_model(set_up.model, set_up.dtype, set_up.weights, set_up.devices, set_up.quantization)),
+        tokenizer_(Tokenizer::load(set_up.model)),
+        generator_(model_, tokenizer_, meter_, set_up.share_prefix),
+        probe_(model_, tokenizer_, meter_),
+        admission_(set_up.batch_size,
+                   static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
+                                        static_cast<double>(set_up.n_workers))) {
+    compressors_ = build_all(set_up.compressors);
+    references_ = build_all(set_up.references);
+    generator_.on_entering([this](int64_t ticket, int i) {
+      const Job* job = entered_job(ticket);
+      channel_.enter(i < 0 || !job ? -1 : job->compressors[static_cast<size_t>(i)]);
+    });
+    probe_.on_entering([this](int i) { channel_.enter(i < 0 ? -1 : starting_->compressors[static_cast<size_t>(i)]); });
+  }
+
+  // Takes jobs as there is room for them, until the parent closes the channel.
+  void serve() {
+    bool asked = true;  // the parent gives the first job unasked
+    while (true) {
+      if (!asked && has_room()) {
+        channel_.send({{"more", true}});
+        asked = true;
+      }
+      if (const bool idle = generator_.n_sequences() == 0; idle || channel_.has_message()) {
+        const auto message = channel_.receive();
+        if (!message) return;
+        asked = false;
+        if (message->contains("use")) {
+          use(message->get<OtherCompressors>());
+          continue;
+        }
+        const auto job = message->get<Job>();
+        job.probe ? probe(job) : start(job);
+      }
+      for (auto& finished : generator_.step()) answer(finished);
+    }
+  }
+
+ private:
+  // A job, and the sequences of each of its compressors that have ended.
+  struct ActiveJob {
+    Job job;
+    int64_t final_tokens;                              // of the longest sequence
+    size_t n_sequences;                                // of each compressor
+    std::vector<std::vector<PlacedGeneration>> ended;  // by compressor
+    size_t n_left;                                     // compressors that have not answered
+  };
+  struct Ticket {
+    int64_t job;
+    size_t text;  // index into its scored texts
+  };
+
+  std::vector<std::unique_ptr<Compressor>> build_all(const std::vector<WorkerCompressor>& written) const {
+    std::vector<std::unique_ptr<Compressor>> built;
+    for (const auto& one : written) {
+      built.push_back(one.kind == "exact" ? std::make_unique<ExactCompressor>()
+                                          : build_compressor(one, model_.shape()).part.compressor);
+    }
+    return built;
+  }
+
+  // The parent sends it when all jobs are done.
+  void use(const OtherCompressors& others) {
+    try {
+      auto built = build_all(others.use);
+      for (const auto& compressor : built) compressor->check_model(model_.shape());
+      compressors_ = std::move(built);
+      channel_.send({{"ready", true}});
+    } catch (const std::exception& e) {
+      channel_.send({{"ready", false}, {"error", e.what()}});
+    }
+  }
+
+  // A job's prefill runs before its ticket is known; null for a job that has failed.
+  const Job* entered_job(int64_t ticket) const {
+    const auto found = tickets_.find(ticket);
+    if (found == tickets_.end()) return starting_;
+    const auto active = active_.find(found->second.job);
+    return active == active_.end() ? starting_ : &active->second.job;
+  }
+
+  // For another job like the last.
+  bool has_room() const {
+    int64_t final_tokens = 0, cached_tokens = 0, n_new = 0, new_tokens = 0;
+    for (const auto& [id, active] : active_) {
+      const auto n_each = static_cast<int64_t>(active.n_sequences);
+      n_new = n_each * static_cast<int64_t>(active.job.compressors.size());
+      new_tokens = n_new * active.final_tokens;
+      final_tokens += n_each * static_cast<int64_t>(active.n_left) * active.final_tokens;
+      cached_tokens += n_each * static_cast<int64_t>(active.n_left) * (active.final_tokens - active.job.max_new_tokens);
+    }
+    return admission_.admits(n_new, new_tokens, generator_.n_sequences(), generator_.kv_bytes(), cached_tokens,
+                             final_tokens);
+  }
+
+  GenerationRequest request_of(const Job& job) const {
+    GenerationRequest request;
+    for (const int i : job.compressors) {
+      request.compressors.push_back(compressors_.at(static_cast<size_t>(i)).get());
+    }
+    request.sequence_key = job.sequence_key;
+    request.stop = {model_.config().eos_token_ids, job.stop_strings, job.max_new_tokens, job.min_new_tokens};
+    request.stop.eos_ids.insert(request.stop.eos_ids.end(), job.stop_ids.begin(), job.stop_ids.end());
+    if (!job.greedy) request.sampling = set_up_.sampling;
+    if (job.reference >= 0) request.reference = references_.at(static_cast<size_t>(job.reference)).get();
+    request.n_shared_tokens = job.n_shared_tokens;
+    return request;
+  }
+
+  void start(const Job& job) {
+    starting_ = &job;
+    ActiveJob active{job, 0, 0, std::vector<std::vector<PlacedGeneration>>(job.compressors.size()),
+                     job.compressors.size()};
+    std::vector<int64_t> tickets;
+    try {
+      auto texts = job.scored;
+      if (texts.empty()) texts.push_back({job.prompt_ids, {}, 0});
+      for (auto& text : texts) {
+        auto request = request_of(job);
+        size_t longest = static_cast<size_t>(job.max_new_tokens);
+        for (const auto& ids : text.continuations) longest = std::max(longest, ids.size());
+        active.final_tokens = std::max(active.final_tokens, static_cast<int64_t>(text.prompt_ids.size() + longest));
+        active.n_sequences += std::max<size_t>(1, text.continuations.size());
+        request.prompt_ids = std::move(text.prompt_ids);
+        request.continuations = std::move(text.continuations);
+        request.n_given = text.n_given;
+        tickets.push_back(generator_.add(std::move(request)));
+        tickets_[tickets.back()] = {job.id, tickets.size() - 1};
+      }
+      active_.emplace(job.id, std::move(active));
+    } catch (const std::exception& e) {  // the prompt's fault or the model's: it fails for all
+      for (const int64_t ticket : tickets) tickets_.erase(ticket);  // what they answer is nobody's
+      for (const int i : job.compressors) {
+        JobResult failed;
+        failed.job = job.id;
+        failed.compressor = i;
+        failed.error = e.what();
+        channel_.send(failed);
+      }
+      channel_.send({{"done", job.id}});
+    }
+    starting_ = nullptr;
+  }
+
+  // To its end at once: a probe holds more than its caches, and nothing runs beside it.
+  void probe(const Job& job) {
+    starting_ = &job;
+    std::vector<JobResult> results(job.compressors.size());
+    try {
+      const auto asked = request_of(job);
+      auto probed = probe_.run({job.prompt_ids, job.probe->answer_ids, asked.compressors, asked.sequence_key,
+                                asked.stop, asked.sampling, job.probe->settings, !job.probe->dump.empty()});
+      for (size_t i = 0; i < probed.size(); ++i) {
+        results[i].error = probed[i].error;
+        results[i].probe = std::move(probed[i].values);
+        if (probed[i].dump.empty() || !probed[i].error.empty()) continue;
+        write_safetensors(concat(job.probe->dump, "-", job.compressors[i], ".safetensors"), probed[i].dump);
+      }
+    } catch (const std::exception& e) {  // the prompt's fault, the model's or the disk's: it fails for all
+      for (auto& result : results) result.error = e.what();
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      results[i].job = job.id;
+      results[i].compressor = job.compressors[i];
+      channel_.send(results[i]);
+    }
+    channel_.send({{"done", job.id}});
+    starting_ = nullptr;
+  }
+
+  void answer(Finished& finished) {
+    const auto ticket = tickets_.find(finished.ticket);
+    if (ticket == tickets_.end()) return;
+    auto& active = active_.at(ticket->second.job);
+    auto& ended = active.ended[finished.compressor];
+    ended.push_back({ticket->second.text, finished.continuation, std::move(finished.generation)});
+    if (ended.size() < active.n_sequences) return;
+    const int compressor = active.job.compressors[finished.compressor];
+    channel_.send(job_result(active.job, compressor, *compressors_[static_cast<size_t>(compressor)], model_, ended));
+    ended.clear();
+    if (--active.n_left > 0) return;
+    channel_.send({{"done", active.job.id}});
+    const int64_t job = active.job.id;
+    std::erase_if(tickets_, [&](const auto& entry) { return entry.second.job == job; });
+    active_.erase(job);
+  }
+
+  WorkerChannel& channel_;
+  WorkerSetUp set_up_;
+  MemoryMeter meter_;  // before the model: its weights are booked on it
+  Transformer model_;
+  Tokenizer tokenizer_;
+  std::vector<std::unique_ptr<Compressor>> compressors_, references_;  // outlive the generator's caches
+  Generator generator_;
+  Probe probe_;
+  Admission admission_;
+  std::map<int64_t, ActiveJob> active_;  // by job
+  std::map<int64_t, Ticket> tickets_;
+  const Job* starting_ = nullptr;
+};
+
+}  // namespace
+
+int run_worker() {
+  WorkerChannel channel;
+  const auto set_up = channel.receive();
+  if (!set_up) return 0;
+  if (set_up->contains("bench")) return run_bench_worker(*set_up, channel);
+  std::optional<Worker> worker;
+  try {
+    const auto settings = set_up->get<WorkerSetUp>();
+    at::set_num_threads(static_cast<int>(settings.threads));
+    worker.emplace(settings, channel);
+    channel.send({{"ready", true}});
+  } catch (const std::exception& e) {
+    channel.send({{"ready", false}, {"error", e.what()}});
+    return 3;
+  }
+  worker->serve();
+  return 0;
+}
+
+}  // namespace kvc
