@@ -100,6 +100,10 @@ def check_links(page, text):
         path = os.path.normpath(os.path.join(ROOT, os.path.dirname(page), name)) if name else os.path.join(ROOT, page)
         if not path.startswith(ROOT) or not os.path.exists(path):
             fail(page, f"the link {target} leads nowhere")
+        elif re.fullmatch(r"L\d+", anchor) and not path.endswith(".md"):
+            with open(path, encoding="utf-8") as file:
+                if int(anchor[1:]) > len(file.readlines()):
+                    fail(page, f"the link {target}: the file has no such line")
         elif anchor and anchor not in anchors(path):
             fail(page, f"the link {target}: there is no heading '#{anchor}'")
 
