@@ -1,13 +1,13 @@
 """The pages hold: links lead somewhere, commands parse and run, experiments are valid, plugins compile.
 
 usage: pages_check.py PROGRAM            links, verbs, options, paths, experiments, and commands that are quick
-       pages_check.py PROGRAM commands   the commands on the embedded model, in the order of their page, one sample a task
+       pages_check.py PROGRAM commands   the commands on the embedded model, in their pages' order, one sample a task
        pages_check.py PROGRAM plugins    the C++ of the pages, compiled against the build folder and verified
        pages_check.py PROGRAM list       each command of the pages, and by which of these it is run
 
 A command in a page is a line of a ```-block that begins with ./kvc. An experiment is a ```yaml block with a name and
-compressors; `name: x` is x.yaml for the page's commands. A ```cpp block is a whole plugin, or "// from FILE" and a part of
-it as it stands there.
+compressors; `name: x` is x.yaml for the page's commands. A ```cpp block is a whole plugin, or "// from FILE" and a part
+of it as it stands there.
 """
 import functools
 import glob
@@ -22,7 +22,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PROGRAM = os.path.abspath(sys.argv[1])
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY.md", "docs/*.md", "tasks/README.md",
          "models/demo/README.md", "plugins/README.md", "plugins/*/README.md", "results/**/README.md"]
-LAUNCHER = {"setup": [], "test": None}  # verbs of ./kvc itself: what may follow; None: anything
+LAUNCHER = {"setup": [], "test": None, "worker": None}  # no verbs of --help: what may follow; None: anything
 FOLDERS = ("bench/", "configs/", "docs/", "models/", "plugins/", "prompts/", "tasks/", "tests/", "results/external/")
 # What runs at once, by the words that a command begins with: no model works, nothing is fetched.
 QUICK = ["columns", "data", "doctor", "model list", "model show models/demo", "plugins", "power --task", "prompt",
@@ -89,7 +89,8 @@ def anchors(path):
 def check_links(page, text):
     body = prose(text)
     inline = re.sub(r"`[^`]*`", lambda code: " " * len(code.group()), body)
-    targets = re.findall(r"\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)", inline) + re.findall(r"^\[[^\]]+\]: +(\S+)", inline, re.M)
+    targets = re.findall(r"\]\(([^)\s]+)(?:\s+\"[^\"]*\")?\)", inline)
+    targets += re.findall(r"^\[[^\]]+\]: +(\S+)", inline, re.M)
     for name in re.findall(r"\]\[([^\]]+)\]", inline):
         if not re.search(rf"^\[{re.escape(name)}\]: ", inline, re.M | re.I):
             fail(page, f"[{name}] is not defined")
@@ -200,7 +201,8 @@ def begins_with(words, starts):
 def how(words):
     """'quick', 'commands', or why a command is only parsed."""
     line = " ".join(words)
-    if "--fetch" in words or "smollm2" in line or "hf:" in line or any(re.fullmatch(r"[A-Z]{3,}", word) for word in words):
+    of_yours = any(re.fullmatch(r"[A-Z]{3,}", word) for word in words)
+    if of_yours or "--fetch" in words or "smollm2" in line or "hf:" in line:
         return "needs a network, time or a name of yours"
     if begins_with(words, QUICK) and ".sqlite" not in line or "--dry-run" in words:
         return "quick"
@@ -261,7 +263,8 @@ def check_plugins():
     with tempfile.TemporaryDirectory() as folder:
         names = [name for _, name, _ in found]
         with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
-            file.write("cmake_minimum_required(VERSION 3.25)\nproject(pages LANGUAGES CXX)\nfind_package(kvc REQUIRED)\n")
+            file.write("cmake_minimum_required(VERSION 3.25)\nproject(pages LANGUAGES CXX)\n")
+            file.write("find_package(kvc REQUIRED)\n")
             file.writelines(f"add_subdirectory({name})\n" for name in names)
         for _, name, body in found:
             os.mkdir(os.path.join(folder, name))
@@ -314,8 +317,12 @@ def shortened(words, folder):
     return ["--set", "workers=1"] + ([] if "--limit" in words else ["--limit", "1"])
 
 
-def missing_data(done):
-    return "data folder" in done.stderr or "there is no file" in done.stderr or "missing" in done.stdout
+def misses_data(words, done):
+    """Whether only the data of others, which KVC_DATA names, is not here."""
+    folder = os.environ.get("KVC_DATA", "")
+    return ("is in the data folder, and none was given" in done.stderr
+            or words[1] == "data" and "missing" in done.stdout
+            or bool(folder) and f"there is no file '{folder}" in done.stderr)
 
 
 def execute(page, line, words, folder):
@@ -326,10 +333,11 @@ def execute(page, line, words, folder):
     arguments = [one for word, found in zip(words[1:output], files[1:output])
                  for one in ([os.path.relpath(f, folder) for f in sorted(found)] or [word])]
     done = run([PROGRAM, *arguments], cwd=folder)
-    skipped = done.returncode != 0 and missing_data(done)
+    skipped = done.returncode != 0 and misses_data(words, done)
     print(f"{'skipped (its data is not here)' if skipped else done.returncode}: {page}:{line}: {' '.join(words)[:100]}")
     if done.returncode != 0 and not skipped:
-        fail(f"{page}:{line}", f"{' '.join(words)}\n  exit code {done.returncode}: {done.stderr.strip() or done.stdout[-400:]}")
+        said = done.stderr.strip() or done.stdout[-400:]
+        fail(f"{page}:{line}", f"{' '.join(words)}\n  exit code {done.returncode}: {said}")
     return not skipped
 
 
