@@ -1,5 +1,7 @@
 #include "run/model_hashes.h"
 
+#include <nlohmann/json.hpp>
+
 #include "gguf/gguf_file.h"
 #include "kvc/check.h"
 #include "text/files.h"

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "task/records.h"
+#include "task/data_spec.h"
 #include "task/template.h"
 
 namespace kvc {
