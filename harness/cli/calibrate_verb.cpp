@@ -141,25 +141,23 @@ int calibrate_verb(const CalibrateArguments& arguments) {
 
 }  // namespace
 
-void add_calibrate_verb(CLI::App& app, Action& action) {
+void add_calibrate_verb(Verb program) {
   auto arguments = std::make_shared<CalibrateArguments>();
   auto& a = *arguments;
-  auto* verb = app.add_subcommand("calibrate", "Learns from texts what compressors need to know of a model beforehand");
-  verb->add_option("config", a.config, "experiment file (YAML): writes every calibration file that it names");
-  verb->add_option("--model", a.model, "folder, .gguf file or name, without an experiment file");
-  verb->add_option("--plugin", a.plugin, "the compressor as in an experiment: 'kvquant: {sparsity: 0.01}'");
-  verb->add_option("-o,--output", a.output, "the file to write");
-  verb->add_option("--texts", a.texts, "text files")->required();
-  verb->add_option("--samples", a.samples, "pieces of text at most")->check(CLI::PositiveNumber)->capture_default_str();
-  verb->add_option("--length", a.length, "tokens of a piece (default: 2048, or the model's context)")
-      ->check(CLI::PositiveNumber);
-  verb->add_flag("--fisher", a.fisher, "hand out gradients of the loss, too (fp32, CPU): weights of the k-means");
-  verb->add_option("--dtype", a.dtype, "type the model computes in")
-      ->check(CLI::IsMember({"fp32", "fp16", "bf16"}))
-      ->capture_default_str();
-  verb->add_option("--set", a.settings, "path=value put over the experiment file");
-  verb->add_option(both_spellings("--plugin-path"), a.plugin_path, "folders searched before the built-in plugins");
-  verb->callback([arguments, &action] { action = [arguments] { return calibrate_verb(*arguments); }; });
+  auto verb =
+      program.add_subcommand("calibrate", "Learns from texts what compressors need to know of a model beforehand");
+  verb.add_option("config", a.config, "experiment file (YAML): writes every calibration file that it names");
+  verb.add_option("--model", a.model, "folder, .gguf file or name, without an experiment file");
+  verb.add_option("--plugin", a.plugin, "the compressor as in an experiment: 'kvquant: {sparsity: 0.01}'");
+  verb.add_option("-o,--output", a.output, "the file to write");
+  verb.add_option("--texts", a.texts, "text files").required();
+  verb.add_option("--samples", a.samples, "pieces of text at most").positive().show_default();
+  verb.add_option("--length", a.length, "tokens of a piece (default: 2048, or the model's context)").positive();
+  verb.add_flag("--fisher", a.fisher, "hand out gradients of the loss, too (fp32, CPU): weights of the k-means");
+  verb.add_option("--dtype", a.dtype, "type the model computes in").choices({"fp32", "fp16", "bf16"}).show_default();
+  verb.add_option("--set", a.settings, "path=value put over the experiment file");
+  verb.add_option("--plugin-path", a.plugin_path, "folders searched before the built-in plugins");
+  verb.on_call([arguments] { return calibrate_verb(*arguments); });
 }
 
 }  // namespace kvc

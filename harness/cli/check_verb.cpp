@@ -35,25 +35,25 @@ int check(CheckArguments arguments) {
 
 }  // namespace
 
-void add_check_verb(CLI::App& app, Action& action) {
+void add_check_verb(Verb program) {
   auto arguments = std::make_shared<CheckArguments>();
-  auto* verb = app.add_subcommand(
+  auto verb = program.add_subcommand(
       "check",
       "Says what compressors do to a model, with a verdict for each; of printed tables what they say of themselves");
-  verb->add_option("what", arguments->what, "a model, as experiments name it; or papers' tables as YAML")->required();
+  verb.add_option("what", arguments->what, "a model, as experiments name it; or papers' tables as YAML").required();
   auto& model = arguments->model;
-  verb->add_flag("--quick", model.quick, "fewer windows and lengths: two minutes instead of ten");
-  verb->add_option("--context", model.context, "tokens (default: the file's, or the model's where that is less)")
-      ->check(CLI::PositiveNumber);
-  verb->add_option("--text", model.text, "a text of your own to read (default: the tasks' own)");
-  verb->add_option("-o,--output", model.output, "a page of it, one file");
-  verb->add_option("--db,--database", model.database, "results database (default: results/check-<model>.sqlite)");
-  verb->add_option("--config", model.config, "compressors, tasks and bounds")->capture_default_str();
-  verb->add_option("--set", model.settings, "path=value put over the file, e.g. workers=1");
-  verb->add_option("--format", arguments->format, "of printed tables: markdown, csv or json")
-      ->check(CLI::IsMember({"markdown", "csv", "json"}))
-      ->capture_default_str();
-  verb->callback([arguments, &action] { action = [arguments] { return check(*arguments); }; });
+  verb.add_flag("--quick", model.quick, "fewer windows and lengths: two minutes instead of ten");
+  verb.add_option("--context", model.context, "tokens (default: the file's, or the model's where that is less)")
+      .positive();
+  verb.add_option("--text", model.text, "a text of your own to read (default: the tasks' own)");
+  verb.add_option("-o,--output", model.output, "a page of it, one file");
+  verb.add_option("--db,--database", model.database, "results database (default: results/check-<model>.sqlite)");
+  verb.add_option("--config", model.config, "compressors, tasks and bounds").show_default();
+  verb.add_option("--set", model.settings, "path=value put over the file, e.g. workers=1");
+  verb.add_option("--format", arguments->format, "of printed tables: markdown, csv or json")
+      .choices({"markdown", "csv", "json"})
+      .show_default();
+  verb.on_call([arguments] { return check(*arguments); });
 }
 
 }  // namespace kvc

@@ -29,24 +29,22 @@ struct PowerArguments {
   PowerTarget target;
 };
 
-void add_format(CLI::App& verb, std::string& format) {
-  verb.add_option("--format", format, "markdown, csv or json")
-      ->check(CLI::IsMember({"markdown", "csv", "json"}))
-      ->capture_default_str();
+void add_format(Verb verb, std::string& format) {
+  verb.add_option("--format", format, "markdown, csv or json").choices({"markdown", "csv", "json"}).show_default();
 }
 
-void add_choice(CLI::App& verb, CompareArguments& arguments) {
+void add_choice(Verb verb, CompareArguments& arguments) {
   auto& filter = arguments.options.filter;
   verb.add_option("names", arguments.names,
                   "[DATABASE] A [B], each PLUGIN [key=value]... in quotes or a label of the summary table");
   verb.add_option("--db", arguments.database, "results database; without it the first name is the database");
   verb.add_option("--against", arguments.against, "A is in this database");
   verb.add_option("--baseline", arguments.baseline, "A, against every other compressor");
-  verb.add_option("--experiment", filter.experiment, "only this experiment's cells")->capture_default_str();
+  verb.add_option("--experiment", filter.experiment, "only this experiment's cells").show_default();
   verb.add_option("--model", filter.model, "only this model's cells");
   verb.add_option("--extractor", arguments.options.extractor, "compare this score instead of the headline");
-  verb.add_flag(both_spellings("--with-suspects"), filter.with_suspects, "also cells marked suspect");
-  verb.add_flag(both_spellings("--paired-only"), arguments.options.paired_only,
+  verb.add_flag("--with-suspects", filter.with_suspects, "also cells marked suspect");
+  verb.add_flag("--paired-only", arguments.options.paired_only,
                 "leave samples without a partner out instead of refusing");
 }
 
@@ -151,38 +149,39 @@ int power(const PowerArguments& arguments) {
   return kOk;
 }
 
-void add_power_verb(CLI::App& app, Action& action) {
+void add_power_verb(Verb program) {
   auto arguments = std::make_shared<PowerArguments>();
-  auto* verb = app.add_subcommand("power", "Says which difference n samples can show, and how many a difference needs");
-  add_choice(*verb, arguments->compare);
-  add_format(*verb, arguments->compare.format);
-  verb->add_option("--n", arguments->n, "samples")->check(CLI::Range(1, 1 << 24));
-  verb->add_option("--task", arguments->tasks, "as many samples as this task has");
-  verb->add_option("--discordant", arguments->discordant,
-                   "share of questions that one answers right and the other wrong (default: 0.2)")
-      ->check(CLI::Range(0.0, 1.0));
-  verb->add_option("--sd", arguments->sd_points, "standard deviation of a graded score's differences, in points");
-  verb->add_option("--difference", arguments->difference_points, "points; also print the samples that it needs");
-  verb->add_option("--power", arguments->target.power, "chance to find the difference")->capture_default_str();
-  verb->add_option("--alpha", arguments->target.alpha, "level of the two-sided test")->capture_default_str();
-  verb->callback([arguments, &action] { action = [arguments] { return power(*arguments); }; });
+  auto verb =
+      program.add_subcommand("power", "Says which difference n samples can show, and how many a difference needs");
+  add_choice(verb, arguments->compare);
+  add_format(verb, arguments->compare.format);
+  verb.add_option("--n", arguments->n, "samples").range(1, 1 << 24);
+  verb.add_option("--task", arguments->tasks, "as many samples as this task has");
+  verb.add_option("--discordant", arguments->discordant,
+                  "share of questions that one answers right and the other wrong (default: 0.2)")
+      .range(0.0, 1.0);
+  verb.add_option("--sd", arguments->sd_points, "standard deviation of a graded score's differences, in points");
+  verb.add_option("--difference", arguments->difference_points, "points; also print the samples that it needs");
+  verb.add_option("--power", arguments->target.power, "chance to find the difference").show_default();
+  verb.add_option("--alpha", arguments->target.alpha, "level of the two-sided test").show_default();
+  verb.on_call([arguments] { return power(*arguments); });
 }
 
 }  // namespace
 
-void add_compare_verbs(CLI::App& app, Action& action) {
+void add_compare_verbs(Verb program) {
   auto arguments = std::make_shared<CompareArguments>();
-  auto* verb = app.add_subcommand("compare", "Tests compressors against each other on the same questions");
-  add_choice(*verb, *arguments);
-  add_format(*verb, arguments->format);
-  verb->add_option("--task", arguments->options.filter.task, "only this task");
-  verb->add_option("--margin", arguments->margin_points, "points; also test 'no worse' and 'equivalent' within them")
-      ->check(CLI::Range(0.0, 99.0));
-  verb->add_option(both_spellings("--fail-if-worse-by"), arguments->fail_if_worse_by,
-                   "exit code 5 when a row fell by more than these points with p (Holm) < 0.05")
-      ->check(CLI::NonNegativeNumber);
-  verb->callback([arguments, &action] { action = [arguments] { return compare(*arguments); }; });
-  add_power_verb(app, action);
+  auto verb = program.add_subcommand("compare", "Tests compressors against each other on the same questions");
+  add_choice(verb, *arguments);
+  add_format(verb, arguments->format);
+  verb.add_option("--task", arguments->options.filter.task, "only this task");
+  verb.add_option("--margin", arguments->margin_points, "points; also test 'no worse' and 'equivalent' within them")
+      .range(0.0, 99.0);
+  verb.add_option("--fail-if-worse-by", arguments->fail_if_worse_by,
+                  "exit code 5 when a row fell by more than these points with p (Holm) < 0.05")
+      .non_negative();
+  verb.on_call([arguments] { return compare(*arguments); });
+  add_power_verb(program);
 }
 
 }  // namespace kvc

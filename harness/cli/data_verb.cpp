@@ -115,13 +115,13 @@ int list_data(const DataArguments& arguments) {
 
 }  // namespace
 
-void add_data_verb(CLI::App& app, Action& action) {
+void add_data_verb(Verb program) {
   auto arguments = std::make_shared<DataArguments>();
-  auto* verb = app.add_subcommand("data", "Lists the files that tasks need, checks them, and fetches what it may");
-  verb->add_option("tasks", arguments->tasks, "only of these tasks or suites");
-  verb->add_option(both_spellings("--data-dir"), arguments->data_dir, "the data folder (default: KVC_DATA)");
-  verb->add_flag("--fetch", arguments->fetch, "fetch what is missing, where its licence lets anyone have it");
-  verb->callback([arguments, &action] { action = [arguments] { return list_data(*arguments); }; });
+  auto verb = program.add_subcommand("data", "Lists the files that tasks need, checks them, and fetches what it may");
+  verb.add_option("tasks", arguments->tasks, "only of these tasks or suites");
+  verb.add_option("--data-dir", arguments->data_dir, "the data folder (default: KVC_DATA)");
+  verb.add_flag("--fetch", arguments->fetch, "fetch what is missing, where its licence lets anyone have it");
+  verb.on_call([arguments] { return list_data(*arguments); });
 }
 
 }  // namespace kvc

@@ -47,24 +47,23 @@ int import_results(const ExchangeArguments& a) {
 
 }  // namespace
 
-void add_exchange_verbs(CLI::App& app, Action& action) {
+void add_exchange_verbs(Verb program) {
   auto arguments = std::make_shared<ExchangeArguments>();
-  auto* out = app.add_subcommand("export", "Writes results as lm-eval does, or flat: one line a sample");
-  out->add_option("format", arguments->format, "lm-eval (into a folder), csv or jsonl (a file)")
-      ->required()
-      ->check(CLI::IsMember({"lm-eval", "csv", "jsonl"}));
-  out->add_option("database", arguments->database, "results database")->required();
-  out->add_option("-o,--output", arguments->output, "the folder or file")->required();
-  out->add_option("--experiment", arguments->experiment, "only this experiment's cells")->capture_default_str();
-  out->callback([arguments, &action] { action = [arguments] { return export_results(*arguments); }; });
+  auto out = program.add_subcommand("export", "Writes results as lm-eval does, or flat: one line a sample");
+  out.add_option("format", arguments->format, "lm-eval (into a folder), csv or jsonl (a file)")
+      .required()
+      .choices({"lm-eval", "csv", "jsonl"});
+  out.add_option("database", arguments->database, "results database").required();
+  out.add_option("-o,--output", arguments->output, "the folder or file").required();
+  out.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
+  out.on_call([arguments] { return export_results(*arguments); });
 
-  auto* in = app.add_subcommand("import", "Reads results of lm-eval or kvpress as others' numbers (external_result)");
-  in->add_option("format", arguments->format, "lm-eval or kvpress")
-      ->required()
-      ->check(CLI::IsMember({"lm-eval", "kvpress"}));
-  in->add_option("paths", arguments->paths, "results_*.json of lm-eval, or folders of results")->required();
-  in->add_option("--db", arguments->database, "results database; made where there is none")->required();
-  in->callback([arguments, &action] { action = [arguments] { return import_results(*arguments); }; });
+  auto in =
+      program.add_subcommand("import", "Reads results of lm-eval or kvpress as others' numbers (external_result)");
+  in.add_option("format", arguments->format, "lm-eval or kvpress").required().choices({"lm-eval", "kvpress"});
+  in.add_option("paths", arguments->paths, "results_*.json of lm-eval, or folders of results").required();
+  in.add_option("--db", arguments->database, "results database; made where there is none").required();
+  in.on_call([arguments] { return import_results(*arguments); });
 }
 
 }  // namespace kvc

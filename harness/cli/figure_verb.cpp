@@ -81,18 +81,18 @@ int draw(const FigureArguments& arguments) {
 
 }  // namespace
 
-void add_figure_verb(CLI::App& app, Action& action) {
+void add_figure_verb(Verb program) {
   auto arguments = std::make_shared<FigureArguments>();
-  auto* verb = app.add_subcommand("figure", "Draws a figure of a paper from a database with gnuplot");
-  verb->add_option("name", arguments->name, "paper:name, of results/figures")->required();
-  verb->add_option("--db", arguments->database, "results database")->required();
-  verb->add_option("-o,--output", arguments->output, "picture: .svg, .pdf or .png; its .gp and .dat stand beside it")
-      ->required();
-  verb->add_option("--experiment", arguments->experiments,
-                   "whose cells, more than once: drawn together; default: the first of the figure's own that has")
-      ->allow_extra_args(false);
-  verb->add_flag(both_spellings("--with-suspects"), arguments->with_suspects, "also cells marked suspect");
-  verb->callback([arguments, &action] { action = [arguments] { return draw(*arguments); }; });
+  auto verb = program.add_subcommand("figure", "Draws a figure of a paper from a database with gnuplot");
+  verb.add_option("name", arguments->name, "paper:name, of results/figures").required();
+  verb.add_option("--db", arguments->database, "results database").required();
+  verb.add_option("-o,--output", arguments->output, "picture: .svg, .pdf or .png; its .gp and .dat stand beside it")
+      .required();
+  verb.add_option("--experiment", arguments->experiments,
+                  "whose cells, more than once: drawn together; default: the first of the figure's own that has")
+      .one_each();
+  verb.add_flag("--with-suspects", arguments->with_suspects, "also cells marked suspect");
+  verb.on_call([arguments] { return draw(*arguments); });
 }
 
 }  // namespace kvc

@@ -15,7 +15,6 @@
 #include "experiment/task_names.h"
 #include "kvc/check.h"
 #include "kvc/plugin.h"
-#include "run/experiment_page.h"
 #include "run/run_bench.h"
 #include "search/search_layers.h"
 #include "text/nearest.h"
@@ -151,53 +150,43 @@ int doctor(const std::string& model, const fs::path& folder) {
 
 }  // namespace
 
-void add_inspect_verbs(CLI::App& app, Action& action) {
+void add_inspect_verbs(Verb program) {
   struct Arguments {
     std::string name, model = "models/demo";
     std::vector<std::string> files, settings, plugin_path;
     PlanArguments plan;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto* plugins = app.add_subcommand("plugins", "Lists the compressors, or one's options, source and deviations");
-  plugins->add_option("name", arguments->name, "a plugin's name or its .so");
-  plugins->add_option(both_spellings("--plugin-path"), arguments->plugin_path, "folders searched first");
-  plugins->callback(
-      [arguments, &action] { action = [arguments] { return list_plugins(arguments->name, arguments->plugin_path); }; });
+  auto plugins = program.add_subcommand("plugins", "Lists the compressors, or one's options, source and deviations");
+  plugins.add_option("name", arguments->name, "a plugin's name or its .so");
+  plugins.add_option("--plugin-path", arguments->plugin_path, "folders searched first");
+  plugins.on_call([arguments] { return list_plugins(arguments->name, arguments->plugin_path); });
 
-  auto* check = app.add_subcommand("validate", "Checks an experiment without running it");
-  check->add_option("file", arguments->files, "experiment files (YAML)")->required();
-  check->add_option("--set", arguments->settings, "path=value put over the file");
-  const auto print_keys = [] {
-    std::fputs(experiment_page().c_str(), stdout);
-    throw CLI::Success();  // without a file
-  };
-  check->add_flag_callback("--keys", print_keys, "prints every key of an experiment's file: docs/experiments.md");
-  check->callback([arguments, &action] {
-    action = [arguments] {
-      int code = kOk;
-      for (const auto& file : arguments->files) code = std::max(code, validate_or_say(file, arguments->settings));
-      return code;
-    };
+  auto check = program.add_subcommand("validate", "Checks an experiment without running it");
+  check.add_option("file", arguments->files, "experiment files (YAML)").required();
+  check.add_option("--set", arguments->settings, "path=value put over the file");
+  check.on_call([arguments] {
+    int code = kOk;
+    for (const auto& file : arguments->files) code = std::max(code, validate_or_say(file, arguments->settings));
+    return code;
   });
 
-  auto* doctor_verb = app.add_subcommand("doctor", "Checks the machine, the build, the model and the data");
+  auto doctor_verb = program.add_subcommand("doctor", "Checks the machine, the build, the model and the data");
   doctor_verb
-      ->add_option("--model", arguments->model,
-                   "folder, .gguf file or name; of a config.json alone, or a folder without weights: plans what fits "
-                   "which memory")
-      ->capture_default_str();
-  add_plan_options(*doctor_verb, arguments->plan);
-  doctor_verb->callback([arguments, &action] {
-    action = [arguments] {
-      const auto model = model_path(arguments->model);
-      if (!is_only_planned(model)) {
-        KVC_CHECK(arguments->plan.compressors.empty(), "--compressor: '", arguments->model,
-                  "' is a whole model; for a plan name its config.json");
-        return doctor(arguments->model, model);
-      }
-      print_plan(model, arguments->plan);
-      return static_cast<int>(kOk);
-    };
+      .add_option("--model", arguments->model,
+                  "folder, .gguf file or name; of a config.json alone, or a folder without weights: plans what fits "
+                  "which memory")
+      .show_default();
+  add_plan_options(doctor_verb, arguments->plan);
+  doctor_verb.on_call([arguments] {
+    const auto model = model_path(arguments->model);
+    if (!is_only_planned(model)) {
+      KVC_CHECK(arguments->plan.compressors.empty(), "--compressor: '", arguments->model,
+                "' is a whole model; for a plan name its config.json");
+      return doctor(arguments->model, model);
+    }
+    print_plan(model, arguments->plan);
+    return static_cast<int>(kOk);
   });
 }
 

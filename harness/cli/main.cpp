@@ -7,42 +7,40 @@
 #include <string>
 
 #include "cli/verbs.h"
+#include "cli/version.h"
 #include "kvc/check.h"
 #include "worker/worker.h"
 
 namespace {
 
 int run(int argc, char** argv) {
-  CLI::App app{"Evaluates KV-cache compressors: accuracy, measured bytes and memory of each, from one YAML file."};
-  app.name("kvc");
-  app.require_subcommand(1);
-  kvc::Action action;
-  kvc::add_run_verb(app, action);
-  kvc::add_calibrate_verb(app, action);
-  kvc::add_table_verbs(app, action);
-  kvc::add_figure_verb(app, action);
-  kvc::add_compare_verbs(app, action);
-  kvc::add_check_verb(app, action);
-  kvc::add_inspect_verbs(app, action);
-  kvc::add_tasks_verb(app, action);
-  kvc::add_model_verbs(app, action);
-  kvc::add_data_verb(app, action);
-  kvc::add_prompt_verb(app, action);
-  kvc::add_score_verb(app, action);
-  kvc::add_rescore_verb(app, action);
-  kvc::add_plugin_verbs(app, action);
-  kvc::add_try_verbs(app, action);
-  kvc::add_search_verb(app, action);
-  kvc::add_smooth_verb(app, action);
-  kvc::add_report_verbs(app, action);
-  kvc::add_exchange_verbs(app, action);
-  kvc::add_verify_run_verb(app, action);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {
-    return app.exit(e) == 0 ? kvc::kOk : kvc::kUsage;
-  }
-  return action();
+  kvc::CommandLine line(
+      "kvc", "Evaluates KV-cache compressors: accuracy, measured bytes and memory of each, from one YAML file.");
+  auto program = line.program();
+  program.require_subcommand();
+  line.add_version(kvc::version_text);
+  kvc::add_run_verb(program);
+  kvc::add_calibrate_verb(program);
+  kvc::add_table_verbs(program);
+  kvc::add_figure_verb(program);
+  kvc::add_compare_verbs(program);
+  kvc::add_check_verb(program);
+  kvc::add_inspect_verbs(program);
+  kvc::add_tasks_verb(program);
+  kvc::add_model_verbs(program);
+  kvc::add_data_verb(program);
+  kvc::add_prompt_verb(program);
+  kvc::add_score_verb(program);
+  kvc::add_rescore_verb(program);
+  kvc::add_plugin_verbs(program);
+  kvc::add_try_verbs(program);
+  kvc::add_search_verb(program);
+  kvc::add_smooth_verb(program);
+  kvc::add_report_verbs(program);
+  kvc::add_exchange_verbs(program);
+  kvc::add_verify_run_verb(program);
+  kvc::add_completion_verb(line);
+  return line.run(argc, argv, kvc::kUsage);
 }
 
 // One line: LibTorch's errors carry a stack trace behind their first.

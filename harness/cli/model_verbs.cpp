@@ -119,21 +119,21 @@ int show(const std::string& model) {
 
 }  // namespace
 
-void add_model_verbs(CLI::App& app, Action& action) {
+void add_model_verbs(Verb program) {
   struct Arguments {
     std::string model;
     std::vector<std::string> models;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto* verb = app.add_subcommand("model", "Lists the models that have a name, fetches one, says what one is");
-  verb->require_subcommand(1);
-  verb->add_subcommand("list", "Names, sizes, licences, and which are here")->callback([&action] { action = list; });
-  auto* get_verb = verb->add_subcommand("get", "Fetches models that are not here, and prints where they lie");
-  get_verb->add_option("model", arguments->models, "names, or hf:ORG/NAME[@REVISION]")->required();
-  get_verb->callback([arguments, &action] { action = [arguments] { return get(arguments->models); }; });
-  auto* show_verb = verb->add_subcommand("show", "Says what a model is: sizes, weights, tokenizer, chat format");
-  show_verb->add_option("model", arguments->model, "folder, .gguf file or name")->required();
-  show_verb->callback([arguments, &action] { action = [arguments] { return show(arguments->model); }; });
+  auto verb = program.add_subcommand("model", "Lists the models that have a name, fetches one, says what one is");
+  verb.require_subcommand();
+  verb.add_subcommand("list", "Names, sizes, licences, and which are here").on_call(list);
+  auto get_verb = verb.add_subcommand("get", "Fetches models that are not here, and prints where they lie");
+  get_verb.add_option("model", arguments->models, "names, or hf:ORG/NAME[@REVISION]").required();
+  get_verb.on_call([arguments] { return get(arguments->models); });
+  auto show_verb = verb.add_subcommand("show", "Says what a model is: sizes, weights, tokenizer, chat format");
+  show_verb.add_option("model", arguments->model, "folder, .gguf file or name").required();
+  show_verb.on_call([arguments] { return show(arguments->model); });
 }
 
 }  // namespace kvc

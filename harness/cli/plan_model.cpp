@@ -142,19 +142,17 @@ void add_candidate(const Candidate& candidate, const ModelConfig& config, const 
 
 }  // namespace
 
-void add_plan_options(CLI::App& verb, PlanArguments& arguments) {
+void add_plan_options(Verb verb, PlanArguments& arguments) {
   verb.add_option("--compressor", arguments.compressors, "plan: these alone instead of all plugins, with --options");
   verb.add_option("--options", arguments.options, "plan: options of each --compressor, a JSON object");
-  verb.add_option(both_spellings("--plugin-path"), arguments.plugin_path, "plan: folders searched first");
+  verb.add_option("--plugin-path", arguments.plugin_path, "plan: folders searched first");
   verb.add_option("--weights", arguments.weights, "plan: fp32, 16bit or int8")
-      ->check(CLI::IsMember({"fp32", "16bit", "int8"}))
-      ->capture_default_str();
-  verb.add_option(both_spellings("--reserve-gb"), arguments.reserve_gb, "plan: memory kept for workspace")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  verb.add_option("--tokens", arguments.tokens, "plan: tokens of each sequence of a batch")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
+      .choices({"fp32", "16bit", "int8"})
+      .show_default();
+  verb.add_option("--reserve-gb", arguments.reserve_gb, "plan: memory kept for workspace")
+      .non_negative()
+      .show_default();
+  verb.add_option("--tokens", arguments.tokens, "plan: tokens of each sequence of a batch").positive().show_default();
 }
 
 bool is_only_planned(const fs::path& model) {

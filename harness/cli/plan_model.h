@@ -1,10 +1,11 @@
 // `kvc doctor --model CONFIG.json`: what a model of these sizes needs, before any weight is downloaded.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <filesystem>
 #include <string>
 #include <vector>
+
+#include "command_line/command_line.h"
 
 namespace kvc {
 
@@ -17,7 +18,7 @@ struct PlanArguments {
   int64_t tokens = 4096;                 // of each sequence of a batch
 };
 
-void add_plan_options(CLI::App& verb, PlanArguments& arguments);
+void add_plan_options(Verb verb, PlanArguments& arguments);
 
 // A config.json alone, or a model folder without weights.
 bool is_only_planned(const std::filesystem::path& model);

@@ -83,31 +83,28 @@ int new_plugin(const std::string& name, const std::string& into) {
 
 }  // namespace
 
-void add_plugin_verbs(CLI::App& app, Action& action) {
-  auto* plugin = app.add_subcommand("plugin", "Starts a compressor of one's own, or verifies one");
-  plugin->require_subcommand(1);
+void add_plugin_verbs(Verb program) {
+  auto plugin = program.add_subcommand("plugin", "Starts a compressor of one's own, or verifies one");
+  plugin.require_subcommand();
 
   struct NewArguments {
     std::string name, into = ".";
   };
   auto made = std::make_shared<NewArguments>();
-  auto* new_verb =
-      plugin->add_subcommand("new", "Writes NAME/CMakeLists.txt and NAME/NAME.cpp, a compressor that works");
-  new_verb->add_option("name", made->name, "lower-case letters, digits and underscores")->required();
-  new_verb->add_option("--into", made->into, "folder to write NAME/ into")->capture_default_str();
-  new_verb->callback([made, &action] { action = [made] { return new_plugin(made->name, made->into); }; });
+  auto new_verb = plugin.add_subcommand("new", "Writes NAME/CMakeLists.txt and NAME/NAME.cpp, a compressor that works");
+  new_verb.add_option("name", made->name, "lower-case letters, digits and underscores").required();
+  new_verb.add_option("--into", made->into, "folder to write NAME/ into").show_default();
+  new_verb.on_call([made] { return new_plugin(made->name, made->into); });
 
   auto arguments = std::make_shared<VerifyArguments>();
-  auto* verify =
-      plugin->add_subcommand("verify", "Runs the conformance suite on a plugin, each check in a child process");
-  verify->add_option("file", arguments->file, "the plugin's .so")->required();
-  verify->add_option("--option", arguments->options, "name=value; without any: each listed value of each option");
-  verify->add_option("--report", arguments->report, "write the report as Markdown there instead of printing it");
-  verify->add_option("--junit", arguments->junit, "write the report as JUnit XML");
-  verify->add_option("--timeout", arguments->timeout, "seconds a check may take")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  verify->callback([arguments, &action] { action = [arguments] { return verify_plugin(*arguments); }; });
+  auto verify =
+      plugin.add_subcommand("verify", "Runs the conformance suite on a plugin, each check in a child process");
+  verify.add_option("file", arguments->file, "the plugin's .so").required();
+  verify.add_option("--option", arguments->options, "name=value; without any: each listed value of each option");
+  verify.add_option("--report", arguments->report, "write the report as Markdown there instead of printing it");
+  verify.add_option("--junit", arguments->junit, "write the report as JUnit XML");
+  verify.add_option("--timeout", arguments->timeout, "seconds a check may take").positive().show_default();
+  verify.on_call([arguments] { return verify_plugin(*arguments); });
 }
 
 }  // namespace kvc

@@ -95,30 +95,28 @@ void print_text(const ordered_json& json) {
 
 }  // namespace
 
-void add_prompt_verb(CLI::App& app, Action& action) {
+void add_prompt_verb(Verb program) {
   auto arguments = std::make_shared<PromptArguments>();
-  auto* verb = app.add_subcommand("prompt", "Prints one prompt of a task: its parts, its text and its token ids");
-  verb->add_option("task", arguments->task, "a task's name, or its file")->required();
-  verb->add_option("index", arguments->index, "the sample")->check(CLI::NonNegativeNumber)->required();
-  verb->add_option("--model", arguments->model,
-                   "folder, .gguf file or name; of a folder its tokenizer and config.json are enough")
-      ->capture_default_str();
-  verb->add_option(both_spellings("--data-dir"), arguments->data_dir, "the data folder (default: KVC_DATA)");
-  verb->add_option(both_spellings("--max-prompt-tokens"), arguments->max_tokens, "the experiment's limit");
-  verb->add_option("--context", arguments->context, "tokens that the model holds (default: config.json's)");
-  verb->add_option("--chat", arguments->chat, "auto, none, or a chat template's name")->capture_default_str();
-  verb->add_option(both_spellings("--system-message"), arguments->system_message, "of the chat format");
-  verb->add_flag("--json", arguments->as_json, "one JSON object");
-  verb->callback([arguments, &action] {
-    action = [arguments] {
-      const auto json = describe(*arguments);
-      if (arguments->as_json) {
-        std::printf("%s\n", json.dump().c_str());
-      } else {
-        print_text(json);
-      }
-      return static_cast<int>(kOk);
-    };
+  auto verb = program.add_subcommand("prompt", "Prints one prompt of a task: its parts, its text and its token ids");
+  verb.add_option("task", arguments->task, "a task's name, or its file").required();
+  verb.add_option("index", arguments->index, "the sample").non_negative().required();
+  verb.add_option("--model", arguments->model,
+                  "folder, .gguf file or name; of a folder its tokenizer and config.json are enough")
+      .show_default();
+  verb.add_option("--data-dir", arguments->data_dir, "the data folder (default: KVC_DATA)");
+  verb.add_option("--max-prompt-tokens", arguments->max_tokens, "the experiment's limit");
+  verb.add_option("--context", arguments->context, "tokens that the model holds (default: config.json's)");
+  verb.add_option("--chat", arguments->chat, "auto, none, or a chat template's name").show_default();
+  verb.add_option("--system-message", arguments->system_message, "of the chat format");
+  verb.add_flag("--json", arguments->as_json, "one JSON object");
+  verb.on_call([arguments] {
+    const auto json = describe(*arguments);
+    if (arguments->as_json) {
+      std::printf("%s\n", json.dump().c_str());
+    } else {
+      print_text(json);
+    }
+    return kOk;
   });
 }
 

@@ -16,7 +16,6 @@
 #include "experiment/paths.h"
 #include "kvc/check.h"
 #include "report/columns.h"
-#include "report/database_page.h"
 #include "report/metadata.h"
 #include "report/report.h"
 #include "report/serve.h"
@@ -97,51 +96,48 @@ int serve(ServeArguments arguments) {
   throw EnvironmentError(concat("serve: cannot start '", words[0], "': ", std::strerror(errno)));
 }
 
-void add_serve_verb(CLI::App& app, Action& action) {
+void add_serve_verb(Verb program) {
   auto arguments = std::make_shared<ServeArguments>();
-  auto* verb =
-      app.add_subcommand("serve", "Opens a database in Datasette on this machine, with every column described");
-  verb->add_option("database", arguments->database, "results database")->required();
-  verb->add_option("--port", arguments->options.port, "of 127.0.0.1; 0: any that is free")
-      ->check(CLI::Range(0, 65535))
-      ->capture_default_str();
-  verb->add_flag(both_spellings("--no-open"), arguments->no_open, "do not open a browser");
-  verb->add_option("--metadata", arguments->metadata, "only write what Datasette is told to this file");
-  verb->callback([arguments, &action] { action = [arguments] { return serve(*arguments); }; });
+  auto verb =
+      program.add_subcommand("serve", "Opens a database in Datasette on this machine, with every column described");
+  verb.add_option("database", arguments->database, "results database").required();
+  verb.add_option("--port", arguments->options.port, "of 127.0.0.1; 0: any that is free")
+      .range(0, 65535)
+      .show_default();
+  verb.add_flag("--no-open", arguments->no_open, "do not open a browser");
+  verb.add_option("--metadata", arguments->metadata, "only write what Datasette is told to this file");
+  verb.on_call([arguments] { return serve(*arguments); });
 }
 
-void add_columns_verb(CLI::App& app, Action& action) {
+void add_columns_verb(Verb program) {
   auto table = std::make_shared<std::string>();
-  auto* verb = app.add_subcommand("columns", "Says what every column of the database means, with its unit");
-  verb->add_option("table", *table, "only this table's or view's");
-  auto page = std::make_shared<bool>(false);
-  verb->add_flag("--markdown", *page, "all of them as a page with types, keys and queries: docs/database.md");
-  verb->callback([table, page, &action] {
-    action = [table, page] {
-      std::fputs((*page ? database_page() : write_markdown(columns_table(*table))).c_str(), stdout);
-      return kOk;
-    };
+  auto verb = program.add_subcommand("columns", "Says what every column of the database means, with its unit");
+  verb.add_option("table", *table, "only this table's or view's");
+  verb.on_call([table] {
+    std::fputs(write_markdown(columns_table(*table)).c_str(), stdout);
+    return kOk;
   });
 }
 
 }  // namespace
 
-void add_report_verbs(CLI::App& app, Action& action) {
+void add_report_verbs(Verb program) {
   auto arguments = std::make_shared<ReportArguments>();
-  auto* verb = app.add_subcommand("report", "Writes a database as one page of tables and charts that needs no network");
+  auto verb =
+      program.add_subcommand("report", "Writes a database as one page of tables and charts that needs no network");
   auto& options = arguments->options;
-  verb->add_option("database", arguments->database, "results database")->required();
-  verb->add_option("-o,--output", arguments->output, "the page")->capture_default_str();
-  verb->add_option("--experiment", options.experiment, "only this experiment's cells")->capture_default_str();
-  verb->add_option("--baseline", options.baseline,
-                   "compare this compressor with all others (default: the lossless one)");
-  verb->add_option("--samples", options.samples_per_task, "samples of each task whose generations are in the page")
-      ->check(CLI::Range(0, 100000))
-      ->capture_default_str();
-  verb->add_flag(both_spellings("--with-suspects"), options.with_suspects, "also cells marked suspect");
-  verb->callback([arguments, &action] { action = [arguments] { return report(*arguments); }; });
-  add_serve_verb(app, action);
-  add_columns_verb(app, action);
+  verb.add_option("database", arguments->database, "results database").required();
+  verb.add_option("-o,--output", arguments->output, "the page").show_default();
+  verb.add_option("--experiment", options.experiment, "only this experiment's cells").show_default();
+  verb.add_option("--baseline", options.baseline,
+                  "compare this compressor with all others (default: the lossless one)");
+  verb.add_option("--samples", options.samples_per_task, "samples of each task whose generations are in the page")
+      .range(0, 100000)
+      .show_default();
+  verb.add_flag("--with-suspects", options.with_suspects, "also cells marked suspect");
+  verb.on_call([arguments] { return report(*arguments); });
+  add_serve_verb(program);
+  add_columns_verb(program);
 }
 
 }  // namespace kvc

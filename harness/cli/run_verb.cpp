@@ -161,17 +161,17 @@ int report_interrupt(int signal, const std::string& database) {
   return 128 + signal;
 }
 
-void add_run_verb(CLI::App& app, Action& action) {
+void add_run_verb(Verb program) {
   auto arguments = std::make_shared<RunArguments>();
-  auto* verb = app.add_subcommand("run", "Runs what is missing of an experiment and prints its table");
-  verb->add_option("file", arguments->files, "experiment files (YAML)")->required();
-  verb->add_option("-L,--limit", arguments->limit, "only the first N samples of each task, or prompts of a probe");
-  verb->add_option("--set", arguments->settings, "path=value put over the file, e.g. compressors.1.kivi.bits=4");
-  verb->add_option("--db", arguments->database,
-                   "results database (default: the file's `database`, or results/<name>.sqlite)");
-  verb->add_flag(both_spellings("--dry-run"), arguments->dry_run, "print the plan and run nothing");
-  verb->add_flag("--verify", arguments->verify, "hash the weights again instead of remembering their hashes");
-  verb->callback([arguments, &action] { action = [arguments] { return run_files(*arguments); }; });
+  auto verb = program.add_subcommand("run", "Runs what is missing of an experiment and prints its table");
+  verb.add_option("file", arguments->files, "experiment files (YAML)").required();
+  verb.add_option("-L,--limit", arguments->limit, "only the first N samples of each task, or prompts of a probe");
+  verb.add_option("--set", arguments->settings, "path=value put over the file, e.g. compressors.1.kivi.bits=4");
+  verb.add_option("--db", arguments->database,
+                  "results database (default: the file's `database`, or results/<name>.sqlite)");
+  verb.add_flag("--dry-run", arguments->dry_run, "print the plan and run nothing");
+  verb.add_flag("--verify", arguments->verify, "hash the weights again instead of remembering their hashes");
+  verb.on_call([arguments] { return run_files(*arguments); });
 }
 
 }  // namespace kvc

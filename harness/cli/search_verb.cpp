@@ -102,33 +102,26 @@ int run_search_file(const std::string& file, const std::vector<std::string>& set
   return search(arguments, experiment);
 }
 
-void add_search_verb(CLI::App& app, Action& action) {
+void add_search_verb(Verb program) {
   auto arguments = std::make_shared<SearchArguments>();
   auto& settings = arguments->search;
-  auto* verb =
-      app.add_subcommand("search", "Finds one integer a layer (bits) for a compressor, under a budget of bytes");
-  verb->add_option("file", arguments->file, "an experiment (YAML) with one compressor")->required();
-  verb->add_option("--budget", settings.budget, "bytes held, as a share of 16-bit storage")
-      ->required()
-      ->check(CLI::Range(0.0, 1.0));
-  verb->add_option("--option", settings.option, "the option that takes one integer a layer (default: the only one)");
-  verb->add_option("--levels", settings.levels, "of those it allows, e.g. 2,4 (default: all)")->delimiter(',');
-  verb->add_option("--candidates", settings.n_candidates, "plans to try")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  verb->add_option("--rescore", settings.n_rescored, "best plans whose accuracy is measured")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  verb->add_option("--samples", settings.n_samples, "calibration samples of each task: its last")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  verb->add_option("--seed", settings.seed, "of random plans")->check(CLI::NonNegativeNumber)->capture_default_str();
-  verb->add_option("--set", arguments->settings, "path=value put over the file, e.g. threads=4");
-  verb->add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
-  verb->add_option("--output", arguments->output,
-                   "experiment to write (default: <name>-searched.yaml beside the database)");
-  verb->callback(
-      [arguments, &action] { action = [arguments] { return search(*arguments, experiment_of(*arguments)); }; });
+  auto verb =
+      program.add_subcommand("search", "Finds one integer a layer (bits) for a compressor, under a budget of bytes");
+  verb.add_option("file", arguments->file, "an experiment (YAML) with one compressor").required();
+  verb.add_option("--budget", settings.budget, "bytes held, as a share of 16-bit storage").required().range(0.0, 1.0);
+  verb.add_option("--option", settings.option, "the option that takes one integer a layer (default: the only one)");
+  verb.add_option("--levels", settings.levels, "of those it allows, e.g. 2,4 (default: all)").delimiter(',');
+  verb.add_option("--candidates", settings.n_candidates, "plans to try").positive().show_default();
+  verb.add_option("--rescore", settings.n_rescored, "best plans whose accuracy is measured").positive().show_default();
+  verb.add_option("--samples", settings.n_samples, "calibration samples of each task: its last")
+      .positive()
+      .show_default();
+  verb.add_option("--seed", settings.seed, "of random plans").non_negative().show_default();
+  verb.add_option("--set", arguments->settings, "path=value put over the file, e.g. threads=4");
+  verb.add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
+  verb.add_option("--output", arguments->output,
+                  "experiment to write (default: <name>-searched.yaml beside the database)");
+  verb.on_call([arguments] { return search(*arguments, experiment_of(*arguments)); });
 }
 
 }  // namespace kvc

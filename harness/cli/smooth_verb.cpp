@@ -59,19 +59,17 @@ int smooth(const SmoothArguments& arguments) {
 
 }  // namespace
 
-void add_smooth_verb(CLI::App& app, Action& action) {
+void add_smooth_verb(Verb program) {
   auto arguments = std::make_shared<SmoothArguments>();
-  auto* verb = app.add_subcommand("smooth", "Measures the largest inputs of a model's matrices, for smooth_quant");
-  verb->add_option("model", arguments->model, "folder, .gguf file or name")->required();
-  verb->add_option("--texts", arguments->texts, "text files")->required()->check(CLI::ExistingFile);
-  verb->add_option("--output", arguments->output, "smoothing file to write (JSON)")->required();
-  verb->add_option("--length", arguments->length, "tokens of a piece")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  verb->add_option("--pieces", arguments->pieces, "pieces at most")->check(CLI::PositiveNumber)->capture_default_str();
-  verb->add_option("--dtype", arguments->dtype, "fp32, fp16 or bf16")->capture_default_str();
-  verb->add_option("--threads", arguments->threads)->check(CLI::PositiveNumber)->capture_default_str();
-  verb->callback([arguments, &action] { action = [arguments] { return smooth(*arguments); }; });
+  auto verb = program.add_subcommand("smooth", "Measures the largest inputs of a model's matrices, for smooth_quant");
+  verb.add_option("model", arguments->model, "folder, .gguf file or name").required();
+  verb.add_option("--texts", arguments->texts, "text files").required().existing_file();
+  verb.add_option("--output", arguments->output, "smoothing file to write (JSON)").required();
+  verb.add_option("--length", arguments->length, "tokens of a piece").positive().show_default();
+  verb.add_option("--pieces", arguments->pieces, "pieces at most").positive().show_default();
+  verb.add_option("--dtype", arguments->dtype, "fp32, fp16 or bf16").show_default();
+  verb.add_option("--threads", arguments->threads).positive().show_default();
+  verb.on_call([arguments] { return smooth(*arguments); });
 }
 
 }  // namespace kvc

@@ -18,11 +18,13 @@ struct TableArguments {
   bool check = false, with_external = false, standalone = false, trace = false, all = false;
 };
 
-void add_common(CLI::App& verb, TableArguments& arguments) {
-  verb.add_option("--db", arguments.database, "results database");
+// -> the database's option
+Option add_common(Verb verb, TableArguments& arguments) {
+  auto database = verb.add_option("--db", arguments.database, "results database");
   verb.add_option("--format", arguments.format, "markdown, csv or json")
-      ->check(CLI::IsMember({"markdown", "csv", "json"}))
-      ->capture_default_str();
+      .choices({"markdown", "csv", "json"})
+      .show_default();
+  return database;
 }
 
 int print(const TableArguments& arguments, const Table& table) {
@@ -61,55 +63,50 @@ int show_table(const TableArguments& arguments) {
   return print(arguments, make(store.database(), options));
 }
 
-void add_table_verb(CLI::App& app, Action& action) {
+void add_table_verb(Verb program) {
   auto arguments = std::make_shared<TableArguments>();
-  auto* table = app.add_subcommand("table", "Prints a table of a database: the summary, or another by name");
+  auto table = program.add_subcommand("table", "Prints a table of a database: the summary, or another by name");
   table
-      ->add_option("name", arguments->name,
-                   "summary; stages: bytes and time of the parts of compositions; search: candidates; probe: what "
-                   "probes found; likelihood: of text, by position; gear:1: a table of a paper (`kvc tables` lists "
-                   "them)")
-      ->capture_default_str();
-  table->add_option("--db", arguments->database, "results database");
-  table->add_option("--format", arguments->format, "markdown, csv, json; of a paper's table also latex, html")
-      ->check(CLI::IsMember({"markdown", "csv", "json", "latex", "html"}))
-      ->capture_default_str();
-  table->add_option("--experiment", arguments->experiment, "only this experiment's cells")->capture_default_str();
-  table->add_flag(both_spellings("--with-suspects"), arguments->with_suspects, "also cells marked suspect");
-  table->add_flag("--groups", arguments->groups, "the means over groups of tasks (tasks/groups.yaml) instead");
-  table->add_flag(both_spellings("--with-external"), arguments->with_external,
-                  "the paper's printed figures beside ours");
-  table->add_flag("--standalone", arguments->standalone, "latex, html: a document of its own");
-  table->add_flag("--trace", arguments->trace, "which cells and samples each figure was made of");
-  table->add_flag("--check", arguments->check, "recompute what the papers' printed tables say of themselves (no --db)");
-  table->callback([arguments, &action] { action = [arguments] { return show_table(*arguments); }; });
+      .add_option("name", arguments->name,
+                  "summary; stages: bytes and time of the parts of compositions; search: candidates; probe: what "
+                  "probes found; likelihood: of text, by position; gear:1: a table of a paper (`kvc tables` lists "
+                  "them)")
+      .show_default();
+  table.add_option("--db", arguments->database, "results database");
+  table.add_option("--format", arguments->format, "markdown, csv, json; of a paper's table also latex, html")
+      .choices({"markdown", "csv", "json", "latex", "html"})
+      .show_default();
+  table.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
+  table.add_flag("--with-suspects", arguments->with_suspects, "also cells marked suspect");
+  table.add_flag("--groups", arguments->groups, "the means over groups of tasks (tasks/groups.yaml) instead");
+  table.add_flag("--with-external", arguments->with_external, "the paper's printed figures beside ours");
+  table.add_flag("--standalone", arguments->standalone, "latex, html: a document of its own");
+  table.add_flag("--trace", arguments->trace, "which cells and samples each figure was made of");
+  table.add_flag("--check", arguments->check, "recompute what the papers' printed tables say of themselves (no --db)");
+  table.on_call([arguments] { return show_table(*arguments); });
 }
 
-void add_tables_verb(CLI::App& app, Action& action) {
+void add_tables_verb(Verb program) {
   auto arguments = std::make_shared<TableArguments>();
-  auto* tables = app.add_subcommand("tables", "Lists the papers' tables, and how many of their cells are there");
-  add_common(*tables, *arguments);
-  tables->add_flag("--all", arguments->all, "also experiments whose model is not here");
-  tables->callback([arguments, &action] {
-    action = [arguments] { return print(list_paper_tables(arguments->database, arguments->format, arguments->all)); };
-  });
+  auto tables = program.add_subcommand("tables", "Lists the papers' tables, and how many of their cells are there");
+  add_common(tables, *arguments);
+  tables.add_flag("--all", arguments->all, "also experiments whose model is not here");
+  tables.on_call(
+      [arguments] { return print(list_paper_tables(arguments->database, arguments->format, arguments->all)); });
 }
 
 }  // namespace
 
-void add_table_verbs(CLI::App& app, Action& action) {
-  add_table_verb(app, action);
-  add_tables_verb(app, action);
+void add_table_verbs(Verb program) {
+  add_table_verb(program);
+  add_tables_verb(program);
   auto arguments = std::make_shared<TableArguments>();
-  auto* query = app.add_subcommand("query", "Prints what an SQL query returns; writing statements are refused");
-  add_common(*query, *arguments);
-  query->get_option("--db")->required();
-  query->add_option("sql", arguments->sql, "one SELECT statement")->required();
-  query->callback([arguments, &action] {
-    action = [arguments] {
-      auto store = ResultStore::open_readonly(arguments->database);
-      return print(*arguments, run_query(store.database(), arguments->sql));
-    };
+  auto query = program.add_subcommand("query", "Prints what an SQL query returns; writing statements are refused");
+  add_common(query, *arguments).required();
+  query.add_option("sql", arguments->sql, "one SELECT statement").required();
+  query.on_call([arguments] {
+    auto store = ResultStore::open_readonly(arguments->database);
+    return print(*arguments, run_query(store.database(), arguments->sql));
   });
 }
 

@@ -149,11 +149,11 @@ int list_tasks(const std::vector<std::string>& names) {
 
 }  // namespace
 
-void add_tasks_verb(CLI::App& app, Action& action) {
+void add_tasks_verb(Verb program) {
   auto names = std::make_shared<std::vector<std::string>>();
-  auto* verb = app.add_subcommand("tasks", "Lists the tasks by suite, and what is missing to run the others");
-  verb->add_option("names", *names, "only these suites or tasks, a line each with summary and number of samples");
-  verb->callback([names, &action] { action = [names] { return list_tasks(*names); }; });
+  auto verb = program.add_subcommand("tasks", "Lists the tasks by suite, and what is missing to run the others");
+  verb.add_option("names", *names, "only these suites or tasks, a line each with summary and number of samples");
+  verb.on_call([names] { return list_tasks(*names); });
 }
 
 }  // namespace kvc

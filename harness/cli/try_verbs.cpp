@@ -197,66 +197,59 @@ int apply(const TryArguments& arguments) {
   return kOk;
 }
 
-void add_compressor_options(CLI::App& verb, TryArguments& arguments) {
-  verb.add_option("--options", arguments.options, "the compressor's options as a JSON object")->capture_default_str();
-  verb.add_option(both_spellings("--plugin-path"), arguments.plugin_path,
-                  "folders searched before the built-in plugins");
+void add_compressor_options(Verb verb, TryArguments& arguments) {
+  verb.add_option("--options", arguments.options, "the compressor's options as a JSON object").show_default();
+  verb.add_option("--plugin-path", arguments.plugin_path, "folders searched before the built-in plugins");
 }
 
-CLI::App* add_model_verb(CLI::App& app, TryArguments& arguments, const char* name, const char* help) {
-  auto* verb = app.add_subcommand(name, help);
-  verb->add_option("model", arguments.model, "folder, .gguf file or name")->required();
+Verb add_model_verb(Verb program, TryArguments& arguments, const char* name, const char* help) {
+  auto verb = program.add_subcommand(name, help);
+  verb.add_option("model", arguments.model, "folder, .gguf file or name").required();
   return verb;
 }
 
 }  // namespace
 
-void add_try_verbs(CLI::App& app, Action& action) {
+void add_try_verbs(Verb program) {
   auto arguments = std::make_shared<TryArguments>();
   auto& a = *arguments;
-  const auto on_call = [arguments, &action](int (*verb)(const TryArguments&)) {
-    return [arguments, &action, verb] { action = [arguments, verb] { return verb(*arguments); }; };
-  };
-  const auto compute_type = CLI::IsMember({"fp32", "fp16", "bf16"});
+  const std::vector<std::string> compute_types{"fp32", "fp16", "bf16"};
 
-  auto* verb = add_model_verb(app, a, "generate", "Continues one prompt, greedily");
-  auto* prompt = verb->add_option("--prompt", a.prompt, "the prompt");
-  auto* prompt_file = verb->add_option(both_spellings("--prompt-file"), a.prompt_file, "a file that holds the prompt");
-  prompt_file->excludes(prompt);
-  verb->add_option("--compressor", a.compressor, "a plugin; without one the cache is exact");
-  add_compressor_options(*verb, a);
-  verb->add_option(both_spellings("--max-new-tokens"), a.max_new_tokens, "tokens at most")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  verb->add_option("--dtype", a.dtype, "type the model computes in")->check(compute_type)->capture_default_str();
-  verb->add_option("--chat", a.chat, "the prompt is a user's turn: auto, none, or a chat template's name")
-      ->capture_default_str();
-  verb->add_flag("--ids", a.print_ids, "print the new ids as a JSON array instead of their text");
-  verb->callback(on_call(generate));
+  auto verb = add_model_verb(program, a, "generate", "Continues one prompt, greedily");
+  auto prompt = verb.add_option("--prompt", a.prompt, "the prompt");
+  auto prompt_file = verb.add_option("--prompt-file", a.prompt_file, "a file that holds the prompt");
+  prompt_file.excludes(prompt);
+  verb.add_option("--compressor", a.compressor, "a plugin; without one the cache is exact");
+  add_compressor_options(verb, a);
+  verb.add_option("--max-new-tokens", a.max_new_tokens, "tokens at most").positive().show_default();
+  verb.add_option("--dtype", a.dtype, "type the model computes in").choices(compute_types).show_default();
+  verb.add_option("--chat", a.chat, "the prompt is a user's turn: auto, none, or a chat template's name")
+      .show_default();
+  verb.add_flag("--ids", a.print_ids, "print the new ids as a JSON array instead of their text");
+  verb.on_call([arguments] { return generate(*arguments); });
 
-  verb = add_model_verb(app, a, "tokenize", "A JSON string a line in, a JSON array of ids a line out");
-  verb->add_flag("--decode", a.decode, "the other way: ids in, text out");
-  verb->add_flag(both_spellings("--no-special-tokens"), a.no_special_tokens,
-                 "add none (or, with --decode, keep those that are there)");
-  verb->callback(on_call(tokenize));
+  verb = add_model_verb(program, a, "tokenize", "A JSON string a line in, a JSON array of ids a line out");
+  verb.add_flag("--decode", a.decode, "the other way: ids in, text out");
+  verb.add_flag("--no-special-tokens", a.no_special_tokens, "add none (or, with --decode, keep those that are there)");
+  verb.on_call([arguments] { return tokenize(*arguments); });
 
-  verb = add_model_verb(app, a, "logits", "fp32 logits [T, V] of given ids");
-  verb->add_option("--ids", a.ids_file, "a JSON file: one array of ids")->required();
-  verb->add_option("--output", a.output, "safetensors file")->required();
-  verb->add_option("--compressor", a.compressor, "score through this compressor's cache");
-  add_compressor_options(*verb, a);
-  verb->add_option(both_spellings("--prompt-tokens"), a.prompt_tokens, "ids prefilled at once (default: 1)");
-  verb->add_option("--dtype", a.dtype, "type the model computes in")->check(compute_type)->capture_default_str();
-  verb->callback(on_call(logits));
+  verb = add_model_verb(program, a, "logits", "fp32 logits [T, V] of given ids");
+  verb.add_option("--ids", a.ids_file, "a JSON file: one array of ids").required();
+  verb.add_option("--output", a.output, "safetensors file").required();
+  verb.add_option("--compressor", a.compressor, "score through this compressor's cache");
+  add_compressor_options(verb, a);
+  verb.add_option("--prompt-tokens", a.prompt_tokens, "ids prefilled at once (default: 1)");
+  verb.add_option("--dtype", a.dtype, "type the model computes in").choices(compute_types).show_default();
+  verb.on_call([arguments] { return logits(*arguments); });
 
-  verb = app.add_subcommand("apply", "Compresses K and V from a file and writes what is held of them, and attention");
-  verb->add_option("compressor", a.compressor, "a plugin")->required();
-  add_compressor_options(*verb, a);
-  verb->add_option("--input", a.input, "safetensors: k, v [H_kv, T, D], optionally q [H_q, 1, D]")->required();
-  verb->add_option("--output", a.output, "safetensors: k, v as dequantized, positions, attention of q")->required();
-  verb->add_option(both_spellings("--prompt-tokens"), a.prompt_tokens,
-                   "tokens appended at once, the rest one by one (default: all)");
-  verb->callback(on_call(apply));
+  verb =
+      program.add_subcommand("apply", "Compresses K and V from a file and writes what is held of them, and attention");
+  verb.add_option("compressor", a.compressor, "a plugin").required();
+  add_compressor_options(verb, a);
+  verb.add_option("--input", a.input, "safetensors: k, v [H_kv, T, D], optionally q [H_q, 1, D]").required();
+  verb.add_option("--output", a.output, "safetensors: k, v as dequantized, positions, attention of q").required();
+  verb.add_option("--prompt-tokens", a.prompt_tokens, "tokens appended at once, the rest one by one (default: all)");
+  verb.on_call([arguments] { return apply(*arguments); });
 }
 
 }  // namespace kvc

@@ -1,9 +1,10 @@
 // The program's verbs. Each adds itself to the command line and returns an exit code when it is run.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
 #include <string>
+#include <vector>
+
+#include "command_line/command_line.h"
 
 namespace kvc {
 
@@ -19,29 +20,27 @@ enum ExitCode : int {
 
 // 128 + n: Ctrl-C (130) or SIGTERM (143) ended a run early; what is stored stays.
 
-// What the chosen verb does; set by its callback while the command line is parsed, called afterwards.
-using Action = std::function<int()>;
-
-void add_run_verb(CLI::App& app, Action& action);
-void add_calibrate_verb(CLI::App& app, Action& action);
-void add_table_verbs(CLI::App& app, Action& action);  // table, tables, query
-void add_figure_verb(CLI::App& app, Action& action);
-void add_compare_verbs(CLI::App& app, Action& action);  // compare, power
-void add_check_verb(CLI::App& app, Action& action);
-void add_inspect_verbs(CLI::App& app, Action& action);  // plugins, validate, doctor
-void add_tasks_verb(CLI::App& app, Action& action);
-void add_model_verbs(CLI::App& app, Action& action);  // model list, get, show
-void add_data_verb(CLI::App& app, Action& action);
-void add_prompt_verb(CLI::App& app, Action& action);
-void add_score_verb(CLI::App& app, Action& action);
-void add_rescore_verb(CLI::App& app, Action& action);
-void add_plugin_verbs(CLI::App& app, Action& action);  // plugin new, plugin verify
-void add_try_verbs(CLI::App& app, Action& action);     // generate, tokenize, logits, apply
-void add_search_verb(CLI::App& app, Action& action);
-void add_smooth_verb(CLI::App& app, Action& action);
-void add_exchange_verbs(CLI::App& app, Action& action);  // export, import
-void add_report_verbs(CLI::App& app, Action& action);    // report, serve, columns
-void add_verify_run_verb(CLI::App& app, Action& action);
+void add_run_verb(Verb program);
+void add_calibrate_verb(Verb program);
+void add_table_verbs(Verb program);  // table, tables, query
+void add_figure_verb(Verb program);
+void add_compare_verbs(Verb program);  // compare, power
+void add_check_verb(Verb program);
+void add_inspect_verbs(Verb program);  // plugins, validate, doctor
+void add_tasks_verb(Verb program);
+void add_model_verbs(Verb program);  // model list, get, show
+void add_data_verb(Verb program);
+void add_prompt_verb(Verb program);
+void add_score_verb(Verb program);
+void add_rescore_verb(Verb program);
+void add_plugin_verbs(Verb program);  // plugin new, plugin verify
+void add_try_verbs(Verb program);     // generate, tokenize, logits, apply
+void add_search_verb(Verb program);
+void add_smooth_verb(Verb program);
+void add_exchange_verbs(Verb program);  // export, import
+void add_report_verbs(Verb program);    // report, serve, columns
+void add_verify_run_verb(Verb program);
+void add_completion_verb(CommandLine& line);
 
 // Where an experiment's rows go: what the command line says, or its file, or results/<name>.sqlite.
 std::string database_of(const std::string& given, const std::string& of_file, const std::string& name);
@@ -51,8 +50,5 @@ int run_search_file(const std::string& file, const std::vector<std::string>& set
 
 // Says that a signal ended the run early and how to go on; returns the exit code, 128 and the signal's number.
 int report_interrupt(int signal, const std::string& database);
-
-// "--max-new-tokens" -> "--max-new-tokens,--max_new_tokens": users' fingers know both.
-std::string both_spellings(const std::string& name);
 
 }  // namespace kvc

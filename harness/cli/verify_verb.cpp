@@ -36,20 +36,16 @@ int verify(const VerifyArguments& arguments) {
 
 }  // namespace
 
-void add_verify_run_verb(CLI::App& app, Action& action) {
+void add_verify_run_verb(Verb program) {
   auto arguments = std::make_shared<VerifyArguments>();
-  auto* verb = app.add_subcommand("verify-run", "Computes random samples of a stored cell again and compares them");
-  verb->add_option("db", arguments->database, "results database")->required();
-  verb->add_option("cell", arguments->cell, "the cell's key, or what it alone begins with")->required();
-  verb->add_option("--samples", arguments->options.n_samples, "how many")
-      ->check(CLI::PositiveNumber)
-      ->capture_default_str();
-  verb->add_option("--seed", arguments->options.seed, "of the draw")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  verb->add_option(both_spellings("--data-dir"), arguments->options.data_dir, "datasets (default: KVC_DATA)");
-  verb->add_option(both_spellings("--plugin-path"), arguments->options.plugin_path, "folders searched first");
-  verb->callback([arguments, &action] { action = [arguments] { return verify(*arguments); }; });
+  auto verb = program.add_subcommand("verify-run", "Computes random samples of a stored cell again and compares them");
+  verb.add_option("db", arguments->database, "results database").required();
+  verb.add_option("cell", arguments->cell, "the cell's key, or what it alone begins with").required();
+  verb.add_option("--samples", arguments->options.n_samples, "how many").positive().show_default();
+  verb.add_option("--seed", arguments->options.seed, "of the draw").non_negative().show_default();
+  verb.add_option("--data-dir", arguments->options.data_dir, "datasets (default: KVC_DATA)");
+  verb.add_option("--plugin-path", arguments->options.plugin_path, "folders searched first");
+  verb.on_call([arguments] { return verify(*arguments); });
 }
 
 }  // namespace kvc

@@ -1,6 +1,7 @@
 #include "data/haystack.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "kvc/check.h"

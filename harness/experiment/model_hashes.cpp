@@ -1,5 +1,7 @@
 #include "experiment/model_hashes.h"
 
+#include <nlohmann/json.hpp>
+
 #include "gguf/gguf_file.h"
 #include "kvc/check.h"
 #include "text/files.h"

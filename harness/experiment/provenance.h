@@ -1,7 +1,7 @@
 // Where and with what a run was made.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <nlohmann/json_fwd.hpp>
 
 #include "experiment/experiment.h"
 

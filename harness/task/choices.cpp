@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "kvc/check.h"
+#include "data/records.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 

@@ -3,15 +3,16 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "data/records.h"
+#include "data/data_spec.h"
 #include "data/template.h"
 
 namespace kvc {
+
+struct Record;
 
 struct ChoiceSpec {
   std::vector<Template> texts;              // what follows the context, in the task's fields

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kvc/check.h"
+#include "data/records.h"
 #include "text/files.h"
 #include "text/utf8.h"
 

@@ -1,7 +1,10 @@
 #include "task/exemplars.h"
 
+#include <nlohmann/json.hpp>
+
 #include "kvc/check.h"
 #include "task/choices.h"
+#include "data/records.h"
 #include "text/files.h"
 #include "text/utf8.h"
 

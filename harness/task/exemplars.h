@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "data/records.h"
+#include "data/data_spec.h"
 #include "data/template.h"
 
 namespace kvc {

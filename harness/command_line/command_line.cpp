@@ -1,0 +1,144 @@
+#include "command_line/command_line.h"
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+
+namespace kvc {
+
+struct CommandLineState {
+  CommandLineState(const std::string& name, const std::string& help) : app(help, name) {}
+
+  CLI::App app;
+  std::function<int()> action;                                     // of the verb that was named
+  std::map<const CLI::Option*, std::vector<std::string>> choices;  // CLI11 keeps them as text
+};
+
+namespace {
+
+// "--max-new-tokens" -> "--max-new-tokens,--max_new_tokens"
+std::string both_spellings(const std::string& names) {
+  if (names.find(',') != std::string::npos || !names.starts_with("--")) return names;
+  auto with_underscores = names;
+  std::replace(with_underscores.begin() + 2, with_underscores.end(), '-', '_');
+  return names == with_underscores ? names : names + "," + with_underscores;
+}
+
+// "-o" and "--output", without the second spelling of a long name.
+std::vector<std::string> names_of(const CLI::Option& option) {
+  if (option.get_positional()) return {option.get_name(true)};
+  std::vector<std::string> names;
+  for (const auto& name : option.get_snames()) names.push_back("-" + name);
+  for (const auto& name : option.get_lnames()) {
+    if (name.find('_') == std::string::npos) names.push_back("--" + name);
+  }
+  return names;
+}
+
+using Choices = std::map<const CLI::Option*, std::vector<std::string>>;
+
+DeclaredOption declared_option(const CLI::Option& option, const Choices& choices) {
+  const auto found = choices.find(&option);
+  return {.names = names_of(option),
+          .help = option.get_description(),
+          .by_position = option.get_positional(),
+          .takes_value = option.get_items_expected_max() > 0,
+          .choices = found == choices.end() ? std::vector<std::string>() : found->second};
+}
+
+// `behind`: the words that name the verb's parent.
+DeclaredVerb declared_verb(const CLI::App& app, const std::string& behind, const Choices& choices) {
+  const auto words = behind.empty() ? app.get_name() : behind + " " + app.get_name();
+  DeclaredVerb verb{.name = app.get_name(),
+                    .help = app.get_description(),
+                    .help_text = app.get_formatter()->make_help(&app, words, CLI::AppFormatMode::Normal),
+                    .options = {},
+                    .verbs = {}};
+  for (const auto* option : app.get_options()) verb.options.push_back(declared_option(*option, choices));
+  for (const auto* below : app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); })) {
+    verb.verbs.push_back(declared_verb(*below, words, choices));
+  }
+  return verb;
+}
+
+}  // namespace
+
+Option Option::required() { return option_->required(), *this; }
+Option Option::show_default() { return option_->capture_default_str(), *this; }
+Option Option::positive() { return option_->check(CLI::PositiveNumber), *this; }
+Option Option::non_negative() { return option_->check(CLI::NonNegativeNumber), *this; }
+Option Option::range(int low, int high) { return option_->check(CLI::Range(low, high)), *this; }
+Option Option::range(double low, double high) { return option_->check(CLI::Range(low, high)), *this; }
+Option Option::existing_file() { return option_->check(CLI::ExistingFile), *this; }
+Option Option::one_each() { return option_->allow_extra_args(false), *this; }
+Option Option::delimiter(char between_values) { return option_->delimiter(between_values), *this; }
+Option Option::excludes(Option other) { return option_->excludes(other.option_), *this; }
+
+Option Option::choices(std::vector<std::string> allowed) {
+  option_->check(CLI::IsMember(allowed));
+  state_->choices[option_] = std::move(allowed);
+  return *this;
+}
+
+Verb Verb::add_subcommand(const std::string& name, const std::string& help) {
+  return {app_->add_subcommand(name, help), state_};
+}
+
+Option Verb::add_option(const std::string& names, std::string& value, const std::string& help) {
+  return {app_->add_option(both_spellings(names), value, help), state_};
+}
+Option Verb::add_option(const std::string& names, int& value, const std::string& help) {
+  return {app_->add_option(both_spellings(names), value, help), state_};
+}
+Option Verb::add_option(const std::string& names, int64_t& value, const std::string& help) {
+  return {app_->add_option(both_spellings(names), value, help), state_};
+}
+Option Verb::add_option(const std::string& names, double& value, const std::string& help) {
+  return {app_->add_option(both_spellings(names), value, help), state_};
+}
+Option Verb::add_option(const std::string& names, std::optional<int64_t>& value, const std::string& help) {
+  return {app_->add_option(both_spellings(names), value, help), state_};
+}
+Option Verb::add_option(const std::string& names, std::optional<double>& value, const std::string& help) {
+  return {app_->add_option(both_spellings(names), value, help), state_};
+}
+Option Verb::add_option(const std::string& names, std::vector<std::string>& values, const std::string& help) {
+  return {app_->add_option(both_spellings(names), values, help), state_};
+}
+Option Verb::add_option(const std::string& names, std::vector<int64_t>& values, const std::string& help) {
+  return {app_->add_option(both_spellings(names), values, help), state_};
+}
+Option Verb::add_flag(const std::string& names, bool& value, const std::string& help) {
+  return {app_->add_flag(both_spellings(names), value, help), state_};
+}
+
+void Verb::require_subcommand() { app_->require_subcommand(1); }
+void Verb::hide() { app_->group(""); }
+
+void Verb::on_call(std::function<int()> action) {
+  app_->callback([state = state_, action = std::move(action)] { state->action = action; });
+}
+
+CommandLine::CommandLine(const std::string& name, const std::string& help)
+    : state_(std::make_unique<CommandLineState>(name, help)) {}
+
+CommandLine::~CommandLine() = default;
+
+Verb CommandLine::program() { return {&state_->app, state_.get()}; }
+
+void CommandLine::add_version(std::function<std::string()> text) {
+  state_->app.set_version_flag("--version", std::move(text), "Print what this program is made of and exit");
+}
+
+DeclaredVerb CommandLine::declared() const { return declared_verb(state_->app, "", state_->choices); }
+
+int CommandLine::run(int argc, char** argv, int usage_error) {
+  try {
+    state_->app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    return state_->app.exit(e) == 0 ? 0 : usage_error;
+  }
+  return state_->action();
+}
+
+}  // namespace kvc

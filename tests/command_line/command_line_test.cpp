@@ -1,0 +1,120 @@
+#include "command_line/command_line.h"
+
+#include <gtest/gtest.h>
+
+#include "command_line/verbs_page.h"
+#include "example.h"
+
+namespace kvc::test {
+namespace {
+
+// What a run prints on standard error, and its exit code.
+std::pair<int, std::string> told(Example& example, const std::vector<std::string>& words) {
+  ::testing::internal::CaptureStderr();
+  const int code = example.run(words);
+  return {code, ::testing::internal::GetCapturedStderr()};
+}
+
+void expect_refused(const std::vector<std::string>& words, const std::string& why) {
+  Example example;
+  const auto [code, text] = told(example, words);
+  EXPECT_EQ(code, 2) << text;
+  EXPECT_NE(text.find(why), std::string::npos) << text;
+  EXPECT_EQ(example.called, "");
+}
+
+TEST(CommandLine, WritesEachOptionIntoItsVariableAndReturnsTheVerbsCode) {
+  Example example;
+  EXPECT_EQ(example.run({"draw",        "a.yaml", "--format", "json", "-o",      "x", "--set",    "a=1",
+                         "--set",       "b=2",    "--levels", "2,4",  "-L",      "5", "--share",  "0.5",
+                         "--n_samples", "3",      "--port",   "0",    "--power", "0", "--dry-run"}),
+            7);
+  EXPECT_EQ(example.called, "draw");
+  EXPECT_EQ(example.file, "a.yaml");
+  EXPECT_EQ(example.format, "json");
+  EXPECT_EQ(example.output, "x");
+  EXPECT_EQ(example.settings, (std::vector<std::string>{"a=1", "b=2"}));
+  EXPECT_EQ(example.levels, (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(example.limit, 5);
+  EXPECT_EQ(example.share, 0.5);
+  EXPECT_EQ(example.n_samples, 3);
+  EXPECT_EQ(example.port, 0);
+  EXPECT_EQ(example.power, 0);
+  EXPECT_TRUE(example.dry_run);
+}
+
+TEST(CommandLine, LeavesWhatIsNotGivenAsItWas) {
+  Example example;
+  EXPECT_EQ(example.run({"draw", "a.yaml"}), 7);
+  EXPECT_EQ(example.limit, std::nullopt);
+  EXPECT_EQ(example.n_samples, 8);
+  EXPECT_FALSE(example.dry_run);
+}
+
+TEST(CommandLine, CallsTheVerbBelowAVerb) {
+  Example example;
+  EXPECT_EQ(example.run({"model", "get", "large"}), 0);
+  EXPECT_EQ(example.called, "model get");
+}
+
+TEST(CommandLine, SaysWhatIsWrongWithTheWordsAndCallsNoVerb) {
+  expect_refused({}, "A subcommand is required");
+  expect_refused({"model"}, "A subcommand is required");
+  expect_refused({"draw"}, "file is required");
+  expect_refused({"draw", "a", "b"}, "The following argument was not expected: b");
+  expect_refused({"draw", "a", "--format", "xml"}, "--format: xml not in {csv,json}");
+  expect_refused({"draw", "a", "--set", "b", "c"}, "not expected: c");
+  expect_refused({"draw", "a", "--levels", "2,x"}, "--levels");
+  expect_refused({"draw", "a", "-L", "1.5"}, "Could not convert: --limit = 1.5");
+  expect_refused({"draw", "a", "--share", "1.01"}, "--share: Value 1.01 not in range 0.000000 to 1.000000");
+  expect_refused({"draw", "a", "--n-samples", "0"}, "--n-samples: Value 0 not in range");
+  expect_refused({"draw", "a", "--port", "65536"}, "--port: Value 65536 not in range 0 to 65535");
+  expect_refused({"draw", "a", "--power", "-1"}, "--power: Value -1 not in range");
+  expect_refused({"draw", "a", "--text", "/none"}, "--text: File does not exist: /none");
+  expect_refused({"draw", "a", "--text", "/etc/passwd", "-o", "x"}, "excludes");
+}
+
+TEST(CommandLine, PrintsItsVersionWithoutAVerb) {
+  Example example;
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(example.run({"--version"}), 0);
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "prog: 1\ncommit: 2\n");
+}
+
+TEST(CommandLine, DeclaresWhatIsNotHiddenWithChoicesAndOneSpelling) {
+  const Example example;
+  const auto program = example.line.declared();
+  ASSERT_EQ(program.verbs.size(), 2U);  // not the hidden one
+  const auto& draw = program.verbs[0];
+  const auto named = [&](const std::string& name) {
+    for (const auto& option : draw.options) {
+      if (option.names.back() == name) return option;
+    }
+    return DeclaredOption{};
+  };
+  EXPECT_TRUE(named("file").by_position);
+  EXPECT_EQ(named("--format").choices, (std::vector<std::string>{"csv", "json"}));
+  EXPECT_EQ(named("--output").names, (std::vector<std::string>{"-o", "--output"}));
+  EXPECT_EQ(named("--n-samples").names, (std::vector<std::string>{"--n-samples"}));
+  EXPECT_TRUE(named("--n-samples").takes_value);
+  EXPECT_FALSE(named("--dry-run").takes_value);
+  EXPECT_EQ(program.verbs[1].verbs.size(), 2U);
+  EXPECT_EQ(program.verbs[1].verbs[1].options.back().choices, (std::vector<std::string>{"small", "large"}));
+}
+
+TEST(CommandLine, PageHoldsTheHelpOfEveryVerbAsItIsPrinted) {
+  Example example;
+  const auto page = verbs_page(example.line.declared());
+  for (const std::vector<std::string>& words : {std::vector<std::string>{"draw"}, {"model"}, {"model", "get"}}) {
+    auto asked = words;
+    asked.push_back("--help");
+    Example fresh;
+    ::testing::internal::CaptureStdout();
+    EXPECT_EQ(fresh.run(asked), 0);
+    EXPECT_NE(page.find("```text\n" + ::testing::internal::GetCapturedStdout() + "```\n"), std::string::npos) << page;
+  }
+  EXPECT_EQ(page.find("hidden"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace kvc::test
