@@ -6,8 +6,8 @@
 
 #include "model/safetensors.h"
 #include "model/tokenizer.h"
-#include "program.h"
 #include "store/database.h"
+#include "support/program.h"
 #include "task/choices.h"
 
 namespace kvc {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "model/tokenizer.h"
-#include "program.h"
 #include "store/database.h"
+#include "support/program.h"
 
 namespace kvc {
 namespace {

@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "model/tokenizer.h"
-#include "program.h"
 #include "run/bench_experiment.h"
 #include "run/task_names.h"
+#include "support/program.h"
 #include "text/yaml_read.h"
 
 namespace kvc::test {

@@ -6,7 +6,7 @@
 
 #include "kvc/layer_cache.h"
 #include "model/safetensors.h"
-#include "program.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

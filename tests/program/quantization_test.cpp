@@ -3,9 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "program.h"
 #include "store/result_store.h"
 #include "store/table.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {
