@@ -13,7 +13,7 @@ A run's results are one SQLite file. A **cell** is one point of an experiment's 
 options, and settings; its key is a content hash of all that can change what is generated and measured, so databases merge
 row by row. A **sample** is one question of the task, with its scores, bytes, times and what was generated.
 `./kvc table --db FILE` prints the usual table, `./kvc query --db FILE SQL` any other, `./kvc serve FILE` opens it in a
-browser. This page is what `./kvc columns --markdown` prints.
+browser. This page is what `./kvc page database` prints.
 
 Tables are STRICT, so a type is what is there. Views begin with `v_`.
 )";

@@ -6,6 +6,7 @@
 #include "compose/compose.h"
 #include "compressors/plugin_library.h"
 #include "conformance/inputs.h"
+#include "support/message_of.h"
 
 namespace kvc::test {
 
@@ -66,14 +67,4 @@ inline std::vector<int64_t> stage_bytes(const LayerCache& cache) {
 }
 
 // The message of the Error that `action` throws, or "no error".
-template <class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
 }  // namespace kvc::test

@@ -10,7 +10,9 @@
 
 #include "fetch/data_sources.h"
 #include "kvc/check.h"
-#include "server.h"
+#include "support/message_of.h"
+#include "support/server.h"
+#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace kvc::test {
@@ -18,7 +20,6 @@ namespace {
 
 class DownloadTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove_all(root_); }
   Download wanted(const std::string& url) {
     Download wanted{url, root_ / "a" / "file", static_cast<int64_t>(body().size()), sha256_hex(body())};
     wanted.n_tries = 4;
@@ -26,27 +27,22 @@ class DownloadTest : public testing::Test {
     return wanted;
   }
   std::string message(const Download& wanted) {
-    try {
-      download(wanted);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+    return message_of([&] { download(wanted); });
   }
   bool has_part() const { return std::filesystem::exists(root_ / "a" / "file.part"); }
-  std::filesystem::path root_ = std::filesystem::temp_directory_path() / ("kvc_download_" + std::to_string(::getpid()));
+  TempFolder root_;
 };
 
 TEST_F(DownloadTest, BringsTheFileWhole) {
   Server server([](const auto& request, int) { return http(body(), request); });
-  EXPECT_EQ(message(wanted(server.url())), "");
+  EXPECT_EQ(message(wanted(server.url())), "no error");
   EXPECT_EQ(read_file(root_ / "a" / "file"), body());
   EXPECT_FALSE(has_part());
 }
 
 TEST_F(DownloadTest, GoesOnWhereTheConnectionBroke) {
   Server server([](const auto& request, int i) { return http(body(), request, i < 2 ? 50'000 : std::string::npos); });
-  EXPECT_EQ(message(wanted(server.url())), "");
+  EXPECT_EQ(message(wanted(server.url())), "no error");
   EXPECT_EQ(read_file(root_ / "a" / "file"), body());
   const auto requests = server.requests();
   ASSERT_EQ(requests.size(), 3u);
@@ -64,7 +60,7 @@ TEST_F(DownloadTest, KeepsWhatCameForTheNextCall) {
     EXPECT_FALSE(std::filesystem::exists(root_ / "a" / "file"));
   }
   Server server([](const auto& request, int) { return http(body(), request); });
-  EXPECT_EQ(message(wanted(server.url())), "");
+  EXPECT_EQ(message(wanted(server.url())), "no error");
   EXPECT_EQ(asked_from(server.requests()[0]), 4000u);
   EXPECT_EQ(read_file(root_ / "a" / "file"), body());
 }
@@ -73,7 +69,7 @@ TEST_F(DownloadTest, StartsAgainWhereTheServerCannotResume) {
   Server server([](const auto& request, int i) {
     return i == 0 ? http(body(), request, 1000) : http(body(), "");  // 200 and the whole, whatever was asked
   });
-  EXPECT_EQ(message(wanted(server.url())), "");
+  EXPECT_EQ(message(wanted(server.url())), "no error");
   EXPECT_EQ(read_file(root_ / "a" / "file"), body());
 }
 
@@ -107,7 +103,7 @@ TEST_F(DownloadTest, SaysWhatTheServerAnswered) {
 
 TEST_F(DownloadTest, TriesAgainWhereTheServerIsBusy) {
   Server server([](const auto& request, int i) { return i == 0 ? status(429) : http(body(), request); });
-  EXPECT_EQ(message(wanted(server.url())), "");
+  EXPECT_EQ(message(wanted(server.url())), "no error");
 }
 
 // What an earlier call left is longer than the file that the server has now.
@@ -115,7 +111,7 @@ TEST_F(DownloadTest, StartsAgainWhereTheRangeIsNoneOfTheFile) {
   std::filesystem::create_directories(root_ / "a");
   std::ofstream(root_ / "a" / "file.part") << body().substr(0, 100'000);
   Server server([](const auto& request, int i) { return i == 0 ? status(416) : http(body(), request); });
-  EXPECT_EQ(message(wanted(server.url())), "");
+  EXPECT_EQ(message(wanted(server.url())), "no error");
   EXPECT_EQ(asked_from(server.requests().at(1)), 0u);
   EXPECT_EQ(read_file(root_ / "a" / "file"), body());
 }
@@ -127,7 +123,7 @@ TEST_F(DownloadTest, TheTokenStaysWithItsHostAndPort) {
   });
   auto file = wanted(server.url());
   file.token = "hf_secret";
-  EXPECT_EQ(message(file), "");
+  EXPECT_EQ(message(file), "no error");
   ASSERT_EQ(server.requests().size(), 2u);
   for (const auto& request : server.requests()) EXPECT_TRUE(has_token(request, "hf_secret")) << request;
   ASSERT_EQ(other.requests().size(), 1u);
@@ -143,10 +139,9 @@ TEST_F(DownloadTest, RedirectsWithoutEndAreAnError) {
 }
 
 TEST_F(DownloadTest, ARedirectToAFileOfThisMachineIsRefused) {
-  std::filesystem::create_directories(root_);
   std::ofstream(root_ / "secret") << body();
   Server server([&](const auto&, int) { return redirect("file://" + (root_ / "secret").string()); });
-  EXPECT_NE(message(wanted(server.url())), "");
+  EXPECT_NE(message(wanted(server.url())), "no error");
   EXPECT_FALSE(std::filesystem::exists(root_ / "a" / "file"));
 }
 
@@ -155,7 +150,7 @@ TEST_F(DownloadTest, ASmallFileIsKnownByWhatGitCallsIt) {
   Server server([](const auto&, int) { return http("hello\n", ""); });
   auto file = wanted(server.url());
   file.n_bytes = 6, file.sha256 = "", file.git_blob = "ce013625030ba8dba906f756967f9e9ca394464a";
-  EXPECT_EQ(message(file), "");
+  EXPECT_EQ(message(file), "no error");
   std::filesystem::remove(file.to);
   file.git_blob[0] = 'd';
   EXPECT_NE(message(file).find("git blob id is ce013625"), std::string::npos);
@@ -165,7 +160,7 @@ TEST_F(DownloadTest, ASmallFileIsKnownByWhatGitCallsIt) {
 TEST_F(DownloadTest, AnEmptyFileNeedsNoConnection) {
   auto file = wanted("http://127.0.0.1:9/file");
   file.n_bytes = 0, file.sha256 = sha256_hex("");
-  EXPECT_EQ(message(file), "");
+  EXPECT_EQ(message(file), "no error");
   EXPECT_EQ(std::filesystem::file_size(file.to), 0u);
 }
 
@@ -174,7 +169,7 @@ TEST_F(DownloadTest, SaysHowManyBytesAreThere) {
   auto file = wanted(server.url());
   std::vector<int64_t> told;
   file.on_bytes = [&](int64_t n) { told.push_back(n); };
-  EXPECT_EQ(message(file), "");
+  EXPECT_EQ(message(file), "no error");
   ASSERT_FALSE(told.empty());
   EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
   EXPECT_EQ(told.back(), static_cast<int64_t>(body().size()));
@@ -193,9 +188,8 @@ TEST_F(DownloadTest, NobodyThereIsAnErrorOfOneLine) {
 }
 
 TEST_F(DownloadTest, OtherKindsOfAddressAreRefused) {
-  std::filesystem::create_directories(root_);
   std::ofstream(root_ / "secret") << body();
-  EXPECT_NE(message(wanted("file://" + (root_ / "secret").string())), "");
+  EXPECT_NE(message(wanted("file://" + (root_ / "secret").string())), "no error");
   EXPECT_FALSE(std::filesystem::exists(root_ / "a" / "file"));
 }
 
@@ -212,7 +206,7 @@ TEST_F(DownloadTest, AFullDiskIsSaidAndSurvived) {
   EXPECT_NE(text.find("cannot write '"), std::string::npos) << text;
   EXPECT_NE(text.find("the next call goes on from them"), std::string::npos) << text;
   EXPECT_FALSE(std::filesystem::exists(root_ / "a" / "file"));
-  EXPECT_EQ(message(wanted(server.url())), "");
+  EXPECT_EQ(message(wanted(server.url())), "no error");
   EXPECT_EQ(read_file(root_ / "a" / "file"), body());
 }
 
@@ -226,8 +220,7 @@ TEST(DataSources, TheProjectsListIsWhole) {
 }
 
 TEST(DataSources, WhatIsThereIsComparedByContent) {
-  const auto folder = std::filesystem::temp_directory_path() / ("kvc_sources_" + std::to_string(::getpid()));
-  std::filesystem::create_directories(folder);
+  const TempFolder folder;
   std::ofstream(folder / "f") << "abc";
   // FIPS 180-2: SHA-256 of "abc".
   DataSource source{"https://x", "MIT", "", 3, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad",
@@ -242,7 +235,6 @@ TEST(DataSources, WhatIsThereIsComparedByContent) {
   EXPECT_EQ(found, "4 bytes");
   source.n_bytes.reset();
   EXPECT_EQ(check_data(source, folder / "f", found), DataState::kUnchecked);
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

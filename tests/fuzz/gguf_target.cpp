@@ -10,7 +10,7 @@
 namespace kvc_fuzz {
 namespace {
 
-using namespace kvc_test;
+using namespace kvc::test;
 namespace fs = std::filesystem;
 
 constexpr uint64_t kTypeBytes[][3] = {{0, 1, 4},      {1, 1, 2},      {30, 1, 2},    {2, 32, 18},

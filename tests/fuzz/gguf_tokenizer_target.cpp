@@ -6,7 +6,7 @@
 namespace kvc_fuzz {
 namespace {
 
-using namespace kvc_test;
+using namespace kvc::test;
 using nlohmann::json;
 namespace fs = std::filesystem;
 

@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "../model/temporary_dir.h"
 #include "checkpoint/safetensors.h"
 #include "compressors/plugin_library.h"
 #include "generate/generator.h"
 #include "kvc/plugin.h"
+#include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
@@ -20,7 +20,7 @@ constexpr int64_t kShared = 150;  // tokens that all prompts begin with
 const char* const kDemo = KVC_SOURCE_DIR "/models/demo";
 
 // GQA 2:1, a width and a vocabulary that fill no whole vectors.
-void write_random_model(const std::filesystem::path& dir) {
+void write_random_model(const test::TempFolder& dir) {
   constexpr int64_t kHidden = 72, kMlp = 152, kHeads = 4, kKvHeads = 2, kHeadDim = 32, kVocab = 101;
   at::manual_seed(5);
   std::map<std::string, at::Tensor> w;
@@ -44,11 +44,11 @@ void write_random_model(const std::filesystem::path& dir) {
     matrix(prefix + "mlp.down_proj", kHidden, kMlp);
   }
   write_safetensors(dir / "model.safetensors", w);
-  kvc_test::write_file(dir / "config.json",
-                       concat(R"({"architectures":["LlamaForCausalLM"],"hidden_size":)", kHidden,
-                              R"(,"intermediate_size":)", kMlp, R"(,"num_hidden_layers":3,"num_attention_heads":)",
-                              kHeads, R"(,"num_key_value_heads":)", kKvHeads, R"(,"head_dim":)", kHeadDim,
-                              R"(,"vocab_size":)", kVocab, R"(,"max_position_embeddings":600,"rms_norm_eps":1e-5})"));
+  dir.write("config.json",
+            concat(R"({"architectures":["LlamaForCausalLM"],"hidden_size":)", kHidden, R"(,"intermediate_size":)", kMlp,
+                   R"(,"num_hidden_layers":3,"num_attention_heads":)", kHeads, R"(,"num_key_value_heads":)", kKvHeads,
+                   R"(,"head_dim":)", kHeadDim, R"(,"vocab_size":)", kVocab,
+                   R"(,"max_position_embeddings":600,"rms_norm_eps":1e-5})"));
 }
 
 std::vector<int64_t> prompt(size_t i, int64_t vocab_size) {
@@ -121,8 +121,8 @@ class BatchInvariance : public testing::TestWithParam<std::tuple<bool, at::Scala
 
 TEST_P(BatchInvariance, LogitsHaveTheSameBitsHoweverSequencesAreRun) {
   const auto& [random, dtype] = GetParam();
-  const kvc_test::TemporaryDir dir;
-  if (random) write_random_model(dir.path());
+  const test::TempFolder dir;
+  if (random) write_random_model(dir);
   MemoryMeter meter;
   const auto model = Transformer::load(random ? dir.path() : std::filesystem::path(kDemo), dtype);
   const auto tokenizer = Tokenizer::load(kDemo);

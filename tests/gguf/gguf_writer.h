@@ -13,7 +13,7 @@
 #include <type_traits>
 #include <vector>
 
-namespace kvc_test {
+namespace kvc::test {
 
 static_assert(std::endian::native == std::endian::little);
 
@@ -131,4 +131,4 @@ struct GgufWriter {
   uint64_t aligned_(uint64_t n_bytes) const { return (n_bytes + alignment - 1) / alignment * alignment; }
 };
 
-}  // namespace kvc_test
+}  // namespace kvc::test

@@ -12,8 +12,8 @@ namespace kvc {
 namespace {
 
 using kernels::BlockType;
-using kvc_test::kBlockTypes;
-using kvc_test::random_linear;
+using kvc::test::kBlockTypes;
+using kvc::test::random_linear;
 
 // |a - b| / max |b|
 double distance(const at::Tensor& a, const at::Tensor& b) {

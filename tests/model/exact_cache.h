@@ -9,7 +9,7 @@
 #include "kvc/layer_cache.h"
 #include "model/transformer.h"
 
-namespace kvc_test {
+namespace kvc::test {
 
 class ExactCache final : public kvc::LayerCache {
  public:
@@ -49,4 +49,4 @@ inline kvc::Transformer::OnLayer append_to(const std::vector<std::unique_ptr<kvc
   };
 }
 
-}  // namespace kvc_test
+}  // namespace kvc::test

@@ -10,11 +10,12 @@
 #include "../gguf/gguf_writer.h"
 #include "checkpoint/gguf_tensors.h"
 #include "gguf/json_reader.h"
-#include "temporary_dir.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace {
 
-using namespace kvc_test;
+using namespace kvc::test;
 using ::testing::HasSubstr;
 
 constexpr int64_t kHidden = 64, kHeads = 4, kKvHeads = 2, kHeadDim = 16, kInner = 96, kVocab = 8;
@@ -90,7 +91,7 @@ class GgufModel : public ::testing::Test {
   std::string refusal(const GgufWriter& writer) {
     return message_of([&] { config(writer); });
   }
-  TemporaryDir dir_;
+  TempFolder dir_;
 };
 
 TEST_F(GgufModel, ConfigIsTheMetadata) {

@@ -5,12 +5,13 @@
 #include <limits>
 
 #include "../gguf/gguf_writer.h"
-#include "temporary_dir.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {
 
-using namespace kvc_test;
+using namespace kvc::test;
 using testing::AllOf;
 using testing::HasSubstr;
 using Ids = std::vector<int64_t>;
@@ -21,7 +22,7 @@ struct File : GgufWriter {
   void put(const std::string& name, const GgufValueBytes& value) { set("tokenizer.ggml." + name, value); }
   void drop(const std::string& name) { erase("tokenizer.ggml." + name); }
   kvc::Tokenizer load() const {
-    const TemporaryDir dir;
+    const TempFolder dir;
     write(dir / "model.gguf");
     return kvc::Tokenizer::load(dir / "model.gguf");
   }

@@ -21,7 +21,7 @@ struct Change {
 double stepped_loss(const kvc::Transformer& model, const Change& change) {
   std::vector<std::unique_ptr<kvc::LayerCache>> caches;
   for (int64_t layer = 0; layer < model.config().n_layers; ++layer) {
-    caches.push_back(std::make_unique<kvc_test::ExactCache>(model.layer_info(layer, 0)));
+    caches.push_back(std::make_unique<kvc::test::ExactCache>(model.layer_info(layer, 0)));
   }
   const auto attend = [&](int64_t layer, std::span<const kvc::NewTokens> tokens, double scale, at::Tensor& attended) {
     auto token = tokens[0];

@@ -6,13 +6,13 @@
 
 #include <nlohmann/json.hpp>
 
-#include "temporary_dir.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace {
 
-using kvc_test::message_of;
-using kvc_test::TemporaryDir;
-using kvc_test::write_file;
+using kvc::test::message_of;
+using kvc::test::TempFolder;
 using nlohmann::json;
 
 json llama() {
@@ -48,9 +48,9 @@ json opt() {
 }
 
 kvc::ModelConfig load(const json& config, const json& generation = nullptr) {
-  const TemporaryDir dir;
-  write_file(dir / "config.json", config.dump());
-  if (!generation.is_null()) write_file(dir / "generation_config.json", generation.dump());
+  const TempFolder dir;
+  dir.write("config.json", config.dump());
+  if (!generation.is_null()) dir.write("generation_config.json", generation.dump());
   return kvc::load_model_config(dir.path());
 }
 
@@ -148,8 +148,8 @@ TEST(ModelConfig, TakesLlama3sListOfStopIds) {
 }
 
 TEST(ModelConfig, ReadsAFileOfAnyName) {
-  const TemporaryDir dir;
-  write_file(dir / "small.json", llama().dump());
+  const TempFolder dir;
+  dir.write("small.json", llama().dump());
   EXPECT_EQ(kvc::load_model_config(dir / "small.json").hidden_size, 64);
   EXPECT_THAT(message_of([&] { kvc::load_model_config(dir / "smal.json"); }), testing::HasSubstr("smal.json"));
 }
@@ -222,8 +222,8 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(ModelConfig, NamesFileAndByteOfBrokenJson) {
-  const TemporaryDir dir;
-  write_file(dir / "config.json", "{\"hidden_size\": 64,,}");
+  const TempFolder dir;
+  dir.write("config.json", "{\"hidden_size\": 64,,}");
   EXPECT_THAT(message_of([&] { kvc::load_model_config(dir.path()); }),
               testing::AllOf(testing::HasSubstr("config.json"), testing::HasSubstr("byte 20")));
 }

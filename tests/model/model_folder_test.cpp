@@ -8,21 +8,21 @@
 
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
-#include "temporary_dir.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {
 
-using kvc_test::message_of;
-using kvc_test::TemporaryDir;
-using kvc_test::write_file;
+using kvc::test::message_of;
+using kvc::test::TempFolder;
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
 constexpr const char* kLfsText = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n";
 
-std::string checkpoint_error(const TemporaryDir& dir) {
+std::string checkpoint_error(const TempFolder& dir) {
   return message_of([&] { kvc::Checkpoint checkpoint(dir.path()); });
 }
 
@@ -35,8 +35,8 @@ struct OtherWeights {
 class WithoutSafetensors : public testing::TestWithParam<OtherWeights> {};
 
 TEST_P(WithoutSafetensors, SaysWhatIsThereAndHowToConvertIt) {
-  const TemporaryDir dir;
-  for (const char* file : GetParam().files) write_file(dir / file, "x");
+  const TempFolder dir;
+  for (const char* file : GetParam().files) dir.write(file, "x");
   const auto message = checkpoint_error(dir);
   EXPECT_THAT(message, AllOf(HasSubstr(dir.path().string()), HasSubstr("neither model.safetensors nor")));
   for (const char* word : GetParam().words) EXPECT_THAT(message, HasSubstr(word));
@@ -57,25 +57,25 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& info) { return info.param.name; });
 
 TEST(Checkpoint, DoesNotTakeATrainersFilesForWeights) {
-  const TemporaryDir dir;
-  write_file(dir / "optimizer.pt", "x");
-  write_file(dir / "training_args.bin", "x");
+  const TempFolder dir;
+  dir.write("optimizer.pt", "x");
+  dir.write("training_args.bin", "x");
   EXPECT_THAT(checkpoint_error(dir), Not(HasSubstr("pickle")));
 }
 
 TEST(Checkpoint, NamesTheShardThatIsNotThere) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   kvc::write_safetensors(dir / "one.safetensors", {{"a", at::ones({1})}});
-  write_file(dir / "model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  dir.write("model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
   EXPECT_THAT(checkpoint_error(dir), AllOf(HasSubstr("'b' in 'two.safetensors'"), HasSubstr("not in the folder")));
 }
 
 TEST(Checkpoint, FollowsTheLinksOfADownloadCache) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   std::filesystem::create_directories(dir / "blobs");
   std::filesystem::create_directories(dir / "snapshots");
   kvc::write_safetensors(dir / "blobs/1f", {{"a", at::full({1}, 3.0f)}});
-  write_file(dir / "snapshots/model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors"}})");
+  dir.write("snapshots/model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors"}})");
   std::filesystem::create_symlink("../blobs/1f", dir / "snapshots/one.safetensors");
   EXPECT_EQ(kvc::Checkpoint(dir / "snapshots").tensor("a", {1}).item<float>(), 3.0f);
   std::filesystem::remove(dir / "blobs/1f");  // the link leads nowhere now
@@ -84,17 +84,17 @@ TEST(Checkpoint, FollowsTheLinksOfADownloadCache) {
 }
 
 TEST(Checkpoint, KnowsAGitLfsPointer) {
-  const TemporaryDir dir;
-  write_file(dir / "model.safetensors", kLfsText);
+  const TempFolder dir;
+  dir.write("model.safetensors", kLfsText);
   EXPECT_THAT(checkpoint_error(dir),
               AllOf(HasSubstr("model.safetensors: a Git LFS pointer"), HasSubstr("git lfs pull")));
-  write_file(dir / "tokenizer.json", kLfsText);
+  dir.write("tokenizer.json", kLfsText);
   EXPECT_THAT(message_of([&] { kvc::Tokenizer::load(dir.path()); }), HasSubstr("tokenizer.json: a Git LFS pointer"));
 }
 
 // Opening a pipe that nobody writes to would wait for ever.
 TEST(ModelFolder, DoesNotWaitForAPipe) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   for (const char* name : {"model.safetensors", "config.json", "tokenizer.json"}) {
     ASSERT_EQ(mkfifo((dir / name).c_str(), 0600), 0);
   }
@@ -104,19 +104,19 @@ TEST(ModelFolder, DoesNotWaitForAPipe) {
 }
 
 TEST(ModelFolder, IsNotReadIntoMemoryWhateverItsSize) {
-  const TemporaryDir dir;
-  write_file(dir / "config.json", "");
+  const TempFolder dir;
+  dir.write("config.json", "");
   std::filesystem::resize_file(dir / "config.json", uintmax_t{1} << 40);  // holds no block
   EXPECT_THAT(message_of([&] { kvc::load_model_config(dir.path()); }), HasSubstr("1099511627776 bytes, at most"));
 }
 
 TEST(ModelFolder, SaysWhichFileItLacks) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   EXPECT_THAT(message_of([&] { kvc::load_model_config(dir.path()); }), HasSubstr(": no config.json; expected"));
   EXPECT_THAT(message_of([&] { kvc::Tokenizer::load(dir.path()); }),
               HasSubstr(": no tokenizer; expected tokenizer.json"));
   EXPECT_THAT(message_of([&] { kvc::load_model_config(dir / "none"); }), HasSubstr("none': no such folder"));
-  write_file(dir / "x.gguf", "GGUF");
+  dir.write("x.gguf", "GGUF");
   EXPECT_THAT(message_of([&] { kvc::load_model_config(dir.path()); }), HasSubstr("'x.gguf', of another format"));
   EXPECT_THAT(message_of([&] { kvc::Checkpoint checkpoint(dir / "x.gguf"); }), HasSubstr("x.gguf"));
 }

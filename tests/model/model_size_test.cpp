@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "temporary_dir.h"
+#include "support/temp_folder.h"
 
 namespace {
 
@@ -16,14 +16,14 @@ kvc::ModelConfig public_config(const std::string& name) {
 }
 
 kvc::ModelSize size_of(json config) {
-  const kvc_test::TemporaryDir dir;
+  const kvc::test::TempFolder dir;
   const json common = {
       {"num_hidden_layers", 2},         {"num_attention_heads", 4}, {"vocab_size", 100},        {"hidden_size", 64},
       {"max_position_embeddings", 512}, {"intermediate_size", 128}, {"num_key_value_heads", 2}, {"rms_norm_eps", 1e-5}};
   for (const auto& [field, value] : common.items()) {
     if (!config.contains(field)) config[field] = value;
   }
-  kvc_test::write_file(dir / "any_name.json", config.dump());
+  dir.write("any_name.json", config.dump());
   return kvc::model_size(kvc::load_model_config(dir / "any_name.json"));
 }
 
@@ -49,7 +49,8 @@ TEST(ModelSize, CountsLlama31With70BillionParameters) {
   EXPECT_EQ(kvc::weights_bytes(size, kvc::WeightType::bits16), 141'107'412'992);
   const int64_t weights = int64_t{80} * (2 * 8192 * 8192 + 2 * 8192 * 1024 + 3 * 8192 * 28672);
   const int64_t rows = 80 * (8192 + 2 * 1024 + 8192 + 2 * 28672 + 8192);
-  EXPECT_EQ(kvc::weights_bytes(size, kvc::WeightType::int8), weights + 4 * rows + 2 * (2 * 128256 + 161) * int64_t{8192});
+  EXPECT_EQ(kvc::weights_bytes(size, kvc::WeightType::int8),
+            weights + 4 * rows + 2 * (2 * 128256 + 161) * int64_t{8192});
 }
 
 TEST(ModelSize, CountsEveryFamilyAsTransformersDoes) {

@@ -9,7 +9,7 @@
 
 #include "kvc/check.h"
 #include "model/portable_ops.h"
-#include "temporary_dir.h"
+#include "support/message_of.h"
 
 namespace kvc {
 namespace {
@@ -88,9 +88,9 @@ INSTANTIATE_TEST_SUITE_P(Bits, QuantizedLinearOf,
 
 TEST(QuantizedLinear, RefusesWhatItCannotHold) {
   const Linear w{at::randn({2, 6}), {}, {}};
-  EXPECT_THAT(kvc_test::message_of([&] { quantized(w, 4, 4); }),
+  EXPECT_THAT(kvc::test::message_of([&] { quantized(w, 4, 4); }),
               testing::HasSubstr("group_size 4 does not divide the 6"));
-  EXPECT_THAT(kvc_test::message_of([&] { quantized(w, 5, 0); }), testing::HasSubstr("bits 5, allowed: 8, 4, 3, 2"));
+  EXPECT_THAT(kvc::test::message_of([&] { quantized(w, 5, 0); }), testing::HasSubstr("bits 5, allowed: 8, 4, 3, 2"));
 }
 
 // A step is 2 / 127 in the first row, a hundredth of it in the second: codes 127, -65 and 2 in both.

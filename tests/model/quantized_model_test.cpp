@@ -7,12 +7,13 @@
 #include "exact_cache.h"
 #include "model/smooth_quant.h"
 #include "model/transformer.h"
-#include "temporary_dir.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace {
 
-using kvc_test::message_of;
-using kvc_test::TemporaryDir;
+using kvc::test::message_of;
+using kvc::test::TempFolder;
 using testing::HasSubstr;
 using Tensors = std::map<std::string, at::Tensor>;
 
@@ -85,9 +86,9 @@ Tensors random_opt(bool norm_before) {
 }
 
 kvc::Transformer load(const std::string& config, const Tensors& weights, const kvc::Quantization& quantization = {}) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   kvc::write_safetensors(dir / "model.safetensors", weights);
-  kvc_test::write_file(dir / "config.json", config);
+  dir.write("config.json", config);
   return kvc::Transformer::load(dir.path(), {.quantization = quantization});
 }
 
@@ -158,7 +159,7 @@ TEST_P(QuantizedModel, DecodesWhatItPrefills) {
     const auto model = load(quantization);
     std::vector<std::unique_ptr<kvc::LayerCache>> caches;
     const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      caches.push_back(std::make_unique<kvc_test::ExactCache>(model.layer_info(layer, 0)));
+      caches.push_back(std::make_unique<kvc::test::ExactCache>(model.layer_info(layer, 0)));
       caches.back()->append({q, k, v, 0});
     };
     model.prefill(std::span(ids).first(19), on_layer);

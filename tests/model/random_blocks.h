@@ -9,7 +9,7 @@
 
 #include "model/ops.h"
 
-namespace kvc_test {
+namespace kvc::test {
 
 using kvc::kernels::BlockType;
 
@@ -45,4 +45,4 @@ inline kvc::Linear random_linear(std::initializer_list<std::pair<BlockType, int6
   return linear;
 }
 
-}  // namespace kvc_test
+}  // namespace kvc::test

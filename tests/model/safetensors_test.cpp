@@ -9,13 +9,13 @@
 #include <random>
 
 #include "kvc/check.h"
-#include "temporary_dir.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace {
 
-using kvc_test::message_of;
-using kvc_test::TemporaryDir;
-using kvc_test::write_file;
+using kvc::test::message_of;
+using kvc::test::TempFolder;
 
 std::string with_length(const std::string& header, const std::string& data) {
   const uint64_t n = header.size();
@@ -73,8 +73,8 @@ std::vector<BadFile> bad_files() {
 class Safetensors : public testing::TestWithParam<BadFile> {};
 
 TEST_P(Safetensors, RefusesNamingTheThing) {
-  const TemporaryDir dir;
-  write_file(dir / "bad.safetensors", GetParam().bytes);
+  const TempFolder dir;
+  dir.write("bad.safetensors", GetParam().bytes);
   const auto message = message_of([&] { kvc::SafetensorsFile file(dir / "bad.safetensors"); });
   EXPECT_THAT(message, testing::HasSubstr("bad.safetensors"));
   for (const auto& word : GetParam().words) EXPECT_THAT(message, testing::HasSubstr(word));
@@ -83,7 +83,7 @@ INSTANTIATE_TEST_SUITE_P(BadFiles, Safetensors, testing::ValuesIn(bad_files()),
                          [](const auto& info) { return info.param.name; });
 
 TEST(SafetensorsFile, ReadsWhatWasWritten) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   std::map<std::string, at::Tensor> written;
   for (const auto dtype : {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16, at::kLong, at::kInt, at::kShort,
                            at::kChar, at::kByte, at::kBool}) {
@@ -102,14 +102,14 @@ TEST(SafetensorsFile, ReadsWhatWasWritten) {
 }
 
 TEST(SafetensorsFile, NamesTheTensorThatIsNotThere) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   kvc::write_safetensors(dir / "x.safetensors", {{"a", at::ones({1})}});
   const kvc::SafetensorsFile file(dir / "x.safetensors");
   EXPECT_THAT(message_of([&] { file.tensor("b"); }), testing::HasSubstr("no tensor 'b'"));
 }
 
 TEST(SafetensorsFile, NoticesThatTheFileShrankAfterOpening) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   kvc::write_safetensors(dir / "x.safetensors", {{"a", at::ones({1000})}});
   const kvc::SafetensorsFile file(dir / "x.safetensors");
   std::filesystem::resize_file(dir / "x.safetensors", 200);
@@ -117,10 +117,10 @@ TEST(SafetensorsFile, NoticesThatTheFileShrankAfterOpening) {
 }
 
 TEST(Checkpoint, ReadsShardsThatTheIndexNames) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   kvc::write_safetensors(dir / "one.safetensors", {{"a", at::full({2, 2}, 1.0f)}});
   kvc::write_safetensors(dir / "two.safetensors", {{"b", at::full({2}, 2.0f)}});
-  write_file(dir / "model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  dir.write("model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
   const kvc::Checkpoint checkpoint(dir.path());
   EXPECT_EQ(checkpoint.tensor("b", {2})[1].item<float>(), 2.0f);
   EXPECT_THAT(message_of([&] { checkpoint.tensor("a", {4}); }),
@@ -129,17 +129,17 @@ TEST(Checkpoint, ReadsShardsThatTheIndexNames) {
 
 TEST(Checkpoint, RefusesShardsOutsideOfTheFolder) {
   for (const char* shard : {"../one.safetensors", "/etc/passwd", "sub/one.safetensors", "..", ""}) {
-    const TemporaryDir dir;
-    write_file(dir / "model.safetensors.index.json", kvc::concat(R"({"weight_map":{"a":")", shard, "\"}}"));
+    const TempFolder dir;
+    dir.write("model.safetensors.index.json", kvc::concat(R"({"weight_map":{"a":")", shard, "\"}}"));
     EXPECT_THAT(message_of([&] { kvc::Checkpoint checkpoint(dir.path()); }), testing::HasSubstr("plain file name"))
         << shard;
   }
 }
 
 TEST(Checkpoint, NamesTheTensorThatItsShardLacks) {
-  const TemporaryDir dir;
+  const TempFolder dir;
   kvc::write_safetensors(dir / "one.safetensors", {{"a", at::ones({1})}});
-  write_file(dir / "model.safetensors.index.json", R"({"weight_map":{"b":"one.safetensors"}})");
+  dir.write("model.safetensors.index.json", R"({"weight_map":{"b":"one.safetensors"}})");
   EXPECT_THAT(message_of([&] { kvc::Checkpoint checkpoint(dir.path()); }),
               testing::HasSubstr("'b' is not in one.safetensors"));
 }

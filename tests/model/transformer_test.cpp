@@ -13,12 +13,13 @@
 #include "checkpoint/safetensors.h"
 #include "exact_cache.h"
 #include "model/ops.h"
-#include "temporary_dir.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace {
 
-using kvc_test::message_of;
-using kvc_test::TemporaryDir;
+using kvc::test::message_of;
+using kvc::test::TempFolder;
 using testing::HasSubstr;
 
 constexpr int64_t kHidden = 48, kMlp = 80, kHeads = 4, kHeadDim = 12, kVocab = 61, kLayers = 2, kMaxPositions = 300;
@@ -51,10 +52,10 @@ std::map<std::string, at::Tensor> random_weights(int64_t n_kv_heads) {
 // Mistral: Llama with a window.
 kvc::Transformer load(const std::map<std::string, at::Tensor>& weights, int64_t n_kv_heads,
                       at::ScalarType dtype = at::kFloat, const std::string& window = "null") {
-  const TemporaryDir dir;
+  const TempFolder dir;
   kvc::write_safetensors(dir / "model.safetensors", weights);
-  kvc_test::write_file(
-      dir / "config.json",
+  dir.write(
+      "config.json",
       kvc::concat(R"({"architectures":["MistralForCausalLM"],"sliding_window":)", window, R"(,"hidden_size":)", kHidden,
                   R"(,"intermediate_size":)", kMlp, R"(,"num_hidden_layers":)", kLayers, R"(,"num_attention_heads":)",
                   kHeads, R"(,"num_key_value_heads":)", n_kv_heads, R"(,"head_dim":)", kHeadDim, R"(,"vocab_size":)",
@@ -79,8 +80,8 @@ TEST_P(TransformerOf, DecodesWhatItPrefills) {
   const auto model = load(GetParam());
   const auto ids = some_ids(150);
   const auto all = model.prefill(ids, nullptr, 150);
-  auto caches = kvc_test::exact_caches(model.shape());
-  model.prefill(std::span(ids).first(70), kvc_test::append_to(caches));
+  auto caches = kvc::test::exact_caches(model.shape());
+  model.prefill(std::span(ids).first(70), kvc::test::append_to(caches));
   for (int64_t t = 70; t < 150; ++t) {
     const auto logits = model.decode_step(ids[static_cast<size_t>(t)], t, caches);
     ASSERT_LT(distance(logits, all[t]), 2e-5) << "position " << t;  // fp32, another order of sums
@@ -93,8 +94,8 @@ TEST(Transformer, SeesNoFurtherThanItsWindows) {
   const auto model = load(random_weights(2), 2, at::kFloat, "20");
   auto ids = some_ids(150);
   const auto logits = model.prefill(ids, nullptr, 150);
-  auto caches = kvc_test::exact_caches(model.shape());
-  model.prefill(std::span(ids).first(70), kvc_test::append_to(caches));
+  auto caches = kvc::test::exact_caches(model.shape());
+  model.prefill(std::span(ids).first(70), kvc::test::append_to(caches));
   for (int64_t t = 70; t < 150; ++t) {
     ASSERT_LT(distance(model.decode_step(ids[static_cast<size_t>(t)], t, caches), logits[t]), 2e-5) << t;
   }
@@ -139,8 +140,8 @@ TEST(Transformer, ComputesInSixteenBitsCloseToThirtyTwo) {
   const auto exact = load().prefill(ids, nullptr, 100);
   for (const auto dtype : {at::kHalf, at::kBFloat16}) {
     const auto model = load(2, dtype);
-    auto caches = kvc_test::exact_caches(model.shape());
-    const auto logits = model.prefill(std::span(ids).first(99), kvc_test::append_to(caches), 99);
+    auto caches = kvc::test::exact_caches(model.shape());
+    const auto logits = model.prefill(std::span(ids).first(99), kvc::test::append_to(caches), 99);
     const double step = dtype == at::kHalf ? 0x1p-11 : 0x1p-8;  // rounding of one number; logits reach about 5
     EXPECT_LT(distance(logits, exact.narrow(0, 0, 99)), 40 * step) << at::toString(dtype);
     EXPECT_LT(distance(model.decode_step(ids[99], 99, caches), exact[99]), 40 * step) << at::toString(dtype);
@@ -150,7 +151,7 @@ TEST(Transformer, ComputesInSixteenBitsCloseToThirtyTwo) {
 
 TEST(Transformer, NamesBadIdsAndPositions) {
   const auto model = load();
-  auto caches = kvc_test::exact_caches(model.shape());
+  auto caches = kvc::test::exact_caches(model.shape());
   EXPECT_THAT(message_of([&] {
                 model.prefill(std::vector<int64_t>{1, kVocab}, nullptr);
               }),

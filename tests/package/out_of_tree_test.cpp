@@ -6,7 +6,7 @@
 #include <fstream>
 #include <memory>
 
-#include "run/program.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

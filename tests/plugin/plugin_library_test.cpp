@@ -4,6 +4,8 @@
 
 #include <fstream>
 
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -12,23 +14,12 @@ namespace {
 const std::filesystem::path kPlugins = std::filesystem::path(KVC_BINARY_DIR) / "plugins";
 const std::filesystem::path kBroken = std::filesystem::path(KVC_BINARY_DIR) / "tests/plugins";
 
-// The message of the Error that opening gives, or "" where it opens.
 std::string refusal(const std::filesystem::path& file) {
-  try {
-    PluginLibrary library(file);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return test::message_of([&] { PluginLibrary library(file); });
 }
 
 std::string make_refusal(const PluginLibrary& plugin, const char* options) {
-  try {
-    plugin.make(nlohmann::json::parse(options));
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  return test::message_of([&] { plugin.make(nlohmann::json::parse(options)); });
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -41,10 +32,9 @@ TEST(PluginLibrary, OpensAPluginAndKnowsItsFile) {
 
 TEST(PluginLibrary, RefusesWhatIsNoPluginInOneLine) {
   EXPECT_TRUE(has(refusal(kPlugins / "absent.so"), "absent.so: no such plugin file"));
-  const auto text = std::filesystem::temp_directory_path() / "kvc_not_a_library.so";
-  std::ofstream(text) << "not a library";
+  const test::TempFolder folder;
+  const auto text = folder.write("text.so", "not a library");
   EXPECT_TRUE(has(refusal(text), "not a shared library")) << refusal(text);
-  std::filesystem::remove(text);
   EXPECT_TRUE(has(refusal(kBroken / "not_a_plugin.so"), "has no symbol kvc_plugin"))
       << refusal(kBroken / "not_a_plugin.so");
 }

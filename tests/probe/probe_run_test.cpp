@@ -1,8 +1,8 @@
 // Probes as a user runs them.
 #include <gtest/gtest.h>
 
-#include "../run/program.h"
 #include "store/result_store.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

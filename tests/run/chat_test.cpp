@@ -7,8 +7,8 @@
 #include "../gguf/gguf_writer.h"
 #include "experiment/model_chat.h"
 #include "kvc/check.h"
-#include "program.h"
 #include "store/result_store.h"
+#include "support/program.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc::test {
@@ -151,17 +151,17 @@ TEST(Chat, FindsTheModelsTemplateWhereFoldersKeepIt) {
 
 TEST(Chat, TakesTheTemplateOfAGgufFile) {
   TempFolder folder;
-  kvc_test::GgufWriter file;
+  kvc::test::GgufWriter file;
   const auto read = [&] {
     file.write(folder / "m.gguf");
     return read_model_template(folder / "m.gguf");
   };
   EXPECT_EQ(read(), std::nullopt);
-  file.set("tokenizer.chat_template", kvc_test::text("{{ 'x' }}"));
+  file.set("tokenizer.chat_template", kvc::test::text("{{ 'x' }}"));
   EXPECT_EQ(read(), "{{ 'x' }}");
-  file.set("tokenizer.chat_template", kvc_test::u32(5));
+  file.set("tokenizer.chat_template", kvc::test::u32(5));
   EXPECT_THROW(read(), Error);
-  file.set("tokenizer.chat_template", kvc_test::text("\xFFx"));
+  file.set("tokenizer.chat_template", kvc::test::text("\xFFx"));
   EXPECT_THROW(read(), Error);
 }
 

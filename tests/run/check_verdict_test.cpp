@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "kvc/check.h"
-#include "program.h"
+#include "support/check_settings.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
@@ -47,41 +49,24 @@ TEST(CheckVerdict, SaysWhatItLeavesOpen) {
   EXPECT_EQ(to_string({unchanged, breaks}), "undecided");
 }
 
-const std::string kFile = R"(name: check
-check:
-  context: 2048
-  lengths: 4
-  quick: {limit: 2, lengths: 1}
-  bounds:
-    kl: {unchanged: 0.01, breaks: 0.2}
-    top1: {unchanged: 97, breaks: 80}
-    passkey: {unchanged: 0, breaks: 20}
-  outlier_channel: 6
-)";
-
 class CheckFile : public testing::Test {
  protected:
   std::string message(const std::string& from, const std::string& to) {
-    auto text = kFile;
+    auto text = test::kCheckSettings;
     EXPECT_NE(text.find(from), std::string::npos) << from;
     const auto file = folder_.write("c.yaml", text.replace(text.find(from), from.size(), to));
-    try {
-      load_check_settings(file);
-    } catch (const Error& error) {
-      return std::string(error.what()).substr(folder_.path().string().size() + 1);
-    }
-    return "no error";
+    return folder_.relative(test::message_of([&] { load_check_settings(file); }));
   }
   test::TempFolder folder_;
 };
 
 TEST_F(CheckFile, BoundsAreSharesThatGrowWithTheLoss) {
-  const auto settings = load_check_settings(folder_.write("c.yaml", kFile));
+  const auto settings = load_check_settings(folder_.write("c.yaml", test::kCheckSettings));
   EXPECT_DOUBLE_EQ(settings.top1.unchanged, 0.03);
   EXPECT_DOUBLE_EQ(settings.top1.breaks, 0.2);
   EXPECT_DOUBLE_EQ(settings.passkey.breaks, 0.2);
   EXPECT_EQ(settings.kl.breaks, 0.2);
-  EXPECT_EQ(settings.quick_limit, 2);
+  EXPECT_EQ(settings.quick_limit, 1);
 }
 
 TEST_F(CheckFile, WhatIsWrongIsNamedWithItsPlace) {
@@ -91,7 +76,7 @@ TEST_F(CheckFile, WhatIsWrongIsNamedWithItsPlace) {
             "c.yaml:8:11: error: check.bounds.top1: unchanged and breaks leave nothing between them");
   EXPECT_EQ(message("unchanged: 97", "unchanged: 197").find("c.yaml:8:23: error: check.bounds.top1.unchanged is"), 0u);
   EXPECT_EQ(message("  outlier_channel: 6\n", "").find("c.yaml:3:3: error: missing key 'outlier_channel'"), 0u);
-  EXPECT_EQ(message("lengths: 4", "lengths: 0").find("c.yaml:4:12: error: check.lengths is '0'"), 0u);
+  EXPECT_EQ(message("lengths: 2", "lengths: 0").find("c.yaml:4:12: error: check.lengths is '0'"), 0u);
 }
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "checkpoint/safetensors.h"
-#include "program.h"
 #include "store/database.h"
+#include "support/program.h"
 #include "task/choices.h"
 #include "tokenizer/tokenizer.h"
 

@@ -8,6 +8,8 @@
 #include <fstream>
 
 #include "kvc/check.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
@@ -96,15 +98,12 @@ TEST_F(RealPrompts, LongPromptsLoseTheirMiddle) {
 // A task in a folder of its own, for the demo model's tokenizer.
 class SmallPrompts : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove_all(root_); }
   EncodedPrompt encode(const std::string& task, const std::string& line, int64_t context,
                        std::optional<int64_t> max_tokens = std::nullopt) {
-    const auto folder = root_ / "tasks" / "s";
-    std::filesystem::create_directories(folder);
-    std::ofstream(folder / "t.yaml") << "version: 1\nsummary: s\ndata: {file: d.jsonl, root: task}\n" << task;
-    std::ofstream(folder / "d.jsonl") << line << "\n";
-    std::ofstream(folder / "shots.txt") << "Sam has the ring. ";
-    spec_ = load_task(folder / "t.yaml");
+    folder_.write("tasks/s/d.jsonl", line + "\n");
+    folder_.write("tasks/s/shots.txt", "Sam has the ring. ");
+    spec_ = load_task(
+        folder_.write("tasks/s/t.yaml", "version: 1\nsummary: s\ndata: {file: d.jsonl, root: task}\n" + task));
     data_ = load_dataset(spec_, {});
     return encode_prompt(spec_, data_, data_.samples.front(), tokenizer_, {&kNoChat, "", context, max_tokens});
   }
@@ -112,14 +111,9 @@ class SmallPrompts : public testing::Test {
     return "kind: choices\nfields: {q: q}\ngold: {from: a}\nprompt: " + prompt + "\nchoices: " + choices + "\n";
   }
   std::string message(const std::string& task, const std::string& line, int64_t context) {
-    try {
-      encode(task, line, context);
-    } catch (const Error& e) {
-      return e.what();
-    }
-    return "";
+    return test::message_of([&] { encode(task, line, context); });
   }
-  std::filesystem::path root_ = std::filesystem::temp_directory_path() / ("kvc_encode_" + std::to_string(::getpid()));
+  test::TempFolder folder_;
   Tokenizer tokenizer_ = Tokenizer::load(kRoot / "models" / "demo");
   TaskSpec spec_;
   Dataset data_;

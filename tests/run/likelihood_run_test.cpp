@@ -4,8 +4,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "program.h"
 #include "store/database.h"
+#include "support/program.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc {

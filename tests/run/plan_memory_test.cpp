@@ -7,7 +7,7 @@
 #include <map>
 #include <sstream>
 
-#include "program.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "experiment/bench_experiment.h"
 #include "experiment/task_names.h"
-#include "program.h"
+#include "support/program.h"
 #include "text/yaml_read.h"
 #include "tokenizer/tokenizer.h"
 

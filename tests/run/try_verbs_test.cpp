@@ -6,7 +6,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "kvc/layer_cache.h"
-#include "program.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

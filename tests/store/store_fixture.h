@@ -8,34 +8,18 @@
 
 #include "kvc/check.h"
 #include "store/result_store.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace kvc {
 
+using test::message_of;
+
 class StoreTest : public testing::Test {
  protected:
-  void SetUp() override {
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::temp_directory_path() /
-              concat("kvc_store_", test->test_suite_name(), "_", test->name(), "_", getpid());
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-    path_ = folder_ / "results.sqlite";
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
-  std::filesystem::path folder_, path_;
+  test::TempFolder folder_;
+  const std::filesystem::path path_ = folder_ / "results.sqlite";
 };
-
-// The message of the Error that `action` throws, or "no error".
-template <class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
 
 inline CellRecord make_cell(const std::string& key, const std::string& plugin, const std::string& task) {
   CellRecord cell;

@@ -68,14 +68,6 @@ HandWorked hand_worked(const std::string& name) {
 }
 
 HandMade::HandMade(const HandWorked& section) : name_(section.name) {
-  std::string stem = section.name;
-  std::replace(stem.begin(), stem.end(), ':', '_');
-  const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-  std::string suite = test->test_suite_name();
-  std::replace(suite.begin(), suite.end(), '/', '_');
-  folder_ = fs::temp_directory_path() / concat("kvc_tables_", suite, "_", stem, "_", getpid());
-  fs::remove_all(folder_);
-  fs::create_directories(folder_);
   store_.emplace(ResultStore::open(folder_ / "results.sqlite"));
   for (size_t i = 0; i < section.cells.size(); ++i) {
     experiments_.push_back(put_cell(*store_, concat("c", i + 1), section.cells[i]));

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
 #include <string>
 #include <vector>
 
 #include "store/result_store.h"
+#include "support/temp_folder.h"
 #include "tables/paper_table.h"
 
 namespace kvc::test {
@@ -27,9 +27,6 @@ HandWorked hand_worked(const std::string& name);
 class HandMade {
  public:
   explicit HandMade(const HandWorked& section);
-  ~HandMade() { std::filesystem::remove_all(folder_); }
-  HandMade(const HandMade&) = delete;
-  HandMade& operator=(const HandMade&) = delete;
 
   Database& db() { return store_->database(); }
   const std::vector<std::string>& experiments() const { return experiments_; }
@@ -38,7 +35,7 @@ class HandMade {
 
  private:
   std::string name_;
-  std::filesystem::path folder_;
+  TempFolder folder_;
   std::optional<ResultStore> store_;
   std::vector<std::string> experiments_;
 };

@@ -5,6 +5,8 @@
 #include "analysis/entries.h"
 #include "hand_made.h"
 #include "kvc/check.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace kvc::test {
 namespace {
@@ -14,15 +16,6 @@ namespace fs = std::filesystem;
 bool contains(const std::vector<std::string>& lines, const std::string& part) {
   return std::any_of(lines.begin(), lines.end(),
                      [&](const auto& line) { return line.find(part) != std::string::npos; });
-}
-
-std::string message_of(const std::function<void()>& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 // GEAR's Table 1 prints 54.21 for Llama-3-8B on GSM8K; 2 of 4 are [15.0, 85.0], 4 of 4 are [51.0, 100.0].
@@ -137,16 +130,11 @@ TEST(Entries, OfAnEarlierProgramsDatabaseAreRefused) {
 
 class Layouts : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = fs::temp_directory_path() / concat("kvc_layouts_", getpid());
-    fs::create_directories(folder_ / "paper");
-  }
-  void TearDown() override { fs::remove_all(folder_); }
   std::string load(const std::string& yaml) {
-    std::ofstream(folder_ / "paper/1.yaml") << yaml;
+    folder_.write("paper/1.yaml", yaml);
     return message_of([&] { find_layout(folder_, "paper:1"); });
   }
-  fs::path folder_;
+  TempFolder folder_;
 };
 
 TEST_F(Layouts, AreRefusedInOneLine) {

@@ -5,6 +5,8 @@
 
 #include "hand_made.h"
 #include "kvc/check.h"
+#include "support/temp_folder.h"
+#include "text/files.h"
 
 namespace kvc::test {
 namespace {
@@ -97,8 +99,7 @@ bool has_pdflatex() { return std::system("command -v pdflatex >/dev/null && kpse
 
 TEST(LatexText, CompilesAlone) {
   if (!has_pdflatex()) GTEST_SKIP() << "pdflatex with booktabs is not here (Debian: texlive-latex-recommended)";
-  const auto folder = fs::temp_directory_path() / concat("kvc_latex_", getpid());
-  fs::create_directories(folder);
+  const TempFolder folder;
   // All tables in one document: starting TeX costs more than setting a table.
   std::string document = write_latex(hostile_table(), true), body;
   for (const auto& section : hand_worked()) {
@@ -114,8 +115,7 @@ TEST(LatexText, CompilesAlone) {
   std::ofstream(folder / "t.tex") << document;
   const auto command =
       concat("cd '", folder.string(), "' && pdflatex -interaction=nonstopmode -halt-on-error t.tex >log.txt 2>&1");
-  EXPECT_EQ(std::system(command.c_str()), 0) << "see " << folder / "log.txt";
-  if (!HasFailure()) fs::remove_all(folder);
+  EXPECT_EQ(std::system(command.c_str()), 0) << read_file(folder / "log.txt");
 }
 
 }  // namespace

@@ -7,9 +7,13 @@
 #include <fstream>
 
 #include "kvc/check.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
+
+using test::message_of;
 
 std::vector<ChatTemplate> shipped() {
   return load_chat_templates(std::filesystem::path(KVC_SOURCE_DIR) / "prompts" / "chat");
@@ -18,16 +22,6 @@ std::vector<ChatTemplate> shipped() {
 std::string render(const std::string& name, const std::string& system, const std::string& user) {
   const auto known = shipped();
   return render_chat(find_chat_template(known, name), system, user);
-}
-
-template <class Body>
-std::string message_of(const Body& body) {
-  try {
-    body();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
 }
 
 TEST(ChatTemplate, IsThePublicFormatWithoutASystemMessage) {
@@ -135,13 +129,12 @@ TEST(ChatTemplate, IsRecognizedByItsMarksOrRefused) {
 
 class ChatTemplateFile : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(file_); }
   std::string message(const std::string& text) {
-    std::ofstream(file_) << text;
-    const auto what = message_of([&] { load_chat_template(file_); });
-    return what.starts_with(file_.string()) ? what.substr(file_.string().size()) : what;
+    const auto file = folder_.write("t.yaml", text);
+    const auto what = message_of([&] { load_chat_template(file); });
+    return what.starts_with(file.string()) ? what.substr(file.string().size()) : what;
   }
-  std::filesystem::path file_ = std::filesystem::temp_directory_path() / concat("kvc_chat_", getpid(), ".yaml");
+  test::TempFolder folder_;
 };
 
 TEST_F(ChatTemplateFile, IsRefusedWithItsPlace) {

@@ -7,15 +7,16 @@
 #include <algorithm>
 #include <fstream>
 
+#include "support/message_of.h"
+#include "support/temp_folder.h"
+
 namespace kvc {
 namespace {
 
 class ChoicePredictions : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(file_); }
-
   std::vector<double> scores(const std::string& task, const std::string& score, const std::string& text) {
-    std::ofstream(file_) << text;
+    folder_.write("t.jsonl", text);
     const auto spec = load_task(find_task(std::filesystem::path(KVC_SOURCE_DIR) / "tasks", task));
     std::vector<double> values;
     for (const auto& sample : score_choice_predictions(spec, score, read_predictions(spec, file_), file_).samples) {
@@ -25,15 +26,11 @@ class ChoicePredictions : public testing::Test {
   }
 
   std::string error(const std::string& task, const std::string& text, const std::string& score = "acc") {
-    try {
-      scores(task, score, text);
-    } catch (const Error& error) {
-      return std::string(error.what()).substr(file_.string().size());
-    }
-    return "no error";
+    return test::message_of([&] { scores(task, score, text); }).substr(file_.string().size());
   }
 
-  std::filesystem::path file_ = std::filesystem::temp_directory_path() / concat("kvc_choices_", getpid(), ".jsonl");
+  test::TempFolder folder_;
+  const std::filesystem::path file_ = folder_ / "t.jsonl";
 };
 
 // A line of two choices, " abcde" and " abcdefghijkl" unless said otherwise.

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -39,11 +41,7 @@ class DatasetTest : public testing::Test {
     write("tasks/sum/sum.yaml", kTask);
     write("prompts/sum/shots.txt", "Q: {question}?\nA: {hint}\n\n");
   }
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void write(const std::string& file, const std::string& text) {
-    std::filesystem::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file, std::ios::binary) << text;
-  }
+  void write(const std::string& file, const std::string& text) { root_.write(file, text); }
   Dataset load(const std::string& lines) {
     write("tasks/sum/sum.jsonl", lines);
     return load_dataset(spec(), {});
@@ -51,16 +49,9 @@ class DatasetTest : public testing::Test {
   TaskSpec spec() { return load_task(root_ / "tasks/sum/sum.yaml"); }
   // The message without the folder.
   std::string message(const std::string& lines) {
-    try {
-      load(lines);
-    } catch (const Error& error) {
-      std::string text = error.what();
-      const auto at = text.find(root_.string() + "/");
-      return at == std::string::npos ? text : text.erase(at, root_.string().size() + 1);
-    }
-    return "no error";
+    return root_.relative(test::message_of([&] { load(lines); }));
   }
-  std::filesystem::path root_ = std::filesystem::temp_directory_path() / concat("kvc_dataset_", getpid());
+  test::TempFolder root_;
 };
 
 TEST_F(DatasetTest, BracesInDataAreText) {
@@ -103,22 +94,14 @@ TEST_F(DatasetTest, BadLinesAreNamed) {
 }
 
 TEST_F(DatasetTest, MissingFilesAreNamedWhereTheyAreAskedFor) {
-  const auto data_file = root_ / "tasks/sum/sum.jsonl";
-  try {
-    load_dataset(spec(), {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_EQ(std::string(error.what()), concat((root_ / "tasks/sum/sum.yaml").string(),
-                                                ":3:14: error: there is no file '", data_file.string(), "'"));
-  }
-  try {
-    const auto gsm8k = load_task(std::filesystem::path(KVC_SOURCE_DIR) / "tasks/gsm8k/cot8.yaml");
-    load_dataset(gsm8k, {});
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("gsm8k_prompt_original.txt' is in the data folder, and none was given"),
-              std::string::npos);
-  }
+  EXPECT_EQ(test::message_of([&] { load_dataset(spec(), {}); }),
+            concat((root_ / "tasks/sum/sum.yaml").string(), ":3:14: error: there is no file '",
+                   (root_ / "tasks/sum/sum.jsonl").string(), "'"));
+  const auto gsm8k = load_task(std::filesystem::path(KVC_SOURCE_DIR) / "tasks/gsm8k/cot8.yaml");
+  EXPECT_NE(test::message_of([&] {
+              load_dataset(gsm8k, {});
+            }).find("gsm8k_prompt_original.txt' is in the data folder, and none was given"),
+            std::string::npos);
 }
 
 TEST_F(DatasetTest, TheJsonHoldsContentAndNoPlaces) {

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-
 #include "scoring/answer_scorer.h"
+#include "support/message_of.h"
+#include "support/processor_seconds.h"
 
 namespace kvc {
 namespace {
@@ -67,12 +67,8 @@ TEST(Extractor, PatternsTakeTheFirstOrTheLastMatch) {
 }
 
 TEST(Extractor, APatternThatWouldRunForeverIsAnError) {
-  try {
-    extracted("{regex: '(a+)+$'}", std::string(40, 'a') + "b");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "extractor 'x': pattern '(a+)+$': match limit exceeded");
-  }
+  EXPECT_EQ(test::message_of([] { extracted("{regex: '(a+)+$'}", std::string(40, 'a') + "b"); }),
+            "extractor 'x': pattern '(a+)+$': match limit exceeded");
 }
 
 TEST(Extractor, ComparesTextOrNumbers) {
@@ -94,9 +90,7 @@ TEST(Extractor, ComparesTextOrNumbers) {
 TEST(Regex, FindsTheLastOfManyMatchesQuickly) {
   std::string text;
   for (int i = 0; i < 200'000; ++i) text += "12 ";
-  const auto start = std::chrono::steady_clock::now();
-  EXPECT_EQ(Regex("[0-9]+").find(text + "7", 0, true), "7");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  EXPECT_LT(test::processor_seconds([&] { EXPECT_EQ(Regex("[0-9]+").find(text + "7", 0, true), "7"); }), 10);
 }
 
 // 200,000 alternatives to come back to do not fit on a small stack of compiled code.

@@ -6,6 +6,8 @@
 
 #include <fstream>
 
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 #include "task/dataset.h"
 
 namespace kvc {
@@ -22,30 +24,18 @@ likelihood: {tokens: 64, prompt_tokens: 16, block: 8, reference: full}
 
 class LikelihoodTask : public testing::Test {
  protected:
-  LikelihoodTask() {
-    std::filesystem::create_directories(folder_ / "s");
-    std::ofstream(folder_ / "s/t.txt") << "In the beginning\nwas the word.\n";
-  }
-  ~LikelihoodTask() override { std::filesystem::remove_all(folder_); }
-
-  TaskSpec load(const std::string& text) {
-    std::ofstream(folder_ / "s/t.yaml") << text;
-    return load_task(folder_ / "s/t.yaml");
-  }
+  LikelihoodTask() { folder_.write("s/t.txt", "In the beginning\nwas the word.\n"); }
+  TaskSpec load(const std::string& text) { return load_task(folder_.write("s/t.yaml", text)); }
   // The message for kGood with one text replaced by another, without the folder.
   std::string message(const std::string& from, const std::string& to) {
     auto text = kGood;
     EXPECT_NE(text.find(from), std::string::npos) << from;
     text.replace(text.find(from), from.size(), to);
-    try {
-      load(text);
-    } catch (const Error& error) {
-      const std::string what = error.what(), prefix = (folder_ / "s/").string();
-      return what.starts_with(prefix) ? what.substr(prefix.size()) : what;
-    }
-    return "no error";
+    const auto what = test::message_of([&] { load(text); });
+    const auto prefix = (folder_ / "s/").string();
+    return what.starts_with(prefix) ? what.substr(prefix.size()) : what;
   }
-  std::filesystem::path folder_ = std::filesystem::temp_directory_path() / concat("kvc_likelihood_", ::getpid());
+  test::TempFolder folder_;
 };
 
 TEST_F(LikelihoodTask, AWholeFileIsOneText) {
@@ -96,12 +86,8 @@ TEST_F(LikelihoodTask, WhatIsWrongIsSaidInOneLine) {
 TEST_F(LikelihoodTask, ATextThatIsNoUtf8IsRefusedWithThePlace) {
   std::ofstream(folder_ / "s/t.txt") << "a\nb\xff";
   const auto spec = load(kGood);
-  try {
-    load_dataset(spec, "");
-    FAIL();
-  } catch (const Error& error) {
-    EXPECT_NE(std::string(error.what()).find("t.txt:2:2: error: not well-formed UTF-8"), std::string::npos);
-  }
+  EXPECT_NE(test::message_of([&] { load_dataset(spec, ""); }).find("t.txt:2:2: error: not well-formed UTF-8"),
+            std::string::npos);
 }
 
 TEST(Likelihood, SumsGoThroughJson) {

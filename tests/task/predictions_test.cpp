@@ -7,6 +7,8 @@
 #include <fstream>
 
 #include "predictions/score_predictions.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
@@ -15,10 +17,8 @@ const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "ta
 
 class Predictions : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove(file_); }
-
   std::vector<Prediction> read(const std::string& task, const std::string& text) {
-    std::ofstream(file_) << text;
+    folder_.write("t.jsonl", text);
     return read_predictions(load_task(find_task(kTasks, task)), file_);
   }
 
@@ -29,16 +29,12 @@ class Predictions : public testing::Test {
   }
 
   std::string error(const std::string& task, const std::string& text) {
-    try {
-      percent(task, 0, text);
-    } catch (const Error& error) {
-      const std::string what = error.what();
-      return what.starts_with(file_.string()) ? what.substr(file_.string().size()) : what;
-    }
-    return "no error";
+    const auto what = test::message_of([&] { percent(task, 0, text); });
+    return what.starts_with(file_.string()) ? what.substr(file_.string().size()) : what;
   }
 
-  std::filesystem::path file_ = std::filesystem::temp_directory_path() / concat("kvc_predictions_", getpid(), ".jsonl");
+  test::TempFolder folder_;
+  const std::filesystem::path file_ = folder_ / "t.jsonl";
 };
 
 TEST_F(Predictions, LongBenchLinesTakeTheLastLinesClasses) {

@@ -8,33 +8,22 @@
 #include <fstream>
 
 #include "data/csv.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
 
 class RecordsTest : public testing::Test {
  protected:
-  void TearDown() override { std::filesystem::remove_all(root_); }
-  void write(const std::string& file, const std::string& text) {
-    std::filesystem::create_directories((root_ / file).parent_path());
-    std::ofstream(root_ / file, std::ios::binary) << text;
-  }
+  void write(const std::string& file, const std::string& text) { root_.write(file, text); }
   Records read(const std::string& spec) {
     return read_records(read_data_spec(parse_yaml((root_ / "tasks/s/t.yaml").string(), spec)), root_);
   }
   std::string message(const std::string& spec) {
-    try {
-      read(spec);
-    } catch (const Error& error) {
-      std::string text = error.what();
-      for (size_t at; (at = text.find(root_.string() + "/")) != std::string::npos;) {
-        text.erase(at, root_.string().size() + 1);
-      }
-      return text;
-    }
-    return "no error";
+    return root_.relative(test::message_of([&] { read(spec); }));
   }
-  std::filesystem::path root_ = std::filesystem::temp_directory_path() / ("kvc_records_" + std::to_string(::getpid()));
+  test::TempFolder root_;
 };
 
 TEST(Csv, QuotesHoldCommasQuotesAndLineFeeds) {
@@ -46,14 +35,7 @@ TEST(Csv, QuotesHoldCommasQuotesAndLineFeeds) {
 }
 
 TEST(Csv, WrongQuotesAreNamedByLineAndColumn) {
-  const auto message = [](const std::string& text) {
-    try {
-      parse_csv("f.csv", text);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
+  const auto message = [](const std::string& text) { return test::message_of([&] { parse_csv("f.csv", text); }); };
   EXPECT_EQ(message("a,b\nc,\"d\ne"), "f.csv:2:3: error: the quote is not closed");
   EXPECT_EQ(message("\"a\"b,c"), "f.csv:1:4: error: text behind a closing quote, expected a comma or the line's end");
   EXPECT_EQ(message("a,\"b\""), "no error");
@@ -138,14 +120,7 @@ TEST_F(RecordsTest, FieldsAreFoundByPointerAndPatternAndJoined) {
   const Record record{nlohmann::json::parse(R"({"a": {"b": "x 12"}, "list": ["p", "q"], "n": 3})"), "f:7"};
   EXPECT_EQ(field_text({"/a/b", Regex("([0-9]+)"), std::nullopt}, record), "12");
   EXPECT_EQ(field_text({"list", std::nullopt, "\n"}, record), "p\nq");
-  const auto message = [&](const FieldSpec& field) {
-    try {
-      field_text(field, record);
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("no error");
-  };
+  const auto message = [&](const FieldSpec& field) { return test::message_of([&] { field_text(field, record); }); };
   EXPECT_EQ(message({"/a/c", std::nullopt, std::nullopt}), "f:7:1: error: there is no field '/a/c'");
   EXPECT_EQ(message({"lst", std::nullopt, std::nullopt}),
             "f:7:1: error: unknown field 'lst' (did you mean 'list'?); known: a, list, n");

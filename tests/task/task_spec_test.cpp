@@ -6,6 +6,8 @@
 
 #include <fstream>
 
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -33,27 +35,19 @@ extract_cases:
 
 class TaskSpecTest : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(file_.parent_path()); }
-  void TearDown() override { std::filesystem::remove_all(file_.parent_path().parent_path()); }
-
   // The message for kGood with one text replaced by another, without the folder.
   std::string message(const std::string& from, const std::string& to) {
     auto text = kGood;
     EXPECT_NE(text.find(from), std::string::npos) << from;
     text.replace(text.find(from), from.size(), to);
-    std::ofstream(file_) << text;
-    try {
-      load_task(file_);
-    } catch (const Error& error) {
-      const std::string what = error.what();
-      const auto prefix = file_.parent_path().string() + "/";
-      return what.starts_with(prefix) ? what.substr(prefix.size()) : what;
-    }
-    return "no error";
+    file_ = folder_.write("suite/sum.yaml", text);
+    const auto what = test::message_of([&] { load_task(file_); });
+    const auto prefix = (folder_ / "suite/").string();
+    return what.starts_with(prefix) ? what.substr(prefix.size()) : what;
   }
 
-  std::filesystem::path file_ =
-      std::filesystem::temp_directory_path() / concat("kvc_task_spec_", getpid()) / "suite" / "sum.yaml";
+  test::TempFolder folder_;
+  std::filesystem::path file_;
 };
 
 TEST_F(TaskSpecTest, AGoodFileLoads) {

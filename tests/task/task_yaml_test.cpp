@@ -6,31 +6,19 @@
 
 #include <fstream>
 
+#include "support/message_of.h"
+#include "support/temp_folder.h"
+
 namespace kvc {
 namespace {
 
 class TaskYamlTest : public testing::Test {
  protected:
-  TaskYamlTest() { std::filesystem::create_directories(root_ / "tasks/s"); }
-  ~TaskYamlTest() override { std::filesystem::remove_all(root_); }
   TaskId write(const std::string& name, const std::string& text, const std::string& variant = "") {
-    const auto file = root_ / "tasks/s" / (name + ".yaml");
-    std::ofstream(file) << text;
-    return {file, variant};
+    return {folder_.write("tasks/s/" + name + ".yaml", text), variant};
   }
-  template <class Read>
-  std::string message(Read read) {
-    try {
-      read();
-    } catch (const Error& error) {
-      std::string text = error.what();
-      const auto at = text.find(root_.string());
-      return at == std::string::npos ? text : text.erase(at, root_.string().size() + 1);
-    }
-    return "no error";
-  }
-  std::filesystem::path root_ =
-      std::filesystem::temp_directory_path() / ("kvc_task_yaml_" + std::to_string(::getpid()));
+  std::string message(const std::function<void()>& read) { return folder_.relative(test::message_of(read)); }
+  test::TempFolder folder_;
 };
 
 const char* const kEach = R"(each:

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "kvc/check.h"
+#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -24,12 +25,7 @@ constexpr const char* kEmpty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934c
 
 class HashCacheTest : public testing::Test {
  protected:
-  HashCacheTest() : folder_(fs::temp_directory_path() / concat("kvc_hash_cache_", getpid())) {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-    write("abc");
-  }
-  ~HashCacheTest() override { fs::remove_all(folder_); }
+  HashCacheTest() { write("abc"); }
 
   // As if written long ago
   void write(const std::string& bytes) const {
@@ -51,7 +47,7 @@ class HashCacheTest : public testing::Test {
     std::ofstream(entries().at(0)) << text << "\n" << sha256_hex(text) << "\n";
   }
 
-  fs::path folder_;
+  test::TempFolder folder_;
 };
 
 TEST_F(HashCacheTest, RemembersAFileThatIsTheSame) {

@@ -7,26 +7,24 @@
 #include <nlohmann/json.hpp>
 
 #include "kvc/check.h"
+#include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
 
 class JsonlTest : public testing::Test {
  protected:
-  ~JsonlTest() override { std::filesystem::remove(path_); }
   std::string read(const std::string& bytes) {
-    std::ofstream(path_, std::ios::binary) << bytes;
+    const auto path = folder_.write("t.jsonl", bytes);
     std::string seen;
-    try {
-      read_jsonl(path_,
+    const auto message = test::message_of([&] {
+      read_jsonl(path,
                  [&](int64_t line, const nlohmann::json& value) { seen += concat(line, "=", value.dump(), " "); });
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      return text.starts_with(path_.string()) ? text.substr(path_.string().size()) : text;
-    }
-    return seen;
+    });
+    return message == "no error" ? seen : message.substr(path.string().size());
   }
-  std::filesystem::path path_ = std::filesystem::temp_directory_path() / concat("kvc_jsonl_test_", getpid());
+  test::TempFolder folder_;
 };
 
 TEST_F(JsonlTest, NumbersLinesAndSkipsBlankOnes) {

@@ -2,21 +2,14 @@
 
 #include <functional>
 
+#include "support/message_of.h"
 #include "text/utf8.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
 namespace {
 
-template <class Action>
-std::string message_of(Action action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
+using test::message_of;
 
 struct ReadCase {
   std::string text;

@@ -10,6 +10,7 @@
 
 #include "../mask_store.h"
 #include "slow_reference.h"
+#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace gearx {
@@ -156,23 +157,15 @@ TEST(Expander, DamageIsSeen) {
   for (const auto& damaged : {repeated, moved, outside, cut, unsorted}) EXPECT_FALSE(is_biregular(damaged, key));
 }
 
-// A folder of its own for each test, removed with it.
 class MaskFiles : public testing::Test {
  protected:
-  MaskFiles() {
-    std::string name = (std::filesystem::temp_directory_path() / "kvc-masks-XXXXXX").string();
-    KVC_CHECK(::mkdtemp(name.data()), "cannot make ", name);
-    folder_ = name;
-  }
-  ~MaskFiles() override { std::filesystem::remove_all(folder_); }
-
   std::vector<std::filesystem::path> files() const {
     std::vector<std::filesystem::path> found;
     for (const auto& entry : std::filesystem::directory_iterator(folder_)) found.push_back(entry.path());
     return found;
   }
 
-  std::filesystem::path folder_;
+  kvc::test::TempFolder folder_;
   const MaskKey key_{128, 192, 2, 7};
 };
 

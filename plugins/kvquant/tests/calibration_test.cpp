@@ -3,7 +3,6 @@
 #include "kvc/calibration.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,11 +10,13 @@
 #include "../levels.h"
 #include "../rotation.h"
 #include "compressors/plugin_library.h"
+#include "support/normal.h"
 
 namespace kvc::conformance {
 namespace {
 
 using nlohmann::json;
+using test::normal;
 
 constexpr int64_t H = 2, D = 16, M = H * D;
 const ModelShape kModel{.n_layers = 2, .n_heads = 4, .n_kv_heads = H, .head_dim = D};
@@ -23,11 +24,6 @@ const ModelShape kModel{.n_layers = 2, .n_heads = 4, .n_kv_heads = H, .head_dim 
 const PluginLibrary& kvquant() {
   static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "kvquant.so");
   return library;
-}
-
-at::Tensor normal(at::IntArrayRef sizes, uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return at::randn(sizes, generator, at::kFloat);
 }
 
 // Options of a calibrated compressor: any file will do, since the host is who reads it.

@@ -1,7 +1,6 @@
 // KVQuant: centroids as good as the public code's, whose records are in the census, sizes, exactness where it is
 // promised, and decoding against a slow reference.
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -11,20 +10,17 @@
 #include "../matrix.h"
 #include "../range.h"
 #include "oracle.h"
+#include "support/normal.h"
 
 namespace kvc::conformance {
 namespace {
 
 using nlohmann::json;
+using test::normal;
 
 const PluginLibrary& kvquant() {
   static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "kvquant.so");
   return library;
-}
-
-at::Tensor normal(at::IntArrayRef sizes, uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return at::randn(sizes, generator, at::kFloat);
 }
 
 struct Made {

@@ -1,7 +1,6 @@
 // QJL: the estimator's mean and variance over seeds, sizes, and 300 steps of decoding. The public code's scores are in
 // the census.
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,20 +8,17 @@
 
 #include "compressors/plugin_library.h"
 #include "kvc/quant/projection.h"
+#include "support/normal.h"
 
 namespace kvc::conformance {
 namespace {
 
 using nlohmann::json;
+using test::normal;
 
 const PluginLibrary& qjl() {
   static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "qjl.so");
   return library;
-}
-
-at::Tensor normal(at::IntArrayRef sizes, uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return at::randn(sizes, generator, at::kFloat);
 }
 
 // A cache in layer 0 with the general sizes.

@@ -1,6 +1,5 @@
 // TurboQuant: optimal errors of its levels, the error of whole vectors, no bias with the sketch, sizes, decoding.
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,20 +9,17 @@
 #include "../lloyd_max.h"
 #include "compressors/plugin_library.h"
 #include "kvc/quant/projection.h"
+#include "support/normal.h"
 
 namespace kvc {
 namespace {
 
 using nlohmann::json;
+using test::normal;
 
 const PluginLibrary& turboquant_library() {
   static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "turboquant.so");
   return library;
-}
-
-at::Tensor normal(at::IntArrayRef sizes, uint64_t seed) {
-  auto generator = at::detail::createCPUGenerator(seed);
-  return at::randn(sizes, generator, at::kFloat);
 }
 
 struct Made {

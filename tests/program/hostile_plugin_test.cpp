@@ -1,8 +1,8 @@
 // A plugin that misbehaves costs its own samples and nothing else.
 #include <gtest/gtest.h>
 
-#include "program.h"
 #include "store/result_store.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <regex>
 
-#include "program.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "analysis/query.h"
-#include "program.h"
 #include "render/table.h"
 #include "store/result_store.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

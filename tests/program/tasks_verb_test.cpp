@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <optional>
 
-#include "program.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "program.h"
 #include "store/result_store.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

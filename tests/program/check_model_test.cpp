@@ -3,8 +3,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "program.h"
 #include "store/database.h"
+#include "support/check_settings.h"
+#include "support/program.h"
 
 namespace kvc {
 namespace {
@@ -14,8 +15,7 @@ using test::TempFolder;
 
 const std::filesystem::path kRoot = KVC_SOURCE_DIR;
 
-const char* const kConfig = R"(name: check
-model: models/demo
+const std::string kConfig = test::kCheckSettings + R"(model: models/demo
 tasks: [check/text, check/passkey]
 limit: 2
 compressors:
@@ -24,15 +24,6 @@ compressors:
     rtn: {bits: 4}
   - label: "a window"
     window: {sinks: 0, recent: 16}
-check:
-  context: 600
-  lengths: 2
-  quick: {limit: 1, lengths: 1}
-  bounds:
-    kl: {unchanged: 0.01, breaks: 0.2}
-    top1: {unchanged: 97, breaks: 80}
-    passkey: {unchanged: 0, breaks: 20}
-  outlier_channel: 6
 )";
 
 class CheckModel : public testing::Test {

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "kvc/check.h"
-#include "program.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

@@ -4,33 +4,13 @@
 
 #include <algorithm>
 
-#include "kvc/check.h"
-#include "program.h"
-#include "store/result_store.h"
+#include "stored.h"
 
 namespace kvc::test {
 namespace {
 
 constexpr char kCompressors[] = "  - full\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n";
 constexpr int kLimit = 30;  // 2 tasks x 2 compressors x 30 samples
-
-std::string dump(const std::filesystem::path& database) {
-  auto store = ResultStore::open_readonly(database);
-  return stable_dump(store.database());
-}
-
-int64_t n_samples(const std::filesystem::path& database) {
-  if (!std::filesystem::exists(database)) return 0;
-  try {
-    return ResultStore::open_readonly(database).database().integer("SELECT count(*) FROM sample");
-  } catch (const Error&) {  // it is just being made
-    return 0;
-  }
-}
-
-void wait_for_samples(const std::filesystem::path& database, int64_t n) {
-  for (int i = 0; i < 3000 && n_samples(database) < n; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-}
 
 int64_t n_lines_of_kvc(const std::string& err) {
   int64_t n = 0;
@@ -56,7 +36,7 @@ class Interrupted : public RunOfThirty, public ::testing::WithParamInterface<int
 
 TEST_P(Interrupted, EndsWithItsSignalAndTheSameCommandGoesOn) {
   Program program(folder, {"run", file, "--db", database.string(), "--set", "batch_size=1"});
-  wait_for_samples(database, 3);
+  wait_for_rows(database, "sample", 3);
   program.signal_group(GetParam());
   const auto ended = program.wait();
   EXPECT_EQ(ended.exit_code, 128 + GetParam()) << ended.err;

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "program.h"
 #include "store/database.h"
+#include "support/program.h"
 #include "task/dataset.h"
 
 namespace kvc {

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "program.h"
 #include "store/result_store.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

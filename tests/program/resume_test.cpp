@@ -1,21 +1,15 @@
 // A run may end at any moment; the same command finishes what is missing and repeats nothing.
 #include <gtest/gtest.h>
 
-#include <random>
+#include <algorithm>
 #include <sstream>
 
-#include "program.h"
-#include "store/result_store.h"
+#include "stored.h"
 
 namespace kvc::test {
 namespace {
 
 constexpr char kCompressors[] = "  - full\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n";
-
-std::string dump(const std::filesystem::path& database) {
-  auto store = ResultStore::open_readonly(database);
-  return stable_dump(store.database());
-}
 
 TEST(Resume, SameCommandAgainRunsNothing) {
   TempFolder folder;
@@ -63,22 +57,23 @@ TEST(Resume, WorkersAndSweepsChangeNoResult) {
   EXPECT_EQ(results(a), results(b));
 }
 
-TEST(Resume, KilledAtTwentyRandomMomentsEndsAsIfUndisturbed) {
+// From before the first sample is stored until near the end.
+TEST(Resume, KilledAtTwentyMomentsEndsAsIfUndisturbed) {
+  constexpr int64_t kSamples = 4 * 30;
   TempFolder folder;
   const auto file = folder.write("small.yaml", small_experiment(kCompressors, 30)).string();
-  const auto undisturbed = (folder / "undisturbed.sqlite").string(), killed = (folder / "killed.sqlite").string();
-  const auto start = std::chrono::steady_clock::now();
-  ASSERT_EQ(run_program(folder, {"run", file, "--db", undisturbed}).exit_code, 0);
-  const auto whole = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  const auto undisturbed = folder / "undisturbed.sqlite", killed = folder / "killed.sqlite";
+  ASSERT_EQ(run_program(folder, {"run", file, "--db", undisturbed.string()}).exit_code, 0);
 
-  std::mt19937 random(20);  // the moments differ from run to run with the machine's speed, the seed does not
-  std::uniform_int_distribution<int64_t> moment(0, whole.count() / 3);
-  for (int i = 0; i < 20; ++i) {
-    Program program(folder, {"run", file, "--db", killed});
-    program.kill_after(std::chrono::milliseconds(moment(random)));
-    program.wait();
-  }
-  const auto last = run_program(folder, {"run", file, "--db", killed});
+  std::vector<int64_t> numbers;
+  for (int64_t i = 0; i < 20; ++i) numbers.push_back(5 * i);
+  const auto left =
+      kill_at_rows(folder, {"run", file, "--db", killed.string(), "--set", "batch_size=1"}, killed, "sample", numbers);
+  RecordProperty("samples_at_kills", testing::PrintToString(left));
+  EXPECT_GE(std::ranges::count_if(left, [&](int64_t n) { return 0 < n && n < kSamples; }), 12)
+      << "of " << kSamples << " samples the kills left " << testing::PrintToString(left);
+
+  const auto last = run_program(folder, {"run", file, "--db", killed.string()});
   EXPECT_EQ(last.exit_code, 0) << last.err;
   EXPECT_EQ(dump(killed), dump(undisturbed));
 }

@@ -6,9 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "../fetch/server.h"
-#include "program.h"
 #include "store/result_store.h"
+#include "support/hub.h"
+#include "support/program.h"
+#include "support/server.h"
 
 namespace kvc::test {
 namespace {
@@ -32,10 +33,9 @@ std::string listing() {
   json siblings = json::array();
   for (const auto& name : kFiles) {
     if (!fs::exists(demo() / name)) continue;
-    const auto size = fs::file_size(demo() / name);
-    json entry = {{"rfilename", name}, {"size", size}, {"blobId", git_blob_id(demo() / name)}};
-    if (name == "model.safetensors") entry["lfs"] = {{"sha256", sha256_file(demo() / name)}, {"size", size}};
-    siblings.push_back(entry);
+    siblings.push_back(name == "model.safetensors"
+                           ? hub_lfs_file(name, read_file(demo() / name))
+                           : hub_file(name, fs::file_size(demo() / name), git_blob_id(demo() / name)));
   }
   return json{{"sha", kCommit}, {"siblings", siblings}}.dump();
 }

@@ -1,14 +1,14 @@
 // `kvc search` on the demo model: what it stores and writes, that it keeps the budget, repeats, and goes on.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "analysis/query.h"
 #include "kvc/check.h"
-#include "program.h"
 #include "render/table.h"
 #include "store/result_store.h"
+#include "stored.h"
 
 namespace kvc::test {
 namespace {
@@ -99,17 +99,13 @@ TEST_F(SearchTest, WhatIsStoredIsNotScoredAgain) {
   EXPECT_EQ(number("r.sqlite", "SELECT count(*) FROM search"), 2);
 }
 
-TEST_F(SearchTest, KilledAtRandomMomentsItEndsAsIfUndisturbed) {
-  const auto start = std::chrono::steady_clock::now();
+TEST_F(SearchTest, KilledAtFourMomentsItEndsAsIfUndisturbed) {
   ASSERT_EQ(search(kTada, "whole.sqlite", kSmall).exit_code, 0);
-  const auto time = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
-  std::mt19937 random(5);
-  std::uniform_int_distribution<int64_t> moment(0, time.count());
-  for (int i = 0; i < 4; ++i) {
-    Program program(folder_, arguments(kTada, "killed.sqlite", kSmall));
-    program.kill_after(std::chrono::milliseconds(moment(random)));
-    program.wait();
-  }
+  const auto left = kill_at_rows(folder_, arguments(kTada, "killed.sqlite", kSmall), folder_ / "killed.sqlite",
+                                 "search_candidate", {0, 2, 5, 8});
+  RecordProperty("candidates_at_kills", testing::PrintToString(left));
+  EXPECT_GE(std::ranges::count_if(left, [](int64_t n) { return 0 < n && n < 14; }), 2)
+      << "of 14 candidates the kills left " << testing::PrintToString(left);
   ASSERT_EQ(search(kTada, "killed.sqlite", kSmall).exit_code, 0);
   EXPECT_EQ(dump("killed.sqlite"), dump("whole.sqlite"));
 }

@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "program.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

@@ -1,8 +1,8 @@
 // A task's extractors changed between two runs: the stored generations are scored anew, and no model runs.
 #include <gtest/gtest.h>
 
-#include "program.h"
 #include "store/result_store.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

@@ -1,8 +1,8 @@
 // `kvc compare` and `kvc power` as a user calls them: tables, exit codes, one line for each refusal.
 #include <gtest/gtest.h>
 
-#include "program.h"
 #include "store/result_store.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {

@@ -3,8 +3,8 @@
 #include <map>
 #include <set>
 
-#include "program.h"
 #include "store/result_store.h"
+#include "support/program.h"
 
 namespace kvc::test {
 namespace {
