@@ -1,9 +1,9 @@
 -- The results database, version 4. A cell is one point of an experiment's grid; a sample is one question of its task.
 -- Keys are content hashes, so databases merge row by row. Seconds, bytes and tokens stand in the columns' names.
+-- What each table and column says stands in results/columns.yaml; here stands only what it does not say.
 PRAGMA application_id = 1802920753;  -- 'kvc1'
 PRAGMA user_version = 4;
 
--- Prompts repeat across compressors: one row each. sha256 is of the body's bytes.
 CREATE TABLE text (
   sha256 TEXT NOT NULL PRIMARY KEY,
   body   TEXT NOT NULL
@@ -11,38 +11,36 @@ CREATE TABLE text (
 
 -- key: content hash of model, task, data, plugin binary, options, generation settings and kind; not of the scoring,
 -- by which generations that are stored can be scored anew.
--- kind: a task answered, caches looked into, times taken, limits found; of the last two `task` tells the shape.
 CREATE TABLE cell (
   key             TEXT    NOT NULL PRIMARY KEY,
   model           TEXT    NOT NULL,
   task            TEXT    NOT NULL,
   model_json      TEXT    NOT NULL,
   task_json       TEXT    NOT NULL,
-  plugin          TEXT    NOT NULL,                                -- of a composition 'snapkv+kivi', 'kivi/full'
-  plugin_sha256   TEXT    NOT NULL,                                -- of a composition those of its plugins, with '+'
+  plugin          TEXT    NOT NULL,
+  plugin_sha256   TEXT    NOT NULL,
   options_json    TEXT    NOT NULL,
-  options_label   TEXT    NOT NULL,                                -- for tables; '' stands for all of options_json
-  generation_json TEXT    NOT NULL,                                -- dtype, decoding, seed, chat template, stop strings
+  options_label   TEXT    NOT NULL,
+  generation_json TEXT    NOT NULL,
   bits            REAL    NOT NULL,
-  n_samples       INTEGER NOT NULL CHECK (n_samples >= 0),         -- asked for; the largest of all runs
+  n_samples       INTEGER NOT NULL CHECK (n_samples >= 0),
   is_lossy        INTEGER NOT NULL CHECK (is_lossy IN (0, 1)),
-  is_simulated    INTEGER NOT NULL CHECK (is_simulated IN (0, 1)), -- bytes are computed instead of held
+  is_simulated    INTEGER NOT NULL CHECK (is_simulated IN (0, 1)),
   kind            TEXT    NOT NULL DEFAULT 'eval' CHECK (kind IN ('eval', 'probe', 'bench', 'capacity')),
-  scoring_json    TEXT    NOT NULL DEFAULT '{}'                    -- metric and extractors that the cell's scores are by
+  scoring_json    TEXT    NOT NULL DEFAULT '{}'
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE experiment_cell (
   experiment TEXT    NOT NULL,
   cell_key   TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
-  label      TEXT    NOT NULL DEFAULT '',  -- the row's name in the experiment's tables; '' stands for plugin and options
-  position   INTEGER NOT NULL DEFAULT 0,   -- of the compressor in the experiment
+  label      TEXT    NOT NULL DEFAULT '',
+  position   INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (experiment, cell_key)
 ) STRICT, WITHOUT ROWID;
 
--- Where a cell was computed: one row for each machine and build that took part.
 CREATE TABLE cell_provenance (
   cell_key        TEXT NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
-  sha256          TEXT NOT NULL,  -- of provenance_json
+  sha256          TEXT NOT NULL,
   provenance_json TEXT NOT NULL,
   PRIMARY KEY (cell_key, sha256)
 ) STRICT, WITHOUT ROWID;
@@ -56,15 +54,15 @@ CREATE TABLE sample (
   generation           TEXT    NOT NULL,
   gold                 TEXT    NOT NULL,
   n_prompt_tokens      INTEGER NOT NULL,
-  n_reused_tokens      INTEGER NOT NULL,  -- of the prompt, whose K and V an earlier prompt of the run had brought
+  n_reused_tokens      INTEGER NOT NULL,
   n_new_tokens         INTEGER NOT NULL,
   stop_reason          TEXT    NOT NULL,
   token_ids_json       TEXT    NOT NULL,
-  kv_bytes             INTEGER NOT NULL,  -- held at the end of the sample
-  kv_bytes_fp16        INTEGER NOT NULL,  -- the same tokens at 16 bits
-  paper_bytes          REAL,              -- by the paper's closed form
+  kv_bytes             INTEGER NOT NULL,
+  kv_bytes_fp16        INTEGER NOT NULL,
+  paper_bytes          REAL,
   n_encoded_tokens     INTEGER NOT NULL,
-  k_error              REAL,              -- relative Frobenius norm of the prompt's reconstruction; NULL: not a number
+  k_error              REAL,
   v_error              REAL,
   peak_weights_bytes   INTEGER NOT NULL,
   peak_kv_bytes        INTEGER NOT NULL,
@@ -73,9 +71,9 @@ CREATE TABLE sample (
   encode_seconds       REAL    NOT NULL,
   attend_seconds       REAL    NOT NULL,
   other_seconds        REAL    NOT NULL,
-  n_prompt_tokens_before INTEGER NOT NULL,  -- of the prompt before it was truncated; n_prompt_tokens where it was not
-  peak_bytes           INTEGER,           -- the most that the allocator held at a time; NULL: not observed
-  peak_other_bytes     INTEGER,           -- of it, what is neither weights nor KV nor workspace
+  n_prompt_tokens_before INTEGER NOT NULL,
+  peak_bytes           INTEGER,
+  peak_other_bytes     INTEGER,
   PRIMARY KEY (cell_key, sample)
 ) STRICT, WITHOUT ROWID;
 
@@ -83,8 +81,8 @@ CREATE TABLE score (
   cell_key  TEXT    NOT NULL,
   sample    INTEGER NOT NULL,
   extractor TEXT    NOT NULL,
-  position  INTEGER NOT NULL,  -- 0: the task's headline
-  answer    TEXT,              -- NULL: none was found
+  position  INTEGER NOT NULL,
+  answer    TEXT,
   value     REAL    NOT NULL,
   PRIMARY KEY (cell_key, sample, extractor),
   FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
@@ -94,7 +92,7 @@ CREATE TABLE kv_bytes (
   cell_key TEXT    NOT NULL,
   sample   INTEGER NOT NULL,
   layer    INTEGER NOT NULL,
-  stage    INTEGER NOT NULL,  -- of a composed compressor, from 1; 0: its own storage, or a plain compressor's
+  stage    INTEGER NOT NULL,
   tensor   TEXT    NOT NULL CHECK (tensor IN ('k', 'v', 'shared')),
   kind     TEXT    NOT NULL,
   bytes    INTEGER NOT NULL,
@@ -107,27 +105,25 @@ CREATE TABLE kv_bytes (
 CREATE TABLE likelihood (
   cell_key    TEXT    NOT NULL,
   sample      INTEGER NOT NULL,
-  position    INTEGER NOT NULL,  -- in the window, of the block's first token
+  position    INTEGER NOT NULL,
   n_tokens    INTEGER NOT NULL CHECK (n_tokens > 0),
-  nll         REAL    NOT NULL,  -- nats
-  kl          REAL    NOT NULL,  -- nats
-  n_top1_same INTEGER NOT NULL,  -- tokens whose most likely one is the reference's
+  nll         REAL    NOT NULL,
+  kl          REAL    NOT NULL,
+  n_top1_same INTEGER NOT NULL,
   PRIMARY KEY (cell_key, sample, position),
   FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- The plugins inside a composed compressor, from stage 1 on; a plain compressor has no row.
 CREATE TABLE stage (
   cell_key      TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   stage         INTEGER NOT NULL CHECK (stage >= 1),
   plugin        TEXT    NOT NULL,
   plugin_sha256 TEXT    NOT NULL,
-  place         TEXT    NOT NULL,  -- what it is there: 'stage 2', 'default', 'layers 0-1, v'
+  place         TEXT    NOT NULL,
   options_json  TEXT    NOT NULL,
   PRIMARY KEY (cell_key, stage)
 ) STRICT, WITHOUT ROWID;
 
--- Of a sample's encode_seconds and attend_seconds, those of each stage; 0: the composition itself.
 CREATE TABLE stage_time (
   cell_key       TEXT    NOT NULL,
   sample         INTEGER NOT NULL,
@@ -138,16 +134,15 @@ CREATE TABLE stage_time (
   FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- What a probe found on one prompt. -1 stands where a key does not apply.
 CREATE TABLE probe (
   cell_key TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   sample   INTEGER NOT NULL,
-  measure  TEXT    NOT NULL,  -- with its norm: rel_fro, kl, sigma, q1
-  layer    INTEGER NOT NULL,  -- from 0
+  measure  TEXT    NOT NULL,
+  layer    INTEGER NOT NULL,
   head     INTEGER NOT NULL,
-  tensor   TEXT    NOT NULL,  -- k, v, scores, output, logits, or a part that the plugin names
-  step     INTEGER NOT NULL,  -- of decoding, from 0; of sigma its index, of a channel's measures the channel
-  value    REAL,              -- NULL: not a number
+  tensor   TEXT    NOT NULL,
+  step     INTEGER NOT NULL,
+  value    REAL,
   PRIMARY KEY (cell_key, sample, measure, layer, head, tensor, step)
 ) STRICT, WITHOUT ROWID;
 
@@ -156,15 +151,14 @@ CREATE TABLE timing (
   cell_key        TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   repeat          INTEGER NOT NULL,
   phase           TEXT    NOT NULL CHECK (phase IN ('prefill', 'encode', 'attend', 'other', 'total')),
-  part            TEXT    NOT NULL,  -- all, or what the plugin books: quantize, low_rank, sparse, ...
+  part            TEXT    NOT NULL,
   n_prompt_tokens INTEGER NOT NULL,
   n_new_tokens    INTEGER NOT NULL,
-  batch           INTEGER NOT NULL,  -- sequences decoded together
+  batch           INTEGER NOT NULL,
   seconds         REAL    NOT NULL,
   PRIMARY KEY (cell_key, n_prompt_tokens, n_new_tokens, batch, repeat, phase, part)
 ) STRICT, WITHOUT ROWID;
 
--- The peak of a bench's repeat, split: 'peak' is what was observed, the other parts add up to it.
 CREATE TABLE memory (
   cell_key        TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   n_prompt_tokens INTEGER NOT NULL,
@@ -176,32 +170,29 @@ CREATE TABLE memory (
   PRIMARY KEY (cell_key, n_prompt_tokens, n_new_tokens, batch, repeat, part)
 ) STRICT, WITHOUT ROWID;
 
--- How much fits: sequences of a length, or tokens of one sequence.
 CREATE TABLE capacity (
   cell_key    TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   kind        TEXT    NOT NULL CHECK (kind IN ('max_batch', 'max_context')),
-  how         TEXT    NOT NULL CHECK (how IN ('computed', 'tried')),  -- from measured bytes a token, or by running
+  how         TEXT    NOT NULL CHECK (how IN ('computed', 'tried')),
   limit_bytes INTEGER NOT NULL,
-  n_tokens    INTEGER NOT NULL,  -- of each sequence; 0 where they are what was looked for
+  n_tokens    INTEGER NOT NULL,
   value       INTEGER NOT NULL,
   PRIMARY KEY (cell_key, kind, how, limit_bytes, n_tokens)
 ) STRICT, WITHOUT ROWID;
 
--- Numbers that others printed or measured.
 CREATE TABLE external_result (
-  source      TEXT NOT NULL,  -- a paper or a program
-  item        TEXT NOT NULL,  -- "table 1"
+  source      TEXT NOT NULL,
+  item        TEXT NOT NULL,
   model       TEXT NOT NULL,
   method      TEXT NOT NULL,
   options     TEXT NOT NULL,
   column_name TEXT NOT NULL,
   value       REAL,
-  mark        TEXT NOT NULL,  -- as printed: *, +
-  note        TEXT NOT NULL,  -- what the mark means
+  mark        TEXT NOT NULL,
+  note        TEXT NOT NULL,
   PRIMARY KEY (source, item, model, method, options, column_name)
 ) STRICT, WITHOUT ROWID;
 
--- An evaluated cell's status and sums over its ok samples. suspect: why the result cannot be what it says, or ''.
 CREATE VIEW v_cell AS
 WITH
   counted AS (
@@ -247,7 +238,6 @@ LEFT JOIN counted ON counted.cell_key = cell.key
 LEFT JOIN totals ON totals.cell_key = cell.key
 WHERE cell.kind = 'eval';
 
--- Scores of a cell's ok samples by extractor; position 0 is the task's headline.
 CREATE VIEW v_score AS
 SELECT
   score.cell_key, score.extractor, min(score.position) AS position,
@@ -256,36 +246,35 @@ FROM score
 JOIN sample ON sample.cell_key = score.cell_key AND sample.sample = score.sample AND sample.status = 'ok'
 GROUP BY score.cell_key, score.extractor;
 
--- A search for one integer a layer (`kvc search`). key: content hash of all that its candidates depend on.
 CREATE TABLE search (
   key             TEXT    NOT NULL PRIMARY KEY,
-  calibration_key TEXT    NOT NULL,                           -- content hash of what a candidate's scores depend on
+  calibration_key TEXT    NOT NULL,
   experiment      TEXT    NOT NULL,
   model           TEXT    NOT NULL,
-  tasks           TEXT    NOT NULL,                           -- "demo/swaps, demo/truth"
-  samples_json    TEXT    NOT NULL,                           -- calibration samples by task
+  tasks           TEXT    NOT NULL,
+  samples_json    TEXT    NOT NULL,
   plugin          TEXT    NOT NULL,
   plugin_sha256   TEXT    NOT NULL,
-  option          TEXT    NOT NULL,                           -- that is searched
-  options_json    TEXT    NOT NULL,                           -- the other options that were given
-  levels          TEXT    NOT NULL,                           -- what a layer may get: "2,4,8"
-  budget_share    REAL    NOT NULL,                           -- of kv_bytes_fp16
+  option          TEXT    NOT NULL,
+  options_json    TEXT    NOT NULL,
+  levels          TEXT    NOT NULL,
+  budget_share    REAL    NOT NULL,
   seed            INTEGER NOT NULL,
-  n_candidates    INTEGER NOT NULL CHECK (n_candidates > 0),  -- asked for
+  n_candidates    INTEGER NOT NULL CHECK (n_candidates > 0),
   n_samples       INTEGER NOT NULL CHECK (n_samples > 0),
   n_answer_tokens INTEGER NOT NULL,
-  kv_bytes_fp16   INTEGER NOT NULL                            -- of all calibration samples' tokens at 16 bits
+  kv_bytes_fp16   INTEGER NOT NULL  -- of all calibration samples' tokens at 16 bits
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE search_candidate (
   search_key TEXT    NOT NULL REFERENCES search (key) ON DELETE CASCADE,
-  candidate  INTEGER NOT NULL,  -- in the order they were tried
-  plan       TEXT    NOT NULL,  -- one value a layer from the lowest on: "4,4,2,2"
+  candidate  INTEGER NOT NULL,
+  plan       TEXT    NOT NULL,
   family     TEXT    NOT NULL CHECK (family IN ('uniform', 'two_steps', 'random', 'mutation')),
-  error      TEXT    NOT NULL,  -- why it could not be scored; empty when it could
-  nll        REAL,              -- of an answer's token, natural logarithm, read through the compressed cache
+  error      TEXT    NOT NULL,
+  nll        REAL,
   kv_bytes   INTEGER NOT NULL,  -- held at the end of the samples, in sum
-  n_correct  REAL,              -- scores of generated answers in sum; NULL: not re-scored
+  n_correct  REAL,
   PRIMARY KEY (search_key, candidate),
   UNIQUE (search_key, plan)
 ) STRICT, WITHOUT ROWID;
@@ -300,7 +289,6 @@ CREATE TABLE search_layer (
   FOREIGN KEY (search_key, candidate) REFERENCES search_candidate (search_key, candidate) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- rank: 1 has the most correct answers of those re-scored, then the lowest nll; NULL where the bytes exceed the budget.
 CREATE VIEW v_search_candidate AS
 WITH
   measured AS (

@@ -28,20 +28,22 @@ struct Row {
 std::vector<Row> read_rows(Database& db, const SummaryOptions& options, std::set<std::string>& keys) {
   auto select = db.prepare(table_sql("groups"));
   select.bind(1, options.experiment);
+  const auto text = [&](const char* column) { return select.text(select.column(column)); };
   std::vector<Row> rows;
   while (select.step()) {
-    if (!options.cell_keys.empty() && !options.cell_keys.contains(select.text(9))) continue;
-    if (!options.with_suspects && !select.text(10).empty()) continue;
-    keys.insert(select.text(9));
-    const auto variant = select.text(1) + "\n" + select.text(8);
+    const auto key = text("key");
+    if (!options.cell_keys.empty() && !options.cell_keys.contains(key)) continue;
+    if (!options.with_suspects && !text("suspect").empty()) continue;
+    keys.insert(key);
+    const auto variant = text("plugin") + "\n" + text("variant");
     auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.variant == variant; });
     if (row == rows.end()) {
-      row = rows.insert(row, Row{select.text(0), select.text(1), select.text(2), variant, {}});
+      row = rows.insert(row, Row{text("model"), text("plugin"), text("options"), variant, {}});
     }
-    auto& scores = row->tasks[select.text(3)];
-    const Sum sum{select.real(7), select.integer(6)};
-    scores.emplace(select.text(4), sum);
-    if (select.integer(5) == 0) scores.emplace("", sum);
+    auto& scores = row->tasks[text("task")];
+    const Sum sum{select.real(select.column("sum_value")), select.integer(select.column("n"))};
+    scores.emplace(text("extractor"), sum);
+    if (select.integer(select.column("position")) == 0) scores.emplace("", sum);
   }
   return rows;
 }

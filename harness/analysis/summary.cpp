@@ -6,6 +6,7 @@
 
 #include "analysis/cell_groups.h"
 #include "analysis/query.h"
+#include "analysis/summary_rows.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
 #include "text/nearest.h"
@@ -13,72 +14,29 @@
 namespace kvc {
 namespace {
 
-// One row of results/tables/summary.sql.
-struct CellRow {
-  std::string key, model, plugin, options, task, suspect, variant;
-  double bits = 0;
-  bool is_simulated = false;
-  int64_t n_samples = 0, n_ok = 0, n_failed = 0, n_missing = 0;
-  double kv_bytes = 0, kv_bytes_fp16 = 0, paper_bytes = 0, peak_kv_bytes = 0, n_new_tokens = 0, decode_seconds = 0;
-  std::string accuracy;  // "92.0 [85.0, 95.9]", or "" without scores
-  bool is_graded = false;
-};
-
 // One row of the table: a compressor with its cells by task.
 struct Group {
-  std::map<std::string, CellRow> by_task;
-  const CellRow& any() const { return by_task.begin()->second; }
+  std::map<std::string, SummaryRow> by_task;
+  const SummaryRow& any() const { return by_task.begin()->second; }
 
   template <class Number>
-  Number sum(Number CellRow::*member) const {
+  Number sum(Number SummaryRow::*member) const {
     Number total{};
     for (const auto& [task, cell] : by_task) total += cell.*member;
     return total;
   }
 };
 
-std::string accuracy_text(const Statement& row, int first_column) {
-  if (row.is_null(first_column)) return "";
+// "92.0 [85.0, 95.9]", or "" without scores
+std::string accuracy_text(const SummaryRow& cell) {
+  if (!cell.has_score) return "";
   char text[64];
-  std::snprintf(text, sizeof text, "%.1f [%.1f, %.1f]", row.real(first_column), row.real(first_column + 1),
-                row.real(first_column + 2));
+  std::snprintf(text, sizeof text, "%.1f [%.1f, %.1f]", cell.score, cell.low, cell.high);
   return text;
 }
 
-std::vector<CellRow> read_cells(Database& db, const std::string& experiment, const std::set<std::string>& keys) {
-  auto select = db.prepare(table_sql("summary"));
-  select.bind(1, experiment);
-  std::vector<CellRow> cells;
-  while (select.step()) {
-    CellRow cell;
-    cell.model = select.text(0);
-    cell.plugin = select.text(1);
-    cell.options = select.text(2);
-    cell.bits = select.real(3);
-    cell.task = select.text(4);
-    cell.is_simulated = select.integer(6) != 0;
-    cell.suspect = select.text(7);
-    cell.n_samples = select.integer(8);
-    cell.n_ok = select.integer(9);
-    cell.n_failed = select.integer(10);
-    cell.n_missing = select.integer(11);
-    cell.kv_bytes = select.real(12);
-    cell.kv_bytes_fp16 = select.real(13);
-    cell.paper_bytes = select.real(14);
-    cell.peak_kv_bytes = select.real(15);
-    cell.n_new_tokens = select.real(16);
-    cell.decode_seconds = select.real(17);
-    cell.accuracy = accuracy_text(select, 19);
-    cell.variant = select.text(22);
-    cell.is_graded = select.integer(24) != 0;
-    cell.key = select.text(23);
-    if (keys.empty() || keys.contains(cell.key)) cells.push_back(std::move(cell));
-  }
-  return cells;
-}
-
 // Cells of one variant share a row, one for each task; a second cell of the same task starts a row of its own.
-std::vector<Group> group_cells(const std::vector<CellRow>& cells) {
+std::vector<Group> group_cells(const std::vector<SummaryRow>& cells) {
   std::vector<Group> groups;
   for (const auto& cell : cells) {
     const auto fits = [&](const Group& group) {
@@ -92,7 +50,7 @@ std::vector<Group> group_cells(const std::vector<CellRow>& cells) {
   return groups;
 }
 
-// Of what tells rows of one name apart. variant: model, binary, options and settings, a line each.
+// Of what tells rows of one name apart.
 CellGroup named(const Group& group) {
   const auto& cell = group.any();
   const auto binary = cell.variant.find('\n') + 1, settings = cell.variant.rfind('\n') + 1;
@@ -103,7 +61,7 @@ CellGroup named(const Group& group) {
   return named;
 }
 
-std::vector<std::string> distinct(const std::vector<CellRow>& cells, std::string CellRow::*member) {
+std::vector<std::string> distinct(const std::vector<SummaryRow>& cells, std::string SummaryRow::*member) {
   std::vector<std::string> values;
   for (const auto& cell : cells) values.push_back(cell.*member);
   std::sort(values.begin(), values.end());
@@ -123,7 +81,7 @@ std::string counts_text(const Group& group) {  // "100", or "100/80" where tasks
   return equal ? counts[0] : join(counts, "/");
 }
 
-std::set<std::string> graded_tasks(const std::vector<CellRow>& cells) {
+std::set<std::string> graded_tasks(const std::vector<SummaryRow>& cells) {
   std::set<std::string> tasks;
   for (const auto& cell : cells) {
     if (cell.is_graded) tasks.insert(cell.task);
@@ -160,27 +118,27 @@ std::vector<TableCell> summary_row(const Group& group, const std::string& apart,
   row.emplace_back(
       concat(cell.options, cell.options.empty() || apart.empty() ? "" : " ", apart.empty() ? "" : "(" + apart + ")"));
   row.emplace_back(cell.bits);
-  row.push_back(ratio(group.sum(&CellRow::kv_bytes), group.sum(&CellRow::kv_bytes_fp16), 100));
-  row.push_back(ratio(group.sum(&CellRow::paper_bytes), group.sum(&CellRow::kv_bytes_fp16), 100));
+  row.push_back(ratio(group.sum(&SummaryRow::kv_bytes), group.sum(&SummaryRow::kv_bytes_fp16), 100));
+  row.push_back(ratio(group.sum(&SummaryRow::paper_bytes), group.sum(&SummaryRow::kv_bytes_fp16), 100));
   for (const auto& task : tasks) {
     const auto found = group.by_task.find(task);
-    row.emplace_back(found == group.by_task.end() ? std::string() : found->second.accuracy);
+    row.emplace_back(found == group.by_task.end() ? std::string() : accuracy_text(found->second));
   }
   double peak_kv_bytes = 0;
   for (const auto& [task, c] : group.by_task) peak_kv_bytes = std::max(peak_kv_bytes, c.peak_kv_bytes);
   row.emplace_back(counts_text(group));
   row.emplace_back(peak_kv_bytes / kMiB);
-  row.push_back(ratio(group.sum(&CellRow::n_new_tokens), group.sum(&CellRow::decode_seconds), 1));
-  row.emplace_back(group.sum(&CellRow::n_failed));
+  row.push_back(ratio(group.sum(&SummaryRow::n_new_tokens), group.sum(&SummaryRow::decode_seconds), 1));
+  row.emplace_back(group.sum(&SummaryRow::n_failed));
   return row;
 }
 
 // "kivi bits=2 on demo/swaps"
-std::string cell_name(const CellRow& cell) {
+std::string cell_name(const SummaryRow& cell) {
   return concat(cell.plugin, cell.options.empty() ? "" : " ", cell.options, " on ", cell.task);
 }
 
-std::vector<std::string> summary_notes(const std::vector<CellRow>& shown, const std::vector<CellRow>& suspects,
+std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, const std::vector<SummaryRow>& suspects,
                                        bool with_suspects) {
   std::vector<std::string> notes;
   for (const auto& cell : suspects) {
@@ -213,18 +171,19 @@ void check_experiment(Database& db, const std::string& experiment) {
 
 Table summary_table(Database& db, const SummaryOptions& options) {
   check_experiment(db, options.experiment);
-  std::vector<CellRow> shown, suspects;
-  for (auto& cell : read_cells(db, options.experiment, options.cell_keys)) {
+  std::vector<SummaryRow> shown, suspects;
+  for (auto& cell : read_summary(db, options.experiment)) {
+    if (!options.cell_keys.empty() && !options.cell_keys.contains(cell.key)) continue;
     if (!cell.suspect.empty()) suspects.push_back(cell);
     if (cell.suspect.empty() || options.with_suspects) shown.push_back(std::move(cell));
   }
-  const auto models = distinct(shown, &CellRow::model);
-  const auto tasks = distinct(shown, &CellRow::task);
+  const auto models = distinct(shown, &SummaryRow::model);
+  const auto tasks = distinct(shown, &SummaryRow::task);
   const bool with_model = models.size() > 1;
   Table table;
   table.title = options.experiment == "all" ? "all experiments" : options.experiment;
   if (models.size() == 1) table.title += ", " + models[0];
-  const auto keys = distinct(shown, &CellRow::key);
+  const auto keys = distinct(shown, &SummaryRow::key);
   table.title = with_note(table.title, weights_note(db, {keys.begin(), keys.end()}));
   table.columns = summary_columns(with_model, tasks, graded_tasks(shown));
   const auto groups = group_cells(shown);

@@ -126,7 +126,7 @@ class ModelCheck {
   // The keys of the longest text, from a probe of the baseline, which has the model's own.
   KeyChannels probe_keys(const Grid& grid, ResultStore& store, RunOutcome& outcome) {
     auto probe = experiment_;
-    probe.kind = "probe";
+    probe.kind = RunKind::probe;
     probe.probe.measures = {"channel_mean_abs"};
     probe.limit = 1;
     for (const auto& task : grid.tasks) {

@@ -15,6 +15,7 @@
 #include "experiment/task_names.h"
 #include "kvc/check.h"
 #include "kvc/plugin.h"
+#include "run/experiment_page.h"
 #include "run/run_bench.h"
 #include "search/search_layers.h"
 #include "text/nearest.h"
@@ -64,17 +65,17 @@ int list_plugins(const std::string& name, const std::vector<std::string>& plugin
 int validate(const std::string& file, const std::vector<std::string>& settings) {
   const auto paths = find_paths();
   const auto kind = experiment_kind(below_root(paths, file), settings);
-  if (kind == "bench" || kind == "capacity") {
+  if (is_timed(kind)) {
     auto experiment = load_bench(below_root(paths, file), settings);
     place_model(experiment);
     const auto cells = expand_bench(experiment, paths);
-    std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), kind.c_str());
+    std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), to_string(kind).c_str());
     return kOk;
   }
   auto experiment = load_experiment(below_root(paths, file), settings);
   place_model(experiment);
   const auto grid =
-      kind == "search" ? search_grid(experiment, paths, experiment.search) : expand_grid(experiment, paths);
+      kind == RunKind::search ? search_grid(experiment, paths, experiment.search) : expand_grid(experiment, paths);
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
   int64_t n_samples = 0;
   for (const auto& cell : grid.cells) n_samples += cell.record.n_samples;
@@ -166,6 +167,11 @@ void add_inspect_verbs(CLI::App& app, Action& action) {
   auto* check = app.add_subcommand("validate", "Checks an experiment without running it");
   check->add_option("file", arguments->files, "experiment files (YAML)")->required();
   check->add_option("--set", arguments->settings, "path=value put over the file");
+  const auto print_keys = [] {
+    std::fputs(experiment_page().c_str(), stdout);
+    throw CLI::Success();  // without a file
+  };
+  check->add_flag_callback("--keys", print_keys, "prints every key of an experiment's file: docs/experiments.md");
   check->callback([arguments, &action] {
     action = [arguments] {
       int code = kOk;

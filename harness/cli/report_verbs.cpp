@@ -16,6 +16,7 @@
 #include "experiment/paths.h"
 #include "kvc/check.h"
 #include "report/columns.h"
+#include "report/database_page.h"
 #include "report/metadata.h"
 #include "report/report.h"
 #include "report/serve.h"
@@ -113,9 +114,11 @@ void add_columns_verb(CLI::App& app, Action& action) {
   auto table = std::make_shared<std::string>();
   auto* verb = app.add_subcommand("columns", "Says what every column of the database means, with its unit");
   verb->add_option("table", *table, "only this table's or view's");
-  verb->callback([table, &action] {
-    action = [table] {
-      std::fputs(write_markdown(columns_table(*table)).c_str(), stdout);
+  auto page = std::make_shared<bool>(false);
+  verb->add_flag("--markdown", *page, "all of them as a page with types, keys and queries: docs/database.md");
+  verb->callback([table, page, &action] {
+    action = [table, page] {
+      std::fputs((*page ? database_page() : write_markdown(columns_table(*table))).c_str(), stdout);
       return kOk;
     };
   });

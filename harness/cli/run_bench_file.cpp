@@ -16,9 +16,9 @@ namespace fs = std::filesystem;
 
 void print_bench_plan(const BenchExperiment& experiment, const std::vector<BenchCell>& cells,
                       const fs::path& database) {
-  const size_t n = experiment.kind == "bench" ? experiment.points.size() : experiment.searches.size();
+  const size_t n = experiment.kind == RunKind::bench ? experiment.points.size() : experiment.searches.size();
   std::printf("experiment %s: %zu cells (%zu compressors x %zu %s), database %s\n", experiment.name.c_str(),
-              cells.size(), experiment.compressors.size(), n, experiment.kind == "bench" ? "points" : "limits",
+              cells.size(), experiment.compressors.size(), n, experiment.kind == RunKind::bench ? "points" : "limits",
               database.c_str());
   for (const auto& cell : cells) {
     std::printf("  %-20s %-12s %s\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
@@ -42,10 +42,11 @@ int run_bench_file(const Paths& paths, const std::string& file, const std::vecto
   auto store = open_store(path);
   const auto outcome = run_bench(experiment, cells, store);
   std::fprintf(stderr, "%lld %s run now (%lld failed), %lld were there; database %s\n",
-               static_cast<long long>(outcome.n_run), experiment.kind == "bench" ? "points" : "searches",
+               static_cast<long long>(outcome.n_run), experiment.kind == RunKind::bench ? "points" : "searches",
                static_cast<long long>(outcome.n_failed), static_cast<long long>(outcome.n_present), path.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, path);
-  std::fputs(write_markdown(named_table(store.database(), experiment.kind, experiment.name)).c_str(), stdout);
+  std::fputs(write_markdown(named_table(store.database(), to_string(experiment.kind), experiment.name)).c_str(),
+             stdout);
   return outcome.n_failed > 0 ? kSomeFailed : kOk;
 }
 

@@ -73,7 +73,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
                static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
                static_cast<long long>(outcome.n_present), database.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, database);
-  if (experiment.kind == "probe") {
+  if (experiment.kind == RunKind::probe) {
     std::fputs(write_markdown(named_table(store.database(), "probe", experiment.name)).c_str(), stdout);
     return exit_code(grid, store, outcome);
   }
@@ -93,10 +93,10 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   auto settings = arguments.settings;
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
   const auto kind = experiment_kind(below_root(paths, file), settings);
-  if (kind == "bench" || kind == "capacity") {
+  if (is_timed(kind)) {
     return run_bench_file(paths, file, settings, arguments.database, arguments.dry_run);
   }
-  if (kind == "search") {
+  if (kind == RunKind::search) {
     KVC_CHECK(!arguments.dry_run, file, ": --dry-run of kind search, expected eval, probe, bench or capacity");
     return run_search_file(file, settings, arguments.database);
   }
@@ -125,8 +125,8 @@ std::string refuse_limit(const RunArguments& arguments, std::vector<std::string>
   std::erase_if(files, [&](const std::string& file) {
     try {
       const auto kind = experiment_kind(below_root(paths, file), arguments.settings);
-      if (kind != "bench" && kind != "capacity") return false;
-      refused.push_back(concat(file, " (", kind, ")"));
+      if (!is_timed(kind)) return false;
+      refused.push_back(concat(file, " (", to_string(kind), ")"));
       return true;
     } catch (const Error&) {
       return false;  // the file says what is wrong with it when it is its turn

@@ -22,9 +22,9 @@ std::vector<std::string> files_of(const std::string& stem, const Paths& paths) {
 }
 
 // Whether the checkpoint that the file names is here; a bench of single layers needs none.
-bool has_model(YamlMap& map, const std::string& kind, const Paths& paths) {
+bool has_model(YamlMap& map, RunKind kind, const Paths& paths) {
   auto model = map.optional_string("model", "");
-  if (const auto subject = map.optional(kind); subject && subject->is_map()) {
+  if (const auto subject = map.optional(to_string(kind)); subject && subject->is_map()) {
     auto inner = subject->map();
     model = inner.optional_string("model", inner.optional_string("config", model));
   }
@@ -38,13 +38,13 @@ void read_fill(TableFill& fill, const Paths& paths) {
   const auto kind = experiment_kind(paths.root / fill.file, {});
   fill.can_run = has_model(map, kind, paths);
   if (const auto limit = map.optional("limit")) fill.limit = limit->integer(1);
-  fill.is_search = kind == "search";
+  fill.is_search = kind == RunKind::search;
   if (fill.is_search) return;
   std::vector<std::string> tasks;
   for (const auto& name : map.optional_strings("tasks")) {
     for (const auto& id : tasks_of(name, paths)) tasks.push_back(id.name());
   }
-  if (kind == "bench" || kind == "capacity") tasks = {""};
+  if (is_timed(kind)) tasks = {""};
   std::vector<CompressorChoice> compressors;
   for (const auto& entry : map.required("compressors").sequence()) {
     for (auto& choice : read_compressor(entry)) compressors.push_back(std::move(choice));

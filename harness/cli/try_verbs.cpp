@@ -1,6 +1,5 @@
 #include <ATen/ATen.h>
 
-#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <iostream>
@@ -178,7 +177,7 @@ int apply(const TryArguments& arguments) {
 
   const auto held = cache->dequantize();
   std::map<std::string, at::Tensor> out{{"k", held.k}, {"v", held.v}, {"positions", cache->positions().contiguous()}};
-  if (q.defined()) out["attention"] = cache->attend(q, 1.0 / std::sqrt(static_cast<double>(shape.head_dim)));
+  if (q.defined()) out["attention"] = cache->attend(q, shape.attention_scale);
   write_safetensors(arguments.output, out);
 
   json rows = json::array();

@@ -9,7 +9,7 @@ namespace {
 using nlohmann::json;
 
 template <class Build>
-auto with_place(const WorkerCompressor& written, Build build) {
+auto with_place(const CompressorChoice& written, Build build) {
   try {
     return build();
   } catch (const Error& e) {
@@ -17,7 +17,7 @@ auto with_place(const WorkerCompressor& written, Build build) {
   }
 }
 
-BuiltCompressor open_plugin(const WorkerCompressor& written, const ModelShape& model, const std::string& identity) {
+BuiltCompressor open_plugin(const CompressorChoice& written, const ModelShape& model, const std::string& identity) {
   return with_place(written, [&] {
     const PluginLibrary library(written.file);
     BuiltCompressor built;
@@ -30,8 +30,8 @@ BuiltCompressor open_plugin(const WorkerCompressor& written, const ModelShape& m
 }
 
 // As in the experiment's file: a plugin stands under its name.
-json named(const WorkerCompressor& written, const BuiltCompressor& built) {
-  return written.kind == "plugin" ? json{{built.part.name, built.resolved}} : built.resolved;
+json named(const CompressorChoice& written, const BuiltCompressor& built) {
+  return written.kind == CompressorChoice::Kind::plugin ? json{{built.part.name, built.resolved}} : built.resolved;
 }
 
 json resolved_rule(const RuleScope& scope, json use) {
@@ -45,7 +45,7 @@ json resolved_rule(const RuleScope& scope, json use) {
   return rule;
 }
 
-void check_layers(const WorkerCompressor& rule, const RuleScope& scope, int64_t n_layers) {
+void check_layers(const CompressorChoice& rule, const RuleScope& scope, int64_t n_layers) {
   for (const auto& [first, last] : scope.layers) {
     KVC_CHECK(last < n_layers, rule.where, ": error: layers ", first, "-", last, ", the model has 0 to ", n_layers - 1);
   }
@@ -60,10 +60,10 @@ void add_stages(BuiltCompressor& whole, BuiltCompressor& part, const std::string
 
 }  // namespace
 
-BuiltCompressor build_compressor(const WorkerCompressor& written, const ModelShape& model,
+BuiltCompressor build_compressor(const CompressorChoice& written, const ModelShape& model,
                                  const std::string& identity) {
-  if (written.kind == "plugin") return open_plugin(written, model, identity);
-  const bool chain = written.kind == "chain";
+  if (written.kind == CompressorChoice::Kind::plugin) return open_plugin(written, model, identity);
+  const bool chain = written.kind == CompressorChoice::Kind::chain;
   BuiltCompressor whole;
   std::vector<Part> parts;
   json resolved = json::array();
@@ -77,13 +77,13 @@ BuiltCompressor build_compressor(const WorkerCompressor& written, const ModelSha
   }
   const bool blocks = chain && stores_errors(parts);
   with_place(written, [&] {
-    whole.part = chain ? make_chain(std::move(parts), written.block > 0 ? std::optional(written.block) : std::nullopt)
+    whole.part = chain ? make_chain(std::move(parts), written.block)
                        : make_rules(std::move(parts), written.scopes, model.n_layers);
     return 0;
   });
   if (chain) {
     whole.resolved = {{"chain", resolved}};
-    if (blocks) whole.resolved["block"] = written.block > 0 ? written.block : kDefaultBlock;
+    if (blocks) whole.resolved["block"] = written.block.value_or(kDefaultBlock);
   } else {
     whole.resolved["rules"]["default"] = resolved[0];
     whole.resolved["rules"]["where"] = json(resolved.begin() + 1, resolved.end());

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "compose/compose.h"
-#include "wire/messages.h"
+#include "wire/compressor_choice.h"
 
 namespace kvc {
 
@@ -24,7 +24,7 @@ struct BuiltCompressor {
 
 // For a model of that shape, with the calibrations that options name; identity is the model's (calibration.h), or empty
 // where there is none to hold them against. Throws Error with the place in the experiment's file where that is known.
-BuiltCompressor build_compressor(const WorkerCompressor& written, const ModelShape& model,
+BuiltCompressor build_compressor(const CompressorChoice& written, const ModelShape& model,
                                  const std::string& identity = "");
 
 }  // namespace kvc

@@ -99,9 +99,9 @@ Outcome batched_attention_equals_single(const Subject& subject) {
     q.push_back(input.q.narrow(1, n - 1, 1).contiguous());
   }
   auto out = at::empty({5, subject.model.n_heads, subject.model.head_dim}, at::kFloat);
-  batched->attend_batch(caches, q, scale_of(subject.model), out);
+  batched->attend_batch(caches, q, subject.model.attention_scale, out);
   for (size_t b = 0; b < caches.size(); ++b) {
-    const auto alone = caches[b]->attend(q[b], scale_of(subject.model)).squeeze(1);
+    const auto alone = caches[b]->attend(q[b], subject.model.attention_scale).squeeze(1);
     expect(at::equal(out[static_cast<int64_t>(b)], alone), concat("attend_batch differs from attend in row ", b),
            outcome);
   }

@@ -43,7 +43,7 @@ struct Sequence {
     const auto cache = compressor.make_cache(layer_info(model, 0, static_cast<uint64_t>(which), frequencies));
     fill(*cache, input, 100);
     held = cache->dequantize();
-    attention = cache->attend(input.q.narrow(1, 159, 1), scale_of(model));
+    attention = cache->attend(input.q.narrow(1, 159, 1), model.attention_scale);
   } catch (...) {
     thrown = std::current_exception();
   }

@@ -34,7 +34,7 @@ Outcome extreme_inputs_are_refused_or_finite(const Subject& subject) {
       outcome.notes.push_back(concat("refuses '", input.name, "'"));
       continue;
     }
-    const auto attention = made.cache->attend(input.q.narrow(1, 119, 1), scale_of(subject.model));
+    const auto attention = made.cache->attend(input.q.narrow(1, 119, 1), subject.model.attention_scale);
     expect(is_finite(made.cache->dequantize()), concat("'", input.name, "' comes back not finite"), outcome);
     expect(attention.isfinite().all().item<bool>(), concat("attention over '", input.name, "' is not finite"), outcome);
   }

@@ -58,8 +58,6 @@ Made filled(const Subject& subject, const Input& input, int64_t n_prompt) {
   return made;
 }
 
-double scale_of(const ModelShape& model) { return 1 / std::sqrt(static_cast<double>(model.head_dim)); }
-
 double relative_error(const at::Tensor& x, const at::Tensor& y) {
   const auto exact = y.to(at::kDouble);
   return (x.to(at::kDouble) - exact).norm().item<double>() / std::max(exact.norm().item<double>(), 1e-30);
@@ -73,13 +71,13 @@ void compare_attention(const LayerCache& cache, const Input& input, const ModelS
                        Outcome& outcome) {
   const int64_t length = cache.length();
   const auto q = input.q.narrow(1, length - n_queries, n_queries);
-  const auto got = cache.attend(q, scale_of(model));
+  const auto got = cache.attend(q, model.attention_scale);
   if (got.sizes() != q.sizes() || got.scalar_type() != at::kFloat) {
     outcome.complaints.push_back(concat("attend gives ", got.sizes(), " ", got.scalar_type(), " for q ", q.sizes()));
     return;
   }
   const auto expected =
-      reference_attention(q, cache.attended(), cache.positions(), length, scale_of(model), model.sliding_window);
+      reference_attention(q, cache.attended(), cache.positions(), length, model.attention_scale, model.sliding_window);
   const double error = (got - expected).abs().max().item<double>(), size = expected.abs().max().item<double>();
   expect(error <= 1e-4 * size,
          concat("attend differs from the reference by ", error, " (largest entry ", size, ") at ", length, " tokens, ",

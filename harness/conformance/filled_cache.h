@@ -24,7 +24,6 @@ Made make(const Subject& subject);
 void fill(LayerCache& cache, const Input& input, int64_t n_prompt);
 Made filled(const Subject& subject, const Input& input, int64_t n_prompt);
 
-double scale_of(const ModelShape& model);
 double relative_error(const at::Tensor& x, const at::Tensor& y);  // Frobenius, of x against y
 bool equal(const KeyValue& a, const KeyValue& b);                 // bit by bit
 bool is_finite(const KeyValue& kv);

@@ -3,7 +3,7 @@
 #include <cmath>
 
 #include "experiment/read_compressors.h"
-#include "text/yaml_read.h"
+#include "text/yaml_keys.h"
 
 namespace kvc {
 namespace {
@@ -19,47 +19,64 @@ std::vector<int64_t> read_integers(const YamlValue& value, int64_t min, int64_t 
   return numbers;
 }
 
-void read_layer(YamlMap map, BenchSubject& subject) {
-  subject.n_heads = map.required_integer("n_heads", 1, kMostSize);
-  subject.n_kv_heads = map.optional_integer("n_kv_heads", 1, kMostSize, subject.n_heads);
-  subject.head_dim = map.required_integer("head_dim", 1, kMostSize);
-  subject.outlier_channels = map.optional_integer("outlier_channels", 0, subject.head_dim, subject.outlier_channels);
-  subject.outlier_factor = map.optional_real("outlier_factor", 0, 1e4, subject.outlier_factor);
-  map.reject_unknown();
+void layer_keys(YamlKeys& keys, BenchSubject& subject) {
+  const auto outliers = concat(subject.outlier_channels);
+  keys.integer({"n_heads", "of queries", kRequired}, subject.n_heads, 1, kMostSize);
+  subject.n_kv_heads = subject.n_heads;
+  keys.integer({"n_kv_heads", "of K and V; divides n_heads", false, "n_heads"}, subject.n_kv_heads, 1, kMostSize);
+  keys.integer({"head_dim", "of each head", kRequired}, subject.head_dim, 1, kMostSize);
+  keys.other(
+      {"outlier_channels", "of each KV head's keys: so many are outlier_factor as large", false, outliers.c_str()},
+      "integer, 0 to head_dim",
+      [&](const YamlValue& value) { subject.outlier_channels = value.integer(0, subject.head_dim); });
+  keys.real({"outlier_factor", "how much larger these are"}, subject.outlier_factor, 0, 1e4);
+}
+
+void read_layer(const YamlValue& value, BenchSubject& subject) {
+  read_keys(value.map(), [&](YamlKeys& keys) { layer_keys(keys, subject); });
   if (subject.n_heads % subject.n_kv_heads != 0) {
-    map.value().fail(map.value().name(), " has ", subject.n_heads, " heads over ", subject.n_kv_heads,
-                     " KV heads, expected a multiple");
+    value.fail(value.name(), " has ", subject.n_heads, " heads over ", subject.n_kv_heads,
+               " KV heads, expected a multiple");
   }
 }
 
 // The layer, the model or the config that both kinds name.
-void read_subject(YamlMap& map, BenchSubject& subject) {
-  const auto layer = map.optional("layer");
-  subject.model = map.optional_string("model", "");
-  subject.config = map.optional_string("config", "");
-  if (int{layer.has_value()} + !subject.model.empty() + !subject.config.empty() != 1) {
-    map.value().fail(map.value().name(), " names ", layer ? "layer " : "", subject.model.empty() ? "" : "model ",
-                     subject.config.empty() ? "" : "config ", "of layer, model, config, expected exactly one");
-  }
-  if (layer) read_layer(layer->map(), subject);
-  subject.prefill = map.optional_boolean("prefill", true);
-  if (!subject.prefill && !layer) map.required("prefill").fail("prefill is false, expected true for a whole model");
-  subject.seed = map.optional_integer("seed", 0, std::numeric_limits<int64_t>::max(), subject.seed);
+void subject_keys(YamlKeys& keys, BenchSubject& subject) {
+  std::optional<YamlValue> layer;
+  keys.other(
+      {"layer", "a single attention layer of random numbers; or `model`, or `config`"}, "map",
+      [&](const YamlValue& value) { layer = value; }, [&](YamlKeys& inner) { layer_keys(inner, subject); });
+  keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml"}, subject.model);
+  keys.text({"config", "a config.json: a model of that shape with random weights"}, subject.config);
+  keys.then([&](YamlMap& map) {
+    if (int{layer.has_value()} + !subject.model.empty() + !subject.config.empty() != 1) {
+      map.value().fail(map.value().name(), " names ", layer ? "layer " : "", subject.model.empty() ? "" : "model ",
+                       subject.config.empty() ? "" : "config ", "of layer, model, config, expected exactly one");
+    }
+    if (layer) read_layer(*layer, subject);
+  });
+  keys.boolean({"prefill", "compute the layer's exact attention over the prompt, too"}, subject.prefill);
+  keys.then([&](YamlMap& map) {
+    if (!subject.prefill && !layer) map.required("prefill").fail("prefill is false, expected true for a whole model");
+  });
+  keys.integer({"seed", "of what is random"}, subject.seed, 0);
 }
 
-void read_bench(YamlMap map, BenchExperiment& experiment) {
-  read_subject(map, experiment.subject);
-  const auto lengths = read_integers(map.required("prompt_tokens"), 1, kMostTokens);
-  const auto n_new = map.required_integer("new_tokens", 1, kMostTokens);
-  const auto batch = map.optional("batch");
+void bench_keys(YamlKeys& keys, BenchExperiment& experiment) {
+  std::vector<int64_t> lengths, batches{1};
+  int64_t n_new = 0;
+  subject_keys(keys, experiment.subject);
+  keys.other({"prompt_tokens", "of each sequence; every length with every batch is a point", kRequired},
+             concat("integer, 1 to ", kMostTokens, ", or a list"),
+             [&](const YamlValue& value) { lengths = read_integers(value, 1, kMostTokens); });
+  keys.integer({"new_tokens", "that each sequence decodes", kRequired}, n_new, 1, kMostTokens);
+  keys.other({"batch", "sequences decoded together", false, "1"}, concat("integer, 1 to ", kMostBatch, ", or a list"),
+             [&](const YamlValue& value) { batches = read_integers(value, 1, kMostBatch); });
   for (const int64_t length : lengths) {
-    for (const int64_t b : batch ? read_integers(*batch, 1, kMostBatch) : std::vector<int64_t>{1}) {
-      experiment.points.push_back({length, n_new, b});
-    }
+    for (const int64_t batch : batches) experiment.points.push_back({length, n_new, batch});
   }
-  experiment.n_repeats = map.optional_integer("repeats", 1, 10'000, experiment.n_repeats);
-  experiment.n_warmups = map.optional_integer("warmups", 0, 10'000, experiment.n_warmups);
-  map.reject_unknown();
+  keys.integer({"repeats", "of each point, that are timed"}, experiment.n_repeats, 1, 10'000);
+  keys.integer({"warmups", "of each point, before them"}, experiment.n_warmups, 0, 10'000);
 }
 
 int64_t read_bytes(const YamlValue& value) {
@@ -68,20 +85,28 @@ int64_t read_bytes(const YamlValue& value) {
   return bytes;
 }
 
+void capacity_keys(YamlKeys& keys, BenchExperiment& experiment) {
+  CapacitySearch search{0, 1024, 16, 256, int64_t{1} << 20};
+  subject_keys(keys, experiment.subject);
+  keys.integer({"prompt_tokens", "of each sequence of a batch"}, search.n_prompt_tokens, 1, kMostTokens);
+  keys.integer({"new_tokens", "that each sequence decodes"}, search.n_new_tokens, 1, kMostTokens);
+  keys.integer({"max_batch", "no larger batch is looked for; 0: none"}, search.max_batch, 0, kMostBatch);
+  keys.integer({"max_context", "no longer context is looked for; 0: none"}, search.max_context, 0, kMostTokens);
+  keys.other({"memory_limit", "of tensors: weights, KV and workspace together", kRequired},
+             "bytes as 2GB, 500MB, 1.5GiB, 64MiB, or a list", [&](const YamlValue& limit) {
+               for (const auto& value : limit.is_scalar() ? std::vector{limit} : limit.sequence()) {
+                 search.limit_bytes = read_bytes(value);
+                 experiment.searches.push_back(search);
+               }
+             });
+}
+
 void read_capacity(YamlMap map, BenchExperiment& experiment) {
-  read_subject(map, experiment.subject);
-  CapacitySearch search;
-  search.n_prompt_tokens = map.optional_integer("prompt_tokens", 1, kMostTokens, 1024);
-  search.n_new_tokens = map.optional_integer("new_tokens", 1, kMostTokens, 16);
-  search.max_batch = map.optional_integer("max_batch", 0, kMostBatch, 256);
-  search.max_context = map.optional_integer("max_context", 0, kMostTokens, int64_t{1} << 20);
-  const auto limit = map.required("memory_limit");
-  for (const auto& value : limit.is_scalar() ? std::vector{limit} : limit.sequence()) {
-    search.limit_bytes = read_bytes(value);
-    experiment.searches.push_back(search);
+  read_keys(map, [&](YamlKeys& keys) { capacity_keys(keys, experiment); });
+  if (experiment.searches.empty()) {
+    map.required("memory_limit").fail("memory_limit is an empty list, expected at least one");
   }
-  map.reject_unknown();
-  if (experiment.searches.empty()) limit.fail("memory_limit is an empty list, expected at least one");
+  const auto& search = experiment.searches.front();
   if (search.max_context > 0 && search.max_context <= search.n_new_tokens) {
     map.required("max_context").fail("max_context is ", search.max_context, ", expected 0, or more than new_tokens");
   }
@@ -108,25 +133,36 @@ int64_t parse_bytes(const std::string& text) {
   return bytes >= 1 && bytes < 1e15 ? static_cast<int64_t>(std::llround(bytes)) : 0;
 }
 
+void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
+  keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, experiment.name);
+  auto kind = to_string(experiment.kind);
+  keys.choice({"kind", "what is done: times taken, or limits found", kRequired}, kind, {"bench", "capacity"});
+  experiment.kind = run_kind(kind);
+  keys.text({"database", "where its rows go", false, "results/NAME.sqlite"}, experiment.database);
+  if (experiment.kind == RunKind::bench) {
+    keys.map({"bench", "what is timed", kRequired}, [&](YamlKeys& inner) { bench_keys(inner, experiment); });
+  } else {
+    keys.other(
+        {"capacity", "what is looked for", kRequired}, "map",
+        [&](const YamlValue& value) { read_capacity(value.map(), experiment); },
+        [&](YamlKeys& inner) { capacity_keys(inner, experiment); });
+  }
+  compressors_key(keys, experiment.compressors);
+  auto& subject = experiment.subject;
+  keys.choice({"dtype", "the body computes in it"}, subject.dtype, {"fp32", "fp16", "bf16"});
+  keys.choice({"weights", "of the layers' matrices: as dtype says, or 8 bits a row"}, subject.weights,
+              {"dtype", "int8"});
+  keys.integer({"threads", "of the process"}, subject.threads, 1, 1024);
+  keys.texts({"plugin_path", "folders searched before the built-in plugins"}, experiment.plugin_path);
+}
+
 BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   auto map = load_experiment_yaml(path, overrides).map();
   BenchExperiment experiment;
-  experiment.name = map.optional_string("name", path.stem().string());
-  experiment.kind = map.required_choice("kind", {"bench", "capacity"});
-  experiment.database = map.optional_string("database", "");
+  experiment.name = path.stem().string();
   experiment.folder = path.parent_path();
   experiment.config = config_file(path, overrides);
-  auto& subject = experiment.subject;
-  const auto what = map.required(experiment.kind);
-  experiment.kind == "bench" ? read_bench(what.map(), experiment) : read_capacity(what.map(), experiment);
-  for (const auto& entry : map.required("compressors").sequence()) {
-    for (auto& choice : read_compressor(entry)) experiment.compressors.push_back(std::move(choice));
-  }
-  subject.dtype = map.optional_choice("dtype", {"fp32", "fp16", "bf16"}, subject.dtype);
-  subject.weights = map.optional_choice("weights", {"dtype", "int8"}, subject.weights);
-  subject.threads = map.optional_integer("threads", 1, 1024, subject.threads);
-  experiment.plugin_path = map.optional_strings("plugin_path");
-  map.reject_unknown();
+  read_keys(map, [&](YamlKeys& keys) { declare_keys(keys, experiment); });
   if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
   check_labels(experiment.compressors);
   return experiment;

@@ -19,8 +19,9 @@ struct CapacitySearch {
 };
 
 struct BenchExperiment {
-  std::string name, kind;  // bench or capacity
-  std::string database;    // where its rows go unless the command line says; "": results/<name>.sqlite
+  std::string name;
+  RunKind kind = RunKind::bench;  // or capacity
+  std::string database;           // where its rows go unless the command line says; "": results/<name>.sqlite
   std::filesystem::path folder;
   ConfigFile config;
   BenchSubject subject;
@@ -32,6 +33,9 @@ struct BenchExperiment {
   std::vector<CompressorChoice> compressors;
   std::vector<std::string> plugin_path;
 };
+
+// The keys of its file, and of the experiment what they stand for.
+void declare_keys(YamlKeys& keys, BenchExperiment& experiment);
 
 // Throws Error in one line. Every point is a prompt length with a batch, the batch varying fastest.
 BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<std::string>& overrides);

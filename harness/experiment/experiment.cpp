@@ -5,7 +5,7 @@
 #include "experiment/read_compressors.h"
 #include "text/files.h"
 #include "text/nearest.h"
-#include "text/yaml_read.h"
+#include "text/yaml_keys.h"
 #include "text/yaml_write.h"
 
 namespace kvc {
@@ -75,132 +75,120 @@ std::vector<std::string> read_devices(const YamlValue& value) {
   return devices;
 }
 
-// "auto" -> 0
-int64_t read_batch_size(YamlMap& map) {
-  const auto value = map.optional("batch_size");
-  if (!value || (value->is_scalar() && value->string() == "auto")) return 0;
-  return value->integer(1, 4096);
-}
-
-Sampling read_sampling(YamlMap map) {
-  Sampling sampling;
-  sampling.temperature = map.optional_real("temperature", 0, 100, 1);
-  sampling.top_k = map.optional_integer("top_k", 0, std::numeric_limits<int32_t>::max(), sampling.top_k);
-  sampling.top_p = map.optional_real("top_p", 0, 1, sampling.top_p);
-  sampling.seed = map.optional_integer("seed", 0, std::numeric_limits<int64_t>::max(), sampling.seed);
-  map.reject_unknown();
-  return sampling;
+void sampling_keys(YamlKeys& keys, Sampling& sampling) {
+  sampling.temperature = 1;  // of a map that does not say it
+  keys.real({"temperature", "divides the logits; 0: the most likely token"}, sampling.temperature, 0, 100);
+  keys.integer({"top_k", "draw from so many most likely tokens; 0: all"}, sampling.top_k, 0,
+               std::numeric_limits<int32_t>::max());
+  keys.real({"top_p", "draw from the fewest most likely tokens that have this probability together"}, sampling.top_p, 0,
+            1);
+  keys.integer({"seed", "of the draws, beside the experiment's"}, sampling.seed, 0);
 }
 
 // 16 is a word for none.
-int64_t read_bits(YamlMap& map, const std::vector<int64_t>& allowed) {
-  const auto value = map.required("bits");
-  const int64_t bits = value.integer();
-  if (std::find(allowed.begin(), allowed.end(), bits) == allowed.end() && bits != 16) {
-    std::vector<std::string> words{"16"};
-    for (const int64_t n : allowed) words.push_back(concat(n));
-    value.fail(value.name(), " is ", bits, ", expected ", join(words));
-  }
-  return bits == 16 ? 0 : bits;
-}
-
-void read_weights(const YamlValue& value, Experiment& experiment) {
-  if (value.is_scalar()) {
-    experiment.weights = value.choice({"dtype", "int8"});
-    return;
-  }
-  auto map = value.map();
-  experiment.quantization.weight_bits = read_bits(map, {8, 4, 3, 2});
-  if (const auto group = map.optional("group_size")) {
-    const bool is_row = group->is_scalar() && group->string() == "row";
-    experiment.quantization.group_size = is_row ? 0 : group->integer(1);
-  }
-  map.reject_unknown();
-}
-
-void read_activations(YamlMap map, QuantizationChoice& quantization) {
-  quantization.activation_bits = read_bits(map, {8, 7, 6, 5, 4, 3, 2});
-  map.reject_unknown();
-}
-
-void read_smooth_quant(YamlMap map, QuantizationChoice& quantization) {
-  quantization.alpha = map.optional_real("alpha", 0, 1, quantization.alpha);
-  quantization.smoothing_file = map.required_string("calibration");
-  map.reject_unknown();
-}
-
-const std::vector<std::string> kKinds{"eval", "probe", "bench", "capacity", "search"};
-
-void read_probe(const YamlValue& value, Experiment& experiment) {
-  if (experiment.kind != "probe") value.fail("probe is of kind probe, and kind is ", experiment.kind);
-  auto map = value.map();
-  if (const auto measures = map.optional("measures")) {
-    experiment.probe.measures.clear();
-    for (const auto& measure : measures->sequence()) {
-      experiment.probe.measures.push_back(measure.choice(probe_measures()));
+void bits_key(YamlKeys& keys, const char* help, const std::vector<int64_t>& allowed, int64_t& bits) {
+  std::vector<std::string> words{"16"};
+  for (const int64_t n : allowed) words.push_back(concat(n));
+  keys.other({"bits", help, kRequired}, join(words), [&](const YamlValue& value) {
+    const int64_t given = value.integer();
+    if (std::find(allowed.begin(), allowed.end(), given) == allowed.end() && given != 16) {
+      value.fail(value.name(), " is ", given, ", expected ", join(words));
     }
-    if (experiment.probe.measures.empty()) measures->fail("probe.measures is empty, expected at least one");
-  }
-  experiment.probe.n_queries = map.optional_integer("queries", 1, 4096, experiment.probe.n_queries);
-  experiment.dump = map.optional_string("dump", "");
-  map.reject_unknown();
+    bits = given == 16 ? 0 : given;
+  });
 }
 
-void read_search(const YamlValue& value, Experiment& experiment) {
-  if (experiment.kind != "search") value.fail("search is of kind search, and kind is ", experiment.kind);
+void weight_keys(YamlKeys& keys, QuantizationChoice& quantization) {
+  bits_key(keys, "of each number", {8, 4, 3, 2}, quantization.weight_bits);
+  keys.other({"group_size", "columns that share a scale", false, "row"}, "row, or integer, at least 1",
+             [&](const YamlValue& value) {
+               const bool is_row = value.is_scalar() && value.string() == "row";
+               quantization.group_size = is_row ? 0 : value.integer(1);
+             });
+}
+
+void model_keys(YamlKeys& keys, Experiment& experiment) {
+  auto& quantization = experiment.quantization;
+  keys.choice({"dtype", "the model computes in it"}, experiment.dtype, {"fp32", "fp16", "bf16"});
+  keys.other(
+      {"weights", "of the layers' matrices: as dtype says, 8 bits a row, or simulated bits", false, "dtype"},
+      "dtype, int8, or a map",
+      [&](const YamlValue& value) {
+        if (value.is_scalar()) {
+          experiment.weights = value.choice({"dtype", "int8"});
+        } else {
+          read_keys(value.map(), [&](YamlKeys& inner) { weight_keys(inner, quantization); });
+        }
+      },
+      [&](YamlKeys& inner) { weight_keys(inner, quantization); });
+  keys.map({"activations", "what the layers' matrices read, quantized by token"}, [&](YamlKeys& inner) {
+    bits_key(inner, "of each number", {8, 7, 6, 5, 4, 3, 2}, quantization.activation_bits);
+  });
+  keys.map(
+      {"smooth_quant", "SmoothQuant: channels of activations divided, of weights multiplied"}, [&](YamlKeys& inner) {
+        inner.real({"alpha", "share of the activations' range that moves to the weights"}, quantization.alpha, 0, 1);
+        inner.text({"calibration", "the file that `kvc smooth` made", kRequired}, quantization.smoothing_file);
+      });
+}
+
+void machine_keys(YamlKeys& keys, Experiment& experiment) {
+  keys.other({"device", "where the model is: each of several takes an equal run of layers", false, "cpu"},
+             "cpu, cuda:N, or a list", [&](const YamlValue& value) { experiment.devices = read_devices(value); });
+  keys.other({"batch_size", "sequences that a worker decodes together; auto: as many as memory holds", false, "auto"},
+             "auto, or integer, 1 to 4096", [&](const YamlValue& value) {
+               const bool is_auto = value.is_scalar() && value.string() == "auto";
+               experiment.batch_size = is_auto ? 0 : value.integer(1, 4096);
+             });
+  keys.boolean({"share_prefix", "compute K and V of the prefix that a task's prompts share once"},
+               experiment.share_prefix);
+  keys.boolean({"fan_out", "one prefill serves all compressors; results are the same without it"}, experiment.fan_out);
+  keys.map({"sampling", "draws tokens; greedy without it"},
+           [&](YamlKeys& inner) { sampling_keys(inner, experiment.sampling); });
+  keys.integer({"workers", "processes, each with its own copy of the model"}, experiment.workers, 1, 256);
+  keys.integer({"threads", "of each worker"}, experiment.threads, 1, 1024);
+  keys.integer({"seed", "names the run's randomness"}, experiment.seed, 0);
+}
+
+void probe_keys(YamlKeys& keys, Experiment& experiment) {
+  auto& measures = experiment.probe.measures;
+  keys.other({"measures", "what is computed", false, "all"}, concat("list of: ", join(probe_measures())),
+             [&](const YamlValue& value) {
+               measures.clear();
+               for (const auto& measure : value.sequence()) measures.push_back(measure.choice(probe_measures()));
+               if (measures.empty()) value.fail("probe.measures is empty, expected at least one");
+             });
+  keys.integer({"queries", "of the prompt's last tokens, for what attention makes of K and V"},
+               experiment.probe.n_queries, 1, 4096);
+  keys.text({"dump", "a folder that gets every tensor that the measures are computed from"}, experiment.dump);
+}
+
+void search_keys(YamlKeys& keys, SearchSettings& search) {
   constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
-  auto map = value.map();
-  auto& search = experiment.search;
-  search.budget = map.required("budget").real(0, 1);
-  search.option = map.optional_string("option", "");
-  if (const auto levels = map.optional("levels")) {
-    for (const auto& level : levels->sequence()) search.levels.push_back(level.integer());
-  }
-  search.n_candidates = map.optional_integer("candidates", 1, kMany, search.n_candidates);
-  search.n_rescored = map.optional_integer("rescore", 1, kMany, search.n_rescored);
-  search.n_samples = map.optional_integer("samples", 1, kMany, search.n_samples);
-  search.seed = map.optional_integer("seed", 0, kMany, search.seed);
-  map.reject_unknown();
+  keys.real({"budget", "bytes that a candidate may hold, of those at 16 bits", kRequired}, search.budget, 0, 1);
+  keys.text({"option", "of the one compressor, which takes one integer a layer", false, "its only one"}, search.option);
+  keys.other({"levels", "what a layer may get", false, "all that the option allows"}, "list of integers",
+             [&](const YamlValue& value) {
+               for (const auto& level : value.sequence()) search.levels.push_back(level.integer());
+             });
+  keys.integer({"candidates", "lists that are tried"}, search.n_candidates, 1, kMany);
+  keys.integer({"rescore", "of them, best by likelihood, whose accuracy decides"}, search.n_rescored, 1, kMany);
+  keys.integer({"samples", "of each task, to calibrate with"}, search.n_samples, 1, kMany);
+  keys.integer({"seed", "of the random candidates"}, search.seed, 0, kMany);
+}
+
+// For values that are of one kind of experiment.
+YamlKeys::Read only_of(RunKind kind, const Experiment& experiment) {
+  return [&experiment, kind](const YamlValue& value) {
+    if (experiment.kind == kind) return;
+    value.fail(to_string(kind), " is of kind ", to_string(kind), ", and kind is ", to_string(experiment.kind));
+  };
 }
 
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
-  experiment.name = map.optional_string("name", path.stem().string());
-  experiment.kind = map.optional_choice("kind", kKinds, experiment.kind);
-  experiment.probe.measures = probe_measures();
-  if (const auto probe = map.optional("probe")) read_probe(*probe, experiment);
-  const auto search = experiment.kind == "search" ? std::optional(map.required("search")) : map.optional("search");
-  if (search) read_search(*search, experiment);
-  experiment.database = map.optional_string("database", "");
+  experiment.name = path.stem().string();
   experiment.folder = path.parent_path();
-  experiment.model = map.required_string("model");
-  experiment.tasks = map.required("tasks").strings();
-  for (const auto& entry : map.required("compressors").sequence()) {
-    for (auto& choice : read_compressor(entry)) experiment.compressors.push_back(std::move(choice));
-  }
-  if (const auto limit = map.optional("limit")) experiment.limit = limit->integer(1);
-  if (const auto most = map.optional("max_prompt_tokens")) experiment.max_prompt_tokens = most->integer(2);
-  experiment.dtype = map.optional_choice("dtype", {"fp32", "fp16", "bf16"}, experiment.dtype);
-  if (const auto weights = map.optional("weights")) read_weights(*weights, experiment);
-  if (const auto activations = map.optional("activations")) {
-    read_activations(activations->map(), experiment.quantization);
-  }
-  if (const auto smooth = map.optional("smooth_quant")) read_smooth_quant(smooth->map(), experiment.quantization);
-  if (const auto device = map.optional("device")) experiment.devices = read_devices(*device);
-  experiment.batch_size = read_batch_size(map);
-  experiment.share_prefix = map.optional_boolean("share_prefix", true);
-  experiment.fan_out = map.optional_boolean("fan_out", true);
-  if (const auto sampling = map.optional("sampling")) experiment.sampling = read_sampling(sampling->map());
-  experiment.workers = map.optional_integer("workers", 1, 256, experiment.workers);
-  experiment.threads = map.optional_integer("threads", 1, 1024, experiment.threads);
-  experiment.seed = map.optional_integer("seed", 0, std::numeric_limits<int64_t>::max(), experiment.seed);
-  experiment.chat_template = map.optional_string("chat_template", experiment.chat_template);
-  experiment.system_message = map.optional_string("system_message", "");
-  experiment.data_dir = map.optional_string("data_dir", "");
-  if (const auto text = map.optional("text")) experiment.text = path.parent_path() / text->string();
-  map.optional("check");  // is `kvc check`'s
-  experiment.plugin_path = map.optional_strings("plugin_path");
-  map.reject_unknown();
+  read_keys(map, [&](YamlKeys& keys) { declare_keys(keys, experiment); });
   if (experiment.tasks.empty()) map.required("tasks").fail("tasks is empty, expected at least one task");
   if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
   check_labels(experiment.compressors);
@@ -208,6 +196,41 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
 }
 
 }  // namespace
+
+void declare_keys(YamlKeys& keys, Experiment& experiment) {
+  keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, experiment.name);
+  auto kind = to_string(experiment.kind);
+  keys.choice({"kind",
+               "what is done: tasks answered, caches looked into, times taken, limits found, one integer a layer "
+               "searched"},
+              kind, run_kinds());
+  experiment.kind = run_kind(kind);
+  experiment.probe.measures = probe_measures();
+  keys.map(
+      {"probe", "of kind probe"}, [&](YamlKeys& inner) { probe_keys(inner, experiment); },
+      only_of(RunKind::probe, experiment));
+  keys.map(
+      {"search", "of kind search, which needs it", experiment.kind == RunKind::search},
+      [&](YamlKeys& inner) { search_keys(inner, experiment.search); }, only_of(RunKind::search, experiment));
+  keys.text({"database", "where its rows go", false, "results/NAME.sqlite"}, experiment.database);
+  keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml", kRequired}, experiment.model);
+  keys.texts({"tasks", "suite/name, a whole suite, or a task file", kRequired}, experiment.tasks);
+  compressors_key(keys, experiment.compressors);
+  keys.integer({"limit", "first samples of each task", false, "all"}, experiment.limit, 1);
+  keys.integer({"max_prompt_tokens", "longer prompts are cut, or refused, as their task says", false, "the context"},
+               experiment.max_prompt_tokens, 2);
+  model_keys(keys, experiment);
+  machine_keys(keys, experiment);
+  keys.text({"chat_template", "auto, none, or a name of prompts/chat: of tasks whose prompt is a user's turn"},
+            experiment.chat_template);
+  keys.text({"system_message", "of these prompts", false, "the chat template's own"}, experiment.system_message);
+  keys.text({"data_dir", "a folder with the datasets that are not the project's own", false, "KVC_DATA"},
+            experiment.data_dir);
+  keys.other({"text", "a file that tasks which read texts read instead of their own"}, "file",
+             [&](const YamlValue& value) { experiment.text = experiment.folder / value.string(); });
+  keys.other({"check", "bounds of `kvc check`; a run does not see it"}, "map", [](const YamlValue&) {});
+  keys.texts({"plugin_path", "folders searched before the built-in plugins"}, experiment.plugin_path);
+}
 
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   const auto value = load_experiment_yaml(path, overrides);
@@ -231,8 +254,8 @@ YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vec
   return value;
 }
 
-std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  return load_experiment_yaml(path, overrides).map().optional_choice("kind", kKinds, "eval");
+RunKind experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  return run_kind(load_experiment_yaml(path, overrides).map().optional_choice("kind", run_kinds(), "eval"));
 }
 
 }  // namespace kvc

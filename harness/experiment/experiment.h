@@ -8,25 +8,16 @@
 #include <string>
 #include <vector>
 
-#include "compose/compose.h"
+#include "record/run_kind.h"
 #include "settings/probe_settings.h"
 #include "settings/quantization_choice.h"
 #include "settings/sampling.h"
+#include "wire/compressor_choice.h"
 
 namespace kvc {
 
+class YamlKeys;
 class YamlValue;
-
-// One point of the sweep over a plugin's options, or over those of the parts of a composition.
-struct CompressorChoice {
-  std::string plugin;                        // or chain, or rules
-  nlohmann::json options;                    // object: what the file gives; the plugin's defaults fill the rest
-  std::string where;                         // file:line:column, for messages
-  std::vector<CompressorChoice> parts = {};  // of a chain its stages; of rules the default, then what each scope uses
-  std::vector<RuleScope> scopes = {};
-  std::optional<int64_t> block = {};  // of a chain
-  std::string label = {};             // names its row in tables; "": the plugin and its options do
-};
 
 // What an experiment was read from.
 struct ConfigFile {
@@ -47,7 +38,7 @@ struct SearchSettings {
 
 struct Experiment {
   std::string name;
-  std::string kind = "eval";         // what is done: see experiment_kind
+  RunKind kind = RunKind::eval;      // never bench or capacity: see BenchExperiment
   ProbeSettings probe;               // of kind probe
   std::string dump;                  // of kind probe: a folder that gets the tensors; "": none
   SearchSettings search;             // of kind search
@@ -83,9 +74,11 @@ struct Experiment {
 // a sweep; several lists make their product, the last one varying fastest. Throws Error in one line.
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
-// What the file asks for, by its key `kind`: eval (the default) answers tasks, probe looks into caches, bench takes
-// times, capacity finds limits, search finds one integer a layer. Throws Error in one line for any other.
-std::string experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+// The keys of its file, and of the experiment what they stand for.
+void declare_keys(YamlKeys& keys, Experiment& experiment);
+
+// What the file asks for, by its key `kind`; eval where it has none. Throws Error in one line for any other.
+RunKind experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 ConfigFile config_file(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 

@@ -44,7 +44,7 @@ struct Reader {
 
 // The compressor that the task's likelihoods are held against: its number, and what of it they depend on.
 std::pair<int64_t, json> open_reference(const LikelihoodSpec& spec, Reader& reader,
-                                        std::vector<WorkerCompressor>& opened) {
+                                        std::vector<CompressorChoice>& opened) {
   const auto known = reader.references.find(spec.reference);
   if (known != reader.references.end()) return known->second;
   const CompressorChoice choice{spec.reference, json::object(), spec.where};
@@ -74,8 +74,12 @@ void add_task(const TaskId& id, const Experiment& experiment, Reader& reader, Gr
   if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
     data.samples.resize(static_cast<size_t>(*experiment.limit));
   }
-  grid.tasks.push_back(
-      {std::move(spec), std::move(data), std::move(whole), std::move(buckets), std::nullopt, "", reference});
+  auto& task = grid.tasks.emplace_back();
+  task.spec = std::move(spec);
+  task.data = std::move(data);
+  task.spec_json = std::move(whole);
+  task.buckets = std::move(buckets);
+  task.reference = reference;
 }
 
 // A task whose file or data is bad is left out, and named; where none is left the first says why.
@@ -146,7 +150,7 @@ json settings_of(const Experiment& experiment, const Grid::Task& task) {
       {"stop", task.spec.stop}};
   if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
   add_chat(task, settings);
-  if (experiment.kind == "probe") add_probe(experiment.probe, settings);
+  if (experiment.kind == RunKind::probe) add_probe(experiment.probe, settings);
   return settings;
 }
 
@@ -155,8 +159,8 @@ void name_cell(const Experiment& experiment, const json& model, const Grid::Task
                const json& settings, CellRecord& record) {
   json key = {
       {"format", 1}, {"model", model}, {"task", task.spec_json}, {"compressor", compressor}, {"settings", settings}};
-  const std::string kind = experiment.kind == "probe" ? "probe" : "eval";  // a search scores answers
-  if (kind != "eval") key["kind"] = kind;
+  const auto kind = experiment.kind == RunKind::probe ? RunKind::probe : RunKind::eval;  // a search scores answers
+  if (kind != RunKind::eval) key["kind"] = to_string(kind);
   record.key = sha256_hex(key.dump());
   record.kind = kind;
   record.experiment = experiment.name;
@@ -165,7 +169,7 @@ void name_cell(const Experiment& experiment, const json& model, const Grid::Task
   record.task = task.spec.name;
   record.task_json = task.spec_json;
   record.generation_json = settings.dump();
-  if (kind == "eval") record.scoring_json = scoring_json(task.spec);
+  if (kind == RunKind::eval) record.scoring_json = scoring_json(task.spec);
   record.n_samples = static_cast<int64_t>(task.data.samples.size());
 }
 
@@ -188,24 +192,23 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   auto model_json = model_hashes;
   if (is_gguf(model_folder)) model_json["weights_format"] = weights_format(model_folder);
   if (!quantized.empty()) model_json["quantization"] = quantized;
-  grid.worker = {model_folder.string(),
-                 experiment.dtype,
-                 experiment.weights,
-                 quantization,
-                 experiment.devices,
-                 experiment.threads,
-                 experiment.batch_size,
-                 experiment.workers,
-                 experiment.share_prefix,
-                 experiment.sampling,
-                 {},
-                 {}};
+  auto& worker = grid.worker;
+  worker.model = model_folder.string();
+  worker.dtype = experiment.dtype;
+  worker.weights = experiment.weights;
+  worker.quantization = quantization;
+  worker.devices = experiment.devices;
+  worker.threads = experiment.threads;
+  worker.batch_size = experiment.batch_size;
+  worker.n_workers = experiment.workers;
+  worker.share_prefix = experiment.share_prefix;
+  worker.sampling = experiment.sampling;
 
   std::vector<OpenedCompressor> compressors;
   const auto folders = plugin_folders(experiment.plugin_path, paths);
   for (const auto& choice : experiment.compressors) {
     compressors.push_back(
-        open_compressor(choice, experiment.folder, folders, config.shape(), identity, grid.worker.compressors));
+        open_compressor(choice, experiment.folder, folders, config.shape(), identity, worker.compressors));
   }
   add_tasks(experiment, paths, {model_folder, config.shape(), identity, folders}, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);

@@ -16,7 +16,7 @@ void add(const fs::path& file, json& files) {
 }
 
 // An option of kind file holds an absolute path by then.
-void add(const WorkerCompressor& compressor, json& files) {
+void add(const CompressorChoice& compressor, json& files) {
   for (const auto& part : compressor.parts) add(part, files);
   if (!compressor.parts.empty()) return;
   for (const auto& [name, value] : compressor.options.items()) {

@@ -37,26 +37,17 @@ std::string composition_label(const CompressorChoice& choice) {
   return choice.block ? concat(text, ", block ", *choice.block) : text;
 }
 
-// The choice with the plugins' files for their names.
-WorkerCompressor written_down(const CompressorChoice& choice, const fs::path& folder,
-                              const std::vector<fs::path>& folders) {
-  WorkerCompressor written;
-  written.where = choice.where;
-  written.options = choice.options;
-  if (choice.parts.empty()) {
-    try {
-      written.file = find_plugin(choice.plugin, folders).string();
-      written.options = PluginLibrary(written.file).with_files_from(folder, choice.options);
-    } catch (const Error& e) {
-      throw Error(choice.where + ": error: " + e.what());
-    }
-    return written;
+// With the plugins' files, found by their names.
+CompressorChoice with_files(CompressorChoice choice, const fs::path& folder, const std::vector<fs::path>& folders) {
+  for (auto& part : choice.parts) part = with_files(std::move(part), folder, folders);
+  if (choice.kind != CompressorChoice::Kind::plugin) return choice;
+  try {
+    choice.file = find_plugin(choice.plugin, folders).string();
+    choice.options = PluginLibrary(choice.file).with_files_from(folder, choice.options);
+  } catch (const Error& e) {
+    throw Error(choice.where + ": error: " + e.what());
   }
-  written.kind = choice.plugin;
-  written.scopes = choice.scopes;
-  written.block = choice.block.value_or(0);
-  for (const auto& part : choice.parts) written.parts.push_back(written_down(part, folder, folders));
-  return written;
+  return choice;
 }
 
 // The hashes of the plugins' files, each once, in order.
@@ -74,8 +65,8 @@ std::string plugin_hashes(const std::vector<BuiltStage>& stages) {
 
 OpenedCompressor open_compressor(const CompressorChoice& choice, const fs::path& folder,
                                  const std::vector<fs::path>& folders, const ModelShape& shape,
-                                 const std::string& model, std::vector<WorkerCompressor>& compressors) {
-  compressors.push_back(written_down(choice, folder, folders));
+                                 const std::string& model, std::vector<CompressorChoice>& compressors) {
+  compressors.push_back(with_files(choice, folder, folders));
   auto built = build_compressor(compressors.back(), shape, model);
   const auto& compressor = *built.part.compressor;
   try {

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "experiment/experiment.h"
 #include "store/result_store.h"
+#include "wire/compressor_choice.h"
 #include "wire/messages.h"
 
 namespace kvc {
@@ -22,6 +22,6 @@ struct OpenedCompressor {
 // worker builds it from is added to `compressors`. Throws Error with the place in the experiment's file.
 OpenedCompressor open_compressor(const CompressorChoice& choice, const std::filesystem::path& folder,
                                  const std::vector<std::filesystem::path>& folders, const ModelShape& shape,
-                                 const std::string& model, std::vector<WorkerCompressor>& compressors);
+                                 const std::string& model, std::vector<CompressorChoice>& compressors);
 
 }  // namespace kvc

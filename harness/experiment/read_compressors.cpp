@@ -72,25 +72,41 @@ Points with_part(const Points& points, const Points& parts) {
   return wider;
 }
 
-Points read_chain(YamlMap entry) {
-  const auto stages = entry.required("chain");
+std::vector<std::optional<int64_t>> read_blocks(const YamlValue& value) {
+  if (!value.is_sequence()) return {value.integer(1, 1 << 20)};
+  std::vector<std::optional<int64_t>> blocks;
+  for (const auto& item : value.sequence()) blocks.push_back(item.integer(1, 1 << 20));
+  if (blocks.empty()) value.fail(value.name(), " is an empty list, expected at least one value");
+  return blocks;
+}
+
+struct ChainEntry {
+  std::optional<YamlValue> stages;
   std::vector<std::optional<int64_t>> blocks{std::nullopt};
-  if (const auto block = entry.optional("block")) {
-    blocks.clear();
-    if (!block->is_sequence()) blocks.push_back(block->integer(1, 1 << 20));
-    if (block->is_sequence()) {
-      for (const auto& item : block->sequence()) blocks.push_back(item.integer(1, 1 << 20));
-    }
-    if (blocks.empty()) block->fail(block->name(), " is an empty list, expected at least one value");
-  }
-  entry.reject_unknown();
+};
+
+void chain_keys(YamlKeys& keys, ChainEntry& entry) {
+  const auto block = concat(kDefaultBlock);
+  keys.other({"chain", "stages: one that evicts hands its tokens on; any other stores what is left to those behind",
+              kRequired},
+             "list of at least two compressors", [&](const YamlValue& value) { entry.stages = value; });
+  keys.other({"block", "tokens of a block of a chain that stores errors; a list is a sweep", false, block.c_str()},
+             "integer, 1 to 1048576, or a list", [&](const YamlValue& value) { entry.blocks = read_blocks(value); });
+}
+
+Points read_chain(YamlMap map) {
+  ChainEntry entry;
+  KeyReader keys(map);
+  chain_keys(keys, entry);
+  map.reject_unknown();
+  const auto& stages = *entry.stages;
   const auto list = stages.sequence();
   if (list.size() < 2) stages.fail(stages.name(), " has ", list.size(), " stages, expected at least two");
-  Points points{{"chain", nlohmann::json::object(), entry.value().where()}};
+  Points points{{"chain", nlohmann::json::object(), map.value().where(), CompressorChoice::Kind::chain}};
   for (const auto& stage : list) points = with_part(points, read_compressor(stage));
   Points whole;
   for (const auto& point : points) {
-    for (const auto& block : blocks) {
+    for (const auto& block : entry.blocks) {
       whole.push_back(point);
       whole.back().block = block;
     }
@@ -115,25 +131,33 @@ std::pair<int64_t, int64_t> read_range(const YamlValue& value) {
   return {first, last};
 }
 
-RuleScope read_scope(YamlMap& rule) {
+struct RuleEntry {
   RuleScope scope;
-  if (const auto layers = rule.optional("layers")) {
-    const auto ranges = layers->is_sequence() ? layers->sequence() : std::vector<YamlValue>{*layers};
-    if (ranges.empty()) layers->fail(layers->name(), " is an empty list, expected at least one layer");
-    for (const auto& range : ranges) scope.layers.push_back(read_range(range));
-  }
-  if (const auto tensor = rule.optional("tensor")) {
-    scope.tensor = tensor->choice({"k", "v"}) == "k" ? CacheTensor::k : CacheTensor::v;
-  }
-  if (const auto phase = rule.optional("phase")) scope.decode = phase->choice({"prompt", "decode"}) == "decode";
-  return scope;
+  std::optional<YamlValue> use, options;
+};
+
+void rule_keys(YamlKeys& keys, RuleEntry& rule) {
+  keys.other({"layers", "that the rule is for", false, "all"}, "a layer, a range as 0-3, or a list",
+             [&](const YamlValue& value) {
+               const auto ranges = value.is_sequence() ? value.sequence() : std::vector<YamlValue>{value};
+               if (ranges.empty()) value.fail(value.name(), " is an empty list, expected at least one layer");
+               for (const auto& range : ranges) rule.scope.layers.push_back(read_range(range));
+             });
+  keys.other({"tensor", "that the rule is for", false, "both"}, "k, v", [&](const YamlValue& value) {
+    rule.scope.tensor = value.choice({"k", "v"}) == "k" ? CacheTensor::k : CacheTensor::v;
+  });
+  keys.other({"phase", "the prompt's tokens, or those of decoding", false, "both"}, "prompt, decode",
+             [&](const YamlValue& value) {
+               rule.scope.decode = value.choice({"prompt", "decode"}) == "decode";
+             });
+  keys.other({"use", "what it uses"}, "a compressor", [&](const YamlValue& value) { rule.use = value; });
+  keys.other({"options", "or the default's plugin with these options put over its own"}, "map of options",
+             [&](const YamlValue& value) { rule.options = value; });
 }
 
 // What a rule uses, where the rules' default is this one.
-Points read_use(YamlMap& rule, const CompressorChoice& otherwise) {
-  const auto use = rule.optional("use"), options = rule.optional("options");
-  rule.reject_unknown();
-  const auto& place = rule.value();
+Points read_use(const YamlValue& place, const RuleEntry& rule, const CompressorChoice& otherwise) {
+  const auto& [scope, use, options] = rule;
   if (use && options) options->fail(place.name(), " has both 'use' and 'options', expected one of them");
   if (use) return read_compressor(*use);
   if (!options) place.fail("missing key 'use' in ", place.name(), " (a compressor), or 'options' (of the default's)");
@@ -147,28 +171,49 @@ Points read_use(YamlMap& rule, const CompressorChoice& otherwise) {
   return points;
 }
 
+struct RulesEntry {
+  Points otherwise;
+  std::optional<YamlValue> where;
+};
+
+void rules_keys(YamlKeys& keys, RulesEntry& rules) {
+  keys.other({"default", "of what no rule is for", kRequired}, "a compressor",
+             [&](const YamlValue& value) { rules.otherwise = read_compressor(value); });
+  keys.other(
+      {"where", "rules; of those that fit, the last one counts", kRequired}, "list of maps",
+      [&](const YamlValue& value) { rules.where = value; },
+      [](YamlKeys& inner) {
+        RuleEntry rule;
+        rule_keys(inner, rule);
+      });
+}
+
 Points read_rules(const YamlValue& value) {
-  auto map = value.map();
-  const auto otherwise = read_compressor(map.required("default"));
-  const auto where = map.required("where");
-  map.reject_unknown();
+  RulesEntry rules;
+  read_keys(value.map(), [&](YamlKeys& keys) { rules_keys(keys, rules); });
+  const auto& where = *rules.where;
   const auto list = where.sequence();
   if (list.empty()) where.fail(where.name(), " is an empty list, expected at least one rule");
   Points all;
-  for (const auto& one : otherwise) {
-    Points points{{"rules", nlohmann::json::object(), value.where(), {one}}};
+  for (const auto& one : rules.otherwise) {
+    Points points{{"rules", nlohmann::json::object(), value.where(), CompressorChoice::Kind::rules, {one}}};
     for (const auto& item : list) {
-      auto rule = item.map();
-      const auto scope = read_scope(rule);
-      points = with_part(points, read_use(rule, one));
-      if (to_string(scope).empty()) {
+      RuleEntry rule;
+      read_keys(item.map(), [&](YamlKeys& keys) { rule_keys(keys, rule); });
+      points = with_part(points, read_use(item, rule, one));
+      if (to_string(rule.scope).empty()) {
         item.fail(item.name(), " names no layers, tensor or phase: expected at least one of them");
       }
-      for (auto& point : points) point.scopes.push_back(scope);
+      for (auto& point : points) point.scopes.push_back(rule.scope);
     }
     all.insert(all.end(), points.begin(), points.end());
   }
   return all;
+}
+
+void label_key(YamlKeys& keys, std::optional<YamlValue>& label) {
+  keys.other({"label", "beside the compressor: its row's name in tables; {option} stands for that option's value"},
+             "text", [&](const YamlValue& value) { label = value; });
 }
 
 Points read_unlabelled(const YamlValue& entry, YamlMap& map) {
@@ -214,10 +259,32 @@ void set_labels(const YamlValue& label, Points& points) {
 std::vector<CompressorChoice> read_compressor(const YamlValue& entry) {
   if (entry.is_scalar()) return {{entry.string(), nlohmann::json::object(), entry.where()}};
   auto map = entry.map();
-  const auto label = map.optional("label");
+  std::optional<YamlValue> label;
+  KeyReader keys(map);
+  label_key(keys, label);
   auto points = read_unlabelled(entry, map);
   if (label) set_labels(*label, points);
   return points;
+}
+
+void compressors_key(YamlKeys& keys, std::vector<CompressorChoice>& compressors) {
+  keys.other({"compressors", "each a row of the tables", kRequired}, "list of compressors",
+             [&](const YamlValue& value) {
+               for (const auto& entry : value.sequence()) {
+                 for (auto& choice : read_compressor(entry)) compressors.push_back(std::move(choice));
+               }
+             });
+}
+
+void declare_compressor_keys(YamlKeys& keys) {
+  std::optional<YamlValue> label;
+  label_key(keys, label);
+  ChainEntry chain;
+  chain_keys(keys, chain);
+  keys.map({"rules", "compressors by layer, tensor and phase"}, [](YamlKeys& inner) {
+    RulesEntry rules;
+    rules_keys(inner, rules);
+  });
 }
 
 void check_labels(const std::vector<CompressorChoice>& compressors) {

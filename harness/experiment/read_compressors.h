@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "text/yaml_read.h"
+#include "text/yaml_keys.h"
 
 namespace kvc {
 
@@ -13,6 +13,12 @@ namespace kvc {
 // one varying fastest. Beside it a `label`, in which "{option}" stands for the option's value. Throws Error in one
 // line.
 std::vector<CompressorChoice> read_compressor(const YamlValue& entry);
+
+// The key `compressors` of an experiment, a list of such entries.
+void compressors_key(YamlKeys& keys, std::vector<CompressorChoice>& compressors);
+
+// The keys of an entry that are none of a plugin, for a page of the docs.
+void declare_compressor_keys(YamlKeys& keys);
 
 // A label is one row of an experiment's tables: throws Error where two compressors have the same.
 void check_labels(const std::vector<CompressorChoice>& compressors);

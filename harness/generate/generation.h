@@ -8,6 +8,7 @@
 #include "compose/part.h"
 #include "generate/sampler.h"
 #include "kvc/compressor.h"
+#include "record/measurement.h"
 
 namespace kvc {
 
@@ -34,7 +35,8 @@ struct GenerationRequest {
 enum class StopReason { eos, stop_string, limit, context, scored };
 const char* to_string(StopReason reason);
 
-struct Generation {
+// What one sequence answered and measured.
+struct Generation : Measurement {
   std::string error;         // why the compressor failed; the rest holds only when it is empty
   std::vector<int64_t> ids;  // all new ids, the end-of-sequence id included; of a continuation, its own
   std::string text;          // of the ids, special tokens skipped, cut before the first stop string
@@ -43,23 +45,10 @@ struct Generation {
   bool is_greedy = false;               // each scored id of the continuation was the most likely one
   std::vector<double> kl;               // of each scored id, where there is a reference: KL(reference || this), in nats
   std::vector<uint8_t> top1_same;       // and whether both have the same most likely token
-  int64_t n_prompt_tokens = 0;
-  int64_t n_cached_tokens = 0;        // prompt and new ones; the last new one is never fed back
-  int64_t n_reused_tokens = 0;        // of the prompt, those whose K and V an earlier prompt had brought
-  std::vector<Footprint> footprints;  // per layer, at the end
+  int64_t n_cached_tokens = 0;          // prompt and new ones; the last new one is never fed back
+  std::vector<Footprint> footprints;    // per layer, at the end
   // Per layer: of a composition [0] its own and [s] stage s, whose times add up to the two below; else one entry.
   std::vector<std::vector<StageUse>> stages;
-  int64_t n_encoded_tokens = 0;  // the most of a layer; the same for all of a method that treats them alike
-  int64_t kv_bytes = 0;          // sum of the footprints
-  // The most that model, shared prefix and this sequence held at a time, less weights and KV; in a batch the forward
-  // pass is all sequences'.
-  int64_t workspace_bytes = 0;
-  int64_t peak_bytes = 0;           // the most that everything held at a time, other sequences included
-  double k_error = 0, v_error = 0;  // relative Frobenius error of the prompt's K and V over all layers
-  double prefill_seconds = 0;       // the exact forward alone, one for all sequences of the request
-  double encode_seconds = 0;        // of prompt and decoding
-  double attend_seconds = 0;
-  double other_seconds = 0;  // of decoding; of what a step shares, an equal part
 };
 
 // A sequence that has ended.

@@ -199,7 +199,9 @@ int64_t Generator::add(GenerationRequest asked) {
 // Whoever is under way was there at the peak since reset_all.
 void Generator::note_peak() {
   const int64_t peak_bytes = meter_.peak_of_all();
-  for (auto& sequence : sequences_) sequence.out.peak_bytes = std::max(sequence.out.peak_bytes, peak_bytes);
+  for (auto& sequence : sequences_) {
+    sequence.out.peak_bytes = std::max(sequence.out.peak_bytes.value_or(0), peak_bytes);
+  }
 }
 
 // Of the tokens that other prompts will have too, those that fill whole steps; one token at least is left to compute.
@@ -281,8 +283,8 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
       out.n_cached_tokens = sequence->caches.front()->length();
       check_bytes(out.kv_bytes, meter_.live_bytes(sequence->account), model_.is_on_cpu());
       const int64_t own_peak_bytes = meter_.peak_with_common(sequence->account);
-      out.workspace_bytes = own_peak_bytes - weights_bytes_ - out.kv_bytes;
-      out.peak_bytes = std::max({out.peak_bytes, own_peak_bytes, meter_.peak_of_all()});
+      out.peak_workspace_bytes = own_peak_bytes - weights_bytes_ - out.kv_bytes;
+      out.peak_bytes = std::max({out.peak_bytes.value_or(0), own_peak_bytes, meter_.peak_of_all()});
     }
   } catch (const std::exception& e) {
     out.error = e.what();

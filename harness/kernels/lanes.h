@@ -1,10 +1,12 @@
 // Sixteen floats at a time: what this folder's loops are made of, compiled for several machines.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
-#define KVC_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#include "kvc/clones.h"
+
 #define KVC_INLINE inline __attribute__((always_inline))
 
 namespace kvc::kernels {
@@ -13,11 +15,25 @@ constexpr int64_t kLanes = 16;
 
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));
+typedef uint16_t Shorts __attribute__((vector_size(32)));
+typedef uint8_t Bytes __attribute__((vector_size(16)));
 
-KVC_INLINE Ints words(const void* w) {
-  Ints v;
-  std::memcpy(&v, w, sizeof(v));
+template <class V>
+KVC_INLINE V load(const void* x) {
+  V v;
+  std::memcpy(&v, x, sizeof(v));
   return v;
+}
+template <class V>
+KVC_INLINE void store(const V& v, void* x) {
+  std::memcpy(x, &v, sizeof(v));
+}
+KVC_INLINE Ints words(const void* w) { return load<Ints>(w); }
+
+// fp16 bits -> fp32; finite values only
+KVC_INLINE float half_value(uint32_t bits) {
+  const float magnitude = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
+  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | (bits & 0x8000u) << 16);
 }
 
 KVC_INLINE float total(Floats v) {

@@ -16,12 +16,6 @@ namespace kvc::kernels::KVC_MACHINE {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the blocks are little-endian");
 
-template <class Whole>
-KVC_INLINE Whole load(const uint8_t* bytes) {
-  Whole value;
-  std::memcpy(&value, bytes, sizeof(value));
-  return value;
-}
 KVC_INLINE float half_at(const uint8_t* bytes) { return static_cast<float>(load<_Float16>(bytes)); }
 
 // 16 bytes, each in a lane: without a sign, and with one.
@@ -46,7 +40,6 @@ KVC_INLINE Ints signed_bytes_at(const uint8_t* bytes) {
   return joined(_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)));
 }
 #else
-typedef uint8_t Bytes __attribute__((vector_size(16)));
 typedef int8_t SignedBytes __attribute__((vector_size(16)));
 KVC_INLINE Ints bytes_at(const uint8_t* bytes) { return __builtin_convertvector(load<Bytes>(bytes), Ints); }
 KVC_INLINE Ints signed_bytes_at(const uint8_t* bytes) {

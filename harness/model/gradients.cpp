@@ -40,10 +40,11 @@ at::Tensor hidden_keys(int64_t n_tokens, int64_t window) {
 }
 
 // q [H_q, T, D], k and v [H_kv, T, D] -> [T, H_q*D]
-at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask) {
+at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, const at::Tensor& mask,
+                     double scale) {
   const int64_t group = q.size(0) / k.size(0);
   const auto keys = k.repeat_interleave(group, 0), values = v.repeat_interleave(group, 0);
-  const auto scores = at::matmul(q, keys.transpose(1, 2)) / std::sqrt(static_cast<double>(q.size(2))) + mask;
+  const auto scores = at::matmul(q, keys.transpose(1, 2)) / (1 / scale) + mask;
   return at::matmul(scores.softmax(-1), values).transpose(0, 1).flatten(1);
 }
 
@@ -74,7 +75,7 @@ TextGradients Transformer::gradients(std::span<const int64_t> ids) const {
     auto v = heads_of(merged, n_q + n_kv, n_kv, d, {}, 0);
     result.layers.push_back({k.detach().contiguous(), v.detach().contiguous(), {}, {}});
     k = k + k_leaves.emplace_back(leaf(k)), v = v + v_leaves.emplace_back(leaf(v));
-    x = x + product(attention(q, k, v, mask), layer.output);
+    x = x + product(attention(q, k, v, mask, shape().attention_scale), layer.output);
     if (!before) x = norm(x, layer.attention_norm);
     const auto up = product(before ? norm(x, layer.mlp_norm) : x, layer.up);
     const auto halves = up.chunk(2, 1);

@@ -4,7 +4,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include "kvc/check.h"
@@ -19,8 +18,6 @@ namespace {
 // No autograd bookkeeping in here. Not InferenceMode: its tensors could not be changed in place outside of it, and a
 // cache may keep what we hand out for longer.
 using NoAutograd = at::AutoDispatchBelowADInplaceOrView;
-
-double attention_scale(const ModelConfig& config) { return 1.0 / std::sqrt(static_cast<double>(config.head_dim)); }
 
 int64_t round_up(int64_t n, int64_t multiple) { return (n + multiple - 1) / multiple * multiple; }
 
@@ -144,10 +141,9 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
     const auto k = behind(prefix ? &prefix->k : nullptr, tokens.k), v = behind(prefix ? &prefix->v : nullptr, tokens.v);
     for (int64_t row = 0; row < n_rows; row += kRowBucket) {
       auto rows = x.narrow(0, row, kRowBucket);
-      finish_layer_(
-          rows, weights,
-          attend_bucket(tokens.q, k, v, row, n_prefix + row, config_.sliding_window, attention_scale(config_)), true,
-          on_read(row));
+      finish_layer_(rows, weights,
+                    attend_bucket(tokens.q, k, v, row, n_prefix + row, config_.sliding_window, shape().attention_scale),
+                    true, on_read(row));
     }
   }
   if (!on_layer) return;
@@ -241,7 +237,7 @@ at::Tensor Transformer::decode_step(std::span<const StepToken> tokens, const Att
                                       positions[static_cast<size_t>(b)]};
     }
     auto attended = at::empty({n, n_heads, head_dim}, x.options().dtype(at::kFloat));
-    attend(layer, news, attention_scale(config_), attended);
+    attend(layer, news, shape().attention_scale, attended);
     finish_layer_(x, weights, attended.view({n, n_heads * head_dim}), false);
   }
   return logits_of_rows(x, false).to(at::kCPU, at::kFloat);

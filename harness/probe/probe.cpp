@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
 #include "generate/batch_attention.h"
@@ -110,7 +109,7 @@ std::vector<Probed> Probe::run(const ProbeRequest& request) {
 Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& subjects) {
   Prompt prompt;
   prompt.n_tokens = static_cast<int64_t>(request.prompt_ids.size());
-  prompt.scale = 1.0 / std::sqrt(static_cast<double>(model_.shape().head_dim));
+  prompt.scale = model_.shape().attention_scale;
   const int64_t n_queries = std::min(request.settings.n_queries, prompt.n_tokens);
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto info = model_.layer_info(layer, request.sequence_key);

@@ -23,7 +23,7 @@ struct ProbeRequest {
 
 struct Probed {
   std::string error;  // why the compressor failed; the rest holds only when it is empty
-  std::vector<ProbeValue> values;
+  std::vector<ProbeRow> values;
   std::map<std::string, at::Tensor> dump;  // all tensors that the values were computed from, where asked for
 };
 

@@ -3,7 +3,6 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include "attend_cpu.h"
 #include "exact_rows.h"
 
 namespace kvc {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kvc/quant/shared_options.h"
+
 namespace kvc {
 
 Backbone make_backbone(const char* method, const std::string& name, int64_t bits, int64_t group_size, int64_t buffer,
@@ -24,8 +26,7 @@ Backbone make_backbone(const char* method, const std::string& name, int64_t bits
 }
 
 void Backbone::check_model(const char* method, const ModelShape& model) const {
-  KVC_CHECK(name == "kcvt" || !quantizes() || model.head_dim % v.group_size == 0, method, ": group_size ", v.group_size,
-            " does not divide head_dim ", model.head_dim);
+  if (name != "kcvt" && quantizes()) check_group_size(method, v.group_size, model);
 }
 
 double Backbone::paper_fraction(const ModelShape& model, int64_t n_prompt_tokens) const {
@@ -35,10 +36,6 @@ double Backbone::paper_fraction(const ModelShape& model, int64_t n_prompt_tokens
   const double side = name == "kcvt" ? 2 / n + 2.0 / static_cast<double>(model.n_heads * model.head_dim)
                                      : 2.0 / static_cast<double>(v.group_size);
   return static_cast<double>(bits) / 16 + side + wait;
-}
-
-double fp16_share(double fraction, const ModelShape& model, int64_t n_tokens) {
-  return fraction * 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * n_tokens);
 }
 
 }  // namespace kvc

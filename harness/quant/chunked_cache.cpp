@@ -41,22 +41,22 @@ void ChunkedCache::flush(int64_t n_tokens, bool prompt) {
 }
 
 at::Tensor ChunkedCache::attend(const at::Tensor& q, double scale) const {
-  if (!DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-  DecodeStep step(q, scale, info(), length());
+  if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+  CompressedAttention attention(q, scale, info(), length());
   int64_t first = 0;
   for (const auto& chunk : k_chunks_) {
-    chunk.score(step, first);
+    chunk.score(attention, first);
     first += chunk.n_tokens;
   }
-  step.score(k_recent_, n_encoded_);
-  step.softmax();
+  attention.score(k_recent_, n_encoded_);
+  attention.softmax();
   first = 0;
   for (const auto& chunk : v_chunks_) {
-    chunk.weigh(step, first);
+    chunk.weigh(attention, first);
     first += chunk.n_tokens;
   }
-  step.weigh(v_recent_, n_encoded_);
-  return step.out();
+  attention.weigh(v_recent_, n_encoded_);
+  return attention.out();
 }
 
 KeyValue ChunkedCache::dequantize() const {

@@ -72,16 +72,16 @@ at::Tensor CorrectedCodes::dequantize() const {
   return x;
 }
 
-void CorrectedCodes::score(DecodeStep& step, int64_t first) const {
-  if (codes.codes.defined()) step.score(codes, first);
-  step.score(low_rank, first + low_rank_first);
-  step.score(outliers, first);
+void CorrectedCodes::score(CompressedAttention& attention, int64_t first) const {
+  if (codes.codes.defined()) attention.score(codes, first);
+  attention.score(low_rank, first + low_rank_first);
+  attention.score(outliers, first);
 }
 
-void CorrectedCodes::weigh(DecodeStep& step, int64_t first) const {
-  if (codes.codes.defined()) step.weigh(codes, first);
-  step.weigh(low_rank, first + low_rank_first);
-  step.weigh(outliers, first);
+void CorrectedCodes::weigh(CompressedAttention& attention, int64_t first) const {
+  if (codes.codes.defined()) attention.weigh(codes, first);
+  attention.weigh(low_rank, first + low_rank_first);
+  attention.weigh(outliers, first);
 }
 
 void CorrectedCodes::add_to(Footprint& bytes, CacheTensor tensor) const {

@@ -2,9 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/quantize_groups.h"
 #include "kvc/part_timer.h"
 #include "kvc/quant/pack_bits.h"
-#include "quantize_cpu.h"
 
 namespace kvc {
 namespace {

@@ -7,7 +7,6 @@
 #include <numeric>
 
 #include "kvc/part_timer.h"
-#include "quantize_cpu.h"
 
 namespace kvc {
 namespace {

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "kernels/sign_products.h"
 #include "kvc/quant/pack_bits.h"
-#include "signs_cpu.h"
 
 namespace kvc {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "kvc/quant/decode_step.h"
+#include "kvc/quant/compressed_attention.h"
 
 namespace kvc {
 namespace {
@@ -92,15 +92,15 @@ void RequantizedCache::encode_all() {
 
 // On the codes where a group lies within a token; else on what they decode to.
 at::Tensor RequantizedCache::attend(const at::Tensor& q, double scale) const {
-  if (!DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-  DecodeStep step(q, scale, info(), length());
+  if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+  CompressedAttention attention(q, scale, info(), length());
   const int64_t n = n_encoded_tokens();
-  if (n > 0) k_.attends() ? step.score(k_.codes, 0) : step.score(decoded(k_, format_.k), 0);
-  step.score(k_.recent, n);
-  step.softmax();
-  if (n > 0) v_.attends() ? step.weigh(v_.codes, 0) : step.weigh(decoded(v_, format_.v), 0);
-  step.weigh(v_.recent, n);
-  return step.out();
+  if (n > 0) k_.attends() ? attention.score(k_.codes, 0) : attention.score(decoded(k_, format_.k), 0);
+  attention.score(k_.recent, n);
+  attention.softmax();
+  if (n > 0) v_.attends() ? attention.weigh(v_.codes, 0) : attention.weigh(decoded(v_, format_.v), 0);
+  attention.weigh(v_.recent, n);
+  return attention.out();
 }
 
 Footprint RequantizedCache::footprint() const {

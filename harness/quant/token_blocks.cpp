@@ -4,7 +4,8 @@
 
 #include <cstring>
 
-#include "quantize_cpu.h"
+#include "kernels/quantize_groups.h"
+#include "kvc/quant/kept_tokens.h"
 
 namespace kvc {
 namespace {
@@ -64,6 +65,21 @@ void TokenBlocks::push_back(const at::Tensor& x) {
   }
   for (; done < n; done += block_tokens_) blocks_.push_back(tokens_of(tokens, done, std::min(block_tokens_, n - done)));
   n_tokens_ += n;
+}
+
+void TokenBlocks::push_rows(const at::Tensor& x, const at::Tensor& index) {
+  blocks_.push_back(keep_rows(stored(x, type_), index));
+  n_tokens_ += index.size(1);
+}
+
+void TokenBlocks::keep_and_push(const at::Tensor& index, const at::Tensor& x) {
+  const auto added = stored(x, type_);
+  const auto held =
+      blocks_.size() == 1 ? blocks_.front() : at::cat(std::vector<at::Tensor>(blocks_.begin(), blocks_.end()), 1);
+  auto block = keep_rows(held, index, added.size(1));
+  block.narrow(1, index.size(1), added.size(1)).copy_(added);
+  n_tokens_ = block.size(1);
+  blocks_.assign(1, std::move(block));
 }
 
 at::Tensor TokenBlocks::front(int64_t n_tokens) const {

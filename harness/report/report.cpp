@@ -21,35 +21,11 @@ void check_schema(Database& db) {
             ", a report needs ", kReportSchema, "); any `kvc run` into it brings it up to date");
 }
 
-std::map<std::string, ScoredCell> read_scores(Database& db, const std::string& experiment) {
-  auto select = db.prepare(table_sql("summary"));
-  select.bind(1, experiment);
-  std::map<std::string, int> columns;
-  for (int i = 0; i < select.n_columns(); ++i) columns[select.column_name(i)] = i;
-  const auto real = [&](const char* name) { return select.real(columns.at(name)); };
-  std::map<std::string, ScoredCell> cells;
-  while (select.step()) {
-    ScoredCell cell;
-    cell.key = select.text(columns.at("key"));
-    cell.task = select.text(columns.at("task"));
-    cell.extractor = select.text(columns.at("extractor"));
-    cell.n_ok = select.integer(columns.at("n_ok"));
-    cell.kv_bytes = real("kv_bytes");
-    cell.kv_bytes_fp16 = real("kv_bytes_fp16");
-    cell.has_score = !select.is_null(columns.at("accuracy_percent"));
-    cell.score = real("accuracy_percent");
-    cell.low = real("low_percent");
-    cell.high = real("high_percent");
-    cells.emplace(cell.key, cell);
-  }
-  return cells;
-}
-
 ReportData read_data(Database& db, const ReportOptions& options) {
   ReportData data{db, options, {}, false, {}, {}};
   std::vector<std::string> notes;  // the summary has them, too
   data.groups = read_groups(db, {options.experiment, "", "", options.with_suspects}, notes);
-  data.cells = read_scores(db, options.experiment);
+  for (auto& row : read_summary(db, options.experiment)) data.cells.emplace(row.key, row);
   std::set<std::string> tasks;
   for (const auto& group : data.groups) {
     data.many_models |= group.model != data.groups[0].model;

@@ -5,26 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "analysis/summary_rows.h"
 #include "report/report.h"
 #include "store/database.h"
 
 namespace kvc {
-
-// One cell's headline score and bytes, as results/tables/summary.sql has them.
-struct ScoredCell {
-  std::string key, task, extractor;
-  int64_t n_ok = 0;
-  double kv_bytes = 0, kv_bytes_fp16 = 0;
-  bool has_score = false;
-  double score = 0, low = 0, high = 0;  // percent
-};
 
 struct ReportData {
   Database& db;
   const ReportOptions& options;
   std::vector<CellGroup> groups;  // compressors, in the order of the summary; suspects are out unless asked for
   bool many_models = false;
-  std::map<std::string, ScoredCell> cells;  // by key, those of `groups`
+  std::map<std::string, SummaryRow> cells;  // by key, those of `groups`
   std::vector<std::string> tasks;
   std::string label(const CellGroup& group) const;
 };

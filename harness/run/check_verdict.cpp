@@ -4,7 +4,7 @@
 #include <limits>
 #include <vector>
 
-#include "text/yaml_read.h"
+#include "text/yaml_keys.h"
 
 namespace kvc {
 namespace {
@@ -27,20 +27,25 @@ const char* name_of(Level level) {
   throw Error("Level out of range");
 }
 
-// `sign` -1: a figure that falls with the loss, from 100 %.
-Bounds read_bounds(YamlMap& map, const char* name, double most, double scale, bool falls) {
-  const auto value = map.required(name);
-  auto bounds = value.map();
-  const auto read = [&](const char* key) {
-    const double given = bounds.required(key).real(0, most);
-    return (falls ? most - given : given) * scale;
-  };
-  const Bounds result{read("unchanged"), read("breaks")};
-  bounds.reject_unknown();
-  if (result.unchanged >= result.breaks) {
-    value.fail(value.name(), ": unchanged and breaks leave nothing between them");
-  }
-  return result;
+void bound_keys(YamlKeys& keys, double most, Bounds& bounds) {
+  keys.real({"unchanged", "up to here nothing changes", kRequired}, bounds.unchanged, 0, most);
+  keys.real({"breaks", "from here on the model breaks", kRequired}, bounds.breaks, 0, most);
+}
+
+// `falls`: a figure that falls with the loss, from 100 %.
+void bounds_key(YamlKeys& keys, const YamlKey& key, double most, double scale, bool falls, Bounds& bounds) {
+  keys.other(
+      key, "map",
+      [&](const YamlValue& value) {
+        read_keys(value.map(), [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });
+        for (double* bound : {&bounds.unchanged, &bounds.breaks}) {
+          *bound = (falls ? most - *bound : *bound) * scale;
+        }
+        if (bounds.unchanged >= bounds.breaks) {
+          value.fail(value.name(), ": unchanged and breaks leave nothing between them");
+        }
+      },
+      [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });
 }
 
 }  // namespace
@@ -61,23 +66,28 @@ std::string to_string(const Levels& levels) {
   return all ? "undecided" : concat("undecided: ", name_of(levels.least), " or ", name_of(levels.most));
 }
 
+void declare_keys(YamlKeys& keys, CheckSettings& settings) {
+  keys.integer({"context", "tokens; or the model's, where that is less", kRequired}, settings.context, 2, kMany);
+  keys.integer({"lengths", "of each task, the longest that fit", kRequired}, settings.n_lengths, 1, kMany);
+  keys.map({"quick", "of `kvc check --quick`", kRequired}, [&](YamlKeys& inner) {
+    inner.integer({"limit", "samples of each length", kRequired}, settings.quick_limit, 1, kMany);
+    inner.integer({"lengths", "of each task, the longest that fit", kRequired}, settings.quick_n_lengths, 1, kMany);
+  });
+  keys.map({"bounds", "of its verdicts", kRequired}, [&](YamlKeys& inner) {
+    bounds_key(inner, {"kl", "KL divergence from full precision, nats", kRequired}, 100, 1, false, settings.kl);
+    bounds_key(inner, {"top1", "tokens whose most likely one is full precision's, %", kRequired}, 100, 0.01, true,
+               settings.top1);
+    bounds_key(inner, {"passkey", "questions lost against full precision, points", kRequired}, 100, 0.01, false,
+               settings.passkey);
+  });
+  keys.real({"outlier_channel", "a channel of K whose mean magnitude is so many times its layer's median", kRequired},
+            settings.outlier_channel, 1);
+}
+
 CheckSettings load_check_settings(const std::filesystem::path& file) {
-  auto whole = load_yaml(file).map();
-  auto map = whole.required("check").map();
   CheckSettings settings;
-  settings.context = map.required_integer("context", 2, kMany);
-  settings.n_lengths = map.required_integer("lengths", 1, kMany);
-  auto quick = map.required("quick").map();
-  settings.quick_limit = quick.required_integer("limit", 1, kMany);
-  settings.quick_n_lengths = quick.required_integer("lengths", 1, kMany);
-  quick.reject_unknown();
-  auto bounds = map.required("bounds").map();
-  settings.kl = read_bounds(bounds, "kl", 100, 1, false);
-  settings.top1 = read_bounds(bounds, "top1", 100, 0.01, true);
-  settings.passkey = read_bounds(bounds, "passkey", 100, 0.01, false);
-  bounds.reject_unknown();
-  settings.outlier_channel = map.required("outlier_channel").real(1);
-  map.reject_unknown();
+  auto whole = load_yaml(file).map();
+  read_keys(whole.required("check").map(), [&](YamlKeys& keys) { declare_keys(keys, settings); });
   return settings;
 }
 

@@ -8,6 +8,8 @@
 
 namespace kvc {
 
+class YamlKeys;
+
 enum class Level { unchanged, small_loss, breaks };
 
 // Of a figure that grows with the loss: up to `unchanged` nothing changes, from `breaks` on the model breaks.
@@ -43,6 +45,9 @@ struct CheckSettings {
   Bounds passkey;              // shares lost
   double outlier_channel = 0;  // times the layer's median channel
 };
+
+// The keys of that part, and of the settings what they stand for.
+void declare_keys(YamlKeys& keys, CheckSettings& settings);
 
 // Throws Error with the place for what is missing or contradicts itself.
 CheckSettings load_check_settings(const std::filesystem::path& file);

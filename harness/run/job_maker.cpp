@@ -41,7 +41,7 @@ Job JobMaker::make(PendingJob& pending) {
   job.stop_strings = task.spec.stop;
   job.max_new_tokens = task.spec.max_new_tokens;
   job.min_new_tokens = task.spec.min_new_tokens;
-  if (experiment_.kind == "probe") {
+  if (experiment_.kind == RunKind::probe) {
     job.scored.clear();  // of a task of choices the context is looked into
     job.prompt_ids = ids;
     job.probe = probe_of(pending.task, sample);

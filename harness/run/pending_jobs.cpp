@@ -7,7 +7,7 @@ std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool f
   for (const auto& cell : grid.cells) {
     if (!store) {
       finished.emplace_back();
-    } else if (cell.record.kind == "probe") {
+    } else if (cell.record.kind == RunKind::probe) {
       finished.push_back(store->probed_samples(cell.record.key));
     } else {
       finished.push_back(store->generated_samples(cell.record.key));

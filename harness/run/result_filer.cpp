@@ -24,7 +24,7 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
   record.gold = sample.gold;
   record.status = "ok";
   record.error = result.error;
-  if (experiment_.kind == "probe") return put_probe(cell, record, result);
+  if (experiment_.kind == RunKind::probe) return put_probe(cell, record, result);
   try {
     if (record.error.empty()) {
       add_measured(result, job.prompt, record);
@@ -47,8 +47,7 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
 
 // A probe that failed leaves the failed sample alone, no rows: the same command tries it again.
 void ResultFiler::put_probe(const CellRecord& cell, SampleRecord& record, const JobResult& result) {
-  std::vector<ProbeRow> rows;
-  for (const auto& v : result.probe) rows.push_back({v.measure, v.layer, v.head, v.tensor, v.step, v.value});
+  auto rows = result.probe;
   if (rows.empty()) {  // no measure applied, which is a finding too
     rows.push_back({experiment_.probe.measures.front(), -1, -1, "", -1, std::nan("")});
   }

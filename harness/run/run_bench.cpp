@@ -55,7 +55,7 @@ Shape shape_of(const BenchExperiment& experiment, const Paths& paths, BenchSubje
 json settings_of(const BenchExperiment& experiment, const json& machine) {
   json settings = experiment.subject;
   for (const char* name : {"model", "config"}) settings.erase(name);  // their hashes stand beside
-  settings["kind"] = experiment.kind;
+  settings["kind"] = to_string(experiment.kind);
   settings["machine"] = {{"cpu", machine["cpu"]}, {"n_cores", machine["n_cores"]}};
   return settings;
 }
@@ -96,7 +96,7 @@ class BenchRun {
       : experiment_(experiment),
         store_(store),
         outcome_(outcome),
-        progress_(n_missing(cells), experiment.kind == "bench" ? "runs" : "searches") {
+        progress_(n_missing(cells), experiment.kind == RunKind::bench ? "runs" : "searches") {
     watch_.keep_on = [&] {
       progress_.reach(n_done_, now_at());
       return keep_on();
@@ -107,8 +107,8 @@ class BenchRun {
 
   void run(const BenchCell& cell) {
     cell_ = &cell;
-    experiment_.kind == "bench" ? run_point(experiment_.points[cell.item])
-                                : run_search(experiment_.searches[cell.item]);
+    experiment_.kind == RunKind::bench ? run_point(experiment_.points[cell.item])
+                                       : run_search(experiment_.searches[cell.item]);
   }
 
  private:
@@ -127,7 +127,7 @@ class BenchRun {
   int64_t n_missing(const std::vector<BenchCell>& cells) {
     int64_t n = 0;
     for (const auto& cell : cells) {
-      if (experiment_.kind == "bench") {
+      if (experiment_.kind == RunKind::bench) {
         n += is_present(cell, experiment_.points[cell.item]) ? 0 : runs_of_a_point();
         continue;
       }
@@ -162,7 +162,7 @@ class BenchRun {
   }
 
   void end_run() {
-    if (experiment_.kind != "bench") return;  // a search is one step, however many runs it takes
+    if (experiment_.kind != RunKind::bench) return;  // a search is one step, however many runs it takes
     const auto ended = now_at();
     if (++n_ended_ < runs_of_a_point()) doing_ = name_of_run(n_ended_);
     progress_.reach(++n_done_, ended);
@@ -246,11 +246,11 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
   if (!experiment.model_origin.is_null()) machine["model"] = experiment.model_origin;
   const auto settings = settings_of(experiment, machine);
   const auto folders = plugin_folders(experiment.plugin_path, paths);
-  const bool is_bench = experiment.kind == "bench";
+  const bool is_bench = experiment.kind == RunKind::bench;
   const size_t n_items = is_bench ? experiment.points.size() : experiment.searches.size();
   std::vector<BenchCell> cells;
   for (size_t c = 0; c < experiment.compressors.size(); ++c) {
-    std::vector<WorkerCompressor> written;
+    std::vector<CompressorChoice> written;
     const auto opened =
         open_compressor(experiment.compressors[c], experiment.folder, folders, shape.shape, shape.identity, written);
     for (size_t i = 0; i < n_items; ++i) {

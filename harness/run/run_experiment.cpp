@@ -30,7 +30,7 @@ class Run {
   RunOutcome run() {
     for (const auto& cell : grid_.cells) {
       store_.put_cell(cell.record);
-      if (cell.record.kind == "eval") outcome_.n_failed += score_stored(cell, grid_.tasks[cell.task], store_);
+      if (cell.record.kind == RunKind::eval) outcome_.n_failed += score_stored(cell, grid_.tasks[cell.task], store_);
     }
     RunPlan plan;
     jobs_ = missing_jobs(grid_, &store_, experiment_.fan_out, plan);

@@ -1,6 +1,5 @@
 #include "run/sample_record.h"
 
-#include <cmath>
 #include <numeric>
 
 #include "predictions/score_predictions.h"
@@ -102,29 +101,10 @@ void add_measured(const JobResult& result, const EncodedPrompt& prompt, SampleRe
   record.generation = result.text;
   record.token_ids_json = nlohmann::json(result.ids).dump();
   record.stop_reason = result.stop_reason;
-  record.n_prompt_tokens = result.n_prompt_tokens;
+  static_cast<Measurement&>(record) = result.measured;
   record.n_prompt_tokens_before = prompt.n_tokens_before;
-  record.n_reused_tokens = result.n_reused_tokens;
-  record.n_new_tokens = static_cast<int64_t>(result.ids.size());
-  for (const auto& row : result.bytes) record.bytes.push_back({row.layer, row.tensor, row.kind, row.bytes, row.stage});
-  for (const auto& row : result.stages) record.stages.push_back({row.stage, row.encode_seconds, row.attend_seconds});
-  record.kv_bytes = result.kv_bytes;
-  record.kv_bytes_fp16 = result.kv_bytes_fp16;
-  record.paper_bytes = result.paper_bytes.value_or(std::nan(""));
-  record.n_encoded_tokens = result.n_encoded_tokens;
-  record.k_error = result.k_error;
-  record.v_error = result.v_error;
-  record.peak_weights_bytes = result.weights_bytes;
-  record.peak_kv_bytes = result.kv_bytes;
-  record.peak_workspace_bytes = result.workspace_bytes;
-  if (result.peak_bytes > 0) {
-    record.peak_bytes = result.peak_bytes;
-    record.peak_other_bytes = result.peak_bytes - result.weights_bytes - result.kv_bytes - result.workspace_bytes;
-  }
-  record.prefill_seconds = result.prefill_seconds;
-  record.encode_seconds = result.encode_seconds;
-  record.attend_seconds = result.attend_seconds;
-  record.other_seconds = result.other_seconds;
+  record.bytes = result.bytes;
+  record.stages = result.stages;
 }
 
 void add_scores(const JobResult& result, const EncodedPrompt& prompt, const TaskSpec& task, const Sample& sample,

@@ -32,7 +32,8 @@ StoredCell find_cell(Database& db, const std::string& key) {
                         select.text(6), select.text(7), select.text(8), select.text(9), select.text(10)};
   const auto kind = select.text(11);
   KVC_CHECK(!select.step(), "results database '", db.path(), "': several cells begin with '", key, "'");
-  KVC_CHECK(kind == "eval", "cell ", cell.key, " is of kind ", kind, ": its numbers do not repeat; expected eval");
+  KVC_CHECK(kind == to_string(RunKind::eval), "cell ", cell.key, " is of kind ", kind,
+            ": its numbers do not repeat; expected eval");
   return cell;
 }
 

@@ -65,8 +65,8 @@ class LayerSearch {
   }
 
  private:
-  std::vector<WorkerCompressor> compressors_of(const std::vector<LayerPlan>& plans) const {
-    std::vector<WorkerCompressor> compressors;
+  std::vector<CompressorChoice> compressors_of(const std::vector<LayerPlan>& plans) const {
+    std::vector<CompressorChoice> compressors;
     for (const auto& plan : plans) {
       compressors.push_back(written_);
       compressors.back().options[settings_.option] = to_text(plan);
@@ -178,7 +178,7 @@ class LayerSearch {
     }
   }
 
-  WorkerCompressor written_;
+  CompressorChoice written_;
   SearchSettings settings_;
   std::vector<SearchSample> samples_;
   SearchRecord record_;

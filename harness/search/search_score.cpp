@@ -31,9 +31,9 @@ WorkerSetUp set_up_of(const Grid& grid) {
   return set_up;
 }
 
-WorkerCompressor exact() {
-  WorkerCompressor compressor;
-  compressor.kind = "exact";
+CompressorChoice exact() {
+  CompressorChoice compressor;
+  compressor.kind = CompressorChoice::Kind::exact;
   return compressor;
 }
 
@@ -87,7 +87,7 @@ void PlanScorer::expect_ready() {
   KVC_CHECK(answer["ready"].get<bool>(), answer.value("error", "search: the worker did not start"));
 }
 
-void PlanScorer::use(const std::vector<WorkerCompressor>& compressors) {
+void PlanScorer::use(const std::vector<CompressorChoice>& compressors) {
   process_.send(nlohmann::json(OtherCompressors{compressors}));
   n_in_use_ = compressors.size();
   expect_ready();
@@ -121,7 +121,7 @@ int64_t PlanScorer::fp16_bytes() const {
   return 4 * shape_.n_layers * shape_.n_kv_heads * shape_.head_dim * n_tokens;
 }
 
-std::vector<CandidateScore> PlanScorer::score(const std::vector<WorkerCompressor>& compressors) {
+std::vector<CandidateScore> PlanScorer::score(const std::vector<CompressorChoice>& compressors) {
   use(compressors);
   std::vector<CandidateScore> scores(compressors.size());
   for (auto& score : scores) score.bytes_of_layer.resize(static_cast<size_t>(n_layers()));
@@ -146,7 +146,7 @@ std::vector<CandidateScore> PlanScorer::score(const std::vector<WorkerCompressor
   return scores;
 }
 
-std::vector<double> PlanScorer::n_correct(const std::vector<WorkerCompressor>& compressors) {
+std::vector<double> PlanScorer::n_correct(const std::vector<CompressorChoice>& compressors) {
   use(compressors);
   std::vector<double> n_correct(compressors.size(), 0);
   for (const auto& sample : samples_) {

@@ -32,10 +32,10 @@ class PlanScorer {
 
   // Feeds the answers token by token through each compressor's caches, which decode from what they hold. A compressor
   // that throws has an error in its score; one that cannot be made is an Error.
-  std::vector<CandidateScore> score(const std::vector<WorkerCompressor>& compressors);
+  std::vector<CandidateScore> score(const std::vector<CompressorChoice>& compressors);
   // Generates as a run does, from each compressor's caches -> scores of the answers by the tasks' first extractors, in
   // sum. Throws Error where a compressor does.
-  std::vector<double> n_correct(const std::vector<WorkerCompressor>& compressors);
+  std::vector<double> n_correct(const std::vector<CompressorChoice>& compressors);
 
  private:
   struct Prepared {
@@ -43,7 +43,7 @@ class PlanScorer {
     Job job;  // with the prompt and its stop rule
     std::vector<int64_t> answer_ids;
   };
-  void use(const std::vector<WorkerCompressor>& compressors);
+  void use(const std::vector<CompressorChoice>& compressors);
   // One job for all compressors in use, run to its end; in their order.
   std::vector<JobResult> run(Job job);
   nlohmann::json next();  // of the worker's messages

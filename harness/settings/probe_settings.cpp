@@ -37,7 +37,7 @@ bool ProbeValues::wants_any(const std::vector<std::string>& measures) const {
   return std::any_of(measures.begin(), measures.end(), [this](const auto& measure) { return wants(measure); });
 }
 
-void ProbeValues::add(ProbeValue value) {
+void ProbeValues::add(ProbeRow value) {
   if (wants(value.measure)) values_.push_back(std::move(value));
 }
 

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "record/measurement.h"
+
 namespace kvc {
 
 struct ProbeSettings {
@@ -15,27 +17,18 @@ struct ProbeSettings {
 // All measures, by name; design.md says what each is.
 const std::vector<std::string>& probe_measures();
 
-// One number. -1 stands where a key does not apply; NaN where there is no number.
-struct ProbeValue {
-  std::string measure;
-  int64_t layer = -1, head = -1;
-  std::string tensor;
-  int64_t step = -1;
-  double value = 0;
-};
-
 // The values that were asked for; others are dropped.
 class ProbeValues {
  public:
   explicit ProbeValues(const std::vector<std::string>& measures) : measures_(measures) {}
   bool wants(const std::string& measure) const;
   bool wants_any(const std::vector<std::string>& measures) const;
-  void add(ProbeValue value);
-  std::vector<ProbeValue> take() { return std::move(values_); }
+  void add(ProbeRow value);
+  std::vector<ProbeRow> take() { return std::move(values_); }
 
  private:
   std::vector<std::string> measures_;
-  std::vector<ProbeValue> values_;
+  std::vector<ProbeRow> values_;
 };
 
 }  // namespace kvc

@@ -151,6 +151,13 @@ int64_t Statement::integer(int column) const { return sqlite3_column_int64(state
 double Statement::real(int column) const { return sqlite3_column_double(statement_.get(), column); }
 bool Statement::is_read_only() const { return sqlite3_stmt_readonly(statement_.get()) != 0; }
 
+int Statement::column(std::string_view name) const {
+  for (int i = 0; i < n_columns(); ++i) {
+    if (name == sqlite3_column_name(statement_.get(), i)) return i;
+  }
+  throw Error(concat("the SQL returns no column '", name, "'"));
+}
+
 std::string Statement::text(int column) const {
   const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
   return bytes ? std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))) : "";

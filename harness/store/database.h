@@ -32,7 +32,8 @@ class Statement {
 
   int n_columns() const;
   std::string column_name(int column) const;
-  int column_type(int column) const;  // SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT, SQLITE_BLOB, SQLITE_NULL
+  int column(std::string_view name) const;  // throws Error where it returns none of that name
+  int column_type(int column) const;        // SQLITE_INTEGER, SQLITE_FLOAT, SQLITE_TEXT, SQLITE_BLOB, SQLITE_NULL
   bool is_null(int column) const;
   int64_t integer(int column) const;
   double real(int column) const;

@@ -2,21 +2,21 @@
 
 #include "kvc/check.h"
 #include "store/insert_scores.h"
+#include "store/new_row.h"
 #include "text/files.h"
 
 namespace kvc {
 namespace {
 
 void insert_cell(Database& db, const CellRecord& cell) {
-  auto insert = db.prepare(
-      "INSERT INTO cell VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-      " ON CONFLICT (key) DO UPDATE SET n_samples = max(n_samples, excluded.n_samples)");
-  insert.bind(1, cell.key).bind(2, cell.model).bind(3, cell.task).bind(4, cell.model_json).bind(5, cell.task_json);
-  insert.bind(6, cell.plugin).bind(7, cell.plugin_sha256).bind(8, cell.options_json).bind(9, cell.options_label);
-  insert.bind(10, cell.generation_json).bind(11, cell.bits).bind(12, cell.n_samples);
-  insert.bind(13, int64_t{cell.lossy}).bind(14, int64_t{cell.simulated}).bind(15, cell.kind);
-  insert.bind(16, cell.scoring_json);
-  insert.run();
+  NewRow row("cell");
+  row.set("key", cell.key).set("model", cell.model).set("task", cell.task).set("kind", to_string(cell.kind));
+  row.set("model_json", cell.model_json).set("task_json", cell.task_json).set("options_json", cell.options_json);
+  row.set("generation_json", cell.generation_json).set("scoring_json", cell.scoring_json);
+  row.set("plugin", cell.plugin).set("plugin_sha256", cell.plugin_sha256).set("options_label", cell.options_label);
+  row.set("bits", cell.bits).set("is_lossy", int64_t{cell.lossy}).set("is_simulated", int64_t{cell.simulated});
+  row.set("n_samples", cell.n_samples);
+  row.insert(db, "ON CONFLICT (key) DO UPDATE SET n_samples = max(n_samples, excluded.n_samples)");
 }
 
 void check_same_content(Database& db, const CellRecord& cell) {
@@ -36,16 +36,12 @@ std::string put_text(Database& db, const std::string& body) {
 }
 
 void insert_sample(Database& db, const SampleRecord& s) {
-  auto insert = db.prepare(
-      "INSERT INTO sample VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
-  insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, s.status).bind(4, s.error).bind(5, put_text(db, s.prompt));
-  insert.bind(6, s.generation).bind(7, s.gold).bind(8, s.n_prompt_tokens).bind(9, s.n_reused_tokens);
-  insert.bind(10, s.n_new_tokens).bind(11, s.stop_reason).bind(12, s.token_ids_json).bind(13, s.kv_bytes);
-  insert.bind(14, s.kv_bytes_fp16).bind(15, s.paper_bytes).bind(16, s.n_encoded_tokens).bind(17, s.k_error);
-  insert.bind(18, s.v_error).bind(19, s.peak_weights_bytes).bind(20, s.peak_kv_bytes).bind(21, s.peak_workspace_bytes);
-  insert.bind(22, s.prefill_seconds).bind(23, s.encode_seconds).bind(24, s.attend_seconds).bind(25, s.other_seconds);
-  insert.bind(26, s.n_prompt_tokens_before).bind(27, s.peak_bytes).bind(28, s.peak_other_bytes);
-  insert.run();
+  NewRow row("sample");
+  row.set("cell_key", s.cell_key).set("sample", s.sample).set("status", s.status).set("error", s.error);
+  row.set("prompt_sha256", put_text(db, s.prompt)).set("generation", s.generation).set("gold", s.gold);
+  row.set("stop_reason", s.stop_reason).set("token_ids_json", s.token_ids_json);
+  Measurement::visit(s, [&](const char* column, const auto& value) { row.set(column, value); });
+  row.insert(db);
 }
 
 void insert_bytes(Database& db, const SampleRecord& s) {
@@ -87,7 +83,7 @@ void put_experiment_cell(Database& db, const CellRecord& cell) {
         "DELETE FROM experiment_cell WHERE experiment = ?1 AND label = ?2 AND cell_key <> ?3 AND cell_key IN"
         " (SELECT key FROM cell WHERE model = ?4 AND task = ?5 AND kind = ?6)");
     replaced.bind(1, cell.experiment).bind(2, cell.label).bind(3, cell.key).bind(4, cell.model).bind(5, cell.task);
-    replaced.bind(6, cell.kind).run();
+    replaced.bind(6, to_string(cell.kind)).run();
   }
   auto insert = db.prepare(
       "INSERT INTO experiment_cell VALUES (?, ?, ?, ?) ON CONFLICT (experiment, cell_key)"

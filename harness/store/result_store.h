@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "record/measurement.h"
+#include "record/run_kind.h"
 #include "store/database.h"
 
 namespace kvc {
@@ -35,26 +37,11 @@ struct CellRecord {
   int64_t n_samples = 0;
   bool lossy = false;
   bool simulated = false;
-  std::string kind = "eval";          // or probe, bench, capacity
+  RunKind kind = RunKind::eval;       // never search
   std::vector<StageRow> stages = {};  // of a composed compressor; empty for a plain one
   std::string label = {};             // the row's name in the experiment's tables; "": plugin and options
   int64_t position = 0;               // of the compressor in the experiment
   std::string scoring_json = "{}";    // how generations are scored: no part of the key
-};
-
-// Bytes that the caches of one sample hold at its end.
-struct ByteRow {
-  int64_t layer = 0;
-  std::string tensor;  // k, v, shared
-  std::string kind;    // codes, scales, ...
-  int64_t bytes = 0;
-  int64_t stage = 0;  // 0: a plain compressor's, or a composition's own
-};
-
-// Of the sample's encode and attend seconds, those of one stage of a composition (0: its own).
-struct StageTimeRow {
-  int64_t stage = 0;
-  double encode_seconds = 0, attend_seconds = 0;
 };
 
 // The first ScoreRow of a sample is its task's headline.
@@ -72,37 +59,19 @@ struct LikelihoodRow {
   int64_t n_top1_same = 0;
 };
 
-struct SampleRecord {
+struct SampleRecord : Measurement {
   std::string cell_key;
   int64_t sample = 0;
   std::string status;  // ok, failed
   std::string error;   // one line; empty when ok
   std::string prompt, generation, gold;
-  int64_t n_prompt_tokens = 0, n_reused_tokens = 0, n_new_tokens = 0;
-  int64_t n_prompt_tokens_before = 0;  // truncation; n_prompt_tokens where nothing was cut
-  std::string stop_reason;             // eos, stop, limit, ...
+  std::string stop_reason;  // eos, stop, limit, ...
   std::string token_ids_json = "[]";
   std::vector<ScoreRow> scores;
   std::string scoring_json = "{}";  // that the scores are by
   std::vector<ByteRow> bytes;
   std::vector<StageTimeRow> stages = {};       // empty for a plain compressor
   std::vector<LikelihoodRow> likelihood = {};  // of a task that reads a text
-  int64_t kv_bytes = 0, kv_bytes_fp16 = 0;     // fp16: the same tokens at 16 bits
-  double paper_bytes = 0;                      // by the paper's closed form; NaN: it has none
-  int64_t n_encoded_tokens = 0;
-  double k_error = 0, v_error = 0;  // relative Frobenius norm of the prompt's reconstruction; NaN is stored as NULL
-  int64_t peak_weights_bytes = 0, peak_kv_bytes = 0, peak_workspace_bytes = 0;
-  std::optional<int64_t> peak_bytes, peak_other_bytes;  // observed; none: not observed
-  double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
-};
-
-// One number of a probe; -1 where a key does not apply.
-struct ProbeRow {
-  std::string measure;
-  int64_t layer = -1, head = -1;
-  std::string tensor;
-  int64_t step = -1;
-  double value = 0;  // NaN is stored as NULL
 };
 
 // Derived by the view v_cell; nothing of it is stored.

@@ -3,17 +3,19 @@
 #include <limits>
 
 #include "kvc/check.h"
+#include "store/new_row.h"
 
 namespace kvc {
 
 void SearchStore::put_search(const SearchRecord& s) {
-  auto insert = db_.prepare(
-      "INSERT INTO search VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING");
-  insert.bind(1, s.key).bind(2, s.calibration_key).bind(3, s.experiment).bind(4, s.model).bind(5, s.tasks);
-  insert.bind(6, s.samples_json).bind(7, s.plugin).bind(8, s.plugin_sha256).bind(9, s.option);
-  insert.bind(10, s.options_json).bind(11, s.levels).bind(12, s.budget_share).bind(13, s.seed);
-  insert.bind(14, s.n_candidates).bind(15, s.n_samples).bind(16, s.n_answer_tokens).bind(17, s.kv_bytes_fp16);
-  insert.run();
+  NewRow row("search");
+  row.set("key", s.key).set("calibration_key", s.calibration_key).set("experiment", s.experiment);
+  row.set("model", s.model).set("tasks", s.tasks).set("samples_json", s.samples_json);
+  row.set("plugin", s.plugin).set("plugin_sha256", s.plugin_sha256).set("option", s.option);
+  row.set("options_json", s.options_json).set("levels", s.levels).set("budget_share", s.budget_share);
+  row.set("seed", s.seed).set("n_candidates", s.n_candidates).set("n_samples", s.n_samples);
+  row.set("n_answer_tokens", s.n_answer_tokens).set("kv_bytes_fp16", s.kv_bytes_fp16);
+  row.insert(db_, "ON CONFLICT DO NOTHING");
 }
 
 std::optional<CandidateScore> SearchStore::find_score(const std::string& calibration_key, const std::string& plan) {

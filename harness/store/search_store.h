@@ -10,7 +10,7 @@
 
 namespace kvc {
 
-// A row of `search`; results/schema.sql says what the fields are.
+// A row of `search`; results/columns.yaml says what the fields are.
 struct SearchRecord {
   std::string key, calibration_key, experiment, model, tasks, samples_json;
   std::string plugin, plugin_sha256, option, options_json, levels;

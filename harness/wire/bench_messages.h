@@ -33,7 +33,7 @@ struct BenchResult {
 // The first message to the child.
 struct BenchSetUp {
   BenchSubject bench;
-  WorkerCompressor compressor;
+  CompressorChoice compressor;
 };
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BenchSetUp, bench, compressor)
 

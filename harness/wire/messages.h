@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
-#include "compose/compose.h"
+#include "record/measurement.h"
 #include "settings/probe_settings.h"
 #include "settings/quantization_choice.h"
 #include "settings/sampling.h"
+#include "wire/compressor_choice.h"
 
 // null is none
 template <class T>
@@ -24,17 +25,6 @@ struct nlohmann::adl_serializer<std::optional<T>> {
 
 namespace kvc {
 
-// A compressor as the parent writes it down and a worker builds it (compressors/build_compressor.h).
-struct WorkerCompressor {
-  std::string file;             // the plugin's .so
-  nlohmann::json options;       // as given; the plugin's defaults fill the rest
-  std::string kind = "plugin";  // or chain, or rules, or exact: K and V in the model's own type, of no plugin
-  std::string where = {};       // of the experiment's file, for messages
-  std::vector<WorkerCompressor> parts = {};
-  std::vector<RuleScope> scopes = {};
-  int64_t block = 0;  // of a chain; 0: not given
-};
-
 // The first message to a worker.
 struct WorkerSetUp {
   std::string model;    // checkpoint folder
@@ -47,13 +37,13 @@ struct WorkerSetUp {
   int64_t n_workers = 1;     // that share the machine's memory
   bool share_prefix = true;  // K and V of a prefix that prompts share are computed once
   Sampling sampling;
-  std::vector<WorkerCompressor> compressors;
-  std::vector<WorkerCompressor> references = {};  // that tasks name: what reads of texts are held against
+  std::vector<CompressorChoice> compressors;
+  std::vector<CompressorChoice> references = {};  // that tasks name: what reads of texts are held against
 };
 
 // Other compressors in the place of the set-up's, between jobs. The worker answers {"ready": true}, or false and why.
 struct OtherCompressors {
-  std::vector<WorkerCompressor> use;
+  std::vector<CompressorChoice> use;
 };
 
 // A prompt that is prefilled, and what follows it token by token through the caches.
@@ -86,18 +76,6 @@ struct Job {
   bool greedy = false;            // whatever sampling the set-up says
 };
 
-struct JobBytes {
-  int64_t layer;
-  int64_t stage;  // of a composition, from 1; 0: its own, or a plain compressor's
-  std::string tensor, kind;
-  int64_t bytes;
-};
-
-struct JobStage {
-  int64_t stage;
-  double encode_seconds, attend_seconds;
-};
-
 struct JobLikelihood {
   std::vector<double> log_likelihoods;  // of each scored token
   bool is_greedy = false;               // each was the most likely one
@@ -112,22 +90,13 @@ struct JobResult {
   std::string text, stop_reason;
   std::vector<int64_t> ids;
   std::vector<std::vector<JobLikelihood>> likelihoods;  // of each scored text, of each of its continuations
-  int64_t n_prompt_tokens = 0, n_reused_tokens = 0;
-  std::vector<JobBytes> bytes;
-  std::vector<JobStage> stages;  // of a composition, its own (0) included
-  int64_t kv_bytes = 0, kv_bytes_fp16 = 0, n_encoded_tokens = 0;
-  std::optional<double> paper_bytes;  // none where no closed form speaks of it
-  double k_error = 0, v_error = 0;
-  int64_t weights_bytes = 0, workspace_bytes = 0;
-  int64_t peak_bytes = 0;  // 0: not told, since several sequences answer together
-  double prefill_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
-  std::vector<ProbeValue> probe;  // of a probe; of the above then job, compressor and error
+  Measurement measured;
+  std::vector<ByteRow> bytes;
+  std::vector<StageTimeRow> stages;  // of a composition, its own (0) included
+  std::vector<ProbeRow> probe;       // of a probe; of the above then job, compressor and error
 };
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, temperature, top_k, top_p, seed)
-void to_json(nlohmann::json& json, const RuleScope& scope);
-void from_json(const nlohmann::json& json, RuleScope& scope);
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerCompressor, file, options, kind, where, parts, scopes, block)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size,
                                    n_workers, share_prefix, sampling, compressors, references)
@@ -135,16 +104,16 @@ NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OtherCompressors, use)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScoredText, prompt_ids, continuations, n_given)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeSettings, measures, n_queries)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobProbe, settings, answer_ids, dump)
-void to_json(nlohmann::json& json, const ProbeValue& value);
-void from_json(const nlohmann::json& json, ProbeValue& value);
+void to_json(nlohmann::json& json, const ProbeRow& row);
+void from_json(const nlohmann::json& json, ProbeRow& row);
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt_ids, n_shared_tokens, scored, reference, sequence_key, compressors,
                                    stop_strings, stop_ids, max_new_tokens, min_new_tokens, probe, greedy)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobBytes, layer, stage, tensor, kind, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobStage, stage, encode_seconds, attend_seconds)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods,
-                                   n_prompt_tokens, n_reused_tokens, bytes, stages, kv_bytes, kv_bytes_fp16,
-                                   n_encoded_tokens, paper_bytes, k_error, v_error, weights_bytes, workspace_bytes,
-                                   peak_bytes, prefill_seconds, encode_seconds, attend_seconds, other_seconds, probe)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ByteRow, layer, stage, tensor, kind, bytes)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageTimeRow, stage, encode_seconds, attend_seconds)
+void to_json(nlohmann::json& json, const Measurement& measured);
+void from_json(const nlohmann::json& json, Measurement& measured);
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods, measured,
+                                   bytes, stages, probe)
 
 }  // namespace kvc

@@ -31,14 +31,15 @@ int64_t number_in(const char* path, int64_t otherwise) {
 
 }  // namespace
 
-bool Admission::admits(int64_t n_new, int64_t new_final_tokens, int64_t n_running, int64_t kv_bytes,
-                       int64_t cached_tokens, int64_t final_tokens) const {
-  if (n_running == 0) return true;
-  if (batch_size_ > 0) return n_running + n_new <= batch_size_;
-  if (n_running + n_new > kMostSequences) return false;
+bool Admission::admits(const Prompt& prompt, const Batch& running) const {
+  const int64_t n_sequences = running.n_sequences + prompt.n_sequences;
+  if (running.n_sequences == 0) return true;
+  if (batch_size_ > 0) return n_sequences <= batch_size_;
+  if (n_sequences > kMostSequences) return false;
   const double bytes_per_token =
-      static_cast<double>(kv_bytes) / static_cast<double>(std::max<int64_t>(cached_tokens, 1));
-  return bytes_per_token * static_cast<double>(final_tokens + new_final_tokens) <= static_cast<double>(memory_bytes_);
+      static_cast<double>(running.kv_bytes) / static_cast<double>(std::max<int64_t>(running.cached_tokens, 1));
+  return bytes_per_token * static_cast<double>(running.final_tokens + prompt.final_tokens) <=
+         static_cast<double>(memory_bytes_);
 }
 
 int64_t available_memory_bytes() {

@@ -4,7 +4,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "kvc/check.h"
 #include "model/ops.h"
@@ -46,7 +45,7 @@ class LayerBody final : public BenchBody {
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     if (subject_.prefill) {
       for (int64_t row = 0; row < prompt_.q.size(1); row += kRowBucket) {
-        attend_bucket(prompt_.q, prompt_.k, prompt_.v, row, row, 0, scale());
+        attend_bucket(prompt_.q, prompt_.k, prompt_.v, row, row, 0, shape().attention_scale);
       }
     }
     const auto tokens = [&](const at::Tensor& x) { return x.narrow(1, 0, n_prompt_).contiguous(); };
@@ -59,12 +58,10 @@ class LayerBody final : public BenchBody {
     const std::vector<NewTokens> news(static_cast<size_t>(batch),
                                       {token(steps_.q), token(steps_.k), token(steps_.v), n_prompt_ + step});
     auto attended = at::empty({batch, subject_.n_heads, subject_.head_dim}, at::kFloat);
-    attend(0, news, scale(), attended);
+    attend(0, news, shape().attention_scale, attended);
   }
 
  private:
-  double scale() const { return 1 / std::sqrt(static_cast<double>(subject_.head_dim)); }
-
   NewTokens random_tokens(int64_t n, at::Generator& generator) const {
     const auto normal = [&](int64_t heads) {
       return at::randn({heads, n, subject_.head_dim}, generator, at::TensorOptions(at::kFloat));

@@ -10,7 +10,8 @@ namespace {
 
 using ByteKey = std::tuple<int64_t, int64_t, std::string, std::string>;  // layer, stage, tensor, kind
 
-void add_stages(const Generation& generation, std::map<ByteKey, int64_t>& bytes, std::vector<JobStage>& stage_times) {
+void add_stages(const Generation& generation, std::map<ByteKey, int64_t>& bytes,
+                std::vector<StageTimeRow>& stage_times) {
   for (size_t layer = 0; layer < generation.stages.size(); ++layer) {
     const auto& stages = generation.stages[layer];
     for (size_t stage = 0; stage < stages.size(); ++stage) {
@@ -29,22 +30,45 @@ void add_stages(const Generation& generation, std::map<ByteKey, int64_t>& bytes,
   }
 }
 
-void add(const Generation& generation, const Compressor& compressor, const Transformer& model, JobResult& result) {
+void add(double value, double& sum) {  // what is no number adds nothing
+  if (std::isnan(value)) return;
+  sum = std::isnan(sum) ? value : sum + value;
+}
+
+// What only the compressor and the model know of it.
+Measurement measured(const Generation& generation, const Compressor& compressor, const Transformer& model) {
+  Measurement whole = generation;
   const auto& shape = model.shape();
   const int64_t n_new = generation.n_cached_tokens - generation.n_prompt_tokens;
-  result.kv_bytes += generation.kv_bytes;
-  result.kv_bytes_fp16 += 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * generation.n_cached_tokens;
-  const double paper_bytes = compressor.paper_bytes(shape, generation.n_prompt_tokens, n_new);
-  if (!std::isnan(paper_bytes)) {
-    result.paper_bytes = result.paper_bytes.value_or(0) + static_cast<double>(shape.n_layers) * paper_bytes;
-  }
-  result.n_encoded_tokens += generation.n_encoded_tokens;
-  result.k_error = std::max(result.k_error, generation.k_error);
-  result.v_error = std::max(result.v_error, generation.v_error);
-  result.workspace_bytes = std::max(result.workspace_bytes, generation.workspace_bytes);
-  result.encode_seconds += generation.encode_seconds;
-  result.attend_seconds += generation.attend_seconds;
-  result.other_seconds += generation.other_seconds;
+  whole.n_new_tokens = static_cast<int64_t>(generation.ids.size());
+  whole.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * generation.n_cached_tokens;
+  whole.paper_bytes =
+      static_cast<double>(shape.n_layers) * compressor.paper_bytes(shape, generation.n_prompt_tokens, n_new);
+  whole.peak_weights_bytes = model.weights_bytes();
+  whole.peak_workspace_bytes = std::max<int64_t>(0, whole.peak_workspace_bytes);  // no meter sees a GPU's
+  return whole;
+}
+
+void add(const Measurement& part, Measurement& sum) {
+  sum.kv_bytes += part.kv_bytes;
+  sum.kv_bytes_fp16 += part.kv_bytes_fp16;
+  add(part.paper_bytes, sum.paper_bytes);
+  sum.n_encoded_tokens += part.n_encoded_tokens;
+  sum.k_error = std::max(sum.k_error, part.k_error);
+  sum.v_error = std::max(sum.v_error, part.v_error);
+  sum.peak_workspace_bytes = std::max(sum.peak_workspace_bytes, part.peak_workspace_bytes);
+  sum.encode_seconds += part.encode_seconds;
+  sum.attend_seconds += part.attend_seconds;
+  sum.other_seconds += part.other_seconds;
+}
+
+// alone: no other sequence was the sample's; a peak of several is not told.
+void split_peak(bool alone, Measurement& whole) {
+  whole.peak_kv_bytes = whole.kv_bytes;
+  if (!alone || whole.peak_bytes.value_or(0) <= 0) whole.peak_bytes.reset();
+  if (!whole.peak_bytes) return;
+  whole.peak_other_bytes =
+      *whole.peak_bytes - whole.peak_weights_bytes - whole.peak_kv_bytes - whole.peak_workspace_bytes;
 }
 
 }  // namespace
@@ -65,20 +89,19 @@ JobResult job_result(const Job& job, int compressor_index, const Compressor& com
   result.text = first.text;
   result.stop_reason = to_string(first.stop_reason);
   result.ids = first.ids;
-  result.n_prompt_tokens = first.n_prompt_tokens;
-  result.n_reused_tokens = first.n_reused_tokens;
-  result.k_error = first.k_error;
-  result.v_error = first.v_error;
-  result.weights_bytes = model.weights_bytes();
-  if (ended.size() == 1) result.peak_bytes = first.peak_bytes;
+  auto& whole = result.measured;
   std::map<ByteKey, int64_t> bytes;
   size_t n_texts = 0;
   for (const auto& [text, continuation, generation] : ended) {
     add_stages(generation, bytes, result.stages);
-    add(generation, compressor, model, result);
+    const auto part = measured(generation, compressor, model);
+    if (&generation == &first) {
+      whole = part;
+    } else {
+      add(part, whole);
+    }
     if (text == n_texts) {
-      ++n_texts;
-      result.prefill_seconds += generation.prefill_seconds;
+      if (n_texts++ > 0) whole.prefill_seconds += part.prefill_seconds;
       if (!job.scored.empty()) result.likelihoods.emplace_back();
     }
     if (!job.scored.empty()) {
@@ -86,9 +109,10 @@ JobResult job_result(const Job& job, int compressor_index, const Compressor& com
           {generation.log_likelihoods, generation.is_greedy, generation.kl, generation.top1_same});
     }
   }
+  split_peak(ended.size() == 1, whole);
   for (const auto& [row, n_bytes] : bytes) {
     const auto& [layer, stage, tensor, kind] = row;
-    result.bytes.push_back({layer, stage, tensor, kind, n_bytes});
+    result.bytes.push_back({layer, tensor, kind, n_bytes, stage});
   }
   return result;
 }

@@ -84,11 +84,12 @@ class Worker {
     size_t text;  // index into its scored texts
   };
 
-  std::vector<std::unique_ptr<Compressor>> build_all(const std::vector<WorkerCompressor>& written) const {
+  std::vector<std::unique_ptr<Compressor>> build_all(const std::vector<CompressorChoice>& written) const {
     std::vector<std::unique_ptr<Compressor>> built;
     for (const auto& one : written) {
-      built.push_back(one.kind == "exact" ? std::make_unique<ExactCompressor>()
-                                          : build_compressor(one, model_.shape()).part.compressor);
+      built.push_back(one.kind == CompressorChoice::Kind::exact
+                          ? std::make_unique<ExactCompressor>()
+                          : build_compressor(one, model_.shape()).part.compressor);
     }
     return built;
   }
@@ -115,16 +116,17 @@ class Worker {
 
   // For another job like the last.
   bool has_room() const {
-    int64_t final_tokens = 0, cached_tokens = 0, n_new = 0, new_tokens = 0;
+    Admission::Prompt next;
+    Admission::Batch running{.n_sequences = generator_.n_sequences(), .kv_bytes = generator_.kv_bytes()};
     for (const auto& [id, active] : active_) {
       const auto n_each = static_cast<int64_t>(active.n_sequences);
-      n_new = n_each * static_cast<int64_t>(active.job.compressors.size());
-      new_tokens = n_new * active.final_tokens;
-      final_tokens += n_each * static_cast<int64_t>(active.n_left) * active.final_tokens;
-      cached_tokens += n_each * static_cast<int64_t>(active.n_left) * (active.final_tokens - active.job.max_new_tokens);
+      const auto n_left = n_each * static_cast<int64_t>(active.n_left);
+      next.n_sequences = n_each * static_cast<int64_t>(active.job.compressors.size());
+      next.final_tokens = next.n_sequences * active.final_tokens;
+      running.final_tokens += n_left * active.final_tokens;
+      running.cached_tokens += n_left * (active.final_tokens - active.job.max_new_tokens);
     }
-    return admission_.admits(n_new, new_tokens, generator_.n_sequences(), generator_.kv_bytes(), cached_tokens,
-                             final_tokens);
+    return admission_.admits(next, running);
   }
 
   GenerationRequest request_of(const Job& job) const {

@@ -7,7 +7,7 @@
 namespace decoquant {
 namespace {
 
-constexpr int64_t kMaxRow = 1024;  // codes a row that DecodeStep's loops hold
+constexpr int64_t kMaxRow = 1024;  // codes a row that CompressedAttention's loops hold
 
 at::Tensor stored(const at::Tensor& x, kvc::Precision precision) {
   const auto held = x.to(kvc::storage_type(precision)).contiguous();
@@ -113,31 +113,31 @@ bool Chunk::attends() const {
 }
 
 // q . x^_t = step_t * sum_r code_tr (T_S q)_r: the query is taken to the codes' basis, not K to its own.
-void Chunk::score(kvc::DecodeStep& step, int64_t first) const {
+void Chunk::score(kvc::CompressedAttention& attention, int64_t first) const {
   const auto t_s = right();
-  const int64_t r = t_s.size(0), c = t_s.size(1), n_q = step.q().size(0);
+  const int64_t r = t_s.size(0), c = t_s.size(1), n_q = attention.q().size(0);
   if (head_dim % c == 0) {
-    const auto turned = at::matmul(step.q().view({n_q * head_dim / c, c}), t_s.t());
-    step.score(turned.view({n_q, codes.head_dim}), codes, first);
+    const auto turned = at::matmul(attention.q().view({n_q * head_dim / c, c}), t_s.t());
+    attention.score(turned.view({n_q, codes.head_dim}), codes, first);
     return;
   }
   const int64_t heads = c / head_dim;  // KV heads a block of c channels spans
-  const auto q = step.q().view({codes.n_heads, heads, n_q / n_heads, head_dim});
+  const auto q = attention.q().view({codes.n_heads, heads, n_q / n_heads, head_dim});
   const auto by_head = t_s.view({r, heads, head_dim}).permute({1, 2, 0});  // [heads, D, r]
-  step.score(at::matmul(q, by_head).reshape({n_q, r}), codes, first);
+  attention.score(at::matmul(q, by_head).reshape({n_q, r}), codes, first);
 }
 
-void Chunk::weigh(kvc::DecodeStep& step, int64_t first) const {
+void Chunk::weigh(kvc::CompressedAttention& attention, int64_t first) const {
   const auto t_s = right();
-  const int64_t r = t_s.size(0), c = t_s.size(1), n_q = step.q().size(0);
-  const auto sums = step.weighed(codes, first);  // [H_q, D_all/c * r / parts]
+  const int64_t r = t_s.size(0), c = t_s.size(1), n_q = attention.q().size(0);
+  const auto sums = attention.weighed(codes, first);  // [H_q, D_all/c * r / parts]
   if (head_dim % c == 0) {
-    step.add_out(at::matmul(sums.view({-1, r}), t_s).view({n_q, head_dim}));
+    attention.add_out(at::matmul(sums.view({-1, r}), t_s).view({n_q, head_dim}));
     return;
   }
   const int64_t heads = c / head_dim;
   const auto by_head = t_s.view({r, heads, head_dim}).permute({1, 0, 2});  // [heads, r, D]
-  step.add_out(at::matmul(sums.view({codes.n_heads, heads, n_q / n_heads, r}), by_head).reshape({n_q, head_dim}));
+  attention.add_out(at::matmul(sums.view({codes.n_heads, heads, n_q / n_heads, r}), by_head).reshape({n_q, head_dim}));
 }
 
 void Chunk::add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {

@@ -4,7 +4,7 @@
 #pragma once
 
 #include <kvc/layer_cache.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/group_quant.h>
 
 #include <string>
@@ -42,8 +42,8 @@ struct Chunk {
   at::Tensor large_tensor() const;   // T_L's entries as they are held, fp32
   at::Tensor small_tensors() const;  // those of all of T_S, [|T_S|] fp32
   bool attends() const;              // whether score and weigh can be called
-  void score(kvc::DecodeStep& step, int64_t first) const;
-  void weigh(kvc::DecodeStep& step, int64_t first) const;
+  void score(kvc::CompressedAttention& attention, int64_t first) const;
+  void weigh(kvc::CompressedAttention& attention, int64_t first) const;
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;
 };
 

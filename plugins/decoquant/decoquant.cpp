@@ -14,6 +14,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/probed_parts.h>
+#include <kvc/quant/shared_options.h>
 
 #include "chunk.h"
 
@@ -26,7 +27,7 @@ struct DecoQuantOptions {
   int64_t tensors = 2;
   int64_t factor = 16;
   int64_t buffer = 1024;
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {2, 4, 8, 16}, "bits per code of the large tensor; 16 leaves it as it is");
     v.integer_of("small_bits", small_bits, {2, 4, 8, 16},
@@ -35,9 +36,8 @@ struct DecoQuantOptions {
              "what is decomposed: tokens x channel blocks, channels x tokens, or the matrix by SVD or QR");
     v.integer_of("tensors", tensors, {2, 3, 4}, "tensors of form icl");
     v.integer("factor", factor, 2, 4096, "channels of the small tensor with 2 tensors; divides n_kv_heads * head_dim");
-    v.integer("buffer", buffer, 1, kvc::kNoUpperLimit, "new tokens held exactly until they are encoded together");
-    v.choice("precision", precision, {"real", "exact"},
-             "steps, small tensors, buffer in fp16, or fp32 to compare with references");
+    kvc::visit_buffer(v, buffer);
+    kvc::visit_precision(v, precision, "steps, small tensors, buffer");
   }
 };
 
@@ -58,22 +58,22 @@ class DecoQuantCache final : public kvc::LayerCache, public kvc::ProbedParts {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q) || !attends_) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
+    if (!kvc::CompressedAttention::takes(q) || !attends_) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), length());
     int64_t first = 0;
     for (const auto& k : k_chunks_) {
-      k.score(step, first);
+      k.score(attention, first);
       first += k.n_tokens;
     }
-    step.score(k_recent_, first);
-    step.softmax();
+    attention.score(k_recent_, first);
+    attention.softmax();
     first = 0;
     for (const auto& v : v_chunks_) {
-      v.weigh(step, first);
+      v.weigh(attention, first);
       first += v.n_tokens;
     }
-    step.weigh(v_recent_, first);
-    return step.out();
+    attention.weigh(v_recent_, first);
+    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override {
@@ -145,7 +145,7 @@ class DecoQuant final : public kvc::Compressor {
                .factors = options.tensors == 2   ? std::vector<int64_t>{options.factor}
                           : options.tensors == 3 ? std::vector<int64_t>{8, 8}
                                                  : std::vector<int64_t>{8, 4, 4},
-               .precision = kvc::precision_named(options.precision)};
+               .precision = options.precision};
   }
 
   void check_model(const kvc::ModelShape& model) const override {
@@ -161,7 +161,7 @@ class DecoQuant final : public kvc::Compressor {
 
   // Table 2: b/16 of the fp16 bytes, steps and T_S not counted (the paper's formula for the ratio counts both).
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return bits() / 16 * 4 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return bits() / 16 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

@@ -3,6 +3,7 @@
 // Later tokens beyond 448 * scale saturate. Bytes per layer: 2 (K, V) * (H_kv*D*T + 4*H_kv).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/shared_options.h>
 #include <kvc/quant/small_floats.h>
 #include <kvc/quant/tiled_cache.h>
 #include <kvc/quant/token_blocks.h>
@@ -11,9 +12,7 @@ namespace {
 
 struct Fp8Options {
   double headroom = 2;
-  void visit(kvc::OptionVisitor& v) {
-    v.real("headroom", headroom, 1, 256, "how far later tokens may exceed the prompt's largest number");
-  }
+  void visit(kvc::OptionVisitor& v) { kvc::visit_headroom(v, headroom); }
 };
 
 // K or V.
@@ -63,7 +62,7 @@ class Fp8 final : public kvc::Compressor {
 
   // Half of 16 bits; scales are not counted.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return 2.0 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return 0.5 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

@@ -75,7 +75,7 @@ class Full final : public kvc::Compressor, public kvc::BatchedAttention {
   }
   double bits() const override { return 8.0 * static_cast<double>(at::elementSize(dtype_)); }
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

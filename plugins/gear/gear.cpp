@@ -13,6 +13,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/backbone.h>
 #include <kvc/quant/chunked_cache.h>
+#include <kvc/quant/shared_options.h>
 
 #include <algorithm>
 
@@ -30,28 +31,26 @@ struct GearOptions {
   int64_t buffer = 0;
   std::string fill = "masked";
   int64_t seed = 0;
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.choice("backbone", backbone, {"token_group", "kcvt", "kivi", "none"},
              "quantizer under the two corrections; none: they stand alone");
-    v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
-    v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "entries a group; not used by kcvt");
-    v.integer("rank", rank, 0, 1024, "rank of the error's approximation in the prompt, per head; 0 for none");
-    v.integer("decode_rank", decode_rank, 0, 1024, "the same in chunks of new tokens");
-    v.integer("loops", loops, 1, 100, "power iterations");
+    kvc::visit_bits(v, bits);
+    kvc::visit_backbone_groups(v, group_size);
+    kvc::visit_low_rank(v, rank, decode_rank, loops);
     v.real("correct_fraction", correct_fraction, 0, 1, "share of the prompt's tokens, the last, with a low-rank part");
     v.real("sparsity", sparsity, 0, 1, "fraction of outliers, half smallest and half largest; 0 is GEAR-L");
-    v.integer("buffer", buffer, 0, kvc::kNoUpperLimit, "new tokens encoded together; 0: 20 for kcvt, 64 otherwise");
-    v.choice("fill", fill, {"masked", "zero", "mean"}, "what stands for outliers when the rest is quantized");
+    kvc::visit_backbone_buffer(v, buffer);
+    kvc::visit_fill(v, fill);
     v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the power iteration's start");
-    v.choice("precision", precision, {"real", "exact"}, "all floats in fp16, or fp32 to compare with references");
+    kvc::visit_precision(v, precision, "all floats");
   }
 };
 
 class GearCache final : public kvc::ChunkedCache {
  public:
   GearCache(const kvc::LayerInfo& info, const GearOptions& options, const kvc::Backbone& backbone)
-      : ChunkedCache(info, backbone.buffer, backbone.prompt_unit, kvc::precision_named(options.precision)),
+      : ChunkedCache(info, backbone.buffer, backbone.prompt_unit, options.precision),
         options_(options),
         backbone_(backbone) {}
 
@@ -63,7 +62,7 @@ class GearCache final : public kvc::ChunkedCache {
                                  .rank = prompt ? options_.rank : options_.decode_rank,
                                  .low_rank_share = prompt ? options_.correct_fraction : 1,
                                  .loops = options_.loops,
-                                 .precision = kvc::precision_named(options_.precision)};
+                                 .precision = options_.precision};
     auto generator =
         kvc::low_rank_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, block);
     const auto part = [&](const at::Tensor& x, const kvc::GroupFormat& groups, kvc::GroupAxis outlier_axis) {
@@ -87,7 +86,7 @@ class Gear final : public kvc::Compressor {
   explicit Gear(const GearOptions& options)
       : options_(options),
         backbone_(kvc::make_backbone("gear", options.backbone, options.bits, options.group_size, options.buffer,
-                                     kvc::precision_named(options.precision))) {
+                                     options.precision)) {
     KVC_CHECK(backbone_.quantizes() || options.sparsity > 0 || std::min(options.rank, options.decode_rank) > 0,
               "gear: backbone none with sparsity 0 and rank ", options.rank, ", decode_rank ", options.decode_rank,
               " holds nothing of a chunk; allowed: ranks above 0, or sparsity above 0");
@@ -113,7 +112,7 @@ class Gear final : public kvc::Compressor {
     const double fraction = backbone_.paper_fraction(model, n_prompt_tokens) +
                             rho * (1.0 / static_cast<double>(model.head_dim) + 1 / n) +
                             options_.sparsity * (backbone_.name == "kcvt" ? 1 : 2);
-    return kvc::fp16_share(fraction, model, n_prompt_tokens + n_new_tokens);
+    return fraction * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

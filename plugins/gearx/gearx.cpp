@@ -13,6 +13,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/backbone.h>
 #include <kvc/quant/chunked_cache.h>
+#include <kvc/quant/shared_options.h>
 
 #include <algorithm>
 
@@ -34,14 +35,12 @@ struct GearxOptions {
   int64_t buffer = 64;
   std::string fill = "masked";
   int64_t seed = 0;
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.choice("backbone", backbone, {"token_group", "kcvt", "kivi"}, "quantizer under the two corrections");
-    v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
+    kvc::visit_bits(v, bits);
     v.integer_of("group_size", group_size, {16, 32, 64}, "entries a group; not used by kcvt");
-    v.integer("rank", rank, 0, 1024, "rank of the error's approximation in the prompt, per head; 0 for none");
-    v.integer("decode_rank", decode_rank, 0, 1024, "the same in chunks of new tokens");
-    v.integer("loops", loops, 1, 100, "power iterations");
+    kvc::visit_low_rank(v, rank, decode_rank, loops);
     v.real("prompt_density", prompt_density, 0, 0.5, "least share of the prompt's entries in the mask");
     v.real("decode_density", decode_density, 0, 0.5, "the same in chunks of new tokens");
     v.choice("slice", slice, {"merged", "head"}, "a mask over the channels of all heads, or of each head");
@@ -49,7 +48,7 @@ struct GearxOptions {
     v.integer_of("buffer", buffer, {64, 96, 128}, "new tokens encoded together");
     v.choice("fill", fill, {"masked", "zero"}, "what stands for the mask's entries when the rest is quantized");
     v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the masks and of the power iteration's start");
-    v.choice("precision", precision, {"real", "exact"}, "all floats in fp16, or fp32 to compare with references");
+    kvc::visit_precision(v, precision, "all floats");
   }
 };
 
@@ -70,8 +69,7 @@ struct Shared {  // by all caches of a compressor
 class GearxCache final : public kvc::ChunkedCache {
  public:
   GearxCache(const kvc::LayerInfo& info, const Shared& shared)
-      : ChunkedCache(info, shared.backbone.buffer, shared.backbone.prompt_unit,
-                     kvc::precision_named(shared.options.precision)),
+      : ChunkedCache(info, shared.backbone.buffer, shared.backbone.prompt_unit, shared.options.precision),
         shared_(shared) {}
 
  private:
@@ -82,7 +80,7 @@ class GearxCache final : public kvc::ChunkedCache {
                                  .fill = kvc::fill_named(options.fill),
                                  .rank = prompt ? options.rank : options.decode_rank,
                                  .loops = options.loops,
-                                 .precision = kvc::precision_named(options.precision)};
+                                 .precision = options.precision};
     auto generator =
         kvc::low_rank_generator(static_cast<uint64_t>(options.seed), info().sequence_key, info().layer, block);
     const auto sizes = (k.defined() ? k : v).sizes();
@@ -116,9 +114,8 @@ class GearxCache final : public kvc::ChunkedCache {
 class Gearx final : public kvc::Compressor {
  public:
   explicit Gearx(const GearxOptions& options) {
-    const auto precision = kvc::precision_named(options.precision);
     const auto backbone = [&](int64_t buffer) {
-      return kvc::make_backbone("gearx", options.backbone, options.bits, options.group_size, buffer, precision);
+      return kvc::make_backbone("gearx", options.backbone, options.bits, options.group_size, buffer, options.precision);
     };
     shared_.options = options;
     shared_.backbone = backbone(options.buffer);
@@ -153,7 +150,7 @@ class Gearx final : public kvc::Compressor {
     const double fraction = paper_backbone_.paper_fraction(model, n_prompt_tokens) +
                             rho * (1.0 / static_cast<double>(model.head_dim) + 1 / n) +
                             2 * shared_.options.prompt_density;
-    return kvc::fp16_share(fraction, model, n_prompt_tokens + n_new_tokens);
+    return fraction * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

@@ -34,11 +34,6 @@ Header header_of(const MaskKey& key, const Mask& mask) {
   return header;
 }
 
-fs::path file_of(const fs::path& folder, const MaskKey& key) {
-  return folder / kvc::concat("expander-v1-m", key.n_channels, "-n", key.n_tokens, "-d", key.token_degree, "-s",
-                              key.seed, ".csr");
-}
-
 std::optional<Mask> load(const fs::path& file, const MaskKey& key) {
   std::ifstream in(file, std::ios::binary);
   Header header;
@@ -50,8 +45,14 @@ std::optional<Mask> load(const fs::path& file, const MaskKey& key) {
   return mask;
 }
 
-// Under a name of its own, then renamed: a reader sees a whole file or none, whoever writes at the same time.
-void save(const fs::path& file, const MaskKey& key, const Mask& mask) {
+}  // namespace
+
+fs::path mask_file(const fs::path& folder, const MaskKey& key) {
+  return folder / kvc::concat("expander-v1-m", key.n_channels, "-n", key.n_tokens, "-d", key.token_degree, "-s",
+                              key.seed, ".csr");
+}
+
+void save_mask(const fs::path& file, const MaskKey& key, const Mask& mask) {
   static std::atomic<int> n_saved = 0;
   std::error_code error;
   fs::create_directories(file.parent_path(), error);
@@ -67,8 +68,6 @@ void save(const fs::path& file, const MaskKey& key, const Mask& mask) {
   fs::remove(temporary, error);  // where it was not renamed
 }
 
-}  // namespace
-
 fs::path default_mask_folder() {
   const char* cache = std::getenv("XDG_CACHE_HOME");
   if (cache && *cache) return fs::path(cache) / "kvc" / "masks";
@@ -78,10 +77,10 @@ fs::path default_mask_folder() {
 
 Mask MaskStore::load_or_make(const MaskKey& key) const {
   if (folder_.empty()) return make_mask(key);
-  const auto file = file_of(folder_, key);
+  const auto file = mask_file(folder_, key);
   if (auto mask = load(file, key)) return *std::move(mask);
   auto mask = make_mask(key);
-  save(file, key, mask);
+  save_mask(file, key, mask);
   return mask;
 }
 

@@ -15,6 +15,11 @@ namespace gearx {
 // $XDG_CACHE_HOME/kvc/masks, or ~/.cache/kvc/masks; empty where neither variable is set.
 std::filesystem::path default_mask_folder();
 
+// Where a folder holds the mask of that key.
+std::filesystem::path mask_file(const std::filesystem::path& folder, const MaskKey& key);
+// Under a name of its own, then renamed: a reader sees a whole file or none, whoever writes at the same time.
+void save_mask(const std::filesystem::path& file, const MaskKey& key, const Mask& mask);
+
 class MaskStore {
  public:
   explicit MaskStore(std::filesystem::path folder) : folder_(std::move(folder)) {}  // empty: no disk

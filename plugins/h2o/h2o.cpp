@@ -8,11 +8,10 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
-#include <kvc/quant/decode_step.h>
-#include <kvc/quant/kept_tokens.h>
+#include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/shared_options.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace {
 
@@ -21,102 +20,35 @@ constexpr int64_t kLeastRecent = 4;  // so that short prompts are not evicted to
 struct H2oOptions {
   double heavy_ratio = 0.25;
   double recent_ratio = 0.25;
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.real("heavy_ratio", heavy_ratio, 0, 1, "heavy hitters held, as a share of the prompt's tokens");
     v.real("recent_ratio", recent_ratio, 0, 1, "newest tokens held, as a share of the prompt's tokens; at least 4");
-    v.choice("precision", precision, {"real", "exact"}, "tokens in fp16, or fp32 to compare with references");
+    kvc::visit_precision(v, precision, "tokens");
   }
 };
 
-struct Budget {
-  int64_t heavy, recent;
-};
-
-Budget budget_of(const H2oOptions& options, int64_t n_prompt_tokens) {
+kvc::TokenBudget budget_of(const H2oOptions& options, int64_t n_prompt_tokens) {
   const auto share = [&](double ratio) { return static_cast<int64_t>(ratio * static_cast<double>(n_prompt_tokens)); };
-  return {share(options.heavy_ratio), std::max(kLeastRecent, share(options.recent_ratio))};
+  return {.ranked = share(options.heavy_ratio), .recent = std::max(kLeastRecent, share(options.recent_ratio))};
 }
 
-class H2oCache final : public kvc::LayerCache {
+class H2oCache final : public kvc::EvictingCache {
  public:
   H2oCache(const kvc::LayerInfo& info, const H2oOptions& options)
-      : LayerCache(info), options_(options), held_(kvc::precision_named(options.precision)) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    const int64_t n = tokens.k.size(1);
-    KVC_CHECK(tokens.q.defined(), "h2o: ranks tokens by attention, and there are no queries");
-    KVC_CHECK(tokens.q.dim() == 3 && tokens.q.size(0) == info().n_heads && tokens.q.size(1) == n &&
-                  tokens.q.size(2) == info().head_dim,
-              "h2o: q has shape ", tokens.q.sizes(), ", expected [", info().n_heads, ", ", n, ", ", info().head_dim,
-              "]");
-    KVC_CHECK(std::isfinite(tokens.q.sum(at::kFloat).item<float>()), "h2o: q of layer ", info().layer,
-              " holds a value that is not finite");
-    if (length_ == 0) return take_prompt(tokens);
-    for (int64_t t = 0; t < n; ++t) {
-      take_step(tokens.q.narrow(1, t, 1), tokens.k.narrow(1, t, 1), tokens.v.narrow(1, t, 1));
-    }
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    auto step = scored(q, scale);
-    step.weigh(held_.v(), 0);
-    return step.out();
-  }
-
-  kvc::KeyValue dequantize() const override { return held_.dequantize(); }
-  at::Tensor positions() const override { return held_.positions(); }
-  int64_t length() const override { return length_; }
-  int64_t n_encoded_tokens() const override { return length_ - held_.n_tokens(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    held_.add_to(bytes);
-    bytes.add(kvc::CacheTensor::shared, kvc::ByteKind::scores, scores_);
-    return bytes;
-  }
+      : EvictingCache(info, {.method = "h2o", .ranking = kvc::Ranking::always, .precision = options.precision}),
+        options_(options) {}
 
  private:
-  double scale() const { return 1 / std::sqrt(static_cast<double>(info().head_dim)); }  // the decoders' own
-
-  void take_prompt(const kvc::NewTokens& tokens) {
-    budget_ = budget_of(options_, tokens.k.size(1));
-    const auto mass = kvc::attention_mass(tokens.q, tokens.k, scale(), info().sliding_window);
-    const auto kept = kvc::heaviest_and_recent(mass, budget_.heavy, budget_.recent);
-    held_.start(tokens.k, tokens.v, kept);
-    scores_ = kvc::keep_rows(mass.unsqueeze(2), kept).squeeze(2);
-    length_ = tokens.k.size(1);
+  kvc::TokenBudget budget(int64_t n_prompt_tokens) const override { return budget_of(options_, n_prompt_tokens); }
+  at::Tensor score(const kvc::NewTokens& prompt) const override {
+    return kvc::attention_mass(prompt.q, prompt.k, info().attention_scale, info().sliding_window);
+  }
+  at::Tensor rescore(const at::Tensor& scores, const kvc::NewTokens& token) const override {
+    return scores + received(token.q);
   }
 
-  void take_step(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    const auto kept = kvc::heaviest_and_recent(scores_, budget_.heavy, budget_.recent);
-    held_.keep_and_push(kept, k, v, length_++);
-    scores_ = kvc::keep_rows(scores_.unsqueeze(2), kept, 1).squeeze(2);
-    scores_.narrow(1, kept.size(1), 1).zero_();
-    scores_ += received(q);
-  }
-
-  // What one query gives each held token, summed over the query heads of a KV head: [H_kv, n]
-  at::Tensor received(const at::Tensor& q) const {
-    KVC_CHECK(kvc::DecodeStep::takes(q), "h2o: decodes on the CPU only, head_dim at most 1024");
-    const auto weights = scored(q, scale()).weights();
-    return weights.view({info().n_kv_heads, -1, held_.n_tokens()}).sum(1);
-  }
-
-  kvc::DecodeStep scored(const at::Tensor& q, double scale) const {
-    kvc::DecodeStep step(q, scale, info(), held_.n_tokens());
-    step.score(held_.k(), 0);
-    step.softmax(held_.n_hidden(length_, info().sliding_window));
-    return step;
-  }
-
-  H2oOptions options_;
-  Budget budget_{0, 0};
-  kvc::KeptTokens held_;
-  at::Tensor scores_;  // [H_kv, n] fp32
-  int64_t length_ = 0;
+  const H2oOptions& options_;  // the compressor's
 };
 
 class H2o final : public kvc::Compressor {
@@ -129,13 +61,12 @@ class H2o final : public kvc::Compressor {
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<H2oCache>(info, options_);
   }
-  double bits() const override { return options_.precision == "real" ? 16 : 32; }
+  double bits() const override { return kvc::bits_of(options_.precision); }
 
   // The budgets' K and V at 16 bits; the paper counts neither scores nor positions.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
     const auto budget = budget_of(options_, n_prompt_tokens);
-    const int64_t n_held = std::min(n_prompt_tokens + n_new_tokens, budget.heavy + budget.recent);
-    return 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * n_held);
+    return kvc::fp16_bytes(model, std::min(n_prompt_tokens + n_new_tokens, budget.ranked + budget.recent));
   }
 
  private:

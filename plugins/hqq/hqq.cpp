@@ -4,6 +4,7 @@
 // precision exact: 8 and 4.
 #include <kvc/plugin.h>
 #include <kvc/quant/requantized_cache.h>
+#include <kvc/quant/shared_options.h>
 
 #include "solver.h"
 
@@ -16,16 +17,14 @@ struct HqqOptions {
   int64_t group_size = 64;
   int64_t residual = 128;
   int64_t iterations = 20;
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
+    kvc::visit_bits(v, bits);
     v.integer_of("axis_k", axis_k, {0, 1}, "groups of K: 0 entries far apart, 1 neighbouring channels");
     v.integer_of("axis_v", axis_v, {0, 1}, "groups of V");
-    v.integer_of("group_size", group_size, {32, 64, 128}, "entries that share a scale and zero");
-    v.integer("residual", residual, 1, kvc::kNoUpperLimit, "exact tokens that make the whole cache encoded again");
+    kvc::visit_requantized(v, group_size, residual);
     v.integer("iterations", iterations, 0, 1000, "most steps of the zero point; 0: plain min-max");
-    v.choice("precision", precision, {"real", "exact"},
-             "scales, zeros, recent in fp16, or fp32 to compare with references");
+    kvc::visit_precision(v, precision, "scales, zeros, recent");
   }
 };
 
@@ -34,14 +33,13 @@ kvc::GroupOrder order_of(int64_t axis) { return axis == 1 ? kvc::GroupOrder::fla
 class Hqq final : public kvc::Compressor {
  public:
   explicit Hqq(const HqqOptions& options) : options_(options) {
-    const auto precision = kvc::precision_named(options.precision);
     format_ = {.k = order_of(options.axis_k),
                .v = order_of(options.axis_v),
                .group_size = options.group_size,
                .window = options.residual,
-               .precision = precision,
-               .encode = [bits = options.bits, iterations = options.iterations, precision](const at::Tensor& x) {
-                 return hqq::quantize(x, bits, iterations, precision);
+               .precision = options.precision,
+               .encode = [options](const at::Tensor& x) {
+                 return hqq::quantize(x, options.bits, options.iterations, options.precision);
                }};
   }
 
@@ -52,8 +50,8 @@ class Hqq final : public kvc::Compressor {
 
   // No paper measures it on caches; its own count: (b + 32/g)/16 of the 16-bit bytes.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return (bits() + 32.0 / static_cast<double>(options_.group_size)) / 16 * 4 *
-           static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return (bits() + 32.0 / static_cast<double>(options_.group_size)) / 16 *
+           kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

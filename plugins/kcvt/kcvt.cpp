@@ -5,7 +5,8 @@
 //   sum over chunks [ K: D_all * (4 * ceil(n_c*b/32) + 4) + V: n_c * (H_kv * 4 * ceil(D*b/32) + 4) ] + 4 * m * D_all.
 // A chunk of 20 tokens at 4 bits costs 16 bytes a channel of K, 6.4 bits a number: short chunks are dear.
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/shared_options.h>
+#include <kvc/quant/stored_cache.h>
 
 #include <algorithm>
 
@@ -14,12 +15,11 @@ namespace {
 struct KcvtOptions {
   int64_t bits = 4;
   int64_t buffer = 20;
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
-    v.integer("buffer", buffer, 1, kvc::kNoUpperLimit, "new tokens held exactly until they are encoded together");
-    v.choice("precision", precision, {"real", "exact"},
-             "scales, zeros, buffer in fp16, or fp32 to compare with references");
+    kvc::visit_bits(v, bits);
+    kvc::visit_buffer(v, buffer);
+    kvc::visit_precision(v, precision, "scales, zeros, buffer");
   }
 };
 
@@ -28,50 +28,26 @@ struct KcvtFormat {
   int64_t buffer;
 };
 
-class KcvtCache final : public kvc::LayerCache {
+class KcvtCache final : public kvc::StoredCache {
  public:
-  KcvtCache(const kvc::LayerInfo& info, const KcvtFormat& format) : LayerCache(info), format_(format) {}
+  KcvtCache(const kvc::LayerInfo& info, const KcvtFormat& format)
+      : StoredCache(info, format.k, format.v), buffer_(format.buffer) {}
 
   void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
     const bool prompt = length() == 0;
-    if (info().holds_k()) k_.recent.push_back(tokens.k);
-    if (info().holds_v()) v_.recent.push_back(tokens.v);
-    if (prompt) encode(held().recent.n_tokens());
-    while (held().recent.n_tokens() > format_.buffer) encode(format_.buffer);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    return kvc::DecodeStep::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return held().n_tokens(); }
-  int64_t n_encoded_tokens() const override { return held().codes.n_tokens(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
+    push_recent(tokens);
+    if (prompt) encode_front(n_recent(), n_recent());
+    while (n_recent() > buffer_) encode_front(buffer_, buffer_);
   }
 
  private:
-  void encode(int64_t n_tokens) {
-    if (info().holds_k()) k_.encode_front(n_tokens, format_.k);
-    if (info().holds_v()) v_.encode_front(n_tokens, format_.v);
-  }
-  const kvc::StoredTokens& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
-
-  KcvtFormat format_;
-  kvc::StoredTokens k_{format_.k.precision}, v_{format_.v.precision};
+  int64_t buffer_;
 };
 
 class Kcvt final : public kvc::Compressor {
  public:
   explicit Kcvt(const KcvtOptions& options) {
-    format_.k = {
-        .bits = options.bits, .axis = kvc::GroupAxis::tokens, .precision = kvc::precision_named(options.precision)};
+    format_.k = {.bits = options.bits, .axis = kvc::GroupAxis::tokens, .precision = options.precision};
     format_.v = {
         .bits = options.bits, .axis = kvc::GroupAxis::channels, .merge_heads = true, .precision = format_.k.precision};
     format_.buffer = options.buffer;
@@ -88,7 +64,7 @@ class Kcvt final : public kvc::Compressor {
     const double n = static_cast<double>(std::max<int64_t>(n_prompt_tokens, 1));
     const double fraction = bits() / 16 + 2.0 / n + 2.0 / static_cast<double>(model.n_heads * model.head_dim) +
                             static_cast<double>(format_.buffer) / n;
-    return fraction * 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return fraction * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

@@ -1,7 +1,7 @@
 #include "cache.h"
 
 #include <ATen/ATen.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 
 #include <algorithm>
 
@@ -87,27 +87,27 @@ const LayerTables& Cache::tables(LayerTables& own) const {
 
 // Codes become floats a block of tokens at a time, keys are turned where they stand.
 at::Tensor Cache::attend(const at::Tensor& q, double scale) const {
-  if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-  kvc::DecodeStep step(q, scale, info(), length());
+  if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+  kvc::CompressedAttention attention(q, scale, info(), length());
   const int64_t n_first = k_first_.n_tokens(), n_heads = info().n_kv_heads;
   LayerTables own;
   const auto& by = tables(own);
-  step.score(k_first_, 0);
+  attention.score(k_first_, 0);
   k_.for_each_tile(by.keys, by.k_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
     if (const auto rope = info().rope_frequencies; !rope.empty()) {
       const int64_t n = rows.size(1), head_dim = rows.size(2);
       const Turns turns(n_first + first, n, rope);
       for (int64_t h = 0; h < n_heads; ++h) rotate(rows.data_ptr<float>() + h * n * head_dim, n, head_dim, turns);
     }
-    step.score(rows, n_first + first);
+    attention.score(rows, n_first + first);
   });
-  step.score(k_waiting_, n_first + k_.n_tokens());
-  step.softmax();
-  step.weigh(v_first_, 0);
+  attention.score(k_waiting_, n_first + k_.n_tokens());
+  attention.softmax();
+  attention.weigh(v_first_, 0);
   v_.for_each_tile({}, by.v_levels, format_.matrix, n_heads,
-                   [&](const at::Tensor& rows, int64_t first) { step.weigh(rows, n_first + first); });
-  step.weigh(v_waiting_, n_first + v_.n_tokens());
-  return step.out();
+                   [&](const at::Tensor& rows, int64_t first) { attention.weigh(rows, n_first + first); });
+  attention.weigh(v_waiting_, n_first + v_.n_tokens());
+  return attention.out();
 }
 
 kvc::KeyValue Cache::dequantize() const {

@@ -1,11 +1,11 @@
 #include "codec.h"
 
+#include <kvc/clones.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
-
-#define KVQ_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 
 namespace kvquant::codec {
 namespace {
@@ -64,18 +64,18 @@ float normalized(float x, float zero, float scale) {
   return std::clamp(z, -kHuge, kHuge);
 }
 
-KVQ_CLONES void unpack(const int32_t* words, int64_t m, int64_t bits, uint8_t* codes) {
+KVC_CLONES void unpack(const int32_t* words, int64_t m, int64_t bits, uint8_t* codes) {
   if (bits == 2) unpack_of<2>(words, m, codes);
   if (bits == 3) unpack_of<3>(words, m, codes);
   if (bits == 4) unpack_of<4>(words, m, codes);
 }
 
-KVQ_CLONES void decode_by_channel(const uint8_t* codes, int64_t n, const float* level, const float* zero,
+KVC_CLONES void decode_by_channel(const uint8_t* codes, int64_t n, const float* level, const float* zero,
                                   const float* scale, float* out) {
   for (int64_t j = 0; j < n; ++j) out[j] = level[codes[j]] * scale[j] + zero[j];
 }
 
-KVQ_CLONES void decode_by_token(const uint8_t* codes, int64_t n, const float* value, float* out) {
+KVC_CLONES void decode_by_token(const uint8_t* codes, int64_t n, const float* value, float* out) {
   for (int64_t j = 0; j < n; ++j) out[j] = value[codes[j]];
 }
 

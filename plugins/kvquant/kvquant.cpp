@@ -9,6 +9,7 @@
 // among a sequence's bytes.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/shared_options.h>
 
 #include "cache.h"
 #include "calibration.h"
@@ -24,7 +25,7 @@ struct KvquantOptions {
   int64_t calibration_tokens = 64;
   std::string centroids = "plain";
   std::string key_outliers = "all";
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {2, 3, 4}, "bits per code");
     v.choice("levels", levels, {"uniform", "non_uniform"}, "evenly spaced, or k-means centroids (need a calibration)");
@@ -36,7 +37,7 @@ struct KvquantOptions {
               "tokens that a sequence calibrates itself on, at least (without a file)");
     v.choice("centroids", centroids, {"plain", "q_norm"}, "q_norm: moved to keep mean and deviation (needs a file)");
     v.choice("key_outliers", key_outliers, {"all", "capped"}, "of a token's key: all, or sparsity/2 * M + 1 a side");
-    v.choice("precision", precision, {"real", "exact"}, "all floats in fp16, or fp32 to compare with references");
+    kvc::visit_precision(v, precision, "all floats");
   }
 };
 
@@ -46,7 +47,7 @@ class Kvquant final : public kvc::Compressor, public kvc::Calibrated {
     format_.matrix = {.bits = options.bits,
                       .uniform = options.levels == "uniform",
                       .sparsity = options.sparsity,
-                      .precision = kvc::precision_named(options.precision)};
+                      .precision = options.precision};
     format_.first_tokens = options.first_tokens, format_.calibration_tokens = options.calibration_tokens;
   }
 
@@ -79,8 +80,7 @@ class Kvquant final : public kvc::Compressor, public kvc::Calibrated {
 
   // b bits a number and, for each outlier, a value and an index of 16 bits.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return (bits() + 32 * format_.matrix.sparsity) / 8 * 2 *
-           static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return (bits() + 32 * format_.matrix.sparsity) / 16 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
   std::string calibration_file() const override { return has_file() ? options_.calibration : ""; }

@@ -76,7 +76,7 @@ class Mxfp4 final : public kvc::Compressor {
 
   // The format's 4 + 8/32 bits a number.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return 4.25 / 8 * 2 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return 4.25 / 16 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 };
 

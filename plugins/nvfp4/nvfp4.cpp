@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/pack_bits.h>
+#include <kvc/quant/shared_options.h>
 #include <kvc/quant/small_floats.h>
 #include <kvc/quant/tiled_cache.h>
 #include <kvc/quant/token_blocks.h>
@@ -16,9 +17,7 @@ constexpr int64_t kBlock = 16;
 
 struct Nvfp4Options {
   double headroom = 2;
-  void visit(kvc::OptionVisitor& v) {
-    v.real("headroom", headroom, 1, 256, "how far later tokens may exceed the prompt's largest number");
-  }
+  void visit(kvc::OptionVisitor& v) { kvc::visit_headroom(v, headroom); }
 };
 
 // K or V.
@@ -82,7 +81,7 @@ class Nvfp4 final : public kvc::Compressor {
 
   // The format's 4 + 8/16 bits a number; the tensor's scale is not counted.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return 4.5 / 8 * 2 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return 4.5 / 16 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

@@ -11,6 +11,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/backbone.h>
 #include <kvc/quant/chunked_cache.h>
+#include <kvc/quant/shared_options.h>
 
 namespace {
 
@@ -21,22 +22,22 @@ struct OutlierOptions {
   double sparsity = 0.02;
   int64_t buffer = 0;
   std::string fill = "masked";
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.choice("backbone", backbone, {"token_group", "kcvt", "kivi"}, "quantizer of what is not taken out");
-    v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
-    v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "entries a group; not used by kcvt");
+    kvc::visit_bits(v, bits);
+    kvc::visit_backbone_groups(v, group_size);
     v.real("sparsity", sparsity, 0, 1, "s: each vector gives its round(s*length/2) smallest and as many largest");
-    v.integer("buffer", buffer, 0, kvc::kNoUpperLimit, "new tokens encoded together; 0: 20 for kcvt, 64 otherwise");
-    v.choice("fill", fill, {"masked", "zero", "mean"}, "what stands for outliers when the rest is quantized");
-    v.choice("precision", precision, {"real", "exact"}, "all floats in fp16, or fp32 to compare with references");
+    kvc::visit_backbone_buffer(v, buffer);
+    kvc::visit_fill(v, fill);
+    kvc::visit_precision(v, precision, "all floats");
   }
 };
 
 class OutlierCache final : public kvc::ChunkedCache {
  public:
   OutlierCache(const kvc::LayerInfo& info, const OutlierOptions& options, const kvc::Backbone& backbone)
-      : ChunkedCache(info, backbone.buffer, backbone.prompt_unit, kvc::precision_named(options.precision)),
+      : ChunkedCache(info, backbone.buffer, backbone.prompt_unit, options.precision),
         options_(options),
         backbone_(backbone) {}
 
@@ -63,7 +64,7 @@ class Outlier final : public kvc::Compressor {
   explicit Outlier(const OutlierOptions& options)
       : options_(options),
         backbone_(kvc::make_backbone("outlier", options.backbone, options.bits, options.group_size, options.buffer,
-                                     kvc::precision_named(options.precision))) {}
+                                     options.precision)) {}
 
   void check_model(const kvc::ModelShape& model) const override {
     backbone_.check_model("outlier", model);
@@ -77,8 +78,8 @@ class Outlier final : public kvc::Compressor {
 
   // GEAR's table 8: the backbone's form + 1.5 s of the fp16 bytes (3.0 points at s = 2%: a value and an 8-bit index).
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return kvc::fp16_share(backbone_.paper_fraction(model, n_prompt_tokens) + 1.5 * options_.sparsity, model,
-                           n_prompt_tokens + n_new_tokens);
+    return (backbone_.paper_fraction(model, n_prompt_tokens) + 1.5 * options_.sparsity) *
+           kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

@@ -17,7 +17,7 @@
 //   E|k - k~|^2/|k|^2 = (1 - a^2) D/(a^2 m + (1 - a^2) D), where k^ has about (1 - a^2) D/(a^2 m).
 #pragma once
 
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/precision.h>
 #include <kvc/quant/projection.h>
 

@@ -77,22 +77,22 @@ class QjlCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), length());
     int64_t first = 0;
     for (const auto& keys : keys_) {
-      step.add_scores(qjl::estimate_scores(step.q(), keys, projection_, format_.k, prompt_channels_), first);
+      attention.add_scores(qjl::estimate_scores(attention.q(), keys, projection_, format_.k, prompt_channels_), first);
       first += keys.n_tokens();
     }
-    step.score(k_recent_, first);
-    step.softmax();
+    attention.score(k_recent_, first);
+    attention.softmax();
     first = 0;
     for (const auto& block : v_.codes.blocks()) {
-      step.weigh(block, first);
+      attention.weigh(block, first);
       first += block.n_tokens;
     }
-    step.weigh(v_.recent, first);
-    return step.out();
+    attention.weigh(v_.recent, first);
+    return attention.out();
   }
 
   // For probes only: K nearest to the keys by least squares, which nothing attends to.
@@ -144,8 +144,7 @@ class Qjl final : public kvc::Compressor {
   }
 
   void check_model(const kvc::ModelShape& model) const override {
-    KVC_CHECK(model.head_dim % options_.group_size == 0, "qjl: group_size ", options_.group_size,
-              " does not divide head_dim ", model.head_dim);
+    kvc::check_group_size("qjl", options_.group_size, model);
     KVC_CHECK(options_.outlier_channels < model.head_dim, "qjl: outlier_channels ", options_.outlier_channels,
               ", allowed: fewer than head_dim ", model.head_dim);
     KVC_CHECK(options_.outlier_channels == 0 || model.head_dim <= 256, "qjl: head_dim ", model.head_dim,
@@ -186,7 +185,7 @@ class Qjl final : public kvc::Compressor {
     const double bits = initial * key_bits(options_.initial_sketch, options_.initial_outlier_sketch) +
                         (1 - initial) * key_bits(options_.sketch, options_.outlier_sketch) +
                         static_cast<double>(options_.value_bits) + 32 / g;
-    return bits / 8 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return bits / 32 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);  // of a number of K and one of V
   }
 
  private:

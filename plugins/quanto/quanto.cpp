@@ -4,6 +4,7 @@
 // ceil(H_kv*n*D / g) on axis 0, D * ceil(H_kv*n / g) on axis -1; precision exact: 8 and 4.
 #include <kvc/plugin.h>
 #include <kvc/quant/requantized_cache.h>
+#include <kvc/quant/shared_options.h>
 
 namespace {
 
@@ -13,15 +14,13 @@ struct QuantoOptions {
   int64_t axis_v = 0;
   int64_t group_size = 64;
   int64_t residual = 128;
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
+    kvc::visit_bits(v, bits);
     v.integer_of("axis_k", axis_k, {0, -1}, "groups of K: 0 neighbouring channels, -1 neighbouring tokens");
     v.integer_of("axis_v", axis_v, {0, -1}, "groups of V");
-    v.integer_of("group_size", group_size, {32, 64, 128}, "entries that share a scale and zero");
-    v.integer("residual", residual, 1, kvc::kNoUpperLimit, "exact tokens that make the whole cache encoded again");
-    v.choice("precision", precision, {"real", "exact"},
-             "scales, zeros, recent in fp16, or fp32 to compare with references");
+    kvc::visit_requantized(v, group_size, residual);
+    kvc::visit_precision(v, precision, "scales, zeros, recent");
   }
 };
 
@@ -30,7 +29,7 @@ kvc::GroupOrder order_of(int64_t axis) { return axis == 0 ? kvc::GroupOrder::fla
 class Quanto final : public kvc::Compressor {
  public:
   explicit Quanto(const QuantoOptions& options) : bits_(options.bits) {
-    const kvc::GroupFormat groups{.bits = options.bits, .precision = kvc::precision_named(options.precision)};
+    const kvc::GroupFormat groups{.bits = options.bits, .precision = options.precision};
     format_ = {.k = order_of(options.axis_k),
                .v = order_of(options.axis_v),
                .group_size = options.group_size,
@@ -46,8 +45,7 @@ class Quanto final : public kvc::Compressor {
 
   // TaDA's tables charge its Quanto rows (b + 2)/16 of the 16-bit bytes, whatever the group.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return (bits() + 2) / 16 * 4 *
-           static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return (bits() + 2) / 16 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

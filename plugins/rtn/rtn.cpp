@@ -3,53 +3,20 @@
 // Bytes per layer: 2 (K, V) * T * (H_kv * 4 * ceil(D*b/32) codes + 2 step); with scope tensor the prompt has one step.
 // precision exact holds a step at 4 bytes.
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
-
-#include <algorithm>
+#include <kvc/quant/shared_options.h>
+#include <kvc/quant/stored_cache.h>
 
 namespace {
 
 struct RtnOptions {
   int64_t bits = 4;
   std::string scope = "token";
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.integer_of("bits", bits, {2, 4, 8}, "bits per code");
+    kvc::visit_bits(v, bits);
     v.choice("scope", scope, {"token", "tensor"}, "what shares a step: a token, or the whole prompt (then each token)");
-    v.choice("precision", precision, {"real", "exact"}, "steps in fp16, or fp32 to compare with references");
+    kvc::visit_precision(v, precision, "steps");
   }
-};
-
-class RtnCache final : public kvc::LayerCache {
- public:
-  RtnCache(const kvc::LayerInfo& info, const kvc::GroupFormat& format) : LayerCache(info), format_(format) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    auto format = format_;
-    format.merge_tokens = format_.merge_tokens && length() == 0;
-    if (info().holds_k()) k_.codes.push_back(kvc::quantize_groups(tokens.k.to(at::kFloat), format));
-    if (info().holds_v()) v_.codes.push_back(kvc::quantize_groups(tokens.v.to(at::kFloat), format));
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    return kvc::DecodeStep::takes(q) ? kvc::attend_stored(q, scale, info(), k_, v_) : LayerCache::attend(q, scale);
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
-  int64_t n_encoded_tokens() const override { return length(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  kvc::GroupFormat format_;
-  kvc::StoredTokens k_{format_.precision}, v_{format_.precision};  // without recent tokens
 };
 
 class Rtn final : public kvc::Compressor {
@@ -58,18 +25,18 @@ class Rtn final : public kvc::Compressor {
       : format_{.bits = options.bits,
                 .axis = kvc::GroupAxis::channels,
                 .merge_heads = true,
-                .precision = kvc::precision_named(options.precision),
+                .precision = options.precision,
                 .symmetric = true,
                 .merge_tokens = options.scope == "tensor"} {}
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<RtnCache>(info, format_);
+    return std::make_unique<kvc::StoredCache>(info, format_, format_);
   }
   double bits() const override { return static_cast<double>(format_.bits); }
 
   // DecoQuant's table 2: b/16 of the fp16 bytes, steps not counted.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return bits() / 16 * 4 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return bits() / 16 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

@@ -7,11 +7,10 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
-#include <kvc/quant/decode_step.h>
-#include <kvc/quant/kept_tokens.h>
+#include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/shared_options.h>
 
 #include <algorithm>
-#include <cmath>
 
 namespace {
 
@@ -20,101 +19,38 @@ struct SnapKvOptions {
   int64_t window = 32;
   int64_t kernel = 5;
   std::string pooling = "avg";
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer("capacity", capacity, 2, kvc::kNoUpperLimit,
               "tokens of the prompt that each head keeps, window included");
     v.integer("window", window, 1, kvc::kNoUpperLimit, "last tokens of the prompt, whose queries vote; below capacity");
     v.integer("kernel", kernel, 1, 255, "tokens that votes are pooled over; odd");
     v.choice("pooling", pooling, {"avg", "max"}, "how votes are pooled");
-    v.choice("precision", precision, {"real", "exact"}, "tokens in fp16, or fp32 to compare with references");
+    kvc::visit_precision(v, precision, "tokens");
   }
 };
 
-class SnapKvCache final : public kvc::LayerCache {
+class SnapKvCache final : public kvc::EvictingCache {
  public:
-  SnapKvCache(const kvc::LayerInfo& info, const SnapKvOptions& options) : LayerCache(info), options_(options) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    const int64_t n = tokens.k.size(1);
-    if (length_ == 0 && n > options_.capacity) {
-      const auto kept = winners(tokens);
-      k_.push_back(kvc::keep_rows(tokens.k.contiguous(), kept));
-      v_.push_back(kvc::keep_rows(tokens.v.contiguous(), kept));
-      kept_ = kept.to(info().device, at::kInt);
-    } else {
-      k_.push_back(tokens.k);
-      v_.push_back(tokens.v);
-    }
-    length_ += n;
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), k_.n_tokens());
-    step.score(k_, 0);
-    step.softmax(n_hidden());
-    step.weigh(v_, 0);
-    return step.out();
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.all(), v_.all()}; }
-
-  at::Tensor positions() const override {
-    if (!kept_.defined()) return LayerCache::positions();
-    const int64_t n_new = k_.n_tokens() - kept_.size(1);
-    const auto later = at::arange(length_ - n_new, length_, at::TensorOptions(at::kLong).device(info().device));
-    return at::cat({kept_.to(at::kLong), later.expand({kept_.size(0), n_new})}, 1);
-  }
-  int64_t length() const override { return length_; }
-  int64_t n_encoded_tokens() const override { return length_ - k_.n_tokens(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    bytes.add(kvc::CacheTensor::shared, kvc::ByteKind::index, kept_);
-    return bytes;
-  }
+  SnapKvCache(const kvc::LayerInfo& info, const SnapKvOptions& options)
+      : EvictingCache(info, {.method = "snapkv", .precision = options.precision}), options_(options) {}
 
  private:
-  // [H_kv, capacity] int64, ascending: the best of the prompt before the window, and the window.
-  at::Tensor winners(const kvc::NewTokens& tokens) const {
-    const int64_t n = tokens.k.size(1), window = options_.window;
-    KVC_CHECK(tokens.q.defined(), "snapkv: the last queries of the prompt vote, and there are no queries");
-    KVC_CHECK(tokens.q.dim() == 3 && tokens.q.size(0) == info().n_heads && tokens.q.size(1) == n &&
-                  tokens.q.size(2) == info().head_dim,
-              "snapkv: q has shape ", tokens.q.sizes(), ", expected [", info().n_heads, ", ", n, ", ", info().head_dim,
-              "]");
-    const auto voters = tokens.q.narrow(1, n - window, window);
-    KVC_CHECK(std::isfinite(voters.sum(at::kFloat).item<float>()), "snapkv: q of layer ", info().layer,
-              " holds a value that is not finite");
-    const double scale = 1 / std::sqrt(static_cast<double>(info().head_dim));
-    const auto mass = kvc::attention_mass(voters, tokens.k, scale, info().sliding_window);
-    const auto votes = mass.narrow(1, 0, n - window).unsqueeze(1);  // [H_kv, 1, n - window]
-    const int64_t kernel = options_.kernel;
+  kvc::TokenBudget budget(int64_t) const override {
+    return {.ranked = options_.capacity - options_.window, .recent = options_.window};
+  }
+
+  at::Tensor score(const kvc::NewTokens& prompt) const override {
+    const int64_t window = options_.window, n = prompt.k.size(1) - window, kernel = options_.kernel;
+    const auto mass =
+        kvc::attention_mass(prompt.q.narrow(1, n, window), prompt.k, info().attention_scale, info().sliding_window);
+    const auto votes = mass.narrow(1, 0, n).unsqueeze(1);  // [H_kv, 1, n]
     const auto pooled = options_.pooling == "avg" ? at::avg_pool1d(votes, kernel, 1, kernel / 2)
                                                   : at::max_pool1d(votes, kernel, 1, kernel / 2);
-    const auto all = at::cat({pooled.squeeze(1), mass.narrow(1, n - window, window)}, 1);
-    return kvc::heaviest_and_recent(all, options_.capacity - window, window);
+    return at::cat({pooled.squeeze(1), mass.narrow(1, n, window)}, 1);
   }
 
-  // Held tokens of each KV head before the model's sliding window.
-  std::vector<int64_t> n_hidden() const {
-    std::vector<int64_t> hidden(static_cast<size_t>(info().n_kv_heads), 0);
-    const int64_t first_seen = info().sliding_window > 0 ? length_ - info().sliding_window : 0;
-    if (first_seen <= 0) return hidden;
-    const auto counts = positions().lt(first_seen).sum(1).cpu();
-    for (size_t h = 0; h < hidden.size(); ++h) hidden[h] = counts.const_data_ptr<int64_t>()[h];
-    return hidden;
-  }
-
-  SnapKvOptions options_;
-  kvc::TokenBlocks k_{kvc::storage_type(kvc::precision_named(options_.precision))};
-  kvc::TokenBlocks v_{kvc::storage_type(kvc::precision_named(options_.precision))};
-  at::Tensor kept_;  // [H_kv, capacity] int32: positions of the prompt's tokens, once some are evicted
-  int64_t length_ = 0;
+  const SnapKvOptions& options_;  // the compressor's
 };
 
 class SnapKv final : public kvc::Compressor {
@@ -128,12 +64,11 @@ class SnapKv final : public kvc::Compressor {
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<SnapKvCache>(info, options_);
   }
-  double bits() const override { return options_.precision == "real" ? 16 : 32; }
+  double bits() const override { return kvc::bits_of(options_.precision); }
 
   // The prompt's budget and all new tokens at 16 bits; the paper counts no positions.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    const int64_t n_held = std::min(n_prompt_tokens, options_.capacity) + n_new_tokens;
-    return 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * n_held);
+    return kvc::fp16_bytes(model, std::min(n_prompt_tokens, options_.capacity) + n_new_tokens);
   }
 
  private:

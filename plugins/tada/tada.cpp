@@ -7,7 +7,8 @@
 // precision exact: 4*D, 8 and 4 for the means, the step and minimum, and a recent number.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/shared_options.h>
 
 #include <algorithm>
 #include <numeric>
@@ -17,12 +18,11 @@ namespace {
 struct TadaOptions {
   std::vector<int64_t> bits = {4};
   int64_t recent = 128;
-  std::string precision = "real";
+  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integers_of("bits", bits, {2, 4, 8}, "bits per code, for all layers or one for each from the lowest on");
     v.integer("recent", recent, 0, kvc::kNoUpperLimit, "newest tokens held exactly, encoded together; 0 for none");
-    v.choice("precision", precision, {"real", "exact"},
-             "means, scales, zeros, recent in fp16, or fp32 to compare with references");
+    kvc::visit_precision(v, precision, "means, scales, zeros, recent");
   }
 };
 
@@ -51,15 +51,15 @@ class TadaTensor {
   int64_t n_recent() const { return recent_.n_tokens(); }
   int64_t n_tokens() const { return n_encoded() + n_recent(); }
 
-  void score(kvc::DecodeStep& step) const {
-    step.score(means_, 0);
-    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { step.score(block, first); });
-    step.score(recent_, n_encoded());
+  void score(kvc::CompressedAttention& attention) const {
+    attention.score(means_, 0);
+    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.score(block, first); });
+    attention.score(recent_, n_encoded());
   }
-  void weigh(kvc::DecodeStep& step) const {
-    step.weigh(means_, 0);
-    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { step.weigh(block, first); });
-    step.weigh(recent_, n_encoded());
+  void weigh(kvc::CompressedAttention& attention) const {
+    attention.weigh(means_, 0);
+    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.weigh(block, first); });
+    attention.weigh(recent_, n_encoded());
   }
 
   at::Tensor dequantize() const {  // [H, T, D] fp32
@@ -110,12 +110,12 @@ class TadaCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
-    k_.score(step);
-    step.softmax();
-    v_.weigh(step);
-    return step.out();
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), length());
+    k_.score(attention);
+    attention.softmax();
+    v_.weigh(attention);
+    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
@@ -139,7 +139,7 @@ class TadaCache final : public kvc::LayerCache {
 class Tada final : public kvc::Compressor {
  public:
   explicit Tada(const TadaOptions& options)
-      : bits_(options.bits), recent_(options.recent), precision_(kvc::precision_named(options.precision)) {}
+      : bits_(options.bits), recent_(options.recent), precision_(options.precision) {}
 
   void check_model(const kvc::ModelShape& model) const override {
     KVC_CHECK(model.n_kv_heads > 1, "tada: the model has one KV head, whose mean is itself; allowed: 2 and more");
@@ -165,7 +165,7 @@ class Tada final : public kvc::Compressor {
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
     const double fraction =
         1.0 / static_cast<double>(model.n_kv_heads) + bits() / 16 + 2.0 / static_cast<double>(model.head_dim);
-    return fraction * 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return fraction * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

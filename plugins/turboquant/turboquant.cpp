@@ -6,7 +6,7 @@
 // Rotation, sketch and levels are constants of the method and no cache's.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/decode_step.h>
+#include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/projection.h>
 
 #include <algorithm>
@@ -47,12 +47,12 @@ class TurboquantCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    kvc::DecodeStep step(q, scale, info(), length());
-    step.add_scores(k_.scores(step.q(), tables_.k), 0);
-    step.softmax();
-    step.add_out(v_.mixture(step.weights(0, length()), tables_.v));
-    return step.out();
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), length());
+    attention.add_scores(k_.scores(attention.q(), tables_.k), 0);
+    attention.softmax();
+    attention.add_out(v_.mixture(attention.weights(0, length()), tables_.v));
+    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(tables_.k), v_.dequantize(tables_.v)}; }
@@ -93,7 +93,7 @@ class Turboquant final : public kvc::Compressor {
 
   // b bits a coordinate; the paper counts no norms.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return bits() / 8 * 2 * static_cast<double>(model.n_kv_heads * model.head_dim * (n_prompt_tokens + n_new_tokens));
+    return bits() / 16 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 
  private:

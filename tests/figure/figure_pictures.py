@@ -28,8 +28,13 @@ def add_cell(db, experiment, position, key, label, plugin, options="{}", kind="e
 
 
 def add_sample(db, key, sample, score, kv_bytes, kinds):
-    db.execute("INSERT INTO sample VALUES (?, ?, 'ok', '', 't', '', '', 10, 0, 5, 'stop', '[]', ?, 1000, NULL, 10, "
-               "0.1, 0.2, 0, 0, 0, 1, 1, 1, 1, 10, NULL, NULL)", (key, sample, kv_bytes))
+    row = {"cell_key": key, "sample": sample, "status": "ok", "prompt_sha256": "t", "stop_reason": "stop",
+           "token_ids_json": "[]", "kv_bytes": kv_bytes, "kv_bytes_fp16": 1000, "k_error": 0.1, "v_error": 0.2,
+           "n_prompt_tokens": 10, "n_prompt_tokens_before": 10, "n_new_tokens": 5, "n_encoded_tokens": 10}
+    row |= {name: "" for name in ("error", "generation", "gold")}
+    row |= {name: 0 for name in ("n_reused_tokens", "peak_weights_bytes", "peak_kv_bytes", "peak_workspace_bytes")}
+    row |= {name: 1 for name in ("prefill_seconds", "encode_seconds", "attend_seconds", "other_seconds")}
+    db.execute(f"INSERT INTO sample ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", tuple(row.values()))
     db.execute("INSERT INTO score VALUES (?, ?, 'e', 0, 'x', ?)", (key, sample, score))
     for kind, n in kinds.items():
         db.execute("INSERT INTO kv_bytes VALUES (?, ?, 0, 0, 'k', ?, ?)", (key, sample, kind, n))

@@ -163,7 +163,7 @@ TEST_F(FigureTest, AProbesErrorStandsOverTheSizeOfTheSameLabel) {
   auto store = ResultStore::open(path_);
   for (const std::string key : {"probed", "answered", "alone"}) {
     auto cell = make_cell(key, "kivi", "task");
-    cell.kind = key == "answered" ? "eval" : "probe";
+    cell.kind = key == "answered" ? RunKind::eval : RunKind::probe;
     cell.lossy = true;
     cell.label = key == "alone" ? "low rank, r 4" : "quantization, 2 bits";
     store.put_cell(cell);
@@ -186,7 +186,7 @@ TEST_F(FigureTest, AProbesErrorStandsOverTheSizeOfTheSameLabel) {
 TEST_F(FigureTest, AnErrorByBitsIsAProbesMean) {
   auto store = ResultStore::open(path_);
   auto cell = make_cell("a", "rtn", "task");
-  cell.kind = "probe";
+  cell.kind = RunKind::probe;
   cell.options_json = R"({"bits":4})";
   cell.label = "matrix, 4 bits";
   store.put_cell(cell);

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "kvc/quant/token_blocks.h"
+
 namespace kvc {
 namespace {
 
@@ -24,25 +26,31 @@ TEST(HeaviestAndRecent, KeepsTheOlderOfEqualScores) {
   EXPECT_TRUE(at::equal(heaviest_and_recent(at::zeros({2, 9}), 3, 1), longs({{0, 1, 2, 8}, {0, 1, 2, 8}})));
 }
 
-TEST(KeptTokens, EachHeadKeepsItsOwnRows) {
+TEST(TokenBlocks, EachHeadKeepsItsOwnRows) {
   const auto x = at::arange(24, at::kFloat).view({2, 6, 2});
-  KeptTokens held(Precision::real);
-  held.start(x, x + 100, longs({{0, 1, 5}, {2, 3, 4}}));
-  held.keep_and_push(longs({{0, 2}, {1, 2}}), x.narrow(1, 0, 1), x.narrow(1, 0, 1), 6);
-  EXPECT_TRUE(at::equal(held.positions(), longs({{0, 5, 6}, {3, 4, 6}})));
-  const auto k = held.dequantize().k;
-  EXPECT_TRUE(at::equal(k[0], at::tensor({0.f, 1.f, 10.f, 11.f, 0.f, 1.f}).view({3, 2})));
-  EXPECT_TRUE(at::equal(k[1], at::tensor({18.f, 19.f, 20.f, 21.f, 12.f, 13.f}).view({3, 2})));
-  EXPECT_EQ(held.n_hidden(7, 3), (std::vector<int64_t>{1, 1}));  // positions 4, 5, 6 are seen
-  EXPECT_EQ(held.n_hidden(7, 4), (std::vector<int64_t>{1, 0}));
+  TokenBlocks held(at::kHalf, kWholeBlock);
+  held.push_rows(x, longs({{0, 1, 5}, {2, 3, 4}}));
+  held.keep_and_push(longs({{0, 2}, {1, 2}}), x.narrow(1, 0, 1));
+  EXPECT_TRUE(at::equal(held.all()[0], at::tensor({0.f, 1.f, 10.f, 11.f, 0.f, 1.f}).view({3, 2})));
+  EXPECT_TRUE(at::equal(held.all()[1], at::tensor({18.f, 19.f, 20.f, 21.f, 12.f, 13.f}).view({3, 2})));
+  EXPECT_EQ(held.n_tokens(), 3);
+  EXPECT_EQ(held.blocks().size(), 1u);
   Footprint bytes;
-  held.add_to(bytes);
-  EXPECT_EQ(bytes.total_bytes(), 3 * 2 * (4 * 2 + 4));
+  held.add_to(bytes, CacheTensor::k);
+  EXPECT_EQ(bytes.total_bytes(), 3 * 2 * 2 * 2);
 }
 
-TEST(KeptTokens, RefuseWhatFp16CannotHold) {
-  KeptTokens held(Precision::real);
-  EXPECT_THROW(held.start(at::full({1, 1, 2}, 1e6f), at::ones({1, 1, 2}), longs({{0}})), Error);
+TEST(TokenBlocks, KeepRowsOfAllBlocks) {
+  const auto x = at::arange(40, at::kFloat).view({1, 20, 2});
+  TokenBlocks held(at::kFloat, 8);  // blocks of 8, 8 and 4
+  held.push_back(x);
+  held.keep_and_push(longs({{3, 8, 19}}), x.narrow(1, 5, 2));
+  EXPECT_TRUE(at::equal(held.all(), x.index_select(1, at::tensor({3, 8, 19, 5, 6}, at::kLong))));
+}
+
+TEST(TokenBlocks, RefuseRowsThatFp16CannotHold) {
+  TokenBlocks held(at::kHalf);
+  EXPECT_THROW(held.push_rows(at::full({1, 1, 2}, 1e6f), longs({{0}})), Error);
 }
 
 }  // namespace

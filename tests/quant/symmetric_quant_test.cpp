@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "kvc/quant/decode_step.h"
+#include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/token_blocks.h"
 
 namespace kvc {
@@ -57,14 +57,14 @@ at::Tensor attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor&
   return at::matmul(weights, v.to(at::kDouble));
 }
 
-TEST(DecodeStep, ReadsSymmetricCodesAndDecodedTiles) {
+TEST(CompressedAttention, ReadsSymmetricCodesAndDecodedTiles) {
   const LayerInfo info{.n_heads = 2, .n_kv_heads = 2, .head_dim = 48};
   const auto x = keys(2, 100, 48), q = keys(2, 1, 48);
   for (const int64_t bits : {2, 4, 8}) {
     for (const bool whole : {false, true}) {
       const auto packed = quantize_groups(x, symmetric(bits, whole));
       const auto expected = attention(q * 0.1, packed.dequantize(), packed.dequantize());
-      DecodeStep on_codes(q, 0.1, info, 100), on_tiles(q, 0.1, info, 100);
+      CompressedAttention on_codes(q, 0.1, info, 100), on_tiles(q, 0.1, info, 100);
       on_codes.score(packed, 0), on_codes.softmax(), on_codes.weigh(packed, 0);
       for (const int64_t first : {0, 60})
         on_tiles.score(packed.dequantize().narrow(1, first, first ? 40 : 60).contiguous(), first);
@@ -79,17 +79,17 @@ TEST(DecodeStep, ReadsSymmetricCodesAndDecodedTiles) {
 }
 
 // x = c B: the query goes to B's basis, the sum comes back from it.
-TEST(DecodeStep, AttendsInTheCodesBasis) {
+TEST(CompressedAttention, AttendsInTheCodesBasis) {
   const LayerInfo info{.n_heads = 4, .n_kv_heads = 2, .head_dim = 32};
   const auto packed = quantize_groups(keys(2, 70, 20), symmetric(8));
   const auto basis = keys(1, 20, 32)[0], q = keys(4, 1, 32);
   const auto x = at::matmul(packed.dequantize(), basis).repeat_interleave(2, 0);
-  DecodeStep step(q, 0.05, info, 70);
-  step.score(at::matmul(step.q(), basis.t()), packed, 0);
-  step.softmax();
-  step.add_out(at::matmul(step.weighed(packed, 0), basis));
+  CompressedAttention compressed(q, 0.05, info, 70);
+  compressed.score(at::matmul(compressed.q(), basis.t()), packed, 0);
+  compressed.softmax();
+  compressed.add_out(at::matmul(compressed.weighed(packed, 0), basis));
   const auto expected = attention(q * 0.05, x, x);
-  EXPECT_LE((step.out() - expected).abs().max().item<double>(), 2e-5 * expected.abs().max().item<double>());
+  EXPECT_LE((compressed.out() - expected).abs().max().item<double>(), 2e-5 * expected.abs().max().item<double>());
 }
 
 }  // namespace

@@ -17,8 +17,12 @@ constexpr const char* kFill = R"(
   INSERT INTO experiment_cell (experiment, cell_key) SELECT 'large', key FROM cell;
   INSERT INTO text VALUES ('t', 'Q: 1 + 1');
   WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1299)
-  INSERT INTO sample SELECT key, i, 'ok', '', 't', ' 2 and so on, ' || i, '2', 100, 0, 50, 'stop', '[1,2,' || rowid_of || ']',
-    4000, 16000, 3000, 100, 0.1, 0.1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 100, NULL, NULL
+  INSERT INTO sample (cell_key, sample, status, error, prompt_sha256, generation, gold, n_prompt_tokens,
+    n_reused_tokens, n_new_tokens, stop_reason, token_ids_json, kv_bytes, kv_bytes_fp16, paper_bytes, n_encoded_tokens,
+    k_error, v_error, peak_weights_bytes, peak_kv_bytes, peak_workspace_bytes, prefill_seconds, encode_seconds,
+    attend_seconds, other_seconds, n_prompt_tokens_before)
+  SELECT key, i, 'ok', '', 't', ' 2 and so on, ' || i, '2', 100, 0, 50, 'stop', '[1,2,' || rowid_of || ']',
+    4000, 16000, 3000, 100, 0.1, 0.1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 100
     FROM (SELECT key, unicode(substr(key, 16)) AS rowid_of FROM cell) JOIN n;
   INSERT INTO score SELECT cell_key, sample, 'answer', 0, '2', (sample * 7 + unicode(substr(cell_key, 16))) % 3 > 0 FROM sample;
   INSERT INTO kv_bytes SELECT cell_key, sample, l.value, 0, t.value, 'codes', 500

@@ -6,20 +6,23 @@ namespace kvc {
 namespace {
 
 TEST(Admission, LetsAnyPromptIntoAnEmptyBatch) {
-  EXPECT_TRUE(Admission(1, 0).admits(7, 1000, 0, 0, 0, 0));
-  EXPECT_TRUE(Admission(0, 0).admits(7, 1000, 0, 0, 0, 0));
+  EXPECT_TRUE(Admission(1, 0).admits({.n_sequences = 7, .final_tokens = 1000}, {}));
+  EXPECT_TRUE(Admission(0, 0).admits({.n_sequences = 7, .final_tokens = 1000}, {}));
 }
 
 TEST(Admission, KeepsToTheBatchSizeWhereOneIsGiven) {
   const Admission four(4, 1 << 30);
-  EXPECT_TRUE(four.admits(1, 1000, 3, 1 << 20, 100, 1000));
-  EXPECT_FALSE(four.admits(2, 1000, 3, 1 << 20, 100, 1000));
+  const Admission::Batch three{.n_sequences = 3, .final_tokens = 1000, .kv_bytes = 1 << 20, .cached_tokens = 100};
+  EXPECT_TRUE(four.admits({.n_sequences = 1, .final_tokens = 1000}, three));
+  EXPECT_FALSE(four.admits({.n_sequences = 2, .final_tokens = 1000}, three));
 }
 
 // 100 bytes a token now; both will end with 1000 tokens each, which is 200,000 bytes.
 TEST(Admission, FillsMemoryByTheBytesThatATokenTakesNow) {
-  EXPECT_TRUE(Admission(0, 200'000).admits(1, 1000, 1, 50'000, 500, 1000));
-  EXPECT_FALSE(Admission(0, 199'999).admits(1, 1000, 1, 50'000, 500, 1000));
+  const Admission::Prompt prompt{.n_sequences = 1, .final_tokens = 1000};
+  const Admission::Batch one{.n_sequences = 1, .final_tokens = 1000, .kv_bytes = 50'000, .cached_tokens = 500};
+  EXPECT_TRUE(Admission(0, 200'000).admits(prompt, one));
+  EXPECT_FALSE(Admission(0, 199'999).admits(prompt, one));
 }
 
 TEST(AvailableMemory, IsPositiveAndBelowAPetabyte) {

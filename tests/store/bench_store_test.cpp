@@ -43,7 +43,7 @@ class BenchStoreTest : public StoreTest {
 
   void put_cell(ResultStore& store) {
     auto cell = make_cell("k", "full", "layer 4/2/64");
-    cell.kind = "bench";
+    cell.kind = RunKind::bench;
     store.put_cell(cell);
   }
 };

@@ -83,7 +83,7 @@ TEST_F(WeightsNote, StandsInTheTitlesOfTablesWhoseCellsAreShown) {
 
 TEST_F(WeightsNote, StandsAboveTablesWithoutATitleOfTheirKindOfCells) {
   auto cell = make_cell("k", "full", "model, 8 + 1 tokens, batch 1");
-  cell.kind = "bench", cell.model_json = R"({"weights_format":"Q8_0"})";
+  cell.kind = RunKind::bench, cell.model_json = R"({"weights_format":"Q8_0"})";
   store_->put_cell(cell);
   auto& db = store_->database();
   EXPECT_EQ(named_table(db, "bench", "trial").title, "weights quantized: Q8_0 (tiny)");

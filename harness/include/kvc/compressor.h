@@ -17,6 +17,7 @@ struct ModelShape {
   int64_t head_dim = 64;
   int64_t sliding_window = 0;  // as in LayerInfo
   bool has_rope = true;        // its caches get rope_frequencies
+  double attention_scale = usual_attention_scale(head_dim);
 };
 
 // What the cache of one layer of such a model is made for.
@@ -30,7 +31,13 @@ inline LayerInfo layer_info(const ModelShape& model, int64_t layer, uint64_t seq
           .sequence_key = sequence_key,
           .device = device,
           .rope_frequencies = rope_frequencies,
-          .sliding_window = model.sliding_window};
+          .sliding_window = model.sliding_window,
+          .attention_scale = model.attention_scale};
+}
+
+// The fp16 bytes of n tokens' K and V in one layer: what the papers' closed forms are shares of.
+inline double fp16_bytes(const ModelShape& model, int64_t n_tokens) {
+  return 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * n_tokens);
 }
 
 class KVC_EXPORT Compressor {

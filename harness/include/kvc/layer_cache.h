@@ -8,6 +8,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
 #include <cstdint>
 #include <span>
 
@@ -16,6 +17,9 @@
 namespace kvc {
 
 enum class Holds : uint8_t { both, k, v };
+
+// What scores are multiplied with where a model says nothing else: 1/sqrt(D).
+inline double usual_attention_scale(int64_t head_dim) { return 1 / std::sqrt(static_cast<double>(head_dim)); }
 
 // What a cache is made for.
 struct LayerInfo {
@@ -31,6 +35,8 @@ struct LayerInfo {
   std::span<const float> rope_frequencies = {};
   int64_t sliding_window = 0;  // a query sees the last so many tokens, itself included; 0: all. A cache holds all.
   Holds holds = Holds::both;   // one tensor alone only where the plugin says that it splits (Capabilities)
+  // Of the model's own attention: softmax(q k^T * scale). What a method ranks tokens with before attend() brings it.
+  double attention_scale = usual_attention_scale(head_dim);
 
   bool holds_k() const { return holds != Holds::v; }
   bool holds_v() const { return holds != Holds::k; }
@@ -60,7 +66,8 @@ class KVC_EXPORT LayerCache {
   // not fit or a value that is not finite.
   virtual void append(const NewTokens& tokens) = 0;
 
-  // Attention of the last T_q positions over what is held: q [H_q, T_q, D] -> [H_q, T_q, D], both fp32.
+  // Attention of the last T_q positions over what is held: q [H_q, T_q, D] -> [H_q, T_q, D], both fp32. scale: the
+  // model's is LayerInfo's.
   // Here: softmax in fp32 of causal attention over attended(), within the sliding window. Overrides compute the same
   // on the compressed form; this path is their oracle and takes every shape they do not. Never asked of one tensor.
   virtual at::Tensor attend(const at::Tensor& q, double scale) const;

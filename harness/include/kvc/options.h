@@ -15,7 +15,7 @@ namespace kvc {
 constexpr int64_t kNoUpperLimit = std::numeric_limits<int64_t>::max();
 
 // Each function is called with the field (holding its default, possibly assigned by the call), what it may be, and one
-// line of help with the unit. Names are snake_case and never change their meaning.
+// line of help with the unit; texts need not outlive the call. Names are snake_case and never change their meaning.
 class KVC_EXPORT OptionVisitor {
  public:
   virtual ~OptionVisitor();

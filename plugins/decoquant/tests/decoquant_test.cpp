@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "../factors.cpp"  // the plugin's own, to see the gauge
+#include "../factors.h"  // the plugin's own, to see the gauge
 #include "compressors/plugin_library.h"
 #include "inputs.h"
 

@@ -1,11 +1,14 @@
-#include "../expander.cpp"  // the plugin exports only its entry
+#include "../expander.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
 #include <thread>
 
-#include "../mask_store.cpp"
+#include "../mask_store.h"
 #include "slow_reference.h"
 #include "text/files.h"
 
@@ -205,7 +208,7 @@ TEST_F(MaskFiles, AreMadeAgainWhenIrregular) {
   size_t e = 0;
   while (irregular[e] == 0) e += 2;  // the first of a row, so that the row ascends still
   --irregular[e];
-  save(file_of(folder_, key_), key_, irregular);
+  save_mask(mask_file(folder_, key_), key_, irregular);
   EXPECT_EQ(MaskStore(folder_).get(key_), mask);
 }
 
@@ -222,7 +225,7 @@ TEST_F(MaskFiles, SurviveManyWriters) {
     writers.emplace_back([&] {
       for (int round = 0; round < 20; ++round) {
         std::error_code error;
-        if (round % 3 == 0) std::filesystem::remove(file_of(folder_, key_), error);
+        if (round % 3 == 0) std::filesystem::remove(mask_file(folder_, key_), error);
         n_same += MaskStore(folder_).get(key_) == mask;
       }
     });

@@ -9,7 +9,7 @@
 #include <cmath>
 
 #include "../levels.h"
-#include "../rotation.cpp"
+#include "../rotation.h"
 #include "compressors/plugin_library.h"
 
 namespace kvc::conformance {

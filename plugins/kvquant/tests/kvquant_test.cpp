@@ -6,10 +6,10 @@
 
 #include <cmath>
 
-#include "../codec.cpp"  // the codec itself: no option takes centroids from outside
-#include "../levels.cpp"
-#include "../matrix.cpp"
-#include "../range.cpp"
+#include "../codec.h"  // the codec itself: no option takes centroids from outside
+#include "../levels.h"
+#include "../matrix.h"
+#include "../range.h"
 #include "oracle.h"
 
 namespace kvc::conformance {

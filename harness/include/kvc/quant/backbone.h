@@ -34,7 +34,4 @@ struct KVC_EXPORT Backbone {
 KVC_EXPORT Backbone make_backbone(const char* method, const std::string& name, int64_t bits, int64_t group_size,
                                   int64_t buffer, Precision precision);
 
-// A share of the fp16 bytes of all tokens of one layer, in bytes.
-KVC_EXPORT double fp16_share(double fraction, const ModelShape& model, int64_t n_tokens);
-
 }  // namespace kvc

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "kvc/quant/decode_step.h"
+#include "kvc/quant/compressed_attention.h"
 
 namespace kvc {
 
@@ -38,8 +38,8 @@ struct KVC_EXPORT CorrectedCodes {
   Outliers outliers;           // S
 
   at::Tensor dequantize() const;  // [H, T, D] fp32
-  void score(DecodeStep& step, int64_t first) const;
-  void weigh(DecodeStep& step, int64_t first) const;
+  void score(CompressedAttention& attention, int64_t first) const;
+  void weigh(CompressedAttention& attention, int64_t first) const;
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 

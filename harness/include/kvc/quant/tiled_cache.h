@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kvc/layer_cache.h"
-#include "kvc/quant/decode_step.h"
+#include "kvc/quant/compressed_attention.h"
 
 namespace kvc {
 
@@ -28,12 +28,12 @@ class TiledCache final : public LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!DecodeStep::takes(q)) return LayerCache::attend(q, scale);
-    DecodeStep step(q, scale, info(), length());
-    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.score(tile, first); });
-    step.softmax();
-    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { step.weigh(tile, first); });
-    return step.out();
+    if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+    CompressedAttention attention(q, scale, info(), length());
+    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { attention.score(tile, first); });
+    attention.softmax();
+    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { attention.weigh(tile, first); });
+    return attention.out();
   }
 
   KeyValue dequantize() const override { return {whole(k_), whole(v_)}; }

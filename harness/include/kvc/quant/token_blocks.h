@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <limits>
 #include <vector>
 
 #include "kvc/footprint.h"
@@ -13,14 +14,18 @@
 
 namespace kvc {
 
+constexpr int64_t kWholeBlock = std::numeric_limits<int64_t>::max();  // tokens a block: one block of all
+
 // Exact tokens: the window of recent tokens, a buffer that waits for its flush, or a whole uncompressed cache.
 class KVC_EXPORT TokenBlocks {
  public:
   explicit TokenBlocks(at::ScalarType type, int64_t block_tokens = 32) : type_(type), block_tokens_(block_tokens) {}
 
-  void push_back(const at::Tensor& x);       // [H, T, D] of any float type; throws where fp16 cannot hold a value
-  at::Tensor front(int64_t n_tokens) const;  // [H, n, D] fp32, the oldest
-  at::Tensor pop_front(int64_t n_tokens);    // the same, and removes them
+  void push_back(const at::Tensor& x);  // [H, T, D] of any float type; throws where fp16 cannot hold a value
+  void push_rows(const at::Tensor& x, const at::Tensor& index);  // of x those at index [H, m] (keep_rows), one block
+  void keep_and_push(const at::Tensor& index, const at::Tensor& x);  // drops all but those, then takes x: one block
+  at::Tensor front(int64_t n_tokens) const;                          // [H, n, D] fp32, the oldest
+  at::Tensor pop_front(int64_t n_tokens);                            // the same, and removes them
   at::Tensor all() const { return front(n_tokens_); }
   int64_t n_tokens() const { return n_tokens_; }
   const std::deque<at::Tensor>& blocks() const { return blocks_; }  // each [H, t, D], contiguous

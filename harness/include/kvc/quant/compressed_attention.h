@@ -1,7 +1,7 @@
 // Attention of one query token on the compressed form, on the CPU:
 //   scores over all parts of K -> one softmax in fp32 a head -> weighted sum over all parts of V.
 // Parts add up: a chunk may be scored by its codes, its low-rank part and its outliers.
-// The loops are in attend_cpu.h; accumulation is fp32. The oracle is LayerCache::attend.
+// The loops are in kernels/code_products.h; accumulation is fp32. The oracle is LayerCache::attend.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -18,13 +18,13 @@
 
 namespace kvc {
 
-class KVC_EXPORT DecodeStep {
+class KVC_EXPORT CompressedAttention {
  public:
   // Whether this path takes such a query: one token, CPU, head_dim up to 1024.
   static bool takes(const at::Tensor& q);
 
   // q: [H_q, 1, D]; n_tokens: the cache's length.
-  DecodeStep(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens);
+  CompressedAttention(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens);
 
   // scores of tokens first ... += q K^T
   void score(const GroupCodes& k, int64_t first);
@@ -64,9 +64,5 @@ class KVC_EXPORT DecodeStep {
   at::Tensor out_;     // [H_q, D] fp32
   mutable std::vector<float> scratch_a_, scratch_b_;
 };
-
-// A whole step over K and V held as codes and exact tokens.
-KVC_EXPORT at::Tensor attend_stored(const at::Tensor& q, double scale, const LayerInfo& info, const StoredTokens& k,
-                                    const StoredTokens& v);
 
 }  // namespace kvc

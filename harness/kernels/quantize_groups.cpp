@@ -1,16 +1,12 @@
-#include "quantize_cpu.h"
+#include "kernels/quantize_groups.h"
 
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
-#define KVC_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#include "kernels/lanes.h"
 
 namespace kvc::kernels {
 namespace {
-
-constexpr int64_t kLanes = 16;
 
 // fp32 -> fp16 bits, half to even, by integer arithmetic that vectorizes. Beyond the largest half: infinity.
 inline uint32_t half_bits(float value) {
@@ -23,11 +19,6 @@ inline uint32_t half_bits(float value) {
   const uint32_t normal = (magnitude - 0x38000000u + 0xfffu + ((magnitude >> 13) & 1u)) >> 13;
   const uint32_t finite = magnitude < 0x38800000u ? small : normal;
   return sign | (magnitude >= 0x477ff000u ? 0x7c00u : finite);
-}
-
-inline float half_value(uint32_t bits) {
-  const float magnitude = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
-  return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | (bits & 0x8000u) << 16);
 }
 
 struct Range {

@@ -1,20 +1,20 @@
-#include "kvc/quant/decode_step.h"
+#include "kvc/quant/compressed_attention.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
 
-#include "attend_cpu.h"
 #include "exact_rows.h"
+#include "kernels/code_products.h"
 #include "kvc/part_timer.h"
 
 namespace kvc {
 
-bool DecodeStep::takes(const at::Tensor& q) {
+bool CompressedAttention::takes(const at::Tensor& q) {
   return q.is_cpu() && q.dim() == 3 && q.size(1) == 1 && q.size(2) <= kernels::kMaxHeadDim;
 }
 
-DecodeStep::DecodeStep(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens)
+CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens)
     : n_kv_heads_(info.n_kv_heads),
       group_(q.size(0) / info.n_kv_heads),
       head_dim_(info.head_dim),
@@ -84,9 +84,9 @@ void check_alignment(const GroupCodes& x) {
 
 }  // namespace
 
-void DecodeStep::score(const GroupCodes& k, int64_t first) { score(q_, k, first); }
+void CompressedAttention::score(const GroupCodes& k, int64_t first) { score(q_, k, first); }
 
-void DecodeStep::score(const at::Tensor& q, const GroupCodes& k, int64_t first) {
+void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
   check_alignment(k);
   const int64_t group = q.size(0) / k.n_heads;
@@ -99,15 +99,15 @@ void DecodeStep::score(const at::Tensor& q, const GroupCodes& k, int64_t first) 
   }
 }
 
-void DecodeStep::weigh(const GroupCodes& v, int64_t first) { weigh_into(out_, v, first); }
+void CompressedAttention::weigh(const GroupCodes& v, int64_t first) { weigh_into(out_, v, first); }
 
-at::Tensor DecodeStep::weighed(const GroupCodes& v, int64_t first) const {
+at::Tensor CompressedAttention::weighed(const GroupCodes& v, int64_t first) const {
   auto out = at::zeros({q_.size(0), v.head_dim}, at::kFloat);
   weigh_into(out, v, first);
   return out;
 }
 
-void DecodeStep::weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
+void CompressedAttention::weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
   const TimedPart timed(WorkPart::quantize);
   KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
   const int64_t group = q_.size(0) / v.n_heads;
@@ -117,10 +117,10 @@ void DecodeStep::weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first)
   }
 }
 
-void DecodeStep::add_out(const at::Tensor& out) { out_.add_(out); }
+void CompressedAttention::add_out(const at::Tensor& out) { out_.add_(out); }
 
 // (q B) A^T
-void DecodeStep::score(const LowRank& k, int64_t first) {
+void CompressedAttention::score(const LowRank& k, int64_t first) {
   const TimedPart timed(WorkPart::low_rank);
   if (!k.a.defined()) return;
   const int64_t n = k.a.size(1), d = k.b.size(1), r = k.a.size(2);
@@ -145,7 +145,7 @@ void DecodeStep::score(const LowRank& k, int64_t first) {
 }
 
 // (w A) B^T
-void DecodeStep::weigh(const LowRank& v, int64_t first) {
+void CompressedAttention::weigh(const LowRank& v, int64_t first) {
   const TimedPart timed(WorkPart::low_rank);
   if (!v.a.defined()) return;
   const int64_t n = v.a.size(1), d = v.b.size(1), r = v.a.size(2);
@@ -192,7 +192,7 @@ void for_each_outlier(const Outliers& s, const float* values, int64_t head_dim, 
 
 }  // namespace
 
-void DecodeStep::score(const Outliers& k, int64_t first) {
+void CompressedAttention::score(const Outliers& k, int64_t first) {
   const TimedPart timed(WorkPart::sparse);
   if (!k.index.defined()) return;
   const float* q = q_.const_data_ptr<float>();
@@ -205,7 +205,7 @@ void DecodeStep::score(const Outliers& k, int64_t first) {
                    });
 }
 
-void DecodeStep::weigh(const Outliers& v, int64_t first) {
+void CompressedAttention::weigh(const Outliers& v, int64_t first) {
   const TimedPart timed(WorkPart::sparse);
   if (!v.index.defined()) return;
   const float* weights = scores_.const_data_ptr<float>() + first;
@@ -218,7 +218,7 @@ void DecodeStep::weigh(const Outliers& v, int64_t first) {
                    });
 }
 
-void DecodeStep::score(const TokenBlocks& k, int64_t first) {
+void CompressedAttention::score(const TokenBlocks& k, int64_t first) {
   if (k.blocks().empty()) return;
   const int64_t n_held = k.blocks().front().size(0), group = q_.size(0) / n_held;
   for (int64_t h = 0; h < n_held; ++h) {
@@ -231,7 +231,7 @@ void DecodeStep::score(const TokenBlocks& k, int64_t first) {
   }
 }
 
-void DecodeStep::weigh(const TokenBlocks& v, int64_t first) {
+void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
   if (v.blocks().empty()) return;
   const int64_t n_held = v.blocks().front().size(0), group = q_.size(0) / n_held;
   for (int64_t h = 0; h < n_held; ++h) {
@@ -243,7 +243,7 @@ void DecodeStep::weigh(const TokenBlocks& v, int64_t first) {
   }
 }
 
-void DecodeStep::score(const at::Tensor& k, int64_t first) {
+void CompressedAttention::score(const at::Tensor& k, int64_t first) {
   const int64_t n_held = k.size(0), group = q_.size(0) / n_held;
   for (int64_t h = 0; h < n_held; ++h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
@@ -255,7 +255,7 @@ void DecodeStep::score(const at::Tensor& k, int64_t first) {
   }
 }
 
-void DecodeStep::weigh(const at::Tensor& v, int64_t first) {
+void CompressedAttention::weigh(const at::Tensor& v, int64_t first) {
   const int64_t n_held = v.size(0), group = q_.size(0) / n_held;
   for (int64_t h = 0; h < n_held; ++h) {
     const auto weights = const_rows_of(scores_, h, group, first);
@@ -266,15 +266,17 @@ void DecodeStep::weigh(const at::Tensor& v, int64_t first) {
   }
 }
 
-void DecodeStep::add_scores(const at::Tensor& scores, int64_t first) {
+void CompressedAttention::add_scores(const at::Tensor& scores, int64_t first) {
   scores_.narrow(1, first, scores.size(1)).add_(scores);
 }
 
-at::Tensor DecodeStep::weights(int64_t first, int64_t n_tokens) const { return scores_.narrow(1, first, n_tokens); }
+at::Tensor CompressedAttention::weights(int64_t first, int64_t n_tokens) const {
+  return scores_.narrow(1, first, n_tokens);
+}
 
-void DecodeStep::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
+void CompressedAttention::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
 
-void DecodeStep::softmax(std::span<const int64_t> n_hidden) {
+void CompressedAttention::softmax(std::span<const int64_t> n_hidden) {
   for (int64_t i = 0; i < scores_.size(0); ++i) {
     const int64_t hidden = n_hidden[static_cast<size_t>(i / group_)];
     float* scores = scores_.data_ptr<float>() + i * n_tokens_;
@@ -283,25 +285,6 @@ void DecodeStep::softmax(std::span<const int64_t> n_hidden) {
   }
 }
 
-at::Tensor DecodeStep::out() const { return out_.unsqueeze(1); }
-
-at::Tensor attend_stored(const at::Tensor& q, double scale, const LayerInfo& info, const StoredTokens& k,
-                         const StoredTokens& v) {
-  DecodeStep step(q, scale, info, k.n_tokens());
-  int64_t first = 0;
-  for (const auto& block : k.codes.blocks()) {
-    step.score(block, first);
-    first += block.n_tokens;
-  }
-  step.score(k.recent, first);
-  step.softmax();
-  first = 0;
-  for (const auto& block : v.codes.blocks()) {
-    step.weigh(block, first);
-    first += block.n_tokens;
-  }
-  step.weigh(v.recent, first);
-  return step.out();
-}
+at::Tensor CompressedAttention::out() const { return out_.unsqueeze(1); }
 
 }  // namespace kvc

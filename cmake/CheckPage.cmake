@@ -1,0 +1,10 @@
+# cmake -DCOMMAND="program;words" -DPAGE=file -P CheckPage.cmake: fails unless the file holds what the command prints.
+execute_process(COMMAND ${COMMAND} OUTPUT_VARIABLE printed RESULT_VARIABLE code)
+if(NOT code EQUAL 0)
+  message(FATAL_ERROR "'${COMMAND}' ended with ${code}")
+endif()
+file(READ ${PAGE} committed)
+if(NOT printed STREQUAL committed)
+  string(REPLACE ";" " " words "${COMMAND}")
+  message(FATAL_ERROR "${PAGE} is stale: ${words} > ${PAGE}")
+endif()

@@ -1,0 +1,34 @@
+#include "analysis/summary_rows.h"
+
+#include "analysis/query.h"
+#include "render/table.h"
+
+namespace kvc {
+
+std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment) {
+  auto select = db.prepare(table_sql("summary"));
+  select.bind(1, experiment);
+  const auto text = [&](const char* column) { return select.text(select.column(column)); };
+  const auto integer = [&](const char* column) { return select.integer(select.column(column)); };
+  const auto real = [&](const char* column) { return select.real(select.column(column)); };
+  std::vector<SummaryRow> rows;
+  while (select.step()) {
+    auto& row = rows.emplace_back();
+    row.key = text("key"), row.model = text("model"), row.plugin = text("plugin"), row.options = text("options");
+    row.task = text("task"), row.suspect = text("suspect"), row.variant = text("variant");
+    row.bits = real("bits");
+    row.is_simulated = integer("is_simulated") != 0;
+    row.n_samples = integer("n_samples"), row.n_ok = integer("n_ok");
+    row.n_failed = integer("n_failed"), row.n_missing = integer("n_missing");
+    row.kv_bytes = real("kv_bytes"), row.kv_bytes_fp16 = real("kv_bytes_fp16");
+    row.paper_bytes = real("paper_bytes"), row.peak_kv_bytes = real("peak_kv_bytes");
+    row.n_new_tokens = real("n_new_tokens"), row.decode_seconds = real("decode_seconds");
+    row.extractor = text("extractor");
+    row.has_score = !select.is_null(select.column("accuracy_percent"));
+    row.is_graded = integer("is_graded") != 0;
+    row.score = real("accuracy_percent"), row.low = real("low_percent"), row.high = real("high_percent");
+  }
+  return rows;
+}
+
+}  // namespace kvc

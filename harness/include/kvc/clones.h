@@ -1,0 +1,9 @@
+// KVC_CLONES before a function: compiled once for each kind of x86-64 machine, and the first call picks this one's.
+// Loops need no intrinsics for it. Elsewhere there is one version.
+#pragma once
+
+#ifdef __x86_64__
+#define KVC_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define KVC_CLONES
+#endif

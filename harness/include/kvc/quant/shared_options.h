@@ -1,0 +1,64 @@
+// Options that several plugins have, and what they say of them: one name, one range, one help text each.
+#pragma once
+
+#include <string>
+
+#include "kvc/compressor.h"
+#include "kvc/options.h"
+#include "kvc/quant/precision.h"
+
+namespace kvc {
+
+inline void visit_bits(OptionVisitor& v, int64_t& bits) { v.integer_of("bits", bits, {2, 4, 8}, "bits per code"); }
+
+// `held` names the floats: "scales and zeros".
+inline void visit_precision(OptionVisitor& v, Precision& precision, const char* held) {
+  std::string name = precision == Precision::real ? "real" : "exact";
+  v.choice("precision", name, {"real", "exact"}, concat(held, " in fp16, or fp32 to compare with references").c_str());
+  precision = precision_named(name);
+}
+
+// A buffer that fills until its tokens are encoded together.
+inline void visit_buffer(OptionVisitor& v, int64_t& buffer) {
+  v.integer("buffer", buffer, 1, kNoUpperLimit, "new tokens held exactly until they are encoded together");
+}
+
+// Of a backbone (backbone.h).
+inline void visit_backbone_groups(OptionVisitor& v, int64_t& group_size) {
+  v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "entries a group; not used by kcvt");
+}
+inline void visit_backbone_buffer(OptionVisitor& v, int64_t& buffer) {
+  v.integer("buffer", buffer, 0, kNoUpperLimit, "new tokens encoded together; 0: 20 for kcvt, 64 otherwise");
+}
+
+// Of what stands on a backbone (corrected_codes.h).
+inline void visit_fill(OptionVisitor& v, std::string& fill) {
+  v.choice("fill", fill, {"masked", "zero", "mean"}, "what stands for outliers when the rest is quantized");
+}
+inline void visit_low_rank(OptionVisitor& v, int64_t& rank, int64_t& decode_rank, int64_t& loops) {
+  v.integer("rank", rank, 0, 1024, "rank of the error's approximation in the prompt, per head; 0 for none");
+  v.integer("decode_rank", decode_rank, 0, 1024, "the same in chunks of new tokens");
+  v.integer("loops", loops, 1, 100, "power iterations");
+}
+
+// Of a cache that is encoded again and again (requantized_cache.h).
+inline void visit_requantized(OptionVisitor& v, int64_t& group_size, int64_t& residual) {
+  v.integer_of("group_size", group_size, {32, 64, 128}, "entries that share a scale and zero");
+  v.integer("residual", residual, 1, kNoUpperLimit, "exact tokens that make the whole cache encoded again");
+}
+
+// Of scales that the prompt fixes.
+inline void visit_headroom(OptionVisitor& v, double& headroom) {
+  v.real("headroom", headroom, 1, 256, "how far later tokens may exceed the prompt's largest number");
+}
+
+// Bits of what is held as it came.
+inline double bits_of(Precision precision) { return 8.0 * static_cast<double>(storage_bytes(precision)); }
+
+// Throws, naming the method, where groups of channels do not divide head_dim.
+inline void check_group_size(const char* method, int64_t group_size, const ModelShape& model) {
+  KVC_CHECK(model.head_dim % group_size == 0, method, ": group_size ", group_size, " does not divide head_dim ",
+            model.head_dim);
+}
+
+}  // namespace kvc

@@ -1,0 +1,35 @@
+// A cache whose K and V are codes, then recent tokens exactly. Here each token is encoded as it comes; a method whose
+// tokens wait writes append().
+#pragma once
+
+#include <algorithm>
+
+#include "kvc/layer_cache.h"
+#include "kvc/quant/token_blocks.h"
+
+namespace kvc {
+
+class KVC_EXPORT StoredCache : public LayerCache {
+ public:
+  StoredCache(const LayerInfo& info, const GroupFormat& k, const GroupFormat& v);
+
+  // With merge_tokens the first call's tokens are one group, each later token one of its own.
+  void append(const NewTokens& tokens) override;
+  at::Tensor attend(const at::Tensor& q, double scale) const final;
+  KeyValue dequantize() const final { return {k_.dequantize(), v_.dequantize()}; }
+  int64_t length() const final { return std::max(k_.n_tokens(), v_.n_tokens()); }
+  int64_t n_encoded_tokens() const final { return std::max(k_.codes.n_tokens(), v_.codes.n_tokens()); }
+  Footprint footprint() const final;
+
+ protected:
+  void push_recent(const NewTokens& tokens);  // checks them
+  int64_t n_recent() const { return std::max(k_.recent.n_tokens(), v_.recent.n_tokens()); }
+  void encode_front(int64_t n_k_tokens, int64_t n_v_tokens);  // the oldest recent ones
+
+  StoredTokens k_, v_;  // without tokens where the cache does not hold that tensor
+
+ private:
+  GroupFormat k_format_, v_format_;
+};
+
+}  // namespace kvc

@@ -1,0 +1,196 @@
+#include "kvc/quant/evicting_cache.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kvc/quant/compressed_attention.h"
+#include "kvc/quant/kept_tokens.h"
+
+namespace kvc {
+namespace {
+
+// Steps that gather rows make one block of them anyway.
+TokenBlocks blocks_for(const EvictionFormat& format) {
+  const auto type = storage_type(format.precision);
+  return format.ranking == Ranking::always ? TokenBlocks(type, kWholeBlock) : TokenBlocks(type);
+}
+
+at::Tensor rows_at(const at::Tensor& x, const at::Tensor& index, int64_t n_more = 0) {  // x [H, n]
+  return keep_rows(x.unsqueeze(2), index, n_more).squeeze(2);
+}
+
+}  // namespace
+
+EvictingCache::EvictingCache(const LayerInfo& info, const EvictionFormat& format)
+    : LayerCache(info),
+      format_(format),
+      k_{TokenBlocks(storage_type(format.precision)), blocks_for(format)},
+      v_{TokenBlocks(storage_type(format.precision)), blocks_for(format)} {}
+
+at::Tensor EvictingCache::score(const NewTokens& prompt) const {
+  return at::zeros({prompt.k.size(0), prompt.k.size(1)}, prompt.k.options().dtype(at::kFloat));
+}
+
+at::Tensor EvictingCache::rescore(const at::Tensor& scores, const NewTokens& token) const {
+  auto result = scores.clone();
+  result.narrow(1, scores.size(1) - 1, 1).copy_(score(token));
+  return result;
+}
+
+void EvictingCache::append(const NewTokens& tokens) {
+  check_new_tokens(tokens);
+  const bool prompt = length_ == 0;
+  const int64_t n = tokens.k.size(1);
+  if (prompt) budget_ = budget(n);
+  const bool ranks =
+      format_.ranking == Ranking::always || (format_.ranking == Ranking::prompt && prompt && !has_room(n));
+  if (ranks && format_.reads_queries) check_queries(tokens);
+  if (format_.ranking == Ranking::none) return take_by_place(tokens);
+  if (ranks && prompt) return take_prompt(tokens);
+  if (!ranks) {
+    k_.rest.push_back(tokens.k);
+    v_.rest.push_back(tokens.v);
+    length_ += n;
+    return;
+  }
+  for (int64_t t = 0; t < n; ++t) {
+    const auto token = [&](const at::Tensor& x) { return x.defined() ? x.narrow(1, t, 1) : x; };
+    take_step({token(tokens.q), token(tokens.k), token(tokens.v), length_});
+  }
+}
+
+void EvictingCache::check_queries(const NewTokens& tokens) const {
+  const int64_t n = tokens.k.size(1);
+  const auto& q = tokens.q;
+  KVC_CHECK(q.defined(), format_.method, ": ranks tokens by attention, and there are no queries");
+  KVC_CHECK(q.dim() == 3 && q.size(0) == info().n_heads && q.size(1) == n && q.size(2) == info().head_dim,
+            format_.method, ": q has shape ", q.sizes(), ", expected [", info().n_heads, ", ", n, ", ", info().head_dim,
+            "]");
+  KVC_CHECK(std::isfinite(q.sum(at::kFloat).item<float>()), format_.method, ": q of layer ", info().layer,
+            " holds a value that is not finite");
+}
+
+bool EvictingCache::has_room(int64_t n_prompt_tokens) const {
+  return n_prompt_tokens - budget_.recent - budget_.ranked <= budget_.sinks;
+}
+
+// Which of the tokens with these scores [H, n] stay: [H, m] int64, ascending. Sinks are the first columns at any time.
+at::Tensor EvictingCache::best(const at::Tensor& scores) const {
+  if (budget_.sinks == 0) return heaviest_and_recent(scores, budget_.ranked, budget_.recent);
+  auto raised = scores.clone();
+  raised.narrow(1, 0, std::min(budget_.sinks, scores.size(1))).fill_(std::numeric_limits<float>::infinity());
+  return heaviest_and_recent(raised, budget_.sinks + budget_.ranked, budget_.recent);
+}
+
+void EvictingCache::take_by_place(const NewTokens& tokens) {
+  const int64_t n = tokens.k.size(1), n_sinks = std::min(n, budget_.sinks - k_.sinks.n_tokens());
+  const int64_t n_recent = std::min(n - n_sinks, budget_.recent);
+  k_.take(tokens.k, n_sinks, n_recent, budget_.recent);
+  v_.take(tokens.v, n_sinks, n_recent, budget_.recent);
+  length_ += n;
+}
+
+void EvictingCache::take_prompt(const NewTokens& tokens) {
+  const auto scores = score(tokens).contiguous();
+  KVC_CHECK(scores.dim() == 2 && scores.size(0) == tokens.k.size(0) && scores.size(1) == tokens.k.size(1),
+            format_.method, ": score gives ", scores.sizes(), ", expected [", tokens.k.size(0), ", ", tokens.k.size(1),
+            "]");
+  const auto kept = best(scores);
+  if (format_.ranking == Ranking::always) {
+    k_.rest.push_rows(tokens.k, kept);
+    v_.rest.push_rows(tokens.v, kept);
+    scores_ = rows_at(scores, kept);
+  } else {
+    k_.rest.push_back(keep_rows(tokens.k.contiguous(), kept));
+    v_.rest.push_back(keep_rows(tokens.v.contiguous(), kept));
+  }
+  kept_ = kept.to(info().device, at::kInt);
+  length_ = tokens.k.size(1);
+}
+
+void EvictingCache::take_step(const NewTokens& token) {
+  const auto kept = best(scores_);
+  const int64_t m = kept.size(1);
+  k_.rest.keep_and_push(kept, token.k);
+  v_.rest.keep_and_push(kept, token.v);
+  kept_ = rows_at(kept_, kept, 1);
+  kept_.narrow(1, m, 1).fill_(length_++);
+  scores_ = rows_at(scores_, kept, 1);
+  scores_.narrow(1, m, 1).zero_();
+  scores_ = rescore(scores_, token).contiguous();
+}
+
+at::Tensor EvictingCache::received(const at::Tensor& q) const {
+  KVC_CHECK(CompressedAttention::takes(q), format_.method, ": decodes on the CPU only, head_dim at most 1024");
+  return scored(q, info().attention_scale).weights().view({info().n_kv_heads, -1, n_held()}).sum(1);
+}
+
+CompressedAttention EvictingCache::scored(const at::Tensor& q, double scale) const {
+  CompressedAttention attention(q, scale, info(), n_held());
+  attention.score(k_.sinks, 0);
+  attention.score(k_.rest, k_.sinks.n_tokens());
+  attention.softmax(n_hidden());
+  return attention;
+}
+
+at::Tensor EvictingCache::attend(const at::Tensor& q, double scale) const {
+  if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+  auto attention = scored(q, scale);
+  attention.weigh(v_.sinks, 0);
+  attention.weigh(v_.rest, v_.sinks.n_tokens());
+  return attention.out();
+}
+
+at::Tensor EvictingCache::positions() const {
+  const auto options = at::TensorOptions(at::kLong).device(info().device);
+  const int64_t n_sinks = k_.sinks.n_tokens(), n_named = kept_.defined() ? kept_.size(1) : 0;
+  const int64_t n_later = k_.rest.n_tokens() - n_named;
+  const auto each_head = [&](const at::Tensor& x) { return x.expand({info().n_kv_heads, x.size(0)}); };
+  std::vector<at::Tensor> parts{each_head(at::arange(n_sinks, options))};
+  if (kept_.defined()) parts.push_back(kept_.to(at::kLong));
+  parts.push_back(each_head(at::arange(length_ - n_later, length_, options)));
+  return at::cat(parts, 1);
+}
+
+// Of each KV head the held tokens before the model's sliding window.
+std::vector<int64_t> EvictingCache::n_hidden() const {
+  std::vector<int64_t> hidden(static_cast<size_t>(info().n_kv_heads), 0);
+  const int64_t first_seen = info().sliding_window > 0 ? length_ - info().sliding_window : 0;
+  if (first_seen <= 0) return hidden;
+  const auto counts = positions().lt(first_seen).sum(1).cpu();
+  std::copy_n(counts.const_data_ptr<int64_t>(), hidden.size(), hidden.begin());
+  return hidden;
+}
+
+Footprint EvictingCache::footprint() const {
+  Footprint bytes;
+  k_.add_to(bytes, CacheTensor::k);
+  v_.add_to(bytes, CacheTensor::v);
+  bytes.add(CacheTensor::shared, ByteKind::index, kept_);
+  bytes.add(CacheTensor::shared, ByteKind::scores, scores_);
+  return bytes;
+}
+
+at::Tensor EvictingCache::Held::all() const {
+  if (sinks.n_tokens() == 0) return rest.all();
+  return rest.n_tokens() == 0 ? sinks.all() : at::cat({sinks.all(), rest.all()}, 1);
+}
+
+void EvictingCache::Held::add_to(Footprint& bytes, CacheTensor tensor) const {
+  sinks.add_to(bytes, tensor);
+  rest.add_to(bytes, tensor);
+}
+
+// x [H, T, D]: the first n_sinks are sinks, the last n_recent go to a window of at most `window`.
+void EvictingCache::Held::take(const at::Tensor& x, int64_t n_sinks, int64_t n_recent, int64_t window) {
+  if (n_sinks > 0) sinks.push_back(x.narrow(1, 0, n_sinks));
+  if (n_recent == 0) return;
+  const int64_t n_evicted = rest.n_tokens() + n_recent - window;
+  if (n_evicted > 0) rest.pop_front(n_evicted);
+  rest.push_back(x.narrow(1, x.size(1) - n_recent, n_recent));
+}
+
+}  // namespace kvc

@@ -1,0 +1,60 @@
+#include "kvc/quant/stored_cache.h"
+
+#include <ATen/ATen.h>
+
+#include "kvc/quant/compressed_attention.h"
+
+namespace kvc {
+
+StoredCache::StoredCache(const LayerInfo& info, const GroupFormat& k, const GroupFormat& v)
+    : LayerCache(info), k_(k.precision), v_(v.precision), k_format_(k), v_format_(v) {}
+
+void StoredCache::append(const NewTokens& tokens) {
+  check_new_tokens(tokens);
+  const bool first = length() == 0;
+  const auto push = [&](StoredTokens& held, const at::Tensor& x, GroupFormat format) {
+    format.merge_tokens = format.merge_tokens && first;
+    held.codes.push_back(quantize_groups(x.to(at::kFloat), format));
+  };
+  if (info().holds_k()) push(k_, tokens.k, k_format_);
+  if (info().holds_v()) push(v_, tokens.v, v_format_);
+}
+
+void StoredCache::push_recent(const NewTokens& tokens) {
+  check_new_tokens(tokens);
+  if (info().holds_k()) k_.recent.push_back(tokens.k);
+  if (info().holds_v()) v_.recent.push_back(tokens.v);
+}
+
+void StoredCache::encode_front(int64_t n_k_tokens, int64_t n_v_tokens) {
+  if (info().holds_k()) k_.encode_front(n_k_tokens, k_format_);
+  if (info().holds_v()) v_.encode_front(n_v_tokens, v_format_);
+}
+
+at::Tensor StoredCache::attend(const at::Tensor& q, double scale) const {
+  if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+  CompressedAttention attention(q, scale, info(), k_.n_tokens());
+  int64_t first = 0;
+  for (const auto& block : k_.codes.blocks()) {
+    attention.score(block, first);
+    first += block.n_tokens;
+  }
+  attention.score(k_.recent, first);
+  attention.softmax();
+  first = 0;
+  for (const auto& block : v_.codes.blocks()) {
+    attention.weigh(block, first);
+    first += block.n_tokens;
+  }
+  attention.weigh(v_.recent, first);
+  return attention.out();
+}
+
+Footprint StoredCache::footprint() const {
+  Footprint bytes;
+  k_.add_to(bytes, CacheTensor::k);
+  v_.add_to(bytes, CacheTensor::v);
+  return bytes;
+}
+
+}  // namespace kvc

@@ -1,0 +1,85 @@
+#include "run/experiment_page.h"
+
+#include "experiment/bench_experiment.h"
+#include "experiment/experiment.h"
+#include "experiment/read_compressors.h"
+#include "run/check_verdict.h"
+#include "text/yaml_keys.h"
+
+namespace kvc {
+namespace {
+
+constexpr const char* kHead = R"(# Experiments
+
+An experiment is a YAML file: `./kvc run configs/quickstart.yaml` runs what is missing of it, `./kvc validate FILE` checks
+it, `--set path=value` puts a value over it (`--set compressors.1.kivi.bits=4`). A key that is none of these is refused
+with the nearest one that is. This page is what `./kvc validate --keys` prints.
+
+```yaml
+name: quickstart
+model: models/demo
+tasks: [demo/arithmetic, demo/swaps]
+limit: 100
+compressors:
+  - full
+  - kivi: {bits: [2, 4], group_size: 32}      # a list is a sweep
+  - chain: [{snapkv: {capacity: 128}}, {kivi: {bits: 2}}]
+    label: SnapKV, then KIVI
+```
+
+`kind` says what is done: `eval` (without it) answers tasks, `probe` looks into caches, `search` finds one integer for each
+layer, `bench` takes times, `capacity` finds what fits a memory. The first three share their keys.
+)";
+
+constexpr const char* kCompressors = R"(
+## A compressor
+
+A name (`full`), a name with its options (`kivi: {bits: 2}`; `./kvc plugins kivi` lists them), a chain, or rules. A list as
+an option's value is a sweep, several are their product. Files that options name are relative to the experiment's.
+)";
+
+std::string cell(const std::string& text) {  // of a Markdown table
+  std::string escaped;
+  for (const char c : text) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
+  return escaped;
+}
+
+std::string table(const YamlKeys::Declare& declare) {
+  KeyList list;
+  declare(list);
+  std::string text = "\n| key | what it may be | default | what it says |\n|---|---|---|---|\n";
+  for (const auto& line : list.lines()) {
+    text +=
+        concat("| `", line.name, "` | ", cell(line.form), " | ", cell(line.otherwise), " | ", cell(line.help), " |\n");
+  }
+  return text;
+}
+
+std::string timed(RunKind kind) {
+  return table([kind](YamlKeys& keys) {
+    BenchExperiment experiment;
+    experiment.kind = kind;
+    declare_keys(keys, experiment);
+  });
+}
+
+}  // namespace
+
+std::string experiment_page() {
+  std::string page = kHead;
+  page += "\n## kind: eval, probe, search\n" + table([](YamlKeys& keys) {
+            Experiment experiment;
+            declare_keys(keys, experiment);
+          });
+  page += kCompressors + table(declare_compressor_keys);
+  page += "\n## kind: bench\n" + timed(RunKind::bench);
+  page += "\n## kind: capacity\n" + timed(RunKind::capacity);
+  page += "\n## check\n\nWhat `./kvc check MODEL` reads beside the experiment; see `configs/check.yaml`.\n" +
+          table([](YamlKeys& keys) {
+            CheckSettings settings;
+            declare_keys(keys, settings);
+          });
+  return page;
+}
+
+}  // namespace kvc

@@ -1,1 +1,0 @@
-#include "../lloyd_max.cpp"  // the plugin exports nothing of it

@@ -1,0 +1,70 @@
+// What parent and worker tell each other is what they meant, whatever the numbers.
+#include "wire/messages.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace kvc {
+namespace {
+
+template <class Message>
+Message sent(const Message& message) {  // as a line of JSON
+  return nlohmann::json::parse(nlohmann::json(message).dump()).get<Message>();
+}
+
+TEST(Messages, EveryFieldOfAMeasurementArrivesUnderItsName) {
+  JobResult result;
+  int n = 0;
+  Measurement::visit(result.measured, [&](const char*, auto& value) { value = ++n; });
+  const auto arrived = sent(result);
+  int64_t expected = 0;
+  Measurement::visit(arrived.measured,
+                     [&](const char* name, const auto& value) { EXPECT_EQ(value, ++expected) << name; });
+  EXPECT_GT(n, 15);
+}
+
+TEST(Messages, WhatIsNoNumberOrNotObservedArrivesAsThat) {
+  JobResult result;
+  result.measured.paper_bytes = result.measured.k_error = std::nan("");
+  result.probe = {{"rel_fro", 0, -1, "k", -1, std::nan("")}};
+  const auto arrived = sent(result);
+  EXPECT_TRUE(std::isnan(arrived.measured.paper_bytes));
+  EXPECT_TRUE(std::isnan(arrived.measured.k_error));
+  EXPECT_EQ(arrived.measured.v_error, 0);
+  EXPECT_EQ(arrived.measured.peak_bytes, std::nullopt);
+  EXPECT_TRUE(std::isnan(arrived.probe.at(0).value));
+}
+
+TEST(Messages, ARowOfBytesKeepsLayerStageAndKind) {
+  JobResult result;
+  result.bytes = {{.layer = 3, .tensor = "v", .kind = "codes", .bytes = 5, .stage = 2}};
+  const auto arrived = sent(result).bytes.at(0);
+  EXPECT_EQ(std::tie(arrived.layer, arrived.tensor, arrived.kind, arrived.bytes, arrived.stage),
+            std::tuple(3, "v", "codes", 5, 2));
+}
+
+TEST(Messages, ACompositionArrivesWithAllOfItsParts) {
+  CompressorChoice chain{"chain", nlohmann::json::object(), "x.yaml:1:1", CompressorChoice::Kind::chain};
+  chain.block = 32;
+  CompressorChoice rules{"rules", nlohmann::json::object(), "x.yaml:2:1", CompressorChoice::Kind::rules};
+  CompressorChoice plugin{"kivi", {{"bits", 2}}, "x.yaml:3:1"};
+  plugin.file = "/a/kivi.so";
+  rules.parts = {plugin, plugin};
+  rules.scopes = {{.layers = {{0, 3}, {5, 5}}, .tensor = CacheTensor::v, .decode = false}};
+  chain.parts = {plugin, rules};
+  chain.label = "both";
+  const auto arrived = sent(chain);
+  EXPECT_EQ(nlohmann::json(arrived), nlohmann::json(chain));
+  EXPECT_EQ(arrived.kind, CompressorChoice::Kind::chain);
+  EXPECT_EQ(arrived.block, 32);
+  const auto& inner = arrived.parts.at(1);
+  EXPECT_EQ(inner.kind, CompressorChoice::Kind::rules);
+  EXPECT_EQ(inner.block, std::nullopt);
+  EXPECT_EQ(to_string(inner.scopes.at(0)), "layers 0-3,5, v, prompt");
+  EXPECT_EQ(inner.parts.at(1).file, "/a/kivi.so");
+  EXPECT_EQ(inner.parts.at(1).options, (nlohmann::json{{"bits", 2}}));
+}
+
+}  // namespace
+}  // namespace kvc
