@@ -55,7 +55,7 @@ void subject_keys(YamlKeys& keys, BenchSubject& subject) {
     }
     if (layer) read_layer(*layer, subject);
   });
-  keys.boolean({"prefill", "compute the layer's exact attention over the prompt, too"}, subject.prefill);
+  keys.boolean({"prefill", "compute exact attention over the prompt, too; false: of a layer alone"}, subject.prefill);
   keys.then([&](YamlMap& map) {
     if (!subject.prefill && !layer) map.required("prefill").fail("prefill is false, expected true for a whole model");
   });

@@ -12,8 +12,8 @@ namespace {
 constexpr const char* kHead = R"(# Experiments
 
 An experiment is a YAML file: `./kvc run configs/quickstart.yaml` runs what is missing of it, `./kvc validate FILE` checks
-it, `--set path=value` puts a value over it (`--set compressors.1.kivi.bits=4`). A key that is none of these is refused
-with the nearest one that is. This page is what `./kvc validate --keys` prints.
+it, `--set path=value` puts a value over it (`--set compressors.1.kivi.bits=4`). Any other key is refused,
+and the nearest of these told. This page is what `./kvc validate --keys` prints.
 
 ```yaml
 name: quickstart
