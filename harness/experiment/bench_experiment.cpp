@@ -168,4 +168,6 @@ BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<
   return experiment;
 }
 
+KVC_DEFINE_JSON(CapacitySearch, limit_bytes, n_prompt_tokens, n_new_tokens, max_batch, max_context)
+
 }  // namespace kvc

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "experiment/experiment.h"
 #include "kvc/compressor.h"
 #include "settings/bench_subject.h"
+#include "text/json.h"
 
 namespace kvc {
 
@@ -43,6 +43,6 @@ BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<
 // "2GB", "500 MB", "1.5GiB" -> bytes; 0 where it is none of these.
 int64_t parse_bytes(const std::string& text);
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CapacitySearch, limit_bytes, n_prompt_tokens, n_new_tokens, max_batch, max_context)
+KVC_DECLARE_JSON(CapacitySearch)
 
 }  // namespace kvc

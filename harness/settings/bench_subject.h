@@ -2,8 +2,9 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "text/json.h"
 
 namespace kvc {
 
@@ -27,8 +28,7 @@ struct BenchPoint {
   int64_t n_prompt_tokens = 0, n_new_tokens = 0, batch = 1;
 };
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BenchSubject, model, config, n_heads, n_kv_heads, head_dim, outlier_channels,
-                                   outlier_factor, prefill, dtype, weights, threads, seed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BenchPoint, n_prompt_tokens, n_new_tokens, batch)
+KVC_DECLARE_JSON(BenchSubject)
+KVC_DECLARE_JSON(BenchPoint)
 
 }  // namespace kvc

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "settings/bench_subject.h"
+#include "text/json.h"
 #include "wire/messages.h"
 
 namespace kvc {
@@ -35,7 +35,7 @@ struct BenchSetUp {
   BenchSubject bench;
   CompressorChoice compressor;
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BenchSetUp, bench, compressor)
+KVC_DECLARE_JSON(BenchSetUp)
 
 // A point to run: n_warmups times, of which only their end is heard, then n_repeats times with an answer each.
 struct BenchJob {
@@ -43,10 +43,10 @@ struct BenchJob {
   int64_t n_warmups = 0, n_repeats = 1;
   int64_t limit_bytes = 0;  // of all tensors but the bench's own inputs; 0: none
 };
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BenchJob, point, n_warmups, n_repeats, limit_bytes)
+KVC_DECLARE_JSON(BenchJob)
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseSeconds, prefill, encode, attend, other, encode_parts, attend_parts)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(MemorySplit, weights, kv, workspace, other)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(BenchResult, seconds, memory)
+KVC_DECLARE_JSON(PhaseSeconds)
+KVC_DECLARE_JSON(MemorySplit)
+KVC_DECLARE_JSON(BenchResult)
 
 }  // namespace kvc

@@ -3,6 +3,19 @@
 #include <cmath>
 #include <type_traits>
 
+// null is none
+template <class T>
+struct nlohmann::adl_serializer<std::optional<T>> {
+  static void to_json(json& json, const std::optional<T>& value) {
+    json = value ? nlohmann::json(*value) : nlohmann::json();
+  }
+  static void from_json(const json& json, std::optional<T>& value) {
+    value = json.is_null() ? std::nullopt : std::optional<T>(json.get<T>());
+  }
+};
+
+#include "text/json.h"
+
 namespace kvc {
 namespace {
 
@@ -38,5 +51,20 @@ void to_json(nlohmann::json& json, const Measurement& measured) {
 void from_json(const nlohmann::json& json, Measurement& measured) {
   Measurement::visit(measured, [&](const char* name, auto& value) { read_number(json.at(name), value); });
 }
+
+KVC_DEFINE_JSON(Sampling, temperature, top_k, top_p, seed)
+KVC_DEFINE_JSON(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
+KVC_DEFINE_JSON(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size, n_workers, share_prefix,
+                sampling, compressors, references)
+KVC_DEFINE_JSON(OtherCompressors, use)
+KVC_DEFINE_JSON(ScoredText, prompt_ids, continuations, n_given)
+KVC_DEFINE_JSON(ProbeSettings, measures, n_queries)
+KVC_DEFINE_JSON(JobProbe, settings, answer_ids, dump)
+KVC_DEFINE_JSON(Job, id, prompt_ids, n_shared_tokens, scored, reference, sequence_key, compressors, stop_strings,
+                stop_ids, max_new_tokens, min_new_tokens, probe, greedy)
+KVC_DEFINE_JSON(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same)
+KVC_DEFINE_JSON(ByteRow, layer, stage, tensor, kind, bytes)
+KVC_DEFINE_JSON(StageTimeRow, stage, encode_seconds, attend_seconds)
+KVC_DEFINE_JSON(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods, measured, bytes, stages, probe)
 
 }  // namespace kvc

@@ -1,7 +1,6 @@
 // What parent and worker say to each other: the set-up, jobs and their results, as JSON.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,18 +9,8 @@
 #include "settings/probe_settings.h"
 #include "settings/quantization_choice.h"
 #include "settings/sampling.h"
+#include "text/json.h"
 #include "wire/compressor_choice.h"
-
-// null is none
-template <class T>
-struct nlohmann::adl_serializer<std::optional<T>> {
-  static void to_json(json& json, const std::optional<T>& value) {
-    json = value ? nlohmann::json(*value) : nlohmann::json();
-  }
-  static void from_json(const json& json, std::optional<T>& value) {
-    value = json.is_null() ? std::nullopt : std::optional<T>(json.get<T>());
-  }
-};
 
 namespace kvc {
 
@@ -96,24 +85,21 @@ struct JobResult {
   std::vector<ProbeRow> probe;       // of a probe; of the above then job, compressor and error
 };
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Sampling, temperature, top_k, top_p, seed)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size,
-                                   n_workers, share_prefix, sampling, compressors, references)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(OtherCompressors, use)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ScoredText, prompt_ids, continuations, n_given)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ProbeSettings, measures, n_queries)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobProbe, settings, answer_ids, dump)
+KVC_DECLARE_JSON(Sampling)
+KVC_DECLARE_JSON(QuantizationChoice)
+KVC_DECLARE_JSON(WorkerSetUp)
+KVC_DECLARE_JSON(OtherCompressors)
+KVC_DECLARE_JSON(ScoredText)
+KVC_DECLARE_JSON(ProbeSettings)
+KVC_DECLARE_JSON(JobProbe)
 void to_json(nlohmann::json& json, const ProbeRow& row);
 void from_json(const nlohmann::json& json, ProbeRow& row);
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Job, id, prompt_ids, n_shared_tokens, scored, reference, sequence_key, compressors,
-                                   stop_strings, stop_ids, max_new_tokens, min_new_tokens, probe, greedy)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ByteRow, layer, stage, tensor, kind, bytes)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(StageTimeRow, stage, encode_seconds, attend_seconds)
+KVC_DECLARE_JSON(Job)
+KVC_DECLARE_JSON(JobLikelihood)
+KVC_DECLARE_JSON(ByteRow)
+KVC_DECLARE_JSON(StageTimeRow)
 void to_json(nlohmann::json& json, const Measurement& measured);
 void from_json(const nlohmann::json& json, Measurement& measured);
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods, measured,
-                                   bytes, stages, probe)
+KVC_DECLARE_JSON(JobResult)
 
 }  // namespace kvc

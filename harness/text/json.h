@@ -1,0 +1,25 @@
+// JSON for files that read or write it: the library, its heavy functions compiled once (json.cpp), and structs as
+// objects of their fields.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+extern template class nlohmann::basic_json<>;
+extern template class nlohmann::detail::serializer<nlohmann::json>;
+extern template class nlohmann::detail::parser<nlohmann::json, nlohmann::detail::iterator_input_adapter<const char*>>;
+extern template class nlohmann::detail::parser<nlohmann::json,
+                                               nlohmann::detail::iterator_input_adapter<std::string::const_iterator>>;
+
+// In a header; and in one .cpp KVC_DEFINE_JSON(Type, field...): compiled once, other than the library's inline macros.
+#define KVC_DECLARE_JSON(Type)                           \
+  void to_json(nlohmann::json& json, const Type& value); \
+  void from_json(const nlohmann::json& json, Type& value);
+
+#define KVC_DEFINE_JSON(Type, ...)                                               \
+  void to_json(nlohmann::json& nlohmann_json_j, const Type& nlohmann_json_t) {   \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_TO, __VA_ARGS__))     \
+  }                                                                              \
+  void from_json(const nlohmann::json& nlohmann_json_j, Type& nlohmann_json_t) { \
+    NLOHMANN_JSON_EXPAND(NLOHMANN_JSON_PASTE(NLOHMANN_JSON_FROM, __VA_ARGS__))   \
+  }
