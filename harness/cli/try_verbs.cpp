@@ -1,4 +1,4 @@
-#include <ATen/ATen.h>
+#include <ATen/ops/cat.h>
 
 #include <cstdio>
 #include <fstream>

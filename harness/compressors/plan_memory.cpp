@@ -1,7 +1,7 @@
 #include "compressors/plan_memory.h"
 
-#include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ops/randn.h>
 
 #include <algorithm>
 #include <cmath>

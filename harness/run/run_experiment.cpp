@@ -39,10 +39,10 @@ class Run {
     filer_.emplace(grid_, experiment_, store_, plan.n_missing, outcome_);
     const size_t n_workers = std::min(static_cast<size_t>(experiment_.workers), jobs_.size());
     const Interrupt interrupt;
-    for (size_t i = 0; i < n_workers; ++i) desks_.push_back(std::make_unique<Desk>(grid_.worker));
+    for (size_t i = 0; i < n_workers; ++i) children_.push_back(std::make_unique<Child>(grid_.worker));
     while (Interrupt::signal() == 0 &&
            (!jobs_.empty() ||
-            std::any_of(desks_.begin(), desks_.end(), [](const auto& desk) { return desk->at_work(); }))) {
+            std::any_of(children_.begin(), children_.end(), [](const auto& child) { return child->at_work(); }))) {
       serve();
     }
     outcome_.signal = Interrupt::signal();
@@ -52,8 +52,8 @@ class Run {
 
  private:
   // A worker and what it is at.
-  struct Desk {
-    explicit Desk(const WorkerSetUp& set_up) : process(nlohmann::json(set_up)) {}
+  struct Child {
+    explicit Child(const WorkerSetUp& set_up) : process(nlohmann::json(set_up)) {}
     WorkerProcess process;
     bool ready = false;                   // has loaded its model
     bool wants = false;                   // has room for a job
@@ -62,55 +62,55 @@ class Run {
   };
 
   void serve() {
-    for (auto& desk : desks_) give(*desk);
+    for (auto& child : children_) give(*child);
     std::vector<pollfd> polled;
-    for (const auto& desk : desks_) polled.push_back({desk->process.fd(), POLLIN, 0});
+    for (const auto& child : children_) polled.push_back({child->process.fd(), POLLIN, 0});
     const int n = ::poll(polled.data(), polled.size(), kPatienceMs);
     KVC_CHECK(n >= 0 || errno == EINTR, "poll failed: ", std::strerror(errno));
     if (n <= 0) return;
     for (size_t i = 0; i < polled.size(); ++i) {
       if (polled[i].revents == 0) continue;
-      for (const auto& message : desks_[i]->process.receive()) take(*desks_[i], message);
-      if (desks_[i]->process.ended()) replace(i);
+      for (const auto& message : children_[i]->process.receive()) take(*children_[i], message);
+      if (children_[i]->process.ended()) replace(i);
     }
   }
 
-  void take(Desk& desk, const nlohmann::json& message) {
+  void take(Child& child, const nlohmann::json& message) {
     if (message.contains("ready")) {
       KVC_CHECK(message["ready"].get<bool>(), message.value("error", "a worker did not start"));
-      desk.ready = desk.wants = true;
+      child.ready = child.wants = true;
     } else if (message.contains("more")) {
-      desk.wants = true;
+      child.wants = true;
     } else if (message.contains("done")) {
-      desk.given.erase(message["done"].get<int64_t>());
+      child.given.erase(message["done"].get<int64_t>());
     } else {
       const auto result = message.get<JobResult>();
-      auto& job = desk.given.at(result.job);
+      auto& job = child.given.at(result.job);
       std::erase(job.compressors, result.compressor);
       filer_->put(job, result);
     }
   }
 
-  // The next job, where the worker has room. What must run alone waits for an empty desk and keeps it to itself.
-  void give(Desk& desk) {
-    if (!desk.wants || jobs_.empty()) return;
-    const bool keeps_to_itself = !desk.given.empty() && desk.given.begin()->second.alone;
-    if (keeps_to_itself || (jobs_.front().alone && !desk.given.empty())) return;
+  // The next job, where the worker has room. What must run alone waits for an idle worker and keeps it to itself.
+  void give(Child& child) {
+    if (!child.wants || jobs_.empty()) return;
+    const bool keeps_to_itself = !child.given.empty() && child.given.begin()->second.alone;
+    if (keeps_to_itself || (jobs_.front().alone && !child.given.empty())) return;
     auto pending = std::move(jobs_.front());
     jobs_.pop_front();
     if (!pending.alone) set_crashers_apart(pending);
-    if (pending.compressors.empty()) return give(desk);
+    if (pending.compressors.empty()) return give(child);
     Job job;
     try {
       job = maker_.make(pending);
     } catch (const Error& e) {
       fail(pending, e.what());
-      return give(desk);
+      return give(child);
     }
     job.id = next_job_++;
-    desk.given.emplace(job.id, std::move(pending));
-    desk.wants = false;
-    desk.process.send(nlohmann::json(job));
+    child.given.emplace(job.id, std::move(pending));
+    child.wants = false;
+    child.process.send(nlohmann::json(job));
   }
 
   // The prompt's own fault: for all compressors.
@@ -134,15 +134,15 @@ class Run {
   // After a worker's death. With several sequences under way nobody knows whose fault it was: each runs again, alone. A
   // sequence that was alone has failed; where the worker died outside the plugin, only at the second time.
   void replace(size_t i) {
-    auto& desk = *desks_[i];
-    KVC_CHECK(desk.ready, "a worker ", desk.process.epitaph(), " while it loaded the model");
-    const bool inside = desk.process.last_entered() >= 0;
-    for (auto& [id, job] : desk.given) {
-      const bool was_alone = desk.given.size() == 1 && job.compressors.size() == 1;
+    auto& child = *children_[i];
+    KVC_CHECK(child.ready, "a worker ", child.process.epitaph(), " while it loaded the model");
+    const bool inside = child.process.last_entered() >= 0;
+    for (auto& [id, job] : child.given) {
+      const bool was_alone = child.given.size() == 1 && job.compressors.size() == 1;
       if (was_alone && (inside || job.tried)) {
         JobResult failed;
         failed.compressor = job.compressors.front();
-        failed.error = "the worker was " + desk.process.epitaph() + (inside ? " inside the plugin" : "");
+        failed.error = "the worker was " + child.process.epitaph() + (inside ? " inside the plugin" : "");
         filer_->put(job, failed);
         if (inside) crashers_.insert(failed.compressor);
         continue;
@@ -151,14 +151,14 @@ class Run {
         jobs_.push_front({job.task, job.sample, {compressor}, true, was_alone});
       }
     }
-    desks_[i] = std::make_unique<Desk>(grid_.worker);
+    children_[i] = std::make_unique<Child>(grid_.worker);
   }
 
   const Grid& grid_;
   const Experiment& experiment_;
   ResultStore& store_;
   std::deque<PendingJob> jobs_;
-  std::vector<std::unique_ptr<Desk>> desks_;
+  std::vector<std::unique_ptr<Child>> children_;
   JobMaker maker_;
   std::optional<ResultFiler> filer_;  // while there is something to file
   int64_t next_job_ = 0;

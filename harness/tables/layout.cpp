@@ -53,7 +53,9 @@ TableLayout load_layout(const fs::path& yaml_file) {
   if (const auto values = map.optional("values")) layout.values = read_style(values->map(), {});
   if (const auto columns = map.optional("columns")) {
     for (const auto& [key, style] : columns->map().entries()) {
-      layout.columns[key] = read_style(style.map(), {.interval = layout.values.interval});
+      ColumnStyle otherwise;
+      otherwise.interval = layout.values.interval;
+      layout.columns[key] = read_style(style.map(), otherwise);
     }
   }
   if (const auto labels = map.optional("labels")) {
