@@ -9,6 +9,7 @@
 // constant of the method, one for the initial layers and one for the rest, and no cache's.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/shared_options.h>
 
 #include <algorithm>
 

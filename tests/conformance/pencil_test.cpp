@@ -16,7 +16,7 @@ static void PrintTo(const Pencil& pencil, std::ostream* out) { *out << pencil.pl
 
 namespace {
 
-constexpr ModelShape kShapes[] = {
+const ModelShape kShapes[] = {
     {.n_layers = 1, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64},
     {.n_layers = 1, .n_heads = 4, .n_kv_heads = 4, .head_dim = 32},
 };
