@@ -1,6 +1,6 @@
 # kvc_draw_rooms(OUT): the arrows between the parts of the harness, as Mermaid draws them, from what each part links.
 # docs/design.md holds the same lines; tests/rooms compares them.
-function(kvc_draw_room name target property text)
+function(kvc_draw_room name target property drawn)
   get_property(parts GLOBAL PROPERTY KVC_PARTS)
   get_target_property(links ${target} ${property})
   set(seen "")
@@ -14,7 +14,7 @@ function(kvc_draw_room name target property text)
   endforeach()
   if(seen)
     list(JOIN seen " & " seen)
-    set(${text} "${${text}}  ${name} --> ${seen}\n" PARENT_SCOPE)
+    set(${drawn} "${${drawn}}  ${name} --> ${seen}\n" PARENT_SCOPE)
   endif()
 endfunction()
 
