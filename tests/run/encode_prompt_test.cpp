@@ -201,7 +201,7 @@ TEST_F(SmallPrompts, PromptsAreCutOnTheSideThatTheTaskSays) {
   EXPECT_EQ(left.ids, Ids(ids.end() - 5, ids.end()));
   const auto by_context = encode(kGenerate + "prompt: {template: \"{q}\", truncate: right}\n", kLine, 10);
   EXPECT_EQ(by_context.ids, Ids(ids.begin(), ids.begin() + 7));
-  EXPECT_NE(message(kGenerate + "prompt: {template: \"{q}\"}\n", kLine, 10), "");
+  EXPECT_NE(message(kGenerate + "prompt: {template: \"{q}\"}\n", kLine, 10), "no error");
 }
 
 TEST_F(SmallPrompts, AQuestionBeyondTheTasksLimitIsLeftOutInWords) {
@@ -210,7 +210,7 @@ TEST_F(SmallPrompts, AQuestionBeyondTheTasksLimitIsLeftOutInWords) {
                        "{texts: [\" a\", \" b\"], scores: [acc]}");
   };
   const std::string line = R"({"q": "Sam has the ring. Sam has the ring.", "a": "0"})";
-  EXPECT_EQ(message(task(60), line, 4096), "");
+  EXPECT_EQ(message(task(60), line, 4096), "no error");
   const auto refused = message(task(4), line, 4096);
   EXPECT_NE(refused.find("tokens, allowed: 4, and the task does not let it be cut"), std::string::npos) << refused;
 }

@@ -148,7 +148,7 @@ TEST_F(Layouts, AreRefusedInOneLine) {
 }
 
 TEST_F(Layouts, ThatMapAColumnThatIsNotPrintedAreRefused) {
-  std::ofstream(folder_ / "paper/1.sql") << "SELECT 'FP16' AS row, 'c' AS \"column\", 1 AS value";
+  folder_.write("paper/1.sql", "SELECT 'FP16' AS row, 'c' AS \"column\", 1 AS value");
   EXPECT_EQ(load("title: t\nprinted: {file: x.yaml, columns: {gsm8: c}}\n"), "no error");
   auto layout = find_layout(folder_, "paper:1");
   layout.printed_file = tables_folder() / "../external/gear_table10.yaml";
@@ -159,13 +159,12 @@ TEST_F(Layouts, ThatMapAColumnThatIsNotPrintedAreRefused) {
 }
 
 TEST_F(Layouts, WithSqlThatGivesOneCellTwiceAreRefused) {
-  std::ofstream(folder_ / "paper/1.sql")
-      << "SELECT 'r' AS row, 'c' AS \"column\", column1 AS value FROM (VALUES (1), (2))";
+  folder_.write("paper/1.sql", "SELECT 'r' AS row, 'c' AS \"column\", column1 AS value FROM (VALUES (1), (2))");
   EXPECT_EQ(load("title: t\n"), "no error");
   HandMade made(kAsPrinted);
   EXPECT_EQ(message_of([&] { make_paper_table(made.db(), find_layout(folder_, "paper:1")); }),
             "table paper:1: row 'r', column 'c' has two values, 1 and 2");
-  std::ofstream(folder_ / "paper/1.sql") << "SELECT 'r' AS rows, 'c' AS \"column\", 1 AS value";
+  folder_.write("paper/1.sql", "SELECT 'r' AS rows, 'c' AS \"column\", 1 AS value");
   EXPECT_NE(
       message_of([&] { make_paper_table(made.db(), find_layout(folder_, "paper:1")); }).find("did you mean 'row'?"),
       std::string::npos);
