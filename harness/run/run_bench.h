@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "experiment/paths.h"
 #include "experiment/bench_experiment.h"
+#include "experiment/paths.h"
 #include "run/bench_child.h"
 #include "store/bench_store.h"
 

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
-#include "kvc/check.h"
 #include "data/records.h"
+#include "kvc/check.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 

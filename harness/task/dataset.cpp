@@ -2,8 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "kvc/check.h"
 #include "data/records.h"
+#include "kvc/check.h"
 #include "text/files.h"
 #include "text/utf8.h"
 

@@ -2,9 +2,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "data/records.h"
 #include "kvc/check.h"
 #include "task/choices.h"
-#include "data/records.h"
 #include "text/files.h"
 #include "text/utf8.h"
 

@@ -127,9 +127,7 @@ class ReceivedCache final : public EvictingCache {
 
  private:
   TokenBudget budget(int64_t) const override { return {.ranked = 8, .recent = 2}; }
-  at::Tensor rescore(const at::Tensor&, const NewTokens& token) const override {
-    return last = received(token.q);
-  }
+  at::Tensor rescore(const at::Tensor&, const NewTokens& token) const override { return last = received(token.q); }
 };
 
 TEST(EvictingCache, AttentionReceivedIsAtTheModelsScale) {
