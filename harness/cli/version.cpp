@@ -3,6 +3,7 @@
 #include <ATen/Version.h>
 #include <torch/headeronly/version.h>
 
+#include "kernels/block_machines.h"
 #include "kvc/check.h"
 
 namespace kvc {
@@ -24,19 +25,13 @@ std::string cpu_features() {
   return features.empty() ? "none" : features;
 }
 
-// As the kernels choose among the machines that they are compiled for.
-const char* kernels() {
-  return __builtin_cpu_supports("x86-64-v4")   ? "x86-64-v4"
-         : __builtin_cpu_supports("x86-64-v3") ? "x86-64-v3"
-                                               : "x86-64";
-}
-
 }  // namespace
 
 std::string version_text() {
-  return concat("kvc: " KVC_VERSION "\ncommit: ", kCommit,
-                "\nLibTorch: " TORCH_VERSION "\nCUDA: " KVC_CUDA_TOOLKIT "\ncompiler: " KVC_COMPILER "\nCPU: ",
-                cpu_features(), "\nkernels: ", kernels(), "\nkernels of LibTorch: ", at::get_cpu_capability());
+  return concat(
+      "kvc: " KVC_VERSION "\ncommit: ", kCommit,
+      "\nLibTorch: " TORCH_VERSION "\nCUDA: " KVC_CUDA_TOOLKIT "\ncompiler: " KVC_COMPILER "\nCPU: ", cpu_features(),
+      "\nkernels: ", kernels::block_loops().machine, "\nkernels of LibTorch: ", at::get_cpu_capability());
 }
 
 }  // namespace kvc

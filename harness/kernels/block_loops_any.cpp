@@ -5,6 +5,6 @@
 
 namespace kvc::kernels {
 
-const BlockLoops kLoopsOfAny = {any::expand, any::multiply};
+const BlockLoops kLoopsOfAny = {"x86-64", any::expand, any::multiply};
 
 }  // namespace kvc::kernels

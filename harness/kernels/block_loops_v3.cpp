@@ -4,6 +4,6 @@
 
 namespace kvc::kernels {
 
-const BlockLoops kLoopsOfV3 = {v3::expand, v3::multiply};
+const BlockLoops kLoopsOfV3 = {"x86-64-v3", v3::expand, v3::multiply};
 
 }  // namespace kvc::kernels

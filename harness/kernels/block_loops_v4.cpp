@@ -4,6 +4,6 @@
 
 namespace kvc::kernels {
 
-const BlockLoops kLoopsOfV4 = {v4::expand, v4::multiply};
+const BlockLoops kLoopsOfV4 = {"x86-64-v4", v4::expand, v4::multiply};
 
 }  // namespace kvc::kernels

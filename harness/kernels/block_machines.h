@@ -6,6 +6,7 @@
 namespace kvc::kernels {
 
 struct BlockLoops {
+  const char* machine;
   void (*expand)(BlockType type, const uint8_t* blocks, int64_t n_values, float* out);
   void (*multiply)(BlockType type, const float* x, int64_t n_rows, int64_t k, const uint8_t* w, int64_t first,
                    int64_t end, float* y, int64_t y_stride);
