@@ -3,6 +3,7 @@
 #include "experiment/bench_experiment.h"
 #include "experiment/experiment.h"
 #include "experiment/read_compressors.h"
+#include "render/escape.h"
 #include "run/check_verdict.h"
 #include "text/yaml_keys.h"
 
@@ -38,19 +39,13 @@ A name (`full`), a name with its options (`kivi: {bits: 2}`; `./kvc plugins kivi
 an option's value is a sweep, several are their product. Files that options name are relative to the experiment's.
 )";
 
-std::string cell(const std::string& text) {  // of a Markdown table
-  std::string escaped;
-  for (const char c : text) escaped += c == '|' ? std::string("\\|") : std::string(1, c);
-  return escaped;
-}
-
 std::string table(const YamlKeys::Declare& declare) {
   KeyList list;
   declare(list);
   std::string text = "\n| key | what it may be | default | what it says |\n|---|---|---|---|\n";
   for (const auto& line : list.lines()) {
-    text +=
-        concat("| `", line.name, "` | ", cell(line.form), " | ", cell(line.otherwise), " | ", cell(line.help), " |\n");
+    text += concat("| `", line.name, "` | ", escape_markdown(line.form), " | ", escape_markdown(line.otherwise), " | ",
+                   escape_markdown(line.help), " |\n");
   }
   return text;
 }
