@@ -5,21 +5,15 @@
 #include <vector>
 
 #include "compose/compose.h"
+#include "record/stage_row.h"
 #include "wire/compressor_choice.h"
 
 namespace kvc {
 
-// A plugin in a composition, or the only one.
-struct BuiltStage {
-  std::string plugin, plugin_sha256;
-  std::string place;  // what it is there: "stage 2", "layers 0-1, v"
-  std::string options_json;
-};
-
 struct BuiltCompressor {
   Part part;
-  nlohmann::json resolved;         // every option of every plugin, with the value in force
-  std::vector<BuiltStage> stages;  // the plugins in order; a plain compressor is one
+  nlohmann::json resolved;       // every option of every plugin, with the value in force
+  std::vector<StageRow> stages;  // the plugins in order; a plain compressor is one
 };
 
 // For a model of that shape, with the calibrations that options name; identity is the model's (calibration.h), or empty

@@ -51,7 +51,7 @@ CompressorChoice with_files(CompressorChoice choice, const fs::path& folder, con
 }
 
 // The hashes of the plugins' files, each once, in order.
-std::string plugin_hashes(const std::vector<BuiltStage>& stages) {
+std::string plugin_hashes(const std::vector<StageRow>& stages) {
   std::vector<std::string> hashes;
   for (const auto& stage : stages) {
     if (std::find(hashes.begin(), hashes.end(), stage.plugin_sha256) == hashes.end()) {
@@ -83,10 +83,7 @@ OpenedCompressor open_compressor(const CompressorChoice& choice, const fs::path&
   opened.record.bits = compressor.bits();
   opened.record.lossy = built.part.capabilities.lossy;
   opened.record.simulated = built.part.capabilities.simulated;
-  if (choice.parts.empty()) built.stages.clear();  // the cell's own columns say it
-  for (const auto& stage : built.stages) {
-    opened.record.stages.push_back({stage.plugin, stage.plugin_sha256, stage.place, stage.options_json});
-  }
+  if (!choice.parts.empty()) opened.record.stages = built.stages;
   opened.key = {
       {"plugin", built.part.name}, {"plugin_sha256", opened.record.plugin_sha256}, {"options", built.resolved}};
   return opened;

@@ -11,16 +11,10 @@
 
 #include "record/measurement.h"
 #include "record/run_kind.h"
+#include "record/stage_row.h"
 #include "store/database.h"
 
 namespace kvc {
-
-// A plugin inside a composed compressor; the first is stage 1.
-struct StageRow {
-  std::string plugin, plugin_sha256;
-  std::string place;  // what it is there: "stage 2", "layers 0-1, v"
-  std::string options_json;
-};
 
 // One point of an experiment's grid. `key` is the content hash of all that can change what is generated or measured.
 struct CellRecord {
