@@ -1,13 +1,11 @@
 #include "run/bench_child.h"
 
-#include <poll.h>
-
 namespace kvc {
 namespace {
 
 using nlohmann::json;
 
-constexpr int kPatienceMs = 100;  // between two questions whether to keep on
+constexpr const char* kWho = "the bench";
 
 }  // namespace
 
@@ -17,21 +15,8 @@ BenchChild::BenchChild(const BenchSetUp& set_up, const BenchWatch& watch) : proc
   max_tokens_ = answer["max_tokens"].get<int64_t>();
 }
 
-json BenchChild::next(const std::function<bool()>& keep_on) {
-  while (waiting_.empty()) {
-    KVC_CHECK(!process_.ended(), "the bench was ", process_.epitaph(),
-              process_.last_entered() >= 0 ? " inside the plugin" : "");
-    pollfd polled{process_.fd(), POLLIN, 0};
-    if (::poll(&polled, 1, kPatienceMs) > 0) waiting_ = process_.receive();
-    if (!keep_on()) return nullptr;
-  }
-  auto message = std::move(waiting_.front());
-  waiting_.erase(waiting_.begin());
-  return message;
-}
-
 json BenchChild::wait() {
-  return next([&] {
+  return process_.next(kWho, [&] {
     watch_.keep_on();
     return true;
   });
@@ -52,7 +37,7 @@ BenchChild::Outcome BenchChild::run(const BenchJob& job) {
   while (true) {
     json message;
     try {
-      message = next(watch_.keep_on);
+      message = process_.next(kWho, watch_.keep_on);
     } catch (const Error& e) {  // it died
       outcome.results.clear();
       outcome.error = e.what();

@@ -35,12 +35,10 @@ class BenchChild {
   Outcome run(const BenchJob& job);
 
  private:
-  nlohmann::json next(const std::function<bool()>& keep_on);  // null: keep_on said no
-  nlohmann::json wait();                                      // for the next message, whatever keep_on says
+  nlohmann::json wait();  // for the next message, whatever keep_on says
 
   WorkerProcess process_;
   const BenchWatch& watch_;
-  std::vector<nlohmann::json> waiting_;
   int64_t max_tokens_ = 0;
 };
 

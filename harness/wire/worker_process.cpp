@@ -23,6 +23,7 @@ namespace {
 // The child finds its socket and the shared int on these descriptors; standard output stays a plugin's to print on.
 constexpr int kSocketFd = 3;
 constexpr int kSharedFd = 4;
+constexpr int kPatienceMs = 100;  // between two questions whether to keep on
 
 std::vector<std::string> take_lines(std::string& buffer) {
   std::vector<std::string> lines;
@@ -93,7 +94,8 @@ WorkerProcess::WorkerProcess(WorkerProcess&& other) noexcept
       socket_(std::exchange(other.socket_, -1)),
       entered_(std::exchange(other.entered_, nullptr)),
       buffer_(std::move(other.buffer_)),
-      epitaph_(std::move(other.epitaph_)) {}
+      epitaph_(std::move(other.epitaph_)),
+      waiting_(std::move(other.waiting_)) {}
 
 WorkerProcess::~WorkerProcess() {
   if (socket_ >= 0) ::close(socket_);
@@ -119,6 +121,18 @@ std::vector<nlohmann::json> WorkerProcess::receive() {
   std::vector<nlohmann::json> messages;
   for (const auto& line : take_lines(buffer_)) messages.push_back(nlohmann::json::parse(line));
   return messages;
+}
+
+nlohmann::json WorkerProcess::next(const std::string& who, const std::function<bool()>& keep_on) {
+  while (waiting_.empty()) {
+    KVC_CHECK(!ended(), who, " was ", epitaph_, last_entered() >= 0 ? " inside the plugin" : "");
+    pollfd polled{socket_, POLLIN, 0};
+    if (::poll(&polled, 1, kPatienceMs) > 0) waiting_ = receive();
+    if (keep_on && !keep_on()) return nullptr;
+  }
+  auto message = std::move(waiting_.front());
+  waiting_.erase(waiting_.begin());
+  return message;
 }
 
 int WorkerProcess::last_entered() const { return *entered_; }

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -28,6 +29,10 @@ class WorkerProcess {
   bool ended() const { return !epitaph_.empty(); }
   const std::string& epitaph() const { return epitaph_; }  // "killed by signal 6 (Aborted)"
 
+  // The next message, whenever it comes. keep_on, if any, is asked now and then; null where it says no. Throws Error
+  // where the child has died: "<who> was killed by signal 6 (Aborted) inside the plugin".
+  nlohmann::json next(const std::string& who, const std::function<bool()>& keep_on = {});
+
   // The compressor whose code the child was in last, or -1: the model's or the child's own.
   int last_entered() const;
 
@@ -38,6 +43,7 @@ class WorkerProcess {
   int socket_ = -1;
   int* entered_ = nullptr;  // one int shared with the child
   std::string buffer_, epitaph_;
+  std::vector<nlohmann::json> waiting_;  // that next() has not given yet
 };
 
 // The child's end: what it finds on its file descriptors.
