@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "experiment/sample_job.h"
 #include "text/common_prefix.h"
 
 namespace kvc {
@@ -27,20 +28,14 @@ JobMaker::JobMaker(const Grid& grid, const Experiment& experiment, ResultStore& 
 Job JobMaker::make(PendingJob& pending) {
   const auto& task = grid_.tasks[pending.task];
   const auto& sample = task.data.samples[pending.sample];
-  Job job;
   pending.prompt = encode(pending.task, pending.sample);
-  for (const auto& text : task.spec.stop_tokens) job.stop_ids.push_back(tokenizer_.encode(text, false).back());
+  auto job = sample_job(task.spec, sample, experiment_, tokenizer_);
   const auto& ids = prefilled(pending.prompt);
   job.n_shared_tokens = static_cast<int64_t>(common_prefix(shared_ids(pending.task), ids));
   job.scored = pending.prompt.scored;
   if (job.scored.empty()) job.prompt_ids = ids;
   job.reference = grid_.tasks[pending.task].reference;
-  // The sequence's own randomness: the same whatever runs beside it, before it or in which process.
-  job.sequence_key = static_cast<uint64_t>(experiment_.seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.id);
   job.compressors = pending.compressors;
-  job.stop_strings = task.spec.stop;
-  job.max_new_tokens = task.spec.max_new_tokens;
-  job.min_new_tokens = task.spec.min_new_tokens;
   if (experiment_.kind == RunKind::probe) {
     job.scored.clear();  // of a task of choices the context is looked into
     job.prompt_ids = ids;

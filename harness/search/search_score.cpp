@@ -5,6 +5,7 @@
 
 #include "checkpoint/model_config.h"
 #include "experiment/encode_prompt.h"
+#include "experiment/sample_job.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc {
@@ -49,18 +50,11 @@ PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& sample
     const auto& spec = task.spec;
     KVC_CHECK(spec.kind == TaskSpec::Kind::kGenerate, "search: ", spec.name,
               " scores given texts; expected tasks whose answers the model writes");
-    Prepared prepared{sample, {}, {}};
+    Prepared prepared{sample, sample_job(spec, *sample.sample, experiment, tokenizer), {}};
     auto& job = prepared.job;
     job.prompt_ids = encode_prompt(spec, task.data, *sample.sample, tokenizer,
                                    {&task.chat, task.system_message, grid.context, experiment.max_prompt_tokens})
                          .ids;
-    // As in a run: a cache's randomness is the sample's.
-    job.sequence_key =
-        static_cast<uint64_t>(experiment.seed) * 0x9e3779b97f4a7c15u + static_cast<uint64_t>(sample.sample->id);
-    job.stop_strings = spec.stop;
-    for (const auto& text : spec.stop_tokens) job.stop_ids.push_back(tokenizer.encode(text, false).back());
-    job.max_new_tokens = spec.max_new_tokens;
-    job.min_new_tokens = spec.min_new_tokens;
     auto asked = job;
     asked.greedy = true;
     auto answer = run(std::move(asked)).front();
@@ -70,16 +64,7 @@ PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& sample
   }
 }
 
-nlohmann::json PlanScorer::next() {
-  while (waiting_.empty()) {
-    KVC_CHECK(!process_.ended(), "search: the worker was ", process_.epitaph(),
-              process_.last_entered() >= 0 ? " inside the plugin" : "");
-    waiting_ = process_.receive();
-  }
-  auto message = std::move(waiting_.front());
-  waiting_.erase(waiting_.begin());
-  return message;
-}
+nlohmann::json PlanScorer::next() { return process_.next("search: the worker"); }
 
 void PlanScorer::expect_ready() {
   auto answer = next();

@@ -51,7 +51,6 @@ class PlanScorer {
 
   ModelShape shape_;
   WorkerProcess process_;
-  std::vector<nlohmann::json> waiting_;
   size_t n_in_use_ = 0;
   std::vector<Prepared> samples_;
   AnswerScorer scorer_;
