@@ -37,8 +37,8 @@ void write_experiment(const SearchArguments& arguments, const Paths& paths, cons
   json compressors = json::array();
   compressors.push_back({{experiment.compressors.front().plugin, options}});
   settings.push_back("compressors=" + compressors.dump());
-  auto found = load_experiment_yaml(below_root(paths, arguments.file), settings).node();
-  for (const char* of_the_search : {"kind", "search"}) found.remove(of_the_search);
+  auto found = load_experiment_yaml(below_root(paths, arguments.file), settings).merged();
+  for (const char* key : {"kind", "search", "like"}) found.remove(key);
   make_folder_of(arguments.output);
   write_file(arguments.output,
              concat("# Found by kvc search: search ", result.key, "\n# budget ", arguments.search.budget, ", seed ",

@@ -33,7 +33,7 @@ bool has_model(YamlMap& map, RunKind kind, const Paths& paths) {
 
 // Only what says which cells the file makes, whatever its kind; the run itself reads all of it.
 void read_fill(TableFill& fill, const Paths& paths) {
-  auto map = load_yaml(paths.root / fill.file).map();
+  auto map = load_experiment_yaml(paths.root / fill.file, {});
   fill.experiment = map.optional_string("name", fs::path(fill.file).stem().string());
   const auto kind = experiment_kind(paths.root / fill.file, {});
   fill.can_run = has_model(map, kind, paths);

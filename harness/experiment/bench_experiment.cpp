@@ -134,7 +134,7 @@ int64_t parse_bytes(const std::string& text) {
 }
 
 void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
-  keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, experiment.name);
+  name_keys(keys, experiment.name);
   auto kind = to_string(experiment.kind);
   keys.choice({"kind", "what is done: times taken, or limits found", kRequired}, kind, {"bench", "capacity"});
   experiment.kind = run_kind(kind);
@@ -147,7 +147,7 @@ void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
         [&](const YamlValue& value) { read_capacity(value.map(), experiment); },
         [&](YamlKeys& inner) { capacity_keys(inner, experiment); });
   }
-  compressors_key(keys, experiment.compressors);
+  compressors_key(keys, experiment.compressors, experiment.folder);
   auto& subject = experiment.subject;
   keys.choice({"dtype", "the body computes in it"}, subject.dtype, {"fp32", "fp16", "bf16"});
   keys.choice({"weights", "of the layers' matrices: as dtype says, or 8 bits a row"}, subject.weights,
@@ -157,11 +157,10 @@ void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
 }
 
 BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  auto map = load_experiment_yaml(path, overrides).map();
+  auto map = load_experiment_yaml(path, overrides);
   BenchExperiment experiment;
   experiment.name = path.stem().string();
-  experiment.folder = path.parent_path();
-  experiment.config = config_file(path, overrides);
+  experiment.config = config_file(map, overrides);
   read_keys(map, [&](YamlKeys& keys) { declare_keys(keys, experiment); });
   if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
   check_labels(experiment.compressors);

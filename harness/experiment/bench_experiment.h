@@ -22,7 +22,7 @@ struct BenchExperiment {
   std::string name;
   RunKind kind = RunKind::bench;  // or capacity
   std::string database;           // where its rows go unless the command line says; "": results/<name>.sqlite
-  std::filesystem::path folder;
+  std::filesystem::path folder;   // as in Experiment
   ConfigFile config;
   BenchSubject subject;
   std::filesystem::path model_path;      // of its model, as in Experiment

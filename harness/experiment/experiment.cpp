@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "experiment/paths.h"
 #include "experiment/read_compressors.h"
 #include "text/files.h"
 #include "text/nearest.h"
@@ -33,10 +34,19 @@ YAML::Node without_marks(const YAML::Node& node) {
   return copy;
 }
 
-void put_over(const YAML::Node& root, const std::string& override) {
+// The file that an override is put into: for a whole key the experiment's own, below a key the one that has it.
+YAML::Node overridden(const YamlMap& map, const std::vector<std::string>& steps) {
+  for (const auto& layer : map.layers()) {
+    if (steps.size() > 1 && layer.node()[steps[0]]) return layer.node();
+  }
+  return map.value().node();
+}
+
+void put_over(const YamlMap& map, const std::string& override) {
   const auto equals = override.find('=');
   KVC_CHECK(equals != std::string::npos && equals > 0, "--set '", override, "': expected path=value");
   const auto steps = split_path(override.substr(0, equals));
+  KVC_CHECK(steps[0] != "like", "--set '", override, "': what a file is like stands in it, expected another key");
   YAML::Node value;
   try {
     value.reset(without_marks(YAML::Load(override.substr(equals + 1))));
@@ -44,7 +54,7 @@ void put_over(const YAML::Node& root, const std::string& override) {
     throw Error(concat("--set '", override, "': the value is no YAML: ", e.msg));
   }
   YAML::Node node;
-  node.reset(root);
+  node.reset(overridden(map, steps));
   for (size_t i = 0; i < steps.size(); ++i) {
     YAML::Node next;
     if (node.IsSequence()) {
@@ -187,7 +197,6 @@ YamlKeys::Read only_of(RunKind kind, const Experiment& experiment) {
 Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   Experiment experiment;
   experiment.name = path.stem().string();
-  experiment.folder = path.parent_path();
   read_keys(map, [&](YamlKeys& keys) { declare_keys(keys, experiment); });
   if (experiment.tasks.empty()) map.required("tasks").fail("tasks is empty, expected at least one task");
   if (experiment.compressors.empty()) map.required("compressors").fail("compressors is empty, expected at least one");
@@ -195,10 +204,23 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   return experiment;
 }
 
+YamlValue load_like(const YamlValue& like) {
+  const auto beside = (like.folder() / like.string()).lexically_normal();
+  const auto file = std::filesystem::exists(beside) ? beside : below_root(find_paths(), like.string());
+  if (!std::filesystem::is_regular_file(file)) like.fail("like is ", like.found(), ", which is no file");
+  return load_yaml(file);
+}
+
 }  // namespace
 
+void name_keys(YamlKeys& keys, std::string& name) {
+  keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, name);
+  keys.other({"like", "an experiment whose keys count where this file, which needs a `name`, has none of that name"},
+             "file", [](const YamlValue&) {});
+}
+
 void declare_keys(YamlKeys& keys, Experiment& experiment) {
-  keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, experiment.name);
+  name_keys(keys, experiment.name);
   auto kind = to_string(experiment.kind);
   keys.choice({"kind",
                "what is done: tasks answered, caches looked into, times taken, limits found, one integer a layer "
@@ -215,7 +237,7 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   keys.text({"database", "where its rows go", false, "results/NAME.sqlite"}, experiment.database);
   keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml", kRequired}, experiment.model);
   keys.texts({"tasks", "suite/name, a whole suite, or a task file", kRequired}, experiment.tasks);
-  compressors_key(keys, experiment.compressors);
+  compressors_key(keys, experiment.compressors, experiment.folder);
   keys.integer({"limit", "first samples of each task", false, "all"}, experiment.limit, 1);
   keys.integer({"max_prompt_tokens", "longer prompts are cut, or refused, as their task says", false, "the context"},
                experiment.max_prompt_tokens, 2);
@@ -227,16 +249,16 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   keys.text({"data_dir", "a folder with the datasets that are not the project's own", false, "KVC_DATA"},
             experiment.data_dir);
   keys.other({"text", "a file that tasks which read texts read instead of their own"}, "file",
-             [&](const YamlValue& value) { experiment.text = experiment.folder / value.string(); });
+             [&](const YamlValue& value) { experiment.text = value.folder() / value.string(); });
   keys.other({"check", "bounds of `kvc check`; a run does not see it"}, "map", [](const YamlValue&) {});
   keys.texts({"plugin_path", "folders searched before the built-in plugins"}, experiment.plugin_path);
 }
 
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  const auto value = load_experiment_yaml(path, overrides);
+  const auto map = load_experiment_yaml(path, overrides);
   try {
-    auto experiment = read_experiment(path, value.map());
-    experiment.config = config_file(path, overrides);
+    auto experiment = read_experiment(path, map);
+    experiment.config = config_file(map, overrides);
     return experiment;
   } catch (const Error& e) {
     if (overrides.empty()) throw;
@@ -244,18 +266,31 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
   }
 }
 
-ConfigFile config_file(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  return {path.filename().string(), sha256_file(path), overrides};
+ConfigFile config_file(const YamlMap& map, const std::vector<std::string>& overrides) {
+  ConfigFile config;
+  config.overrides = overrides;
+  for (const auto& layer : map.layers()) {
+    const auto name = std::filesystem::path(layer.file()).filename().string(), sha256 = sha256_file(layer.file());
+    if (config.name.empty()) {
+      config.name = name, config.sha256 = sha256;
+    } else {
+      config.like.push_back({{"name", name}, {"sha256", sha256}});
+    }
+  }
+  return config;
 }
 
-YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  auto value = load_yaml(path);
-  for (const auto& override : overrides) put_over(value.node(), override);
-  return value;
+YamlMap load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
+  auto map = load_yaml(path).map();
+  const auto like = map.optional("like");
+  if (like && !map.has("name")) like->fail("the file has no name of its own: experiments of one name would mix");
+  map.lay_over("experiments", load_like);
+  for (const auto& override : overrides) put_over(map, override);
+  return map;
 }
 
 RunKind experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  return run_kind(load_experiment_yaml(path, overrides).map().optional_choice("kind", run_kinds(), "eval"));
+  return run_kind(load_experiment_yaml(path, overrides).optional_choice("kind", run_kinds(), "eval"));
 }
 
 }  // namespace kvc

@@ -17,12 +17,13 @@
 namespace kvc {
 
 class YamlKeys;
-class YamlValue;
+class YamlMap;
 
 // What an experiment was read from.
 struct ConfigFile {
   std::string name, sha256;            // of the file
   std::vector<std::string> overrides;  // put over it: "limit=5"
+  nlohmann::json like;                 // [{name, sha256}] of the files beneath it; null: it is like none
 };
 
 // Of a search for one integer a layer.
@@ -43,7 +44,7 @@ struct Experiment {
   std::string dump;                  // of kind probe: a folder that gets the tensors; "": none
   SearchSettings search;             // of kind search
   std::string database;              // where its rows go unless the command line says; "": results/<name>.sqlite
-  std::filesystem::path folder;      // of its file: files that options name are relative to it
+  std::filesystem::path folder;      // of the file with its compressors: what their options name is relative to it
   ConfigFile config;                 // that it was read from
   std::string model;                 // as written: a folder, a .gguf file, or a name
   std::filesystem::path model_path;  // where it lies; "": it is written as a path, from here or below the root
@@ -80,9 +81,13 @@ void declare_keys(YamlKeys& keys, Experiment& experiment);
 // What the file asks for, by its key `kind`; eval where it has none. Throws Error in one line for any other.
 RunKind experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
-ConfigFile config_file(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+// Its keys over those of the file that `like` names, found beside it or as `kvc run` finds it; the overrides put over
+// all. Throws Error where it is like another and has no name of its own: experiments of one name mix in a database.
+YamlMap load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
-// The file as it stands, with the overrides put over it.
-YamlValue load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides);
+ConfigFile config_file(const YamlMap& map, const std::vector<std::string>& overrides);
+
+// The keys that each kind has first: the experiment's name, and what it is like.
+void name_keys(YamlKeys& keys, std::string& name);
 
 }  // namespace kvc

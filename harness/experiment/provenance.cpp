@@ -42,6 +42,7 @@ std::vector<std::string> gpu_models() {
 nlohmann::json provenance(const ConfigFile& config) {
   auto made_with = provenance();
   made_with["config"] = {{"name", config.name}, {"sha256", config.sha256}, {"set", config.overrides}};
+  if (!config.like.is_null()) made_with["config"]["like"] = config.like;
   return made_with;
 }
 

@@ -9,7 +9,7 @@ namespace kvc {
 
 // Host, CPU, cores, memory, GPUs, system, compiler, LibTorch, build id, git state (KVC_GIT, set by the launcher).
 nlohmann::json provenance();
-// The same, and the experiment's file.
+// The same, and the experiment's file with those that it is like.
 nlohmann::json provenance(const ConfigFile& config);
 
 }  // namespace kvc

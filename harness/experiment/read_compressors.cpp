@@ -267,9 +267,10 @@ std::vector<CompressorChoice> read_compressor(const YamlValue& entry) {
   return points;
 }
 
-void compressors_key(YamlKeys& keys, std::vector<CompressorChoice>& compressors) {
+void compressors_key(YamlKeys& keys, std::vector<CompressorChoice>& compressors, std::filesystem::path& folder) {
   keys.other({"compressors", "each a row of the tables", kRequired}, "list of compressors",
              [&](const YamlValue& value) {
+               folder = value.folder();
                for (const auto& entry : value.sequence()) {
                  for (auto& choice : read_compressor(entry)) compressors.push_back(std::move(choice));
                }

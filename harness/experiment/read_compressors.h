@@ -14,8 +14,8 @@ namespace kvc {
 // line.
 std::vector<CompressorChoice> read_compressor(const YamlValue& entry);
 
-// The key `compressors` of an experiment, a list of such entries.
-void compressors_key(YamlKeys& keys, std::vector<CompressorChoice>& compressors);
+// The key `compressors` of an experiment, a list of such entries, and the folder of the file where it stands.
+void compressors_key(YamlKeys& keys, std::vector<CompressorChoice>& compressors, std::filesystem::path& folder);
 
 // The keys of an entry that are none of a plugin, for a page of the docs.
 void declare_compressor_keys(YamlKeys& keys);

@@ -4,6 +4,7 @@
 #include <limits>
 #include <vector>
 
+#include "experiment/experiment.h"
 #include "text/yaml_keys.h"
 
 namespace kvc {
@@ -86,7 +87,7 @@ void declare_keys(YamlKeys& keys, CheckSettings& settings) {
 
 CheckSettings load_check_settings(const std::filesystem::path& file) {
   CheckSettings settings;
-  auto whole = load_yaml(file).map();
+  auto whole = load_experiment_yaml(file, {});
   read_keys(whole.required("check").map(), [&](YamlKeys& keys) { declare_keys(keys, settings); });
   return settings;
 }

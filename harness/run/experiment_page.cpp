@@ -36,7 +36,7 @@ constexpr const char* kCompressors = R"(
 ## A compressor
 
 A name (`full`), a name with its options (`kivi: {bits: 2}`; `./kvc plugins kivi` lists them), a chain, or rules. A list as
-an option's value is a sweep, several are their product. Files that options name are relative to the experiment's.
+an option's value is a sweep, several are their product. Files that options name are relative to the file where they stand.
 )";
 
 std::string table(const YamlKeys::Declare& declare) {

@@ -65,8 +65,7 @@ void check_scorers(const YamlValue& extractors, const TaskSpec& spec) {
 }
 
 // metric, extractors and extract_cases: in the task file, or in one that several tasks name under `scoring`.
-template <class Map>
-void read_scoring_from(Map& map, TaskSpec& spec) {
+void read_scoring_from(YamlMap& map, TaskSpec& spec) {
   const auto extractors = map.required("extractors");
   read_extractors(extractors, spec);
   check_scorers(extractors, spec);
@@ -82,7 +81,7 @@ void read_scoring_from(Map& map, TaskSpec& spec) {
 
 }  // namespace
 
-void read_scoring(TaskYaml& task, TaskSpec& spec) {
+void read_scoring(YamlMap& task, TaskSpec& spec) {
   const auto scoring = task.optional("scoring");
   if (!scoring) return read_scoring_from(task, spec);
   auto named = scoring->map();

@@ -6,6 +6,6 @@
 namespace kvc {
 
 // metric, extractors and extract_cases: in the task file, or in one that several tasks name under `scoring`.
-void read_scoring(TaskYaml& task, TaskSpec& spec);
+void read_scoring(YamlMap& task, TaskSpec& spec);
 
 }  // namespace kvc

@@ -101,7 +101,7 @@ BucketSpec read_bucket(const YamlValue& value) {
   return bucket;
 }
 
-std::vector<std::string> read_stop(TaskYaml& map, const char* key) {
+std::vector<std::string> read_stop(YamlMap& map, const char* key) {
   const auto value = map.optional(key);
   std::vector<std::string> stop;
   if (!value) return stop;
@@ -133,7 +133,7 @@ void read_likelihood(const YamlValue& value, TaskSpec& spec) {
   }
 }
 
-void read_generation(TaskYaml& map, TaskSpec& spec) {
+void read_generation(YamlMap& map, TaskSpec& spec) {
   const auto most = map.required("max_new_tokens");
   spec.max_new_tokens = most.integer(1, 1'000'000);
   if (const auto least = map.optional("min_new_tokens")) spec.min_new_tokens = least->integer(0, spec.max_new_tokens);
@@ -189,7 +189,7 @@ Template parse_prompt_template(const TaskSpec& spec, const std::string& text) {
 }
 
 TaskSpec load_task(const TaskId& id) {
-  TaskYaml map(id);
+  auto map = load_task_yaml(id);
   map.required("version").integer(kVersion, kVersion);
   TaskSpec spec;
   spec.name = id.name();
@@ -214,7 +214,7 @@ TaskSpec load_task(const TaskId& id) {
   } else {
     read_generation(map, spec);
   }
-  map.reject_unknown();
+  map.reject_unknown(false);  // what the task that it is like has for its own kind stays unread
   return spec;
 }
 

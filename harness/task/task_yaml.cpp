@@ -7,8 +7,6 @@
 namespace kvc {
 namespace {
 
-constexpr int kMaxDepth = 4;
-
 using Values = std::map<std::string, YAML::Node>;
 
 YAML::Node value_of(const YamlValue& place, const std::string& name, const Values& values) {
@@ -85,20 +83,20 @@ Values variant_values(const YamlValue& each, const std::string& variant) {
   each.fail(unknown_name("variant", variant, known));
 }
 
-YamlMap load_variant(const TaskId& id) {
+YamlValue load_variant(const TaskId& id) {
   const auto file = load_yaml(id.yaml_file);
   auto map = file.map();
   const auto each = map.optional("each");
   if (!each) {
     if (!id.variant.empty()) file.fail("the task has no variants, and '", id.variant, "' was asked for");
-    return file.map();
+    return file;
   }
   if (id.variant.empty()) each->fail("the file stands for several tasks: name one of its variants");
   const auto values = variant_values(*each, id.variant);
   for (const auto& [key, value] : map.entries()) {
     if (key != "each") put_values(value, value.node(), values);
   }
-  return file.map();
+  return file;
 }
 
 // "longbench/qasper" of a file in tasks/<suite>/
@@ -131,24 +129,11 @@ std::vector<std::string> task_variants(const std::filesystem::path& yaml_file) {
   return names;
 }
 
-TaskYaml::TaskYaml(const TaskId& id, int depth) : own_(load_variant(id)) {
-  own_.optional("each");
-  const auto like = own_.optional("like");
-  if (!like) return;
-  if (depth == kMaxDepth) like->fail("more than ", kMaxDepth, " tasks are like one another");
-  base_ = std::make_unique<TaskYaml>(base_of(*like), depth + 1);
+YamlMap load_task_yaml(const TaskId& id) {
+  auto map = load_variant(id).map();
+  map.optional("each");
+  map.lay_over("tasks", [](const YamlValue& like) { return load_variant(base_of(like)); });
+  return map;
 }
-
-std::optional<YamlValue> TaskYaml::optional(const std::string& key) {
-  if (const auto value = own_.optional(key)) return value;
-  return base_ ? base_->optional(key) : std::nullopt;
-}
-
-YamlValue TaskYaml::required(const std::string& key) {
-  if (const auto value = optional(key)) return *value;
-  return own_.required(key);  // says what is missing
-}
-
-void TaskYaml::reject_unknown() const { own_.reject_unknown(); }
 
 }  // namespace kvc

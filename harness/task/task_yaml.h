@@ -2,8 +2,6 @@
 #pragma once
 
 #include <filesystem>
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,21 +19,9 @@ struct TaskId {
 // The variants that a file's `each` names, in order; {""} where it has none.
 std::vector<std::string> task_variants(const std::filesystem::path& yaml_file);
 
-// The top-level keys of a task: its own, and beneath them those of the task named by `like`.
-class TaskYaml {
- public:
-  // Puts the variant's values in place of ${variant} and of ${name} for each name that `each` gives it. Throws Error
-  // for a variant that the file does not have, for a ${name} without value, and for tasks that are like each other.
-  explicit TaskYaml(const TaskId& id, int depth = 0);
-
-  YamlValue required(const std::string& key);
-  std::optional<YamlValue> optional(const std::string& key);
-  void reject_unknown() const;  // among its own
-  const YamlValue& value() const { return own_.value(); }
-
- private:
-  YamlMap own_;
-  std::unique_ptr<TaskYaml> base_;
-};
+// The top-level keys of a task: its own, and beneath them those of the task named by `like`. The variant's values stand
+// in place of ${variant} and of ${name} for each name that `each` gives it. Throws Error for a variant that the file
+// does not have, for a ${name} without value, and for tasks that are like each other.
+YamlMap load_task_yaml(const TaskId& id);
 
 }  // namespace kvc

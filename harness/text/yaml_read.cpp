@@ -10,6 +10,8 @@
 namespace kvc {
 namespace {
 
+constexpr size_t kMostBeneath = 4;  // files, each like the next
+
 bool is_plain(const YAML::Node& node) { return node.Tag() != "!"; }  // yaml-cpp tags quoted scalars with "!"
 
 // Plain words that YAML 1.1 or 1.2 readers take for a truth value or for nothing.
@@ -42,6 +44,19 @@ std::string child_name(const std::string& parent, const std::string& key) {
 // yaml-cpp puts an empty value where the next token stands, which is another line: its key's place is better.
 YAML::Mark mark_of(const YAML::Node& node, const YAML::Mark& otherwise) {
   return node.IsNull() || node.Mark().is_null() ? otherwise : node.Mark();
+}
+
+template <class Entry>
+YamlValue child_of(const YamlValue& map, const Entry& entry) {
+  return {map.file(), child_name(map.name(), entry.first.Scalar()), entry.second,
+          mark_of(entry.second, entry.first.Mark())};
+}
+
+std::optional<YamlValue> find_in(const YamlValue& map, const std::string& key) {
+  for (const auto& entry : map.node()) {
+    if (entry.first.Scalar() == key) return child_of(map, entry);
+  }
+  return std::nullopt;
 }
 
 }  // namespace
@@ -118,23 +133,26 @@ YamlMap YamlValue::map() const {
   return YamlMap(*this);
 }
 
+void YamlMap::lay_over(const char* what, const std::function<YamlValue(const YamlValue& like)>& load) {
+  for (auto like = optional("like"); like; like = find_in(layers_.back(), "like")) {
+    if (layers_.size() > kMostBeneath) like->fail("more than ", kMostBeneath, " ", what, " are like one another");
+    layers_.push_back(load(*like).map().value());
+  }
+}
+
 std::vector<std::pair<std::string, YamlValue>> YamlMap::entries() {
   std::vector<std::pair<std::string, YamlValue>> result;
-  for (const auto& entry : value_.node()) {
-    const auto& key = entry.first.Scalar();
-    asked_.push_back(key);
-    result.emplace_back(key, YamlValue(value_.file(), child_name(value_.name(), key), entry.second,
-                                       mark_of(entry.second, entry.first.Mark())));
+  for (const auto& entry : value().node()) {
+    asked_.push_back(entry.first.Scalar());
+    result.emplace_back(asked_.back(), child_of(value(), entry));
   }
   return result;
 }
 
 std::optional<YamlValue> YamlMap::optional(const std::string& key) {
   if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) asked_.push_back(key);
-  for (const auto& entry : value_.node()) {
-    if (entry.first.Scalar() != key) continue;
-    return YamlValue(value_.file(), child_name(value_.name(), key), entry.second,
-                     mark_of(entry.second, entry.first.Mark()));
+  for (const auto& layer : layers_) {
+    if (auto value = find_in(layer, key)) return value;
   }
   return std::nullopt;
 }
@@ -142,13 +160,23 @@ std::optional<YamlValue> YamlMap::optional(const std::string& key) {
 YamlValue YamlMap::required(const std::string& key) {
   if (auto value = optional(key)) return *value;
   std::vector<std::string> unread;
-  for (const auto& entry : value_.node()) {
+  for (const auto& entry : value().node()) {
     const auto& name = entry.first.Scalar();
     if (std::find(asked_.begin(), asked_.end(), name) == asked_.end()) unread.push_back(name);
   }
   const auto nearest = nearest_name(key, unread);
-  value_.fail("missing key '", key, "'", value_.name().empty() ? "" : " in " + value_.name(),
-              nearest.empty() ? "" : " (is it '" + nearest + "'?)");
+  value().fail("missing key '", key, "'", value().name().empty() ? "" : " in " + value().name(),
+               nearest.empty() ? "" : " (is it '" + nearest + "'?)");
+}
+
+YAML::Node YamlMap::merged() const {
+  YAML::Node all(YAML::NodeType::Map);
+  for (const auto& layer : layers_) {
+    for (const auto& entry : layer.node()) {
+      if (!std::as_const(all)[entry.first.Scalar()]) all.force_insert(entry.first, entry.second);
+    }
+  }
+  return all;
 }
 
 std::string YamlMap::optional_string(const std::string& key, const std::string& otherwise) {
@@ -186,12 +214,15 @@ std::string YamlMap::optional_choice(const std::string& key, const std::vector<s
   return value ? value->choice(allowed) : otherwise;
 }
 
-void YamlMap::reject_unknown() const {
-  for (const auto& entry : value_.node()) {
-    const auto& key = entry.first.Scalar();
-    if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
-    const YamlValue place(value_.file(), key, entry.first, entry.first.Mark());
-    place.fail(unknown_name("key", key, asked_));
+void YamlMap::reject_unknown(bool beneath) const {
+  for (const auto& layer : layers_) {
+    for (const auto& entry : layer.node()) {
+      const auto& key = entry.first.Scalar();
+      if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
+      const YamlValue place(layer.file(), key, entry.first, entry.first.Mark());
+      place.fail(unknown_name("key", key, asked_));
+    }
+    if (!beneath) return;
   }
 }
 

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <string>
@@ -47,6 +48,7 @@ class YamlValue {
   const YAML::Node& node() const { return node_; }
 
   const std::string& file() const { return file_; }
+  std::filesystem::path folder() const { return std::filesystem::path(file_).parent_path(); }  // of the file
   const std::string& name() const { return name_; }
   int64_t line() const { return mark_.line + 1; }      // from 1
   int64_t column() const { return mark_.column + 1; }  // from 1
@@ -67,10 +69,15 @@ class YamlValue {
   YAML::Mark mark_;
 };
 
-// A map being read: remembers which keys were asked for, so that the others can be refused by name.
+// A map being read: remembers which keys were asked for, so that the others can be refused by name. A file's map may
+// lie over the maps of others, whose keys it has where it says nothing of that name itself.
 class YamlMap {
  public:
-  explicit YamlMap(YamlValue value) : value_(std::move(value)) {}
+  explicit YamlMap(YamlValue value) : layers_{std::move(value)} {}
+
+  // Lays it over the file that its key `like` names, that one over the next, and so on. load: such a key's file. what:
+  // "tasks". Throws Error for those that are like each other.
+  void lay_over(const char* what, const std::function<YamlValue(const YamlValue& like)>& load);
 
   YamlValue required(const std::string& key);
   std::optional<YamlValue> optional(const std::string& key);
@@ -87,14 +94,16 @@ class YamlMap {
   std::string optional_choice(const std::string& key, const std::vector<std::string>& allowed,
                               const std::string& otherwise);
 
-  // Every key with its value in file order, all counted as asked for: for maps whose keys are the user's own.
+  // Every key of this file with its value, in order, all counted as asked for: for maps whose keys are the user's own.
   std::vector<std::pair<std::string, YamlValue>> entries();
-  // Throws for the first key that was never asked for. Call it after the last read.
-  void reject_unknown() const;
-  const YamlValue& value() const { return value_; }
+  // Throws for the first key that was never asked for. Call it after the last read. beneath: in the other files, too.
+  void reject_unknown(bool beneath = true) const;
+  const YamlValue& value() const { return layers_.front(); }
+  const std::vector<YamlValue>& layers() const { return layers_; }  // itself, then those beneath
+  YAML::Node merged() const;                                        // as one map
 
  private:
-  YamlValue value_;
+  std::vector<YamlValue> layers_;
   std::vector<std::string> asked_;
 };
 
