@@ -12,7 +12,7 @@ function(kvc_add_plugin name)
   set(objects plugin_${name}_objects)
   add_library(${objects} OBJECT ${sources} ${kernels})
   set_target_properties(${objects} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden
-                                              VISIBILITY_INLINES_HIDDEN ON)
+                                              VISIBILITY_INLINES_HIDDEN ON UNITY_BUILD OFF)
   target_link_libraries(${objects} PUBLIC kvc::kvc kvc::quant)
   add_library(plugin_${name} MODULE)
   set_target_properties(plugin_${name} PROPERTIES PREFIX "" OUTPUT_NAME ${name} LINKER_LANGUAGE CXX)

@@ -22,20 +22,20 @@ struct ScoreArguments {
   bool json = false, per_sample = false;
 };
 
-struct Job {
+struct ScoreJob {
   TaskId task;
   fs::path file;
 };
 
 // TASK and its file; or a suite and a folder: each of its tasks whose <name>.jsonl is there.
-std::vector<Job> jobs_of(const ScoreArguments& a) {
+std::vector<ScoreJob> jobs_of(const ScoreArguments& a) {
   const auto tasks = find_paths().root / "tasks";
   if (a.task.find('/') != std::string::npos || !fs::is_directory(tasks / a.task)) {
     return {{find_task(tasks, a.task), a.file}};
   }
   KVC_CHECK(fs::is_directory(a.file), "'", a.task, "' is a suite, and '", a.file,
             "' is no folder: a suite's predictions stand in <folder>/<task>.jsonl");
-  std::vector<Job> jobs;
+  std::vector<ScoreJob> jobs;
   for (const auto& task : find_tasks(tasks)) {
     const auto name = task.name();
     if (!name.starts_with(a.task + "/")) continue;
@@ -106,7 +106,7 @@ class ScoreRun {
     }
   }
 
-  void score(const Job& job) {
+  void score(const ScoreJob& job) {
     const auto spec = load_task(job.task);
     KVC_CHECK(!spec.likelihood, "task '", spec.name, "' reads a text: there are no answers to score");
     if (spec.choices) return score_choice_task(spec, job.file);

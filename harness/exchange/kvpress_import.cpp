@@ -11,7 +11,7 @@ namespace kvc {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 bool is_result(const fs::path& folder) {
   return fs::exists(folder / "config.yaml") && fs::exists(folder / "metrics.json");
@@ -62,7 +62,7 @@ ExternalRow read_config(const fs::path& file) {
   return row;
 }
 
-void put_metrics(ExternalRows& rows, ExternalRow& row, const Json& json, const std::string& path) {
+void put_metrics(ExternalRows& rows, ExternalRow& row, const SortedJson& json, const std::string& path) {
   if (json.is_object()) {
     for (const auto& [name, value] : json.items())
       put_metrics(rows, row, value, path.empty() ? name : path + "." + name);
@@ -82,7 +82,7 @@ Imported import_kvpress(Database& db, const fs::path& folder) {
   for (const auto& one : folders) {
     auto row = read_config(one / "config.yaml");
     const auto file = one / "metrics.json";
-    const auto json = Json::parse(read_file(file), nullptr, false);
+    const auto json = SortedJson::parse(read_file(file), nullptr, false);
     KVC_CHECK(json.is_object(), file.string(), ": error: no JSON object of metrics");
     put_metrics(rows, row, json, "");
   }

@@ -9,7 +9,7 @@ namespace kvc {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::json;
+using SortedJson = nlohmann::json;
 
 std::vector<fs::path> result_files(const fs::path& path) {
   if (!fs::is_directory(path)) return {path};
@@ -24,21 +24,21 @@ std::vector<fs::path> result_files(const fs::path& path) {
   return files;
 }
 
-Json read_json(const fs::path& path) {
+SortedJson read_json(const fs::path& path) {
   try {
-    return Json::parse(read_file(path));
-  } catch (const Json::parse_error& error) {
+    return SortedJson::parse(read_file(path));
+  } catch (const SortedJson::parse_error& error) {
     const std::string text = error.what();
     throw Error(concat(path.string(), ": error: not JSON: ", text.substr(std::min(text.size(), text.find("] ") + 2))));
   }
 }
 
-std::string text_of(const Json& json) {
+std::string text_of(const SortedJson& json) {
   return json.is_string() ? json.get<std::string>() : json.is_null() ? "" : json.dump();
 }
 
 // "a=1,b=x" as lm-eval takes model_args, of an object.
-std::string arguments_of(const Json& config) {
+std::string arguments_of(const SortedJson& config) {
   if (!config.is_object() || !config.contains("model_args")) return "";
   const auto& arguments = config["model_args"];
   if (!arguments.is_object()) return text_of(arguments);
@@ -47,7 +47,7 @@ std::string arguments_of(const Json& config) {
   return text;
 }
 
-std::string member(const Json& json, const char* name) {
+std::string member(const SortedJson& json, const char* name) {
   return json.is_object() && json.contains(name) ? text_of(json[name]) : "";
 }
 
@@ -55,7 +55,7 @@ void put_file(ExternalRows& rows, const fs::path& path) {
   const auto json = read_json(path);
   KVC_CHECK(json.is_object() && json.contains("results") && json["results"].is_object(), path.string(),
             ": error: no results of lm-eval: it has no object 'results'");
-  const auto config = json.value("config", Json::object());
+  const auto config = json.value("config", SortedJson::object());
   ExternalRow row{"lm-eval",
                   path.filename().string(),
                   member(json, "model_name"),

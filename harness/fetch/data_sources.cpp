@@ -9,7 +9,7 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kVersion = 1;
-constexpr int64_t kMostBytes = int64_t{1} << 40;
+constexpr int64_t kMostDataBytes = int64_t{1} << 40;
 
 DataSource read_source(const YamlValue& value) {
   auto map = value.map();
@@ -17,7 +17,7 @@ DataSource read_source(const YamlValue& value) {
   source.url = map.required_string("url");
   source.licence = map.required_string("licence");
   source.note = map.optional_string("note", "");
-  if (const auto n = map.optional("bytes")) source.n_bytes = n->integer(1, kMostBytes);
+  if (const auto n = map.optional("bytes")) source.n_bytes = n->integer(1, kMostDataBytes);
   if (const auto hash = map.optional("sha256")) source.sha256 = read_sha256(*hash);
   if (source.n_bytes.has_value() != !source.sha256.empty()) value.fail("bytes and sha256 stand together, or neither");
   source.may_fetch = map.optional_boolean("fetch", source.n_bytes.has_value());

@@ -15,7 +15,7 @@ using nlohmann::json;
 
 constexpr size_t kMostFiles = 100'000;
 constexpr int64_t kMostSmallBytes = int64_t{512} << 20;  // as the readers of these files
-constexpr int64_t kMostBytes = int64_t{1} << 44;
+constexpr int64_t kMostModelBytes = int64_t{1} << 44;
 
 constexpr const char* kSmallFiles[] = {"config.json",
                                        "generation_config.json",
@@ -60,7 +60,7 @@ HubFile read_file_entry(const json& entry, const std::string& where) {
   const bool is_lfs = lfs != entry.end() && lfs->is_object();
   const auto& facts = is_lfs ? *lfs : entry;
   const auto size = facts.find("size");
-  const int64_t most = is_small_file(file.name) ? kMostSmallBytes : kMostBytes;
+  const int64_t most = is_small_file(file.name) ? kMostSmallBytes : kMostModelBytes;
   KVC_CHECK(size != facts.end() && size->is_number_integer() && *size >= 0 && *size <= most, where, ": ", file.name,
             ": size is ", size == facts.end() ? "missing" : size->dump().substr(0, 40), ", expected 0 to ", most);
   file.n_bytes = size->get<int64_t>();
@@ -122,7 +122,8 @@ HubListing read_hub_listing(const std::string& text, const std::string& where) {
   }
   choose_weights(listing.files);
   check_weights(listing, names, where);
-  KVC_CHECK(listing.n_bytes() <= kMostBytes, where, ": ", listing.n_bytes(), " bytes, expected at most ", kMostBytes);
+  KVC_CHECK(listing.n_bytes() <= kMostModelBytes, where, ": ", listing.n_bytes(), " bytes, expected at most ",
+            kMostModelBytes);
   return listing;
 }
 

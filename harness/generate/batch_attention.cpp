@@ -4,15 +4,12 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
-#include <chrono>
 #include <map>
+
+#include "generate/stopwatch.h"
 
 namespace kvc {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Runs the compressor's code on the sequence's account; what it throws is the sequence's error.
 template <class Body>

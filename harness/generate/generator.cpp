@@ -3,21 +3,17 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <optional>
 
 #include "generate/batch_attention.h"
 #include "generate/reconstruction.h"
+#include "generate/stopwatch.h"
 #include "generate/token_distribution.h"
 
 namespace kvc {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::vector<StageUse> stages_of(const LayerCache& cache, const Footprint& footprint) {
   if (const auto* composed = dynamic_cast<const ComposedCache*>(&cache)) return composed->stages();

@@ -17,7 +17,7 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the format is little-e
 constexpr int64_t kMaxHeaderBytes = int64_t{1} << 28;  // the largest vocabularies take a twentieth
 constexpr int64_t kMaxItems = int64_t{1} << 23;        // values in all arrays
 constexpr int64_t kMaxKeys = int64_t{1} << 16, kMaxTensors = int64_t{1} << 17;
-constexpr int64_t kMaxKeyBytes = 65535, kMaxNameBytes = 64, kMaxDims = 4, kMaxDepth = 4;
+constexpr int64_t kMaxKeyBytes = 65535, kMaxNameBytes = 64, kMaxDims = 4, kMaxArrayDepth = 4;
 constexpr int64_t kMaxValues = int64_t{1} << 48;  // of a tensor: their bytes stay below 2^63
 constexpr int64_t kDefaultAlignment = 32, kMaxAlignment = int64_t{1} << 20;
 
@@ -217,7 +217,8 @@ class HeaderReader {
   }
 
   GgufValue read_array(const std::string& key, int depth) {
-    KVC_CHECK(depth <= kMaxDepth, in_.where(), "key ", in_quotes(key), ": arrays nested deeper than ", kMaxDepth);
+    KVC_CHECK(depth <= kMaxArrayDepth, in_.where(), "key ", in_quotes(key), ": arrays nested deeper than ",
+              kMaxArrayDepth);
     const auto type = in_.take<uint32_t>("an array's type");
     KVC_CHECK(type <= kF64, in_.where(), "key ", in_quotes(key), ": array of value type ", type, ", allowed: 0 to 12");
     const auto count = in_.take_count("an array's length", kLeastBytes[type], "values");

@@ -10,7 +10,7 @@
 namespace kvc {
 namespace {
 
-constexpr size_t kMaxDepth = 64;
+constexpr size_t kMaxJsonDepth = 64;
 
 // What the parser says, without the text it stopped at.
 std::string reason(std::string_view what) {
@@ -71,7 +71,7 @@ class StrictBuilder : public nlohmann::json_sax<nlohmann::json> {
     return true;
   }
   bool open(nlohmann::json empty) {
-    KVC_CHECK(open_.size() < kMaxDepth, file_, ": JSON nested deeper than ", kMaxDepth, " levels");
+    KVC_CHECK(open_.size() < kMaxJsonDepth, file_, ": JSON nested deeper than ", kMaxJsonDepth, " levels");
     open_.push_back(place(std::move(empty)));
     return true;
   }

@@ -61,7 +61,7 @@ std::string with_empty_experiment(std::string_view sql) {
   }
 }
 
-Json queries() {
+Json canned_queries() {
   Json queries = Json::object();
   for (const auto& table : embedded_tables()) {
     auto lines = std::string(table.sql);
@@ -82,7 +82,7 @@ Json queries() {
 
 std::string datasette_metadata(Database& db, const std::string& name, const std::vector<CannedQuery>& more) {
   Json json = {{"title", "kvc"}, {"description", "Results of KV-cache compressors"}, {"databases", Json::object()}};
-  auto canned = queries();
+  auto canned = canned_queries();
   for (const auto& query : more) {
     canned[query.name] = {
         {"sql", query.sql}, {"title", query.title}, {"description", query.description}, {"hide_sql", true}};

@@ -54,7 +54,7 @@ std::string head(const PaperTable& table) {
   return "<thead>\n" + (any_group ? groups + "</tr>\n" : "") + names + "</tr>\n</thead>\n";
 }
 
-std::string body(const PaperTable& table) {
+std::string html_rows(const PaperTable& table) {
   std::string html = "<tbody>\n", group;
   for (const auto& row : table.rows) {
     if (row.group != group) {
@@ -74,7 +74,7 @@ std::string body(const PaperTable& table) {
 std::string write_html(const PaperTable& table, bool standalone) {
   std::string html = "<table>\n<caption>" + escape_html(table.title);
   for (const auto& warning : table.warnings) html += "<br><span class=\"warning\">" + escape_html(warning) + "</span>";
-  html += "</caption>\n" + head(table) + body(table) + "</table>\n";
+  html += "</caption>\n" + head(table) + html_rows(table) + "</table>\n";
   if (!table.notes.empty()) html += "<ul>\n";
   for (const auto& note : table.notes) html += "<li>" + escape_html(note) + "</li>\n";
   if (!table.notes.empty()) html += "</ul>\n";

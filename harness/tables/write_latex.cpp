@@ -122,7 +122,7 @@ std::string heading_line(const PaperTable& table) {
   return line + " \\\\\n";
 }
 
-std::string body(const PaperTable& table) {
+std::string latex_rows(const PaperTable& table) {
   std::string lines, group;
   for (const auto& row : table.rows) {
     if (row.group != group) {
@@ -165,7 +165,7 @@ std::string write_latex(const PaperTable& table, bool standalone) {
   text += "\\begin{table}[ht]\n\\centering\n\\caption{" + escaped(caption) + "}\n";
   text += "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n";
   text += "\\begin{tabular}{" + alignment + "}\n\\toprule\n" + group_line(table) + heading_line(table) + "\\midrule\n" +
-          body(table) + "\\bottomrule\n\\end{tabular}}\n" + notes_of(table) + "\\end{table}\n";
+          latex_rows(table) + "\\bottomrule\n\\end{tabular}}\n" + notes_of(table) + "\\end{table}\n";
   return standalone ? text + "\\end{document}\n" : text;
 }
 

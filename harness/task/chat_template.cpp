@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "task/format_version.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 #include "text/yaml_read.h"
@@ -9,7 +10,6 @@
 namespace kvc {
 namespace {
 
-constexpr int64_t kVersion = 1;
 const std::vector<std::string> kUserVariables = {"user", "user_stripped", "user_stripped_at_end"};
 const std::vector<std::string> kSystemVariables = {"system", "system_stripped"};
 
@@ -83,7 +83,7 @@ std::string variable_text(const std::string& name, std::string_view system, std:
 
 ChatTemplate load_chat_template(const std::filesystem::path& yaml_file) {
   auto map = load_yaml(yaml_file).map();
-  map.required_integer("version", kVersion, kVersion);
+  map.required_integer("version", kFormatVersion, kFormatVersion);
   ChatTemplate chat;
   chat.name = yaml_file.stem().string();
   chat.summary = map.required_string("summary");

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 
+#include "task/format_version.h"
 #include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
-constexpr int64_t kVersion = 1;
 constexpr size_t kMinCasesPerExtractor = 6;
 
 void read_extractors(const YamlValue& value, TaskSpec& spec) {
@@ -90,7 +90,7 @@ void read_scoring(YamlMap& task, TaskSpec& spec) {
   const auto path = file.folder / file.file;
   if (!std::filesystem::is_regular_file(path)) scoring->fail("there is no file '", file.file, "' beside the task file");
   auto map = load_yaml(path).map();
-  map.required_integer("version", kVersion, kVersion);
+  map.required_integer("version", kFormatVersion, kFormatVersion);
   read_scoring_from(map, spec);
   map.reject_unknown();
 }

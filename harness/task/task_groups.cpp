@@ -2,13 +2,12 @@
 
 #include <algorithm>
 
+#include "task/format_version.h"
 #include "text/nearest.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
 namespace {
-
-constexpr int64_t kVersion = 1;
 
 void add_member(const YamlValue& value, const std::vector<TaskGroup>& above, const std::vector<std::string>& tasks,
                 TaskGroup& group) {
@@ -49,7 +48,7 @@ TaskGroup read_group(const YamlValue& value, const std::vector<TaskGroup>& above
 
 std::vector<TaskGroup> load_task_groups(const std::filesystem::path& yaml_file, const std::vector<std::string>& tasks) {
   auto map = load_yaml(yaml_file).map();
-  map.required_integer("version", kVersion, kVersion);
+  map.required_integer("version", kFormatVersion, kFormatVersion);
   std::vector<TaskGroup> groups;
   for (const auto& item : map.required("groups").sequence()) groups.push_back(read_group(item, groups, tasks));
   map.reject_unknown();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "task/format_version.h"
 #include "task/read_scoring.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
@@ -10,7 +11,6 @@
 namespace kvc {
 namespace {
 
-constexpr int64_t kVersion = 1;
 const std::string kExemplars = "exemplars";
 
 // A template's text, or {file, root, pointer} of one that is the data's.
@@ -190,7 +190,7 @@ Template parse_prompt_template(const TaskSpec& spec, const std::string& text) {
 
 TaskSpec load_task(const TaskId& id) {
   auto map = load_task_yaml(id);
-  map.required("version").integer(kVersion, kVersion);
+  map.required("version").integer(kFormatVersion, kFormatVersion);
   TaskSpec spec;
   spec.name = id.name();
   spec.yaml_file = id.yaml_file;

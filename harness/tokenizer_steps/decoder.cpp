@@ -79,7 +79,7 @@ struct DecoderRow {
   const char* type;
   void (*add)(const JsonObject&, Draft&);
 };
-const DecoderRow kRows[] = {
+const DecoderRow kDecoders[] = {
     {"Sequence",
      [](const JsonObject& c, Draft& draft) {
        for (const auto& part : c.array("decoders")) add_steps({part, c.where()}, draft);
@@ -93,7 +93,7 @@ const DecoderRow kRows[] = {
 };
 
 void add_steps(const JsonObject& component, Draft& draft) {
-  find_component<DecoderRow>(component, kRows).add(component, draft);
+  find_component<DecoderRow>(component, kDecoders).add(component, draft);
 }
 
 }  // namespace

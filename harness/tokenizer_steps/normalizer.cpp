@@ -79,7 +79,7 @@ struct NormalizerRow {
   const char* type;
   void (*add)(const JsonObject&, Steps&);
 };
-const NormalizerRow kRows[] = {
+const NormalizerRow kNormalizers[] = {
     {"Sequence",
      [](const JsonObject& c, Steps& steps) {
        for (const auto& part : c.array("normalizers")) add_steps({part, c.where()}, steps);
@@ -115,7 +115,7 @@ const NormalizerRow kRows[] = {
 };
 
 void add_steps(const JsonObject& component, Steps& steps) {
-  find_component<NormalizerRow>(component, kRows).add(component, steps);
+  find_component<NormalizerRow>(component, kNormalizers).add(component, steps);
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ struct PreTokenizerRow {
   const char* type;
   void (*add)(const JsonObject&, Steps&);
 };
-const PreTokenizerRow kRows[] = {
+const PreTokenizerRow kPreTokenizers[] = {
     {"Sequence",
      [](const JsonObject& c, Steps& steps) {
        for (const auto& part : c.array("pretokenizers")) add_steps({part, c.where()}, steps);
@@ -181,7 +181,7 @@ const PreTokenizerRow kRows[] = {
 };
 
 void add_steps(const JsonObject& component, Steps& steps) {
-  find_component<PreTokenizerRow>(component, kRows).add(component, steps);
+  find_component<PreTokenizerRow>(component, kPreTokenizers).add(component, steps);
 }
 
 // Whether the last of the components, all the way down, is ByteLevel.

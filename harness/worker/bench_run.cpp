@@ -2,17 +2,13 @@
 
 #include <ATen/ATen.h>
 
-#include <chrono>
 #include <optional>
 
+#include "generate/stopwatch.h"
 #include "kvc/part_timer.h"
 
 namespace kvc {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // One point once. Parts are booked with one thread only: others' are not heard.
 class PointRun {
