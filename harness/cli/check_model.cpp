@@ -119,8 +119,8 @@ class ModelCheck {
   }
 
   void announce(const Grid& grid, const fs::path& database) const {
-    std::fprintf(stderr, "%s: %zu compressors, %zu tasks up to %lld tokens, database %s\n", experiment_.model.c_str(),
-                 grid.worker.compressors.size(), grid.tasks.size(), static_cast<long long>(context_), database.c_str());
+    std::fprintf(stderr, "%s: %zu compressors, %zu tasks up to %ld tokens, database %s\n", experiment_.model.c_str(),
+                 grid.worker.compressors.size(), grid.tasks.size(), context_, database.c_str());
   }
 
   // The keys of the longest text, from a probe of the baseline, which has the model's own.
@@ -186,10 +186,9 @@ class ModelCheck {
     char facts[300];
     std::snprintf(facts, sizeof facts,
                   "keys of this model on this text: the largest channel is %.0f times its layer's median channel "
-                  "(layer %lld, channel %lld); %lld of %lld channels are above %g times; K biases: %s; norms of Q and "
+                  "(layer %ld, channel %ld); %ld of %ld channels are above %g times; K biases: %s; norms of Q and "
                   "K: %s",
-                  keys.largest_ratio, static_cast<long long>(keys.layer), static_cast<long long>(keys.channel),
-                  static_cast<long long>(keys.n_outliers), static_cast<long long>(keys.n_channels), s.outlier_channel,
+                  keys.largest_ratio, keys.layer, keys.channel, keys.n_outliers, keys.n_channels, s.outlier_channel,
                   config_.qkv_bias ? "yes" : "no", config_.architecture->head_norms ? "yes" : "no");
     table.notes.push_back(facts);
     if (keys.n_outliers > 0) {

@@ -78,8 +78,7 @@ int validate(const std::string& file, const std::vector<std::string>& settings) 
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
   int64_t n_samples = 0;
   for (const auto& cell : grid.cells) n_samples += cell.record.n_samples;
-  std::printf("%s is valid: %zu cells, %lld samples\n", file.c_str(), grid.cells.size(),
-              static_cast<long long>(n_samples));
+  std::printf("%s is valid: %zu cells, %ld samples\n", file.c_str(), grid.cells.size(), n_samples);
   return kOk;
 }
 

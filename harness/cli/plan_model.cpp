@@ -63,27 +63,24 @@ WeightType parse_weights(const std::string& name) {
 }
 
 void print_sizes(const fs::path& model, const ModelConfig& config, const ModelSize& size) {
-  const auto bytes = [&](WeightType type) { return static_cast<long long>(weights_bytes(size, type)); };
-  std::printf("model    %s: %s, %lld layers, %lld heads over %lld KV heads of %lld, context %lld\n", model.c_str(),
-              config.architecture->name, static_cast<long long>(config.n_layers),
-              static_cast<long long>(config.n_heads), static_cast<long long>(config.n_kv_heads),
-              static_cast<long long>(config.head_dim), static_cast<long long>(config.max_position_embeddings));
-  std::printf("weights  %lld parameters: %lld bytes at fp32, %lld at 16 bits, %lld at int8\n",
-              static_cast<long long>(size.n_parameters), bytes(WeightType::fp32), bytes(WeightType::bits16),
-              bytes(WeightType::int8));
+  const auto bytes = [&](WeightType type) { return weights_bytes(size, type); };
+  std::printf("model    %s: %s, %ld layers, %ld heads over %ld KV heads of %ld, context %ld\n", model.c_str(),
+              config.architecture->name, config.n_layers, config.n_heads, config.n_kv_heads, config.head_dim,
+              config.max_position_embeddings);
+  std::printf("weights  %ld parameters: %ld bytes at fp32, %ld at 16 bits, %ld at int8\n", size.n_parameters,
+              bytes(WeightType::fp32), bytes(WeightType::bits16), bytes(WeightType::int8));
   std::printf("         int8: the layers' matrices 1 byte a weight and an fp32 scale a row; all else 16 bits\n");
-  std::printf("KV       %lld bytes a token at 16 bits\n", static_cast<long long>(kv_bytes_per_token_16bit(config)));
+  std::printf("KV       %ld bytes a token at 16 bits\n", kv_bytes_per_token_16bit(config));
 }
 
 void print_formula(const PlanArguments& arguments, const ModelShape& shape) {
   std::printf(
-      "measured one layer's footprint() after random prompts of %lld and %lld tokens gives slope and offset;\n"
-      "         KV(T) = %lld layers x (offset + slope x T) = fixed + bytes per token x T, for one sequence\n"
+      "measured one layer's footprint() after random prompts of %ld and %ld tokens gives slope and offset;\n"
+      "         KV(T) = %ld layers x (offset + slope x T) = fixed + bytes per token x T, for one sequence\n"
       "room     memory - %s weights - %g GB reserve for workspace; 1 GB = 1e9 bytes\n"
       "context  the largest T with KV(T) <= room, whatever the model was made for; batch: the most n with n x KV(T) <= "
       "room\n\n",
-      static_cast<long long>(kMeasuredTokens[0]), static_cast<long long>(kMeasuredTokens[1]),
-      static_cast<long long>(shape.n_layers), arguments.weights.c_str(), arguments.reserve_gb);
+      kMeasuredTokens[0], kMeasuredTokens[1], shape.n_layers, arguments.weights.c_str(), arguments.reserve_gb);
 }
 
 // The cells of one compressor and one memory: context at batch 1, and the batch for each of `lengths`.

@@ -62,9 +62,9 @@ int verify_plugin(const VerifyArguments& arguments) {
   write(arguments.report, text);
   write(arguments.junit, conformance::write_junit(report));
   const auto n_failed = report.count(Verdict::failed);
-  std::printf("%s %s: %lld passed, %lld failed, %lld not applicable\n", report.plugin.c_str(),
-              n_failed == 0 ? "conforms" : "does not conform", static_cast<long long>(report.count(Verdict::passed)),
-              static_cast<long long>(n_failed), static_cast<long long>(report.count(Verdict::not_applicable)));
+  std::printf("%s %s: %ld passed, %ld failed, %ld not applicable\n", report.plugin.c_str(),
+              n_failed == 0 ? "conforms" : "does not conform", report.count(Verdict::passed), n_failed,
+              report.count(Verdict::not_applicable));
   return n_failed == 0 ? kOk : kSuspect;
 }
 

@@ -44,10 +44,9 @@ int report(ReportArguments arguments) {
   write_file(arguments.output, made.html);
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const double n = static_cast<double>(std::max<int64_t>(1, made.n_embedded));
-  std::printf("%s: %.0f KiB, %d tables, %d charts; %lld cells; %lld of %lld generations, %.0f bytes each; %.1f s\n",
+  std::printf("%s: %.0f KiB, %d tables, %d charts; %ld cells; %ld of %ld generations, %.0f bytes each; %.1f s\n",
               arguments.output.c_str(), static_cast<double>(made.html.size()) / 1024, made.n_tables, made.n_charts,
-              static_cast<long long>(made.n_cells), static_cast<long long>(made.n_embedded),
-              static_cast<long long>(made.n_samples), static_cast<double>(made.embedded_bytes) / n, seconds);
+              made.n_cells, made.n_embedded, made.n_samples, static_cast<double>(made.embedded_bytes) / n, seconds);
   return kOk;
 }
 

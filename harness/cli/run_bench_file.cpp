@@ -41,9 +41,9 @@ int run_bench_file(const Paths& paths, const std::string& file, const std::vecto
   }
   auto store = open_store(path);
   const auto outcome = run_bench(experiment, cells, store);
-  std::fprintf(stderr, "%lld %s run now (%lld failed), %lld were there; database %s\n",
-               static_cast<long long>(outcome.n_run), experiment.kind == RunKind::bench ? "points" : "searches",
-               static_cast<long long>(outcome.n_failed), static_cast<long long>(outcome.n_present), path.c_str());
+  std::fprintf(stderr, "%ld %s run now (%ld failed), %ld were there; database %s\n", outcome.n_run,
+               experiment.kind == RunKind::bench ? "points" : "searches", outcome.n_failed, outcome.n_present,
+               path.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, path);
   std::fputs(write_markdown(named_table(store.database(), to_string(experiment.kind), experiment.name)).c_str(),
              stdout);

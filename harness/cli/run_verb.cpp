@@ -32,12 +32,11 @@ void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& p
               grid.cells.size(), grid.tasks.size(), grid.worker.compressors.size(), experiment.model.c_str(),
               database.c_str());
   for (const auto& cell : grid.cells) {
-    std::printf("  %-20s %-12s %s: %lld samples\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
-                cell.record.options_label.c_str(), static_cast<long long>(cell.record.n_samples));
+    std::printf("  %-20s %-12s %s: %ld samples\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
+                cell.record.options_label.c_str(), cell.record.n_samples);
   }
-  std::printf("%lld samples are there, %lld are missing; they need %lld prefills\n",
-              static_cast<long long>(plan.n_present), static_cast<long long>(plan.n_missing),
-              static_cast<long long>(plan.n_prompts));
+  std::printf("%ld samples are there, %ld are missing; they need %ld prefills\n", plan.n_present, plan.n_missing,
+              plan.n_prompts);
 }
 
 int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
@@ -69,9 +68,8 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   }
   auto store = open_store(database);
   const auto outcome = run_grid(grid, experiment, store);
-  std::fprintf(stderr, "%lld samples run now (%lld failed), %lld were there; database %s\n",
-               static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
-               static_cast<long long>(outcome.n_present), database.c_str());
+  std::fprintf(stderr, "%ld samples run now (%ld failed), %ld were there; database %s\n", outcome.n_run,
+               outcome.n_failed, outcome.n_present, database.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, database);
   if (experiment.kind == RunKind::probe) {
     std::fputs(write_markdown(named_table(store.database(), "probe", experiment.name)).c_str(), stdout);

@@ -52,8 +52,8 @@ int smooth(const SmoothArguments& arguments) {
   file.model = smoothing_identity(hash_model(folder));
   file.maxima = measure_input_maxima(model, pieces);
   write_smoothing(arguments.output, file);
-  std::printf("%s: largest inputs of %zu layers over %lld tokens\n", arguments.output.c_str(), file.maxima.qkv.size(),
-              static_cast<long long>(file.n_tokens));
+  std::printf("%s: largest inputs of %zu layers over %ld tokens\n", arguments.output.c_str(), file.maxima.qkv.size(),
+              file.n_tokens);
   return kOk;
 }
 
