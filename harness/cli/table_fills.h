@@ -40,7 +40,7 @@ struct FillState {
   std::string command;                  // that fills what is missing; "" where nothing is
 };
 
-// Over the temporary tables of store/entries.h. A cell is there when it has all samples that were asked for.
+// Over the temporary tables of analysis/entries.h. A cell is there when it has all samples that were asked for.
 FillState fill_state(Database& db, const TableFill& fill);
 
 }  // namespace kvc
