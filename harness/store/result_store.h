@@ -111,8 +111,4 @@ class ResultStore {
   Database db_;
 };
 
-// All tables ordered by primary key, one line a row, without the columns that depend on time or host: two databases of
-// the same work have the same dump, however often the work was interrupted.
-std::string stable_dump(Database& db);
-
 }  // namespace kvc
