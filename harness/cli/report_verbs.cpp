@@ -8,8 +8,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "analysis/group_table.h"
 #include "cli/current_database.h"
-#include "cli/group_tables.h"
 #include "cli/paper_tables.h"
 #include "cli/token_texts.h"
 #include "cli/verbs.h"
@@ -36,9 +36,11 @@ int report(ReportArguments arguments) {
   const auto current = current_database(arguments.database, folder);
   auto store = ResultStore::open_readonly(current);
   auto& options = arguments.options;
-  TokenTexts texts(store.database(), find_paths());
+  const auto paths = find_paths();
+  TokenTexts texts(store.database(), paths);
   options.token_texts = [&](const auto& model, const auto& key, const auto& ids) { return texts.of(model, key, ids); };
-  options.tables.push_back(groups_of(store.database(), {options.experiment, options.with_suspects}));
+  options.tables.push_back(
+      group_table(store.database(), {options.experiment, options.with_suspects}, task_groups(paths.root / "tasks")));
   options.papers_html = html_of_filled_tables(current.string(), options.with_suspects);
   const auto made = make_report(store.database(), options);
   write_file(arguments.output, made.html);

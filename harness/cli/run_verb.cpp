@@ -2,10 +2,10 @@
 #include <filesystem>
 #include <optional>
 
+#include "analysis/group_table.h"
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
-#include "cli/group_tables.h"
 #include "cli/model_path.h"
 #include "cli/open_store.h"
 #include "cli/run_bench_file.h"
@@ -81,7 +81,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   std::fputs(write_markdown(summary_table(store.database(), shown)).c_str(), stdout);
   const auto likelihood = likelihood_table(store.database(), {experiment.name, false, shown.cell_keys});
   if (!likelihood.rows.empty()) std::fputs(("\n" + write_markdown(likelihood)).c_str(), stdout);
-  const auto groups = groups_of(store.database(), shown);
+  const auto groups = group_table(store.database(), shown, task_groups(paths.root / "tasks"));
   if (!groups.rows.empty()) std::fputs(("\n" + write_markdown(groups)).c_str(), stdout);
   return exit_code(grid, store, outcome);
 }
