@@ -2,13 +2,13 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "experiment/experiment.h"
 #include "experiment/grid.h"
 #include "experiment/model_hashes.h"
 #include "experiment/read_compressors.h"
 #include "kvc/check.h"
+#include "models/model_path.h"
 #include "text/files.h"
 #include "text/yaml_read.h"
 #include "worker/calibrate.h"

@@ -1,8 +1,8 @@
 #include <cstdio>
 #include <iostream>
 
-#include "cli/new_plugin.h"
 #include "cli/verbs.h"
+#include "compressors/new_plugin.h"
 #include "conformance/report.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
@@ -70,7 +70,7 @@ int verify_plugin(const VerifyArguments& arguments) {
 
 int new_plugin(const std::string& name, const std::string& into) {
   const auto paths = find_paths();
-  const auto folder = write_new_plugin(name, into, paths);
+  const auto folder = write_new_plugin(name, into, paths.plugins);
   const auto build = folder / "build";
   std::printf("%s/{CMakeLists.txt,%s.cpp} are written. Build it, verify it, use it:\n\n", folder.c_str(), name.c_str());
   std::printf("  cmake -S %s -B %s -DCMAKE_PREFIX_PATH=%s && cmake --build %s\n", folder.c_str(), build.c_str(),

@@ -9,16 +9,16 @@
 #include <fstream>
 
 #include "analysis/group_table.h"
-#include "cli/current_database.h"
-#include "cli/paper_tables.h"
-#include "cli/token_texts.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
-#include "report/columns.h"
-#include "report/metadata.h"
+#include "models/token_texts.h"
+#include "papers/paper_tables.h"
 #include "report/report.h"
-#include "report/serve.h"
+#include "serve/columns.h"
+#include "serve/current_database.h"
+#include "serve/metadata.h"
+#include "serve/serve.h"
 #include "store/result_store.h"
 #include "text/files.h"
 

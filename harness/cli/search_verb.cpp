@@ -2,10 +2,9 @@
 #include <cstdio>
 
 #include "analysis/query.h"
-#include "cli/model_path.h"
-#include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
+#include "models/model_path.h"
 #include "render/table.h"
 #include "search/search_layers.h"
 #include "text/files.h"

@@ -3,12 +3,12 @@
 #include <cstdio>
 
 #include "checkpoint/smoothing.h"
-#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "experiment/grid.h"
 #include "experiment/model_hashes.h"
 #include "kvc/check.h"
 #include "model/smooth_quant.h"
+#include "models/model_path.h"
 #include "text/files.h"
 #include "tokenizer/tokenizer.h"
 #include "worker/load_model.h"

@@ -4,10 +4,10 @@
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
-#include "cli/paper_tables.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
+#include "papers/paper_tables.h"
 #include "store/result_store.h"
 
 namespace kvc {

@@ -111,4 +111,8 @@ class ResultStore {
   Database db_;
 };
 
+// The database, made with its folder where there is none. What goes wrong is an EnvironmentError: by what the machine
+// refuses, not by what the user wrote.
+ResultStore open_store(const std::filesystem::path& path);
+
 }  // namespace kvc
