@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "render/table.h"
@@ -20,6 +21,10 @@ namespace kvc {
 // What is suspect is left out, unless asked for. Returns what a caption must say of them. Throws Error where the
 // database is of an earlier kvc.
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects);
+
+// results/entries.sql, built into the program: the rows of entry. Of a cell without evaluation (a probe, a bench)
+// v_cell has no row.
+std::string_view entries_sql();
 
 // Whether the statement reads the table entry, which is there. Throws Error where it is no statement.
 bool reads_entry(Database& db, const std::string& sql);

@@ -61,7 +61,7 @@ std::optional<Sum> task_sum(const Row& row, const std::string& task, const std::
   return sum == found->second.end() || sum->second.n == 0 ? std::nullopt : std::optional(sum->second);
 }
 
-Mean mean_of(const Row& row, const ScoreGroup& group, const std::map<std::string, Mean>& above) {
+Mean mean_of(const Row& row, const TaskGroup& group, const std::map<std::string, Mean>& above) {
   Mean mean;
   double total = 0, weight = 0;
   for (const auto& member : group.members) {
@@ -79,8 +79,9 @@ Mean mean_of(const Row& row, const ScoreGroup& group, const std::map<std::string
     if (!sum) continue;
     ++mean.n_there;
     const auto n = static_cast<double>(sum->n);
-    total += group.over_samples ? sum->value : sum->value / n;
-    weight += group.over_samples ? n : 1;
+    const bool over_samples = group.mean == TaskGroup::Mean::kSamples;
+    total += over_samples ? sum->value : sum->value / n;
+    weight += over_samples ? n : 1;
   }
   if (mean.n_there > 0) mean.value = total / weight;
   return mean;
@@ -97,7 +98,7 @@ std::string text_of(const Mean& mean, bool is_perplexity) {
 
 }  // namespace
 
-Table group_table(Database& db, const SummaryOptions& options, const std::vector<ScoreGroup>& groups) {
+Table group_table(Database& db, const SummaryOptions& options, const std::vector<TaskGroup>& groups) {
   std::set<std::string> keys;
   const auto rows = read_rows(db, options, keys);
   std::vector<std::map<std::string, Mean>> means(rows.size());

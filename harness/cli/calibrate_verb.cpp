@@ -2,13 +2,13 @@
 #include <filesystem>
 #include <map>
 
-#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "experiment/experiment.h"
 #include "experiment/grid.h"
 #include "experiment/model_hashes.h"
 #include "experiment/read_compressors.h"
 #include "kvc/check.h"
+#include "models/model_path.h"
 #include "text/files.h"
 #include "text/yaml_read.h"
 #include "worker/calibrate.h"
@@ -132,9 +132,9 @@ int calibrate_verb(const CalibrateArguments& arguments) {
     calibration.plugin = targets[i].plugin, calibration.options = targets[i].options;
     calibration.tensors = std::move(learned[i]);
     write_calibration(targets[i].file, calibration);
-    std::printf("%s: %s %s from %lld pieces, %lld tokens%s\n", targets[i].file.c_str(), targets[i].plugin.c_str(),
-                targets[i].options.dump().c_str(), static_cast<long long>(calibration.n_pieces),
-                static_cast<long long>(calibration.n_tokens), plan.gradients ? ", weighted by gradients" : "");
+    std::printf("%s: %s %s from %ld pieces, %ld tokens%s\n", targets[i].file.c_str(), targets[i].plugin.c_str(),
+                targets[i].options.dump().c_str(), calibration.n_pieces, calibration.n_tokens,
+                plan.gradients ? ", weighted by gradients" : "");
   }
   return kOk;
 }

@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "analysis/printed_table.h"
-#include "cli/check_model.h"
+#include "check/check_model.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
+#include "tables/printed_table.h"
 
 namespace kvc {
 namespace {
@@ -24,7 +24,9 @@ int check(CheckArguments arguments) {
             " of them printed tables (.yaml): expected one model, or tables alone");
   if (n_tables == 0) {
     arguments.model.model = arguments.what.front();
-    return check_model(arguments.model);
+    const auto outcome = check_model(arguments.model);
+    if (outcome.signal) return report_interrupt(outcome.signal, outcome.database);
+    return outcome.n_failed > 0 ? kSomeFailed : kOk;
   }
   std::vector<PrintedTable> tables;
   for (const auto& file : arguments.what) tables.push_back(load_printed_table(file));

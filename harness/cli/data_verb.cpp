@@ -60,7 +60,7 @@ void print(const std::string& file, const std::vector<std::string>& tasks, const
   std::printf("%-8s %s (%s)\n", state_text(state), file.c_str(), tasks_text(tasks).c_str());
   std::printf("         %s\n         %s", source.url.c_str(), source.licence.c_str());
   if (source.n_bytes) {
-    std::printf(", %lld bytes, SHA-256 %s", static_cast<long long>(*source.n_bytes), source.sha256.c_str());
+    std::printf(", %ld bytes, SHA-256 %s", *source.n_bytes, source.sha256.c_str());
   }
   std::printf("\n");
   if (state == DataState::kWrong) std::printf("         here: %s\n", found.c_str());

@@ -22,14 +22,13 @@ int export_results(const ExchangeArguments& a) {
   if (a.format != "lm-eval") {
     const auto n =
         a.format == "csv" ? export_csv(db, a.experiment, a.output) : export_jsonl(db, a.experiment, a.output);
-    std::printf("%s: %lld samples\n", a.output.c_str(), static_cast<long long>(n));
+    std::printf("%s: %ld samples\n", a.output.c_str(), n);
     return kOk;
   }
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   for (const auto& made : export_lm_eval(db, a.experiment, a.output, std::chrono::duration<double>(now).count())) {
-    std::printf("%s: %lld tasks, %lld samples, %lld failed ones left out\n", made.folder.c_str(),
-                static_cast<long long>(made.n_tasks), static_cast<long long>(made.n_samples),
-                static_cast<long long>(made.n_left_out));
+    std::printf("%s: %ld tasks, %ld samples, %ld failed ones left out\n", made.folder.c_str(), made.n_tasks,
+                made.n_samples, made.n_left_out);
   }
   return kOk;
 }
@@ -39,8 +38,7 @@ int import_results(const ExchangeArguments& a) {
   const auto read = a.format == "lm-eval" ? import_lm_eval : import_kvpress;
   for (const auto& path : a.paths) {
     const auto n = read(store.database(), path);
-    std::printf("%s: %lld values new, %lld changed, %lld as they were\n", path.c_str(), static_cast<long long>(n.n_new),
-                static_cast<long long>(n.n_changed), static_cast<long long>(n.n_equal));
+    std::printf("%s: %ld values new, %ld changed, %ld as they were\n", path.c_str(), n.n_new, n.n_changed, n.n_equal);
   }
   return kOk;
 }

@@ -1,11 +1,11 @@
 #include <cstdio>
 
 #include "analysis/entries.h"
-#include "cli/table_fills.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "figure/draw_figure.h"
 #include "kvc/check.h"
+#include "papers/table_fills.h"
 #include "store/result_store.h"
 #include "text/files.h"
 #include "text/nearest.h"

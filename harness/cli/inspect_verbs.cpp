@@ -4,9 +4,6 @@
 #include <filesystem>
 
 #include "checkpoint/model_config.h"
-#include "cli/model_path.h"
-#include "cli/plan_model.h"
-#include "cli/task_inventory.h"
 #include "cli/verbs.h"
 #include "compressors/plugin_library.h"
 #include "experiment/bench_experiment.h"
@@ -15,8 +12,11 @@
 #include "experiment/task_names.h"
 #include "kvc/check.h"
 #include "kvc/plugin.h"
+#include "models/model_path.h"
+#include "models/plan_model.h"
 #include "run/run_bench.h"
 #include "search/search_layers.h"
+#include "task/task_inventory.h"
 #include "text/nearest.h"
 #include "tokenizer/tokenizer.h"
 
@@ -78,8 +78,7 @@ int validate(const std::string& file, const std::vector<std::string>& settings) 
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
   int64_t n_samples = 0;
   for (const auto& cell : grid.cells) n_samples += cell.record.n_samples;
-  std::printf("%s is valid: %zu cells, %lld samples\n", file.c_str(), grid.cells.size(),
-              static_cast<long long>(n_samples));
+  std::printf("%s is valid: %zu cells, %ld samples\n", file.c_str(), grid.cells.size(), n_samples);
   return kOk;
 }
 
@@ -146,6 +145,19 @@ int doctor(const std::string& model, const fs::path& folder) {
     return concat("'", here.string(), "' is writable, ", fs::space(here).available >> 30, " GiB free");
   });
   return well ? kOk : kEnvironment;
+}
+
+void add_plan_options(Verb verb, PlanArguments& arguments) {
+  verb.add_option("--compressor", arguments.compressors, "plan: these alone instead of all plugins, with --options");
+  verb.add_option("--options", arguments.options, "plan: options of each --compressor, a JSON object");
+  verb.add_option("--plugin-path", arguments.plugin_path, "plan: folders searched first");
+  verb.add_option("--weights", arguments.weights, "plan: fp32, 16bit or int8")
+      .choices({"fp32", "16bit", "int8"})
+      .show_default();
+  verb.add_option("--reserve-gb", arguments.reserve_gb, "plan: memory kept for workspace")
+      .non_negative()
+      .show_default();
+  verb.add_option("--tokens", arguments.tokens, "plan: tokens of each sequence of a batch").positive().show_default();
 }
 
 }  // namespace

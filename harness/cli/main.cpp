@@ -39,7 +39,7 @@ int run(int argc, char** argv) {
   kvc::add_report_verbs(program);
   kvc::add_exchange_verbs(program);
   kvc::add_verify_run_verb(program);
-  kvc::add_completion_verb(line);
+  kvc::add_page_verbs(line);
   return line.run(argc, argv, kvc::kUsage);
 }
 

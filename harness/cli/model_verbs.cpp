@@ -4,11 +4,11 @@
 #include "checkpoint/model_config.h"
 #include "checkpoint/weights_format.h"
 #include "cli/verbs.h"
-#include "experiment/model_chat.h"
 #include "experiment/paths.h"
 #include "fetch/fetch_progress.h"
 #include "fetch/model_source.h"
 #include "model/model_size.h"
+#include "prompt/model_chat.h"
 #include "render/table.h"
 #include "tokenizer/tokenizer.h"
 
@@ -66,7 +66,7 @@ void print(const char* what, const std::string& value) { std::printf("%-12s %s\n
 // The format's name, or why there is none.
 std::string chat_format(const fs::path& path, const Paths& paths) {
   try {
-    const auto chat = choose_chat_template("auto", path, paths);
+    const auto chat = choose_chat_template("auto", path, paths.root);
     return chat ? chat->name : "none";
   } catch (const Error& e) {
     return std::string("not known: ") + e.what();

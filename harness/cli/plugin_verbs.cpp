@@ -1,8 +1,8 @@
 #include <cstdio>
 #include <iostream>
 
-#include "cli/new_plugin.h"
 #include "cli/verbs.h"
+#include "compressors/new_plugin.h"
 #include "conformance/report.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
@@ -62,15 +62,15 @@ int verify_plugin(const VerifyArguments& arguments) {
   write(arguments.report, text);
   write(arguments.junit, conformance::write_junit(report));
   const auto n_failed = report.count(Verdict::failed);
-  std::printf("%s %s: %lld passed, %lld failed, %lld not applicable\n", report.plugin.c_str(),
-              n_failed == 0 ? "conforms" : "does not conform", static_cast<long long>(report.count(Verdict::passed)),
-              static_cast<long long>(n_failed), static_cast<long long>(report.count(Verdict::not_applicable)));
+  std::printf("%s %s: %ld passed, %ld failed, %ld not applicable\n", report.plugin.c_str(),
+              n_failed == 0 ? "conforms" : "does not conform", report.count(Verdict::passed), n_failed,
+              report.count(Verdict::not_applicable));
   return n_failed == 0 ? kOk : kSuspect;
 }
 
 int new_plugin(const std::string& name, const std::string& into) {
   const auto paths = find_paths();
-  const auto folder = write_new_plugin(name, into, paths);
+  const auto folder = write_new_plugin(name, into, paths.plugins);
   const auto build = folder / "build";
   std::printf("%s/{CMakeLists.txt,%s.cpp} are written. Build it, verify it, use it:\n\n", folder.c_str(), name.c_str());
   std::printf("  cmake -S %s -B %s -DCMAKE_PREFIX_PATH=%s && cmake --build %s\n", folder.c_str(), build.c_str(),

@@ -3,12 +3,12 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/model_config.h"
-#include "cli/model_path.h"
 #include "cli/verbs.h"
-#include "experiment/encode_prompt.h"
 #include "experiment/task_names.h"
-#include "experiment/text_windows.h"
 #include "kvc/check.h"
+#include "models/model_path.h"
+#include "prompt/encode_prompt.h"
+#include "prompt/text_windows.h"
 #include "task/dataset.h"
 
 namespace kvc {
@@ -65,7 +65,7 @@ ordered_json describe(const PromptArguments& arguments) {
   KVC_CHECK(arguments.index < n, "task ", spec.name, ": sample ", arguments.index, ", allowed: 0 to ", n - 1);
   const auto& sample = data.samples[static_cast<size_t>(arguments.index)];
   std::optional<ChatTemplate> chat;
-  if (spec.is_chat_turn) chat = choose_chat_template(arguments.chat, folder, paths);
+  if (spec.is_chat_turn) chat = choose_chat_template(arguments.chat, folder, paths.root);
   const auto encoded = encode(arguments, spec, data, sample, tokenizer, chat, folder);
   return {{"task", spec.name},
           {"sample", sample.id},

@@ -8,17 +8,17 @@
 #include <cstring>
 #include <fstream>
 
-#include "cli/current_database.h"
-#include "cli/group_tables.h"
-#include "cli/paper_tables.h"
-#include "cli/token_texts.h"
+#include "analysis/group_table.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
-#include "report/columns.h"
-#include "report/metadata.h"
+#include "models/token_texts.h"
+#include "papers/paper_tables.h"
 #include "report/report.h"
-#include "report/serve.h"
+#include "serve/columns.h"
+#include "serve/current_database.h"
+#include "serve/metadata.h"
+#include "serve/serve.h"
 #include "store/result_store.h"
 #include "text/files.h"
 
@@ -36,18 +36,19 @@ int report(ReportArguments arguments) {
   const auto current = current_database(arguments.database, folder);
   auto store = ResultStore::open_readonly(current);
   auto& options = arguments.options;
-  TokenTexts texts(store.database(), find_paths());
+  const auto paths = find_paths();
+  TokenTexts texts(store.database(), paths);
   options.token_texts = [&](const auto& model, const auto& key, const auto& ids) { return texts.of(model, key, ids); };
-  options.tables.push_back(groups_of(store.database(), {options.experiment, options.with_suspects}));
+  options.tables.push_back(
+      group_table(store.database(), {options.experiment, options.with_suspects}, task_groups(paths.root / "tasks")));
   options.papers_html = html_of_filled_tables(current.string(), options.with_suspects);
   const auto made = make_report(store.database(), options);
   write_file(arguments.output, made.html);
   const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
   const double n = static_cast<double>(std::max<int64_t>(1, made.n_embedded));
-  std::printf("%s: %.0f KiB, %d tables, %d charts; %lld cells; %lld of %lld generations, %.0f bytes each; %.1f s\n",
+  std::printf("%s: %.0f KiB, %d tables, %d charts; %ld cells; %ld of %ld generations, %.0f bytes each; %.1f s\n",
               arguments.output.c_str(), static_cast<double>(made.html.size()) / 1024, made.n_tables, made.n_charts,
-              static_cast<long long>(made.n_cells), static_cast<long long>(made.n_embedded),
-              static_cast<long long>(made.n_samples), static_cast<double>(made.embedded_bytes) / n, seconds);
+              made.n_cells, made.n_embedded, made.n_samples, static_cast<double>(made.embedded_bytes) / n, seconds);
   return kOk;
 }
 

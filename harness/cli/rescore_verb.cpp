@@ -93,8 +93,8 @@ class RescoreRun {
           store_.database(), key, order,
           [&](const auto& stored) { return scores_of(spec, stored.generation, stored.gold, scorer_); },
           [&](int64_t sample, const Error& error) {
-            std::fprintf(stderr, "kvc: %s, cell %.12s, sample %lld: %s\n", task.c_str(), key.c_str(),
-                         static_cast<long long>(sample), error.what());
+            std::fprintf(stderr, "kvc: %s, cell %.12s, sample %ld: %s\n", task.c_str(), key.c_str(), sample,
+                         error.what());
           },
           scoring);
       sum.n_samples += counts.n_samples;

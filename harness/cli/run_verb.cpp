@@ -2,15 +2,14 @@
 #include <filesystem>
 #include <optional>
 
+#include "analysis/group_table.h"
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
-#include "cli/group_tables.h"
-#include "cli/model_path.h"
-#include "cli/open_store.h"
-#include "cli/run_bench_file.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
+#include "models/model_path.h"
+#include "run/run_bench.h"
 #include "run/run_experiment.h"
 #include "text/nearest.h"
 
@@ -32,12 +31,11 @@ void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& p
               grid.cells.size(), grid.tasks.size(), grid.worker.compressors.size(), experiment.model.c_str(),
               database.c_str());
   for (const auto& cell : grid.cells) {
-    std::printf("  %-20s %-12s %s: %lld samples\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
-                cell.record.options_label.c_str(), static_cast<long long>(cell.record.n_samples));
+    std::printf("  %-20s %-12s %s: %ld samples\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
+                cell.record.options_label.c_str(), cell.record.n_samples);
   }
-  std::printf("%lld samples are there, %lld are missing; they need %lld prefills\n",
-              static_cast<long long>(plan.n_present), static_cast<long long>(plan.n_missing),
-              static_cast<long long>(plan.n_prompts));
+  std::printf("%ld samples are there, %ld are missing; they need %ld prefills\n", plan.n_present, plan.n_missing,
+              plan.n_prompts);
 }
 
 int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
@@ -69,9 +67,8 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   }
   auto store = open_store(database);
   const auto outcome = run_grid(grid, experiment, store);
-  std::fprintf(stderr, "%lld samples run now (%lld failed), %lld were there; database %s\n",
-               static_cast<long long>(outcome.n_run), static_cast<long long>(outcome.n_failed),
-               static_cast<long long>(outcome.n_present), database.c_str());
+  std::fprintf(stderr, "%ld samples run now (%ld failed), %ld were there; database %s\n", outcome.n_run,
+               outcome.n_failed, outcome.n_present, database.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, database);
   if (experiment.kind == RunKind::probe) {
     std::fputs(write_markdown(named_table(store.database(), "probe", experiment.name)).c_str(), stdout);
@@ -83,9 +80,43 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   std::fputs(write_markdown(summary_table(store.database(), shown)).c_str(), stdout);
   const auto likelihood = likelihood_table(store.database(), {experiment.name, false, shown.cell_keys});
   if (!likelihood.rows.empty()) std::fputs(("\n" + write_markdown(likelihood)).c_str(), stdout);
-  const auto groups = groups_of(store.database(), shown);
+  const auto groups = group_table(store.database(), shown, task_groups(paths.root / "tasks"));
   if (!groups.rows.empty()) std::fputs(("\n" + write_markdown(groups)).c_str(), stdout);
   return exit_code(grid, store, outcome);
+}
+
+void print_bench_plan(const BenchExperiment& experiment, const std::vector<BenchCell>& cells,
+                      const fs::path& database) {
+  const size_t n = experiment.kind == RunKind::bench ? experiment.points.size() : experiment.searches.size();
+  std::printf("experiment %s: %zu cells (%zu compressors x %zu %s), database %s\n", experiment.name.c_str(),
+              cells.size(), experiment.compressors.size(), n, experiment.kind == RunKind::bench ? "points" : "limits",
+              database.c_str());
+  for (const auto& cell : cells) {
+    std::printf("  %-20s %-12s %s\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
+                cell.record.options_label.c_str());
+  }
+}
+
+int run_bench_file(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
+                   const std::string& file) {
+  auto experiment = load_bench(below_root(paths, file), settings);
+  if (arguments.dry_run && tell_missing_model(experiment.name, experiment.subject.model)) return kOk;
+  place_model(experiment);
+  const auto cells = expand_bench(experiment, paths);
+  const fs::path path = database_of(arguments.database, experiment.database, experiment.name);
+  if (arguments.dry_run) {
+    print_bench_plan(experiment, cells, path);
+    return kOk;
+  }
+  auto store = open_store(path);
+  const auto outcome = run_bench(experiment, cells, store);
+  std::fprintf(stderr, "%ld %s run now (%ld failed), %ld were there; database %s\n", outcome.n_run,
+               experiment.kind == RunKind::bench ? "points" : "searches", outcome.n_failed, outcome.n_present,
+               path.c_str());
+  if (outcome.signal) return report_interrupt(outcome.signal, path);
+  std::fputs(write_markdown(named_table(store.database(), to_string(experiment.kind), experiment.name)).c_str(),
+             stdout);
+  return outcome.n_failed > 0 ? kSomeFailed : kOk;
 }
 
 int run_file(const RunArguments& arguments, const std::string& file) {
@@ -93,9 +124,7 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   auto settings = arguments.settings;
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
   const auto kind = experiment_kind(below_root(paths, file), settings);
-  if (is_timed(kind)) {
-    return run_bench_file(paths, file, settings, arguments.database, arguments.dry_run);
-  }
+  if (is_timed(kind)) return run_bench_file(arguments, paths, settings, file);
   if (kind == RunKind::search) {
     KVC_CHECK(!arguments.dry_run, file, ": --dry-run of kind search, expected eval, probe, bench or capacity");
     return run_search_file(file, settings, arguments.database);
@@ -150,10 +179,6 @@ int run_files(const RunArguments& arguments) {
 }
 
 }  // namespace
-
-std::string database_of(const std::string& given, const std::string& of_file, const std::string& name) {
-  return !given.empty() ? given : !of_file.empty() ? of_file : "results/" + name + ".sqlite";
-}
 
 int report_interrupt(int signal, const std::string& database) {
   std::fprintf(stderr, "kvc: interrupted; all that was finished is in %s: the same command goes on from there\n",

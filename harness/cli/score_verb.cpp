@@ -136,8 +136,8 @@ class ScoreRun {
     std::snprintf(bounds, sizeof bounds, "[%.2f, %.2f]", 100 * interval.low, 100 * interval.high);
     if (a_.per_sample) {
       print_samples(scores);
-      std::printf("%s, %s: %.2f %% %s, n %lld, no answer %lld\n", scores.task.c_str(), scores.extractor.c_str(),
-                  scores.percent(), bounds, static_cast<long long>(n), static_cast<long long>(scores.n_no_answer));
+      std::printf("%s, %s: %.2f %% %s, n %ld, no answer %ld\n", scores.task.c_str(), scores.extractor.c_str(),
+                  scores.percent(), bounds, n, scores.n_no_answer);
       return;
     }
     table_.rows.push_back(
@@ -153,7 +153,7 @@ class ScoreRun {
   // line, score and answer of each prediction, separated by tabs
   static void print_samples(const PredictionScores& scores) {
     for (const auto& sample : scores.samples) {
-      std::printf("%lld\t%.17g\t%s\n", static_cast<long long>(sample.line), sample.score,
+      std::printf("%ld\t%.17g\t%s\n", sample.line, sample.score,
                   sample.answer ? in_quotes(*sample.answer).c_str() : "no answer");
     }
   }

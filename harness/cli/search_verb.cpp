@@ -2,10 +2,9 @@
 #include <cstdio>
 
 #include "analysis/query.h"
-#include "cli/model_path.h"
-#include "cli/open_store.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
+#include "models/model_path.h"
 #include "render/table.h"
 #include "search/search_layers.h"
 #include "text/files.h"
@@ -51,8 +50,8 @@ void warn_of_overlap(const Experiment& experiment, const Grid& grid, int64_t n_s
     const auto n = static_cast<int64_t>(task.data.samples.size());
     if (experiment.limit.value_or(n) + n_samples <= n) continue;
     std::fprintf(stderr,
-                 "note: %s: the experiment's samples hold calibration samples; a limit of %lld keeps them apart\n",
-                 task.spec.name.c_str(), static_cast<long long>(std::max<int64_t>(n - n_samples, 0)));
+                 "note: %s: the experiment's samples hold calibration samples; a limit of %ld keeps them apart\n",
+                 task.spec.name.c_str(), std::max<int64_t>(n - n_samples, 0));
   }
 }
 
@@ -63,9 +62,9 @@ void print_result(const SearchArguments& arguments, const SearchResult& result, 
                               " WHERE search_key = '" +
                                   result.key + "' AND rank <= 10 ORDER BY rank");
   std::fputs(write_markdown(best).c_str(), stdout);
-  std::printf("%s %s; %lld candidates scored now, %lld were there; database %s, experiment %s\n", result.option.c_str(),
-              to_text(result.best).c_str(), static_cast<long long>(result.n_scored),
-              static_cast<long long>(result.n_present), arguments.database.c_str(), arguments.output.c_str());
+  std::printf("%s %s; %ld candidates scored now, %ld were there; database %s, experiment %s\n", result.option.c_str(),
+              to_text(result.best).c_str(), result.n_scored, result.n_present, arguments.database.c_str(),
+              arguments.output.c_str());
 }
 
 int search(SearchArguments arguments, const Experiment& experiment) {
@@ -78,9 +77,8 @@ int search(SearchArguments arguments, const Experiment& experiment) {
   warn_of_overlap(experiment, grid, arguments.search.n_samples);
   auto store = open_store(arguments.database);
   const auto result = search_layers(experiment, grid, arguments.search, store, [&](const SearchResult& so_far) {
-    std::fprintf(stderr, "%lld of at most %lld candidates scored\n",
-                 static_cast<long long>(so_far.n_scored + so_far.n_present),
-                 static_cast<long long>(arguments.search.n_candidates));
+    std::fprintf(stderr, "%ld of at most %ld candidates scored\n", so_far.n_scored + so_far.n_present,
+                 arguments.search.n_candidates);
   });
   write_experiment(arguments, paths, experiment, grid, result);
   print_result(arguments, result, store);

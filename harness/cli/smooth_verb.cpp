@@ -3,12 +3,12 @@
 #include <cstdio>
 
 #include "checkpoint/smoothing.h"
-#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "experiment/grid.h"
 #include "experiment/model_hashes.h"
 #include "kvc/check.h"
 #include "model/smooth_quant.h"
+#include "models/model_path.h"
 #include "text/files.h"
 #include "tokenizer/tokenizer.h"
 #include "worker/load_model.h"
@@ -52,8 +52,8 @@ int smooth(const SmoothArguments& arguments) {
   file.model = smoothing_identity(hash_model(folder));
   file.maxima = measure_input_maxima(model, pieces);
   write_smoothing(arguments.output, file);
-  std::printf("%s: largest inputs of %zu layers over %lld tokens\n", arguments.output.c_str(), file.maxima.qkv.size(),
-              static_cast<long long>(file.n_tokens));
+  std::printf("%s: largest inputs of %zu layers over %ld tokens\n", arguments.output.c_str(), file.maxima.qkv.size(),
+              file.n_tokens);
   return kOk;
 }
 

@@ -1,12 +1,13 @@
 #include <cstdio>
 
+#include "analysis/group_table.h"
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
-#include "cli/group_tables.h"
-#include "cli/paper_tables.h"
 #include "cli/verbs.h"
+#include "experiment/paths.h"
 #include "kvc/check.h"
+#include "papers/paper_tables.h"
 #include "store/result_store.h"
 
 namespace kvc {
@@ -59,8 +60,8 @@ int show_table(const TableArguments& arguments) {
     return print(arguments, named_table(store.database(), arguments.name, arguments.experiment));
   }
   const SummaryOptions options{.experiment = arguments.experiment, .with_suspects = arguments.with_suspects};
-  const auto make = arguments.groups ? groups_of : summary_table;
-  return print(arguments, make(store.database(), options));
+  if (!arguments.groups) return print(arguments, summary_table(store.database(), options));
+  return print(arguments, group_table(store.database(), options, task_groups(find_paths().root / "tasks")));
 }
 
 void add_table_verb(Verb program) {

@@ -4,12 +4,12 @@
 #include <map>
 #include <set>
 
-#include "cli/task_inventory.h"
 #include "cli/verbs.h"
 #include "experiment/task_names.h"
 #include "fetch/data_sources.h"
 #include "kvc/check.h"
 #include "task/dataset.h"
+#include "task/task_inventory.h"
 #include "text/nearest.h"
 
 namespace kvc {

@@ -6,17 +6,17 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.h"
-#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "compressors/calibration.h"
 #include "compressors/plugin_library.h"
 #include "experiment/grid.h"
-#include "experiment/model_chat.h"
 #include "experiment/model_hashes.h"
 #include "generate/exact_cache.h"
 #include "generate/stop_scanner.h"
 #include "kvc/plugin.h"
 #include "model/transformer.h"
+#include "models/model_path.h"
+#include "prompt/model_chat.h"
 #include "text/files.h"
 #include "tokenizer/detokenizer.h"
 #include "tokenizer/tokenizer.h"
@@ -84,7 +84,7 @@ int generate(const TryArguments& arguments) {
   const auto tokenizer = Tokenizer::load(folder);
   const auto compressor = make_compressor(arguments, model.shape());
   const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_file(arguments.prompt_file);
-  const auto turn = render_turn(choose_chat_template(arguments.chat, folder, find_paths()), "", prompt);
+  const auto turn = render_turn(choose_chat_template(arguments.chat, folder, find_paths().root), "", prompt);
   const auto prompt_ids = tokenizer.encode(turn.text, turn.add_special_tokens);
   const auto& eos = model.config().eos_token_ids;
 

@@ -40,10 +40,7 @@ void add_smooth_verb(Verb program);
 void add_exchange_verbs(Verb program);  // export, import
 void add_report_verbs(Verb program);    // report, serve, columns
 void add_verify_run_verb(Verb program);
-void add_completion_verb(CommandLine& line);
-
-// Where an experiment's rows go: what the command line says, or its file, or results/<name>.sqlite.
-std::string database_of(const std::string& given, const std::string& of_file, const std::string& name);
+void add_page_verbs(CommandLine& line);  // completion, page
 
 // Runs the search of a file of kind search, and writes its winner to <name>-searched.yaml beside it.
 int run_search_file(const std::string& file, const std::vector<std::string>& settings, const std::string& database);

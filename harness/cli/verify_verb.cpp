@@ -1,8 +1,8 @@
 #include <cstdio>
 
-#include "cli/model_path.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
+#include "models/model_path.h"
 #include "run/verify_run.h"
 
 namespace kvc {

@@ -55,7 +55,7 @@ DeclaredVerb declared_verb(const CLI::App& app, const std::string& behind, const
                     .options = {},
                     .verbs = {}};
   for (const auto* option : app.get_options()) verb.options.push_back(declared_option(*option, choices));
-  for (const auto* below : app.get_subcommands([](const CLI::App* one) { return !one->get_group().empty(); })) {
+  for (const auto* below : app.get_subcommands(nullptr)) {
     verb.verbs.push_back(declared_verb(*below, words, choices));
   }
   return verb;
@@ -113,7 +113,6 @@ Option Verb::add_flag(const std::string& names, bool& value, const std::string& 
 }
 
 void Verb::require_subcommand() { app_->require_subcommand(1); }
-void Verb::hide() { app_->group(""); }
 
 void Verb::on_call(std::function<int()> action) {
   app_->callback([state = state_, action = std::move(action)] { state->action = action; });

@@ -57,7 +57,6 @@ class Verb {
   Option add_option(const std::string& names, std::vector<int64_t>& values, const std::string& help = "");
   Option add_flag(const std::string& names, bool& value, const std::string& help);
   void require_subcommand();
-  void hide();  // from --help and all that is made of the declarations
   // What the verb does when it is named, after the whole command line was read -> exit code.
   void on_call(std::function<int()> action);
 

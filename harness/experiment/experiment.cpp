@@ -289,6 +289,10 @@ YamlMap load_experiment_yaml(const std::filesystem::path& path, const std::vecto
   return map;
 }
 
+std::string database_of(const std::string& given, const std::string& of_file, const std::string& name) {
+  return !given.empty() ? given : !of_file.empty() ? of_file : "results/" + name + ".sqlite";
+}
+
 RunKind experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   return run_kind(load_experiment_yaml(path, overrides).optional_choice("kind", run_kinds(), "eval"));
 }

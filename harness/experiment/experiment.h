@@ -78,6 +78,9 @@ Experiment load_experiment(const std::filesystem::path& path, const std::vector<
 // The keys of its file, and of the experiment what they stand for.
 void declare_keys(YamlKeys& keys, Experiment& experiment);
 
+// Where an experiment's rows go: what the command line says, or its file, or results/<name>.sqlite.
+std::string database_of(const std::string& given, const std::string& of_file, const std::string& name);
+
 // What the file asks for, by its key `kind`; eval where it has none. Throws Error in one line for any other.
 RunKind experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 

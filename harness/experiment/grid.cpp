@@ -15,9 +15,9 @@
 #include "experiment/open_compressor.h"
 #include "experiment/provenance.h"
 #include "experiment/task_names.h"
-#include "experiment/text_windows.h"
 #include "gguf/gguf_file.h"
 #include "kvc/plugin.h"
+#include "prompt/text_windows.h"
 #include "text/files.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
@@ -108,7 +108,7 @@ void choose_chat(const Experiment& experiment, const fs::path& model_folder, con
   KVC_CHECK(any_turn || !by_name, "chat_template is '", experiment.chat_template,
             "', and no task's prompt is a user's turn (prompt.chat: turn): expected auto or none");
   std::optional<ChatTemplate> chat;
-  if (any_turn) chat = choose_chat_template(experiment.chat_template, model_folder, paths);
+  if (any_turn) chat = choose_chat_template(experiment.chat_template, model_folder, paths.root);
   KVC_CHECK(chat || experiment.system_message.empty(), "system_message is ", in_quotes(experiment.system_message),
             ", and no prompt of this model and these tasks has a chat template: expected none");
   for (auto& task : tasks) {

@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "experiment/experiment.h"
-#include "experiment/model_chat.h"
 #include "experiment/paths.h"
 #include "kvc/compressor.h"
+#include "prompt/model_chat.h"
 #include "store/result_store.h"
 #include "task/dataset.h"
 #include "wire/messages.h"

@@ -29,7 +29,7 @@ struct FigureData {
   size_t n_points() const;
 };
 
-// `sql` is one SELECT over the temporary tables of store/entries.h that reads `entry`. Columns: x (all numbers, or
+// `sql` is one SELECT over the temporary tables of analysis/entries.h that reads `entry`. Columns: x (all numbers, or
 // texts), and by kind y (lines, bars, scatter, stacked), q1, median, q3, low, high (box), y and value (heat); may be:
 // panel, series, and low and high, an interval of y. Others are refused. Stacked parts lie on one another: low and high
 // become their edges. Throws Error with `name` in front.

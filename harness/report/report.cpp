@@ -15,12 +15,6 @@
 namespace kvc {
 namespace {
 
-void check_schema(Database& db) {
-  const auto version = db.integer("PRAGMA user_version");
-  KVC_CHECK(version >= kReportSchema, "results database '", db.path(), "': an older kvc wrote it (schema ", version,
-            ", a report needs ", kReportSchema, "); any `kvc run` into it brings it up to date");
-}
-
 ReportData read_data(Database& db, const ReportOptions& options) {
   ReportData data{db, options, {}, false, {}, {}};
   std::vector<std::string> notes;  // the summary has them, too
@@ -84,7 +78,6 @@ std::string ReportData::label(const CellGroup& group) const {
 }
 
 Report make_report(Database& db, const ReportOptions& options) {
-  check_schema(db);
   const auto data = read_data(db, options);
   Report report;
   auto count = db.prepare(

@@ -11,8 +11,6 @@
 
 namespace kvc {
 
-constexpr int64_t kReportSchema = 3;  // the first database schema that has all that a report reads
-
 struct ReportOptions {
   std::string experiment = "all";  // a name, or "all"
   bool with_suspects = false;
@@ -35,7 +33,7 @@ struct Report {
   int n_tables = 0, n_charts = 0;
 };
 
-// Throws Error for an unknown experiment or baseline, for a database of an older schema, and where nothing is to show.
+// Throws Error for an unknown experiment or baseline, and where nothing is to show. The database is up to date.
 Report make_report(Database& db, const ReportOptions& options);
 
 }  // namespace kvc

@@ -8,6 +8,7 @@
 #include "kvc/check.h"
 #include "render/escape.h"
 #include "report/html.h"
+#include "report/page.h"
 #include "report/sections.h"
 #include "report/svg.h"
 
@@ -49,46 +50,15 @@ std::string named_section(const ReportData& data, const std::string& name, const
   return section(name, heading, html_table(table, key));
 }
 
-// Of a bench: medians over its repeats.
-constexpr const char* kTimes =
-    "SELECT c.model, c.task, c.plugin AS compressor, c.options_label AS options, t.batch,"
-    " t.n_prompt_tokens AS \"prompt [tokens]\", t.n_new_tokens AS \"new [tokens]\", t.phase, t.part,"
-    " count(*) AS n, median(t.seconds) AS \"median [s]\", min(t.seconds) AS \"least [s]\", max(t.seconds) AS \"most "
-    "[s]\""
-    " FROM timing AS t JOIN cell AS c ON c.key = t.cell_key WHERE :experiment = 'all'"
-    " OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment)"
-    " GROUP BY c.key, t.n_prompt_tokens, t.n_new_tokens, t.batch, t.phase, t.part"
-    " ORDER BY c.model, c.task, t.batch, t.n_prompt_tokens, c.is_lossy, c.plugin, c.bits DESC, t.phase, t.part";
-
-constexpr const char* kMemory =
-    "SELECT c.model, c.task, c.plugin AS compressor, c.options_label AS options, m.batch,"
-    " m.n_prompt_tokens AS \"prompt [tokens]\", m.n_new_tokens AS \"new [tokens]\", m.part,"
-    " count(*) AS n, median(m.bytes) AS \"median [bytes]\", max(m.bytes) AS \"most [bytes]\""
-    " FROM memory AS m JOIN cell AS c ON c.key = m.cell_key WHERE :experiment = 'all'"
-    " OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment)"
-    " GROUP BY c.key, m.n_prompt_tokens, m.n_new_tokens, m.batch, m.part"
-    " ORDER BY c.model, c.task, m.batch, m.n_prompt_tokens, c.is_lossy, c.plugin, c.bits DESC, m.part";
-
-constexpr const char* kCapacity =
-    "SELECT c.model, c.task, c.plugin AS compressor, c.options_label AS options, k.kind, k.how,"
-    " k.limit_bytes AS \"limit [bytes]\", k.n_tokens AS \"length [tokens]\", k.value"
-    " FROM capacity AS k JOIN cell AS c ON c.key = k.cell_key WHERE :experiment = 'all'"
-    " OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment)"
-    " ORDER BY c.model, c.task, k.kind, k.limit_bytes, c.is_lossy, c.plugin, c.bits DESC, k.how";
-
-constexpr const char* kExternal =
-    "SELECT source, item, model, method, options, column_name AS \"column\", value, mark, note FROM external_result"
-    " WHERE :experiment IS NOT NULL ORDER BY source, item, model, method, options, column_name";
-
 std::string likelihood_section(const ReportData& data) {
   const auto table = likelihood_table(data.db, {data.options.experiment, data.options.with_suspects});
   return table.rows.empty() ? "" : section("likelihood", "Likelihood of text by position", html_table(table));
 }
 
 // kind: of the cells that its rows are of; "": of none
-std::string query_section(const ReportData& data, const char* sql, const std::string& id, const std::string& heading,
-                          const std::string& kind) {
-  auto table = experiment_query(data.db, sql, data.options.experiment);
+std::string query_section(const ReportData& data, std::string_view sql, const std::string& id,
+                          const std::string& heading, const std::string& kind) {
+  auto table = experiment_query(data.db, std::string(sql), data.options.experiment);
   table.title = weights_note(data.db, kind, data.options.experiment);
   return table.rows.empty() ? "" : section(id, heading, html_table(table));
 }
@@ -119,10 +89,11 @@ std::string compare_section(const ReportData& data) {
 
 std::string extra_sections(const ReportData& data) {
   return likelihood_section(data) + named_section(data, "stages", "Parts of compositions") +
-         named_section(data, "search", "Searches by layer") + query_section(data, kTimes, "times", "Times", "bench") +
-         query_section(data, kMemory, "bench-memory", "Memory by batch", "bench") +
-         query_section(data, kCapacity, "capacity", "What fits", "capacity") +
-         query_section(data, kExternal, "external", "Numbers of others", "");
+         named_section(data, "search", "Searches by layer") +
+         query_section(data, times_sql(), "times", "Times", "bench") +
+         query_section(data, memory_sql(), "bench-memory", "Memory by batch", "bench") +
+         query_section(data, capacity_sql(), "capacity", "What fits", "capacity") +
+         query_section(data, external_sql(), "external", "Numbers of others", "");
 }
 
 }  // namespace kvc

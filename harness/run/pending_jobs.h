@@ -4,7 +4,7 @@
 #include <deque>
 #include <vector>
 
-#include "experiment/encode_prompt.h"
+#include "prompt/encode_prompt.h"
 #include "run/run_experiment.h"
 
 namespace kvc {

@@ -66,9 +66,8 @@ void ResultFiler::report_failure(SampleRecord& record, const CellRecord& cell) {
   record.error = record.error.substr(0, record.error.find('\n'));
   ++outcome_.n_failed;
   progress_.make_room();
-  std::fprintf(stderr, "failed: %s, sample %lld, %s (%s): %s\n", cell.task.c_str(),
-               static_cast<long long>(record.sample), cell.plugin.c_str(), cell.options_label.c_str(),
-               record.error.c_str());
+  std::fprintf(stderr, "failed: %s, sample %ld, %s (%s): %s\n", cell.task.c_str(), record.sample, cell.plugin.c_str(),
+               cell.options_label.c_str(), record.error.c_str());
 }
 
 }  // namespace kvc

@@ -1,7 +1,7 @@
 // A sample's row, from what the worker measured.
 #pragma once
 
-#include "experiment/encode_prompt.h"
+#include "prompt/encode_prompt.h"
 #include "scoring/answer_scorer.h"
 #include "store/result_store.h"
 #include "wire/messages.h"

@@ -17,14 +17,13 @@ int64_t score_stored(const Grid::Cell& cell, const Grid::Task& task, ResultStore
     return rows;
   };
   const auto report = [&](int64_t sample, const Error& error) {
-    std::fprintf(stderr, "failed: %s, sample %lld, %s (%s): %s\n", record.task.c_str(), static_cast<long long>(sample),
-                 record.plugin.c_str(), record.options_label.c_str(), error.what());
+    std::fprintf(stderr, "failed: %s, sample %ld, %s (%s): %s\n", record.task.c_str(), sample, record.plugin.c_str(),
+                 record.options_label.c_str(), error.what());
   };
   const auto counts = score_anew(store.database(), record.key, record.scoring_json, score, report);
   if (counts.n_samples > 0) {
-    std::fprintf(stderr, "rescored %lld samples of cell %.12s (%s, %s %s): %s\n",
-                 static_cast<long long>(counts.n_samples), record.key.c_str(), record.task.c_str(),
-                 record.plugin.c_str(), record.options_label.c_str(),
+    std::fprintf(stderr, "rescored %ld samples of cell %.12s (%s, %s %s): %s\n", counts.n_samples, record.key.c_str(),
+                 record.task.c_str(), record.plugin.c_str(), record.options_label.c_str(),
                  counts.is_other ? "its task's extractors changed" : "they had failed as they were scored");
   }
   return counts.n_failed;

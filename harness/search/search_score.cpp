@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "checkpoint/model_config.h"
-#include "experiment/encode_prompt.h"
 #include "experiment/sample_job.h"
+#include "prompt/encode_prompt.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc {

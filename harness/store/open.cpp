@@ -168,4 +168,13 @@ ResultStore ResultStore::open_readonly(const std::filesystem::path& path, int wa
   return ResultStore(std::move(db));
 }
 
+ResultStore open_store(const std::filesystem::path& path) {
+  try {
+    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+    return ResultStore::open(path);
+  } catch (const std::exception& e) {
+    throw EnvironmentError(e.what());
+  }
+}
+
 }  // namespace kvc

@@ -111,8 +111,8 @@ class ResultStore {
   Database db_;
 };
 
-// All tables ordered by primary key, one line a row, without the columns that depend on time or host: two databases of
-// the same work have the same dump, however often the work was interrupted.
-std::string stable_dump(Database& db);
+// The database, made with its folder where there is none. What goes wrong is an EnvironmentError: by what the machine
+// refuses, not by what the user wrote.
+ResultStore open_store(const std::filesystem::path& path);
 
 }  // namespace kvc

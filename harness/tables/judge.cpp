@@ -3,9 +3,9 @@
 #include <map>
 #include <set>
 
-#include "analysis/printed_table.h"
 #include "kvc/check.h"
 #include "tables/paper_table.h"
+#include "tables/printed_table.h"
 #include "text/nearest.h"
 
 namespace kvc {

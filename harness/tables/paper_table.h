@@ -41,7 +41,7 @@ struct PaperTable {
   std::vector<std::string> notes;
 };
 
-// Runs the layout's SQL over the temporary tables of store/entries.h and turns its long rows into a table. The SQL
+// Runs the layout's SQL over the temporary tables of analysis/entries.h and turns its long rows into a table. The SQL
 // returns by name: "row", "column", value; where it has them row_group, row_order, column_group, column_order, low,
 // high, n, cells (keys with spaces between). Rows and columns stand by their order, then as they came. Throws Error for
 // two values of one cell, and for names of columns that are not these.

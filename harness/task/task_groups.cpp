@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "task/format_version.h"
+#include "task/task_spec.h"
 #include "text/nearest.h"
 #include "text/yaml_read.h"
 
@@ -53,6 +54,12 @@ std::vector<TaskGroup> load_task_groups(const std::filesystem::path& yaml_file, 
   for (const auto& item : map.required("groups").sequence()) groups.push_back(read_group(item, groups, tasks));
   map.reject_unknown();
   return groups;
+}
+
+std::vector<TaskGroup> task_groups(const std::filesystem::path& folder) {
+  std::vector<std::string> tasks;
+  for (const auto& id : find_tasks(folder)) tasks.push_back(id.name());
+  return load_task_groups(folder / "groups.yaml", tasks);
 }
 
 }  // namespace kvc

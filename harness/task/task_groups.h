@@ -23,6 +23,9 @@ struct TaskGroup {
   bool is_perplexity = false;  // shown as exp(-mean); the score is a log-likelihood
 };
 
+// The groups of a folder of tasks: its groups.yaml, over all that are below it.
+std::vector<TaskGroup> task_groups(const std::filesystem::path& folder);
+
 // `tasks` are the names that members may have: a member is a task, a group above, or what several tasks' names begin
 // with, up to a slash. Throws Error for anything else.
 std::vector<TaskGroup> load_task_groups(const std::filesystem::path& yaml_file, const std::vector<std::string>& tasks);

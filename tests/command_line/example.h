@@ -1,4 +1,4 @@
-// A program of the tests' own: a verb with everything, one with verbs below it, a hidden one.
+// A program of the tests' own: a verb with everything, one with verbs below it.
 #pragma once
 
 #include "command_line/command_line.h"
@@ -29,9 +29,6 @@ struct Example {
     auto get = model.add_subcommand("get", "Fetches");
     get.add_option("kind", kind, "which").required().choices({"small", "large"});
     get.on_call([this] { return called = "model get", 0; });
-    auto hidden = program.add_subcommand("hidden", "For the builders");
-    hidden.hide();
-    hidden.on_call([this] { return called = "hidden", 0; });
   }
 
   int run(std::vector<std::string> words) {

@@ -81,9 +81,8 @@ Summary run(const Target& target, const Arguments& arguments, const fs::path& di
   Summary summary;
   target.prepare(dir);
   for (uint64_t i = arguments.first; i < arguments.first + arguments.cases; ++i) {
-    std::snprintf(at_work, sizeof at_work, "--target %s --seed %llu --first %llu --cases 1, the file is in %s\n",
-                  target.name, static_cast<unsigned long long>(arguments.seed), static_cast<unsigned long long>(i),
-                  dir.c_str());
+    std::snprintf(at_work, sizeof at_work, "--target %s --seed %lu --first %lu --cases 1, the file is in %s\n",
+                  target.name, arguments.seed, i, dir.c_str());
     set_timer(kHangSeconds);
     Mutator mutator(arguments.seed, i, target.words);
     target.write(dir, mutator.mutate(target.seeds), mutator);
@@ -107,11 +106,10 @@ void print(const Target& target, const Arguments& arguments, const Summary& summ
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   std::printf(
-      "%s: seed %llu, %llu cases, %llu accepted, %llu refused, 0 failures, %.1f s, slowest %.3f s (case %llu), "
+      "%s: seed %lu, %lu cases, %lu accepted, %lu refused, 0 failures, %.1f s, slowest %.3f s (case %lu), "
       "peak %ld MiB\n",
-      target.name, static_cast<unsigned long long>(arguments.seed), static_cast<unsigned long long>(arguments.cases),
-      static_cast<unsigned long long>(summary.n_accepted), static_cast<unsigned long long>(summary.n_refused), seconds,
-      summary.slowest_seconds, static_cast<unsigned long long>(summary.slowest_case), usage.ru_maxrss / 1024);
+      target.name, arguments.seed, arguments.cases, summary.n_accepted, summary.n_refused, seconds,
+      summary.slowest_seconds, summary.slowest_case, usage.ru_maxrss / 1024);
 }
 
 int fuzz(const Arguments& arguments) {

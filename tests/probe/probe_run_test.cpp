@@ -3,6 +3,7 @@
 
 #include "store/result_store.h"
 #include "support/program.h"
+#include "support/stable_dump.h"
 
 namespace kvc::test {
 namespace {

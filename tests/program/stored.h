@@ -10,6 +10,7 @@
 #include "kvc/check.h"
 #include "store/result_store.h"
 #include "support/program.h"
+#include "support/stable_dump.h"
 
 namespace kvc::test {
 

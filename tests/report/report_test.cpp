@@ -145,12 +145,6 @@ TEST_F(Reports, AnEmptyDatabaseIsRefused) {
   EXPECT_NE(message_of([&] { report(); }).find("it holds no cells"), std::string::npos);
 }
 
-TEST_F(Reports, AnOlderSchemaIsRefused) {
-  fill();
-  Database::open(path_, Database::Mode::kReadWrite, 0).execute("PRAGMA user_version = 2");
-  EXPECT_NE(message_of([&] { report(); }).find("schema 2, a report needs 3"), std::string::npos);
-}
-
 ParetoPoint point(double kv, double score) {
   ParetoPoint made;
   made.kv_percent = kv;

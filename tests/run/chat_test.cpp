@@ -5,8 +5,8 @@
 #include <nlohmann/json.hpp>
 
 #include "../gguf/gguf_writer.h"
-#include "experiment/model_chat.h"
 #include "kvc/check.h"
+#include "prompt/model_chat.h"
 #include "store/result_store.h"
 #include "support/program.h"
 #include "tokenizer/tokenizer.h"
@@ -168,7 +168,7 @@ TEST(Chat, TakesTheTemplateOfAGgufFile) {
 TEST(Chat, KnowsSmolLm2sOwnTemplate) {
   const char* path = std::getenv("KVC_SMOLLM2_GGUF");
   if (!path) GTEST_SKIP() << "KVC_SMOLLM2_GGUF names no file";
-  const auto chat = choose_chat_template("auto", path, {.program = {}, .root = kSource, .plugins = {}});
+  const auto chat = choose_chat_template("auto", path, kSource);
   ASSERT_TRUE(chat);
   EXPECT_EQ(chat->name, "smollm2");
 }

@@ -1,5 +1,5 @@
 // Verdicts on made-up numbers: what lies on either side of a bound, on it, and across it.
-#include "run/check_verdict.h"
+#include "check/check_verdict.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Prompts as token ids: their lengths with real tokenizers, what is cut, and what of a choice is scored.
-#include "experiment/encode_prompt.h"
+#include "prompt/encode_prompt.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -24,8 +24,8 @@ void put(ResultStore& store, const std::string& task, const std::vector<double>&
   }
 }
 
-std::vector<ScoreGroup::Member> members(std::vector<std::string> tasks) {
-  std::vector<ScoreGroup::Member> result;
+std::vector<TaskGroup::Member> members(std::vector<std::string> tasks) {
+  std::vector<TaskGroup::Member> result;
   for (const auto& task : tasks) result.push_back({task, false});
   return result;
 }
@@ -35,15 +35,16 @@ TEST_F(GroupTable, MeansAreOfTasksOfSamplesAndOfGroups) {
   put(store, "a", {1, 1, 1, 0});  // 75
   put(store, "b", {0});           // 0
   put(store, "c", {1, 0});        // 50
-  const std::vector<ScoreGroup> groups = {
-      {"macro", false, members({"a", "b"}), "", false},                   // 37.5
-      {"micro", true, members({"a", "b"}), "", false},                    // 3 of 5
-      {"one", false, members({"c"}), "", false},                          // 50
-      {"of groups", false, {{"macro", true}, {"one", true}}, "", false},  // 43.75
-      {"second", false, members({"a", "b"}), "second", false},            // another score: 0
-      {"perplexity", true, members({"c"}), "log_likelihood", true},       // exp((ln 2 + ln 3) / 2) = sqrt(6)
-      {"part", false, members({"a", "missing"}), "", false},
-      {"nothing", false, members({"missing"}), "", false},
+  using enum TaskGroup::Mean;
+  const std::vector<TaskGroup> groups = {
+      {"macro", kTasks, members({"a", "b"}), "", false},                   // 37.5
+      {"micro", kSamples, members({"a", "b"}), "", false},                 // 3 of 5
+      {"one", kTasks, members({"c"}), "", false},                          // 50
+      {"of groups", kTasks, {{"macro", true}, {"one", true}}, "", false},  // 43.75
+      {"second", kTasks, members({"a", "b"}), "second", false},            // another score: 0
+      {"perplexity", kSamples, members({"c"}), "log_likelihood", true},    // exp((ln 2 + ln 3) / 2) = sqrt(6)
+      {"part", kTasks, members({"a", "missing"}), "", false},
+      {"nothing", kTasks, members({"missing"}), "", false},
   };
   EXPECT_EQ(write_markdown(group_table(store.database(), {}, groups)),
             "**groups of tasks**\n\n"

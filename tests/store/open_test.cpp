@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "store_fixture.h"
+#include "support/stable_dump.h"
 
 namespace kvc {
 namespace {

@@ -1,6 +1,7 @@
 #include "store/rescore.h"
 
 #include "store_fixture.h"
+#include "support/stable_dump.h"
 
 namespace kvc {
 namespace {

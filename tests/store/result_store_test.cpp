@@ -1,6 +1,7 @@
 #include <limits>
 
 #include "store_fixture.h"
+#include "support/stable_dump.h"
 
 namespace kvc {
 namespace {

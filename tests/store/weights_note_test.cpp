@@ -69,7 +69,7 @@ TEST_F(WeightsNote, StandsInTheTitlesOfTablesWhoseCellsAreShown) {
   auto& db = store_->database();
   const std::string note = "weights quantized: Q4_1 (small)";
   EXPECT_EQ(summary_table(db).title, "all experiments, small; " + note);
-  EXPECT_EQ(group_table(db, {}, {{"g", false, {{"t/a", false}}, "", false}}).title, "groups of tasks; " + note);
+  EXPECT_EQ(group_table(db, {}, {{.name = "g", .members = {{"t/a"}}}}).title, "groups of tasks; " + note);
   CompareOptions options;
   options.a = "full";
   EXPECT_EQ(compare_table(compare_groups(db, db, options)).title, "B against A = full, small; " + note);

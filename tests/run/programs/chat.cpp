@@ -3,15 +3,14 @@
 #include <iostream>
 #include <nlohmann/json.hpp>
 
-#include "experiment/model_chat.h"
 #include "kvc/check.h"
+#include "prompt/model_chat.h"
 #include "tokenizer/tokenizer.h"
 
 int main(int argc, char** argv) try {
   if (argc != 3) return std::cerr << "usage: chat MODEL_DIR SETTING < lines\n", 2;
   const auto tokenizer = kvc::Tokenizer::load(argv[1]);
-  const kvc::Paths paths{.program = {}, .root = KVC_SOURCE_DIR, .plugins = {}};
-  const auto chat = kvc::choose_chat_template(argv[2], argv[1], paths);
+  const auto chat = kvc::choose_chat_template(argv[2], argv[1], KVC_SOURCE_DIR);
   for (std::string line; std::getline(std::cin, line);) {
     const auto input = nlohmann::json::parse(line);
     const auto turn =

@@ -1,0 +1,55 @@
+// A model with presets of compressors: which tasks fit it, what they found, what that amounts to.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "analysis/likelihood_table.h"
+#include "check/check_verdict.h"
+#include "experiment/grid.h"
+#include "render/table.h"
+#include "store/database.h"
+
+namespace kvc {
+
+// Of `names`, those tasks that fit `context` tokens with the model's tokenizer: windows by their length, questions by
+// their longest prompt; of each name the n_lengths longest. Sets experiment.tasks to their names. Throws Error where no
+// task that reads a text fits.
+void choose_tasks(const CheckSettings& settings, int64_t context, const std::filesystem::path& model_folder,
+                  const Paths& paths, Experiment& experiment);
+
+// Which compressor the others are held against: the first that is not lossy. Throws Error where all are.
+size_t baseline_of(const Grid& grid);
+
+// What a model's keys are like, where they make a method break.
+struct KeyChannels {
+  double largest_ratio = 0;  // a channel's mean magnitude over the median channel's of its layer
+  int64_t layer = 0, channel = 0;
+  int64_t n_channels = 0, n_outliers = 0;  // of all layers; above the bound
+};
+// From a probe's channel_mean_abs in `db`.
+KeyChannels key_channels(Database& db, const std::string& probe_cell, double outlier_ratio);
+
+struct PasskeyResult {
+  int64_t n = 0, n_right = 0, n_right_full = 0;  // over questions that both answered
+  int64_t n_lost = 0, n_gained = 0;              // right with one of the two alone
+  Interval loss;                                 // share lost against full, Tango's 95 % interval
+};
+
+struct PresetResult {
+  std::string name;
+  bool is_baseline = false;
+  double bytes = 0, bytes_16bit = 0;             // of a prompt that fills the model's context
+  LikelihoodStretch all, longest;                // over all lengths, and the longest
+  std::vector<LikelihoodStretch> by_length;      // shortest first
+  std::map<std::string, PasskeyResult> passkey;  // by task
+  PasskeyResult passkey_all;
+  Levels verdict;
+  std::string reasons;  // which figures decided, or leave it open
+};
+
+// Of the grid's cells, as far as they were computed.
+std::vector<PresetResult> check_results(const Grid& grid, const CheckSettings& settings, Database& db);
+
+}  // namespace kvc

@@ -1,0 +1,95 @@
+#include "check/check_verdict.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "experiment/experiment.h"
+#include "text/yaml_keys.h"
+
+namespace kvc {
+namespace {
+
+constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
+
+Level level_of(double value, const Bounds& bounds) {
+  return value <= bounds.unchanged ? Level::unchanged : value < bounds.breaks ? Level::small_loss : Level::breaks;
+}
+
+const char* name_of(Level level) {
+  switch (level) {
+    case Level::unchanged:
+      return "unchanged";
+    case Level::small_loss:
+      return "small loss";
+    case Level::breaks:
+      return "breaks";
+  }
+  throw Error("Level out of range");
+}
+
+void bound_keys(YamlKeys& keys, double most, Bounds& bounds) {
+  keys.real({"unchanged", "up to here nothing changes", kRequired}, bounds.unchanged, 0, most);
+  keys.real({"breaks", "from here on the model breaks", kRequired}, bounds.breaks, 0, most);
+}
+
+// `falls`: a figure that falls with the loss, from 100 %.
+void bounds_key(YamlKeys& keys, const YamlKey& key, double most, double scale, bool falls, Bounds& bounds) {
+  keys.other(
+      key, "map",
+      [&](const YamlValue& value) {
+        read_keys(value.map(), [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });
+        for (double* bound : {&bounds.unchanged, &bounds.breaks}) {
+          *bound = (falls ? most - *bound : *bound) * scale;
+        }
+        if (bounds.unchanged >= bounds.breaks) {
+          value.fail(value.name(), ": unchanged and breaks leave nothing between them");
+        }
+      },
+      [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });
+}
+
+}  // namespace
+
+Levels levels_of(const Interval& interval, const Bounds& bounds) {
+  return {level_of(interval.low, bounds), level_of(interval.high, bounds)};
+}
+
+Levels at_least(const Interval& interval, double found, const Bounds& bounds) {
+  return {level_of(interval.low, bounds), level_of(found, bounds)};
+}
+
+Levels worse_of(const Levels& a, const Levels& b) { return {std::max(a.least, b.least), std::max(a.most, b.most)}; }
+
+std::string to_string(const Levels& levels) {
+  if (levels.least == levels.most) return name_of(levels.least);
+  const bool all = levels.least == Level::unchanged && levels.most == Level::breaks;
+  return all ? "undecided" : concat("undecided: ", name_of(levels.least), " or ", name_of(levels.most));
+}
+
+void declare_keys(YamlKeys& keys, CheckSettings& settings) {
+  keys.integer({"context", "tokens; or the model's, where that is less", kRequired}, settings.context, 2, kMany);
+  keys.integer({"lengths", "of each task, the longest that fit", kRequired}, settings.n_lengths, 1, kMany);
+  keys.map({"quick", "of `kvc check --quick`", kRequired}, [&](YamlKeys& inner) {
+    inner.integer({"limit", "samples of each length", kRequired}, settings.quick_limit, 1, kMany);
+    inner.integer({"lengths", "of each task, the longest that fit", kRequired}, settings.quick_n_lengths, 1, kMany);
+  });
+  keys.map({"bounds", "of its verdicts", kRequired}, [&](YamlKeys& inner) {
+    bounds_key(inner, {"kl", "KL divergence from full precision, nats", kRequired}, 100, 1, false, settings.kl);
+    bounds_key(inner, {"top1", "tokens whose most likely one is full precision's, %", kRequired}, 100, 0.01, true,
+               settings.top1);
+    bounds_key(inner, {"passkey", "questions lost against full precision, points", kRequired}, 100, 0.01, false,
+               settings.passkey);
+  });
+  keys.real({"outlier_channel", "a channel of K whose mean magnitude is so many times its layer's median", kRequired},
+            settings.outlier_channel, 1);
+}
+
+CheckSettings load_check_settings(const std::filesystem::path& file) {
+  CheckSettings settings;
+  auto whole = load_experiment_yaml(file, {});
+  read_keys(whole.required("check").map(), [&](YamlKeys& keys) { declare_keys(keys, settings); });
+  return settings;
+}
+
+}  // namespace kvc

@@ -1,0 +1,40 @@
+#include "models/model_path.h"
+
+#include <cstdio>
+
+#include "experiment/paths.h"
+#include "fetch/fetch_progress.h"
+#include "fetch/model_source.h"
+
+namespace kvc {
+namespace {
+
+template <class AnyExperiment>
+void place(const std::string& model, AnyExperiment& experiment) {
+  auto source = get_model(model, model_places(find_paths().root));
+  experiment.model_path = std::move(source.path);
+  experiment.model_origin = std::move(source.origin);
+}
+
+}  // namespace
+
+std::filesystem::path model_path(const std::string& as_written) {
+  return get_model(as_written, model_places(find_paths().root)).path;
+}
+
+void place_model(Experiment& experiment) { place(experiment.model, experiment); }
+
+void place_model(BenchExperiment& experiment) {
+  if (!experiment.subject.model.empty()) place(experiment.subject.model, experiment);
+}
+
+bool tell_missing_model(const std::string& experiment, const std::string& model) {
+  const auto places = model_places(find_paths().root);
+  if (model.empty() || find_model(model, places)) return false;
+  const auto missing = missing_model(model, places);
+  std::printf("experiment %s: the model %s is not here; a run would fetch %s from %s into %s\n", experiment.c_str(),
+              model.c_str(), megabytes(missing.n_bytes).c_str(), missing.from.c_str(), missing.to.c_str());
+  return true;
+}
+
+}  // namespace kvc

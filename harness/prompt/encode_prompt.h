@@ -1,0 +1,37 @@
+// From a sample to the token ids that a model gets: the prompt cut to its limit, in its chat format, with what is to be
+// scored behind it. `run` and `prompt` both go through here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "prompt/model_chat.h"
+#include "task/dataset.h"
+#include "tokenizer/tokenizer.h"
+#include "wire/messages.h"
+
+namespace kvc {
+
+// What decides about prompts beside the task itself.
+struct PromptSettings {
+  const std::optional<ChatTemplate>* chat = nullptr;
+  std::string system_message;
+  int64_t context = 0;                // tokens that the model holds
+  std::optional<int64_t> max_tokens;  // the experiment's own limit
+};
+
+struct EncodedPrompt {
+  Prompt prompt;                     // as the task's template gives it
+  std::string text;                  // as the model gets it, special tokens that the tokenizer adds left out
+  std::vector<int64_t> ids;          // of a task that scores: the context's; of a window its prompt's
+  int64_t n_tokens_before = 0;       // had nothing been cut
+  std::vector<ScoredText> scored;    // the item's, then the content-free one's
+  std::vector<std::string> choices;  // the texts scored
+};
+
+// Throws Error for a prompt that is too long and may not be cut. Of a task that reads texts the sample is a window.
+EncodedPrompt encode_prompt(const TaskSpec& spec, const Dataset& data, const Sample& sample, const Tokenizer& tokenizer,
+                            const PromptSettings& settings);
+
+}  // namespace kvc

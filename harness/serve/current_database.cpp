@@ -1,0 +1,22 @@
+#include "serve/current_database.h"
+
+#include <cstdio>
+
+#include "store/result_store.h"
+#include "store/up_to_date.h"
+
+namespace kvc {
+
+std::filesystem::path current_database(const std::filesystem::path& database, TemporaryFolder& folder) {
+  auto store = ResultStore::open_readonly(database);
+  if (is_up_to_date(store.database())) return database;
+  const auto copy = folder.path() / database.filename();
+  std::fprintf(stderr,
+               "%s: an earlier kvc wrote it (schema %ld); what is shown is a copy as of now, brought up to date\n",
+               database.c_str(), store.database().integer("PRAGMA user_version"));
+  store.database().prepare("VACUUM INTO ?").bind(1, copy.string()).run();
+  ResultStore::open(copy);
+  return copy;
+}
+
+}  // namespace kvc
