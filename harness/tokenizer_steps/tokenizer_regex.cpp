@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "kvc/check.h"
-#include "text/code_points.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -102,7 +101,7 @@ std::vector<Match> TokenizerRegex::find_all(std::string_view text) const {
     const bool is_empty = bounds[1] == bounds[0];
     if (!is_empty) matches.push_back({bounds[0], bounds[1]});
     at = bounds[1];
-    if (is_empty) at += at < text.size() ? static_cast<size_t>(next_code_point(text, at).n_bytes) : 1;
+    if (is_empty) at += at < text.size() ? next_code_point(text, at).n_bytes : 1;
   }
   return matches;
 }
