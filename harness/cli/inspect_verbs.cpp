@@ -16,6 +16,7 @@
 #include "models/plan_model.h"
 #include "run/run_bench.h"
 #include "search/search_layers.h"
+#include "task/dataset.h"
 #include "task/task_inventory.h"
 #include "text/nearest.h"
 #include "tokenizer/tokenizer.h"
@@ -61,17 +62,55 @@ int list_plugins(const std::string& name, const std::vector<std::string>& plugin
   return kOk;
 }
 
+void check_options(const CompressorChoice& choice, const fs::path& folder, const std::vector<fs::path>& folders) {
+  for (const auto& part : choice.parts) check_options(part, folder, folders);
+  if (choice.kind != CompressorChoice::Kind::plugin) return;
+  try {
+    const PluginLibrary library(find_plugin(choice.plugin, folders));
+    library.make(library.with_files_from(folder, choice.options));
+  } catch (const Error& e) {
+    throw Error(choice.where + ": error: " + e.what());
+  }
+}
+
+// What of an experiment does not depend on its model's shape, context and tokenizer.
+template <class AnyExperiment>
+int validate_without_model(const std::string& file, const std::string& model, const AnyExperiment& experiment,
+                           const Paths& paths) {
+  const auto folders = plugin_folders(experiment.plugin_path, paths);
+  for (const auto& choice : experiment.compressors) check_options(choice, experiment.folder, folders);
+  std::printf("%s is valid as far as can be said without its model: %s is not here yet, a run would fetch it\n",
+              file.c_str(), model.c_str());
+  return kOk;
+}
+
+void check_tasks(const Experiment& experiment, const Paths& paths) {
+  for (const auto& name : experiment.tasks) {
+    for (const auto& id : tasks_of(name, paths)) {
+      auto spec = load_task(id);
+      if (spec.likelihood && !experiment.text.empty()) read_instead(experiment.text, spec);
+      load_dataset(spec, data_folder(experiment.data_dir));
+    }
+  }
+}
+
 int validate(const std::string& file, const std::vector<std::string>& settings) {
   const auto paths = find_paths();
   const auto kind = experiment_kind(below_root(paths, file), settings);
   if (is_timed(kind)) {
     auto experiment = load_bench(below_root(paths, file), settings);
+    const auto& model = experiment.subject.model;
+    if (!is_model_here(model)) return validate_without_model(file, model, experiment, paths);
     place_model(experiment);
     const auto cells = expand_bench(experiment, paths);
     std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), to_string(kind).c_str());
     return kOk;
   }
   auto experiment = load_experiment(below_root(paths, file), settings);
+  if (!is_model_here(experiment.model)) {
+    check_tasks(experiment, paths);
+    return validate_without_model(file, experiment.model, experiment, paths);
+  }
   place_model(experiment);
   const auto grid =
       kind == RunKind::search ? search_grid(experiment, paths, experiment.search) : expand_grid(experiment, paths);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "text/utf8.h"
+
 namespace kvc {
 namespace {
 
@@ -11,10 +13,7 @@ constexpr double kLeft = 84, kRight = 24, kTop = 44, kAxis = 56;
 
 double longest(const std::vector<std::string>& texts) {
   size_t most = 0;
-  for (const auto& text : texts) {
-    most = std::max<size_t>(
-        most, static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; })));
-  }
+  for (const auto& text : texts) most = std::max(most, n_code_points(text));
   return kLetter * static_cast<double>(most);
 }
 

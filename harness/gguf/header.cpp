@@ -167,8 +167,7 @@ class HeaderReader {
 
   void read_key() {
     const auto key = in_.take_text("a key", kMaxKeyBytes);
-    KVC_CHECK(!key.empty() && !first_invalid_utf8(key), in_.where(), "key ", in_quotes(key),
-              ", expected a name in UTF-8");
+    KVC_CHECK(!key.empty() && is_utf8(key), in_.where(), "key ", in_quotes(key), ", expected a name in UTF-8");
     auto value = read_value(in_.take<uint32_t>("a value's type"), key, 0);
     KVC_CHECK(header_.metadata.emplace(key, std::move(value)).second, in_.where(), "key ", in_quotes(key),
               " stands twice");
@@ -255,8 +254,7 @@ class HeaderReader {
 
   void read_tensor() {
     const auto name = in_.take_text("a tensor's name", kMaxNameBytes);
-    KVC_CHECK(!name.empty() && !first_invalid_utf8(name), in_.where(), "tensor ", in_quotes(name),
-              ", expected a name in UTF-8");
+    KVC_CHECK(!name.empty() && is_utf8(name), in_.where(), "tensor ", in_quotes(name), ", expected a name in UTF-8");
     const auto n_dims = in_.take<uint32_t>("a tensor's dimensions");
     KVC_CHECK(n_dims >= 1 && n_dims <= kMaxDims, in_.where(), "tensor ", in_quotes(name), ": ", n_dims,
               " dimensions, allowed: 1 to ", kMaxDims);

@@ -28,10 +28,13 @@ void place_model(BenchExperiment& experiment) {
   if (!experiment.subject.model.empty()) place(experiment.subject.model, experiment);
 }
 
+bool is_model_here(const std::string& model) {
+  return model.empty() || find_model(model, model_places(find_paths().root));
+}
+
 bool tell_missing_model(const std::string& experiment, const std::string& model) {
-  const auto places = model_places(find_paths().root);
-  if (model.empty() || find_model(model, places)) return false;
-  const auto missing = missing_model(model, places);
+  if (is_model_here(model)) return false;
+  const auto missing = missing_model(model, model_places(find_paths().root));
   std::printf("experiment %s: the model %s is not here; a run would fetch %s from %s into %s\n", experiment.c_str(),
               model.c_str(), megabytes(missing.n_bytes).c_str(), missing.from.c_str(), missing.to.c_str());
   return true;

@@ -16,6 +16,10 @@ std::filesystem::path model_path(const std::string& as_written);
 void place_model(Experiment& experiment);
 void place_model(BenchExperiment& experiment);
 
+// Whether an experiment can be read with its model as things are: it is on this machine, or there is none. Fetches
+// nothing; throws Error for what is no name of a model.
+bool is_model_here(const std::string& model);
+
 // For a dry run: true where the model would have to be fetched, and then printed what.
 bool tell_missing_model(const std::string& experiment, const std::string& model);
 

@@ -5,7 +5,6 @@
 #include "gguf/gguf_file.h"
 #include "gguf/json_reader.h"
 #include "kvc/check.h"
-#include "text/code_points.h"
 #include "text/files.h"
 #include "text/utf8.h"
 #include "tokenizer/tokenizer.h"

@@ -6,6 +6,7 @@
 #include "kvc/check.h"
 #include "render/escape.h"
 #include "render/numbers.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -23,12 +24,8 @@ std::string heading(const TableColumn& column) {
   return column.unit.empty() ? column.name : concat(column.name, " [", column.unit, "]");
 }
 
-size_t n_shown(std::string_view text) {  // code points
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-}
-
 std::string padded(const std::string& text, size_t width, Align align) {
-  const std::string space(width - std::min(width, n_shown(text)), ' ');
+  const std::string space(width - std::min(width, n_code_points(text)), ' ');
   return align == Align::kRight ? space + text : text + space;
 }
 
@@ -57,7 +54,7 @@ std::string write_markdown(const Table& table) {
   }
   std::vector<size_t> widths(table.columns.size(), 3);
   for (const auto& line : lines) {
-    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], n_shown(line[i]));
+    for (size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], n_code_points(line[i]));
   }
   std::string text = table.title.empty() ? "" : concat("**", table.title, "**\n\n");
   for (size_t i_line = 0; i_line < lines.size(); ++i_line) {

@@ -51,7 +51,7 @@ struct WordModel {
   std::array<Row, kNStates> transition{};  // [from][to]
   std::vector<Row> emission;               // [character - kFirst][state]
 
-  // finalseg/prob_start.py, prob_trans.py, prob_emit.py: each a dictionary literal.
+  // finalseg/prob_start.py, prob_trans.py, prob_emit.py: each one dictionary.
   static WordModel load(const std::filesystem::path& folder);
 };
 

@@ -1,15 +1,13 @@
-// A PCRE2 pattern as a value: bounded work, \d, \w and \s by Unicode as in Python's re, no match in bytes that are
-// not UTF-8.
+// A pattern of a task file as a value: bounded work, \d, \w and \s by Unicode as in Python's re, no match in bytes that
+// are not UTF-8.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-struct pcre2_real_code_8;
+#include "pattern/pcre.h"
 
 namespace kvc {
 
@@ -17,28 +15,22 @@ class Regex {
  public:
   // Throws Error naming the pattern, the offset and the reason.
   explicit Regex(const std::string& pattern);
-  Regex(const Regex& other);
-  Regex& operator=(const Regex& other);
-  Regex(Regex&&) noexcept = default;
-  Regex& operator=(Regex&&) noexcept = default;
-  ~Regex() = default;
 
   // The text of `group` in the first or last of the non-overlapping matches from left to right; nothing without a match
   // or when the group took no part. Throws Error when the match limit is reached.
   std::optional<std::string> find(std::string_view text, int group, bool last) const;
   // The group's text in each of them; "" where it took no part.
   std::vector<std::string> find_all(std::string_view text, int group) const;
-  int n_groups() const;
+  int n_groups() const { return code_.n_groups(); }
   const std::string& pattern() const { return pattern_; }
 
  private:
-  using Code = std::unique_ptr<pcre2_real_code_8, void (*)(pcre2_real_code_8*)>;
   // `visit` gets the group of each match in order, and returns whether to go on.
   void each_match(std::string_view text, int group,
                   const std::function<bool(std::optional<std::string> found)>& visit) const;
   std::string pattern_;
-  Code code_;      // for well-formed UTF-8, which it does not look at again
-  Code tolerant_;  // for anything else
+  Pcre code_;      // for well-formed UTF-8, which it does not look at again
+  Pcre tolerant_;  // for anything else
 };
 
 }  // namespace kvc

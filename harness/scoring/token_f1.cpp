@@ -5,6 +5,7 @@
 
 #include "scoring/chinese_words.h"
 #include "scoring/unicode.h"
+#include "text/characters.h"
 #include "text/utf8.h"
 
 namespace kvc {

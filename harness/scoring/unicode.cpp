@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "text/utf8.h"
+#include "text/characters.h"
 
 namespace kvc {
 namespace {

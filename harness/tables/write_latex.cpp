@@ -6,6 +6,7 @@
 
 #include "kvc/check.h"
 #include "tables/paper_table.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -41,17 +42,10 @@ const std::map<std::string, std::string> kSpellings{{"\\", "\\textbackslash{}"},
                                                     {"−", "$-$"},
                                                     {"→", "$\\to$"}};
 
-size_t length_of_character(unsigned char first) { return first < 0x80 ? 1 : first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4; }
-
 // "[U+4E2D]"
-std::string code_point(const std::string& character) {
-  uint32_t code = 0;
-  for (size_t i = 0; i < character.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(character[i]);
-    code = i > 0 ? code << 6 | (byte & 0x3F) : byte & (character.size() == 1 ? 0x7F : 0xFF >> (character.size() + 1));
-  }
+std::string code_point_name(char32_t c) {
   char text[32];
-  std::snprintf(text, sizeof text, "[U+%04X]", code);
+  std::snprintf(text, sizeof text, "[U+%04X]", static_cast<unsigned>(c));
   return text;
 }
 
@@ -59,15 +53,16 @@ std::string code_point(const std::string& character) {
 std::string escaped(const std::string& text) {
   std::string latex;
   for (size_t at = 0; at < text.size();) {
-    const auto one = text.substr(at, length_of_character(static_cast<unsigned char>(text[at])));
-    at += one.size();
+    const auto point = next_code_point(text, at);
+    const auto one = text.substr(at, point.n_bytes);
+    at += point.n_bytes;
     const auto found = kSpellings.find(one);
     if (found != kSpellings.end()) {
       latex += found->second;
-    } else if (one.size() == 1 ? one[0] >= ' ' : one.size() == 2 && static_cast<unsigned char>(one[0]) <= 0xC5) {
+    } else if (point.value >= ' ' && point.value < 0x180) {
       latex += one;
     } else {
-      latex += code_point(one);  // no font of a small TeX has it
+      latex += code_point_name(point.value);  // no font of a small TeX has it
     }
   }
   return latex;

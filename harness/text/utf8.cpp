@@ -1,95 +1,119 @@
 #include "text/utf8.h"
 
+#include <unicode/utf8.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
 #include "kvc/check.h"
+#include "text/characters.h"
 
 namespace kvc {
 namespace {
 
-constexpr char32_t kBad = 0xFFFFFFFF;
-
-bool is_scalar(char32_t c) { return c <= 0x10FFFF && !(c >= 0xD800 && c <= 0xDFFF); }
-
-// The code point that starts at text[i], and its length in bytes; kBad and 1 where the bytes are not well-formed.
-char32_t decode(std::string_view text, size_t i, size_t& length) {
-  const auto byte = [&](size_t k) { return static_cast<unsigned char>(text[k]); };
-  length = 1;
-  const unsigned char lead = byte(i);
-  if (lead < 0x80) return lead;
-  const size_t n = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : 2;
-  if (lead < 0xC2 || lead > 0xF4 || i + n > text.size()) return kBad;
-  char32_t c = lead & (0xFF >> (n + 1));
-  for (size_t k = 1; k < n; ++k) {
-    if ((byte(i + k) & 0xC0) != 0x80) return kBad;
-    c = (c << 6) | (byte(i + k) & 0x3F);
+// The first place from `at` on that may not be ASCII, eight bytes at a time.
+size_t skip_ascii(std::string_view text, size_t at) {
+  for (uint64_t eight = 0; at + 8 <= text.size(); at += 8) {
+    std::memcpy(&eight, text.data() + at, 8);
+    if (eight & 0x8080808080808080u) break;
   }
-  const char32_t smallest = n == 2 ? 0x80 : n == 3 ? 0x800 : 0x10000;
-  if (c < smallest || !is_scalar(c)) return kBad;
-  length = n;
-  return c;
+  while (at < text.size() && U8_IS_SINGLE(text[at])) ++at;
+  return at;
 }
 
-void append_utf8(std::string& out, char32_t c) {
-  if (c < 0x80) {
-    out += static_cast<char>(c);
-    return;
-  }
-  const int n_more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-  static constexpr int kLead[] = {0, 0xC0, 0xE0, 0xF0};
-  out += static_cast<char>(kLead[n_more] | (c >> (6 * n_more)));
-  for (int k = n_more - 1; k >= 0; --k) out += static_cast<char>(0x80 | ((c >> (6 * k)) & 0x3F));
-}
-
-void append_escaped(std::string& out, unsigned int value) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  out += "\\x";
-  out += kDigits[(value >> 4) & 15];
-  out += kDigits[value & 15];
+std::string hexadecimal(char byte, const char* digits) {
+  const auto value = static_cast<unsigned char>(byte);
+  return {digits[value >> 4], digits[value & 15]};
 }
 
 std::string_view without_space_at_end(std::string_view text) {
   while (!text.empty()) {
-    size_t start = text.size() - 1, length = 1;  // of the last character, or of a byte that is part of none
-    while (start > 0 && start + 4 > text.size() && (text[start] & 0xC0) == 0x80) --start;
-    const char32_t c = decode(text, start, length);
-    if (start + length != text.size() || !is_space(c)) break;
-    text.remove_suffix(length);
+    const size_t start = previous_code_point(text, text.size());
+    const auto last = next_or_byte(text, start);
+    if (start + last.n_bytes != text.size() || !is_space(last.value)) break;
+    text.remove_suffix(last.n_bytes);
   }
   return text;
 }
 
 }  // namespace
 
-bool is_space(char32_t c) {
-  return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 || c == 0x1680 ||
-         (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
+CodePoint next_code_point(std::string_view text, size_t at) {
+  size_t end = at;
+  UChar32 c = 0;
+  U8_NEXT(text.data(), end, text.size(), c);
+  return {c < 0 ? U'\uFFFD' : static_cast<char32_t>(c), end - at, c >= 0};
+}
+
+CodePoint next_or_byte(std::string_view text, size_t at) {
+  auto point = next_code_point(text, at);
+  if (!point.is_valid) point.n_bytes = 1;
+  return point;
+}
+
+size_t previous_code_point(std::string_view text, size_t end) {
+  size_t begin = end - 1;
+  while (begin > 0 && U8_IS_TRAIL(text[begin])) --begin;
+  return begin;
+}
+
+size_t n_code_points(std::string_view text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char byte) { return !U8_IS_TRAIL(byte); }));
+}
+
+void append_utf8(std::string& text, char32_t c) {
+  char bytes[U8_MAX_LENGTH];
+  size_t n = 0;
+  U8_APPEND_UNSAFE(bytes, n, c);
+  text.append(bytes, n);
 }
 
 std::optional<size_t> first_invalid_utf8(std::string_view text) {
-  size_t length = 1;
-  for (size_t i = 0; i < text.size(); i += length) {
-    length = 1;
-    if (static_cast<unsigned char>(text[i]) >= 0x80 && decode(text, i, length) == kBad) return i;
+  for (size_t at = 0; (at = skip_ascii(text, at)) < text.size();) {
+    const auto point = next_code_point(text, at);
+    if (!point.is_valid) return at;
+    at += point.n_bytes;
   }
   return std::nullopt;
 }
 
-std::u32string to_code_points(std::string_view text) {
-  std::u32string code_points;
-  size_t length = 1;
-  for (size_t i = 0; i < text.size(); i += length) {
-    const char32_t c = decode(text, i, length);
-    KVC_CHECK(c != kBad, "not well-formed UTF-8 at byte ", i);
-    code_points += c;
+bool is_utf8(std::string_view text) { return !first_invalid_utf8(text); }
+
+void check_utf8(std::string_view text, std::string_view what) {
+  const auto bad = first_invalid_utf8(text);
+  KVC_CHECK(!bad, what, ": byte ", *bad, " (0x", hexadecimal(text[*bad], "0123456789ABCDEF"), ") is not valid UTF-8");
+}
+
+size_t complete_utf8(std::string_view bytes) {
+  auto n = static_cast<int64_t>(bytes.size());
+  U8_TRUNCATE_IF_INCOMPLETE(bytes, 0, n);
+  return static_cast<size_t>(n);
+}
+
+std::string replace_broken_utf8(std::string_view bytes) {
+  std::string text;
+  text.reserve(bytes.size());
+  for (size_t at = 0; at < bytes.size();) {
+    const auto point = next_code_point(bytes, at);
+    append_utf8(text, point.value);
+    at += point.n_bytes;
   }
-  return code_points;
+  return text;
+}
+
+std::u32string to_code_points(std::string_view text) {
+  const auto bad = first_invalid_utf8(text);
+  KVC_CHECK(!bad, "not well-formed UTF-8 at byte ", *bad);
+  return to_code_points_replacing(text);
 }
 
 std::u32string to_code_points_replacing(std::string_view text) {
   std::u32string code_points;
-  size_t length = 1;
-  for (size_t i = 0; i < text.size(); i += length) {
-    const char32_t c = decode(text, i, length);
-    code_points += c == kBad ? U'\uFFFD' : c;
+  for (size_t at = 0; at < text.size();) {
+    const auto point = next_or_byte(text, at);
+    code_points += point.value;
+    at += point.n_bytes;
   }
   return code_points;
 }
@@ -97,7 +121,7 @@ std::u32string to_code_points_replacing(std::string_view text) {
 std::string to_utf8(std::u32string_view code_points) {
   std::string text;
   for (const char32_t c : code_points) {
-    KVC_CHECK(is_scalar(c), "code point ", static_cast<uint32_t>(c), " is not Unicode text");
+    KVC_CHECK(c <= 0x10FFFF && !U_IS_SURROGATE(c), "code point ", static_cast<uint32_t>(c), " is not Unicode text");
     append_utf8(text, c);
   }
   return text;
@@ -105,8 +129,11 @@ std::string to_utf8(std::u32string_view code_points) {
 
 std::string strip(std::string_view text) {
   text = without_space_at_end(text);
-  size_t length = 1;
-  while (!text.empty() && is_space(decode(text, 0, length))) text.remove_prefix(length);
+  while (!text.empty()) {
+    const auto first = next_or_byte(text, 0);
+    if (!is_space(first.value)) break;
+    text.remove_prefix(first.n_bytes);
+  }
   return std::string(text);
 }
 
@@ -115,25 +142,25 @@ std::string strip_end(std::string_view text) { return std::string(without_space_
 std::string in_quotes(std::string_view text) {
   static constexpr int kMaxShown = 60;
   std::string out = "'";
-  size_t length = 1;
   int n_shown = 0;
-  for (size_t i = 0; i < text.size(); i += length) {
+  for (size_t at = 0; at < text.size();) {
     if (n_shown++ == kMaxShown) {
       out += "...";
       break;
     }
-    const char32_t c = decode(text, i, length);
-    if (c == '\n') {
+    const auto point = next_or_byte(text, at);
+    if (text[at] == '\n') {
       out += "\\n";
-    } else if (c == '\t') {
+    } else if (text[at] == '\t') {
       out += "\\t";
-    } else if (c == '\r') {
+    } else if (text[at] == '\r') {
       out += "\\r";
-    } else if (c == kBad || c < 0x20 || c == 0x7F) {
-      append_escaped(out, static_cast<unsigned char>(text[i]));
+    } else if (!point.is_valid || point.value < 0x20 || point.value == 0x7F) {
+      out += "\\x" + hexadecimal(text[at], "0123456789abcdef");
     } else {
-      out.append(text, i, length);
+      out.append(text, at, point.n_bytes);
     }
+    at += point.n_bytes;
   }
   return out + "'";
 }

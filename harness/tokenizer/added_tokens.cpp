@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kvc/check.h"
-#include "text/code_points.h"
+#include "text/characters.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -11,9 +11,7 @@ namespace {
 
 // The code point that ends at text[end]; end > 0, text valid.
 char32_t code_point_before(std::string_view text, size_t end) {
-  size_t begin = end - 1;
-  while (begin > 0 && (static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80) --begin;
-  return next_code_point(text, begin).value;
+  return next_code_point(text, previous_code_point(text, end)).value;
 }
 
 bool is_within_word(std::string_view text, size_t begin, size_t end) {
@@ -22,10 +20,7 @@ bool is_within_word(std::string_view text, size_t begin, size_t end) {
 }
 
 size_t skip_spaces_left(std::string_view text, size_t begin, size_t limit) {
-  while (begin > limit && is_white_space(code_point_before(text, begin))) {
-    do --begin;
-    while ((static_cast<unsigned char>(text[begin]) & 0xC0) == 0x80);
-  }
+  while (begin > limit && is_white_space(code_point_before(text, begin))) begin = previous_code_point(text, begin);
   return begin;
 }
 
@@ -33,7 +28,7 @@ size_t skip_spaces_right(std::string_view text, size_t end) {
   while (end < text.size()) {
     const auto point = next_code_point(text, end);
     if (!is_white_space(point.value)) break;
-    end += static_cast<size_t>(point.n_bytes);
+    end += point.n_bytes;
   }
   return end;
 }

@@ -3,7 +3,6 @@
 #include <unordered_map>
 
 #include "kvc/check.h"
-#include "text/code_points.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 #include "tokenizer_steps/bpe_model.h"

@@ -5,7 +5,6 @@
 #include "gguf/model_folder.h"
 #include "gguf/protobuf_fields.h"
 #include "kvc/check.h"
-#include "text/code_points.h"
 #include "text/utf8.h"
 #include "tokenizer/special_tokens.h"
 

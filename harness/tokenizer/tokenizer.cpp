@@ -2,7 +2,6 @@
 
 #include "gguf/model_folder.h"
 #include "kvc/check.h"
-#include "text/code_points.h"
 #include "text/utf8.h"
 #include "tokenizer/detokenizer.h"
 

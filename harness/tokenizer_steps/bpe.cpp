@@ -4,7 +4,6 @@
 #include <unordered_set>
 
 #include "kvc/check.h"
-#include "text/code_points.h"
 #include "text/utf8.h"
 #include "tokenizer_steps/byte_level.h"
 
@@ -109,7 +108,7 @@ void Bpe::index_characters_() {
   for (const auto& [token, id] : ids_) {
     if (token.empty() || !is_utf8(token)) continue;
     const auto first = next_code_point(token, 0);
-    if (static_cast<size_t>(first.n_bytes) != token.size()) continue;
+    if (first.n_bytes != token.size()) continue;
     if (first.value >= characters_.size()) characters_.resize(first.value + 1, -1);
     characters_[first.value] = static_cast<int32_t>(id);
   }
@@ -125,9 +124,8 @@ void Bpe::find_openers_() {
     if (atoms.contains(left) || atoms.contains(right) || atoms.contains(merges_.find(left, right).id)) return;
     const auto &before = tokens_.at(left), &behind = tokens_.at(right);
     const char32_t first = next_code_point(behind, 0).value;
-    size_t last = before.size() - 1;
-    while (last > 0 && (static_cast<unsigned char>(before[last]) & 0xC0) == 0x80) --last;
-    if (next_code_point(before, last).value != first && first < closed.size()) closed[first] = true;
+    const char32_t last = next_code_point(before, previous_code_point(before, before.size())).value;
+    if (last != first && first < closed.size()) closed[first] = true;
   }
   for (size_t c = 0; c < characters_.size(); ++c) {
     const auto id = characters_[c];
@@ -197,10 +195,9 @@ void Bpe::encode_characters_(std::string_view piece, std::vector<int64_t>& ids) 
   bool in_unknown = false;
   for (size_t at = 0; at < piece.size();) {
     const auto point = next_code_point(piece, at);
-    const auto n_bytes = static_cast<size_t>(point.n_bytes);
     const int32_t symbol = symbol_(point.value);
     if (symbol < 0) {
-      in_unknown = add_unknown_(piece.substr(at, n_bytes), in_unknown, symbols);
+      in_unknown = add_unknown_(piece.substr(at, point.n_bytes), in_unknown, symbols);
     } else {
       if (symbol != before && at > word && static_cast<size_t>(symbol) < is_opener_.size() &&
           is_opener_[static_cast<size_t>(symbol)]) {
@@ -211,7 +208,7 @@ void Bpe::encode_characters_(std::string_view piece, std::vector<int64_t>& ids) 
       in_unknown = false;
     }
     before = symbol;
-    at += n_bytes;
+    at += point.n_bytes;
   }
   add_word_(piece.substr(word), symbols, ids);
 }

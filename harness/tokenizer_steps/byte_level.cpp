@@ -3,7 +3,7 @@
 #include <array>
 #include <cstdint>
 
-#include "text/code_points.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -44,7 +44,7 @@ std::optional<std::string> alphabet_to_bytes(std::string_view text) {
     const auto point = next_code_point(text, at);
     if (point.value >= kEnd || kAlphabet.to_byte[point.value] < 0) return std::nullopt;
     bytes += static_cast<char>(kAlphabet.to_byte[point.value]);
-    at += static_cast<size_t>(point.n_bytes);
+    at += point.n_bytes;
   }
   return bytes;
 }

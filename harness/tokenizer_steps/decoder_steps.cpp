@@ -3,7 +3,7 @@
 #include <charconv>
 #include <utility>
 
-#include "text/code_points.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -54,7 +54,7 @@ void ByteRuns::add(std::string token, std::vector<std::string>& out) {
     const auto point = next_code_point(rest, 0);
     if (!point.is_valid && complete_utf8(rest) == 0) return;  // not complete yet
     is_broken_ = !point.is_valid;
-    n_checked_ += static_cast<size_t>(point.n_bytes);
+    n_checked_ += point.n_bytes;
   }
   if (is_broken_) append(replacements(std::exchange(held_, {}).size()), out);
 }
@@ -74,9 +74,9 @@ void ByteCharacters::add(std::string token, std::vector<std::string>& out) {
   }
   held_ += static_cast<char>(byte);
   while (!held_.empty() && complete_utf8(held_) > 0) {
-    const auto point = next_code_point(held_, 0);
-    append(point.is_valid ? held_.substr(0, static_cast<size_t>(point.n_bytes)) : replacements(1), out);
-    held_.erase(0, point.is_valid ? static_cast<size_t>(point.n_bytes) : 1);
+    const auto point = next_or_byte(held_, 0);
+    append(point.is_valid ? held_.substr(0, point.n_bytes) : replacements(1), out);
+    held_.erase(0, point.n_bytes);
   }
 }
 

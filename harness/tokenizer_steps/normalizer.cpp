@@ -5,7 +5,8 @@
 #include <unicode/uchar.h>
 
 #include "kvc/check.h"
-#include "text/code_points.h"
+#include "text/characters.h"
+#include "text/utf8.h"
 #include "tokenizer_steps/byte_level.h"
 #include "tokenizer_steps/pattern.h"
 
@@ -35,7 +36,7 @@ std::string map_characters(std::string_view text, const Map& map) {
   for (size_t at = 0; at < text.size();) {
     const auto point = next_code_point(text, at);
     map(point.value, out);
-    at += static_cast<size_t>(point.n_bytes);
+    at += point.n_bytes;
   }
   return out;
 }
@@ -61,7 +62,7 @@ std::string strip_white_space(std::string_view text, bool left, bool right) {
   size_t begin = text.size(), end = 0;
   for (size_t at = 0; at < text.size();) {
     const auto point = next_code_point(text, at);
-    const size_t next = at + static_cast<size_t>(point.n_bytes);
+    const size_t next = at + point.n_bytes;
     if (!is_white_space(point.value)) {
       begin = std::min(begin, at);
       end = next;

@@ -1,7 +1,6 @@
 #include "tokenizer_steps/pattern.h"
 
 #include "kvc/check.h"
-#include "text/code_points.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 
@@ -33,7 +32,7 @@ FindAll find_characters(bool (*property)(char32_t)) {
     std::vector<Match> matches;
     for (size_t at = 0; at < text.size();) {
       const auto point = next_code_point(text, at);
-      const size_t end = at + static_cast<size_t>(point.n_bytes);
+      const size_t end = at + point.n_bytes;
       if (property(point.value)) matches.push_back({at, end});
       at = end;
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "kvc/check.h"
-#include "text/code_points.h"
+#include "text/characters.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 #include "tokenizer_steps/byte_level.h"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-struct pcre2_real_code_8;
+#include "pattern/pcre.h"
 
 namespace kvc {
 
@@ -14,15 +14,10 @@ struct Match {
   size_t end = 0;
 };
 
-// A value: a copy compiles the pattern again.
 class TokenizerRegex {
  public:
   // Throws Error naming `where`, the pattern and the offset where it does not compile.
   TokenizerRegex(std::string pattern, std::string where);
-  TokenizerRegex(const TokenizerRegex& other) : TokenizerRegex(other.pattern_, other.where_) {}
-  TokenizerRegex(TokenizerRegex&& other) noexcept;
-  TokenizerRegex& operator=(const TokenizerRegex&) = delete;
-  ~TokenizerRegex();
 
   // All matches from left to right, none of them overlapping. `text` is valid UTF-8.
   std::vector<Match> find_all(std::string_view text) const;
@@ -33,7 +28,7 @@ class TokenizerRegex {
  private:
   std::string pattern_;
   std::string where_;
-  pcre2_real_code_8* code_ = nullptr;
+  Pcre code_;
 };
 
 }  // namespace kvc

@@ -1,7 +1,7 @@
 #include "gguf/json_reader.h"
 #include "target.h"
-#include "text/code_points.h"
 #include "text/files.h"
+#include "text/utf8.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc_fuzz {

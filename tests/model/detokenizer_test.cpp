@@ -8,8 +8,8 @@
 
 #include "support/processor_seconds.h"
 #include "support/temp_folder.h"
-#include "text/code_points.h"
 #include "text/files.h"
+#include "text/utf8.h"
 
 namespace {
 

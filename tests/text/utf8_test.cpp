@@ -28,6 +28,24 @@ TEST(Utf8, GivesCodePoints) {
   EXPECT_THROW(to_utf8(std::u32string(1, char32_t{0x110000})), Error);
 }
 
+// Unicode 15, table 3-8: the longest start of a character is one replacement; the other reading takes each byte.
+TEST(Utf8, ReplacesBrokenPartsAsTheStandardSaysOrByteByByte) {
+  constexpr std::string_view kBroken =
+      "a\xF1\x80\x80\xE1\x80\xC2"
+      "b\x80"
+      "c\x80\xBF"
+      "d";
+  EXPECT_EQ(replace_broken_utf8(kBroken), "a\uFFFD\uFFFD\uFFFDb\uFFFDc\uFFFD\uFFFDd");
+  EXPECT_EQ(to_code_points_replacing(kBroken), U"a\uFFFD\uFFFD\uFFFD\uFFFD\uFFFD\uFFFDb\uFFFDc\uFFFD\uFFFDd");
+}
+
+TEST(Utf8, KnowsWhereACharacterIsCutShort) {
+  EXPECT_EQ(complete_utf8("a\xF0\x9F\x98"), 1u);
+  EXPECT_EQ(complete_utf8("a\xF0\x9F\x98\x80"), 5u);
+  EXPECT_EQ(complete_utf8("a\xF0\x80"), 3u);  // nothing could complete it
+  EXPECT_EQ(complete_utf8("\xC3"), 0u);
+}
+
 TEST(Utf8, QuotesOnOneLine) {
   EXPECT_EQ(in_quotes("a\n\t\r\x7F\xFF\xC3\xA9"), "'a\\n\\t\\r\\x7f\\xff\xC3\xA9'");
   EXPECT_EQ(in_quotes(std::string(60, 'x')), "'" + std::string(60, 'x') + "'");
