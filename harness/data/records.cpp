@@ -5,6 +5,7 @@
 #include "data/csv.h"
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "text/jsonl.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
@@ -13,6 +14,8 @@ namespace kvc {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr size_t kMostUnpackedBytes = size_t{1} << 30;  // a file of kilobytes can hold terabytes of zeros
 
 std::string decompress_bzip2(const std::filesystem::path& path, const std::string& packed) {
   bz_stream stream{};
@@ -28,9 +31,12 @@ std::string decompress_bzip2(const std::filesystem::path& path, const std::strin
     result = BZ2_bzDecompress(&stream);
     const size_t n = buffer.size() - stream.avail_out;
     text.append(buffer.data(), n);
+    if (text.size() > kMostUnpackedBytes) break;
     if (result == BZ_OK && n == 0 && stream.avail_in == 0) break;  // cut short
   }
   BZ2_bzDecompressEnd(&stream);
+  KVC_CHECK(text.size() <= kMostUnpackedBytes, path.string(), ": error: it unpacks to more than ", kMostUnpackedBytes,
+            " bytes");
   KVC_CHECK(result == BZ_STREAM_END, path.string(), ": error: no whole bzip2 file");
   return text;
 }
@@ -65,6 +71,7 @@ std::vector<std::string> split_lines(const std::string& text) {
 }
 
 std::vector<Record> read_json_items(const DataSpec& spec, const std::string& file, const std::string& text) {
+  check_json_depth(text, file);
   Json document;
   try {
     document = Json::parse(text);

@@ -5,6 +5,7 @@
 #include "exchange/external_rows.h"
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -82,7 +83,9 @@ Imported import_kvpress(Database& db, const fs::path& folder) {
   for (const auto& one : folders) {
     auto row = read_config(one / "config.yaml");
     const auto file = one / "metrics.json";
-    const auto json = SortedJson::parse(read_file(file), nullptr, false);
+    const auto text = read_file(file);
+    check_json_depth(text, file.string());
+    const auto json = SortedJson::parse(text, nullptr, false);
     KVC_CHECK(json.is_object(), file.string(), ": error: no JSON object of metrics");
     put_metrics(rows, row, json, "");
   }

@@ -4,6 +4,7 @@
 #include "exchange/external_rows.h"
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json.h"
 
 namespace kvc {
 namespace {
@@ -25,11 +26,13 @@ std::vector<fs::path> result_files(const fs::path& path) {
 }
 
 SortedJson read_json(const fs::path& path) {
+  const auto text = read_file(path);
+  check_json_depth(text, path.string());
   try {
-    return SortedJson::parse(read_file(path));
+    return SortedJson::parse(text);
   } catch (const SortedJson::parse_error& error) {
-    const std::string text = error.what();
-    throw Error(concat(path.string(), ": error: not JSON: ", text.substr(std::min(text.size(), text.find("] ") + 2))));
+    const std::string what = error.what();
+    throw Error(concat(path.string(), ": error: not JSON: ", what.substr(std::min(what.size(), what.find("] ") + 2))));
   }
 }
 

@@ -5,12 +5,11 @@
 
 #include "gguf/model_folder.h"
 #include "kvc/check.h"
+#include "text/json.h"
 #include "text/utf8.h"
 
 namespace kvc {
 namespace {
-
-constexpr size_t kMaxJsonDepth = 64;
 
 // What the parser says, without the text it stopped at.
 std::string reason(std::string_view what) {

@@ -4,12 +4,23 @@
 
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 
 extern template class nlohmann::basic_json<>;
 extern template class nlohmann::detail::serializer<nlohmann::json>;
 extern template class nlohmann::detail::parser<nlohmann::json, nlohmann::detail::iterator_input_adapter<const char*>>;
 extern template class nlohmann::detail::parser<nlohmann::json,
                                                nlohmann::detail::iterator_input_adapter<std::string::const_iterator>>;
+
+namespace kvc {
+
+// What the library builds it also copies, prints and frees by recursion, so what strangers wrote is looked at first.
+constexpr size_t kMaxJsonDepth = 64;
+
+// Throws Error "<where>: error: JSON nested deeper than 64 levels". Whether the text is JSON a parser finds.
+void check_json_depth(std::string_view text, const std::string& where);
+
+}  // namespace kvc
 
 // In a header; and in one .cpp KVC_DEFINE_JSON(Type, field...): compiled once, other than the library's inline macros.
 #define KVC_DECLARE_JSON(Type)                           \

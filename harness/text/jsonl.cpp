@@ -7,6 +7,7 @@
 #include <string>
 
 #include "kvc/check.h"
+#include "text/json.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -39,6 +40,7 @@ std::string reason(const nlohmann::json::parse_error& error) {
 nlohmann::json parse_line(const std::string& where, const std::string& line) {
   const auto bad_byte = first_invalid_utf8(line);
   KVC_CHECK(!bad_byte, where, ":", *bad_byte + 1, ": error: not well-formed UTF-8");
+  check_json_depth(line, where);
   try {
     return nlohmann::json::parse(line);
   } catch (const nlohmann::json::parse_error& error) {
