@@ -82,6 +82,16 @@ std::string Database::text(std::string_view sql) {
 
 bool Database::is_read_only() const { return sqlite3_db_readonly(handle_.get(), "main") == 1; }
 
+void Database::check_in_place() const {
+  int has_moved = 0;
+  sqlite3_file_control(handle_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
+  if (has_moved == 0) return;
+  throw EnvironmentError(
+      concat("results database '", path_,
+             "': it was deleted, moved or replaced while it was written to; run again, for what is missing "
+             "in the file that is there now"));
+}
+
 Statement::Statement(Database& db, std::string_view sql) : db_(&db), statement_(nullptr, &sqlite3_finalize) {
   const char* end = sql.data() + sql.size();
   const auto compile = [&](const char*& start) {
@@ -170,6 +180,7 @@ Transaction::~Transaction() {
 }
 
 void Transaction::commit() {
+  db_.check_in_place();
   db_.execute("COMMIT");
   open_ = false;
 }

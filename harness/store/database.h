@@ -57,6 +57,8 @@ class Database {
   int64_t integer(std::string_view sql);  // the first column of the first row; 0 without rows
   std::string text(std::string_view sql);
   bool is_read_only() const;
+  void check_in_place()
+      const;  // throws EnvironmentError where the file was deleted, moved or replaced since it was opened
 
   const std::string& path() const { return path_; }
   sqlite3* handle() const { return handle_.get(); }
@@ -69,7 +71,8 @@ class Database {
   std::unique_ptr<sqlite3, int (*)(sqlite3*)> handle_;
 };
 
-// BEGIN IMMEDIATE ... COMMIT; rolls back when it is left without commit().
+// BEGIN IMMEDIATE ... COMMIT; rolls back when it is left without commit(), which refuses to write into a file that is
+// no longer at its path.
 class Transaction {
  public:
   explicit Transaction(Database& db);
