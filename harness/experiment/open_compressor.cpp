@@ -81,6 +81,8 @@ OpenedCompressor open_compressor(const CompressorChoice& choice, const fs::path&
   opened.record.options_label = composition_label(choice);
   opened.record.label = choice.label;
   opened.record.bits = compressor.bits();
+  KVC_CHECK(opened.record.bits > 0 && opened.record.bits <= 32, choice.where, ": error: bits() of ", built.part.name,
+            " is ", opened.record.bits, ", expected above 0, at most 32");
   opened.record.lossy = built.part.capabilities.lossy;
   opened.record.simulated = built.part.capabilities.simulated;
   if (!choice.parts.empty()) opened.record.stages = built.stages;

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "generate/stopwatch.h"
+#include "generate/thrown.h"
 
 namespace kvc {
 namespace {
@@ -18,8 +19,8 @@ void inside(const CacheStep& step, MemoryMeter& meter, const Body& body) {
   step.entering(true);
   try {
     body();
-  } catch (const std::exception& e) {
-    step.out->error = e.what();
+  } catch (...) {
+    step.out->error = thrown();
   }
   step.entering(false);
 }
@@ -28,8 +29,13 @@ void inside(const CacheStep& step, MemoryMeter& meter, const Body& body) {
 double attend_alone(const CacheStep& step, int64_t layer, const NewTokens& tokens, double scale, MemoryMeter& meter,
                     at::Tensor attended) {
   const auto start = Clock::now();
-  inside(step, meter,
-         [&] { attended.copy_((*step.caches)[static_cast<size_t>(layer)]->attend(tokens.q, scale).squeeze(1)); });
+  inside(step, meter, [&] {
+    const auto out = (*step.caches)[static_cast<size_t>(layer)]->attend(tokens.q, scale);
+    KVC_CHECK(out.defined(), "attend gave no tensor");
+    KVC_CHECK(out.sizes() == tokens.q.sizes() && out.device() == tokens.q.device(), "attend gave sizes ", out.sizes(),
+              " on ", out.device(), ", expected ", tokens.q.sizes(), " on ", tokens.q.device());
+    attended.copy_(out.squeeze(1));
+  });
   return seconds_since(start);
 }
 
@@ -53,8 +59,8 @@ void attend_together(const BatchedAttention& compressor, std::span<const CacheSt
       compressor.attend_batch(caches, q, scale, out);
       for (int64_t i = 0; i < n; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
     }
-  } catch (const std::exception& e) {
-    for (const int64_t b : members) steps[static_cast<size_t>(b)].out->error = e.what();
+  } catch (...) {
+    for (const int64_t b : members) steps[static_cast<size_t>(b)].out->error = thrown();
   }
   steps[static_cast<size_t>(members[0])].entering(false);
 }

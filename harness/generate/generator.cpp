@@ -10,6 +10,7 @@
 #include "generate/batch_attention.h"
 #include "generate/reconstruction.h"
 #include "generate/stopwatch.h"
+#include "generate/thrown.h"
 #include "generate/token_distribution.h"
 
 namespace kvc {
@@ -18,6 +19,18 @@ namespace {
 std::vector<StageUse> stages_of(const LayerCache& cache, const Footprint& footprint) {
   if (const auto* composed = dynamic_cast<const ComposedCache*>(&cache)) return composed->stages();
   return {{footprint}};
+}
+
+std::string not_finite(const Generation& out) {
+  return concat("the logits at position ", out.n_prompt_tokens + static_cast<int64_t>(out.ids.size()),
+                " hold a value that is not finite");
+}
+
+// What a plugin says of itself, against what it was given.
+void check_counts(const LayerCache& cache, int64_t n_tokens) {
+  KVC_CHECK(cache.length() == n_tokens, "length() is ", cache.length(), " after ", n_tokens, " tokens were appended");
+  const int64_t n_encoded = cache.n_encoded_tokens();
+  KVC_CHECK(n_encoded >= 0 && n_encoded <= n_tokens, "n_encoded_tokens() is ", n_encoded, ", expected 0 to ", n_tokens);
 }
 
 // The stages' own clocks run while others attend beside them: scaled, so that they add up to the sequence's time.
@@ -155,8 +168,8 @@ int64_t Generator::add(GenerationRequest asked) {
         sequence.out.encode_seconds += seconds_since(encode_start);
         reconstruction.add(*cache, k, v);
         sequence.caches.push_back(std::move(cache));
-      } catch (const std::exception& e) {
-        sequence.out.error = e.what();
+      } catch (...) {
+        sequence.out.error = thrown();
       }
       entering_(request->ticket, -1);
     }
@@ -212,6 +225,10 @@ void Generator::score(int64_t id, Sequence& sequence) const {
   auto& out = sequence.out;
   const TokenDistribution next(sequence.logits);
   out.log_likelihoods.push_back(next.log_probability(id));
+  if (std::isnan(out.log_likelihoods.back())) {
+    out.error = not_finite(out);
+    return;
+  }
   out.is_greedy &= next.most_likely() == id;
   if (!sequence.request->asked.reference) return;
   auto& reference =
@@ -226,10 +243,7 @@ void Generator::score(int64_t id, Sequence& sequence) const {
   }
   out.kl.push_back(kl_divergence(*reference.next, reference.probabilities, next));
   out.top1_same.push_back(reference.next->most_likely() == next.most_likely());
-  if (!std::isfinite(out.kl.back())) {
-    out.error = concat("the logits at position ", out.n_prompt_tokens + static_cast<int64_t>(out.ids.size()),
-                       " hold a value that is not finite");
-  }
+  if (!std::isfinite(out.kl.back())) out.error = not_finite(out);
 }
 
 // Takes the next token from the logits. -> whether the sequence goes on
@@ -247,6 +261,10 @@ bool Generator::choose_token(Sequence& sequence) const {
     return out.error.empty() && out.ids.size() < forced.size();
   }
   const auto& eos = request.stop.eos_ids;
+  if (!std::isfinite(sequence.logits.sum().item<float>())) {
+    out.error = not_finite(out);
+    return false;
+  }
   const auto logits = n_new < request.stop.min_new_tokens ? without(sequence.logits, eos) : sequence.logits;
   const int64_t id = next_token(logits, request.sampling, request.sequence_key, out.n_prompt_tokens + n_new);
   out.ids.push_back(id);
@@ -269,21 +287,22 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
   try {
     if (out.error.empty()) {
       out.text = sequence->scanner.cut(out.ids);
+      out.n_cached_tokens = out.n_prompt_tokens + std::max<int64_t>(0, static_cast<int64_t>(out.ids.size()) - 1);
       for (const auto& cache : sequence->caches) {
+        check_counts(*cache, out.n_cached_tokens);
         out.footprints.push_back(cache->footprint());
         out.stages.push_back(stages_of(*cache, out.footprints.back()));
         out.kv_bytes += out.footprints.back().total_bytes();
         out.n_encoded_tokens = std::max(out.n_encoded_tokens, cache->n_encoded_tokens());
       }
       share_time(out);
-      out.n_cached_tokens = sequence->caches.front()->length();
       check_bytes(out.kv_bytes, meter_.live_bytes(sequence->account), model_.is_on_cpu());
       const int64_t own_peak_bytes = meter_.peak_with_common(sequence->account);
       out.peak_workspace_bytes = own_peak_bytes - weights_bytes_ - out.kv_bytes;
       out.peak_bytes = std::max({out.peak_bytes.value_or(0), own_peak_bytes, meter_.peak_of_all()});
     }
-  } catch (const std::exception& e) {
-    out.error = e.what();
+  } catch (...) {
+    out.error = thrown();
   }
   close(*sequence);
   auto& request = *sequence->request;

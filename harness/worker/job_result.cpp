@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -44,6 +45,7 @@ Measurement measured(const Generation& generation, const Compressor& compressor,
   whole.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * generation.n_cached_tokens;
   whole.paper_bytes =
       static_cast<double>(shape.n_layers) * compressor.paper_bytes(shape, generation.n_prompt_tokens, n_new);
+  if (!std::isfinite(whole.paper_bytes)) whole.paper_bytes = std::numeric_limits<double>::quiet_NaN();
   whole.peak_weights_bytes = model.weights_bytes();
   whole.peak_workspace_bytes = std::max<int64_t>(0, whole.peak_workspace_bytes);  // no meter sees a GPU's
   return whole;
