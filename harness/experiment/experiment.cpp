@@ -155,6 +155,10 @@ void machine_keys(YamlKeys& keys, Experiment& experiment) {
   keys.map({"sampling", "draws tokens; greedy without it"},
            [&](YamlKeys& inner) { sampling_keys(inner, experiment.sampling); });
   keys.integer({"workers", "processes, each with its own copy of the model"}, experiment.workers, 1, 256);
+  keys.real({"patience",
+             "seconds that a worker may be at one step, such as a call of a plugin, before it is stopped; ten "
+             "times the longest step so far, where that is more"},
+            experiment.patience, 0.1);
   keys.integer({"threads", "of each worker"}, experiment.threads, 1, 1024);
   keys.integer({"seed", "names the run's randomness"}, experiment.seed, 0);
 }

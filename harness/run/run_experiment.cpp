@@ -19,7 +19,9 @@
 namespace kvc {
 namespace {
 
-constexpr int kPatienceMs = 200;  // until a signal that came just before a wait is seen
+constexpr int kPollMs = 200;  // until a signal that came just before a wait is seen
+constexpr int kMostStuck =
+    2;  // workers that a compressor may bring to a halt; the rest of its samples then fail unasked
 
 // The supervisor: the only writer of the store.
 class Run {
@@ -39,7 +41,7 @@ class Run {
     filer_.emplace(grid_, experiment_, store_, plan.n_missing, outcome_);
     const size_t n_workers = std::min(static_cast<size_t>(experiment_.workers), jobs_.size());
     const Interrupt interrupt;
-    for (size_t i = 0; i < n_workers; ++i) children_.push_back(std::make_unique<Child>(grid_.worker));
+    for (size_t i = 0; i < n_workers; ++i) children_.push_back(make_child());
     while (Interrupt::signal() == 0 &&
            (!jobs_.empty() ||
             std::any_of(children_.begin(), children_.end(), [](const auto& child) { return child->at_work(); }))) {
@@ -59,36 +61,59 @@ class Run {
     bool wants = false;                   // has room for a job
     std::map<int64_t, PendingJob> given;  // by job id; their compressors are those not answered yet
     bool at_work() const { return !ready || !given.empty(); }
+    bool owes(const JobResult& result) const {
+      const auto job = given.find(result.job);
+      return job != given.end() &&
+             std::count(job->second.compressors.begin(), job->second.compressors.end(), result.compressor);
+    }
   };
+
+  std::unique_ptr<Child> make_child() const { return std::make_unique<Child>(grid_.worker); }
 
   void serve() {
     for (auto& child : children_) give(*child);
     std::vector<pollfd> polled;
     for (const auto& child : children_) polled.push_back({child->process.fd(), POLLIN, 0});
-    const int n = ::poll(polled.data(), polled.size(), kPatienceMs);
+    const int n = ::poll(polled.data(), polled.size(), kPollMs);
     KVC_CHECK(n >= 0 || errno == EINTR, "poll failed: ", std::strerror(errno));
-    if (n <= 0) return;
     for (size_t i = 0; i < polled.size(); ++i) {
-      if (polled[i].revents == 0) continue;
-      for (const auto& message : children_[i]->process.receive()) take(*children_[i], message);
-      if (children_[i]->process.ended()) replace(i);
+      auto& child = *children_[i];
+      if (n > 0 && polled[i].revents != 0) {
+        for (const auto& message : child.process.receive()) take(child, message);
+      }
+      if (!child.given.empty() && !child.process.ended()) child.process.end_if_stuck();
+      if (child.process.ended()) replace(i);
     }
   }
 
+  // A plugin can write on the worker's socket, too.
   void take(Child& child, const nlohmann::json& message) {
+    try {
+      if (!child.process.ended() && !understood(child, message))
+        child.process.end("stopped: its answer is to no question");
+    } catch (const nlohmann::json::exception&) {
+      child.process.end("stopped: its answer is no answer");
+    }
+  }
+
+  bool understood(Child& child, const nlohmann::json& message) {
     if (message.contains("ready")) {
       KVC_CHECK(message["ready"].get<bool>(), message.value("error", "a worker did not start"));
       child.ready = child.wants = true;
+      n_dead_starts_ = 0;
+      child.process.set_patience(experiment_.patience);
     } else if (message.contains("more")) {
       child.wants = true;
     } else if (message.contains("done")) {
       child.given.erase(message["done"].get<int64_t>());
     } else {
       const auto result = message.get<JobResult>();
+      if (!child.owes(result)) return false;
       auto& job = child.given.at(result.job);
       std::erase(job.compressors, result.compressor);
       filer_->put(job, result);
     }
+    return true;
   }
 
   // The next job, where the worker has room. What must run alone waits for an idle worker and keeps it to itself.
@@ -98,6 +123,7 @@ class Run {
     if (keeps_to_itself || (jobs_.front().alone && !child.given.empty())) return;
     auto pending = std::move(jobs_.front());
     jobs_.pop_front();
+    fail_stuck(pending);
     if (!pending.alone) set_crashers_apart(pending);
     if (pending.compressors.empty()) return give(child);
     Job job;
@@ -115,11 +141,20 @@ class Run {
 
   // The prompt's own fault: for all compressors.
   void fail(const PendingJob& job, const std::string& error) {
-    for (const int compressor : job.compressors) {
-      JobResult failed;
-      failed.compressor = compressor;
-      failed.error = error;
-      filer_->put(job, failed);
+    for (const int compressor : job.compressors) fail(job, compressor, error);
+  }
+  void fail(const PendingJob& job, int compressor, const std::string& error) {
+    JobResult failed;
+    failed.compressor = compressor;
+    failed.error = error;
+    filer_->put(job, failed);
+  }
+
+  // What does not come back costs the patience each time, so its other samples are not tried.
+  void fail_stuck(PendingJob& job) {
+    for (const auto& [compressor, n] : stuck_) {
+      if (n < kMostStuck || std::erase(job.compressors, compressor) == 0) continue;
+      fail(job, compressor, concat("not run: the plugin has brought ", n, " workers to a halt"));
     }
   }
 
@@ -135,23 +170,23 @@ class Run {
   // sequence that was alone has failed; where the worker died outside the plugin, only at the second time.
   void replace(size_t i) {
     auto& child = *children_[i];
-    KVC_CHECK(child.ready, "a worker ", child.process.epitaph(), " while it loaded the model");
+    KVC_CHECK(child.ready || ++n_dead_starts_ < kMostDeadStarts, "a worker was ", child.process.epitaph(),
+              " while it loaded the model, ", kMostDeadStarts, " times in a row");
     const bool inside = child.process.last_entered() >= 0;
     for (auto& [id, job] : child.given) {
       const bool was_alone = child.given.size() == 1 && job.compressors.size() == 1;
       if (was_alone && (inside || job.tried)) {
-        JobResult failed;
-        failed.compressor = job.compressors.front();
-        failed.error = "the worker was " + child.process.epitaph() + (inside ? " inside the plugin" : "");
-        filer_->put(job, failed);
-        if (inside) crashers_.insert(failed.compressor);
+        const int compressor = job.compressors.front();
+        fail(job, compressor, "the worker was " + child.process.epitaph() + (inside ? " inside the plugin" : ""));
+        if (inside) crashers_.insert(compressor);
+        if (inside && child.process.was_stuck()) ++stuck_[compressor];
         continue;
       }
       for (const int compressor : job.compressors) {
         jobs_.push_front({job.task, job.sample, {compressor}, true, was_alone});
       }
     }
-    children_[i] = std::make_unique<Child>(grid_.worker);
+    children_[i] = make_child();
   }
 
   const Grid& grid_;
@@ -162,7 +197,9 @@ class Run {
   JobMaker maker_;
   std::optional<ResultFiler> filer_;  // while there is something to file
   int64_t next_job_ = 0;
-  std::set<int> crashers_;  // compressors inside which a worker has died
+  std::set<int> crashers_;    // compressors inside which a worker has died
+  std::map<int, int> stuck_;  // and how often each was stuck there, with a worker of its own
+  int n_dead_starts_ = 0;     // workers in a row that died before their model was there
   RunOutcome outcome_;
 };
 

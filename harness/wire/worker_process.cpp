@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -23,7 +25,9 @@ namespace {
 // The child finds its socket and the shared int on these descriptors; standard output stays a plugin's to print on.
 constexpr int kSocketFd = 3;
 constexpr int kSharedFd = 4;
-constexpr int kPatienceMs = 100;  // between two questions whether to keep on
+constexpr int kPollMs = 100;             // between two questions whether to keep on
+constexpr double kToldSeconds = 2;       // that a child has to end after it was told to
+constexpr double kStepsToPatience = 10;  // of the longest step so far
 
 std::vector<std::string> take_lines(std::string& buffer) {
   std::vector<std::string> lines;
@@ -35,8 +39,11 @@ std::vector<std::string> take_lines(std::string& buffer) {
   return lines;
 }
 
-bool send_line(int fd, const nlohmann::json& message) {
-  const auto line = message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+std::string line_of(const nlohmann::json& message) {
+  return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+bool send_line(int fd, const std::string& line) {
   for (size_t sent = 0; sent < line.size();) {
     const auto n = ::send(fd, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
@@ -46,10 +53,14 @@ bool send_line(int fd, const nlohmann::json& message) {
   return true;
 }
 
-int* map_shared(int fd) {
-  void* shared = ::mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+WorkerPlace* map_place(int fd) {
+  void* shared = ::mmap(nullptr, sizeof(WorkerPlace), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   KVC_CHECK(shared != MAP_FAILED, "cannot map the memory shared with a worker: ", std::strerror(errno));
-  return static_cast<int*>(shared);
+  return static_cast<WorkerPlace*>(shared);
+}
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 }  // namespace
@@ -59,16 +70,17 @@ WorkerProcess::WorkerProcess(const nlohmann::json& set_up) {
   KVC_CHECK(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets) == 0,
             "cannot make a socket for a worker: ", std::strerror(errno));
   const int shared = ::memfd_create("kvc-entered", MFD_CLOEXEC);
-  KVC_CHECK(shared >= 0 && ::ftruncate(shared, sizeof(int)) == 0,
+  KVC_CHECK(shared >= 0 && ::ftruncate(shared, sizeof(WorkerPlace)) == 0,
             "cannot make shared memory for a worker: ", std::strerror(errno));
-  entered_ = map_shared(shared);
-  *entered_ = -1;
+  place_ = map_place(shared);
+  *place_ = {};
 
   // Moved out of the way first, so that neither dup2 below can close what the other needs.
   const int child_socket = ::fcntl(sockets[1], F_DUPFD_CLOEXEC, 10);
   const int child_shared = ::fcntl(shared, F_DUPFD_CLOEXEC, 10);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, child_socket, kSocketFd);
   ::posix_spawn_file_actions_adddup2(&actions, child_shared, kSharedFd);
   // In a process group of its own: a terminal's Ctrl-C is the parent's to answer.
@@ -92,42 +104,90 @@ WorkerProcess::WorkerProcess(const nlohmann::json& set_up) {
 WorkerProcess::WorkerProcess(WorkerProcess&& other) noexcept
     : child_(std::exchange(other.child_, -1)),
       socket_(std::exchange(other.socket_, -1)),
-      entered_(std::exchange(other.entered_, nullptr)),
+      place_(std::exchange(other.place_, nullptr)),
+      steps_seen_(other.steps_seen_),
+      since_(other.since_),
+      patience_(other.patience_),
+      longest_step_(other.longest_step_),
+      was_stuck_(other.was_stuck_),
       buffer_(std::move(other.buffer_)),
       epitaph_(std::move(other.epitaph_)),
       waiting_(std::move(other.waiting_)) {}
 
 WorkerProcess::~WorkerProcess() {
   if (socket_ >= 0) ::close(socket_);
-  if (entered_) ::munmap(entered_, sizeof(int));
-  if (child_ > 0) {
-    ::kill(child_, SIGKILL);
-    ::waitpid(child_, nullptr, 0);
+  if (place_) ::munmap(place_, sizeof(WorkerPlace));
+  if (child_ > 0) reap();
+}
+
+// Both ends may have filled the socket, each waiting for the other to read: this one then reads.
+void WorkerProcess::send(const nlohmann::json& message) {
+  since_ = Clock::now();
+  const auto line = line_of(message);
+  for (size_t sent = 0; sent < line.size() && !ended();) {
+    const auto n = ::send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (n >= 0) sent += static_cast<size_t>(n);
+    if (n >= 0 || errno == EINTR) continue;
+    if (errno != EAGAIN) return;
+    pollfd polled{socket_, POLLIN | POLLOUT, 0};
+    ::poll(&polled, 1, kPollMs);
+    if ((polled.revents & POLLIN) && !read_more()) return;
+    end_if_stuck();
   }
 }
 
-void WorkerProcess::send(const nlohmann::json& message) { send_line(socket_, message); }
-
-std::vector<nlohmann::json> WorkerProcess::receive() {
+bool WorkerProcess::read_more() {
   char bytes[1 << 16];
   ssize_t n;
   do n = ::recv(socket_, bytes, sizeof bytes, 0);
   while (n < 0 && errno == EINTR);
-  if (n <= 0) {
-    read_epitaph();
+  if (n <= 0) return false;
+  buffer_.append(bytes, static_cast<size_t>(n));
+  return true;
+}
+
+std::vector<nlohmann::json> WorkerProcess::receive() {
+  const bool lives = read_more();
+  std::vector<nlohmann::json> messages;
+  for (const auto& line : take_lines(buffer_)) {
+    messages.push_back(nlohmann::json::parse(line, nullptr, false));
+    if (messages.back().is_object()) continue;
+    end("stopped: what it wrote to its parent is no message");
     return {};
   }
-  buffer_.append(bytes, static_cast<size_t>(n));
-  std::vector<nlohmann::json> messages;
-  for (const auto& line : take_lines(buffer_)) messages.push_back(nlohmann::json::parse(line));
+  if (!lives && !ended()) read_epitaph();
   return messages;
+}
+
+void WorkerProcess::end_if_stuck() {
+  if (child_ < 0 || patience_ <= 0) return;
+  const auto steps = std::atomic_ref(place_->steps).load();
+  const double seconds = seconds_since(since_);
+  if (steps != steps_seen_) {
+    longest_step_ = std::max(longest_step_, seconds);
+    steps_seen_ = steps;
+    since_ = Clock::now();
+  } else if (seconds > std::max(patience_, kStepsToPatience * longest_step_)) {
+    was_stuck_ = true;
+    end(concat("stopped after ", std::llround(seconds), " s at one step"));
+  } else if (has_exited(0)) {
+    ::kill(-child_, SIGKILL);  // what it has started may hold the socket open
+  }
+}
+
+void WorkerProcess::end(const std::string& epitaph) {
+  ::kill(-child_, SIGTERM);
+  has_exited(kToldSeconds);
+  reap();
+  epitaph_ = epitaph;
 }
 
 nlohmann::json WorkerProcess::next(const std::string& who, const std::function<bool()>& keep_on) {
   while (waiting_.empty()) {
     KVC_CHECK(!ended(), who, " was ", epitaph_, last_entered() >= 0 ? " inside the plugin" : "");
     pollfd polled{socket_, POLLIN, 0};
-    if (::poll(&polled, 1, kPatienceMs) > 0) waiting_ = receive();
+    if (::poll(&polled, 1, kPollMs) > 0) waiting_ = receive();
+    end_if_stuck();
     if (keep_on && !keep_on()) return nullptr;
   }
   auto message = std::move(waiting_.front());
@@ -135,22 +195,43 @@ nlohmann::json WorkerProcess::next(const std::string& who, const std::function<b
   return message;
 }
 
-int WorkerProcess::last_entered() const { return *entered_; }
+int WorkerProcess::last_entered() const { return std::atomic_ref(place_->compressor).load(); }
 
-void WorkerProcess::read_epitaph() {
+bool WorkerProcess::has_exited(double wait_seconds) const {
+  for (const auto start = Clock::now();;) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0)
+      return true;
+    if (seconds_since(start) >= wait_seconds) return false;
+    ::poll(nullptr, 0, 10);
+  }
+}
+
+// The group first: once the child is waited for, its number may be another's.
+int WorkerProcess::reap() {
+  ::kill(-child_, SIGKILL);
   int status = 0;
   ::waitpid(child_, &status, 0);
   child_ = -1;
+  return status;
+}
+
+// The child has closed its socket, and is about to end unless it was a plugin that did.
+void WorkerProcess::read_epitaph() {
+  has_exited(kToldSeconds);
+  const int status = reap();
   epitaph_ = WIFSIGNALED(status)
                  ? concat("killed by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
                  : concat("ended with exit code ", WEXITSTATUS(status));
 }
 
-WorkerChannel::WorkerChannel() : entered_(nullptr) {
+WorkerChannel::WorkerChannel() : place_(nullptr) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   KVC_CHECK(::fcntl(kSocketFd, F_GETFD) >= 0 && ::fcntl(kSharedFd, F_GETFD) >= 0,
             "`worker` is started by `run`, not by hand");
-  entered_ = map_shared(kSharedFd);
+  place_ = map_place(kSharedFd);
+  ::close(kSharedFd);
+  ::fcntl(kSocketFd, F_SETFD, FD_CLOEXEC);
 }
 
 std::optional<nlohmann::json> WorkerChannel::receive() {
@@ -174,7 +255,7 @@ bool WorkerChannel::has_message() {
 }
 
 void WorkerChannel::send(const nlohmann::json& message) {
-  KVC_CHECK(send_line(kSocketFd, message), "the parent of this worker is gone");
+  KVC_CHECK(send_line(kSocketFd, line_of(message)), "the parent of this worker is gone");
 }
 
 }  // namespace kvc

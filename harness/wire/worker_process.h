@@ -4,6 +4,8 @@
 #include <sys/types.h>
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -12,7 +14,14 @@
 
 namespace kvc {
 
+// What a worker says without a message, in memory that it shares with its parent.
+struct WorkerPlace {
+  int compressor = -1;  // whose code it is in, or -1: the model's or its own
+  uint64_t steps = 0;   // how often that changed
+};
+
 // One message is one line of JSON. The child dies with its parent, and a crash of the child costs the parent nothing.
+// It leads a process group, which ends with it, and reads nothing from the terminal.
 class WorkerProcess {
  public:
   // Starts `<this program> worker` and sends it the set-up message. Throws Error when no process can be made.
@@ -23,6 +32,15 @@ class WorkerProcess {
 
   int fd() const { return socket_; }         // readable when a message or the child's end is to be had
   void send(const nlohmann::json& message);  // a child that has died shows at receive()
+
+  // From now on next() and send() end a child that is stuck; 0, as at first: never.
+  void set_patience(double seconds) { patience_ = seconds; }
+  // Ends a child that has been at one step, a call of a plugin or what lies between two, for longer than the patience
+  // and than ten times the longest step so far. Whoever waits for the child asks this now and then.
+  void end_if_stuck();
+  bool was_stuck() const { return was_stuck_; }
+  // Ends the child, which then "was <epitaph>": what it says is no message.
+  void end(const std::string& epitaph);
 
   // The messages that have arrived; empty at the end of the child, whose epitaph is then set.
   std::vector<nlohmann::json> receive();
@@ -37,11 +55,19 @@ class WorkerProcess {
   int last_entered() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  bool read_more();  // false at the child's end
+  bool has_exited(double wait_seconds) const;
+  int reap();
   void read_epitaph();
 
   pid_t child_ = -1;
   int socket_ = -1;
-  int* entered_ = nullptr;  // one int shared with the child
+  WorkerPlace* place_ = nullptr;
+  uint64_t steps_seen_ = 0;
+  Clock::time_point since_ = Clock::now();  // when they were first seen, or work was given
+  double patience_ = 0, longest_step_ = 0;  // seconds
+  bool was_stuck_ = false;
   std::string buffer_, epitaph_;
   std::vector<nlohmann::json> waiting_;  // that next() has not given yet
 };
@@ -53,10 +79,13 @@ class WorkerChannel {
   std::optional<nlohmann::json> receive();  // nullopt when the parent is gone
   bool has_message();                       // receive() will not wait
   void send(const nlohmann::json& message);
-  void enter(int compressor) { std::atomic_ref(*entered_).store(compressor); }  // from any thread
+  void enter(int compressor) {  // from any thread
+    std::atomic_ref(place_->compressor).store(compressor);
+    std::atomic_ref(place_->steps).fetch_add(1);
+  }
 
  private:
-  int* entered_;
+  WorkerPlace* place_;
   std::string buffer_;
 };
 
