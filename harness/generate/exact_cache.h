@@ -8,7 +8,7 @@
 
 namespace kvc {
 
-class ExactCache final : public LayerCache {
+class ExactCache : public LayerCache {
  public:
   explicit ExactCache(const LayerInfo& info) : LayerCache(info) {}
 
@@ -24,7 +24,7 @@ class ExactCache final : public LayerCache {
 };
 
 // The same as a method.
-class ExactCompressor final : public Compressor {
+class ExactCompressor : public Compressor {
  public:
   std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
     return std::make_unique<ExactCache>(info);

@@ -178,4 +178,23 @@ void reproduce_power_iteration(const OracleSet& set, const Record& record) {
   std::printf("\n");
 }
 
+// "P0_K|<tag>|seed<N>" and "P0_V|...", as the public code draws them in one stream, K first.
+TEST(Oracle, StartsAreDrawnAsThePublicCodeDrawsThem) {
+  const auto& set = oracle_set();
+  int n_compared = 0;
+  for (const auto& [name, p0_k] : set.init) {
+    if (name.rfind("P0_K|", 0) != 0) continue;
+    const auto seed = std::stoull(name.substr(name.find("seed") + 4));
+    const int64_t heads = p0_k.size(1), d = p0_k.size(2), rank = p0_k.size(3);
+    const int64_t n = set.input("K_" + name.substr(5, name.find('|', 5) - 5)).size(1);
+    auto generator = low_rank_generator(seed, 0, 0, 0);
+    EXPECT_TRUE(at::equal(low_rank_start(generator, heads, n, d, rank), p0_k[0])) << name;
+    ++n_compared;
+    const auto p0_v = set.init.find("P0_V" + name.substr(4));
+    if (p0_v == set.init.end()) continue;
+    EXPECT_TRUE(at::equal(low_rank_start(generator, heads, n, d, rank), p0_v->second[0])) << p0_v->first;
+  }
+  if (n_compared == 0) GTEST_SKIP() << "the set has no start of K";
+}
+
 }  // namespace kvc::census

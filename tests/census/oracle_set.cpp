@@ -4,18 +4,44 @@
 
 #include <cmath>
 #include <cstdlib>
+#include <cstring>
 #include <sstream>
 
-#include "compressors/plugin_library.h"
 #include "kvc/quant/low_rank.h"
-#include "safetensors_file.h"
+#include "method.h"
 #include "text/files.h"
 
 namespace kvc::census {
 namespace {
 
-std::map<std::string, at::Tensor> tensors_of(const std::filesystem::path& file) {
-  return std::filesystem::exists(file) ? conformance::read_safetensors(file) : std::map<std::string, at::Tensor>();
+at::ScalarType scalar_type_named(const std::string& name) {
+  if (name == "F32") return at::kFloat;
+  if (name == "F16") return at::kHalf;
+  if (name == "I32") return at::kInt;
+  if (name == "I64") return at::kLong;
+  if (name == "U8") return at::kByte;
+  throw Error(concat("safetensors: dtype ", name, " is not known to this test"));
+}
+
+// An 8-byte header length, a JSON header, raw little-endian data. Empty without the file.
+std::map<std::string, at::Tensor> tensors_of(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) return {};
+  const std::string bytes = read_file(path);
+  uint64_t header_bytes = 0;
+  KVC_CHECK(bytes.size() >= 8, path.string(), ": too short");
+  std::memcpy(&header_bytes, bytes.data(), 8);
+  const auto header = nlohmann::json::parse(bytes.substr(8, header_bytes));
+  std::map<std::string, at::Tensor> tensors;
+  for (const auto& [name, entry] : header.items()) {
+    if (name == "__metadata__") continue;
+    const auto shape = entry.at("shape").get<std::vector<int64_t>>();
+    const auto range = entry.at("data_offsets").get<std::vector<size_t>>();
+    auto tensor = at::empty(shape, scalar_type_named(entry.at("dtype")));
+    KVC_CHECK(tensor.nbytes() == range[1] - range[0], path.string(), ": ", name, " has a wrong size");
+    std::memcpy(tensor.data_ptr(), bytes.data() + 8 + header_bytes + range[0], tensor.nbytes());
+    tensors[name] = tensor;
+  }
+  return tensors;
 }
 
 OracleSet read_set() {
@@ -135,8 +161,7 @@ void expect_whole(const std::string& name, const at::Tensor& expected, const at:
 
 at::Tensor through_plugin(const std::string& name, const nlohmann::json& options, const at::Tensor& x, bool as_keys,
                           const at::Tensor& other) {
-  const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (name + ".so"));
-  const auto compressor = library.make(options);
+  const auto compressor = conformance::plugin(name).make(options);
   const auto cache = compressor->make_cache({.n_heads = x.size(0), .n_kv_heads = x.size(0), .head_dim = x.size(2)});
   cache->append({.q = {}, .k = as_keys ? x : other, .v = as_keys ? other : x});
   EXPECT_EQ(cache->n_encoded_tokens(), x.size(1));

@@ -1,30 +1,16 @@
-// For tests of methods that keep some tokens: a plugin's cache, normal tokens, and attention in float64 over given
-// positions, token by token, which knows nothing of any cache.
+// For tests of methods that keep some tokens: normal tokens, and attention in float64 over given positions, token by
+// token, which knows nothing of any cache.
 #pragma once
 
 #include <ATen/ATen.h>
 #include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
-#include <memory>
-#include <set>
 #include <vector>
 
-#include "compressors/plugin_library.h"
+#include "method.h"
 
 namespace kvc::conformance {
-
-struct OpenCache {
-  OpenCache(const std::string& name, const nlohmann::json& options, const LayerInfo& info)
-      : plugin(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (name + ".so")),
-        compressor(plugin.make(options)),
-        cache(compressor->make_cache(info)) {}
-  LayerCache* operator->() const { return cache.get(); }
-
-  PluginLibrary plugin;
-  std::unique_ptr<Compressor> compressor;
-  std::unique_ptr<LayerCache> cache;
-};
 
 // Normal numbers that fp16 holds without rounding.
 struct RandomTokens {

@@ -1,19 +1,10 @@
-// What a plugin refuses before anything runs, with the reason; and small things that each must take: a prompt of one
-// token, one shorter than every buffer, groups without extent.
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "compressors/plugin_library.h"
-#include "inputs.h"
+// What a plugin refuses before anything runs, with the reason; and what each must take: prompts shorter than every
+// buffer, groups without extent.
+#include "method.h"
+#include "support/message_of.h"
 
 namespace kvc::conformance {
 namespace {
-
-PluginLibrary library(const std::string& name) {
-  return PluginLibrary(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (name + ".so"));
-}
 
 struct Refusal {
   const char* plugin;
@@ -33,6 +24,9 @@ const Refusal kRefusals[] = {
     {"gear", {{"rank", 65}}, {1, 4, 2, 64}, "rank 65 exceeds head_dim 64"},
     {"gear", {{"decode_rank", 33}}, {1, 4, 2, 32}, "rank 33 exceeds head_dim 32"},
     {"gear", {{"sparsity", 0.02}}, {1, 1024, 1024, 128}, "131072 channels a token"},
+    {"gear", {{"backbone", "none"}, {"rank", 0}, {"sparsity", 0.0}}, {}, "backbone none"},
+    {"gear", {{"backbone", "none"}, {"decode_rank", 0}, {"sparsity", 0.0}}, {}, "backbone none"},
+    {"gear", {{"backbone", "kivi"}, {"group_size", 64}, {"buffer", 32}}, {}, "buffer 32"},
     {"outlier", {{"backbone", "kivi"}, {"group_size", 64}}, {1, 4, 2, 96}, "group_size 64 does not divide head_dim 96"},
     {"outlier", {}, {1, 1024, 1024, 128}, "131072 channels a token"},
     {"gearx",
@@ -41,13 +35,24 @@ const Refusal kRefusals[] = {
      "group_size 64 does not divide head_dim 96"},
     {"gearx", {{"rank", 65}}, {1, 4, 2, 64}, "rank 65 exceeds head_dim 64"},
     {"gearx", {}, {1, 1024, 1024, 128}, "131072 channels a token"},
+    {"gearx", {{"backbone", "kivi"}, {"buffer", 96}}, {}, "buffer 96"},
+    {"gearx", {{"rank", 2}}, {1, 1, 1, 3}, "64 tokens x 3 channels"},
+    {"gearx", {}, {1, 1, 1, 49}, "64 tokens x 49 channels"},
     {"gearx", {}, {1, 1, 1, 67}, "the sparsest regular mask of 64 tokens x 67 channels has 67 channels a token"},
     {"h2o", {}, {1, 2, 2, 2048}, "head_dim 2048, allowed: up to 1024"},
+    {"snapkv", {{"capacity", 32}, {"window", 32}}, {}, "window 32, allowed: less than capacity 32"},
+    {"snapkv", {{"kernel", 4}}, {}, "kernel 4, allowed: odd numbers"},
     {"tada", {}, {1, 8, 1, 64}, "the model has one KV head"},
     {"tada", {{"bits", "4,2"}}, {3, 8, 2, 64}, "bits name 2 layers, the model has 3"},
     {"decoquant", {{"factor", 48}}, {1, 4, 2, 64}, "factor 48 does not divide the 128 channels"},
     {"decoquant", {{"tensors", 4}}, {1, 4, 1, 64}, "factor 128 does not divide the 64 channels"},
+    {"decoquant", {{"tensors", 3}, {"form", "qr"}}, {}, "form qr has 2 tensors, not 3"},
+    {"mxfp4", {}, {1, 4, 2, 48}, "head_dim 48 is not a multiple of a block of 32"},
+    {"nvfp4", {}, {1, 4, 2, 40}, "head_dim 40 is not a multiple of a block of 16"},
     {"nvfp4", {}, {1, 4, 2, 72}, "head_dim 72 is not a multiple of a block of 16"},
+    {"qjl", {{"sketch", 100}}, {}, "sketch 100 is not a multiple of 32"},
+    {"qjl", {{"outlier_sketch", 512}}, {}, "outlier_sketch 512"},
+    {"qjl", {{"buffer", 40}}, {}, "buffer 40 is not a multiple of group_size 32"},
     {"qjl", {{"group_size", 32}}, {1, 4, 2, 80}, "group_size 32 does not divide head_dim 80"},
     {"qjl",
      {{"group_size", 16}, {"outlier_channels", 16}},
@@ -61,58 +66,51 @@ const Refusal kRefusals[] = {
 
 TEST(Edges, ModelsThatDoNotFitAreRefusedWithTheReason) {
   for (const auto& refusal : kRefusals) {
-    const auto compressor = library(refusal.plugin).make(refusal.options);
-    try {
-      compressor->check_model(refusal.model);
-      ADD_FAILURE() << refusal.plugin << " takes a model for which it should say: " << refusal.reason;
-    } catch (const Error& error) {
-      const std::string text = error.what();
-      EXPECT_NE(text.find(refusal.reason), std::string::npos) << text;
-      EXPECT_EQ(text.rfind(std::string(refusal.plugin) + ": ", 0), 0u) << text;
-      EXPECT_EQ(text.find('\n'), std::string::npos) << text;
-    }
+    const auto text =
+        test::message_of([&] { Method(refusal.plugin, refusal.options).compressor().check_model(refusal.model); });
+    EXPECT_NE(text.find(refusal.reason), std::string::npos) << text;
+    EXPECT_EQ(text.rfind(std::string(refusal.plugin) + ": ", 0), 0u) << text;
+    EXPECT_EQ(text.find('\n'), std::string::npos) << text;
   }
 }
 
 // Beside each limit: the model that just fits.
 TEST(Edges, ModelsThatJustFitAreTaken) {
-  library("token_group").make({{"group_size", 80}})->check_model({1, 4, 2, 80});
-  library("gear").make({{"rank", 64}})->check_model({1, 4, 2, 64});
-  library("gear").make({{"sparsity", 0.02}})->check_model({1, 512, 512, 128});
-  library("gear").make({{"sparsity", 0.0}})->check_model({1, 1024, 1024, 128});
-  library("gear").make({{"backbone", "kcvt"}, {"group_size", 64}})->check_model({1, 4, 2, 80});
-  library("gearx").make(nullptr)->check_model({1, 4, 4, 16});
-  library("h2o").make(nullptr)->check_model({1, 2, 2, 1024});
-  library("tada").make({{"bits", "4,2,2"}})->check_model({3, 8, 2, 64});
-  library("decoquant").make({{"tensors", 4}})->check_model({1, 4, 2, 64});
-  library("qjl").make({{"outlier_channels", 0}})->check_model({1, 4, 2, 512});
-  library("qjl").make({{"group_size", 16}, {"outlier_channels", 15}})->check_model({1, 4, 2, 16});
-  library("kvquant").make(nullptr)->check_model({.n_layers = 1, .n_kv_heads = 2, .head_dim = 33, .has_rope = false});
-  library("turboquant").make(nullptr)->check_model({1, 4, 2, 3});
+  plugin("token_group").make({{"group_size", 80}})->check_model({1, 4, 2, 80});
+  plugin("gear").make({{"rank", 64}})->check_model({1, 4, 2, 64});
+  plugin("gear").make({{"sparsity", 0.02}})->check_model({1, 512, 512, 128});
+  plugin("gear").make({{"sparsity", 0.0}})->check_model({1, 1024, 1024, 128});
+  plugin("gear").make({{"backbone", "kcvt"}, {"group_size", 64}})->check_model({1, 4, 2, 80});
+  plugin("gearx").make(nullptr)->check_model({1, 1, 1, 16});
+  plugin("h2o").make(nullptr)->check_model({1, 2, 2, 1024});
+  plugin("tada").make({{"bits", "4,2,2"}})->check_model({3, 8, 2, 64});
+  plugin("tada").make({{"bits", "4,2,2,2"}})->check_model({4, 8, 2, 64});
+  plugin("decoquant").make({{"factor", 48}})->check_model({.n_kv_heads = 3, .head_dim = 64});
+  plugin("decoquant").make({{"tensors", 4}})->check_model({1, 4, 2, 64});
+  plugin("nvfp4").make(nullptr)->check_model({1, 4, 2, 48});
+  plugin("mxfp4").make(nullptr)->check_model({1, 4, 2, 96});
+  plugin("qjl").make(nullptr)->check_model({1, 4, 2, 128});
+  plugin("qjl").make({{"outlier_channels", 0}})->check_model({1, 4, 2, 512});
+  plugin("qjl").make({{"group_size", 16}, {"outlier_channels", 15}})->check_model({1, 4, 2, 16});
+  plugin("kvquant").make(nullptr)->check_model({.n_layers = 1, .n_kv_heads = 2, .head_dim = 33, .has_rope = false});
+  plugin("turboquant").make(nullptr)->check_model({1, 4, 2, 3});
 }
 
-const ModelShape kModel{.n_layers = 1, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
-const char* const kPlugins[] = {"full",   "token_group", "kcvt",   "kivi", "gear",    "outlier",   "gearx",
-                                "window", "h2o",         "snapkv", "tada", "rtn",     "decoquant", "quanto",
-                                "hqq",    "fp8",         "nvfp4",  "qjl",  "kvquant", "turboquant"};
+const LayerInfo kInfo{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
+const char* const kPlugins[] = {"full",   "token_group", "kcvt",   "kivi",  "gear", "outlier",   "gearx",
+                                "window", "h2o",         "snapkv", "tada",  "rtn",  "decoquant", "quanto",
+                                "hqq",    "fp8",         "nvfp4",  "mxfp4", "qjl",  "kvquant",   "turboquant"};
 
 // Default buffers are longer than these prompts; each step sees all there is.
 TEST(Edges, PromptsShorterThanEveryBufferDecode) {
-  for (const char* name : kPlugins) {
-    const auto compressor = library(name).make(nullptr);
+  for (const std::string name : kPlugins) {
     for (const int64_t n_prompt : {1, 2, 3, 7}) {
-      const auto input = ordinary_input(kModel, n_prompt + 5);
-      const auto cache = compressor->make_cache(layer_info(kModel, 0, 0, {}));
-      cache->append(tokens_of(input, 0, n_prompt));
-      for (int64_t t = n_prompt; t < n_prompt + 5; ++t) {
-        cache->append(tokens_of(input, t, 1));
-        const auto q = input.q.narrow(1, t, 1);
-        const auto kv = cache->attended();
-        const auto k = kv.k.to(at::kDouble).repeat_interleave(2, 0), v = kv.v.to(at::kDouble).repeat_interleave(2, 0);
-        const auto weights = (at::matmul(q.to(at::kDouble), k.transpose(1, 2)) / 8).softmax(-1);
-        const auto error = (cache->attend(q, 0.125).to(at::kDouble) - at::matmul(weights, v)).abs().max();
-        EXPECT_LT(error.item<double>(), 1e-4) << name << ", " << n_prompt << " and step " << t;
-        EXPECT_EQ(cache->length(), t + 1) << name;
+      const auto input = ordinary_input({1, 4, 2, 64}, n_prompt + 5);
+      const OpenCache cache(name, nullptr, kInfo);
+      for (int64_t t = 0; t < n_prompt + 5; t = cache->length()) {
+        cache->append(tokens_of(input, t, t == 0 ? n_prompt : 1));
+        SCOPED_TRACE(concat(name, ", ", n_prompt, " and step ", t));
+        expect_attends(*cache.cache, input.q.narrow(1, cache->length() - 1, 1), 0.125);
       }
     }
   }
@@ -122,8 +120,7 @@ TEST(Edges, PromptsShorterThanEveryBufferDecode) {
 // what the format's own numbers allow.
 TEST(Edges, ConstantGroupsComeBack) {
   for (const std::string name : kPlugins) {
-    const auto compressor = library(name).make(nullptr);
-    const auto cache = compressor->make_cache(layer_info(kModel, 0, 0, {}));
+    const OpenCache cache(name, nullptr, kInfo);
     const auto k = at::full({2, 130, 64}, 1.5), v = at::full({2, 130, 64}, -0.375);
     cache->append({.q = at::ones({4, 130, 64}), .k = k, .v = v});
     // turboquant promises a vector's error, here a tenth: some coordinates have several times that.

@@ -51,6 +51,7 @@ Bytes quanto(const json& options, const Lengths& x);
 Bytes hqq(const json& options, const Lengths& x);
 Bytes fp8(const json& options, const Lengths& x);
 Bytes nvfp4(const json& options, const Lengths& x);
+Bytes mxfp4(const json& options, const Lengths& x);
 Bytes qjl(const json& options, const Lengths& x);
 Bytes kvquant(const json& options, const Lengths& x);
 Bytes turboquant(const json& options, const Lengths& x);

@@ -27,6 +27,8 @@ struct Pencil {
   std::vector<nlohmann::json> options;  // each with every option that the formula reads
   std::vector<int64_t> borders;         // prompts are taken on, before and after each; steps run past them
   Bytes (*formula)(const nlohmann::json& options, const Lengths& lengths);
+  // Of a second model, beside heads of 64: where it matters, rows that fill no whole words or groups.
+  int64_t other_head_dim = 32;
   // Whether the values decide some bytes: then the kinds named here are held against each other, not the formula.
   bool has_counted_outliers = false;
 };

@@ -122,6 +122,13 @@ Bytes nvfp4(const json&, const Lengths& x) {
   return sheet.bytes;
 }
 
+Bytes mxfp4(const json&, const Lengths& x) {
+  Sheet sheet;
+  sheet.both(codes, x.n_kv_heads * x.n() * words(x.head_dim, 4));
+  sheet.both(scales, x.n_kv_heads * x.n() * (x.head_dim / 32));
+  return sheet.bytes;
+}
+
 // Keys are sketched as soon as `buffer` of them are there; values leave a window of `buffer`.
 Bytes qjl(const json& options, const Lengths& x) {
   Sheet sheet;

@@ -1,15 +1,10 @@
 // The caches of the shared quantizers, decoded for 300 steps one token at a time, against the methods written again in
 // float64: which tokens are encoded together when, each group's minimum and step, softmax. Nothing of a cache is used.
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
 #include <algorithm>
-#include <cmath>
 #include <functional>
 
-#include "compressors/plugin_library.h"
-#include "inputs.h"
 #include "kvc/quant/low_rank.h"
+#include "method.h"
 
 namespace kvc::conformance {
 namespace {
@@ -40,13 +35,6 @@ at::Tensor by_whole_token(const at::Tensor& x, int64_t bits) {
   return slow_groups(merged.flatten(1), x.size(0) * x.size(2), bits).view(merged.sizes()).transpose(0, 1);
 }
 
-at::Tensor slow_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {  // q [H_q, 1, D]
-  const int64_t group = q.size(0) / k.size(0);
-  const auto scores = at::matmul(q.to(at::kDouble), k.repeat_interleave(group, 0).transpose(1, 2)) / std::sqrt(32.0);
-  const auto weights = (scores - scores.amax(-1, true)).exp();
-  return at::matmul(weights / weights.sum(-1, true), v.repeat_interleave(group, 0));
-}
-
 struct Slow {
   at::Tensor k, v;  // [H, T, D] double
 };
@@ -54,8 +42,7 @@ struct Slow {
 using SlowMethod = std::function<Slow(const Input& x, int64_t n)>;
 
 void expect_decoding(const char* name, const nlohmann::json& options, const SlowMethod& slow) {
-  const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (std::string(name) + ".so"));
-  const auto compressor = library.make(options);
+  const auto compressor = plugin(name).make(options);
   const auto input = ordinary_input(kModel, kPrompt + kSteps, 11);
   const auto cache = compressor->make_cache(layer_info(kModel, 2, 5, {}));
   cache->append(tokens_of(input, 0, kPrompt));
@@ -68,7 +55,9 @@ void expect_decoding(const char* name, const nlohmann::json& options, const Slow
     ASSERT_LT((held.v - expected.v).abs().max().item<double>(), 2e-5) << name << options.dump() << " V at " << n;
     const auto q = input.q.narrow(1, n - 1, 1);
     const auto attended = cache->attend(q, 1 / std::sqrt(32.0));
-    ASSERT_LT((attended - slow_attention(q, expected.k, expected.v)).abs().max().item<double>(), 2e-5) << name << n;
+    ASSERT_LT((attended - attention_f64(q, {expected.k, expected.v}, 1 / std::sqrt(32.0))).abs().max().item<double>(),
+              2e-5)
+        << name << n;
   }
 }
 
@@ -143,8 +132,7 @@ TEST(SlowReference, GearWithoutOutliersDecodes300Steps) {
 
 // Fed one by one or at once, K's runs lie on the same borders and V's window on the same token.
 TEST(SlowReference, KiviHoldsTheSameHoweverItIsFed) {
-  const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "kivi.so");
-  const auto compressor = library.make({{"bits", 2}, {"group_size", 16}, {"recent", 32}});
+  const auto compressor = plugin("kivi").make({{"bits", 2}, {"group_size", 16}, {"recent", 32}});
   const auto input = ordinary_input(kModel, 200, 3);
   for (const int64_t n : {33, 97, 161, 193}) {  // one token past a border, which encodes what it left full
     const auto at_once = compressor->make_cache(layer_info(kModel, 0, 0, {}));

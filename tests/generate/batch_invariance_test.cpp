@@ -10,6 +10,7 @@
 #include "compressors/plugin_library.h"
 #include "generate/generator.h"
 #include "kvc/plugin.h"
+#include "support/small_llama.h"
 #include "support/temp_folder.h"
 
 namespace kvc {
@@ -19,36 +20,11 @@ constexpr size_t kPrompts = 16;
 constexpr int64_t kShared = 150;  // tokens that all prompts begin with
 const char* const kDemo = KVC_SOURCE_DIR "/models/demo";
 
-// GQA 2:1, a width and a vocabulary that fill no whole vectors.
 void write_random_model(const test::TempFolder& dir) {
-  constexpr int64_t kHidden = 72, kMlp = 152, kHeads = 4, kKvHeads = 2, kHeadDim = 32, kVocab = 101;
+  const test::SmallLlama model{.hidden = 72, .mlp = 152, .head_dim = 32, .vocab = 101, .layers = 3, .positions = 600};
   at::manual_seed(5);
-  std::map<std::string, at::Tensor> w;
-  const auto matrix = [&](const std::string& name, int64_t rows, int64_t columns) {
-    w[name + ".weight"] = at::randn({rows, columns}).mul_(0.15);
-  };
-  matrix("model.embed_tokens", kVocab, kHidden);
-  matrix("lm_head", kVocab, kHidden);
-  w["model.norm.weight"] = at::rand({kHidden}).add_(0.5);
-  for (int layer = 0; layer < 3; ++layer) {
-    const auto prefix = concat("model.layers.", layer, ".");
-    for (const auto* norm : {"input_layernorm", "post_attention_layernorm"}) {
-      w[prefix + norm + ".weight"] = at::rand({kHidden}).add_(0.5);
-    }
-    matrix(prefix + "self_attn.q_proj", kHeads * kHeadDim, kHidden);
-    matrix(prefix + "self_attn.k_proj", kKvHeads * kHeadDim, kHidden);
-    matrix(prefix + "self_attn.v_proj", kKvHeads * kHeadDim, kHidden);
-    matrix(prefix + "self_attn.o_proj", kHidden, kHeads * kHeadDim);
-    matrix(prefix + "mlp.gate_proj", kMlp, kHidden);
-    matrix(prefix + "mlp.up_proj", kMlp, kHidden);
-    matrix(prefix + "mlp.down_proj", kHidden, kMlp);
-  }
-  write_safetensors(dir / "model.safetensors", w);
-  dir.write("config.json",
-            concat(R"({"architectures":["LlamaForCausalLM"],"hidden_size":)", kHidden, R"(,"intermediate_size":)", kMlp,
-                   R"(,"num_hidden_layers":3,"num_attention_heads":)", kHeads, R"(,"num_key_value_heads":)", kKvHeads,
-                   R"(,"head_dim":)", kHeadDim, R"(,"vocab_size":)", kVocab,
-                   R"(,"max_position_embeddings":600,"rms_norm_eps":1e-5})"));
+  write_safetensors(dir / "model.safetensors", model.weights());
+  dir.write("config.json", model.config().dump());
 }
 
 std::vector<int64_t> prompt(size_t i, int64_t vocab_size) {

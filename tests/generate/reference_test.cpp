@@ -15,28 +15,20 @@ using test::Failing;
 using test::GeneratorOnDemo;
 
 // Keys and values with noise of a known size: the same for the same token.
-class Noisy final : public Compressor {
+class Noisy final : public ExactCompressor {
  public:
   std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
-    class Cache final : public LayerCache {
+    class Cache final : public ExactCache {
      public:
-      explicit Cache(const LayerInfo& info) : LayerCache(info), exact_(info) {}
+      using ExactCache::ExactCache;
       void append(const NewTokens& tokens) override {
         const auto wave = at::arange(tokens.k.size(2), at::kFloat).mul(1.7f).sin();
-        exact_.append({tokens.q, tokens.k + 0.5f * wave, tokens.v - 0.2f * wave, tokens.first_position});
+        ExactCache::append({tokens.q, tokens.k + 0.5f * wave, tokens.v - 0.2f * wave, tokens.first_position});
       }
-      KeyValue dequantize() const override { return exact_.dequantize(); }
-      int64_t length() const override { return exact_.length(); }
       int64_t n_encoded_tokens() const override { return length(); }
-      Footprint footprint() const override { return exact_.footprint(); }
-
-     private:
-      ExactCache exact_;
     };
     return std::make_unique<Cache>(info);
   }
-  double bits() const override { return 32; }
-  double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 1; }
 };
 
 class ReferenceTest : public GeneratorOnDemo {

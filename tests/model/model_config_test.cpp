@@ -36,6 +36,12 @@ json of(const char* architecture) {
   return config;
 }
 
+json of_one_head() {
+  auto config = llama();
+  config["hidden_size"] = 1 << 20, config["num_attention_heads"] = config["num_key_value_heads"] = 1;
+  return config;
+}
+
 json opt() {
   return {{"architectures", {"OPTForCausalLM"}},
           {"hidden_size", 64},
@@ -184,10 +190,16 @@ INSTANTIATE_TEST_SUITE_P(
                   "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Phi3ForCausalLM, "
                   "OPTForCausalLM"}},
         BadField{"NoArchitecture", "architectures", nullptr, {"missing"}},
+        BadField{"SeveralFirstTokens", "bos_token_id", {1, 2}, {"is [1,2], expected one"}},
         BadField{"NoHiddenSize", "hidden_size", nullptr, {"missing"}},
         BadField{"ZeroLayers", "num_hidden_layers", 0, {"is 0", "from 1"}},
         BadField{"TextSize", "vocab_size", "many", {"\"many\"", "integer"}},
         BadField{"HugeSize", "hidden_size", uint64_t{1} << 63, {"9223372036854775808", "integer"}},
+        // 4 bytes * layers * heads * channels * positions stays below 2^63 at the largest sizes that are allowed.
+        BadField{"TooManyLayers", "num_hidden_layers", 4097, {"from 1 to 4096"}},
+        BadField{"TooManyHeads", "num_attention_heads", 4097, {"from 1 to 4096"}},
+        BadField{"TooManyPositions", "max_position_embeddings", (1 << 24) + 1, {"from 1 to 16777216"}},
+        BadField{"OneHeadOfAllChannels", "head_dim", nullptr, {"head_dim is 1048576"}, of_one_head()},
         BadField{"KvHeadsDoNotDivide", "num_key_value_heads", 3, {"is 3", "divisor", "4"}},
         BadField{"OddHeadDim", "head_dim", 15, {"is 15", "even"}},
         BadField{"HiddenDoesNotDivide", "hidden_size", 66, {"is 66", "multiple", "4"}},
@@ -200,10 +212,20 @@ INSTANTIATE_TEST_SUITE_P(
                  "rope_parameters",
                  {{"rope_type", "llama3"}, {"factor", 8}, {"low_freq_factor", 4}, {"high_freq_factor", 4}},
                  {"high_freq_factor is 4", "more than"}},
+        // Different as doubles, equal as the floats that the interpolation divides by: 0 / 0.
+        BadField{"BandsEqualInFloat",
+                 "rope_scaling",
+                 {{"rope_type", "llama3"},
+                  {"factor", 8.0},
+                  {"low_freq_factor", 1.0},
+                  {"high_freq_factor", 1.0 + 1e-12},
+                  {"original_max_position_embeddings", 128}},
+                 {"high_freq_factor"}},
         BadField{"RotationByLayer",
                  "rope_parameters",
                  {{"full_attention", {{"rope_type", "default"}}}},
                  {"full_attention", "one rotation"}},
+        BadField{"RotationOfANameOfLines", "rope_parameters", {{"a\nb", json::object()}}, {"'a\\nb' is {}"}},
         BadField{"PartOfTheHead", "partial_rotary_factor", 0.75, {"0.75", "from 1"}},
         BadField{"EosOutOfRange", "eos_token_id", json::array({2, 100}), {"[2,100]", "0 to 99"}},
         BadField{"Quantized", "quantization_config", {{"bits", 4}}, {"floating point"}},
@@ -220,6 +242,13 @@ INSTANTIATE_TEST_SUITE_P(
             "PhiLongRope", "rope_scaling", {{"type", "longrope"}}, {"'longrope'", "default"}, of("Phi3ForCausalLM")},
         BadField{"OptActivation", "activation_function", "gelu", {"'gelu'", "relu"}, opt()}),
     [](const auto& info) { return info.param.name; });
+
+TEST(ModelConfig, NamesAGenerationConfigThatLeadsNowhere) {
+  const TempFolder dir;
+  dir.write("config.json", llama().dump());
+  std::filesystem::create_symlink("../blobs/gone", dir / "generation_config.json");
+  EXPECT_THAT(message_of([&] { kvc::load_model_config(dir.path()); }), testing::HasSubstr("generation_config.json"));
+}
 
 TEST(ModelConfig, NamesFileAndByteOfBrokenJson) {
   const TempFolder dir;

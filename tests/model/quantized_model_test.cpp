@@ -8,6 +8,7 @@
 #include "model/smooth_quant.h"
 #include "model/transformer.h"
 #include "support/message_of.h"
+#include "support/small_llama.h"
 #include "support/temp_folder.h"
 
 namespace {
@@ -19,10 +20,8 @@ using Tensors = std::map<std::string, at::Tensor>;
 
 constexpr int64_t kHidden = 48, kMlp = 96, kHeads = 4, kVocab = 61, kLayers = 2;
 
-const char* const kLlama =
-    R"({"architectures":["LlamaForCausalLM"],"hidden_size":48,"intermediate_size":96,"num_hidden_layers":2,
-"num_attention_heads":4,"num_key_value_heads":4,"vocab_size":61,"max_position_embeddings":300,"rms_norm_eps":1e-5,
-"tie_word_embeddings":false})";
+const kvc::test::SmallLlama kLlama{kHidden, kMlp, kHeads, kHeads, kHidden / kHeads, kVocab, kLayers};
+
 std::string opt(bool norm_before) {
   return kvc::concat(
       R"({"architectures":["OPTForCausalLM"],"hidden_size":48,"word_embed_proj_dim":48,"ffn_dim":96,
@@ -37,25 +36,9 @@ bool is_layer_matrix(const std::string& name) {
 }
 
 Tensors random_llama() {
-  Tensors w;
-  const auto matrix = [&](const std::string& name, int64_t n, int64_t k) {
-    w[name + ".weight"] = at::randn({n, k}) * 0.15;
-  };
-  const auto norm = [&](const std::string& name) { w[name + ".weight"] = at::rand({kHidden}) * 3 + 0.1; };
-  matrix("model.embed_tokens", kVocab, kHidden);
-  matrix("lm_head", kVocab, kHidden);
-  norm("model.norm");
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
-    const auto prefix = kvc::concat("model.layers.", layer, ".");
-    norm(prefix + "input_layernorm");
-    norm(prefix + "post_attention_layernorm");
-    for (const char* name : {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj"}) {
-      matrix(prefix + name, kHidden, kHidden);
-    }
-    matrix(prefix + "mlp.gate_proj", kMlp, kHidden);
-    matrix(prefix + "mlp.up_proj", kMlp, kHidden);
-    matrix(prefix + "mlp.down_proj", kHidden, kMlp);
-  }
+  auto w = kLlama.weights();
+  for (auto& [name, weight] : w)
+    if (name.find("norm") != std::string::npos) weight = at::rand({kHidden}) * 3 + 0.1;
   return w;
 }
 
@@ -92,11 +75,7 @@ kvc::Transformer load(const std::string& config, const Tensors& weights, const k
   return kvc::Transformer::load(dir.path(), {.quantization = quantization});
 }
 
-std::vector<int64_t> some_ids(int64_t n) {
-  std::vector<int64_t> ids;
-  for (int64_t i = 0; i < n; ++i) ids.push_back((i * i * 7 + 3 * i) % kVocab);
-  return ids;
-}
+std::vector<int64_t> some_ids(int64_t n) { return kLlama.ids(n); }
 
 at::Tensor logits_of(const kvc::Transformer& model) { return model.prefill(some_ids(90), nullptr, 90); }
 
@@ -204,7 +183,7 @@ TEST_P(QuantizedModel, SmoothingHelpsRoundedActivationsWithOutlyingChannels) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Families, QuantizedModel,
-                         testing::Values(Family{"Llama", kLlama, [] { return random_llama(); }},
+                         testing::Values(Family{"Llama", kLlama.config().dump(), [] { return random_llama(); }},
                                          Family{"OPT", opt(true), [] { return random_opt(true); }}),
                          [](const auto& info) { return info.param.name; });
 
@@ -214,7 +193,7 @@ TEST(InputMaxima, AreThoseOfTheFirstLayersNorm) {
   at::manual_seed(12);
   const auto weights = random_llama();
   const auto ids = some_ids(5);
-  const auto maxima = kvc::measure_input_maxima(load(kLlama, weights), {ids});
+  const auto maxima = kvc::measure_input_maxima(load(kLlama.config().dump(), weights), {ids});
   at::Tensor expected = at::zeros({kHidden}, at::kDouble);
   for (const int64_t id : ids) {
     const auto x = weights.at("model.embed_tokens.weight")[id].to(at::kDouble);

@@ -14,63 +14,43 @@
 #include "exact_cache.h"
 #include "model/ops.h"
 #include "support/message_of.h"
+#include "support/small_llama.h"
 #include "support/temp_folder.h"
 
 namespace {
 
 using kvc::test::message_of;
+using kvc::test::SmallLlama;
 using kvc::test::TempFolder;
 using testing::HasSubstr;
 
 constexpr int64_t kHidden = 48, kMlp = 80, kHeads = 4, kHeadDim = 12, kVocab = 61, kLayers = 2, kMaxPositions = 300;
 
+SmallLlama llama(int64_t n_kv_heads) {
+  return {kHidden, kMlp, kHeads, n_kv_heads, kHeadDim, kVocab, kLayers, kMaxPositions};
+}
+
 std::map<std::string, at::Tensor> random_weights(int64_t n_kv_heads) {
   at::manual_seed(3);
-  std::map<std::string, at::Tensor> w;
-  const auto matrix = [&](const std::string& name, int64_t rows, int64_t columns) {
-    w[name + ".weight"] = at::randn({rows, columns}).mul_(0.15);
-  };
-  const auto norm = [&](const std::string& name) { w[name + ".weight"] = at::rand({kHidden}).add_(0.5); };
-  matrix("model.embed_tokens", kVocab, kHidden);
-  matrix("lm_head", kVocab, kHidden);
-  norm("model.norm");
-  for (int64_t layer = 0; layer < kLayers; ++layer) {
-    const auto prefix = kvc::concat("model.layers.", layer, ".");
-    norm(prefix + "input_layernorm");
-    norm(prefix + "post_attention_layernorm");
-    matrix(prefix + "self_attn.q_proj", kHeads * kHeadDim, kHidden);
-    matrix(prefix + "self_attn.k_proj", n_kv_heads * kHeadDim, kHidden);
-    matrix(prefix + "self_attn.v_proj", n_kv_heads * kHeadDim, kHidden);
-    matrix(prefix + "self_attn.o_proj", kHidden, kHeads * kHeadDim);
-    matrix(prefix + "mlp.gate_proj", kMlp, kHidden);
-    matrix(prefix + "mlp.up_proj", kMlp, kHidden);
-    matrix(prefix + "mlp.down_proj", kHidden, kMlp);
-  }
-  return w;
+  return llama(n_kv_heads).weights();
 }
 
 // Mistral: Llama with a window.
 kvc::Transformer load(const std::map<std::string, at::Tensor>& weights, int64_t n_kv_heads,
-                      at::ScalarType dtype = at::kFloat, const std::string& window = "null") {
+                      at::ScalarType dtype = at::kFloat, const nlohmann::json& window = nullptr) {
   const TempFolder dir;
   kvc::write_safetensors(dir / "model.safetensors", weights);
-  dir.write(
-      "config.json",
-      kvc::concat(R"({"architectures":["MistralForCausalLM"],"sliding_window":)", window, R"(,"hidden_size":)", kHidden,
-                  R"(,"intermediate_size":)", kMlp, R"(,"num_hidden_layers":)", kLayers, R"(,"num_attention_heads":)",
-                  kHeads, R"(,"num_key_value_heads":)", n_kv_heads, R"(,"head_dim":)", kHeadDim, R"(,"vocab_size":)",
-                  kVocab, R"(,"max_position_embeddings":)", kMaxPositions, R"(,"rms_norm_eps":1e-5})"));
+  auto config = llama(n_kv_heads).config();
+  config["architectures"] = {"MistralForCausalLM"};
+  config["sliding_window"] = window;
+  dir.write("config.json", config.dump());
   return kvc::Transformer::load(dir.path(), dtype);
 }
 kvc::Transformer load(int64_t n_kv_heads = 2, at::ScalarType dtype = at::kFloat) {
   return load(random_weights(n_kv_heads), n_kv_heads, dtype);
 }
 
-std::vector<int64_t> some_ids(int64_t n) {
-  std::vector<int64_t> ids;
-  for (int64_t i = 0; i < n; ++i) ids.push_back((i * i * 7 + 3 * i) % kVocab);
-  return ids;
-}
+std::vector<int64_t> some_ids(int64_t n) { return llama(2).ids(n); }
 
 double distance(const at::Tensor& a, const at::Tensor& b) { return a.sub(b).abs().max().item<double>(); }
 
@@ -91,7 +71,7 @@ INSTANTIATE_TEST_SUITE_P(KvHeads, TransformerOf, testing::Values(1, 2, 4));
 
 // Two layers of window 20 look back 38 positions: what lies further back must not matter, and what lies nearer must.
 TEST(Transformer, SeesNoFurtherThanItsWindows) {
-  const auto model = load(random_weights(2), 2, at::kFloat, "20");
+  const auto model = load(random_weights(2), 2, at::kFloat, 20);
   auto ids = some_ids(150);
   const auto logits = model.prefill(ids, nullptr, 150);
   auto caches = kvc::test::exact_caches(model.shape());

@@ -80,21 +80,6 @@ TEST(PluginLibrary, RefusesOptionsByNameTypeAndRange) {
   EXPECT_TRUE(has(make_refusal(gear, R"({"sparsity": 1.5})"), "option 'sparsity' is 1.5, allowed: 0 to 1"));
 }
 
-TEST(PluginLibrary, RefusesModelsNamingBothValues) {
-  const auto refused = [](const char* name, const char* options, const ModelShape& model) -> std::string {
-    try {
-      PluginLibrary(kPlugins / (std::string(name) + ".so")).make(nlohmann::json::parse(options))->check_model(model);
-      return "";
-    } catch (const Error& error) {
-      return error.what();
-    }
-  };
-  EXPECT_TRUE(has(refused("token_group", "{}", {1, 1, 1, 80}), "group_size 64 does not divide head_dim 80"));
-  EXPECT_TRUE(has(refused("kivi", "{}", {1, 1, 1, 80}), "group_size 32 does not divide head_dim 80"));
-  EXPECT_TRUE(has(refused("gear", R"({"rank": 65})", {1, 1, 1, 64}), "rank 65 exceeds head_dim 64"));
-  EXPECT_EQ(refused("kcvt", "{}", {1, 1, 1, 80}), "");
-}
-
 TEST(FindPlugins, ListsEachFolderByName) {
   const auto found = find_plugins({kPlugins, kBroken});
   const auto at = [&](const char* name) {

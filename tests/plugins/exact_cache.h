@@ -12,7 +12,8 @@ struct NoOptions {
 
 class ExactCache : public kvc::LayerCache {
  public:
-  explicit ExactCache(const kvc::LayerInfo& info) : LayerCache(info) {}
+  explicit ExactCache(const kvc::LayerInfo& info, at::ScalarType type = at::kHalf)
+      : LayerCache(info), k_(type), v_(type) {}
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
     k_.push_back(tokens.k);
@@ -29,7 +30,7 @@ class ExactCache : public kvc::LayerCache {
   }
 
  protected:
-  kvc::TokenBlocks k_{at::kHalf}, v_{at::kHalf};
+  kvc::TokenBlocks k_, v_;
 };
 
 template <class Cache>

@@ -3,10 +3,6 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
-#include "../conformance/safetensors_file.h"
-
 namespace kvc {
 namespace {
 
@@ -58,32 +54,6 @@ TEST(LowRank, StartsDifferByKeyAndRepeatByKey) {
   EXPECT_FALSE(at::equal(start(1, 2, 3, 4), start(2, 2, 3, 4)));
   EXPECT_FALSE(at::equal(start(1, 2, 3, 4), start(1, 3, 3, 4)));
   EXPECT_FALSE(at::equal(start(1, 2, 3, 4), start(1, 2, 4, 3)));
-}
-
-// init.safetensors: "P0_K|<tag>|seed<N>" and "P0_V|...", as the public code draws them in one stream, K first.
-TEST(LowRank, DrawsTheStartsOfThePublicCode) {
-  const char* shared = std::getenv("KVC_SHARED");
-  if (!shared || !std::filesystem::exists(std::filesystem::path(shared) / "oracle/init.safetensors")) {
-    GTEST_SKIP() << "KVC_SHARED names no folder with oracle/init.safetensors";
-  }
-  const auto recorded = conformance::read_safetensors(std::filesystem::path(shared) / "oracle/init.safetensors");
-  const auto inputs = conformance::read_safetensors(std::filesystem::path(shared) / "oracle/inputs.safetensors");
-  int n_compared = 0;
-  for (const auto& [name, p0_k] : recorded) {
-    if (name.rfind("P0_K|", 0) != 0) continue;
-    const auto tag = name.substr(5, name.find('|', 5) - 5);
-    const auto seed = std::stoull(name.substr(name.find("seed") + 4));
-    const int64_t heads = p0_k.size(1), d = p0_k.size(2), rank = p0_k.size(3);
-    const int64_t n = inputs.at("K_" + tag).size(2);
-    auto generator = low_rank_generator(seed, 0, 0, 0);
-    EXPECT_TRUE(at::equal(low_rank_start(generator, heads, n, d, rank), p0_k[0])) << name;
-    const auto v_name = "P0_V" + name.substr(4);
-    if (recorded.count(v_name)) {
-      EXPECT_TRUE(at::equal(low_rank_start(generator, heads, n, d, rank), recorded.at(v_name)[0])) << v_name;
-    }
-    ++n_compared;
-  }
-  if (n_compared == 0) GTEST_SKIP() << "the set has no start of K";
 }
 
 }  // namespace

@@ -17,42 +17,35 @@ struct Spent {
   double append = 0, attend = 0;
 };
 
-class SlowCache final : public LayerCache {
+class SlowCache final : public ExactCache {
  public:
-  SlowCache(const LayerInfo& info, Spent& spent) : LayerCache(info), exact_(info), spent_(spent) {}
+  SlowCache(const LayerInfo& info, Spent& spent) : ExactCache(info), spent_(spent) {}
   void append(const NewTokens& tokens) override {
     const auto start = std::chrono::steady_clock::now();
     std::this_thread::sleep_for(std::chrono::milliseconds(30));
-    exact_.append(tokens);
+    ExactCache::append(tokens);
     spent_.append += seconds_since(start);
   }
   at::Tensor attend(const at::Tensor& q, double scale) const override {
     const auto start = std::chrono::steady_clock::now();
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    auto out = exact_.attend(q, scale);
+    auto out = ExactCache::attend(q, scale);
     spent_.attend += seconds_since(start);
     return out;
   }
-  KeyValue dequantize() const override { return exact_.dequantize(); }
-  int64_t length() const override { return exact_.length(); }
-  int64_t n_encoded_tokens() const override { return 0; }
-  Footprint footprint() const override { return exact_.footprint(); }
 
  private:
   static double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   }
-  ExactCache exact_;
   Spent& spent_;
 };
 
-class SlowCompressor final : public Compressor {
+class SlowCompressor final : public ExactCompressor {
  public:
   std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
     return std::make_unique<SlowCache>(info, spent);
   }
-  double bits() const override { return 32; }
-  double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 0; }
   mutable Spent spent;
 };
 

@@ -27,7 +27,7 @@ TEST(Quartile, IsAnAggregateThatSkipsNull) {
   EXPECT_THROW(db.text("SELECT quartile(x, 0) FROM t WHERE g = 2"), Error);
 }
 
-class BenchStoreTest : public StoreTest {
+class BenchStoreTest : public OpenStoreTest {
  protected:
   // Repeat i takes i seconds: half of it prefill, a quarter each encode and attend.
   static RepeatRecord repeat(double seconds) {
@@ -49,14 +49,13 @@ class BenchStoreTest : public StoreTest {
 };
 
 TEST_F(BenchStoreTest, TheTableHasMediansAndQuartiles) {
-  auto store = ResultStore::open(path_);
-  put_cell(store);
-  BenchStore bench(store);
+  put_cell(store_);
+  BenchStore bench(store_);
   const PointKey point{128, 16, 2};
   EXPECT_EQ(bench.n_repeats("k", point), 0);
   bench.put_repeats("k", point, {repeat(4), repeat(1), repeat(5), repeat(2), repeat(3)});
   EXPECT_EQ(bench.n_repeats("k", point), 5);
-  const auto table = named_table(store.database(), "bench", "trial");
+  const auto table = named_table(store_.database(), "bench", "trial");
   ASSERT_EQ(table.rows.size(), 1u);
   const auto cell = [&](const std::string& name) {
     for (size_t i = 0; i < table.columns.size(); ++i) {
@@ -74,38 +73,35 @@ TEST_F(BenchStoreTest, TheTableHasMediansAndQuartiles) {
 }
 
 TEST_F(BenchStoreTest, RepeatsArePutInPlaceOfThoseOfTheirPointAlone) {
-  auto store = ResultStore::open(path_);
-  put_cell(store);
-  BenchStore bench(store);
+  put_cell(store_);
+  BenchStore bench(store_);
   bench.put_repeats("k", {128, 16, 1}, {repeat(1), repeat(2), repeat(3)});
   bench.put_repeats("k", {128, 16, 2}, {repeat(1)});
   bench.put_repeats("k", {128, 16, 1}, {repeat(9)});
   EXPECT_EQ(bench.n_repeats("k", {128, 16, 1}), 1);
   EXPECT_EQ(bench.n_repeats("k", {128, 16, 2}), 1);
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM memory"), 10);
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM memory"), 10);
 }
 
 TEST_F(BenchStoreTest, ARowThatDoesNotFitTakesTheWholePointBack) {
-  auto store = ResultStore::open(path_);
-  put_cell(store);
-  BenchStore bench(store);
+  put_cell(store_);
+  BenchStore bench(store_);
   bench.put_repeats("k", {128, 16, 1}, {repeat(1)});
   auto bad = repeat(2);
   bad.memory.push_back({"rest", 1});  // no such part
   EXPECT_THROW(bench.put_repeats("k", {128, 16, 1}, {repeat(2), bad}), Error);
-  EXPECT_EQ(number(store.database(), "SELECT sum(seconds) FROM timing WHERE phase = 'total'"), 1);
+  EXPECT_EQ(number(store_.database(), "SELECT sum(seconds) FROM timing WHERE phase = 'total'"), 1);
 }
 
 TEST_F(BenchStoreTest, ACapacityIsFoundByItsLimitAndLength) {
-  auto store = ResultStore::open(path_);
-  put_cell(store);
-  BenchStore bench(store);
+  put_cell(store_);
+  BenchStore bench(store_);
   bench.put_capacities("k", {{"max_batch", "computed", 1000, 64, 7}, {"max_batch", "tried", 1000, 64, 6}});
   EXPECT_EQ(bench.find_capacity("k", {"max_batch", "tried", 1000, 64, 0}), 6);
   EXPECT_EQ(bench.find_capacity("k", {"max_batch", "computed", 1000, 64, 0}), 7);
   EXPECT_EQ(bench.find_capacity("k", {"max_batch", "tried", 1001, 64, 0}), std::nullopt);
   EXPECT_EQ(bench.find_capacity("k", {"max_context", "tried", 1000, 64, 0}), std::nullopt);
-  const auto table = named_table(store.database(), "capacity", "all");
+  const auto table = named_table(store_.database(), "capacity", "all");
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(std::get<int64_t>(table.rows[0][7]), 7);
   EXPECT_EQ(std::get<int64_t>(table.rows[0][8]), 6);

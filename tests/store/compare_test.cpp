@@ -8,7 +8,7 @@ namespace {
 
 // t/a: full answers 8 of 8, low 2 of 8, in the samples 0 and 1 with equal tokens; else they differ from position 1 on,
 // and low is 4 tokens longer. t/b: three graded answers, 0.25, 0.5 and 0.75 lower, one of them at the limit.
-class CompareTest : public StoreTest {
+class CompareTest : public OpenStoreTest {
  protected:
   static CellRecord cell(const std::string& plugin, const std::string& task, int64_t bits = 2) {
     auto record = make_cell(plugin + task + std::to_string(bits), plugin, task);
@@ -56,12 +56,11 @@ CompareOptions names(const std::string& a, const std::string& b) {
 }
 
 TEST_F(CompareTest, PairsEachTaskAndAllOfThem) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
-  fill(store, "low");
+  fill(store_, "full");
+  fill(store_, "low");
   auto options = names("full", "low bits=2");
   options.margin = 0.2;
-  const auto report = compare(store, options);
+  const auto report = compare(store_, options);
   ASSERT_EQ(report.rows.size(), 3u);
   const auto& binary = report.rows[0].comparison;
   EXPECT_EQ(binary.n, 8);
@@ -104,12 +103,11 @@ TEST_F(CompareTest, PairsEachTaskAndAllOfThem) {
 }
 
 TEST_F(CompareTest, TheTableSaysWhatIsCompared) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
-  fill(store, "low");
+  fill(store_, "full");
+  fill(store_, "low");
   auto options = names("full", "low");
   options.filter.task = "t/a";
-  const auto table = compare_table(compare(store, options));
+  const auto table = compare_table(compare(store_, options));
   EXPECT_EQ(table.title, "B against A = full, tiny");
   const auto csv = write_csv(table);
   EXPECT_EQ(csv.substr(0, csv.find("\r\n")),
@@ -122,11 +120,10 @@ TEST_F(CompareTest, TheTableSaysWhatIsCompared) {
 }
 
 TEST_F(CompareTest, ABaselineMeetsAllOthersAndItselfNot) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
-  fill(store, "low", 1, 2);
-  fill(store, "low", 0, 4);
-  const auto report = compare(store, names("full", ""));
+  fill(store_, "full");
+  fill(store_, "low", 1, 2);
+  fill(store_, "low", 0, 4);
+  const auto report = compare(store_, names("full", ""));
   ASSERT_EQ(report.rows.size(), 6u);
   EXPECT_EQ(report.rows[0].b, "low bits 2");
   EXPECT_EQ(report.rows[3].b, "low bits 4");
@@ -135,65 +132,61 @@ TEST_F(CompareTest, ABaselineMeetsAllOthersAndItselfNot) {
 }
 
 TEST_F(CompareTest, TheGateNamesRowsThatFellTooFarAndSurely) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
-  fill(store, "low");
-  const auto report = compare(store, names("full", "low"));
+  fill(store_, "full");
+  fill(store_, "low");
+  const auto report = compare(store_, names("full", "low"));
   const auto worse = worse_rows(report, 10);
   ASSERT_EQ(worse.size(), 1u);  // t/a: p (Holm) 0.0625; t/b: 0.25
   EXPECT_EQ(worse[0], "low bits 2 on all tasks: 68.18 points below full, p (Holm) 0.0117; allowed: 10 points");
   EXPECT_TRUE(worse_rows(report, 70).empty());
-  EXPECT_TRUE(worse_rows(compare(store, names("low", "full")), 0).empty());  // better is not worse
+  EXPECT_TRUE(worse_rows(compare(store_, names("low", "full")), 0).empty());  // better is not worse
 }
 
 TEST_F(CompareTest, SamplesWithoutAPartnerAreRefusedWithTheirCounts) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
+  fill(store_, "full");
   const auto low = cell("low", "t/a");
-  store.put_cell(low);
-  store.put_sample(make_sample(low.key, 0));
+  store_.put_cell(low);
+  store_.put_sample(make_sample(low.key, 0));
   auto sample = make_sample(low.key, 1);
   sample.prompt = "another";
-  store.put_sample(sample);
+  store_.put_sample(sample);
   sample = make_sample(low.key, 2);
   sample.gold = "5";
-  store.put_sample(sample);
-  store.put_sample(failed_sample(low.key, 3));
-  store.put_sample(make_sample(low.key, 9));
+  store_.put_sample(sample);
+  store_.put_sample(failed_sample(low.key, 3));
+  store_.put_sample(make_sample(low.key, 9));
   auto options = names("full", "low");
   options.filter.task = "t/a";
   const std::string counts =
       "t/a, full and low bits 2: 1 pairs; without a partner: 4 only in the first, 1 only in the second, 1 failed or "
       "not "
       "scored, 2 with another prompt or gold answer";
-  EXPECT_EQ(message_of([&] { compare(store, options); }),
+  EXPECT_EQ(message_of([&] { compare(store_, options); }),
             counts + "; finish the run, or compare only the pairs (--paired-only)");
   options.paired_only = true;
-  const auto report = compare(store, options);
+  const auto report = compare(store_, options);
   EXPECT_EQ(report.rows[0].comparison.n, 1);
   EXPECT_EQ(report.notes[0], counts);
 }
 
 TEST_F(CompareTest, ATaskThatOneLacksIsUnpaired) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
-  store.put_cell(cell("low", "t/a"));
+  fill(store_, "full");
+  store_.put_cell(cell("low", "t/a"));
   EXPECT_EQ(message_of([&] {
-              compare(store, names("full", "low"));
+              compare(store_, names("full", "low"));
             }).find("t/a, full and low bits 2: 0 pairs; without a partner: 8 only in the first"),
             0u);
   auto options = names("full", "low");
   options.paired_only = true;
-  EXPECT_EQ(message_of([&] { compare(store, options); }),
+  EXPECT_EQ(message_of([&] { compare(store_, options); }),
             "nothing to compare: 1 pairs of compressors and no paired sample");
 }
 
 TEST_F(CompareTest, NamesMustFitExactlyOne) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
-  fill(store, "low", 1, 2);
-  fill(store, "low", 0, 4);
-  const auto message = [&](const std::string& b) { return message_of([&] { compare(store, names("full", b)); }); };
+  fill(store_, "full");
+  fill(store_, "low", 1, 2);
+  fill(store_, "low", 0, 4);
+  const auto message = [&](const std::string& b) { return message_of([&] { compare(store_, names("full", b)); }); };
   EXPECT_EQ(message("lo"), "unknown compressor 'lo' (did you mean 'low'?); known: full, low");
   EXPECT_EQ(message("low bit=2"),
             "unknown option of low 'bit' (did you mean 'bits'?); known: bits, mode, plugin_sha256, seed");
@@ -208,30 +201,28 @@ TEST_F(CompareTest, NamesMustFitExactlyOne) {
 }
 
 TEST_F(CompareTest, TwoDatabasesAreComparedByNameWhateverTheBinary) {
-  auto old_store = ResultStore::open(path_), new_store = ResultStore::open(folder_ / "new.sqlite");
-  fill(old_store, "low", 0);
+  auto new_store = ResultStore::open(folder_ / "new.sqlite");
+  fill(store_, "low", 0);
   fill(new_store, "low", 1);
   new_store.database().execute("UPDATE cell SET plugin_sha256 = 'rebuilt'");
-  const auto report = compare_groups(old_store.database(), new_store.database(), {});
+  const auto report = compare_groups(store_.database(), new_store.database(), {});
   ASSERT_EQ(report.rows.size(), 3u);
   EXPECT_EQ(report.rows[0].comparison.n_fell, 6);
   EXPECT_EQ(compare_table(report).title, "A and B: the same compressors in two databases, tiny");
 }
 
 TEST_F(CompareTest, SuspectCellsStayOutAndAreNamed) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
-  fill(store, "low", 1, 2);
-  fill(store, "low", 0, 4);
-  store.database().execute("UPDATE cell SET is_lossy = 1 WHERE plugin = 'low'");
-  store.database().execute("UPDATE sample SET n_encoded_tokens = 0 WHERE cell_key LIKE '%4'");
-  const auto report = compare(store, names("full", ""));
+  fill(store_, "full");
+  fill(store_, "low", 1, 2);
+  fill(store_, "low", 0, 4);
+  store_.database().execute("UPDATE cell SET is_lossy = 1 WHERE plugin = 'low'");
+  store_.database().execute("UPDATE sample SET n_encoded_tokens = 0 WHERE cell_key LIKE '%4'");
+  const auto report = compare(store_, names("full", ""));
   EXPECT_EQ(report.rows.size(), 3u);
   EXPECT_EQ(report.notes[0], "left out as suspect: low bits 4 on t/a: no token was encoded");
 }
 
 TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {
-  { ResultStore::open(path_); }
   {
     auto db = Database::open(path_, Database::Mode::kReadWrite, 0);
     db.execute(
@@ -253,31 +244,29 @@ TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {
 }
 
 TEST_F(CompareTest, ScoresOfOneNameByDifferentRulesAreRefused) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
-  fill(store, "low");
+  fill(store_, "full");
+  fill(store_, "low");
   const auto scored_by = [&](const char* plugin, const char* extractors) {
-    auto update = store.database().prepare("UPDATE cell SET scoring_json = ? WHERE plugin = ? AND task = 't/a'");
+    auto update = store_.database().prepare("UPDATE cell SET scoring_json = ? WHERE plugin = ? AND task = 't/a'");
     update.bind(1, concat(R"({"metric":"accuracy","extractors":[)", extractors, "]}"))
         .bind(2, std::string(plugin))
         .run();
   };
   scored_by("full", R"({"name":"first","steps":[1]})");
   scored_by("low", R"({"name":"second","steps":[]},{"name":"first","steps":[1]})");
-  EXPECT_EQ(compare(store, names("full", "low")).rows.size(), 3u);  // another extractor beside it is no matter
+  EXPECT_EQ(compare(store_, names("full", "low")).rows.size(), 3u);  // another extractor beside it is no matter
   scored_by("low", R"({"name":"first","steps":[2]})");
-  EXPECT_EQ(message_of([&] { compare(store, names("full", "low")); }),
+  EXPECT_EQ(message_of([&] { compare(store_, names("full", "low")); }),
             "t/a: cells fullt/a2 and lowt/a2 are scored by different extractors named 'first'; `kvc rescore` scores "
             "both by the task file as it is");
 }
 
 TEST_F(CompareTest, AnUnknownTaskModelOrExperimentIsNamed) {
-  auto store = ResultStore::open(path_);
-  fill(store, "full");
+  fill(store_, "full");
   CompareOptions options = names("full", "full");
   options.filter.task = "t/c";
   EXPECT_EQ(
-      message_of([&] { compare(store, options); }),
+      message_of([&] { compare(store_, options); }),
       concat("results database '", path_.string(), "': unknown task 't/c' (did you mean 't/a'?); known: t/a, t/b"));
 }
 

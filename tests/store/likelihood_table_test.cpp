@@ -9,27 +9,22 @@
 namespace kvc {
 namespace {
 
-class LikelihoodTableTest : public StoreTest {
+class LikelihoodTableTest : public OpenStoreTest {
  protected:
-  void SetUp() override {
-    StoreTest::SetUp();
-    store_.emplace(ResultStore::open(path_));
-  }
   void put(const std::string& key, const std::string& plugin, std::vector<LikelihoodRow> rows, int64_t sample = 0,
            const std::string& label = "") {
     auto cell = make_cell(key, plugin, "text");
     cell.task_json = R"({"likelihood":{"prompt_tokens":128,"block":64,"reference":{"plugin":"full"}}})";
     cell.lossy = plugin != "full";
     cell.label = label;
-    store_->put_cell(cell);
+    store_.put_cell(cell);
     auto record = make_sample(key, sample);
     record.likelihood = std::move(rows);
-    store_->put_sample(record);
+    store_.put_sample(record);
   }
   std::vector<LikelihoodStretch> stretches(const LikelihoodOptions& options = {}) {
-    return likelihood_stretches(store_->database(), options, notes_);
+    return likelihood_stretches(store_.database(), options, notes_);
   }
-  std::optional<ResultStore> store_;
   std::vector<std::string> notes_;
 };
 
@@ -61,13 +56,13 @@ TEST_F(LikelihoodTableTest, StretchesArePowersOfTwoByTheFirstToken) {
 TEST_F(LikelihoodTableTest, SamplesThatFailedDoNotCount) {
   put("a", "kivi", {{128, 64, 64, 1, 60}});
   put("a", "kivi", {{128, 64, 64, 3, 60}}, 1);
-  store_->database().execute("UPDATE sample SET status = 'failed' WHERE sample = 1");
+  store_.database().execute("UPDATE sample SET status = 'failed' WHERE sample = 1");
   EXPECT_EQ(stretches().back().n_tokens, 64);
 }
 
 TEST_F(LikelihoodTableTest, OneBlockHasNoInterval) {
   put("a", "kivi", {{128, 64, 64 * std::log(7.0), 1, 48}});
-  const auto table = likelihood_table(store_->database(), {});
+  const auto table = likelihood_table(store_.database(), {});
   EXPECT_EQ(std::get<std::string>(table.rows[0][5]), "7.000");
   EXPECT_EQ(std::get<std::string>(table.rows[0][6]), "0.0156");
   EXPECT_EQ(std::get<std::string>(table.rows[0][7]), "75.00");
@@ -77,7 +72,7 @@ TEST_F(LikelihoodTableTest, LabelsNameRowsAndSuspectsAreLeftOut) {
   put("a", "full", {{128, 64, 64, 0, 64}});
   put("b", "kivi", {{128, 64, 64, 1, 60}}, 0, "KIVI 2 bits");
   put("c", "nothing", {{128, 64, 64, 0, 64}});
-  store_->database().execute("UPDATE sample SET n_encoded_tokens = 0 WHERE cell_key = 'c'");
+  store_.database().execute("UPDATE sample SET n_encoded_tokens = 0 WHERE cell_key = 'c'");
   auto found = stretches();
   ASSERT_EQ(found.size(), 4u);
   EXPECT_EQ(found[0].compressor, "full");
@@ -90,14 +85,14 @@ TEST_F(LikelihoodTableTest, LabelsNameRowsAndSuspectsAreLeftOut) {
 }
 
 TEST_F(LikelihoodTableTest, ADatabaseWithoutAnyHasNoRows) {
-  store_->put_cell(make_cell("a", "kivi", "t"));
-  EXPECT_TRUE(likelihood_table(store_->database(), {}).rows.empty());
+  store_.put_cell(make_cell("a", "kivi", "t"));
+  EXPECT_TRUE(likelihood_table(store_.database(), {}).rows.empty());
 }
 
 TEST_F(LikelihoodTableTest, ASampleTakesItsBlocksWithIt) {
   put("a", "kivi", {{128, 64, 64, 1, 60}});
-  store_->database().execute("DELETE FROM sample");
-  EXPECT_EQ(store_->database().integer("SELECT count(*) FROM likelihood"), 0);
+  store_.database().execute("DELETE FROM sample");
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM likelihood"), 0);
 }
 
 }  // namespace

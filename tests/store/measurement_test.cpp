@@ -8,7 +8,7 @@
 namespace kvc {
 namespace {
 
-using MeasurementTest = StoreTest;
+using MeasurementTest = OpenStoreTest;
 
 // Columns of a sample that no worker measures: what it is of, and what it says.
 const std::set<std::string> kSaid = {"cell_key",   "sample", "status",      "error",         "prompt_sha256",
@@ -33,47 +33,42 @@ struct Numbered {
 };
 
 TEST_F(MeasurementTest, AllOfASampleThatIsNotSaidIsMeasured) {
-  auto store = ResultStore::open(path_);
   auto columns = kSaid;
   Measurement measurement;
   Measurement::visit(measurement, [&](const char* name, const auto&) {
     EXPECT_TRUE(columns.insert(name).second) << name << " is there twice";
   });
-  EXPECT_EQ(columns, columns_of_sample(store.database()));
+  EXPECT_EQ(columns, columns_of_sample(store_.database()));
 }
 
 TEST_F(MeasurementTest, EachFieldIsStoredUnderItsName) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/a"));
+  store_.put_cell(make_cell("c", "low", "t/a"));
   auto sample = make_sample("c", 0);
   Numbered numbered;
   Measurement::visit(sample, numbered);
-  store.put_sample(sample);
+  store_.put_sample(sample);
   for (const auto& [name, value] : numbered.expected) {
-    EXPECT_EQ(store.database().integer("SELECT " + name + " FROM sample"), value) << name;
+    EXPECT_EQ(store_.database().integer("SELECT " + name + " FROM sample"), value) << name;
   }
 }
 
 TEST_F(MeasurementTest, WhatIsNoNumberOrNotObservedIsNull) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/a"));
+  store_.put_cell(make_cell("c", "low", "t/a"));
   auto sample = make_sample("c", 0);
   sample.paper_bytes = sample.k_error = sample.v_error = std::nan("");
-  store.put_sample(sample);
-  EXPECT_EQ(store.database().integer("SELECT (paper_bytes IS NULL) + (k_error IS NULL) + (v_error IS NULL)"
-                                     " + (peak_bytes IS NULL) + (peak_other_bytes IS NULL) FROM sample"),
+  store_.put_sample(sample);
+  EXPECT_EQ(store_.database().integer("SELECT (paper_bytes IS NULL) + (k_error IS NULL) + (v_error IS NULL)"
+                                      " + (peak_bytes IS NULL) + (peak_other_bytes IS NULL) FROM sample"),
             5);
 }
 
 TEST_F(MeasurementTest, AColumnThatIsNotThereIsRefused) {
-  auto store = ResultStore::open(path_);
-  const auto message = message_of([&] { NewRow("text").set("sha265", "h").set("body", "").insert(store.database()); });
+  const auto message = message_of([&] { NewRow("text").set("sha265", "h").set("body", "").insert(store_.database()); });
   EXPECT_NE(message.find("no column named sha265"), std::string::npos) << message;
 }
 
 TEST_F(MeasurementTest, AColumnThatAQueryDoesNotReturnIsRefused) {
-  auto store = ResultStore::open(path_);
-  const auto select = store.database().prepare("SELECT key, task FROM cell");
+  const auto select = store_.database().prepare("SELECT key, task FROM cell");
   EXPECT_EQ(select.column("task"), 1);
   EXPECT_EQ(message_of([&] { select.column("tsak"); }), "the SQL returns no column 'tsak'");
 }

@@ -6,21 +6,19 @@
 namespace kvc {
 namespace {
 
-class Rescore : public StoreTest {
+class Rescore : public OpenStoreTest {
  protected:
   void SetUp() override {
-    StoreTest::SetUp();
-    store_.emplace(ResultStore::open(path_));
-    store_->put_cell(make_cell("c", "kivi", "t/x"));
-    store_->put_sample(make_sample("c", 0, 1));
-    store_->put_sample(make_sample("c", 1, 0));
-    store_->put_sample(failed_sample("c", 2));
+    store_.put_cell(make_cell("c", "kivi", "t/x"));
+    store_.put_sample(make_sample("c", 0, 1));
+    store_.put_sample(make_sample("c", 1, 0));
+    store_.put_sample(failed_sample("c", 2));
   }
 
   // "sample extractor position answer value" of all scores
   std::vector<std::string> scores() {
     std::vector<std::string> rows;
-    auto select = store_->database().prepare(
+    auto select = store_.database().prepare(
         "SELECT sample || ' ' || extractor || ' ' || position || ' ' || ifnull(answer, '-') || ' ' || value FROM score"
         " ORDER BY sample, position");
     while (select.step()) rows.push_back(select.text(0));
@@ -29,11 +27,10 @@ class Rescore : public StoreTest {
 
   RescoreCounts rescore(const std::vector<std::string>& order,
                         const std::function<std::vector<ScoreRow>(const StoredGeneration&)>& rows) {
-    return rescore_cell(store_->database(), "c", order, rows,
+    return rescore_cell(store_.database(), "c", order, rows,
                         [&](int64_t sample, const Error& error) { reports_.push_back(concat(sample, error.what())); });
   }
 
-  std::optional<ResultStore> store_;
   std::vector<std::string> reports_;
 };
 
@@ -47,16 +44,16 @@ TEST_F(Rescore, NewExtractorsStandBesideTheOldOnesInTheTasksOrder) {
   EXPECT_EQ(counts.n_changed, 3);  // new twice, first of sample 1
   EXPECT_EQ(scores(), (std::vector<std::string>{"0 new 0 four 0.5", "0 first 1 4 1.0", "0 second 2 - 0.0",
                                                 "1 new 0 four 0.5", "1 first 1 4 1.0", "1 second 2 - 0.0"}));
-  EXPECT_EQ(store_->database().text("SELECT extractor FROM v_score WHERE position = 0"), "new");
+  EXPECT_EQ(store_.database().text("SELECT extractor FROM v_score WHERE position = 0"), "new");
 }
 
 TEST_F(Rescore, TheSameRulesChangeNothing) {
-  const auto before = stable_dump(store_->database());
+  const auto before = stable_dump(store_.database());
   const auto counts = rescore({"first", "second"}, [](const StoredGeneration& stored) {
     return std::vector<ScoreRow>{{"first", "4", stored.sample == 0 ? 1.0 : 0.0}, {"second", std::nullopt, 0}};
   });
   EXPECT_EQ(counts.n_changed, 0);
-  EXPECT_EQ(stable_dump(store_->database()), before);
+  EXPECT_EQ(stable_dump(store_.database()), before);
 }
 
 TEST_F(Rescore, ASampleThatCannotBeScoredKeepsWhatItHad) {
@@ -86,11 +83,11 @@ class ScoreAnew : public Rescore {
  protected:
   RescoreCounts anew(const std::string& scoring,
                      const std::function<std::vector<ScoreRow>(const StoredGeneration&)>& f) {
-    return score_anew(store_->database(), "c", scoring, f,
+    return score_anew(store_.database(), "c", scoring, f,
                       [&](int64_t sample, const Error& error) { reports_.push_back(concat(sample, error.what())); });
   }
   static std::vector<ScoreRow> ninth(const StoredGeneration& stored) { return {{"ninth", stored.generation, 0.5}}; }
-  std::string dump() { return stable_dump(store_->database()); }
+  std::string dump() { return stable_dump(store_.database()); }
 };
 
 TEST_F(ScoreAnew, GivesWhatARunByThatScoringHadStored) {
@@ -129,14 +126,14 @@ TEST_F(ScoreAnew, ASampleThatCannotBeScoredFailsAndIsScoredNextTime) {
   EXPECT_EQ(counts.n_failed, 1);
   EXPECT_EQ(reports_, std::vector<std::string>{"1no dictionary\nat all"});
   EXPECT_EQ(
-      store_->database().text("SELECT status || ' ' || error || ' ' || token_ids_json FROM sample WHERE sample = 1"),
+      store_.database().text("SELECT status || ' ' || error || ' ' || token_ids_json FROM sample WHERE sample = 1"),
       "failed no dictionary [7,8]");
   EXPECT_EQ(scores(), std::vector<std::string>{"0 ninth 0  4 0.5"});
   const auto next = anew("new", ninth);
   EXPECT_EQ(next.n_samples, 1);  // sample 0 is not scored again
   EXPECT_FALSE(next.is_other);
   EXPECT_EQ(scores(), (std::vector<std::string>{"0 ninth 0  4 0.5", "1 ninth 0  4 0.5"}));
-  EXPECT_EQ(store_->database().text("SELECT status || error FROM sample WHERE sample = 1"), "ok");
+  EXPECT_EQ(store_.database().text("SELECT status || error FROM sample WHERE sample = 1"), "ok");
 }
 
 // As a kill does: the transaction is left without a commit.

@@ -6,177 +6,165 @@
 namespace kvc {
 namespace {
 
-using ResultStoreTest = StoreTest;
+using ResultStoreTest = OpenStoreTest;
 
 TEST_F(ResultStoreTest, PuttingTwiceChangesNothing) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/a"));
-  EXPECT_EQ(store.put_sample(make_sample("c", 0)), ResultStore::Put::kStored);
-  const auto once = stable_dump(store.database());
-  store.put_cell(make_cell("c", "low", "t/a"));
-  EXPECT_EQ(store.put_sample(make_sample("c", 0)), ResultStore::Put::kIsThere);
-  EXPECT_EQ(stable_dump(store.database()), once);
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM cell_provenance"), 1);
+  store_.put_cell(make_cell("c", "low", "t/a"));
+  EXPECT_EQ(store_.put_sample(make_sample("c", 0)), ResultStore::Put::kStored);
+  const auto once = stable_dump(store_.database());
+  store_.put_cell(make_cell("c", "low", "t/a"));
+  EXPECT_EQ(store_.put_sample(make_sample("c", 0)), ResultStore::Put::kIsThere);
+  EXPECT_EQ(stable_dump(store_.database()), once);
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM cell_provenance"), 1);
 }
 
 TEST_F(ResultStoreTest, AnOkSampleIsNeverChanged) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/a"));
-  store.put_sample(make_sample("c", 0));
-  const auto before = stable_dump(store.database());
+  store_.put_cell(make_cell("c", "low", "t/a"));
+  store_.put_sample(make_sample("c", 0));
+  const auto before = stable_dump(store_.database());
   auto other = make_sample("c", 0);
   other.generation = "something else";
-  EXPECT_EQ(store.put_sample(other), ResultStore::Put::kIsThere);
-  EXPECT_EQ(store.put_sample(failed_sample("c", 0)), ResultStore::Put::kIsThere);
-  EXPECT_EQ(stable_dump(store.database()), before);
+  EXPECT_EQ(store_.put_sample(other), ResultStore::Put::kIsThere);
+  EXPECT_EQ(store_.put_sample(failed_sample("c", 0)), ResultStore::Put::kIsThere);
+  EXPECT_EQ(stable_dump(store_.database()), before);
 }
 
 TEST_F(ResultStoreTest, AFailedSampleIsReplacedAndLeavesNoTrace) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/a"));
-  EXPECT_EQ(store.put_sample(failed_sample("c", 0)), ResultStore::Put::kStored);
-  EXPECT_TRUE(store.finished_samples("c").empty());
-  EXPECT_EQ(store.cell_status("c")->n_failed, 1);
+  store_.put_cell(make_cell("c", "low", "t/a"));
+  EXPECT_EQ(store_.put_sample(failed_sample("c", 0)), ResultStore::Put::kStored);
+  EXPECT_TRUE(store_.finished_samples("c").empty());
+  EXPECT_EQ(store_.cell_status("c")->n_failed, 1);
   auto again = failed_sample("c", 0);
   again.error = "another reason";
-  EXPECT_EQ(store.put_sample(again), ResultStore::Put::kStored);
-  EXPECT_EQ(store.database().text("SELECT error FROM sample"), "another reason");
-  EXPECT_EQ(store.put_sample(make_sample("c", 0)), ResultStore::Put::kStored);
-  EXPECT_EQ(store.finished_samples("c"), std::set<int64_t>{0});
+  EXPECT_EQ(store_.put_sample(again), ResultStore::Put::kStored);
+  EXPECT_EQ(store_.database().text("SELECT error FROM sample"), "another reason");
+  EXPECT_EQ(store_.put_sample(make_sample("c", 0)), ResultStore::Put::kStored);
+  EXPECT_EQ(store_.finished_samples("c"), std::set<int64_t>{0});
 
   auto clean = ResultStore::open(folder_ / "clean.sqlite");
   clean.put_cell(make_cell("c", "low", "t/a"));
   clean.put_sample(make_sample("c", 0));
-  EXPECT_EQ(stable_dump(store.database()), stable_dump(clean.database()));
+  EXPECT_EQ(stable_dump(store_.database()), stable_dump(clean.database()));
 }
 
 TEST_F(ResultStoreTest, ScoresByAnotherScoringThanTheCellsAreNotStored) {
-  auto store = ResultStore::open(path_);
   auto cell = make_cell("c", "low", "t/a");
   cell.scoring_json = "first";
-  store.put_cell(cell);
+  store_.put_cell(cell);
   cell.scoring_json = "second";
-  store.put_cell(cell);  // it stays the first
+  store_.put_cell(cell);  // it stays the first
   auto sample = make_sample("c", 0);
   sample.scoring_json = "second";
-  EXPECT_EQ(store.put_sample(sample), ResultStore::Put::kOtherScoring);
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample"), 0);
+  EXPECT_EQ(store_.put_sample(sample), ResultStore::Put::kOtherScoring);
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM sample"), 0);
   sample.status = "failed";
   sample.scores.clear();
-  EXPECT_EQ(store.put_sample(sample), ResultStore::Put::kStored);
-  store.put_sample(failed_sample("c", 1));  // without a generation
-  EXPECT_EQ(store.finished_samples("c"), std::set<int64_t>{});
-  EXPECT_EQ(store.generated_samples("c"), std::set<int64_t>{0});
+  EXPECT_EQ(store_.put_sample(sample), ResultStore::Put::kStored);
+  store_.put_sample(failed_sample("c", 1));  // without a generation
+  EXPECT_EQ(store_.finished_samples("c"), std::set<int64_t>{});
+  EXPECT_EQ(store_.generated_samples("c"), std::set<int64_t>{0});
   sample.status = "ok";
   sample.scoring_json = "first";
-  EXPECT_EQ(store.put_sample(sample), ResultStore::Put::kStored);
-  EXPECT_EQ(store.generated_samples("c"), std::set<int64_t>{0});
+  EXPECT_EQ(store_.put_sample(sample), ResultStore::Put::kStored);
+  EXPECT_EQ(store_.generated_samples("c"), std::set<int64_t>{0});
 }
 
 TEST_F(ResultStoreTest, AReplacedFailureTakesItsScoresAndBytesAlong) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/a"));
+  store_.put_cell(make_cell("c", "low", "t/a"));
   auto failed = make_sample("c", 0);
   failed.status = "failed";
-  store.put_sample(failed);
-  store.put_sample(failed_sample("c", 0));
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM score"), 0);
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM kv_bytes"), 0);
+  store_.put_sample(failed);
+  store_.put_sample(failed_sample("c", 0));
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM score"), 0);
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM kv_bytes"), 0);
 }
 
 TEST_F(ResultStoreTest, EqualPromptsAreStoredOnce) {
-  auto store = ResultStore::open(path_);
   for (const std::string key : {"a", "b", "c"}) {
-    store.put_cell(make_cell(key, key, "t/a"));
-    store.put_sample(make_sample(key, 5));
+    store_.put_cell(make_cell(key, key, "t/a"));
+    store_.put_sample(make_sample(key, 5));
   }
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM text"), 1);
-  EXPECT_EQ(store.database().text("SELECT body FROM text"), "Q: 5\nA:");
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM text"), 1);
+  EXPECT_EQ(store_.database().text("SELECT body FROM text"), "Q: 5\nA:");
 }
 
 TEST_F(ResultStoreTest, ACellMayBelongToSeveralExperimentsAndHosts) {
-  auto store = ResultStore::open(path_);
   auto cell = make_cell("c", "low", "t/a");
-  store.put_cell(cell);
+  store_.put_cell(cell);
   cell.experiment = "second";
   cell.provenance_json = R"({"host":"b"})";
   cell.n_samples = 9;
-  store.put_cell(cell);
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM experiment_cell"), 2);
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM cell_provenance"), 2);
-  EXPECT_EQ(store.cell_status("c")->n_missing, 9);
+  store_.put_cell(cell);
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM experiment_cell"), 2);
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM cell_provenance"), 2);
+  EXPECT_EQ(store_.cell_status("c")->n_missing, 9);
 }
 
 // A label is no part of what a cell is: the same cell has one in each experiment, and the last word stands.
 TEST_F(ResultStoreTest, ALabelIsAnExperimentsNameForACell) {
-  auto store = ResultStore::open(path_);
   auto cell = make_cell("c", "low", "t/a");
   cell.label = "two bits", cell.position = 3;
-  store.put_cell(cell);
-  store.put_cell(cell);
+  store_.put_cell(cell);
+  store_.put_cell(cell);
   cell.experiment = "second", cell.label = "ours", cell.position = 1;
-  store.put_cell(cell);
+  store_.put_cell(cell);
   const std::string all =
       "SELECT group_concat(experiment || ' ' || label || ' ' || position || cell_key) FROM experiment_cell";
-  EXPECT_EQ(store.database().text(all), "second ours 1c,trial two bits 3c");
+  EXPECT_EQ(store_.database().text(all), "second ours 1c,trial two bits 3c");
   cell.label = "";
-  store.put_cell(cell);
-  EXPECT_EQ(store.database().text(all), "second  1c,trial two bits 3c");
+  store_.put_cell(cell);
+  EXPECT_EQ(store_.database().text(all), "second  1c,trial two bits 3c");
 }
 
 // An option or the plugin has changed: the row shows the new cell; the old one stays for other experiments.
 TEST_F(ResultStoreTest, ANewCellTakesItsLabelFromTheOld) {
-  auto store = ResultStore::open(path_);
   for (const std::string key : {"old", "new"}) {
     auto cell = make_cell(key, "low", "t/a");
     cell.label = "two bits";
-    store.put_cell(cell);
+    store_.put_cell(cell);
   }
   auto other_task = make_cell("other", "low", "t/b");
   other_task.label = "two bits";
-  store.put_cell(other_task);
-  EXPECT_EQ(store.database().text("SELECT group_concat(cell_key) FROM experiment_cell"), "new,other");
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM cell"), 3);
+  store_.put_cell(other_task);
+  EXPECT_EQ(store_.database().text("SELECT group_concat(cell_key) FROM experiment_cell"), "new,other");
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM cell"), 3);
 }
 
 TEST_F(ResultStoreTest, TheSameKeyWithOtherContentIsRefused) {
-  auto store = ResultStore::open(path_);
   auto cell = make_cell("c", "low", "t/a");
-  store.put_cell(cell);
+  store_.put_cell(cell);
   cell.options_json = R"({"bits":3})";
-  EXPECT_EQ(message_of([&] { store.put_cell(cell); }),
+  EXPECT_EQ(message_of([&] { store_.put_cell(cell); }),
             concat("results database '", path_.string(),
                    "': cell c (low, t/a) is there with other content under the same key"));
 }
 
 TEST_F(ResultStoreTest, ABadSampleStoresNothing) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/a"));
+  store_.put_cell(make_cell("c", "low", "t/a"));
   auto sample = make_sample("c", 0);
   sample.bytes.push_back({0, "k", "codes", 1});  // the same row twice
-  EXPECT_EQ(message_of([&] { store.put_sample(sample); }),
+  EXPECT_EQ(message_of([&] { store_.put_sample(sample); }),
             concat("results database '", path_.string(), "': UNIQUE constraint failed: kv_bytes.cell_key, ",
                    "kv_bytes.sample, kv_bytes.layer, kv_bytes.stage, kv_bytes.tensor, kv_bytes.kind"));
-  EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample"), 0);
-  EXPECT_EQ(store.put_sample(make_sample("c", 0)),
+  EXPECT_EQ(store_.database().integer("SELECT count(*) FROM sample"), 0);
+  EXPECT_EQ(store_.put_sample(make_sample("c", 0)),
             ResultStore::Put::kStored);  // the failed transaction is not left open
   sample.status = "fine";
-  EXPECT_EQ(message_of([&] { store.put_sample(sample); }), "sample 0: status is 'fine', allowed: ok, failed");
-  EXPECT_EQ(message_of([&] { store.put_sample(make_sample("no such cell", 0)); }),
+  EXPECT_EQ(message_of([&] { store_.put_sample(sample); }), "sample 0: status is 'fine', allowed: ok, failed");
+  EXPECT_EQ(message_of([&] { store_.put_sample(make_sample("no such cell", 0)); }),
             concat("results database '", path_.string(), "': FOREIGN KEY constraint failed"));
 }
 
 TEST_F(ResultStoreTest, ACompositionsStagesAreKeptWithTheirBytesAndTimes) {
-  auto store = ResultStore::open(path_);
   auto cell = make_cell("c", "low+high", "t/a");
   cell.stages = {{"low", "sha of low", "stage 1", "{}"}, {"high", "sha of high", "stage 2", R"({"bits":8})"}};
-  store.put_cell(cell);
-  store.put_cell(cell);
+  store_.put_cell(cell);
+  store_.put_cell(cell);
   auto sample = make_sample("c", 0);
   sample.bytes = {{0, "k", "codes", 10, 1}, {0, "k", "codes", 20, 2}, {0, "k", "recent", 3}};
   sample.stages = {{0, 0.5, 0.25}, {1, 1, 2}, {2, 3, 4}};
-  store.put_sample(sample);
-  auto& db = store.database();
+  store_.put_sample(sample);
+  auto& db = store_.database();
   EXPECT_EQ(db.text("SELECT group_concat(stage || plugin || plugin_sha256 || place || options_json) FROM stage"),
             R"(1lowsha of lowstage 1{},2highsha of highstage 2{"bits":8})");
   EXPECT_EQ(db.text("SELECT group_concat(stage || kind || bytes) FROM kv_bytes"), "0recent3,1codes10,2codes20");
@@ -185,19 +173,17 @@ TEST_F(ResultStoreTest, ACompositionsStagesAreKeptWithTheirBytesAndTimes) {
 }
 
 TEST_F(ResultStoreTest, NotANumberIsStoredAsNull) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/a"));
+  store_.put_cell(make_cell("c", "low", "t/a"));
   auto sample = make_sample("c", 0);
   sample.k_error = std::numeric_limits<double>::quiet_NaN();
-  store.put_sample(sample);
-  EXPECT_EQ(store.database().integer("SELECT k_error IS NULL AND v_error = 0.2 FROM sample"), 1);
+  store_.put_sample(sample);
+  EXPECT_EQ(store_.database().integer("SELECT k_error IS NULL AND v_error = 0.2 FROM sample"), 1);
 }
 
 TEST_F(ResultStoreTest, TheDumpLeavesOutTimesPeaksAndHosts) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/a"));
-  store.put_sample(make_sample("c", 1));
-  store.put_sample(make_sample("c", 0));
+  store_.put_cell(make_cell("c", "low", "t/a"));
+  store_.put_sample(make_sample("c", 1));
+  store_.put_sample(make_sample("c", 0));
   auto other = ResultStore::open(folder_ / "other.sqlite");
   auto cell = make_cell("c", "low", "t/a");
   cell.provenance_json = R"({"host":"another"})";
@@ -208,7 +194,7 @@ TEST_F(ResultStoreTest, TheDumpLeavesOutTimesPeaksAndHosts) {
     sample.peak_kv_bytes = 5;
     other.put_sample(sample);
   }
-  const auto dump = stable_dump(store.database());
+  const auto dump = stable_dump(store_.database());
   EXPECT_EQ(dump, stable_dump(other.database()));
   EXPECT_NE(dump.find(R"(score ["c",0,"first",0,"4",1.0])"), std::string::npos) << dump;
   EXPECT_NE(dump.find(R"(kv_bytes ["c",1,0,0,"v","codes",150])"), std::string::npos) << dump;
@@ -233,27 +219,26 @@ TEST_F(ResultStoreTest, ALossyCellThatLosesNothingIsSuspect) {
       {"", true, 10, 0.1, 0.2, 999},
       {"", false, 0, 0, 0, 1000},
   };
-  auto store = ResultStore::open(path_);
   int n = 0;
   for (const auto& c : cases) {
     const auto key = concat("cell ", n++);
     auto cell = make_cell(key, "low", "t/a");
     cell.lossy = c.lossy;
-    store.put_cell(cell);
+    store_.put_cell(cell);
     auto sample = make_sample(key, 0);
     sample.n_encoded_tokens = c.n_encoded_tokens;
     sample.k_error = c.k_error;
     sample.v_error = c.v_error;
     sample.kv_bytes = c.kv_bytes;
-    store.put_sample(sample);
-    EXPECT_EQ(store.cell_status(key)->suspect, c.reason) << key;
-    EXPECT_EQ(store.cell_status(key)->n_missing, 1);
+    store_.put_sample(sample);
+    EXPECT_EQ(store_.cell_status(key)->suspect, c.reason) << key;
+    EXPECT_EQ(store_.cell_status(key)->n_missing, 1);
   }
   auto empty = make_cell("empty", "low", "t/a");
   empty.lossy = true;
-  store.put_cell(empty);
-  EXPECT_EQ(store.cell_status("empty")->suspect, "");
-  EXPECT_FALSE(store.cell_status("unknown").has_value());
+  store_.put_cell(empty);
+  EXPECT_EQ(store_.cell_status("empty")->suspect, "");
+  EXPECT_FALSE(store_.cell_status("unknown").has_value());
 }
 
 }  // namespace

@@ -43,25 +43,20 @@ CandidateRecord make_candidate(int64_t n4, double nll) {
   return candidate;
 }
 
-class SearchStoreTest : public StoreTest {
+class SearchStoreTest : public OpenStoreTest {
  protected:
-  void SetUp() override {
-    StoreTest::SetUp();
-    store_.emplace(ResultStore::open(path_));
-  }
-  std::string csv(const std::string& sql) { return write_csv(run_query(store_->database(), sql)); }
-  std::optional<ResultStore> store_;
+  std::string csv(const std::string& sql) { return write_csv(run_query(store_.database(), sql)); }
 };
 
 // TaDA, table 4: candidate -> accuracy, layers at 4 bits, layers at 2 bits; the best first.
 TEST_F(SearchStoreTest, TheTableCountsLayersByTheirBits) {
-  SearchStore searches(*store_);
+  SearchStore searches(store_);
   searches.put_search(make_search("s"));
   searches.put_candidates("s", 0, {make_candidate(12, 1.4), make_candidate(24, 1.2), make_candidate(29, 1.1)});
   searches.put_correct("s", 0, 3731);
   searches.put_correct("s", 1, 4587);
   searches.put_correct("s", 2, 4590);
-  const auto table = run_query(store_->database(), table_sql("search"));
+  const auto table = run_query(store_.database(), table_sql("search"));
   ASSERT_EQ(table.rows.size(), 3u);
   const auto value = [&](size_t row, const std::string& name) -> TableCell {
     for (size_t i = 0; i < table.columns.size(); ++i) {
@@ -84,7 +79,7 @@ TEST_F(SearchStoreTest, TheTableCountsLayersByTheirBits) {
 }
 
 TEST_F(SearchStoreTest, RanksByAccuracyThenLikelihoodWithinTheBudget) {
-  SearchStore searches(*store_);
+  SearchStore searches(store_);
   searches.put_search(make_search("s", 0.21));  // 10752 bytes
   auto failed = make_candidate(1, kNan);
   failed.score = {"the worker fell over", 0, {}};
@@ -103,7 +98,7 @@ TEST_F(SearchStoreTest, RanksByAccuracyThenLikelihoodWithinTheBudget) {
 }
 
 TEST_F(SearchStoreTest, FindsWhatAnotherSearchOfTheCalibrationScored) {
-  SearchStore searches(*store_);
+  SearchStore searches(store_);
   searches.put_search(make_search("a", 0.3));
   searches.put_search(make_search("b", 0.2));
   const auto candidate = make_candidate(7, 0.1 + 0.2);
@@ -119,7 +114,7 @@ TEST_F(SearchStoreTest, FindsWhatAnotherSearchOfTheCalibrationScored) {
 }
 
 TEST_F(SearchStoreTest, TheSameAgainChangesNothingAndAnotherPlanInItsPlaceIsRefused) {
-  SearchStore searches(*store_);
+  SearchStore searches(store_);
   searches.put_search(make_search("s"));
   searches.put_candidates("s", 0, {make_candidate(7, 1), make_candidate(8, 2)});
   searches.put_correct("s", 0, 5);
@@ -132,11 +127,11 @@ TEST_F(SearchStoreTest, TheSameAgainChangesNothingAndAnotherPlanInItsPlaceIsRefu
 }
 
 TEST_F(SearchStoreTest, AFileFromBeforeThereWereSearchesGetsTheTables) {
-  auto& db = store_->database();
-  store_->put_cell(make_cell("k", "full", "t"));
+  auto& db = store_.database();
+  store_.put_cell(make_cell("k", "full", "t"));
   db.execute("DROP VIEW v_search_candidate; DROP TABLE search_layer; DROP TABLE search_candidate; DROP TABLE search");
-  store_.emplace(ResultStore::open(path_));
-  SearchStore searches(*store_);
+  auto again = ResultStore::open(path_);
+  SearchStore searches(again);
   searches.put_search(make_search("s"));
   EXPECT_EQ(csv("SELECT count(*) AS n FROM v_search_candidate"), "n\r\n0\r\n");
   EXPECT_EQ(csv("SELECT key FROM cell"), "key\r\nk\r\n");

@@ -21,6 +21,11 @@ class StoreTest : public testing::Test {
   const std::filesystem::path path_ = folder_ / "results.sqlite";
 };
 
+class OpenStoreTest : public StoreTest {
+ protected:
+  ResultStore store_ = ResultStore::open(path_);
+};
+
 inline CellRecord make_cell(const std::string& key, const std::string& plugin, const std::string& task) {
   CellRecord cell;
   cell.key = key;

@@ -8,8 +8,8 @@
 namespace kvc {
 namespace {
 
-using SummaryTest = StoreTest;
-using QueryTest = StoreTest;
+using SummaryTest = OpenStoreTest;
+using QueryTest = OpenStoreTest;
 
 TEST_F(QueryTest, StatisticsAreSqlFunctions) {
   auto db = Database::open(path_, Database::Mode::kReadWrite, 0);
@@ -24,20 +24,19 @@ TEST_F(QueryTest, StatisticsAreSqlFunctions) {
 }
 
 TEST_F(QueryTest, ReadsAndRefusesToWrite) {
-  auto db = ResultStore::open(path_);
-  const auto table = run_query(db.database(), "SELECT 1 AS n, 0.1 AS x, 'a|b' AS t, NULL AS none -- a comment");
+  const auto table = run_query(store_.database(), "SELECT 1 AS n, 0.1 AS x, 'a|b' AS t, NULL AS none -- a comment");
   EXPECT_EQ(write_markdown(table),
             "|   n |   x | t    | none |\n"
             "| --: | --: | ---- | ---- |\n"
             "|   1 | 0.1 | a\\|b |      |\n");
   EXPECT_EQ(write_csv(table), "n,x,t,none\r\n1,0.1,a|b,\r\n");
-  EXPECT_EQ(message_of([&] { run_query(db.database(), "DELETE FROM cell"); }),
+  EXPECT_EQ(message_of([&] { run_query(store_.database(), "DELETE FROM cell"); }),
             "a query must only read; this statement would write");
-  EXPECT_EQ(message_of([&] { run_query(db.database(), "SELECT 1; DELETE FROM cell"); }),
+  EXPECT_EQ(message_of([&] { run_query(store_.database(), "SELECT 1; DELETE FROM cell"); }),
             "one SQL statement at a time; a second one starts behind the first ';'");
-  EXPECT_EQ(message_of([&] { run_query(db.database(), "SELEC 1"); }),
+  EXPECT_EQ(message_of([&] { run_query(store_.database(), "SELEC 1"); }),
             concat("results database '", path_.string(), "': near \"SELEC\": syntax error"));
-  EXPECT_EQ(message_of([&] { run_query(db.database(), " -- nothing"); }), "the SQL text is empty");
+  EXPECT_EQ(message_of([&] { run_query(store_.database(), " -- nothing"); }), "the SQL text is empty");
   EXPECT_EQ(message_of([&] { table_sql("sumary"); }),
             "unknown table 'sumary' (did you mean 'summary'?); known: " + join(table_names()));
 }
@@ -102,10 +101,9 @@ const char* const kNote =
     "decoding, without prefill\n";
 
 TEST_F(SummaryTest, PivotsTasksAndLeavesSuspectsOut) {
-  auto store = ResultStore::open(path_);
-  fill(store);
+  fill(store_);
   EXPECT_EQ(
-      write_markdown(summary_table(store.database())),
+      write_markdown(summary_table(store_.database())),
       std::string("**all experiments, tiny**\n\n"
                   "| compressor | options         | bits | KV size [%] | KV size in paper [%] |             t/a [%] |"
                   "             t/b [%] |   n | peak KV [MiB] | speed [tokens/s] | failed |\n"
@@ -121,46 +119,40 @@ TEST_F(SummaryTest, PivotsTasksAndLeavesSuspectsOut) {
 }
 
 TEST_F(SummaryTest, ShowsSuspectsWhenAskedAndOneExperiment) {
-  auto store = ResultStore::open(path_);
-  fill(store);
-  const auto table = summary_table(store.database(), {.experiment = "other", .with_suspects = true});
+  fill(store_);
+  const auto table = summary_table(store_.database(), {.experiment = "other", .with_suspects = true});
   EXPECT_EQ(table.title, "other, tiny");
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "broken");
   EXPECT_EQ(table.notes[0], "suspect: broken on t/a: no token was encoded");
-  EXPECT_EQ(message_of([&] { summary_table(store.database(), {.experiment = "othr"}); }),
+  EXPECT_EQ(message_of([&] { summary_table(store_.database(), {.experiment = "othr"}); }),
             concat("results database '", path_.string(),
                    "': unknown experiment 'othr' (did you mean 'other'?); known: other, trial"));
 }
 
 TEST_F(SummaryTest, CellsThatDifferInGenerationAreRowsThatSayInWhat) {
-  auto store = ResultStore::open(path_);
   for (const std::string seed : {"1", "2"}) {
     auto cell = make_cell("c" + seed, "low", "t/a");
     cell.generation_json = R"({"dtype":"fp32","seed":)" + seed + "}";
-    store.put_cell(cell);
-    store.put_sample(make_sample(cell.key, 0));
+    store_.put_cell(cell);
+    store_.put_sample(make_sample(cell.key, 0));
   }
-  const auto rows = summary_table(store.database()).rows;
+  const auto rows = summary_table(store_.database()).rows;
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(std::get<std::string>(rows[0][1]), "(seed=1)");
   EXPECT_EQ(std::get<std::string>(rows[1][1]), "(seed=2)");
 }
 
 TEST_F(SummaryTest, GradedScoresHaveABootstrapIntervalAndSaySo) {
-  auto store = ResultStore::open(path_);
-  store.put_cell(make_cell("c", "low", "t/f1"));
-  for (int64_t i : {0, 1}) store.put_sample(make_sample("c", i, 0.5));  // equal scores: no width
-  const auto table = summary_table(store.database());
+  store_.put_cell(make_cell("c", "low", "t/f1"));
+  for (int64_t i : {0, 1}) store_.put_sample(make_sample("c", i, 0.5));  // equal scores: no width
+  const auto table = summary_table(store_.database());
   EXPECT_EQ(table.columns[5].unit, "%, bootstrap");
   EXPECT_EQ(std::get<std::string>(table.rows[0][5]), "50.0 [50.0, 50.0]");
   EXPECT_EQ(table.notes[0], "bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
 }
 
-TEST_F(SummaryTest, AnEmptyDatabaseGivesAnEmptyTable) {
-  auto store = ResultStore::open(path_);
-  EXPECT_TRUE(summary_table(store.database()).rows.empty());
-}
+TEST_F(SummaryTest, AnEmptyDatabaseGivesAnEmptyTable) { EXPECT_TRUE(summary_table(store_.database()).rows.empty()); }
 
 }  // namespace
 }  // namespace kvc

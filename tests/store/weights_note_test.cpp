@@ -11,24 +11,17 @@
 namespace kvc {
 namespace {
 
-class WeightsNote : public StoreTest {
+class WeightsNote : public OpenStoreTest {
  protected:
-  void SetUp() override {
-    StoreTest::SetUp();
-    store_.emplace(ResultStore::open(path_));
-  }
-
   void put(const std::string& key, const std::string& model, const std::string& model_json,
            const std::string& generation_json = "{}", const std::string& plugin = "full") {
     auto cell = make_cell(key, plugin, "t/a");
     cell.model = model, cell.model_json = model_json, cell.generation_json = generation_json;
-    store_->put_cell(cell);
-    for (int64_t i : {0, 1}) store_->put_sample(make_sample(key, i));
+    store_.put_cell(cell);
+    for (int64_t i : {0, 1}) store_.put_sample(make_sample(key, i));
   }
 
-  std::string note(const std::set<std::string>& keys) { return weights_note(store_->database(), keys); }
-
-  std::optional<ResultStore> store_;
+  std::string note(const std::set<std::string>& keys) { return weights_note(store_.database(), keys); }
 };
 
 TEST_F(WeightsNote, NamesAFilesFormatWithoutItsFloats) {
@@ -66,7 +59,7 @@ TEST_F(WeightsNote, OfFloatsAndOfWhatSaysNothingThereIsNone) {
 TEST_F(WeightsNote, StandsInTheTitlesOfTablesWhoseCellsAreShown) {
   put("a", "small", R"({"weights_format":"Q4_1"})");
   put("b", "small", R"({"weights_format":"Q4_1"})", "{}", "low");
-  auto& db = store_->database();
+  auto& db = store_.database();
   const std::string note = "weights quantized: Q4_1 (small)";
   EXPECT_EQ(summary_table(db).title, "all experiments, small; " + note);
   EXPECT_EQ(group_table(db, {}, {{.name = "g", .members = {{"t/a"}}}}).title, "groups of tasks; " + note);
@@ -76,7 +69,7 @@ TEST_F(WeightsNote, StandsInTheTitlesOfTablesWhoseCellsAreShown) {
 
   auto other = make_cell("c", "full", "t/a");  // a cell that is not shown says nothing
   other.experiment = "other";
-  store_->put_cell(other);
+  store_.put_cell(other);
   EXPECT_EQ(summary_table(db, {.experiment = "other"}).title, "other, tiny");
   EXPECT_EQ(summary_table(db, {.cell_keys = {"c"}}).title, "all experiments, tiny");
 }
@@ -84,8 +77,8 @@ TEST_F(WeightsNote, StandsInTheTitlesOfTablesWhoseCellsAreShown) {
 TEST_F(WeightsNote, StandsAboveTablesWithoutATitleOfTheirKindOfCells) {
   auto cell = make_cell("k", "full", "model, 8 + 1 tokens, batch 1");
   cell.kind = RunKind::bench, cell.model_json = R"({"weights_format":"Q8_0"})";
-  store_->put_cell(cell);
-  auto& db = store_->database();
+  store_.put_cell(cell);
+  auto& db = store_.database();
   EXPECT_EQ(named_table(db, "bench", "trial").title, "weights quantized: Q8_0 (tiny)");
   EXPECT_EQ(named_table(db, "bench", "all").title, "weights quantized: Q8_0 (tiny)");
   EXPECT_EQ(named_table(db, "bench", "other").title, "");

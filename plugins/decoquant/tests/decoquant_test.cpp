@@ -1,29 +1,11 @@
-// DecoQuant against its pencil formula and its rule written again with LAPACK's SVD. The public code's records are in
-// the census.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
+// DecoQuant against its rule written again with LAPACK's SVD. The public code's records are in the census.
 #include "../factors.h"  // the plugin's own, to see the gauge
-#include "compressors/plugin_library.h"
-#include "inputs.h"
+#include "method.h"
 
 namespace kvc::conformance {
 namespace {
 
-std::unique_ptr<Compressor> decoquant_with(const nlohmann::json& options) {
-  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "decoquant.so");
-  return library.make(options);
-}
-
-std::unique_ptr<LayerCache> filled(const Compressor& compressor, const ModelShape& model, const Input& input,
-                                   int64_t n_prompt) {
-  auto cache =
-      compressor.make_cache({.n_heads = model.n_heads, .n_kv_heads = model.n_kv_heads, .head_dim = model.head_dim});
-  cache->append(tokens_of(input, 0, n_prompt));
-  for (int64_t t = n_prompt; t < input.k.size(1); ++t) cache->append(tokens_of(input, t, 1));
-  return cache;
-}
+Method decoquant_with(const nlohmann::json& options) { return Method("decoquant", options); }
 
 at::Tensor random_matrix(int64_t m, int64_t n) {
   at::manual_seed(static_cast<uint64_t>(m * 1000 + n));
@@ -109,9 +91,9 @@ TEST(DecoQuantRule, SmallTensorsAreRoundedByTheirRows) {
     const auto input = ordinary_input(model, n);
     for (const int64_t small_bits : {2, 4, 8}) {
       for (const auto& [tensors, c] : {std::pair{2, 16}, {3, 64}}) {
-        const auto compressor =
+        const auto method =
             decoquant_with({{"tensors", tensors}, {"bits", 8}, {"small_bits", small_bits}, {"precision", "exact"}});
-        const auto held = filled(*compressor, model, input, n)->dequantize();
+        const auto held = method.cache(model, input, n)->dequantize();
         const auto what = concat(tensors, " tensors, ", n, " tokens, small_bits ", small_bits);
         expect_same(by_the_rule(input.k, c, 8, small_bits), held.k, what);
         expect_same(by_the_rule(input.v, c, 8, small_bits), held.v, what);
@@ -120,7 +102,7 @@ TEST(DecoQuantRule, SmallTensorsAreRoundedByTheirRows) {
       }
       const auto svd =
           decoquant_with({{"form", "svd"}, {"bits", 8}, {"small_bits", small_bits}, {"precision", "exact"}});
-      expect_same(svd_by_the_rule(input.v, 8, small_bits), filled(*svd, model, input, n)->dequantize().v,
+      expect_same(svd_by_the_rule(input.v, 8, small_bits), svd.cache(model, input, n)->dequantize().v,
                   concat("svd, ", n, " tokens, small_bits ", small_bits));
     }
   }
@@ -131,9 +113,9 @@ TEST(DecoQuantRule, DecodingOneByOneFollowsTheFormula) {
   constexpr int64_t kPrompt = 45, kBuffer = 64, kTokens = 345;  // chunks of 45, 64, 64, 64, 64; 44 wait
   const auto input = ordinary_input(model, kTokens);
   for (const auto& [tensors, c] : {std::pair{2, 16}, {3, 64}, {4, 128}}) {
-    const auto compressor =
+    const auto method =
         decoquant_with({{"tensors", tensors}, {"buffer", kBuffer}, {"bits", 8}, {"precision", "exact"}});
-    const auto cache = filled(*compressor, model, input, kPrompt);
+    const auto cache = method.cache(model, input, kPrompt);
     EXPECT_EQ(cache->n_encoded_tokens(), 45 + 4 * 64);
     std::vector<at::Tensor> parts = {by_the_rule(input.v.narrow(1, 0, kPrompt), c, 8)};
     for (int64_t t = kPrompt; t + kBuffer < kTokens; t += kBuffer)
@@ -149,14 +131,10 @@ TEST(DecoQuantRule, AttentionInTheCodesBasisIsAttentionOverTheMatrix) {
     const ModelShape model{.n_heads = 2 * heads, .n_kv_heads = heads, .head_dim = d};
     const auto input = ordinary_input(model, 120);
     for (const int64_t tensors : {2, 3, 4}) {
-      const auto compressor = decoquant_with({{"tensors", tensors}, {"buffer", 30}, {"small_bits", d == 64 ? 4 : 16}});
-      const auto cache = filled(*compressor, model, input, 40);
-      const auto kv = cache->dequantize();
-      const auto k = kv.k.to(at::kDouble).repeat_interleave(2, 0), v = kv.v.to(at::kDouble).repeat_interleave(2, 0);
-      const auto q = input.q.narrow(1, 119, 1);
-      const auto weights = at::softmax(at::matmul(q.to(at::kDouble), k.transpose(1, 2)) * 0.2, -1);
-      const auto error = (cache->attend(q, 0.2).to(at::kDouble) - at::matmul(weights, v)).abs().max().item<double>();
-      EXPECT_LE(error, 2e-5 * v.abs().max().item<double>()) << heads << " heads of " << d << ", " << tensors;
+      const auto method = decoquant_with({{"tensors", tensors}, {"buffer", 30}, {"small_bits", d == 64 ? 4 : 16}});
+      const auto cache = method.cache(model, input, 40);
+      SCOPED_TRACE(concat(heads, " heads of ", d, ", ", tensors, " tensors"));
+      expect_attends(*cache, input.q.narrow(1, 119, 1), 0.2);
     }
   }
 }
@@ -165,78 +143,18 @@ TEST(DecoQuantRule, AttentionInTheCodesBasisIsAttentionOverTheMatrix) {
 TEST(DecoQuantRule, ScalingTheInputScalesTheOutput) {
   const ModelShape model{.n_heads = 2, .n_kv_heads = 2, .head_dim = 32};
   auto input = ordinary_input(model, 50);
-  const auto compressor = decoquant_with({{"bits", 4}, {"precision", "exact"}});
-  const auto one = filled(*compressor, model, input, 50)->dequantize();
+  const auto method = decoquant_with({{"bits", 4}, {"precision", "exact"}});
+  const auto one = method.cache(model, input, 50)->dequantize();
   input.k.mul_(16), input.v.mul_(16);  // its square root is a power of two, too
-  const auto scaled = filled(*compressor, model, input, 50)->dequantize();
+  const auto scaled = method.cache(model, input, 50)->dequantize();
   EXPECT_TRUE(at::equal(scaled.k, 16 * one.k) && at::equal(scaled.v, 16 * one.v));
-}
-
-TEST(DecoQuantRule, RefusesAFactorThatDoesNotDivide) {
-  EXPECT_THROW(decoquant_with({{"factor", 48}})->check_model({.n_kv_heads = 2, .head_dim = 64}), Error);
-  EXPECT_THROW(decoquant_with({{"tensors", 4}})->check_model({.n_kv_heads = 1, .head_dim = 64}), Error);
-  EXPECT_THROW(decoquant_with({{"tensors", 3}, {"form", "qr"}}), Error);
-  decoquant_with({{"factor", 48}})->check_model({.n_kv_heads = 3, .head_dim = 64});
-}
-
-int64_t words(int64_t n, int64_t bits) { return 4 * ((n * bits + 31) / 32); }
-
-// `rows` rows of `width` numbers of a small tensor.
-int64_t small_rows(int64_t rows, int64_t width, int64_t bits) {
-  return bits == 16 ? 2 * rows * width : rows * (words(width, bits) + 2);
-}
-
-// A chunk of n tokens of one tensor, 2 heads of 64; parts: those of a head, or blocks of c channels.
-int64_t icl_chunk(int64_t n, int64_t bits, int64_t tensors, int64_t small_bits) {
-  const int64_t c = tensors == 2 ? 16 : tensors == 3 ? 64 : 128, r = std::min(n * 128 / c, c);
-  const int64_t parts = tensors == 4 ? 1 : 2, r1 = std::min<int64_t>(8 * r, tensors == 3 ? 8 : 16);
-  const int64_t large = n * parts * words(128 / c * r / parts, bits) + 2 * n;
-  if (tensors == 2) return large + small_rows(r, c, small_bits);
-  const int64_t r2 = std::min<int64_t>(4 * r1, 4), first = small_rows(r, 8 * r1, small_bits);
-  return large + first +
-         (tensors == 3 ? small_rows(r1, 8, small_bits)
-                       : small_rows(r1, 4 * r2, small_bits) + small_rows(r2, 4, small_bits));
-}
-
-TEST(DecoQuantBytes, FollowThePencilOnAndOffTheBorders) {
-  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
-  for (const auto& [tensors, small_bits] : {std::pair{2, 16}, {3, 16}, {4, 16}, {2, 2}, {3, 4}, {4, 8}}) {
-    const auto compressor = decoquant_with({{"tensors", tensors}, {"buffer", 32}, {"small_bits", small_bits}});
-    for (const int64_t n_prompt : {1, 3, 64, 129}) {
-      for (const int64_t n_new : {0, 1, 31, 32, 33, 64, 65}) {
-        const auto cache = filled(*compressor, model, ordinary_input(model, n_prompt + n_new), n_prompt);
-        const int64_t n_chunks = n_new == 0 ? 0 : (n_new - 1) / 32;
-        EXPECT_EQ(cache->footprint().total_bytes(),
-                  2 * (icl_chunk(n_prompt, 4, tensors, small_bits) + n_chunks * icl_chunk(32, 4, tensors, small_bits) +
-                       2 * 128 * (n_new - 32 * n_chunks)))
-            << tensors << " tensors, small_bits " << small_bits << ", " << n_prompt << " + " << n_new;
-      }
-    }
-  }
-}
-
-TEST(DecoQuantBytes, OfOtherFormsAreThoseOfTheirFactors) {
-  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
-  for (const std::string form : {"lm", "svd", "qr"}) {
-    for (const int64_t n : {1, 100, 128, 200}) {
-      for (const int64_t small_bits : {16, 4}) {
-        const auto compressor = decoquant_with({{"form", form}, {"bits", 2}, {"small_bits", small_bits}});
-        const int64_t r = std::min<int64_t>(n, 128);
-        const bool channels = form == "lm" || n < 128;  // B is the quantized factor, A [n, r] the small one
-        EXPECT_EQ(filled(*compressor, model, ordinary_input(model, n), n)->footprint().total_bytes(),
-                  2 * ((channels ? 128 : n) * (words(r, 2) + 2) +
-                       small_rows(channels ? n : r, channels ? r : 128, small_bits)))
-            << form << " " << n << ", small_bits " << small_bits;
-      }
-    }
-  }
 }
 
 // Table 2: LLaMA-7B on LAMBADA, 89 tokens, 46.7 MB at 16 bits; 23.3, 11.7, 5.8 at 8, 4, 2.
 TEST(DecoQuantBytes, OfThePaperArePrintedAsThePaperPrintsThem) {
   const ModelShape model{.n_layers = 32, .n_heads = 32, .n_kv_heads = 32, .head_dim = 128};
   for (const auto& [bits, printed] : {std::pair{8, 23.3}, {4, 11.7}, {2, 5.8}}) {
-    EXPECT_NEAR(32 * decoquant_with({{"bits", bits}})->paper_bytes(model, 89, 0) / 1e6, printed, 0.05);
+    EXPECT_NEAR(32 * decoquant_with({{"bits", bits}}).compressor().paper_bytes(model, 89, 0) / 1e6, printed, 0.05);
   }
 }
 

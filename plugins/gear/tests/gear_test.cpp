@@ -1,60 +1,19 @@
 #include <cstdio>
 
-#include "slow_reference.h"
+#include "method.h"
 
 namespace kvc::conformance {
 namespace {
 
 const ModelShape kModel{.n_layers = 2, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
 
-KeyValue decoded(const nlohmann::json& options, const Tokens& tokens, int64_t n_prompt) {
+KeyValue decoded(const nlohmann::json& options, const Input& tokens, int64_t n_prompt) {
   return Method("gear", options).cache(kModel, tokens, n_prompt)->dequantize();
-}
-
-int64_t packed(int64_t len, int64_t bits) { return 4 * ((len * bits + 31) / 32); }
-
-// The formula at the head of gear.cpp for one chunk, of its own writing.
-int64_t chunk_bytes(const std::string& backbone, int64_t n, int64_t m, int64_t b, int64_t g, int64_t rank, double s) {
-  const int64_t h = kModel.n_kv_heads, d = kModel.head_dim;
-  const auto side = [](double x) { return static_cast<int64_t>(std::nearbyint(x / 2)); };
-  const auto index = [](int64_t len) { return len <= 256 ? 1 : 2; };
-  const int64_t per_token = h * n * (packed(d, b) + 4 * d / g);
-  int64_t bytes = backbone == "none"   ? 0
-                  : backbone == "kcvt" ? h * d * (packed(n, b) + 4) + n * (h * packed(d, b) + 4)
-                  : backbone == "kivi" ? h * d * (packed(n, b) + 4 * n / g) + per_token
-                                       : 2 * per_token;
-  const int64_t r = std::min({rank, m, d});
-  if (m > 0) bytes += 2 * 2 * h * r * (m + d);
-  bytes += 2 * side(s * static_cast<double>(n)) * h * d * (2 + index(n));
-  return bytes + 2 * side(s * static_cast<double>(h * d)) * n * (2 + index(h * d));
-}
-
-TEST(Gear, BytesAreThePencilFormula) {
-  for (const std::string backbone : {"token_group", "kcvt", "kivi", "none"}) {
-    for (const double share : {1.0, 0.3}) {
-      for (const int64_t n_prompt : {1, 31, 33, 64, 95, 130}) {
-        const nlohmann::json options = {
-            {"backbone", backbone}, {"bits", 2}, {"group_size", 32}, {"buffer", 32},
-            {"sparsity", 0.06},     {"rank", 4}, {"decode_rank", 2}, {"correct_fraction", share}};
-        const int64_t n = 160, unit = backbone == "kcvt" || backbone == "none" ? 1 : 32;
-        const int64_t prompt = n_prompt - n_prompt % unit;
-        int64_t expected = 0, rest = n - prompt;
-        if (prompt > 0) {
-          const auto m = static_cast<int64_t>(std::nearbyint(share * static_cast<double>(prompt)));
-          expected += chunk_bytes(backbone, prompt, m, 2, 32, 4, 0.06);
-        }
-        for (; rest > 32; rest -= 32) expected += chunk_bytes(backbone, 32, 32, 2, 32, 2, 0.06);
-        expected += 4 * kModel.n_kv_heads * kModel.head_dim * rest;
-        const auto cache = Method("gear", options).cache(kModel, random_tokens(kModel, n), n_prompt);
-        EXPECT_EQ(cache->footprint().total_bytes(), expected) << backbone << " " << n_prompt << " " << share;
-      }
-    }
-  }
 }
 
 // L is an orthogonal projection of what the backbone (and S) leave, so no error can grow; seeds and ranks at will.
 TEST(Gear, LowRankNeverAddsError) {
-  const auto tokens = random_tokens(kModel, 192);
+  const auto tokens = ordinary_input(kModel, 192);
   for (const std::string backbone : {"token_group", "kcvt", "kivi"}) {
     for (const double sparsity : {0.0, 0.05}) {
       double last_k = INFINITY, last_v = INFINITY;
@@ -80,7 +39,7 @@ TEST(Gear, LowRankNeverAddsError) {
 
 // Pythagoras, and A^T (X - L) = 0 seen from outside: the correction is orthogonal to what it leaves, head by head.
 TEST(Gear, CorrectionIsOrthogonalToWhatItLeaves) {
-  const auto tokens = random_tokens(kModel, 128);
+  const auto tokens = ordinary_input(kModel, 128);
   const nlohmann::json options = {{"bits", 2}, {"sparsity", 0.0}, {"precision", "exact"}};
   auto without = options;
   without["rank"] = 0;
@@ -96,7 +55,7 @@ TEST(Gear, CorrectionIsOrthogonalToWhatItLeaves) {
 // GEAR figure 4b: the first tokens of the prompt are as the backbone leaves them, the last have a low-rank part of
 // their own, decoded tokens are not concerned.
 TEST(Gear, CorrectFractionCorrectsTheLastOfThePrompt) {
-  const auto tokens = random_tokens(kModel, 260);
+  const auto tokens = ordinary_input(kModel, 260);
   nlohmann::json options = {{"bits", 2}, {"sparsity", 0.02}};
   const auto whole = decoded(options, tokens, 200);
   options["correct_fraction"] = 0.25;  // 50 of 200
@@ -122,7 +81,7 @@ TEST(Gear, CorrectFractionCorrectsTheLastOfThePrompt) {
 
 // Figure 2a: each technique alone is worse than their sum.
 TEST(Gear, SingleTechniquesAreWorseThanTheirSum) {
-  const auto tokens = random_tokens(kModel, 256);
+  const auto tokens = ordinary_input(kModel, 256);
   const auto error = [&](const char* backbone, int64_t rank, double sparsity) {
     return relative_error(
         decoded({{"backbone", backbone}, {"bits", 2}, {"rank", rank}, {"sparsity", sparsity}}, tokens, 256).v,
@@ -135,7 +94,7 @@ TEST(Gear, SingleTechniquesAreWorseThanTheirSum) {
 }
 
 TEST(Gear, LowRankAloneNearsTheBestOfItsRank) {
-  const auto tokens = random_tokens(kModel, 256);
+  const auto tokens = ordinary_input(kModel, 256);
   const auto kv = decoded({{"backbone", "none"}, {"rank", 4}, {"sparsity", 0.0}, {"loops", 60}, {"precision", "exact"}},
                           tokens, 256);
   const auto singular = std::get<1>(at::linalg_svd(tokens.v.to(at::kDouble), false));  // [H, 64]
@@ -145,20 +104,13 @@ TEST(Gear, LowRankAloneNearsTheBestOfItsRank) {
 }
 
 TEST(Gear, OutliersAloneAreTheEndsOfEachVector) {
-  const auto tokens = random_tokens(kModel, 50);
+  const auto tokens = ordinary_input(kModel, 50);
   const auto kv = decoded(
       {{"backbone", "none"}, {"rank", 0}, {"decode_rank", 0}, {"sparsity", 0.2}, {"precision", "exact"}}, tokens, 50);
   const auto sorted = std::get<0>(tokens.k.sort(1));  // along tokens: 5 a side
   const auto kept = (tokens.k <= sorted.narrow(1, 4, 1)).logical_or(tokens.k >= sorted.narrow(1, 45, 1));
   EXPECT_TRUE(at::equal(kv.k, at::where(kept, tokens.k, at::zeros_like(tokens.k))));
   EXPECT_EQ(kv.k.count_nonzero().item<int64_t>(), 2 * 64 * 10);
-}
-
-TEST(Gear, NothingAtAllIsRefused) {
-  EXPECT_THROW(Method("gear", {{"backbone", "none"}, {"rank", 0}, {"sparsity", 0.0}}), Error);
-  EXPECT_THROW(Method("gear", {{"backbone", "none"}, {"decode_rank", 0}, {"sparsity", 0.0}}), Error);
-  EXPECT_THROW(Method("gear", {{"backbone", "kivi"}, {"group_size", 64}, {"buffer", 32}}), Error);
-  EXPECT_THROW(Method("gear", {{"rank", 65}}).compressor().check_model(kModel), Error);
 }
 
 TEST(Gear, Decodes300StepsAsFloat64Does) {
@@ -227,8 +179,9 @@ TEST(Gear, PaperBytesAreTable9) {
       const int64_t n = lengths[cell % 3];
       auto options = row.options;
       if (row.plugin == std::string("gear") && cell < 3) options["rank"] = 5;
-      const double bytes = Method(row.plugin, options).compressor().paper_bytes(model, n, 0);
-      const double percent = 100 * bytes / (4.0 * static_cast<double>(n * model.n_kv_heads * model.head_dim));
+      const double bytes =
+          Method(row.plugin, options).compressor().paper_bytes(model, n, 256);  // by the prompt, for all
+      const double percent = 100 * bytes / (4.0 * static_cast<double>((n + 256) * model.n_kv_heads * model.head_dim));
       const auto text = printed(percent);
       sum += percent;
       if (text == row.cells[cell]) {

@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "../mask_store.h"
-#include "slow_reference.h"
+#include "method.h"
 #include "support/temp_folder.h"
 #include "text/files.h"
 

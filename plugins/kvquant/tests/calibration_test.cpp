@@ -2,14 +2,10 @@
 // what is refused.
 #include "kvc/calibration.h"
 
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-
 #include "../levels.h"
 #include "../rotation.h"
-#include "compressors/plugin_library.h"
+#include "method.h"
+#include "support/message_of.h"
 #include "support/normal.h"
 
 namespace kvc::conformance {
@@ -21,10 +17,7 @@ using test::normal;
 constexpr int64_t H = 2, D = 16, M = H * D;
 const ModelShape kModel{.n_layers = 2, .n_heads = 4, .n_kv_heads = H, .head_dim = D};
 
-const PluginLibrary& kvquant() {
-  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "kvquant.so");
-  return library;
-}
+const PluginLibrary& kvquant() { return plugin("kvquant"); }
 
 // Options of a calibrated compressor: any file will do, since the host is who reads it.
 json calibrated(json options) {
@@ -50,14 +43,11 @@ NamedTensors learned(const json& options, const std::vector<CalibrationTokens>& 
 }
 
 std::string refusal(const json& options, const NamedTensors& tensors) {
-  try {
+  return test::message_of([&] {
     const auto compressor = kvquant().make(options);
     compressor->check_model(kModel);
     dynamic_cast<Calibrated&>(*compressor).load(kModel, tensors);
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
+  });
 }
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -162,7 +152,7 @@ TEST(KvquantCalibration, IsRefusedInOneLineWhereItIsMissingOrOfAnotherShape) {
   EXPECT_THROW(kvquant().make({{"calibration", "/no/such/file"}}), Error);
   const auto options = calibrated({{"levels", "non_uniform"}});
   auto tensors = learned(options, {{normal({H, 90, D}, 11), normal({H, 90, D}, 12), {}, {}}});
-  EXPECT_EQ(refusal(options, tensors), "");
+  EXPECT_EQ(refusal(options, tensors), "no error");
   EXPECT_THROW(cache_of(*kvquant().make(options)), Error);  // not loaded
   auto changed = tensors;
   changed.erase("v.levels.4");

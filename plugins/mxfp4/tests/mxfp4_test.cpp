@@ -1,16 +1,8 @@
-// MXFP4 against its formula over the format's list of values, a block worked by hand, and its pencil formula.
-#include <cmath>
-
-#include "inputs.h"
-#include "oracle.h"
+// MXFP4 against its formula over the format's list of values, and a block worked by hand.
+#include "method.h"
 
 namespace kvc::conformance {
 namespace {
-
-std::unique_ptr<Compressor> mxfp4() {
-  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "mxfp4.so");
-  return library.make(nlohmann::json::object());
-}
 
 // The nearest of the format's values times the block's power of two, by trying all of them, in float64.
 double by_the_rule(double x, double top) {
@@ -26,10 +18,7 @@ double by_the_rule(double x, double top) {
 TEST(Mxfp4Rule, DecodingOneByOneFollowsTheFormula) {
   const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 96};
   const auto input = ordinary_input(model, 120);
-  const auto compressor = mxfp4();
-  const auto cache = compressor->make_cache({.n_heads = 4, .n_kv_heads = 2, .head_dim = 96});
-  cache->append(tokens_of(input, 0, 50));
-  for (int64_t t = 50; t < 120; ++t) cache->append(tokens_of(input, t, 1));
+  const auto cache = Method("mxfp4").cache(model, input, 50);
   const auto got = cache->dequantize().k.contiguous(), x = input.k.to(at::kFloat).contiguous();
   const auto tops = x.unflatten(2, {3, 32}).abs().amax(-1).contiguous();
   for (int64_t i = 0; i < x.numel(); ++i) {
@@ -46,30 +35,17 @@ TEST(Mxfp4Rule, KnowsAWorkedExample) {
   y.narrow(2, 0, 8).copy_(at::tensor({6.f, -6.f, 4.f, 4.f, 2.f, 2.f, 1.f, 0.f}));
   x.narrow(2, 32, 2).copy_(at::tensor({0.001f, 0.0004f}));  // 2^-10 <= 0.001, so the scale is 2^-12
   y.narrow(2, 32, 2).copy_(at::tensor({4 / 4096.f, 1.5f / 4096.f}));
-  const auto compressor = mxfp4();
-  const auto cache = compressor->make_cache({.n_heads = 1, .n_kv_heads = 1, .head_dim = 64});
-  cache->append({.q = {}, .k = x, .v = at::zeros_like(x)});
+  const OpenCache cache("mxfp4", nullptr, {.head_dim = 64});
+  cache.append(x, at::zeros_like(x));
   EXPECT_TRUE(at::equal(cache->dequantize().k, y)) << cache->dequantize().k;
   EXPECT_TRUE(at::equal(cache->dequantize().v, at::zeros_like(x)));
 }
 
-TEST(Mxfp4Rule, RefusesHeadsThatAreNotWholeBlocks) {
-  EXPECT_THROW(mxfp4()->check_model({.head_dim = 48}), Error);
-  mxfp4()->check_model({.head_dim = 96});
-}
-
-TEST(Mxfp4Bytes, FollowThePencil) {
-  for (const int64_t n_prompt : {1, 63, 64, 65, 129}) {
-    const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 96};
-    const auto compressor = mxfp4();
-    const auto cache = compressor->make_cache({.n_heads = 4, .n_kv_heads = 2, .head_dim = 96});
-    const auto input = ordinary_input(model, n_prompt + 70);
-    cache->append(tokens_of(input, 0, n_prompt));
-    for (int64_t t = n_prompt; t < n_prompt + 70; ++t) cache->append(tokens_of(input, t, 1));
-    EXPECT_EQ(cache->footprint().total_bytes(), 2 * 2 * (n_prompt + 70) * (96 / 2 + 96 / 32));
-    EXPECT_EQ(compressor->paper_bytes(model, n_prompt, 70),
-              cache->footprint().total_bytes());  // no more than the format
-  }
+TEST(Mxfp4Bytes, OfThePaperAreAllThatIsHeld) {
+  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 96};
+  const Method mxfp4("mxfp4");
+  EXPECT_EQ(mxfp4.cache(model, ordinary_input(model, 135), 65)->footprint().total_bytes(),
+            mxfp4.compressor().paper_bytes(model, 65, 70));
 }
 
 }  // namespace

@@ -1,25 +1,8 @@
-// NVFP4 against its formula over the format's list of values, its pencil formula, and attention in float64.
-#include <cmath>
-
-#include "inputs.h"
-#include "oracle.h"
+// NVFP4 against its formula over the format's list of values, and attention in float64.
+#include "method.h"
 
 namespace kvc::conformance {
 namespace {
-
-std::unique_ptr<Compressor> nvfp4(const nlohmann::json& options = nlohmann::json::object()) {
-  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "nvfp4.so");
-  return library.make(options);
-}
-
-std::unique_ptr<LayerCache> filled(const Compressor& compressor, const ModelShape& model, const Input& input,
-                                   int64_t n_prompt) {
-  auto cache =
-      compressor.make_cache({.n_heads = model.n_heads, .n_kv_heads = model.n_kv_heads, .head_dim = model.head_dim});
-  cache->append(tokens_of(input, 0, n_prompt));
-  for (int64_t t = n_prompt; t < input.k.size(1); ++t) cache->append(tokens_of(input, t, 1));
-  return cache;
-}
 
 // The nearest of the format's published values, by trying all of them; ATen rounds the block's scale.
 at::Tensor by_the_rule(const at::Tensor& x, int64_t n_prompt, double headroom) {
@@ -38,25 +21,20 @@ TEST(Nvfp4Rule, DecodingOneByOneFollowsTheFormula) {
   const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 48};
   const auto input = ordinary_input(model, 330);
   for (const double headroom : {1.0, 2.0, 16.0}) {
-    const auto cache = filled(*nvfp4({{"headroom", headroom}}), model, input, 30);
+    const auto cache = Method("nvfp4", {{"headroom", headroom}}).cache(model, input, 30);
     const auto difference = (cache->dequantize().k - by_the_rule(input.k, 30, headroom)).abs();
     EXPECT_LE(difference.gt(1e-5).sum().item<int64_t>(), 3) << headroom;  // a middle may go either way
-    const auto q = input.q.narrow(1, 329, 1);
-    const auto k = cache->dequantize().k.to(at::kDouble).repeat_interleave(2, 0);
-    const auto v = cache->dequantize().v.to(at::kDouble).repeat_interleave(2, 0);
-    const auto out = at::matmul(at::softmax(at::matmul(q.to(at::kDouble), k.transpose(1, 2)) * 0.1, -1), v);
-    EXPECT_LE((cache->attend(q, 0.1) - out).abs().max().item<double>(), 2e-5 * out.abs().max().item<double>());
+    expect_attends(*cache, input.q.narrow(1, 329, 1), 0.1);
   }
 }
 
 // One block, worked by hand: largest 12, so g = 12/2688 at headroom 1, s = 448, step 2.
 TEST(Nvfp4Rule, KnowsAWorkedExample) {
-  const auto compressor = nvfp4({{"headroom", 1}});
-  const auto cache = compressor->make_cache({.n_heads = 1, .n_kv_heads = 1, .head_dim = 16});
+  const OpenCache cache("nvfp4", {{"headroom", 1}}, {.head_dim = 16});
   const auto x =
       at::tensor({12.f, -12.f, 8.1f, 7.1f, 6.9f, 5.1f, 4.9f, 4.f, 3.6f, 3.4f, 2.f, 1.6f, 1.4f, 0.6f, 0.4f, 0.f});
   const auto y = at::tensor({12.f, -12.f, 8.f, 8.f, 6.f, 6.f, 4.f, 4.f, 4.f, 3.f, 2.f, 2.f, 1.f, 1.f, 0.f, 0.f});
-  cache->append({.q = {}, .k = x.view({1, 1, 16}), .v = x.view({1, 1, 16})});
+  cache.append(x.view({1, 1, 16}), x.view({1, 1, 16}));
   EXPECT_LE((cache->dequantize().k.flatten() - y).abs().max().item<double>(), 1e-5);
 }
 
@@ -64,27 +42,15 @@ TEST(Nvfp4Rule, LaterTokensSaturateAndAPromptOfZerosDoesNotHurtThem) {
   const ModelShape model{.n_heads = 1, .n_kv_heads = 1, .head_dim = 16};
   auto input = ordinary_input(model, 3);
   input.k.fill_(1), input.k.select(1, 1).fill_(5), input.v.zero_(), input.v.select(1, 2).fill_(3);
-  const auto kv = filled(*nvfp4(), model, input, 1)->dequantize();
+  const auto kv = Method("nvfp4").cache(model, input, 1)->dequantize();
   EXPECT_NEAR(kv.k.select(1, 1).max().item<double>(), 2, 1e-5);  // twice the prompt's largest
   EXPECT_NEAR(kv.k.select(1, 2).max().item<double>(), 1, 1e-5);
   EXPECT_NEAR(kv.v.select(1, 2).min().item<double>(), 3, 3.0 / 16);
 }
 
-TEST(Nvfp4Rule, RefusesHeadsThatAreNotWholeBlocks) {
-  EXPECT_THROW(nvfp4()->check_model({.head_dim = 40}), Error);
-  nvfp4()->check_model({.head_dim = 48});
-}
-
-TEST(Nvfp4Bytes, FollowThePencil) {
-  for (const int64_t d : {16, 48, 64}) {
-    const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = d};
-    for (const int64_t n_prompt : {1, 63, 64, 65, 129}) {
-      const auto cache = filled(*nvfp4(), model, ordinary_input(model, n_prompt + 70), n_prompt);
-      EXPECT_EQ(cache->footprint().total_bytes(), 2 * (2 * (n_prompt + 70) * (d / 2 + d / 16) + 4));
-    }
-    // 4.5 bits a number of 16: 28.125 %
-    EXPECT_EQ(nvfp4()->paper_bytes(model, 900, 100), 0.28125 * 4 * 2 * static_cast<double>(d) * 1000);
-  }
+TEST(Nvfp4Bytes, OfThePaperAreFourAndAHalfBitsANumber) {
+  EXPECT_EQ(Method("nvfp4").compressor().paper_bytes({.n_kv_heads = 2, .head_dim = 48}, 900, 100),
+            0.28125 * 4 * 2 * 48 * 1000);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "slow_reference.h"
+#include "method.h"
 
 namespace kvc::conformance {
 namespace {
@@ -63,7 +63,7 @@ void expect_same(const at::Tensor& got, const at::Tensor& expected) {
 // A prompt of 70, then 300 tokens one by one, in loops over scalars.
 TEST(Outlier, Decodes300StepsAsTheSlowReferenceDoes) {
   const int64_t n_prompt = 70, n = 370;
-  const auto tokens = random_tokens(kModel, n);
+  const auto tokens = ordinary_input(kModel, n);
   const auto k = tokens.k.to(at::kDouble), v = tokens.v.to(at::kDouble);
   struct Case {
     const char* backbone;
@@ -101,7 +101,7 @@ TEST(Outlier, AttendsAsFloat64Does) {
 }
 
 TEST(Outlier, EverythingTakenOutIsExactToFp16) {
-  const auto tokens = random_tokens(kModel, 128);
+  const auto tokens = ordinary_input(kModel, 128);
   for (const std::string fill : {"masked", "zero", "mean"}) {
     const Method method("outlier", {{"group_size", 16}, {"sparsity", 1.0}, {"fill", fill}});
     const auto kv = method.cache(kModel, tokens, 128)->dequantize();
@@ -112,7 +112,7 @@ TEST(Outlier, EverythingTakenOutIsExactToFp16) {
 
 // With one group a vector (kcvt) each outlier taken out narrows the range of the rest.
 TEST(Outlier, StepsShrinkAsSparsityRises) {
-  const auto tokens = random_tokens(kModel, 200);
+  const auto tokens = ordinary_input(kModel, 200);
   double last_k = INFINITY, last_v = INFINITY;
   for (const double s : {0.0, 0.02, 0.05, 0.1, 0.3}) {
     const Method method("outlier", {{"backbone", "kcvt"}, {"sparsity", s}, {"precision", "exact"}});
@@ -125,7 +125,7 @@ TEST(Outlier, StepsShrinkAsSparsityRises) {
 }
 
 TEST(Outlier, SparsityZeroIsTheBackbone) {
-  const auto tokens = random_tokens(kModel, 150);  // the last 20 fill the buffer
+  const auto tokens = ordinary_input(kModel, 150);  // the last 20 fill the buffer
   const auto bare = Method("kcvt", {{"bits", 2}, {"buffer", 20}}).cache(kModel, tokens, 130);
   const auto ours = Method("outlier", {{"backbone", "kcvt"}, {"sparsity", 0.0}}).cache(kModel, tokens, 130);
   EXPECT_TRUE(at::equal(bare->dequantize().k, ours->dequantize().k));
@@ -142,7 +142,7 @@ TEST(Outlier, CountsAreRoundedPerVector) {
   const ModelShape wide{1, 8, 8, 128};  // 1024 channels
   for (const Case& c : {Case{wide, 900, 9, 10}, Case{wide, 64, 1, 10}, Case{wide, 20, 0, 10}, Case{wide, 50, 0, 10},
                         Case{wide, 150, 2, 10}, Case{{1, 1, 1, 64}, 64, 1, 1}, Case{{1, 1, 1, 32}, 49, 0, 0}}) {
-    const auto cache = Method("outlier", {{"backbone", "kcvt"}}).cache(c.model, random_tokens(c.model, c.n), c.n);
+    const auto cache = Method("outlier", {{"backbone", "kcvt"}}).cache(c.model, ordinary_input(c.model, c.n), c.n);
     int64_t k_values = 0, v_values = 0;
     const auto bytes = cache->footprint();
     for (const auto& row : bytes.rows()) {
@@ -158,31 +158,6 @@ TEST(Outlier, CountsAreRoundedPerVector) {
   }
 }
 
-TEST(Outlier, BytesAreThePencilFormula) {
-  const auto packed = [](int64_t len) { return 4 * ((len * 2 + 31) / 32); };
-  const int64_t h = 2, d = 32, g = 16, nb = 32, n = 160;
-  for (const std::string backbone : {"token_group", "kcvt", "kivi"}) {
-    const bool kcvt = backbone == "kcvt", kivi = backbone == "kivi";
-    const auto chunk = [&](int64_t t) {
-      const int64_t per_token = h * t * (packed(d) + 4 * d / g);
-      const int64_t codes = kcvt   ? h * d * (packed(t) + 4) + t * (h * packed(d) + 4)
-                            : kivi ? h * d * (packed(t) + 4 * t / g) + per_token
-                                   : 2 * per_token;
-      const auto k_side = static_cast<int64_t>(std::nearbyint(0.03 * static_cast<double>(t)));  // s = 6 %
-      return codes + 2 * k_side * h * d * 3 + 2 * 2 * t * 3;                                    // V: rne(0.03 * 64)
-    };
-    for (const int64_t n_prompt : {1, 31, 32, 33, 95, 130}) {
-      const int64_t prompt = kcvt ? n_prompt : n_prompt - n_prompt % nb;
-      int64_t rest = n - prompt, expected = prompt > 0 ? chunk(prompt) : 0;
-      for (; rest > nb; rest -= nb) expected += chunk(nb);
-      const Method method("outlier", {{"backbone", backbone}, {"group_size", g}, {"buffer", nb}, {"sparsity", 0.06}});
-      EXPECT_EQ(method.cache(kModel, random_tokens(kModel, n), n_prompt)->footprint().total_bytes(),
-                expected + 4 * h * d * rest)
-          << backbone << " " << n_prompt;
-    }
-  }
-}
-
 // Table 8: outlier-aware KIVI costs 3.0 points more than KIVI (24.5 against 21.5, which tables 1 and 9 print as 21.7).
 TEST(Outlier, PaperBytesAreTable8) {
   const ModelShape model{32, 32, 8, 128};
@@ -191,7 +166,7 @@ TEST(Outlier, PaperBytesAreTable8) {
     const double fp16 = 4.0 * 1024 * static_cast<double>(n);
     const double kivi =
         Method("kivi", {{"bits", 2}, {"group_size", 64}, {"recent", 64}}).compressor().paper_bytes(model, n, 0);
-    const double outlier = Method("outlier", nlohmann::json::object()).compressor().paper_bytes(model, n, 0);
+    const double outlier = Method("outlier").compressor().paper_bytes(model, n, 0);
     EXPECT_NEAR(100 * (outlier - kivi) / fp16, 3.0, 1e-9);
     mean += 100 * outlier / fp16 / 3;
   }

@@ -1,13 +1,9 @@
-// QJL: the estimator's mean and variance over seeds, sizes, and 300 steps of decoding. The public code's scores are in
-// the census.
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
+// QJL: the estimator's mean and variance over seeds, and 300 steps of decoding. The public code's scores are in the
+// census.
 #include <numbers>
 
-#include "compressors/plugin_library.h"
 #include "kvc/quant/projection.h"
+#include "method.h"
 #include "support/normal.h"
 
 namespace kvc::conformance {
@@ -16,23 +12,10 @@ namespace {
 using nlohmann::json;
 using test::normal;
 
-const PluginLibrary& qjl() {
-  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "qjl.so");
-  return library;
-}
-
-// A cache in layer 0 with the general sizes.
-struct Made {
-  Made(json options, int64_t n_heads, int64_t n_kv_heads, int64_t head_dim) {
-    options.emplace("initial_layers", 0);
-    compressor = qjl().make(options);
-    cache = compressor->make_cache({.n_heads = n_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim});
-  }
-  void append(const at::Tensor& k, const at::Tensor& v) {
-    cache->append({.q = {}, .k = k, .v = v, .first_position = cache->length()});
-  }
-  std::unique_ptr<Compressor> compressor;
-  std::unique_ptr<LayerCache> cache;
+// A cache in layer 0.
+struct Made : OpenCache {
+  Made(const json& options, int64_t n_heads, int64_t n_kv_heads, int64_t head_dim)
+      : OpenCache("qjl", options, {.n_heads = n_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim}) {}
 };
 
 json small(int64_t sketch, const char* projection, int64_t seed = 42, int64_t channels = 0) {
@@ -89,37 +72,11 @@ TEST(Qjl, OneDimensionOfSketchIsExactUpToItsConstant) {
 TEST(Qjl, PaperBytesAreTheBitsOfThePublicSettings) {
   const ModelShape model{.n_layers = 32, .n_heads = 32, .n_kv_heads = 32, .head_dim = 128};
   const auto bits = [&](const json& options) {
-    return qjl().make(options)->paper_bytes(model, 900, 100) * 8 / (2.0 * 4096 * 1000);
+    return Method("qjl", options).compressor().paper_bytes(model, 900, 100) * 8 / (2.0 * 4096 * 1000);
   };
   EXPECT_NEAR(bits({}), 3.87, 0.005);
   EXPECT_NEAR(bits({{"initial_layers", 0}, {"outlier_sketch", 128}}), 3.13, 0.005);
   EXPECT_NEAR(bits({{"initial_layers", 0}, {"sketch", 384}, {"outlier_channels", 0}}), 3.06, 0.005);
-}
-
-TEST(Qjl, BytesAreThePencilsOnAndOffTheBorders) {
-  constexpr int64_t H = 2, D = 64, M = 96, MO = 64, C = 4, G = 16, B = 32;
-  for (const bool prompt : {false, true}) {
-    for (const int64_t n : {1, 31, 32, 33, 64, 95, 96, 130}) {
-      for (const int64_t n_prompt : {int64_t{1}, n / 2 + 1, n}) {
-        Made made({{"sketch", M},
-                   {"outlier_sketch", MO},
-                   {"outlier_channels", C},
-                   {"group_size", G},
-                   {"buffer", B},
-                   {"outliers", prompt ? "prompt" : "group"}},
-                  4, H, D);
-        const auto k = normal({H, n, D}, 5), v = normal({H, n, D}, 6);
-        made.append(k.narrow(1, 0, n_prompt), v.narrow(1, 0, n_prompt));
-        for (int64_t t = n_prompt; t < n; ++t) made.append(k.narrow(1, t, 1), v.narrow(1, t, 1));
-        const int64_t n_k = n / B * B, n_v = std::max<int64_t>(0, n - B);
-        const int64_t channels = prompt ? H * C : H * C * n_k / G;
-        EXPECT_EQ(made.cache->footprint().total_bytes(),
-                  H * n_k * (M / 8 + MO / 8 + 4) + channels + 2 * H * D * (n - n_k) +
-                      H * (n_v * (4 * (D * 2 / 32) + 4 * D / G) + 2 * D * (n - n_v)))
-            << n_prompt << " of " << n << (prompt ? ", channels of the prompt" : "");
-      }
-    }
-  }
 }
 
 TEST(Qjl, GroupsChooseTheSameChannelsOneByOne) {
@@ -222,23 +179,6 @@ TEST(Qjl, DecodingFor300StepsIsTheSlowReference) {
     const auto got = made.cache->attend(q.narrow(1, t, 1), 0.25);
     EXPECT_LT((got[1][0].to(at::kDouble) - expected).abs().max().item<double>(), 1e-4) << t;
   }
-}
-
-TEST(Qjl, SizesThatDoNotFitAreRefusedWithTheReason) {
-  const auto refused = [](const json& options, int64_t head_dim) {
-    try {
-      qjl().make(options)->check_model({.head_dim = head_dim});
-    } catch (const Error& error) {
-      return std::string(error.what());
-    }
-    return std::string("taken");
-  };
-  EXPECT_EQ(refused({{"sketch", 100}}, 64), "qjl: sketch 100 is not a multiple of 32");
-  EXPECT_EQ(refused({{"buffer", 40}}, 64), "qjl: buffer 40 is not a multiple of group_size 32");
-  EXPECT_EQ(refused({}, 80), "qjl: group_size 32 does not divide head_dim 80");
-  EXPECT_EQ(refused({}, 512), "qjl: head_dim 512, outlier channels index up to 256");
-  EXPECT_NE(refused({{"outlier_sketch", 512}}, 64), "taken");
-  EXPECT_EQ(refused({}, 128), "taken");
 }
 
 }  // namespace

@@ -1,34 +1,14 @@
-// RTN against its pencil formula and a loop in float64. The public code's records are in the census.
-#include <gtest/gtest.h>
-
-#include <cmath>
-
-#include "compressors/plugin_library.h"
-#include "inputs.h"
+// RTN against a loop in float64. The public code's records are in the census.
+#include "method.h"
 
 namespace kvc::conformance {
 namespace {
 
-std::unique_ptr<Compressor> rtn(const nlohmann::json& options) {
-  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "rtn.so");
-  return library.make(options);
-}
-
-std::unique_ptr<LayerCache> filled(const Compressor& compressor, const ModelShape& model, const Input& input,
-                                   int64_t n_prompt) {
-  auto cache =
-      compressor.make_cache({.n_heads = model.n_heads, .n_kv_heads = model.n_kv_heads, .head_dim = model.head_dim});
-  cache->append(tokens_of(input, 0, n_prompt));
-  for (int64_t t = n_prompt; t < input.k.size(1); ++t) cache->append(tokens_of(input, t, 1));
-  return cache;
-}
-
 // 2 bits: {-1, 0, 1}; half a step goes to 0, one and a half would go to 2 but 1 is the largest.
 TEST(RtnRule, KnowsAWorkedExample) {
-  const auto compressor = rtn({{"bits", 2}});
-  const auto cache = compressor->make_cache({.n_heads = 1, .n_kv_heads = 1, .head_dim = 4});
+  const OpenCache cache("rtn", {{"bits", 2}}, {.head_dim = 4});
   const auto x = at::tensor({-4.f, 2.f, 2.5f, 1.f}).view({1, 1, 4});
-  cache->append({.q = {}, .k = x, .v = -x});
+  cache.append(x, -x);
   EXPECT_TRUE(at::equal(cache->dequantize().k.flatten(), at::tensor({-4.f, 0.f, 4.f, 0.f})));
   EXPECT_TRUE(at::equal(cache->dequantize().v.flatten(), at::tensor({4.f, 0.f, -4.f, 0.f})));
 }
@@ -39,7 +19,7 @@ TEST(RtnRule, DecodingOneByOneFollowsTheFormula) {
   const auto input = ordinary_input(model, 320);
   for (const int64_t bits : {2, 4, 8}) {
     const double m = std::exp2(bits - 1) - 1;
-    const auto got = filled(*rtn({{"bits", bits}, {"precision", "exact"}}), model, input, 20)->dequantize().k;
+    const auto got = Method("rtn", {{"bits", bits}, {"precision", "exact"}}).cache(model, input, 20)->dequantize().k;
     const auto x = input.k.to(at::kDouble);
     int64_t n_flipped = 0;
     for (int64_t t = 0; t < 320; ++t) {
@@ -56,8 +36,8 @@ TEST(RtnRule, DecodingOneByOneFollowsTheFormula) {
 TEST(RtnRule, ATokensCodesDependOnNoOtherToken) {
   const ModelShape model{.n_heads = 2, .n_kv_heads = 2, .head_dim = 32};
   const auto input = ordinary_input(model, 150);
-  const auto compressor = rtn({});
-  const auto at_once = filled(*compressor, model, input, 150), one_by_one = filled(*compressor, model, input, 1);
+  const Method rtn("rtn");
+  const auto at_once = rtn.cache(model, input, 150), one_by_one = rtn.cache(model, input, 1);
   EXPECT_TRUE(at::equal(at_once->dequantize().k, one_by_one->dequantize().k));
   EXPECT_EQ(at_once->footprint().total_bytes(), one_by_one->footprint().total_bytes());
 }
@@ -67,23 +47,9 @@ TEST(RtnRule, ATokenBelowTheStepsFloorStaysInRange) {
   auto input = ordinary_input(model, 3);
   input.k.mul_(1e-7f), input.v.zero_();
   for (const int64_t bits : {2, 4, 8}) {
-    const auto kv = filled(*rtn({{"bits", bits}}), model, input, 1)->dequantize();
+    const auto kv = Method("rtn", {{"bits", bits}}).cache(model, input, 1)->dequantize();
     EXPECT_LE(kv.k.abs().max().item<double>(), 1.3e-5);
     EXPECT_EQ(kv.v.abs().max().item<double>(), 0);
-  }
-}
-
-TEST(RtnBytes, FollowThePencil) {
-  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 40};
-  for (const int64_t bits : {2, 4, 8}) {
-    const int64_t token = 2 * 4 * ((40 * bits + 31) / 32);
-    for (const int64_t n_prompt : {1, 63, 64, 65, 129}) {
-      const int64_t n = n_prompt + 66;
-      const auto input = ordinary_input(model, n);
-      EXPECT_EQ(filled(*rtn({{"bits", bits}}), model, input, n_prompt)->footprint().total_bytes(), 2 * n * (token + 2));
-      EXPECT_EQ(filled(*rtn({{"bits", bits}, {"scope", "tensor"}}), model, input, n_prompt)->footprint().total_bytes(),
-                2 * (n * token + 2 * (1 + 66)));
-    }
   }
 }
 
@@ -91,7 +57,7 @@ TEST(RtnBytes, FollowThePencil) {
 TEST(RtnBytes, OfThePaperArePrintedAsThePaperPrintsThem) {
   const ModelShape model{.n_layers = 32, .n_heads = 32, .n_kv_heads = 32, .head_dim = 128};
   for (const auto& [bits, printed] : {std::pair{8, 23.3}, {4, 11.7}, {2, 5.8}}) {
-    EXPECT_NEAR(32 * rtn({{"bits", bits}})->paper_bytes(model, 89, 0) / 1e6, printed, 0.05);
+    EXPECT_NEAR(32 * Method("rtn", {{"bits", bits}}).compressor().paper_bytes(model, 89, 0) / 1e6, printed, 0.05);
   }
 }
 

@@ -8,7 +8,6 @@ namespace kvc::conformance {
 namespace {
 
 const LayerInfo kInfo{.n_heads = 4, .n_kv_heads = 2, .head_dim = 32};
-const ModelShape kModel{.n_layers = 1, .n_heads = 4, .n_kv_heads = 2, .head_dim = 32};
 
 // The formula, number by number in fp32: mean over heads, then min-max codes of each head's deviation.
 at::Tensor slow_tada(const at::Tensor& x, int64_t bits) {
@@ -77,43 +76,14 @@ TEST(Tada, LayersGetTheirOwnBits) {
     EXPECT_LT(error, last / 3);
     last = error;
   }
-  const PluginLibrary plugin(std::filesystem::path(KVC_BINARY_DIR) / "plugins/tada.so");
+  const auto& tada = plugin("tada");
   nlohmann::json resolved;
-  EXPECT_EQ(plugin.make({{"bits", " 8, 4,4,2"}}, &resolved)->bits(), 4.5);
+  EXPECT_EQ(tada.make({{"bits", " 8, 4,4,2"}}, &resolved)->bits(), 4.5);
   EXPECT_EQ(resolved.at("bits"), "8,4,4,2");
-  EXPECT_EQ(plugin.make({{"bits", 8}}, &resolved)->bits(), 8);
+  EXPECT_EQ(tada.make({{"bits", 8}}, &resolved)->bits(), 8);
   EXPECT_EQ(resolved.at("bits"), "8");
   for (const char* text : {"", "4,", ",4", "4;2", "4,3", "x", "4,4 "}) {
-    EXPECT_THROW(plugin.make({{"bits", text}}), Error) << "'" << text << "'";
-  }
-}
-
-TEST(Tada, RefusesModelsItDoesNotFit) {
-  const PluginLibrary plugin(std::filesystem::path(KVC_BINARY_DIR) / "plugins/tada.so");
-  EXPECT_THROW(plugin.make(nullptr)->check_model({4, 8, 1, 64}), Error);
-  EXPECT_THROW(plugin.make({{"bits", "4,2"}})->check_model({4, 8, 2, 64}), Error);
-  EXPECT_NO_THROW(plugin.make({{"bits", "4,2,2,2"}})->check_model({4, 8, 2, 64}));
-}
-
-TEST(Tada, BytesOnAndOffItsBorders) {
-  const RandomTokens x(kInfo, 200);
-  for (const int64_t bits : {2, 4, 8}) {
-    for (const int64_t recent : {0, 16}) {
-      for (const int64_t n_prompt : {1, 15, 16, 17, 32}) {
-        for (const int64_t n_new : {0, 1, 15, 16, 17, 100}) {
-          const OpenCache cache("tada", {{"bits", bits}, {"recent", recent}}, kInfo);
-          cache->append(x.part(0, n_prompt));
-          for (int64_t t = n_prompt; t < n_prompt + n_new; ++t) cache->append(x.part(t, 1));
-          const int64_t total = n_prompt + n_new, chunk = std::max<int64_t>(recent, 1);
-          // The buffer is emptied by the token that finds it full.
-          const int64_t n = recent == 0 ? total : (n_new == 0 ? total : std::max(n_prompt, total - 1)) / chunk * chunk;
-          EXPECT_EQ(cache->n_encoded_tokens(), n) << n_prompt << " + " << n_new << ", recent " << recent;
-          EXPECT_EQ(cache->footprint().total_bytes(),
-                    2 * (n * (2 * 32 + 2 * (4 * bits + 4)) + 2 * 2 * 32 * (total - n)))
-              << n_prompt << " + " << n_new << ", recent " << recent;
-        }
-      }
-    }
+    EXPECT_THROW(tada.make({{"bits", text}}), Error) << "'" << text << "'";
   }
 }
 

@@ -1,36 +1,20 @@
-// TurboQuant: optimal errors of its levels, the error of whole vectors, no bias with the sketch, sizes, decoding.
-#include <ATen/ATen.h>
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <nlohmann/json.hpp>
+// TurboQuant: optimal errors of its levels, the error of whole vectors, no bias with the sketch, decoding.
 #include <numbers>
 
 #include "../lloyd_max.h"
-#include "compressors/plugin_library.h"
 #include "kvc/quant/projection.h"
+#include "method.h"
 #include "support/normal.h"
 
-namespace kvc {
+namespace kvc::conformance {
 namespace {
 
 using nlohmann::json;
 using test::normal;
 
-const PluginLibrary& turboquant_library() {
-  static const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / "turboquant.so");
-  return library;
-}
-
-struct Made {
+struct Made : OpenCache {
   Made(const json& options, int64_t n_heads, int64_t n_kv_heads, int64_t head_dim)
-      : compressor(turboquant_library().make(options)),
-        cache(compressor->make_cache({.n_heads = n_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim})) {}
-  void append(const at::Tensor& k, const at::Tensor& v) {
-    cache->append({.q = {}, .k = k, .v = v, .first_position = cache->length()});
-  }
-  std::unique_ptr<Compressor> compressor;
-  std::unique_ptr<LayerCache> cache;
+      : OpenCache("turboquant", options, {.n_heads = n_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim}) {}
 };
 
 // Max 1960, table I: the least mean squared errors of N(0, 1).
@@ -114,22 +98,9 @@ TEST(Turboquant, DequantizeTakesTheSketchForNearerKeys) {
   EXPECT_TRUE(at::equal(codes.cache->dequantize().k, codes.cache->attended().k));
 }
 
-TEST(Turboquant, BytesAreThePencils) {
-  constexpr int64_t H = 2, D = 80;  // codes of 80 coordinates end within a word
-  const auto words = [](int64_t bits) { return 4 * ((D * bits + 31) / 32); };
-  for (int64_t bits = 2; bits <= 4; ++bits) {
-    for (const int64_t n : {1, 63, 64, 65, 130}) {
-      Made mse({{"bits", bits}}, 4, H, D), sketched({{"bits", bits}, {"keys", "inner_product"}}, 4, H, D);
-      const auto x = normal({H, n, D}, 5);
-      mse.append(x.narrow(1, 0, 1), x.narrow(1, 0, 1)), sketched.append(x, x);
-      for (int64_t t = 1; t < n; ++t) mse.append(x.narrow(1, t, 1), x.narrow(1, t, 1));
-      EXPECT_EQ(mse.cache->footprint().total_bytes(), 2 * H * n * (words(bits) + 2)) << bits << " " << n;
-      EXPECT_EQ(sketched.cache->footprint().total_bytes(),
-                H * n * (words(bits) + 2 + words(bits - 1) + 2 + words(1) + 2));
-    }
-  }
+TEST(Turboquant, PaperBytesAreTheBitsOfTheCodes) {
   const ModelShape model{.n_kv_heads = 32, .head_dim = 128};
-  EXPECT_EQ(turboquant_library().make({{"bits", 3}})->paper_bytes(model, 900, 100) * 8 / (2.0 * 4096 * 1000), 3);
+  EXPECT_EQ(Method("turboquant", {{"bits", 3}}).compressor().paper_bytes(model, 900, 100) * 8 / (2.0 * 4096 * 1000), 3);
 }
 
 // The formula in double, for one vector: rotation, nearest level, back; and the sketch of what is left.
@@ -171,4 +142,4 @@ TEST(Turboquant, DecodingFor300StepsIsTheSlowReference) {
 }
 
 }  // namespace
-}  // namespace kvc
+}  // namespace kvc::conformance
