@@ -20,8 +20,8 @@ namespace kvc {
 namespace {
 
 constexpr int kPollMs = 200;  // until a signal that came just before a wait is seen
-constexpr int kMostStuck =
-    2;  // workers that a compressor may bring to a halt; the rest of its samples then fail unasked
+constexpr int kMostDeadStarts = 3;  // of workers, in a row
+constexpr int kMostStuck = 2;       // workers that a compressor may halt; its other samples then fail unasked
 
 // The supervisor: the only writer of the store.
 class Run {
