@@ -19,7 +19,7 @@
 namespace kvc {
 namespace {
 
-constexpr int kPollMs = 200;  // until a signal that came just before a wait is seen
+constexpr int kPollMs = 200;        // until a signal that came just before a wait is seen
 constexpr int kMostDeadStarts = 3;  // of workers, in a row
 constexpr int kMostStuck = 2;       // workers that a compressor may halt; its other samples then fail unasked
 

@@ -13,7 +13,6 @@ using conformance::tokens_of;
 constexpr int64_t H = 2, D = 64;
 
 const char kSnap[] = R"({"capacity": 64, "window": 16})";
-const char kKivi[] = R"({"bits": 2, "group_size": 32, "recent": 32})";
 const char kBackbone[] = R"({"bits": 2, "group_size": 32, "recent": 0, "precision": "exact"})";
 
 TEST(EvictingChain, QuantizesTheKeptTokensAsByHand) {

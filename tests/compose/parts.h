@@ -11,6 +11,7 @@
 namespace kvc::test {
 
 inline const ModelShape kModel{.n_layers = 4, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
+inline constexpr char kKivi[] = R"({"bits": 2, "group_size": 32, "recent": 32})";
 
 inline Part plugin_part(const std::string& name, const std::string& options = "{}") {
   const PluginLibrary library(std::filesystem::path(KVC_BINARY_DIR) / "plugins" / (name + ".so"));

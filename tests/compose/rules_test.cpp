@@ -9,7 +9,6 @@ namespace {
 
 using conformance::ordinary_input;
 
-const char kKivi[] = R"({"bits": 2, "group_size": 32, "recent": 32})";
 const char kGear[] = R"({"backbone": "kivi", "bits": 2, "group_size": 32, "buffer": 32, "rank": 2})";
 
 RuleScope layers(int64_t first, int64_t last) { return {.layers = {{first, last}}}; }

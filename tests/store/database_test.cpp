@@ -31,7 +31,8 @@ TEST(Database, ThatWasDeletedMovedOrReplacedWhileOpenTakesNoMore) {
     EXPECT_NO_THROW(insert(db));
     what == std::string("moved") ? fs::rename(path, folder / "elsewhere.sqlite") : (void)fs::remove(path);
     if (what == std::string("replaced")) table_in(path);
-    EXPECT_NE(message_of([&] { insert(db); }).find("it was deleted, moved or replaced"), std::string::npos) << what;
+    EXPECT_NE(test::message_of([&] { insert(db); }).find("it was deleted, moved or replaced"), std::string::npos)
+        << what;
     EXPECT_THROW(insert(db), EnvironmentError) << what;
   }
 }

@@ -12,7 +12,7 @@ std::string nested(size_t depth) { return std::string(depth, '[') + std::string(
 
 TEST(JsonDepth, IsRefusedBeyondTheLimitAndNotBelow) {
   EXPECT_NO_THROW(check_json_depth(nested(kMaxJsonDepth), "x"));
-  EXPECT_EQ(message_of([] { check_json_depth(nested(kMaxJsonDepth + 1), "x.json"); }),
+  EXPECT_EQ(test::message_of([] { check_json_depth(nested(kMaxJsonDepth + 1), "x.json"); }),
             "x.json: error: JSON nested deeper than 64 levels");
 }
 
