@@ -166,6 +166,7 @@ int64_t Generator::add(GenerationRequest asked) {
         const auto encode_start = Clock::now();
         cache->append({q, k, v, 0});
         sequence.out.encode_seconds += seconds_since(encode_start);
+        check_counts(*cache, static_cast<int64_t>(prompt.size()));
         reconstruction.add(*cache, k, v);
         sequence.caches.push_back(std::move(cache));
       } catch (...) {

@@ -17,6 +17,9 @@ std::string meaning(int code) {
     if (code == refused)
       return "a write to it was refused (a quota, or a limit on file sizes); all that was stored before is safe";
   }
+  if (code == SQLITE_READONLY_DBMOVED)
+    return "it was deleted, moved or replaced while it was open: run again, for what is missing in the file that is "
+           "there now";
   switch (code & 0xFF) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
@@ -85,11 +88,7 @@ bool Database::is_read_only() const { return sqlite3_db_readonly(handle_.get(), 
 void Database::check_in_place() const {
   int has_moved = 0;
   sqlite3_file_control(handle_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &has_moved);
-  if (has_moved == 0) return;
-  throw EnvironmentError(
-      concat("results database '", path_,
-             "': it was deleted, moved or replaced while it was written to; run again, for what is missing "
-             "in the file that is there now"));
+  if (has_moved != 0) fail(SQLITE_READONLY_DBMOVED);
 }
 
 Statement::Statement(Database& db, std::string_view sql) : db_(&db), statement_(nullptr, &sqlite3_finalize) {

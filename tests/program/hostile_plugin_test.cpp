@@ -70,8 +70,9 @@ TEST_P(Misbehaving, FailsItsSamplesByNameAndNoOther) {
   EXPECT_EQ(counts(folder / "r.sqlite", "misbehaves").n_failed, 6);
   EXPECT_EQ(counts(folder / "r.sqlite", "full").n_ok, 6);
   auto store = ResultStore::open_readonly(folder / "r.sqlite");
-  const auto error = store.database().text("SELECT error FROM sample WHERE status = 'failed' ORDER BY sample LIMIT 1");
-  EXPECT_NE(error.find(GetParam().error), std::string::npos) << error;
+  auto errors = store.database().prepare("SELECT count(*) FROM sample WHERE instr(error, ?) > 0");
+  EXPECT_TRUE(errors.bind(1, std::string(GetParam().error)).step() && errors.integer(0) > 0)
+      << store.database().text("SELECT error FROM sample WHERE error != ''");
 }
 
 TEST(HostilePlugin, ThatHangsIsNotAskedAThirdTime) {
