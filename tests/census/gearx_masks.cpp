@@ -83,7 +83,8 @@ void report_gaps(const std::string& what, const at::Tensor& x, double density) {
 // what regularity gives is the smallest sigma_1 and sigma_2 of all masks with as many entries.
 TEST(GearxMasks, SpectralGaps) {
   for (const auto& [name, x] : oracle_set().inputs) {
-    if (name[0] != 'q') report_gaps(name, x[0].to(at::kFloat), 0.03125);
+    if (name[0] != 'q' && x[0].sizes() == at::IntArrayRef({4, 256, 64}))
+      report_gaps(name, x[0].to(at::kFloat), 0.03125);
   }
   const auto tokens = conformance::ordinary_input({1, 8, 8, 128}, 896);  // 1024 channels
   report_gaps("synthetic keys", tokens.k, 0.015625);
