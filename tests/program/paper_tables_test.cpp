@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <regex>
 
+#include "store/result_store.h"
 #include "support/program.h"
 
 namespace kvc::test {
@@ -25,6 +26,14 @@ TEST(PaperTable, NamesTheCommandThatFillsWhatIsMissing) {
   EXPECT_TRUE(contains(table.out, "missing: 6 of 9 cells of gear_10_demo; " + command)) << table.out;
   EXPECT_TRUE(contains(table.out, "| H2O ")) << table.out;
   EXPECT_TRUE(contains(run_program(folder, {"tables", "--db", db}).out, "3 of 9")) << table.out;
+
+  const auto set_n_samples = [&](int n) {
+    ResultStore::open(db).database().execute("UPDATE cell SET n_samples = " + std::to_string(n));
+  };
+  set_n_samples(50);  // as the file asks
+  table = run_program(folder, {"table", "gear:10", "--db", db});
+  EXPECT_FALSE(contains(table.out, "--limit")) << table.out;
+  set_n_samples(2);
 
   ASSERT_EQ(
       run_program(folder, {"run", kConfig, "--db", db, "--limit", "2", "--set", "tasks=[demo/arithmetic, demo/truth]"})
