@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -14,6 +13,7 @@
 #include "kvc/check.h"
 #include "models/token_texts.h"
 #include "papers/paper_tables.h"
+#include "record/stopwatch.h"
 #include "report/report.h"
 #include "serve/columns.h"
 #include "serve/current_database.h"
@@ -31,7 +31,7 @@ struct ReportArguments {
 };
 
 int report(ReportArguments arguments) {
-  const auto started = std::chrono::steady_clock::now();
+  const auto started = Clock::now();
   TemporaryFolder folder;
   const auto current = current_database(arguments.database, folder);
   auto store = ResultStore::open_readonly(current);
@@ -44,7 +44,7 @@ int report(ReportArguments arguments) {
   options.papers_html = html_of_filled_tables(current.string(), options.with_suspects);
   const auto made = make_report(store.database(), options);
   write_file(arguments.output, made.html);
-  const auto seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+  const auto seconds = seconds_since(started);
   const double n = static_cast<double>(std::max<int64_t>(1, made.n_embedded));
   std::printf("%s: %.0f KiB, %d tables, %d charts; %ld cells; %ld of %ld generations, %.0f bytes each; %.1f s\n",
               arguments.output.c_str(), static_cast<double>(made.html.size()) / 1024, made.n_tables, made.n_charts,

@@ -297,8 +297,11 @@ std::string database_of(const std::string& given, const std::string& of_file, co
   return !given.empty() ? given : !of_file.empty() ? of_file : "results/" + name + ".sqlite";
 }
 
+RunKind experiment_kind(YamlMap& map) { return run_kind(map.optional_choice("kind", run_kinds(), "eval")); }
+
 RunKind experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
-  return run_kind(load_experiment_yaml(path, overrides).optional_choice("kind", run_kinds(), "eval"));
+  auto map = load_experiment_yaml(path, overrides);
+  return experiment_kind(map);
 }
 
 }  // namespace kvc

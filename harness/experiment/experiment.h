@@ -83,6 +83,7 @@ void declare_keys(YamlKeys& keys, Experiment& experiment);
 std::string database_of(const std::string& given, const std::string& of_file, const std::string& name);
 
 // What the file asks for, by its key `kind`; eval where it has none. Throws Error in one line for any other.
+RunKind experiment_kind(YamlMap& map);
 RunKind experiment_kind(const std::filesystem::path& path, const std::vector<std::string>& overrides);
 
 // Its keys over those of the file that `like` names, found beside it or as `kvc run` finds it; the overrides put over

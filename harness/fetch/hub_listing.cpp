@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "fetch/model_catalog.h"
 #include "kvc/check.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
@@ -15,7 +16,6 @@ using nlohmann::json;
 
 constexpr size_t kMostFiles = 100'000;
 constexpr int64_t kMostSmallBytes = int64_t{512} << 20;  // as the readers of these files
-constexpr int64_t kMostModelBytes = int64_t{1} << 44;
 
 constexpr const char* kSmallFiles[] = {"config.json",
                                        "generation_config.json",

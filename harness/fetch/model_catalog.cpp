@@ -11,7 +11,7 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kVersion = 1;
-constexpr int64_t kMostSourceBytes = int64_t{1} << 44, kMostTokens = int64_t{1} << 32;
+constexpr int64_t kMostTokens = int64_t{1} << 32;
 constexpr const char* kLower = "abcdefghijklmnopqrstuvwxyz";
 constexpr const char* kDigits = "0123456789";
 
@@ -38,11 +38,11 @@ void read_wheel(YamlMap map, CatalogModel& model) {
   WheelSource wheel;
   wheel.project = plain_text(map.required("project"), "._-");
   wheel.version = plain_text(map.required("version"), "._+!-");
-  wheel.wheel = {map.required_integer("bytes", 1, kMostSourceBytes), read_sha256(map.required("sha256"))};
+  wheel.wheel = {map.required_integer("bytes", 1, kMostModelBytes), read_sha256(map.required("sha256"))};
   const auto member = map.required("member");
   wheel.member = member.string();
   model.file = file_of(member, wheel.member);
-  model.n_bytes = map.required_integer("member_bytes", 1, kMostSourceBytes);
+  model.n_bytes = map.required_integer("member_bytes", 1, kMostModelBytes);
   model.sha256 = read_sha256(map.required("member_sha256"));
   map.reject_unknown();
   model.wheel = std::move(wheel);
@@ -54,7 +54,7 @@ void read_file_source(YamlMap map, CatalogModel& model) {
   if (!model.url.starts_with("https://") && !model.url.starts_with("http://"))
     url.fail(url.name(), " is ", url.found(), ", expected an address that begins with https:// or http://");
   model.file = file_of(url, model.url);
-  model.n_bytes = map.required_integer("bytes", 1, kMostSourceBytes);
+  model.n_bytes = map.required_integer("bytes", 1, kMostModelBytes);
   model.sha256 = read_sha256(map.required("sha256"));
   map.reject_unknown();
 }
@@ -67,7 +67,7 @@ void read_hub(YamlMap map, CatalogModel& model) {
   } catch (const Error& e) {
     id.fail(id.name(), ": ", e.what());
   }
-  model.n_bytes = map.required_integer("bytes", 1, kMostSourceBytes);
+  model.n_bytes = map.required_integer("bytes", 1, kMostModelBytes);
   map.reject_unknown();
 }
 

@@ -9,6 +9,8 @@
 
 namespace kvc {
 
+constexpr int64_t kMostModelBytes = int64_t{1} << 44;  // more than any model has, and far from overflow
+
 // A file by content.
 struct FileFacts {
   int64_t n_bytes = 0;

@@ -6,8 +6,8 @@
 
 #include <map>
 
-#include "generate/stopwatch.h"
 #include "generate/thrown.h"
+#include "record/stopwatch.h"
 
 namespace kvc {
 namespace {

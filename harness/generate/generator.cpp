@@ -9,9 +9,9 @@
 
 #include "generate/batch_attention.h"
 #include "generate/reconstruction.h"
-#include "generate/stopwatch.h"
 #include "generate/thrown.h"
 #include "generate/token_distribution.h"
+#include "record/stopwatch.h"
 
 namespace kvc {
 namespace {

@@ -35,7 +35,7 @@ bool has_model(YamlMap& map, RunKind kind, const Paths& paths) {
 void read_fill(TableFill& fill, const Paths& paths) {
   auto map = load_experiment_yaml(paths.root / fill.file, {});
   fill.experiment = map.optional_string("name", fs::path(fill.file).stem().string());
-  const auto kind = experiment_kind(paths.root / fill.file, {});
+  const auto kind = experiment_kind(map);
   fill.can_run = has_model(map, kind, paths);
   if (const auto limit = map.optional("limit")) fill.limit = limit->integer(1);
   fill.is_search = kind == RunKind::search;

@@ -15,7 +15,6 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
-#include <utility>
 
 #include "kvc/check.h"
 
@@ -59,10 +58,6 @@ WorkerPlace* map_place(int fd) {
   return static_cast<WorkerPlace*>(shared);
 }
 
-double seconds_since(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
 }  // namespace
 
 WorkerProcess::WorkerProcess(const nlohmann::json& set_up) {
@@ -100,19 +95,6 @@ WorkerProcess::WorkerProcess(const nlohmann::json& set_up) {
   KVC_CHECK(error == 0, "cannot start a worker: ", std::strerror(error));
   send(set_up);
 }
-
-WorkerProcess::WorkerProcess(WorkerProcess&& other) noexcept
-    : child_(std::exchange(other.child_, -1)),
-      socket_(std::exchange(other.socket_, -1)),
-      place_(std::exchange(other.place_, nullptr)),
-      steps_seen_(other.steps_seen_),
-      since_(other.since_),
-      patience_(other.patience_),
-      longest_step_(other.longest_step_),
-      was_stuck_(other.was_stuck_),
-      buffer_(std::move(other.buffer_)),
-      epitaph_(std::move(other.epitaph_)),
-      waiting_(std::move(other.waiting_)) {}
 
 WorkerProcess::~WorkerProcess() {
   if (socket_ >= 0) ::close(socket_);

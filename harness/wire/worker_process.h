@@ -4,13 +4,14 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
+
+#include "record/stopwatch.h"
 
 namespace kvc {
 
@@ -27,8 +28,8 @@ class WorkerProcess {
   // Starts `<this program> worker` and sends it the set-up message. Throws Error when no process can be made.
   explicit WorkerProcess(const nlohmann::json& set_up);
   ~WorkerProcess();  // ends the child
-  WorkerProcess(WorkerProcess&& other) noexcept;
-  WorkerProcess& operator=(WorkerProcess&&) = delete;
+  WorkerProcess(const WorkerProcess&) = delete;
+  WorkerProcess& operator=(const WorkerProcess&) = delete;
 
   int fd() const { return socket_; }         // readable when a message or the child's end is to be had
   void send(const nlohmann::json& message);  // a child that has died shows at receive()
@@ -55,7 +56,6 @@ class WorkerProcess {
   int last_entered() const;
 
  private:
-  using Clock = std::chrono::steady_clock;
   bool read_more();  // false at the child's end
   bool has_exited(double wait_seconds) const;
   int reap();

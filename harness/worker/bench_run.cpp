@@ -4,8 +4,8 @@
 
 #include <optional>
 
-#include "generate/stopwatch.h"
 #include "kvc/part_timer.h"
+#include "record/stopwatch.h"
 
 namespace kvc {
 namespace {
