@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "conformance/filled_cache.h"
-#include "generate/memory_meter.h"
+#include "guest/memory_meter.h"
 
 namespace kvc::conformance {
 namespace {

@@ -5,12 +5,13 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <random>
 #include <vector>
 
 #include "generate/generation.h"
-#include "generate/memory_meter.h"
 #include "generate/shared_prefix.h"
 #include "generate/stop_scanner.h"
+#include "guest/memory_meter.h"
 #include "model/transformer.h"
 #include "tokenizer/tokenizer.h"
 
@@ -51,9 +52,8 @@ class Generator {
   void score(int64_t id, Sequence& sequence) const;
   std::vector<Sequence*> going_references();
   Finished finish(std::list<Sequence>::iterator sequence);
-  void close(Sequence& sequence);
+  void close(Sequence& sequence, const MemoryMeter::Held& held);
   int64_t n_shareable(const GenerationRequest& request) const;
-  int open_account();
   void note_peak();
 
   const Transformer& model_;
@@ -64,8 +64,7 @@ class Generator {
   Entering entering_;
   OnLogits on_logits_;
   int64_t next_ticket_ = 0;
-  std::vector<int> free_accounts_;
-  int n_accounts_ = 0;
+  std::mt19937 random_{std::random_device()()};  // which layer is watched, and when: no plugin is to know
   SharedPrefix prefix_;
   std::map<int64_t, Request> requests_;  // by ticket, while it has sequences
   std::list<Sequence> sequences_;
