@@ -30,6 +30,7 @@ std::string promises(const Capabilities& capabilities) {
   std::vector<std::string> kept;
   if (capabilities.one_by_one_same) kept.push_back("tokens one by one = all at once");
   if (capabilities.prefix_local) kept.push_back("a prefix's codes do not depend on what follows");
+  if (capabilities.estimates) kept.push_back("scores are unbiased estimates where options say so");
   return kept.empty() ? "none" : join(kept, "; ");
 }
 

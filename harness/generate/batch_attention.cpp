@@ -108,15 +108,16 @@ void attend_alone(std::span<const CacheStep> steps, const std::vector<int64_t>& 
   }
 }
 
-void watch(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter, const at::Tensor& attention) {
+void look(CacheStep& step, Watch& watch, int64_t layer, const NewTokens& token, MemoryMeter& meter,
+          const at::Tensor& attention) {
   bool looks;
   {
     const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
-    looks = step.watch->add(token);
+    looks = watch.add(token);
   }
   if (!looks) return;
   inside(step, meter, Visit::looking, [&] {
-    step.watch->compare(*(*step.caches)[static_cast<size_t>(layer)], token.q.to(at::kFloat), attention.unsqueeze(1));
+    watch.compare(*(*step.caches)[static_cast<size_t>(layer)], token.q.to(at::kFloat), attention.unsqueeze(1));
   });
 }
 
@@ -146,8 +147,10 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewT
   if (!alone.empty()) attend_alone(steps, alone, layer, scale, meter, attended);
   for (size_t b = 0; b < steps.size(); ++b) {
     auto& step = steps[b];
-    if (!step.watch || !step.watch->sees(layer) || !step.out->error.empty()) continue;
-    watch(step, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
+    for (auto& watch : step.watches) {
+      if (!watch.sees(layer) || !step.out->error.empty()) continue;
+      look(step, watch, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
+    }
   }
 }
 

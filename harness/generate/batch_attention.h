@@ -22,7 +22,7 @@ struct CacheStep {
   int account;                         // of the memory meter
   std::function<void(bool)> entering;  // with true before the compressor's code runs, with false after it
   Generation* out;                     // its error and its times
-  Watch* watch = nullptr;              // or nobody looks
+  std::span<Watch> watches = {};       // each of another layer
   PrivateTokens lent = {};             // what the compressor gets of the step's token
 };
 

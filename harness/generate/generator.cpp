@@ -23,6 +23,8 @@ std::vector<StageUse> stages_of(const LayerCache& cache, const Footprint& footpr
   return {{footprint}};
 }
 
+constexpr int64_t kWatchedBytes = 256 << 20;  // of exact K and V for a prompt
+
 std::string not_finite(const Generation& out) {
   return concat("the logits at position ", out.n_prompt_tokens + static_cast<int64_t>(out.ids.size()),
                 " hold a value that is not finite");
@@ -84,7 +86,7 @@ struct Generator::Sequence {
   StopScanner scanner;
   at::Tensor logits;  // [V] fp32, of the next token
   Generation out;
-  std::optional<Watch> watch = {};
+  std::vector<Watch> watches = {};
   std::optional<TokenDistribution> next = {};  // of a reference: what the logits say
   at::Tensor probabilities = {};               // and its probabilities
 };
@@ -146,7 +148,7 @@ int64_t Generator::add(GenerationRequest asked) {
   const bool keeps = n_shareable > 0 && reused.empty();
   if (keeps) prefix_.start(std::span(prompt).first(static_cast<size_t>(n_shareable)));
 
-  const int64_t watched_layer = static_cast<int64_t>(random_() % static_cast<uint64_t>(model_.shape().n_layers));
+  const auto watched_layers = layers_to_watch(request->asked);
   PrivateTokens lent;
   const auto fan_out = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto start = Clock::now();
@@ -157,12 +159,12 @@ int64_t Generator::add(GenerationRequest asked) {
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
     const auto info = model_.layer_info(layer, request->asked.sequence_key);
     std::shared_ptr<const WatchedPrompt> watched;
-    if (layer == watched_layer) watched = std::make_shared<WatchedPrompt>(info, k, v);
+    if (watched_layers[static_cast<size_t>(layer)]) watched = std::make_shared<WatchedPrompt>(info, k, v);
     size_t i = 0;
     for (auto& sequence : sequences) {
       auto& reconstruction = reconstructions[i++];
       if (!sequence.out.error.empty()) continue;
-      if (watched) sequence.watch.emplace(watched, static_cast<uint32_t>(random_()));
+      if (watched) sequence.watches.emplace_back(watched, static_cast<uint32_t>(random_()));
       const auto& tokens = lent.lend({q, k, v, 0});
       std::unique_ptr<LayerCache> cache;
       entering_(request->ticket, sequence.compressor);
@@ -177,7 +179,7 @@ int64_t Generator::add(GenerationRequest asked) {
         sequence.out.error = as_guest(meter_, sequence.account, Visit::looking, [&] {
           check_counts(*cache, static_cast<int64_t>(prompt.size()));
           reconstruction.add(*cache, k, v);
-          if (watched) sequence.watch->look_at_prompt(*cache, q);
+          if (watched) sequence.watches.back().look_at_prompt(*cache, q);
         });
       }
       if (cache) sequence.caches.push_back(std::move(cache));
@@ -214,6 +216,19 @@ int64_t Generator::add(GenerationRequest asked) {
   sequences_.splice(sequences_.end(), sequences);
   note_peak();
   return ticket;
+}
+
+// One layer by chance; of the first prompt that a compressor gets, all that there is room for.
+std::vector<bool> Generator::layers_to_watch(const GenerationRequest& asked) {
+  const auto& shape = model_.shape();
+  bool is_new = false;
+  for (const auto* compressor : asked.compressors) is_new |= watched_.insert(compressor).second;
+  const int64_t layer_bytes = 8 * shape.n_kv_heads * shape.head_dim * static_cast<int64_t>(asked.prompt_ids.size());
+  const auto fit = static_cast<size_t>(kWatchedBytes / std::max<int64_t>(1, layer_bytes));
+  std::vector<bool> layers(static_cast<size_t>(shape.n_layers), false);
+  std::fill_n(layers.begin(), std::clamp<size_t>(is_new ? fit : 1, 1, layers.size()), true);
+  std::shuffle(layers.begin(), layers.end(), random_);
+  return layers;
 }
 
 // Whoever is under way was there at the peak since reset_all.
@@ -383,7 +398,7 @@ std::vector<Finished> Generator::step() {
     steps.push_back(
         {sequence->method, &sequence->caches, sequence->account,
          [this, sequence](bool inside) { entering_(sequence->request->ticket, inside ? sequence->compressor : -1); },
-         &sequence->out, sequence->watch ? &*sequence->watch : nullptr});
+         &sequence->out, sequence->watches});
   }
   double cache_seconds = 0;
   const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {

@@ -6,6 +6,7 @@
 #include <list>
 #include <map>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "generate/generation.h"
@@ -55,6 +56,7 @@ class Generator {
   void close(Sequence& sequence, const MemoryMeter::Held& held);
   int64_t n_shareable(const GenerationRequest& request) const;
   void note_peak();
+  std::vector<bool> layers_to_watch(const GenerationRequest& asked);
 
   const Transformer& model_;
   const Tokenizer& tokenizer_;
@@ -65,6 +67,7 @@ class Generator {
   OnLogits on_logits_;
   int64_t next_ticket_ = 0;
   std::mt19937 random_{std::random_device()()};  // which layer is watched, and when: no plugin is to know
+  std::set<const Compressor*> watched_;          // those of which a prompt was
   SharedPrefix prefix_;
   std::map<int64_t, Request> requests_;  // by ticket, while it has sequences
   std::list<Sequence> sequences_;

@@ -11,7 +11,6 @@ namespace {
 constexpr double kAttentionTolerance =
     0.01;                                 // of attend() against attention over attended(): roundings of large scores
 constexpr double kErrorThatShows = 1e-3;  // of attention: below it nothing tells exact from held
-constexpr double kBitsGranted = 2;        // to each number: keys are no Gaussian noise
 constexpr int64_t kTokensLookedAt = 128;
 
 double length_of(const at::Tensor& x) { return x.to(at::kDouble).norm().item<double>(); }
@@ -62,17 +61,18 @@ int64_t bits_of(const Footprint& footprint, CacheTensor tensor) {
 
 }  // namespace
 
-WatchedPrompt::WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v)
+WatchedPrompt::WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted)
     : info_(info),
       given_{k.to(at::kFloat, false, true), v.to(at::kFloat, false, true)},
+      bits_granted_(bits_granted),
       k_variances_(principal_variances(given_.k)),
       v_variances_(principal_variances(given_.v)) {}
 
-double WatchedPrompt::least_error(const std::vector<double>& variances, const at::Tensor& x, int64_t bits) {
+double WatchedPrompt::least_error(const std::vector<double>& variances, const at::Tensor& x, int64_t bits) const {
   const auto n_tokens = static_cast<double>(x.size(1)), n_numbers = static_cast<double>(x.size(0) * x.size(2));
   const double square = length_of(x) * length_of(x) / n_tokens;
   if (variances.empty() || square <= 0) return 0;
-  const double bits_a_token = static_cast<double>(bits) / n_tokens + kBitsGranted * n_numbers;
+  const double bits_a_token = static_cast<double>(bits) / n_tokens + bits_granted_ * n_numbers;
   return std::sqrt(least_square_error(variances, bits_a_token) / square);
 }
 

@@ -14,8 +14,9 @@ namespace kvc {
 // The exact K and V of one layer's prompt: what all sequences that begin with it are held against.
 class WatchedPrompt {
  public:
-  // k, v: [H_kv, T, D], copied
-  WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v);
+  // k, v: [H_kv, T, D], copied. bits_granted: to each number, beyond what a Gaussian of their covariance needs; keys
+  // and values of a model are no Gaussian noise.
+  WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted = 2);
 
   int64_t layer() const { return info_.layer; }
   const LayerInfo& info() const { return info_; }
@@ -25,10 +26,11 @@ class WatchedPrompt {
   double least_v_error(int64_t bits) const { return least_error(v_variances_, given_.v, bits); }
 
  private:
-  static double least_error(const std::vector<double>& variances, const at::Tensor& x, int64_t bits);
+  double least_error(const std::vector<double>& variances, const at::Tensor& x, int64_t bits) const;
 
   LayerInfo info_;
   KeyValue given_;
+  double bits_granted_;
   std::vector<double> k_variances_, v_variances_;  // of a token's principal components, descending
 };
 

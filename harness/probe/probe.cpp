@@ -161,7 +161,7 @@ void Probe::read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std:
     subject.v.resize(prompt.caches.size());
     steps.push_back({subject.compressor, &subject.caches, subject.account,
                      [this, &subject](bool inside) { entering_(inside ? subject.index : -1); }, &subject.state,
-                     subject.watch ? &*subject.watch : nullptr});
+                     subject.watch ? std::span(&*subject.watch, 1) : std::span<Watch>()});
   }
   const bool keeps = subjects.front().out.values.wants_any(kEnd);
   const auto attend = [&](int64_t layer, std::span<const NewTokens> news, double scale, at::Tensor& attended) {

@@ -90,7 +90,7 @@ class PointRun {
     const auto error = as_guest(meter_, steps_[b].account, Visit::looking,
                                 [&] { watched_[b]->look_at_prompt(*sequences_[b].back(), tokens.q); });
     KVC_CHECK(error.empty(), error);
-    steps_[b].watch = &*watched_[b];
+    steps_[b].watches = {&*watched_[b], 1};
   }
 
   void let_go_of(size_t b) {
