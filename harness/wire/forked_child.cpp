@@ -83,8 +83,7 @@ ForkedChild::ForkedChild(const std::function<void(const Say&)>& body) {
   KVC_CHECK(pid_ >= 0, "cannot start a process: ", std::strerror(errno));
   if (pid_ == 0) {
     leave_parent(ends[1], parent);
-    if (!alone)
-      at::set_num_threads(1);  // the threads of LibTorch's pool have not come along: to wait for them is for ever
+    if (!alone) at::set_num_threads(1);  // those of LibTorch's pool have not come along: who waits for them hangs
     try {
       body(write_line);
     } catch (const std::exception& e) {

@@ -2,6 +2,7 @@
 #include "wire/forked_child.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/ops/ones.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -87,16 +88,11 @@ TEST(ForkedChild, HasNoneOfItsParentsFilesAndNothingToRead) {
 
 TEST(ForkedChild, DoesNotWaitForThreadsThatStayedBehind) {
   at::set_num_threads(2);
-  const auto sum = [] {
-    std::atomic<int64_t> sum = 0;
-    at::parallel_for(0, 1000, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
-    return sum.load();
-  };
-  EXPECT_EQ(sum(), 1000);
-  EXPECT_EQ(in_child(
-                {"a"}, [&](size_t) { return json(sum()); }, 10.0)
-                .front(),
-            1000);
+  const auto sum = [] { return at::ones({1 << 20}).sum().item<double>(); };  // above the size that one thread adds
+  EXPECT_EQ(sum(), 1 << 20);
+  const auto values = in_child(
+      {"a"}, [&](size_t) { return json(sum()); }, 10.0);
+  EXPECT_EQ(values.front(), 1 << 20);
   at::set_num_threads(1);
 }
 

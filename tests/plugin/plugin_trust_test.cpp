@@ -30,8 +30,10 @@ TEST(PluginTrust, RefusesWhatAnybodyMayWriteOrReplace) {
             file.string() + ": anybody may write this plugin; `chmod o-w` it");
   const test::TempFolder elsewhere;
   fs::create_symlink(file, elsewhere / "full.so");
+  fs::permissions(file, fs::perms::others_write, fs::perm_options::remove);
+  fs::permissions(folder, fs::perms::all);
   EXPECT_EQ(message_of([&] { PluginLibrary library(elsewhere / "full.so"); }),
-            (elsewhere / "full.so").string() + ": anybody may write this plugin; `chmod o-w` it");
+            file.string() + ": anybody may replace this plugin; `chmod o-w " + folder.string() + "`");
 }
 
 TEST(PluginTrust, RefusesAFileThatWasReplaced) {
