@@ -18,6 +18,7 @@ struct VerifyArguments {
   std::string file, report, junit;
   std::vector<std::string> options;
   int timeout = 300;
+  bool paranoid = false;
 };
 
 // {"bits=4", "precision=real"} -> {"bits": 4, "precision": "real"}; nothing given: no object.
@@ -48,7 +49,8 @@ void write(const std::string& path, const std::string& text) {
 
 int verify_plugin(const VerifyArguments& arguments) {
   using conformance::Verdict;
-  conformance::VerifyOptions options{.options = read_options(arguments.options), .seconds_a_check = arguments.timeout};
+  conformance::VerifyOptions options{
+      .options = read_options(arguments.options), .seconds_a_check = arguments.timeout, .paranoid = arguments.paranoid};
   options.on_result = [](const conformance::Result& result) {
     if (result.verdict != Verdict::failed) return;
     const size_t n_more = result.messages.size() - 1;
@@ -103,6 +105,8 @@ void add_plugin_verbs(Verb program) {
   verify.add_option("--option", arguments->options, "name=value; without any: each listed value of each option");
   verify.add_option("--report", arguments->report, "write the report as Markdown there instead of printing it");
   verify.add_option("--junit", arguments->junit, "write the report as JUnit XML");
+  verify.add_flag("--paranoid", arguments->paranoid,
+                  "tensors between guard pages: what is written outside ends a check");
   verify.add_option("--timeout", arguments->timeout, "seconds a check may take").positive().show_default();
   verify.on_call([arguments] { return verify_plugin(*arguments); });
 }

@@ -123,6 +123,7 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
 // The second time that so many tokens are held: the first brings what libraries keep.
 Outcome process_grows_by_the_footprint(const Subject& subject) {
   Outcome outcome;
+  if (ledger::is_guarded()) return {.not_applicable = "guard pages are memory, too"};
   constexpr int64_t kNoise = 1 << 20;
   const int64_t n_tokens = subject.options.empty() ? 8192 : 2048;
   const auto input = ordinary_input(subject.model, n_tokens + 8, 8);

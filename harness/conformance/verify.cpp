@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "conformance/cases.h"
+#include "guest/ledger.h"
 #include "wire/forked_child.h"
 
 namespace kvc::conformance {
@@ -14,6 +15,10 @@ using nlohmann::json;
 // check, then {"done"}.
 void run_checks(const ForkedChild::Say& say, const std::filesystem::path& file, const VerifyOptions& options,
                 size_t first) {
+  if (options.paranoid) {
+    ledger::set_guarded();
+    ledger::open(ledger::kAccounts - 1);  // all that the checks do
+  }
   const PluginLibrary plugin(file);
   const auto cases = cases_of(plugin, options.options);
   const auto& d = plugin.descriptor();

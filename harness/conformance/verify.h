@@ -34,6 +34,8 @@ struct Report {
 struct VerifyOptions {
   std::optional<nlohmann::json> options;  // without: the option sweep
   int seconds_a_check = 300;
+  bool paranoid =
+      false;  // tensors between guard pages: a write or a read outside ends the check, at some ten times the time
   std::function<void(const Result&)> on_result = [](const Result&) {};
 };
 

@@ -41,9 +41,7 @@ double attend_alone(const CacheStep& step, int64_t layer, double scale, MemoryMe
   inside(step, meter, visit, [&] {
     const auto& q = step.lent.tokens().q;
     const auto out = (*step.caches)[static_cast<size_t>(layer)]->attend(q, scale);
-    KVC_CHECK(out.defined(), "attend gave no tensor");
-    KVC_CHECK(out.sizes() == q.sizes() && out.device() == q.device(), "attend gave sizes ", out.sizes(), " on ",
-              out.device(), ", expected ", q.sizes(), " on ", q.device());
+    check_attention(out, q);
     attended.copy_(out.squeeze(1));
   });
   return seconds_since(start);

@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -19,6 +20,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define KVC_LEDGER 0
@@ -43,6 +45,7 @@ struct Entry {
   const void* pointer;
   int64_t bytes;
   int account;
+  size_t guarded_bytes;  // of the mapping around it, pages that guard it included; 0: it is glibc's
   Entry* next;
 };
 
@@ -61,6 +64,8 @@ struct Account {
 constinit std::array<Bucket, 1 << 16> buckets{};
 constinit std::array<Account, kAccounts> accounts{};
 constinit thread_local int open_account = kNobody;
+constinit std::atomic<int64_t> limit = std::numeric_limits<int64_t>::max();
+constinit std::atomic<bool> guarded = false;
 
 #if KVC_LEDGER
 
@@ -81,11 +86,19 @@ Bucket& bucket_of(const void* pointer) {
   return buckets[(at >> 4 ^ at >> 20) % buckets.size()];
 }
 
-void* gain(void* pointer, size_t bytes, int account = open_account) {
+bool is_too_much(size_t bytes) {
+  if (open_account == kNobody) return false;
+  const int64_t live = accounts[static_cast<size_t>(open_account)].live;
+  if (bytes <= static_cast<size_t>(limit) && live <= limit - static_cast<int64_t>(bytes)) return false;
+  errno = ENOMEM;
+  return true;
+}
+
+void* gain(void* pointer, size_t bytes, int account = open_account, size_t guarded_bytes = 0) {
   if (account == kNobody || !pointer) return pointer;
   auto* entry = static_cast<Entry*>(__libc_malloc(sizeof(Entry)));
   if (!entry) std::abort();
-  *entry = {pointer, static_cast<int64_t>(bytes), account, nullptr};
+  *entry = {pointer, static_cast<int64_t>(bytes), account, guarded_bytes, nullptr};
   accounts[static_cast<size_t>(account)].live += entry->bytes;
   auto& bucket = bucket_of(pointer);
   const Lock lock(bucket);
@@ -97,6 +110,7 @@ void* gain(void* pointer, size_t bytes, int account = open_account) {
 struct Lost {
   size_t bytes = 0;
   int account = kNobody;  // where it was not written down
+  size_t guarded_bytes = 0;
 };
 
 Lost lose(const void* pointer) {
@@ -111,10 +125,41 @@ Lost lose(const void* pointer) {
     if (before) before->next = found->next;
     if (!before) bucket.first = found->next;
   }
-  const Lost lost{static_cast<size_t>(found->bytes), found->account};
+  const Lost lost{static_cast<size_t>(found->bytes), found->account, found->guarded_bytes};
   accounts[static_cast<size_t>(found->account)].live -= found->bytes;
   __libc_free(found);
   return lost;
+}
+
+constexpr size_t kPage = 4096;
+constexpr unsigned char kUntouched = 0xa5;
+
+void* guarded_memory(size_t alignment, size_t n) {
+  const size_t pages = (n + alignment + kPage - 1) / kPage * kPage, whole = pages + 2 * kPage;
+  auto* region = reinterpret_cast<char*>(
+      ::syscall(SYS_mmap, nullptr, whole, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  if (region == MAP_FAILED) return nullptr;
+  std::memset(region + kPage, kUntouched, pages);
+  ::mprotect(region, kPage, PROT_NONE);
+  ::mprotect(region + kPage + pages, kPage, PROT_NONE);
+  const auto end = reinterpret_cast<uintptr_t>(region + kPage + pages);
+  return gain(reinterpret_cast<void*>((end - n) / alignment * alignment), n, open_account, whole);
+}
+
+void give_back(void* pointer, const Lost& lost) {
+  if (lost.guarded_bytes == 0) return __libc_free(pointer);
+  auto* bytes = static_cast<unsigned char*>(pointer);
+  auto* end = bytes + lost.bytes;
+  while (reinterpret_cast<uintptr_t>(end) % kPage != 0) ++end;
+  auto* begin = end + kPage - lost.guarded_bytes;
+  bool touched = false;
+  for (auto* p = begin + kPage; p < bytes; ++p) touched |= *p != kUntouched;
+  for (auto* p = bytes + lost.bytes; p < end; ++p) touched |= *p != kUntouched;
+  if (touched) {
+    std::fprintf(stderr, "kvc: beside a tensor of %zu bytes something was written\n", lost.bytes);
+    std::abort();
+  }
+  ::syscall(SYS_munmap, begin, lost.guarded_bytes);
 }
 
 // Names what a guest opens; of the system's own files none matters.
@@ -166,6 +211,10 @@ int open(int account) {
   return before;
 }
 
+void set_limit(int64_t bytes) { limit = bytes; }
+void set_guarded() { guarded = true; }
+bool is_guarded() { return guarded; }
+
 int64_t live_bytes(int account) { return accounts.at(static_cast<size_t>(account)).live; }
 
 std::string opened(int account) {
@@ -186,15 +235,24 @@ using namespace kvc::ledger;
 
 extern "C" {
 
-void* malloc(size_t n) { return gain(__libc_malloc(n), n); }
+void* malloc(size_t n) { return is_too_much(n) ? nullptr : gain(__libc_malloc(n), n); }
 void free(void* p) {
-  if (!p) return;
-  lose(p);
-  __libc_free(p);
+  if (p) give_back(p, lose(p));
 }
-void* calloc(size_t n, size_t size) { return gain(__libc_calloc(n, size), n * size); }
+void* calloc(size_t n, size_t size) {
+  size_t bytes;
+  if (__builtin_mul_overflow(n, size, &bytes)) bytes = SIZE_MAX;
+  return is_too_much(bytes) ? nullptr : gain(__libc_calloc(n, size), bytes);
+}
 void* realloc(void* p, size_t n) {
+  if (is_too_much(n)) return nullptr;
   const auto before = p ? lose(p) : Lost{};
+  if (before.guarded_bytes > 0) {
+    void* moved = malloc(n);
+    if (moved) std::memcpy(moved, p, std::min(n, before.bytes));
+    if (!moved) return gain(p, before.bytes, before.account, before.guarded_bytes), nullptr;
+    return give_back(p, before), moved;
+  }
   void* moved = __libc_realloc(p, n);
   if (!moved && n > 0) return gain(p, before.bytes, before.account), nullptr;
   return gain(moved, n);
@@ -204,7 +262,11 @@ void* reallocarray(void* p, size_t n, size_t size) {
   errno = ENOMEM;
   return nullptr;
 }
-void* memalign(size_t alignment, size_t n) { return gain(__libc_memalign(alignment, n), n); }
+void* memalign(size_t alignment, size_t n) {
+  if (is_too_much(n)) return nullptr;
+  if (guarded && open_account != kNobody && n > 0) return guarded_memory(alignment, n);
+  return gain(__libc_memalign(alignment, n), n);
+}
 void* aligned_alloc(size_t alignment, size_t n) { return memalign(alignment, n); }
 void* valloc(size_t n) { return memalign(static_cast<size_t>(::sysconf(_SC_PAGESIZE)), n); }
 void* pvalloc(size_t n) { return valloc(n); }
@@ -217,6 +279,7 @@ int posix_memalign(void** p, size_t alignment, size_t n) {
 }
 
 void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
+  if (is_too_much(n)) return MAP_FAILED;
   auto* p = reinterpret_cast<void*>(::syscall(SYS_mmap, at, n, protection, flags, fd, offset));
   return p == MAP_FAILED ? p : gain(p, n);
 }

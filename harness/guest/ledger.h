@@ -19,6 +19,15 @@ int open(int account);
 // What the account has gained and nobody has given back, in the bytes that were asked for.
 int64_t live_bytes(int account);
 
+// From here on no account gets beyond so many bytes: who asks for more gets none, as where there is no more.
+void set_limit(int64_t bytes);
+
+// From here on each aligned allocation on an account, as of a tensor, lies between pages that cannot be touched, in
+// bytes whose change is seen when it is freed: what is written or read far outside ends the process by SIGSEGV, what is
+// written right beside it by SIGABRT.
+void set_guarded();
+bool is_guarded();
+
 // The first file, socket, pipe, shared memory or process that was opened on the account, as "open(/tmp/x)"; or nothing.
 std::string opened(int account);
 void forget_opened(int account);

@@ -6,15 +6,22 @@
 
 namespace kvc {
 
-// Inside a catch clause: the text of what is being handled, never empty.
+// Inside a catch clause: the text of what is being handled, never empty; of a long one the beginning, without control
+// characters.
 inline std::string thrown() {
+  constexpr size_t kLongest = 900;
+  std::string text;
   try {
     throw;
   } catch (const std::exception& e) {
-    return *e.what() ? e.what() : "an exception without a text was thrown";
+    text = *e.what() ? std::string(e.what()).substr(0, kLongest) : "an exception without a text was thrown";
   } catch (...) {
-    return "something was thrown that is no std::exception";
+    text = "something was thrown that is no std::exception";
   }
+  for (char& c : text) {
+    if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
+  }
+  return text;
 }
 
 }  // namespace kvc

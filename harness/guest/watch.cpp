@@ -54,12 +54,19 @@ at::Tensor at_positions(const at::Tensor& x, const at::Tensor& positions) {
 int64_t bits_of(const Footprint& footprint, CacheTensor tensor) {
   int64_t bytes = 0;
   for (const auto& row : footprint.rows()) {
+    KVC_CHECK(row.bytes >= 0, "footprint() has ", row.bytes, " bytes of ", to_string(row.kind));
     if (row.tensor == tensor || row.tensor == CacheTensor::shared) bytes += row.bytes;
   }
   return 8 * bytes;
 }
 
 }  // namespace
+
+void check_attention(const at::Tensor& attention, const at::Tensor& q) {
+  KVC_CHECK(attention.defined(), "attend gave no tensor");
+  KVC_CHECK(attention.sizes() == q.sizes() && attention.device() == q.device(), "attend gave sizes ", attention.sizes(),
+            " on ", attention.device(), ", expected ", q.sizes(), " on ", q.device());
+}
 
 WatchedPrompt::WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted)
     : info_(info),
@@ -112,6 +119,7 @@ void Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::Tens
     v.insert(v.begin(), given.v);
     given = {at::cat(k, 1), at::cat(v, 1)};
   }
+  check_attention(attention, q);
   const auto& info = prompt_->info();
   const int64_t n_tokens = given.k.size(1);
   const auto positions = cache.positions();

@@ -11,6 +11,9 @@
 
 namespace kvc {
 
+// Throws Error unless attention has the shape of its queries and lies where they do.
+void check_attention(const at::Tensor& attention, const at::Tensor& q);
+
 // The exact K and V of one layer's prompt: what all sequences that begin with it are held against.
 class WatchedPrompt {
  public:

@@ -12,6 +12,7 @@
 #include "compressors/build_compressor.h"
 #include "generate/exact_cache.h"
 #include "generate/generator.h"
+#include "guest/ledger.h"
 #include "kvc/plugin.h"
 #include "probe/probe.h"
 #include "wire/worker_process.h"
@@ -38,6 +39,7 @@ class Worker {
         admission_(set_up.batch_size,
                    static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
                                         static_cast<double>(set_up.n_workers))) {
+    ledger::set_limit(available_memory_bytes() / set_up.n_workers);
     compressors_ = build_all(set_up.compressors);
     references_ = build_all(set_up.references);
     generator_.on_entering([this](int64_t ticket, int i) {

@@ -67,7 +67,7 @@ const std::vector<Group> kGroups = {
       {"attends_nan", "hold a value that is not finite"},
       {"attends_another_shape", "attend gave sizes"},
       {"attends_nothing", "attend gave no tensor"},
-      {"footprint_negative", "the caches report"},
+      {"footprint_negative", "footprint() has -"},
       {"says_a_longer_length", "length() is"},
       {"says_2_to_60_encoded", "n_encoded_tokens() is 1152921504606846976"}}},
     {"ChangeTheProcess",

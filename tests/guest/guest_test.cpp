@@ -1,0 +1,92 @@
+#include "guest/guest.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <gmock/gmock.h>
+
+#include <cfenv>
+#include <cmath>
+
+#include "guest/private_tokens.h"
+#include "guest/watch.h"
+
+namespace kvc {
+namespace {
+
+using testing::HasSubstr;
+
+std::string error_of(const std::function<void()>& body) {
+  MemoryMeter meter;
+  return as_guest(meter, meter.take_account(), Visit::plain, body);
+}
+
+TEST(Guest, LeavesTheProcessAsItWas) {
+  const auto changes = [](const std::function<void()>& change, const char* what) {
+    EXPECT_THAT(error_of(change), HasSubstr(what));
+  };
+  const int n_threads = at::get_num_threads();
+  changes([] { std::fesetround(FE_UPWARD); }, "the rounding mode");
+  changes([&] { at::set_num_threads(n_threads + 2); }, "the number of threads");
+  changes([] { at::globalContext().setFloat32MatmulPrecision("medium"); }, "precision");
+  changes([] { at::globalContext().setUserEnabledMkldnn(false); }, "oneDNN");
+  changes([] { c10::set_default_dtype(c10::scalarTypeToTypeMeta(at::kDouble)); }, "default type");
+  changes([] { at::GradMode::set_enabled(!at::GradMode::is_enabled()); }, "gradient mode");
+  EXPECT_EQ(std::fegetround(), FE_TONEAREST);
+  EXPECT_EQ(at::get_num_threads(), n_threads);
+  EXPECT_EQ(at::globalContext().float32MatmulPrecision(), at::Float32MatmulPrecision::HIGHEST);
+  EXPECT_TRUE(at::globalContext().userEnabledMkldnn());
+  EXPECT_EQ(error_of([] {}), "");
+}
+
+TEST(Guest, SaysInOneLineWhatItThrew) {
+  const auto error = error_of([] { throw std::runtime_error("a\nb\x1b[31m" + std::string(5 << 20, 'x')); });
+  EXPECT_EQ(error.substr(0, 9), "a b [31mx");
+  EXPECT_LT(error.size(), 1000u);
+}
+
+TEST(PrivateTokens, ReachNobodyElseAndTurnToNaN) {
+  const auto k = at::ones({2, 3, 4});
+  PrivateTokens lent;
+  const auto& tokens = lent.lend({at::Tensor(), k, k, 0});
+  tokens.k.add_(1);
+  EXPECT_TRUE(at::equal(k, at::ones({2, 3, 4})));
+  const float* kept = tokens.v.const_data_ptr<float>();
+  lent.take_back();
+  lent.poison();
+  EXPECT_TRUE(std::isnan(kept[5]));
+}
+
+TEST(PrivateTokens, MustNotBeKept) {
+  const auto k = at::ones({2, 3, 4});
+  PrivateTokens lent;
+  for (const bool as_view : {false, true}) {
+    const auto& tokens = lent.lend({at::Tensor(), k, k, 0});
+    const auto kept = as_view ? tokens.v.narrow(1, 0, 1) : tokens.v;
+    EXPECT_THROW(lent.take_back(), Error);
+    lent.lend({at::Tensor(), k + 1, k + 1, 0});
+    EXPECT_EQ(kept.max().item<float>(), 1);  // its own from there on
+    EXPECT_NO_THROW(lent.take_back());
+  }
+}
+
+// 4,096 tokens of independent normal numbers: no code of b bits a number has a smaller error than 2^-b.
+TEST(WatchedPrompt, BoundIsTheRateDistortionFunctionOfAGaussian) {
+  const auto x = at::randn({2, 4096, 16}, at::kFloat);
+  const WatchedPrompt prompt({}, x, 3 * x, 0);
+  for (const int64_t bits : {1, 2, 4}) {
+    EXPECT_NEAR(prompt.least_k_error(bits * x.numel()) / std::exp2(-bits), 1, 0.15) << bits;  // of 128 tokens
+    EXPECT_NEAR(prompt.least_v_error(bits * x.numel()) / std::exp2(-bits), 1, 0.15) << bits;
+  }
+}
+
+// Half of the components a hundredth of the others: few bits all go to the large ones.
+TEST(WatchedPrompt, BoundGivesBitsToTheLargeComponentsFirst) {
+  auto x = at::randn({1, 8192, 16}, at::kFloat);
+  x.narrow(2, 8, 8).mul_(0.01);
+  const WatchedPrompt prompt({}, x, x, 0);
+  const double expected = std::sqrt(std::exp2(-4) + 1e-4);  // 2 bits for each of the eight, none for the others
+  EXPECT_NEAR(prompt.least_k_error(16 * 8192) / expected, 1, 0.15);
+}
+
+}  // namespace
+}  // namespace kvc
