@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/GradMode.h>
 #include <gmock/gmock.h>
 
 #include <cfenv>
@@ -30,7 +31,7 @@ TEST(Guest, LeavesTheProcessAsItWas) {
   changes([] { at::globalContext().setFloat32MatmulPrecision("medium"); }, "precision");
   changes([] { at::globalContext().setUserEnabledMkldnn(false); }, "oneDNN");
   changes([] { c10::set_default_dtype(c10::scalarTypeToTypeMeta(at::kDouble)); }, "default type");
-  changes([] { at::GradMode::set_enabled(!at::GradMode::is_enabled()); }, "gradient mode");
+  changes([] { c10::GradMode::set_enabled(!c10::GradMode::is_enabled()); }, "gradient mode");
   EXPECT_EQ(std::fegetround(), FE_TONEAREST);
   EXPECT_EQ(at::get_num_threads(), n_threads);
   EXPECT_EQ(at::globalContext().float32MatmulPrecision(), at::Float32MatmulPrecision::HIGHEST);
