@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <spawn.h>
 #include <sys/mman.h>
@@ -49,7 +50,7 @@ struct Entry {
   Entry* next;
 };
 
-// Entries are few beside what the process allocates: most of what is freed meets an empty bucket.
+// Entries are few beside what the process allocates: most of what is looked for meets an empty bucket.
 struct Bucket {
   std::atomic<Entry*> first;
   std::atomic<bool> locked;
@@ -61,11 +62,20 @@ struct Account {
   char opened[128];  // written once by whoever sets has_opened
 };
 
-constinit std::array<Bucket, 1 << 16> buckets{};
+constinit std::array<Bucket, 1 << 14> buckets{};
 constinit std::array<Account, kAccounts> accounts{};
 constinit thread_local int open_account = kNobody;
+constinit thread_local int64_t small = 0;  // of the account that is open, not counted yet
+constexpr int64_t kMostUncounted = 4096;
+constexpr size_t kLarge = 1024;  // bytes from which on an allocation is written down by itself
 constinit std::atomic<int64_t> limit = std::numeric_limits<int64_t>::max();
 constinit std::atomic<bool> guarded = false;
+
+void count_rest() {
+  if (small == 0) return;
+  accounts[static_cast<size_t>(open_account)].live += small;
+  small = 0;
+}
 
 #if KVC_LEDGER
 
@@ -94,8 +104,8 @@ bool is_too_much(size_t bytes) {
   return true;
 }
 
-void* gain(void* pointer, size_t bytes, int account = open_account, size_t guarded_bytes = 0) {
-  if (account == kNobody || !pointer) return pointer;
+// Written down one by one, so that it is counted off its account by whoever gives it back.
+void* write_down(void* pointer, size_t bytes, int account, size_t guarded_bytes = 0) {
   auto* entry = static_cast<Entry*>(__libc_malloc(sizeof(Entry)));
   if (!entry) std::abort();
   *entry = {pointer, static_cast<int64_t>(bytes), account, guarded_bytes, nullptr};
@@ -113,7 +123,7 @@ struct Lost {
   size_t guarded_bytes = 0;
 };
 
-Lost lose(const void* pointer) {
+Lost cross_out(const void* pointer) {
   auto& bucket = bucket_of(pointer);
   if (!bucket.first.load(std::memory_order_relaxed)) return {};
   Entry* found = nullptr;
@@ -131,6 +141,30 @@ Lost lose(const void* pointer) {
   return lost;
 }
 
+// What is small is many: counted on the account that is open, when it is gained and when it is given back.
+void count_small(int64_t bytes) {
+  small += bytes;
+  if (small > kMostUncounted || small < -kMostUncounted) count_rest();
+}
+
+void* gain(void* pointer, size_t bytes) {
+  if (open_account == kNobody || !pointer) return pointer;
+  const size_t usable = ::malloc_usable_size(pointer);
+  if (usable >= kLarge) return write_down(pointer, bytes, open_account);
+  count_small(static_cast<int64_t>(usable));
+  return pointer;
+}
+
+Lost lose(void* pointer) {
+  if (guarded) {
+    if (const auto lost = cross_out(pointer); lost.account != kNobody) return lost;
+  }
+  const size_t usable = ::malloc_usable_size(pointer);
+  if (usable >= kLarge) return cross_out(pointer);
+  if (open_account != kNobody) count_small(-static_cast<int64_t>(usable));
+  return {};
+}
+
 constexpr size_t kPage = 4096;
 constexpr unsigned char kUntouched = 0xa5;
 
@@ -143,7 +177,19 @@ void* guarded_memory(size_t alignment, size_t n) {
   ::mprotect(region, kPage, PROT_NONE);
   ::mprotect(region + kPage + pages, kPage, PROT_NONE);
   const auto end = reinterpret_cast<uintptr_t>(region + kPage + pages);
-  return gain(reinterpret_cast<void*>((end - n) / alignment * alignment), n, open_account, whole);
+  return write_down(reinterpret_cast<void*>((end - n) / alignment * alignment), n, open_account, whole);
+}
+
+// What of it may be read.
+size_t size_of(void* pointer) {
+  if (guarded) {
+    auto& bucket = bucket_of(pointer);
+    const Lock lock(bucket);
+    for (const Entry* entry = bucket.first; entry; entry = entry->next) {
+      if (entry->pointer == pointer) return static_cast<size_t>(entry->bytes);
+    }
+  }
+  return ::malloc_usable_size(pointer);
 }
 
 void give_back(void* pointer, const Lost& lost) {
@@ -190,7 +236,9 @@ void* run_on_account(void* given) {
   const Start start = *static_cast<Start*>(given);
   __libc_free(given);
   open_account = start.account;
-  return start.run(start.argument);
+  void* result = start.run(start.argument);
+  open(kNobody);
+  return result;
 }
 
 // OpenMP's threads serve whoever comes, not the one in whose time they were started.
@@ -206,6 +254,7 @@ bool is_openmp(const void* caller) {
 bool is_kept() { return KVC_LEDGER; }
 
 int open(int account) {
+  count_rest();
   const int before = open_account;
   open_account = account >= 0 && account < kAccounts ? account : kNobody;
   return before;
@@ -215,7 +264,12 @@ void set_limit(int64_t bytes) { limit = bytes; }
 void set_guarded() { guarded = true; }
 bool is_guarded() { return guarded; }
 
-int64_t live_bytes(int account) { return accounts.at(static_cast<size_t>(account)).live; }
+int64_t live_bytes(int account) {
+  count_rest();
+  return accounts.at(static_cast<size_t>(account)).live;
+}
+
+void forgive(int account) { accounts.at(static_cast<size_t>(account)).live = 0; }
 
 std::string opened(int account) {
   const auto& a = accounts.at(static_cast<size_t>(account));
@@ -245,17 +299,14 @@ void* calloc(size_t n, size_t size) {
   return is_too_much(bytes) ? nullptr : gain(__libc_calloc(n, size), bytes);
 }
 void* realloc(void* p, size_t n) {
-  if (is_too_much(n)) return nullptr;
-  const auto before = p ? lose(p) : Lost{};
-  if (before.guarded_bytes > 0) {
-    void* moved = malloc(n);
-    if (moved) std::memcpy(moved, p, std::min(n, before.bytes));
-    if (!moved) return gain(p, before.bytes, before.account, before.guarded_bytes), nullptr;
-    return give_back(p, before), moved;
-  }
-  void* moved = __libc_realloc(p, n);
-  if (!moved && n > 0) return gain(p, before.bytes, before.account), nullptr;
-  return gain(moved, n);
+  if (!p) return malloc(n);
+  if (open_account == kNobody && !guarded && malloc_usable_size(p) < kLarge) return __libc_realloc(p, n);
+  if (n == 0) return free(p), nullptr;
+  void* moved = malloc(n);
+  if (!moved) return nullptr;
+  std::memcpy(moved, p, std::min(n, size_of(p)));
+  free(p);
+  return moved;
 }
 void* reallocarray(void* p, size_t n, size_t size) {
   if (size_t bytes; !__builtin_mul_overflow(n, size, &bytes)) return realloc(p, bytes);
@@ -281,7 +332,7 @@ int posix_memalign(void** p, size_t alignment, size_t n) {
 void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
   if (is_too_much(n)) return MAP_FAILED;
   auto* p = reinterpret_cast<void*>(::syscall(SYS_mmap, at, n, protection, flags, fd, offset));
-  return p == MAP_FAILED ? p : gain(p, n);
+  return p == MAP_FAILED || open_account == kNobody ? p : write_down(p, n, open_account);
 }
 void* mmap64(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
   return mmap(at, n, protection, flags, fd, offset);
@@ -289,8 +340,8 @@ void* mmap64(void* at, size_t n, int protection, int flags, int fd, off_t offset
 int munmap(void* p, size_t n) {
   const int result = static_cast<int>(::syscall(SYS_munmap, p, n));
   if (result != 0) return result;
-  const auto lost = lose(p);
-  if (lost.bytes > n) gain(static_cast<char*>(p) + n, lost.bytes - n, lost.account);  // its first pages alone
+  const auto lost = cross_out(p);
+  if (lost.bytes > n) write_down(static_cast<char*>(p) + n, lost.bytes - n, lost.account);  // its first pages alone
   return result;
 }
 void* mremap(void* p, size_t before, size_t n, int flags, ...) {
@@ -300,8 +351,8 @@ void* mremap(void* p, size_t before, size_t n, int flags, ...) {
       ::syscall(SYS_mremap, p, before, n, flags, flags & MREMAP_FIXED ? va_arg(rest, void*) : 0));
   va_end(rest);
   if (moved == MAP_FAILED) return moved;
-  lose(p);
-  return gain(moved, n);
+  const auto lost = cross_out(p);
+  return lost.account == kNobody ? moved : write_down(moved, n, lost.account);
 }
 void* shmat(int id, const void* at, int flags) {
   note("shmat");
