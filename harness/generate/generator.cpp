@@ -295,6 +295,7 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
         out.stages.push_back(stages_of(*cache, out.footprints.back()));
         out.kv_bytes += out.footprints.back().total_bytes();
         out.n_encoded_tokens = std::max(out.n_encoded_tokens, cache->n_encoded_tokens());
+        out.n_encoded_numbers = out.n_encoded_numbers.value_or(0) + cache->n_encoded_numbers();
       }
       share_time(out);
       check_bytes(out.kv_bytes, meter_.live_bytes(sequence->account), model_.is_on_cpu());

@@ -96,6 +96,11 @@ class ResultStore {
   // Nothing when there is no such cell.
   std::optional<CellStatus> cell_status(const std::string& cell_key);
 
+  // Lengths in tokens at which the cell's size was measured, or tried to be.
+  std::set<int64_t> sizes_of(const std::string& cell_key);
+  // One transaction; what is there stays.
+  void put_sizes(const std::string& cell_key, const std::vector<CacheSize>& sizes);
+
   // Samples whose probe is there.
   std::set<int64_t> probed_samples(const std::string& cell_key);
   // One transaction: a sample's probe, in place of a failed try; never changed. Returns whether it was stored.
