@@ -300,7 +300,8 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
       share_time(out);
       check_bytes(out.kv_bytes, meter_.live_bytes(sequence->account), model_.is_on_cpu());
       const int64_t own_peak_bytes = meter_.peak_with_common(sequence->account);
-      out.peak_workspace_bytes = own_peak_bytes - weights_bytes_ - out.kv_bytes;
+      out.peak_kv_bytes = std::max(out.kv_bytes, meter_.peak_bytes(sequence->account));
+      out.peak_workspace_bytes = own_peak_bytes - weights_bytes_ - out.peak_kv_bytes;
       out.peak_bytes = std::max({out.peak_bytes.value_or(0), own_peak_bytes, meter_.peak_of_all()});
     }
   } catch (...) {

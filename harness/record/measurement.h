@@ -22,7 +22,8 @@ struct Measurement {
   std::optional<int64_t> n_encoded_numbers;  // of K and V and all layers, held in lossy form
   std::optional<int64_t> recent_bytes;       // of kv_bytes, tokens held uncompressed
   double k_error = 0, v_error = 0;           // relative Frobenius error of the prompt's K and V over all layers
-  int64_t peak_weights_bytes = 0, peak_kv_bytes = 0;
+  int64_t peak_weights_bytes = 0;
+  int64_t peak_kv_bytes = 0;  // the most that the caches and their own work held at a time
   // The most that model, shared prefix and this sequence held at a time, less weights and KV; in a batch the forward
   // pass is all sequences'.
   int64_t peak_workspace_bytes = 0;

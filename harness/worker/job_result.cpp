@@ -64,6 +64,7 @@ void add(const Measurement& part, Measurement& sum) {
   sum.recent_bytes = sum.recent_bytes.value_or(0) + part.recent_bytes.value_or(0);
   sum.k_error = std::max(sum.k_error, part.k_error);
   sum.v_error = std::max(sum.v_error, part.v_error);
+  sum.peak_kv_bytes = std::max(sum.peak_kv_bytes, part.peak_kv_bytes);
   sum.peak_workspace_bytes = std::max(sum.peak_workspace_bytes, part.peak_workspace_bytes);
   sum.encode_seconds += part.encode_seconds;
   sum.attend_seconds += part.attend_seconds;
@@ -72,7 +73,6 @@ void add(const Measurement& part, Measurement& sum) {
 
 // alone: no other sequence was the sample's; a peak of several is not told.
 void split_peak(bool alone, Measurement& whole) {
-  whole.peak_kv_bytes = whole.kv_bytes;
   if (!alone || whole.peak_bytes.value_or(0) <= 0) whole.peak_bytes.reset();
   if (!whole.peak_bytes) return;
   whole.peak_other_bytes =
