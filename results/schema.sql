@@ -27,7 +27,8 @@ CREATE TABLE cell (
   is_lossy        INTEGER NOT NULL CHECK (is_lossy IN (0, 1)),
   is_simulated    INTEGER NOT NULL CHECK (is_simulated IN (0, 1)),
   kind            TEXT    NOT NULL DEFAULT 'eval' CHECK (kind IN ('eval', 'probe', 'bench', 'capacity')),
-  scoring_json    TEXT    NOT NULL DEFAULT '{}'
+  scoring_json    TEXT    NOT NULL DEFAULT '{}',
+  formula         TEXT    NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE experiment_cell (

@@ -136,7 +136,8 @@ std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std:
   columns.push_back({"encoded", kRight, "%", 1});
   columns.push_back({"KV size", kRight, "%", 1});
   for (const int64_t n_tokens : lengths) columns.push_back({length_name(n_tokens), kRight, "%", 1});
-  columns.push_back({"KV size in paper", kRight, "%", 1});
+  columns.push_back({"by formula", kRight, "%", 1});
+  columns.push_back({"formula"});
   for (const auto& task : tasks) columns.push_back({task, kRight, graded.contains(task) ? "%, bootstrap" : "%"});
   columns.push_back({"n", kRight});
   columns.push_back({"peak KV", kRight, "MiB", 2});
@@ -165,7 +166,9 @@ std::vector<TableCell> summary_row(const Group& group, const std::string& apart,
       return found == c.size_percent.end() ? std::nullopt : std::optional(found->second);
     })));
   }
-  row.push_back(ratio(group.sum(&SummaryRow::paper_bytes), group.sum(&SummaryRow::kv_bytes_fp16), 100));
+  const auto by_formula = ratio(group.sum(&SummaryRow::paper_bytes), group.sum(&SummaryRow::kv_bytes_fp16), 100);
+  row.push_back(by_formula);
+  row.emplace_back(std::holds_alternative<double>(by_formula) ? cell.formula : "");
   for (const auto& task : tasks) {
     const auto found = group.by_task.find(task);
     row.emplace_back(found == group.by_task.end() ? std::string() : accuracy_text(found->second));

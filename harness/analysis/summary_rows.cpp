@@ -23,6 +23,7 @@ void add_sizes(Database& db, const std::string& experiment, std::vector<SummaryR
     auto& row = *found->second;
     const auto percent = real("KV size [%]"), bits = real("bits/number"), encoded = real("encoded [%]");
     if (bits) row.bits_per_number = bits;
+    row.formula = select.text(select.column("formula"));
     if (const auto n_tokens = real("tokens"); !n_tokens) {
       if (encoded) row.n_encoded_numbers = *encoded / 200 * row.kv_bytes_fp16;
     } else if (percent) {

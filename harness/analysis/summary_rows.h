@@ -12,6 +12,7 @@ namespace kvc {
 
 struct SummaryRow {
   std::string key, model, plugin, options, task, suspect;
+  std::string formula;  // whose closed form paper_bytes are by; "" of an earlier kvc's
   std::string variant;  // model, binary, options and settings, a line each: cells that are equal in it share a row
   double bits = 0;
   bool is_simulated = false;

@@ -81,6 +81,7 @@ OpenedCompressor open_compressor(const CompressorChoice& choice, const fs::path&
   opened.record.options_label = composition_label(choice);
   opened.record.label = choice.label;
   opened.record.bits = compressor.bits();
+  opened.record.formula = built.part.capabilities.formula;
   KVC_CHECK(opened.record.bits > 0 && opened.record.bits <= 32, choice.where, ": error: bits() of ", built.part.name,
             " is ", opened.record.bits, ", expected above 0, at most 32");
   opened.record.lossy = built.part.capabilities.lossy;

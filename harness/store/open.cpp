@@ -105,6 +105,7 @@ void upgrade_from_4(Database& db) {
     db.execute("ALTER TABLE sample ADD COLUMN n_encoded_numbers INTEGER");
     db.execute("ALTER TABLE sample ADD COLUMN recent_bytes INTEGER");
   }
+  if (!has_column(db, "cell", "formula")) db.execute("ALTER TABLE cell ADD COLUMN formula TEXT NOT NULL DEFAULT ''");
   db.execute("PRAGMA user_version = 5");
   transaction.commit();
 }

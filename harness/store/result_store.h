@@ -36,6 +36,7 @@ struct CellRecord {
   std::string label = {};             // the row's name in the experiment's tables; "": plugin and options
   int64_t position = 0;               // of the compressor in the experiment
   std::string scoring_json = "{}";    // how generations are scored: no part of the key
+  std::string formula = {};           // whose closed form paper_bytes are by; "": the plugin's own, or none
 };
 
 // The first ScoreRow of a sample is its task's headline.

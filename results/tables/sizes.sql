@@ -2,7 +2,7 @@
 -- 'all' or nothing for every cell.
 WITH
   shown AS (
-    SELECT key, model, task, plugin, options_label
+    SELECT key, model, task, plugin, options_label, formula
     FROM cell
     WHERE kind = 'eval'
       AND (ifnull(:experiment, 'all') = 'all'
@@ -30,6 +30,7 @@ SELECT
   200.0 * h.n_encoded_numbers / h.kv_bytes_fp16 AS "encoded [%]",
   100.0 * h.recent_bytes / h.kv_bytes_fp16 AS "recent [%]",
   h.shared_bytes AS "shared [B]",
+  c.formula,
   h.error AS "no size"
 FROM held AS h JOIN shown AS c ON c.key = h.cell_key
 ORDER BY c.model, c.task, c.plugin, c.options_label, c.key, h.n_tokens;

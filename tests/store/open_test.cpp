@@ -78,6 +78,7 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
         "ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; ALTER TABLE sample DROP COLUMN peak_bytes;"
         "ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE cell DROP COLUMN kind; DROP TABLE cell_size;"
         "ALTER TABLE sample DROP COLUMN n_encoded_numbers; ALTER TABLE sample DROP COLUMN recent_bytes;"
+        "ALTER TABLE cell DROP COLUMN formula;"
         "ALTER TABLE cell DROP COLUMN scoring_json;"
         "ALTER TABLE experiment_cell DROP COLUMN label; ALTER TABLE experiment_cell DROP COLUMN position;"
         "PRAGMA user_version = 1");

@@ -75,6 +75,7 @@ void fill(ResultStore& store) {
   auto low = make_cell("low t/a", "low", "t/a");
   low.options_json = R"({"bits":2,"group":32})";
   low.bits = 2.5;
+  low.formula = "GEAR";
   low.lossy = true;
   store.put_cell(low);
   store.put_sample(make_sample(low.key, 0, 1));
@@ -104,23 +105,17 @@ const char* const kNote =
 
 TEST_F(SummaryTest, PivotsTasksAndLeavesSuspectsOut) {
   fill(store_);
-  EXPECT_EQ(write_markdown(summary_table(store_.database())),
-            std::string("**all experiments, tiny**\n\n"
-                        "| compressor | options         | bits | bits/number | encoded [%] | KV size [%] | KV size in "
-                        "paper [%] |             t/a [%] |"
-                        "             t/b [%] |   n | peak KV [MiB] | speed [tokens/s] | failed |\n"
-                        "| ---------- | --------------- | ---: | ----------: | ----------: | ----------: | "
-                        "-------------------: | ------------------: |"
-                        " ------------------: | --: | ------------: | ---------------: | -----: |\n"
-                        "| full       |                 |   16 |             |             |       100.0 |             "
-                        "   100.0 | 100.0 [34.2, 100.0] |"
-                        " 100.0 [34.2, 100.0] |   2 |          1.00 |             10.0 |      0 |\n"
-                        "| low        | bits=2 group=32 |  2.5 |             |             |        25.0 |             "
-                        "    20.0 |    50.0 [9.5, 90.5] |"
-                        "                     | 2/0 |          1.00 |             10.0 |      1 |\n\n"
-                        "- left out as suspect: broken on t/a: no token was encoded\n"
-                        "- not finished: low bits=2 group=32 on t/b: 1 of 2 missing\n") +
-                kNote);
+  const std::string expected = R"(**all experiments, tiny**
+
+| compressor | options         | bits | bits/number | encoded [%] | KV size [%] | by formula [%] | formula |             t/a [%] |             t/b [%] |   n | peak KV [MiB] | speed [tokens/s] | failed |
+| ---------- | --------------- | ---: | ----------: | ----------: | ----------: | -------------: | ------- | ------------------: | ------------------: | --: | ------------: | ---------------: | -----: |
+| full       |                 |   16 |             |             |       100.0 |          100.0 |         | 100.0 [34.2, 100.0] | 100.0 [34.2, 100.0] |   2 |          1.00 |             10.0 |      0 |
+| low        | bits=2 group=32 |  2.5 |             |             |        25.0 |           20.0 | GEAR    |    50.0 [9.5, 90.5] |                     | 2/0 |          1.00 |             10.0 |      1 |
+
+- left out as suspect: broken on t/a: no token was encoded
+- not finished: low bits=2 group=32 on t/b: 1 of 2 missing
+)";
+  EXPECT_EQ(write_markdown(summary_table(store_.database())), expected + kNote);
 }
 
 // Per cell 1000 bytes at 16 bits are 500 numbers. Sizes of made prompts are one compressor's: any cell of it has them.
@@ -182,8 +177,8 @@ TEST_F(SummaryTest, GradedScoresHaveABootstrapIntervalAndSaySo) {
   store_.put_cell(make_cell("c", "low", "t/f1"));
   for (int64_t i : {0, 1}) store_.put_sample(make_sample("c", i, 0.5));  // equal scores: no width
   const auto table = summary_table(store_.database());
-  EXPECT_EQ(table.columns[7].unit, "%, bootstrap");
-  EXPECT_EQ(std::get<std::string>(table.rows[0][7]), "50.0 [50.0, 50.0]");
+  EXPECT_EQ(table.columns[8].unit, "%, bootstrap");
+  EXPECT_EQ(std::get<std::string>(table.rows[0][8]), "50.0 [50.0, 50.0]");
   EXPECT_EQ(table.notes[0], "bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
 }
 
