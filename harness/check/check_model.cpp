@@ -9,6 +9,7 @@
 #include "checkpoint/model_config.h"
 #include "compressors/build_compressor.h"
 #include "compressors/plan_memory.h"
+#include "experiment/open_compressor.h"
 #include "experiment/task_names.h"
 #include "fetch/data_sources.h"
 #include "fetch/make_data.h"
@@ -18,6 +19,7 @@
 #include "run/run_experiment.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
+#include "wire/forked_child.h"
 
 namespace kvc {
 namespace {
@@ -85,6 +87,7 @@ class ModelCheck {
     settings.push_back("model=" + nlohmann::json(a_.model).dump());
     settings.push_back("name=" + nlohmann::json("check-" + short_name(a_.model)).dump());
     experiment_ = load_experiment(file_, settings);
+    experiment_.allow_plugins = a_.allow_plugins;
     if (!a_.text.empty()) experiment_.text = fs::absolute(a_.text);
     if (a_.quick) settings_.n_lengths = settings_.quick_n_lengths;
   }
@@ -138,9 +141,18 @@ class ModelCheck {
 
   void measure_bytes(const Grid& grid, std::vector<PresetResult>& presets) const {
     const auto shape = config_.shape();
+    const auto& compressors = grid.worker.compressors;
+    std::vector<std::string> names;
+    for (const auto& compressor : compressors) names.push_back(name_in_errors(compressor));
+    const auto bytes = in_child(
+        names,
+        [&](size_t i) -> nlohmann::json {
+          const auto compressor = build_compressor(compressors[i], shape).part.compressor;
+          return prompt_bytes(*compressor, shape, config_.max_position_embeddings);
+        },
+        kSecondsToMeasure);
     for (size_t i = 0; i < presets.size(); ++i) {
-      const auto compressor = build_compressor(grid.worker.compressors[i], shape).part.compressor;
-      presets[i].bytes = prompt_bytes(*compressor, shape, config_.max_position_embeddings);
+      presets[i].bytes = bytes[i];
       presets[i].bytes_16bit = 4.0 * static_cast<double>(shape.n_layers * shape.n_kv_heads * shape.head_dim *
                                                          config_.max_position_embeddings);
     }

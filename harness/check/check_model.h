@@ -7,7 +7,7 @@
 namespace kvc {
 
 struct CheckModelArguments {
-  std::string model, config = "configs/check.yaml", text, database, output;
+  std::string model, config = "configs/check.yaml", text, database, output, allow_plugins;
   std::vector<std::string> settings;  // path=value put over the file
   int64_t context = 0;                // 0: the file's
   bool quick = false;

@@ -52,6 +52,7 @@ void add_check_verb(Verb program) {
   verb.add_option("--db,--database", model.database, "results database (default: results/check-<model>.sqlite)");
   verb.add_option("--config", model.config, "compressors, tasks and bounds").show_default();
   verb.add_option("--set", model.settings, "path=value put over the file, e.g. workers=1");
+  add_allow_plugins(verb, model.allow_plugins);
   verb.add_option("--format", arguments->format, "of printed tables: markdown, csv or json")
       .choices({"markdown", "csv", "json"})
       .show_default();

@@ -8,6 +8,7 @@
 #include "compressors/plugin_library.h"
 #include "experiment/bench_experiment.h"
 #include "experiment/grid.h"
+#include "experiment/open_compressor.h"
 #include "experiment/provenance.h"
 #include "experiment/task_names.h"
 #include "kvc/check.h"
@@ -20,46 +21,66 @@
 #include "task/task_inventory.h"
 #include "text/nearest.h"
 #include "tokenizer/tokenizer.h"
+#include "wire/forked_child.h"
 
 namespace kvc {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
 std::string promises(const Capabilities& capabilities) {
   std::vector<std::string> kept;
   if (capabilities.one_by_one_same) kept.push_back("tokens one by one = all at once");
   if (capabilities.prefix_local) kept.push_back("a prefix's codes do not depend on what follows");
+  if (capabilities.estimates) kept.push_back("scores are unbiased estimates where options say so");
   return kept.empty() ? "none" : join(kept, "; ");
 }
 
-void print_plugin(const PluginLibrary& library) {
+std::string padded(const std::string& text, size_t width) {
+  return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
+}
+
+std::string description(const PluginLibrary& library) {
   const auto& d = library.descriptor();
-  std::printf("%s: %s\n  source      %s\n  deviations  %s\n  storage     %s, %s\n", d.name, d.summary, d.source,
-              d.deviations, d.capabilities.simulated ? "simulated" : "packed",
-              d.capabilities.lossy ? "lossy" : "not lossy");
-  std::printf("  promises    %s\n", promises(d.capabilities).c_str());
-  std::printf("  composes    %s%s%s\n", d.capabilities.evicts ? "evicts tokens; " : "",
-              d.capabilities.splits ? "holds K or V alone; " : "",
-              d.capabilities.turns_keys ? "wants keys before RoPE" : "");
-  std::printf("  file        %s\n  sha256      %s\n  options\n", library.file().c_str(), library.sha256().c_str());
+  auto text = concat(
+      d.name, ": ", d.summary, "\n  source      ", d.source, "\n  deviations  ", d.deviations, "\n  storage     ",
+      d.capabilities.simulated ? "simulated" : "packed", ", ", d.capabilities.lossy ? "lossy" : "not lossy",
+      "\n  promises    ", promises(d.capabilities), "\n  composes    ", d.capabilities.evicts ? "evicts tokens; " : "",
+      d.capabilities.splits ? "holds K or V alone; " : "", d.capabilities.turns_keys ? "wants keys before RoPE" : "",
+      "\n  file        ", library.file().string(), "\n  sha256      ", library.sha256(), "\n  options\n");
   for (const auto& option : library.describe_options()) {
-    std::printf("    %-16s %-8s default %-8s allowed %-22s %s\n", option.name.c_str(), option.type.c_str(),
-                option.default_value.dump().c_str(), option.allowed.c_str(), option.help.c_str());
+    text +=
+        concat("    ", padded(option.name, 16), " ", padded(option.type, 8), " default ",
+               padded(option.default_value.dump(), 8), " allowed ", padded(option.allowed, 22), " ", option.help, "\n");
   }
+  return text;
+}
+
+std::vector<std::string> names_of(const std::vector<fs::path>& files) {
+  std::vector<std::string> names;
+  for (const auto& file : files) names.push_back(file.string());
+  return names;
 }
 
 int list_plugins(const std::string& name, const std::vector<std::string>& plugin_path) {
   const auto folders = plugin_folders(plugin_path, find_paths());
   if (!name.empty()) {
-    print_plugin(PluginLibrary(name.ends_with(".so") ? fs::path(name) : find_plugin(name, folders)));
+    const auto file = name.ends_with(".so") ? fs::path(name) : find_plugin(name, folders);
+    const auto said = in_child({file.string()}, [&](size_t) { return json(description(PluginLibrary(file))); });
+    std::fputs(said.front().get<std::string>().c_str(), stdout);
     return kOk;
   }
-  for (const auto& file : find_plugins(folders)) {
-    const auto library = PluginLibrary(file);
-    std::printf("%-14s %s\n", library.descriptor().name, library.descriptor().summary);
-  }
-  return kOk;
+  const auto files = find_plugins(folders);
+  int code = kOk;
+  in_child(
+      names_of(files), [&](size_t i) { return json(PluginLibrary(files[i]).descriptor().summary); },
+      [&](size_t i, const ChildAnswer& answer) {
+        const auto line = answer.error.empty() ? answer.value.get<std::string>() : answer.error;
+        std::printf("%s %s\n", padded(files[i].stem(), 14).c_str(), line.c_str());
+        if (!answer.error.empty()) code = kUsage;
+      });
+  return code;
 }
 
 void check_options(const CompressorChoice& choice, const fs::path& folder, const std::vector<fs::path>& folders) {
@@ -78,7 +99,12 @@ template <class AnyExperiment>
 int validate_without_model(const std::string& file, const std::string& model, const AnyExperiment& experiment,
                            const Paths& paths) {
   const auto folders = plugin_folders(experiment.plugin_path, paths);
-  for (const auto& choice : experiment.compressors) check_options(choice, experiment.folder, folders);
+  std::vector<std::string> names;
+  for (const auto& choice : experiment.compressors) names.push_back(name_in_errors(choice));
+  in_child(names, [&](size_t i) {
+    check_options(experiment.compressors[i], experiment.folder, folders);
+    return json();
+  });
   std::printf("%s is valid as far as can be said without its model: %s is not here yet, a run would fetch it\n",
               file.c_str(), model.c_str());
   return kOk;
@@ -154,12 +180,14 @@ int doctor(const std::string& model, const fs::path& folder) {
   well &= report("build", [&] { return made_with["build_id"].get<std::string>(); });
   well &= report("git", [&] { return made_with["git"].get<std::string>(); });
   well &= report("plugins", [&] {
-    std::string names;
-    for (const auto& file : find_plugins({paths.plugins})) {
-      names += std::string(names.empty() ? "" : ", ") + PluginLibrary(file).descriptor().name;
+    const auto files = find_plugins({paths.plugins});
+    KVC_CHECK(!files.empty(), "none in '", paths.plugins.string(), "'");
+    std::vector<std::string> names;
+    for (const auto& said :
+         in_child(names_of(files), [&](size_t i) { return json(PluginLibrary(files[i]).file().stem()); })) {
+      names.push_back(said);
     }
-    KVC_CHECK(!names.empty(), "none in '", paths.plugins.string(), "'");
-    return names;
+    return join(names);
   });
   well &= report("model", [&] {
     const auto config = load_model_config(folder);

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 struct RunArguments {
   std::vector<std::string> files;
   std::vector<std::string> settings;
-  std::string database;
+  std::string database, allow_plugins;
   std::optional<int64_t> limit;
   bool dry_run = false, verify = false;
 };
@@ -55,6 +55,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   auto experiment = load_experiment(below_root(paths, file), settings);
   if (arguments.dry_run && tell_missing_model(experiment.name, experiment.model)) return kOk;
   place_model(experiment);
+  experiment.allow_plugins = arguments.allow_plugins;
   const auto grid = expand_grid(experiment, paths, arguments.verify);
   for (const auto& task : grid.left_out) std::fprintf(stderr, "left out: %s\n", task.c_str());
   const fs::path database = database_of(arguments.database, experiment.database, experiment.name);
@@ -102,6 +103,7 @@ int run_bench_file(const RunArguments& arguments, const Paths& paths, const std:
   auto experiment = load_bench(below_root(paths, file), settings);
   if (arguments.dry_run && tell_missing_model(experiment.name, experiment.subject.model)) return kOk;
   place_model(experiment);
+  experiment.allow_plugins = arguments.allow_plugins;
   const auto cells = expand_bench(experiment, paths);
   const fs::path path = database_of(arguments.database, experiment.database, experiment.name);
   if (arguments.dry_run) {
@@ -127,7 +129,7 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   if (is_timed(kind)) return run_bench_file(arguments, paths, settings, file);
   if (kind == RunKind::search) {
     KVC_CHECK(!arguments.dry_run, file, ": --dry-run of kind search, expected eval, probe, bench or capacity");
-    return run_search_file(file, settings, arguments.database);
+    return run_search_file(file, settings, arguments.database, arguments.allow_plugins);
   }
   return run_tasks(arguments, paths, settings, file);
 }
@@ -186,6 +188,10 @@ int report_interrupt(int signal, const std::string& database) {
   return 128 + signal;
 }
 
+void add_allow_plugins(Verb verb, std::string& list) {
+  verb.add_option("--allow-plugins", list, "SHA-256 sums, as sha256sum prints them: no other plugin is opened");
+}
+
 void add_run_verb(Verb program) {
   auto arguments = std::make_shared<RunArguments>();
   auto verb = program.add_subcommand("run", "Runs what is missing of an experiment and prints its table");
@@ -194,6 +200,7 @@ void add_run_verb(Verb program) {
   verb.add_option("--set", arguments->settings, "path=value put over the file, e.g. compressors.1.kivi.bits=4");
   verb.add_option("--db", arguments->database,
                   "results database (default: the file's `database`, or results/<name>.sqlite)");
+  add_allow_plugins(verb, arguments->allow_plugins);
   verb.add_flag("--dry-run", arguments->dry_run, "print the plan and run nothing");
   verb.add_flag("--verify", arguments->verify, "hash the weights again instead of remembering their hashes");
   verb.on_call([arguments] { return run_files(*arguments); });

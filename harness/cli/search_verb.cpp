@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct SearchArguments {
-  std::string file, database, output;
+  std::string file, database, output, allow_plugins;
   std::vector<std::string> settings;
   SearchSettings search;
 };
@@ -88,13 +88,20 @@ int search(SearchArguments arguments, const Experiment& experiment) {
 Experiment experiment_of(const SearchArguments& arguments) {
   auto experiment = load_experiment(below_root(find_paths(), arguments.file), arguments.settings);
   place_model(experiment);
+  experiment.allow_plugins = arguments.allow_plugins;
   return experiment;
 }
 
 }  // namespace
 
-int run_search_file(const std::string& file, const std::vector<std::string>& settings, const std::string& database) {
-  SearchArguments arguments{.file = file, .database = database, .output = "", .settings = settings, .search = {}};
+int run_search_file(const std::string& file, const std::vector<std::string>& settings, const std::string& database,
+                    const std::string& allow_plugins) {
+  SearchArguments arguments{.file = file,
+                            .database = database,
+                            .output = "",
+                            .allow_plugins = allow_plugins,
+                            .settings = settings,
+                            .search = {}};
   const auto experiment = experiment_of(arguments);
   arguments.search = experiment.search;
   return search(arguments, experiment);
@@ -117,6 +124,7 @@ void add_search_verb(Verb program) {
   verb.add_option("--seed", settings.seed, "of random plans").non_negative().show_default();
   verb.add_option("--set", arguments->settings, "path=value put over the file, e.g. threads=4");
   verb.add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
+  add_allow_plugins(verb, arguments->allow_plugins);
   verb.add_option("--output", arguments->output,
                   "experiment to write (default: <name>-searched.yaml beside the database)");
   verb.on_call([arguments] { return search(*arguments, experiment_of(*arguments)); });

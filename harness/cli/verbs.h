@@ -42,8 +42,12 @@ void add_report_verbs(Verb program);    // report, serve, columns
 void add_verify_run_verb(Verb program);
 void add_page_verbs(CommandLine& line);  // completion, page
 
+// --allow-plugins, of the verbs that run an experiment's plugins.
+void add_allow_plugins(Verb verb, std::string& list);
+
 // Runs the search of a file of kind search, and writes its winner to <name>-searched.yaml beside it.
-int run_search_file(const std::string& file, const std::vector<std::string>& settings, const std::string& database);
+int run_search_file(const std::string& file, const std::vector<std::string>& settings, const std::string& database,
+                    const std::string& allow_plugins);
 
 // Says that a signal ended the run early and how to go on; returns the exit code, 128 and the signal's number.
 int report_interrupt(int signal, const std::string& database);

@@ -12,6 +12,7 @@ Capabilities joint_capabilities(const std::vector<Part>& stages) {
   Capabilities joint{.lossy = false, .splits = true};
   for (const auto& stage : stages) {
     joint.lossy |= stage.capabilities.lossy;
+    joint.estimates |= stage.capabilities.estimates;
     joint.simulated |= stage.capabilities.simulated;
     joint.splits &= stage.capabilities.splits;
   }

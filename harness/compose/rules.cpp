@@ -172,6 +172,7 @@ Part make_rules(std::vector<Part> parts, std::vector<RuleScope> scopes, int64_t 
     const bool nested = part.name.find('+') != std::string::npos;
     rules.name += concat(rules.name.empty() ? "" : "/", nested ? "(" : "", part.name, nested ? ")" : "");
     rules.capabilities.lossy |= part.capabilities.lossy;
+    rules.capabilities.estimates |= part.capabilities.estimates;
     rules.capabilities.simulated |= part.capabilities.simulated;
     rules.capabilities.evicts |= part.capabilities.evicts;
     rules.capabilities.turns_keys |= part.capabilities.turns_keys;

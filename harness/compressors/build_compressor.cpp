@@ -19,7 +19,7 @@ auto with_place(const CompressorChoice& written, Build build) {
 
 BuiltCompressor open_plugin(const CompressorChoice& written, const ModelShape& model, const std::string& identity) {
   return with_place(written, [&] {
-    const PluginLibrary library(written.file);
+    const PluginLibrary library(written.file, written.sha256);
     BuiltCompressor built;
     auto compressor = make_calibrated(library, written.options, model, identity, &built.resolved);
     const auto& about = library.descriptor();

@@ -14,6 +14,9 @@ inline constexpr std::array<int64_t, 2> kMeasuredTokens = {1024, 2048};
 inline constexpr int64_t kCheckedTokens = 3072;
 inline constexpr int64_t kMeasuredSteps = 256;
 
+// That a plugin may take for it before it counts as stuck.
+inline constexpr double kSecondsToMeasure = 600;
+
 // Of one sequence and all layers: a prompt of T tokens is held in fixed_bytes + bytes_per_token * T.
 struct CacheLine {
   double bytes_per_token = 0;

@@ -4,6 +4,7 @@
 #include <boost/dll/shared_library.hpp>
 
 #include "compressors/option_values.h"
+#include "compressors/plugin_trust.h"
 #include "text/files.h"
 #include "text/nearest.h"
 
@@ -24,8 +25,13 @@ const PluginDescriptor* open_for_ever(const std::filesystem::path& file) {
 
 }  // namespace
 
-PluginLibrary::PluginLibrary(const std::filesystem::path& file) : file_(std::filesystem::absolute(file)) {
+PluginLibrary::PluginLibrary(const std::filesystem::path& file, const std::string& begun_with)
+    : file_(std::filesystem::absolute(file)) {
   KVC_CHECK(std::filesystem::is_regular_file(file_), file_.string(), ": no such plugin file");
+  refuse_if_others_write(file_);
+  sha256_ = sha256_file(file_);
+  KVC_CHECK(begun_with.empty() || sha256_ == begun_with, file_.string(), ": SHA-256 is ", sha256_,
+            ", the run began with ", begun_with, ": the file was replaced");
   descriptor_ = open_for_ever(file_);
   KVC_CHECK(descriptor_->abi_version == kAbiVersion, file_.string(), ": ABI version ", descriptor_->abi_version,
             ", this program has ", kAbiVersion, "; build the plugin again");
@@ -33,7 +39,6 @@ PluginLibrary::PluginLibrary(const std::filesystem::path& file) : file_(std::fil
             descriptor_->build_id, ", this program has ", KVC_BUILD_ID, "; build the plugin again");
   KVC_CHECK(descriptor_->name == file_.stem().string(), file_.string(), ": calls itself '", descriptor_->name,
             "', expected '", file_.stem().string(), "' like the file");
-  sha256_ = sha256_file(file_);
 }
 
 std::vector<OptionDescription> PluginLibrary::describe_options() const {

@@ -1,4 +1,5 @@
 #include "conformance/checks.h"
+#include "guest/host_state.h"
 
 namespace kvc::conformance {
 
@@ -14,8 +15,14 @@ const std::vector<Check>& all_checks() {
       {"attention_equals_reference", "attend equals causal attention over attended()", attention_equals_reference},
       {"decoding_300_steps_holds_together", "the same over 300 steps, on and off the borders of buffers",
        decoding_300_steps_holds_together},
-      {"footprint_equals_allocated_bytes", "footprint() equals the allocator's bytes",
+      {"answers_come_from_what_is_held", "attention, attended() and dequantize() agree, in the bytes that are held",
+       answers_come_from_what_is_held},
+      {"estimates_are_unbiased", "attended() is dequantize(), or vectors whose inner products are right on average",
+       estimates_are_unbiased},
+      {"footprint_equals_allocated_bytes", "footprint() equals the allocator's bytes, and nothing lies beside them",
        footprint_equals_allocated_bytes},
+      {"process_grows_by_the_footprint", "so do the process's own memory, its files and its children",
+       process_grows_by_the_footprint},
       {"same_input_gives_same_bits", "two caches of the same tokens are equal", same_input_gives_same_bits},
       {"two_threads_do_not_mix", "two caches filled from two threads are as if filled alone", two_threads_do_not_mix},
       {"one_by_one_equals_at_once", "tokens appended one by one are held as those appended at once",
@@ -41,8 +48,13 @@ Outcome run_check(const Check& check, const Subject& subject) {
   const auto complaint = [](const std::string& text) {
     return Outcome{.complaints = {text.substr(0, text.find('\n'))}};
   };
+  const HostState before;
   try {
-    return check.run(subject);
+    auto outcome = check.run(subject);
+    if (const auto changed = before.put_back(); !changed.empty()) {
+      outcome.complaints.push_back(concat("leaves ", changed, " changed"));
+    }
+    return outcome;
   } catch (const Error& e) {
     return complaint(concat("throws: ", e.what()));
   } catch (const std::exception& e) {

@@ -1,4 +1,4 @@
-// Bytes, bits and promises: what a cache holds, and that it holds the same whenever it should.
+// Bits and promises: what a cache holds, and that it holds the same whenever it should.
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "conformance/filled_cache.h"
-#include "generate/memory_meter.h"
 
 namespace kvc::conformance {
 namespace {
@@ -50,29 +49,6 @@ struct Sequence {
 };
 
 }  // namespace
-
-Outcome footprint_equals_allocated_bytes(const Subject& subject) {
-  Outcome outcome;
-  const auto input = ordinary_input(subject.model, 200);
-  for (const int64_t n_prompt : {1, 64, 130, 199}) {
-    Made made{make_compressor(subject), nullptr};  // what a compressor holds for all is not a cache's
-    const MemoryMeter meter;
-    made.cache = make_cache(*made.compressor, subject);
-    int64_t n_encoded = 0;
-    for (int64_t t = 0; t < input.k.size(1); t += t == 0 ? n_prompt : 1) {
-      made.cache->append(tokens_of(input, t, t == 0 ? n_prompt : 1));
-      const bool at_border = made.cache->n_encoded_tokens() > n_encoded + 1;
-      n_encoded = made.cache->n_encoded_tokens();
-      if (t % 7 != 0 && !at_border) continue;
-      const int64_t claimed = made.cache->footprint().total_bytes(), live = meter.live_bytes(MemoryMeter::kModel);
-      expect(
-          claimed == live,
-          concat("footprint() is ", claimed, " bytes at ", made.cache->length(), " tokens, the allocator holds ", live),
-          outcome);
-    }
-  }
-  return outcome;
-}
 
 Outcome same_input_gives_same_bits(const Subject& subject) {
   Outcome outcome;

@@ -51,7 +51,10 @@ Outcome attention_equals_reference(const Subject& subject);
 Outcome decoding_300_steps_holds_together(const Subject& subject);
 Outcome batched_attention_equals_single(const Subject& subject);  // where the plugin has it
 
+Outcome answers_come_from_what_is_held(const Subject& subject);
+Outcome estimates_are_unbiased(const Subject& subject);
 Outcome footprint_equals_allocated_bytes(const Subject& subject);
+Outcome process_grows_by_the_footprint(const Subject& subject);
 Outcome same_input_gives_same_bits(const Subject& subject);
 Outcome two_threads_do_not_mix(const Subject& subject);
 Outcome one_by_one_equals_at_once(const Subject& subject);  // where the plugin says so

@@ -6,9 +6,16 @@
 #include <cmath>
 #include <map>
 
+#include "guest/guest.h"
+#include "guest/private_tokens.h"
 #include "kvc/calibration.h"
 
 namespace kvc::conformance {
+namespace {
+
+constexpr int kCheckAccount = ledger::kAccounts - 1;  // what a plugin opens is noted there
+
+}  // namespace
 
 std::span<const float> frequencies_of(const ModelShape& model) {
   if (!model.has_rope) return {};
@@ -47,9 +54,27 @@ std::unique_ptr<LayerCache> make_cache(const Compressor& compressor, const Subje
   return compressor.make_cache(layer_info(subject.model, subject.model.n_layers - 1, 7, frequencies_of(subject.model)));
 }
 
+void append(LayerCache& cache, const NewTokens& tokens) {
+  PrivateTokens lent;
+  lent.lend(tokens);
+  ledger::forget_opened(kCheckAccount);
+  const HostState before;
+  const int outer = ledger::open(kCheckAccount);
+  try {
+    cache.append(lent.tokens());
+  } catch (...) {
+    ledger::open(outer);
+    throw;
+  }
+  ledger::open(outer);
+  check_left_behind(before, kCheckAccount);
+  lent.take_back();
+  lent.poison();
+}
+
 void fill(LayerCache& cache, const Input& input, int64_t n_prompt) {
-  cache.append(tokens_of(input, 0, n_prompt));
-  for (int64_t t = n_prompt; t < input.k.size(1); ++t) cache.append(tokens_of(input, t, 1));
+  append(cache, tokens_of(input, 0, n_prompt));
+  for (int64_t t = n_prompt; t < input.k.size(1); ++t) append(cache, tokens_of(input, t, 1));
 }
 
 Made filled(const Subject& subject, const Input& input, int64_t n_prompt) {

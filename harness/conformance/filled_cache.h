@@ -20,6 +20,10 @@ std::unique_ptr<Compressor> make_compressor(const Subject& subject);
 std::unique_ptr<LayerCache> make_cache(const Compressor& compressor, const Subject& subject);
 Made make(const Subject& subject);
 
+// As the generator does it: copies that the cache must not keep, and that are NaN behind it. Throws what the cache
+// does, and what it leaves behind.
+void append(LayerCache& cache, const NewTokens& tokens);
+
 // The prompt at once, the rest one by one.
 void fill(LayerCache& cache, const Input& input, int64_t n_prompt);
 Made filled(const Subject& subject, const Input& input, int64_t n_prompt);

@@ -32,6 +32,7 @@ struct BenchExperiment {
   std::vector<CapacitySearch> searches;  // of a capacity: one for each limit
   std::vector<CompressorChoice> compressors;
   std::vector<std::string> plugin_path;
+  std::string allow_plugins;  // as in Experiment
 };
 
 // The keys of its file, and of the experiment what they stand for.

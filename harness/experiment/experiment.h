@@ -71,6 +71,7 @@ struct Experiment {
   std::filesystem::path text;            // a file that tasks which read texts read instead of their own; "": none
   std::string data_dir;                  // datasets that are not the project's own; "" means KVC_DATA
   std::vector<std::string> plugin_path;  // folders searched before the built-in plugins
+  std::string allow_plugins;             // not the file's to say: a list of those that may be opened; "": all
 };
 
 // Reads the file, with `overrides` ("limit=5", "compressors.1.kivi.bits=4") put over it. A list as an option's value is

@@ -35,9 +35,7 @@ struct Reader {
     return *loaded;
   }
   fs::path folder;
-  ModelShape shape;
-  std::string identity;
-  std::vector<fs::path> plugins;
+  CompressorPlace place;
   std::optional<Tokenizer> loaded = {};
   std::map<std::string, std::pair<int64_t, json>> references = {};  // by name: the worker's number and the key
 };
@@ -48,8 +46,9 @@ std::pair<int64_t, json> open_reference(const LikelihoodSpec& spec, Reader& read
   const auto known = reader.references.find(spec.reference);
   if (known != reader.references.end()) return known->second;
   const CompressorChoice choice{spec.reference, json::object(), spec.where};
-  auto reference = open_compressor(choice, {}, reader.plugins, reader.shape, reader.identity, opened);
-  const std::pair<int64_t, json> result(static_cast<int64_t>(opened.size()) - 1, std::move(reference.key));
+  auto reference = open_compressors({choice}, reader.place).front();
+  const std::pair<int64_t, json> result(static_cast<int64_t>(opened.size()), std::move(reference.key));
+  opened.push_back(std::move(reference.choice));
   reader.references.emplace(spec.reference, result);
   return result;
 }
@@ -204,13 +203,11 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   worker.share_prefix = experiment.share_prefix;
   worker.sampling = experiment.sampling;
 
-  std::vector<OpenedCompressor> compressors;
-  const auto folders = plugin_folders(experiment.plugin_path, paths);
-  for (const auto& choice : experiment.compressors) {
-    compressors.push_back(
-        open_compressor(choice, experiment.folder, folders, config.shape(), identity, worker.compressors));
-  }
-  add_tasks(experiment, paths, {model_folder, config.shape(), identity, folders}, grid);
+  const CompressorPlace place{experiment.folder, plugin_folders(experiment.plugin_path, paths),
+                              experiment.allow_plugins, config.shape(), identity};
+  const auto compressors = open_compressors(experiment.compressors, place);
+  for (const auto& compressor : compressors) worker.compressors.push_back(compressor.choice);
+  add_tasks(experiment, paths, {model_folder, place}, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
   auto made_by = provenance(experiment.config);
   std::vector<fs::path> task_files;

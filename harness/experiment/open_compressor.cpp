@@ -4,8 +4,11 @@
 
 #include "compressors/build_compressor.h"
 #include "compressors/plugin_library.h"
+#include "compressors/plugin_trust.h"
 #include "kvc/plugin.h"
+#include "text/files.h"
 #include "text/nearest.h"
+#include "wire/forked_child.h"
 
 namespace kvc {
 namespace {
@@ -37,58 +40,132 @@ std::string composition_label(const CompressorChoice& choice) {
   return choice.block ? concat(text, ", block ", *choice.block) : text;
 }
 
-// With the plugins' files, found by their names.
-CompressorChoice with_files(CompressorChoice choice, const fs::path& folder, const std::vector<fs::path>& folders) {
-  for (auto& part : choice.parts) part = with_files(std::move(part), folder, folders);
-  if (choice.kind != CompressorChoice::Kind::plugin) return choice;
+template <class Act>
+auto at_place(const CompressorChoice& choice, Act act) {
   try {
-    choice.file = find_plugin(choice.plugin, folders).string();
-    choice.options = PluginLibrary(choice.file).with_files_from(folder, choice.options);
+    return act();
   } catch (const Error& e) {
     throw Error(choice.where + ": error: " + e.what());
   }
+}
+
+// With the plugins' files and their hashes: they are there, may be opened, and none of their code has run.
+CompressorChoice with_files(CompressorChoice choice, const std::vector<fs::path>& folders,
+                            const AllowedPlugins& allowed) {
+  for (auto& part : choice.parts) part = with_files(std::move(part), folders, allowed);
+  if (choice.kind != CompressorChoice::Kind::plugin) return choice;
+  at_place(choice, [&] {
+    choice.file = find_plugin(choice.plugin, folders).string();
+    refuse_if_others_write(choice.file);
+    choice.sha256 = sha256_file(choice.file);
+    allowed.check(choice.file, choice.sha256);
+    return 0;
+  });
   return choice;
 }
 
+// The plugins of a compressor, in the order in which they are its stages.
+std::vector<const CompressorChoice*> plugins_of(const CompressorChoice& choice) {
+  if (choice.kind == CompressorChoice::Kind::plugin) return {&choice};
+  std::vector<const CompressorChoice*> plugins;
+  for (const auto& part : choice.parts) {
+    const auto inner = plugins_of(part);
+    plugins.insert(plugins.end(), inner.begin(), inner.end());
+  }
+  return plugins;
+}
+
+// In the child from here to open_one(): the plugins' code runs.
+void place_option_files(CompressorChoice& choice, const fs::path& folder) {
+  for (auto& part : choice.parts) place_option_files(part, folder);
+  if (choice.kind != CompressorChoice::Kind::plugin) return;
+  choice.options = at_place(
+      choice, [&] { return PluginLibrary(choice.file, choice.sha256).with_files_from(folder, choice.options); });
+}
+
+json open_one(CompressorChoice choice, const CompressorPlace& place) {
+  place_option_files(choice, place.folder);
+  const auto built = build_compressor(choice, place.shape, place.model);
+  const auto& compressor = *built.part.compressor;
+  at_place(choice, [&] { return compressor.check_model(place.shape), 0; });
+  const double bits = compressor.bits();
+  KVC_CHECK(bits > 0 && bits <= 32, choice.where, ": error: bits() of ", built.part.name, " is ", bits,
+            ", expected above 0, at most 32");
+  json opened = {{"plugin", built.part.name},
+                 {"resolved", built.resolved},
+                 {"bits", bits},
+                 {"formula", built.part.capabilities.formula},
+                 {"lossy", built.part.capabilities.lossy},
+                 {"simulated", built.part.capabilities.simulated}};
+  for (const auto* plugin : plugins_of(choice)) opened["options"].push_back(plugin->options);
+  for (const auto& stage : built.stages) opened["stages"].push_back(json::array({stage.place, stage.options_json}));
+  return opened;
+}
+
+void put_options(const json& options, size_t& next, CompressorChoice& choice) {
+  for (auto& part : choice.parts) put_options(options, next, part);
+  if (choice.kind == CompressorChoice::Kind::plugin) choice.options = options.at(next++);
+}
+
 // The hashes of the plugins' files, each once, in order.
-std::string plugin_hashes(const std::vector<StageRow>& stages) {
+std::string plugin_hashes(const std::vector<const CompressorChoice*>& plugins) {
   std::vector<std::string> hashes;
-  for (const auto& stage : stages) {
-    if (std::find(hashes.begin(), hashes.end(), stage.plugin_sha256) == hashes.end()) {
-      hashes.push_back(stage.plugin_sha256);
-    }
+  for (const auto* plugin : plugins) {
+    if (std::find(hashes.begin(), hashes.end(), plugin->sha256) == hashes.end()) hashes.push_back(plugin->sha256);
   }
   return join(hashes, "+");
 }
 
+// Files and hashes as this process found them, the rest as the child says.
+OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
+  OpenedCompressor opened{found, {}, {}};
+  size_t next = 0;
+  put_options(said.at("options"), next, opened.choice);
+  const auto plugins = plugins_of(found);
+  auto& record = opened.record;
+  record.plugin = said.at("plugin");
+  record.plugin_sha256 = plugin_hashes(plugins);
+  record.options_json = said.at("resolved").dump();
+  record.options_label = composition_label(found);
+  record.label = found.label;
+  record.bits = said.at("bits");
+  record.formula = said.at("formula");
+  record.lossy = said.at("lossy");
+  record.simulated = said.at("simulated");
+  for (size_t i = 0; !found.parts.empty() && i < plugins.size(); ++i) {
+    const auto& stage = said.at("stages").at(i);
+    record.stages.push_back({plugins[i]->plugin, plugins[i]->sha256, stage.at(0), stage.at(1)});
+  }
+  opened.key = {{"plugin", record.plugin}, {"plugin_sha256", record.plugin_sha256}, {"options", said.at("resolved")}};
+  return opened;
+}
+
 }  // namespace
 
-OpenedCompressor open_compressor(const CompressorChoice& choice, const fs::path& folder,
-                                 const std::vector<fs::path>& folders, const ModelShape& shape,
-                                 const std::string& model, std::vector<CompressorChoice>& compressors) {
-  compressors.push_back(with_files(choice, folder, folders));
-  auto built = build_compressor(compressors.back(), shape, model);
-  const auto& compressor = *built.part.compressor;
-  try {
-    compressor.check_model(shape);
-  } catch (const Error& e) {
-    throw Error(choice.where + ": error: " + e.what());
+std::string name_in_errors(const CompressorChoice& choice) {
+  std::vector<std::string> names;
+  for (const auto* plugin : plugins_of(choice)) names.push_back(concat("'", plugin->plugin, "'"));
+  return concat(choice.where, ": error: plugin ", join(names, " or "));
+}
+
+std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoice>& choices,
+                                               const CompressorPlace& place) {
+  const AllowedPlugins allowed(place.allow_plugins);
+  std::vector<CompressorChoice> found;
+  std::vector<std::string> names;
+  for (const auto& choice : choices) {
+    found.push_back(with_files(choice, place.plugins, allowed));
+    names.push_back(name_in_errors(choice));
   }
-  OpenedCompressor opened;
-  opened.record.plugin = built.part.name;
-  opened.record.plugin_sha256 = plugin_hashes(built.stages);
-  opened.record.options_json = built.resolved.dump();
-  opened.record.options_label = composition_label(choice);
-  opened.record.label = choice.label;
-  opened.record.bits = compressor.bits();
-  opened.record.formula = built.part.capabilities.formula;
-  KVC_CHECK(opened.record.bits > 0 && opened.record.bits <= 32, choice.where, ": error: bits() of ", built.part.name,
-            " is ", opened.record.bits, ", expected above 0, at most 32");
-  opened.record.lossy = built.part.capabilities.lossy;
-  opened.record.simulated = built.part.capabilities.simulated;
-  if (!choice.parts.empty()) opened.record.stages = built.stages;
-  opened.key = {
-      {"plugin", built.part.name}, {"plugin_sha256", opened.record.plugin_sha256}, {"options", built.resolved}};
+  const auto said = in_child(names, [&](size_t i) { return open_one(found[i], place); });
+  std::vector<OpenedCompressor> opened;
+  for (size_t i = 0; i < said.size(); ++i) {
+    try {
+      opened.push_back(opened_of(found[i], said[i]));
+    } catch (const json::exception& e) {
+      throw Error(concat(names[i], ": it says of itself what is no description: ", e.what()));
+    }
+  }
   return opened;
 }
 

@@ -1,4 +1,4 @@
-// From an experiment's entry to what is known of the compressor before anything runs.
+// From an experiment's entries to what is known of the compressors before anything runs.
 #pragma once
 
 #include <filesystem>
@@ -12,16 +12,27 @@
 
 namespace kvc {
 
-struct OpenedCompressor {
-  CellRecord record;   // the plugin's part of it
-  nlohmann::json key;  // what of it a result depends on
+// Where compressors come from, and the model that they are to serve.
+struct CompressorPlace {
+  std::filesystem::path folder;                // files that options name are relative to it
+  std::vector<std::filesystem::path> plugins;  // folders, the first that has a plugin counts
+  std::string allow_plugins;                   // a list of the plugins that may be opened (plugin_trust.h); "": all
+  ModelShape shape;
+  std::string model;  // its identity (calibration.h), or ""
 };
 
-// Opens the plugins in the first of `folders` that has each, makes the compressor once and asks it whether it can serve
-// the model (`model`: its identity, see calibration.h, or ""). Files that options name are relative to `folder`. What a
-// worker builds it from is added to `compressors`. Throws Error with the place in the experiment's file.
-OpenedCompressor open_compressor(const CompressorChoice& choice, const std::filesystem::path& folder,
-                                 const std::vector<std::filesystem::path>& folders, const ModelShape& shape,
-                                 const std::string& model, std::vector<CompressorChoice>& compressors);
+struct OpenedCompressor {
+  CompressorChoice choice;  // what a worker builds it from
+  CellRecord record;        // the plugin's part of it
+  nlohmann::json key;       // what of it a result depends on
+};
+
+// Finds and hashes the plugins' files here; opens them in a child process, makes each compressor once and asks it
+// whether it can serve the model. Throws Error with the place in the experiment's file.
+std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoice>& choices,
+                                               const CompressorPlace& place);
+
+// "x.yaml:5:5: error: plugin 'kivi'"
+std::string name_in_errors(const CompressorChoice& choice);
 
 }  // namespace kvc

@@ -6,34 +6,44 @@
 
 #include <map>
 
-#include "generate/thrown.h"
+#include "guest/guest.h"
 #include "record/stopwatch.h"
 
 namespace kvc {
 namespace {
 
-// Runs the compressor's code on the sequence's account; what it throws is the sequence's error.
+// Runs the compressor's code; what comes of it is the sequence's error.
 template <class Body>
-void inside(const CacheStep& step, MemoryMeter& meter, const Body& body) {
-  const MemoryMeter::Scope scope(meter, step.account);
+void inside(const CacheStep& step, MemoryMeter& meter, Visit visit, const Body& body) {
   step.entering(true);
-  try {
-    body();
-  } catch (...) {
-    step.out->error = thrown();
-  }
+  step.out->error = as_guest(meter, step.account, visit, body);
   step.entering(false);
 }
 
+void append(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter) {
+  {
+    const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
+    step.lent.lend(token);
+  }
+  const auto start = Clock::now();
+  inside(step, meter, Visit::plain, [&] {
+    (*step.caches)[static_cast<size_t>(layer)]->append(step.lent.tokens());
+    step.lent.take_back();
+  });
+  step.out->encode_seconds += seconds_since(start);
+  step.lent.poison();
+}
+
 // -> seconds
-double attend_alone(const CacheStep& step, int64_t layer, const NewTokens& tokens, double scale, MemoryMeter& meter,
+double attend_alone(const CacheStep& step, int64_t layer, double scale, MemoryMeter& meter, Visit visit,
                     at::Tensor attended) {
   const auto start = Clock::now();
-  inside(step, meter, [&] {
-    const auto out = (*step.caches)[static_cast<size_t>(layer)]->attend(tokens.q, scale);
+  inside(step, meter, visit, [&] {
+    const auto& q = step.lent.tokens().q;
+    const auto out = (*step.caches)[static_cast<size_t>(layer)]->attend(q, scale);
     KVC_CHECK(out.defined(), "attend gave no tensor");
-    KVC_CHECK(out.sizes() == tokens.q.sizes() && out.device() == tokens.q.device(), "attend gave sizes ", out.sizes(),
-              " on ", out.device(), ", expected ", tokens.q.sizes(), " on ", tokens.q.device());
+    KVC_CHECK(out.sizes() == q.sizes() && out.device() == q.device(), "attend gave sizes ", out.sizes(), " on ",
+              out.device(), ", expected ", q.sizes(), " on ", q.device());
     attended.copy_(out.squeeze(1));
   });
   return seconds_since(start);
@@ -41,43 +51,85 @@ double attend_alone(const CacheStep& step, int64_t layer, const NewTokens& token
 
 // The sequences `members` of one compressor. Their queries and outputs are brought together, which copies a few rows.
 void attend_together(const BatchedAttention& compressor, std::span<const CacheStep> steps,
-                     const std::vector<int64_t>& members, int64_t layer, std::span<const NewTokens> tokens,
-                     double scale, at::Tensor& attended) {
+                     const std::vector<int64_t>& members, int64_t layer, double scale, at::Tensor& attended) {
   std::vector<const LayerCache*> caches;
   std::vector<at::Tensor> q;
   for (const int64_t b : members) {
     caches.push_back((*steps[static_cast<size_t>(b)].caches)[static_cast<size_t>(layer)].get());
-    q.push_back(tokens[static_cast<size_t>(b)].q);
+    q.push_back(steps[static_cast<size_t>(b)].lent.tokens().q);
   }
   const auto n = static_cast<int64_t>(members.size());
-  steps[static_cast<size_t>(members[0])].entering(true);
+  auto out = at::empty({n, attended.size(1), attended.size(2)}, attended.options());
+  const HostState before;
+  const auto& first = steps[static_cast<size_t>(members[0])];
+  first.entering(true);
+  std::string error;
   try {
-    if (n == attended.size(0)) {
-      compressor.attend_batch(caches, q, scale, attended);
-    } else {
-      auto out = at::empty({n, attended.size(1), attended.size(2)}, attended.options());
-      compressor.attend_batch(caches, q, scale, out);
-      for (int64_t i = 0; i < n; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
-    }
+    compressor.attend_batch(caches, q, scale, out);
+    for (int64_t i = 0; i < n; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
+    check_left_behind(before, -1);
   } catch (...) {
-    for (const int64_t b : members) steps[static_cast<size_t>(b)].out->error = thrown();
+    error = thrown();
   }
-  steps[static_cast<size_t>(members[0])].entering(false);
+  first.entering(false);
+  before.put_back();
+  if (error.empty()) return;
+  for (const int64_t b : members) steps[static_cast<size_t>(b)].out->error = error;
+}
+
+// Each on its own, spread over the threads. Their times overlap: each gets the part of the whole that its own time has
+// in the sum.
+void attend_alone(std::span<const CacheStep> steps, const std::vector<int64_t>& members, int64_t layer, double scale,
+                  MemoryMeter& meter, at::Tensor& attended) {
+  const auto start = Clock::now();
+  const auto n = static_cast<int64_t>(members.size());
+  std::vector<double> seconds(members.size());
+  const auto run = [&](int64_t begin, int64_t end, Visit visit) {
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;  // a thread's own setting
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t b = members[static_cast<size_t>(i)];
+      seconds[static_cast<size_t>(i)] =
+          attend_alone(steps[static_cast<size_t>(b)], layer, scale, meter, visit, attended[b]);
+    }
+  };
+  if (n == 1) {
+    run(0, 1, Visit::plain);  // not inside a parallel region: the cache may use all threads
+  } else {
+    const HostState before;
+    at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) { run(begin, end, Visit::beside); });
+    // Somebody changed what all compute with: once more, one after the other, so that it costs nobody else.
+    if (!before.put_back().empty()) run(0, n, Visit::plain);
+  }
+  const double whole = seconds_since(start);
+  double sum = 0;
+  for (const double s : seconds) sum += s;
+  for (size_t i = 0; i < members.size(); ++i) {
+    steps[static_cast<size_t>(members[i])].out->attend_seconds += sum > 0 ? whole * seconds[i] / sum : 0;
+  }
+}
+
+void look(CacheStep& step, Watch& watch, int64_t layer, const NewTokens& token, MemoryMeter& meter,
+          const at::Tensor& attention) {
+  bool looks;
+  {
+    const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
+    looks = watch.add(token);
+  }
+  if (!looks) return;
+  inside(step, meter, Visit::looking, [&] {
+    watch.compare(*(*step.caches)[static_cast<size_t>(layer)], token.q.to(at::kFloat), attention.unsqueeze(1));
+  });
 }
 
 }  // namespace
 
-void step_caches(std::span<const CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
+void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
                  MemoryMeter& meter, at::Tensor& attended) {
   std::vector<int64_t> alone;
   std::map<const Compressor*, std::vector<int64_t>> together;
   for (size_t b = 0; b < steps.size(); ++b) {
-    const auto& step = steps[b];
-    if (step.out->error.empty()) {
-      const auto start = Clock::now();
-      inside(step, meter, [&] { (*step.caches)[static_cast<size_t>(layer)]->append(tokens[b]); });
-      step.out->encode_seconds += seconds_since(start);
-    }
+    auto& step = steps[b];
+    if (step.out->error.empty()) append(step, layer, tokens[b], meter);
     if (!step.out->error.empty()) {
       attended[static_cast<int64_t>(b)].zero_();
     } else if (dynamic_cast<const BatchedAttention*>(step.compressor)) {
@@ -88,34 +140,17 @@ void step_caches(std::span<const CacheStep> steps, int64_t layer, std::span<cons
   }
   for (const auto& [compressor, members] : together) {
     const auto start = Clock::now();
-    attend_together(dynamic_cast<const BatchedAttention&>(*compressor), steps, members, layer, tokens, scale, attended);
+    attend_together(dynamic_cast<const BatchedAttention&>(*compressor), steps, members, layer, scale, attended);
     const double share = seconds_since(start) / static_cast<double>(members.size());
     for (const int64_t b : members) steps[static_cast<size_t>(b)].out->attend_seconds += share;
   }
-  if (alone.empty()) return;
-
-  // Their times overlap: each gets the part of the whole that its own time has in the sum.
-  const auto start = Clock::now();
-  const auto n = static_cast<int64_t>(alone.size());
-  std::vector<double> seconds(alone.size());
-  const auto run = [&](int64_t begin, int64_t end) {
-    const at::AutoDispatchBelowADInplaceOrView no_autograd;  // a thread's own setting
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t b = alone[static_cast<size_t>(i)];
-      seconds[static_cast<size_t>(i)] =
-          attend_alone(steps[static_cast<size_t>(b)], layer, tokens[static_cast<size_t>(b)], scale, meter, attended[b]);
+  if (!alone.empty()) attend_alone(steps, alone, layer, scale, meter, attended);
+  for (size_t b = 0; b < steps.size(); ++b) {
+    auto& step = steps[b];
+    for (auto& watch : step.watches) {
+      if (!watch.sees(layer) || !step.out->error.empty()) continue;
+      look(step, watch, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
     }
-  };
-  if (n == 1) {
-    run(0, 1);  // not inside a parallel region: the cache may use all threads
-  } else {
-    at::parallel_for(0, n, 1, run);
-  }
-  const double whole = seconds_since(start);
-  double sum = 0;
-  for (const double s : seconds) sum += s;
-  for (size_t i = 0; i < alone.size(); ++i) {
-    steps[static_cast<size_t>(alone[i])].out->attend_seconds += sum > 0 ? whole * seconds[i] / sum : 0;
   }
 }
 

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "generate/generation.h"
-#include "generate/memory_meter.h"
+#include "guest/memory_meter.h"
+#include "guest/private_tokens.h"
+#include "guest/watch.h"
 #include "kvc/layer_cache.h"
 
 namespace kvc {
@@ -20,13 +22,15 @@ struct CacheStep {
   int account;                         // of the memory meter
   std::function<void(bool)> entering;  // with true before the compressor's code runs, with false after it
   Generation* out;                     // its error and its times
+  std::span<Watch> watches = {};       // each of another layer
+  PrivateTokens lent = {};             // what the compressor gets of the step's token
 };
 
 // Appends tokens[b] to sequence b's cache, one sequence after the other, then puts the attention of tokens[b].q into
 // attended[b]: sequences of a compressor with BatchedAttention together, the others each on its own, spread over the
 // threads. A sequence whose compressor throws has its error set, attends to nothing and is left out from there on.
 // attended: [B, H_q, D] fp32
-void step_caches(std::span<const CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
+void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
                  MemoryMeter& meter, at::Tensor& attended);
 
 }  // namespace kvc

@@ -9,8 +9,10 @@
 
 #include "generate/batch_attention.h"
 #include "generate/reconstruction.h"
-#include "generate/thrown.h"
 #include "generate/token_distribution.h"
+#include "guest/guest.h"
+#include "guest/private_tokens.h"
+#include "guest/watch.h"
 #include "record/stopwatch.h"
 
 namespace kvc {
@@ -20,6 +22,8 @@ std::vector<StageUse> stages_of(const LayerCache& cache, const Footprint& footpr
   if (const auto* composed = dynamic_cast<const ComposedCache*>(&cache)) return composed->stages();
   return {{footprint}};
 }
+
+constexpr int64_t kWatchedBytes = 256 << 20;  // of exact K and V for a prompt
 
 std::string not_finite(const Generation& out) {
   return concat("the logits at position ", out.n_prompt_tokens + static_cast<int64_t>(out.ids.size()),
@@ -82,6 +86,7 @@ struct Generator::Sequence {
   StopScanner scanner;
   at::Tensor logits;  // [V] fp32, of the next token
   Generation out;
+  std::vector<Watch> watches = {};
   std::optional<TokenDistribution> next = {};  // of a reference: what the logits say
   at::Tensor probabilities = {};               // and its probabilities
 };
@@ -104,13 +109,6 @@ Generator::Generator(const Transformer& model, const Tokenizer& tokenizer, Memor
       on_logits_() {}
 Generator::~Generator() = default;
 
-int Generator::open_account() {
-  if (free_accounts_.empty()) return MemoryMeter::kFirstOwn + n_accounts_++;
-  const int account = free_accounts_.back();
-  free_accounts_.pop_back();
-  return account;
-}
-
 int64_t Generator::kv_bytes() const {
   int64_t n_bytes = 0;
   for (const auto& sequence : sequences_) n_bytes += meter_.live_bytes(sequence.account);
@@ -128,7 +126,8 @@ int64_t Generator::add(GenerationRequest asked) {
 
   std::list<Sequence> sequences;
   const auto open = [&](const Compressor* method, int index, size_t continuation) {
-    const int account = open_account();
+    const int account = meter_.take_account();
+    meter_.share(account, method);
     sequences.push_back(
         {request, method, index, continuation, account, {}, {tokenizer_, request->asked.stop.stop_strings}, {}, {}});
   };
@@ -149,31 +148,44 @@ int64_t Generator::add(GenerationRequest asked) {
   const bool keeps = n_shareable > 0 && reused.empty();
   if (keeps) prefix_.start(std::span(prompt).first(static_cast<size_t>(n_shareable)));
 
+  const auto watched_layers = layers_to_watch(request->asked);
+  PrivateTokens lent;
   const auto fan_out = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto start = Clock::now();
     if (keeps) {
       const MemoryMeter::Scope scope(meter_, MemoryMeter::kPrefix);
       prefix_.add_layer(q, k, v);
     }
+    const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+    const auto info = model_.layer_info(layer, request->asked.sequence_key);
+    std::shared_ptr<const WatchedPrompt> watched;
+    if (watched_layers[static_cast<size_t>(layer)]) watched = std::make_shared<WatchedPrompt>(info, k, v);
     size_t i = 0;
     for (auto& sequence : sequences) {
       auto& reconstruction = reconstructions[i++];
       if (!sequence.out.error.empty()) continue;
-      const MemoryMeter::Scope scope(meter_, sequence.account);
+      if (watched) sequence.watches.emplace_back(watched, static_cast<uint32_t>(random_()));
+      const auto& tokens = lent.lend({q, k, v, 0});
+      std::unique_ptr<LayerCache> cache;
       entering_(request->ticket, sequence.compressor);
-      try {
-        auto cache = sequence.method->make_cache(model_.layer_info(layer, request->asked.sequence_key));
+      sequence.out.error = as_guest(meter_, sequence.account, Visit::plain, [&] {
+        cache = sequence.method->make_cache(info);
         const auto encode_start = Clock::now();
-        cache->append({q, k, v, 0});
+        cache->append(tokens);
         sequence.out.encode_seconds += seconds_since(encode_start);
-        check_counts(*cache, static_cast<int64_t>(prompt.size()));
-        reconstruction.add(*cache, k, v);
-        sequence.caches.push_back(std::move(cache));
-      } catch (...) {
-        sequence.out.error = thrown();
+        lent.take_back();
+      });
+      if (sequence.out.error.empty()) {
+        sequence.out.error = as_guest(meter_, sequence.account, Visit::looking, [&] {
+          check_counts(*cache, static_cast<int64_t>(prompt.size()));
+          reconstruction.add(*cache, k, v);
+          if (watched) sequence.watches.back().look_at_prompt(*cache, q);
+        });
       }
+      if (cache) sequence.caches.push_back(std::move(cache));
       entering_(request->ticket, -1);
     }
+    lent.poison();
     fan_out_seconds += seconds_since(start);
   };
 
@@ -185,7 +197,7 @@ int64_t Generator::add(GenerationRequest asked) {
     logits = model_.prefill(prompt, fan_out, 1, reused).squeeze(0);
   } catch (...) {
     if (keeps) prefix_.clear();  // half of it
-    for (const auto& sequence : sequences) free_accounts_.push_back(sequence.account);
+    for (const auto& sequence : sequences) meter_.return_account(sequence.account);
     requests_.erase(ticket);
     throw;
   }
@@ -204,6 +216,19 @@ int64_t Generator::add(GenerationRequest asked) {
   sequences_.splice(sequences_.end(), sequences);
   note_peak();
   return ticket;
+}
+
+// One layer by chance; of the first prompt that a compressor gets, all that there is room for.
+std::vector<bool> Generator::layers_to_watch(const GenerationRequest& asked) {
+  const auto& shape = model_.shape();
+  bool is_new = false;
+  for (const auto* compressor : asked.compressors) is_new |= watched_.insert(compressor).second;
+  const int64_t layer_bytes = 8 * shape.n_kv_heads * shape.head_dim * static_cast<int64_t>(asked.prompt_ids.size());
+  const auto fit = static_cast<size_t>(kWatchedBytes / std::max<int64_t>(1, layer_bytes));
+  std::vector<bool> layers(static_cast<size_t>(shape.n_layers), false);
+  std::fill_n(layers.begin(), std::clamp<size_t>(is_new ? fit : 1, 1, layers.size()), true);
+  std::shuffle(layers.begin(), layers.end(), random_);
+  return layers;
 }
 
 // Whoever is under way was there at the peak since reset_all.
@@ -285,45 +310,51 @@ bool Generator::choose_token(Sequence& sequence) const {
 
 Finished Generator::finish(std::list<Sequence>::iterator sequence) {
   auto& out = sequence->out;
-  try {
-    if (out.error.empty()) {
-      out.text = sequence->scanner.cut(out.ids);
-      out.n_cached_tokens = out.n_prompt_tokens + std::max<int64_t>(0, static_cast<int64_t>(out.ids.size()) - 1);
+  const auto held = meter_.held_bytes(sequence->account);  // before the plugin is asked
+  entering_(sequence->request->ticket, sequence->compressor);
+  if (out.error.empty()) {
+    out.text = sequence->scanner.cut(out.ids);
+    out.n_cached_tokens = out.n_prompt_tokens + std::max<int64_t>(0, static_cast<int64_t>(out.ids.size()) - 1);
+    std::vector<Footprint> footprints;  // copied below: what is made of them is not the plugin's
+    std::vector<std::vector<StageUse>> stages;
+    out.error = as_guest(meter_, sequence->account, Visit::looking, [&] {
       for (const auto& cache : sequence->caches) {
         check_counts(*cache, out.n_cached_tokens);
-        out.footprints.push_back(cache->footprint());
-        out.stages.push_back(stages_of(*cache, out.footprints.back()));
-        out.kv_bytes += out.footprints.back().total_bytes();
+        footprints.push_back(cache->footprint());
+        stages.push_back(stages_of(*cache, footprints.back()));
+        out.kv_bytes += footprints.back().total_bytes();
         out.n_encoded_tokens = std::max(out.n_encoded_tokens, cache->n_encoded_tokens());
         out.n_encoded_numbers = out.n_encoded_numbers.value_or(0) + cache->n_encoded_numbers();
       }
-      share_time(out);
-      check_bytes(out.kv_bytes, meter_.live_bytes(sequence->account), model_.is_on_cpu());
-      const int64_t own_peak_bytes = meter_.peak_with_common(sequence->account);
-      out.peak_kv_bytes = std::max(out.kv_bytes, meter_.peak_bytes(sequence->account));
-      out.peak_workspace_bytes = own_peak_bytes - weights_bytes_ - out.peak_kv_bytes;
-      out.peak_bytes = std::max({out.peak_bytes.value_or(0), own_peak_bytes, meter_.peak_of_all()});
-    }
-  } catch (...) {
-    out.error = thrown();
+      check_bytes(out.kv_bytes, held, model_.is_on_cpu());
+    });
+    out.footprints.assign(footprints.begin(), footprints.end());
+    out.stages.assign(stages.begin(), stages.end());
+    share_time(out);
+    const int64_t own_peak_bytes = meter_.peak_with_common(sequence->account);
+    out.peak_kv_bytes = std::max(out.kv_bytes, meter_.peak_bytes(sequence->account));
+    out.peak_workspace_bytes = own_peak_bytes - weights_bytes_ - out.peak_kv_bytes;
+    out.peak_bytes = std::max({out.peak_bytes.value_or(0), own_peak_bytes, meter_.peak_of_all()});
   }
-  close(*sequence);
+  entering_(sequence->request->ticket, -1);
+  close(*sequence, held);
   auto& request = *sequence->request;
   Finished finished{request.ticket, static_cast<size_t>(sequence->compressor), sequence->continuation, std::move(out)};
   if (--request.n_left == 0) {
-    for (auto& reference : request.references) close(reference);
+    for (auto& reference : request.references) close(reference, meter_.held_bytes(reference.account));
     requests_.erase(finished.ticket);
   }
   sequences_.erase(sequence);
   return finished;
 }
 
-void Generator::close(Sequence& sequence) {
+// held: by its caches, before they were asked what they hold.
+void Generator::close(Sequence& sequence, const MemoryMeter::Held& held) {
+  auto& out = sequence.out;
   entering_(sequence.request->ticket, sequence.compressor);
-  sequence.caches.clear();
+  const auto error = let_go(meter_, sequence.account, sequence.caches, held, out.kv_bytes, model_.is_on_cpu());
   entering_(sequence.request->ticket, -1);
-  meter_.reset(sequence.account);
-  free_accounts_.push_back(sequence.account);
+  if (out.error.empty()) out.error = error;
 }
 
 // Those with a token to read: each has taken as many as the sequences of its continuation.
@@ -369,7 +400,7 @@ std::vector<Finished> Generator::step() {
     steps.push_back(
         {sequence->method, &sequence->caches, sequence->account,
          [this, sequence](bool inside) { entering_(sequence->request->ticket, inside ? sequence->compressor : -1); },
-         &sequence->out});
+         &sequence->out, sequence->watches});
   }
   double cache_seconds = 0;
   const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {

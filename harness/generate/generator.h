@@ -5,12 +5,14 @@
 #include <functional>
 #include <list>
 #include <map>
+#include <random>
+#include <set>
 #include <vector>
 
 #include "generate/generation.h"
-#include "generate/memory_meter.h"
 #include "generate/shared_prefix.h"
 #include "generate/stop_scanner.h"
+#include "guest/memory_meter.h"
 #include "model/transformer.h"
 #include "tokenizer/tokenizer.h"
 
@@ -51,10 +53,10 @@ class Generator {
   void score(int64_t id, Sequence& sequence) const;
   std::vector<Sequence*> going_references();
   Finished finish(std::list<Sequence>::iterator sequence);
-  void close(Sequence& sequence);
+  void close(Sequence& sequence, const MemoryMeter::Held& held);
   int64_t n_shareable(const GenerationRequest& request) const;
-  int open_account();
   void note_peak();
+  std::vector<bool> layers_to_watch(const GenerationRequest& asked);
 
   const Transformer& model_;
   const Tokenizer& tokenizer_;
@@ -64,8 +66,8 @@ class Generator {
   Entering entering_;
   OnLogits on_logits_;
   int64_t next_ticket_ = 0;
-  std::vector<int> free_accounts_;
-  int n_accounts_ = 0;
+  std::mt19937 random_{std::random_device()()};  // which layer is watched, and when: no plugin is to know
+  std::set<const Compressor*> watched_;          // those of which a prompt was
   SharedPrefix prefix_;
   std::map<int64_t, Request> requests_;  // by ticket, while it has sequences
   std::list<Sequence> sequences_;

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/model_config.h"
@@ -14,6 +15,7 @@
 #include "kvc/plugin.h"
 #include "model/model_size.h"
 #include "render/table.h"
+#include "wire/forked_child.h"
 
 namespace kvc {
 namespace {
@@ -26,32 +28,73 @@ constexpr int64_t kMemoriesGb[] = {24, 80, 141};
 constexpr double kStraight = 0.01;  // a misfit below it is not worth a line
 
 struct Candidate {
-  PluginLibrary library;
-  std::string options;  // as given, or "defaults"
-  std::unique_ptr<Compressor> compressor;
+  fs::path plugin;
+  json options;       // null: the defaults
+  bool asked = true;  // for by name: it has to open
 };
 
-// `options` null: the defaults.
-Candidate open_candidate(const fs::path& plugin, const json& options, const ModelShape& model) {
-  PluginLibrary library(plugin);
-  auto compressor = make_calibrated(library, options, model, "");
-  return {std::move(library), options.is_null() ? "defaults" : options.dump(), std::move(compressor)};
-}
+struct Measured {
+  std::string name, options;  // options as given, or "defaults"
+  std::string refusal;        // why there is no line
+  CacheLine line = {};
+  bool simulated = false;
+};
 
-std::vector<Candidate> find_candidates(const PlanArguments& arguments, const ModelShape& model) {
+std::vector<Candidate> find_candidates(const PlanArguments& arguments) {
   KVC_CHECK(arguments.options.empty() || arguments.options.size() == arguments.compressors.size(), "--options ",
             arguments.options.size(), " times, expected never or once for each of the ", arguments.compressors.size(),
             " --compressor");
   const auto folders = plugin_folders(arguments.plugin_path, find_paths());
   std::vector<Candidate> candidates;
   if (arguments.compressors.empty()) {
-    for (const auto& file : find_plugins(folders)) candidates.push_back(open_candidate(file, nullptr, model));
+    for (const auto& file : find_plugins(folders)) candidates.push_back({file, nullptr, false});
   }
   for (size_t i = 0; i < arguments.compressors.size(); ++i) {
     const auto options = arguments.options.empty() ? json() : parse_json(arguments.options[i], "--options");
-    candidates.push_back(open_candidate(find_plugin(arguments.compressors[i], folders), options, model));
+    candidates.push_back({find_plugin(arguments.compressors[i], folders), options});
   }
   return candidates;
+}
+
+// In a child: the plugin's code runs.
+json measure(const Candidate& candidate, const ModelShape& model) {
+  const PluginLibrary library(candidate.plugin);
+  const auto compressor = make_calibrated(library, candidate.options, model, "");
+  try {
+    compressor->check_model(model);
+    const auto line = measure_cache(*compressor, model);
+    return {{"line", {line.bytes_per_token, line.fixed_bytes, line.bytes_per_step, line.misfit}},
+            {"layers_differ", line.layers_differ},
+            {"simulated", library.descriptor().capabilities.simulated}};
+  } catch (const std::exception& e) {
+    return {{"refusal", e.what()}};
+  }
+}
+
+Measured measured_of(const Candidate& candidate, const ChildAnswer& answer) {
+  if (candidate.asked && !answer.error.empty()) throw Error(answer.error);
+  Measured measured{candidate.plugin.stem(), candidate.options.is_null() ? "defaults" : candidate.options.dump(),
+                    answer.error};
+  if (answer.value.contains("refusal")) measured.refusal = answer.value["refusal"];
+  if (!answer.value.contains("line")) return measured;
+  const auto number = [&](size_t i) {  // JSON has null for what is none
+    const auto& given = answer.value["line"].at(i);
+    return given.is_null() ? std::numeric_limits<double>::quiet_NaN() : given.get<double>();
+  };
+  measured.line = {number(0), number(1), number(2), number(3), answer.value["layers_differ"]};
+  measured.simulated = answer.value["simulated"];
+  return measured;
+}
+
+std::vector<Measured> measure_all(const std::vector<Candidate>& candidates, const ModelShape& model) {
+  std::vector<std::string> names;
+  for (const auto& candidate : candidates) names.push_back(candidate.plugin.string());
+  std::vector<Measured> measured;
+  in_child(
+      names, [&](size_t i) { return measure(candidates[i], model); },
+      [&](size_t i, const ChildAnswer& answer) { measured.push_back(measured_of(candidates[i], answer)); },
+      kSecondsToMeasure);
+  return measured;
 }
 
 WeightType parse_weights(const std::string& name) {
@@ -106,21 +149,17 @@ Table empty_table(const std::vector<int64_t>& lengths) {
   return table;
 }
 
-void add_candidate(const Candidate& candidate, const ModelConfig& config, const PlanArguments& arguments,
+void add_candidate(const Measured& measured, const ModelConfig& config, const PlanArguments& arguments,
                    const std::vector<int64_t>& lengths, Table& table) {
-  const auto& descriptor = candidate.library.descriptor();
-  const auto name = concat(descriptor.name, " (", candidate.options, ")");
-  CacheLine line;
-  try {
-    candidate.compressor->check_model(config.shape());
-    line = measure_cache(*candidate.compressor, config.shape());
-  } catch (const std::exception& e) {
-    table.notes.push_back(concat(name, " does not serve this model: ", e.what()));
+  const auto name = concat(measured.name, " (", measured.options, ")");
+  if (!measured.refusal.empty()) {
+    table.notes.push_back(concat(name, " does not serve this model: ", measured.refusal));
     return;
   }
+  const auto& line = measured.line;
   const auto weights = static_cast<double>(weights_bytes(model_size(config), parse_weights(arguments.weights)));
   std::vector<TableCell> row{
-      descriptor.name,      candidate.options,
+      measured.name,        measured.options,
       line.bytes_per_token, 100 * line.bytes_per_token / static_cast<double>(kv_bytes_per_token_16bit(config)),
       line.fixed_bytes,     line.bytes_per_step};
   for (const int64_t gb : kMemoriesGb) {
@@ -133,7 +172,7 @@ void add_candidate(const Candidate& candidate, const ModelConfig& config, const 
   }
   if (line.layers_differ)
     table.notes.push_back(concat(name, " treats layers differently; all count as the first does"));
-  if (descriptor.capabilities.simulated) table.notes.push_back(concat(name, " claims bytes it does not hold"));
+  if (measured.simulated) table.notes.push_back(concat(name, " claims bytes it does not hold"));
 }
 
 }  // namespace
@@ -150,7 +189,7 @@ bool is_only_planned(const fs::path& model) {
 void print_plan(const fs::path& model, const PlanArguments& arguments) {
   const auto config = load_model_config(model);
   const auto size = model_size(config);
-  const auto candidates = find_candidates(arguments, config.shape());
+  const auto measured = measure_all(find_candidates(arguments), config.shape());
   std::vector<int64_t> lengths{arguments.tokens};
   if (config.max_position_embeddings != arguments.tokens) lengths.push_back(config.max_position_embeddings);
   print_sizes(model, config, size);
@@ -161,7 +200,7 @@ void print_plan(const fs::path& model, const PlanArguments& arguments) {
     if ((static_cast<double>(gb) - arguments.reserve_gb) * kGigabyte > weights) continue;
     table.notes.push_back(concat(gb, " GB: the ", arguments.weights, " weights do not fit beside the reserve"));
   }
-  for (const auto& candidate : candidates) add_candidate(candidate, config, arguments, lengths, table);
+  for (const auto& one : measured) add_candidate(one, config, arguments, lengths, table);
   std::fputs(write_markdown(table).c_str(), stdout);
 }
 

@@ -4,8 +4,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
+#include <random>
 
 #include "generate/batch_attention.h"
+#include "guest/guest.h"
+#include "guest/private_tokens.h"
+#include "guest/watch.h"
 #include "kvc/probed_parts.h"
 #include "probe/layer_values.h"
 #include "text/common_prefix.h"
@@ -35,6 +40,7 @@ struct Probe::Subject {
   int account;
   ProbeOutput out;
   SequenceCaches caches = {};
+  std::optional<Watch> watch = {};
   std::vector<std::vector<at::Tensor>> k = {}, v = {};  // by layer: what came after the prompt, each [H_kv, 1, D]
   std::vector<at::Tensor> logits = {};                  // of each step, where they are dumped
   Generation state = {};                                // its error
@@ -66,13 +72,8 @@ void Probe::on_entering(Entering entering) { entering_ = std::move(entering); }
 template <class Body>
 void Probe::inside(Subject& subject, const Body& body) {
   if (subject.failed()) return;
-  const MemoryMeter::Scope scope(meter_, subject.account);
   entering_(subject.index);
-  try {
-    body();
-  } catch (const std::exception& e) {
-    subject.state.error = e.what();
-  }
+  subject.state.error = as_guest(meter_, subject.account, Visit::plain, body);
   entering_(-1);
 }
 
@@ -81,7 +82,8 @@ std::vector<Probed> Probe::run(const ProbeRequest& request) {
   generator_.on_logits({});  // where the last run was cut short
   std::vector<Subject> subjects;
   for (size_t i = 0; i < request.compressors.size(); ++i) {
-    const int index = static_cast<int>(i), account = MemoryMeter::kFirstOwn + index;
+    const int index = static_cast<int>(i), account = meter_.take_account();
+    meter_.share(account, request.compressors[i]);
     subjects.push_back({index, request.compressors[i], account, {request.settings.measures, request.dumps}});
   }
   auto prompt = prefill(request, subjects);
@@ -111,18 +113,29 @@ Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& 
   prompt.n_tokens = static_cast<int64_t>(request.prompt_ids.size());
   prompt.scale = model_.shape().attention_scale;
   const int64_t n_queries = std::min(request.settings.n_queries, prompt.n_tokens);
+  const auto watched_layer =
+      static_cast<int64_t>(std::random_device()() % static_cast<uint32_t>(model_.shape().n_layers));
+  PrivateTokens lent;
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto info = model_.layer_info(layer, request.sequence_key);
     prompt.q.push_back(q.narrow(1, prompt.n_tokens - n_queries, n_queries).clone());
     prompt.caches.push_back(std::make_unique<ExactCache>(info));
     prompt.caches.back()->append({q, k, v, 0});
+    std::shared_ptr<const WatchedPrompt> watched;
+    if (layer == watched_layer) watched = std::make_shared<WatchedPrompt>(info, k, v);
     for (auto& subject : subjects) {
+      const auto& tokens = lent.lend({q, k, v, 0});
+      if (watched) subject.watch.emplace(watched, static_cast<uint32_t>(layer));
+      std::unique_ptr<LayerCache> cache;
       inside(subject, [&] {
-        auto cache = subject.compressor->make_cache(info);
-        cache->append({q, k, v, 0});
-        subject.caches.push_back(std::move(cache));
+        cache = subject.compressor->make_cache(info);
+        cache->append(tokens);
+        lent.take_back();
+        if (watched) subject.watch->look_at_prompt(*cache, q);
       });
+      if (cache) subject.caches.push_back(std::move(cache));
     }
+    lent.poison();
   };
   model_.prefill(request.prompt_ids, on_layer);
   return prompt;
@@ -147,7 +160,8 @@ void Probe::read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std:
     subject.k.resize(prompt.caches.size());
     subject.v.resize(prompt.caches.size());
     steps.push_back({subject.compressor, &subject.caches, subject.account,
-                     [this, &subject](bool inside) { entering_(inside ? subject.index : -1); }, &subject.state});
+                     [this, &subject](bool inside) { entering_(inside ? subject.index : -1); }, &subject.state,
+                     subject.watch ? std::span(&*subject.watch, 1) : std::span<Watch>()});
   }
   const bool keeps = subjects.front().out.values.wants_any(kEnd);
   const auto attend = [&](int64_t layer, std::span<const NewTokens> news, double scale, at::Tensor& attended) {
@@ -202,14 +216,16 @@ void Probe::look_at_end(const Prompt& prompt, Subject& subject) {
 // Holds the bytes against the allocator's, and lets go of the caches.
 void Probe::close(Subject& subject) {
   if (subject.caches.empty()) return;
+  const auto held = meter_.held_bytes(subject.account);  // before the plugin is asked
+  int64_t reported = 0;
   inside(subject, [&] {
-    int64_t reported = 0;
     for (const auto& cache : subject.caches) reported += cache->footprint().total_bytes();
-    check_bytes(reported, meter_.live_bytes(subject.account), model_.is_on_cpu());
+    check_bytes(reported, held, model_.is_on_cpu());
   });
   entering_(subject.index);
-  subject.caches.clear();
+  const auto error = let_go(meter_, subject.account, subject.caches, held, reported, model_.is_on_cpu());
   entering_(-1);
+  if (!subject.failed()) subject.state.error = error;
 }
 
 std::vector<Generation> Probe::generate(const ProbeRequest& request,

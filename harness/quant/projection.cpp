@@ -9,6 +9,7 @@
 
 #include "kernels/sign_products.h"
 #include "kvc/quant/pack_bits.h"
+#include "kvc/shared.h"
 
 namespace kvc {
 namespace {
@@ -68,6 +69,7 @@ at::Tensor least_squares_of_signs(const at::Tensor& s) {
 }
 
 const Projection& Projections::of(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m) const {
+  const Shared shared;
   const std::lock_guard lock(mutex_);
   const std::tuple key{kind, seed, d, m};
   const auto found = made_.find(key);

@@ -245,16 +245,16 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
   auto machine = provenance(experiment.config);
   if (!experiment.model_origin.is_null()) machine["model"] = experiment.model_origin;
   const auto settings = settings_of(experiment, machine);
-  const auto folders = plugin_folders(experiment.plugin_path, paths);
+  const auto compressors =
+      open_compressors(experiment.compressors, {experiment.folder, plugin_folders(experiment.plugin_path, paths),
+                                                experiment.allow_plugins, shape.shape, shape.identity});
   const bool is_bench = experiment.kind == RunKind::bench;
   const size_t n_items = is_bench ? experiment.points.size() : experiment.searches.size();
   std::vector<BenchCell> cells;
-  for (size_t c = 0; c < experiment.compressors.size(); ++c) {
-    std::vector<CompressorChoice> written;
-    const auto opened =
-        open_compressor(experiment.compressors[c], experiment.folder, folders, shape.shape, shape.identity, written);
+  for (size_t c = 0; c < compressors.size(); ++c) {
+    const auto& opened = compressors[c];
     for (size_t i = 0; i < n_items; ++i) {
-      BenchCell cell{c, i, {subject, written.front()}, opened.record};
+      BenchCell cell{c, i, {subject, opened.choice}, opened.record};
       auto& record = cell.record;
       record.task = is_bench ? name_of(experiment.points[i], shape.name) : name_of(experiment.searches[i], shape.name);
       record.task_json = is_bench ? json(experiment.points[i]).dump() : json(experiment.searches[i]).dump();

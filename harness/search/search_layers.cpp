@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "compressors/plugin_library.h"
+#include "experiment/open_compressor.h"
 #include "search/search_score.h"
+#include "wire/forked_child.h"
 
 namespace kvc {
 namespace {
@@ -201,8 +203,13 @@ Grid search_grid(const Experiment& experiment, const Paths& paths, SearchSetting
   whole.limit.reset();
   auto grid = expand_grid(whole, paths);
   KVC_CHECK(grid.left_out.empty(), "search: ", grid.left_out.front());
-  const PluginLibrary library(grid.worker.compressors.front().file);
-  settings = resolved(std::move(settings), library, choice);
+  const auto& opened = grid.worker.compressors.front();
+  const auto said = in_child({name_in_errors(choice)}, [&](size_t) {
+    const auto asked = resolved(settings, PluginLibrary(opened.file, opened.sha256), choice);
+    return nlohmann::json{{"option", asked.option}, {"levels", asked.levels}};
+  });
+  said.front().at("option").get_to(settings.option);
+  said.front().at("levels").get_to(settings.levels);
   return grid;
 }
 

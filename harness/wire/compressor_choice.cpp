@@ -24,6 +24,6 @@ void from_json(const nlohmann::json& json, RuleScope& scope) {
   if (const auto& decode = json.at("decode"); !decode.is_null()) scope.decode = decode.get<bool>();
 }
 
-KVC_DEFINE_JSON(CompressorChoice, plugin, options, where, kind, parts, scopes, block, label, file)
+KVC_DEFINE_JSON(CompressorChoice, plugin, options, where, kind, parts, scopes, block, label, file, sha256)
 
 }  // namespace kvc

@@ -24,6 +24,7 @@ struct CompressorChoice {
   std::optional<int64_t> block = {};         // of a chain
   std::string label = {};                    // names its row in tables; "": the plugin and its options do
   std::string file = {};                     // the plugin's .so, once it was looked for
+  std::string sha256 = {};                   // of that file then; "": whatever it is
 };
 
 void to_json(nlohmann::json& json, const CompressorChoice& choice);

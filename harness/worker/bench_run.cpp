@@ -4,6 +4,9 @@
 
 #include <optional>
 
+#include "guest/guest.h"
+#include "guest/private_tokens.h"
+#include "guest/watch.h"
 #include "kvc/part_timer.h"
 #include "record/stopwatch.h"
 
@@ -14,18 +17,21 @@ namespace {
 class PointRun {
  public:
   PointRun(BenchBody& body, const Compressor& compressor, const BenchPoint& point, const BenchSubject& subject,
-           MemoryMeter& meter)
+           MemoryMeter& meter, bool watches)
       : body_(body),
         compressor_(compressor),
         point_(point),
         meter_(meter),
+        watches_(watches),
         sequences_(static_cast<size_t>(point.batch)),
         out_(sequences_.size()),
         has_appended_(sequences_.size()) {
     if (subject.threads == 1) parts_.emplace();
     for (size_t b = 0; b < sequences_.size(); ++b) {
-      steps_.push_back({&compressor_, &sequences_[b], kFirstBenchSequence + static_cast<int>(b),
+      steps_.push_back({&compressor_, &sequences_[b], meter_.take_account(),
                         [this, b](bool inside) { book_parts(b, inside); }, &out_[b]});
+      meter_.share(steps_.back().account, &compressor_);
+      watched_.emplace_back();
     }
   }
 
@@ -39,6 +45,7 @@ class PointRun {
       result_.seconds.attend += out.attend_seconds;
     }
     split_memory();
+    for (size_t b = 0; b < sequences_.size(); ++b) let_go_of(b);
     return std::move(result_);
   }
 
@@ -48,18 +55,55 @@ class PointRun {
     const auto start = Clock::now();
     body_.prefill([&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       const auto encode_start = Clock::now();
-      {
-        const MemoryMeter::Scope scope(meter_, steps_[b].account);
-        sequences_[b].push_back(compressor_.make_cache(body_.layer_info(layer, b)));
-        has_appended_[b] = false;
-        const auto append_start = Clock::now();
-        sequences_[b].back()->append({q, k, v, 0});
-        out_[b].encode_seconds += seconds_since(append_start);
-        book_parts(b, false);
-      }
+      append_prompt(b, body_.layer_info(layer, b), {q, k, v, 0});
+      if (watches_ && layer == 0) watch_prompt(b, body_.layer_info(layer, b), {q, k, v, 0});
       cache_seconds += seconds_since(encode_start);
     });
     result_.seconds.prefill += seconds_since(start) - cache_seconds;
+  }
+
+  void append_prompt(size_t b, const LayerInfo& info, const NewTokens& tokens) {
+    {
+      const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+      lent_.lend(tokens);
+    }
+    std::unique_ptr<LayerCache> cache;
+    const auto error = as_guest(meter_, steps_[b].account, Visit::plain, [&] {
+      cache = compressor_.make_cache(info);
+      has_appended_[b] = false;
+      const auto start = Clock::now();
+      cache->append(lent_.tokens());
+      out_[b].encode_seconds += seconds_since(start);
+      book_parts(b, false);
+      lent_.take_back();
+    });
+    if (cache) sequences_[b].push_back(std::move(cache));
+    lent_.poison();
+    KVC_CHECK(error.empty(), error);
+  }
+
+  void watch_prompt(size_t b, const LayerInfo& info, const NewTokens& tokens) {
+    {
+      const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+      watched_[b].emplace(std::make_shared<WatchedPrompt>(info, tokens.k, tokens.v), static_cast<uint32_t>(b));
+    }
+    const auto error = as_guest(meter_, steps_[b].account, Visit::looking,
+                                [&] { watched_[b]->look_at_prompt(*sequences_[b].back(), tokens.q); });
+    KVC_CHECK(error.empty(), error);
+    steps_[b].watches = {&*watched_[b], 1};
+  }
+
+  void let_go_of(size_t b) {
+    const auto held = meter_.held_bytes(steps_[b].account);  // before the plugin is asked
+    int64_t reported = 0;
+    const bool on_cpu = body_.layer_info(0, b).device.is_cpu();
+    const auto error = as_guest(meter_, steps_[b].account, Visit::looking, [&] {
+      for (const auto& cache : sequences_[b]) reported += cache->footprint().total_bytes();
+      check_bytes(reported, held, on_cpu);
+    });
+    const auto later = let_go(meter_, steps_[b].account, sequences_[b], held, reported, on_cpu);
+    KVC_CHECK(error.empty(), error);
+    KVC_CHECK(later.empty(), later);
   }
 
   void decode(int64_t step) {
@@ -98,6 +142,9 @@ class PointRun {
   const Compressor& compressor_;
   BenchPoint point_;
   MemoryMeter& meter_;
+  bool watches_;
+  PrivateTokens lent_;
+  std::vector<std::optional<Watch>> watched_;  // by sequence
   std::optional<PartTimer> parts_;
   std::vector<SequenceCaches> sequences_;
   std::vector<Generation> out_;
@@ -109,11 +156,11 @@ class PointRun {
 }  // namespace
 
 BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point,
-                            const BenchSubject& subject, MemoryMeter& meter) {
+                            const BenchSubject& subject, MemoryMeter& meter, bool watches) {
   KVC_CHECK(point.n_prompt_tokens + point.n_new_tokens <= body.max_tokens(), "bench: ", point.n_prompt_tokens, " and ",
             point.n_new_tokens, " new tokens, the model has max_position_embeddings ", body.max_tokens());
   body.prepare(point);
-  return PointRun(body, compressor, point, subject, meter).run();
+  return PointRun(body, compressor, point, subject, meter, watches).run();
 }
 
 }  // namespace kvc

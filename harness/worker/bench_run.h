@@ -7,7 +7,7 @@
 #include <string>
 
 #include "generate/batch_attention.h"
-#include "generate/memory_meter.h"
+#include "guest/memory_meter.h"
 #include "model/transformer.h"
 #include "wire/bench_messages.h"
 
@@ -31,11 +31,11 @@ class BenchBody {
 
 // Tensors it makes are booked on the meter, its inputs on account kBenchInputs.
 constexpr int kBenchInputs = MemoryMeter::kPrefix;  // all sequences have the same
-constexpr int kFirstBenchSequence = MemoryMeter::kFirstOwn;
 std::unique_ptr<BenchBody> make_bench_body(const BenchSubject& subject, MemoryMeter& meter);
 
-// Throws what the compressor throws.
+// Throws what the compressor throws, and what of its bytes and (watches: of its answers, for which its first layer is
+// watched) does not fit.
 BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point,
-                            const BenchSubject& subject, MemoryMeter& meter);
+                            const BenchSubject& subject, MemoryMeter& meter, bool watches = false);
 
 }  // namespace kvc

@@ -36,7 +36,8 @@ class BenchWorker {
       if (job.limit_bytes > 0) meter_.set_limit(job.limit_bytes + body_->input_bytes());
       for (int64_t i = -job.n_warmups; i < job.n_repeats; ++i) {
         channel.enter(0);
-        const auto result = run_bench_point(*body_, *compressor_, job.point, subject_, meter_);
+        const auto result =
+            run_bench_point(*body_, *compressor_, job.point, subject_, meter_, i < 0 || job.n_warmups == 0);
         channel.enter(-1);
         channel.send(i < 0 ? json{{"warm_up", true}} : json{{"result", result}});
       }

@@ -3,22 +3,22 @@
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/randn.h>
-#include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "compose/part.h"
-#include "generate/thrown.h"
+#include "guest/guest.h"
+#include "guest/private_tokens.h"
 #include "record/stopwatch.h"
 
 namespace kvc {
 namespace {
 
 constexpr uint64_t kKey = 1;
-constexpr int kAccount = MemoryMeter::kFirstOwn;
 
 // What one layer holds.
 struct LayerSize {
@@ -27,12 +27,6 @@ struct LayerSize {
   bool is_composed = false;
   bool operator==(const LayerSize&) const = default;
 };
-
-// All that malloc has given and not got back, tensors or not.
-int64_t heap_bytes() {
-  const auto heap = mallinfo2();
-  return static_cast<int64_t>(heap.uordblks + heap.hblkhd);
-}
 
 class SizeMeasure {
  public:
@@ -95,25 +89,42 @@ class SizeMeasure {
     KVC_CHECK(seconds_since(start_) + longest_ <= most_seconds_, "the layers' caches of ", n_tokens_,
               " tokens take more than ", most_seconds_, " s");
     const auto start = Clock::now();
-    const MemoryMeter::Scope scope(meter_, kAccount);
-    const int64_t live_bytes = meter_.live_bytes(kAccount);
+    const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
     const auto info = model_.layer_info(static_cast<int64_t>(layer), kKey);
     const auto on_device = [&](const at::Tensor& x) { return x.to(info.device); };
+    const auto& tokens = lent_.lend({on_device(tokens_.q), on_device(tokens_.k), on_device(tokens_.v), 0});
+    const int account = meter_.take_account();
+    meter_.share(account, &compressor_);
+    std::vector<std::unique_ptr<LayerCache>> caches(1);
+    auto error = as_guest(meter_, account, Visit::plain, [&] {
+      caches[0] = compressor_.make_cache(info);
+      caches[0]->append(tokens);
+      lent_.take_back();
+    });
+    const auto held = meter_.held_bytes(account);  // before the plugin is asked
     LayerSize size;
-    {
-      const NewTokens tokens{on_device(tokens_.q), on_device(tokens_.k), on_device(tokens_.v), 0};
-      const auto cache = compressor_.make_cache(info);
-      cache->append(tokens);
-      KVC_CHECK(cache->length() == n_tokens_, "length() is ", cache->length(), " after ", n_tokens_,
-                " tokens were appended");
-      const auto bytes = cache->footprint();
-      for (const auto& row : bytes.rows()) size.rows[{row.tensor, row.kind}] += row.bytes;
-      size.n_encoded_numbers = cache->n_encoded_numbers();
-      size.is_composed = dynamic_cast<const ComposedCache*>(cache.get()) != nullptr;
-      if (info.device.is_cpu()) check_bytes(bytes.total_bytes(), meter_.live_bytes(kAccount) - live_bytes, true);
-    }
+    int64_t reported = 0;
+    if (error.empty()) error = looked_at(*caches[0], account, held, info.device.is_cpu(), reported, size);
+    const auto left = let_go(meter_, account, caches, held, reported, info.device.is_cpu());
+    KVC_CHECK(error.empty() && left.empty(), error.empty() ? left : error);
     longest_ = std::max(longest_, seconds_since(start));
     return size;
+  }
+
+  std::string looked_at(const LayerCache& cache, int account, const MemoryMeter::Held& held, bool on_cpu,
+                        int64_t& reported, LayerSize& size) const {
+    Footprint bytes;
+    auto error = as_guest(meter_, account, Visit::looking, [&] {
+      KVC_CHECK(cache.length() == n_tokens_, "length() is ", cache.length(), " after ", n_tokens_,
+                " tokens were appended");
+      bytes = cache.footprint();
+      reported = bytes.total_bytes();
+      size.n_encoded_numbers = cache.n_encoded_numbers();
+      size.is_composed = dynamic_cast<const ComposedCache*>(&cache) != nullptr;
+      check_bytes(reported, held, on_cpu);
+    });
+    for (const auto& row : bytes.rows()) size.rows[{row.tensor, row.kind}] += row.bytes;
+    return error;
   }
 
   void add_up(CacheSize& size) const {
@@ -139,22 +150,13 @@ class SizeMeasure {
   double most_seconds_;
   Clock::time_point start_;
   NewTokens tokens_;
+  PrivateTokens lent_;
   int64_t n_tokens_ = 1;
   double longest_ = 0;  // seconds of a layer; foreseen where none of the length is filled yet
   double quarter_ = 0;  // the same of a quarter of the shortest length
   double growth_ = 0;   // exponent of the time in the length
   std::vector<LayerSize> before_;
 };
-
-// Made by the compressor itself: its own construction, and what its first caches leave with it.
-int64_t bytes_kept(const std::function<std::unique_ptr<Compressor>()>& build, const Transformer& model,
-                   std::unique_ptr<Compressor>& built) {
-  const int64_t before = heap_bytes();
-  built = build();
-  built->check_model(model.shape());
-  for (int64_t layer = 0; layer < model.shape().n_layers; ++layer) built->make_cache(model.layer_info(layer, kKey));
-  return std::max<int64_t>(0, heap_bytes() - before);
-}
 
 }  // namespace
 
@@ -164,9 +166,9 @@ std::vector<CacheSize> measure_sizes(const std::function<std::unique_ptr<Compres
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   std::sort(lengths.begin(), lengths.end());
   std::vector<CacheSize> sizes(lengths.size());
+  const int shared = meter.take_account();  // of what the compressor holds itself
   std::unique_ptr<Compressor> compressor;
   std::optional<SizeMeasure> measure;
-  int64_t shared_bytes = 0;
   for (size_t i = 0; i < lengths.size(); ++i) {
     sizes[i].n_tokens = lengths[i];
     if (i > 0 && !sizes[i - 1].error.empty()) {
@@ -174,14 +176,25 @@ std::vector<CacheSize> measure_sizes(const std::function<std::unique_ptr<Compres
       continue;
     }
     try {
-      if (!compressor) shared_bytes = bytes_kept(build, model, compressor);
+      if (!compressor) {
+        const MemoryMeter::Scope scope(meter, shared);
+        compressor = build();
+        compressor->check_model(model.shape());
+        meter.set_shared_account(compressor.get(), shared);
+      }
       if (!measure) measure.emplace(*compressor, model, meter, most_seconds);
       measure->fill(sizes[i]);
-      sizes[i].shared_bytes = shared_bytes;
+      const auto held = meter.held_bytes(shared);
+      sizes[i].shared_bytes = held.tensors + held.beside_tensors;
     } catch (...) {
       sizes[i].error = thrown();
     }
   }
+  {
+    const MemoryMeter::Scope scope(meter, shared);
+    compressor.reset();
+  }
+  meter.return_account(shared);
   return sizes;
 }
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "generate/memory_meter.h"
+#include "guest/memory_meter.h"
 #include "model/transformer.h"
 #include "record/measurement.h"
 

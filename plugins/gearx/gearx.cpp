@@ -55,7 +55,7 @@ struct GearxOptions {
 struct Shared {  // by all caches of a compressor
   GearxOptions options;
   kvc::Backbone backbone;
-  gearx::MaskStore masks{gearx::default_mask_folder()};
+  gearx::MaskStore masks;
 
   // The mask of a chunk of n tokens, of which it may use the first rows.
   gearx::MaskKey mask_key(int64_t n_kv_heads, int64_t head_dim, int64_t n_tokens, bool prompt) const {
@@ -99,9 +99,10 @@ class GearxCache final : public kvc::ChunkedCache {
   kvc::Outliers mask_of(int64_t n_tokens, bool prompt) const {
     const auto key = shared_.mask_key(info().n_kv_heads, info().head_dim, n_tokens, prompt);
     const int64_t n_copies = shared_.options.slice == "merged" ? 1 : info().n_kv_heads;
-    const auto& mask = shared_.masks.get(key, n_copies);
-    const auto view = at::from_blob(const_cast<uint16_t*>(mask.data()), {n_tokens, n_copies * key.token_degree},
-                                    at::TensorOptions(at::kUInt16));  // never written
+    const auto mask = shared_.masks.get(key, n_copies);
+    const auto view = at::from_blob(
+        const_cast<uint16_t*>(mask->data()), {n_tokens, n_copies * key.token_degree}, [mask](void*) {},
+        at::TensorOptions(at::kUInt16));  // never written
     kvc::Outliers entries;
     entries.index = view.to(info().device);
     entries.index_is_shared = info().device.is_cpu();

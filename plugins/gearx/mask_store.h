@@ -1,10 +1,8 @@
-// Masks made once: in memory for all caches of a compressor, and on disk for the next process. A mask is a function of
-// its key, so what is found is what would be made; a file that is damaged or cannot be written costs time, nothing
-// else.
+// Masks made once for all caches of a compressor, in memory. A mask is a function of its key, so one that was let go is
+// made again the same.
 #pragma once
 
-#include <filesystem>
-#include <map>
+#include <list>
 #include <memory>
 #include <mutex>
 
@@ -12,27 +10,24 @@
 
 namespace gearx {
 
-// $XDG_CACHE_HOME/kvc/masks, or ~/.cache/kvc/masks; empty where neither variable is set.
-std::filesystem::path default_mask_folder();
-
-// Where a folder holds the mask of that key.
-std::filesystem::path mask_file(const std::filesystem::path& folder, const MaskKey& key);
-// Under a name of its own, then renamed: a reader sees a whole file or none, whoever writes at the same time.
-void save_mask(const std::filesystem::path& file, const MaskKey& key, const Mask& mask);
-
 class MaskStore {
  public:
-  explicit MaskStore(std::filesystem::path folder) : folder_(std::move(folder)) {}  // empty: no disk
+  // The mask, repeated for n_copies heads, each m channels further: [n, n_copies * d_t]. From any thread. The store
+  // keeps the kHeld that were asked for last; who holds a mask keeps it longer.
+  std::shared_ptr<const Mask> get(const MaskKey& key, int64_t n_copies = 1) const;
 
-  // The mask, repeated for n_copies heads, each m channels further: [n, n_copies * d_t]. From any thread; stays.
-  const Mask& get(const MaskKey& key, int64_t n_copies = 1) const;
+  static constexpr size_t kHeld = 32;
 
  private:
-  Mask load_or_make(const MaskKey& key) const;
+  struct Held {
+    MaskKey key;
+    int64_t n_copies;
+    std::shared_ptr<const Mask> mask;
+  };
+  std::shared_ptr<const Mask> find(const MaskKey& key, int64_t n_copies) const;  // or null
 
-  std::filesystem::path folder_;
-  mutable std::mutex mutex_;
-  mutable std::map<std::pair<MaskKey, int64_t>, std::unique_ptr<const Mask>> masks_;
+  mutable std::mutex mutex_;      // guards what is held; masks are made outside of it
+  mutable std::list<Held> held_;  // the last asked for first
 };
 
 }  // namespace gearx

@@ -204,4 +204,4 @@ KVC_PLUGIN(QjlOptions, Qjl, "qjl", "keys as signs of random projections, values 
            "outliers use the first columns of the same projection, as in the public code (the paper: an independent "
            "one); |k_in| is stored, not |k|; values are encoded while decoding, too; one projection for all sequences, "
            "as there; dequantize() gives, for probes only, the least-squares K, which no score is computed from",
-           {.formula = "QJL"})
+           {.estimates = true, .formula = "QJL"})

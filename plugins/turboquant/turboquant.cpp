@@ -8,6 +8,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/projection.h>
+#include <kvc/shared.h>
 
 #include <algorithm>
 #include <map>
@@ -112,6 +113,7 @@ class Turboquant final : public kvc::Compressor {
 
   // Made once for each head_dim; what they are depends on nothing else.
   const ModelTables& tables_for(int64_t head_dim) const {
+    const kvc::Shared shared;
     const std::lock_guard lock(mutex_);
     const auto found = by_head_dim_.find(head_dim);
     if (found != by_head_dim_.end()) return found->second;
@@ -140,4 +142,4 @@ KVC_PLUGIN(
     "no outlier channels at more bits (the paper's 2.5 and 3.5 bits); the sketch serves keys only, values use the "
     "variant of least error; one rotation for all layers and sequences; of sketched keys dequantize() gives, "
     "for probes only, the least-squares K, which no score is computed from",
-    {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "TurboQuant"})
+    {.one_by_one_same = true, .prefix_local = true, .estimates = true, .splits = true, .formula = "TurboQuant"})

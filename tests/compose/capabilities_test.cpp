@@ -1,7 +1,7 @@
 // What every plugin says of itself to a composition is what it does.
 #include <gtest/gtest.h>
 
-#include "generate/memory_meter.h"
+#include "guest/memory_meter.h"
 #include "parts.h"
 
 namespace kvc::test {

@@ -1,7 +1,7 @@
 // Chains against the same steps taken by hand with the parts alone.
 #include <gtest/gtest.h>
 
-#include "generate/memory_meter.h"
+#include "guest/memory_meter.h"
 #include "parts.h"
 
 namespace kvc::test {

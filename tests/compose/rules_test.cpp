@@ -1,7 +1,7 @@
 // Rules against the parts alone: bit for bit by layer, by tensor, by phase.
 #include <gtest/gtest.h>
 
-#include "generate/memory_meter.h"
+#include "guest/memory_meter.h"
 #include "parts.h"
 
 namespace kvc::test {

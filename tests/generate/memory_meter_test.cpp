@@ -1,4 +1,4 @@
-#include "generate/memory_meter.h"
+#include "guest/memory_meter.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>

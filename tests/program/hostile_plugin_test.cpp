@@ -1,8 +1,11 @@
 // A plugin that misbehaves costs its own samples and nothing else.
 #include <gtest/gtest.h>
 
-#include "store/result_store.h"
-#include "support/program.h"
+#include <algorithm>
+#include <optional>
+#include <sstream>
+
+#include "program/stored.h"
 
 namespace kvc::test {
 namespace {
@@ -40,39 +43,132 @@ TEST(HostilePlugin, ThatCrashesFailsItsSamplesAndTheRunGoesOnInANewWorker) {
   EXPECT_EQ(counts(folder / "r.sqlite", "full").n_ok, 6);
 }
 
-struct Misdeed {
-  const char* how;
-  const char* error;  // of its samples
+struct Way {
+  std::string how;
+  std::optional<std::string> error = {};  // stands in that of its samples, which all fail; without they need not
+  std::string where = "append";
 };
-class Misbehaving : public testing::TestWithParam<Misdeed> {};
-INSTANTIATE_TEST_SUITE_P(
-    Plugin, Misbehaving,
-    testing::Values(Misdeed{"hangs", "s at one step inside the plugin"},
-                    Misdeed{"stops_itself", "s at one step inside"},
-                    Misdeed{"forks_and_hangs", "ended with exit code 0 inside the plugin"},
-                    Misdeed{"writes_garbage", "what it wrote to its parent is no message inside the plugin"},
-                    Misdeed{"writes_a_forged_answer", "its answer is"},
-                    Misdeed{"closes_its_socket", "killed by signal 9 (Killed) inside the plugin"},
-                    Misdeed{"throws_an_int", "something was thrown that is no std::exception"},
-                    Misdeed{"throws_no_text", "an exception without a text was thrown"},
-                    Misdeed{"attends_nan", "hold a value that is not finite"},
-                    Misdeed{"attends_another_shape", "attend gave sizes"},
-                    Misdeed{"attends_nothing", "attend gave no tensor"}, Misdeed{"says_a_longer_length", "length() is"},
-                    Misdeed{"says_2_to_60_encoded", "n_encoded_tokens() is 1152921504606846976"}),
-    [](const auto& info) { return std::string(info.param.how); });
+// In one run: what ends a worker, halts it, throws or changes its state each has a group.
+struct Group {
+  const char* name;
+  std::vector<Way> ways;
+  const char* settings = "";  // of the experiment
 
-TEST_P(Misbehaving, FailsItsSamplesByNameAndNoOther) {
+  friend void PrintTo(const Group& group, std::ostream* out) { *out << group.name; }
+};
+
+const std::vector<Group> kGroups = {
+    {"AnswerWrongly",
+     {{"throws_an_int", "something was thrown that is no std::exception"},
+      {"throws_an_int", "something was thrown that is no std::exception", "footprint"},
+      {"throws_no_text", "an exception without a text was thrown"},
+      {"throws_5_mb", "five megabytes"},
+      {"allocates_without_end", ""},
+      {"attends_nan", "hold a value that is not finite"},
+      {"attends_another_shape", "attend gave sizes"},
+      {"attends_nothing", "attend gave no tensor"},
+      {"footprint_negative", "the caches report"},
+      {"says_a_longer_length", "length() is"},
+      {"says_2_to_60_encoded", "n_encoded_tokens() is 1152921504606846976"}}},
+    {"ChangeTheProcess",
+     {{"changes_inputs"},
+      {"changes_q"},
+      {"changes_rounding"},
+      {"flushes_denormals"},
+      {"changes_bf16"},
+      {"changes_threads"},
+      {"changes_seed"},
+      {"changes_default_dtype"},
+      {"disables_grad_mode"},
+      {"opens_inference_mode"},
+      {"changes_locale"},
+      {"changes_directory"},
+      {"changes_environment"},
+      {"floods_stdout"}}},
+    {"KeepWhatTheyTook", {{"leaks"}, {"opens_files"}}, "batch_size: 1\n"},
+    {"EndTheProcess",
+     {{"exits_0", "ended with exit code 0 inside the plugin"},
+      {"exits_0", "ended with exit code 0", "footprint"},
+      {"exits_0", "ended with exit code 0", "destructor"},
+      {"aborts", "killed by signal 6"},
+      {"aborts", "killed by signal 6", "footprint"},
+      {"aborts", "killed by signal 6", "destructor"},
+      {"segfaults", "killed by signal 11"},
+      {"segfaults", "killed by signal 11", "footprint"},
+      {"segfaults", "killed by signal 11", "destructor"},
+      {"forks_and_hangs", "ended with exit code 0 inside the plugin"},
+      {"writes_garbage", "what it wrote to its parent is no message inside the plugin"},
+      {"writes_a_forged_answer", "its answer is"}}},
+    {"HaltTheProcess",
+     {{"hangs", "s at one step inside the plugin"},
+      {"stops_itself", "s at one step inside"},
+      {"ignores_signals", "s at one step inside"},
+      {"closes_its_socket", "killed by signal 9 (Killed) inside the plugin"}}},
+};
+
+constexpr const char* kHonest =
+    "  - full\n  - token_group: {bits: 2, group_size: 64}\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n";
+
+// All that is stored of the honest compressors, to the bit.
+std::vector<std::string> honest_rows(const std::filesystem::path& database) {
+  auto store = ResultStore::open_readonly(database);
+  auto keys = store.database().prepare("SELECT key FROM cell WHERE plugin = 'misbehaves'");
+  std::vector<std::string> others = {"experiment_cell "};  // places in the experiment
+  while (keys.step()) others.push_back(keys.text(0));
+  std::istringstream dump(stable_dump(store.database()));
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(dump, line);) {
+    const bool honest = std::none_of(others.begin(), others.end(),
+                                     [&](const auto& other) { return line.find(other) != std::string::npos; });
+    if (honest) rows.push_back(line);
+  }
+  return rows;
+}
+
+// The first row that is not as expected, or "".
+std::string first_change(const std::vector<std::string>& rows, const std::vector<std::string>& expected) {
+  const auto [row, other] = std::mismatch(rows.begin(), rows.end(), expected.begin(), expected.end());
+  if (row == rows.end()) return other == expected.end() ? "" : "no row for " + *other;
+  return *row;
+}
+
+class Misbehaving : public testing::TestWithParam<Group> {};
+INSTANTIATE_TEST_SUITE_P(Plugins, Misbehaving, testing::ValuesIn(kGroups),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+TEST_P(Misbehaving, CostTheirOwnCellsAndChangeNoBitOfOthers) {
   TempFolder folder;
-  const auto compressors = std::string("  - misbehaves: {how: ") + GetParam().how + "}\n  - full\n";
-  const auto file = folder.write("x.yaml", small_experiment(compressors) + "patience: 0.5\n").string();
-  const auto run = run_program(folder, {"run", file, "--db", (folder / "r.sqlite").string()});
-  EXPECT_EQ(run.exit_code, 4) << run.err;
-  EXPECT_EQ(counts(folder / "r.sqlite", "misbehaves").n_failed, 6);
-  EXPECT_EQ(counts(folder / "r.sqlite", "full").n_ok, 6);
+  std::string misbehaving;
+  for (const auto& way : GetParam().ways)
+    misbehaving += concat("  - misbehaves: {how: ", way.how, ", where: ", way.where, "}\n");
+  const auto run = [&](const std::string& compressors, const char* database) {
+    const auto text = small_experiment(compressors + kHonest, 1) + "patience: 0.5\n" + GetParam().settings;
+    const std::vector<std::string> few_files = {"/bin/sh", "-c", "ulimit -n 256; exec \"$0\" \"$@\""};
+    const std::vector<std::string> arguments = {"run", folder.write("x.yaml", text), "--db", folder / database};
+    return Program(folder, arguments, "", few_files).wait();
+  };
+  EXPECT_EQ(run("", "honest.sqlite").exit_code, 0);
+  const auto beside = run(misbehaving, "r.sqlite");
+  EXPECT_TRUE(beside.exit_code == 4 || beside.exit_code == 0) << beside.exit_code << beside.err;
+  EXPECT_EQ(first_change(honest_rows(folder / "r.sqlite"), honest_rows(folder / "honest.sqlite")), "");
+
   auto store = ResultStore::open_readonly(folder / "r.sqlite");
-  auto errors = store.database().prepare("SELECT count(*) FROM sample WHERE instr(error, ?) > 0");
-  EXPECT_TRUE(errors.bind(1, std::string(GetParam().error)).step() && errors.integer(0) > 0)
-      << store.database().text("SELECT error FROM sample WHERE error != ''");
+  for (const auto& way : GetParam().ways) {
+    SCOPED_TRACE(concat(way.how, " in ", way.where));
+    auto samples = store.database().prepare(
+        "SELECT count(*), sum(status = 'failed'), sum(instr(error, ?1) > 0), max(length(error)), min(error) FROM sample"
+        " JOIN cell ON key = cell_key WHERE options_json ->> 'how' = ?2 AND options_json ->> 'where' = ?3");
+    samples.bind(1, way.error.value_or("")).bind(2, way.how).bind(3, way.where);
+    ASSERT_TRUE(samples.step());
+    EXPECT_EQ(samples.integer(0), 2);
+    EXPECT_LT(samples.integer(3), 1000);
+    const auto error = samples.text(4);
+    EXPECT_TRUE(std::none_of(error.begin(), error.end(), [](unsigned char c) { return c < ' '; })) << error;
+    if (!way.error) continue;
+    EXPECT_EQ(samples.integer(1), 2);
+    EXPECT_GT(samples.integer(2), 0) << error;
+    EXPECT_EQ(beside.exit_code, 4);
+  }
 }
 
 TEST(HostilePlugin, ThatHangsIsNotAskedAThirdTime) {
@@ -81,6 +177,14 @@ TEST(HostilePlugin, ThatHangsIsNotAskedAThirdTime) {
   run_program(folder, {"run", file, "--db", (folder / "r.sqlite").string()});
   auto store = ResultStore::open_readonly(folder / "r.sqlite");
   EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample WHERE error LIKE 'not run: the plugin%'"), 4);
+}
+
+TEST(HostilePlugin, WithoutANumberOfBitsIsRefusedBeforeTheRun) {
+  TempFolder folder;
+  const auto file = folder.write("x.yaml", small_experiment("  - full\n  - misbehaves: {how: bits_nan}\n")).string();
+  const auto run = run_program(folder, {"run", file, "--db", (folder / "r.sqlite").string()});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_NE(run.err.find("bits() of misbehaves is nan, expected above 0"), std::string::npos) << run.err;
 }
 
 TEST(HostilePlugin, ThatReadsStdinFindsItEmpty) {

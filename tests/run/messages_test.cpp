@@ -50,6 +50,7 @@ TEST(Messages, ACompositionArrivesWithAllOfItsParts) {
   CompressorChoice rules{"rules", nlohmann::json::object(), "x.yaml:2:1", CompressorChoice::Kind::rules};
   CompressorChoice plugin{"kivi", {{"bits", 2}}, "x.yaml:3:1"};
   plugin.file = "/a/kivi.so";
+  plugin.sha256 = std::string(64, 'a');
   rules.parts = {plugin, plugin};
   rules.scopes = {{.layers = {{0, 3}, {5, 5}}, .tensor = CacheTensor::v, .decode = false}};
   chain.parts = {plugin, rules};

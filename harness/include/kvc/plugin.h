@@ -17,6 +17,7 @@ struct Capabilities {
   bool lossy = true;             // false only where K and V come back as they went in, to 16 bits
   bool one_by_one_same = false;  // appending tokens one by one holds the same codes as appending them at once
   bool prefix_local = false;     // what is stored for a prefix does not depend on the tokens after it
+  bool estimates = false;  // attended() may be vectors whose inner products are unbiased, which dequantize()'s are not
   bool simulated = false;  // true where floats are stored and bytes only claimed; such rows stay out of size tables
   // What a composition of compressors has to know.
   bool evicts = false;       // a cache may hold fewer tokens than length()

@@ -3,14 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdlib>
-#include <fstream>
-#include <thread>
 
 #include "../mask_store.h"
 #include "method.h"
-#include "support/temp_folder.h"
 #include "text/files.h"
 
 namespace gearx {
@@ -157,95 +153,30 @@ TEST(Expander, DamageIsSeen) {
   for (const auto& damaged : {repeated, moved, outside, cut, unsorted}) EXPECT_FALSE(is_biregular(damaged, key));
 }
 
-class MaskFiles : public testing::Test {
- protected:
-  std::vector<std::filesystem::path> files() const {
-    std::vector<std::filesystem::path> found;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_)) found.push_back(entry.path());
-    return found;
-  }
-
-  kvc::test::TempFolder folder_;
-  const MaskKey key_{128, 192, 2, 7};
-};
-
-TEST_F(MaskFiles, HoldTheMaskThatWouldBeMade) {
-  const auto mask = make_mask(key_);
-  EXPECT_EQ(MaskStore("").get(key_), mask);
-  EXPECT_EQ(MaskStore(folder_).get(key_), mask);
-  ASSERT_EQ(files().size(), 1u);
-  EXPECT_EQ(std::filesystem::file_size(files()[0]), 48u + 2 * 384);
-  const auto written = std::filesystem::last_write_time(files()[0]);
-  const MaskStore again(folder_);
-  EXPECT_EQ(again.get(key_), mask);
-  EXPECT_EQ(&again.get(key_), &again.get(key_));
-  EXPECT_EQ(std::filesystem::last_write_time(files()[0]), written);  // read, not made again
-}
-
-TEST_F(MaskFiles, AreMadeAgainWhenDamaged) {
-  const auto mask = MaskStore(folder_).get(key_);
-  const auto whole = kvc::read_file(files()[0]);
-  auto other_mask = whole;  // regular, but not what the checksum says: two rows exchanged
-  for (int i = 0; i < 4; ++i) std::swap(other_mask[48 + i], other_mask[52 + i]);
-  for (const auto& damaged : {whole.substr(0, 100), std::string(), other_mask, std::string(2000, 'x')}) {
-    std::ofstream(files()[0], std::ios::binary | std::ios::trunc) << damaged;
-    EXPECT_EQ(MaskStore(folder_).get(key_), mask);
-    EXPECT_EQ(kvc::read_file(files()[0]), whole);
-  }
-}
-
-// A file that is what its checksum says, of another program or version: no regular mask, no use.
-TEST_F(MaskFiles, AreMadeAgainWhenIrregular) {
-  const auto mask = MaskStore(folder_).get(key_);
-  auto irregular = mask;
-  size_t e = 0;
-  while (irregular[e] == 0) e += 2;  // the first of a row, so that the row ascends still
-  --irregular[e];
-  save_mask(mask_file(folder_, key_), key_, irregular);
-  EXPECT_EQ(MaskStore(folder_).get(key_), mask);
-}
-
-TEST_F(MaskFiles, AreOptional) {
-  std::ofstream(folder_ / "file") << "x";
-  EXPECT_EQ(MaskStore(folder_ / "file" / "below").get(key_), make_mask(key_));
-}
-
-TEST_F(MaskFiles, SurviveManyWriters) {
-  const auto mask = make_mask(key_);
-  std::vector<std::thread> writers;
-  std::atomic<int> n_same = 0;
-  for (int i = 0; i < 8; ++i)
-    writers.emplace_back([&] {
-      for (int round = 0; round < 20; ++round) {
-        std::error_code error;
-        if (round % 3 == 0) std::filesystem::remove(mask_file(folder_, key_), error);
-        n_same += MaskStore(folder_).get(key_) == mask;
-      }
-    });
-  for (auto& writer : writers) writer.join();
-  EXPECT_EQ(n_same, 160);
-  EXPECT_EQ(MaskStore(folder_).get(key_), mask);
-  EXPECT_EQ(files().size(), 1u);  // nothing half-written is left
-}
-
-TEST_F(MaskFiles, CopiesStandBesideEachOther) {
-  const MaskStore store(folder_);
-  const auto &one = store.get(key_), &three = store.get(key_, 3);
-  ASSERT_EQ(three.size(), 3 * one.size());
-  for (size_t e = 0; e < one.size(); ++e) {
+TEST(MaskStore, CopiesStandBesideEachOther) {
+  const MaskKey key{128, 192, 2, 7};
+  const MaskStore store;
+  const auto one = store.get(key), three = store.get(key, 3);
+  EXPECT_EQ(*one, make_mask(key));
+  ASSERT_EQ(three->size(), 3 * one->size());
+  for (size_t e = 0; e < one->size(); ++e) {
     const size_t row = e / 2, i = e % 2;
-    for (size_t copy = 0; copy < 3; ++copy) EXPECT_EQ(three[row * 6 + copy * 2 + i], one[e] + 128 * copy);
+    for (size_t copy = 0; copy < 3; ++copy) EXPECT_EQ((*three)[row * 6 + copy * 2 + i], (*one)[e] + 128 * copy);
   }
 }
 
-TEST(MaskFolder, IsTheUsersCache) {
-  const char* cache = std::getenv("XDG_CACHE_HOME");
-  const std::string before = cache ? cache : "";
-  ::setenv("XDG_CACHE_HOME", "/some/cache", 1);
-  EXPECT_EQ(default_mask_folder(), "/some/cache/kvc/masks");
-  ::unsetenv("XDG_CACHE_HOME");
-  EXPECT_EQ(default_mask_folder(), std::filesystem::path(std::getenv("HOME")) / ".cache/kvc/masks");
-  if (cache) ::setenv("XDG_CACHE_HOME", before.c_str(), 1);
+TEST(MaskStore, LetsGoOfWhatWasAskedForLongestAgo) {
+  const MaskStore store;
+  const auto key = [](uint64_t seed) { return MaskKey{16, 32, 2, seed}; };
+  const auto kept = store.get(key(0));
+  const std::weak_ptr<const Mask> gone = store.get(key(1));
+  for (uint64_t seed = 2; seed <= MaskStore::kHeld; ++seed) {
+    EXPECT_EQ(store.get(key(0)), kept);
+    store.get(key(seed));
+  }
+  EXPECT_TRUE(gone.expired());
+  EXPECT_EQ(store.get(key(0)), kept);
+  EXPECT_EQ(*store.get(key(1)), make_mask(key(1)));
 }
 
 }  // namespace

@@ -20,6 +20,14 @@ class MemoryMeter {
   static constexpr int kModel = 0;   // weights and the forward pass
   static constexpr int kPrefix = 1;  // what prompts share
   static constexpr int kFirstOwn = 2;
+  static constexpr int kUnseen = -1;  // what is allocated under it is booked nowhere: the harness's own copies
+  int take_account();                 // one that holds nothing
+  // For the next who takes one; what holds something still stays out of use. -> what sequences of the same compressor
+  // have left behind, in all, and the most that one left
+  struct Left {
+    int64_t bytes = 0, largest = 0;
+  };
+  Left return_account(int account);
   int64_t live_bytes(int account) const;
   int64_t peak_bytes(int account) const;        // highest live_bytes since the account was reset
   int64_t peak_with_common(int account) const;  // the same of its and the common accounts' sum; account >= kFirstOwn
@@ -31,15 +39,33 @@ class MemoryMeter {
   void set_limit(int64_t bytes);
   bool hit_limit() const;  // some allocation did
 
-  // Opens an account on this thread for as long as it lives; accounts are small non-negative numbers.
+  // What an account holds now.
+  struct Held {
+    int64_t tensors = 0, n_tensors = 0;
+    int64_t beside_tensors = 0;  // of all that the system gave (ledger.h): vectors, mappings, LibTorch's bookkeeping
+  };
+  Held held_bytes(int account) const;
+
+  // The account of what all caches of a compressor share: that of `owner`, which is made where it has none. What is
+  // made in a kvc::Shared while `account` is open is booked there.
+  int shared_account(const void* owner);
+  void set_shared_account(const void* owner, int account);
+  void share(int account, const void* owner);
+
+  // Opens an account on this thread for as long as it lives, here and in the ledger; accounts are small numbers.
+  // Looking: no peak is noted, for what the harness asks of a cache only to look at it.
+  enum class Peaks { noted, looking };
   class Scope {
    public:
-    Scope(MemoryMeter& meter, int account);
+    Scope(MemoryMeter& meter, int account, Peaks peaks = Peaks::noted);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
    private:
+    static void* enter_shared();
+    static void leave_shared(void* entered);
+
     struct Impl;
     std::unique_ptr<Impl> impl_;
   };
@@ -52,6 +78,6 @@ class MemoryMeter {
 
 // The caches' own count against the allocator's: a buffer that a plugin holds and does not report is found here. On a
 // GPU the allocator counts whole blocks.
-void check_bytes(int64_t reported, int64_t allocated, bool on_cpu);
+void check_bytes(int64_t reported, const MemoryMeter::Held& held, bool on_cpu);
 
 }  // namespace kvc

@@ -1,0 +1,122 @@
+#include "guest/host_state.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+#include <c10/core/DefaultDtype.h>
+
+#include <cfenv>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace kvc {
+namespace {
+
+constexpr unsigned kExceptionsThatWere = 0x3f;  // of MXCSR: every rounding sets one, and none matters
+
+unsigned float_control() {
+#if defined(__x86_64__)
+  return _mm_getcsr() & ~kExceptionsThatWere;
+#else
+  return 0;
+#endif
+}
+
+void set_float_control([[maybe_unused]] unsigned control) {
+#if defined(__x86_64__)
+  _mm_setcsr(control);
+#endif
+}
+
+// Of those that products and sums depend on.
+struct Setting {
+  const char* name;
+  int (*get)(at::Context&);
+  void (*set)(at::Context&, int);
+};
+
+template <at::Float32Backend backend, at::Float32Op op>
+constexpr Setting float32_precision(const char* name) {
+  return {
+      name, [](at::Context& c) { return static_cast<int>(c.float32Precision(backend, op)); },
+      [](at::Context& c, int value) { c.setFloat32Precision(backend, op, static_cast<at::Float32Precision>(value)); }};
+}
+
+constexpr std::array<Setting, 7> kSettings{
+    float32_precision<at::Float32Backend::GENERIC, at::Float32Op::ALL>("LibTorch's fp32 precision"),
+    float32_precision<at::Float32Backend::MKLDNN, at::Float32Op::ALL>("LibTorch's fp32 precision of oneDNN"),
+    float32_precision<at::Float32Backend::MKLDNN, at::Float32Op::MATMUL>("LibTorch's fp32 precision of products"),
+    float32_precision<at::Float32Backend::CUDA, at::Float32Op::ALL>("LibTorch's fp32 precision on CUDA"),
+    float32_precision<at::Float32Backend::CUDA, at::Float32Op::MATMUL>("LibTorch's fp32 precision of products on CUDA"),
+    Setting{"whether LibTorch uses oneDNN", [](at::Context& c) { return static_cast<int>(c.userEnabledMkldnn()); },
+            [](at::Context& c, int value) { c.setUserEnabledMkldnn(value != 0); }},
+    Setting{"whether LibTorch's algorithms are deterministic",
+            [](at::Context& c) { return static_cast<int>(c.deterministicAlgorithms()); },
+            [](at::Context& c, int value) { c.setDeterministicAlgorithms(value != 0, false); }}};
+
+constexpr size_t kPrecisions = 5;  // the first of them
+
+bool same(const c10::AutogradState& a, const c10::AutogradState& b) {
+  return a.get_grad_mode() == b.get_grad_mode() && a.get_inference_mode() == b.get_inference_mode() &&
+         a.get_fw_grad_mode() == b.get_fw_grad_mode() &&
+         a.get_multithreading_enabled() == b.get_multithreading_enabled();
+}
+
+}  // namespace
+
+HostState::HostState(bool with_settings)
+    : with_settings_(with_settings),
+      rounding_(std::fegetround()),
+      float_control_(float_control()),
+      dtype_(c10::get_default_dtype_as_scalartype()),
+      autograd_(c10::AutogradState::get_tls_state()),
+      dispatch_keys_(c10::impl::tls_local_dispatch_key_set()) {
+  if (!with_settings_) return;
+  n_threads_ = at::get_num_threads();
+  for (size_t i = 0; i < kSettings.size(); ++i) settings_[i] = kSettings[i].get(at::globalContext());
+}
+
+std::string HostState::put_back() const {
+  std::string changed;
+  const auto note = [&](const char* what) { changed += (changed.empty() ? "" : ", ") + std::string(what); };
+  if (std::fegetround() != rounding_) {
+    note("the rounding mode");
+    std::fesetround(rounding_);
+  }
+  if (float_control() != float_control_) {
+    note("how floats are computed (MXCSR)");
+    set_float_control(float_control_);
+  }
+  if (!same(c10::AutogradState::get_tls_state(), autograd_)) {
+    note("LibTorch's gradient mode");
+    c10::AutogradState::set_tls_state(autograd_);
+  }
+  const auto keys = c10::impl::tls_local_dispatch_key_set();
+  if (keys.included_ != dispatch_keys_.included_ || keys.excluded_ != dispatch_keys_.excluded_) {
+    note("LibTorch's dispatch keys");
+    c10::impl::_force_tls_local_dispatch_key_set(dispatch_keys_);
+  }
+  if (with_settings_) put_back_settings(note);
+  return changed;
+}
+
+void HostState::put_back_settings(const std::function<void(const char*)>& note) const {
+  if (at::get_num_threads() != n_threads_) {
+    note("the number of threads");
+    at::set_num_threads(n_threads_);
+  }
+  if (c10::get_default_dtype_as_scalartype() != dtype_) {
+    note("LibTorch's default type");
+    c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype_));
+  }
+  auto& context = at::globalContext();
+  for (size_t i = 0; i < kSettings.size(); ++i) {
+    if (kSettings[i].get(context) == settings_[i]) continue;
+    note(kSettings[i].name);
+    if (i < kPrecisions) context.setFloat32MatmulPrecision("highest");  // LibTorch's older name for some of them
+    for (size_t j = 0; j < kSettings.size(); ++j) kSettings[j].set(context, settings_[j]);
+    return;
+  }
+}
+
+}  // namespace kvc

@@ -1,0 +1,333 @@
+// The functions below the second half stand before the C library's of the same name in every library of the process,
+// since the program's own symbols are found first (ledger.list exports them).
+#include "guest/ledger.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <sys/mman.h>
+#include <sys/shm.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define KVC_LEDGER 0
+#else
+#define KVC_LEDGER 1
+#endif
+
+#if KVC_LEDGER
+extern "C" {  // what glibc's functions of the plain names are aliases of
+void* __libc_malloc(size_t);
+void __libc_free(void*);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+}
+#endif
+
+namespace kvc::ledger {
+namespace {
+
+struct Entry {
+  const void* pointer;
+  int64_t bytes;
+  int account;
+  Entry* next;
+};
+
+// Entries are few beside what the process allocates: most of what is freed meets an empty bucket.
+struct Bucket {
+  std::atomic<Entry*> first;
+  std::atomic<bool> locked;
+};
+
+struct Account {
+  std::atomic<int64_t> live;
+  std::atomic<bool> has_opened;
+  char opened[128];  // written once by whoever sets has_opened
+};
+
+constinit std::array<Bucket, 1 << 16> buckets{};
+constinit std::array<Account, kAccounts> accounts{};
+constinit thread_local int open_account = kNobody;
+
+#if KVC_LEDGER
+
+class Lock {
+ public:
+  explicit Lock(Bucket& bucket) : bucket_(bucket) {
+    while (bucket_.locked.exchange(true, std::memory_order_acquire)) {
+    }
+  }
+  ~Lock() { bucket_.locked.store(false, std::memory_order_release); }
+
+ private:
+  Bucket& bucket_;
+};
+
+Bucket& bucket_of(const void* pointer) {
+  const auto at = reinterpret_cast<uintptr_t>(pointer);
+  return buckets[(at >> 4 ^ at >> 20) % buckets.size()];
+}
+
+void* gain(void* pointer, size_t bytes, int account = open_account) {
+  if (account == kNobody || !pointer) return pointer;
+  auto* entry = static_cast<Entry*>(__libc_malloc(sizeof(Entry)));
+  if (!entry) std::abort();
+  *entry = {pointer, static_cast<int64_t>(bytes), account, nullptr};
+  accounts[static_cast<size_t>(account)].live += entry->bytes;
+  auto& bucket = bucket_of(pointer);
+  const Lock lock(bucket);
+  entry->next = bucket.first;
+  bucket.first = entry;
+  return pointer;
+}
+
+struct Lost {
+  size_t bytes = 0;
+  int account = kNobody;  // where it was not written down
+};
+
+Lost lose(const void* pointer) {
+  auto& bucket = bucket_of(pointer);
+  if (!bucket.first.load(std::memory_order_relaxed)) return {};
+  Entry* found = nullptr;
+  {
+    const Lock lock(bucket);
+    Entry* before = nullptr;
+    for (found = bucket.first; found && found->pointer != pointer; found = found->next) before = found;
+    if (!found) return {};
+    if (before) before->next = found->next;
+    if (!before) bucket.first = found->next;
+  }
+  const Lost lost{static_cast<size_t>(found->bytes), found->account};
+  accounts[static_cast<size_t>(found->account)].live -= found->bytes;
+  __libc_free(found);
+  return lost;
+}
+
+// Names what a guest opens; of the system's own files none matters.
+void note(const char* call, const char* path = "") {
+  if (open_account == kNobody || !path) return;
+  for (const char* harmless : {"/proc/", "/sys/", "/dev/urandom", "/dev/random", "/dev/null", "/dev/nvidia"}) {
+    if (std::strncmp(path, harmless, std::strlen(harmless)) == 0) return;
+  }
+  auto& account = accounts[static_cast<size_t>(open_account)];
+  if (account.has_opened) return;
+  std::snprintf(account.opened, sizeof account.opened, "%s(%s)", call, path);
+  account.has_opened = true;
+}
+
+// The function of that name that ours stands before.
+template <class Function>
+Function* behind(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+struct Start {
+  void* (*run)(void*);
+  void* argument;
+  int account;
+};
+
+void* run_on_account(void* given) {
+  const Start start = *static_cast<Start*>(given);
+  __libc_free(given);
+  open_account = start.account;
+  return start.run(start.argument);
+}
+
+// OpenMP's threads serve whoever comes, not the one in whose time they were started.
+bool is_openmp(const void* caller) {
+  Dl_info info{};
+  return ::dladdr(caller, &info) && info.dli_fname && std::strstr(info.dli_fname, "omp");
+}
+
+#endif
+
+}  // namespace
+
+bool is_kept() { return KVC_LEDGER; }
+
+int open(int account) {
+  const int before = open_account;
+  open_account = account >= 0 && account < kAccounts ? account : kNobody;
+  return before;
+}
+
+int64_t live_bytes(int account) { return accounts.at(static_cast<size_t>(account)).live; }
+
+std::string opened(int account) {
+  const auto& a = accounts.at(static_cast<size_t>(account));
+  return a.has_opened ? a.opened : "";
+}
+
+void forget_opened(int account) { accounts.at(static_cast<size_t>(account)).has_opened = false; }
+
+}  // namespace kvc::ledger
+
+#if KVC_LEDGER
+// From here on in the C library's place; what each does is its manual's page.
+#pragma GCC visibility push(default)
+#pragma GCC diagnostic ignored "-Wmissing-declarations"
+
+using namespace kvc::ledger;
+
+extern "C" {
+
+void* malloc(size_t n) { return gain(__libc_malloc(n), n); }
+void free(void* p) {
+  if (!p) return;
+  lose(p);
+  __libc_free(p);
+}
+void* calloc(size_t n, size_t size) { return gain(__libc_calloc(n, size), n * size); }
+void* realloc(void* p, size_t n) {
+  const auto before = p ? lose(p) : Lost{};
+  void* moved = __libc_realloc(p, n);
+  if (!moved && n > 0) return gain(p, before.bytes, before.account), nullptr;
+  return gain(moved, n);
+}
+void* reallocarray(void* p, size_t n, size_t size) {
+  if (size_t bytes; !__builtin_mul_overflow(n, size, &bytes)) return realloc(p, bytes);
+  errno = ENOMEM;
+  return nullptr;
+}
+void* memalign(size_t alignment, size_t n) { return gain(__libc_memalign(alignment, n), n); }
+void* aligned_alloc(size_t alignment, size_t n) { return memalign(alignment, n); }
+void* valloc(size_t n) { return memalign(static_cast<size_t>(::sysconf(_SC_PAGESIZE)), n); }
+void* pvalloc(size_t n) { return valloc(n); }
+int posix_memalign(void** p, size_t alignment, size_t n) {
+  if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
+  void* gained = memalign(alignment, n);
+  if (!gained) return ENOMEM;
+  *p = gained;
+  return 0;
+}
+
+void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
+  auto* p = reinterpret_cast<void*>(::syscall(SYS_mmap, at, n, protection, flags, fd, offset));
+  return p == MAP_FAILED ? p : gain(p, n);
+}
+void* mmap64(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
+  return mmap(at, n, protection, flags, fd, offset);
+}
+int munmap(void* p, size_t n) {
+  const int result = static_cast<int>(::syscall(SYS_munmap, p, n));
+  if (result != 0) return result;
+  const auto lost = lose(p);
+  if (lost.bytes > n) gain(static_cast<char*>(p) + n, lost.bytes - n, lost.account);  // its first pages alone
+  return result;
+}
+void* mremap(void* p, size_t before, size_t n, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  auto* moved = reinterpret_cast<void*>(
+      ::syscall(SYS_mremap, p, before, n, flags, flags & MREMAP_FIXED ? va_arg(rest, void*) : 0));
+  va_end(rest);
+  if (moved == MAP_FAILED) return moved;
+  lose(p);
+  return gain(moved, n);
+}
+void* shmat(int id, const void* at, int flags) {
+  note("shmat");
+  return reinterpret_cast<void*>(::syscall(SYS_shmat, id, at, flags));
+}
+
+int openat(int folder, const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, int) : 0;
+  va_end(rest);
+  note("open", path);
+  return static_cast<int>(::syscall(SYS_openat, folder, path, flags, mode));
+}
+int open(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, int) : 0;
+  va_end(rest);
+  return openat(AT_FDCWD, path, flags, mode);
+}
+int open64(const char* path, int flags, ...) {
+  va_list rest;
+  va_start(rest, flags);
+  const int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, int) : 0;
+  va_end(rest);
+  return openat(AT_FDCWD, path, flags, mode);
+}
+int creat(const char* path, mode_t mode) { return openat(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode); }
+FILE* fopen(const char* path, const char* mode) {
+  static const auto plain = behind<FILE*(const char*, const char*)>("fopen");
+  note("fopen", path);
+  return plain(path, mode);
+}
+FILE* fopen64(const char* path, const char* mode) { return fopen(path, mode); }
+FILE* tmpfile() {
+  static const auto plain = behind<FILE*()>("tmpfile");
+  note("tmpfile");
+  return plain();
+}
+int mkstemp(char* path) {
+  static const auto plain = behind<int(char*)>("mkstemp");
+  note("mkstemp", path);
+  return plain(path);
+}
+int shm_open(const char* name, int flags, mode_t mode) {
+  static const auto plain = behind<int(const char*, int, mode_t)>("shm_open");
+  note("shm_open", name);
+  return plain(name, flags, mode);
+}
+int memfd_create(const char* name, unsigned flags) {
+  note("memfd_create", name);
+  return static_cast<int>(::syscall(SYS_memfd_create, name, flags));
+}
+int socket(int domain, int type, int protocol) {
+  note("socket");
+  return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
+}
+int socketpair(int domain, int type, int protocol, int ends[2]) {
+  note("socketpair");
+  return static_cast<int>(::syscall(SYS_socketpair, domain, type, protocol, ends));
+}
+int pipe2(int ends[2], int flags) {
+  note("pipe");
+  return static_cast<int>(::syscall(SYS_pipe2, ends, flags));
+}
+int pipe(int ends[2]) { return pipe2(ends, 0); }
+FILE* popen(const char* command, const char* mode) {
+  static const auto plain = behind<FILE*(const char*, const char*)>("popen");
+  note("popen", command);
+  return plain(command, mode);
+}
+pid_t fork() {
+  static const auto plain = behind<pid_t()>("fork");
+  note("fork");
+  return plain();
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
+  static const auto plain = behind<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
+  if (open_account == kNobody || is_openmp(__builtin_return_address(0)))
+    return plain(thread, attributes, run, argument);
+  auto* start = static_cast<Start*>(__libc_malloc(sizeof(Start)));
+  if (!start) return EAGAIN;
+  *start = {run, argument, open_account};
+  const int result = plain(thread, attributes, run_on_account, start);
+  if (result != 0) __libc_free(start);
+  return result;
+}
+
+}  // extern "C"
+#endif

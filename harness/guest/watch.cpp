@@ -1,0 +1,143 @@
+#include "guest/watch.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace kvc {
+namespace {
+
+constexpr double kAttentionTolerance =
+    0.01;                                 // of attend() against attention over attended(): roundings of large scores
+constexpr double kErrorThatShows = 1e-3;  // of attention: below it nothing tells exact from held
+constexpr int64_t kTokensLookedAt = 128;
+
+double length_of(const at::Tensor& x) { return x.to(at::kDouble).norm().item<double>(); }
+double relative(const at::Tensor& x, const at::Tensor& exact) {
+  return length_of(x.to(at::kDouble) - exact.to(at::kDouble)) / std::max(length_of(exact), 1e-30);
+}
+
+// Of a token, all heads side by side, its principal components' variances among at most kTokensLookedAt tokens.
+std::vector<double> principal_variances(const at::Tensor& x) {
+  const int64_t n_tokens = x.size(1), step = (n_tokens + kTokensLookedAt - 1) / kTokensLookedAt;
+  auto tokens = x.slice(1, 0, n_tokens, step).to(at::kCPU, at::kDouble).transpose(0, 1).flatten(1);
+  tokens = tokens - tokens.mean(0, true);
+  const auto gram = tokens.size(0) < tokens.size(1) ? tokens.matmul(tokens.t()) : tokens.t().matmul(tokens);
+  const auto values = at::linalg_eigvalsh(gram).flip(0).contiguous() / static_cast<double>(tokens.size(0));
+  std::vector<double> variances(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel());
+  std::erase_if(variances, [&](double v) { return !(v > 1e-12 * variances.front()); });
+  return variances;
+}
+
+// The least mean square error of a Gaussian with these variances in so many bits: each component that is coded keeps
+// the same error (Cover and Thomas, Elements of Information Theory, 2nd ed., theorem 10.3.3).
+double least_square_error(const std::vector<double>& variances, double bits) {
+  double log_sum = 0, rest = 0;
+  for (const double v : variances) rest += v;
+  double level = variances.empty() ? 0 : variances.front();
+  for (size_t n = 1; n <= variances.size(); ++n) {  // the n largest are coded
+    log_sum += std::log2(variances[n - 1]);
+    rest -= variances[n - 1];
+    level = std::exp2((log_sum - 2 * bits) / static_cast<double>(n));
+    if (n == variances.size() || level >= variances[n]) return static_cast<double>(n) * level + std::max(0.0, rest);
+  }
+  return 0;
+}
+
+// x: [H_kv, T, D] at the positions that are held; positions: [H_kv, T_kept], -1 where a head keeps fewer
+at::Tensor at_positions(const at::Tensor& x, const at::Tensor& positions) {
+  if (positions.size(1) == x.size(1)) return x;
+  return x.gather(1, positions.clamp_min(0).unsqueeze(2).expand({x.size(0), positions.size(1), x.size(2)}));
+}
+
+int64_t bits_of(const Footprint& footprint, CacheTensor tensor) {
+  int64_t bytes = 0;
+  for (const auto& row : footprint.rows()) {
+    if (row.tensor == tensor || row.tensor == CacheTensor::shared) bytes += row.bytes;
+  }
+  return 8 * bytes;
+}
+
+}  // namespace
+
+WatchedPrompt::WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted)
+    : info_(info),
+      given_{k.to(at::kFloat, false, true), v.to(at::kFloat, false, true)},
+      bits_granted_(bits_granted),
+      k_variances_(principal_variances(given_.k)),
+      v_variances_(principal_variances(given_.v)) {}
+
+double WatchedPrompt::least_error(const std::vector<double>& variances, const at::Tensor& x, int64_t bits) const {
+  const auto n_tokens = static_cast<double>(x.size(1)), n_numbers = static_cast<double>(x.size(0) * x.size(2));
+  const double square = length_of(x) * length_of(x) / n_tokens;
+  if (variances.empty() || square <= 0) return 0;
+  const double bits_a_token = static_cast<double>(bits) / n_tokens + bits_granted_ * n_numbers;
+  return std::sqrt(least_square_error(variances, bits_a_token) / square);
+}
+
+void Watch::look_at_prompt(const LayerCache& cache, const at::Tensor& q) const {
+  const auto& info = prompt_->info();
+  const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
+  compare(cache, last, cache.attend(last, info.attention_scale));
+
+  const auto& given = prompt_->given();
+  const auto positions = cache.positions();
+  if (positions.size(1) != given.k.size(1)) return;  // what is evicted is error enough
+  const auto held = cache.dequantize();
+  const auto footprint = cache.footprint();
+  for (const bool is_k : {true, false}) {
+    const int64_t bits = bits_of(footprint, is_k ? CacheTensor::k : CacheTensor::v);
+    const double error = is_k ? relative(held.k, given.k) : relative(held.v, given.v);
+    const double least = is_k ? prompt_->least_k_error(bits) : prompt_->least_v_error(bits);
+    KVC_CHECK(error >= least, "layer ", info.layer, ": ", is_k ? "K" : "V", " comes back with a relative error of ",
+              error, " from ", static_cast<double>(bits) / static_cast<double>(given.k.numel()),
+              " bits a number, which cannot carry less than ", least);
+  }
+}
+
+bool Watch::add(const NewTokens& token) {
+  k_.push_back(token.k.to(at::kFloat, false, true));
+  v_.push_back(token.v.to(at::kFloat, false, true));
+  if (k_.size() <= next_look_) return false;
+  next_look_ = k_.size() + random_() % (2 * k_.size());
+  return true;
+}
+
+void Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::Tensor& attention) const {
+  auto given = prompt_->given();
+  if (!k_.empty()) {
+    auto k = k_, v = v_;
+    k.insert(k.begin(), given.k);
+    v.insert(v.begin(), given.v);
+    given = {at::cat(k, 1), at::cat(v, 1)};
+  }
+  const auto& info = prompt_->info();
+  const int64_t n_tokens = given.k.size(1);
+  const auto positions = cache.positions();
+  const auto all = at::arange(n_tokens, positions.options()).expand({given.k.size(0), n_tokens});
+  const auto attended = cache.attended();
+  const auto over = [&](const KeyValue& kv, const at::Tensor& at) {
+    return reference_attention(q, kv, at, n_tokens, info.attention_scale, info.sliding_window);
+  };
+  const auto exact = over(given, all), held = over(attended, positions);
+  const double from_held = relative(attention, held), from_exact = relative(attention, exact);
+  const double held_from_exact = relative(held, exact);
+  const bool is_nearer = held_from_exact > kErrorThatShows && from_exact < held_from_exact / 4;
+  KVC_CHECK(from_held <= kAttentionTolerance && !is_nearer, "layer ", info.layer, ": attention over ", n_tokens,
+            " tokens is ", from_held,
+            " away from attention over what the cache says that it holds (allowed: ", kAttentionTolerance, "), and ",
+            from_exact, " from exact attention, where what it holds is ", held_from_exact, " away");
+
+  const auto nearest = cache.dequantize();
+  for (const bool is_k : {true, false}) {
+    const auto exact_kept = at_positions(is_k ? given.k : given.v, positions);
+    const double nearest_error = relative(is_k ? nearest.k : nearest.v, exact_kept);
+    const double attended_error = relative(is_k ? attended.k : attended.v, exact_kept);
+    KVC_CHECK(attended_error >= 0.98 * nearest_error, "layer ", info.layer, ": attended() gives ", is_k ? "K" : "V",
+              " with a relative error of ", attended_error, ", nearer than dequantize(), whose error is ",
+              nearest_error, " and which gives the nearest that is held");
+  }
+}
+
+}  // namespace kvc
