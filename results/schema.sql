@@ -1,8 +1,8 @@
--- The results database, version 4. A cell is one point of an experiment's grid; a sample is one question of its task.
+-- The results database, version 5. A cell is one point of an experiment's grid; a sample is one question of its task.
 -- Keys are content hashes, so databases merge row by row. Seconds, bytes and tokens stand in the columns' names.
 -- What each table and column says stands in results/columns.yaml; here stands only what it does not say.
 PRAGMA application_id = 1802920753;  -- 'kvc1'
-PRAGMA user_version = 4;
+PRAGMA user_version = 5;
 
 CREATE TABLE text (
   sha256 TEXT NOT NULL PRIMARY KEY,
@@ -27,7 +27,8 @@ CREATE TABLE cell (
   is_lossy        INTEGER NOT NULL CHECK (is_lossy IN (0, 1)),
   is_simulated    INTEGER NOT NULL CHECK (is_simulated IN (0, 1)),
   kind            TEXT    NOT NULL DEFAULT 'eval' CHECK (kind IN ('eval', 'probe', 'bench', 'capacity')),
-  scoring_json    TEXT    NOT NULL DEFAULT '{}'
+  scoring_json    TEXT    NOT NULL DEFAULT '{}',
+  formula         TEXT    NOT NULL DEFAULT ''
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE experiment_cell (
@@ -74,7 +75,22 @@ CREATE TABLE sample (
   n_prompt_tokens_before INTEGER NOT NULL,
   peak_bytes           INTEGER,
   peak_other_bytes     INTEGER,
+  n_encoded_numbers    INTEGER,
+  recent_bytes         INTEGER,
   PRIMARY KEY (cell_key, sample)
+) STRICT, WITHOUT ROWID;
+
+-- Of caches filled with made tokens: no sample's.
+CREATE TABLE cell_size (
+  cell_key          TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  n_tokens          INTEGER NOT NULL CHECK (n_tokens > 0),
+  error             TEXT    NOT NULL,
+  kv_bytes          INTEGER,
+  kv_bytes_fp16     INTEGER,
+  recent_bytes      INTEGER,
+  shared_bytes      INTEGER,
+  n_encoded_numbers INTEGER,
+  PRIMARY KEY (cell_key, n_tokens)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE score (

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 namespace kvc {
 
 LayerCache::~LayerCache() = default;
@@ -14,6 +16,11 @@ KeyValue LayerCache::attended() const { return dequantize(); }
 
 at::Tensor LayerCache::positions() const {
   return at::arange(length(), at::TensorOptions(at::kLong).device(info_.device)).expand({info_.n_kv_heads, length()});
+}
+
+int64_t LayerCache::n_encoded_numbers() const {
+  const int64_t n_evicted = length() - positions().size(1);
+  return numbers_of(std::max<int64_t>(0, n_encoded_tokens() - n_evicted));
 }
 
 void LayerCache::check_new_tokens(const NewTokens& tokens) const {

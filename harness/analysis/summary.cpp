@@ -74,6 +74,41 @@ TableCell ratio(double part, double whole, double scale) {  // no value where th
   return scale * part / whole;
 }
 
+// Of what the cells of a group have alike.
+template <class Of>
+auto first_of(const Group& group, Of of) -> decltype(of(group.any())) {
+  for (const auto& [task, cell] : group.by_task) {
+    if (const auto value = of(cell)) return value;
+  }
+  return {};
+}
+
+TableCell cell_of(const std::optional<double>& value) { return value ? TableCell(*value) : TableCell(); }
+
+// The share of K and V that is encoded, over all samples of all tasks.
+TableCell encoded_percent(const Group& group) {
+  double n_encoded = 0;
+  for (const auto& [task, cell] : group.by_task) {
+    if (cell.kv_bytes_fp16 <= 0) continue;
+    if (!cell.n_encoded_numbers) return std::monostate{};
+    n_encoded += *cell.n_encoded_numbers;
+  }
+  const double fp16 = group.sum(&SummaryRow::kv_bytes_fp16);
+  return fp16 > 0 ? TableCell(200 * n_encoded / fp16) : TableCell();
+}
+
+std::set<int64_t> size_lengths(const std::vector<SummaryRow>& cells) {
+  std::set<int64_t> lengths;
+  for (const auto& cell : cells) {
+    for (const auto& [n_tokens, percent] : cell.size_percent) lengths.insert(n_tokens);
+  }
+  return lengths;
+}
+
+std::string length_name(int64_t n_tokens) {
+  return n_tokens % 1024 == 0 ? concat("at ", n_tokens / 1024, "K") : concat("at ", n_tokens);
+}
+
 std::string counts_text(const Group& group) {  // "100", or "100/80" where tasks differ
   std::vector<std::string> counts;
   for (const auto& [task, cell] : group.by_task) counts.push_back(concat(cell.n_ok));
@@ -90,15 +125,19 @@ std::set<std::string> graded_tasks(const std::vector<SummaryRow>& cells) {
 }
 
 std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std::string>& tasks,
-                                         const std::set<std::string>& graded) {
+                                         const std::set<std::string>& graded, const std::set<int64_t>& lengths) {
   constexpr auto kRight = TableColumn::Align::kRight;
   std::vector<TableColumn> columns;
   if (with_model) columns.push_back({"model"});
   columns.push_back({"compressor"});
   columns.push_back({"options"});
   columns.push_back({"bits", kRight});
+  columns.push_back({"bits/number", kRight, "", 2});
+  columns.push_back({"encoded", kRight, "%", 1});
   columns.push_back({"KV size", kRight, "%", 1});
-  columns.push_back({"KV size in paper", kRight, "%", 1});
+  for (const int64_t n_tokens : lengths) columns.push_back({length_name(n_tokens), kRight, "%", 1});
+  columns.push_back({"by formula", kRight, "%", 1});
+  columns.push_back({"formula"});
   for (const auto& task : tasks) columns.push_back({task, kRight, graded.contains(task) ? "%, bootstrap" : "%"});
   columns.push_back({"n", kRight});
   columns.push_back({"peak KV", kRight, "MiB", 2});
@@ -109,7 +148,7 @@ std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std:
 
 // apart: what tells it from rows of its name
 std::vector<TableCell> summary_row(const Group& group, const std::string& apart, bool with_model,
-                                   const std::vector<std::string>& tasks) {
+                                   const std::vector<std::string>& tasks, const std::set<int64_t>& lengths) {
   constexpr double kMiB = 1024.0 * 1024.0;
   const auto& cell = group.any();
   std::vector<TableCell> row;
@@ -118,8 +157,18 @@ std::vector<TableCell> summary_row(const Group& group, const std::string& apart,
   row.emplace_back(
       concat(cell.options, cell.options.empty() || apart.empty() ? "" : " ", apart.empty() ? "" : "(" + apart + ")"));
   row.emplace_back(cell.bits);
+  row.push_back(cell_of(first_of(group, [](const auto& c) { return c.bits_per_number; })));
+  row.push_back(encoded_percent(group));
   row.push_back(ratio(group.sum(&SummaryRow::kv_bytes), group.sum(&SummaryRow::kv_bytes_fp16), 100));
-  row.push_back(ratio(group.sum(&SummaryRow::paper_bytes), group.sum(&SummaryRow::kv_bytes_fp16), 100));
+  for (const int64_t n_tokens : lengths) {
+    row.push_back(cell_of(first_of(group, [&](const auto& c) {
+      const auto found = c.size_percent.find(n_tokens);
+      return found == c.size_percent.end() ? std::nullopt : std::optional(found->second);
+    })));
+  }
+  const auto by_formula = ratio(group.sum(&SummaryRow::paper_bytes), group.sum(&SummaryRow::kv_bytes_fp16), 100);
+  row.push_back(by_formula);
+  row.emplace_back(std::holds_alternative<double>(by_formula) ? cell.formula : "");
   for (const auto& task : tasks) {
     const auto found = group.by_task.find(task);
     row.emplace_back(found == group.by_task.end() ? std::string() : accuracy_text(found->second));
@@ -154,8 +203,9 @@ std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, con
     notes.push_back("bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
   }
   notes.push_back(
-      "accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens; speed: new tokens "
-      "per second of decoding, without prefill");
+      "accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens, at the samples' own lengths "
+      "and of made prompts; bits/number: bytes without recent exact tokens over the numbers of K and V that are "
+      "encoded, at the longest; speed: new tokens per second of decoding, without prefill");
   return notes;
 }
 
@@ -185,12 +235,13 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   if (models.size() == 1) table.title += ", " + models[0];
   const auto keys = distinct(shown, &SummaryRow::key);
   table.title = with_note(table.title, weights_note(db, {keys.begin(), keys.end()}));
-  table.columns = summary_columns(with_model, tasks, graded_tasks(shown));
+  const auto lengths = size_lengths(shown);
+  table.columns = summary_columns(with_model, tasks, graded_tasks(shown), lengths);
   const auto groups = group_cells(shown);
   std::vector<CellGroup> names;
   for (const auto& group : groups) names.push_back(named(group));
   for (size_t i = 0; i < groups.size(); ++i) {
-    table.rows.push_back(summary_row(groups[i], settings_apart(names, names[i]), with_model, tasks));
+    table.rows.push_back(summary_row(groups[i], settings_apart(names, names[i]), with_model, tasks, lengths));
   }
   table.notes = summary_notes(shown, suspects, options.with_suspects);
   return table;

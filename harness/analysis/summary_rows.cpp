@@ -2,8 +2,37 @@
 
 #include "analysis/query.h"
 #include "render/table.h"
+#include "store/up_to_date.h"
 
 namespace kvc {
+namespace {
+
+// The longest length comes last.
+void add_sizes(Database& db, const std::string& experiment, std::vector<SummaryRow>& rows) {
+  std::map<std::string, SummaryRow*> by_key;
+  for (auto& row : rows) by_key[row.key] = &row;
+  auto select = db.prepare(table_sql("sizes"));
+  select.bind(1, experiment);
+  const auto real = [&](const char* column) {
+    const int at = select.column(column);
+    return select.is_null(at) ? std::nullopt : std::optional(select.real(at));
+  };
+  while (select.step()) {
+    const auto found = by_key.find(select.text(select.column("cell_key")));
+    if (found == by_key.end()) continue;
+    auto& row = *found->second;
+    const auto percent = real("KV size [%]"), bits = real("bits/number"), encoded = real("encoded [%]");
+    if (bits) row.bits_per_number = bits;
+    row.formula = select.text(select.column("formula"));
+    if (const auto n_tokens = real("tokens"); !n_tokens) {
+      if (encoded) row.n_encoded_numbers = *encoded / 200 * row.kv_bytes_fp16;
+    } else if (percent) {
+      row.size_percent[static_cast<int64_t>(*n_tokens)] = *percent;
+    }
+  }
+}
+
+}  // namespace
 
 std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment) {
   auto select = db.prepare(table_sql("summary"));
@@ -28,6 +57,7 @@ std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment
     row.is_graded = integer("is_graded") != 0;
     row.score = real("accuracy_percent"), row.low = real("low_percent"), row.high = real("high_percent");
   }
+  if (is_up_to_date(db)) add_sizes(db, experiment, rows);
   return rows;
 }
 

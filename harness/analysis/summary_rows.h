@@ -1,6 +1,8 @@
 // The rows of results/tables/summary.sql: a cell with its sums and its headline score.
 #pragma once
 
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,17 +12,22 @@ namespace kvc {
 
 struct SummaryRow {
   std::string key, model, plugin, options, task, suspect;
+  std::string formula;  // whose closed form paper_bytes are by; "" of an earlier kvc's
   std::string variant;  // model, binary, options and settings, a line each: cells that are equal in it share a row
   double bits = 0;
   bool is_simulated = false;
   int64_t n_samples = 0, n_ok = 0, n_failed = 0, n_missing = 0;
   double kv_bytes = 0, kv_bytes_fp16 = 0, paper_bytes = 0, peak_kv_bytes = 0, n_new_tokens = 0, decode_seconds = 0;
-  std::string extractor;                // of the headline score
-  bool has_score = false;               // the rest holds only then
-  bool is_graded = false;               // a score is neither 0 nor 1
-  double score = 0, low = 0, high = 0;  // percent
+  std::optional<double> n_encoded_numbers;  // over all samples; nothing of an earlier kvc's
+  std::optional<double> bits_per_number;    // at the longest length of `size_percent`, or the samples' own
+  std::map<int64_t, double> size_percent;   // by tokens of a made prompt
+  std::string extractor;                    // of the headline score
+  bool has_score = false;                   // the rest holds only then
+  bool is_graded = false;                   // a score is neither 0 nor 1
+  double score = 0, low = 0, high = 0;      // percent
 };
 
+// Sizes, from results/tables/sizes.sql, are there where a database is up to date.
 std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment);
 
 }  // namespace kvc

@@ -21,6 +21,7 @@ class EvictedCache final : public ComposedCache {
   KeyValue gather(Gather what) const override { return stored_.gather(what); }
   int64_t length() const override { return length_; }
   int64_t n_encoded_tokens() const override { return length_ - stored_->length() + stored_->n_encoded_tokens(); }
+  int64_t n_encoded_numbers() const override { return stored_->n_encoded_numbers(); }
 
   at::Tensor positions() const override {
     if (!kept_.defined()) return LayerCache::positions();

@@ -19,6 +19,7 @@ class WholeCache final : public ComposedCache {
   at::Tensor positions() const override { return part_->positions(); }
   int64_t length() const override { return part_->length(); }
   int64_t n_encoded_tokens() const override { return part_->n_encoded_tokens(); }
+  int64_t n_encoded_numbers() const override { return part_->n_encoded_numbers(); }
 
  protected:
   void append_parts(const NewTokens& tokens) override { part_.append(tokens); }
@@ -48,6 +49,7 @@ class PhaseCache final : public ComposedCache {
   }
   int64_t length() const override { return prompt_->length() + decoded_->length(); }
   int64_t n_encoded_tokens() const override { return prompt_->n_encoded_tokens() + decoded_->n_encoded_tokens(); }
+  int64_t n_encoded_numbers() const override { return prompt_->n_encoded_numbers() + decoded_->n_encoded_numbers(); }
 
  protected:
   void append_parts(const NewTokens& tokens) override {
@@ -73,6 +75,7 @@ class SplitCache final : public ComposedCache {
   KeyValue gather(Gather what) const override { return {k_.gather(what).k, v_.gather(what).v}; }
   int64_t length() const override { return k_->length(); }
   int64_t n_encoded_tokens() const override { return std::max(k_->n_encoded_tokens(), v_->n_encoded_tokens()); }
+  int64_t n_encoded_numbers() const override { return k_->n_encoded_numbers() + v_->n_encoded_numbers(); }
 
  protected:
   void append_parts(const NewTokens& tokens) override {

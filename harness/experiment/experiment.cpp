@@ -245,6 +245,13 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   keys.integer({"limit", "first samples of each task", false, "all"}, experiment.limit, 1);
   keys.integer({"max_prompt_tokens", "longer prompts are cut, or refused, as their task says", false, "the context"},
                experiment.max_prompt_tokens, 2);
+  experiment.sizes = {4096, 32768};
+  keys.other({"sizes", "tokens of made prompts whose caches' bytes are measured, once a compressor; []: none", false,
+              "[4096, 32768]"},
+             "list of integers, 1 to 1048576", [&](const YamlValue& value) {
+               experiment.sizes.clear();
+               for (const auto& size : value.sequence()) experiment.sizes.push_back(size.integer(1, 1048576));
+             });
   model_keys(keys, experiment);
   machine_keys(keys, experiment);
   keys.text({"chat_template", "auto, none, or a name of prompts/chat: of tasks whose prompt is a user's turn"},

@@ -62,6 +62,7 @@ struct Experiment {
   bool fan_out = true;                         // one prefill serves all compressors; results are the same without it
   Sampling sampling;                           // greedy unless it says otherwise
   int64_t workers = 1;                         // processes, each with its own copy of the model
+  std::vector<int64_t> sizes;                  // tokens of made prompts that each compressor's size is measured at
   double patience = 600;                       // seconds at one step after which a worker counts as stuck
   int64_t threads = 1;                         // of each worker
   int64_t seed = 0;                            // names the run's randomness

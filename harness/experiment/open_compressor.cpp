@@ -94,6 +94,7 @@ json open_one(CompressorChoice choice, const CompressorPlace& place) {
   json opened = {{"plugin", built.part.name},
                  {"resolved", built.resolved},
                  {"bits", bits},
+                 {"formula", built.part.capabilities.formula},
                  {"lossy", built.part.capabilities.lossy},
                  {"simulated", built.part.capabilities.simulated}};
   for (const auto* plugin : plugins_of(choice)) opened["options"].push_back(plugin->options);
@@ -128,6 +129,7 @@ OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
   record.options_label = composition_label(found);
   record.label = found.label;
   record.bits = said.at("bits");
+  record.formula = said.at("formula");
   record.lossy = said.at("lossy");
   record.simulated = said.at("simulated");
   for (size_t i = 0; !found.parts.empty() && i < plugins.size(); ++i) {

@@ -5,6 +5,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <map>
+#include <optional>
 
 #include "guest/guest.h"
 #include "record/stopwatch.h"
@@ -22,7 +23,8 @@ void inside(const CacheStep& step, MemoryMeter& meter, Visit visit, const Body& 
 
 void append(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter) {
   {
-    const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
+    std::optional<MemoryMeter::Scope> own_copies;
+    if (!step.lent.has_room(token)) own_copies.emplace(meter, MemoryMeter::kUnseen);
     step.lent.lend(token);
   }
   const auto start = Clock::now();

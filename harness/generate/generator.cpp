@@ -324,6 +324,7 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
         stages.push_back(stages_of(*cache, footprints.back()));
         out.kv_bytes += footprints.back().total_bytes();
         out.n_encoded_tokens = std::max(out.n_encoded_tokens, cache->n_encoded_tokens());
+        out.n_encoded_numbers = out.n_encoded_numbers.value_or(0) + cache->n_encoded_numbers();
       }
       check_bytes(out.kv_bytes, held, model_.is_on_cpu());
     });
@@ -331,7 +332,8 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
     out.stages.assign(stages.begin(), stages.end());
     share_time(out);
     const int64_t own_peak_bytes = meter_.peak_with_common(sequence->account);
-    out.peak_workspace_bytes = own_peak_bytes - weights_bytes_ - out.kv_bytes;
+    out.peak_kv_bytes = std::max(out.kv_bytes, meter_.peak_bytes(sequence->account));
+    out.peak_workspace_bytes = own_peak_bytes - weights_bytes_ - out.peak_kv_bytes;
     out.peak_bytes = std::max({out.peak_bytes.value_or(0), own_peak_bytes, meter_.peak_of_all()});
   }
   entering_(sequence->request->ticket, -1);

@@ -5,6 +5,7 @@
 #include <c10/core/DefaultDtype.h>
 
 #include <cfenv>
+#include <vector>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -28,33 +29,46 @@ void set_float_control([[maybe_unused]] unsigned control) {
 #endif
 }
 
-// Of those that products and sums depend on.
+// Of those that products and sums depend on. The program leaves them as LibTorch has them.
 struct Setting {
   const char* name;
+  bool is_precision;
+  int usual;
   int (*get)(at::Context&);
   void (*set)(at::Context&, int);
 };
 
-template <at::Float32Backend backend, at::Float32Op op>
-constexpr Setting float32_precision(const char* name) {
-  return {
-      name, [](at::Context& c) { return static_cast<int>(c.float32Precision(backend, op)); },
-      [](at::Context& c, int value) { c.setFloat32Precision(backend, op, static_cast<at::Float32Precision>(value)); }};
+// What holds for products holds what is set for a backend or for all, too.
+template <at::Float32Backend backend>
+Setting precision_of_products(const char* name) {
+  const auto get = [](at::Context& c) { return static_cast<int>(c.float32Precision(backend, at::Float32Op::MATMUL)); };
+  const auto set = [](at::Context& c, int value) {
+    c.setFloat32Precision(backend, at::Float32Op::MATMUL, static_cast<at::Float32Precision>(value));
+  };
+  return {name, true, get(at::globalContext()), get, set};
 }
 
-constexpr std::array<Setting, 7> kSettings{
-    float32_precision<at::Float32Backend::GENERIC, at::Float32Op::ALL>("LibTorch's fp32 precision"),
-    float32_precision<at::Float32Backend::MKLDNN, at::Float32Op::ALL>("LibTorch's fp32 precision of oneDNN"),
-    float32_precision<at::Float32Backend::MKLDNN, at::Float32Op::MATMUL>("LibTorch's fp32 precision of products"),
-    float32_precision<at::Float32Backend::CUDA, at::Float32Op::ALL>("LibTorch's fp32 precision on CUDA"),
-    float32_precision<at::Float32Backend::CUDA, at::Float32Op::MATMUL>("LibTorch's fp32 precision of products on CUDA"),
-    Setting{"whether LibTorch uses oneDNN", [](at::Context& c) { return static_cast<int>(c.userEnabledMkldnn()); },
-            [](at::Context& c, int value) { c.setUserEnabledMkldnn(value != 0); }},
-    Setting{"whether LibTorch's algorithms are deterministic",
-            [](at::Context& c) { return static_cast<int>(c.deterministicAlgorithms()); },
-            [](at::Context& c, int value) { c.setDeterministicAlgorithms(value != 0, false); }}};
+std::vector<Setting> all_settings() {
+  auto& context = at::globalContext();
+  std::vector<Setting> settings = {
+      precision_of_products<at::Float32Backend::MKLDNN>("the precision of fp32 products"),
+      {"whether LibTorch uses oneDNN", false, context.userEnabledMkldnn(),
+       [](at::Context& c) { return static_cast<int>(c.userEnabledMkldnn()); },
+       [](at::Context& c, int value) { c.setUserEnabledMkldnn(value != 0); }},
+      {"whether LibTorch's algorithms are deterministic", false, context.deterministicAlgorithms(),
+       [](at::Context& c) { return static_cast<int>(c.deterministicAlgorithms()); },
+       [](at::Context& c, int value) { c.setDeterministicAlgorithms(value != 0, false); }}};
+  if (at::hasCUDA()) {
+    settings.push_back(precision_of_products<at::Float32Backend::CUDA>("the precision of fp32 products on CUDA"));
+  }
+  return settings;
+}
 
-constexpr size_t kPrecisions = 5;  // the first of them
+// As they are when the first HostState is made.
+const std::vector<Setting>& usual_settings() {
+  static const auto settings = all_settings();
+  return settings;
+}
 
 bool same(const c10::AutogradState& a, const c10::AutogradState& b) {
   return a.get_grad_mode() == b.get_grad_mode() && a.get_inference_mode() == b.get_inference_mode() &&
@@ -73,7 +87,7 @@ HostState::HostState(bool with_settings)
       dispatch_keys_(c10::impl::tls_local_dispatch_key_set()) {
   if (!with_settings_) return;
   n_threads_ = at::get_num_threads();
-  for (size_t i = 0; i < kSettings.size(); ++i) settings_[i] = kSettings[i].get(at::globalContext());
+  usual_settings();
 }
 
 std::string HostState::put_back() const {
@@ -110,11 +124,12 @@ void HostState::put_back_settings(const std::function<void(const char*)>& note) 
     c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype_));
   }
   auto& context = at::globalContext();
-  for (size_t i = 0; i < kSettings.size(); ++i) {
-    if (kSettings[i].get(context) == settings_[i]) continue;
-    note(kSettings[i].name);
-    if (i < kPrecisions) context.setFloat32MatmulPrecision("highest");  // LibTorch's older name for some of them
-    for (size_t j = 0; j < kSettings.size(); ++j) kSettings[j].set(context, settings_[j]);
+  const auto& settings = usual_settings();
+  for (const auto& setting : settings) {
+    if (setting.get(context) == setting.usual) continue;
+    note(setting.name);
+    if (setting.is_precision) context.setFloat32MatmulPrecision("highest");  // LibTorch's older name for some of them
+    for (const auto& each : settings) each.set(context, each.usual);
     return;
   }
 }

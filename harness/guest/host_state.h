@@ -5,7 +5,6 @@
 #include <c10/core/ScalarType.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 
-#include <array>
 #include <functional>
 #include <string>
 
@@ -28,7 +27,6 @@ class HostState {
   unsigned float_control_;  // x86's MXCSR: flush to zero, denormals are zero, exceptions that trap; 0 elsewhere
   int n_threads_ = 0;
   c10::ScalarType dtype_;
-  std::array<int, 7> settings_{};
   c10::AutogradState autograd_;
   c10::impl::LocalDispatchKeySet dispatch_keys_;
 };

@@ -16,8 +16,8 @@ bool is_kept();
 // From here on what this thread gains is the account's, as is what threads gain that it starts. -> whose it was before
 int open(int account);
 
-// What the account has gained and nobody has given back. From 1,024 bytes on in those that were asked for, and given back
-// by anybody; smaller ones in those that they take, and given back while the account is open.
+// What the account has gained and nobody has given back. From 1,024 bytes on in those that were asked for, and given
+// back by anybody; smaller ones in those that they take, and given back while the account is open.
 int64_t live_bytes(int account);
 void forgive(int account);  // as if it had given all back
 

@@ -2,20 +2,32 @@
 
 #include <ATen/ATen.h>
 
+#include <cstring>
 #include <limits>
 
 namespace kvc {
 namespace {
 
+// The bytes that a tensor on the CPU spans without a gap; or null.
+std::byte* bytes_of(const at::Tensor& x) {
+  return x.is_cpu() && x.is_non_overlapping_and_dense() ? static_cast<std::byte*>(x.data_ptr()) : nullptr;
+}
+
+bool fits(const at::Tensor& to, const at::Tensor& from) {
+  return to.defined() && to.sizes() == from.sizes() && to.strides() == from.strides() && to.dtype() == from.dtype() &&
+         to.device() == from.device();
+}
+
 // Into the copy that is there, where it is one of the same shape.
 void copy(const at::Tensor& from, at::Tensor& to) {
   if (!from.defined()) {
     to.reset();
-  } else if (to.defined() && to.sizes() == from.sizes() && to.options().type_equal(from.options()) &&
-             to.strides() == from.strides()) {
-    to.copy_(from);
-  } else {
+  } else if (!fits(to, from)) {
     to = from.clone();
+  } else if (auto* bytes = bytes_of(to)) {  // a step's few hundred bytes: less than what a call of LibTorch costs
+    std::memcpy(bytes, from.const_data_ptr(), from.nbytes());
+  } else {
+    to.copy_(from);
   }
 }
 
@@ -24,6 +36,11 @@ bool is_shared(const at::Tensor& tensor) {
 }
 
 }  // namespace
+
+bool PrivateTokens::has_room(const NewTokens& tokens) const {
+  const auto has = [](const at::Tensor& to, const at::Tensor& from) { return !from.defined() || fits(to, from); };
+  return has(copy_.q, tokens.q) && has(copy_.k, tokens.k) && has(copy_.v, tokens.v);
+}
 
 const NewTokens& PrivateTokens::lend(const NewTokens& tokens) {
   copy(tokens.q, copy_.q);
@@ -45,7 +62,12 @@ void PrivateTokens::take_back() {
 
 void PrivateTokens::poison() {
   for (auto* tensor : {&copy_.k, &copy_.v}) {
-    if (tensor->defined()) tensor->fill_(std::numeric_limits<float>::quiet_NaN());
+    if (!tensor->defined()) continue;
+    if (auto* bytes = bytes_of(*tensor)) {
+      std::memset(bytes, 0xff, tensor->nbytes());  // a NaN of each type
+    } else {
+      tensor->fill_(std::numeric_limits<float>::quiet_NaN());
+    }
   }
 }
 

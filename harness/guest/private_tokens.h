@@ -10,6 +10,7 @@ class PrivateTokens {
  public:
   // The same tokens; valid until the next lend(), take_back() or poison().
   const NewTokens& lend(const NewTokens& tokens);
+  bool has_room(const NewTokens& tokens) const;  // lend() allocates nothing
   const NewTokens& tokens() const { return copy_; }
 
   // After append(). Throws Error where the plugin still holds one of the tensors; that one is its own from now on.

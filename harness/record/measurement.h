@@ -15,12 +15,15 @@ struct Measurement {
   int64_t n_prompt_tokens_before = 0;  // of the prompt before it was truncated; n_prompt_tokens where it was not
   int64_t n_reused_tokens = 0;         // of the prompt, those whose K and V an earlier prompt had brought
   int64_t n_new_tokens = 0;
-  int64_t kv_bytes = 0;             // at the end: the sum of the caches' footprints
-  int64_t kv_bytes_fp16 = 0;        // of the same tokens at 16 bits
-  double paper_bytes = 0;           // by the paper's closed form; NaN: it has none
-  int64_t n_encoded_tokens = 0;     // the most of a layer; the same for all of a method that treats them alike
-  double k_error = 0, v_error = 0;  // relative Frobenius error of the prompt's K and V over all layers
-  int64_t peak_weights_bytes = 0, peak_kv_bytes = 0;
+  int64_t kv_bytes = 0;                      // at the end: the sum of the caches' footprints
+  int64_t kv_bytes_fp16 = 0;                 // of the same tokens at 16 bits
+  double paper_bytes = 0;                    // by the paper's closed form; NaN: it has none
+  int64_t n_encoded_tokens = 0;              // the most of a layer; the same for all of a method that treats them alike
+  std::optional<int64_t> n_encoded_numbers;  // of K and V and all layers, held in lossy form
+  std::optional<int64_t> recent_bytes;       // of kv_bytes, tokens held uncompressed
+  double k_error = 0, v_error = 0;           // relative Frobenius error of the prompt's K and V over all layers
+  int64_t peak_weights_bytes = 0;
+  int64_t peak_kv_bytes = 0;  // the most that the caches and their own work held at a time
   // The most that model, shared prefix and this sequence held at a time, less weights and KV; in a batch the forward
   // pass is all sequences'.
   int64_t peak_workspace_bytes = 0;
@@ -42,6 +45,8 @@ struct Measurement {
     field("kv_bytes_fp16", self.kv_bytes_fp16);
     field("paper_bytes", self.paper_bytes);
     field("n_encoded_tokens", self.n_encoded_tokens);
+    field("n_encoded_numbers", self.n_encoded_numbers);
+    field("recent_bytes", self.recent_bytes);
     field("k_error", self.k_error);
     field("v_error", self.v_error);
     field("peak_weights_bytes", self.peak_weights_bytes);
@@ -63,6 +68,25 @@ struct ByteRow {
   std::string kind;    // codes, scales, ...
   int64_t bytes = 0;
   int64_t stage = 0;  // of a composition, from 1; 0: a plain compressor's, or a composition's own
+};
+
+// What the caches of one prompt of made tokens hold, all layers together. Each number is a column of `cell_size`.
+struct CacheSize {
+  int64_t n_tokens = 0;
+  std::string error;  // why there are no numbers; empty: they are there
+  std::optional<int64_t> kv_bytes, kv_bytes_fp16;
+  std::optional<int64_t> recent_bytes;       // of kv_bytes, tokens held uncompressed
+  std::optional<int64_t> shared_bytes;       // beside them: what the compressor holds once for all sequences
+  std::optional<int64_t> n_encoded_numbers;  // of K and V and all layers, held in lossy form
+
+  template <class Self, class Field>
+  static void visit(Self& self, Field&& field) {
+    field("kv_bytes", self.kv_bytes);
+    field("kv_bytes_fp16", self.kv_bytes_fp16);
+    field("recent_bytes", self.recent_bytes);
+    field("shared_bytes", self.shared_bytes);
+    field("n_encoded_numbers", self.n_encoded_numbers);
+  }
 };
 
 // Of the sample's encode and attend seconds, those of one stage of a composition (0: its own).

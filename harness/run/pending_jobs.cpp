@@ -1,5 +1,7 @@
 #include "run/pending_jobs.h"
 
+#include <map>
+
 namespace kvc {
 
 std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool fan_out, RunPlan& plan) {
@@ -35,6 +37,24 @@ std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool f
     }
   }
   plan.n_prompts = static_cast<int64_t>(jobs.size());
+  return jobs;
+}
+
+std::deque<PendingJob> missing_sizes(const Grid& grid, ResultStore& store, const std::vector<int64_t>& sizes) {
+  std::map<int, std::set<int64_t>> missing;  // by compressor
+  for (const auto& cell : grid.cells) {
+    if (cell.record.kind != RunKind::eval) continue;
+    const auto there = store.sizes_of(cell.record.key);
+    for (const int64_t n_tokens : sizes) {
+      if (!there.contains(n_tokens)) missing[cell.compressor].insert(n_tokens);
+    }
+  }
+  std::deque<PendingJob> jobs;
+  for (const auto& [compressor, lengths] : missing) {
+    PendingJob job{0, 0, {compressor}, true};
+    job.sizes.assign(lengths.begin(), lengths.end());
+    jobs.push_back(std::move(job));
+  }
   return jobs;
 }
 

@@ -14,6 +14,7 @@ const Grid::Cell& ResultFiler::cell_of(size_t task, int compressor) const {
 }
 
 void ResultFiler::put(const PendingJob& job, const JobResult& result) {
+  if (!job.sizes.empty()) return put_sizes(job, result);
   const auto& cell = cell_of(job.task, result.compressor).record;
   const auto& task = grid_.tasks[job.task];
   const auto& sample = task.data.samples[job.sample];
@@ -43,6 +44,35 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
   }
   ++outcome_.n_run;
   progress_.advance(cell.task + " " + cell.plugin);
+}
+
+bool ResultFiler::has_result(int compressor) const {
+  return std::any_of(grid_.cells.begin(), grid_.cells.end(), [&](const auto& cell) {
+    return cell.compressor == compressor && !store_.finished_samples(cell.record.key).empty();
+  });
+}
+
+// The same in every cell of the compressor. A size that failed costs itself alone.
+void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
+  auto sizes = result.sizes;
+  if (!result.error.empty()) {
+    sizes.clear();
+    for (const int64_t n_tokens : job.sizes) {
+      sizes.emplace_back();
+      sizes.back().n_tokens = n_tokens, sizes.back().error = result.error;
+    }
+  }
+  for (auto& size : sizes) size.error = size.error.substr(0, size.error.find('\n'));
+  for (const auto& cell : grid_.cells) {
+    if (cell.compressor == result.compressor) store_.put_sizes(cell.record.key, sizes);
+  }
+  const auto& cell = cell_of(job.task, result.compressor).record;
+  for (const auto& size : sizes) {
+    if (size.error.empty()) continue;
+    progress_.make_room();
+    std::fprintf(stderr, "no size at %ld tokens: %s (%s): %s\n", size.n_tokens, cell.plugin.c_str(),
+                 cell.options_label.c_str(), size.error.c_str());
+  }
 }
 
 // A probe that failed leaves the failed sample alone, no rows: the same command tries it again.

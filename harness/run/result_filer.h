@@ -15,9 +15,11 @@ class ResultFiler {
       : grid_(grid), experiment_(experiment), store_(store), progress_(n_missing), outcome_(outcome) {}
 
   void put(const PendingJob& job, const JobResult& result);
+  bool has_result(int compressor) const;  // a sample of it went well, now or before
 
  private:
   const Grid::Cell& cell_of(size_t task, int compressor) const;
+  void put_sizes(const PendingJob& job, const JobResult& result);
   void put_probe(const CellRecord& cell, SampleRecord& record, const JobResult& result);
   void report_failure(SampleRecord& record, const CellRecord& cell);
 

@@ -37,6 +37,7 @@ class Run {
     RunPlan plan;
     jobs_ = missing_jobs(grid_, &store_, experiment_.fan_out, plan);
     outcome_.n_present = plan.n_present;
+    for (auto& job : missing_sizes(grid_, store_, experiment_.sizes)) jobs_.push_back(std::move(job));  // last
     if (jobs_.empty()) return outcome_;
     filer_.emplace(grid_, experiment_, store_, plan.n_missing, outcome_);
     const size_t n_workers = std::min(static_cast<size_t>(experiment_.workers), jobs_.size());
@@ -121,14 +122,20 @@ class Run {
     if (!child.wants || jobs_.empty()) return;
     const bool keeps_to_itself = !child.given.empty() && child.given.begin()->second.alone;
     if (keeps_to_itself || (jobs_.front().alone && !child.given.empty())) return;
+    if (!jobs_.front().sizes.empty() && samples_under_way()) return;
     auto pending = std::move(jobs_.front());
     jobs_.pop_front();
+    if (!pending.sizes.empty() && !filer_->has_result(pending.compressors.front())) return give(child);
     fail_stuck(pending);
     if (!pending.alone) set_crashers_apart(pending);
     if (pending.compressors.empty()) return give(child);
     Job job;
     try {
-      job = maker_.make(pending);
+      if (pending.sizes.empty()) {
+        job = maker_.make(pending);
+      } else {
+        job.compressors = pending.compressors, job.sizes = pending.sizes;
+      }
     } catch (const Error& e) {
       fail(pending, e.what());
       return give(child);
@@ -137,6 +144,14 @@ class Run {
     child.given.emplace(job.id, std::move(pending));
     child.wants = false;
     child.process.send(nlohmann::json(job));
+  }
+
+  // Whether a compressor has a result, and so a size, is known when none is.
+  bool samples_under_way() const {
+    return std::any_of(children_.begin(), children_.end(), [](const auto& child) {
+      return std::any_of(child->given.begin(), child->given.end(),
+                         [](const auto& job) { return job.second.sizes.empty(); });
+    });
   }
 
   // The prompt's own fault: for all compressors.
@@ -183,7 +198,7 @@ class Run {
         continue;
       }
       for (const int compressor : job.compressors) {
-        jobs_.push_front({job.task, job.sample, {compressor}, true, was_alone});
+        jobs_.push_front({job.task, job.sample, {compressor}, true, was_alone, {}, job.sizes});
       }
     }
     children_[i] = make_child();

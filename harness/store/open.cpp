@@ -15,7 +15,7 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kApplicationId = 1802920753;  // 'kvc1', as in results/schema.sql
-constexpr int64_t kSchemaVersion = 4;
+constexpr int64_t kSchemaVersion = 5;
 
 // SQLite's write-ahead log needs memory shared by all processes, which these file systems do not give. Magic numbers
 // from linux/magic.h and statfs(2): NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, Ceph, Lustre, GPFS, BeeGFS, PanFS.
@@ -97,6 +97,19 @@ void upgrade_from_3(Database& db) {
   transaction.commit();
 }
 
+// Version 4 knew encoded tokens alone, and no sizes: add_missing_tables makes their table.
+void upgrade_from_4(Database& db) {
+  Transaction transaction(db);
+  if (db.integer("PRAGMA user_version") != 4) return;
+  if (!has_column(db, "sample", "n_encoded_numbers")) {
+    db.execute("ALTER TABLE sample ADD COLUMN n_encoded_numbers INTEGER");
+    db.execute("ALTER TABLE sample ADD COLUMN recent_bytes INTEGER");
+  }
+  if (!has_column(db, "cell", "formula")) db.execute("ALTER TABLE cell ADD COLUMN formula TEXT NOT NULL DEFAULT ''");
+  db.execute("PRAGMA user_version = 5");
+  transaction.commit();
+}
+
 // How generations are scored stood in task_json until it left the cell's key.
 void split_scoring(Database& db) {
   if (has_column(db, "cell", "scoring_json")) return;
@@ -152,6 +165,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
     if (db.integer("PRAGMA user_version") == 1) upgrade_from_1(db);
     if (db.integer("PRAGMA user_version") == 2) upgrade_from_2(db);
     if (db.integer("PRAGMA user_version") == 3) upgrade_from_3(db);
+    if (db.integer("PRAGMA user_version") == 4) upgrade_from_4(db);
     split_scoring(db);
     add_missing_tables(db);
   }

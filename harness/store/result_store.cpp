@@ -15,7 +15,7 @@ void insert_cell(Database& db, const CellRecord& cell) {
   row.set("generation_json", cell.generation_json).set("scoring_json", cell.scoring_json);
   row.set("plugin", cell.plugin).set("plugin_sha256", cell.plugin_sha256).set("options_label", cell.options_label);
   row.set("bits", cell.bits).set("is_lossy", int64_t{cell.lossy}).set("is_simulated", int64_t{cell.simulated});
-  row.set("n_samples", cell.n_samples);
+  row.set("n_samples", cell.n_samples).set("formula", cell.formula);
   row.insert(db, "ON CONFLICT (key) DO UPDATE SET n_samples = max(n_samples, excluded.n_samples)");
 }
 

@@ -36,6 +36,7 @@ struct CellRecord {
   std::string label = {};             // the row's name in the experiment's tables; "": plugin and options
   int64_t position = 0;               // of the compressor in the experiment
   std::string scoring_json = "{}";    // how generations are scored: no part of the key
+  std::string formula = {};           // whose closed form paper_bytes are by; "": the plugin's own, or none
 };
 
 // The first ScoreRow of a sample is its task's headline.
@@ -95,6 +96,11 @@ class ResultStore {
   Put put_sample(const SampleRecord& sample);
   // Nothing when there is no such cell.
   std::optional<CellStatus> cell_status(const std::string& cell_key);
+
+  // Lengths in tokens at which the cell's size was measured, or tried to be.
+  std::set<int64_t> sizes_of(const std::string& cell_key);
+  // One transaction; what is there stays.
+  void put_sizes(const std::string& cell_key, const std::vector<CacheSize>& sizes);
 
   // Samples whose probe is there.
   std::set<int64_t> probed_samples(const std::string& cell_key);

@@ -10,7 +10,7 @@ bool has_column(Database& db, const std::string& table, const std::string& colum
 }
 
 // By the column that was added last: who adds one when a file is opened for writing adds all before it.
-bool is_up_to_date(Database& db) { return has_column(db, "cell", "scoring_json"); }
+bool is_up_to_date(Database& db) { return has_column(db, "cell", "scoring_json") && has_column(db, "cell", "formula"); }
 
 void check_up_to_date(Database& db) {
   KVC_CHECK(is_up_to_date(db), "results database '", db.path(), "': an earlier kvc wrote it (schema ",

@@ -41,6 +41,17 @@ void from_json(const nlohmann::json& json, Measurement& measured) {
   Measurement::visit(measured, [&](const char* name, auto& value) { read_number(json.at(name), value); });
 }
 
+void to_json(nlohmann::json& json, const CacheSize& size) {
+  json = {{"n_tokens", size.n_tokens}, {"error", size.error}};
+  CacheSize::visit(size, [&](const char* name, const auto& value) { json[name] = value; });
+}
+
+void from_json(const nlohmann::json& json, CacheSize& size) {
+  json.at("n_tokens").get_to(size.n_tokens);
+  json.at("error").get_to(size.error);
+  CacheSize::visit(size, [&](const char* name, auto& value) { json.at(name).get_to(value); });
+}
+
 KVC_DEFINE_JSON(Sampling, temperature, top_k, top_p, seed)
 KVC_DEFINE_JSON(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
 KVC_DEFINE_JSON(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size, n_workers, share_prefix,
@@ -50,10 +61,11 @@ KVC_DEFINE_JSON(ScoredText, prompt_ids, continuations, n_given)
 KVC_DEFINE_JSON(ProbeSettings, measures, n_queries)
 KVC_DEFINE_JSON(JobProbe, settings, answer_ids, dump)
 KVC_DEFINE_JSON(Job, id, prompt_ids, n_shared_tokens, scored, reference, sequence_key, compressors, stop_strings,
-                stop_ids, max_new_tokens, min_new_tokens, probe, greedy)
+                stop_ids, max_new_tokens, min_new_tokens, probe, sizes, greedy)
 KVC_DEFINE_JSON(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same)
 KVC_DEFINE_JSON(ByteRow, layer, stage, tensor, kind, bytes)
 KVC_DEFINE_JSON(StageTimeRow, stage, encode_seconds, attend_seconds)
-KVC_DEFINE_JSON(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods, measured, bytes, stages, probe)
+KVC_DEFINE_JSON(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods, measured, bytes, stages, probe,
+                sizes)
 
 }  // namespace kvc

@@ -62,6 +62,7 @@ struct Job {
   std::vector<int64_t> stop_ids;  // beside the model's own
   int64_t max_new_tokens = 256, min_new_tokens = 0;
   std::optional<JobProbe> probe;  // the prompt is looked into
+  std::vector<int64_t> sizes;     // no prompt: what the caches of so many made tokens each hold
   bool greedy = false;            // whatever sampling the set-up says
 };
 
@@ -83,6 +84,7 @@ struct JobResult {
   std::vector<ByteRow> bytes;
   std::vector<StageTimeRow> stages;  // of a composition, its own (0) included
   std::vector<ProbeRow> probe;       // of a probe; of the above then job, compressor and error
+  std::vector<CacheSize> sizes;      // of a job that asks for them; of the above then job, compressor and error
 };
 
 KVC_DECLARE_JSON(Sampling)
@@ -98,6 +100,8 @@ KVC_DECLARE_JSON(Job)
 KVC_DECLARE_JSON(JobLikelihood)
 KVC_DECLARE_JSON(ByteRow)
 KVC_DECLARE_JSON(StageTimeRow)
+void to_json(nlohmann::json& json, const CacheSize& size);
+void from_json(const nlohmann::json& json, CacheSize& size);
 void to_json(nlohmann::json& json, const Measurement& measured);
 void from_json(const nlohmann::json& json, Measurement& measured);
 KVC_DECLARE_JSON(JobResult)

@@ -43,6 +43,10 @@ Measurement measured(const Generation& generation, const Compressor& compressor,
   const int64_t n_new = generation.n_cached_tokens - generation.n_prompt_tokens;
   whole.n_new_tokens = static_cast<int64_t>(generation.ids.size());
   whole.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * generation.n_cached_tokens;
+  whole.recent_bytes = 0;
+  for (const auto& footprint : generation.footprints) {
+    for (const auto& row : footprint.rows()) *whole.recent_bytes += row.kind == ByteKind::recent ? row.bytes : 0;
+  }
   whole.paper_bytes =
       static_cast<double>(shape.n_layers) * compressor.paper_bytes(shape, generation.n_prompt_tokens, n_new);
   if (!std::isfinite(whole.paper_bytes)) whole.paper_bytes = std::numeric_limits<double>::quiet_NaN();
@@ -56,8 +60,11 @@ void add(const Measurement& part, Measurement& sum) {
   sum.kv_bytes_fp16 += part.kv_bytes_fp16;
   add(part.paper_bytes, sum.paper_bytes);
   sum.n_encoded_tokens += part.n_encoded_tokens;
+  sum.n_encoded_numbers = sum.n_encoded_numbers.value_or(0) + part.n_encoded_numbers.value_or(0);
+  sum.recent_bytes = sum.recent_bytes.value_or(0) + part.recent_bytes.value_or(0);
   sum.k_error = std::max(sum.k_error, part.k_error);
   sum.v_error = std::max(sum.v_error, part.v_error);
+  sum.peak_kv_bytes = std::max(sum.peak_kv_bytes, part.peak_kv_bytes);
   sum.peak_workspace_bytes = std::max(sum.peak_workspace_bytes, part.peak_workspace_bytes);
   sum.encode_seconds += part.encode_seconds;
   sum.attend_seconds += part.attend_seconds;
@@ -66,7 +73,6 @@ void add(const Measurement& part, Measurement& sum) {
 
 // alone: no other sequence was the sample's; a peak of several is not told.
 void split_peak(bool alone, Measurement& whole) {
-  whole.peak_kv_bytes = whole.kv_bytes;
   if (!alone || whole.peak_bytes.value_or(0) <= 0) whole.peak_bytes.reset();
   if (!whole.peak_bytes) return;
   whole.peak_other_bytes =

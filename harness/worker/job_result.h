@@ -14,7 +14,7 @@ struct PlacedGeneration {
   Generation generation;
 };
 
-// Bytes, tokens encoded and times are sums over the sequences, errors and workspace the largest; text, ids and counts
+// Bytes, tokens encoded and times are sums over the sequences, errors and peaks the largest; text, ids and counts
 // of tokens are the first sequence's. One that failed fails all.
 JobResult job_result(const Job& job, int compressor_index, const Compressor& compressor, const Transformer& model,
                      std::vector<PlacedGeneration>& ended);

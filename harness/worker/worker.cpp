@@ -18,6 +18,7 @@
 #include "wire/worker_process.h"
 #include "worker/admission.h"
 #include "worker/bench_worker.h"
+#include "worker/cache_size.h"
 #include "worker/job_result.h"
 #include "worker/load_model.h"
 
@@ -66,7 +67,11 @@ class Worker {
           continue;
         }
         const auto job = message->get<Job>();
-        job.probe ? probe(job) : start(job);
+        if (!job.sizes.empty()) {
+          measure(job);
+        } else {
+          job.probe ? probe(job) : start(job);
+        }
       }
       for (auto& finished : generator_.step()) answer(finished);
     }
@@ -88,12 +93,13 @@ class Worker {
 
   std::vector<std::unique_ptr<Compressor>> build_all(const std::vector<CompressorChoice>& written) const {
     std::vector<std::unique_ptr<Compressor>> built;
-    for (const auto& one : written) {
-      built.push_back(one.kind == CompressorChoice::Kind::exact
-                          ? std::make_unique<ExactCompressor>()
-                          : build_compressor(one, model_.shape()).part.compressor);
-    }
+    for (const auto& one : written) built.push_back(build(one));
     return built;
+  }
+
+  std::unique_ptr<Compressor> build(const CompressorChoice& written) const {
+    if (written.kind == CompressorChoice::Kind::exact) return std::make_unique<ExactCompressor>();
+    return build_compressor(written, model_.shape()).part.compressor;
   }
 
   // The parent sends it when all jobs are done.
@@ -102,6 +108,7 @@ class Worker {
       auto built = build_all(others.use);
       for (const auto& compressor : built) compressor->check_model(model_.shape());
       compressors_ = std::move(built);
+      set_up_.compressors = others.use;
       channel_.send({{"ready", true}});
     } catch (const std::exception& e) {
       channel_.send({{"ready", false}, {"error", e.what()}});
@@ -204,6 +211,21 @@ class Worker {
     }
     channel_.send({{"done", job.id}});
     starting_ = nullptr;
+  }
+
+  // No sequence is under way. The compressor is made again: what it holds itself is a size, too.
+  void measure(const Job& job) {
+    for (const int i : job.compressors) {
+      JobResult result;
+      result.job = job.id;
+      result.compressor = i;
+      channel_.enter(i);
+      result.sizes = measure_sizes([&] { return build(set_up_.compressors.at(static_cast<size_t>(i))); }, model_,
+                                   job.sizes, meter_);
+      channel_.enter(-1);
+      channel_.send(result);
+    }
+    channel_.send({{"done", job.id}});
   }
 
   void answer(Finished& finished) {

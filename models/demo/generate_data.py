@@ -171,6 +171,19 @@ def fixed_shots(rng, family):
     return [FAMILIES[family](rng, size) for size in sizes]
 
 
+def long_prompt(held_out, n_exemplars=18):
+    """So many exemplars of a look-up that the prompt is longer than any training row."""
+    rng = random.Random(f"{SEED_EXEMPLARS}/lookup_long")
+    made, prompt = 0, ""
+    while made < n_exemplars:
+        question, steps, gold = FAMILIES["lookup"](rng, 16)
+        if question in held_out:
+            continue
+        prompt += f"Q: {question}\nA: {answer_text(steps, gold)}\n\n"
+        made += 1
+    return prompt
+
+
 def held_out_questions(rng, family, taken):
     rows, seen = [], set(taken)
     while len(rows) < HELD_OUT:
@@ -206,6 +219,7 @@ def reserved_questions():
 def main():
     TASKS.mkdir(parents=True, exist_ok=True)
     PROMPTS.mkdir(parents=True, exist_ok=True)
+    (PROMPTS / "lookup_long.txt").write_text(long_prompt(reserved_questions()))
     for family, (prompt, _, rows) in make_held_out().items():
         (PROMPTS / f"{family}.txt").write_text(prompt)
         with open(TASKS / f"{family}.jsonl", "w") as out:

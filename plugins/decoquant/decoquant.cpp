@@ -178,4 +178,4 @@ KVC_PLUGIN(
     "decomposition goes through a Gram matrix in float64; a full buffer is encoded before the next token; attention "
     "takes the query through the small tensor (the paper's kernel rebuilds the matrix); form lm always quantizes the "
     "channel tensor; factors of 3 and 4 tensors, the groups of svd and qr and the steps of small_bits are ours",
-    {.splits = true})
+    {.splits = true, .formula = "DecoQuant"})

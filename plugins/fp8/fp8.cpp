@@ -75,4 +75,4 @@ KVC_PLUGIN(Fp8Options, Fp8, "fp8", "8-bit floats (e4m3), one scale a head",
            "OCP 8-bit Floating Point Specification (OFP8) 1.0; Micikevicius et al. 2022",
            "the scale comes from the prompt, not from calibration, and leaves room for larger tokens; what exceeds it "
            "saturates",
-           {.splits = true})
+           {.splits = true, .formula = "OCP FP8"})

@@ -85,4 +85,4 @@ class Full final : public kvc::Compressor, public kvc::BatchedAttention {
 }  // namespace
 
 KVC_PLUGIN(FullOptions, Full, "full", "K and V uncompressed, at 16 bits", "the baseline of every table", "none",
-           {.lossy = false, .one_by_one_same = true, .prefix_local = true, .splits = true})
+           {.lossy = false, .one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "16 bits"})

@@ -128,4 +128,4 @@ KVC_PLUGIN(
     "chunks are immutable and each is encoded once (the public code encodes the whole cache again at each flush); K's "
     "outliers are counted per chunk, not by token width; outliers are held as differences; a full buffer is encoded "
     "before the next token, not by dropping one; backbone none takes outliers of each vector's two ends, as GEAR does",
-    {.splits = true})
+    {.splits = true, .formula = "GEAR"})

@@ -168,4 +168,4 @@ KVC_PLUGIN(
     "token's channels of all heads; degrees below 2 are raised to 2; stream whole cuts the mask of the next multiple "
     "of "
     "buffer, so that there only tokens have equal degrees",
-    {.splits = true})
+    {.splits = true, .formula = "GEAR-X"})

@@ -79,4 +79,4 @@ KVC_PLUGIN(H2oOptions, H2o, "h2o", "heavy hitters by accumulated attention and r
            "Zhang et al. 2023 (H2O), algorithm 1",
            "scores are summed over the query heads of a KV head; budgets are shares of the prompt, at least 4 recent "
            "tokens; tokens keep their positions; of equal scores the older token stays",
-           {.evicts = true})
+           {.evicts = true, .formula = "H2O"})

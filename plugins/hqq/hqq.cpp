@@ -67,4 +67,4 @@ KVC_PLUGIN(
     "a group that does not come out even is filled up (the public code refuses); zero is held as -zero/scale; real "
     "precision encodes with the fp16-rounded pair; what is encoded again is decoded to fp32, not to 16 bits; 1 and "
     "3 bits are left out",
-    {.splits = true})
+    {.splits = true, .formula = "HQQ"})

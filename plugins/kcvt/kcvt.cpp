@@ -78,4 +78,4 @@ KVC_PLUGIN(
     "Kang et al. 2024 (GEAR), the KCVT backbone",
     "chunks are immutable (the public code encodes the whole cache again at each flush); real precision encodes with "
     "the fp16-rounded scale and zero; constant groups have scale 0",
-    {.splits = true})
+    {.splits = true, .formula = "GEAR"})

@@ -91,4 +91,4 @@ KVC_PLUGIN(
     KiviOptions, Kivi, "kivi", "K per channel, V per token, recent tokens exact",
     "Liu et al. 2024 (KIVI), section 3.2 and algorithm 1",
     "real precision encodes with the fp16-rounded scale and zero; a constant group has scale 0; recent 0 is ours",
-    {.one_by_one_same = true, .splits = true})
+    {.one_by_one_same = true, .splits = true, .formula = "GEAR"})

@@ -110,4 +110,4 @@ KVC_PLUGIN(
     "sequence's own first tokens; k-means starts from quantiles and is weighted by gradients only where the file "
     "was made with --fisher; a token's key outliers are capped only with key_outliers: capped; outliers are held "
     "as they are, not as differences; a calibrated table of a model is not counted among a sequence's bytes",
-    {.turns_keys = true})
+    {.turns_keys = true, .formula = "KVQuant"})

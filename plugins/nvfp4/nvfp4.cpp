@@ -94,4 +94,4 @@ KVC_PLUGIN(Nvfp4Options, Nvfp4, "nvfp4", "4-bit floats (e2m1) in blocks of 16 wi
            "NVIDIA, NVFP4 (Blackwell); OCP Microscaling Formats (MX) 1.0 for e2m1",
            "the tensor's scale comes from the prompt, not from calibration, and leaves room for larger tokens; what "
            "exceeds it saturates",
-           {.splits = true})
+           {.splits = true, .formula = "NVFP4"})

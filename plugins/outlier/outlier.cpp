@@ -94,4 +94,4 @@ KVC_PLUGIN(
     "Kang et al. 2024 (GEAR), section 3 (the sparse part) and table 8 (outlier-aware quantization)",
     "outliers take no part in minimum and maximum (fill masked) and are held as differences; K's are counted by the "
     "chunk's tokens (the public code counts by the token's width); half counts round to even and may be 0",
-    {.splits = true})
+    {.splits = true, .formula = "GEAR"})

@@ -102,6 +102,9 @@ class QjlCache final : public kvc::LayerCache {
   kvc::KeyValue attended() const override { return with_keys(qjl::linear_functionals); }
   int64_t length() const override { return v_.n_tokens(); }
   int64_t n_encoded_tokens() const override { return std::max(n_sketched_, v_.codes.n_tokens()); }
+  int64_t n_encoded_numbers() const override {
+    return (n_sketched_ + v_.codes.n_tokens()) * info().n_kv_heads * info().head_dim;
+  }
 
   kvc::Footprint footprint() const override {
     kvc::Footprint bytes;
@@ -201,4 +204,4 @@ KVC_PLUGIN(QjlOptions, Qjl, "qjl", "keys as signs of random projections, values 
            "outliers use the first columns of the same projection, as in the public code (the paper: an independent "
            "one); |k_in| is stored, not |k|; values are encoded while decoding, too; one projection for all sequences, "
            "as there; dequantize() gives, for probes only, the least-squares K, which no score is computed from",
-           {.estimates = true})
+           {.estimates = true, .formula = "QJL"})

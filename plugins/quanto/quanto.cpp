@@ -60,4 +60,4 @@ KVC_PLUGIN(
     "Hugging Face transformers, QuantizedCache with backend quanto; optimum-quanto, MaxOptimizer",
     "a group that does not come out even is filled up (the public code refuses); what is encoded again is decoded "
     "to fp32, not to 16 bits; a constant group has scale 0 (NaN in the public code); 8 bits are ours",
-    {.splits = true})
+    {.splits = true, .formula = "TaDA"})

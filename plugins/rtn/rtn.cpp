@@ -51,4 +51,4 @@ KVC_PLUGIN(
     "K is rounded after RoPE (the public scripts round the outputs of k_proj); weights stay as they are (W16A_); "
     "real precision encodes with the fp16-rounded step, clamped where that rounding would leave the code's range; "
     "scope tensor gives each new token a step of its own",
-    {.splits = true})
+    {.splits = true, .formula = "DecoQuant"})

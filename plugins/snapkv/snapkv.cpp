@@ -81,4 +81,4 @@ KVC_PLUGIN(SnapKvOptions, SnapKv, "snapkv", "the prompt's tokens that its last q
            "Li et al. 2024 (SnapKV, arXiv 2404.14469), algorithm 1",
            "votes are summed over the query heads of a KV head (the public code repeats K and V for each); tokens keep "
            "their positions; of equal votes the older token stays",
-           {.evicts = true})
+           {.evicts = true, .formula = "SnapKV"})

@@ -180,4 +180,4 @@ KVC_PLUGIN(TadaOptions, Tada, "tada", "mean over heads in 16 bits, deviations qu
            "Joshi et al. 2025 (TaDA), sections 3.1 and 3.2",
            "the mean, where equations 1 and 2 print a sum; one group per token and head, asymmetric; deviations are "
            "taken from the rounded mean; a prompt keeps n0 mod recent tokens exact; MQA is refused",
-           {.one_by_one_same = true, .splits = true})
+           {.one_by_one_same = true, .splits = true, .formula = "TaDA"})

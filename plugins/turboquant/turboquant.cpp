@@ -142,4 +142,4 @@ KVC_PLUGIN(
     "no outlier channels at more bits (the paper's 2.5 and 3.5 bits); the sketch serves keys only, values use the "
     "variant of least error; one rotation for all layers and sequences; of sketched keys dequantize() gives, "
     "for probes only, the least-squares K, which no score is computed from",
-    {.one_by_one_same = true, .prefix_local = true, .estimates = true, .splits = true})
+    {.one_by_one_same = true, .prefix_local = true, .estimates = true, .splits = true, .formula = "TurboQuant"})

@@ -47,14 +47,15 @@ std::set<int64_t> prompts_of(const Pencil& pencil) {
   return all;
 }
 
-// What is encoded of n tokens: all but those that wait exactly, of the tensor where fewer wait.
-int64_t encoded(const Bytes& bytes, const nlohmann::json& options, const ModelShape& model, int64_t n) {
+// Tokens of K and of V that are encoded: of n all but those that wait exactly.
+std::pair<int64_t, int64_t> encoded(const Bytes& bytes, const nlohmann::json& options, const ModelShape& model,
+                                    int64_t n) {
   const bool wide = options.value("precision", "real") == "exact" || options.value("dtype", "") == "fp32";
   const auto waiting = [&](CacheTensor tensor) {
     const auto row = bytes.find({tensor, ByteKind::recent});
     return row == bytes.end() ? 0 : row->second / (model.n_kv_heads * model.head_dim * (wide ? 4 : 2));
   };
-  return n - std::min(waiting(CacheTensor::k), waiting(CacheTensor::v));
+  return {n - waiting(CacheTensor::k), n - waiting(CacheTensor::v)};
 }
 
 void expect_pencil(const Pencil& pencil, const Compressor& compressor, const nlohmann::json& options,
@@ -69,7 +70,11 @@ void expect_pencil(const Pencil& pencil, const Compressor& compressor, const nlo
     int64_t total = 0;
     for (const auto& [row, n] : held) total += n;
     ASSERT_EQ(cache->footprint().total_bytes(), total);
-    ASSERT_EQ(cache->n_encoded_tokens(), encoded(expected, options, model, n_prompt + step)) << pencil.plugin;
+    const auto [n_k, n_v] = encoded(expected, options, model, n_prompt + step);
+    ASSERT_EQ(cache->n_encoded_tokens(), std::max(n_k, n_v)) << pencil.plugin;
+    const int64_t n_evicted = cache->length() - cache->positions().size(1);
+    ASSERT_EQ(cache->n_encoded_numbers(), (n_k + n_v - 2 * n_evicted) * model.n_kv_heads * model.head_dim)
+        << pencil.plugin;
     if (pencil.has_counted_outliers) take_counted_outliers(held, options);
     ASSERT_EQ(held, expected) << pencil.plugin << " " << options.dump() << ", " << model.n_kv_heads << " x "
                               << model.head_dim << ", " << n_prompt << " + " << step << "\n  held  " << text_of(held)
@@ -88,6 +93,18 @@ TEST_P(PencilOf, FootprintIsTheFormula) {
         expect_pencil(pencil, *compressor, options, model, n_prompt, past_all);
       expect_pencil(pencil, *compressor, options, model, 300, 2);  // an index into it takes two bytes
     }
+  }
+}
+
+TEST_P(PencilOf, SizesAt4KAnd32KTokensAreTheFormula) {
+  const auto& pencil = GetParam();
+  const auto& options = pencil.options.front();
+  const ModelShape model{1, 4, 2, 64};
+  const auto compressor = plugin(pencil.plugin).make(options);
+  compressor->check_model(model);
+  for (const int64_t n_tokens : {4096, 32768}) {
+    const bool is_quadratic = std::string(pencil.plugin) == "h2o";  // half a minute at 32K
+    if (n_tokens == 4096 || !is_quadratic) expect_pencil(pencil, *compressor, options, model, n_tokens, 0);
   }
 }
 

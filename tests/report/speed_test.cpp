@@ -14,7 +14,7 @@ class LargeReports : public StoreTest {};
 constexpr const char* kFill = R"(
   WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 99)
   INSERT INTO cell SELECT printf('%016x', i), 'tiny', 'demo/' || (i / 25), '{}', '{}', 'p' || (i % 25), 'x', '{}', '',
-    '{}', 4, 1300, i % 25 > 0, 0, 'eval', '{}' FROM n;
+    '{}', 4, 1300, i % 25 > 0, 0, 'eval', '{}', '' FROM n;
   INSERT INTO experiment_cell (experiment, cell_key) SELECT 'large', key FROM cell;
   INSERT INTO text VALUES ('t', 'Q: 1 + 1');
   WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 1299)

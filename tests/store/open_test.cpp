@@ -48,17 +48,17 @@ using Perms = std::filesystem::perms;
 
 TEST_F(OpenTest, ANewFileHasTheSchemaAndOurMark) {
   auto store = ResultStore::open(path_);
-  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 4);
+  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 5);
   EXPECT_EQ(store.database().integer("PRAGMA application_id"), 1802920753);
   EXPECT_EQ(store.database().integer("PRAGMA synchronous"), 2);  // FULL
   EXPECT_EQ(open_message(), "no error");                         // a second connection
 }
 
 TEST_F(OpenTest, ANewerSchemaIsRefused) {
-  ResultStore::open(path_).database().execute("PRAGMA user_version = 5");
-  EXPECT_EQ(open_message(), problem("it was written by a newer kvc (schema 5, this program knows 4)"));
+  ResultStore::open(path_).database().execute("PRAGMA user_version = 6");
+  EXPECT_EQ(open_message(), problem("it was written by a newer kvc (schema 6, this program knows 5)"));
   EXPECT_EQ(message_of([&] { ResultStore::open_readonly(path_); }),
-            problem("it was written by a newer kvc (schema 5, this program knows 4)"));
+            problem("it was written by a newer kvc (schema 6, this program knows 5)"));
 }
 
 // Version 1 held bytes without stages: they are those of plain compressors, and none is lost.
@@ -76,7 +76,9 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
         "DROP TABLE kv_bytes; ALTER TABLE old RENAME TO kv_bytes; DROP TABLE stage; DROP TABLE stage_time;"
         "DROP VIEW v_cell; DROP VIEW v_score; DROP TABLE probe; DROP TABLE capacity; DROP TABLE likelihood;"
         "ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; ALTER TABLE sample DROP COLUMN peak_bytes;"
-        "ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE cell DROP COLUMN kind;"
+        "ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE cell DROP COLUMN kind; DROP TABLE cell_size;"
+        "ALTER TABLE sample DROP COLUMN n_encoded_numbers; ALTER TABLE sample DROP COLUMN recent_bytes;"
+        "ALTER TABLE cell DROP COLUMN formula;"
         "ALTER TABLE cell DROP COLUMN scoring_json;"
         "ALTER TABLE experiment_cell DROP COLUMN label; ALTER TABLE experiment_cell DROP COLUMN position;"
         "PRAGMA user_version = 1");
@@ -86,7 +88,7 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
   const char* const kTables =
       "SELECT group_concat(line, char(10)) FROM (SELECT t.name || '.' || c.name || ' ' || c.type || c.pk AS line "
       "FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table' ORDER BY line)";
-  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 4);
+  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 5);
   EXPECT_EQ(store.database().text(kTables), fresh.database().text(kTables));
   EXPECT_EQ(store.database().integer("SELECT sum(n_prompt_tokens_before = n_prompt_tokens) FROM sample"), 1);
   EXPECT_EQ(store.database().text("SELECT group_concat(layer || stage || tensor || kind || bytes) FROM kv_bytes"),

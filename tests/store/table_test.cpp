@@ -75,6 +75,7 @@ void fill(ResultStore& store) {
   auto low = make_cell("low t/a", "low", "t/a");
   low.options_json = R"({"bits":2,"group":32})";
   low.bits = 2.5;
+  low.formula = "GEAR";
   low.lossy = true;
   store.put_cell(low);
   store.put_sample(make_sample(low.key, 0, 1));
@@ -96,26 +97,55 @@ void fill(ResultStore& store) {
 // Wilson by hand, z^2 = 3.8415: 2 of 2: low 2/5.8415 = 34.2; 1 of 2: centre 50, half width 40.5. Speed: 20 tokens in
 // 0.5 + 1 + 0.5 s.
 const char* const kNote =
-    "- accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens; speed: new tokens per second "
-    "of "
-    "decoding, without prefill\n";
+    "- accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens, at the samples' own lengths "
+    "and "
+    "of made prompts; bits/number: bytes without recent exact tokens over the numbers of K and V that are encoded, at "
+    "the "
+    "longest; speed: new tokens per second of decoding, without prefill\n";
 
 TEST_F(SummaryTest, PivotsTasksAndLeavesSuspectsOut) {
   fill(store_);
-  EXPECT_EQ(
-      write_markdown(summary_table(store_.database())),
-      std::string("**all experiments, tiny**\n\n"
-                  "| compressor | options         | bits | KV size [%] | KV size in paper [%] |             t/a [%] |"
-                  "             t/b [%] |   n | peak KV [MiB] | speed [tokens/s] | failed |\n"
-                  "| ---------- | --------------- | ---: | ----------: | -------------------: | ------------------: |"
-                  " ------------------: | --: | ------------: | ---------------: | -----: |\n"
-                  "| full       |                 |   16 |       100.0 |                100.0 | 100.0 [34.2, 100.0] |"
-                  " 100.0 [34.2, 100.0] |   2 |          1.00 |             10.0 |      0 |\n"
-                  "| low        | bits=2 group=32 |  2.5 |        25.0 |                 20.0 |    50.0 [9.5, 90.5] |"
-                  "                     | 2/0 |          1.00 |             10.0 |      1 |\n\n"
-                  "- left out as suspect: broken on t/a: no token was encoded\n"
-                  "- not finished: low bits=2 group=32 on t/b: 1 of 2 missing\n") +
-          kNote);
+  const std::string expected = R"(**all experiments, tiny**
+
+| compressor | options         | bits | bits/number | encoded [%] | KV size [%] | by formula [%] | formula |             t/a [%] |             t/b [%] |   n | peak KV [MiB] | speed [tokens/s] | failed |
+| ---------- | --------------- | ---: | ----------: | ----------: | ----------: | -------------: | ------- | ------------------: | ------------------: | --: | ------------: | ---------------: | -----: |
+| full       |                 |   16 |             |             |       100.0 |          100.0 |         | 100.0 [34.2, 100.0] | 100.0 [34.2, 100.0] |   2 |          1.00 |             10.0 |      0 |
+| low        | bits=2 group=32 |  2.5 |             |             |        25.0 |           20.0 | GEAR    |    50.0 [9.5, 90.5] |                     | 2/0 |          1.00 |             10.0 |      1 |
+
+- left out as suspect: broken on t/a: no token was encoded
+- not finished: low bits=2 group=32 on t/b: 1 of 2 missing
+)";
+  EXPECT_EQ(write_markdown(summary_table(store_.database())), expected + kNote);
+}
+
+// Per cell 1000 bytes at 16 bits are 500 numbers. Sizes of made prompts are one compressor's: any cell of it has them.
+TEST_F(SummaryTest, SizesStandByLengthAndBitsAreOfTheLongest) {
+  for (const std::string task : {"t/a", "t/b"}) {
+    store_.put_cell(make_cell("low " + task, "low", task));
+    auto sample = make_sample("low " + task, 0);
+    sample.n_encoded_numbers = 200;
+    sample.recent_bytes = 150;
+    store_.put_sample(sample);
+  }
+  const auto shown = [&](const std::string& column) {
+    const auto table = summary_table(store_.database());
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      if (table.columns[i].name == column) return std::get<double>(table.rows.at(0)[i]);
+    }
+    return -1.0;
+  };
+  EXPECT_EQ(shown("bits/number"), 8. * (250 - 150) / 200);  // the samples' own
+  EXPECT_EQ(shown("encoded"), 40);
+  CacheSize size{1024, "", 300, 1000, 50, 0, 500};
+  store_.put_sizes("low t/b", {size, {32768, "it takes too long", {}, {}, {}, {}, {}}});
+  EXPECT_EQ(shown("at 1K"), 30);
+  EXPECT_EQ(shown("at 32K"), -1);
+  EXPECT_EQ(shown("bits/number"), 8. * (300 - 50) / 500);
+  EXPECT_EQ(shown("encoded"), 40);
+  EXPECT_EQ(store_.sizes_of("low t/b"), (std::set<int64_t>{1024, 32768}));
+  size.kv_bytes = 1;
+  store_.put_sizes("low t/b", {size});  // it is there
+  EXPECT_EQ(shown("at 1K"), 30);
 }
 
 TEST_F(SummaryTest, ShowsSuspectsWhenAskedAndOneExperiment) {
@@ -147,8 +177,8 @@ TEST_F(SummaryTest, GradedScoresHaveABootstrapIntervalAndSaySo) {
   store_.put_cell(make_cell("c", "low", "t/f1"));
   for (int64_t i : {0, 1}) store_.put_sample(make_sample("c", i, 0.5));  // equal scores: no width
   const auto table = summary_table(store_.database());
-  EXPECT_EQ(table.columns[5].unit, "%, bootstrap");
-  EXPECT_EQ(std::get<std::string>(table.rows[0][5]), "50.0 [50.0, 50.0]");
+  EXPECT_EQ(table.columns[8].unit, "%, bootstrap");
+  EXPECT_EQ(std::get<std::string>(table.rows[0][8]), "50.0 [50.0, 50.0]");
   EXPECT_EQ(table.notes[0], "bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
 }
 

@@ -50,7 +50,7 @@ Finished run_program(const TempFolder& folder, std::vector<std::string> argument
 
 std::string small_experiment(const std::string& compressors, int limit) {
   return "name: small\nmodel: models/demo\ntasks: [demo/truth, demo/lookup]\nlimit: " + std::to_string(limit) +
-         "\nplugin_path: [" KVC_BINARY_DIR "/tests/plugins]\ncompressors:\n" + compressors;
+         "\nsizes: []\nplugin_path: [" KVC_BINARY_DIR "/tests/plugins]\ncompressors:\n" + compressors;
 }
 
 }  // namespace kvc::test

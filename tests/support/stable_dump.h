@@ -10,9 +10,10 @@
 
 namespace kvc {
 
-// Seconds, peaks of memory and what was there to be reused depend on the machine and on what else it did.
+// Seconds, peaks of memory, the heap and what was there to be reused depend on the machine and on what else it did.
 inline bool depends_on_the_run(const std::string& column) {
-  return column.ends_with("_seconds") || column.starts_with("peak_") || column == "n_reused_tokens";
+  return column.ends_with("_seconds") || column.starts_with("peak_") || column == "n_reused_tokens" ||
+         column == "shared_bytes";
 }
 
 inline nlohmann::json to_json(const TableCell& cell) {
@@ -27,8 +28,8 @@ inline nlohmann::json to_json(const TableCell& cell) {
 inline std::string stable_dump(Database& db) {
   std::string dump;
   // Not cell_provenance: hosts. A failed sample that was replaced may leave a text behind that nothing names any more.
-  for (const std::string table : {"cell", "experiment_cell", "kv_bytes", "likelihood", "probe", "sample", "score",
-                                  "stage", "stage_time", "text"}) {
+  for (const std::string table : {"cell", "cell_size", "experiment_cell", "kv_bytes", "likelihood", "probe", "sample",
+                                  "score", "stage", "stage_time", "text"}) {
     std::vector<std::string> columns, primary_key;
     auto info = db.prepare("SELECT name, pk FROM pragma_table_info('" + table + "') ORDER BY pk = 0, pk, cid");
     while (info.step()) {

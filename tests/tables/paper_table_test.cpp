@@ -131,7 +131,7 @@ TEST(PaperTables, NameTheProbesThatFailed) {
   HandMade made(hand_worked().front());
   made.db().execute(
       "INSERT INTO cell SELECT 'p', model, 'demo/x', model_json, task_json, plugin, plugin_sha256, options_json,"
-      " options_label, generation_json, bits, 3, is_lossy, is_simulated, 'probe', '{}' FROM cell LIMIT 1;"
+      " options_label, generation_json, bits, 3, is_lossy, is_simulated, 'probe', '{}', '' FROM cell LIMIT 1;"
       "INSERT INTO experiment_cell SELECT experiment, 'p', 'Probed', 99 FROM experiment_cell LIMIT 1;"
       "CREATE TEMP TABLE s AS SELECT * FROM sample LIMIT 1;"
       "UPDATE s SET cell_key = 'p', status = 'failed', error = 'out of memory'; INSERT INTO sample SELECT * FROM s");

@@ -12,7 +12,7 @@ void fill(Database& db) {
   db.execute(
       "INSERT INTO cell SELECT printf('k%03d', a.value * 10 + b.value), 'models/m' || (b.value % 2),"
       " 'suite/t' || (b.value / 2), '{}', '{}', 'p' || a.value, '', '{}', '', '{}', 16 - a.value, 1300, a.value > 0, 0,"
-      " 'eval', '{}' FROM generate_10 AS a, generate_10 AS b;"
+      " 'eval', '{}', '' FROM generate_10 AS a, generate_10 AS b;"
       "INSERT INTO experiment_cell SELECT 'e', key, 'method ' || plugin, CAST(substr(plugin, 2) AS INTEGER) FROM cell;"
       "INSERT INTO text SELECT 'h' || value, printf('%0500d', value) FROM generate_1300;"
       "INSERT INTO sample (cell_key, sample, status, error, prompt_sha256, generation, gold, n_prompt_tokens,"

@@ -86,6 +86,9 @@ class KVC_EXPORT LayerCache {
 
   virtual int64_t length() const = 0;            // tokens appended so far
   virtual int64_t n_encoded_tokens() const = 0;  // of these, held in lossy form or evicted; 0 proves nothing ran
+  // Numbers of K and V that are held in lossy form; what is evicted is not held. Here: those of the encoded tokens that
+  // positions() still has. Another count where K and V do not keep step.
+  virtual int64_t n_encoded_numbers() const;
   virtual Footprint footprint() const = 0;
 
  protected:
@@ -93,6 +96,9 @@ class KVC_EXPORT LayerCache {
   // Throws unless those of k and v that are held are [H_kv, T, D], T >= 1, finite, and continue at length().
   void check_new_tokens(const NewTokens& tokens) const;
   const LayerInfo& info() const { return info_; }
+  int64_t numbers_of(int64_t n_tokens) const {  // that such a cache is given
+    return n_tokens * info_.n_kv_heads * info_.head_dim * (int64_t{info_.holds_k()} + int64_t{info_.holds_v()});
+  }
 
  private:
   LayerInfo info_;

@@ -10,7 +10,7 @@
 
 namespace kvc {
 
-constexpr uint32_t kAbiVersion = 2;
+constexpr uint32_t kAbiVersion = 3;
 
 // What a plugin says of itself; part of the descriptor, shown by `kvc plugins NAME`.
 struct Capabilities {
@@ -20,9 +20,10 @@ struct Capabilities {
   bool estimates = false;  // attended() may be vectors whose inner products are unbiased, which dequantize()'s are not
   bool simulated = false;  // true where floats are stored and bytes only claimed; such rows stay out of size tables
   // What a composition of compressors has to know.
-  bool evicts = false;      // a cache may hold fewer tokens than length()
-  bool splits = false;      // K and V are stored apart: make_cache serves LayerInfo::holds k or v
-  bool turns_keys = false;  // reads rope_frequencies: tokens must come at the positions of the text
+  bool evicts = false;       // a cache may hold fewer tokens than length()
+  bool splits = false;       // K and V are stored apart: make_cache serves LayerInfo::holds k or v
+  bool turns_keys = false;   // reads rope_frequencies: tokens must come at the positions of the text
+  const char* formula = "";  // whose closed form paper_bytes() is, as tables call it: "GEAR"; "": the plugin's own
 };
 
 struct PluginDescriptor {

@@ -19,6 +19,9 @@ class KVC_EXPORT StoredCache : public LayerCache {
   KeyValue dequantize() const final { return {k_.dequantize(), v_.dequantize()}; }
   int64_t length() const final { return std::max(k_.n_tokens(), v_.n_tokens()); }
   int64_t n_encoded_tokens() const final { return std::max(k_.codes.n_tokens(), v_.codes.n_tokens()); }
+  int64_t n_encoded_numbers() const final {
+    return (k_.codes.n_tokens() + v_.codes.n_tokens()) * info().n_kv_heads * info().head_dim;
+  }
   Footprint footprint() const final;
 
  protected:
