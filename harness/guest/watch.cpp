@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "kernels/row_products.h"
-
 namespace kvc {
 namespace {
 
@@ -15,14 +13,9 @@ constexpr double kAttentionTolerance =
 constexpr double kErrorThatShows = 1e-3;  // of attention: below it nothing tells exact from held
 constexpr int64_t kTokensLookedAt = 128;
 
-double sum_of_squares(const at::Tensor& x, const at::Tensor& y = {}) {
-  const auto a = x.to(at::kCPU, at::kFloat).contiguous();
-  if (!y.defined()) return kernels::sum_of_squares(a.const_data_ptr<float>(), nullptr, a.numel());
-  const auto b = y.to(at::kCPU, at::kFloat).contiguous();
-  return kernels::sum_of_squares(a.const_data_ptr<float>(), b.const_data_ptr<float>(), a.numel());
-}
+double length_of(const at::Tensor& x) { return at::linalg_vector_norm(x.to(at::kFloat)).item<double>(); }
 double relative(const at::Tensor& x, const at::Tensor& exact) {
-  return std::sqrt(sum_of_squares(x, exact) / std::max(sum_of_squares(exact), 1e-60));
+  return length_of(x.to(at::kFloat) - exact) / std::max(length_of(exact), 1e-30);
 }
 
 // Of a token, all heads side by side, its principal components' variances among at most kTokensLookedAt tokens.
@@ -84,7 +77,7 @@ WatchedPrompt::WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const a
 
 double WatchedPrompt::least_error(const std::vector<double>& variances, const at::Tensor& x, int64_t bits) const {
   const auto n_tokens = static_cast<double>(x.size(1)), n_numbers = static_cast<double>(x.size(0) * x.size(2));
-  const double square = sum_of_squares(x) / n_tokens;
+  const double square = length_of(x) * length_of(x) / n_tokens;
   if (variances.empty() || square <= 0) return 0;
   const double bits_a_token = static_cast<double>(bits) / n_tokens + bits_granted_ * n_numbers;
   return std::sqrt(least_square_error(variances, bits_a_token) / square);
@@ -93,12 +86,11 @@ double WatchedPrompt::least_error(const std::vector<double>& variances, const at
 void Watch::look_at_prompt(const LayerCache& cache, const at::Tensor& q) const {
   const auto& info = prompt_->info();
   const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
-  compare(cache, last, cache.attend(last, info.attention_scale));
+  const auto held = compare(cache, last, cache.attend(last, info.attention_scale));
 
   const auto& given = prompt_->given();
   const auto positions = cache.positions();
   if (positions.size(1) != given.k.size(1)) return;  // what is evicted is error enough
-  const auto held = cache.dequantize();
   const auto footprint = cache.footprint();
   for (const bool is_k : {true, false}) {
     const int64_t bits = bits_of(footprint, is_k ? CacheTensor::k : CacheTensor::v);
@@ -115,11 +107,11 @@ bool Watch::add(const NewTokens& token) {
   k_.push_back(token.k.to(at::kFloat, false, true));
   v_.push_back(token.v.to(at::kFloat, false, true));
   if (k_.size() <= next_look_) return false;
-  next_look_ = 2 * k_.size() + random_() % (4 * k_.size());
+  next_look_ = 4 * k_.size() + random_() % (8 * k_.size());
   return true;
 }
 
-void Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::Tensor& attention) const {
+KeyValue Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::Tensor& attention) const {
   auto given = prompt_->given();
   if (!k_.empty()) {
     auto k = k_, v = v_;
@@ -145,15 +137,17 @@ void Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::Tens
             " away from attention over what the cache says that it holds (allowed: ", kAttentionTolerance, "), and ",
             from_exact, " from exact attention, where what it holds is ", held_from_exact, " away");
 
-  const auto nearest = cache.dequantize();
+  auto nearest = cache.dequantize();
   for (const bool is_k : {true, false}) {
+    const auto &x = is_k ? nearest.k : nearest.v, &y = is_k ? attended.k : attended.v;
+    if (at::equal(x, y)) continue;
     const auto exact_kept = at_positions(is_k ? given.k : given.v, positions);
-    const double nearest_error = relative(is_k ? nearest.k : nearest.v, exact_kept);
-    const double attended_error = relative(is_k ? attended.k : attended.v, exact_kept);
+    const double nearest_error = relative(x, exact_kept), attended_error = relative(y, exact_kept);
     KVC_CHECK(attended_error >= 0.98 * nearest_error, "layer ", info.layer, ": attended() gives ", is_k ? "K" : "V",
               " with a relative error of ", attended_error, ", nearer than dequantize(), whose error is ",
               nearest_error, " and which gives the nearest that is held");
   }
+  return nearest;
 }
 
 }  // namespace kvc

@@ -51,14 +51,14 @@ class Watch {
   // A step's token, which the cache is given, too; k, v: [H_kv, 1, D]. -> whether to look at what comes of it
   bool add(const NewTokens& token);
 
-  // q and the cache's attention: [H_q, T_q, D]. Throws Error with what does not fit.
-  void compare(const LayerCache& cache, const at::Tensor& q, const at::Tensor& attention) const;
+  // q and the cache's attention: [H_q, T_q, D]. Throws Error with what does not fit. -> dequantize()
+  KeyValue compare(const LayerCache& cache, const at::Tensor& q, const at::Tensor& attention) const;
 
  private:
   std::shared_ptr<const WatchedPrompt> prompt_;
   std::vector<at::Tensor> k_, v_;  // of the steps
-  size_t next_look_ = 0;
   std::minstd_rand random_;
+  size_t next_look_ = random_() % 8;  // the step behind which to look
 };
 
 }  // namespace kvc

@@ -35,25 +35,37 @@ class Ledger : public testing::Test {
 
 TEST_F(Ledger, CountsWhatWasAskedForWhoeverHandsItOut) {
   void* p = nullptr;
-  EXPECT_EQ(gained([&] { p = std::malloc(1000); }), 1000);
-  EXPECT_EQ(gained([&] { p = std::realloc(p, 3000); }), 2000);
+  EXPECT_EQ(gained([&] { p = std::malloc(2000); }), 2000);
+  EXPECT_EQ(gained([&] { p = std::realloc(p, 3000); }), 1000);
   EXPECT_EQ(gained([&] { std::free(p); }), -3000);
-  EXPECT_EQ(gained([&] { p = std::calloc(7, 9); }), 63);
+  EXPECT_EQ(gained([&] { p = std::calloc(70, 90); }), 6300);
   std::free(p);
-  EXPECT_EQ(gained([&] { EXPECT_EQ(::posix_memalign(&p, 64, 100), 0); }), 100);
+  EXPECT_EQ(gained([&] { ASSERT_EQ(::posix_memalign(&p, 64, 1100), 0); }), 1100);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(p) % 64, 0u);
   std::free(p);
-  EXPECT_EQ(gained([&] { p = ::operator new(77); }), 77);
+  EXPECT_EQ(gained([&] { p = ::operator new(7777); }), 7777);
   ::operator delete(p);
 }
 
+TEST_F(Ledger, CountsSmallThingsInWhatTheyTake) {
+  std::vector<void*> held(1000);
+  const int64_t bytes = gained([&] {
+    for (auto& p : held) p = std::malloc(100);
+  });
+  EXPECT_GE(bytes, 100 * 1000);
+  EXPECT_LE(bytes, 128 * 1000);
+  EXPECT_EQ(gained([&] {
+              for (auto* p : held) std::free(p);
+            }),
+            -bytes);
+}
+
 TEST_F(Ledger, CountsOffTheAccountOfWhoeverGained) {
-  std::vector<char>* kept = nullptr;
-  const int64_t bytes = gained([&] { kept = new std::vector<char>(5000); });
-  EXPECT_GE(bytes, 5000);
+  void* p = nullptr;
+  EXPECT_EQ(gained([&] { p = std::malloc(5000); }), 5000);
   const int64_t before = live_bytes(kAccount);
-  delete kept;  // by nobody
-  EXPECT_EQ(live_bytes(kAccount), before - bytes);
+  std::free(p);  // by nobody
+  EXPECT_EQ(live_bytes(kAccount), before - 5000);
 }
 
 TEST_F(Ledger, CountsMappingsAndTheirParts) {
