@@ -218,6 +218,9 @@ WITH
   totals AS (
     SELECT
       cell_key,
+      count(*) AS n,
+      sum(n_encoded_tokens = 0) AS n_bare,
+      sum(n_encoded_tokens > 0 AND k_error = 0 AND v_error = 0) AS n_exact,
       sum(kv_bytes) AS kv_bytes,
       sum(kv_bytes_fp16) AS kv_bytes_fp16,
       sum(paper_bytes) AS paper_bytes,
@@ -243,9 +246,16 @@ SELECT
   totals.kv_bytes, totals.kv_bytes_fp16, totals.paper_bytes, totals.n_encoded_tokens,
   totals.max_k_error, totals.max_v_error, totals.peak_kv_bytes, totals.n_new_tokens, totals.decode_seconds,
   CASE
-    WHEN cell.is_lossy = 0 OR totals.cell_key IS NULL THEN ''
-    WHEN totals.n_encoded_tokens = 0 THEN 'no token was encoded'
-    WHEN totals.max_k_error = 0 AND totals.max_v_error = 0 THEN 'keys and values came back without any error'
+    WHEN totals.cell_key IS NULL THEN ''
+    WHEN cell.is_lossy = 0 AND max(totals.max_k_error, totals.max_v_error) > 0.005
+      THEN 'keys and values changed, and the compressor calls itself not lossy'
+    WHEN cell.is_lossy = 0 THEN ''
+    WHEN totals.n_bare = totals.n THEN 'no token was encoded'
+    WHEN 2 * totals.n_bare > totals.n
+      THEN 'no token was encoded in ' || totals.n_bare || ' of ' || totals.n || ' samples'
+    WHEN totals.n_exact = totals.n THEN 'keys and values came back without any error'
+    WHEN totals.n_exact > 0
+      THEN 'keys and values came back without any error in ' || totals.n_exact || ' of ' || totals.n || ' samples'
     WHEN totals.kv_bytes >= totals.kv_bytes_fp16 THEN 'the cache is not smaller than at 16 bits'
     ELSE ''
   END AS suspect

@@ -46,7 +46,7 @@ std::string as_guest(MemoryMeter& meter, int account, Visit visit, const Body& b
 // account. What they give back may be their tensors and what bookkeeping takes: kBytesACache, kBytesATensor (LibTorch's
 // own are some 300) and a hundredth of what they report. What stays may be buffers that a library keeps for the next
 // caller; those do not grow with every sequence. -> what does not fit; or nothing
-constexpr int64_t kBytesACache = 4096, kBytesATensor = 640;
+constexpr int64_t kBytesACache = 8192, kBytesATensor = 1024;
 std::string let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches,
                    const MemoryMeter::Held& held, int64_t reported, bool on_cpu);
 

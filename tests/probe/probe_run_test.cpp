@@ -113,7 +113,7 @@ TEST(ProbeRun, RefusesWhatItDoesNotMeasureWithThePlace) {
   const auto file = folder.write("x.yaml", probe_experiment("  - full\n", "measures: [rel_fr]")).string();
   const auto run = run_program(folder, {"run", file, "--db", (folder / "r.sqlite").string()});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_NE(run.err.find("x.yaml:9:"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("x.yaml:10:"), std::string::npos) << run.err;
   EXPECT_NE(run.err.find("'rel_fr'"), std::string::npos) << run.err;
   const auto eval = folder.write("e.yaml", small_experiment("  - full\n") + "probe: {}\n").string();
   const auto refused = run_program(folder, {"run", eval, "--db", (folder / "r.sqlite").string()});

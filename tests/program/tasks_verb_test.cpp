@@ -35,7 +35,8 @@ class TasksVerb : public ::testing::Test {
 TEST_F(TasksVerb, GroupsBySuiteAndMarksWhatRunsWithoutAnyData) {
   const auto listed = tasks();
   ASSERT_EQ(listed.exit_code, 0) << listed.err;
-  EXPECT_NE(listed.out.find("\ndemo            4 of 4      +arithmetic +lookup +swaps +truth\n"), std::string::npos)
+  EXPECT_NE(listed.out.find("\ndemo            5 of 5      +arithmetic +lookup +lookup_long +swaps +truth\n"),
+            std::string::npos)
       << listed.out;
   EXPECT_NE(listed.out.find("\naqua            0 of 1      -cot8\n"), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("-five_shot/* (57) -zero_shot/* (57)\n"), std::string::npos) << listed.out;
@@ -62,8 +63,8 @@ TEST_F(TasksVerb, SaysOncePerSuiteWhatIsMissingAndHowItIsGot) {
 TEST_F(TasksVerb, OfASuiteOrATaskHasALineForEach) {
   const auto demo = tasks({"demo"});
   EXPECT_EQ(demo.exit_code, 0);
-  EXPECT_EQ(n_lines(demo.out), 4) << demo.out;
-  EXPECT_EQ(n_of(demo.out, " samples)\n"), 4) << demo.out;
+  EXPECT_EQ(n_lines(demo.out), 5) << demo.out;
+  EXPECT_EQ(n_of(demo.out, " samples)\n"), 5) << demo.out;
   const auto two = tasks({"gsm8k/cot8", "mmlu/five_shot/anatomy"});
   EXPECT_EQ(two.exit_code, 0);
   EXPECT_EQ(two.out.find("- gsm8k/cot8 "), 0u) << two.out;

@@ -218,6 +218,8 @@ TEST_F(ResultStoreTest, ALossyCellThatLosesNothingIsSuspect) {
       {"the cache is not smaller than at 16 bits", true, 10, 0.1, 0.2, 1000},
       {"", true, 10, 0.1, 0.2, 999},
       {"", false, 0, 0, 0, 1000},
+      {"", false, 0, 0.004, 0.002, 1000},  // 16-bit storage
+      {"keys and values changed, and the compressor calls itself not lossy", false, 0, 0.3, 0.2, 250},
   };
   int n = 0;
   for (const auto& c : cases) {
@@ -234,6 +236,23 @@ TEST_F(ResultStoreTest, ALossyCellThatLosesNothingIsSuspect) {
     EXPECT_EQ(store_.cell_status(key)->suspect, c.reason) << key;
     EXPECT_EQ(store_.cell_status(key)->n_missing, 1);
   }
+  // One good sample clears nothing.
+  auto mixed = make_cell("mixed", "low", "t/a");
+  mixed.lossy = true;
+  store_.put_cell(mixed);
+  const auto put = [&](int64_t i, int64_t n_encoded, double error) {
+    auto sample = make_sample("mixed", i);
+    sample.n_encoded_tokens = n_encoded;
+    sample.k_error = sample.v_error = error;
+    sample.kv_bytes = 250;
+    store_.put_sample(sample);
+    return store_.cell_status("mixed")->suspect;
+  };
+  EXPECT_EQ(put(0, 10, 0.1), "");
+  EXPECT_EQ(put(1, 0, 0), "");
+  EXPECT_EQ(put(2, 0, 0), "no token was encoded in 2 of 3 samples");
+  EXPECT_EQ(put(3, 10, 0.1), "");
+  EXPECT_EQ(put(4, 10, 0), "keys and values came back without any error in 1 of 5 samples");
   auto empty = make_cell("empty", "low", "t/a");
   empty.lossy = true;
   store_.put_cell(empty);
