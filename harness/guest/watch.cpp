@@ -131,6 +131,7 @@ KeyValue Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::
   const auto exact = over(given, all), held = over(attended, positions);
   const double from_held = relative(attention, held), from_exact = relative(attention, exact);
   const double held_from_exact = relative(held, exact);
+  KVC_CHECK(std::isfinite(from_held), "layer ", info.layer, ": attention over ", n_tokens, " tokens is not finite");
   const bool is_nearer = held_from_exact > kErrorThatShows && from_exact < held_from_exact / 4;
   KVC_CHECK(from_held <= kAttentionTolerance && !is_nearer, "layer ", info.layer, ": attention over ", n_tokens,
             " tokens is ", from_held,

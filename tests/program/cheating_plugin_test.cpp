@@ -52,7 +52,7 @@ std::vector<std::string> ways_where(const std::function<bool(const Cheat&)>& hol
 
 TEST(CheatingPlugin, IsRefusedByVerifyInEachOfItsWays) {
   TempFolder folder;
-  const auto run = run_program(folder, {"plugin", "verify", kPlugin});  // with each value of `how`
+  const auto run = run_program(folder, {"plugin", "verify", kPlugin, "--timeout", "20"});  // each value of `how`
   EXPECT_EQ(run.exit_code, 5) << run.err;
   EXPECT_THAT(ways_where([&](const Cheat& cheat) {
                 return run.err.find(concat("(how ", cheat.how, ", heads")) == std::string::npos;

@@ -64,7 +64,7 @@ const std::vector<Group> kGroups = {
       {"throws_no_text", "an exception without a text was thrown"},
       {"throws_5_mb", "five megabytes"},
       {"allocates_without_end", ""},
-      {"attends_nan", "hold a value that is not finite"},
+      {"attends_nan", "not finite"},
       {"attends_another_shape", "attend gave sizes"},
       {"attends_nothing", "attend gave no tensor"},
       {"footprint_negative", "footprint() has -"},

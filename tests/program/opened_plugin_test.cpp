@@ -48,7 +48,7 @@ TEST_F(OpenedPlugin, ThatEndsItsProcessEndsNoRun) {
   for (const std::string where : {"initializer", "create", "check_model"}) {
     ::setenv("OPENS_BADLY", (where + " exits").c_str(), 1);
     expect_refused(run("  - full\n  - opens_badly\n"),
-                   "x.yaml:8:5: error: plugin 'opens_badly': ended the process with exit code 0 while it was opened");
+                   "x.yaml:9:5: error: plugin 'opens_badly': ended the process with exit code 0 while it was opened");
     ::setenv("OPENS_BADLY", (where + " crashes").c_str(), 1);
     expect_refused(run("  - rules: {default: kivi, where: [{layers: [0], use: opens_badly}]}\n"),
                    "plugin 'kivi' or 'opens_badly': crashed by signal 6 (Aborted) while it was opened");

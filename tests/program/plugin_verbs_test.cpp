@@ -37,10 +37,15 @@ const std::vector<Bad> kBad = {
     {"wrong_attention",
      {"short_prompts_are_served", "attention_equals_reference", "decoding_300_steps_holds_together",
       "models_are_refused_or_served", "adversarial_inputs_stay_finite", "sixteen_bit_inputs_are_taken",
-      "missing_queries_are_taken_or_refused"},
+      "missing_queries_are_taken_or_refused", "answers_come_from_what_is_held"},
      "attend differs from the reference"},
     {"takes_nan", {"bad_tokens_are_refused"}, "NaN in k is taken after 0 tokens"},
-    {"keeps_views", {"inputs_are_not_modified"}, "reads the caller's memory after append"},
+    {"keeps_views",  // wherever a cache is filled
+     {"inputs_are_not_modified", "adversarial_inputs_stay_finite", "answers_come_from_what_is_held",
+      "attention_equals_reference", "estimates_are_unbiased", "lossy_means_lossy", "models_are_refused_or_served",
+      "process_grows_by_the_footprint", "same_input_gives_same_bits", "shapes_are_as_declared",
+      "sixteen_bit_inputs_are_taken", "two_threads_do_not_mix"},
+     "append() kept the caller's k"},
     {"not_repeatable",  // in the checks that compare two caches
      {"same_input_gives_same_bits", "two_threads_do_not_mix", "sixteen_bit_inputs_are_taken"},
      "two caches of the same tokens differ"},
