@@ -24,6 +24,7 @@ std::vector<double> principal_variances(const at::Tensor& x) {
   auto tokens = x.slice(1, 0, n_tokens, step).to(at::kCPU, at::kDouble).transpose(0, 1).flatten(1);
   tokens = tokens - tokens.mean(0, true);
   const auto gram = tokens.size(0) < tokens.size(1) ? tokens.matmul(tokens.t()) : tokens.t().matmul(tokens);
+  if (!std::isfinite(gram.sum().item<double>())) return {};  // the compressor's to refuse
   const auto values = at::linalg_eigvalsh(gram).flip(0).contiguous() / static_cast<double>(tokens.size(0));
   std::vector<double> variances(values.const_data_ptr<double>(), values.const_data_ptr<double>() + values.numel());
   std::erase_if(variances, [&](double v) { return !(v > 1e-12 * variances.front()); });
