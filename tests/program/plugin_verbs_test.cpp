@@ -109,6 +109,18 @@ TEST(Verify, PassesABuiltInPluginAndWritesBothReports) {
   EXPECT_TRUE(has(xml, "name=\"prefix_is_local\"><skipped message=\"not promised\"/>")) << xml;
 }
 
+TEST(Verify, ParanoidSeesWhatIsWrittenOutsideATensor) {
+  TempFolder folder;
+  const auto verify = [&](const std::string& plugin, const std::string& option) {
+    return run_program(folder, {"plugin", "verify", plugin, "--option", option, "--paranoid", "--timeout", "20"});
+  };
+  const auto bad = verify(KVC_BINARY_DIR "/tests/plugins/misbehaves.so", "how=writes_past_its_tensor");
+  EXPECT_EQ(bad.exit_code, 5);
+  EXPECT_TRUE(has(bad.err, "crashed by signal")) << bad.err;
+  const auto good = verify(built_plugin("token_group"), "bits=2");
+  EXPECT_EQ(good.exit_code, 0) << good.err;
+}
+
 TEST(Verify, SaysWhyAModelIsNotServed) {
   TempFolder folder;
   const auto run = run_program(folder, {"plugin", "verify", built_plugin("token_group"), "--option", "group_size=64"});
