@@ -59,14 +59,10 @@ void append(LayerCache& cache, const NewTokens& tokens) {
   lent.lend(tokens);
   ledger::forget_opened(kCheckAccount);
   const HostState before;
-  const int outer = ledger::open(kCheckAccount);
-  try {
+  {
+    const ledger::Scope scope(kCheckAccount);
     cache.append(lent.tokens());
-  } catch (...) {
-    ledger::open(outer);
-    throw;
   }
-  ledger::open(outer);
   check_left_behind(before, kCheckAccount);
   lent.take_back();
   lent.poison();

@@ -51,7 +51,8 @@ double attend_alone(const CacheStep& step, int64_t layer, double scale, MemoryMe
 
 // The sequences `members` of one compressor. Their queries and outputs are brought together, which copies a few rows.
 void attend_together(const BatchedAttention& compressor, std::span<const CacheStep> steps,
-                     const std::vector<int64_t>& members, int64_t layer, double scale, at::Tensor& attended) {
+                     const std::vector<int64_t>& members, int64_t layer, double scale, MemoryMeter& meter,
+                     at::Tensor& attended) {
   std::vector<const LayerCache*> caches;
   std::vector<at::Tensor> q;
   for (const int64_t b : members) {
@@ -60,19 +61,13 @@ void attend_together(const BatchedAttention& compressor, std::span<const CacheSt
   }
   const auto n = static_cast<int64_t>(members.size());
   auto out = at::empty({n, attended.size(1), attended.size(2)}, attended.options());
-  const HostState before;
   const auto& first = steps[static_cast<size_t>(members[0])];
   first.entering(true);
-  std::string error;
-  try {
+  const auto error = as_guest(meter, MemoryMeter::kModel, Visit::plain, [&] {  // of no sequence alone
     compressor.attend_batch(caches, q, scale, out);
     for (int64_t i = 0; i < n; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
-    check_left_behind(before, -1);
-  } catch (...) {
-    error = thrown();
-  }
+  });
   first.entering(false);
-  before.put_back();
   if (error.empty()) return;
   for (const int64_t b : members) steps[static_cast<size_t>(b)].out->error = error;
 }
@@ -140,7 +135,7 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewT
   }
   for (const auto& [compressor, members] : together) {
     const auto start = Clock::now();
-    attend_together(dynamic_cast<const BatchedAttention&>(*compressor), steps, members, layer, scale, attended);
+    attend_together(dynamic_cast<const BatchedAttention&>(*compressor), steps, members, layer, scale, meter, attended);
     const double share = seconds_since(start) / static_cast<double>(members.size());
     for (const int64_t b : members) steps[static_cast<size_t>(b)].out->attend_seconds += share;
   }

@@ -11,10 +11,22 @@ constexpr int64_t kLeftBytes = 1 << 20, kLeftTimes = 8;
 
 void check_left_behind(const HostState& before, int account) {
   const auto changed = before.put_back();
-  const auto opened = account < 0 ? "" : ledger::opened(account);
+  const auto opened = ledger::opened(account);
   if (!opened.empty()) ledger::forget_opened(account);
   KVC_CHECK(changed.empty(), "the compressor left ", changed, " changed");
   KVC_CHECK(opened.empty(), "the compressor opened ", opened, " while it ran");
+}
+
+std::string count_and_let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches,
+                             bool on_cpu) {
+  const auto held = meter.held_bytes(account);  // before the plugin is asked
+  int64_t reported = 0;
+  const auto error = as_guest(meter, account, Visit::looking, [&] {
+    for (const auto& cache : caches) reported += cache->footprint().total_bytes();
+    check_bytes(reported, held, on_cpu);
+  });
+  const auto later = let_go(meter, account, caches, held, reported, on_cpu);
+  return error.empty() ? later : error;
 }
 
 std::string let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches,

@@ -1,4 +1,4 @@
-// The functions below the second half stand before the C library's of the same name in every library of the process,
+// The functions of the second half stand before the C library's of the same name in every library of the process,
 // since the program's own symbols are found first (ledger.list exports them).
 #include "guest/ledger.h"
 
@@ -300,7 +300,12 @@ void* calloc(size_t n, size_t size) {
 }
 void* realloc(void* p, size_t n) {
   if (!p) return malloc(n);
-  if (open_account == kNobody && !guarded && malloc_usable_size(p) < kLarge) return __libc_realloc(p, n);
+  if (open_account == kNobody && !guarded) {  // in place where it can be
+    const auto lost = lose(p);
+    void* moved = __libc_realloc(p, n);
+    if (!moved && n > 0 && lost.account != kNobody) write_down(p, lost.bytes, lost.account);
+    return moved;
+  }
   if (n == 0) return free(p), nullptr;
   void* moved = malloc(n);
   if (!moved) return nullptr;

@@ -16,6 +16,18 @@ bool is_kept();
 // From here on what this thread gains is the account's, as is what threads gain that it starts. -> whose it was before
 int open(int account);
 
+// The account is open for as long as it lives.
+class Scope {
+ public:
+  explicit Scope(int account) : before_(open(account)) {}
+  ~Scope() { open(before_); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  int before_;
+};
+
 // What the account has gained and nobody has given back. From 1,024 bytes on in those that were asked for, and given
 // back by anybody; smaller ones in those that they take, and given back while the account is open.
 int64_t live_bytes(int account);

@@ -109,11 +109,8 @@ struct MemoryMeter::Scope::Impl {
         account(account),
         guard(c10::DebugInfoKind::PROFILER_STATE, meter.impl_->ear(account, peaks)),
         outer(std::exchange(innermost, &scope)),
-        before(ledger::open(account < kFirstOwn ? ledger::kNobody : account)) {}
-  ~Impl() {
-    ledger::open(before);
-    innermost = outer;
-  }
+        ledger(account < kFirstOwn ? ledger::kNobody : account) {}
+  ~Impl() { innermost = outer; }
 
   // Whose Shared would be entered on this thread.
   static constinit inline thread_local Scope* innermost = nullptr;
@@ -122,7 +119,7 @@ struct MemoryMeter::Scope::Impl {
   int account;
   c10::DebugInfoGuard guard;
   Scope* outer;
-  int before;
+  ledger::Scope ledger;
 };
 
 MemoryMeter::MemoryMeter() : impl_(std::make_unique<Impl>(kModel)) {}

@@ -216,14 +216,11 @@ void Probe::look_at_end(const Prompt& prompt, Subject& subject) {
 // Holds the bytes against the allocator's, and lets go of the caches.
 void Probe::close(Subject& subject) {
   if (subject.caches.empty()) return;
-  const auto held = meter_.held_bytes(subject.account);  // before the plugin is asked
-  int64_t reported = 0;
-  inside(subject, [&] {
-    for (const auto& cache : subject.caches) reported += cache->footprint().total_bytes();
-    check_bytes(reported, held, model_.is_on_cpu());
-  });
   entering_(subject.index);
-  const auto error = let_go(meter_, subject.account, subject.caches, held, reported, model_.is_on_cpu());
+  const bool on_cpu = model_.is_on_cpu();
+  const auto error =
+      subject.failed() ? let_go(meter_, subject.account, subject.caches, meter_.held_bytes(subject.account), 0, on_cpu)
+                       : count_and_let_go(meter_, subject.account, subject.caches, on_cpu);
   entering_(-1);
   if (!subject.failed()) subject.state.error = error;
 }

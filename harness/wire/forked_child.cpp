@@ -14,10 +14,12 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <utility>
 
 #include "kvc/check.h"
 #include "record/stopwatch.h"
 #include "text/json.h"
+#include "wire/child_end.h"
 
 namespace kvc {
 namespace {
@@ -126,7 +128,7 @@ bool ForkedChild::read_more(double seconds) {
   pollfd polled{fd_, POLLIN, 0};
   const auto readable = [&](int milliseconds) { return ::poll(&polled, 1, milliseconds) > 0; };
   if (!readable(static_cast<int>(1000 * seconds) + 1)) {
-    if (!has_exited(0)) return true;
+    if (!has_exited(pid_, 0)) return true;
     if (!readable(0)) return false;  // it may have said something last
   }
   char bytes[1 << 16];
@@ -137,7 +139,7 @@ bool ForkedChild::read_more(double seconds) {
 
 std::string ForkedChild::epitaph() {
   if (!epitaph_.empty()) return epitaph_;
-  has_exited(kClosedSeconds);
+  has_exited(pid_, kClosedSeconds);
   const int status = reap();
   epitaph_ = WIFSIGNALED(status)
                  ? concat("crashed by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
@@ -145,26 +147,7 @@ std::string ForkedChild::epitaph() {
   return epitaph_;
 }
 
-bool ForkedChild::has_exited(double wait_seconds) const {
-  for (const auto start = Clock::now();;) {
-    siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0)
-      return true;
-    if (seconds_since(start) >= wait_seconds) return false;
-    ::poll(nullptr, 0, 10);
-  }
-}
-
-// The group first: once the child is waited for, its number may be another's.
-int ForkedChild::reap() {
-  ::kill(-pid_, SIGKILL);
-  ::kill(pid_, SIGKILL);  // it may have left its group
-  int status = 0;
-  while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-  }
-  pid_ = -1;
-  return status;
-}
+int ForkedChild::reap() { return kvc::reap(std::exchange(pid_, -1)); }
 
 void in_child(const std::vector<std::string>& names, const std::function<json(size_t)>& compute,
               const std::function<void(size_t, const ChildAnswer&)>& take, double seconds) {

@@ -30,7 +30,6 @@ class ForkedChild {
 
  private:
   bool read_more(double seconds);
-  bool has_exited(double wait_seconds) const;
   int reap();
 
   pid_t pid_ = -1;

@@ -15,8 +15,10 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "kvc/check.h"
+#include "wire/child_end.h"
 
 namespace kvc {
 namespace {
@@ -152,14 +154,14 @@ void WorkerProcess::end_if_stuck() {
   } else if (seconds > std::max(patience_, kStepsToPatience * longest_step_)) {
     was_stuck_ = true;
     end(concat("stopped after ", std::llround(seconds), " s at one step"));
-  } else if (has_exited(0)) {
+  } else if (has_exited(child_, 0)) {
     ::kill(-child_, SIGKILL);  // what it has started may hold the socket open
   }
 }
 
 void WorkerProcess::end(const std::string& epitaph) {
   ::kill(-child_, SIGTERM);
-  has_exited(kToldSeconds);
+  has_exited(child_, kToldSeconds);
   reap();
   epitaph_ = epitaph;
 }
@@ -179,28 +181,11 @@ nlohmann::json WorkerProcess::next(const std::string& who, const std::function<b
 
 int WorkerProcess::last_entered() const { return std::atomic_ref(place_->compressor).load(); }
 
-bool WorkerProcess::has_exited(double wait_seconds) const {
-  for (const auto start = Clock::now();;) {
-    siginfo_t info{};
-    if (::waitid(P_PID, static_cast<id_t>(child_), &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid != 0)
-      return true;
-    if (seconds_since(start) >= wait_seconds) return false;
-    ::poll(nullptr, 0, 10);
-  }
-}
-
-// The group first: once the child is waited for, its number may be another's.
-int WorkerProcess::reap() {
-  ::kill(-child_, SIGKILL);
-  int status = 0;
-  ::waitpid(child_, &status, 0);
-  child_ = -1;
-  return status;
-}
+int WorkerProcess::reap() { return kvc::reap(std::exchange(child_, -1)); }
 
 // The child has closed its socket, and is about to end unless it was a plugin that did.
 void WorkerProcess::read_epitaph() {
-  has_exited(kToldSeconds);
+  has_exited(child_, kToldSeconds);
   const int status = reap();
   epitaph_ = WIFSIGNALED(status)
                  ? concat("killed by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")

@@ -57,7 +57,6 @@ class WorkerProcess {
 
  private:
   bool read_more();  // false at the child's end
-  bool has_exited(double wait_seconds) const;
   int reap();
   void read_epitaph();
 

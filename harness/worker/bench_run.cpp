@@ -94,16 +94,9 @@ class PointRun {
   }
 
   void let_go_of(size_t b) {
-    const auto held = meter_.held_bytes(steps_[b].account);  // before the plugin is asked
-    int64_t reported = 0;
-    const bool on_cpu = body_.layer_info(0, b).device.is_cpu();
-    const auto error = as_guest(meter_, steps_[b].account, Visit::looking, [&] {
-      for (const auto& cache : sequences_[b]) reported += cache->footprint().total_bytes();
-      check_bytes(reported, held, on_cpu);
-    });
-    const auto later = let_go(meter_, steps_[b].account, sequences_[b], held, reported, on_cpu);
+    const auto error =
+        count_and_let_go(meter_, steps_[b].account, sequences_[b], body_.layer_info(0, b).device.is_cpu());
     KVC_CHECK(error.empty(), error);
-    KVC_CHECK(later.empty(), later);
   }
 
   void decode(int64_t step) {
