@@ -29,7 +29,7 @@ def add_cell(db, experiment, position, key, label, plugin, options="{}", kind="e
 
 def add_sample(db, key, sample, score, kv_bytes, kinds):
     row = {"cell_key": key, "sample": sample, "status": "ok", "prompt_sha256": "t", "stop_reason": "stop",
-           "token_ids_json": "[]", "kv_bytes": kv_bytes, "kv_bytes_fp16": 1000, "k_error": 0.1, "v_error": 0.2,
+           "token_ids_json": "[]", "kv_bytes": kv_bytes, "kv_bytes_fp16": 1000, "k_error": 0.001, "v_error": 0.001,
            "n_prompt_tokens": 10, "n_prompt_tokens_before": 10, "n_new_tokens": 5, "n_encoded_tokens": 10}
     row |= {name: "" for name in ("error", "generation", "gold")}
     row |= {name: 0 for name in ("n_reused_tokens", "peak_weights_bytes", "peak_kv_bytes", "peak_workspace_bytes")}

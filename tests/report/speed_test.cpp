@@ -23,7 +23,7 @@ constexpr const char* kFill = R"(
     k_error, v_error, peak_weights_bytes, peak_kv_bytes, peak_workspace_bytes, prefill_seconds, encode_seconds,
     attend_seconds, other_seconds, n_prompt_tokens_before)
   SELECT key, i, 'ok', '', 't', ' 2 and so on, ' || i, '2', 100, 0, 50, 'stop', '[1,2,' || rowid_of || ']',
-    4000, 16000, 3000, 100, 0.1, 0.1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 100
+    4000, 16000, 3000, 100, 0.001, 0.001, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 100
     FROM (SELECT key, unicode(substr(key, 16)) AS rowid_of FROM cell) JOIN n;
   INSERT INTO score SELECT cell_key, sample, 'answer', 0, '2', (sample * 7 + unicode(substr(cell_key, 16))) % 3 > 0 FROM sample;
   INSERT INTO kv_bytes SELECT cell_key, sample, l.value, 0, t.value, 'codes', 500

@@ -177,7 +177,7 @@ TEST_F(ResultStoreTest, NotANumberIsStoredAsNull) {
   auto sample = make_sample("c", 0);
   sample.k_error = std::numeric_limits<double>::quiet_NaN();
   store_.put_sample(sample);
-  EXPECT_EQ(store_.database().integer("SELECT k_error IS NULL AND v_error = 0.2 FROM sample"), 1);
+  EXPECT_EQ(store_.database().integer("SELECT k_error IS NULL AND v_error = 0.005 FROM sample"), 1);
 }
 
 TEST_F(ResultStoreTest, TheDumpLeavesOutTimesPeaksAndHosts) {

@@ -61,8 +61,8 @@ inline SampleRecord make_sample(const std::string& cell_key, int64_t sample, dou
   record.kv_bytes_fp16 = 1000;
   record.paper_bytes = 200;
   record.n_encoded_tokens = 10;
-  record.k_error = 0.1;
-  record.v_error = 0.2;
+  record.k_error = 0.004;
+  record.v_error = 0.005;
   record.peak_kv_bytes = 1 << 20;
   record.encode_seconds = 0.5;
   record.attend_seconds = 1;

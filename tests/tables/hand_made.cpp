@@ -40,7 +40,7 @@ std::string put_cell(ResultStore& store, const std::string& key, const std::stri
     sample.scores = {{"first", "a", i < std::stoll(field[7]) ? 1.0 : 0.0}, {"second", "b", 1.0}};
     sample.kv_bytes = std::stoll(field[8]), sample.kv_bytes_fp16 = std::stoll(field[9]);
     sample.n_prompt_tokens = std::stoll(field[10]), sample.n_new_tokens = std::stoll(field[11]);
-    sample.n_encoded_tokens = 1, sample.k_error = 0.1, sample.v_error = 0.1;
+    sample.n_encoded_tokens = 1, sample.k_error = 0.001, sample.v_error = 0.001;
     store.put_sample(sample);
   }
   return field[0];

@@ -20,7 +20,7 @@ void fill(Database& db) {
       " n_encoded_tokens, k_error, v_error, peak_weights_bytes, peak_kv_bytes, peak_workspace_bytes, prefill_seconds,"
       " encode_seconds, attend_seconds, other_seconds, n_prompt_tokens_before)"
       " SELECT key, value, 'ok', '', 'h' || value, printf('%0300d', value), '4', 900, 0, 256, 'stop',"
-      " '[1,2,3,4,5,6,7,8]', 100 + value, 1000, 90, 900, 0.1, 0.1, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 900"
+      " '[1,2,3,4,5,6,7,8]', 100 + value, 1000, 90, 900, 0.001, 0.001, 1, 1, 1, 0.1, 0.1, 0.1, 0.1, 900"
       " FROM cell, generate_1300;"
       "INSERT INTO score SELECT key, value, 'first', 0, '4', (value * 7 + length(key)) % 3 = 0 FROM cell, "
       "generate_1300;");
