@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
+#include <thread>
 
 #include "kvc/check.h"
 #include "store/embedded_sql.h"
@@ -141,6 +143,20 @@ void add_missing_tables(Database& db) {
   }
 }
 
+// Of two processes that turn a new file's journal over at once SQLite tells one that it is busy without waiting: both
+// hold the lock that the other one needs to be gone. It lets go, and asks again.
+void set_journal(Database& db, int wait_ms) {
+  const char* statement =
+      is_on_shared_file_system(db.path()) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL";
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(wait_ms);
+  for (;;) {
+    const int code = sqlite3_exec(db.handle(), statement, nullptr, nullptr, nullptr);
+    if (code == SQLITE_OK) return;
+    if ((code & 0xFF) != SQLITE_BUSY || std::chrono::steady_clock::now() > deadline) db.fail(code);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 void check_folder(const std::filesystem::path& path) {
   std::error_code unreadable;  // SQLite reports that, with the system's reason
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
@@ -156,7 +172,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   auto db = Database::open(path, Database::Mode::kReadWrite, wait_ms);
   if (db.is_read_only()) db.fail(SQLITE_READONLY);
   const bool is_new = is_empty(db);
-  db.execute(is_on_shared_file_system(db.path()) ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL");
+  set_journal(db, wait_ms);
   // A sample costs seconds and a sync milliseconds: no committed sample is lost even when the power goes.
   db.execute("PRAGMA synchronous = FULL");
   if (is_new) {

@@ -178,6 +178,33 @@ TEST_F(OpenTest, AFolderThatMayNotBeEnteredIsNamed) {
             problem("unable to open database file: Permission denied"));
 }
 
+// Each makes the file, turns the journal over and writes a cell; a lock that one of them never gives back would show.
+TEST_F(OpenTest, ProcessesThatMakeAFileAtOnceAllSucceed) {
+  for (int round = 0; round < 25; ++round) {
+    const auto path = folder_ / concat(round, ".sqlite");
+    std::vector<pid_t> children;
+    for (int i = 0; i < 4; ++i) {
+      const pid_t child = fork();
+      if (child != 0) {
+        children.push_back(child);
+        continue;
+      }
+      try {
+        ResultStore::open(path).put_cell(make_cell(concat("c", i), "full", "t/a"));
+        _exit(0);
+      } catch (const std::exception& e) {
+        std::fprintf(stderr, "%s\n", e.what());
+        _exit(1);
+      }
+    }
+    for (const pid_t child : children) {
+      int status = 0;
+      ASSERT_EQ(waitpid(child, &status, 0), child);
+      EXPECT_EQ(status, 0) << "round " << round;
+    }
+  }
+}
+
 TEST_F(OpenTest, AnotherWriterIsWaitedForAndThenNamed) {
   auto store = ResultStore::open(path_, 50);
   store.put_cell(make_cell("c", "low", "t/a"));

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct HandWorked {
   std::vector<std::string> cells;  // their lines
   std::vector<std::string> sql;
   std::vector<std::string> lines;  // of the table, without padding
+
+  friend void PrintTo(const HandWorked& section, std::ostream* out) { *out << section.name; }
 };
 
 std::vector<HandWorked> hand_worked();
