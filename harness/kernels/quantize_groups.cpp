@@ -1,5 +1,6 @@
 #include "kernels/quantize_groups.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -108,6 +109,25 @@ KVC_CLONES bool to_half(const float* x, int64_t n, uint16_t* out) {
     out[i] = static_cast<uint16_t>(bits);
   }
   return beyond == 0;
+}
+
+// A few groups at a time, so that their words stay in the first cache while each of their entries is read.
+KVC_CLONES void decode_strided(const int32_t* words, int64_t n_groups, int64_t n_words, int64_t bits,
+                               const float* scale, const float* zero, int64_t n, float* out) {
+  constexpr int64_t kGroups = 512;
+  const int32_t mask = (1 << bits) - 1;
+  const int64_t per_word = 32 / bits, n_entries = (n + n_groups - 1) / n_groups;
+  for (int64_t first = 0; first < n_groups; first += kGroups) {
+    for (int64_t p = 0; p < n_entries; ++p) {
+      const int64_t end = std::min({n_groups, first + kGroups, n - p * n_groups});
+      const auto shift = static_cast<int32_t>(p % per_word * bits);
+      const int32_t* word = words + p / per_word;
+      float* to = out + p * n_groups;
+      for (int64_t j = first; j < end; ++j) {
+        to[j] = scale[j] * static_cast<float>((word[j * n_words] >> shift) & mask) + zero[j];
+      }
+    }
+  }
 }
 
 }  // namespace kvc::kernels

@@ -23,4 +23,9 @@ bool quantize_groups(const QuantizeGroups& job);
 // x: [n] fp32 -> fp16, half to even. False where a value lies outside fp16 or is not finite.
 bool to_half(const float* x, int64_t n, uint16_t* out);
 
+// Codes of groups whose entries lie n_groups apart: entry p * n_groups + j is the p-th code of row j.
+//   words [n_groups, n_words], bits 2, 4 or 8 -> the first n of scale[j] * code + zero[j]
+void decode_strided(const int32_t* words, int64_t n_groups, int64_t n_words, int64_t bits, const float* scale,
+                    const float* zero, int64_t n, float* out);
+
 }  // namespace kvc::kernels

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/quantize_groups.h"
 #include "kvc/quant/compressed_attention.h"
 
 namespace kvc {
@@ -16,8 +17,21 @@ at::Tensor filled_up(const at::Tensor& rows, int64_t g) {
   return at::cat({rows, rows.narrow(0, n / g * g, 1).expand({missing, rows.size(1)})});
 }
 
+// The same as from_groups of what they decode to, without the groups in between.
+at::Tensor decoded_strided(const GroupCodes& x, at::IntArrayRef sizes) {
+  auto out = at::empty(sizes, at::kFloat);
+  const auto scale = x.scale.to(at::kFloat), zero = x.zero.to(at::kFloat);
+  kernels::decode_strided(x.codes.const_data_ptr<int32_t>(), x.codes.size(1), x.codes.size(2), x.format.bits,
+                          scale.const_data_ptr<float>(), zero.const_data_ptr<float>(), out.numel(),
+                          out.data_ptr<float>());
+  return out;
+}
+
 // The encoded tokens, [H, T, D] fp32, contiguous.
 at::Tensor decoded(const RequantizedTokens& x, GroupOrder order) {
+  if (order == GroupOrder::strided && x.codes.codes.is_cpu() && x.codes.zero.defined()) {
+    return decoded_strided(x.codes, x.sizes);
+  }
   const auto groups = x.codes.dequantize();
   return (x.attends() ? groups : from_groups(groups[0], order, x.sizes)).contiguous();
 }

@@ -6,6 +6,9 @@
 #include <bit>
 #include <cmath>
 
+#include "kernels/code_books.h"
+#include "kvc/quant/code_book.h"
+
 namespace kvc {
 namespace {
 
@@ -64,8 +67,18 @@ float e2m1_value(uint8_t code) {
 }
 
 at::Tensor to_e4m3(const at::Tensor& x) { return encoded(x, e4m3_code); }
-at::Tensor from_e4m3(const at::Tensor& codes) { return decoded<256>(codes, e4m3_value); }
+at::Tensor from_e4m3(const at::Tensor& codes) {
+  const auto in = codes.contiguous();
+  auto x = at::empty(codes.sizes(), at::kFloat);
+  kernels::from_e4m3(in.const_data_ptr<uint8_t>(), in.numel(), x.data_ptr<float>());
+  return x;
+}
 at::Tensor to_e2m1(const at::Tensor& x) { return encoded(x, e2m1_code); }
 at::Tensor from_e2m1(const at::Tensor& codes) { return decoded<16>(codes, e2m1_value); }
+
+at::Tensor e2m1_blocks(const at::Tensor& words, const at::Tensor& steps, int64_t block) {
+  constexpr float kLevels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
+  return decode_groups(words, steps.size(-1) * block, {kLevels, 4}, steps, {}, block);
+}
 
 }  // namespace kvc

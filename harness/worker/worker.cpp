@@ -1,6 +1,7 @@
 #include "worker/worker.h"
 
 #include <ATen/Parallel.h>
+#include <malloc.h>
 
 #include <algorithm>
 #include <cmath>
@@ -259,9 +260,18 @@ class Worker {
   const Job* starting_ = nullptr;
 };
 
+// A decode step frees what the next one asks for. The C library would give it back to the system each time and have it
+// zeroed page by page: half of the time of a compressor that works on tensors of a few megabytes. Blocks over 32 MiB,
+// and what lies free beyond half a gigabyte, still go back.
+void keep_what_is_freed() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+}
+
 }  // namespace
 
 int run_worker() {
+  keep_what_is_freed();
   WorkerChannel channel;
   const auto set_up = channel.receive();
   if (!set_up) return 0;

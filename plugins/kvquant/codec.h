@@ -24,13 +24,4 @@ inline bool is_outlier(float x, float lower, float upper, bool uniform) {
 // (x - zero) / scale, finite: 0 where both are 0, +-3e38 where only scale is.
 float normalized(float x, float zero, float scale);
 
-// words [ceil(m*bits/32)] -> codes [m], as kvc/quant/pack_bits.h lays them out
-void unpack(const int32_t* words, int64_t m, int64_t bits, uint8_t* codes);
-
-// out[j] = zero[j] + scale[j] * level[codes[j]]
-void decode_by_channel(const uint8_t* codes, int64_t n, const float* level, const float* zero, const float* scale,
-                       float* out);
-// out[j] = value[codes[j]]
-void decode_by_token(const uint8_t* codes, int64_t n, const float* value, float* out);
-
 }  // namespace kvquant::codec

@@ -1,6 +1,7 @@
 #include "matrix.h"
 
 #include <ATen/ATen.h>
+#include <kvc/quant/code_book.h>
 #include <kvc/quant/pack_bits.h>
 
 #include <algorithm>
@@ -171,31 +172,17 @@ void Matrix::push_rows(const at::Tensor& x, const Range& range, const Levels& le
 
 at::Tensor Matrix::decoded(const Block& block, const Range& channels, const Levels& levels, const Format& format,
                            int64_t n_heads) const {
-  const int64_t n = block.codes.size(0), n_words = block.codes.size(1), head_dim = n_channels_ / n_heads;
+  const int64_t n = block.codes.size(0), head_dim = n_channels_ / n_heads;
   const auto level = values_of(levels, format);
-  auto rows = at::empty({n_heads, n, head_dim}, at::kFloat);
+  const kvc::CodeBook book{level.data(), format.bits};
+  const auto tokens =  // [n, H*D]
+      axis_ == Axis::tokens ? kvc::decode_groups(block.codes, n_channels_, book, block.scale.to(at::kFloat),
+                                                 block.zero.to(at::kFloat), n_channels_)
+                            : kvc::decode_channels(block.codes, n_channels_, book, channels.scale, channels.zero);
+  auto rows = tokens.view({n, n_heads, head_dim}).transpose(0, 1).contiguous();
   float* out = rows.data_ptr<float>();
-  std::vector<uint8_t> codes(static_cast<size_t>(n_channels_));
-  std::vector<float> value(level.size());
   const Floats values(block.values);
-  const auto &zeros = axis_ == Axis::tokens ? block.zero : channels.zero,
-             &scales = axis_ == Axis::tokens ? block.scale : channels.scale;
   for (int64_t t = 0, outlier = 0; t < n; ++t) {
-    codec::unpack(block.codes.const_data_ptr<int32_t>() + t * n_words, n_channels_, format.bits, codes.data());
-    if (axis_ == Axis::tokens) {
-      const float zero = Floats(zeros)[t], scale = Floats(scales)[t];
-      for (size_t c = 0; c < level.size(); ++c) value[c] = level[c] * scale + zero;
-    }
-    for (int64_t h = 0; h < n_heads; ++h) {
-      const int64_t first = h * head_dim;
-      float* to = out + (h * n + t) * head_dim;
-      if (axis_ == Axis::tokens) {
-        codec::decode_by_token(codes.data() + first, head_dim, value.data(), to);
-      } else {
-        codec::decode_by_channel(codes.data() + first, head_dim, level.data(), zeros.const_data_ptr<float>() + first,
-                                 scales.const_data_ptr<float>() + first, to);
-      }
-    }
     const auto count = static_cast<uint16_t>(block.counts.const_data_ptr<int16_t>()[t]);
     for (const int64_t end = outlier + count; outlier < end; ++outlier) {
       const auto j = static_cast<uint16_t>(block.index.const_data_ptr<int16_t>()[outlier]);

@@ -10,6 +10,8 @@
 #include <kvc/quant/tiled_cache.h>
 #include <kvc/quant/token_blocks.h>
 
+#include <bit>
+
 namespace {
 
 constexpr int64_t kBlock = 32;
@@ -21,7 +23,14 @@ struct Mxfp4Options {
 
 // e8m0 codes, u8 -> 2^(code - 127), fp32; exact, since the largest block of a finite K or V stays far from the ends
 at::Tensor powers_of_two(const at::Tensor& codes) {
-  return at::ldexp(at::ones_like(codes, at::kFloat), codes.to(at::kInt) - kBias);
+  const auto in = codes.contiguous();
+  auto powers = at::empty(codes.sizes(), at::kFloat);
+  const auto* code = in.const_data_ptr<uint8_t>();
+  float* to = powers.data_ptr<float>();
+  for (int64_t i = 0; i < in.numel(); ++i) {
+    to[i] = code[i] == 0 ? 0x1p-127f : std::bit_cast<float>(uint32_t{code[i]} << 23);
+  }
+  return powers;
 }
 
 // K or V.
@@ -46,10 +55,8 @@ class Mxfp4Tokens {
     int64_t first = 0;
     for (size_t i = 0; i < codes_.blocks().size(); ++i) {
       const auto& scales = scales_.blocks()[i];
-      auto tile = kvc::from_e2m1(kvc::unpack_bits(codes_.blocks()[i], 4, scales.size(2) * kBlock));
-      tile.unflatten(2, {scales.size(2), kBlock}).mul_(powers_of_two(scales).unsqueeze(-1));
-      f(tile, first);
-      first += tile.size(1);
+      f(kvc::e2m1_blocks(codes_.blocks()[i], powers_of_two(scales), kBlock), first);
+      first += scales.size(1);
     }
   }
 

@@ -47,11 +47,8 @@ class Nvfp4Tokens {
     int64_t first = 0;
     for (size_t i = 0; i < codes_.blocks().size(); ++i) {
       const auto& scales = scales_.blocks()[i];
-      const auto steps = (kvc::from_e4m3(scales) * global_).unsqueeze(-1);
-      auto tile = kvc::from_e2m1(kvc::unpack_bits(codes_.blocks()[i], 4, scales.size(2) * kBlock));
-      tile.unflatten(2, {scales.size(2), kBlock}).mul_(steps);
-      f(tile, first);
-      first += tile.size(1);
+      f(kvc::e2m1_blocks(codes_.blocks()[i], kvc::from_e4m3(scales).mul_(global_), kBlock), first);
+      first += scales.size(1);
     }
   }
 

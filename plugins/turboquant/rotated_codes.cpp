@@ -1,6 +1,7 @@
 #include "rotated_codes.h"
 
 #include <ATen/ATen.h>
+#include <kvc/quant/code_book.h>
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/projection.h>
 
@@ -59,20 +60,6 @@ at::Tensor codes_of(const at::Tensor& rotated, const at::Tensor& norms, const st
   return codes;
 }
 
-// |x|/D * level[code], [H, t, D]: x^ before it is turned back.
-at::Tensor rotated_values(const at::Tensor& words, const at::Tensor& norms, int64_t d, const Tables& tables) {
-  const auto codes = kvc::unpack_bits(words, tables.bits, d);
-  const auto wide = norms.to(at::kFloat);
-  auto values = at::empty(codes.sizes(), at::kFloat);
-  const uint8_t* code = codes.const_data_ptr<uint8_t>();
-  float* to = values.data_ptr<float>();
-  for (int64_t row = 0; row < wide.numel(); ++row) {
-    const float size = wide.const_data_ptr<float>()[row] / static_cast<float>(d);
-    for (int64_t j = 0; j < d; ++j) *to++ = size * tables.levels[*code++];
-  }
-  return values;
-}
-
 double sketch_factor(int64_t d) { return kFactor / static_cast<double>(d); }
 
 void append_to(at::Tensor& held, const at::Tensor& more) {
@@ -81,12 +68,21 @@ void append_to(at::Tensor& held, const at::Tensor& more) {
 
 }  // namespace
 
+at::Tensor turned(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, false); }
+at::Tensor turned_back(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, true); }
+
+at::Tensor RotatedCodes::rotated_values(const Block& block, const Tables& tables) {
+  const int64_t d = tables.rotation.size(0);
+  const auto scale = block.norms.to(at::kFloat) / static_cast<double>(d);
+  return kvc::decode_groups(block.codes, d, {tables.levels.data(), tables.bits}, scale, {}, d);
+}
+
 void RotatedCodes::push_back(const at::Tensor& x, const Tables& tables, kvc::Precision precision) {
   Block block;
   block.norms = norms_of(x, precision);
-  block.codes = kvc::pack_bits(codes_of(times(x, tables.rotation, false), block.norms, tables.middles), tables.bits);
+  block.codes = kvc::pack_bits(codes_of(turned(x, tables), block.norms, tables.middles), tables.bits);
   if (tables.sketch.defined()) {
-    const auto rest = x - times(rotated_values(block.codes, block.norms, x.size(2), tables), tables.rotation, true);
+    const auto rest = x - turned_back(rotated_values(block, tables), tables);
     block.residual_norms = norms_of(rest, precision);
     block.signs = kvc::pack_signs(times(rest, tables.sketch, false));
   }
@@ -113,7 +109,7 @@ at::Tensor RotatedCodes::vectors(const Tables& tables, const at::Tensor& back, d
   const int64_t d = tables.rotation.size(0);
   std::vector<at::Tensor> parts;  // each [H, t, D]
   for (const auto& block : blocks_) {
-    auto x = times(rotated_values(block.codes, block.norms, d, tables), tables.rotation, true);
+    auto x = turned_back(rotated_values(block, tables), tables);
     if (block.signs.defined()) {
       const auto signs = kvc::unpack_signs(block.signs, d).contiguous();
       x += times(signs, back, true) * block.residual_norms.to(at::kFloat).mul(factor).unsqueeze(2);
@@ -123,55 +119,27 @@ at::Tensor RotatedCodes::vectors(const Tables& tables, const at::Tensor& back, d
   return parts.empty() ? at::Tensor() : at::cat(parts, 1);
 }
 
-at::Tensor RotatedCodes::scores(const at::Tensor& q, const Tables& tables) const {
+at::Tensor RotatedCodes::sketched_scores(const at::Tensor& q, const Tables& tables) const {
   const int64_t d = q.size(1);
-  const auto turned = times(q, tables.rotation, false);
-  const auto sketched = tables.sketch.defined() ? times(q, tables.sketch, false) : at::Tensor();
-  auto scores = at::zeros({q.size(0), n_tokens_}, at::kFloat);
-  std::vector<float> sums(kBlockTokens);
+  const auto sketched = times(q, tables.sketch, false);
+  auto scores = at::empty({q.size(0), n_tokens_}, at::kFloat);
+  std::vector<float> sums;
   int64_t first = 0;
   for (const auto& block : blocks_) {
-    const int64_t n_heads = block.norms.size(0), n = block.norms.size(1), per_head = q.size(0) / n_heads;
-    const auto values = rotated_values(block.codes, block.norms, d, tables);
-    const auto sizes = sketched.defined() ? block.residual_norms.to(at::kFloat).mul(sketch_factor(d)) : at::Tensor();
-    sums.resize(n);
+    const int64_t n_heads = block.norms.size(0), n = block.norms.size(1), n_words = block.signs.size(2);
+    const auto sizes = block.residual_norms.to(at::kFloat).mul(sketch_factor(d));
+    sums.resize(static_cast<size_t>(n));
     for (int64_t i = 0; i < q.size(0); ++i) {
-      const int64_t h = i / per_head;
-      const float *x = values.const_data_ptr<float>() + h * n * d, *query = turned.const_data_ptr<float>() + i * d;
-      float* to = scores.data_ptr<float>() + i * n_tokens_ + first;
-      for (int64_t t = 0; t < n; ++t, x += d) {
-        for (int64_t j = 0; j < d; ++j) to[t] += query[j] * x[j];
-      }
-      if (!sketched.defined()) continue;
-      const int64_t n_words = block.signs.size(2);
+      const int64_t h = i * n_heads / q.size(0);
       kvc::dot_signs(sketched.const_data_ptr<float>() + i * d, d,
                      block.signs.const_data_ptr<int32_t>() + h * n * n_words, n, sums.data());
-      for (int64_t t = 0; t < n; ++t) to[t] += sizes.const_data_ptr<float>()[h * n + t] * sums[t];
+      const float* size = sizes.const_data_ptr<float>() + h * n;
+      float* to = scores.data_ptr<float>() + i * n_tokens_ + first;
+      for (int64_t t = 0; t < n; ++t) to[t] = size[t] * sums[t];
     }
     first += n;
   }
   return scores;
-}
-
-at::Tensor RotatedCodes::mixture(const at::Tensor& weights, const Tables& tables) const {
-  KVC_CHECK(!tables.sketch.defined(), "turboquant: a mixture of sketched vectors has no direct path");
-  const int64_t d = tables.rotation.size(0);
-  auto turned = at::zeros({weights.size(0), d}, at::kFloat);
-  int64_t first = 0;
-  for (const auto& block : blocks_) {
-    const int64_t n_heads = block.norms.size(0), n = block.norms.size(1), per_head = weights.size(0) / n_heads;
-    const auto values = rotated_values(block.codes, block.norms, d, tables);
-    for (int64_t i = 0; i < weights.size(0); ++i) {
-      const float* x = values.const_data_ptr<float>() + i / per_head * n * d;
-      const float* weight = weights.const_data_ptr<float>() + i * weights.stride(0) + first;
-      float* to = turned.data_ptr<float>() + i * d;
-      for (int64_t t = 0; t < n; ++t, x += d) {
-        for (int64_t j = 0; j < d; ++j) to[j] += weight[t] * x[j];
-      }
-    }
-    first += n;
-  }
-  return times(turned, tables.rotation, true);
 }
 
 void RotatedCodes::add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {

@@ -21,6 +21,10 @@ struct Tables {
   int64_t bits = 4;
 };
 
+// x [.., D] fp32 times R, or times its transpose: each row alone, sums in the order of its entries.
+at::Tensor turned(const at::Tensor& x, const Tables& tables);
+at::Tensor turned_back(const at::Tensor& x, const Tables& tables);
+
 class RotatedCodes {
  public:
   // x [H, t, D] fp32. Throws where a norm is beyond fp16.
@@ -29,18 +33,29 @@ class RotatedCodes {
   at::Tensor attended(const Tables& tables) const;    // the unbiased one
   int64_t n_tokens() const { return n_tokens_; }
 
-  at::Tensor scores(const at::Tensor& q, const Tables& tables) const;         // q [H_q, D] -> q K^T [H_q, T]
-  at::Tensor mixture(const at::Tensor& weights, const Tables& tables) const;  // [H_q, T] -> weights V [H_q, D]
+  // f(|x|/D * level[code] [H, t, D], index of the first token): x^ before it is turned back, whose product with R^T q
+  // is that of x^ with q.
+  template <class F>
+  void for_each_tile(const Tables& tables, F f) const {
+    int64_t first = 0;
+    for (const auto& block : blocks_) {
+      f(rotated_values(block, tables), first);
+      first += block.norms.size(1);
+    }
+  }
+  // What the sketch adds to scores: q [H_q, D] fp32 -> [H_q, T]
+  at::Tensor sketched_scores(const at::Tensor& q, const Tables& tables) const;
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;
 
  private:
-  // x^, and of what is left `back` times the signs, as long as |r| says times `factor`.
-  at::Tensor vectors(const Tables& tables, const at::Tensor& back, double factor) const;
-
   struct Block {
     at::Tensor codes, norms;           // [H, t, ceil(D*b/32)] int32, [H, t]
     at::Tensor signs, residual_norms;  // [H, t, ceil(D/32)] int32, [H, t]; undefined without a sketch
   };
+  static at::Tensor rotated_values(const Block& block, const Tables& tables);
+  // x^, and of what is left `back` times the signs, as long as |r| says times `factor`.
+  at::Tensor vectors(const Tables& tables, const at::Tensor& back, double factor) const;
+
   std::vector<Block> blocks_;
   int64_t n_tokens_ = 0;
 };

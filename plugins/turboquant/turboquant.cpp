@@ -49,11 +49,16 @@ class TurboquantCache final : public kvc::LayerCache {
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
     if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    attention.add_scores(k_.scores(attention.q(), tables_.k), 0);
+    // In the rotated basis: the query is turned once, and what comes out is turned back.
+    const auto query = q.to(at::kFloat).contiguous();
+    kvc::CompressedAttention attention(turboquant::turned(query, tables_.k), scale, info(), length());
+    k_.for_each_tile(tables_.k, [&](const at::Tensor& tile, int64_t first) { attention.score(tile, first); });
+    if (tables_.k.sketch.defined()) {
+      attention.add_scores(k_.sketched_scores(query.squeeze(1) * scale, tables_.k), 0);
+    }
     attention.softmax();
-    attention.add_out(v_.mixture(attention.weights(0, length()), tables_.v));
-    return attention.out();
+    v_.for_each_tile(tables_.v, [&](const at::Tensor& tile, int64_t first) { attention.weigh(tile, first); });
+    return turboquant::turned_back(attention.out(), tables_.v);
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(tables_.k), v_.dequantize(tables_.v)}; }

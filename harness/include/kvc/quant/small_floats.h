@@ -24,4 +24,8 @@ KVC_EXPORT at::Tensor from_e4m3(const at::Tensor& codes);
 KVC_EXPORT at::Tensor to_e2m1(const at::Tensor& x);
 KVC_EXPORT at::Tensor from_e2m1(const at::Tensor& codes);
 
+// words [..., ceil(len/8)] of packed e2m1, steps [..., len/block] fp32, one for each block of neighbouring codes
+//   -> [..., len] fp32
+KVC_EXPORT at::Tensor e2m1_blocks(const at::Tensor& words, const at::Tensor& steps, int64_t block);
+
 }  // namespace kvc

@@ -1,0 +1,144 @@
+#include "kernels/code_books.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/lanes.h"
+#include "kvc/check.h"
+
+namespace kvc::kernels {
+namespace {
+
+constexpr int64_t kEight = 8;
+typedef float EightFloats __attribute__((vector_size(32)));
+typedef int32_t EightInts __attribute__((vector_size(32)));
+
+template <int kBits>
+KVC_INLINE EightInts codes_at(const char* bytes, int64_t eight) {
+  int32_t word = 0;
+  std::memcpy(&word, bytes + kBits * eight, kBits);
+  const EightInts shifts = {0, kBits, 2 * kBits, 3 * kBits, 4 * kBits, 5 * kBits, 6 * kBits, 7 * kBits};
+  return ((EightInts{} + word) >> shifts) & ((1 << kBits) - 1);
+}
+
+KVC_INLINE EightFloats pick(EightFloats from, EightInts at) {
+#ifdef __clang__
+  EightFloats picked;
+  for (int i = 0; i < kEight; ++i) picked[i] = from[at[i] & 7];
+  return picked;
+#else
+  return __builtin_shuffle(from, at);
+#endif
+}
+
+// The levels of a book, or what they become in a group.
+template <int kBits>
+struct Levels {
+  EightFloats low = {}, high = {};  // high: with four bits
+
+  KVC_INLINE explicit Levels(const float* levels) {
+    std::memcpy(&low, levels, sizeof(float) * std::min(1 << kBits, 8));
+    if constexpr (kBits == 4) std::memcpy(&high, levels + 8, sizeof(high));
+  }
+  KVC_INLINE void scale(float by, float zero) {
+    low = low * by + zero;
+    high = high * by + zero;
+  }
+  KVC_INLINE EightFloats operator[](EightInts codes) const {
+    const auto picked = pick(low, codes);
+    if constexpr (kBits < 4) return picked;
+    return codes > 7 ? pick(high, codes) : picked;
+  }
+};
+
+KVC_INLINE int32_t code_at(const int32_t* words, int64_t j, int64_t bits) {
+  int32_t code = 0;
+  for (int64_t bit = j * bits, k = 0; k < bits; ++bit, ++k) {
+    code |= static_cast<int32_t>(static_cast<uint32_t>(words[bit / 32]) >> (bit % 32) & 1u) << k;
+  }
+  return code;
+}
+
+template <int kBits>
+KVC_INLINE void groups_of(const BookRows& rows, const float* scale, const float* zero, int64_t group_size, float* out) {
+  const Levels<kBits> book(rows.levels);
+  const int64_t n_groups = (rows.len + group_size - 1) / group_size;
+  const bool whole = group_size % kEight == 0;
+  for (int64_t row = 0; row < rows.n_rows; ++row, out += rows.len) {
+    const int32_t* words = rows.words + row * rows.n_words;
+    for (int64_t group = 0; group < n_groups; ++group) {
+      const float by = scale[row * n_groups + group], from = zero ? zero[row * n_groups + group] : 0.f;
+      const int64_t end = std::min(rows.len, (group + 1) * group_size);
+      int64_t j = group * group_size;
+      if (whole) {
+        auto levels = book;
+        levels.scale(by, from);
+        for (; j + kEight <= end; j += kEight) {
+          store(levels[codes_at<kBits>(reinterpret_cast<const char*>(words), j / kEight)], out + j);
+        }
+      }
+      for (; j < end; ++j) out[j] = rows.levels[code_at(words, j, kBits)] * by + from;
+    }
+  }
+}
+
+template <int kBits>
+KVC_INLINE void channels_of(const BookRows& rows, const float* scale, const float* zero, float* out) {
+  const Levels<kBits> levels(rows.levels);
+  for (int64_t row = 0; row < rows.n_rows; ++row, out += rows.len) {
+    const int32_t* words = rows.words + row * rows.n_words;
+    int64_t j = 0;
+    for (; j + kEight <= rows.len; j += kEight) {
+      const auto picked = levels[codes_at<kBits>(reinterpret_cast<const char*>(words), j / kEight)];
+      store(picked * load<EightFloats>(scale + j) + load<EightFloats>(zero + j), out + j);
+    }
+    for (; j < rows.len; ++j) out[j] = rows.levels[code_at(words, j, kBits)] * scale[j] + zero[j];
+  }
+}
+
+// f<bits>() for this many.
+template <class F>
+KVC_INLINE void by_bits(int64_t bits, F f) {
+  switch (bits) {
+    case 1:
+      return f.template operator()<1>();
+    case 2:
+      return f.template operator()<2>();
+    case 3:
+      return f.template operator()<3>();
+    case 4:
+      return f.template operator()<4>();
+    default:
+      throw Error(concat("a code book of ", bits, " bits, allowed: 1 to 4"));
+  }
+}
+
+KVC_INLINE Floats e4m3_values(Ints codes) {
+  const Ints size = codes & 0x7f;
+  const Floats magnitude = (Floats)(size << 20) * 0x1p120f;  // exponent and fraction where a float has them
+  return (Floats)((Ints)(size == 0x7f ? Floats{} + NAN : magnitude) | (codes & 0x80) << 24);
+}
+
+}  // namespace
+
+KVC_CLONES void decode_groups(const BookRows& rows, const float* scale, const float* zero, int64_t group_size,
+                              float* out) {
+  by_bits(
+      rows.bits, [&]<int kBits>()
+                     __attribute__((always_inline)) { groups_of<kBits>(rows, scale, zero, group_size, out); });
+}
+
+KVC_CLONES void decode_channels(const BookRows& rows, const float* scale, const float* zero, float* out) {
+  by_bits(
+      rows.bits, [&]<int kBits>() __attribute__((always_inline)) { channels_of<kBits>(rows, scale, zero, out); });
+}
+
+KVC_CLONES void from_e4m3(const uint8_t* codes, int64_t n, float* out) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    store(e4m3_values(__builtin_convertvector(load<Bytes>(codes + i), Ints)), out + i);
+  }
+  for (; i < n; ++i) out[i] = e4m3_values(Ints{} + codes[i])[0];
+}
+
+}  // namespace kvc::kernels

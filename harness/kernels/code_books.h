@@ -1,0 +1,26 @@
+// Codes of one to four bits that are looked up in a book of levels held in registers; no LibTorch. A row of codes is
+// packed as kvc/quant/pack_bits.h says and begins at a word. Eight codes fill as many bytes as one has bits.
+// Reads bits/8 bytes a number, writes 4. Nothing fuses a multiplication with an addition: the same bits everywhere.
+#pragma once
+
+#include <cstdint>
+
+namespace kvc::kernels {
+
+struct BookRows {
+  const int32_t* words;  // [n_rows, n_words]
+  int64_t n_words, n_rows, len;
+  const float* levels;  // [2^bits]
+  int64_t bits;
+};
+
+// out[i, j] = levels[code] * scale[i, j / group_size] + zero[i, j / group_size]; zero may be null
+void decode_groups(const BookRows& rows, const float* scale, const float* zero, int64_t group_size, float* out);
+
+// out[i, j] = levels[code] * scale[j] + zero[j]
+void decode_channels(const BookRows& rows, const float* scale, const float* zero, float* out);
+
+// 8-bit floats, e4m3 -> fp32
+void from_e4m3(const uint8_t* codes, int64_t n, float* out);
+
+}  // namespace kvc::kernels
