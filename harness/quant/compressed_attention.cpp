@@ -124,10 +124,10 @@ void CompressedAttention::score(const LowRank& k, int64_t first) {
   const TimedPart timed(WorkPart::low_rank);
   if (!k.a.defined()) return;
   const int64_t n = k.a.size(1), d = k.b.size(1), r = k.a.size(2);
+  const auto left = k.a_floats(), right = k.b_floats();
   std::vector<float> down(static_cast<size_t>(r));
   for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const float* a = floats(k.a, h * n * r, n * r, scratch_a_);
-    const float* b = floats(k.b, h * d * r, d * r, scratch_b_);
+    const float *a = left.const_data_ptr<float>() + h * n * r, *b = right.const_data_ptr<float>() + h * d * r;
     const auto q = const_rows_of(q_, h, group_);
     const auto scores = rows_of(scores_, h, group_, first);
     for (int64_t i = 0; i < group_; ++i) {
@@ -149,10 +149,10 @@ void CompressedAttention::weigh(const LowRank& v, int64_t first) {
   const TimedPart timed(WorkPart::low_rank);
   if (!v.a.defined()) return;
   const int64_t n = v.a.size(1), d = v.b.size(1), r = v.a.size(2);
+  const auto left = v.a_floats(), right = v.b_floats();
   std::vector<float> down(static_cast<size_t>(r));
   for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const float* a = floats(v.a, h * n * r, n * r, scratch_a_);
-    const float* b = floats(v.b, h * d * r, d * r, scratch_b_);
+    const float *a = left.const_data_ptr<float>() + h * n * r, *b = right.const_data_ptr<float>() + h * d * r;
     const auto weights = const_rows_of(scores_, h, group_, first);
     const auto out = rows_of(out_, h, group_);
     for (int64_t i = 0; i < group_; ++i) {

@@ -50,6 +50,7 @@ CorrectedCodes encode_corrected(const at::Tensor& x, Outliers entries, const Cor
   const auto last = left.narrow(1, chunk.low_rank_first, n_low_rank).contiguous();
   const auto start = low_rank_start(generator, x.size(0), n_low_rank, x.size(2), format.rank).to(x.device());
   chunk.low_rank = low_rank_approximation(last, start, format.loops, format.precision);
+  if (format.factor_bits == 8) chunk.low_rank = with_factors_of_8_bits(chunk.low_rank, format.precision);
   return chunk;
 }
 

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "kvc/part_timer.h"
+#include "kvc/quant/group_quant.h"
+#include "kvc/quant/pack_bits.h"
 
 namespace kvc {
 namespace {
@@ -32,14 +34,39 @@ at::Tensor stored(const at::Tensor& x, Precision precision) {
 
 }  // namespace
 
+namespace {
+
+at::Tensor floats_of(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& zero) {
+  const auto floats = x.to(at::kFloat);
+  return scale.defined() ? floats * scale.to(at::kFloat) + zero.to(at::kFloat) : floats;
+}
+
+// x [H, n, r] fp32 -> u8, and its columns' scales and zeros
+at::Tensor eight_bits(const at::Tensor& x, Precision precision, at::Tensor& scale, at::Tensor& zero) {
+  const auto codes = quantize_groups(x, {.bits = 8, .axis = GroupAxis::tokens, .precision = precision});
+  scale = codes.scale.transpose(1, 2).contiguous(), zero = codes.zero.transpose(1, 2).contiguous();
+  return unpack_bits(codes.codes, 8, x.size(1)).transpose(1, 2).contiguous();
+}
+
+}  // namespace
+
+at::Tensor LowRank::a_floats() const { return floats_of(a, a_scale, a_zero); }
+at::Tensor LowRank::b_floats() const { return floats_of(b, b_scale, b_zero); }
+
 at::Tensor LowRank::product() const {
   const TimedPart timed(WorkPart::low_rank);
-  return at::matmul(a.to(at::kFloat), b.to(at::kFloat).transpose(1, 2));
+  return at::matmul(a_floats(), b_floats().transpose(1, 2));
 }
 
 void LowRank::add_to(Footprint& bytes, CacheTensor tensor) const {
-  bytes.add(tensor, ByteKind::low_rank, a);
-  bytes.add(tensor, ByteKind::low_rank, b);
+  for (const auto& part : {a, b, a_scale, a_zero, b_scale, b_zero}) bytes.add(tensor, ByteKind::low_rank, part);
+}
+
+LowRank with_factors_of_8_bits(const LowRank& x, Precision precision) {
+  LowRank held;
+  held.a = eight_bits(x.a_floats(), precision, held.a_scale, held.a_zero);
+  held.b = eight_bits(x.b_floats(), precision, held.b_scale, held.b_zero);
+  return held;
 }
 
 LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int64_t loops, Precision precision) {

@@ -6,7 +6,7 @@
 // after: decode_rank), and each of K, V:
 //   codes:    kivi K: H_kv*D*(n*b/8 + 4*n/g);  kivi V, token_group K and V: H_kv*n*(4*ceil(D*b/32) + 4*D/g)
 //             kcvt K: H_kv*D*(4*ceil(n*b/32) + 4);  kcvt V: n*(H_kv*4*ceil(D*b/32) + 4);  none: 0
-//   low rank: 2*H_kv*r*(m + D), r at most min(m, D)
+//   low rank: 2*H_kv*r*(m + D), r at most min(m, D);  factor_bits 8: H_kv*r*(m + D + 8)
 //   outliers: K, k = rne(s*n/2): 2k*H_kv*D*(2 + i);  V, k = rne(s*H_kv*D/2): 2k*n*(2 + i);  i = 1 up to 256 entries,
 //   else 2
 // plus 4*H_kv*D a token in the buffer.
@@ -26,6 +26,7 @@ struct GearOptions {
   int64_t rank = 4;
   int64_t decode_rank = 2;
   int64_t loops = 3;
+  int64_t factor_bits = 16;
   double correct_fraction = 1;
   double sparsity = 0.02;
   int64_t buffer = 0;
@@ -38,6 +39,7 @@ struct GearOptions {
     kvc::visit_bits(v, bits);
     kvc::visit_backbone_groups(v, group_size);
     kvc::visit_low_rank(v, rank, decode_rank, loops);
+    v.integer_of("factor_bits", factor_bits, {8, 16}, "bits of the low-rank factors; 8: a scale and zero a column");
     v.real("correct_fraction", correct_fraction, 0, 1, "share of the prompt's tokens, the last, with a low-rank part");
     v.real("sparsity", sparsity, 0, 1, "fraction of outliers, half smallest and half largest; 0 is GEAR-L");
     kvc::visit_backbone_buffer(v, buffer);
@@ -62,6 +64,7 @@ class GearCache final : public kvc::ChunkedCache {
                                  .rank = prompt ? options_.rank : options_.decode_rank,
                                  .low_rank_share = prompt ? options_.correct_fraction : 1,
                                  .loops = options_.loops,
+                                 .factor_bits = options_.factor_bits,
                                  .precision = options_.precision};
     auto generator =
         kvc::low_rank_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, block);
@@ -127,5 +130,7 @@ KVC_PLUGIN(
     "Kang et al. 2024 (GEAR), section 3 and algorithms 1 and 2",
     "chunks are immutable and each is encoded once (the public code encodes the whole cache again at each flush); K's "
     "outliers are counted per chunk, not by token width; outliers are held as differences; a full buffer is encoded "
-    "before the next token, not by dropping one; backbone none takes outliers of each vector's two ends, as GEAR does",
+    "before the next token, not by dropping one; by default outliers take no part in their group's minimum and maximum "
+    "instead of leaving zeros there (equation 5: fill zero; the public code: fill mean); backbone none takes outliers "
+    "of each vector's two ends, as GEAR does",
     {.splits = true, .formula = "GEAR"})

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <numeric>
 #include <vector>
 
 namespace qjl {
@@ -51,7 +52,7 @@ void KeySketch::add_to(kvc::Footprint& bytes) const {
   bytes.add(kvc::CacheTensor::k, kvc::ByteKind::index, channels);
 }
 
-KeySketch sketch_keys(const at::Tensor& k, const at::Tensor& s, const SketchFormat& format, const at::Tensor& fixed) {
+KeySketch sketch_keys(const at::Tensor& k, const Sketches& s, const SketchFormat& format, const at::Tensor& fixed) {
   KeySketch keys;
   auto inliers = k;
   if (format.n_outlier_channels > 0) {
@@ -59,23 +60,23 @@ KeySketch sketch_keys(const at::Tensor& k, const at::Tensor& s, const SketchForm
     const auto mask = outlier_mask(channels_of(keys, fixed), k.size(1), k.size(2));
     const auto outliers = k.masked_fill(mask.logical_not(), 0);
     inliers = k.masked_fill(mask, 0);
-    keys.outlier_signs = kvc::pack_signs(at::matmul(outliers, s.narrow(1, 0, format.n_outlier_signs)));
+    keys.outlier_signs = kvc::pack_signs(at::matmul(outliers, s.outliers));
     keys.outlier_norms = stored(outliers.norm(2, 2), format.precision);
   }
-  keys.signs = kvc::pack_signs(at::matmul(inliers, s));
+  keys.signs = kvc::pack_signs(at::matmul(inliers, s.keys));
   keys.norms = stored(inliers.norm(2, 2), format.precision);
   return keys;
 }
 
-at::Tensor linear_functionals(const KeySketch& keys, const at::Tensor& s, const SketchFormat& format,
+at::Tensor linear_functionals(const KeySketch& keys, const Sketches& s, const SketchFormat& format,
                               const at::Tensor& fixed) {
-  const auto back = s.t();  // [m, D]
-  const auto x = at::matmul(kvc::unpack_signs(keys.signs, format.n_signs), back) * column(keys.norms, format.n_signs);
+  const auto x =
+      at::matmul(kvc::unpack_signs(keys.signs, format.n_signs), s.keys.t()) * column(keys.norms, format.n_signs);
   if (!keys.outlier_signs.defined()) return x;
   const auto mask = outlier_mask(channels_of(keys, fixed), x.size(1), x.size(2));
   const int64_t m = format.n_outlier_signs;
   const auto outliers =
-      at::matmul(kvc::unpack_signs(keys.outlier_signs, m), back.narrow(0, 0, m)) * column(keys.outlier_norms, m);
+      at::matmul(kvc::unpack_signs(keys.outlier_signs, m), s.outliers.t()) * column(keys.outlier_norms, m);
   return at::where(mask, outliers, x);
 }
 
@@ -88,13 +89,12 @@ at::Tensor nearest(const at::Tensor& signs, const at::Tensor& norms, const at::T
 
 }  // namespace
 
-at::Tensor nearest_keys(const KeySketch& keys, const at::Tensor& s, const SketchFormat& format,
-                        const at::Tensor& fixed) {
-  auto x = nearest(kvc::unpack_signs(keys.signs, format.n_signs), keys.norms, kvc::least_squares_of_signs(s));
+at::Tensor nearest_keys(const KeySketch& keys, const Sketches& s, const SketchFormat& format, const at::Tensor& fixed) {
+  auto x = nearest(kvc::unpack_signs(keys.signs, format.n_signs), keys.norms, kvc::least_squares_of_signs(s.keys));
   if (!keys.outlier_signs.defined()) return x.to(at::kFloat);
   const auto channels = channels_of(keys, fixed).to(at::kLong);  // [H, G, C]
   const int64_t n_groups = channels.size(1), n = x.size(1) / n_groups;
-  const auto rows = s.narrow(1, 0, format.n_outlier_signs).index_select(0, channels.flatten());
+  const auto rows = s.outliers.index_select(0, channels.flatten());
   const auto w = kvc::least_squares_of_signs(rows.view({channels.size(0), n_groups, channels.size(2), -1}));
   const auto signs = kvc::unpack_signs(keys.outlier_signs, format.n_outlier_signs).unflatten(1, {n_groups, n});
   const auto outliers = nearest(signs, keys.outlier_norms.unflatten(1, {n_groups, n}), w);  // [H, G, n, C]
@@ -104,13 +104,12 @@ at::Tensor nearest_keys(const KeySketch& keys, const at::Tensor& s, const Sketch
 
 namespace {
 
-// out[j] = sum of q[c] s[c, j] over the given channels c.
-void project(const float* q, const uint8_t* channels, int64_t n_channels, const float* s, int64_t m,
-             std::vector<float>& out) {
-  std::fill(out.begin(), out.end(), 0.f);
+// out[j] = sum of q[c] s[c, j] over the given channels c, j < n.
+void project(const float* q, const uint8_t* channels, int64_t n_channels, const at::Tensor& s, int64_t n, float* out) {
+  std::fill(out, out + n, 0.f);
   for (int64_t i = 0; i < n_channels; ++i) {
-    const float* row = s + channels[i] * m;
-    for (int64_t j = 0; j < m; ++j) out[j] += q[channels[i]] * row[j];
+    const float* row = s.const_data_ptr<float>() + channels[i] * s.stride(0);
+    for (int64_t j = 0; j < n; ++j) out[j] += q[channels[i]] * row[j];
   }
 }
 
@@ -126,35 +125,46 @@ void add_scaled(const at::Tensor& norms, int64_t first, int64_t n, double factor
 
 }  // namespace
 
-at::Tensor estimate_scores(const at::Tensor& q, const KeySketch& keys, const at::Tensor& s, const SketchFormat& format,
-                           const at::Tensor& fixed) {
-  const int64_t n_heads = keys.signs.size(0), n_tokens = keys.n_tokens(), d = s.size(0), m = format.n_signs;
+at::Tensor projected(const at::Tensor& q, const Sketches& s) {
+  const int64_t d = q.size(1), m = s.keys.size(1);
+  std::vector<uint8_t> all(static_cast<size_t>(d));
+  std::iota(all.begin(), all.end(), uint8_t{0});
+  auto result = at::empty({q.size(0), m}, at::kFloat);
+  for (int64_t i = 0; i < q.size(0); ++i) {
+    project(q.const_data_ptr<float>() + i * d, all.data(), d, s.keys, m, result.data_ptr<float>() + i * m);
+  }
+  return result;
+}
+
+at::Tensor estimate_scores(const at::Tensor& q, const at::Tensor& projected, const KeySketch& keys, const Sketches& s,
+                           const SketchFormat& format, const at::Tensor& fixed) {
+  const int64_t n_heads = keys.signs.size(0), n_tokens = keys.n_tokens(), d = q.size(1), m = format.n_signs;
   const int64_t m_out = format.n_outlier_signs, per_head = q.size(0) / n_heads;
   const bool has_outliers = keys.outlier_signs.defined();
+  const bool shared = has_outliers && s.outliers.is_alias_of(s.keys);
   const auto channels = has_outliers ? channels_of(keys, fixed) : at::Tensor();
   const int64_t n_groups = has_outliers ? channels.size(1) : 1, n = n_tokens / n_groups;
   auto scores = at::zeros({q.size(0), n_tokens}, at::kFloat);
-  std::vector<float> whole(m), out(m), in(m), sums(n);
-  std::vector<uint8_t> all(d);
-  for (int64_t j = 0; j < d; ++j) all[j] = static_cast<uint8_t>(j);
-  const float* matrix = s.const_data_ptr<float>();
+  std::vector<float> out(static_cast<size_t>(std::max(m, m_out))), in(static_cast<size_t>(m)),
+      sums(static_cast<size_t>(n));
   for (int64_t i = 0; i < q.size(0); ++i) {
     const int64_t h = i / per_head;
-    const float* query = q.const_data_ptr<float>() + i * d;
-    project(query, all.data(), d, matrix, m, whole);
+    const float *query = q.const_data_ptr<float>() + i * d, *whole = projected.const_data_ptr<float>() + i * m;
     for (int64_t g = 0; g < n_groups; ++g) {
       const int64_t first = h * n_tokens + g * n;
       float* to = scores.data_ptr<float>() + i * n_tokens + g * n;
-      in = whole;
       if (has_outliers) {
-        project(query, channels.const_data_ptr<uint8_t>() + (h * n_groups + g) * channels.size(2), channels.size(2),
-                matrix, m, out);
-        for (int64_t j = 0; j < m; ++j) in[j] -= out[j];
+        const int64_t n_channels = channels.size(2);
+        const uint8_t* apart = channels.const_data_ptr<uint8_t>() + (h * n_groups + g) * n_channels;
+        project(query, apart, n_channels, s.keys, m, out.data());
+        for (int64_t j = 0; j < m; ++j) in[j] = whole[j] - out[j];
+        if (!shared) project(query, apart, n_channels, s.outliers, m_out, out.data());
         kvc::dot_signs(out.data(), m_out, keys.outlier_signs.const_data_ptr<int32_t>() + first * (m_out / 32), n,
                        sums.data());
         add_scaled(keys.outlier_norms, first, n, kFactor / static_cast<double>(m_out), sums.data(), to);
       }
-      kvc::dot_signs(in.data(), m, keys.signs.const_data_ptr<int32_t>() + first * (m / 32), n, sums.data());
+      kvc::dot_signs(has_outliers ? in.data() : whole, m, keys.signs.const_data_ptr<int32_t>() + first * (m / 32), n,
+                     sums.data());
       add_scaled(keys.norms, first, n, kFactor / static_cast<double>(m), sums.data(), to);
     }
   }

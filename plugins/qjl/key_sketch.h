@@ -42,19 +42,26 @@ struct KeySketch {
   void add_to(kvc::Footprint& bytes) const;
 };
 
-// k: [H, T, D] fp32; s: [D, m]; fixed: undefined, or the channels of every group, [H, 1, C].
-KeySketch sketch_keys(const at::Tensor& k, const at::Tensor& s, const SketchFormat& format, const at::Tensor& fixed);
+struct Sketches {
+  at::Tensor keys;      // S [D, m]
+  at::Tensor outliers;  // [D, m_o]: its first columns, or a projection of their own
+};
+
+// k: [H, T, D] fp32; fixed: undefined, or the channels of every group, [H, 1, C].
+KeySketch sketch_keys(const at::Tensor& k, const Sketches& s, const SketchFormat& format, const at::Tensor& fixed);
 
 // k~ [H, T, D] fp32.
-at::Tensor nearest_keys(const KeySketch& keys, const at::Tensor& s, const SketchFormat& format,
-                        const at::Tensor& fixed);
+at::Tensor nearest_keys(const KeySketch& keys, const Sketches& s, const SketchFormat& format, const at::Tensor& fixed);
 
 // k^ [H, T, D] fp32.
-at::Tensor linear_functionals(const KeySketch& keys, const at::Tensor& s, const SketchFormat& format,
+at::Tensor linear_functionals(const KeySketch& keys, const Sketches& s, const SketchFormat& format,
                               const at::Tensor& fixed);
 
+// S^T q: q [H_q, D] -> [H_q, m] fp32, once for all keys; on the CPU.
+at::Tensor projected(const at::Tensor& q, const Sketches& s);
+
 // Estimates of q [H_q, D] with every key, [H_q, T] fp32; on the CPU.
-at::Tensor estimate_scores(const at::Tensor& q, const KeySketch& keys, const at::Tensor& s, const SketchFormat& format,
-                           const at::Tensor& fixed);
+at::Tensor estimate_scores(const at::Tensor& q, const at::Tensor& projected, const KeySketch& keys, const Sketches& s,
+                           const SketchFormat& format, const at::Tensor& fixed);
 
 }  // namespace qjl

@@ -26,6 +26,7 @@ struct QjlOptions {
   int64_t outlier_channels = 8;
   std::string outliers = "group";
   std::string projection = "orthogonal";
+  std::string outlier_projection = "shared";
   int64_t value_bits = 2;
   int64_t group_size = 32;
   int64_t buffer = 128;
@@ -41,6 +42,8 @@ struct QjlOptions {
     v.integer("outlier_channels", outlier_channels, 0, 256, "channels a head that are sketched apart; 0 for none");
     v.choice("outliers", outliers, {"group", "prompt"}, "channels chosen by each group of tokens, or by the prompt");
     v.choice("projection", projection, {"orthogonal", "gaussian"}, "orthogonal blocks of columns, or N(0, 1) entries");
+    v.choice("outlier_projection", outlier_projection, {"shared", "own"},
+             "of outlier channels: the first columns of the same projection, or an independent one");
     v.integer_of("value_bits", value_bits, {2, 4, 8}, "bits per code of V");
     v.integer_of("group_size", group_size, {16, 32, 64, 128}, "channels (V) a scale, tokens (K) an outlier choice");
     v.integer("buffer", buffer, 1, kvc::kNoUpperLimit, "newest tokens held exactly; a multiple of group_size");
@@ -58,8 +61,8 @@ struct QjlFormat {
 
 class QjlCache final : public kvc::LayerCache {
  public:
-  QjlCache(const kvc::LayerInfo& info, const QjlFormat& format, const kvc::Projection& projection)
-      : LayerCache(info), format_(format), projection_(projection.matrix().to(info.device)) {}
+  QjlCache(const kvc::LayerInfo& info, const QjlFormat& format, qjl::Sketches sketches)
+      : LayerCache(info), format_(format), sketches_(std::move(sketches)) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
@@ -71,7 +74,7 @@ class QjlCache final : public kvc::LayerCache {
     v_.recent.push_back(tokens.v);
     const int64_t n = k_recent_.n_tokens() - k_recent_.n_tokens() % format_.buffer;
     if (n > 0) {
-      keys_.push_back(qjl::sketch_keys(k_recent_.pop_front(n), projection_, format_.k, prompt_channels_));
+      keys_.push_back(qjl::sketch_keys(k_recent_.pop_front(n), sketches_, format_.k, prompt_channels_));
       n_sketched_ += n;
     }
     v_.encode_front(std::max<int64_t>(v_.recent.n_tokens() - format_.buffer, 0), format_.v);
@@ -80,9 +83,11 @@ class QjlCache final : public kvc::LayerCache {
   at::Tensor attend(const at::Tensor& q, double scale) const override {
     if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
     kvc::CompressedAttention attention(q, scale, info(), length());
+    const auto projected = qjl::projected(attention.q(), sketches_);
     int64_t first = 0;
     for (const auto& keys : keys_) {
-      attention.add_scores(qjl::estimate_scores(attention.q(), keys, projection_, format_.k, prompt_channels_), first);
+      attention.add_scores(qjl::estimate_scores(attention.q(), projected, keys, sketches_, format_.k, prompt_channels_),
+                           first);
       first += keys.n_tokens();
     }
     attention.score(k_recent_, first);
@@ -118,13 +123,13 @@ class QjlCache final : public kvc::LayerCache {
  private:
   kvc::KeyValue with_keys(decltype(qjl::nearest_keys)& keys_of) const {
     std::vector<at::Tensor> parts;  // each [H_kv, t, D]
-    for (const auto& keys : keys_) parts.push_back(keys_of(keys, projection_, format_.k, prompt_channels_));
+    for (const auto& keys : keys_) parts.push_back(keys_of(keys, sketches_, format_.k, prompt_channels_));
     if (k_recent_.n_tokens() > 0) parts.push_back(k_recent_.all());
     return {at::cat(parts, 1), v_.dequantize()};
   }
 
   QjlFormat format_;
-  at::Tensor projection_;       // [D, m] fp32, a view of the compressor's
+  qjl::Sketches sketches_;      // views of the compressor's
   at::Tensor prompt_channels_;  // [H_kv, 1, C] u8; undefined where groups choose
   std::vector<qjl::KeySketch> keys_;
   int64_t n_sketched_ = 0;
@@ -169,8 +174,14 @@ class Qjl final : public kvc::Compressor {
         .prompt_outliers = options_.outlier_channels > 0 && options_.outliers == "prompt"};
     const auto kind =
         options_.projection == "orthogonal" ? kvc::ProjectionKind::orthogonal : kvc::ProjectionKind::gaussian;
-    const auto seed = static_cast<uint64_t>(options_.seed) + (initial ? 1 : 0);
-    return std::make_unique<QjlCache>(info, format, projections_.of(kind, seed, info.head_dim, format.k.n_signs));
+    const auto of = [&](uint64_t apart, int64_t n_signs) {
+      const auto seed = static_cast<uint64_t>(options_.seed) + (initial ? 1 : 0) + apart;
+      return projections_.of(kind, seed, info.head_dim, n_signs).matrix().to(info.device);
+    };
+    qjl::Sketches sketches{.keys = of(0, format.k.n_signs)};
+    sketches.outliers = options_.outlier_projection == "own" ? of(2, format.k.n_outlier_signs)
+                                                             : sketches.keys.narrow(1, 0, format.k.n_outlier_signs);
+    return std::make_unique<QjlCache>(info, format, std::move(sketches));
   }
 
   double bits() const override { return static_cast<double>(options_.value_bits); }  // V's; K's codes are signs
@@ -199,9 +210,12 @@ class Qjl final : public kvc::Compressor {
 
 }  // namespace
 
-KVC_PLUGIN(QjlOptions, Qjl, "qjl", "keys as signs of random projections, values per token",
-           "Zandieh et al. 2024 (QJL), definition 1, algorithm 1 and its public code",
-           "outliers use the first columns of the same projection, as in the public code (the paper: an independent "
-           "one); |k_in| is stored, not |k|; values are encoded while decoding, too; one projection for all sequences, "
-           "as there; dequantize() gives, for probes only, the least-squares K, which no score is computed from",
-           {.estimates = true, .formula = "QJL"})
+KVC_PLUGIN(
+    QjlOptions, Qjl, "qjl", "keys as signs of random projections, values per token",
+    "Zandieh et al. 2024 (QJL), definition 1, algorithm 1 and its public code",
+    "by default outliers use the first columns of the same projection, as in the public code (the paper: an "
+    "independent one, outlier_projection own), and each group of tokens chooses its channels, as there (the "
+    "paper: the prompt, outliers prompt); |k_in| is stored, not |k|; values are encoded while decoding, too; one "
+    "projection for all sequences, as there; dequantize() gives, for probes only, the least-squares K, which no "
+    "score is computed from",
+    {.estimates = true, .formula = "QJL"})

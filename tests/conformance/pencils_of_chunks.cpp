@@ -54,7 +54,10 @@ void add_outliers(Sheet& sheet, const json& options, const Lengths& x, int64_t n
 }
 
 void add_low_rank(Sheet& sheet, const json& options, const Lengths& x, int64_t n, int64_t rank) {
-  sheet.both(low_rank, x.n_kv_heads * std::min({rank, n, x.head_dim}) * (n + x.head_dim) * number(options));
+  const int64_t numbers = n + x.head_dim;  // a column of each factor; of 8 bits with two scales and two zeros
+  const int64_t column =
+      options.value("factor_bits", 16) == 8 ? numbers + 4 * number(options) : numbers * number(options);
+  sheet.both(low_rank, x.n_kv_heads * std::min({rank, n, x.head_dim}) * column);
 }
 
 int64_t buffer_of(const json& options) {

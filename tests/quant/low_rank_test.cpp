@@ -26,6 +26,18 @@ TEST(LowRank, IsAnOrthogonalProjection) {
   EXPECT_LT(at::matmul(l.a.transpose(1, 2), left).abs().max().item<double>(), 1e-4);
 }
 
+// Half a step of each factor's column at most, times what the other factor holds; a byte a number.
+TEST(LowRank, FactorsOfEightBitsAreNearAndAThirdOfTheBytes) {
+  const auto l = approximated(matrices(), 4);
+  const auto held = with_factors_of_8_bits(l, Precision::exact);
+  const auto step = [](const at::Tensor& x) { return (x.amax(1, true) - x.amin(1, true)) / 255; };
+  EXPECT_TRUE(((held.a_floats() - l.a).abs() <= 0.501 * step(l.a)).all().item<bool>());
+  EXPECT_TRUE(((held.b_floats() - l.b).abs() <= 0.501 * step(l.b)).all().item<bool>());
+  Footprint bytes;
+  held.add_to(bytes, CacheTensor::k);
+  EXPECT_EQ(bytes.total_bytes(), 3 * 4 * (50 + 32 + 16));
+}
+
 TEST(LowRank, FullRankGivesTheMatrixBack) {
   const auto x = matrices();
   EXPECT_LT((approximated(x, 32).product() - x).abs().max().item<double>(), 1e-3);

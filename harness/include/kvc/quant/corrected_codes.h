@@ -27,6 +27,7 @@ struct CorrectionFormat {
   int64_t rank = 0;           // 0: no L, and the generator is not touched
   double low_rank_share = 1;  // L covers the last round(share * T) tokens
   int64_t loops = 3;
+  int64_t factor_bits = 16;  // of L: 16 (what `precision` says), or 8
   Precision precision = Precision::real;
 };
 

@@ -2,7 +2,8 @@
 //   P = P0;  repeat `loops` times: (last: P = qr(P).Q)  Q = X P  (last: Q = qr(Q).Q)  P = X^T Q;   A = Q, B = P
 // A has orthonormal columns and L = A A^T X is an orthogonal projection of X, so no entry of the error norm grows.
 // Source: GEAR, algorithm 2 and its public code (P0 uniform in [0, 1), no QR in the middle iterations).
-// Bytes: H * r * (n + d) * 2 (4 with Precision::exact).
+// Bytes: H * r * (n + d) * 2 (4 with Precision::exact); factors of 8 bits, with a scale and zero for each column of
+// each head: H * r * (n + d + 8) (16 with Precision::exact).
 #pragma once
 
 #include <ATen/core/Generator.h>
@@ -16,9 +17,12 @@
 namespace kvc {
 
 struct KVC_EXPORT LowRank {
-  at::Tensor a;  // [H, n, r]; undefined at rank 0
-  at::Tensor b;  // [H, d, r]
+  at::Tensor a;                                 // [H, n, r]; undefined at rank 0
+  at::Tensor b;                                 // [H, d, r]
+  at::Tensor a_scale, a_zero, b_scale, b_zero;  // [H, 1, r], where a and b are codes of 8 bits
 
+  at::Tensor a_floats() const;  // [H, n, r] fp32
+  at::Tensor b_floats() const;
   at::Tensor product() const;  // [H, n, d] fp32
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
@@ -27,6 +31,9 @@ struct KVC_EXPORT LowRank {
 // it.
 KVC_EXPORT LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int64_t loops,
                                           Precision precision);
+
+// The same with factors as codes of 8 bits: min-max of each column of each head, as quantize_groups does it.
+KVC_EXPORT LowRank with_factors_of_8_bits(const LowRank& x, Precision precision);
 
 // The stream of starts for one block of one layer: K's, then V's. Keyed by (seed, sequence, layer, block) such that
 // at sequence 0, layer 0, block 0 it is what the public code draws after torch.manual_seed(seed).
