@@ -46,6 +46,7 @@ void reproduce_decoquant(const OracleSet& set, const Record& record) {
 struct QjlCase {
   at::Tensor q, k, s;
   ::qjl::SketchFormat format;
+  ::qjl::Sketches sketches() const { return {s, s.narrow(1, 0, format.n_outlier_signs)}; }
 };
 
 QjlCase qjl_case(const OracleSet& set, const Record& record) {
@@ -63,13 +64,14 @@ QjlCase qjl_case(const OracleSet& set, const Record& record) {
 
 at::Tensor qjl_scores(const QjlCase& c, const ::qjl::KeySketch& keys) {
   const int64_t group = c.q.size(0) / c.k.size(0), n = c.k.size(1);
-  const auto scores = ::qjl::estimate_scores(c.q.squeeze(1), keys, c.s, c.format, {});
+  const auto q = c.q.squeeze(1);
+  const auto scores = ::qjl::estimate_scores(q, ::qjl::projected(q, c.sketches()), keys, c.sketches(), c.format, {});
   return scores.view({c.k.size(0) * group, n});
 }
 
 void reproduce_qjl(const OracleSet& set, const Record& record) {
   const auto c = qjl_case(set, record);
-  const auto keys = ::qjl::sketch_keys(c.k, c.s, c.format, {});
+  const auto keys = ::qjl::sketch_keys(c.k, c.sketches(), c.format, {});
   const auto scores = qjl_scores(c, keys).to(at::kDouble);
   const auto k = c.k.repeat_interleave(c.q.size(0) / c.k.size(0), 0).to(at::kDouble), q = c.q.to(at::kDouble);
   const auto exact = at::matmul(k, q.transpose(1, 2)).squeeze(2);
@@ -89,7 +91,7 @@ void reproduce_qjl_part(const OracleSet& set, const Record& record, const std::s
     const Projection ours(ProjectionKind::orthogonal, 42, c.k.size(2), c.format.n_signs);
     return expect_whole(name, expected.abs(), ours.matrix().abs(), 1e-3, 0, "Projection, seed 42");
   }
-  const auto keys = ::qjl::sketch_keys(c.k, c.s, c.format, {});
+  const auto keys = ::qjl::sketch_keys(c.k, c.sketches(), c.format, {});
   if (part == "outlier_idx")
     return expect_whole(name, std::get<0>(expected.sort(-1)), std::get<0>(keys.channels.sort(-1)), 0, 0, "qjl");
   if (part == "score")
