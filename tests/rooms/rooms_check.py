@@ -78,13 +78,26 @@ def wrong_includes(room, arrows, commands):
             f" arrow leads there" for header in wrong]
 
 
+def in_few_lines(drawn):
+    """Arrows beside each other, in lines of 116 columns: one line a room made the picture half of its page."""
+    head, *arrows = [line.strip() for line in drawn.splitlines() if line.strip()]
+    lines = [""]
+    for arrow in arrows:
+        joined = f"{lines[-1]}; {arrow}" if lines[-1] else arrow
+        if len(joined) > 116:
+            lines.append(arrow)
+        else:
+            lines[-1] = joined
+    return head + "\n" + "".join(f"  {line}\n" for line in lines)
+
+
 def hold_picture(drawn, write):
     page = os.path.join(ROOT, "docs/design.md")
     text = read(page)
     block = re.compile(r"```mermaid\nflowchart.*?```", re.S)
     if not block.search(text):
         return ["docs/design.md: it holds no picture of the rooms"]
-    new = block.sub(lambda _: f"```mermaid\n{drawn}```", text)
+    new = block.sub(lambda _: f"```mermaid\n{in_few_lines(drawn)}```", text)
     if new == text:
         return []
     if write:
