@@ -2,6 +2,7 @@
 
 #include <c10/core/Allocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
+#include <c10/util/flat_hash_map.h>
 
 #include <algorithm>
 #include <limits>
@@ -29,7 +30,7 @@ struct MemoryMeter::Books {
   int64_t total = 0, peak_total = 0;
   int64_t limit = std::numeric_limits<int64_t>::max();
   bool hit_limit = false;
-  std::unordered_map<const void*, Entry> entries;
+  ska::flat_hash_map<const void*, Entry> entries;        // one for each tensor: its nodes would cost more than it
   std::unordered_map<const void*, int> of_owners;        // shared accounts
   std::unordered_map<int, int> shared;                   // by the account in whose time they grow
   std::vector<int> returned;                             // free to take
