@@ -1,12 +1,14 @@
 #include "guest/memory_meter.h"
 
 #include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
 #include <c10/util/ThreadLocalDebugInfo.h>
-#include <c10/util/flat_hash_map.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -25,12 +27,14 @@ struct MemoryMeter::Books {
     int account;
     int64_t bytes;
   };
-  std::mutex mutex;  // guards all below
+  std::mutex mutex;     // guards all below
+  bool closed = false;  // the meter is gone; what is left goes with its last tensor
+  int64_t n_labels = 0;
   std::vector<Account> accounts = std::vector<Account>(kFirstOwn);
   int64_t total = 0, peak_total = 0;
   int64_t limit = std::numeric_limits<int64_t>::max();
   bool hit_limit = false;
-  ska::flat_hash_map<const void*, Entry> entries;        // one for each tensor: its nodes would cost more than it
+  std::unordered_map<const void*, Entry> entries;        // on devices: what their allocators report
   std::unordered_map<const void*, int> of_owners;        // shared accounts
   std::unordered_map<int, int> shared;                   // by the account in whose time they grow
   std::vector<int> returned;                             // free to take
@@ -44,28 +48,36 @@ struct MemoryMeter::Books {
     return accounts[static_cast<size_t>(id)];
   }
 
+  void add(int64_t bytes, int open, Peaks peaks) {
+    auto& a = account(open);
+    a.live += bytes;
+    ++a.n_tensors;
+    total += bytes;
+    if (peaks == Peaks::looking) return;
+    a.peak = std::max(a.peak, a.live);
+    peak_total = std::max(peak_total, total);
+    if (open >= kFirstOwn) note_peak(a);
+    for (size_t i = kFirstOwn; open < kFirstOwn && i < accounts.size(); ++i) note_peak(accounts[i]);
+    if (total <= limit) return;
+    hit_limit = true;
+    take_off({open, bytes});
+    throw Error(concat("memory limit: ", bytes, " bytes more make ", total + bytes, ", allowed: ", limit));
+  }
+  void take_off(const Entry& entry) {
+    auto& a = account(entry.account);
+    a.live -= entry.bytes;
+    --a.n_tensors;
+    total -= entry.bytes;
+  }
+
+  // Of a device: bytes below 0 are given back.
   void book(const void* pointer, int64_t bytes, int open, Peaks peaks) {
     const std::lock_guard lock(mutex);
-    if (bytes > 0) {
-      if (open == kUnseen) return;
+    if (bytes > 0 && open != kUnseen) {
+      add(bytes, open, peaks);
       entries[pointer] = {open, bytes};
-      auto& a = account(open);
-      a.live += bytes;
-      ++a.n_tensors;
-      total += bytes;
-      if (peaks == Peaks::looking) return;
-      a.peak = std::max(a.peak, a.live);
-      peak_total = std::max(peak_total, total);
-      if (open >= kFirstOwn) note_peak(a);
-      for (size_t i = kFirstOwn; open < kFirstOwn && i < accounts.size(); ++i) note_peak(accounts[i]);
-      if (total <= limit) return;
-      hit_limit = true;
-      throw Error(concat("memory limit: ", bytes, " bytes more make ", total, ", allowed: ", limit));
-    } else if (const auto entry = entries.find(pointer); entry != entries.end()) {
-      auto& a = account(entry->second.account);
-      a.live -= entry->second.bytes;
-      --a.n_tensors;
-      total -= entry->second.bytes;
+    } else if (const auto entry = entries.find(pointer); bytes <= 0 && entry != entries.end()) {
+      take_off(entry->second);
       entries.erase(entry);
     }
   }
@@ -78,7 +90,79 @@ namespace {
 
 constexpr int64_t kForgiven = 1 << 16;  // of a sequence that has ended: small things that others let go of, or never
 
-// The allocator reports here whatever the thread's PROFILER_STATE is set to: one account's ear.
+// Whose books are open on this thread.
+template <class Books>
+struct Opened {
+  Books* books = nullptr;
+  int account = 0;
+  MemoryMeter::Peaks peaks = MemoryMeter::Peaks::noted;
+};
+
+// LibTorch's tensors on the CPU: before each stands whose it is, so that nothing is searched for when it goes.
+template <class Books>
+class LabellingAllocator final : public c10::Allocator {
+ public:
+  static constinit inline thread_local Opened<Books> opened = {};
+
+  c10::DataPtr allocate(size_t n) override {
+    if (n == 0) return {nullptr, nullptr, &give_back, c10::kCPU};
+    void* memory = nullptr;
+    if (::posix_memalign(&memory, kAlignment, n + sizeof(Label)) != 0) throw std::bad_alloc();
+    auto* label = new (memory) Label{nullptr, {opened.account, static_cast<int64_t>(n)}};
+    if (opened.books && opened.account != MemoryMeter::kUnseen) {
+      try {
+        const std::lock_guard lock(opened.books->mutex);
+        opened.books->add(label->entry.bytes, opened.account, opened.peaks);
+        ++opened.books->n_labels;
+      } catch (...) {
+        std::free(memory);
+        throw;
+      }
+      label->books = opened.books;
+    }
+    return {label + 1, label + 1, &give_back, c10::kCPU};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  void copy_data(void* to, const void* from, size_t n) const override { default_copy_data(to, from, n); }
+
+  static void close(Books* books) {
+    std::unique_lock lock(books->mutex);
+    books->closed = true;
+    delete_if_last(books, lock);
+  }
+
+ private:
+  static constexpr size_t kAlignment = 64;  // as LibTorch aligns
+  struct alignas(kAlignment) Label {
+    Books* books;
+    typename Books::Entry entry;
+  };
+
+  static void give_back(void* tensor) {
+    if (!tensor) return;
+    auto* label = static_cast<Label*>(tensor) - 1;
+    if (auto* books = label->books) {
+      std::unique_lock lock(books->mutex);
+      books->take_off(label->entry);
+      --books->n_labels;
+      delete_if_last(books, lock);
+    }
+    std::free(label);
+  }
+  static void delete_if_last(Books* books, std::unique_lock<std::mutex>& lock) {
+    const bool last = books->closed && books->n_labels == 0;
+    lock.unlock();
+    if (last) delete books;
+  }
+};
+
+template <class Books>
+void see_tensors() {
+  static LabellingAllocator<Books> allocator;
+  [[maybe_unused]] static const bool set = (c10::SetCPUAllocator(&allocator, /*priority=*/1), true);
+}
+
+// A device's allocator reports here whatever the thread's PROFILER_STATE is set to: one account's ear.
 template <class Books>
 struct Ear final : c10::MemoryReportingInfoBase {
   Ear(Books& books, int account, MemoryMeter::Peaks peaks) : books(books), account(account), peaks(peaks) {}
@@ -95,13 +179,24 @@ struct Ear final : c10::MemoryReportingInfoBase {
 }  // namespace
 
 struct MemoryMeter::Impl {
-  explicit Impl(int account) : guard(c10::DebugInfoKind::PROFILER_STATE, ear(account, Peaks::noted)) {}
+  using Allocator = LabellingAllocator<Books>;
+
+  explicit Impl(int account)
+      : guard(c10::DebugInfoKind::PROFILER_STATE, ear(account, Peaks::noted)),
+        outer(std::exchange(Allocator::opened, {&books, account, Peaks::noted})) {
+    see_tensors<Books>();
+  }
+  ~Impl() {
+    Allocator::opened = outer;
+    Allocator::close(&books);
+  }
   std::shared_ptr<Ear<Books>> ear(int account, Peaks peaks) {
     return std::make_shared<Ear<Books>>(books, account, peaks);
   }
 
-  Books books;
+  Books& books = *new Books;  // goes with the last tensor that it booked
   c10::DebugInfoGuard guard;  // the interface wants shared ownership
+  Opened<Books> outer;
 };
 
 struct MemoryMeter::Scope::Impl {
@@ -109,9 +204,13 @@ struct MemoryMeter::Scope::Impl {
       : meter(meter),
         account(account),
         guard(c10::DebugInfoKind::PROFILER_STATE, meter.impl_->ear(account, peaks)),
+        opened(std::exchange(LabellingAllocator<Books>::opened, {&meter.impl_->books, account, peaks})),
         outer(std::exchange(innermost, &scope)),
         ledger(account < kFirstOwn ? ledger::kNobody : account) {}
-  ~Impl() { innermost = outer; }
+  ~Impl() {
+    innermost = outer;
+    LabellingAllocator<Books>::opened = opened;
+  }
 
   // Whose Shared would be entered on this thread.
   static constinit inline thread_local Scope* innermost = nullptr;
@@ -119,6 +218,7 @@ struct MemoryMeter::Scope::Impl {
   MemoryMeter& meter;
   int account;
   c10::DebugInfoGuard guard;
+  Opened<Books> opened;
   Scope* outer;
   ledger::Scope ledger;
 };
