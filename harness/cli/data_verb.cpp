@@ -10,6 +10,7 @@
 #include "fetch/make_data.h"
 #include "kvc/check.h"
 #include "text/hash_cache.h"
+#include "text/message.h"
 
 namespace kvc {
 namespace {
@@ -86,7 +87,7 @@ bool fetch(const std::string& file, const DataSource& source, const fs::path& pa
     std::printf("         fetched\n");
     return true;
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), e.what());
+    std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), one_line(said_by(e)).c_str());
     return false;
   }
 }

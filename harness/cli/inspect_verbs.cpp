@@ -19,6 +19,7 @@
 #include "search/search_layers.h"
 #include "task/dataset.h"
 #include "task/task_inventory.h"
+#include "text/message.h"
 #include "text/nearest.h"
 #include "tokenizer/tokenizer.h"
 #include "wire/forked_child.h"
@@ -152,7 +153,7 @@ int validate_or_say(const std::string& file, const std::vector<std::string>& set
   try {
     return validate(file, settings);
   } catch (const Error& e) {
-    std::fprintf(stderr, "kvc: %s\n", e.what());
+    std::fprintf(stderr, "kvc: %s\n", one_line(e.what()).c_str());
     return kUsage;
   }
 }
@@ -164,7 +165,7 @@ bool report(const char* what, Check check) {
     std::printf("ok    %-12s %s\n", what, check().c_str());
     return true;
   } catch (const std::exception& e) {
-    std::printf("FAIL  %-12s %s\n", what, e.what());
+    std::printf("FAIL  %-12s %s\n", what, one_line(said_by(e)).c_str());
     return false;
   }
 }

@@ -3,12 +3,13 @@
 
 #include <csignal>
 #include <cstdio>
-#include <cstring>
+#include <new>
 #include <string>
 
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "kvc/check.h"
+#include "text/message.h"
 #include "worker/worker.h"
 
 namespace {
@@ -43,8 +44,10 @@ int run(int argc, char** argv) {
   return line.run(argc, argv, kvc::kUsage);
 }
 
-// One line: LibTorch's errors carry a stack trace behind their first.
-std::string first_line(const char* text) { return std::string(text, std::strcspn(text, "\n")); }
+int refuse(const std::exception& error, int code) {
+  std::fprintf(stderr, "kvc: %s\n", kvc::one_line(kvc::said_by(error)).c_str());
+  return code;
+}
 
 }  // namespace
 
@@ -54,10 +57,10 @@ int main(int argc, char** argv) {
     if (argc == 2 && std::string(argv[1]) == "worker") return kvc::run_worker();
     return run(argc, argv);
   } catch (const kvc::EnvironmentError& e) {
-    std::fprintf(stderr, "kvc: %s\n", first_line(e.what()).c_str());
-    return kvc::kEnvironment;
+    return refuse(e, kvc::kEnvironment);
+  } catch (const std::bad_alloc& e) {
+    return refuse(e, kvc::kEnvironment);
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "kvc: %s\n", first_line(e.what()).c_str());
-    return kvc::kUsage;
+    return refuse(e, kvc::kUsage);
   }
 }

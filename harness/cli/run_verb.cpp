@@ -11,6 +11,7 @@
 #include "models/model_path.h"
 #include "run/run_bench.h"
 #include "run/run_experiment.h"
+#include "text/message.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -139,10 +140,10 @@ int run_or_say(const RunArguments& arguments, const std::string& file) {
   try {
     return run_file(arguments, file);
   } catch (const EnvironmentError& e) {
-    std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), e.what());
+    std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), one_line(e.what()).c_str());
     return kEnvironment;
   } catch (const Error& e) {
-    std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), e.what());
+    std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), one_line(e.what()).c_str());
     return kUsage;
   }
 }

@@ -18,6 +18,7 @@
 #include "models/model_path.h"
 #include "prompt/model_chat.h"
 #include "text/files.h"
+#include "text/message.h"
 #include "tokenizer/detokenizer.h"
 #include "tokenizer/tokenizer.h"
 #include "worker/load_model.h"
@@ -41,6 +42,8 @@ json parse_json(const std::string& what, const std::string& text) {
     return json::parse(text);
   } catch (const json::parse_error& e) {
     throw Error(concat(what, ": not JSON at byte ", e.byte, ": '", text.substr(0, 80), "'"));
+  } catch (const json::out_of_range& e) {
+    throw Error(concat(what, ": ", said_by(e)));
   }
 }
 

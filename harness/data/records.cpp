@@ -7,6 +7,7 @@
 #include "text/files.h"
 #include "text/json.h"
 #include "text/jsonl.h"
+#include "text/message.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 
@@ -80,6 +81,8 @@ std::vector<Record> read_json_items(const DataSpec& spec, const std::string& fil
     const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
     throw Error(
         concat(file, ":", line, ":", at - (at == 0 ? 0 : text.rfind('\n', at - 1) + 1) + 1, ": error: not JSON"));
+  } catch (const Json::out_of_range& e) {
+    throw Error(concat(file, ":1:1: error: ", said_by(e)));
   }
   KVC_CHECK(document.is_object() && document.contains(spec.items) && document[spec.items].is_array(), file,
             ":1:1: error: expected an object whose member '", spec.items, "' is a list");

@@ -30,7 +30,7 @@ SortedJson read_json(const fs::path& path) {
   check_json_depth(text, path.string());
   try {
     return SortedJson::parse(text);
-  } catch (const SortedJson::parse_error& error) {
+  } catch (const SortedJson::exception& error) {
     const std::string what = error.what();
     throw Error(concat(path.string(), ": error: not JSON: ", what.substr(std::min(what.size(), what.find("] ") + 2))));
   }

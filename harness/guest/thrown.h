@@ -2,6 +2,7 @@
 #pragma once
 
 #include <exception>
+#include <new>
 #include <string>
 
 namespace kvc {
@@ -13,11 +14,14 @@ inline std::string thrown() {
   std::string text;
   try {
     throw;
+  } catch (const std::bad_alloc&) {
+    text = "out of memory";
   } catch (const std::exception& e) {
     text = *e.what() ? std::string(e.what()).substr(0, kLongest) : "an exception without a text was thrown";
   } catch (...) {
     text = "something was thrown that is no std::exception";
   }
+  if (text.find("DefaultCPUAllocator: can't allocate memory") != std::string::npos) text = "out of memory";
   for (char& c : text) {
     if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
   }

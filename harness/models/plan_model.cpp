@@ -15,6 +15,7 @@
 #include "kvc/plugin.h"
 #include "model/model_size.h"
 #include "render/table.h"
+#include "text/message.h"
 #include "wire/forked_child.h"
 
 namespace kvc {
@@ -67,7 +68,7 @@ json measure(const Candidate& candidate, const ModelShape& model) {
             {"layers_differ", line.layers_differ},
             {"simulated", library.descriptor().capabilities.simulated}};
   } catch (const std::exception& e) {
-    return {{"refusal", e.what()}};
+    return {{"refusal", said_by(e)}};
   }
 }
 

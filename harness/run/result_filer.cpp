@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "run/sample_record.h"
+#include "text/message.h"
 
 namespace kvc {
 
@@ -62,7 +63,7 @@ void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
       sizes.back().n_tokens = n_tokens, sizes.back().error = result.error;
     }
   }
-  for (auto& size : sizes) size.error = size.error.substr(0, size.error.find('\n'));
+  for (auto& size : sizes) size.error = one_line(size.error);
   for (const auto& cell : grid_.cells) {
     if (cell.compressor == result.compressor) store_.put_sizes(cell.record.key, sizes);
   }
@@ -93,7 +94,7 @@ void ResultFiler::put_probe(const CellRecord& cell, SampleRecord& record, const 
 
 void ResultFiler::report_failure(SampleRecord& record, const CellRecord& cell) {
   record.status = "failed";
-  record.error = record.error.substr(0, record.error.find('\n'));
+  record.error = one_line(record.error);
   ++outcome_.n_failed;
   progress_.make_room();
   std::fprintf(stderr, "failed: %s, sample %ld, %s (%s): %s\n", cell.task.c_str(), record.sample, cell.plugin.c_str(),

@@ -8,6 +8,7 @@
 
 #include "kvc/check.h"
 #include "text/json.h"
+#include "text/message.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -45,6 +46,8 @@ nlohmann::json parse_line(const std::string& where, const std::string& line) {
     return nlohmann::json::parse(line);
   } catch (const nlohmann::json::parse_error& error) {
     throw Error(concat(where, ":", error.byte, ": error: not JSON: ", reason(error)));
+  } catch (const nlohmann::json::out_of_range& error) {
+    throw Error(concat(where, ":1: error: not JSON: ", said_by(error)));
   }
 }
 

@@ -74,6 +74,11 @@ TEST_F(Exchange, LmEvalGetsMeanAndStandardErrorOfTheOkSamples) {
   EXPECT_EQ(json.at("kv_compression").at("tasks").at("demo__lookup").at("bytes_by_component").at("k/codes"), 300);
 }
 
+TEST_F(Exchange, ANumberTooLargeIsRefusedInALine) {
+  const auto path = write("results_1.json", R"({"results": {"t": {"acc,none": 1e400}}})");
+  EXPECT_EQ(message_of([&] { lm_eval(path); }), path.string() + ": error: not JSON: number overflow parsing '1e400'");
+}
+
 TEST_F(Exchange, LmEvalGetsOneLineASampleAndFilter) {
   fill();
   auto store = ResultStore::open_readonly(path_);
