@@ -6,6 +6,7 @@
 #include "checkpoint/model_config.h"
 #include "experiment/sample_job.h"
 #include "prompt/encode_prompt.h"
+#include "text/message.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc {
@@ -87,6 +88,8 @@ std::vector<JobResult> PlanScorer::run(Job job) {
     if (message.contains("done")) return results;
     if (message.contains("more")) continue;
     auto result = message.get<JobResult>();
+    if (result.error == kOutOfMemory)  // no fault of a plan's, so nothing that is stored of it
+      throw EnvironmentError(concat("search: ", result.error, "; the same command goes on from what is stored"));
     results.at(static_cast<size_t>(result.compressor)) = std::move(result);
   }
 }

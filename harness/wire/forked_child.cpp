@@ -14,11 +14,13 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "kvc/check.h"
 #include "record/stopwatch.h"
 #include "text/json.h"
+#include "text/message.h"
 #include "wire/child_end.h"
 
 namespace kvc {
@@ -60,7 +62,8 @@ void leave_parent(int fd, pid_t parent) {
 }
 
 json error_of(const std::exception& e) {
-  return {{"error", e.what()}, {"of_machine", dynamic_cast<const EnvironmentError*>(&e) != nullptr}};
+  const bool of_machine = dynamic_cast<const EnvironmentError*>(&e) || dynamic_cast<const std::bad_alloc*>(&e);
+  return {{"error", said_by(e)}, {"of_machine", of_machine}};
 }
 
 // Nothing that is nested so deep that to copy it takes the parent's stack.
@@ -107,17 +110,15 @@ ForkedChild::~ForkedChild() {
 
 json ForkedChild::receive(double seconds) {
   const auto start = Clock::now();
-  size_t end;
-  while ((end = buffer_.find('\n')) == std::string::npos) {
+  while (!lines_.has_line()) {
     const double left = seconds - seconds_since(start);
-    if (left <= 0 || buffer_.size() > kMostBytes) {
+    if (left <= 0 || lines_.n_bytes() > kMostBytes) {
       epitaph_ = left <= 0 ? concat("no answer after ", seconds, " s") : "its answer has no end";
       return nullptr;
     }
     if (!read_more(std::min(left, kPollSeconds))) return nullptr;
   }
-  auto message = parse_message(buffer_.substr(0, end));
-  buffer_.erase(0, end + 1);
+  auto message = parse_message(*lines_.next());
   if (message.is_object()) return message;
   epitaph_ = "its answer is no answer";
   return nullptr;
@@ -133,7 +134,7 @@ bool ForkedChild::read_more(double seconds) {
   }
   char bytes[1 << 16];
   const auto n = ::read(fd_, bytes, sizeof bytes);
-  if (n > 0) buffer_.append(bytes, static_cast<size_t>(n));
+  if (n > 0) lines_.append({bytes, static_cast<size_t>(n)});
   return n > 0 || (n < 0 && errno == EINTR);
 }
 

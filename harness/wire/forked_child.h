@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "wire/line_buffer.h"
+
 namespace kvc {
 
 // It dies with its parent, leads a process group that ends with it, reads nothing, prints on standard error, and has
@@ -34,7 +36,8 @@ class ForkedChild {
 
   pid_t pid_ = -1;
   int fd_ = -1;
-  std::string buffer_, epitaph_;
+  LineBuffer lines_;
+  std::string epitaph_;
 };
 
 // What was computed in a child, or why nothing was.

@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "kvc/check.h"
+#include "text/message.h"
 #include "wire/child_end.h"
 
 namespace kvc {
@@ -26,32 +27,13 @@ namespace {
 // The child finds its socket and the shared int on these descriptors; standard output stays a plugin's to print on.
 constexpr int kSocketFd = 3;
 constexpr int kSharedFd = 4;
-constexpr int kPollMs = 100;             // between two questions whether to keep on
+constexpr int kPollMs = 100;  // between two questions whether to keep on
+constexpr const char* kLastWords = "last_words";
 constexpr double kToldSeconds = 2;       // that a child has to end after it was told to
 constexpr double kStepsToPatience = 10;  // of the longest step so far
 
-std::vector<std::string> take_lines(std::string& buffer) {
-  std::vector<std::string> lines;
-  size_t start = 0;
-  for (size_t end; (end = buffer.find('\n', start)) != std::string::npos; start = end + 1) {
-    lines.push_back(buffer.substr(start, end - start));
-  }
-  buffer.erase(0, start);
-  return lines;
-}
-
 std::string line_of(const nlohmann::json& message) {
   return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
-}
-
-bool send_line(int fd, const std::string& line) {
-  for (size_t sent = 0; sent < line.size();) {
-    const auto n = ::send(fd, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return false;
-    sent += static_cast<size_t>(n);
-  }
-  return true;
 }
 
 WorkerPlace* map_place(int fd) {
@@ -112,7 +94,10 @@ void WorkerProcess::send(const nlohmann::json& message) {
     const auto n = ::send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n >= 0) sent += static_cast<size_t>(n);
     if (n >= 0 || errno == EINTR) continue;
-    if (errno != EAGAIN) return;
+    if (errno != EAGAIN) {  // its end, or of no use any more: receive() then sees it end
+      ::shutdown(socket_, SHUT_RDWR);
+      return;
+    }
     pollfd polled{socket_, POLLIN | POLLOUT, 0};
     ::poll(&polled, 1, kPollMs);
     if ((polled.revents & POLLIN) && !read_more()) return;
@@ -126,17 +111,19 @@ bool WorkerProcess::read_more() {
   do n = ::recv(socket_, bytes, sizeof bytes, 0);
   while (n < 0 && errno == EINTR);
   if (n <= 0) return false;
-  buffer_.append(bytes, static_cast<size_t>(n));
+  lines_.append({bytes, static_cast<size_t>(n)});
   return true;
 }
 
 std::vector<nlohmann::json> WorkerProcess::receive() {
   const bool lives = read_more();
   std::vector<nlohmann::json> messages;
-  for (const auto& line : take_lines(buffer_)) {
-    messages.push_back(nlohmann::json::parse(line, nullptr, false));
-    if (messages.back().is_object()) continue;
-    end("stopped: what it wrote to its parent is no message");
+  while (const auto line = lines_.next()) {
+    messages.push_back(nlohmann::json::parse(*line, nullptr, false));
+    const auto& message = messages.back();
+    if (message.is_object() && !message.contains(kLastWords)) continue;
+    end(message.is_object() ? concat("ended: ", one_line(message.value(kLastWords, "")))
+                            : "stopped: what it wrote to its parent is no message");
     return {};
   }
   if (!lives && !ended()) read_epitaph();
@@ -202,27 +189,32 @@ WorkerChannel::WorkerChannel() : place_(nullptr) {
 }
 
 std::optional<nlohmann::json> WorkerChannel::receive() {
-  while (buffer_.find('\n') == std::string::npos) {
+  while (!lines_.has_line()) {
     char bytes[1 << 16];
     const auto n = ::recv(kSocketFd, bytes, sizeof bytes, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return std::nullopt;
-    buffer_.append(bytes, static_cast<size_t>(n));
+    lines_.append({bytes, static_cast<size_t>(n)});
   }
-  const size_t end = buffer_.find('\n');
-  const auto line = buffer_.substr(0, end);
-  buffer_.erase(0, end + 1);
-  return nlohmann::json::parse(line);
+  return nlohmann::json::parse(*lines_.next());
 }
 
 bool WorkerChannel::has_message() {
-  if (buffer_.find('\n') != std::string::npos) return true;
+  if (lines_.has_line()) return true;
   pollfd polled{kSocketFd, POLLIN, 0};
   return ::poll(&polled, 1, 0) > 0;
 }
 
+void WorkerChannel::send_last_words(const std::string& why) { send({{kLastWords, why}}); }
+
 void WorkerChannel::send(const nlohmann::json& message) {
-  KVC_CHECK(send_line(kSocketFd, line_of(message)), "the parent of this worker is gone");
+  const auto line = line_of(message);
+  for (size_t sent = 0; sent < line.size();) {
+    const auto n = ::send(kSocketFd, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) ::_exit(1);  // nobody is there to be told
+    sent += static_cast<size_t>(n);
+  }
 }
 
 }  // namespace kvc

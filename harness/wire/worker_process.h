@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "record/stopwatch.h"
+#include "wire/line_buffer.h"
 
 namespace kvc {
 
@@ -67,7 +68,8 @@ class WorkerProcess {
   Clock::time_point since_ = Clock::now();  // when they were first seen, or work was given
   double patience_ = 0, longest_step_ = 0;  // seconds
   bool was_stuck_ = false;
-  std::string buffer_, epitaph_;
+  LineBuffer lines_;
+  std::string epitaph_;
   std::vector<nlohmann::json> waiting_;  // that next() has not given yet
 };
 
@@ -78,14 +80,15 @@ class WorkerChannel {
   std::optional<nlohmann::json> receive();  // nullopt when the parent is gone
   bool has_message();                       // receive() will not wait
   void send(const nlohmann::json& message);
-  void enter(int compressor) {  // from any thread
+  void send_last_words(const std::string& why);  // the child "was ended: <why>"
+  void enter(int compressor) {                   // from any thread
     std::atomic_ref(place_->compressor).store(compressor);
     std::atomic_ref(place_->steps).fetch_add(1);
   }
 
  private:
   WorkerPlace* place_;
-  std::string buffer_;
+  LineBuffer lines_;
 };
 
 }  // namespace kvc

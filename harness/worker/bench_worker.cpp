@@ -6,6 +6,7 @@
 
 #include "compressors/build_compressor.h"
 #include "compressors/plan_memory.h"
+#include "text/message.h"
 #include "worker/bench_run.h"
 
 namespace kvc {
@@ -42,7 +43,7 @@ class BenchWorker {
         channel.send(i < 0 ? json{{"warm_up", true}} : json{{"result", result}});
       }
     } catch (const std::exception& e) {
-      last["error"] = e.what();
+      last["error"] = said_by(e);
     }
     last["hit_limit"] = meter_.hit_limit();
     meter_.set_limit(std::numeric_limits<int64_t>::max());
@@ -66,7 +67,7 @@ int run_bench_worker(const json& set_up, WorkerChannel& channel) {
     worker.emplace(settings);
     channel.send({{"ready", true}, {"max_tokens", worker->max_tokens()}});
   } catch (const std::exception& e) {
-    channel.send({{"ready", false}, {"error", e.what()}});
+    channel.send({{"ready", false}, {"error", said_by(e)}});
     return 3;
   }
   while (const auto message = channel.receive()) {

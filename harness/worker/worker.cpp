@@ -16,6 +16,7 @@
 #include "guest/ledger.h"
 #include "kvc/plugin.h"
 #include "probe/probe.h"
+#include "text/message.h"
 #include "wire/worker_process.h"
 #include "worker/admission.h"
 #include "worker/bench_worker.h"
@@ -112,7 +113,7 @@ class Worker {
       set_up_.compressors = others.use;
       channel_.send({{"ready", true}});
     } catch (const std::exception& e) {
-      channel_.send({{"ready", false}, {"error", e.what()}});
+      channel_.send({{"ready", false}, {"error", said_by(e)}});
     }
   }
 
@@ -180,7 +181,7 @@ class Worker {
         JobResult failed;
         failed.job = job.id;
         failed.compressor = i;
-        failed.error = e.what();
+        failed.error = said_by(e);
         channel_.send(failed);
       }
       channel_.send({{"done", job.id}});
@@ -203,7 +204,7 @@ class Worker {
         write_safetensors(concat(job.probe->dump, "-", job.compressors[i], ".safetensors"), probed[i].dump);
       }
     } catch (const std::exception& e) {  // the prompt's fault, the model's or the disk's: it fails for all
-      for (auto& result : results) result.error = e.what();
+      for (auto& result : results) result.error = said_by(e);
     }
     for (size_t i = 0; i < results.size(); ++i) {
       results[i].job = job.id;
@@ -268,11 +269,7 @@ void keep_what_is_freed() {
   mallopt(M_TRIM_THRESHOLD, 512 << 20);
 }
 
-}  // namespace
-
-int run_worker() {
-  keep_what_is_freed();
-  WorkerChannel channel;
+int serve(WorkerChannel& channel) {
   const auto set_up = channel.receive();
   if (!set_up) return 0;
   if (set_up->contains("bench")) return run_bench_worker(*set_up, channel);
@@ -283,11 +280,24 @@ int run_worker() {
     worker.emplace(settings, channel);
     channel.send({{"ready", true}});
   } catch (const std::exception& e) {
-    channel.send({{"ready", false}, {"error", e.what()}});
+    channel.send({{"ready", false}, {"error", said_by(e)}});
     return 3;
   }
   worker->serve();
   return 0;
+}
+
+}  // namespace
+
+int run_worker() {
+  keep_what_is_freed();
+  WorkerChannel channel;
+  try {
+    return serve(channel);
+  } catch (const std::exception& e) {
+    channel.send_last_words(said_by(e));
+    return 3;
+  }
 }
 
 }  // namespace kvc

@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "wire/line_buffer.h"
+
 namespace kvc {
 namespace {
 
@@ -65,6 +67,18 @@ TEST(Messages, ACompositionArrivesWithAllOfItsParts) {
   EXPECT_EQ(to_string(inner.scopes.at(0)), "layers 0-3,5, v, prompt");
   EXPECT_EQ(inner.parts.at(1).file, "/a/kivi.so");
   EXPECT_EQ(inner.parts.at(1).options, (nlohmann::json{{"bits", 2}}));
+}
+
+TEST(LineBuffer, GivesEachLineOnceHoweverItComes) {
+  LineBuffer lines;
+  std::vector<std::string> got;
+  for (const char* piece : {"a", "b\n", "\nc\nd", "e", "\n", "f"}) {
+    lines.append(piece);
+    EXPECT_EQ(lines.has_line(), std::string(piece).find('\n') != std::string::npos);
+    while (const auto line = lines.next()) got.push_back(*line);
+  }
+  EXPECT_EQ(got, (std::vector<std::string>{"ab", "", "c", "de"}));
+  EXPECT_EQ(lines.n_bytes(), 1u);
 }
 
 }  // namespace
