@@ -22,6 +22,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define KVC_LEDGER 0
@@ -104,10 +105,10 @@ bool is_too_much(size_t bytes) {
   return true;
 }
 
-// Written down one by one, so that it is counted off its account by whoever gives it back.
+// Written down one by one, so that it is counted off its account by whoever gives it back. -> null: no memory to do so
 void* write_down(void* pointer, size_t bytes, int account, size_t guarded_bytes = 0) {
   auto* entry = static_cast<Entry*>(__libc_malloc(sizeof(Entry)));
-  if (!entry) std::abort();
+  if (!entry) return nullptr;
   *entry = {pointer, static_cast<int64_t>(bytes), account, guarded_bytes, nullptr};
   accounts[static_cast<size_t>(account)].live += entry->bytes;
   auto& bucket = bucket_of(pointer);
@@ -150,7 +151,10 @@ void count_small(int64_t bytes) {
 void* gain(void* pointer, size_t bytes) {
   if (open_account == kNobody || !pointer) return pointer;
   const size_t usable = ::malloc_usable_size(pointer);
-  if (usable >= kLarge) return write_down(pointer, bytes, open_account);
+  if (usable >= kLarge) {
+    if (!write_down(pointer, bytes, open_account)) __libc_free(std::exchange(pointer, nullptr));
+    return pointer;
+  }
   count_small(static_cast<int64_t>(usable));
   return pointer;
 }
@@ -177,7 +181,10 @@ void* guarded_memory(size_t alignment, size_t n) {
   ::mprotect(region, kPage, PROT_NONE);
   ::mprotect(region + kPage + pages, kPage, PROT_NONE);
   const auto end = reinterpret_cast<uintptr_t>(region + kPage + pages);
-  return write_down(reinterpret_cast<void*>((end - n) / alignment * alignment), n, open_account, whole);
+  auto* pointer = reinterpret_cast<void*>((end - n) / alignment * alignment);
+  if (write_down(pointer, n, open_account, whole)) return pointer;
+  ::syscall(SYS_munmap, region, whole);
+  return nullptr;
 }
 
 // What of it may be read.
@@ -337,7 +344,9 @@ int posix_memalign(void** p, size_t alignment, size_t n) {
 void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
   if (is_too_much(n)) return MAP_FAILED;
   auto* p = reinterpret_cast<void*>(::syscall(SYS_mmap, at, n, protection, flags, fd, offset));
-  return p == MAP_FAILED || open_account == kNobody ? p : write_down(p, n, open_account);
+  if (p == MAP_FAILED || open_account == kNobody || write_down(p, n, open_account)) return p;
+  ::syscall(SYS_munmap, p, n);
+  return MAP_FAILED;
 }
 void* mmap64(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
   return mmap(at, n, protection, flags, fd, offset);
@@ -357,7 +366,8 @@ void* mremap(void* p, size_t before, size_t n, int flags, ...) {
   va_end(rest);
   if (moved == MAP_FAILED) return moved;
   const auto lost = cross_out(p);
-  return lost.account == kNobody ? moved : write_down(moved, n, lost.account);
+  if (lost.account != kNobody) write_down(moved, n, lost.account);
+  return moved;
 }
 void* shmat(int id, const void* at, int flags) {
   note("shmat");
