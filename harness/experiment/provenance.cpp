@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kvc/build_id.h"
+#include "wire/forked_child.h"
 
 namespace kvc {
 namespace {
@@ -37,6 +38,11 @@ std::vector<std::string> gpu_models() {
   return models;
 }
 
+// LibTorch ends the process where it cannot read what the system says of the processor.
+std::string cpu_capability() {
+  return in_child({"LibTorch"}, [](size_t) { return nlohmann::json(at::get_cpu_capability()); }).front();
+}
+
 }  // namespace
 
 nlohmann::json provenance(const ConfigFile& config) {
@@ -56,7 +62,7 @@ nlohmann::json provenance() {
           {"n_cores", ::sysconf(_SC_NPROCESSORS_ONLN)},
           {"memory_bytes", ::sysconf(_SC_PHYS_PAGES) * ::sysconf(_SC_PAGESIZE)},
           {"gpus", gpu_models()},
-          {"cpu_capability", at::get_cpu_capability()},
+          {"cpu_capability", cpu_capability()},
           {"build_id", KVC_BUILD_ID},
           {"torch", TORCH_VERSION},
           {"git", git ? git : "unknown"}};
