@@ -6,6 +6,7 @@
 #include "experiment/read_compressors.h"
 #include "text/files.h"
 #include "text/nearest.h"
+#include "text/utf8.h"
 #include "text/yaml_keys.h"
 #include "text/yaml_write.h"
 
@@ -219,6 +220,10 @@ YamlValue load_like(const YamlValue& like) {
 
 void name_keys(YamlKeys& keys, std::string& name) {
   keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, name);
+  keys.then([&name](YamlMap& map) {  // results/NAME.sqlite
+    if (name.find('/') == std::string::npos) return;
+    map.required("name").fail("name is ", in_quotes(name), ", expected one without '/'");
+  });
   keys.other({"like", "an experiment whose keys count where this file, which needs a `name`, has none of that name"},
              "file", [](const YamlValue&) {});
 }

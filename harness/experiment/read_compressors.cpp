@@ -10,6 +10,12 @@ namespace {
 
 using Points = std::vector<CompressorChoice>;
 
+constexpr size_t kMostPoints = 10'000;  // of one entry: lists of lists come to millions before anybody means it
+
+void check_points(size_t n, const std::string& where) {
+  KVC_CHECK(n <= kMostPoints, where, ": error: a sweep of ", n, " compressors or more, expected at most ", kMostPoints);
+}
+
 // A plain scalar is a number where it reads as one; a quoted one is always text.
 nlohmann::json scalar_json(const YamlValue& value) {
   const auto& node = value.node();
@@ -38,9 +44,11 @@ std::vector<nlohmann::json> option_points(const YamlValue& options, const nlohma
   if (options.is_null()) return points;
   auto option_map = options.map();
   for (const auto& [option, value] : option_map.entries()) {
+    const auto settings = sweep_values(value);
+    check_points(points.size() * settings.size(), value.where());
     std::vector<nlohmann::json> wider;
     for (const auto& point : points) {
-      for (const auto& setting : sweep_values(value)) {
+      for (const auto& setting : settings) {
         wider.push_back(point);
         wider.back()[option] = setting;
       }
@@ -60,6 +68,7 @@ Points read_plugin(const std::string& plugin, const YamlValue& options, const st
 
 // Each point with each of `parts` behind its own.
 Points with_part(const Points& points, const Points& parts) {
+  check_points(points.size() * parts.size(), parts.front().where);
   Points wider;
   for (const auto& point : points) {
     for (const auto& part : parts) {
@@ -104,6 +113,7 @@ Points read_chain(YamlMap map) {
   if (list.size() < 2) stages.fail(stages.name(), " has ", list.size(), " stages, expected at least two");
   Points points{{"chain", nlohmann::json::object(), map.value().where(), CompressorChoice::Kind::chain}};
   for (const auto& stage : list) points = with_part(points, read_compressor(stage));
+  check_points(points.size() * entry.blocks.size(), map.value().where());
   Points whole;
   for (const auto& point : points) {
     for (const auto& block : entry.blocks) {
@@ -206,6 +216,7 @@ Points read_rules(const YamlValue& value) {
       }
       for (auto& point : points) point.scopes.push_back(rule.scope);
     }
+    check_points(all.size() + points.size(), value.where());
     all.insert(all.end(), points.begin(), points.end());
   }
   return all;

@@ -48,6 +48,14 @@ const BadFile kBadFiles[] = {
      "error: a part of a compressor has a label, expected it beside the whole"},
     {"LabelWithoutACompressor", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - label: a\n",
      "x.yaml:4:5: error: a compressor is a name, or a name with its options; found a map of 0 names"},
+    {"NameOfAnotherFolder", "name: ../x\nmodel: models/demo\ntasks: [demo/truth]\ncompressors: [full]\n",
+     "x.yaml:1:7: error: name is '../x', expected one without '/'"},
+    {"SweepOfAMillion",
+     "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - chain:\n"
+     "    - tada: {bits: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], recent: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]}\n"
+     "    - kivi: {bits: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], recent: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], group_size: [8, "
+     "16]}\n",
+     "x.yaml:6:7: error: a sweep of 20000 compressors or more, expected at most 10000"},
     {"NoYaml", "model: [\n", "x.yaml:"},
     {"EmptyFile", "", "x.yaml"},
 };
