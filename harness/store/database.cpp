@@ -1,9 +1,12 @@
 #include "store/database.h"
 
 #include <sqlite3.h>
+#include <unistd.h>
 
+#include <cctype>
 #include <cmath>
 #include <cstring>
+#include <fstream>
 
 #include "kvc/check.h"
 #include "store/statistics.h"
@@ -36,14 +39,43 @@ std::string meaning(int code) {
   }
 }
 
+// A finished database of the write-ahead log: to read it SQLite would make the log's files, which this folder forbids.
+// Nobody else writes it either, or a log would lie there.
+bool is_at_rest(const std::filesystem::path& path) {
+  const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
+  std::error_code none;
+  const auto log_bytes = std::filesystem::file_size(path.string() + "-wal", none);
+  if ((!none && log_bytes > 0) || ::access(folder.c_str(), W_OK) == 0) return false;
+  char head[20] = "";  // its byte 18 says how it is written
+  std::ifstream(path, std::ios::binary).read(head, sizeof head);
+  return head[18] == 2;
+}
+
+// file:PATH?immutable=1
+std::string immutable_uri(const std::filesystem::path& path) {
+  std::string uri = "file:";
+  for (const char c : std::filesystem::absolute(path).string()) {
+    constexpr char kDigits[] = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) || c == '/') {
+      uri += c;
+    } else {
+      uri += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
+    }
+  }
+  return uri + "?immutable=1";
+}
+
 }  // namespace
 
 Database::Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle, &sqlite3_close) {}
 
 Database Database::open(const std::filesystem::path& path, Mode mode, int wait_ms) {
+  const bool at_rest = mode == Mode::kReadOnly && is_at_rest(path);
   const int flags = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  const auto name = at_rest ? immutable_uri(path) : path.string();
   sqlite3* handle = nullptr;
-  const int code = sqlite3_open_v2(path.c_str(), &handle, flags, nullptr);
+  const int code = sqlite3_open_v2(name.c_str(), &handle, flags | (at_rest ? SQLITE_OPEN_URI : 0), nullptr);
   Database db(path.string(), handle);
   if (code != SQLITE_OK) db.fail(code);
   sqlite3_extended_result_codes(handle, 1);

@@ -49,6 +49,7 @@ class Statement {
 class Database {
  public:
   enum class Mode { kReadOnly, kReadWrite };  // kReadWrite creates the file
+  // A file in a folder that may not be written, beside which no log waits, is read without a log's files.
   // Opens and registers wilson_low, wilson_high and median; waits up to `wait_ms` for another writer.
   static Database open(const std::filesystem::path& path, Mode mode, int wait_ms);
 

@@ -12,6 +12,7 @@
 #include "store/embedded_sql.h"
 #include "store/result_store.h"
 #include "store/up_to_date.h"
+#include "text/message.h"
 
 namespace kvc {
 namespace {
@@ -50,6 +51,18 @@ void create_schema(Database& db) {
   Transaction transaction(db);
   if (is_empty(db)) db.execute(std::string(schema_sql()));  // another process may have been first
   transaction.commit();
+}
+
+// A number that was set by hand: to upgrade what is upgraded would end half-way, in SQLite's words.
+void check_relabelled(Database& db) {
+  db.execute("BEGIN");  // another process may be upgrading it
+  const auto version = db.integer("PRAGMA user_version");
+  const bool is_newer = (version < 2 && has_column(db, "sample", "n_prompt_tokens_before")) ||
+                        (version < 3 && has_column(db, "cell", "kind"));
+  db.execute("COMMIT");
+  KVC_CHECK(!is_newer, "results database '", db.path(), "': it says schema ", version,
+            " and has the columns of a newer one; expected `PRAGMA user_version = ", kSchemaVersion,
+            "` of a file that is up to date");
 }
 
 // "CREATE TABLE name ...;" as it stands in the schema.
@@ -178,6 +191,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   if (is_new) {
     create_schema(db);
   } else {
+    check_relabelled(db);
     if (db.integer("PRAGMA user_version") == 1) upgrade_from_1(db);
     if (db.integer("PRAGMA user_version") == 2) upgrade_from_2(db);
     if (db.integer("PRAGMA user_version") == 3) upgrade_from_3(db);
@@ -203,7 +217,7 @@ ResultStore open_store(const std::filesystem::path& path) {
     if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
     return ResultStore::open(path);
   } catch (const std::exception& e) {
-    throw EnvironmentError(e.what());
+    throw EnvironmentError(said_by(e));
   }
 }
 

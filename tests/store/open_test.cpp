@@ -171,6 +171,34 @@ TEST_F(OpenTest, AReadOnlyFolderIsRefusedForWriting) {
   EXPECT_EQ(message, problem("it cannot be written: the file or its folder is read-only"));
 }
 
+// What SQLite reads a log with it may not make there.
+TEST_F(OpenTest, AFinishedFileInAReadOnlyFolderCanBeRead) {
+  {
+    auto store = ResultStore::open(path_);
+    store.put_cell(make_cell("a", "kivi", "t"));
+  }
+  const auto odd = folder_ / "100% ?#.sqlite";
+  std::filesystem::copy_file(path_, odd);
+  std::filesystem::permissions(folder_, static_cast<Perms>(0555));
+  for (const auto& path : {path_, odd}) {
+    EXPECT_EQ(unprivileged_message([&] {
+                throw Error(concat(ResultStore::open_readonly(path).database().integer("SELECT count(*) FROM cell")));
+              }),
+              "1");
+  }
+  std::filesystem::permissions(folder_, Perms::all);
+}
+
+TEST_F(OpenTest, AFileThatIsRelabelledAsAnOlderOneIsRefused) {
+  { ResultStore::open(path_); }
+  for (const int version : {1, 2}) {
+    Database::open(path_, Database::Mode::kReadWrite, 0).execute(concat("PRAGMA user_version = ", version));
+    EXPECT_EQ(open_message(), problem(concat("it says schema ", version,
+                                             " and has the columns of a newer one; expected `PRAGMA user_version = 5` "
+                                             "of a file that is up to date")));
+  }
+}
+
 TEST_F(OpenTest, AFolderThatMayNotBeEnteredIsNamed) {
   { ResultStore::open(path_); }
   std::filesystem::permissions(folder_, static_cast<Perms>(0700));
