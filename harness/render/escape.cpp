@@ -1,5 +1,7 @@
 #include "render/escape.h"
 
+#include <charconv>
+
 namespace kvc {
 
 std::string escape_html(std::string_view text) {
@@ -39,7 +41,21 @@ std::string escape_markdown(std::string_view text) {
   return escaped;
 }
 
-std::string escape_csv(const std::string& text) {
+namespace {
+
+// A spreadsheet computes a cell that begins so, and what a model generated would run there.
+bool is_formula(const std::string& text) {
+  if (text.empty() || std::string_view("=+-@\t\r").find(text.front()) == std::string_view::npos) return false;
+  const size_t start = text.front() == '+' ? 1 : 0;  // a number is none
+  double number;
+  const auto [end, error] = std::from_chars(text.data() + start, text.data() + text.size(), number);
+  return error != std::errc() || end != text.data() + text.size();
+}
+
+}  // namespace
+
+std::string escape_csv(const std::string& given) {
+  const auto text = is_formula(given) ? "'" + given : given;
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   std::string escaped = "\"";
   for (const char c : text) {

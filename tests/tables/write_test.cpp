@@ -35,6 +35,17 @@ TEST(WriteTable, AsCsvWithFullPrecision) {
             "n,,,,,\r\n");
 }
 
+// A spreadsheet would compute what a model generated.
+TEST(WriteTable, AsCsvWithoutFormulas) {
+  Table table;
+  table.columns = {{"=heading"}, {"text"}};
+  for (const char* text : {"=1+1", "+x", "-2+3", "@a", "\tb", "-5", "+1.5e3", "a=b"})
+    table.rows.push_back({-1.5, text});
+  EXPECT_EQ(write_csv(table),
+            "'=heading,text\r\n-1.5,'=1+1\r\n-1.5,'+x\r\n-1.5,'-2+3\r\n-1.5,'@a\r\n-1.5,'\tb\r\n-1.5,-5\r\n"
+            "-1.5,+1.5e3\r\n-1.5,a=b\r\n");
+}
+
 TEST(WriteTable, AsJsonWithTheCellsOfEachFigure) {
   const auto json = nlohmann::json::parse(write_json(small_table()));
   const auto& cells = json["rows"][0]["cells"];
