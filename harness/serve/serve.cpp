@@ -20,7 +20,7 @@ std::vector<std::string> serve_command(const ServeOptions& options) {
   words.insert(words.end(),
                {options.database.string(), "--host", "127.0.0.1", "--port", std::to_string(options.port), "--metadata",
                 options.metadata.string(), "--plugins-dir", options.plugins.string(), "--setting", "sql_time_limit_ms",
-                "60000", "--setting", "max_returned_rows", "10000", "--setting", "default_cache_ttl", "0"});
+                "10000", "--setting", "max_returned_rows", "10000", "--setting", "default_cache_ttl", "0"});
   if (options.open) words.push_back("--open");
   return words;
 }

@@ -1,10 +1,13 @@
-"""Datasette's side of `kvc serve`: the program's SQL functions, from the program's own library (KVC_FUNCTIONS)."""
+"""Datasette's side of `kvc serve`: the program's SQL functions, from the program's own library (KVC_FUNCTIONS); and who
+may ask."""
 
 import ctypes
 import os
+import re
 
 from datasette import hookimpl
 
+HERE = ("127.0.0.1", "localhost", "[::1]")
 LIBRARY = ctypes.CDLL(os.environ["KVC_FUNCTIONS"])
 for name in ("wilson_low", "wilson_high"):
     function = getattr(LIBRARY, "kvc_" + name)
@@ -46,3 +49,24 @@ def prepare_connection(conn):
     for name in ("median", "score_low", "score_high"):
         conn.create_aggregate(name, 1, aggregate(getattr(LIBRARY, "kvc_" + name)))
     conn.create_aggregate("quartile", 2, aggregate(LIBRARY.kvc_quartile))
+
+
+def is_here(scope):
+    hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    return len(hosts) == 1 and re.sub(r":\d+$", "", hosts[0]).lower() in HERE
+
+
+@hookimpl
+def asgi_wrapper():
+    """A page from elsewhere whose name leads to this machine (DNS rebinding) names itself in Host, and reads nothing."""
+
+    def wrap(app):
+        async def answer(scope, receive, send):
+            if scope["type"] != "http" or is_here(scope):
+                return await app(scope, receive, send)
+            await send({"type": "http.response.start", "status": 421, "headers": [(b"content-type", b"text/plain")]})
+            await send({"type": "http.response.body", "body": b"kvc serve answers 127.0.0.1 and localhost alone\n"})
+
+        return answer
+
+    return wrap

@@ -14,6 +14,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.parse
 import urllib.request
 
 PROGRAM = sys.argv[1]
@@ -60,6 +62,23 @@ def check(base, name, headings):
     print(f"{len(tables)} tables, {len(views)} views, {len(queries)} queries: all 200")
 
 
+def status(url, host):
+    try:
+        return urllib.request.urlopen(urllib.request.Request(url, headers={"Host": host}), timeout=60).status
+    except urllib.error.HTTPError as refused:
+        return refused.code
+
+
+def check_strangers(base, name):
+    assert [status(base, host) for host in ("localhost", base[7:], "rebound.example", "127.0.0.1.evil.example:80")] == [
+        200, 200, 421, 421]
+    endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
+    start = time.monotonic()
+    assert status(f"{base}/{name}.json?sql=" + urllib.parse.quote(endless), "localhost") == 400
+    assert time.monotonic() - start < 20
+    print("strangers' Host headers and an endless query are refused")
+
+
 def serve(database, temporary, headings):
     """Starts it, checks all pages and the columns of gear:1, and ends it; returns what it said. Its own files are gone soon
     after."""
@@ -74,6 +93,7 @@ def serve(database, temporary, headings):
             if found:
                 assert os.listdir(temporary), "its metadata stand there"
                 check(found[0], "served", headings)
+                check_strangers(found[0], "served")
                 return said
         sys.exit(f"datasette ended before it served: {said}")
     finally:
