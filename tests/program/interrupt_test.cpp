@@ -12,12 +12,6 @@ namespace {
 constexpr char kCompressors[] = "  - full\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n";
 constexpr int kLimit = 30;  // 2 tasks x 2 compressors x 30 samples
 
-int64_t n_lines_of_kvc(const std::string& err) {
-  int64_t n = 0;
-  for (size_t at = 0; (at = err.find("kvc: ", at)) != std::string::npos; ++at) n += at == 0 || err[at - 1] == '\n';
-  return n;
-}
-
 class RunOfThirty : public ::testing::Test {
  protected:
   // The same run, never disturbed.

@@ -48,6 +48,12 @@ Finished run_program(const TempFolder& folder, std::vector<std::string> argument
   return Program(folder, std::move(arguments), input).wait();
 }
 
+int64_t n_lines_of_kvc(const std::string& err) {
+  int64_t n = 0;
+  for (size_t at = 0; (at = err.find("kvc: ", at)) != std::string::npos; ++at) n += at == 0 || err[at - 1] == '\n';
+  return n;
+}
+
 std::string small_experiment(const std::string& compressors, int limit) {
   return "name: small\nmodel: models/demo\ntasks: [demo/truth, demo/lookup]\nlimit: " + std::to_string(limit) +
          "\nsizes: []\nplugin_path: [" KVC_BINARY_DIR "/tests/plugins]\ncompressors:\n" + compressors;

@@ -26,6 +26,7 @@ class Program {
   Program(const TempFolder& folder, std::vector<std::string> arguments, const std::string& input = "",
           const std::vector<std::string>& wrapper = {});
 
+  pid_t pid() const { return child_; }
   void kill();
   // To the whole group, as a terminal sends Ctrl-C.
   void signal_group(int signal);
@@ -37,6 +38,9 @@ class Program {
 };
 
 Finished run_program(const TempFolder& folder, std::vector<std::string> arguments, const std::string& input = "");
+
+// That begin with "kvc: ", as all errors do.
+int64_t n_lines_of_kvc(const std::string& err);
 
 // An experiment on the embedded model, small enough for a test.
 std::string small_experiment(const std::string& compressors, int limit = 3);

@@ -28,8 +28,9 @@ inline nlohmann::json to_json(const TableCell& cell) {
 inline std::string stable_dump(Database& db) {
   std::string dump;
   // Not cell_provenance: hosts. A failed sample that was replaced may leave a text behind that nothing names any more.
-  for (const std::string table : {"cell", "cell_size", "experiment_cell", "kv_bytes", "likelihood", "probe", "sample",
-                                  "score", "stage", "stage_time", "text"}) {
+  for (const std::string table :
+       {"cell", "cell_size", "experiment_cell", "external_result", "kv_bytes", "likelihood", "probe", "sample", "score",
+        "search", "search_candidate", "search_layer", "stage", "stage_time", "text"}) {
     std::vector<std::string> columns, primary_key;
     auto info = db.prepare("SELECT name, pk FROM pragma_table_info('" + table + "') ORDER BY pk = 0, pk, cid");
     while (info.step()) {
