@@ -3,6 +3,8 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
+#include <exception>
 #include <new>
 #include <string>
 
@@ -49,12 +51,19 @@ int refuse(const std::exception& error, int code) {
   return code;
 }
 
+// Where a library allocates in what may not throw (std::filesystem's iterators), or throws while it throws.
+[[noreturn]] void end_in_a_line() {
+  std::fputs("kvc: out of memory, or an error inside of a library that cannot be caught\n", stderr);
+  std::_Exit(kvc::kEnvironment);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error that can be told
   try {
     if (argc == 2 && std::string(argv[1]) == "worker") return kvc::run_worker();
+    std::set_terminate(end_in_a_line);
     return run(argc, argv);
   } catch (const kvc::EnvironmentError& e) {
     return refuse(e, kvc::kEnvironment);

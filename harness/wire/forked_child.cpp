@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
+#include <exception>
 #include <filesystem>
 #include <new>
 #include <utility>
@@ -49,6 +50,7 @@ bool has_threads() {
 }
 
 void leave_parent(int fd, pid_t parent) {
+  std::set_terminate(__gnu_cxx::__verbose_terminate_handler);  // what strangers' code throws is a crash of its own
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != parent) ::_exit(1);  // it died before it was asked for

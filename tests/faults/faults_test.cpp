@@ -50,7 +50,7 @@ class Faults : public testing::TestWithParam<Fault> {
 TEST_P(Faults, AreOneLineAndLoseNothing) {
   const auto& work = place().work(GetParam().work);
   const bool is_memory = GetParam().kind == "memory";  // of half a million calls
-  const int64_t n_most = is_memory ? 100 : 100'000;
+  const int64_t n_most = is_memory ? 400 : 100'000;
   const int64_t n_tried = amount() == Amount::all ? n_most : amount() == Amount::slow ? 2 : 1;
   place().undisturbed(work);
   place().begin(work);
