@@ -53,7 +53,8 @@ bool ResultFiler::has_result(int compressor) const {
   });
 }
 
-// The same in every cell of the compressor. A size that failed costs itself alone.
+// The same in every cell of the compressor. A size that failed costs itself alone; where that may have been the
+// machine's fault, the same command tries it again.
 void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
   auto sizes = result.sizes;
   if (!result.error.empty()) {
@@ -63,9 +64,13 @@ void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
       sizes.back().n_tokens = n_tokens, sizes.back().error = result.error;
     }
   }
-  for (auto& size : sizes) size.error = one_line(size.error);
+  std::vector<CacheSize> kept;
+  for (auto& size : sizes) {
+    size.error = one_line(size.error);
+    if (result.error.empty() && size.error != kOutOfMemory) kept.push_back(size);
+  }
   for (const auto& cell : grid_.cells) {
-    if (cell.compressor == result.compressor) store_.put_sizes(cell.record.key, sizes);
+    if (cell.compressor == result.compressor) store_.put_sizes(cell.record.key, kept);
   }
   const auto& cell = cell_of(job.task, result.compressor).record;
   for (const auto& size : sizes) {

@@ -69,9 +69,8 @@ TEST_P(Faults, AreOneLineAndLoseNothing) {
 
 std::vector<Fault> faults() {
   if (amount() == Amount::few) {
-    return {{"run", "write"},   {"run", "sync"},      {"run", "open"},   {"run", "memory"},
-            {"run", "send"},    {"run", "receive"},   {"run", "start"},  {"rescore", "write"},
-            {"import", "sync"}, {"report", "memory"}, {"export", "open"}};
+    return {{"run", "write"},     {"run", "open"},    {"run", "memory"},    {"run", "send"},
+            {"rescore", "write"}, {"import", "sync"}, {"report", "memory"}, {"export", "open"}};
   }
   std::vector<Fault> faults;
   for (const char* work : {"run", "fresh", "rescore", "import", "search", "report", "export", "table"}) {

@@ -81,8 +81,8 @@ TEST_P(Killed, AtAnyMomentItLosesNothing) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Moments, Killed,
-                         testing::Values(Kills{"fresh", 400}, Kills{"rescore", 200}, Kills{"import", 150},
-                                         Kills{"search", 150}),
+                         testing::Values(Kills{"fresh", 400}, Kills{"sizes", 100}, Kills{"rescore", 200},
+                                         Kills{"import", 150}, Kills{"search", 150}),
                          [](const auto& info) { return info.param.work; });
 
 // Databases merge row by row, as their keys are hashes of what can change a row.

@@ -42,6 +42,7 @@ Workplace::Workplace() {
   works_ = {
       {"run", {"run", small, "--db", db}, "half.sqlite", ""},
       {"fresh", {"run", small, "--db", db}, "", ""},
+      {"sizes", {"run", small, "--db", db, "--set", "sizes=[2048, 8192]"}, "whole.sqlite", ""},
       {"rescore", {"rescore", db}, "other.sqlite", ""},
       {"import", {"import", "lm-eval", results, "--db", db}, "half.sqlite", ""},
       {"search",
