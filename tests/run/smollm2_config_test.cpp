@@ -47,7 +47,7 @@ TEST(SmolLm2Config, NamesTasksThatThereAre) {
   }
   EXPECT_EQ(found, (std::vector<std::string>{"lambada/openai", "piqa/validation", "hellaswag/validation", "gsm8k/cot8",
                                              "passkey/to_8k", "needle/to_8k", "likelihood/kjv/4k",
-                                             "likelihood/longbench/4k"}));
+                                             "likelihood/longbench/2k"}));
 }
 
 // `--set tasks=[lambada/openai]` is one argument whose value is a list.
