@@ -1,9 +1,13 @@
 // From bytes to a checked YAML document: limits, UTF-8, one document, no duplicate keys (yaml-cpp accepts those
 // silently).
+#include <yaml-cpp/eventhandler.h>
+
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 #include "text/files.h"
+#include "text/one_line.h"
 #include "text/utf8.h"
 #include "text/yaml_read.h"
 
@@ -23,6 +27,36 @@ void check_bytes(const std::string& file, const std::string& text) {
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const auto column = before.size() - (before.rfind('\n') + 1) + 1;
   throw Error(concat(file, ":", line, ":", column, ": error: not UTF-8 text"));
+}
+
+// Sees where each document of a text starts.
+class Starts : public YAML::EventHandler {
+ public:
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (mark.pos == last_) throw YAML::ParserException(mark, "no value can begin here");
+    last_ = mark.pos;
+  }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t, const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  int last_ = -1;
+};
+
+// Not by YAML::LoadAll: from ",a" on it finds one more empty document for ever.
+size_t count_documents(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  Starts starts;
+  size_t n = 0;
+  while (parser.HandleNextDocument(starts)) ++n;
+  return n;
 }
 
 class DocumentCheck {
@@ -59,17 +93,20 @@ class DocumentCheck {
 
 YamlValue parse_yaml(const std::string& file, const std::string& text) {
   check_bytes(file, text);
-  std::vector<YAML::Node> documents;
+  size_t n_documents = 0;
+  YAML::Node document;
   try {
-    documents = YAML::LoadAll(text);
+    n_documents = count_documents(text);
+    if (n_documents > 0) document = YAML::Load(text);
   } catch (const YAML::Exception& error) {
-    throw Error(concat(file, ":", error.mark.line + 1, ":", error.mark.column + 1, ": error: not YAML: ", error.msg));
+    throw Error(
+        concat(file, ":", error.mark.line + 1, ":", error.mark.column + 1, ": error: not YAML: ", one_line(error.msg)));
   }
-  KVC_CHECK(!documents.empty() && !documents[0].IsNull(), file, ":1:1: error: the file is empty");
-  KVC_CHECK(documents.size() == 1, file, ":1:1: error: ", documents.size(), " YAML documents, expected one");
-  const YAML::Mark start = documents[0].Mark();
-  DocumentCheck(file).visit(documents[0], start, 1);
-  return YamlValue(file, "", documents[0], start);
+  KVC_CHECK(n_documents > 0 && !document.IsNull(), file, ":1:1: error: the file is empty");
+  KVC_CHECK(n_documents == 1, file, ":1:1: error: ", n_documents, " YAML documents, expected one");
+  const YAML::Mark start = document.Mark();
+  DocumentCheck(file).visit(document, start, 1);
+  return YamlValue(file, "", document, start);
 }
 
 YamlValue load_yaml(const std::filesystem::path& path) {

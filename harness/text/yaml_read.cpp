@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "text/nearest.h"
+#include "text/one_line.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -38,7 +39,7 @@ std::string range_text(const char* kind, const std::string& min, const std::stri
 }
 
 std::string child_name(const std::string& parent, const std::string& key) {
-  return parent.empty() ? key : concat(parent, ".", key);
+  return one_line(parent.empty() ? key : concat(parent, ".", key));
 }
 
 // yaml-cpp puts an empty value where the next token stands, which is another line: its key's place is better.

@@ -91,6 +91,8 @@ TEST(Yaml, RefusesBadDocumentsInOneLine) {
       {"a: 1\n b: 2\n", "x.yaml:2:3: error: not YAML: illegal map value"},
       {"a: &x [*x]\n", "x.yaml:1:4: error: nested deeper than 32 levels"},
       {std::string(40, '[') + std::string(40, ']'), "x.yaml:1:33: error: nested deeper than 32 levels"},
+      {",a", "x.yaml:1:1: error: not YAML: no value can begin here"},
+      {"\"\\\x01\"", "x.yaml:1:4: error: not YAML: unknown escape character:  "},
       {std::string((1 << 20) + 1, ' '), "x.yaml:1:1: error: the file has 1048577 bytes, allowed: 1048576"},
   };
   for (const auto& [text, message] : cases) EXPECT_EQ(message_of([&] { parse_yaml("x.yaml", text); }), message);
@@ -118,6 +120,14 @@ TEST(Yaml, ReadsWhatIsThere) {
   EXPECT_EQ(map.optional_integer("none", 0, 1, 7), 7);
   EXPECT_EQ(map.optional_string("none", "x"), "x");
   EXPECT_NO_THROW(map.reject_unknown());
+}
+
+TEST(Yaml, AKeyOfStrangersKeepsTheMessageOneLine) {
+  const auto refusal = [](const std::string& key) {
+    return message_of([&] { parse_yaml("x.yaml", "\"" + key + "\": x").map().entries()[0].second.integer(); });
+  };
+  EXPECT_EQ(refusal("a\\n\\ab"), "x.yaml:1:11: error: a  b is 'x', expected an integer");
+  EXPECT_LT(refusal(std::string(100'000, 'a')).size(), 2200u);
 }
 
 TEST(Yaml, AFileThatIsNotThereIsNamed) {
