@@ -236,6 +236,10 @@ TEST_F(Exchange, BadFilesAreNamedAndChangeNothing) {
   write("bad/results_2.json", "{\"results\": {,}}");
   EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("results_2.json: error: not JSON"), std::string::npos);
   EXPECT_EQ(rows(), "");
+  write("bad/results_2.json", R"({"results": {"a": {"acc,none": 1e999}}})");
+  EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("results_2.json: error: not JSON"), std::string::npos);
+  write("bad/results_2.json", R"({"results": {"a\nb": 1}})");
+  EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("results.a b is no object"), std::string::npos);
   write("bad/results_2.json", "[]");
   EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("no object 'results'"), std::string::npos);
   fs::create_directories(folder_ / "empty");
