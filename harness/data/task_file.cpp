@@ -4,6 +4,7 @@
 
 #include "kvc/check.h"
 #include "text/hash_cache.h"
+#include "text/one_line.h"
 
 namespace kvc {
 
@@ -43,7 +44,9 @@ std::filesystem::path locate(const TaskFile& file, const std::filesystem::path& 
       KVC_CHECK(!path.empty(), file.where, ": error: '", file.file,
                 "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir");
   }
-  KVC_CHECK(std::filesystem::is_regular_file(path), file.where, ": error: there is no file '", path.string(), "'");
+  std::error_code refused;  // as of a name that is too long
+  KVC_CHECK(std::filesystem::is_regular_file(path, refused), file.where, ": error: there is no file '",
+            one_line(path.string()), "'");
   return path;
 }
 

@@ -211,8 +211,9 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
 
 YamlValue load_like(const YamlValue& like) {
   const auto beside = (like.folder() / like.string()).lexically_normal();
-  const auto file = std::filesystem::exists(beside) ? beside : below_root(find_paths(), like.string());
-  if (!std::filesystem::is_regular_file(file)) like.fail("like is ", like.found(), ", which is no file");
+  std::error_code refused;  // as of a name that is too long
+  const auto file = std::filesystem::exists(beside, refused) ? beside : below_root(find_paths(), like.string());
+  if (!std::filesystem::is_regular_file(file, refused)) like.fail("like is ", like.found(), ", which is no file");
   return load_yaml(file);
 }
 

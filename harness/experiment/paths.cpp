@@ -35,7 +35,8 @@ Paths find_paths() {
 }
 
 fs::path below_root(const Paths& paths, const fs::path& path) {
-  if (path.is_absolute() || fs::exists(path)) return path;
+  std::error_code refused;  // a path that is too long is no path from here
+  if (path.is_absolute() || fs::exists(path, refused)) return path;
   return paths.root / path;
 }
 

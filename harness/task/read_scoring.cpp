@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "task/format_version.h"
+#include "text/one_line.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -88,7 +89,9 @@ void read_scoring(YamlMap& task, TaskSpec& spec) {
   const auto file = read_task_file(named, {"task"});
   named.reject_unknown();
   const auto path = file.folder / file.file;
-  if (!std::filesystem::is_regular_file(path)) scoring->fail("there is no file '", file.file, "' beside the task file");
+  std::error_code refused;  // as of a name that is too long
+  if (!std::filesystem::is_regular_file(path, refused))
+    scoring->fail("there is no file '", one_line(file.file), "' beside the task file");
   auto map = load_yaml(path).map();
   map.required_integer("version", kFormatVersion, kFormatVersion);
   read_scoring_from(map, spec);

@@ -69,6 +69,8 @@ TEST_F(TaskYamlTest, ATaskTakesFromTheOneThatItIsLike) {
 TEST_F(TaskYamlTest, WhatNoTaskIsLikeIsRefused) {
   EXPECT_EQ(message([&] { load_task_yaml(write("t", "like: s/none\n")); }),
             "tasks/s/t.yaml:1:7: error: like is 's/none', which is no task");
+  EXPECT_NE(message([&] { load_task_yaml(write("t", "like: s/" + std::string(5000, 'x'))); }).find("which is no task"),
+            std::string::npos);
   write("a", "like: s/b\n");
   EXPECT_EQ(
       message([&] { load_task_yaml(write("b", "like: s/a\n")); }).find("tasks/s/b.yaml:1:7: error: more than 4 tasks"),
