@@ -7,6 +7,7 @@
 
 #include "kvc/check.h"
 #include "text/nearest.h"
+#include "text/one_line.h"
 
 namespace kvc {
 
@@ -16,7 +17,7 @@ struct PredictionLine {
 
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {
-    throw Error(concat(where, ": error: ", parts...));
+    throw Error(one_line(concat(where, ": error: ", parts...)));
   }
 
   const nlohmann::json* find(const std::string& field) const {

@@ -150,6 +150,8 @@ TEST_F(ChatTemplateFile, IsRefusedWithItsPlace) {
             ":3:7: error: user names the user's text 0 times, expected once");
   EXPECT_EQ(message("version: 1\nsummary: s\nbos: <s>\nuser: \"{user}\"\n"),
             ":4:7: error: user is '{user}', expected <s> at its start");
+  EXPECT_EQ(message("version: 1\nsummary: s\nbos: \"\\n\"\nuser: \"{user}\"\n"),
+            ":4:7: error: user is '{user}', expected   at its start");
   EXPECT_EQ(message(good + "system_and_user: <s>{user}\n"),
             ":5:18: error: system_and_user names the system's text 0 times, expected once");
   EXPECT_EQ(message("version: 1\nsummary: s\nuser: \"{user}{system}\"\n"),

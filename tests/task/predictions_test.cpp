@@ -105,6 +105,12 @@ TEST_F(Predictions, BadFilesAreRefusedInOneLine) {
   for (const auto& c : cases) EXPECT_EQ(error(c.task, c.text), c.message);
 }
 
+TEST_F(Predictions, NamesOfFieldsKeepTheMessageOneLine) {
+  EXPECT_EQ(error("longbench/qasper", R"({"pred": "x", "a\nb": 1})"),
+            ":1:1: error: missing field 'answers'; the line has: a b, pred");
+  EXPECT_LT(error("longbench/qasper", "{\"pred\": \"x\", \"" + std::string(100'000, 'a') + "\": 1}").size(), 2200u);
+}
+
 TEST_F(Predictions, ALoneSurrogateIsRefused) {
   const auto message = error("longbench/qasper", R"({"pred": "\ud83d", "answers": ["x"]})");
   EXPECT_EQ(message.find(":1:17: error: not JSON: "), 0u) << message;
