@@ -16,7 +16,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr size_t kMostUnpackedBytes = size_t{1} << 30;  // a file of kilobytes can hold terabytes of zeros
+constexpr size_t kMostUnpackedBytes = size_t{1} << 28;  // a file of kilobytes can hold terabytes of zeros
 
 std::string decompress_bzip2(const std::filesystem::path& path, const std::string& packed) {
   bz_stream stream{};

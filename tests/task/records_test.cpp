@@ -66,6 +66,9 @@ TEST_F(RecordsTest, JsonListsAreReadByTheirName) {
             "d.json:1:1: error: expected an object whose member 'items' is a list");
   write("e.json", "{\"examples\": [\n  {\"a\": }]}");
   EXPECT_EQ(message("{file: e.json, root: data_dir, format: json, items: examples}"), "e.json:2:9: error: not JSON");
+  write("f.json", "{\"examples\": [1e999]}");
+  EXPECT_EQ(message("{file: f.json, root: data_dir, format: json, items: examples}"),
+            "f.json:1:1: error: not JSON: a number is out of range");
 }
 
 TEST_F(RecordsTest, BzipIsUnpackedAndDamageIsRefused) {
