@@ -6,6 +6,7 @@
 #include <set>
 
 #include "kvc/check.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -22,6 +23,15 @@ struct Answer {
 };
 
 using Answers = std::map<int64_t, Answer>;  // by sample
+
+std::vector<int64_t> token_ids(const Database& db, const std::string& text) {
+  try {
+    return nlohmann::json::parse(text).get<std::vector<int64_t>>();
+  } catch (const nlohmann::json::exception&) {
+    throw Error(concat("results database '", db.path(), "': token_ids_json is ", in_quotes(text),
+                       ", expected a list of integers"));
+  }
+}
 
 Answers read_answers(Database& db, const CellGroup& group, const std::string& task, const std::string& extractor) {
   const auto cell = group.cells.find(task);
@@ -40,7 +50,7 @@ Answers read_answers(Database& db, const CellGroup& group, const std::string& ta
     answer.prompt_sha256 = select.text(2);
     answer.gold = select.text(3);
     answer.stop_reason = select.text(4);
-    answer.token_ids = nlohmann::json::parse(select.text(5)).get<std::vector<int64_t>>();
+    answer.token_ids = token_ids(db, select.text(5));
     answer.n_new_tokens = select.integer(6);
     answer.is_truncated = select.integer(7) != 0;
     answer.extractor = select.text(8);

@@ -10,6 +10,7 @@
 
 #include "kvc/check.h"
 #include "store/statistics.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -201,7 +202,9 @@ int Statement::column(std::string_view name) const {
 
 std::string Statement::text(int column) const {
   const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
-  return bytes ? std::string(bytes, static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column))) : "";
+  const std::string_view text(bytes ? bytes : "",
+                              bytes ? static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column)) : 0);
+  return is_utf8(text) ? std::string(text) : replace_broken_utf8(text);  // SQLite looks at no byte of it
 }
 
 Transaction::Transaction(Database& db) : db_(db) { db_.execute("BEGIN IMMEDIATE"); }

@@ -142,6 +142,16 @@ TEST_F(CompareTest, TheGateNamesRowsThatFellTooFarAndSurely) {
   EXPECT_TRUE(worse_rows(compare(store_, names("low", "full")), 0).empty());  // better is not worse
 }
 
+TEST_F(CompareTest, TokensThatAreNoListAreRefusedByName) {
+  auto store = ResultStore::open(path_);
+  fill(store, "full");
+  fill(store, "lossy");
+  for (const char* ids : {"[1,", "{}", "[1e999]", "[\"a\"]"}) {
+    store.database().prepare("UPDATE sample SET token_ids_json = ?").bind(1, std::string(ids)).run();
+    EXPECT_NE(message_of([&] { compare(store, names("full", "lossy")); }).find("token_ids_json is"), std::string::npos);
+  }
+}
+
 TEST_F(CompareTest, SamplesWithoutAPartnerAreRefusedWithTheirCounts) {
   fill(store_, "full");
   const auto low = cell("low", "t/a");

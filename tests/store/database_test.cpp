@@ -37,5 +37,11 @@ TEST(Database, ThatWasDeletedMovedOrReplacedWhileOpenTakesNoMore) {
   }
 }
 
+TEST(Database, TextIsUtf8WhateverTheFileHolds) {
+  const test::TempFolder folder;
+  auto db = table_in(folder / "r.sqlite");
+  EXPECT_EQ(db.text("SELECT CAST(x'61ff62' AS TEXT)"), "a\uFFFDb");
+}
+
 }  // namespace
 }  // namespace kvc
