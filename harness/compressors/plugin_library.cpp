@@ -1,5 +1,7 @@
 #include "compressors/plugin_library.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
 
@@ -13,14 +15,16 @@ namespace {
 
 constexpr const char* kSymbol = "kvc_plugin";
 
-// The descriptor of a library that is never closed again.
+// The descriptor of a library that stays in the process, whoever closes it.
 const PluginDescriptor* open_for_ever(const std::filesystem::path& file) {
-  auto library = std::make_unique<boost::dll::shared_library>();
+  namespace load_mode = boost::dll::load_mode;
+  constexpr auto kStays = static_cast<load_mode::type>(RTLD_NODELETE);
+  boost::dll::shared_library library;
   boost::dll::fs::error_code error;
-  library->load(file, error, boost::dll::load_mode::rtld_now | boost::dll::load_mode::rtld_local);
+  library.load(file, error, load_mode::rtld_now | load_mode::rtld_local | kStays);
   KVC_CHECK(!error, file.string(), ": not a shared library that can be opened: ", error.message());
-  KVC_CHECK(library->has(kSymbol), file.string(), ": has no symbol ", kSymbol, "; does it have a KVC_PLUGIN line?");
-  return library.release()->get<const PluginDescriptor*>(kSymbol);  // kept open on purpose
+  KVC_CHECK(library.has(kSymbol), file.string(), ": has no symbol ", kSymbol, "; does it have a KVC_PLUGIN line?");
+  return library.get<const PluginDescriptor*>(kSymbol);
 }
 
 }  // namespace
