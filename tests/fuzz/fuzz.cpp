@@ -1,7 +1,9 @@
-// fuzz --target NAME|all --cases N [--seed S] [--first N] [--keep DIR]: each case is one mutated file, which is read or
-// refused with a clear kvc::Error in bounded time. Anything else ends the program with the case's number and its file.
+// fuzz_files --target NAME|all --cases N [--seed S] [--first N]: each case is one mutated file, which is read or
+// refused with a clear kvc::Error in bounded time and memory. Anything else ends the target with the case's number and
+// its file. The cases of "all" are shared out among the targets.
 #include <sys/resource.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +14,7 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
+#include <numeric>
 
 #include "kvc/check.h"
 #include "target.h"
@@ -32,15 +35,18 @@ void promise(bool holds, const std::string& what) {
 }
 
 std::vector<Target> targets() {
-  return {header_target(), index_target(),  tokenizer_target(),  special_target(), merges_target(),
-          pieces_target(), config_target(), generation_target(), gguf_target(),    gguf_tokenizer_target()};
+  return {header_target(),      index_target(),   tokenizer_target(),  special_target(),  merges_target(),
+          pieces_target(),      config_target(),  generation_target(), gguf_target(),     gguf_tokenizer_target(),
+          experiment_target(),  task_target(),    chat_target(),       template_target(), dataset_target(),
+          predictions_target(), lm_eval_target(), kvpress_target(),    database_target()};
 }
 
 namespace {
 
 constexpr time_t kHangSeconds = 60;  // of the processor: a machine that is busy or paused is not a reader that hangs
 constexpr double kSlowSeconds = 10;  // of the processor, one case, sanitized
-constexpr size_t kLongestMessage = 2000;
+constexpr size_t kLongestMessage = 4000;
+constexpr int64_t kMostMemory = int64_t{1} << 30;  // resident, of the whole process
 
 struct Arguments {
   std::string target = "all";
@@ -66,6 +72,12 @@ void on_death(int signal) {
 void set_timer(time_t seconds) {
   const itimerval timer{{0, 0}, {seconds, 0}};
   setitimer(ITIMER_PROF, &timer, nullptr);
+}
+
+int64_t peak_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
 }
 
 // One line of readable text that names a file.
@@ -96,6 +108,7 @@ Summary run(const Target& target, const Arguments& arguments, const fs::path& di
     }
     const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
     promise(seconds < kSlowSeconds, "a case of " + std::to_string(seconds) + " s");
+    promise(peak_bytes() < kMostMemory, "a peak of " + std::to_string(peak_bytes()) + " bytes");
     if (seconds > summary.slowest_seconds) summary.slowest_seconds = seconds, summary.slowest_case = i;
   }
   set_timer(0);
@@ -103,36 +116,52 @@ Summary run(const Target& target, const Arguments& arguments, const fs::path& di
 }
 
 void print(const Target& target, const Arguments& arguments, const Summary& summary, double seconds) {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
   std::printf(
       "%s: seed %lu, %lu cases, %lu accepted, %lu refused, 0 failures, %.1f s, slowest %.3f s (case %lu), "
       "peak %ld MiB\n",
       target.name, arguments.seed, arguments.cases, summary.n_accepted, summary.n_refused, seconds,
-      summary.slowest_seconds, summary.slowest_case, usage.ru_maxrss / 1024);
+      summary.slowest_seconds, summary.slowest_case, peak_bytes() >> 20);
+}
+
+int fuzz(const Target& target, const Arguments& arguments) {
+  const fs::path base = fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
+  const auto dir = base / kvc::concat("kvc_fuzz_", getpid(), "_", target.name);
+  fs::create_directory(dir);
+  const auto start = std::chrono::steady_clock::now();
+  try {
+    const auto summary = run(target, arguments, dir);
+    print(target, arguments, summary, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "fuzz: %s\nfuzz: %s", error.what(), at_work);
+    return 1;
+  }
+  fs::remove_all(dir);
+  return 0;
+}
+
+// Each in a process of its own, so that the death of one does not keep the others from their cases.
+int fuzz_all(Arguments arguments) {
+  const auto all = targets();
+  const auto add = [](uint64_t sum, const Target& target) { return sum + target.share; };
+  const uint64_t shares = std::accumulate(all.begin(), all.end(), uint64_t{0}, add), cases = arguments.cases;
+  bool failed = false;
+  for (const auto& target : all) {
+    arguments.cases = cases * target.share / shares;
+    const pid_t child = fork();
+    if (child == 0) std::exit(fuzz(target, arguments));
+    int status = 0;
+    failed |= waitpid(child, &status, 0) != child || status != 0;
+  }
+  return failed ? 1 : 0;
 }
 
 int fuzz(const Arguments& arguments) {
-  const fs::path base = fs::is_directory("/dev/shm") ? fs::path("/dev/shm") : fs::temp_directory_path();
-  bool found = false;
+  if (arguments.target == "all") return fuzz_all(arguments);
   for (const auto& target : targets()) {
-    if (arguments.target != "all" && arguments.target != target.name) continue;
-    found = true;
-    const auto dir = base / kvc::concat("kvc_fuzz_", getpid(), "_", target.name);
-    fs::create_directory(dir);
-    const auto start = std::chrono::steady_clock::now();
-    try {
-      const auto summary = run(target, arguments, dir);
-      print(target, arguments, summary,
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-    } catch (const std::exception& error) {
-      std::fprintf(stderr, "fuzz: %s\nfuzz: %s", error.what(), at_work);
-      return 1;
-    }
-    fs::remove_all(dir);
+    if (arguments.target == target.name) return fuzz(target, arguments);
   }
-  if (!found) std::fprintf(stderr, "fuzz: no target '%s'\n", arguments.target.c_str());
-  return found ? 0 : 2;
+  std::fprintf(stderr, "fuzz: no target '%s'\n", arguments.target.c_str());
+  return 2;
 }
 
 }  // namespace

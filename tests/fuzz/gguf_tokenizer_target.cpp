@@ -73,6 +73,7 @@ void write_gguf(const fs::path& dir, std::string bytes, Mutator&) {
 
 Target gguf_tokenizer_target() {
   return {"gguf_tokenizer",
+          3,
           seeds(),
           {"gpt2", "llama", "gpt-2", "llama-bpe", "qwen2", "tokens", "scores", "token_type", "merges", "pre",
            "unknown_token_id", "<0x41>", "\u2581", "\u0120", "a b", "a", "b", "ab", ""},

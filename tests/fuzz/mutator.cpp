@@ -15,6 +15,10 @@ json nested(size_t depth, bool objects) {
   return value;
 }
 
+std::string text_of(const json& seed) {
+  return seed.is_string() ? seed.get<std::string>() : seed.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 json* random_child(json& value, uint64_t at) {
   if (value.is_array()) return &value[at % value.size()];
   return &std::next(value.begin(), static_cast<std::ptrdiff_t>(at % value.size())).value();
@@ -25,7 +29,7 @@ json* random_child(json& value, uint64_t at) {
 Mutator::Mutator(uint64_t seed, uint64_t case_number, const std::vector<std::string>& words)
     : random_(seed * 0x9e3779b97f4a7c15u ^ case_number), words_(words) {}
 
-std::string Mutator::any_string() {
+std::string Mutator::word() {
   switch (below(8)) {
     case 0:
       return "";
@@ -40,6 +44,8 @@ std::string Mutator::any_string() {
   }
 }
 
+json Mutator::number() { return numbers()[below(numbers().size())]; }
+
 json Mutator::any_value(const json& root) {
   switch (below(12)) {
     case 0:
@@ -53,14 +59,14 @@ json Mutator::any_value(const json& root) {
     case 4:
       return nested(1 + below(100), one_in(2));
     case 5:
-      return json::array_t(below(300), numbers()[below(numbers().size())]);
+      return json::array_t(below(300), number());
     case 6:
       return root;
     case 7:
     case 8:
-      return any_string();
+      return word();
     default:
-      return numbers()[below(numbers().size())];
+      return number();
   }
 }
 
@@ -100,7 +106,7 @@ void Mutator::mutate_children(json& parent, const json& root) {
       if (parent.is_array()) {
         parent.insert(parent.end(), one_in(20) ? 2000 : 1 + below(3), copy);
       } else {
-        parent[any_string()] = std::move(copy);
+        parent[word()] = std::move(copy);
       }
       return;
     }
@@ -130,9 +136,23 @@ void Mutator::mutate_json(json& root) {
   *here = any_value(root);
 }
 
+// The first run of digits behind `at` becomes another number, or the line around it is there a second time.
+void Mutator::mutate_text(std::string& text, size_t at) {
+  if (one_in(3)) {
+    const auto begin = text.rfind('\n', at) + 1, end = text.find('\n', at);  // npos + 1 is the start
+    if (begin < text.size()) text.insert(begin, text.substr(begin, end == text.npos ? end : end + 1 - begin));
+    return;
+  }
+  constexpr const char* kDigits = "0123456789";
+  const auto begin = text.find_first_of(kDigits, at);
+  if (begin == text.npos) return;
+  const auto end = std::min(text.find_first_not_of(kDigits, begin), text.size());
+  text.replace(begin, end - begin, number().dump());
+}
+
 void Mutator::mutate_bytes(std::string& text, const std::string& other) {
   const size_t at = below(text.size() + 1), n = one_in(4) ? below(text.size() + 1) : below(16);
-  switch (below(8)) {
+  switch (below(10)) {
     case 0:
       if (at < text.size()) text[at] = static_cast<char>(text[at] ^ (1 << below(8)));
       return;
@@ -156,6 +176,11 @@ void Mutator::mutate_bytes(std::string& text, const std::string& other) {
       if (end != std::string::npos) text.insert(begin, text.substr(begin, end + 1 - begin));
       return;
     }
+    case 7:
+      return mutate_text(text, at);
+    case 8:
+      text.insert(at, words_[below(words_.size())]);
+      return;
     default:
       text.insert(at, fragments()[below(fragments().size())]);
   }
@@ -166,15 +191,15 @@ std::string Mutator::mutate(const std::vector<json>& seeds) {
   const uint64_t n = 1 + below(4);
   if (root.is_string()) {  // not JSON, but the bytes of another format
     auto bytes = root.get<std::string>();
-    const auto other = seeds[below(seeds.size())].get<std::string>();
+    const auto other = text_of(seeds[below(seeds.size())]);
     for (uint64_t i = 0; i < n; ++i) mutate_bytes(bytes, other);
     return bytes;
   }
   const bool of_values = !one_in(3);
   for (uint64_t i = 0; of_values && i < n; ++i) mutate_json(root);
-  auto text = root.dump(-1, ' ', false, json::error_handler_t::replace);
+  auto text = text_of(root);
   if (!of_values || one_in(8)) {
-    const auto other = seeds[below(seeds.size())].dump();
+    const auto other = text_of(seeds[below(seeds.size())]);
     for (uint64_t i = 0; i < n; ++i) mutate_bytes(text, other);
   }
   return text;

@@ -20,13 +20,15 @@ class Mutator {
 
   uint64_t below(uint64_t n) { return random_() % n; }  // n > 0
   bool one_in(uint64_t n) { return below(n) == 0; }
+  std::string word();       // of the format, repeated, joined, spoiled
+  nlohmann::json number();  // at the edges of types
 
  private:
   nlohmann::json any_value(const nlohmann::json& root);
-  std::string any_string();
   void mutate_json(nlohmann::json& root);
   void mutate_scalar(nlohmann::json& value);
   void mutate_children(nlohmann::json& parent, const nlohmann::json& root);
+  void mutate_text(std::string& text, size_t at);
   void mutate_bytes(std::string& text, const std::string& other);
 
   std::mt19937_64 random_;

@@ -176,12 +176,18 @@ void read_tokenizer(const std::filesystem::path& model) {
 }
 
 Target special_target() {
-  return {"special",          special_seeds(), words(), [](const fs::path& dir) { copy_files("gpt2", dir); },
-          write_one_of_three, read_tokenizer};
+  return {"special",
+          4,
+          special_seeds(),
+          words(),
+          [](const fs::path& dir) { copy_files("gpt2", dir); },
+          write_one_of_three,
+          read_tokenizer};
 }
 
 Target merges_target() {
   return {"merges",
+          3,
           {seed_of("gpt2", "merges.txt")},
           words(),
           [](const fs::path& dir) { copy_files("gpt2", dir); },
@@ -191,6 +197,7 @@ Target merges_target() {
 
 Target pieces_target() {
   return {"pieces",
+          3,
           {seed_of("pieces", "tokenizer.model")},
           words(),
           [](const fs::path& dir) { copy_files("pieces", dir); },
@@ -200,6 +207,7 @@ Target pieces_target() {
 
 Target tokenizer_target() {
   return {"tokenizer",
+          8,
           seeds(),
           words(),
           [](const fs::path&) {},

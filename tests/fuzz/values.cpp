@@ -91,6 +91,8 @@ const std::vector<std::string>& fragments() {
                                                "-9223372036854775809",
                                                "123456789012345678901234567890",
                                                repeated("[", 1000),
+                                               repeated("[", 20000) + repeated("]", 20000),
+                                               "&a [*a, *a]",
                                                repeated("{\"a\":", 1000),
                                                repeated("[", 100000),
                                                repeated("9", 5000),

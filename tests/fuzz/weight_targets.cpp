@@ -113,6 +113,7 @@ void read_index(const fs::path& dir) {
 
 Target header_target() {
   return {"header",
+          20,
           {decoder_header(1), decoder_header(6), json::object(), json{{"w", tensor("F32", {2}, 0, 8)}}},
           {"dtype", "shape", "data_offsets", "__metadata__", "F64", "F32", "F16", "BF16", "I64", "I32", "I16", "I8",
            "U8", "BOOL", "F8_E4M3", "w", "model.embed_tokens.weight"},
@@ -124,6 +125,7 @@ Target header_target() {
 Target index_target() {
   return {
       "index",
+      8,
       {json{{"metadata", {{"total_size", 84}}}, {"weight_map", weight_map()}}, json{{"weight_map", weight_map()}},
        json{{"weight_map", {{"a0", shard_name(0)}}}}},
       {"weight_map", "metadata", "total_size", "a0", "b2", shard_name(0), shard_name(2), "../" + shard_name(0),
