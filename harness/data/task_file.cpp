@@ -4,7 +4,7 @@
 
 #include "kvc/check.h"
 #include "text/hash_cache.h"
-#include "text/one_line.h"
+#include "text/message.h"
 
 namespace kvc {
 

@@ -5,7 +5,7 @@
 #include "kvc/check.h"
 #include "text/files.h"
 #include "text/json.h"
-#include "text/one_line.h"
+#include "text/message.h"
 
 namespace kvc {
 namespace {

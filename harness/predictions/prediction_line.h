@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kvc/check.h"
+#include "text/message.h"
 #include "text/nearest.h"
-#include "text/one_line.h"
 
 namespace kvc {
 

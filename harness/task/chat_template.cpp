@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "task/format_version.h"
+#include "text/message.h"
 #include "text/nearest.h"
-#include "text/one_line.h"
 #include "text/utf8.h"
 #include "text/yaml_read.h"
 

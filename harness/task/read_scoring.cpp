@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "task/format_version.h"
-#include "text/one_line.h"
+#include "text/message.h"
 #include "text/utf8.h"
 
 namespace kvc {

@@ -7,7 +7,7 @@
 #include <sstream>
 
 #include "text/files.h"
-#include "text/one_line.h"
+#include "text/message.h"
 #include "text/utf8.h"
 #include "text/yaml_read.h"
 

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "text/message.h"
 #include "text/nearest.h"
-#include "text/one_line.h"
 #include "text/utf8.h"
 
 namespace kvc {
