@@ -46,7 +46,7 @@ std::filesystem::path locate(const TaskFile& file, const std::filesystem::path& 
   }
   std::error_code refused;  // as of a name that is too long
   KVC_CHECK(std::filesystem::is_regular_file(path, refused), file.where, ": error: there is no file '",
-            one_line(path.string()), "'");
+            in_one_line(path.string()), "'");
   return path;
 }
 

@@ -33,7 +33,7 @@ SortedJson read_json(const fs::path& path) {
     return SortedJson::parse(text);
   } catch (const SortedJson::exception& error) {
     const std::string what = error.what();
-    throw Error(concat(path.string(), ": error: not JSON: ", one_line(what.substr(what.find("] ") + 2))));
+    throw Error(concat(path.string(), ": error: not JSON: ", in_one_line(what.substr(what.find("] ") + 2))));
   }
 }
 
@@ -69,7 +69,7 @@ void put_file(ExternalRows& rows, const fs::path& path) {
                   {}};
   if (json.contains("kv_compression")) row.method = member(json["kv_compression"], "method");
   for (const auto& [task, metrics] : json["results"].items()) {
-    KVC_CHECK(metrics.is_object(), path.string(), ": error: results.", one_line(task), " is no object");
+    KVC_CHECK(metrics.is_object(), path.string(), ": error: results.", in_one_line(task), " is no object");
     for (const auto& [name, value] : metrics.items()) {
       const auto comma = name.find(',');
       if (comma == std::string::npos || !value.is_number() || name.substr(0, comma).ends_with("_stderr")) continue;

@@ -17,7 +17,7 @@ struct PredictionLine {
 
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {
-    throw Error(one_line(concat(where, ": error: ", parts...)));
+    throw Error(in_one_line(concat(where, ": error: ", parts...)));
   }
 
   const nlohmann::json* find(const std::string& field) const {

@@ -91,7 +91,7 @@ void read_scoring(YamlMap& task, TaskSpec& spec) {
   const auto path = file.folder / file.file;
   std::error_code refused;  // as of a name that is too long
   if (!std::filesystem::is_regular_file(path, refused))
-    scoring->fail("there is no file '", one_line(file.file), "' beside the task file");
+    scoring->fail("there is no file '", in_one_line(file.file), "' beside the task file");
   auto map = load_yaml(path).map();
   map.required_integer("version", kFormatVersion, kFormatVersion);
   read_scoring_from(map, spec);

@@ -45,9 +45,9 @@ nlohmann::json parse_line(const std::string& where, const std::string& line) {
   try {
     return nlohmann::json::parse(line);
   } catch (const nlohmann::json::parse_error& error) {
-    throw Error(concat(where, ":", error.byte, ": error: not JSON: ", reason(error)));
+    throw Error(concat(where, ":", error.byte, ": error: not JSON: ", in_one_line(reason(error))));
   } catch (const nlohmann::json::out_of_range& error) {
-    throw Error(concat(where, ":1: error: not JSON: ", said_by(error)));
+    throw Error(concat(where, ":1: error: ", said_by(error)));
   }
 }
 

@@ -14,8 +14,9 @@ constexpr size_t kLongest = 4000;  // bytes
 
 }  // namespace
 
-std::string one_line(std::string_view text) {
-  text = text.substr(0, text.find('\n'));
+std::string one_line(std::string_view text) { return in_one_line(text.substr(0, text.find('\n'))); }
+
+std::string in_one_line(std::string_view text) {
   std::string line(text.substr(0, kLongest));
   if (text.size() > kLongest) line.replace(complete_utf8(text.substr(0, kLongest - 4)), line.size(), " ...");
   for (char& c : line) {

@@ -10,6 +10,9 @@ namespace kvc {
 // The first line, without control characters; of one over 4,000 bytes the beginning.
 std::string one_line(std::string_view text);
 
+// All of it in one line of so many bytes: what strangers wrote, with blanks for line breaks as well.
+std::string in_one_line(std::string_view text);
+
 inline constexpr const char* kOutOfMemory = "out of memory";
 
 // What an exception says, in our words where a library's are none: memory that is not to be had, files, JSON.

@@ -99,8 +99,8 @@ YamlValue parse_yaml(const std::string& file, const std::string& text) {
     n_documents = count_documents(text);
     if (n_documents > 0) document = YAML::Load(text);
   } catch (const YAML::Exception& error) {
-    throw Error(
-        concat(file, ":", error.mark.line + 1, ":", error.mark.column + 1, ": error: not YAML: ", one_line(error.msg)));
+    throw Error(concat(file, ":", error.mark.line + 1, ":", error.mark.column + 1,
+                       ": error: not YAML: ", in_one_line(error.msg)));
   }
   KVC_CHECK(n_documents > 0 && !document.IsNull(), file, ":1:1: error: the file is empty");
   KVC_CHECK(n_documents == 1, file, ":1:1: error: ", n_documents, " YAML documents, expected one");

@@ -39,7 +39,7 @@ std::string range_text(const char* kind, const std::string& min, const std::stri
 }
 
 std::string child_name(const std::string& parent, const std::string& key) {
-  return one_line(parent.empty() ? key : concat(parent, ".", key));
+  return in_one_line(parent.empty() ? key : concat(parent, ".", key));
 }
 
 // yaml-cpp puts an empty value where the next token stands, which is another line: its key's place is better.
