@@ -33,7 +33,7 @@ at::Tensor decoded(const RequantizedTokens& x, GroupOrder order) {
     return decoded_strided(x.codes, x.sizes);
   }
   const auto groups = x.codes.dequantize();
-  return (x.attends() ? groups : from_groups(groups[0], order, x.sizes)).contiguous();
+  return (x.by_token ? groups : from_groups(groups[0], order, x.sizes)).contiguous();
 }
 
 }  // namespace
@@ -66,7 +66,8 @@ void RequantizedTokens::encode_all(GroupOrder order, const RequantizedFormat& fo
   recent.pop_front(recent.n_tokens());
   sizes = x.sizes().vec();
   const int64_t h = sizes[0], n = sizes[1], d = sizes[2], g = format.group_size;
-  if (order != GroupOrder::flat || d % g != 0) return;
+  by_token = order == GroupOrder::flat && d % g == 0;
+  if (!by_token) return;
   codes.codes = codes.codes.view({h, n, -1});  // groups fill whole words, so tokens follow one another
   codes.scale = codes.scale.view({h, n, d / g});
   codes.zero = codes.zero.view({h, n, d / g});
@@ -109,10 +110,10 @@ at::Tensor RequantizedCache::attend(const at::Tensor& q, double scale) const {
   if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
   CompressedAttention attention(q, scale, info(), length());
   const int64_t n = n_encoded_tokens();
-  if (n > 0) k_.attends() ? attention.score(k_.codes, 0) : attention.score(decoded(k_, format_.k), 0);
+  if (n > 0) k_.by_token ? attention.score(k_.codes, 0) : attention.score(decoded(k_, format_.k), 0);
   attention.score(k_.recent, n);
   attention.softmax();
-  if (n > 0) v_.attends() ? attention.weigh(v_.codes, 0) : attention.weigh(decoded(v_, format_.v), 0);
+  if (n > 0) v_.by_token ? attention.weigh(v_.codes, 0) : attention.weigh(decoded(v_, format_.v), 0);
   attention.weigh(v_.recent, n);
   return attention.out();
 }

@@ -12,18 +12,19 @@ namespace {
 
 constexpr size_t kLongest = 4000;  // bytes
 
-}  // namespace
-
-std::string one_line(std::string_view text) { return in_one_line(text.substr(0, text.find('\n'))); }
-
-std::string in_one_line(std::string_view text) {
-  std::string line(text.substr(0, kLongest));
-  if (text.size() > kLongest) line.replace(complete_utf8(text.substr(0, kLongest - 4)), line.size(), " ...");
+std::string cut(std::string_view text, size_t longest) {
+  std::string line(text.substr(0, longest));
+  if (text.size() > longest) line.replace(complete_utf8(text.substr(0, longest - 4)), line.size(), " ...");
   for (char& c : line) {
     if (static_cast<unsigned char>(c) < ' ' || c == 127) c = ' ';
   }
   return line;
 }
+
+}  // namespace
+
+std::string one_line(std::string_view text) { return cut(text.substr(0, text.find('\n')), kLongest); }
+std::string in_one_line(std::string_view text) { return cut(text, kLongest / 2); }
 
 std::string said_by(const std::exception& error) {
   if (dynamic_cast<const std::bad_alloc*>(&error)) return kOutOfMemory;

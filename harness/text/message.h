@@ -10,7 +10,8 @@ namespace kvc {
 // The first line, without control characters; of one over 4,000 bytes the beginning.
 std::string one_line(std::string_view text);
 
-// All of it in one line of so many bytes: what strangers wrote, with blanks for line breaks as well.
+// What strangers wrote, as a part of such a line: with blanks for line breaks as well; of over 2,000 bytes the
+// beginning.
 std::string in_one_line(std::string_view text);
 
 inline constexpr const char* kOutOfMemory = "out of memory";

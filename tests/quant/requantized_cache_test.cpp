@@ -110,6 +110,18 @@ TEST(RequantizedCache, FollowsTheUpdateOf300Steps) {
 }
 
 // Where groups stay what they were, levels are hit exactly: the second encoding adds no error.
+// One head, as many groups as tokens, as large as a token: the codes look like tokens' and are not.
+TEST(RequantizedCache, StridedGroupsOfATokensSizeAreNoTokens) {
+  const auto format = format_of(GroupOrder::strided, GroupOrder::rows, 64, 32, 8);
+  RequantizedCache cache({.n_heads = 1, .n_kv_heads = 1, .head_dim = 64}, format);
+  at::manual_seed(3);
+  const auto k = at::randn({1, 128, 64}), v = at::randn({1, 128, 64}), q = at::randn({1, 1, 64});
+  cache.append({.q = {}, .k = k, .v = v});
+  EXPECT_LT((cache.dequantize().k - k).abs().max().item<double>(), 0.05);
+  const auto exact = at::matmul(at::matmul(q, k.transpose(1, 2)).mul(0.125).softmax(2), v);
+  EXPECT_LT((cache.attend(q, 0.125) - exact).abs().max().item<double>(), 0.05);
+}
+
 TEST(RequantizedCache, EncodingAgainKeepsGroupsThatLieInAToken) {
   const auto format = format_of(GroupOrder::flat, GroupOrder::flat, 32, 2, 2);
   RequantizedCache cache({.n_heads = H, .n_kv_heads = H, .head_dim = D}, format);

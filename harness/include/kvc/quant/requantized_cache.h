@@ -44,10 +44,10 @@ struct KVC_EXPORT RequantizedTokens {
   GroupCodes codes;  // as [H, T, D] where a group lies within a token, else [1, n_groups, g]
   TokenBlocks recent;
   std::vector<int64_t> sizes = {0, 0, 0};  // H, encoded tokens, D
+  bool by_token = false;                   // groups lie within tokens, so that codes are attended to as they are
 
   void encode_all(GroupOrder order, const RequantizedFormat& format);
   at::Tensor dequantize(GroupOrder order) const;  // [H, T, D] fp32; undefined without tokens
-  bool attends() const { return codes.n_tokens == sizes[1] && codes.head_dim == sizes[2]; }
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 
