@@ -82,7 +82,7 @@ std::vector<Record> read_json_items(const DataSpec& spec, const std::string& fil
     throw Error(
         concat(file, ":", line, ":", at - (at == 0 ? 0 : text.rfind('\n', at - 1) + 1) + 1, ": error: not JSON"));
   } catch (const Json::out_of_range& e) {
-    throw Error(concat(file, ":1:1: error: ", said_by(e)));
+    throw Error(concat(file, ":1:1: error: ", in_one_line(said_by(e))));
   }
   KVC_CHECK(document.is_object() && document.contains(spec.items) && document[spec.items].is_array(), file,
             ":1:1: error: expected an object whose member '", spec.items, "' is a list");

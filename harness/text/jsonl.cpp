@@ -47,7 +47,7 @@ nlohmann::json parse_line(const std::string& where, const std::string& line) {
   } catch (const nlohmann::json::parse_error& error) {
     throw Error(concat(where, ":", error.byte, ": error: not JSON: ", in_one_line(reason(error))));
   } catch (const nlohmann::json::out_of_range& error) {
-    throw Error(concat(where, ":1: error: ", said_by(error)));
+    throw Error(concat(where, ":1: error: ", in_one_line(said_by(error))));
   }
 }
 
