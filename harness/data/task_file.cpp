@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kvc/check.h"
+#include "text/files.h"
 #include "text/hash_cache.h"
 #include "text/message.h"
 
@@ -23,11 +24,10 @@ TaskFile read_task_file(YamlMap& map, const std::vector<std::string>& roots) {
 }
 
 std::filesystem::path data_path(const std::string& file, const std::filesystem::path& data_dir) {
-  std::error_code unreadable;
   const auto in_data = data_dir.empty() ? std::filesystem::path() : data_dir / file;
-  if (std::filesystem::is_regular_file(in_data, unreadable) || user_cache_folder().empty()) return in_data;
+  if (is_file(in_data) || user_cache_folder().empty()) return in_data;
   const auto in_cache = user_cache_folder() / "data" / file;
-  return std::filesystem::is_regular_file(in_cache, unreadable) ? in_cache : in_data;
+  return is_file(in_cache) ? in_cache : in_data;
 }
 
 std::filesystem::path locate(const TaskFile& file, const std::filesystem::path& data_dir) {
@@ -44,9 +44,7 @@ std::filesystem::path locate(const TaskFile& file, const std::filesystem::path& 
       KVC_CHECK(!path.empty(), file.where, ": error: '", file.file,
                 "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir");
   }
-  std::error_code refused;  // as of a name that is too long
-  KVC_CHECK(std::filesystem::is_regular_file(path, refused), file.where, ": error: there is no file '",
-            in_one_line(path.string()), "'");
+  KVC_CHECK(is_file(path), file.where, ": error: there is no file '", in_one_line(path.string()), "'");
   return path;
 }
 

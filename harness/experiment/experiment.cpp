@@ -213,7 +213,7 @@ YamlValue load_like(const YamlValue& like) {
   const auto beside = (like.folder() / like.string()).lexically_normal();
   std::error_code refused;  // as of a name that is too long
   const auto file = std::filesystem::exists(beside, refused) ? beside : below_root(find_paths(), like.string());
-  if (!std::filesystem::is_regular_file(file, refused)) like.fail("like is ", like.found(), ", which is no file");
+  if (!is_file(file)) like.fail("like is ", like.found(), ", which is no file");
   return load_yaml(file);
 }
 

@@ -32,10 +32,6 @@ at::Tensor stored(const at::Tensor& x, Precision precision) {
   return x.clamp(-65504.f, 65504.f).to(at::kHalf).contiguous();
 }
 
-}  // namespace
-
-namespace {
-
 at::Tensor floats_of(const at::Tensor& x, const at::Tensor& scale, const at::Tensor& zero) {
   const auto floats = x.to(at::kFloat);
   return scale.defined() ? floats * scale.to(at::kFloat) + zero.to(at::kFloat) : floats;

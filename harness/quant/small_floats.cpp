@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include <array>
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
@@ -22,17 +22,7 @@ at::Tensor encoded(const at::Tensor& x, F code_of) {
   return codes;
 }
 
-template <size_t n, class F>
-at::Tensor decoded(const at::Tensor& codes, F value_of) {
-  std::array<float, n> values;
-  for (size_t i = 0; i < n; ++i) values[i] = value_of(static_cast<uint8_t>(i));
-  const auto in = codes.contiguous();
-  auto x = at::empty(codes.sizes(), at::kFloat);
-  const auto* from = in.const_data_ptr<uint8_t>();
-  float* to = x.data_ptr<float>();
-  for (int64_t i = 0; i < in.numel(); ++i) to[i] = values[from[i] % n];
-  return x;
-}
+constexpr float kE2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 }  // namespace
 
@@ -61,10 +51,7 @@ uint8_t e2m1_code(float x) {
   return static_cast<uint8_t>(std::signbit(x) ? code | 8 : code);
 }
 
-float e2m1_value(uint8_t code) {
-  constexpr float kValues[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
-  return code & 8 ? -kValues[code & 7] : kValues[code & 7];
-}
+float e2m1_value(uint8_t code) { return kE2m1[code & 15]; }
 
 at::Tensor to_e4m3(const at::Tensor& x) { return encoded(x, e4m3_code); }
 at::Tensor from_e4m3(const at::Tensor& codes) {
@@ -74,11 +61,16 @@ at::Tensor from_e4m3(const at::Tensor& codes) {
   return x;
 }
 at::Tensor to_e2m1(const at::Tensor& x) { return encoded(x, e2m1_code); }
-at::Tensor from_e2m1(const at::Tensor& codes) { return decoded<16>(codes, e2m1_value); }
+at::Tensor from_e2m1(const at::Tensor& codes) {
+  const auto in = codes.contiguous();
+  auto x = at::empty(codes.sizes(), at::kFloat);
+  const auto* from = in.const_data_ptr<uint8_t>();
+  std::transform(from, from + in.numel(), x.data_ptr<float>(), e2m1_value);
+  return x;
+}
 
 at::Tensor e2m1_blocks(const at::Tensor& words, const at::Tensor& steps, int64_t block) {
-  constexpr float kLevels[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
-  return decode_groups(words, steps.size(-1) * block, {kLevels, 4}, steps, {}, block);
+  return decode_groups(words, steps.size(-1) * block, {kE2m1, 4}, steps, {}, block);
 }
 
 }  // namespace kvc

@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "text/files.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -63,8 +64,7 @@ YamlValue variants_of(const YamlValue& each) {
   if (!each.is_scalar()) return each;
   const auto tasks = std::filesystem::absolute(each.file()).parent_path().parent_path();
   const auto file = tasks / (each.string() + ".yaml");
-  std::error_code refused;  // as of a name that is too long
-  if (!std::filesystem::is_regular_file(file, refused)) each.fail("each is ", each.found(), ", which is no task file");
+  if (!is_file(file)) each.fail("each is ", each.found(), ", which is no task file");
   auto map = load_yaml(file).map();
   const auto theirs = map.required("each");
   if (theirs.is_scalar()) each.fail("each is ", each.found(), ", whose own variants are another file's");
@@ -108,9 +108,7 @@ TaskId base_of(const YamlValue& like) {
   const auto variant_start = suite_end == std::string::npos ? suite_end : name.find('/', suite_end + 1);
   TaskId id{tasks / (name.substr(0, variant_start) + ".yaml"),
             variant_start == std::string::npos ? "" : name.substr(variant_start + 1)};
-  std::error_code refused;
-  if (!std::filesystem::is_regular_file(id.yaml_file, refused))
-    like.fail("like is ", like.found(), ", which is no task");
+  if (!is_file(id.yaml_file)) like.fail("like is ", like.found(), ", which is no task");
   return id;
 }
 

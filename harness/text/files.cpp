@@ -57,6 +57,11 @@ std::string add_file(Digest hash, const std::filesystem::path& path) {
 
 }  // namespace
 
+bool is_file(const std::filesystem::path& path) {
+  std::error_code refused;
+  return std::filesystem::is_regular_file(path, refused);
+}
+
 std::string read_file(const std::filesystem::path& path) {
   auto file = open_file(path);
   std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());

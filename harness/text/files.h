@@ -7,6 +7,9 @@
 
 namespace kvc {
 
+// Whether it is a regular file; not, where the system refuses to look, as at a name that is too long.
+bool is_file(const std::filesystem::path& path);
+
 // The file's bytes. Throws Error naming the path and the system's reason.
 std::string read_file(const std::filesystem::path& path);
 
