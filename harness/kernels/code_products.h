@@ -1,8 +1,10 @@
 // One decode step's loops on raw pointers, for one KV head and the n_q query heads that read it; no LibTorch.
-// Idea: codes are unpacked tile by tile and never stored; scales fold into the query or the weight,
+// Idea: codes are unpacked in registers and never stored; scales fold into the query or the weight,
 //   q . x^_t = sum_j (q_j scale) code_tj + sum_j q_j zero,   sum_t w_t x^_tj = sum_t (w_t scale_t) code_tj + sum_t w_t
 //   zero_t.
 // Accumulation is fp32 in 16 fixed lanes, whatever the vector width. Bits 2, 4, 8; any length; head_dim <= kMaxHeadDim.
+// Reads bits/8 bytes a number and 4 (fp16) or 8 a group, once; a code costs one multiply-add a query head and two
+// operations to unpack.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +13,18 @@ namespace kvc::kernels {
 
 constexpr int64_t kMaxHeadDim = 1024;
 
-// One head of a GroupCodes; side data already fp32.
+// Scales, zeros or factors: n of them, fp32 or fp16 (finite); one stands for all.
+struct Sides {
+  const void* data = nullptr;
+  bool half = false;
+  int64_t n = 0;
+};
+
+// One head of a GroupCodes.
 struct Codes {
-  const int32_t* words;  // rows of packed codes
-  int64_t n_words;       // a row
-  const float* scale;    // [rows, n_groups]
-  const float* zero;
+  const int32_t* words;          // rows of packed codes
+  int64_t n_words;               // a row
+  Sides scale, zero;             // [rows, n_groups]; no data: zeros
   int64_t n_groups, group_size;  // group_size entries along the packed axis
   int64_t bits, n_tokens, head_dim;
   float middle = 0;  // taken off each code: symmetric codes. Groups along channels only
@@ -32,10 +40,21 @@ struct ConstRows {
   int64_t stride, n;
 };
 
+// The long factor of one head's low-rank part.
+struct Factors {
+  Sides entries;  // [n_tokens, rank]
+  int64_t n_tokens, rank;
+};
+
+// scores [T] += A down [rank];   down [rank] += weights [T] A
+void score_factors(const Factors& a, const float* down, float* scores);
+void weigh_factors(const Factors& a, const float* weights, float* down);
+
 // fp16 bits -> fp32
 void to_float(const uint16_t* x, int64_t n, float* out);
 
-// scores [n_q, T] += q [n_q, D] x^T, groups along tokens (rows of codes are channels)
+// scores [n_q, T] += q [n_q, D] x^T, groups along tokens (rows of codes are channels), each of whole words or all
+// tokens
 void score_token_groups(const Codes& k, ConstRows q, Rows scores);
 // the same, groups along channels (rows of codes are tokens)
 void score_channel_groups(const Codes& k, ConstRows q, Rows scores);

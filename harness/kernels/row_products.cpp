@@ -152,9 +152,12 @@ KVC_INLINE int64_t mix_channels(const float* x, int64_t x_stride, const W* w, in
                                 int64_t y_stride) {
   constexpr int64_t kBlock = block_size<W>();
   int64_t j = 0;
-  constexpr int kWide = sizeof(W);  // 64 channels at a time
+  constexpr int kWide = sizeof(W) * (kRows == 1 ? 2 : 1);  // 128 channels at a time, or 64
   for (; j + kWide * kBlock <= dim; j += kWide * kBlock) {
     mix_tile<kRows, kWide>(x, x_stride, w + j, n_tokens, dim, y + j, y_stride);
+  }
+  for (; j + kWide / 2 * kBlock <= dim; j += kWide / 2 * kBlock) {
+    mix_tile<kRows, kWide / 2>(x, x_stride, w + j, n_tokens, dim, y + j, y_stride);
   }
   for (; j + kBlock <= dim; j += kBlock) mix_tile<kRows, 1>(x, x_stride, w + j, n_tokens, dim, y + j, y_stride);
   return j;

@@ -1,6 +1,7 @@
 #include "kvc/quant/compressed_attention.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 
@@ -45,33 +46,36 @@ kernels::ConstRows const_rows_of(const at::Tensor& x, int64_t h, int64_t group, 
   return {x.const_data_ptr<float>() + h * group * x.size(1) + first, x.size(1), group};
 }
 
-// Head h of x; a and b hold its scales and zeros where they are not held as the loops read them.
-kernels::Codes head_of(const GroupCodes& x, int64_t h, std::vector<float>& a, std::vector<float>& b) {
+kernels::Sides sides_of(const at::Tensor& x, int64_t h, int64_t n) {
+  if (!x.defined()) return {};
+  const bool half = x.scalar_type() == at::kHalf;
+  const auto* data = static_cast<const char*>(x.const_data_ptr());
+  return {data + (x.size(0) == 1 ? 0 : h * n * x.element_size()), half, std::min(n, x.numel())};
+}
+
+kernels::Codes head_of(const GroupCodes& x, int64_t h) {
   const int64_t n_rows = x.codes.size(1), n_words = x.codes.size(2), n_groups = x.scale.size(2);
   const int64_t len = x.format.axis == GroupAxis::tokens ? x.n_tokens : x.head_dim;
-  const int64_t side = n_rows * n_groups, offset = x.scale.size(0) == 1 ? 0 : h * side;
-  const float* scale = floats(x.scale, offset, x.format.merge_tokens ? 1 : side, a);
-  if (x.format.merge_tokens) {
-    a.assign(static_cast<size_t>(side), *scale);
-    scale = a.data();
-  }
-  const float* zero = nullptr;
-  if (x.format.symmetric) {
-    b.assign(static_cast<size_t>(side), 0.f);
-    zero = b.data();
-  } else {
-    zero = floats(x.zero, offset, side, b);
-  }
   return {.words = x.codes.const_data_ptr<int32_t>() + h * n_rows * n_words,
           .n_words = n_words,
-          .scale = scale,
-          .zero = zero,
+          .scale = sides_of(x.scale, h, n_rows * n_groups),
+          .zero = sides_of(x.format.symmetric ? at::Tensor() : x.zero, h, n_rows * n_groups),
           .n_groups = n_groups,
           .group_size = len / n_groups,
           .bits = x.format.bits,
           .n_tokens = x.n_tokens,
           .head_dim = x.head_dim,
           .middle = x.format.symmetric ? static_cast<float>((1 << (x.format.bits - 1)) - 1) : 0.f};
+}
+
+// f(head) for each of n heads, which the threads share; n_numbers: a head's. A head's bits depend on it alone.
+template <class F>
+void for_each_head(int64_t n, int64_t n_numbers, F f) {
+  constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for: some 20 microseconds
+  at::parallel_for(0, n, std::max<int64_t>(1, kLeastNumbers / std::max<int64_t>(1, n_numbers)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t h = begin; h < end; ++h) f(h);
+                   });
 }
 
 // Whether the loops can walk these codes: groups along tokens begin at whole words.
@@ -90,13 +94,12 @@ void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_
   const TimedPart timed(WorkPart::quantize);
   check_alignment(k);
   const int64_t group = q.size(0) / k.n_heads;
-  for (int64_t h = 0; h < k.n_heads; ++h) {
-    const auto head = head_of(k, h, scratch_a_, scratch_b_);
+  for_each_head(k.n_heads, k.n_tokens * k.head_dim, [&](int64_t h) {
     const auto queries = const_rows_of(q, h, group);
     const auto scores = rows_of(scores_, h, group, first);
-    k.format.axis == GroupAxis::tokens ? kernels::score_token_groups(head, queries, scores)
-                                       : kernels::score_channel_groups(head, queries, scores);
-  }
+    k.format.axis == GroupAxis::tokens ? kernels::score_token_groups(head_of(k, h), queries, scores)
+                                       : kernels::score_channel_groups(head_of(k, h), queries, scores);
+  });
 }
 
 void CompressedAttention::weigh(const GroupCodes& v, int64_t first) { weigh_into(out_, v, first); }
@@ -111,62 +114,64 @@ void CompressedAttention::weigh_into(at::Tensor& out, const GroupCodes& v, int64
   const TimedPart timed(WorkPart::quantize);
   KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
   const int64_t group = q_.size(0) / v.n_heads;
-  for (int64_t h = 0; h < v.n_heads; ++h) {
-    const auto head = head_of(v, h, scratch_a_, scratch_b_);
-    kernels::weigh_channel_groups(head, const_rows_of(scores_, h, group, first), rows_of(out, h, group));
-  }
+  for_each_head(v.n_heads, v.n_tokens * v.head_dim, [&](int64_t h) {
+    kernels::weigh_channel_groups(head_of(v, h), const_rows_of(scores_, h, group, first), rows_of(out, h, group));
+  });
 }
 
 void CompressedAttention::add_out(const at::Tensor& out) { out_.add_(out); }
+
+namespace {
+
+// a [H, n, r], or codes of it, as the loops read it.
+at::Tensor long_factor(const LowRank& x) { return x.a_scale.defined() ? x.a_floats() : x.a; }
+
+kernels::Factors factors_of(const at::Tensor& a, int64_t h) {
+  return {.entries = sides_of(a, h, a.size(1) * a.size(2)), .n_tokens = a.size(1), .rank = a.size(2)};
+}
+
+}  // namespace
 
 // (q B) A^T
 void CompressedAttention::score(const LowRank& k, int64_t first) {
   const TimedPart timed(WorkPart::low_rank);
   if (!k.a.defined()) return;
-  const int64_t n = k.a.size(1), d = k.b.size(1), r = k.a.size(2);
-  const auto left = k.a_floats(), right = k.b_floats();
-  std::vector<float> down(static_cast<size_t>(r));
-  for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const float *a = left.const_data_ptr<float>() + h * n * r, *b = right.const_data_ptr<float>() + h * d * r;
+  const auto a = long_factor(k), b = k.b_floats();
+  const int64_t r = a.size(2);
+  for_each_head(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
+    const float* right = b.const_data_ptr<float>() + h * head_dim_ * r;
     const auto q = const_rows_of(q_, h, group_);
     const auto scores = rows_of(scores_, h, group_, first);
     for (int64_t i = 0; i < group_; ++i) {
-      std::fill(down.begin(), down.end(), 0.f);
-      for (int64_t j = 0; j < d; ++j) {
-        for (int64_t l = 0; l < r; ++l) down[l] += q.data[i * q.stride + j] * b[j * r + l];
+      std::vector<float> down(static_cast<size_t>(r));
+      for (int64_t j = 0; j < head_dim_; ++j) {
+        for (int64_t l = 0; l < r; ++l) down[l] += q.data[i * q.stride + j] * right[j * r + l];
       }
-      for (int64_t t = 0; t < n; ++t) {
-        float sum = 0;
-        for (int64_t l = 0; l < r; ++l) sum += down[l] * a[t * r + l];
-        scores.data[i * scores.stride + t] += sum;
-      }
+      kernels::score_factors(factors_of(a, h), down.data(), scores.data + i * scores.stride);
     }
-  }
+  });
 }
 
 // (w A) B^T
 void CompressedAttention::weigh(const LowRank& v, int64_t first) {
   const TimedPart timed(WorkPart::low_rank);
   if (!v.a.defined()) return;
-  const int64_t n = v.a.size(1), d = v.b.size(1), r = v.a.size(2);
-  const auto left = v.a_floats(), right = v.b_floats();
-  std::vector<float> down(static_cast<size_t>(r));
-  for (int64_t h = 0; h < n_kv_heads_; ++h) {
-    const float *a = left.const_data_ptr<float>() + h * n * r, *b = right.const_data_ptr<float>() + h * d * r;
+  const auto a = long_factor(v), b = v.b_floats();
+  const int64_t r = a.size(2);
+  for_each_head(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
+    const float* right = b.const_data_ptr<float>() + h * head_dim_ * r;
     const auto weights = const_rows_of(scores_, h, group_, first);
     const auto out = rows_of(out_, h, group_);
     for (int64_t i = 0; i < group_; ++i) {
-      std::fill(down.begin(), down.end(), 0.f);
-      for (int64_t t = 0; t < n; ++t) {
-        for (int64_t l = 0; l < r; ++l) down[l] += weights.data[i * weights.stride + t] * a[t * r + l];
-      }
-      for (int64_t j = 0; j < d; ++j) {
+      std::vector<float> down(static_cast<size_t>(r));
+      kernels::weigh_factors(factors_of(a, h), weights.data + i * weights.stride, down.data());
+      for (int64_t j = 0; j < head_dim_; ++j) {
         float sum = 0;
-        for (int64_t l = 0; l < r; ++l) sum += down[l] * b[j * r + l];
+        for (int64_t l = 0; l < r; ++l) sum += down[l] * right[j * r + l];
         out.data[i * out.stride + j] += sum;
       }
     }
-  }
+  });
 }
 
 namespace {
@@ -197,7 +202,7 @@ void CompressedAttention::score(const Outliers& k, int64_t first) {
   if (!k.index.defined()) return;
   const float* q = q_.const_data_ptr<float>();
   float* scores = scores_.data_ptr<float>() + first;
-  for_each_outlier(k, floats(k.values, 0, k.values.numel(), scratch_a_), head_dim_,
+  for_each_outlier(k, floats(k.values, 0, k.values.numel(), scratch_), head_dim_,
                    [&](int64_t h, int64_t t, int64_t j, float value) {
                      for (int64_t i = h * group_; i < (h + 1) * group_; ++i) {
                        scores[i * n_tokens_ + t] += q[i * head_dim_ + j] * value;
@@ -210,7 +215,7 @@ void CompressedAttention::weigh(const Outliers& v, int64_t first) {
   if (!v.index.defined()) return;
   const float* weights = scores_.const_data_ptr<float>() + first;
   float* out = out_.data_ptr<float>();
-  for_each_outlier(v, floats(v.values, 0, v.values.numel(), scratch_a_), head_dim_,
+  for_each_outlier(v, floats(v.values, 0, v.values.numel(), scratch_), head_dim_,
                    [&](int64_t h, int64_t t, int64_t j, float value) {
                      for (int64_t i = h * group_; i < (h + 1) * group_; ++i) {
                        out[i * head_dim_ + j] += weights[i * n_tokens_ + t] * value;
@@ -221,49 +226,49 @@ void CompressedAttention::weigh(const Outliers& v, int64_t first) {
 void CompressedAttention::score(const TokenBlocks& k, int64_t first) {
   if (k.blocks().empty()) return;
   const int64_t n_held = k.blocks().front().size(0), group = q_.size(0) / n_held;
-  for (int64_t h = 0; h < n_held; ++h) {
+  for_each_head(n_held, k.n_tokens() * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
                                      k.blocks().front().scalar_type());
     const auto scores = rows_of(scores_, h, group, first);
     for_each_rows(k, h, [&](const auto* rows, int64_t n, int64_t t) {
       kernels::multiply_rows(queries.data(), group, head_dim_, rows, 0, n, scores.data + t, scores.stride);
     });
-  }
+  });
 }
 
 void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
   if (v.blocks().empty()) return;
   const int64_t n_held = v.blocks().front().size(0), group = q_.size(0) / n_held;
-  for (int64_t h = 0; h < n_held; ++h) {
+  for_each_head(n_held, v.n_tokens() * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
     const auto out = rows_of(out_, h, group);
     for_each_rows(v, h, [&](const auto* rows, int64_t n, int64_t t) {
       kernels::mix_rows(weights.data + t, weights.stride, group, rows, n, head_dim_, out.data, out.stride);
     });
-  }
+  });
 }
 
 void CompressedAttention::score(const at::Tensor& k, int64_t first) {
   const int64_t n_held = k.size(0), group = q_.size(0) / n_held;
-  for (int64_t h = 0; h < n_held; ++h) {
+  for_each_head(n_held, k.size(1) * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
                                      k.scalar_type());
     const auto scores = rows_of(scores_, h, group, first);
     with_rows(k, h, [&](const auto* rows) {
       kernels::multiply_rows(queries.data(), group, head_dim_, rows, 0, k.size(1), scores.data, scores.stride);
     });
-  }
+  });
 }
 
 void CompressedAttention::weigh(const at::Tensor& v, int64_t first) {
   const int64_t n_held = v.size(0), group = q_.size(0) / n_held;
-  for (int64_t h = 0; h < n_held; ++h) {
+  for_each_head(n_held, v.size(1) * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
     const auto out = rows_of(out_, h, group);
     with_rows(v, h, [&](const auto* rows) {
       kernels::mix_rows(weights.data, weights.stride, group, rows, v.size(1), head_dim_, out.data, out.stride);
     });
-  }
+  });
 }
 
 void CompressedAttention::add_scores(const at::Tensor& scores, int64_t first) {
@@ -277,12 +282,13 @@ at::Tensor CompressedAttention::weights(int64_t first, int64_t n_tokens) const {
 void CompressedAttention::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
 
 void CompressedAttention::softmax(std::span<const int64_t> n_hidden) {
-  for (int64_t i = 0; i < scores_.size(0); ++i) {
+  float* all = scores_.data_ptr<float>();
+  for_each_head(scores_.size(0), n_tokens_ * 16, [&](int64_t i) {  // an exponential costs as much as some products
     const int64_t hidden = n_hidden[static_cast<size_t>(i / group_)];
-    float* scores = scores_.data_ptr<float>() + i * n_tokens_;
+    float* scores = all + i * n_tokens_;
     std::fill(scores, scores + hidden, 0.f);
     kernels::softmax(scores + hidden, n_tokens_ - hidden);
-  }
+  });
 }
 
 at::Tensor CompressedAttention::out() const { return out_.unsqueeze(1); }

@@ -63,7 +63,9 @@ void TokenBlocks::push_back(const at::Tensor& x) {
     done = std::min(n, block_tokens_ - blocks_.back().size(1));
     blocks_.back() = joined(blocks_.back(), tokens, 0, done);
   }
-  for (; done < n; done += block_tokens_) blocks_.push_back(tokens_of(tokens, done, std::min(block_tokens_, n - done)));
+  const int64_t whole = (n - done) / block_tokens_ * block_tokens_;  // read in one go, so they stand in one block
+  if (whole > 0) blocks_.push_back(tokens_of(tokens, done, whole));
+  if (done + whole < n) blocks_.push_back(tokens_of(tokens, done + whole, n - done - whole));
   n_tokens_ += n;
 }
 
@@ -103,7 +105,14 @@ at::Tensor TokenBlocks::pop_front(int64_t n_tokens) {
     n_tokens -= blocks_.front().size(1);
     blocks_.pop_front();
   }
-  if (n_tokens > 0) blocks_.front() = tokens_of(blocks_.front(), n_tokens, blocks_.front().size(1) - n_tokens);
+  if (n_tokens == 0) return result;
+  const auto cut = blocks_.front();  // its rest in blocks of their usual size, since more will be taken from the front
+  blocks_.pop_front();
+  const int64_t n_rest = cut.size(1) - n_tokens, n_blocks = (n_rest + block_tokens_ - 1) / block_tokens_;
+  for (int64_t block = n_blocks - 1; block >= 0; --block) {
+    const int64_t from = block * block_tokens_;
+    blocks_.push_front(tokens_of(cut, n_tokens + from, std::min(block_tokens_, n_rest - from)));
+  }
   return result;
 }
 

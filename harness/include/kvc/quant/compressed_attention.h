@@ -62,7 +62,7 @@ class KVC_EXPORT CompressedAttention {
   at::Tensor q_;       // [H_q, D] fp32, times scale
   at::Tensor scores_;  // [H_q, T] fp32; weights after softmax()
   at::Tensor out_;     // [H_q, D] fp32
-  mutable std::vector<float> scratch_a_, scratch_b_;
+  std::vector<float> scratch_;
 };
 
 }  // namespace kvc

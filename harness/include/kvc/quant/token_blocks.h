@@ -1,5 +1,6 @@
 // Tokens in the order they came, in storage of exactly their size: closed blocks and one open one at either end, so
-// that a step copies at most one block. Bytes: n_tokens * H * D * 2 (4 with Precision::exact).
+// that a step copies at most one block; what came in one go stands in one block.
+// Bytes: n_tokens * H * D * 2 (4 with Precision::exact).
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,0 +1,10 @@
+#define KVC_MACHINE v3
+#include "kernels/code_loops.h"
+#include "kernels/factor_loops.h"
+
+namespace kvc::kernels {
+
+const CodeLoops kCodeLoopsOfV3 = {v3::score_token_groups_of, v3::score_channel_groups_of, v3::weigh_channel_groups_of,
+                                  v3::score_factors, v3::weigh_factors};
+
+}  // namespace kvc::kernels

@@ -1,0 +1,10 @@
+#define KVC_MACHINE v4
+#include "kernels/code_loops.h"
+#include "kernels/factor_loops.h"
+
+namespace kvc::kernels {
+
+const CodeLoops kCodeLoopsOfV4 = {v4::score_token_groups_of, v4::score_channel_groups_of, v4::weigh_channel_groups_of,
+                                  v4::score_factors, v4::weigh_factors};
+
+}  // namespace kvc::kernels

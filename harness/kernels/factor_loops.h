@@ -1,0 +1,48 @@
+// The loops over the long factor of a low-rank part, for one kind of machine. A rank that divides 16 puts some tokens
+// into a vector; another goes entry by entry.
+#pragma once
+
+#include "kernels/machine_lanes.h"
+
+namespace kvc::kernels::KVC_MACHINE {
+
+KVC_INLINE Ints lanes_over(int64_t rank) {
+  Ints at = {};
+  for (int64_t l = 0; l < kLanes; ++l) at[l] = static_cast<int32_t>(l / rank);
+  return at;
+}
+
+inline void score_factors(const Factors& a, const float* down, float* scores) {
+  const int64_t r = a.rank;
+  Floats laid;
+  for (int64_t l = 0; l < kLanes; ++l) laid[l] = down[l % r];
+  for (int64_t first = 0; first < a.n_tokens; first += kLanes) {
+    Floats parts[kLanes];
+    for (int64_t p = 0; p < r; ++p) {
+      const int64_t at = first * r + p * kLanes;
+      parts[p] = at < a.entries.n ? sides_at(a.entries, at) * laid : Floats{};
+    }
+    for (int64_t m = r; m > 1; m /= 2) {
+      for (int64_t p = 0; p < m / 2; ++p) parts[p] = folded(parts[2 * p], parts[2 * p + 1]);
+    }
+    const int64_t n = std::min(kLanes, a.n_tokens - first);
+    for (int64_t l = 0; l < n; ++l) scores[first + l] += parts[0][l];
+  }
+}
+
+inline void weigh_factors(const Factors& a, const float* weights, float* down) {
+  const int64_t r = a.rank;
+  const Ints over = lanes_over(r);
+  Floats sum = {};
+  for (int64_t first = 0; first < a.n_tokens; first += kLanes) {
+    const Floats w = floats_at(weights, first, a.n_tokens);
+    for (int64_t p = 0; p < r; ++p) {
+      const int64_t at = first * r + p * kLanes;
+      if (at >= a.entries.n) break;
+      sum += pick(w, over + static_cast<int32_t>(p * kLanes / r)) * sides_at(a.entries, at);
+    }
+  }
+  for (int64_t l = 0; l < kLanes; ++l) down[l % r] += sum[l];
+}
+
+}  // namespace kvc::kernels::KVC_MACHINE

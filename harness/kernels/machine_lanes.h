@@ -1,0 +1,86 @@
+// What the loops over codes and factors are made of, for one kind of machine; each KVC_MACHINE is a file with flags of
+// its own, since the compiler makes of generic code for permutations and halves some dozens of instructions.
+#pragma once
+
+#ifdef __AVX2__
+#include <immintrin.h>
+#endif
+
+#include <algorithm>
+
+#include "kernels/code_products.h"
+#include "kernels/lanes.h"
+
+namespace kvc::kernels::KVC_MACHINE {
+
+// v[at[lane]] of each lane, 0 <= at < 16
+KVC_INLINE Floats pick(Floats v, Ints at) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_maskz_permutexvar_ps(0xffff, (__m512i)at, (__m512)v);
+#elif defined(__AVX2__)
+  __m256 half[2], picked[2];
+  __m256i index[2];
+  std::memcpy(half, &v, sizeof(v));
+  std::memcpy(index, &at, sizeof(at));
+  for (int i = 0; i < 2; ++i) {
+    const __m256 low = _mm256_permutevar8x32_ps(half[0], index[i]), high = _mm256_permutevar8x32_ps(half[1], index[i]);
+    picked[i] = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index[i], 28)));
+  }
+  return load<Floats>(picked);
+#else
+  Floats picked;
+  for (int64_t l = 0; l < kLanes; ++l) picked[l] = v[at[l]];
+  return picked;
+#endif
+}
+
+// 16 halves as floats
+KVC_INLINE Floats halves(const uint16_t* x) {
+#if defined(__AVX512F__)
+  return (Floats)_mm512_maskz_cvtph_ps(0xffff, load<__m256i>(x));
+#elif defined(__AVX2__)
+  const __m256 both[2] = {_mm256_cvtph_ps(load<__m128i>(x)), _mm256_cvtph_ps(load<__m128i>(x + 8))};
+  return load<Floats>(both);
+#else
+  const Ints bits = __builtin_convertvector(load<Shorts>(x), Ints);
+  const Floats magnitude = (Floats)((bits & 0x7fff) << 13) * 0x1p112f;
+  return (Floats)((Ints)magnitude | (bits & 0x8000) << 16);
+#endif
+}
+
+// Entries [first, first + 16) of n; behind the last one zeros.
+template <class T>
+KVC_INLINE const T* whole(const T* x, int64_t first, int64_t n, T* padded) {
+  if (first + kLanes <= n) return x + first;
+  std::fill_n(padded, kLanes, T{});
+  std::copy(x + first, x + n, padded);
+  return padded;
+}
+KVC_INLINE Floats floats_at(const float* x, int64_t first, int64_t n) {
+  float padded[kLanes];
+  return load<Floats>(whole(x, first, n, padded));
+}
+// Entries [first, first + 16), zeros behind the last.
+KVC_INLINE Floats sides_at(const Sides& x, int64_t first) {
+  if (x.n == 1)
+    return Floats{} + (x.half ? half_value(*static_cast<const uint16_t*>(x.data)) : *static_cast<const float*>(x.data));
+  if (!x.half) return floats_at(static_cast<const float*>(x.data), first, x.n);
+  uint16_t padded[kLanes];
+  return halves(whole(static_cast<const uint16_t*>(x.data), first, x.n, padded));
+}
+// Entry first + at[lane] for each lane, all of them there.
+KVC_INLINE Floats sides_at(const Sides& x, int64_t first, Ints at) {
+  if (x.n < kLanes) return pick(sides_at(x, first), at);
+  const int64_t from = std::min(first, x.n - kLanes);
+  const Floats sides = x.half ? halves(static_cast<const uint16_t*>(x.data) + from)
+                              : load<Floats>(static_cast<const float*>(x.data) + from);
+  return pick(sides, at + static_cast<int32_t>(first - from));
+}
+
+// Sums of neighbours: a's, then b's.
+KVC_INLINE Floats folded(Floats a, Floats b) {
+  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
+         __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+}
+
+}  // namespace kvc::kernels::KVC_MACHINE

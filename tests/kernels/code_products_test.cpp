@@ -1,0 +1,222 @@
+#include "kernels/code_products.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "kernels/code_machines.h"
+
+namespace kvc::kernels {
+namespace {
+
+constexpr double kClose = 1e-6;  // of the sum of the terms' sizes
+
+// Random codes of one head with the tokens as rows, or the channels, and their values in double.
+struct Head {
+  std::vector<int32_t> words;
+  std::vector<uint16_t> half_sides[2];
+  std::vector<float> float_sides[2];
+  Codes codes;
+  std::vector<double> x;     // [T, D]
+  std::vector<double> size;  // [T, D]: of what x is the sum of
+};
+
+struct Shape {
+  int64_t bits = 4, n_tokens = 1, head_dim = 64, group_size = 64;
+  bool along_tokens = false, half = true, symmetric = false, one_scale = false;
+  int64_t n_q = 1;
+};
+
+std::string told(const Shape& s) {
+  return "bits " + std::to_string(s.bits) + ", " + std::to_string(s.n_tokens) + " tokens of " +
+         std::to_string(s.head_dim) + ", groups of " + std::to_string(s.group_size) +
+         (s.along_tokens ? " tokens" : " channels") + (s.half ? ", fp16" : ", fp32") +
+         (s.symmetric ? ", symmetric" : "") + (s.one_scale ? ", one scale" : "") + ", " + std::to_string(s.n_q) +
+         " queries";
+}
+
+void fill(Head& head, const Shape& s, std::mt19937& random) {
+  const int64_t len = s.along_tokens ? s.n_tokens : s.head_dim, n_rows = s.along_tokens ? s.head_dim : s.n_tokens;
+  const int64_t n_words = (len * s.bits + 31) / 32, n_groups = len / s.group_size;
+  const int64_t n_scales = s.one_scale ? 1 : n_rows * n_groups;
+  head.words.assign(static_cast<size_t>(n_rows * n_words), 0);
+  for (int side = 0; side < 2; ++side) {
+    for (int64_t i = 0; i < (side == 0 ? n_scales : n_rows * n_groups); ++i) {
+      const auto value = static_cast<_Float16>(static_cast<float>(random() % 2001) / 1000.f - (side ? 1.f : 0.f));
+      head.half_sides[side].push_back(__builtin_bit_cast(uint16_t, value));
+      head.float_sides[side].push_back(static_cast<float>(value));
+    }
+  }
+  const auto sides = [&](int side) {
+    const void* data = s.half ? static_cast<const void*>(head.half_sides[side].data()) : head.float_sides[side].data();
+    return Sides{.data = data, .half = s.half, .n = static_cast<int64_t>(head.float_sides[side].size())};
+  };
+  head.codes = {.words = head.words.data(),
+                .n_words = n_words,
+                .scale = sides(0),
+                .zero = s.symmetric ? Sides{} : sides(1),
+                .n_groups = n_groups,
+                .group_size = s.group_size,
+                .bits = s.bits,
+                .n_tokens = s.n_tokens,
+                .head_dim = s.head_dim,
+                .middle = s.symmetric ? static_cast<float>((1 << (s.bits - 1)) - 1) : 0.f};
+  head.x.resize(static_cast<size_t>(s.n_tokens * s.head_dim));
+  head.size = head.x;
+  for (int64_t row = 0; row < n_rows; ++row) {
+    for (int64_t e = 0; e < len; ++e) {
+      const auto code = static_cast<int32_t>(random() >> 8 & ((1u << s.bits) - 1));
+      head.words[static_cast<size_t>(row * n_words + e * s.bits / 32)] |=
+          static_cast<int32_t>(static_cast<uint32_t>(code) << e * s.bits % 32);
+      const auto at = static_cast<size_t>(row * n_groups + e / s.group_size);
+      const double scale = head.float_sides[0][s.one_scale ? 0 : at], zero = s.symmetric ? 0 : head.float_sides[1][at];
+      const int64_t t = s.along_tokens ? e : row, j = s.along_tokens ? row : e;
+      head.x[static_cast<size_t>(t * s.head_dim + j)] = scale * (code - head.codes.middle) + zero;
+      head.size[static_cast<size_t>(t * s.head_dim + j)] = scale * (code + head.codes.middle) + std::abs(zero);
+    }
+  }
+}
+
+std::vector<float> random_floats(int64_t n, std::mt19937& random) {
+  std::vector<float> x(static_cast<size_t>(n));
+  for (float& value : x) value = static_cast<float>(random() % 2001) / 1000.f - 1.f;
+  return x;
+}
+
+Shape random_shape(std::mt19937& random, bool along_tokens) {
+  const auto one_of = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
+  Shape s;
+  s.bits = one_of({2, 4, 8});
+  s.head_dim = one_of({8, 20, 64, 80, 96, 128, 256, 1024});
+  s.along_tokens = along_tokens;
+  s.n_tokens = random() % 8 == 0 ? static_cast<int64_t>(random() % 3000) + 1 : static_cast<int64_t>(random() % 200) + 1;
+  s.half = random() % 4 != 0;
+  s.symmetric = !along_tokens && random() % 3 == 0;
+  s.one_scale = s.symmetric && random() % 3 == 0;
+  s.n_q = static_cast<int64_t>(random() % 9) + 1;
+  if (along_tokens) {
+    s.group_size = one_of({16, 32, 96, 0});
+    if (s.group_size * s.bits % 32 != 0) s.group_size = 0;
+    if (s.group_size > 0) s.n_tokens = (s.n_tokens + s.group_size - 1) / s.group_size * s.group_size;
+    if (s.group_size == 0) s.group_size = s.n_tokens;
+  } else {
+    s.group_size = one_of({4, 8, 16, 32, 64, s.head_dim});
+    if (s.head_dim % s.group_size != 0) s.group_size = s.head_dim;
+  }
+  return s;
+}
+
+// Holds y [n_q, n], which began at `began`, against sums in double: term(i, o, e) is a factor and the place of what it
+// multiplies in x, whose rounding errors are of `size`.
+template <class F>
+void expect_sums(const std::vector<float>& y, const std::vector<float>& began, int64_t n_q, int64_t n, int64_t k,
+                 const std::vector<double>& x, const std::vector<double>& size, F term, const std::string& what) {
+  for (int64_t i = 0; i < n_q; ++i) {
+    for (int64_t o = 0; o < n; ++o) {
+      double sum = began[static_cast<size_t>(i * n + o)], all = std::abs(sum);
+      for (int64_t e = 0; e < k; ++e) {
+        const auto [factor, at] = term(i, o, e);
+        sum += factor * x[static_cast<size_t>(at)], all += std::abs(factor) * size[static_cast<size_t>(at)];
+      }
+      ASSERT_LE(std::abs(sum - y[static_cast<size_t>(i * n + o)]), kClose * all + 1e-30)
+          << what << ": " << i << ", " << o;
+    }
+  }
+}
+
+double at(const std::vector<float>& x, int64_t i) { return x[static_cast<size_t>(i)]; }
+
+class EveryMachine : public testing::TestWithParam<const CodeLoops*> {};
+
+TEST_P(EveryMachine, ScoresAndWeighsAsFloat64Does) {
+  std::mt19937 random(7);
+  for (int run = 0; run < 500; ++run) {
+    const Shape s = random_shape(random, run % 3 == 0);
+    Head head;
+    fill(head, s, random);
+    const int64_t n = s.n_tokens, d = s.head_dim;
+    const bool has_loop = s.along_tokens || s.group_size * s.bits % 32 == 0;
+    const auto q = random_floats(s.n_q * d, random), scores = random_floats(s.n_q * n, random);
+    auto y = scores;
+    const ConstRows queries{q.data(), d, s.n_q};
+    const Rows out{y.data(), n, s.n_q};
+    if (s.along_tokens) {
+      GetParam()->score_token_groups(head.codes, queries, out);
+    } else {
+      (has_loop ? GetParam()->score_channel_groups : score_channel_groups)(head.codes, queries, out);
+    }
+    expect_sums(
+        y, scores, s.n_q, n, d, head.x, head.size,
+        [&](int64_t i, int64_t t, int64_t j) { return std::pair(at(q, i * d + j), t * d + j); }, "scores, " + told(s));
+    if (s.along_tokens || HasFatalFailure()) continue;
+    auto mixed = q;
+    const ConstRows weights{scores.data(), n, s.n_q};
+    (has_loop ? GetParam()->weigh_channel_groups : weigh_channel_groups)(head.codes, weights, {mixed.data(), d, s.n_q});
+    expect_sums(
+        mixed, q, s.n_q, d, n, head.x, head.size,
+        [&](int64_t i, int64_t j, int64_t t) { return std::pair(at(scores, i * n + t), t * d + j); },
+        "weighed, " + told(s));
+  }
+}
+
+TEST_P(EveryMachine, SumsFactorsAsFloat64Does) {
+  std::mt19937 random(8);
+  for (const int64_t rank : {1, 2, 3, 4, 7, 8, 16, 24}) {
+    for (const int64_t n : {1, 5, 16, 17, 300, 3001}) {
+      std::vector<uint16_t> halves;
+      std::vector<double> a, size;
+      for (int64_t i = 0; i < n * rank; ++i) {
+        const auto value = static_cast<_Float16>(static_cast<float>(random() % 2001) / 1000.f - 1.f);
+        halves.push_back(__builtin_bit_cast(uint16_t, value));
+        a.push_back(static_cast<double>(value));
+        size.push_back(std::abs(a.back()));
+      }
+      const Factors factors{.entries = {halves.data(), true, n * rank}, .n_tokens = n, .rank = rank};
+      const auto down = random_floats(rank, random), weights = random_floats(n, random);
+      const bool has_loop = 16 % rank == 0;
+      auto scores = weights, mixed = down;
+      (has_loop ? GetParam()->score_factors : score_factors)(factors, down.data(), scores.data());
+      (has_loop ? GetParam()->weigh_factors : weigh_factors)(factors, weights.data(), mixed.data());
+      const std::string what = "rank " + std::to_string(rank) + ", " + std::to_string(n) + " tokens";
+      expect_sums(
+          scores, weights, 1, n, rank, a, size,
+          [&](int64_t, int64_t t, int64_t l) { return std::pair(at(down, l), t * rank + l); }, what);
+      expect_sums(
+          mixed, down, 1, rank, n, a, size,
+          [&](int64_t, int64_t l, int64_t t) { return std::pair(at(weights, t), t * rank + l); }, what);
+    }
+  }
+}
+
+std::vector<const CodeLoops*> machines() {
+  std::vector<const CodeLoops*> machines = {&kCodeLoopsOfAny};
+  if (__builtin_cpu_supports("x86-64-v3")) machines.push_back(&kCodeLoopsOfV3);
+  if (__builtin_cpu_supports("x86-64-v4")) machines.push_back(&kCodeLoopsOfV4);
+  return machines;
+}
+INSTANTIATE_TEST_SUITE_P(CodeLoops, EveryMachine, testing::ValuesIn(machines()), [](const auto& info) {
+  return std::string(info.param == &kCodeLoopsOfAny ? "Any" : info.param == &kCodeLoopsOfV3 ? "V3" : "V4");
+});
+
+// Sums of 70,000 tokens keep their accuracy: parts are summed before they are added up.
+TEST(CodeProducts, WeighsSeventyThousandTokens) {
+  std::mt19937 random(9);
+  Shape s;
+  s.n_tokens = 70000, s.group_size = 32, s.n_q = 3;
+  Head head;
+  fill(head, s, random);
+  const auto weights = random_floats(s.n_q * s.n_tokens, random);
+  std::vector<float> out(static_cast<size_t>(s.n_q * s.head_dim)), zeros = out;
+  weigh_channel_groups(head.codes, {weights.data(), s.n_tokens, s.n_q}, {out.data(), s.head_dim, s.n_q});
+  expect_sums(
+      out, zeros, s.n_q, s.head_dim, s.n_tokens, head.x, head.size,
+      [&](int64_t i, int64_t j, int64_t t) { return std::pair(at(weights, i * s.n_tokens + t), t * s.head_dim + j); },
+      told(s));
+}
+
+}  // namespace
+}  // namespace kvc::kernels
