@@ -21,9 +21,11 @@ constexpr int kMostQueries = 1;
 constexpr int kSums = 16;  // of them at a time
 
 // How a word holds codes: in parts of 8 or 16 bits, each code masked where it stands in its part.
-template <int kBits>
+// kCentred: less their middle, before anything is rounded: symmetric codes of zeros are zeros.
+template <int kBits, bool kCentred = false>
 struct Packed {
   static constexpr int kCodes = 32 / kBits, kMasks = std::min(4, kCodes / 2);
+  static constexpr int32_t kMiddle = kCentred ? (1 << (kBits - 1)) - 1 : 0;
   Ints masks[kMasks];
 
   KVC_INLINE Packed() {
@@ -37,7 +39,8 @@ struct Packed {
   }
   // Code k of each word, times 2^(bits (k % kMasks))
   KVC_INLINE Floats operator()(Ints words, int k) const {
-    return __builtin_convertvector(words >> (k / kMasks * kMasks * kBits) & masks[k % kMasks], Floats);
+    const Ints code = words >> (k / kMasks * kMasks * kBits) & masks[k % kMasks];
+    return __builtin_convertvector(code - (kMiddle << kBits * (k % kMasks)), Floats);
   }
   static constexpr float unit(int k) { return 1.f / static_cast<float>(1 << kBits * (k % kMasks)); }
 };
@@ -48,9 +51,21 @@ KVC_INLINE Ints words_at(const int32_t* x, int64_t n) {
   return words(n >= kLanes ? x : whole(x, 0, n, padded));
 }
 
+// Sums in the values' units. Unrolled, so that they stay in registers until then.
+template <int kQ, int kPass, class P>
+KVC_INLINE void finish(const Floats (&sums)[kQ][kPass], const Floats (&bias)[kQ], const P& packed, int k0,
+                       Floats (&done)[kQ][kPass]) {
+#pragma GCC unroll 4
+  for (int i = 0; i < kQ; ++i) {
+#pragma GCC unroll 16
+    for (int k = 0; k < kPass; ++k) done[i][k] = sums[i][k] * packed.unit(k0 + k) + bias[i];
+  }
+}
+
+// The loops are functions of their own: inlined into one they would share its registers badly.
 // Rows of codes are channels, each vector kLanes words of tokens.
 template <int kBits, int kQ>
-KVC_INLINE void score_token_groups(const Codes& x, ConstRows q, Rows scores) {
+[[gnu::noinline]] void score_token_groups(const Codes& x, ConstRows q, Rows scores) {
   constexpr int kCodes = 32 / kBits, kPass = std::min(kCodes, kSums / kQ);
   constexpr int64_t kTile = kLanes * kCodes;
   const Packed<kBits> packed;
@@ -77,6 +92,7 @@ KVC_INLINE void score_token_groups(const Codes& x, ConstRows q, Rows scores) {
         const Floats scale = sides_at(x.scale, j * x.n_groups + group, groups);
         const Floats zero = sides_at(x.zero, j * x.n_groups + group, groups);
         Floats scaled[kQ];
+#pragma GCC unroll 4
         for (int i = 0; i < kQ; ++i) {
           scaled[i] = transposed[j * kQ + i] * scale;
           bias[i] += transposed[j * kQ + i] * zero;
@@ -84,13 +100,16 @@ KVC_INLINE void score_token_groups(const Codes& x, ConstRows q, Rows scores) {
 #pragma GCC unroll 16
         for (int k = 0; k < kPass; ++k) {
           const Floats code = packed(codes, k0 + k);
+#pragma GCC unroll 4
           for (int i = 0; i < kQ; ++i) sums[i][k] += scaled[i] * code;
         }
       }
+      Floats done[kQ][kPass];
+      finish<kQ, kPass>(sums, bias, packed, k0, done);
       for (int i = 0; i < kQ; ++i) {
         float* out = scores.data + i * scores.stride + first;
         for (int k = 0; k < kPass; ++k) {
-          const Floats sum = sums[i][k] * packed.unit(k0 + k) + bias[i];
+          const Floats sum = done[i][k];
           for (int64_t l = 0, t = k0 + k; t < n; ++l, t += kCodes) out[t] += sum[l];
         }
       }
@@ -126,8 +145,7 @@ struct Lanes {
   }
 };
 
-// Some tokens of codes: words that may be read a vector beyond the last, and x^ = scale code + zero with the middle in
-// the zero.
+// Some tokens of codes: words that may be read a vector beyond the last, and x^ = scale code + zero.
 template <int kBits>
 struct TokenRun {
   static constexpr int64_t kTokens = 64, kMostWords = kMaxHeadDim * kBits / 32;  // a group is one word at least
@@ -146,19 +164,18 @@ struct TokenRun {
       std::fill(zero + n_sides, zero + kTokens * x.n_groups + kLanes, 0.f);
     }
     for (int64_t s = 0; s < n_sides; s += kLanes) {
-      const Floats scales = sides_at(x.scale, at + s);
-      store(scales, scale + s);
-      store(x.zero.data ? sides_at(x.zero, at + s) : scales * -x.middle, zero + s);
+      store(sides_at(x.scale, at + s), scale + s);
+      store(x.zero.data ? sides_at(x.zero, at + s) : Floats{}, zero + s);
     }
   }
 };
 
-template <int kBits, int kQ>
-KVC_INLINE void score_channel_groups(const Codes& x, ConstRows q, Rows scores) {
+template <int kBits, int kQ, bool kCentred>
+[[gnu::noinline]] void score_channel_groups(const Codes& x, ConstRows q, Rows scores) {
   constexpr int kCodes = 32 / kBits;
   constexpr int64_t kMostVectors = kMaxHeadDim / (kLanes * kCodes);
   const Lanes<kBits> lanes(x);
-  const Packed<kBits> packed;
+  const Packed<kBits, kCentred> packed;
   Floats laid[kMostVectors][kQ][kCodes], totals[kMostVectors][kQ];  // q in the codes' units; its sum in a lane
   Groups groups[kMostVectors];
   for (int64_t v = 0; v < lanes.vectors; ++v) {
@@ -215,11 +232,11 @@ KVC_INLINE void score_channel_groups(const Codes& x, ConstRows q, Rows scores) {
   }
 }
 
-template <int kBits, int kQ>
-KVC_INLINE void weigh_channel_groups(const Codes& x, ConstRows weights, Rows out) {
+template <int kBits, int kQ, bool kCentred>
+[[gnu::noinline]] void weigh_channel_groups(const Codes& x, ConstRows weights, Rows out) {
   constexpr int kCodes = 32 / kBits, kPass = std::min(kCodes, kSums / kQ);
   const Lanes<kBits> lanes(x);
-  const Packed<kBits> packed;
+  const Packed<kBits, kCentred> packed;
   Ints tokens = {};
   for (int64_t l = 0; l < kLanes; ++l) tokens[l] = static_cast<int32_t>(lanes.tokens > 1 ? l / x.n_words : 0);
   const int64_t stride = lanes.tokens * x.n_words, side_stride = lanes.tokens * x.n_groups;
@@ -246,6 +263,7 @@ KVC_INLINE void weigh_channel_groups(const Codes& x, ConstRows weights, Rows out
             const Ints codes = words(row);
             const Floats scale = pick(load<Floats>(scales), groups.of), zero = pick(load<Floats>(zeros), groups.of);
             Floats scaled[kQ];
+#pragma GCC unroll 4
             for (int i = 0; i < kQ; ++i) {
               const Floats weight = lanes.tokens > 1 ? pick(load<Floats>(w[i] + t), tokens) : Floats{} + w[i][t];
               scaled[i] = weight * scale;
@@ -254,13 +272,16 @@ KVC_INLINE void weigh_channel_groups(const Codes& x, ConstRows weights, Rows out
 #pragma GCC unroll 16
             for (int k = 0; k < kPass; ++k) {
               const Floats code = packed(codes, k0 + k);
+#pragma GCC unroll 4
               for (int i = 0; i < kQ; ++i) sums[i][k] += scaled[i] * code;
             }
           }
         }
+        Floats done[kQ][kPass];
+        finish<kQ, kPass>(sums, bias, packed, k0, done);
         for (int i = 0; i < kQ; ++i) {
           for (int k = 0; k < kPass; ++k) {
-            const Floats sum = sums[i][k] * packed.unit(k0 + k) + bias[i];
+            const Floats sum = done[i][k];
             for (int64_t l = 0; l < kLanes; ++l) {
               const int64_t j = lanes.channel(x, v, l, k0 + k);
               if (j < x.head_dim) out.data[i * out.stride + j] += sum[l];
@@ -272,26 +293,27 @@ KVC_INLINE void weigh_channel_groups(const Codes& x, ConstRows weights, Rows out
   }
 }
 
-// f<bits, n_q>(codes, in, out) over the query heads in runs of 4, 2 and 1, as far as the machine has them.
+// f<bits, n_q, centred>(codes, in, out) over the query heads in runs of 4, 2 and 1, as far as the machine has them;
+// centred codes are few methods': one query at a time.
 template <int kBits, class F>
 KVC_INLINE void by_queries(const Codes& codes, ConstRows in, Rows out, F f) {
   for (int64_t i = 0; i < in.n;) {
     const ConstRows a{in.data + i * in.stride, in.stride, 0};
     const Rows b{out.data + i * out.stride, out.stride, 0};
-    const int64_t left = in.n - i;
-    if constexpr (kMostQueries >= 4) {
-      if (left >= 4) {
-        f.template operator()<kBits, 4>(codes, a, b), i += 4;
-        continue;
+    const int64_t most = codes.middle != 0 ? 1 : std::min<int64_t>(kMostQueries, in.n - i);
+    if (codes.middle != 0) {
+      f.template operator()<kBits, 1, true>(codes, a, b), i += 1;
+    } else if (most < 2) {
+      f.template operator()<kBits, 1, false>(codes, a, b), i += 1;
+    } else if constexpr (kMostQueries >= 4) {
+      if (most == 4) {
+        f.template operator()<kBits, 4, false>(codes, a, b), i += 4;
+      } else {
+        f.template operator()<kBits, 2, false>(codes, a, b), i += 2;
       }
+    } else if constexpr (kMostQueries >= 2) {
+      f.template operator()<kBits, 2, false>(codes, a, b), i += 2;
     }
-    if constexpr (kMostQueries >= 2) {
-      if (left >= 2) {
-        f.template operator()<kBits, 2>(codes, a, b), i += 2;
-        continue;
-      }
-    }
-    f.template operator()<kBits, 1>(codes, a, b), i += 1;
   }
 }
 
@@ -307,15 +329,20 @@ KVC_INLINE void by_bits(const Codes& codes, ConstRows in, Rows out, F f) {
   }
 }
 
-#define KVC_LOOP(name)                                                                                              \
-  inline void name##_of(const Codes& codes, ConstRows in, Rows out) {                                               \
-    by_bits(                                                                                                        \
-        codes, in, out, []<int kBits, int kQ>(const Codes& x, ConstRows a, Rows b) __attribute__((always_inline)) { \
-          name<kBits, kQ>(x, a, b);                                                                                 \
-        });                                                                                                         \
-  }
-KVC_LOOP(score_token_groups)
-KVC_LOOP(score_channel_groups)
-KVC_LOOP(weigh_channel_groups)
+inline void score_tokens(const Codes& codes, ConstRows q, Rows scores) {
+  by_bits(codes, q, scores, []<int kBits, int kQ, bool kCentred>(const Codes& x, ConstRows a, Rows b) {
+    if constexpr (!kCentred) score_token_groups<kBits, kQ>(x, a, b);
+  });
+}
+inline void score_channels(const Codes& codes, ConstRows q, Rows scores) {
+  by_bits(codes, q, scores, []<int kBits, int kQ, bool kCentred>(const Codes& x, ConstRows a, Rows b) {
+    score_channel_groups<kBits, kQ, kCentred>(x, a, b);
+  });
+}
+inline void weigh_channels(const Codes& codes, ConstRows weights, Rows out) {
+  by_bits(codes, weights, out, []<int kBits, int kQ, bool kCentred>(const Codes& x, ConstRows a, Rows b) {
+    weigh_channel_groups<kBits, kQ, kCentred>(x, a, b);
+  });
+}
 
 }  // namespace kvc::kernels::KVC_MACHINE

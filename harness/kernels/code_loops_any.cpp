@@ -4,7 +4,7 @@
 
 namespace kvc::kernels {
 
-const CodeLoops kCodeLoopsOfAny = {any::score_token_groups_of, any::score_channel_groups_of,
-                                   any::weigh_channel_groups_of, any::score_factors, any::weigh_factors};
+const CodeLoops kCodeLoopsOfAny = {any::score_tokens, any::score_channels, any::weigh_channels, any::score_factors,
+                                   any::weigh_factors};
 
 }  // namespace kvc::kernels

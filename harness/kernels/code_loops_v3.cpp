@@ -4,7 +4,7 @@
 
 namespace kvc::kernels {
 
-const CodeLoops kCodeLoopsOfV3 = {v3::score_token_groups_of, v3::score_channel_groups_of, v3::weigh_channel_groups_of,
-                                  v3::score_factors, v3::weigh_factors};
+const CodeLoops kCodeLoopsOfV3 = {v3::score_tokens, v3::score_channels, v3::weigh_channels, v3::score_factors,
+                                  v3::weigh_factors};
 
 }  // namespace kvc::kernels

@@ -4,7 +4,7 @@
 
 namespace kvc::kernels {
 
-const CodeLoops kCodeLoopsOfV4 = {v4::score_token_groups_of, v4::score_channel_groups_of, v4::weigh_channel_groups_of,
-                                  v4::score_factors, v4::weigh_factors};
+const CodeLoops kCodeLoopsOfV4 = {v4::score_tokens, v4::score_channels, v4::weigh_channels, v4::score_factors,
+                                  v4::weigh_factors};
 
 }  // namespace kvc::kernels

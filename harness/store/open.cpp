@@ -35,9 +35,11 @@ bool is_on_shared_file_system(const std::string& path) {
 
 // Whether the file holds nothing yet. Throws when it is another program's, or from a newer version of this one.
 bool is_empty(Database& db) {
+  db.execute("SAVEPOINT look");  // one state of the file: another process may be making it
   const auto application_id = db.integer("PRAGMA application_id");
   const auto version = db.integer("PRAGMA user_version");
   const auto n_objects = db.integer("SELECT count(*) FROM sqlite_schema");
+  db.execute("RELEASE look");
   if (application_id == 0 && version == 0 && n_objects == 0) return true;
   KVC_CHECK(application_id == kApplicationId, "results database '", db.path(),
             "': it belongs to another program (application_id ", application_id, ", expected ", kApplicationId, ")");

@@ -22,7 +22,7 @@ struct Head {
   std::vector<float> float_sides[2];
   Codes codes;
   std::vector<double> x;     // [T, D]
-  std::vector<double> size;  // [T, D]: of what x is the sum of
+  std::vector<double> size;  // [T, D]: of what x is the sum of, a centred code being one number
 };
 
 struct Shape {
@@ -76,7 +76,7 @@ void fill(Head& head, const Shape& s, std::mt19937& random) {
       const double scale = head.float_sides[0][s.one_scale ? 0 : at], zero = s.symmetric ? 0 : head.float_sides[1][at];
       const int64_t t = s.along_tokens ? e : row, j = s.along_tokens ? row : e;
       head.x[static_cast<size_t>(t * s.head_dim + j)] = scale * (code - head.codes.middle) + zero;
-      head.size[static_cast<size_t>(t * s.head_dim + j)] = scale * (code + head.codes.middle) + std::abs(zero);
+      head.size[static_cast<size_t>(t * s.head_dim + j)] = scale * std::abs(code - head.codes.middle) + std::abs(zero);
     }
   }
 }
