@@ -18,17 +18,27 @@ constexpr int kMostQueries = 2;
 #else
 constexpr int kMostQueries = 1;
 #endif
-constexpr int kSums = 16;  // of them at a time
+constexpr int kMostOfLevels = kMostQueries > 2 ? 2 : 1;  // the same for codes that are no numbers
+constexpr int kSums = 16;                                // of them at a time
 
-// How a word holds codes: in parts of 8 or 16 bits, each code masked where it stands in its part.
-// kCentred: less their middle, before anything is rounded: symmetric codes of zeros are zeros.
-template <int kBits, bool kCentred = false>
+// How a word holds codes. Numbers: in parts of 8 or 16 bits, each code masked where it stands in its part, so that it
+// comes times a power of two, its unit's inverse. Centred ones lose their middle before anything is rounded: symmetric
+// codes of zeros are zeros. Levels stand in a register, repeated for fewer than four bits: what is above a code does
+// not count.
+template <int kBits, CodeKind kKind>
 struct Packed {
-  static constexpr int kCodes = 32 / kBits, kMasks = std::min(4, kCodes / 2);
-  static constexpr int32_t kMiddle = kCentred ? (1 << (kBits - 1)) - 1 : 0;
+  static constexpr bool kIsNumber = kKind == CodeKind::number || kKind == CodeKind::centred;
+  static constexpr int kCodes = 32 / kBits, kMasks = kIsNumber ? std::min(4, kCodes / 2) : 1;
+  static constexpr int32_t kMiddle = kKind == CodeKind::centred ? (1 << (kBits - 1)) - 1 : 0;
   Ints masks[kMasks];
+  Floats book = {};
 
-  KVC_INLINE Packed() {
+  KVC_INLINE explicit Packed(const Codes& x) {
+    if constexpr (kKind == CodeKind::level) {
+      float levels[kLanes];
+      for (int64_t l = 0; l < kLanes; ++l) levels[l] = x.levels[l % (1 << kBits)];
+      book = load<Floats>(levels);
+    }
 #pragma GCC unroll 4
     for (int k = 0; k < kMasks; ++k) {
       masks[k] = Ints{} + (((1 << kBits) - 1) << kBits * k);
@@ -37,8 +47,10 @@ struct Packed {
 #endif
     }
   }
-  // Code k of each word, times 2^(bits (k % kMasks))
+  // Code k of each word, divided by its unit.
   KVC_INLINE Floats operator()(Ints words, int k) const {
+    if constexpr (kKind == CodeKind::level) return pick(book, words >> k * kBits);
+    if constexpr (kKind == CodeKind::e4m3) return e4m3_of(words << (24 - k * kBits));
     const Ints code = words >> (k / kMasks * kMasks * kBits) & masks[k % kMasks];
     return __builtin_convertvector(code - (kMiddle << kBits * (k % kMasks)), Floats);
   }
@@ -57,7 +69,7 @@ KVC_INLINE void finish(const Floats (&sums)[kQ][kPass], const Floats (&bias)[kQ]
                        Floats (&done)[kQ][kPass]) {
 #pragma GCC unroll 4
   for (int i = 0; i < kQ; ++i) {
-#pragma GCC unroll 16
+#pragma GCC unroll 32
     for (int k = 0; k < kPass; ++k) done[i][k] = sums[i][k] * packed.unit(k0 + k) + bias[i];
   }
 }
@@ -68,7 +80,7 @@ template <int kBits, int kQ>
 [[gnu::noinline]] void score_token_groups(const Codes& x, ConstRows q, Rows scores) {
   constexpr int kCodes = 32 / kBits, kPass = std::min(kCodes, kSums / kQ);
   constexpr int64_t kTile = kLanes * kCodes;
-  const Packed<kBits> packed;
+  const Packed<kBits, CodeKind::number> packed(x);
   float transposed[kMaxHeadDim * kQ];  // [D, n_q]
   for (int64_t j = 0; j < x.head_dim; ++j) {
     for (int i = 0; i < kQ; ++i) transposed[j * kQ + i] = q.data[i * q.stride + j];
@@ -97,7 +109,7 @@ template <int kBits, int kQ>
           scaled[i] = transposed[j * kQ + i] * scale;
           bias[i] += transposed[j * kQ + i] * zero;
         }
-#pragma GCC unroll 16
+#pragma GCC unroll 32
         for (int k = 0; k < kPass; ++k) {
           const Floats code = packed(codes, k0 + k);
 #pragma GCC unroll 4
@@ -170,12 +182,12 @@ struct TokenRun {
   }
 };
 
-template <int kBits, int kQ, bool kCentred>
+template <int kBits, int kQ, CodeKind kKind>
 [[gnu::noinline]] void score_channel_groups(const Codes& x, ConstRows q, Rows scores) {
   constexpr int kCodes = 32 / kBits;
   constexpr int64_t kMostVectors = kMaxHeadDim / (kLanes * kCodes);
   const Lanes<kBits> lanes(x);
-  const Packed<kBits, kCentred> packed;
+  const Packed<kBits, kKind> packed(x);
   Floats laid[kMostVectors][kQ][kCodes], totals[kMostVectors][kQ];  // q in the codes' units; its sum in a lane
   Groups groups[kMostVectors];
   for (int64_t v = 0; v < lanes.vectors; ++v) {
@@ -210,7 +222,7 @@ template <int kBits, int kQ, bool kCentred>
         const Floats scale = pick(load<Floats>(scales), groups[v].of), zero = pick(load<Floats>(zeros), groups[v].of);
         for (int i = 0; i < kQ; ++i) {
           Floats sums[2] = {};
-#pragma GCC unroll 16
+#pragma GCC unroll 32
           for (int k = 0; k < kCodes; ++k) sums[k % 2] += packed(codes, k) * laid[v][i][k];
           const Floats sum = scale * (sums[0] + sums[1]) + zero * totals[v][i];
           parts[i][part] = v == 0 ? sum : parts[i][part] + sum;
@@ -232,11 +244,11 @@ template <int kBits, int kQ, bool kCentred>
   }
 }
 
-template <int kBits, int kQ, bool kCentred>
+template <int kBits, int kQ, CodeKind kKind>
 [[gnu::noinline]] void weigh_channel_groups(const Codes& x, ConstRows weights, Rows out) {
   constexpr int kCodes = 32 / kBits, kPass = std::min(kCodes, kSums / kQ);
   const Lanes<kBits> lanes(x);
-  const Packed<kBits, kCentred> packed;
+  const Packed<kBits, kKind> packed(x);
   Ints tokens = {};
   for (int64_t l = 0; l < kLanes; ++l) tokens[l] = static_cast<int32_t>(lanes.tokens > 1 ? l / x.n_words : 0);
   const int64_t stride = lanes.tokens * x.n_words, side_stride = lanes.tokens * x.n_groups;
@@ -269,7 +281,7 @@ template <int kBits, int kQ, bool kCentred>
               scaled[i] = weight * scale;
               bias[i] += weight * zero;
             }
-#pragma GCC unroll 16
+#pragma GCC unroll 32
             for (int k = 0; k < kPass; ++k) {
               const Floats code = packed(codes, k0 + k);
 #pragma GCC unroll 4
@@ -293,55 +305,64 @@ template <int kBits, int kQ, bool kCentred>
   }
 }
 
-// f<bits, n_q, centred>(codes, in, out) over the query heads in runs of 4, 2 and 1, as far as the machine has them;
-// centred codes are few methods': one query at a time.
-template <int kBits, class F>
+// f<bits, n_q, kind>(codes, in, out) over the query heads in runs of 4, 2 and 1, as far as the machine has them.
+template <int kBits, CodeKind kKind, int kMost, class F>
 KVC_INLINE void by_queries(const Codes& codes, ConstRows in, Rows out, F f) {
   for (int64_t i = 0; i < in.n;) {
     const ConstRows a{in.data + i * in.stride, in.stride, 0};
     const Rows b{out.data + i * out.stride, out.stride, 0};
-    const int64_t most = codes.middle != 0 ? 1 : std::min<int64_t>(kMostQueries, in.n - i);
-    if (codes.middle != 0) {
-      f.template operator()<kBits, 1, true>(codes, a, b), i += 1;
-    } else if (most < 2) {
-      f.template operator()<kBits, 1, false>(codes, a, b), i += 1;
-    } else if constexpr (kMostQueries >= 4) {
-      if (most == 4) {
-        f.template operator()<kBits, 4, false>(codes, a, b), i += 4;
-      } else {
-        f.template operator()<kBits, 2, false>(codes, a, b), i += 2;
+    const int64_t left = in.n - i;
+    if constexpr (kMost >= 4) {
+      if (left >= 4) {
+        f.template operator()<kBits, 4, kKind>(codes, a, b), i += 4;
+        continue;
       }
-    } else if constexpr (kMostQueries >= 2) {
-      f.template operator()<kBits, 2, false>(codes, a, b), i += 2;
     }
+    if constexpr (kMost >= 2) {
+      if (left >= 2) {
+        f.template operator()<kBits, 2, kKind>(codes, a, b), i += 2;
+        continue;
+      }
+    }
+    f.template operator()<kBits, 1, kKind>(codes, a, b), i += 1;
   }
 }
 
-template <class F>
+template <CodeKind kKind, int kMost, class F>
 KVC_INLINE void by_bits(const Codes& codes, ConstRows in, Rows out, F f) {
-  switch (codes.bits) {
-    case 2:
-      return by_queries<2>(codes, in, out, f);
-    case 4:
-      return by_queries<4>(codes, in, out, f);
-    default:
-      return by_queries<8>(codes, in, out, f);
+  if (codes.bits == 2) return by_queries<2, kKind, kMost>(codes, in, out, f);
+  if (codes.bits == 4) return by_queries<4, kKind, kMost>(codes, in, out, f);
+  if constexpr (kKind == CodeKind::level) return by_queries<1, kKind, kMost>(codes, in, out, f);
+  by_queries<8, kKind, kMost>(codes, in, out, f);
+}
+
+template <class F>
+KVC_INLINE void by_kind(const Codes& codes, ConstRows in, Rows out, F f) {
+  switch (codes.kind) {
+    case CodeKind::number:
+      return by_bits<CodeKind::number, kMostQueries>(codes, in, out, f);
+    case CodeKind::centred:  // few methods': one query at a time
+      return by_bits<CodeKind::centred, 1>(codes, in, out, f);
+    case CodeKind::level:
+      return by_bits<CodeKind::level, kMostOfLevels>(codes, in, out, f);
+    case CodeKind::e4m3:
+      return by_queries<8, CodeKind::e4m3, kMostOfLevels>(codes, in, out, f);
   }
 }
 
 inline void score_tokens(const Codes& codes, ConstRows q, Rows scores) {
-  by_bits(codes, q, scores, []<int kBits, int kQ, bool kCentred>(const Codes& x, ConstRows a, Rows b) {
-    if constexpr (!kCentred) score_token_groups<kBits, kQ>(x, a, b);
-  });
+  by_bits<CodeKind::number, kMostQueries>(
+      codes, q, scores,
+      []<int kBits, int kQ, CodeKind>(const Codes& x, ConstRows a, Rows b) { score_token_groups<kBits, kQ>(x, a, b); });
 }
 inline void score_channels(const Codes& codes, ConstRows q, Rows scores) {
-  by_bits(codes, q, scores, []<int kBits, int kQ, bool kCentred>(const Codes& x, ConstRows a, Rows b) {
-    score_channel_groups<kBits, kQ, kCentred>(x, a, b);
+  by_kind(codes, q, scores, []<int kBits, int kQ, CodeKind kKind>(const Codes& x, ConstRows a, Rows b) {
+    score_channel_groups<kBits, kQ, kKind>(x, a, b);
   });
 }
 inline void weigh_channels(const Codes& codes, ConstRows weights, Rows out) {
-  by_bits(codes, weights, out, []<int kBits, int kQ, bool kCentred>(const Codes& x, ConstRows a, Rows b) {
-    weigh_channel_groups<kBits, kQ, kCentred>(x, a, b);
+  by_kind(codes, weights, out, []<int kBits, int kQ, CodeKind kKind>(const Codes& x, ConstRows a, Rows b) {
+    weigh_channel_groups<kBits, kQ, kKind>(x, a, b);
   });
 }
 

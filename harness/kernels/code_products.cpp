@@ -1,5 +1,8 @@
 #include "kernels/code_products.h"
 
+#include <cmath>
+
+#include "kernels/code_books.h"
 #include "kernels/code_machines.h"
 #include "kernels/lanes.h"
 #include "kvc/check.h"
@@ -25,8 +28,11 @@ const CodeLoops& loops() {
 }
 
 void check_bits(const Codes& codes) {
-  KVC_CHECK(codes.bits == 2 || codes.bits == 4 || codes.bits == 8, "attention over codes of ", codes.bits,
-            " bits, allowed: 2, 4, 8");
+  const bool number = codes.kind == CodeKind::number || codes.kind == CodeKind::centred;
+  if (codes.kind == CodeKind::e4m3) return;
+  KVC_CHECK(number ? codes.bits == 2 || codes.bits == 4 || codes.bits == 8
+                   : codes.bits == 1 || codes.bits == 2 || codes.bits == 4,
+            "attention over codes of ", codes.bits, " bits, allowed: ", number ? "2, 4, 8" : "1, 2, 4");
 }
 
 // Groups that end within a word have no loop of their own: entry after entry.
@@ -35,14 +41,39 @@ bool has_whole_words(const Codes& codes) { return codes.group_size * codes.bits 
 float side(const Sides& x, int64_t at) {
   if (!x.data) return 0;
   at = x.n == 1 ? 0 : at;
-  return x.half ? half_value(static_cast<const uint16_t*>(x.data)[at]) : static_cast<const float*>(x.data)[at];
+  switch (x.type) {
+    case SideType::f32:
+      return static_cast<const float*>(x.data)[at];
+    case SideType::f16:
+      return half_value(static_cast<const uint16_t*>(x.data)[at]);
+    case SideType::e8m0:
+      return std::ldexp(1.f, static_cast<const uint8_t*>(x.data)[at] - 127);
+    case SideType::e4m3: {
+      float value;
+      from_e4m3(static_cast<const uint8_t*>(x.data) + at, 1, &value);
+      return value;
+    }
+  }
+  return 0;
+}
+
+float value_of(const Codes& x, uint32_t code) {
+  if (x.kind == CodeKind::level) return x.levels[code];
+  if (x.kind == CodeKind::e4m3) {
+    const auto byte = static_cast<uint8_t>(code);
+    float value;
+    from_e4m3(&byte, 1, &value);
+    return value;
+  }
+  const uint32_t middle = x.kind == CodeKind::centred ? (1u << (x.bits - 1)) - 1 : 0;
+  return static_cast<float>(static_cast<int32_t>(code - middle));
 }
 
 float entry(const Codes& x, int64_t t, int64_t j) {
   const int64_t bit = j * x.bits, at = t * x.n_groups + j / x.group_size;
   const uint32_t word = static_cast<uint32_t>(x.words[t * x.n_words + bit / 32]);
-  const auto code = static_cast<float>(word >> bit % 32 & ((1u << x.bits) - 1));
-  return side(x.scale, at) * (code - x.middle) + side(x.zero, at);
+  const uint32_t code = word >> bit % 32 & ((1u << x.bits) - 1);
+  return side(x.scale, at) * value_of(x, code) + side(x.zero, at);
 }
 
 }  // namespace

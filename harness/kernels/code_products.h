@@ -2,7 +2,7 @@
 // Idea: codes are unpacked in registers and never stored; scales fold into the query or the weight,
 //   q . x^_t = sum_j (q_j scale) code_tj + sum_j q_j zero,   sum_t w_t x^_tj = sum_t (w_t scale_t) code_tj + sum_t w_t
 //   zero_t.
-// Accumulation is fp32 in 16 fixed lanes, whatever the vector width. Bits 2, 4, 8; any length; head_dim <= kMaxHeadDim.
+// Accumulation is fp32 in 16 fixed lanes, whatever the vector width. Any length; head_dim <= kMaxHeadDim.
 // Reads bits/8 bytes a number and 4 (fp16) or 8 a group, once; a code costs one multiply-add a query head and two
 // operations to unpack.
 #pragma once
@@ -13,21 +13,32 @@ namespace kvc::kernels {
 
 constexpr int64_t kMaxHeadDim = 1024;
 
-// Scales, zeros or factors: n of them, fp32 or fp16 (finite); one stands for all.
+enum class SideType : uint8_t { f32, f16, e8m0, e4m3 };  // e8m0: 2^(byte - 127); e4m3: kvc/quant/small_floats.h
+
+// Scales, zeros or factors: n of them, finite; one stands for all.
 struct Sides {
   const void* data = nullptr;
-  bool half = false;
+  SideType type = SideType::f32;
   int64_t n = 0;
 };
 
-// One head of a GroupCodes.
+// What a code stands for, before its scale.
+enum class CodeKind : uint8_t {
+  number,   // itself; bits 2, 4, 8
+  centred,  // itself less 2^(bits - 1) - 1: symmetric codes; bits 2, 4, 8
+  level,    // levels[code]; bits 1, 2, 4
+  e4m3,     // a float of 8 bits
+};
+
+// One head of a GroupCodes or LevelCodes.
 struct Codes {
   const int32_t* words;          // rows of packed codes
   int64_t n_words;               // a row
   Sides scale, zero;             // [rows, n_groups]; no data: zeros
   int64_t n_groups, group_size;  // group_size entries along the packed axis
   int64_t bits, n_tokens, head_dim;
-  float middle = 0;  // taken off each code: symmetric codes. Groups along channels only
+  CodeKind kind = CodeKind::number;  // other kinds: groups along channels only
+  const float* levels = nullptr;     // [2^bits]
 };
 
 // The query heads of one KV head: row i is at data + i * stride.

@@ -13,7 +13,7 @@
 
 namespace kvc::kernels::KVC_MACHINE {
 
-// v[at[lane]] of each lane, 0 <= at < 16
+// v[at[lane]] of each lane; of at the low four bits count
 KVC_INLINE Floats pick(Floats v, Ints at) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_maskz_permutexvar_ps(0xffff, (__m512i)at, (__m512)v);
@@ -29,7 +29,7 @@ KVC_INLINE Floats pick(Floats v, Ints at) {
   return load<Floats>(picked);
 #else
   Floats picked;
-  for (int64_t l = 0; l < kLanes; ++l) picked[l] = v[at[l]];
+  for (int64_t l = 0; l < kLanes; ++l) picked[l] = v[at[l] & 15];
   return picked;
 #endif
 }
@@ -60,20 +60,40 @@ KVC_INLINE Floats floats_at(const float* x, int64_t first, int64_t n) {
   float padded[kLanes];
   return load<Floats>(whole(x, first, n, padded));
 }
+// e4m3 in the high byte of each word -> fp32; no NaN. Sign, exponent and fraction go to a float's places.
+KVC_INLINE Floats e4m3_of(Ints words) { return (Floats)(words >> 4 & static_cast<int32_t>(0x87f00000)) * 0x1p120f; }
+
+KVC_INLINE int64_t size_of(SideType type) { return type == SideType::f32 ? 4 : type == SideType::f16 ? 2 : 1; }
+KVC_INLINE Floats sides_of(const void* x, SideType type) {
+  switch (type) {
+    case SideType::f32:
+      return load<Floats>(x);
+    case SideType::f16:
+      return halves(static_cast<const uint16_t*>(x));
+    case SideType::e8m0: {
+      const Ints exponents = __builtin_convertvector(load<Bytes>(x), Ints);
+      return (Floats)(exponents << 23 | ((exponents == 0) & 1 << 22));  // 2^-127 is no normal number
+    }
+    case SideType::e4m3:
+      return e4m3_of(__builtin_convertvector(load<Bytes>(x), Ints) << 24);
+  }
+  return Floats{};
+}
 // Entries [first, first + 16), zeros behind the last.
 KVC_INLINE Floats sides_at(const Sides& x, int64_t first) {
-  if (x.n == 1)
-    return Floats{} + (x.half ? half_value(*static_cast<const uint16_t*>(x.data)) : *static_cast<const float*>(x.data));
-  if (!x.half) return floats_at(static_cast<const float*>(x.data), first, x.n);
-  uint16_t padded[kLanes];
-  return halves(whole(static_cast<const uint16_t*>(x.data), first, x.n, padded));
+  const int64_t size = size_of(x.type);
+  const auto* bytes = static_cast<const char*>(x.data);
+  if (first + kLanes <= x.n) return sides_of(bytes + first * size, x.type);
+  char padded[sizeof(Floats)] = {};
+  std::memcpy(padded, bytes + (x.n == 1 ? 0 : first * size), static_cast<size_t>((x.n == 1 ? 1 : x.n - first) * size));
+  const Floats sides = sides_of(padded, x.type);
+  return x.n == 1 ? Floats{} + sides[0] : sides;
 }
 // Entry first + at[lane] for each lane, all of them there.
 KVC_INLINE Floats sides_at(const Sides& x, int64_t first, Ints at) {
   if (x.n < kLanes) return pick(sides_at(x, first), at);
   const int64_t from = std::min(first, x.n - kLanes);
-  const Floats sides = x.half ? halves(static_cast<const uint16_t*>(x.data) + from)
-                              : load<Floats>(static_cast<const float*>(x.data) + from);
+  const Floats sides = sides_of(static_cast<const char*>(x.data) + from * size_of(x.type), x.type);
   return pick(sides, at + static_cast<int32_t>(first - from));
 }
 

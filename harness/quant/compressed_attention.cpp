@@ -7,6 +7,7 @@
 
 #include "exact_rows.h"
 #include "kernels/code_products.h"
+#include "kernels/outlier_products.h"
 #include "kvc/part_timer.h"
 
 namespace kvc {
@@ -30,14 +31,6 @@ CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, cons
 
 namespace {
 
-// n entries of x from `offset` on as fp32: x's own memory, or a copy in scratch.
-const float* floats(const at::Tensor& x, int64_t offset, int64_t n, std::vector<float>& scratch) {
-  if (x.scalar_type() == at::kFloat) return x.const_data_ptr<float>() + offset;
-  scratch.resize(static_cast<size_t>(n));
-  kernels::to_float(static_cast<const uint16_t*>(x.const_data_ptr()) + offset, n, scratch.data());
-  return scratch.data();
-}
-
 // Query heads h * group ... of a [H_q, X] tensor, from column `first` on.
 kernels::Rows rows_of(at::Tensor& x, int64_t h, int64_t group, int64_t first = 0) {
   return {x.data_ptr<float>() + h * group * x.size(1) + first, x.size(1), group};
@@ -48,9 +41,9 @@ kernels::ConstRows const_rows_of(const at::Tensor& x, int64_t h, int64_t group, 
 
 kernels::Sides sides_of(const at::Tensor& x, int64_t h, int64_t n) {
   if (!x.defined()) return {};
-  const bool half = x.scalar_type() == at::kHalf;
+  const auto type = x.scalar_type() == at::kHalf ? kernels::SideType::f16 : kernels::SideType::f32;
   const auto* data = static_cast<const char*>(x.const_data_ptr());
-  return {data + (x.size(0) == 1 ? 0 : h * n * x.element_size()), half, std::min(n, x.numel())};
+  return {data + (x.size(0) == 1 ? 0 : h * n * x.element_size()), type, std::min(n, x.numel())};
 }
 
 kernels::Codes head_of(const GroupCodes& x, int64_t h) {
@@ -65,12 +58,12 @@ kernels::Codes head_of(const GroupCodes& x, int64_t h) {
           .bits = x.format.bits,
           .n_tokens = x.n_tokens,
           .head_dim = x.head_dim,
-          .middle = x.format.symmetric ? static_cast<float>((1 << (x.format.bits - 1)) - 1) : 0.f};
+          .kind = x.format.symmetric ? kernels::CodeKind::centred : kernels::CodeKind::number};
 }
 
-// f(head) for each of n heads, which the threads share; n_numbers: a head's. A head's bits depend on it alone.
+// f(i) for each of n heads or parts, which the threads share; n_numbers: of one. Its bits depend on it alone.
 template <class F>
-void for_each_head(int64_t n, int64_t n_numbers, F f) {
+void for_each_part(int64_t n, int64_t n_numbers, F f) {
   constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for: some 20 microseconds
   at::parallel_for(0, n, std::max<int64_t>(1, kLeastNumbers / std::max<int64_t>(1, n_numbers)),
                    [&](int64_t begin, int64_t end) {
@@ -94,7 +87,7 @@ void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_
   const TimedPart timed(WorkPart::quantize);
   check_alignment(k);
   const int64_t group = q.size(0) / k.n_heads;
-  for_each_head(k.n_heads, k.n_tokens * k.head_dim, [&](int64_t h) {
+  for_each_part(k.n_heads, k.n_tokens * k.head_dim, [&](int64_t h) {
     const auto queries = const_rows_of(q, h, group);
     const auto scores = rows_of(scores_, h, group, first);
     k.format.axis == GroupAxis::tokens ? kernels::score_token_groups(head_of(k, h), queries, scores)
@@ -114,12 +107,80 @@ void CompressedAttention::weigh_into(at::Tensor& out, const GroupCodes& v, int64
   const TimedPart timed(WorkPart::quantize);
   KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
   const int64_t group = q_.size(0) / v.n_heads;
-  for_each_head(v.n_heads, v.n_tokens * v.head_dim, [&](int64_t h) {
+  for_each_part(v.n_heads, v.n_tokens * v.head_dim, [&](int64_t h) {
     kernels::weigh_channel_groups(head_of(v, h), const_rows_of(scores_, h, group, first), rows_of(out, h, group));
   });
 }
 
 void CompressedAttention::add_out(const at::Tensor& out) { out_.add_(out); }
+
+namespace {
+
+constexpr int64_t kDecodedTokens = 64;  // at a time, where no loop reads the codes
+
+// Whether the loops can walk these codes: whole words a row and a group.
+bool has_loop(const LevelCodes& x) {
+  const int64_t group = x.head_dim / x.scale.size(2);
+  return 32 % x.book.bits == 0 && (x.book.levels || x.head_dim % 4 == 0) && group * x.book.bits % 32 == 0;
+}
+
+kernels::SideType side_type_of(const LevelCodes& x) {
+  switch (x.scale_format) {
+    case ScaleFormat::e8m0:
+      return kernels::SideType::e8m0;
+    case ScaleFormat::e4m3:
+      return kernels::SideType::e4m3;
+    default:
+      return x.scale.scalar_type() == at::kHalf ? kernels::SideType::f16 : kernels::SideType::f32;
+  }
+}
+
+kernels::Codes head_of(const LevelCodes& x, int64_t h) {
+  const int64_t n_scales = x.scale.size(1) * x.scale.size(2), n_groups = x.scale.size(2);
+  const int64_t head_bytes = x.codes.size(1) * x.codes.size(2) * x.codes.element_size();
+  const auto* scales = static_cast<const char*>(x.scale.const_data_ptr());
+  return {
+      .words = reinterpret_cast<const int32_t*>(static_cast<const char*>(x.codes.const_data_ptr()) + h * head_bytes),
+      .n_words = x.codes.size(2) * x.codes.element_size() / 4,
+      .scale = {.data = scales + h * n_scales * x.scale.element_size(), .type = side_type_of(x), .n = n_scales},
+      .zero = {},
+      .n_groups = n_groups,
+      .group_size = x.head_dim / n_groups,
+      .bits = x.book.bits,
+      .n_tokens = x.n_tokens(),
+      .head_dim = x.head_dim,
+      .kind = x.book.levels ? kernels::CodeKind::level : kernels::CodeKind::e4m3,
+      .levels = x.book.levels};
+}
+
+// f(tile [H, n, D] fp32, its first token), some tokens at a time.
+template <class F>
+void for_each_tile(const LevelCodes& x, F f) {
+  for (int64_t t = 0; t < x.n_tokens(); t += kDecodedTokens) {
+    f(x.tokens(t, std::min(kDecodedTokens, x.n_tokens() - t)).dequantize(), t);
+  }
+}
+
+}  // namespace
+
+void CompressedAttention::score(const LevelCodes& k, int64_t first) {
+  const TimedPart timed(WorkPart::quantize);
+  if (!has_loop(k)) return for_each_tile(k, [&](const at::Tensor& tile, int64_t t) { score(tile, first + t); });
+  const auto q = k.factor == 1 ? q_ : q_.mul(k.factor);
+  for_each_part(n_kv_heads_, k.n_tokens() * head_dim_, [&](int64_t h) {
+    kernels::score_channel_groups(head_of(k, h), const_rows_of(q, h, group_), rows_of(scores_, h, group_, first));
+  });
+}
+
+void CompressedAttention::weigh(const LevelCodes& v, int64_t first) {
+  const TimedPart timed(WorkPart::quantize);
+  if (!has_loop(v)) return for_each_tile(v, [&](const at::Tensor& tile, int64_t t) { weigh(tile, first + t); });
+  auto sums = v.factor == 1 ? out_ : at::zeros_like(out_);
+  for_each_part(n_kv_heads_, v.n_tokens() * head_dim_, [&](int64_t h) {
+    kernels::weigh_channel_groups(head_of(v, h), const_rows_of(scores_, h, group_, first), rows_of(sums, h, group_));
+  });
+  if (v.factor != 1) out_.add_(sums, v.factor);
+}
 
 namespace {
 
@@ -138,7 +199,7 @@ void CompressedAttention::score(const LowRank& k, int64_t first) {
   if (!k.a.defined()) return;
   const auto a = long_factor(k), b = k.b_floats();
   const int64_t r = a.size(2);
-  for_each_head(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
+  for_each_part(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
     const float* right = b.const_data_ptr<float>() + h * head_dim_ * r;
     const auto q = const_rows_of(q_, h, group_);
     const auto scores = rows_of(scores_, h, group_, first);
@@ -158,7 +219,7 @@ void CompressedAttention::weigh(const LowRank& v, int64_t first) {
   if (!v.a.defined()) return;
   const auto a = long_factor(v), b = v.b_floats();
   const int64_t r = a.size(2);
-  for_each_head(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
+  for_each_part(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
     const float* right = b.const_data_ptr<float>() + h * head_dim_ * r;
     const auto weights = const_rows_of(scores_, h, group_, first);
     const auto out = rows_of(out_, h, group_);
@@ -176,23 +237,19 @@ void CompressedAttention::weigh(const LowRank& v, int64_t first) {
 
 namespace {
 
-// Calls f(head, token, channel, value) for each outlier.
-template <class F>
-void for_each_outlier(const Outliers& s, const float* values, int64_t head_dim, F f) {
-  const int64_t per_vector = s.index.size(-1), n_vectors = s.index.numel() / per_vector;
-  const bool wide = s.index.scalar_type() == at::kUInt16;
-  const auto* narrow_index = static_cast<const uint8_t*>(s.index.const_data_ptr());
-  const auto* wide_index = static_cast<const uint16_t*>(s.index.const_data_ptr());
-  for (int64_t vector = 0, e = 0; vector < n_vectors; ++vector) {
-    for (int64_t end = e + per_vector; e < end; ++e) {
-      const int64_t at = wide ? wide_index[e] : narrow_index[e];
-      if (s.axis == GroupAxis::tokens) {
-        f(vector / head_dim, at, vector % head_dim, values[e]);
-      } else {
-        f(at / head_dim, vector, at % head_dim, values[e]);
-      }
-    }
-  }
+constexpr int64_t kOutlierTokens = 2048;  // whose mixture is summed before it is added to the others'
+
+kernels::Entries entries_of(const Outliers& x) {
+  return {.values = sides_of(x.values, 0, x.values.numel()),
+          .index = x.index.const_data_ptr(),
+          .wide = x.index.scalar_type() == at::kUInt16,
+          .per_vector = x.index.size(-1)};
+}
+
+kernels::TokenEntries part_of(kernels::TokenEntries all, int64_t part) {
+  all.first = part * kOutlierTokens;
+  all.end = std::min(all.end, all.first + kOutlierTokens);
+  return all;
 }
 
 }  // namespace
@@ -200,33 +257,50 @@ void for_each_outlier(const Outliers& s, const float* values, int64_t head_dim, 
 void CompressedAttention::score(const Outliers& k, int64_t first) {
   const TimedPart timed(WorkPart::sparse);
   if (!k.index.defined()) return;
+  const auto entries = entries_of(k);
   const float* q = q_.const_data_ptr<float>();
   float* scores = scores_.data_ptr<float>() + first;
-  for_each_outlier(k, floats(k.values, 0, k.values.numel(), scratch_), head_dim_,
-                   [&](int64_t h, int64_t t, int64_t j, float value) {
-                     for (int64_t i = h * group_; i < (h + 1) * group_; ++i) {
-                       scores[i * n_tokens_ + t] += q[i * head_dim_ + j] * value;
-                     }
-                   });
+  if (k.axis == GroupAxis::tokens) {
+    for_each_part(n_kv_heads_, head_dim_ * entries.per_vector, [&](int64_t h) {
+      for (int64_t i = h * group_; i < (h + 1) * group_; ++i) {
+        kernels::score_channel_entries(entries, h * head_dim_, head_dim_, q + i * head_dim_, scores + i * n_tokens_);
+      }
+    });
+    return;
+  }
+  const int64_t n = k.index.size(0);
+  const kernels::TokenEntries all{entries, 0, n, n_kv_heads_, group_, head_dim_, n_tokens_};
+  for_each_part((n + kOutlierTokens - 1) / kOutlierTokens, kOutlierTokens * entries.per_vector,
+                [&](int64_t part) { kernels::score_token_entries(part_of(all, part), q, scores); });
 }
 
 void CompressedAttention::weigh(const Outliers& v, int64_t first) {
   const TimedPart timed(WorkPart::sparse);
   if (!v.index.defined()) return;
+  const auto entries = entries_of(v);
   const float* weights = scores_.const_data_ptr<float>() + first;
-  float* out = out_.data_ptr<float>();
-  for_each_outlier(v, floats(v.values, 0, v.values.numel(), scratch_), head_dim_,
-                   [&](int64_t h, int64_t t, int64_t j, float value) {
-                     for (int64_t i = h * group_; i < (h + 1) * group_; ++i) {
-                       out[i * head_dim_ + j] += weights[i * n_tokens_ + t] * value;
-                     }
-                   });
+  if (v.axis == GroupAxis::tokens) {
+    float* out = out_.data_ptr<float>();
+    for_each_part(n_kv_heads_, head_dim_ * entries.per_vector, [&](int64_t h) {
+      for (int64_t i = h * group_; i < (h + 1) * group_; ++i) {
+        kernels::weigh_channel_entries(entries, h * head_dim_, head_dim_, weights + i * n_tokens_, out + i * head_dim_);
+      }
+    });
+    return;
+  }
+  const int64_t n = v.index.size(0), n_parts = (n + kOutlierTokens - 1) / kOutlierTokens;
+  const kernels::TokenEntries all{entries, 0, n, n_kv_heads_, group_, head_dim_, n_tokens_};
+  const auto parts = at::zeros({n_parts, out_.size(0), head_dim_}, at::kFloat);
+  for_each_part(n_parts, kOutlierTokens * entries.per_vector, [&](int64_t part) {
+    kernels::weigh_token_entries(part_of(all, part), weights, parts.mutable_data_ptr<float>() + part * out_.numel());
+  });
+  for (int64_t part = 0; part < n_parts; ++part) out_.add_(parts[part]);
 }
 
 void CompressedAttention::score(const TokenBlocks& k, int64_t first) {
   if (k.blocks().empty()) return;
   const int64_t n_held = k.blocks().front().size(0), group = q_.size(0) / n_held;
-  for_each_head(n_held, k.n_tokens() * head_dim_, [&](int64_t h) {
+  for_each_part(n_held, k.n_tokens() * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
                                      k.blocks().front().scalar_type());
     const auto scores = rows_of(scores_, h, group, first);
@@ -239,7 +313,7 @@ void CompressedAttention::score(const TokenBlocks& k, int64_t first) {
 void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
   if (v.blocks().empty()) return;
   const int64_t n_held = v.blocks().front().size(0), group = q_.size(0) / n_held;
-  for_each_head(n_held, v.n_tokens() * head_dim_, [&](int64_t h) {
+  for_each_part(n_held, v.n_tokens() * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
     const auto out = rows_of(out_, h, group);
     for_each_rows(v, h, [&](const auto* rows, int64_t n, int64_t t) {
@@ -250,7 +324,7 @@ void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
 
 void CompressedAttention::score(const at::Tensor& k, int64_t first) {
   const int64_t n_held = k.size(0), group = q_.size(0) / n_held;
-  for_each_head(n_held, k.size(1) * head_dim_, [&](int64_t h) {
+  for_each_part(n_held, k.size(1) * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
                                      k.scalar_type());
     const auto scores = rows_of(scores_, h, group, first);
@@ -262,7 +336,7 @@ void CompressedAttention::score(const at::Tensor& k, int64_t first) {
 
 void CompressedAttention::weigh(const at::Tensor& v, int64_t first) {
   const int64_t n_held = v.size(0), group = q_.size(0) / n_held;
-  for_each_head(n_held, v.size(1) * head_dim_, [&](int64_t h) {
+  for_each_part(n_held, v.size(1) * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
     const auto out = rows_of(out_, h, group);
     with_rows(v, h, [&](const auto* rows) {
@@ -283,7 +357,7 @@ void CompressedAttention::softmax() { softmax(std::vector<int64_t>(static_cast<s
 
 void CompressedAttention::softmax(std::span<const int64_t> n_hidden) {
   float* all = scores_.data_ptr<float>();
-  for_each_head(scores_.size(0), n_tokens_ * 16, [&](int64_t i) {  // an exponential costs as much as some products
+  for_each_part(scores_.size(0), n_tokens_ * 16, [&](int64_t i) {  // an exponential costs as much as some products
     const int64_t hidden = n_hidden[static_cast<size_t>(i / group_)];
     float* scores = all + i * n_tokens_;
     std::fill(scores, scores + hidden, 0.f);

@@ -69,8 +69,6 @@ at::Tensor from_e2m1(const at::Tensor& codes) {
   return x;
 }
 
-at::Tensor e2m1_blocks(const at::Tensor& words, const at::Tensor& steps, int64_t block) {
-  return decode_groups(words, steps.size(-1) * block, {kE2m1, 4}, steps, {}, block);
-}
+CodeBook e2m1_book() { return {kE2m1, 4}; }
 
 }  // namespace kvc

@@ -3,9 +3,9 @@
 // Later tokens beyond 448 * scale saturate. Bytes per layer: 2 (K, V) * (H_kv*D*T + 4*H_kv).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/level_cache.h>
 #include <kvc/quant/shared_options.h>
 #include <kvc/quant/small_floats.h>
-#include <kvc/quant/tiled_cache.h>
 #include <kvc/quant/token_blocks.h>
 
 namespace {
@@ -32,10 +32,10 @@ class Fp8Tokens {
   int64_t n_tokens() const { return codes_.n_tokens(); }
 
   template <class F>
-  void for_each_tile(F f) const {  // f(x^ [H, t, D] fp32, first token)
+  void for_each_block(F f) const {
     int64_t first = 0;
     for (const auto& block : codes_.blocks()) {
-      f(kvc::from_e4m3(block).mul_(scale_), first);
+      f(kvc::LevelCodes{.codes = block, .scale = scale_, .head_dim = block.size(2)}, first);
       first += block.size(1);
     }
   }
@@ -56,7 +56,7 @@ class Fp8 final : public kvc::Compressor {
   explicit Fp8(const Fp8Options& options) : headroom_(options.headroom) {}
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<kvc::TiledCache<Fp8Tokens>>(info, headroom_);
+    return std::make_unique<kvc::LevelCache<Fp8Tokens>>(info, headroom_);
   }
   double bits() const override { return 8; }
 

@@ -5,12 +5,10 @@
 // Bytes per layer: 2 (K, V) * H_kv*T * (4*ceil(D/8) + D/32).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/level_cache.h>
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/small_floats.h>
-#include <kvc/quant/tiled_cache.h>
 #include <kvc/quant/token_blocks.h>
-
-#include <bit>
 
 namespace {
 
@@ -20,18 +18,6 @@ constexpr int64_t kBias = 127, kLargestExponentOfE2m1 = 2;
 struct Mxfp4Options {
   void visit(kvc::OptionVisitor&) {}
 };
-
-// e8m0 codes, u8 -> 2^(code - 127), fp32; exact, since the largest block of a finite K or V stays far from the ends
-at::Tensor powers_of_two(const at::Tensor& codes) {
-  const auto in = codes.contiguous();
-  auto powers = at::empty(codes.sizes(), at::kFloat);
-  const auto* code = in.const_data_ptr<uint8_t>();
-  float* to = powers.data_ptr<float>();
-  for (int64_t i = 0; i < in.numel(); ++i) {
-    to[i] = code[i] == 0 ? 0x1p-127f : std::bit_cast<float>(uint32_t{code[i]} << 23);
-  }
-  return powers;
-}
 
 // K or V.
 class Mxfp4Tokens {
@@ -43,7 +29,7 @@ class Mxfp4Tokens {
     // top = m * 2^p with 1/2 <= m < 1, so that floor(log2(top)) is p - 1
     const auto exponent = std::get<1>(at::frexp(top)) - (1 + kLargestExponentOfE2m1);
     const auto scales = (exponent + kBias).masked_fill_(top == 0, 0).clamp_(0, 254).to(at::kByte);
-    const auto codes = kvc::to_e2m1(blocks / powers_of_two(scales).unsqueeze(-1));
+    const auto codes = kvc::to_e2m1(blocks / kvc::from_e8m0(scales).unsqueeze(-1));
     codes_.push_back(kvc::pack_bits(codes.flatten(2), 4));
     scales_.push_back(scales);
   }
@@ -51,11 +37,16 @@ class Mxfp4Tokens {
   int64_t n_tokens() const { return codes_.n_tokens(); }
 
   template <class F>
-  void for_each_tile(F f) const {  // f(x^ [H, t, D] fp32, first token)
+  void for_each_block(F f) const {
     int64_t first = 0;
     for (size_t i = 0; i < codes_.blocks().size(); ++i) {
       const auto& scales = scales_.blocks()[i];
-      f(kvc::e2m1_blocks(codes_.blocks()[i], powers_of_two(scales), kBlock), first);
+      f(kvc::LevelCodes{.codes = codes_.blocks()[i],
+                        .scale = scales,
+                        .scale_format = kvc::ScaleFormat::e8m0,
+                        .book = kvc::e2m1_book(),
+                        .head_dim = scales.size(2) * kBlock},
+        first);
       first += scales.size(1);
     }
   }
@@ -77,7 +68,7 @@ class Mxfp4 final : public kvc::Compressor {
     KVC_CHECK(model.head_dim % kBlock == 0, "mxfp4: head_dim ", model.head_dim, " is not a multiple of a block of 32");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<kvc::TiledCache<Mxfp4Tokens>>(info);
+    return std::make_unique<kvc::LevelCache<Mxfp4Tokens>>(info);
   }
   double bits() const override { return 4; }
 

@@ -5,10 +5,10 @@
 // Bytes per layer: 2 (K, V) * (H_kv*T * (4*ceil(D/8) + D/16) + 4).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/level_cache.h>
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/shared_options.h>
 #include <kvc/quant/small_floats.h>
-#include <kvc/quant/tiled_cache.h>
 #include <kvc/quant/token_blocks.h>
 
 namespace {
@@ -43,11 +43,17 @@ class Nvfp4Tokens {
   int64_t n_tokens() const { return codes_.n_tokens(); }
 
   template <class F>
-  void for_each_tile(F f) const {  // f(x^ [H, t, D] fp32, first token)
+  void for_each_block(F f) const {
     int64_t first = 0;
     for (size_t i = 0; i < codes_.blocks().size(); ++i) {
       const auto& scales = scales_.blocks()[i];
-      f(kvc::e2m1_blocks(codes_.blocks()[i], kvc::from_e4m3(scales).mul_(global_), kBlock), first);
+      f(kvc::LevelCodes{.codes = codes_.blocks()[i],
+                        .scale = scales,
+                        .scale_format = kvc::ScaleFormat::e4m3,
+                        .book = kvc::e2m1_book(),
+                        .factor = global_.item<double>(),
+                        .head_dim = scales.size(2) * kBlock},
+        first);
       first += scales.size(1);
     }
   }
@@ -72,7 +78,7 @@ class Nvfp4 final : public kvc::Compressor {
     KVC_CHECK(model.head_dim % kBlock == 0, "nvfp4: head_dim ", model.head_dim, " is not a multiple of a block of 16");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<kvc::TiledCache<Nvfp4Tokens>>(info, headroom_);
+    return std::make_unique<kvc::LevelCache<Nvfp4Tokens>>(info, headroom_);
   }
   double bits() const override { return 4; }
 

@@ -1,7 +1,6 @@
 #include "rotated_codes.h"
 
 #include <ATen/ATen.h>
-#include <kvc/quant/code_book.h>
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/projection.h>
 
@@ -71,10 +70,13 @@ void append_to(at::Tensor& held, const at::Tensor& more) {
 at::Tensor turned(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, false); }
 at::Tensor turned_back(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, true); }
 
-at::Tensor RotatedCodes::rotated_values(const Block& block, const Tables& tables) {
+kvc::LevelCodes RotatedCodes::rotated(const Block& block, const Tables& tables) {
   const int64_t d = tables.rotation.size(0);
-  const auto scale = block.norms.to(at::kFloat) / static_cast<double>(d);
-  return kvc::decode_groups(block.codes, d, {tables.levels.data(), tables.bits}, scale, {}, d);
+  return {.codes = block.codes,
+          .scale = block.norms.unsqueeze(2),
+          .book = {tables.levels.data(), tables.bits},
+          .factor = 1. / static_cast<double>(d),
+          .head_dim = d};
 }
 
 void RotatedCodes::push_back(const at::Tensor& x, const Tables& tables, kvc::Precision precision) {
@@ -82,7 +84,7 @@ void RotatedCodes::push_back(const at::Tensor& x, const Tables& tables, kvc::Pre
   block.norms = norms_of(x, precision);
   block.codes = kvc::pack_bits(codes_of(turned(x, tables), block.norms, tables.middles), tables.bits);
   if (tables.sketch.defined()) {
-    const auto rest = x - turned_back(rotated_values(block, tables), tables);
+    const auto rest = x - turned_back(rotated(block, tables).dequantize(), tables);
     block.residual_norms = norms_of(rest, precision);
     block.signs = kvc::pack_signs(times(rest, tables.sketch, false));
   }
@@ -109,7 +111,7 @@ at::Tensor RotatedCodes::vectors(const Tables& tables, const at::Tensor& back, d
   const int64_t d = tables.rotation.size(0);
   std::vector<at::Tensor> parts;  // each [H, t, D]
   for (const auto& block : blocks_) {
-    auto x = turned_back(rotated_values(block, tables), tables);
+    auto x = turned_back(rotated(block, tables).dequantize(), tables);
     if (block.signs.defined()) {
       const auto signs = kvc::unpack_signs(block.signs, d).contiguous();
       x += times(signs, back, true) * block.residual_norms.to(at::kFloat).mul(factor).unsqueeze(2);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <kvc/footprint.h>
+#include <kvc/quant/level_codes.h>
 #include <kvc/quant/precision.h>
 
 #include <vector>
@@ -33,13 +34,13 @@ class RotatedCodes {
   at::Tensor attended(const Tables& tables) const;    // the unbiased one
   int64_t n_tokens() const { return n_tokens_; }
 
-  // f(|x|/D * level[code] [H, t, D], index of the first token): x^ before it is turned back, whose product with R^T q
-  // is that of x^ with q.
+  // f(|x|/D * level[code] of [H, t, D], index of the first token): x^ before it is turned back, whose product with R^T
+  // q is that of x^ with q.
   template <class F>
-  void for_each_tile(const Tables& tables, F f) const {
+  void for_each_block(const Tables& tables, F f) const {
     int64_t first = 0;
     for (const auto& block : blocks_) {
-      f(rotated_values(block, tables), first);
+      f(rotated(block, tables), first);
       first += block.norms.size(1);
     }
   }
@@ -52,7 +53,7 @@ class RotatedCodes {
     at::Tensor codes, norms;           // [H, t, ceil(D*b/32)] int32, [H, t]
     at::Tensor signs, residual_norms;  // [H, t, ceil(D/32)] int32, [H, t]; undefined without a sketch
   };
-  static at::Tensor rotated_values(const Block& block, const Tables& tables);
+  static kvc::LevelCodes rotated(const Block& block, const Tables& tables);
   // x^, and of what is left `back` times the signs, as long as |r| says times `factor`.
   at::Tensor vectors(const Tables& tables, const at::Tensor& back, double factor) const;
 

@@ -52,12 +52,12 @@ class TurboquantCache final : public kvc::LayerCache {
     // In the rotated basis: the query is turned once, and what comes out is turned back.
     const auto query = q.to(at::kFloat).contiguous();
     kvc::CompressedAttention attention(turboquant::turned(query, tables_.k), scale, info(), length());
-    k_.for_each_tile(tables_.k, [&](const at::Tensor& tile, int64_t first) { attention.score(tile, first); });
+    k_.for_each_block(tables_.k, [&](const kvc::LevelCodes& x, int64_t first) { attention.score(x, first); });
     if (tables_.k.sketch.defined()) {
       attention.add_scores(k_.sketched_scores(query.squeeze(1) * scale, tables_.k), 0);
     }
     attention.softmax();
-    v_.for_each_tile(tables_.v, [&](const at::Tensor& tile, int64_t first) { attention.weigh(tile, first); });
+    v_.for_each_block(tables_.v, [&](const kvc::LevelCodes& x, int64_t first) { attention.weigh(x, first); });
     return turboquant::turned_back(attention.out(), tables_.v);
   }
 

@@ -18,6 +18,8 @@ constexpr double kClose = 1e-6;  // of the sum of the terms' sizes
 // Random codes of one head with the tokens as rows, or the channels, and their values in double.
 struct Head {
   std::vector<int32_t> words;
+  std::vector<float> levels;
+  std::vector<uint8_t> byte_scales;
   std::vector<uint16_t> half_sides[2];
   std::vector<float> float_sides[2];
   Codes codes;
@@ -27,21 +29,45 @@ struct Head {
 
 struct Shape {
   int64_t bits = 4, n_tokens = 1, head_dim = 64, group_size = 64;
-  bool along_tokens = false, half = true, symmetric = false, one_scale = false;
+  bool along_tokens = false, half = true, one_scale = false;
+  CodeKind kind = CodeKind::number;
+  SideType byte_scales = SideType::f32;  // e8m0, e4m3: what scales are instead
   int64_t n_q = 1;
 };
 
 std::string told(const Shape& s) {
   return "bits " + std::to_string(s.bits) + ", " + std::to_string(s.n_tokens) + " tokens of " +
          std::to_string(s.head_dim) + ", groups of " + std::to_string(s.group_size) +
-         (s.along_tokens ? " tokens" : " channels") + (s.half ? ", fp16" : ", fp32") +
-         (s.symmetric ? ", symmetric" : "") + (s.one_scale ? ", one scale" : "") + ", " + std::to_string(s.n_q) +
-         " queries";
+         (s.along_tokens ? " tokens" : " channels") + (s.half ? ", fp16" : ", fp32") + ", kind " +
+         std::to_string(static_cast<int>(s.kind)) + ", scales " + std::to_string(static_cast<int>(s.byte_scales)) +
+         (s.one_scale ? ", one scale" : "") + ", " + std::to_string(s.n_q) + " queries";
+}
+
+// OCP FP8: sign, 4 bits of exponent with bias 7, 3 of fraction
+float e4m3(int code) {
+  const int exponent = code >> 3 & 15, fraction = code & 7;
+  const double size = exponent ? std::ldexp(8 + fraction, exponent - 10) : std::ldexp(fraction, -9);
+  return static_cast<float>(code >> 7 ? -size : size);
+}
+
+double value_of(const Head& head, int32_t code) {
+  switch (head.codes.kind) {
+    case CodeKind::number:
+      return code;
+    case CodeKind::centred:
+      return code - ((1 << (head.codes.bits - 1)) - 1);
+    case CodeKind::level:
+      return head.levels[static_cast<size_t>(code)];
+    case CodeKind::e4m3:
+      return e4m3(code);
+  }
+  return 0;
 }
 
 void fill(Head& head, const Shape& s, std::mt19937& random) {
   const int64_t len = s.along_tokens ? s.n_tokens : s.head_dim, n_rows = s.along_tokens ? s.head_dim : s.n_tokens;
   const int64_t n_words = (len * s.bits + 31) / 32, n_groups = len / s.group_size;
+  const bool has_zero = s.kind == CodeKind::number;
   const int64_t n_scales = s.one_scale ? 1 : n_rows * n_groups;
   head.words.assign(static_cast<size_t>(n_rows * n_words), 0);
   for (int side = 0; side < 2; ++side) {
@@ -51,32 +77,50 @@ void fill(Head& head, const Shape& s, std::mt19937& random) {
       head.float_sides[side].push_back(static_cast<float>(value));
     }
   }
+  if (s.byte_scales != SideType::f32) {
+    for (float& scale : head.float_sides[0]) {
+      const auto byte = static_cast<uint8_t>(s.byte_scales == SideType::e8m0 ? 120 + random() % 12 : random() % 0x7f);
+      head.byte_scales.push_back(byte);
+      scale = s.byte_scales == SideType::e8m0 ? std::ldexp(1.f, byte - 127) : e4m3(byte);
+    }
+  }
+  for (int64_t l = 0; l < 1 << s.bits && s.kind == CodeKind::level; ++l) {
+    head.levels.push_back(static_cast<float>(random() % 2001) / 1000.f - 1.f);
+  }
   const auto sides = [&](int side) {
+    if (side == 0 && !head.byte_scales.empty()) {
+      return Sides{.data = head.byte_scales.data(), .type = s.byte_scales, .n = n_scales};
+    }
     const void* data = s.half ? static_cast<const void*>(head.half_sides[side].data()) : head.float_sides[side].data();
-    return Sides{.data = data, .half = s.half, .n = static_cast<int64_t>(head.float_sides[side].size())};
+    return Sides{.data = data,
+                 .type = s.half ? SideType::f16 : SideType::f32,
+                 .n = static_cast<int64_t>(head.float_sides[side].size())};
   };
   head.codes = {.words = head.words.data(),
                 .n_words = n_words,
                 .scale = sides(0),
-                .zero = s.symmetric ? Sides{} : sides(1),
+                .zero = has_zero ? sides(1) : Sides{},
                 .n_groups = n_groups,
                 .group_size = s.group_size,
                 .bits = s.bits,
                 .n_tokens = s.n_tokens,
                 .head_dim = s.head_dim,
-                .middle = s.symmetric ? static_cast<float>((1 << (s.bits - 1)) - 1) : 0.f};
+                .kind = s.kind,
+                .levels = head.levels.data()};
   head.x.resize(static_cast<size_t>(s.n_tokens * s.head_dim));
   head.size = head.x;
   for (int64_t row = 0; row < n_rows; ++row) {
     for (int64_t e = 0; e < len; ++e) {
-      const auto code = static_cast<int32_t>(random() >> 8 & ((1u << s.bits) - 1));
+      auto code = static_cast<int32_t>(random() >> 8 & ((1u << s.bits) - 1));
+      if (s.kind == CodeKind::e4m3 && (code & 0x7f) == 0x7f) code = 0;  // no number
       head.words[static_cast<size_t>(row * n_words + e * s.bits / 32)] |=
           static_cast<int32_t>(static_cast<uint32_t>(code) << e * s.bits % 32);
       const auto at = static_cast<size_t>(row * n_groups + e / s.group_size);
-      const double scale = head.float_sides[0][s.one_scale ? 0 : at], zero = s.symmetric ? 0 : head.float_sides[1][at];
+      const double scale = head.float_sides[0][s.one_scale ? 0 : at], zero = has_zero ? head.float_sides[1][at] : 0;
       const int64_t t = s.along_tokens ? e : row, j = s.along_tokens ? row : e;
-      head.x[static_cast<size_t>(t * s.head_dim + j)] = scale * (code - head.codes.middle) + zero;
-      head.size[static_cast<size_t>(t * s.head_dim + j)] = scale * std::abs(code - head.codes.middle) + std::abs(zero);
+      const double value = value_of(head, code);
+      head.x[static_cast<size_t>(t * s.head_dim + j)] = scale * value + zero;
+      head.size[static_cast<size_t>(t * s.head_dim + j)] = scale * std::abs(value) + std::abs(zero);
     }
   }
 }
@@ -95,8 +139,13 @@ Shape random_shape(std::mt19937& random, bool along_tokens) {
   s.along_tokens = along_tokens;
   s.n_tokens = random() % 8 == 0 ? static_cast<int64_t>(random() % 3000) + 1 : static_cast<int64_t>(random() % 200) + 1;
   s.half = random() % 4 != 0;
-  s.symmetric = !along_tokens && random() % 3 == 0;
-  s.one_scale = s.symmetric && random() % 3 == 0;
+  if (!along_tokens) {
+    s.kind = static_cast<CodeKind>(random() % 4);
+    if (s.kind == CodeKind::level) s.bits = one_of({1, 2, 4});
+    if (s.kind == CodeKind::e4m3) s.bits = 8;
+    s.one_scale = s.kind != CodeKind::number && random() % 3 == 0;
+    if (random() % 3 == 0) s.byte_scales = random() % 2 ? SideType::e8m0 : SideType::e4m3;
+  }
   s.n_q = static_cast<int64_t>(random() % 9) + 1;
   if (along_tokens) {
     s.group_size = one_of({16, 32, 96, 0});
@@ -175,7 +224,7 @@ TEST_P(EveryMachine, SumsFactorsAsFloat64Does) {
         a.push_back(static_cast<double>(value));
         size.push_back(std::abs(a.back()));
       }
-      const Factors factors{.entries = {halves.data(), true, n * rank}, .n_tokens = n, .rank = rank};
+      const Factors factors{.entries = {halves.data(), SideType::f16, n * rank}, .n_tokens = n, .rank = rank};
       const auto down = random_floats(rank, random), weights = random_floats(n, random);
       const bool has_loop = 16 % rank == 0;
       auto scores = weights, mixed = down;

@@ -8,10 +8,10 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
 
 #include "kvc/layer_cache.h"
 #include "kvc/quant/group_quant.h"
+#include "kvc/quant/level_codes.h"
 #include "kvc/quant/low_rank.h"
 #include "kvc/quant/outliers.h"
 #include "kvc/quant/token_blocks.h"
@@ -28,6 +28,7 @@ class KVC_EXPORT CompressedAttention {
 
   // scores of tokens first ... += q K^T
   void score(const GroupCodes& k, int64_t first);
+  void score(const LevelCodes& k, int64_t first);
   void score(const LowRank& k, int64_t first);
   void score(const Outliers& k, int64_t first);     // axis tokens or channels
   void score(const TokenBlocks& k, int64_t first);  // exact tokens of each KV head, or of one head that all read
@@ -44,6 +45,7 @@ class KVC_EXPORT CompressedAttention {
 
   // out += weights V
   void weigh(const GroupCodes& v, int64_t first);  // axis channels only
+  void weigh(const LevelCodes& v, int64_t first);
   void weigh(const LowRank& v, int64_t first);
   void weigh(const Outliers& v, int64_t first);
   void weigh(const TokenBlocks& v, int64_t first);
@@ -62,7 +64,6 @@ class KVC_EXPORT CompressedAttention {
   at::Tensor q_;       // [H_q, D] fp32, times scale
   at::Tensor scores_;  // [H_q, T] fp32; weights after softmax()
   at::Tensor out_;     // [H_q, D] fp32
-  std::vector<float> scratch_;
 };
 
 }  // namespace kvc

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kvc/check.h"
+#include "kvc/quant/code_book.h"
 
 namespace kvc {
 
@@ -24,8 +25,6 @@ KVC_EXPORT at::Tensor from_e4m3(const at::Tensor& codes);
 KVC_EXPORT at::Tensor to_e2m1(const at::Tensor& x);
 KVC_EXPORT at::Tensor from_e2m1(const at::Tensor& codes);
 
-// words [..., ceil(len/8)] of packed e2m1, steps [..., len/block] fp32, one for each block of neighbouring codes
-//   -> [..., len] fp32
-KVC_EXPORT at::Tensor e2m1_blocks(const at::Tensor& words, const at::Tensor& steps, int64_t block);
+KVC_EXPORT CodeBook e2m1_book();  // the 16 values
 
 }  // namespace kvc

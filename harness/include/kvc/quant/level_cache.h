@@ -1,4 +1,4 @@
-// A cache that encodes every token as it comes and reads K and V back tile by tile.
+// A cache that encodes every token as it comes, as codes of levels.
 #pragma once
 
 #include <ATen/ops/cat.h>
@@ -14,12 +14,12 @@ namespace kvc {
 
 // Tokens is K or V of all heads, made of `args`:
 //   push_back(x [H, T, D]); n_tokens(); add_to(Footprint&, CacheTensor);
-//   for_each_tile(f): f(x^ [H, t, D] fp32, index of the tile's first token), from the first token on.
+//   for_each_block(f): f(LevelCodes, index of its first token), from the first token on.
 template <class Tokens>
-class TiledCache final : public LayerCache {
+class LevelCache final : public LayerCache {
  public:
   template <class... Args>
-  explicit TiledCache(const LayerInfo& info, const Args&... args) : LayerCache(info), k_(args...), v_(args...) {}
+  explicit LevelCache(const LayerInfo& info, const Args&... args) : LayerCache(info), k_(args...), v_(args...) {}
 
   void append(const NewTokens& tokens) override {
     check_new_tokens(tokens);
@@ -30,9 +30,9 @@ class TiledCache final : public LayerCache {
   at::Tensor attend(const at::Tensor& q, double scale) const override {
     if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
     CompressedAttention attention(q, scale, info(), length());
-    k_.for_each_tile([&](const at::Tensor& tile, int64_t first) { attention.score(tile, first); });
+    k_.for_each_block([&](const LevelCodes& block, int64_t first) { attention.score(block, first); });
     attention.softmax();
-    v_.for_each_tile([&](const at::Tensor& tile, int64_t first) { attention.weigh(tile, first); });
+    v_.for_each_block([&](const LevelCodes& block, int64_t first) { attention.weigh(block, first); });
     return attention.out();
   }
 
@@ -49,9 +49,9 @@ class TiledCache final : public LayerCache {
 
  private:
   static at::Tensor whole(const Tokens& tokens) {
-    std::vector<at::Tensor> tiles;
-    tokens.for_each_tile([&](const at::Tensor& tile, int64_t) { tiles.push_back(tile); });
-    return tiles.empty() ? at::Tensor() : at::cat(tiles, 1);
+    std::vector<at::Tensor> blocks;
+    tokens.for_each_block([&](const LevelCodes& block, int64_t) { blocks.push_back(block.dequantize()); });
+    return blocks.empty() ? at::Tensor() : at::cat(blocks, 1);
   }
 
   Tokens k_, v_;
