@@ -101,6 +101,19 @@ KVC_CLONES bool quantize_groups(const QuantizeGroups& job) {
   return finite;
 }
 
+KVC_CLONES void transpose(const float* x, int64_t n_rows, int64_t n_columns, float* out) {
+  constexpr int64_t kSquare = 16;
+  for (int64_t row = 0; row < n_rows; row += kSquare) {
+    const int64_t n = std::min(kSquare, n_rows - row);
+    for (int64_t column = 0; column < n_columns; column += kSquare) {
+      const int64_t end = std::min(n_columns, column + kSquare);
+      for (int64_t j = column; j < end; ++j) {
+        for (int64_t i = 0; i < n; ++i) out[j * n_rows + row + i] = x[(row + i) * n_columns + j];
+      }
+    }
+  }
+}
+
 KVC_CLONES bool to_half(const float* x, int64_t n, uint16_t* out) {
   uint32_t beyond = 0;
   for (int64_t i = 0; i < n; ++i) {

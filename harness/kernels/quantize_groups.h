@@ -20,6 +20,10 @@ struct QuantizeGroups {
 // False where a scale or zero is not finite (x is not, or fp16 does not reach).
 bool quantize_groups(const QuantizeGroups& job);
 
+// x [n_rows, n_columns] -> out [n_columns, n_rows], square by square, so that a line of either is read or written
+// whole.
+void transpose(const float* x, int64_t n_rows, int64_t n_columns, float* out);
+
 // x: [n] fp32 -> fp16, half to even. False where a value lies outside fp16 or is not finite.
 bool to_half(const float* x, int64_t n, uint16_t* out);
 

@@ -1,17 +1,22 @@
 #include "kvc/quant/group_quant.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <atomic>
 
 #include "kernels/quantize_groups.h"
 #include "kvc/part_timer.h"
 #include "kvc/quant/pack_bits.h"
+#include "transposed.h"
 
 namespace kvc {
 namespace {
 
 // x as rows whose groups lie contiguous. [H, T, D] -> axis channels: [H, T, D] or merged [1, T, H*D]; tokens: [H, D, T]
 at::Tensor to_rows(const at::Tensor& x, const GroupFormat& format) {
-  if (format.axis == GroupAxis::tokens) return x.transpose(1, 2).contiguous();
+  if (format.axis == GroupAxis::tokens) return by_channels(x);
   if (format.merge_heads) return x.transpose(0, 1).reshape({1, x.size(1), x.size(0) * x.size(2)});
   return x.contiguous();
 }
@@ -79,6 +84,18 @@ at::Tensor asymmetric_codes(const at::Tensor& groups, const at::Tensor& left_out
   return codes.masked_fill(step == 0, 0).to(at::kByte);
 }
 
+constexpr int64_t kLeastEntries = 1 << 15;  // worth waking a thread for
+
+kernels::QuantizeGroups groups_of(const kernels::QuantizeGroups& all, int64_t begin, int64_t end) {
+  auto part = all;
+  const int64_t first = begin * all.group_size, side_size = all.half ? 2 : 4;
+  part.x += first, part.codes += first, part.n_groups = end - begin;
+  if (part.left_out) part.left_out += first;
+  part.scale = static_cast<char*>(all.scale) + begin * side_size;
+  part.zero = static_cast<char*>(all.zero) + begin * side_size;
+  return part;
+}
+
 }  // namespace
 
 GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
@@ -93,17 +110,22 @@ GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const
   result.scale = at::empty({rows.size(0), rows.size(1), n_groups}, type);
   result.zero = at::empty({rows.size(0), rows.size(1), n_groups}, type);
   auto codes = at::empty(rows.sizes(), at::kByte);
-  const bool finite = kernels::quantize_groups(
-      {.x = rows.const_data_ptr<float>(),
-       .left_out = mask.defined() ? static_cast<const uint8_t*>(mask.const_data_ptr()) : nullptr,
-       .n_groups = rows.size(0) * rows.size(1) * n_groups,
-       .group_size = group,
-       .levels = static_cast<float>((1 << format.bits) - 1),
-       .scale = result.scale.data_ptr(),
-       .zero = result.zero.data_ptr(),
-       .half = format.precision == Precision::real,
-       .codes = codes.data_ptr<uint8_t>()});
-  KVC_CHECK(finite, "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
+  const kernels::QuantizeGroups all{
+      .x = rows.const_data_ptr<float>(),
+      .left_out = mask.defined() ? static_cast<const uint8_t*>(mask.const_data_ptr()) : nullptr,
+      .n_groups = rows.size(0) * rows.size(1) * n_groups,
+      .group_size = group,
+      .levels = static_cast<float>((1 << format.bits) - 1),
+      .scale = result.scale.data_ptr(),
+      .zero = result.zero.data_ptr(),
+      .half = format.precision == Precision::real,
+      .codes = codes.data_ptr<uint8_t>()};
+  std::atomic<bool> finite = true;
+  at::parallel_for(0, all.n_groups, std::max<int64_t>(1, kLeastEntries / group), [&](int64_t begin, int64_t end) {
+    if (!kernels::quantize_groups(groups_of(all, begin, end))) finite = false;
+  });
+  KVC_CHECK(finite.load(),
+            "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
   result.codes = pack_rows(codes, format, x.size(0));
   result.format = format;
   result.n_heads = x.size(0), result.n_tokens = x.size(1), result.head_dim = x.size(2);

@@ -1,19 +1,20 @@
 #include "kvc/quant/outliers.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 #include "kvc/part_timer.h"
+#include "transposed.h"
 
 namespace kvc {
 namespace {
 
 // [H, T, D] as one vector a row: axis tokens [H, D, T], axis channels [T, H*D]
 at::Tensor to_vectors(const at::Tensor& x, GroupAxis axis) {
-  if (axis == GroupAxis::tokens) return x.transpose(1, 2).contiguous();
+  if (axis == GroupAxis::tokens) return by_channels(x);
   return x.transpose(0, 1).reshape({x.size(1), x.size(0) * x.size(2)});
 }
 
@@ -24,16 +25,41 @@ at::Tensor from_vectors(const at::Tensor& vectors, GroupAxis axis, int64_t n_hea
 
 at::Tensor long_index(const Outliers& s) { return s.index.to(at::kLong); }
 
-// Positions of the k smallest and k largest of x[0, n), ascending; ties to the lowest position.
-void pick(const float* x, int64_t n, int64_t k, std::vector<int64_t>& order) {
-  order.resize(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  const auto smaller = [x](int64_t a, int64_t b) { return x[a] < x[b] || (x[a] == x[b] && a < b); };
-  const auto larger = [x](int64_t a, int64_t b) { return x[a] > x[b] || (x[a] == x[b] && a < b); };
-  std::nth_element(order.begin(), order.begin() + k, order.end(), smaller);
-  std::nth_element(order.begin() + k, order.begin() + 2 * k - 1, order.end(), larger);
-  order.resize(static_cast<size_t>(2 * k));
-  std::sort(order.begin(), order.end());
+// Positions of the k smallest and k largest of x[0, n), ascending; ties to the lowest position. `held`: [n] of scratch.
+template <class Index>
+void pick(const float* x, int64_t n, int64_t k, std::vector<float>& held, Index* picked) {
+  held.assign(x, x + n);
+  std::nth_element(held.begin(), held.begin() + (k - 1), held.end());
+  const float low = held[static_cast<size_t>(k - 1)];
+  std::nth_element(held.begin() + k, held.end() - k, held.end());
+  const float high = held[static_cast<size_t>(n - k)];
+  // Of those that are as small as the k-th, so many as are left; then the same of the largest, of what is left.
+  int64_t low_left = k - std::count_if(x, x + n, [low](float value) { return value < low; });
+  int64_t high_left = k - std::count_if(x, x + n, [high](float value) { return value > high; });
+  int64_t n_picked = 0;
+  for (int64_t i = 0; i < n && n_picked < 2 * k; ++i) {
+    bool taken = x[i] < low || x[i] > high;
+    if (x[i] == low && low_left > 0) {
+      taken = true, --low_left;
+    } else if (x[i] == high && high_left > 0) {
+      taken = true, --high_left;
+    }
+    if (taken) picked[n_picked++] = static_cast<Index>(i);
+  }
+  while (n_picked < 2 * k) picked[n_picked++] = 0;  // of numbers that are none, which the quantizer will refuse
+}
+
+template <class Index>
+void pick_all(const at::Tensor& vectors, int64_t k, at::Tensor& index) {
+  const int64_t len = vectors.size(-1), n_vectors = vectors.numel() / len;
+  const float* x = vectors.const_data_ptr<float>();
+  auto* picked = static_cast<Index*>(index.data_ptr());
+  at::parallel_for(0, n_vectors, std::max<int64_t>(1, (1 << 15) / len), [&](int64_t begin, int64_t end) {
+    std::vector<float> held;
+    for (int64_t vector = begin; vector < end; ++vector) {
+      pick(x + vector * len, len, k, held, picked + vector * 2 * k);
+    }
+  });
 }
 
 }  // namespace
@@ -46,7 +72,7 @@ int64_t n_outliers_per_side(double fraction, int64_t vector_len) {
 Outliers find_outliers(const at::Tensor& x, double fraction, GroupAxis axis) {
   const TimedPart timed(WorkPart::sparse);
   const auto vectors = to_vectors(x.cpu(), axis);
-  const int64_t len = vectors.size(-1), n_vectors = vectors.numel() / len, k = n_outliers_per_side(fraction, len);
+  const int64_t len = vectors.size(-1), k = n_outliers_per_side(fraction, len);
   Outliers result;
   result.axis = axis;
   if (k == 0) return result;
@@ -55,17 +81,7 @@ Outliers find_outliers(const at::Tensor& x, double fraction, GroupAxis axis) {
   sizes.back() = 2 * k;
   const bool wide = len > 256;
   auto index = at::empty(sizes, wide ? at::kUInt16 : at::kByte);
-  std::vector<int64_t> picked;
-  for (int64_t vector = 0; vector < n_vectors; ++vector) {
-    pick(vectors.const_data_ptr<float>() + vector * len, len, k, picked);
-    for (int64_t e = 0; e < 2 * k; ++e) {
-      if (wide) {
-        index.data_ptr<uint16_t>()[vector * 2 * k + e] = static_cast<uint16_t>(picked[e]);
-      } else {
-        index.data_ptr<uint8_t>()[vector * 2 * k + e] = static_cast<uint8_t>(picked[e]);
-      }
-    }
-  }
+  wide ? pick_all<uint16_t>(vectors, k, index) : pick_all<uint8_t>(vectors, k, index);
   result.index = index.to(x.device());
   return result;
 }

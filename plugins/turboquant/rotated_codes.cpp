@@ -4,9 +4,10 @@
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/projection.h>
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
+
+#include "rows.h"
 
 namespace turboquant {
 namespace {
@@ -18,14 +19,8 @@ const double kFactor = std::sqrt(std::numbers::pi / 2);
 at::Tensor times(const at::Tensor& x, const at::Tensor& m, bool transposed) {
   const int64_t d = m.size(0), n = x.numel() / d;
   const auto matrix = transposed ? m.t().contiguous() : m;
-  auto out = at::zeros(x.sizes(), at::kFloat);
-  const float *in = x.const_data_ptr<float>(), *entries = matrix.const_data_ptr<float>();
-  float* to = out.data_ptr<float>();
-  for (int64_t row = 0; row < n; ++row, in += d, to += d) {
-    for (int64_t i = 0; i < d; ++i) {
-      for (int64_t j = 0; j < d; ++j) to[j] += in[i] * entries[i * d + j];
-    }
-  }
+  auto out = at::empty(x.sizes(), at::kFloat);
+  rows_times(x.const_data_ptr<float>(), n, matrix.const_data_ptr<float>(), d, out.data_ptr<float>());
   return out;
 }
 
@@ -51,10 +46,9 @@ at::Tensor codes_of(const at::Tensor& rotated, const at::Tensor& norms, const st
   auto codes = at::empty(rotated.sizes(), at::kByte);
   const auto wide = norms.to(at::kFloat);
   const float *in = rotated.const_data_ptr<float>(), *norm = wide.const_data_ptr<float>();
-  for (int64_t e = 0; e < rotated.numel(); ++e) {
-    const float z = norm[e / d] > 0 ? in[e] / norm[e / d] : 0.f;
-    codes.data_ptr<uint8_t>()[e] =
-        static_cast<uint8_t>(std::upper_bound(middles.begin(), middles.end(), z) - middles.begin());
+  auto* out = codes.data_ptr<uint8_t>();
+  for (int64_t row = 0; row < wide.numel(); ++row) {
+    codes_of_row(in + row * d, d, norm[row], middles.data(), static_cast<int64_t>(middles.size()), out + row * d);
   }
   return codes;
 }

@@ -3,6 +3,10 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <numeric>
+#include <vector>
+
 namespace kvc {
 namespace {
 
@@ -25,6 +29,27 @@ TEST(Outliers, TakeTheExtremesOfEachVectorAndTheLowestIndexOfTies) {
 TEST(Outliers, AreDisjointOnAConstantVector) {
   const auto found = find_outliers(at::ones({1, 8, 2}), 0.5, GroupAxis::tokens);
   EXPECT_TRUE(at::equal(found.index[0][1].to(at::kInt), at::tensor({0, 1, 2, 3}, at::kInt)));
+}
+
+// Against sorting, on vectors of few values: nearly every choice is one among ties.
+TEST(Outliers, AreThoseThatSortingFindsWhateverTies) {
+  at::manual_seed(10);
+  for (int run = 0; run < 200; ++run) {
+    const int64_t n = 4 + run % 40;
+    const auto x = at::randint(1 + run % 5, {1, n, 1}).to(at::kFloat);
+    const auto found = find_outliers(x, 0.4, GroupAxis::tokens);
+    const int64_t k = n_outliers_per_side(0.4, n);
+    if (k == 0) continue;
+    const float* values = x.const_data_ptr<float>();
+    std::vector<int32_t> order(static_cast<size_t>(n));
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return values[a] < values[b]; });
+    std::sort(order.begin() + k, order.end());
+    std::stable_sort(order.begin() + k, order.end(), [&](int32_t a, int32_t b) { return values[a] > values[b]; });
+    order.resize(static_cast<size_t>(2 * k));
+    std::sort(order.begin(), order.end());
+    EXPECT_TRUE(at::equal(found.index.flatten().to(at::kInt), at::tensor(order, at::kInt))) << x.flatten();
+  }
 }
 
 TEST(Outliers, MaskAndSumReachTheRightEntries) {
