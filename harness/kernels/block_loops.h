@@ -11,7 +11,6 @@ constexpr bool kTiles = false;
 #else
 constexpr bool kTiles = true;
 #endif
-constexpr int64_t kAhead = 4096;  // bytes that memory is asked for before their use: the latency of a few lines
 
 // y [kRows, kColumns] of x [kRows, k] and kColumns rows of w, in the order of row_products' tiles
 template <int kRows, int kColumns, class Block>

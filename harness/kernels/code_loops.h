@@ -9,8 +9,7 @@
 
 namespace kvc::kernels::KVC_MACHINE {
 
-constexpr int64_t kAhead = 4096;  // bytes that memory is asked for before their use
-constexpr int64_t kPart = 1024;   // tokens whose sum is kept in registers before it is added to the others'
+constexpr int64_t kPart = 1024;  // tokens whose sum is kept in registers before it is added to the others'
 #if defined(__AVX512F__)  // query heads taken together: where registers are fewer, more would cost minutes to compile
 constexpr int kMostQueries = 4;
 #elif defined(__AVX2__)
@@ -63,6 +62,24 @@ KVC_INLINE Ints words_at(const int32_t* x, int64_t n) {
   return words(n >= kLanes ? x : whole(x, 0, n, padded));
 }
 
+// sums += by scale code, bias += by zero, for the codes from k0 on of each word.
+template <int kQ, int kPass, class P>
+KVC_INLINE void add_products(const Floats (&by)[kQ], Floats scale, Floats zero, const P& packed, Ints codes, int k0,
+                             Floats (&sums)[kQ][kPass], Floats (&bias)[kQ]) {
+  Floats scaled[kQ];
+#pragma GCC unroll 4
+  for (int i = 0; i < kQ; ++i) {
+    scaled[i] = by[i] * scale;
+    bias[i] += by[i] * zero;
+  }
+#pragma GCC unroll 32
+  for (int k = 0; k < kPass; ++k) {
+    const Floats code = packed(codes, k0 + k);
+#pragma GCC unroll 4
+    for (int i = 0; i < kQ; ++i) sums[i][k] += scaled[i] * code;
+  }
+}
+
 // Sums in the values' units. Unrolled, so that they stay in registers until then.
 template <int kQ, int kPass, class P>
 KVC_INLINE void finish(const Floats (&sums)[kQ][kPass], const Floats (&bias)[kQ], const P& packed, int k0,
@@ -103,18 +120,10 @@ template <int kBits, int kQ>
         const Ints codes = words_at(row, n_words);
         const Floats scale = sides_at(x.scale, j * x.n_groups + group, groups);
         const Floats zero = sides_at(x.zero, j * x.n_groups + group, groups);
-        Floats scaled[kQ];
+        Floats by[kQ];
 #pragma GCC unroll 4
-        for (int i = 0; i < kQ; ++i) {
-          scaled[i] = transposed[j * kQ + i] * scale;
-          bias[i] += transposed[j * kQ + i] * zero;
-        }
-#pragma GCC unroll 32
-        for (int k = 0; k < kPass; ++k) {
-          const Floats code = packed(codes, k0 + k);
-#pragma GCC unroll 4
-          for (int i = 0; i < kQ; ++i) sums[i][k] += scaled[i] * code;
-        }
+        for (int i = 0; i < kQ; ++i) by[i] = Floats{} + transposed[j * kQ + i];
+        add_products<kQ, kPass>(by, scale, zero, packed, codes, k0, sums, bias);
       }
       Floats done[kQ][kPass];
       finish<kQ, kPass>(sums, bias, packed, k0, done);
@@ -129,10 +138,11 @@ template <int kBits, int kQ>
   }
 }
 
-// The groups of a vector's lanes, counted from the first.
-struct Groups {
-  int64_t first = 0;
-  Ints of = {};
+// Of a vector's lanes: the groups, counted from the first one, and the first channels.
+struct Place {
+  int64_t group = 0;
+  Ints groups = {};
+  int64_t channels[kLanes] = {};
 };
 
 // Where the words of rows of codes that are tokens stand in vectors: some tokens a vector, or some vectors a token.
@@ -144,16 +154,15 @@ struct Lanes {
   explicit Lanes(const Codes& x)
       : tokens(kLanes % x.n_words == 0 ? kLanes / x.n_words : 1), vectors((x.n_words + kLanes - 1) / kLanes) {}
 
-  int64_t channel(const Codes& x, int64_t v, int64_t lane, int64_t k) const {
-    return (tokens > 1 ? lane % x.n_words : v * kLanes + lane) * kCodes + k;
-  }
-  Groups groups(const Codes& x, int64_t v) const {
-    Groups groups{.first = v * kLanes * kCodes / x.group_size};
+  Place place(const Codes& x, int64_t v) const {
+    Place place{.group = v * kLanes * kCodes / x.group_size};
     for (int64_t l = 0; l < kLanes; ++l) {
-      const int64_t j = std::min(channel(x, v, l, 0), x.head_dim - 1), token = tokens > 1 ? l / x.n_words : 0;
-      groups.of[l] = static_cast<int32_t>(token * x.n_groups + j / x.group_size - groups.first);
+      const int64_t token = tokens > 1 ? l / x.n_words : 0, word = tokens > 1 ? l % x.n_words : v * kLanes + l;
+      const int64_t group = std::min(word * kCodes, x.head_dim - 1) / x.group_size;
+      place.channels[l] = word * kCodes;
+      place.groups[l] = static_cast<int32_t>(token * x.n_groups + group - place.group);
     }
-    return groups;
+    return place;
   }
 };
 
@@ -189,15 +198,15 @@ template <int kBits, int kQ, CodeKind kKind>
   const Lanes<kBits> lanes(x);
   const Packed<kBits, kKind> packed(x);
   Floats laid[kMostVectors][kQ][kCodes], totals[kMostVectors][kQ];  // q in the codes' units; its sum in a lane
-  Groups groups[kMostVectors];
+  Place places[kMostVectors];
   for (int64_t v = 0; v < lanes.vectors; ++v) {
-    groups[v] = lanes.groups(x, v);
+    places[v] = lanes.place(x, v);
     for (int i = 0; i < kQ; ++i) {
       totals[v][i] = Floats{};
       for (int k = 0; k < kCodes; ++k) {
         Floats part = {};
         for (int64_t l = 0; l < kLanes; ++l) {
-          const int64_t j = lanes.channel(x, v, l, k);
+          const int64_t j = places[v].channels[l] + k;
           part[l] = j < x.head_dim ? q.data[i * q.stride + j] : 0.f;
         }
         totals[v][i] += part;
@@ -214,12 +223,13 @@ template <int kBits, int kQ, CodeKind kKind>
     Floats parts[kQ][kLanes];
     for (int64_t v = 0; v < lanes.vectors; ++v) {
       const int32_t* row = run.words + in_run * x.n_words + v * kLanes;
-      const float *scales = run.scale + in_run * x.n_groups + groups[v].first,
-                  *zeros = run.zero + in_run * x.n_groups + groups[v].first;
+      const float *scales = run.scale + in_run * x.n_groups + places[v].group,
+                  *zeros = run.zero + in_run * x.n_groups + places[v].group;
       for (int64_t part = 0; part < n_parts; ++part, row += stride, scales += side_stride, zeros += side_stride) {
         __builtin_prefetch(row + kAhead / 4);
         const Ints codes = words(row);
-        const Floats scale = pick(load<Floats>(scales), groups[v].of), zero = pick(load<Floats>(zeros), groups[v].of);
+        const Floats scale = pick(load<Floats>(scales), places[v].groups),
+                     zero = pick(load<Floats>(zeros), places[v].groups);
         for (int i = 0; i < kQ; ++i) {
           Floats sums[2] = {};
 #pragma GCC unroll 32
@@ -231,15 +241,7 @@ template <int kBits, int kQ, CodeKind kKind>
     }
     const int64_t n = std::min(kLanes, x.n_tokens - first);
     for (int i = 0; i < kQ; ++i) {
-      for (int64_t m = n_parts; m > 1; m /= 2) {
-        for (int64_t p = 0; p < m / 2; ++p) parts[i][p] = folded(parts[i][2 * p], parts[i][2 * p + 1]);
-      }
-      float* out = scores.data + i * scores.stride + first;
-      if (n == kLanes) {
-        store(load<Floats>(out) + parts[i][0], out);
-      } else {
-        for (int64_t l = 0; l < n; ++l) out[l] += parts[i][0][l];
-      }
+      add_lanes(folded(parts[i], n_parts), n, scores.data + i * scores.stride + first);
     }
   }
 }
@@ -249,12 +251,11 @@ template <int kBits, int kQ, CodeKind kKind>
   constexpr int kCodes = 32 / kBits, kPass = std::min(kCodes, kSums / kQ);
   const Lanes<kBits> lanes(x);
   const Packed<kBits, kKind> packed(x);
-  Ints tokens = {};
-  for (int64_t l = 0; l < kLanes; ++l) tokens[l] = static_cast<int32_t>(lanes.tokens > 1 ? l / x.n_words : 0);
+  const Ints tokens = lanes_over(x.n_words);
   const int64_t stride = lanes.tokens * x.n_words, side_stride = lanes.tokens * x.n_groups;
   TokenRun<kBits> run;
   for (int64_t v = 0; v < lanes.vectors; ++v) {
-    const Groups groups = lanes.groups(x, v);
+    const Place place = lanes.place(x, v);
     for (int64_t begin = 0; begin < x.n_tokens; begin += kPart) {
       const int64_t end = std::min(x.n_tokens, begin + kPart);
 #pragma GCC unroll 8
@@ -269,24 +270,18 @@ template <int kBits, int kQ, CodeKind kKind>
             std::fill(std::copy(from, from + n, w[i]), w[i] + run.kTokens + kLanes, 0.f);
           }
           const int32_t* row = run.words + v * kLanes;
-          const float *scales = run.scale + groups.first, *zeros = run.zero + groups.first;
+          const float *scales = run.scale + place.group, *zeros = run.zero + place.group;
           for (int64_t t = 0; t < n; t += lanes.tokens, row += stride, scales += side_stride, zeros += side_stride) {
             __builtin_prefetch(row + kAhead / 4);
             const Ints codes = words(row);
-            const Floats scale = pick(load<Floats>(scales), groups.of), zero = pick(load<Floats>(zeros), groups.of);
-            Floats scaled[kQ];
+            const Floats scale = pick(load<Floats>(scales), place.groups),
+                         zero = pick(load<Floats>(zeros), place.groups);
+            Floats by[kQ];
 #pragma GCC unroll 4
             for (int i = 0; i < kQ; ++i) {
-              const Floats weight = lanes.tokens > 1 ? pick(load<Floats>(w[i] + t), tokens) : Floats{} + w[i][t];
-              scaled[i] = weight * scale;
-              bias[i] += weight * zero;
+              by[i] = lanes.tokens > 1 ? pick(load<Floats>(w[i] + t), tokens) : Floats{} + w[i][t];
             }
-#pragma GCC unroll 32
-            for (int k = 0; k < kPass; ++k) {
-              const Floats code = packed(codes, k0 + k);
-#pragma GCC unroll 4
-              for (int i = 0; i < kQ; ++i) sums[i][k] += scaled[i] * code;
-            }
+            add_products<kQ, kPass>(by, scale, zero, packed, codes, k0, sums, bias);
           }
         }
         Floats done[kQ][kPass];
@@ -295,7 +290,7 @@ template <int kBits, int kQ, CodeKind kKind>
           for (int k = 0; k < kPass; ++k) {
             const Floats sum = done[i][k];
             for (int64_t l = 0; l < kLanes; ++l) {
-              const int64_t j = lanes.channel(x, v, l, k0 + k);
+              const int64_t j = place.channels[l] + k0 + k;
               if (j < x.head_dim) out.data[i * out.stride + j] += sum[l];
             }
           }

@@ -5,25 +5,14 @@
 #include "kernels/code_books.h"
 #include "kernels/code_machines.h"
 #include "kernels/lanes.h"
+#include "kernels/this_machine.h"
 #include "kvc/check.h"
 
 namespace kvc::kernels {
 namespace {
 
-KVC_INLINE void halves_to_floats(const uint16_t* x, int64_t n, float* out) {
-  int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    const Ints bits = __builtin_convertvector(load<Shorts>(x + i), Ints);
-    const Floats magnitude = (Floats)((bits & 0x7fff) << 13) * 0x1p112f;
-    store((Ints)magnitude | (bits & 0x8000) << 16, out + i);
-  }
-  for (; i < n; ++i) out[i] = half_value(x[i]);
-}
-
 const CodeLoops& loops() {
-  static const CodeLoops& loops = __builtin_cpu_supports("x86-64-v4")   ? kCodeLoopsOfV4
-                                  : __builtin_cpu_supports("x86-64-v3") ? kCodeLoopsOfV3
-                                                                        : kCodeLoopsOfAny;
+  static const CodeLoops& loops = of_this_machine(kCodeLoopsOfV4, kCodeLoopsOfV3, kCodeLoopsOfAny);
   return loops;
 }
 
@@ -38,6 +27,12 @@ void check_bits(const Codes& codes) {
 // Groups that end within a word have no loop of their own: entry after entry.
 bool has_whole_words(const Codes& codes) { return codes.group_size * codes.bits % 32 == 0; }
 
+float e4m3(uint8_t code) {
+  float value;
+  from_e4m3(&code, 1, &value);
+  return value;
+}
+
 float side(const Sides& x, int64_t at) {
   if (!x.data) return 0;
   at = x.n == 1 ? 0 : at;
@@ -48,23 +43,15 @@ float side(const Sides& x, int64_t at) {
       return half_value(static_cast<const uint16_t*>(x.data)[at]);
     case SideType::e8m0:
       return std::ldexp(1.f, static_cast<const uint8_t*>(x.data)[at] - 127);
-    case SideType::e4m3: {
-      float value;
-      from_e4m3(static_cast<const uint8_t*>(x.data) + at, 1, &value);
-      return value;
-    }
+    case SideType::e4m3:
+      return e4m3(static_cast<const uint8_t*>(x.data)[at]);
   }
   return 0;
 }
 
 float value_of(const Codes& x, uint32_t code) {
   if (x.kind == CodeKind::level) return x.levels[code];
-  if (x.kind == CodeKind::e4m3) {
-    const auto byte = static_cast<uint8_t>(code);
-    float value;
-    from_e4m3(&byte, 1, &value);
-    return value;
-  }
+  if (x.kind == CodeKind::e4m3) return e4m3(static_cast<uint8_t>(code));
   const uint32_t middle = x.kind == CodeKind::centred ? (1u << (x.bits - 1)) - 1 : 0;
   return static_cast<float>(static_cast<int32_t>(code - middle));
 }
@@ -76,9 +63,21 @@ float entry(const Codes& x, int64_t t, int64_t j) {
   return side(x.scale, at) * value_of(x, code) + side(x.zero, at);
 }
 
+// f(token, channel, x^) for each entry.
+template <class F>
+void for_each_entry(const Codes& x, F f) {
+  for (int64_t t = 0; t < x.n_tokens; ++t) {
+    for (int64_t j = 0; j < x.head_dim; ++j) f(t, j, entry(x, t, j));
+  }
+}
+
 }  // namespace
 
-KVC_CLONES void to_float(const uint16_t* x, int64_t n, float* out) { halves_to_floats(x, n, out); }
+KVC_CLONES void to_float(const uint16_t* x, int64_t n, float* out) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) store(half_values(load<Shorts>(x + i)), out + i);
+  for (; i < n; ++i) out[i] = half_value(x[i]);
+}
 
 void score_token_groups(const Codes& k, ConstRows q, Rows scores) {
   check_bits(k);
@@ -88,23 +87,17 @@ void score_token_groups(const Codes& k, ConstRows q, Rows scores) {
 void score_channel_groups(const Codes& k, ConstRows q, Rows scores) {
   check_bits(k);
   if (has_whole_words(k)) return loops().score_channel_groups(k, q, scores);
-  for (int64_t t = 0; t < k.n_tokens; ++t) {
-    for (int64_t j = 0; j < k.head_dim; ++j) {
-      const float x = entry(k, t, j);
-      for (int64_t i = 0; i < q.n; ++i) scores.data[i * scores.stride + t] += q.data[i * q.stride + j] * x;
-    }
-  }
+  for_each_entry(k, [&](int64_t t, int64_t j, float x) {
+    for (int64_t i = 0; i < q.n; ++i) scores.data[i * scores.stride + t] += q.data[i * q.stride + j] * x;
+  });
 }
 
 void weigh_channel_groups(const Codes& v, ConstRows weights, Rows out) {
   check_bits(v);
   if (has_whole_words(v)) return loops().weigh_channel_groups(v, weights, out);
-  for (int64_t t = 0; t < v.n_tokens; ++t) {
-    for (int64_t j = 0; j < v.head_dim; ++j) {
-      const float x = entry(v, t, j);
-      for (int64_t i = 0; i < out.n; ++i) out.data[i * out.stride + j] += weights.data[i * weights.stride + t] * x;
-    }
-  }
+  for_each_entry(v, [&](int64_t t, int64_t j, float x) {
+    for (int64_t i = 0; i < out.n; ++i) out.data[i * out.stride + j] += weights.data[i * weights.stride + t] * x;
+  });
 }
 
 // A rank that does not divide a vector's lanes: entry after entry.

@@ -6,12 +6,6 @@
 
 namespace kvc::kernels::KVC_MACHINE {
 
-KVC_INLINE Ints lanes_over(int64_t rank) {
-  Ints at = {};
-  for (int64_t l = 0; l < kLanes; ++l) at[l] = static_cast<int32_t>(l / rank);
-  return at;
-}
-
 inline void score_factors(const Factors& a, const float* down, float* scores) {
   const int64_t r = a.rank;
   Floats laid;
@@ -22,11 +16,7 @@ inline void score_factors(const Factors& a, const float* down, float* scores) {
       const int64_t at = first * r + p * kLanes;
       parts[p] = at < a.entries.n ? sides_at(a.entries, at) * laid : Floats{};
     }
-    for (int64_t m = r; m > 1; m /= 2) {
-      for (int64_t p = 0; p < m / 2; ++p) parts[p] = folded(parts[2 * p], parts[2 * p + 1]);
-    }
-    const int64_t n = std::min(kLanes, a.n_tokens - first);
-    for (int64_t l = 0; l < n; ++l) scores[first + l] += parts[0][l];
+    add_lanes(folded(parts, r), std::min(kLanes, a.n_tokens - first), scores + first);
   }
 }
 

@@ -12,6 +12,7 @@
 namespace kvc::kernels {
 
 constexpr int64_t kLanes = 16;
+constexpr int64_t kAhead = 4096;  // bytes that memory is asked for before their use: the latency of a few lines
 
 typedef float Floats __attribute__((vector_size(64)));
 typedef int32_t Ints __attribute__((vector_size(64)));
@@ -34,6 +35,12 @@ KVC_INLINE Ints words(const void* w) { return load<Ints>(w); }
 KVC_INLINE float half_value(uint32_t bits) {
   const float magnitude = std::bit_cast<float>((bits & 0x7fffu) << 13) * 0x1p112f;
   return std::bit_cast<float>(std::bit_cast<uint32_t>(magnitude) | (bits & 0x8000u) << 16);
+}
+
+KVC_INLINE Floats half_values(Shorts halves) {
+  const Ints bits = __builtin_convertvector(halves, Ints);
+  const Floats magnitude = (Floats)((bits & 0x7fff) << 13) * 0x1p112f;
+  return (Floats)((Ints)magnitude | (bits & 0x8000) << 16);
 }
 
 KVC_INLINE float total(Floats v) {

@@ -42,9 +42,7 @@ KVC_INLINE Floats halves(const uint16_t* x) {
   const __m256 both[2] = {_mm256_cvtph_ps(load<__m128i>(x)), _mm256_cvtph_ps(load<__m128i>(x + 8))};
   return load<Floats>(both);
 #else
-  const Ints bits = __builtin_convertvector(load<Shorts>(x), Ints);
-  const Floats magnitude = (Floats)((bits & 0x7fff) << 13) * 0x1p112f;
-  return (Floats)((Ints)magnitude | (bits & 0x8000) << 16);
+  return half_values(load<Shorts>(x));
 #endif
 }
 
@@ -101,6 +99,27 @@ KVC_INLINE Floats sides_at(const Sides& x, int64_t first, Ints at) {
 KVC_INLINE Floats folded(Floats a, Floats b) {
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
          __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+}
+
+// The same of n vectors, a power of two, until one is left: entry i is the sum of 16 / n lanes that stood together.
+KVC_INLINE Floats folded(Floats* parts, int64_t n) {
+  for (; n > 1; n /= 2) {
+    for (int64_t p = 0; p < n / 2; ++p) parts[p] = folded(parts[2 * p], parts[2 * p + 1]);
+  }
+  return parts[0];
+}
+
+// out[0, n) += the first lanes
+KVC_INLINE void add_lanes(Floats v, int64_t n, float* out) {
+  if (n == kLanes) return store(load<Floats>(out) + v, out);
+  for (int64_t l = 0; l < n; ++l) out[l] += v[l];
+}
+
+// The row of each lane where `n` entries of one stand together
+KVC_INLINE Ints lanes_over(int64_t n) {
+  Ints at = {};
+  for (int64_t l = 0; l < kLanes; ++l) at[l] = static_cast<int32_t>(l / n);
+  return at;
 }
 
 }  // namespace kvc::kernels::KVC_MACHINE

@@ -1,7 +1,6 @@
 #include "kernels/outlier_products.h"
 
 #include <algorithm>
-#include <vector>
 
 namespace kvc::kernels {
 namespace {
@@ -31,22 +30,17 @@ void by_index(const Entries& x, F f) {
   x.wide ? f.template operator()<uint16_t>() : f.template operator()<uint8_t>();
 }
 
-// The head of each channel of all heads: a division an entry would cost more than its product.
-std::vector<uint16_t> heads_of(const TokenEntries& x) {
-  std::vector<uint16_t> heads(static_cast<size_t>(x.n_heads * x.head_dim));
-  for (size_t i = 0; i < heads.size(); ++i) heads[i] = static_cast<uint16_t>(static_cast<int64_t>(i) / x.head_dim);
-  return heads;
-}
-
 // f(query row, channel of all heads of these rows, token, value) for each entry and query.
 template <class F>
 void for_each_entry(const TokenEntries& x, F f) {
-  const auto heads = heads_of(x);
+  // index / head_dim by a product, exact for 16 bits: a division would cost more than the entry's own product.
+  const uint64_t reciprocal = (uint64_t{1} << 32) / static_cast<uint64_t>(x.head_dim) + 1;
   by_index(x.entries, [&]<class Index>() {
     for (int64_t t = x.first; t < x.end; ++t) {
       for_each_run<Index>(x.entries, t, [&](const float* values, const Index* index, int64_t n) {
         for (int64_t e = 0; e < n; ++e) {
-          const int64_t h = heads[index[e]], row = h * x.group, at = index[e] + h * (x.group - 1) * x.head_dim;
+          const auto h = static_cast<int64_t>(index[e] * reciprocal >> 32);
+          const int64_t row = h * x.group, at = index[e] + h * (x.group - 1) * x.head_dim;
           for (int64_t i = 0; i < x.group; ++i) f(row + i, at + i * x.head_dim, t, values[e]);
         }
       });

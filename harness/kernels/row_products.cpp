@@ -8,10 +8,10 @@
 namespace kvc::kernels {
 namespace {
 
-// How far ahead of its use memory is asked for: the latency of a few lines.
+// kAhead in entries
 template <class W>
 constexpr int64_t prefetched() {
-  return 4096 / static_cast<int64_t>(sizeof(W));
+  return kAhead / static_cast<int64_t>(sizeof(W));
 }
 
 KVC_INLINE int64_t padded(int64_t n, int64_t block) { return (n + block - 1) / block * block; }

@@ -1,6 +1,7 @@
 #include "kernels/weight_blocks.h"
 
 #include "kernels/block_machines.h"
+#include "kernels/this_machine.h"
 
 namespace kvc::kernels {
 namespace {
@@ -15,9 +16,7 @@ constexpr BlockLayout kLayouts[] = {
 const BlockLayout& layout_of(BlockType type) { return kLayouts[static_cast<size_t>(type)]; }
 
 const BlockLoops& block_loops() {
-  static const BlockLoops& loops = __builtin_cpu_supports("x86-64-v4")   ? kLoopsOfV4
-                                   : __builtin_cpu_supports("x86-64-v3") ? kLoopsOfV3
-                                                                         : kLoopsOfAny;
+  static const BlockLoops& loops = of_this_machine(kLoopsOfV4, kLoopsOfV3, kLoopsOfAny);
   return loops;
 }
 

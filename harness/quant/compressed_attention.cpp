@@ -39,11 +39,18 @@ kernels::ConstRows const_rows_of(const at::Tensor& x, int64_t h, int64_t group, 
   return {x.const_data_ptr<float>() + h * group * x.size(1) + first, x.size(1), group};
 }
 
-kernels::Sides sides_of(const at::Tensor& x, int64_t h, int64_t n) {
-  if (!x.defined()) return {};
-  const auto type = x.scalar_type() == at::kHalf ? kernels::SideType::f16 : kernels::SideType::f32;
+kernels::SideType floats_of(const at::Tensor& x) {
+  return x.scalar_type() == at::kHalf ? kernels::SideType::f16 : kernels::SideType::f32;
+}
+
+// Head h of x, n entries a head; one head or one entry stands for all.
+kernels::Sides sides_of(const at::Tensor& x, int64_t h, int64_t n, kernels::SideType type) {
   const auto* data = static_cast<const char*>(x.const_data_ptr());
   return {data + (x.size(0) == 1 ? 0 : h * n * x.element_size()), type, std::min(n, x.numel())};
+}
+
+kernels::Sides sides_of(const at::Tensor& x, int64_t h, int64_t n) {
+  return x.defined() ? sides_of(x, h, n, floats_of(x)) : kernels::Sides{};
 }
 
 kernels::Codes head_of(const GroupCodes& x, int64_t h) {
@@ -131,18 +138,17 @@ kernels::SideType side_type_of(const LevelCodes& x) {
     case ScaleFormat::e4m3:
       return kernels::SideType::e4m3;
     default:
-      return x.scale.scalar_type() == at::kHalf ? kernels::SideType::f16 : kernels::SideType::f32;
+      return floats_of(x.scale);
   }
 }
 
 kernels::Codes head_of(const LevelCodes& x, int64_t h) {
   const int64_t n_scales = x.scale.size(1) * x.scale.size(2), n_groups = x.scale.size(2);
   const int64_t head_bytes = x.codes.size(1) * x.codes.size(2) * x.codes.element_size();
-  const auto* scales = static_cast<const char*>(x.scale.const_data_ptr());
   return {
       .words = reinterpret_cast<const int32_t*>(static_cast<const char*>(x.codes.const_data_ptr()) + h * head_bytes),
       .n_words = x.codes.size(2) * x.codes.element_size() / 4,
-      .scale = {.data = scales + h * n_scales * x.scale.element_size(), .type = side_type_of(x), .n = n_scales},
+      .scale = sides_of(x.scale, h, n_scales, side_type_of(x)),
       .zero = {},
       .n_groups = n_groups,
       .group_size = x.head_dim / n_groups,
