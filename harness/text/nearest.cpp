@@ -4,6 +4,7 @@
 #include <numeric>
 #include <utility>
 
+#include "text/message.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -86,8 +87,8 @@ std::string unknown_name(std::string_view what, std::string_view name, const std
   std::string text = "unknown " + std::string(what) + " " + in_quotes(name);
   const auto nearest = nearest_name(name, known);
   if (!nearest.empty()) text += " (did you mean '" + nearest + "'?)";
-  if (known.size() <= kMostListed) return text + "; known: " + join(known);
-  return text + "; " + std::to_string(known.size()) + " are known, the nearest: " + join(nearest_names(name, known));
+  if (known.size() <= kMostListed) return in_one_line(text + "; known: " + join(known));
+  return in_one_line(text + "; " + std::to_string(known.size()) + " are known, the nearest: " + join(nearest_names(name, known)));
 }
 
 }  // namespace kvc

@@ -27,6 +27,11 @@ TEST(UnknownName, OfFewNamesAllAreListed) {
   EXPECT_NE(thirty.find(", s/t029"), std::string::npos) << thirty;
 }
 
+// The names of a stranger's file.
+TEST(UnknownName, IsOneLineWhateverIsKnown) {
+  EXPECT_EQ(unknown_name("field", "a", {"b\n\r", "c"}), "unknown field 'a'; known: b  , c");
+}
+
 TEST(UnknownName, OfManyTheNearestAreListedAndTheirNumber) {
   EXPECT_EQ(unknown_name("task", "lambada/opnai", many(300)),
             "unknown task 'lambada/opnai' (did you mean 'lambada/openai'?); 300 are known, the nearest: "
