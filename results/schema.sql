@@ -186,6 +186,18 @@ CREATE TABLE memory (
   PRIMARY KEY (cell_key, n_prompt_tokens, n_new_tokens, batch, repeat, part)
 ) STRICT, WITHOUT ROWID;
 
+-- What the machine's memory gave a bench's threads right behind a repeat: as many bytes as its caches held at the end.
+CREATE TABLE memory_read (
+  cell_key        TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  n_prompt_tokens INTEGER NOT NULL,
+  n_new_tokens    INTEGER NOT NULL,
+  batch           INTEGER NOT NULL,
+  repeat          INTEGER NOT NULL,
+  bytes           INTEGER NOT NULL,
+  seconds         REAL    NOT NULL,
+  PRIMARY KEY (cell_key, n_prompt_tokens, n_new_tokens, batch, repeat)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE capacity (
   cell_key    TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   kind        TEXT    NOT NULL CHECK (kind IN ('max_batch', 'max_context')),

@@ -76,6 +76,8 @@ RepeatRecord record_of(const BenchResult& result) {
                    {"workspace", memory.workspace},
                    {"other", memory.other},
                    {"peak", memory.peak()}};
+  record.read_bytes = memory.kv;
+  record.read_seconds = result.read_seconds;
   return record;
 }
 

@@ -23,6 +23,10 @@ void insert_repeat(Database& db, const std::string& cell_key, const PointKey& po
         " VALUES (?, ?, ?, ?, ?, ?, ?)");
     bind_point(insert, cell_key, point).bind(5, repeat).bind(6, row.part).bind(7, row.bytes).run();
   }
+  auto insert = db.prepare(
+      "INSERT INTO memory_read (cell_key, n_prompt_tokens, n_new_tokens, batch, repeat, bytes, seconds)"
+      " VALUES (?, ?, ?, ?, ?, ?, ?)");
+  bind_point(insert, cell_key, point).bind(5, repeat).bind(6, record.read_bytes).bind(7, record.read_seconds).run();
 }
 
 }  // namespace
@@ -35,7 +39,7 @@ int64_t BenchStore::n_repeats(const std::string& cell_key, const PointKey& point
 void BenchStore::put_repeats(const std::string& cell_key, const PointKey& point,
                              const std::vector<RepeatRecord>& repeats) {
   Transaction transaction(db_);
-  for (const char* table : {"timing", "memory"}) {
+  for (const char* table : {"timing", "memory", "memory_read"}) {
     auto clear = db_.prepare(std::string("DELETE FROM ") + table + kOfPoint);
     bind_point(clear, cell_key, point).run();
   }

@@ -26,6 +26,8 @@ struct RepeatRecord {
   };
   std::vector<Timing> timings;
   std::vector<Memory> memory;
+  int64_t read_bytes = 0;  // that memory gave in read_seconds, and nothing else was done
+  double read_seconds = 0;
 };
 
 struct CapacityRecord {

@@ -9,8 +9,11 @@ bool has_column(Database& db, const std::string& table, const std::string& colum
   return select.bind(1, table).bind(2, column).step();
 }
 
-// By the column that was added last: who adds one when a file is opened for writing adds all before it.
-bool is_up_to_date(Database& db) { return has_column(db, "cell", "scoring_json") && has_column(db, "cell", "formula"); }
+// By what was added last: who adds it when a file is opened for writing adds all before it.
+bool is_up_to_date(Database& db) {
+  return has_column(db, "cell", "scoring_json") && has_column(db, "cell", "formula") &&
+         has_column(db, "memory_read", "bytes");
+}
 
 void check_up_to_date(Database& db) {
   KVC_CHECK(is_up_to_date(db), "results database '", db.path(), "': an earlier kvc wrote it (schema ",

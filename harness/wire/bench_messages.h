@@ -28,6 +28,7 @@ struct MemorySplit {
 struct BenchResult {
   PhaseSeconds seconds;
   MemorySplit memory;
+  double read_seconds = 0;  // that the machine takes to read memory.kv bytes; 0: not asked
 };
 
 // The first message to the child.

@@ -8,6 +8,7 @@
 #include "compressors/plan_memory.h"
 #include "text/message.h"
 #include "worker/bench_run.h"
+#include "worker/read_memory.h"
 
 namespace kvc {
 namespace {
@@ -37,8 +38,8 @@ class BenchWorker {
       if (job.limit_bytes > 0) meter_.set_limit(job.limit_bytes + body_->input_bytes());
       for (int64_t i = -job.n_warmups; i < job.n_repeats; ++i) {
         channel.enter(0);
-        const auto result =
-            run_bench_point(*body_, *compressor_, job.point, subject_, meter_, i < 0 || job.n_warmups == 0);
+        auto result = run_bench_point(*body_, *compressor_, job.point, subject_, meter_, i < 0 || job.n_warmups == 0);
+        if (i >= 0 && job.limit_bytes == 0) result.read_seconds = reader_.seconds(result.memory.kv);
         channel.enter(-1);
         channel.send(i < 0 ? json{{"warm_up", true}} : json{{"result", result}});
       }
@@ -55,6 +56,7 @@ class BenchWorker {
   MemoryMeter meter_;  // before the body: its weights are booked on it
   std::unique_ptr<BenchBody> body_;
   std::unique_ptr<Compressor> compressor_;
+  MemoryReader reader_;
 };
 
 }  // namespace

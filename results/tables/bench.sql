@@ -1,5 +1,7 @@
 -- Times and peaks of a bench: medians over the warm repeats, of the whole also the quartiles. :experiment is a name;
 -- 'all' or nothing for every cell. Parts are what the compressor booked: encoding and attention together.
+-- KV read: what the caches held at the end, once a step, over the time of attention; memory: what a plain read of as
+-- much takes here.
 WITH
   of_experiment AS (
     SELECT key, model, task, plugin, options_label
@@ -26,6 +28,11 @@ WITH
       median(total) AS total, quartile(total, 1) AS total_q1, quartile(total, 3) AS total_q3,
       median(quantize) AS quantize, median(low_rank) AS low_rank, median(sparse) AS sparse
     FROM repeated
+    GROUP BY cell_key, n_prompt_tokens, n_new_tokens, batch),
+  reads AS (
+    SELECT cell_key, n_prompt_tokens, n_new_tokens, batch, median(bytes / seconds) AS bytes_per_second
+    FROM memory_read
+    WHERE seconds > 0
     GROUP BY cell_key, n_prompt_tokens, n_new_tokens, batch),
   peaks AS (
     SELECT
@@ -55,8 +62,12 @@ SELECT
   p.kv / 1e6 AS "KV [MB]",
   p.workspace / 1e6 AS "workspace [MB]",
   p.other / 1e6 AS "inputs [MB]",
-  p.peak / 1e6 AS "peak [MB]"
+  p.peak / 1e6 AS "peak [MB]",
+  p.kv * t.n_new_tokens / t.attend / 1e9 AS "KV read [GB/s]",
+  r.bytes_per_second / 1e9 AS "memory [GB/s]",
+  100 * p.kv * t.n_new_tokens / t.attend / r.bytes_per_second AS "of memory [%]"
 FROM of_experiment AS c
 JOIN times AS t ON t.cell_key = c.key
 JOIN peaks AS p USING (cell_key, n_prompt_tokens, n_new_tokens, batch)
+LEFT JOIN reads AS r USING (cell_key, n_prompt_tokens, n_new_tokens, batch)
 ORDER BY c.model, c.task, t.n_prompt_tokens, t.n_new_tokens, t.batch, c.plugin, c.options_label, c.key;

@@ -53,6 +53,10 @@ TEST_F(BenchRuns, PhasesAddUpPartsFitInAndPeaksAreSplit) {
                     " min(bytes) AS least FROM memory GROUP BY cell_key, n_prompt_tokens, batch, repeat)"
                     " WHERE left <> 0 OR least < 0"),
             0);
+  EXPECT_EQ(
+      integer("SELECT count(*) FROM memory_read AS r JOIN memory AS m USING (cell_key, n_prompt_tokens, batch, repeat)"
+              " WHERE part = 'kv' AND r.bytes = m.bytes AND r.seconds > 0"),
+      2 * 4 * 3);
   // K and V of 2 heads of 64 at 16 bits, and no weights.
   EXPECT_EQ(integer("SELECT count(*) FROM memory JOIN cell ON key = cell_key WHERE plugin = 'full' AND part = 'kv'"
                     " AND bytes = batch * (n_prompt_tokens + n_new_tokens) * 2 * 2 * 64 * 2"),
