@@ -90,4 +90,20 @@ void dot_signs(const float* x, int64_t m, const int32_t* words, int64_t n, float
   kernels::dot_signs(padded.data(), n_words, words, n, sums);
 }
 
+void project_channels(const float* x, std::span<const uint8_t> channels, const at::Tensor& s, int64_t m, float* out) {
+  KVC_CHECK(m % 32 == 0 && m <= s.size(1), "project_channels: ", m, " columns, allowed: multiples of 32 up to ",
+            s.size(1));
+  kernels::mix_chosen_rows(x, channels.data(), static_cast<int64_t>(channels.size()), s.const_data_ptr<float>(),
+                           s.stride(0), m, out);
+}
+
+void add_scaled(const at::Tensor& norms, int64_t first, int64_t n, double factor, const float* x, float* y) {
+  if (norms.scalar_type() == at::kHalf) {
+    const auto* halves = reinterpret_cast<const uint16_t*>(norms.const_data_ptr<at::Half>());
+    return kernels::add_scaled_by_halves(halves + first, factor, x, n, y);
+  }
+  const float* whole = norms.const_data_ptr<float>() + first;
+  for (int64_t t = 0; t < n; ++t) y[t] += static_cast<float>(factor) * whole[t] * x[t];
+}
+
 }  // namespace kvc

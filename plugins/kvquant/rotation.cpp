@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <kvc/check.h>
+#include <kvc/clones.h>
 
 #include <cmath>
 
@@ -9,7 +10,7 @@ namespace kvquant {
 namespace {
 
 // One row of a head: channel i with channel i + D/2.
-void rotate_row(float* x, int64_t half, const float* cosine, const float* sine) {
+inline __attribute__((always_inline)) void rotate_row(float* x, int64_t half, const float* cosine, const float* sine) {
   for (int64_t i = 0; i < half; ++i) {
     const float a = x[i], b = x[i + half];
     x[i] = a * cosine[i] - b * sine[i];
@@ -57,7 +58,7 @@ Turns::Turns(int64_t first, int64_t n, std::span<const float> frequencies)
   }
 }
 
-void rotate(float* rows, int64_t n, int64_t head_dim, const Turns& turns) {
+KVC_CLONES void rotate(float* rows, int64_t n, int64_t head_dim, const Turns& turns) {
   const int64_t half = head_dim / 2;
   for (int64_t t = 0; t < n; ++t) {
     rotate_row(rows + t * head_dim, half, turns.cosine.data() + t * half, turns.sine.data() + t * half);

@@ -1,17 +1,20 @@
 #include "key_sketch.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <span>
 #include <vector>
 
 namespace qjl {
 namespace {
 
 const double kFactor = std::sqrt(std::numbers::pi / 2);
+constexpr int64_t kLeastTokens = 1024;  // of all heads, worth waking a thread for
 
 at::Tensor stored(const at::Tensor& norms, kvc::Precision precision) {
   auto held = norms.to(kvc::storage_type(precision)).contiguous();
@@ -102,72 +105,86 @@ at::Tensor nearest_keys(const KeySketch& keys, const Sketches& s, const SketchFo
   return x.to(at::kFloat);
 }
 
-namespace {
-
-// out[j] = sum of q[c] s[c, j] over the given channels c, j < n.
-void project(const float* q, const uint8_t* channels, int64_t n_channels, const at::Tensor& s, int64_t n, float* out) {
-  std::fill(out, out + n, 0.f);
-  for (int64_t i = 0; i < n_channels; ++i) {
-    const float* row = s.const_data_ptr<float>() + channels[i] * s.stride(0);
-    for (int64_t j = 0; j < n; ++j) out[j] += q[channels[i]] * row[j];
-  }
-}
-
-// scores[t] += factor * norms[t] * sums[t]
-void add_scaled(const at::Tensor& norms, int64_t first, int64_t n, double factor, const float* sums, float* scores) {
-  const bool half = norms.scalar_type() == at::kHalf;
-  for (int64_t t = 0; t < n; ++t) {
-    const float norm = half ? static_cast<float>(norms.const_data_ptr<at::Half>()[first + t])
-                            : norms.const_data_ptr<float>()[first + t];
-    scores[t] += static_cast<float>(factor) * norm * sums[t];
-  }
-}
-
-}  // namespace
-
 at::Tensor projected(const at::Tensor& q, const Sketches& s) {
   const int64_t d = q.size(1), m = s.keys.size(1);
   std::vector<uint8_t> all(static_cast<size_t>(d));
   std::iota(all.begin(), all.end(), uint8_t{0});
   auto result = at::empty({q.size(0), m}, at::kFloat);
   for (int64_t i = 0; i < q.size(0); ++i) {
-    project(q.const_data_ptr<float>() + i * d, all.data(), d, s.keys, m, result.data_ptr<float>() + i * m);
+    kvc::project_channels(q.const_data_ptr<float>() + i * d, all, s.keys, m, result.data_ptr<float>() + i * m);
   }
   return result;
 }
 
-at::Tensor estimate_scores(const at::Tensor& q, const at::Tensor& projected, const KeySketch& keys, const Sketches& s,
-                           const SketchFormat& format, const at::Tensor& fixed) {
-  const int64_t n_heads = keys.signs.size(0), n_tokens = keys.n_tokens(), d = q.size(1), m = format.n_signs;
-  const int64_t m_out = format.n_outlier_signs, per_head = q.size(0) / n_heads;
-  const bool has_outliers = keys.outlier_signs.defined();
-  const bool shared = has_outliers && s.outliers.is_alias_of(s.keys);
-  const auto channels = has_outliers ? channels_of(keys, fixed) : at::Tensor();
-  const int64_t n_groups = has_outliers ? channels.size(1) : 1, n = n_tokens / n_groups;
-  auto scores = at::zeros({q.size(0), n_tokens}, at::kFloat);
-  std::vector<float> out(static_cast<size_t>(std::max(m, m_out))), in(static_cast<size_t>(m)),
-      sums(static_cast<size_t>(n));
-  for (int64_t i = 0; i < q.size(0); ++i) {
-    const int64_t h = i / per_head;
-    const float *query = q.const_data_ptr<float>() + i * d, *whole = projected.const_data_ptr<float>() + i * m;
-    for (int64_t g = 0; g < n_groups; ++g) {
-      const int64_t first = h * n_tokens + g * n;
-      float* to = scores.data_ptr<float>() + i * n_tokens + g * n;
-      if (has_outliers) {
-        const int64_t n_channels = channels.size(2);
-        const uint8_t* apart = channels.const_data_ptr<uint8_t>() + (h * n_groups + g) * n_channels;
-        project(query, apart, n_channels, s.keys, m, out.data());
-        for (int64_t j = 0; j < m; ++j) in[j] = whole[j] - out[j];
-        if (!shared) project(query, apart, n_channels, s.outliers, m_out, out.data());
-        kvc::dot_signs(out.data(), m_out, keys.outlier_signs.const_data_ptr<int32_t>() + first * (m_out / 32), n,
-                       sums.data());
-        add_scaled(keys.outlier_norms, first, n, kFactor / static_cast<double>(m_out), sums.data(), to);
-      }
-      kvc::dot_signs(has_outliers ? in.data() : whole, m, keys.signs.const_data_ptr<int32_t>() + first * (m / 32), n,
-                     sums.data());
-      add_scaled(keys.norms, first, n, kFactor / static_cast<double>(m), sums.data(), to);
+namespace {
+
+// One query's scores with one head's keys, group after group: what it projects to without their outlier channels, and
+// what these project to, meet the groups' signs.
+class HeadScores {
+ public:
+  HeadScores(const KeySketch& keys, const Sketches& s, const SketchFormat& format, const at::Tensor& fixed)
+      : keys_(keys),
+        s_(s),
+        m_(format.n_signs),
+        m_out_(format.n_outlier_signs),
+        channels_(keys.outlier_signs.defined() ? channels_of(keys, fixed) : at::Tensor()),
+        n_groups_(channels_.defined() ? channels_.size(1) : 1),
+        n_(keys.n_tokens() / n_groups_),
+        out_(static_cast<size_t>(std::max(m_, m_out_))),
+        in_(static_cast<size_t>(m_)),
+        sums_(static_cast<size_t>(n_)) {}
+
+  // query: [D]; whole: S^T query
+  void add(int64_t head, const float* query, const float* whole, float* scores) {
+    for (int64_t g = 0; g < n_groups_; ++g) {
+      const int64_t first = head * keys_.n_tokens() + g * n_;
+      float* to = scores + g * n_;
+      if (channels_.defined()) add_outliers(head, g, query, whole, to);
+      add(keys_.signs, keys_.norms, m_, channels_.defined() ? in_.data() : whole, first, to);
     }
   }
+
+ private:
+  void add_outliers(int64_t head, int64_t g, const float* query, const float* whole, float* to) {
+    const auto n_channels = static_cast<size_t>(channels_.size(2));
+    const auto row = static_cast<size_t>(head * n_groups_ + g);
+    const std::span apart(channels_.const_data_ptr<uint8_t>() + row * n_channels, n_channels);
+    kvc::project_channels(query, apart, s_.keys, m_, out_.data());
+    for (size_t j = 0; j < in_.size(); ++j) in_[j] = whole[j] - out_[j];
+    if (!s_.outliers.is_alias_of(s_.keys)) kvc::project_channels(query, apart, s_.outliers, m_out_, out_.data());
+    const int64_t first = head * keys_.n_tokens() + g * n_;
+    add(keys_.outlier_signs, keys_.outlier_norms, m_out_, out_.data(), first, to);
+  }
+
+  void add(const at::Tensor& signs, const at::Tensor& norms, int64_t m, const float* x, int64_t first, float* to) {
+    kvc::dot_signs(x, m, signs.const_data_ptr<int32_t>() + first * (m / 32), n_, sums_.data());
+    kvc::add_scaled(norms, first, n_, kFactor / static_cast<double>(m), sums_.data(), to);
+  }
+
+  const KeySketch& keys_;
+  const Sketches& s_;
+  int64_t m_, m_out_;
+  at::Tensor channels_;   // [H, n_groups_, C] u8; undefined without outliers
+  int64_t n_groups_, n_;  // of n_ tokens
+  std::vector<float> out_, in_, sums_;
+};
+
+}  // namespace
+
+at::Tensor estimate_scores(const at::Tensor& q, const at::Tensor& projected, const KeySketch& keys, const Sketches& s,
+                           const SketchFormat& format, const at::Tensor& fixed) {
+  const int64_t n_tokens = keys.n_tokens(), d = q.size(1), m = format.n_signs;
+  const int64_t per_head = q.size(0) / keys.signs.size(0);
+  auto scores = at::zeros({q.size(0), n_tokens}, at::kFloat);
+  float* to = scores.data_ptr<float>();
+  const int64_t n_least = std::max<int64_t>(1, kLeastTokens / n_tokens);
+  at::parallel_for(0, q.size(0), n_least, [&](int64_t begin, int64_t end) {
+    HeadScores head(keys, s, format, fixed);
+    for (int64_t i = begin; i < end; ++i) {
+      const float *query = q.const_data_ptr<float>() + i * d, *whole = projected.const_data_ptr<float>() + i * m;
+      head.add(i / per_head, query, whole, to + i * n_tokens);
+    }
+  });
   return scores;
 }
 

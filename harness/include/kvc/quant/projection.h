@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -62,5 +63,13 @@ KVC_EXPORT at::Tensor unpack_signs(const at::Tensor& words, int64_t m);
 
 // sums[t] = <x, signs of row t> for n rows of m/32 words each, on the CPU. x: m floats.
 KVC_EXPORT void dot_signs(const float* x, int64_t m, const int32_t* words, int64_t n, float* sums);
+
+// out[j] = sum over the given channels c of x[c] s[c, j], j < m, a multiple of 32: S^T x of x at these channels. On the
+// CPU; s: [D, at least m] fp32, D up to 256.
+KVC_EXPORT void project_channels(const float* x, std::span<const uint8_t> channels, const at::Tensor& s, int64_t m,
+                                 float* out);
+
+// y[t] += factor * norms[first + t] * x[t], t < n. norms: fp16 or fp32, contiguous, on the CPU.
+KVC_EXPORT void add_scaled(const at::Tensor& norms, int64_t first, int64_t n, double factor, const float* x, float* y);
 
 }  // namespace kvc
