@@ -91,7 +91,10 @@ void attend_alone(std::span<const CacheStep> steps, const std::vector<int64_t>& 
     run(0, 1, Visit::plain);  // not inside a parallel region: the cache may use all threads
   } else {
     const HostState before;
-    at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) { run(begin, end, Visit::beside); });
+    at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
+      const MemoryMeter::Scope ours(meter, MemoryMeter::kModel);  // whatever the first thread's sequence has open
+      run(begin, end, Visit::beside);
+    });
     // Somebody changed what all compute with: once more, one after the other, so that it costs nobody else.
     if (!before.put_back().empty()) run(0, n, Visit::plain);
   }

@@ -65,16 +65,32 @@ struct Account {
 
 constinit std::array<Bucket, 1 << 14> buckets{};
 constinit std::array<Account, kAccounts> accounts{};
+constexpr int kMasters = 1024;       // threads with an OpenMP team; what later ones' teams gain is nobody's
+constexpr int kMastersAccount = -2;  // of a member of a team that has opened none
+struct Master {
+  std::atomic<int> account;
+  std::atomic<const void*> shown;
+};
+constinit std::array<Master, kMasters> masters{};
+constinit std::atomic<int> n_masters = 0;
+constinit thread_local int team = -1, master = -1;  // the one that it leads, the one whose member it is; -1: none
+constinit thread_local const void* shown = nullptr;
 constinit thread_local int open_account = kNobody;
-constinit thread_local int64_t small = 0;  // of the account that is open, not counted yet
+constinit thread_local int64_t small = 0;  // of an account, not counted yet
+constinit thread_local int small_account = kNobody;
 constexpr int64_t kMostUncounted = 4096;
 constexpr size_t kLarge = 1024;  // bytes from which on an allocation is written down by itself
 constinit std::atomic<int64_t> limit = std::numeric_limits<int64_t>::max();
 constinit std::atomic<bool> guarded = false;
 
+int account_now() {
+  if (open_account != kMastersAccount) return open_account;
+  return masters[static_cast<size_t>(master)].account.load(std::memory_order_relaxed);
+}
+
 void count_rest() {
   if (small == 0) return;
-  accounts[static_cast<size_t>(open_account)].live += small;
+  accounts[static_cast<size_t>(small_account)].live += small;
   small = 0;
 }
 
@@ -98,8 +114,9 @@ Bucket& bucket_of(const void* pointer) {
 }
 
 bool is_too_much(size_t bytes) {
-  if (open_account == kNobody) return false;
-  const int64_t live = accounts[static_cast<size_t>(open_account)].live;
+  const int account = account_now();
+  if (account == kNobody) return false;
+  const int64_t live = accounts[static_cast<size_t>(account)].live;
   if (bytes <= static_cast<size_t>(limit) && live <= limit - static_cast<int64_t>(bytes)) return false;
   errno = ENOMEM;
   return true;
@@ -143,19 +160,22 @@ Lost cross_out(const void* pointer) {
 }
 
 // What is small is many: counted on the account that is open, when it is gained and when it is given back.
-void count_small(int64_t bytes) {
+void count_small(int64_t bytes, int account) {
+  if (account != small_account) count_rest();
+  small_account = account;
   small += bytes;
   if (small > kMostUncounted || small < -kMostUncounted) count_rest();
 }
 
 void* gain(void* pointer, size_t bytes) {
-  if (open_account == kNobody || !pointer) return pointer;
+  const int account = account_now();
+  if (account == kNobody || !pointer) return pointer;
   const size_t usable = ::malloc_usable_size(pointer);
   if (usable >= kLarge) {
-    if (!write_down(pointer, bytes, open_account)) __libc_free(std::exchange(pointer, nullptr));
+    if (!write_down(pointer, bytes, account)) __libc_free(std::exchange(pointer, nullptr));
     return pointer;
   }
-  count_small(static_cast<int64_t>(usable));
+  count_small(static_cast<int64_t>(usable), account);
   return pointer;
 }
 
@@ -165,7 +185,7 @@ Lost lose(void* pointer) {
   }
   const size_t usable = ::malloc_usable_size(pointer);
   if (usable >= kLarge) return cross_out(pointer);
-  if (open_account != kNobody) count_small(-static_cast<int64_t>(usable));
+  if (const int account = account_now(); account != kNobody) count_small(-static_cast<int64_t>(usable), account);
   return {};
 }
 
@@ -182,7 +202,7 @@ void* guarded_memory(size_t alignment, size_t n) {
   ::mprotect(region + kPage + pages, kPage, PROT_NONE);
   const auto end = reinterpret_cast<uintptr_t>(region + kPage + pages);
   auto* pointer = reinterpret_cast<void*>((end - n) / alignment * alignment);
-  if (write_down(pointer, n, open_account, whole)) return pointer;
+  if (write_down(pointer, n, account_now(), whole)) return pointer;
   ::syscall(SYS_munmap, region, whole);
   return nullptr;
 }
@@ -217,11 +237,12 @@ void give_back(void* pointer, const Lost& lost) {
 
 // Names what a guest opens; of the system's own files none matters.
 void note(const char* call, const char* path = "") {
-  if (open_account == kNobody || !path) return;
+  const int now = account_now();
+  if (now == kNobody || !path) return;
   for (const char* harmless : {"/proc/", "/sys/", "/dev/urandom", "/dev/random", "/dev/null", "/dev/nvidia"}) {
     if (std::strncmp(path, harmless, std::strlen(harmless)) == 0) return;
   }
-  auto& account = accounts[static_cast<size_t>(open_account)];
+  auto& account = accounts[static_cast<size_t>(now)];
   if (account.has_opened) return;
   std::snprintf(account.opened, sizeof account.opened, "%s(%s)", call, path);
   account.has_opened = true;
@@ -236,22 +257,34 @@ Function* behind(const char* name) {
 struct Start {
   void* (*run)(void*);
   void* argument;
-  int account;
+  int account, master;
 };
 
 void* run_on_account(void* given) {
   const Start start = *static_cast<Start*>(given);
   __libc_free(given);
   open_account = start.account;
+  master = start.master;
   void* result = start.run(start.argument);
   open(kNobody);
   return result;
 }
 
-// OpenMP's threads serve whoever comes, not the one in whose time they were started.
+// OpenMP's threads serve their master whatever he does, not the one in whose time they were started.
 bool is_openmp(const void* caller) {
   Dl_info info{};
   return ::dladdr(caller, &info) && info.dli_fname && std::strstr(info.dli_fname, "omp");
+}
+
+// This thread, as what its team refers to; -1 where there are too many.
+int as_master() {
+  if (team < 0 && n_masters < kMasters) {
+    team = n_masters++;
+    if (team >= kMasters) return team = -1;
+    masters[static_cast<size_t>(team)].account = account_now();
+    masters[static_cast<size_t>(team)].shown = shown;
+  }
+  return team;
 }
 
 #endif
@@ -263,9 +296,17 @@ bool is_kept() { return KVC_LEDGER; }
 int open(int account) {
   count_rest();
   const int before = open_account;
-  open_account = account >= 0 && account < kAccounts ? account : kNobody;
+  const bool is_masters = account == kMastersAccount && master >= 0;
+  open_account = is_masters || (account >= 0 && account < kAccounts) ? account : kNobody;
+  if (team >= 0) masters[static_cast<size_t>(team)].account = account_now();
   return before;
 }
+
+void show_team(const void* what) {
+  shown = what;
+  if (team >= 0) masters[static_cast<size_t>(team)].shown = what;
+}
+const void* shown_by_master() { return master < 0 ? nullptr : masters[static_cast<size_t>(master)].shown.load(); }
 
 void set_limit(int64_t bytes) { limit = bytes; }
 void set_guarded() { guarded = true; }
@@ -307,7 +348,7 @@ void* calloc(size_t n, size_t size) {
 }
 void* realloc(void* p, size_t n) {
   if (!p) return malloc(n);
-  if (open_account == kNobody && !guarded) {  // in place where it can be
+  if (account_now() == kNobody && !guarded) {  // in place where it can be
     const auto lost = lose(p);
     void* moved = __libc_realloc(p, n);
     if (!moved && n > 0 && lost.account != kNobody) write_down(p, lost.bytes, lost.account);
@@ -327,7 +368,7 @@ void* reallocarray(void* p, size_t n, size_t size) {
 }
 void* memalign(size_t alignment, size_t n) {
   if (is_too_much(n)) return nullptr;
-  if (guarded && open_account != kNobody && n > 0) return guarded_memory(alignment, n);
+  if (guarded && account_now() != kNobody && n > 0) return guarded_memory(alignment, n);
   return gain(__libc_memalign(alignment, n), n);
 }
 void* aligned_alloc(size_t alignment, size_t n) { return memalign(alignment, n); }
@@ -344,7 +385,8 @@ int posix_memalign(void** p, size_t alignment, size_t n) {
 void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
   if (is_too_much(n)) return MAP_FAILED;
   auto* p = reinterpret_cast<void*>(::syscall(SYS_mmap, at, n, protection, flags, fd, offset));
-  if (p == MAP_FAILED || open_account == kNobody || write_down(p, n, open_account)) return p;
+  const int account = account_now();
+  if (p == MAP_FAILED || account == kNobody || write_down(p, n, account)) return p;
   ::syscall(SYS_munmap, p, n);
   return MAP_FAILED;
 }
@@ -448,11 +490,12 @@ pid_t fork() {
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
   static const auto plain = behind<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
-  if (open_account == kNobody || is_openmp(__builtin_return_address(0)))
-    return plain(thread, attributes, run, argument);
+  const bool is_member = is_openmp(__builtin_return_address(0));
+  const int leader = is_member ? as_master() : -1, account = leader >= 0 ? kMastersAccount : account_now();
+  if (account == kNobody || (is_member && leader < 0)) return plain(thread, attributes, run, argument);
   auto* start = static_cast<Start*>(__libc_malloc(sizeof(Start)));
   if (!start) return EAGAIN;
-  *start = {run, argument, open_account};
+  *start = {run, argument, account, leader};
   const int result = plain(thread, attributes, run_on_account, start);
   if (result != 0) __libc_free(start);
   return result;

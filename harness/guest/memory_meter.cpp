@@ -104,21 +104,29 @@ class LabellingAllocator final : public c10::Allocator {
  public:
   static constinit inline thread_local Opened<Books> opened = {};
 
+  // Of this thread, or where none are, those that the master of its OpenMP team has open.
+  static const Opened<Books>& now() {
+    if (opened.books) return opened;
+    const auto* masters = static_cast<const Opened<Books>*>(ledger::shown_by_master());
+    return masters ? *masters : opened;
+  }
+
   c10::DataPtr allocate(size_t n) override {
     if (n == 0) return {nullptr, nullptr, &give_back, c10::kCPU};
     void* memory = nullptr;
     if (::posix_memalign(&memory, kAlignment, n + sizeof(Label)) != 0) throw std::bad_alloc();
-    auto* label = new (memory) Label{nullptr, {opened.account, static_cast<int64_t>(n)}};
-    if (opened.books && opened.account != MemoryMeter::kUnseen) {
+    const auto& open = now();
+    auto* label = new (memory) Label{nullptr, {open.account, static_cast<int64_t>(n)}};
+    if (open.books && open.account != MemoryMeter::kUnseen) {
       try {
-        const std::lock_guard lock(opened.books->mutex);
-        opened.books->add(label->entry.bytes, opened.account, opened.peaks);
-        ++opened.books->n_labels;
+        const std::lock_guard lock(open.books->mutex);
+        open.books->add(label->entry.bytes, open.account, open.peaks);
+        ++open.books->n_labels;
       } catch (...) {
         std::free(memory);
         throw;
       }
-      label->books = opened.books;
+      label->books = open.books;
     }
     return {label + 1, label + 1, &give_back, c10::kCPU};
   }
@@ -185,8 +193,10 @@ struct MemoryMeter::Impl {
       : guard(c10::DebugInfoKind::PROFILER_STATE, ear(account, Peaks::noted)),
         outer(std::exchange(Allocator::opened, {&books, account, Peaks::noted})) {
     see_tensors<Books>();
+    ledger::show_team(&Allocator::opened);
   }
   ~Impl() {
+    if (!outer.books) ledger::show_team(nullptr);
     Allocator::opened = outer;
     Allocator::close(&books);
   }

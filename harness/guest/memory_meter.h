@@ -7,9 +7,10 @@
 namespace kvc {
 
 // Sees every tensor allocation of the thread that made it, from construction to destruction, and books it under the
-// account that is open on that thread. Other threads are seen while they hold a Scope. A tensor is booked off the
-// account it was booked on, whoever frees it and when; on a device, while he is seen. One meter a thread. The first one
-// becomes LibTorch's allocator on the CPU: 64 bytes before each tensor say whose it is.
+// account that is open on that thread; of its OpenMP team, under whatever it has open. Other threads are seen while
+// they hold a Scope. A tensor is booked off the account it was booked on, whoever frees it and when; on a device, while
+// he is seen. One meter a thread. The first one becomes LibTorch's allocator on the CPU: 64 bytes before each tensor
+// say whose it is.
 class MemoryMeter {
  public:
   MemoryMeter();

@@ -34,7 +34,7 @@ class SizeMeasure {
       : compressor_(compressor), model_(model), meter_(meter), most_seconds_(most_seconds) {}
 
   void fill(CacheSize& size) {
-    start_ = Clock::now();
+    start_ = processor_seconds();
     if (growth_ == 0) see_quarter(size.n_tokens);
     longest_ *= std::pow(static_cast<double>(size.n_tokens) / static_cast<double>(n_tokens_), growth_);
     n_tokens_ = size.n_tokens;
@@ -86,9 +86,9 @@ class SizeMeasure {
   }
 
   LayerSize filled(size_t layer) {
-    KVC_CHECK(seconds_since(start_) + longest_ <= most_seconds_, "the layers' caches of ", n_tokens_,
-              " tokens take more than ", most_seconds_, " s");
-    const auto start = Clock::now();
+    KVC_CHECK(processor_seconds() - start_ + longest_ <= most_seconds_, "the layers' caches of ", n_tokens_,
+              " tokens take more than ", most_seconds_, " s of the processor");
+    const double start = processor_seconds();
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
     const auto info = model_.layer_info(static_cast<int64_t>(layer), kKey);
     const auto on_device = [&](const at::Tensor& x) { return x.to(info.device); };
@@ -107,7 +107,7 @@ class SizeMeasure {
     if (error.empty()) error = looked_at(*caches[0], account, held, info.device.is_cpu(), reported, size);
     const auto left = let_go(meter_, account, caches, held, reported, info.device.is_cpu());
     KVC_CHECK(error.empty() && left.empty(), error.empty() ? left : error);
-    longest_ = std::max(longest_, seconds_since(start));
+    longest_ = std::max(longest_, processor_seconds() - start);
     return size;
   }
 
@@ -148,7 +148,7 @@ class SizeMeasure {
   const Transformer& model_;
   MemoryMeter& meter_;
   double most_seconds_;
-  Clock::time_point start_;
+  double start_ = 0;
   NewTokens tokens_;
   PrivateTokens lent_;
   int64_t n_tokens_ = 1;

@@ -1,5 +1,6 @@
 #include "guest/ledger.h"
 
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -88,6 +89,35 @@ TEST_F(Ledger, CountsWhatThreadsGainForWhoStartedThem) {
   thread.join();
   EXPECT_GE(live_bytes(kAccount), 12345);
   std::free(p);
+}
+
+// Whenever the team was made: OpenMP keeps its threads for whoever comes next.
+TEST_F(Ledger, CountsWhatATeamGainsForWhoeverHasItWork) {
+  std::vector<void*> held(4);
+  const auto allocate = [&] {
+    at::parallel_for(0, 4, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) held[static_cast<size_t>(i)] = std::malloc(100'000);
+    });
+  };
+  const int before = at::get_num_threads();
+  at::set_num_threads(4);
+  allocate();  // nobody's
+  for (auto* p : held) std::free(p);
+  EXPECT_EQ(gained(allocate) / 1000, 400);
+  EXPECT_EQ(gained([&] {
+              at::parallel_for(0, 4, 1, [&](int64_t, int64_t) {
+                const Scope own(kNobody);
+                std::free(std::malloc(100'000));
+              });
+            }) / 1000,
+            0);
+  const int64_t left = live_bytes(kAccount);
+  for (auto* p : held) std::free(p);
+  EXPECT_EQ((left - live_bytes(kAccount)) / 1000, 400);
+  allocate();  // nobody's again
+  EXPECT_EQ((left - live_bytes(kAccount)) / 1000, 400);
+  for (auto* p : held) std::free(p);
+  at::set_num_threads(before);
 }
 
 TEST_F(Ledger, LeavesEverybodyElseAlone) {

@@ -1,6 +1,7 @@
 #include "guest/memory_meter.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
 #include "kvc/check.h"
@@ -20,6 +21,27 @@ TEST(MemoryMeter, BooksATensorOnTheOpenAccountUntilItIsFreed) {
   kept.reset();
   EXPECT_EQ(meter.live_bytes(1), 0);
   EXPECT_EQ(meter.peak_bytes(1), 40);
+}
+
+TEST(MemoryMeter, BooksWhatATeamMakesForItsMaster) {
+  MemoryMeter meter;
+  const int before = at::get_num_threads();
+  at::set_num_threads(4);
+  std::vector<at::Tensor> made(4);
+  const auto make = [&] {
+    at::parallel_for(0, 4, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) made[static_cast<size_t>(i)] = at::zeros({100}, at::kFloat);
+    });
+  };
+  make();
+  EXPECT_EQ(meter.live_bytes(MemoryMeter::kModel), 1600);
+  {
+    const MemoryMeter::Scope scope(meter, 3);
+    make();
+  }
+  EXPECT_EQ(meter.live_bytes(MemoryMeter::kModel), 0);
+  EXPECT_EQ(meter.live_bytes(3), 1600);
+  at::set_num_threads(before);
 }
 
 TEST(MemoryMeter, PeakIsTheHighestSinceItsReset) {

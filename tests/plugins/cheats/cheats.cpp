@@ -25,6 +25,7 @@ struct Options {
               "raw_mmap_syscall",
               "posix_memalign",
               "other_thread",
+              "team_member",
               "file",
               "memfd",
               "pipe",

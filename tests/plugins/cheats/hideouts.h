@@ -6,6 +6,7 @@
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <fcntl.h>
 #include <kvc/check.h>
+#include <omp.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -113,6 +114,15 @@ const Source kMemalign = {[](size_t n) {
                             return ::posix_memalign(&block, 64, n) == 0 ? block : nullptr;
                           },
                           [](void* block, size_t) { ::free(block); }};
+
+// Of the thread that OpenMP keeps for whoever has it work.
+const Source kTeamMember = {[](size_t n) {
+                              void* block = nullptr;
+#pragma omp parallel num_threads(2)
+                              if (::omp_get_thread_num() == 1) block = std::malloc(n);
+                              return block;
+                            },
+                            [](void* block, size_t) { ::free(block); }};
 
 // 64 MB that are there from the start, in blocks for one K or V each.
 constexpr size_t kSlots = 128, kSlotBytes = size_t{1} << 19;
@@ -302,6 +312,7 @@ std::unique_ptr<Hideout> hideout(const std::string& how) {
   if (how == "mmap") return std::make_unique<Block>(kMmap);
   if (how == "raw_mmap_syscall") return std::make_unique<Block>(kRawMmap);
   if (how == "posix_memalign") return std::make_unique<Block>(kMemalign);
+  if (how == "team_member") return std::make_unique<Block>(kTeamMember);
   if (how == "other_thread") return std::make_unique<OtherThread>();
   if (how == "file") return std::make_unique<InFile>(unlinked_file());
   if (how == "memfd") return std::make_unique<InFile>(::memfd_create("cheats", 0));
