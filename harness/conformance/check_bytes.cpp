@@ -124,6 +124,7 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
 Outcome process_grows_by_the_footprint(const Subject& subject) {
   Outcome outcome;
   if (ledger::is_guarded()) return {.not_applicable = "guard pages are memory, too"};
+  if (!ledger::is_kept()) return {.not_applicable = "a sanitizer keeps what was freed"};
   constexpr int64_t kNoise = 1 << 20;
   const int64_t n_tokens = subject.options.empty() ? 8192 : 2048;
   const auto input = ordinary_input(subject.model, n_tokens + 8, 8);
