@@ -2,7 +2,7 @@
 process a cell, interleaved, wall clock and processor time.
 
 usage: side_by_side.py PROGRAM MODEL.gguf [--prompt 1020] [--new 64] [--batch 1,8] [--threads 1,2] [--repeats 3]
-                       [--cells NAME,...] [-o FILE.json]
+                       [--cells 'NAME;...'] [--base NAME] [-o FILE.json]
 kvc: bench of the file, weights as stored or in a dtype, cache COMPRESSOR. transformers: the same file dequantized, its
 DynamicCache or QuantizedCache. llama.cpp (package xllamacpp): the file as it is, K and V as f16, q8_0 or q4_0.
 Times are medians and minima over the repeats, of one batch; a peak is resident memory of the largest process.
@@ -91,21 +91,19 @@ def run_llama(work):
     params.verbosity = -1
     server = xllamacpp.Server(params)
 
-    def seconds(n_new, seed):
-        rng = random.Random(seed)
-        prompts = [[rng.randrange(1000, 40000) for _ in range(work["prompt"])] for _ in range(work["batch"])]
-        ask = lambda prompt: server.handle_completions({"prompt": prompt, "max_tokens": n_new, "temperature": 0,
-                                                        "ignore_eos": True, "cache_prompt": False})
-        threads = [threading.Thread(target=ask, args=(prompt,)) for prompt in prompts]
-        start = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return time.perf_counter() - start
-
-    prefill = seconds(1, 1)
-    return {"prefill": prefill, "decode": max(seconds(work["new"] + 1, 2) - prefill, 1e-9)}
+    found = []
+    ask = lambda prompt: found.append(server.handle_completions(
+        {"prompt": prompt, "max_tokens": work["new"], "temperature": 0, "ignore_eos": True, "cache_prompt": False}))
+    threads = [threading.Thread(target=ask, args=(prompt,)) for prompt in random_prompts(work, 40000)]
+    start = time.perf_counter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    whole = time.perf_counter() - start
+    # Of the sequence whose prompt came last: all others decode beside it.
+    decode = min(each["timings"]["predicted_ms"] for each in found) / 1000
+    return {"prefill": whole - decode, "decode": decode}
 
 
 def run_cell(work):
