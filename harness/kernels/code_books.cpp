@@ -59,40 +59,53 @@ KVC_INLINE int32_t code_at(const int32_t* words, int64_t j, int64_t bits) {
   return code;
 }
 
+// One row of n codes in groups.
 template <int kBits>
-KVC_INLINE void groups_of(const BookRows& rows, const float* scale, const float* zero, int64_t group_size, float* out) {
-  const Levels<kBits> book(rows.levels);
-  const int64_t n_groups = (rows.len + group_size - 1) / group_size;
+KVC_INLINE void groups_of(const Levels<kBits>& book, const float* levels, const int32_t* words, int64_t n,
+                          const float* scale, const float* zero, int64_t group_size, float* out) {
   const bool whole = group_size % kEight == 0;
-  for (int64_t row = 0; row < rows.n_rows; ++row, out += rows.len) {
-    const int32_t* words = rows.words + row * rows.n_words;
-    for (int64_t group = 0; group < n_groups; ++group) {
-      const float by = scale[row * n_groups + group], from = zero ? zero[row * n_groups + group] : 0.f;
-      const int64_t end = std::min(rows.len, (group + 1) * group_size);
-      int64_t j = group * group_size;
-      if (whole) {
-        auto levels = book;
-        levels.scale(by, from);
-        for (; j + kEight <= end; j += kEight) {
-          store(levels[codes_at<kBits>(reinterpret_cast<const char*>(words), j / kEight)], out + j);
-        }
+  for (int64_t group = 0; group * group_size < n; ++group) {
+    const float by = scale[group], from = zero ? zero[group] : 0.f;
+    const int64_t end = std::min(n, (group + 1) * group_size);
+    int64_t j = group * group_size;
+    if (whole) {
+      auto scaled = book;
+      scaled.scale(by, from);
+      for (; j + kEight <= end; j += kEight) {
+        store(scaled[codes_at<kBits>(reinterpret_cast<const char*>(words), j / kEight)], out + j);
       }
-      for (; j < end; ++j) out[j] = rows.levels[code_at(words, j, kBits)] * by + from;
     }
+    for (; j < end; ++j) out[j] = levels[code_at(words, j, kBits)] * by + from;
   }
 }
 
+// One row of n codes, each with its channel's scale and zero.
 template <int kBits>
-KVC_INLINE void channels_of(const BookRows& rows, const float* scale, const float* zero, float* out) {
-  const Levels<kBits> levels(rows.levels);
-  for (int64_t row = 0; row < rows.n_rows; ++row, out += rows.len) {
+KVC_INLINE void channels_of(const Levels<kBits>& book, const float* levels, const int32_t* words, int64_t n,
+                            const float* scale, const float* zero, float* out) {
+  int64_t j = 0;
+  for (; j + kEight <= n; j += kEight) {
+    const auto picked = book[codes_at<kBits>(reinterpret_cast<const char*>(words), j / kEight)];
+    store(picked * load<EightFloats>(scale + j) + load<EightFloats>(zero + j), out + j);
+  }
+  for (; j < n; ++j) out[j] = levels[code_at(words, j, kBits)] * scale[j] + zero[j];
+}
+
+template <int kBits>
+KVC_INLINE void parts_of(const BookRows& rows, int64_t n_parts, int64_t stride, const float* scale, const float* zero,
+                         bool by_channel, float* out) {
+  const Levels<kBits> book(rows.levels);
+  const int64_t n = rows.len / n_parts;
+  for (int64_t row = 0; row < rows.n_rows; ++row, out += n) {
     const int32_t* words = rows.words + row * rows.n_words;
-    int64_t j = 0;
-    for (; j + kEight <= rows.len; j += kEight) {
-      const auto picked = levels[codes_at<kBits>(reinterpret_cast<const char*>(words), j / kEight)];
-      store(picked * load<EightFloats>(scale + j) + load<EightFloats>(zero + j), out + j);
+    for (int64_t part = 0; part < n_parts; ++part, words += n * kBits / 32) {
+      float* to = out + part * stride;
+      if (by_channel) {
+        channels_of<kBits>(book, rows.levels, words, n, scale + part * n, zero + part * n, to);
+      } else {
+        groups_of<kBits>(book, rows.levels, words, n, scale + row, zero + row, n, to);
+      }
     }
-    for (; j < rows.len; ++j) out[j] = rows.levels[code_at(words, j, kBits)] * scale[j] + zero[j];
   }
 }
 
@@ -123,14 +136,23 @@ KVC_INLINE Floats e4m3_values(Ints codes) {
 
 KVC_CLONES void decode_groups(const BookRows& rows, const float* scale, const float* zero, int64_t group_size,
                               float* out) {
+  const int64_t n_groups = (rows.len + group_size - 1) / group_size;
   by_bits(
-      rows.bits, [&]<int kBits>()
-                     __attribute__((always_inline)) { groups_of<kBits>(rows, scale, zero, group_size, out); });
+      rows.bits, [&]<int kBits>() __attribute__((always_inline)) {
+        const Levels<kBits> book(rows.levels);
+        for (int64_t row = 0; row < rows.n_rows; ++row) {
+          groups_of<kBits>(book, rows.levels, rows.words + row * rows.n_words, rows.len, scale + row * n_groups,
+                           zero ? zero + row * n_groups : nullptr, group_size, out + row * rows.len);
+        }
+      });
 }
 
-KVC_CLONES void decode_channels(const BookRows& rows, const float* scale, const float* zero, float* out) {
+KVC_CLONES void decode_parts(const BookRows& rows, int64_t n_parts, int64_t stride, const float* scale,
+                             const float* zero, bool by_channel, float* out) {
   by_bits(
-      rows.bits, [&]<int kBits>() __attribute__((always_inline)) { channels_of<kBits>(rows, scale, zero, out); });
+      rows.bits, [&]<int kBits>() __attribute__((always_inline)) {
+        parts_of<kBits>(rows, n_parts, stride, scale, zero, by_channel, out);
+      });
 }
 
 KVC_CLONES void from_e4m3(const uint8_t* codes, int64_t n, float* out) {

@@ -17,8 +17,10 @@ struct BookRows {
 // out[i, j] = levels[code] * scale[i, j / group_size] + zero[i, j / group_size]; zero may be null
 void decode_groups(const BookRows& rows, const float* scale, const float* zero, int64_t group_size, float* out);
 
-// out[i, j] = levels[code] * scale[j] + zero[j]
-void decode_channels(const BookRows& rows, const float* scale, const float* zero, float* out);
+// The same of rows that are n_parts parts, each len / n_parts entries and beginning at a word: those of a part stand
+// together, out[part * stride + i * len / n_parts + j]. A scale and zero belong to a row i or, by_channel, to an entry.
+void decode_parts(const BookRows& rows, int64_t n_parts, int64_t stride, const float* scale, const float* zero,
+                  bool by_channel, float* out);
 
 // 8-bit floats, e4m3 -> fp32
 void from_e4m3(const uint8_t* codes, int64_t n, float* out);

@@ -1,6 +1,9 @@
 #include "kvc/quant/code_book.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
 
 #include "kernels/code_books.h"
 #include "kvc/quant/pack_bits.h"
@@ -40,12 +43,27 @@ at::Tensor decode_groups(const at::Tensor& words, int64_t len, const CodeBook& b
   return out;
 }
 
-at::Tensor decode_channels(const at::Tensor& words, int64_t len, const CodeBook& book, const at::Tensor& scale,
-                           const at::Tensor& zero) {
-  auto out = empty_for(words, len);
-  kernels::decode_channels(rows_of(words, len, book), floats_of(scale, len), floats_of(zero, len),
-                           out.data_ptr<float>());
-  return out;
+at::Tensor decode_heads(const at::Tensor& words, int64_t n_heads, int64_t head_dim, const CodeBook& book,
+                        const at::Tensor& scale, const at::Tensor& zero, BookScale of) {
+  constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for
+  const auto rows = rows_of(words, n_heads * head_dim, book);
+  const bool by_channel = of == BookScale::channels;
+  const int64_t n_scales = by_channel ? rows.len : rows.n_rows;
+  const float *by = floats_of(scale, n_scales), *from = floats_of(zero, n_scales);
+  KVC_CHECK(by && from, "code book: heads need a scale and a zero");
+  const bool whole = head_dim * book.bits % 32 == 0;  // or heads begin inside a word
+  const int64_t n_parts = whole ? n_heads : 1, width = rows.len / n_parts;
+  auto out = at::empty({n_parts, rows.n_rows, width}, at::kFloat);
+  float* to = out.data_ptr<float>();
+  at::parallel_for(0, rows.n_rows, std::max<int64_t>(1, kLeastNumbers / std::max<int64_t>(1, rows.len)),
+                   [&](int64_t begin, int64_t end) {
+                     auto some = rows;
+                     some.words += begin * rows.n_words, some.n_rows = end - begin;
+                     const int64_t first = by_channel ? 0 : begin;
+                     kernels::decode_parts(some, n_parts, rows.n_rows * width, by + first, from + first, by_channel,
+                                           to + begin * width);
+                   });
+  return whole ? out : out.view({rows.n_rows, n_heads, head_dim}).transpose(0, 1).contiguous();
 }
 
 }  // namespace kvc

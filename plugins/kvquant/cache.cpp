@@ -1,6 +1,7 @@
 #include "cache.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <kvc/quant/compressed_attention.h>
 
 #include <algorithm>
@@ -9,6 +10,8 @@
 
 namespace kvquant {
 namespace {
+
+constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for
 
 // [H, T, D] -> [T, H*D]
 at::Tensor merged(const at::Tensor& x) {
@@ -97,7 +100,11 @@ at::Tensor Cache::attend(const at::Tensor& q, double scale) const {
     if (const auto rope = info().rope_frequencies; !rope.empty()) {
       const int64_t n = rows.size(1), head_dim = rows.size(2);
       const Turns turns(n_first + first, n, rope);
-      for (int64_t h = 0; h < n_heads; ++h) rotate(rows.data_ptr<float>() + h * n * head_dim, n, head_dim, turns);
+      at::parallel_for(0, n_heads, std::max<int64_t>(1, kLeastNumbers / (n * head_dim)),
+                       [&](int64_t begin, int64_t end) {
+                         for (int64_t h = begin; h < end; ++h)
+                           rotate(rows.data_ptr<float>() + h * n * head_dim, n, head_dim, turns);
+                       });
     }
     attention.score(rows, n_first + first);
   });

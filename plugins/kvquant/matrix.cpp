@@ -14,16 +14,6 @@
 namespace kvquant {
 namespace {
 
-// Entry i of values held in fp16 or fp32, as fp32.
-struct Floats {
-  const at::Half* half;
-  const float* whole;
-  explicit Floats(const at::Tensor& x)
-      : half(x.scalar_type() == at::kHalf ? x.const_data_ptr<at::Half>() : nullptr),
-        whole(x.scalar_type() == at::kHalf ? nullptr : x.const_data_ptr<float>()) {}
-  float operator[](int64_t i) const { return half ? static_cast<float>(half[i]) : whole[i]; }
-};
-
 // Storage of exactly a then b.
 at::Tensor joined(const at::Tensor& a, const at::Tensor& b) {
   if (b.numel() == 0) return a;
@@ -175,13 +165,14 @@ at::Tensor Matrix::decoded(const Block& block, const Range& channels, const Leve
   const int64_t n = block.codes.size(0), head_dim = n_channels_ / n_heads;
   const auto level = values_of(levels, format);
   const kvc::CodeBook book{level.data(), format.bits};
-  const auto tokens =  // [n, H*D]
-      axis_ == Axis::tokens ? kvc::decode_groups(block.codes, n_channels_, book, block.scale.to(at::kFloat),
-                                                 block.zero.to(at::kFloat), n_channels_)
-                            : kvc::decode_channels(block.codes, n_channels_, book, channels.scale, channels.zero);
-  auto rows = tokens.view({n, n_heads, head_dim}).transpose(0, 1).contiguous();
+  const bool of_tokens = axis_ == Axis::tokens;
+  const auto scale = of_tokens ? block.scale.to(at::kFloat) : channels.scale;
+  const auto zero = of_tokens ? block.zero.to(at::kFloat) : channels.zero;
+  auto rows = kvc::decode_heads(block.codes, n_heads, head_dim, book, scale, zero,
+                                of_tokens ? kvc::BookScale::rows : kvc::BookScale::channels);
   float* out = rows.data_ptr<float>();
-  const Floats values(block.values);
+  const auto wide = block.values.to(at::kFloat);
+  const float* values = wide.const_data_ptr<float>();
   for (int64_t t = 0, outlier = 0; t < n; ++t) {
     const auto count = static_cast<uint16_t>(block.counts.const_data_ptr<int16_t>()[t]);
     for (const int64_t end = outlier + count; outlier < end; ++outlier) {

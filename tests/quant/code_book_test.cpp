@@ -25,9 +25,30 @@ TEST(CodeBook, IsTheTableOneCodeAtATime) {
             at::equal(decode_groups(words, len, book, scale, zero, group_size), looked_up * each(scale) + each(zero)))
             << bits << " bits, " << len << " in groups of " << group_size;
         EXPECT_TRUE(at::equal(decode_groups(words, len, book, scale, {}, group_size), looked_up * each(scale)));
-        const auto by = at::randn({len}), from = at::randn({len});
-        EXPECT_TRUE(at::equal(decode_channels(words, len, book, by, from), looked_up * by + from))
-            << bits << " " << len;
+      }
+    }
+  }
+}
+
+TEST(CodeBook, OfHeadsSideBySideIsTheTableHeadByHead) {
+  at::manual_seed(2);
+  for (const int64_t bits : {1, 2, 3, 4}) {
+    for (const int64_t head_dim : {1, 7, 8, 20, 32, 80, 128}) {
+      for (const int64_t n_heads : {1, 3, 40}) {
+        const int64_t len = n_heads * head_dim, n = 64;
+        const auto codes = at::randint(0, 1 << bits, {n, len}, at::kByte), levels = at::randn({1 << bits});
+        const auto looked_up = levels.index_select(0, codes.flatten().to(at::kLong)).view(codes.sizes());
+        const auto heads = [&](const at::Tensor& x) { return x.view({n, n_heads, head_dim}).transpose(0, 1); };
+        const CodeBook book{levels.const_data_ptr<float>(), bits};
+        const auto decoded = [&](const at::Tensor& scale, const at::Tensor& zero, BookScale of) {
+          return decode_heads(pack_bits(codes, bits), n_heads, head_dim, book, scale, zero, of);
+        };
+        const auto by_row = at::randn({n}), from_row = at::randn({n}), by = at::randn({len}), from = at::randn({len});
+        EXPECT_TRUE(at::equal(decoded(by_row, from_row, BookScale::rows),
+                              heads(looked_up * by_row.unsqueeze(1) + from_row.unsqueeze(1))))
+            << bits << " bits, " << n_heads << " heads of " << head_dim;
+        EXPECT_TRUE(at::equal(decoded(by, from, BookScale::channels), heads(looked_up * by + from)))
+            << bits << " bits, " << n_heads << " heads of " << head_dim;
       }
     }
   }

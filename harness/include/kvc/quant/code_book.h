@@ -19,8 +19,12 @@ struct CodeBook {
 KVC_EXPORT at::Tensor decode_groups(const at::Tensor& words, int64_t len, const CodeBook& book, const at::Tensor& scale,
                                     const at::Tensor& zero, int64_t group_size);
 
-// The same with one scale and zero a channel, [len] fp32.
-KVC_EXPORT at::Tensor decode_channels(const at::Tensor& words, int64_t len, const CodeBook& book,
-                                      const at::Tensor& scale, const at::Tensor& zero);
+// What a scale and a zero belong to where the codes of all heads stand side by side.
+enum class BookScale : uint8_t { rows, channels };
+
+// words [n, n_packed_words(n_heads * head_dim, bits)], scale and zero [n] or [n_heads * head_dim] fp32
+//   -> [n_heads, n, head_dim] fp32. On the CPU, rows shared by the threads.
+KVC_EXPORT at::Tensor decode_heads(const at::Tensor& words, int64_t n_heads, int64_t head_dim, const CodeBook& book,
+                                   const at::Tensor& scale, const at::Tensor& zero, BookScale of);
 
 }  // namespace kvc
