@@ -69,9 +69,7 @@ TEST(CheatingPlugin, IsTakenByVerifyWhereItIsHonest) {
 }
 
 TEST(CheatingPlugin, FailsOrIsSuspectInEachOfItsWaysAndAloneInThat) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer has the allocator";  // and two of the ways are seen by nothing else
-#endif
+  if (kIsSanitized) GTEST_SKIP() << "a sanitizer has the allocator, and two of the ways are seen by nothing else";
   TempFolder folder;
   std::string compressors = "  - full\n  - cheats: {how: [honest";
   for (const auto& cheat : kCheats) compressors += concat(", ", cheat.how);

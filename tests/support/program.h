@@ -13,6 +13,13 @@
 
 namespace kvc::test {
 
+// Whether the program runs under AddressSanitizer or ThreadSanitizer, as the tests then do.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kIsSanitized = true;
+#else
+inline constexpr bool kIsSanitized = false;
+#endif
+
 struct Finished {
   int exit_code = -1;  // -1: ended by a signal
   std::string out, err;
