@@ -1,9 +1,9 @@
-"""Prefill, decoding and memory of one checkpoint in kvc and in what a user would pick instead, on the same prompts: one
-process a cell, interleaved, wall clock and processor time.
+"""Prefill, decoding and memory of one checkpoint in kvc and in what a user would pick instead, on prompts of random
+tokens: one process a cell, interleaved, wall clock and processor time.
 
 usage: side_by_side.py PROGRAM MODEL.gguf [--prompt 1020] [--new 64] [--batch 1,8] [--threads 1,2] [--repeats 3]
                        [--cells 'NAME;...'] [--base NAME] [-o FILE.json]
-kvc: bench of the file, weights as stored or in a dtype, cache COMPRESSOR. transformers: the same file dequantized, its
+kvc: bench of the file, weights in a dtype, cache COMPRESSOR. transformers: the same file dequantized, its
 DynamicCache or QuantizedCache. llama.cpp (package xllamacpp): the file as it is, K and V as f16, q8_0 or q4_0.
 Times are medians and minima over the repeats, of one batch; a peak is resident memory of the largest process.
 """

@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -13,14 +12,14 @@
 #include "compressors/plugin_library.h"
 #include "generate/generator.h"
 #include "kvc/plugin.h"
+#include "record/stopwatch.h"
 #include "text/files.h"
 #include "worker/load_model.h"
+#include "worker/read_memory.h"
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+constexpr int64_t kReadBytes = 512 << 20;  // that no cache holds: the most that a step can hope for
 
 // Highest resident memory of this program; getrusage would tell of the process that started it, too.
 int64_t peak_bytes() {
@@ -30,18 +29,6 @@ int64_t peak_bytes() {
     if (word == "VmHWM:" && status >> kib) return kib * 1024;
   }
   return 0;
-}
-
-// Reads a block that no cache holds: the most that a step can hope for.
-double read_bytes_per_second(int64_t n_bytes) {
-  const auto block = at::ones({n_bytes / 4}, at::kFloat);
-  double best = 0;
-  for (int i = 0; i < 5; ++i) {
-    const auto start = Clock::now();
-    block.sum().item<float>();
-    best = std::max(best, static_cast<double>(n_bytes) / seconds_since(start));
-  }
-  return best;
 }
 
 }  // namespace
@@ -62,7 +49,7 @@ int main(int argc, char** argv) {
   std::vector<std::vector<int64_t>> ids(prompts.size());
   std::vector<double> step_seconds;  // of full batches
   double prefill_seconds = 0, forward_seconds = 0, encode_seconds = 0, attend_seconds = 0, other_seconds = 0;
-  const auto start = Clock::now();
+  const auto start = kvc::Clock::now();
   for (size_t next = 0; next < prompts.size() || generator.n_sequences() > 0;) {
     for (; next < prompts.size() && generator.n_sequences() < work["batch"].get<int64_t>(); ++next) {
       kvc::GenerationRequest request;
@@ -70,14 +57,14 @@ int main(int argc, char** argv) {
       request.compressors = {full.get()};
       request.stop.max_new_tokens = new_tokens[next];
       request.n_shared_tokens = work["shared"];
-      const auto begin = Clock::now();
+      const auto begin = kvc::Clock::now();
       generator.add(std::move(request));
-      prefill_seconds += seconds_since(begin);
+      prefill_seconds += kvc::seconds_since(begin);
     }
     const bool whole = generator.n_sequences() == work["batch"].get<int64_t>();
-    const auto begin = Clock::now();
+    const auto begin = kvc::Clock::now();
     auto finished = generator.step();
-    if (whole && finished.empty()) step_seconds.push_back(seconds_since(begin));
+    if (whole && finished.empty()) step_seconds.push_back(kvc::seconds_since(begin));
     for (auto& one : finished) {
       forward_seconds += one.generation.prefill_seconds;  // without what the cache and its check cost
       encode_seconds += one.generation.encode_seconds;    // the prompts' included
@@ -86,7 +73,7 @@ int main(int argc, char** argv) {
       ids[static_cast<size_t>(one.ticket)] = std::move(one.generation.ids);
     }
   }
-  const double seconds = seconds_since(start);
+  const double seconds = kvc::seconds_since(start);
   const int64_t peak = peak_bytes();
   std::ranges::sort(step_seconds);
   const nlohmann::json result = {
@@ -100,6 +87,6 @@ int main(int argc, char** argv) {
       {"median_step_seconds", step_seconds.empty() ? 0 : step_seconds[step_seconds.size() / 2]},
       {"weights_bytes", model.weights_bytes()},
       {"peak_bytes", peak},
-      {"read_bytes_per_second", read_bytes_per_second(512 << 20)}};
+      {"read_bytes_per_second", static_cast<double>(kReadBytes) / kvc::MemoryReader().seconds(kReadBytes)}};
   std::printf("%s\n", result.dump().c_str());
 }

@@ -13,8 +13,8 @@ constexpr int kNobody = -1;         // what it gains is not written down
 // Whether this program writes down at all. It does, unless a sanitizer has the allocator.
 bool is_kept();
 
-// From here on what this thread gains is the account's, as is what threads gain that it starts; its OpenMP team gains for
-// whatever account it has open then, but for members that have opened one of their own. -> whose it was before
+// From here on what this thread gains is the account's, as is what threads gain that it starts; its OpenMP team gains
+// for whatever account it has open then, but for members that have opened one of their own. -> whose it was before
 int open(int account);
 // What the thread shows its OpenMP team, for as long as it lives; and what this thread's master shows it, or null.
 void show_team(const void* what);

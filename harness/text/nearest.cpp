@@ -88,7 +88,8 @@ std::string unknown_name(std::string_view what, std::string_view name, const std
   const auto nearest = nearest_name(name, known);
   if (!nearest.empty()) text += " (did you mean '" + nearest + "'?)";
   if (known.size() <= kMostListed) return in_one_line(text + "; known: " + join(known));
-  return in_one_line(text + "; " + std::to_string(known.size()) + " are known, the nearest: " + join(nearest_names(name, known)));
+  return in_one_line(text + "; " + std::to_string(known.size()) +
+                     " are known, the nearest: " + join(nearest_names(name, known)));
 }
 
 }  // namespace kvc

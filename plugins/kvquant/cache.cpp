@@ -1,7 +1,6 @@
 #include "cache.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <kvc/quant/compressed_attention.h>
 
 #include <algorithm>
@@ -10,8 +9,6 @@
 
 namespace kvquant {
 namespace {
-
-constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for
 
 // [H, T, D] -> [T, H*D]
 at::Tensor merged(const at::Tensor& x) {
@@ -97,15 +94,7 @@ at::Tensor Cache::attend(const at::Tensor& q, double scale) const {
   const auto& by = tables(own);
   attention.score(k_first_, 0);
   k_.for_each_tile(by.keys, by.k_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
-    if (const auto rope = info().rope_frequencies; !rope.empty()) {
-      const int64_t n = rows.size(1), head_dim = rows.size(2);
-      const Turns turns(n_first + first, n, rope);
-      at::parallel_for(0, n_heads, std::max<int64_t>(1, kLeastNumbers / (n * head_dim)),
-                       [&](int64_t begin, int64_t end) {
-                         for (int64_t h = begin; h < end; ++h)
-                           rotate(rows.data_ptr<float>() + h * n * head_dim, n, head_dim, turns);
-                       });
-    }
+    rotate(rows, n_first + first, info().rope_frequencies);
     attention.score(rows, n_first + first);
   });
   attention.score(k_waiting_, n_first + k_.n_tokens());

@@ -1,13 +1,18 @@
 #include "rotation.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 #include <kvc/check.h>
 #include <kvc/clones.h>
 
+#include <algorithm>
 #include <cmath>
+#include <vector>
 
 namespace kvquant {
 namespace {
+
+constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for
 
 // One row of a head: channel i with channel i + D/2.
 inline __attribute__((always_inline)) void rotate_row(float* x, int64_t half, const float* cosine, const float* sine) {
@@ -15,6 +20,38 @@ inline __attribute__((always_inline)) void rotate_row(float* x, int64_t half, co
     const float a = x[i], b = x[i + half];
     x[i] = a * cosine[i] - b * sine[i];
     x[i + half] = b * cosine[i] + a * sine[i];
+  }
+}
+
+// Cosines and sines of positions first ... first + n - 1, [n, D/2].
+struct Turns {
+  std::vector<float> cosine, sine;
+  Turns(int64_t first, int64_t n, std::span<const float> frequencies);
+};
+
+Turns::Turns(int64_t first, int64_t n, std::span<const float> frequencies)
+    : cosine(static_cast<size_t>(n) * frequencies.size()), sine(cosine.size()) {
+  const size_t half = frequencies.size();
+  std::vector<double> c(half), s(half), step_c(half), step_s(half);
+  for (size_t i = 0; i < half; ++i) {
+    const double angle = static_cast<double>(first) * frequencies[i];
+    c[i] = std::cos(angle), s[i] = std::sin(angle);
+    step_c[i] = std::cos(static_cast<double>(frequencies[i])),
+    step_s[i] = std::sin(static_cast<double>(frequencies[i]));
+  }
+  for (size_t t = 0; t < static_cast<size_t>(n); ++t) {
+    for (size_t i = 0; i < half; ++i) {
+      cosine[t * half + i] = static_cast<float>(c[i]), sine[t * half + i] = static_cast<float>(s[i]);
+      const double turned = c[i] * step_c[i] - s[i] * step_s[i];
+      s[i] = s[i] * step_c[i] + c[i] * step_s[i];
+      c[i] = turned;
+    }
+  }
+}
+
+KVC_CLONES void rotate_head(float* rows, int64_t n, int64_t half, const Turns& turns) {
+  for (int64_t t = 0; t < n; ++t) {
+    rotate_row(rows + t * 2 * half, half, turns.cosine.data() + t * half, turns.sine.data() + t * half);
   }
 }
 
@@ -38,31 +75,16 @@ at::Tensor rotated(const at::Tensor& x, int64_t first, std::span<const float> fr
   return y;
 }
 
-Turns::Turns(int64_t first, int64_t n, std::span<const float> frequencies)
-    : cosine(static_cast<size_t>(n) * frequencies.size()), sine(cosine.size()) {
-  const size_t half = frequencies.size();
-  std::vector<double> c(half), s(half), step_c(half), step_s(half);
-  for (size_t i = 0; i < half; ++i) {
-    const double angle = static_cast<double>(first) * frequencies[i];
-    c[i] = std::cos(angle), s[i] = std::sin(angle);
-    step_c[i] = std::cos(static_cast<double>(frequencies[i])),
-    step_s[i] = std::sin(static_cast<double>(frequencies[i]));
-  }
-  for (size_t t = 0; t < static_cast<size_t>(n); ++t) {
-    for (size_t i = 0; i < half; ++i) {
-      cosine[t * half + i] = static_cast<float>(c[i]), sine[t * half + i] = static_cast<float>(s[i]);
-      const double turned = c[i] * step_c[i] - s[i] * step_s[i];
-      s[i] = s[i] * step_c[i] + c[i] * step_s[i];
-      c[i] = turned;
-    }
-  }
-}
-
-KVC_CLONES void rotate(float* rows, int64_t n, int64_t head_dim, const Turns& turns) {
-  const int64_t half = head_dim / 2;
-  for (int64_t t = 0; t < n; ++t) {
-    rotate_row(rows + t * head_dim, half, turns.cosine.data() + t * half, turns.sine.data() + t * half);
-  }
+void rotate(const at::Tensor& x, int64_t first, std::span<const float> frequencies) {
+  if (frequencies.empty()) return;
+  const int64_t n_tokens = x.size(1), head_dim = x.size(2);
+  const Turns turns(first, n_tokens, frequencies);
+  at::parallel_for(0, x.size(0), std::max<int64_t>(1, kLeastNumbers / (n_tokens * head_dim)),
+                   [&](int64_t begin, int64_t end) {
+                     for (int64_t h = begin; h < end; ++h) {
+                       rotate_head(x.data_ptr<float>() + h * n_tokens * head_dim, n_tokens, head_dim / 2, turns);
+                     }
+                   });
 }
 
 }  // namespace kvquant
