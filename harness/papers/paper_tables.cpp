@@ -1,6 +1,7 @@
 #include "papers/paper_tables.h"
 
 #include <algorithm>
+#include <set>
 
 #include "analysis/entries.h"
 #include "kvc/check.h"
@@ -154,14 +155,16 @@ std::vector<CannedQuery> queries_of_papers(Database& db) {
 std::string html_of_filled_tables(const std::string& database, bool with_suspects) {
   const auto paths = find_paths();
   auto store = ResultStore::open_readonly(database);
+  std::set<std::string> stored;
+  auto select = store.database().prepare("SELECT DISTINCT experiment FROM experiment_cell");
+  while (select.step()) stored.insert(select.text(0));
+  const auto is_stored = [&](const auto& experiment) { return stored.contains(experiment); };
   std::string html;
   for (const auto& name : layout_names(tables_folder(paths))) {
     const auto layout = find_layout(tables_folder(paths), name);
+    if (std::ranges::none_of(names_of_fills(layout.fills, paths), is_stored)) continue;
     const auto fills = find_fills(layout.fills, paths);
-    const auto experiments = experiments_of(fills);
-    const auto cell_notes = make_entries(store.database(), experiments, with_suspects);
-    const auto is_there = [&](const auto& experiment) { return has_cells(store.database(), experiment); };
-    if (std::none_of(experiments.begin(), experiments.end(), is_there)) continue;
+    const auto cell_notes = make_entries(store.database(), experiments_of(fills), with_suspects);
     html += print(store.database(), layout, fills, cell_notes,
                   {.database = database, .name = name, .format = "html", .with_suspects = with_suspects});
   }

@@ -21,6 +21,10 @@ std::vector<std::string> files_of(const std::string& stem, const Paths& paths) {
   return files;
 }
 
+std::string name_in(YamlMap& map, const std::string& file) {
+  return map.optional_string("name", fs::path(file).stem().string());
+}
+
 // Whether the checkpoint that the file names is here; a bench of single layers needs none.
 bool has_model(YamlMap& map, RunKind kind, const Paths& paths) {
   auto model = map.optional_string("model", "");
@@ -34,7 +38,7 @@ bool has_model(YamlMap& map, RunKind kind, const Paths& paths) {
 // Only what says which cells the file makes, whatever its kind; the run itself reads all of it.
 void read_fill(TableFill& fill, const Paths& paths) {
   auto map = load_experiment_yaml(paths.root / fill.file, {});
-  fill.experiment = map.optional_string("name", fs::path(fill.file).stem().string());
+  fill.experiment = name_in(map, fill.file);
   const auto kind = experiment_kind(map);
   fill.can_run = has_model(map, kind, paths);
   if (const auto limit = map.optional("limit")) fill.limit = limit->integer(1);
@@ -101,6 +105,20 @@ std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const P
     }
   }
   return fills;
+}
+
+std::vector<std::string> names_of_fills(const std::vector<std::string>& stems, const Paths& paths) {
+  std::vector<std::string> names;
+  for (const auto& stem : stems) {
+    for (const auto& file : files_of(stem, paths)) {
+      try {
+        auto map = load_experiment_yaml(paths.root / file, {});
+        names.push_back(name_in(map, file));
+      } catch (const Error&) {  // it fills nothing
+      }
+    }
+  }
+  return names;
 }
 
 FillState fill_state(Database& db, const TableFill& fill) {

@@ -34,6 +34,9 @@ std::vector<std::string> files_beside(const std::string& file, const Paths& path
 // The files configs/papers{,/demo}/<stem>{,_*}.yaml of the layout's stems, in order of their names.
 std::vector<TableFill> find_fills(const std::vector<std::string>& stems, const Paths& paths);
 
+// The names of those experiments alone, without their cells: no task's file is read. What cannot be read is left out.
+std::vector<std::string> names_of_fills(const std::vector<std::string>& stems, const Paths& paths);
+
 struct FillState {
   int64_t n_expected = 0, n_there = 0;  // cells; of a search one
   std::string command;                  // that fills what is missing; "" where nothing is

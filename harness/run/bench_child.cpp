@@ -25,6 +25,7 @@ json BenchChild::wait() {
 CacheLine BenchChild::measure() {
   process_.send({{"measure", true}});
   const auto answer = wait();
+  KVC_CHECK(!answer.contains("error"), answer["error"].get<std::string>());
   CacheLine line;
   line.bytes_per_token = answer["bytes_per_token"].get<double>();
   line.fixed_bytes = answer["fixed_bytes"].get<double>();

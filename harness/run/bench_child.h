@@ -20,7 +20,7 @@ struct BenchWatch {
 
 class BenchChild {
  public:
-  // Returns when it is ready; throws Error where the body or the compressor cannot be made. The watch has to live on.
+  // Returns when it is ready; throws Error where the body cannot be made. The watch has to live on.
   BenchChild(const BenchSetUp& set_up, const BenchWatch& watch);
 
   int64_t max_tokens() const { return max_tokens_; }  // that the body takes

@@ -13,7 +13,9 @@
 #include "compressors/build_compressor.h"
 #include "generate/exact_cache.h"
 #include "generate/generator.h"
+#include "guest/host_state.h"
 #include "guest/ledger.h"
+#include "guest/thrown.h"
 #include "kvc/plugin.h"
 #include "probe/probe.h"
 #include "text/message.h"
@@ -43,8 +45,8 @@ class Worker {
                    static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
                                         static_cast<double>(set_up.n_workers))) {
     ledger::set_limit(available_memory_bytes() / set_up.n_workers);
-    compressors_ = build_all(set_up.compressors);
-    references_ = build_all(set_up.references);
+    compressors_.resize(set_up.compressors.size());
+    references_.resize(set_up.references.size());
     generator_.on_entering([this](int64_t ticket, int i) {
       const Job* job = entered_job(ticket);
       channel_.enter(i < 0 || !job ? -1 : job->compressors[static_cast<size_t>(i)]);
@@ -68,12 +70,7 @@ class Worker {
           use(message->get<OtherCompressors>());
           continue;
         }
-        const auto job = message->get<Job>();
-        if (!job.sizes.empty()) {
-          measure(job);
-        } else {
-          job.probe ? probe(job) : start(job);
-        }
+        take(message->get<Job>());
       }
       for (auto& finished : generator_.step()) answer(finished);
     }
@@ -102,6 +99,55 @@ class Worker {
   std::unique_ptr<Compressor> build(const CompressorChoice& written) const {
     if (written.kind == CompressorChoice::Kind::exact) return std::make_unique<ExactCompressor>();
     return build_compressor(written, model_.shape()).part.compressor;
+  }
+
+  // Where a job first asks for it, as that compressor's code: what a plugin does there costs its own cells, as later.
+  // -> why it could not be made; or nothing
+  std::string make(const CompressorChoice& written, int i, std::unique_ptr<Compressor>& made) {
+    if (made) return "";
+    std::string error;
+    const HostState before;
+    channel_.enter(i);
+    try {
+      made = build(written);
+    } catch (...) {
+      error = thrown();
+    }
+    const auto changed = before.put_back();
+    channel_.enter(-1);
+    if (error.empty() && !changed.empty()) {
+      made.reset();
+      error = concat("the compressor left ", changed, " changed when it was made");
+    }
+    return error;
+  }
+
+  void take(Job job) {
+    if (!job.sizes.empty()) return measure(job);  // it makes its own
+    std::string of_reference;
+    if (job.reference >= 0) {
+      const auto i = static_cast<size_t>(job.reference);
+      of_reference = make(set_up_.references.at(i), -1, references_.at(i));
+    }
+    std::erase_if(job.compressors, [&](int i) {
+      const auto at = static_cast<size_t>(i);
+      const auto error = of_reference.empty() ? make(set_up_.compressors.at(at), i, compressors_.at(at)) : of_reference;
+      if (!error.empty()) send_failed(job.id, i, error);
+      return !error.empty();
+    });
+    if (job.compressors.empty()) {
+      channel_.send({{"done", job.id}});
+    } else {
+      job.probe ? probe(job) : start(job);
+    }
+  }
+
+  void send_failed(int64_t job, int compressor, const std::string& error) {
+    JobResult failed;
+    failed.job = job;
+    failed.compressor = compressor;
+    failed.error = error;
+    channel_.send(failed);
   }
 
   // The parent sends it when all jobs are done.
@@ -177,13 +223,7 @@ class Worker {
       active_.emplace(job.id, std::move(active));
     } catch (const std::exception& e) {  // the prompt's fault or the model's: it fails for all
       for (const int64_t ticket : tickets) tickets_.erase(ticket);  // what they answer is nobody's
-      for (const int i : job.compressors) {
-        JobResult failed;
-        failed.job = job.id;
-        failed.compressor = i;
-        failed.error = said_by(e);
-        channel_.send(failed);
-      }
+      for (const int i : job.compressors) send_failed(job.id, i, said_by(e));
       channel_.send({{"done", job.id}});
     }
     starting_ = nullptr;

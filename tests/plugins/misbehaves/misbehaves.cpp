@@ -1,6 +1,7 @@
 // Exact fp16 tokens, and what `how` says: to the process at every token, else at the first one after the prompt or
-// where `where` says. Beside it, each a plugin of its own: throws, crashes, segfaults, exits, hangs, hides_bytes,
-// keeps_views, shares_state, takes_nan, not_repeatable, wrong_attention, breaks_promises, refuses_late, wrong_abi, ...
+// where `where` says; worker: in a worker's constructor alone. Beside it, each a plugin of its own: throws, crashes,
+// segfaults, exits, hangs, hides_bytes, keeps_views, shares_state, takes_nan, not_repeatable, wrong_attention,
+// breaks_promises, refuses_late, wrong_abi, ...
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
@@ -15,6 +16,7 @@
 #include <chrono>
 #include <clocale>
 #include <cstdlib>
+#include <fstream>
 #include <limits>
 #include <locale>
 #include <new>
@@ -68,7 +70,7 @@ struct Options {
               "floods_stdout",
               "opens_files"},
              "what it does");
-    v.choice("where", where, {"append", "footprint", "destructor"}, "in which function it throws, or ends the process");
+    v.choice("where", where, {"append", "footprint", "destructor", "worker"}, "in which function it throws, or ends the process");
   }
 };
 
@@ -155,7 +157,7 @@ class MisbehavingCache final : public test_plugins::ExactCache {
     if (does("leaks")) new kvc::TokenBlocks(k_);  // holds the same tensors
   }
   void append(const kvc::NewTokens& tokens) override {
-    change_process(options_.how);
+    if (options_.where != "worker") change_process(options_.how);
     if (length_ > 0) at_place("append");
     if (does("changes_inputs")) tokens.k.add_(1);
     k_.push_back(tokens.k);  // unchecked: the check would ask length()
@@ -193,9 +195,18 @@ class MisbehavingCache final : public test_plugins::ExactCache {
   int64_t length_ = 0;
 };
 
+bool in_worker() {
+  std::ifstream arguments("/proc/self/cmdline");
+  return std::string(std::istreambuf_iterator<char>(arguments), {}).find("worker") != std::string::npos;
+}
+
 class Misbehaving final : public kvc::Compressor {
  public:
-  explicit Misbehaving(const Options& options) : options_(options) {}
+  explicit Misbehaving(const Options& options) : options_(options) {
+    if (options.where != "worker" || !in_worker()) return;  // it opens as an honest one
+    do_it(options.how);
+    change_process(options.how);
+  }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<MisbehavingCache>(info, options_);
   }
