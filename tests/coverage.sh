@@ -18,6 +18,6 @@ status=0
 KVC_ROOT="$root" ctest --test-dir "$build" -j "$(nproc)" "$@" || status=$?  # what failed has covered something, too
 for room in $rooms; do
   (cd "$build" && gcov --json-format --stdout --branch-probabilities $(find "harness/CMakeFiles/kvc_$room.dir" -name '*.gcda')) |
-    python3 "$root/tests/coverage.py" "$room"
+    python3 "$root/tests/coverage.py" "$room" "$root"
 done
 exit $status

@@ -54,9 +54,9 @@ class LayerSearch {
     for (const auto& plan : space.two_steps()) {
       if (candidates_.size() + batch.size() >= n_all / 2) break;
       if (space.propose(plan)) batch.push_back({plan, "two_steps"});
-      if (batch.size() == kTogether) score(std::exchange(batch, {}));
+      if (batch.size() == kTogether) store(score(std::exchange(batch, {})));
     }
-    score(batch);
+    store(score(batch));
     while (candidates_.size() < n_all && score_proposals(space)) {
     }
     rescore();
@@ -76,9 +76,8 @@ class LayerSearch {
     return compressors;
   }
 
-  // Scores those that no search with this calibration has scored, and stores all of them as this search's next.
-  std::vector<CandidateScore> score(const std::vector<Proposal>& proposals) {
-    if (proposals.empty()) return {};
+  // Scores those that no search with this calibration has scored.
+  std::vector<CandidateRecord> score(const std::vector<Proposal>& proposals) {
     std::vector<CandidateRecord> records;
     std::vector<LayerPlan> missing;
     std::vector<size_t> places;
@@ -93,32 +92,37 @@ class LayerSearch {
       auto scores = scorer_.score(compressors_of(missing));
       for (size_t i = 0; i < scores.size(); ++i) records[places[i]].score = std::move(scores[i]);
     }
-    store_.put_candidates(record_.key, static_cast<int64_t>(candidates_.size()), records);
     result_.n_scored += static_cast<int64_t>(missing.size());
     result_.n_present += static_cast<int64_t>(records.size() - missing.size());
-    std::vector<CandidateScore> scores;
-    for (auto& [text, family, values, score] : records) {
+    return records;
+  }
+
+  // Stores them as this search's next.
+  void store(const std::vector<CandidateRecord>& records) {
+    if (records.empty()) return;
+    store_.put_candidates(record_.key, static_cast<int64_t>(candidates_.size()), records);
+    for (const auto& [text, family, values, score] : records) {
       const auto& layers = score.bytes_of_layer;
       const auto bytes = std::accumulate(layers.begin(), layers.end(), int64_t{0});
       candidates_.push_back({values, score.nll, bytes, !score.error.empty() || !std::isfinite(score.nll)});
-      scores.push_back(std::move(score));
     }
     on_scored_(result_);
-    return scores;
   }
 
-  // Each level for all layers: what a layer's caches hold at it.
+  // Each level for all layers: what a layer's caches hold at it. Where one fails nothing is stored, so that the next
+  // search tries it again: it may have been the machine's fault.
   SearchSpace measured_space() {
     const auto n_layers = static_cast<size_t>(scorer_.n_layers());
     std::vector<Proposal> uniform;
     for (const int64_t level : settings_.levels) uniform.push_back({LayerPlan(n_layers, level), "uniform"});
-    const auto scores = score(uniform);
+    const auto records = score(uniform);
     std::vector<std::vector<int64_t>> bytes(n_layers);
-    for (size_t i = 0; i < scores.size(); ++i) {
-      KVC_CHECK(scores[i].error.empty(), "search: ", settings_.option, " ", settings_.levels[i],
-                " in every layer: ", scores[i].error);
-      for (size_t layer = 0; layer < n_layers; ++layer) bytes[layer].push_back(scores[i].bytes_of_layer[layer]);
+    for (size_t i = 0; i < records.size(); ++i) {
+      const auto& [error, nll, bytes_of_layer] = records[i].score;
+      KVC_CHECK(error.empty(), "search: ", settings_.option, " ", settings_.levels[i], " in every layer: ", error);
+      for (size_t layer = 0; layer < n_layers; ++layer) bytes[layer].push_back(bytes_of_layer[layer]);
     }
+    store(records);
     SearchSpace space(settings_.levels, std::move(bytes), budget_bytes(), settings_.seed);
     const auto fp16_bytes = static_cast<double>(record_.kv_bytes_fp16);
     KVC_CHECK(space.least_bytes() <= budget_bytes(), "search: the budget is ", settings_.budget,
@@ -153,7 +157,7 @@ class LayerSearch {
                             : space.random();
       if (plan) batch.push_back({*plan, mutates ? "mutation" : "random"});
     }
-    score(batch);
+    store(score(batch));
     return !batch.empty();
   }
 
