@@ -85,11 +85,10 @@ TEST_F(BenchRuns, AWholeModelCountsItsWeights) {
 }
 
 TEST_F(BenchRuns, ACompressorThatFailsCostsItsPointsAlone) {
-  const auto ended =
-      run(bench_file(kLayer, "prompt_tokens: 64\n  new_tokens: 4\n  repeats: 1",
-                     "  - crashes\n  - misbehaves: {how: aborts, where: worker}\n"
-                     "  - misbehaves: {how: throws_an_int, where: worker}\n  - full\n") +
-          "plugin_path: [" + KVC_BINARY_DIR + "/tests/plugins]\n");
+  const auto ended = run(bench_file(kLayer, "prompt_tokens: 64\n  new_tokens: 4\n  repeats: 1",
+                                    "  - crashes\n  - misbehaves: {how: aborts, where: worker}\n"
+                                    "  - misbehaves: {how: throws_an_int, where: worker}\n  - full\n") +
+                         "plugin_path: [" + KVC_BINARY_DIR + "/tests/plugins]\n");
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_NE(ended.err.find("failed: layer 4/2/64, 64 + 4 tokens, batch 1, crashes (defaults): the bench was killed by"),
             std::string::npos)

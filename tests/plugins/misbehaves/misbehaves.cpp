@@ -70,7 +70,8 @@ struct Options {
               "floods_stdout",
               "opens_files"},
              "what it does");
-    v.choice("where", where, {"append", "footprint", "destructor", "worker"}, "in which function it throws, or ends the process");
+    v.choice("where", where, {"append", "footprint", "destructor", "worker"},
+             "in which function it throws, or ends the process");
   }
 };
 
