@@ -14,8 +14,20 @@ cmake -S "$root" -B "$build" -G Ninja -DKVC_TORCH="${KVC_TORCH:-$root/build/venv
   -DKVC_TEST_PYTHON="$root/build/test-venv/bin/python" >"$log" 2>&1 || { cat "$log" >&2; exit 3; }
 ninja -C "$build" >>"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 3; }
 find "$build" -name '*.gcda' -delete
+counts=$build/counts
+rm -rf "$counts" && mkdir "$counts"
 status=0
-KVC_ROOT="$root" ctest --test-dir "$build" -j "$(nproc)" "$@" || status=$?  # what failed has covered something, too
+KVC_COVERAGE_COUNTS="$counts" KVC_ROOT="$root" ctest --test-dir "$build" -j "$(nproc)" "$@" || status=$?  # what failed has covered something, too
+
+# Each process's counts, added up; what was cut off is left out.
+merged=$build/merged
+rm -rf "$merged" && mkdir "$merged"
+for folder in "$counts"/*; do
+  if gcov-tool merge -o "$merged.new" "$merged" "$folder" >/dev/null 2>&1; then
+    rm -rf "$merged" && mv "$merged.new" "$merged"
+  fi
+done
+[ ! -e "$merged$build" ] || cp -r "$merged$build/." "$build/"
 for room in $rooms; do
   (cd "$build" && gcov --json-format --stdout --branch-probabilities $(find "harness/CMakeFiles/kvc_$room.dir" -name '*.gcda')) |
     python3 "$root/tests/coverage.py" "$room" "$root"

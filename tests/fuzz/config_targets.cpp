@@ -110,7 +110,7 @@ std::vector<std::string> config_words() {
 
 Target config_target() {
   return {"config",
-          12,
+          14,
           config_seeds(),
           config_words(),
           [](const fs::path&) {},
@@ -120,7 +120,7 @@ Target config_target() {
 
 Target generation_target() {
   return {"generation",
-          6,
+          10,
           {json{{"bos_token_id", 0}, {"eos_token_id", 1}, {"do_sample", false}}, json{{"eos_token_id", {1, 2, 3}}}},
           {"eos_token_id", "bos_token_id", "pad_token_id", "temperature"},
           [](const fs::path& dir) { write_file(dir / "config.json", small_config("LlamaForCausalLM").dump()); },

@@ -52,7 +52,7 @@ void write_kvpress(const fs::path& dir, std::string text, Mutator& mutator) {
 
 Target lm_eval_target() {
   return {"lm_eval",
-          12,
+          20,
           lm_eval_seeds(),
           {"results", "config", "model", "model_args", "model_name", "kv_compression", "method", "acc,none", ",",
            "acc_stderr,none", "_stderr,", "alias"},
@@ -66,7 +66,7 @@ Target lm_eval_target() {
 
 Target kvpress_target() {
   return {"kvpress",
-          8,
+          10,
           kvpress_seeds(),
           {"dataset", "data_dir", "model", "press_name", "null", "string_match", "&a", "*a", "---\n", "."},
           [](const fs::path&) {},

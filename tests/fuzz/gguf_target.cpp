@@ -149,7 +149,7 @@ void read_gguf(const fs::path& dir) {
 
 Target gguf_target() {
   return {"gguf",
-          16,
+          8,
           {decoder(3).file(), decoder(2).file(), split_file().file()},
           {"general.architecture", "general.alignment", "llama", "qwen2", "GGUF", "blk.0.attn_q.weight", "split.count",
            "llama.attention.head_count", "token_embd.weight"},

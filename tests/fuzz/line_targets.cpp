@@ -141,7 +141,7 @@ std::vector<json> prediction_seeds() {
 
 Target dataset_target() {
   return {"dataset",
-          12,
+          14,
           dataset_seeds(),
           {"q", "answer", "length", "depth", "items", "\"", "\"\"", ",", "\r\n", "\n\n", "12", "{}\n", "[]\n"},
           prepare_dataset,
@@ -151,7 +151,7 @@ Target dataset_target() {
 
 Target predictions_target() {
   return {"predictions",
-          12,
+          8,
           prediction_seeds(),
           {"pred",        "answers",
            "all_classes", "generation",

@@ -177,7 +177,7 @@ void read_tokenizer(const std::filesystem::path& model) {
 
 Target special_target() {
   return {"special",
-          4,
+          2,
           special_seeds(),
           words(),
           [](const fs::path& dir) { copy_files("gpt2", dir); },
@@ -187,7 +187,7 @@ Target special_target() {
 
 Target merges_target() {
   return {"merges",
-          3,
+          2,
           {seed_of("gpt2", "merges.txt")},
           words(),
           [](const fs::path& dir) { copy_files("gpt2", dir); },
@@ -207,7 +207,7 @@ Target pieces_target() {
 
 Target tokenizer_target() {
   return {"tokenizer",
-          8,
+          6,
           seeds(),
           words(),
           [](const fs::path&) {},

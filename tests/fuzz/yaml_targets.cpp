@@ -132,7 +132,7 @@ json json_of_yaml(const fs::path& file) { return json_of(YAML::Load(kvc::read_fi
 
 Target experiment_target() {
   return {"experiment",
-          5,
+          4,
           experiment_seeds(),
           {"name",   "kind",  "like",    "like.yaml", "compressors", "tasks",        "limit", "bench",  "capacity",
            "search", "probe", "eval",    "model",     "chain",       "rules",        "where", "layers", "0-1",
@@ -147,7 +147,7 @@ Target experiment_target() {
 
 Target task_target() {
   return {"task",
-          5,
+          4,
           seeds_of({"tasks/demo/truth.yaml", "tasks/gsm8k/cot8.yaml", "tasks/mmlu/five_shot.yaml",
                     "tasks/bbh/navigate.yaml", "tasks/passkey/digits.yaml", "tasks/likelihood/longbench.yaml",
                     "tasks/piqa/validation.yaml", "tasks/longbench/trec.yaml"}),
@@ -186,7 +186,7 @@ Target task_target() {
 
 Target chat_target() {
   return {"chat",
-          6,
+          10,
           seeds_of({"prompts/chat/llama3.yaml", "prompts/chat/mistral.yaml", "prompts/chat/qwen2.yaml"}),
           {"version", "summary", "bos", "tokens", "recognize", "has", "lacks", "user", "system_and_user", "{user}",
            "{user_stripped}", "{system}", "{", "}", "{{", "<s>", "&a", "*a", "null"},
@@ -197,7 +197,7 @@ Target chat_target() {
 
 Target template_target() {
   return {"template",
-          16,
+          24,
           template_seeds(),
           {"chat_template", "name", "template", "default", "<|im_start|>", "[INST] ", "<<SYS>>", "<|eot_id|>",
            "<|start_header_id|>", "Cutting Knowledge Date", "{%", "{{"},
