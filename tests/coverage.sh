@@ -15,7 +15,7 @@ cmake -S "$root" -B "$build" -G Ninja -DKVC_TORCH="${KVC_TORCH:-$root/build/venv
 ninja -C "$build" >>"$log" 2>&1 || { tail -n 40 "$log" >&2; exit 3; }
 find "$build" -name '*.gcda' -delete
 counts=$build/counts
-rm -rf "$counts" && mkdir "$counts"
+rm -rf "$counts" && mkdir -m 1777 "$counts"  # some tests give up their privileges
 status=0
 KVC_COVERAGE_COUNTS="$counts" KVC_ROOT="$root" ctest --test-dir "$build" -j "$(nproc)" "$@" || status=$?  # what failed has covered something, too
 

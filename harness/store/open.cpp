@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <cstring>
 #include <thread>
 
 #include "kvc/check.h"
@@ -142,19 +143,44 @@ void split_scoring(Database& db) {
   transaction.commit();
 }
 
+struct SchemaObject {
+  std::string type, name, sql;
+};
+
+const std::vector<SchemaObject>& schema_objects() {
+  static const auto objects = [] {
+    auto whole = Database::open(":memory:", Database::Mode::kReadWrite, 0);
+    whole.execute(std::string(schema_sql()));
+    std::vector<SchemaObject> found;
+    auto select = whole.prepare("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid");
+    while (select.step()) found.push_back({select.text(0), select.text(1), select.text(2)});
+    return found;
+  }();
+  return objects;
+}
+
 // Tables and views that the schema has gained since the file was made; what is there is left as it is.
 void add_missing_tables(Database& db) {
-  auto whole = Database::open(":memory:", Database::Mode::kReadWrite, 0);
-  whole.execute(std::string(schema_sql()));
-  auto objects = whole.prepare("SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid");
-  while (objects.step()) {
+  for (const auto& object : schema_objects()) {
     const auto lacks = [&] {
-      return !db.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").bind(1, objects.text(0)).step();
+      return !db.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").bind(1, object.name).step();
     };
     if (!lacks()) continue;
     Transaction transaction(db);
-    if (lacks()) db.execute(objects.text(1));  // another process may have been first
+    if (lacks()) db.execute(object.sql);  // another process may have been first
     transaction.commit();
+  }
+}
+
+// What is read is the schema's views over the file's tables, whatever views the file has under their names: those of an
+// earlier version, or a stranger's that say something else or never end.
+void use_own_views(Database& db) {
+  for (const auto& [type, name, sql] : schema_objects()) {
+    if (type == "view") db.execute("CREATE TEMP " + sql.substr(std::strlen("CREATE ")));
+    if (type != "table") continue;
+    auto select = db.prepare("SELECT type FROM sqlite_schema WHERE name = ?");
+    KVC_CHECK(!select.bind(1, name).step() || select.text(0) == type, "results database '", db.path(), "': '", name,
+              "' is a ", select.text(0), ", expected a ", type);
   }
 }
 
@@ -201,6 +227,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
     split_scoring(db);
     add_missing_tables(db);
   }
+  use_own_views(db);
   return ResultStore(std::move(db));
 }
 
@@ -211,6 +238,7 @@ ResultStore ResultStore::open_readonly(const std::filesystem::path& path, int wa
             "': there is no such file");
   auto db = Database::open(path, Database::Mode::kReadOnly, wait_ms);
   KVC_CHECK(!is_empty(db), "results database '", path.string(), "': it holds no results");
+  use_own_views(db);
   return ResultStore(std::move(db));
 }
 

@@ -36,7 +36,7 @@ Template read_form(const YamlValue& value, const std::string& bos, bool with_sys
   if (with_system && n_system != 1)
     value.fail(value.name(), " names the system's text ", n_system, " times, expected once");
   if (!value.string().starts_with(bos))
-    value.fail(value.name(), " is ", value.found(), ", expected ", in_one_line(bos), " at its start");
+    value.fail(value.name(), " is ", value.found(), ", expected ", bos, " at its start");
   return parts;
 }
 

@@ -167,7 +167,7 @@ YamlValue YamlMap::required(const std::string& key) {
   }
   const auto nearest = nearest_name(key, unread);
   value().fail("missing key '", key, "'", value().name().empty() ? "" : " in " + value().name(),
-               nearest.empty() ? "" : " (is it '" + in_one_line(nearest) + "'?)");
+               nearest.empty() ? "" : " (is it '" + nearest + "'?)");
 }
 
 YAML::Node YamlMap::merged() const {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "kvc/check.h"
+#include "text/message.h"
 
 namespace kvc {
 
@@ -59,7 +60,7 @@ class YamlValue {
 
   template <class... Parts>
   [[noreturn]] void fail(const Parts&... parts) const {
-    throw Error(concat(where(), ": error: ", parts...));
+    throw Error(concat(where(), ": error: ", in_one_line(concat(parts...))));
   }
 
  private:

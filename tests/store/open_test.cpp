@@ -67,21 +67,23 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
     auto store = ResultStore::open(path_);
     store.put_cell(make_cell("a", "kivi", "t"));
     store.put_sample(make_sample("a", 0));
-    store.database().execute(
-        "CREATE TABLE old (cell_key TEXT NOT NULL, sample INTEGER NOT NULL, layer INTEGER NOT NULL, tensor TEXT NOT "
-        "NULL, kind TEXT NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (cell_key, sample, layer, tensor, kind), "
-        "FOREIGN "
-        "KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE) STRICT, WITHOUT ROWID;"
-        "INSERT INTO old SELECT cell_key, sample, layer, tensor, kind, bytes FROM kv_bytes;"
-        "DROP TABLE kv_bytes; ALTER TABLE old RENAME TO kv_bytes; DROP TABLE stage; DROP TABLE stage_time;"
-        "DROP VIEW v_cell; DROP VIEW v_score; DROP TABLE probe; DROP TABLE capacity; DROP TABLE likelihood;"
-        "ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; ALTER TABLE sample DROP COLUMN peak_bytes;"
-        "ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE cell DROP COLUMN kind; DROP TABLE cell_size;"
-        "ALTER TABLE sample DROP COLUMN n_encoded_numbers; ALTER TABLE sample DROP COLUMN recent_bytes;"
-        "ALTER TABLE cell DROP COLUMN formula;"
-        "ALTER TABLE cell DROP COLUMN scoring_json;"
-        "ALTER TABLE experiment_cell DROP COLUMN label; ALTER TABLE experiment_cell DROP COLUMN position;"
-        "PRAGMA user_version = 1");
+    Database::open(path_, Database::Mode::kReadWrite, 0)
+        .execute(
+            "CREATE TABLE old (cell_key TEXT NOT NULL, sample INTEGER NOT NULL, layer INTEGER NOT NULL, tensor TEXT "
+            "NOT "
+            "NULL, kind TEXT NOT NULL, bytes INTEGER NOT NULL, PRIMARY KEY (cell_key, sample, layer, tensor, kind), "
+            "FOREIGN "
+            "KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE) STRICT, WITHOUT ROWID;"
+            "INSERT INTO old SELECT cell_key, sample, layer, tensor, kind, bytes FROM kv_bytes;"
+            "DROP TABLE kv_bytes; ALTER TABLE old RENAME TO kv_bytes; DROP TABLE stage; DROP TABLE stage_time;"
+            "DROP VIEW v_cell; DROP VIEW v_score; DROP TABLE probe; DROP TABLE capacity; DROP TABLE likelihood;"
+            "ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; ALTER TABLE sample DROP COLUMN peak_bytes;"
+            "ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE cell DROP COLUMN kind; DROP TABLE cell_size;"
+            "ALTER TABLE sample DROP COLUMN n_encoded_numbers; ALTER TABLE sample DROP COLUMN recent_bytes;"
+            "ALTER TABLE cell DROP COLUMN formula;"
+            "ALTER TABLE cell DROP COLUMN scoring_json;"
+            "ALTER TABLE experiment_cell DROP COLUMN label; ALTER TABLE experiment_cell DROP COLUMN position;"
+            "PRAGMA user_version = 1");
   }
   auto store = ResultStore::open(path_);
   auto fresh = ResultStore::open(folder_ / "fresh.sqlite");
@@ -197,6 +199,23 @@ TEST_F(OpenTest, AFileThatIsRelabelledAsAnOlderOneIsRefused) {
                                              " and has the columns of a newer one; expected `PRAGMA user_version = 5` "
                                              "of a file that is up to date")));
   }
+}
+
+TEST_F(OpenTest, WhatIsReadIsTheProgramsViewsWhateverTheFileHas) {
+  {
+    auto store = ResultStore::open(path_);
+    store.put_cell(make_cell("a", "kivi", "t"));
+    store.database().execute(
+        "DROP VIEW main.v_cell; CREATE VIEW main.v_cell AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 "
+        "FROM n) SELECT 'b' AS key, count(*) AS n_ok FROM n");
+  }
+  for (const bool writes : {false, true}) {
+    auto store = writes ? ResultStore::open(path_) : ResultStore::open_readonly(path_);
+    EXPECT_EQ(store.database().text("SELECT group_concat(key) FROM v_cell"), "a");
+  }
+  Database::open(path_, Database::Mode::kReadWrite, 0)
+      .execute("PRAGMA foreign_keys = OFF; DROP TABLE score; CREATE VIEW score AS SELECT * FROM v_cell");
+  EXPECT_EQ(message_of([&] { ResultStore::open_readonly(path_); }), problem("'score' is a view, expected a table"));
 }
 
 TEST_F(OpenTest, AFolderThatMayNotBeEnteredIsNamed) {

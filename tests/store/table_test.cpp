@@ -20,7 +20,14 @@ TEST_F(QueryTest, StatisticsAreSqlFunctions) {
             "1");
   EXPECT_EQ(db.text("SELECT score_low(column1) || ' ' || score_high(column1) FROM (VALUES (0.5), (0.5))"), "0.5 0.5");
   EXPECT_EQ(db.text("SELECT median(column1) FROM (VALUES (9), (1), (4), (5))"), "4.5");
-  EXPECT_EQ(db.text("SELECT ifnull(median(column1), 'none') FROM (VALUES (NULL))"), "none");
+  EXPECT_EQ(db.text("SELECT quartile(column1, 1) || ' ' || quartile(column1, 3) FROM (VALUES (1), (NULL), (2), (3))"),
+            "1.5 2.5");
+  for (const char* none : {"median(column1)", "quartile(column1, 2)", "score_low(column1)", "wilson_low(column1, 3)",
+                           "wilson_high(1, column1)"}) {
+    EXPECT_EQ(db.text(concat("SELECT ifnull(", none, ", 'none') FROM (VALUES (NULL))")), "none") << none;
+  }
+  EXPECT_EQ(message_of([&] { db.text("SELECT quartile(1, 4)"); }),
+            concat("results database '", path_.string(), "': quartile(x, n): n is not 1, 2 or 3"));
 }
 
 TEST_F(QueryTest, ReadsAndRefusesToWrite) {

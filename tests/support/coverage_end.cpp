@@ -1,5 +1,5 @@
-// In a coverage build each process counts into a folder of its own, $KVC_COVERAGE_COUNTS/<pid>: one that is killed while it
-// writes spoils no other's counts. And `_exit` is this: who ends by it still writes what it counted.
+// In a coverage build each process counts into a folder of its own, $KVC_COVERAGE_COUNTS/<pid>: who is killed while he
+// writes spoils no one else's counts. And `_exit` is this: who ends by it still writes what it counted.
 #include <pthread.h>
 #include <unistd.h>
 
