@@ -251,6 +251,23 @@ SELECT
     WHEN cell.options_label <> '' THEN cell.options_label
     ELSE ifnull((SELECT group_concat(key || '=' || value, ' ') FROM json_each(cell.options_json)), '')
   END AS options,
+  CASE
+    WHEN json_valid(cell.generation_json)
+      THEN json_remove(
+        cell.generation_json, '$.max_new_tokens', '$.stop', '$.chat_template', '$.chat_frame', '$.add_special_tokens',
+        '$.system_message')
+    ELSE cell.generation_json
+  END AS settings_json,
+  CASE
+    WHEN json_valid(cell.generation_json) AND cell.generation_json ->> '$.chat_template' IS NOT NULL
+      AND NOT (json_valid(cell.task_json) AND cell.task_json ->> '$.chat' IS 'never')
+      THEN json_patch('{}', json_object(
+        'chat_template', cell.generation_json -> '$.chat_template',
+        'chat_frame', cell.generation_json -> '$.chat_frame',
+        'add_special_tokens', cell.generation_json -> '$.add_special_tokens',
+        'system_message', cell.generation_json -> '$.system_message'))
+    ELSE ''
+  END AS chat_json,
   cell.bits, cell.is_lossy, cell.is_simulated, cell.n_samples,
   ifnull(counted.n_ok, 0) AS n_ok,
   ifnull(counted.n_failed, 0) AS n_failed,

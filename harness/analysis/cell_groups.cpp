@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "analysis/rows_of.h"
 #include "kvc/check.h"
 #include "text/nearest.h"
 
@@ -13,15 +14,34 @@ namespace {
 
 constexpr auto kCells =
     "SELECT c.model, c.plugin, c.options, cell.options_json, cell.plugin_sha256, c.task, c.key, c.suspect,"
-    "  CASE WHEN json_valid(cell.generation_json) THEN json_remove(cell.generation_json, '$.max_new_tokens', '$.stop')"
-    "    ELSE cell.generation_json END AS generation"
+    "  c.settings_json, c.chat_json"
     " FROM v_cell AS c JOIN cell ON cell.key = c.key"
     " WHERE ?1 = 'all' OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = ?1)"
-    " ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, generation, cell.plugin_sha256, c.task, c.key";
+    " ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, c.settings_json, cell.plugin_sha256, c.task, "
+    "c.key";
 
-bool is_same(const CellGroup& a, const CellGroup& b) {
-  return a.model == b.model && a.plugin == b.plugin && a.plugin_sha256 == b.plugin_sha256 &&
-         a.options_json == b.options_json && a.generation_json == b.generation_json;
+// One cell as it was read.
+struct FoundCell {
+  CellGroup group;  // its alone
+  std::string task, chat, key;
+};
+
+bool may_share_row(const FoundCell& a, const FoundCell& b) {
+  return a.group.model == b.group.model && a.group.plugin == b.group.plugin &&
+         a.group.plugin_sha256 == b.group.plugin_sha256 && a.group.options_json == b.group.options_json &&
+         a.group.settings_json == b.group.settings_json;
+}
+
+CellGroup group_of(const std::vector<FoundCell>& cells, const std::vector<size_t>& row) {
+  auto group = cells[row.front()].group;
+  for (const size_t i : row) {
+    group.cells.emplace(cells[i].task, cells[i].key);
+    if (!cells[i].chat.empty()) group.chat_json = cells[i].chat;
+  }
+  for (const size_t i : row) {
+    if (cells[i].chat.empty() && !group.chat_json.empty()) group.without_frame.insert(cells[i].task);
+  }
+  return group;
 }
 
 void check_known(Database& db, const char* what, const std::string& name, const char* sql) {
@@ -48,7 +68,7 @@ nlohmann::json value_of(const std::string& text) {
 
 nlohmann::json settings_of(const CellGroup& group) {
   auto settings = nlohmann::json::object();
-  for (const auto& text : {group.generation_json, group.options_json}) {  // an option hides a setting of its name
+  for (const auto& text : {group.generation_json(), group.options_json}) {  // an option hides a setting of its name
     const auto json = nlohmann::json::parse(text, nullptr, false);
     if (json.is_object()) settings.update(json);
   }
@@ -100,8 +120,8 @@ std::string labels(const std::vector<const CellGroup*>& groups) {
 
 // What tells one group from others of its label: its binary and its settings for generation.
 std::string details(const CellGroup& group) {
-  return concat("'", group.label(), "' (plugin_sha256=", group.plugin_sha256.substr(0, 12), ", ", group.generation_json,
-                ", cell ", group.cells.begin()->second.substr(0, 12), ")");
+  return concat("'", group.label(), "' (plugin_sha256=", group.plugin_sha256.substr(0, 12), ", ",
+                group.generation_json(), ", cell ", group.cells.begin()->second.substr(0, 12), ")");
 }
 
 void check_one_a_model(const std::vector<const CellGroup*>& found, const std::string& pattern) {
@@ -115,15 +135,44 @@ void check_one_a_model(const std::vector<const CellGroup*>& found, const std::st
 
 }  // namespace
 
+std::string CellGroup::generation_json() const {
+  auto settings = nlohmann::json::parse(settings_json, nullptr, false);
+  const auto chat = nlohmann::json::parse(chat_json, nullptr, false);
+  if (!settings.is_object() || !chat.is_object()) return settings_json;
+  settings.update(chat);
+  return settings.dump();
+}
+
+bool same_compressor(const CellGroup& a, const CellGroup& b) {
+  return a.model == b.model && a.plugin == b.plugin && a.options_json == b.options_json &&
+         a.settings_json == b.settings_json &&
+         (a.chat_json == b.chat_json || a.chat_json.empty() || b.chat_json.empty());
+}
+
+std::string frames_note(const std::vector<CellGroup>& groups) {
+  std::set<std::string> without, frames;
+  for (const auto& group : groups) {
+    if (group.without_frame.empty()) continue;
+    without.insert(group.without_frame.begin(), group.without_frame.end());
+    const auto chat = nlohmann::json::parse(group.chat_json, nullptr, false);
+    const auto name = chat.is_object() ? chat.find("chat_template") : chat.end();
+    if (name != chat.end() && name->is_string()) frames.insert(name->get<std::string>());
+  }
+  frames.erase("none");
+  if (without.empty() || frames.empty()) return "";
+  return concat("chat frame ", join({frames.begin(), frames.end()}),
+                "; none, as their prompts are no user's turn: ", join({without.begin(), without.end()}));
+}
+
 std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup& group) {
   using nlohmann::json;
-  const auto mine = json::parse(group.generation_json, nullptr, false);
+  const auto mine = json::parse(group.generation_json(), nullptr, false);
   std::map<std::string, std::string> settings;
   bool other_binary = false;
   for (const auto& other : groups) {
     if (other.model != group.model || other.label() != group.label()) continue;
     other_binary |= other.plugin_sha256 != group.plugin_sha256;
-    const auto theirs = json::parse(other.generation_json, nullptr, false);
+    const auto theirs = json::parse(other.generation_json(), nullptr, false);
     if (!mine.is_object() || !theirs.is_object()) continue;
     for (const auto& [key, value] : mine.items()) {
       if (theirs.value(key, json()) == value) continue;
@@ -133,6 +182,7 @@ std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup
       if (!mine.contains(key)) settings[key] = kNotGiven;
     }
   }
+  if (settings.contains("chat_template")) settings.erase("chat_frame"), settings.erase("add_special_tokens");
   if (settings.empty() && other_binary) settings["plugin_sha256"] = group.plugin_sha256.substr(0, 12);
   std::string text;
   for (const auto& [key, value] : settings) text += concat(text.empty() ? "" : " ", key, "=", value);
@@ -143,7 +193,7 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
   check_filter(db, filter);
   auto select = db.prepare(kCells);
   select.bind(1, filter.experiment);
-  std::vector<CellGroup> groups;
+  std::vector<FoundCell> found;
   while (select.step()) {
     CellGroup cell;
     cell.model = select.text(0);
@@ -151,7 +201,7 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
     cell.plugin_sha256 = select.text(4);
     cell.options = select.text(2);
     cell.options_json = select.text(3);
-    cell.generation_json = select.text(8);
+    cell.settings_json = select.text(8);
     const std::string task = select.text(5), suspect = select.text(7);
     if (!filter.model.empty() && cell.model != filter.model) continue;
     if (!filter.task.empty() && task != filter.task) continue;
@@ -160,11 +210,10 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
                              ": ", suspect));
       if (!filter.with_suspects) continue;
     }
-    auto place = std::find_if(groups.begin(), groups.end(),
-                              [&](const auto& group) { return is_same(group, cell) && !group.cells.contains(task); });
-    if (place == groups.end()) place = groups.insert(place, std::move(cell));
-    place->cells.emplace(task, select.text(6));
+    found.push_back({std::move(cell), task, select.text(9), select.text(6)});
   }
+  std::vector<CellGroup> groups;
+  for (const auto& row : rows_of(found, may_share_row)) groups.push_back(group_of(found, row));
   return groups;
 }
 

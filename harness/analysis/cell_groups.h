@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -13,10 +14,18 @@ struct CellGroup {
   std::string model, plugin, plugin_sha256;
   std::string options;  // for tables
   std::string options_json;
-  std::string generation_json;               // without what is the task's own: max_new_tokens, stop
+  std::string settings_json, chat_json;      // v_cell's; of tasks without a chat frame, too, where one has it
   std::map<std::string, std::string> cells;  // task -> cell key
+  std::set<std::string> without_frame;       // the tasks that have none, where others have one
+  std::string generation_json() const;       // both as one object
   std::string label() const { return options.empty() ? plugin : plugin + " " + options; }
 };
+
+// Whether they may stand for one compressor in two databases.
+bool same_compressor(const CellGroup& a, const CellGroup& b);
+
+// "tasks without a chat frame: a, b; the others with chatml", or nothing: what a row's cells differ in.
+std::string frames_note(const std::vector<CellGroup>& groups);
 
 struct GroupFilter {
   std::string experiment = "all";  // a name, or "all"
@@ -24,8 +33,8 @@ struct GroupFilter {
   bool with_suspects = false;
 };
 
-// In the order of `kvc table`. A second cell of the same task and variant starts a group of its own. Suspect cells that
-// were left out are named in `notes`. Throws Error naming the known experiments, models or tasks.
+// In the order of `kvc table`, as rows_of says. Suspect cells that were left out are named in `notes`. Throws Error
+// naming the known experiments, models or tasks.
 std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std::vector<std::string>& notes);
 
 // "key=value ...": the settings for generation, or else the plugin's binary, by which `group` differs from others of

@@ -47,10 +47,7 @@ std::vector<GroupPair> namesakes(const std::vector<CellGroup>& groups_a, const s
   std::set<const CellGroup*> taken;
   for (const auto& b : groups_b) {
     for (const auto& a : groups_a) {
-      if (a.model != b.model || a.plugin != b.plugin || a.options_json != b.options_json ||
-          a.generation_json != b.generation_json) {
-        continue;
-      }
+      if (!same_compressor(a, b)) continue;
       const bool is_new = taken.insert(&a).second && taken.insert(&b).second;
       KVC_CHECK(is_new, "'", b.label(), "' is there more than once; name it, or an experiment");
       pairs.emplace_back(&a, &b);
@@ -148,6 +145,7 @@ CompareReport compare_groups(Database& db_a, Database& db_b, const CompareOption
   report.weights = weights_of(db_a, db_b, pairs);
   adjust(report);
   explain(report, options.margin);
+  if (const auto frames = frames_note(groups_b); !frames.empty()) report.notes.push_back(frames);
   return report;
 }
 

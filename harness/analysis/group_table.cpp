@@ -8,6 +8,7 @@
 #include <set>
 
 #include "analysis/query.h"
+#include "analysis/rows_of.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
 
@@ -19,31 +20,47 @@ struct Sum {
   int64_t n = 0;
 };
 
-// One compressor's scores by task; "" is the headline's name.
-struct Row {
-  std::string model, plugin, options, variant;
-  std::map<std::string, std::map<std::string, Sum>> tasks;
+using Sums = std::map<std::string, Sum>;  // by score; "" is the headline's name
+
+struct ScoredCell {
+  std::string key, plugin, options, variant, task, chat;
+  Sums sums;
 };
 
-std::vector<Row> read_rows(Database& db, const SummaryOptions& options, std::set<std::string>& keys) {
+// One compressor's scores by task.
+struct Row {
+  std::string plugin, options;
+  std::map<std::string, Sums> tasks;
+};
+
+std::vector<ScoredCell> read_cells(Database& db, const SummaryOptions& options) {
   auto select = db.prepare(table_sql("groups"));
   select.bind(1, options.experiment);
   const auto text = [&](const char* column) { return select.text(select.column(column)); };
-  std::vector<Row> rows;
+  std::vector<ScoredCell> cells;
   while (select.step()) {
     const auto key = text("key");
     if (!options.cell_keys.empty() && !options.cell_keys.contains(key)) continue;
     if (!options.with_suspects && !text("suspect").empty()) continue;
-    keys.insert(key);
-    const auto variant = text("plugin") + "\n" + text("variant");
-    auto row = std::find_if(rows.begin(), rows.end(), [&](const Row& r) { return r.variant == variant; });
-    if (row == rows.end()) {
-      row = rows.insert(row, Row{text("model"), text("plugin"), text("options"), variant, {}});
+    if (cells.empty() || cells.back().key != key) {
+      cells.push_back({key, text("plugin"), text("options"), text("variant"), text("task"), text("chat_json"), {}});
     }
-    auto& scores = row->tasks[text("task")];
     const Sum sum{select.real(select.column("sum_value")), select.integer(select.column("n"))};
-    scores.emplace(text("extractor"), sum);
-    if (select.integer(select.column("position")) == 0) scores.emplace("", sum);
+    cells.back().sums.emplace(text("extractor"), sum);
+    if (select.integer(select.column("position")) == 0) cells.back().sums.emplace("", sum);
+  }
+  return cells;
+}
+
+std::vector<Row> gather(const std::vector<ScoredCell>& cells) {
+  const auto same = [](const ScoredCell& a, const ScoredCell& b) {
+    return a.plugin == b.plugin && a.variant == b.variant;
+  };
+  std::vector<Row> rows;
+  for (const auto& members : rows_of(cells, same)) {
+    const auto& first = cells[members.front()];
+    auto& row = rows.emplace_back(Row{first.plugin, first.options, {}});
+    for (const size_t i : members) row.tasks.emplace(cells[i].task, cells[i].sums);
   }
   return rows;
 }
@@ -99,8 +116,10 @@ std::string text_of(const Mean& mean, bool is_perplexity) {
 }  // namespace
 
 Table group_table(Database& db, const SummaryOptions& options, const std::vector<TaskGroup>& groups) {
+  const auto scored = read_cells(db, options);
   std::set<std::string> keys;
-  const auto rows = read_rows(db, options, keys);
+  for (const auto& cell : scored) keys.insert(cell.key);
+  const auto rows = gather(scored);
   std::vector<std::map<std::string, Mean>> means(rows.size());
   std::vector<bool> is_shown(groups.size(), false);
   for (size_t r = 0; r < rows.size(); ++r) {

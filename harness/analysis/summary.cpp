@@ -6,6 +6,7 @@
 
 #include "analysis/cell_groups.h"
 #include "analysis/query.h"
+#include "analysis/rows_of.h"
 #include "analysis/summary_rows.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
@@ -35,17 +36,14 @@ std::string accuracy_text(const SummaryRow& cell) {
   return text;
 }
 
-// Cells of one variant share a row, one for each task; a second cell of the same task starts a row of its own.
 std::vector<Group> group_cells(const std::vector<SummaryRow>& cells) {
+  const auto same = [](const SummaryRow& a, const SummaryRow& b) {
+    return a.variant == b.variant && a.plugin == b.plugin;
+  };
   std::vector<Group> groups;
-  for (const auto& cell : cells) {
-    const auto fits = [&](const Group& group) {
-      return group.any().variant == cell.variant && group.any().plugin == cell.plugin &&
-             !group.by_task.contains(cell.task);
-    };
-    auto place = std::find_if(groups.begin(), groups.end(), fits);
-    if (place == groups.end()) place = groups.insert(place, Group{});
-    place->by_task.emplace(cell.task, cell);
+  for (const auto& row : rows_of(cells, same)) {
+    auto& group = groups.emplace_back();
+    for (const size_t i : row) group.by_task.emplace(cells[i].task, cells[i]);
   }
   return groups;
 }
@@ -57,7 +55,13 @@ CellGroup named(const Group& group) {
   CellGroup named;
   named.model = cell.model, named.plugin = cell.plugin, named.options = cell.options;
   named.plugin_sha256 = cell.variant.substr(binary, cell.variant.find('\n', binary) - binary);
-  named.generation_json = cell.variant.substr(settings);
+  named.settings_json = cell.variant.substr(settings);
+  for (const auto& [task, c] : group.by_task) {
+    if (!c.chat.empty()) named.chat_json = c.chat;
+  }
+  for (const auto& [task, c] : group.by_task) {
+    if (c.chat.empty() && !named.chat_json.empty()) named.without_frame.insert(task);
+  }
   return named;
 }
 
@@ -244,6 +248,7 @@ Table summary_table(Database& db, const SummaryOptions& options) {
     table.rows.push_back(summary_row(groups[i], settings_apart(names, names[i]), with_model, tasks, lengths));
   }
   table.notes = summary_notes(shown, suspects, options.with_suspects);
+  if (const auto frames = frames_note(names); !frames.empty()) table.notes.insert(table.notes.begin(), frames);
   return table;
 }
 

@@ -14,6 +14,7 @@ struct SummaryRow {
   std::string key, model, plugin, options, task, suspect;
   std::string formula;  // whose closed form paper_bytes are by; "" of an earlier kvc's
   std::string variant;  // model, binary, options and settings, a line each: cells that are equal in it share a row
+  std::string chat;     // v_cell.chat_json
   double bits = 0;
   bool is_simulated = false;
   int64_t n_samples = 0, n_ok = 0, n_failed = 0, n_missing = 0;

@@ -96,7 +96,7 @@ class FolderWriter {
                 {"model_name_sanitized", made_.folder.filename().string()},
                 {"chat_template", nullptr},
                 {"kv_compression", Json::object()}};
-    const auto settings = parsed(group_.generation_json);
+    const auto settings = parsed(group_.generation_json());
     results_["config"] = {{"model", "kvc"},
                           {"model_args", {{"pretrained", group_.model}, {"compressor", group_.label()}}},
                           {"gen_kwargs", settings},

@@ -9,7 +9,7 @@ namespace kvc {
 
 std::filesystem::path current_database(const std::filesystem::path& database, TemporaryFolder& folder) {
   auto store = ResultStore::open_readonly(database);
-  if (is_up_to_date(store.database())) return database;
+  if (is_up_to_date(store.database()) && has_current_views(store.database())) return database;
   const auto copy = folder.path() / database.filename();
   std::fprintf(stderr,
                "%s: an earlier kvc wrote it (schema %ld); what is shown is a copy as of now, brought up to date\n",

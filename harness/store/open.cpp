@@ -95,7 +95,7 @@ void upgrade_from_1(Database& db) {
 void upgrade_from_2(Database& db) {
   Transaction transaction(db);
   if (db.integer("PRAGMA user_version") != 2) return;
-  db.execute("DROP VIEW IF EXISTS v_cell");  // add_missing_tables makes the new one
+  db.execute("DROP VIEW IF EXISTS v_cell");  // add_missing makes the new one
   db.execute(
       "ALTER TABLE cell ADD COLUMN kind TEXT NOT NULL DEFAULT 'eval'"
       " CHECK (kind IN ('eval', 'probe', 'bench', 'capacity'))");
@@ -107,7 +107,7 @@ void upgrade_from_2(Database& db) {
   transaction.commit();
 }
 
-// Version 3 knew no likelihoods of texts: add_missing_tables makes their table.
+// Version 3 knew no likelihoods of texts: add_missing makes their table.
 void upgrade_from_3(Database& db) {
   Transaction transaction(db);
   if (db.integer("PRAGMA user_version") != 3) return;
@@ -115,7 +115,7 @@ void upgrade_from_3(Database& db) {
   transaction.commit();
 }
 
-// Version 4 knew encoded tokens alone, and no sizes: add_missing_tables makes their table.
+// Version 4 knew encoded tokens alone, and no sizes: add_missing makes their table.
 void upgrade_from_4(Database& db) {
   Transaction transaction(db);
   if (db.integer("PRAGMA user_version") != 4) return;
@@ -159,15 +159,26 @@ const std::vector<SchemaObject>& schema_objects() {
   return objects;
 }
 
-// Tables and views that the schema has gained since the file was made; what is there is left as it is.
-void add_missing_tables(Database& db) {
-  for (const auto& object : schema_objects()) {
-    const auto lacks = [&] {
-      return !db.prepare("SELECT 1 FROM sqlite_schema WHERE name = ?").bind(1, object.name).step();
+// Of the file's object of that name; "" where there is none.
+std::string sql_in(Database& db, const std::string& name) {
+  auto select = db.prepare("SELECT sql FROM main.sqlite_schema WHERE name = ?");
+  return select.bind(1, name).step() ? select.text(0) : "";
+}
+
+// Tables and views that the schema has gained since the file was made, and views that say something else; other tables
+// are left as they are.
+void add_missing(Database& db) {
+  for (const auto& [type, name, sql] : schema_objects()) {
+    const auto lacks = [&, &type = type, &name = name, &sql = sql] {
+      const auto there = sql_in(db, name);
+      return there.empty() || (type == "view" && there != sql);
     };
     if (!lacks()) continue;
     Transaction transaction(db);
-    if (lacks()) db.execute(object.sql);  // another process may have been first
+    if (lacks()) {  // another process may have been first
+      if (type == "view") db.execute("DROP VIEW IF EXISTS " + name);
+      db.execute(sql);
+    }
     transaction.commit();
   }
 }
@@ -208,6 +219,13 @@ void check_folder(const std::filesystem::path& path) {
 
 }  // namespace
 
+bool has_current_views(Database& db) {
+  const auto& objects = schema_objects();
+  return std::all_of(objects.begin(), objects.end(), [&](const auto& object) {
+    return object.type != "view" || sql_in(db, object.name) == object.sql;
+  });
+}
+
 ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   check_folder(path);
   auto db = Database::open(path, Database::Mode::kReadWrite, wait_ms);
@@ -225,7 +243,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
     if (db.integer("PRAGMA user_version") == 3) upgrade_from_3(db);
     if (db.integer("PRAGMA user_version") == 4) upgrade_from_4(db);
     split_scoring(db);
-    add_missing_tables(db);
+    add_missing(db);
   }
   use_own_views(db);
   return ResultStore(std::move(db));

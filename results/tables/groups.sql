@@ -1,11 +1,9 @@
 -- One row a cell and score: sums over its ok samples, for means over groups of tasks. :experiment as in summary.
 SELECT
   c.model, c.plugin, c.options, c.task, s.extractor, s.position, s.n, s.sum_value,
-  cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) ||
-    CASE
-      WHEN json_valid(cell.generation_json) THEN json_remove(cell.generation_json, '$.max_new_tokens', '$.stop')
-      ELSE cell.generation_json
-    END AS variant,
+  cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) || c.settings_json
+    AS variant,
+  c.chat_json,
   c.key, c.suspect
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key

@@ -1,5 +1,5 @@
 -- One row a cell, with its headline score. :experiment is a name; 'all' or nothing for every cell.
--- variant: cells of different tasks that are equal in it belong in one row; max_new_tokens and stop are the task's own.
+-- variant: cells of different tasks that are equal in it belong in one row, those of user's turns in one of chat_json.
 -- Intervals are Wilson's; where is_graded, a score is neither 0 nor 1, the bootstrap's.
 -- decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
 SELECT
@@ -10,11 +10,9 @@ SELECT
   100.0 * s.accuracy AS accuracy_percent,
   100.0 * s.low AS low_percent,
   100.0 * s.high AS high_percent,
-  cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) ||
-    CASE
-      WHEN json_valid(cell.generation_json) THEN json_remove(cell.generation_json, '$.max_new_tokens', '$.stop')
-      ELSE cell.generation_json
-    END AS variant,
+  cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) || c.settings_json
+    AS variant,
+  c.chat_json,
   c.key, s.is_graded
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key

@@ -1,5 +1,6 @@
 #include "render/table.h"
 
+#include "analysis/compare.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
 #include "store_fixture.h"
@@ -178,6 +179,45 @@ TEST_F(SummaryTest, CellsThatDifferInGenerationAreRowsThatSayInWhat) {
   ASSERT_EQ(rows.size(), 2u);
   EXPECT_EQ(std::get<std::string>(rows[0][1]), "(seed=1)");
   EXPECT_EQ(std::get<std::string>(rows[1][1]), "(seed=2)");
+}
+
+// needle's prompt is no user's turn and has no chat frame, qasper's has the experiment's: two cells of one row. Without
+// frames at all qasper makes a row of its own, and needle, which is the same cell, stands in both.
+TEST_F(SummaryTest, WhatATaskDecidesMakesNoRow) {
+  const auto put = [&](const std::string& plugin, const std::string& task, const std::string& chat) {
+    auto cell = make_cell(concat(plugin, task, chat), plugin, task);
+    cell.task_json = concat(R"({"chat":")", task == "qasper" ? "turn" : "never", R"("})");
+    cell.generation_json =
+        concat(R"({"seed":0,"max_new_tokens":9,"chat_template":")", chat, R"(")",
+               chat == "none" ? "" : R"(,"chat_frame":"<\n{prompt}","add_special_tokens":false)", "}");
+    cell.n_samples = 1;
+    store_.put_cell(cell);
+    store_.put_sample(make_sample(cell.key, 0));
+  };
+  const auto rows = [&] {
+    std::string text;
+    const auto table = summary_table(store_.database());
+    for (const auto& row : table.rows) {
+      for (const size_t column : {0, 1, 8, 9}) text += concat(std::get<std::string>(row.at(column)), "|");
+      text += "\n";
+    }
+    return text + table.notes.front();
+  };
+  for (const char* plugin : {"full", "other"}) put(plugin, "needle", "none"), put(plugin, "qasper", "chatml");
+  const std::string note = "chat frame chatml; none, as their prompts are no user's turn: needle";
+  EXPECT_EQ(rows(),
+            "full||100.0 [20.7, 100.0]|100.0 [20.7, 100.0]|\nother||100.0 [20.7, 100.0]|100.0 [20.7, 100.0]|\n" + note);
+  put("full", "qasper", "none");
+  EXPECT_EQ(rows(),
+            "full|(chat_template=chatml)|100.0 [20.7, 100.0]|100.0 [20.7, 100.0]|\n"
+            "full|(chat_template=none)|100.0 [20.7, 100.0]|100.0 [20.7, 100.0]|\n"
+            "other||100.0 [20.7, 100.0]|100.0 [20.7, 100.0]|\n" +
+                note);
+
+  auto& db = store_.database();
+  CompareOptions options;
+  options.a = "full chat_template=chatml", options.b = "other";
+  EXPECT_EQ(compare_groups(db, db, options).rows.size(), 3) << "needle, qasper and both";
 }
 
 TEST_F(SummaryTest, GradedScoresHaveABootstrapIntervalAndSaySo) {
