@@ -50,7 +50,7 @@ void put_into_scalar(const YamlValue& place, YAML::Node node, const Values& valu
 // In place: the marks of the nodes stay.
 void put_values(const YamlValue& place, YAML::Node node, const Values& values) {
   const YamlValue here(place.file(), place.name(), node, node.Mark());
-  if (node.IsScalar()) put_into_scalar(here, node, values);
+  if (node.IsScalar()) return put_into_scalar(here, node, values);  // what is put in is taken as it is
   if (node.IsSequence()) {
     for (auto item : node) put_values(here, item, values);
   }

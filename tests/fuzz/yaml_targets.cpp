@@ -84,11 +84,15 @@ void read_task(const fs::path& dir) {
   const auto spec = kvc::load_task(kvc::TaskId{file, variants.front()});
   kvc::scoring_json(spec);
   kvc::data_files(spec);
-  for (const auto& extract_case : spec.extract_cases) {
-    const auto* extractor = kvc::find_extractor(spec, extract_case.extractor);
-    promise(extractor, "a case of no extractor");
-    kvc::extract_answer(*extractor, extract_case.text);
-    for (const auto& gold : extract_case.gold.answers) kvc::gold_answer(*extractor, gold);
+  try {
+    for (const auto& extract_case : spec.extract_cases) {
+      const auto* extractor = kvc::find_extractor(spec, extract_case.extractor);
+      promise(extractor, "a case of no extractor");
+      kvc::extract_answer(*extractor, extract_case.text);
+      for (const auto& gold : extract_case.gold.answers) kvc::gold_answer(*extractor, gold);
+    }
+  } catch (const kvc::Error& error) {  // a pattern that gives up on a text: a sample's error
+    throw kvc::Error(kvc::concat(file.string(), ": ", error.what()));
   }
 }
 

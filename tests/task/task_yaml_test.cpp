@@ -39,6 +39,11 @@ TEST_F(TaskYamlTest, AVariantsValuesStandInTheirPlaces) {
   EXPECT_EQ(write("t", kEach, "b").name(), "s/t/b");
 }
 
+TEST_F(TaskYamlTest, AValueIsPutInAsItIs) {
+  auto task = load_task_yaml(write("t", "each: {a: {t: {u: '${t}'}}}\ns: ${t}\n", "a"));
+  EXPECT_EQ(task.required("s").map().required_string("u"), "${t}");
+}
+
 TEST_F(TaskYamlTest, VariantsAreNamedOrRefused) {
   EXPECT_EQ(message([&] { load_task_yaml(write("t", kEach)); }),
             "tasks/s/t.yaml:2:3: error: the file stands for several tasks: name one of its variants");
