@@ -1,9 +1,10 @@
 #include "task/chat_template.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "task/format_version.h"
-#include "text/message.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 #include "text/yaml_read.h"
@@ -67,6 +68,49 @@ bool matches(const ChatTemplate& chat, std::string_view text) {
   });
 }
 
+// How a model's template differs from a format: fewer is nearer. Nothing where it has none of the format's marks.
+struct Distance {
+  double share_missing;
+  std::vector<std::string> missing, foreign;  // of `has` those that are not there, of `lacks` those that are
+
+  bool operator<(const Distance& other) const {
+    return std::pair(share_missing, foreign.size()) < std::pair(other.share_missing, other.foreign.size());
+  }
+};
+
+std::optional<Distance> distance_to(const ChatTemplate::Marks& marks, std::string_view model_template) {
+  Distance distance{};
+  for (const auto& text : marks.has) {
+    if (model_template.find(text) == std::string_view::npos) distance.missing.push_back(in_quotes(text));
+  }
+  for (const auto& text : marks.lacks) {
+    if (model_template.find(text) != std::string_view::npos) distance.foreign.push_back(in_quotes(text));
+  }
+  if (distance.missing.size() == marks.has.size()) return std::nullopt;
+  distance.share_missing = static_cast<double>(distance.missing.size()) / static_cast<double>(marks.has.size());
+  return distance;
+}
+
+// "; nearest is chatml, but for 'You are a' that is there: ...", or nothing.
+std::string nearest_format(const std::vector<ChatTemplate>& known, std::string_view model_template) {
+  std::optional<Distance> least;
+  std::string name;
+  for (const auto& chat : known) {
+    for (const auto& marks : chat.recognize) {
+      auto distance = distance_to(marks, model_template);
+      if (distance && (!least || *distance < *least)) least = std::move(distance), name = chat.name;
+    }
+  }
+  if (!least) return "";
+  const auto but_for = [](const std::vector<std::string>& texts, const char* how) {
+    return texts.empty() ? "" : concat(", but for ", join(texts), how);
+  };
+  return concat("; nearest is ", name, but_for(least->missing, " that it lacks"),
+                but_for(least->foreign, " that it has"), ": `chat_template: ", name,
+                "` in the experiment takes it, "
+                "`chat_template: none` takes no format");
+}
+
 std::vector<std::string> names_of(const std::vector<ChatTemplate>& known) {
   std::vector<std::string> names;
   for (const auto& chat : known) names.push_back(chat.name);
@@ -121,8 +165,8 @@ const ChatTemplate& recognize_chat_template(const std::vector<ChatTemplate>& kno
   for (const auto& chat : known) {
     if (matches(chat, model_template)) matching.push_back(chat.name);
   }
-  KVC_CHECK(!matching.empty(), "the model's chat template ", in_quotes(model_template),
-            " is none of the known ones; set it to none, or to one of ", join(names_of(known)));
+  KVC_CHECK(!matching.empty(), "the model's chat template ", in_quotes(model_template), " is none of the known ones",
+            nearest_format(known, model_template), "; known: ", join(names_of(known)));
   KVC_CHECK(matching.size() == 1, "the model's chat template ", in_quotes(model_template), " could be any of ",
             join(matching), "; set it to one of them");
   return find_chat_template(known, matching.front());

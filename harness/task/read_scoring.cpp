@@ -4,7 +4,6 @@
 
 #include "task/format_version.h"
 #include "text/files.h"
-#include "text/message.h"
 #include "text/utf8.h"
 
 namespace kvc {

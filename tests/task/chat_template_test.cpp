@@ -118,9 +118,14 @@ TEST(ChatTemplate, IsRecognizedByItsMarksOrRefused) {
                                            "<|im_start|>You are a pirate<|im_end|>"};
   for (const auto& text : strangers) {
     const auto message = message_of([&] { name(text); });
-    EXPECT_NE(message.find("is none of the known ones; set it to none, or to one of " + names), std::string::npos)
-        << message;
+    EXPECT_NE(message.find("is none of the known ones"), std::string::npos) << message;
+    EXPECT_TRUE(message.ends_with("; known: " + names)) << message;
   }
+  EXPECT_EQ(message_of([&] { name("<|im_start|>You are a pirate<|im_end|>"); }),
+            "the model's chat template '<|im_start|>You are a pirate<|im_end|>' is none of the known ones; nearest is "
+            "chatml, but for 'You are a' that it has: `chat_template: chatml` in the experiment takes it, "
+            "`chat_template: none` takes no format; known: " +
+                names);
   EXPECT_NE(message_of([&] { name("[INST] <<SYS>> <|im_start|> <|im_end|>"); }).find("could be any of chatml, llama2"),
             std::string::npos);
   EXPECT_EQ(message_of([&] { find_chat_template(known, "lama2"); }),
