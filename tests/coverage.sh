@@ -21,13 +21,15 @@ KVC_COVERAGE_COUNTS="$counts" KVC_ROOT="$root" ctest --test-dir "$build" -j "$(n
 
 # Each process's counts, added up; what was cut off is left out.
 merged=$build/merged
-rm -rf "$merged" && mkdir "$merged"
+rm -rf "$merged"
 for folder in "$counts"/*; do
-  if gcov-tool merge -o "$merged.new" "$merged" "$folder" >/dev/null 2>&1; then
+  if [ ! -e "$merged" ]; then
+    cp -r "$folder" "$merged"
+  elif gcov-tool merge -o "$merged.new" "$merged" "$folder" >/dev/null 2>&1; then
     rm -rf "$merged" && mv "$merged.new" "$merged"
   fi
 done
-[ ! -e "$merged$build" ] || cp -r "$merged$build/." "$build/"
+cp -r "$merged$build/." "$build/"
 for room in $rooms; do
   (cd "$build" && gcov --json-format --stdout --branch-probabilities $(find "harness/CMakeFiles/kvc_$room.dir" -name '*.gcda')) |
     python3 "$root/tests/coverage.py" "$room" "$root"
