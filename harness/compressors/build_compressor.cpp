@@ -60,6 +60,12 @@ void add_stages(BuiltCompressor& whole, BuiltCompressor& part, const std::string
 
 }  // namespace
 
+void check_plugin_files(const CompressorChoice& written) {
+  for (const auto& part : written.parts) check_plugin_files(part);
+  if (written.kind == CompressorChoice::Kind::plugin)
+    with_place(written, [&] { return check_plugin_file(written.file, written.sha256); });
+}
+
 BuiltCompressor build_compressor(const CompressorChoice& written, const ModelShape& model,
                                  const std::string& identity) {
   if (written.kind == CompressorChoice::Kind::plugin) return open_plugin(written, model, identity);

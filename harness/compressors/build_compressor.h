@@ -21,4 +21,8 @@ struct BuiltCompressor {
 BuiltCompressor build_compressor(const CompressorChoice& written, const ModelShape& model,
                                  const std::string& identity = "");
 
+// Of all its plugins, none of whose code runs: throws Error, with that place, where one is not the file that the run
+// began with.
+void check_plugin_files(const CompressorChoice& written);
+
 }  // namespace kvc

@@ -29,13 +29,17 @@ const PluginDescriptor* open_for_ever(const std::filesystem::path& file) {
 
 }  // namespace
 
+std::string check_plugin_file(const std::filesystem::path& file, const std::string& begun_with) {
+  KVC_CHECK(std::filesystem::is_regular_file(file), file.string(), ": no such plugin file");
+  refuse_if_others_write(file);
+  auto sha256 = sha256_file(file);
+  KVC_CHECK(begun_with.empty() || sha256 == begun_with, file.string(), ": SHA-256 is ", sha256, ", the run began with ",
+            begun_with, ": the file was replaced");
+  return sha256;
+}
+
 PluginLibrary::PluginLibrary(const std::filesystem::path& file, const std::string& begun_with)
-    : file_(std::filesystem::absolute(file)) {
-  KVC_CHECK(std::filesystem::is_regular_file(file_), file_.string(), ": no such plugin file");
-  refuse_if_others_write(file_);
-  sha256_ = sha256_file(file_);
-  KVC_CHECK(begun_with.empty() || sha256_ == begun_with, file_.string(), ": SHA-256 is ", sha256_,
-            ", the run began with ", begun_with, ": the file was replaced");
+    : file_(std::filesystem::absolute(file)), sha256_(check_plugin_file(file_, begun_with)) {
   descriptor_ = open_for_ever(file_);
   KVC_CHECK(descriptor_->abi_version == kAbiVersion, file_.string(), ": ABI version ", descriptor_->abi_version,
             ", this program has ", kAbiVersion, "; build the plugin again");

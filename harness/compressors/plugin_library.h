@@ -20,11 +20,15 @@ struct OptionDescription {
   std::string help;
 };
 
+// Throws Error unless the file is there, nobody else may write it, and its SHA-256 is the one that the run began with,
+// if any. No code of it runs. -> its SHA-256
+std::string check_plugin_file(const std::filesystem::path& file, const std::string& begun_with = "");
+
 class PluginLibrary {
  public:
   // Opens the library and keeps it open for the life of the process: objects and code of a plugin may outlive anything.
-  // Throws Error with one line that names the file and both values unless: nobody else may write the file, its SHA-256
-  // is the one that the run began with, if any; and then the file is a shared library, it exports kvc_plugin, its ABI
+  // Throws Error with one line that names the file and both values unless check_plugin_file holds, and then the file is
+  // a shared library, it exports kvc_plugin, its ABI
   // version and build id are this program's, and its name is the file's stem. Its code runs from here on, in this
   // process.
   explicit PluginLibrary(const std::filesystem::path& file, const std::string& begun_with = "");

@@ -2,6 +2,7 @@
 
 #include "kvc/check.h"
 #include "store/embedded_sql.h"
+#include "store/up_to_date.h"
 #include "text/nearest.h"
 #include "text/yaml_read.h"
 
@@ -61,9 +62,7 @@ std::map<std::string, std::vector<std::string>> schema_columns(Database& db) {
 
 Table columns_table(const std::string& table) {
   const auto texts = read_columns(std::string(columns_yaml()));
-  auto db = Database::open(":memory:", Database::Mode::kReadWrite, 0);
-  db.execute("PRAGMA trusted_schema = ON");  // it is our own
-  db.execute(std::string(schema_sql()));
+  auto db = schema_in_memory();
   const auto columns = schema_columns(db);
   std::vector<std::string> names;
   for (const auto& [name, list] : columns) names.push_back(name);

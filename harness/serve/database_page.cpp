@@ -3,6 +3,7 @@
 #include "kvc/check.h"
 #include "serve/columns.h"
 #include "serve/queries.h"
+#include "store/up_to_date.h"
 
 namespace kvc {
 namespace {
@@ -72,9 +73,7 @@ std::string queries() {
 
 std::string database_page() {
   const auto texts = read_columns(std::string(columns_yaml()));
-  auto db = Database::open(":memory:", Database::Mode::kReadWrite, 0);
-  db.execute("PRAGMA trusted_schema = ON");  // it is our own
-  db.execute(std::string(schema_sql()));
+  auto db = schema_in_memory();
   std::string page = kHead;
   auto tables = db.prepare(
       "SELECT name, type FROM sqlite_schema WHERE type IN ('table', 'view') AND name NOT LIKE 'sqlite%' ORDER BY "

@@ -149,8 +149,7 @@ struct SchemaObject {
 
 const std::vector<SchemaObject>& schema_objects() {
   static const auto objects = [] {
-    auto whole = Database::open(":memory:", Database::Mode::kReadWrite, 0);
-    whole.execute(std::string(schema_sql()));
+    auto whole = schema_in_memory();
     std::vector<SchemaObject> found;
     auto select = whole.prepare("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY rowid");
     while (select.step()) found.push_back({select.text(0), select.text(1), select.text(2)});
@@ -218,6 +217,13 @@ void check_folder(const std::filesystem::path& path) {
 }
 
 }  // namespace
+
+Database schema_in_memory() {
+  auto db = Database::open(":memory:", Database::Mode::kReadWrite, 0);
+  db.execute("PRAGMA trusted_schema = ON");  // it is our own
+  db.execute(std::string(schema_sql()));
+  return db;
+}
 
 bool has_current_views(Database& db) {
   const auto& objects = schema_objects();

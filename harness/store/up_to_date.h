@@ -13,4 +13,7 @@ bool has_current_views(Database& db);
 // Throws Error where an earlier kvc wrote it, naming what brings it up to date.
 void check_up_to_date(Database& db);
 
+// An empty database of the schema, in memory.
+Database schema_in_memory();
+
 }  // namespace kvc

@@ -45,6 +45,9 @@ class Worker {
                    static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
                                         static_cast<double>(set_up.n_workers))) {
     ledger::set_limit(available_memory_bytes() / set_up.n_workers);
+    for (const auto* written : {&set_up.compressors, &set_up.references}) {
+      for (const auto& one : *written) check_plugin_files(one);
+    }
     compressors_.resize(set_up.compressors.size());
     references_.resize(set_up.references.size());
     generator_.on_entering([this](int64_t ticket, int i) {

@@ -8,18 +8,13 @@
 #include "analysis/query.h"
 #include "serve/metadata.h"
 #include "store/embedded_sql.h"
+#include "store/up_to_date.h"
 
 namespace kvc {
 namespace {
 
-Database whole_schema() {
-  auto db = Database::open(":memory:", Database::Mode::kReadWrite, 0);
-  db.execute(std::string(schema_sql()));
-  return db;
-}
-
 TEST(Columns, EveryColumnOfTheSchemaHasItsText) {
-  auto db = whole_schema();
+  auto db = schema_in_memory();
   const auto texts = read_columns(std::string(columns_yaml()));
   for (const auto& [table, columns] : schema_columns(db)) {
     EXPECT_FALSE(texts.tables.at(table).about.empty()) << table;
@@ -28,7 +23,7 @@ TEST(Columns, EveryColumnOfTheSchemaHasItsText) {
 }
 
 TEST(Columns, NothingIsDescribedThatIsNotThere) {
-  auto db = whole_schema();
+  auto db = schema_in_memory();
   const auto schema = schema_columns(db);
   const auto texts = read_columns(std::string(columns_yaml()));
   std::set<std::string> all;
@@ -42,7 +37,7 @@ TEST(Columns, NothingIsDescribedThatIsNotThere) {
 }
 
 TEST(Columns, UnitsFollowTheNames) {
-  auto db = whole_schema();
+  auto db = schema_in_memory();
   const auto texts = read_columns(std::string(columns_yaml()));
   for (const auto& [table, columns] : schema_columns(db)) {
     for (const auto& column : columns) {
@@ -54,7 +49,7 @@ TEST(Columns, UnitsFollowTheNames) {
 }
 
 TEST(Columns, AColumnWithoutTextIsRefused) {
-  auto db = whole_schema();
+  auto db = schema_in_memory();
   db.execute("CREATE TABLE extra (cell_key TEXT)");  // what is said of it everywhere is said of known tables
   EXPECT_EQ(message_of([&] { datasette_metadata(db, "x"); }),
             "results/columns.yaml: nothing is said of column 'extra.cell_key'");
@@ -65,7 +60,7 @@ TEST(Columns, AnUnknownTableIsRefused) {
 }
 
 TEST(Metadata, HoldsATextForEveryColumnAndAQueryForEveryTable) {
-  auto db = whole_schema();
+  auto db = schema_in_memory();
   const auto json = nlohmann::json::parse(datasette_metadata(db, "mine"));
   const auto& mine = json.at("databases").at("mine");
   EXPECT_EQ(mine.at("tables").at("sample").at("columns").at("prefill_seconds"),
