@@ -23,23 +23,14 @@ constexpr auto kCells =
 // One cell as it was read.
 struct FoundCell {
   CellGroup group;  // its alone
-  std::string task, chat, key;
+  std::string plugin, variant, task, chat, key;
 };
-
-bool may_share_row(const FoundCell& a, const FoundCell& b) {
-  return a.group.model == b.group.model && a.group.plugin == b.group.plugin &&
-         a.group.plugin_sha256 == b.group.plugin_sha256 && a.group.options_json == b.group.options_json &&
-         a.group.settings_json == b.group.settings_json;
-}
 
 CellGroup group_of(const std::vector<FoundCell>& cells, const std::vector<size_t>& row) {
   auto group = cells[row.front()].group;
   for (const size_t i : row) {
     group.cells.emplace(cells[i].task, cells[i].key);
-    if (!cells[i].chat.empty()) group.chat_json = cells[i].chat;
-  }
-  for (const size_t i : row) {
-    if (cells[i].chat.empty() && !group.chat_json.empty()) group.without_frame.insert(cells[i].task);
+    group.add_frame(cells[i].task, cells[i].chat);
   }
   return group;
 }
@@ -135,6 +126,14 @@ void check_one_a_model(const std::vector<const CellGroup*>& found, const std::st
 
 }  // namespace
 
+void CellGroup::add_frame(const std::string& task, const std::string& chat) {
+  if (chat.empty()) {
+    without_frame.insert(task);
+  } else {
+    chat_json = chat;
+  }
+}
+
 std::string CellGroup::generation_json() const {
   auto settings = nlohmann::json::parse(settings_json, nullptr, false);
   const auto chat = nlohmann::json::parse(chat_json, nullptr, false);
@@ -152,7 +151,7 @@ bool same_compressor(const CellGroup& a, const CellGroup& b) {
 std::string frames_note(const std::vector<CellGroup>& groups) {
   std::set<std::string> without, frames;
   for (const auto& group : groups) {
-    if (group.without_frame.empty()) continue;
+    if (group.chat_json.empty()) continue;
     without.insert(group.without_frame.begin(), group.without_frame.end());
     const auto chat = nlohmann::json::parse(group.chat_json, nullptr, false);
     const auto name = chat.is_object() ? chat.find("chat_template") : chat.end();
@@ -210,10 +209,11 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
                              ": ", suspect));
       if (!filter.with_suspects) continue;
     }
-    found.push_back({std::move(cell), task, select.text(9), select.text(6)});
+    const auto variant = join({cell.model, cell.plugin_sha256, cell.options_json, cell.settings_json}, "\n");
+    found.push_back({cell, cell.plugin, variant, task, select.text(9), select.text(6)});
   }
   std::vector<CellGroup> groups;
-  for (const auto& row : rows_of(found, may_share_row)) groups.push_back(group_of(found, row));
+  for (const auto& row : rows_of(found)) groups.push_back(group_of(found, row));
   return groups;
 }
 

@@ -16,8 +16,9 @@ struct CellGroup {
   std::string options_json;
   std::string settings_json, chat_json;      // v_cell's; of tasks without a chat frame, too, where one has it
   std::map<std::string, std::string> cells;  // task -> cell key
-  std::set<std::string> without_frame;       // the tasks that have none, where others have one
-  std::string generation_json() const;       // both as one object
+  std::set<std::string> without_frame;       // its tasks that have none
+  void add_frame(const std::string& task, const std::string& chat);  // chat: v_cell.chat_json
+  std::string generation_json() const;                               // settings and chat as one object
   std::string label() const { return options.empty() ? plugin : plugin + " " + options; }
 };
 

@@ -53,11 +53,8 @@ std::vector<ScoredCell> read_cells(Database& db, const SummaryOptions& options) 
 }
 
 std::vector<Row> gather(const std::vector<ScoredCell>& cells) {
-  const auto same = [](const ScoredCell& a, const ScoredCell& b) {
-    return a.plugin == b.plugin && a.variant == b.variant;
-  };
   std::vector<Row> rows;
-  for (const auto& members : rows_of(cells, same)) {
+  for (const auto& members : rows_of(cells)) {
     const auto& first = cells[members.front()];
     auto& row = rows.emplace_back(Row{first.plugin, first.options, {}});
     for (const size_t i : members) row.tasks.emplace(cells[i].task, cells[i].sums);

@@ -9,11 +9,12 @@
 
 namespace kvc {
 
-// Indices of cells (with .task and .chat), row by row in the order of their first cells. A row has one cell a task, all
-// alike by `same`; those whose prompt is a user's turn, too, in their chat frame. What is no turn has no frame, and
-// stands in the rows of all frames. A second cell of the same task starts a row of its own.
-template <class Cell, class Same>
-std::vector<std::vector<size_t>> rows_of(const std::vector<Cell>& cells, const Same& same) {
+// Indices of cells (with .plugin, .variant, .task and .chat), row by row in the order of their first cells. A row has
+// one cell a task, all of one plugin and variant; those whose prompt is a user's turn, too, in their chat frame. What
+// is no turn has no frame, and stands in the rows of all frames. A second cell of the same task starts a row of its
+// own.
+template <class Cell>
+std::vector<std::vector<size_t>> rows_of(const std::vector<Cell>& cells) {
   std::vector<std::vector<size_t>> rows;  // each begins with a cell of its frame, if it has one
   for (const bool of_turns : {true, false}) {
     for (size_t i = 0; i < cells.size(); ++i) {
@@ -22,7 +23,8 @@ std::vector<std::vector<size_t>> rows_of(const std::vector<Cell>& cells, const S
       for (auto& row : rows) {
         const auto& first = cells[row.front()];
         const auto has_task = [&](size_t other) { return cells[other].task == cells[i].task; };
-        if ((of_turns && (!frames.empty() || first.chat != cells[i].chat)) || !same(first, cells[i]) ||
+        if (first.plugin != cells[i].plugin || first.variant != cells[i].variant ||
+            (of_turns && (!frames.empty() || first.chat != cells[i].chat)) ||
             std::any_of(row.begin(), row.end(), has_task) || !frames.insert(first.chat).second) {
           continue;
         }

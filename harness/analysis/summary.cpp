@@ -37,11 +37,8 @@ std::string accuracy_text(const SummaryRow& cell) {
 }
 
 std::vector<Group> group_cells(const std::vector<SummaryRow>& cells) {
-  const auto same = [](const SummaryRow& a, const SummaryRow& b) {
-    return a.variant == b.variant && a.plugin == b.plugin;
-  };
   std::vector<Group> groups;
-  for (const auto& row : rows_of(cells, same)) {
+  for (const auto& row : rows_of(cells)) {
     auto& group = groups.emplace_back();
     for (const size_t i : row) group.by_task.emplace(cells[i].task, cells[i]);
   }
@@ -56,12 +53,7 @@ CellGroup named(const Group& group) {
   named.model = cell.model, named.plugin = cell.plugin, named.options = cell.options;
   named.plugin_sha256 = cell.variant.substr(binary, cell.variant.find('\n', binary) - binary);
   named.settings_json = cell.variant.substr(settings);
-  for (const auto& [task, c] : group.by_task) {
-    if (!c.chat.empty()) named.chat_json = c.chat;
-  }
-  for (const auto& [task, c] : group.by_task) {
-    if (c.chat.empty() && !named.chat_json.empty()) named.without_frame.insert(task);
-  }
+  for (const auto& [task, c] : group.by_task) named.add_frame(task, c.chat);
   return named;
 }
 

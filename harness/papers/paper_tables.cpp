@@ -164,7 +164,10 @@ std::string html_of_filled_tables(const std::string& database, bool with_suspect
     const auto layout = find_layout(tables_folder(paths), name);
     if (std::ranges::none_of(names_of_fills(layout.fills, paths), is_stored)) continue;
     const auto fills = find_fills(layout.fills, paths);
-    const auto cell_notes = make_entries(store.database(), experiments_of(fills), with_suspects);
+    const auto experiments = experiments_of(fills);
+    const auto cell_notes = make_entries(store.database(), experiments, with_suspects);
+    const auto is_there = [&](const auto& experiment) { return has_cells(store.database(), experiment); };
+    if (std::ranges::none_of(experiments, is_there)) continue;  // all of them suspect
     html += print(store.database(), layout, fills, cell_notes,
                   {.database = database, .name = name, .format = "html", .with_suspects = with_suspects});
   }

@@ -60,14 +60,6 @@ ChatTemplate::Marks read_marks(const YamlValue& value) {
   return marks;
 }
 
-bool matches(const ChatTemplate& chat, std::string_view text) {
-  const auto in_text = [&](const std::string& mark) { return text.find(mark) != std::string_view::npos; };
-  return std::any_of(chat.recognize.begin(), chat.recognize.end(), [&](const auto& marks) {
-    return std::all_of(marks.has.begin(), marks.has.end(), in_text) &&
-           std::none_of(marks.lacks.begin(), marks.lacks.end(), in_text);
-  });
-}
-
 // How a model's template differs from a format: fewer is nearer. Nothing where it has none of the format's marks.
 struct Distance {
   double share_missing;
@@ -91,6 +83,13 @@ std::optional<Distance> distance_to(const ChatTemplate::Marks& marks, std::strin
   return distance;
 }
 
+bool matches(const ChatTemplate& chat, std::string_view model_template) {
+  return std::any_of(chat.recognize.begin(), chat.recognize.end(), [&](const auto& marks) {
+    const auto distance = distance_to(marks, model_template);
+    return distance && distance->missing.empty() && distance->foreign.empty();
+  });
+}
+
 // "; nearest is chatml, but for 'You are a' that is there: ...", or nothing.
 std::string nearest_format(const std::vector<ChatTemplate>& known, std::string_view model_template) {
   std::optional<Distance> least;
@@ -107,8 +106,7 @@ std::string nearest_format(const std::vector<ChatTemplate>& known, std::string_v
   };
   return concat("; nearest is ", name, but_for(least->missing, " that it lacks"),
                 but_for(least->foreign, " that it has"), ": `chat_template: ", name,
-                "` in the experiment takes it, "
-                "`chat_template: none` takes no format");
+                "` in the experiment takes it, `chat_template: none` takes no format");
 }
 
 std::vector<std::string> names_of(const std::vector<ChatTemplate>& known) {

@@ -22,7 +22,9 @@ class BenchWorker {
       : channel_(channel),
         choice_(set_up.compressor),
         subject_(set_up.bench),
-        body_(make_bench_body(subject_, meter_)) {}
+        body_(make_bench_body(subject_, meter_)) {
+    check_plugin_files(choice_);
+  }
 
   int64_t max_tokens() const { return body_->max_tokens(); }
 
