@@ -1,6 +1,7 @@
 #include "worker/bench_run.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <optional>
 
@@ -16,8 +17,7 @@ namespace {
 // One point once. Parts are booked with one thread only: others' are not heard.
 class PointRun {
  public:
-  PointRun(BenchBody& body, const Compressor& compressor, const BenchPoint& point, const BenchSubject& subject,
-           MemoryMeter& meter, bool watches)
+  PointRun(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool watches)
       : body_(body),
         compressor_(compressor),
         point_(point),
@@ -26,7 +26,7 @@ class PointRun {
         sequences_(static_cast<size_t>(point.batch)),
         out_(sequences_.size()),
         has_appended_(sequences_.size()) {
-    if (subject.threads == 1) parts_.emplace();
+    if (at::get_num_threads() == 1) parts_.emplace();
     for (size_t b = 0; b < sequences_.size(); ++b) {
       steps_.push_back({&compressor_, &sequences_[b], meter_.take_account(),
                         [this, b](bool inside) { book_parts(b, inside); }, &out_[b]});
@@ -148,12 +148,12 @@ class PointRun {
 
 }  // namespace
 
-BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point,
-                            const BenchSubject& subject, MemoryMeter& meter, bool watches) {
+BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter,
+                            bool watches) {
   KVC_CHECK(point.n_prompt_tokens + point.n_new_tokens <= body.max_tokens(), "bench: ", point.n_prompt_tokens, " and ",
             point.n_new_tokens, " new tokens, the model has max_position_embeddings ", body.max_tokens());
   body.prepare(point);
-  return PointRun(body, compressor, point, subject, meter, watches).run();
+  return PointRun(body, compressor, point, meter, watches).run();
 }
 
 }  // namespace kvc

@@ -35,7 +35,7 @@ std::unique_ptr<BenchBody> make_bench_body(const BenchSubject& subject, MemoryMe
 
 // Throws what the compressor throws, and what of its bytes and (watches: of its answers, for which its first layer is
 // watched) does not fit.
-BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point,
-                            const BenchSubject& subject, MemoryMeter& meter, bool watches = false);
+BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter,
+                            bool watches = false);
 
 }  // namespace kvc

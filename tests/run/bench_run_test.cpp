@@ -64,7 +64,7 @@ TEST(BenchRun, EverySequencesSecondsCountInTheirPhaseAlone) {
   const auto subject = layer();
   const auto body = make_bench_body(subject, meter);
   const SlowCompressor compressor;
-  const auto seconds = run_bench_point(*body, compressor, {32, 2, 2}, subject, meter).seconds;
+  const auto seconds = run_bench_point(*body, compressor, {32, 2, 2}, meter).seconds;
   EXPECT_GE(compressor.spent.append, 6 * 0.03);
   EXPECT_GE(compressor.spent.attend, 4 * 0.01);
   EXPECT_GE(seconds.encode, compressor.spent.append);
@@ -79,7 +79,7 @@ TEST(BenchRun, ThePeakIsTheAllocatorsAndInputsAreNoWorkspace) {
   MemoryMeter meter;
   const auto subject = layer();
   const auto body = make_bench_body(subject, meter);
-  const auto result = run_bench_point(*body, ExactCompressor(), {96, 4, 3}, subject, meter);
+  const auto result = run_bench_point(*body, ExactCompressor(), {96, 4, 3}, meter);
   const auto& memory = result.memory;
   EXPECT_EQ(memory.weights, 0);
   EXPECT_EQ(memory.other, (4 + 2 + 2) * 64 * (128 + 4) * 4);
@@ -118,7 +118,7 @@ TEST(BenchRun, MoreTokensThanTheModelHoldsAreRefused) {
   subject.config = std::string(KVC_SOURCE_DIR) + "/models/demo/config.json";
   const auto body = make_bench_body(subject, meter);
   try {
-    run_bench_point(*body, ExactCompressor(), {body->max_tokens(), 1, 1}, subject, meter);
+    run_bench_point(*body, ExactCompressor(), {body->max_tokens(), 1, 1}, meter);
     FAIL();
   } catch (const Error& e) {
     EXPECT_NE(std::string(e.what()).find("the model has max_position_embeddings"), std::string::npos) << e.what();
