@@ -7,11 +7,23 @@
 #endif
 
 #include <algorithm>
+#include <cmath>
 
 #include "kernels/code_products.h"
 #include "kernels/lanes.h"
 
 namespace kvc::kernels::KVC_MACHINE {
+
+#if defined(__AVX512F__)
+constexpr int kMostSums = 24;        // vectors of sums that registers hold
+constexpr bool kDotsAreWide = true;  // add_dots takes bytes of more than 7 bits at full speed
+#elif defined(__AVX2__)
+constexpr int kMostSums = 6;
+constexpr bool kDotsAreWide = false;
+#else
+constexpr int kMostSums = 24;
+constexpr bool kDotsAreWide = true;
+#endif
 
 // v[at[lane]] of each lane; of at the low four bits count
 KVC_INLINE Floats pick(Floats v, Ints at) {
@@ -32,6 +44,108 @@ KVC_INLINE Floats pick(Floats v, Ints at) {
   for (int64_t l = 0; l < kLanes; ++l) picked[l] = v[at[l] & 15];
   return picked;
 #endif
+}
+
+KVC_INLINE Ints picked(Ints v, Ints at) { return (Ints)pick((Floats)v, at); }
+
+// The bytes of four rows, interleaved: lane 4 p + m is byte 16 p + 4 i + m of each.
+KVC_INLINE Ints interleaved(Ints a, Ints b, Ints c, Ints d, int i) {
+#if defined(__AVX512F__)
+  const auto bytes = [&](Ints x, Ints y) __attribute__((always_inline)) {
+    return i < 2 ? _mm512_unpacklo_epi8((__m512i)x, (__m512i)y) : _mm512_unpackhi_epi8((__m512i)x, (__m512i)y);
+  };
+  return (Ints)(i % 2 == 0 ? _mm512_unpacklo_epi16(bytes(a, b), bytes(c, d))
+                           : _mm512_unpackhi_epi16(bytes(a, b), bytes(c, d)));
+#elif defined(__AVX2__)
+  const auto bytes = [&](__m256i x, __m256i y) __attribute__((always_inline)) {
+    return i < 2 ? _mm256_unpacklo_epi8(x, y) : _mm256_unpackhi_epi8(x, y);
+  };
+  __m256i half[4][2], mixed[2];
+  std::memcpy(half[0], &a, sizeof(a)), std::memcpy(half[1], &b, sizeof(b));
+  std::memcpy(half[2], &c, sizeof(c)), std::memcpy(half[3], &d, sizeof(d));
+  for (int s = 0; s < 2; ++s) {
+    const __m256i ab = bytes(half[0][s], half[1][s]), cd = bytes(half[2][s], half[3][s]);
+    mixed[s] = i % 2 == 0 ? _mm256_unpacklo_epi16(ab, cd) : _mm256_unpackhi_epi16(ab, cd);
+  }
+  return words(mixed);
+#else
+  uint8_t bytes[4][64], mixed[64];
+  std::memcpy(bytes[0], &a, 64), std::memcpy(bytes[1], &b, 64);
+  std::memcpy(bytes[2], &c, 64), std::memcpy(bytes[3], &d, 64);
+  for (int at = 0; at < 16; ++at) {
+    for (int r = 0; r < 4; ++r) mixed[4 * at + r] = bytes[r][at / 4 * 16 + 4 * i + at % 4];
+  }
+  return words(mixed);
+#endif
+}
+
+// Of each four lanes, the one with this number in all.
+template <int kAt>
+KVC_INLINE Ints quarter_of(Ints v) {
+#if defined(__AVX512F__)
+  return (Ints)_mm512_maskz_shuffle_epi32(0xffff, (__m512i)v, (_MM_PERM_ENUM)(kAt * 0x55));
+#else
+  return __builtin_shufflevector(v, v, kAt, kAt, kAt, kAt, kAt + 4, kAt + 4, kAt + 4, kAt + 4, kAt + 8, kAt + 8,
+                                 kAt + 8, kAt + 8, kAt + 12, kAt + 12, kAt + 12, kAt + 12);
+#endif
+}
+
+// The lower two of each four lanes of both, in turns; the higher two
+KVC_INLINE Floats low_pairs(Floats a, Floats b) {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+}
+KVC_INLINE Floats high_pairs(Floats a, Floats b) {
+  return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+}
+
+// sum += of each lane, its four bytes of codes, of kBits each, times its four signed bytes
+template <int kBits>
+KVC_INLINE void add_dots(Ints& sum, Ints codes, Ints signed_bytes) {
+#if defined(__AVX512VNNI__)
+  sum = (Ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)codes, (__m512i)signed_bytes);
+#elif defined(__AVX2__)
+  __m256i total[2], code[2], by[2];
+  std::memcpy(total, &sum, sizeof(sum));
+  std::memcpy(code, &codes, sizeof(codes));
+  std::memcpy(by, &signed_bytes, sizeof(signed_bytes));
+  const __m256i ones = _mm256_set1_epi16(1), low_bits = _mm256_set1_epi8(15);
+  for (int s = 0; s < 2; ++s) {
+    if constexpr (kBits < 8) {
+      total[s] = _mm256_add_epi32(total[s], _mm256_madd_epi16(_mm256_maddubs_epi16(code[s], by[s]), ones));
+    } else {  // pairs of products fit 16 bits for half a byte at a time
+      const __m256i low = _mm256_and_si256(code[s], low_bits);
+      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(code[s], 4), low_bits);
+      const __m256i sixteen = _mm256_set1_epi16(16);
+      total[s] = _mm256_add_epi32(total[s], _mm256_madd_epi16(_mm256_maddubs_epi16(low, by[s]), ones));
+      total[s] = _mm256_add_epi32(total[s], _mm256_madd_epi16(_mm256_maddubs_epi16(high, by[s]), sixteen));
+    }
+  }
+  std::memcpy(&sum, total, sizeof(sum));
+#else
+  for (int b = 0; b < 4; ++b) sum += (codes >> 8 * b & 255) * (signed_bytes << (24 - 8 * b) >> 24);
+#endif
+}
+
+// To whole numbers, halves to even; |x| < 2^31
+KVC_INLINE Ints rounded(Floats x) {
+#if defined(__AVX512F__)
+  return (Ints)_mm512_maskz_cvtps_epi32(0xffff, (__m512)x);
+#elif defined(__AVX2__)
+  __m256 half[2];
+  std::memcpy(half, &x, sizeof(x));
+  const __m256i whole[2] = {_mm256_cvtps_epi32(half[0]), _mm256_cvtps_epi32(half[1])};
+  return words(whole);
+#else
+  Ints whole;
+  for (int64_t l = 0; l < kLanes; ++l) whole[l] = static_cast<int32_t>(std::nearbyint(x[l]));
+  return whole;
+#endif
+}
+
+// All bits of the first n lanes
+KVC_INLINE Ints first_lanes(int64_t n) {
+  const Ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return lanes < static_cast<int32_t>(n);
 }
 
 // 16 halves as floats
@@ -77,6 +191,10 @@ KVC_INLINE Floats sides_of(const void* x, SideType type) {
   }
   return Floats{};
 }
+KVC_INLINE Sides behind(Sides x, int64_t first) {
+  if (!x.data || x.n == 1) return x;
+  return {static_cast<const char*>(x.data) + first * size_of(x.type), x.type, x.n - first};
+}
 // Entries [first, first + 16), zeros behind the last.
 KVC_INLINE Floats sides_at(const Sides& x, int64_t first) {
   const int64_t size = size_of(x.type);
@@ -86,6 +204,10 @@ KVC_INLINE Floats sides_at(const Sides& x, int64_t first) {
   std::memcpy(padded, bytes + (x.n == 1 ? 0 : first * size), static_cast<size_t>((x.n == 1 ? 1 : x.n - first) * size));
   const Floats sides = sides_of(padded, x.type);
   return x.n == 1 ? Floats{} + sides[0] : sides;
+}
+// The same, wherever the first one is; zeros where there are none at all.
+KVC_INLINE Floats sides_or_zeros(const Sides& x, int64_t first) {
+  return x.data && (x.n == 1 || first < x.n) ? sides_at(x, first) : Floats{};
 }
 // Entry first + at[lane] for each lane, all of them there.
 KVC_INLINE Floats sides_at(const Sides& x, int64_t first, Ints at) {
@@ -115,10 +237,14 @@ KVC_INLINE void add_lanes(Floats v, int64_t n, float* out) {
   for (int64_t l = 0; l < n; ++l) out[l] += v[l];
 }
 
-// The row of each lane where `n` entries of one stand together
-KVC_INLINE Ints lanes_over(int64_t n) {
-  Ints at = {};
-  for (int64_t l = 0; l < kLanes; ++l) at[l] = static_cast<int32_t>(l / n);
+// (first + lane) / n of each lane: its row, where `n` entries of one stand together. One division: they are slow.
+KVC_INLINE Ints lanes_over(int64_t n, int64_t first = 0) {
+  Ints at;
+  int64_t row = first / n, in_row = first - row * n;
+  for (int64_t l = 0; l < kLanes; ++l) {
+    at[l] = static_cast<int32_t>(row);
+    if (++in_row == n) in_row = 0, ++row;
+  }
   return at;
 }
 

@@ -23,8 +23,9 @@ struct Head {
   std::vector<uint16_t> half_sides[2];
   std::vector<float> float_sides[2];
   Codes codes;
-  std::vector<double> x;     // [T, D]
-  std::vector<double> size;  // [T, D]: of what x is the sum of, a centred code being one number
+  std::vector<double> x;  // [T, D]
+  std::vector<double>
+      size;  // [T, D]: of what x is the sum of; of whole codes the largest, to whose factor others round
 };
 
 struct Shape {
@@ -120,7 +121,9 @@ void fill(Head& head, const Shape& s, std::mt19937& random) {
       const int64_t t = s.along_tokens ? e : row, j = s.along_tokens ? row : e;
       const double value = value_of(head, code);
       head.x[static_cast<size_t>(t * s.head_dim + j)] = scale * value + zero;
-      head.size[static_cast<size_t>(t * s.head_dim + j)] = scale * std::abs(value) + std::abs(zero);
+      const bool whole = s.kind == CodeKind::number || s.kind == CodeKind::centred;
+      const double largest = whole ? (1 << s.bits) - 1 : std::abs(value);
+      head.size[static_cast<size_t>(t * s.head_dim + j)] = scale * largest + std::abs(zero);
     }
   }
 }
@@ -212,6 +215,51 @@ TEST_P(EveryMachine, ScoresAndWeighsAsFloat64Does) {
   }
 }
 
+// A head of codes of 2, 4 or 8 bits, all of them the same.
+Head same_codes(CodeKind kind, int64_t bits, uint32_t code, int64_t n_tokens) {
+  std::mt19937 random(11);
+  Shape s{.bits = bits, .n_tokens = n_tokens, .head_dim = 64, .group_size = 32, .kind = kind};
+  Head head;
+  fill(head, s, random);
+  for (int32_t& word : head.words) {
+    word = 0;
+    for (int64_t bit = 0; bit < 32; bit += bits) word |= static_cast<int32_t>(code << bit);
+  }
+  return head;
+}
+
+// A symmetric code's middle is zero, whatever the query and the scale.
+TEST_P(EveryMachine, CentredZerosAddExactlyNothing) {
+  std::mt19937 random(10);
+  for (const int64_t bits : {2, 4, 8}) {
+    const Head head = same_codes(CodeKind::centred, bits, (1u << (bits - 1)) - 1, 150);
+    const auto q = random_floats(64, random), weights = random_floats(150, random);
+    std::vector<float> scores(150), out(64);
+    GetParam()->score_channel_groups(head.codes, {q.data(), 64, 1}, {scores.data(), 150, 1});
+    GetParam()->weigh_channel_groups(head.codes, {weights.data(), 150, 1}, {out.data(), 64, 1});
+    EXPECT_EQ(scores, std::vector<float>(150)) << bits;
+    EXPECT_EQ(out, std::vector<float>(64)) << bits;
+  }
+}
+
+// What is no number shows, and spoils no other query; factors near the ends of fp32 keep their size.
+TEST_P(EveryMachine, FactorsThatAreNoNumbersShowAndTinyAndHugeOnesKeepTheirSize) {
+  const Head head = same_codes(CodeKind::number, 4, 3, 40);
+  const float nan = std::nanf("");
+  std::vector<float> weights(3 * 40, 0.f), out(3 * 64);
+  weights[17] = nan, weights[40] = 1e-30f, weights[80 + 39] = 1e30f;
+  GetParam()->weigh_channel_groups(head.codes, {weights.data(), 40, 3}, {out.data(), 64, 3});
+  const auto value = [&](int64_t token, int64_t j) {
+    const auto side = static_cast<size_t>(token * 2 + j / 32);
+    return 3 * head.float_sides[0][side] + head.float_sides[1][side];
+  };
+  for (int64_t j = 0; j < 64; ++j) {
+    EXPECT_TRUE(std::isnan(out[static_cast<size_t>(j)]));
+    EXPECT_NEAR(at(out, 64 + j) / 1e-30, value(0, j), 1e-5);
+    EXPECT_NEAR(at(out, 128 + j) / 1e30, value(39, j), 1e-5);
+  }
+}
+
 TEST_P(EveryMachine, SumsFactorsAsFloat64Does) {
   std::mt19937 random(8);
   for (const int64_t rank : {1, 2, 3, 4, 7, 8, 16, 24}) {
@@ -244,7 +292,7 @@ TEST_P(EveryMachine, SumsFactorsAsFloat64Does) {
 std::vector<const CodeLoops*> machines() {
   std::vector<const CodeLoops*> machines = {&kCodeLoopsOfAny};
   if (__builtin_cpu_supports("x86-64-v3")) machines.push_back(&kCodeLoopsOfV3);
-  if (__builtin_cpu_supports("x86-64-v4")) machines.push_back(&kCodeLoopsOfV4);
+  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")) machines.push_back(&kCodeLoopsOfV4);
   return machines;
 }
 INSTANTIATE_TEST_SUITE_P(CodeLoops, EveryMachine, testing::ValuesIn(machines()), [](const auto& info) {
