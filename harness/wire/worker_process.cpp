@@ -183,9 +183,14 @@ WorkerChannel::WorkerChannel() : place_(nullptr) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   KVC_CHECK(::fcntl(kSocketFd, F_GETFD) >= 0 && ::fcntl(kSharedFd, F_GETFD) >= 0,
             "`worker` is started by `run`, not by hand");
-  place_ = map_place(kSharedFd);
-  ::close(kSharedFd);
   ::fcntl(kSocketFd, F_SETFD, FD_CLOEXEC);
+  try {
+    place_ = map_place(kSharedFd);
+  } catch (const Error& e) {  // the parent's to tell
+    send_last_words(e.what());
+    ::_exit(3);
+  }
+  ::close(kSharedFd);
 }
 
 std::optional<nlohmann::json> WorkerChannel::receive() {
