@@ -153,6 +153,7 @@ void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
   keys.choice({"weights", "of the layers' matrices: as dtype says, or 8 bits a row"}, subject.weights,
               {"dtype", "int8"});
   keys.integer({"threads", "of the process"}, subject.threads, 1, 1024);
+  patience_key(keys, experiment.patience);
   keys.texts({"plugin_path", "folders searched before the built-in plugins"}, experiment.plugin_path);
 }
 

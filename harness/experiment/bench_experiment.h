@@ -31,6 +31,7 @@ struct BenchExperiment {
   int64_t n_repeats = 5, n_warmups = 1;  // of each point
   std::vector<CapacitySearch> searches;  // of a capacity: one for each limit
   std::vector<CompressorChoice> compressors;
+  double patience = kDefaultPatience;  // as in Experiment
   std::vector<std::string> plugin_path;
   std::string allow_plugins;  // as in Experiment
 };

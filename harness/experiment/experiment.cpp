@@ -156,10 +156,7 @@ void machine_keys(YamlKeys& keys, Experiment& experiment) {
   keys.map({"sampling", "draws tokens; greedy without it"},
            [&](YamlKeys& inner) { sampling_keys(inner, experiment.sampling); });
   keys.integer({"workers", "processes, each with its own copy of the model"}, experiment.workers, 1, 256);
-  keys.real({"patience",
-             "seconds that a worker may be at one step, such as a call of a plugin, before it is stopped; ten "
-             "times the longest step so far, where that is more"},
-            experiment.patience, 0.1);
+  patience_key(keys, experiment.patience);
   keys.integer({"threads", "of each worker"}, experiment.threads, 1, 1024);
   keys.integer({"seed", "names the run's randomness"}, experiment.seed, 0);
 }
@@ -227,6 +224,13 @@ void name_keys(YamlKeys& keys, std::string& name) {
   });
   keys.other({"like", "an experiment whose keys count where this file, which needs a `name`, has none of that name"},
              "file", [](const YamlValue&) {});
+}
+
+void patience_key(YamlKeys& keys, double& patience) {
+  keys.real({"patience",
+             "seconds that a worker may be at one step, such as a call of a plugin, before it is stopped; ten "
+             "times the longest step so far, where that is more"},
+            patience, 0.1);
 }
 
 void declare_keys(YamlKeys& keys, Experiment& experiment) {

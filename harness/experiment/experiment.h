@@ -37,6 +37,8 @@ struct SearchSettings {
   int64_t seed = 0;         // of random plans
 };
 
+constexpr double kDefaultPatience = 600;
+
 struct Experiment {
   std::string name;
   RunKind kind = RunKind::eval;      // never bench or capacity: see BenchExperiment
@@ -63,7 +65,7 @@ struct Experiment {
   Sampling sampling;                           // greedy unless it says otherwise
   int64_t workers = 1;                         // processes, each with its own copy of the model
   std::vector<int64_t> sizes;                  // tokens of made prompts that each compressor's size is measured at
-  double patience = 600;                       // seconds at one step after which a worker counts as stuck
+  double patience = kDefaultPatience;          // seconds at one step after which a worker counts as stuck
   int64_t threads = 1;                         // of each worker
   int64_t seed = 0;                            // names the run's randomness
   std::string chat_template = "auto";    // or none, or a name of prompts/chat: of tasks whose prompt is a user's turn
@@ -96,5 +98,7 @@ ConfigFile config_file(const YamlMap& map, const std::vector<std::string>& overr
 
 // The keys that each kind has first: the experiment's name, and what it is like.
 void name_keys(YamlKeys& keys, std::string& name);
+
+void patience_key(YamlKeys& keys, double& patience);
 
 }  // namespace kvc

@@ -12,6 +12,7 @@ constexpr const char* kWho = "the bench";
 BenchChild::BenchChild(const BenchSetUp& set_up, const BenchWatch& watch) : process_(json(set_up)), watch_(watch) {
   const auto answer = wait();
   KVC_CHECK(answer["ready"].get<bool>(), answer.value("error", "a bench did not start"));
+  process_.set_patience(watch_.patience);
   max_tokens_ = answer["max_tokens"].get<int64_t>();
 }
 

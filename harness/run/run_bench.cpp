@@ -105,6 +105,7 @@ class BenchRun {
     };
     watch_.begin = [&](const std::string& what) { doing_ = what; };
     watch_.end_run = [&] { end_run(); };
+    watch_.patience = experiment_.patience;
   }
 
   void run(const BenchCell& cell) {

@@ -17,12 +17,14 @@ namespace {
 // One point once. Parts are booked with one thread only: others' are not heard.
 class PointRun {
  public:
-  PointRun(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool watches)
+  PointRun(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool watches,
+           const std::function<void()>& at_step)
       : body_(body),
         compressor_(compressor),
         point_(point),
         meter_(meter),
         watches_(watches),
+        at_step_(at_step),
         sequences_(static_cast<size_t>(point.batch)),
         out_(sequences_.size()),
         has_appended_(sequences_.size()) {
@@ -63,6 +65,7 @@ class PointRun {
   }
 
   void append_prompt(size_t b, const LayerInfo& info, const NewTokens& tokens) {
+    at_step_();
     {
       const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
       lent_.lend(tokens);
@@ -105,6 +108,7 @@ class PointRun {
     body_.decode_step(step, point_.batch, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {
       const auto begin = Clock::now();
       has_appended_.assign(has_appended_.size(), false);
+      at_step_();
       step_caches(steps_, layer, news, scale, meter_, attended);
       cache_seconds += seconds_since(begin);
     });
@@ -136,6 +140,7 @@ class PointRun {
   BenchPoint point_;
   MemoryMeter& meter_;
   bool watches_;
+  const std::function<void()>& at_step_;
   PrivateTokens lent_;
   std::vector<std::optional<Watch>> watched_;  // by sequence
   std::optional<PartTimer> parts_;
@@ -149,11 +154,11 @@ class PointRun {
 }  // namespace
 
 BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter,
-                            bool watches) {
+                            bool watches, const std::function<void()>& at_step) {
   KVC_CHECK(point.n_prompt_tokens + point.n_new_tokens <= body.max_tokens(), "bench: ", point.n_prompt_tokens, " and ",
             point.n_new_tokens, " new tokens, the model has max_position_embeddings ", body.max_tokens());
   body.prepare(point);
-  return PointRun(body, compressor, point, meter, watches).run();
+  return PointRun(body, compressor, point, meter, watches, at_step).run();
 }
 
 }  // namespace kvc

@@ -87,15 +87,17 @@ TEST_F(BenchRuns, AWholeModelCountsItsWeights) {
 TEST_F(BenchRuns, ACompressorThatFailsCostsItsPointsAlone) {
   const auto ended = run(bench_file(kLayer, "prompt_tokens: 64\n  new_tokens: 4\n  repeats: 1",
                                     "  - crashes\n  - misbehaves: {how: aborts, where: worker}\n"
-                                    "  - misbehaves: {how: throws_an_int, where: worker}\n  - full\n") +
-                         "plugin_path: [" + KVC_BINARY_DIR + "/tests/plugins]\n");
+                                    "  - misbehaves: {how: throws_an_int, where: worker}\n"
+                                    "  - misbehaves: {how: hangs}\n  - full\n") +
+                         "patience: 0.5\nplugin_path: [" + KVC_BINARY_DIR + "/tests/plugins]\n");
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_NE(ended.err.find("failed: layer 4/2/64, 64 + 4 tokens, batch 1, crashes (defaults): the bench was killed by"),
             std::string::npos)
       << ended.err;
   EXPECT_NE(ended.err.find("(how aborts, where worker): the bench was killed by"), std::string::npos) << ended.err;
   EXPECT_NE(ended.err.find("(how throws_an_int, where worker): something was thrown"), std::string::npos) << ended.err;
-  EXPECT_NE(ended.err.find("\n8/8 runs, "), std::string::npos)
+  EXPECT_NE(ended.err.find("(how hangs): the bench was stopped after"), std::string::npos) << ended.err;
+  EXPECT_NE(ended.err.find("\n10/10 runs, "), std::string::npos)
       << ended.err;  // those that did not run are behind it, too
   EXPECT_EQ(integer("SELECT count(DISTINCT cell_key) FROM timing"), 1);
 }
