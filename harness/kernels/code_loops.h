@@ -22,6 +22,8 @@ constexpr int kMostSumsOfLevels = 16;  // at a time
 template <int kBits, CodeKind kKind>
 struct Packed {
   static constexpr int kCodes = 32 / kBits;
+  // What a code is comes back divided by both: one goes into factors, one into sums, where neither overflows.
+  static constexpr float kOfFactors = kKind == CodeKind::level ? 1 : 0x1p60f, kOfSums = kOfFactors;
   Floats book = {};
 
   KVC_INLINE explicit Packed(const Codes& x) {
@@ -34,7 +36,7 @@ struct Packed {
   // Code k of each word
   KVC_INLINE Floats operator()(Ints words, int k) const {
     if constexpr (kKind == CodeKind::level) return pick(book, words >> k * kBits);
-    return e4m3_of(words << (24 - k * kBits));
+    return tiny_e4m3_of(words << (24 - k * kBits));
   }
 };
 
@@ -45,7 +47,7 @@ KVC_INLINE void add_products(const Floats (&by)[kQ], Floats scale, Floats zero, 
   Floats scaled[kQ];
 #pragma GCC unroll 4
   for (int i = 0; i < kQ; ++i) {
-    scaled[i] = by[i] * scale;
+    scaled[i] = by[i] * scale * packed.kOfFactors;
     bias[i] += by[i] * zero;
   }
 #pragma GCC unroll 32
@@ -76,7 +78,7 @@ template <int kBits, int kQ, CodeKind kKind>
           part[l] = j < x.head_dim ? q.data[i * q.stride + j] : 0.f;
         }
         totals[v][i] += part;
-        laid[v][i][k] = part;
+        laid[v][i][k] = part * packed.kOfFactors;
       }
     }
   }
@@ -100,7 +102,7 @@ template <int kBits, int kQ, CodeKind kKind>
           Floats sums[2] = {};
 #pragma GCC unroll 32
           for (int k = 0; k < kCodes; ++k) sums[k % 2] += packed(codes, k) * laid[v][i][k];
-          const Floats sum = scale * (sums[0] + sums[1]) + zero * totals[v][i];
+          const Floats sum = scale * packed.kOfSums * (sums[0] + sums[1]) + zero * totals[v][i];
           parts[i][part] = v == 0 ? sum : parts[i][part] + sum;
         }
       }
@@ -154,7 +156,7 @@ template <int kBits, int kQ, CodeKind kKind>
 #pragma GCC unroll 4
         for (int i = 0; i < kQ; ++i) {
 #pragma GCC unroll 32
-          for (int k = 0; k < kPass; ++k) done[i][k] = sums[i][k] + bias[i];
+          for (int k = 0; k < kPass; ++k) done[i][k] = sums[i][k] * packed.kOfSums + bias[i];
         }
         for (int i = 0; i < kQ; ++i) {
           for (int k = 0; k < kPass; ++k) {
@@ -194,8 +196,6 @@ KVC_INLINE void by_kind(const Codes& codes, ConstRows in, Rows out, F f) {
   by_queries<4, CodeKind::level>(codes, in, out, f);
 }
 
-KVC_INLINE bool is_whole(CodeKind kind) { return kind == CodeKind::number || kind == CodeKind::centred; }
-
 // f(some tokens, the first of them, query) for each of n queries, which so find the tokens in a cache.
 template <class F>
 KVC_INLINE void for_blocks(const Codes& codes, F f, int64_t n) {
@@ -208,6 +208,8 @@ KVC_INLINE void for_blocks(const Codes& codes, F f, int64_t n) {
     for (int64_t i = 0; i < n; ++i) f(x, first, i);
   }
 }
+
+KVC_INLINE bool is_whole(CodeKind kind) { return kind == CodeKind::number || kind == CodeKind::centred; }
 
 // f<bits>() for whole numbers
 template <class F>

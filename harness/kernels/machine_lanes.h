@@ -172,8 +172,9 @@ KVC_INLINE Floats floats_at(const float* x, int64_t first, int64_t n) {
   float padded[kLanes];
   return load<Floats>(whole(x, first, n, padded));
 }
-// e4m3 in the high byte of each word -> fp32; no NaN. Sign, exponent and fraction go to a float's places.
-KVC_INLINE Floats e4m3_of(Ints words) { return (Floats)(words >> 4 & static_cast<int32_t>(0x87f00000)) * 0x1p120f; }
+// e4m3 in the high byte of each word -> fp32 times 2^-120; no NaN. Sign, exponent and fraction go to a float's places.
+KVC_INLINE Floats tiny_e4m3_of(Ints words) { return (Floats)(words >> 4 & static_cast<int32_t>(0x87f00000)); }
+KVC_INLINE Floats e4m3_of(Ints words) { return tiny_e4m3_of(words) * 0x1p120f; }
 
 KVC_INLINE int64_t size_of(SideType type) { return type == SideType::f32 ? 4 : type == SideType::f16 ? 2 : 1; }
 KVC_INLINE Floats sides_of(const void* x, SideType type) {
@@ -205,9 +206,29 @@ KVC_INLINE Floats sides_at(const Sides& x, int64_t first) {
   const Floats sides = sides_of(padded, x.type);
   return x.n == 1 ? Floats{} + sides[0] : sides;
 }
-// The same, wherever the first one is; zeros where there are none at all.
-KVC_INLINE Floats sides_or_zeros(const Sides& x, int64_t first) {
-  return x.data && (x.n == 1 || first < x.n) ? sides_at(x, first) : Floats{};
+// Entries [first, first + n) and on to whole vectors; zeros behind the last and where there are none at all.
+KVC_INLINE void read_sides(const Sides& x, int64_t first, int64_t n, float* out) {
+  if (!x.data || x.n == 1) {
+    const Floats all = x.data ? sides_at(x, 0) : Floats{};
+    for (int64_t i = 0; i < n; i += kLanes) store(all, out + i);
+    return;
+  }
+  const auto read = [&]<SideType kType>() __attribute__((always_inline)) {
+    const auto* from = static_cast<const char*>(x.data) + first * size_of(kType);
+    int64_t i = 0;
+    for (; i < n && first + i + kLanes <= x.n; i += kLanes) store(sides_of(from + i * size_of(kType), kType), out + i);
+    for (; i < n; i += kLanes) store(first + i < x.n ? sides_at(x, first + i) : Floats{}, out + i);
+  };
+  switch (x.type) {
+    case SideType::f32:
+      return read.template operator()<SideType::f32>();
+    case SideType::f16:
+      return read.template operator()<SideType::f16>();
+    case SideType::e8m0:
+      return read.template operator()<SideType::e8m0>();
+    case SideType::e4m3:
+      return read.template operator()<SideType::e4m3>();
+  }
 }
 // Entry first + at[lane] for each lane, all of them there.
 KVC_INLINE Floats sides_at(const Sides& x, int64_t first, Ints at) {

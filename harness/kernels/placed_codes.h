@@ -59,11 +59,9 @@ struct TokenRun : TokenWords<kBits> {
 
   KVC_INLINE void read(const Codes& x, int64_t first) {
     TokenWords<kBits>::read(x, first);
-    const int64_t n_sides = kTokens * x.n_groups, at = first * x.n_groups;
-    for (int64_t s = 0; s < n_sides + kLanes; s += kLanes) {
-      store(sides_or_zeros(x.scale, at + s), scale + s);
-      store(sides_or_zeros(x.zero, at + s), zero + s);
-    }
+    const int64_t n_sides = kTokens * x.n_groups + kLanes;
+    read_sides(x.scale, first * x.n_groups, n_sides, scale);
+    read_sides(x.zero, first * x.n_groups, n_sides, zero);
   }
 };
 

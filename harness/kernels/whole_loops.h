@@ -1,9 +1,9 @@
 // The loops over codes that are whole numbers, for one kind of machine.
-// Idea: a factor, be it a query's entry or a weight times a scale, is a whole number of units, a power of two near its
-// largest neighbour's 23rd bit, and so three signed digits of eight bits. Four bytes of codes times four digits are
-// added up by one instruction; the sums are integers, so that they are the same in any order and on any machine, and
-// are rounded when they become floats. Where four codes of a sum lie in four rows, the rows' bytes are interleaved
-// first; their factors' digits are interleaved by the same steps and so stand where the codes do.
+// Idea: a factor, be it a query's entry or a weight times a scale, is a whole number of units, a power of two near the
+// 23rd bit of the largest factor of its sum, and so three signed digits of eight bits. Four bytes of codes times four
+// digits are added up by one instruction; the sums are integers, so that they are the same in any order and on any
+// machine, and are rounded when they become floats. Where four codes of a sum lie in four rows, the rows' bytes are
+// interleaved first; their factors' digits are interleaved by the same steps and so stand where the codes do.
 #pragma once
 
 #include <numeric>
@@ -15,27 +15,26 @@ namespace kvc::kernels::KVC_MACHINE {
 
 constexpr int kDigits = 3, kBytes = 4;
 
-// The unit of factors whose largest has these bits: the largest is 2^22 to 2^23 of it, and not more than three digits
-// have. Not a number if one of them is none.
-struct Unit {
-  float size, inverse;
-
-  explicit Unit(Ints largest_bits) {
-    constexpr int32_t kAboveMost = 0x10101;  // lifts fractions above those of 127 (1 + 2^8 + 2^16) to the next exponent
-    int32_t largest = 0;
-    for (int64_t l = 0; l < kLanes; ++l) largest = std::max(largest, largest_bits[l]);
-    const bool finite = largest >> 23 != 0xff;
-    const int32_t exponent = finite ? std::max(1, ((largest + kAboveMost) >> 23) - 22) : 0;
-    size = finite ? std::bit_cast<float>(exponent << 23) : std::bit_cast<float>(0x7fc00000);
-    inverse = finite ? std::bit_cast<float>((254 - exponent) << 23) : 0;
-  }
-};
 KVC_INLINE Ints size_bits(Floats x) { return (Ints)x & 0x7fffffff; }
 KVC_INLINE Ints larger(Ints a, Ints b) { return a > b ? a : b; }
 KVC_INLINE Ints smaller(Ints a, Ints b) { return a < b ? a : b; }
 
+// The units, lane by lane, of factors whose largest have these bits: the largest is 2^22 to 2^23 of its unit, and not
+// more than three digits have. Not a number where the largest is none.
+struct Units {
+  Floats size, inverse;
+
+  KVC_INLINE explicit Units(Ints largest) {
+    constexpr int32_t kAboveMost = 0x10101;  // lifts fractions above those of 127 (1 + 2^8 + 2^16) to the next exponent
+    const Ints exponent = larger(((largest + kAboveMost) >> 23) - 22, Ints{} + 1);
+    const Ints is_none = (largest >> 23) == 0xff;
+    size = (Floats)(is_none ? Ints{} + 0x7fc00000 : exponent << 23);
+    inverse = (Floats)(~is_none & (254 - exponent) << 23);
+  }
+};
+
 // x in units, its digits in the bytes of a word from the lowest on.
-KVC_INLINE Ints digits_of(Floats x, float inverse) {
+KVC_INLINE Ints digits_of(Floats x, Floats inverse) {
   constexpr int32_t kOffsets = 0x808080;  // of digits from 0 to 255
   return (rounded(x * inverse) + kOffsets) ^ kOffsets;
 }
@@ -67,38 +66,42 @@ template <int kBits>
 struct LaidQuery {
   static constexpr int kParts = Whole<kBits>::kParts, kCodes = 32 / kBits;
   static constexpr int64_t kMostWords = TokenWords<kBits>::kMostWords;
-  Ints digits[kMostWords][kDigits][kParts];  // by vector: of a word's codes k, kParts + k, ... in its bytes
-  Ints begin[kMostWords][kDigits];           // what the codes' middle takes off
-  float totals[kMostWords];                  // of a group's entries
+  Ints digits[kMostWords][kDigits][kParts];     // by vector: of a word's codes k, kParts + k, ... in its bytes
+  Ints begin[kMostWords][kDigits];              // what the codes' middle takes off
+  float totals[kMostWords], units[kMostWords];  // of a group's entries
   int64_t period;
-  float unit;
 
   LaidQuery(const Codes& x, const float* q) : period(x.n_words / std::gcd(x.n_words, kLanes)) {
-    Ints largest = {};
-    for (int64_t j = 0; j < x.head_dim; j += kLanes) largest = larger(largest, size_bits(floats_at(q, j, x.head_dim)));
-    const Unit u(largest);
-    unit = u.size;
     const int32_t middle = Whole<kBits>::middle(x.kind);
+    float inverses[kMostWords];
+    for (int64_t g = 0; g < x.n_groups; ++g) {
+      float total = 0;
+      Ints largest = {};
+      for (int64_t j = g * x.group_size; j < (g + 1) * x.group_size; ++j) {
+        total += q[j];
+        largest[0] = std::max(largest[0], std::bit_cast<int32_t>(q[j]) & 0x7fffffff);
+      }
+      const Units unit(largest);
+      totals[g] = total, units[g] = unit.size[0], inverses[g] = unit.inverse[0];
+    }
     float entries[kMaxHeadDim + kCodes] = {};
     std::copy(q, q + x.head_dim, entries);
     for (int64_t v = 0, word = 0; v < period; ++v) {
       std::memset(digits[v], 0, sizeof(digits[v]));
       std::memset(begin[v], 0, sizeof(begin[v]));
       float by_entry[kCodes][kLanes];  // entry e of each word
+      Floats inverse;
       for (int64_t l = 0; l < kLanes; ++l, word = word + 1 == x.n_words ? 0 : word + 1) {
+        inverse[l] = inverses[word * x.n_groups / x.n_words];
         for (int e = 0; e < kCodes; ++e) by_entry[e][l] = entries[word * kCodes + e];
       }
       for (int e = 0; e < kCodes; ++e) {
-        const Ints d = digits_of(load<Floats>(by_entry[e]), u.inverse);
+        const Ints d = digits_of(load<Floats>(by_entry[e]), inverse);
         for (int digit = 0; digit < kDigits; ++digit) {
           digits[v][digit][e % kParts] |= (d >> 8 * digit & 255) << 8 * (e / kParts);
           begin[v][digit] -= digit_of(d, digit) * middle;
         }
       }
-    }
-    for (int64_t g = 0; g < x.n_groups; ++g) {
-      totals[g] = 0;
-      for (int64_t j = g * x.group_size; j < (g + 1) * x.group_size; ++j) totals[g] += q[j];
     }
   }
 
@@ -138,8 +141,12 @@ template <int kBits>
   using Run = TokenWords<kBits>;
   const LaidQuery<kBits> query(x, q);
   Run run;
-  float sums[Run::kTokens * Run::kMostWords], totals[Run::kTokens * Run::kMostWords];
-  for (int64_t t = 0; t < run.kTokens; ++t) std::copy_n(query.totals, x.n_groups, totals + t * x.n_groups);
+  constexpr int64_t kMost = Run::kTokens * Run::kMostWords;
+  float sums[kMost], totals[kMost], units[kMost], scale[kMost], zero[kMost];
+  for (int64_t t = 0; t < run.kTokens; ++t) {
+    std::copy_n(query.totals, x.n_groups, totals + t * x.n_groups);
+    std::copy_n(query.units, x.n_groups, units + t * x.n_groups);
+  }
   for (int64_t first = 0; first < x.n_tokens; first += run.kTokens) {
     run.read(x, first);
     const int64_t n = std::min(run.kTokens, x.n_tokens - first);
@@ -150,10 +157,12 @@ template <int kBits>
       }
     }
     sum_neighbours(sums, x.n_words / x.n_groups, run.kTokens * x.n_groups);
+    read_sides(x.scale, first * x.n_groups, n * x.n_groups, scale);
+    if (x.zero.data) read_sides(x.zero, first * x.n_groups, n * x.n_groups, zero);
     for (int64_t s = 0; s < n * x.n_groups; s += kLanes) {
-      const Floats scale = sides_or_zeros(x.scale, first * x.n_groups + s) * query.unit;
-      const Floats zero = sides_or_zeros(x.zero, first * x.n_groups + s);
-      store(load<Floats>(sums + s) * scale + load<Floats>(totals + s) * zero, sums + s);
+      Floats sum = load<Floats>(sums + s) * (load<Floats>(scale + s) * load<Floats>(units + s));
+      if (x.zero.data) sum += load<Floats>(totals + s) * load<Floats>(zero + s);
+      store(sum, sums + s);
     }
     sum_neighbours(sums, x.n_groups, run.kTokens);
     for (int64_t t = 0; t < n; t += kLanes) {
@@ -264,29 +273,67 @@ template <int kBits>
 struct TokenFactors {
   static constexpr int64_t kTokens = TokenWords<kBits>::kTokens, kMostWords = TokenWords<kBits>::kMostWords;
   int32_t digits[kTokens * kMostWords + kLanes];
-  float unit;
+  float units[kMostWords + kLanes];  // of each group
+  float scale[kTokens * kMostWords], zero[kTokens * kMostWords];
 
   // zeros += by vector, until the groups repeat. weights: kTokens of them, zeros behind the last token.
   KVC_INLINE void make(const Codes& x, int64_t first, const float* weights, int64_t period, Floats* zeros) {
+    period == 1 ? make_all<true>(x, first, weights, 1, zeros) : make_all<false>(x, first, weights, period, zeros);
+  }
+  // kWhole: a vector holds whole tokens' groups.
+  template <bool kWhole>
+  KVC_INLINE void make_all(const Codes& x, int64_t first, const float* weights, int64_t period, Floats* zeros) {
     const int64_t n_sides = kTokens * x.n_groups, at = first * x.n_groups;
-    const bool whole = kLanes % x.n_groups == 0;
     const Ints over = lanes_over(x.n_groups);
-    Ints largest = {};
-    for (int64_t s = 0, v = 0; s < n_sides; s += kLanes, v = v + 1 == period ? 0 : v + 1) {
+    read_sides(x.scale, at, n_sides, scale);
+    if (x.zero.data) read_sides(x.zero, at, n_sides, zero);
+    Ints largest[kWhole ? 1 : kMostWords];
+    std::fill_n(largest, period, Ints{});
+    for (int64_t s = 0, v = 0; s < n_sides; s += kLanes, v = kWhole || v + 1 == period ? 0 : v + 1) {
       Floats weight;
-      if (whole) {
+      if constexpr (kWhole) {
         weight = pick(load<Floats>(weights + s / x.n_groups), over);
       } else {
         for (int64_t l = 0; l < kLanes; ++l) weight[l] = weights[(s + l) / x.n_groups];
       }
-      const Floats factor = weight * sides_or_zeros(x.scale, at + s);
+      const Floats factor = weight * load<Floats>(scale + s);
       store(factor, digits + s);
-      largest = larger(largest, size_bits(factor));
-      if (x.zero.data) zeros[v] += weight * sides_or_zeros(x.zero, at + s);
+      largest[v] = larger(largest[v], size_bits(factor));
+      if (x.zero.data) zeros[v] += weight * load<Floats>(zero + s);
     }
-    const Unit u(largest);
-    unit = u.size;
-    for (int64_t s = 0; s < n_sides; s += kLanes) store(digits_of(load<Floats>(digits + s), u.inverse), digits + s);
+    share_by_group(x.n_groups, period, largest);
+    Floats inverses[kWhole ? 1 : kMostWords];
+    for (int64_t v = 0; v < period; ++v) {
+      const Units unit(largest[v]);
+      inverses[v] = unit.inverse;
+      if (v * kLanes < x.n_groups) store(unit.size, units + v * kLanes);
+    }
+    for (int64_t s = 0, v = 0; s < n_sides; s += kLanes, v = kWhole || v + 1 == period ? 0 : v + 1) {
+      store(digits_of(load<Floats>(digits + s), inverses[v]), digits + s);
+    }
+  }
+
+  KVC_INLINE Floats unit(int64_t n_groups, Ints groups) const {
+    if (n_groups <= kLanes) return pick(load<Floats>(units), groups);
+    Floats unit;
+    for (int64_t l = 0; l < kLanes; ++l) unit[l] = units[groups[l]];
+    return unit;
+  }
+
+  // The largest of a group's lanes for each of them, which are every n_groups-th.
+  static KVC_INLINE void share_by_group(int64_t n_groups, int64_t period, Ints* largest) {
+    if (kLanes % n_groups == 0) {
+      const Ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+      for (int64_t n = n_groups; n < kLanes; n *= 2) {
+        largest[0] = larger(largest[0], picked(largest[0], lanes + static_cast<int32_t>(n)));
+      }
+      return;
+    }
+    int32_t of_groups[kMostWords] = {};
+    for (int64_t s = 0; s < period * kLanes; ++s) {
+      of_groups[s % n_groups] = std::max(of_groups[s % n_groups], largest[s / kLanes][s % kLanes]);
+    }
+    for (int64_t s = 0; s < period * kLanes; ++s) largest[s / kLanes][s % kLanes] = of_groups[s % n_groups];
   }
 };
 
@@ -300,9 +347,16 @@ template <int kBits>
   const int64_t stride = lanes.tokens * x.n_words, side_stride = lanes.tokens * x.n_groups;
   Place places[kMostVectors];
   Floats sums[kMostVectors][4][kParts];
+  Ints groups[kMostVectors][4];  // of sums
   for (int64_t v = 0; v < lanes.vectors; ++v) {
     places[v] = lanes.place(x, v);
     std::memset(sums[v], 0, sizeof(sums[v]));
+    for (int i = 0; i < 4; ++i) {
+      for (int64_t l = 0; l < kLanes; ++l) {
+        const int64_t group = places[v].group + places[v].groups[RowSums<kBits>::word(i, l)];
+        groups[v][i][l] = static_cast<int32_t>(group % x.n_groups);
+      }
+    }
   }
   const int64_t period = x.n_groups / std::gcd(x.n_groups, kLanes);
   Floats zeros[TokenWords<kBits>::kMostWords];
@@ -323,7 +377,8 @@ template <int kBits>
                kAhead / 4);
       if (middle) part.take_off(middle, by, places[v].groups, n_steps);
       for (int i = 0; i < 4; ++i) {
-        for (int k = 0; k < kParts; ++k) sums[v][i][k] += part.sum(i, k) * factors.unit;
+        const Floats unit = factors.unit(x.n_groups, groups[v][i]);
+        for (int k = 0; k < kParts; ++k) sums[v][i][k] += part.sum(i, k) * unit;
       }
     }
   }
@@ -351,8 +406,7 @@ template <int kBits>
 struct ChannelFactors {
   static constexpr int64_t kChannels = 256;  // the sums of so many have 32 bits
   int32_t digits[kChannels * kLanes];
-  Floats zeros;
-  float unit;
+  Floats zeros, units;
 
   KVC_INLINE void make(const Codes& x, const float* q, int64_t first, int64_t n, int64_t group) {
     const Ints there = first_lanes(std::min(kLanes, x.n_groups - group));
@@ -365,10 +419,10 @@ struct ChannelFactors {
       store(factor, digits + j * kLanes);
       if (x.zero.data) zeros += sides_at(x.zero, at) * q[first + j];
     }
-    const Unit u(largest);
-    unit = u.size;
+    const Units unit(largest);
+    units = unit.size;
     for (int64_t j = 0; j < n; ++j) {
-      store(digits_of(load<Floats>(digits + j * kLanes), u.inverse), digits + j * kLanes);
+      store(digits_of(load<Floats>(digits + j * kLanes), unit.inverse), digits + j * kLanes);
     }
     for (int64_t j = n; j % 4 != 0; ++j) store(Ints{}, digits + j * kLanes);
   }
@@ -403,13 +457,14 @@ KVC_INLINE void by_code(Floats (&x)[kParts]) {
 
 // scores of one vector's tokens += its sums and its words' zeros
 template <int kBits>
-KVC_INLINE void add_scores(const RowSums<kBits>& part, float unit, Floats zeros, int64_t n, float* scores) {
-  constexpr int kParts = RowSums<kBits>::kParts, kCodes = 32 / kBits;
+KVC_INLINE void add_scores(const RowSums<kBits>& part, Floats units, Floats zeros, int64_t n, float* scores) {
+  constexpr int kParts = Whole<kBits>::kParts, kCodes = 32 / kBits;
   const Ints words_of = lanes_over(4) * 4;
   float sums[kLanes * kCodes];
   for (int i = 0; i < 4; ++i) {
+    const Floats unit = pick(units, words_of + i), zero = pick(zeros, words_of + i);
     Floats words[kParts];
-    for (int k = 0; k < kParts; ++k) words[k] = part.sum(i, k) * unit + pick(zeros, words_of + i);
+    for (int k = 0; k < kParts; ++k) words[k] = part.sum(i, k) * unit + zero;
     by_code(words);
     for (int k = 0; k < kParts; ++k) {
       for (int64_t four = 0; four < 4; ++four) {
@@ -443,7 +498,7 @@ template <int kBits>
           part.add(tile.rows(x, first, n, word), {factors.digits, kLanes}, groups, part.spread(group_words),
                    (n + 3) / 4, kLanes);
           const int64_t n_tokens = std::min({kTile, x.n_tokens - word * kCodes, (end - word) * kCodes});
-          add_scores(part, factors.unit, pick(factors.zeros, groups), n_tokens, out + word * kCodes);
+          add_scores(part, pick(factors.units, groups), pick(factors.zeros, groups), n_tokens, out + word * kCodes);
         }
       }
     }

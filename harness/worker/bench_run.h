@@ -36,7 +36,8 @@ std::unique_ptr<BenchBody> make_bench_body(const BenchSubject& subject, MemoryMe
 // Throws what the compressor throws, and what of its bytes and (watches: of its answers, for which its first layer is
 // watched) does not fit. at_step is called before each
 // step of the caches of a layer.
-BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter,
-                            bool watches = false, const std::function<void()>& at_step = [] {});
+BenchResult run_bench_point(
+    BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool watches = false,
+    const std::function<void()>& at_step = [] {});
 
 }  // namespace kvc

@@ -45,8 +45,8 @@ class BenchWorker {
       for (int64_t i = -job.n_warmups; i < job.n_repeats; ++i) {
         auto& made = compressor();
         channel_.enter(0);
-        auto result = run_bench_point(*body_, made, job.point, meter_, i < 0 || job.n_warmups == 0,
-                                      [&] { channel_.enter(0); });
+        auto result =
+            run_bench_point(*body_, made, job.point, meter_, i < 0 || job.n_warmups == 0, [&] { channel_.enter(0); });
         if (i >= 0 && job.limit_bytes == 0) result.read_seconds = reader_.seconds(result.memory.kv);
         channel_.enter(-1);
         channel_.send(i < 0 ? json{{"warm_up", true}} : json{{"result", result}});

@@ -138,7 +138,7 @@ Shape random_shape(std::mt19937& random, bool along_tokens) {
   const auto one_of = [&](std::initializer_list<int64_t> values) { return values.begin()[random() % values.size()]; };
   Shape s;
   s.bits = one_of({2, 4, 8});
-  s.head_dim = one_of({8, 20, 64, 80, 96, 128, 256, 1024});
+  s.head_dim = one_of({8, 20, 64, 80, 96, 128, 240, 256, 1024});
   s.along_tokens = along_tokens;
   s.n_tokens = random() % 8 == 0 ? static_cast<int64_t>(random() % 3000) + 1 : static_cast<int64_t>(random() % 200) + 1;
   s.half = random() % 4 != 0;
