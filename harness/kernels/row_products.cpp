@@ -228,17 +228,33 @@ void interleave(const float* x, int64_t k, int64_t block_size, float* out) {
 }
 
 KVC_CLONES void softmax(float* x, int64_t n) {
-  float top = x[0];
-  for (int64_t i = 1; i < n; ++i) top = x[i] > top ? x[i] : top;
-  Floats sums = {};
-  for (int64_t i = 0; i < n; i += kLanes) {
-    const auto bytes = static_cast<size_t>(std::min(kLanes, n - i)) * sizeof(float);
-    Floats part = Floats{} + (top - 1000.f);  // lanes past the end weigh nothing
-    std::memcpy(&part, x + i, bytes);
+  const int64_t whole = n / kLanes * kLanes;
+  const auto n_left = static_cast<size_t>(n - whole) * sizeof(float);
+  Floats last = Floats{} + x[0];
+  std::memcpy(&last, x + whole, n_left);
+  Floats tops = last;
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    const auto part = load<Floats>(x + i);
+    tops = part > tops ? part : tops;
+  }
+  float top = tops[0];
+  for (int64_t l = 1; l < kLanes; ++l) top = tops[l] > top ? tops[l] : top;
+  const auto weight = [top](Floats part) __attribute__((always_inline)) {
     part -= top;
-    part = exp_of(part < -87.f ? Floats{} - 87.f : part);
+    return exp_of(part < -87.f ? Floats{} - 87.f : part);
+  };
+  Floats sums = {};
+  for (int64_t i = 0; i < whole; i += kLanes) {
+    const Floats part = weight(load<Floats>(x + i));
     sums += part;
-    std::memcpy(x + i, &part, bytes);
+    store(part, x + i);
+  }
+  if (n_left > 0) {
+    Floats part = Floats{} + (top - 1000.f);  // lanes past the end weigh nothing
+    std::memcpy(&part, x + whole, n_left);
+    part = weight(part);
+    sums += part;
+    std::memcpy(x + whole, &part, n_left);
   }
   const float factor = 1.f / total(sums);
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;

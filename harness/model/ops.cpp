@@ -4,8 +4,12 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "checkpoint/rope.h"
@@ -144,9 +148,52 @@ at::Tensor multiply_weight(const at::Tensor& x, const Linear& w) {
   }
 }
 
-// linear_buckets for 64 rows, into out [64, N]
-void multiply_bucket(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, at::Tensor out) {
+// rows [M, K] -> out [M, N], as one product of LibTorch's
+void multiply_at_once(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, at::Tensor out) {
   bias.defined() ? at::addmm_out(out, bias, rows, weight.t()) : at::mm_out(out, rows, weight.t());
+}
+
+void multiply_by_buckets(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, at::Tensor out) {
+  for (int64_t row = 0; row < rows.size(0); row += kRowBucket) {
+    multiply_at_once(rows.narrow(0, row, kRowBucket), weight, bias, out.narrow(0, row, kRowBucket));
+  }
+}
+
+// Whether a product of many rows has the bits that buckets have, which no library promises and most machines do: known
+// of each shape by the first one, which is computed both ways.
+class WideProducts {
+ public:
+  void multiply(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, at::Tensor out) {
+    const Shape shape{rows.size(0),   weight.size(0),       weight.size(1), static_cast<int64_t>(weight.scalar_type()),
+                      bias.defined(), at::get_num_threads()};
+    const auto same = known(shape);
+    if (same.value_or(false)) return multiply_at_once(rows, weight, bias, out);
+    multiply_by_buckets(rows, weight, bias, out);
+    if (same) return;
+    auto wide = at::empty(out.sizes(), out.options());
+    multiply_at_once(rows, weight, bias, wide);
+    const std::lock_guard lock(mutex_);
+    same_[shape] = wide.equal(out);
+  }
+
+ private:
+  using Shape = std::array<int64_t, 6>;
+
+  std::optional<bool> known(const Shape& shape) {
+    const std::lock_guard lock(mutex_);
+    const auto found = same_.find(shape);
+    return found == same_.end() ? std::nullopt : std::optional(found->second);
+  }
+
+  std::mutex mutex_;
+  std::map<Shape, bool> same_;
+};
+
+// rows: kRowRun of them, or less by whole buckets, which go alone
+void multiply_run(const at::Tensor& rows, const at::Tensor& weight, const at::Tensor& bias, at::Tensor out) {
+  static WideProducts wide;
+  if (rows.size(0) < kRowRun || !rows.is_cpu()) return multiply_by_buckets(rows, weight, bias, out);
+  wide.multiply(rows, weight, bias, out);
 }
 
 }  // namespace
@@ -195,9 +242,9 @@ at::Tensor linear_buckets(const at::Tensor& x, const Linear& w) {
     const int64_t n_tile = std::min(tile, n - first);
     const auto weight = w.blocks.empty() ? w.weight : expanded_rows(w, first, n_tile, x.scalar_type());
     const auto bias = w.bias.defined() ? w.bias.narrow(0, first, n_tile) : w.bias;
-    for (int64_t row = 0; row < x.size(0); row += kRowBucket) {
-      multiply_bucket(x.narrow(0, row, kRowBucket), weight, bias,
-                      y.narrow(0, row, kRowBucket).narrow(1, first, n_tile));
+    for (int64_t row = 0; row < x.size(0); row += kRowRun) {
+      const int64_t n_rows = std::min(kRowRun, x.size(0) - row);
+      multiply_run(x.narrow(0, row, n_rows), weight, bias, y.narrow(0, row, n_rows).narrow(1, first, n_tile));
     }
   }
   return y;

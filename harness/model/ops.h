@@ -16,6 +16,8 @@ namespace kvc {
 
 // Rows of a prompt's matrix products, and on a GPU of all: a row's bits must not depend on how many came with it.
 inline constexpr int64_t kRowBucket = 64;
+// Rows of a prompt that go through a layer together: whole buckets.
+inline constexpr int64_t kRowRun = 4 * kRowBucket;
 
 struct Linear {
   // [N, K] of the model's type, or codes: int8, or [N, ceil(K/2)] bytes of two each; undefined where there are blocks

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "kernels/row_products.h"
-#include "kvc/check.h"
 #include "model/ops.h"
 
 namespace kvc {
@@ -16,65 +15,73 @@ namespace {
 
 constexpr float kHidden = -std::numeric_limits<float>::infinity();  // added to the score of a key that is not seen
 
-// One query head. q [kRowBucket, D] fp32 times scale; k, v [T, D]; out: rows of H_q*D
-template <class W>
-void attend_head(const float* q, const W* k, const W* v, int64_t head_dim, int64_t first, int64_t window, float* out,
-                 int64_t out_stride) {
-  constexpr int64_t kBlock = kernels::block_size<W>();
-  const int64_t begin = window > 0 ? std::max<int64_t>(0, first - window + 1) : 0, n = first + kRowBucket - begin;
-  const int64_t padded = (head_dim + kBlock - 1) / kBlock * kBlock;
-  std::vector<float> rows(static_cast<size_t>(kRowBucket * padded)), scores(static_cast<size_t>(kRowBucket * n));
-  for (int64_t r = 0; r < kRowBucket; ++r) {
-    kernels::interleave(q + r * head_dim, head_dim, kBlock, rows.data() + r * padded);
+// [H, T, D] -> [H, ceil(T / kRowBucket), D, kRowBucket] fp32
+at::Tensor panels_of(const at::Tensor& k) {
+  const int64_t n_heads = k.size(0), n_tokens = k.size(1), head_dim = k.size(2);
+  const int64_t n_panels = (n_tokens + kRowBucket - 1) / kRowBucket;
+  auto panels = at::zeros({n_heads, n_panels, head_dim, kRowBucket}, at::kFloat);
+  const auto wide = k.to(at::kFloat);
+  const float* from = wide.const_data_ptr<float>();
+  float* to = panels.mutable_data_ptr<float>();
+  for (int64_t h = 0; h < n_heads; ++h) {
+    for (int64_t t = 0; t < n_tokens; ++t, from += head_dim) {
+      float* column = to + ((h * n_panels + t / kRowBucket) * head_dim) * kRowBucket + t % kRowBucket;
+      for (int64_t j = 0; j < head_dim; ++j) column[j * kRowBucket] = from[j];
+    }
   }
-  kernels::multiply_rows(rows.data(), kRowBucket, head_dim, k + begin * head_dim, 0, n, scores.data(), n);
-  for (int64_t r = 0; r < kRowBucket; ++r) {
-    float* row = scores.data() + r * n;
-    const int64_t seen_end = first + r + 1 - begin;
-    const int64_t seen_begin = window > 0 ? std::max<int64_t>(0, seen_end - window) : 0;
-    kernels::softmax(row + seen_begin, seen_end - seen_begin);
-    std::fill(row, row + seen_begin, 0.f);
-    std::fill(row + seen_end, row + n, 0.f);
-    std::fill_n(out + r * out_stride, head_dim, 0.f);
-  }
-  kernels::mix_rows(scores.data(), n, kRowBucket, v + begin * head_dim, n, head_dim, out, out_stride);
+  return panels;
 }
 
-template <class W>
-at::Tensor attend_bucket_of(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row, int64_t first,
-                            int64_t window, double scale) {
-  const int64_t n_heads = q.size(0), group = n_heads / k.size(0), n_tokens = k.size(1), head_dim = q.size(2);
-  const auto scaled = q.narrow(1, row, kRowBucket).to(at::kFloat).mul(scale).contiguous();  // [H_q, 64, D]
-  auto out = at::empty({kRowBucket, n_heads * head_dim}, at::kFloat);
-  const float* queries = scaled.const_data_ptr<float>();
-  const auto *keys = static_cast<const W*>(k.const_data_ptr()), *values = static_cast<const W*>(v.const_data_ptr());
-  float* result = out.mutable_data_ptr<float>();
-  at::parallel_for(0, n_heads, 1, [&](int64_t begin, int64_t end) {
-    for (int64_t h = begin; h < end; ++h) {
-      const int64_t held = h / group * n_tokens * head_dim;
-      attend_head(queries + h * kRowBucket * head_dim, keys + held, values + held, head_dim, first, window,
-                  result + h * head_dim, n_heads * head_dim);
-    }
-  });
-  return out;
+// One KV head's keys and values.
+struct HeadView {
+  const float *panels, *v;
+  int64_t head_dim, window;
+};
+
+// One query head. q [kRowBucket, D] times scale; out: rows of H_q*D
+void attend_head(const float* q, const HeadView& kv, int64_t first, float* out, int64_t out_stride) {
+  const int64_t d = kv.head_dim, begin = kv.window > 0 ? std::max<int64_t>(0, first - kv.window + 1) : 0;
+  const int64_t first_panel = begin / kRowBucket, from = first_panel * kRowBucket, end = first + kRowBucket;
+  const int64_t n_panels = (end + kRowBucket - 1) / kRowBucket - first_panel, stride = n_panels * kRowBucket;
+  std::vector<float> scores(static_cast<size_t>(kRowBucket * stride));
+  for (int64_t p = 0; p < n_panels; ++p) {
+    kernels::mix_rows(q, d, kRowBucket, kv.panels + (first_panel + p) * d * kRowBucket, d, kRowBucket,
+                      scores.data() + p * kRowBucket, stride);
+  }
+  for (int64_t r = 0; r < kRowBucket; ++r) {
+    float* row = scores.data() + r * stride;
+    const int64_t seen_end = first + r + 1 - from;
+    const int64_t seen_begin = kv.window > 0 ? std::max<int64_t>(0, seen_end - kv.window) : 0;
+    kernels::softmax(row + seen_begin, seen_end - seen_begin);
+    std::fill(row, row + seen_begin, 0.f);
+    std::fill(row + seen_end, row + stride, 0.f);
+    std::fill_n(out + r * out_stride, d, 0.f);
+  }
+  kernels::mix_rows(scores.data() + begin - from, stride, kRowBucket, kv.v + begin * d, end - begin, d, out,
+                    out_stride);
 }
 
 }  // namespace
 
-at::Tensor attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row, int64_t first,
-                         int64_t window, double scale) {
-  if (!q.is_cpu()) return portable::attend_bucket(q, k, v, row, first, window, scale);
-  switch (k.scalar_type()) {
-    case at::kFloat:
-      return attend_bucket_of<float>(q, k, v, row, first, window, scale);
-    case at::kHalf:
-      return attend_bucket_of<kernels::Fp16>(q, k, v, row, first, window, scale);
-    case at::kBFloat16:
-      return attend_bucket_of<kernels::Bf16>(q, k, v, row, first, window, scale);
-    default:
-      throw Error(
-          concat("attention: keys of type ", at::toString(k.scalar_type()), ", supported: Float, Half, BFloat16"));
-  }
+PrefillAttention::PrefillAttention(const at::Tensor& k, const at::Tensor& v, int64_t window, double scale)
+    : window_(window), scale_(scale), panels_(k.is_cpu() ? panels_of(k) : k), v_(k.is_cpu() ? v.to(at::kFloat) : v) {}
+
+at::Tensor PrefillAttention::attend(const at::Tensor& q, int64_t row, int64_t first) const {
+  if (!q.is_cpu()) return portable::attend_bucket(q, panels_, v_, row, first, window_, scale_);
+  const int64_t n_heads = q.size(0), group = n_heads / v_.size(0), head_dim = q.size(2);
+  const auto scaled = q.narrow(1, row, kRowBucket).to(at::kFloat).mul(scale_).contiguous();  // [H_q, 64, D]
+  auto out = at::empty({kRowBucket, n_heads * head_dim}, at::kFloat);
+  const float* queries = scaled.const_data_ptr<float>();
+  float* result = out.mutable_data_ptr<float>();
+  at::parallel_for(0, n_heads, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t h = begin; h < end; ++h) {
+      const int64_t held = h / group;
+      const HeadView kv{panels_.const_data_ptr<float>() + held * panels_.stride(0),
+                        v_.const_data_ptr<float>() + held * v_.stride(0), head_dim, window_};
+      attend_head(queries + h * kRowBucket * head_dim, kv, first, result + h * head_dim, n_heads * head_dim);
+    }
+  });
+  return out;
 }
 
 at::Tensor portable::attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row,

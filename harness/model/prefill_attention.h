@@ -1,4 +1,7 @@
-// Exact causal attention of one bucket of a prompt's queries.
+// Exact causal attention of a prompt's queries, a bucket of them at a time.
+// Idea: keys stand in panels of some tokens, [D, tokens], so that scores are sums in lanes as the outputs are and no
+// vector is added up. They are laid out once for all buckets and queries of a layer.
+// Per key and query 2 D multiply-adds; keys and values of 16 bits become floats once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,11 +10,21 @@
 
 namespace kvc {
 
-// Queries at rows row ... row + kRowBucket - 1 of q, whose positions begin at `first`, over the keys up to their own,
-// of which each sees the last `window` (0: all). q [H_q, T_q, D], k and v [H_kv, T, D], of one type, contiguous ->
-// [kRowBucket, H_q*D] fp32
-at::Tensor attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row, int64_t first,
-                         int64_t window, double scale);
+class PrefillAttention {
+ public:
+  // k, v [H_kv, T, D], of one type, contiguous. window: how many of the last tokens each query sees; 0: all.
+  PrefillAttention(const at::Tensor& k, const at::Tensor& v, int64_t window, double scale);
+
+  // Queries at rows row ... row + kRowBucket - 1 of q, whose positions begin at `first`, over the keys up to their own.
+  // q [H_q, T_q, D] contiguous -> [kRowBucket, H_q*D] fp32
+  at::Tensor attend(const at::Tensor& q, int64_t row, int64_t first) const;
+
+ private:
+  int64_t window_;
+  double scale_;
+  at::Tensor panels_;  // [H_kv, panels, D, kRowBucket] fp32, zeros behind the last token; on a GPU k
+  at::Tensor v_;       // [H_kv, T, D] fp32; on a GPU v
+};
 
 namespace portable {
 // The same by LibTorch's operators: what runs on a GPU, and what the CPU's loops are held against.

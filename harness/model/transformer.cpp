@@ -124,26 +124,30 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
   const int64_t n_prefix = prefix ? prefix->k.size(1) : 0;
   const auto heads = [&](int64_t n) { return at::empty({n, n_rows, config_.head_dim}, x.options()); };
   NewTokens tokens{heads(n_heads), heads(n_kv_heads), heads(n_kv_heads), n_prefix};
-  const auto on_read = [&](int64_t row) {  // of the bucket's rows, those that are tokens
-    const int64_t n = std::min(kRowBucket, n_tokens - n_prefix - row);
+  const auto on_read = [&](int64_t row) {  // of the run's rows, those that are tokens
+    const int64_t n = std::min(kRowRun, n_tokens - n_prefix - row);
     return on_input
                ? OnRead([&, n](Reader reader, const at::Tensor& in) { on_input(layer, reader, in.narrow(0, 0, n)); })
                : OnRead();
   };
-  for (int64_t row = 0; row < n_rows; row += kRowBucket) {
-    const auto merged = project_qkv(x.narrow(0, row, kRowBucket), weights, true, on_read(row)), &qkv = merged;
-    const auto turn = rope.rows(row, kRowBucket);
+  const auto n_of = [&](int64_t row) { return std::min(kRowRun, n_rows - row); };
+  for (int64_t row = 0; row < n_rows; row += kRowRun) {
+    const auto merged = project_qkv(x.narrow(0, row, n_of(row)), weights, true, on_read(row)), &qkv = merged;
+    const auto turn = rope.rows(row, n_of(row));
     split_heads_(qkv, 0, turn, row, tokens.q);
     split_heads_(qkv, n_heads, turn, row, tokens.k);
     split_heads_(qkv, n_heads + n_kv_heads, {}, row, tokens.v);
   }
   {
     const auto k = behind(prefix ? &prefix->k : nullptr, tokens.k), v = behind(prefix ? &prefix->v : nullptr, tokens.v);
-    for (int64_t row = 0; row < n_rows; row += kRowBucket) {
-      auto rows = x.narrow(0, row, kRowBucket);
-      finish_layer_(rows, weights,
-                    attend_bucket(tokens.q, k, v, row, n_prefix + row, config_.sliding_window, shape().attention_scale),
-                    true, on_read(row));
+    const PrefillAttention attention(k, v, config_.sliding_window, shape().attention_scale);
+    for (int64_t row = 0; row < n_rows; row += kRowRun) {
+      std::vector<at::Tensor> attended;
+      for (int64_t bucket = row; bucket < row + n_of(row); bucket += kRowBucket) {
+        attended.push_back(attention.attend(tokens.q, bucket, n_prefix + bucket));
+      }
+      auto rows = x.narrow(0, row, n_of(row));
+      finish_layer_(rows, weights, at::cat(attended), true, on_read(row));
     }
   }
   if (!on_layer) return;

@@ -105,6 +105,19 @@ TEST_P(BlockLinearIn, AnswersPromptsInParts) {
   EXPECT_LT(distance(linear_buckets(x, w), linear_buckets(x, wide)), GetParam() == at::kFloat ? 1e-6 : 0x1p-7);
 }
 
+// The first product of a shape is computed both ways, the second as was found best.
+TEST_P(BlockLinearIn, ARunOfRowsHasTheBitsOfItsBuckets) {
+  at::manual_seed(7);
+  const auto w = random_linear({{BlockType::q4_1, 4096 + 90}}, 96);
+  for (const int64_t n_rows : {2 * kRowRun + kRowBucket, 2 * kRowRun}) {
+    const auto x = at::randn({n_rows, 96}).to(GetParam());
+    const auto y = linear_buckets(x, w);
+    for (int64_t row = 0; row < n_rows; row += kRowBucket) {
+      EXPECT_TRUE(y.narrow(0, row, kRowBucket).equal(linear_buckets(x.narrow(0, row, kRowBucket), w))) << row;
+    }
+  }
+}
+
 TEST_P(BlockLinearIn, LooksUpRowsOfAnEmbedding) {
   const auto table = random_linear({{BlockType::q8_0, 10}, {BlockType::q4_0, 10}}, 64);
   const auto floats = expanded(table, GetParam());
