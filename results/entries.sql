@@ -29,7 +29,7 @@ SELECT
   own.experiment, own.position,
   CASE
     WHEN own.label <> '' THEN own.label
-    WHEN own.options_label = '' THEN own.plugin
+    WHEN own.options_label IN ('', 'defaults') THEN own.plugin
     ELSE own.plugin || ' ' || own.options_label
   END AS label,
   own.key, own.kind,

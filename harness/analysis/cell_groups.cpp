@@ -14,7 +14,9 @@ namespace {
 
 constexpr auto kCells =
     "SELECT c.model, c.plugin, c.options, cell.options_json, cell.plugin_sha256, c.task, c.key, c.suspect,"
-    "  c.settings_json, c.chat_json"
+    "  c.settings_json, c.chat_json,"
+    "  (SELECT min(e.label) FROM experiment_cell AS e WHERE e.cell_key = c.key AND e.label <> ''"
+    "    AND (?1 = 'all' OR e.experiment = ?1))"
     " FROM v_cell AS c JOIN cell ON cell.key = c.key"
     " WHERE ?1 = 'all' OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = ?1)"
     " ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, c.settings_json, cell.plugin_sha256, c.task, "
@@ -105,7 +107,7 @@ void check_key(const std::vector<const CellGroup*>& groups, const std::string& k
 
 std::string labels(const std::vector<const CellGroup*>& groups) {
   std::set<std::string> names;
-  for (const auto* group : groups) names.insert("'" + group->label() + "'");
+  for (const auto* group : groups) names.insert("'" + group->name() + "'");
   return join({names.begin(), names.end()});
 }
 
@@ -201,11 +203,12 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
     cell.options = select.text(2);
     cell.options_json = select.text(3);
     cell.settings_json = select.text(8);
+    cell.given = select.text(10);
     const std::string task = select.text(5), suspect = select.text(7);
     if (!filter.model.empty() && cell.model != filter.model) continue;
     if (!filter.task.empty() && task != filter.task) continue;
     if (!suspect.empty()) {
-      notes.push_back(concat(filter.with_suspects ? "suspect: " : "left out as suspect: ", cell.label(), " on ", task,
+      notes.push_back(concat(filter.with_suspects ? "suspect: " : "left out as suspect: ", cell.name(), " on ", task,
                              ": ", suspect));
       if (!filter.with_suspects) continue;
     }
@@ -220,7 +223,7 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
 std::vector<const CellGroup*> find_groups(const std::vector<CellGroup>& groups, const std::string& pattern) {
   std::vector<const CellGroup*> found;
   for (const auto& group : groups) {
-    if (group.label() == pattern) found.push_back(&group);
+    if (group.label() == pattern || group.given == pattern) found.push_back(&group);
   }
   if (found.empty()) {
     const auto wanted = read_pattern(pattern);

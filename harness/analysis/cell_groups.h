@@ -13,6 +13,7 @@ namespace kvc {
 struct CellGroup {
   std::string model, plugin, plugin_sha256;
   std::string options;  // for tables
+  std::string given;    // the label that its experiment gives it, or nothing
   std::string options_json;
   std::string settings_json, chat_json;      // v_cell's; of tasks without a chat frame, too, where one has it
   std::map<std::string, std::string> cells;  // task -> cell key
@@ -20,6 +21,7 @@ struct CellGroup {
   void add_frame(const std::string& task, const std::string& chat);  // chat: v_cell.chat_json
   std::string generation_json() const;                               // settings and chat as one object
   std::string label() const { return options.empty() ? plugin : plugin + " " + options; }
+  std::string name() const { return given.empty() ? label() : given; }
 };
 
 // Whether they may stand for one compressor in two databases.
@@ -42,7 +44,7 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
 // its model and label, "none" where only others have it; "" where there are none.
 std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup& group);
 
-// The groups that `pattern` names: a label as tables print it, or "PLUGIN [key=value]..." where a key is an option,
+// The groups that `pattern` names: a label as an experiment gives it or tables print it, or "PLUGIN [key=value]..." where a key is an option,
 // a generation setting ("none": it has none of that key), or plugin_sha256 (its beginning). At most one for each model;
 // throws Error with the known names where none fits, and with what tells them apart where several do.
 std::vector<const CellGroup*> find_groups(const std::vector<CellGroup>& groups, const std::string& pattern);

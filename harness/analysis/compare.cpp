@@ -67,7 +67,7 @@ std::vector<GroupPair> chosen_pairs(const std::vector<CellGroup>& groups_a, cons
 // "demo/swaps, full and kivi bits 2: 3 samples only in the first, 1 failed"
 std::string unpaired_text(const GroupPair& groups, const PairedTask& paired) {
   const auto& unpaired = paired.unpaired;
-  return concat(paired.task, ", ", groups.first->label(), " and ", groups.second->label(), ": ", paired.pairs.size(),
+  return concat(paired.task, ", ", groups.first->name(), " and ", groups.second->name(), ": ", paired.pairs.size(),
                 " pairs; without a partner: ", unpaired.n_only_a, " only in the first, ", unpaired.n_only_b,
                 " only in the second, ", unpaired.n_failed, " failed or not scored, ", unpaired.n_other_question,
                 " with another prompt or gold answer");
@@ -76,7 +76,7 @@ std::string unpaired_text(const GroupPair& groups, const PairedTask& paired) {
 void add_row(CompareReport& report, const GroupPair& groups, const std::string& task,
              const std::vector<AnswerPair>& pairs, double margin) {
   const auto& [a, b] = groups;
-  report.rows.push_back({a->model, a->label(), b->label(), task, compare_pairs(pairs, margin)});
+  report.rows.push_back({a->model, a->name(), b->name(), task, compare_pairs(pairs, margin)});
 }
 
 void add_rows(CompareReport& report, const GroupPair& groups, const std::vector<PairedTask>& tasks,

@@ -10,6 +10,14 @@
 #include "store/up_to_date.h"
 
 namespace kvc {
+
+std::vector<std::string> stored_experiments(Database& db) {
+  std::vector<std::string> names;
+  auto select = db.prepare("SELECT DISTINCT experiment FROM experiment_cell ORDER BY experiment");
+  while (select.step()) names.push_back(select.text(0));
+  return names;
+}
+
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects) {
   check_up_to_date(db);
   db.execute(

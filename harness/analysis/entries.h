@@ -10,6 +10,9 @@
 
 namespace kvc {
 
+// The names of all experiments that the database has cells of.
+std::vector<std::string> stored_experiments(Database& db);
+
 // Makes the temporary tables that the SQL of results/tables/<paper>/ and results/figures/<paper>/ reads:
 //   chosen(experiment): the experiments that are shown
 //   entry: one row a cell of these experiments: experiment, position, label (as the experiment calls its compressor, or

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "analysis/cell_groups.h"
+#include "analysis/entries.h"
 #include "analysis/query.h"
 #include "analysis/rows_of.h"
 #include "analysis/summary_rows.h"
@@ -149,7 +150,7 @@ std::vector<TableCell> summary_row(const Group& group, const std::string& apart,
   const auto& cell = group.any();
   std::vector<TableCell> row;
   if (with_model) row.emplace_back(cell.model);
-  row.emplace_back(cell.plugin + (cell.is_simulated ? " (simulated)" : ""));
+  row.emplace_back((cell.label.empty() ? cell.plugin : cell.label) + (cell.is_simulated ? " (simulated)" : ""));
   row.emplace_back(
       concat(cell.options, cell.options.empty() || apart.empty() ? "" : " ", apart.empty() ? "" : "(" + apart + ")"));
   row.emplace_back(cell.bits);
@@ -206,9 +207,7 @@ std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, con
 }
 
 void check_experiment(Database& db, const std::string& experiment) {
-  std::vector<std::string> known;
-  auto select = db.prepare("SELECT DISTINCT experiment FROM experiment_cell ORDER BY experiment");
-  while (select.step()) known.push_back(select.text(0));
+  const auto known = stored_experiments(db);
   const bool found = experiment == "all" || std::find(known.begin(), known.end(), experiment) != known.end();
   KVC_CHECK(found, "results database '", db.path(), "': ", unknown_name("experiment", experiment, known));
 }

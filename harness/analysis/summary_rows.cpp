@@ -45,7 +45,7 @@ std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment
     auto& row = rows.emplace_back();
     row.key = text("key"), row.model = text("model"), row.plugin = text("plugin"), row.options = text("options");
     row.task = text("task"), row.suspect = text("suspect"), row.variant = text("variant");
-    row.chat = text("chat_json");
+    row.chat = text("chat_json"), row.label = text("label");
     row.bits = real("bits");
     row.is_simulated = integer("is_simulated") != 0;
     row.n_samples = integer("n_samples"), row.n_ok = integer("n_ok");

@@ -17,7 +17,8 @@ namespace {
 struct FigureArguments {
   std::string name, database, output;
   std::vector<std::string> experiments;
-  bool with_suspects = false;
+  bool with_suspects = false, no_title = false;
+  int64_t width = 0;
 };
 
 // Experiments that a figure is drawn from together: those of a file that its layout names and of the files beside it
@@ -51,6 +52,7 @@ Found find_data(const FigureArguments& arguments, const FigureFiles& figure, con
   auto store = ResultStore::open_readonly(arguments.database);
   const auto sql = read_file(figure.sql);
   auto sources = sources_of(figure.name, layout, paths);
+  if (figure.is_own) sources = {{{}, stored_experiments(store.database())}};
   if (!arguments.experiments.empty()) sources = {{{}, arguments.experiments}};
   std::vector<std::string> names, commands, notes;
   for (const auto& source : sources) {
@@ -70,7 +72,9 @@ Found find_data(const FigureArguments& arguments, const FigureFiles& figure, con
 int draw(const FigureArguments& arguments) {
   const auto paths = find_paths();
   const auto figure = find_figure(paths.root, arguments.name);
-  const auto layout = load_figure_layout(figure.layout);
+  auto layout = load_figure_layout(figure.layout);
+  if (arguments.no_title) layout.title.clear(), layout.note.clear();
+  if (arguments.width > 0) layout.width = arguments.width;
   const auto found = find_data(arguments, figure, layout, paths);
   const auto drawn = draw_figure(layout, found.data, arguments.output);
   std::printf("%s: %zu points of %s; %s and %s draw it again\n", arguments.output.c_str(), found.data.n_points(),
@@ -83,15 +87,22 @@ int draw(const FigureArguments& arguments) {
 
 void add_figure_verb(Verb program) {
   auto arguments = std::make_shared<FigureArguments>();
-  auto verb = program.add_subcommand("figure", "Draws a figure of a paper from a database with gnuplot");
-  verb.add_option("name", arguments->name, "paper:name, of results/figures").required();
+  auto verb =
+      program.add_subcommand("figure", "Draws a figure from a database with gnuplot: any experiment's, or a paper's");
+  verb.add_option(
+          "name", arguments->name,
+          "pareto: accuracy against measured bytes; pareto_kl; bars; lines; or of a paper, as gear:1a (`kvc tables`)")
+      .required();
   verb.add_option("--db", arguments->database, "results database").required();
   verb.add_option("-o,--output", arguments->output, "picture: .svg, .pdf or .png; its .gp and .dat stand beside it")
       .required();
   verb.add_option("--experiment", arguments->experiments,
-                  "whose cells, more than once: drawn together; default: the first of the figure's own that has")
+                  "whose cells, more than once: drawn together; default: all, of a paper's figure the first of its own "
+                  "that has")
       .one_each();
   verb.add_flag("--with-suspects", arguments->with_suspects, "also cells marked suspect");
+  verb.add_flag("--no-title", arguments->no_title, "without title and note, for a caption of one's own");
+  verb.add_option("--width", arguments->width, "of the picture in points (96 an inch)").range(200, 4000);
   verb.on_call([arguments] { return draw(*arguments); });
 }
 

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 
 #include "analysis/group_table.h"
@@ -9,14 +10,17 @@
 #include "kvc/check.h"
 #include "papers/paper_tables.h"
 #include "store/result_store.h"
+#include "tables/paper_table.h"
+#include "text/nearest.h"
 
 namespace kvc {
 namespace {
 
 struct TableArguments {
-  std::string database, sql, name = "summary", experiment = "all", format = "markdown";
+  std::string database, sql, name = "summary", experiment = "all", format = "markdown", title;
+  std::vector<std::string> columns;
   bool with_suspects = false, groups = false;
-  bool check = false, with_external = false, standalone = false, trace = false, all = false;
+  bool check = false, with_external = false, standalone = false, trace = false, all = false, no_intervals = false;
 };
 
 // -> the database's option
@@ -28,35 +32,53 @@ Option add_common(Verb verb, TableArguments& arguments) {
   return database;
 }
 
-int print(const TableArguments& arguments, const Table& table) {
-  std::fputs(write_table(table, arguments.format).c_str(), stdout);
-  return kOk;
-}
-
 int print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   return kOk;
 }
 
+int print(const TableArguments& arguments, Table table) {
+  if (!arguments.title.empty()) table.title = arguments.title;
+  const bool is_shaped = arguments.format == "latex" || arguments.format == "html" || !arguments.columns.empty();
+  if (!is_shaped) return print(write_table(table, arguments.format));
+  auto shown = as_paper_table(table);
+  choose_columns(shown, {arguments.columns});
+  return print(write_table(shown, arguments.format, arguments.standalone));
+}
+
 bool is_of_a_paper(const std::string& name) { return name.find(':') != std::string::npos; }
+
+// Of tables without a layout.
+void check_table_name(const std::string& name) {
+  auto known = table_names();
+  if (std::find(known.begin(), known.end(), name) != known.end()) return;
+  known.insert(known.end(), {"likelihood", "tasks"});
+  throw Error(unknown_name("table", name, known));
+}
 
 int show_table(const TableArguments& arguments) {
   if (arguments.check) {
     return print(check_printed_tables(is_of_a_paper(arguments.name) ? arguments.name : "", arguments.format));
   }
   KVC_CHECK(!arguments.database.empty(), "--db is missing: a results database");
-  if (is_of_a_paper(arguments.name)) {
-    return print(
-        print_paper_table({arguments.database, arguments.name, arguments.experiment, arguments.format,
-                           arguments.with_suspects, arguments.with_external, arguments.standalone, arguments.trace}));
+  if (has_layout(arguments.name)) {
+    return print(print_paper_table({arguments.database,
+                                    arguments.name,
+                                    arguments.experiment,
+                                    arguments.format,
+                                    arguments.with_suspects,
+                                    arguments.with_external,
+                                    arguments.standalone,
+                                    arguments.trace,
+                                    arguments.title,
+                                    {arguments.columns, !arguments.no_intervals}}));
   }
-  KVC_CHECK(arguments.format != "latex" && arguments.format != "html", "--format is ", arguments.format,
-            ": that is for the papers' tables (`kvc tables`), expected markdown, csv or json");
   auto store = ResultStore::open_readonly(arguments.database);
   if (arguments.name == "likelihood") {
     return print(arguments, likelihood_table(store.database(), {arguments.experiment, arguments.with_suspects}));
   }
   if (arguments.name != "summary") {
+    check_table_name(arguments.name);
     return print(arguments, named_table(store.database(), arguments.name, arguments.experiment));
   }
   const SummaryOptions options{.experiment = arguments.experiment, .with_suspects = arguments.with_suspects};
@@ -69,12 +91,13 @@ void add_table_verb(Verb program) {
   auto table = program.add_subcommand("table", "Prints a table of a database: the summary, or another by name");
   table
       .add_option("name", arguments->name,
-                  "summary; sizes: by length; stages: bytes and time of the parts of compositions; search: "
+                  "summary; tasks: accuracy by task, for a paper; sizes: by length; stages: bytes and time of the "
+                  "parts of compositions; search: "
                   "candidates; probe: what probes found; likelihood: of text, by position; gear:1: a table of a paper "
                   "(`kvc tables` lists them)")
       .show_default();
   table.add_option("--db", arguments->database, "results database");
-  table.add_option("--format", arguments->format, "markdown, csv, json; of a paper's table also latex, html")
+  table.add_option("--format", arguments->format, "markdown, csv, json, latex or html")
       .choices({"markdown", "csv", "json", "latex", "html"})
       .show_default();
   table.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
@@ -82,6 +105,10 @@ void add_table_verb(Verb program) {
   table.add_flag("--groups", arguments->groups, "the means over groups of tasks (tasks/groups.yaml) instead");
   table.add_flag("--with-external", arguments->with_external, "the paper's printed figures beside ours");
   table.add_flag("--standalone", arguments->standalone, "latex, html: a document of its own");
+  table.add_option("--title", arguments->title, "instead of the table's own");
+  table.add_option("--columns", arguments->columns, "only these, in this order: names with commas between")
+      .delimiter(',');
+  table.add_flag("--no-intervals", arguments->no_intervals, "without the brackets behind figures");
   table.add_flag("--trace", arguments->trace, "which cells and samples each figure was made of");
   table.add_flag("--check", arguments->check, "recompute what the papers' printed tables say of themselves (no --db)");
   table.on_call([arguments] { return show_table(*arguments); });

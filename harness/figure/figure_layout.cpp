@@ -58,8 +58,10 @@ std::vector<FigureFiles> all_figures(const fs::path& root) {
     if (!paper.is_directory()) continue;
     for (const auto& file : fs::directory_iterator(paper.path())) {
       if (file.path().extension() != ".yaml") continue;
-      const auto name = concat(paper.path().filename().string(), ":", file.path().stem().string());
-      figures.push_back({name, file.path(), fs::path(file.path()).replace_extension(".sql")});
+      const auto folder_name = paper.path().filename().string(), stem = file.path().stem().string();
+      const bool is_own = folder_name == "own";
+      figures.push_back({is_own ? stem : concat(folder_name, ":", stem), is_own, file.path(),
+                         fs::path(file.path()).replace_extension(".sql")});
     }
   }
   std::sort(figures.begin(), figures.end(), [](const auto& a, const auto& b) { return a.name < b.name; });

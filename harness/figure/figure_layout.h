@@ -26,7 +26,8 @@ struct FigureLayout {
 };
 
 struct FigureFiles {
-  std::string name;  // "paper:name"
+  std::string name;     // "paper:name"; of any experiment's figure, in results/figures/own, "name"
+  bool is_own = false;  // the latter
   std::filesystem::path layout, sql;
 };
 

@@ -50,7 +50,8 @@ FigureShape figure_shape(const FigureLayout& layout, const FigureData& data) {
   const double legend = has_names(data.series) && !is_heat
                             ? kLine * static_cast<double>((data.series.size() + per_row - 1) / per_row)
                             : 0;
-  const double head = kTop + (layout.note.empty() ? 0 : kLine), below = kAxis + tics;
+  const double head = (layout.title.empty() ? kLine / 2.0 : kTop) + (layout.note.empty() ? 0 : kLine),
+               below = kAxis + tics;
   const double panel_title = has_names(data.panels) ? kLine + 4 : 0;
   const double height =
       layout.height ? static_cast<double>(layout.height) : head + rows * (panel_title + 330 + below) + legend + 8;

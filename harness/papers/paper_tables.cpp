@@ -1,7 +1,6 @@
 #include "papers/paper_tables.h"
 
 #include <algorithm>
-#include <set>
 
 #include "analysis/entries.h"
 #include "kvc/check.h"
@@ -9,6 +8,7 @@
 #include "tables/paper_table.h"
 #include "tables/printed_table.h"
 #include "text/files.h"
+#include "text/nearest.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -19,13 +19,6 @@ namespace fs = std::filesystem;
 std::string text_of(const Table& table, const std::string& format) {
   KVC_CHECK(format != "latex" && format != "html", "--format is ", format, ", expected markdown, csv or json here");
   return write_table(table, format);
-}
-
-std::string text_of(const PaperTable& table, const PaperTableArguments& arguments) {
-  if (arguments.format == "latex") return write_latex(table, arguments.standalone);
-  if (arguments.format == "html") return write_html(table, arguments.standalone);
-  if (arguments.format == "csv") return write_csv(table);
-  return arguments.format == "json" ? write_json(table) : write_markdown(table);
 }
 
 fs::path tables_folder(const Paths& paths) { return paths.root / "results/tables"; }
@@ -57,6 +50,17 @@ void note_missing(Database& db, const TableLayout& layout, const std::vector<Tab
                                  fill.experiment, "; ", state.command));
   }
   if (fills.empty()) table.notes.push_back("no file of configs/papers fills this table");
+}
+
+// Of a table of any experiment.
+void note_unfinished(Database& db, PaperTable& table) {
+  auto select = db.prepare(
+      "SELECT DISTINCT label, task, n_samples - n_ok - n_failed, n_samples FROM entry"
+      " WHERE kind = 'eval' AND n_ok + n_failed < n_samples ORDER BY position, task");
+  while (select.step()) {
+    table.notes.push_back(concat("not finished: ", select.text(0), " on ", select.text(1), ": ", select.integer(2),
+                                 " of ", select.integer(3), " missing"));
+  }
 }
 
 // A table or a figure, as `kvc tables` shows it.
@@ -107,11 +111,18 @@ std::string print(Database& db, const TableLayout& layout, const std::vector<Tab
   auto table = make_paper_table(db, layout);
   if (arguments.trace) return text_of(trace_table(db, table), arguments.format);
   rank_cells(table, layout);
+  keep_comparable_ranks(db, table);
   check_baseline(table, layout);
   if (arguments.with_external) add_printed(table, layout);
   table.notes.insert(table.notes.end(), cell_notes.begin(), cell_notes.end());
-  if (arguments.experiment == "all") note_missing(db, layout, fills, table);
-  return text_of(table, arguments);
+  if (layout.is_own) {
+    note_unfinished(db, table);
+  } else if (arguments.experiment == "all") {
+    note_missing(db, layout, fills, table);
+  }
+  if (!arguments.title.empty()) table.title = arguments.title;
+  choose_columns(table, arguments.shown);
+  return write_table(table, arguments.format, arguments.standalone);
 }
 
 CannedQuery query_of(Database& db, const TableLayout& layout, const std::vector<std::string>& experiments,
@@ -129,13 +140,23 @@ CannedQuery query_of(Database& db, const TableLayout& layout, const std::vector<
 
 }  // namespace
 
+bool has_layout(const std::string& name) {
+  return name.find(':') != std::string::npos || fs::exists(tables_folder(find_paths()) / "own" / (name + ".yaml"));
+}
+
 std::string print_paper_table(const PaperTableArguments& arguments) {
   const auto paths = find_paths();
   const auto layout = find_layout(tables_folder(paths), arguments.name);
   auto store = ResultStore::open_readonly(arguments.database);
   const auto fills = find_fills(layout.fills, paths);
-  const auto experiments =
-      arguments.experiment == "all" ? experiments_of(fills) : std::vector<std::string>{arguments.experiment};
+  const auto stored = stored_experiments(store.database());
+  if (layout.is_own && arguments.experiment != "all") {
+    KVC_CHECK(std::ranges::count(stored, arguments.experiment) > 0, "results database '", arguments.database,
+              "': ", unknown_name("experiment", arguments.experiment, stored));
+  }
+  const auto experiments = arguments.experiment != "all" ? std::vector<std::string>{arguments.experiment}
+                           : layout.is_own               ? stored
+                                                         : experiments_of(fills);
   const auto cell_notes = make_entries(store.database(), experiments, arguments.with_suspects);
   return print(store.database(), layout, fills, cell_notes, arguments);
 }
@@ -155,10 +176,8 @@ std::vector<CannedQuery> queries_of_papers(Database& db) {
 std::string html_of_filled_tables(const std::string& database, bool with_suspects) {
   const auto paths = find_paths();
   auto store = ResultStore::open_readonly(database);
-  std::set<std::string> stored;
-  auto select = store.database().prepare("SELECT DISTINCT experiment FROM experiment_cell");
-  while (select.step()) stored.insert(select.text(0));
-  const auto is_stored = [&](const auto& experiment) { return stored.contains(experiment); };
+  const auto stored = stored_experiments(store.database());
+  const auto is_stored = [&](const auto& experiment) { return std::ranges::count(stored, experiment) > 0; };
   std::string html;
   for (const auto& name : layout_names(tables_folder(paths))) {
     const auto layout = find_layout(tables_folder(paths), name);

@@ -1,4 +1,4 @@
-// `kvc table paper:name` and `kvc tables`.
+// `kvc table` of what has a layout, and `kvc tables`.
 #pragma once
 
 #include <string>
@@ -7,13 +7,19 @@
 #include "serve/metadata.h"
 #include "store/database.h"
 #include "store/result_store.h"
+#include "tables/paper_table.h"
 
 namespace kvc {
 
 struct PaperTableArguments {
   std::string database, name, experiment = "all", format = "markdown";
   bool with_suspects = false, with_external = false, standalone = false, trace = false;
+  std::string title;  // "": the table's own
+  ShownColumns shown = {};
 };
+
+// Whether a table of this name has a layout: a paper's, or one of any experiment.
+bool has_layout(const std::string& name);
 
 // The table as text in the format asked for.
 std::string print_paper_table(const PaperTableArguments& arguments);

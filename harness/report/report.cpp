@@ -74,7 +74,7 @@ std::string page_of(const std::string& title, const std::string& about, const st
 
 std::string ReportData::label(const CellGroup& group) const {
   const auto settings = settings_apart(groups, group);
-  return concat(many_models ? group.model + ": " : "", group.label(), settings.empty() ? "" : " (" + settings + ")");
+  return concat(many_models ? group.model + ": " : "", group.name(), settings.empty() ? "" : " (" + settings + ")");
 }
 
 Report make_report(Database& db, const ReportOptions& options) {

@@ -116,6 +116,57 @@ void rank_cells(PaperTable& table, const TableLayout& layout) {
   }
 }
 
+namespace {
+
+// The questions that a cell of a table was made of, by task: what two rows must have alike to be compared.
+class Questions {
+ public:
+  explicit Questions(Database& db)
+      : select_(db.prepare("SELECT task, (SELECT group_concat(sample) FROM (SELECT sample FROM sample WHERE cell_key ="
+                           " key AND status = 'ok' ORDER BY sample)) FROM cell WHERE key = ?")) {}
+
+  const std::map<std::string, std::string>& of(const ShownCell& cell) {
+    const auto [known, is_new] = known_.try_emplace(join(cell.keys, " "));
+    if (!is_new) return known->second;
+    for (const auto& key : cell.keys) {
+      select_.reset();
+      select_.bind(1, key);
+      while (select_.step()) known->second[select_.text(0)] += select_.text(1) + ";";
+    }
+    return known->second;
+  }
+
+ private:
+  Statement select_;
+  std::map<std::string, std::map<std::string, std::string>> known_;
+};
+
+}  // namespace
+
+void keep_comparable_ranks(Database& db, PaperTable& table) {
+  Questions questions(db);
+  std::set<std::string> unranked;
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    std::map<std::string, const ShownCell*> first;  // by group of rows
+    std::set<std::string> differ;
+    for (const auto& row : table.rows) {
+      const auto& cell = row.cells[i];
+      if (!has_value(cell) || table.columns[i].style.best.empty()) continue;
+      const auto [group, is_new] = first.emplace(row.group, &cell);
+      if (!is_new && questions.of(cell) != questions.of(*group->second)) differ.insert(row.group);
+    }
+    for (auto& row : table.rows) {
+      if (!differ.contains(row.group) || row.cells[i].rank == ShownCell::Rank::kNone) continue;
+      row.cells[i].rank = ShownCell::Rank::kNone;
+      unranked.insert(column_heading(table.columns[i]));
+    }
+  }
+  if (!unranked.empty()) {
+    table.notes.push_back(concat("not ranked, since their rows are not of the same questions: ",
+                                 join(std::vector<std::string>(unranked.begin(), unranked.end()))));
+  }
+}
+
 void check_baseline(PaperTable& table, const TableLayout& layout) {
   if (layout.baseline.empty() || table.rows.empty()) return;
   std::map<std::string, bool> groups;  // of rows: has it a baseline

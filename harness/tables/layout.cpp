@@ -11,6 +11,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr const char* kOwn = "own";
+
 ColumnStyle read_style(YamlMap map, ColumnStyle style) {
   style.label = map.optional_string("label", "");
   style.unit = map.optional_string("unit", style.unit);
@@ -44,12 +46,15 @@ TableLayout load_layout(const fs::path& yaml_file) {
   auto map = load_yaml(yaml_file).map();
   TableLayout layout;
   const auto paper = yaml_file.parent_path().filename().string(), stem = yaml_file.stem().string();
-  layout.name = paper + ":" + stem;
+  layout.is_own = paper == kOwn;
+  layout.name = layout.is_own ? stem : paper + ":" + stem;
   layout.yaml_file = yaml_file;
   layout.sql_file = yaml_file.parent_path() / map.optional_string("sql", stem + ".sql");
   layout.title = map.required_string("title");
   layout.row_heading = map.optional_string("rows", "method");
-  layout.fills = map.has("fills") ? map.optional_strings("fills") : std::vector{paper + "_" + stem};
+  layout.fills = map.has("fills") ? map.optional_strings("fills")
+                 : layout.is_own  ? std::vector<std::string>{}
+                                  : std::vector{paper + "_" + stem};
   if (const auto values = map.optional("values")) layout.values = read_style(values->map(), {});
   if (const auto columns = map.optional("columns")) {
     for (const auto& [key, style] : columns->map().entries()) {
@@ -75,7 +80,7 @@ std::vector<std::string> layout_names(const fs::path& tables_folder) {
   KVC_CHECK(fs::is_directory(tables_folder), "tables: there is no folder '", tables_folder.string(), "'");
   std::vector<std::pair<std::string, std::string>> found;
   for (const auto& paper : fs::directory_iterator(tables_folder)) {
-    if (!paper.is_directory()) continue;
+    if (!paper.is_directory() || paper.path().filename() == kOwn) continue;
     for (const auto& file : fs::directory_iterator(paper.path())) {
       if (file.path().extension() == ".yaml") {
         found.emplace_back(paper.path().filename().string(), file.path().stem().string());
@@ -91,6 +96,8 @@ std::vector<std::string> layout_names(const fs::path& tables_folder) {
 }
 
 TableLayout find_layout(const fs::path& tables_folder, const std::string& name) {
+  const auto own = tables_folder / kOwn / (name + ".yaml");
+  if (name.find(':') == std::string::npos && fs::exists(own)) return load_layout(own);
   const auto names = layout_names(tables_folder);
   if (std::find(names.begin(), names.end(), name) == names.end()) throw Error(unknown_name("table", name, names));
   const auto colon = name.find(':');

@@ -21,7 +21,8 @@ struct ColumnStyle {
 };
 
 struct TableLayout {
-  std::string name;  // paper:name
+  std::string name;     // paper:name, or of any experiment's table name alone
+  bool is_own = false;  // of any experiment: results/tables/own
   std::filesystem::path sql_file, yaml_file;
   std::string title;
   std::string row_heading;                                  // above the rows' names
@@ -39,10 +40,10 @@ struct TableLayout {
 // Throws Error file:line:column.
 TableLayout load_layout(const std::filesystem::path& yaml_file);
 
-// All tables below `tables_folder` (results/tables), by paper and then by number: gear:2 stands before gear:10.
+// All papers' tables below `tables_folder` (results/tables), by paper and then by number: gear:2 stands before gear:10.
 std::vector<std::string> layout_names(const std::filesystem::path& tables_folder);
 
-// "gear:1" -> its layout; throws Error with the nearest and the known names.
+// "gear:1", or "tasks" of results/tables/own -> its layout; throws Error with the nearest and the known names.
 TableLayout find_layout(const std::filesystem::path& tables_folder, const std::string& name);
 
 }  // namespace kvc

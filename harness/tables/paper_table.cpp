@@ -94,6 +94,7 @@ const std::string* find_label(const TableLayout& layout, const std::string& key)
 // Its label; of a task that has none what stands behind the suite.
 std::string label_of(const TableLayout& layout, const std::string& key) {
   if (const auto* label = find_label(layout, key)) return *label;
+  if (layout.is_own) return key;
   return key.find(' ') == std::string::npos ? key.substr(key.rfind('/') + 1) : key;
 }
 
@@ -152,6 +153,20 @@ std::set<std::string> keys_of(const PaperTable& table) {
 
 }  // namespace
 
+namespace {
+
+// One group of columns, the model of all: of the title, where users ask for a table of their own.
+void lift_only_group(PaperTable& table) {
+  std::set<std::string> groups;
+  for (const auto& column : table.columns) groups.insert(column.group);
+  groups.erase("");
+  if (groups.size() != 1) return;
+  table.title += ", " + *groups.begin();
+  for (auto& column : table.columns) column.group.clear();
+}
+
+}  // namespace
+
 PaperTable make_paper_table(Database& db, const TableLayout& layout) {
   const auto result = run_query(db, read_file(layout.sql_file));
   const auto places = places_of(result, layout);
@@ -182,8 +197,57 @@ PaperTable make_paper_table(Database& db, const TableLayout& layout) {
               text_of(row.cell.value));
     cell = std::move(row.cell);
   }
+  if (layout.is_own) lift_only_group(table);
   if (const auto weights = weights_note(db, keys_of(table)); !weights.empty()) table.warnings.push_back(weights);
   return table;
+}
+
+PaperTable as_paper_table(const Table& table) {
+  PaperTable shown;
+  shown.title = table.title, shown.notes = table.notes;
+  for (const auto& column : table.columns) {
+    ColumnStyle style;
+    style.label = column.name, style.unit = column.unit, style.decimals = column.decimals;
+    shown.columns.push_back({column.name, "", style});
+  }
+  for (const auto& row : table.rows) {
+    auto& cells = shown.rows.emplace_back().cells;
+    for (const auto& value : row) cells.push_back({value, {}, {}, {}});
+  }
+  if (table.columns.empty()) return shown;
+  shown.row_heading = shown.columns.front().style.label;
+  for (auto& row : shown.rows) {
+    row.name = shown_value(row.cells.front(), shown.columns.front().style);
+    row.cells.erase(row.cells.begin());
+  }
+  shown.columns.erase(shown.columns.begin());
+  return shown;
+}
+
+void choose_columns(PaperTable& table, const ShownColumns& shown) {
+  if (!shown.intervals) {
+    for (auto& column : table.columns) column.style.interval = false;
+  }
+  if (shown.columns.empty()) return;
+  std::vector<std::string> known;
+  for (const auto& column : table.columns) known.push_back(column.style.label);
+  std::vector<size_t> chosen;
+  for (const auto& name : shown.columns) {
+    if (name == table.row_heading) continue;  // always there
+    const size_t n_before = chosen.size();
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      const auto& column = table.columns[i];
+      if (name == column.id || name == column.style.label || name == column_heading(column)) chosen.push_back(i);
+    }
+    KVC_CHECK(chosen.size() > n_before, "--columns: ", unknown_name("column", name, known));
+  }
+  const auto pick = [&](auto& all) {
+    std::remove_reference_t<decltype(all)> picked;
+    for (const size_t i : chosen) picked.push_back(all[i]);
+    all = std::move(picked);
+  };
+  pick(table.columns);
+  for (auto& row : table.rows) pick(row.cells);
 }
 
 std::string shown_value(const ShownCell& cell, const ColumnStyle& style) {

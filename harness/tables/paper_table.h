@@ -41,6 +41,20 @@ struct PaperTable {
   std::vector<std::string> notes;
 };
 
+// A table as a paper's is, its first column the names of the rows: to be written as LaTeX or HTML.
+PaperTable as_paper_table(const Table& table);
+
+// What of a table is shown.
+struct ShownColumns {
+  std::vector<std::string> columns;  // by id or label, in this order; {}: all
+  bool intervals = true;
+};
+// Throws Error for a column that is not there, with the nearest.
+void choose_columns(PaperTable& table, const ShownColumns& shown);
+
+// Takes the ranks from columns whose rows are not of the same questions, and notes which.
+void keep_comparable_ranks(Database& db, PaperTable& table);
+
 // Runs the layout's SQL over the temporary tables of analysis/entries.h and turns its long rows into a table. The SQL
 // returns by name: "row", "column", value; where it has them row_group, row_order, column_group, column_order, low,
 // high, n, cells (keys with spaces between). Rows and columns stand by their order, then as they came. Throws Error for
@@ -64,6 +78,7 @@ std::string shown_interval(const ShownCell& cell, const ColumnStyle& style);  //
 std::string column_heading(const ShownColumn& column);  // "group: label [unit]"
 bool has_row_groups(const PaperTable& table);
 
+std::string write_table(const PaperTable& table, const std::string& format, bool standalone);  // any of these
 std::string write_markdown(const PaperTable& table);
 std::string write_csv(const PaperTable& table);   // full precision; low, high and n in columns of their own
 std::string write_json(const PaperTable& table);  // cells as {value, low, high, n, mark, cells}

@@ -154,9 +154,10 @@ std::string write_latex(const PaperTable& table, bool standalone) {
   for (size_t i = 0; i < table.columns.size(); ++i) alignment += is_text_column(table, i) ? "l" : "r";
   for (const auto& warning : table.warnings) caption += ". " + warning;
   std::string text = standalone ? "\\documentclass{article}\n\\usepackage[utf8]{inputenc}\n\\usepackage[T1]{fontenc}\n"
+                                  "\\IfFileExists{lmodern.sty}{\\usepackage{lmodern}}{}\n"
                                   "\\usepackage{booktabs,graphicx}\n\\usepackage[landscape,margin=1.5cm]{geometry}\n"
                                   "\\begin{document}\n"
-                                : "% \\usepackage{booktabs,graphicx}, and \\usepackage[T1]{fontenc}\n";
+                                : "% \\usepackage{booktabs,graphicx,lmodern}, and \\usepackage[T1]{fontenc}\n";
   text += "\\begin{table}[ht]\n\\centering\n\\caption{" + escaped(caption) + "}\n";
   text += "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n";
   text += "\\begin{tabular}{" + alignment + "}\n\\toprule\n" + group_line(table) + heading_line(table) + "\\midrule\n" +

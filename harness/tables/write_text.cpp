@@ -142,4 +142,11 @@ Table trace_table(Database& db, const PaperTable& table) {
   return trace;
 }
 
+std::string write_table(const PaperTable& table, const std::string& format, bool standalone) {
+  if (format == "latex") return write_latex(table, standalone);
+  if (format == "html") return write_html(table, standalone);
+  if (format == "csv") return write_csv(table);
+  return format == "json" ? write_json(table) : write_markdown(table);
+}
+
 }  // namespace kvc

@@ -13,6 +13,10 @@ SELECT
   cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) || c.settings_json
     AS variant,
   c.chat_json,
+  ifnull((
+    SELECT min(e.label) FROM experiment_cell AS e
+    WHERE e.cell_key = c.key AND e.label <> '' AND (ifnull(:experiment, 'all') = 'all' OR e.experiment = :experiment)),
+    '') AS label,
   c.key, s.is_graded
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key

@@ -1,0 +1,6 @@
+-- A bar a compressor, a panel a task.
+SELECT task AS panel, label AS x, accuracy AS y, low, high
+FROM entry
+WHERE n_scores > 0
+GROUP BY key
+ORDER BY model, task, position;

@@ -1,0 +1,116 @@
+// A paper of one's own: tables and figures of any experiment, from a database made by hand.
+#include <gtest/gtest.h>
+
+#include "store/result_store.h"
+#include "store/store_fixture.h"
+#include "support/program.h"
+
+namespace kvc::test {
+namespace {
+
+constexpr int64_t kQuestions = 10;
+
+void put_cell(ResultStore& store, const std::string& plugin, const std::string& task, int64_t n_right,
+              int64_t n_answered = kQuestions) {
+  auto cell = make_cell(plugin + task, plugin, task);
+  cell.label = plugin == "low" ? "Low & 2_bits" : "";
+  cell.options_label = "defaults";
+  cell.bits = plugin == "low" ? 2 : 16;
+  cell.n_samples = kQuestions;
+  store.put_cell(cell);
+  for (int64_t i = 0; i < n_answered; ++i) {
+    auto sample = make_sample(cell.key, i, i < n_right);
+    sample.kv_bytes = plugin == "low" ? 250 : 1000;
+    sample.kv_bytes_fp16 = 1000;
+    store.put_sample(sample);
+  }
+}
+
+class OwnPaper : public testing::Test {
+ protected:
+  // Two tasks whose names end alike.
+  OwnPaper() {
+    auto store = ResultStore::open(database_);
+    put_cell(store, "full", "a/4k", 9), put_cell(store, "full", "b/4k", 8);
+    put_cell(store, "low", "a/4k", 6), put_cell(store, "low", "b/4k", 4);
+  }
+  Finished run(std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--db", database_.string()});
+    return run_program(folder_, arguments);
+  }
+
+  TempFolder folder_;
+  std::filesystem::path database_ = folder_ / "r.sqlite";
+};
+
+TEST_F(OwnPaper, ATableOfTasksHasLabelsSizesRanksAndTheMean) {
+  const auto shown = run({"table", "tasks", "--format", "csv"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_NE(shown.out.find("Low & 2_bits,2"), std::string::npos) << shown.out;
+  const auto latex = run({"table", "tasks", "--format", "latex", "--columns", "average,KV size", "--no-intervals"}).out;
+  EXPECT_NE(latex.find("\nfull & \\textbf{85.0} & 100.0 \\\\\n"), std::string::npos) << latex;
+  EXPECT_NE(latex.find("\nLow \\& 2\\_bits & 50.0 & 25.0 \\\\\n"), std::string::npos) << latex;
+  const auto markdown = run({"table", "tasks", "--title", "Mine"}).out;
+  EXPECT_NE(markdown.find("**Mine**"), std::string::npos) << markdown;
+  for (const char* task : {"a/4k", "b/4k"}) EXPECT_NE(markdown.find(task), std::string::npos) << markdown;
+  EXPECT_NE(markdown.find("**90.0** [59.6, 98.2]"), std::string::npos) << markdown;  // Wilson's of 9 of 10
+}
+
+TEST_F(OwnPaper, RowsOfOtherQuestionsAreNotRanked) {
+  {
+    auto store = ResultStore::open(database_);
+    put_cell(store, "third", "a/4k", 2, 3);
+  }
+  const auto shown = run({"table", "tasks"});
+  EXPECT_NE(shown.out.find("not ranked, since their rows are not of the same questions: a/4k"), std::string::npos)
+      << shown.out;
+  EXPECT_NE(shown.out.find("not finished: third on a/4k: 7 of 10 missing"), std::string::npos) << shown.out;
+  EXPECT_EQ(shown.out.find("**90.0**"), std::string::npos) << shown.out;
+  EXPECT_NE(shown.out.find("**80.0**"), std::string::npos) << shown.out;
+}
+
+TEST_F(OwnPaper, EveryTableIsThereAsLatexAndHtml) {
+  for (const char* name : {"summary", "sizes"}) {
+    const auto latex = run({"table", name, "--format", "latex", "--standalone"});
+    EXPECT_EQ(latex.exit_code, 0) << latex.err;
+    EXPECT_NE(latex.out.find("\\end{document}"), std::string::npos) << latex.out;
+    const auto html = run({"table", name, "--format", "html", "--standalone"});
+    EXPECT_NE(html.out.find("</html>"), std::string::npos) << html.out;
+  }
+}
+
+TEST_F(OwnPaper, WrongNamesAreToldTheNearest) {
+  EXPECT_NE(run({"table", "taskz"}).err.find("did you mean 'tasks'"), std::string::npos);
+  EXPECT_NE(run({"table", "tasks", "--columns", "avarage"}).err.find("did you mean 'average'"), std::string::npos);
+  EXPECT_NE(run({"table", "tasks", "--experiment", "trail"}).err.find("did you mean 'trial'"), std::string::npos);
+  EXPECT_NE(run({"figure", "paretto", "-o", "p.svg"}).err.find("did you mean 'pareto'"), std::string::npos);
+}
+
+TEST_F(OwnPaper, AFigureShowsThePointsOfTheTable) {
+  const auto picture = (folder_ / "p.svg").string();
+  const auto drawn = run({"figure", "pareto", "-o", picture, "--no-title", "--width", "900"});
+  if (drawn.err.find("gnuplot") != std::string::npos) GTEST_SKIP() << drawn.err;
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+  const auto points = read_file(folder_ / "p.dat");  // x, its text, accuracy
+  EXPECT_NE(points.find("panel 'mean of 2 tasks', series 'Low & 2_bits': x label y low high\n25 "), std::string::npos)
+      << points;
+  EXPECT_NE(points.find(" 85 "), std::string::npos) << points;
+  const auto svg = read_file(picture);
+  EXPECT_NE(svg.find("Low &amp; 2_bits"), std::string::npos) << "the legend names it as its experiment does";
+  EXPECT_EQ(svg.find("Accuracy against"), std::string::npos) << "the title was not wanted";
+  for (const char* name : {"bars", "lines"}) {
+    EXPECT_EQ(run({"figure", name, "-o", (folder_ / "q.svg").string()}).exit_code, 0) << name;
+  }
+  const auto none = run({"figure", "pareto_kl", "-o", picture});
+  EXPECT_NE(none.err.find("holds nothing for it of trial"), std::string::npos) << none.err;
+}
+
+TEST_F(OwnPaper, TheLabelOfAnExperimentNamesItsCompressorEverywhere) {
+  EXPECT_NE(run({"table"}).out.find("| Low & 2_bits "), std::string::npos);
+  const auto compared = run_program(folder_, {"compare", database_.string(), "full", "Low & 2_bits"});
+  EXPECT_EQ(compared.exit_code, 0) << compared.err;
+  EXPECT_NE(compared.out.find("| Low & 2_bits | a/4k"), std::string::npos) << compared.out;
+}
+
+}  // namespace
+}  // namespace kvc::test
