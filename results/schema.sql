@@ -244,7 +244,10 @@ WITH
       sum(encode_seconds + attend_seconds + other_seconds) AS decode_seconds
     FROM sample
     WHERE status = 'ok'
-    GROUP BY cell_key)
+    GROUP BY cell_key),
+  engages AS (
+    SELECT DISTINCT cell_key FROM cell_size
+    WHERE error = '' AND (n_encoded_numbers > 0 OR kv_bytes < 0.99 * kv_bytes_fp16))
 SELECT
   cell.key, cell.model, cell.task, cell.plugin,
   CASE
@@ -279,18 +282,23 @@ SELECT
     WHEN cell.is_lossy = 0 AND max(totals.max_k_error, totals.max_v_error) > 0.005
       THEN 'keys and values changed, and the compressor calls itself not lossy'
     WHEN cell.is_lossy = 0 THEN ''
+    -- Prompts that its exact tokens hold, of a compressor that encodes or evicts longer ones, and at the price of 16 bits.
+    WHEN totals.n_bare = totals.n AND engages.cell_key IS NOT NULL AND totals.kv_bytes >= 0.99 * totals.kv_bytes_fp16
+      THEN ''
     WHEN totals.n_bare = totals.n THEN 'no token was encoded'
-    WHEN 2 * totals.n_bare > totals.n
+    WHEN 2 * totals.n_bare > totals.n AND engages.cell_key IS NULL
       THEN 'no token was encoded in ' || totals.n_bare || ' of ' || totals.n || ' samples'
     WHEN totals.n_exact = totals.n THEN 'keys and values came back without any error'
     WHEN totals.n_exact > 0
       THEN 'keys and values came back without any error in ' || totals.n_exact || ' of ' || totals.n || ' samples'
-    WHEN totals.kv_bytes >= totals.kv_bytes_fp16 THEN 'the cache is not smaller than at 16 bits'
+    WHEN totals.kv_bytes >= totals.kv_bytes_fp16 AND 2 * totals.n_bare <= totals.n THEN 'the cache is not smaller than at 16 bits'
     ELSE ''
-  END AS suspect
+  END AS suspect,
+  ifnull(totals.n_bare, 0) AS n_not_encoded
 FROM cell
 LEFT JOIN counted ON counted.cell_key = cell.key
 LEFT JOIN totals ON totals.cell_key = cell.key
+LEFT JOIN engages ON engages.cell_key = cell.key
 WHERE cell.kind = 'eval';
 
 CREATE VIEW v_score AS

@@ -196,6 +196,11 @@ std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, con
           concat("not finished: ", cell_name(cell), ": ", cell.n_missing, " of ", cell.n_samples, " missing"));
     }
   }
+  for (const auto& cell : shown) {
+    if (!cell.is_lossy || !cell.suspect.empty() || cell.n_not_encoded == 0) continue;
+    notes.push_back(concat("short prompts: ", cell_name(cell), ": ", cell.n_not_encoded, " of ", cell.n_ok,
+                           " samples were held exactly, no token of them encoded"));
+  }
   if (!graded_tasks(shown).empty()) {
     notes.push_back("bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
   }

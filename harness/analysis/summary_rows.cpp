@@ -50,6 +50,7 @@ std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment
     row.is_simulated = integer("is_simulated") != 0;
     row.n_samples = integer("n_samples"), row.n_ok = integer("n_ok");
     row.n_failed = integer("n_failed"), row.n_missing = integer("n_missing");
+    row.n_not_encoded = integer("n_not_encoded"), row.is_lossy = integer("is_lossy") != 0;
     row.kv_bytes = real("kv_bytes"), row.kv_bytes_fp16 = real("kv_bytes_fp16");
     row.paper_bytes = real("paper_bytes"), row.peak_kv_bytes = real("peak_kv_bytes");
     row.n_new_tokens = real("n_new_tokens"), row.decode_seconds = real("decode_seconds");

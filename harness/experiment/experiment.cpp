@@ -252,7 +252,9 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml", kRequired}, experiment.model);
   keys.texts({"tasks", "suite/name, a whole suite, or a task file", kRequired}, experiment.tasks);
   compressors_key(keys, experiment.compressors, experiment.folder);
-  keys.integer({"limit", "first samples of each task", false, "all"}, experiment.limit, 1);
+  keys.integer(
+      {"limit", "samples of each task: lengths and depths alike where it has them, else the first", false, "all"},
+      experiment.limit, 1);
   keys.integer({"max_prompt_tokens", "longer prompts are cut, or refused, as their task says", false, "the context"},
                experiment.max_prompt_tokens, 2);
   experiment.sizes = {4096, 32768};

@@ -70,9 +70,7 @@ void add_task(const TaskId& id, const Experiment& experiment, Reader& reader, Gr
   for (const auto& sample : data.samples) {
     if (!sample.buckets.empty()) buckets[sample.id] = sample.buckets;
   }
-  if (experiment.limit && static_cast<size_t>(*experiment.limit) < data.samples.size()) {
-    data.samples.resize(static_cast<size_t>(*experiment.limit));
-  }
+  if (experiment.limit) keep_samples(data, static_cast<size_t>(*experiment.limit));
   auto& task = grid.tasks.emplace_back();
   task.spec = std::move(spec);
   task.data = std::move(data);

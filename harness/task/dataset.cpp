@@ -1,6 +1,9 @@
 #include "task/dataset.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <random>
+#include <tuple>
 
 #include "data/records.h"
 #include "kvc/check.h"
@@ -110,6 +113,52 @@ Prompt render_prompt(const TaskSpec& spec, const Dataset& dataset, const Sample&
 
 Prompt render_content_free(const TaskSpec& spec, const Dataset& dataset, const std::string& text) {
   return render(dataset, [&](const std::string&) -> const std::string& { return text; });
+}
+
+namespace {
+
+// Samples of one combination of buckets.
+struct Stratum {
+  std::vector<std::string> buckets;
+  std::vector<size_t> samples;
+  size_t n_taken = 0;
+  uint64_t draw = 0;  // of those that are as wanted the lowest is next
+};
+
+std::vector<Stratum> strata_of(const std::vector<Sample>& samples) {
+  std::vector<Stratum> strata;
+  std::map<std::vector<std::string>, size_t> places;
+  std::mt19937_64 random(0);
+  for (size_t i = 0; i < samples.size(); ++i) {
+    const auto [place, is_new] = places.emplace(samples[i].buckets, strata.size());
+    if (is_new) strata.push_back({samples[i].buckets, {}, 0, random()});
+    strata[place->second].samples.push_back(i);
+  }
+  return strata;
+}
+
+}  // namespace
+
+void keep_samples(Dataset& dataset, size_t n) {
+  if (n >= dataset.samples.size()) return;
+  auto strata = strata_of(dataset.samples);
+  std::map<std::pair<size_t, std::string>, size_t> n_of_bucket;  // taken, by place among a sample's buckets
+  const auto wanted = [&](const Stratum& stratum) {              // the least is next
+    size_t n_alike = 0;
+    for (size_t i = 0; i < stratum.buckets.size(); ++i) n_alike += n_of_bucket[{i, stratum.buckets[i]}];
+    return std::tuple(stratum.n_taken == stratum.samples.size(), stratum.n_taken, n_alike, stratum.draw);
+  };
+  std::vector<size_t> kept;
+  while (kept.size() < n) {
+    auto& next = *std::min_element(strata.begin(), strata.end(),
+                                   [&](const auto& a, const auto& b) { return wanted(a) < wanted(b); });
+    kept.push_back(next.samples[next.n_taken++]);
+    for (size_t i = 0; i < next.buckets.size(); ++i) ++n_of_bucket[{i, next.buckets[i]}];
+  }
+  std::sort(kept.begin(), kept.end());
+  std::vector<Sample> samples;
+  for (const size_t i : kept) samples.push_back(std::move(dataset.samples[i]));
+  dataset.samples = std::move(samples);
 }
 
 }  // namespace kvc

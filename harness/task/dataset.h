@@ -32,6 +32,11 @@ struct Dataset {
 // Throws Error file:line:column for a missing file, field or gold. `data_dir` may be empty when the task needs none.
 Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir);
 
+// Leaves n samples, in the file's order. Of a task with buckets each combination of them comes as often as any other,
+// as far as n allows, and each bucket, too: lengths and depths alike; otherwise they are the file's first. The same for
+// everyone, and those of n are among those of n + 1.
+void keep_samples(Dataset& dataset, size_t n);
+
 struct Prompt {
   struct Part {
     std::string name;  // the template variable, or "" for the template's own text

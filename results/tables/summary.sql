@@ -4,7 +4,7 @@
 -- decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
 SELECT
   c.model, c.plugin, c.options, c.bits, c.task, c.is_lossy, c.is_simulated, c.suspect,
-  c.n_samples, c.n_ok, c.n_failed, c.n_missing,
+  c.n_samples, c.n_ok, c.n_failed, c.n_missing, c.n_not_encoded,
   c.kv_bytes, c.kv_bytes_fp16, c.paper_bytes, c.peak_kv_bytes, c.n_new_tokens, c.decode_seconds,
   s.extractor,
   100.0 * s.accuracy AS accuracy_percent,

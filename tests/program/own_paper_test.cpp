@@ -112,5 +112,30 @@ TEST_F(OwnPaper, TheLabelOfAnExperimentNamesItsCompressorEverywhere) {
   EXPECT_NE(compared.out.find("| Low & 2_bits | a/4k"), std::string::npos) << compared.out;
 }
 
+TEST_F(OwnPaper, ExperimentsAreListedAndRemovedWithTheCellsThatAreTheirsAlone) {
+  {
+    auto store = ResultStore::open(database_);
+    auto shared = make_cell("fulla/4k", "full", "a/4k");  // in a second experiment, too
+    shared.experiment = "other";
+    shared.options_label = "defaults", shared.bits = 16, shared.n_samples = kQuestions;
+    store.put_cell(shared);
+    store.put_sample(failed_sample("lowb/4k", 99));
+  }
+  const auto listed = run_program(folder_, {"ls", database_.string(), "--format", "csv"});
+  EXPECT_EQ(listed.exit_code, 0) << listed.err;
+  EXPECT_NE(listed.out.find("trial,eval,tiny,2,4,0,1,0,40"), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find("other,eval,tiny,1,1,0,0,0,10"), std::string::npos) << listed.out;
+
+  const auto asked = run({"rm", "trial"});
+  EXPECT_EQ(asked.out,
+            "trial: 3 cells with 31 samples are its alone, 1 cells are other experiments', too\n"
+            "nothing was removed; say --yes to remove it\n");
+  EXPECT_EQ(run({"rm", "trial", "--yes"}).exit_code, 0);
+  auto store = ResultStore::open_readonly(database_);
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample"), 10);
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM experiment_cell"), 1);
+  EXPECT_NE(run({"rm", "trial", "--yes"}).err.find("unknown experiment 'trial'"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace kvc::test

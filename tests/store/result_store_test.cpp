@@ -260,5 +260,33 @@ TEST_F(ResultStoreTest, ALossyCellThatLosesNothingIsSuspect) {
   EXPECT_FALSE(store_.cell_status("unknown").has_value());
 }
 
+// What holds short prompts exactly is no scandal where it is seen to encode longer ones, and costs what 16 bits cost.
+TEST_F(ResultStoreTest, ShortPromptsAreNotSuspectOfACompressorThatEncodesLongerOnes) {
+  const auto suspect_of = [&](const std::string& key, int64_t kv_bytes, std::vector<CacheSize> sizes) {
+    auto cell = make_cell(key, "low", "t/a");
+    cell.lossy = true;
+    store_.put_cell(cell);
+    auto sample = make_sample(key, 0);
+    sample.n_encoded_tokens = 0;
+    sample.k_error = sample.v_error = 0;
+    sample.kv_bytes = kv_bytes;
+    store_.put_sample(sample);
+    if (!sizes.empty()) store_.put_sizes(key, sizes);
+    return store_.cell_status(key)->suspect;
+  };
+  CacheSize encodes;
+  encodes.n_tokens = 4096, encodes.n_encoded_numbers = 1000;
+  CacheSize never = encodes;
+  never.n_encoded_numbers = 0;
+  EXPECT_EQ(suspect_of("short", 1000, {encodes}), "");
+  CacheSize evicts = never;
+  evicts.kv_bytes = 100, evicts.kv_bytes_fp16 = 1000;
+  EXPECT_EQ(suspect_of("evicts", 1000, {evicts}), "");
+  EXPECT_EQ(suspect_of("never", 1000, {never}), "no token was encoded");
+  EXPECT_EQ(suspect_of("unknown", 1000, {}), "no token was encoded");
+  EXPECT_EQ(suspect_of("too small", 250, {encodes}), "no token was encoded");
+  EXPECT_EQ(store_.database().integer("SELECT n_not_encoded FROM v_cell WHERE key = 'short'"), 1);
+}
+
 }  // namespace
 }  // namespace kvc

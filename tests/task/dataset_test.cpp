@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "support/message_of.h"
@@ -135,6 +137,56 @@ TEST_F(DatasetTest, GoldsMayBeListsWithNamesToChooseFrom) {
             "tasks/sum/sum.jsonl:1:1: error: extractor 'last' finds no answer in the gold 'many'");
   EXPECT_THROW(parse_gold("3", true), Error);
   EXPECT_EQ(parse_gold("{\"answers\": 3}", false).answers[0], "{\"answers\": 3}");  // a plain gold is any text
+}
+
+// As needle/place has them: each length with each depth, four times, the shortest first.
+Dataset lengths_and_depths() {
+  Dataset data;
+  for (int length = 0; length < 7; ++length) {
+    for (int i = 0; i < 20; ++i) {
+      auto& sample = data.samples.emplace_back();
+      sample.id = length * 20 + i;
+      sample.buckets = {"length " + std::to_string(length), "depth " + std::to_string(i / 4)};
+    }
+  }
+  return data;
+}
+
+std::vector<int64_t> ids_of(const Dataset& data) {
+  std::vector<int64_t> ids;
+  for (const auto& sample : data.samples) ids.push_back(sample.id);
+  return ids;
+}
+
+TEST(KeepSamples, TakesLengthsAndDepthsAlikeWhateverTheLimit) {
+  std::vector<int64_t> before;
+  for (size_t n = 1; n <= 140; ++n) {
+    auto data = lengths_and_depths();
+    keep_samples(data, n);
+    const auto ids = ids_of(data);
+    ASSERT_EQ(ids.size(), n);
+    EXPECT_TRUE(std::includes(ids.begin(), ids.end(), before.begin(), before.end())) << n;  // both ascend
+    std::map<std::string, int64_t> counts;
+    std::map<std::vector<std::string>, int64_t> both;
+    for (const auto& sample : data.samples) {
+      for (const auto& bucket : sample.buckets) ++counts[bucket];
+      ++both[sample.buckets];
+    }
+    const auto count = [&](const char* kind, int i) { return counts[std::string(kind) + " " + std::to_string(i)]; };
+    for (int i = 1; i < 7; ++i) EXPECT_LE(std::abs(count("length", i) - count("length", 0)), 2) << n;
+    for (int i = 1; i < 5; ++i) EXPECT_LE(std::abs(count("depth", i) - count("depth", 0)), 2) << n;
+    for (const auto& [buckets, n_both] : both) EXPECT_LE(n_both, static_cast<int64_t>((n + 34) / 35)) << n;
+    before = ids;
+  }
+}
+
+TEST(KeepSamples, TakesTheFirstWhereThereIsNothingToBalance) {
+  auto data = lengths_and_depths();
+  for (auto& sample : data.samples) sample.buckets.clear();
+  keep_samples(data, 3);
+  EXPECT_EQ(ids_of(data), (std::vector<int64_t>{0, 1, 2}));
+  keep_samples(data, 9);
+  EXPECT_EQ(data.samples.size(), 3u);
 }
 
 }  // namespace
