@@ -111,11 +111,12 @@ void add_serve_verb(Verb program) {
 }
 
 void add_columns_verb(Verb program) {
-  auto table = std::make_shared<std::string>();
+  auto table = std::make_shared<std::string>(), format = std::make_shared<std::string>("markdown");
   auto verb = program.add_subcommand("columns", "Says what every column of the database means, with its unit");
   verb.add_option("table", *table, "only this table's or view's");
-  verb.on_call([table] {
-    std::fputs(write_markdown(columns_table(*table)).c_str(), stdout);
+  verb.add_option("--format", *format, "markdown, csv or json").choices({"markdown", "csv", "json"}).show_default();
+  verb.on_call([table, format] {
+    std::fputs(write_table(columns_table(*table), *format).c_str(), stdout);
     return kOk;
   });
 }

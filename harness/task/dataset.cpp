@@ -122,7 +122,7 @@ struct Stratum {
   std::vector<std::string> buckets;
   std::vector<size_t> samples;
   size_t n_taken = 0;
-  uint64_t draw = 0;  // of those that are as wanted the lowest is next
+  uint64_t draw = 0;  // of those that are as wanted the lowest is next; the file's first is everyone's first
 };
 
 std::vector<Stratum> strata_of(const std::vector<Sample>& samples) {
@@ -131,7 +131,7 @@ std::vector<Stratum> strata_of(const std::vector<Sample>& samples) {
   std::mt19937_64 random(0);
   for (size_t i = 0; i < samples.size(); ++i) {
     const auto [place, is_new] = places.emplace(samples[i].buckets, strata.size());
-    if (is_new) strata.push_back({samples[i].buckets, {}, 0, random()});
+    if (is_new) strata.push_back({samples[i].buckets, {}, 0, i == 0 ? 0 : random()});
     strata[place->second].samples.push_back(i);
   }
   return strata;

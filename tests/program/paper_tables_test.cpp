@@ -59,7 +59,6 @@ TEST(PaperTable, IsRefusedInOneLineWhereItCannotBe) {
   refused({"table", "gear:11", "--db", db}, "unknown table 'gear:11' (did you mean 'gear:1'?); known: decoquant:1, ");
   refused({"table", "gear:1", "--db", db}, "there is no such file");
   refused({"table", "gear:1"}, "--db is missing");
-  refused({"table", "summary", "--db", db, "--format", "latex"}, "--format is latex");
   refused({"table", "gear:1", "--check", "--format", "html"}, "--format is html");
 }
 

@@ -1,0 +1,86 @@
+"""Whether the Python package gives what the program and the database say, and the notebook's cells run.
+
+usage: frames_check.py PROGRAM
+"""
+import json
+import os
+import sqlite3
+import sys
+import tempfile
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(ROOT, "python"))
+
+EXPERIMENT = """name: frames
+model: models/demo
+tasks: [demo/lookup, demo/truth]
+limit: 3
+sizes: []
+compressors:
+  - full
+  - {kivi: {bits: 2, group_size: 32, recent: 32}, label: "KIVI, 2 bits"}
+"""
+
+
+def check(holds, what):
+    if not holds:
+        sys.exit(f"frames_check: {what}")
+
+
+def refused(action):
+    try:
+        action()
+    except Exception as error:  # KvcError
+        return str(error)
+    return ""
+
+
+def main():
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        print("skipped: pandas is not there")
+        sys.exit(77)
+    os.environ["KVC"] = os.path.abspath(sys.argv[1])
+    os.environ["KVC_ROOT"] = ROOT
+    import kvc
+    with tempfile.TemporaryDirectory() as folder:
+        experiment, database = os.path.join(folder, "frames.yaml"), os.path.join(folder, "frames.sqlite")
+        with open(experiment, "w") as file:
+            file.write(EXPERIMENT)
+        results = kvc.run(experiment, db=database, settings={"workers": 1})
+        connection = sqlite3.connect(database)
+        samples = results.samples()
+        check(len(samples) == 12 == connection.execute("SELECT count(*) FROM sample").fetchone()[0], "a row a sample")
+        check(set(samples.compressor) == {"full", "KIVI, 2 bits"}, f"labels are the experiment's: {set(samples.compressor)}")
+        check(samples.attrs["units"]["kv_bytes"] == "bytes", "units")
+        tasks = results.table("tasks")
+        check(list(tasks["row"]) == ["full", "KIVI, 2 bits"], f"rows of the table: {list(tasks['row'])}")
+        kivi = samples[samples.plugin == "kivi"]
+        share = 100 * kivi.kv_bytes.sum() / kivi.kv_bytes_fp16.sum()
+        check(abs(tasks["KV size"][1] - share) < 1e-9, f"KV size {tasks['KV size'][1]} of the table, {share} of samples")
+        check(tasks.attrs["units"]["demo/lookup"] == "%" and tasks.attrs["notes"], "the table's units and notes")
+        accuracy = 100 * kivi[kivi.task == "demo/lookup"].score.mean()
+        check(abs(tasks["demo/lookup"][1] - accuracy) < 1e-9, "the table's accuracy is the samples'")
+        check(tasks["demo/lookup low"][1] <= accuracy <= tasks["demo/lookup high"][1], "the interval holds it")
+        check(results.experiments()["done"].sum() == 12, "experiments")
+        check(len(results.compare("full", "KIVI, 2 bits")) == 3, "compare: two tasks and both")
+        check("KV size" in results.table().columns, "the summary")
+        check("no such table" in refused(lambda: results.query("SELECT * FROM no_table")), "a wrong query")
+        check("attempt to write" in refused(lambda: results.query("DELETE FROM sample")), "a query that writes")
+        check("did you mean 'tasks'" in refused(lambda: results.table("task")), "a wrong table")
+        check("no such file" in refused(lambda: kvc.results(os.path.join(folder, "none.sqlite"))), "no database")
+        check("not_there" in refused(lambda: kvc.run("not_there.yaml")), "no experiment")
+
+        with open(os.path.join(ROOT, "docs/notebook.ipynb")) as file:
+            cells = [cell for cell in json.load(file)["cells"] if cell["cell_type"] == "code"]
+        os.chdir(folder)
+        names = {}
+        for number, cell in enumerate(cells):
+            exec(compile("".join(cell["source"]), f"notebook.ipynb, code cell {number + 1}", "exec"), names)
+        check(os.path.getsize(os.path.join(folder, "pareto.svg")) > 1000, "the notebook drew its figure")
+        check("\\textbf" in open(os.path.join(folder, "table_1.tex")).read(), "the notebook wrote its table")
+    print("the package and the notebook agree with the database")
+
+
+main()
