@@ -267,8 +267,15 @@ ResultStore ResultStore::open_readonly(const std::filesystem::path& path, int wa
 }
 
 ResultStore open_store(const std::filesystem::path& path) {
+  const auto folder = path.parent_path();
+  const bool is_usual = folder.filename() == "results";  // made when it is first needed; another may be mistyped
+  std::error_code unreadable;
+  const bool is_missing =
+      !folder.empty() && std::filesystem::status(folder, unreadable).type() == std::filesystem::file_type::not_found;
+  KVC_CHECK(is_usual || !is_missing, "results database '", path.string(), "': there is no folder '", folder.string(),
+            "'");
   try {
-    if (path.has_parent_path()) std::filesystem::create_directories(path.parent_path());
+    if (is_usual) std::filesystem::create_directories(folder);
     return ResultStore::open(path);
   } catch (const std::exception& e) {
     throw EnvironmentError(said_by(e));

@@ -13,6 +13,9 @@ namespace {
 constexpr size_t kMostListed = 30;  // more names are no message
 constexpr size_t kNearest = 5;
 
+char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Another case is no other letter: who writes KIVI means kivi.
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   std::iota(row.begin(), row.end(), size_t{0});
@@ -20,7 +23,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
     size_t diagonal = row[0];
     row[0] = i + 1;
     for (size_t j = 0; j < b.size(); ++j) {
-      const size_t substituted = diagonal + (a[i] != b[j]);
+      const size_t substituted = diagonal + (lower(a[i]) != lower(b[j]));
       diagonal = row[j + 1];
       row[j + 1] = std::min({row[j] + 1, row[j + 1] + 1, substituted});
     }

@@ -19,6 +19,11 @@ Names many(int n) {
   return names;
 }
 
+TEST(NearestName, IsFoundInAnotherCase) {
+  EXPECT_EQ(nearest_name("KIVI", {"gear", "kivi", "kcvt"}), "kivi");
+  EXPECT_EQ(nearest_name("gsm8K/CoT8", {"aqua/cot8", "gsm8k/cot8"}), "gsm8k/cot8");
+}
+
 TEST(UnknownName, OfFewNamesAllAreListed) {
   EXPECT_EQ(unknown_name("option", "bit", {"bits", "group_size"}),
             "unknown option 'bit' (did you mean 'bits'?); known: bits, group_size");
