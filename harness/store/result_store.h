@@ -117,8 +117,8 @@ class ResultStore {
   Database db_;
 };
 
-// The database, made where there is none, and its folder, too, where that is a `results`. What goes wrong is an EnvironmentError: by what the machine
-// refuses, not by what the user wrote.
+// The database, made where there is none, and its folder, too, where that is a `results`. What goes wrong is an
+// EnvironmentError: by what the machine refuses, not by what the user wrote.
 ResultStore open_store(const std::filesystem::path& path);
 
 }  // namespace kvc
