@@ -44,9 +44,10 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
 // its model and label, "none" where only others have it; "" where there are none.
 std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup& group);
 
-// The groups that `pattern` names: a label as an experiment gives it or tables print it, or "PLUGIN [key=value]..." where a key is an option,
-// a generation setting ("none": it has none of that key), or plugin_sha256 (its beginning). At most one for each model;
-// throws Error with the known names where none fits, and with what tells them apart where several do.
+// The groups that `pattern` names: a label as an experiment gives it or tables print it, or "PLUGIN [key=value]..."
+// where a key is an option, a generation setting ("none": it has none of that key), or plugin_sha256 (its beginning).
+// At most one for each model; throws Error with the known names where none fits, and with what tells them apart where
+// several do.
 std::vector<const CellGroup*> find_groups(const std::vector<CellGroup>& groups, const std::string& pattern);
 
 }  // namespace kvc
