@@ -40,21 +40,14 @@ struct Packed {
   }
 };
 
-// sums += by scale code, bias += by zero, for the codes from k0 on of each word.
+// sums += by code, for the codes from k0 on of each word.
 template <int kQ, int kPass, class P>
-KVC_INLINE void add_products(const Floats (&by)[kQ], Floats scale, Floats zero, const P& packed, Ints codes, int k0,
-                             Floats (&sums)[kQ][kPass], Floats (&bias)[kQ]) {
-  Floats scaled[kQ];
-#pragma GCC unroll 4
-  for (int i = 0; i < kQ; ++i) {
-    scaled[i] = by[i] * scale * packed.kOfFactors;
-    bias[i] += by[i] * zero;
-  }
+KVC_INLINE void add_products(const Floats (&by)[kQ], const P& packed, Ints codes, int k0, Floats (&sums)[kQ][kPass]) {
 #pragma GCC unroll 32
   for (int k = 0; k < kPass; ++k) {
     const Floats code = packed(codes, k0 + k);
 #pragma GCC unroll 4
-    for (int i = 0; i < kQ; ++i) sums[i][k] += scaled[i] * code;
+    for (int i = 0; i < kQ; ++i) sums[i][k] += by[i] * code;
   }
 }
 
@@ -65,19 +58,17 @@ template <int kBits, int kQ, CodeKind kKind>
   constexpr int64_t kMostVectors = kMaxHeadDim / (kLanes * kCodes);
   const Lanes<kBits> lanes(x);
   const Packed<kBits, kKind> packed(x);
-  Floats laid[kMostVectors][kQ][kCodes], totals[kMostVectors][kQ];  // q; its sum in a lane
+  Floats laid[kMostVectors][kQ][kCodes];  // q
   Place places[kMostVectors];
   for (int64_t v = 0; v < lanes.vectors; ++v) {
     places[v] = lanes.place(x, v);
     for (int i = 0; i < kQ; ++i) {
-      totals[v][i] = Floats{};
       for (int k = 0; k < kCodes; ++k) {
         Floats part = {};
         for (int64_t l = 0; l < kLanes; ++l) {
           const int64_t j = places[v].channels[l] + k;
           part[l] = j < x.head_dim ? q.data[i * q.stride + j] : 0.f;
         }
-        totals[v][i] += part;
         laid[v][i][k] = part * packed.kOfFactors;
       }
     }
@@ -91,18 +82,16 @@ template <int kBits, int kQ, CodeKind kKind>
     Floats parts[kQ][kLanes];
     for (int64_t v = 0; v < lanes.vectors; ++v) {
       const int32_t* row = run.words + in_run * x.n_words + v * kLanes;
-      const float *scales = run.scale + in_run * x.n_groups + places[v].group,
-                  *zeros = run.zero + in_run * x.n_groups + places[v].group;
-      for (int64_t part = 0; part < n_parts; ++part, row += stride, scales += side_stride, zeros += side_stride) {
+      const float* scales = run.scale + in_run * x.n_groups + places[v].group;
+      for (int64_t part = 0; part < n_parts; ++part, row += stride, scales += side_stride) {
         __builtin_prefetch(row + kAhead / 4);
         const Ints codes = words(row);
-        const Floats scale = pick(load<Floats>(scales), places[v].groups),
-                     zero = pick(load<Floats>(zeros), places[v].groups);
+        const Floats scale = pick(load<Floats>(scales), places[v].groups);
         for (int i = 0; i < kQ; ++i) {
           Floats sums[2] = {};
 #pragma GCC unroll 32
           for (int k = 0; k < kCodes; ++k) sums[k % 2] += packed(codes, k) * laid[v][i][k];
-          const Floats sum = scale * packed.kOfSums * (sums[0] + sums[1]) + zero * totals[v][i];
+          const Floats sum = scale * packed.kOfSums * (sums[0] + sums[1]);
           parts[i][part] = v == 0 ? sum : parts[i][part] + sum;
         }
       }
@@ -128,7 +117,7 @@ template <int kBits, int kQ, CodeKind kKind>
       const int64_t end = std::min(x.n_tokens, begin + kPart);
 #pragma GCC unroll 8
       for (int k0 = 0; k0 < kCodes; k0 += kPass) {
-        Floats sums[kQ][kPass] = {}, bias[kQ] = {};
+        Floats sums[kQ][kPass] = {};
         for (int64_t first = begin; first < end; first += run.kTokens) {
           run.read(x, first);
           const int64_t n = std::min(run.kTokens, end - first);
@@ -138,25 +127,24 @@ template <int kBits, int kQ, CodeKind kKind>
             std::fill(std::copy(from, from + n, w[i]), w[i] + run.kTokens + kLanes, 0.f);
           }
           const int32_t* row = run.words + v * kLanes;
-          const float *scales = run.scale + place.group, *zeros = run.zero + place.group;
-          for (int64_t t = 0; t < n; t += lanes.tokens, row += stride, scales += side_stride, zeros += side_stride) {
+          const float* scales = run.scale + place.group;
+          for (int64_t t = 0; t < n; t += lanes.tokens, row += stride, scales += side_stride) {
             __builtin_prefetch(row + kAhead / 4);
             const Ints codes = words(row);
-            const Floats scale = pick(load<Floats>(scales), place.groups),
-                         zero = pick(load<Floats>(zeros), place.groups);
+            const Floats scale = pick(load<Floats>(scales), place.groups) * packed.kOfFactors;
             Floats by[kQ];
 #pragma GCC unroll 4
             for (int i = 0; i < kQ; ++i) {
-              by[i] = lanes.tokens > 1 ? pick(load<Floats>(w[i] + t), tokens) : Floats{} + w[i][t];
+              by[i] = (lanes.tokens > 1 ? pick(load<Floats>(w[i] + t), tokens) : Floats{} + w[i][t]) * scale;
             }
-            add_products<kQ, kPass>(by, scale, zero, packed, codes, k0, sums, bias);
+            add_products<kQ, kPass>(by, packed, codes, k0, sums);
           }
         }
         Floats done[kQ][kPass];  // unrolled, so that sums stay in registers until then
 #pragma GCC unroll 4
         for (int i = 0; i < kQ; ++i) {
 #pragma GCC unroll 32
-          for (int k = 0; k < kPass; ++k) done[i][k] = sums[i][k] * packed.kOfSums + bias[i];
+          for (int k = 0; k < kPass; ++k) done[i][k] = sums[i][k] * packed.kOfSums;
         }
         for (int i = 0; i < kQ; ++i) {
           for (int k = 0; k < kPass; ++k) {

@@ -34,7 +34,7 @@ enum class CodeKind : uint8_t {
 struct Codes {
   const int32_t* words;          // rows of packed codes
   int64_t n_words;               // a row
-  Sides scale, zero;             // [rows, n_groups]; no data: zeros
+  Sides scale, zero;             // [rows, n_groups]; no data: zeros, as of all kinds but numbers
   int64_t n_groups, group_size;  // group_size entries along the packed axis
   int64_t bits, n_tokens, head_dim;
   CodeKind kind = CodeKind::number;  // other kinds: groups along channels only

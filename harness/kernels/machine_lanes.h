@@ -230,14 +230,6 @@ KVC_INLINE void read_sides(const Sides& x, int64_t first, int64_t n, float* out)
       return read.template operator()<SideType::e4m3>();
   }
 }
-// Entry first + at[lane] for each lane, all of them there.
-KVC_INLINE Floats sides_at(const Sides& x, int64_t first, Ints at) {
-  if (x.n < kLanes) return pick(sides_at(x, first), at);
-  const int64_t from = std::min(first, x.n - kLanes);
-  const Floats sides = sides_of(static_cast<const char*>(x.data) + from * size_of(x.type), x.type);
-  return pick(sides, at + static_cast<int32_t>(first - from));
-}
-
 // Sums of neighbours: a's, then b's.
 KVC_INLINE Floats folded(Floats a, Floats b) {
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +

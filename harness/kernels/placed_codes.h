@@ -51,17 +51,15 @@ struct TokenWords {
   }
 };
 
-// The same with x^ = scale code + zero.
+// The same with their scales.
 template <int kBits>
 struct TokenRun : TokenWords<kBits> {
   using TokenWords<kBits>::kTokens, TokenWords<kBits>::kMostWords;
-  float scale[kTokens * kMostWords + kLanes], zero[kTokens * kMostWords + kLanes];
+  float scale[kTokens * kMostWords + kLanes];
 
   KVC_INLINE void read(const Codes& x, int64_t first) {
     TokenWords<kBits>::read(x, first);
-    const int64_t n_sides = kTokens * x.n_groups + kLanes;
-    read_sides(x.scale, first * x.n_groups, n_sides, scale);
-    read_sides(x.zero, first * x.n_groups, n_sides, zero);
+    read_sides(x.scale, first * x.n_groups, kTokens * x.n_groups + kLanes, scale);
   }
 };
 
