@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "analysis/entries.h"
 #include "analysis/rows_of.h"
 #include "kvc/check.h"
 #include "text/nearest.h"
@@ -46,9 +47,7 @@ void check_known(Database& db, const char* what, const std::string& name, const 
 }
 
 void check_filter(Database& db, const GroupFilter& filter) {
-  if (filter.experiment != "all") {
-    check_known(db, "experiment", filter.experiment, "SELECT DISTINCT experiment FROM experiment_cell ORDER BY 1");
-  }
+  if (filter.experiment != "all") check_stored_experiment(db, filter.experiment);
   if (!filter.model.empty()) check_known(db, "model", filter.model, "SELECT DISTINCT model FROM cell ORDER BY 1");
   if (!filter.task.empty()) check_known(db, "task", filter.task, "SELECT DISTINCT task FROM cell ORDER BY 1");
 }

@@ -2,12 +2,14 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <memory>
 #include <set>
 #include <string_view>
 
 #include "kvc/check.h"
 #include "store/up_to_date.h"
+#include "text/nearest.h"
 
 namespace kvc {
 
@@ -16,6 +18,12 @@ std::vector<std::string> stored_experiments(Database& db) {
   auto select = db.prepare("SELECT DISTINCT experiment FROM experiment_cell ORDER BY experiment");
   while (select.step()) names.push_back(select.text(0));
   return names;
+}
+
+void check_stored_experiment(Database& db, const std::string& experiment) {
+  const auto known = stored_experiments(db);
+  KVC_CHECK(std::ranges::count(known, experiment) > 0, "results database '", db.path(),
+            "': ", unknown_name("experiment", experiment, known));
 }
 
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects) {

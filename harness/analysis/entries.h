@@ -12,6 +12,8 @@ namespace kvc {
 
 // The names of all experiments that the database has cells of.
 std::vector<std::string> stored_experiments(Database& db);
+// Throws Error with the nearest and the known names where it is none of them.
+void check_stored_experiment(Database& db, const std::string& experiment);
 
 // Makes the temporary tables that the SQL of results/tables/<paper>/ and results/figures/<paper>/ reads:
 //   chosen(experiment): the experiments that are shown

@@ -11,7 +11,6 @@
 #include "analysis/summary_rows.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
-#include "text/nearest.h"
 
 namespace kvc {
 namespace {
@@ -211,16 +210,10 @@ std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, con
   return notes;
 }
 
-void check_experiment(Database& db, const std::string& experiment) {
-  const auto known = stored_experiments(db);
-  const bool found = experiment == "all" || std::find(known.begin(), known.end(), experiment) != known.end();
-  KVC_CHECK(found, "results database '", db.path(), "': ", unknown_name("experiment", experiment, known));
-}
-
 }  // namespace
 
 Table summary_table(Database& db, const SummaryOptions& options) {
-  check_experiment(db, options.experiment);
+  if (options.experiment != "all") check_stored_experiment(db, options.experiment);
   std::vector<SummaryRow> shown, suspects;
   for (auto& cell : read_summary(db, options.experiment)) {
     if (!options.cell_keys.empty() && !options.cell_keys.contains(cell.key)) continue;

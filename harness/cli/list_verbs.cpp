@@ -9,7 +9,6 @@
 #include "kvc/check.h"
 #include "render/table.h"
 #include "store/result_store.h"
-#include "text/nearest.h"
 
 namespace kvc {
 namespace {
@@ -78,9 +77,7 @@ int remove_experiment(const RemoveArguments& arguments) {
   KVC_CHECK(fs::exists(arguments.database), "results database '", arguments.database, "': no such file");
   auto store = ResultStore::open(arguments.database);
   auto& db = store.database();
-  const auto known = stored_experiments(db);
-  KVC_CHECK(std::ranges::count(known, arguments.experiment) > 0, "results database '", arguments.database,
-            "': ", unknown_name("experiment", arguments.experiment, known));
+  check_stored_experiment(db, arguments.experiment);
   const auto alone = std::string("(") + kItsAlone + ")";
   const auto n_cells = count_of(db, "SELECT count(*) FROM cell WHERE key IN " + alone, arguments.experiment);
   const auto n_samples = count_of(db, "SELECT count(*) FROM sample WHERE cell_key IN " + alone, arguments.experiment);

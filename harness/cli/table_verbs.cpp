@@ -48,11 +48,12 @@ int print(const TableArguments& arguments, Table table) {
 
 bool is_of_a_paper(const std::string& name) { return name.find(':') != std::string::npos; }
 
-// Of tables without a layout.
-void check_table_name(const std::string& name) {
+// Of tables without a layout; own: those with one, which may have been meant.
+void check_table_name(const std::string& name, const std::vector<std::string>& own) {
   auto known = table_names();
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  known.insert(known.end(), {"likelihood", "tasks"});
+  known.push_back("likelihood");
+  known.insert(known.end(), own.begin(), own.end());
   throw Error(unknown_name("table", name, known));
 }
 
@@ -61,7 +62,8 @@ int show_table(const TableArguments& arguments) {
     return print(check_printed_tables(is_of_a_paper(arguments.name) ? arguments.name : "", arguments.format));
   }
   KVC_CHECK(!arguments.database.empty(), "--db is missing: a results database");
-  if (has_layout(arguments.name)) {
+  const auto own = own_tables();
+  if (is_of_a_paper(arguments.name) || std::ranges::count(own, arguments.name) > 0) {
     return print(print_paper_table({arguments.database,
                                     arguments.name,
                                     arguments.experiment,
@@ -78,7 +80,7 @@ int show_table(const TableArguments& arguments) {
     return print(arguments, likelihood_table(store.database(), {arguments.experiment, arguments.with_suspects}));
   }
   if (arguments.name != "summary") {
-    check_table_name(arguments.name);
+    check_table_name(arguments.name, own);
     return print(arguments, named_table(store.database(), arguments.name, arguments.experiment));
   }
   const SummaryOptions options{.experiment = arguments.experiment, .with_suspects = arguments.with_suspects};

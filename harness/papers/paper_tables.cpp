@@ -8,7 +8,6 @@
 #include "tables/paper_table.h"
 #include "tables/printed_table.h"
 #include "text/files.h"
-#include "text/nearest.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -140,23 +139,18 @@ CannedQuery query_of(Database& db, const TableLayout& layout, const std::vector<
 
 }  // namespace
 
-bool has_layout(const std::string& name) {
-  return name.find(':') != std::string::npos || fs::exists(tables_folder(find_paths()) / "own" / (name + ".yaml"));
-}
+std::vector<std::string> own_tables() { return own_layout_names(tables_folder(find_paths())); }
 
 std::string print_paper_table(const PaperTableArguments& arguments) {
   const auto paths = find_paths();
   const auto layout = find_layout(tables_folder(paths), arguments.name);
   auto store = ResultStore::open_readonly(arguments.database);
   const auto fills = find_fills(layout.fills, paths);
-  const auto stored = stored_experiments(store.database());
-  if (layout.is_own && arguments.experiment != "all") {
-    KVC_CHECK(std::ranges::count(stored, arguments.experiment) > 0, "results database '", arguments.database,
-              "': ", unknown_name("experiment", arguments.experiment, stored));
-  }
-  const auto experiments = arguments.experiment != "all" ? std::vector<std::string>{arguments.experiment}
-                           : layout.is_own               ? stored
-                                                         : experiments_of(fills);
+  const bool all = arguments.experiment == "all";
+  if (layout.is_own && !all) check_stored_experiment(store.database(), arguments.experiment);
+  const auto experiments = !all            ? std::vector<std::string>{arguments.experiment}
+                           : layout.is_own ? stored_experiments(store.database())
+                                           : experiments_of(fills);
   const auto cell_notes = make_entries(store.database(), experiments, arguments.with_suspects);
   return print(store.database(), layout, fills, cell_notes, arguments);
 }

@@ -18,8 +18,8 @@ struct PaperTableArguments {
   ShownColumns shown = {};
 };
 
-// Whether a table of this name has a layout: a paper's, or one of any experiment.
-bool has_layout(const std::string& name);
+// The names of the tables of any experiment.
+std::vector<std::string> own_tables();
 
 // The table as text in the format asked for.
 std::string print_paper_table(const PaperTableArguments& arguments);

@@ -118,27 +118,32 @@ void rank_cells(PaperTable& table, const TableLayout& layout) {
 
 namespace {
 
-// The questions that a cell of a table was made of, by task: what two rows must have alike to be compared.
+// The questions that a cell of a table was made of: what two rows must have alike to be compared.
 class Questions {
  public:
   explicit Questions(Database& db)
-      : select_(db.prepare("SELECT task, (SELECT group_concat(sample) FROM (SELECT sample FROM sample WHERE cell_key ="
-                           " key AND status = 'ok' ORDER BY sample)) FROM cell WHERE key = ?")) {}
+      : select_(db.prepare("SELECT task || ' ' || ifnull((SELECT group_concat(sample) FROM (SELECT sample FROM sample"
+                           " WHERE cell_key = key AND status = 'ok' ORDER BY sample)), '') FROM cell WHERE key = ?")) {}
 
-  const std::map<std::string, std::string>& of(const ShownCell& cell) {
-    const auto [known, is_new] = known_.try_emplace(join(cell.keys, " "));
-    if (!is_new) return known->second;
-    for (const auto& key : cell.keys) {
+  // "task samples" of each stored cell, in order
+  std::multiset<std::string> of(const ShownCell& cell) {
+    std::multiset<std::string> all;
+    for (const auto& key : cell.keys) all.insert(of_key(key));
+    return all;
+  }
+
+ private:
+  const std::string& of_key(const std::string& key) {
+    const auto [known, is_new] = known_.try_emplace(key);
+    if (is_new) {
       select_.reset();
-      select_.bind(1, key);
-      while (select_.step()) known->second[select_.text(0)] += select_.text(1) + ";";
+      if (select_.bind(1, key).step()) known->second = select_.text(0);
     }
     return known->second;
   }
 
- private:
   Statement select_;
-  std::map<std::string, std::map<std::string, std::string>> known_;
+  std::map<std::string, std::string> known_;
 };
 
 }  // namespace

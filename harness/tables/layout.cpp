@@ -95,6 +95,16 @@ std::vector<std::string> layout_names(const fs::path& tables_folder) {
   return names;
 }
 
+std::vector<std::string> own_layout_names(const fs::path& tables_folder) {
+  std::vector<std::string> names;
+  if (!fs::is_directory(tables_folder / kOwn)) return names;
+  for (const auto& file : fs::directory_iterator(tables_folder / kOwn)) {
+    if (file.path().extension() == ".yaml") names.push_back(file.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 TableLayout find_layout(const fs::path& tables_folder, const std::string& name) {
   const auto own = tables_folder / kOwn / (name + ".yaml");
   if (name.find(':') == std::string::npos && fs::exists(own)) return load_layout(own);

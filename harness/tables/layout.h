@@ -43,6 +43,9 @@ TableLayout load_layout(const std::filesystem::path& yaml_file);
 // All papers' tables below `tables_folder` (results/tables), by paper and then by number: gear:2 stands before gear:10.
 std::vector<std::string> layout_names(const std::filesystem::path& tables_folder);
 
+// Those of any experiment, in results/tables/own.
+std::vector<std::string> own_layout_names(const std::filesystem::path& tables_folder);
+
 // "gear:1", or "tasks" of results/tables/own -> its layout; throws Error with the nearest and the known names.
 TableLayout find_layout(const std::filesystem::path& tables_folder, const std::string& name);
 

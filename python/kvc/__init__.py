@@ -3,6 +3,7 @@
 results(path) opens a database, run(experiment) fills one. The database is read as it is, while a run writes to it, too;
 tables, figures and comparisons are the program's own, so that no number is computed twice in two ways.
 """
+import functools
 import json
 import os
 import re
@@ -91,7 +92,7 @@ class Results:
             frame = pandas.DataFrame(cursor.fetchall(), columns=[column[0] for column in cursor.description])
         finally:
             connection.close()
-        frame.attrs["units"] = {name: unit for name, unit in self._units().items() if name in frame.columns}
+        frame.attrs["units"] = {name: unit for name, unit in _units().items() if name in frame.columns}
         return frame
 
     def samples(self, experiment=None):
@@ -142,12 +143,12 @@ class Results:
         _call(*arguments)
         return os.fspath(output)
 
-    def _units(self):
-        """Of every column of the database, by its name."""
-        if not hasattr(Results, "_known_units"):
-            rows = json.loads(_call("columns", "--format", "json")[0])["rows"]
-            Results._known_units = {row["column"]: row["unit"] for row in rows if row["unit"]}
-        return Results._known_units
+
+@functools.lru_cache(maxsize=None)
+def _units():
+    """Of every column of a database, by its name."""
+    rows = json.loads(_call("columns", "--format", "json")[0])["rows"]
+    return {row["column"]: row["unit"] for row in rows if row["unit"]}
 
 
 def _frame(table):

@@ -10,17 +10,19 @@ WITH
     WHERE cell_key IN (SELECT key FROM shown)
     GROUP BY cell_key),
   probed AS (
-    SELECT cell_key, count(DISTINCT sample) AS n FROM probe WHERE cell_key IN (SELECT key FROM shown) GROUP BY cell_key)
+    SELECT cell_key, count(DISTINCT sample) AS n FROM probe WHERE cell_key IN (SELECT key FROM shown) GROUP BY cell_key),
+  judged AS MATERIALIZED (SELECT key, suspect <> '' AS suspect FROM v_cell WHERE key IN (SELECT key FROM shown))
 SELECT
   s.experiment, s.kind, s.model, count(DISTINCT s.task) AS tasks, count(*) AS cells,
   CASE
     WHEN s.kind IN ('eval', 'probe') THEN sum(max(0, s.n_samples - coalesce(p.n, d.n_ok, 0) - ifnull(d.n_failed, 0)))
   END AS missing,
   sum(ifnull(d.n_failed, 0)) AS failed,
-  sum((SELECT v.suspect <> '' FROM v_cell AS v WHERE v.key = s.key)) AS suspect,
+  sum(j.suspect) AS suspect,
   sum(coalesce(p.n, d.n_ok, 0)) AS done
 FROM shown AS s
 LEFT JOIN done AS d ON d.cell_key = s.key
 LEFT JOIN probed AS p ON p.cell_key = s.key
+LEFT JOIN judged AS j ON j.key = s.key
 GROUP BY s.experiment, s.kind, s.model
 ORDER BY s.experiment, s.kind, s.model;
