@@ -12,6 +12,7 @@
 namespace kvc::kernels {
 
 constexpr int64_t kMaxHeadDim = 1024;
+constexpr int64_t kTileEntries = 16;  // words, scales or zeros of a channel that stand together
 
 enum class SideType : uint8_t { f32, f16, e8m0, e4m3 };  // e8m0: 2^(byte - 127); e4m3: kvc/quant/small_floats.h
 
@@ -30,7 +31,8 @@ enum class CodeKind : uint8_t {
   e4m3,     // a float of 8 bits
 };
 
-// One head of a GroupCodes or LevelCodes.
+// One head of a GroupCodes or LevelCodes. Where rows are channels, words, scales and zeros stand in tiles
+// (kvc/quant/group_quant.h).
 struct Codes {
   const int32_t* words;          // rows of packed codes
   int64_t n_words;               // a row

@@ -26,41 +26,45 @@ struct Range {
   float low, high;
 };
 
+inline float smaller(float a, float b) { return a < b ? a : b; }
+inline float larger(float a, float b) { return a > b ? a : b; }
+
+// Not a number where an entry is none.
 inline Range range_of(const float* x, int64_t n) {
-  float low[kLanes], high[kLanes];
+  float low[kLanes], high[kLanes], none[kLanes] = {};
   for (int64_t l = 0; l < kLanes; ++l) low[l] = high[l] = x[0];
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
     for (int64_t l = 0; l < kLanes; ++l) {
-      low[l] = x[i + l] < low[l] ? x[i + l] : low[l];
-      high[l] = x[i + l] > high[l] ? x[i + l] : high[l];
+      low[l] = smaller(x[i + l], low[l]), high[l] = larger(x[i + l], high[l]), none[l] += x[i + l] - x[i + l];
     }
   }
-  for (; i < n; ++i) {
-    low[0] = x[i] < low[0] ? x[i] : low[0];
-    high[0] = x[i] > high[0] ? x[i] : high[0];
+  for (; i < n; ++i) low[0] = smaller(x[i], low[0]), high[0] = larger(x[i], high[0]), none[0] += x[i] - x[i];
+  for (int64_t half = kLanes / 2; half > 0; half /= 2) {
+    for (int64_t l = 0; l < half; ++l) {
+      low[l] = smaller(low[l], low[l + half]), high[l] = larger(high[l], high[l + half]), none[l] += none[l + half];
+    }
   }
-  Range range{low[0], high[0]};
-  for (int64_t l = 1; l < kLanes; ++l) {
-    range.low = low[l] < range.low ? low[l] : range.low;
-    range.high = high[l] > range.high ? high[l] : range.high;
-  }
-  return range;
+  return {low[0] + none[0], high[0] + none[0]};
 }
 
 // Over the entries that take part; {0, 0} where none does.
 inline Range range_without(const float* x, const uint8_t* left_out, int64_t n) {
-  Range range{std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity()};
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  float low[kLanes], high[kLanes], none = 0;
+  for (int64_t l = 0; l < kLanes; ++l) low[l] = kInfinity, high[l] = -kInfinity;
   for (int64_t i = 0; i < n; ++i) {
-    if (left_out[i]) continue;
-    range.low = x[i] < range.low ? x[i] : range.low;
-    range.high = x[i] > range.high ? x[i] : range.high;
+    const int64_t l = i % kLanes;
+    low[l] = smaller(left_out[i] ? kInfinity : x[i], low[l]), high[l] = larger(left_out[i] ? -kInfinity : x[i], high[l]);
+    none += left_out[i] ? 0 : x[i] - x[i];
   }
-  return range.low > range.high ? Range{0, 0} : range;
+  for (int64_t l = 1; l < kLanes; ++l) low[0] = smaller(low[0], low[l]), high[0] = larger(high[0], high[l]);
+  return low[0] > high[0] && none == 0 ? Range{0, 0} : Range{low[0] + none, high[0] + none};
 }
 
+constexpr float kRound = 12582912.f;  // 1.5 * 2^23: adding and subtracting it rounds half to even
+
 inline void encode(const float* x, int64_t n, float scale, float zero, float levels, uint8_t* codes) {
-  constexpr float kRound = 12582912.f;  // 1.5 * 2^23: adding and subtracting it rounds half to even
   for (int64_t i = 0; i < n; ++i) {
     float code = (x[i] - zero) / scale;
     code = code < 0.f ? 0.f : code;
@@ -69,47 +73,123 @@ inline void encode(const float* x, int64_t n, float scale, float zero, float lev
   }
 }
 
-}  // namespace
-
-KVC_CLONES bool quantize_groups(const QuantizeGroups& job) {
-  bool finite = true;
-  for (int64_t group = 0; group < job.n_groups; ++group) {
-    const int64_t first = group * job.group_size;
-    const float* x = job.x + first;
-    const Range range =
-        job.left_out ? range_without(x, job.left_out + first, job.group_size) : range_of(x, job.group_size);
-    float zero = range.low;
-    float scale = (range.high - range.low) / job.levels;
-    if (job.half) {
-      const uint32_t zero_bits = half_bits(zero), scale_bits = half_bits(scale);
-      static_cast<uint16_t*>(job.zero)[group] = static_cast<uint16_t>(zero_bits);
-      static_cast<uint16_t*>(job.scale)[group] = static_cast<uint16_t>(scale_bits);
-      finite = finite && zero_bits != 0x7c00u && zero_bits != 0xfc00u && scale_bits != 0x7c00u;
-      zero = half_value(zero_bits);
-      scale = half_value(scale_bits);
-    } else {
-      static_cast<float*>(job.zero)[group] = zero;
-      static_cast<float*>(job.scale)[group] = scale;
-    }
-    finite = finite && std::isfinite(zero) && std::isfinite(scale);
-    if (scale == 0.f) {
-      std::memset(job.codes + first, 0, static_cast<size_t>(job.group_size));
-    } else {
-      encode(x, job.group_size, scale, zero, job.levels, job.codes + first);
-    }
+inline void encode_symmetric(const float* x, int64_t n, float scale, float largest, uint8_t* codes) {
+  for (int64_t i = 0; i < n; ++i) {
+    float code = x[i] / scale;
+    code = code < -largest ? -largest : code;
+    code = code > largest ? largest : code;
+    codes[i] = static_cast<uint8_t>(static_cast<int32_t>(((code + kRound) - kRound) + largest));
   }
-  return finite;
 }
 
-KVC_CLONES void transpose(const float* x, int64_t n_rows, int64_t n_columns, float* out) {
+// Where a scale or zero goes, and what is left of it there.
+struct Side {
+  void* data;
+  bool half;
+
+  float put(int64_t at, float value) const {
+    if (!half) return static_cast<float*>(data)[at] = value;
+    const uint32_t bits = half_bits(value);
+    static_cast<uint16_t*>(data)[at] = static_cast<uint16_t>(bits);
+    return (bits & 0x7fffu) >= 0x7c00u ? std::numeric_limits<float>::infinity() : half_value(bits);
+  }
+};
+
+inline bool quantize_asymmetric(const QuantizeGroups& job, int64_t group) {
+  const int64_t first = group * job.group_size;
+  const auto levels = static_cast<float>((1 << job.bits) - 1);
+  const float* x = job.x + first;
+  uint8_t* codes = job.codes + first;
+  const Range range =
+      job.left_out ? range_without(x, job.left_out + first, job.group_size) : range_of(x, job.group_size);
+  const float zero = Side{job.zero, job.half}.put(group, range.low);
+  const float scale = Side{job.scale, job.half}.put(group, (range.high - range.low) / levels);
+  if (!std::isfinite(zero) || !std::isfinite(scale)) return false;
+  if (scale == 0.f) {
+    std::memset(codes, 0, static_cast<size_t>(job.group_size));
+  } else {
+    encode(x, job.group_size, scale, zero, levels, codes);
+  }
+  return true;
+}
+
+inline bool quantize_symmetric(const QuantizeGroups& job, int64_t group) {
+  constexpr float kLeast = 1e-5f;
+  const int64_t first = group * job.group_size;
+  const auto largest = static_cast<float>((1 << (job.bits - 1)) - 1);
+  const Range range = range_of(job.x + first, job.group_size);
+  const float top = larger(-range.low, range.high);
+  const float wanted = top == 0 ? 0 : top < kLeast ? kLeast / largest : top / largest;
+  const float scale = Side{job.scale, job.half}.put(group, wanted);
+  if (!std::isfinite(scale)) return false;
+  if (scale == 0.f) {
+    std::memset(job.codes + first, static_cast<int>(largest), static_cast<size_t>(job.group_size));
+  } else {
+    encode_symmetric(job.x + first, job.group_size, scale, largest, job.codes + first);
+  }
+  return true;
+}
+
+template <class T>
+inline void transpose_squares(const T* x, int64_t stride, int64_t n_rows, int64_t n_columns, T* out) {
   constexpr int64_t kSquare = 16;
   for (int64_t row = 0; row < n_rows; row += kSquare) {
     const int64_t n = std::min(kSquare, n_rows - row);
     for (int64_t column = 0; column < n_columns; column += kSquare) {
       const int64_t end = std::min(n_columns, column + kSquare);
       for (int64_t j = column; j < end; ++j) {
-        for (int64_t i = 0; i < n; ++i) out[j * n_rows + row + i] = x[(row + i) * n_columns + j];
+        for (int64_t i = 0; i < n; ++i) out[j * n_rows + row + i] = x[(row + i) * stride + j];
       }
+    }
+  }
+}
+
+// Eight codes of a byte each come together by halving what lies between them.
+inline uint64_t together(uint64_t codes, int64_t bits) {
+  codes = (codes | codes >> (8 - bits)) & 0x00ff00ff00ff00ffu & (bits == 2 ? 0x000f000f000f000fu : ~uint64_t{0});
+  codes = (codes | codes >> (16 - 2 * bits)) & (bits == 2 ? 0x000000ff000000ffu : 0x0000ffff0000ffffu);
+  return (codes | codes >> (32 - 4 * bits)) & (bits == 2 ? 0xffffu : 0xffffffffu);
+}
+
+}  // namespace
+
+KVC_CLONES bool quantize_groups(const QuantizeGroups& job) {
+  bool finite = true;
+  for (int64_t group = 0; group < job.n_groups; ++group) {
+    finite &= job.symmetric ? quantize_symmetric(job, group) : quantize_asymmetric(job, group);
+  }
+  return finite;
+}
+
+KVC_CLONES void transpose(const float* x, int64_t stride, int64_t n_rows, int64_t n_columns, float* out) {
+  transpose_squares(x, stride, n_rows, n_columns, out);
+}
+KVC_CLONES void transpose(const uint8_t* x, int64_t stride, int64_t n_rows, int64_t n_columns, uint8_t* out) {
+  transpose_squares(x, stride, n_rows, n_columns, out);
+}
+
+KVC_CLONES void pack(const uint8_t* codes, int64_t n_rows, int64_t len, int64_t bits, int32_t* words) {
+  const bool whole = len * bits % 32 == 0;  // rows end with their words
+  const int64_t n = whole ? n_rows * len : len, n_eights = bits == 8 ? 0 : n / 8, n_bytes = (n * bits + 31) / 32 * 4;
+  for (int64_t row = 0; row < (whole ? 1 : n_rows); ++row, codes += len, words += n_bytes / 4) {
+    auto* bytes = reinterpret_cast<uint8_t*>(words);
+    if (bits == 2) {
+      for (int64_t e = 0; e < n_eights; ++e) {
+        const auto eight = static_cast<uint16_t>(together(load<uint64_t>(codes + 8 * e), 2));
+        std::memcpy(bytes + 2 * e, &eight, 2);
+      }
+    } else if (bits == 4) {
+      for (int64_t e = 0; e < n_eights; ++e) {
+        const auto eight = static_cast<uint32_t>(together(load<uint64_t>(codes + 8 * e), 4));
+        std::memcpy(bytes + 4 * e, &eight, 4);
+      }
+    } else {
+      std::memcpy(bytes, codes, static_cast<size_t>(n));
+    }
+    const int64_t done = bits == 8 ? n : n_eights * bits;  // bytes
+    std::memset(bytes + done, 0, static_cast<size_t>(n_bytes - done));
+    for (int64_t i = n_eights * 8; i < n && bits < 8; ++i) {
+      bytes[i * bits / 8] |= static_cast<uint8_t>(codes[i] << i * bits % 8);
     }
   }
 }

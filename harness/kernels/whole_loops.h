@@ -409,11 +409,12 @@ struct ChannelFactors {
   Floats zeros, units;
 
   KVC_INLINE void make(const Codes& x, const float* q, int64_t first, int64_t n, int64_t group) {
-    const Ints there = first_lanes(std::min(kLanes, x.n_groups - group));
+    const int64_t width = std::min(kLanes, x.n_groups - group);
+    const Ints there = first_lanes(width);
     Ints largest = {};
     zeros = Floats{};
     for (int64_t j = 0; j < n; ++j) {
-      const int64_t at = (first + j) * x.n_groups + group;
+      const int64_t at = group * x.head_dim + (first + j) * width;
       const Floats factor = (Floats)((Ints)(sides_at(x.scale, at) * q[first + j]) & there);
       largest = larger(largest, size_bits(factor));
       store(factor, digits + j * kLanes);
@@ -428,16 +429,16 @@ struct ChannelFactors {
   }
 };
 
-// One vector of words of some channels: where it ends behind the last word or channel, a copy.
+// One tile of some channels: where it is narrower than a vector or its channels are no four, a copy.
 struct ChannelTile {
   int32_t copied[ChannelFactors::kChannels * kLanes];
 
   KVC_INLINE RowsAt rows(const Codes& x, int64_t first, int64_t n, int64_t word) {
-    const int32_t* from = x.words + first * x.n_words + word;
     const int64_t n_words = std::min(kLanes, x.n_words - word);
-    if (n_words == kLanes && n % 4 == 0) return {from, x.n_words};
+    const int32_t* from = x.words + word * x.head_dim + first * n_words;
+    if (n_words == kLanes && n % 4 == 0) return {from, kLanes};
     std::fill_n(copied, (n + 3) / 4 * 4 * kLanes, 0);
-    for (int64_t j = 0; j < n; ++j) std::copy_n(from + j * x.n_words, n_words, copied + j * kLanes);
+    for (int64_t j = 0; j < n; ++j) std::copy_n(from + j * n_words, n_words, copied + j * kLanes);
     return {copied, kLanes};
   }
 };
@@ -496,7 +497,7 @@ template <int kBits>
           const Ints groups = smaller(lanes_over(group_words, word - begin), last);
           RowSums<kBits> part;
           part.add(tile.rows(x, first, n, word), {factors.digits, kLanes}, groups, part.spread(group_words),
-                   (n + 3) / 4, kLanes);
+                   (n + 3) / 4, kAhead / 4);
           const int64_t n_tokens = std::min({kTile, x.n_tokens - word * kCodes, (end - word) * kCodes});
           add_scores(part, pick(factors.units, groups), pick(factors.zeros, groups), n_tokens, out + word * kCodes);
         }

@@ -1,39 +1,45 @@
 #include "kvc/quant/group_quant.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 
-#include <algorithm>
-#include <atomic>
-
-#include "kernels/quantize_groups.h"
 #include "kvc/part_timer.h"
 #include "kvc/quant/pack_bits.h"
-#include "transposed.h"
+#include "pieces.h"
+#include "tiles.h"
 
 namespace kvc {
 namespace {
 
+constexpr auto kNotFinite =
+    "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored";
+
 // x as rows whose groups lie contiguous. [H, T, D] -> axis channels: [H, T, D] or merged [1, T, H*D]; tokens: [H, D, T]
 at::Tensor to_rows(const at::Tensor& x, const GroupFormat& format) {
-  if (format.axis == GroupAxis::tokens) return by_channels(x);
+  if (format.axis == GroupAxis::tokens) return x.transpose(1, 2).contiguous();
   if (format.merge_heads) return x.transpose(0, 1).reshape({1, x.size(1), x.size(0) * x.size(2)});
   return x.contiguous();
 }
 
-void check_format(const at::Tensor& x, const GroupFormat& format) {
-  KVC_CHECK(x.dim() == 3 && x.scalar_type() == at::kFloat, "quantize_groups: x is ", x.sizes(), " ", x.scalar_type(),
-            ", expected [H, T, D] float");
+void check_format(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
+  KVC_CHECK(x.dim() == 3 && x.is_floating_point(), "quantize_groups: x is ", x.sizes(), " ", x.scalar_type(),
+            ", expected [H, T, D] of floats");
   KVC_CHECK(format.bits == 2 || format.bits == 4 || format.bits == 8, "quantize_groups: bits ", format.bits,
             ", allowed: 2, 4, 8");
   KVC_CHECK(!format.merge_heads || (format.axis == GroupAxis::channels && format.group_size == 0),
             "quantize_groups: merge_heads needs axis channels and group_size 0");
   KVC_CHECK(!format.merge_tokens || (format.merge_heads && format.symmetric),
             "quantize_groups: merge_tokens needs symmetric and merge_heads");
+  KVC_CHECK(!format.symmetric || !left_out.defined(), "quantize_groups: symmetric groups leave no entry out");
 }
 
-int64_t group_length(const at::Tensor& rows, const GroupFormat& format) {
-  const int64_t len = rows.size(-1), group = format.group_size == 0 ? len : format.group_size;
+// [H, T, D] -> the entries of a row, and those of one of its groups.
+int64_t row_length(const at::Tensor& x, const GroupFormat& format) {
+  if (format.axis == GroupAxis::tokens) return x.size(1);
+  return format.merge_heads ? x.size(0) * x.size(2) : x.size(2);
+}
+
+int64_t group_length(const at::Tensor& x, const GroupFormat& format) {
+  const int64_t len = row_length(x, format), group = format.group_size == 0 ? len : format.group_size;
   KVC_CHECK(len % group == 0, "quantize_groups: group_size ", group, " does not divide the ", len,
             format.axis == GroupAxis::tokens ? " tokens" : " channels");
   return group;
@@ -55,7 +61,7 @@ at::Tensor symmetric_codes(const at::Tensor& groups, const GroupFormat& format, 
   if (format.merge_tokens) top = top.amax({0, 1, 2}, true);
   result.scale = top.clamp_min(1e-5f).div_(largest).masked_fill_(top == 0, 0).to(storage_type(format.precision));
   KVC_CHECK(result.scale.isfinite().all().item<bool>(),
-            "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
+            kNotFinite);
   const auto step = result.scale.to(at::kFloat);
   auto codes = groups.div(step).round_().clamp_(-largest, largest);
   return codes.masked_fill_(step == 0, 0).add_(largest).to(at::kByte);
@@ -77,87 +83,75 @@ at::Tensor asymmetric_codes(const at::Tensor& groups, const at::Tensor& left_out
   result.zero = zero.to(storage_type(format.precision));
   result.scale = ((top - zero) / levels).to(storage_type(format.precision));
   KVC_CHECK(result.zero.isfinite().all().item<bool>() && result.scale.isfinite().all().item<bool>(),
-            "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
+            kNotFinite);
   const auto step = result.scale.to(at::kFloat);
   auto codes = (groups - result.zero.to(at::kFloat)).div_(step).clamp_(0, levels).round_();
   result.zero = result.zero.squeeze(-1);
   return codes.masked_fill(step == 0, 0).to(at::kByte);
 }
 
-constexpr int64_t kLeastEntries = 1 << 15;  // worth waking a thread for
-
-kernels::QuantizeGroups groups_of(const kernels::QuantizeGroups& all, int64_t begin, int64_t end) {
-  auto part = all;
-  const int64_t first = begin * all.group_size, side_size = all.half ? 2 : 4;
-  part.x += first, part.codes += first, part.n_groups = end - begin;
-  if (part.left_out) part.left_out += first;
-  part.scale = static_cast<char*>(all.scale) + begin * side_size;
-  part.zero = static_cast<char*>(all.zero) + begin * side_size;
-  return part;
+// The codes of x, not yet written.
+GroupCodes codes_for(const at::Tensor& x, const GroupFormat& format, int64_t group) {
+  const bool along_tokens = format.axis == GroupAxis::tokens;
+  const int64_t len = along_tokens ? x.size(1) : x.size(2), n_rows = along_tokens ? x.size(2) : x.size(1);
+  const int64_t n_heads = format.merge_heads ? 1 : x.size(0), n_groups = row_length(x, format) / group;
+  const auto sides = [&] { return at::empty({n_heads, n_rows, n_groups}, storage_type(format.precision)); };
+  return {.codes = at::empty({x.size(0), n_rows, n_packed_words(len, format.bits)}, at::kInt),
+          .scale = sides(),
+          .zero = format.symmetric ? at::Tensor() : sides(),
+          .format = format,
+          .n_heads = x.size(0),
+          .n_tokens = x.size(1),
+          .head_dim = x.size(2)};
 }
 
 }  // namespace
 
 GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
   const TimedPart timed(WorkPart::quantize);
-  if (!x.is_cpu() || format.symmetric) return quantize_groups_reference(x, format, left_out);
-  check_format(x, format);
-  const auto rows = to_rows(x, format);
-  const auto mask = left_out.defined() ? to_rows(left_out, format) : at::Tensor();
-  const int64_t group = group_length(rows, format), n_groups = rows.size(2) / group;
-  const auto type = storage_type(format.precision);
-  GroupCodes result;
-  result.scale = at::empty({rows.size(0), rows.size(1), n_groups}, type);
-  result.zero = at::empty({rows.size(0), rows.size(1), n_groups}, type);
-  auto codes = at::empty(rows.sizes(), at::kByte);
-  const kernels::QuantizeGroups all{
-      .x = rows.const_data_ptr<float>(),
-      .left_out = mask.defined() ? static_cast<const uint8_t*>(mask.const_data_ptr()) : nullptr,
-      .n_groups = rows.size(0) * rows.size(1) * n_groups,
-      .group_size = group,
-      .levels = static_cast<float>((1 << format.bits) - 1),
-      .scale = result.scale.data_ptr(),
-      .zero = result.zero.data_ptr(),
-      .half = format.precision == Precision::real,
-      .codes = codes.data_ptr<uint8_t>()};
-  std::atomic<bool> finite = true;
-  at::parallel_for(0, all.n_groups, std::max<int64_t>(1, kLeastEntries / group), [&](int64_t begin, int64_t end) {
-    if (!kernels::quantize_groups(groups_of(all, begin, end))) finite = false;
-  });
-  KVC_CHECK(finite.load(),
-            "quantize_groups: a value is not finite, or beyond fp16 (65504); its scale cannot be stored");
-  result.codes = pack_rows(codes, format, x.size(0));
-  result.format = format;
-  result.n_heads = x.size(0), result.n_tokens = x.size(1), result.head_dim = x.size(2);
+  if (!x.is_cpu() || format.merge_tokens || x.numel() == 0) return quantize_groups_reference(x, format, left_out);
+  check_format(x, format, left_out);
+  auto result = codes_for(x, format, group_length(x, format));
+  KVC_CHECK(quantize_pieces(x, left_out, result), kNotFinite);
   return result;
 }
 
 GroupCodes quantize_groups_reference(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
   const TimedPart timed(WorkPart::quantize);
-  check_format(x, format);
-  const auto rows = to_rows(x, format);
-  const int64_t group = group_length(rows, format), n_groups = rows.size(2) / group;
-  const auto groups = rows.view({rows.size(0), rows.size(1), n_groups, group});
-  KVC_CHECK(!format.symmetric || !left_out.defined(), "quantize_groups: symmetric groups leave no entry out");
+  check_format(x, format, left_out);
+  const int64_t group = group_length(x, format);
+  const auto rows = to_rows(x.to(at::kFloat), format);
+  const auto groups = rows.view({rows.size(0), rows.size(1), rows.size(2) / group, group});
   GroupCodes result;
   const auto codes =
       format.symmetric ? symmetric_codes(groups, format, result) : asymmetric_codes(groups, left_out, format, result);
   result.scale = result.scale.squeeze(-1);
   result.codes = pack_rows(codes.view(rows.sizes()), format, x.size(0));
+  if (format.axis == GroupAxis::tokens) {
+    for (auto* part : {&result.codes, &result.scale, &result.zero}) *part = to_tiles(*part);
+  }
   result.format = format;
   result.n_heads = x.size(0), result.n_tokens = x.size(1), result.head_dim = x.size(2);
   return result;
+}
+
+GroupCodes GroupCodes::by_rows() const {
+  if (format.axis == GroupAxis::channels) return *this;
+  auto rows = *this;
+  for (auto* part : {&rows.codes, &rows.scale, &rows.zero}) *part = from_tiles(*part);
+  return rows;
 }
 
 at::Tensor GroupCodes::dequantize() const {
   const TimedPart timed(WorkPart::quantize);
   const bool along_tokens = format.axis == GroupAxis::tokens;
   const int64_t len = along_tokens ? n_tokens : head_dim, n_groups = scale.size(2);
-  const auto floats = unpack_bits(codes, format.bits, len).to(at::kFloat);  // [H, T, D] or [H, D, T]
+  const auto rows = by_rows();
+  const auto floats = unpack_bits(rows.codes, format.bits, len).to(at::kFloat);  // [H, T, D] or [H, D, T]
   auto x = floats.view({n_heads, codes.size(1), n_groups, len / n_groups});
   if (format.symmetric) x.sub_(largest_symmetric_code(format));
-  x.mul_(scale.to(at::kFloat).unsqueeze(-1));
-  if (zero.defined()) x.add_(zero.to(at::kFloat).unsqueeze(-1));
+  x.mul_(rows.scale.to(at::kFloat).unsqueeze(-1));
+  if (zero.defined()) x.add_(rows.zero.to(at::kFloat).unsqueeze(-1));
   return along_tokens ? floats.transpose(1, 2) : floats;
 }
 

@@ -39,7 +39,7 @@ at::Tensor floats_of(const at::Tensor& x, const at::Tensor& scale, const at::Ten
 
 // x [H, n, r] fp32 -> u8, and its columns' scales and zeros
 at::Tensor eight_bits(const at::Tensor& x, Precision precision, at::Tensor& scale, at::Tensor& zero) {
-  const auto codes = quantize_groups(x, {.bits = 8, .axis = GroupAxis::tokens, .precision = precision});
+  const auto codes = quantize_groups(x, {.bits = 8, .axis = GroupAxis::tokens, .precision = precision}).by_rows();
   scale = codes.scale.transpose(1, 2).contiguous(), zero = codes.zero.transpose(1, 2).contiguous();
   return unpack_bits(codes.codes, 8, x.size(1)).transpose(1, 2).contiguous();
 }

@@ -2,6 +2,8 @@
 
 #include <ATen/ATen.h>
 
+#include "kernels/quantize_groups.h"
+
 namespace kvc {
 namespace {
 
@@ -21,18 +23,8 @@ at::Tensor shifts(int64_t bits, const at::Tensor& like) {
   return at::arange(0, 32, bits, at::TensorOptions(at::kInt).device(like.device()));
 }
 
-// Codes whose number fills words: those of a word at once.
-template <int kBits>
-void pack_words(const uint8_t* codes, int64_t n_words, int32_t* words) {
-  constexpr int kCodes = 32 / kBits;
-  for (int64_t w = 0; w < n_words; ++w, codes += kCodes) {
-    uint32_t word = 0;
-    for (int k = 0; k < kCodes; ++k) word |= static_cast<uint32_t>(codes[k]) << kBits * k;
-    words[w] = static_cast<int32_t>(word);
-  }
-}
-
 void pack_rows(const uint8_t* codes, int64_t n_rows, int64_t len, int64_t bits, int32_t* words) {
+  if (bits == 2 || bits == 4 || bits == 8) return kernels::pack(codes, n_rows, len, bits, words);
   for (int64_t row = 0; row < n_rows; ++row, codes += len) {
     uint64_t held = 0;
     int64_t n_bits = 0;
@@ -75,15 +67,8 @@ at::Tensor pack_bits(const at::Tensor& codes, int64_t bits) {
   if (codes.is_cpu()) {
     const auto rows = codes.contiguous();
     auto words = at::empty(with_last(codes, n_words), at::kInt);
-    const auto* from = rows.const_data_ptr<uint8_t>();
-    auto* to = words.data_ptr<int32_t>();
-    if (len * bits % 32 == 0 && bits == 2) {
-      pack_words<2>(from, words.numel(), to);
-    } else if (len * bits % 32 == 0 && bits == 4) {
-      pack_words<4>(from, words.numel(), to);
-    } else {
-      pack_rows(from, rows.numel() / std::max<int64_t>(len, 1), len, bits, to);
-    }
+    pack_rows(rows.const_data_ptr<uint8_t>(), rows.numel() / std::max<int64_t>(len, 1), len, bits,
+              words.data_ptr<int32_t>());
     return words;
   }
   const auto padded = at::constant_pad_nd(codes, {0, n_words * (32 / bits) - len}).to(at::kInt);

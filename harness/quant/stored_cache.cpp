@@ -14,7 +14,7 @@ void StoredCache::append(const NewTokens& tokens) {
   const bool first = length() == 0;
   const auto push = [&](StoredTokens& held, const at::Tensor& x, GroupFormat format) {
     format.merge_tokens = format.merge_tokens && first;
-    held.codes.push_back(quantize_groups(x.to(at::kFloat), format));
+    held.codes.push_back(quantize_groups(x, format));
   };
   if (info().holds_k()) push(k_, tokens.k, k_format_);
   if (info().holds_v()) push(v_, tokens.v, v_format_);

@@ -64,7 +64,8 @@ void TokenBlocks::push_back(const at::Tensor& x) {
     blocks_.back() = joined(blocks_.back(), tokens, 0, done);
   }
   const int64_t whole = (n - done) / block_tokens_ * block_tokens_;  // read in one go, so they stand in one block
-  if (whole > 0) blocks_.push_back(tokens_of(tokens, done, whole));
+  const bool own = whole == n && !tokens.is_same(x) && !tokens.is_alias_of(x);
+  if (whole > 0) blocks_.push_back(own ? tokens : tokens_of(tokens, done, whole));
   if (done + whole < n) blocks_.push_back(tokens_of(tokens, done + whole, n - done - whole));
   n_tokens_ += n;
 }
@@ -84,7 +85,9 @@ void TokenBlocks::keep_and_push(const at::Tensor& index, const at::Tensor& x) {
   blocks_.assign(1, std::move(block));
 }
 
-at::Tensor TokenBlocks::front(int64_t n_tokens) const {
+at::Tensor TokenBlocks::in_floats(const at::Tensor& x) { return x.defined() ? x.to(at::kFloat) : x; }
+
+at::Tensor TokenBlocks::copy_of_front(int64_t n_tokens) const {
   KVC_CHECK(n_tokens >= 0 && n_tokens <= n_tokens_, "TokenBlocks: ", n_tokens, " of ", n_tokens_, " tokens");
   if (n_tokens == 0) return {};
   auto result = at::empty({blocks_[0].size(0), n_tokens, blocks_[0].size(2)}, blocks_[0].options());
@@ -95,11 +98,12 @@ at::Tensor TokenBlocks::front(int64_t n_tokens) const {
     copy_tokens(block, 0, n, result, done);
     done += n;
   }
-  return result.to(at::kFloat);
+  return result;
 }
 
-at::Tensor TokenBlocks::pop_front(int64_t n_tokens) {
-  auto result = front(n_tokens);
+at::Tensor TokenBlocks::take_front(int64_t n_tokens) {
+  const bool in_one = n_tokens > 0 && !blocks_.empty() && blocks_.front().size(1) >= n_tokens;
+  auto result = in_one ? blocks_.front().narrow(1, 0, n_tokens) : copy_of_front(n_tokens);
   n_tokens_ -= n_tokens;
   while (n_tokens > 0 && blocks_.front().size(1) <= n_tokens) {
     n_tokens -= blocks_.front().size(1);
@@ -139,7 +143,7 @@ void CodeBlocks::add_to(Footprint& bytes, CacheTensor tensor) const {
 }
 
 void StoredTokens::encode_front(int64_t n_tokens, const GroupFormat& format) {
-  if (n_tokens > 0) codes.push_back(quantize_groups(recent.pop_front(n_tokens), format));
+  if (n_tokens > 0) codes.push_back(quantize_groups(recent.take_front(n_tokens), format));
 }
 
 at::Tensor StoredTokens::dequantize() const {

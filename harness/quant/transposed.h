@@ -17,7 +17,7 @@ inline at::Tensor by_channels(const at::Tensor& x) {
   float* to = out.data_ptr<float>();
   at::parallel_for(0, x.size(0), 1, [&](int64_t begin, int64_t end) {
     for (int64_t h = begin; h < end; ++h) {
-      kernels::transpose(from + h * n_tokens * head_dim, n_tokens, head_dim, to + h * n_tokens * head_dim);
+      kernels::transpose(from + h * n_tokens * head_dim, head_dim, n_tokens, head_dim, to + h * n_tokens * head_dim);
     }
   });
   return out;

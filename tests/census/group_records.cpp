@@ -81,11 +81,12 @@ StoreParts kivi_store(const at::Tensor& x, bool of_keys, int64_t bits, int64_t g
     parts.codes = pack_bits(codes.flatten(-2).to(at::kByte).contiguous(), bits);
     parts.scale = parts.scale.squeeze(-1), parts.zero = parts.zero.squeeze(-1);
   } else {
-    const auto groups = quantize_groups(x, {.bits = bits,
-                                            .group_size = group,
-                                            .axis = of_keys ? GroupAxis::tokens : GroupAxis::channels,
-                                            .precision = Precision::exact});
-    parts = {.codes = groups.codes, .scale = groups.scale, .zero = groups.zero, .y = groups.dequantize()};
+    const auto held = quantize_groups(x, {.bits = bits,
+                                          .group_size = group,
+                                          .axis = of_keys ? GroupAxis::tokens : GroupAxis::channels,
+                                          .precision = Precision::exact});
+    const auto groups = held.by_rows();
+    parts = {.codes = groups.codes, .scale = groups.scale, .zero = groups.zero, .y = held.dequantize()};
   }
   if (of_keys)
     for (auto* part : {&parts.codes, &parts.scale, &parts.zero}) *part = part->transpose(1, 2).contiguous();

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <string>
@@ -65,6 +66,12 @@ double value_of(const Head& head, int32_t code) {
   return 0;
 }
 
+// Where entry i of a row of n stands: in tiles of 16 entries of all rows where rows are channels.
+size_t place(bool tiles, int64_t row, int64_t i, int64_t n_rows, int64_t n) {
+  const int64_t tile = i / 16 * 16;
+  return static_cast<size_t>(tiles ? tile * n_rows + row * std::min<int64_t>(16, n - tile) + i - tile : row * n + i);
+}
+
 void fill(Head& head, const Shape& s, std::mt19937& random) {
   const int64_t len = s.along_tokens ? s.n_tokens : s.head_dim, n_rows = s.along_tokens ? s.head_dim : s.n_tokens;
   const int64_t n_words = (len * s.bits + 31) / 32, n_groups = len / s.group_size;
@@ -114,9 +121,9 @@ void fill(Head& head, const Shape& s, std::mt19937& random) {
     for (int64_t e = 0; e < len; ++e) {
       auto code = static_cast<int32_t>(random() >> 8 & ((1u << s.bits) - 1));
       if (s.kind == CodeKind::e4m3 && (code & 0x7f) == 0x7f) code = 0;  // no number
-      head.words[static_cast<size_t>(row * n_words + e * s.bits / 32)] |=
+      head.words[place(s.along_tokens, row, e * s.bits / 32, n_rows, n_words)] |=
           static_cast<int32_t>(static_cast<uint32_t>(code) << e * s.bits % 32);
-      const auto at = static_cast<size_t>(row * n_groups + e / s.group_size);
+      const auto at = place(s.along_tokens, row, e / s.group_size, n_rows, n_groups);
       const double scale = head.float_sides[0][s.one_scale ? 0 : at], zero = has_zero ? head.float_sides[1][at] : 0;
       const int64_t t = s.along_tokens ? e : row, j = s.along_tokens ? row : e;
       const double value = value_of(head, code);

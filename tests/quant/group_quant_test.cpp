@@ -21,6 +21,9 @@ std::vector<GroupFormat> formats() {
       all.push_back({bits, 0, GroupAxis::channels, true, precision});
       all.push_back({bits, 32, GroupAxis::tokens, false, precision});
       all.push_back({bits, 0, GroupAxis::tokens, false, precision});
+      all.push_back({bits, 32, GroupAxis::channels, false, precision, true});
+      all.push_back({bits, 0, GroupAxis::channels, true, precision, true});
+      all.push_back({bits, 16, GroupAxis::tokens, false, precision, true});
     }
   }
   return all;
@@ -35,16 +38,51 @@ TEST(GroupQuant, KnowsAWorkedExample) {
 }
 
 TEST(GroupQuant, LoopsEqualPlainTensorOperationsBitForBit) {
-  const auto x = keys(96);
-  const auto mask = at::rand_like(x) < 0.1;
-  for (const auto& format : formats()) {
-    for (const auto& left_out : {at::Tensor(), mask}) {
-      const auto fast = quantize_groups(x, format, left_out), plain = quantize_groups_reference(x, format, left_out);
-      EXPECT_TRUE(at::equal(fast.codes, plain.codes) && at::equal(fast.scale, plain.scale) &&
-                  at::equal(fast.zero, plain.zero))
-          << format.bits << " bits, axis " << static_cast<int>(format.axis);
+  for (const int64_t n_tokens : {96, 2080}) {  // the second of several pieces and tiles
+    const auto x = keys(n_tokens);
+    const auto mask = at::rand_like(x) < 0.1;
+    for (const auto& format : formats()) {
+      for (const auto& left_out : {at::Tensor(), mask}) {
+        if (left_out.defined() && format.symmetric) continue;
+        const auto fast = quantize_groups(x, format, left_out), plain = quantize_groups_reference(x, format, left_out);
+        EXPECT_TRUE(at::equal(fast.codes, plain.codes) && at::equal(fast.scale, plain.scale) &&
+                    (format.symmetric || at::equal(fast.zero, plain.zero)))
+            << format.bits << " bits, axis " << static_cast<int>(format.axis) << ", " << n_tokens << " tokens";
+        EXPECT_TRUE(at::equal(fast.dequantize(), plain.dequantize()));
+      }
     }
   }
+}
+
+TEST(GroupQuant, TakesFloatsOfSixteenBitsAndTokensThatLieApart) {
+  const auto wide = at::cat({keys(300), keys(300)}, 2);
+  for (const auto& format : formats()) {
+    if (format.group_size > 0 && format.axis == GroupAxis::tokens) continue;  // 300 tokens have no such groups
+    for (const auto type : {at::kHalf, at::kBFloat16, at::kFloat, at::kDouble}) {
+      const auto x = wide.to(type).narrow(2, 64, 64);
+      const auto expected = quantize_groups_reference(x.to(at::kFloat).contiguous(), format);
+      EXPECT_TRUE(at::equal(quantize_groups(x, format).codes, expected.codes)) << x.scalar_type();
+    }
+  }
+}
+
+// Its first 16 words are those of the first channel's first 128 tokens, then the second channel's.
+TEST(GroupQuant, GroupsAlongTokensStandInTiles) {
+  auto x = at::arange(16, at::kFloat).repeat({20}).view({1, 320, 1}).repeat({1, 1, 2});
+  x.select(2, 1).mul_(-1);
+  const auto packed = quantize_groups(x, {.bits = 4, .group_size = 16, .axis = GroupAxis::tokens});
+  const auto words = packed.codes.flatten(), scales = packed.scale.to(at::kFloat).flatten();
+  const int32_t up[2] = {0x76543210, static_cast<int32_t>(0xfedcba98)};
+  const int32_t down[2] = {static_cast<int32_t>(0x89abcdef), 0x01234567};
+  for (const int64_t first : {0, 32}) {
+    for (int64_t i = 0; i < 16; ++i) {
+      EXPECT_EQ(words[first + i].item<int32_t>(), up[i % 2]);
+      EXPECT_EQ(words[first + 16 + i].item<int32_t>(), down[i % 2]);
+    }
+  }
+  for (int64_t i = 0; i < 8; ++i) EXPECT_EQ(words[64 + 8 + i].item<int32_t>(), down[i % 2]);  // the last tile's 8
+  EXPECT_TRUE(at::equal(packed.by_rows().scale.to(at::kFloat), at::ones({1, 2, 20})));
+  EXPECT_EQ(scales.numel(), 40);
 }
 
 TEST(GroupQuant, ErrorStaysWithinHalfAStep) {
@@ -95,6 +133,9 @@ TEST(GroupQuant, RefusesWhatItCannotStore) {
   auto infinite = x.clone();
   infinite.view(-1)[70] = std::numeric_limits<float>::infinity();
   EXPECT_THROW(quantize_groups(infinite, {.bits = 4, .group_size = 32}), Error);
+  infinite.view(-1)[70] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_THROW(quantize_groups(infinite, {.bits = 4, .group_size = 32}), Error);
+  EXPECT_THROW(quantize_groups(infinite, {.bits = 4, .group_size = 32, .symmetric = true}), Error);
 }
 
 }  // namespace

@@ -34,18 +34,20 @@ struct GroupFormat {
 
 // Tokens in packed form. The packed axis is the group's axis.
 //   axis channels: codes [H, T, ceil(D*b/32)] int32, scale and zero [H or 1, T, D/g]
-//   axis tokens:   codes [H, D, ceil(T*b/32)] int32, scale and zero [H, D, T/g]
+//   axis tokens:   codes [H, D, ceil(T*b/32)] int32, scale and zero [H, D, T/g], each head's in tiles: the first 16
+//                  entries of all D rows, row after row, then the next 16; the last tile may be narrower
 //   symmetric: zero is undefined; merge_tokens: scale [1, 1, 1]
 struct KVC_EXPORT GroupCodes {
   at::Tensor codes, scale, zero;
   GroupFormat format;
   int64_t n_heads = 0, n_tokens = 0, head_dim = 0;
 
+  GroupCodes by_rows() const;     // the same with row after row instead of tiles
   at::Tensor dequantize() const;  // [H, T, D] fp32
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 
-// x: [H, T, D] fp32. left_out: undefined, or [H, T, D] bool, true where an entry takes no part in its group's minimum
+// x: [H, T, D] of floats. left_out: undefined, or [H, T, D] bool, true where an entry takes no part in its group's minimum
 // and maximum (it is still encoded, clamped). Throws where x, or in fp16 its scale, is not finite, and where the group
 // does not divide its axis.
 KVC_EXPORT GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out = {});

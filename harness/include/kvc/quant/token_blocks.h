@@ -25,14 +25,18 @@ class KVC_EXPORT TokenBlocks {
   void push_back(const at::Tensor& x);  // [H, T, D] of any float type; throws where fp16 cannot hold a value
   void push_rows(const at::Tensor& x, const at::Tensor& index);  // of x those at index [H, m] (keep_rows), one block
   void keep_and_push(const at::Tensor& index, const at::Tensor& x);  // drops all but those, then takes x: one block
-  at::Tensor front(int64_t n_tokens) const;                          // [H, n, D] fp32, the oldest
-  at::Tensor pop_front(int64_t n_tokens);                            // the same, and removes them
+  at::Tensor front(int64_t n_tokens) const { return in_floats(copy_of_front(n_tokens)); }  // [H, n, D] fp32, the oldest
+  at::Tensor take_front(int64_t n_tokens);  // removes them: in their own type
+  at::Tensor pop_front(int64_t n_tokens) { return in_floats(take_front(n_tokens)); }
   at::Tensor all() const { return front(n_tokens_); }
   int64_t n_tokens() const { return n_tokens_; }
   const std::deque<at::Tensor>& blocks() const { return blocks_; }  // each [H, t, D], contiguous
   void add_to(Footprint& bytes, CacheTensor tensor, ByteKind kind = ByteKind::recent) const;
 
  private:
+  at::Tensor copy_of_front(int64_t n_tokens) const;
+  static at::Tensor in_floats(const at::Tensor& x);
+
   at::ScalarType type_;
   int64_t block_tokens_;
   int64_t n_tokens_ = 0;
