@@ -245,27 +245,6 @@ struct RowSums {
   KVC_INLINE Floats sum(int i, int k) const {
     return joined_digits(sums[i][k]) * (1.f / (1 << Whole<kBits>::shift(k)));
   }
-
-  // -= the middle of centred codes times their factors
-  [[gnu::noinline]] void take_off(int32_t middle, RowsAt factors, Ints groups, int64_t n_steps) {
-    const Ints middles = Ints{} + middle * 0x01010101;
-    Ints off[4][kDigits] = {};
-    for (int64_t step = 0; step < n_steps; ++step) {
-      Ints by[4];
-      for (int r = 0; r < 4; ++r, factors.words += factors.stride) by[r] = picked(words(factors.words), groups);
-      for (int i = 0; i < 4; ++i) {
-        const Ints digits = interleaved(by[0], by[1], by[2], by[3], i);
-        add_dots<kBits>(off[i][0], middles, quarter_of<0>(digits));
-        add_dots<kBits>(off[i][1], middles, quarter_of<1>(digits));
-        add_dots<kBits>(off[i][2], middles, quarter_of<2>(digits));
-      }
-    }
-    for (int i = 0; i < 4; ++i) {
-      for (int k = 0; k < kParts; ++k) {
-        for (int d = 0; d < kDigits; ++d) sums[i][k][d] -= off[i][d] << Whole<kBits>::shift(k);
-      }
-    }
-  }
 };
 
 // Factors of some tokens: their weights times their scales in digits, and what their zeros add to each group.
@@ -313,11 +292,35 @@ struct TokenFactors {
     }
   }
 
-  KVC_INLINE Floats unit(int64_t n_groups, Ints groups) const {
-    if (n_groups <= kLanes) return pick(load<Floats>(units), groups);
-    Floats unit;
-    for (int64_t l = 0; l < kLanes; ++l) unit[l] = units[groups[l]];
-    return unit;
+  KVC_INLINE Floats unit(int64_t n_groups, Ints groups) const { return (Floats)of_groups(units, n_groups, groups); }
+
+  // What centred codes' middle adds: of each group, those of a vector's tokens apart, the sum of its digits times the
+  // middle.
+  struct Middles {
+    int32_t of_digit[kDigits][kMostWords + kLanes] = {};
+
+    KVC_INLINE Middles(const TokenFactors& factors, int64_t n_factors, int64_t n_groups, int32_t middle) {
+      if (kLanes % n_groups != 0) {
+        for (int64_t s = 0, g = 0; s < n_factors; ++s, g = g + 1 == n_groups ? 0 : g + 1) {
+          for (int d = 0; d < kDigits; ++d) of_digit[d][g] += (factors.digits[s] << (24 - 8 * d) >> 24) * middle;
+        }
+        return;
+      }
+      const Ints lanes = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+      for (int d = 0; d < kDigits; ++d) {
+        Ints sum = {};
+        for (int64_t s = 0; s < n_factors; s += kLanes) sum += digit_of(words(factors.digits + s), d);
+        for (int64_t n = n_groups; n < kLanes; n *= 2) sum += picked(sum, lanes + static_cast<int32_t>(n));
+        store(sum * middle, of_digit[d]);
+      }
+    }
+  };
+
+  static KVC_INLINE Ints of_groups(const void* x, int64_t n_groups, Ints groups) {
+    if (n_groups <= kLanes) return picked(words(x), groups);
+    Ints all;
+    for (int64_t l = 0; l < kLanes; ++l) std::memcpy(&all[l], static_cast<const int32_t*>(x) + groups[l], 4);
+    return all;
   }
 
   // The largest of a group's lanes for each of them, which are every n_groups-th.
@@ -347,14 +350,14 @@ template <int kBits>
   const int64_t stride = lanes.tokens * x.n_words, side_stride = lanes.tokens * x.n_groups;
   Place places[kMostVectors];
   Floats sums[kMostVectors][4][kParts];
-  Ints groups[kMostVectors][4];  // of sums
+  Ints groups[kMostVectors][4];  // of sums, those of a vector's tokens one after the other
+  const int64_t n_groups = lanes.tokens * x.n_groups;
   for (int64_t v = 0; v < lanes.vectors; ++v) {
     places[v] = lanes.place(x, v);
     std::memset(sums[v], 0, sizeof(sums[v]));
     for (int i = 0; i < 4; ++i) {
       for (int64_t l = 0; l < kLanes; ++l) {
-        const int64_t group = places[v].group + places[v].groups[RowSums<kBits>::word(i, l)];
-        groups[v][i][l] = static_cast<int32_t>(group % x.n_groups);
+        groups[v][i][l] = static_cast<int32_t>(places[v].group) + places[v].groups[RowSums<kBits>::word(i, l)];
       }
     }
   }
@@ -369,15 +372,19 @@ template <int kBits>
     float w[run.kTokens + kLanes] = {};
     std::copy(weights + first, weights + first + n, w);
     factors.make(x, first, w, period, zeros);
+    typename TokenFactors<kBits>::Middles middles(factors, run.kTokens * x.n_groups, n_groups, middle);
     const int64_t n_steps = (n + 4 * lanes.tokens - 1) / (4 * lanes.tokens);
     for (int64_t v = 0; v < lanes.vectors; ++v) {
       const RowsAt by{factors.digits + places[v].group, side_stride};
       RowSums<kBits> part;
       part.add({run.words + v * kLanes, stride}, by, places[v].groups, part.spread(x.n_words / x.n_groups), n_steps,
                kAhead / 4);
-      if (middle) part.take_off(middle, by, places[v].groups, n_steps);
       for (int i = 0; i < 4; ++i) {
-        const Floats unit = factors.unit(x.n_groups, groups[v][i]);
+        for (int d = 0; d < kDigits && middle; ++d) {
+          const Ints off = factors.of_groups(middles.of_digit[d], n_groups, groups[v][i]);
+          for (int k = 0; k < kParts; ++k) part.sums[i][k][d] -= off << Whole<kBits>::shift(k);
+        }
+        const Floats unit = factors.unit(n_groups, groups[v][i]);
         for (int k = 0; k < kParts; ++k) sums[v][i][k] += part.sum(i, k) * unit;
       }
     }
