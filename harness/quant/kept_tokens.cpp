@@ -15,25 +15,50 @@ at::Tensor keep_rows(const at::Tensor& x, const at::Tensor& index, int64_t n_mor
     kept.narrow(1, 0, n_kept).copy_(x.gather(1, rows));
     return kept;
   }
-  const int64_t row = x.size(2) * x.element_size();
+  keep_rows_into(x, index, kept);
+  return kept;
+}
+
+void keep_rows_into(const at::Tensor& x, const at::Tensor& index, at::Tensor& rows) {
+  const int64_t n = x.size(1), n_kept = index.size(1), n_all = rows.size(1), row = x.size(2) * x.element_size();
   const auto* in = static_cast<const char*>(x.const_data_ptr());
-  auto* out = static_cast<char*>(kept.data_ptr());
-  for (int64_t h = 0; h < n_heads; ++h) {
+  auto* out = static_cast<char*>(rows.data_ptr());
+  for (int64_t h = 0; h < x.size(0); ++h) {
     const auto* at = index.const_data_ptr<int64_t>() + h * n_kept;
-    for (int64_t i = 0, end = 0; i < n_kept; i = end) {  // runs of neighbours are copied at once
+    for (int64_t i = 0, end = 0; i < n_kept; i = end) {  // runs of neighbours are moved at once
       for (end = i + 1; end < n_kept && at[end] == at[end - 1] + 1;) ++end;
-      std::memcpy(out + (h * (n_kept + n_more) + i) * row, in + (h * n + at[i]) * row,
-                  static_cast<size_t>((end - i) * row));
+      const auto *from = in + (h * n + at[i]) * row, *to = out + (h * n_all + i) * row;
+      if (from != to) std::memmove(out + (h * n_all + i) * row, from, static_cast<size_t>((end - i) * row));
+    }
+  }
+}
+
+namespace {
+
+// All columns of scores [H, n] up to `end` but each row's lowest, of equal ones the newest, and those behind.
+at::Tensor without_the_least(const at::Tensor& scores, int64_t end) {
+  const int64_t n = scores.size(1);
+  auto kept = at::empty({scores.size(0), n - 1}, at::kLong);
+  auto* to = kept.data_ptr<int64_t>();
+  for (int64_t h = 0; h < scores.size(0); ++h) {
+    const float* row = scores.const_data_ptr<float>() + h * n;
+    int64_t least = 0;
+    for (int64_t i = 1; i < end; ++i) least = row[i] <= row[least] ? i : least;
+    for (int64_t i = 0; i < n; ++i) {
+      if (i != least) *to++ = i;
     }
   }
   return kept;
 }
+
+}  // namespace
 
 at::Tensor heaviest_and_recent(const at::Tensor& scores, int64_t heavy, int64_t recent) {
   const int64_t n_heads = scores.size(0), n = scores.size(1);
   const auto cpu = scores.cpu();
   recent = std::min(n, recent);
   heavy = std::min(n - recent, heavy);
+  if (n - recent - heavy == 1) return without_the_least(cpu.to(at::kFloat).contiguous(), n - recent);
   const auto order = std::get<1>(cpu.narrow(1, 0, n - recent).sort(/*stable=*/true, 1, /*descending=*/true));
   const auto heaviest = std::get<0>(order.narrow(1, 0, heavy).sort(1));
   return at::cat({heaviest, at::arange(n - recent, n, at::kLong).expand({n_heads, recent})}, 1).contiguous();

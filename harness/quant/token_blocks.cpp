@@ -79,7 +79,9 @@ void TokenBlocks::keep_and_push(const at::Tensor& index, const at::Tensor& x) {
   const auto added = stored(x, type_);
   const auto held =
       blocks_.size() == 1 ? blocks_.front() : at::cat(std::vector<at::Tensor>(blocks_.begin(), blocks_.end()), 1);
-  auto block = keep_rows(held, index, added.size(1));
+  const bool fits = held.is_cpu() && held.size(1) == index.size(1) + added.size(1) && blocks_.size() == 1;
+  auto block = fits ? held : keep_rows(held, index, added.size(1));
+  if (fits) keep_rows_into(held, index, block);  // a step that evicts as much as it takes moves what is behind it
   block.narrow(1, index.size(1), added.size(1)).copy_(added);
   n_tokens_ = block.size(1);
   blocks_.assign(1, std::move(block));

@@ -26,6 +26,28 @@ TEST(HeaviestAndRecent, KeepsTheOlderOfEqualScores) {
   EXPECT_TRUE(at::equal(heaviest_and_recent(at::zeros({2, 9}), 3, 1), longs({{0, 1, 2, 8}, {0, 1, 2, 8}})));
 }
 
+// One leaves in a step: the same as sorting finds.
+TEST(HeaviestAndRecent, LeavesOutOneAsItLeavesOutMany) {
+  at::manual_seed(3);
+  const auto scores = at::randint(0, 4, {5, 40}).to(at::kFloat);
+  for (const int64_t recent : {0, 1, 7, 38}) {
+    const auto some = at::cat({scores, at::full({5, 1}, -1.f)}, 1).roll(1, 1);  // one more leaves, the first
+    const auto many = heaviest_and_recent(some, 39 - recent, recent).sub(1);
+    EXPECT_TRUE(at::equal(heaviest_and_recent(scores, 39 - recent, recent), many)) << recent;
+  }
+}
+
+TEST(TokenBlocks, AStepThatEvictsWhatItTakesStaysInItsMemory) {
+  const auto x = at::arange(24, at::kFloat).view({2, 6, 2});
+  TokenBlocks held(at::kFloat, kWholeBlock);
+  held.push_rows(x, longs({{0, 1, 5}, {2, 3, 4}}));
+  const void* memory = held.blocks()[0].const_data_ptr();
+  held.keep_and_push(longs({{0, 2}, {1, 2}}), x.narrow(1, 0, 1));
+  EXPECT_EQ(held.blocks()[0].const_data_ptr(), memory);
+  EXPECT_TRUE(at::equal(held.all()[0], at::tensor({0.f, 1.f, 10.f, 11.f, 0.f, 1.f}).view({3, 2})));
+  EXPECT_TRUE(at::equal(held.all()[1], at::tensor({18.f, 19.f, 20.f, 21.f, 12.f, 13.f}).view({3, 2})));
+}
+
 TEST(TokenBlocks, EachHeadKeepsItsOwnRows) {
   const auto x = at::arange(24, at::kFloat).view({2, 6, 2});
   TokenBlocks held(at::kHalf, kWholeBlock);

@@ -13,6 +13,9 @@ namespace kvc {
 // unwritten -> [H, m + n_more, X]
 KVC_EXPORT at::Tensor keep_rows(const at::Tensor& x, const at::Tensor& index, int64_t n_more = 0);
 
+// The same into rows [H, m + n_more, X] on the CPU, contiguous like x; they may be x's own.
+KVC_EXPORT void keep_rows_into(const at::Tensor& x, const at::Tensor& index, at::Tensor& rows);
+
 // The `heavy` highest of the first T - recent columns of scores [H, T], then the last `recent`; equal scores: the older
 // token stays. -> [H, min(T, heavy + recent)] int64 on the CPU, ascending
 KVC_EXPORT at::Tensor heaviest_and_recent(const at::Tensor& scores, int64_t heavy, int64_t recent);
