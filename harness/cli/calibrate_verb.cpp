@@ -1,6 +1,8 @@
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 #include <map>
+#include <memory>
 
 #include "cli/verbs.h"
 #include "experiment/experiment.h"
@@ -9,6 +11,7 @@
 #include "experiment/read_compressors.h"
 #include "kvc/check.h"
 #include "models/model_path.h"
+#include "run/progress.h"
 #include "text/files.h"
 #include "text/yaml_read.h"
 #include "worker/calibrate.h"
@@ -98,6 +101,23 @@ std::vector<Target> targets_of(const CalibrateArguments& arguments) {
   return targets;
 }
 
+// Counts tokens: a text's last piece may be shorter. What methods make of them in the end is not in it.
+std::function<void(size_t)> piece_progress(const std::vector<std::vector<int64_t>>& pieces) {
+  auto progress = std::make_shared<Progress>();
+  auto state = std::make_shared<ProgressState>();
+  state->unit = "tokens";
+  for (const auto& piece : pieces) state->n_total += static_cast<int64_t>(piece.size());
+  return [&pieces, progress, state](size_t piece) {
+    state->n_done += static_cast<int64_t>(pieces[piece].size());
+    const double so_far = progress->seconds_so_far();
+    state->seconds_left = left_by_count(state->n_done, state->n_total, so_far);
+    state->tokens_per_second = so_far > 0 ? static_cast<double>(state->n_done) / so_far : 0;
+    state->doing = concat("piece ", piece + 1, " of ", pieces.size());
+    progress->show(*state);
+    if (piece + 1 == pieces.size()) progress->make_room();
+  };
+}
+
 int calibrate_verb(const CalibrateArguments& arguments) {
   const bool by_config = !arguments.config.empty();
   KVC_CHECK(by_config == (arguments.model.empty() && arguments.plugin.empty() && arguments.output.empty()),
@@ -124,7 +144,7 @@ int calibrate_verb(const CalibrateArguments& arguments) {
   const auto pieces = calibration_pieces(plan, Tokenizer::load(folder), context);
   std::vector<const Calibrated*> methods;
   for (const auto& target : targets) methods.push_back(target.method);
-  auto learned = calibrate(model, pieces, methods, plan.gradients);
+  auto learned = calibrate(model, pieces, methods, plan.gradients, piece_progress(pieces));
   calibration.n_pieces = static_cast<int64_t>(pieces.size());
   for (const auto& piece : pieces) calibration.n_tokens += static_cast<int64_t>(piece.size());
   calibration.has_gradients = plan.gradients;

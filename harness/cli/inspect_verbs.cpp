@@ -15,6 +15,7 @@
 #include "kvc/plugin.h"
 #include "models/model_path.h"
 #include "models/plan_model.h"
+#include "run/progress.h"
 #include "run/run_bench.h"
 #include "search/search_layers.h"
 #include "task/dataset.h"
@@ -158,20 +159,30 @@ int validate_or_say(const std::string& file, const std::vector<std::string>& set
   }
 }
 
+constexpr int64_t kChecks = 7;
+
 // One line of the doctor's report: runs the check, prints its finding or what it threw.
 template <class Check>
-bool report(const char* what, Check check) {
+bool report_check(const char* what, Progress& progress, int64_t& n_done, Check check) {
+  progress.show({n_done++, kChecks, "checks", -1, std::nullopt, 0, what});
+  bool is_well = true;
+  std::string found;
   try {
-    std::printf("ok    %-12s %s\n", what, check().c_str());
-    return true;
+    found = check();
   } catch (const std::exception& e) {
-    std::printf("FAIL  %-12s %s\n", what, one_line(said_by(e)).c_str());
-    return false;
+    found = one_line(said_by(e));
+    is_well = false;
   }
+  progress.make_room();
+  std::printf("%-5s %-12s %s\n", is_well ? "ok" : "FAIL", what, found.c_str());
+  return is_well;
 }
 
 int doctor(const std::string& model, const fs::path& folder) {
   const auto paths = find_paths();
+  Progress progress;
+  int64_t n_done = 0;
+  const auto report = [&](const char* what, const auto& check) { return report_check(what, progress, n_done, check); };
   const auto made_with = provenance();
   bool well = report("machine", [&] {
     return concat(made_with["cpu"].get<std::string>(), ", ", made_with["n_cores"], " cores, ",

@@ -9,6 +9,8 @@
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "models/model_path.h"
+#include "run/estimate_run.h"
+#include "run/progress.h"
 #include "run/run_bench.h"
 #include "run/run_experiment.h"
 #include "text/message.h"
@@ -39,6 +41,12 @@ void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& p
               plan.n_prompts);
 }
 
+std::string time_line(const TimeEstimate& time, const Experiment& experiment) {
+  if (!time.seconds) return concat("no time is estimated: ", time.by, "\n");
+  return concat("about ", duration_in_words(*time.seconds), " with ", experiment.workers, " worker",
+                experiment.workers == 1 ? "" : "s", ", ", time.by, "\n");
+}
+
 int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
   int code = outcome.n_failed > 0 || !grid.left_out.empty() ? kSomeFailed : kOk;
   for (const auto& cell : grid.cells) {
@@ -65,6 +73,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
     std::optional<ResultStore> store;
     if (fs::exists(database)) store = ResultStore::open_readonly(database);
     print_plan(experiment, grid, plan_run(grid, experiment, store ? &*store : nullptr), database);
+    std::fputs(time_line(estimate_run(grid, experiment, store ? &*store : nullptr), experiment).c_str(), stdout);
     return kOk;
   }
   auto store = open_store(database);
@@ -97,6 +106,7 @@ void print_bench_plan(const BenchExperiment& experiment, const std::vector<Bench
     std::printf("  %-20s %-12s %s\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
                 cell.record.options_label.c_str());
   }
+  std::printf("no time is estimated: what a point takes is learnt while it runs, and told with the time left\n");
 }
 
 int run_bench_file(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,

@@ -1,12 +1,16 @@
 #include <algorithm>
 #include <cstdio>
+#include <memory>
 
 #include "analysis/query.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "models/model_path.h"
 #include "render/table.h"
+#include "run/progress.h"
+#include "run/staged_work.h"
 #include "search/search_layers.h"
+#include "search/search_score.h"
 #include "text/files.h"
 #include "text/yaml_write.h"
 
@@ -67,6 +71,32 @@ void print_result(const SearchArguments& arguments, const SearchResult& result, 
               arguments.output.c_str());
 }
 
+// Tells of samples of candidates; what a candidate's accuracy takes is taken for what the model's own answers took.
+OnSearchStep search_progress(const SearchSettings& settings, const Grid& grid) {
+  const auto n_samples = static_cast<int64_t>(search_samples(grid, settings.n_samples).size());
+  struct Shown {
+    Progress progress;
+    StagedWork work{{"the model's own answers", "likelihoods of candidates", "accuracy of the best"}};
+  };
+  auto shown = std::make_shared<Shown>();
+  shown->work.plan(0, n_samples);
+  shown->work.plan(1, n_samples * settings.n_candidates);
+  shown->work.plan(2, n_samples * settings.n_rescored);
+  return [shown](SearchStage stage, int64_t n_done, int64_t n_present, int64_t n_total) {
+    shown->work.plan(static_cast<size_t>(stage), n_total);
+    shown->work.reach(static_cast<size_t>(stage), n_done, n_present, shown->progress.seconds_so_far());
+    ProgressState state;
+    state.n_done = n_done, state.n_total = n_total, state.unit = "samples";
+    state.seconds_left = shown->work.seconds_left();
+    if (state.seconds_left) {
+      const double so_far = shown->progress.seconds_so_far();
+      state.share = so_far / std::max(1e-9, so_far + *state.seconds_left);
+    }
+    state.doing = shown->work.name();
+    shown->progress.show(state);
+  };
+}
+
 int search(SearchArguments arguments, const Experiment& experiment) {
   const auto paths = find_paths();
   arguments.database = database_of(arguments.database, experiment.database, experiment.name);
@@ -76,10 +106,7 @@ int search(SearchArguments arguments, const Experiment& experiment) {
   const auto grid = search_grid(experiment, paths, arguments.search);
   warn_of_overlap(experiment, grid, arguments.search.n_samples);
   auto store = open_store(arguments.database);
-  const auto result = search_layers(experiment, grid, arguments.search, store, [&](const SearchResult& so_far) {
-    std::fprintf(stderr, "%ld of at most %ld candidates scored\n", so_far.n_scored + so_far.n_present,
-                 arguments.search.n_candidates);
-  });
+  const auto result = search_layers(experiment, grid, arguments.search, store, search_progress(arguments.search, grid));
   write_experiment(arguments, paths, experiment, grid, result);
   print_result(arguments, result, store);
   return kOk;

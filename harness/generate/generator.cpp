@@ -118,6 +118,16 @@ int64_t Generator::kv_bytes() const {
   return n_bytes;
 }
 
+std::vector<Generator::UnderWay> Generator::under_way() const {
+  std::vector<UnderWay> all;
+  for (const auto& s : sequences_) {
+    all.push_back({s.request->ticket, s.compressor, static_cast<int64_t>(s.out.ids.size()),
+                   s.out.n_prompt_tokens - s.out.n_reused_tokens, s.out.prefill_seconds,
+                   s.out.encode_seconds + s.out.attend_seconds + s.out.other_seconds});
+  }
+  return all;
+}
+
 int64_t Generator::add(GenerationRequest asked) {
   KVC_CHECK(!asked.compressors.empty(), "generate: a request without compressors");
   const int64_t ticket = next_ticket_++;

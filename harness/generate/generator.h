@@ -42,6 +42,17 @@ class Generator {
   // One token of every sequence; those that have ended by it.
   std::vector<Finished> step();
 
+  // How far the sequences are that have not ended, references left out.
+  struct UnderWay {
+    int64_t ticket;
+    int compressor;
+    int64_t n_new_tokens;
+    int64_t n_prefilled;  // tokens of the prompt that were computed for it, and what that took: the ticket's
+    double prefill_seconds;
+    double seconds;  // of encoding, attention and the rest of its steps; without the prefill
+  };
+  std::vector<UnderWay> under_way() const;
+
   int64_t n_sequences() const { return static_cast<int64_t>(sequences_.size()); }
   int64_t kv_bytes() const;  // that all caches hold now, those of references too
 

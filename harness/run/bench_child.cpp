@@ -48,7 +48,7 @@ BenchChild::Outcome BenchChild::run(const BenchJob& job) {
     if (message.is_null()) return outcome;
     if (message.contains("result")) outcome.results.push_back(message["result"].get<BenchResult>());
     if (message.contains("result") || message.contains("warm_up")) {
-      watch_.end_run();
+      watch_.end_run(message.contains("result") ? &outcome.results.back() : nullptr);
       continue;
     }
     outcome.error = message.value("error", "");

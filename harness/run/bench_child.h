@@ -15,8 +15,9 @@ namespace kvc {
 struct BenchWatch {
   std::function<bool()> keep_on = [] { return true; };  // asked now and then; where it says no, the rest is left
   std::function<void(const std::string& what)> begin = [](const std::string&) {};  // told before something long
-  std::function<void()> end_run = [] {};  // told after each warm-up and each repeat
-  double patience = 0;                    // seconds at one step after which the child is stuck; 0: none
+  // Told after each warm-up, without a result, and each repeat.
+  std::function<void(const BenchResult* result)> end_run = [](const BenchResult*) {};
+  double patience = 0;  // seconds at one step after which the child is stuck; 0: none
 };
 
 class BenchChild {

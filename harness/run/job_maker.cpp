@@ -18,7 +18,7 @@ const Ids& prefilled(const EncodedPrompt& prompt) {
 
 }  // namespace
 
-JobMaker::JobMaker(const Grid& grid, const Experiment& experiment, ResultStore& store)
+JobMaker::JobMaker(const Grid& grid, const Experiment& experiment, ResultStore* store)
     : grid_(grid),
       experiment_(experiment),
       store_(store),
@@ -71,7 +71,7 @@ JobProbe JobMaker::probe_of(size_t task, const Sample& sample) {
   const auto cell = std::find_if(grid_.cells.begin(), grid_.cells.end(), [&](const auto& c) { return c.task == task; });
   auto settings = nlohmann::json::parse(cell->record.generation_json);
   settings.erase("probe");  // as the eval cell has them
-  probe.answer_ids = store_.full_precision_answer(cell->record, settings.dump(), sample.id);
+  probe.answer_ids = store_->full_precision_answer(cell->record, settings.dump(), sample.id);
   if (experiment_.dump.empty()) return probe;
   auto name = concat(cell->record.task, "-", sample.id);
   std::replace(name.begin(), name.end(), '/', '_');

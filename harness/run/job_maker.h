@@ -11,7 +11,8 @@ namespace kvc {
 
 class JobMaker {
  public:
-  JobMaker(const Grid& grid, const Experiment& experiment, ResultStore& store);
+  // store: of a probe, which looks for answers there; may be null else
+  JobMaker(const Grid& grid, const Experiment& experiment, ResultStore* store);
 
   // Encodes the prompt into `pending`; the job's id is the caller's to set. Throws Error where the prompt cannot be
   // encoded or does not fit.
@@ -26,7 +27,7 @@ class JobMaker {
 
   const Grid& grid_;
   const Experiment& experiment_;
-  ResultStore& store_;
+  ResultStore* store_;
   Tokenizer tokenizer_;
   std::vector<std::optional<Ids>> shared_ids_;  // of each task's prompts
 };

@@ -6,6 +6,7 @@
 
 #include "prompt/encode_prompt.h"
 #include "run/run_experiment.h"
+#include "run/work_estimate.h"
 
 namespace kvc {
 
@@ -17,6 +18,7 @@ struct PendingJob {
   bool tried = false;  // a worker died of it alone, outside the plugin
   EncodedPrompt prompt = {};
   std::vector<int64_t> sizes = {};  // no sample: what the compressor's caches of so many tokens hold
+  WorkEstimate::Prompt work = {};   // as guessed before it is given
 };
 
 // Task by task, sample by sample; counts them in `plan`. store may be null: nothing is finished. fan_out: one job

@@ -3,22 +3,18 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 
 #include "kvc/check.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
 constexpr std::chrono::milliseconds kBarInterval{100};
-constexpr int kBarWidth = 30;
-
-std::string in_words(double seconds) {
-  const auto whole = static_cast<int64_t>(seconds);
-  if (whole < 60) return concat(whole, " s");
-  if (whole < 3600) return concat(whole / 60, " min");
-  return concat(whole / 3600, " h ", whole % 3600 / 60, " min");
-}
+constexpr int kBarWidth = 20;
 
 // A longer line would wrap, and only its last row would be wiped.
 size_t columns() {
@@ -26,15 +22,59 @@ size_t columns() {
   return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
+double share_of(const ProgressState& state) {
+  if (state.share >= 0) return std::min(1.0, state.share);
+  return state.n_total > 0 ? static_cast<double>(state.n_done) / static_cast<double>(state.n_total) : 0;
+}
+
+// The first characters of a text, each taken for a column.
+std::string cut_to(const std::string& text, size_t n_characters) {
+  size_t end = 0;
+  for (size_t n = 0; end < text.size(); ++end) {
+    const bool begins = (static_cast<unsigned char>(text[end]) & 0xC0) != 0x80;
+    if (begins && n++ == n_characters) break;
+  }
+  return text.substr(0, end);
+}
+
 }  // namespace
 
-Progress::Progress(int64_t n_total, std::string unit, std::chrono::milliseconds line_interval)
-    : n_total_(n_total),
-      unit_(std::move(unit)),
-      line_interval_(line_interval),
+std::string duration_in_words(double seconds) {
+  const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
+  if (whole < 60) return concat(whole, " s");
+  if (whole < 3600) return concat(whole / 60, " min ", whole % 60, " s");
+  return concat(whole / 3600, " h ", whole % 3600 / 60, " min");
+}
+
+std::optional<double> left_by_count(int64_t n_done, int64_t n_total, double seconds_so_far) {
+  if (n_done == 0) return std::nullopt;  // nothing to tell the rest from
+  return seconds_so_far / static_cast<double>(n_done) * static_cast<double>(n_total - n_done);
+}
+
+std::string progress_text(const ProgressState& state, double seconds_so_far) {
+  auto text =
+      concat(state.n_done, "/", state.n_total, " ", state.unit, ", ", duration_in_words(seconds_so_far), " so far");
+  if (state.seconds_left) text += ", " + duration_in_words(*state.seconds_left) + " left";
+  if (state.tokens_per_second > 0) {
+    const auto rate = state.tokens_per_second;
+    text += concat(", ", rate < 10 ? std::round(10 * rate) / 10 : std::round(rate), " tokens/s");
+  }
+  return state.doing.empty() ? text : text + ", at " + state.doing;
+}
+
+std::string progress_bar(const ProgressState& state, double seconds_so_far, size_t n_columns) {
+  const double share = share_of(state);
+  std::string line = "[";
+  for (int i = 0; i < kBarWidth; ++i) line += i < share * kBarWidth ? '#' : '.';
+  line += concat("] ", static_cast<int>(100 * share), " %, ", progress_text(state, seconds_so_far));
+  return cut_to(line, n_columns - 1);
+}
+
+Progress::Progress(std::chrono::milliseconds line_interval)
+    : line_interval_(line_interval),
       terminal_(::isatty(STDERR_FILENO)),
       start_(Clock::now()),
-      last_print_(start_) {}
+      last_print_(terminal_ ? start_ - kBarInterval : start_) {}
 
 Progress::~Progress() { make_room(); }
 
@@ -42,29 +82,17 @@ void Progress::make_room() {
   if (terminal_) std::fputs("\r\033[K", stderr);
 }
 
-void Progress::reach(int64_t n_done, const std::string& now_at) {
-  const bool is_last = n_done == n_total_ && n_done != n_done_;
-  n_done_ = n_done;
+double Progress::seconds_so_far() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+void Progress::show(const ProgressState& state) {
+  const bool is_last = state.n_done == state.n_total && state.n_done != n_shown_;
+  n_shown_ = state.n_done;
   const auto now = Clock::now();
   if (!is_last && now - last_print_ < (terminal_ ? kBarInterval : line_interval_)) return;
   last_print_ = now;
-  if (terminal_) return draw_bar(now_at);
-  std::fprintf(stderr, "%s\n", concat(n_done_, "/", n_total_, " ", unit_, ", ", times(), ", at ", now_at).c_str());
-}
-
-void Progress::draw_bar(const std::string& now_at) const {
-  std::string line = "[";
-  for (int i = 0; i < kBarWidth; ++i) line += i * n_total_ < n_done_ * kBarWidth ? '#' : '.';
-  line += concat("] ", n_done_, "/", n_total_, " ", unit_, ", ", times(), "  ", now_at);
-  std::fprintf(stderr, "\r%s\033[K", line.substr(0, columns() - 1).c_str());
-}
-
-std::string Progress::times() const {
-  const auto seconds = std::chrono::duration<double>(Clock::now() - start_).count();
-  const auto so_far = in_words(seconds) + " so far";
-  if (n_done_ == 0) return so_far;  // nothing to tell the rest from
-  return so_far + ", " + in_words(seconds / static_cast<double>(n_done_) * static_cast<double>(n_total_ - n_done_)) +
-         " left";
+  const auto line = terminal_ ? "\r" + progress_bar(state, seconds_so_far(), columns()) + "\033[K"
+                              : progress_text(state, seconds_so_far()) + "\n";
+  std::fputs(line.c_str(), stderr);
 }
 
 }  // namespace kvc

@@ -1,35 +1,52 @@
-// How far a run is: a bar with the time left on a terminal, a line every 30 seconds elsewhere.
+// How far something long is: a bar with the time left on a terminal, a line every 30 seconds elsewhere; on standard
+// error.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace kvc {
 
+struct ProgressState {
+  int64_t n_done = 0, n_total = 0;
+  std::string unit;                         // what is counted, "samples"
+  double share = -1;                        // of the work, 0 to 1; -1: of what is counted
+  std::optional<double> seconds_left = {};  // as far as is known
+  double tokens_per_second = 0;             // 0: not told
+  std::string doing = {};                   // "prefill 31 of 120"
+};
+
+std::string duration_in_words(double seconds);  // "42 s", "3 min 5 s", "2 h 10 min"
+
+// "23/96 samples, 3 min 5 s so far, 8 min 20 s left, 182 tokens/s, at prefill 31 of 120"
+std::string progress_text(const ProgressState& state, double seconds_so_far);
+// The same behind a bar: the line that a terminal of so many columns has room for.
+std::string progress_bar(const ProgressState& state, double seconds_so_far, size_t n_columns);
+
+// Seconds that are left where what is counted takes the same time each; nothing before the first.
+std::optional<double> left_by_count(int64_t n_done, int64_t n_total, double seconds_so_far);
+
 class Progress {
  public:
-  // unit: what is counted, "samples". line_interval: between two lines where there is no terminal.
-  explicit Progress(int64_t n_total, std::string unit = "samples",
-                    std::chrono::milliseconds line_interval = std::chrono::seconds(30));
+  // line_interval: between two lines where there is no terminal.
+  explicit Progress(std::chrono::milliseconds line_interval = std::chrono::seconds(30));
   ~Progress();  // wipes the bar
 
-  void advance(const std::string& now_at) { reach(n_done_ + 1, now_at); }
-  // So many are done; told as advance() tells it. Of a long step it is called again and again with the same number.
-  void reach(int64_t n_done, const std::string& now_at);
-  // Wipes the bar, so that a message can be written; the next advance() draws it again.
+  // Prints where it is time to. Of a long step it is called again and again.
+  void show(const ProgressState& state);
+  // Wipes the bar, so that a message can be written; the next show() draws it again.
   void make_room();
+  double seconds_so_far() const;
 
  private:
   using Clock = std::chrono::steady_clock;
-  std::string times() const;
-  void draw_bar(const std::string& now_at) const;
 
-  int64_t n_total_, n_done_ = 0;
-  std::string unit_;
   std::chrono::milliseconds line_interval_;
   bool terminal_;
   Clock::time_point start_, last_print_;
+  int64_t n_shown_ = 0;  // done, as last shown
 };
 
 }  // namespace kvc

@@ -44,7 +44,7 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
     store_.put_sample(record);
   }
   ++outcome_.n_run;
-  progress_.advance(cell.task + " " + cell.plugin);
+  progress_.count_done();
 }
 
 bool ResultFiler::has_result(int compressor) const {
@@ -94,7 +94,7 @@ void ResultFiler::put_probe(const CellRecord& cell, SampleRecord& record, const 
     store_.put_sample(record);
   }
   ++outcome_.n_run;
-  progress_.advance(cell.task + " " + cell.plugin);
+  progress_.count_done();
 }
 
 void ResultFiler::report_failure(SampleRecord& record, const CellRecord& cell) {

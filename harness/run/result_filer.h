@@ -2,17 +2,17 @@
 #pragma once
 
 #include "run/pending_jobs.h"
-#include "run/progress.h"
+#include "run/run_progress.h"
 #include "scoring/answer_scorer.h"
 
 namespace kvc {
 
-// One transaction an answer. Counts it in the outcome, tells the progress, and reports what failed.
+// One transaction an answer. Counts it in the outcome and the progress, and reports what failed.
 class ResultFiler {
  public:
-  ResultFiler(const Grid& grid, const Experiment& experiment, ResultStore& store, int64_t n_missing,
+  ResultFiler(const Grid& grid, const Experiment& experiment, ResultStore& store, RunProgress& progress,
               RunOutcome& outcome)
-      : grid_(grid), experiment_(experiment), store_(store), progress_(n_missing), outcome_(outcome) {}
+      : grid_(grid), experiment_(experiment), store_(store), progress_(progress), outcome_(outcome) {}
 
   void put(const PendingJob& job, const JobResult& result);
   bool has_result(int compressor) const;  // a sample of it went well, now or before
@@ -26,7 +26,7 @@ class ResultFiler {
   const Grid& grid_;
   const Experiment& experiment_;
   ResultStore& store_;
-  Progress progress_;
+  RunProgress& progress_;
   AnswerScorer scorer_;
   RunOutcome& outcome_;
 };

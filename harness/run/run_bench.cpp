@@ -11,6 +11,7 @@
 #include "experiment/provenance.h"
 #include "run/find_capacity.h"
 #include "run/progress.h"
+#include "run/work_estimate.h"
 #include "text/files.h"
 #include "wire/interrupt.h"
 
@@ -95,16 +96,14 @@ class BenchRun {
  public:
   BenchRun(const BenchExperiment& experiment, const std::vector<BenchCell>& cells, ResultStore& store,
            BenchOutcome& outcome)
-      : experiment_(experiment),
-        store_(store),
-        outcome_(outcome),
-        progress_(n_missing(cells), experiment.kind == RunKind::bench ? "runs" : "searches") {
+      : experiment_(experiment), store_(store), outcome_(outcome) {
+    plan(cells);
     watch_.keep_on = [&] {
-      progress_.reach(n_done_, now_at());
+      show();
       return keep_on();
     };
     watch_.begin = [&](const std::string& what) { doing_ = what; };
-    watch_.end_run = [&] { end_run(); };
+    watch_.end_run = [&](const BenchResult* result) { end_run(result); };
     watch_.patience = experiment_.patience;
   }
 
@@ -127,16 +126,72 @@ class BenchRun {
     return store_.find_capacity(cell.record.key, row).has_value();
   }
 
-  int64_t n_missing(const std::vector<BenchCell>& cells) {
-    int64_t n = 0;
+  // What is to be done: runs, with the work of each, or searches, whose work nobody knows beforehand.
+  void plan(const std::vector<BenchCell>& cells) {
     for (const auto& cell : cells) {
       if (experiment_.kind == RunKind::bench) {
-        n += is_present(cell, experiment_.points[cell.item]) ? 0 : runs_of_a_point();
+        if (is_present(cell, experiment_.points[cell.item])) continue;
+        n_total_ += runs_of_a_point();
+        for (int64_t i = 0; i < runs_of_a_point(); ++i) estimate_.plan(work_of(cell), {compressor_of(cell)});
         continue;
       }
-      for (const auto& row : rows_of(experiment_.searches[cell.item])) n += !is_present(cell, row);
+      for (const auto& row : rows_of(experiment_.searches[cell.item])) n_total_ += !is_present(cell, row);
     }
-    return n;
+  }
+
+  static int compressor_of(const BenchCell& cell) { return static_cast<int>(cell.compressor); }
+
+  // Of one run.
+  WorkEstimate::Prompt work_of(const BenchCell& cell) const {
+    const auto& point = experiment_.points[cell.item];
+    WorkEstimate::Prompt work;
+    work.n_sequences = static_cast<double>(point.batch);
+    work.context = static_cast<double>(point.n_prompt_tokens);
+    work.computed = work.context * work.n_sequences;
+    work.forced = static_cast<double>(point.n_new_tokens * point.batch);
+    return work;
+  }
+
+  // A run is over. Of warm-ups no times are heard: they are booked as the first repeat behind them.
+  void book(const BenchResult& result) {
+    const auto work = work_of(*cell_);
+    const auto& seconds = result.seconds;
+    for (; n_unbooked_ > 0; --n_unbooked_) {
+      estimate_.unplan(work, {compressor_of(*cell_)});
+      estimate_.begin(++n_booked_, work, {compressor_of(*cell_)});
+      estimate_.prefilled(n_booked_, 1, work.computed, seconds.prefill);
+      const double encoded = seconds.encode * work.context / (work.context + work.forced / work.n_sequences);
+      estimate_.decoded(n_booked_, compressor_of(*cell_), 0, encoded);
+      estimate_.ended(n_booked_, compressor_of(*cell_), std::llround(work.forced),
+                      seconds.encode + seconds.attend + seconds.other, false);
+      estimate_.forget(n_booked_);
+    }
+    seconds_booked_ = progress_.seconds_so_far();
+  }
+
+  // Those that a failure left out are planned no more.
+  void unplan_rest() {
+    for (; n_planned_ > 0; --n_planned_) estimate_.unplan(work_of(*cell_), {compressor_of(*cell_)});
+  }
+
+  void show() { show(now_at()); }
+  void show(const std::string& doing) {
+    ProgressState state;
+    state.n_done = n_done_, state.n_total = n_total_, state.doing = doing;
+    const double so_far = progress_.seconds_so_far();
+    if (experiment_.kind == RunKind::bench) {
+      state.unit = "runs";
+      state.seconds_left = estimate_.seconds_left(seconds_booked_);
+      if (state.seconds_left) *state.seconds_left = std::max(0.0, *state.seconds_left - (so_far - seconds_booked_));
+      if (seconds_booked_ > 0) {
+        state.tokens_per_second = (estimate_.n_prefilled() + estimate_.n_decoded()) / seconds_booked_;
+      }
+      if (state.seconds_left && so_far > 0) state.share = so_far / (so_far + *state.seconds_left);
+    } else {
+      state.unit = "searches";
+      state.seconds_left = left_by_count(n_done_, n_total_, so_far);
+    }
+    progress_.show(state);
   }
 
   void run_point(const BenchPoint& point) {
@@ -148,14 +203,16 @@ class BenchRun {
     doing_ = "loading";
     auto& ready = child();
     doing_ = name_of_run(0);
-    n_ended_ = 0;
+    n_ended_ = n_unbooked_ = 0;
+    n_planned_ = runs_of_a_point();
     const auto outcome = ready.run({point, experiment_.n_warmups, experiment_.n_repeats, 0});
     if (!keep_on()) return;
     ++outcome_.n_run;
     n_done_ = n_before + runs_of_a_point();  // those that a failure left out, too
     if (!outcome.error.empty()) {
+      unplan_rest();
       report("", outcome.error);
-      progress_.reach(n_done_, now_at());
+      show();
       child_.reset();  // it may have died
       return;
     }
@@ -164,11 +221,16 @@ class BenchRun {
     store_.put_repeats(cell_->record.key, key_of(point), records);
   }
 
-  void end_run() {
+  void end_run(const BenchResult* result) {
     if (experiment_.kind != RunKind::bench) return;  // a search is one step, however many runs it takes
     const auto ended = now_at();
     if (++n_ended_ < runs_of_a_point()) doing_ = name_of_run(n_ended_);
-    progress_.reach(++n_done_, ended);
+    ++n_unbooked_, ++n_done_;
+    if (result) {
+      n_planned_ -= n_unbooked_;
+      book(*result);
+    }
+    show(ended);
   }
 
   // Of the runs of a point, from 0.
@@ -190,8 +252,8 @@ class BenchRun {
       doing_ = "loading";
       const auto found = find_capacity(cell_->set_up, search, wanted.kind == "max_batch", watch_);
       if (!keep_on()) return;
-      ++outcome_.n_run;
-      progress_.reach(++n_done_, now_at());
+      ++outcome_.n_run, ++n_done_;
+      show();
       if (!found.error.empty()) {
         report(", " + wanted.kind, found.error);
         continue;
@@ -221,9 +283,13 @@ class BenchRun {
   BenchStore store_;
   BenchOutcome& outcome_;
   Progress progress_;
+  WorkEstimate estimate_;
+  int64_t n_booked_ = 0, n_unbooked_ = 0;  // runs in the estimate; warm-ups that wait for a repeat
+  int64_t n_planned_ = 0;                  // runs of this point that are not booked yet
+  double seconds_booked_ = 0;              // from the start to the last that was
   BenchWatch watch_;
   const BenchCell* cell_ = nullptr;
-  int64_t n_done_ = 0, n_ended_ = 0;  // of all runs or searches; of this point's runs
+  int64_t n_total_ = 0, n_done_ = 0, n_ended_ = 0;  // of all runs or searches; of this point's runs
   std::string doing_;
   std::optional<BenchChild> child_;  // holds on to watch_
   size_t compressor_ = 0;

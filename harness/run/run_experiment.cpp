@@ -27,7 +27,11 @@ constexpr int kMostStuck = 2;       // workers that a compressor may halt; its o
 class Run {
  public:
   Run(const Grid& grid, const Experiment& experiment, ResultStore& store)
-      : grid_(grid), experiment_(experiment), store_(store), maker_(grid, experiment, store) {}
+      : grid_(grid),
+        experiment_(experiment),
+        store_(store),
+        maker_(grid, experiment, &store),
+        progress_(grid, experiment) {}
 
   RunOutcome run() {
     for (const auto& cell : grid_.cells) {
@@ -39,7 +43,10 @@ class Run {
     outcome_.n_present = plan.n_present;
     for (auto& job : missing_sizes(grid_, store_, experiment_.sizes)) jobs_.push_back(std::move(job));  // last
     if (jobs_.empty()) return outcome_;
-    filer_.emplace(grid_, experiment_, store_, plan.n_missing, outcome_);
+    filer_.emplace(grid_, experiment_, store_, progress_, outcome_);
+    guess_work(grid_, experiment_, maker_, jobs_);
+    for (const auto& job : jobs_) progress_.plan(job);
+    progress_.count(plan.n_missing);
     const size_t n_workers = std::min(static_cast<size_t>(experiment_.workers), jobs_.size());
     const Interrupt interrupt;
     for (size_t i = 0; i < n_workers; ++i) children_.push_back(make_child());
@@ -47,7 +54,9 @@ class Run {
            (!jobs_.empty() ||
             std::any_of(children_.begin(), children_.end(), [](const auto& child) { return child->at_work(); }))) {
       serve();
+      progress_.show();
     }
+    progress_.make_room();
     outcome_.signal = Interrupt::signal();
     filer_.reset();
     return outcome_;
@@ -102,17 +111,22 @@ class Run {
       KVC_CHECK(message["ready"].get<bool>(), message.value("error", "a worker did not start"));
       child.ready = child.wants = true;
       n_dead_starts_ = 0;
+      progress_.ready();
       child.process.set_patience(experiment_.patience);
     } else if (message.contains("more")) {
       child.wants = true;
+    } else if (message.contains("at")) {
+      progress_.told(message["at"].get<WorkerAt>());
     } else if (message.contains("done")) {
-      child.given.erase(message["done"].get<int64_t>());
+      const auto job = message["done"].get<int64_t>();
+      if (child.given.erase(job) > 0) progress_.done(job);
     } else {
       const auto result = message.get<JobResult>();
       if (!child.owes(result)) return false;
       auto& job = child.given.at(result.job);
       std::erase(job.compressors, result.compressor);
       filer_->put(job, result);
+      progress_.ended(job, result);
     }
     return true;
   }
@@ -125,7 +139,10 @@ class Run {
     if (!jobs_.front().sizes.empty() && samples_under_way()) return;
     auto pending = std::move(jobs_.front());
     jobs_.pop_front();
-    if (!pending.sizes.empty() && !filer_->has_result(pending.compressors.front())) return give(child);
+    if (!pending.sizes.empty() && !filer_->has_result(pending.compressors.front())) {
+      progress_.unplan(pending);
+      return give(child);
+    }
     fail_stuck(pending);
     if (!pending.alone) set_crashers_apart(pending);
     if (pending.compressors.empty()) return give(child);
@@ -137,10 +154,12 @@ class Run {
         job.compressors = pending.compressors, job.sizes = pending.sizes;
       }
     } catch (const Error& e) {
+      progress_.unplan(pending);
       fail(pending, e.what());
       return give(child);
     }
     job.id = next_job_++;
+    progress_.given(job, pending);
     child.given.emplace(job.id, std::move(pending));
     child.wants = false;
     child.process.send(nlohmann::json(job));
@@ -169,6 +188,7 @@ class Run {
   void fail_stuck(PendingJob& job) {
     for (const auto& [compressor, n] : stuck_) {
       if (n < kMostStuck || std::erase(job.compressors, compressor) == 0) continue;
+      progress_.unplan({job.task, job.sample, {compressor}, false, false, {}, {}, job.work});
       fail(job, compressor, concat("not run: the plugin has brought ", n, " workers to a halt"));
     }
   }
@@ -177,7 +197,7 @@ class Run {
   void set_crashers_apart(PendingJob& job) {
     for (const int compressor : crashers_) {
       if (std::erase(job.compressors, compressor) == 0) continue;
-      jobs_.push_back({job.task, job.sample, {compressor}, true});
+      jobs_.push_back({job.task, job.sample, {compressor}, true, false, {}, {}, job.work});
     }
   }
 
@@ -189,6 +209,7 @@ class Run {
               " while it loaded the model, ", kMostDeadStarts, " times in a row");
     const bool inside = child.process.last_entered() >= 0;
     for (auto& [id, job] : child.given) {
+      progress_.done(id);
       const bool was_alone = child.given.size() == 1 && job.compressors.size() == 1;
       if (was_alone && (inside || job.tried)) {
         const int compressor = job.compressors.front();
@@ -198,7 +219,8 @@ class Run {
         continue;
       }
       for (const int compressor : job.compressors) {
-        jobs_.push_front({job.task, job.sample, {compressor}, true, was_alone, {}, job.sizes});
+        jobs_.push_front({job.task, job.sample, {compressor}, true, was_alone, {}, job.sizes, job.work});
+        progress_.plan(jobs_.front());
       }
     }
     children_[i] = make_child();
@@ -210,6 +232,7 @@ class Run {
   std::deque<PendingJob> jobs_;
   std::vector<std::unique_ptr<Child>> children_;
   JobMaker maker_;
+  RunProgress progress_;
   std::optional<ResultFiler> filer_;  // while there is something to file
   int64_t next_job_ = 0;
   std::set<int> crashers_;    // compressors inside which a worker has died

@@ -32,14 +32,15 @@ struct Candidate {
 class LayerSearch {
  public:
   LayerSearch(const Experiment& experiment, const Grid& grid, const SearchSettings& settings, ResultStore& store,
-              const std::function<void(const SearchResult&)>& on_scored)
+              const OnSearchStep& on_step)
       : written_(grid.worker.compressors.front()),
         settings_(settings),
         samples_(search_samples(grid, settings.n_samples)),
         record_(search_record(experiment, grid, settings_, samples_)),
-        scorer_(grid, samples_, experiment),
-        store_(store),
-        on_scored_(on_scored) {
+        on_step_(on_step),
+        scorer_(grid, samples_, experiment, [this](int64_t n) { step(n); }),
+        store_(store) {
+    stage_ = SearchStage::likelihoods, n_steps_ = 0;
     record_.n_answer_tokens = scorer_.n_answer_tokens();
     record_.kv_bytes_fp16 = scorer_.fp16_bytes();
     store_.put_search(record_);
@@ -88,6 +89,8 @@ class LayerSearch {
       missing.push_back(plan);
       places.push_back(records.size() - 1);
     }
+    n_steps_ += n_samples() * static_cast<int64_t>(records.size() - missing.size());
+    n_present_ += n_samples() * static_cast<int64_t>(records.size() - missing.size());
     if (!missing.empty()) {
       auto scores = scorer_.score(compressors_of(missing));
       for (size_t i = 0; i < scores.size(); ++i) records[places[i]].score = std::move(scores[i]);
@@ -106,7 +109,17 @@ class LayerSearch {
       const auto bytes = std::accumulate(layers.begin(), layers.end(), int64_t{0});
       candidates_.push_back({values, score.nll, bytes, !score.error.empty() || !std::isfinite(score.nll)});
     }
-    on_scored_(result_);
+  }
+
+  int64_t n_samples() const { return static_cast<int64_t>(samples_.size()); }
+
+  // So many candidates have had a sample more.
+  void step(int64_t n_candidates) {
+    n_steps_ += n_candidates;
+    const int64_t n_all = stage_ == SearchStage::answers       ? 1
+                          : stage_ == SearchStage::likelihoods ? settings_.n_candidates
+                                                               : settings_.n_rescored;
+    on_step_(stage_, n_steps_, n_present_, n_all * n_samples());
   }
 
   // Each level for all layers: what a layer's caches hold at it. Where one fails nothing is stored, so that the next
@@ -164,6 +177,7 @@ class LayerSearch {
   void rescore() {
     auto best = ranking();
     best.resize(std::min(best.size(), static_cast<size_t>(settings_.n_rescored)));
+    stage_ = SearchStage::accuracy, n_steps_ = n_present_ = 0;
     for (size_t first = 0; first < best.size(); first += kTogether) {
       std::vector<size_t> missing;
       std::vector<LayerPlan> plans;
@@ -171,6 +185,7 @@ class LayerSearch {
         const auto& plan = candidates_[best[i]].plan;
         if (const auto found = store_.find_correct(record_.calibration_key, to_text(plan))) {
           store_.put_correct(record_.key, static_cast<int64_t>(best[i]), *found);
+          n_steps_ += n_samples(), n_present_ += n_samples();
           continue;
         }
         missing.push_back(best[i]);
@@ -188,9 +203,11 @@ class LayerSearch {
   SearchSettings settings_;
   std::vector<SearchSample> samples_;
   SearchRecord record_;
+  const OnSearchStep& on_step_;
+  SearchStage stage_ = SearchStage::answers;
+  int64_t n_steps_ = 0, n_present_ = 0;  // of the stage
   PlanScorer scorer_;
   SearchStore store_;
-  const std::function<void(const SearchResult&)>& on_scored_;
   std::vector<Candidate> candidates_;  // in the order they were tried
   SearchResult result_;
 };
@@ -218,8 +235,8 @@ Grid search_grid(const Experiment& experiment, const Paths& paths, SearchSetting
 }
 
 SearchResult search_layers(const Experiment& experiment, const Grid& grid, const SearchSettings& settings,
-                           ResultStore& store, const std::function<void(const SearchResult&)>& on_scored) {
-  return LayerSearch(experiment, grid, settings, store, on_scored).run();
+                           ResultStore& store, const OnSearchStep& on_step) {
+  return LayerSearch(experiment, grid, settings, store, on_step).run();
 }
 
 }  // namespace kvc

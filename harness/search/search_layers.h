@@ -24,9 +24,14 @@ struct SearchResult {
 // one compressor. Throws Error in one line.
 Grid search_grid(const Experiment& experiment, const Paths& paths, SearchSettings& settings);
 
-// settings: as search_grid left them. on_scored is called after each batch with the numbers so far. What the store
-// holds of a search with the same calibration is not computed again. Throws Error in one line.
+// The model's own answers, their likelihoods through candidates' caches, answers from the best candidates' caches.
+// Steps are samples of a candidate; n_present of those done were in the store.
+enum class SearchStage { answers, likelihoods, accuracy };
+using OnSearchStep = std::function<void(SearchStage stage, int64_t n_done, int64_t n_present, int64_t n_total)>;
+
+// settings: as search_grid left them. What the store holds of a search with the same calibration is not computed again.
+// Throws Error in one line.
 SearchResult search_layers(const Experiment& experiment, const Grid& grid, const SearchSettings& settings,
-                           ResultStore& store, const std::function<void(const SearchResult&)>& on_scored);
+                           ResultStore& store, const OnSearchStep& on_step);
 
 }  // namespace kvc

@@ -41,8 +41,11 @@ CompressorChoice exact() {
 
 }  // namespace
 
-PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment)
-    : shape_(load_model_config(grid.worker.model).shape()), process_(nlohmann::json(set_up_of(grid))) {
+PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment,
+                       std::function<void(int64_t n_compressors)> on_sample)
+    : shape_(load_model_config(grid.worker.model).shape()),
+      on_sample_(std::move(on_sample)),
+      process_(nlohmann::json(set_up_of(grid))) {
   expect_ready();
   use({exact()});
   const auto tokenizer = Tokenizer::load(grid.worker.model);
@@ -69,7 +72,7 @@ nlohmann::json PlanScorer::next() { return process_.next("search: the worker"); 
 
 void PlanScorer::expect_ready() {
   auto answer = next();
-  while (answer.contains("more")) answer = next();
+  while (answer.contains("more") || answer.contains("at")) answer = next();
   KVC_CHECK(answer["ready"].get<bool>(), answer.value("error", "search: the worker did not start"));
 }
 
@@ -85,8 +88,11 @@ std::vector<JobResult> PlanScorer::run(Job job) {
   std::vector<JobResult> results(n_in_use_);
   while (true) {
     const auto message = next();
-    if (message.contains("done")) return results;
-    if (message.contains("more")) continue;
+    if (message.contains("done")) {
+      on_sample_(static_cast<int64_t>(n_in_use_));
+      return results;
+    }
+    if (message.contains("more") || message.contains("at")) continue;
     auto result = message.get<JobResult>();
     if (result.error == kOutOfMemory)  // no fault of a plan's, so nothing that is stored of it
       throw EnvironmentError(concat("search: ", result.error, "; the same command goes on from what is stored"));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,9 @@ std::vector<SearchSample> search_samples(const Grid& grid, int64_t n_of_each_tas
 class PlanScorer {
  public:
   // Prompts are cut and seeded as the experiment says. The grid outlives this.
-  PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment);
+  // on_sample is told behind each sample how many compressors it went through.
+  PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment,
+             std::function<void(int64_t n_compressors)> on_sample);
 
   int64_t n_layers() const { return shape_.n_layers; }
   int64_t n_answer_tokens() const;
@@ -50,6 +53,7 @@ class PlanScorer {
   void expect_ready();
 
   ModelShape shape_;
+  std::function<void(int64_t n_compressors)> on_sample_;
   WorkerProcess process_;
   size_t n_in_use_ = 0;
   std::vector<Prepared> samples_;

@@ -66,6 +66,22 @@ struct Job {
   bool greedy = false;            // whatever sampling the set-up says
 };
 
+// How far a worker is, told now and then unasked: {"at": WorkerAt}.
+struct WorkerAt {
+  // Of the prefill that is under way or was done since it was last told; -1: none.
+  int64_t job = -1;
+  double prefilled = 0;        // share of the job's prompts that is computed
+  int64_t n_tokens = 0;        // of the prompts; those that were brought by an earlier one are not
+  double prefill_seconds = 0;  // what the share took
+  struct Answer {
+    int64_t job;
+    int compressor;
+    int64_t n_new_tokens;  // of all of its sequences
+    double seconds;        // of encoding and decoding; of 0 tokens the prompt's encoding
+  };
+  std::vector<Answer> answers;  // under way
+};
+
 struct JobLikelihood {
   std::vector<double> log_likelihoods;  // of each scored token
   bool is_greedy = false;               // each was the most likely one
@@ -97,6 +113,8 @@ KVC_DECLARE_JSON(JobProbe)
 void to_json(nlohmann::json& json, const ProbeRow& row);
 void from_json(const nlohmann::json& json, ProbeRow& row);
 KVC_DECLARE_JSON(Job)
+KVC_DECLARE_JSON(WorkerAt::Answer)
+KVC_DECLARE_JSON(WorkerAt)
 KVC_DECLARE_JSON(JobLikelihood)
 KVC_DECLARE_JSON(ByteRow)
 KVC_DECLARE_JSON(StageTimeRow)

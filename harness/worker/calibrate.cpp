@@ -39,7 +39,8 @@ std::vector<std::vector<int64_t>> calibration_pieces(const CalibrationPlan& plan
 }
 
 std::vector<NamedTensors> calibrate(const Transformer& model, const std::vector<std::vector<int64_t>>& pieces,
-                                    const std::vector<const Calibrated*>& methods, bool gradients) {
+                                    const std::vector<const Calibrated*>& methods, bool gradients,
+                                    const std::function<void(size_t piece)>& on_piece) {
   std::vector<std::unique_ptr<Calibrator>> calibrators;
   for (const auto* method : methods) calibrators.push_back(method->make_calibrator(model.shape()));
   const auto observe = [&](int64_t layer, uint64_t piece, const CalibrationTokens& tokens) {
@@ -52,6 +53,7 @@ std::vector<NamedTensors> calibrate(const Transformer& model, const std::vector<
       model.prefill(pieces[p], [&](int64_t layer, const at::Tensor&, const at::Tensor& k, const at::Tensor& v) {
         observe(layer, p, {on_cpu(k), on_cpu(v), {}, {}});
       });
+      on_piece(p);
       continue;
     }
     const auto text = model.gradients(pieces[p]);
@@ -59,6 +61,7 @@ std::vector<NamedTensors> calibrate(const Transformer& model, const std::vector<
       const auto& [k, v, k_gradient, v_gradient] = text.layers[i];
       observe(static_cast<int64_t>(i), p, {k, v, k_gradient, v_gradient});
     }
+    on_piece(p);
   }
   std::vector<NamedTensors> learned;
   for (auto& calibrator : calibrators) learned.push_back(calibrator->finish());

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,10 @@ struct CalibrationPlan {
 std::vector<std::vector<int64_t>> calibration_pieces(const CalibrationPlan& plan, const Tokenizer& tokenizer,
                                                      int64_t max_positions);
 
-// One pass over the pieces for the methods together -> their tensors, in the same order.
+// One pass over the pieces for the methods together -> their tensors, in the same order. on_piece is called behind
+// each.
 std::vector<NamedTensors> calibrate(const Transformer& model, const std::vector<std::vector<int64_t>>& pieces,
-                                    const std::vector<const Calibrated*>& methods, bool gradients);
+                                    const std::vector<const Calibrated*>& methods, bool gradients,
+                                    const std::function<void(size_t piece)>& on_piece);
 
 }  // namespace kvc

@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <utility>
 
 #include "checkpoint/safetensors.h"
 #include "compressors/build_compressor.h"
@@ -18,6 +20,7 @@
 #include "guest/thrown.h"
 #include "kvc/plugin.h"
 #include "probe/probe.h"
+#include "record/stopwatch.h"
 #include "text/message.h"
 #include "wire/worker_process.h"
 #include "worker/admission.h"
@@ -30,6 +33,7 @@ namespace kvc {
 namespace {
 
 constexpr double kMemoryForKv = 0.8;  // of what is free once the weights are there
+constexpr double kTellSeconds = 0.2;  // between two words of how far it is
 
 // What stays for the life of the process, and the jobs under way.
 class Worker {
@@ -53,6 +57,7 @@ class Worker {
     generator_.on_entering([this](int64_t ticket, int i) {
       const Job* job = entered_job(ticket);
       channel_.enter(i < 0 || !job ? -1 : job->compressors[static_cast<size_t>(i)]);
+      if (i >= 0 && starting_) tell_prefill();
     });
     probe_.on_entering([this](int i) { channel_.enter(i < 0 ? -1 : starting_->compressors[static_cast<size_t>(i)]); });
   }
@@ -76,6 +81,7 @@ class Worker {
         take(message->get<Job>());
       }
       for (auto& finished : generator_.step()) answer(finished);
+      if (seconds_since(last_told_) > kTellSeconds) tell({});
     }
   }
 
@@ -92,6 +98,65 @@ class Worker {
     int64_t job;
     size_t text;  // index into its scored texts
   };
+
+  // How far all sequences are, and what is said of a prefill.
+  void tell(WorkerAt at) {
+    std::map<std::pair<int64_t, int>, size_t> places;
+    for (const auto& sequence : generator_.under_way()) {
+      const auto ticket = tickets_.find(sequence.ticket);
+      if (ticket == tickets_.end() || !active_.contains(ticket->second.job)) continue;
+      const auto& active = active_.at(ticket->second.job);
+      const int compressor = active.job.compressors[static_cast<size_t>(sequence.compressor)];
+      const auto [place, is_new] = places.emplace(std::pair(ticket->second.job, compressor), at.answers.size());
+      if (is_new) {
+        at.answers.push_back({ticket->second.job, compressor, 0, 0});
+        for (const auto& ended : active.ended[static_cast<size_t>(sequence.compressor)]) {
+          const auto& out = ended.generation;
+          at.answers.back().n_new_tokens += static_cast<int64_t>(out.ids.size());
+          at.answers.back().seconds += out.encode_seconds + out.attend_seconds + out.other_seconds;
+        }
+      }
+      at.answers[place->second].n_new_tokens += sequence.n_new_tokens;
+      at.answers[place->second].seconds += sequence.seconds;
+    }
+    channel_.send({{"at", at}});
+    last_told_ = Clock::now();
+  }
+
+  // A layer more of a prompt has gone to a sequence.
+  void tell_prefill() {
+    ++prefill_.n_calls;
+    if (seconds_since(last_told_) < kTellSeconds) return;
+    WorkerAt at;
+    at.job = starting_->id, at.n_tokens = prefill_.n_tokens;
+    at.prefilled = static_cast<double>(prefill_.n_calls) / static_cast<double>(prefill_.n_calls_in_all);
+    at.prefill_seconds = seconds_since(prefill_.start);
+    tell(std::move(at));
+  }
+
+  void begin_prefill(const Job& job, const std::vector<ScoredText>& texts) {
+    prefill_ = {};
+    prefill_.start = Clock::now();
+    for (const auto& text : texts) {
+      const auto n_sequences = static_cast<int64_t>(std::max<size_t>(1, text.continuations.size()));
+      prefill_.n_calls_in_all += model_.shape().n_layers * n_sequences * static_cast<int64_t>(job.compressors.size());
+      prefill_.n_tokens += static_cast<int64_t>(text.prompt_ids.size());
+    }
+  }
+
+  // Once a job's prompts are computed: what each took, prefix or not.
+  void tell_prefilled(const Job& job) {
+    WorkerAt at;
+    at.job = job.id, at.prefilled = 1;
+    std::set<int64_t> seen;
+    for (const auto& sequence : generator_.under_way()) {
+      const auto ticket = tickets_.find(sequence.ticket);
+      if (ticket == tickets_.end() || ticket->second.job != job.id || !seen.insert(sequence.ticket).second) continue;
+      at.n_tokens += sequence.n_prefilled;
+      at.prefill_seconds += sequence.prefill_seconds;
+    }
+    tell(std::move(at));
+  }
 
   std::vector<std::unique_ptr<Compressor>> build_all(const std::vector<CompressorChoice>& written) const {
     std::vector<std::unique_ptr<Compressor>> built;
@@ -211,6 +276,7 @@ class Worker {
     try {
       auto texts = job.scored;
       if (texts.empty()) texts.push_back({job.prompt_ids, {}, 0});
+      begin_prefill(job, texts);
       for (auto& text : texts) {
         auto request = request_of(job);
         size_t longest = static_cast<size_t>(job.max_new_tokens);
@@ -224,6 +290,7 @@ class Worker {
         tickets_[tickets.back()] = {job.id, tickets.size() - 1};
       }
       active_.emplace(job.id, std::move(active));
+      tell_prefilled(job);
     } catch (const std::exception& e) {  // the prompt's fault or the model's: it fails for all
       for (const int64_t ticket : tickets) tickets_.erase(ticket);  // what they answer is nobody's
       for (const int i : job.compressors) send_failed(job.id, i, said_by(e));
@@ -235,6 +302,7 @@ class Worker {
   // To its end at once: a probe holds more than its caches, and nothing runs beside it.
   void probe(const Job& job) {
     starting_ = &job;
+    const auto start = Clock::now();
     std::vector<JobResult> results(job.compressors.size());
     try {
       const auto asked = request_of(job);
@@ -254,6 +322,10 @@ class Worker {
       results[i].compressor = job.compressors[i];
       channel_.send(results[i]);
     }
+    WorkerAt at;  // what its compressors take beside the prompt is counted as the prompt's
+    at.job = job.id, at.prefilled = 1;
+    at.n_tokens = static_cast<int64_t>(job.prompt_ids.size()), at.prefill_seconds = seconds_since(start);
+    tell(std::move(at));
     channel_.send({{"done", job.id}});
     starting_ = nullptr;
   }
@@ -302,6 +374,12 @@ class Worker {
   std::map<int64_t, ActiveJob> active_;  // by job
   std::map<int64_t, Ticket> tickets_;
   const Job* starting_ = nullptr;
+  struct {
+    int64_t n_calls = 0, n_calls_in_all = 0;  // of compressors, layer by layer
+    int64_t n_tokens = 0;
+    Clock::time_point start;
+  } prefill_;  // that is under way
+  Clock::time_point last_told_ = Clock::now();
 };
 
 // A decode step frees what the next one asks for. The C library would give it back to the system each time and have it
