@@ -1,12 +1,17 @@
 // kvc export, kvc import: results in the files of other programs, and theirs in our database.
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <optional>
 
 #include "cli/verbs.h"
 #include "exchange/export.h"
 #include "exchange/import.h"
 #include "kvc/check.h"
+#include "run/progress.h"
 #include "store/result_store.h"
+#include "text/message.h"
 
 namespace kvc {
 namespace {
@@ -33,14 +38,51 @@ int export_results(const ExchangeArguments& a) {
   return kOk;
 }
 
+// Of each file that is read line by line.
+OnBytes bytes_progress() {
+  struct Shown {
+    std::string file;
+    std::optional<Progress> progress;
+    ProgressState state;
+  };
+  auto shown = std::make_shared<Shown>();
+  shown->state.unit = "MB";
+  return [shown](const std::filesystem::path& file, int64_t n_bytes) {
+    if (shown->file != file.string()) {
+      shown->file = file.string();
+      shown->progress.emplace();
+      std::error_code unreadable;
+      shown->state.n_total = static_cast<int64_t>(std::filesystem::file_size(file, unreadable)) / 1'000'000;
+      shown->state.doing = file.filename().string();
+    }
+    shown->state.n_done = n_bytes / 1'000'000;
+    if (shown->state.n_done >= shown->state.n_total) return shown->progress->make_room();
+    const double so_far = shown->progress->seconds_so_far();
+    shown->state.seconds_left = left_by_count(shown->state.n_done, shown->state.n_total, so_far);
+    shown->progress->show(shown->state);
+  };
+}
+
 int import_results(const ExchangeArguments& a) {
   auto store = ResultStore::open(a.database);
-  const auto read = a.format == "lm-eval" ? import_lm_eval : import_kvpress;
+  bool all_well = true;
+  const auto skip = [&](const std::string& why) {
+    std::fprintf(stderr, "kvc: skipped: %s\n", one_line(why).c_str());
+    all_well = false;
+  };
   for (const auto& path : a.paths) {
-    const auto n = read(store.database(), path);
-    std::printf("%s: %ld values new, %ld changed, %ld as they were\n", path.c_str(), n.n_new, n.n_changed, n.n_equal);
+    try {
+      const auto n = a.format == "lm-eval" ? import_lm_eval(store.database(), path, bytes_progress())
+                                           : import_kvpress(store.database(), path);
+      for (const auto& why : n.skipped) skip(why);
+      std::printf("%s: %ld values new, %ld changed, %ld as they were\n", path.c_str(), n.n_new, n.n_changed, n.n_equal);
+    } catch (const EnvironmentError&) {
+      throw;
+    } catch (const Error& e) {
+      skip(e.what());
+    }
   }
-  return kOk;
+  return all_well ? kOk : kUsage;
 }
 
 }  // namespace
@@ -59,7 +101,8 @@ void add_exchange_verbs(Verb program) {
   auto in =
       program.add_subcommand("import", "Reads results of lm-eval or kvpress as others' numbers (external_result)");
   in.add_option("format", arguments->format, "lm-eval or kvpress").required().choices({"lm-eval", "kvpress"});
-  in.add_option("paths", arguments->paths, "results_*.json of lm-eval, or folders of results").required();
+  in.add_option("paths", arguments->paths, "results_*.json or samples_*.jsonl of lm-eval, or folders of results")
+      .required();
   in.add_option("--db", arguments->database, "results database; made where there is none").required();
   in.on_call([arguments] { return import_results(*arguments); });
 }

@@ -48,6 +48,10 @@ int print(const TableArguments& arguments, Table table) {
 
 bool is_of_a_paper(const std::string& name) { return name.find(':') != std::string::npos; }
 
+bool is_of_imports_alone(Database& db) {
+  return db.integer("SELECT NOT EXISTS (SELECT 1 FROM cell) AND EXISTS (SELECT 1 FROM external_result)") != 0;
+}
+
 // Of tables without a layout; own: those with one, which may have been meant.
 void check_table_name(const std::string& name, const std::vector<std::string>& own) {
   auto known = table_names();
@@ -83,6 +87,9 @@ int show_table(const TableArguments& arguments) {
     check_table_name(arguments.name, own);
     return print(arguments, named_table(store.database(), arguments.name, arguments.experiment));
   }
+  if (arguments.experiment == "all" && !arguments.groups && is_of_imports_alone(store.database())) {
+    return print(arguments, named_table(store.database(), "external", "all"));
+  }
   const SummaryOptions options{.experiment = arguments.experiment, .with_suspects = arguments.with_suspects};
   if (!arguments.groups) return print(arguments, summary_table(store.database(), options));
   return print(arguments, group_table(store.database(), options, task_groups(find_paths().root / "tasks")));
@@ -95,7 +102,8 @@ void add_table_verb(Verb program) {
       .add_option("name", arguments->name,
                   "summary; tasks: accuracy by task, for a paper; sizes: by length; stages: bytes and time of the "
                   "parts of compositions; search: "
-                  "candidates; probe: what probes found; likelihood: of text, by position; gear:1: a table of a paper "
+                  "candidates; probe: what probes found; likelihood: of text, by position; external: numbers of "
+                  "others; gear:1: a table of a paper "
                   "(`kvc tables` lists them)")
       .show_default();
   table.add_option("--db", arguments->database, "results database");

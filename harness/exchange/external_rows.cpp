@@ -3,7 +3,27 @@
 #include <cmath>
 #include <limits>
 
+#include "kvc/check.h"
+#include "text/message.h"
+
 namespace kvc {
+
+void Imported::add(const Imported& other) {
+  n_new += other.n_new, n_changed += other.n_changed, n_equal += other.n_equal;
+  skipped.insert(skipped.end(), other.skipped.begin(), other.skipped.end());
+}
+
+void import_file(Database& db, const std::function<void(ExternalRows&)>& read, Imported& imported) {
+  try {
+    ExternalRows rows(db);
+    read(rows);
+    imported.add(rows.commit());
+  } catch (const EnvironmentError&) {  // the database's
+    throw;
+  } catch (const Error& e) {
+    imported.skipped.push_back(one_line(e.what()));
+  }
+}
 
 ExternalRows::ExternalRows(Database& db)
     : transaction_(db),

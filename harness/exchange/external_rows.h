@@ -1,6 +1,7 @@
 // Writing external_result, each import in one transaction.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -14,6 +15,10 @@ struct ExternalRow {
   std::optional<double> value;
   std::string note = "";
 };
+
+// Puts what `read` finds in one file; where that throws Error, nothing of it, and the file is skipped.
+class ExternalRows;
+void import_file(Database& db, const std::function<void(ExternalRows&)>& read, Imported& imported);
 
 class ExternalRows {
  public:

@@ -3,7 +3,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
+#include <vector>
 
 #include "store/database.h"
 
@@ -11,12 +13,21 @@ namespace kvc {
 
 struct Imported {
   int64_t n_new = 0, n_changed = 0, n_equal = 0;  // values
+  std::vector<std::string> skipped;               // why, of each file that was: one line that names it
+  void add(const Imported& other);
 };
 
-// A results_*.json of lm-eval, or a folder with such files at any depth. source 'lm-eval', item the file's name, model
-// and method as the file names them (method: the compressor of our own exports, else lm-eval's kind of model: "hf"),
-// options the model's arguments, column_name "task metric,filter"; values as lm-eval has them (shares, not percent).
-Imported import_lm_eval(Database& db, const std::filesystem::path& path);
+// Told while a file is read, how much of it is.
+using OnBytes = std::function<void(const std::filesystem::path& file, int64_t n_bytes)>;
+
+// Both below: each file is a transaction of its own, and a bad one is skipped. Throws Error where there is none.
+
+// A results_*.json of lm-eval, its samples_*.jsonl, or a folder with such files at any depth. Of samples, whose file
+// may have any size, the means of each metric and filter, with their standard errors. source 'lm-eval', item the file's
+// name, model and method as the file names them (method: the compressor of our own exports, else lm-eval's kind of
+// model: "hf"), options the model's arguments, column_name "task metric,filter"; values as lm-eval has them (shares,
+// not percent).
+Imported import_lm_eval(Database& db, const std::filesystem::path& path, const OnBytes& on_bytes = {});
 
 // A folder that kvpress's evaluation wrote (config.yaml, metrics.json), or one with such folders in it. item is the
 // dataset, method the press, options the other settings that can change a number, column_name the metric's path.

@@ -79,8 +79,8 @@ void put_metrics(ExternalRows& rows, ExternalRow& row, const SortedJson& json, c
 Imported import_kvpress(Database& db, const fs::path& folder) {
   KVC_CHECK(fs::is_directory(folder), "cannot read '", folder.string(), "': it is no folder of kvpress's results");
   const auto folders = result_folders(folder);
-  ExternalRows rows(db);
-  for (const auto& one : folders) {
+  Imported imported;
+  const auto read = [](ExternalRows& rows, const fs::path& one) {
     auto row = read_config(one / "config.yaml");
     const auto file = one / "metrics.json";
     const auto text = read_file(file);
@@ -88,8 +88,11 @@ Imported import_kvpress(Database& db, const fs::path& folder) {
     const auto json = SortedJson::parse(text, nullptr, false);
     KVC_CHECK(json.is_object(), file.string(), ": error: no JSON object of metrics");
     put_metrics(rows, row, json, "");
-  }
-  return rows.commit();
+  };
+  for (const auto& one : folders)
+    import_file(
+        db, [&](ExternalRows& rows) { read(rows, one); }, imported);
+  return imported;
 }
 
 }  // namespace kvc

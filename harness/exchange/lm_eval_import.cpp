@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "exchange/external_rows.h"
 #include "kvc/check.h"
 #include "text/files.h"
 #include "text/json.h"
+#include "text/jsonl.h"
 #include "text/message.h"
 
 namespace kvc {
@@ -13,16 +17,18 @@ namespace {
 namespace fs = std::filesystem;
 using SortedJson = nlohmann::json;
 
+bool is_samples(const std::string& name) { return name.starts_with("samples_") && name.ends_with(".jsonl"); }
+
 std::vector<fs::path> result_files(const fs::path& path) {
   if (!fs::is_directory(path)) return {path};
   std::vector<fs::path> files;
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
     const auto name = entry.path().filename().string();
-    if (entry.is_regular_file() && name.starts_with("results_") && name.ends_with(".json"))
-      files.push_back(entry.path());
+    const bool is_results = name.starts_with("results_") && name.ends_with(".json");
+    if (entry.is_regular_file() && (is_results || is_samples(name))) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
-  KVC_CHECK(!files.empty(), "folder '", path.string(), "' holds no results_*.json of lm-eval");
+  KVC_CHECK(!files.empty(), "folder '", path.string(), "' holds no results_*.json and no samples_*.jsonl of lm-eval");
   return files;
 }
 
@@ -55,10 +61,8 @@ std::string member(const SortedJson& json, const char* name) {
   return json.is_object() && json.contains(name) ? text_of(json[name]) : "";
 }
 
-void put_file(ExternalRows& rows, const fs::path& path) {
-  const auto json = read_json(path);
-  KVC_CHECK(json.is_object() && json.contains("results") && json["results"].is_object(), path.string(),
-            ": error: no results of lm-eval: it has no object 'results'");
+// What a results file says of the model.
+ExternalRow row_of(const SortedJson& json, const fs::path& path) {
   const auto config = json.value("config", SortedJson::object());
   ExternalRow row{"lm-eval",
                   path.filename().string(),
@@ -68,6 +72,83 @@ void put_file(ExternalRows& rows, const fs::path& path) {
                   "",
                   {}};
   if (json.contains("kv_compression")) row.method = member(json["kv_compression"], "method");
+  return row;
+}
+
+// Of the values of one metric.
+struct Mean {
+  void add(double value) { ++n, sum += value, squares += value * value; }
+  double value() const { return sum / static_cast<double>(n); }
+  double standard_error() const {
+    const double variance = std::max(0.0, squares / static_cast<double>(n) - value() * value());
+    return std::sqrt(variance / static_cast<double>(std::max<int64_t>(1, n - 1)));
+  }
+  int64_t n = 0;
+  double sum = 0, squares = 0;
+};
+
+// By metric and filter: what a line names as its metrics, or, of an lm-eval that does not, all its numbers.
+using Means = std::map<std::string, Mean>;
+void add_sample(const SortedJson& sample, const std::string& where, Means& means) {
+  KVC_CHECK(sample.is_object() && sample.contains("doc_id"), where,
+            ": error: no sample of lm-eval: it is no object with a 'doc_id'");
+  const auto filter = sample.contains("filter") ? text_of(sample["filter"]) : "none";
+  const auto names = sample.find("metrics");
+  for (const auto& [name, value] : sample.items()) {
+    const bool is_number = value.is_number() || value.is_boolean();
+    const bool is_metric = names != sample.end() && names->is_array()
+                               ? std::find(names->begin(), names->end(), name) != names->end()
+                               : name != "doc_id";
+    if (is_number && is_metric) {
+      means[concat(name, ",", filter)].add(value.is_boolean() ? value.get<bool>() : value.get<double>());
+    }
+  }
+}
+
+// "samples_gsm8k_2024-05-01T10-00-00.json" -> the task and the time behind it, which may be missing
+std::pair<std::string, std::string> task_and_time(const fs::path& path) {
+  const auto stem = path.stem().string().substr(std::string("samples_").size());
+  const auto last = stem.rfind('_');
+  const bool has_time = last != std::string::npos && stem.find('T', last) != std::string::npos &&
+                        std::isdigit(static_cast<unsigned char>(stem[last + 1]));
+  if (!has_time) return {stem, ""};
+  return {stem.substr(0, last), stem.substr(last + 1)};
+}
+
+// The results file of the same time says which model it was; without one its folder's name does.
+ExternalRow row_of_samples(const fs::path& path, const std::string& time) {
+  const auto results = path.parent_path() / concat("results_", time, ".json");
+  ExternalRow row;
+  if (fs::is_regular_file(results)) row = row_of(read_json(results), results);
+  row.source = "lm-eval", row.item = path.filename().string();
+  if (row.model.empty()) row.model = fs::absolute(path).parent_path().filename().string();
+  return row;
+}
+
+void put_samples(ExternalRows& rows, const fs::path& path, const OnBytes& on_bytes) {
+  const auto [task, time] = task_and_time(path);
+  auto row = row_of_samples(path, time);
+  Means means;
+  read_jsonl(
+      path,
+      [&](int64_t line, const SortedJson& sample) { add_sample(sample, concat(path.string(), ":", line), means); },
+      [&](int64_t n_bytes) {
+        if (on_bytes) on_bytes(path, n_bytes);
+      });
+  KVC_CHECK(!means.empty(), path.string(), ": error: no sample of lm-eval has a metric");
+  for (const auto& [metric, mean] : means) {
+    row.column_name = concat(task, " ", metric);
+    row.value = mean.value();
+    row.note = concat("mean of ", mean.n, " samples, stderr ", mean.standard_error());
+    rows.put(row);
+  }
+}
+
+void put_file(ExternalRows& rows, const fs::path& path) {
+  const auto json = read_json(path);
+  KVC_CHECK(json.is_object() && json.contains("results") && json["results"].is_object(), path.string(),
+            ": error: no results of lm-eval: it has no object 'results'");
+  auto row = row_of(json, path);
   for (const auto& [task, metrics] : json["results"].items()) {
     KVC_CHECK(metrics.is_object(), path.string(), ": error: results.", in_one_line(task), " is no object");
     for (const auto& [name, value] : metrics.items()) {
@@ -84,12 +165,19 @@ void put_file(ExternalRows& rows, const fs::path& path) {
 
 }  // namespace
 
-Imported import_lm_eval(Database& db, const fs::path& path) {
+Imported import_lm_eval(Database& db, const fs::path& path, const OnBytes& on_bytes) {
   KVC_CHECK(fs::exists(path), "cannot read '", path.string(), "': there is no such file or folder");
   const auto files = result_files(path);
-  ExternalRows rows(db);
-  for (const auto& file : files) put_file(rows, file);
-  return rows.commit();
+  Imported imported;
+  for (const auto& file : files) {
+    import_file(
+        db,
+        [&](ExternalRows& rows) {
+          is_samples(file.filename().string()) ? put_samples(rows, file, on_bytes) : put_file(rows, file);
+        },
+        imported);
+  }
+  return imported;
 }
 
 }  // namespace kvc

@@ -10,6 +10,5 @@ std::string_view report_js();
 std::string_view times_sql();
 std::string_view memory_sql();
 std::string_view capacity_sql();
-std::string_view external_sql();
 
 }  // namespace kvc

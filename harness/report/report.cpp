@@ -82,12 +82,22 @@ Report make_report(Database& db, const ReportOptions& options) {
   Report report;
   auto count = db.prepare(
       "SELECT count(*), ifnull(sum((SELECT count(*) FROM sample WHERE cell_key = key)), 0) FROM cell"
-      " WHERE ?1 = 'all' OR key IN (SELECT cell_key FROM experiment_cell WHERE experiment = ?1)");
+      " WHERE ?1 = 'all' AND key NOT IN (SELECT cell_key FROM v_older) OR key IN (SELECT cell_key FROM experiment_cell "
+      "WHERE experiment = ?1)");
   count.bind(1, options.experiment);
   count.step();
   report.n_cells = count.integer(0);
   report.n_samples = count.integer(1);
-  KVC_CHECK(report.n_cells > 0, "results database '", db.path(), "': it holds no cells, so there is nothing to report");
+  const auto n_external = db.integer("SELECT count(*) FROM external_result");
+  KVC_CHECK(report.n_cells > 0 || n_external > 0, "results database '", db.path(),
+            "': it holds no cells, so there is nothing to report");
+  if (report.n_cells == 0) {
+    const auto body = extra_sections(data);
+    report.n_tables = count_of(body, "<table");
+    report.html = page_of("kvc: " + escape_html(std::filesystem::path(db.path()).filename().string()),
+                          concat(n_external, " numbers of others, and no cell of our own."), body);
+    return report;
+  }
   const auto samples = sample_section(data);
   report.n_embedded = samples.n_embedded;
   report.embedded_bytes = samples.bytes;

@@ -93,7 +93,7 @@ std::string extra_sections(const ReportData& data) {
          query_section(data, times_sql(), "times", "Times", "bench") +
          query_section(data, memory_sql(), "bench-memory", "Memory by batch", "bench") +
          query_section(data, capacity_sql(), "capacity", "What fits", "capacity") +
-         query_section(data, external_sql(), "external", "Numbers of others", "");
+         named_section(data, "external", "Numbers of others");
 }
 
 }  // namespace kvc

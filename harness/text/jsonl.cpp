@@ -54,17 +54,21 @@ nlohmann::json parse_line(const std::string& where, const std::string& line) {
 }  // namespace
 
 void read_jsonl(const std::filesystem::path& path,
-                const std::function<void(int64_t line, const nlohmann::json& value)>& visit) {
+                const std::function<void(int64_t line, const nlohmann::json& value)>& visit,
+                const std::function<void(int64_t n_bytes)>& on_bytes) {
   std::error_code unreadable;  // opening the file says why
   KVC_CHECK(!std::filesystem::is_directory(path, unreadable), "cannot read '", path.string(), "': it is a folder");
   std::ifstream file(path, std::ios::binary);
   KVC_CHECK(file, "cannot read '", path.string(), "': ", std::strerror(errno));
   std::string line;
+  int64_t n_bytes = 0;
   for (int64_t number = 1;; ++number) {
     const auto where = concat(path.string(), ":", number);
     const Read result = next_line(*file.rdbuf(), line);
     if (result == Read::kEnd) return;
     KVC_CHECK(result == Read::kLine, where, ":1: error: the line is longer than ", kMaxLineBytes, " bytes");
+    n_bytes += static_cast<int64_t>(line.size()) + 1;
+    if (on_bytes) on_bytes(n_bytes);
     if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
     visit(number, parse_line(where, line));
   }

@@ -76,7 +76,8 @@ TEST_F(Exchange, LmEvalGetsMeanAndStandardErrorOfTheOkSamples) {
 
 TEST_F(Exchange, ANumberTooLargeIsRefusedInALine) {
   const auto path = write("results_1.json", R"({"results": {"t": {"acc,none": 1e400}}})");
-  EXPECT_EQ(message_of([&] { lm_eval(path); }), path.string() + ": error: not JSON: number overflow parsing '1e400'");
+  EXPECT_EQ(lm_eval(path).skipped,
+            std::vector<std::string>{path.string() + ": error: not JSON: number overflow parsing '1e400'"});
 }
 
 TEST_F(Exchange, LmEvalGetsOneLineASampleAndFilter) {
@@ -214,7 +215,7 @@ TEST_F(Exchange, OurOwnExportIsReadBackWithItsMethod) {
   fill();
   auto store = ResultStore::open_readonly(path_);
   export_lm_eval(store.database(), "all", folder_ / "out", 1);
-  EXPECT_EQ(lm_eval(folder_ / "out").n_new, 2);
+  EXPECT_EQ(lm_eval(folder_ / "out").n_new, 4);  // of the results, and of the samples
   EXPECT_NE(rows().find("|tiny lossy bits=2|lossy|"), std::string::npos);
   EXPECT_NE(rows().find("|demo__lookup accuracy,first|0.666666666666667|"), std::string::npos);
 }
@@ -230,24 +231,55 @@ TEST_F(Exchange, KvpressNumbersBecomeExternal) {
             "kvpress|ruler/4096|org/m|snapkv|compression_ratio 0.5|vt.string_match|||\n");
 }
 
-TEST_F(Exchange, BadFilesAreNamedAndChangeNothing) {
+TEST_F(Exchange, BadFilesAreNamedAndTheOthersAreIn) {
   EXPECT_NE(message_of([&] { lm_eval(folder_ / "none.json"); }).find("there is no such file"), std::string::npos);
   write("bad/results_1.json", R"({"results": {"a": {"acc,none": 1}}})");
   write("bad/results_2.json", "{\"results\": {,}}");
-  EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("results_2.json: error: not JSON"), std::string::npos);
-  EXPECT_EQ(rows(), "");
+  const auto skipped = [&] {
+    const auto imported = lm_eval(folder_ / "bad");
+    return imported.skipped.size() == 1 ? imported.skipped.front() : concat(imported.skipped.size(), " skipped");
+  };
+  EXPECT_NE(skipped().find("results_2.json: error: not JSON"), std::string::npos);
+  EXPECT_EQ(rows(), "lm-eval|results_1.json||||a acc,none|1.0||\n");
   write("bad/results_2.json", R"({"results": {"a": {"acc,none": 1e999}}})");
-  EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("results_2.json: error: not JSON"), std::string::npos);
+  EXPECT_NE(skipped().find("results_2.json: error: not JSON"), std::string::npos);
   write("bad/results_2.json", R"({"results": {"a\nb": 1}})");
-  EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("results.a b is no object"), std::string::npos);
+  EXPECT_NE(skipped().find("results.a b is no object"), std::string::npos);
   write("bad/results_2.json", "[]");
-  EXPECT_NE(message_of([&] { lm_eval(folder_ / "bad"); }).find("no object 'results'"), std::string::npos);
+  EXPECT_NE(skipped().find("no object 'results'"), std::string::npos);
   fs::create_directories(folder_ / "empty");
   EXPECT_NE(message_of([&] { lm_eval(folder_ / "empty"); }).find("holds no results_*.json"), std::string::npos);
   EXPECT_NE(message_of([&] { kvpress(folder_ / "empty"); }).find("holds no results of kvpress"), std::string::npos);
   write("press/config.yaml", "dataset: d\nmodel: m\n");
   write("press/metrics.json", "{}");
-  EXPECT_NE(message_of([&] { kvpress(folder_ / "press"); }).find("no key 'press_name'"), std::string::npos);
+  const auto press = kvpress(folder_ / "press").skipped;
+  ASSERT_EQ(press.size(), 1u);
+  EXPECT_NE(press[0].find("no key 'press_name'"), std::string::npos);
+}
+
+// By hand: exact_match of strict-match 1, 0, 1, 1 is 0.75, its standard error sqrt(0.75 * 0.25 / 3) = 0.25.
+TEST_F(Exchange, SamplesOfLmEvalBecomeTheMeansOfTheirMetrics) {
+  write(
+      "m/results_2024-05-01T10-00-00.json",
+      R"({"model_name": "org/m", "config": {"model": "hf"}, "results": {"gsm8k": {"exact_match,strict-match": 0.75}}})");
+  std::string lines;
+  for (const int right : {1, 0, 1, 1}) {
+    lines += concat(R"({"doc_id": 7, "doc": {"exact_match": 9}, "filter": "strict-match", "metrics": ["exact_match"],)",
+                    R"( "exact_match": )", right, R"(, "seconds": 3})", "\n");
+  }
+  write("m/samples_gsm8k_2024-05-01T10-00-00.jsonl", lines);
+  write("m/samples_arc_easy_2024-05-01T10-00-00.jsonl", R"({"doc_id": 0, "acc": true})"
+                                                        "\n");  // of an older lm-eval
+  write("m/samples_bad_2024-05-01T10-00-00.jsonl", "{\"doc_id\": 0, \"acc\": 1}\n{\"doc_id\"\n");
+  const auto imported = lm_eval(folder_ / "m");
+  ASSERT_EQ(imported.skipped.size(), 1u);
+  EXPECT_NE(imported.skipped[0].find("samples_bad_2024-05-01T10-00-00.jsonl:2:"), std::string::npos);
+  EXPECT_EQ(rows(),
+            "lm-eval|results_2024-05-01T10-00-00.json|org/m|hf||gsm8k exact_match,strict-match|0.75||\n"
+            "lm-eval|samples_arc_easy_2024-05-01T10-00-00.jsonl|org/m|hf||arc_easy acc,none|1.0||"
+            "mean of 1 samples, stderr 0\n"
+            "lm-eval|samples_gsm8k_2024-05-01T10-00-00.jsonl|org/m|hf||gsm8k exact_match,strict-match|0.75||"
+            "mean of 4 samples, stderr 0.25\n");
 }
 
 }  // namespace
