@@ -5,6 +5,8 @@
 #include "compressors/build_compressor.h"
 #include "compressors/plugin_library.h"
 #include "compressors/plugin_trust.h"
+#include "experiment/fill_label.h"
+#include "experiment/read_compressors.h"
 #include "kvc/plugin.h"
 #include "text/files.h"
 #include "text/nearest.h"
@@ -127,7 +129,6 @@ OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
   record.plugin_sha256 = plugin_hashes(plugins);
   record.options_json = said.at("resolved").dump();
   record.options_label = composition_label(found);
-  record.label = found.label;
   record.bits = said.at("bits");
   record.formula = said.at("formula");
   record.lossy = said.at("lossy");
@@ -136,6 +137,7 @@ OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
     const auto& stage = said.at("stages").at(i);
     record.stages.push_back({plugins[i]->plugin, plugins[i]->sha256, stage.at(0), stage.at(1)});
   }
+  record.label = opened.choice.label = filled_label(found, record);
   opened.key = {{"plugin", record.plugin}, {"plugin_sha256", record.plugin_sha256}, {"options", said.at("resolved")}};
   return opened;
 }
@@ -166,6 +168,9 @@ std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoic
       throw Error(concat(names[i], ": it says of itself what is no description: ", e.what()));
     }
   }
+  std::vector<CompressorChoice> labelled;
+  for (const auto& one : opened) labelled.push_back(one.choice);
+  check_labels(labelled);  // two may have become alike
   return opened;
 }
 
