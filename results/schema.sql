@@ -208,6 +208,33 @@ CREATE TABLE capacity (
   PRIMARY KEY (cell_key, kind, how, limit_bytes, n_tokens)
 ) STRICT, WITHOUT ROWID;
 
+-- One row a run that goes on, or that ended without a word: a run takes its own away when it ends. place: boot and process
+-- namespace, in which pid and process_start (clock ticks since the boot) name one process. Seconds since 1970.
+CREATE TABLE run (
+  id                INTEGER NOT NULL PRIMARY KEY,
+  experiment        TEXT    NOT NULL,
+  host              TEXT    NOT NULL,
+  place             TEXT    NOT NULL,
+  pid               INTEGER NOT NULL,
+  process_start     INTEGER NOT NULL,
+  started_at        REAL    NOT NULL,
+  seen_at           REAL    NOT NULL,
+  n_done            INTEGER NOT NULL,
+  n_failed          INTEGER NOT NULL,
+  n_total           INTEGER NOT NULL,
+  tokens_per_second REAL,
+  seconds_left      REAL,
+  doing             TEXT    NOT NULL
+) STRICT;
+
+-- What a run has taken on itself; its sample, or its failure, takes the claim away. sample: -1 of a cell's sizes.
+CREATE TABLE claim (
+  cell_key TEXT    NOT NULL,
+  sample   INTEGER NOT NULL,
+  run_id   INTEGER NOT NULL REFERENCES run (id) ON DELETE CASCADE,
+  PRIMARY KEY (cell_key, sample)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE external_result (
   source      TEXT NOT NULL,
   item        TEXT NOT NULL,
@@ -300,6 +327,10 @@ LEFT JOIN counted ON counted.cell_key = cell.key
 LEFT JOIN totals ON totals.cell_key = cell.key
 LEFT JOIN engages ON engages.cell_key = cell.key
 WHERE cell.kind = 'eval';
+
+-- Cells that are of no experiment's definition as it was last run: see experiment_cell.
+CREATE VIEW v_older AS
+SELECT cell_key FROM experiment_cell GROUP BY cell_key HAVING min(experiment LIKE '%@older') = 1;
 
 CREATE VIEW v_score AS
 SELECT

@@ -19,7 +19,8 @@ constexpr auto kCells =
     "  (SELECT min(e.label) FROM experiment_cell AS e WHERE e.cell_key = c.key AND e.label <> ''"
     "    AND (?1 = 'all' OR e.experiment = ?1))"
     " FROM v_cell AS c JOIN cell ON cell.key = c.key"
-    " WHERE ?1 = 'all' OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = ?1)"
+    " WHERE ?1 = 'all' AND c.key NOT IN (SELECT cell_key FROM v_older) OR c.key IN (SELECT cell_key FROM "
+    "experiment_cell WHERE experiment = ?1)"
     " ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, c.settings_json, cell.plugin_sha256, c.task, "
     "c.key";
 

@@ -15,13 +15,18 @@ namespace kvc {
 
 std::vector<std::string> stored_experiments(Database& db) {
   std::vector<std::string> names;
-  auto select = db.prepare("SELECT DISTINCT experiment FROM experiment_cell ORDER BY experiment");
+  auto select = db.prepare(
+      "SELECT DISTINCT experiment FROM experiment_cell WHERE experiment NOT LIKE '%@older' ORDER BY experiment");
   while (select.step()) names.push_back(select.text(0));
   return names;
 }
 
 void check_stored_experiment(Database& db, const std::string& experiment) {
-  const auto known = stored_experiments(db);
+  auto known = stored_experiments(db);
+  if (auto older = db.prepare("SELECT 1 FROM experiment_cell WHERE experiment = ? LIMIT 1");
+      older.bind(1, experiment).step()) {
+    known.push_back(experiment);
+  }
   KVC_CHECK(std::ranges::count(known, experiment) > 0, "results database '", db.path(),
             "': ", unknown_name("experiment", experiment, known));
 }

@@ -10,7 +10,7 @@
 
 namespace kvc {
 
-// The names of all experiments that the database has cells of.
+// The names of all experiments that the database has cells of, older definitions left out.
 std::vector<std::string> stored_experiments(Database& db);
 // Throws Error with the nearest and the known names where it is none of them.
 void check_stored_experiment(Database& db, const std::string& experiment);

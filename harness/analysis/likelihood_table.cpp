@@ -19,7 +19,8 @@ constexpr auto kCells =
     "  (SELECT min(e.position) FROM experiment_cell AS e WHERE e.cell_key = c.key"
     "    AND (?1 = 'all' OR e.experiment = ?1)) AS position"
     " FROM v_cell AS c WHERE EXISTS (SELECT 1 FROM likelihood AS l WHERE l.cell_key = c.key)"
-    "  AND (?1 = 'all' OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = ?1))"
+    "  AND (?1 = 'all' AND c.key NOT IN (SELECT cell_key FROM v_older) OR c.key IN (SELECT cell_key FROM "
+    "experiment_cell WHERE experiment = ?1))"
     " ORDER BY c.model, c.task, position, c.is_lossy, c.plugin, c.bits DESC, c.options, c.key";
 
 // Values of blocks, by column.

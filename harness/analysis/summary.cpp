@@ -5,12 +5,14 @@
 #include <map>
 
 #include "analysis/cell_groups.h"
+#include "analysis/definition_change.h"
 #include "analysis/entries.h"
 #include "analysis/query.h"
 #include "analysis/rows_of.h"
 #include "analysis/summary_rows.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
+#include "text/nearest.h"
 
 namespace kvc {
 namespace {
@@ -237,6 +239,7 @@ Table summary_table(Database& db, const SummaryOptions& options) {
     table.rows.push_back(summary_row(groups[i], settings_apart(names, names[i]), with_model, tasks, lengths));
   }
   table.notes = summary_notes(shown, suspects, options.with_suspects);
+  if (const auto older = older_note(db, options.experiment); !older.empty()) table.notes.push_back(older);
   if (const auto frames = frames_note(names); !frames.empty()) table.notes.insert(table.notes.begin(), frames);
   return table;
 }

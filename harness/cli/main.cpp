@@ -27,6 +27,8 @@ int run(int argc, char** argv) {
   kvc::add_table_verbs(program);
   kvc::add_figure_verb(program);
   kvc::add_list_verbs(program);
+  kvc::add_status_verb(program);
+  kvc::add_diff_verb(program);
   kvc::add_compare_verbs(program);
   kvc::add_check_verb(program);
   kvc::add_inspect_verbs(program);

@@ -24,7 +24,9 @@ void add_run_verb(Verb program);
 void add_calibrate_verb(Verb program);
 void add_table_verbs(Verb program);  // table, tables, query
 void add_figure_verb(Verb program);
-void add_list_verbs(Verb program);     // ls, rm
+void add_list_verbs(Verb program);  // ls, rm
+void add_status_verb(Verb program);
+void add_diff_verb(Verb program);
 void add_compare_verbs(Verb program);  // compare, power
 void add_check_verb(Verb program);
 void add_inspect_verbs(Verb program);  // plugins, validate, doctor

@@ -123,7 +123,7 @@ class RunEstimate {
     if (!has_learnt) why = "no compressor got through a trial";
     if (!has_learnt) return "";
     return concat("by a trial of ", job.prompt_ids.size(), " + ", kTrialAnswer,
-                  " tokens with each compressor, answers counted at their limit");
+                  " tokens with each compressor, answers counted at 70 % of their limit");
   }
 
   const Grid& grid_;

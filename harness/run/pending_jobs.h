@@ -19,6 +19,7 @@ struct PendingJob {
   EncodedPrompt prompt = {};
   std::vector<int64_t> sizes = {};  // no sample: what the compressor's caches of so many tokens hold
   WorkEstimate::Prompt work = {};   // as guessed before it is given
+  bool was_taken = false;           // by another run, when it was last asked for
 };
 
 // Task by task, sample by sample; counts them in `plan`. store may be null: nothing is finished. fan_out: one job

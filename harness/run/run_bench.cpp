@@ -11,7 +11,9 @@
 #include "experiment/provenance.h"
 #include "run/find_capacity.h"
 #include "run/progress.h"
+#include "run/put_cells.h"
 #include "run/work_estimate.h"
+#include "store/run_store.h"
 #include "text/files.h"
 #include "wire/interrupt.h"
 
@@ -96,7 +98,7 @@ class BenchRun {
  public:
   BenchRun(const BenchExperiment& experiment, const std::vector<BenchCell>& cells, ResultStore& store,
            BenchOutcome& outcome)
-      : experiment_(experiment), store_(store), outcome_(outcome) {
+      : experiment_(experiment), results_(store), store_(store), outcome_(outcome) {
     plan(cells);
     watch_.keep_on = [&] {
       show();
@@ -109,6 +111,7 @@ class BenchRun {
 
   void run(const BenchCell& cell) {
     cell_ = &cell;
+    if (!runs_) runs_.emplace(results_.database(), experiment_.name);
     experiment_.kind == RunKind::bench ? run_point(experiment_.points[cell.item])
                                        : run_search(experiment_.searches[cell.item]);
   }
@@ -192,6 +195,12 @@ class BenchRun {
       state.seconds_left = left_by_count(n_done_, n_total_, so_far);
     }
     progress_.show(state);
+    if (!runs_) return;
+    RunRow row;
+    row.n_done = n_done_, row.n_failed = outcome_.n_failed, row.n_total = n_total_;
+    row.seconds_left = state.seconds_left, row.doing = doing;
+    if (state.tokens_per_second > 0) row.tokens_per_second = state.tokens_per_second;
+    runs_->tell(row);
   }
 
   void run_point(const BenchPoint& point) {
@@ -280,7 +289,9 @@ class BenchRun {
   }
 
   const BenchExperiment& experiment_;
+  ResultStore& results_;
   BenchStore store_;
+  std::optional<RunStore> runs_;
   BenchOutcome& outcome_;
   Progress progress_;
   WorkEstimate estimate_;
@@ -350,9 +361,11 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
 BenchOutcome run_bench(const BenchExperiment& experiment, const std::vector<BenchCell>& cells, ResultStore& store) {
   const Interrupt interrupt;
   BenchOutcome outcome;
+  std::vector<const CellRecord*> records;
+  for (const auto& cell : cells) records.push_back(&cell.record);
+  put_cells(records, experiment.name, experiment.config, store);
   BenchRun run(experiment, cells, store, outcome);
   for (const auto& cell : cells) {
-    store.put_cell(cell.record);
     run.run(cell);
     if (!keep_on()) break;
   }

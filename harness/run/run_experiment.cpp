@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -11,8 +12,11 @@
 #include <optional>
 
 #include "run/job_maker.h"
+#include "run/put_cells.h"
 #include "run/result_filer.h"
+#include "run/run_progress.h"
 #include "run/score_stored.h"
+#include "store/run_store.h"
 #include "wire/interrupt.h"
 #include "wire/worker_process.h"
 
@@ -20,6 +24,8 @@ namespace kvc {
 namespace {
 
 constexpr int kPollMs = 200;        // until a signal that came just before a wait is seen
+constexpr double kAskSeconds = 1;   // between two questions whether another run has done what it took
+constexpr int64_t kSizes = -1;      // stands for a sample where sizes are claimed
 constexpr int kMostDeadStarts = 3;  // of workers, in a row
 constexpr int kMostStuck = 2;       // workers that a compressor may halt; its other samples then fail unasked
 
@@ -34,8 +40,10 @@ class Run {
         progress_(grid, experiment) {}
 
   RunOutcome run() {
+    std::vector<const CellRecord*> records;
+    for (const auto& cell : grid_.cells) records.push_back(&cell.record);
+    put_cells(records, experiment_.name, experiment_.config, store_);
     for (const auto& cell : grid_.cells) {
-      store_.put_cell(cell.record);
       if (cell.record.kind == RunKind::eval) outcome_.n_failed += score_stored(cell, grid_.tasks[cell.task], store_);
     }
     RunPlan plan;
@@ -43,6 +51,7 @@ class Run {
     outcome_.n_present = plan.n_present;
     for (auto& job : missing_sizes(grid_, store_, experiment_.sizes)) jobs_.push_back(std::move(job));  // last
     if (jobs_.empty()) return outcome_;
+    runs_.emplace(store_.database(), experiment_.name);
     filer_.emplace(grid_, experiment_, store_, progress_, outcome_);
     guess_work(grid_, experiment_, maker_, jobs_);
     for (const auto& job : jobs_) progress_.plan(job);
@@ -51,14 +60,18 @@ class Run {
     const Interrupt interrupt;
     for (size_t i = 0; i < n_workers; ++i) children_.push_back(make_child());
     while (Interrupt::signal() == 0 &&
-           (!jobs_.empty() ||
+           (!jobs_.empty() || !others_.empty() ||
             std::any_of(children_.begin(), children_.end(), [](const auto& child) { return child->at_work(); }))) {
       serve();
       progress_.show();
+      auto row = progress_.row();
+      row.n_failed = outcome_.n_failed;
+      runs_->tell(row);
     }
     progress_.make_room();
     outcome_.signal = Interrupt::signal();
     filer_.reset();
+    runs_.reset();
     return outcome_;
   }
 
@@ -81,6 +94,7 @@ class Run {
   std::unique_ptr<Child> make_child() const { return std::make_unique<Child>(grid_.worker); }
 
   void serve() {
+    ask_for_others();
     for (auto& child : children_) give(*child);
     std::vector<pollfd> polled;
     for (const auto& child : children_) polled.push_back({child->process.fd(), POLLIN, 0});
@@ -143,6 +157,7 @@ class Run {
       progress_.unplan(pending);
       return give(child);
     }
+    if (!claim(pending)) return give(child);
     fail_stuck(pending);
     if (!pending.alone) set_crashers_apart(pending);
     if (pending.compressors.empty()) return give(child);
@@ -163,6 +178,58 @@ class Run {
     child.given.emplace(job.id, std::move(pending));
     child.wants = false;
     child.process.send(nlohmann::json(job));
+  }
+
+  // What another run was at when it was asked for, now and then: done, or left by a run that died.
+  void ask_for_others() {
+    progress_.wait_for_others(!others_.empty());
+    if (!jobs_.empty() || others_.empty() || seconds_since(asked_) < kAskSeconds) return;
+    asked_ = Clock::now();
+    for (auto& job : others_) {
+      progress_.plan(job);
+      jobs_.push_back(std::move(job));
+    }
+    others_.clear();
+    std::erase_if(jobs_, [&](auto& job) { return !claim(job); });
+  }
+
+  // Takes the job for this run. What has its result leaves it, and what another run is at waits apart. -> whether
+  // anything is left to do
+  bool claim(PendingJob& job) {
+    auto others = job;
+    others.compressors.clear();
+    std::vector<int> mine;
+    int64_t n_done = 0;
+    for (const int compressor : job.compressors) {
+      const auto claim = claim_of(job, compressor);
+      if (claim == RunStore::Claim::kMine) mine.push_back(compressor);
+      if (claim == RunStore::Claim::kTaken) others.compressors.push_back(compressor);
+      n_done += claim == RunStore::Claim::kDone;
+    }
+    auto not_mine = job;
+    std::erase_if(not_mine.compressors, [&](int c) { return std::count(mine.begin(), mine.end(), c) > 0; });
+    if (!not_mine.compressors.empty()) progress_.unplan(not_mine);
+    if (job.sizes.empty()) outcome_.n_present += n_done, progress_.count(-n_done);
+    job.compressors = std::move(mine);
+    others.was_taken = true;
+    if (!others.compressors.empty()) {
+      if (!shares_work_) progress_.make_room();
+      if (!shares_work_) std::fprintf(stderr, "another run works on this database, too: they share the work\n");
+      shares_work_ = true;
+      others_.push_back(std::move(others));
+    }
+    return !job.compressors.empty();
+  }
+
+  RunStore::Claim claim_of(const PendingJob& job, int compressor) {
+    const auto& key =
+        grid_.cells[job.task * grid_.worker.compressors.size() + static_cast<size_t>(compressor)].record.key;
+    if (job.sizes.empty()) {
+      return runs_->claim(key, grid_.tasks[job.task].data.samples[job.sample].id, job.was_taken);
+    }
+    const auto there = store_.sizes_of(key);
+    const bool is_done = std::all_of(job.sizes.begin(), job.sizes.end(), [&](int64_t n) { return there.contains(n); });
+    return is_done ? RunStore::Claim::kDone : runs_->claim(key, kSizes, job.was_taken);
   }
 
   // Whether a compressor has a result, and so a size, is known when none is.
@@ -234,6 +301,10 @@ class Run {
   JobMaker maker_;
   RunProgress progress_;
   std::optional<ResultFiler> filer_;  // while there is something to file
+  std::optional<RunStore> runs_;
+  std::deque<PendingJob> others_;  // what other runs were at when they were asked for
+  Clock::time_point asked_ = Clock::now();
+  bool shares_work_ = false;
   int64_t next_job_ = 0;
   std::set<int> crashers_;    // compressors inside which a worker has died
   std::map<int, int> stuck_;  // and how often each was stuck there, with a worker of its own

@@ -52,13 +52,19 @@ WorkEstimate::Prompt work_of(const Job& job, size_t task, bool share_prefix) {
 void guess_work(const Grid& grid, const Experiment& experiment, JobMaker& maker, std::deque<PendingJob>& jobs) {
   struct Known {
     WorkEstimate::Prompt work;
-    double n_characters = 0, shared = 0;
+    double n_characters = 0, n_in_choices = 0, shared = 0;
   };
   std::map<size_t, Known> known;  // by task
   const auto characters = [&](const PendingJob& job) {
     const auto& task = grid.tasks[job.task];
     const auto& sample = task.data.samples[job.sample];
     return std::max(1.0, static_cast<double>(render_prompt(task.spec, task.data, sample).text.size()));
+  };
+  const auto in_choices = [&](const PendingJob& job) {
+    double n = 0;
+    for (const auto& text : grid.tasks[job.task].data.samples[job.sample].choices)
+      n += static_cast<double>(text.size());
+    return std::max(1.0, n);
   };
   for (auto& job : jobs) {
     if (!job.sizes.empty()) {
@@ -75,6 +81,7 @@ void guess_work(const Grid& grid, const Experiment& experiment, JobMaker& maker,
         of_task.work = work_of(made, job.task, false);
         of_task.shared = of_task.work.computed - work_of(made, job.task, experiment.share_prefix).computed;
         of_task.n_characters = is_window ? 1 : characters(job);
+        of_task.n_in_choices = in_choices(job);
       } catch (const Error&) {  // it says why when it is its turn
       }
       known.emplace(job.task, of_task);
@@ -93,6 +100,7 @@ void guess_work(const Grid& grid, const Experiment& experiment, JobMaker& maker,
       continue;
     }
     job.work.context = std::min(most, n_tokens);
+    if (job.work.forced > 0) job.work.forced *= in_choices(job) / like.n_in_choices;
     const double n_texts = std::max(1.0, std::round(like.work.computed / std::max(1.0, whole_rows(like.work.context))));
     job.work.computed = n_texts * whole_rows(std::max(1.0, job.work.context - like.shared / n_texts));
   }
@@ -172,7 +180,7 @@ std::optional<double> RunProgress::seconds_left() const {
 
 std::string RunProgress::doing() const {
   if (!ready_) return "loading the model";
-  if (given_.empty()) return "";
+  if (given_.empty()) return waits_ ? "waiting for what another run is at" : "";
   const auto& [newest, job] = *given_.rbegin();
   if (!job.sizes.empty()) {
     return concat("sizes, ", grid_.cells[static_cast<size_t>(job.compressors.front())].record.plugin);
@@ -188,14 +196,25 @@ std::string RunProgress::doing() const {
   return concat("decode of ", n_sequences, " answers, prompt ", of_all, ", ", task);
 }
 
+RunRow RunProgress::row() const {
+  RunRow row;
+  row.n_done = n_done_, row.n_total = n_total_;
+  row.seconds_left = seconds_left();
+  const double so_far = seconds_at_work();
+  if (so_far > 0) row.tokens_per_second = (n_prefilled_ + estimate_.n_decoded()) / so_far;
+  row.doing = doing();
+  return row;
+}
+
 void RunProgress::show() {
+  const auto row = this->row();
   ProgressState state;
-  state.n_done = n_done_, state.n_total = n_total_, state.unit = "samples";
-  state.seconds_left = seconds_left();
+  state.n_done = row.n_done, state.n_total = row.n_total, state.unit = "samples";
+  state.seconds_left = row.seconds_left;
   const double so_far = seconds_at_work();
   if (state.seconds_left && so_far > 0) state.share = so_far / (so_far + *state.seconds_left);
-  if (so_far > 0) state.tokens_per_second = (n_prefilled_ + estimate_.n_decoded()) / so_far;
-  state.doing = doing();
+  state.tokens_per_second = row.tokens_per_second.value_or(0);
+  state.doing = row.doing;
   progress_.show(state);
 }
 

@@ -9,6 +9,7 @@
 #include "run/job_maker.h"
 #include "run/progress.h"
 #include "run/work_estimate.h"
+#include "store/run_store.h"
 
 namespace kvc {
 
@@ -33,6 +34,8 @@ class RunProgress {
   void done(int64_t job);  // or lost with its worker
   void show();
   void make_room() { progress_.make_room(); }
+  RunRow row() const;  // what others may know of it
+  void wait_for_others(bool waits) { waits_ = waits; }
   void count(int64_t n_samples) { n_total_ += n_samples; }  // that are to be run
   void count_done() { ++n_done_; }                          // a sample
 
@@ -51,7 +54,7 @@ class RunProgress {
   double seconds_told_ = 0;  // at work, when it was last told how far it is
   int64_t n_done_ = 0, n_total_ = 0, n_prompts_ = 0, n_prompts_begun_ = 0;
   double n_prefilled_ = 0;  // tokens
-  bool is_warm_ = false;
+  bool is_warm_ = false, waits_ = false;
   std::set<int64_t> prefilled_;          // jobs under way whose prompts are computed
   std::map<int64_t, PendingJob> given_;  // by id; without their prompts
   std::map<int64_t, Clock::time_point> since_;

@@ -9,6 +9,7 @@ namespace {
 // How far contexts must spread about their mean before a slope is believed: half where they spread by so much of it.
 constexpr double kSpread = 0.2, kLeastSpread = 16;
 constexpr double kPriorSeconds = 1;    // measured, for which the clock is taken to have gone alike
+constexpr double kUnseen = 0.7;        // of what the limit leaves where no answer was so long: from half of it to all
 constexpr int64_t kEnoughAnswers = 4;  // of a compressor on a task, to go by them alone
 
 // Of the tokens computed, which may be more than the prompt has: rows that are filled up, texts in sum.
@@ -80,7 +81,8 @@ double AnswerLengths::expected_more(double so_far, double limit) const {
     if (survivors <= 1e-9) return area;
   }
   const double chance = n_tokens > 0 ? n_ends / n_tokens : 0, rest = limit - from;
-  return area + survivors * (chance > 0 ? (1 - std::exp(-chance * rest)) / chance : rest);
+  const double constant = chance > 0 ? (1 - std::exp(-chance * rest)) / chance : rest;
+  return area + survivors * std::min(constant, kUnseen * rest);
 }
 
 void WorkEstimate::count(const Prompt& prompt, const Compressors& compressors, double n) {

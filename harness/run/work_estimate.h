@@ -30,7 +30,7 @@ class AnswerLengths {
   void cut(int64_t n_tokens) { ++cuts_[n_tokens]; }  // by a limit, or still under way
   int64_t n() const;
   // Tokens that an answer of so_far tokens still gets, on average, where it has at most `limit`: the Kaplan-Meier
-  // curve, and behind the longest seen a constant chance to end. Without an end it is all that the limit leaves.
+  // curve, and behind the longest seen a constant chance to end, but at most 70 % of what the limit leaves.
   double expected_more(double so_far, double limit) const;
   void add(const AnswerLengths& other);
 

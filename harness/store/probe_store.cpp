@@ -3,6 +3,7 @@
 
 #include "kvc/check.h"
 #include "store/result_store.h"
+#include "store/run_store.h"
 
 namespace kvc {
 
@@ -26,6 +27,7 @@ bool ResultStore::put_probe(const std::string& cell_key, int64_t sample, const s
     insert.bind(6, row.tensor).bind(7, row.step).bind(8, row.value).run();
     insert.reset();
   }
+  drop_claim(db_, cell_key, sample);
   transaction.commit();
   return true;
 }

@@ -3,6 +3,7 @@
 #include "kvc/check.h"
 #include "store/insert_scores.h"
 #include "store/new_row.h"
+#include "store/run_store.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -80,11 +81,16 @@ void insert_stages(Database& db, const CellRecord& cell) {
 void put_experiment_cell(Database& db, const CellRecord& cell) {
   if (!cell.label.empty()) {
     auto replaced = db.prepare(
-        "DELETE FROM experiment_cell WHERE experiment = ?1 AND label = ?2 AND cell_key <> ?3 AND cell_key IN"
+        "UPDATE OR REPLACE experiment_cell SET experiment = ?1 || '@older' WHERE experiment = ?1 AND label = ?2 AND "
+        "cell_key <> ?3 AND cell_key IN"
         " (SELECT key FROM cell WHERE model = ?4 AND task = ?5 AND kind = ?6)");
     replaced.bind(1, cell.experiment).bind(2, cell.label).bind(3, cell.key).bind(4, cell.model).bind(5, cell.task);
     replaced.bind(6, to_string(cell.kind)).run();
   }
+  db.prepare("DELETE FROM experiment_cell WHERE experiment = ? || '@older' AND cell_key = ?")
+      .bind(1, cell.experiment)
+      .bind(2, cell.key)
+      .run();
   auto insert = db.prepare(
       "INSERT INTO experiment_cell VALUES (?, ?, ?, ?) ON CONFLICT (experiment, cell_key)"
       " DO UPDATE SET label = excluded.label, position = excluded.position");
@@ -120,6 +126,18 @@ void ResultStore::put_cell(const CellRecord& cell) {
   transaction.commit();
 }
 
+void ResultStore::put_aside(const std::string& experiment, const std::set<std::string>& keys) {
+  Transaction transaction(db_);
+  for (const auto& key : keys) {
+    db_.prepare(
+           "UPDATE OR REPLACE experiment_cell SET experiment = ?1 || '@older' WHERE experiment = ?1 AND cell_key = ?2")
+        .bind(1, experiment)
+        .bind(2, key)
+        .run();
+  }
+  transaction.commit();
+}
+
 std::set<int64_t> ResultStore::finished_samples(const std::string& cell_key) {
   std::set<int64_t> samples;
   auto select = db_.prepare("SELECT sample FROM sample WHERE cell_key = ? AND status = 'ok'");
@@ -151,6 +169,7 @@ ResultStore::Put ResultStore::put_sample(const SampleRecord& sample) {
   insert_bytes(db_, sample);
   insert_stage_times(db_, sample);
   insert_likelihood(db_, sample);
+  drop_claim(db_, sample.cell_key, sample.sample);
   transaction.commit();
   return Put::kStored;
 }

@@ -87,6 +87,8 @@ class ResultStore {
   // stays: score_anew() changes it, with the scores. In an experiment a label stands for
   // one cell of a model and task: an earlier one of other content leaves the experiment, and stays in the database.
   void put_cell(const CellRecord& cell);
+  // The experiment's cells of these keys become those of an older definition: of the experiment "<name>@older".
+  void put_aside(const std::string& experiment, const std::set<std::string>& keys);
   std::set<int64_t> finished_samples(const std::string& cell_key);  // with status ok
   // Those, and failed ones whose generation is there, which could not be scored: a resumed run skips them.
   std::set<int64_t> generated_samples(const std::string& cell_key);

@@ -6,7 +6,7 @@ WITH
   of_experiment AS (
     SELECT key, model, task, plugin, options_label
     FROM cell
-    WHERE ifnull(:experiment, 'all') = 'all'
+    WHERE ifnull(:experiment, 'all') = 'all' AND key NOT IN (SELECT cell_key FROM v_older)
        OR key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment)),
   repeated AS (
     SELECT

@@ -8,6 +8,6 @@ SELECT
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key
 JOIN v_score AS s ON s.cell_key = c.key
-WHERE ifnull(:experiment, 'all') = 'all'
+WHERE ifnull(:experiment, 'all') = 'all' AND c.key NOT IN (SELECT cell_key FROM v_older)
    OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment)
 ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, variant, c.task, c.key, s.position;

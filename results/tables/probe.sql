@@ -7,7 +7,7 @@ WITH
     SELECT key, model, task, plugin, options_label
     FROM cell
     WHERE kind = 'probe'
-      AND (ifnull(:experiment, 'all') = 'all'
+      AND (ifnull(:experiment, 'all') = 'all' AND key NOT IN (SELECT cell_key FROM v_older)
            OR key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment))),
   whole AS (SELECT cell_key, sample, measure, tensor, value FROM probe WHERE head = -1)
 SELECT

@@ -5,7 +5,7 @@ WITH
     SELECT key, model, task, plugin, options_label, formula
     FROM cell
     WHERE kind = 'eval'
-      AND (ifnull(:experiment, 'all') = 'all'
+      AND (ifnull(:experiment, 'all') = 'all' AND key NOT IN (SELECT cell_key FROM v_older)
            OR key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment))),
   own AS (
     SELECT

@@ -6,7 +6,7 @@ WITH
     SELECT key, model, task, plugin, options_label
     FROM cell
     WHERE key IN (SELECT cell_key FROM stage)
-      AND (ifnull(:experiment, 'all') = 'all'
+      AND (ifnull(:experiment, 'all') = 'all' AND key NOT IN (SELECT cell_key FROM v_older)
            OR key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment))),
   part AS (
     SELECT cell_key, stage, plugin, place FROM stage

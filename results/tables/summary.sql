@@ -28,6 +28,6 @@ LEFT JOIN (
   JOIN sample ON sample.cell_key = score.cell_key AND sample.sample = score.sample AND sample.status = 'ok'
   WHERE score.position = 0
   GROUP BY score.cell_key, score.extractor) AS s ON s.cell_key = c.key
-WHERE ifnull(:experiment, 'all') = 'all'
+WHERE ifnull(:experiment, 'all') = 'all' AND c.key NOT IN (SELECT cell_key FROM v_older)
    OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment)
 ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, variant, c.task, c.key;

@@ -197,9 +197,10 @@ TEST(WorkEstimate, NothingIsSaidBeforeAnythingWasMeasured) {
 // known but that 2 answers in 16 tokens ended.
 TEST(AnswerLengths, AreAKaplanMeierCurveWithATail) {
   AnswerLengths lengths;
-  EXPECT_DOUBLE_EQ(lengths.expected_more(0, 32), 32);
+  EXPECT_DOUBLE_EQ(lengths.expected_more(0, 32), 0.7 * 32);  // right by half where it is from half to all of it
   lengths.ended(2), lengths.ended(4), lengths.cut(4), lengths.cut(6);
   const double tail = 0.5 * (1 - std::exp(-(100.0 - 6) * 2 / 16)) / (2.0 / 16);
+  EXPECT_NEAR(lengths.expected_more(0, 7), 2 + 0.75 * 2 + 0.5 * 2 + 0.5 * 0.7, 1e-9);
   EXPECT_NEAR(lengths.expected_more(0, 100), 2 + 0.75 * 2 + 0.5 * 2 + tail, 1e-9);
   EXPECT_NEAR(lengths.expected_more(0, 3), 2 + 0.75, 1e-9);
   EXPECT_EQ(lengths.expected_more(40, 32), 0);

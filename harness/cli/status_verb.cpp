@@ -1,0 +1,62 @@
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+#include "analysis/run_status.h"
+#include "cli/verbs.h"
+#include "kvc/check.h"
+#include "store/result_store.h"
+#include "wire/interrupt.h"
+
+namespace kvc {
+namespace {
+
+constexpr std::chrono::milliseconds kWatchInterval{2000}, kInterruptInterval{100};
+
+struct StatusArguments {
+  std::vector<std::string> databases;
+  std::string format = "markdown";
+  bool watch = false;
+};
+
+// Opened anew each time: nothing is held while the writer writes.
+std::string status_text(const StatusArguments& arguments) {
+  std::vector<ExperimentStatus> all;
+  for (const auto& file : arguments.databases) {
+    auto store = ResultStore::open_readonly(file);
+    for (auto& status : experiment_statuses(store.database())) all.push_back(std::move(status));
+  }
+  return write_table(status_table(all, seconds_since_1970()), arguments.format);
+}
+
+int status(const StatusArguments& arguments) {
+  const Interrupt interrupt;
+  const bool redraws = arguments.watch && ::isatty(STDOUT_FILENO);
+  while (true) {
+    const auto text = status_text(arguments);
+    std::fputs(((redraws ? "\033[H\033[2J" : "") + text).c_str(), stdout);
+    std::fflush(stdout);
+    if (!arguments.watch) return kOk;
+    for (auto waited = kInterruptInterval; waited <= kWatchInterval; waited += kInterruptInterval) {
+      if (Interrupt::signal() != 0) return kOk;
+      std::this_thread::sleep_for(kInterruptInterval);
+    }
+  }
+}
+
+}  // namespace
+
+void add_status_verb(Verb program) {
+  auto arguments = std::make_shared<StatusArguments>();
+  auto verb = program.add_subcommand("status", "Says which runs are at work on a database, and how far they are");
+  verb.add_option("databases", arguments->databases, "results databases").required();
+  verb.add_flag("--watch", arguments->watch, "again every two seconds, until Ctrl-C");
+  verb.add_option("--format", arguments->format, "markdown, csv or json")
+      .choices({"markdown", "csv", "json"})
+      .show_default();
+  verb.on_call([arguments] { return status(*arguments); });
+}
+
+}  // namespace kvc
