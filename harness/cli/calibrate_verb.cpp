@@ -113,8 +113,7 @@ std::function<void(size_t)> piece_progress(const std::vector<std::vector<int64_t
     state->seconds_left = left_by_count(state->n_done, state->n_total, so_far);
     state->tokens_per_second = so_far > 0 ? static_cast<double>(state->n_done) / so_far : 0;
     state->doing = concat("piece ", piece + 1, " of ", pieces.size());
-    progress->show(*state);
-    if (piece + 1 == pieces.size()) progress->make_room();
+    piece + 1 < pieces.size() ? progress->show(*state) : progress->make_room();
   };
 }
 

@@ -200,8 +200,10 @@ class Run {
     others.compressors.clear();
     std::vector<int> mine;
     int64_t n_done = 0;
-    for (const int compressor : job.compressors) {
-      const auto claim = claim_of(job, compressor);
+    const auto claims = claims_of(job);
+    for (size_t i = 0; i < claims.size(); ++i) {
+      const int compressor = job.compressors[i];
+      const auto claim = claims[i];
       if (claim == RunStore::Claim::kMine) mine.push_back(compressor);
       if (claim == RunStore::Claim::kTaken) others.compressors.push_back(compressor);
       n_done += claim == RunStore::Claim::kDone;
@@ -221,15 +223,19 @@ class Run {
     return !job.compressors.empty();
   }
 
-  RunStore::Claim claim_of(const PendingJob& job, int compressor) {
-    const auto& key =
-        grid_.cells[job.task * grid_.worker.compressors.size() + static_cast<size_t>(compressor)].record.key;
-    if (job.sizes.empty()) {
-      return runs_->claim(key, grid_.tasks[job.task].data.samples[job.sample].id, job.was_taken);
+  // Of each of its compressors.
+  std::vector<RunStore::Claim> claims_of(const PendingJob& job) {
+    std::vector<std::string> keys;
+    for (const int compressor : job.compressors) {
+      keys.push_back(
+          grid_.cells[job.task * grid_.worker.compressors.size() + static_cast<size_t>(compressor)].record.key);
     }
-    const auto there = store_.sizes_of(key);
+    if (job.sizes.empty()) {
+      return runs_->claim(keys, grid_.tasks[job.task].data.samples[job.sample].id, job.was_taken);
+    }
+    const auto there = store_.sizes_of(keys.front());  // a job of sizes has one compressor
     const bool is_done = std::all_of(job.sizes.begin(), job.sizes.end(), [&](int64_t n) { return there.contains(n); });
-    return is_done ? RunStore::Claim::kDone : runs_->claim(key, kSizes, job.was_taken);
+    return is_done ? std::vector{RunStore::Claim::kDone} : runs_->claim(keys, kSizes, job.was_taken);
   }
 
   // Whether a compressor has a result, and so a size, is known when none is.

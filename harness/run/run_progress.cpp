@@ -10,6 +10,7 @@ namespace {
 
 // Rows that the model computes together and prefixes that it keeps are multiples of it. An estimate alone hangs on it.
 constexpr double kRows = 64;
+constexpr double kEstimateSeconds = 0.5;  // between two estimates
 
 double whole_rows(double n_tokens) { return std::ceil(n_tokens / kRows) * kRows; }
 
@@ -173,6 +174,15 @@ void RunProgress::done(int64_t job) {
 }
 
 std::optional<double> RunProgress::seconds_left() const {
+  if (seconds_since(estimated_at_) > kEstimateSeconds) {
+    estimated_ = new_estimate();
+    estimated_at_ = Clock::now();
+  }
+  if (!estimated_) return std::nullopt;
+  return std::max(0.0, *estimated_ - seconds_since(estimated_at_));
+}
+
+std::optional<double> RunProgress::new_estimate() const {
   const auto left = estimate_.seconds_left(seconds_told_, static_cast<double>(experiment_.workers));
   if (!left) return std::nullopt;
   return std::max(0.0, *left - seconds_since(told_));

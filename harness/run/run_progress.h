@@ -39,10 +39,11 @@ class RunProgress {
   void count(int64_t n_samples) { n_total_ += n_samples; }  // that are to be run
   void count_done() { ++n_done_; }                          // a sample
 
-  std::optional<double> seconds_left() const;
+  std::optional<double> seconds_left() const;  // estimated anew twice a second at most
 
  private:
   std::string doing() const;
+  std::optional<double> new_estimate() const;
   double seconds_at_work() const;
 
   const Grid& grid_;
@@ -53,7 +54,9 @@ class RunProgress {
   Clock::time_point told_{};
   double seconds_told_ = 0;  // at work, when it was last told how far it is
   int64_t n_done_ = 0, n_total_ = 0, n_prompts_ = 0, n_prompts_begun_ = 0;
-  double n_prefilled_ = 0;  // tokens
+  double n_prefilled_ = 0;                   // tokens
+  mutable std::optional<double> estimated_;  // seconds left, when it was last estimated
+  mutable Clock::time_point estimated_at_{};
   bool is_warm_ = false, waits_ = false;
   std::set<int64_t> prefilled_;          // jobs under way whose prompts are computed
   std::map<int64_t, PendingJob> given_;  // by id; without their prompts

@@ -185,29 +185,34 @@ void WorkEstimate::learn(const Prompt& prompt, int compressor, int64_t n_new_tok
   answered_ += static_cast<double>(n_new_tokens), answered_limit_ += prompt.limit;
 }
 
-// The compressor's own on that task where there are enough, else all of the task; those under way count, too.
-AnswerLengths WorkEstimate::lengths_of(const Place& place) const {
-  const auto collect = [&](bool all) {
-    AnswerLengths lengths;
-    for (const auto& [at, seen] : lengths_) {
-      if (at.first == place.first && (all || at.second == place.second)) lengths.add(seen);
-    }
-    if (!all && lengths.n() < kEnoughAnswers) return lengths;
-    for (const auto& [id, job] : under_way_) {
-      if (job.prompt.task != place.first) continue;
-      for (const auto& [compressor, told] : job.compressors) {
-        if (told.n_new > 0 && (all || compressor == place.second)) lengths.cut(std::llround(told.n_new));
+WorkEstimate::Lengths WorkEstimate::lengths() const {
+  Lengths lengths;
+  for (const auto& [place, seen] : lengths_) {
+    lengths.of_task[place.first].add(seen);
+    lengths.own[place].add(seen);
+  }
+  for (const auto& [id, job] : under_way_) {
+    if (job.prompt.forced >= 0) continue;
+    for (const auto& [compressor, told] : job.compressors) {
+      if (told.n_new <= 0) continue;
+      lengths.of_task[job.prompt.task].cut(std::llround(told.n_new));
+      if (const auto own = lengths.own.find({job.prompt.task, compressor}); own != lengths.own.end()) {
+        own->second.cut(std::llround(told.n_new));
       }
     }
-    return lengths;
-  };
-  const auto own = collect(false);
-  return own.n() >= kEnoughAnswers ? own : collect(true);
+  }
+  return lengths;
 }
 
-double WorkEstimate::answer_of(const Place& place, double so_far, double limit) const {
-  const auto lengths = lengths_of(place);
-  if (lengths.n() > 0 || answered_limit_ <= 0) return lengths.expected_more(so_far, limit);
+// By the compressor's own on that task where enough have ended, else by all of the task.
+double WorkEstimate::answer_of(const Lengths& lengths, const Place& place, double so_far, double limit) const {
+  const auto ended = lengths_.find(place);
+  if (ended != lengths_.end() && ended->second.n() >= kEnoughAnswers) {
+    return lengths.own.at(place).expected_more(so_far, limit);
+  }
+  const auto of_task = lengths.of_task.find(place.first);
+  if (of_task != lengths.of_task.end()) return of_task->second.expected_more(so_far, limit);
+  if (answered_limit_ <= 0) return AnswerLengths().expected_more(so_far, limit);
   return std::max(0.0, limit * answered_ / answered_limit_ - so_far);  // as the other tasks' of their limits
 }
 
@@ -223,7 +228,7 @@ double WorkEstimate::decode_seconds(int compressor, double n_tokens, double sum_
   return (any_decode_.is_known() ? any_decode_ : prefill_).seconds(n_tokens, sum_context);
 }
 
-double WorkEstimate::left_of(const UnderWay& job) const {
+double WorkEstimate::left_of(const Lengths& lengths, const UnderWay& job) const {
   const auto& prompt = job.prompt;
   double left = (1 - job.share) * prefill_.seconds(prompt.computed, prompt.computed * mean_context(prompt));
   for (const auto& [compressor, told] : job.compressors) {
@@ -231,27 +236,28 @@ double WorkEstimate::left_of(const UnderWay& job) const {
     if (told.encode_seconds <= 0 && told.n_new <= 0)
       left += encode_seconds(compressor, encoded, encoded * prompt.context / 2);
     const double more = prompt.forced >= 0 ? std::max(0.0, prompt.forced - told.n_new)
-                                           : answer_of({prompt.task, compressor}, told.n_new, prompt.limit);
+                                           : answer_of(lengths, {prompt.task, compressor}, told.n_new, prompt.limit);
     left += decode_seconds(compressor, more,
                            more * (prompt.context + (told.n_new + more / 2) / std::max(1.0, prompt.n_sequences)));
   }
   return left;
 }
 
-double WorkEstimate::left_of(const Place& place, const Answers& a) const {
+double WorkEstimate::left_of(const Lengths& lengths, const Place& place, const Answers& a) const {
   double left = encode_seconds(place.second, a.prompt, a.prompt_context) +
                 decode_seconds(place.second, a.forced, a.forced_context);
   if (a.n <= 0.5) return left;
-  const double n_new = answer_of(place, 0, a.limit / a.n);
+  const double n_new = answer_of(lengths, place, 0, a.limit / a.n);
   return left + decode_seconds(place.second, a.n * n_new, n_new * (a.context + a.n * n_new / 2));
 }
 
 std::optional<double> WorkEstimate::cost_left() const {
   if (!prefill_.is_known() && !any_decode_.is_known() && !any_encode_.is_known()) return std::nullopt;
+  const auto lengths = this->lengths();
   double left = 0;
   for (const auto& [task, prefills] : prefills_) left += prefill_.seconds(prefills.computed, prefills.context);
-  for (const auto& [place, answers] : answers_) left += left_of(place, answers);
-  for (const auto& [id, job] : under_way_) left += left_of(job);
+  for (const auto& [place, answers] : answers_) left += left_of(lengths, place, answers);
+  for (const auto& [id, job] : under_way_) left += left_of(lengths, job);
   return left;
 }
 

@@ -98,12 +98,17 @@ class WorkEstimate {
 
   void count(const Prompt& prompt, const Compressors& compressors, double n);
   void book(const UnderWay& job, int compressor, const OfCompressor& told, double sign);
-  AnswerLengths lengths_of(const Place& place) const;
-  double answer_of(const Place& place, double so_far, double limit) const;
+  // Answers that have ended and those under way, by task and by place.
+  struct Lengths {
+    std::map<size_t, AnswerLengths> of_task;
+    std::map<Place, AnswerLengths> own;
+  };
+  Lengths lengths() const;
+  double answer_of(const Lengths& lengths, const Place& place, double so_far, double limit) const;
   double encode_seconds(int compressor, double n_tokens, double sum_context) const;
   double decode_seconds(int compressor, double n_tokens, double sum_context) const;
-  double left_of(const UnderWay& job) const;
-  double left_of(const Place& place, const Answers& answers) const;
+  double left_of(const Lengths& lengths, const UnderWay& job) const;
+  double left_of(const Lengths& lengths, const Place& place, const Answers& answers) const;
 
   std::map<size_t, Prefills> prefills_;
   std::map<Place, Answers> answers_;

@@ -134,8 +134,16 @@ void RunStore::tell(const RunRow& row) {
   update.bind(7, row.doing).bind(8, id_).run();
 }
 
-RunStore::Claim RunStore::claim(const std::string& cell_key, int64_t sample, bool was_taken) {
+std::vector<RunStore::Claim> RunStore::claim(const std::vector<std::string>& cell_keys, int64_t sample,
+                                             bool was_taken) {
   Transaction transaction(db_);
+  std::vector<Claim> claims;
+  for (const auto& key : cell_keys) claims.push_back(claim_one(key, sample, was_taken));
+  transaction.commit();
+  return claims;
+}
+
+RunStore::Claim RunStore::claim_one(const std::string& cell_key, int64_t sample, bool was_taken) {
   if (has_result(db_, cell_key, sample)) return Claim::kDone;
   auto select = db_.prepare("SELECT run_id FROM claim WHERE cell_key = ? AND sample = ?");
   select.bind(1, cell_key).bind(2, sample);
@@ -155,7 +163,6 @@ RunStore::Claim RunStore::claim(const std::string& cell_key, int64_t sample, boo
       .bind(2, sample)
       .bind(3, id_)
       .run();
-  transaction.commit();
   return Claim::kMine;
 }
 

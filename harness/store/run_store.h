@@ -45,10 +45,13 @@ class RunStore {
 
   // kMine: this run's from now on. kDone: there is a result, or another run has just failed at it. kTaken: by a run
   // that lives. was_taken: whether the last answer was kTaken.
+  // Of one sample for several cells, in one transaction.
   enum class Claim { kMine, kDone, kTaken };
-  Claim claim(const std::string& cell_key, int64_t sample, bool was_taken);
+  std::vector<Claim> claim(const std::vector<std::string>& cell_keys, int64_t sample, bool was_taken);
 
  private:
+  Claim claim_one(const std::string& cell_key, int64_t sample, bool was_taken);
+
   Database& db_;
   int64_t id_ = 0;
   double told_at_ = 0;

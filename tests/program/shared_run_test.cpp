@@ -87,6 +87,20 @@ TEST_F(SharedRun, AnExperimentThatChangedSaysWhatAndShowsItsLastDefinition) {
   EXPECT_NE(table.find("2 cells of an older definition are not shown; `--experiment "), std::string::npos) << table;
 }
 
+// By a pilot's rows where there are any, else by a trial; where there is neither, how to get one.
+TEST_F(SharedRun, ADryRunSaysHowLongAndByWhat) {
+  const auto plan = [&](const std::string& db, const std::string& set) {
+    return run_program(folder_, {"run", file_, "--db", db, "--dry-run", "--set", set}).out;
+  };
+  EXPECT_NE(plan(shared_, "seed=1").find(" with 1 worker, by a trial of "), std::string::npos);
+  EXPECT_NE(plan(alone_, "limit=40").find(" with 1 worker, by the times of 48 samples in the database"),
+            std::string::npos);
+  EXPECT_NE(plan(alone_, "limit=12").find("about 0 s with 1 worker, nothing is missing"), std::string::npos);
+  const auto none = plan(shared_, "compressors=[misbehaves: {how: throws_an_int, where: worker}]");
+  EXPECT_NE(none.find("no time is estimated: "), std::string::npos) << none;
+  EXPECT_NE(none.find("a few samples give one: `kvc run` with --limit 4"), std::string::npos) << none;
+}
+
 // Numbers in a label are those that ran.
 TEST_F(SharedRun, ALabelSaysTheOptionsThatRan) {
   const auto run_label = [&](const std::string& label) {

@@ -11,6 +11,8 @@ namespace {
 
 using Claim = RunStore::Claim;
 
+Claim one(const std::vector<Claim>& claims) { return claims.at(0); }
+
 class Runs : public OpenStoreTest {
  protected:
   Runs() { store_.put_cell(make_cell("cell", "lossy", "task")); }
@@ -21,12 +23,12 @@ class Runs : public OpenStoreTest {
 TEST_F(Runs, TwoThatLiveTakeDifferentSamplesAndLeaveNothingBehind) {
   {
     RunStore a(db(), "x"), b(db(), "x");
-    EXPECT_EQ(a.claim("cell", 0, false), Claim::kMine);
-    EXPECT_EQ(a.claim("cell", 0, false), Claim::kMine);  // again, where its worker died
-    EXPECT_EQ(b.claim("cell", 0, false), Claim::kTaken);
-    EXPECT_EQ(b.claim("cell", 1, false), Claim::kMine);
+    EXPECT_EQ(one(a.claim({"cell"}, 0, false)), Claim::kMine);
+    EXPECT_EQ(one(a.claim({"cell"}, 0, false)), Claim::kMine);  // again, where its worker died
+    EXPECT_EQ(one(b.claim({"cell"}, 0, false)), Claim::kTaken);
+    EXPECT_EQ(one(b.claim({"cell"}, 1, false)), Claim::kMine);
     store_.put_sample(make_sample("cell", 0));
-    EXPECT_EQ(b.claim("cell", 0, true), Claim::kDone);
+    EXPECT_EQ(one(b.claim({"cell"}, 0, true)), Claim::kDone);
     EXPECT_EQ(count("claim"), 1);
     EXPECT_EQ(stored_runs(db()).size(), 2u);
   }
@@ -36,13 +38,13 @@ TEST_F(Runs, TwoThatLiveTakeDifferentSamplesAndLeaveNothingBehind) {
 // It is not tried again by who waited for it; a new run does.
 TEST_F(Runs, WhatAnotherHasJustFailedAtIsDoneForThoseWhoWaited) {
   RunStore a(db(), "x"), b(db(), "x");
-  a.claim("cell", 0, false);
-  ASSERT_EQ(b.claim("cell", 0, false), Claim::kTaken);
+  one(a.claim({"cell"}, 0, false));
+  ASSERT_EQ(one(b.claim({"cell"}, 0, false)), Claim::kTaken);
   auto failed = make_sample("cell", 0);
   failed.status = "failed", failed.error = "why", failed.stop_reason = "", failed.scores = {};
   store_.put_sample(failed);
-  EXPECT_EQ(b.claim("cell", 0, true), Claim::kDone);
-  EXPECT_EQ(RunStore(db(), "x").claim("cell", 0, false), Claim::kMine);
+  EXPECT_EQ(one(b.claim({"cell"}, 0, true)), Claim::kDone);
+  EXPECT_EQ(one(RunStore(db(), "x").claim({"cell"}, 0, false)), Claim::kMine);
 }
 
 // A process that took samples and was killed; its number may be another's by now.
@@ -53,7 +55,7 @@ TEST_F(Runs, ADeadOwnersClaimIsTakenOver) {
     if (child == 0) {
       auto own = ResultStore::open(path_);
       RunStore dies(own.database(), "x");
-      dies.claim("cell", 0, false);
+      one(dies.claim({"cell"}, 0, false));
       ::kill(::getpid(), SIGKILL);
     }
     ::waitpid(child, nullptr, 0);
@@ -62,7 +64,7 @@ TEST_F(Runs, ADeadOwnersClaimIsTakenOver) {
       db().execute("UPDATE run SET process_start = process_start - 1 WHERE id = (SELECT max(id) FROM run)");
     }
     ASSERT_EQ(count("claim"), 1);
-    EXPECT_EQ(waits.claim("cell", 0, true), Claim::kMine);
+    EXPECT_EQ(one(waits.claim({"cell"}, 0, true)), Claim::kMine);
     EXPECT_FALSE(stored_runs(db()).back().is_alive);
     RunStore next(db(), "y");
     EXPECT_EQ(stored_runs(db()).size(), 2u) << "the dead one's row is gone";
@@ -76,9 +78,9 @@ TEST_F(Runs, OfAnotherMachineTheLastWordCounts) {
       .bind(1, seconds_since_1970() - 30)
       .run();
   db().execute("INSERT INTO claim VALUES ('cell', 0, 100)");
-  EXPECT_EQ(here.claim("cell", 0, false), Claim::kTaken);
+  EXPECT_EQ(one(here.claim({"cell"}, 0, false)), Claim::kTaken);
   db().prepare("UPDATE run SET seen_at = ? WHERE id = 100").bind(1, seconds_since_1970() - 300).run();
-  EXPECT_EQ(here.claim("cell", 0, false), Claim::kMine);
+  EXPECT_EQ(one(here.claim({"cell"}, 0, false)), Claim::kMine);
 }
 
 TEST_F(Runs, ADatabaseOfAnEarlierProgramHasNone) {
