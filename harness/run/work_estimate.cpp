@@ -8,7 +8,8 @@ namespace {
 
 // How far contexts must spread about their mean before a slope is believed: half where they spread by so much of it.
 constexpr double kSpread = 0.2, kLeastSpread = 16;
-constexpr double kPriorSeconds = 1;    // measured, for which the clock is taken to have gone alike
+constexpr double kRecentShare = 0.3, kRecentSeconds = 1;  // what a rate that is learnt anew remembers
+constexpr double kPriorSeconds = 1;                       // measured, for which the clock is taken to have gone alike
 constexpr double kUnseen = 0.7;        // of what the limit leaves where no answer was so long: from half of it to all
 constexpr int64_t kEnoughAnswers = 4;  // of a compressor on a task, to go by them alone
 
@@ -28,9 +29,11 @@ void TokenRate::add(double n_tokens, double context, double seconds) {
   context_seconds_ += context * seconds;
 }
 
-void TokenRate::add(const TokenRate& other) {
-  tokens_ += other.tokens_, context_ += other.context_, context2_ += other.context2_;
-  seconds_ += other.seconds_, context_seconds_ += other.context_seconds_;
+void TokenRate::add_anew(double n_tokens, double context, double seconds) {
+  all_seconds_ += seconds;
+  const double kept = std::exp(-seconds / (kRecentShare * all_seconds_ + kRecentSeconds));
+  for (double* sum : {&tokens_, &context_, &context2_, &seconds_, &context_seconds_}) *sum *= kept;
+  add(n_tokens, context, seconds);
 }
 
 double TokenRate::seconds(double n_tokens, double sum_context) const {
@@ -127,12 +130,6 @@ void WorkEstimate::book(const UnderWay& job, int compressor, const OfCompressor&
       rate->add(sign * encoded, job.prompt.context / 2, sign * told.encode_seconds);
     }
   }
-  if (told.n_new > 0) {
-    const double context = job.prompt.context + told.n_new / job.prompt.n_sequences / 2;
-    for (auto* rate : {&decode_[compressor], &any_decode_}) {
-      rate->add(sign * told.n_new, context, sign * told.decode_seconds);
-    }
-  }
   cost_done_ += sign * (told.encode_seconds + told.decode_seconds);
   n_decoded_ += sign * told.n_new;
 }
@@ -141,11 +138,21 @@ void WorkEstimate::decoded(int64_t job, int compressor, int64_t n_new_tokens, do
   const auto found = under_way_.find(job);
   if (found == under_way_.end() || !found->second.compressors.contains(compressor)) return;
   auto& told = found->second.compressors[compressor];
+  const auto before = told;
   book(found->second, compressor, told, -1);
   if (n_new_tokens == 0) told.encode_seconds = seconds;
   told.n_new = static_cast<double>(n_new_tokens);
   told.decode_seconds = std::max(0.0, seconds - told.encode_seconds);
   book(found->second, compressor, told, 1);
+  learn_decode(found->second.prompt, compressor, told.n_new, told.n_new - before.n_new,
+               told.decode_seconds - before.decode_seconds);
+}
+
+// Of an answer that has come to n_new tokens, the last n_more of them.
+void WorkEstimate::learn_decode(const Prompt& prompt, int compressor, double n_new, double n_more, double seconds) {
+  if (n_more <= 0 || seconds < 0) return;
+  const double context = prompt.context + (n_new - n_more / 2) / std::max(1.0, prompt.n_sequences);
+  for (auto* rate : {&decode_[compressor], &any_decode_}) rate->add_anew(n_more, context, seconds);
 }
 
 void WorkEstimate::ended(int64_t job, int compressor, int64_t n_new_tokens, double seconds, bool is_cut) {
@@ -179,6 +186,8 @@ void WorkEstimate::learn(const Prompt& prompt, int compressor, int64_t n_new_tok
   const double cost = cost_done_, n_decoded = n_decoded_;
   book(job, compressor, {static_cast<double>(n_new_tokens), encode_seconds, decode_seconds}, 1);
   cost_done_ = cost, n_decoded_ = n_decoded;  // an earlier run's
+  learn_decode(prompt, compressor, static_cast<double>(n_new_tokens), static_cast<double>(n_new_tokens),
+               decode_seconds);
   if (prompt.forced >= 0) return;
   auto& lengths = lengths_[{prompt.task, compressor}];
   is_cut ? lengths.cut(n_new_tokens) : lengths.ended(n_new_tokens);

@@ -14,13 +14,16 @@ class TokenRate {
  public:
   // So many tokens took so long, each behind `context` others on average. Negative ones take back what was added.
   void add(double n_tokens, double context, double seconds);
-  void add(const TokenRate& other);
+  // The same, and what was added before counts less: the last third of all seconds decides. Batches grow as a run
+  // begins, and a step of many sequences costs each of them less.
+  void add_anew(double n_tokens, double context, double seconds);
   bool is_known() const { return tokens_ > 0.5; }
   // Of tokens whose contexts add up to `sum_context`.
   double seconds(double n_tokens, double sum_context) const;
 
  private:
   double tokens_ = 0, context_ = 0, context2_ = 0, seconds_ = 0, context_seconds_ = 0;  // sums over tokens
+  double all_seconds_ = 0;
 };
 
 // How long answers get, from those that have ended and those that have got so far without.
@@ -98,6 +101,8 @@ class WorkEstimate {
 
   void count(const Prompt& prompt, const Compressors& compressors, double n);
   void book(const UnderWay& job, int compressor, const OfCompressor& told, double sign);
+  void learn_decode(const Prompt& prompt, int compressor, double n_new, double n_more, double seconds);
+
   // Answers that have ended and those under way, by task and by place.
   struct Lengths {
     std::map<size_t, AnswerLengths> of_task;

@@ -210,6 +210,15 @@ TEST(AnswerLengths, AreAKaplanMeierCurveWithATail) {
   EXPECT_NEAR(all_ended.expected_more(2, 100), 4, 1e-9);
 }
 
+// Steps of one sequence first, then of many: each token of them costs a third.
+TEST(TokenRate, WhatIsLearntAnewFollowsTheLastThird) {
+  TokenRate anew, all;
+  for (int i = 0; i < 100; ++i) anew.add_anew(1, 500, 0.3), all.add(1, 500, 0.3);
+  for (int i = 0; i < 400; ++i) anew.add_anew(1, 500, 0.1), all.add(1, 500, 0.1);
+  EXPECT_NEAR(all.seconds(1, 500), 0.14, 1e-3);
+  EXPECT_LT(anew.seconds(1, 500), 0.115);
+}
+
 TEST(TokenRate, FollowsTheContextAsFarAsItsSpreadIsSeen) {
   TokenRate rate;
   for (const double context : {100.0, 1000.0, 2000.0}) rate.add(100, context, 100 * (1e-3 + 1e-6 * context));
