@@ -7,7 +7,8 @@ namespace kvc {
 namespace {
 
 // How far contexts must spread about their mean before a slope is believed: half where they spread by so much of it.
-constexpr double kSpread = 0.2, kLeastSpread = 16;
+constexpr double kThousand = 1000;
+constexpr double kSpread = 0.2;
 constexpr double kRecentShare = 0.3, kRecentSeconds = 1;  // what a rate that is learnt anew remembers
 constexpr double kPriorSeconds = 1;                       // measured, for which the clock is taken to have gone alike
 constexpr double kUnseen = 0.7;        // of what the limit leaves where no answer was so long: from half of it to all
@@ -41,7 +42,8 @@ double TokenRate::seconds(double n_tokens, double sum_context) const {
   const double mean = context_ / tokens_, rate = seconds_ / tokens_;
   const double spread = std::max(0.0, context2_ / tokens_ - mean * mean);
   const double slope =
-      mean > 0 ? (context_seconds_ / tokens_ - mean * rate) / (spread + std::pow(kSpread * mean + kLeastSpread, 2)) : 0;
+      mean > 0 ? (context_seconds_ / tokens_ - mean * rate) / (spread + std::pow(kSpread * mean + least_spread_, 2))
+               : 0;
   const double most = mean > 0 ? rate / mean : 0;  // beyond it tokens without a context would take less than nothing
   const double b = std::clamp(slope, 0.0, std::max(0.0, most));
   return std::max(0.0, (rate - b * mean) * n_tokens + b * sum_context);
@@ -96,7 +98,7 @@ void WorkEstimate::count(const Prompt& prompt, const Compressors& compressors, d
     auto& answers = answers_[{prompt.task, compressor}];
     const double encoded = prompt.context * prompt.n_sequences, forced = std::max(0.0, prompt.forced);
     answers.prompt += n * encoded;
-    answers.prompt_context += n * encoded * prompt.context / 2;
+    answers.n_sequences += n * prompt.n_sequences;
     answers.forced += n * forced;
     answers.forced_context += n * forced * (prompt.context + forced / prompt.n_sequences / 2);
     if (prompt.forced >= 0) continue;
@@ -127,7 +129,7 @@ void WorkEstimate::book(const UnderWay& job, int compressor, const OfCompressor&
   const double encoded = job.prompt.context * job.prompt.n_sequences;
   if (told.encode_seconds > 0) {
     for (auto* rate : {&encode_[compressor], &any_encode_}) {
-      rate->add(sign * encoded, job.prompt.context / 2, sign * told.encode_seconds);
+      rate->add(sign * encoded, kThousand / std::max(1.0, job.prompt.context), sign * told.encode_seconds);
     }
   }
   cost_done_ += sign * (told.encode_seconds + told.decode_seconds);
@@ -225,10 +227,10 @@ double WorkEstimate::answer_of(const Lengths& lengths, const Place& place, doubl
   return std::max(0.0, limit * answered_ / answered_limit_ - so_far);  // as the other tasks' of their limits
 }
 
-double WorkEstimate::encode_seconds(int compressor, double n_tokens, double sum_context) const {
+double WorkEstimate::encode_seconds(int compressor, double n_tokens, double n_sequences) const {
   const auto own = encode_.find(compressor);
   const bool is_known = own != encode_.end() && own->second.is_known();
-  return (is_known ? own->second : any_encode_).seconds(n_tokens, sum_context);
+  return (is_known ? own->second : any_encode_).seconds(n_tokens, kThousand * n_sequences);
 }
 
 double WorkEstimate::decode_seconds(int compressor, double n_tokens, double sum_context) const {
@@ -242,8 +244,7 @@ double WorkEstimate::left_of(const Lengths& lengths, const UnderWay& job) const 
   double left = (1 - job.share) * prefill_.seconds(prompt.computed, prompt.computed * mean_context(prompt));
   for (const auto& [compressor, told] : job.compressors) {
     const double encoded = prompt.context * prompt.n_sequences;
-    if (told.encode_seconds <= 0 && told.n_new <= 0)
-      left += encode_seconds(compressor, encoded, encoded * prompt.context / 2);
+    if (told.encode_seconds <= 0 && told.n_new <= 0) left += encode_seconds(compressor, encoded, prompt.n_sequences);
     const double more = prompt.forced >= 0 ? std::max(0.0, prompt.forced - told.n_new)
                                            : answer_of(lengths, {prompt.task, compressor}, told.n_new, prompt.limit);
     left += decode_seconds(compressor, more,
@@ -253,8 +254,8 @@ double WorkEstimate::left_of(const Lengths& lengths, const UnderWay& job) const 
 }
 
 double WorkEstimate::left_of(const Lengths& lengths, const Place& place, const Answers& a) const {
-  double left = encode_seconds(place.second, a.prompt, a.prompt_context) +
-                decode_seconds(place.second, a.forced, a.forced_context);
+  double left =
+      encode_seconds(place.second, a.prompt, a.n_sequences) + decode_seconds(place.second, a.forced, a.forced_context);
   if (a.n <= 0.5) return left;
   const double n_new = answer_of(lengths, place, 0, a.limit / a.n);
   return left + decode_seconds(place.second, a.n * n_new, n_new * (a.context + a.n * n_new / 2));

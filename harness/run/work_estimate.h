@@ -12,6 +12,8 @@ namespace kvc {
 // Seconds a token, as a line over the tokens that it attends to: long prompts cost more a token than short ones.
 class TokenRate {
  public:
+  // least_spread: contexts that spread by less say little of the line's slope.
+  explicit TokenRate(double least_spread = 200) : least_spread_(least_spread) {}
   // So many tokens took so long, each behind `context` others on average. Negative ones take back what was added.
   void add(double n_tokens, double context, double seconds);
   // The same, and what was added before counts less: the last third of all seconds decides. Batches grow as a run
@@ -22,6 +24,7 @@ class TokenRate {
   double seconds(double n_tokens, double sum_context) const;
 
  private:
+  double least_spread_;
   double tokens_ = 0, context_ = 0, context2_ = 0, seconds_ = 0, context_seconds_ = 0;  // sums over tokens
   double all_seconds_ = 0;
 };
@@ -87,7 +90,7 @@ class WorkEstimate {
     double computed = 0, context = 0;  // tokens, and the sum of their contexts
   };
   struct Answers {  // and of one compressor
-    double n = 0, limit = 0, prompt = 0, prompt_context = 0, forced = 0, forced_context = 0, context = 0;
+    double n = 0, limit = 0, prompt = 0, n_sequences = 0, forced = 0, forced_context = 0, context = 0;
   };
   struct OfCompressor {
     double n_new = 0, encode_seconds = 0, decode_seconds = 0;
@@ -110,7 +113,7 @@ class WorkEstimate {
   };
   Lengths lengths() const;
   double answer_of(const Lengths& lengths, const Place& place, double so_far, double limit) const;
-  double encode_seconds(int compressor, double n_tokens, double sum_context) const;
+  double encode_seconds(int compressor, double n_tokens, double n_sequences) const;
   double decode_seconds(int compressor, double n_tokens, double sum_context) const;
   double left_of(const Lengths& lengths, const UnderWay& job) const;
   double left_of(const Lengths& lengths, const Place& place, const Answers& answers) const;
@@ -118,8 +121,15 @@ class WorkEstimate {
   std::map<size_t, Prefills> prefills_;
   std::map<Place, Answers> answers_;
   std::map<int64_t, UnderWay> under_way_;
-  TokenRate prefill_, any_encode_, any_decode_;
-  std::map<int, TokenRate> encode_, decode_;
+  // Of encoding a line over prompts in a thousand tokens: what a prompt costs beside its tokens, which is most of short
+  // ones.
+  struct EncodeRate : TokenRate {
+    EncodeRate() : TokenRate(0) {}
+  };
+  TokenRate prefill_, any_decode_;
+  EncodeRate any_encode_;
+  std::map<int, EncodeRate> encode_;
+  std::map<int, TokenRate> decode_;
   std::map<Place, AnswerLengths> lengths_;
   double answered_ = 0, answered_limit_ = 0;  // tokens of all answers that ended, and their limits
   double warm_seconds_ = 0, warm_cost_ = 0;

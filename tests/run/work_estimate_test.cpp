@@ -159,6 +159,22 @@ TEST(WorkEstimate, AResumedRunCountsWhatIsLeftAlone) {
   expect_within(trace, 1.5);
 }
 
+// What is left is one compressor's cache of 32,768 tokens; prompts of 20 to 60 cost 0.1 s each, whatever their length.
+TEST(WorkEstimate, ShortPromptsDoNotMakeALongCacheDear) {
+  WorkEstimate estimate;
+  estimate.plan({1, 32768, 0, 1, 0, 0}, {0});
+  for (int i = 0; i < 20; ++i) {
+    const double context = 20 + 2.0 * i;
+    estimate.begin(i, {0, context, 64, 1, 10, 0}, {0});
+    estimate.prefilled(i, 1, 64, 0.1);
+    estimate.decoded(i, 0, 0, 0.1 + 1e-5 * context);
+    estimate.ended(i, 0, 10, 0.2, false);
+    estimate.forget(i);
+  }
+  EXPECT_GT(estimate.cost_left().value_or(0), 0.3);
+  EXPECT_LT(estimate.cost_left().value_or(0), 40);  // at the short prompts' seconds a token it were 82
+}
+
 // The model computes whole rows: more tokens than the prompt has. A line over nearly no context says nothing.
 TEST(WorkEstimate, PromptsShorterThanTheRowsThatAreComputedHaveNoSlope) {
   WorkEstimate estimate;
