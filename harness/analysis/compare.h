@@ -39,6 +39,7 @@ struct CompareReport {
 CompareReport compare_groups(Database& db_a, Database& db_b, const CompareOptions& options);
 
 Table compare_table(const CompareReport& report);
+Table brief_compare_table(const CompareReport& report);  // for a terminal: scores, difference with interval, p
 
 // One line for each row that is worse than A by more than `points` (of 100) with Holm's p below 0.05.
 std::vector<std::string> worse_rows(const CompareReport& report, double points);

@@ -1,7 +1,10 @@
 #include <algorithm>
+#include <cstdio>
 
 #include "analysis/compare.h"
 #include "analysis/weights_note.h"
+#include "kvc/check.h"
+#include "render/numbers.h"
 
 namespace kvc {
 namespace {
@@ -71,21 +74,73 @@ std::vector<TableCell> cells(const ComparedRow& row, const Shown& shown) {
   return cells;
 }
 
+bool of_namesakes(const CompareReport& report) {
+  return std::all_of(report.rows.begin(), report.rows.end(), [](const auto& r) { return r.a == r.b; });
+}
+
+// Columns that name what all rows have alike are not shown; the title says it.
+Shown shown_of(const CompareReport& report) {
+  return {differ(report, &ComparedRow::model), differ(report, &ComparedRow::a) && !of_namesakes(report),
+          has_margin(report)};
+}
+
+std::string title_of(const CompareReport& report, const Shown& shown) {
+  std::string title = of_namesakes(report) ? "A and B: the same compressors in two databases"
+                      : shown.a            ? "B against A"
+                                           : "B against A = " + report.rows[0].a;
+  if (!shown.model) title += ", " + report.rows[0].model;
+  return with_note(title, report.weights);
+}
+
+// "0.016", "1.2e-05": two digits
+std::string p_text(double p) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.2g", p);
+  return text;
+}
+
 }  // namespace
 
 Table compare_table(const CompareReport& report) {
-  const bool namesakes = std::all_of(report.rows.begin(), report.rows.end(), [](const auto& r) { return r.a == r.b; });
-  const Shown shown{differ(report, &ComparedRow::model), differ(report, &ComparedRow::a) && !namesakes,
-                    has_margin(report)};
+  const auto shown = shown_of(report);
   Table table;
-  table.title = namesakes ? "A and B: the same compressors in two databases"
-                : shown.a ? "B against A"
-                          : "B against A = " + report.rows[0].a;
-  if (!shown.model) table.title += ", " + report.rows[0].model;
-  table.title = with_note(table.title, report.weights);
+  table.title = title_of(report, shown);
   table.columns = columns(shown);
   for (const auto& row : report.rows) table.rows.push_back(cells(row, shown));
   table.notes = report.notes;
+  return table;
+}
+
+Table brief_compare_table(const CompareReport& report) {
+  const auto shown = shown_of(report);
+  Table table;
+  table.title = title_of(report, shown);
+  if (shown.model) table.columns.push_back({"model"});
+  if (shown.a) table.columns.push_back({"A"});
+  table.columns.insert(table.columns.end(), {{"B"},
+                                             {"task"},
+                                             {"A", kRight, "%", 1},
+                                             {"B", kRight, "%", 1},
+                                             {"B - A", kRight, "points"},
+                                             {"p (Holm)", kRight}});
+  if (shown.margin) table.columns.push_back({"within margin"});
+  for (const auto& row : report.rows) {
+    const auto& c = row.comparison;
+    auto& line = table.rows.emplace_back();
+    if (shown.model) line.emplace_back(row.model);
+    if (shown.a) line.emplace_back(row.a);
+    const auto points = [](double share) { return rounded(100 * share, 1); };
+    const auto difference =
+        concat(points(c.mean_difference), " [", points(c.difference.low), ", ", points(c.difference.high), "]");
+    line.insert(line.end(), {row.b, row.task, 100 * c.score_a, 100 * c.score_b, difference, p_text(row.p_holm)});
+    if (row.p_holm < 0.05) {
+      const auto tone = c.mean_difference < 0 ? TableTone::kBad : TableTone::kGood;
+      table.tones[{table.rows.size() - 1, line.size() - 2}] = tone;
+    }
+    if (shown.margin) line.emplace_back(verdict(*c.equivalence));
+  }
+  table.notes = report.notes;
+  table.notes.emplace_back("--wide: tests, what fell and rose, lengths and where answers part");
   return table;
 }
 

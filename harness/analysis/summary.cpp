@@ -12,6 +12,7 @@
 #include "analysis/summary_rows.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
+#include "render/terminal.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -129,16 +130,16 @@ std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std:
   if (with_model) columns.push_back({"model"});
   columns.push_back({"compressor"});
   columns.push_back({"options"});
-  columns.push_back({"bits", kRight});
-  columns.push_back({"bits/number", kRight, "", 2});
-  columns.push_back({"encoded", kRight, "%", 1});
+  columns.push_back({"bits", kRight, "", -1, true});
+  columns.push_back({"bits/number", kRight, "", 2, true});
+  columns.push_back({"encoded", kRight, "%", 1, true});
   columns.push_back({"KV size", kRight, "%", 1});
-  for (const int64_t n_tokens : lengths) columns.push_back({length_name(n_tokens), kRight, "%", 1});
-  columns.push_back({"by formula", kRight, "%", 1});
-  columns.push_back({"formula"});
+  for (const int64_t n_tokens : lengths) columns.push_back({length_name(n_tokens), kRight, "%", 1, true});
+  columns.push_back({"by formula", kRight, "%", 1, true});
+  columns.push_back({"formula", TableColumn::Align::kLeft, "", -1, true});
   for (const auto& task : tasks) columns.push_back({task, kRight, graded.contains(task) ? "%, bootstrap" : "%"});
   columns.push_back({"n", kRight});
-  columns.push_back({"peak KV", kRight, "MiB", 2});
+  columns.push_back({"peak KV", kRight, "MiB", 2, true});
   columns.push_back({"speed", kRight, "tokens/s", 1});
   columns.push_back({"failed", kRight});
   return columns;
@@ -212,16 +213,45 @@ std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, con
   return notes;
 }
 
-}  // namespace
-
-Table summary_table(Database& db, const SummaryOptions& options) {
-  if (options.experiment != "all") check_stored_experiment(db, options.experiment);
-  std::vector<SummaryRow> shown, suspects;
+std::vector<SummaryRow> shown_cells(Database& db, const SummaryOptions& options, std::vector<SummaryRow>& suspects) {
+  std::vector<SummaryRow> shown;
   for (auto& cell : read_summary(db, options.experiment)) {
     if (!options.cell_keys.empty() && !options.cell_keys.contains(cell.key)) continue;
     if (!cell.suspect.empty()) suspects.push_back(cell);
     if (cell.suspect.empty() || options.with_suspects) shown.push_back(std::move(cell));
   }
+  return shown;
+}
+
+}  // namespace
+
+std::string plot_of_summary(Database& db, const SummaryOptions& options, size_t width) {
+  if (width == 0) return "";
+  std::vector<SummaryRow> suspects;
+  const auto shown = shown_cells(db, options, suspects);
+  const auto tasks = distinct(shown, &SummaryRow::task);
+  std::vector<PlotPoint> points;
+  if (distinct(shown, &SummaryRow::model).size() != 1) return "";
+  for (const auto& group : group_cells(shown)) {
+    const double fp16 = group.sum(&SummaryRow::kv_bytes_fp16);
+    const bool is_whole = std::all_of(group.by_task.begin(), group.by_task.end(),
+                                      [](auto& c) { return c.second.has_score && c.second.n_missing == 0; });
+    if (!is_whole || group.by_task.size() != tasks.size() || fp16 <= 0) continue;
+    const auto& cell = group.any();
+    const auto name =
+        cell.label.empty() ? concat(cell.plugin, cell.options.empty() ? "" : " ", cell.options) : cell.label;
+    points.push_back({name, 100 * group.sum(&SummaryRow::kv_bytes) / fp16,
+                      group.sum(&SummaryRow::score) / static_cast<double>(tasks.size())});
+  }
+  const auto plot = text_plot(points, "measured KV bytes [% of 16 bits]",
+                              tasks.size() == 1 ? concat(tasks[0], " [%]") : "accuracy, mean over tasks [%]", width);
+  return plot.empty() ? "" : "\n" + plot;
+}
+
+Table summary_table(Database& db, const SummaryOptions& options) {
+  if (options.experiment != "all") check_stored_experiment(db, options.experiment);
+  std::vector<SummaryRow> suspects;
+  const auto shown = shown_cells(db, options, suspects);
   const auto models = distinct(shown, &SummaryRow::model);
   const auto tasks = distinct(shown, &SummaryRow::task);
   const bool with_model = models.size() > 1;
@@ -237,6 +267,7 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   for (const auto& group : groups) names.push_back(named(group));
   for (size_t i = 0; i < groups.size(); ++i) {
     table.rows.push_back(summary_row(groups[i], settings_apart(names, names[i]), with_model, tasks, lengths));
+    if (groups[i].sum(&SummaryRow::n_failed) > 0) table.tones[{i, table.columns.size() - 1}] = TableTone::kBad;
   }
   table.notes = summary_notes(shown, suspects, options.with_suspects);
   if (const auto older = older_note(db, options.experiment); !older.empty()) table.notes.push_back(older);

@@ -18,4 +18,8 @@ struct SummaryOptions {
 // From results/tables/summary.sql. Throws Error naming the known experiments when there is none of that name.
 Table summary_table(Database& db, const SummaryOptions& options = {});
 
+// For a terminal of that width: mean accuracy against measured bytes, a letter a compressor that has all tasks; ""
+// where there are fewer than two, or several models.
+std::string plot_of_summary(Database& db, const SummaryOptions& options, size_t width);
+
 }  // namespace kvc

@@ -7,6 +7,7 @@
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
+#include "render/terminal.h"
 #include "store/result_store.h"
 #include "task/dataset.h"
 
@@ -18,6 +19,7 @@ struct CompareArguments {
   std::vector<std::string> names;
   CompareOptions options;
   double margin_points = 0;
+  bool wide = false;
   std::optional<double> fail_if_worse_by;
 };
 
@@ -83,13 +85,17 @@ CompareReport report_of(const CompareArguments& arguments) {
   return compare_groups(store_a.database(), store_b.database(), arguments.options);
 }
 
-void print(const std::string& format, const Table& table) { std::fputs(write_table(table, format).c_str(), stdout); }
+void print(const std::string& format, const Table& table) {
+  std::fputs(write_shown(table, format, false).c_str(), stdout);
+}
 
 int compare(CompareArguments arguments) {
   resolve(arguments);
   arguments.options.margin = arguments.margin_points / 100;
   const auto report = report_of(arguments);
-  print(arguments.format, compare_table(report));
+  const bool is_brief = !arguments.wide && arguments.format == "markdown" && standard_output().width > 0;
+  const auto table = is_brief ? brief_compare_table(report) : compare_table(report);
+  std::fputs(write_shown(table, arguments.format, arguments.wide).c_str(), stdout);
   if (!arguments.fail_if_worse_by) return kOk;
   const auto worse = worse_rows(report, *arguments.fail_if_worse_by);
   for (const auto& line : worse) std::fprintf(stderr, "worse: %s\n", line.c_str());
@@ -174,6 +180,7 @@ void add_compare_verbs(Verb program) {
   auto verb = program.add_subcommand("compare", "Tests compressors against each other on the same questions");
   add_choice(verb, *arguments);
   add_format(verb, arguments->format);
+  add_wide(verb, arguments->wide);
   verb.add_option("--task", arguments->options.filter.task, "only this task");
   verb.add_option("--margin", arguments->margin_points, "points; also test 'no worse' and 'equivalent' within them")
       .range(0.0, 99.0);

@@ -93,7 +93,7 @@ void add_exchange_verbs(Verb program) {
   out.add_option("format", arguments->format, "lm-eval (into a folder), csv or jsonl (a file)")
       .required()
       .choices({"lm-eval", "csv", "jsonl"});
-  out.add_option("database", arguments->database, "results database").required();
+  out.add_option("database,--db", arguments->database, "results database").required();
   out.add_option("-o,--output", arguments->output, "the folder or file").required();
   out.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
   out.on_call([arguments] { return export_results(*arguments); });

@@ -7,7 +7,7 @@
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
-#include "render/table.h"
+#include "render/terminal.h"
 #include "store/result_store.h"
 
 namespace kvc {
@@ -18,6 +18,7 @@ namespace fs = std::filesystem;
 struct ListArguments {
   std::vector<std::string> databases;
   std::string format = "markdown";
+  bool wide = false;
 };
 
 // Those of results/, by name.
@@ -55,7 +56,7 @@ int list_experiments(const ListArguments& arguments) {
     }
   }
   all.columns.insert(all.columns.begin(), TableColumn{"database"});
-  std::fputs(write_table(all, arguments.format).c_str(), stdout);
+  std::fputs(write_shown(all, arguments.format, arguments.wide).c_str(), stdout);
   return kOk;
 }
 
@@ -103,10 +104,11 @@ void add_list_verbs(Verb program) {
   auto arguments = std::make_shared<ListArguments>();
   auto verb =
       program.add_subcommand("ls", "Lists the experiments of databases: cells and samples done, failed, missing");
-  verb.add_option("databases", arguments->databases, "results databases (default: those of results/)");
+  verb.add_option("databases,--db", arguments->databases, "results databases (default: those of results/)");
   verb.add_option("--format", arguments->format, "markdown, csv or json")
       .choices({"markdown", "csv", "json"})
       .show_default();
+  add_wide(verb, arguments->wide);
   verb.on_call([arguments] { return list_experiments(*arguments); });
 
   auto removed = std::make_shared<RemoveArguments>();

@@ -101,7 +101,7 @@ void add_serve_verb(Verb program) {
   auto arguments = std::make_shared<ServeArguments>();
   auto verb =
       program.add_subcommand("serve", "Opens a database in Datasette on this machine, with every column described");
-  verb.add_option("database", arguments->database, "results database").required();
+  verb.add_option("database,--db", arguments->database, "results database").required();
   verb.add_option("--port", arguments->options.port, "of 127.0.0.1; 0: any that is free")
       .range(0, 65535)
       .show_default();
@@ -128,7 +128,7 @@ void add_report_verbs(Verb program) {
   auto verb =
       program.add_subcommand("report", "Writes a database as one page of tables and charts that needs no network");
   auto& options = arguments->options;
-  verb.add_option("database", arguments->database, "results database").required();
+  verb.add_option("database,--db", arguments->database, "results database").required();
   verb.add_option("-o,--output", arguments->output, "the page").show_default();
   verb.add_option("--experiment", options.experiment, "only this experiment's cells").show_default();
   verb.add_option("--baseline", options.baseline,

@@ -123,7 +123,7 @@ void add_rescore_verb(Verb program) {
   auto arguments = std::make_shared<RescoreArguments>();
   auto verb =
       program.add_subcommand("rescore", "Scores stored generations again by the task files as they are; no model runs");
-  verb.add_option("database", arguments->database, "results database").required();
+  verb.add_option("database,--db", arguments->database, "results database").required();
   verb.add_option("--task", arguments->tasks, "only this task; may be given again (default: all)").one_each();
   verb.add_option("--extractor", arguments->extractor, "only this extractor of each task (default: all)");
   verb.on_call([arguments] { return RescoreRun(*arguments).run(); });

@@ -9,6 +9,7 @@
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "models/model_path.h"
+#include "render/terminal.h"
 #include "run/estimate_run.h"
 #include "run/progress.h"
 #include "run/run_bench.h"
@@ -26,8 +27,12 @@ struct RunArguments {
   std::vector<std::string> settings;
   std::string database, allow_plugins;
   std::optional<int64_t> limit;
-  bool dry_run = false, verify = false;
+  bool dry_run = false, verify = false, wide = false;
 };
+
+void show(const Table& table, const RunArguments& arguments, const std::string& before = "") {
+  std::fputs((before + write_shown(table, "markdown", arguments.wide)).c_str(), stdout);
+}
 
 void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& plan, const fs::path& database) {
   std::printf("experiment %s: %zu cells (%zu tasks x %zu compressors) on %s, database %s\n", experiment.name.c_str(),
@@ -82,17 +87,19 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
                outcome.n_failed, outcome.n_present, database.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, database);
   if (experiment.kind == RunKind::probe) {
-    std::fputs(write_markdown(named_table(store.database(), "probe", experiment.name)).c_str(), stdout);
+    show(named_table(store.database(), "probe", experiment.name), arguments);
     return exit_code(grid, store, outcome);
   }
   SummaryOptions shown;  // this file's cells, whatever else the database holds under that name
   shown.experiment = experiment.name;
   for (const auto& cell : grid.cells) shown.cell_keys.insert(cell.record.key);
-  std::fputs(write_markdown(summary_table(store.database(), shown)).c_str(), stdout);
+  show(summary_table(store.database(), shown), arguments);
   const auto likelihood = likelihood_table(store.database(), {experiment.name, false, shown.cell_keys});
-  if (!likelihood.rows.empty()) std::fputs(("\n" + write_markdown(likelihood)).c_str(), stdout);
+  if (!likelihood.rows.empty()) show(likelihood, arguments, "\n");
   const auto groups = group_table(store.database(), shown, task_groups(paths.root / "tasks"));
-  if (!groups.rows.empty()) std::fputs(("\n" + write_markdown(groups)).c_str(), stdout);
+  if (!groups.rows.empty()) show(groups, arguments, "\n");
+  const size_t width = arguments.wide ? 0 : standard_output().width;
+  std::fputs(plot_of_summary(store.database(), shown, width).c_str(), stdout);
   return exit_code(grid, store, outcome);
 }
 
@@ -127,8 +134,7 @@ int run_bench_file(const RunArguments& arguments, const Paths& paths, const std:
                experiment.kind == RunKind::bench ? "points" : "searches", outcome.n_failed, outcome.n_present,
                path.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, path);
-  std::fputs(write_markdown(named_table(store.database(), to_string(experiment.kind), experiment.name)).c_str(),
-             stdout);
+  show(named_table(store.database(), to_string(experiment.kind), experiment.name), arguments);
   return outcome.n_failed > 0 ? kSomeFailed : kOk;
 }
 
@@ -213,6 +219,7 @@ void add_run_verb(Verb program) {
                   "results database (default: the file's `database`, or results/<name>.sqlite)");
   add_allow_plugins(verb, arguments->allow_plugins);
   verb.add_flag("--dry-run", arguments->dry_run, "print the plan and run nothing");
+  add_wide(verb, arguments->wide);
   verb.add_flag("--verify", arguments->verify, "hash the weights again instead of remembering their hashes");
   verb.on_call([arguments] { return run_files(*arguments); });
 }

@@ -9,6 +9,7 @@
 #include "experiment/paths.h"
 #include "kvc/check.h"
 #include "papers/paper_tables.h"
+#include "render/terminal.h"
 #include "store/result_store.h"
 #include "tables/paper_table.h"
 #include "text/nearest.h"
@@ -20,7 +21,8 @@ struct TableArguments {
   std::string database, sql, name = "summary", experiment = "all", format = "markdown", title;
   std::vector<std::string> columns;
   bool with_suspects = false, groups = false;
-  bool check = false, with_external = false, standalone = false, trace = false, all = false, no_intervals = false;
+  bool check = false, with_external = false, standalone = false, trace = false, all = false, no_intervals = false,
+       wide = false;
 };
 
 // -> the database's option
@@ -29,6 +31,7 @@ Option add_common(Verb verb, TableArguments& arguments) {
   verb.add_option("--format", arguments.format, "markdown, csv or json")
       .choices({"markdown", "csv", "json"})
       .show_default();
+  add_wide(verb, arguments.wide);
   return database;
 }
 
@@ -40,7 +43,7 @@ int print(const std::string& text) {
 int print(const TableArguments& arguments, Table table) {
   if (!arguments.title.empty()) table.title = arguments.title;
   const bool is_shaped = arguments.format == "latex" || arguments.format == "html" || !arguments.columns.empty();
-  if (!is_shaped) return print(write_table(table, arguments.format));
+  if (!is_shaped) return print(write_shown(table, arguments.format, arguments.wide));
   auto shown = as_paper_table(table);
   choose_columns(shown, {arguments.columns});
   return print(write_table(shown, arguments.format, arguments.standalone));
@@ -91,7 +94,11 @@ int show_table(const TableArguments& arguments) {
     return print(arguments, named_table(store.database(), "external", "all"));
   }
   const SummaryOptions options{.experiment = arguments.experiment, .with_suspects = arguments.with_suspects};
-  if (!arguments.groups) return print(arguments, summary_table(store.database(), options));
+  if (!arguments.groups) {
+    const auto printed = print(arguments, summary_table(store.database(), options));
+    const bool with_plot = !arguments.wide && arguments.format == "markdown" && arguments.columns.empty();
+    return with_plot ? print(plot_of_summary(store.database(), options, standard_output().width)) : printed;
+  }
   return print(arguments, group_table(store.database(), options, task_groups(find_paths().root / "tasks")));
 }
 
@@ -110,6 +117,7 @@ void add_table_verb(Verb program) {
   table.add_option("--format", arguments->format, "markdown, csv, json, latex or html")
       .choices({"markdown", "csv", "json", "latex", "html"})
       .show_default();
+  add_wide(table, arguments->wide);
   table.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
   table.add_flag("--with-suspects", arguments->with_suspects, "also cells marked suspect");
   table.add_flag("--groups", arguments->groups, "the means over groups of tasks (tasks/groups.yaml) instead");
@@ -134,6 +142,8 @@ void add_tables_verb(Verb program) {
 }
 
 }  // namespace
+
+void add_wide(Verb verb, bool& wide) { verb.add_flag("--wide", wide, "on a terminal, too: all columns, as Markdown"); }
 
 void add_table_verbs(Verb program) {
   add_table_verb(program);

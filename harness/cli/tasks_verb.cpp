@@ -152,7 +152,8 @@ int list_tasks(const std::vector<std::string>& names) {
 void add_tasks_verb(Verb program) {
   auto names = std::make_shared<std::vector<std::string>>();
   auto verb = program.add_subcommand("tasks", "Lists the tasks by suite, and what is missing to run the others");
-  verb.add_option("names", *names, "only these suites or tasks, a line each with summary and number of samples");
+  verb.add_option("names", *names,
+                  "only these suites, tasks or patterns ('demo/*'), a line each with summary and number of samples");
   verb.on_call([names] { return list_tasks(*names); });
 }
 

@@ -45,6 +45,9 @@ void add_report_verbs(Verb program);    // report, serve, columns
 void add_verify_run_verb(Verb program);
 void add_page_verbs(CommandLine& line);  // completion, page
 
+// --wide, of the verbs that print a table.
+void add_wide(Verb verb, bool& wide);
+
 // --allow-plugins, of the verbs that run an experiment's plugins.
 void add_allow_plugins(Verb verb, std::string& list);
 

@@ -39,7 +39,7 @@ int verify(const VerifyArguments& arguments) {
 void add_verify_run_verb(Verb program) {
   auto arguments = std::make_shared<VerifyArguments>();
   auto verb = program.add_subcommand("verify-run", "Computes random samples of a stored cell again and compares them");
-  verb.add_option("db", arguments->database, "results database").required();
+  verb.add_option("db,--db", arguments->database, "results database").required();
   verb.add_option("cell", arguments->cell, "the cell's key, or what it alone begins with").required();
   verb.add_option("--samples", arguments->options.n_samples, "how many").positive().show_default();
   verb.add_option("--seed", arguments->options.seed, "of the draw").non_negative().show_default();

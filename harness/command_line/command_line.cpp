@@ -61,6 +61,25 @@ DeclaredVerb declared_verb(const CLI::App& app, const std::string& behind, const
   return verb;
 }
 
+// `kvc help VERB` is `kvc VERB --help`, and a database that stands first behind a verb with --db is that option's
+// value.
+std::vector<std::string> usual_words(const CLI::App& app, int argc, char** argv) {
+  std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  if (words.empty()) return words;
+  if (words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+    return words;
+  }
+  const auto named = app.get_subcommands([&](const CLI::App* verb) { return verb->get_name() == words[0]; });
+  const auto* option = named.empty() ? nullptr : named[0]->get_option_no_throw("--db");
+  const bool is_taken = option == nullptr || option->get_positional() ||
+                        std::any_of(words.begin(), words.end(),
+                                    [](const auto& word) { return word == "--db" || word.starts_with("--db="); });
+  if (!is_taken && words.size() > 1 && words[1].ends_with(".sqlite")) words.insert(words.begin() + 1, "--db");
+  return words;
+}
+
 }  // namespace
 
 Option Option::required() { return option_->required(), *this; }
@@ -133,7 +152,9 @@ DeclaredVerb CommandLine::declared() const { return declared_verb(state_->app, "
 
 int CommandLine::run(int argc, char** argv, int usage_error) {
   try {
-    state_->app.parse(argc, argv);
+    auto words = usual_words(state_->app, argc, argv);
+    std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
+    state_->app.parse(std::move(words));
   } catch (const CLI::ParseError& e) {
     return state_->app.exit(e) == 0 ? 0 : usage_error;
   }

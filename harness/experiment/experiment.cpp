@@ -250,7 +250,7 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
       [&](YamlKeys& inner) { search_keys(inner, experiment.search); }, only_of(RunKind::search, experiment));
   keys.text({"database", "where its rows go", false, "results/NAME.sqlite"}, experiment.database);
   keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml", kRequired}, experiment.model);
-  keys.texts({"tasks", "suite/name, a whole suite, or a task file", kRequired}, experiment.tasks);
+  keys.texts({"tasks", "suite/name, a whole suite, a pattern as demo/*, or a task file", kRequired}, experiment.tasks);
   compressors_key(keys, experiment.compressors, experiment.folder);
   keys.integer(
       {"limit", "samples of each task: lengths and depths alike where it has them, else the first", false, "all"},

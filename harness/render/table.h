@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -15,15 +17,19 @@ struct TableColumn {
   enum class Align { kLeft, kRight };
   std::string name;
   Align align = Align::kLeft;
-  std::string unit = "";  // shown behind the name: "KV size [%]"
-  int decimals = -1;      // of doubles in Markdown; -1: six significant digits
+  std::string unit = "";   // shown behind the name: "KV size [%]"
+  int decimals = -1;       // of doubles in Markdown; -1: six significant digits
+  bool is_detail = false;  // left out on a terminal
 };
+
+enum class TableTone { kGood, kBad };
 
 struct Table {
   std::string title;
   std::vector<TableColumn> columns;
   std::vector<std::vector<TableCell>> rows;
   std::vector<std::string> notes;
+  std::map<std::pair<size_t, size_t>, TableTone> tones = {};  // of cells (row, column), in colour on a terminal
 };
 
 std::string write_markdown(const Table& table);  // GitHub pipes, padded so that it also reads as plain text

@@ -44,6 +44,19 @@ TEST_F(TasksVerb, GroupsBySuiteAndMarksWhatRunsWithoutAnyData) {
   EXPECT_LT(n_lines(listed.out), 50) << listed.out;
 }
 
+TEST_F(TasksVerb, TakesAPatternAndNamesTheNearestWhereItFitsNone) {
+  const auto listed = tasks({"demo/l*"});
+  ASSERT_EQ(listed.exit_code, 0) << listed.err;
+  EXPECT_NE(listed.out.find("+ demo/lookup "), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find("+ demo/lookup_long "), std::string::npos) << listed.out;
+  EXPECT_EQ(n_of(listed.out, "demo/"), 2) << listed.out;
+  const auto none = tasks({"dmeo/*"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_EQ(n_lines(none.err), 1) << none.err;
+  EXPECT_NE(none.err.find("unknown task 'dmeo/*'"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("demo/"), std::string::npos) << none.err;
+}
+
 TEST_F(TasksVerb, SaysOncePerSuiteWhatIsMissingAndHowItIsGot) {
   folder.write("data/gsm8k/test.jsonl", "");
   folder.write("data/piqa/dev.jsonl", "");

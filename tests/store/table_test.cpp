@@ -1,8 +1,7 @@
-#include "render/table.h"
-
 #include "analysis/compare.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
+#include "render/terminal.h"
 #include "store_fixture.h"
 #include "text/nearest.h"
 
@@ -47,6 +46,37 @@ TEST_F(QueryTest, ReadsAndRefusesToWrite) {
   EXPECT_EQ(message_of([&] { run_query(store_.database(), " -- nothing"); }), "the SQL text is empty");
   EXPECT_EQ(message_of([&] { table_sql("sumary"); }),
             "unknown table 'sumary' (did you mean 'summary'?); known: " + join(table_names()));
+}
+
+TEST(Table, FitsATerminalAndSaysWhatIsLeftOut) {
+  constexpr auto kRight = TableColumn::Align::kRight;
+  const Table table{"t",
+                    {{"name"}, {"detail", kRight, "", -1, true}, {"x", kRight, "%", 1}, {"far away", kRight}},
+                    {{"a\x1b[2J|é", int64_t{1}, 1.0 / 3, int64_t{7}}, {std::string(60, 'w'), int64_t{2}, 20.0, 8.5}},
+                    {"note"}};
+  const auto w = std::string(33, 'w') + "…";
+  EXPECT_EQ(write_terminal(table, {60, false}), "t\n\nname" + std::string(32, ' ') + "x [%]  far away\na [2J|é" +
+                                                    std::string(31, ' ') + "0.3         7\n" + w +
+                                                    "   20.0       8.5\n\n--wide shows also: detail\n- note\n");
+  const auto narrow = write_terminal(table, {44, false});
+  EXPECT_NE(narrow.find("\n--wide shows also: detail, far away\n"), std::string::npos) << narrow;
+  EXPECT_EQ(narrow.find("8.5"), std::string::npos) << narrow;
+}
+
+TEST(Table, HasColourOnlyWhereItIsWanted) {
+  Table table{"", {{"a"}, {"b"}}, {{"x", "y"}}, {}};
+  table.tones[{0, 1}] = TableTone::kBad;
+  EXPECT_EQ(write_terminal(table, {80, true}), "\x1b[1ma\x1b[0m  \x1b[1mb\x1b[0m\nx  \x1b[31my\x1b[0m\n");
+  EXPECT_EQ(write_terminal(table, {80, false}), "a  b\nx  y\n");
+}
+
+TEST(Table, PlotsPointsAsLettersWithALegend) {
+  EXPECT_EQ(text_plot({{"alone", 1, 2}}, "x", "y", 80), "");
+  const auto plot = text_plot({{"low", 10, 50}, {"full", 100, 90}, {"too", 100, 90}}, "bytes", "accuracy", 50);
+  EXPECT_NE(plot.find("accuracy\n  90.0 |" + std::string(40, ' ') + "*\n"), std::string::npos) << plot;
+  EXPECT_NE(plot.find("  50.0 |    A\n"), std::string::npos) << plot;
+  EXPECT_NE(plot.find("B  90.0 at 100.0  full\n"), std::string::npos) << plot;
+  EXPECT_NE(plot.find("*  several at one place\n"), std::string::npos) << plot;
 }
 
 TEST(Table, IsWrittenAsCsvAndJson) {
