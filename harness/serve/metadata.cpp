@@ -63,6 +63,10 @@ std::string with_empty_experiment(std::string_view sql) {
 
 Json canned_queries() {
   Json queries = Json::object();
+  for (const auto& query : embedded_queries()) {
+    queries[std::string(query.name)] = {
+        {"sql", std::string(query.sql)}, {"title", title_of(query.sql)}, {"hide_sql", true}};
+  }
   for (const auto& table : embedded_tables()) {
     auto lines = std::string(table.sql);
     while (lines.starts_with("--")) lines.erase(0, lines.find('\n') + 1);  // they speak of :experiment, too
@@ -71,10 +75,6 @@ Json canned_queries() {
                                                    {"description", first_sentence(table.sql)},
                                                    {"hide_sql", true}};
   }
-  for (const auto& query : embedded_queries()) {
-    queries[std::string(query.name)] = {
-        {"sql", std::string(query.sql)}, {"title", title_of(query.sql)}, {"hide_sql", true}};
-  }
   return queries;
 }
 
@@ -82,11 +82,12 @@ Json canned_queries() {
 
 std::string datasette_metadata(Database& db, const std::string& name, const std::vector<CannedQuery>& more) {
   Json json = {{"title", "kvc"}, {"description", "Results of KV-cache compressors"}, {"databases", Json::object()}};
-  auto canned = canned_queries();
+  auto canned = Json::object();  // what this database holds first
   for (const auto& query : more) {
     canned[query.name] = {
         {"sql", query.sql}, {"title", query.title}, {"description", query.description}, {"hide_sql", true}};
   }
+  canned.update(canned_queries());
   json["databases"][name] = {{"title", concat("kvc: ", name)}, {"tables", tables_of(db)}, {"queries", canned}};
   return json.dump(2) + "\n";
 }

@@ -62,6 +62,30 @@ def check(base, name, headings):
     print(f"{len(tables)} tables, {len(views)} views, {len(queries)} queries: all 200")
 
 
+def check_leaderboard(base, name):
+    """The first page: sorted by a heading's link, and a sample reached by links alone."""
+    page = get(base + "/")
+    assert 'id="leaderboard"' in page and "full" in page and "kivi" in page, page
+    headings = re.findall(r'<th><a href="([^"]*)">([^<]*)</a>', page)
+    assert [text for _, text in headings] == ["compressor", "KV size [% of 16 bits]", "demo/lookup [%]", "demo/swaps [%]"]
+    sizes = []
+    for falling in (0, 1):
+        sorted_page = get(f"{base}/?_sort=kv&_desc={falling}")
+        sizes.append([float(x) for x in re.findall(r"<tr><td>[^<]*</td><td>([0-9.]+)</td>", sorted_page)])
+    assert len(sizes[0]) == 2 and sizes[0] == sorted(sizes[0]) and sizes[1] == sizes[0][::-1], sizes
+    assert get(base + "/?_sort=%3Cscript%3E").count("<script>") == 0
+    sample = re.search(r'<td><a href="([^"]*sample\?cell_key=[^"]*)">', page)[1]
+    rows = get(base + sample)
+    assert "2 rows" in rows, rows[:2000]
+    row = re.search(rf'href="(/{name}/sample/[^"?]+)"', rows)[1]
+    assert "generation" in get(base + row)
+    queries = re.findall(rf'<li><a href="/{name}/([^"]*)">', page)
+    assert queries[0] == "gear_1", queries  # what this database holds comes first
+    linked = get(f"{base}/{name}/accuracy_and_bytes")
+    assert re.search(rf'href="/{name}/bytes_by_kind\?cell_key=\w+"', linked), linked[:3000]
+    print("the leaderboard sorts, and leads to a sample")
+
+
 def status(url, host):
     try:
         return urllib.request.urlopen(urllib.request.Request(url, headers={"Host": host}), timeout=60).status
@@ -93,6 +117,7 @@ def serve(database, temporary, headings):
             if found:
                 assert os.listdir(temporary), "its metadata stand there"
                 check(found[0], "served", headings)
+                check_leaderboard(found[0], "served")
                 check_strangers(found[0], "served")
                 return said
         sys.exit(f"datasette ended before it served: {said}")
