@@ -34,6 +34,41 @@ for (const figure of document.querySelectorAll('figure')) {
   }
 }
 
+// Each chart as a file: the picture with the page's style in it, or its points as their titles say them.
+function save(name, type, text) {
+  const link = document.createElement('a');
+  link.href = URL.createObjectURL(new Blob([text], {type}));
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+function svgFile(svg) {
+  const copy = svg.cloneNode(true);
+  copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
+  const style = document.createElementNS('http://www.w3.org/2000/svg', 'style');
+  style.textContent = [...document.querySelectorAll('style')].map((s) => s.textContent).join('\n') +
+    '\nsvg { background: var(--back); }';
+  copy.prepend(style);
+  return new XMLSerializer().serializeToString(copy);
+}
+function csvFile(svg) {
+  const cell = (text) => '"' + (/^[=+@-]/.test(text) ? "'" : '') + text.replace(/"/g, '""') + '"';
+  return [...svg.querySelectorAll('title')].map((t) => t.textContent.split('\n').map(cell).join(',')).join('\r\n') + '\r\n';
+}
+for (const figure of document.querySelectorAll('figure')) {
+  const svg = figure.querySelector('.wide > svg');
+  if (!svg) continue;
+  const name = figure.querySelector('h3').textContent.replace(/[^A-Za-z0-9]+/g, '_').slice(0, 60);
+  const add = (text, action) => {
+    const button = document.createElement('button');
+    button.type = 'button', button.className = 'download', button.textContent = text;
+    button.addEventListener('click', action);
+    figure.append(button);
+  };
+  add('SVG', () => save(name + '.svg', 'image/svg+xml', svgFile(svg)));
+  if (svg.querySelector('title')) add('CSV of the points', () => save(name + '.csv', 'text/csv', csvFile(svg)));
+}
+
 // A link into a closed <details> opens it.
 function openTarget() {
   const target = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));

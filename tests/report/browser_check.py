@@ -45,6 +45,44 @@ addEventListener('load', () => {
 });
 </script>"""
 
+# Says to the frame around the page what is wider than the window and cannot be scrolled to.
+WIDTHS = """<script>
+addEventListener('load', () => {
+  const root = document.documentElement;
+  const clipped = [...document.querySelectorAll('table, svg')].filter((e) => {
+    if (e.getBoundingClientRect().right <= root.clientWidth + 1) return false;
+    for (let box = e.parentElement; box; box = box.parentElement) {
+      if (getComputedStyle(box).overflowX === 'auto') return false;
+    }
+    return true;
+  });
+  const box = [...document.querySelectorAll('.wide')].find((e) => e.querySelector('table') && e.scrollWidth > e.clientWidth);
+  if (box) box.scrollLeft = 80;
+  const first = box && box.querySelector('tbody td');
+  const stands = !box || Math.abs(first.getBoundingClientRect().left - box.getBoundingClientRect().left) <= 1;
+  parent.postMessage(`${innerWidth} over ${root.scrollWidth - root.clientWidth} clipped ${clipped.length} stands ${stands} ` +
+    `files ${document.querySelectorAll('figure .download').length > 0}`, '*');
+});
+</script>"""
+FRAME = """<body><iframe src="{}" style="width: {}px; height: 900px; border: 0"></iframe><pre id="widths"></pre><script>
+addEventListener('message', (event) => document.getElementById('widths').textContent = event.data);
+</script></body>"""
+
+
+def check_widths(page, text, folder):
+    """In windows of 1,280 and of 400 pixels nothing is clipped; a wide table scrolls, and its first column stands."""
+    framed = os.path.join(folder, "framed.html")
+    with open(framed, "w") as file:
+        file.write(text.replace("<head>", "<head>" + WIDTHS, 1))
+    for width in (1280, 400):
+        frame = os.path.join(folder, "frame.html")
+        with open(frame, "w") as file:
+            file.write(FRAME.format("framed.html", width))
+        done = open_page("file://" + frame, os.path.join(folder, f"profile{width}"))
+        said = re.search(r'<pre id="widths">(.*?)</pre>', done.stdout)
+        print("window:", said and said[1])
+        assert said and said[1] == f"{width} over 0 clipped 0 stands true files true", said
+
 
 def check_older(database, folder):
     """What schema 2 had: the report is of a copy, the file stays as it is."""
@@ -96,6 +134,7 @@ def main():
         with open(page, "w") as file:
             file.write(text.replace("<head>", "<head>" + PROBE, 1))
         done = open_page("file://" + page, os.path.join(folder, "profile"))
+        check_widths(page, text, folder)
         check_older(database, folder)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not console, console
