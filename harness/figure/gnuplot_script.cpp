@@ -46,6 +46,34 @@ std::string range(const std::optional<double>& min, const std::optional<double>&
   return concat("[", min ? short_number(*min) : "*", ":", max ? short_number(*max) : "*", "]");
 }
 
+// A logarithmic axis takes no offsets, and would go on to the next power of ten: the room beside its points as factors.
+std::string log_range(const FigureAxis& axis, const std::vector<double>& values) {
+  double low = 0, high = 0;
+  for (const double value : values) {
+    if (!(value > 0)) continue;
+    low = low > 0 ? std::min(low, value) : value;
+    high = std::max(high, value);
+  }
+  if (!(low > 0)) return range(axis.min, axis.max);
+  const double room = std::max(1.05, std::pow(high / low, 0.04));
+  return range(axis.min ? *axis.min : low / room, axis.max ? *axis.max : high * room);
+}
+
+// The places of a panel's points, or their values with the ends of intervals.
+std::vector<double> values_of(const FigureData& data, size_t panel, bool of_x) {
+  std::vector<double> values;
+  for (const auto& block : data.blocks) {
+    if (block.panel != panel) continue;
+    for (const auto& point : block.points) {
+      if (of_x) values.push_back(point.x);
+      for (const auto& value : point.values) {
+        if (!of_x && value) values.push_back(*value);
+      }
+    }
+  }
+  return values;
+}
+
 std::string terminal(const FigureShape& shape, const std::string& format) {
   if (format == "pdf") {
     return concat("set terminal pdfcairo noenhanced font 'sans,9' size ", short_number(shape.width / 96.0), ",",
@@ -69,7 +97,11 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
   const auto& categories = data.categories[panel];
   const bool is_flat = layout.kind == Kind::kBars || layout.kind == Kind::kStacked;
   const auto least = layout.y.min ? layout.y.min : is_flat && !layout.y.is_log ? std::optional(0.0) : std::nullopt;
-  text += concat("set yrange ", range(least, layout.y.max), layout.kind == Kind::kHeat ? " noextend" : "", "\n");
+  const bool has_marks = layout.kind == Kind::kLines || layout.kind == Kind::kScatter;
+  text += concat(
+      "set yrange ",
+      has_marks && layout.y.is_log ? log_range(layout.y, values_of(data, panel, false)) : range(least, layout.y.max),
+      layout.kind == Kind::kHeat ? " noextend" : "", "\n");
   if (!categories.empty()) {
     text += "set xtics nomirror " + std::string(shape.rotated ? "rotate by 30 right" : "norotate") + " (";
     for (size_t i = 0; i < categories.size(); ++i) {
@@ -77,7 +109,10 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
     }
     return text + concat(")\nset xrange [0.4:", categories.size(), ".6]\n");
   }
-  text += concat("set xrange ", range(layout.x.min, layout.x.max), layout.x.is_log ? "" : " noextend", "\n");
+  text +=
+      concat("set xrange ",
+             layout.x.is_log ? log_range(layout.x, values_of(data, panel, true)) : range(layout.x.min, layout.x.max),
+             layout.x.is_log ? "" : " noextend", "\n");
   std::set<double> places;
   for (const auto& block : data.blocks) {
     if (block.panel != panel) continue;

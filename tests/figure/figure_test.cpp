@@ -234,6 +234,15 @@ TEST_F(FigureTest, NothingInATextIsRunOrDrawnAsMarkup) {
   EXPECT_NE(script.find("set terminal svg noenhanced"), std::string::npos);
 }
 
+TEST_F(FigureTest, LogarithmicAxesEndJustBeyondTheirPoints) {
+  auto look = layout("lines");
+  look.x.is_log = look.y.is_log = true;
+  const auto points = data("lines", "SELECT column1 AS x, column2 AS y FROM (VALUES (100, 2), (10000, 2), (500, 0))");
+  const auto script = write_gnuplot(look, points, "a.dat", "a.svg", "svg");
+  EXPECT_NE(script.find("set xrange [83.1764:12022.6]"), std::string::npos) << script;  // 4 % of two powers of ten
+  EXPECT_NE(script.find("set yrange [1.90476:2.1]"), std::string::npos) << script;      // 5 % of one value
+}
+
 TEST_F(FigureTest, WithoutGnuplotScriptAndDataAreKept) {
   const auto points = data("lines", "SELECT 1 AS x, 2 AS y");
   const std::string old_path = std::getenv("PATH");
