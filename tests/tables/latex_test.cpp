@@ -115,7 +115,16 @@ TEST(LatexText, CompilesAlone) {
   std::ofstream(folder / "t.tex") << document;
   const auto command =
       concat("cd '", folder.string(), "' && pdflatex -interaction=nonstopmode -halt-on-error t.tex >log.txt 2>&1");
-  EXPECT_EQ(std::system(command.c_str()), 0) << read_file(folder / "log.txt");
+  ASSERT_EQ(std::system(command.c_str()), 0) << read_file(folder / "log.txt");
+  if (std::system("kpsewhich lmodern.sty >/dev/null && command -v pdffonts >/dev/null") != 0) {
+    GTEST_SKIP() << "it compiled; its fonts are not looked at: lmodern or pdffonts is not here (Debian: lmodern, "
+                    "poppler-utils)";
+  }
+  const auto listed = concat("pdffonts '", (folder / "t.pdf").string(), "' >'", (folder / "fonts.txt").string(), "'");
+  ASSERT_EQ(std::system(listed.c_str()), 0);
+  const auto fonts = read_file(folder / "fonts.txt");
+  EXPECT_NE(fonts.find("Type 1"), std::string::npos) << fonts;
+  EXPECT_EQ(fonts.find("Type 3"), std::string::npos) << fonts;
 }
 
 }  // namespace
