@@ -9,7 +9,7 @@ namespace kvc {
 namespace {
 
 constexpr double kLetter = 7.4, kLine = 20;  // points of a letter of 12 points, and of a line of text
-constexpr double kLeft = 84, kRight = 24, kTop = 44, kAxis = 56;
+constexpr double kLeft = 84, kRight = 24, kTop = 44, kAxis = 70;
 
 double longest(const std::vector<std::string>& texts) {
   size_t most = 0;
