@@ -55,7 +55,8 @@ inline Range range_without(const float* x, const uint8_t* left_out, int64_t n) {
   for (int64_t l = 0; l < kLanes; ++l) low[l] = kInfinity, high[l] = -kInfinity;
   for (int64_t i = 0; i < n; ++i) {
     const int64_t l = i % kLanes;
-    low[l] = smaller(left_out[i] ? kInfinity : x[i], low[l]), high[l] = larger(left_out[i] ? -kInfinity : x[i], high[l]);
+    low[l] = smaller(left_out[i] ? kInfinity : x[i], low[l]),
+    high[l] = larger(left_out[i] ? -kInfinity : x[i], high[l]);
     none += left_out[i] ? 0 : x[i] - x[i];
   }
   for (int64_t l = 1; l < kLanes; ++l) low[0] = smaller(low[0], low[l]), high[0] = larger(high[0], high[l]);

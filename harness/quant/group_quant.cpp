@@ -60,8 +60,7 @@ at::Tensor symmetric_codes(const at::Tensor& groups, const GroupFormat& format, 
   auto top = groups.abs().amax(-1, true);
   if (format.merge_tokens) top = top.amax({0, 1, 2}, true);
   result.scale = top.clamp_min(1e-5f).div_(largest).masked_fill_(top == 0, 0).to(storage_type(format.precision));
-  KVC_CHECK(result.scale.isfinite().all().item<bool>(),
-            kNotFinite);
+  KVC_CHECK(result.scale.isfinite().all().item<bool>(), kNotFinite);
   const auto step = result.scale.to(at::kFloat);
   auto codes = groups.div(step).round_().clamp_(-largest, largest);
   return codes.masked_fill_(step == 0, 0).add_(largest).to(at::kByte);
@@ -82,8 +81,7 @@ at::Tensor asymmetric_codes(const at::Tensor& groups, const at::Tensor& left_out
   const float levels = static_cast<float>((1 << format.bits) - 1);
   result.zero = zero.to(storage_type(format.precision));
   result.scale = ((top - zero) / levels).to(storage_type(format.precision));
-  KVC_CHECK(result.zero.isfinite().all().item<bool>() && result.scale.isfinite().all().item<bool>(),
-            kNotFinite);
+  KVC_CHECK(result.zero.isfinite().all().item<bool>() && result.scale.isfinite().all().item<bool>(), kNotFinite);
   const auto step = result.scale.to(at::kFloat);
   auto codes = (groups - result.zero.to(at::kFloat)).div_(step).clamp_(0, levels).round_();
   result.zero = result.zero.squeeze(-1);

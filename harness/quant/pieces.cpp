@@ -59,14 +59,16 @@ class Pieces {
     const int64_t n_pieces = (x_.size(1) + piece_tokens_ - 1) / piece_tokens_;
     std::atomic<bool> finite = true;
     const int64_t entries = piece_tokens_ * (along_tokens_ ? x_.size(2) : row_);
-    at::parallel_for(0, n_heads * n_pieces, std::max<int64_t>(1, kPieceEntries / entries), [&](int64_t at, int64_t end) {
-      Room room;
-      for (; at < end; ++at) {
-        const int64_t first = at % n_pieces * piece_tokens_;
-        const Piece piece{at / n_pieces, first, std::min(piece_tokens_, x_.size(1) - first)};
-        if (!(along_tokens_ ? quantize_channels(piece, room) : quantize_tokens(piece, room))) finite = false;
-      }
-    });
+    at::parallel_for(0, n_heads * n_pieces, std::max<int64_t>(1, kPieceEntries / entries),
+                     [&](int64_t at, int64_t end) {
+                       Room room;
+                       for (; at < end; ++at) {
+                         const int64_t first = at % n_pieces * piece_tokens_;
+                         const Piece piece{at / n_pieces, first, std::min(piece_tokens_, x_.size(1) - first)};
+                         if (!(along_tokens_ ? quantize_channels(piece, room) : quantize_tokens(piece, room)))
+                           finite = false;
+                       }
+                     });
     return finite.load();
   }
 

@@ -47,9 +47,9 @@ struct KVC_EXPORT GroupCodes {
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 
-// x: [H, T, D] of floats. left_out: undefined, or [H, T, D] bool, true where an entry takes no part in its group's minimum
-// and maximum (it is still encoded, clamped). Throws where x, or in fp16 its scale, is not finite, and where the group
-// does not divide its axis.
+// x: [H, T, D] of floats. left_out: undefined, or [H, T, D] bool, true where an entry takes no part in its group's
+// minimum and maximum (it is still encoded, clamped). Throws where x, or in fp16 its scale, is not finite, and where
+// the group does not divide its axis.
 KVC_EXPORT GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out = {});
 
 // The same in plain tensor operations, for any device; the oracle of the loops above, bit for bit.
