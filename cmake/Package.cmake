@@ -1,5 +1,5 @@
 # `cmake --install BUILD --prefix P`: bin/kvc, the libraries and built-in plugins, the headers, what the program reads
-# (share/kvc), and lib/cmake/kvc for find_package. The build folder is found by find_package, too.
+# (share/kvc), its page for man, and lib/cmake/kvc for find_package. The build folder is found by find_package, too.
 include(CMakePackageConfigHelpers)
 set(KVC_COMPILER "${CMAKE_CXX_COMPILER_ID}${CMAKE_CXX_COMPILER_VERSION}")
 set(package ${CMAKE_BINARY_DIR}/lib/cmake/kvc)
@@ -20,6 +20,10 @@ set_target_properties(kvc kvc_quant PROPERTIES INSTALL_RPATH "$ORIGIN")
 set_target_properties(program PROPERTIES INSTALL_RPATH "$ORIGIN/../lib")
 set_target_properties(${plugins} PROPERTIES INSTALL_RPATH "$ORIGIN/../..")
 install(TARGETS kvc kvc_quant kvc_functions program RUNTIME DESTINATION bin LIBRARY DESTINATION lib)
+set(man ${CMAKE_BINARY_DIR}/package/kvc.1)
+add_custom_command(OUTPUT ${man} COMMAND program page man > ${man} DEPENDS program VERBATIM)
+add_custom_target(man_page ALL DEPENDS ${man})
+install(FILES ${man} DESTINATION share/man/man1)
 install(TARGETS ${plugins} LIBRARY DESTINATION lib/kvc/plugins)
 install(DIRECTORY harness/include/kvc ${CMAKE_BINARY_DIR}/include/kvc DESTINATION include FILES_MATCHING PATTERN "*.h")
 install(DIRECTORY tasks prompts configs DESTINATION share/kvc)

@@ -26,13 +26,6 @@ constexpr auto kCounts =
     " SELECT experiment, sum(n_ok >= n), sum(n_ok < n AND n_ok + n_failed >= n), sum(n_ok + n_failed < n),"
     "  sum(min(n, n_ok)), sum(n_failed), sum(max(0, n - n_ok - n_failed)) FROM cells GROUP BY experiment ORDER BY 1";
 
-std::string words(double seconds) {
-  const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
-  if (whole < 60) return concat(whole, " s");
-  if (whole < 3600) return concat(whole / 60, " min");
-  return concat(whole / 3600, " h ", whole % 3600 / 60, " min");
-}
-
 // All live runs of an experiment together: they share its work.
 struct Pace {
   double per_hour = 0, seconds_left = 0, since = 0;
@@ -92,13 +85,14 @@ Table status_table(const std::vector<ExperimentStatus>& all, double now) {
     const auto pace = pace_of(s, now);
     any_alive = any_alive || pace.is_alive;
     TableCell per_hour, left, since;
-    if (pace.is_alive) per_hour = static_cast<int64_t>(std::llround(pace.per_hour)), since = words(now - pace.since);
-    if (pace.knows_left) left = words(pace.seconds_left);
+    if (pace.is_alive)
+      per_hour = static_cast<int64_t>(std::llround(pace.per_hour)), since = duration_in_words(now - pace.since);
+    if (pace.knows_left) left = duration_in_words(pace.seconds_left);
     table.rows.push_back({s.database, s.experiment, s.n_cells_done, s.n_cells_failed, s.n_cells_left, s.n_done,
                           s.n_failed, s.n_left, per_hour, left, since});
     for (const auto& run : s.runs) {
       const auto who = concat(s.experiment, " on ", run.host, ", process ", run.pid);
-      const auto seen = words(now - run.seen_at);
+      const auto seen = duration_in_words(now - run.seen_at);
       if (run.is_alive) {
         table.notes.push_back(concat(who, ": ", run.n_done, " of ", run.n_total, " samples of this run, ",
                                      run.doing.empty() ? "at work" : "at " + run.doing, ", as of ", seen, " ago"));

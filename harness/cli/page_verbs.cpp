@@ -93,12 +93,13 @@ void add_page_verbs(CommandLine& line) {
   });
 
   auto page = std::make_shared<std::string>();
-  verb = line.program().add_subcommand("page", "Prints a page of docs/ that is made by the program");
-  verb.add_option("name", *page, "verbs, experiments or database: docs/NAME.md")
+  verb = line.program().add_subcommand("page", "Prints a page that is made by the program: of docs/, or for man");
+  verb.add_option("name", *page, "verbs, experiments or database: docs/NAME.md; man: kvc.1")
       .required()
-      .choices({"verbs", "experiments", "database"});
+      .choices({"verbs", "experiments", "database", "man"});
   verb.on_call([page, &line] {
     const auto text = *page == "verbs"         ? verbs_page(line.declared())
+                      : *page == "man"         ? man_page(line.declared())
                       : *page == "experiments" ? experiment_page()
                                                : database_page();
     std::fputs(text.c_str(), stdout);

@@ -9,6 +9,7 @@
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "models/model_path.h"
+#include "render/numbers.h"
 #include "render/terminal.h"
 #include "run/estimate_run.h"
 #include "run/progress.h"

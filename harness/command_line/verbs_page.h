@@ -9,4 +9,7 @@ namespace kvc {
 // All verbs and what --help says of each, as a page of Markdown.
 std::string verbs_page(const DeclaredVerb& program);
 
+// The same for man, as roff.
+std::string man_page(const DeclaredVerb& program);
+
 }  // namespace kvc

@@ -16,8 +16,9 @@ struct ExternalRow {
   std::string note = "";
 };
 
-// Puts what `read` finds in one file; where that throws Error, nothing of it, and the file is skipped.
 class ExternalRows;
+
+// Puts what `read` finds in one file; where that throws Error, nothing of it, and the file is skipped.
 void import_file(Database& db, const std::function<void(ExternalRows&)>& read, Imported& imported);
 
 class ExternalRows {

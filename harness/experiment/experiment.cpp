@@ -218,9 +218,9 @@ YamlValue load_like(const YamlValue& like) {
 
 void name_keys(YamlKeys& keys, std::string& name) {
   keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, name);
-  keys.then([&name](YamlMap& map) {  // results/NAME.sqlite
-    if (name.find('/') == std::string::npos) return;
-    map.required("name").fail("name is ", in_quotes(name), ", expected one without '/'");
+  keys.then([&name](YamlMap& map) {                             // results/NAME.sqlite
+    if (name.find_first_of("/@") == std::string::npos) return;  // @: what the store puts behind it (put_aside)
+    map.required("name").fail("name is ", in_quotes(name), ", expected one without '/' and '@'");
   });
   keys.other({"like", "an experiment whose keys count where this file, which needs a `name`, has none of that name"},
              "file", [](const YamlValue&) {});

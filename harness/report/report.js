@@ -44,8 +44,8 @@ function save(name, type, text) {
 }
 function svgFile(svg) {
   const copy = svg.cloneNode(true);
-  copy.setAttribute('xmlns', 'http://www.w3.org/2000/svg');
-  const style = document.createElementNS('http://www.w3.org/2000/svg', 'style');
+  copy.setAttribute('xmlns', svg.namespaceURI);
+  const style = document.createElementNS(svg.namespaceURI, 'style');
   style.textContent = [...document.querySelectorAll('style')].map((s) => s.textContent).join('\n') +
     '\nsvg { background: var(--back); }';
   copy.prepend(style);

@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "kvc/check.h"
+#include "render/numbers.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -38,13 +39,6 @@ std::string cut_to(const std::string& text, size_t n_characters) {
 }
 
 }  // namespace
-
-std::string duration_in_words(double seconds) {
-  const auto whole = static_cast<int64_t>(std::max(0.0, seconds));
-  if (whole < 60) return concat(whole, " s");
-  if (whole < 3600) return concat(whole / 60, " min ", whole % 60, " s");
-  return concat(whole / 3600, " h ", whole % 3600 / 60, " min");
-}
 
 std::optional<double> left_by_count(int64_t n_done, int64_t n_total, double seconds_so_far) {
   if (n_done == 0) return std::nullopt;  // nothing to tell the rest from

@@ -18,8 +18,6 @@ struct ProgressState {
   std::string doing = {};                   // "prefill 31 of 120"
 };
 
-std::string duration_in_words(double seconds);  // "42 s", "3 min 5 s", "2 h 10 min"
-
 // "23/96 samples, 3 min 5 s so far, 8 min 20 s left, 182 tokens/s, at prefill 31 of 120"
 std::string progress_text(const ProgressState& state, double seconds_so_far);
 // The same behind a bar: the line that a terminal of so many columns has room for.

@@ -1,6 +1,10 @@
 #include "command_line/command_line.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
 
 #include "command_line/verbs_page.h"
 #include "example.h"
@@ -112,6 +116,28 @@ TEST(CommandLine, PageHoldsTheHelpOfEveryVerbAsItIsPrinted) {
     ::testing::internal::CaptureStdout();
     EXPECT_EQ(fresh.run(asked), 0);
     EXPECT_NE(page.find("```text\n" + ::testing::internal::GetCapturedStdout() + "```\n"), std::string::npos) << page;
+  }
+}
+
+// groff reads it without a warning, and what it shows is what --help says.
+TEST(ManPage, ShowsWhatHelpSays) {
+  const auto page = man_page(Example().line.declared());
+  if (std::system("command -v groff >/dev/null") != 0) GTEST_SKIP() << "groff is not installed";
+  std::string file = ::testing::TempDir() + "man-XXXXXX";
+  const int held = ::mkstemp(file.data());
+  ASSERT_GE(held, 0);
+  ASSERT_EQ(::write(held, page.data(), page.size()), static_cast<ssize_t>(page.size()));
+  ::close(held);
+  auto* output = ::popen(("groff -man -ww -Tascii -P-cbou '" + file + "' 2>&1").c_str(), "r");
+  std::string shown;
+  char buffer[4096];
+  while (std::fgets(buffer, sizeof buffer, output)) shown += buffer;
+  EXPECT_EQ(::pclose(output), 0);
+  ::unlink(file.c_str());
+  EXPECT_EQ(shown.find("warning"), std::string::npos) << shown;
+  for (const char* text :
+       {"prog(1)", "prog draw", "Draws a file's [figure]: it's done", "--format", "prog model get"}) {
+    EXPECT_NE(shown.find(text), std::string::npos) << text << " in " << shown;
   }
 }
 
