@@ -69,6 +69,9 @@ WorkerProcess::WorkerProcess(const nlohmann::json& set_up) {
   // Threads that wait by spinning stop the ones they wait for where processes outnumber cores. A user's own choice
   // stays.
   ::setenv("GOMP_SPINCOUNT", "10000", 0);
+  // Large blocks in pages of 2 MiB where the system gives them when asked: a prompt's tensors are new to the process,
+  // and a page of 4 KiB costs as much to get as to fill.
+  ::setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=1", 0);
   char program[] = "/proc/self/exe", verb[] = "worker";
   char* arguments[] = {program, verb, nullptr};
   const int error = ::posix_spawn(&child_, program, &actions, &attributes, arguments, environ);
