@@ -73,10 +73,18 @@ void for_each_entry(const Codes& x, F f) {
 
 }  // namespace
 
+// What half_values makes 65536 and more of is infinite, or no number.
 KVC_CLONES void to_float(const uint16_t* x, int64_t n, float* out) {
+  constexpr int32_t kMagnitude = 0x7fffffff, kBeyond = 0x47800000, kExponent = 0x7f800000;
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) store(half_values(load<Shorts>(x + i)), out + i);
-  for (; i < n; ++i) out[i] = half_value(x[i]);
+  for (; i + kLanes <= n; i += kLanes) {
+    const Ints bits = (Ints)half_values(load<Shorts>(x + i));
+    store(bits | (((bits & kMagnitude) >= kBeyond) & kExponent), out + i);
+  }
+  for (; i < n; ++i) {
+    const auto bits = std::bit_cast<int32_t>(half_value(x[i]));
+    out[i] = std::bit_cast<float>(bits | ((bits & kMagnitude) >= kBeyond ? kExponent : 0));
+  }
 }
 
 void score_token_groups(const Codes& k, ConstRows q, Rows scores) {

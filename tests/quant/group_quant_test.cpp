@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <limits>
+#include <cmath>
 
 namespace kvc {
 namespace {
@@ -130,12 +130,14 @@ TEST(GroupQuant, RefusesWhatItCannotStore) {
   EXPECT_THROW(quantize_groups(x, {.bits = 5, .group_size = 32}), Error);
   EXPECT_THROW(quantize_groups(x * 1e6, {.bits = 4, .group_size = 32}), Error);  // beyond fp16
   EXPECT_NO_THROW(quantize_groups(x * 1e6, {.bits = 4, .group_size = 32, .precision = Precision::exact}));
-  auto infinite = x.clone();
-  infinite.view(-1)[70] = std::numeric_limits<float>::infinity();
-  EXPECT_THROW(quantize_groups(infinite, {.bits = 4, .group_size = 32}), Error);
-  infinite.view(-1)[70] = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_THROW(quantize_groups(infinite, {.bits = 4, .group_size = 32}), Error);
-  EXPECT_THROW(quantize_groups(infinite, {.bits = 4, .group_size = 32, .symmetric = true}), Error);
+  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    for (const double value : {HUGE_VAL, std::nan("")}) {
+      const auto infinite = x.to(type, false, true);
+      infinite.view(-1)[70].fill_(value);
+      EXPECT_THROW(quantize_groups(infinite, {.bits = 4, .group_size = 32}), Error) << type << ", " << value;
+      EXPECT_THROW(quantize_groups(infinite, {.bits = 4, .group_size = 32, .symmetric = true}), Error);
+    }
+  }
 }
 
 }  // namespace
