@@ -8,6 +8,7 @@
 #include <numeric>
 #include <vector>
 
+#include "head_rows.h"
 #include "kernels/code_products.h"
 #include "kernels/quantize_groups.h"
 #include "kvc/quant/pack_bits.h"
@@ -30,21 +31,10 @@ struct Room {
   std::vector<int32_t> words;
 };
 
-template <class T>
-T* grown(std::vector<T>& held, int64_t n) {
-  if (static_cast<int64_t>(held.size()) < n) held.resize(static_cast<size_t>(n));
-  return held.data();
-}
-
-template <class T>
-void copy_floats(const T* x, int64_t n, float* out) {
-  for (int64_t i = 0; i < n; ++i) out[i] = static_cast<float>(x[i]);
-}
-
 class Pieces {
  public:
   Pieces(const at::Tensor& x, const at::Tensor& left_out, GroupCodes& codes)
-      : x_(with_whole_tokens(x)),
+      : x_(x),
         mask_(left_out.defined() ? left_out.contiguous() : left_out),
         codes_(codes),
         bits_(codes.format.bits),
@@ -73,36 +63,11 @@ class Pieces {
   }
 
  private:
-  static at::Tensor with_whole_tokens(const at::Tensor& x) {
-    const auto type = x.scalar_type();
-    const bool known = type == at::kFloat || type == at::kHalf || type == at::kBFloat16;
-    const auto floats = known ? x : x.to(at::kFloat);
-    return floats.stride(2) == 1 ? floats : floats.contiguous();
-  }
-
   // Whole groups that end with a tile of codes; one group alone is never cut.
   static int64_t tokens_along(int64_t n_tokens, int64_t group, int64_t head_dim) {
     if (group == n_tokens) return n_tokens;
     const int64_t unit = std::lcm(group, 32 * kernels::kTileEntries / 2);
     return std::min(n_tokens, (kPieceEntries / head_dim + unit - 1) / unit * unit);
-  }
-
-  // Tokens of a head as floats, `stride` apart.
-  const float* floats(int64_t head, int64_t first, int64_t n, std::vector<float>& held, int64_t& stride) const {
-    const int64_t at = head * x_.stride(0) + first * x_.stride(1), d = x_.size(2);
-    stride = x_.stride(1);
-    if (x_.scalar_type() == at::kFloat) return x_.const_data_ptr<float>() + at;
-    float* out = grown(held, n * d);
-    for (int64_t t = 0; t < n; ++t) {
-      const int64_t from = at + t * stride;
-      if (x_.scalar_type() == at::kHalf) {
-        kernels::to_float(reinterpret_cast<const uint16_t*>(x_.const_data_ptr<at::Half>()) + from, d, out + t * d);
-      } else {
-        copy_floats(x_.const_data_ptr<at::BFloat16>() + from, d, out + t * d);
-      }
-    }
-    stride = d;
-    return out;
   }
 
   const uint8_t* mask(int64_t head, int64_t first) const {
@@ -136,11 +101,11 @@ class Pieces {
     int64_t stride = 0;
     const float* x = nullptr;
     const uint8_t* left_out = mask(piece.head, piece.first);
-    if (n_heads == 1) x = floats(piece.head, piece.first, piece.n, room.floats, stride);
+    if (n_heads == 1) x = x_.read(piece.head, piece.first, piece.n, room.floats, stride);
     if (n_heads > 1 || stride != d) {
       float* rows = grown(room.rows, piece.n * row_);
       for (int64_t h = 0; h < n_heads; ++h) {
-        const float* from = floats(piece.head + h, piece.first, piece.n, room.floats, stride);
+        const float* from = x_.read(piece.head + h, piece.first, piece.n, room.floats, stride);
         for (int64_t t = 0; t < piece.n; ++t) std::copy_n(from + t * stride, d, rows + t * row_ + h * d);
       }
       x = rows;
@@ -176,7 +141,7 @@ class Pieces {
   bool quantize_channels(const Piece& piece, Room& room) {
     const int64_t d = x_.size(2), n_groups = piece.n / group_;
     int64_t stride = 0;
-    const float* x = floats(piece.head, piece.first, piece.n, room.floats, stride);
+    const float* x = x_.read(piece.head, piece.first, piece.n, room.floats, stride);
     float* rows = grown(room.rows, piece.n * d);
     kernels::transpose(x, stride, piece.n, d, rows);
     auto groups = job(rows, d * n_groups);
@@ -215,7 +180,8 @@ class Pieces {
     }
   }
 
-  at::Tensor x_, mask_;
+  HeadRows x_;
+  at::Tensor mask_;
   GroupCodes& codes_;
   int64_t bits_;
   bool along_tokens_;

@@ -1,25 +1,39 @@
 #include "kvc/quant/small_floats.h"
 
 #include <ATen/ATen.h>
+#include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <vector>
 
+#include "head_rows.h"
 #include "kernels/code_books.h"
 #include "kvc/quant/code_book.h"
 
 namespace kvc {
 namespace {
 
+constexpr int64_t kRunTokens = 64;          // of a head, which the processor's cache holds
+constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for
+
+// f(head, first token, floats of n tokens `stride` apart, n, stride), a run after the other, heads shared by the
+// threads.
 template <class F>
-at::Tensor encoded(const at::Tensor& x, F code_of) {
-  const auto in = x.contiguous();
-  auto codes = at::empty(x.sizes(), at::kByte);
-  const float* from = in.const_data_ptr<float>();
-  auto* to = codes.data_ptr<uint8_t>();
-  for (int64_t i = 0; i < in.numel(); ++i) to[i] = code_of(from[i]);
-  return codes;
+void for_each_run(const at::Tensor& x, F f) {
+  const HeadRows rows(x);
+  const int64_t n_tokens = rows.size(1), numbers = std::max<int64_t>(1, n_tokens * rows.size(2));
+  at::parallel_for(0, rows.size(0), std::max<int64_t>(1, kLeastNumbers / numbers), [&](int64_t head, int64_t end) {
+    std::vector<float> held;
+    for (; head < end; ++head) {
+      for (int64_t first = 0; first < n_tokens; first += kRunTokens) {
+        const int64_t n = std::min(kRunTokens, n_tokens - first);
+        int64_t stride = 0;
+        const float* run = rows.read(head, first, n, held, stride);
+        f(head, first, run, n, stride);
+      }
+    }
+  });
 }
 
 constexpr float kE2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
@@ -27,12 +41,9 @@ constexpr float kE2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f,
 }  // namespace
 
 uint8_t e4m3_code(float x) {
-  const uint32_t sign = std::bit_cast<uint32_t>(x) >> 24 & 0x80u;
-  const float size = std::min(std::fabs(x), kLargestE4m3);
-  if (size < 0x1p-6f) return static_cast<uint8_t>(sign | static_cast<uint32_t>(std::nearbyint(size * 0x1p9f)));
-  const uint32_t bits = std::bit_cast<uint32_t>(size);
-  const uint32_t rounded = bits + 0x7ffffu + (bits >> 20 & 1u);  // half to even at the third mantissa bit
-  return static_cast<uint8_t>(sign | ((rounded >> 20) - (120u << 3)));
+  uint8_t code = 0;
+  kernels::to_e4m3(&x, 1, 1, &code);
+  return code;
 }
 
 float e4m3_value(uint8_t code) {
@@ -53,14 +64,51 @@ uint8_t e2m1_code(float x) {
 
 float e2m1_value(uint8_t code) { return kE2m1[code & 15]; }
 
-at::Tensor to_e4m3(const at::Tensor& x) { return encoded(x, e4m3_code); }
+at::Tensor to_e4m3(const at::Tensor& x) {
+  const auto in = x.contiguous();
+  auto codes = at::empty(x.sizes(), at::kByte);
+  kernels::to_e4m3(in.const_data_ptr<float>(), in.numel(), 1, codes.data_ptr<uint8_t>());
+  return codes;
+}
+
+at::Tensor to_e4m3(const at::Tensor& x, const at::Tensor& scale) {
+  auto codes = at::empty(x.sizes(), at::kByte);
+  auto* out = codes.data_ptr<uint8_t>();
+  const int64_t n_tokens = x.size(1), d = x.size(2);
+  for_each_run(x, [&](int64_t head, int64_t first, const float* run, int64_t n, int64_t stride) {
+    const float by = scale.const_data_ptr<float>()[head];
+    for (int64_t t = 0; t < n; ++t) {
+      kernels::to_e4m3(run + t * stride, d, by, out + (head * n_tokens + first + t) * d);
+    }
+  });
+  return codes;
+}
+
+at::Tensor largest_of_heads(const at::Tensor& x) {
+  auto largest = at::zeros({x.size(0), 1, 1}, at::kFloat);
+  auto* out = largest.data_ptr<float>();
+  for_each_run(x, [&](int64_t head, int64_t, const float* run, int64_t n, int64_t stride) {
+    for (int64_t t = 0; t < n; ++t) {
+      const float size = kernels::largest_magnitude(run + t * stride, x.size(2));
+      if (size > out[head] || std::isnan(size)) out[head] = size;
+    }
+  });
+  return largest;
+}
+
 at::Tensor from_e4m3(const at::Tensor& codes) {
   const auto in = codes.contiguous();
   auto x = at::empty(codes.sizes(), at::kFloat);
   kernels::from_e4m3(in.const_data_ptr<uint8_t>(), in.numel(), x.data_ptr<float>());
   return x;
 }
-at::Tensor to_e2m1(const at::Tensor& x) { return encoded(x, e2m1_code); }
+at::Tensor to_e2m1(const at::Tensor& x) {
+  const auto in = x.contiguous();
+  auto codes = at::empty(x.sizes(), at::kByte);
+  const float* from = in.const_data_ptr<float>();
+  std::transform(from, from + in.numel(), codes.data_ptr<uint8_t>(), e2m1_code);
+  return codes;
+}
 at::Tensor from_e2m1(const at::Tensor& codes) {
   const auto in = codes.contiguous();
   auto x = at::empty(codes.sizes(), at::kFloat);

@@ -21,12 +21,11 @@ class Fp8Tokens {
   explicit Fp8Tokens(double headroom) : headroom_(headroom) {}
 
   void push_back(const at::Tensor& x) {
-    const auto tokens = x.to(at::kFloat);
     if (!scale_.defined()) {
-      const auto top = tokens.abs().amax({1, 2}, true);  // [H, 1, 1]
+      const auto top = kvc::largest_of_heads(x);
       scale_ = (top * (headroom_ / kvc::kLargestE4m3)).clamp_min_(1e-30).masked_fill_(top == 0, 1);
     }
-    codes_.push_back(kvc::to_e4m3(tokens / scale_));
+    codes_.push_back(kvc::to_e4m3(x, scale_));
   }
 
   int64_t n_tokens() const { return codes_.n_tokens(); }

@@ -41,6 +41,21 @@ TEST(E4m3, EncodesAsAtenDoes) {
   EXPECT_TRUE(at::equal(to_e4m3(x), x.to(at::kFloat8_e4m3fn).view(at::kByte)));
 }
 
+TEST(E4m3, EncodesHeadsOfAnyFloatTypeByTheirScale) {
+  at::manual_seed(2);
+  for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
+    auto x = at::randn({3, 4, 131, 24}).to(type).transpose(0, 1).select(0, 1);  // strided; rows of no whole vectors
+    x[2].zero_();
+    x[1][70][3] = 9;
+    const auto floats = x.to(at::kFloat), largest = largest_of_heads(x);
+    EXPECT_TRUE(at::equal(largest, floats.abs().amax({1, 2}, true)));
+    const auto scale = at::where(largest == 0, at::ones_like(largest), largest / 448);
+    EXPECT_TRUE(at::equal(to_e4m3(x, scale), to_e4m3(floats / scale)));
+    x[0][130][23] = NAN;
+    EXPECT_TRUE(largest_of_heads(x).view({3})[0].isnan().item<bool>());
+  }
+}
+
 TEST(E4m3, Saturates) {
   EXPECT_EQ(e4m3_code(449.f), 0x7e);
   EXPECT_EQ(e4m3_code(1e30f), 0x7e);

@@ -25,6 +25,11 @@ KVC_EXPORT at::Tensor from_e4m3(const at::Tensor& codes);
 KVC_EXPORT at::Tensor to_e2m1(const at::Tensor& x);
 KVC_EXPORT at::Tensor from_e2m1(const at::Tensor& codes);
 
+// x [H, T, D] of any float type, scale [H, 1, 1] fp32 -> u8: codes of x / scale, heads shared by the threads
+KVC_EXPORT at::Tensor to_e4m3(const at::Tensor& x, const at::Tensor& scale);
+// The largest magnitude of each head, [H, 1, 1] fp32; no entry is NaN
+KVC_EXPORT at::Tensor largest_of_heads(const at::Tensor& x);
+
 KVC_EXPORT CodeBook e2m1_book();  // the 16 values
 
 }  // namespace kvc
