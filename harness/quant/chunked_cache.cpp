@@ -32,7 +32,9 @@ void ChunkedCache::append(const NewTokens& tokens) {
 
 void ChunkedCache::flush(int64_t n_tokens, bool prompt) {
   if (n_tokens == 0) return;
-  const auto waiting = [&](TokenBlocks& recent, bool held) { return held ? recent.pop_front(n_tokens) : at::Tensor(); };
+  const auto waiting = [&](TokenBlocks& recent, bool held) {
+    return held ? recent.take_front(n_tokens) : at::Tensor();
+  };
   const auto k_tokens = waiting(k_recent_, info().holds_k());
   auto [k, v] = encode(k_tokens, waiting(v_recent_, info().holds_v()), n_chunks_++, prompt);
   if (info().holds_k()) k_chunks_.push_back(std::move(k));

@@ -153,6 +153,16 @@ at::Tensor GroupCodes::dequantize() const {
   return along_tokens ? floats.transpose(1, 2) : floats;
 }
 
+GroupCodes GroupCodes::heads(int64_t first, int64_t n) const {
+  if (n == n_heads) return *this;
+  auto some = *this;
+  some.n_heads = n;
+  for (auto* part : {&some.codes, &some.scale, &some.zero}) {
+    if (part->defined() && part->size(0) == n_heads) *part = part->narrow(0, first, n);  // merged heads share theirs
+  }
+  return some;
+}
+
 void GroupCodes::add_to(Footprint& bytes, CacheTensor tensor) const {
   bytes.add(tensor, ByteKind::codes, codes);
   bytes.add(tensor, ByteKind::scales, scale);

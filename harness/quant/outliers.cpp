@@ -5,6 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
+#include <utility>
+#include <vector>
 
 #include "kvc/part_timer.h"
 #include "transposed.h"
@@ -25,41 +28,96 @@ at::Tensor from_vectors(const at::Tensor& vectors, GroupAxis axis, int64_t n_hea
 
 at::Tensor long_index(const Outliers& s) { return s.index.to(at::kLong); }
 
-// Positions of the k smallest and k largest of x[0, n), ascending; ties to the lowest position. `held`: [n] of scratch.
+// What a thread needs to pick from a vector.
+struct Scratch {
+  std::vector<float> sample, values, held;
+  std::vector<int32_t> near;  // positions that may be among the k smallest or largest, ascending
+};
+
+// Keeps the positions of entries up to `low` and from `high` on, or that are no numbers; how many of either.
+std::pair<int64_t, int64_t> keep_near(const float* x, int64_t n, float low, float high, std::vector<int32_t>& near) {
+  near.resize(static_cast<size_t>(n));
+  int64_t n_near = 0, n_low = 0, n_high = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    near[n_near] = static_cast<int32_t>(i);
+    n_near += x[i] > low && x[i] < high ? 0 : 1;
+    n_low += x[i] <= low ? 1 : 0, n_high += x[i] >= high ? 1 : 0;
+  }
+  near.resize(static_cast<size_t>(n_near));
+  return {n_low, n_high};
+}
+
+// A sample says where the k smallest and largest end; the few entries beyond are left to be looked at.
+void find_near(const float* x, int64_t n, int64_t k, Scratch& s) {
+  constexpr int64_t kSample = 256;
+  if (n >= 8 * kSample && k <= n / 16) {
+    s.sample.clear();
+    for (int64_t i = 0; i < kSample; ++i) s.sample.push_back(x[i * n / kSample]);
+    std::sort(s.sample.begin(), s.sample.end());
+    const double expected = static_cast<double>(k * kSample) / static_cast<double>(n);
+    const auto at = static_cast<int64_t>(expected + 3 * std::sqrt(expected) + 2);  // three standard deviations more
+    const auto [n_low, n_high] = keep_near(x, n, s.sample[at], s.sample[kSample - 1 - at], s.near);
+    if (n_low >= k && n_high >= k) return;
+  }
+  s.near.resize(static_cast<size_t>(n));
+  std::iota(s.near.begin(), s.near.end(), 0);
+}
+
+// Positions of the k smallest and k largest of x[0, n), ascending; ties to the lowest position.
 template <class Index>
-void pick(const float* x, int64_t n, int64_t k, std::vector<float>& held, Index* picked) {
-  held.assign(x, x + n);
-  std::nth_element(held.begin(), held.begin() + (k - 1), held.end());
-  const float low = held[static_cast<size_t>(k - 1)];
-  std::nth_element(held.begin() + k, held.end() - k, held.end());
-  const float high = held[static_cast<size_t>(n - k)];
+void pick(const float* x, int64_t n_all, int64_t k, Scratch& s, Index* picked) {
+  find_near(x, n_all, k, s);
+  const auto n = static_cast<int64_t>(s.near.size());
+  s.values.clear();
+  for (const int32_t i : s.near) s.values.push_back(x[i]);
+  s.held = s.values;
+  std::nth_element(s.held.begin(), s.held.begin() + (k - 1), s.held.end());
+  const float low = s.held[static_cast<size_t>(k - 1)];
+  std::nth_element(s.held.begin() + k, s.held.end() - k, s.held.end());
+  const float high = s.held[static_cast<size_t>(n - k)];
   // Of those that are as small as the k-th, so many as are left; then the same of the largest, of what is left.
-  int64_t low_left = k - std::count_if(x, x + n, [low](float value) { return value < low; });
-  int64_t high_left = k - std::count_if(x, x + n, [high](float value) { return value > high; });
+  int64_t low_left = k - std::ranges::count_if(s.values, [low](float value) { return value < low; });
+  int64_t high_left = k - std::ranges::count_if(s.values, [high](float value) { return value > high; });
   int64_t n_picked = 0;
   for (int64_t i = 0; i < n && n_picked < 2 * k; ++i) {
-    bool taken = x[i] < low || x[i] > high;
-    if (x[i] == low && low_left > 0) {
+    const float value = s.values[static_cast<size_t>(i)];
+    bool taken = value < low || value > high;
+    if (value == low && low_left > 0) {
       taken = true, --low_left;
-    } else if (x[i] == high && high_left > 0) {
+    } else if (value == high && high_left > 0) {
       taken = true, --high_left;
     }
-    if (taken) picked[n_picked++] = static_cast<Index>(i);
+    if (taken) picked[n_picked++] = static_cast<Index>(s.near[static_cast<size_t>(i)]);
   }
   while (n_picked < 2 * k) picked[n_picked++] = 0;  // of numbers that are none, which the quantizer will refuse
 }
 
+// Of vectors first ... in rows one after the other.
 template <class Index>
-void pick_all(const at::Tensor& vectors, int64_t k, at::Tensor& index) {
+void pick_rows(const at::Tensor& vectors, int64_t first, int64_t k, Scratch& scratch, at::Tensor& index) {
   const int64_t len = vectors.size(-1), n_vectors = vectors.numel() / len;
   const float* x = vectors.const_data_ptr<float>();
-  auto* picked = static_cast<Index*>(index.data_ptr());
-  at::parallel_for(0, n_vectors, std::max<int64_t>(1, (1 << 15) / len), [&](int64_t begin, int64_t end) {
-    std::vector<float> held;
-    for (int64_t vector = begin; vector < end; ++vector) {
-      pick(x + vector * len, len, k, held, picked + vector * 2 * k);
-    }
-  });
+  auto* picked = static_cast<Index*>(index.data_ptr()) + first * 2 * k;
+  for (int64_t row = 0; row < n_vectors; ++row) pick(x + row * len, len, k, scratch, picked + row * 2 * k);
+}
+
+// Some heads or tokens at a time, in memory that is used again.
+void pick_all(const at::Tensor& x, GroupAxis axis, int64_t k, at::Tensor& index) {
+  constexpr int64_t kSomeNumbers = 1 << 19;
+  const int64_t dim = axis == GroupAxis::tokens ? 0 : 1, n = x.size(dim), numbers = x.numel() / n;
+  const int64_t some = std::clamp<int64_t>(kSomeNumbers / numbers, 1, n);
+  const int64_t n_vectors = axis == GroupAxis::tokens ? x.size(2) : 1;  // of one head or token
+  at::parallel_for(
+      0, (n + some - 1) / some, std::max<int64_t>(1, (1 << 15) / (some * numbers)), [&](int64_t part, int64_t end) {
+        Scratch scratch;
+        for (; part < end; ++part) {
+          const int64_t first = part * some;
+          const auto piece = x.narrow(dim, first, std::min(some, n - first)).to(at::kFloat);
+          const auto vectors = to_vectors(piece, axis).contiguous();
+          index.scalar_type() == at::kByte ? pick_rows<uint8_t>(vectors, first * n_vectors, k, scratch, index)
+                                           : pick_rows<uint16_t>(vectors, first * n_vectors, k, scratch, index);
+        }
+      });
 }
 
 }  // namespace
@@ -71,17 +129,15 @@ int64_t n_outliers_per_side(double fraction, int64_t vector_len) {
 
 Outliers find_outliers(const at::Tensor& x, double fraction, GroupAxis axis) {
   const TimedPart timed(WorkPart::sparse);
-  const auto vectors = to_vectors(x.cpu(), axis);
-  const int64_t len = vectors.size(-1), k = n_outliers_per_side(fraction, len);
+  const bool along_tokens = axis == GroupAxis::tokens;
+  const int64_t len = along_tokens ? x.size(1) : x.size(0) * x.size(2), k = n_outliers_per_side(fraction, len);
   Outliers result;
   result.axis = axis;
   if (k == 0) return result;
   KVC_CHECK(len <= 65536, "outliers: vectors of ", len, " entries, allowed: up to 65536 (16-bit index)");
-  auto sizes = vectors.sizes().vec();
-  sizes.back() = 2 * k;
-  const bool wide = len > 256;
-  auto index = at::empty(sizes, wide ? at::kUInt16 : at::kByte);
-  wide ? pick_all<uint16_t>(vectors, k, index) : pick_all<uint8_t>(vectors, k, index);
+  auto index = along_tokens ? at::empty({x.size(0), x.size(2), 2 * k}, len > 256 ? at::kUInt16 : at::kByte)
+                            : at::empty({x.size(1), 2 * k}, len > 256 ? at::kUInt16 : at::kByte);
+  pick_all(x.cpu(), axis, k, index);
   result.index = index.to(x.device());
   return result;
 }
@@ -96,10 +152,48 @@ at::Tensor outlier_mask(const Outliers& outliers, int64_t n_heads, int64_t n_tok
   return from_vectors(vectors, outliers.axis, n_heads);
 }
 
-void set_values(Outliers& outliers, const at::Tensor& difference, Precision precision) {
+namespace {
+
+// Entries of heads first_head ... alone; a vector of `len` of them.
+template <class Index>
+void take(const Outliers& s, at::Tensor& left, int64_t first_head) {
+  const int64_t n_heads = left.size(0), n_tokens = left.size(1), d = left.size(2), n = s.index.size(-1);
+  const auto* index = static_cast<const Index*>(s.index.const_data_ptr());
+  float *x = left.data_ptr<float>(), *values = s.values.data_ptr<float>();
+  if (s.axis == GroupAxis::tokens) {
+    for (int64_t channel = 0; channel < n_heads * d; ++channel) {
+      float* of_channel = x + channel / d * n_tokens * d + channel % d;
+      for (int64_t i = (first_head * d + channel) * n, end = i + n; i < end; ++i) {
+        values[i] = std::exchange(of_channel[index[i] * d], 0.f);
+      }
+    }
+    return;
+  }
+  for (int64_t t = 0; t < n_tokens; ++t) {
+    const auto begin = index + t * n, end = begin + n;
+    for (auto at = std::lower_bound(begin, end, first_head * d); at != end && *at < (first_head + n_heads) * d; ++at) {
+      const int64_t j = *at - first_head * d;
+      values[at - index] = std::exchange(x[(j / d * n_tokens + t) * d + j % d], 0.f);
+    }
+  }
+}
+
+}  // namespace
+
+void take_values(Outliers& outliers, at::Tensor& left, int64_t first_head) {
   const TimedPart timed(WorkPart::sparse);
-  const auto values = to_vectors(difference, outliers.axis).gather(-1, long_index(outliers));
-  outliers.values = values.to(storage_type(precision));
+  if (!left.is_cpu()) {  // all heads at once
+    outliers.values = to_vectors(left, outliers.axis).gather(-1, long_index(outliers));
+    left.masked_fill_(outlier_mask(outliers, left.size(0), left.size(1), left.size(2)), 0);
+    return;
+  }
+  if (!outliers.values.defined()) outliers.values = at::empty(outliers.index.sizes(), at::kFloat);
+  outliers.index.scalar_type() == at::kByte ? take<uint8_t>(outliers, left, first_head)
+                                            : take<uint16_t>(outliers, left, first_head);
+}
+
+void round_values(Outliers& outliers, Precision precision) {
+  outliers.values = outliers.values.to(storage_type(precision));
   KVC_CHECK(outliers.values.isfinite().all().item<bool>(), "outliers: a value lies beyond fp16 (65504)");
 }
 

@@ -24,8 +24,9 @@ class KVC_EXPORT ChunkedCache : public LayerCache, public ProbedParts {
  protected:
   ChunkedCache(const LayerInfo& info, int64_t buffer, int64_t prompt_unit, Precision precision);
 
-  // K and V of a chunk, [H, T, D] fp32; block: how many chunks came before; prompt: whether it is the prompt's. The one
-  // that the cache does not hold is undefined, and what is returned for it is dropped.
+  // K and V of a chunk, [H, T, D] floats as they waited (storage_type(precision)); block: how many chunks came before;
+  // prompt: whether it is the prompt's. The one that the cache does not hold is undefined, and what is returned for it
+  // is dropped.
   virtual std::pair<CorrectedCodes, CorrectedCodes> encode(const at::Tensor& k, const at::Tensor& v, int64_t block,
                                                            bool prompt) const = 0;
 

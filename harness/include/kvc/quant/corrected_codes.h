@@ -44,7 +44,8 @@ struct KVC_EXPORT CorrectedCodes {
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 
-// x: [H, T, D] fp32; entries: S's positions, values not yet set (find_outliers, or any index of that form).
+// x: [H, T, D] of any float type; entries: S's positions, values not yet set (find_outliers, or any index of that
+// form).
 KVC_EXPORT CorrectedCodes encode_corrected(const at::Tensor& x, Outliers entries, const CorrectionFormat& format,
                                            at::Generator& generator);
 

@@ -42,8 +42,9 @@ struct KVC_EXPORT GroupCodes {
   GroupFormat format;
   int64_t n_heads = 0, n_tokens = 0, head_dim = 0;
 
-  GroupCodes by_rows() const;     // the same with row after row instead of tiles
-  at::Tensor dequantize() const;  // [H, T, D] fp32
+  GroupCodes by_rows() const;                        // the same with row after row instead of tiles
+  at::Tensor dequantize() const;                     // [H, T, D] fp32
+  GroupCodes heads(int64_t first, int64_t n) const;  // of these
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 

@@ -28,13 +28,15 @@ struct KVC_EXPORT Outliers {
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 
-// Finds the outliers of x [H, T, D] fp32; values are left undefined until set_values.
+// Finds the outliers of x [H, T, D] of any float type; values are left undefined until take_values.
 KVC_EXPORT Outliers find_outliers(const at::Tensor& x, double fraction, GroupAxis axis);
 
 // [H, T, D] bool, true at the outliers.
 KVC_EXPORT at::Tensor outlier_mask(const Outliers& outliers, int64_t n_heads, int64_t n_tokens, int64_t head_dim);
 
-// Sets values = difference [H, T, D] at the outliers.
-KVC_EXPORT void set_values(Outliers& outliers, const at::Tensor& difference, Precision precision);
+// values = difference [H, T, D] at the outliers, in two steps: what `left` [n, T, D] fp32 of heads first_head ... holds
+// there goes into values, which are fp32 until they are rounded, and leaves zeros.
+KVC_EXPORT void take_values(Outliers& outliers, at::Tensor& left, int64_t first_head);
+KVC_EXPORT void round_values(Outliers& outliers, Precision precision);
 
 }  // namespace kvc
