@@ -1,8 +1,10 @@
 """The first page of `kvc serve`: a row a compressor with its measured bytes and its accuracy by task, each a link to the
 samples behind it. Its numbers are those of `kvc table` (the query table_summary)."""
 
+import json
 import re
 import sqlite3
+from collections import Counter
 from html import escape
 from urllib.parse import quote
 
@@ -20,20 +22,60 @@ small { color: #5c6670; } ul { columns: 3 300px; padding-left: 18px; }
 """
 
 
+def name_of(cell):
+    return cell["label"] or f"{cell['plugin']} {cell['options']}".strip()
+
+
+def packed(cells):
+    """-> [[cell, ...]], as harness/analysis/rows_of.h packs them: one cell a task, all of one plugin and variant; those whose
+    prompt is a user's turn, too, in their chat frame. What is no turn stands in the rows of all frames."""
+    rows = []
+    for cell in sorted(cells, key=lambda cell: not cell["chat_json"]):
+        frames = set()
+        for row in rows:
+            same = all(row[0][key] == cell[key] for key in ("plugin", "variant"))
+            fits = row[0]["chat_json"] not in frames and (not cell["chat_json"] or row[0]["chat_json"] == cell["chat_json"])
+            if same and fits and not (cell["chat_json"] and frames) and cell["task"] not in {other["task"] for other in row}:
+                row.append(cell)
+                frames.add(row[0]["chat_json"])
+        if not frames:
+            rows.append([cell])
+    return rows
+
+
+def facts_of(cell):
+    """-> {name: text}: what a row's cells have in common, most telling first."""
+    model, build, _, settings = cell["variant"].split("\n")
+    facts = {"options": cell["options"]}
+    for part in (cell["chat_json"] or "{}", settings, model):
+        facts.update({key: value if isinstance(value, str) else json.dumps(value) for key, value in json.loads(part).items()})
+    return {**facts, "plugin": build[:12]}
+
+
+def tell_apart(rows):
+    """Rows of one name say in what they differ."""
+    for name, count in Counter(row["name"] for row in rows).items():
+        same = [row for row in rows if row["name"] == name]
+        facts = [facts_of(row["first"]) for row in same]
+        keys = [key for key in dict.fromkeys(key for of_row in facts for key in of_row)
+                if len({of_row.get(key) for of_row in facts}) > 1]
+        for row, of_row in zip(same, facts):
+            told = [of_row.get(key, "") if key == "options" else f"{key} {of_row.get(key, 'none')}" for key in keys]
+            row["name"] += f" ({', '.join(told)})" if told and count > 1 else ""
+
+
 def rows_of(cells):
-    """-> {name: {"kv": percent or None, "tasks": {task: cell}}}; the sizes are ratios of sums over samples."""
+    """-> [{"name", "kv": percent or None, "tasks": {task: cell}}]; the sizes are ratios of sums over samples."""
     many = len({cell["model"] for cell in cells}) > 1
-    rows = {}
-    for cell in cells:
-        name = cell["label"] or f"{cell['plugin']} {cell['options']}".strip()
-        name = f"{cell['model']}: {name}" if many else name
-        row = rows.setdefault((name, cell["variant"]), {"name": name, "tasks": {}, "held": 0, "exact": 0})
-        row["tasks"].setdefault(cell["task"], cell)
-        row["held"] += cell["kv_bytes"] or 0
-        row["exact"] += cell["kv_bytes_fp16"] or 0
-    for row in rows.values():
-        row["kv"] = 100 * row["held"] / row["exact"] if row["exact"] else None
-    return list(rows.values())
+    rows = []
+    for of_row in packed(cells):
+        first = of_row[0]
+        name = f"{first['model']}: {name_of(first)}" if many else name_of(first)
+        held, exact = (sum(cell[key] or 0 for cell in of_row) for key in ("kv_bytes", "kv_bytes_fp16"))
+        rows.append({"name": name, "first": first, "tasks": {cell["task"]: cell for cell in of_row},
+                     "kv": 100 * held / exact if exact else None})
+    tell_apart(rows)
+    return rows
 
 
 def value_of(row, column):

@@ -86,6 +86,29 @@ def check_leaderboard(base, name):
     print("the leaderboard sorts, and leads to a sample")
 
 
+def cell(label, task, chat="", options="bits 4", limit=1, held=25):
+    settings = json.dumps({"max_prompt_tokens": limit})
+    return {"model": "m", "plugin": "kivi", "options": options, "label": label, "task": task, "chat_json": chat,
+            "variant": "\n".join(["{}", "0" * 64, options, settings]), "kv_bytes": held, "kv_bytes_fp16": 100}
+
+
+def check_rows():
+    """A row adds up no bytes but its own, and says in what it differs from one of the same name."""
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../results/datasette"))
+    from leaderboard import rows_of
+
+    chatml, plain = '{"chat_template": "chatml"}', '{"chat_template": "none"}'
+    seen = lambda cells: [(row["name"], row["kv"], sorted(row["tasks"])) for row in rows_of(cells)]
+    assert seen([cell("KIVI", "qa", chatml), cell("KIVI", "needle")]) == [("KIVI", 25, ["needle", "qa"])]
+    assert seen([cell("KIVI", "qa", chatml), cell("KIVI", "qa", plain, held=75), cell("KIVI", "needle", held=35)]) == [
+        ("KIVI (chat_template chatml)", 30, ["needle", "qa"]), ("KIVI (chat_template none)", 55, ["needle", "qa"])]
+    assert seen([cell("KIVI", "qa"), cell("KIVI", "qa", options="bits 2")]) == [
+        ("KIVI (bits 4)", 25, ["qa"]), ("KIVI (bits 2)", 25, ["qa"])]
+    assert seen([cell("KIVI", "qa"), cell("KIVI", "qa", limit=9)]) == [
+        ("KIVI (max_prompt_tokens 1)", 25, ["qa"]), ("KIVI (max_prompt_tokens 9)", 25, ["qa"])]
+    print("rows of frames, options and settings stand apart")
+
+
 def status(url, host):
     try:
         return urllib.request.urlopen(urllib.request.Request(url, headers={"Host": host}), timeout=60).status
@@ -145,6 +168,7 @@ def main():
     if not os.path.exists(DATASETTE):
         print(f"skipped: there is no '{DATASETTE}'")
         sys.exit(77)
+    check_rows()
     with tempfile.TemporaryDirectory() as folder:
         database, temporary = os.path.join(folder, "served.sqlite"), os.path.join(folder, "temporary")
         os.mkdir(temporary)
