@@ -115,14 +115,16 @@ Table brief_compare_table(const CompareReport& report) {
   const auto shown = shown_of(report);
   Table table;
   table.title = title_of(report, shown);
-  if (shown.model) table.columns.push_back({"model"});
-  if (shown.a) table.columns.push_back({"A"});
-  table.columns.insert(table.columns.end(), {{"B"},
-                                             {"task"},
+  constexpr auto kLeft = TableColumn::Align::kLeft;
+  constexpr auto kMain = TableColumn::Rank::kMain;
+  if (shown.model) table.columns.push_back({"model", kLeft, "", -1, kMain});
+  if (shown.a) table.columns.push_back({"A", kLeft, "", -1, kMain});
+  table.columns.insert(table.columns.end(), {{"B", kLeft, "", -1, kMain},
+                                             {"task", kLeft, "", -1, kMain},
                                              {"A", kRight, "%", 1},
                                              {"B", kRight, "%", 1},
-                                             {"B - A", kRight, "points"},
-                                             {"p (Holm)", kRight}});
+                                             {"B - A", kRight, "points", -1, kMain},
+                                             {"p (Holm)", kRight, "", -1, kMain}});
   if (shown.margin) table.columns.push_back({"within margin"});
   for (const auto& row : report.rows) {
     const auto& c = row.comparison;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <map>
+#include <set>
 
 #include "analysis/cell_groups.h"
 #include "analysis/definition_change.h"
@@ -126,20 +127,23 @@ std::set<std::string> graded_tasks(const std::vector<SummaryRow>& cells) {
 std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std::string>& tasks,
                                          const std::set<std::string>& graded, const std::set<int64_t>& lengths) {
   constexpr auto kRight = TableColumn::Align::kRight;
+  using Rank = TableColumn::Rank;
   std::vector<TableColumn> columns;
   if (with_model) columns.push_back({"model"});
   columns.push_back({"compressor"});
   columns.push_back({"options"});
-  columns.push_back({"bits", kRight, "", -1, true});
-  columns.push_back({"bits/number", kRight, "", 2, true});
-  columns.push_back({"encoded", kRight, "%", 1, true});
-  columns.push_back({"KV size", kRight, "%", 1});
-  for (const int64_t n_tokens : lengths) columns.push_back({length_name(n_tokens), kRight, "%", 1, true});
-  columns.push_back({"by formula", kRight, "%", 1, true});
-  columns.push_back({"formula", TableColumn::Align::kLeft, "", -1, true});
-  for (const auto& task : tasks) columns.push_back({task, kRight, graded.contains(task) ? "%, bootstrap" : "%"});
+  columns.push_back({"bits", kRight, "", -1, Rank::kDetail});
+  columns.push_back({"bits/number", kRight, "", 2, Rank::kDetail});
+  columns.push_back({"encoded", kRight, "%", 1, Rank::kDetail});
+  columns.push_back({"KV size", kRight, "%", 1, Rank::kMain});
+  for (const int64_t n_tokens : lengths) columns.push_back({length_name(n_tokens), kRight, "%", 1, Rank::kDetail});
+  columns.push_back({"by formula", kRight, "%", 1, Rank::kDetail});
+  columns.push_back({"formula", TableColumn::Align::kLeft, "", -1, Rank::kDetail});
+  for (const auto& task : tasks) {
+    columns.push_back({task, kRight, graded.contains(task) ? "%, bootstrap" : "%", -1, Rank::kMain});
+  }
   columns.push_back({"n", kRight});
-  columns.push_back({"peak KV", kRight, "MiB", 2, true});
+  columns.push_back({"peak KV", kRight, "MiB", 2, Rank::kDetail});
   columns.push_back({"speed", kRight, "tokens/s", 1});
   columns.push_back({"failed", kRight});
   return columns;
@@ -269,6 +273,10 @@ Table summary_table(Database& db, const SummaryOptions& options) {
     table.rows.push_back(summary_row(groups[i], settings_apart(names, names[i]), with_model, tasks, lengths));
     if (groups[i].sum(&SummaryRow::n_failed) > 0) table.tones[{i, table.columns.size() - 1}] = TableTone::kBad;
   }
+  const size_t compressor = with_model ? 1 : 0;
+  std::set<TableCell> names_shown;
+  for (const auto& row : table.rows) names_shown.insert(row[compressor]);
+  if (names_shown.size() < table.rows.size()) table.columns[compressor + 1].rank = TableColumn::Rank::kMain;  // options
   table.notes = summary_notes(shown, suspects, options.with_suspects);
   if (const auto older = older_note(db, options.experiment); !older.empty()) table.notes.push_back(older);
   if (const auto frames = frames_note(names); !frames.empty()) table.notes.insert(table.notes.begin(), frames);

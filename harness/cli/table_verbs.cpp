@@ -137,8 +137,10 @@ void add_tables_verb(Verb program) {
   auto tables = program.add_subcommand("tables", "Lists the papers' tables, and how many of their cells are there");
   add_common(tables, *arguments);
   tables.add_flag("--all", arguments->all, "also experiments whose model is not here");
-  tables.on_call(
-      [arguments] { return print(list_paper_tables(arguments->database, arguments->format, arguments->all)); });
+  tables.on_call([arguments] {
+    return print(
+        write_shown(list_paper_tables(arguments->database, arguments->all), arguments->format, arguments->wide));
+  });
 }
 
 }  // namespace

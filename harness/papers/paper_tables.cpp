@@ -187,13 +187,14 @@ std::string html_of_filled_tables(const std::string& database, bool with_suspect
   return html;
 }
 
-std::string list_paper_tables(const std::string& database, const std::string& format, bool all) {
+Table list_paper_tables(const std::string& database, bool all) {
   const auto paths = find_paths();
   std::optional<ResultStore> store;
   if (!database.empty()) store = ResultStore::open_readonly(database);
   Table list;
   list.columns = {{"table"}, {"title"}, {"filled by"}, {"cells there"}, {"to fill it, or why not"}};
   list.columns[3].align = TableColumn::Align::kRight;
+  for (const size_t i : {3, 4}) list.columns[i].rank = TableColumn::Rank::kMain;
   for (const auto& name : layout_names(tables_folder(paths))) {
     const auto layout = find_layout(tables_folder(paths), name);
     add_listed({name, layout.title, layout.fills}, paths, all, store ? &store->database() : nullptr, list);
@@ -201,7 +202,7 @@ std::string list_paper_tables(const std::string& database, const std::string& fo
   for (const auto& figure : find_figures(paths)) {
     add_listed(figure, paths, all, store ? &store->database() : nullptr, list);
   }
-  return text_of(list, format);
+  return list;
 }
 
 std::string check_printed_tables(const std::string& name, const std::string& format) {

@@ -33,7 +33,7 @@ std::vector<CannedQuery> queries_of_papers(Database& db);
 
 // All tables: their titles, the experiments that fill them and how many of their cells are there. Without a database
 // none is.
-std::string list_paper_tables(const std::string& database, const std::string& format, bool all);
+Table list_paper_tables(const std::string& database, bool all);
 
 // What the printed tables say of themselves; `name` as in `kvc table`, or "" for all of results/external.
 std::string check_printed_tables(const std::string& name, const std::string& format);

@@ -17,9 +17,11 @@ struct TableColumn {
   enum class Align { kLeft, kRight };
   std::string name;
   Align align = Align::kLeft;
-  std::string unit = "";   // shown behind the name: "KV size [%]"
-  int decimals = -1;       // of doubles in Markdown; -1: six significant digits
-  bool is_detail = false;  // left out on a terminal
+  std::string unit = "";  // shown behind the name: "KV size [%]"
+  int decimals = -1;      // of doubles in Markdown; -1: six significant digits
+  enum class Rank { kUsual, kMain, kDetail };
+  Rank rank =
+      Rank::kUsual;  // where a terminal is narrow, main columns stay before usual ones; details never stand there
 };
 
 enum class TableTone { kGood, kBad };

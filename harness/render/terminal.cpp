@@ -16,7 +16,7 @@ namespace kvc {
 namespace {
 
 constexpr size_t kUsualWidth = 80;  // of a terminal that does not say
-constexpr size_t kLongestText = 34;
+constexpr size_t kShortestText = 16, kLongestText = 34;
 constexpr size_t kBetween = 2;
 
 std::string without_controls(const std::string& text) {  // a name must not move the cursor
@@ -35,7 +35,7 @@ std::string cut(const std::string& text, size_t most) {
 std::string cell_text(const TableCell& cell, int decimals) {
   if (const auto* number = std::get_if<int64_t>(&cell)) return concat(*number);
   if (const auto* real = std::get_if<double>(&cell)) return rounded(*real, decimals);
-  if (const auto* text = std::get_if<std::string>(&cell)) return cut(without_controls(*text), kLongestText);
+  if (const auto* text = std::get_if<std::string>(&cell)) return without_controls(*text);
   return "";
 }
 
@@ -45,14 +45,53 @@ std::string heading_text(const TableColumn& column) {
 
 struct ShownText {
   size_t column;
-  size_t width;
+  size_t width, whole_width;       // longer texts are cut
   std::vector<std::string> lines;  // the heading, then the rows
+
+  bool is_empty() const {
+    return std::all_of(lines.begin() + 1, lines.end(), [](auto& text) { return text.empty(); });
+  }
 };
 
-ShownText text_of(const Table& table, size_t i) {
-  ShownText shown{i, 0, {heading_text(table.columns[i])}};
+ShownText text_of(const Table& table, size_t i, size_t longest) {
+  ShownText shown{i, 0, 0, {heading_text(table.columns[i])}};
   for (const auto& row : table.rows) shown.lines.push_back(cell_text(row[i], table.columns[i].decimals));
-  for (const auto& line : shown.lines) shown.width = std::max(shown.width, n_code_points(line));
+  for (const auto& line : shown.lines) shown.whole_width = std::max(shown.whole_width, n_code_points(line));
+  const bool is_text = table.columns[i].align == TableColumn::Align::kLeft;
+  shown.width = is_text ? std::min(shown.whole_width, longest) : shown.whole_width;
+  return shown;
+}
+
+// The first column, the main ones as far as they fit, then the others; what is left of the width goes to texts that
+// would be cut.
+std::vector<ShownText> chosen(const Table& table, size_t width, std::vector<std::string>& left_out) {
+  using Rank = TableColumn::Rank;
+  const size_t longest = std::clamp<size_t>(width * 3 / 10, kShortestText, kLongestText);
+  std::vector<ShownText> shown;
+  size_t used = 0;
+  for (const auto rank : {Rank::kMain, Rank::kUsual}) {
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      const bool first = i == 0, its_turn = (first ? Rank::kMain : table.columns[i].rank) == rank;
+      if (!its_turn) continue;
+      auto column = text_of(table, i, longest);
+      const size_t needed = column.width + (first ? 0 : kBetween);
+      if (!first && (column.is_empty() || used + needed > width)) continue;
+      used += needed;
+      shown.push_back(std::move(column));
+    }
+  }
+  std::ranges::sort(shown, {}, &ShownText::column);
+  for (auto& column : shown) {
+    const size_t more = std::min(column.whole_width - column.width, width - std::min(width, used));
+    column.width += more, used += more;
+  }
+  for (size_t i = 0, at = 0; i < table.columns.size(); ++i) {
+    if (at < shown.size() && shown[at].column == i) {
+      ++at;
+    } else {
+      left_out.push_back(table.columns[i].name);
+    }
+  }
   return shown;
 }
 
@@ -69,7 +108,7 @@ std::string line_of(const Table& table, const std::vector<ShownText>& shown, siz
   std::string line;
   for (const auto& column : shown) {
     const bool right = table.columns[column.column].align == TableColumn::Align::kRight;
-    const auto text = aligned(column.lines[i_line], column.width, right);
+    const auto text = aligned(cut(column.lines[i_line], column.width), column.width, right);
     std::string_view sign = i_line == 0 ? "\x1b[1m" : "";
     if (const auto found = table.tones.find({i_line - 1, column.column}); i_line > 0 && found != table.tones.end()) {
       sign = sign_of(found->second);
@@ -108,20 +147,8 @@ Terminal standard_output() {
 }
 
 std::string write_terminal(const Table& table, const Terminal& terminal) {
-  std::vector<ShownText> shown;
   std::vector<std::string> left_out;
-  size_t used = 0;
-  for (size_t i = 0; i < table.columns.size(); ++i) {
-    auto column = text_of(table, i);
-    const size_t needed = column.width + (shown.empty() ? 0 : kBetween);
-    const bool is_empty = std::all_of(column.lines.begin() + 1, column.lines.end(), [](auto& t) { return t.empty(); });
-    if (table.columns[i].is_detail || (!shown.empty() && (is_empty || used + needed > terminal.width))) {
-      left_out.push_back(table.columns[i].name);
-      continue;
-    }
-    used += needed;
-    shown.push_back(std::move(column));
-  }
+  const auto shown = chosen(table, terminal.width, left_out);
   std::string text;
   if (!table.title.empty()) text += wrapped(without_controls(table.title), terminal.width) + "\n";
   for (size_t i = 0; i <= table.rows.size(); ++i) text += line_of(table, shown, i, terminal.colour);

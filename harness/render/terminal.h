@@ -15,7 +15,7 @@ struct Terminal {
 
 Terminal standard_output();
 
-// Columns that fit the width: details and then the last columns are left out, long texts are cut, and a line says so.
+// Columns that fit the width, the main ones before the others; long texts are cut, and a line says what is left out.
 std::string write_terminal(const Table& table, const Terminal& terminal);
 
 // What a verb prints: write_terminal of Markdown where there is a terminal, else write_table; `wide`: always that.
