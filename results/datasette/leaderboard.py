@@ -4,7 +4,6 @@ samples behind it. Its numbers are those of `kvc table` (the query table_summary
 import json
 import re
 import sqlite3
-from collections import Counter
 from html import escape
 from urllib.parse import quote
 
@@ -26,54 +25,65 @@ def name_of(cell):
     return cell["label"] or f"{cell['plugin']} {cell['options']}".strip()
 
 
-def packed(cells):
-    """-> [[cell, ...]], as harness/analysis/rows_of.h packs them: one cell a task, all of one plugin and variant; those whose
-    prompt is a user's turn, too, in their chat frame. What is no turn stands in the rows of all frames."""
-    rows = []
-    for cell in sorted(cells, key=lambda cell: not cell["chat_json"]):
-        frames = set()
-        for row in rows:
-            same = all(row[0][key] == cell[key] for key in ("plugin", "variant"))
-            fits = row[0]["chat_json"] not in frames and (not cell["chat_json"] or row[0]["chat_json"] == cell["chat_json"])
-            if same and fits and not (cell["chat_json"] and frames) and cell["task"] not in {other["task"] for other in row}:
-                row.append(cell)
-                frames.add(row[0]["chat_json"])
-        if not frames:
-            rows.append([cell])
-    return rows
+def settings_of(cell):
+    return {**json.loads(cell["variant"].rsplit("\n", 1)[1]), **json.loads(cell["chat_json"] or "{}")}
 
 
-def facts_of(cell):
-    """-> {name: text}: what a row's cells have in common, most telling first."""
-    model, build, _, settings = cell["variant"].split("\n")
-    facts = {"options": cell["options"]}
-    for part in (cell["chat_json"] or "{}", settings, model):
-        facts.update({key: value if isinstance(value, str) else json.dumps(value) for key, value in json.loads(part).items()})
-    return {**facts, "plugin": build[:12]}
+def options_apart(cell, others):
+    return [f"{cell['plugin']} {cell['options']}"]
+
+
+def settings_apart(cell, others):
+    """As `kvc table` says them."""
+    mine, theirs = settings_of(cell), [settings_of(other) for other in others]
+    keys = {key for their in theirs for key in {*mine, *their} if mine.get(key) != their.get(key)}
+    if "chat_template" in keys:
+        keys -= {"chat_frame", "add_special_tokens"}
+    values = {key: mine.get(key, "none") for key in sorted(keys)}
+    return [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in values.items()]
+
+
+def binary_apart(cell, others):
+    return ["plugin_sha256=" + cell["variant"].rsplit("\n", 3)[1][:12]]
+
+
+def cell_apart(cell, others):
+    return ["cell " + cell["key"][:12]]
 
 
 def tell_apart(rows):
-    """Rows of one name say in what they differ."""
-    for name, count in Counter(row["name"] for row in rows).items():
-        same = [row for row in rows if row["name"] == name]
-        facts = [facts_of(row["first"]) for row in same]
-        keys = [key for key in dict.fromkeys(key for of_row in facts for key in of_row)
-                if len({of_row.get(key) for of_row in facts}) > 1]
-        for row, of_row in zip(same, facts):
-            told = [of_row.get(key, "") if key == "options" else f"{key} {of_row.get(key, 'none')}" for key in keys]
-            row["name"] += f" ({', '.join(told)})" if told and count > 1 else ""
+    """Rows of one name say in what they differ: options under one label, else settings, else binaries, else cells."""
+    for how in (options_apart, settings_apart, binary_apart, cell_apart):
+        names = [row["name"] for row in rows]
+        for name in {name for name in names if names.count(name) > 1}:
+            same = [row for row in rows if row["name"] == name]
+            said = {id(row): how(row["first"], [other["first"] for other in same]) for row in same}
+            if len({*map(str, said.values())}) > 1:
+                for row in same:
+                    row["name"] += f" ({' '.join(said[id(row)])})" if said[id(row)] else ""
 
 
 def rows_of(cells):
-    """-> [{"name", "kv": percent or None, "tasks": {task: cell}}]; the sizes are ratios of sums over samples."""
-    many = len({cell["model"] for cell in cells}) > 1
-    rows = []
-    for of_row in packed(cells):
-        first = of_row[0]
-        name = f"{first['model']}: {name_of(first)}" if many else name_of(first)
-        held, exact = (sum(cell[key] or 0 for cell in of_row) for key in ("kv_bytes", "kv_bytes_fp16"))
-        rows.append({"name": name, "first": first, "tasks": {cell["task"]: cell for cell in of_row},
-                     "kv": 100 * held / exact if exact else None})
+    """-> [{"name", "kv": percent or None, "tasks": {task: cell}}], the rows of `kvc table`: one compressor, its options and
+    settings, its tasks of user's turns in one chat frame; what is no turn is in the rows of all frames. A second cell of
+    one task starts a row. The sizes are ratios of sums over samples."""
+    many, rows = len({cell["model"] for cell in cells}) > 1, []
+    for cell in sorted(cells, key=lambda cell: not cell["chat_json"]):
+        frames = {}
+        for row in rows:
+            first = row["first"]
+            if (first["plugin"], first["variant"]) == (cell["plugin"], cell["variant"]) and cell["task"] not in row["tasks"]:
+                frames.setdefault(first["chat_json"], row)
+        found = [row for frame, row in frames.items() if not cell["chat_json"] or frame == cell["chat_json"]]
+        if not found:
+            name = name_of(cell)
+            found = [{"name": f"{cell['model']}: {name}" if many else name, "first": cell, "tasks": {}}]
+            rows += found
+        for row in found:
+            row["tasks"][cell["task"]] = cell
+    for row in rows:
+        held, exact = (sum(cell[bytes_of] or 0 for cell in row["tasks"].values()) for bytes_of in ("kv_bytes", "kv_bytes_fp16"))
+        row["kv"] = 100 * held / exact if exact else None
     tell_apart(rows)
     return rows
 

@@ -6,14 +6,15 @@ Argument: the program. Skipped (77) where there is no Chromium, or where it cann
 
 import os
 import re
-import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from browser import check_widths, open_page, why_not  # noqa: E402
+
 PROGRAM = sys.argv[1]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 EXPERIMENT = """
 name: shown
 model: models/demo
@@ -34,6 +35,7 @@ addEventListener('load', () => {
   const bad = [...document.querySelectorAll('a[href^="#"]')].filter((a) => !document.getElementById(a.getAttribute('href').slice(1)));
   seen.push('links: ' + document.querySelectorAll('a[href^="#"]').length + ', dead: ' + bad.length);
   seen.push('outside: ' + document.querySelectorAll('[src], link[href^="http"], a[href^="http"]').length);
+  seen.push('files: ' + (document.querySelectorAll('figure .download').length > 0));
   seen.push('marks: ' + document.querySelectorAll('#s-view mark').length);
   const entry = document.querySelector('#pareto .legend button');
   entry.click();
@@ -44,44 +46,6 @@ addEventListener('load', () => {
   document.body.append(out);
 });
 </script>"""
-
-# Says to the frame around the page what is wider than the window and cannot be scrolled to.
-WIDTHS = """<script>
-addEventListener('load', () => {
-  const root = document.documentElement;
-  const clipped = [...document.querySelectorAll('table, svg')].filter((e) => {
-    if (e.getBoundingClientRect().right <= root.clientWidth + 1) return false;
-    for (let box = e.parentElement; box; box = box.parentElement) {
-      if (getComputedStyle(box).overflowX === 'auto') return false;
-    }
-    return true;
-  });
-  const box = [...document.querySelectorAll('.wide')].find((e) => e.querySelector('table') && e.scrollWidth > e.clientWidth);
-  if (box) box.scrollLeft = 80;
-  const first = box && box.querySelector('tbody td');
-  const stands = !box || Math.abs(first.getBoundingClientRect().left - box.getBoundingClientRect().left) <= 1;
-  parent.postMessage(`${innerWidth} over ${root.scrollWidth - root.clientWidth} clipped ${clipped.length} stands ${stands} ` +
-    `files ${document.querySelectorAll('figure .download').length > 0}`, '*');
-});
-</script>"""
-FRAME = """<body><iframe src="{}" style="width: {}px; height: 900px; border: 0"></iframe><pre id="widths"></pre><script>
-addEventListener('message', (event) => document.getElementById('widths').textContent = event.data);
-</script></body>"""
-
-
-def check_widths(page, text, folder):
-    """In windows of 1,280 and of 400 pixels nothing is clipped; a wide table scrolls, and its first column stands."""
-    framed = os.path.join(folder, "framed.html")
-    with open(framed, "w") as file:
-        file.write(text.replace("<head>", "<head>" + WIDTHS, 1))
-    for width in (1280, 400):
-        frame = os.path.join(folder, "frame.html")
-        with open(frame, "w") as file:
-            file.write(FRAME.format("framed.html", width))
-        done = open_page("file://" + frame, os.path.join(folder, f"profile{width}"))
-        said = re.search(r'<pre id="widths">(.*?)</pre>', done.stdout)
-        print("window:", said and said[1])
-        assert said and said[1] == f"{width} over 0 clipped 0 stands true files true", said
 
 
 def check_older(database, folder):
@@ -103,25 +67,14 @@ def check_older(database, folder):
         assert db.execute("PRAGMA user_version").fetchone() == (2,)
 
 
-def open_page(url, profile):
-    return subprocess.run(
-        [CHROMIUM, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={profile}",
-         "--enable-logging=stderr", "--v=0", "--virtual-time-budget=5000", "--dump-dom", url],
-        capture_output=True, text=True, timeout=300)
-
-
 def skip(reason):
     print("skipped:", reason)
     sys.exit(77)
 
 
 def main():
-    if not CHROMIUM:
-        skip("there is no chromium on this machine")
-    with tempfile.TemporaryDirectory() as profile:
-        empty = open_page("data:text/html,<p>shown</p>", profile)
-    if "<p>shown</p>" not in empty.stdout:
-        skip("this chromium shows no page: " + empty.stderr[-300:])
+    if reason := why_not():
+        skip(reason)
     with tempfile.TemporaryDirectory() as folder:
         database, page = os.path.join(folder, "x.sqlite"), os.path.join(folder, "x.html")
         with open(os.path.join(folder, "x.yaml"), "w") as file:
@@ -134,7 +87,7 @@ def main():
         with open(page, "w") as file:
             file.write(text.replace("<head>", "<head>" + PROBE, 1))
         done = open_page("file://" + page, os.path.join(folder, "profile"))
-        check_widths(page, text, folder)
+        check_widths(text)
         check_older(database, folder)
     console = [line for line in done.stderr.splitlines() if "CONSOLE" in line]
     assert not console, console
@@ -146,6 +99,7 @@ def main():
     assert len(up) == 3 and up == sorted(up) and down == up[::-1], (up, down)
     assert not any(line.startswith("error") for line in lines)
     assert re.search(r"^links: [1-9]\d*, dead: 0$", seen[1], re.M) and "outside: 0" in lines and "hidden: none" in lines
+    assert "files: true" in lines, "each chart can be saved"
     assert "marks: 2" in lines, "two compressors differ, so each side has its mark"
 
 

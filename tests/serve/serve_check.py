@@ -1,14 +1,13 @@
 """kvc serve: Datasette, on a free port, answers for every table, view, row page and query, and every column has its text;
-of a file of an earlier schema it shows a copy, which is gone when it has ended.
+of a file of an earlier schema it shows a copy, which is gone when it has ended. Its leaderboard has the rows of `kvc table`, and fits its window.
 
-Argument: the program. Skipped (77) where Datasette is not installed.
+Argument: the program. Skipped (77) where Datasette is not installed; windows need Chromium, too.
 """
 
 import csv
 import json
 import os
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -18,9 +17,11 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from browser import check_widths, why_not  # noqa: E402
+from served import datasette_of, get, served  # noqa: E402
+
 PROGRAM = sys.argv[1]
-BUILD = os.path.dirname(os.path.dirname(PROGRAM))
-DATASETTE = os.environ.get("KVC_DATASETTE", os.path.join(BUILD, "datasette-venv/bin/datasette"))
 EXPERIMENT = """
 name: gear_1_demo
 model: models/demo
@@ -28,12 +29,23 @@ tasks: [demo/lookup, demo/swaps]
 limit: 2
 compressors: [full, kivi: {bits: 2, group_size: 32}]
 """
-
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=60) as answer:
-        assert answer.status == 200, (url, answer.status)
-        return answer.read().decode()
+# One compressor in two chat frames, under another limit of its prompt, and two compressors under one label.
+APART = """
+name: {name}
+model: models/demo
+tasks: [longbench_mini/prompts/qasper, demo/lookup]
+limit: 2
+chat_template: {template}
+max_prompt_tokens: {tokens}
+compressors: [kivi: {{bits: 2, group_size: 32}}]
+"""
+MINE = """
+name: mine{size}
+model: models/demo
+tasks: [demo/lookup]
+limit: 2
+compressors: [{{kivi: {{bits: 2, group_size: {size}}}, label: mine}}]
+"""
 
 
 def check(base, name, headings):
@@ -86,29 +98,6 @@ def check_leaderboard(base, name):
     print("the leaderboard sorts, and leads to a sample")
 
 
-def cell(label, task, chat="", options="bits 4", limit=1, held=25):
-    settings = json.dumps({"max_prompt_tokens": limit})
-    return {"model": "m", "plugin": "kivi", "options": options, "label": label, "task": task, "chat_json": chat,
-            "variant": "\n".join(["{}", "0" * 64, options, settings]), "kv_bytes": held, "kv_bytes_fp16": 100}
-
-
-def check_rows():
-    """A row adds up no bytes but its own, and says in what it differs from one of the same name."""
-    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../results/datasette"))
-    from leaderboard import rows_of
-
-    chatml, plain = '{"chat_template": "chatml"}', '{"chat_template": "none"}'
-    seen = lambda cells: [(row["name"], row["kv"], sorted(row["tasks"])) for row in rows_of(cells)]
-    assert seen([cell("KIVI", "qa", chatml), cell("KIVI", "needle")]) == [("KIVI", 25, ["needle", "qa"])]
-    assert seen([cell("KIVI", "qa", chatml), cell("KIVI", "qa", plain, held=75), cell("KIVI", "needle", held=35)]) == [
-        ("KIVI (chat_template chatml)", 30, ["needle", "qa"]), ("KIVI (chat_template none)", 55, ["needle", "qa"])]
-    assert seen([cell("KIVI", "qa"), cell("KIVI", "qa", options="bits 2")]) == [
-        ("KIVI (bits 4)", 25, ["qa"]), ("KIVI (bits 2)", 25, ["qa"])]
-    assert seen([cell("KIVI", "qa"), cell("KIVI", "qa", limit=9)]) == [
-        ("KIVI (max_prompt_tokens 1)", 25, ["qa"]), ("KIVI (max_prompt_tokens 9)", 25, ["qa"])]
-    print("rows of frames, options and settings stand apart")
-
-
 def status(url, host):
     try:
         return urllib.request.urlopen(urllib.request.Request(url, headers={"Host": host}), timeout=60).status
@@ -129,29 +118,65 @@ def check_strangers(base, name):
 def serve(database, temporary, headings):
     """Starts it, checks all pages and the columns of gear:1, and ends it; returns what it said. Its own files are gone soon
     after."""
-    server = subprocess.Popen(
-        [PROGRAM, "serve", database, "--port", "0", "--no-open"], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL,
-        text=True, env={**os.environ, "KVC_DATASETTE": DATASETTE, "TMPDIR": temporary})
-    said = ""
-    try:
-        for line in server.stderr:
-            said += line
-            found = re.search(r"http://127\.0\.0\.1:\d+", line)
-            if found:
-                assert os.listdir(temporary), "its metadata stand there"
-                check(found[0], "served", headings)
-                check_leaderboard(found[0], "served")
-                check_strangers(found[0], "served")
-                return said
-        sys.exit(f"datasette ended before it served: {said}")
-    finally:
-        server.send_signal(signal.SIGKILL)
-        server.wait()
-        for _ in range(100):
-            if not os.listdir(temporary):
-                break
-            time.sleep(0.1)
-        assert os.listdir(temporary) == [], os.listdir(temporary)
+    with served(PROGRAM, database, TMPDIR=temporary) as (base, said):
+        assert os.listdir(temporary), "its metadata stand there"
+        check(base, "served", headings)
+        check_leaderboard(base, "served")
+        check_strangers(base, "served")
+    for _ in range(100):
+        if not os.listdir(temporary):
+            break
+        time.sleep(0.1)
+    assert os.listdir(temporary) == [], os.listdir(temporary)
+    return said
+
+
+def run(folder, experiment, database):
+    file = os.path.join(folder, "x.yaml")
+    with open(file, "w") as out:
+        out.write(experiment)
+    subprocess.run([PROGRAM, "run", file, "--db", database], check=True, stdout=subprocess.DEVNULL)
+
+
+def table(database, *words):
+    done = subprocess.run([PROGRAM, "table", *words, "--db", database, "--format", "csv"], check=True, capture_output=True,
+                          text=True)
+    return list(csv.DictReader(done.stdout.splitlines()))
+
+
+def check_rows(folder):
+    """A row a compressor, its options and settings, as `kvc table` has them; no two of one name, nothing added up."""
+    database = os.path.join(folder, "apart.sqlite")
+    for name, template, tokens in (("a", "none", 300), ("b", "vicuna", 300), ("c", "none", 280)):
+        run(folder, APART.format(name=name, template=template, tokens=tokens), database)
+    for size in (16, 64):
+        run(folder, MINE.format(size=size), database)
+    with sqlite3.connect(database) as db:
+        assert db.execute("SELECT count(*) FROM cell").fetchone() == (7,)  # demo/lookup has no frame: a and b share its cell
+        sizes = [db.execute(
+            "SELECT 100.0 * sum(kv_bytes) / sum(kv_bytes_fp16) FROM v_cell WHERE settings_json ->> 'max_prompt_tokens' = ?"
+            " AND (chat_json = '' OR chat_json ->> 'chat_template' = ?)", setting).fetchone()[0]
+            for setting in ((300, "none"), (300, "vicuna"), (280, "none"))]
+    db.close()
+    told = sorted(float(row["KV size [%]"]) for row in table(database))
+    named = {row["compressor"]: row for row in table(database, "tasks")}  # by name alone: what has several sizes says none
+    assert [row["KV size [%]"] for row in named.values()] == ["", ""] and named["mine"]["bits"] == "2", named
+    assert [value for name, value in named["mine"].items() if name.startswith("demo/lookup") and not name.endswith(" n")] == [
+        ""], named
+    with served(PROGRAM, database) as (base, _):
+        page = get(base + "/")
+    rows = {name: float(kv) for name, kv in re.findall(r"<tr><td>([^<]*)</td><td>([0-9.]+)</td>", page)}
+    kivi = "kivi bits 2, group_size 32"
+    names = [f"{kivi} (chat_template={frame} max_prompt_tokens={n})" for frame, n in (
+        ("none", 300), ("vicuna", 300), ("none", 280))]
+    assert sorted(rows) == sorted(names + [f"mine (kivi bits 2, group_size {size})" for size in (16, 64)]), rows
+    assert [rows[name] for name in names] == [round(size, 1) for size in sizes], (rows, sizes)
+    assert sorted(rows.values()) == [round(size, 1) for size in told], (rows, told)
+    print("rows of other settings stand apart, as in kvc table")
+    if reason := why_not():
+        print("windows: skipped:", reason)
+    else:
+        check_widths(page)
 
 
 def make_older(database):
@@ -165,19 +190,15 @@ def make_older(database):
 
 
 def main():
-    if not os.path.exists(DATASETTE):
-        print(f"skipped: there is no '{DATASETTE}'")
+    if not os.path.exists(datasette_of(PROGRAM)):
+        print(f"skipped: there is no '{datasette_of(PROGRAM)}'")
         sys.exit(77)
-    check_rows()
     with tempfile.TemporaryDirectory() as folder:
         database, temporary = os.path.join(folder, "served.sqlite"), os.path.join(folder, "temporary")
         os.mkdir(temporary)
-        with open(os.path.join(folder, "x.yaml"), "w") as file:
-            file.write(EXPERIMENT)
-        subprocess.run([PROGRAM, "run", os.path.join(folder, "x.yaml"), "--db", database], check=True, stdout=subprocess.DEVNULL)
-        done = subprocess.run([PROGRAM, "table", "gear:1", "--db", database, "--format", "csv"], check=True,
-                              capture_output=True, text=True)
-        headings = next(csv.reader(done.stdout.splitlines()))
+        run(folder, EXPERIMENT, database)
+        check_rows(folder)
+        headings = list(table(database, "gear:1")[0])
         assert "copy" not in serve(database, temporary, headings)
         with sqlite3.connect(database) as db:
             db.executescript("""

@@ -1,26 +1,31 @@
 -- One row a method: bits, KV size, its accuracy by model and task, and their mean. The subsets of BBH are one column,
--- their unweighted mean where all of them are there; intervals are of single tasks.
+-- their unweighted mean where all of them are there; intervals are of single tasks. A cell of several experiments counts
+-- once; where a label has several cells of one task (of other settings), neither that score nor bits or a size
+-- is said.
 WITH
   part AS (
-    SELECT *, CASE WHEN task GLOB 'bbh/*' THEN 'bbh' ELSE task END AS column_key
+    SELECT *, min(position), CASE WHEN task GLOB 'bbh/*' THEN 'bbh' ELSE task END AS column_key
     FROM entry
-    WHERE n_ok > 0),
+    WHERE n_ok > 0
+    GROUP BY label, key),
   n_tasks AS (SELECT model, column_key, count(DISTINCT task) AS n FROM part GROUP BY model, column_key),
   shown AS (
     SELECT
       label, min(position) AS position, model, column_key, CASE WHEN count(accuracy) = n THEN avg(accuracy) END AS accuracy,
-      CASE WHEN n = 1 THEN min(low) END AS low, CASE WHEN n = 1 THEN min(high) END AS high, sum(n_scores) AS n_scores,
+      CASE WHEN n = 1 AND count(*) = 1 THEN min(low) END AS low,
+      CASE WHEN n = 1 AND count(*) = 1 THEN min(high) END AS high, sum(n_scores) AS n_scores,
       group_concat(key, ' ') AS cells
     FROM part JOIN n_tasks USING (model, column_key)
     GROUP BY label, model, column_key)
 SELECT
   label AS row, min(position) AS row_order, '' AS column_group, 'bits' AS "column", 0 AS column_order,
-  max(bits) AS value, NULL AS low, NULL AS high, NULL AS n, group_concat(key, ' ') AS cells
+  CASE WHEN count(*) = count(DISTINCT model || ' ' || task) OR min(bits) = max(bits) THEN max(bits) END AS value, NULL AS low, NULL AS high, NULL AS n, group_concat(key, ' ') AS cells
 FROM part GROUP BY label
 UNION ALL
 SELECT
-  label, min(position), '', 'kv', 1, 100.0 * sum(kv_bytes) / sum(kv_bytes_fp16), NULL, NULL, sum(n_ok),
-  group_concat(key, ' ')
+  label, min(position), '', 'kv', 1,
+  CASE WHEN count(*) = count(DISTINCT model || ' ' || task) THEN 100.0 * sum(kv_bytes) / sum(kv_bytes_fp16) END,
+  NULL, NULL, sum(n_ok), group_concat(key, ' ')
 FROM part GROUP BY label
 UNION ALL
 SELECT label, position, model, column_key, 10, accuracy, low, high, n_scores, cells FROM shown
