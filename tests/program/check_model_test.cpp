@@ -113,11 +113,18 @@ TEST_F(CheckModel, PrintedTablesAreCheckedAsBefore) {
   }
 }
 
-// The project's own file: every plugin and option of it is there.
-TEST_F(CheckModel, ThePresetsAreThere) {
-  const auto done = run_program(folder_, {"run", "configs/check.yaml", "--dry-run", "--limit", "1", "--db",
-                                          (folder_ / "dry.sqlite").string(), "--set", "tasks=[check/passkey/128]"});
+// The project's own file: every plugin and option of it is there, and a row's name says the options that ran.
+TEST_F(CheckModel, ThePresetsAreThereAndAreNamedByTheirOptions) {
+  const auto db = (folder_ / "presets.sqlite").string();
+  const auto done =
+      run_program(folder_, {"run", "configs/check.yaml", "--limit", "1", "--db", db, "--set",
+                            "tasks=[check/passkey/128]", "--set", "compressors.8.qjl.value_bits=2", "--set",
+                            "compressors.10.snapkv.capacity=64", "--set", "compressors.11.window.recent=60"});
   EXPECT_EQ(done.exit_code, 0) << done.err;
+  const auto table = run_program(folder_, {"table", "--db", db, "--format", "csv"}).out;
+  for (const char* name : {"QJL 256 signs, V 2 bits", "SnapKV, 64 tokens", "window of 60, 4 sinks"}) {
+    EXPECT_NE(table.find(name), std::string::npos) << name << "\n" << table;
+  }
 }
 
 }  // namespace
