@@ -1,8 +1,8 @@
--- The results database, version 5. A cell is one point of an experiment's grid; a sample is one question of its task.
+-- The results database, version 6. A cell is one point of an experiment's grid; a sample is one question of its task.
 -- Keys are content hashes, so databases merge row by row. Seconds, bytes and tokens stand in the columns' names.
 -- What each table and column says stands in results/columns.yaml; here stands only what it does not say.
 PRAGMA application_id = 1802920753;  -- 'kvc1'
-PRAGMA user_version = 5;
+PRAGMA user_version = 6;
 
 CREATE TABLE text (
   sha256 TEXT NOT NULL PRIMARY KEY,
@@ -235,6 +235,31 @@ CREATE TABLE claim (
   PRIMARY KEY (cell_key, sample)
 ) STRICT, WITHOUT ROWID;
 
+-- One row each time that a run began to work on a cell. ended_at: when it last stored something of the cell, or ended.
+CREATE TABLE attempt (
+  cell_key   TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
+  started_at REAL    NOT NULL,
+  host       TEXT    NOT NULL,
+  pid        INTEGER NOT NULL,
+  device     TEXT    NOT NULL,
+  ended_at   REAL    NOT NULL,
+  outcome    TEXT    CHECK (outcome IN ('ended', 'interrupted', 'error')),
+  PRIMARY KEY (cell_key, started_at, host, pid)
+) STRICT, WITHOUT ROWID;
+
+-- What `kvc merge` found in a shard that says something else than what was there, and did not take over.
+CREATE TABLE conflicts (
+  table_name  TEXT    NOT NULL,
+  cell_key    TEXT    NOT NULL,
+  sample      INTEGER NOT NULL,
+  row_key     TEXT    NOT NULL,
+  column_name TEXT    NOT NULL,
+  shard       TEXT    NOT NULL,
+  other       TEXT    NOT NULL,
+  kept        TEXT    NOT NULL,
+  PRIMARY KEY (table_name, cell_key, sample, row_key, column_name, shard, other)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE external_result (
   source      TEXT NOT NULL,
   item        TEXT NOT NULL,
@@ -331,6 +356,16 @@ WHERE cell.kind = 'eval';
 -- Cells that are of no experiment's definition as it was last run: see experiment_cell.
 CREATE VIEW v_older AS
 SELECT cell_key FROM experiment_cell GROUP BY cell_key HAVING min(experiment LIKE '%@older') = 1;
+
+-- Of each cell that a run worked on. An attempt that was killed, or goes on, has no outcome.
+CREATE VIEW v_attempt AS
+SELECT
+  a.cell_key, count(*) AS attempts, min(a.started_at) AS started_at, max(a.ended_at) AS ended_at,
+  (SELECT host FROM attempt WHERE cell_key = a.cell_key ORDER BY started_at DESC, host, pid LIMIT 1) AS host,
+  (SELECT device FROM attempt WHERE cell_key = a.cell_key ORDER BY started_at DESC, host, pid LIMIT 1) AS device,
+  (SELECT outcome FROM attempt WHERE cell_key = a.cell_key ORDER BY started_at DESC, host, pid LIMIT 1) AS outcome
+FROM attempt AS a
+GROUP BY a.cell_key;
 
 CREATE VIEW v_score AS
 SELECT

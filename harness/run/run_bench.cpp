@@ -116,6 +116,10 @@ class BenchRun {
                                        : run_search(experiment_.searches[cell.item]);
   }
 
+  void end() {
+    if (runs_) runs_->end(!keep_on());
+  }
+
  private:
   int64_t runs_of_a_point() const { return experiment_.n_warmups + experiment_.n_repeats; }
 
@@ -278,6 +282,7 @@ class BenchRun {
   BenchChild& child() {
     if (!child_ || compressor_ != cell_->compressor) child_.emplace(cell_->set_up, watch_);
     compressor_ = cell_->compressor;
+    runs_->begin({cell_->record.key});
     return *child_;
   }
 
@@ -369,6 +374,7 @@ BenchOutcome run_bench(const BenchExperiment& experiment, const std::vector<Benc
     run.run(cell);
     if (!keep_on()) break;
   }
+  run.end();
   outcome.signal = Interrupt::signal();
   return outcome;
 }

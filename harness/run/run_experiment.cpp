@@ -17,6 +17,7 @@
 #include "run/run_progress.h"
 #include "run/score_stored.h"
 #include "store/run_store.h"
+#include "text/nearest.h"
 #include "wire/interrupt.h"
 #include "wire/worker_process.h"
 
@@ -51,7 +52,7 @@ class Run {
     outcome_.n_present = plan.n_present;
     for (auto& job : missing_sizes(grid_, store_, experiment_.sizes)) jobs_.push_back(std::move(job));  // last
     if (jobs_.empty()) return outcome_;
-    runs_.emplace(store_.database(), experiment_.name);
+    runs_.emplace(store_.database(), experiment_.name, join(experiment_.devices));
     filer_.emplace(grid_, experiment_, store_, progress_, outcome_);
     guess_work(grid_, experiment_, maker_, jobs_);
     for (const auto& job : jobs_) progress_.plan(job);
@@ -71,6 +72,7 @@ class Run {
     progress_.make_room();
     outcome_.signal = Interrupt::signal();
     filer_.reset();
+    runs_->end(outcome_.signal != 0);
     runs_.reset();
     return outcome_;
   }

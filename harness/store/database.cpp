@@ -47,13 +47,11 @@ bool is_at_rest(const std::filesystem::path& path) {
   std::error_code none;
   const auto log_bytes = std::filesystem::file_size(path.string() + "-wal", none);
   if ((!none && log_bytes > 0) || ::access(folder.c_str(), W_OK) == 0) return false;
-  char head[20] = "";  // its byte 18 says how it is written
-  std::ifstream(path, std::ios::binary).read(head, sizeof head);
-  return head[18] == 2;
+  return is_write_ahead(path);
 }
 
-// file:PATH?immutable=1
-std::string immutable_uri(const std::filesystem::path& path) {
+// file:PATH?how
+std::string uri_of(const std::filesystem::path& path, const char* how) {
   std::string uri = "file:";
   for (const char c : std::filesystem::absolute(path).string()) {
     constexpr char kDigits[] = "0123456789abcdef";
@@ -64,19 +62,26 @@ std::string immutable_uri(const std::filesystem::path& path) {
       uri += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
     }
   }
-  return uri + "?immutable=1";
+  return uri + "?" + how;
 }
 
 }  // namespace
+
+bool is_write_ahead(const std::filesystem::path& path) {
+  char head[20] = "";  // its byte 18 says how it is written
+  std::ifstream(path, std::ios::binary).read(head, sizeof head);
+  return head[18] == 2;
+}
 
 Database::Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle, &sqlite3_close) {}
 
 Database Database::open(const std::filesystem::path& path, Mode mode, int wait_ms) {
   const bool at_rest = mode == Mode::kReadOnly && is_at_rest(path);
+  const bool is_like_uri = path.string().starts_with("file:");
   const int flags = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
-  const auto name = at_rest ? immutable_uri(path) : path.string();
+  const auto name = at_rest ? uri_of(path, "immutable=1") : (is_like_uri ? "./" : "") + path.string();
   sqlite3* handle = nullptr;
-  const int code = sqlite3_open_v2(name.c_str(), &handle, flags | (at_rest ? SQLITE_OPEN_URI : 0), nullptr);
+  const int code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_URI, nullptr);
   Database db(path.string(), handle);
   if (code != SQLITE_OK) db.fail(code);
   sqlite3_extended_result_codes(handle, 1);
@@ -99,6 +104,10 @@ void Database::fail(int code) const {
   const auto message = concat("results database '", path_, "': ", reason);
   if ((code & 0xFF) == SQLITE_ERROR) throw Error(message);  // the statement is wrong
   throw EnvironmentError(message);
+}
+
+void Database::attach(const std::filesystem::path& path, const std::string& name) {
+  prepare("ATTACH ? AS " + name).bind(1, uri_of(path, is_at_rest(path) ? "immutable=1" : "mode=ro")).run();
 }
 
 void Database::execute(const std::string& sql) {

@@ -53,6 +53,9 @@ class Database {
   // Opens and registers wilson_low, wilson_high and median; waits up to `wait_ms` for another writer.
   static Database open(const std::filesystem::path& path, Mode mode, int wait_ms);
 
+  // A file of the write-ahead log as the schema `name`, for reading.
+  void attach(const std::filesystem::path& path, const std::string& name);
+
   void execute(const std::string& sql);  // one or more statements without results
   Statement prepare(std::string_view sql) { return Statement(*this, sql); }
   int64_t integer(std::string_view sql);  // the first column of the first row; 0 without rows
@@ -71,6 +74,9 @@ class Database {
   std::string path_;
   std::unique_ptr<sqlite3, int (*)(sqlite3*)> handle_;
 };
+
+// Whether the file is written by the write-ahead log: readers and its writer do not wait for each other.
+bool is_write_ahead(const std::filesystem::path& path);
 
 // BEGIN IMMEDIATE ... COMMIT; rolls back when it is left without commit(), which refuses to write into a file that is
 // no longer at its path.

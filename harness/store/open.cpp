@@ -19,7 +19,7 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kApplicationId = 1802920753;  // 'kvc1', as in results/schema.sql
-constexpr int64_t kSchemaVersion = 5;
+constexpr int64_t kSchemaVersion = 6;
 
 // SQLite's write-ahead log needs memory shared by all processes, which these file systems do not give. Magic numbers
 // from linux/magic.h and statfs(2): NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, Ceph, Lustre, GPFS, BeeGFS, PanFS.
@@ -125,6 +125,14 @@ void upgrade_from_4(Database& db) {
   }
   if (!has_column(db, "cell", "formula")) db.execute("ALTER TABLE cell ADD COLUMN formula TEXT NOT NULL DEFAULT ''");
   db.execute("PRAGMA user_version = 5");
+  transaction.commit();
+}
+
+// Version 5 knew neither attempts nor conflicts: add_missing makes their tables.
+void upgrade_from_5(Database& db) {
+  Transaction transaction(db);
+  if (db.integer("PRAGMA user_version") != 5) return;
+  db.execute("PRAGMA user_version = 6");
   transaction.commit();
 }
 
@@ -248,6 +256,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
     if (db.integer("PRAGMA user_version") == 2) upgrade_from_2(db);
     if (db.integer("PRAGMA user_version") == 3) upgrade_from_3(db);
     if (db.integer("PRAGMA user_version") == 4) upgrade_from_4(db);
+    if (db.integer("PRAGMA user_version") == 5) upgrade_from_5(db);
     split_scoring(db);
     add_missing(db);
   }

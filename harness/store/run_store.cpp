@@ -95,9 +95,17 @@ std::vector<RunRow> stored_runs(Database& db) {
 
 void drop_claim(Database& db, const std::string& cell_key, int64_t sample) {
   db.prepare("DELETE FROM claim WHERE cell_key = ? AND sample = ?").bind(1, cell_key).bind(2, sample).run();
+  db.prepare(
+        "UPDATE attempt SET ended_at = ?4 WHERE cell_key = ?1 AND host = ?2 AND pid = ?3 AND started_at ="
+        " (SELECT max(started_at) FROM attempt WHERE cell_key = ?1 AND host = ?2 AND pid = ?3)")
+      .bind(1, cell_key)
+      .bind(2, this_place().host)
+      .bind(3, int64_t{::getpid()})
+      .bind(4, seconds_since_1970())
+      .run();
 }
 
-RunStore::RunStore(Database& db, const std::string& experiment) : db_(db) {
+RunStore::RunStore(Database& db, const std::string& experiment, const std::string& device) : db_(db), device_(device) {
   Transaction transaction(db_);
   for (const auto& row : stored_runs(db_)) {
     if (!row.is_alive) db_.prepare("DELETE FROM run WHERE id = ?").bind(1, row.id).run();
@@ -116,9 +124,41 @@ RunStore::RunStore(Database& db, const std::string& experiment) : db_(db) {
 
 RunStore::~RunStore() {
   try {
+    file_attempts();
     db_.prepare("DELETE FROM run WHERE id = ?").bind(1, id_).run();
   } catch (const std::exception&) {  // the file is gone, or full: whoever looks finds this process dead
   }
+}
+
+void RunStore::begin(const std::vector<std::string>& cell_keys) {
+  const double now = seconds_since_1970();
+  for (const auto& key : cell_keys) {
+    if (!begun_.emplace(key, now).second) continue;
+    db_.prepare("INSERT INTO attempt SELECT key, ?2, ?3, ?4, ?5, ?2, NULL FROM cell WHERE key = ?1")
+        .bind(1, key)
+        .bind(2, now)
+        .bind(3, this_place().host)
+        .bind(4, int64_t{::getpid()})
+        .bind(5, device_)
+        .run();
+  }
+}
+
+void RunStore::end(bool was_interrupted) { outcome_ = was_interrupted ? "interrupted" : "ended"; }
+
+// Of a cell that has all its samples what came after does not matter.
+void RunStore::file_attempts() {
+  Transaction transaction(db_);
+  auto update = db_.prepare(
+      "UPDATE attempt SET outcome = CASE WHEN (SELECT kind = 'eval' AND n_samples <= (SELECT count(*) FROM sample WHERE"
+      " sample.cell_key = key) FROM cell WHERE key = ?1) THEN 'ended' ELSE ?5 END"
+      " WHERE cell_key = ?1 AND started_at = ?2 AND host = ?3 AND pid = ?4");
+  for (const auto& [key, started_at] : begun_) {
+    update.bind(1, key).bind(2, started_at).bind(3, this_place().host).bind(4, int64_t{::getpid()});
+    update.bind(5, outcome_).run();
+    update.reset();
+  }
+  transaction.commit();
 }
 
 void RunStore::tell(const RunRow& row) {
@@ -138,7 +178,12 @@ std::vector<RunStore::Claim> RunStore::claim(const std::vector<std::string>& cel
                                              bool was_taken) {
   Transaction transaction(db_);
   std::vector<Claim> claims;
-  for (const auto& key : cell_keys) claims.push_back(claim_one(key, sample, was_taken));
+  std::vector<std::string> mine;
+  for (const auto& key : cell_keys) {
+    claims.push_back(claim_one(key, sample, was_taken));
+    if (claims.back() == Claim::kMine) mine.push_back(key);
+  }
+  begin(mine);
   transaction.commit();
   return claims;
 }

@@ -48,17 +48,17 @@ using Perms = std::filesystem::perms;
 
 TEST_F(OpenTest, ANewFileHasTheSchemaAndOurMark) {
   auto store = ResultStore::open(path_);
-  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 5);
+  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 6);
   EXPECT_EQ(store.database().integer("PRAGMA application_id"), 1802920753);
   EXPECT_EQ(store.database().integer("PRAGMA synchronous"), 2);  // FULL
   EXPECT_EQ(open_message(), "no error");                         // a second connection
 }
 
 TEST_F(OpenTest, ANewerSchemaIsRefused) {
-  ResultStore::open(path_).database().execute("PRAGMA user_version = 6");
-  EXPECT_EQ(open_message(), problem("it was written by a newer kvc (schema 6, this program knows 5)"));
+  ResultStore::open(path_).database().execute("PRAGMA user_version = 7");
+  EXPECT_EQ(open_message(), problem("it was written by a newer kvc (schema 7, this program knows 6)"));
   EXPECT_EQ(message_of([&] { ResultStore::open_readonly(path_); }),
-            problem("it was written by a newer kvc (schema 6, this program knows 5)"));
+            problem("it was written by a newer kvc (schema 7, this program knows 6)"));
 }
 
 // Version 1 held bytes without stages: they are those of plain compressors, and none is lost.
@@ -90,7 +90,7 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
   const char* const kTables =
       "SELECT group_concat(line, char(10)) FROM (SELECT t.name || '.' || c.name || ' ' || c.type || c.pk AS line "
       "FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table' ORDER BY line)";
-  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 5);
+  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 6);
   EXPECT_EQ(store.database().text(kTables), fresh.database().text(kTables));
   EXPECT_EQ(store.database().integer("SELECT sum(n_prompt_tokens_before = n_prompt_tokens) FROM sample"), 1);
   EXPECT_EQ(store.database().text("SELECT group_concat(layer || stage || tensor || kind || bytes) FROM kv_bytes"),
@@ -196,7 +196,7 @@ TEST_F(OpenTest, AFileThatIsRelabelledAsAnOlderOneIsRefused) {
   for (const int version : {1, 2}) {
     Database::open(path_, Database::Mode::kReadWrite, 0).execute(concat("PRAGMA user_version = ", version));
     EXPECT_EQ(open_message(), problem(concat("it says schema ", version,
-                                             " and has the columns of a newer one; expected `PRAGMA user_version = 5` "
+                                             " and has the columns of a newer one; expected `PRAGMA user_version = 6` "
                                              "of a file that is up to date")));
   }
 }
