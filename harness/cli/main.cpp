@@ -38,6 +38,7 @@ int run(int argc, char** argv) {
   kvc::add_prompt_verb(program);
   kvc::add_score_verb(program);
   kvc::add_rescore_verb(program);
+  kvc::add_merge_verb(program);
   kvc::add_plugin_verbs(program);
   kvc::add_try_verbs(program);
   kvc::add_search_verb(program);

@@ -16,6 +16,7 @@ enum ExitCode : int {
   kSomeFailed = 4,   // the run ended, but some samples failed
   kSuspect = 5,      // the run ended, but a cell or a plugin is not what it says
   kWorse = 5,        // a comparison's gate: a compressor is worse than was allowed
+  kConflict = 5,     // a shard says something else than what was there
 };
 
 // 128 + n: Ctrl-C (130) or SIGTERM (143) ended a run early; what is stored stays.
@@ -36,6 +37,7 @@ void add_data_verb(Verb program);
 void add_prompt_verb(Verb program);
 void add_score_verb(Verb program);
 void add_rescore_verb(Verb program);
+void add_merge_verb(Verb program);
 void add_plugin_verbs(Verb program);  // plugin new, plugin verify
 void add_try_verbs(Verb program);     // generate, tokenize, logits, apply
 void add_search_verb(Verb program);
