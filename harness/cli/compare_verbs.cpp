@@ -6,6 +6,7 @@
 #include "analysis/power_table.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
+#include "experiment/read_compressors.h"
 #include "kvc/check.h"
 #include "render/terminal.h"
 #include "store/result_store.h"
@@ -38,7 +39,7 @@ void add_format(Verb verb, std::string& format) {
 void add_choice(Verb verb, CompareArguments& arguments) {
   auto& filter = arguments.options.filter;
   verb.add_option("names", arguments.names,
-                  "[DATABASE] A [B], each PLUGIN [key=value]... in quotes or a label of the summary table");
+                  "[DATABASE] A [B], each in quotes: 'PLUGIN: {key: value}', 'PLUGIN [key=value]...' or a label of the summary table");
   verb.add_option("--db", arguments.database, "results database; without it the first name is the database");
   verb.add_option("--against", arguments.against, "A is in this database");
   verb.add_option("--baseline", arguments.baseline, "A, against every other compressor");
@@ -50,6 +51,17 @@ void add_choice(Verb verb, CompareArguments& arguments) {
                 "leave samples without a partner out instead of refusing");
 }
 
+// "kivi: {bits: 2}", as experiments write it, -> "kivi bits=2"; any other name as it is.
+std::string name_of(const std::string& text) {
+  if (text.find(": {") == std::string::npos) return text;
+  const auto choice = compressor_argument("compressor", text);
+  std::string name = choice.plugin;
+  for (const auto& [key, value] : choice.options.items()) {
+    name += concat(" ", key, "=", value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return name;
+}
+
 // Sorts the names into database, A and B.
 void resolve(CompareArguments& arguments) {
   auto& names = arguments.names;
@@ -58,11 +70,12 @@ void resolve(CompareArguments& arguments) {
     arguments.database = names.front();
     names.erase(names.begin());
   }
+  for (auto& name : names) name = name_of(name);
   auto& options = arguments.options;
   if (!arguments.baseline.empty()) {
     KVC_CHECK(names.empty(), "--baseline '", arguments.baseline, "' stands for A, and all others for B; '", names[0],
               "' is too much");
-    options.a = arguments.baseline;
+    options.a = name_of(arguments.baseline);
     return;
   }
   KVC_CHECK(names.size() <= 2, "compare: ", names.size(), " names, allowed: A and B; quote a name with options");

@@ -11,6 +11,7 @@
 #include "compressors/plugin_library.h"
 #include "experiment/grid.h"
 #include "experiment/model_hashes.h"
+#include "experiment/read_compressors.h"
 #include "generate/exact_cache.h"
 #include "generate/stop_scanner.h"
 #include "kvc/plugin.h"
@@ -50,10 +51,11 @@ json parse_json(const std::string& what, const std::string& text) {
 // The named compressor for that model, or none where the caller wants the exact cache.
 std::unique_ptr<Compressor> make_compressor(const TryArguments& arguments, const ModelShape& shape) {
   if (arguments.compressor.empty()) return nullptr;
-  const auto library =
-      PluginLibrary(find_plugin(arguments.compressor, plugin_folders(arguments.plugin_path, find_paths())));
+  auto choice = compressor_argument("compressor", arguments.compressor);
+  choice.options.update(parse_json("--options", arguments.options));
+  const auto library = PluginLibrary(find_plugin(choice.plugin, plugin_folders(arguments.plugin_path, find_paths())));
   auto compressor =
-      make_calibrated(library, parse_json("--options", arguments.options), shape,
+      make_calibrated(library, choice.options, shape,
                       arguments.model.empty() ? "" : model_identity(hash_model(model_path(arguments.model))));
   compressor->check_model(shape);
   return compressor;
@@ -201,7 +203,7 @@ int apply(const TryArguments& arguments) {
 }
 
 void add_compressor_options(Verb verb, TryArguments& arguments) {
-  verb.add_option("--options", arguments.options, "the compressor's options as a JSON object").show_default();
+  verb.add_option("--options", arguments.options, "the compressor's options as a JSON object, over those beside its name").show_default();
   verb.add_option("--plugin-path", arguments.plugin_path, "folders searched before the built-in plugins");
 }
 
@@ -222,7 +224,7 @@ void add_try_verbs(Verb program) {
   auto prompt = verb.add_option("--prompt", a.prompt, "the prompt");
   auto prompt_file = verb.add_option("--prompt-file", a.prompt_file, "a file that holds the prompt");
   prompt_file.excludes(prompt);
-  verb.add_option("--compressor", a.compressor, "a plugin; without one the cache is exact");
+  verb.add_option("--compressor", a.compressor, "a plugin, as 'kivi: {bits: 2}'; without one the cache is exact");
   add_compressor_options(verb, a);
   verb.add_option("--max-new-tokens", a.max_new_tokens, "tokens at most").positive().show_default();
   verb.add_option("--dtype", a.dtype, "type the model computes in").choices(compute_types).show_default();
@@ -247,7 +249,7 @@ void add_try_verbs(Verb program) {
 
   verb =
       program.add_subcommand("apply", "Compresses K and V from a file and writes what is held of them, and attention");
-  verb.add_option("compressor", a.compressor, "a plugin").required();
+  verb.add_option("compressor", a.compressor, "a plugin, as 'kivi: {bits: 2}'").required();
   add_compressor_options(verb, a);
   verb.add_option("--input", a.input, "safetensors: k, v [H_kv, T, D], optionally q [H_q, 1, D]").required();
   verb.add_option("--output", a.output, "safetensors: k, v as dequantized, positions, attention of q").required();

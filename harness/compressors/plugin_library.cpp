@@ -98,7 +98,9 @@ std::filesystem::path find_plugin(const std::string& name, const std::vector<std
     if (file.stem() == name) return file;
     known.push_back(file.stem());
   }
-  throw Error(unknown_name("compressor", name, known));
+  std::vector<std::string> names;
+  for (const auto& folder : folders) names.push_back("'" + folder.string() + "'");
+  throw Error(concat(unknown_name("compressor", name, known), "; plugins of ", join(names)));
 }
 
 }  // namespace kvc

@@ -154,7 +154,7 @@ void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
               {"dtype", "int8"});
   keys.integer({"threads", "of the process"}, subject.threads, 1, 1024);
   patience_key(keys, experiment.patience);
-  keys.texts({"plugin_path", "folders searched before the built-in plugins"}, experiment.plugin_path);
+  plugin_path_key(keys, experiment.plugin_path);
 }
 
 BenchExperiment load_bench(const std::filesystem::path& path, const std::vector<std::string>& overrides) {

@@ -274,7 +274,7 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   keys.other({"text", "a file that tasks which read texts read instead of their own"}, "file",
              [&](const YamlValue& value) { experiment.text = value.folder() / value.string(); });
   keys.other({"check", "bounds of `kvc check`; a run does not see it"}, "map", [](const YamlValue&) {});
-  keys.texts({"plugin_path", "folders searched before the built-in plugins"}, experiment.plugin_path);
+  plugin_path_key(keys, experiment.plugin_path);
 }
 
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {

@@ -278,6 +278,28 @@ std::vector<CompressorChoice> read_compressor(const YamlValue& entry) {
   return points;
 }
 
+CompressorChoice compressor_argument(const std::string& what, const std::string& text) {
+  auto choices = read_compressor(parse_yaml(what, text));
+  KVC_CHECK(choices.size() == 1 && choices[0].kind == CompressorChoice::Kind::plugin, what, ": '", text, "' is ",
+            choices.size() == 1 ? "a composition" : concat(choices.size(), " compressors"),
+            ", expected one plugin: NAME, or 'NAME: {option: value}'");
+  return std::move(choices.front());
+}
+
+void plugin_path_key(YamlKeys& keys, std::vector<std::string>& folders) {
+  keys.other({"plugin_path", "folders searched before the built-in plugins"}, "list of texts",
+             [&](const YamlValue& value) {
+               for (const auto& item : value.sequence()) {
+                 const auto beside = value.folder() / item.string();
+                 const bool is_beside = std::filesystem::is_directory(beside);
+                 if (!is_beside && !std::filesystem::is_directory(item.string())) {
+                   item.fail(value.name(), ": no folder '", beside.string(), "' nor '", item.string(), "'");
+                 }
+                 folders.push_back(is_beside ? beside.string() : item.string());
+               }
+             });
+}
+
 void compressors_key(YamlKeys& keys, std::vector<CompressorChoice>& compressors, std::filesystem::path& folder) {
   keys.other({"compressors", "each a row of the tables", kRequired}, "list of compressors",
              [&](const YamlValue& value) {

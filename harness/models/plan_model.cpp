@@ -10,6 +10,7 @@
 #include "compressors/plan_memory.h"
 #include "compressors/plugin_library.h"
 #include "experiment/grid.h"
+#include "experiment/read_compressors.h"
 #include "gguf/gguf_file.h"
 #include "gguf/json_reader.h"
 #include "kvc/plugin.h"
@@ -51,8 +52,9 @@ std::vector<Candidate> find_candidates(const PlanArguments& arguments) {
     for (const auto& file : find_plugins(folders)) candidates.push_back({file, nullptr, false});
   }
   for (size_t i = 0; i < arguments.compressors.size(); ++i) {
-    const auto options = arguments.options.empty() ? json() : parse_json(arguments.options[i], "--options");
-    candidates.push_back({find_plugin(arguments.compressors[i], folders), options});
+    auto choice = compressor_argument("--compressor", arguments.compressors[i]);
+    if (!arguments.options.empty()) choice.options.update(parse_json(arguments.options[i], "--options"));
+    candidates.push_back({find_plugin(choice.plugin, folders), choice.options.empty() ? json() : choice.options});
   }
   return candidates;
 }

@@ -8,8 +8,8 @@
 namespace kvc {
 
 struct PlanArguments {
-  std::vector<std::string> compressors;  // besides every plugin with its defaults
-  std::vector<std::string> options;      // of these, in their order: JSON objects; or none
+  std::vector<std::string> compressors;  // as experiments write them, besides every plugin with its defaults
+  std::vector<std::string> options;      // of these, in their order: JSON objects over theirs; or none
   std::vector<std::string> plugin_path;  // folders searched before the built-in plugins
   std::string weights = "16bit";         // fp32, 16bit, int8: what the memory holds beside the caches
   double reserve_gb = 2.0;               // for workspace

@@ -1,6 +1,7 @@
 // Opening a results database: whose file it is, which version, and how it is kept safe on its file system.
 #include <sqlite3.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -242,6 +243,11 @@ bool has_current_views(Database& db) {
 
 ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   check_folder(path);
+  const auto folder = std::filesystem::absolute(path).parent_path();
+  if (::access(folder.c_str(), W_OK) != 0) {  // SQLite's journals stand beside the file
+    throw EnvironmentError(
+        concat("results database '", path.string(), "': it cannot be written: the file or its folder is read-only"));
+  }
   auto db = Database::open(path, Database::Mode::kReadWrite, wait_ms);
   if (db.is_read_only()) db.fail(SQLITE_READONLY);
   const bool is_new = is_empty(db);

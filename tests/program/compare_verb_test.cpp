@@ -35,6 +35,10 @@ std::string make_database(const TempFolder& folder, int64_t n_right) {
 TEST(CompareVerb, PrintsTheTableAndFailsAGate) {
   const TempFolder folder;
   const auto path = make_database(folder, 3);
+  for (const char* low : {"low bits=2", "low: {bits: 2}"}) {
+    const auto same = run_program(folder, {"compare", path, "full", low, "--format", "csv"});
+    EXPECT_EQ(same.exit_code, 0) << low << ": " << same.err;
+  }
   const auto shown = run_program(folder, {"compare", path, "full", "low bits=2", "--format", "csv"});
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_NE(shown.out.find("\nlow bits=2,t/a,10,100,30,-70,"), std::string::npos) << shown.out;
@@ -68,6 +72,10 @@ TEST(CompareVerb, RefusesInOneLine) {
   EXPECT_EQ(error({path}), "kvc: compare what? allowed: A and B, --baseline A, --against DATABASE\n");
   EXPECT_EQ(error({path, "full"}), "kvc: compare 'full' with what? allowed: a second name, --baseline, --against\n");
   EXPECT_EQ(error({path, "full", "lo"}), "kvc: unknown compressor 'lo' (did you mean 'low'?); known: full, low\n");
+  EXPECT_EQ(error({path, "full", "low: {bitz: 2}"}).substr(0, 34), "kvc: unknown option of low 'bitz' (");
+  EXPECT_EQ(error({path, "full", "low: {bits: [2, 4]}"}),
+            "kvc: compressor: 'low: {bits: [2, 4]}' is 2 compressors, expected one plugin: NAME, or 'NAME: {option: "
+            "value}'\n");
   EXPECT_EQ(error({path, "full", "low", "bits=2"}),
             "kvc: compare: 3 names, allowed: A and B; quote a name with options\n");
   EXPECT_EQ(error({path, "--baseline", "full", "low"}),

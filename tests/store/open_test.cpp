@@ -169,8 +169,10 @@ TEST_F(OpenTest, AReadOnlyFolderIsRefusedForWriting) {
   std::filesystem::permissions(path_, Perms::all);
   std::filesystem::permissions(folder_, static_cast<Perms>(0555));
   const auto message = unprivileged_message([&] { ResultStore::open(path_, 50); });
+  const auto of_new = unprivileged_message([&] { ResultStore::open(folder_ / "new.sqlite", 50); });
   std::filesystem::permissions(folder_, Perms::all);
   EXPECT_EQ(message, problem("it cannot be written: the file or its folder is read-only"));
+  EXPECT_NE(of_new.find("new.sqlite': it cannot be written: the file or its folder is read-only"), std::string::npos);
 }
 
 // What SQLite reads a log with it may not make there.
