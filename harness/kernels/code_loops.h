@@ -26,11 +26,12 @@ struct Packed {
   static constexpr float kOfFactors = kKind == CodeKind::level ? 1 : 0x1p60f, kOfSums = kOfFactors;
   Floats book = {};
 
-  KVC_INLINE explicit Packed(const Codes& x) {
+  KVC_INLINE explicit Packed(const Codes& x) : Packed(x.levels) {}
+  KVC_INLINE explicit Packed(const float* levels) {
     if constexpr (kKind == CodeKind::level) {
-      float levels[kLanes];
-      for (int64_t l = 0; l < kLanes; ++l) levels[l] = x.levels[l % (1 << kBits)];
-      book = load<Floats>(levels);
+      float repeated[kLanes];
+      for (int64_t l = 0; l < kLanes; ++l) repeated[l] = levels[l % (1 << kBits)];
+      book = load<Floats>(repeated);
     }
   }
   // Code k of each word

@@ -1,0 +1,37 @@
+// Scores of keys that are held before RoPE as codes with a scale and a zero for each channel: the query is turned back
+// by each token's position, so that no key is decoded and none is turned.
+//   k^_tj = zero_j + scale_j levels[code_tj],   score_t = <q, R(position_t) k^_t>
+// The loop is in kernels/turned_products.h; accumulation is fp32, angles are fp64.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "kvc/quant/code_book.h"
+
+namespace kvc {
+
+class KVC_EXPORT TurnedScores {
+ public:
+  // Whether there is a loop: codes of 2 or 4 bits, head_dim even, up to 1024, rows of whole words.
+  static bool takes(int64_t bits, int64_t head_dim);
+
+  // q: [H_q, D] fp32, on the CPU; scale, zero: [H_kv * D] fp32; frequencies: [D/2], channels i and i + D/2 are turned
+  // by position * frequencies[i]. position: of the first token.
+  TurnedScores(const at::Tensor& q, const CodeBook& book, const at::Tensor& scale, const at::Tensor& zero,
+               std::span<const float> frequencies, int64_t position);
+  ~TurnedScores();
+
+  // codes: [H_kv, n, D * bits / 32] int32, of the n tokens that follow -> their scores [H_q, n] fp32. Heads are shared
+  // by the threads.
+  at::Tensor next(const at::Tensor& codes);
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace kvc
