@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "products.h"
 #include "rotation.h"
 
 namespace kvquant {
@@ -26,7 +27,13 @@ Levels levels_of(const at::Tensor& held) {
 }  // namespace
 
 Cache::Cache(const kvc::LayerInfo& info, const CacheFormat& format, const LayerTables* tables)
-    : LayerCache(info), format_(format), calibrated_(tables), type_(kvc::storage_type(format.matrix.precision)) {
+    : LayerCache(info),
+      format_(format),
+      calibrated_(tables),
+      type_(kvc::storage_type(format.matrix.precision)),
+      has_products_(has_products(format.matrix, info.head_dim)),
+      k_(Axis::channels, has_products_ ? info.n_kv_heads : 0),
+      v_(Axis::tokens, has_products_ ? info.n_kv_heads : 0) {
   KVC_CHECK(info.device == at::kCPU, "kvquant: device ", info.device, ", allowed: cpu");
 }
 
@@ -85,7 +92,7 @@ const LayerTables& Cache::tables(LayerTables& own) const {
   return own;
 }
 
-// Codes become floats a block of tokens at a time, keys are turned where they stand.
+// Where codes have no loop, they become floats a block of tokens at a time, and keys are turned where they stand.
 at::Tensor Cache::attend(const at::Tensor& q, double scale) const {
   if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
   kvc::CompressedAttention attention(q, scale, info(), length());
@@ -93,15 +100,23 @@ at::Tensor Cache::attend(const at::Tensor& q, double scale) const {
   LayerTables own;
   const auto& by = tables(own);
   attention.score(k_first_, 0);
-  k_.for_each_tile(by.keys, by.k_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
-    rotate(rows, n_first + first, info().rope_frequencies);
-    attention.score(rows, n_first + first);
-  });
+  if (has_products_) {
+    score(attention, k_, by.keys, by.k_levels, format_.matrix, info().rope_frequencies, n_first);
+  } else {
+    k_.for_each_tile(by.keys, by.k_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
+      rotate(rows, n_first + first, info().rope_frequencies);
+      attention.score(rows, n_first + first);
+    });
+  }
   attention.score(k_waiting_, n_first + k_.n_tokens());
   attention.softmax();
   attention.weigh(v_first_, 0);
-  v_.for_each_tile({}, by.v_levels, format_.matrix, n_heads,
-                   [&](const at::Tensor& rows, int64_t first) { attention.weigh(rows, n_first + first); });
+  if (has_products_) {
+    weigh(attention, v_, by.v_levels, format_.matrix, n_heads, info().head_dim, n_first);
+  } else {
+    v_.for_each_tile({}, by.v_levels, format_.matrix, n_heads,
+                     [&](const at::Tensor& rows, int64_t first) { attention.weigh(rows, n_first + first); });
+  }
   attention.weigh(v_waiting_, n_first + v_.n_tokens());
   return attention.out();
 }

@@ -37,7 +37,8 @@ class Cache final : public kvc::LayerCache {
   const LayerTables* calibrated_;
   at::ScalarType type_;
   kvc::TokenBlocks k_first_{type_}, v_first_{type_}, k_waiting_{type_}, v_waiting_{type_};
-  Matrix k_{Axis::channels}, v_{Axis::tokens};
+  bool has_products_;
+  Matrix k_, v_;
   at::Tensor k_zero_, k_scale_;     // [M]; undefined where calibrated
   at::Tensor k_levels_, v_levels_;  // [2^b]; undefined where calibrated or uniform
 };

@@ -98,7 +98,8 @@ void encode_row(const float* x, int64_t m, const Table& table, int64_t t, const 
   }
 }
 
-// What codes stand for before scale and zero.
+}  // namespace
+
 std::vector<float> values_of(const Levels& levels, const Format& format) {
   if (!format.uniform) return levels.decode;
   std::vector<float> integers(size_t{1} << format.bits);
@@ -106,14 +107,13 @@ std::vector<float> values_of(const Levels& levels, const Format& format) {
   return integers;
 }
 
-}  // namespace
-
 // Fills up the open block, then makes new ones.
 void Matrix::push_back(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
                        int64_t n_capped) {
   for (int64_t done = 0; done < x.size(0);) {
-    const int64_t n_open = blocks_.empty() ? 0 : blocks_.back().codes.size(0) % kBlockTokens;
-    const int64_t n = std::min(x.size(0) - done, kBlockTokens - n_open);
+    const int64_t left = x.size(0) - done, n_open = blocks_.empty() ? 0 : blocks_.back().n_tokens() % kBlockTokens;
+    int64_t n = std::min(left, kBlockTokens - n_open);
+    if (n_parts_ > 0 && n == kBlockTokens) n = std::min(left / kBlockTokens * kBlockTokens, kMostTokens);
     const auto rows = [&](const at::Tensor& table) { return axis_ == Axis::tokens ? table.narrow(0, done, n) : table; };
     push_rows(x.narrow(0, done, n), {rows(range.lower), rows(range.upper), rows(range.zero), rows(range.scale)}, levels,
               format, n_capped);
@@ -135,6 +135,7 @@ void Matrix::push_rows(const at::Tensor& x, const Range& range, const Levels& le
     encode_row(row, m, table, t, middles, format, codes.data_ptr<uint8_t>() + t * m);
     outliers.find(row, m, table, t);
     for (const int64_t j : outliers.channels) {
+      codes.data_ptr<uint8_t>()[t * m + j] = 0;
       values.push_back(row[j]), index.push_back(static_cast<int16_t>(j));
       KVC_CHECK(std::isfinite(rounded(row[j], format.precision)), "kvquant: an outlier lies beyond fp16 (65504)");
     }
@@ -143,33 +144,40 @@ void Matrix::push_rows(const at::Tensor& x, const Range& range, const Levels& le
   const auto of_tokens = [&](const at::Tensor& x) {
     return axis_ == Axis::tokens ? stored(x.const_data_ptr<float>(), n, format.precision) : at::Tensor();
   };
-  Block block{.codes = kvc::pack_bits(codes, format.bits),
+  const auto parts = codes.view({n, std::max<int64_t>(1, n_parts_), -1}).transpose(0, 1).contiguous();
+  Block block{.codes = kvc::pack_bits(parts, format.bits),
               .values = stored(values.data(), static_cast<int64_t>(values.size()), format.precision),
               .index = held(index, at::kShort),
               .counts = held(counts, at::kShort),
               .zero = of_tokens(range.zero),
               .scale = of_tokens(range.scale)};
   n_tokens_ += n, n_channels_ = m;
-  if (blocks_.empty() || blocks_.back().codes.size(0) == kBlockTokens) {
+  if (blocks_.empty() || blocks_.back().n_tokens() % kBlockTokens == 0) {
     blocks_.push_back(std::move(block));
     return;
   }
   Block& open = blocks_.back();
-  for (const auto part : {&Block::codes, &Block::values, &Block::index, &Block::counts, &Block::zero, &Block::scale}) {
+  open.codes = at::cat({open.codes, block.codes}, 1);
+  for (const auto part : {&Block::values, &Block::index, &Block::counts, &Block::zero, &Block::scale}) {
     if ((open.*part).defined()) open.*part = joined(open.*part, block.*part);
   }
 }
 
 at::Tensor Matrix::decoded(const Block& block, const Range& channels, const Levels& levels, const Format& format,
                            int64_t n_heads) const {
-  const int64_t n = block.codes.size(0), head_dim = n_channels_ / n_heads;
+  const int64_t n = block.n_tokens(), head_dim = n_channels_ / n_heads, n_parts = block.codes.size(0);
   const auto level = values_of(levels, format);
   const kvc::CodeBook book{level.data(), format.bits};
   const bool of_tokens = axis_ == Axis::tokens;
   const auto scale = of_tokens ? block.scale.to(at::kFloat) : channels.scale;
   const auto zero = of_tokens ? block.zero.to(at::kFloat) : channels.zero;
-  auto rows = kvc::decode_heads(block.codes, n_heads, head_dim, book, scale, zero,
-                                of_tokens ? kvc::BookScale::rows : kvc::BookScale::channels);
+  std::vector<at::Tensor> heads;
+  for (int64_t part = 0, width = n_channels_ / n_parts; part < n_parts; ++part) {
+    const auto of_part = [&](const at::Tensor& x) { return of_tokens ? x : x.narrow(0, part * width, width); };
+    heads.push_back(kvc::decode_heads(block.codes[part], n_heads / n_parts, head_dim, book, of_part(scale),
+                                      of_part(zero), of_tokens ? kvc::BookScale::rows : kvc::BookScale::channels));
+  }
+  const auto rows = n_parts == 1 ? heads.front() : at::cat(heads, 0);
   float* out = rows.data_ptr<float>();
   const auto wide = block.values.to(at::kFloat);
   const float* values = wide.const_data_ptr<float>();

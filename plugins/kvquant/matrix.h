@@ -17,24 +17,39 @@
 
 namespace kvquant {
 
+// What codes stand for before scale and zero, [2^b].
+std::vector<float> values_of(const Levels& levels, const Format& format);
+
 // Tokens of all heads side by side, [t, m = H*D], grown in blocks.
 class Matrix {
  public:
-  explicit Matrix(Axis axis) : axis_(axis) {}
+  struct Block {
+    at::Tensor codes;          // [n_parts, t, ceil(m/n_parts*b/32)] int32; that of an outlier is 0
+    at::Tensor values, index;  // [outliers] fp16 or fp32, and 16-bit channels, token by token, ascending
+    at::Tensor counts;         // [t] 16-bit: outliers of each token
+    at::Tensor zero, scale;    // [t] fp16 or fp32, of Axis::tokens
+    int64_t n_tokens() const { return codes.size(1); }
+  };
+
+  // n_parts: how many parts of a token's codes, its heads, stand apart, as attention over codes reads them; 0: none.
+  explicit Matrix(Axis axis, int64_t n_parts = 0) : axis_(axis), n_parts_(n_parts) {}
 
   // x [t, m] fp32, contiguous. n_capped: outliers of a token that are kept on either side, the furthest ones by
   // (x - zero) / scale; the others become the outermost code. 0: all.
   void push_back(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
                  int64_t n_capped = 0);
 
-  // f(rows [n_heads, n, m / n_heads] fp32, first token) for up to kBlockTokens tokens at a time, in order. channels:
-  // the range of Axis::channels.
+  // In order. Attention reads the codes of tokens in parts, and decodes others, some tokens at a time.
+  const std::vector<Block>& blocks() const { return blocks_; }
+
+  // f(rows [n_heads, n, m / n_heads] fp32, first token) for a block's tokens at a time, in order. channels: the range
+  // of Axis::channels.
   template <class F>
   void for_each_tile(const Range& channels, const Levels& levels, const Format& format, int64_t n_heads, F f) const {
     int64_t first = 0;
     for (const auto& block : blocks_) {
       f(decoded(block, channels, levels, format, n_heads), first);
-      first += block.codes.size(0);
+      first += block.n_tokens();
     }
   }
 
@@ -44,19 +59,15 @@ class Matrix {
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;
 
  private:
-  struct Block {
-    at::Tensor codes;          // [t, ceil(m*b/32)] int32
-    at::Tensor values, index;  // [outliers] fp16 or fp32, and 16-bit channels, token by token
-    at::Tensor counts;         // [t] 16-bit: outliers of each token
-    at::Tensor zero, scale;    // [t] fp16 or fp32, of Axis::tokens
-  };
-  static constexpr int64_t kBlockTokens = 64;  // a step copies at most one block
+  static constexpr int64_t kBlockTokens = 64;   // a step copies at most one block
+  static constexpr int64_t kMostTokens = 1024;  // of a block that came at once, in parts
 
   void push_rows(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format, int64_t n_capped);
   at::Tensor decoded(const Block& block, const Range& channels, const Levels& levels, const Format& format,
                      int64_t n_heads) const;
 
   Axis axis_;
+  int64_t n_parts_;
   std::vector<Block> blocks_;
   int64_t n_tokens_ = 0, n_channels_ = 0;
 };

@@ -1,5 +1,7 @@
 // KVQuant: exactness where it is promised, and decoding against a slow reference. The public code's records are in the
 // census.
+#include <random>
+
 #include "method.h"
 #include "support/normal.h"
 
@@ -91,6 +93,39 @@ TEST(Kvquant, DecodingFor300StepsIsTheSlowReference) {
   const auto weights = (0.25 * at::matmul(k_slow, q[0][N - 1].to(at::kDouble))).softmax(0);
   const auto got = made.cache->attend(q.narrow(1, N - 1, 1), 0.25)[0][0].to(at::kDouble);
   EXPECT_LT((got - at::matmul(weights, v_slow)).abs().max().item<double>(), 1e-4);
+}
+
+// A prompt of several blocks and steps behind it; 3 bits have no loop and are decoded.
+TEST(Kvquant, AttendsToCodesAsToWhatTheyStandFor) {
+  std::mt19937 random(12);
+  std::vector<float> rope;
+  for (const int64_t bits : {2, 3, 4}) {
+    for (const char* levels : {"uniform", "non_uniform"}) {
+      for (const int64_t d : {16, 64, 128, 256}) {
+        const int64_t group = 1 + static_cast<int64_t>(random() % 8), n = 70 + static_cast<int64_t>(random() % 1500);
+        rope.clear();
+        for (int64_t i = 0; i < d / 2; ++i) {
+          rope.push_back(std::pow(1e4f, -2.f * static_cast<float>(i) / static_cast<float>(d)));
+        }
+        const json options = {{"bits", bits}, {"levels", levels}, {"calibration", "sequence"}, {"sparsity", 0.02}};
+        const OpenCache cache(
+            "kvquant", options,
+            {.n_heads = 2 * group,
+             .n_kv_heads = 2,
+             .head_dim = d,
+             .rope_frequencies = random() % 4 != 0 ? std::span<const float>(rope) : std::span<const float>(),
+             .sliding_window = random() % 3 == 0 ? 50 : 0});
+        const auto k = normal({2, n, d}, random()), v = normal({2, n, d}, random());
+        k.select(2, 3).mul_(5);
+        cache.append(k.narrow(1, 0, n - 3), v.narrow(1, 0, n - 3));
+        for (int64_t t = n - 3; t < n; ++t) cache.append(k.narrow(1, t, 1), v.narrow(1, t, 1));
+        const auto q = normal({2 * group, 1, d}, random());
+        const double scale = 1 / std::sqrt(static_cast<double>(d));
+        EXPECT_LT(relative_error(cache->attend(q, scale), cache->LayerCache::attend(q, scale)), 1e-5)
+            << bits << " bits, " << levels << ", " << d << " channels, group " << group << ", " << n << " tokens";
+      }
+    }
+  }
 }
 
 }  // namespace
