@@ -64,8 +64,12 @@ void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 blo
     error = cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared_bytes));
   }
   if (error == cudaSuccess) {
-    kernel<<<grid, block, shared_bytes, stream> > >(static_cast<Parameters>(arguments)...);
-    error = cudaGetLastError();
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = block;
+    config.dynamicSmemBytes = shared_bytes;
+    config.stream = stream;
+    error = cudaLaunchKernelEx(&config, kernel, static_cast<Parameters>(arguments)...);
   }
   if (error != cudaSuccess) {
     throw std::runtime_error(std::string(name) + ": " + cudaGetErrorString(error));
