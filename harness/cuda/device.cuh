@@ -1,16 +1,14 @@
 #pragma once
-// What a kernel includes, the same for two compilers: nvcc, for GPUs from sm_80 on, and g++, which makes of it a
-// program that runs each thread as a fiber on the CPU and checks what it does (host/cuda_host.h; docs/cuda.md says how
-// far).
-//
-// A kernel that both can compile
-//   stands in   namespace kvc::KVC_DEVICE { ... }, so that one program can hold both
-//   takes       gmem_ptr<T> for global and gets smem_ptr<T> for shared memory: pointers under nvcc, checked ones under
-//   g++ declares    KVC_SHARED(float, sums, 32);  KVC_DYNAMIC_SHARED(bytes);  in place of __shared__ reads       T
-//   value = p[i]; (not `auto`, not p[i].x), other types through pointer_cast<uint4>(p)[i], which must be
-//               aligned; bits of pairs through as_bits, as_half2 and as_bfloat162
-//   writes no   asm: the functions below are what it may use of PTX
-//   is started  KVC_LAUNCH((kernel<128, 4>), grid, block, shared_bytes, stream, checked(keys, count), ...);
+// What a kernel includes, the same for two compilers: nvcc, for GPUs from sm_80 on, and g++, which makes a program of
+// it that runs each thread as a fiber on the CPU and checks what it does (host/cuda_host.h, docs/cuda.md). A kernel for
+// both
+// - stands in namespace kvc::KVC_DEVICE, which is another one for each compiler: one program can hold both
+// - takes gmem_ptr<T> for global and gets smem_ptr<T> for shared memory: pointers under nvcc, checked ones under g++
+// - declares KVC_SHARED(float, sums, 32) or KVC_DYNAMIC_SHARED(bytes) in place of __shared__
+// - reads shared memory by `T value = p[i];`, not by `auto` and not by p[i].x
+// - reads as another type by pointer_cast<const uint4>(p)[i], and pairs' bits by as_bits, as_half2, as_bfloat162
+// - writes no asm: the functions below are what it may use of PTX
+// - is started by KVC_LAUNCH((kernel<128, 4>), grid, block, shared_bytes, stream, checked(keys, count), ...)
 
 #ifndef __CUDACC__
 
@@ -84,9 +82,9 @@ __device__ __forceinline__ __nv_bfloat162 as_bfloat162(unsigned bits) {
 }
 
 // Products of a warp's matrices, added to `sum`. Lane l holds, with g = l / 4 and t = l % 4:
-//   a [16, 16]: a[0], a[1]: rows g, g + 8 of columns 2 t, 2 t + 1; a[2], a[3]: the same rows of columns 2 t + 8, 2 t +
-//   9 b [16, 8]:  b[0]: rows 2 t, 2 t + 1 of column g; b[1]: rows 2 t + 8, 2 t + 9 sum [16, 8]: sum[0], sum[1]: row g
-//   of columns 2 t, 2 t + 1; sum[2], sum[3]: row g + 8
+// - a [16, 16]: a[0] and a[1] rows g and g + 8 of columns 2 t, 2 t + 1; a[2] and a[3] the same rows of 2 t + 8, 2 t + 9
+// - b [16, 8]: b[0] rows 2 t, 2 t + 1 of column g; b[1] rows 2 t + 8, 2 t + 9
+// - sum [16, 8]: sum[0] and sum[1] row g of columns 2 t, 2 t + 1; sum[2] and sum[3] row g + 8
 __device__ __forceinline__ void mma_f16(float (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                : "+f"(sum[0]), "+f"(sum[1]), "+f"(sum[2]), "+f"(sum[3])
