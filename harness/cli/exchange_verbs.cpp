@@ -76,6 +76,10 @@ int import_results(const ExchangeArguments& a) {
                                            : import_kvpress(store.database(), path);
       for (const auto& why : n.skipped) skip(why);
       std::printf("%s: %ld values new, %ld changed, %ld as they were\n", path.c_str(), n.n_new, n.n_changed, n.n_equal);
+      if (n.n_left_out > 0) {
+        std::printf("%ld values of whole tasks left out: the means of their samples are there, and are the same\n",
+                    n.n_left_out);
+      }
     } catch (const EnvironmentError&) {
       throw;
     } catch (const Error& e) {

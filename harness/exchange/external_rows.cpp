@@ -10,6 +10,7 @@ namespace kvc {
 
 void Imported::add(const Imported& other) {
   n_new += other.n_new, n_changed += other.n_changed, n_equal += other.n_equal;
+  n_left_out += other.n_left_out;
   skipped.insert(skipped.end(), other.skipped.begin(), other.skipped.end());
 }
 
@@ -30,11 +31,31 @@ ExternalRows::ExternalRows(Database& db)
       old_(db.prepare(
           "SELECT value, note FROM external_result WHERE source = ? AND item = ? AND model = ? AND method = ?"
           " AND options = ? AND column_name = ?")),
-      insert_(db.prepare("INSERT OR REPLACE INTO external_result VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)")) {}
+      insert_(db.prepare("INSERT OR REPLACE INTO external_result VALUES (?, ?, ?, ?, ?, ?, ?, '', ?)")),
+      delete_(db.prepare("DELETE FROM external_result WHERE source = ? AND item = ? AND model = ? AND method = ?"
+                         " AND options = ? AND column_name = ?")) {}
+
+void ExternalRows::bind_keys(Statement& statement, const ExternalRow& row) {
+  const std::string* keys[] = {&row.source, &row.item, &row.model, &row.method, &row.options, &row.column_name};
+  for (int i = 0; i < 6; ++i) statement.bind(i + 1, *keys[i]);
+}
+
+std::optional<double> ExternalRows::value_of(const ExternalRow& row) {
+  bind_keys(old_, row);
+  const auto value = old_.step() && !old_.is_null(0) ? std::optional(old_.real(0)) : std::nullopt;
+  old_.reset();
+  return value;
+}
+
+void ExternalRows::leave_out(const ExternalRow& row) {
+  bind_keys(delete_, row);
+  delete_.run();
+  delete_.reset();
+  ++counts_.n_left_out;
+}
 
 void ExternalRows::put(const ExternalRow& row) {
-  const std::string* keys[] = {&row.source, &row.item, &row.model, &row.method, &row.options, &row.column_name};
-  for (int i = 0; i < 6; ++i) old_.bind(i + 1, *keys[i]);
+  bind_keys(old_, row);
   const bool is_there = old_.step();
   const auto old_value = is_there && !old_.is_null(0) ? std::optional(old_.real(0)) : std::nullopt;
   const bool is_equal = is_there && old_value == row.value && old_.text(1) == row.note;
@@ -43,7 +64,7 @@ void ExternalRows::put(const ExternalRow& row) {
     ++counts_.n_equal;
     return;
   }
-  for (int i = 0; i < 6; ++i) insert_.bind(i + 1, *keys[i]);
+  bind_keys(insert_, row);
   insert_.bind(7, row.value.value_or(std::numeric_limits<double>::quiet_NaN()));  // NaN becomes NULL
   insert_.bind(8, row.note);
   insert_.run();

@@ -24,12 +24,16 @@ void import_file(Database& db, const std::function<void(ExternalRows&)>& read, I
 class ExternalRows {
  public:
   explicit ExternalRows(Database& db);
-  void put(const ExternalRow& row);  // an equal row stays, another value replaces what is there
+  void put(const ExternalRow& row);                        // an equal row stays, another value replaces what is there
+  std::optional<double> value_of(const ExternalRow& row);  // of the row that has its keys; none where there is no such
+  void leave_out(const ExternalRow& row);                  // said by another row; one that is there goes
   Imported commit();
 
  private:
+  static void bind_keys(Statement& statement, const ExternalRow& row);
+
   Transaction transaction_;
-  Statement old_, insert_;
+  Statement old_, insert_, delete_;
   Imported counts_;
 };
 

@@ -13,6 +13,7 @@ namespace kvc {
 
 struct Imported {
   int64_t n_new = 0, n_changed = 0, n_equal = 0;  // values
+  int64_t n_left_out = 0;                         // values of whole tasks whose samples say the same
   std::vector<std::string> skipped;               // why, of each file that was: one line that names it
   void add(const Imported& other);
 };
@@ -26,7 +27,8 @@ using OnBytes = std::function<void(const std::filesystem::path& file, int64_t n_
 // may have any size, the means of each metric and filter, with their standard errors. source 'lm-eval', item the file's
 // name, model and method as the file names them (method: the compressor of our own exports, else lm-eval's kind of
 // model: "hf"), options the model's arguments, column_name "task metric,filter"; values as lm-eval has them (shares,
-// not percent).
+// not percent). What a results file says, too, of a task whose samples are there stands once: as the samples' mean,
+// where the two are equal.
 Imported import_lm_eval(Database& db, const std::filesystem::path& path, const OnBytes& on_bytes = {});
 
 // A folder that kvpress's evaluation wrote (config.yaml, metrics.json), or one with such folders in it. item is the

@@ -17,7 +17,13 @@ namespace {
 namespace fs = std::filesystem;
 using SortedJson = nlohmann::json;
 
-bool is_samples(const std::string& name) { return name.starts_with("samples_") && name.ends_with(".jsonl"); }
+constexpr double kSameValue = 1e-9;  // relative, beyond 1
+
+bool is_samples(const fs::path& path) {
+  return path.filename().string().starts_with("samples_") && path.extension() == ".jsonl";
+}
+
+std::string results_name(const std::string& time) { return concat("results_", time, ".json"); }
 
 std::vector<fs::path> result_files(const fs::path& path) {
   if (!fs::is_directory(path)) return {path};
@@ -25,9 +31,10 @@ std::vector<fs::path> result_files(const fs::path& path) {
   for (const auto& entry : fs::recursive_directory_iterator(path)) {
     const auto name = entry.path().filename().string();
     const bool is_results = name.starts_with("results_") && name.ends_with(".json");
-    if (entry.is_regular_file() && (is_results || is_samples(name))) files.push_back(entry.path());
+    if (entry.is_regular_file() && (is_results || is_samples(entry.path()))) files.push_back(entry.path());
   }
   std::sort(files.begin(), files.end());
+  std::stable_partition(files.begin(), files.end(), is_samples);  // first, as their means are preferred
   KVC_CHECK(!files.empty(), "folder '", path.string(), "' holds no results_*.json and no samples_*.jsonl of lm-eval");
   return files;
 }
@@ -117,12 +124,21 @@ std::pair<std::string, std::string> task_and_time(const fs::path& path) {
 
 // The results file of the same time says which model it was; without one its folder's name does.
 ExternalRow row_of_samples(const fs::path& path, const std::string& time) {
-  const auto results = path.parent_path() / concat("results_", time, ".json");
+  const auto results = path.parent_path() / results_name(time);
   ExternalRow row;
   if (fs::is_regular_file(results)) row = row_of(read_json(results), results);
   row.source = "lm-eval", row.item = path.filename().string();
   if (row.model.empty()) row.model = fs::absolute(path).parent_path().filename().string();
   return row;
+}
+
+// Whether two rows are one measurement: a task's number and the mean of its samples. Where an aggregate is no mean (a
+// perplexity), the two differ, and both stand.
+bool is_one(ExternalRows& rows, const ExternalRow& row, const std::string& other_item) {
+  auto other = row;
+  other.item = other_item;
+  const auto value = rows.value_of(other);
+  return value && std::abs(*value - *row.value) <= kSameValue * std::max(1.0, std::abs(*value));
 }
 
 void put_samples(ExternalRows& rows, const fs::path& path, const OnBytes& on_bytes) {
@@ -141,6 +157,9 @@ void put_samples(ExternalRows& rows, const fs::path& path, const OnBytes& on_byt
     row.value = mean.value();
     row.note = concat("mean of ", mean.n, " samples, stderr ", mean.standard_error());
     rows.put(row);
+    auto of_task = row;
+    of_task.item = results_name(time);
+    if (is_one(rows, row, of_task.item)) rows.leave_out(of_task);
   }
 }
 
@@ -149,6 +168,8 @@ void put_file(ExternalRows& rows, const fs::path& path) {
   KVC_CHECK(json.is_object() && json.contains("results") && json["results"].is_object(), path.string(),
             ": error: no results of lm-eval: it has no object 'results'");
   auto row = row_of(json, path);
+  const auto stem = path.stem().string();
+  const auto time = stem.substr(std::min(stem.size(), std::string("results_").size()));
   for (const auto& [task, metrics] : json["results"].items()) {
     KVC_CHECK(metrics.is_object(), path.string(), ": error: results.", in_one_line(task), " is no object");
     for (const auto& [name, value] : metrics.items()) {
@@ -158,7 +179,8 @@ void put_file(ExternalRows& rows, const fs::path& path) {
       row.value = value.get<double>();
       const auto error = metrics.find(name.substr(0, comma) + "_stderr" + name.substr(comma));
       row.note = error != metrics.end() && error->is_number() ? concat("stderr ", error->get<double>()) : "";
-      rows.put(row);
+      const bool is_said = is_one(rows, row, concat("samples_", task, "_", time, ".jsonl"));
+      is_said ? rows.leave_out(row) : rows.put(row);
     }
   }
 }
@@ -171,10 +193,7 @@ Imported import_lm_eval(Database& db, const fs::path& path, const OnBytes& on_by
   Imported imported;
   for (const auto& file : files) {
     import_file(
-        db,
-        [&](ExternalRows& rows) {
-          is_samples(file.filename().string()) ? put_samples(rows, file, on_bytes) : put_file(rows, file);
-        },
+        db, [&](ExternalRows& rows) { is_samples(file) ? put_samples(rows, file, on_bytes) : put_file(rows, file); },
         imported);
   }
   return imported;

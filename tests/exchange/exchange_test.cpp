@@ -215,7 +215,9 @@ TEST_F(Exchange, OurOwnExportIsReadBackWithItsMethod) {
   fill();
   auto store = ResultStore::open_readonly(path_);
   export_lm_eval(store.database(), "all", folder_ / "out", 1);
-  EXPECT_EQ(lm_eval(folder_ / "out").n_new, 4);  // of the results, and of the samples
+  const auto imported = lm_eval(folder_ / "out");
+  EXPECT_EQ(imported.n_new, 2);  // of the samples
+  EXPECT_EQ(imported.n_left_out, 2);
   EXPECT_NE(rows().find("|tiny lossy bits=2|lossy|"), std::string::npos);
   EXPECT_NE(rows().find("|demo__lookup accuracy,first|0.666666666666667|"), std::string::npos);
 }
@@ -275,11 +277,34 @@ TEST_F(Exchange, SamplesOfLmEvalBecomeTheMeansOfTheirMetrics) {
   ASSERT_EQ(imported.skipped.size(), 1u);
   EXPECT_NE(imported.skipped[0].find("samples_bad_2024-05-01T10-00-00.jsonl:2:"), std::string::npos);
   EXPECT_EQ(rows(),
-            "lm-eval|results_2024-05-01T10-00-00.json|org/m|hf||gsm8k exact_match,strict-match|0.75||\n"
             "lm-eval|samples_arc_easy_2024-05-01T10-00-00.jsonl|org/m|hf||arc_easy acc,none|1.0||"
             "mean of 1 samples, stderr 0\n"
             "lm-eval|samples_gsm8k_2024-05-01T10-00-00.jsonl|org/m|hf||gsm8k exact_match,strict-match|0.75||"
             "mean of 4 samples, stderr 0.25\n");
+}
+
+// lm-eval's samples hold log-likelihoods under the name of a perplexity: their mean is not the results' number.
+TEST_F(Exchange, ATasksNumberAndTheEqualMeanOfItsSamplesAreOneRowInAnyOrder) {
+  const auto results =
+      write("o/results_2024-05-01T10-00-00.json",
+            R"({"model_name": "org/m", "results": {"a": {"acc,none": 0.5, "ppl,none": 7.5, "f1,none": 1}}})");
+  EXPECT_EQ(lm_eval(results).n_new, 3);
+  write("o/samples_a_2024-05-01T10-00-00.jsonl",
+        "{\"doc_id\": 0, \"acc\": 1, \"ppl\": -2}\n{\"doc_id\": 1, \"acc\": 0, \"ppl\": -2}\n");
+  const auto samples = lm_eval(folder_ / "o" / "samples_a_2024-05-01T10-00-00.jsonl");
+  EXPECT_EQ(samples.n_new, 2);
+  EXPECT_EQ(samples.n_left_out, 1);
+  const auto* expected =
+      "lm-eval|results_2024-05-01T10-00-00.json|org/m|||a f1,none|1.0||\n"
+      "lm-eval|results_2024-05-01T10-00-00.json|org/m|||a ppl,none|7.5||\n"
+      "lm-eval|samples_a_2024-05-01T10-00-00.jsonl|org/m|||a acc,none|0.5||mean of 2 samples, stderr 0.5\n"
+      "lm-eval|samples_a_2024-05-01T10-00-00.jsonl|org/m|||a ppl,none|-2.0||mean of 2 samples, stderr 0\n";
+  EXPECT_EQ(rows(), expected);
+  const auto again = lm_eval(folder_ / "o");
+  EXPECT_EQ(again.n_new + again.n_changed, 0);
+  EXPECT_EQ(again.n_equal, 4);
+  EXPECT_EQ(again.n_left_out, 1);
+  EXPECT_EQ(rows(), expected);
 }
 
 }  // namespace
