@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 struct RunArguments {
   std::vector<std::string> files;
   std::vector<std::string> settings;
-  std::string database, allow_plugins;
+  std::string database, allow_plugins, plan, shard;
   std::optional<int64_t> limit;
   bool dry_run = false, verify = false, wide = false;
 };
@@ -186,7 +186,18 @@ std::string refuse_limit(const RunArguments& arguments, std::vector<std::string>
                 files.empty() ? "" : "; the other files run");
 }
 
+int run_shard_of_plan(const RunArguments& arguments) {
+  KVC_CHECK(arguments.files.empty(), "--plan ", arguments.plan, ": it names its experiments, expected no file");
+  KVC_CHECK(arguments.settings.empty() && !arguments.limit && !arguments.dry_run, "--plan ", arguments.plan,
+            ": what is run was planned, expected no --set, --limit or --dry-run");
+  return run_planned_shard(arguments.plan, arguments.shard, arguments.database, arguments.allow_plugins,
+                           arguments.verify);
+}
+
 int run_files(const RunArguments& arguments) {
+  if (!arguments.plan.empty()) return run_shard_of_plan(arguments);
+  KVC_CHECK(arguments.shard.empty(), "--shard ", arguments.shard, ": of which plan? expected --plan");
+  KVC_CHECK(!arguments.files.empty(), "file is required");
   auto files = arguments.files;
   const auto refusal = refuse_limit(arguments, files);
   if (!refusal.empty()) std::fprintf(stderr, "kvc: %s\n", refusal.c_str());
@@ -213,11 +224,14 @@ void add_allow_plugins(Verb verb, std::string& list) {
 void add_run_verb(Verb program) {
   auto arguments = std::make_shared<RunArguments>();
   auto verb = program.add_subcommand("run", "Runs what is missing of an experiment and prints its table");
-  verb.add_option("file", arguments->files, "experiment files (YAML)").required();
+  verb.add_option("file", arguments->files, "experiment files (YAML)");
   verb.add_option("-L,--limit", arguments->limit, "only the first N samples of each task, or prompts of a probe");
   verb.add_option("--set", arguments->settings, "path=value put over the file, e.g. compressors.1.kivi.bits=4");
   verb.add_option("--db", arguments->database,
                   "results database (default: the file's `database`, or results/<name>.sqlite)");
+  verb.add_option("--plan", arguments->plan, "a plan of `kvc plan`: one of its shards is run instead of files");
+  verb.add_option("--shard", arguments->shard,
+                  "I/N, from 0 (default: by SLURM_ARRAY_TASK_ID and its like, with KVC_SHARD_OFFSET)");
   add_allow_plugins(verb, arguments->allow_plugins);
   verb.add_flag("--dry-run", arguments->dry_run, "print the plan and run nothing");
   add_wide(verb, arguments->wide);

@@ -7,6 +7,7 @@
 #include "analysis/run_status.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
+#include "plan/plan_status.h"
 #include "store/result_store.h"
 #include "wire/interrupt.h"
 
@@ -24,11 +25,17 @@ struct StatusArguments {
 // Opened anew each time: nothing is held while the writer writes.
 std::string status_text(const StatusArguments& arguments) {
   std::vector<ExperimentStatus> all;
+  std::string text;
   for (const auto& file : arguments.databases) {
+    if (file.ends_with(".json")) {
+      text += write_table(plan_status_table(load_plan(file), seconds_since_1970()), arguments.format);
+      continue;
+    }
     auto store = ResultStore::open_readonly(file);
     for (auto& status : experiment_statuses(store.database())) all.push_back(std::move(status));
   }
-  return write_table(status_table(all, seconds_since_1970()), arguments.format);
+  if (all.empty() && !text.empty()) return text;
+  return text + write_table(status_table(all, seconds_since_1970()), arguments.format);
 }
 
 int status(const StatusArguments& arguments) {
@@ -50,8 +57,8 @@ int status(const StatusArguments& arguments) {
 
 void add_status_verb(Verb program) {
   auto arguments = std::make_shared<StatusArguments>();
-  auto verb = program.add_subcommand("status", "Says which runs are at work on a database, and how far they are");
-  verb.add_option("databases", arguments->databases, "results databases").required();
+  auto verb = program.add_subcommand("status", "Says which runs are at work on a database or a plan, and how far they are");
+  verb.add_option("databases", arguments->databases, "results databases, or plans (*.json)").required();
   verb.add_flag("--watch", arguments->watch, "again every two seconds, until Ctrl-C");
   verb.add_option("--format", arguments->format, "markdown, csv or json")
       .choices({"markdown", "csv", "json"})

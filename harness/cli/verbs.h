@@ -17,11 +17,13 @@ enum ExitCode : int {
   kSuspect = 5,      // the run ended, but a cell or a plugin is not what it says
   kWorse = 5,        // a comparison's gate: a compressor is worse than was allowed
   kConflict = 5,     // a shard says something else than what was there
+  kStopped = 75,     // a signal stopped a shard of a plan, what was done is there: it is to be started again
 };
 
 // 128 + n: Ctrl-C (130) or SIGTERM (143) ended a run early; what is stored stays.
 
 void add_run_verb(Verb program);
+void add_plan_verb(Verb program);
 void add_calibrate_verb(Verb program);
 void add_table_verbs(Verb program);  // table, tables, query
 void add_figure_verb(Verb program);
@@ -52,6 +54,10 @@ void add_wide(Verb verb, bool& wide);
 
 // --allow-plugins, of the verbs that run an experiment's plugins.
 void add_allow_plugins(Verb verb, std::string& list);
+
+// Runs one shard of a plan. shard: "I/N", or "" for what the batch system says. database: "": the plan's own place.
+int run_planned_shard(const std::string& plan, const std::string& shard, const std::string& database,
+                      const std::string& allow_plugins, bool verify);
 
 // Runs the search of a file of kind search, and writes its winner to <name>-searched.yaml beside it.
 int run_search_file(const std::string& file, const std::vector<std::string>& settings, const std::string& database,

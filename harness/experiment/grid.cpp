@@ -228,4 +228,33 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   return grid;
 }
 
+void keep_cells(const std::vector<KeptCell>& kept, Grid& grid) {
+  std::map<std::string, size_t> cell_of;
+  for (size_t c = 0; c < grid.cells.size(); ++c) cell_of[grid.cells[c].record.key] = c;
+  std::vector<size_t> order;  // of tasks
+  for (auto& cell : grid.cells) cell.runs = false;
+  for (const auto& [key, elsewhere] : kept) {
+    const auto found = cell_of.find(key);
+    KVC_CHECK(found != cell_of.end(), "no cell has the key ", key);
+    auto& cell = grid.cells[found->second];
+    cell.runs = true;
+    cell.elsewhere.insert(elsewhere.begin(), elsewhere.end());
+    const auto task = cell.task;
+    if (std::find(order.begin(), order.end(), task) == order.end()) order.push_back(task);
+  }
+  std::vector<Grid::Task> tasks;
+  std::vector<Grid::Cell> cells;
+  for (const size_t task : order) {
+    for (const auto& cell : grid.cells) {
+      if (cell.task != task) continue;
+      cells.push_back(cell);
+      cells.back().task = tasks.size();
+    }
+    tasks.push_back(std::move(grid.tasks[task]));
+  }
+  grid.tasks = std::move(tasks);
+  grid.cells = std::move(cells);
+  grid.is_part = true;
+}
+
 }  // namespace kvc

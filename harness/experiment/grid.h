@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,14 +34,26 @@ struct Grid {
     size_t task;
     int compressor;
     CellRecord record;
+    bool runs = true;                  // false: of a grid that is a part, and not in it
+    std::set<int64_t> elsewhere = {};  // samples that another database has
   };
   std::vector<std::string> left_out;  // tasks that cannot be read, and why, where others can
   std::vector<Cell> cells;            // task by task, each with every compressor in order
+  bool is_part = false;               // of its experiment: keep_cells() has left it some
 };
 
 // Reads the tasks and their data, opens the plugins, checks options and model, and hashes what a generation depends on:
 // weights, tokenizer, task, prompt, data, plugin binary, options and generation settings, not the scoring. Throws Error
 // in one line. The hashes of large files of weights are remembered from run to run, unless verify_hashes.
 Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes = false);
+
+struct KeptCell {
+  std::string key;
+  std::vector<int64_t> elsewhere;  // its samples that are not run
+};
+
+// Leaves these cells, which a run does in their order, task by task; tasks without any go. Throws Error with the first
+// key that is none of the grid's.
+void keep_cells(const std::vector<KeptCell>& kept, Grid& grid);
 
 }  // namespace kvc

@@ -17,25 +17,67 @@ constexpr const char* kHow = "a few samples give one: `kvc run` with --limit 4, 
 
 class RunEstimate {
  public:
-  RunEstimate(const Grid& grid, const Experiment& experiment, ResultStore* store)
-      : grid_(grid), experiment_(experiment), store_(store), maker_(grid, experiment, store) {}
+  RunEstimate(const Grid& grid, const Experiment& experiment, ResultStore* done, ResultStore* pilot)
+      : grid_(grid), experiment_(experiment), done_(done), store_(pilot), maker_(grid, experiment, done) {}
 
   TimeEstimate run() {
-    RunPlan plan;
-    jobs_ = missing_jobs(grid_, store_, experiment_.fan_out, plan);
+    find_jobs();
     if (jobs_.empty()) return {0.0, "nothing is missing"};
     if (experiment_.kind == RunKind::probe) return {std::nullopt, "a probe's tokens are of no known price"};
-    auto by = learn_stored();
-    std::string why = "no sample of this model is in the database";
-    if (by.empty()) by = learn_trial(why);
-    if (by.empty()) return {std::nullopt, concat(why, "; ", kHow)};
+    std::string by;
+    if (!learn(by)) return {std::nullopt, by};
     guess_work(grid_, experiment_, maker_, jobs_);
     for (const auto& job : jobs_) estimate_.plan(job.work, job.compressors);
     const auto n_workers = std::min<size_t>(static_cast<size_t>(experiment_.workers), jobs_.size());
     return {*estimate_.cost_left() / static_cast<double>(n_workers), by};
   }
 
+  CellEstimates run_cells() {
+    CellEstimates result;
+    result.cells.resize(grid_.cells.size());
+    find_jobs();
+    result.by = "nothing is missing";
+    if (jobs_.empty()) return result;
+    const bool is_known = learn(result.by);
+    guess_work(grid_, experiment_, maker_, jobs_);
+    for (size_t c = 0; c < grid_.cells.size(); ++c) result.cells[c] = estimate_of(grid_.cells[c], is_known);
+    return result;
+  }
+
  private:
+  void find_jobs() {
+    RunPlan plan;
+    jobs_ = missing_jobs(grid_, done_, experiment_.fan_out, plan);
+  }
+
+  // by: from what; where nothing is learnt, why
+  bool learn(std::string& by) {
+    by = learn_stored();
+    std::string why = "no sample of this model is in the database";
+    if (by.empty()) by = learn_trial(why);
+    if (!by.empty()) return true;
+    by = concat(why, "; ", kHow);
+    return false;
+  }
+
+  CellEstimate estimate_of(const Grid::Cell& cell, bool is_known) const {
+    CellEstimate result;
+    auto prompts = estimate_, answers = estimate_;  // with what was learnt
+    for (const auto& job : jobs_) {
+      if (job.task != cell.task || !std::count(job.compressors.begin(), job.compressors.end(), cell.compressor)) continue;
+      ++result.n_missing;
+      const auto& work = job.work;
+      result.n_tokens = std::max(result.n_tokens, work.context + work.limit + std::max(0.0, work.forced));
+      prompts.plan(work, {});
+      answers.plan(work, {cell.compressor});
+    }
+    if (!is_known) return result;
+    const auto n_workers = static_cast<double>(experiment_.workers);
+    result.prefill_seconds = prompts.cost_left().value_or(0) / n_workers;
+    result.seconds = std::max(0.0, answers.cost_left().value_or(0) / n_workers - *result.prefill_seconds);
+    return result;
+  }
+
   // -> what was learnt from; "" where there is nothing
   std::string learn_stored() {
     if (!store_) return "";
@@ -128,7 +170,8 @@ class RunEstimate {
 
   const Grid& grid_;
   const Experiment& experiment_;
-  ResultStore* store_;
+  ResultStore* done_;
+  ResultStore* store_;  // to learn from
   JobMaker maker_;
   std::deque<PendingJob> jobs_;
   WorkEstimate estimate_;
@@ -137,7 +180,11 @@ class RunEstimate {
 }  // namespace
 
 TimeEstimate estimate_run(const Grid& grid, const Experiment& experiment, ResultStore* store) {
-  return RunEstimate(grid, experiment, store).run();
+  return RunEstimate(grid, experiment, store, store).run();
+}
+
+CellEstimates estimate_cells(const Grid& grid, const Experiment& experiment, ResultStore* done, ResultStore* pilot) {
+  return RunEstimate(grid, experiment, done, pilot).run_cells();
 }
 
 }  // namespace kvc

@@ -18,4 +18,21 @@ struct TimeEstimate {
 // in a worker of its own.
 TimeEstimate estimate_run(const Grid& grid, const Experiment& experiment, ResultStore* store);
 
+// Of one cell of a grid, alone.
+struct CellEstimate {
+  int64_t n_missing = 0;  // samples
+  double n_tokens = 0;    // of the longest sequence: its prompt, and its answer's limit
+  // Of the clock; nothing where there is nothing to go by. The prompts' part is the task's: its cells share it.
+  std::optional<double> prefill_seconds, seconds;
+};
+
+struct CellEstimates {
+  std::vector<CellEstimate> cells;  // as the grid has them
+  std::string by;                   // as in TimeEstimate
+};
+
+// As estimate_run() does, cell by cell. done: whose samples are not missing; pilot: whose times are gone by; either may
+// be null. Prompts of other cells of the same task in the same process are not computed again, which is not counted off.
+CellEstimates estimate_cells(const Grid& grid, const Experiment& experiment, ResultStore* done, ResultStore* pilot);
+
 }  // namespace kvc

@@ -20,8 +20,10 @@ std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool f
     for (size_t sample = 0; sample < grid.tasks[task].data.samples.size(); ++sample) {
       PendingJob job{task, sample, {}};
       for (size_t c = 0; c < grid.cells.size(); ++c) {
-        if (grid.cells[c].task != task) continue;
-        if (finished[c].contains(grid.tasks[task].data.samples[sample].id)) {
+        if (grid.cells[c].task != task || !grid.cells[c].runs) continue;
+        const auto id = grid.tasks[task].data.samples[sample].id;
+        if (grid.cells[c].elsewhere.contains(id)) continue;
+        if (finished[c].contains(id)) {
           ++plan.n_present;
         } else {
           job.compressors.push_back(grid.cells[c].compressor);
@@ -43,7 +45,7 @@ std::deque<PendingJob> missing_jobs(const Grid& grid, ResultStore* store, bool f
 std::deque<PendingJob> missing_sizes(const Grid& grid, ResultStore& store, const std::vector<int64_t>& sizes) {
   std::map<int, std::set<int64_t>> missing;  // by compressor
   for (const auto& cell : grid.cells) {
-    if (cell.record.kind != RunKind::eval) continue;
+    if (cell.record.kind != RunKind::eval || !cell.runs) continue;
     const auto there = store.sizes_of(cell.record.key);
     for (const int64_t n_tokens : sizes) {
       if (!there.contains(n_tokens)) missing[cell.compressor].insert(n_tokens);

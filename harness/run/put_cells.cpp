@@ -8,12 +8,12 @@
 namespace kvc {
 
 void put_cells(const std::vector<const CellRecord*>& cells, const std::string& experiment, const ConfigFile& config,
-               ResultStore& store) {
+               ResultStore& store, bool is_part) {
   const auto before = stored_cells(store.database(), experiment);
   std::vector<CellRecord> after;
   for (const auto* cell : cells) after.push_back(*cell);
   const auto change = definition_change(before, after);
-  const bool is_whole = std::all_of(config.overrides.begin(), config.overrides.end(),
+  const bool is_whole = !is_part && std::all_of(config.overrides.begin(), config.overrides.end(),
                                     [](const auto& override) { return override.starts_with("limit="); });
   auto aside = change.replaced;
   if (is_whole) aside.insert(change.gone.begin(), change.gone.end());

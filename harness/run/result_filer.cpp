@@ -70,7 +70,7 @@ void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
     if (result.error.empty() && size.error != kOutOfMemory) kept.push_back(size);
   }
   for (const auto& cell : grid_.cells) {
-    if (cell.compressor == result.compressor) store_.put_sizes(cell.record.key, kept);
+    if (cell.compressor == result.compressor && cell.runs) store_.put_sizes(cell.record.key, kept);
   }
   const auto& cell = cell_of(job.task, result.compressor).record;
   for (const auto& size : sizes) {

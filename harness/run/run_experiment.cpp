@@ -33,8 +33,9 @@ constexpr int kMostStuck = 2;       // workers that a compressor may halt; its o
 // The supervisor: the only writer of the store.
 class Run {
  public:
-  Run(const Grid& grid, const Experiment& experiment, ResultStore& store)
-      : grid_(grid),
+  Run(const Grid& grid, const Experiment& experiment, ResultStore& store, const RunWatch& watch)
+      : watch_(watch),
+        grid_(grid),
         experiment_(experiment),
         store_(store),
         maker_(grid, experiment, &store),
@@ -42,10 +43,12 @@ class Run {
 
   RunOutcome run() {
     std::vector<const CellRecord*> records;
-    for (const auto& cell : grid_.cells) records.push_back(&cell.record);
-    put_cells(records, experiment_.name, experiment_.config, store_);
     for (const auto& cell : grid_.cells) {
-      if (cell.record.kind == RunKind::eval) outcome_.n_failed += score_stored(cell, grid_.tasks[cell.task], store_);
+      if (cell.runs) records.push_back(&cell.record);
+    }
+    put_cells(records, experiment_.name, experiment_.config, store_, grid_.is_part);
+    for (const auto& cell : grid_.cells) {
+      if (cell.record.kind == RunKind::eval && cell.runs) outcome_.n_failed += score_stored(cell, grid_.tasks[cell.task], store_);
     }
     RunPlan plan;
     jobs_ = missing_jobs(grid_, &store_, experiment_.fan_out, plan);
@@ -68,6 +71,7 @@ class Run {
       auto row = progress_.row();
       row.n_failed = outcome_.n_failed;
       runs_->tell(row);
+      if (watch_) watch_(row);
     }
     progress_.make_room();
     outcome_.signal = Interrupt::signal();
@@ -301,6 +305,7 @@ class Run {
     children_[i] = make_child();
   }
 
+  const RunWatch& watch_;
   const Grid& grid_;
   const Experiment& experiment_;
   ResultStore& store_;
@@ -328,8 +333,8 @@ RunPlan plan_run(const Grid& grid, const Experiment& experiment, ResultStore* st
   return plan;
 }
 
-RunOutcome run_grid(const Grid& grid, const Experiment& experiment, ResultStore& store) {
-  return Run(grid, experiment, store).run();
+RunOutcome run_grid(const Grid& grid, const Experiment& experiment, ResultStore& store, const RunWatch& watch) {
+  return Run(grid, experiment, store, watch).run();
 }
 
 }  // namespace kvc

@@ -28,10 +28,10 @@ struct stat stat_of(const fs::path& file) {
   return status;
 }
 
-// All that changes when the file does.
+// All that changes when the file does. Not the device: nodes of a cluster number a shared file system differently.
 std::string identity(const struct stat& status) {
   return concat(status.st_size, " ", status.st_mtim.tv_sec, ".", status.st_mtim.tv_nsec, " ", status.st_ctim.tv_sec,
-                ".", status.st_ctim.tv_nsec, " ", status.st_dev, " ", status.st_ino);
+                ".", status.st_ctim.tv_nsec, " ", status.st_ino);
 }
 
 // "<identity> <hash>\n<hash of that line>\n"

@@ -7,7 +7,7 @@
 namespace kvc {
 
 // One small file per hashed file, named by the hash of its path. It holds what stat says (size, times of modification
-// and change, device, inode), the file's hash, and a hash of both: an entry that is cut or altered is no entry. Entries
+// and change, inode), the file's hash, and a hash of both: an entry that is cut or altered is no entry. Entries
 // appear whole (a rename), so any number of processes may share the folder.
 class HashCache {
  public:

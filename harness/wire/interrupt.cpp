@@ -3,25 +3,27 @@
 namespace kvc {
 namespace {
 
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGUSR1};
+
 volatile sig_atomic_t caught = 0;  // a handler reaches nothing but the process's own memory
+int n_alive = 0;
 
 void remember(int signal) { caught = signal; }
 
 }  // namespace
 
 Interrupt::Interrupt() {
-  caught = 0;
+  if (n_alive++ == 0) caught = 0;
   struct sigaction action {};
   action.sa_handler = remember;
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // without SA_RESTART: waiting calls return
   ::sigemptyset(&action.sa_mask);
-  ::sigaction(SIGINT, &action, &int_before_);
-  ::sigaction(SIGTERM, &action, &term_before_);
+  for (int i = 0; i < 3; ++i) ::sigaction(kSignals[i], &action, &before_[i]);
 }
 
 Interrupt::~Interrupt() {
-  ::sigaction(SIGINT, &int_before_, nullptr);
-  ::sigaction(SIGTERM, &term_before_, nullptr);
+  --n_alive;
+  for (int i = 0; i < 3; ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
 }
 
 int Interrupt::signal() { return caught; }

@@ -5,7 +5,8 @@
 
 namespace kvc {
 
-// While it lives SIGINT and SIGTERM are remembered instead of ending the process; the second one ends it.
+// While it lives SIGINT, SIGTERM and SIGUSR1, by which batch systems say that a limit is near, are remembered instead of
+// ending the process; the second of a kind ends it. Of one inside another the outer one remembers, too.
 class Interrupt {
  public:
   Interrupt();
@@ -16,8 +17,7 @@ class Interrupt {
   static int signal();  // that came; 0: none
 
  private:
-  struct sigaction int_before_ {
-  }, term_before_{};
+  struct sigaction before_[3];
 };
 
 }  // namespace kvc

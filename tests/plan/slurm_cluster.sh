@@ -1,0 +1,57 @@
+#!/bin/bash
+# slurm_cluster.sh start FOLDER PORT: slurmctld and two slurmd of this host, n1 and n2, without munge or root's services,
+# all files in FOLDER; slurm_cluster.sh stop FOLDER ends them. FOLDER/slurm.conf is for SLURM_CONF.
+set -eu
+folder=$2
+
+start_node() {
+  slurmd-wlm -D -N "$1" -f "$folder/slurm.conf" -d /usr/sbin/slurmstepd-wlm >"$folder/$1.out" 2>&1 &
+  echo $! >"$folder/$1.process"
+}
+
+case $1 in
+  start)
+    port=$3
+    mkdir -p "$folder/state" "$folder/n1" "$folder/n2"
+    cat >"$folder/slurm.conf" <<END
+ClusterName=kvc
+SlurmctldHost=$(hostname)(127.0.0.1)
+SlurmctldPort=$port
+AuthType=auth/none
+CredType=cred/none
+SlurmUser=root
+SlurmdUser=root
+StateSaveLocation=$folder/state
+SlurmdSpoolDir=$folder/%n
+SlurmctldPidFile=$folder/ctld.pid
+SlurmdPidFile=$folder/%n.pid
+SlurmctldLogFile=$folder/ctld.log
+SlurmdLogFile=$folder/%n.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+JobAcctGatherType=jobacct_gather/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_Core
+SwitchType=switch/none
+MpiDefault=none
+SlurmdParameters=config_overrides
+ReturnToService=2
+SlurmdTimeout=10
+KillWait=5
+MaxArraySize=5
+SchedulerParameters=bf_interval=2,sched_interval=2
+NodeName=n1 NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=$((port + 1)) CPUs=1 RealMemory=1000 Feature=a100
+NodeName=n2 NodeHostname=$(hostname) NodeAddr=127.0.0.1 Port=$((port + 2)) CPUs=1 RealMemory=1000 Feature=h100
+PartitionName=all Nodes=n1,n2 Default=YES MaxTime=60 State=UP
+END
+    slurmctld-wlm -D -f "$folder/slurm.conf" >"$folder/ctld.out" 2>&1 &
+    echo $! >"$folder/ctld.process"
+    start_node n1
+    start_node n2
+    ;;
+  stop)
+    for name in n1 n2 ctld; do
+      if [ -e "$folder/$name.process" ]; then kill "$(cat "$folder/$name.process")" || true; fi
+    done
+    ;;
+esac
