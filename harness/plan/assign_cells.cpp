@@ -9,6 +9,8 @@
 namespace kvc {
 namespace {
 
+constexpr double kTolerance = 1.02;  // of the mean, to which shards are filled rather than to pay for something twice
+
 using Task = std::pair<size_t, std::string>;  // experiment, task
 
 Task task_of(const PlannedCell& cell) { return {cell.experiment, cell.task}; }
@@ -39,6 +41,11 @@ class Filled {
   }
 
   double cost() const { return cost_; }
+  // What it need not pay for again: 2 a task's prompts, 1 a model's loading.
+  int shares(size_t c) const {
+    const auto& cell = plan_.cells[c];
+    return tasks_.contains(task_of(cell)) ? 2 : experiments_.contains(cell.experiment) ? 1 : 0;
+  }
   const std::vector<size_t>& cells() const { return cells_; }
 
  private:
@@ -82,16 +89,23 @@ std::vector<std::vector<size_t>> assign_cells(const Plan& plan, const std::vecto
     };
     return place(a) < place(b);
   });
+  Filled one(plan, is_timed);
+  for (const size_t c : cells) one.add(c);
+  const double mean = one.cost() / static_cast<double>(n_shards) * kTolerance;
   std::vector<Filled> filled(std::min(n_shards, cells.size()), Filled(plan, is_timed));
   for (const size_t c : order) {
+    const auto badness = [&](const Filled& shard) {
+      const double cost = shard.with(c);
+      return std::pair(cost <= mean ? -shard.shares(c) : 0, cost);
+    };
     const auto best = std::min_element(filled.begin(), filled.end(), [&](const auto& a, const auto& b) {
-      return a.with(c) < b.with(c);
+      return badness(a) < badness(b);
     });
     best->add(c);
   }
   std::vector<std::vector<size_t>> shards;
-  for (const auto& one : filled) {
-    if (!one.cells().empty()) shards.push_back(in_order_of_running(plan, one.cells()));
+  for (const auto& shard : filled) {
+    if (!shard.cells().empty()) shards.push_back(in_order_of_running(plan, shard.cells()));
   }
   return shards;
 }

@@ -17,8 +17,8 @@
 namespace kvc::test {
 
 inline std::string dump(const std::filesystem::path& database) {
-  auto store = ResultStore::open_readonly(database);
-  return stable_dump(store.database());
+  auto db = Database::open(database, Database::Mode::kReadOnly, 10'000);
+  return stable_dump(db);
 }
 
 class GridTest : public ::testing::Test {

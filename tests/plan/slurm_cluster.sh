@@ -1,6 +1,6 @@
 #!/bin/bash
 # slurm_cluster.sh start FOLDER PORT: slurmctld and two slurmd of this host, n1 and n2, without munge or root's services,
-# all files in FOLDER; slurm_cluster.sh stop FOLDER ends them. FOLDER/slurm.conf is for SLURM_CONF.
+# all files in FOLDER; slurm_cluster.sh lose FOLDER n2 ends a node without a word, stop FOLDER ends them all. FOLDER/slurm.conf is for SLURM_CONF.
 set -eu
 folder=$2
 
@@ -48,6 +48,15 @@ END
     echo $! >"$folder/ctld.process"
     start_node n1
     start_node n2
+    ;;
+  lose) # a node with all that runs on it, as if its power were gone
+    kill -KILL "$(cat "$folder/$3.process")"
+    for process in /proc/[0-9]*; do
+      if tr '\0' '\n' <"$process/environ" 2>/dev/null | grep -qx "SLURMD_NODENAME=$3" &&
+        tr '\0' '\n' <"$process/environ" | grep -qx "SLURM_CONF=$folder/slurm.conf"; then
+        kill -KILL "${process#/proc/}" || true
+      fi
+    done
     ;;
   stop)
     for name in n1 n2 ctld; do

@@ -1,0 +1,96 @@
+// A plan on a real Slurm: its controller and two of its nodes on this host. Skipped where Debian's packages slurmctld,
+// slurmd and slurm-client are not installed, or this is not root.
+#include <signal.h>
+#include <unistd.h>
+
+#include "grid_fixture.h"
+#include "plan/run_shard.h"
+
+namespace kvc::test {
+namespace {
+
+using testing::HasSubstr;
+
+class SlurmCluster : public GridTest {
+ protected:
+  void SetUp() override {
+    if (::geteuid() != 0) GTEST_SKIP() << "not root: slurmd starts jobs as other users";
+    if (shell("command -v slurmctld-wlm slurmd-wlm sbatch") != 0) GTEST_SKIP() << "no slurmctld, slurmd or sbatch";
+    ASSERT_EQ(shell("bash " KVC_SOURCE_DIR "/tests/plan/slurm_cluster.sh start " + slurm + " " + port()), 0);
+    ::setenv("SLURM_CONF", (slurm + "/slurm.conf").c_str(), 1);
+    ASSERT_TRUE(wait_for([&] { return said("sinfo -h -o '%D %t'") == "2 idle\n"; }, 60)) << said("sinfo");
+  }
+  void TearDown() override {
+    if (!std::filesystem::exists(slurm)) return;
+    shell("scancel --user=root; sleep 1");
+    shell("bash " KVC_SOURCE_DIR "/tests/plan/slurm_cluster.sh stop " + slurm);
+    ::unsetenv("SLURM_CONF");
+  }
+
+  static std::string port() { return std::to_string(20'000 + ::getpid() % 10'000 * 4); }
+  int shell(const std::string& command) { return std::system((command + " > " + out + " 2>&1").c_str()); }
+  std::string said(const std::string& command) { return shell(command), read_file(out); }
+
+  static bool wait_for(const std::function<bool()>& holds, int seconds) {
+    for (int i = 0; i < 4 * seconds; ++i) {
+      if (holds()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    }
+    return false;
+  }
+
+  std::string state_of(size_t shard) {
+    const auto file = planned.state_of(shard);
+    return std::filesystem::exists(file) ? nlohmann::json::parse(read_file(file)).value("message", "") : "";
+  }
+  std::string log(size_t shard) {
+    const auto file = planned.log_of(shard);
+    return std::filesystem::exists(file) ? read_file(file) : "";
+  }
+  // kvc's own, of the shard's start that is under way.
+  pid_t pid_of(size_t shard) {
+    return static_cast<pid_t>(nlohmann::json::parse(read_file(planned.state_of(shard))).value("pid", 0));
+  }
+  bool at_work(size_t shard) {
+    const auto message = state_of(shard);
+    return message.find("prefill") != std::string::npos || message.find("decode") != std::string::npos ||
+           message.find("loading") != std::string::npos;
+  }
+
+  // What was put back waits for two minutes, unless it is told not to.
+  void hurry() { shell("for job in $(squeue -h -r -t PD -o %A); do scontrol update JobId=$job StartTime=now; done"); }
+
+  std::string slurm = (folder / "slurm").string(), out = (folder / "said").string();
+};
+
+TEST_F(SlurmCluster, KilledStoppedAndSignalledShardsMergeToTheRunWithoutSlurm) {
+  const auto clusters = folder.write("clusters.yaml", "here: {max_array: 4, time: \"2\", signal_seconds: 10}\n");
+  plan({"--shards", "6", "--cluster", "here", "--clusters", clusters.string()}, 200);
+  ASSERT_EQ(planned.shards.size(), 6u);
+  ASSERT_EQ(shell("bash " + (folder / "grid.submit.sh").string()), 0) << read_file(out);
+
+  ASSERT_TRUE(wait_for([&] { return at_work(0); }, 60)) << said("squeue; scontrol show node");
+  ::kill(pid_of(0), SIGKILL);
+  ASSERT_TRUE(wait_for([&] { return log(0).find("ended with 137") != std::string::npos; }, 30)) << log(0);
+
+  size_t signalled = 1;
+  ASSERT_TRUE(wait_for([&] { return at_work(signalled); }, 60)) << said("squeue");
+  const auto first = said("squeue -h -r -t R -o '%A %K' | awk '$2 == 1 {print $1}' | head -1");
+  shell("scancel --batch --signal=USR1 " + first);
+  ASSERT_TRUE(wait_for([&] { return log(1).find("ended with 75") != std::string::npos; }, 60)) << log(1) << first;
+
+  // A node that is gone: its daemon, and all that it had started.
+  ASSERT_TRUE(wait_for([&] { return !said("squeue -h -t R -w n2 -o %A").empty(); }, 60)) << said("squeue");
+  ASSERT_EQ(shell("bash " KVC_SOURCE_DIR "/tests/plan/slurm_cluster.sh lose " + slurm + " n2"), 0) << read_file(out);
+
+  const auto merged = folder / "grid.sqlite";
+  const bool has_ended = wait_for([&] { return hurry(), said("squeue -h").empty(); }, 200);
+  EXPECT_TRUE(has_ended) << said("squeue; sinfo");
+  const auto status = run_program(folder, {"status", file.string()});
+  EXPECT_THAT(status.out, HasSubstr("6 shards: 6 done")) << status.out << log(0) << log(1);
+  ASSERT_TRUE(std::filesystem::exists(merged)) << said("cat " + planned.folder + "/logs/merge.log");
+  EXPECT_EQ(dump(merged), undisturbed());
+}
+
+}  // namespace
+}  // namespace kvc::test
