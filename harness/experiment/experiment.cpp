@@ -206,6 +206,15 @@ Experiment read_experiment(const std::filesystem::path& path, YamlMap map) {
   return experiment;
 }
 
+// Files of tasks stand beside the experiment, or where a command line would look for them.
+std::string beside_file(const YamlValue& task) {
+  const auto name = task.string();
+  const auto beside = task.folder() / name;
+  std::error_code refused;  // as of a name that is too long
+  const bool is_file = name.ends_with(".yaml") || name.ends_with(".txt");
+  return is_file && std::filesystem::exists(beside, refused) ? beside.string() : name;
+}
+
 YamlValue load_like(const YamlValue& like) {
   const auto beside = (like.folder() / like.string()).lexically_normal();
   std::error_code refused;  // as of a name that is too long
@@ -250,7 +259,11 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
       [&](YamlKeys& inner) { search_keys(inner, experiment.search); }, only_of(RunKind::search, experiment));
   keys.text({"database", "where its rows go", false, "results/NAME.sqlite"}, experiment.database);
   keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml", kRequired}, experiment.model);
-  keys.texts({"tasks", "suite/name, a whole suite, a pattern as demo/*, or a task file", kRequired}, experiment.tasks);
+  keys.other(
+      {"tasks", "suite/name, a whole suite, a pattern as demo/*, a task file, or a list of such in a .txt", kRequired},
+      "list of texts", [&](const YamlValue& value) {
+        for (const auto& item : value.sequence()) experiment.tasks.push_back(beside_file(item));
+      });
   compressors_key(keys, experiment.compressors, experiment.folder);
   keys.integer(
       {"limit", "samples of each task: lengths and depths alike where it has them, else the first", false, "all"},

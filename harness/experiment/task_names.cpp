@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "kvc/check.h"
+#include "text/files.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -43,6 +45,29 @@ std::vector<TaskId> tasks_like(const std::string& pattern, const std::filesystem
   return tasks;
 }
 
+// A name a line; blank lines and what stands behind # do not count.
+std::vector<TaskId> tasks_listed(const std::filesystem::path& list, const Paths& paths) {
+  std::vector<TaskId> tasks;
+  std::istringstream lines(read_file(list));
+  int64_t n_lines = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++n_lines;
+    std::istringstream words(line.substr(0, line.find('#')));
+    std::string name, more;
+    if (!(words >> name)) continue;
+    const auto where = concat(list.string(), ":", n_lines, ": error: ");
+    KVC_CHECK(!(words >> more), where, "'", more, "' behind '", name, "', expected one task a line");
+    KVC_CHECK(!name.ends_with(".txt"), where, "'", name, "' is a list of tasks, expected tasks");
+    try {
+      for (auto& id : tasks_of(name, paths)) tasks.push_back(std::move(id));
+    } catch (const Error& e) {
+      throw Error(where + e.what());
+    }
+  }
+  KVC_CHECK(!tasks.empty(), list.string(), ": no task, expected one a line");
+  return tasks;
+}
+
 }  // namespace
 
 std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths) {
@@ -53,6 +78,7 @@ std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths) {
     for (const auto& variant : task_variants(file)) tasks.push_back({file, variant});
     return tasks;
   }
+  if (name.ends_with(".txt")) return tasks_listed(below_root(paths, name), paths);
   if (name.find_first_of("*?[") != std::string::npos) return tasks_like(name, folder);
   for (const auto& file : files_for(name, folder)) {
     for (const auto& variant : task_variants(file)) {

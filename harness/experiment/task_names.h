@@ -10,7 +10,8 @@
 namespace kvc {
 
 // A task by its name; all tasks of a suite, or all variants of a file, by what their names begin with; those that a
-// pattern as 'demo/*' fits; a file by its path. Throws Error with the nearest where there is none.
+// pattern as 'demo/*' fits; a file by its path; what a .txt lists, a name a line. Throws Error with the nearest where
+// there is none.
 std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths);
 
 // The one task of that name or file; throws Error where there is none, or several.
