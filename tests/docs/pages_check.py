@@ -30,6 +30,7 @@ QUICK = ["columns", "data", "doctor", "model list", "model show models/demo", "p
 # What works on the embedded model or on a database; of runs the first sample of each task.
 SLOW = ["compare results/quickstart.sqlite", "export", "figure", "generate models/demo", "import", "power", "query",
         "report", "rescore", "run", "table", "tables", "verify-run"]
+MOST_BYTES = 150_000  # of a picture, as in docs/images/pictures.py
 failures = []
 
 
@@ -101,6 +102,8 @@ def check_links(page, text):
         path = os.path.normpath(os.path.join(ROOT, os.path.dirname(page), name)) if name else os.path.join(ROOT, page)
         if not path.startswith(ROOT) or not os.path.exists(path):
             fail(page, f"the link {target} leads nowhere")
+        elif path.startswith(os.path.join(ROOT, "docs/images/")) and os.path.getsize(path) > MOST_BYTES:
+            fail(page, f"the picture {target} has {os.path.getsize(path)} bytes, allowed: {MOST_BYTES}")
         elif re.fullmatch(r"L\d+", anchor) and not path.endswith(".md"):
             with open(path, encoding="utf-8") as file:
                 if int(anchor[1:]) > len(file.readlines()):
