@@ -29,13 +29,18 @@ struct Angles {
   }
 };
 
-// The first query head of each channel's head, as an index is looked up.
-std::vector<uint16_t> rows_of(const Shape& shape) {
-  std::vector<uint16_t> rows(static_cast<size_t>(shape.n_channels()));
-  for (size_t j = 0; j < rows.size(); ++j) {
-    rows[j] = static_cast<uint16_t>(static_cast<int64_t>(j) / shape.head_dim * shape.group);
+// Where a channel's head begins among query heads, and the channel in the first one's row: looked up, since a division
+// is slow.
+struct Place {
+  uint32_t row, at;
+};
+std::vector<Place> places_of(const Shape& shape) {
+  std::vector<Place> places;
+  for (int64_t j = 0; j < shape.n_channels(); ++j) {
+    const int64_t row = j / shape.head_dim * shape.group;
+    places.push_back({static_cast<uint32_t>(row), static_cast<uint32_t>(row * shape.head_dim + j % shape.head_dim)});
   }
-  return rows;
+  return places;
 }
 
 // c, s [n]: cosines and sines of a + b
@@ -117,7 +122,7 @@ void Keys::score(const Entries& entries, int64_t position, float* scores, int64_
 void weigh(const Shape& shape, const Entries& entries, const float* base, const float* zero, const float* weights,
            int64_t stride, float* mixture) {
   const int64_t n_rows = shape.n_queries(), group = shape.group, d = shape.head_dim;
-  const auto rows = rows_of(shape);
+  const auto places = places_of(shape);
   std::vector<float> tile(static_cast<size_t>(kTile * n_rows)), zeros(static_cast<size_t>(n_rows));
   const auto* index = reinterpret_cast<const uint16_t*>(entries.index);
   const float* values = entries.values;
@@ -131,10 +136,10 @@ void weigh(const Shape& shape, const Entries& entries, const float* base, const 
       const float *w = tile.data() + t * n_rows, origin = base[first + t];
       const int64_t count = static_cast<uint16_t>(entries.counts[first + t]);
       for (int64_t e = 0; e < count; ++e) {
-        const int64_t j = index[e], row = rows[static_cast<size_t>(j)];
+        const Place place = places[index[e]];
         const float value = values[e] - origin;
-        float* out = mixture + j + (row - row / group) * d;
-        for (int64_t g = 0; g < group; ++g) out[g * d] += w[row + g] * value;
+        float* out = mixture + place.at;
+        for (int64_t g = 0; g < group; ++g) out[g * d] += w[place.row + g] * value;
       }
       if (zero) {
         for (int64_t row = 0; row < n_rows; ++row) zeros[static_cast<size_t>(row)] += w[row] * zero[first + t];
