@@ -31,6 +31,8 @@ struct WarpDecode {
   unsigned query[kDim / 16][4];
   float sums[kDim / 8][4] = {};
   float largest[kHalves], total[kHalves] = {};
+  int k_groups = 0, k_group[KShare::kChunks] = {};  // of a token, and that of each chunk: divided once
+  int v_groups = 0, v_group[VShare::kChunks] = {};
   int group, member;  // lane / 4: a token of K, a chunk of V's channels; lane % 4: a chunk of K's, tokens of V
 
   // The channel of the first number of pair p that a lane of this `member` reads of K.
@@ -39,8 +41,23 @@ struct WarpDecode {
     return KShare::channel(member, p / kPairs) + p % kPairs;
   }
 
-  __device__ __forceinline__ void read_query(gmem_ptr<const T> q, int n_heads, int lane) {
+  __device__ __forceinline__ void find_groups(const DecodeArguments<T>& a, int lane) {
     group = lane / 4, member = lane % 4;
+    if constexpr (KFormat::kBits < 16 && KFormat::kAxis == Axis::channels) {
+      k_groups = kDim / a.k.group_size;
+      for (int c = 0; c < KShare::kChunks; ++c) {
+        k_group[c] = KShare::channel(member, c * KShare::kVector) / a.k.group_size;
+      }
+    }
+    if constexpr (VFormat::kBits < 16) {
+      v_groups = kDim / a.v.group_size;
+      for (int c = 0; c < VShare::kChunks; ++c) {
+        v_group[c] = VShare::channel(group, c * VShare::kVector) / a.v.group_size;
+      }
+    }
+  }
+
+  __device__ __forceinline__ void read_query(gmem_ptr<const T> q, int n_heads) {
 #pragma unroll
     for (int h = 0; h < kHalves; ++h) largest[h] = kNothing;
 #pragma unroll
@@ -150,7 +167,7 @@ struct WarpDecode {
     if constexpr (KFormat::kBits < 16 && KFormat::kAxis == Axis::tokens) {
 #pragma unroll
       for (int p = 0; p < kSides; ++p) {
-        const int64_t channel = at / k.group_size * kDim + k_channel(member, p);
+        const int64_t channel = (at >> (31 - __clz(k.group_size))) * kDim + k_channel(member, p);
         sides[p] = side_pair<KFormat>(k.sides, channel, channel + kPairs);
       }
     }
@@ -159,8 +176,7 @@ struct WarpDecode {
       if constexpr (KFormat::kBits < 16 && KFormat::kAxis == Axis::channels) {
 #pragma unroll
         for (int c = 0; c < kSides; ++c) {
-          const int64_t group =
-              token[i] * (kDim / k.group_size) + KShare::channel(member, c * KShare::kVector) / k.group_size;
+          const int64_t group = token[i] * k_groups + k_group[c];
           sides[c] = side_pair<KFormat>(k.sides, group, group);
         }
       }
@@ -175,14 +191,12 @@ struct WarpDecode {
     constexpr int kPairs = VFormat::kCodes / 2;
     SidePair sides[2][VShare::kChunks] = {};
     if constexpr (VFormat::kBits < 16) {
-      const int n_groups = kDim / v.group_size;
 #pragma unroll
       for (int i = 0; i < 2; ++i) {
 #pragma unroll
         for (int c = 0; c < VShare::kChunks; ++c) {
-          const int64_t group = VShare::channel(this->group, c * VShare::kVector) / v.group_size;
-          sides[i][c] =
-              side_pair<VFormat>(v.sides, token[2 * i] * n_groups + group, token[2 * i + 1] * n_groups + group);
+          sides[i][c] = side_pair<VFormat>(v.sides, token[2 * i] * v_groups + v_group[c],
+                                           token[2 * i + 1] * v_groups + v_group[c]);
         }
       }
     }
@@ -279,12 +293,14 @@ __device__ __forceinline__ void join_warps(Warp& mine, const DecodeArguments<T>&
 }
 
 template <class T, class KFormat, class VFormat, int kHeads, int kDim>
-__global__ void __launch_bounds__(kThreads) decode_mma(DecodeArguments<T> a) {
+__global__ void __launch_bounds__(kThreads, kDim > 128 || KFormat::kBits == 16 ? 2 : 3)
+    decode_mma(DecodeArguments<T> a) {
   const int row = blockIdx.y, warp = threadIdx.x / 32;
   const int n_coded = a.n_coded[row], n_window = a.n_window[row];
   const gmem_ptr<const int> pages = a.pages + static_cast<int64_t>(row) * a.pages_a_row;
   WarpDecode<T, KFormat, VFormat, kHeads, kDim> mine;
-  mine.read_query(a.q + static_cast<int64_t>(row) * a.n_heads * kDim, a.n_heads, threadIdx.x % 32);
+  mine.find_groups(a, threadIdx.x % 32);
+  mine.read_query(a.q + static_cast<int64_t>(row) * a.n_heads * kDim, a.n_heads);
   const int first_tile = static_cast<int>(blockIdx.x) * a.tiles_a_split, coded_tiles = tiles_of(n_coded);
   const int last_tile = min(first_tile + a.tiles_a_split, coded_tiles + tiles_of(n_window));
   for (int tile = first_tile; tile < min(last_tile, coded_tiles); ++tile) {

@@ -35,7 +35,8 @@ struct Rows {
       const int n_groups = kDim / side.group_size;
       return ((page << page_shift) + inside(token)) * n_groups + channel / side.group_size;
     } else {
-      return (page * ((1 << page_shift) / side.group_size) + inside(token) / side.group_size) * kDim + channel;
+      const int group_shift = 31 - __clz(side.group_size);  // it divides a power of 2
+      return ((page << (page_shift - group_shift)) + (inside(token) >> group_shift)) * kDim + channel;
     }
   }
   __device__ __forceinline__ float2 pair(int64_t group) const {
