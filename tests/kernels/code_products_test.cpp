@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "kernels/code_machines.h"
+#include "machines.h"
 
 namespace kvc::kernels {
 namespace {
@@ -296,15 +296,8 @@ TEST_P(EveryMachine, SumsFactorsAsFloat64Does) {
   }
 }
 
-std::vector<const CodeLoops*> machines() {
-  std::vector<const CodeLoops*> machines = {&kCodeLoopsOfAny};
-  if (__builtin_cpu_supports("x86-64-v3")) machines.push_back(&kCodeLoopsOfV3);
-  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")) machines.push_back(&kCodeLoopsOfV4);
-  return machines;
-}
-INSTANTIATE_TEST_SUITE_P(CodeLoops, EveryMachine, testing::ValuesIn(machines()), [](const auto& info) {
-  return std::string(info.param == &kCodeLoopsOfAny ? "Any" : info.param == &kCodeLoopsOfV3 ? "V3" : "V4");
-});
+INSTANTIATE_TEST_SUITE_P(CodeLoops, EveryMachine, testing::ValuesIn(machines()),
+                         [](const auto& info) { return machine_name(info.param); });
 
 // Sums of 70,000 tokens keep their accuracy: parts are summed before they are added up.
 TEST(CodeProducts, WeighsSeventyThousandTokens) {

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/code_machines.h"
+#include "machines.h"
 
 namespace kvc::kernels {
 namespace {
@@ -96,15 +96,8 @@ TEST_P(TurnedProducts, AreThoseOfTurnedKeysWhereAWordIsAWholeToken) { expect_sco
 // Angles are turned on from tile to tile; far behind the first they are as exact.
 TEST_P(TurnedProducts, KeepTheirAnglesFarBehindTheFirstToken) { expect_scores_of(4, 128, 1, {20000, 64, 7, 3}, 1); }
 
-std::vector<const CodeLoops*> machines() {
-  std::vector<const CodeLoops*> machines = {&kCodeLoopsOfAny};
-  if (__builtin_cpu_supports("x86-64-v3")) machines.push_back(&kCodeLoopsOfV3);
-  if (__builtin_cpu_supports("x86-64-v4") && __builtin_cpu_supports("avx512vnni")) machines.push_back(&kCodeLoopsOfV4);
-  return machines;
-}
-INSTANTIATE_TEST_SUITE_P(CodeLoops, TurnedProducts, testing::ValuesIn(machines()), [](const auto& info) {
-  return std::string(info.param == &kCodeLoopsOfAny ? "Any" : info.param == &kCodeLoopsOfV3 ? "V3" : "V4");
-});
+INSTANTIATE_TEST_SUITE_P(CodeLoops, TurnedProducts, testing::ValuesIn(machines()),
+                         [](const auto& info) { return machine_name(info.param); });
 
 TEST(TurnedLayout, TakesEvenHeadsOfWholeWords) {
   EXPECT_TRUE(TurnedLayout::takes(4, 128) && TurnedLayout::takes(2, 64) && TurnedLayout::takes(4, 8));
