@@ -111,8 +111,7 @@ int plan_files(const PlanFileArguments& arguments) {
   KVC_CHECK(request.plan.extension() == ".json", "--out ", arguments.out, ", expected a file *.json");
   request.n_shards = arguments.n_shards, request.hours = arguments.hours;
   request.missing = arguments.missing, request.pilot = arguments.pilot;
-  if (!arguments.cluster.empty())
-    request.cluster = load_cluster(clusters_file(arguments.clusters), arguments.cluster);
+  if (!arguments.cluster.empty()) request.cluster = load_cluster(clusters_file(arguments.clusters), arguments.cluster);
   const auto plan = make_plan(request);
   const auto used = plan.database_of(0);
   KVC_CHECK(arguments.missing.empty() || !fs::exists(used), "--out ", arguments.out, ": '", used.string(),

@@ -57,7 +57,8 @@ int status(const StatusArguments& arguments) {
 
 void add_status_verb(Verb program) {
   auto arguments = std::make_shared<StatusArguments>();
-  auto verb = program.add_subcommand("status", "Says which runs are at work on a database or a plan, and how far they are");
+  auto verb =
+      program.add_subcommand("status", "Says which runs are at work on a database or a plan, and how far they are");
   verb.add_option("databases", arguments->databases, "results databases, or plans (*.json)").required();
   verb.add_flag("--watch", arguments->watch, "again every two seconds, until Ctrl-C");
   verb.add_option("--format", arguments->format, "markdown, csv or json")

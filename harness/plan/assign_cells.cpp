@@ -98,9 +98,8 @@ std::vector<std::vector<size_t>> assign_cells(const Plan& plan, const std::vecto
       const double cost = shard.with(c);
       return std::pair(cost <= mean ? -shard.shares(c) : 0, cost);
     };
-    const auto best = std::min_element(filled.begin(), filled.end(), [&](const auto& a, const auto& b) {
-      return badness(a) < badness(b);
-    });
+    const auto best = std::min_element(filled.begin(), filled.end(),
+                                       [&](const auto& a, const auto& b) { return badness(a) < badness(b); });
     best->add(c);
   }
   std::vector<std::vector<size_t>> shards;

@@ -38,7 +38,8 @@ void check_lines(const YamlValue& value) {
 }  // namespace
 
 int64_t parse_slurm_time(const std::string& text) {
-  static const std::regex kForm(R"((?:(\d{1,4})-(\d{1,2})(?::(\d{1,2})(?::(\d{1,2}))?)?)|(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?)");
+  static const std::regex kForm(
+      R"((?:(\d{1,4})-(\d{1,2})(?::(\d{1,2})(?::(\d{1,2}))?)?)|(\d{1,6})(?::(\d{1,2}))?(?::(\d{1,2}))?)");
   std::smatch match;
   if (!std::regex_match(text, match, kForm)) return 0;
   const auto number = [&](size_t i) { return match[i].matched ? std::stol(match[i]) : 0L; };

@@ -23,12 +23,12 @@ struct Cluster {
   std::string partition, account, qos, time, memory;  // "": the cluster's own default; time as sbatch writes it
   int64_t seconds = 0;                                // of `time`; 0: none was given
   int64_t cpus = 1;
-  int64_t max_array = 1001;                   // as `scontrol show config` says MaxArraySize: indexes end below it
-  int64_t throttle = 0;                       // elements of an array that run at a time; 0: any number
-  int64_t signal_seconds = 120;               // before the limit
-  int64_t restarts = 3;                       // of one element
-  std::vector<std::string> modules, lines;    // `module load` each; lines as they are, before kvc
-  std::vector<MachineClass> classes;          // the smallest memory first; {}: machines are alike
+  int64_t max_array = 1001;                 // as `scontrol show config` says MaxArraySize: indexes end below it
+  int64_t throttle = 0;                     // elements of an array that run at a time; 0: any number
+  int64_t signal_seconds = 120;             // before the limit
+  int64_t restarts = 3;                     // of one element
+  std::vector<std::string> modules, lines;  // `module load` each; lines as they are, before kvc
+  std::vector<MachineClass> classes;        // the smallest memory first; {}: machines are alike
 };
 
 // Of a cluster's keys, for the file and for a page of the docs.

@@ -36,7 +36,8 @@ class PlanMaker {
 
   Plan make() {
     for (const auto& file : request_.files) add_experiment(file);
-    KVC_CHECK(!plan_.cells.empty(), "nothing is missing of ", request_.files.size(), " experiments: no plan is written");
+    KVC_CHECK(!plan_.cells.empty(), "nothing is missing of ", request_.files.size(),
+              " experiments: no plan is written");
     if (request_.hours) check_hours();
     deal();
     return std::move(plan_);
@@ -66,8 +67,15 @@ class PlanMaker {
       const auto& record = grid.cells[c].record;
       std::set<int64_t> elsewhere;
       if (done) elsewhere = done->generated_samples(record.key);
-      plan_.cells.push_back({record.key, number, record.task, name_of(record), n_missing,
-                             {elsewhere.begin(), elsewhere.end()}, !record.lossy, seconds, prefill.value_or(0),
+      plan_.cells.push_back({record.key,
+                             number,
+                             record.task,
+                             name_of(record),
+                             n_missing,
+                             {elsewhere.begin(), elsewhere.end()},
+                             !record.lossy,
+                             seconds,
+                             prefill.value_or(0),
                              predicted_bytes(weights, kv, n_tokens, std::max<int64_t>(1, experiment.batch_size))});
     }
   }
@@ -79,7 +87,7 @@ class PlanMaker {
 
   static int64_t bytes_of_weights(const Experiment& experiment, const Grid& grid) {
     const auto size = model_size(load_model_config(grid.worker.model));
-    const auto type = experiment.weights == "int8"  ? WeightType::int8
+    const auto type = experiment.weights == "int8" ? WeightType::int8
                       : experiment.dtype == "fp32" ? WeightType::fp32
                                                    : WeightType::bits16;
     return weights_bytes(size, type) * experiment.workers;
@@ -111,8 +119,9 @@ class PlanMaker {
       if (cell.bytes <= all[i].bytes) return i;
     }
     throw Error(concat("task ", cell.task, ", ", cell.compressor, " of experiment '",
-                       plan_.experiments[cell.experiment].name, "' needs ", cell.bytes, " bytes as predicted; cluster '",
-                       request_.cluster->name, "' has at most ", all.back().bytes, " (class ", all.back().name, ")"));
+                       plan_.experiments[cell.experiment].name, "' needs ", cell.bytes,
+                       " bytes as predicted; cluster '", request_.cluster->name, "' has at most ", all.back().bytes,
+                       " (class ", all.back().name, ")"));
   }
 
   double work_of(const std::vector<size_t>& cells) const {
@@ -146,9 +155,8 @@ class PlanMaker {
     auto n = static_cast<size_t>(std::max(1.0, std::floor(work_of(cells) / seconds)));
     while (true) {
       auto shards = assign_cells(plan_, cells, n);
-      const bool is_short = std::all_of(shards.begin(), shards.end(), [&](const auto& shard) {
-        return *shard_seconds(plan_, shard) <= seconds;
-      });
+      const bool is_short = std::all_of(shards.begin(), shards.end(),
+                                        [&](const auto& shard) { return *shard_seconds(plan_, shard) <= seconds; });
       if (is_short || n >= cells.size()) return shards;
       n = std::max(n + 1, n + n / 16);
     }

@@ -10,7 +10,8 @@ namespace kvc {
 namespace fs = std::filesystem;
 
 KVC_DEFINE_JSON(PlannedExperiment, file, settings, name, model, load_seconds)
-KVC_DEFINE_JSON(PlannedCell, key, experiment, task, compressor, n_samples, elsewhere, is_baseline, seconds, prefill_seconds, bytes)
+KVC_DEFINE_JSON(PlannedCell, key, experiment, task, compressor, n_samples, elsewhere, is_baseline, seconds,
+                prefill_seconds, bytes)
 KVC_DEFINE_JSON(PlannedArray, memory_class, first, n)
 KVC_DEFINE_JSON(Plan, format, name, folder, cluster, experiments, cells, shards, arrays, predicted_by)
 

@@ -29,7 +29,7 @@ struct CellCounts {
 
 // What a table's row says.
 struct Counts {
-  int64_t done = 0, running = 0, failed = 0, missing = 0;        // cells
+  int64_t done = 0, running = 0, failed = 0, missing = 0;  // cells
   int64_t samples_done = 0, samples_failed = 0, samples_left = 0;
 };
 
@@ -117,8 +117,16 @@ std::vector<TableCell> row_of(const std::string& name, const Counts& counts, dou
     pace = static_cast<int64_t>(std::llround(per_hour));
     left = duration_in_words(3600 * static_cast<double>(counts.samples_left) / per_hour);
   }
-  return {name,           counts.done,           counts.running,      counts.failed, counts.missing, counts.samples_done,
-          counts.samples_failed, counts.samples_left, pace,          left};
+  return {name,
+          counts.done,
+          counts.running,
+          counts.failed,
+          counts.missing,
+          counts.samples_done,
+          counts.samples_failed,
+          counts.samples_left,
+          pace,
+          left};
 }
 
 Table empty_table() {

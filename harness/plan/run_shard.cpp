@@ -141,7 +141,8 @@ class ShardRun {
     try {
       keep_cells(part.cells, grid);
     } catch (const Error& e) {
-      throw Error(concat(planned.file, ": ", e.what(), ", which was planned: the file, its model, data or a plugin is "
+      throw Error(concat(planned.file, ": ", e.what(),
+                         ", which was planned: the file, its model, data or a plugin is "
                          "another by now; plan again, with --missing of what is done"));
     }
     const auto before = outcome_;

@@ -87,9 +87,9 @@ std::vector<Piece> pieces_of(const Plan& plan, const Cluster& cluster) {
 }
 
 std::string submit_line(const Piece& piece, const Cluster& cluster) {
-  std::vector<std::string> words{"sbatch", "--parsable",
-                                 concat("--array=0-", piece.n - 1,
-                                        cluster.throttle > 0 ? concat("%", cluster.throttle) : std::string())};
+  std::vector<std::string> words{
+      "sbatch", "--parsable",
+      concat("--array=0-", piece.n - 1, cluster.throttle > 0 ? concat("%", cluster.throttle) : std::string())};
   words.push_back(concat("--export=ALL,KVC_SHARD_OFFSET=", piece.offset));
   for (const auto& one : cluster.classes) {
     if (one.name != piece.array->memory_class) continue;
@@ -101,9 +101,12 @@ std::string submit_line(const Piece& piece, const Cluster& cluster) {
 }
 
 std::string merge_lines(const Plan& plan, const ScriptPlace& place, const Cluster& cluster) {
-  std::vector<std::string> words{"sbatch", "--parsable", "--dependency=\"afterany$jobs\"",
+  std::vector<std::string> words{"sbatch",
+                                 "--parsable",
+                                 "--dependency=\"afterany$jobs\"",
                                  shell_word("--job-name=kvc-merge-" + plan.name),
-                                 shell_word("--output=" + plan.folder + "/logs/merge.log"), "--open-mode=append"};
+                                 shell_word("--output=" + plan.folder + "/logs/merge.log"),
+                                 "--open-mode=append"};
   if (!cluster.partition.empty()) words.push_back(shell_word("--partition=" + cluster.partition));
   if (!cluster.account.empty()) words.push_back(shell_word("--account=" + cluster.account));
   if (!cluster.qos.empty()) words.push_back(shell_word("--qos=" + cluster.qos));
@@ -119,7 +122,9 @@ std::string merge_lines(const Plan& plan, const ScriptPlace& place, const Cluste
 }  // namespace
 
 std::string shell_word(const std::string& text) {
-  const auto is_plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::string("_./=:,@%+-").find(c) != std::string::npos; };
+  const auto is_plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::string("_./=:,@%+-").find(c) != std::string::npos;
+  };
   if (!text.empty() && std::all_of(text.begin(), text.end(), is_plain)) return text;
   std::string word = "'";
   for (const char c : text) word += c == '\'' ? std::string("'\\''") : std::string(1, c);
@@ -145,8 +150,9 @@ std::string submit_script(const Plan& plan, const ScriptPlace& place, const Clus
       text += concat(shell_word(place.program), " model get ", shell_word(model), "\n");
     }
   }
-  text += "\njobs=\nsubmit() { # an array: sbatch's options\n  local job\n  job=$(sbatch --parsable \"$@\" \"$script\")\n"
-          "  jobs+=:${job%%;*}\n}\n";
+  text +=
+      "\njobs=\nsubmit() { # an array: sbatch's options\n  local job\n  job=$(sbatch --parsable \"$@\" \"$script\")\n"
+      "  jobs+=:${job%%;*}\n}\n";
   for (const auto& piece : pieces_of(plan, cluster)) text += submit_line(piece, cluster) + "\n";
   text += merge_lines(plan, place, cluster);
   return text + "echo \"submitted ${jobs//:/ } and, behind them, the merge ${merge%%;*}\"\n";

@@ -64,7 +64,8 @@ class RunEstimate {
     CellEstimate result;
     auto prompts = estimate_, answers = estimate_;  // with what was learnt
     for (const auto& job : jobs_) {
-      if (job.task != cell.task || !std::count(job.compressors.begin(), job.compressors.end(), cell.compressor)) continue;
+      if (job.task != cell.task || !std::count(job.compressors.begin(), job.compressors.end(), cell.compressor))
+        continue;
       ++result.n_missing;
       const auto& work = job.work;
       result.n_tokens = std::max(result.n_tokens, work.context + work.limit + std::max(0.0, work.forced));

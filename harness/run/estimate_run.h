@@ -32,7 +32,8 @@ struct CellEstimates {
 };
 
 // As estimate_run() does, cell by cell. done: whose samples are not missing; pilot: whose times are gone by; either may
-// be null. Prompts of other cells of the same task in the same process are not computed again, which is not counted off.
+// be null. Prompts of other cells of the same task in the same process are not computed again, which is not counted
+// off.
 CellEstimates estimate_cells(const Grid& grid, const Experiment& experiment, ResultStore* done, ResultStore* pilot);
 
 }  // namespace kvc

@@ -14,7 +14,7 @@ void put_cells(const std::vector<const CellRecord*>& cells, const std::string& e
   for (const auto* cell : cells) after.push_back(*cell);
   const auto change = definition_change(before, after);
   const bool is_whole = !is_part && std::all_of(config.overrides.begin(), config.overrides.end(),
-                                    [](const auto& override) { return override.starts_with("limit="); });
+                                                [](const auto& override) { return override.starts_with("limit="); });
   auto aside = change.replaced;
   if (is_whole) aside.insert(change.gone.begin(), change.gone.end());
   if (!before.empty() && !aside.empty()) {

@@ -48,7 +48,8 @@ class Run {
     }
     put_cells(records, experiment_.name, experiment_.config, store_, grid_.is_part);
     for (const auto& cell : grid_.cells) {
-      if (cell.record.kind == RunKind::eval && cell.runs) outcome_.n_failed += score_stored(cell, grid_.tasks[cell.task], store_);
+      if (cell.record.kind == RunKind::eval && cell.runs)
+        outcome_.n_failed += score_stored(cell, grid_.tasks[cell.task], store_);
     }
     RunPlan plan;
     jobs_ = missing_jobs(grid_, &store_, experiment_.fan_out, plan);

@@ -5,8 +5,8 @@
 
 namespace kvc {
 
-// While it lives SIGINT, SIGTERM and SIGUSR1, by which batch systems say that a limit is near, are remembered instead of
-// ending the process; the second of a kind ends it. Of one inside another the outer one remembers, too.
+// While it lives SIGINT, SIGTERM and SIGUSR1, by which batch systems say that a limit is near, are remembered instead
+// of ending the process; the second of a kind ends it. Of one inside another the outer one remembers, too.
 class Interrupt {
  public:
   Interrupt();

@@ -10,8 +10,8 @@ using testing::ElementsAre;
 std::vector<std::vector<size_t>> deal(const Plan& plan, size_t n) { return assign_cells(plan, plan.shards[0], n); }
 
 TEST(AssignCells, LongestFirstLevelsTheShards) {
-  const auto plan = plan_of({planned("a", "k", 7), planned("b", "k", 6), planned("c", "k", 5), planned("d", "k", 4),
-                             planned("e", "k", 4)});
+  const auto plan = plan_of(
+      {planned("a", "k", 7), planned("b", "k", 6), planned("c", "k", 5), planned("d", "k", 4), planned("e", "k", 4)});
   EXPECT_THAT(deal(plan, 2), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3, 4)));  // 13 s each
 }
 
@@ -21,8 +21,8 @@ TEST(AssignCells, BaselinesComeFirstHoweverShort) {
 }
 
 TEST(AssignCells, CellsOfATaskStayWithItsPrompts) {
-  const auto plan = plan_of({planned("a", "k", 1, 50), planned("a", "q", 1, 50), planned("b", "k", 1, 50),
-                             planned("b", "q", 1, 50)});
+  const auto plan =
+      plan_of({planned("a", "k", 1, 50), planned("a", "q", 1, 50), planned("b", "k", 1, 50), planned("b", "q", 1, 50)});
   EXPECT_THAT(deal(plan, 2), ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
   EXPECT_EQ(shard_seconds(plan, {0, 1}), 52);
   EXPECT_EQ(shard_seconds(plan, {0, 2}), 102);

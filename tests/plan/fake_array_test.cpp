@@ -23,9 +23,9 @@ class FakeSlurm : public GridTest {
 
   // The submitting script -> what was started, a line each.
   std::string submit() {
-    const auto command = "cd / && PATH=" + (folder / "bin").string() + ":$PATH FAKE_SLURM=" +
-                         (folder / "slurm").string() + " bash " + (folder / "grid.submit.sh").string() + " > " +
-                         (folder / "said").string() + " 2>&1";
+    const auto command = "cd / && PATH=" + (folder / "bin").string() +
+                         ":$PATH FAKE_SLURM=" + (folder / "slurm").string() + " bash " +
+                         (folder / "grid.submit.sh").string() + " > " + (folder / "said").string() + " 2>&1";
     EXPECT_EQ(std::system(command.c_str()), 0) << read_file(folder / "said");
     return read_file(folder / "slurm/jobs.txt");
   }

@@ -43,8 +43,8 @@ class GridTest : public ::testing::Test {
   // The same experiment in one process and one database.
   std::string undisturbed() {
     const auto database = folder / "undisturbed.sqlite";
-    const auto done = run_program(folder, {"run", experiment.string(), "--db", database.string(), "--set",
-                                           "batch_size=1"});
+    const auto done =
+        run_program(folder, {"run", experiment.string(), "--db", database.string(), "--set", "batch_size=1"});
     EXPECT_EQ(done.exit_code, 0) << done.err;
     return dump(database);
   }

@@ -80,7 +80,8 @@ TEST(Clusters, TimesAreReadAsSbatchReadsThem) {  // sbatch(1), --time
   EXPECT_EQ(parse_slurm_time("3-12"), 84 * 3600);
   EXPECT_EQ(parse_slurm_time("3-12:30"), 84 * 3600 + 1800);
   EXPECT_EQ(parse_slurm_time("1-00:00:01"), 24 * 3600 + 1);
-  for (const char* text : {"", "x", "1-", "-3", "1:2:3:4", "1 h", "99999999999999999999"}) EXPECT_EQ(parse_slurm_time(text), 0) << text;
+  for (const char* text : {"", "x", "1-", "-3", "1:2:3:4", "1 h", "99999999999999999999"})
+    EXPECT_EQ(parse_slurm_time(text), 0) << text;
 }
 
 class ShardNumber : public testing::Test {

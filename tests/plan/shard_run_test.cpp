@@ -64,7 +64,8 @@ TEST_P(Stopped, BringsWhatIsDoneAndGoesOnFromThere) {
   EXPECT_EQ(ended.exit_code, GetParam() == SIGINT ? 130 : 75) << ended.err;
   const auto stopped = nlohmann::json::parse(read_file(state)).get<ShardState>();
   EXPECT_EQ(stopped.state, "stopped");
-  const auto n_before = ResultStore::open_readonly(planned.database_of(0)).database().integer("SELECT count(*) FROM sample");
+  const auto n_before =
+      ResultStore::open_readonly(planned.database_of(0)).database().integer("SELECT count(*) FROM sample");
   EXPECT_LT(n_before, 180);
   const auto rest = run_shard(0);
   EXPECT_EQ(rest.exit_code, 0) << rest.err;
@@ -101,14 +102,15 @@ TEST_F(GridTest, WrongCommandsAreToldInOneLine) {
   EXPECT_THAT(said({"plan", experiment.string()}), HasSubstr("expected --shards or --hours"));
   EXPECT_THAT(said({"plan", experiment.string(), "--shards", "2", "--cluster", "north", "--clusters", "none.yaml"}),
               HasSubstr("none.yaml"));
-  EXPECT_THAT(said({"plan", "configs/bench_demo.yaml", "--shards", "2"}), HasSubstr("kind is bench, a plan takes eval"));
+  EXPECT_THAT(said({"plan", "configs/bench_demo.yaml", "--shards", "2"}),
+              HasSubstr("kind is bench, a plan takes eval"));
 }
 
 TEST_F(GridTest, ACellThatNoMachineHoldsIsRefusedByName) {
   plan({"--shards", "1"}, 1);
   const auto clusters = folder.write("clusters.yaml", "north: {classes: {tiny: {memory: 1GB}}}\n");
-  const auto ended = run_program(folder, {"plan", experiment.string(), "--shards", "2", "--cluster", "north",
-                                          "--clusters", clusters.string()});
+  const auto ended = run_program(
+      folder, {"plan", experiment.string(), "--shards", "2", "--cluster", "north", "--clusters", clusters.string()});
   EXPECT_EQ(ended.exit_code, 2);
   EXPECT_THAT(ended.err, HasSubstr("cluster 'north' has at most 1000000000 (class tiny)"));
 }

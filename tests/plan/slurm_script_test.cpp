@@ -91,7 +91,8 @@ echo "submitted ${jobs//:/ } and, behind them, the merge ${merge%%;*}"
 
 TEST(SlurmScript, OfNoClusterAsksForNothingOfIts) {
   const auto script = array_script(big_plan(), place(), {}, "");
-  for (const char* option : {"--partition", "--account", "--qos", "--time", "--mem"}) EXPECT_THAT(script, Not(HasSubstr(option)));
+  for (const char* option : {"--partition", "--account", "--qos", "--time", "--mem"})
+    EXPECT_THAT(script, Not(HasSubstr(option)));
 }
 
 TEST(SlurmScript, PassesShellcheck) {
