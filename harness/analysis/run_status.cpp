@@ -80,6 +80,7 @@ Table status_table(const std::vector<ExperimentStatus>& all, double now) {
                    {"samples/h", TableColumn::Align::kRight},
                    {"time left", TableColumn::Align::kRight},
                    {"running for", TableColumn::Align::kRight}};
+  for (const size_t i : {1, 5, 7, 9}) table.columns[i].rank = TableColumn::Rank::kMain;
   bool any_alive = false;
   for (const auto& s : all) {
     const auto pace = pace_of(s, now);

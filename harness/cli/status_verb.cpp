@@ -8,6 +8,7 @@
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "plan/plan_status.h"
+#include "render/terminal.h"
 #include "store/result_store.h"
 #include "wire/interrupt.h"
 
@@ -19,7 +20,7 @@ constexpr std::chrono::milliseconds kWatchInterval{2000}, kInterruptInterval{100
 struct StatusArguments {
   std::vector<std::string> databases;
   std::string format = "markdown";
-  bool watch = false;
+  bool watch = false, wide = false;
 };
 
 // Opened anew each time: nothing is held while the writer writes.
@@ -28,14 +29,14 @@ std::string status_text(const StatusArguments& arguments) {
   std::string text;
   for (const auto& file : arguments.databases) {
     if (file.ends_with(".json")) {
-      text += write_table(plan_status_table(load_plan(file), seconds_since_1970()), arguments.format);
+      text += write_shown(plan_status_table(load_plan(file), seconds_since_1970()), arguments.format, arguments.wide);
       continue;
     }
     auto store = ResultStore::open_readonly(file);
     for (auto& status : experiment_statuses(store.database())) all.push_back(std::move(status));
   }
   if (all.empty() && !text.empty()) return text;
-  return text + write_table(status_table(all, seconds_since_1970()), arguments.format);
+  return text + write_shown(status_table(all, seconds_since_1970()), arguments.format, arguments.wide);
 }
 
 int status(const StatusArguments& arguments) {
@@ -59,11 +60,12 @@ void add_status_verb(Verb program) {
   auto arguments = std::make_shared<StatusArguments>();
   auto verb =
       program.add_subcommand("status", "Says which runs are at work on a database or a plan, and how far they are");
-  verb.add_option("databases", arguments->databases, "results databases, or plans (*.json)").required();
+  verb.add_option("databases,--db", arguments->databases, "results databases, or plans (*.json)").required();
   verb.add_flag("--watch", arguments->watch, "again every two seconds, until Ctrl-C");
   verb.add_option("--format", arguments->format, "markdown, csv or json")
       .choices({"markdown", "csv", "json"})
       .show_default();
+  add_wide(verb, arguments->wide);
   verb.on_call([arguments] { return status(*arguments); });
 }
 
