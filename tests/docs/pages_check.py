@@ -231,9 +231,10 @@ def write_experiments(page, text, folder, validate):
             file.write(body)
         if not validate:
             continue
-        done = run([PROGRAM, "validate", path, "--set", "model=models/demo", "--set", "tasks=[demo/swaps]"])
-        if done.returncode != 0:
-            fail(where, done.stderr.strip())
+        if not re.search(r"^plugin_path:", body, re.M):  # one that is built first: tutorial_check
+            done = run([PROGRAM, "validate", path, "--set", "model=models/demo", "--set", "tasks=[demo/swaps]"])
+            if done.returncode != 0:
+                fail(where, done.stderr.strip())
         listed = re.search(r"^tasks: *\[(.*)\]", body, re.M)
         for task in re.split(r", *", listed.group(1)) if listed else []:
             if run([PROGRAM, "tasks", task]).returncode != 0:
