@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """What nvcc makes of the decode kernels, and the times that follow from it: nothing here runs on a GPU.
 
-cuda_kernels.py --check    the kernels compile for sm_80 and sm_90 within harness/cuda/kernels.tsv, without spills or local
-                           memory, and their inner loops are what their head comments say; exit 77: no toolkit
+cuda_kernels.py --check    the kernels compile for sm_80 and sm_90 within harness/cuda/kernels.tsv, without spills or
+                           local memory, and their inner loops are what their head comments say; exit 77: no toolkit
 cuda_kernels.py --write    writes harness/cuda/kernels.tsv and the table of docs/cuda.md
 cuda_kernels.py --predict DEVICE [--tokens N] [--batch N] [--kv-heads N] [--layers N]
                            least times of a step's attention on h100, a100, h200 or l40s: predictions, not measured
 
-A time is the longer one of two bounds: bytes over the memory's bandwidth, and instructions over issue slots (four a clock
-and multiprocessor). Instructions are those of the loop over coded tokens, all of them counted as issued each time.
+A time is the longer one of two bounds: bytes over the memory's bandwidth, and instructions over issue slots (four a
+clock and multiprocessor). Instructions are those of the loop over coded tokens, all of them counted as issued each time.
 """
 import argparse
 import collections
@@ -46,8 +46,8 @@ def kernel_name(signature):
     name, arguments = re.match(r"void kvc::cuda::(\w+)<(.*)>\(", signature).groups()
     words = [name, "bf16" if "bfloat16" in arguments else "f16"]
     formats = re.findall(r"Format<(\d+), \(kvc::cuda_cache::Axis\)(\d), (\w+)>", arguments)
-    for side, (bits, axis, symmetric) in zip("kv", formats):
-        words.append(side + bits + ("c" if axis == "1" else "") + ("s" if symmetric == "true" else ""))
+    for side, (bits, axis, symmetric) in zip("kv" if len(formats) > 1 else " ", formats):
+        words.append(side.strip() + bits + ("c" if axis == "1" else "") + ("s" if symmetric == "true" else ""))
     return " ".join(words + re.findall(r", (\d+)(?=,|$)", re.sub(r"<[^<>]*>", "", arguments)))
 
 
@@ -59,8 +59,8 @@ def demangle(names):
 def compile_kernels(source, architecture, folder):
     """{mangled name: (registers, shared bytes, stack and spilled bytes)}, and the SASS of each."""
     cubin = os.path.join(folder, os.path.basename(source) + architecture)
-    command = [find_tool("nvcc"), "-std=c++20", "-O3", "-I" + os.path.dirname(CUDA), "-arch=" + architecture, "-Xptxas", "-v",
-               "-cubin", "-o", cubin, source]
+    command = [find_tool("nvcc"), "-std=c++20", "-O3", "-I" + os.path.dirname(CUDA), "-arch=" + architecture, "-Xptxas",
+               "-v", "-cubin", "-o", cubin, source]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"nvcc failed on {os.path.relpath(source, ROOT)} for {architecture}:\n{done.stderr}")
@@ -156,7 +156,8 @@ def check():
             continue
         over = row[2] > allowed[2] or row[3] > allowed[3] or row[4] < allowed[4] or row[5] > 1.05 * allowed[5]
         if over:
-            wrong.append(f"{row[0]}, {row[1]}: {dict(zip(COLUMNS[2:], row[2:]))}, allowed: {dict(zip(COLUMNS[2:], allowed[2:]))}")
+            found, limits = (dict(zip(COLUMNS[2:], x[2:])) for x in (row, allowed))
+            wrong.append(f"{row[0]}, {row[1]}: {found}, allowed: {limits}")
     wrong += [f"{name}, {architecture}: in harness/cuda/kernels.tsv, but not compiled" for name, architecture in budget]
     return wrong
 
@@ -192,8 +193,8 @@ def predictions(device, point):
 
 
 def print_predictions(device, point):
-    print(f"predicted, not measured: {device}, {point.batch} sequences of {point.tokens} tokens, {point.kv_heads} KV heads, "
-          f"{point.layers} layers, groups of 32; ms a step\n")
+    print(f"predicted, not measured: {device}, {point.batch} sequences of {point.tokens} tokens, {point.kv_heads} KV "
+          f"heads, {point.layers} layers, groups of 32; ms a step\n")
     print(f"{'kernel':36}{'bytes a token':>14}{'by bytes':>10}{'by slots':>10}{'least':>9}{'over 16 bits':>14}  bound")
     for row, token_bytes, by_bytes, by_slots, least, gain in predictions(device, point):
         bound = "bytes" if by_bytes >= by_slots else f"instructions, by {by_slots / by_bytes:.2f} x"
@@ -202,8 +203,9 @@ def print_predictions(device, point):
 
 
 def page_table(point):
-    lines = ["| Kernel | Registers, sm_80 / sm_90 | Shared bytes | Blocks a multiprocessor | Bytes a token | H100, predicted ms | "
-             "bound by | over 16 bits | A100, predicted ms | bound by | over 16 bits |", "|---" * 11 + "|"]
+    lines = ["| Kernel | Registers, sm_80 / sm_90 | Shared bytes | Blocks a multiprocessor | Bytes a token | "
+             "H100, predicted ms | bound by | over 16 bits | A100, predicted ms | bound by | over 16 bits |",
+             "|---" * 11 + "|"]
     table = {(r[0], r[1]): r for r in read_table()}
     found = {device: {p[0][0]: p for p in predictions(device, point)} for device in ("h100", "a100")}
     for name in sorted({n for n, _ in table}):
