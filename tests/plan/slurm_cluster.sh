@@ -51,12 +51,16 @@ END
     ;;
   lose) # a node with all that runs on it, as if its power were gone
     kill -KILL "$(cat "$folder/$3.process")"
+    left=()
     for process in /proc/[0-9]*; do
-      if tr '\0' '\n' <"$process/environ" 2>/dev/null | grep -qx "SLURMD_NODENAME=$3" &&
-        tr '\0' '\n' <"$process/environ" | grep -qx "SLURM_CONF=$folder/slurm.conf"; then
-        kill -KILL "${process#/proc/}" || true
-      fi
-    done
+      grep -qz "^SLURMD_NODENAME=$3\$" "$process/environ" && grep -qz "^SLURM_CONF=$folder/" "$process/environ" &&
+        left+=("${process#/proc/}")
+    done 2>/dev/null
+    for process in "${left[@]}"; do # first who would tell the controller that they have ended
+      parent=$(awk '/^PPid:/ {print $2}' "/proc/$process/status" || true)
+      if grep -q slurmstepd "/proc/$parent/comm"; then kill -KILL "$parent"; fi
+    done 2>/dev/null
+    kill -KILL "${left[@]}"
     ;;
   stop)
     for name in n1 n2 ctld; do
