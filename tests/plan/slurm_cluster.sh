@@ -50,17 +50,21 @@ END
     start_node n2
     ;;
   lose) # a node with all that runs on it, as if its power were gone
-    kill -KILL "$(cat "$folder/$3.process")"
     left=()
-    for process in /proc/[0-9]*; do
-      grep -qz "^SLURMD_NODENAME=$3\$" "$process/environ" && grep -qz "^SLURM_CONF=$folder/" "$process/environ" &&
-        left+=("${process#/proc/}")
-    done 2>/dev/null
+    for _ in $(seq 40); do # a job may be about to start
+      for process in /proc/[0-9]*; do
+        grep -qz "^SLURMD_NODENAME=$3\$" "$process/environ" && grep -qz "^SLURM_CONF=$folder/" "$process/environ" &&
+          left+=("${process#/proc/}")
+      done 2>/dev/null
+      [ "${#left[@]}" -gt 0 ] && break
+      sleep 0.25
+    done
+    kill -KILL "$(cat "$folder/$3.process")"
     for process in "${left[@]}"; do # first who would tell the controller that they have ended
       parent=$(awk '/^PPid:/ {print $2}' "/proc/$process/status" || true)
       if grep -q slurmstepd "/proc/$parent/comm"; then kill -KILL "$parent"; fi
     done 2>/dev/null
-    kill -KILL "${left[@]}"
+    if [ "${#left[@]}" -gt 0 ]; then kill -KILL "${left[@]}" || true; fi
     ;;
   stop)
     for name in n1 n2 ctld; do
