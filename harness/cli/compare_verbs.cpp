@@ -39,7 +39,8 @@ void add_format(Verb verb, std::string& format) {
 void add_choice(Verb verb, CompareArguments& arguments) {
   auto& filter = arguments.options.filter;
   verb.add_option("names", arguments.names,
-                  "[DATABASE] A [B], each in quotes: 'PLUGIN: {key: value}', 'PLUGIN [key=value]...' or a label of the summary table");
+                  "[DATABASE] A [B], each in quotes: 'PLUGIN: {key: value}', 'PLUGIN [key=value]...' or a label of the "
+                  "summary table");
   verb.add_option("--db", arguments.database, "results database; without it the first name is the database");
   verb.add_option("--against", arguments.against, "A is in this database");
   verb.add_option("--baseline", arguments.baseline, "A, against every other compressor");

@@ -203,7 +203,9 @@ int apply(const TryArguments& arguments) {
 }
 
 void add_compressor_options(Verb verb, TryArguments& arguments) {
-  verb.add_option("--options", arguments.options, "the compressor's options as a JSON object, over those beside its name").show_default();
+  verb.add_option("--options", arguments.options,
+                  "the compressor's options as a JSON object, over those beside its name")
+      .show_default();
   verb.add_option("--plugin-path", arguments.plugin_path, "folders searched before the built-in plugins");
 }
 

@@ -14,8 +14,8 @@ namespace kvc {
 // line.
 std::vector<CompressorChoice> read_compressor(const YamlValue& entry);
 
-// One compressor of a command line as an experiment writes it, "kivi" or "kivi: {bits: 2}"; what: "--compressor". Throws
-// Error where it is a sweep or a composition.
+// One compressor of a command line as an experiment writes it, "kivi" or "kivi: {bits: 2}"; what: "--compressor".
+// Throws Error where it is a sweep or a composition.
 CompressorChoice compressor_argument(const std::string& what, const std::string& text);
 
 // The key `plugin_path`: folders relative to the file, or else to the folder of the process.
