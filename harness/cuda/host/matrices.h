@@ -42,14 +42,19 @@ void multiply(const Lanes& lanes) {
       }
     }
   }
+  Exact product[16][8] = {};
+  for (int row = 0; row < 16; ++row) {
+    for (int k = 0; k < depth; ++k) {
+      for (int column = 0; column < 8; ++column) {
+        product[row][column] += a[row][k] * b[k][column];
+      }
+    }
+  }
   for (int lane = 0; lane < warpSize; ++lane) {
     const auto& slot = *static_cast<ProductSlot<Sum>*>(lanes.slots[lane]);
     for (int i = 0; i < 4; ++i) {
-      Exact sum = static_cast<Exact>(slot.sum[i]);
-      for (int k = 0; k < depth; ++k) {
-        sum += a[lane / 4 + i / 2 * 8][k] * b[k][lane % 4 * 2 + i % 2];
-      }
-      slot.sum[i] = static_cast<Sum>(sum);
+      slot.sum[i] =
+          static_cast<Sum>(static_cast<Exact>(slot.sum[i]) + product[lane / 4 + i / 2 * 8][lane % 4 * 2 + i % 2]);
     }
   }
 }

@@ -25,7 +25,13 @@ inline double add_to_odd(double a, double b) {
 }
 
 struct HalfFormat {
-  static float decode(std::uint16_t bits) { return static_cast<float>(std::bit_cast<_Float16>(bits)); }
+  static float decode(std::uint16_t bits) {  // as a conversion of _Float16 does, but without a call of the library
+    const std::uint32_t sign = std::uint32_t{bits & 0x8000u} << 16;
+    const std::uint32_t number = std::uint32_t{bits & 0x7FFFu} << 13;
+    const float magnitude = (bits & 0x7C00) == 0x7C00 ? std::bit_cast<float>(number | 0x7F800000u)
+                                                      : std::bit_cast<float>(number) * 0x1p112f;
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(magnitude) | sign);
+  }
   static std::uint16_t encode(double value) { return std::bit_cast<std::uint16_t>(static_cast<_Float16>(value)); }
 };
 struct BfloatFormat {

@@ -100,8 +100,7 @@ std::string name_of(const void* begin, const void* address) {
   return "shared memory";
 }
 
-bool in_order(const Event& before, int thread) {
-  Shared& memory = shared();
+bool in_order(Shared& memory, const Event& before, int thread) {
   return before.epoch < memory.epoch || before.thread == thread || memory.clock(thread, before.thread) >= before.clock;
 }
 
@@ -111,10 +110,10 @@ bool in_order(const Event& before, int thread) {
                   " " + did + " at " + place(before.where) + " with no barrier between");
 }
 
-void note_read(Byte& byte, const Event& now) {
-  if (in_order(byte.read, now.thread)) {
+void note_read(Shared& memory, Byte& byte, const Event& now) {
+  if (in_order(memory, byte.read, now.thread)) {
     byte.read = now;
-  } else if (byte.read.thread / warpSize != now.thread / warpSize || in_order(byte.other_read, now.thread)) {
+  } else if (byte.read.thread / warpSize != now.thread / warpSize || in_order(memory, byte.other_read, now.thread)) {
     byte.other_read = now;
   }
 }
@@ -127,15 +126,15 @@ void check_races(Byte* bytes, std::size_t count, const void* begin, const void* 
   const char* does = access == Access::read ? "reads" : access == Access::write ? "writes" : "changes atomically";
   for (std::size_t i = 0; i < count; ++i) {
     Byte& byte = bytes[i];
-    if (!in_order(byte.write, thread) && !(now.atomic && byte.write.atomic)) {
+    if (!in_order(memory, byte.write, thread) && !(now.atomic && byte.write.atomic)) {
       report_race(byte.write, "wrote", does, begin, address, where);
     }
     if (access == Access::read) {
-      note_read(byte, now);
+      note_read(memory, byte, now);
       continue;
     }
     for (const Event& read : {byte.read, byte.other_read}) {
-      if (!in_order(read, thread)) {
+      if (!in_order(memory, read, thread)) {
         report_race(read, "read", does, begin, address, where);
       }
     }
