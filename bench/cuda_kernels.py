@@ -8,7 +8,8 @@ cuda_kernels.py --predict DEVICE [--tokens N] [--batch N] [--kv-heads N] [--laye
                            least times of a step's attention on h100, a100, h200 or l40s: predictions, not measured
 
 A time is the longer one of two bounds: bytes over the memory's bandwidth, and instructions over issue slots (four a
-clock and multiprocessor). Instructions are those of the loop over coded tokens, all of them counted as issued each time.
+clock and multiprocessor). Instructions are those of the loop over coded tokens, all of them counted as issued each
+time.
 """
 import argparse
 import collections

@@ -6,7 +6,7 @@
 // Scores    two threads a token, each every second word of its row: q stands in shared memory and is read by all at
 // once Sums      a thread a channel (two of them above 128): weights stand in shared memory, codes come a token after
 // another Softmax   running: a warp takes the heads warp, warp + 4, ..; its largest score so far rescales what was
-// summed Shared    4 kHeads (kDim + 66) bytes; no tensor cores, no asynchronous copies, three barriers a tile Bound by
+// summed Shared    4 kHeads (kDim + 65) bytes; no tensor cores, no asynchronous copies, three barriers a tile Bound by
 // instructions, not by bytes: a code costs an extraction, a conversion and kHeads + 1 multiply-adds
 #pragma once
 
