@@ -82,6 +82,8 @@ TEST(DecodeSimt, SymmetricCodesEqualTheReference) {
 
 // K, V and weights are rounded to fp16 before they are multiplied.
 constexpr double kRounded = 2e-6, kRoundedBf16 = 4e-5;
+// 8 bits reach magnitudes of 70 here, and scores are off by as much more.
+constexpr double kRoundedLarge = 1e-5;
 
 TEST(DecodeMma, SixteenBitsEqualTheReference) {
   expect_equal<__half, K16, K16, 128>(decode_mma<__half, K16, K16, 8, 128>, 8, kRounded, 12);
@@ -106,8 +108,8 @@ TEST(DecodeMma, CodesOf4BitsEqualTheReference) { expect_mma_codes_equal<4>(); }
 TEST(DecodeMma, CodesOf8BitsEqualTheReference) { expect_mma_codes_equal<8>(); }
 
 TEST(DecodeMma, KAndVMayDiffer) {
-  expect_equal<__half, ByToken<8>, ByToken<4>, 128>(decode_mma<__half, ByToken<8>, ByToken<4>, 8, 128>, 8, kRounded,
-                                                    16);
+  expect_equal<__half, ByToken<8>, ByToken<4>, 128>(decode_mma<__half, ByToken<8>, ByToken<4>, 8, 128>, 8,
+                                                    kRoundedLarge, 16);
   expect_equal<__half, K16, ByToken<2>, 128>(decode_mma<__half, K16, ByToken<2>, 8, 128>, 8, kRounded, 16);
 }
 
