@@ -54,7 +54,8 @@ std::vector<Candidate> find_candidates(const PlanArguments& arguments) {
   for (size_t i = 0; i < arguments.compressors.size(); ++i) {
     auto choice = compressor_argument("--compressor", arguments.compressors[i]);
     if (!arguments.options.empty()) choice.options.update(parse_json(arguments.options[i], "--options"));
-    candidates.push_back({find_plugin(choice.plugin, folders), choice.options.empty() ? json() : choice.options});
+    const bool has_none = arguments.options.empty() && choice.options.empty();
+    candidates.push_back({find_plugin(choice.plugin, folders), has_none ? json() : choice.options});
   }
   return candidates;
 }

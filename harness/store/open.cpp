@@ -244,7 +244,7 @@ bool has_current_views(Database& db) {
 ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   check_folder(path);
   const auto folder = std::filesystem::absolute(path).parent_path();
-  if (::access(folder.c_str(), W_OK) != 0) {  // SQLite's journals stand beside the file
+  if (::access(folder.c_str(), X_OK) == 0 && ::access(folder.c_str(), W_OK) != 0) {  // SQLite's journals stand there
     throw EnvironmentError(
         concat("results database '", path.string(), "': it cannot be written: the file or its folder is read-only"));
   }
