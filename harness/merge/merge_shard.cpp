@@ -31,9 +31,12 @@ class Merge {
       merge_table(table, Compared::kYes, "true");
     }
     merge_rows_of_cells();
-    pair_samples();
-    for (const char* table : {"sample", "score", "kv_bytes", "likelihood"}) {
-      compare_rows_of_samples(db_, columns_of_table(db_, table, Compared::kYes));
+    counts_.n_new = db_.integer("SELECT count(*) FROM shard.sample");
+    if (!are_all_new()) {
+      pair_samples();
+      for (const char* table : {"sample", "score", "kv_bytes", "likelihood"}) {
+        compare_rows_of_samples(db_, columns_of_table(db_, table, Compared::kYes));
+      }
     }
     take_samples();
     merge_attempts();
@@ -84,6 +87,15 @@ class Merge {
     db_.execute("DELETE FROM main.sample WHERE (cell_key, sample) IN (SELECT cell_key, sample FROM shard.probe)");
   }
 
+  // Whether nothing is there of any cell of the shard, as of most shards: asked cell by cell, not row by row.
+  bool are_all_new() {
+    return db_.integer(
+               "SELECT EXISTS (SELECT 1 FROM shard.cell AS s WHERE"
+               " EXISTS (SELECT 1 FROM main.sample AS m WHERE m.cell_key = s.key) OR"
+               " EXISTS (SELECT 1 FROM main.probe AS p WHERE p.cell_key = s.key) OR"
+               " s.key IN (SELECT cell_key FROM temp.refused))") == 0;
+  }
+
   // Into temp.both the samples that both sides have, into temp.taken those that the shard alone has, or has better. Of
   // two failures the error that comes first in the alphabet stays, so that the order of shards does not matter.
   void pair_samples() {
@@ -93,9 +105,9 @@ class Merge {
                        " AND (m.cell_key IS NULL OR ", worth("s"), " > ", worth("m"), " OR (", worth("s"), " = 0 AND ",
                        worth("m"), " = 0 AND s.error < m.error)) AND NOT EXISTS (SELECT 1 FROM main.probe AS p",
                        " WHERE p.cell_key = s.cell_key AND p.sample = s.sample)"));
-    counts_.n_new = db_.integer("SELECT count(*) FROM temp.taken");
+    const auto n_taken = db_.integer("SELECT count(*) FROM temp.taken");
     counts_.n_replaced = db_.integer("SELECT ifnull(sum(is_there), 0) FROM temp.taken");
-    counts_.n_there = db_.integer("SELECT count(*) FROM shard.sample") - counts_.n_new;
+    counts_.n_there = counts_.n_new - n_taken, counts_.n_new = n_taken;
   }
 
   void take_samples() {
