@@ -27,16 +27,16 @@ if [ -n "$wrap" ]; then
   exit 0
 fi
 
-disturb() { # the script's process, the signal: once kvc is at work
+disturb() { # the script's process, the signal: once kvc has begun, and long before it has ended
   local state=$FAKE_SLURM/../grid/shard-$shard.json
   rm -f "$state"
   (
     exec >/dev/null 2>&1
     for _ in $(seq 600); do
-      grep -q loading "$state" && break
+      grep -q running "$state" && break
       sleep 0.05
     done
-    sleep 0.7
+    sleep 0.3
     if [ "$2" = KILL ]; then pkill -KILL -P "$1"; else kill "-$2" "$1"; fi
   ) &
 }

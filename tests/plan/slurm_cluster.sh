@@ -1,6 +1,7 @@
 #!/bin/bash
 # slurm_cluster.sh start FOLDER PORT: slurmctld and two slurmd of this host, n1 and n2, without munge or root's services,
-# all files in FOLDER; slurm_cluster.sh lose FOLDER n2 ends a node without a word, stop FOLDER ends them all. FOLDER/slurm.conf is for SLURM_CONF.
+# all files in FOLDER; slurm_cluster.sh lose FOLDER n2 ends a node without a word, stop FOLDER ends them all.
+# FOLDER/slurm.conf is for SLURM_CONF.
 set -eu
 folder=$2
 
