@@ -55,10 +55,10 @@ TEST_P(Stopped, BringsWhatIsDoneAndGoesOnFromThere) {
   Program program(folder, {"run", "--plan", file.string(), "--shard", "0/1"});
   const auto state = planned.state_of(0);
   for (int i = 0; i < 600; ++i) {
-    if (std::filesystem::exists(state) && read_file(state).find("loading") != std::string::npos) break;
+    if (std::filesystem::exists(state) && read_file(state).find("running") != std::string::npos) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
   ::kill(program.pid(), GetParam());
   const auto ended = program.wait();
   EXPECT_EQ(ended.exit_code, GetParam() == SIGINT ? 130 : 75) << ended.err;

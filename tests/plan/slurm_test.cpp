@@ -3,7 +3,10 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <sstream>
+
 #include "grid_fixture.h"
+#include "kvc/check.h"
 #include "plan/run_shard.h"
 
 namespace kvc::test {
@@ -40,22 +43,26 @@ class SlurmCluster : public GridTest {
     return false;
   }
 
-  std::string state_of(size_t shard) {
-    const auto file = planned.state_of(shard);
-    return std::filesystem::exists(file) ? nlohmann::json::parse(read_file(file)).value("message", "") : "";
-  }
   std::string log(size_t shard) {
     const auto file = planned.log_of(shard);
     return std::filesystem::exists(file) ? read_file(file) : "";
   }
-  // kvc's own, of the shard's start that is under way.
-  pid_t pid_of(size_t shard) {
-    return static_cast<pid_t>(nlohmann::json::parse(read_file(planned.state_of(shard))).value("pid", 0));
+  // Of the start that wrote it last.
+  ShardState state_of(size_t shard) {
+    const auto file = planned.state_of(shard);
+    if (!std::filesystem::exists(file)) return {};
+    return nlohmann::json::parse(read_file(file)).get<ShardState>();
   }
-  bool at_work(size_t shard) {
-    const auto message = state_of(shard);
-    return message.find("prefill") != std::string::npos || message.find("decode") != std::string::npos ||
-           message.find("loading") != std::string::npos;
+  bool at_work(size_t shard) { return state_of(shard).state == "running"; }
+  pid_t pid_of(size_t shard) { return static_cast<pid_t>(state_of(shard).pid); }
+  // Has been sent the signal, and did not look at it yet.
+  static bool is_told(pid_t process, int signal) {
+    std::istringstream lines(read_file(concat("/proc/", process, "/status")));
+    for (std::string line; std::getline(lines, line);) {
+      if (!line.starts_with("ShdPnd:")) continue;
+      return (std::stoull(line.substr(7), nullptr, 16) >> (signal - 1) & 1) != 0;
+    }
+    return false;
   }
 
   // What was put back waits for two minutes, unless it is told not to.
@@ -74,11 +81,17 @@ TEST_F(SlurmCluster, KilledStoppedAndSignalledShardsMergeToTheRunWithoutSlurm) {
   ::kill(pid_of(0), SIGKILL);
   ASSERT_TRUE(wait_for([&] { return log(0).find("ended with 137") != std::string::npos; }, 60)) << log(0);
 
-  size_t signalled = 1;
-  ASSERT_TRUE(wait_for([&] { return at_work(signalled); }, 120)) << said("squeue");
-  const auto first = said("squeue -h -r -t R -o '%A %K' | awk '$2 == 1 {print $1}' | head -1");
-  shell("scancel --batch --signal=USR1 " + first);
-  ASSERT_TRUE(wait_for([&] { return log(1).find("ended with 75") != std::string::npos; }, 120)) << log(1) << first;
+  // Slurm's own signal before a limit of a minute, whose shard stands still until it has come.
+  ASSERT_TRUE(wait_for([&] { return at_work(1); }, 120)) << said("squeue");
+  const auto limited = pid_of(1);
+  ::kill(limited, SIGSTOP);
+  const auto job = said("squeue -h -r -t R -o '%A %K' | awk '$2 == 1 {printf \"%s\", $1}'");
+  ASSERT_EQ(shell("scontrol update TimeLimit=1 JobId=" + job), 0) << read_file(out);
+  const bool was_told = wait_for([&] { return is_told(limited, SIGUSR1); }, 100);
+  ::kill(limited, SIGCONT);
+  ASSERT_TRUE(was_told) << said("scontrol show job " + job);
+  ASSERT_TRUE(wait_for([&] { return log(1).find("ended with 75") != std::string::npos; }, 60)) << log(1);
+  shell("scontrol update TimeLimit=2 JobId=" + job);
 
   // A node that is gone: its daemon, and all that it had started.
   ASSERT_TRUE(wait_for([&] { return !said("squeue -h -t R -w n2 -o %A").empty(); }, 120)) << said("squeue");
