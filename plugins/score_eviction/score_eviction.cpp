@@ -1,0 +1,124 @@
+// Eviction of the prompt's tokens by one simple score, once the prompt is there; each KV head keeps those of highest
+// score, the first `sinks` and the newest `recent`. Every token after the prompt is held exactly.
+//   knorm     -|k|: keys of low norm draw attention whatever the query
+//   keydiff   -cos(k, a), a the mean of the prompt's keys, each of length 1: keys that are like no other
+//   tova      the attention of the prompt's last query, the mean over all query heads: heads keep the same tokens
+//   random    drawn from the seed: what a method has to beat
+// Bytes per layer, n0 prompt tokens of which m stay (`capacity`, else `keep` of n0):
+//   H_kv * (4 * D * (m + n_new) + (n0 > m ? 4 * m positions : 0));   precision exact: 8 * D.
+#include <ATen/ATen.h>
+#include <ATen/CPUGeneratorImpl.h>
+#include <kvc/plugin.h>
+#include <kvc/quant/attention_mass.h>
+#include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/shared_options.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace {
+
+struct ScoreEvictionOptions {
+  std::string score = "knorm";
+  double keep = 0.5;
+  int64_t capacity = 0;
+  int64_t sinks = 4;
+  int64_t recent = 16;
+  int64_t seed = 0;
+  kvc::Precision precision = kvc::Precision::real;
+  void visit(kvc::OptionVisitor& v) {
+    v.choice("score", score, {"knorm", "keydiff", "tova", "random"}, "what tokens are ranked by");
+    v.real("keep", keep, 0, 1, "share of the prompt's tokens that stays, sinks and recent included");
+    v.integer("capacity", capacity, 0, kvc::kNoUpperLimit, "tokens of the prompt that stay, instead of keep; 0: keep");
+    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens that always stay");
+    v.integer("recent", recent, 1, kvc::kNoUpperLimit, "last tokens of the prompt that always stay");
+    v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of score random");
+    kvc::visit_precision(v, precision, "tokens");
+  }
+
+  // Of a prompt of n tokens; never fewer than stay whatever their score.
+  int64_t n_kept(int64_t n) const {
+    const auto wanted = capacity > 0 ? capacity : std::llround(keep * static_cast<double>(n));
+    return std::min(n, std::max<int64_t>(wanted, recent));
+  }
+};
+
+class ScoreEvictionCache final : public kvc::EvictingCache {
+ public:
+  ScoreEvictionCache(const kvc::LayerInfo& info, const ScoreEvictionOptions& options)
+      : EvictingCache(
+            info,
+            {.method = "score_eviction", .precision = options.precision, .reads_queries = options.score == "tova"}),
+        options_(options) {}
+
+ private:
+  kvc::TokenBudget budget(int64_t n) const override {
+    const int64_t kept = options_.n_kept(n), recent = std::min(options_.recent, kept);
+    const int64_t sinks = std::min(options_.sinks, kept - recent);
+    return {.sinks = sinks, .ranked = kept - recent - sinks, .recent = recent};
+  }
+
+  at::Tensor score(const kvc::NewTokens& prompt) const override {
+    const auto k = prompt.k.to(at::kFloat);
+    if (options_.score == "knorm") return k.norm(2, 2).neg();
+    if (options_.score == "keydiff") return likeness(k).neg();
+    if (options_.score == "tova") return attention_of_last(prompt);
+    return drawn(k);
+  }
+
+  // Cosine of each key and the mean of all, each of length 1: [H_kv, T]
+  static at::Tensor likeness(const at::Tensor& k) {
+    const auto directions = k / k.norm(2, 2, /*keepdim=*/true).clamp_min(1e-12);
+    const auto anchor = directions.mean(1, /*keepdim=*/true);
+    return (directions * anchor).sum(2) / anchor.norm(2, 2).clamp_min(1e-12);
+  }
+
+  at::Tensor attention_of_last(const kvc::NewTokens& prompt) const {
+    const auto last = prompt.q.narrow(1, prompt.q.size(1) - 1, 1);
+    const auto mass = kvc::attention_mass(last, prompt.k, info().attention_scale, info().sliding_window);
+    return mass.mean(0, /*keepdim=*/true).expand({mass.size(0), mass.size(1)});
+  }
+
+  at::Tensor drawn(const at::Tensor& k) const {
+    constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;  // odd, so that neighbouring layers and sequences lie far apart
+    const auto layer = static_cast<uint64_t>(info().layer);
+    auto generator = at::detail::createCPUGenerator(
+        (static_cast<uint64_t>(options_.seed) * kSpread + info().sequence_key) * kSpread + layer);
+    return at::rand({k.size(0), k.size(1)}, generator, at::TensorOptions(at::kFloat)).to(k.device());
+  }
+
+  const ScoreEvictionOptions& options_;  // the compressor's
+};
+
+class ScoreEviction final : public kvc::Compressor {
+ public:
+  explicit ScoreEviction(const ScoreEvictionOptions& options) : options_(options) {
+    KVC_CHECK(options.capacity == 0 || options.capacity >= options.recent, "score_eviction: capacity ",
+              options.capacity, ", allowed: recent ", options.recent, " and more, or 0 for keep");
+    KVC_CHECK(options.capacity > 0 || options.keep > 0, "score_eviction: keep 0, allowed: above 0 to 1");
+  }
+
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<ScoreEvictionCache>(info, options_);
+  }
+  double bits() const override { return kvc::bits_of(options_.precision); }
+
+  // What stays of the prompt and all new tokens at 16 bits; the papers count no positions.
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    return kvc::fp16_bytes(model, options_.n_kept(n_prompt_tokens) + n_new_tokens);
+  }
+
+ private:
+  ScoreEvictionOptions options_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(
+    ScoreEvictionOptions, ScoreEviction, "score_eviction",
+    "the prompt's tokens by one simple score: norm or likeness of keys, last query's attention, chance",
+    "Devoto et al. 2024 (knorm, arXiv 2406.11430); Park et al. 2025 (KeyDiff, arXiv 2504.15364); Oren et al. 2024 "
+    "(TOVA, arXiv 2401.06104)",
+    "tokens are evicted once, after the prompt (TOVA and KeyDiff evict while decoding, too); sinks and recent "
+    "tokens always stay; no layers are left out (the paper of knorm leaves out the first two)",
+    {.evicts = true, .formula = "kept tokens"})
