@@ -58,9 +58,8 @@ class ExpectedAttentionCache final : public kvc::EvictingCache {
     const int64_t n = prompt.k.size(1), sinks = std::min(options_.sinks, n - 1);
     const auto behind = [&](const at::Tensor& x) { return x.narrow(1, sinks, n - sinks).to(at::kFloat); };
     const auto k = behind(prompt.k), v = behind(prompt.v);
-    const auto weights = expected_weights(behind(prompt.q), k, prompt.first_position + sinks, n);
-    const auto scores = (weights + options_.epsilon) * v.norm(2, 2);
-    return at::cat({at::full({k.size(0), sinks}, INFINITY, scores.options()), scores}, 1);
+    const auto weights = expected_weights(behind(prompt.q), k, prompt.first_position + sinks);
+    return at::constant_pad_nd((weights + options_.epsilon) * v.norm(2, 2), {sinks, 0});  // the budget keeps the sinks
   }
 
   // Radians of positions first ... first + n - 1, [n, D/2] fp64.
@@ -73,30 +72,32 @@ class ExpectedAttentionCache final : public kvc::EvictingCache {
     return at::outer(at::arange(first, first + n, wide), by).to(device);
   }
 
-  // q [H_q, n, D], k [H_kv, n, D] of positions first ...; the prompt ends before position `end`. -> [H_kv, n]
-  at::Tensor expected_weights(const at::Tensor& q, const at::Tensor& k, int64_t first, int64_t end) const {
+  // q [H_q, n, D], k [H_kv, n, D] of positions first ... to the prompt's end -> [H_kv, n]
+  at::Tensor expected_weights(const at::Tensor& q, const at::Tensor& k, int64_t first) const {
     const int64_t n = q.size(1), group = q.size(0) / k.size(0);
     const bool has_rope = !info().rope_frequencies.empty();
     const auto plain = has_rope ? turned(q, angles(first, n, q.device()).neg().to(at::kFloat)) : q;
-    const auto mean = plain.mean(1, /*keepdim=*/true);  // [H_q, 1, D]
+    auto mean = plain.mean(1, /*keepdim=*/true);  // [H_q, 1, D]
     const auto centred = plain - mean;
-    const auto covariance = at::bmm(centred.transpose(1, 2), centred) / static_cast<double>(n);
-    const auto ahead = has_rope ? mean_rotation(end, q.device()) : at::Tensor();  // [D, D]
+    auto covariance = at::bmm(centred.transpose(1, 2), centred) / static_cast<double>(n);
+    if (has_rope) {
+      const auto ahead = mean_rotation(first + n, q.device());
+      mean = at::matmul(mean, ahead.t()), covariance = at::matmul(at::matmul(ahead, covariance), ahead.t());
+    }
+    const double scale = info().attention_scale;
     auto weights = at::zeros({k.size(0), n}, k.options());
     for (int64_t i = 0; i < q.size(0); ++i) {
       const auto keys = k[i / group];
-      auto mu = mean[i].squeeze(0), spread = covariance[i];
-      if (has_rope) mu = at::mv(ahead, mu), spread = at::mm(at::mm(ahead, spread), ahead.t());
-      const double scale = info().attention_scale;
-      const auto z = at::mv(keys, mu) * scale + (at::mm(keys, spread) * keys).sum(1) * (scale * scale / 2);
+      const auto z =
+          at::mv(keys, mean[i][0]) * scale + (at::mm(keys, covariance[i]) * keys).sum(1) * (scale * scale / 2);
       weights[i / group] += at::softmax(z, 0) / static_cast<double>(group);
     }
     return weights;
   }
 
-  // The mean of RoPE's rotations over the next positions, [D, D].
-  at::Tensor mean_rotation(int64_t end, const at::Device& device) const {
-    const auto ahead = angles(end, options_.horizon, device);
+  // The mean of RoPE's rotations over `horizon` positions from `first` on, [D, D].
+  at::Tensor mean_rotation(int64_t first, const at::Device& device) const {
+    const auto ahead = angles(first, options_.horizon, device);
     const auto c = ahead.cos().mean(0).diag(), s = ahead.sin().mean(0).diag();
     return at::cat({at::cat({c, -s}, 1), at::cat({s, c}, 1)}, 0).to(at::kFloat);
   }

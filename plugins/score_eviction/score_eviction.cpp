@@ -7,10 +7,10 @@
 // Bytes per layer, n0 prompt tokens of which m stay (`capacity`, else `keep` of n0):
 //   H_kv * (4 * D * (m + n_new) + (n0 > m ? 4 * m positions : 0));   precision exact: 8 * D.
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
 #include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/low_rank.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -80,10 +80,8 @@ class ScoreEvictionCache final : public kvc::EvictingCache {
   }
 
   at::Tensor drawn(const at::Tensor& k) const {
-    constexpr uint64_t kSpread = 0x9E3779B97F4A7C15;  // odd, so that neighbouring layers and sequences lie far apart
-    const auto layer = static_cast<uint64_t>(info().layer);
-    auto generator = at::detail::createCPUGenerator(
-        (static_cast<uint64_t>(options_.seed) * kSpread + info().sequence_key) * kSpread + layer);
+    auto generator =
+        kvc::low_rank_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, /*block=*/0);
     return at::rand({k.size(0), k.size(1)}, generator, at::TensorOptions(at::kFloat)).to(k.device());
   }
 
