@@ -5,10 +5,14 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
+#include <chrono>
 #include <fstream>
+#include <functional>
 #include <set>
+#include <thread>
 
 #include "plan/plan.h"
+#include "plan/run_shard.h"
 #include "store/result_store.h"
 #include "support/program.h"
 #include "support/stable_dump.h"
@@ -55,6 +59,22 @@ class GridTest : public ::testing::Test {
     for (size_t s = 0; s < planned.shards.size(); ++s) words.push_back(planned.database_of(s).string());
     return run_program(folder, words);
   }
+
+  static bool wait_for(const std::function<bool()>& holds, int seconds) {
+    for (int i = 0; i < 4 * seconds; ++i) {
+      if (holds()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    }
+    return false;
+  }
+
+  // Of the start that wrote it last.
+  ShardState state_of(size_t shard) {
+    const auto file = planned.state_of(shard);
+    if (!std::filesystem::exists(file)) return {};
+    return nlohmann::json::parse(read_file(file)).get<ShardState>();
+  }
+  bool at_work(size_t shard) { return state_of(shard).state == "running"; }
 
   TempFolder folder;
   std::filesystem::path experiment = folder / "small.yaml", file = folder / "grid.json";

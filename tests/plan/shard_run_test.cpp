@@ -53,17 +53,12 @@ class Stopped : public GridTest, public testing::WithParamInterface<int> {};
 TEST_P(Stopped, BringsWhatIsDoneAndGoesOnFromThere) {
   plan({"--shards", "1"});
   Program program(folder, {"run", "--plan", file.string(), "--shard", "0/1"});
-  const auto state = planned.state_of(0);
-  for (int i = 0; i < 600; ++i) {
-    if (std::filesystem::exists(state) && read_file(state).find("running") != std::string::npos) break;
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
+  ASSERT_TRUE(wait_for([&] { return at_work(0); }, 30));
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   ::kill(program.pid(), GetParam());
   const auto ended = program.wait();
   EXPECT_EQ(ended.exit_code, GetParam() == SIGINT ? 130 : 75) << ended.err;
-  const auto stopped = nlohmann::json::parse(read_file(state)).get<ShardState>();
-  EXPECT_EQ(stopped.state, "stopped");
+  EXPECT_EQ(state_of(0).state, "stopped");
   const auto n_before =
       ResultStore::open_readonly(planned.database_of(0)).database().integer("SELECT count(*) FROM sample");
   EXPECT_LT(n_before, 180);

@@ -35,25 +35,10 @@ class SlurmCluster : public GridTest {
   int shell(const std::string& command) { return std::system((command + " > " + out + " 2>&1").c_str()); }
   std::string said(const std::string& command) { return shell(command), read_file(out); }
 
-  static bool wait_for(const std::function<bool()>& holds, int seconds) {
-    for (int i = 0; i < 4 * seconds; ++i) {
-      if (holds()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(250));
-    }
-    return false;
-  }
-
   std::string log(size_t shard) {
     const auto file = planned.log_of(shard);
     return std::filesystem::exists(file) ? read_file(file) : "";
   }
-  // Of the start that wrote it last.
-  ShardState state_of(size_t shard) {
-    const auto file = planned.state_of(shard);
-    if (!std::filesystem::exists(file)) return {};
-    return nlohmann::json::parse(read_file(file)).get<ShardState>();
-  }
-  bool at_work(size_t shard) { return state_of(shard).state == "running"; }
   pid_t pid_of(size_t shard) { return static_cast<pid_t>(state_of(shard).pid); }
   // Has been sent the signal, and did not look at it yet.
   static bool is_told(pid_t process, int signal) {
