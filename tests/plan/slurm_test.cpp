@@ -70,17 +70,23 @@ TEST_F(SlurmCluster, KilledStoppedAndSignalledShardsMergeToTheRunWithoutSlurm) {
   ASSERT_TRUE(wait_for([&] { return at_work(1); }, 120)) << said("squeue");
   const auto limited = pid_of(1);
   ::kill(limited, SIGSTOP);
-  const auto job = said("squeue -h -r -t R -o '%A %K' | awk '$2 == 1 {printf \"%s\", $1}'");
+  const auto of_shard_1 = [&](const char* field) {
+    return said(concat("squeue -h -r -t R -o '%K ", field, "' | awk '$1 == 1 {printf \"%s\", $2}'"));
+  };
+  const auto job = of_shard_1("%A");
   ASSERT_EQ(shell("scontrol update TimeLimit=1 JobId=" + job), 0) << read_file(out);
+
+  // Meanwhile the other node is gone: its daemon, and all that it had started.
+  const std::string lost = of_shard_1("%N") == "n1" ? "n2" : "n1";
+  ASSERT_TRUE(wait_for([&] { return !said("squeue -h -t R -o %A -w " + lost).empty(); }, 30)) << said("squeue");
+  ASSERT_EQ(shell("bash " KVC_SOURCE_DIR "/tests/plan/slurm_cluster.sh lose " + slurm + " " + lost), 0)
+      << read_file(out);
+
   const bool was_told = wait_for([&] { return is_told(limited, SIGUSR1); }, 100);
   ::kill(limited, SIGCONT);
   ASSERT_TRUE(was_told) << said("scontrol show job " + job);
   ASSERT_TRUE(wait_for([&] { return log(1).find("ended with 75") != std::string::npos; }, 60)) << log(1);
   shell("scontrol update TimeLimit=2 JobId=" + job);
-
-  // A node that is gone: its daemon, and all that it had started.
-  ASSERT_TRUE(wait_for([&] { return !said("squeue -h -t R -w n2 -o %A").empty(); }, 120)) << said("squeue");
-  ASSERT_EQ(shell("bash " KVC_SOURCE_DIR "/tests/plan/slurm_cluster.sh lose " + slurm + " n2"), 0) << read_file(out);
 
   const auto merged = folder / "grid.sqlite";
   const bool has_ended = wait_for([&] { return hurry(), said("squeue -h").empty(); }, 300);
