@@ -97,18 +97,30 @@ TEST(Edges, ModelsThatJustFitAreTaken) {
 }
 
 const LayerInfo kInfo{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
-const char* const kPlugins[] = {"full",          "token_group",
-                                "kcvt",          "kivi",
-                                "gear",          "outlier",
-                                "gearx",         "window",
-                                "h2o",           "snapkv",
-                                "tada",          "rtn",
-                                "decoquant",     "quanto",
-                                "hqq",           "fp8",
-                                "nvfp4",         "mxfp4",
-                                "qjl",           "kvquant",
-                                "turboquant",    "expected_attention",
-                                "score_eviction"};
+const char* const kPlugins[] = {"full",
+                                "token_group",
+                                "kcvt",
+                                "kivi",
+                                "gear",
+                                "outlier",
+                                "gearx",
+                                "window",
+                                "h2o",
+                                "snapkv",
+                                "tada",
+                                "rtn",
+                                "decoquant",
+                                "quanto",
+                                "hqq",
+                                "fp8",
+                                "nvfp4",
+                                "mxfp4",
+                                "qjl",
+                                "kvquant",
+                                "turboquant",
+                                "expected_attention",
+                                "score_eviction",
+                                "kvarn"};
 
 // Default buffers are longer than these prompts; each step sees all there is.
 TEST(Edges, PromptsShorterThanEveryBufferDecode) {

@@ -1,0 +1,219 @@
+// KVarN: tiles of G tokens of one KV head, turned by a Hadamard matrix along the channels, divided by a factor a column
+// that makes the deviations of rows and columns even (balance.h), then quantized asymmetrically a row:
+//   K: a row is a channel of the tile, a column a token;   V: a row is a token, a column a channel;
+//   x^ = (scale * code + zero) * factor, turned back.
+// Rows' factors need no place of their own: scale and zero of a row take them up.
+// The first `sinks` tokens and those that do not fill a tile yet are exact. Codes of a tile never change.
+// Bytes per layer, n_t tiles, T tokens, a KV head:
+//   n_t * (D*4*ceil(G*b_K/32) + 4*D + 2*G + G*4*ceil(D*b_V/32) + 4*G + 2*D) + 4 * D * (T - n_t*G);
+// D = G = 128: 4.375 bits a number of K at 4 bits, 2.375 of V at 2. precision exact: 4 bytes where 2 stand.
+// attend() turns the query once and what comes out of V's tiles once.
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <kvc/plugin.h>
+#include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/shared_options.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "balance.h"
+
+namespace {
+
+struct KvarnOptions {
+  int64_t k_bits = 4, v_bits = 2, tile = 128, sinks = 128, rounds = 16;
+  kvc::Precision precision = kvc::Precision::real;
+  void visit(kvc::OptionVisitor& v) {
+    v.integer_of("k_bits", k_bits, {2, 4, 8}, "bits per code of K");
+    v.integer_of("v_bits", v_bits, {2, 4, 8}, "bits per code of V");
+    v.integer_of("tile", tile, {16, 32, 64, 128, 256}, "tokens balanced and quantized together");
+    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, which stay exact");
+    v.integer("rounds", rounds, 0, 1000, "times a tile is divided by its columns' and rows' deviations; 0: never");
+    kvc::visit_precision(v, precision, "scales, zeros, factors, exact tokens");
+  }
+};
+
+at::Tensor rotated(const at::Tensor& x) {  // [.., D] -> fp32
+  auto out = x.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  kvarn::rotate_rows(out.data_ptr<float>(), out.numel() / out.size(-1), out.size(-1));
+  return out;
+}
+
+struct Tile {
+  kvc::GroupCodes codes;  // of the turned tile over its factors
+  at::Tensor factors;     // K: [H, G, 1], V: [H, 1, D]
+};
+
+// K or V of one layer.
+class KvarnTensor {
+ public:
+  KvarnTensor(const KvarnOptions& options, kvarn::Columns columns)
+      : options_(options),
+        columns_(columns),
+        format_{.bits = by_token() ? options.k_bits : options.v_bits,
+                .axis = by_token() ? kvc::GroupAxis::tokens : kvc::GroupAxis::channels,
+                .precision = options.precision},
+        sinks_(kvc::storage_type(options.precision)),
+        recent_(kvc::storage_type(options.precision)) {}
+
+  void push_back(const at::Tensor& x) {  // [H, T, D]
+    const int64_t n_sinks = std::min(options_.sinks - sinks_.n_tokens(), x.size(1));
+    if (n_sinks > 0) sinks_.push_back(x.narrow(1, 0, n_sinks));
+    if (n_sinks < x.size(1)) recent_.push_back(x.narrow(1, n_sinks, x.size(1) - n_sinks));
+    while (recent_.n_tokens() >= options_.tile) tiles_.push_back(encoded(recent_.pop_front(options_.tile)));
+  }
+
+  int64_t n_encoded() const { return static_cast<int64_t>(tiles_.size()) * options_.tile; }
+  int64_t n_tokens() const { return sinks_.n_tokens() + n_encoded() + recent_.n_tokens(); }
+
+  // Scores of turned_q [H_q, D] with the tiles' K.
+  void score(kvc::CompressedAttention& attention, kvc::CompressedAttention& turned) const {
+    attention.score(sinks_, 0);
+    for_each_tile([&](const Tile& tile, int64_t first) {
+      turned.score(tile.codes, first);
+      auto scores = turned.weights(first, options_.tile);  // [H_q, G]
+      scores.unflatten(0, {tile.factors.size(0), -1}).mul_(tile.factors.transpose(1, 2));
+    });
+    if (n_encoded() > 0) attention.add_scores(turned.weights(0, n_encoded()), sinks_.n_tokens());
+    attention.score(recent_, sinks_.n_tokens() + n_encoded());
+  }
+
+  void weigh(kvc::CompressedAttention& attention) const {
+    attention.weigh(sinks_, 0);
+    at::Tensor sum;  // [H_q, D], turned
+    for_each_tile([&](const Tile& tile, int64_t first) {
+      auto part = attention.weighed(tile.codes, sinks_.n_tokens() + first);
+      part.unflatten(0, {tile.factors.size(0), -1}).mul_(tile.factors);
+      sum = sum.defined() ? sum.add_(part) : part;
+    });
+    if (sum.defined()) attention.add_out(rotated(sum));
+    attention.weigh(recent_, sinks_.n_tokens() + n_encoded());
+  }
+
+  at::Tensor dequantize() const {  // [H, T, D] fp32
+    std::vector<at::Tensor> parts;
+    if (sinks_.n_tokens() > 0) parts.push_back(sinks_.all());
+    for_each_tile([&](const Tile& tile, int64_t) { parts.push_back(rotated(tile.codes.dequantize() * tile.factors)); });
+    if (recent_.n_tokens() > 0) parts.push_back(recent_.all());
+    return parts.empty() ? at::Tensor() : at::cat(parts, 1);
+  }
+
+  void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
+    for (const auto& tile : tiles_) {
+      tile.codes.add_to(bytes, tensor);
+      bytes.add(tensor, kvc::ByteKind::norms, tile.factors);
+    }
+    sinks_.add_to(bytes, tensor);
+    recent_.add_to(bytes, tensor);
+  }
+
+ private:
+  bool by_token() const { return columns_ == kvarn::Columns::tokens; }
+
+  // x: [H, G, D] fp32
+  Tile encoded(const at::Tensor& x) const {
+    const auto turned = rotated(x);
+    const int64_t n_heads = x.size(0), n_tokens = x.size(1), head_dim = x.size(2);
+    auto factors = at::empty({n_heads, by_token() ? n_tokens : 1, by_token() ? 1 : head_dim}, at::kFloat);
+    const int64_t n_factors = factors.numel() / n_heads;
+    const auto* numbers = turned.const_data_ptr<float>();
+    auto* out = factors.data_ptr<float>();
+    at::parallel_for(0, n_heads, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t h = begin; h < end; ++h) {
+        const auto of_head =
+            kvarn::column_factors(numbers + h * n_tokens * head_dim, n_tokens, head_dim, columns_, options_.rounds);
+        std::copy(of_head.begin(), of_head.end(), out + h * n_factors);
+      }
+    });
+    factors = factors.to(kvc::storage_type(options_.precision));  // as the decoder has them
+    return {kvc::quantize_groups(turned / factors.to(at::kFloat), format_), factors};
+  }
+
+  template <class F>
+  void for_each_tile(F f) const {
+    int64_t first = 0;
+    for (const auto& tile : tiles_) {
+      f(tile, first);
+      first += options_.tile;
+    }
+  }
+
+  const KvarnOptions& options_;
+  kvarn::Columns columns_;
+  kvc::GroupFormat format_;
+  kvc::TokenBlocks sinks_, recent_;
+  std::vector<Tile> tiles_;
+};
+
+class KvarnCache final : public kvc::LayerCache {
+ public:
+  KvarnCache(const kvc::LayerInfo& info, const KvarnOptions& options)
+      : LayerCache(info), k_(options, kvarn::Columns::tokens), v_(options, kvarn::Columns::channels) {}
+
+  void append(const kvc::NewTokens& tokens) override {
+    check_new_tokens(tokens);
+    if (info().holds_k()) k_.push_back(tokens.k);
+    if (info().holds_v()) v_.push_back(tokens.v);
+  }
+
+  at::Tensor attend(const at::Tensor& q, double scale) const override {
+    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
+    kvc::CompressedAttention attention(q, scale, info(), length());
+    kvc::CompressedAttention turned(rotated(q), scale, info(), n_encoded_tokens());
+    k_.score(attention, turned);
+    attention.softmax();
+    v_.weigh(attention);
+    return attention.out();
+  }
+
+  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
+  int64_t length() const override { return held().n_tokens(); }
+  int64_t n_encoded_tokens() const override { return held().n_encoded(); }
+
+  kvc::Footprint footprint() const override {
+    kvc::Footprint bytes;
+    k_.add_to(bytes, kvc::CacheTensor::k);
+    v_.add_to(bytes, kvc::CacheTensor::v);
+    return bytes;
+  }
+
+ private:
+  const KvarnTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
+
+  KvarnTensor k_, v_;
+};
+
+class Kvarn final : public kvc::Compressor {
+ public:
+  explicit Kvarn(const KvarnOptions& options) : options_(options) {}
+
+  void check_model(const kvc::ModelShape& model) const override {
+    KVC_CHECK(model.head_dim >= 2 && std::has_single_bit(static_cast<uint64_t>(model.head_dim)), "kvarn: head_dim ",
+              model.head_dim, ", allowed: a power of two, which a Hadamard matrix of butterflies needs");
+  }
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    KVC_CHECK(info.device == at::kCPU, "kvarn: device ", info.device, ", allowed: cpu");
+    return std::make_unique<KvarnCache>(info, options_);
+  }
+  double bits() const override { return static_cast<double>(options_.k_bits + options_.v_bits) / 2; }
+
+  // b + 32/(a row's numbers) + 16/(a column's), K and V, of the tokens in tiles; 16 bits of the others.
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    const int64_t n = n_prompt_tokens + n_new_tokens, after_sinks = std::max<int64_t>(0, n - options_.sinks);
+    const int64_t n_encoded = after_sinks - after_sinks % options_.tile;
+    const double sides = 24.0 / static_cast<double>(options_.tile) + 24.0 / static_cast<double>(model.head_dim);
+    return (bits() + sides) / 16 * kvc::fp16_bytes(model, n_encoded) + kvc::fp16_bytes(model, n - n_encoded);
+  }
+
+ private:
+  KvarnOptions options_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(KvarnOptions, Kvarn, "kvarn", "Hadamard, tiles of even deviations, asymmetric codes",
+           "KVarN 2026 (arXiv 2606.03458)",
+           "factors are applied rounded to fp16, as the decoder has them; a row's factor stands in its scale and zero, "
+           "which are computed from the row itself; no quantile is clipped; a constant row has scale 0",
+           {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "KVarN"})
