@@ -92,8 +92,9 @@ std::vector<double> column_factors(const float* x, int64_t n_tokens, int64_t d, 
     spread = deviations(x, tokens, channels);
     divide(row, by_token ? spread.channels : spread.tokens);
     spread = deviations(x, tokens, channels);
-    if (spread.imbalance() > least) continue;
-    least = spread.imbalance();
+    const double imbalance = spread.imbalance();
+    if (imbalance > least) continue;
+    least = imbalance;
     best = column;
   }
   return best;

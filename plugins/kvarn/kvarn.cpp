@@ -34,7 +34,7 @@ struct KvarnOptions {
 };
 
 at::Tensor rotated(const at::Tensor& x) {  // [.., D] -> fp32
-  auto out = x.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true).contiguous();
+  auto out = x.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
   kvarn::rotate_rows(out.data_ptr<float>(), out.numel() / out.size(-1), out.size(-1));
   return out;
 }
@@ -60,21 +60,25 @@ class KvarnTensor {
     const int64_t n_sinks = std::min(options_.sinks - sinks_.n_tokens(), x.size(1));
     if (n_sinks > 0) sinks_.push_back(x.narrow(1, 0, n_sinks));
     if (n_sinks < x.size(1)) recent_.push_back(x.narrow(1, n_sinks, x.size(1) - n_sinks));
-    while (recent_.n_tokens() >= options_.tile) tiles_.push_back(encoded(recent_.pop_front(options_.tile)));
+    const int64_t n = recent_.n_tokens() - recent_.n_tokens() % options_.tile;
+    if (n == 0) return;
+    const auto waited = recent_.take_front(n);
+    for (int64_t first = 0; first < n; first += options_.tile) {
+      tiles_.push_back(encoded(waited.narrow(1, first, options_.tile)));
+    }
   }
 
   int64_t n_encoded() const { return static_cast<int64_t>(tiles_.size()) * options_.tile; }
   int64_t n_tokens() const { return sinks_.n_tokens() + n_encoded() + recent_.n_tokens(); }
 
-  // Scores of turned_q [H_q, D] with the tiles' K.
-  void score(kvc::CompressedAttention& attention, kvc::CompressedAttention& turned) const {
+  void score(kvc::CompressedAttention& attention) const {
     attention.score(sinks_, 0);
+    const auto q = tiles_.empty() ? at::Tensor() : rotated(attention.q());
     for_each_tile([&](const Tile& tile, int64_t first) {
-      turned.score(tile.codes, first);
-      auto scores = turned.weights(first, options_.tile);  // [H_q, G]
+      attention.score(q, tile.codes, first);
+      auto scores = attention.weights(first, options_.tile);  // [H_q, G], of this tile alone until now
       scores.unflatten(0, {tile.factors.size(0), -1}).mul_(tile.factors.transpose(1, 2));
     });
-    if (n_encoded() > 0) attention.add_scores(turned.weights(0, n_encoded()), sinks_.n_tokens());
     attention.score(recent_, sinks_.n_tokens() + n_encoded());
   }
 
@@ -82,7 +86,7 @@ class KvarnTensor {
     attention.weigh(sinks_, 0);
     at::Tensor sum;  // [H_q, D], turned
     for_each_tile([&](const Tile& tile, int64_t first) {
-      auto part = attention.weighed(tile.codes, sinks_.n_tokens() + first);
+      auto part = attention.weighed(tile.codes, first);
       part.unflatten(0, {tile.factors.size(0), -1}).mul_(tile.factors);
       sum = sum.defined() ? sum.add_(part) : part;
     });
@@ -110,10 +114,9 @@ class KvarnTensor {
  private:
   bool by_token() const { return columns_ == kvarn::Columns::tokens; }
 
-  // x: [H, G, D] fp32, which is turned and divided where it stands: a step leaves few holes in the process's memory
+  // tokens: [H, G, D]; copied once, turned and divided there: a step leaves few holes in the process's memory
   Tile encoded(const at::Tensor& tokens) const {
-    const auto x = tokens.contiguous();
-    kvarn::rotate_rows(x.data_ptr<float>(), x.numel() / x.size(2), x.size(2));
+    const auto x = rotated(tokens);
     const int64_t n_heads = x.size(0), n_tokens = x.size(1), head_dim = x.size(2);
     auto factors = at::empty({n_heads, by_token() ? n_tokens : 1, by_token() ? 1 : head_dim}, at::kFloat);
     const int64_t n_factors = factors.numel() / n_heads;
@@ -129,8 +132,8 @@ class KvarnTensor {
   }
 
   template <class F>
-  void for_each_tile(F f) const {
-    int64_t first = 0;
+  void for_each_tile(F f) const {  // f(tile, index of its first token)
+    int64_t first = sinks_.n_tokens();
     for (const auto& tile : tiles_) {
       f(tile, first);
       first += options_.tile;
@@ -158,8 +161,7 @@ class KvarnCache final : public kvc::LayerCache {
   at::Tensor attend(const at::Tensor& q, double scale) const override {
     if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
     kvc::CompressedAttention attention(q, scale, info(), length());
-    kvc::CompressedAttention turned(rotated(q), scale, info(), n_encoded_tokens());
-    k_.score(attention, turned);
+    k_.score(attention);
     attention.softmax();
     v_.weigh(attention);
     return attention.out();
