@@ -43,8 +43,11 @@ def find_tool(name):
 
 
 def kernel_name(signature):
-    """decode_mma<__half, Format<4, (Axis)0, false>, .., 8, 128>(..) -> decode_mma f16 k4 v4 8 128."""
-    name, arguments = re.match(r"void kvc::cuda::(\w+)<(.*)>\(", signature).groups()
+    """decode_mma<__half, Format<4, (Axis)0, false>, .., 8, 128>(..) -> decode_mma f16 k4 v4 8 128; score_rows<4>(..) ->
+    score_rows 4."""
+    name, arguments = re.match(r"(?:void )?kvc::cuda::(\w+)(?:<(.*)>)?\(", signature).groups()
+    if arguments is None or arguments.isdigit():
+        return f"{name} {arguments}" if arguments else name
     words = [name, "bf16" if "bfloat16" in arguments else "f16"]
     formats = re.findall(r"Format<(\d+), \(kvc::cuda_cache::Axis\)(\d), (\w+)>", arguments)
     for side, (bits, axis, symmetric) in zip("kv" if len(formats) > 1 else " ", formats):

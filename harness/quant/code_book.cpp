@@ -24,6 +24,8 @@ at::Tensor empty_for(const at::Tensor& words, int64_t len) {
   return at::empty(sizes, at::kFloat);
 }
 
+at::Tensor on_cpu(const at::Tensor& x) { return x.defined() ? x.cpu() : x; }
+
 // n floats; null where there are none
 const float* floats_of(const at::Tensor& x, int64_t n) {
   if (!x.defined()) return nullptr;
@@ -36,6 +38,8 @@ const float* floats_of(const at::Tensor& x, int64_t n) {
 
 at::Tensor decode_groups(const at::Tensor& words, int64_t len, const CodeBook& book, const at::Tensor& scale,
                          const at::Tensor& zero, int64_t group_size) {
+  if (!words.is_cpu())
+    return decode_groups(words.cpu(), len, book, scale.cpu(), on_cpu(zero), group_size).to(words.device());
   const auto rows = rows_of(words, len, book);
   auto out = empty_for(words, len);
   const int64_t n = rows.n_rows * ((len + group_size - 1) / group_size);
@@ -45,6 +49,8 @@ at::Tensor decode_groups(const at::Tensor& words, int64_t len, const CodeBook& b
 
 at::Tensor decode_heads(const at::Tensor& words, int64_t n_heads, int64_t head_dim, const CodeBook& book,
                         const at::Tensor& scale, const at::Tensor& zero, BookScale of) {
+  if (!words.is_cpu())
+    return decode_heads(words.cpu(), n_heads, head_dim, book, scale.cpu(), on_cpu(zero), of).to(words.device());
   constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for
   const auto rows = rows_of(words, n_heads * head_dim, book);
   const bool by_channel = of == BookScale::channels;

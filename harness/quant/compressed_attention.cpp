@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "device_products.h"
 #include "exact_rows.h"
 #include "kernels/code_products.h"
 #include "kernels/outlier_products.h"
@@ -13,7 +14,7 @@
 namespace kvc {
 
 bool CompressedAttention::takes(const at::Tensor& q) {
-  return q.is_cpu() && q.dim() == 3 && q.size(1) == 1 && q.size(2) <= kernels::kMaxHeadDim;
+  return q.dim() == 3 && q.size(1) == 1 && q.size(2) <= kernels::kMaxHeadDim;
 }
 
 CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens)
@@ -23,8 +24,8 @@ CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, cons
       n_tokens_(n_tokens),
       n_hidden_(info.sliding_window > 0 ? std::max<int64_t>(0, n_tokens - info.sliding_window) : 0),
       q_(q.to(at::kFloat).reshape({q.size(0), q.size(2)}).mul(scale).contiguous()),
-      scores_(at::zeros({q.size(0), n_tokens}, at::kFloat)),
-      out_(at::zeros({q.size(0), head_dim_}, at::kFloat)) {
+      scores_(at::zeros({q.size(0), n_tokens}, q_.options())),
+      out_(at::zeros({q.size(0), head_dim_}, q_.options())) {
   KVC_CHECK(q.size(0) % n_kv_heads_ == 0 && q.size(2) == head_dim_, "attend: q is ", q.sizes(), ", the cache has ",
             n_kv_heads_, " KV heads of ", head_dim_);
 }
@@ -93,6 +94,7 @@ void CompressedAttention::score(const GroupCodes& k, int64_t first) { score(q_, 
 void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
   check_alignment(k);
+  if (!q.is_cpu()) return on_device::score(q, k, weights(first, k.n_tokens));
   const int64_t group = q.size(0) / k.n_heads;
   for_each_part(k.n_heads, k.n_tokens * k.head_dim, [&](int64_t h) {
     const auto queries = const_rows_of(q, h, group);
@@ -105,7 +107,7 @@ void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_
 void CompressedAttention::weigh(const GroupCodes& v, int64_t first) { weigh_into(out_, v, first); }
 
 at::Tensor CompressedAttention::weighed(const GroupCodes& v, int64_t first) const {
-  auto out = at::zeros({q_.size(0), v.head_dim}, at::kFloat);
+  auto out = at::zeros({q_.size(0), v.head_dim}, q_.options());
   weigh_into(out, v, first);
   return out;
 }
@@ -113,6 +115,7 @@ at::Tensor CompressedAttention::weighed(const GroupCodes& v, int64_t first) cons
 void CompressedAttention::weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
   const TimedPart timed(WorkPart::quantize);
   KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
+  if (!out.is_cpu()) return on_device::weigh(weights(first, v.n_tokens), v, out);
   const int64_t group = q_.size(0) / v.n_heads;
   for_each_part(v.n_heads, v.n_tokens * v.head_dim, [&](int64_t h) {
     kernels::weigh_channel_groups(head_of(v, h), const_rows_of(scores_, h, group, first), rows_of(out, h, group));
@@ -171,8 +174,9 @@ void for_each_tile(const LevelCodes& x, F f) {
 
 void CompressedAttention::score(const LevelCodes& k, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
-  if (!has_loop(k)) return for_each_tile(k, [&](const at::Tensor& tile, int64_t t) { score(tile, first + t); });
   const auto q = k.factor == 1 ? q_ : q_.mul(k.factor);
+  if (!q.is_cpu()) return on_device::score(q, k, weights(first, k.n_tokens()));
+  if (!has_loop(k)) return for_each_tile(k, [&](const at::Tensor& tile, int64_t t) { score(tile, first + t); });
   for_each_part(n_kv_heads_, k.n_tokens() * head_dim_, [&](int64_t h) {
     kernels::score_channel_groups(head_of(k, h), const_rows_of(q, h, group_), rows_of(scores_, h, group_, first));
   });
@@ -180,6 +184,10 @@ void CompressedAttention::score(const LevelCodes& k, int64_t first) {
 
 void CompressedAttention::weigh(const LevelCodes& v, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
+  if (!out_.is_cpu()) {
+    const auto shares = weights(first, v.n_tokens());
+    return on_device::weigh(v.factor == 1 ? shares : shares.mul(v.factor), v, out_);
+  }
   if (!has_loop(v)) return for_each_tile(v, [&](const at::Tensor& tile, int64_t t) { weigh(tile, first + t); });
   auto sums = v.factor == 1 ? out_ : at::zeros_like(out_);
   for_each_part(n_kv_heads_, v.n_tokens() * head_dim_, [&](int64_t h) {
@@ -205,6 +213,10 @@ void CompressedAttention::score(const LowRank& k, int64_t first) {
   if (!k.a.defined()) return;
   const auto a = long_factor(k), b = k.b_floats();
   const int64_t r = a.size(2);
+  if (!q_.is_cpu()) {
+    const auto down = at::bmm(q_.view({n_kv_heads_, group_, head_dim_}), b).flatten(0, 1);
+    return on_device::score(down, a, weights(first, a.size(1)));
+  }
   for_each_part(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
     const float* right = b.const_data_ptr<float>() + h * head_dim_ * r;
     const auto q = const_rows_of(q_, h, group_);
@@ -225,6 +237,12 @@ void CompressedAttention::weigh(const LowRank& v, int64_t first) {
   if (!v.a.defined()) return;
   const auto a = long_factor(v), b = v.b_floats();
   const int64_t r = a.size(2);
+  if (!q_.is_cpu()) {
+    auto down = at::zeros({q_.size(0), r}, q_.options());
+    on_device::weigh(weights(first, a.size(1)), a, down);
+    out_.add_(at::bmm(down.view({n_kv_heads_, group_, r}), b.transpose(1, 2)).flatten(0, 1));
+    return;
+  }
   for_each_part(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
     const float* right = b.const_data_ptr<float>() + h * head_dim_ * r;
     const auto weights = const_rows_of(scores_, h, group_, first);
@@ -263,6 +281,7 @@ kernels::TokenEntries part_of(kernels::TokenEntries all, int64_t part) {
 void CompressedAttention::score(const Outliers& k, int64_t first) {
   const TimedPart timed(WorkPart::sparse);
   if (!k.index.defined()) return;
+  if (!q_.is_cpu()) return on_device::score(q_, k, n_kv_heads_, scores_.narrow(1, first, n_tokens_ - first));
   const auto entries = entries_of(k);
   const float* q = q_.const_data_ptr<float>();
   float* scores = scores_.data_ptr<float>() + first;
@@ -283,6 +302,7 @@ void CompressedAttention::score(const Outliers& k, int64_t first) {
 void CompressedAttention::weigh(const Outliers& v, int64_t first) {
   const TimedPart timed(WorkPart::sparse);
   if (!v.index.defined()) return;
+  if (!q_.is_cpu()) return on_device::weigh(scores_.narrow(1, first, n_tokens_ - first), v, n_kv_heads_, out_);
   const auto entries = entries_of(v);
   const float* weights = scores_.const_data_ptr<float>() + first;
   if (v.axis == GroupAxis::tokens) {
@@ -303,8 +323,22 @@ void CompressedAttention::weigh(const Outliers& v, int64_t first) {
   for (int64_t part = 0; part < n_parts; ++part) out_.add_(parts[part]);
 }
 
+namespace {
+
+// f(block, its first token) of tokens from `first` on
+template <class F>
+void for_each_block(const TokenBlocks& x, int64_t first, F f) {
+  for (const auto& block : x.blocks()) {
+    f(block, first);
+    first += block.size(1);
+  }
+}
+
+}  // namespace
+
 void CompressedAttention::score(const TokenBlocks& k, int64_t first) {
   if (k.blocks().empty()) return;
+  if (!q_.is_cpu()) return for_each_block(k, first, [&](const at::Tensor& block, int64_t t) { score(block, t); });
   const int64_t n_held = k.blocks().front().size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, k.n_tokens() * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
@@ -318,6 +352,7 @@ void CompressedAttention::score(const TokenBlocks& k, int64_t first) {
 
 void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
   if (v.blocks().empty()) return;
+  if (!q_.is_cpu()) return for_each_block(v, first, [&](const at::Tensor& block, int64_t t) { weigh(block, t); });
   const int64_t n_held = v.blocks().front().size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, v.n_tokens() * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
@@ -329,6 +364,7 @@ void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
 }
 
 void CompressedAttention::score(const at::Tensor& k, int64_t first) {
+  if (!q_.is_cpu()) return on_device::score(q_, k, weights(first, k.size(1)));
   const int64_t n_held = k.size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, k.size(1) * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
@@ -341,6 +377,7 @@ void CompressedAttention::score(const at::Tensor& k, int64_t first) {
 }
 
 void CompressedAttention::weigh(const at::Tensor& v, int64_t first) {
+  if (!q_.is_cpu()) return on_device::weigh(weights(first, v.size(1)), v, out_);
   const int64_t n_held = v.size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, v.size(1) * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
@@ -362,6 +399,7 @@ at::Tensor CompressedAttention::weights(int64_t first, int64_t n_tokens) const {
 void CompressedAttention::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
 
 void CompressedAttention::softmax(std::span<const int64_t> n_hidden) {
+  if (!scores_.is_cpu()) return on_device::softmax(scores_, n_hidden);
   float* all = scores_.data_ptr<float>();
   for_each_part(scores_.size(0), n_tokens_ * 16, [&](int64_t i) {  // an exponential costs as much as some products
     const int64_t hidden = n_hidden[static_cast<size_t>(i / group_)];

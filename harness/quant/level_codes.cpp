@@ -9,6 +9,7 @@
 
 namespace kvc {
 at::Tensor from_e8m0(const at::Tensor& codes) {
+  if (!codes.is_cpu()) return from_e8m0(codes.cpu()).to(codes.device());
   const auto in = codes.contiguous();
   auto powers = at::empty(in.sizes(), at::kFloat);
   const auto* code = in.const_data_ptr<uint8_t>();

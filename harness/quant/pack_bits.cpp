@@ -15,12 +15,19 @@ std::vector<int64_t> with_last(const at::Tensor& x, int64_t last) {
 
 void check_bits(int64_t bits, const at::Tensor& x) {
   KVC_CHECK(bits >= 1 && bits <= 8, "pack_bits: bits ", bits, ", allowed: 1 to 8");
-  KVC_CHECK(x.is_cpu() || 32 % bits == 0, "pack_bits: bits ", bits, " on ", x.device(), ", allowed: 1, 2, 4, 8");
 }
 
-// [0, b, 2b, ...]: where each code of a word begins
-at::Tensor shifts(int64_t bits, const at::Tensor& like) {
-  return at::arange(0, 32, bits, at::TensorOptions(at::kInt).device(like.device()));
+// 0, 1, ... n - 1 as shifts
+at::Tensor shifts(int64_t n, const at::Tensor& like) {
+  return at::arange(n, at::TensorOptions(at::kLong).device(like.device()));
+}
+
+// Each bit as a number: x [..., n] integers of `width` bits -> [..., n * width], the lowest first; and back.
+at::Tensor bits_of(const at::Tensor& x, int64_t width) {
+  return x.to(at::kLong).unsqueeze(-1).bitwise_right_shift(shifts(width, x)).bitwise_and_(1).flatten(-2);
+}
+at::Tensor from_bits(const at::Tensor& bits, int64_t width) {
+  return bits.unflatten(-1, {-1, width}).bitwise_left_shift(shifts(width, bits)).sum(-1);
 }
 
 void pack_rows(const uint8_t* codes, int64_t n_rows, int64_t len, int64_t bits, int32_t* words) {
@@ -71,11 +78,7 @@ at::Tensor pack_bits(const at::Tensor& codes, int64_t bits) {
               words.data_ptr<int32_t>());
     return words;
   }
-  const auto padded = at::constant_pad_nd(codes, {0, n_words * (32 / bits) - len}).to(at::kInt);
-  const auto by_word = padded.unflatten(-1, {n_words, 32 / bits});  // [..., W, 32/b]
-  return by_word.bitwise_left_shift(shifts(bits, codes))
-      .sum(-1)
-      .to(at::kInt);  // the bits are disjoint, sums are unions
+  return from_bits(at::constant_pad_nd(bits_of(codes, bits), {0, n_words * 32 - len * bits}), 32).to(at::kInt);
 }
 
 at::Tensor unpack_bits(const at::Tensor& words, int64_t bits, int64_t len) {
@@ -89,8 +92,7 @@ at::Tensor unpack_bits(const at::Tensor& words, int64_t bits, int64_t len) {
                 codes.data_ptr<uint8_t>());
     return codes;
   }
-  const auto codes = words.unsqueeze(-1).bitwise_right_shift(shifts(bits, words)).bitwise_and_((1 << bits) - 1);
-  return codes.flatten(-2).narrow(-1, 0, len).to(at::kByte);
+  return from_bits(bits_of(words, 32).narrow(-1, 0, len * bits), bits).to(at::kByte);
 }
 
 }  // namespace kvc

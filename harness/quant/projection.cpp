@@ -7,6 +7,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "device_products.h"
 #include "kernels/sign_products.h"
 #include "kvc/quant/pack_bits.h"
 #include "kvc/shared.h"
@@ -71,15 +72,42 @@ at::Tensor least_squares_of_signs(const at::Tensor& s) {
 const Projection& Projections::of(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m) const {
   const Shared shared;
   const std::lock_guard lock(mutex_);
-  const std::tuple key{kind, seed, d, m};
+  const Key key{kind, seed, d, m};
   const auto found = made_.find(key);
   return found != made_.end() ? found->second : made_.try_emplace(key, kind, seed, d, m).first->second;
+}
+
+at::Tensor Projections::matrix(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m, at::Device device) const {
+  const auto& projection = of(kind, seed, d, m);
+  if (device.is_cpu()) return projection.matrix();
+  const Shared shared;
+  const std::lock_guard lock(mutex_);
+  auto& made = on_devices_[{Key{kind, seed, d, m}, device.type(), device.index()}];
+  if (!made.defined()) made = projection.matrix().to(device);
+  return made;
 }
 
 at::Tensor pack_signs(const at::Tensor& x) { return pack_bits(x.gt(0).to(at::kByte), 1); }
 
 at::Tensor unpack_signs(const at::Tensor& words, int64_t m) {
   return unpack_bits(words, 1, m).to(at::kFloat).mul_(2).sub_(1);
+}
+
+at::Tensor dot_signs(const at::Tensor& x, const at::Tensor& words) {
+  const int64_t n = words.size(1), m = x.size(1), group = x.size(0) / words.size(0);
+  auto sums = at::zeros({x.size(0), n}, x.options());
+  if (!x.is_cpu()) {
+    constexpr float kSigns[] = {-1, 1};
+    const LevelCodes signs{
+        .codes = words, .scale = at::ones({1, 1, 1}, x.options()), .book = {kSigns, 1}, .head_dim = m};
+    on_device::score(x, signs, sums);
+    return sums;
+  }
+  for (int64_t i = 0; i < x.size(0); ++i) {
+    const auto* rows = words.const_data_ptr<int32_t>() + i / group * n * words.size(2);
+    dot_signs(x.const_data_ptr<float>() + i * m, m, rows, n, sums.data_ptr<float>() + i * n);
+  }
+  return sums;
 }
 
 void dot_signs(const float* x, int64_t m, const int32_t* words, int64_t n, float* sums) {

@@ -65,6 +65,7 @@ uint8_t e2m1_code(float x) {
 float e2m1_value(uint8_t code) { return kE2m1[code & 15]; }
 
 at::Tensor to_e4m3(const at::Tensor& x) {
+  if (!x.is_cpu()) return to_e4m3(x.cpu()).to(x.device());
   const auto in = x.contiguous();
   auto codes = at::empty(x.sizes(), at::kByte);
   kernels::to_e4m3(in.const_data_ptr<float>(), in.numel(), 1, codes.data_ptr<uint8_t>());
@@ -72,6 +73,7 @@ at::Tensor to_e4m3(const at::Tensor& x) {
 }
 
 at::Tensor to_e4m3(const at::Tensor& x, const at::Tensor& scale) {
+  if (!x.is_cpu()) return to_e4m3(x.cpu(), scale.cpu()).to(x.device());
   auto codes = at::empty(x.sizes(), at::kByte);
   auto* out = codes.data_ptr<uint8_t>();
   const int64_t n_tokens = x.size(1), d = x.size(2);
@@ -85,6 +87,7 @@ at::Tensor to_e4m3(const at::Tensor& x, const at::Tensor& scale) {
 }
 
 at::Tensor largest_of_heads(const at::Tensor& x) {
+  if (!x.is_cpu()) return largest_of_heads(x.cpu()).to(x.device());
   auto largest = at::zeros({x.size(0), 1, 1}, at::kFloat);
   auto* out = largest.data_ptr<float>();
   for_each_run(x, [&](int64_t head, int64_t, const float* run, int64_t n, int64_t stride) {
@@ -97,19 +100,24 @@ at::Tensor largest_of_heads(const at::Tensor& x) {
 }
 
 at::Tensor from_e4m3(const at::Tensor& codes) {
+  if (!codes.is_cpu()) return from_e4m3(codes.cpu()).to(codes.device());
   const auto in = codes.contiguous();
   auto x = at::empty(codes.sizes(), at::kFloat);
   kernels::from_e4m3(in.const_data_ptr<uint8_t>(), in.numel(), x.data_ptr<float>());
   return x;
 }
+
 at::Tensor to_e2m1(const at::Tensor& x) {
+  if (!x.is_cpu()) return to_e2m1(x.cpu()).to(x.device());
   const auto in = x.contiguous();
   auto codes = at::empty(x.sizes(), at::kByte);
   const float* from = in.const_data_ptr<float>();
   std::transform(from, from + in.numel(), codes.data_ptr<uint8_t>(), e2m1_code);
   return codes;
 }
+
 at::Tensor from_e2m1(const at::Tensor& codes) {
+  if (!codes.is_cpu()) return from_e2m1(codes.cpu()).to(codes.device());
   const auto in = codes.contiguous();
   auto x = at::empty(codes.sizes(), at::kFloat);
   const auto* from = in.const_data_ptr<uint8_t>();

@@ -27,8 +27,8 @@ class FullCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!q.is_cpu() || q.size(1) != 1) return LayerCache::attend(q, scale);
-    auto out = at::empty({1, info().n_heads, info().head_dim}, at::kFloat);
+    if (q.size(1) != 1) return LayerCache::attend(q, scale);
+    auto out = at::empty({1, info().n_heads, info().head_dim}, q.options().dtype(at::kFloat));
     const auto held = exact();
     attend_exact({&held, 1}, {&q, 1}, scale, info(), out);
     return out.view({info().n_heads, 1, info().head_dim});
@@ -63,11 +63,6 @@ class Full final : public kvc::Compressor, public kvc::BatchedAttention {
   }
   void attend_batch(std::span<const kvc::LayerCache* const> caches, std::span<const at::Tensor> q, double scale,
                     at::Tensor& out) const override {
-    if (!out.is_cpu()) {
-      for (size_t b = 0; b < caches.size(); ++b)
-        out[static_cast<int64_t>(b)].copy_(caches[b]->attend(q[b], scale).squeeze(1));
-      return;
-    }
     std::vector<kvc::ExactTokens> held;
     for (const auto* cache : caches) held.push_back(static_cast<const FullCache*>(cache)->exact());
     const auto& info = static_cast<const FullCache*>(caches.front())->info();

@@ -19,7 +19,7 @@ at::Tensor merged(const at::Tensor& x) {
 
 Levels levels_of(const at::Tensor& held) {
   if (!held.defined()) return {};
-  const auto wide = held.to(at::kFloat);
+  const auto wide = held.to(at::kCPU, at::kFloat);
   const std::vector<float> levels(wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel());
   return {levels, levels};
 }
@@ -31,11 +31,9 @@ Cache::Cache(const kvc::LayerInfo& info, const CacheFormat& format, const LayerT
       format_(format),
       calibrated_(tables),
       type_(kvc::storage_type(format.matrix.precision)),
-      has_products_(has_products(format.matrix, info.head_dim)),
-      k_(Axis::channels, has_products_ ? info.n_kv_heads : 0),
-      v_(Axis::tokens, has_products_ ? info.n_kv_heads : 0) {
-  KVC_CHECK(info.device == at::kCPU, "kvquant: device ", info.device, ", allowed: cpu");
-}
+      has_products_(info.device.is_cpu() && has_products(format.matrix, info.head_dim)),
+      k_(Axis::channels, has_products_ ? info.n_kv_heads : 0, info.device),
+      v_(Axis::tokens, has_products_ ? info.n_kv_heads : 0, info.device) {}
 
 void Cache::append(const kvc::NewTokens& tokens) {
   check_new_tokens(tokens);
@@ -46,15 +44,15 @@ void Cache::append(const kvc::NewTokens& tokens) {
   }
   if (n_first == n) return;
   const auto k = tokens.k.narrow(1, n_first, n - n_first), v = tokens.v.narrow(1, n_first, n - n_first);
-  if (calibrated_ || k_.n_tokens() > 0) return encode(k, v);
+  if (calibrated_ || k_.n_tokens() > 0) return encode(k.cpu(), v.cpu());
   k_waiting_.push_back(k), v_waiting_.push_back(v);
   if (const int64_t n_waiting = k_waiting_.n_tokens(); n_waiting >= format_.calibration_tokens) {
     const auto k_all = k_waiting_.pop_front(n_waiting), v_all = v_waiting_.pop_front(n_waiting);
-    encode(k_all, v_all);
+    encode(k_all.cpu(), v_all.cpu());
   }
 }
 
-// k, v [H, T, D]: the tokens behind those that are encoded
+// k, v [H, T, D] on the CPU: the tokens behind those that are encoded
 void Cache::encode(const at::Tensor& k, const at::Tensor& v) {
   const auto& format = format_.matrix;
   const int64_t first = k_first_.n_tokens() + k_.n_tokens();
@@ -76,9 +74,10 @@ void Cache::encode(const at::Tensor& k, const at::Tensor& v) {
 // The sequence's own tables, from its first tokens.
 void Cache::calibrate(const at::Tensor& k, const at::Tensor& v, const Range& k_range, const Range& v_range) {
   const auto& format = format_.matrix;
-  k_zero_ = k_range.zero.to(type_, false, true), k_scale_ = k_range.scale.to(type_, false, true);
+  const auto stored = [&](const at::Tensor& x) { return x.to(info().device, type_, false, true); };
+  k_zero_ = stored(k_range.zero), k_scale_ = stored(k_range.scale);
   if (format.uniform) return;
-  const auto levels = [&](const Normalized& x) { return at::tensor(centroids(x.z, format.bits)).to(type_); };
+  const auto levels = [&](const Normalized& x) { return stored(at::tensor(centroids(x.z, format.bits))); };
   k_levels_ = levels(normalized_inside(k, k_range, Axis::channels, format));
   v_levels_ = levels(normalized_inside(v, v_range, Axis::tokens, format));
 }
@@ -87,7 +86,9 @@ void Cache::calibrate(const at::Tensor& k, const at::Tensor& v, const Range& k_r
 const LayerTables& Cache::tables(LayerTables& own) const {
   if (calibrated_) return *calibrated_;
   if (k_zero_.defined()) {
-    own = {{{}, {}, k_zero_.to(at::kFloat), k_scale_.to(at::kFloat)}, levels_of(k_levels_), levels_of(v_levels_)};
+    own = {{{}, {}, k_zero_.to(at::kCPU, at::kFloat), k_scale_.to(at::kCPU, at::kFloat)},
+           levels_of(k_levels_),
+           levels_of(v_levels_)};
   }
   return own;
 }

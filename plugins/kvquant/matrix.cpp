@@ -17,6 +17,7 @@ namespace {
 // Storage of exactly a then b.
 at::Tensor joined(const at::Tensor& a, const at::Tensor& b) {
   if (b.numel() == 0) return a;
+  if (!a.is_cpu()) return at::cat({a, b});
   auto sizes = a.sizes().vec();
   sizes[0] += b.size(0);
   auto both = at::empty(sizes, a.options());
@@ -25,6 +26,9 @@ at::Tensor joined(const at::Tensor& a, const at::Tensor& b) {
   std::memcpy(out + a.nbytes(), b.const_data_ptr(), b.nbytes());
   return both;
 }
+
+constexpr at::Tensor Matrix::Block::*kParts[] = {&Matrix::Block::codes,  &Matrix::Block::values, &Matrix::Block::index,
+                                                 &Matrix::Block::counts, &Matrix::Block::zero,   &Matrix::Block::scale};
 
 template <class T>
 at::Tensor held(const std::vector<T>& values, at::ScalarType type) {
@@ -151,6 +155,9 @@ void Matrix::push_rows(const at::Tensor& x, const Range& range, const Levels& le
               .counts = held(counts, at::kShort),
               .zero = of_tokens(range.zero),
               .scale = of_tokens(range.scale)};
+  for (const auto part : kParts) {
+    if ((block.*part).defined()) block.*part = (block.*part).to(device_);
+  }
   n_tokens_ += n, n_channels_ = m;
   if (blocks_.empty() || blocks_.back().n_tokens() % kBlockTokens == 0) {
     blocks_.push_back(std::move(block));
@@ -158,13 +165,32 @@ void Matrix::push_rows(const at::Tensor& x, const Range& range, const Levels& le
   }
   Block& open = blocks_.back();
   open.codes = at::cat({open.codes, block.codes}, 1);
-  for (const auto part : {&Block::values, &Block::index, &Block::counts, &Block::zero, &Block::scale}) {
-    if ((open.*part).defined()) open.*part = joined(open.*part, block.*part);
+  for (const auto part : kParts) {
+    if (part != &Block::codes && (open.*part).defined()) open.*part = joined(open.*part, block.*part);
   }
+}
+
+// The same by operations that any device has.
+at::Tensor Matrix::decoded_on_device(const Block& block, const Range& channels, const Levels& levels,
+                                     const Format& format, int64_t n_heads) const {
+  const int64_t n = block.n_tokens(), n_parts = block.codes.size(0);
+  const bool of_tokens = axis_ == Axis::tokens;
+  const auto there = [&](const at::Tensor& x) { return x.to(device_, at::kFloat); };
+  const auto codes = kvc::unpack_bits(block.codes, format.bits, n_channels_ / n_parts).to(at::kLong);
+  const auto level = there(at::tensor(values_of(levels, format))).index_select(0, codes.flatten());
+  auto rows = level.view(codes.sizes()).transpose(0, 1).flatten(1);  // [n, m]
+  rows = of_tokens ? block.zero.to(at::kFloat).unsqueeze(1) + block.scale.to(at::kFloat).unsqueeze(1) * rows
+                   : there(channels.zero) + there(channels.scale) * rows;
+  const auto unsigned_16 = [](const at::Tensor& x) { return x.to(at::kLong).bitwise_and_(0xffff); };
+  const auto token = at::arange(n, at::TensorOptions(at::kLong).device(device_))
+                         .repeat_interleave(unsigned_16(block.counts), 0, block.values.numel());
+  rows.view(-1).index_put_({token * n_channels_ + unsigned_16(block.index)}, block.values.to(at::kFloat));
+  return rows.view({n, n_heads, -1}).transpose(0, 1).contiguous();
 }
 
 at::Tensor Matrix::decoded(const Block& block, const Range& channels, const Levels& levels, const Format& format,
                            int64_t n_heads) const {
+  if (!device_.is_cpu()) return decoded_on_device(block, channels, levels, format, n_heads);
   const int64_t n = block.n_tokens(), head_dim = n_channels_ / n_heads, n_parts = block.codes.size(0);
   const auto level = values_of(levels, format);
   const kvc::CodeBook book{level.data(), format.bits};

@@ -32,10 +32,12 @@ class Matrix {
   };
 
   // n_parts: how many parts of a token's codes, its heads, stand apart, as attention over codes reads them; 0: none.
-  explicit Matrix(Axis axis, int64_t n_parts = 0) : axis_(axis), n_parts_(n_parts) {}
+  // What is held lies on `device`.
+  explicit Matrix(Axis axis, int64_t n_parts = 0, at::Device device = at::kCPU)
+      : axis_(axis), n_parts_(n_parts), device_(device) {}
 
-  // x [t, m] fp32, contiguous. n_capped: outliers of a token that are kept on either side, the furthest ones by
-  // (x - zero) / scale; the others become the outermost code. 0: all.
+  // x [t, m] fp32, contiguous, and the range on the CPU. n_capped: outliers of a token that are kept on either side,
+  // the furthest ones by (x - zero) / scale; the others become the outermost code. 0: all.
   void push_back(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
                  int64_t n_capped = 0);
 
@@ -66,8 +68,12 @@ class Matrix {
   at::Tensor decoded(const Block& block, const Range& channels, const Levels& levels, const Format& format,
                      int64_t n_heads) const;
 
+  at::Tensor decoded_on_device(const Block& block, const Range& channels, const Levels& levels, const Format& format,
+                               int64_t n_heads) const;
+
   Axis axis_;
   int64_t n_parts_;
+  at::Device device_;
   std::vector<Block> blocks_;
   int64_t n_tokens_ = 0, n_channels_ = 0;
 };

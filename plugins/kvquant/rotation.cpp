@@ -55,13 +55,24 @@ KVC_CLONES void rotate_head(float* rows, int64_t n, int64_t half, const Turns& t
   }
 }
 
+// Where the CPU's loops do not reach.
+at::Tensor rotated_on_device(const at::Tensor& x, int64_t first, std::span<const float> frequencies, int direction) {
+  const auto position = at::arange(first, first + x.size(1), at::TensorOptions(at::kDouble).device(x.device()));
+  const auto of_channel = at::tensor(at::ArrayRef<float>(frequencies.data(), frequencies.size())).to(x.device());
+  const auto angles = at::outer(position, of_channel.to(at::kDouble));
+  const auto cosine = angles.cos().to(at::kFloat), sine = angles.sin().mul_(direction).to(at::kFloat);
+  const auto halves = x.to(at::kFloat).chunk(2, 2);
+  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, 2);
+}
+
 }  // namespace
 
 at::Tensor rotated(const at::Tensor& x, int64_t first, std::span<const float> frequencies, int direction) {
-  auto y = at::empty(x.sizes(), at::kFloat).copy_(x);
+  auto y = at::empty(x.sizes(), x.options().dtype(at::kFloat)).copy_(x);
   if (frequencies.empty()) return y;
   const int64_t half = static_cast<int64_t>(frequencies.size()), n_tokens = x.size(1);
   KVC_CHECK(2 * half == x.size(2), "kvquant: ", half, " RoPE frequencies for head_dim ", x.size(2));
+  if (!x.is_cpu()) return rotated_on_device(x, first, frequencies, direction);
   std::vector<float> cosine(frequencies.size()), sine(frequencies.size());
   for (int64_t t = 0; t < n_tokens; ++t) {
     for (size_t i = 0; i < frequencies.size(); ++i) {
@@ -77,6 +88,10 @@ at::Tensor rotated(const at::Tensor& x, int64_t first, std::span<const float> fr
 
 void rotate(const at::Tensor& x, int64_t first, std::span<const float> frequencies) {
   if (frequencies.empty()) return;
+  if (!x.is_cpu()) {
+    x.copy_(rotated_on_device(x, first, frequencies, 1));
+    return;
+  }
   const int64_t n_tokens = x.size(1), head_dim = x.size(2);
   const Turns turns(first, n_tokens, frequencies);
   at::parallel_for(0, x.size(0), std::max<int64_t>(1, kLeastNumbers / (n_tokens * head_dim)),

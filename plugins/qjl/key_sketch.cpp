@@ -107,6 +107,7 @@ at::Tensor nearest_keys(const KeySketch& keys, const Sketches& s, const SketchFo
 
 at::Tensor projected(const at::Tensor& q, const Sketches& s) {
   const int64_t d = q.size(1), m = s.keys.size(1);
+  if (!q.is_cpu()) return at::matmul(q, s.keys);
   std::vector<uint8_t> all(static_cast<size_t>(d));
   std::iota(all.begin(), all.end(), uint8_t{0});
   auto result = at::empty({q.size(0), m}, at::kFloat);
@@ -169,11 +170,32 @@ class HeadScores {
   std::vector<float> out_, in_, sums_;
 };
 
+// The same of all heads, on a device: q and what it projects to in each group of tokens, [H, n_q, G, ..].
+at::Tensor estimate_on_device(const at::Tensor& q, const at::Tensor& projected, const KeySketch& keys,
+                              const Sketches& s, const at::Tensor& fixed) {
+  const int64_t n_heads = keys.signs.size(0), n_tokens = keys.n_tokens(), n_q = q.size(0) / n_heads;
+  const auto estimate = [&](const at::Tensor& x, const at::Tensor& signs, const at::Tensor& norms) {
+    const int64_t n_groups = x.size(2), m = x.size(3);
+    const auto rows = x.transpose(1, 2).reshape({n_heads * n_groups * n_q, m});
+    const auto sums = kvc::dot_signs(rows, signs.view({n_heads * n_groups, n_tokens / n_groups, -1}));
+    const auto by_head = sums.view({n_heads, n_groups, n_q, -1}).transpose(1, 2).reshape({n_heads, n_q, n_tokens});
+    return by_head * norms.to(at::kFloat).mul(kFactor / static_cast<double>(m)).unsqueeze(1);
+  };
+  const auto whole = projected.view({n_heads, n_q, 1, -1});
+  if (!keys.outlier_signs.defined()) return estimate(whole, keys.signs, keys.norms).flatten(0, 1);
+  const auto& channels = channels_of(keys, fixed);
+  const auto mask = outlier_mask(channels, channels.size(1), q.size(1)).unsqueeze(1);  // [H, 1, G, D]
+  const auto apart = q.view({n_heads, n_q, 1, -1}) * mask;
+  const auto inside = estimate(whole - at::matmul(apart, s.keys), keys.signs, keys.norms);
+  return (inside + estimate(at::matmul(apart, s.outliers), keys.outlier_signs, keys.outlier_norms)).flatten(0, 1);
+}
+
 }  // namespace
 
 at::Tensor estimate_scores(const at::Tensor& q, const at::Tensor& projected, const KeySketch& keys, const Sketches& s,
                            const SketchFormat& format, const at::Tensor& fixed) {
   const int64_t n_tokens = keys.n_tokens(), d = q.size(1), m = format.n_signs;
+  if (!q.is_cpu()) return estimate_on_device(q, projected, keys, s, fixed);
   const int64_t per_head = q.size(0) / keys.signs.size(0);
   auto scores = at::zeros({q.size(0), n_tokens}, at::kFloat);
   float* to = scores.data_ptr<float>();

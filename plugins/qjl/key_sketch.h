@@ -57,10 +57,10 @@ at::Tensor nearest_keys(const KeySketch& keys, const Sketches& s, const SketchFo
 at::Tensor linear_functionals(const KeySketch& keys, const Sketches& s, const SketchFormat& format,
                               const at::Tensor& fixed);
 
-// S^T q: q [H_q, D] -> [H_q, m] fp32, once for all keys; on the CPU.
+// S^T q: q [H_q, D] -> [H_q, m] fp32, once for all keys.
 at::Tensor projected(const at::Tensor& q, const Sketches& s);
 
-// Estimates of q [H_q, D] with every key, [H_q, T] fp32; on the CPU.
+// Estimates of q [H_q, D] with every key, [H_q, T] fp32.
 at::Tensor estimate_scores(const at::Tensor& q, const at::Tensor& projected, const KeySketch& keys, const Sketches& s,
                            const SketchFormat& format, const at::Tensor& fixed);
 

@@ -176,7 +176,7 @@ class Qjl final : public kvc::Compressor {
         options_.projection == "orthogonal" ? kvc::ProjectionKind::orthogonal : kvc::ProjectionKind::gaussian;
     const auto of = [&](uint64_t apart, int64_t n_signs) {
       const auto seed = static_cast<uint64_t>(options_.seed) + (initial ? 1 : 0) + apart;
-      return projections_.of(kind, seed, info.head_dim, n_signs).matrix().to(info.device);
+      return projections_.matrix(kind, seed, info.head_dim, n_signs, info.device);
     };
     qjl::Sketches sketches{.keys = of(0, format.k.n_signs)};
     sketches.outliers = options_.outlier_projection == "own" ? of(2, format.k.n_outlier_signs)

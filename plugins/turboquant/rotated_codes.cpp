@@ -15,24 +15,34 @@ namespace {
 constexpr int64_t kBlockTokens = 64;  // a step copies at most one block
 const double kFactor = std::sqrt(std::numbers::pi / 2);
 
-// out[n, d] = rows x [n, d] times m, or times its transpose; each row alone, sums in the order of its entries.
+// out[n, d] = rows x [n, d] times m, or times its transpose; each row alone, sums in the order of its entries. On a
+// device in fp64, so that the order of its sums shows in next to no bit of what is rounded to fp32.
 at::Tensor times(const at::Tensor& x, const at::Tensor& m, bool transposed) {
   const int64_t d = m.size(0), n = x.numel() / d;
+  if (!x.is_cpu()) return at::matmul(x.to(at::kDouble), (transposed ? m.t() : m).to(at::kDouble)).to(at::kFloat);
   const auto matrix = transposed ? m.t().contiguous() : m;
   auto out = at::empty(x.sizes(), at::kFloat);
   rows_times(x.const_data_ptr<float>(), n, matrix.const_data_ptr<float>(), d, out.data_ptr<float>());
   return out;
 }
 
-// [H, t] norms as they are stored
-at::Tensor norms_of(const at::Tensor& x, kvc::Precision precision) {
+void write_norms(const at::Tensor& x, float* norms) {
   const int64_t d = x.size(2);
-  auto norms = at::empty({x.size(0), x.size(1)}, at::kFloat);
   const float* in = x.const_data_ptr<float>();
-  for (int64_t row = 0; row < norms.numel(); ++row, in += d) {
+  for (int64_t row = 0; row < x.numel() / d; ++row, in += d) {
     double sum = 0;
     for (int64_t j = 0; j < d; ++j) sum += static_cast<double>(in[j]) * in[j];
-    norms.data_ptr<float>()[row] = static_cast<float>(std::sqrt(sum));
+    norms[row] = static_cast<float>(std::sqrt(sum));
+  }
+}
+
+// [H, t] norms as they are stored
+at::Tensor norms_of(const at::Tensor& x, kvc::Precision precision) {
+  auto norms = at::empty({x.size(0), x.size(1)}, x.options());
+  if (x.is_cpu()) {
+    write_norms(x, norms.data_ptr<float>());
+  } else {
+    norms.copy_(x.to(at::kDouble).norm(2, 2));
   }
   const auto held = norms.to(kvc::storage_type(precision));
   KVC_CHECK(held.isfinite().all().item<bool>(), "turboquant: the norm of a token is ", norms.max().item<double>(),
@@ -42,6 +52,11 @@ at::Tensor norms_of(const at::Tensor& x, kvc::Precision precision) {
 
 // u8 codes [H, t, D] of rotated rows, divided by their norms; a row of norm 0 has the codes of 0.
 at::Tensor codes_of(const at::Tensor& rotated, const at::Tensor& norms, const std::vector<float>& middles) {
+  if (!rotated.is_cpu()) {
+    const auto bounds = at::tensor(middles).to(rotated.device());
+    const auto z = (rotated / norms.to(at::kFloat).unsqueeze(2)).masked_fill_(norms.eq(0).unsqueeze(2), 0);
+    return at::bucketize(z, bounds, /*out_int32=*/true, /*right=*/true).to(at::kByte);
+  }
   const int64_t d = rotated.size(2);
   auto codes = at::empty(rotated.sizes(), at::kByte);
   const auto wide = norms.to(at::kFloat);
@@ -118,24 +133,12 @@ at::Tensor RotatedCodes::vectors(const Tables& tables, const at::Tensor& back, d
 at::Tensor RotatedCodes::sketched_scores(const at::Tensor& q, const Tables& tables) const {
   const int64_t d = q.size(1);
   const auto sketched = times(q, tables.sketch, false);
-  auto scores = at::empty({q.size(0), n_tokens_}, at::kFloat);
-  std::vector<float> sums;
-  int64_t first = 0;
+  std::vector<at::Tensor> scores;  // each [H, H_q / H, t]
   for (const auto& block : blocks_) {
-    const int64_t n_heads = block.norms.size(0), n = block.norms.size(1), n_words = block.signs.size(2);
-    const auto sizes = block.residual_norms.to(at::kFloat).mul(sketch_factor(d));
-    sums.resize(static_cast<size_t>(n));
-    for (int64_t i = 0; i < q.size(0); ++i) {
-      const int64_t h = i * n_heads / q.size(0);
-      kvc::dot_signs(sketched.const_data_ptr<float>() + i * d, d,
-                     block.signs.const_data_ptr<int32_t>() + h * n * n_words, n, sums.data());
-      const float* size = sizes.const_data_ptr<float>() + h * n;
-      float* to = scores.data_ptr<float>() + i * n_tokens_ + first;
-      for (int64_t t = 0; t < n; ++t) to[t] = size[t] * sums[t];
-    }
-    first += n;
+    const auto sizes = block.residual_norms.to(at::kFloat).mul(sketch_factor(d)).unsqueeze(1);
+    scores.push_back(kvc::dot_signs(sketched, block.signs).view({sizes.size(0), -1, sizes.size(2)}) * sizes);
   }
-  return scores;
+  return at::cat(scores, 2).flatten(0, 1);
 }
 
 void RotatedCodes::add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {

@@ -4,7 +4,7 @@
 //   x^ + sqrt(pi/2)/D * |r| * S sign(S^T r)  (S [D, D]: N(0, 1) entries), unbiased in <q, .> over S,
 // which scores are computed from. It is farther from x than x^ is; nearest, for r of uniform direction, is
 //   x^ + |r| * W sign(S^T r),  W as kvc::least_squares_of_signs derives it.
-// Rows are computed one by one, so that a token's codes do not depend on those beside it. On the CPU.
+// Rows are computed one by one, so that a token's codes do not depend on those beside it.
 #pragma once
 
 #include <kvc/footprint.h>

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "lloyd_max.h"
 #include "rotated_codes.h"
@@ -91,8 +92,7 @@ class Turboquant final : public kvc::Compressor {
   }
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    KVC_CHECK(info.device == at::kCPU, "turboquant: device ", info.device, ", allowed: cpu");
-    return std::make_unique<TurboquantCache>(info, tables_for(info.head_dim), precision_);
+    return std::make_unique<TurboquantCache>(info, tables_for(info.head_dim, info.device), precision_);
   }
 
   double bits() const override { return static_cast<double>(options_.bits); }
@@ -103,11 +103,11 @@ class Turboquant final : public kvc::Compressor {
   }
 
  private:
-  turboquant::Tables tables(int64_t bits, int64_t head_dim) const {
+  turboquant::Tables tables(int64_t bits, int64_t head_dim, at::Device device) const {
     const auto quantizer = turboquant::lloyd_max(bits, head_dim);
     const auto seed = static_cast<uint64_t>(options_.seed);
     turboquant::Tables tables;
-    tables.rotation = projections_.of(kvc::ProjectionKind::orthogonal, seed, head_dim, head_dim).matrix();
+    tables.rotation = projections_.matrix(kvc::ProjectionKind::orthogonal, seed, head_dim, head_dim, device);
     tables.levels.assign(quantizer.levels.begin(), quantizer.levels.end());
     for (size_t i = 0; i + 1 < tables.levels.size(); ++i) {
       tables.middles.push_back((tables.levels[i] + tables.levels[i + 1]) / 2);
@@ -116,27 +116,28 @@ class Turboquant final : public kvc::Compressor {
     return tables;
   }
 
-  // Made once for each head_dim; what they are depends on nothing else.
-  const ModelTables& tables_for(int64_t head_dim) const {
+  // Made once for each head_dim and device; what they are depends on nothing else.
+  const ModelTables& tables_for(int64_t head_dim, at::Device device) const {
     const kvc::Shared shared;
     const std::lock_guard lock(mutex_);
-    const auto found = by_head_dim_.find(head_dim);
-    if (found != by_head_dim_.end()) return found->second;
+    const std::tuple key{head_dim, device.type(), device.index()};
+    const auto found = made_.find(key);
+    if (found != made_.end()) return found->second;
     const bool sketched = options_.keys == "inner_product";
-    ModelTables made{.k = tables(options_.bits - (sketched ? 1 : 0), head_dim), .v = tables(options_.bits, head_dim)};
+    ModelTables made{.k = tables(options_.bits - (sketched ? 1 : 0), head_dim, device),
+                     .v = tables(options_.bits, head_dim, device)};
     if (sketched) {
-      made.k.sketch =
-          projections_.of(kvc::ProjectionKind::gaussian, static_cast<uint64_t>(options_.seed) + 1, head_dim, head_dim)
-              .matrix();
+      made.k.sketch = projections_.matrix(kvc::ProjectionKind::gaussian, static_cast<uint64_t>(options_.seed) + 1,
+                                          head_dim, head_dim, device);
     }
-    return by_head_dim_.emplace(head_dim, std::move(made)).first->second;
+    return made_.emplace(key, std::move(made)).first->second;
   }
 
   TurboquantOptions options_;
   kvc::Precision precision_;
   kvc::Projections projections_;
   mutable std::mutex mutex_;
-  mutable std::map<int64_t, ModelTables> by_head_dim_;
+  mutable std::map<std::tuple<int64_t, at::DeviceType, at::DeviceIndex>, ModelTables> made_;
 };
 
 }  // namespace

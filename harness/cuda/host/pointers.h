@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "cuda/host/device_memory.h"
 #include "cuda/host/shared_memory.h"
 
 namespace kvc::cuda_emulated {
@@ -145,7 +146,7 @@ class gmem_ptr : public CheckedPointer<gmem_ptr, T> {
  public:
   using CheckedPointer<gmem_ptr, T>::CheckedPointer;
   gmem_ptr(std::nullptr_t) {}
-  gmem_ptr(T* address) : gmem_ptr(address, known_memory_around(address)) {}
+  gmem_ptr(T* address) : gmem_ptr(bytes_of_device(address), known_memory_around(address)) {}
   template <class U>
   requires(std::same_as<const U, T> && !std::same_as<U, T>) gmem_ptr(gmem_ptr<U> other)
       : gmem_ptr(other.address(), other.begin(), other.end()) {}
@@ -169,7 +170,8 @@ class gmem_ptr : public CheckedPointer<gmem_ptr, T> {
 
 template <class T>
 gmem_ptr<T> checked(T* pointer, std::size_t count) {
-  return {pointer, pointer, pointer + count};
+  T* bytes = bytes_of_device(pointer);
+  return {bytes, bytes, bytes + count};
 }
 
 template <class To, template <class> class Pointer, class From>

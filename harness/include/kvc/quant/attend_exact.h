@@ -16,7 +16,7 @@ struct ExactTokens {
   const TokenBlocks* v;
 };
 
-// q[b]: [H_q, 1, D] on the CPU; out: [B, H_q, D] fp32. A sequence's bits do not depend on the others.
+// q[b]: [H_q, 1, D]; out: [B, H_q, D] fp32. A sequence's bits do not depend on the others.
 KVC_EXPORT void attend_exact(std::span<const ExactTokens> sequences, std::span<const at::Tensor> q, double scale,
                              const LayerInfo& info, at::Tensor& out);
 

@@ -1,7 +1,8 @@
-// Attention of one query token on the compressed form, on the CPU:
+// Attention of one query token on the compressed form, on the device that holds it:
 //   scores over all parts of K -> one softmax in fp32 a head -> weighted sum over all parts of V.
 // Parts add up: a chunk may be scored by its codes, its low-rank part and its outliers.
-// The loops are in kernels/code_products.h; accumulation is fp32. The oracle is LayerCache::attend.
+// The loops are in kernels/code_products.h, a GPU's in cuda/products.cuh; accumulation is fp32. The oracle is
+// LayerCache::attend.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -20,7 +21,7 @@ namespace kvc {
 
 class KVC_EXPORT CompressedAttention {
  public:
-  // Whether this path takes such a query: one token, CPU, head_dim up to 1024.
+  // Whether this path takes such a query: one token, head_dim up to 1024.
   static bool takes(const at::Tensor& q);
 
   // q: [H_q, 1, D]; n_tokens: the cache's length.
@@ -40,7 +41,7 @@ class KVC_EXPORT CompressedAttention {
 
   void softmax();                                             // tokens before the sliding window weigh nothing
   void softmax(std::span<const int64_t> n_hidden);            // the first so many of each KV head weigh nothing instead
-  const at::Tensor& weights() const { return scores_; }       // [H_q, T] fp32, after softmax()
+  const at::Tensor& weights() const { return scores_; }       // [H_q, T] fp32; scores before softmax()
   at::Tensor weights(int64_t first, int64_t n_tokens) const;  // of these tokens, a view
 
   // out += weights V

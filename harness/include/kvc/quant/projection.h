@@ -50,10 +50,14 @@ KVC_EXPORT at::Tensor least_squares_of_signs(const at::Tensor& s);
 class KVC_EXPORT Projections {
  public:
   const Projection& of(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m) const;
+  // Its matrix on that device, which all caches there share.
+  at::Tensor matrix(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m, at::Device device) const;
 
  private:
   mutable std::mutex mutex_;
-  mutable std::map<std::tuple<ProjectionKind, uint64_t, int64_t, int64_t>, Projection> made_;
+  using Key = std::tuple<ProjectionKind, uint64_t, int64_t, int64_t>;
+  mutable std::map<Key, Projection> made_;
+  mutable std::map<std::tuple<Key, at::DeviceType, at::DeviceIndex>, at::Tensor> on_devices_;
 };
 
 // x [..., m] -> [..., ceil(m/32)] int32: bit 1 where x > 0.
@@ -61,6 +65,9 @@ KVC_EXPORT at::Tensor pack_signs(const at::Tensor& x);
 // words [..., ceil(m/32)] -> [..., m] fp32, each -1 or 1
 KVC_EXPORT at::Tensor unpack_signs(const at::Tensor& words, int64_t m);
 
+// x [n * group, m] fp32, words [n, t, ceil(m/32)], on one device -> [n * group, t] fp32: <x, signs> of the rows that
+// `group` rows of x in order share.
+KVC_EXPORT at::Tensor dot_signs(const at::Tensor& x, const at::Tensor& words);
 // sums[t] = <x, signs of row t> for n rows of m/32 words each, on the CPU. x: m floats.
 KVC_EXPORT void dot_signs(const float* x, int64_t m, const int32_t* words, int64_t n, float* sums);
 

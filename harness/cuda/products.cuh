@@ -1,0 +1,381 @@
+// Products of queries with a cache's parts as they are held: the plain kernels, for every format and any shape.
+//
+// score_rows      rows are tokens: a thread a token, four query heads of a KV head at a time, which read a row once;
+//                 their queries stand in shared memory, 256 channels at a time
+// score_channels  rows are channels, in tiles: a thread a token, neighbours in neighbouring codes of a word
+// weigh_rows      a thread a channel: its sum over 512 tokens, whose weights stand in shared memory 128 at a time; the
+//                 parts of longer runs are added by add_parts, in their order
+// *_entries       each entry read once for each query head; who adds to a number is one thread, or one after a barrier
+// softmax         a block a query head, three readings of its scores
+// Bound by        instructions: a code is a load from shared memory (its level) and two multiply-adds
+#pragma once
+
+#include "cuda/decode.cuh"
+#include "cuda/products.h"
+
+namespace kvc::KVC_DEVICE {
+
+using cuda_products::Kind;
+using cuda_products::kSplitTokens;
+using cuda_products::Number;
+
+constexpr int kChunk = 256;      // channels of the queries in shared memory
+constexpr int kHeadsAtOnce = 4;  // query heads of a KV head that read a number once
+constexpr int kTileWords = 16;
+
+struct Numbers {
+  gmem_ptr<const unsigned char> data;
+  Number type;
+  int64_t n;
+};
+
+struct MatrixArgument {
+  gmem_ptr<const unsigned char> rows;
+  Numbers scale, zero;
+  int64_t head_bytes, row_bytes, head_sides;
+  Kind kind;
+  float centre;
+  float levels[16];
+  int n_tokens, n_channels, n_groups, group_size;
+  bool one_side;
+};
+
+// Query heads first .. first + n of KV head `blockIdx.y` of a grid whose third coordinate counts them in fours.
+struct HeadsOfBlock {
+  int first, n;
+};
+__device__ __forceinline__ HeadsOfBlock heads_of_block(int group, int z) {
+  const int left = group - z * kHeadsAtOnce;
+  return {static_cast<int>(blockIdx.y) * group + z * kHeadsAtOnce, left < kHeadsAtOnce ? left : kHeadsAtOnce};
+}
+
+__device__ __forceinline__ float float_of_e4m3(unsigned byte) {  // its exponent has 8 less than that of a half
+  const unsigned bits = (byte & 0x80u) << 8 | (byte & 0x7fu) << 7;
+  return __low2float(as_half2(bits)) * 256.0f;
+}
+
+__device__ __forceinline__ float number_of(const Numbers& x, int64_t i) {
+  switch (x.type) {
+    case Number::f32:
+      return pointer_cast<const float>(x.data)[i];
+    case Number::f16:
+      return to_float(pointer_cast<const __half>(x.data)[i]);
+    case Number::bf16:
+      return to_float(pointer_cast<const __nv_bfloat16>(x.data)[i]);
+    case Number::e8m0: {  // 2^-127 is no normal number
+      const unsigned byte = x.data[i];
+      return __uint_as_float(byte == 0 ? 0x00400000u : byte << 23);
+    }
+    default:
+      return float_of_e4m3(x.data[i]);
+  }
+}
+
+// Number `place` of a row of numbers that begins at byte `row`.
+template <int kBits>
+__device__ __forceinline__ float number_at(const MatrixArgument& x, smem_ptr<const float> levels, int64_t row,
+                                           int place) {
+  if constexpr (kBits == 32) {
+    return pointer_cast<const float>(x.rows + row)[place];
+  } else if constexpr (kBits == 16) {
+    const unsigned bits = pointer_cast<const unsigned short>(x.rows + row)[place];
+    return x.kind == Kind::f16 ? __low2float(as_half2(bits)) : __uint_as_float(bits << 16);
+  } else if constexpr (kBits == 8) {
+    const unsigned code = x.rows[row + place];
+    return x.kind == Kind::e4m3 ? float_of_e4m3(code) : static_cast<float>(code) - x.centre;
+  } else {
+    const auto words = pointer_cast<const unsigned>(x.rows + row);
+    const int bit = place * kBits, shift = bit % 32;
+    const unsigned word = words[bit / 32];
+    unsigned code = word >> shift;
+    if constexpr (32 % kBits != 0) {
+      const unsigned next = words[(bit + kBits - 1) / 32];
+      code = __funnelshift_r(word, next, shift);
+    }
+    const float level = levels[code & ((1u << kBits) - 1u)];
+    return level;
+  }
+}
+
+// Scale and zero of group `group` of a row of head `head`.
+__device__ __forceinline__ float2 sides_at(const MatrixArgument& x, int head, int64_t place) {
+  const int64_t at = head * x.head_sides + (x.one_side ? 0 : place);
+  return make_float2(number_of(x.scale, at), x.zero.n == 0 ? 0.0f : number_of(x.zero, at));
+}
+
+__device__ __forceinline__ void load_levels(const MatrixArgument& x, smem_ptr<float> levels) {
+#pragma unroll
+  for (int i = 0; i < 16; ++i) {  // an index that is not known would take the argument into local memory
+    if (threadIdx.x == i) levels[i] = x.levels[i];
+  }
+}
+
+// Channels from .. from + kChunk of the block's queries, zeros where there are none; between two barriers.
+__device__ __forceinline__ void load_queries(gmem_ptr<const float> q, int stride, HeadsOfBlock heads, int from,
+                                             int n_channels, smem_ptr<float> queries) {
+  __syncthreads();
+  for (int i = threadIdx.x; i < kHeadsAtOnce * kChunk; i += kThreads) {
+    const int head = i / kChunk, channel = from + i % kChunk;
+    float number = 0.0f;
+    if (head < heads.n && channel < n_channels) number = q[static_cast<int64_t>(heads.first + head) * stride + channel];
+    queries[i] = number;
+  }
+  __syncthreads();
+}
+
+__device__ __forceinline__ void add_to_scores(gmem_ptr<float> scores, int64_t stride, HeadsOfBlock heads, int token,
+                                              const float (&sums)[kHeadsAtOnce]) {
+#pragma unroll
+  for (int h = 0; h < kHeadsAtOnce; ++h) {
+    if (h < heads.n) scores[(heads.first + h) * stride + token] += sums[h];
+  }
+}
+
+template <int kBits>
+__global__ void __launch_bounds__(kThreads) score_rows(MatrixArgument k, gmem_ptr<const float> q, int q_stride,
+                                                       gmem_ptr<float> scores, int64_t stride, int group) {
+  KVC_SHARED(float, queries, kHeadsAtOnce* kChunk);
+  KVC_SHARED(float, levels, 16);
+  const HeadsOfBlock heads = heads_of_block(group, blockIdx.z);
+  const int token = blockIdx.x * kThreads + threadIdx.x, kv = blockIdx.y;
+  const int64_t row = kv * k.head_bytes + token * k.row_bytes;
+  if constexpr (kBits < 8) load_levels(k, levels);
+  float sums[kHeadsAtOnce] = {};
+  for (int from = 0; from < k.n_channels; from += kChunk) {
+    load_queries(q, q_stride, heads, from, k.n_channels, queries);
+    if (token >= k.n_tokens) continue;
+    const int end = min(from + kChunk, k.n_channels);
+    float2 sides = make_float2(1.0f, 0.0f);
+    int next = from;  // where a group's scale is read
+    for (int c = from; c < end; ++c) {
+      if (kBits <= 8 && c == next) {
+        const int group_of_c = c / k.group_size;
+        sides = sides_at(k, kv, static_cast<int64_t>(token) * k.n_groups + group_of_c);
+        next = (group_of_c + 1) * k.group_size;
+      }
+      const float number = number_at<kBits>(k, levels, row, c);
+      const float value = kBits <= 8 ? fmaf(sides.x, number, sides.y) : number;
+#pragma unroll
+      for (int h = 0; h < kHeadsAtOnce; ++h) {
+        const float factor = queries[h * kChunk + c - from];
+        sums[h] = fmaf(factor, value, sums[h]);
+      }
+    }
+  }
+  if (token < k.n_tokens) add_to_scores(scores, stride, heads, token, sums);
+}
+
+// Entry `entry` of row `row` among n_rows rows of n entries each, as they stand in tiles.
+__device__ __forceinline__ int64_t place_in_tiles(int row, int entry, int n_rows, int n) {
+  const int first = entry / kTileWords * kTileWords, width = min(kTileWords, n - first);
+  return static_cast<int64_t>(first) * n_rows + static_cast<int64_t>(row) * width + (entry - first);
+}
+
+template <int kBits>
+__global__ void __launch_bounds__(kThreads) score_channels(MatrixArgument k, gmem_ptr<const float> q, int q_stride,
+                                                           gmem_ptr<float> scores, int64_t stride, int group) {
+  KVC_SHARED(float, queries, kHeadsAtOnce* kChunk);
+  KVC_SHARED(float, levels, 16);
+  constexpr int kCodes = 32 / kBits;
+  const HeadsOfBlock heads = heads_of_block(group, blockIdx.z);
+  const int token = blockIdx.x * kThreads + threadIdx.x, kv = blockIdx.y;
+  const int n_words = static_cast<int>(k.row_bytes / 4), group_of_token = token / k.group_size;
+  if constexpr (kBits < 8) load_levels(k, levels);
+  float sums[kHeadsAtOnce] = {};
+  for (int from = 0; from < k.n_channels; from += kChunk) {
+    load_queries(q, q_stride, heads, from, k.n_channels, queries);
+    if (token >= k.n_tokens) continue;
+    const int end = min(from + kChunk, k.n_channels);
+    for (int c = from; c < end; ++c) {
+      const int64_t word = place_in_tiles(c, token / kCodes, k.n_channels, n_words);
+      const float2 sides = sides_at(k, kv, place_in_tiles(c, group_of_token, k.n_channels, k.n_groups));
+      const float number = number_at<kBits>(k, levels, kv * k.head_bytes + word * 4, token % kCodes);
+      const float value = fmaf(sides.x, number, sides.y);
+#pragma unroll
+      for (int h = 0; h < kHeadsAtOnce; ++h) {
+        const float factor = queries[h * kChunk + c - from];
+        sums[h] = fmaf(factor, value, sums[h]);
+      }
+    }
+  }
+  if (token < k.n_tokens) add_to_scores(scores, stride, heads, token, sums);
+}
+
+// blockIdx.x: 128 channels of 512 tokens; parts [splits, heads, width], or with one split the sums themselves, to which
+// is added.
+template <int kBits>
+__global__ void __launch_bounds__(kThreads) weigh_rows(MatrixArgument v, gmem_ptr<const float> weights, int64_t stride,
+                                                       gmem_ptr<float> parts, int width, int group, int n_splits) {
+  KVC_SHARED(float, shares, kHeadsAtOnce* kThreads);
+  KVC_SHARED(float, levels, 16);
+  const HeadsOfBlock heads = heads_of_block(group, blockIdx.z);
+  const int kv = blockIdx.y, split = blockIdx.x % n_splits;
+  const int channel = static_cast<int>(blockIdx.x) / n_splits * kThreads + threadIdx.x;
+  const int end = min((split + 1) * kSplitTokens, v.n_tokens);
+  if constexpr (kBits < 8) load_levels(v, levels);
+  float sums[kHeadsAtOnce] = {};
+  for (int from = split * kSplitTokens; from < end; from += kThreads) {
+    __syncthreads();
+    for (int h = 0; h < kHeadsAtOnce; ++h) {
+      const int token = from + threadIdx.x;
+      float share = 0.0f;
+      if (h < heads.n && token < end) share = weights[(heads.first + h) * stride + token];
+      shares[h * kThreads + threadIdx.x] = share;
+    }
+    __syncthreads();
+    if (channel >= v.n_channels) continue;
+    const int n = min(kThreads, end - from);
+    int64_t row = kv * v.head_bytes + from * v.row_bytes;
+    int64_t pair = static_cast<int64_t>(from) * v.n_groups + channel / v.group_size;
+#pragma unroll 1
+    for (int i = 0; i < n; ++i, row += v.row_bytes, pair += v.n_groups) {
+      float value = number_at<kBits>(v, levels, row, channel);
+      if constexpr (kBits <= 8) {
+        const float2 sides = sides_at(v, kv, pair);
+        value = fmaf(sides.x, value, sides.y);
+      }
+#pragma unroll
+      for (int h = 0; h < kHeadsAtOnce; ++h) {
+        const float share = shares[h * kThreads + i];
+        sums[h] = fmaf(share, value, sums[h]);
+      }
+    }
+  }
+  if (channel >= v.n_channels) return;
+  const int n_heads = gridDim.y * group;
+#pragma unroll
+  for (int h = 0; h < kHeadsAtOnce; ++h) {
+    if (h >= heads.n) continue;
+    const int64_t at = static_cast<int64_t>(split * n_heads + heads.first + h) * width + channel;
+    if (n_splits == 1) {
+      parts[at] += sums[h];
+    } else {
+      parts[at] = sums[h];
+    }
+  }
+}
+
+// out[i] += parts[0][i] + parts[1][i] + ..
+__global__ void __launch_bounds__(kThreads)
+    add_parts(gmem_ptr<const float> parts, gmem_ptr<float> out, int n_parts, int n) {
+  const int i = blockIdx.x * kThreads + threadIdx.x;
+  if (i >= n) return;
+  float sum = 0.0f;
+  for (int part = 0; part < n_parts; ++part) sum += parts[static_cast<int64_t>(part) * n + i];
+  out[i] += sum;
+}
+
+struct EntriesArgument {
+  Numbers values;
+  gmem_ptr<const unsigned char> index;
+  bool wide;
+  int per_vector, n_vectors, head_dim, group;
+
+  __device__ __forceinline__ int place(int64_t i) const {
+    if (wide) return pointer_cast<const unsigned short>(index)[i];
+    return index[i];
+  }
+};
+
+// Vectors are channels: a block a query head, whose threads add one channel's entries, all of other tokens, at once.
+__global__ void __launch_bounds__(kThreads)
+    score_channel_entries(EntriesArgument k, gmem_ptr<const float> q, gmem_ptr<float> scores, int64_t stride) {
+  const int head = blockIdx.x, first = head / k.group * k.head_dim;
+  for (int c = 0; c < k.head_dim; ++c) {
+    const float factor = q[head * k.head_dim + c];
+    for (int j = threadIdx.x; j < k.per_vector; j += kThreads) {
+      const int64_t at = static_cast<int64_t>(first + c) * k.per_vector + j;
+      scores[head * stride + k.place(at)] += factor * number_of(k.values, at);
+    }
+    __syncthreads();
+  }
+}
+
+// A warp a channel.
+__global__ void __launch_bounds__(kThreads)
+    weigh_channel_entries(EntriesArgument v, gmem_ptr<const float> weights, int64_t stride, gmem_ptr<float> out) {
+  const int head = blockIdx.y, lane = threadIdx.x % 32, channel = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
+  if (channel >= v.head_dim) return;
+  const int64_t first = static_cast<int64_t>(head / v.group * v.head_dim + channel) * v.per_vector;
+  float sum = 0.0f;
+  for (int j = lane; j < v.per_vector; j += 32) {
+    sum += weights[head * stride + v.place(first + j)] * number_of(v.values, first + j);
+  }
+  sum = sum_of_warp(sum);
+  if (lane == 0) out[head * v.head_dim + channel] += sum;
+}
+
+// Vectors are tokens: a thread a token.
+__global__ void __launch_bounds__(kThreads)
+    score_token_entries(EntriesArgument k, gmem_ptr<const float> q, gmem_ptr<float> scores, int64_t stride) {
+  const int token = blockIdx.x * kThreads + threadIdx.x;
+  if (token >= k.n_vectors) return;
+  for (int j = 0; j < k.per_vector; ++j) {
+    const int64_t at = static_cast<int64_t>(token) * k.per_vector + j;
+    const int place = k.place(at), kv = place / k.head_dim, channel = place % k.head_dim;
+    const float value = number_of(k.values, at);
+    for (int head = kv * k.group; head < (kv + 1) * k.group; ++head) {
+      scores[head * stride + token] += q[head * k.head_dim + channel] * value;
+    }
+  }
+}
+
+// A block 512 tokens, one after another: a token's entries are of other channels. parts [splits, heads, head_dim],
+// zeros at first.
+__global__ void __launch_bounds__(kThreads) weigh_token_entries(EntriesArgument v, gmem_ptr<const float> weights,
+                                                                int64_t stride, gmem_ptr<float> parts, int n_heads) {
+  const int end = min(static_cast<int>(blockIdx.x + 1) * kSplitTokens, v.n_vectors);
+  const int64_t part = static_cast<int64_t>(blockIdx.x) * n_heads * v.head_dim;
+  for (int64_t i = threadIdx.x; i < static_cast<int64_t>(n_heads) * v.head_dim; i += kThreads) parts[part + i] = 0.0f;
+  __syncthreads();
+  for (int token = blockIdx.x * kSplitTokens; token < end; ++token) {
+    for (int j = threadIdx.x; j < v.per_vector; j += kThreads) {
+      const int64_t at = static_cast<int64_t>(token) * v.per_vector + j;
+      const int place = v.place(at), kv = place / v.head_dim, channel = place % v.head_dim;
+      const float value = number_of(v.values, at);
+      for (int head = kv * v.group; head < (kv + 1) * v.group; ++head) {
+        parts[part + static_cast<int64_t>(head) * v.head_dim + channel] += weights[head * stride + token] * value;
+      }
+    }
+    __syncthreads();
+  }
+}
+
+struct Hidden {
+  int n[256];  // a KV head
+};
+
+// The warps' sums or largest, by `joined`, for all threads.
+template <class Join>
+__device__ __forceinline__ float joined_in_block(float mine, smem_ptr<float> of_warps, Join joined) {
+  for (int apart = 16; apart > 0; apart /= 2) mine = joined(mine, __shfl_xor_sync(0xffffffffu, mine, apart));
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) of_warps[threadIdx.x / 32] = mine;
+  __syncthreads();
+  float all = of_warps[0];
+  for (int warp = 1; warp < kThreads / 32; ++warp) {
+    const float other = of_warps[warp];
+    all = joined(all, other);
+  }
+  return all;
+}
+
+__global__ void __launch_bounds__(kThreads)
+    soften_scores(gmem_ptr<float> scores, int64_t stride, int n_tokens, int group, Hidden hidden) {
+  KVC_SHARED(float, of_warps, kThreads / 32);
+  const int head = blockIdx.x, first = hidden.n[head / group];
+  const gmem_ptr<float> mine = scores + head * stride;
+  float largest = kNothing;
+  for (int t = first + threadIdx.x; t < n_tokens; t += kThreads) largest = fmaxf(largest, mine[t]);
+  largest = joined_in_block(largest, of_warps, [](float a, float b) { return fmaxf(a, b); });
+  float sum = 0.0f;
+  for (int t = threadIdx.x; t < n_tokens; t += kThreads) {
+    const float weight = t < first ? 0.0f : expf(mine[t] - largest);
+    mine[t] = weight;
+    sum += weight;
+  }
+  sum = joined_in_block(sum, of_warps, [](float a, float b) { return a + b; });
+  for (int t = first + threadIdx.x; t < n_tokens; t += kThreads) mine[t] = mine[t] / sum;
+}
+
+}  // namespace kvc::KVC_DEVICE

@@ -1,0 +1,373 @@
+// Products with a cache's parts, thread by thread on the CPU, against fp64 sums over what the formats' definitions say.
+#include "cuda/products.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <random>
+
+#include "cuda/schedules.h"
+#include "kvc/check.h"
+
+namespace kvc::cuda_emulated {
+namespace {
+
+using namespace cuda_products;
+
+constexpr Order kOrders[] = {Order::forward, Order::reverse, Order::random, Order::warp_ahead};
+constexpr int kShapes = 200;
+constexpr double kExact = 1e-10;  // normalized mean squared error of sums in fp32
+
+struct Random {
+  std::mt19937 engine;
+  int below(int n) { return static_cast<int>(engine() % static_cast<unsigned>(n)); }
+  int upto(int n) {  // as often short as long
+    const double of_two = std::uniform_real_distribution(0.0, std::log2(n + 1.0))(engine);
+    return std::clamp(static_cast<int>(std::exp2(of_two)), 1, n);
+  }
+  float normal() { return std::normal_distribution<float>()(engine); }
+  std::vector<float> normals(size_t n) {
+    std::vector<float> x(n);
+    for (auto& number : x) number = normal();
+    return x;
+  }
+};
+
+// What the bytes of a number stand for, by the formats' definitions.
+double value_of(Number type, const unsigned char* byte, int64_t i) {
+  const auto bits16 = [&] { return byte[2 * i] | byte[2 * i + 1] << 8; };
+  switch (type) {
+    case Number::f32: {
+      float number;
+      std::memcpy(&number, byte + 4 * i, 4);
+      return number;
+    }
+    case Number::f16: {
+      const int bits = bits16(), exponent = bits >> 10 & 31, mantissa = bits & 1023;
+      const double size = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
+      return bits >> 15 ? -size : size;
+    }
+    case Number::bf16:
+      return std::bit_cast<float>(static_cast<uint32_t>(bits16()) << 16);
+    case Number::e8m0:
+      return std::ldexp(1.0, byte[i] - 127);
+    default: {
+      const int exponent = byte[i] >> 3 & 15, mantissa = byte[i] & 7;
+      const double size = exponent == 0 ? std::ldexp(mantissa, -9) : std::ldexp(8 + mantissa, exponent - 10);
+      return byte[i] >> 7 ? -size : size;
+    }
+  }
+}
+
+// Numbers of a type whose sizes are some powers of two around 1, zero and the smallest among them.
+struct Stored {
+  std::vector<unsigned char> bytes;
+  Array array;
+
+  Stored() = default;
+  Stored(Random& random, Number type, int64_t n) {
+    for (int64_t i = 0; i < n; ++i) add(random, type);
+    array = {bytes.data(), type, n};
+  }
+  double at(int64_t i) const { return value_of(array.type, bytes.data(), i); }
+
+ private:
+  void add(Random& random, Number type) {
+    const auto put = [&](uint32_t bits, int n) {
+      for (int i = 0; i < n; ++i) bytes.push_back(static_cast<unsigned char>(bits >> 8 * i));
+    };
+    const auto sign = static_cast<uint32_t>(random.below(2)), any = static_cast<uint32_t>(random.engine());
+    switch (type) {
+      case Number::f32:
+        return put(std::bit_cast<uint32_t>(random.normal()), 4);
+      case Number::f16:
+        return put(sign << 15 | (random.below(9) == 0 ? any & 3 : (12 + any % 6) << 10 | (any >> 8 & 1023)), 2);
+      case Number::bf16:
+        return put(sign << 15 | (124 + any % 6) << 7 | (any >> 8 & 127), 2);
+      case Number::e8m0:
+        return put(random.below(30) == 0 ? 0 : 122 + any % 8, 1);
+      default:
+        return put(sign << 7 | any % 0x7f, 1);  // 0x7f is no number
+    }
+  }
+};
+
+struct Format {
+  Kind kind;
+  int bits;
+  Number sides = Number::f32;
+  bool by_channel = false, has_zeros = false;
+};
+
+// A drawn matrix, and what it stands for: x[h][t][c].
+struct Drawn {
+  Matrix m;
+  Stored rows, scale, zero;
+  std::vector<double> x;
+
+  Drawn(Random& random, const Format& format, int n_heads, int n_tokens, int n_channels) {
+    m.kind = format.kind, m.bits = format.bits, m.rows_are_channels = format.by_channel;
+    m.n_heads = n_heads, m.n_tokens = n_tokens, m.n_channels = n_channels;
+    const int n_rows = format.by_channel ? n_channels : n_tokens, length = format.by_channel ? n_tokens : n_channels;
+    draw_rows(random, n_rows, length);
+    if (format.bits <= 8) draw_sides(random, format, n_rows, length);
+    for (int h = 0; h < n_heads; ++h) {
+      for (int t = 0; t < n_tokens; ++t) {
+        for (int c = 0; c < n_channels; ++c) {
+          x.push_back(format.by_channel ? number(h, c, t, n_rows) : number(h, t, c, n_rows));
+        }
+      }
+    }
+  }
+  double at(int h, int t, int c) const { return x[(static_cast<size_t>(h) * m.n_tokens + t) * m.n_channels + c]; }
+
+ private:
+  void draw_rows(Random& random, int n_rows, int length) {
+    m.row_bytes = m.bits >= 16 ? length * m.bits / 8 : (length * m.bits + 31) / 32 * 4;
+    m.head_bytes = n_rows * m.row_bytes;
+    const int64_t bytes = m.n_heads * m.head_bytes;
+    const auto type = m.kind == Kind::f16 ? Number::f16 : m.kind == Kind::bf16 ? Number::bf16 : Number::f32;
+    rows = m.bits >= 16 ? Stored(random, type, bytes * 8 / m.bits) : Stored(random, Number::e4m3, bytes);
+    m.rows = {rows.bytes.data(), Number::f32, bytes};
+    m.centre = random.below(2) ? static_cast<float>((1 << (std::min(m.bits, 8) - 1)) - 1) : 0.f;
+    for (auto& level : m.levels) level = random.normal();
+  }
+
+  void draw_sides(Random& random, const Format& format, int n_rows, int length) {
+    std::vector<int> sizes;
+    for (int group = 1; group <= length; ++group) {
+      if (length % group == 0) sizes.push_back(group);
+    }
+    m.group_size = sizes[static_cast<size_t>(random.below(static_cast<int>(sizes.size())))];
+    m.n_groups = length / m.group_size;
+    const bool shared = !format.by_channel && random.below(3) == 0, one = !format.by_channel && random.below(4) == 0;
+    if (one) m.n_groups = 1, m.group_size = length;
+    const int64_t of_head = one ? 1 : static_cast<int64_t>(n_rows) * m.n_groups;
+    m.head_sides = shared ? 0 : of_head, m.one_side = one;
+    scale = Stored(random, format.sides, (shared ? 1 : m.n_heads) * of_head);
+    if (format.has_zeros) zero = Stored(random, format.sides, (shared ? 1 : m.n_heads) * of_head);
+    m.scale = scale.array, m.zero = zero.array;
+    m.scale.data = scale.bytes.data(), m.zero.data = format.has_zeros ? zero.bytes.data() : nullptr;
+  }
+
+  // Entry `entry` of row `row` where 16 entries of each row stand together, row after row.
+  static int64_t in_tiles(int row, int entry, int n_rows, int n) {
+    int64_t place = 0;
+    int first = 0;
+    for (; first + 16 <= entry; first += 16) place += 16 * n_rows;
+    return place + static_cast<int64_t>(row) * std::min(16, n - first) + (entry - first);
+  }
+
+  double number(int h, int row, int entry, int n_rows) const {
+    const unsigned char* head = rows.bytes.data() + h * m.head_bytes;
+    if (m.bits >= 16) return value_of(rows.array.type, head + row * m.row_bytes, entry);
+    const int n_words = static_cast<int>(m.row_bytes / 4), first_bit = entry * m.bits;
+    unsigned code = 0;
+    for (int bit = first_bit; bit < first_bit + m.bits; ++bit) {
+      const int64_t word = m.rows_are_channels ? in_tiles(row, bit / 32, n_rows, n_words)
+                                               : static_cast<int64_t>(row) * n_words + bit / 32;
+      code |= static_cast<unsigned>(head[4 * word + bit % 32 / 8] >> bit % 8 & 1) << (bit - first_bit);
+    }
+    const auto byte = static_cast<unsigned char>(code);
+    const double plain = m.kind == Kind::level  ? m.levels[code]
+                         : m.kind == Kind::e4m3 ? value_of(Number::e4m3, &byte, 0)
+                                                : code - static_cast<double>(m.centre);
+    const int group = entry / m.group_size;
+    const int64_t side = h * m.head_sides + (m.one_side            ? 0
+                                             : m.rows_are_channels ? in_tiles(row, group, n_rows, m.n_groups)
+                                                                   : static_cast<int64_t>(row) * m.n_groups + group);
+    return scale.at(side) * plain + (m.zero.data ? zero.at(side) : 0);
+  }
+};
+
+// Sums over what may cancel: against the size of their terms.
+struct Errors {
+  double squared = 0, size = 0;
+  void add(double got, double expected, double terms) {
+    squared += (got - expected) * (got - expected);
+    size += terms;
+  }
+  double normalized() const { return size > 0 ? squared / size : squared; }
+};
+
+struct Shape {
+  int n_heads, group, n_tokens, n_channels;
+  int n_queries() const { return n_heads * group; }
+};
+
+Shape draw_shape(Random& random, int i, bool whole_words) {
+  const int n_tokens = random.upto(i % 20 == 0 ? 2000 : 150);
+  const int dims[] = {8, 24, 64, 80, 96, 128, 256, 13, 300};
+  return {1 + random.below(3), 1 + random.below(i % 5 == 0 ? 9 : 4), n_tokens,
+          dims[random.below(n_tokens > 500 ? 3
+                            : whole_words  ? 7
+                                           : 9)]};
+}
+
+void expect_scores(Random& random, const Drawn& x, const Shape& shape) {
+  const auto [n_heads, group, n_tokens, d] = shape;
+  const int width = n_tokens + random.below(7);  // numbers behind a part's tokens are others'
+  auto q = random.normals(static_cast<size_t>(shape.n_queries()) * d);
+  auto scores = random.normals(static_cast<size_t>(shape.n_queries()) * width);
+  const auto before = scores;
+  product_kernels().score(x.m, {q.data(), d, shape.n_queries(), d}, {scores.data(), width, shape.n_queries(), n_tokens},
+                          nullptr);
+  Errors errors;
+  for (size_t at = 0; at < scores.size(); ++at) {
+    const int head = static_cast<int>(at) / width, t = static_cast<int>(at) % width;
+    double sum = before[at], terms = sum * sum;
+    for (int c = 0; t < n_tokens && c < d; ++c) {
+      const double term = x.at(head / group, t, c) * q[static_cast<size_t>(head) * d + c];
+      sum += term, terms += term * term;
+    }
+    errors.add(scores[at], sum, terms);
+  }
+  ASSERT_LE(errors.normalized(), kExact) << n_tokens << " x " << d;
+}
+
+void expect_mixture(Random& random, const Drawn& x, const Shape& shape) {
+  const auto [n_heads, group, n_tokens, d] = shape;
+  auto weights = random.normals(static_cast<size_t>(shape.n_queries()) * n_tokens);
+  auto out = random.normals(static_cast<size_t>(shape.n_queries()) * d);
+  const auto before = out;
+  std::vector<float> parts(out.size() * static_cast<size_t>(n_splits(n_tokens)), NAN);
+  product_kernels().weigh(x.m, {weights.data(), n_tokens, shape.n_queries(), n_tokens},
+                          {out.data(), d, shape.n_queries(), d}, parts.data(), nullptr);
+  Errors errors;
+  for (size_t at = 0; at < out.size(); ++at) {
+    const int head = static_cast<int>(at) / d, c = static_cast<int>(at) % d;
+    double sum = before[at], terms = sum * sum;
+    for (int t = 0; t < n_tokens; ++t) {
+      const double term = x.at(head / group, t, c) * weights[static_cast<size_t>(head) * n_tokens + t];
+      sum += term, terms += term * term;
+    }
+    errors.add(out[at], sum, terms);
+  }
+  ASSERT_LE(errors.normalized(), kExact) << n_tokens << " x " << d;
+}
+
+void expect_products(const Format& format, uint32_t seed) {
+  Random random{std::mt19937(seed)};
+  for (int i = 0; i < kShapes && !testing::Test::HasFailure(); ++i) {
+    SCOPED_TRACE(concat("shape ", i));
+    const WithOptions scheduled({.order = kOrders[i % 4], .seed = static_cast<uint64_t>(i)});
+    const auto shape = draw_shape(random, i, format.bits == 8);
+    const Drawn x(random, format, shape.n_heads, shape.n_tokens, shape.n_channels);
+    expect_scores(random, x, shape);
+    if (!format.by_channel) expect_mixture(random, x, shape);
+  }
+}
+
+TEST(Products, CodesOfATokensChannelsEqualTheirDefinition) {
+  for (const int bits : {1, 2, 3, 4}) expect_products({Kind::level, bits, Number::f16, false, true}, 1);
+  expect_products({Kind::byte, 8, Number::f32, false, true}, 2);
+}
+
+TEST(Products, CodesOfAChannelsTokensEqualTheirDefinition) {
+  for (const int bits : {2, 4}) expect_products({Kind::level, bits, Number::f16, true, true}, 3);
+  expect_products({Kind::byte, 8, Number::f32, true, true}, 4);
+}
+
+TEST(Products, SmallFloatsEqualTheirDefinition) {
+  expect_products({Kind::level, 4, Number::e8m0}, 5);
+  expect_products({Kind::level, 4, Number::e4m3}, 6);
+  expect_products({Kind::e4m3, 8, Number::f32}, 7);
+}
+
+TEST(Products, ExactTokensEqualTheirDefinition) {
+  expect_products({Kind::f16, 16}, 8);
+  expect_products({Kind::bf16, 16}, 9);
+  expect_products({Kind::f32, 32}, 10);
+}
+
+// Entries of channels at tokens, or of tokens at channels of all heads.
+void expect_entries(bool of_channels, uint32_t seed) {
+  Random random{std::mt19937(seed)};
+  for (int i = 0; i < kShapes; ++i) {
+    const WithOptions scheduled({.order = kOrders[i % 4], .seed = static_cast<uint64_t>(i)});
+    const int n_kv = 1 + random.below(3), group = 1 + random.below(4), d = 8 * (1 + random.below(8));
+    const int n_tokens = 2 + random.upto(i % 20 == 0 ? 1500 : 150), n_q = n_kv * group;
+    const int n_vectors = of_channels ? n_kv * d : n_tokens, length = of_channels ? n_tokens : n_kv * d;
+    const int each = std::min(length, 2 * (1 + random.below(4)));
+    const bool wide = length > 256;
+    std::vector<unsigned char> index;
+    std::vector<int> places;
+    for (int v = 0; v < n_vectors; ++v) {
+      std::vector<int> all(static_cast<size_t>(length));
+      std::iota(all.begin(), all.end(), 0);
+      std::shuffle(all.begin(), all.end(), random.engine);
+      std::sort(all.begin(), all.begin() + each);
+      for (int j = 0; j < each; ++j) {
+        places.push_back(all[static_cast<size_t>(j)]);
+        index.push_back(static_cast<unsigned char>(places.back()));
+        if (wide) index.push_back(static_cast<unsigned char>(places.back() >> 8));
+      }
+    }
+    Stored values(random, i % 2 ? Number::f16 : Number::f32, static_cast<int64_t>(places.size()));
+    const Entries entries{
+        values.array, {index.data(), Number::f32, static_cast<int64_t>(index.size())}, wide, each, n_vectors, n_kv, d};
+    auto q = random.normals(static_cast<size_t>(n_q) * d), scores = random.normals(static_cast<size_t>(n_q) * n_tokens);
+    std::vector<double> exact(scores.begin(), scores.end());
+    std::vector<float> out(q.size()), parts(out.size() * static_cast<size_t>(n_splits(n_vectors)), NAN);
+    std::vector<double> mixed(out.size());
+    const auto for_each = [&](auto f) {  // f(query head, token, channel, value)
+      for (size_t e = 0; e < places.size(); ++e) {
+        const int vector = static_cast<int>(e) / each, place = places[e], at = of_channels ? vector : place;
+        for (int g = 0; g < group; ++g) {
+          f(at / d * group + g, of_channels ? place : vector, at % d, values.at(static_cast<int64_t>(e)));
+        }
+      }
+    };
+    for_each([&](int head, int t, int c, double value) {
+      exact[static_cast<size_t>(head) * n_tokens + t] += value * q[static_cast<size_t>(head) * d + c];
+    });
+    const Heads queries{q.data(), d, n_q, d}, given{scores.data(), n_tokens, n_q, n_tokens}, to{out.data(), d, n_q, d};
+    const auto& kernels = product_kernels();
+    (of_channels ? kernels.score_channel_entries : kernels.score_token_entries)(entries, queries, given, nullptr);
+    for_each([&](int head, int t, int c, double value) {
+      mixed[static_cast<size_t>(head) * d + c] += value * scores[static_cast<size_t>(head) * n_tokens + t];
+    });
+    if (of_channels) {
+      kernels.weigh_channel_entries(entries, given, to, nullptr);
+    } else {
+      kernels.weigh_token_entries(entries, given, to, parts.data(), nullptr);
+    }
+    for (size_t e = 0; e < exact.size(); ++e) ASSERT_NEAR(scores[e], exact[e], 1e-4 * (1 + std::abs(exact[e])));
+    for (size_t e = 0; e < mixed.size(); ++e) ASSERT_NEAR(out[e], mixed[e], 1e-3 * (1 + std::abs(mixed[e])));
+  }
+}
+
+TEST(Products, EntriesOfChannelsEqualTheirSum) { expect_entries(true, 11); }
+TEST(Products, EntriesOfTokensEqualTheirSum) { expect_entries(false, 12); }
+
+TEST(Products, SoftmaxLeavesHiddenTokensOut) {
+  Random random{std::mt19937(13)};
+  for (int i = 0; i < kShapes; ++i) {
+    const WithOptions scheduled({.order = kOrders[i % 4], .seed = static_cast<uint64_t>(i)});
+    const int n_kv = 1 + random.below(4), group = 1 + random.below(4), n = random.upto(700), n_q = n_kv * group;
+    std::vector<int> hidden;
+    for (int h = 0; h < n_kv; ++h) hidden.push_back(random.below(n));
+    auto scores = random.normals(static_cast<size_t>(n_q) * n);
+    for (auto& score : scores) score *= i % 3 == 0 ? 100 : 1;
+    const auto before = scores;
+    product_kernels().softmax({scores.data(), n, n_q, n}, hidden.data(), n_kv, nullptr);
+    for (int head = 0; head < n_q; ++head) {
+      const float* row = before.data() + static_cast<size_t>(head) * n;
+      const int first = hidden[static_cast<size_t>(head / group)];
+      const double largest = *std::max_element(row + first, row + n);
+      double sum = 0;
+      for (int t = first; t < n; ++t) sum += std::exp(row[t] - largest);
+      for (int t = 0; t < n; ++t) {
+        const double expected = t < first ? 0 : std::exp(row[t] - largest) / sum;
+        ASSERT_NEAR(scores[static_cast<size_t>(head) * n + t], expected, 1e-6);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace kvc::cuda_emulated
