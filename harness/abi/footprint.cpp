@@ -52,16 +52,31 @@ const char* to_string(ByteKind kind) {
   throw Error("ByteKind out of range");
 }
 
+namespace {
+
+AllocatedBytes allocated_for(int64_t bytes, at::Device device) {
+  if (device.is_cpu()) return {bytes, bytes};
+  constexpr int64_t kBlock = 512, kLarge = 1 << 20;
+  const int64_t blocks = (bytes + kBlock - 1) / kBlock * kBlock;
+  return {blocks, device.is_cuda() && blocks >= kLarge ? blocks + kLarge : blocks};
+}
+
+}  // namespace
+
 void Footprint::add(CacheTensor tensor, ByteKind kind, const at::Tensor& held) {
   if (!held.defined() || held.storage().nbytes() == 0) return;
   const void* storage = held.storage().data();
   if (std::find(seen_.begin(), seen_.end(), storage) != seen_.end()) return;
   seen_.push_back(storage);
-  add_bytes(tensor, kind, static_cast<int64_t>(held.storage().nbytes()));
+  const auto bytes = static_cast<int64_t>(held.storage().nbytes());
+  const auto allocated = allocated_for(bytes, held.device());
+  allocated_.least += allocated.least, allocated_.most += allocated.most;
+  add_bytes(tensor, kind, bytes);
 }
 
 void Footprint::add(const Footprint& other) {
   for (const auto& row : other.rows_) add_bytes(row.tensor, row.kind, row.bytes);
+  allocated_.least += other.allocated_.least, allocated_.most += other.allocated_.most;
 }
 
 void Footprint::add_bytes(CacheTensor tensor, ByteKind kind, int64_t bytes) {

@@ -39,6 +39,14 @@ std::string promises(const Capabilities& capabilities) {
   return kept.empty() ? "none" : join(kept, "; ");
 }
 
+std::string place_in_compositions(const Capabilities& capabilities) {
+  std::vector<std::string> facts;
+  if (capabilities.evicts) facts.push_back("evicts tokens");
+  if (capabilities.splits) facts.push_back("holds K or V alone");
+  if (capabilities.turns_keys) facts.push_back("wants keys before RoPE");
+  return join(facts, "; ");
+}
+
 std::string padded(const std::string& text, size_t width) {
   return text.size() < width ? text + std::string(width - text.size(), ' ') : text;
 }
@@ -48,8 +56,8 @@ std::string description(const PluginLibrary& library) {
   auto text = concat(
       d.name, ": ", d.summary, "\n  source      ", d.source, "\n  deviations  ", d.deviations, "\n  storage     ",
       d.capabilities.simulated ? "simulated" : "packed", ", ", d.capabilities.lossy ? "lossy" : "not lossy",
-      "\n  promises    ", promises(d.capabilities), "\n  composes    ", d.capabilities.evicts ? "evicts tokens; " : "",
-      d.capabilities.splits ? "holds K or V alone; " : "", d.capabilities.turns_keys ? "wants keys before RoPE" : "",
+      "\n  promises    ", promises(d.capabilities), "\n  composes    ", place_in_compositions(d.capabilities),
+      "\n  devices     ", *d.capabilities.devices ? concat("cpu, since ", d.capabilities.devices) : "cpu, GPUs",
       "\n  file        ", library.file().string(), "\n  sha256      ", library.sha256(), "\n  options\n");
   for (const auto& option : library.describe_options()) {
     text +=

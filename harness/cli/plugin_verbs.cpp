@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct VerifyArguments {
-  std::string file, report, junit;
+  std::string file, report, junit, device = "cpu";
   std::vector<std::string> options;
   int timeout = 300;
   bool paranoid = false;
@@ -49,8 +49,10 @@ void write(const std::string& path, const std::string& text) {
 
 int verify_plugin(const VerifyArguments& arguments) {
   using conformance::Verdict;
-  conformance::VerifyOptions options{
-      .options = read_options(arguments.options), .seconds_a_check = arguments.timeout, .paranoid = arguments.paranoid};
+  conformance::VerifyOptions options{.options = read_options(arguments.options),
+                                     .device = arguments.device,
+                                     .seconds_a_check = arguments.timeout,
+                                     .paranoid = arguments.paranoid};
   options.on_result = [](const conformance::Result& result) {
     if (result.verdict != Verdict::failed) return;
     const size_t n_more = result.messages.size() - 1;
@@ -107,6 +109,7 @@ void add_plugin_verbs(Verb program) {
   verify.add_option("--junit", arguments->junit, "write the report as JUnit XML");
   verify.add_flag("--paranoid", arguments->paranoid,
                   "tensors between guard pages: what is written outside ends a check");
+  verify.add_option("--device", arguments->device, "where caches are: cpu, cuda:N or cuda-emulated").show_default();
   verify.add_option("--timeout", arguments->timeout, "seconds a check may take").positive().show_default();
   verify.on_call([arguments] { return verify_plugin(*arguments); });
 }

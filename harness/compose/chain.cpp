@@ -15,6 +15,7 @@ Capabilities joint_capabilities(const std::vector<Part>& stages) {
     joint.estimates |= stage.capabilities.estimates;
     joint.simulated |= stage.capabilities.simulated;
     joint.splits &= stage.capabilities.splits;
+    if (*joint.devices == 0) joint.devices = stage.capabilities.devices;
   }
   return joint;
 }

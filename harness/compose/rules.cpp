@@ -177,6 +177,7 @@ Part make_rules(std::vector<Part> parts, std::vector<RuleScope> scopes, int64_t 
     rules.capabilities.evicts |= part.capabilities.evicts;
     rules.capabilities.turns_keys |= part.capabilities.turns_keys;
     rules.capabilities.splits &= part.capabilities.splits;
+    if (*rules.capabilities.devices == 0) rules.capabilities.devices = part.capabilities.devices;
     rules.n_stages += part.n_stages;
   }
   rules.compressor = std::make_unique<Rules>(std::move(parts), std::move(places), std::move(layers));

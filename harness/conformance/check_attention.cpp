@@ -92,13 +92,13 @@ Outcome batched_attention_equals_single(const Subject& subject) {
   std::vector<at::Tensor> q;
   for (const int64_t n : {1, 130, 64, 65, 33}) {  // lengths of a batch differ
     const auto input = ordinary_input(subject.model, n, static_cast<uint64_t>(n));
-    held.push_back(
-        compressor->make_cache(layer_info(subject.model, 1, static_cast<uint64_t>(n), frequencies_of(subject.model))));
+    held.push_back(compressor->make_cache(info_of(subject.model, 1, static_cast<uint64_t>(n))));
     held.back()->append(tokens_of(input, 0, n));
     caches.push_back(held.back().get());
     q.push_back(input.q.narrow(1, n - 1, 1).contiguous());
   }
-  auto out = at::empty({5, subject.model.n_heads, subject.model.head_dim}, at::kFloat);
+  auto out = at::empty({5, subject.model.n_heads, subject.model.head_dim},
+                       at::TensorOptions(at::kFloat).device(check_device()));
   batched->attend_batch(caches, q, subject.model.attention_scale, out);
   for (size_t b = 0; b < caches.size(); ++b) {
     const auto alone = caches[b]->attend(q[b], subject.model.attention_scale).squeeze(1);

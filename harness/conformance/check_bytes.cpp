@@ -44,7 +44,7 @@ Outcome answers_come_from_what_is_held(const Subject& subject) {
   const auto compressor = make_compressor(subject);
   const auto input = ordinary_input(subject.model, kTokens, 5);
   for (int64_t layer = 0; layer < subject.model.n_layers; ++layer) {
-    const auto info = layer_info(subject.model, layer, 7, frequencies_of(subject.model));
+    const auto info = info_of(subject.model, layer, 7);
     const auto cache = compressor->make_cache(info);
     const auto prompt = tokens_of(input, 0, kPrompt);
     Watch watch(std::make_shared<WatchedPrompt>(info, prompt.k, prompt.v, kBitsGranted), 0);
@@ -99,7 +99,8 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
       KVC_CHECK(error.empty(), error);
     };
     as_its_guest([&] { caches[0] = make_cache(*compressor, subject); });
-    int64_t n_encoded = 0, claimed = 0;
+    int64_t n_encoded = 0;
+    Footprint claimed;
     for (int64_t t = 0; t < input.k.size(1); t += t == 0 ? n_prompt : 1) {
       const auto tokens = tokens_of(input, t, t == 0 ? n_prompt : 1);
       as_its_guest([&] { caches[0]->append(tokens); });
@@ -107,14 +108,15 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
       n_encoded = caches[0]->n_encoded_tokens();
       if (t % 7 != 0 && !at_border) continue;
       const int64_t live = meter.live_bytes(account);
-      as_its_guest([&] { claimed = caches[0]->footprint().total_bytes(); });
-      expect(
-          claimed == live,
-          concat("footprint() is ", claimed, " bytes at ", t + tokens.k.size(1), " tokens, the allocator holds ", live),
-          outcome);
+      as_its_guest([&] { claimed = caches[0]->footprint(); });
+      const auto [least, most] = claimed.allocated();
+      expect(least <= live && live <= most,
+             concat("footprint() is ", claimed.total_bytes(), " bytes at ", t + tokens.k.size(1),
+                    " tokens, the allocator holds ", live),
+             outcome);
     }
     const auto held = meter.held_bytes(account);
-    const auto error = let_go(meter, account, caches, held, claimed, true);
+    const auto error = let_go(meter, account, caches, held, claimed.total_bytes());
     expect(error.empty(), error, outcome);
   }
   return outcome;
@@ -124,6 +126,7 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
 Outcome process_grows_by_the_footprint(const Subject& subject) {
   Outcome outcome;
   if (ledger::is_guarded()) return {.not_applicable = "guard pages are memory, too"};
+  if (!check_device().is_cpu()) return {.not_applicable = "a device's memory is not the process's"};
   if (!ledger::is_kept()) return {.not_applicable = "a sanitizer keeps what was freed"};
   constexpr int64_t kNoise = 1 << 20;
   const int64_t n_tokens = subject.options.empty() ? 8192 : 2048;

@@ -36,10 +36,10 @@ struct Sequence {
   at::Tensor attention;
   std::exception_ptr thrown;
 
-  void run(const Compressor& compressor, const ModelShape& model, std::span<const float> frequencies, int which) try {
+  void run(const Compressor& compressor, const ModelShape& model, int which) try {
     at::set_num_threads(1);  // of this thread: sums in one order
     const auto input = ordinary_input(model, 160, static_cast<uint64_t>(11 + which));
-    const auto cache = compressor.make_cache(layer_info(model, 0, static_cast<uint64_t>(which), frequencies));
+    const auto cache = compressor.make_cache(info_of(model, 0, static_cast<uint64_t>(which)));
     fill(*cache, input, 100);
     held = cache->dequantize();
     attention = cache->attend(input.q.narrow(1, 159, 1), model.attention_scale);
@@ -65,16 +65,16 @@ Outcome same_input_gives_same_bits(const Subject& subject) {
 Outcome two_threads_do_not_mix(const Subject& subject) {
   Outcome outcome;
   const auto compressor = make_compressor(subject);
-  const auto frequencies = frequencies_of(subject.model);
+  frequencies_of(subject.model);  // made before there are two threads
   const int n_threads = at::get_num_threads();
   Sequence alone[2];
-  for (int i : {0, 1}) std::thread([&, i] { alone[i].run(*compressor, subject.model, frequencies, i); }).join();
+  for (int i : {0, 1}) std::thread([&, i] { alone[i].run(*compressor, subject.model, i); }).join();
   for (int round = 0; round < 3 && outcome.complaints.empty(); ++round) {
     Sequence together[2];
     std::barrier start(2);
     const auto run = [&](int i) {
       start.arrive_and_wait();
-      together[i].run(*compressor, subject.model, frequencies, i);
+      together[i].run(*compressor, subject.model, i);
     };
     std::thread other(run, 1);
     run(0);

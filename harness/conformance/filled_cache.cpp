@@ -27,6 +27,10 @@ std::span<const float> frequencies_of(const ModelShape& model) {
   return frequencies;
 }
 
+LayerInfo info_of(const ModelShape& model, int64_t layer, uint64_t sequence_key) {
+  return layer_info(model, layer, sequence_key, frequencies_of(model), check_device());
+}
+
 std::unique_ptr<Compressor> make_compressor(const Subject& subject) {
   auto compressor = subject.plugin.make(subject.options);
   compressor->check_model(subject.model);
@@ -37,7 +41,7 @@ std::unique_ptr<Compressor> make_compressor(const Subject& subject) {
     for (int64_t layer = 0; layer < subject.model.n_layers; ++layer) {
       const auto input = ordinary_input(subject.model, 150, piece);
       calibrator->observe(layer_info(subject.model, layer, piece, frequencies_of(subject.model)),
-                          {input.k, input.v, {}, {}});
+                          {input.k.cpu(), input.v.cpu(), {}, {}});  // where the program calibrates
     }
   }
   method->load(subject.model, calibrator->finish());
@@ -51,7 +55,7 @@ Made make(const Subject& subject) {
 }
 
 std::unique_ptr<LayerCache> make_cache(const Compressor& compressor, const Subject& subject) {
-  return compressor.make_cache(layer_info(subject.model, subject.model.n_layers - 1, 7, frequencies_of(subject.model)));
+  return compressor.make_cache(info_of(subject.model, subject.model.n_layers - 1, 7));
 }
 
 void append(LayerCache& cache, const NewTokens& tokens) {

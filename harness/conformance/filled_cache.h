@@ -14,6 +14,7 @@ struct Made {
 
 // RoPE's frequencies at theta 10,000, none for a model without; they outlive every cache. Not for two threads at once.
 std::span<const float> frequencies_of(const ModelShape& model);
+LayerInfo info_of(const ModelShape& model, int64_t layer, uint64_t sequence_key);  // on the checks' device
 
 // A method that names a calibration file learns from ordinary tokens instead: the program reads the file, not a plugin.
 std::unique_ptr<Compressor> make_compressor(const Subject& subject);

@@ -5,9 +5,14 @@
 
 namespace kvc::conformance {
 
+at::Device& check_device() {
+  static at::Device device = at::kCPU;
+  return device;
+}
+
 Input ordinary_input(const ModelShape& model, int64_t n_tokens, uint64_t seed) {
   auto generator = at::detail::createCPUGenerator(seed);
-  const auto normal = [&](at::IntArrayRef sizes) { return at::randn(sizes, generator, at::kFloat); };
+  const auto normal = [&](at::IntArrayRef sizes) { return at::randn(sizes, generator, at::kFloat).to(check_device()); };
   const int64_t h = model.n_kv_heads, d = model.head_dim;
   Input input{.name = "ordinary", .q = {}, .k = {}, .v = {}};
   input.q = normal({model.n_heads, n_tokens, d});

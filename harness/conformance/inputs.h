@@ -15,6 +15,9 @@ struct Input {
   at::Tensor v;
 };
 
+// Where tokens and caches are: the CPU, unless set.
+at::Device& check_device();
+
 // Gaussian tokens with a bias and a spread of their own for each channel of K, as real keys have.
 Input ordinary_input(const ModelShape& model, int64_t n_tokens, uint64_t seed = 1);
 

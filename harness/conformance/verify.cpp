@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "conformance/cases.h"
+#include "conformance/inputs.h"
+#include "devices/device.h"
 #include "guest/ledger.h"
 #include "wire/forked_child.h"
 
@@ -19,9 +21,12 @@ void run_checks(const ForkedChild::Say& say, const std::filesystem::path& file, 
     ledger::set_guarded();
     ledger::open(ledger::kAccounts - 1);  // all that the checks do
   }
+  check_device() = device_named(options.device);
   const PluginLibrary plugin(file);
-  const auto cases = cases_of(plugin, options.options);
   const auto& d = plugin.descriptor();
+  KVC_CHECK(check_device().is_cpu() || *d.capabilities.devices == 0, d.name, " on device ", options.device,
+            ", allowed: cpu, since ", d.capabilities.devices);
+  const auto cases = cases_of(plugin, options.options);
   say({{"opened", {{"plugin", d.name}, {"summary", d.summary}, {"sha256", plugin.sha256()}}}});
   const bool serves_none = std::all_of(cases.begin(), cases.end(), [](const Case& c) { return !c.refusal.empty(); });
   const auto& checks = all_checks();

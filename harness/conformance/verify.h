@@ -33,6 +33,7 @@ struct Report {
 
 struct VerifyOptions {
   std::optional<nlohmann::json> options;  // without: the option sweep
+  std::string device = "cpu";             // or one on which CUDA code runs
   int seconds_a_check = 300;
   bool paranoid =
       false;  // tensors between guard pages: a write or a read outside ends the check, at some ten times the time

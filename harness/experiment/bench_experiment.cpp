@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "experiment/read_compressors.h"
+#include "experiment/read_device.h"
 #include "text/yaml_keys.h"
 
 namespace kvc {
@@ -60,6 +61,8 @@ void subject_keys(YamlKeys& keys, BenchSubject& subject) {
     if (!subject.prefill && !layer) map.required("prefill").fail("prefill is false, expected true for a whole model");
   });
   keys.integer({"seed", "of what is random"}, subject.seed, 0);
+  keys.other({"device", "where it runs", false, "cpu"}, kDevices,
+             [&](const YamlValue& value) { subject.device = read_device(value, value.string()); });
 }
 
 void bench_keys(YamlKeys& keys, BenchExperiment& experiment) {

@@ -4,6 +4,7 @@
 
 #include "experiment/paths.h"
 #include "experiment/read_compressors.h"
+#include "experiment/read_device.h"
 #include "text/files.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
@@ -81,8 +82,9 @@ void put_over(const YamlMap& map, const std::string& override) {
 }
 
 std::vector<std::string> read_devices(const YamlValue& value) {
-  auto devices = value.is_scalar() ? std::vector{value.string()} : value.strings();
-  if (devices.empty()) value.fail("device is an empty list, expected cpu or cuda:N");
+  const auto devices = value.is_scalar() ? std::vector{value.string()} : value.strings();
+  if (devices.empty()) value.fail("device is an empty list, expected ", kDevices);
+  for (const auto& device : devices) read_device(value, device);
   return devices;
 }
 
@@ -144,7 +146,8 @@ void model_keys(YamlKeys& keys, Experiment& experiment) {
 
 void machine_keys(YamlKeys& keys, Experiment& experiment) {
   keys.other({"device", "where the model is: each of several takes an equal run of layers", false, "cpu"},
-             "cpu, cuda:N, or a list", [&](const YamlValue& value) { experiment.devices = read_devices(value); });
+             concat(kDevices, ", or a list"),
+             [&](const YamlValue& value) { experiment.devices = read_devices(value); });
   keys.other({"batch_size", "sequences that a worker decodes together; auto: as many as memory holds", false, "auto"},
              "auto, or integer, 1 to 4096", [&](const YamlValue& value) {
                const bool is_auto = value.is_scalar() && value.string() == "auto";

@@ -1,6 +1,7 @@
 #include "experiment/open_compressor.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "compressors/build_compressor.h"
 #include "compressors/plugin_library.h"
@@ -85,10 +86,18 @@ void place_option_files(CompressorChoice& choice, const fs::path& folder) {
       choice, [&] { return PluginLibrary(choice.file, choice.sha256).with_files_from(folder, choice.options); });
 }
 
+void check_devices(const CompressorChoice& choice, const Part& part, const std::vector<std::string>& devices) {
+  for (const auto& device : devices) {
+    KVC_CHECK(device == "cpu" || part.capabilities.devices == std::string_view(), choice.where, ": error: ", part.name,
+              " on device ", device, ", allowed: cpu, since ", part.capabilities.devices);
+  }
+}
+
 json open_one(CompressorChoice choice, const CompressorPlace& place) {
   place_option_files(choice, place.folder);
   const auto built = build_compressor(choice, place.shape, place.model);
   const auto& compressor = *built.part.compressor;
+  check_devices(choice, built.part, place.devices);
   at_place(choice, [&] { return compressor.check_model(place.shape), 0; });
   const double bits = compressor.bits();
   KVC_CHECK(bits > 0 && bits <= 32, choice.where, ": error: bits() of ", built.part.name, " is ", bits,

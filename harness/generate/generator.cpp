@@ -327,16 +327,18 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
     out.n_cached_tokens = out.n_prompt_tokens + std::max<int64_t>(0, static_cast<int64_t>(out.ids.size()) - 1);
     std::vector<Footprint> footprints;  // copied below: what is made of them is not the plugin's
     std::vector<std::vector<StageUse>> stages;
+    Footprint all;
     out.error = as_guest(meter_, sequence->account, Visit::looking, [&] {
       for (const auto& cache : sequence->caches) {
         check_counts(*cache, out.n_cached_tokens);
         footprints.push_back(cache->footprint());
         stages.push_back(stages_of(*cache, footprints.back()));
-        out.kv_bytes += footprints.back().total_bytes();
+        all.add(footprints.back());
         out.n_encoded_tokens = std::max(out.n_encoded_tokens, cache->n_encoded_tokens());
         out.n_encoded_numbers = out.n_encoded_numbers.value_or(0) + cache->n_encoded_numbers();
       }
-      check_bytes(out.kv_bytes, held, model_.is_on_cpu());
+      out.kv_bytes = all.total_bytes();
+      check_bytes(all, held);
     });
     out.footprints.assign(footprints.begin(), footprints.end());
     out.stages.assign(stages.begin(), stages.end());
@@ -362,7 +364,7 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
 void Generator::close(Sequence& sequence, const MemoryMeter::Held& held) {
   auto& out = sequence.out;
   entering_(sequence.request->ticket, sequence.compressor);
-  const auto error = let_go(meter_, sequence.account, sequence.caches, held, out.kv_bytes, model_.is_on_cpu());
+  const auto error = let_go(meter_, sequence.account, sequence.caches, held, out.kv_bytes);
   entering_(sequence.request->ticket, -1);
   if (out.error.empty()) out.error = error;
 }

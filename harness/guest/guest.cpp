@@ -17,20 +17,21 @@ void check_left_behind(const HostState& before, int account) {
   KVC_CHECK(opened.empty(), "the compressor opened ", opened, " while it ran");
 }
 
-std::string count_and_let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches,
-                             bool on_cpu) {
+std::string count_and_let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches) {
   const auto held = meter.held_bytes(account);  // before the plugin is asked
   int64_t reported = 0;
   const auto error = as_guest(meter, account, Visit::looking, [&] {
-    for (const auto& cache : caches) reported += cache->footprint().total_bytes();
-    check_bytes(reported, held, on_cpu);
+    Footprint bytes;
+    for (const auto& cache : caches) bytes.add(cache->footprint());
+    reported = bytes.total_bytes();
+    check_bytes(bytes, held);
   });
-  const auto later = let_go(meter, account, caches, held, reported, on_cpu);
+  const auto later = let_go(meter, account, caches, held, reported);
   return error.empty() ? later : error;
 }
 
 std::string let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches,
-                   const MemoryMeter::Held& held, int64_t reported, bool on_cpu) {
+                   const MemoryMeter::Held& held, int64_t reported) {
   const auto n_caches = static_cast<int64_t>(caches.size());
   const auto error =
       as_guest(meter, account, Visit::looking, [&] { std::vector<std::unique_ptr<LayerCache>>().swap(caches); });
@@ -38,7 +39,7 @@ std::string let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<
   const int64_t allowed = n_caches * kBytesACache + held.n_tensors * kBytesATensor + reported / 100;
   const auto left = meter.return_account(account);
   if (!error.empty()) return error;
-  if (on_cpu && given_back > allowed) {
+  if (given_back > allowed) {
     return concat("the caches held ", given_back, " bytes beside their tensors, from malloc, new or mmap (allowed for ",
                   "bookkeeping: ", allowed, "): keep K and V in tensors that footprint() counts");
   }

@@ -48,9 +48,8 @@ std::string as_guest(MemoryMeter& meter, int account, Visit visit, const Body& b
 // caller; those do not grow with every sequence. -> what does not fit; or nothing
 constexpr int64_t kBytesACache = 8192, kBytesATensor = 1024;
 std::string let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches,
-                   const MemoryMeter::Held& held, int64_t reported, bool on_cpu);
+                   const MemoryMeter::Held& held, int64_t reported);
 // The same of caches that are to report here and now: their count is held against the allocator's.
-std::string count_and_let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches,
-                             bool on_cpu);
+std::string count_and_let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches);
 
 }  // namespace kvc

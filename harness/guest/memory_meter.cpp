@@ -21,7 +21,7 @@ namespace kvc {
 
 struct MemoryMeter::Books {
   struct Account {
-    int64_t live = 0, n_tensors = 0, peak = 0, peak_with_common = 0;
+    int64_t live = 0, on_devices = 0, n_tensors = 0, peak = 0, peak_with_common = 0;
   };
   struct Entry {
     int account;
@@ -75,9 +75,11 @@ struct MemoryMeter::Books {
     const std::lock_guard lock(mutex);
     if (bytes > 0 && open != kUnseen) {
       add(bytes, open, peaks);
+      account(open).on_devices += bytes;
       entries[pointer] = {open, bytes};
     } else if (const auto entry = entries.find(pointer); bytes <= 0 && entry != entries.end()) {
       take_off(entry->second);
+      account(entry->second.account).on_devices -= entry->second.bytes;
       entries.erase(entry);
     }
   }
@@ -275,12 +277,14 @@ bool MemoryMeter::hit_limit() const {
 MemoryMeter::Held MemoryMeter::held_bytes(int account) const {
   const std::lock_guard lock(impl_->books.mutex);
   const auto& a = impl_->books.account(account);
-  return {a.live, a.n_tensors, ledger::is_kept() ? ledger::live_bytes(account) - a.live : 0};
+  return {a.live, a.n_tensors, ledger::is_kept() ? ledger::live_bytes(account) - (a.live - a.on_devices) : 0};
 }
 
-void check_bytes(int64_t reported, const MemoryMeter::Held& held, bool on_cpu) {
-  KVC_CHECK(on_cpu ? reported == held.tensors : reported <= held.tensors, "the caches report ", reported,
-            " bytes, but hold ", held.tensors, " bytes of tensors: footprint() must count every buffer, once");
+void check_bytes(const Footprint& reported, const MemoryMeter::Held& held) {
+  const auto [least, most] = reported.allocated();
+  KVC_CHECK(least <= held.tensors && held.tensors <= most, "the caches report ", reported.total_bytes(),
+            " bytes, but hold ", held.tensors, " bytes of tensors: footprint() must count every buffer, once",
+            least == reported.total_bytes() ? "" : concat(" (in the allocator's blocks ", least, " to ", most, ")"));
 }
 
 int MemoryMeter::take_account() {

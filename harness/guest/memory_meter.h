@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <memory>
 
+#include "kvc/footprint.h"
+
 namespace kvc {
 
 // Sees every tensor allocation of the thread that made it, from construction to destruction, and books it under the
@@ -78,8 +80,7 @@ class MemoryMeter {
   std::unique_ptr<Impl> impl_;
 };
 
-// The caches' own count against the allocator's: a buffer that a plugin holds and does not report is found here. On a
-// GPU the allocator counts whole blocks.
-void check_bytes(int64_t reported, const MemoryMeter::Held& held, bool on_cpu);
+// The caches' own count against the allocator's: a buffer that a plugin holds and does not report is found here.
+void check_bytes(const Footprint& reported, const MemoryMeter::Held& held);
 
 }  // namespace kvc

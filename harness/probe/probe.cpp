@@ -217,10 +217,9 @@ void Probe::look_at_end(const Prompt& prompt, Subject& subject) {
 void Probe::close(Subject& subject) {
   if (subject.caches.empty()) return;
   entering_(subject.index);
-  const bool on_cpu = model_.is_on_cpu();
-  const auto error =
-      subject.failed() ? let_go(meter_, subject.account, subject.caches, meter_.held_bytes(subject.account), 0, on_cpu)
-                       : count_and_let_go(meter_, subject.account, subject.caches, on_cpu);
+  const auto error = subject.failed()
+                         ? let_go(meter_, subject.account, subject.caches, meter_.held_bytes(subject.account), 0)
+                         : count_and_let_go(meter_, subject.account, subject.caches);
   entering_(-1);
   if (!subject.failed()) subject.state.error = error;
 }

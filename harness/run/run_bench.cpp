@@ -58,6 +58,7 @@ Shape shape_of(const BenchExperiment& experiment, const Paths& paths, BenchSubje
 json settings_of(const BenchExperiment& experiment, const json& machine) {
   json settings = experiment.subject;
   for (const char* name : {"model", "config"}) settings.erase(name);  // their hashes stand beside
+  if (settings["device"] == "cpu") settings.erase("device");          // as keys have always had it
   settings["kind"] = to_string(experiment.kind);
   settings["machine"] = {{"cpu", machine["cpu"]}, {"n_cores", machine["n_cores"]}};
   return settings;
@@ -330,9 +331,12 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
   auto machine = provenance(experiment.config);
   if (!experiment.model_origin.is_null()) machine["model"] = experiment.model_origin;
   const auto settings = settings_of(experiment, machine);
-  const auto compressors =
-      open_compressors(experiment.compressors, {experiment.folder, plugin_folders(experiment.plugin_path, paths),
-                                                experiment.allow_plugins, shape.shape, shape.identity});
+  const auto compressors = open_compressors(experiment.compressors, {experiment.folder,
+                                                                     plugin_folders(experiment.plugin_path, paths),
+                                                                     experiment.allow_plugins,
+                                                                     shape.shape,
+                                                                     shape.identity,
+                                                                     {experiment.subject.device}});
   const bool is_bench = experiment.kind == RunKind::bench;
   const size_t n_items = is_bench ? experiment.points.size() : experiment.searches.size();
   std::vector<BenchCell> cells;

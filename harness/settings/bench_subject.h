@@ -16,7 +16,7 @@ struct BenchSubject {
   int64_t outlier_channels = 4;  // of each of its KV heads' keys: so many are outlier_factor as large
   double outlier_factor = 10;
   bool prefill = true;  // the layer's exact attention over the prompt is computed too
-  std::string dtype = "fp32", weights = "dtype";
+  std::string dtype = "fp32", weights = "dtype", device = "cpu";
   int64_t threads = 1;
   int64_t seed = 0;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "devices/device.h"
 #include "kvc/check.h"
 #include "model/ops.h"
 #include "model/prefill_attention.h"
@@ -18,7 +19,7 @@ namespace {
 class LayerBody final : public BenchBody {
  public:
   LayerBody(const BenchSubject& subject, MemoryMeter& meter)
-      : subject_(subject), meter_(meter), dtype_(parse_dtype(subject.dtype)) {
+      : subject_(subject), meter_(meter), dtype_(parse_dtype(subject.dtype)), device_(device_named(subject.device)) {
     frequencies_ = rope_frequencies({}, subject.head_dim);
   }
 
@@ -26,7 +27,7 @@ class LayerBody final : public BenchBody {
     return {.n_heads = subject_.n_heads, .n_kv_heads = subject_.n_kv_heads, .head_dim = subject_.head_dim};
   }
   LayerInfo layer_info(int64_t layer, uint64_t sequence_key) const override {
-    return kvc::layer_info(shape(), layer, sequence_key, frequencies_);
+    return kvc::layer_info(shape(), layer, sequence_key, frequencies_, device_);
   }
   int64_t max_tokens() const override { return std::numeric_limits<int64_t>::max(); }
   int64_t input_bytes() const override { return meter_.live_bytes(kBenchInputs); }
@@ -49,6 +50,7 @@ class LayerBody final : public BenchBody {
     }
     const auto tokens = [&](const at::Tensor& x) { return x.narrow(1, 0, n_prompt_).contiguous(); };
     on_layer(0, tokens(prompt_.q), tokens(prompt_.k), tokens(prompt_.v));
+    synchronize(device_);
   }
 
   void decode_step(int64_t step, int64_t batch, const Transformer::AttendStep& attend) override {
@@ -56,8 +58,10 @@ class LayerBody final : public BenchBody {
     const auto token = [&](const at::Tensor& x) { return x.narrow(1, step, 1).contiguous(); };
     const std::vector<NewTokens> news(static_cast<size_t>(batch),
                                       {token(steps_.q), token(steps_.k), token(steps_.v), n_prompt_ + step});
-    auto attended = at::empty({batch, subject_.n_heads, subject_.head_dim}, at::kFloat);
+    auto attended =
+        at::empty({batch, subject_.n_heads, subject_.head_dim}, at::TensorOptions(at::kFloat).device(device_));
     attend(0, news, shape().attention_scale, attended);
+    synchronize(device_);
   }
 
  private:
@@ -67,12 +71,13 @@ class LayerBody final : public BenchBody {
     };
     auto q = normal(subject_.n_heads), k = normal(subject_.n_kv_heads), v = normal(subject_.n_kv_heads);
     k.narrow(2, 0, subject_.outlier_channels).mul_(subject_.outlier_factor);
-    return {q.to(dtype_), k.to(dtype_), v.to(dtype_), 0};
+    return {q.to(device_, dtype_), k.to(device_, dtype_), v.to(device_, dtype_), 0};
   }
 
   BenchSubject subject_;
   MemoryMeter& meter_;
   at::ScalarType dtype_;
+  at::Device device_;
   std::vector<float> frequencies_;
   int64_t n_prompt_ = 0;
   NewTokens prompt_, steps_;  // of all sequences: their caches are their own
@@ -83,7 +88,8 @@ class ModelBody final : public BenchBody {
  public:
   explicit ModelBody(const BenchSubject& subject)
       : seed_(subject.seed),
-        model_(subject.model.empty() ? drawn(subject) : load_model(subject.model, subject.dtype, subject.weights)) {}
+        model_(subject.model.empty() ? drawn(subject)
+                                     : load_model(subject.model, subject.dtype, subject.weights, {subject.device})) {}
 
   ModelShape shape() const override { return model_.shape(); }
   LayerInfo layer_info(int64_t layer, uint64_t sequence_key) const override {
@@ -110,7 +116,7 @@ class ModelBody final : public BenchBody {
 
  private:
   static Transformer drawn(const BenchSubject& subject) {
-    LoadOptions options{.dtype = parse_dtype(subject.dtype)};
+    LoadOptions options{.dtype = parse_dtype(subject.dtype), .devices = {device_named(subject.device)}};
     if (subject.weights == "int8") options.quantization.weight_bits = 8;
     return Transformer::draw(subject.config, options, static_cast<uint64_t>(subject.seed));
   }

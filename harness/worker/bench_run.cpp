@@ -97,8 +97,7 @@ class PointRun {
   }
 
   void let_go_of(size_t b) {
-    const auto error =
-        count_and_let_go(meter_, steps_[b].account, sequences_[b], body_.layer_info(0, b).device.is_cpu());
+    const auto error = count_and_let_go(meter_, steps_[b].account, sequences_[b]);
     KVC_CHECK(error.empty(), error);
   }
 

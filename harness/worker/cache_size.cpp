@@ -104,15 +104,15 @@ class SizeMeasure {
     const auto held = meter_.held_bytes(account);  // before the plugin is asked
     LayerSize size;
     int64_t reported = 0;
-    if (error.empty()) error = looked_at(*caches[0], account, held, info.device.is_cpu(), reported, size);
-    const auto left = let_go(meter_, account, caches, held, reported, info.device.is_cpu());
+    if (error.empty()) error = looked_at(*caches[0], account, held, reported, size);
+    const auto left = let_go(meter_, account, caches, held, reported);
     KVC_CHECK(error.empty() && left.empty(), error.empty() ? left : error);
     longest_ = std::max(longest_, processor_seconds() - start);
     return size;
   }
 
-  std::string looked_at(const LayerCache& cache, int account, const MemoryMeter::Held& held, bool on_cpu,
-                        int64_t& reported, LayerSize& size) const {
+  std::string looked_at(const LayerCache& cache, int account, const MemoryMeter::Held& held, int64_t& reported,
+                        LayerSize& size) const {
     Footprint bytes;
     auto error = as_guest(meter_, account, Visit::looking, [&] {
       KVC_CHECK(cache.length() == n_tokens_, "length() is ", cache.length(), " after ", n_tokens_,
@@ -121,7 +121,7 @@ class SizeMeasure {
       reported = bytes.total_bytes();
       size.n_encoded_numbers = cache.n_encoded_numbers();
       size.is_composed = dynamic_cast<const ComposedCache*>(&cache) != nullptr;
-      check_bytes(reported, held, on_cpu);
+      check_bytes(bytes, held);
     });
     for (const auto& row : bytes.rows()) size.rows[{row.tensor, row.kind}] += row.bytes;
     return error;

@@ -216,4 +216,8 @@ KVC_PLUGIN(KvarnOptions, Kvarn, "kvarn", "Hadamard, tiles of even deviations, as
            "KVarN 2026 (arXiv 2606.03458)",
            "factors are applied rounded to fp16, as the decoder has them; a row's factor stands in its scale and zero, "
            "which are computed from the row itself; no quantile is clipped; a constant row has scale 0",
-           {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "KVarN"})
+           {.one_by_one_same = true,
+            .prefix_local = true,
+            .splits = true,
+            .devices = "tiles are turned, divided and read by loops of the CPU",
+            .formula = "KVarN"})

@@ -38,6 +38,12 @@ struct FootprintRow {
   int64_t bytes;
 };
 
+// What an allocator may hold for storages. On a GPU it gives whole blocks of 512 bytes, and of those from 1 MiB on it
+// may leave up to 1 MiB behind the end.
+struct AllocatedBytes {
+  int64_t least = 0, most = 0;
+};
+
 // What is held, not what theory says: rows are sizes of live storage. Tensors that share one storage are added once.
 class KVC_EXPORT Footprint {
  public:
@@ -48,11 +54,13 @@ class KVC_EXPORT Footprint {
 
   const std::vector<FootprintRow>& rows() const { return rows_; }  // one per (tensor, kind), in order of first use
   int64_t total_bytes() const;
+  const AllocatedBytes& allocated() const { return allocated_; }  // for the same storages
 
  private:
   void add_bytes(CacheTensor tensor, ByteKind kind, int64_t bytes);
 
   std::vector<FootprintRow> rows_;
+  AllocatedBytes allocated_;
   std::vector<const void*> seen_;
 };
 

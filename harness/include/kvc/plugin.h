@@ -23,6 +23,7 @@ struct Capabilities {
   bool evicts = false;       // a cache may hold fewer tokens than length()
   bool splits = false;       // K and V are stored apart: make_cache serves LayerInfo::holds k or v
   bool turns_keys = false;   // reads rope_frequencies: tokens must come at the positions of the text
+  const char* devices = "";  // where its caches live on the CPU alone: why, in a line; "": on GPUs as well
   const char* formula = "";  // whose closed form paper_bytes() is, as tables call it: "GEAR"; "": the plugin's own
 };
 
