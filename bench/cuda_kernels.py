@@ -46,8 +46,8 @@ def kernel_name(signature):
     """decode_mma<__half, Format<4, (Axis)0, false>, .., 8, 128>(..) -> decode_mma f16 k4 v4 8 128; score_rows<4>(..) ->
     score_rows 4."""
     name, arguments = re.match(r"(?:void )?kvc::cuda::(\w+)(?:<(.*)>)?\(", signature).groups()
-    if arguments is None or arguments.isdigit():
-        return f"{name} {arguments}" if arguments else name
+    if arguments is None or re.fullmatch(r"\d+(, \w+)?", arguments):
+        return " ".join([name, *(arguments or "").replace(", true", " spread").replace(", false", "").split()])
     words = [name, "bf16" if "bfloat16" in arguments else "f16"]
     formats = re.findall(r"Format<(\d+), \(kvc::cuda_cache::Axis\)(\d), (\w+)>", arguments)
     for side, (bits, axis, symmetric) in zip("kv" if len(formats) > 1 else " ", formats):

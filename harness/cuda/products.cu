@@ -49,7 +49,8 @@ MatrixArgument argument_of(const Matrix& x) {
                    .n_channels = x.n_channels,
                    .n_groups = x.n_groups,
                    .group_size = x.group_size,
-                   .one_side = x.one_side};
+                   .one_side = x.one_side,
+                   .spread = x.spread};
   for (int i = 0; i < 16; ++i) a.levels[i] = x.levels[static_cast<size_t>(i)];
   return a;
 }
@@ -59,6 +60,11 @@ void score_with(const Matrix& k, const Heads& q, const Heads& scores, cudaStream
   const int group = q.n / k.n_heads, q_stride = static_cast<int>(q.stride);
   const dim3 grid(blocks(k.n_tokens, kThreads), static_cast<unsigned>(k.n_heads), chunks(group));
   if constexpr (32 % kBits == 0 && kBits <= 8) {
+    if (k.spread != Spread::none) {
+      KVC_LAUNCH(score_spread<kBits>, grid, dim3(kThreads), 0, stream, argument_of(k), numbers_of<const float>(q),
+                 q_stride, numbers_of<float>(scores), scores.stride, group);
+      return;
+    }
     if (k.rows_are_channels) {
       KVC_LAUNCH(score_channels<kBits>, grid, dim3(kThreads), 0, stream, argument_of(k), numbers_of<const float>(q),
                  q_stride, numbers_of<float>(scores), scores.stride, group);
@@ -76,8 +82,15 @@ void weigh_with(const Matrix& v, const Heads& weights, const Heads& out, float* 
                   chunks(group));
   const Heads split{parts, out.stride, n_splits * out.n, out.width};
   const auto to = n_splits == 1 ? numbers_of<float>(out) : numbers_of<float>(split);
-  KVC_LAUNCH(weigh_rows<kBits>, grid, dim3(kThreads), 0, stream, argument_of(v), numbers_of<const float>(weights),
-             weights.stride, to, static_cast<int>(out.stride), group, n_splits);
+  const auto run = [&](auto weigh_rows) {
+    KVC_LAUNCH(weigh_rows, grid, dim3(kThreads), 0, stream, argument_of(v), numbers_of<const float>(weights),
+               weights.stride, to, static_cast<int>(out.stride), group, n_splits);
+  };
+  if constexpr (32 % kBits == 0 && kBits <= 8) {
+    v.spread == Spread::none ? run(weigh_rows<kBits, false>) : run(weigh_rows<kBits, true>);
+  } else {
+    run(weigh_rows<kBits, false>);
+  }
   if (n_splits == 1) return;
   const int n = static_cast<int>(out.n * out.stride);
   KVC_LAUNCH(add_parts, dim3(blocks(n, kThreads)), dim3(kThreads), 0, stream, numbers_of<const float>(split),

@@ -18,6 +18,7 @@ namespace kvc::KVC_DEVICE {
 using cuda_products::Kind;
 using cuda_products::kSplitTokens;
 using cuda_products::Number;
+using cuda_products::Spread;
 
 constexpr int kChunk = 256;      // channels of the queries in shared memory
 constexpr int kHeadsAtOnce = 4;  // query heads of a KV head that read a number once
@@ -38,6 +39,7 @@ struct MatrixArgument {
   float levels[16];
   int n_tokens, n_channels, n_groups, group_size;
   bool one_side;
+  Spread spread;
 };
 
 // Query heads first .. first + n of KV head `blockIdx.y` of a grid whose third coordinate counts them in fours.
@@ -103,10 +105,26 @@ __device__ __forceinline__ float2 sides_at(const MatrixArgument& x, int head, in
   return make_float2(number_of(x.scale, at), x.zero.n == 0 ? 0.0f : number_of(x.zero, at));
 }
 
+// A number whose group does not lie in one token.
+template <int kBits>
+__device__ __forceinline__ float spread_number(const MatrixArgument& x, smem_ptr<const float> levels, int head,
+                                               int token, int channel) {
+  const int64_t row = static_cast<int64_t>(head) * x.n_tokens + token, entry = row * x.n_channels + channel;
+  int64_t group = entry / x.group_size, place = entry % x.group_size;
+  if (x.spread == Spread::strided) {
+    group = entry % x.n_groups, place = entry / x.n_groups;
+  } else if (x.spread == Spread::rows) {
+    group = row / x.group_size * x.n_channels + channel, place = row % x.group_size;
+  }
+  const float number = number_at<kBits>(x, levels, group * x.row_bytes, static_cast<int>(place));
+  const float2 sides = sides_at(x, 0, group);
+  return fmaf(sides.x, number, sides.y);
+}
+
 __device__ __forceinline__ void load_levels(const MatrixArgument& x, smem_ptr<float> levels) {
 #pragma unroll
   for (int i = 0; i < 16; ++i) {  // an index that is not known would take the argument into local memory
-    if (threadIdx.x == i) levels[i] = x.levels[i];
+    if (static_cast<int>(threadIdx.x) == i) levels[i] = x.levels[i];
   }
 }
 
@@ -153,8 +171,8 @@ __global__ void __launch_bounds__(kThreads) score_rows(MatrixArgument k, gmem_pt
         sides = sides_at(k, kv, static_cast<int64_t>(token) * k.n_groups + group_of_c);
         next = (group_of_c + 1) * k.group_size;
       }
-      const float number = number_at<kBits>(k, levels, row, c);
-      const float value = kBits <= 8 ? fmaf(sides.x, number, sides.y) : number;
+      float value = number_at<kBits>(k, levels, row, c);
+      if constexpr (kBits <= 8) value = fmaf(sides.x, value, sides.y);
 #pragma unroll
       for (int h = 0; h < kHeadsAtOnce; ++h) {
         const float factor = queries[h * kChunk + c - from];
@@ -203,7 +221,7 @@ __global__ void __launch_bounds__(kThreads) score_channels(MatrixArgument k, gme
 
 // blockIdx.x: 128 channels of 512 tokens; parts [splits, heads, width], or with one split the sums themselves, to which
 // is added.
-template <int kBits>
+template <int kBits, bool kSpread>
 __global__ void __launch_bounds__(kThreads) weigh_rows(MatrixArgument v, gmem_ptr<const float> weights, int64_t stride,
                                                        gmem_ptr<float> parts, int width, int group, int n_splits) {
   KVC_SHARED(float, shares, kHeadsAtOnce* kThreads);
@@ -229,8 +247,13 @@ __global__ void __launch_bounds__(kThreads) weigh_rows(MatrixArgument v, gmem_pt
     int64_t pair = static_cast<int64_t>(from) * v.n_groups + channel / v.group_size;
 #pragma unroll 1
     for (int i = 0; i < n; ++i, row += v.row_bytes, pair += v.n_groups) {
-      float value = number_at<kBits>(v, levels, row, channel);
-      if constexpr (kBits <= 8) {
+      float value;
+      if constexpr (kSpread) {
+        value = spread_number<kBits>(v, levels, kv, from + i, channel);
+      } else {
+        value = number_at<kBits>(v, levels, row, channel);
+      }
+      if constexpr (kBits <= 8 && !kSpread) {
         const float2 sides = sides_at(v, kv, pair);
         value = fmaf(sides.x, value, sides.y);
       }
@@ -253,6 +276,32 @@ __global__ void __launch_bounds__(kThreads) weigh_rows(MatrixArgument v, gmem_pt
       parts[at] = sums[h];
     }
   }
+}
+
+// As score_rows, of groups that lie across tokens.
+template <int kBits>
+__global__ void __launch_bounds__(kThreads) score_spread(MatrixArgument k, gmem_ptr<const float> q, int q_stride,
+                                                         gmem_ptr<float> scores, int64_t stride, int group) {
+  KVC_SHARED(float, queries, kHeadsAtOnce* kChunk);
+  KVC_SHARED(float, levels, 16);
+  const HeadsOfBlock heads = heads_of_block(group, blockIdx.z);
+  const int token = blockIdx.x * kThreads + threadIdx.x, kv = blockIdx.y;
+  if constexpr (kBits < 8) load_levels(k, levels);
+  float sums[kHeadsAtOnce] = {};
+  for (int from = 0; from < k.n_channels; from += kChunk) {
+    load_queries(q, q_stride, heads, from, k.n_channels, queries);
+    if (token >= k.n_tokens) continue;
+#pragma unroll 1
+    for (int c = from; c < min(from + kChunk, k.n_channels); ++c) {
+      const float value = spread_number<kBits>(k, levels, kv, token, c);
+#pragma unroll
+      for (int h = 0; h < kHeadsAtOnce; ++h) {
+        const float factor = queries[h * kChunk + c - from];
+        sums[h] = fmaf(factor, value, sums[h]);
+      }
+    }
+  }
+  if (token < k.n_tokens) add_to_scores(scores, stride, heads, token, sums);
 }
 
 // out[i] += parts[0][i] + parts[1][i] + ..

@@ -29,6 +29,15 @@ enum class Kind : int {
   f32,
 };
 
+// Which group entry e = (head * n_tokens + token) * n_channels + channel belongs to, and where in it, where groups do
+// not lie in one token or channel; each group is a row of codes of its own, with one pair of sides.
+enum class Spread : int {
+  none,     // they do
+  flat,     // e / group_size, e % group_size
+  strided,  // e % n_groups, e / n_groups
+  rows,     // of channel c, token after token through all heads, group_size of them
+};
+
 // Heads of rows of numbers, each head_bytes after the one before (0: one head that all read).
 struct Matrix {
   Array rows;  // bytes
@@ -43,6 +52,7 @@ struct Matrix {
   int64_t head_sides = 0;  // from one head's to the next one's; 0: the same for all heads
   bool one_side = false;   // one pair for a head's rows
   int n_groups = 1, group_size = 1;
+  Spread spread = Spread::none;
   bool rows_are_channels = false;  // groups along tokens, words and sides in tiles of 16 (kvc/quant/group_quant.h)
 };
 

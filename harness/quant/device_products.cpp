@@ -79,6 +79,15 @@ Matrix matrix_of(const GroupCodes& x) {
   return m;
 }
 
+Matrix matrix_of(const GroupCodes& x, GroupOrder order, at::IntArrayRef sizes) {
+  auto m = matrix_of(x);
+  m.spread = order == GroupOrder::flat ? Spread::flat : order == GroupOrder::rows ? Spread::rows : Spread::strided;
+  m.n_groups = static_cast<int>(x.codes.size(1)), m.group_size = static_cast<int>(x.head_dim);
+  m.n_heads = static_cast<int>(sizes[0]), m.n_tokens = static_cast<int>(sizes[1]);
+  m.n_channels = static_cast<int>(sizes[2]);
+  return m;
+}
+
 Number type_of(const LevelCodes& x) {
   switch (x.scale_format) {
     case ScaleFormat::e8m0:
@@ -151,6 +160,13 @@ void weigh(const at::Tensor& weights, const Matrix& v, at::Tensor& out) {
 
 void score(const at::Tensor& q, const GroupCodes& k, const at::Tensor& scores) { score(q, matrix_of(k), scores); }
 void weigh(const at::Tensor& weights, const GroupCodes& v, at::Tensor& out) { weigh(weights, matrix_of(v), out); }
+void score(const at::Tensor& q, const GroupCodes& k, GroupOrder order, at::IntArrayRef sizes,
+           const at::Tensor& scores) {
+  score(q, matrix_of(k, order, sizes), scores);
+}
+void weigh(const at::Tensor& weights, const GroupCodes& v, GroupOrder order, at::IntArrayRef sizes, at::Tensor& out) {
+  weigh(weights, matrix_of(v, order, sizes), out);
+}
 void score(const at::Tensor& q, const LevelCodes& k, const at::Tensor& scores) { score(q, matrix_of(k), scores); }
 void weigh(const at::Tensor& weights, const LevelCodes& v, at::Tensor& out) { weigh(weights, matrix_of(v), out); }
 void score(const at::Tensor& q, const at::Tensor& k, const at::Tensor& scores) { score(q, matrix_of(k), scores); }

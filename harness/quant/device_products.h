@@ -9,11 +9,15 @@
 #include "kvc/quant/group_quant.h"
 #include "kvc/quant/level_codes.h"
 #include "kvc/quant/outliers.h"
+#include "kvc/quant/requantized_cache.h"
 
 namespace kvc::on_device {
 
 void score(const at::Tensor& q, const GroupCodes& k, const at::Tensor& scores);
 void weigh(const at::Tensor& weights, const GroupCodes& v, at::Tensor& out);
+// Codes [1, n_groups, n_words] of groups in such an order over all of a [H, n, D] tensor of these sizes.
+void score(const at::Tensor& q, const GroupCodes& k, GroupOrder order, at::IntArrayRef sizes, const at::Tensor& scores);
+void weigh(const at::Tensor& weights, const GroupCodes& v, GroupOrder order, at::IntArrayRef sizes, at::Tensor& out);
 void score(const at::Tensor& q, const LevelCodes& k, const at::Tensor& scores);  // the factor is the caller's
 void weigh(const at::Tensor& weights, const LevelCodes& v, at::Tensor& out);
 // x [H_kv or 1, n, X] of fp16, bf16 or fp32, rows contiguous

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include "device_products.h"
 #include "kernels/quantize_groups.h"
 #include "kvc/quant/compressed_attention.h"
 
@@ -105,15 +106,43 @@ void RequantizedCache::encode_all() {
   if (info().holds_v()) v_.encode_all(format_.v, format_);
 }
 
-// On the codes where a group lies within a token; else on what they decode to.
+namespace {
+
+void score_on_device(CompressedAttention& attention, const RequantizedTokens& k, GroupOrder order) {
+  const auto scores = at::zeros({attention.q().size(0), k.sizes[1]}, attention.q().options());
+  on_device::score(attention.q(), k.codes, order, k.sizes, scores);
+  attention.add_scores(scores, 0);
+}
+
+void weigh_on_device(CompressedAttention& attention, const RequantizedTokens& v, GroupOrder order) {
+  auto out = at::zeros_like(attention.q());
+  on_device::weigh(attention.weights(0, v.sizes[1]), v.codes, order, v.sizes, out);
+  attention.add_out(out);
+}
+
+void score(CompressedAttention& attention, const RequantizedTokens& k, GroupOrder order) {
+  if (k.by_token) return attention.score(k.codes, 0);
+  if (!attention.q().is_cpu()) return score_on_device(attention, k, order);
+  attention.score(decoded(k, order), 0);
+}
+
+void weigh(CompressedAttention& attention, const RequantizedTokens& v, GroupOrder order) {
+  if (v.by_token) return attention.weigh(v.codes, 0);
+  if (!attention.q().is_cpu()) return weigh_on_device(attention, v, order);
+  attention.weigh(decoded(v, order), 0);
+}
+
+}  // namespace
+
+// On the codes where a group lies within a token, and on a device; else on what they decode to.
 at::Tensor RequantizedCache::attend(const at::Tensor& q, double scale) const {
   if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
   CompressedAttention attention(q, scale, info(), length());
   const int64_t n = n_encoded_tokens();
-  if (n > 0) k_.by_token ? attention.score(k_.codes, 0) : attention.score(decoded(k_, format_.k), 0);
+  if (n > 0) score(attention, k_, format_.k);
   attention.score(k_.recent, n);
   attention.softmax();
-  if (n > 0) v_.by_token ? attention.weigh(v_.codes, 0) : attention.weigh(decoded(v_, format_.v), 0);
+  if (n > 0) weigh(attention, v_, format_.v);
   attention.weigh(v_.recent, n);
   return attention.out();
 }

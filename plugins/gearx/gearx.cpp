@@ -95,17 +95,13 @@ class GearxCache final : public kvc::ChunkedCache {
     return {std::move(k_codes), part(v)};
   }
 
-  // The mask's own memory on the CPU; a copy that the cache holds and counts elsewhere.
+  // The mask is the compressor's, which counts it.
   kvc::Outliers mask_of(int64_t n_tokens, bool prompt) const {
     const auto key = shared_.mask_key(info().n_kv_heads, info().head_dim, n_tokens, prompt);
     const int64_t n_copies = shared_.options.slice == "merged" ? 1 : info().n_kv_heads;
-    const auto mask = shared_.masks.get(key, n_copies);
-    const auto view = at::from_blob(
-        const_cast<uint16_t*>(mask->data()), {n_tokens, n_copies * key.token_degree}, [mask](void*) {},
-        at::TensorOptions(at::kUInt16));  // never written
     kvc::Outliers entries;
-    entries.index = view.to(info().device);
-    entries.index_is_shared = info().device.is_cpu();
+    entries.index = shared_.masks.index(key, n_copies, info().device).narrow(0, 0, n_tokens);
+    entries.index_is_shared = true;
     return entries;
   }
 

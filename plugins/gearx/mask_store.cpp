@@ -1,5 +1,6 @@
 #include "mask_store.h"
 
+#include <ATen/ops/from_blob.h>
 #include <kvc/shared.h>
 
 #include <algorithm>
@@ -33,6 +34,22 @@ std::shared_ptr<const Mask> MaskStore::get(const MaskKey& key, int64_t n_copies)
   held_.push_front({key, n_copies, made});
   if (held_.size() > kHeld) held_.pop_back();
   return made;
+}
+
+at::Tensor MaskStore::index(const MaskKey& key, int64_t n_copies, at::Device device) const {
+  const auto mask = get(key, n_copies);
+  const auto here = at::from_blob(
+      const_cast<uint16_t*>(mask->data()), {key.n_tokens, n_copies * key.token_degree}, [mask](void*) {},
+      at::TensorOptions(at::kUInt16));
+  if (device.is_cpu()) return here;
+  const kvc::Shared shared;
+  const std::lock_guard lock(mutex_);
+  for (auto& held : held_) {
+    if (held.mask != mask) continue;
+    if (!held.there.defined() || held.there.device() != device) held.there = here.to(device);
+    return held.there;
+  }
+  return here.to(device);  // let go in the meantime
 }
 
 }  // namespace gearx

@@ -2,6 +2,8 @@
 // made again the same.
 #pragma once
 
+#include <ATen/core/Tensor.h>
+
 #include <list>
 #include <memory>
 #include <mutex>
@@ -16,6 +18,9 @@ class MaskStore {
   // keeps the kHeld that were asked for last; who holds a mask keeps it longer.
   std::shared_ptr<const Mask> get(const MaskKey& key, int64_t n_copies = 1) const;
 
+  // The same as a tensor u16 that must not be written to, on that device: one for all that ask.
+  at::Tensor index(const MaskKey& key, int64_t n_copies, at::Device device) const;
+
   static constexpr size_t kHeld = 32;
 
  private:
@@ -23,6 +28,7 @@ class MaskStore {
     MaskKey key;
     int64_t n_copies;
     std::shared_ptr<const Mask> mask;
+    at::Tensor there = {};  // on the device that asked last
   };
   std::shared_ptr<const Mask> find(const MaskKey& key, int64_t n_copies) const;  // or null
 

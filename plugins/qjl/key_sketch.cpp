@@ -15,6 +15,7 @@ namespace {
 
 const double kFactor = std::sqrt(std::numbers::pi / 2);
 constexpr int64_t kLeastTokens = 1024;  // of all heads, worth waking a thread for
+constexpr int64_t kGroupsAtOnce = 16;   // whose queries are projected together on a device
 
 at::Tensor stored(const at::Tensor& norms, kvc::Precision precision) {
   auto held = norms.to(kvc::storage_type(precision)).contiguous();
@@ -175,19 +176,27 @@ at::Tensor estimate_on_device(const at::Tensor& q, const at::Tensor& projected, 
                               const Sketches& s, const at::Tensor& fixed) {
   const int64_t n_heads = keys.signs.size(0), n_tokens = keys.n_tokens(), n_q = q.size(0) / n_heads;
   const auto estimate = [&](const at::Tensor& x, const at::Tensor& signs, const at::Tensor& norms) {
-    const int64_t n_groups = x.size(2), m = x.size(3);
+    const int64_t n_groups = x.size(2), m = x.size(3), n = norms.size(1);
     const auto rows = x.transpose(1, 2).reshape({n_heads * n_groups * n_q, m});
-    const auto sums = kvc::dot_signs(rows, signs.view({n_heads * n_groups, n_tokens / n_groups, -1}));
-    const auto by_head = sums.view({n_heads, n_groups, n_q, -1}).transpose(1, 2).reshape({n_heads, n_q, n_tokens});
+    const auto sums = kvc::dot_signs(rows, signs.view({n_heads * n_groups, n / n_groups, -1}));
+    const auto by_head = sums.view({n_heads, n_groups, n_q, -1}).transpose(1, 2).reshape({n_heads, n_q, n});
     return by_head * norms.to(at::kFloat).mul(kFactor / static_cast<double>(m)).unsqueeze(1);
   };
   const auto whole = projected.view({n_heads, n_q, 1, -1});
   if (!keys.outlier_signs.defined()) return estimate(whole, keys.signs, keys.norms).flatten(0, 1);
   const auto& channels = channels_of(keys, fixed);
   const auto mask = outlier_mask(channels, channels.size(1), q.size(1)).unsqueeze(1);  // [H, 1, G, D]
-  const auto apart = q.view({n_heads, n_q, 1, -1}) * mask;
-  const auto inside = estimate(whole - at::matmul(apart, s.keys), keys.signs, keys.norms);
-  return (inside + estimate(at::matmul(apart, s.outliers), keys.outlier_signs, keys.outlier_norms)).flatten(0, 1);
+  const int64_t n_groups = mask.size(2), n = n_tokens / n_groups;
+  std::vector<at::Tensor> scores;  // each [H, n_q, t]
+  for (int64_t g = 0; g < n_groups; g += kGroupsAtOnce) {
+    const int64_t n_some = std::min(kGroupsAtOnce, n_groups - g);
+    const auto tokens = [&](const at::Tensor& x) { return x.narrow(1, g * n, n_some * n).contiguous(); };
+    const auto apart = q.view({n_heads, n_q, 1, -1}) * mask.narrow(2, g, n_some);
+    const auto inside = estimate(whole - at::matmul(apart, s.keys), tokens(keys.signs), tokens(keys.norms));
+    scores.push_back(inside +
+                     estimate(at::matmul(apart, s.outliers), tokens(keys.outlier_signs), tokens(keys.outlier_norms)));
+  }
+  return at::cat(scores, 2).flatten(0, 1);
 }
 
 }  // namespace

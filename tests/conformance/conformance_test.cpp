@@ -1,7 +1,13 @@
 // Every plugin that was built, with every listed option, on every shape of model.
+#include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "conformance/cases.h"
+#include "conformance/filled_cache.h"
+#include "devices/emulated_device.h"
+#include "guest/memory_meter.h"
 
 namespace kvc::conformance {
 namespace {
@@ -44,6 +50,70 @@ TEST_P(EveryPlugin, ConformsOnEveryShape) {
     ++n_served;
   }
   EXPECT_GE(n_served, 4) << "of six shapes";
+}
+
+// The checks' device for as long as it lives.
+class OnDevice {
+ public:
+  explicit OnDevice(at::Device device) : before_(std::exchange(check_device(), device)) {}
+  ~OnDevice() { check_device() = before_; }
+
+ private:
+  at::Device before_;
+};
+
+bool serves_the_cpu_alone(const PluginLibrary& plugin) { return *plugin.descriptor().capabilities.devices != 0; }
+
+TEST_P(EveryPlugin, ConformsOnAnEmulatedDevice) {
+  const PluginLibrary plugin(built(GetParam()));
+  if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
+  const OnDevice there(emulated_device());
+  const auto& model = model_shapes().front();
+  run_all(plugin, {option_sweep(plugin, model).front(), model, ""});
+}
+
+// What the cache of `made` gives for the last token, on the CPU, and what it says to hold.
+std::pair<at::Tensor, int64_t> attention_on(at::Device device, const Subject& subject, int64_t n_prompt, int64_t n) {
+  const OnDevice there(device);
+  const auto input = ordinary_input(subject.model, n);
+  const auto made = filled(subject, input, n_prompt);
+  const auto out = made.cache->attend(input.q.narrow(1, n - 1, 1), subject.model.attention_scale);
+  return {out.cpu().to(at::kDouble), made.cache->footprint().total_bytes()};
+}
+
+TEST_P(EveryPlugin, AttendsOnADeviceAsOnTheCpu) {
+  const PluginLibrary plugin(built(GetParam()));
+  if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
+  for (const auto& model : model_shapes()) {
+    for (const auto& options : option_sweep(plugin, model)) {
+      const Case one{options, model, ""};
+      SCOPED_TRACE(one.label());
+      const Subject subject{plugin, options, model};
+      const auto [here, bytes] = attention_on(at::kCPU, subject, 150, 163);
+      const auto [there, bytes_there] = attention_on(emulated_device(), subject, 150, 163);
+      const double error = (there - here).square().sum().item<double>() / here.square().sum().item<double>();
+      EXPECT_LE(error, 1e-6) << "normalized mean squared";
+      EXPECT_EQ(bytes, bytes_there);
+    }
+  }
+}
+
+TEST_P(EveryPlugin, RebuildsNeitherKNorVToAttendOnADevice) {
+  const PluginLibrary plugin(built(GetParam()));
+  if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
+  const OnDevice there(emulated_device());
+  const auto& model = model_shapes().front();
+  const auto input = ordinary_input(model, 3000);
+  const auto made = filled({plugin, option_sweep(plugin, model).front(), model}, input, 2999);
+  const auto q = input.q.narrow(1, 2999, 1);
+  MemoryMeter meter;
+  const int account = meter.take_account();
+  {
+    const MemoryMeter::Scope scope(meter, account);
+    made.cache->attend(q, model.attention_scale);
+  }
+  const auto floats_of_k = static_cast<int64_t>(input.k.nbytes());
+  EXPECT_LT(meter.peak_bytes(account), floats_of_k / 2) << "a half of K in fp32";
 }
 
 INSTANTIATE_TEST_SUITE_P(Conformance, EveryPlugin, testing::ValuesIn(built_plugins()),
