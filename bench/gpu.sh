@@ -1,21 +1,91 @@
 #!/usr/bin/env bash
-# Runs what a GPU is needed for, on a machine that has one and no build: from a build folder carried there.
-#   bench/gpu.sh BUILD TORCH    BUILD: a finished build of this tree; TORCH: the virtual environment or folder of torch 2.11
-# The machine, the model's tests, then the embedded model on cuda:0 beside the CPU: the accuracies must be close, since
-# sums run in another order, and the bytes equal.
+# Runs what a GPU is needed for, on a machine that has one and neither build nor network: from a build carried there.
+#   bench/gpu.sh BUILD TORCH [STEP...]    BUILD: a finished build of this tree; TORCH: the virtual environment or folder
+#                                         of torch 2.11 with CUDA; each step takes less than 10 minutes
+#   machine     what the machine is
+#   tests       kernels, model and devices
+#   twins       every plugin on the device: conformance, attention and bytes beside the CPU's
+#   sanitizer   one run under compute-sanitizer's memcheck, where it is installed
+#   quickstart  the embedded model on the device beside the CPU: answers must be close, bytes equal
+#   baseline    the device's copy bandwidth, and torch's attention over 16-bit caches
+#   speed       decode steps of every method over 8,192 and 32,768 tokens, bytes a step beside them
+# Results go to $KVC_RESULTS (bench/results/DEVICE) as JSON. KVC_DEVICE (cuda:0): another device; cuda-emulated tries the
+# script itself.
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
-build=${1:?usage: bench/gpu.sh BUILD TORCH}
-torch=${2:?usage: bench/gpu.sh BUILD TORCH}
-package=$(ls -d "$torch"/lib/python3*/site-packages/torch "$torch" 2>/dev/null | head -n 1)
-export KVC_ROOT="$root" LD_LIBRARY_PATH="$package/lib:$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-out=$(mktemp -d)
-trap 'rm -rf "$out"' EXIT
+steps="machine tests twins sanitizer quickstart baseline speed"
+usage="usage: bench/gpu.sh BUILD TORCH [STEP...], STEP: ${steps// /, }"
+build=${1:?$usage}
+torch=${2:?$usage}
+shift 2
+device=${KVC_DEVICE:-cuda:0}
+results=${KVC_RESULTS:-$root/bench/results/${device//:/-}}
+package=$torch
+for folder in "$torch"/lib/python3*/site-packages/torch; do [ ! -d "$folder" ] || package=$folder; done
+export KVC_ROOT="$root" KVC_TEST_DEVICE="$device"
+export LD_LIBRARY_PATH="$package/lib:$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+python=$([ -x "$torch/bin/python" ] && echo "$torch/bin/python" || echo python3)
+mkdir -p "$results"
 
-nvidia-smi --query-gpu=name,memory.total,driver_version --format=csv,noheader
-"$build/bin/test_model" --gtest_brief=1
-"$build/bin/test_generate" --gtest_brief=1
-for device in cpu cuda:0; do
-  "$build/bin/kvc" run "$root/configs/quickstart.yaml" --db "$out/$device.sqlite" --limit 20 --set "device=$device" \
-    --set workers=1
+machine() {
+  { nvidia-smi --query-gpu=name,memory.total,driver_version,clocks.max.sm,clocks.max.mem --format=csv,noheader ||
+    echo "no nvidia-smi"; } | tee "$results/machine.txt"
+  "$build/bin/kvc" --version | tee -a "$results/machine.txt"
+}
+
+tests() {
+  for name in devices cuda model; do
+    "$build/bin/test_$name" --gtest_brief=1 --gtest_output="json:$results/test_$name.json"
+  done
+}
+
+twins() {
+  "$build/bin/test_conformance" --gtest_brief=1 --gtest_output="json:$results/twins.json" \
+    --gtest_filter='*OnADevice*'
+}
+
+sanitizer() {
+  local tool
+  tool=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+  if [ ! -x "$tool" ]; then
+    echo "compute-sanitizer is not installed"
+    return
+  fi
+  "$tool" --tool memcheck --log-file "$results/memcheck.txt" "$build/bin/test_conformance" --gtest_brief=1 \
+    --gtest_filter='*AttendsOnADevice*/kivi:*AttendsOnADevice*/gear'
+}
+
+quickstart() {
+  for where in cpu "$device"; do
+    "$build/bin/kvc" run "$root/configs/quickstart.yaml" --db "$results/quickstart.sqlite" --limit "${KVC_LIMIT:-20}" \
+      --set "device=$where" --set "name=${where//:/-}" --set workers=1
+  done
+  "$build/bin/kvc" table summary --db "$results/quickstart.sqlite" --format json >"$results/quickstart.json"
+}
+
+baseline() {
+  "$python" "$root/bench/gpu_baseline.py" "$device" >"$results/baseline.json"
+  cat "$results/baseline.json"
+}
+
+speed() {
+  "$build/bin/kvc" run "$root/configs/bench_gpu.yaml" --db "$results/speed.sqlite" --set "bench.device=$device" \
+    "${settings[@]}"
+  "$build/bin/kvc" table bench --db "$results/speed.sqlite" --format json >"$results/speed.json"
+}
+
+# What shortens `speed`, where it is tried: KVC_SPEED="bench.prompt_tokens=[64]".
+settings=()
+for setting in ${KVC_SPEED:-}; do settings+=(--set "$setting"); done
+
+[ $# -gt 0 ] || read -ra all <<<"$steps"
+[ $# -gt 0 ] || set -- "${all[@]}"
+for step; do
+  case " $steps " in
+    *" $step "*) "$step" ;;
+    *)
+      echo "bench/gpu.sh: step '$step'; $usage" >&2
+      exit 2
+      ;;
+  esac
 done

@@ -2,10 +2,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <utility>
 
 #include "conformance/cases.h"
 #include "conformance/filled_cache.h"
+#include "devices/device.h"
 #include "devices/emulated_device.h"
 #include "guest/memory_meter.h"
 
@@ -62,12 +64,18 @@ class OnDevice {
   at::Device before_;
 };
 
+// An emulated one, or what KVC_TEST_DEVICE names (bench/gpu.sh).
+at::Device test_device() {
+  const char* name = std::getenv("KVC_TEST_DEVICE");
+  return name ? device_named(name) : emulated_device();
+}
+
 bool serves_the_cpu_alone(const PluginLibrary& plugin) { return *plugin.descriptor().capabilities.devices != 0; }
 
-TEST_P(EveryPlugin, ConformsOnAnEmulatedDevice) {
+TEST_P(EveryPlugin, ConformsOnADevice) {
   const PluginLibrary plugin(built(GetParam()));
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
-  const OnDevice there(emulated_device());
+  const OnDevice there(test_device());
   const auto& model = model_shapes().front();
   run_all(plugin, {option_sweep(plugin, model).front(), model, ""});
 }
@@ -90,7 +98,7 @@ TEST_P(EveryPlugin, AttendsOnADeviceAsOnTheCpu) {
       SCOPED_TRACE(one.label());
       const Subject subject{plugin, options, model};
       const auto [here, bytes] = attention_on(at::kCPU, subject, 150, 163);
-      const auto [there, bytes_there] = attention_on(emulated_device(), subject, 150, 163);
+      const auto [there, bytes_there] = attention_on(test_device(), subject, 150, 163);
       const double error = (there - here).square().sum().item<double>() / here.square().sum().item<double>();
       EXPECT_LE(error, 1e-6) << "normalized mean squared";
       EXPECT_EQ(bytes, bytes_there);
@@ -101,7 +109,7 @@ TEST_P(EveryPlugin, AttendsOnADeviceAsOnTheCpu) {
 TEST_P(EveryPlugin, RebuildsNeitherKNorVToAttendOnADevice) {
   const PluginLibrary plugin(built(GetParam()));
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
-  const OnDevice there(emulated_device());
+  const OnDevice there(test_device());
   const auto& model = model_shapes().front();
   const auto input = ordinary_input(model, 3000);
   const auto made = filled({plugin, option_sweep(plugin, model).front(), model}, input, 2999);
