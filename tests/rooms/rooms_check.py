@@ -47,7 +47,7 @@ def headers_of(room):
 
 def command_of(room, commands):
     for entry in commands:
-        if os.path.dirname(entry["file"]) == os.path.join(ROOT, "harness", room):
+        if os.path.dirname(entry["file"]) == os.path.join(ROOT, "harness", room) and not entry["file"].endswith(".cu"):
             words = shlex.split(entry["command"])
             start = next(i for i, word in enumerate(words) if re.search(r"(\+\+|g\+\+-\d+)$", word))
             flags = [w for w in words[start:] if w.startswith(("-I", "-D", "-std"))]
