@@ -391,7 +391,7 @@ __global__ void __launch_bounds__(kThreads) weigh_token_entries(EntriesArgument 
 }
 
 struct Hidden {
-  int n[256];  // a KV head
+  int n[cuda_products::kMostKvHeads];
 };
 
 // The warps' sums or largest, by `joined`, for all threads.

@@ -83,6 +83,8 @@ struct Kernels {
   void (*softmax)(const Heads& scores, const int* n_hidden, int n_kv_heads, void* stream);
 };
 
+constexpr int kMostKvHeads = 256;  // of a softmax
+
 constexpr int kSplitTokens = 512;  // that one block weighs
 constexpr int n_splits(int n_tokens) { return (n_tokens + kSplitTokens - 1) / kSplitTokens; }
 

@@ -25,6 +25,7 @@ namespace {
 using Stack = torch::jit::Stack;
 
 constexpr auto kType = c10::DeviceType::PrivateUse1;
+constexpr auto kSource = "harness/devices/emulated_device.cpp";  // as LibTorch names who defines its operations
 const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 // The same bytes as a tensor of the CPU's.
@@ -174,7 +175,7 @@ c10::Device emulated_device() {
     static c10::impl::NoOpDeviceGuardImpl<kType> guard;
     c10::impl::device_guard_impl_registry[static_cast<size_t>(kType)].store(&guard);
     c10::SetAllocator(kType, &emulated_memory());
-    static torch::Library operations(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+    static torch::Library operations(torch::Library::IMPL, "aten", c10::DispatchKey::PrivateUse1, kSource, 0);
     operations.impl("empty.memory_format", empty);
     operations.impl("empty_strided", empty_strided);
     operations.impl("as_strided", at::native::as_strided_tensorimpl);
@@ -184,7 +185,7 @@ c10::Device emulated_device() {
     operations.impl("resize_", resize_);
     operations.impl("_copy_from", copy_from);
     operations.impl("_copy_from_and_resize", copy_from_and_resize);
-    static torch::Library all(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, __FILE__, __LINE__);
+    static torch::Library all(torch::Library::IMPL, "_", c10::DispatchKey::PrivateUse1, kSource, 0);
     all.fallback(torch::CppFunction::makeFromBoxedFunction<&run_on_host>());
     return true;
   }();

@@ -11,18 +11,30 @@ namespace {
 
 using namespace cuda_products;
 
-const Kernels& kernels_for(const at::Tensor& x) {
-  if (x.device().type() == at::kPrivateUse1) return cuda_emulated::product_kernels();
+const Kernels& kernels_for(at::Device device) {
+  if (device.type() == at::kPrivateUse1) return cuda_emulated::product_kernels();
 #ifdef KVC_HAVE_CUDA
-  if (x.is_cuda()) return cuda::product_kernels();
+  if (device.is_cuda()) return cuda::product_kernels();
 #endif
-  throw Error(concat("attend: q is on ", x.device(), ", for which this build has no kernels"));
+  throw Error(concat("attend: q is on ", device, ", for which this build has no kernels"));
 }
 
-void* stream_for(const at::Tensor& x) {
-  if (!x.is_cuda()) return nullptr;
-  return c10::impl::VirtualGuardImpl(at::kCUDA).getStream(x.device()).native_handle();
+void* stream_of(at::Device device) {
+  if (!device.is_cuda()) return nullptr;
+  return c10::impl::VirtualGuardImpl(at::kCUDA).getStream(device).native_handle();
 }
+
+// Where kernels run: x's device is the current one for as long as it lives.
+class Place {
+ public:
+  explicit Place(const at::Tensor& x)
+      : kernels(kernels_for(x.device())), stream(stream_of(x.device())), current_(x.device()) {}
+  const Kernels& kernels;
+  void* stream;
+
+ private:
+  c10::DeviceGuard current_;
+};
 
 // Rows of a [n, X] tensor, in the way in which they lie.
 Heads heads_of(const at::Tensor& x) {
@@ -147,13 +159,15 @@ float* floats_of(const at::Tensor& x) { return x.defined() ? static_cast<float*>
 
 void score(const at::Tensor& q, const Matrix& k, const at::Tensor& scores) {
   if (k.n_tokens == 0) return;
-  kernels_for(q).score(k, heads_of(q), heads_of(scores), stream_for(q));
+  const Place place(q);
+  place.kernels.score(k, heads_of(q), heads_of(scores), place.stream);
 }
 
 void weigh(const at::Tensor& weights, const Matrix& v, at::Tensor& out) {
   if (v.n_tokens == 0) return;
   const auto parts = parts_for(out, v.n_tokens, 2);
-  kernels_for(out).weigh(v, heads_of(weights), heads_of(out), floats_of(parts), stream_for(out));
+  const Place place(out);
+  place.kernels.weigh(v, heads_of(weights), heads_of(out), floats_of(parts), place.stream);
 }
 
 }  // namespace
@@ -173,24 +187,28 @@ void score(const at::Tensor& q, const at::Tensor& k, const at::Tensor& scores) {
 void weigh(const at::Tensor& weights, const at::Tensor& v, at::Tensor& out) { weigh(weights, matrix_of(v), out); }
 
 void score(const at::Tensor& q, const Outliers& k, int64_t n_kv_heads, const at::Tensor& scores) {
-  const auto& kernels = kernels_for(q);
-  const auto run = k.axis == GroupAxis::tokens ? kernels.score_channel_entries : kernels.score_token_entries;
-  run(entries_of(k, n_kv_heads, q.size(1)), heads_of(q), heads_of(scores), stream_for(q));
+  const Place place(q);
+  const auto run =
+      k.axis == GroupAxis::tokens ? place.kernels.score_channel_entries : place.kernels.score_token_entries;
+  run(entries_of(k, n_kv_heads, q.size(1)), heads_of(q), heads_of(scores), place.stream);
 }
 
 void weigh(const at::Tensor& weights, const Outliers& v, int64_t n_kv_heads, at::Tensor& out) {
-  const auto& kernels = kernels_for(out);
+  const Place place(out);
   const auto entries = entries_of(v, n_kv_heads, out.size(1));
   if (v.axis == GroupAxis::tokens) {
-    return kernels.weigh_channel_entries(entries, heads_of(weights), heads_of(out), stream_for(out));
+    return place.kernels.weigh_channel_entries(entries, heads_of(weights), heads_of(out), place.stream);
   }
   const auto parts = parts_for(out, entries.n_vectors, 1);
-  kernels.weigh_token_entries(entries, heads_of(weights), heads_of(out), floats_of(parts), stream_for(out));
+  place.kernels.weigh_token_entries(entries, heads_of(weights), heads_of(out), floats_of(parts), place.stream);
 }
 
 void softmax(at::Tensor& scores, std::span<const int64_t> n_hidden) {
-  std::vector<int> hidden(n_hidden.begin(), n_hidden.end());
-  kernels_for(scores).softmax(heads_of(scores), hidden.data(), static_cast<int>(hidden.size()), stream_for(scores));
+  KVC_CHECK(n_hidden.size() <= kMostKvHeads, "attend: ", n_hidden.size(), " KV heads on ", scores.device(),
+            ", allowed: up to ", kMostKvHeads);
+  const std::vector<int> hidden(n_hidden.begin(), n_hidden.end());
+  const Place place(scores);
+  place.kernels.softmax(heads_of(scores), hidden.data(), static_cast<int>(hidden.size()), place.stream);
 }
 
 }  // namespace kvc::on_device
