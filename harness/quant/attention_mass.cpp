@@ -45,4 +45,13 @@ at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, double scale
   return mass;
 }
 
+at::Tensor window_votes(const NewTokens& prompt, const LayerInfo& info, const VoteFormat& format) {
+  const int64_t window = format.window, n = prompt.k.size(1) - window, kernel = format.kernel;
+  const auto mass = attention_mass(prompt.q.narrow(1, n, window), prompt.k, info.attention_scale, info.sliding_window);
+  const auto votes = mass.narrow(1, 0, n).unsqueeze(1);  // [H_kv, 1, n]
+  const auto pooled =
+      format.by_maximum ? at::max_pool1d(votes, kernel, 1, kernel / 2) : at::avg_pool1d(votes, kernel, 1, kernel / 2);
+  return at::cat({pooled.squeeze(1), mass.narrow(1, n, window)}, 1);
+}
+
 }  // namespace kvc

@@ -4,7 +4,6 @@
 // compressed: every token after it is held exactly. A prompt of at most `capacity` tokens stays whole.
 // Bytes per layer: H_kv * (4 * D * (min(n0, capacity) + n_new) + (n0 > capacity ? 4 * capacity positions : 0));
 // precision exact: 8 * D.
-#include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
 #include <kvc/quant/evicting_cache.h>
@@ -16,16 +15,12 @@ namespace {
 
 struct SnapKvOptions {
   int64_t capacity = 256;
-  int64_t window = 32;
-  int64_t kernel = 5;
-  std::string pooling = "avg";
+  kvc::VoteFormat votes;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer("capacity", capacity, 2, kvc::kNoUpperLimit,
               "tokens of the prompt that each head keeps, window included");
-    v.integer("window", window, 1, kvc::kNoUpperLimit, "last tokens of the prompt, whose queries vote; below capacity");
-    v.integer("kernel", kernel, 1, 255, "tokens that votes are pooled over; odd");
-    v.choice("pooling", pooling, {"avg", "max"}, "how votes are pooled");
+    kvc::visit_votes(v, votes);
     kvc::visit_precision(v, precision, "tokens");
   }
 };
@@ -37,17 +32,11 @@ class SnapKvCache final : public kvc::EvictingCache {
 
  private:
   kvc::TokenBudget budget(int64_t) const override {
-    return {.ranked = options_.capacity - options_.window, .recent = options_.window};
+    return {.ranked = options_.capacity - options_.votes.window, .recent = options_.votes.window};
   }
 
   at::Tensor score(const kvc::NewTokens& prompt) const override {
-    const int64_t window = options_.window, n = prompt.k.size(1) - window, kernel = options_.kernel;
-    const auto mass =
-        kvc::attention_mass(prompt.q.narrow(1, n, window), prompt.k, info().attention_scale, info().sliding_window);
-    const auto votes = mass.narrow(1, 0, n).unsqueeze(1);  // [H_kv, 1, n]
-    const auto pooled = options_.pooling == "avg" ? at::avg_pool1d(votes, kernel, 1, kernel / 2)
-                                                  : at::max_pool1d(votes, kernel, 1, kernel / 2);
-    return at::cat({pooled.squeeze(1), mass.narrow(1, n, window)}, 1);
+    return kvc::window_votes(prompt, info(), options_.votes);
   }
 
   const SnapKvOptions& options_;  // the compressor's
@@ -56,9 +45,7 @@ class SnapKvCache final : public kvc::EvictingCache {
 class SnapKv final : public kvc::Compressor {
  public:
   explicit SnapKv(const SnapKvOptions& options) : options_(options) {
-    KVC_CHECK(options.window < options.capacity, "snapkv: window ", options.window, ", allowed: less than capacity ",
-              options.capacity);
-    KVC_CHECK(options.kernel % 2 == 1, "snapkv: kernel ", options.kernel, ", allowed: odd numbers");
+    kvc::check_votes("snapkv", options.votes, options.capacity);
   }
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {

@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "kvc/check.h"
+#include "kvc/layer_cache.h"
 
 namespace kvc {
 
@@ -17,5 +17,15 @@ KVC_EXPORT at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, d
                                      int64_t sliding_window = 0);
 
 constexpr int64_t kMassBytes = 8 << 20;
+
+// SnapKV's votes: what the last `window` queries of the prompt give to the tokens before them.
+struct VoteFormat {
+  int64_t window = 32;
+  int64_t kernel = 5;       // tokens that votes are pooled over; odd
+  bool by_maximum = false;  // of the kernel; else its mean, zeros beyond the ends
+};
+
+// [H_kv, T] fp32: pooled votes, and of the window's tokens what they received.
+KVC_EXPORT at::Tensor window_votes(const NewTokens& prompt, const LayerInfo& info, const VoteFormat& format);
 
 }  // namespace kvc

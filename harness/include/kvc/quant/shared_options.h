@@ -5,6 +5,7 @@
 
 #include "kvc/compressor.h"
 #include "kvc/options.h"
+#include "kvc/quant/attention_mass.h"
 #include "kvc/quant/precision.h"
 
 namespace kvc {
@@ -50,6 +51,19 @@ inline void visit_requantized(OptionVisitor& v, int64_t& group_size, int64_t& re
 // Of scales that the prompt fixes.
 inline void visit_headroom(OptionVisitor& v, double& headroom) {
   v.real("headroom", headroom, 1, 256, "how far later tokens may exceed the prompt's largest number");
+}
+
+// Of votes (attention_mass.h), and what a method that keeps `capacity` tokens cannot do with them.
+inline void visit_votes(OptionVisitor& v, VoteFormat& votes) {
+  std::string pooling = votes.by_maximum ? "max" : "avg";
+  v.integer("window", votes.window, 1, kNoUpperLimit, "last tokens of the prompt, whose queries vote; below capacity");
+  v.integer("kernel", votes.kernel, 1, 255, "tokens that votes are pooled over; odd");
+  v.choice("pooling", pooling, {"avg", "max"}, "how votes are pooled");
+  votes.by_maximum = pooling == "max";
+}
+inline void check_votes(const char* method, const VoteFormat& votes, int64_t capacity) {
+  KVC_CHECK(votes.window < capacity, method, ": window ", votes.window, ", allowed: less than capacity ", capacity);
+  KVC_CHECK(votes.kernel % 2 == 1, method, ": kernel ", votes.kernel, ", allowed: odd numbers");
 }
 
 // Bits of what is held as it came.

@@ -1,0 +1,82 @@
+// PyramidKV: SnapKV with a budget that falls from layer to layer, since attention spreads over many tokens in the first
+// layers and gathers on few in the last. With capacity c as the layers' mean, window w, L layers and prompts of n
+// tokens, layer l keeps, beside the window, of ranked tokens
+//   max - l * (max - min) / (L - 1),   min = (c - w) / beta,   max = 2 * (c - w) - min,
+// rounded half to even; where max exceeds the n - w tokens there are, max = n - w and min = 2 * (c - w) - max. A prompt
+// of at most c tokens stays whole. Bytes per layer: SnapKV's, with that layer's budget.
+#include <kvc/plugin.h>
+#include <kvc/quant/attention_mass.h>
+#include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/shared_options.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace {
+
+struct PyramidKvOptions {
+  int64_t capacity = 256;
+  int64_t beta = 20;
+  kvc::VoteFormat votes;
+  kvc::Precision precision = kvc::Precision::real;
+  void visit(kvc::OptionVisitor& v) {
+    v.integer("capacity", capacity, 2, kvc::kNoUpperLimit,
+              "tokens of the prompt that each head keeps in the mean of the layers, window included");
+    v.integer("beta", beta, 1, 1000, "the last layer ranks 1/beta of the mean; 1: all layers alike, as SnapKV");
+    kvc::visit_votes(v, votes);
+    kvc::visit_precision(v, precision, "tokens");
+  }
+};
+
+class PyramidKvCache final : public kvc::EvictingCache {
+ public:
+  PyramidKvCache(const kvc::LayerInfo& info, const PyramidKvOptions& options)
+      : EvictingCache(info, {.method = "pyramidkv", .precision = options.precision}), options_(options) {}
+
+ private:
+  kvc::TokenBudget budget(int64_t n_prompt_tokens) const override {
+    const int64_t window = options_.votes.window;
+    if (n_prompt_tokens <= options_.capacity) return {.ranked = n_prompt_tokens, .recent = window};
+    const auto mean = static_cast<double>(options_.capacity - window);
+    const double most = std::min(2 * mean - std::floor(mean / static_cast<double>(options_.beta)),
+                                 static_cast<double>(n_prompt_tokens - window));
+    const double depth =
+        info().n_layers > 1 ? static_cast<double>(info().layer) / static_cast<double>(info().n_layers - 1) : 0.5;
+    return {.ranked = static_cast<int64_t>(std::nearbyint(most - depth * 2 * (most - mean))), .recent = window};
+  }
+
+  at::Tensor score(const kvc::NewTokens& prompt) const override {
+    return kvc::window_votes(prompt, info(), options_.votes);
+  }
+
+  const PyramidKvOptions& options_;  // the compressor's
+};
+
+class PyramidKv final : public kvc::Compressor {
+ public:
+  explicit PyramidKv(const PyramidKvOptions& options) : options_(options) {
+    kvc::check_votes("pyramidkv", options.votes, options.capacity);
+  }
+
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<PyramidKvCache>(info, options_);
+  }
+  double bits() const override { return kvc::bits_of(options_.precision); }
+
+  // The layers' mean at 16 bits; the paper counts no positions.
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    return kvc::fp16_bytes(model, std::min(n_prompt_tokens, options_.capacity) + n_new_tokens);
+  }
+
+ private:
+  PyramidKvOptions options_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(
+    PyramidKvOptions, PyramidKv, "pyramidkv", "SnapKV with budgets that fall from the first layer to the last",
+    "Cai et al. 2024 (PyramidKV, arXiv 2406.02069)",
+    "budgets are rounded half to even (the public code steps down by whole tokens and misses the mean); votes are "
+    "summed over the query heads of a KV head; tokens keep their positions; of equal votes the older token stays",
+    {.evicts = true, .formula = "SnapKV"})
