@@ -5,6 +5,7 @@
 // score_channels  rows are channels, in tiles: a thread a token, neighbours in neighbouring codes of a word
 // weigh_rows      a thread a channel: its sum over 512 tokens, whose weights stand in shared memory 128 at a time; the
 //                 parts of longer runs are added by add_parts, in their order
+// score_spread    score_rows where groups lie across tokens, as weigh_rows<.., true>: a number after another
 // *_entries       each entry read once for each query head; who adds to a number is one thread, or one after a barrier
 // softmax         a block a query head, three readings of its scores
 // Bound by        instructions: a code is a load from shared memory (its level) and two multiply-adds
