@@ -13,6 +13,8 @@
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 #include <torch/library.h>
 
+#include <algorithm>
+#include <atomic>
 #include <string_view>
 
 #include "cuda/host/device_memory.h"
@@ -28,9 +30,13 @@ constexpr auto kType = c10::DeviceType::PrivateUse1;
 constexpr auto kSource = "harness/devices/emulated_device.cpp";  // as LibTorch names who defines its operations
 const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
+std::atomic<int64_t> n_reads{0};
+
+bool is_here(const at::Tensor& x) { return x.defined() && x.device().type() == kType; }
+
 // The same bytes as a tensor of the CPU's.
 at::Tensor on_host(const at::Tensor& x) {
-  if (!x.defined() || x.device().type() != kType) return x;
+  if (!is_here(x)) return x;
   const auto options = at::TensorOptions(x.scalar_type()).device(at::kCPU);
   if (x.numel() == 0) return at::empty(x.sizes(), options);  // an operation may make it larger
   return at::from_blob(cuda_emulated::bytes_of_device(x.data_ptr()), x.sizes(), x.strides(), options);
@@ -54,6 +60,7 @@ at::Tensor empty_strided(at::IntArrayRef size, at::IntArrayRef stride, std::opti
 }
 
 at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool) {
+  if (is_here(from) && !is_here(to)) ++n_reads;
   if (to.numel() > 0) on_host(to).copy_(on_host(from));
   return to;
 }
@@ -149,11 +156,31 @@ c10::IValue result_on_device(const c10::IValue& result) {
   return list;
 }
 
+// Whether the host needs values to go on: for what is no tensor, or for a result's size.
+bool reads_values(const c10::FunctionSchema& schema, const std::vector<c10::IValue>& given) {
+  const auto& returns = schema.returns();
+  const auto is_value = [](const c10::Argument& x) { return x.type()->kind() != c10::TypeKind::TensorType; };
+  if (std::any_of(returns.begin(), returns.end(), is_value) &&
+      returns.front().type()->kind() != c10::TypeKind::ListType) {
+    return true;
+  }
+  const std::string_view name = std::string_view(schema.name()).substr(std::string_view("aten::").size());
+  if (name == "nonzero" || name == "masked_select" || name == "bincount" || name.find("unique") != name.npos)
+    return true;
+  if (name == "repeat_interleave") return given.back().isNone();
+  bool by_mask = false;
+  if (name.starts_with("index") && given.size() > 1) {
+    for_each_tensor(given[1], [&](const at::Tensor& x) { by_mask |= x.defined() && x.scalar_type() == at::kBool; });
+  }
+  return by_mask;
+}
+
 void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const auto& schema = op.schema();
   const size_t n_given = schema.arguments().size();
   const std::vector<c10::IValue> given(stack->end() - static_cast<std::ptrdiff_t>(n_given), stack->end());
   check_devices(schema, given);
+  if (reads_values(schema, given)) ++n_reads;
   stack->resize(stack->size() - n_given);
   std::vector<c10::IValue> on_host;  // held: several results come as references to arguments that are gone
   for (const auto& value : given) on_host.push_back(argument_on_host(value));
@@ -191,5 +218,7 @@ c10::Device emulated_device() {
   }();
   return {known ? kType : at::kCPU, 0};
 }
+
+int64_t n_reads_of_emulated_device() { return n_reads; }
 
 }  // namespace kvc

@@ -5,8 +5,14 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
+
 namespace kvc {
 
 c10::Device emulated_device();  // from the first call on LibTorch knows it
+
+// How often the host asked for what the device holds since the program began: copies to it, numbers, and results whose
+// size depends on values. On a GPU it would have waited each time.
+int64_t n_reads_of_emulated_device();
 
 }  // namespace kvc

@@ -48,6 +48,29 @@ TEST(EmulatedDevice, HostCodeThatReadsItsMemoryIsStopped) {
   EXPECT_DEATH(std::printf("%f", static_cast<double>(*x.const_data_ptr<float>())), "");
 }
 
+TEST(EmulatedDevice, CountsWhatTheHostReads) {
+  const auto x = there(at::randn({4, 5})), mask = x > 0, index = there(at::tensor({1, 3}, at::kLong));
+  const auto reads = [](const auto& run) {
+    const int64_t before = n_reads_of_emulated_device();
+    run();
+    return n_reads_of_emulated_device() - before;
+  };
+  EXPECT_EQ(reads([&] { x.cpu(); }), 1);
+  EXPECT_EQ(reads([&] { x[0][0].item<float>(); }), 1);
+  EXPECT_EQ(reads([&] { (void)at::equal(x, x); }), 1);
+  EXPECT_EQ(reads([&] { mask.nonzero(); }), 1);
+  EXPECT_GE(reads([&] { x.index({mask}); }), 1);
+  EXPECT_EQ(reads([&] { x.masked_select(mask); }), 1);
+  EXPECT_EQ(reads([&] { x.repeat_interleave(at::ones({5}, index.options()), 1); }), 1);
+  EXPECT_EQ(reads([&] {
+              there(at::ones({3}));
+              x.index({index}), x.index_select(0, index), x.masked_fill(mask, 0), x.sort(1), at::where(mask, x, 0);
+              x.repeat_interleave(at::ones({5}, index.options()), 1, 5), x.chunk(2), x.to(at::kHalf), x.clone();
+              x.sum(), mask.all(), at::stack({x, x}).amax({1, 2}), x[0].fill_(2), there(x);
+            }),
+            0);
+}
+
 TEST(EmulatedDevice, MemoryIsCountedInBlocksAndGivenBack) {
   emulated_device();
   MemoryMeter meter;
