@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "kvc/value_checks.h"
+
 namespace kvc {
 
 LayerCache::~LayerCache() = default;
@@ -33,8 +35,11 @@ void LayerCache::check_new_tokens(const NewTokens& tokens) const {
               ", T >= 1, ", info_.head_dim, "]");
     // A sum is finite only if no entry is NaN; infinities show as such or as NaN. fp32 sums of finite entries may
     // overflow only beyond what 16-bit storage could hold anyway.
-    KVC_CHECK(std::isfinite(x->sum(at::kFloat).item<float>()), "append: ", x == &tokens.k ? "k" : "v", " of layer ",
-              info_.layer, " at position ", tokens.first_position, " holds a value that is not finite");
+    check_values(x->sum(at::kFloat).isfinite(),
+                 [name = x == &tokens.k ? "k" : "v", layer = info_.layer, position = tokens.first_position] {
+                   return concat("append: ", name, " of layer ", layer, " at position ", position,
+                                 " holds a value that is not finite");
+                 });
   }
   KVC_CHECK(tokens.first_position == length(), "append: first_position ", tokens.first_position, ", expected ",
             length());

@@ -29,6 +29,7 @@ void append(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter&
   }
   const auto start = Clock::now();
   inside(step, meter, Visit::plain, [&] {
+    const ValueChecks::Collecting later(step.checks);
     (*step.caches)[static_cast<size_t>(layer)]->append(step.lent.tokens());
     step.lent.take_back();
   });
@@ -149,6 +150,12 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewT
       if (!watch.sees(layer) || !step.out->error.empty()) continue;
       look(step, watch, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
     }
+  }
+}
+
+void settle_checks(std::span<CacheStep> steps, MemoryMeter& meter) {
+  for (auto& step : steps) {
+    if (step.out->error.empty()) inside(step, meter, Visit::plain, [&] { step.checks.settle(); });
   }
 }
 

@@ -11,6 +11,7 @@
 #include "guest/private_tokens.h"
 #include "guest/watch.h"
 #include "kvc/layer_cache.h"
+#include "kvc/value_checks.h"
 
 namespace kvc {
 
@@ -24,6 +25,7 @@ struct CacheStep {
   Generation* out;                     // its error and its times
   std::span<Watch> watches = {};       // each of another layer
   PrivateTokens lent = {};             // what the compressor gets of the step's token
+  ValueChecks checks = {};             // of what a device holds, since the step began
 };
 
 // Appends tokens[b] to sequence b's cache, one sequence after the other, then puts the attention of tokens[b].q into
@@ -32,5 +34,8 @@ struct CacheStep {
 // attended: [B, H_q, D] fp32
 void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
                  MemoryMeter& meter, at::Tensor& attended);
+
+// Looks at what the caches checked of a device's numbers: one read for a sequence. What does not hold is its error.
+void settle_checks(std::span<CacheStep> steps, MemoryMeter& meter);
 
 }  // namespace kvc

@@ -8,6 +8,7 @@
 
 #include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/kept_tokens.h"
+#include "kvc/value_checks.h"
 
 namespace kvc {
 namespace {
@@ -69,8 +70,9 @@ void EvictingCache::check_queries(const NewTokens& tokens) const {
   KVC_CHECK(q.dim() == 3 && q.size(0) == info().n_heads && q.size(1) == n && q.size(2) == info().head_dim,
             format_.method, ": q has shape ", q.sizes(), ", expected [", info().n_heads, ", ", n, ", ", info().head_dim,
             "]");
-  KVC_CHECK(std::isfinite(q.sum(at::kFloat).item<float>()), format_.method, ": q of layer ", info().layer,
-            " holds a value that is not finite");
+  check_values(q.sum(at::kFloat).isfinite(), [method = format_.method, layer = info().layer] {
+    return concat(method, ": q of layer ", layer, " holds a value that is not finite");
+  });
 }
 
 bool EvictingCache::has_room(int64_t n_prompt_tokens) const {

@@ -4,6 +4,7 @@
 
 #include "kvc/part_timer.h"
 #include "kvc/quant/pack_bits.h"
+#include "kvc/value_checks.h"
 #include "pieces.h"
 #include "tiles.h"
 
@@ -52,6 +53,9 @@ at::Tensor pack_rows(const at::Tensor& codes, const GroupFormat& format, int64_t
   return pack_bits(per_head, format.bits);
 }
 
+// A divisor as a tensor: a GPU would multiply by a number's inverse, which rounds twice.
+at::Tensor divided(const at::Tensor& x, float by) { return x.div(at::full({}, by, x.options())); }
+
 float largest_symmetric_code(const GroupFormat& format) { return static_cast<float>((1 << (format.bits - 1)) - 1); }
 
 // groups: [..., n_groups, g] fp32 -> codes in groups' shape; sets scale.
@@ -59,8 +63,8 @@ at::Tensor symmetric_codes(const at::Tensor& groups, const GroupFormat& format, 
   const float largest = largest_symmetric_code(format);
   auto top = groups.abs().amax(-1, true);
   if (format.merge_tokens) top = top.amax({0, 1, 2}, true);
-  result.scale = top.clamp_min(1e-5f).div_(largest).masked_fill_(top == 0, 0).to(storage_type(format.precision));
-  KVC_CHECK(result.scale.isfinite().all().item<bool>(), kNotFinite);
+  result.scale = divided(top.clamp_min(1e-5f), largest).masked_fill_(top == 0, 0).to(storage_type(format.precision));
+  check_values(result.scale.isfinite(), [] { return kNotFinite; });
   const auto step = result.scale.to(at::kFloat);
   auto codes = groups.div(step).round_().clamp_(-largest, largest);
   return codes.masked_fill_(step == 0, 0).add_(largest).to(at::kByte);
@@ -80,8 +84,8 @@ at::Tensor asymmetric_codes(const at::Tensor& groups, const at::Tensor& left_out
   zero = zero.masked_fill(empty, 0), top = top.masked_fill(empty, 0);
   const float levels = static_cast<float>((1 << format.bits) - 1);
   result.zero = zero.to(storage_type(format.precision));
-  result.scale = ((top - zero) / levels).to(storage_type(format.precision));
-  KVC_CHECK(result.zero.isfinite().all().item<bool>() && result.scale.isfinite().all().item<bool>(), kNotFinite);
+  result.scale = divided(top - zero, levels).to(storage_type(format.precision));
+  check_values(at::stack({result.zero, result.scale}).isfinite(), [] { return kNotFinite; });
   const auto step = result.scale.to(at::kFloat);
   auto codes = (groups - result.zero.to(at::kFloat)).div_(step).clamp_(0, levels).round_();
   result.zero = result.zero.squeeze(-1);

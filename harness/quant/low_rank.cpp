@@ -8,6 +8,7 @@
 #include "kvc/part_timer.h"
 #include "kvc/quant/group_quant.h"
 #include "kvc/quant/pack_bits.h"
+#include "kvc/value_checks.h"
 
 namespace kvc {
 namespace {
@@ -23,6 +24,11 @@ at::Tensor orthonormal(const at::Tensor& x) { return std::get<0>(at::linalg_qr(x
 
 // p grows with X^T X; dividing it by a power of two keeps every bit of its mantissas, and its columns' directions.
 void scale_down_(at::Tensor& p) {
+  if (!p.is_cpu()) {  // the power's exponent where a float has it
+    const auto power = 128 - std::get<1>(at::frexp(p.abs().max()));
+    p.mul_(power.clamp_(1, 254).bitwise_left_shift_(23).view(at::kFloat));
+    return;
+  }
   const float largest = p.abs().max().item<float>();
   if (largest > 0 && std::isfinite(largest)) p.mul_(std::exp2(-std::floor(std::log2(largest))));
 }
@@ -80,8 +86,9 @@ LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int
     p = at::matmul(transposed, q);
     if (!last) scale_down_(p);
   }
-  KVC_CHECK(p.isfinite().all().item<bool>(), "low_rank: the factors of a ", x.size(1), " x ", x.size(2),
-            " matrix are not finite");
+  check_values(p.isfinite(), [n = x.size(1), d = x.size(2)] {
+    return concat("low_rank: the factors of a ", n, " x ", d, " matrix are not finite");
+  });
   return {.a = stored(q, precision), .b = stored(p, precision)};
 }
 

@@ -6,6 +6,7 @@
 
 #include "kernels/quantize_groups.h"
 #include "kvc/quant/kept_tokens.h"
+#include "kvc/value_checks.h"
 
 namespace kvc {
 namespace {
@@ -43,7 +44,7 @@ at::Tensor stored(const at::Tensor& x, at::ScalarType type) {
   if (x.scalar_type() == type) return x.contiguous();
   if (type != at::kHalf || !x.is_cpu()) {
     const auto converted = x.to(type).contiguous();
-    KVC_CHECK(type != at::kHalf || converted.isfinite().all().item<bool>(), "a value lies beyond fp16 (65504)");
+    if (type == at::kHalf) check_values(converted.isfinite(), [] { return "a value lies beyond fp16 (65504)"; });
     return converted;
   }
   const auto floats = x.to(at::kFloat).contiguous();

@@ -1,6 +1,7 @@
 #include "chunk.h"
 
 #include <ATen/ATen.h>
+#include <kvc/value_checks.h>
 
 #include "factors.h"
 
@@ -11,7 +12,7 @@ constexpr int64_t kMaxRow = 1024;  // codes a row that CompressedAttention's loo
 
 at::Tensor stored(const at::Tensor& x, kvc::Precision precision) {
   const auto held = x.to(kvc::storage_type(precision)).contiguous();
-  KVC_CHECK(held.isfinite().all().item<bool>(), "decoquant: a factor is not finite, or beyond fp16 (65504)");
+  kvc::check_values(held.isfinite(), [] { return "decoquant: a factor is not finite, or beyond fp16 (65504)"; });
   return held.is_alias_of(x) ? held.clone() : held;
 }
 

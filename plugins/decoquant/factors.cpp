@@ -11,7 +11,7 @@ Factors balanced(const at::Tensor& x) {
   }
   const auto [squares, v] = at::linalg_eigh(at::matmul(x.t(), x));  // ascending
   auto spectrum = squares.clamp_min(0).sqrt().flip(0);
-  spectrum = spectrum.clamp_min(spectrum[0].item<double>() * 1e-8);
+  spectrum = at::maximum(spectrum, spectrum[0].to(at::kDouble).mul(1e-8).to(spectrum.scalar_type()));
   const auto root = spectrum.sqrt(), vectors = v.flip(1);
   const auto inverse = root.reciprocal().masked_fill(root == 0, 0);
   return {at::matmul(x, vectors) * inverse, root.unsqueeze(1) * vectors.t(), spectrum};

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <kvc/value_checks.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,8 +20,9 @@ constexpr int64_t kGroupsAtOnce = 16;   // whose queries are projected together 
 
 at::Tensor stored(const at::Tensor& norms, kvc::Precision precision) {
   auto held = norms.to(kvc::storage_type(precision)).contiguous();
-  KVC_CHECK(held.isfinite().all().item<bool>(), "qjl: the norm of a key is ", norms.max().item<double>(),
-            ", beyond fp16 (65504)");
+  kvc::check_values(held.isfinite(), [norms] {
+    return kvc::concat("qjl: the norm of a key is ", norms.max().item<double>(), ", beyond fp16 (65504)");
+  });
   return held;
 }
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/projection.h>
+#include <kvc/value_checks.h>
 
 #include <cmath>
 #include <numbers>
@@ -45,8 +46,9 @@ at::Tensor norms_of(const at::Tensor& x, kvc::Precision precision) {
     norms.copy_(x.to(at::kDouble).norm(2, 2));
   }
   const auto held = norms.to(kvc::storage_type(precision));
-  KVC_CHECK(held.isfinite().all().item<bool>(), "turboquant: the norm of a token is ", norms.max().item<double>(),
-            ", beyond fp16 (65504)");
+  kvc::check_values(held.isfinite(), [norms] {
+    return kvc::concat("turboquant: the norm of a token is ", norms.max().item<double>(), ", beyond fp16 (65504)");
+  });
   return held;
 }
 
