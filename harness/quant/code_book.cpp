@@ -24,7 +24,12 @@ at::Tensor empty_for(const at::Tensor& words, int64_t len) {
   return at::empty(sizes, at::kFloat);
 }
 
-at::Tensor on_cpu(const at::Tensor& x) { return x.defined() ? x.cpu() : x; }
+// levels[code] of words on a device, [..., len]
+at::Tensor looked_up(const at::Tensor& words, int64_t len, const CodeBook& book) {
+  const auto codes = unpack_bits(words, book.bits, len).to(at::kLong);
+  const auto levels = at::tensor(at::ArrayRef<float>(book.levels, size_t{1} << book.bits)).to(words.device());
+  return levels.index_select(0, codes.flatten()).view(codes.sizes());
+}
 
 // n floats; null where there are none
 const float* floats_of(const at::Tensor& x, int64_t n) {
@@ -38,8 +43,11 @@ const float* floats_of(const at::Tensor& x, int64_t n) {
 
 at::Tensor decode_groups(const at::Tensor& words, int64_t len, const CodeBook& book, const at::Tensor& scale,
                          const at::Tensor& zero, int64_t group_size) {
-  if (!words.is_cpu())
-    return decode_groups(words.cpu(), len, book, scale.cpu(), on_cpu(zero), group_size).to(words.device());
+  if (!words.is_cpu()) {
+    const auto of_entries = [&](const at::Tensor& x) { return x.repeat_interleave(group_size, -1).narrow(-1, 0, len); };
+    const auto x = looked_up(words, len, book).mul_(of_entries(scale));
+    return zero.defined() ? x + of_entries(zero) : x;
+  }
   const auto rows = rows_of(words, len, book);
   auto out = empty_for(words, len);
   const int64_t n = rows.n_rows * ((len + group_size - 1) / group_size);
@@ -49,8 +57,11 @@ at::Tensor decode_groups(const at::Tensor& words, int64_t len, const CodeBook& b
 
 at::Tensor decode_heads(const at::Tensor& words, int64_t n_heads, int64_t head_dim, const CodeBook& book,
                         const at::Tensor& scale, const at::Tensor& zero, BookScale of) {
-  if (!words.is_cpu())
-    return decode_heads(words.cpu(), n_heads, head_dim, book, scale.cpu(), on_cpu(zero), of).to(words.device());
+  if (!words.is_cpu()) {
+    const auto of_entries = [&](const at::Tensor& x) { return of == BookScale::rows ? x.unsqueeze(1) : x; };
+    const auto x = looked_up(words, n_heads * head_dim, book).mul_(of_entries(scale)).add_(of_entries(zero));
+    return x.view({-1, n_heads, head_dim}).transpose(0, 1).contiguous();
+  }
   constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for
   const auto rows = rows_of(words, n_heads * head_dim, book);
   const bool by_channel = of == BookScale::channels;

@@ -174,7 +174,8 @@ void for_each_tile(const LevelCodes& x, F f) {
 
 void CompressedAttention::score(const LevelCodes& k, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
-  const auto q = k.factor == 1 ? q_ : q_.mul(k.factor);
+  auto q = k.factor == 1 ? q_ : q_.mul(k.factor);
+  if (k.global.defined()) q = q.mul(k.global);
   if (!q.is_cpu()) return on_device::score(q, k, weights(first, k.n_tokens()));
   if (!has_loop(k)) return for_each_tile(k, [&](const at::Tensor& tile, int64_t t) { score(tile, first + t); });
   for_each_part(n_kv_heads_, k.n_tokens() * head_dim_, [&](int64_t h) {
@@ -185,15 +186,17 @@ void CompressedAttention::score(const LevelCodes& k, int64_t first) {
 void CompressedAttention::weigh(const LevelCodes& v, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
   if (!out_.is_cpu()) {
-    const auto shares = weights(first, v.n_tokens());
-    return on_device::weigh(v.factor == 1 ? shares : shares.mul(v.factor), v, out_);
+    auto shares = weights(first, v.n_tokens());
+    if (v.factor != 1) shares = shares.mul(v.factor);
+    return on_device::weigh(v.global.defined() ? shares.mul(v.global) : shares, v, out_);
   }
   if (!has_loop(v)) return for_each_tile(v, [&](const at::Tensor& tile, int64_t t) { weigh(tile, first + t); });
-  auto sums = v.factor == 1 ? out_ : at::zeros_like(out_);
+  const double factor = v.global.defined() ? v.factor * v.global.item<double>() : v.factor;
+  auto sums = factor == 1 ? out_ : at::zeros_like(out_);
   for_each_part(n_kv_heads_, v.n_tokens() * head_dim_, [&](int64_t h) {
     kernels::weigh_channel_groups(head_of(v, h), const_rows_of(scores_, h, group_, first), rows_of(sums, h, group_));
   });
-  if (v.factor != 1) out_.add_(sums, v.factor);
+  if (factor != 1) out_.add_(sums, factor);
 }
 
 namespace {

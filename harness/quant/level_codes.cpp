@@ -9,7 +9,9 @@
 
 namespace kvc {
 at::Tensor from_e8m0(const at::Tensor& codes) {
-  if (!codes.is_cpu()) return from_e8m0(codes.cpu()).to(codes.device());
+  if (!codes.is_cpu()) {  // 0: a number below the smallest exponent, half a fraction
+    return codes.to(at::kInt).bitwise_left_shift_(23).masked_fill_(codes.eq(0), 1 << 22).view(at::kFloat);
+  }
   const auto in = codes.contiguous();
   auto powers = at::empty(in.sizes(), at::kFloat);
   const auto* code = in.const_data_ptr<uint8_t>();
@@ -22,7 +24,8 @@ at::Tensor LevelCodes::scales() const {
   const auto floats = scale_format == ScaleFormat::e8m0   ? from_e8m0(scale)
                       : scale_format == ScaleFormat::e4m3 ? from_e4m3(scale)
                                                           : scale.to(at::kFloat);
-  return factor == 1 ? floats : floats * factor;
+  const auto by = factor == 1 ? floats : floats * factor;
+  return global.defined() ? by * global : by;
 }
 
 LevelCodes LevelCodes::tokens(int64_t first, int64_t n) const {

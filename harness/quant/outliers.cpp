@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kvc/part_timer.h"
+#include "kvc/value_checks.h"
 #include "transposed.h"
 
 namespace kvc {
@@ -120,6 +121,26 @@ void pick_all(const at::Tensor& x, GroupAxis axis, int64_t k, at::Tensor& index)
       });
 }
 
+// The same by operations that any device has: what is below the k-th and above the k-th from the end, and of their
+// equals the first that there is room for, those of the lower side before those of the upper one.
+at::Tensor pick_on_device(const at::Tensor& x, GroupAxis axis, int64_t k, at::ScalarType type) {
+  const auto vectors = to_vectors(x.to(at::kFloat), axis);
+  const int64_t len = vectors.size(-1);
+  const auto low = std::get<0>(vectors.kthvalue(k, -1, true)),
+             high = std::get<0>(vectors.kthvalue(len - k + 1, -1, true));
+  const auto with_ties = [&](const at::Tensor& beyond, const at::Tensor& equal) {
+    return beyond.logical_or(equal.logical_and(equal.cumsum(-1).le(k - beyond.sum(-1, true))));
+  };
+  const auto lower = with_ties(vectors.lt(low), vectors.eq(low));
+  const auto upper = with_ties(vectors.gt(high), vectors.eq(high).logical_and(lower.logical_not()));
+  const auto picked = lower.logical_or(upper);
+  const auto position = at::arange(len, vectors.options().dtype(at::kLong)).expand(vectors.sizes());
+  auto sizes = vectors.sizes().vec();
+  sizes.back() = 2 * k + 1;  // the last for all that are not picked
+  const auto place = picked.cumsum(-1).sub_(1).masked_fill_(picked.logical_not(), 2 * k);
+  return at::zeros(sizes, position.options()).scatter_(-1, place, position).narrow(-1, 0, 2 * k).to(type).contiguous();
+}
+
 }  // namespace
 
 int64_t n_outliers_per_side(double fraction, int64_t vector_len) {
@@ -135,10 +156,13 @@ Outliers find_outliers(const at::Tensor& x, double fraction, GroupAxis axis) {
   result.axis = axis;
   if (k == 0) return result;
   KVC_CHECK(len <= 65536, "outliers: vectors of ", len, " entries, allowed: up to 65536 (16-bit index)");
-  auto index = along_tokens ? at::empty({x.size(0), x.size(2), 2 * k}, len > 256 ? at::kUInt16 : at::kByte)
-                            : at::empty({x.size(1), 2 * k}, len > 256 ? at::kUInt16 : at::kByte);
-  pick_all(x.cpu(), axis, k, index);
-  result.index = index.to(x.device());
+  const auto type = len > 256 ? at::kUInt16 : at::kByte;
+  if (!x.is_cpu()) {
+    result.index = pick_on_device(x, axis, k, type);
+    return result;
+  }
+  result.index = along_tokens ? at::empty({x.size(0), x.size(2), 2 * k}, type) : at::empty({x.size(1), 2 * k}, type);
+  pick_all(x, axis, k, result.index);
   return result;
 }
 
@@ -194,7 +218,7 @@ void take_values(Outliers& outliers, at::Tensor& left, int64_t first_head) {
 
 void round_values(Outliers& outliers, Precision precision) {
   outliers.values = outliers.values.to(storage_type(precision));
-  KVC_CHECK(outliers.values.isfinite().all().item<bool>(), "outliers: a value lies beyond fp16 (65504)");
+  check_values(outliers.values.isfinite(), [] { return "outliers: a value lies beyond fp16 (65504)"; });
 }
 
 void Outliers::add_to_(at::Tensor& x) const {

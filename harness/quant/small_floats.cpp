@@ -36,6 +36,30 @@ void for_each_run(const at::Tensor& x, F f) {
   });
 }
 
+// The same by operations that any device has, to the same bits.
+namespace on_device {
+
+// LibTorch's conversion rounds half to even, but does not saturate.
+at::Tensor to_e4m3(const at::Tensor& x) {
+  return x.clamp(-kLargestE4m3, kLargestE4m3).to(at::kFloat8_e4m3fn).view(at::kByte);
+}
+
+// From 2 on steps are 1, from 4 on they are 2; half of a step goes to the even code.
+at::Tensor to_e2m1(const at::Tensor& x) {
+  const auto size = x.abs().clamp_max_(kLargestE2m1);
+  const auto code = at::where(size.lt(2), size.mul(2).round_(),
+                              at::where(size.lt(4), size.round().add_(2), size.div(2).round_().add_(4)));
+  return code.add_(x.signbit(), 8).to(at::kByte);
+}
+
+// The code's bits where a float has its exponent and fraction.
+at::Tensor from_e2m1(const at::Tensor& codes) {
+  const auto size = codes.to(at::kInt).bitwise_and_(7).bitwise_left_shift_(22).view(at::kFloat).mul_(0x1p126f);
+  return at::where(codes.bitwise_and(8).ne(0), -size, size);
+}
+
+}  // namespace on_device
+
 constexpr float kE2m1[] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6, -0.f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
 }  // namespace
@@ -65,7 +89,7 @@ uint8_t e2m1_code(float x) {
 float e2m1_value(uint8_t code) { return kE2m1[code & 15]; }
 
 at::Tensor to_e4m3(const at::Tensor& x) {
-  if (!x.is_cpu()) return to_e4m3(x.cpu()).to(x.device());
+  if (!x.is_cpu()) return on_device::to_e4m3(x);
   const auto in = x.contiguous();
   auto codes = at::empty(x.sizes(), at::kByte);
   kernels::to_e4m3(in.const_data_ptr<float>(), in.numel(), 1, codes.data_ptr<uint8_t>());
@@ -73,7 +97,7 @@ at::Tensor to_e4m3(const at::Tensor& x) {
 }
 
 at::Tensor to_e4m3(const at::Tensor& x, const at::Tensor& scale) {
-  if (!x.is_cpu()) return to_e4m3(x.cpu(), scale.cpu()).to(x.device());
+  if (!x.is_cpu()) return on_device::to_e4m3(x.to(at::kFloat).div(scale));
   auto codes = at::empty(x.sizes(), at::kByte);
   auto* out = codes.data_ptr<uint8_t>();
   const int64_t n_tokens = x.size(1), d = x.size(2);
@@ -87,7 +111,7 @@ at::Tensor to_e4m3(const at::Tensor& x, const at::Tensor& scale) {
 }
 
 at::Tensor largest_of_heads(const at::Tensor& x) {
-  if (!x.is_cpu()) return largest_of_heads(x.cpu()).to(x.device());
+  if (!x.is_cpu()) return x.to(at::kFloat).abs().amax({1, 2}, true);
   auto largest = at::zeros({x.size(0), 1, 1}, at::kFloat);
   auto* out = largest.data_ptr<float>();
   for_each_run(x, [&](int64_t head, int64_t, const float* run, int64_t n, int64_t stride) {
@@ -100,7 +124,7 @@ at::Tensor largest_of_heads(const at::Tensor& x) {
 }
 
 at::Tensor from_e4m3(const at::Tensor& codes) {
-  if (!codes.is_cpu()) return from_e4m3(codes.cpu()).to(codes.device());
+  if (!codes.is_cpu()) return codes.view(at::kFloat8_e4m3fn).to(at::kFloat);
   const auto in = codes.contiguous();
   auto x = at::empty(codes.sizes(), at::kFloat);
   kernels::from_e4m3(in.const_data_ptr<uint8_t>(), in.numel(), x.data_ptr<float>());
@@ -108,7 +132,7 @@ at::Tensor from_e4m3(const at::Tensor& codes) {
 }
 
 at::Tensor to_e2m1(const at::Tensor& x) {
-  if (!x.is_cpu()) return to_e2m1(x.cpu()).to(x.device());
+  if (!x.is_cpu()) return on_device::to_e2m1(x);
   const auto in = x.contiguous();
   auto codes = at::empty(x.sizes(), at::kByte);
   const float* from = in.const_data_ptr<float>();
@@ -117,7 +141,7 @@ at::Tensor to_e2m1(const at::Tensor& x) {
 }
 
 at::Tensor from_e2m1(const at::Tensor& codes) {
-  if (!codes.is_cpu()) return from_e2m1(codes.cpu()).to(codes.device());
+  if (!codes.is_cpu()) return on_device::from_e2m1(codes);
   const auto in = codes.contiguous();
   auto x = at::empty(codes.sizes(), at::kFloat);
   const auto* from = in.const_data_ptr<uint8_t>();

@@ -15,7 +15,7 @@ struct CodeBook {
 };
 
 // words [..., n_packed_words(len, bits)], scale [..., ceil(len / group_size)] fp32, zero the same or undefined
-//   -> [..., len] fp32: levels[code] * scale + zero. On the CPU.
+//   -> [..., len] fp32: levels[code] * scale + zero
 KVC_EXPORT at::Tensor decode_groups(const at::Tensor& words, int64_t len, const CodeBook& book, const at::Tensor& scale,
                                     const at::Tensor& zero, int64_t group_size);
 
@@ -23,7 +23,7 @@ KVC_EXPORT at::Tensor decode_groups(const at::Tensor& words, int64_t len, const 
 enum class BookScale : uint8_t { rows, channels };
 
 // words [n, n_packed_words(n_heads * head_dim, bits)], scale and zero [n] or [n_heads * head_dim] fp32
-//   -> [n_heads, n, head_dim] fp32. On the CPU, rows shared by the threads.
+//   -> [n_heads, n, head_dim] fp32; rows shared by the CPU's threads
 KVC_EXPORT at::Tensor decode_heads(const at::Tensor& words, int64_t n_heads, int64_t head_dim, const CodeBook& book,
                                    const at::Tensor& scale, const at::Tensor& zero, BookScale of);
 

@@ -22,10 +22,11 @@ struct KVC_EXPORT LevelCodes {
   ScaleFormat scale_format = ScaleFormat::floats;
   CodeBook book{nullptr, 8};
   double factor = 1;  // of every scale
+  at::Tensor global;  // [1] fp32, of every scale, too, where the device that holds it made it; undefined: 1
   int64_t head_dim = 0;
 
   int64_t n_tokens() const { return codes.size(1); }
-  at::Tensor scales() const;                                 // fp32, times factor
+  at::Tensor scales() const;                                 // fp32, times factor and global
   LevelCodes tokens(int64_t first, int64_t n_tokens) const;  // of these
   at::Tensor dequantize() const;                             // [H, T, D] fp32
 };

@@ -1,6 +1,7 @@
 // The k smallest and k largest entries of each vector, kept beside the quantized matrix.
 // Vectors: each channel along the tokens (axis tokens), or each token along all channels of all heads (axis channels,
-// index h*D + j). Ties go to the lowest index; the two sets are disjoint. Values are differences x - x^, so that the
+// index h*D + j). Ties go to the lowest index, on any device; the two sets are disjoint, and what could be in either is
+// in the lower one. Values are differences x - x^, so that the
 // matrix is x^ + S and attention stays a sum.
 // Source: GEAR section 3 (Filter_s), sparse part. Bytes: 2k * n_vectors * (2 + index), index 1 byte for vectors up to
 // 256 entries, else 2; values 4 bytes with Precision::exact.
