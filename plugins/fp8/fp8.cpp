@@ -1,5 +1,6 @@
 // FP8 (e4m3): one byte a number, one fp32 scale for each head of K and of V, fixed by the prompt:
-//   scale = headroom * max |x| / 448 over the prompt's tokens of the head, x^ = scale * e4m3(x / scale).
+//   scale = headroom * max |x| / 448 over the prompt's tokens of the head, or 1 with scale one, x^ = scale * e4m3(x /
+//   scale).
 // Later tokens beyond 448 * scale saturate. Bytes per layer: 2 (K, V) * (H_kv*D*T + 4*H_kv).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
@@ -12,18 +13,24 @@ namespace {
 
 struct Fp8Options {
   double headroom = 2;
-  void visit(kvc::OptionVisitor& v) { kvc::visit_headroom(v, headroom); }
+  std::string scale = "prompt";
+  void visit(kvc::OptionVisitor& v) {
+    kvc::visit_headroom(v, headroom);
+    v.choice("scale", scale, {"prompt", "one"}, "a head's: of the prompt, or 1, as where nobody calibrated");
+  }
 };
 
 // K or V.
 class Fp8Tokens {
  public:
-  explicit Fp8Tokens(double headroom) : headroom_(headroom) {}
+  explicit Fp8Tokens(const Fp8Options& options) : options_(options) {}
 
   void push_back(const at::Tensor& x) {
     if (!scale_.defined()) {
       const auto top = kvc::largest_of_heads(x);
-      scale_ = (top * (headroom_ / kvc::kLargestE4m3)).clamp_min_(1e-30).masked_fill_(top == 0, 1);
+      const bool is_one = options_.scale == "one";
+      scale_ = is_one ? at::ones_like(top)
+                      : (top * (options_.headroom / kvc::kLargestE4m3)).clamp_min_(1e-30).masked_fill_(top == 0, 1);
     }
     codes_.push_back(kvc::to_e4m3(x, scale_));
   }
@@ -45,17 +52,17 @@ class Fp8Tokens {
   }
 
  private:
-  double headroom_;
+  Fp8Options options_;
   kvc::TokenBlocks codes_{at::kByte, 64};
   at::Tensor scale_;  // [H, 1, 1] fp32
 };
 
 class Fp8 final : public kvc::Compressor {
  public:
-  explicit Fp8(const Fp8Options& options) : headroom_(options.headroom) {}
+  explicit Fp8(const Fp8Options& options) : options_(options) {}
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<kvc::LevelCache<Fp8Tokens>>(info, headroom_);
+    return std::make_unique<kvc::LevelCache<Fp8Tokens>>(info, options_);
   }
   double bits() const override { return 8; }
 
@@ -65,7 +72,7 @@ class Fp8 final : public kvc::Compressor {
   }
 
  private:
-  double headroom_;
+  Fp8Options options_;
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // NVFP4: 4-bit floats (e2m1) in blocks of 16 channels of one head, an e4m3 scale a block, one fp32 scale for K and one
 // for V, fixed by the prompt:
-//   g = headroom * max |x| / (6 * 448),  s = e4m3(max |block| / (6 g)),  x^ = g * s * e2m1(x / (g s)).
+//   g = headroom * max |x| / (6 * 448), or 1 with scale one,  s = e4m3(max |block| / (6 g)),  x^ = g * s * e2m1(x / (g
+//   s)).
 // Later blocks beyond 6 * 448 * g saturate. A block whose s is 0 holds zeros.
 // Bytes per layer: 2 (K, V) * (H_kv*T * (4*ceil(D/8) + D/16) + 4).
 #include <ATen/ATen.h>
@@ -17,21 +18,21 @@ constexpr int64_t kBlock = 16;
 
 struct Nvfp4Options {
   double headroom = 2;
-  void visit(kvc::OptionVisitor& v) { kvc::visit_headroom(v, headroom); }
+  std::string scale = "prompt";
+  void visit(kvc::OptionVisitor& v) {
+    kvc::visit_headroom(v, headroom);
+    v.choice("scale", scale, {"prompt", "one"}, "the tensor's: of the prompt, or 1, as where nobody calibrated");
+  }
 };
 
 // K or V.
 class Nvfp4Tokens {
  public:
-  explicit Nvfp4Tokens(double headroom) : headroom_(headroom) {}
+  explicit Nvfp4Tokens(const Nvfp4Options& options) : options_(options) {}
 
   void push_back(const at::Tensor& x) {
     const auto tokens = x.to(at::kFloat);
-    if (!global_.defined()) {
-      const auto top = tokens.abs().max().view({1});
-      global_ =
-          (top * (headroom_ / (kvc::kLargestE4m3 * kvc::kLargestE2m1))).clamp_min_(1e-30).masked_fill_(top == 0, 1);
-    }
+    if (!global_.defined()) global_ = scale_of(tokens);
     const auto blocks = tokens.unflatten(2, {tokens.size(2) / kBlock, kBlock});  // [H, T, D/16, 16]
     const auto scales = kvc::to_e4m3(blocks.abs().amax(-1) / (global_ * kvc::kLargestE2m1));
     const auto step = (kvc::from_e4m3(scales) * global_).unsqueeze(-1);
@@ -51,7 +52,7 @@ class Nvfp4Tokens {
                         .scale = scales,
                         .scale_format = kvc::ScaleFormat::e4m3,
                         .book = kvc::e2m1_book(),
-                        .factor = global_.item<double>(),
+                        .global = global_,
                         .head_dim = scales.size(2) * kBlock},
         first);
       first += scales.size(1);
@@ -65,20 +66,28 @@ class Nvfp4Tokens {
   }
 
  private:
-  double headroom_;
+  at::Tensor scale_of(const at::Tensor& prompt) const {
+    if (options_.scale == "one") return at::ones({1}, prompt.options());
+    const auto top = prompt.abs().max().view({1});
+    return (top * (options_.headroom / (kvc::kLargestE4m3 * kvc::kLargestE2m1)))
+        .clamp_min_(1e-30)
+        .masked_fill_(top == 0, 1);
+  }
+
+  Nvfp4Options options_;
   kvc::TokenBlocks codes_{at::kInt, 64}, scales_{at::kByte, 64};
   at::Tensor global_;  // [1] fp32
 };
 
 class Nvfp4 final : public kvc::Compressor {
  public:
-  explicit Nvfp4(const Nvfp4Options& options) : headroom_(options.headroom) {}
+  explicit Nvfp4(const Nvfp4Options& options) : options_(options) {}
 
   void check_model(const kvc::ModelShape& model) const override {
     KVC_CHECK(model.head_dim % kBlock == 0, "nvfp4: head_dim ", model.head_dim, " is not a multiple of a block of 16");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<kvc::LevelCache<Nvfp4Tokens>>(info, headroom_);
+    return std::make_unique<kvc::LevelCache<Nvfp4Tokens>>(info, options_);
   }
   double bits() const override { return 4; }
 
@@ -88,7 +97,7 @@ class Nvfp4 final : public kvc::Compressor {
   }
 
  private:
-  double headroom_;
+  Nvfp4Options options_;
 };
 
 }  // namespace

@@ -27,6 +27,15 @@ TEST(Fp8Rule, ErrorIsASixteenthOfEachNumber) {
   EXPECT_TRUE(((kv.k - input.k).abs() <= at::maximum(input.k.abs() / 16 * (1 + 1e-5), smallest)).all().item<bool>());
 }
 
+// By hand: 448 is the largest number and 2^-9 the smallest; half of that goes to 0.
+TEST(Fp8Rule, AScaleOfOneLosesSmallNumbersAndCutsLargeOnes) {
+  const OpenCache cache("fp8", {{"scale", "one"}}, {.head_dim = 8});
+  const auto x = at::tensor({1.f, 1000.f, -1000.f, 0x1p-9f, 0x1p-10f, -0x1p-11f, 17.f, 0.f}).view({1, 1, 8});
+  const auto y = at::tensor({1.f, 448.f, -448.f, 0x1p-9f, 0.f, 0.f, 16.f, 0.f});
+  cache.append(x, x);
+  EXPECT_TRUE(at::equal(cache->dequantize().k.flatten(), y));
+}
+
 TEST(Fp8Rule, LaterTokensSaturateAndAPromptOfZerosDoesNotHurtThem) {
   const ModelShape model{.n_heads = 1, .n_kv_heads = 1, .head_dim = 16};
   auto input = ordinary_input(model, 3);

@@ -48,6 +48,17 @@ TEST(Nvfp4Rule, LaterTokensSaturateAndAPromptOfZerosDoesNotHurtThem) {
   EXPECT_NEAR(kv.v.select(1, 2).min().item<double>(), 3, 3.0 / 16);
 }
 
+// By hand: blocks' largest numbers are 3 (s = 0.5), 6 * 2^-11 (s rounds to 0) and 5000 (s saturates at 448).
+TEST(Nvfp4Rule, AScaleOfOneLosesSmallBlocksAndCutsLargeOnes) {
+  const OpenCache cache("nvfp4", {{"scale", "one"}}, {.head_dim = 48});
+  const auto x = at::cat({at::full({16}, 3.f), at::full({16}, 6 * 0x1p-11f), at::full({16}, -5000.f)}).view({1, 1, 48});
+  cache.append(x, x);
+  const auto k = cache->dequantize().k.flatten();
+  EXPECT_TRUE(k.narrow(0, 0, 16).eq(3).all().item<bool>());
+  EXPECT_TRUE(k.narrow(0, 16, 16).eq(0).all().item<bool>());
+  EXPECT_TRUE(k.narrow(0, 32, 16).eq(-448 * 6).all().item<bool>());
+}
+
 TEST(Nvfp4Bytes, OfThePaperAreFourAndAHalfBitsANumber) {
   EXPECT_EQ(Method("nvfp4").compressor().paper_bytes({.n_kv_heads = 2, .head_dim = 48}, 900, 100),
             0.28125 * 4 * 2 * 48 * 1000);
