@@ -1,5 +1,7 @@
 #include "balance.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -8,24 +10,21 @@ namespace {
 
 using Lines = std::vector<double>;
 
-// Sums of a line's numbers, from which its standard deviation comes.
-struct Sums {
-  explicit Sums(int64_t n) : of_x(static_cast<size_t>(n)), of_squares(static_cast<size_t>(n)) {}
-  void add(size_t line, double x) {
-    of_x[line] += x;
-    of_squares[line] += x * x;
+constexpr double kLeast = 1e-3, kMost = 1e3;                                     // of a deviation
+const double kSmallestFactor = std::exp(-0.3), kLargestFactor = std::exp(10.0);  // of a line
+
+// Adds rows [half, 2 half) of x [.., d] to those before until one is left: sums of columns, by halves.
+void add_by_halves(double* x, int64_t n, int64_t d) {
+  for (int64_t half = n / 2; half > 0; half /= 2) {
+    for (int64_t i = 0; i < half * d; ++i) x[i] += x[half * d + i];
   }
-  Lines deviations(int64_t n_numbers) const {
-    const auto n = static_cast<double>(n_numbers);
-    Lines result;
-    for (size_t i = 0; i < of_x.size(); ++i) {
-      const double variance = (of_squares[i] - of_x[i] * of_x[i] / n) / (n - 1);
-      result.push_back(std::clamp(std::sqrt(std::max(variance, 0.0)), 1e-3, 1e3));
-    }
-    return result;
-  }
-  Lines of_x, of_squares;
-};
+}
+
+double deviation(double sum, double sum_of_squares, int64_t n) {
+  const double variance =
+      (sum_of_squares - sum * sum * (1 / static_cast<double>(n))) * (1 / static_cast<double>(n - 1));
+  return std::clamp(std::sqrt(std::max(variance, 0.0)), kLeast, kMost);
+}
 
 struct Deviations {
   Lines tokens, channels;
@@ -38,27 +37,35 @@ struct Deviations {
   }
 };
 
+// A tile over its factors, and the squares of that.
+struct Divided {
+  Lines x, squares;
+};
+
 // Of x[t, j] / (token_factors[t] * channel_factors[j]).
-Deviations deviations(const float* x, const Lines& token_factors, const Lines& channel_factors) {
+Deviations deviations(const float* x, const Lines& token_factors, const Lines& channel_factors, Divided& y) {
   const auto n = static_cast<int64_t>(token_factors.size()), d = static_cast<int64_t>(channel_factors.size());
-  Lines inverse;
+  y.x.resize(static_cast<size_t>(n * d)), y.squares.resize(static_cast<size_t>(n * d));
+  Lines inverse, row, row_squares;
   for (const double factor : channel_factors) inverse.push_back(1 / factor);
-  Sums tokens(n), channels(d);
-  for (size_t t = 0; t < token_factors.size(); ++t) {
-    const double of_token = 1 / token_factors[t];
-    for (size_t j = 0; j < inverse.size(); ++j) {
-      const double y = *x++ * of_token * inverse[j];
-      tokens.add(t, y);
-      channels.add(j, y);
-    }
+  Deviations result;
+  for (int64_t t = 0; t < n; ++t) {
+    const double of_token = 1 / token_factors[static_cast<size_t>(t)];
+    double *to = y.x.data() + t * d, *squares = y.squares.data() + t * d;
+    for (int64_t j = 0; j < d; ++j) to[j] = x[t * d + j] * of_token * inverse[static_cast<size_t>(j)];
+    for (int64_t j = 0; j < d; ++j) squares[j] = to[j] * to[j];
+    row.assign(to, to + d), row_squares.assign(squares, squares + d);
+    add_by_halves(row.data(), d, 1), add_by_halves(row_squares.data(), d, 1);
+    result.tokens.push_back(deviation(row[0], row_squares[0], d));
   }
-  return {tokens.deviations(d), channels.deviations(n)};
+  add_by_halves(y.x.data(), n, d), add_by_halves(y.squares.data(), n, d);
+  for (int64_t j = 0; j < d; ++j) result.channels.push_back(deviation(y.x[j], y.squares[j], n));
+  return result;
 }
 
-void divide(Lines& factors, const Lines& by) {
-  for (size_t i = 0; i < factors.size(); ++i) {
-    factors[i] = std::exp(std::clamp(std::log(factors[i]) + std::log(by[i]), -0.3, 10.0));
-  }
+void multiply(Lines& factors, const Lines& by) {
+  for (size_t i = 0; i < factors.size(); ++i)
+    factors[i] = std::clamp(factors[i] * by[i], kSmallestFactor, kLargestFactor);
 }
 
 }  // namespace
@@ -84,18 +91,68 @@ std::vector<double> column_factors(const float* x, int64_t n_tokens, int64_t d, 
   const bool by_token = columns == Columns::tokens;
   auto& column = by_token ? tokens : channels;
   auto& row = by_token ? channels : tokens;
-  auto spread = deviations(x, tokens, channels);
+  Divided divided;
+  auto spread = deviations(x, tokens, channels, divided);
   auto best = column;
   double least = spread.imbalance();
   for (int64_t round = 0; round < rounds; ++round) {
-    divide(column, by_token ? spread.tokens : spread.channels);
-    spread = deviations(x, tokens, channels);
-    divide(row, by_token ? spread.channels : spread.tokens);
-    spread = deviations(x, tokens, channels);
+    multiply(column, by_token ? spread.tokens : spread.channels);
+    spread = deviations(x, tokens, channels, divided);
+    multiply(row, by_token ? spread.channels : spread.tokens);
+    spread = deviations(x, tokens, channels, divided);
     const double imbalance = spread.imbalance();
     if (imbalance > least) continue;
     least = imbalance;
     best = column;
+  }
+  return best;
+}
+
+at::Tensor rotated_on_device(const at::Tensor& x) {
+  const int64_t d = x.size(-1);
+  auto y = x;
+  for (int64_t half = 1; half < d; half *= 2) {
+    const auto pairs = y.unflatten(-1, {d / (2 * half), 2, half}), a = pairs.select(-2, 0), b = pairs.select(-2, 1);
+    y = at::stack({a + b, a - b}, -2).flatten(-3);
+  }
+  return y.mul(static_cast<float>(1 / std::sqrt(static_cast<double>(d))));
+}
+
+namespace {
+
+// Deviations of lines along `dim` of y and its squares, whose extent there becomes 1.
+at::Tensor deviations_along(int64_t dim, at::Tensor y, at::Tensor squares) {
+  const int64_t n = y.size(dim);
+  for (int64_t half = n / 2; half > 0; half /= 2) {
+    for (auto* x : {&y, &squares}) *x = x->narrow(dim, 0, half) + x->narrow(dim, half, half);
+  }
+  const auto variance = (squares - y * y * (1 / static_cast<double>(n))) * (1 / static_cast<double>(n - 1));
+  return variance.clamp_min_(0).sqrt_().clamp_(kLeast, kMost);
+}
+
+at::Tensor ratio(const at::Tensor& x) { return x.amax({-2, -1}, true) / x.amin({-2, -1}, true); }
+
+}  // namespace
+
+at::Tensor column_factors_on_device(const at::Tensor& x, Columns columns, int64_t rounds) {
+  const auto tile = x.to(at::kDouble);
+  const int64_t of_column = columns == Columns::tokens ? -1 : -2,
+                of_row = -3 - of_column;  // where a line's numbers lie
+  auto column = at::ones_like(tile.narrow(of_column, 0, 1)), row = at::ones_like(tile.narrow(of_row, 0, 1));
+  at::Tensor column_spread, row_spread;
+  const auto measure = [&] {
+    const auto &token = of_column == -1 ? column : row, &channel = of_column == -1 ? row : column;
+    const auto y = tile * token.reciprocal() * channel.reciprocal(), squares = y * y;
+    column_spread = deviations_along(of_column, y, squares), row_spread = deviations_along(of_row, y, squares);
+    return ratio(column_spread) + ratio(row_spread);
+  };
+  auto least = measure(), best = column;
+  for (int64_t round = 0; round < rounds; ++round) {
+    column = (column * column_spread).clamp_(kSmallestFactor, kLargestFactor);
+    measure();
+    row = (row * row_spread).clamp_(kSmallestFactor, kLargestFactor);
+    const auto imbalance = measure(), better = imbalance.le(least);
+    best = at::where(better, column, best), least = at::where(better, imbalance, least);
   }
   return best;
 }

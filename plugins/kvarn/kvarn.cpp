@@ -35,9 +35,12 @@ struct KvarnOptions {
 
 at::Tensor rotated(const at::Tensor& x) {  // [.., D] -> fp32
   auto out = x.to(at::kFloat, /*non_blocking=*/false, /*copy=*/true, at::MemoryFormat::Contiguous);
+  if (!out.is_cpu()) return kvarn::rotated_on_device(out);
   kvarn::rotate_rows(out.data_ptr<float>(), out.numel() / out.size(-1), out.size(-1));
   return out;
 }
+
+constexpr int64_t kTilesTogether = 16;  // of each head, on a device
 
 struct Tile {
   kvc::GroupCodes codes;  // of the turned tile over its factors
@@ -63,9 +66,8 @@ class KvarnTensor {
     const int64_t n = recent_.n_tokens() - recent_.n_tokens() % options_.tile;
     if (n == 0) return;
     const auto waited = recent_.take_front(n);
-    for (int64_t first = 0; first < n; first += options_.tile) {
-      tiles_.push_back(encoded(waited.narrow(1, first, options_.tile)));
-    }
+    const int64_t some = options_.tile * (x.is_cpu() ? 1 : kTilesTogether);
+    for (int64_t first = 0; first < n; first += some) encode(waited.narrow(1, first, std::min(some, n - first)));
   }
 
   int64_t n_encoded() const { return static_cast<int64_t>(tiles_.size()) * options_.tile; }
@@ -114,21 +116,29 @@ class KvarnTensor {
  private:
   bool by_token() const { return columns_ == kvarn::Columns::tokens; }
 
-  // tokens: [H, G, D]; copied once, turned and divided there: a step leaves few holes in the process's memory
-  Tile encoded(const at::Tensor& tokens) const {
-    const auto x = rotated(tokens);
-    const int64_t n_heads = x.size(0), n_tokens = x.size(1), head_dim = x.size(2);
-    auto factors = at::empty({n_heads, by_token() ? n_tokens : 1, by_token() ? 1 : head_dim}, at::kFloat);
-    const int64_t n_factors = factors.numel() / n_heads;
+  // Of x [H, n, G, D], [H, n, G or 1, 1 or D]
+  at::Tensor factors_of(const at::Tensor& x) const {
+    if (!x.is_cpu()) return kvarn::column_factors_on_device(x, columns_, options_.rounds);
+    const int64_t n_tiles = x.size(0) * x.size(1), n_tokens = x.size(2), head_dim = x.size(3);
+    auto factors = at::empty({x.size(0), x.size(1), by_token() ? n_tokens : 1, by_token() ? 1 : head_dim}, at::kDouble);
     const auto* numbers = x.const_data_ptr<float>();
-    auto* out = factors.data_ptr<float>();
-    for (int64_t h = 0; h < n_heads; ++h) {
-      const auto of_head =
-          kvarn::column_factors(numbers + h * n_tokens * head_dim, n_tokens, head_dim, columns_, options_.rounds);
-      std::copy(of_head.begin(), of_head.end(), out + h * n_factors);
+    auto* out = factors.data_ptr<double>();
+    for (int64_t i = 0; i < n_tiles; ++i) {
+      const auto of_tile =
+          kvarn::column_factors(numbers + i * n_tokens * head_dim, n_tokens, head_dim, columns_, options_.rounds);
+      out = std::copy(of_tile.begin(), of_tile.end(), out);
     }
-    factors = factors.to(kvc::storage_type(options_.precision));  // as the decoder has them
-    return {kvc::quantize_groups(x.div_(factors.to(at::kFloat)), format_), factors};
+    return factors;
+  }
+
+  // tokens: [H, n G, D]; copied once, turned and divided there: a step leaves few holes in the process's memory
+  void encode(const at::Tensor& tokens) {
+    auto x = rotated(tokens).unflatten(1, {-1, options_.tile});
+    const auto factors = factors_of(x).to(kvc::storage_type(options_.precision));  // as the decoder has them
+    x.div_(factors.to(at::kFloat));
+    for (int64_t i = 0; i < x.size(1); ++i) {
+      tiles_.push_back({kvc::quantize_groups(x.select(1, i), format_), factors.select(1, i).clone()});
+    }
   }
 
   template <class F>
@@ -193,7 +203,6 @@ class Kvarn final : public kvc::Compressor {
               model.head_dim, ", allowed: a power of two, which a Hadamard matrix of butterflies needs");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    KVC_CHECK(info.device == at::kCPU, "kvarn: device ", info.device, ", allowed: cpu");
     return std::make_unique<KvarnCache>(info, options_);
   }
   double bits() const override { return static_cast<double>(options_.k_bits + options_.v_bits) / 2; }
@@ -216,8 +225,4 @@ KVC_PLUGIN(KvarnOptions, Kvarn, "kvarn", "Hadamard, tiles of even deviations, as
            "KVarN 2026 (arXiv 2606.03458)",
            "factors are applied rounded to fp16, as the decoder has them; a row's factor stands in its scale and zero, "
            "which are computed from the row itself; no quantile is clipped; a constant row has scale 0",
-           {.one_by_one_same = true,
-            .prefix_local = true,
-            .splits = true,
-            .devices = "tiles are turned, divided and read by loops of the CPU",
-            .formula = "KVarN"})
+           {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "KVarN"})
