@@ -19,7 +19,8 @@ at::Tensor merged(const at::Tensor& x) {
 
 Levels levels_of(const at::Tensor& held) {
   if (!held.defined()) return {};
-  const auto wide = held.to(at::kCPU, at::kFloat);
+  const auto wide = held.to(at::kFloat);
+  if (!wide.is_cpu()) return {{}, {}, wide, wide};
   const std::vector<float> levels(wide.const_data_ptr<float>(), wide.const_data_ptr<float>() + wide.numel());
   return {levels, levels};
 }
@@ -44,15 +45,15 @@ void Cache::append(const kvc::NewTokens& tokens) {
   }
   if (n_first == n) return;
   const auto k = tokens.k.narrow(1, n_first, n - n_first), v = tokens.v.narrow(1, n_first, n - n_first);
-  if (calibrated_ || k_.n_tokens() > 0) return encode(k.cpu(), v.cpu());
+  if (calibrated_ || k_.n_tokens() > 0) return encode(k, v);
   k_waiting_.push_back(k), v_waiting_.push_back(v);
   if (const int64_t n_waiting = k_waiting_.n_tokens(); n_waiting >= format_.calibration_tokens) {
     const auto k_all = k_waiting_.pop_front(n_waiting), v_all = v_waiting_.pop_front(n_waiting);
-    encode(k_all.cpu(), v_all.cpu());
+    encode(k_all, v_all);
   }
 }
 
-// k, v [H, T, D] on the CPU: the tokens behind those that are encoded
+// k, v [H, T, D]: the tokens behind those that are encoded
 void Cache::encode(const at::Tensor& k, const at::Tensor& v) {
   const auto& format = format_.matrix;
   const int64_t first = k_first_.n_tokens() + k_.n_tokens();
@@ -86,9 +87,7 @@ void Cache::calibrate(const at::Tensor& k, const at::Tensor& v, const Range& k_r
 const LayerTables& Cache::tables(LayerTables& own) const {
   if (calibrated_) return *calibrated_;
   if (k_zero_.defined()) {
-    own = {{{}, {}, k_zero_.to(at::kCPU, at::kFloat), k_scale_.to(at::kCPU, at::kFloat)},
-           levels_of(k_levels_),
-           levels_of(v_levels_)};
+    own = {{{}, {}, k_zero_.to(at::kFloat), k_scale_.to(at::kFloat)}, levels_of(k_levels_), levels_of(v_levels_)};
   }
   return own;
 }

@@ -18,7 +18,7 @@ struct CacheFormat {
 
 class Cache final : public kvc::LayerCache {
  public:
-  // tables: calibrated ones, which outlive the cache, or null: the sequence's own.
+  // tables: calibrated ones on the cache's device, which outlive it, or null: the sequence's own.
   Cache(const kvc::LayerInfo& info, const CacheFormat& format, const LayerTables* tables);
 
   void append(const kvc::NewTokens& tokens) override;

@@ -153,4 +153,14 @@ std::vector<LayerTables> tables_from(const kvc::NamedTensors& tensors, const kvc
   return layers;
 }
 
+LayerTables LayerTables::on(at::Device device) const {
+  const auto levels = [&](const Levels& here) -> Levels {
+    if (here.encode.empty()) return {};
+    return {{}, {}, at::tensor(here.encode).to(device), at::tensor(here.decode).to(device)};
+  };
+  return {{keys.lower.to(device), keys.upper.to(device), keys.zero.to(device), keys.scale.to(device)},
+          levels(k_levels),
+          levels(v_levels)};
+}
+
 }  // namespace kvquant

@@ -16,6 +16,8 @@ inline constexpr int64_t kAllBits[] = {2, 3, 4};
 struct LayerTables {
   Range keys;                 // [M]
   Levels k_levels, v_levels;  // empty where codes are integers
+
+  LayerTables on(at::Device device) const;
 };
 
 // Keys are held turned back. The ranges are quantiles of all tokens but each piece's first; the codebooks are k-means

@@ -10,6 +10,11 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/shared_options.h>
+#include <kvc/shared.h>
+
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include "cache.h"
 #include "calibration.h"
@@ -72,7 +77,7 @@ class Kvquant final : public kvc::Compressor, public kvc::Calibrated {
     if (has_file()) {
       KVC_CHECK(info.layer < static_cast<int64_t>(tables_.size()), "kvquant: calibration '", options_.calibration,
                 "' is for ", tables_.size(), " layers, this is layer ", info.layer);
-      tables = &tables_[static_cast<size_t>(info.layer)];
+      tables = &tables_on(info.device, info.layer);
     }
     return std::make_unique<kvquant::Cache>(info, format, tables);
   }
@@ -91,14 +96,28 @@ class Kvquant final : public kvc::Compressor, public kvc::Calibrated {
   }
   void load(const kvc::ModelShape& model, const kvc::NamedTensors& tensors) override {
     tables_ = kvquant::tables_from(tensors, model, format_.matrix, options_.centroids == "q_norm");
+    on_devices_.clear();
   }
 
  private:
   bool has_file() const { return options_.calibration != "none" && options_.calibration != "sequence"; }
 
+  // From the file, on a device once for all its caches.
+  const kvquant::LayerTables& tables_on(at::Device device, int64_t layer) const {
+    const auto& here = tables_[static_cast<size_t>(layer)];
+    if (device.is_cpu()) return here;
+    const kvc::Shared shared;
+    const std::lock_guard lock(mutex_);
+    const std::tuple key{layer, device.type(), device.index()};
+    const auto found = on_devices_.find(key);
+    return found != on_devices_.end() ? found->second : on_devices_.emplace(key, here.on(device)).first->second;
+  }
+
   KvquantOptions options_;
   kvquant::CacheFormat format_;
   std::vector<kvquant::LayerTables> tables_;  // by layer, from the file
+  mutable std::mutex mutex_;
+  mutable std::map<std::tuple<int64_t, at::DeviceType, at::DeviceIndex>, kvquant::LayerTables> on_devices_;
 };
 
 }  // namespace

@@ -10,8 +10,9 @@ namespace kvquant {
 
 // What codes stand for, [2^b] each, ascending where encoded; both empty where codes are integers.
 struct Levels {
-  std::vector<float> encode;  // a value's code is the nearest of these
-  std::vector<float> decode;  // what it comes back as
+  std::vector<float> encode;              // a value's code is the nearest of these
+  std::vector<float> decode;              // what it comes back as
+  at::Tensor encode_there, decode_there;  // fp32, in place of them where codes lie on a device
 };
 
 // 2^bits centroids, ascending, of the values z, by Lloyd's iteration from their quantiles (at most 50 times). weights:

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <kvc/quant/code_book.h>
 #include <kvc/quant/pack_bits.h>
+#include <kvc/value_checks.h>
 
 #include <algorithm>
 #include <cmath>
@@ -27,6 +28,7 @@ at::Tensor joined(const at::Tensor& a, const at::Tensor& b) {
   return both;
 }
 
+constexpr auto kBeyondFp16 = "kvquant: an outlier lies beyond fp16 (65504)";
 constexpr at::Tensor Matrix::Block::*kParts[] = {&Matrix::Block::codes,  &Matrix::Block::values, &Matrix::Block::index,
                                                  &Matrix::Block::counts, &Matrix::Block::zero,   &Matrix::Block::scale};
 
@@ -119,14 +121,23 @@ void Matrix::push_back(const at::Tensor& x, const Range& range, const Levels& le
     int64_t n = std::min(left, kBlockTokens - n_open);
     if (n_parts_ > 0 && n == kBlockTokens) n = std::min(left / kBlockTokens * kBlockTokens, kMostTokens);
     const auto rows = [&](const at::Tensor& table) { return axis_ == Axis::tokens ? table.narrow(0, done, n) : table; };
-    push_rows(x.narrow(0, done, n), {rows(range.lower), rows(range.upper), rows(range.zero), rows(range.scale)}, levels,
-              format, n_capped);
+    const Range part{rows(range.lower), rows(range.upper), rows(range.zero), rows(range.scale)};
+    const auto some = x.narrow(0, done, n);
+    push_rows(device_.is_cpu() ? encoded(some, part, levels, format, n_capped)
+                               : encoded_on_device(some, part, levels, format, n_capped),
+              x.size(1));
     done += n;
   }
 }
 
-void Matrix::push_rows(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
-                       int64_t n_capped) {
+// codes [n, m] u8
+at::Tensor Matrix::packed(const at::Tensor& codes, const Format& format) const {
+  const auto parts = codes.view({codes.size(0), std::max<int64_t>(1, n_parts_), -1}).transpose(0, 1).contiguous();
+  return kvc::pack_bits(parts, format.bits);
+}
+
+Matrix::Block Matrix::encoded(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
+                              int64_t n_capped) const {
   const int64_t n = x.size(0), m = x.size(1);
   const Table table(range, axis_);
   const auto middles = middles_of(levels.encode);
@@ -141,24 +152,75 @@ void Matrix::push_rows(const at::Tensor& x, const Range& range, const Levels& le
     for (const int64_t j : outliers.channels) {
       codes.data_ptr<uint8_t>()[t * m + j] = 0;
       values.push_back(row[j]), index.push_back(static_cast<int16_t>(j));
-      KVC_CHECK(std::isfinite(rounded(row[j], format.precision)), "kvquant: an outlier lies beyond fp16 (65504)");
+      KVC_CHECK(std::isfinite(rounded(row[j], format.precision)), kBeyondFp16);
     }
     counts.push_back(static_cast<int16_t>(outliers.channels.size()));
   }
   const auto of_tokens = [&](const at::Tensor& x) {
     return axis_ == Axis::tokens ? stored(x.const_data_ptr<float>(), n, format.precision) : at::Tensor();
   };
-  const auto parts = codes.view({n, std::max<int64_t>(1, n_parts_), -1}).transpose(0, 1).contiguous();
-  Block block{.codes = kvc::pack_bits(parts, format.bits),
-              .values = stored(values.data(), static_cast<int64_t>(values.size()), format.precision),
-              .index = held(index, at::kShort),
-              .counts = held(counts, at::kShort),
-              .zero = of_tokens(range.zero),
-              .scale = of_tokens(range.scale)};
-  for (const auto part : kParts) {
-    if ((block.*part).defined()) block.*part = (block.*part).to(device_);
+  return {.codes = packed(codes, format),
+          .values = stored(values.data(), static_cast<int64_t>(values.size()), format.precision),
+          .index = held(index, at::kShort),
+          .counts = held(counts, at::kShort),
+          .zero = of_tokens(range.zero),
+          .scale = of_tokens(range.scale)};
+}
+
+namespace {
+
+// As Outliers::find: [n, m] bool.
+at::Tensor outliers_on_device(const at::Tensor& x, const at::Tensor& z, const Range& range, const Format& format,
+                              int64_t n_capped) {
+  const auto held = x.to(kvc::storage_type(format.precision)).to(at::kFloat);
+  const auto flat = range.scale.eq(0), at_upper = x.ge(range.upper);
+  auto beyond = format.uniform ? at_upper.logical_or(x.le(range.lower)).logical_and_(range.upper.gt(range.lower))
+                               : x.gt(range.upper).logical_or_(x.lt(range.lower));
+  beyond = beyond.logical_and(flat.logical_not());  // a vector without extent takes no part in what is capped
+  if (n_capped > 0) {
+    const auto furthest = [&](const at::Tensor& side) {
+      const auto order = std::get<1>(at::where(side, z.abs(), -1).sort(/*stable=*/true, 1, /*descending=*/true));
+      const auto near =
+          order.narrow(1, std::min(n_capped, order.size(1)), std::max<int64_t>(0, order.size(1) - n_capped));
+      return side.scatter(1, near, false);
+    };
+    beyond = furthest(beyond.logical_and(at_upper)).logical_or_(furthest(beyond.logical_and(at_upper.logical_not())));
   }
-  n_tokens_ += n, n_channels_ = m;
+  return beyond.logical_or(flat.logical_and(held.ne(range.zero)));
+}
+
+}  // namespace
+
+// The same by operations that any device has. How many outliers there are is asked of it once.
+Matrix::Block Matrix::encoded_on_device(const at::Tensor& x, const Range& given, const Levels& levels,
+                                        const Format& format, int64_t n_capped) const {
+  constexpr double kHuge = 3e38f;  // codec::normalized
+  const auto type = kvc::storage_type(format.precision);
+  const bool of_tokens = axis_ == Axis::tokens;
+  const auto each = [&](const at::Tensor& table) { return of_tokens ? table.unsqueeze(1) : table; };
+  const Range range{each(given.lower), each(given.upper), each(given.zero), each(given.scale)};
+  const auto z = x.sub(range.zero).div_(range.scale).nan_to_num_(0, kHuge, -kHuge).clamp_(-kHuge, kHuge);
+  const auto& level = levels.encode_there;
+  const auto codes =
+      format.uniform
+          ? z.round().clamp_(0, static_cast<double>((1 << format.bits) - 1))
+          : at::bucketize(z, (level.narrow(0, 1, level.numel() - 1) + level.narrow(0, 0, level.numel() - 1)).div_(2));
+  const auto outliers = outliers_on_device(x, z, range, format, n_capped);
+  const auto places = outliers.flatten().nonzero().squeeze(1);
+  const auto values = x.flatten().index_select(0, places).to(type);
+  kvc::check_values(values.isfinite(), [] { return kBeyondFp16; });
+  const auto stored = [&](const at::Tensor& table) { return of_tokens ? table.to(type, false, true) : at::Tensor(); };
+  return {.codes = packed(codes.to(at::kByte).masked_fill_(outliers, 0), format),
+          .values = values,
+          .index = places.remainder(x.size(1)).to(at::kShort),
+          .counts = outliers.sum(1).to(at::kShort),
+          .zero = stored(given.zero),
+          .scale = stored(given.scale)};
+}
+
+// Behind what the open block holds, or as a block of its own.
+void Matrix::push_rows(Block block, int64_t n_channels) {
+  n_tokens_ += block.n_tokens(), n_channels_ = n_channels;
   if (blocks_.empty() || blocks_.back().n_tokens() % kBlockTokens == 0) {
     blocks_.push_back(std::move(block));
     return;
@@ -175,12 +237,13 @@ at::Tensor Matrix::decoded_on_device(const Block& block, const Range& channels, 
                                      const Format& format, int64_t n_heads) const {
   const int64_t n = block.n_tokens(), n_parts = block.codes.size(0);
   const bool of_tokens = axis_ == Axis::tokens;
-  const auto there = [&](const at::Tensor& x) { return x.to(device_, at::kFloat); };
-  const auto codes = kvc::unpack_bits(block.codes, format.bits, n_channels_ / n_parts).to(at::kLong);
-  const auto level = there(at::tensor(values_of(levels, format))).index_select(0, codes.flatten());
-  auto rows = level.view(codes.sizes()).transpose(0, 1).flatten(1);  // [n, m]
+  const auto codes = kvc::unpack_bits(block.codes, format.bits, n_channels_ / n_parts);
+  const auto level = format.uniform
+                         ? codes.to(at::kFloat)
+                         : levels.decode_there.index_select(0, codes.to(at::kLong).flatten()).view(codes.sizes());
+  auto rows = level.transpose(0, 1).flatten(1);  // [n, m]
   rows = of_tokens ? block.zero.to(at::kFloat).unsqueeze(1) + block.scale.to(at::kFloat).unsqueeze(1) * rows
-                   : there(channels.zero) + there(channels.scale) * rows;
+                   : channels.zero + channels.scale * rows;
   const auto unsigned_16 = [](const at::Tensor& x) { return x.to(at::kLong).bitwise_and_(0xffff); };
   const auto token = at::arange(n, at::TensorOptions(at::kLong).device(device_))
                          .repeat_interleave(unsigned_16(block.counts), 0, block.values.numel());

@@ -36,8 +36,8 @@ class Matrix {
   explicit Matrix(Axis axis, int64_t n_parts = 0, at::Device device = at::kCPU)
       : axis_(axis), n_parts_(n_parts), device_(device) {}
 
-  // x [t, m] fp32, contiguous, and the range on the CPU. n_capped: outliers of a token that are kept on either side,
-  // the furthest ones by (x - zero) / scale; the others become the outermost code. 0: all.
+  // x [t, m] fp32, contiguous, and the range where the matrix lies. n_capped: outliers of a token that are kept on
+  // either side, the furthest ones by (x - zero) / scale; the others become the outermost code. 0: all.
   void push_back(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
                  int64_t n_capped = 0);
 
@@ -64,7 +64,12 @@ class Matrix {
   static constexpr int64_t kBlockTokens = 64;   // a step copies at most one block
   static constexpr int64_t kMostTokens = 1024;  // of a block that came at once, in parts
 
-  void push_rows(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format, int64_t n_capped);
+  void push_rows(Block block, int64_t n_channels);
+  Block encoded(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
+                int64_t n_capped) const;
+  Block encoded_on_device(const at::Tensor& x, const Range& range, const Levels& levels, const Format& format,
+                          int64_t n_capped) const;
+  at::Tensor packed(const at::Tensor& codes, const Format& format) const;
   at::Tensor decoded(const Block& block, const Range& channels, const Levels& levels, const Format& format,
                      int64_t n_heads) const;
 

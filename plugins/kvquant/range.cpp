@@ -1,5 +1,7 @@
 #include "range.h"
 
+#include <kvc/value_checks.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -11,11 +13,12 @@ namespace kvquant {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr auto kBeyondFp16 = "kvquant: a range lies beyond fp16 (65504)";
 
 // A zero or scale as it comes back from storage.
 float held_in(float x, kvc::Precision precision) {
   const float held = rounded(x, precision);
-  KVC_CHECK(std::isfinite(held), "kvquant: a range lies beyond fp16 (65504)");
+  KVC_CHECK(std::isfinite(held), kBeyondFp16);
   return held;
 }
 
@@ -25,9 +28,47 @@ at::Tensor tensor_of(const std::vector<float>& values) {
   return result;
 }
 
+// A divisor as a tensor: a GPU would multiply by a number's inverse, which rounds twice.
+at::Tensor divided(const at::Tensor& x, float by) { return x.div(at::full({}, by, x.options())); }
+
+// codec::quantile of each row.
+at::Tensor quantile_on_device(const at::Tensor& ascending, double p) {
+  const int64_t len = ascending.size(1);
+  const double at = p * static_cast<double>(len - 1);
+  const auto below = static_cast<int64_t>(std::floor(at));
+  const auto weight = static_cast<float>(at - std::floor(at));
+  const auto a = ascending.select(1, below), b = ascending.select(1, std::min(below + 1, len - 1));
+  return weight < 0.5f ? a + (b - a) * weight : b - (b - a) * (1 - weight);
+}
+
+// As range_of_rows, by operations that any device has.
+Range range_on_device(const at::Tensor& x, const Format& format) {
+  auto low = at::full({x.size(0)}, -kInfinity, x.options()), high = -low;
+  if (format.sparsity > 0) {
+    const auto ascending = std::get<0>(x.sort(1));
+    low = quantile_on_device(ascending, format.sparsity / 2);
+    high = quantile_on_device(ascending, 1 - format.sparsity / 2);
+  }
+  auto smallest = low, largest = high;
+  if (format.uniform || format.sparsity <= 0) {
+    const auto inside =
+        x.gt(low.unsqueeze(1)).logical_and_(x.lt(high.unsqueeze(1))).logical_or_(low.eq(high).unsqueeze(1));
+    smallest = at::where(inside, x, kInfinity).amin(1), largest = at::where(inside, x, -kInfinity).amax(1);
+    const auto none = smallest.gt(largest);
+    smallest = at::where(none, low, smallest), largest = at::where(none, low, largest);
+  }
+  const float steps = format.uniform ? static_cast<float>((1 << format.bits) - 1) : 2.f;
+  const auto zero = format.uniform ? smallest : (largest + smallest).div(2);
+  const auto held = [&](const at::Tensor& y) { return y.to(kvc::storage_type(format.precision)).to(at::kFloat); };
+  const Range range{low, high, held(zero), held(divided(largest - smallest, steps))};
+  kvc::check_values(at::stack({range.zero, range.scale}).isfinite(), [] { return kBeyondFp16; });
+  return range;
+}
+
 }  // namespace
 
 Range range_of_rows(const at::Tensor& x, const Format& format) {
+  if (!x.is_cpu()) return range_on_device(x, format);
   const int64_t n = x.size(0), len = x.size(1);
   const auto table = [n] { return at::empty({n}, at::kFloat); };
   const Range range{table(), table(), table(), table()};
@@ -52,19 +93,15 @@ Range range_of_rows(const at::Tensor& x, const Format& format) {
 }
 
 Range widened(const Range& range, const Format& format) {
-  const int64_t n = range.zero.numel();
-  const Range wide{at::empty({n}, at::kFloat), at::empty({n}, at::kFloat), range.zero, range.scale};
   const float steps = static_cast<float>((1 << format.bits) - 1);
-  for (int64_t i = 0; i < n; ++i) {
-    const float zero = range.zero.const_data_ptr<float>()[i], scale = range.scale.const_data_ptr<float>()[i];
-    wide.lower.data_ptr<float>()[i] = zero - (format.uniform ? 0.5f : 1.f) * scale;
-    wide.upper.data_ptr<float>()[i] = zero + (format.uniform ? steps + 0.5f : 1.f) * scale;
-  }
-  return wide;
+  const float below = format.uniform ? 0.5f : 1.f, above = format.uniform ? steps + 0.5f : 1.f;
+  return {range.zero - range.scale.mul(below), range.zero + range.scale.mul(above), range.zero, range.scale};
 }
 
-Normalized normalized_inside(const at::Tensor& x, const Range& range, Axis axis, const Format& format,
+Normalized normalized_inside(const at::Tensor& given_x, const Range& given_range, Axis axis, const Format& format,
                              const at::Tensor& weights) {
+  const auto x = given_x.cpu();
+  const Range range{given_range.lower.cpu(), given_range.upper.cpu(), given_range.zero.cpu(), given_range.scale.cpu()};
   const Table table(range, axis);
   std::vector<float> z, w;
   const float *values = x.const_data_ptr<float>(),

@@ -21,7 +21,7 @@ struct Range {
   at::Tensor zero, scale;   // as they are stored: rounded to fp16 with Precision::real
 };
 
-// The range of each row of x [n, len] fp32, contiguous, len >= 1.
+// The range of each row of x [n, len] fp32, contiguous, len >= 1; the same on any device.
 Range range_of_rows(const at::Tensor& x, const Format& format);
 
 // A range without thresholds of its own, for vectors that were not there when it was made: what lies outside is an
@@ -30,7 +30,8 @@ Range widened(const Range& range, const Format& format);
 
 enum class Axis { channels, tokens };  // what a range belongs to: K's columns or V's rows
 
-// (x - zero) / scale of the entries of x [t, m] that are no outliers and whose vector has an extent, and their weights.
+// (x - zero) / scale of the entries of x [t, m] that are no outliers and whose vector has an extent, and their weights:
+// on the CPU, wherever x lies.
 struct Normalized {
   at::Tensor z, weights;  // fp32; weights undefined where none were given
 };
