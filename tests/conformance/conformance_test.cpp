@@ -10,6 +10,7 @@
 #include "devices/device.h"
 #include "devices/emulated_device.h"
 #include "guest/memory_meter.h"
+#include "kvc/value_checks.h"
 
 namespace kvc::conformance {
 namespace {
@@ -122,6 +123,72 @@ TEST_P(EveryPlugin, RebuildsNeitherKNorVToAttendOnADevice) {
   }
   const auto floats_of_k = static_cast<int64_t>(input.k.nbytes());
   EXPECT_LT(meter.peak_bytes(account), floats_of_k / 2) << "a half of K in fp32";
+}
+
+struct Kept {
+  KeyValue kv;
+  at::Tensor positions;
+};
+
+Kept kept_on(at::Device device, const Subject& subject, size_t which_input, int64_t n_prompt) {
+  const OnDevice there(device);
+  auto inputs = adversarial_inputs(subject.model, 163);
+  inputs.push_back(ordinary_input(subject.model, 163));
+  const auto made = filled(subject, inputs.at(which_input), n_prompt);
+  const auto kv = made.cache->dequantize();
+  return {{kv.k.cpu(), kv.v.cpu()}, made.cache->positions().cpu()};
+}
+
+// Bit by bit, but for rotations by products in double, whose sums the CPU's loops add in another order.
+TEST_P(EveryPlugin, KeepsOnADeviceWhatItKeepsOnTheCpu) {
+  const PluginLibrary plugin(built(GetParam()));
+  if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
+  const auto& model = model_shapes().front();
+  for (const auto& options : option_sweep(plugin, model)) {
+    const Case one{options, model, ""};
+    const Subject subject{plugin, options, model};
+    for (size_t which = 0; which < 6; ++which) {
+      for (const int64_t n_prompt : {1, 150}) {
+        SCOPED_TRACE(concat(one.label(), ", input ", which, ", prompt of ", n_prompt));
+        const auto here = kept_on(at::kCPU, subject, which, n_prompt);
+        const auto there = kept_on(emulated_device(), subject, which, n_prompt);
+        EXPECT_TRUE(at::equal(here.positions, there.positions));
+        if (GetParam() == "turboquant") {
+          EXPECT_LE(relative_error(there.kv.k, here.kv.k), 1e-6);
+          EXPECT_LE(relative_error(there.kv.v, here.kv.v), 1e-6);
+        } else {
+          EXPECT_TRUE(equal(there.kv, here.kv));
+        }
+      }
+    }
+  }
+}
+
+// Over 270 steps, in which buffers are flushed and tiles filled; checks of values wait, as in the generator's steps.
+TEST_P(EveryPlugin, AStepOnADeviceReadsNothing) {
+  const PluginLibrary plugin(built(GetParam()));
+  if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
+  const int64_t allowed = GetParam() == "kvquant" ? 2 : 0;  // how many outliers a token's key and value have
+  const OnDevice there(emulated_device());
+  const auto& model = model_shapes().front();
+  for (const auto& options : option_sweep(plugin, model)) {
+    const Case one{options, model, ""};
+    SCOPED_TRACE(one.label());
+    const auto input = ordinary_input(model, 420);
+    const auto made = make({plugin, options, model});
+    append(*made.cache, tokens_of(input, 0, 150));
+    for (int64_t t = 150; t < 420; ++t) {
+      ValueChecks checks;
+      const int64_t before = n_reads_of_emulated_device();
+      {
+        const ValueChecks::Collecting later(checks);
+        append(*made.cache, tokens_of(input, t, 1));
+        if (t % 40 == 0) made.cache->attend(input.q.narrow(1, t, 1), model.attention_scale);
+      }
+      ASSERT_LE(n_reads_of_emulated_device() - before, allowed) << "token " << t;
+      checks.settle();
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Conformance, EveryPlugin, testing::ValuesIn(built_plugins()),
