@@ -41,7 +41,7 @@ std::unique_ptr<Compressor> make_compressor(const Subject& subject) {
     for (int64_t layer = 0; layer < subject.model.n_layers; ++layer) {
       const auto input = ordinary_input(subject.model, 150, piece);
       calibrator->observe(layer_info(subject.model, layer, piece, frequencies_of(subject.model)),
-                          {input.k.cpu(), input.v.cpu(), {}, {}});  // where the program calibrates
+                          {input.k.cpu(), input.v.cpu(), {}, {}, input.q.cpu()});  // where the program calibrates
     }
   }
   method->load(subject.model, calibrator->finish());

@@ -73,7 +73,7 @@ TextGradients Transformer::gradients(std::span<const int64_t> ids) const {
     const auto q = rotated(heads_of(merged, 0, n_q, d, layer.q_norm, config_.norm_eps), rope);
     auto k = rotated(heads_of(merged, n_q, n_kv, d, layer.k_norm, config_.norm_eps), rope);
     auto v = heads_of(merged, n_q + n_kv, n_kv, d, {}, 0);
-    result.layers.push_back({k.detach().contiguous(), v.detach().contiguous(), {}, {}});
+    result.layers.push_back({k.detach().contiguous(), v.detach().contiguous(), {}, {}, q.detach().contiguous()});
     k = k + k_leaves.emplace_back(leaf(k)), v = v + v_leaves.emplace_back(leaf(v));
     x = x + product(attention(q, k, v, mask, shape().attention_scale), layer.output);
     if (!before) x = norm(x, layer.attention_norm);

@@ -23,11 +23,12 @@ struct StepToken {
   int64_t position = 0;
 };
 
-// K and V of a text as the model computes them, and the gradients of its negative log-likelihood, summed over its
-// tokens but the first, by each of their entries.
+// K, V and queries of a text as the model computes them, and the gradients of its negative log-likelihood, summed over
+// its tokens but the first, by each entry of K and V.
 struct TextGradients {
   struct Layer {
     at::Tensor k, v, k_gradient, v_gradient;  // [H_kv, T, D] fp32; keys after RoPE
+    at::Tensor q;                             // [H_q, T, D] fp32, after RoPE
   };
   double nll = 0;
   std::vector<Layer> layers;

@@ -50,16 +50,16 @@ std::vector<NamedTensors> calibrate(const Transformer& model, const std::vector<
   };
   for (size_t p = 0; p < pieces.size(); ++p) {
     if (!gradients) {
-      model.prefill(pieces[p], [&](int64_t layer, const at::Tensor&, const at::Tensor& k, const at::Tensor& v) {
-        observe(layer, p, {on_cpu(k), on_cpu(v), {}, {}});
+      model.prefill(pieces[p], [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+        observe(layer, p, {on_cpu(k), on_cpu(v), {}, {}, on_cpu(q)});
       });
       on_piece(p);
       continue;
     }
     const auto text = model.gradients(pieces[p]);
     for (size_t i = 0; i < text.layers.size(); ++i) {
-      const auto& [k, v, k_gradient, v_gradient] = text.layers[i];
-      observe(static_cast<int64_t>(i), p, {k, v, k_gradient, v_gradient});
+      const auto& [k, v, k_gradient, v_gradient, q] = text.layers[i];
+      observe(static_cast<int64_t>(i), p, {k, v, k_gradient, v_gradient, q});
     }
     on_piece(p);
   }

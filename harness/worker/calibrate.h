@@ -1,4 +1,4 @@
-// Runs texts through a model and hands every layer's K and V to the methods that learn from them.
+// Runs texts through a model and hands every layer's K, V and queries to the methods that learn from them.
 #pragma once
 
 #include <filesystem>

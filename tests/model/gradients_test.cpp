@@ -63,11 +63,12 @@ TEST(Gradients, AreTheSlopesOfTheDecodersOwnLoss) {
   }
 }
 
-TEST(Gradients, StandBesideTheKeysAndValuesOfThePrefill) {
+TEST(Gradients, StandBesideTheKeysValuesAndQueriesOfThePrefill) {
   const auto model = kvc::Transformer::load(std::filesystem::path(KVC_SOURCE_DIR) / "models/demo", at::kFloat);
   const auto got = model.gradients(kIds);
-  model.prefill(kIds, [&](int64_t layer, const at::Tensor&, const at::Tensor& k, const at::Tensor& v) {
+  model.prefill(kIds, [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto& held = got.layers[static_cast<size_t>(layer)];
+    EXPECT_LT((held.q - q).abs().max().item<double>(), 1e-4);
     EXPECT_LT((held.k - k).abs().max().item<double>(), 1e-4);
     EXPECT_LT((held.v - v).abs().max().item<double>(), 1e-4);
   });

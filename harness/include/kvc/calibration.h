@@ -14,10 +14,11 @@ namespace kvc {
 // CPU tensors by name, as they stand in a calibration file.
 using NamedTensors = std::map<std::string, at::Tensor>;
 
-// K and V of one layer over one piece of text, as the model computes them exactly; fp32 on the CPU.
+// K and V of one layer over one piece of text, as the model computes them exactly, and the queries; fp32 on the CPU.
 struct CalibrationTokens {
   at::Tensor k, v;                    // [H_kv, T, D], of positions 0 ... T-1; keys after RoPE
   at::Tensor k_gradient, v_gradient;  // of the piece's summed negative log-likelihood; undefined unless asked for
+  at::Tensor q = {};                  // [H_q, T, D], after RoPE
 };
 
 // One calibration under way.
