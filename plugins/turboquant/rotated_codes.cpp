@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/projection.h>
+#include <kvc/quant/rotation.h>
 #include <kvc/value_checks.h>
 
 #include <cmath>
@@ -16,15 +17,9 @@ namespace {
 constexpr int64_t kBlockTokens = 64;  // a step copies at most one block
 const double kFactor = std::sqrt(std::numbers::pi / 2);
 
-// out[n, d] = rows x [n, d] times m, or times its transpose; each row alone, sums in the order of its entries. On a
-// device in fp64, so that the order of its sums shows in next to no bit of what is rounded to fp32.
+// x [.., d] times m [d, d], or times its transpose
 at::Tensor times(const at::Tensor& x, const at::Tensor& m, bool transposed) {
-  const int64_t d = m.size(0), n = x.numel() / d;
-  if (!x.is_cpu()) return at::matmul(x.to(at::kDouble), (transposed ? m.t() : m).to(at::kDouble)).to(at::kFloat);
-  const auto matrix = transposed ? m.t().contiguous() : m;
-  auto out = at::empty(x.sizes(), at::kFloat);
-  rows_times(x.const_data_ptr<float>(), n, matrix.const_data_ptr<float>(), d, out.data_ptr<float>());
-  return out;
+  return kvc::rows_times(x, transposed ? m.t().contiguous() : m);
 }
 
 void write_norms(const at::Tensor& x, float* norms) {

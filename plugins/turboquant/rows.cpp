@@ -6,25 +6,6 @@
 
 namespace turboquant {
 
-KVC_CLONES void rows_times(const float* x, int64_t n, const float* m, int64_t d, float* out) {
-  constexpr int64_t kColumns = 64;  // whose sums stay in registers
-  for (int64_t row = 0; row < n; ++row, x += d, out += d) {
-    int64_t first = 0;
-    for (; first + kColumns <= d; first += kColumns) {
-      float sums[kColumns] = {};
-      for (int64_t i = 0; i < d; ++i) {
-        for (int64_t j = 0; j < kColumns; ++j) sums[j] += x[i] * m[i * d + first + j];
-      }
-      std::copy_n(sums, kColumns, out + first);
-    }
-    for (; first < d; ++first) {
-      float sum = 0;
-      for (int64_t i = 0; i < d; ++i) sum += x[i] * m[i * d + first];
-      out[first] = sum;
-    }
-  }
-}
-
 KVC_CLONES void codes_of_row(const float* x, int64_t d, float norm, const float* middles, int64_t n_middles,
                              uint8_t* codes) {
   constexpr int64_t kRun = 64;

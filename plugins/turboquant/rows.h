@@ -1,12 +1,9 @@
-// The loops over rows, without LibTorch. Nothing fuses a multiplication with an addition: the same bits everywhere.
+// The loop over rows, without LibTorch. Nothing fuses a multiplication with an addition: the same bits everywhere.
 #pragma once
 
 #include <cstdint>
 
 namespace turboquant {
-
-// out [n, d] = x [n, d] times m [d, d]; an entry is summed in the order of its row's.
-void rows_times(const float* x, int64_t n, const float* m, int64_t d, float* out);
 
 // codes[i]: how many of the middles, ascending, are not above x[i] / norm; of a norm of 0, not above 0.
 void codes_of_row(const float* x, int64_t d, float norm, const float* middles, int64_t n_middles, uint8_t* codes);
