@@ -31,7 +31,8 @@ void Reconstruction::add(const LayerCache& cache, const at::Tensor& k, const at:
   auto held = cache.dequantize();
   const int64_t n_tokens = k.size(1);
   const auto positions = cache.positions();
-  if (positions.size(1) != n_tokens) {  // ascending, so equal counts mean all of them
+  const bool all_held = positions.size(1) == n_tokens && positions.ge(0).all().item<bool>();  // and in their order
+  if (!all_held) {
     held = {spread(held.k, positions, n_tokens), spread(held.v, positions, n_tokens)};
   }
   const auto exact_k = k.to(at::kFloat), exact_v = v.to(at::kFloat);

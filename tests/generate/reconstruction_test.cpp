@@ -52,6 +52,19 @@ TEST(Reconstruction, CountsEvictedTokensAsZeros) {
   EXPECT_NEAR(reconstruction.k_error(), std::sqrt(0.25), 1e-7);
 }
 
+// Head 0 keeps all tokens, head 1 the first and the last, which stands in the second row.
+TEST(Reconstruction, TakesAHeadThatKeepsFewerBesideOneThatKeepsAll) {
+  const auto x = at::arange(24, at::kFloat).view({2, 4, 3});
+  auto kept = x.clone();
+  kept[1][1].copy_(x[1][3]);
+  kept[1].narrow(0, 2, 2).zero_();
+  const auto positions = at::tensor({0, 1, 2, 3, 0, 3, -1, -1}, at::kLong).view({2, 4});
+  Reconstruction reconstruction;
+  reconstruction.add(FixedCache({kept, kept}, positions, 4), x, x);
+  const double missing = x[1].narrow(0, 1, 2).square().sum().item<double>();
+  EXPECT_NEAR(reconstruction.k_error(), std::sqrt(missing / x.square().sum().item<double>()), 1e-7);
+}
+
 TEST(Reconstruction, TakesHeadsThatKeepFewerThanOthers) {
   const auto x = at::ones({2, 4, 3});
   const auto kept = at::ones({2, 2, 3});
