@@ -157,10 +157,10 @@ Outcome error_falls_as_bits_rise(const Subject& subject) {
   if (stated.front() == 16 && stated.back() == 16) return {.not_applicable = "another option turns quantization off"};
   const bool rises = std::adjacent_find(stated.begin(), stated.end(), std::greater_equal<>()) == stated.end();
 
-  const auto input = ordinary_input(subject.model, 300);
+  const auto input = ordinary_input(subject.model, 400);  // of which a lossy method has encoded some
   double last_k = INFINITY, last_v = INFINITY;
   for (const int64_t bits : choices) {
-    const auto kv = filled({subject.plugin, with_bits(bits), subject.model}, input, 280).cache->dequantize();
+    const auto kv = filled({subject.plugin, with_bits(bits), subject.model}, input, 380).cache->dequantize();
     const double k = relative_error(kv.k, input.k), v = relative_error(kv.v, input.v);
     if (k >= last_k || v >= last_v) {
       (rises ? outcome.complaints : outcome.notes)
