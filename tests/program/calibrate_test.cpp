@@ -66,6 +66,22 @@ TEST(Calibrate, WritesEveryFileThatAnExperimentNames) {
   EXPECT_EQ(run_program(folder, {"validate", config.string()}).exit_code, 0);
 }
 
+TEST(Calibrate, HandsOutQueriesWithAndWithoutGradients) {
+  TempFolder folder;
+  const auto config = folder.write("x.yaml",
+                                   "name: c\nmodel: models/demo\ntasks: [demo/lookup]\nlimit: 1\ncompressors:\n"
+                                   "  - oscar: {sinks: 4, recent: 8, calibration: o.safetensors}\n");
+  for (const auto& more : {std::vector<std::string>{}, {"--fisher", "--length", "128"}}) {
+    std::vector<std::string> arguments{"calibrate", config.string(), "--texts", kTexts + "truth.txt"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto made = run_program(folder, arguments);
+    ASSERT_EQ(made.exit_code, 0) << made.err;
+    EXPECT_TRUE(has(made.out, "o.safetensors: oscar {} from ")) << made.out;
+  }
+  const auto run = run_program(folder, {"run", config.string(), "--db", (folder / "r.sqlite").string()});
+  EXPECT_TRUE(has(run.err, "1 samples run now (0 failed)")) << run.err;
+}
+
 TEST(Calibrate, RefusesWhatFitsNotTogetherBeforeTheRun) {
   TempFolder folder;
   const auto made = calibrate(folder, (folder / "c.safetensors").string(), "kvquant");
