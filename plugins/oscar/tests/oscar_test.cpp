@@ -39,14 +39,17 @@ RandomTokens mixed_tokens(int64_t n, uint64_t seed) {
   return x;
 }
 
+// Layers differ: in layer 1 the channels stand the other way round.
+at::Tensor of_layer(const at::Tensor& x, int64_t layer) { return layer == 0 ? x : x.flip(2); }
+
 NamedTensors learned(const std::vector<RandomTokens>& pieces, bool queries = true) {
   const auto compressor = plugin("oscar").make(calibrated());
   const auto calibrator = dynamic_cast<const Calibrated&>(*compressor).make_calibrator(kModel);
   for (const auto& x : pieces) {
     for (int64_t layer = 0; layer < 2; ++layer) {
-      const double size = layer + 1.0;  // layers differ
-      calibrator->observe(layer_info(kModel, layer, 0, {}),
-                          {x.k * size, x.v, {}, {}, queries ? x.q * size : at::Tensor()});
+      calibrator->observe(
+          layer_info(kModel, layer, 0, {}),
+          {of_layer(x.k, layer), of_layer(x.v, layer), {}, {}, queries ? of_layer(x.q, layer) : at::Tensor()});
     }
   }
   return calibrator->finish();
@@ -110,11 +113,10 @@ void expect_rotation(const at::Tensor& rotation, const at::Tensor& covariance) {
 TEST(OscarCalibration, RotationsAreThePublishedOnes) {
   const auto a = mixed_tokens(90, 3), b = mixed_tokens(41, 4);
   const auto tensors = learned({a, b});
-  const auto both = [](const at::Tensor& x, const at::Tensor& y) { return at::cat({x, y}, 1); };
   for (int64_t layer = 0; layer < 2; ++layer) {
     SCOPED_TRACE(layer);
-    const double size = layer + 1.0;
-    const auto [of_k, of_v] = slow_covariances(both(a.q, b.q) * size, both(a.k, b.k) * size, both(a.v, b.v));
+    const auto all = [&](const at::Tensor& x, const at::Tensor& y) { return of_layer(at::cat({x, y}, 1), layer); };
+    const auto [of_k, of_v] = slow_covariances(all(a.q, b.q), all(a.k, b.k), all(a.v, b.v));
     expect_rotation(tensors.at("k.rotation")[layer], of_k);
     expect_rotation(tensors.at("v.rotation")[layer], of_v);
   }
