@@ -2,77 +2,84 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 
 namespace turboquant {
 namespace {
 
-constexpr int64_t kCells = 20000;  // of the integrals, by angle
-constexpr int64_t kMaxIterations = 20000;
+constexpr int64_t kMaxIterations = 20000;  // 4 bits take some 700
 
-// Masses of the distribution at kCells points, ascending, with running sums of mass, first and second moment.
-struct Distribution {
-  std::vector<double> x, mass, first, second;  // sums have kCells + 1 entries
+// Integrals of the density and of x times it, from 0 to x >= 0. In closed form: between the points of a grid levels
+// would stand still long before they are the best.
+struct Moments {
+  double mass = 0, first = 0;
 };
 
-// By the angle a = asin(x/sqrt(d)) the density is cos(a)^(d-2), smooth to its ends; N(0, 1) is cut at 9.
-Distribution distribution(int64_t d) {
-  Distribution p{std::vector<double>(kCells), {0}, {0}, {0}};
-  double total = 0;
-  std::vector<double> masses(kCells);
-  for (int64_t i = 0; i < kCells; ++i) {
-    const double u = 2 * (static_cast<double>(i) + 0.5) / kCells - 1;  // (-1, 1)
-    if (d == 0) {
-      p.x[i] = 9 * u;
-      masses[i] = std::exp(-p.x[i] * p.x[i] / 2);
-    } else {
-      const double angle = u * std::numbers::pi / 2;
-      p.x[i] = std::sqrt(static_cast<double>(d)) * std::sin(angle);
-      masses[i] = std::pow(std::cos(angle), static_cast<double>(d - 2));
-    }
-    total += masses[i];
+// Of cos(a)^n from 0 to a, by parts from n - 2: all terms are positive.
+double integral_of_cosines(int64_t n, double a) {
+  const double sine = std::sin(a), cosine = std::cos(a);
+  double sum = n % 2 == 0 ? a : sine, power = n % 2 == 0 ? cosine : cosine * cosine;
+  for (int64_t k = n % 2 + 2; k <= n; k += 2, power *= cosine * cosine) {
+    sum = (sine * power + static_cast<double>(k - 1) * sum) / static_cast<double>(k);
   }
-  for (int64_t i = 0; i < kCells; ++i) {
-    const double mass = masses[i] / total;
-    p.mass.push_back(p.mass.back() + mass);
-    p.first.push_back(p.first.back() + mass * p.x[i]);
-    p.second.push_back(p.second.back() + mass * p.x[i] * p.x[i]);
-  }
-  return p;
+  return sum;
 }
+
+Moments moments_of_normal(double x) {
+  return {std::erf(x / std::numbers::sqrt2) / 2, -std::expm1(-x * x / 2) / std::sqrt(2 * std::numbers::pi)};
+}
+
+class Distribution {
+ public:
+  explicit Distribution(int64_t d) : d_(d), whole_(d == 0 ? 0 : 2 * integral_of_cosines(d - 2, std::numbers::pi / 2)) {}
+
+  double largest() const {
+    return d_ == 0 ? std::numeric_limits<double>::infinity() : std::sqrt(static_cast<double>(d_));
+  }
+
+  // By the angle a = asin(x/sqrt(d)) the density is cos(a)^(d-2).
+  Moments up_to(double x) const {
+    if (d_ == 0) return moments_of_normal(x);
+    const double a = x < largest() ? std::asin(x / largest()) : std::numbers::pi / 2;
+    const double below = 1 - std::pow(std::cos(a), static_cast<double>(d_ - 1));
+    return {integral_of_cosines(d_ - 2, a) / whole_, largest() * below / (static_cast<double>(d_ - 1) * whole_)};
+  }
+
+ private:
+  int64_t d_;
+  double whole_;
+};
 
 }  // namespace
 
 Quantizer lloyd_max(int64_t bits, int64_t d) {
-  const auto p = distribution(d);
-  const int64_t n = int64_t{1} << bits;
+  const Distribution p(d);
+  const auto n = static_cast<size_t>(1) << (bits - 1);  // levels above 0; those below are the same
   std::vector<double> levels(n);
-  for (int64_t i = 0; i < n; ++i) {  // from the quantiles
-    const double mass = (static_cast<double>(i) + 0.5) / static_cast<double>(n);
-    levels[i] = p.x[std::upper_bound(p.mass.begin() + 1, p.mass.end() - 1, mass) - p.mass.begin() - 1];
+  for (size_t i = 0; i < n; ++i) {
+    levels[i] = std::min(3.0, p.largest()) * static_cast<double>(2 * i + 1) / static_cast<double>(2 * n);
   }
   double error = 0;
   for (int64_t iteration = 0; iteration < kMaxIterations; ++iteration) {
     double moved = 0;
-    error = 0;
-    int64_t first = 0;
+    error = 1;  // the variance
+    Moments from;
     const auto before = levels;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t last =
-          i + 1 < n ? std::upper_bound(p.x.begin(), p.x.end(), (before[i] + before[i + 1]) / 2) - p.x.begin() : kCells;
-      const double mass = p.mass[last] - p.mass[first], sum = p.first[last] - p.first[first];
-      if (mass > 0) levels[i] = sum / mass;
-      error += p.second[last] - p.second[first] - 2 * levels[i] * sum + levels[i] * levels[i] * mass;
+    for (size_t i = 0; i < n; ++i) {
+      const auto to = p.up_to(i + 1 < n ? (before[i] + before[i + 1]) / 2 : p.largest());
+      const double mass = to.mass - from.mass;
+      levels[i] = (to.first - from.first) / mass;
+      error -= 2 * mass * levels[i] * levels[i];
       moved = std::max(moved, std::abs(levels[i] - before[i]));
-      first = last;
+      from = to;
     }
-    if (moved < 1e-10) break;
+    if (moved < 1e-12) break;
   }
-  for (int64_t i = 0; i < n / 2; ++i) {  // the distribution is symmetric, its sum on a grid nearly so
-    const double level = (levels[n - 1 - i] - levels[i]) / 2;
-    levels[i] = -level, levels[n - 1 - i] = level;
-  }
-  return {levels, error};
+  std::vector<double> all;
+  for (size_t i = n; i > 0; --i) all.push_back(-levels[i - 1]);
+  all.insert(all.end(), levels.begin(), levels.end());
+  return {all, error};
 }
 
 }  // namespace turboquant

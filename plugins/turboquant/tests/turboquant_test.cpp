@@ -1,4 +1,5 @@
 // TurboQuant: optimal errors of its levels, the error of whole vectors, no bias with the sketch, decoding.
+#include <functional>
 #include <numbers>
 
 #include "../lloyd_max.h"
@@ -17,26 +18,73 @@ struct Made : OpenCache {
       : OpenCache("turboquant", options, {.n_heads = n_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim}) {}
 };
 
-// Max 1960, table I: the least mean squared errors of N(0, 1).
+// Max 1960, table I: levels above 0 and the least mean squared errors of N(0, 1), as printed; the
+// last digit of some is off by one (0.7980 is sqrt(2/pi) = 0.79788).
+const std::vector<std::vector<double>> kGaussianLevels = {
+    {0.7980},
+    {0.4528, 1.510},
+    {0.2451, 0.7560, 1.344, 2.152},
+    {0.1284, 0.3881, 0.6568, 0.9424, 1.256, 1.618, 2.069, 2.733},
+};
 const std::vector<double> kGaussianErrors = {0.3634, 0.1175, 0.03454, 0.009497};
 
-TEST(Turboquant, LevelsReachTheOptimalErrorsOfTheNormalDistribution) {
+TEST(LloydMax, LevelsAndErrorsOfTheNormalDistributionAreMaxs) {
   for (int64_t bits = 1; bits <= 4; ++bits) {
     const auto quantizer = turboquant::lloyd_max(bits, 0);
     EXPECT_NEAR(quantizer.error, kGaussianErrors[bits - 1], 2e-4 * kGaussianErrors[bits - 1] + 5e-6) << bits;
-    EXPECT_EQ(quantizer.levels.size(), size_t{1} << bits);
+    const auto& printed = kGaussianLevels[bits - 1];
+    ASSERT_EQ(quantizer.levels.size(), 2 * printed.size());
+    for (size_t i = 0; i < printed.size(); ++i) {
+      const double level = quantizer.levels[printed.size() + i];
+      EXPECT_NEAR(level, printed[i], printed[i] < 1 ? 1.5e-4 : 5e-4) << bits << " bits";
+      EXPECT_EQ(level, -quantizer.levels[printed.size() - 1 - i]);
+    }
   }
-  EXPECT_NEAR(turboquant::lloyd_max(1, 0).levels[1], std::sqrt(2 / std::numbers::pi), 1e-4);
-  EXPECT_NEAR(turboquant::lloyd_max(2, 0).levels[2], 0.4528, 1e-3);
-  EXPECT_NEAR(turboquant::lloyd_max(2, 0).levels[3], 1.5104, 1e-3);
+  EXPECT_NEAR(turboquant::lloyd_max(1, 0).levels[1], std::sqrt(2 / std::numbers::pi), 1e-12);
+}
+
+// By Simpson's rule over x itself.
+double integral(const std::function<double(double)>& f, double from, double to) {
+  constexpr int kSteps = 4000;
+  const double step = (to - from) / kSteps;
+  double sum = f(from) + f(to);
+  for (int i = 1; i < kSteps; ++i) sum += (i % 2 == 0 ? 2 : 4) * f(from + i * step);
+  return sum * step / 3;
+}
+
+// Each level is the mean of its cell, whose borders are the middles of levels; and the error is theirs.
+TEST(LloydMax, LevelsAreOptimalForEveryHeadDim) {
+  for (const int64_t d : {0, 3, 5, 16, 40, 64, 80, 96, 128, 256, 1024}) {
+    const auto density = [&](double x) {
+      if (d == 0) return std::exp(-x * x / 2);
+      const double inside = std::max(0.0, 1 - x * x / static_cast<double>(d));
+      return std::pow(inside, static_cast<double>(d - 3) / 2);
+    };
+    const double largest = d == 0 ? 12 : std::min(12.0, std::sqrt(static_cast<double>(d)));
+    const double whole = integral(density, -largest, 0) * 2;
+    for (int64_t bits = 1; bits <= 4; ++bits) {
+      SCOPED_TRACE(concat("head_dim ", d, ", ", bits, " bits"));
+      const auto [levels, error] = turboquant::lloyd_max(bits, d);
+      double squares = 0;
+      for (size_t i = 0; i < levels.size(); ++i) {
+        const double from = i == 0 ? -largest : (levels[i - 1] + levels[i]) / 2;
+        const double to = i + 1 == levels.size() ? largest : (levels[i] + levels[i + 1]) / 2;
+        const double mass = integral(density, from, to);
+        const double first = integral([&](double x) { return x * density(x); }, from, to);
+        EXPECT_NEAR(levels[i], first / mass, 1e-8);
+        squares += integral([&](double x) { return (x - levels[i]) * (x - levels[i]) * density(x); }, from, to);
+      }
+      EXPECT_NEAR(error, squares / whole, 1e-8);
+    }
+  }
 }
 
 // d = 3: a coordinate of the sphere is uniform, whose optimal levels are evenly spaced and whose error is 4^-b.
-TEST(Turboquant, LevelsInThreeDimensionsAreEvenlySpaced) {
-  for (int64_t bits = 1; bits <= 3; ++bits) {
+TEST(LloydMax, LevelsInThreeDimensionsAreEvenlySpaced) {
+  for (int64_t bits = 1; bits <= 4; ++bits) {
     const auto quantizer = turboquant::lloyd_max(bits, 3);
-    EXPECT_NEAR(quantizer.error, std::pow(4.0, -bits), 1e-4);
-    EXPECT_NEAR(quantizer.levels.back(), std::sqrt(3.0) * (1 - std::pow(2.0, -bits)), 1e-3);
+    EXPECT_NEAR(quantizer.error, std::pow(4.0, -bits), 1e-12);
+    EXPECT_NEAR(quantizer.levels.back(), std::sqrt(3.0) * (1 - std::pow(2.0, -bits)), 1e-12);
   }
 }
 
