@@ -32,14 +32,19 @@ void write_norms(const at::Tensor& x, float* norms) {
   }
 }
 
-// [H, t] norms as they are stored
-at::Tensor norms_of(const at::Tensor& x, kvc::Precision precision) {
-  auto norms = at::empty({x.size(0), x.size(1)}, x.options());
+// [H, t] fp32
+at::Tensor lengths_of(const at::Tensor& x) {
+  auto lengths = at::empty({x.size(0), x.size(1)}, x.options());
   if (x.is_cpu()) {
-    write_norms(x, norms.data_ptr<float>());
+    write_norms(x, lengths.data_ptr<float>());
   } else {
-    norms.copy_(x.to(at::kDouble).norm(2, 2));
+    lengths.copy_(x.to(at::kDouble).norm(2, 2));
   }
+  return lengths;
+}
+
+// As they are held.
+at::Tensor stored(const at::Tensor& norms, kvc::Precision precision) {
   const auto held = norms.to(kvc::storage_type(precision));
   kvc::check_values(held.isfinite(), [norms] {
     return kvc::concat("turboquant: the norm of a token is ", norms.max().item<double>(), ", beyond fp16 (65504)");
@@ -87,11 +92,16 @@ kvc::LevelCodes RotatedCodes::rotated(const Block& block, const Tables& tables) 
 
 void RotatedCodes::push_back(const at::Tensor& x, const Tables& tables, kvc::Precision precision) {
   Block block;
-  block.norms = norms_of(x, precision);
+  const auto lengths = lengths_of(x);
+  block.norms = stored(lengths, precision);
   block.codes = kvc::pack_bits(codes_of(turned(x, tables), block.norms, tables.middles), tables.bits);
+  if (tables.keeps_length) {
+    const auto coded = lengths_of(rotated(block, tables).dequantize()) * std::sqrt(static_cast<double>(x.size(2)));
+    block.norms = stored((lengths / coded * block.norms).masked_fill_(coded == 0, 0), precision);
+  }
   if (tables.sketch.defined()) {
     const auto rest = x - turned_back(rotated(block, tables).dequantize(), tables);
-    block.residual_norms = norms_of(rest, precision);
+    block.residual_norms = stored(lengths_of(rest), precision);
     block.signs = kvc::pack_signs(times(rest, tables.sketch, false));
   }
   n_tokens_ += x.size(1);

@@ -20,6 +20,7 @@ struct Tables {
   at::Tensor rotation, sketch;         // R and S, fp32; sketch undefined without one
   std::vector<float> levels, middles;  // 2^b, and 2^b - 1 between them
   int64_t bits = 4;
+  bool keeps_length = false;  // |x^| = |x|: the norm that is held is |x| over the length that the levels have
 };
 
 // x [.., D] fp32 times R, or times its transpose: each row alone, sums in the order of its entries.

@@ -4,6 +4,8 @@
 // Nothing waits. Bytes per layer: H_kv*T * (4*ceil(D*b/32) + 2) for V, and for K, too; inner product: for K
 //   H_kv*T * (4*ceil(D*(b-1)/32) + 2 + 4*ceil(D/32) + 2).   precision exact: 4 bytes a norm.
 // Rotation, sketch and levels are constants of the method and no cache's.
+// A preset of vLLM's (presets.h) for each KV head and token instead: K 4*ceil(D*b/32) + 2, or D as 8-bit floats;
+// V 4*ceil(D*b/32) + 4. Protected layers: 4*D. precision exact: 4 bytes where 2 stand.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/compressed_attention.h>
@@ -11,11 +13,13 @@
 #include <kvc/shared.h>
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <mutex>
 #include <tuple>
 
 #include "lloyd_max.h"
+#include "presets.h"
 #include "rotated_codes.h"
 
 namespace {
@@ -25,11 +29,24 @@ struct TurboquantOptions {
   std::string keys = "mse";
   int64_t seed = 0;
   std::string precision = "real";
+  std::string preset = "none";
+  int64_t protected_layers = kOfPreset;
+  std::string signs = "none";
+  static constexpr int64_t kOfPreset = -1;
+
+  bool has_preset() const { return preset != "none"; }
+  int64_t n_protected() const { return protected_layers == kOfPreset ? (has_preset() ? 2 : 0) : protected_layers; }
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {1, 2, 3, 4}, "bits a coordinate");
     v.choice("keys", keys, {"mse", "inner_product"}, "all bits of K for its codes, or one for a sketch of the error");
     v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of rotation and sketch");
     v.choice("precision", precision, {"real", "exact"}, "norms in fp16, or fp32");
+    v.choice("preset", preset,
+             {"none", "turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc"},
+             "what vLLM's --kv-cache-dtype of this name does, instead of bits and keys");
+    v.integer("protected_layers", protected_layers, kOfPreset, kvc::kNoUpperLimit,
+              "first layers, and last ones, held exactly; -1: 2 with a preset, else none");
+    v.choice("signs", signs, {"none", "drawn"}, "of a preset's Hadamard matrix: none, or drawn by seed");
   }
 };
 
@@ -85,29 +102,65 @@ class Turboquant final : public kvc::Compressor {
   explicit Turboquant(const TurboquantOptions& options)
       : options_(options), precision_(kvc::precision_named(options.precision)) {
     KVC_CHECK(options.keys == "mse" || options.bits > 1, "turboquant: keys inner_product at 1 bit, allowed: 2, 3, 4");
+    KVC_CHECK(options.has_preset() || options.signs == "none", "turboquant: signs drawn without a preset");
+    if (!options.has_preset()) return;
+    preset_ = turboquant::preset_named(options.preset);
+    KVC_CHECK(options.bits == TurboquantOptions{}.bits && options.keys == TurboquantOptions{}.keys,
+              "turboquant: preset ", options.preset, " with bits ", options.bits, " and keys ", options.keys,
+              ", allowed: neither beside it");
+    KVC_CHECK(options.signs == "drawn" || options.seed == 0, "turboquant: preset ", options.preset, " with seed ",
+              options.seed, ", allowed: with signs drawn");
+    KVC_CHECK(options.signs == "none" || preset_.turns_keys(), "turboquant: preset ", options.preset,
+              " turns no keys, signs drawn, allowed: none");
   }
 
   void check_model(const kvc::ModelShape& model) const override {
     KVC_CHECK(model.head_dim >= 3, "turboquant: head_dim ", model.head_dim, ", allowed: 3 and more");
+    const int64_t n = options_.n_protected();
+    KVC_CHECK(n == 0 || n <= (model.n_layers - 1) / 2, "turboquant: ", n, " protected layers at either end of ",
+              model.n_layers, " leave none, allowed: protected_layers up to ", (model.n_layers - 1) / 2);
+    KVC_CHECK(!preset_.turns_keys() || std::has_single_bit(static_cast<uint64_t>(model.head_dim)),
+              "turboquant: head_dim ", model.head_dim, " with preset ", options_.preset,
+              ", allowed: a power of two, which its Hadamard matrix needs");
   }
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    const int64_t n = options_.n_protected();
+    if (info.layer < n || info.layer >= info.n_layers - n) return turboquant::make_exact_cache(info, precision_);
+    if (options_.has_preset()) {
+      const auto* keys = preset_.turns_keys() ? &tables_for(info.head_dim, info.device).k : nullptr;
+      return turboquant::make_preset_cache(info, preset_, keys, precision_);
+    }
     return std::make_unique<TurboquantCache>(info, tables_for(info.head_dim, info.device), precision_);
   }
 
-  double bits() const override { return static_cast<double>(options_.bits); }
+  double bits() const override {
+    return options_.has_preset() ? static_cast<double>(preset_.k_bits + preset_.v_bits) / 2
+                                 : static_cast<double>(options_.bits);
+  }
 
-  // b bits a coordinate; the paper counts no norms.
+  // b bits a coordinate; the paper counts no norms. A preset's: vLLM's slots. Protected layers by their share.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return bits() / 16 * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
+    const double exact = kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
+    const double of_exact = options_.has_preset()
+                                ? static_cast<double>(turboquant::slot_bytes(preset_, model.head_dim)) /
+                                      static_cast<double>(4 * model.head_dim)
+                                : bits() / 16;
+    const double kept = static_cast<double>(2 * options_.n_protected()) / static_cast<double>(model.n_layers);
+    return (kept + (1 - kept) * of_exact) * exact;
   }
 
  private:
   turboquant::Tables tables(int64_t bits, int64_t head_dim, at::Device device) const {
-    const auto quantizer = turboquant::lloyd_max(bits, head_dim);
     const auto seed = static_cast<uint64_t>(options_.seed);
     turboquant::Tables tables;
-    tables.rotation = projections_.matrix(kvc::ProjectionKind::orthogonal, seed, head_dim, head_dim, device);
+    if (options_.has_preset()) {  // whose levels are those of N(0, 1)
+      tables.rotation = turboquant::hadamard(head_dim, options_.signs == "drawn", seed).to(device);
+      tables.keeps_length = true;
+    } else {
+      tables.rotation = projections_.matrix(kvc::ProjectionKind::orthogonal, seed, head_dim, head_dim, device);
+    }
+    const auto quantizer = turboquant::lloyd_max(bits, options_.has_preset() ? 0 : head_dim);
     tables.levels.assign(quantizer.levels.begin(), quantizer.levels.end());
     for (size_t i = 0; i + 1 < tables.levels.size(); ++i) {
       tables.middles.push_back((tables.levels[i] + tables.levels[i + 1]) / 2);
@@ -123,6 +176,9 @@ class Turboquant final : public kvc::Compressor {
     const std::tuple key{head_dim, device.type(), device.index()};
     const auto found = made_.find(key);
     if (found != made_.end()) return found->second;
+    if (options_.has_preset()) {
+      return made_.emplace(key, ModelTables{.k = tables(preset_.k_bits, head_dim, device), .v = {}}).first->second;
+    }
     const bool sketched = options_.keys == "inner_product";
     ModelTables made{.k = tables(options_.bits - (sketched ? 1 : 0), head_dim, device),
                      .v = tables(options_.bits, head_dim, device)};
@@ -134,6 +190,7 @@ class Turboquant final : public kvc::Compressor {
   }
 
   TurboquantOptions options_;
+  turboquant::Preset preset_;
   kvc::Precision precision_;
   kvc::Projections projections_;
   mutable std::mutex mutex_;
