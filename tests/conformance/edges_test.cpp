@@ -122,7 +122,9 @@ const char* const kPlugins[] = {"full",
                                 "turboquant",
                                 "expected_attention",
                                 "score_eviction",
-                                "kvarn"};
+                                "kvarn",
+                                "kitty",
+                                "int8"};
 
 // Default buffers are longer than these prompts; each step sees all there is.
 TEST(Edges, PromptsShorterThanEveryBufferDecode) {
