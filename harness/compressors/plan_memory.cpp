@@ -35,6 +35,12 @@ std::unique_ptr<LayerCache> prompted_cache(const Compressor& compressor, const M
 
 double held_bytes(const LayerCache& cache) { return static_cast<double>(cache.footprint().total_bytes()); }
 
+// Methods single out the first layers, the last ones, or both.
+template <class F>
+bool layers_differ(const ModelShape& model, double of_first, F of_layer) {
+  return of_layer(model.n_layers / 2) != of_first || of_layer(model.n_layers - 1) != of_first;
+}
+
 }  // namespace
 
 CacheLine measure_cache(const Compressor& compressor, const ModelShape& model) {
@@ -48,7 +54,9 @@ CacheLine measure_cache(const Compressor& compressor, const ModelShape& model) {
   line.fixed_bytes = n_layers * held - line.bytes_per_token * static_cast<double>(shorter);
   const double checked = n_layers * held_bytes(*prompted_cache(compressor, model, 0, kCheckedTokens));
   line.misfit = (checked - line.bytes(kCheckedTokens)) / checked;
-  line.layers_differ = held_bytes(*prompted_cache(compressor, model, model.n_layers - 1, shorter)) != held;
+  line.layers_differ = layers_differ(model, held, [&, n = shorter](int64_t layer) {
+    return held_bytes(*prompted_cache(compressor, model, layer, n));
+  });
   for (int64_t step = 0; step < kMeasuredSteps; ++step) cache->append(random_tokens(model, 1, shorter + step));
   line.bytes_per_step = n_layers * (held_bytes(*cache) - held) / static_cast<double>(kMeasuredSteps);
   return line;
@@ -57,7 +65,7 @@ CacheLine measure_cache(const Compressor& compressor, const ModelShape& model) {
 double prompt_bytes(const Compressor& compressor, const ModelShape& model, int64_t n_tokens) {
   const auto of_layer = [&](int64_t layer) { return held_bytes(*prompted_cache(compressor, model, layer, n_tokens)); };
   const double first = of_layer(0);
-  if (model.n_layers == 1 || of_layer(model.n_layers - 1) == first) return static_cast<double>(model.n_layers) * first;
+  if (model.n_layers == 1 || !layers_differ(model, first, of_layer)) return static_cast<double>(model.n_layers) * first;
   double sum = 0;
   for (int64_t layer = 0; layer < model.n_layers; ++layer) sum += of_layer(layer);
   return sum;

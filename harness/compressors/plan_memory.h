@@ -23,7 +23,7 @@ struct CacheLine {
   double fixed_bytes = 0;
   double bytes_per_step = 0;   // mean growth over kMeasuredSteps decode steps behind the first prompt
   double misfit = 0;           // (held - line) / held at kCheckedTokens
-  bool layers_differ = false;  // the last layer holds other bytes than the first, by which all are counted
+  bool layers_differ = false;  // a middle layer or the last holds other bytes than the first, by which all are counted
 
   double bytes(int64_t n_tokens) const { return fixed_bytes + bytes_per_token * static_cast<double>(n_tokens); }
 };
@@ -32,8 +32,8 @@ struct CacheLine {
 // the compressor throws.
 CacheLine measure_cache(const Compressor& compressor, const ModelShape& model);
 
-// What a prompt of n_tokens random tokens is held in, over all layers: each is filled where the first and the last hold
-// other bytes, else one counts for all.
+// What a prompt of n_tokens random tokens is held in, over all layers: each is filled where the first, a middle one
+// and the last hold other bytes, else one counts for all.
 double prompt_bytes(const Compressor& compressor, const ModelShape& model, int64_t n_tokens);
 
 // Tokens of the longest prompt that one sequence may hold in `bytes`; nothing where every prompt fits.

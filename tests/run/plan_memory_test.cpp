@@ -12,9 +12,10 @@
 namespace kvc::test {
 namespace {
 
-// Holds so many bytes: `fixed`, and `per_token` for each of at most `max_tokens` tokens; later layers `extra` more.
+// Holds so many bytes: `fixed`, and `per_token` for each of at most `max_tokens` tokens; later layers `extra` more,
+// and all but the first and last two `middle` more.
 struct KnownBytes {
-  int64_t fixed = 0, per_token = 0, max_tokens = 1 << 30, extra = 0;
+  int64_t fixed = 0, per_token = 0, max_tokens = 1 << 30, extra = 0, middle = 0;
 };
 
 class KnownCache final : public LayerCache {
@@ -28,7 +29,9 @@ class KnownCache final : public LayerCache {
   int64_t length() const override { return length_; }
   int64_t n_encoded_tokens() const override { return length_; }
   Footprint footprint() const override {
-    const int64_t n_tokens = std::min(length_, known_.max_tokens), extra = info().layer > 0 ? known_.extra : 0;
+    const bool is_middle = info().layer >= 2 && info().layer < info().n_layers - 2;
+    const int64_t n_tokens = std::min(length_, known_.max_tokens);
+    const int64_t extra = (info().layer > 0 ? known_.extra : 0) + (is_middle ? known_.middle : 0);
     Footprint held;
     held.add(CacheTensor::k, ByteKind::codes,
              at::empty({known_.fixed + extra + known_.per_token * n_tokens}, at::TensorOptions(at::kByte)));
@@ -83,6 +86,13 @@ TEST(PlanMemory, SaysWhereBytesAreNoLine) {
   EXPECT_EQ(largest_context(flat, 10 * 7 * 512), std::nullopt);
   EXPECT_EQ(largest_context(flat, 10 * 7 * 512 - 1), 0);
   EXPECT_TRUE(measure_cache(Known({.per_token = 7, .extra = 1}), kShape).layers_differ);
+}
+
+// Where the first and last two of ten layers are left alone.
+TEST(PlanMemory, LayersThatDifferAtBothEndsAreCountedEach) {
+  const Known known({.fixed = 1000, .per_token = 7, .middle = 100});
+  EXPECT_EQ(prompt_bytes(known, kShape, 50), 10 * (1000 + 7 * 50) + 6 * 100);
+  EXPECT_TRUE(measure_cache(known, kShape).layers_differ);
 }
 
 // The table's rows by "compressor options", each a map from the column's name to its cell; of columns with the same
