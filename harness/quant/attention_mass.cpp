@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "kvc/value_checks.h"
+
 namespace kvc {
 namespace {
 
@@ -23,6 +25,17 @@ at::Tensor mass_of_chunk(const at::Tensor& q, const at::Tensor& k, int64_t begin
 }
 
 }  // namespace
+
+void check_queries(const char* method, const NewTokens& tokens, const LayerInfo& info) {
+  const int64_t n = tokens.k.size(1);
+  const auto& q = tokens.q;
+  KVC_CHECK(q.defined(), method, ": ranks tokens by attention, and there are no queries");
+  KVC_CHECK(q.dim() == 3 && q.size(0) == info.n_heads && q.size(1) == n && q.size(2) == info.head_dim, method,
+            ": q has shape ", q.sizes(), ", expected [", info.n_heads, ", ", n, ", ", info.head_dim, "]");
+  check_values(q.sum(at::kFloat).isfinite(), [method, layer = info.layer] {
+    return concat(method, ": q of layer ", layer, " holds a value that is not finite");
+  });
+}
 
 at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, double scale, int64_t sliding_window) {
   const int64_t n_kv_heads = k.size(0), n_tokens = k.size(1), n_queries = q.size(1);

@@ -3,9 +3,9 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 
+#include "kvc/quant/attention_mass.h"
 #include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/kept_tokens.h"
 #include "kvc/value_checks.h"
@@ -23,13 +23,19 @@ at::Tensor rows_at(const at::Tensor& x, const at::Tensor& index, int64_t n_more 
   return keep_rows(x.unsqueeze(2), index, n_more).squeeze(2);
 }
 
+NewTokens token_of(const NewTokens& tokens, int64_t t, int64_t position) {
+  const auto token = [&](const at::Tensor& x) { return x.defined() ? x.narrow(1, t, 1) : x; };
+  return {token(tokens.q), token(tokens.k), token(tokens.v), position};
+}
+
 }  // namespace
 
 EvictingCache::EvictingCache(const LayerInfo& info, const EvictionFormat& format)
     : LayerCache(info),
       format_(format),
       k_{TokenBlocks(storage_type(format.precision)), blocks_for(format)},
-      v_{TokenBlocks(storage_type(format.precision)), blocks_for(format)} {}
+      v_{TokenBlocks(storage_type(format.precision)), blocks_for(format)},
+      queries_(storage_type(format.precision)) {}
 
 at::Tensor EvictingCache::score(const NewTokens& prompt) const {
   return at::zeros({prompt.k.size(0), prompt.k.size(1)}, prompt.k.options().dtype(at::kFloat));
@@ -46,33 +52,21 @@ void EvictingCache::append(const NewTokens& tokens) {
   const bool prompt = length_ == 0;
   const int64_t n = tokens.k.size(1);
   if (prompt) budget_ = budget(n);
-  const bool ranks =
-      format_.ranking == Ranking::always || (format_.ranking == Ranking::prompt && prompt && !has_room(n));
-  if (ranks && format_.reads_queries) check_queries(tokens);
-  if (format_.ranking == Ranking::none) return take_by_place(tokens);
+  const auto ranking = format_.ranking;
+  const bool ranks = ranking == Ranking::always || ranking == Ranking::at_intervals ||
+                     (ranking == Ranking::prompt && prompt && !has_room(n));
+  if (ranks && format_.reads_queries) check_queries(format_.method, tokens, info());
+  if (ranking == Ranking::none) return take_by_place(tokens);
+  if (ranking == Ranking::at_intervals) return take_at_intervals(tokens);
   if (ranks && prompt) return take_prompt(tokens);
-  if (!ranks) {
-    k_.rest.push_back(tokens.k);
-    v_.rest.push_back(tokens.v);
-    length_ += n;
-    return;
-  }
-  for (int64_t t = 0; t < n; ++t) {
-    const auto token = [&](const at::Tensor& x) { return x.defined() ? x.narrow(1, t, 1) : x; };
-    take_step({token(tokens.q), token(tokens.k), token(tokens.v), length_});
-  }
+  if (!ranks) return hold(tokens);
+  for (int64_t t = 0; t < n; ++t) take_step(token_of(tokens, t, length_));
 }
 
-void EvictingCache::check_queries(const NewTokens& tokens) const {
-  const int64_t n = tokens.k.size(1);
-  const auto& q = tokens.q;
-  KVC_CHECK(q.defined(), format_.method, ": ranks tokens by attention, and there are no queries");
-  KVC_CHECK(q.dim() == 3 && q.size(0) == info().n_heads && q.size(1) == n && q.size(2) == info().head_dim,
-            format_.method, ": q has shape ", q.sizes(), ", expected [", info().n_heads, ", ", n, ", ", info().head_dim,
-            "]");
-  check_values(q.sum(at::kFloat).isfinite(), [method = format_.method, layer = info().layer] {
-    return concat(method, ": q of layer ", layer, " holds a value that is not finite");
-  });
+void EvictingCache::hold(const NewTokens& tokens) {
+  k_.rest.push_back(tokens.k);
+  v_.rest.push_back(tokens.v);
+  length_ += tokens.k.size(1);
 }
 
 bool EvictingCache::has_room(int64_t n_prompt_tokens) const {
@@ -95,11 +89,16 @@ void EvictingCache::take_by_place(const NewTokens& tokens) {
   length_ += n;
 }
 
-void EvictingCache::take_prompt(const NewTokens& tokens) {
+at::Tensor EvictingCache::scores_of(const NewTokens& tokens) const {
   const auto scores = score(tokens).contiguous();
   KVC_CHECK(scores.dim() == 2 && scores.size(0) == tokens.k.size(0) && scores.size(1) == tokens.k.size(1),
             format_.method, ": score gives ", scores.sizes(), ", expected [", tokens.k.size(0), ", ", tokens.k.size(1),
             "]");
+  return scores;
+}
+
+void EvictingCache::take_prompt(const NewTokens& tokens) {
+  const auto scores = scores_of(tokens);
   const auto kept = best(scores);
   if (format_.ranking == Ranking::always) {
     k_.rest.push_rows(tokens.k, kept);
@@ -123,6 +122,36 @@ void EvictingCache::take_step(const NewTokens& token) {
   scores_ = rows_at(scores_, kept, 1);
   scores_.narrow(1, m, 1).zero_();
   scores_ = rescore(scores_, token).contiguous();
+}
+
+void EvictingCache::take_at_intervals(const NewTokens& tokens) {
+  const int64_t n = tokens.k.size(1);
+  if (length_ == 0) {
+    has_room(n) ? hold(tokens) : take_prompt(tokens);
+    return hold_queries(tokens.q);
+  }
+  for (int64_t t = 0; t < n; ++t) {
+    if (n_since_ == format_.interval) evict();
+    hold(token_of(tokens, t, length_));
+    hold_queries(tokens.q.narrow(1, t, 1));
+    ++n_since_;
+  }
+}
+
+void EvictingCache::hold_queries(const at::Tensor& q) {
+  const int64_t n = std::min(q.size(1), format_.n_queries);
+  queries_.push_back(q.narrow(1, q.size(1) - n, n));
+  if (queries_.n_tokens() > format_.n_queries) queries_.take_front(queries_.n_tokens() - format_.n_queries);
+}
+
+void EvictingCache::evict() {
+  n_since_ = 0;
+  if (has_room(n_held())) return;
+  const auto kept = best(scores_of({queries_.all(), k_.rest.all(), {}, 0}));
+  const auto none = k_.rest.blocks().front().narrow(1, 0, 0);
+  kept_ = rows_at(positions().to(at::kInt), kept);
+  k_.rest.keep_and_push(kept, none);
+  v_.rest.keep_and_push(kept, none);
 }
 
 at::Tensor EvictingCache::received(const at::Tensor& q) const {
@@ -173,6 +202,7 @@ Footprint EvictingCache::footprint() const {
   v_.add_to(bytes, CacheTensor::v);
   bytes.add(CacheTensor::shared, ByteKind::index, kept_);
   bytes.add(CacheTensor::shared, ByteKind::scores, scores_);
+  queries_.add_to(bytes, CacheTensor::shared, ByteKind::scores);
   return bytes;
 }
 

@@ -118,6 +118,68 @@ TEST(EvictingCache, WithoutARankingHoldsSinksAndTheNewest) {
   EXPECT_EQ(kept_of(cache, 1), (std::vector<int64_t>{0, 1, 2, 34, 35, 36, 37, 38, 39}));
 }
 
+// Keys alone rank; what it was asked with is kept for the test.
+class IntervalCache final : public EvictingCache {
+ public:
+  explicit IntervalCache(TokenBudget budget)
+      : EvictingCache(kInfo, {.method = "interval",
+                              .ranking = Ranking::at_intervals,
+                              .precision = Precision::exact,
+                              .interval = 6,
+                              .n_queries = 3}),
+        budget_(budget) {}
+  mutable NewTokens asked;
+
+ private:
+  TokenBudget budget(int64_t) const override { return budget_; }
+  at::Tensor score(const NewTokens& held) const override {
+    asked = held;
+    return held.k.norm(2, 2);
+  }
+  TokenBudget budget_;
+};
+
+TEST(EvictingCache, RanksWhatIsHeldAfterEachInterval) {
+  const auto x = random_tokens(70);
+  const TokenBudget budget{.sinks = 2, .ranked = 9, .recent = 4};
+  for (const int64_t n_prompt : {5, 30}) {
+    IntervalCache cache(budget);
+    cache.append(part(x, 0, n_prompt));
+    std::vector<std::vector<int64_t>> kept{longest(x, 0, n_prompt, budget), longest(x, 1, n_prompt, budget)};
+    for (int64_t t = n_prompt; t < 70; ++t) {
+      cache.append(part(x, t, 1));
+      for (int64_t h : {0, 1}) {
+        auto& held = kept[static_cast<size_t>(h)];
+        const auto norms = x.k[h].norm(2, 1);
+        while (t > n_prompt && (t - n_prompt) % 6 == 0 && held.size() > 15) {  // what the interval before left
+          held.erase(std::min_element(held.begin() + 2, held.end() - 4, [&](int64_t a, int64_t b) {
+            return norms[a].item<float>() < norms[b].item<float>();
+          }));
+        }
+        held.push_back(t);
+        ASSERT_EQ(kept_of(cache, h), held) << t;
+      }
+    }
+    ASSERT_EQ(cache.asked.q.size(1), 3);  // the last eviction came before the last token but (69 - n_prompt) % 6
+    const int64_t end = 70 - 1 - (69 - n_prompt) % 6;
+    EXPECT_TRUE(at::equal(cache.asked.q, x.q.narrow(1, end - 3, 3)));
+    const auto held = static_cast<int64_t>(kept[0].size());
+    EXPECT_EQ(cache.footprint().total_bytes(), 2 * (8 * 16 * held + 4 * 15) + 4 * 4 * 16 * 3);
+  }
+}
+
+// Tokens that come together are taken one after another.
+TEST(EvictingCache, AnIntervalMayEndAmongTokensThatComeTogether) {
+  const auto x = random_tokens(60);
+  IntervalCache one_by_one({.ranked = 9, .recent = 4}), at_once({.ranked = 9, .recent = 4});
+  for (auto* cache : {&one_by_one, &at_once}) cache->append(part(x, 0, 20));
+  for (int64_t t = 20; t < 60; ++t) one_by_one.append(part(x, t, 1));
+  at_once.append(part(x, 20, 25));
+  at_once.append(part(x, 45, 15));
+  EXPECT_TRUE(at::equal(one_by_one.positions(), at_once.positions()));
+  EXPECT_TRUE(at::equal(one_by_one.dequantize().v, at_once.dequantize().v));
+}
+
 // Ranks as the newest query's attention says, at the model's own scale.
 class ReceivedCache final : public EvictingCache {
  public:

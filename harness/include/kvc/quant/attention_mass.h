@@ -9,6 +9,9 @@
 
 namespace kvc {
 
+// Throws, naming the method, where queries are absent, of a shape that is not [H_q, T, D], or not finite.
+KVC_EXPORT void check_queries(const char* method, const NewTokens& tokens, const LayerInfo& info);
+
 // Sums of exact causal softmax probabilities: entry [h, t] is what the last T_q positions of the prompt, over all query
 // heads that read KV head h, give to token t. A row of sums adds up to T_q * H_q / H_kv.
 // q: [H_q, T_q, D], k: [H_kv, T >= T_q, D] of any float type -> [H_kv, T] fp32; sliding_window 0: none.

@@ -11,6 +11,7 @@
 // Bytes per layer, m held tokens a KV head: H_kv * m * 4 * D (8 * D with Precision::exact), and with Ranking
 //   prompt   H_kv * 4 for each token that the prompt kept, once some of it are evicted: its position
 //   always   H_kv * m * 8: position and score
+//   at_intervals   as prompt, of what the last eviction kept, and the n_queries newest queries: H_q * n_queries * 2 * D
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,8 +29,9 @@ class CompressedAttention;
 
 enum class Ranking : uint8_t {
   none,  // by place alone: sinks and recent stay. What a token displaces goes as it comes: it sees `recent`, itself too
-  prompt,  // the prompt's tokens, once; all later ones stay
-  always,  // at each token again: a step appends, attends, then evicts, so its eviction waits for the next append
+  prompt,        // the prompt's tokens, once; all later ones stay
+  always,        // at each token again: a step appends, attends, then evicts, so its eviction waits for the next append
+  at_intervals,  // the prompt, and all that is held after each `interval` new tokens; as with always that waits
 };
 
 // How many tokens each KV head keeps.
@@ -44,6 +46,8 @@ struct EvictionFormat {
   Ranking ranking = Ranking::prompt;
   Precision precision = Precision::real;
   bool reads_queries = true;  // scores come from queries: where tokens are ranked and have none, that is an Error
+  int64_t interval = 0;       // of Ranking::at_intervals, and how many of the newest queries are held for it
+  int64_t n_queries = 0;
 };
 
 class KVC_EXPORT EvictingCache : public LayerCache {
@@ -65,7 +69,8 @@ class KVC_EXPORT EvictingCache : public LayerCache {
   virtual TokenBudget budget(int64_t n_prompt_tokens) const = 0;
 
   // [H_kv, T] fp32: what each KV head ranks the prompt's tokens by; the highest stay, infinity for ever. Not asked for
-  // with Ranking::none, nor where Ranking::prompt has room for the whole prompt. Here: all alike.
+  // with Ranking::none, nor where the budget has room for all. With Ranking::at_intervals `prompt` is later what is
+  // held, in fp32, at positions(): all k, no v, and the newest queries alone. Here: all alike.
   virtual at::Tensor score(const NewTokens& prompt) const;
 
   // With Ranking::always, after each new token: [H_kv, n] of all that are held. scores: what they had, the newest,
@@ -86,12 +91,16 @@ class KVC_EXPORT EvictingCache : public LayerCache {
     void take(const at::Tensor& x, int64_t n_sinks, int64_t n_recent, int64_t window);
   };
 
-  void check_queries(const NewTokens& tokens) const;
   bool has_room(int64_t n_prompt_tokens) const;
   at::Tensor best(const at::Tensor& scores) const;
   void take_by_place(const NewTokens& tokens);
   void take_prompt(const NewTokens& tokens);
   void take_step(const NewTokens& token);
+  void take_at_intervals(const NewTokens& tokens);
+  void hold(const NewTokens& tokens);
+  void hold_queries(const at::Tensor& q);
+  at::Tensor scores_of(const NewTokens& tokens) const;
+  void evict();
   int64_t n_held() const { return k_.n_tokens(); }
   std::vector<int64_t> n_hidden() const;
   CompressedAttention scored(const at::Tensor& q, double scale) const;
@@ -100,8 +109,10 @@ class KVC_EXPORT EvictingCache : public LayerCache {
   TokenBudget budget_;
   Held k_, v_;
   at::Tensor kept_;  // [H_kv, m] int32: positions of the first m of `rest`; undefined where they follow from the counts
-  at::Tensor scores_;  // [H_kv, n] fp32, with Ranking::always
+  at::Tensor scores_;    // [H_kv, n] fp32, with Ranking::always
+  TokenBlocks queries_;  // the newest, with Ranking::at_intervals
   int64_t length_ = 0;
+  int64_t n_since_ = 0;  // new tokens since the last interval ended
 };
 
 }  // namespace kvc
