@@ -10,6 +10,7 @@
 #include "kernels/code_products.h"
 #include "kernels/outlier_products.h"
 #include "kvc/part_timer.h"
+#include "kvc/quant/ragged_cache.h"
 
 namespace kvc {
 
@@ -387,6 +388,48 @@ void CompressedAttention::weigh(const at::Tensor& v, int64_t first) {
     const auto out = rows_of(out_, h, group);
     with_rows(v, h, [&](const auto* rows) {
       kernels::mix_rows(weights.data, weights.stride, group, rows, v.size(1), head_dim_, out.data, out.stride);
+    });
+  });
+}
+
+void CompressedAttention::score(const RaggedTokens& k, int64_t first) {
+  if (k.n_heads() == 0) return;
+  const auto column = [&](int64_t h) { return first + k.longest() - k.count(h); };
+  if (!q_.is_cpu()) {
+    for (int64_t h = 0; h < k.n_heads(); ++h) {
+      on_device::score(q_.narrow(0, h * group_, group_), k.rows().narrow(1, k.first_row(h), k.count(h)),
+                       weights(column(h), k.count(h)).narrow(0, h * group_, group_));
+    }
+    return;
+  }
+  for_each_part(k.n_heads(), k.longest() * head_dim_, [&](int64_t h) {
+    const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group_ * head_dim_, group_, head_dim_,
+                                     k.rows().scalar_type());
+    const auto scores = rows_of(scores_, h, group_, column(h));
+    with_rows(k.rows(), 0, [&](const auto* rows) {
+      kernels::multiply_rows(queries.data(), group_, head_dim_, rows + k.first_row(h) * head_dim_, 0, k.count(h),
+                             scores.data, scores.stride);
+    });
+  });
+}
+
+void CompressedAttention::weigh(const RaggedTokens& v, int64_t first) {
+  if (v.n_heads() == 0) return;
+  const auto column = [&](int64_t h) { return first + v.longest() - v.count(h); };
+  if (!q_.is_cpu()) {
+    for (int64_t h = 0; h < v.n_heads(); ++h) {
+      auto out = out_.narrow(0, h * group_, group_);
+      on_device::weigh(weights(column(h), v.count(h)).narrow(0, h * group_, group_),
+                       v.rows().narrow(1, v.first_row(h), v.count(h)), out);
+    }
+    return;
+  }
+  for_each_part(v.n_heads(), v.longest() * head_dim_, [&](int64_t h) {
+    const auto weights = const_rows_of(scores_, h, group_, column(h));
+    const auto out = rows_of(out_, h, group_);
+    with_rows(v.rows(), 0, [&](const auto* rows) {
+      kernels::mix_rows(weights.data, weights.stride, group_, rows + v.first_row(h) * head_dim_, v.count(h), head_dim_,
+                        out.data, out.stride);
     });
   });
 }

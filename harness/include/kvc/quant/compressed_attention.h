@@ -19,6 +19,8 @@
 
 namespace kvc {
 
+class RaggedTokens;
+
 class KVC_EXPORT CompressedAttention {
  public:
   // Whether this path takes such a query: one token, head_dim up to 1024.
@@ -34,6 +36,9 @@ class KVC_EXPORT CompressedAttention {
   void score(const Outliers& k, int64_t first);     // axis tokens or channels
   void score(const TokenBlocks& k, int64_t first);  // exact tokens of each KV head, or of one head that all read
   void score(const at::Tensor& k, int64_t first);   // the same, [H_kv or 1, n, D] contiguous
+  // Each KV head's own tokens: they end with column first + k.longest(), and what is before them is for the caller to
+  // hide (softmax).
+  void score(const RaggedTokens& k, int64_t first);
   // Codes of another basis, with the query taken there: q [H_q, X] fp32 from q(), codes of X channels in n_heads
   // parts that the query heads share in their order.
   void score(const at::Tensor& q, const GroupCodes& k, int64_t first);
@@ -51,6 +56,7 @@ class KVC_EXPORT CompressedAttention {
   void weigh(const Outliers& v, int64_t first);
   void weigh(const TokenBlocks& v, int64_t first);
   void weigh(const at::Tensor& v, int64_t first);
+  void weigh(const RaggedTokens& v, int64_t first);
   at::Tensor weighed(const GroupCodes& v, int64_t first) const;  // weights V [H_q, X] in the codes' basis
   void add_out(const at::Tensor& out);                           // [H_q, D] fp32, what a method computed itself
 
