@@ -24,6 +24,7 @@ struct Candidate {
 
 int64_t tokens_of(const TaskSpec& spec, const Experiment& experiment, const Tokenizer& tokenizer) {
   if (spec.likelihood) return spec.likelihood->tokens;
+  if (spec.data.made && spec.data.made->tokens) return *spec.data.made->tokens;
   const auto data = load_dataset(spec, data_folder(experiment.data_dir));
   size_t longest = 0;
   for (const auto& sample : data.samples) {

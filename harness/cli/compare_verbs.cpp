@@ -158,7 +158,7 @@ int power(const PowerArguments& arguments) {
     const auto spec = load_task(find_task(find_paths().root / "tasks", task));
     cases.push_back(assumed);
     cases.back().task = task;
-    cases.back().n = static_cast<int64_t>(load_dataset(spec, data ? data : "").samples.size());
+    cases.back().n = count_samples(spec, data ? data : "");
   }
   if (arguments.n || cases.empty()) {
     KVC_CHECK(arguments.n || difference, "power: of how many samples? allowed: --n, --task, --difference, a database");

@@ -125,7 +125,7 @@ void check_tasks(const Experiment& experiment, const Paths& paths) {
     for (const auto& id : tasks_of(name, paths)) {
       auto spec = load_task(id);
       if (spec.likelihood && !experiment.text.empty()) read_instead(experiment.text, spec);
-      load_dataset(spec, data_folder(experiment.data_dir));
+      count_samples(spec, data_folder(experiment.data_dir));
     }
   }
 }

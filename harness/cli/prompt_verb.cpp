@@ -37,11 +37,9 @@ int64_t context_of(const PromptArguments& arguments, const std::filesystem::path
   return load_model_config(folder).max_position_embeddings;
 }
 
-EncodedPrompt encode(const PromptArguments& arguments, const TaskSpec& spec, const Dataset& data, const Sample& sample,
-                     const Tokenizer& tokenizer, const std::optional<ChatTemplate>& chat,
-                     const std::filesystem::path& folder) {
-  return encode_prompt(spec, data, sample, tokenizer,
-                       {&chat, arguments.system_message, context_of(arguments, folder), arguments.max_tokens});
+PromptSettings settings_of(const PromptArguments& arguments, const std::optional<ChatTemplate>& chat,
+                           const std::filesystem::path& folder) {
+  return {&chat, arguments.system_message, context_of(arguments, folder), arguments.max_tokens};
 }
 
 ordered_json parts_json(const Prompt& prompt) {
@@ -56,17 +54,19 @@ ordered_json describe(const PromptArguments& arguments) {
   const auto paths = find_paths();
   const auto folder = model_path(arguments.model);
   const auto spec = load_task(task_by_name(arguments.task, paths));
-  auto data = load_dataset(spec, data_folder(arguments.data_dir));
   const auto tokenizer = Tokenizer::load(folder);
+  std::optional<ChatTemplate> chat;
+  if (spec.is_chat_turn) chat = choose_chat_template(arguments.chat, folder, paths.root);
+  PromptGauge gauge;
+  if (spec.data.made) gauge = prompt_gauge(tokenizer, settings_of(arguments, chat, folder));
+  auto data = load_dataset(spec, data_folder(arguments.data_dir), gauge, arguments.index + 1);
   if (spec.likelihood) {
     cut_into_windows(spec, tokenizer, context_of(arguments, folder), arguments.max_tokens, data);
   }
-  const auto n = static_cast<int64_t>(data.samples.size());
+  const auto n = spec.likelihood ? static_cast<int64_t>(data.samples.size()) : data.n_samples;
   KVC_CHECK(arguments.index < n, "task ", spec.name, ": sample ", arguments.index, ", allowed: 0 to ", n - 1);
   const auto& sample = data.samples[static_cast<size_t>(arguments.index)];
-  std::optional<ChatTemplate> chat;
-  if (spec.is_chat_turn) chat = choose_chat_template(arguments.chat, folder, paths.root);
-  const auto encoded = encode(arguments, spec, data, sample, tokenizer, chat, folder);
+  const auto encoded = encode_prompt(spec, data, sample, tokenizer, settings_of(arguments, chat, folder));
   return {{"task", spec.name},
           {"sample", sample.id},
           {"gold", sample.gold},

@@ -117,7 +117,7 @@ void print_overview(const TaskInventory& inventory, const std::vector<Suite>& su
 std::string samples_text(const ListedTask& task, const std::string& data_dir) {
   if (!task.can_run()) return "data missing";
   try {
-    const auto n = load_dataset(task.spec, data_dir).samples.size();
+    const auto n = count_samples(task.spec, data_dir);
     return concat(n, n == 1 ? " sample" : " samples");
   } catch (const Error& e) {
     return concat("no data: ", e.what());

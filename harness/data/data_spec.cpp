@@ -72,6 +72,11 @@ DataSpec read_data_spec(const YamlValue& value) {
     map.reject_unknown();
     return data;
   }
+  if (const auto made = map.optional("made")) {
+    data.made = read_made_spec(*made);
+    map.reject_unknown();
+    return data;
+  }
   data.format = read_format(map);
   read_parts(map, data);
   data.is_latin1 = map.optional_choice("encoding", {"utf8", "latin1"}, "utf8") == "latin1";

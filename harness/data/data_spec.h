@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "data/haystack.h"
+#include "data/made.h"
 #include "data/task_file.h"
 #include "scoring/regex.h"
 
@@ -40,6 +41,7 @@ struct DataSpec {
   std::vector<Part> parts;
   std::optional<Beside> beside;
   std::optional<Haystack> haystack;  // made, not read
+  std::optional<MadeSpec> made;      // the same, of a length that may be in a model's tokens
 };
 
 // One template variable: a field, or what of it a pattern finds.

@@ -4,28 +4,13 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "data/random.h"
 #include "kvc/check.h"
 #include "text/files.h"
 #include "text/nearest.h"
 
 namespace kvc {
 namespace {
-
-// SplitMix64 (Steele, Lea, Flood 2014): the standard library's distributions differ from library to library.
-class Random {
- public:
-  explicit Random(uint64_t seed) : state_(seed) {}
-  uint64_t below(uint64_t n) { return next() % n; }  // the bias is below n / 2^64
-
- private:
-  uint64_t next() {
-    uint64_t z = (state_ += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-  }
-  uint64_t state_;
-};
 
 int64_t n_words(const std::string& text) {
   std::istringstream words(text);
@@ -58,7 +43,7 @@ std::vector<std::string> draw_filler(const std::vector<std::string>& sentences, 
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
   for (size_t next = order.size(); n > 0; ++next) {
     if (next >= order.size()) {
-      for (size_t i = order.size() - 1; i > 0; --i) std::swap(order[i], order[random.below(i + 1)]);
+      random.shuffle(order);
       next = 0;
     }
     drawn.push_back(sentences[order[next]]);
@@ -149,7 +134,7 @@ std::vector<nlohmann::json> make_haystacks(const Haystack& spec, const std::file
   for (const auto& [length, depth, repeat] : questions_of(spec)) {
     // Each question's own stream: it stays the same where lengths or depths are added.
     const auto place = static_cast<uint64_t>((length * 101 + depth) * 10'007 + repeat);
-    Random random(spec.seed ^ (place * 0xd1342543de82ef95u));
+    auto random = random_of(spec.seed, place);
     made.push_back(make_one(spec, sentences, length, depth, random));
   }
   return made;

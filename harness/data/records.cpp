@@ -194,6 +194,7 @@ std::string text_of(const FieldSpec& field, const Json& value, const Record& rec
 
 Records read_records(const DataSpec& spec, const std::filesystem::path& data_dir) {
   Records records;
+  if (spec.made) throw Error(concat(spec.made->where, ": error: questions that are made are no exemplars"));
   if (spec.haystack) {
     for (auto& object : make_haystacks(*spec.haystack, data_dir)) {
       records.items.push_back({std::move(object), concat("generated question ", records.items.size())});

@@ -17,6 +17,7 @@
 #include "experiment/task_names.h"
 #include "gguf/gguf_file.h"
 #include "kvc/plugin.h"
+#include "prompt/encode_prompt.h"
 #include "prompt/text_windows.h"
 #include "text/files.h"
 #include "text/nearest.h"
@@ -28,7 +29,7 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// What tasks that read texts need of the model.
+// What tasks that read texts, or whose prompts are made to a length, need of the model.
 struct Reader {
   const Tokenizer& tokenizer() {
     if (!loaded) loaded.emplace(Tokenizer::load(folder));
@@ -39,6 +40,19 @@ struct Reader {
   std::optional<Tokenizer> loaded = {};
   std::map<std::string, std::pair<int64_t, json>> references = {};  // by name: the worker's number and the key
 };
+
+// The task's samples; of questions that are made no more than the limit keeps.
+Dataset load_data(const TaskSpec& spec, const Experiment& experiment, const Paths& paths, int64_t context,
+                  Reader& reader) {
+  const auto folder = data_folder(experiment.data_dir);
+  if (!spec.data.made) return load_dataset(spec, folder);
+  const auto limit = spec.buckets.empty() ? experiment.limit : std::nullopt;
+  if (!spec.data.made->tokens) return load_dataset(spec, folder, {}, limit);
+  std::optional<ChatTemplate> chat;
+  if (spec.is_chat_turn) chat = choose_chat_template(experiment.chat_template, reader.folder, paths.root);
+  const PromptSettings settings{&chat, chat ? experiment.system_message : "", context, experiment.max_prompt_tokens};
+  return load_dataset(spec, folder, prompt_gauge(reader.tokenizer(), settings), limit);
+}
 
 // The compressor that the task's likelihoods are held against: its number, and what of it they depend on.
 std::pair<int64_t, json> open_reference(const LikelihoodSpec& spec, Reader& reader,
@@ -53,10 +67,10 @@ std::pair<int64_t, json> open_reference(const LikelihoodSpec& spec, Reader& read
   return result;
 }
 
-void add_task(const TaskId& id, const Experiment& experiment, Reader& reader, Grid& grid) {
+void add_task(const TaskId& id, const Experiment& experiment, const Paths& paths, Reader& reader, Grid& grid) {
   auto spec = load_task(id);
   if (spec.likelihood && !experiment.text.empty()) read_instead(experiment.text, spec);
-  auto data = load_dataset(spec, data_folder(experiment.data_dir));
+  auto data = load_data(spec, experiment, paths, grid.context, reader);
   auto whole = spec_json(spec, data);
   int64_t reference = -1;
   if (spec.likelihood) {
@@ -85,7 +99,7 @@ void add_tasks(const Experiment& experiment, const Paths& paths, Reader reader, 
   for (const auto& name : experiment.tasks) {
     for (const auto& id : tasks_of(name, paths)) {
       try {
-        add_task(id, experiment, reader, grid);
+        add_task(id, experiment, paths, reader, grid);
       } catch (const Error& e) {
         if (first_error.empty()) first_error = e.what();
         grid.left_out.push_back(concat(id.name(), ": ", e.what()));

@@ -43,25 +43,26 @@ std::string cut_middle(const Ids& ids, int64_t limit, const Tokenizer& tokenizer
   return tokenizer.decode(first(ids, limit / 2), true) + tokenizer.decode(last(ids, limit / 2), true);
 }
 
-void encode_turn(const std::string& text, const Tokenizer& tokenizer, const PromptSettings& settings,
-                 EncodedPrompt& encoded) {
+void encode_turn(const std::string& text, const std::string& answer_prefix, const Tokenizer& tokenizer,
+                 const PromptSettings& settings, EncodedPrompt& encoded) {
   const auto turn = render_turn(*settings.chat, settings.system_message, text);
-  encoded.text = turn.text;
-  encoded.ids = tokenizer.encode(turn.text, turn.add_special_tokens);
+  encoded.text = turn.text + answer_prefix;
+  encoded.ids = tokenizer.encode(encoded.text, turn.add_special_tokens);
 }
 
 void encode_generation(const TaskSpec& spec, const Tokenizer& tokenizer, const PromptSettings& settings,
                        EncodedPrompt& encoded) {
-  const auto ids = tokenizer.encode(encoded.prompt.text, true);
+  const auto& prefix = encoded.prompt.answer_prefix;
+  const auto ids = tokenizer.encode(encoded.prompt.text + prefix, true);
   const int64_t limit = token_limit(spec, tokenizer, settings);
-  encode_turn(encoded.prompt.text, tokenizer, settings, encoded);
+  encode_turn(encoded.prompt.text, prefix, tokenizer, settings, encoded);
   encoded.n_tokens_before = static_cast<int64_t>(encoded.ids.size());
   if (static_cast<int64_t>(ids.size()) <= limit) return;
   if (spec.limit.side == Side::kRefuse) refuse(ids.size(), limit);
   if (spec.limit.side == Side::kMiddle)
-    return encode_turn(cut_middle(ids, limit, tokenizer), tokenizer, settings, encoded);
+    return encode_turn(cut_middle(ids, limit, tokenizer), "", tokenizer, settings, encoded);
   const auto kept = spec.limit.side == Side::kRight ? first(ids, limit) : last(ids, limit);
-  encode_turn(tokenizer.decode(kept, true), tokenizer, settings, encoded);
+  encode_turn(tokenizer.decode(kept, true), "", tokenizer, settings, encoded);
   if (!*settings.chat) encoded.ids = kept;  // no detour by the text
 }
 
@@ -202,6 +203,21 @@ EncodedPrompt encode_prompt(const TaskSpec& spec, const Dataset& data, const Sam
     encode_generation(spec, tokenizer, settings, encoded);
   }
   return encoded;
+}
+
+PromptGauge prompt_gauge(const Tokenizer& tokenizer, const PromptSettings& settings) {
+  PromptGauge gauge;
+  gauge.context = settings.context;
+  gauge.max_prompt_tokens = settings.max_tokens;
+  gauge.n_tokens = [&tokenizer](const std::string& text) {
+    return static_cast<int64_t>(tokenizer.encode(text, false).size());
+  };
+  gauge.n_prompt_tokens = [&tokenizer, settings](const Prompt& prompt) {
+    EncodedPrompt encoded;
+    encode_turn(prompt.text, prompt.answer_prefix, tokenizer, settings, encoded);
+    return static_cast<int64_t>(encoded.ids.size());
+  };
+  return gauge;
 }
 
 }  // namespace kvc

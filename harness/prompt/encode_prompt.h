@@ -34,4 +34,7 @@ struct EncodedPrompt {
 EncodedPrompt encode_prompt(const TaskSpec& spec, const Dataset& data, const Sample& sample, const Tokenizer& tokenizer,
                             const PromptSettings& settings);
 
+// Counts as encode_prompt() does. What it is given has to outlive it.
+PromptGauge prompt_gauge(const Tokenizer& tokenizer, const PromptSettings& settings);
+
 }  // namespace kvc

@@ -8,12 +8,15 @@ double AnswerScorer::score(const Extractor& extractor, const std::optional<std::
   if (!answer) return 0;
   const auto& scorer = *extractor.scorer;
   if (scorer.needs_words && !words_) words_ = std::make_unique<const ChineseWords>(jieba_);
-  double best = 0;
+  double best = 0, sum = 0;
   for (const auto& text : gold.answers) {
     const auto expected = gold_answer(extractor, text);
-    if (expected) best = std::max(best, scorer.score({*answer, *expected, gold.classes, words_.get()}));
+    if (!expected) continue;
+    const double score = scorer.score({*answer, *expected, gold.classes, words_.get()});
+    best = std::max(best, score);
+    sum += score;
   }
-  return best;
+  return scorer.wants_all ? sum / static_cast<double>(gold.answers.size()) : best;
 }
 
 }  // namespace kvc

@@ -16,7 +16,8 @@ class AnswerScorer {
  public:
   explicit AnswerScorer(std::filesystem::path jieba = jieba_folder()) : jieba_(std::move(jieba)) {}
 
-  // The best score over the gold answers; 0 for no answer. Throws EnvironmentError when a dictionary is missing.
+  // The best score over the gold answers, or the mean for a scorer that wants them all; 0 for no answer. Throws
+  // EnvironmentError when a dictionary is missing.
   double score(const Extractor& extractor, const std::optional<std::string>& answer, const Gold& gold);
 
  private:

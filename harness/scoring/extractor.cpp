@@ -78,6 +78,8 @@ Text apply_step(const ExtractStep& step, const std::string& text) {
       return without(text, step.text);
     case Kind::kRegex:
       return step.regex->find(text, step.group, step.last_match);
+    case Kind::kReplace:
+      return step.regex->replace(text, step.text);
     case Kind::kStrip:
       return strip(text);
     case Kind::kLower:

@@ -21,6 +21,7 @@ struct ExtractStep {
     kAfterLast,         // text after the last `text`; no answer when there is none
     kDelete,            // without any `text`
     kRegex,             // a group of the first or last match; no answer without a match
+    kReplace,           // with `text` in place of each match; $1 in it is a group
     kStrip,             // without Unicode whitespace at both ends
     kLower,             // Unicode lower case
     kDropFinal,         // without one `text` at the end, where there is one

@@ -1,4 +1,5 @@
 // Extractors as they stand in a task file.
+#include <algorithm>
 #include <utility>
 
 #include "scoring/extractor.h"
@@ -9,7 +10,7 @@ namespace {
 
 using Kind = ExtractStep::Kind;
 
-enum class Takes { kNothing, kText, kTexts, kPattern, kPipelines };
+enum class Takes { kNothing, kText, kTexts, kPattern, kReplacement, kPipelines };
 
 struct StepName {
   const char* name;
@@ -31,6 +32,7 @@ constexpr StepName kSteps[] = {
     {"first_line_without", Kind::kFirstLineWithout, Takes::kTexts},
     {"first_listed", Kind::kFirstListed, Takes::kTexts},
     {"regex", Kind::kRegex, Takes::kPattern},
+    {"replace", Kind::kReplace, Takes::kReplacement},
     {"any_of", Kind::kAnyOf, Takes::kPipelines},
 };
 
@@ -77,6 +79,25 @@ ExtractStep read_regex_step(const YamlValue& value) {
   return step;
 }
 
+// replace: {pattern, by}
+ExtractStep read_replacement(const YamlValue& value) {
+  auto map = value.map();
+  auto step = make_step(Kind::kReplace, "");
+  step.regex = read_regex(map.required("pattern"));
+  const auto by = map.required("by");
+  step.text = by.string();
+  for (size_t at = step.text.find('$'); at != std::string::npos; at = step.text.find('$', at + 2)) {
+    const char next = at + 1 < step.text.size() ? step.text[at + 1] : ' ';
+    const bool is_group = next >= '0' && next <= '9' && next - '0' <= step.regex->n_groups();
+    if (next != '$' && !is_group) {
+      by.fail(by.name(), " is ", by.found(), ", expected $$, or $0 to $", std::min(9, step.regex->n_groups()),
+              ", behind each $");
+    }
+  }
+  map.reject_unknown();
+  return step;
+}
+
 std::string text_to_find(const YamlValue& value) {
   auto text = value.string();
   if (text.empty()) value.fail(value.name(), " is empty, expected text to look for");
@@ -101,6 +122,8 @@ ExtractStep read_argument(const StepName& step, const YamlValue& argument) {
       return make_step(step.kind, text_to_find(argument));
     case Takes::kPattern:
       return read_regex_step(argument);
+    case Takes::kReplacement:
+      return read_replacement(argument);
     case Takes::kTexts:
       for (const auto& item : items_of(argument)) result.texts.push_back(text_to_find(item));
       break;

@@ -21,6 +21,8 @@ class Regex {
   std::optional<std::string> find(std::string_view text, int group, bool last) const;
   // The group's text in each of them; "" where it took no part.
   std::vector<std::string> find_all(std::string_view text, int group) const;
+  // With `by` in place of each of them; $1 in it is the first group's text, $$ a dollar.
+  std::string replace(std::string_view text, std::string_view by) const;
   int n_groups() const { return code_.n_groups(); }
   const std::string& pattern() const { return pattern_; }
 
@@ -28,6 +30,7 @@ class Regex {
   // `visit` gets the group of each match in order, and returns whether to go on.
   void each_match(std::string_view text, int group,
                   const std::function<bool(std::optional<std::string> found)>& visit) const;
+  void each_bounds(std::string_view text, const std::function<bool(const size_t* bounds)>& visit) const;
   std::string pattern_;
   Pcre code_;      // for well-formed UTF-8, which it does not look at again
   Pcre tolerant_;  // for anything else

@@ -39,6 +39,11 @@ std::optional<double> parse_number(std::string_view text) {
   return error == std::errc::result_out_of_range ? std::strtod(begin, nullptr) : value;
 }
 
+// Whatever the case of letters, as Python's lower() has it.
+double mentions(const ScoreInput& input) {
+  return lower(input.answer).find(lower(input.gold)) != std::string::npos ? 1 : 0;
+}
+
 double number(const ScoreInput& input) {
   const auto value = parse_number(input.answer), gold = parse_number(input.gold);
   return value && gold && *value == *gold ? 1 : 0;
@@ -126,6 +131,8 @@ double option_mention(const ScoreInput& input) {
 
 constexpr Scorer kScorers[] = {
     {"exact", "accuracy", exact},
+    {"match_all", "match_all", mentions, false, false, nullptr, true},
+    {"match_part", "match_part", mentions},
     {"number", "accuracy", number, false, false, is_number},
     {"option_mention", "accuracy", option_mention, true},
     {"classification", "classification", classification, true},

@@ -74,7 +74,7 @@ Template read_template_file(const TaskSpec& spec, const std::filesystem::path& p
 }
 
 template <class FieldText>
-Prompt render(const Dataset& dataset, const FieldText& field_text) {
+Prompt render(const TaskSpec& spec, const Dataset& dataset, const FieldText& field_text) {
   Prompt prompt;
   bool is_shared = true;
   for (const auto& part : dataset.prompt) {
@@ -85,12 +85,49 @@ Prompt render(const Dataset& dataset, const FieldText& field_text) {
     prompt.text += text;
     prompt.parts.push_back({part.is_variable ? part.text : "", text});
   }
+  for (const auto& part : spec.answer_prefix)
+    prompt.answer_prefix += part.is_variable ? field_text(part.text) : part.text;
+  if (!prompt.answer_prefix.empty()) prompt.parts.push_back({"", prompt.answer_prefix});
   return prompt;
+}
+
+// Tokens that a prompt made to a length may have; 0 where its length is not in tokens.
+int64_t made_prompt_tokens(const TaskSpec& spec, const PromptGauge& gauge) {
+  const auto& made = *spec.data.made;
+  if (!made.tokens) return 0;
+  KVC_CHECK(gauge.n_tokens, made.where, ": error: the prompts are made of ", *made.tokens,
+            " tokens, and no model says what a token is");
+  KVC_CHECK(*made.tokens <= gauge.context, made.where, ": error: data.made.tokens is ", *made.tokens,
+            ", and the model's context has ", gauge.context);
+  const int64_t n = *made.tokens - spec.max_new_tokens;
+  KVC_CHECK(n > 0, made.where, ": error: data.made.tokens is ", *made.tokens, ", and max_new_tokens ",
+            spec.max_new_tokens);
+  KVC_CHECK(!gauge.max_prompt_tokens || n <= *gauge.max_prompt_tokens, made.where, ": error: prompts of ", n,
+            " tokens are made, and max_prompt_tokens is ", gauge.max_prompt_tokens.value_or(0));
+  return n;
+}
+
+void add_made(const TaskSpec& spec, const std::filesystem::path& data_dir, const PromptGauge& gauge,
+              const std::optional<int64_t>& n_made, Dataset& dataset) {
+  const auto& made = *spec.data.made;
+  const MakerPlace place{data_dir, made_prompt_tokens(spec, gauge), gauge.n_tokens};
+  const auto sample_of = [&](const nlohmann::json& question, int64_t id) {
+    return read_sample(spec, {question, concat("made question ", id)}, id);
+  };
+  const auto questions = make_questions(made, place, n_made.value_or(made.n_samples), [&](const auto& question) {
+    return gauge.n_prompt_tokens(render_prompt(spec, dataset, sample_of(question, 0)));
+  });
+  for (const auto& question : questions.items) {
+    dataset.samples.push_back(sample_of(question, static_cast<int64_t>(dataset.samples.size())));
+  }
+  dataset.n_samples = questions.n_all;
+  dataset.dataset_sha256 = questions.sha256;
 }
 
 }  // namespace
 
-Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir) {
+Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir, const PromptGauge& gauge,
+                     const std::optional<int64_t>& n_made) {
   Dataset dataset;
   dataset.prompt = spec.template_file ? read_template_file(spec, locate(*spec.template_file, data_dir)) : spec.prompt;
   if (spec.exemplars) {
@@ -99,20 +136,29 @@ Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir
     dataset.exemplars = std::move(exemplars.text);
     dataset.exemplars_sha256 = std::move(exemplars.sha256);
   }
+  if (spec.data.made) {
+    add_made(spec, data_dir, gauge, n_made, dataset);
+    return dataset;
+  }
   const auto records = read_records(spec.data, data_dir);
   for (const auto& record : records.items) {
     dataset.samples.push_back(read_sample(spec, record, static_cast<int64_t>(dataset.samples.size())));
   }
+  dataset.n_samples = static_cast<int64_t>(dataset.samples.size());
   dataset.dataset_sha256 = records.sha256;
   return dataset;
 }
 
+int64_t count_samples(const TaskSpec& spec, const std::filesystem::path& data_dir) {
+  return spec.data.made ? count_questions(*spec.data.made, data_dir) : load_dataset(spec, data_dir).n_samples;
+}
+
 Prompt render_prompt(const TaskSpec& spec, const Dataset& dataset, const Sample& sample) {
-  return render(dataset, [&](const std::string& name) -> const std::string& { return sample.fields.at(name); });
+  return render(spec, dataset, [&](const std::string& name) -> const std::string& { return sample.fields.at(name); });
 }
 
 Prompt render_content_free(const TaskSpec& spec, const Dataset& dataset, const std::string& text) {
-  return render(dataset, [&](const std::string&) -> const std::string& { return text; });
+  return render(spec, dataset, [&](const std::string&) -> const std::string& { return text; });
 }
 
 namespace {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -23,19 +24,12 @@ struct Sample {
 
 struct Dataset {
   std::vector<Sample> samples;
-  Template prompt;  // the task's, wherever it stands
+  int64_t n_samples = 0;  // of the whole data; `samples` may be the first of them
+  Template prompt;        // the task's, wherever it stands
   std::string dataset_sha256;
   std::string exemplars;         // "" when the task has none
   std::string exemplars_sha256;  // "" when the task has none
 };
-
-// Throws Error file:line:column for a missing file, field or gold. `data_dir` may be empty when the task needs none.
-Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir);
-
-// Leaves n samples, in the file's order. Of a task with buckets each combination of them comes as often as any other,
-// as far as n allows, and each bucket, too: lengths and depths alike; otherwise they are the file's first. The same for
-// everyone, and those of n are among those of n + 1.
-void keep_samples(Dataset& dataset, size_t n);
 
 struct Prompt {
   struct Part {
@@ -43,9 +37,32 @@ struct Prompt {
     std::string text;
   };
   std::string text;
+  std::string answer_prefix;  // what the answer begins with, behind `text` in its chat format
   std::string shared_prefix;  // the part of `text` before the first field: the same for all samples
-  std::vector<Part> parts;    // in order; joined they are `text`
+  std::vector<Part> parts;    // in order; joined they are `text` and `answer_prefix`
 };
+
+// What prompts that are made to a length need to know of a model.
+struct PromptGauge {
+  std::function<int64_t(const std::string& text)> n_tokens;      // absent: no model is known
+  std::function<int64_t(const Prompt& prompt)> n_prompt_tokens;  // as the model gets it
+  int64_t context = 0;                                           // tokens that the model holds
+  std::optional<int64_t> max_prompt_tokens;                      // the experiment's own limit
+};
+
+// Throws Error file:line:column for a missing file, field or gold, and where questions are made to a length in tokens
+// that the gauge does not allow. `data_dir` may be empty when the task needs none. n_made: how many questions are made,
+// where they are: samples do not depend on those behind them.
+Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir, const PromptGauge& gauge = {},
+                     const std::optional<int64_t>& n_made = std::nullopt);
+
+// The data's samples; of questions that are made none is.
+int64_t count_samples(const TaskSpec& spec, const std::filesystem::path& data_dir);
+
+// Leaves n samples, in the file's order. Of a task with buckets each combination of them comes as often as any other,
+// as far as n allows, and each bucket, too: lengths and depths alike; otherwise they are the file's first. The same for
+// everyone, and those of n are among those of n + 1.
+void keep_samples(Dataset& dataset, size_t n);
 
 Prompt render_prompt(const TaskSpec& spec, const Dataset& dataset, const Sample& sample);
 

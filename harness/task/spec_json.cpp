@@ -13,7 +13,9 @@ Json steps_json(const std::vector<ExtractStep>& steps) {
   Json result = Json::array();
   for (const auto& step : steps) {
     Json argument = step.text;
-    if (step.regex) {
+    if (step.kind == ExtractStep::Kind::kReplace) {
+      argument = {{"pattern", step.regex->pattern()}, {"by", step.text}};
+    } else if (step.regex) {
       argument = {
           {"pattern", step.regex->pattern()}, {"group", step.group}, {"which", step.last_match ? "last" : "first"}};
     } else if (!step.texts.empty()) {
@@ -71,7 +73,7 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   json["name"] = spec.name;
   json["dataset_sha256"] = dataset.dataset_sha256;
   json["exemplars_sha256"] = dataset.exemplars_sha256;
-  json["n_samples"] = dataset.samples.size();
+  json["n_samples"] = dataset.n_samples;
   json["fields"] = Json::object();
   for (const auto& [name, field] : spec.fields) json["fields"][name] = field_json(field);
   if (!spec.gold_field.empty()) json["gold"] = field_json({spec.gold_field, spec.gold_pattern, std::nullopt});
@@ -79,6 +81,7 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   if (!spec.classes_field.empty()) json["gold"]["classes"] = spec.classes_field;
   json["data"] = data_json(spec.data);
   json["template"] = template_json(dataset.prompt);
+  if (!spec.answer_prefix.empty()) json["answer_prefix"] = template_json(spec.answer_prefix);
   json["chat"] = spec.is_chat_turn ? "turn" : "never";
   json["max_new_tokens"] = spec.max_new_tokens;
   json["min_new_tokens"] = spec.min_new_tokens;

@@ -59,6 +59,33 @@ void read_limit(YamlMap& map, PromptLimit& limit) {
   if (const auto most = map.optional("max_tokens")) limit.max_tokens = most->integer(2, 100'000'000);
 }
 
+// The template of a prompt or of what its answer begins with; throws Error for a variable that the task does not have.
+Template parse_task_template(const TaskSpec& spec, const std::string& text) {
+  std::vector<std::string> known;
+  if (spec.exemplars) known.push_back(kExemplars);
+  for (const auto& [variable, field] : spec.fields) known.push_back(variable);
+  auto parts = parse_template(text);
+  for (const auto& part : parts) {
+    const bool is_known = !part.is_variable || std::find(known.begin(), known.end(), part.text) != known.end();
+    KVC_CHECK(is_known, unknown_name("template variable", part.text, known));
+  }
+  return parts;
+}
+
+void read_answer_prefix(const YamlValue& value, TaskSpec& spec) {
+  if (spec.kind != TaskSpec::Kind::kGenerate)
+    value.fail(value.name(), ": only answers that are generated have a prefix");
+  if (spec.limit.side != PromptLimit::Side::kRefuse) {
+    value.fail(value.name(), ": a prompt with a prefix of its answer has prompt.truncate: refuse");
+  }
+  try {
+    spec.answer_prefix = parse_task_template(spec, value.string());
+  } catch (const Error& error) {
+    if (!value.is_scalar()) throw;
+    value.fail(error.what());
+  }
+}
+
 void check_exemplar_template(const YamlValue& value, const TaskSpec& spec) {
   std::vector<std::string> known;
   for (const auto& [name, field] : spec.fields) known.push_back(name);
@@ -80,6 +107,7 @@ void read_prompt(const YamlValue& value, TaskSpec& spec) {
   read_template(map.required("template"), spec);
   spec.is_chat_turn = map.optional_choice("chat", {"never", "turn"}, "never") == "turn";
   read_limit(map, spec.limit);
+  if (const auto prefix = map.optional("answer_prefix")) read_answer_prefix(*prefix, spec);
   map.reject_unknown();
 }
 
@@ -161,6 +189,8 @@ std::vector<std::string> data_files(const TaskSpec& spec) {
     for (const auto& part : data.parts) add(part.file);
     if (data.beside) add(data.beside->file);
     if (data.haystack) add(data.haystack->filler);
+    if (!data.made) return;
+    for (const auto& file : data.made->files) add(file);
   };
   add_data(spec.data);
   if (spec.template_file) add(*spec.template_file);
@@ -173,17 +203,9 @@ std::vector<std::string> data_files(const TaskSpec& spec) {
 }
 
 Template parse_prompt_template(const TaskSpec& spec, const std::string& text) {
-  std::vector<std::string> known;
-  if (spec.exemplars) known.push_back(kExemplars);
-  for (const auto& [variable, field] : spec.fields) known.push_back(variable);
-  auto parts = parse_template(text);
-  bool has_field = false;
-  for (const auto& part : parts) {
-    if (!part.is_variable) continue;
-    const bool is_known = std::find(known.begin(), known.end(), part.text) != known.end();
-    KVC_CHECK(is_known, unknown_name("template variable", part.text, known));
-    has_field = has_field || part.text != kExemplars;
-  }
+  auto parts = parse_task_template(spec, text);
+  const bool has_field = std::any_of(parts.begin(), parts.end(),
+                                     [](const auto& part) { return part.is_variable && part.text != kExemplars; });
   KVC_CHECK(has_field, "prompt.template names no field: every prompt would be the same");
   return parts;
 }

@@ -68,6 +68,7 @@ struct TaskSpec {
   Template prompt;                          // empty where it is in a file of the data
   std::optional<TaskFile> template_file;    // JSON; the template is the text at `template_pointer`
   std::string template_pointer;
+  Template answer_prefix;  // how the answer begins: behind the prompt, of a turn behind the chat format
   bool is_chat_turn =
       false;  // prompt.chat: the prompt is a user's turn, put into the model's chat format if it has one
   PromptLimit limit;

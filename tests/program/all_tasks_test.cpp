@@ -24,8 +24,10 @@ TEST(AllTasks, EndInRowsOrAreNamedWithWhatTheyLack) {
   int64_t n_there = 0, n_lacking = 0;
   for (const auto& id : find_tasks(std::filesystem::path(KVC_SOURCE_DIR) / "tasks")) {
     if (id.name().starts_with("check/")) continue;  // of these `kvc check` asks those that a model's context holds
+    const auto task = load_task(id);
+    if (task.data.made && task.data.made->tokens && !id.name().ends_with("/2k")) continue;  // too long for all
     try {
-      load_dataset(load_task(id), data_dir);
+      count_samples(task, data_dir);
       ++n_there;
     } catch (const Error& e) {
       ++n_lacking;

@@ -95,6 +95,28 @@ TEST_F(RealPrompts, LongPromptsLoseTheirMiddle) {
   EXPECT_NEAR(static_cast<double>(by_context.ids.size()), 4096 - 32, 8);
 }
 
+// ruler.md's bounds, counted with the tokenizer itself: no longer than the length, and hardly shorter.
+TEST_F(RealPrompts, MadeQuestionsAreAsLongAsTheirTaskSays) {
+  const auto llama3 = Tokenizer::load(data_dir_ / "tokenizers" / "llama3");
+  for (const auto* tokenizer : {&*llama2_, &llama3}) {
+    for (const char* name : {"niah_single_1", "niah_multikey_2", "niah_multikey_3", "vt", "cwe", "fwe"}) {
+      for (const auto& [label, tokens] : std::map<std::string, int64_t>{{"1k", 1024}, {"4k", 4096}, {"16k", 16384}}) {
+        const PromptSettings settings{&kNoChat, "", 1 << 20, std::nullopt};
+        const auto spec = load_task(find_task(kRoot / "tasks", concat("ruler/", name, "/", label)));
+        const auto data = load_dataset(spec, {}, prompt_gauge(*tokenizer, settings), 5);
+        for (const auto& sample : data.samples) {
+          const auto encoded = encode_prompt(spec, data, sample, *tokenizer, settings);
+          const auto prompt = render_prompt(spec, data, sample);
+          EXPECT_EQ(encoded.ids, tokenizer->encode(prompt.text + prompt.answer_prefix, true));
+          const auto n = static_cast<int64_t>(encoded.ids.size()) + spec.max_new_tokens;
+          EXPECT_LE(n, tokens) << spec.name;
+          EXPECT_GT(n, tokens - tokens / 6) << spec.name;
+        }
+      }
+    }
+  }
+}
+
 // A task in a folder of its own, for the demo model's tokenizer.
 class SmallPrompts : public testing::Test {
  protected:
@@ -191,6 +213,19 @@ const std::string kGenerate =
     "correct: true}\n"
     "  - {extractor: e, text: a, gold: a, answer: a, correct: true}\n  - {extractor: e, text: a, gold: a, answer: a, "
     "correct: true}\n";
+
+TEST_F(SmallPrompts, WhatTheAnswerBeginsWithStandsBehindTheChatFormat) {
+  const auto plain = encode(kGenerate + "prompt: {template: \"{q}\", answer_prefix: \" {q} Is\"}\n", kLine, 4096);
+  EXPECT_TRUE(plain.text.ends_with("rope? Sam has the ring. Kim has the rope. Who has the rope? Is")) << plain.text;
+  EXPECT_EQ(plain.ids, tokenizer_.encode(plain.text, true));
+  EXPECT_EQ(plain.prompt.parts.back().text, plain.prompt.answer_prefix);
+  const std::optional<ChatTemplate> chat = load_chat_template(kRoot / "prompts" / "chat" / "llama2_bare.yaml");
+  const PromptSettings settings{&chat, "", 4096, std::nullopt};
+  const auto turn = encode_prompt(spec_, data_, data_.samples.front(), tokenizer_, settings);
+  EXPECT_EQ(turn.text, render_turn(chat, "", plain.prompt.text).text + plain.prompt.answer_prefix);
+  EXPECT_NE(turn.text, plain.text);
+  EXPECT_EQ(prompt_gauge(tokenizer_, settings).n_prompt_tokens(plain.prompt), static_cast<int64_t>(turn.ids.size()));
+}
 
 TEST_F(SmallPrompts, PromptsAreCutOnTheSideThatTheTaskSays) {
   const auto ids = tokenizer_.encode("Sam has the ring. Kim has the rope. Who has the rope?", true);
