@@ -19,11 +19,10 @@ struct MakerKind {
   ReadMaker (*read)(YamlMap& map, const MakerSettings& settings);
 };
 
-constexpr MakerKind kKinds[] = {{"needles", read_needles},
-                                {"chains", read_chains},
-                                {"word_counts", read_word_counts},
-                                {"coded_words", read_coded_words},
-                                {"documents", read_documents}};
+constexpr MakerKind kKinds[] = {{"needles", read_needles},         {"chains", read_chains},
+                                {"word_counts", read_word_counts}, {"coded_words", read_coded_words},
+                                {"documents", read_documents},     {"routes", read_routes},
+                                {"countdown", read_countdown}};
 
 std::vector<std::string> kind_names() {
   std::vector<std::string> names;

@@ -34,4 +34,9 @@ ReadMaker read_coded_words(YamlMap& map, const MakerSettings& settings);
 // Questions about documents, among other documents.
 ReadMaker read_documents(YamlMap& map, const MakerSettings& settings);
 
+// A way to write down step by step, in a graph that each place leaves by one line; its units are steps.
+ReadMaker read_routes(YamlMap& map, const MakerSettings& settings);
+// Numbers to combine to a target, and the search for it, line by line; its units are lines.
+ReadMaker read_countdown(YamlMap& map, const MakerSettings& settings);
+
 }  // namespace kvc

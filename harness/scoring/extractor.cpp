@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "scoring/latex_answer.h"
 #include "scoring/unicode.h"
 #include "text/utf8.h"
 
@@ -55,6 +56,21 @@ Text first_listed(const std::string& text, const std::vector<std::string>& parts
   return found == parts.end() ? std::nullopt : Text(*found);
 }
 
+// A span that is not closed takes the rest; one that is closed only, all before: a prompt may have opened it.
+std::string without_spans(std::string text, const std::string& open, const std::string& close) {
+  std::string result;
+  for (size_t at = 0;;) {
+    const size_t begin = text.find(open, at), end = text.find(close, at);
+    if (end == std::string::npos) return result + text.substr(at, begin == std::string::npos ? begin : begin - at);
+    if (begin < end) {
+      result += text.substr(at, begin - at);
+    } else {
+      result.clear();
+    }
+    at = end + close.size();
+  }
+}
+
 Text apply_steps(const std::vector<ExtractStep>& steps, std::string_view text);
 
 Text any_of(const std::vector<std::vector<ExtractStep>>& alternatives, const std::string& text) {
@@ -94,6 +110,12 @@ Text apply_step(const ExtractStep& step, const std::string& text) {
       return first_line_without(text, step.texts);
     case Kind::kFirstListed:
       return first_listed(text, step.texts);
+    case Kind::kWithoutSpans:
+      return without_spans(text, step.texts[0], step.texts[1]);
+    case Kind::kFirstBoxed:
+      return boxed(text, false);
+    case Kind::kLastBoxed:
+      return boxed(text, true);
     case Kind::kAnyOf:
       return any_of(step.alternatives, text);
   }

@@ -29,6 +29,9 @@ struct ExtractStep {
     kDropTrailing,      // without any `text` at the end, however often it stands there
     kFirstLineWithout,  // the first line that holds none of `texts`; "" when all do
     kFirstListed,       // the first of `texts` that occurs; no answer when none does
+    kWithoutSpans,      // without what stands from the first of `texts` to the second: see without_spans()
+    kFirstBoxed,        // LaTeX: what is in the first \boxed{...}; no answer without one
+    kLastBoxed,         // the same of the last
     kAnyOf,             // what the first of `alternatives` finds that finds anything; no answer when none does
   };
   Kind kind = Kind::kStrip;

@@ -33,6 +33,9 @@ constexpr StepName kSteps[] = {
     {"first_listed", Kind::kFirstListed, Takes::kTexts},
     {"regex", Kind::kRegex, Takes::kPattern},
     {"replace", Kind::kReplace, Takes::kReplacement},
+    {"without_spans", Kind::kWithoutSpans, Takes::kTexts},
+    {"first_boxed", Kind::kFirstBoxed, Takes::kNothing},
+    {"last_boxed", Kind::kLastBoxed, Takes::kNothing},
     {"any_of", Kind::kAnyOf, Takes::kPipelines},
 };
 
@@ -126,6 +129,10 @@ ExtractStep read_argument(const StepName& step, const YamlValue& argument) {
       return read_replacement(argument);
     case Takes::kTexts:
       for (const auto& item : items_of(argument)) result.texts.push_back(text_to_find(item));
+      if (step.kind == Kind::kWithoutSpans && result.texts.size() != 2) {
+        argument.fail(argument.name(), " has ", result.texts.size(),
+                      " texts, expected two: what opens and what closes");
+      }
       break;
     case Takes::kPipelines:
       for (const auto& item : items_of(argument)) result.alternatives.push_back(read_steps(item));

@@ -9,6 +9,7 @@
 
 #include "scoring/chinese_words.h"
 #include "scoring/edit_similarity.h"
+#include "scoring/latex_answer.h"
 #include "scoring/rouge.h"
 #include "scoring/token_f1.h"
 #include "scoring/unicode.h"
@@ -47,6 +48,33 @@ double mentions(const ScoreInput& input) {
 double number(const ScoreInput& input) {
   const auto value = parse_number(input.answer), gold = parse_number(input.gold);
   return value && gold && *value == *gold ? 1 : 0;
+}
+
+// Equal as they are written, or as numbers.
+double latex(const ScoreInput& input) {
+  const auto answer = normal_latex(input.answer), gold = normal_latex(input.gold);
+  if (answer == gold) return answer.empty() ? 0 : 1;
+  const auto value = parse_number(answer), expected = parse_number(gold);
+  return value && expected && *value == *expected ? 1 : 0;
+}
+
+// The share of the gold's lines that stand at the answer's beginning: it ends at the first line that is wrong. Blanks
+// at the ends of lines do not count.
+double leading_lines(const ScoreInput& input) {
+  std::string_view answer = input.answer, gold = input.gold;
+  const auto take_line = [](std::string_view& text) {
+    const auto end = std::min(text.find('\n'), text.size());
+    const auto line = strip_end(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    return line;
+  };
+  int64_t n = 0, n_right = 0;
+  for (bool is_right = true; !gold.empty(); ++n) {
+    const auto line = take_line(gold);
+    is_right = is_right && !answer.empty() && take_line(answer) == line;
+    n_right += is_right;
+  }
+  return n == 0 ? 0 : static_cast<double>(n_right) / static_cast<double>(n);
 }
 
 bool is_number(std::string_view gold) { return parse_number(gold).has_value(); }
@@ -134,6 +162,8 @@ constexpr Scorer kScorers[] = {
     {"match_all", "match_all", mentions, false, false, nullptr, true},
     {"match_part", "match_part", mentions},
     {"number", "accuracy", number, false, false, is_number},
+    {"latex", "accuracy", latex},
+    {"leading_lines", "leading_lines", leading_lines},
     {"option_mention", "accuracy", option_mention, true},
     {"classification", "classification", classification, true},
     {"number_precision", "number_precision", number_precision},

@@ -1,5 +1,7 @@
 -- Why generations ended, and how long they were
-SELECT c.model, c.task, c.plugin, c.options_label, s.stop_reason, count(*) AS n, avg(s.n_new_tokens) AS mean_new_tokens
+SELECT c.model, c.task, c.plugin, c.options_label, s.stop_reason, count(*) AS n,
+  round(100.0 * count(*) / sum(count(*)) OVER (PARTITION BY c.key), 1) AS percent, avg(s.n_new_tokens) AS mean_new_tokens,
+  max(s.n_new_tokens) AS max_new_tokens
 FROM sample AS s
 JOIN cell AS c ON c.key = s.cell_key
 WHERE s.status = 'ok'

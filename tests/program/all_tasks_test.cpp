@@ -25,7 +25,9 @@ TEST(AllTasks, EndInRowsOrAreNamedWithWhatTheyLack) {
   for (const auto& id : find_tasks(std::filesystem::path(KVC_SOURCE_DIR) / "tasks")) {
     if (id.name().starts_with("check/")) continue;  // of these `kvc check` asks those that a model's context holds
     const auto task = load_task(id);
-    if (task.data.made && task.data.made->tokens && !id.name().ends_with("/2k")) continue;  // too long for all
+    const bool is_short = id.name().ends_with("/2k") || id.name() == "long_decoding/route/8" ||
+                          id.name() == "long_decoding/countdown/16";
+    if (task.data.made && !is_short) continue;
     try {
       count_samples(task, data_dir);
       ++n_there;

@@ -92,7 +92,7 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
       {"[strip]", "[stripe]",
        "sum.yaml:10:26: error: unknown step 'stripe' (did you mean 'strip'?); known: cut_before, before_first, "
        "after_first, after_last, delete, drop_final, drop_leading, drop_trailing, strip, lower, first_line_without, "
-       "first_listed, regex, any_of"},
+       "first_listed, regex, replace, without_spans, first_boxed, last_boxed, any_of"},
       {"[strip]", "[delete]", "sum.yaml:10:26: error: step 'delete' needs a value: {delete: ...}"},
       {"[strip]", "[{strip: x}]", "sum.yaml:10:34: error: step 'strip' takes no value"},
       {"[strip]", "[{delete: \"\"}]",
@@ -109,8 +109,8 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
        "sum.yaml:10:56: error: extractors[0].steps[0].regex.which is 'lst' (did you mean 'last'?), allowed: first, "
        "last"},
       {"compare: exact", "compare: text",
-       "sum.yaml:10:43: error: extractors[0].compare is 'text', allowed: exact, number, option_mention, "
-       "classification, "
+       "sum.yaml:10:43: error: extractors[0].compare is 'text', allowed: exact, match_all, match_part, "
+       "number, latex, leading_lines, option_mention, classification, "
        "number_precision, f1, f1_zh, rouge_l, rouge_l_zh, edit_similarity, edit_similarity_levenshtein"},
       {"compare: exact", "compare: classification",
        "sum.yaml:10:3: error: extractor 'last' compares by 'classification', which needs gold.classes, the field of "
@@ -131,8 +131,8 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
       {"metric: accuracy", "metric: f1",
        "sum.yaml:11:9: error: metric is 'f1', but the first extractor compares by 'exact', which gives 'accuracy'"},
       {"metric: accuracy", "metric: f2",
-       "sum.yaml:11:9: error: metric is 'f2' (did you mean 'f1'?), allowed: accuracy, classification, "
-       "number_precision, "
+       "sum.yaml:11:9: error: metric is 'f2' (did you mean 'f1'?), allowed: accuracy, match_all, match_part, "
+       "leading_lines, classification, number_precision, "
        "f1, f1_zh, rouge_l, rouge_l_zh, edit_similarity, edit_similarity_levenshtein"},
       {"{extractor: last, text: \" a\"", "{extractor: lst, text: \" a\"",
        "sum.yaml:13:17: error: extract_cases[0].extractor is 'lst' (did you mean 'last'?), allowed: last"},
