@@ -8,6 +8,7 @@
 // - reads shared memory by `T value = p[i];`, not by `auto` and not by p[i].x
 // - reads as another type by pointer_cast<const uint4>(p)[i], and pairs' bits by as_bits, as_half2, as_bfloat162
 // - writes no asm: the functions below are what it may use of PTX
+// - takes what is large by KVC_GRID_CONSTANT(Table, parts): read where the launch put it, by any index, never copied
 // - is started by KVC_LAUNCH((kernel<128, 4>), grid, block, shared_bytes, stream, checked(keys, count), ...)
 
 #ifndef __CUDACC__
@@ -28,6 +29,7 @@
 #include <string>
 
 #define KVC_RESTRICT __restrict__
+#define KVC_GRID_CONSTANT(type, name) const __grid_constant__ type name
 // An array of `count` elements that the threads of a block share; its first content is not defined.
 #define KVC_SHARED(type, name, count) __shared__ type name[count]
 // The bytes that KVC_LAUNCH asked for, from an address that 16 divides.

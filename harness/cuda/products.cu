@@ -1,4 +1,6 @@
-// The kernels of products.cuh for a part's sizes.
+// The kernels of products.cuh for parts' sizes.
+#include <algorithm>
+
 #include "cuda/products.cuh"
 
 namespace kvc::KVC_DEVICE {
@@ -9,6 +11,12 @@ using cuda_products::Entries;
 using cuda_products::Heads;
 using cuda_products::Kernels;
 using cuda_products::Matrix;
+using cuda_products::Score;
+using cuda_products::ScoreEntries;
+using cuda_products::Softmax;
+using cuda_products::Sum;
+using cuda_products::Weigh;
+using cuda_products::WeighEntries;
 
 int64_t width_of(Number type) {
   switch (type) {
@@ -55,46 +63,73 @@ MatrixArgument argument_of(const Matrix& x) {
   return a;
 }
 
-template <int kBits>
-void score_with(const Matrix& k, const Heads& q, const Heads& scores, cudaStream_t stream) {
-  const int group = q.n / k.n_heads, q_stride = static_cast<int>(q.stride);
-  const dim3 grid(blocks(k.n_tokens, kThreads), static_cast<unsigned>(k.n_heads), chunks(group));
-  if constexpr (32 % kBits == 0 && kBits <= 8) {
-    if (k.spread != Spread::none) {
-      KVC_LAUNCH(score_spread<kBits>, grid, dim3(kThreads), 0, stream, argument_of(k), numbers_of<const float>(q),
-                 q_stride, numbers_of<float>(scores), scores.stride, group);
-      return;
-    }
-    if (k.rows_are_channels) {
-      KVC_LAUNCH(score_channels<kBits>, grid, dim3(kThreads), 0, stream, argument_of(k), numbers_of<const float>(q),
-                 q_stride, numbers_of<float>(scores), scores.stride, group);
-      return;
-    }
+// launch(table, parts) of up to kMostParts parts at a time; argument(part): what of it stands in the table
+template <class Argument, class Part, class Make, class F>
+void in_tables(std::span<const Part> parts, Make argument, F launch) {
+  while (!parts.empty()) {
+    const auto some = parts.first(std::min<size_t>(parts.size(), kMostParts));
+    Table<Argument> table{};
+    for (size_t i = 0; i < some.size(); ++i) table.of[i] = argument(some[i]);
+    launch(table, some);
+    parts = parts.subspan(some.size());
   }
-  KVC_LAUNCH(score_rows<kBits>, grid, dim3(kThreads), 0, stream, argument_of(k), numbers_of<const float>(q), q_stride,
-             numbers_of<float>(scores), scores.stride, group);
+}
+
+template <class Part, class Length>
+unsigned longest(std::span<const Part> parts, Length length) {
+  unsigned most = 0;
+  for (const auto& part : parts) most = std::max(most, static_cast<unsigned>(length(part)));
+  return most;
 }
 
 template <int kBits>
-void weigh_with(const Matrix& v, const Heads& weights, const Heads& out, float* parts, cudaStream_t stream) {
-  const int group = out.n / v.n_heads, n_splits = cuda_products::n_splits(v.n_tokens);
-  const dim3 grid(static_cast<unsigned>(n_splits) * blocks(v.n_channels, kThreads), static_cast<unsigned>(v.n_heads),
-                  chunks(group));
-  const Heads split{parts, out.stride, n_splits * out.n, out.width};
-  const auto to = n_splits == 1 ? numbers_of<float>(out) : numbers_of<float>(split);
-  const auto run = [&](auto weigh_rows) {
-    KVC_LAUNCH(weigh_rows, grid, dim3(kThreads), 0, stream, argument_of(v), numbers_of<const float>(weights),
-               weights.stride, to, static_cast<int>(out.stride), group, n_splits);
+void score_with(std::span<const Score> parts, cudaStream_t stream) {
+  const auto loop = cuda_products::loop_of(parts.front().k, parts.front().q.n);
+  const auto argument = [](const Score& x) {
+    return ScorePart{argument_of(x.k), numbers_of<const float>(x.q), numbers_of<float>(x.scores), x.scores.stride,
+                     static_cast<int>(x.q.stride)};
   };
-  if constexpr (32 % kBits == 0 && kBits <= 8) {
-    v.spread == Spread::none ? run(weigh_rows<kBits, false>) : run(weigh_rows<kBits, true>);
-  } else {
-    run(weigh_rows<kBits, false>);
-  }
-  if (n_splits == 1) return;
-  const int n = static_cast<int>(out.n * out.stride);
-  KVC_LAUNCH(add_parts, dim3(blocks(n, kThreads)), dim3(kThreads), 0, stream, numbers_of<const float>(split),
-             numbers_of<float>(out), n_splits, n);
+  in_tables<ScorePart>(parts, argument, [&](const Table<ScorePart>& table, std::span<const Score> some) {
+    const dim3 grid(longest(some, [](const Score& x) { return blocks(x.k.n_tokens, kThreads); }),
+                    static_cast<unsigned>(loop.n_heads), chunks(loop.group) * static_cast<unsigned>(some.size()));
+    if constexpr (32 % kBits == 0 && kBits <= 8) {
+      if (loop.spread) {
+        KVC_LAUNCH(score_spread<kBits>, grid, dim3(kThreads), 0, stream, table, loop.group);
+        return;
+      }
+      if (loop.rows_are_channels) {
+        KVC_LAUNCH(score_channels<kBits>, grid, dim3(kThreads), 0, stream, table, loop.group);
+        return;
+      }
+    }
+    KVC_LAUNCH(score_rows<kBits>, grid, dim3(kThreads), 0, stream, table, loop.group);
+  });
+}
+
+template <int kBits>
+void weigh_with(std::span<const Weigh> parts, cudaStream_t stream) {
+  const auto loop = cuda_products::loop_of(parts.front().v, parts.front().weights.n);
+  const auto argument = [](const Weigh& x) {
+    const int n_splits = cuda_products::n_splits(x.v.n_tokens);
+    const auto n = static_cast<size_t>(n_splits) * static_cast<size_t>(x.weights.n * x.v.n_channels);
+    return WeighPart{argument_of(x.v), numbers_of<const float>(x.weights), checked(x.parts, n), x.weights.stride,
+                     n_splits};
+  };
+  in_tables<WeighPart>(parts, argument, [&](const Table<WeighPart>& table, std::span<const Weigh> some) {
+    const auto n_blocks = [](const Weigh& x) {
+      return static_cast<unsigned>(cuda_products::n_splits(x.v.n_tokens)) * blocks(x.v.n_channels, kThreads);
+    };
+    const dim3 grid(longest(some, n_blocks), static_cast<unsigned>(loop.n_heads),
+                    chunks(loop.group) * static_cast<unsigned>(some.size()));
+    const auto run = [&](auto weigh_rows) {
+      KVC_LAUNCH(weigh_rows, grid, dim3(kThreads), 0, stream, table, loop.group);
+    };
+    if constexpr (32 % kBits == 0 && kBits <= 8) {
+      loop.spread ? run(weigh_rows<kBits, true>) : run(weigh_rows<kBits, false>);
+    } else {
+      run(weigh_rows<kBits, false>);
+    }
+  });
 }
 
 // f.operator()<bits>()
@@ -120,12 +155,12 @@ void with_bits(int bits, F f) {
 
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-void score(const Matrix& k, const Heads& q, const Heads& scores, void* stream) {
-  with_bits(k.bits, [&]<int kBits>() { score_with<kBits>(k, q, scores, stream_of(stream)); });
+void score(std::span<const Score> parts, void* stream) {
+  with_bits(parts.front().k.bits, [&]<int kBits>() { score_with<kBits>(parts, stream_of(stream)); });
 }
 
-void weigh(const Matrix& v, const Heads& weights, const Heads& out, float* parts, void* stream) {
-  with_bits(v.bits, [&]<int kBits>() { weigh_with<kBits>(v, weights, out, parts, stream_of(stream)); });
+void weigh(std::span<const Weigh> parts, void* stream) {
+  with_bits(parts.front().v.bits, [&]<int kBits>() { weigh_with<kBits>(parts, stream_of(stream)); });
 }
 
 EntriesArgument argument_of(const Entries& x, int group) {
@@ -133,49 +168,68 @@ EntriesArgument argument_of(const Entries& x, int group) {
       numbers_of(x.values), bytes_of(x.index.data, x.index.n), x.wide, x.per_vector, x.n_vectors, x.head_dim, group};
 }
 
-void score_entries_of_channels(const Entries& k, const Heads& q, const Heads& scores, void* stream) {
-  KVC_LAUNCH(score_channel_entries, dim3(static_cast<unsigned>(q.n)), dim3(kThreads), 0, stream_of(stream),
-             argument_of(k, q.n / k.n_kv_heads), numbers_of<const float>(q), numbers_of<float>(scores), scores.stride);
+void score_entries(std::span<const ScoreEntries> parts, void* stream) {
+  const auto n_heads = static_cast<unsigned>(parts.front().q.n);
+  const auto argument = [](const ScoreEntries& x) {
+    return EntriesPart{argument_of(x.k, x.q.n / x.k.n_kv_heads), numbers_of<const float>(x.q),
+                       numbers_of<float>(x.scores), x.scores.stride};
+  };
+  in_tables<EntriesPart>(parts, argument, [&](const Table<EntriesPart>& table, std::span<const ScoreEntries> some) {
+    const auto n = static_cast<unsigned>(some.size());
+    if (some.front().k.of_channels) {
+      KVC_LAUNCH(score_channel_entries, dim3(n_heads, n), dim3(kThreads), 0, stream_of(stream), table);
+      return;
+    }
+    const auto n_blocks = longest(some, [](const ScoreEntries& x) { return blocks(x.k.n_vectors, kThreads); });
+    KVC_LAUNCH(score_token_entries, dim3(n_blocks, n), dim3(kThreads), 0, stream_of(stream), table);
+  });
 }
 
-void weigh_entries_of_channels(const Entries& v, const Heads& weights, const Heads& out, void* stream) {
-  const dim3 grid(blocks(v.head_dim, kThreads / 32), static_cast<unsigned>(out.n));
-  KVC_LAUNCH(weigh_channel_entries, grid, dim3(kThreads), 0, stream_of(stream), argument_of(v, out.n / v.n_kv_heads),
-             numbers_of<const float>(weights), weights.stride, numbers_of<float>(out));
+void weigh_entries(std::span<const WeighEntries> parts, void* stream) {
+  const int n_heads = parts.front().weights.n;
+  const auto argument = [](const WeighEntries& x) {
+    const auto n = static_cast<size_t>(cuda_products::n_parts(x.v)) * static_cast<size_t>(x.weights.n * x.v.head_dim);
+    return EntriesPart{argument_of(x.v, x.weights.n / x.v.n_kv_heads), numbers_of<const float>(x.weights),
+                       checked(x.parts, n), x.weights.stride};
+  };
+  in_tables<EntriesPart>(parts, argument, [&](const Table<EntriesPart>& table, std::span<const WeighEntries> some) {
+    const auto n = static_cast<unsigned>(some.size());
+    if (some.front().v.of_channels) {
+      const dim3 grid(blocks(some.front().v.head_dim, kThreads / 32), static_cast<unsigned>(n_heads), n);
+      KVC_LAUNCH(weigh_channel_entries, grid, dim3(kThreads), 0, stream_of(stream), table);
+      return;
+    }
+    const auto n_blocks = longest(some, [](const WeighEntries& x) { return cuda_products::n_parts(x.v); });
+    KVC_LAUNCH(weigh_token_entries, dim3(n_blocks, n), dim3(kThreads), 0, stream_of(stream), table, n_heads);
+  });
 }
 
-void score_entries_of_tokens(const Entries& k, const Heads& q, const Heads& scores, void* stream) {
-  KVC_LAUNCH(score_token_entries, dim3(blocks(k.n_vectors, kThreads)), dim3(kThreads), 0, stream_of(stream),
-             argument_of(k, q.n / k.n_kv_heads), numbers_of<const float>(q), numbers_of<float>(scores), scores.stride);
+void softmax(std::span<const Softmax> parts, void* stream) {
+  const auto argument = [](const Softmax& x) {
+    return SoftmaxPart{numbers_of<float>(x.scores), x.scores.stride, x.scores.n, x.scores.width, x.n_hidden};
+  };
+  in_tables<SoftmaxPart>(parts, argument, [&](const Table<SoftmaxPart>& table, std::span<const Softmax> some) {
+    const dim3 grid(longest(some, [](const Softmax& x) { return x.scores.n; }), static_cast<unsigned>(some.size()));
+    KVC_LAUNCH(soften_scores, grid, dim3(kThreads), 0, stream_of(stream), table);
+  });
 }
 
-void weigh_entries_of_tokens(const Entries& v, const Heads& weights, const Heads& out, float* parts, void* stream) {
-  const int n_splits = cuda_products::n_splits(v.n_vectors), n = out.n * v.head_dim;
-  const Heads split{parts, v.head_dim, n_splits * out.n, v.head_dim};
-  KVC_LAUNCH(weigh_token_entries, dim3(static_cast<unsigned>(n_splits)), dim3(kThreads), 0, stream_of(stream),
-             argument_of(v, out.n / v.n_kv_heads), numbers_of<const float>(weights), weights.stride,
-             numbers_of<float>(split), out.n);
-  KVC_LAUNCH(add_parts, dim3(blocks(n, kThreads)), dim3(kThreads), 0, stream_of(stream), numbers_of<const float>(split),
-             numbers_of<float>(out), n_splits, n);
-}
-
-void soften(const Heads& scores, const int* n_hidden, int n_kv_heads, void* stream) {
-  Hidden hidden{};
-  for (int i = 0; i < n_kv_heads; ++i) hidden.n[i] = n_hidden[i];
-  KVC_LAUNCH(soften_scores, dim3(static_cast<unsigned>(scores.n)), dim3(kThreads), 0, stream_of(stream),
-             numbers_of<float>(scores), scores.stride, scores.width, scores.n / n_kv_heads, hidden);
+void sum(std::span<const Sum> parts, void* stream) {
+  const auto argument = [](const Sum& x) {
+    const auto n = static_cast<size_t>(x.n);
+    return SumPart{checked(x.parts, n * static_cast<size_t>(x.n_parts)), checked(x.out, n), x.n_parts, x.n};
+  };
+  in_tables<SumPart>(parts, argument, [&](const Table<SumPart>& table, std::span<const Sum> some) {
+    const dim3 grid(longest(some, [](const Sum& x) { return blocks(x.n, kThreads); }),
+                    static_cast<unsigned>(some.size()));
+    KVC_LAUNCH(add_parts, grid, dim3(kThreads), 0, stream_of(stream), table);
+  });
 }
 
 }  // namespace
 
 const Kernels& product_kernels() {
-  static constexpr Kernels kernels{score,
-                                   weigh,
-                                   score_entries_of_channels,
-                                   weigh_entries_of_channels,
-                                   score_entries_of_tokens,
-                                   weigh_entries_of_tokens,
-                                   soften};
+  static constexpr Kernels kernels{score, weigh, score_entries, weigh_entries, softmax, sum};
   return kernels;
 }
 

@@ -4,10 +4,12 @@
 //                 their queries stand in shared memory, 256 channels at a time
 // score_channels  rows are channels, in tiles: a thread a token, neighbours in neighbouring codes of a word
 // weigh_rows      a thread a channel: its sum over 512 tokens, whose weights stand in shared memory 128 at a time; the
-//                 parts of longer runs are added by add_parts, in their order
+//                 sums of all parts and runs are added by add_parts, in their order
 // score_spread    score_rows where groups lie across tokens, as weigh_rows<.., true>: a number after another
 // *_entries       each entry read once for each query head; who adds to a number is one thread, or one after a barrier
 // softmax         a block a query head, three readings of its scores
+// Grid            (blocks of the longest part, KV heads, parts times chunks of query heads); a part that is shorter
+//                 leaves blocks without work
 // Bound by        instructions: a code is a load from shared memory (its level) and two multiply-adds
 #pragma once
 
@@ -24,6 +26,12 @@ using cuda_products::Spread;
 constexpr int kChunk = 256;      // channels of the queries in shared memory
 constexpr int kHeadsAtOnce = 4;  // query heads of a KV head that read a number once
 constexpr int kTileWords = 16;
+constexpr int kMostParts = 32;  // of one launch, whose arguments are passed by value
+
+template <class Part>
+struct Table {
+  Part of[kMostParts];
+};
 
 struct Numbers {
   gmem_ptr<const unsigned char> data;
@@ -43,14 +51,33 @@ struct MatrixArgument {
   Spread spread;
 };
 
-// Query heads first .. first + n of KV head `blockIdx.y` of a grid whose third coordinate counts them in fours.
+// The third coordinate of a grid counts parts, and in each the query heads of KV head `blockIdx.y` in fours: those from
+// `first` on, `n` of them.
 struct HeadsOfBlock {
-  int first, n;
+  int part, first, n;
 };
-__device__ __forceinline__ HeadsOfBlock heads_of_block(int group, int z) {
-  const int left = group - z * kHeadsAtOnce;
-  return {static_cast<int>(blockIdx.y) * group + z * kHeadsAtOnce, left < kHeadsAtOnce ? left : kHeadsAtOnce};
+__device__ __forceinline__ HeadsOfBlock heads_of_block(int group) {
+  const int chunks = (group + kHeadsAtOnce - 1) / kHeadsAtOnce, chunk = blockIdx.z % chunks;
+  const int left = group - chunk * kHeadsAtOnce;
+  return {static_cast<int>(blockIdx.z) / chunks, static_cast<int>(blockIdx.y) * group + chunk * kHeadsAtOnce,
+          left < kHeadsAtOnce ? left : kHeadsAtOnce};
 }
+
+struct ScorePart {
+  MatrixArgument k;
+  gmem_ptr<const float> q;
+  gmem_ptr<float> scores;
+  int64_t stride;
+  int q_stride;
+};
+
+struct WeighPart {
+  MatrixArgument v;
+  gmem_ptr<const float> weights;
+  gmem_ptr<float> sums;  // [splits, heads, channels]
+  int64_t stride;
+  int n_splits;
+};
 
 __device__ __forceinline__ float float_of_e4m3(unsigned byte) {  // its exponent has 8 less than that of a half
   const unsigned bits = (byte & 0x80u) << 8 | (byte & 0x7fu) << 7;
@@ -123,10 +150,7 @@ __device__ __forceinline__ float spread_number(const MatrixArgument& x, smem_ptr
 }
 
 __device__ __forceinline__ void load_levels(const MatrixArgument& x, smem_ptr<float> levels) {
-#pragma unroll
-  for (int i = 0; i < 16; ++i) {  // an index that is not known would take the argument into local memory
-    if (static_cast<int>(threadIdx.x) == i) levels[i] = x.levels[i];
-  }
+  if (threadIdx.x < 16) levels[threadIdx.x] = x.levels[threadIdx.x];
 }
 
 // Channels from .. from + kChunk of the block's queries, zeros where there are none; between two barriers.
@@ -151,17 +175,19 @@ __device__ __forceinline__ void add_to_scores(gmem_ptr<float> scores, int64_t st
 }
 
 template <int kBits>
-__global__ void __launch_bounds__(kThreads) score_rows(MatrixArgument k, gmem_ptr<const float> q, int q_stride,
-                                                       gmem_ptr<float> scores, int64_t stride, int group) {
+__global__ void __launch_bounds__(kThreads, 8) score_rows(KVC_GRID_CONSTANT(Table<ScorePart>, parts), int group) {
   KVC_SHARED(float, queries, kHeadsAtOnce* kChunk);
   KVC_SHARED(float, levels, 16);
-  const HeadsOfBlock heads = heads_of_block(group, blockIdx.z);
+  const HeadsOfBlock heads = heads_of_block(group);
+  const ScorePart& part = parts.of[heads.part];
+  const MatrixArgument& k = part.k;
+  if (static_cast<int>(blockIdx.x) * kThreads >= k.n_tokens) return;
   const int token = blockIdx.x * kThreads + threadIdx.x, kv = blockIdx.y;
   const int64_t row = kv * k.head_bytes + token * k.row_bytes;
   if constexpr (kBits < 8) load_levels(k, levels);
   float sums[kHeadsAtOnce] = {};
   for (int from = 0; from < k.n_channels; from += kChunk) {
-    load_queries(q, q_stride, heads, from, k.n_channels, queries);
+    load_queries(part.q, part.q_stride, heads, from, k.n_channels, queries);
     if (token >= k.n_tokens) continue;
     const int end = min(from + kChunk, k.n_channels);
     float2 sides = make_float2(1.0f, 0.0f);
@@ -181,7 +207,7 @@ __global__ void __launch_bounds__(kThreads) score_rows(MatrixArgument k, gmem_pt
       }
     }
   }
-  if (token < k.n_tokens) add_to_scores(scores, stride, heads, token, sums);
+  if (token < k.n_tokens) add_to_scores(part.scores, part.stride, heads, token, sums);
 }
 
 // Entry `entry` of row `row` among n_rows rows of n entries each, as they stand in tiles.
@@ -191,18 +217,20 @@ __device__ __forceinline__ int64_t place_in_tiles(int row, int entry, int n_rows
 }
 
 template <int kBits>
-__global__ void __launch_bounds__(kThreads) score_channels(MatrixArgument k, gmem_ptr<const float> q, int q_stride,
-                                                           gmem_ptr<float> scores, int64_t stride, int group) {
+__global__ void __launch_bounds__(kThreads, 8) score_channels(KVC_GRID_CONSTANT(Table<ScorePart>, parts), int group) {
   KVC_SHARED(float, queries, kHeadsAtOnce* kChunk);
   KVC_SHARED(float, levels, 16);
   constexpr int kCodes = 32 / kBits;
-  const HeadsOfBlock heads = heads_of_block(group, blockIdx.z);
+  const HeadsOfBlock heads = heads_of_block(group);
+  const ScorePart& part = parts.of[heads.part];
+  const MatrixArgument& k = part.k;
+  if (static_cast<int>(blockIdx.x) * kThreads >= k.n_tokens) return;
   const int token = blockIdx.x * kThreads + threadIdx.x, kv = blockIdx.y;
   const int n_words = static_cast<int>(k.row_bytes / 4), group_of_token = token / k.group_size;
   if constexpr (kBits < 8) load_levels(k, levels);
   float sums[kHeadsAtOnce] = {};
   for (int from = 0; from < k.n_channels; from += kChunk) {
-    load_queries(q, q_stride, heads, from, k.n_channels, queries);
+    load_queries(part.q, part.q_stride, heads, from, k.n_channels, queries);
     if (token >= k.n_tokens) continue;
     const int end = min(from + kChunk, k.n_channels);
     for (int c = from; c < end; ++c) {
@@ -217,19 +245,21 @@ __global__ void __launch_bounds__(kThreads) score_channels(MatrixArgument k, gme
       }
     }
   }
-  if (token < k.n_tokens) add_to_scores(scores, stride, heads, token, sums);
+  if (token < k.n_tokens) add_to_scores(part.scores, part.stride, heads, token, sums);
 }
 
-// blockIdx.x: 128 channels of 512 tokens; parts [splits, heads, width], or with one split the sums themselves, to which
-// is added.
+// blockIdx.x: 128 channels of 512 tokens.
 template <int kBits, bool kSpread>
-__global__ void __launch_bounds__(kThreads) weigh_rows(MatrixArgument v, gmem_ptr<const float> weights, int64_t stride,
-                                                       gmem_ptr<float> parts, int width, int group, int n_splits) {
+__global__ void __launch_bounds__(kThreads, 8) weigh_rows(KVC_GRID_CONSTANT(Table<WeighPart>, parts), int group) {
   KVC_SHARED(float, shares, kHeadsAtOnce* kThreads);
   KVC_SHARED(float, levels, 16);
-  const HeadsOfBlock heads = heads_of_block(group, blockIdx.z);
-  const int kv = blockIdx.y, split = blockIdx.x % n_splits;
-  const int channel = static_cast<int>(blockIdx.x) / n_splits * kThreads + threadIdx.x;
+  const HeadsOfBlock heads = heads_of_block(group);
+  const WeighPart& part = parts.of[heads.part];
+  const MatrixArgument& v = part.v;
+  const int kv = blockIdx.y, split = static_cast<int>(blockIdx.x) % part.n_splits;
+  const int first_channel = static_cast<int>(blockIdx.x) / part.n_splits * kThreads;
+  if (first_channel >= v.n_channels) return;
+  const int channel = first_channel + threadIdx.x;
   const int end = min((split + 1) * kSplitTokens, v.n_tokens);
   if constexpr (kBits < 8) load_levels(v, levels);
   float sums[kHeadsAtOnce] = {};
@@ -238,7 +268,7 @@ __global__ void __launch_bounds__(kThreads) weigh_rows(MatrixArgument v, gmem_pt
     for (int h = 0; h < kHeadsAtOnce; ++h) {
       const int token = from + threadIdx.x;
       float share = 0.0f;
-      if (h < heads.n && token < end) share = weights[(heads.first + h) * stride + token];
+      if (h < heads.n && token < end) share = part.weights[(heads.first + h) * part.stride + token];
       shares[h * kThreads + threadIdx.x] = share;
     }
     __syncthreads();
@@ -270,27 +300,24 @@ __global__ void __launch_bounds__(kThreads) weigh_rows(MatrixArgument v, gmem_pt
 #pragma unroll
   for (int h = 0; h < kHeadsAtOnce; ++h) {
     if (h >= heads.n) continue;
-    const int64_t at = static_cast<int64_t>(split * n_heads + heads.first + h) * width + channel;
-    if (n_splits == 1) {
-      parts[at] += sums[h];
-    } else {
-      parts[at] = sums[h];
-    }
+    part.sums[static_cast<int64_t>(split * n_heads + heads.first + h) * v.n_channels + channel] = sums[h];
   }
 }
 
 // As score_rows, of groups that lie across tokens.
 template <int kBits>
-__global__ void __launch_bounds__(kThreads) score_spread(MatrixArgument k, gmem_ptr<const float> q, int q_stride,
-                                                         gmem_ptr<float> scores, int64_t stride, int group) {
+__global__ void __launch_bounds__(kThreads, 8) score_spread(KVC_GRID_CONSTANT(Table<ScorePart>, parts), int group) {
   KVC_SHARED(float, queries, kHeadsAtOnce* kChunk);
   KVC_SHARED(float, levels, 16);
-  const HeadsOfBlock heads = heads_of_block(group, blockIdx.z);
+  const HeadsOfBlock heads = heads_of_block(group);
+  const ScorePart& part = parts.of[heads.part];
+  const MatrixArgument& k = part.k;
+  if (static_cast<int>(blockIdx.x) * kThreads >= k.n_tokens) return;
   const int token = blockIdx.x * kThreads + threadIdx.x, kv = blockIdx.y;
   if constexpr (kBits < 8) load_levels(k, levels);
   float sums[kHeadsAtOnce] = {};
   for (int from = 0; from < k.n_channels; from += kChunk) {
-    load_queries(q, q_stride, heads, from, k.n_channels, queries);
+    load_queries(part.q, part.q_stride, heads, from, k.n_channels, queries);
     if (token >= k.n_tokens) continue;
 #pragma unroll 1
     for (int c = from; c < min(from + kChunk, k.n_channels); ++c) {
@@ -302,17 +329,23 @@ __global__ void __launch_bounds__(kThreads) score_spread(MatrixArgument k, gmem_
       }
     }
   }
-  if (token < k.n_tokens) add_to_scores(scores, stride, heads, token, sums);
+  if (token < k.n_tokens) add_to_scores(part.scores, part.stride, heads, token, sums);
 }
 
-// out[i] += parts[0][i] + parts[1][i] + ..
-__global__ void __launch_bounds__(kThreads)
-    add_parts(gmem_ptr<const float> parts, gmem_ptr<float> out, int n_parts, int n) {
+struct SumPart {
+  gmem_ptr<const float> parts;
+  gmem_ptr<float> out;
+  int n_parts, n;
+};
+
+// blockIdx.y: which sum.
+__global__ void __launch_bounds__(kThreads) add_parts(KVC_GRID_CONSTANT(Table<SumPart>, sums)) {
+  const SumPart& x = sums.of[blockIdx.y];
   const int i = blockIdx.x * kThreads + threadIdx.x;
-  if (i >= n) return;
+  if (i >= x.n) return;
   float sum = 0.0f;
-  for (int part = 0; part < n_parts; ++part) sum += parts[static_cast<int64_t>(part) * n + i];
-  out[i] += sum;
+  for (int part = 0; part < x.n_parts; ++part) sum += x.parts[static_cast<int64_t>(part) * x.n + i];
+  x.out[i] += sum;
 }
 
 struct EntriesArgument {
@@ -327,37 +360,49 @@ struct EntriesArgument {
   }
 };
 
-// Vectors are channels: a block a query head, whose threads add one channel's entries, all of other tokens, at once.
-__global__ void __launch_bounds__(kThreads)
-    score_channel_entries(EntriesArgument k, gmem_ptr<const float> q, gmem_ptr<float> scores, int64_t stride) {
+struct EntriesPart {
+  EntriesArgument x;
+  gmem_ptr<const float> factors;  // queries, or weights
+  gmem_ptr<float> sums;           // scores, or the sums of weigh_*
+  int64_t stride;                 // of scores and weights
+};
+
+// Vectors are channels: a block a query head (blockIdx.x), whose threads add one channel's entries, all of other
+// tokens, at once.
+__global__ void __launch_bounds__(kThreads) score_channel_entries(KVC_GRID_CONSTANT(Table<EntriesPart>, parts)) {
+  const EntriesPart& part = parts.of[blockIdx.y];
+  const EntriesArgument& k = part.x;
   const int head = blockIdx.x, first = head / k.group * k.head_dim;
+  const gmem_ptr<float> scores = part.sums + head * part.stride;
   for (int c = 0; c < k.head_dim; ++c) {
-    const float factor = q[head * k.head_dim + c];
+    const float factor = part.factors[head * k.head_dim + c];
     for (int j = threadIdx.x; j < k.per_vector; j += kThreads) {
       const int64_t at = static_cast<int64_t>(first + c) * k.per_vector + j;
-      scores[head * stride + k.place(at)] += factor * number_of(k.values, at);
+      scores[k.place(at)] += factor * number_of(k.values, at);
     }
     __syncthreads();
   }
 }
 
 // A warp a channel.
-__global__ void __launch_bounds__(kThreads)
-    weigh_channel_entries(EntriesArgument v, gmem_ptr<const float> weights, int64_t stride, gmem_ptr<float> out) {
+__global__ void __launch_bounds__(kThreads) weigh_channel_entries(KVC_GRID_CONSTANT(Table<EntriesPart>, parts)) {
+  const EntriesPart& part = parts.of[blockIdx.z];
+  const EntriesArgument& v = part.x;
   const int head = blockIdx.y, lane = threadIdx.x % 32, channel = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
   if (channel >= v.head_dim) return;
   const int64_t first = static_cast<int64_t>(head / v.group * v.head_dim + channel) * v.per_vector;
   float sum = 0.0f;
   for (int j = lane; j < v.per_vector; j += 32) {
-    sum += weights[head * stride + v.place(first + j)] * number_of(v.values, first + j);
+    sum += part.factors[head * part.stride + v.place(first + j)] * number_of(v.values, first + j);
   }
   sum = sum_of_warp(sum);
-  if (lane == 0) out[head * v.head_dim + channel] += sum;
+  if (lane == 0) part.sums[head * v.head_dim + channel] = sum;
 }
 
 // Vectors are tokens: a thread a token.
-__global__ void __launch_bounds__(kThreads)
-    score_token_entries(EntriesArgument k, gmem_ptr<const float> q, gmem_ptr<float> scores, int64_t stride) {
+__global__ void __launch_bounds__(kThreads) score_token_entries(KVC_GRID_CONSTANT(Table<EntriesPart>, parts)) {
+  const EntriesPart& part = parts.of[blockIdx.y];
+  const EntriesArgument& k = part.x;
   const int token = blockIdx.x * kThreads + threadIdx.x;
   if (token >= k.n_vectors) return;
   for (int j = 0; j < k.per_vector; ++j) {
@@ -365,18 +410,20 @@ __global__ void __launch_bounds__(kThreads)
     const int place = k.place(at), kv = place / k.head_dim, channel = place % k.head_dim;
     const float value = number_of(k.values, at);
     for (int head = kv * k.group; head < (kv + 1) * k.group; ++head) {
-      scores[head * stride + token] += q[head * k.head_dim + channel] * value;
+      part.sums[head * part.stride + token] += part.factors[head * k.head_dim + channel] * value;
     }
   }
 }
 
-// A block 512 tokens, one after another: a token's entries are of other channels. parts [splits, heads, head_dim],
-// zeros at first.
-__global__ void __launch_bounds__(kThreads) weigh_token_entries(EntriesArgument v, gmem_ptr<const float> weights,
-                                                                int64_t stride, gmem_ptr<float> parts, int n_heads) {
-  const int end = min(static_cast<int>(blockIdx.x + 1) * kSplitTokens, v.n_vectors);
-  const int64_t part = static_cast<int64_t>(blockIdx.x) * n_heads * v.head_dim;
-  for (int64_t i = threadIdx.x; i < static_cast<int64_t>(n_heads) * v.head_dim; i += kThreads) parts[part + i] = 0.0f;
+// A block 512 tokens, one after another: a token's entries are of other channels.
+__global__ void __launch_bounds__(kThreads)
+    weigh_token_entries(KVC_GRID_CONSTANT(Table<EntriesPart>, parts), int n_heads) {
+  const EntriesPart& part = parts.of[blockIdx.y];
+  const EntriesArgument& v = part.x;
+  if (static_cast<int>(blockIdx.x) * kSplitTokens >= v.n_vectors) return;
+  const int end = min(static_cast<int>(blockIdx.x + 1) * kSplitTokens, v.n_vectors), n = n_heads * v.head_dim;
+  const gmem_ptr<float> sums = part.sums + static_cast<int64_t>(blockIdx.x) * n;
+  for (int i = threadIdx.x; i < n; i += kThreads) sums[i] = 0.0f;
   __syncthreads();
   for (int token = blockIdx.x * kSplitTokens; token < end; ++token) {
     for (int j = threadIdx.x; j < v.per_vector; j += kThreads) {
@@ -384,15 +431,17 @@ __global__ void __launch_bounds__(kThreads) weigh_token_entries(EntriesArgument 
       const int place = v.place(at), kv = place / v.head_dim, channel = place % v.head_dim;
       const float value = number_of(v.values, at);
       for (int head = kv * v.group; head < (kv + 1) * v.group; ++head) {
-        parts[part + static_cast<int64_t>(head) * v.head_dim + channel] += weights[head * stride + token] * value;
+        sums[head * v.head_dim + channel] += part.factors[head * part.stride + token] * value;
       }
     }
     __syncthreads();
   }
 }
 
-struct Hidden {
-  int n[cuda_products::kMostKvHeads];
+struct SoftmaxPart {
+  gmem_ptr<float> scores;
+  int64_t stride;
+  int n_heads, n_tokens, n_hidden;
 };
 
 // The warps' sums or largest, by `joined`, for all threads.
@@ -410,11 +459,13 @@ __device__ __forceinline__ float joined_in_block(float mine, smem_ptr<float> of_
   return all;
 }
 
-__global__ void __launch_bounds__(kThreads)
-    soften_scores(gmem_ptr<float> scores, int64_t stride, int n_tokens, int group, Hidden hidden) {
+// blockIdx.y: which part; of its query heads one a block.
+__global__ void __launch_bounds__(kThreads) soften_scores(KVC_GRID_CONSTANT(Table<SoftmaxPart>, parts)) {
   KVC_SHARED(float, of_warps, kThreads / 32);
-  const int head = blockIdx.x, first = hidden.n[head / group];
-  const gmem_ptr<float> mine = scores + head * stride;
+  const SoftmaxPart& part = parts.of[blockIdx.y];
+  if (static_cast<int>(blockIdx.x) >= part.n_heads) return;
+  const int first = part.n_hidden, n_tokens = part.n_tokens;
+  const gmem_ptr<float> mine = part.scores + blockIdx.x * part.stride;
   float largest = kNothing;
   for (int t = first + threadIdx.x; t < n_tokens; t += kThreads) largest = fmaxf(largest, mine[t]);
   largest = joined_in_block(largest, of_warps, [](float a, float b) { return fmaxf(a, b); });

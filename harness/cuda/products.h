@@ -1,13 +1,16 @@
-// Products of one new token's queries with a cache's parts as caches hold them (kvc/quant), on a device: what
+// Products of one new token's queries with caches' parts as caches hold them (kvc/quant), on a device: what
 // CompressedAttention adds up there. Plain C++; the kernels are in products.cuh.
 //   score_*   scores[i, t] += q[i] . x^[i / group, t]            for each query head i
-//   weigh_*   out[i] += sum over t of weights[i, t] x^[i / group, t]
-// Pointers are the device's, but for tables that are passed by value. Sums are in fp32 and in an order that depends on
-// the sizes alone: nothing is added by atomics.
+//   weigh_*   part[i] = sum over t of weights[i, t] x^[i / group, t]
+// A launch reads the parts of many caches, whatever their lengths, as long as they are of one Loop. Pointers are the
+// device's, but for tables that are passed by value. Sums are in fp32 and in an order that depends on a part's sizes
+// alone, not on what is read beside it: nothing is added by atomics.
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
+#include <span>
 
 namespace kvc::cuda_products {
 
@@ -66,27 +69,64 @@ struct Heads {
 // A few exact entries of each vector (kvc/quant/outliers.h).
 struct Entries {
   Array values, index;  // of index: n bytes
-  bool wide;            // u16, not u8
+  bool of_channels;     // vectors are channels, whose entries are tokens; or the other way round
+  bool wide;            // index is u16, not u8
   int per_vector, n_vectors;
   int n_kv_heads, head_dim;
 };
 
-// The kernels of one device. `stream` is a cudaStream_t; parts: floats that weigh_* may use.
-struct Kernels {
-  void (*score)(const Matrix& k, const Heads& q, const Heads& scores, void* stream);
-  void (*weigh)(const Matrix& v, const Heads& weights, const Heads& out, float* parts, void* stream);
-  void (*score_channel_entries)(const Entries& k, const Heads& q, const Heads& scores, void* stream);
-  void (*weigh_channel_entries)(const Entries& v, const Heads& weights, const Heads& out, void* stream);
-  void (*score_token_entries)(const Entries& k, const Heads& q, const Heads& scores, void* stream);
-  void (*weigh_token_entries)(const Entries& v, const Heads& weights, const Heads& out, float* parts, void* stream);
-  // Each head's softmax; of KV head h the first n_hidden[h] weigh nothing. Heads of one KV head stand together.
-  void (*softmax)(const Heads& scores, const int* n_hidden, int n_kv_heads, void* stream);
+// What parts must have in common for one launch.
+struct Loop {
+  int bits;
+  bool rows_are_channels, spread;
+  int n_heads, group;
+  auto operator<=>(const Loop&) const = default;
 };
-
-constexpr int kMostKvHeads = 256;  // of a softmax
+inline Loop loop_of(const Matrix& x, int n_query_heads) {
+  return {x.bits, x.rows_are_channels, x.spread != Spread::none, x.n_heads, n_query_heads / x.n_heads};
+}
 
 constexpr int kSplitTokens = 512;  // that one block weighs
 constexpr int n_splits(int n_tokens) { return (n_tokens + kSplitTokens - 1) / kSplitTokens; }
+
+struct Score {
+  Matrix k;
+  Heads q, scores;
+};
+struct Weigh {
+  Matrix v;
+  Heads weights;
+  float* parts;  // [n_splits(v.n_tokens), weights.n, v.n_channels], written
+};
+struct ScoreEntries {
+  Entries k;
+  Heads q, scores;
+};
+struct WeighEntries {
+  Entries v;
+  Heads weights;
+  float* parts;  // [n_parts(v), weights.n, v.head_dim], written
+};
+inline int n_parts(const Entries& v) { return v.of_channels ? 1 : n_splits(v.n_vectors); }
+struct Softmax {
+  Heads scores;
+  int n_hidden;  // the first ones, which weigh nothing
+};
+struct Sum {
+  const float* parts;
+  float* out;  // out[i] += parts[0][i] + parts[1][i] + ..
+  int n_parts, n;
+};
+
+// The kernels of one device. `stream` is a cudaStream_t. What is passed in one call adds to different numbers.
+struct Kernels {
+  void (*score)(std::span<const Score>, void* stream);  // of one Loop
+  void (*weigh)(std::span<const Weigh>, void* stream);
+  void (*score_entries)(std::span<const ScoreEntries>, void* stream);  // of as many query heads
+  void (*weigh_entries)(std::span<const WeighEntries>, void* stream);
+  void (*softmax)(std::span<const Softmax>, void* stream);
+  void (*sum)(std::span<const Sum>, void* stream);
+};
 
 }  // namespace kvc::cuda_products
 

@@ -50,29 +50,6 @@ double attend_alone(const CacheStep& step, int64_t layer, double scale, MemoryMe
   return seconds_since(start);
 }
 
-// The sequences `members` of one compressor. Their queries and outputs are brought together, which copies a few rows.
-void attend_together(const BatchedAttention& compressor, std::span<const CacheStep> steps,
-                     const std::vector<int64_t>& members, int64_t layer, double scale, MemoryMeter& meter,
-                     at::Tensor& attended) {
-  std::vector<const LayerCache*> caches;
-  std::vector<at::Tensor> q;
-  for (const int64_t b : members) {
-    caches.push_back((*steps[static_cast<size_t>(b)].caches)[static_cast<size_t>(layer)].get());
-    q.push_back(steps[static_cast<size_t>(b)].lent.tokens().q);
-  }
-  const auto n = static_cast<int64_t>(members.size());
-  auto out = at::empty({n, attended.size(1), attended.size(2)}, attended.options());
-  const auto& first = steps[static_cast<size_t>(members[0])];
-  first.entering(true);
-  const auto error = as_guest(meter, MemoryMeter::kModel, Visit::plain, [&] {  // of no sequence alone
-    compressor.attend_batch(caches, q, scale, out);
-    for (int64_t i = 0; i < n; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
-  });
-  first.entering(false);
-  if (error.empty()) return;
-  for (const int64_t b : members) steps[static_cast<size_t>(b)].out->error = error;
-}
-
 // Each on its own, spread over the threads. Their times overlap: each gets the part of the whole that its own time has
 // in the sum.
 void attend_alone(std::span<const CacheStep> steps, const std::vector<int64_t>& members, int64_t layer, double scale,
@@ -107,6 +84,28 @@ void attend_alone(std::span<const CacheStep> steps, const std::vector<int64_t>& 
   }
 }
 
+// The sequences `members` of one compressor. Their queries and outputs are brought together, which copies a few rows.
+void attend_together(const BatchedAttention& compressor, std::span<const CacheStep> steps,
+                     const std::vector<int64_t>& members, int64_t layer, double scale, MemoryMeter& meter,
+                     at::Tensor& attended) {
+  std::vector<const LayerCache*> caches;
+  std::vector<at::Tensor> q;
+  for (const int64_t b : members) {
+    caches.push_back((*steps[static_cast<size_t>(b)].caches)[static_cast<size_t>(layer)].get());
+    q.push_back(steps[static_cast<size_t>(b)].lent.tokens().q);
+  }
+  const auto n = static_cast<int64_t>(members.size());
+  auto out = at::empty({n, attended.size(1), attended.size(2)}, attended.options());
+  const auto& first = steps[static_cast<size_t>(members[0])];
+  first.entering(true);
+  const auto error = as_guest(meter, MemoryMeter::kModel, Visit::plain, [&] {  // of no sequence alone
+    compressor.attend_batch(caches, q, scale, out);
+    for (int64_t i = 0; i < n; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
+  });
+  first.entering(false);
+  if (!error.empty()) attend_alone(steps, members, layer, scale, meter, attended);  // one's error costs no other
+}
+
 void look(CacheStep& step, Watch& watch, int64_t layer, const NewTokens& token, MemoryMeter& meter,
           const at::Tensor& attention) {
   bool looks;
@@ -120,6 +119,11 @@ void look(CacheStep& step, Watch& watch, int64_t layer, const NewTokens& token, 
   });
 }
 
+bool attends_together(const CacheStep& step, at::Device device) {
+  const auto* compressor = dynamic_cast<const BatchedAttention*>(step.compressor);
+  return compressor && compressor->attends_together(device);
+}
+
 }  // namespace
 
 void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
@@ -131,7 +135,7 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewT
     if (step.out->error.empty()) append(step, layer, tokens[b], meter);
     if (!step.out->error.empty()) {
       attended[static_cast<int64_t>(b)].zero_();
-    } else if (dynamic_cast<const BatchedAttention*>(step.compressor)) {
+    } else if (attends_together(step, tokens[b].q.device())) {
       together[step.compressor].push_back(static_cast<int64_t>(b));
     } else {
       alone.push_back(static_cast<int64_t>(b));

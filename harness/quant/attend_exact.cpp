@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include "exact_rows.h"
-#include "kvc/quant/compressed_attention.h"
 
 namespace kvc {
 namespace {
@@ -29,26 +28,11 @@ void attend_head(const ExactTokens& x, int64_t h, const float* q, int64_t group,
   });
 }
 
-void attend_on_device(const ExactTokens& x, const at::Tensor& q, double scale, const LayerInfo& info, at::Tensor out) {
-  CompressedAttention attention(q, scale, info, x.k->n_tokens());
-  attention.score(*x.k, 0);
-  attention.softmax();
-  attention.weigh(*x.v, 0);
-  out.copy_(attention.out().squeeze(1));
-}
-
 }  // namespace
 
 void attend_exact(std::span<const ExactTokens> sequences, std::span<const at::Tensor> q, double scale,
                   const LayerInfo& info, at::Tensor& out) {
   const auto n = static_cast<int64_t>(sequences.size());
-  if (!out.is_cpu()) {
-    for (int64_t b = 0; b < n; ++b) {
-      const auto at = static_cast<size_t>(b);
-      attend_on_device(sequences[at], q[at], scale, info, out[b]);
-    }
-    return;
-  }
   const int64_t n_kv_heads = info.n_kv_heads, group = info.n_heads / n_kv_heads, head_dim = info.head_dim;
   std::vector<at::Tensor> scaled;  // [H_q, D] fp32
   for (const auto& query : q) {

@@ -15,7 +15,7 @@ at::Tensor all_tokens(const std::vector<CorrectedCodes>& chunks, const TokenBloc
 }  // namespace
 
 ChunkedCache::ChunkedCache(const LayerInfo& info, int64_t buffer, int64_t prompt_unit, Precision precision)
-    : LayerCache(info),
+    : PartsCache(info),
       buffer_(buffer),
       prompt_unit_(prompt_unit),
       k_recent_(storage_type(precision)),
@@ -42,23 +42,22 @@ void ChunkedCache::flush(int64_t n_tokens, bool prompt) {
   n_encoded_ += n_tokens;
 }
 
-at::Tensor ChunkedCache::attend(const at::Tensor& q, double scale) const {
-  if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-  CompressedAttention attention(q, scale, info(), length());
+void ChunkedCache::read_k(CompressedAttention& attention) const {
   int64_t first = 0;
   for (const auto& chunk : k_chunks_) {
     chunk.score(attention, first);
     first += chunk.n_tokens;
   }
   attention.score(k_recent_, n_encoded_);
-  attention.softmax();
-  first = 0;
+}
+
+void ChunkedCache::read_v(CompressedAttention& attention) const {
+  int64_t first = 0;
   for (const auto& chunk : v_chunks_) {
     chunk.weigh(attention, first);
     first += chunk.n_tokens;
   }
   attention.weigh(v_recent_, n_encoded_);
-  return attention.out();
 }
 
 KeyValue ChunkedCache::dequantize() const {

@@ -4,8 +4,9 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <numeric>
 
-#include "device_products.h"
+#include "device_step.h"
 #include "exact_rows.h"
 #include "kernels/code_products.h"
 #include "kernels/outlier_products.h"
@@ -18,17 +19,49 @@ bool CompressedAttention::takes(const at::Tensor& q) {
   return q.dim() == 3 && q.size(1) == 1 && q.size(2) <= kernels::kMaxHeadDim;
 }
 
-CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens)
+namespace {
+
+void check_query(const at::Tensor& q, const LayerInfo& info) {
+  KVC_CHECK(q.size(0) % info.n_kv_heads == 0 && q.size(2) == info.head_dim, "attend: q is ", q.sizes(),
+            ", the cache has ", info.n_kv_heads, " KV heads of ", info.head_dim);
+}
+
+}  // namespace
+
+CompressedAttention::CompressedAttention(const LayerInfo& info, int64_t group, int64_t n_tokens)
     : n_kv_heads_(info.n_kv_heads),
-      group_(q.size(0) / info.n_kv_heads),
+      group_(group),
       head_dim_(info.head_dim),
       n_tokens_(n_tokens),
-      n_hidden_(info.sliding_window > 0 ? std::max<int64_t>(0, n_tokens - info.sliding_window) : 0),
-      q_(q.to(at::kFloat).reshape({q.size(0), q.size(2)}).mul(scale).contiguous()),
-      scores_(at::zeros({q.size(0), n_tokens}, q_.options())),
-      out_(at::zeros({q.size(0), head_dim_}, q_.options())) {
-  KVC_CHECK(q.size(0) % n_kv_heads_ == 0 && q.size(2) == head_dim_, "attend: q is ", q.sizes(), ", the cache has ",
-            n_kv_heads_, " KV heads of ", head_dim_);
+      n_hidden_(info.sliding_window > 0 ? std::max<int64_t>(0, n_tokens - info.sliding_window) : 0) {}
+
+CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens)
+    : CompressedAttention(info, q.size(0) / info.n_kv_heads, n_tokens) {
+  check_query(q, info);
+  q_ = q.to(at::kFloat).reshape({q.size(0), q.size(2)}).mul(scale).contiguous();
+  scores_ = at::zeros({q.size(0), n_tokens}, q_.options());
+  out_ = at::zeros({q.size(0), head_dim_}, q_.options());
+  if (!q.is_cpu()) step_ = std::make_shared<on_device::Step>(q.device());
+}
+
+std::vector<CompressedAttention> CompressedAttention::of_batch(std::span<const at::Tensor> q, double scale,
+                                                               const LayerInfo& info, std::span<const int64_t> n_tokens,
+                                                               at::Tensor& out) {
+  for (const auto& query : q) check_query(query, info);
+  const int64_t n_heads = info.n_heads, n_all = std::accumulate(n_tokens.begin(), n_tokens.end(), int64_t{0});
+  const auto queries = at::stack(at::TensorList(q.data(), q.size())).to(at::kFloat).squeeze(2).mul(scale).contiguous();
+  const auto scores = at::zeros({n_heads * n_all}, queries.options());
+  const auto step = queries.is_cpu() ? nullptr : std::make_shared<on_device::Step>(queries.device());
+  out.zero_();
+  std::vector<CompressedAttention> batch;
+  for (int64_t b = 0, first = 0; b < queries.size(0); first += n_heads * n_tokens[static_cast<size_t>(b++)]) {
+    const int64_t n = n_tokens[static_cast<size_t>(b)];
+    CompressedAttention one(info, n_heads / info.n_kv_heads, n);
+    one.q_ = queries[b], one.out_ = out[b], one.step_ = step;
+    one.scores_ = scores.narrow(0, first, n_heads * n).view({n_heads, n});
+    batch.push_back(std::move(one));
+  }
+  return batch;
 }
 
 namespace {
@@ -95,7 +128,7 @@ void CompressedAttention::score(const GroupCodes& k, int64_t first) { score(q_, 
 void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
   check_alignment(k);
-  if (!q.is_cpu()) return on_device::score(q, k, weights(first, k.n_tokens));
+  if (step_) return step_->score(step_->matrix_of(k), q, part_of_scores(first, k.n_tokens));
   const int64_t group = q.size(0) / k.n_heads;
   for_each_part(k.n_heads, k.n_tokens * k.head_dim, [&](int64_t h) {
     const auto queries = const_rows_of(q, h, group);
@@ -107,16 +140,24 @@ void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_
 
 void CompressedAttention::weigh(const GroupCodes& v, int64_t first) { weigh_into(out_, v, first); }
 
-at::Tensor CompressedAttention::weighed(const GroupCodes& v, int64_t first) const {
-  auto out = at::zeros({q_.size(0), v.head_dim}, q_.options());
-  weigh_into(out, v, first);
-  return out;
+void CompressedAttention::weigh(const GroupCodes& v, int64_t first, at::Tensor sums) { weigh_into(sums, v, first); }
+
+void CompressedAttention::then(std::function<void()> f) { step_ ? step_->then(std::move(f)) : f(); }
+
+void CompressedAttention::score(const GroupCodes& k, GroupOrder order, at::IntArrayRef sizes, int64_t first) {
+  KVC_CHECK(step_, "attend: groups across tokens are read on a device only");
+  step_->score(step_->matrix_of(k, order, sizes), q_, part_of_scores(first, sizes[1]));
+}
+
+void CompressedAttention::weigh(const GroupCodes& v, GroupOrder order, at::IntArrayRef sizes, int64_t first) {
+  KVC_CHECK(step_, "attend: groups across tokens are read on a device only");
+  step_->weigh(step_->matrix_of(v, order, sizes), part_of_scores(first, sizes[1]), out_);
 }
 
 void CompressedAttention::weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
   const TimedPart timed(WorkPart::quantize);
   KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
-  if (!out.is_cpu()) return on_device::weigh(weights(first, v.n_tokens), v, out);
+  if (step_) return step_->weigh(step_->matrix_of(v), part_of_scores(first, v.n_tokens), out);
   const int64_t group = q_.size(0) / v.n_heads;
   for_each_part(v.n_heads, v.n_tokens * v.head_dim, [&](int64_t h) {
     kernels::weigh_channel_groups(head_of(v, h), const_rows_of(scores_, h, group, first), rows_of(out, h, group));
@@ -177,20 +218,27 @@ void CompressedAttention::score(const LevelCodes& k, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
   auto q = k.factor == 1 ? q_ : q_.mul(k.factor);
   if (k.global.defined()) q = q.mul(k.global);
-  if (!q.is_cpu()) return on_device::score(q, k, weights(first, k.n_tokens()));
+  if (step_) return step_->score(step_->matrix_of(k), q, part_of_scores(first, k.n_tokens()));
   if (!has_loop(k)) return for_each_tile(k, [&](const at::Tensor& tile, int64_t t) { score(tile, first + t); });
   for_each_part(n_kv_heads_, k.n_tokens() * head_dim_, [&](int64_t h) {
     kernels::score_channel_groups(head_of(k, h), const_rows_of(q, h, group_), rows_of(scores_, h, group_, first));
   });
 }
 
+// Factors are the sums', so that weights that are not there yet stay as they are.
+void CompressedAttention::weigh_on_device(const LevelCodes& v, int64_t first) {
+  const bool plain = v.factor == 1 && !v.global.defined();
+  const auto sums = plain ? out_ : at::zeros_like(out_);
+  step_->weigh(step_->matrix_of(v), part_of_scores(first, v.n_tokens()), sums);
+  if (plain) return;
+  step_->then([out = out_, sums, factor = v.factor, global = v.global] {
+    out.add_(global.defined() ? sums.mul(global) : sums, factor);
+  });
+}
+
 void CompressedAttention::weigh(const LevelCodes& v, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
-  if (!out_.is_cpu()) {
-    auto shares = weights(first, v.n_tokens());
-    if (v.factor != 1) shares = shares.mul(v.factor);
-    return on_device::weigh(v.global.defined() ? shares.mul(v.global) : shares, v, out_);
-  }
+  if (step_) return weigh_on_device(v, first);
   if (!has_loop(v)) return for_each_tile(v, [&](const at::Tensor& tile, int64_t t) { weigh(tile, first + t); });
   const double factor = v.global.defined() ? v.factor * v.global.item<double>() : v.factor;
   auto sums = factor == 1 ? out_ : at::zeros_like(out_);
@@ -217,9 +265,9 @@ void CompressedAttention::score(const LowRank& k, int64_t first) {
   if (!k.a.defined()) return;
   const auto a = long_factor(k), b = k.b_floats();
   const int64_t r = a.size(2);
-  if (!q_.is_cpu()) {
+  if (step_) {
     const auto down = at::bmm(q_.view({n_kv_heads_, group_, head_dim_}), b).flatten(0, 1);
-    return on_device::score(down, a, weights(first, a.size(1)));
+    return step_->score(step_->matrix_of(a), down, part_of_scores(first, a.size(1)));
   }
   for_each_part(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
     const float* right = b.const_data_ptr<float>() + h * head_dim_ * r;
@@ -241,10 +289,12 @@ void CompressedAttention::weigh(const LowRank& v, int64_t first) {
   if (!v.a.defined()) return;
   const auto a = long_factor(v), b = v.b_floats();
   const int64_t r = a.size(2);
-  if (!q_.is_cpu()) {
-    auto down = at::zeros({q_.size(0), r}, q_.options());
-    on_device::weigh(weights(first, a.size(1)), a, down);
-    out_.add_(at::bmm(down.view({n_kv_heads_, group_, r}), b.transpose(1, 2)).flatten(0, 1));
+  if (step_) {
+    const auto down = at::zeros({q_.size(0), r}, q_.options());
+    step_->weigh(step_->matrix_of(a), part_of_scores(first, a.size(1)), down);
+    step_->then([out = out_, down = down.view({n_kv_heads_, group_, r}), b] {
+      out.add_(at::bmm(down, b.transpose(1, 2)).flatten(0, 1));
+    });
     return;
   }
   for_each_part(n_kv_heads_, a.size(1) * r, [&](int64_t h) {
@@ -282,10 +332,12 @@ kernels::TokenEntries part_of(kernels::TokenEntries all, int64_t part) {
 
 }  // namespace
 
-void CompressedAttention::score(const Outliers& k, int64_t first) {
+void CompressedAttention::score(const Outliers& k, int64_t first, int64_t n_tokens) {
   const TimedPart timed(WorkPart::sparse);
   if (!k.index.defined()) return;
-  if (!q_.is_cpu()) return on_device::score(q_, k, n_kv_heads_, scores_.narrow(1, first, n_tokens_ - first));
+  if (step_) {
+    return step_->score(step_->entries_of(k, n_kv_heads_, head_dim_), q_, part_of_scores(first, n_tokens));
+  }
   const auto entries = entries_of(k);
   const float* q = q_.const_data_ptr<float>();
   float* scores = scores_.data_ptr<float>() + first;
@@ -306,7 +358,10 @@ void CompressedAttention::score(const Outliers& k, int64_t first) {
 void CompressedAttention::weigh(const Outliers& v, int64_t first) {
   const TimedPart timed(WorkPart::sparse);
   if (!v.index.defined()) return;
-  if (!q_.is_cpu()) return on_device::weigh(scores_.narrow(1, first, n_tokens_ - first), v, n_kv_heads_, out_);
+  if (step_) {
+    const auto entries = step_->entries_of(v, n_kv_heads_, head_dim_);
+    return step_->weigh(entries, part_of_scores(first, n_tokens_ - first), out_);
+  }
   const auto entries = entries_of(v);
   const float* weights = scores_.const_data_ptr<float>() + first;
   if (v.axis == GroupAxis::tokens) {
@@ -342,7 +397,7 @@ void for_each_block(const TokenBlocks& x, int64_t first, F f) {
 
 void CompressedAttention::score(const TokenBlocks& k, int64_t first) {
   if (k.blocks().empty()) return;
-  if (!q_.is_cpu()) return for_each_block(k, first, [&](const at::Tensor& block, int64_t t) { score(block, t); });
+  if (step_) return for_each_block(k, first, [&](const at::Tensor& block, int64_t t) { score(block, t); });
   const int64_t n_held = k.blocks().front().size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, k.n_tokens() * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
@@ -356,7 +411,7 @@ void CompressedAttention::score(const TokenBlocks& k, int64_t first) {
 
 void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
   if (v.blocks().empty()) return;
-  if (!q_.is_cpu()) return for_each_block(v, first, [&](const at::Tensor& block, int64_t t) { weigh(block, t); });
+  if (step_) return for_each_block(v, first, [&](const at::Tensor& block, int64_t t) { weigh(block, t); });
   const int64_t n_held = v.blocks().front().size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, v.n_tokens() * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
@@ -368,7 +423,7 @@ void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
 }
 
 void CompressedAttention::score(const at::Tensor& k, int64_t first) {
-  if (!q_.is_cpu()) return on_device::score(q_, k, weights(first, k.size(1)));
+  if (step_) return step_->score(step_->matrix_of(k), q_, part_of_scores(first, k.size(1)));
   const int64_t n_held = k.size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, k.size(1) * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
@@ -381,7 +436,7 @@ void CompressedAttention::score(const at::Tensor& k, int64_t first) {
 }
 
 void CompressedAttention::weigh(const at::Tensor& v, int64_t first) {
-  if (!q_.is_cpu()) return on_device::weigh(weights(first, v.size(1)), v, out_);
+  if (step_) return step_->weigh(step_->matrix_of(v), part_of_scores(first, v.size(1)), out_);
   const int64_t n_held = v.size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, v.size(1) * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
@@ -395,13 +450,11 @@ void CompressedAttention::weigh(const at::Tensor& v, int64_t first) {
 void CompressedAttention::score(const RaggedTokens& k, int64_t first) {
   if (k.n_heads() == 0) return;
   const auto column = [&](int64_t h) { return first + k.longest() - k.count(h); };
-  if (!q_.is_cpu()) {
-    for (int64_t h = 0; h < k.n_heads(); ++h) {
-      on_device::score(q_.narrow(0, h * group_, group_), k.rows().narrow(1, k.first_row(h), k.count(h)),
-                       weights(column(h), k.count(h)).narrow(0, h * group_, group_));
-    }
-    return;
+  for (int64_t h = 0; step_ && h < k.n_heads(); ++h) {
+    step_->score(step_->matrix_of(k.rows().narrow(1, k.first_row(h), k.count(h))), q_.narrow(0, h * group_, group_),
+                 part_of_scores(column(h), k.count(h)).narrow(0, h * group_, group_));
   }
+  if (step_) return;
   for_each_part(k.n_heads(), k.longest() * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group_ * head_dim_, group_, head_dim_,
                                      k.rows().scalar_type());
@@ -416,13 +469,14 @@ void CompressedAttention::score(const RaggedTokens& k, int64_t first) {
 void CompressedAttention::weigh(const RaggedTokens& v, int64_t first) {
   if (v.n_heads() == 0) return;
   const auto column = [&](int64_t h) { return first + v.longest() - v.count(h); };
-  if (!q_.is_cpu()) {
+  if (step_) {
+    const auto sums = at::zeros_like(out_);
     for (int64_t h = 0; h < v.n_heads(); ++h) {
-      auto out = out_.narrow(0, h * group_, group_);
-      on_device::weigh(weights(column(h), v.count(h)).narrow(0, h * group_, group_),
-                       v.rows().narrow(1, v.first_row(h), v.count(h)), out);
+      step_->weigh(step_->matrix_of(v.rows().narrow(1, v.first_row(h), v.count(h))),
+                   part_of_scores(column(h), v.count(h)).narrow(0, h * group_, group_),
+                   sums.narrow(0, h * group_, group_));
     }
-    return;
+    return step_->then([out = out_, sums] { out.add_(sums); });
   }
   for_each_part(v.n_heads(), v.longest() * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group_, column(h));
@@ -438,14 +492,27 @@ void CompressedAttention::add_scores(const at::Tensor& scores, int64_t first) {
   scores_.narrow(1, first, scores.size(1)).add_(scores);
 }
 
-at::Tensor CompressedAttention::weights(int64_t first, int64_t n_tokens) const {
+at::Tensor CompressedAttention::part_of_scores(int64_t first, int64_t n_tokens) const {
   return scores_.narrow(1, first, n_tokens);
+}
+
+void CompressedAttention::run() const {
+  if (step_) step_->run();
+}
+
+const at::Tensor& CompressedAttention::weights() const {
+  run();
+  return scores_;
+}
+
+at::Tensor CompressedAttention::weights(int64_t first, int64_t n_tokens) const {
+  return weights().narrow(1, first, n_tokens);
 }
 
 void CompressedAttention::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
 
 void CompressedAttention::softmax(std::span<const int64_t> n_hidden) {
-  if (!scores_.is_cpu()) return on_device::softmax(scores_, n_hidden);
+  if (step_) return step_->softmax(scores_, n_hidden);
   float* all = scores_.data_ptr<float>();
   for_each_part(scores_.size(0), n_tokens_ * 16, [&](int64_t i) {  // an exponential costs as much as some products
     const int64_t hidden = n_hidden[static_cast<size_t>(i / group_)];
@@ -455,6 +522,9 @@ void CompressedAttention::softmax(std::span<const int64_t> n_hidden) {
   });
 }
 
-at::Tensor CompressedAttention::out() const { return out_.unsqueeze(1); }
+at::Tensor CompressedAttention::out() const {
+  run();
+  return out_.unsqueeze(1);
+}
 
 }  // namespace kvc

@@ -111,7 +111,7 @@ at::Tensor CorrectedCodes::dequantize() const {
 void CorrectedCodes::score(CompressedAttention& attention, int64_t first) const {
   if (codes.codes.defined()) attention.score(codes, first);
   attention.score(low_rank, first + low_rank_first);
-  attention.score(outliers, first);
+  attention.score(outliers, first, n_tokens);
 }
 
 void CorrectedCodes::weigh(CompressedAttention& attention, int64_t first) const {

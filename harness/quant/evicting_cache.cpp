@@ -6,7 +6,6 @@
 #include <limits>
 
 #include "kvc/quant/attention_mass.h"
-#include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/kept_tokens.h"
 #include "kvc/value_checks.h"
 
@@ -31,7 +30,7 @@ NewTokens token_of(const NewTokens& tokens, int64_t t, int64_t position) {
 }  // namespace
 
 EvictingCache::EvictingCache(const LayerInfo& info, const EvictionFormat& format)
-    : LayerCache(info),
+    : PartsCache(info),
       format_(format),
       k_{TokenBlocks(storage_type(format.precision)), blocks_for(format)},
       v_{TokenBlocks(storage_type(format.precision)), blocks_for(format)},
@@ -156,23 +155,20 @@ void EvictingCache::evict() {
 
 at::Tensor EvictingCache::received(const at::Tensor& q) const {
   KVC_CHECK(CompressedAttention::takes(q), format_.method, ": decodes on the CPU only, head_dim at most 1024");
-  return scored(q, info().attention_scale).weights().view({info().n_kv_heads, -1, n_held()}).sum(1);
+  CompressedAttention attention(q, info().attention_scale, info(), n_held());
+  read_k(attention);
+  soften(attention);
+  return attention.weights().view({info().n_kv_heads, -1, n_held()}).sum(1);
 }
 
-CompressedAttention EvictingCache::scored(const at::Tensor& q, double scale) const {
-  CompressedAttention attention(q, scale, info(), n_held());
+void EvictingCache::read_k(CompressedAttention& attention) const {
   attention.score(k_.sinks, 0);
   attention.score(k_.rest, k_.sinks.n_tokens());
-  attention.softmax(n_hidden());
-  return attention;
 }
 
-at::Tensor EvictingCache::attend(const at::Tensor& q, double scale) const {
-  if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-  auto attention = scored(q, scale);
+void EvictingCache::read_v(CompressedAttention& attention) const {
   attention.weigh(v_.sinks, 0);
   attention.weigh(v_.rest, v_.sinks.n_tokens());
-  return attention.out();
 }
 
 at::Tensor EvictingCache::positions() const {

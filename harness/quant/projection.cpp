@@ -7,7 +7,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "device_products.h"
+#include "device_step.h"
 #include "kernels/sign_products.h"
 #include "kvc/quant/pack_bits.h"
 #include "kvc/shared.h"
@@ -100,7 +100,9 @@ at::Tensor dot_signs(const at::Tensor& x, const at::Tensor& words) {
     constexpr float kSigns[] = {-1, 1};
     const LevelCodes signs{
         .codes = words, .scale = at::ones({1, 1, 1}, x.options()), .book = {kSigns, 1}, .head_dim = m};
-    on_device::score(x, signs, sums);
+    on_device::Step step(x.device());
+    step.score(step.matrix_of(signs), x, sums);
+    step.run();
     return sums;
   }
   for (int64_t i = 0; i < x.size(0); ++i) {

@@ -35,7 +35,7 @@ at::Tensor RaggedTokens::padded(const at::Tensor& x, const at::Scalar& filler) c
 }
 
 RaggedCache::RaggedCache(const LayerInfo& info, Precision precision)
-    : LayerCache(info),
+    : PartsCache(info),
       k_{RaggedTokens(storage_type(precision)), TokenBlocks(storage_type(precision))},
       v_{RaggedTokens(storage_type(precision)), TokenBlocks(storage_type(precision))} {}
 
@@ -66,17 +66,19 @@ void RaggedCache::take_prompt(const NewTokens& prompt, const at::Tensor& kept) {
   n_evicted_ = n - mask.all(0).sum().item<int64_t>();
 }
 
-at::Tensor RaggedCache::attend(const at::Tensor& q, double scale) const {
-  if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-  const int64_t n_prompt = k_.prompt.longest();
-  CompressedAttention attention(q, scale, info(), n_prompt + k_.later.n_tokens());
+void RaggedCache::read_k(CompressedAttention& attention) const {
   attention.score(k_.prompt, 0);
-  attention.score(k_.later, n_prompt);
-  attention.softmax(n_hidden());
-  attention.weigh(v_.prompt, 0);
-  attention.weigh(v_.later, n_prompt);
-  return attention.out();
+  attention.score(k_.later, k_.prompt.longest());
 }
+
+void RaggedCache::read_v(CompressedAttention& attention) const {
+  attention.weigh(v_.prompt, 0);
+  attention.weigh(v_.later, v_.prompt.longest());
+}
+
+void RaggedCache::soften(CompressedAttention& attention) const { attention.softmax(n_hidden()); }
+
+int64_t RaggedCache::n_attended() const { return k_.prompt.longest() + k_.later.n_tokens(); }
 
 at::Tensor RaggedCache::positions() const {
   if (!kept_.defined()) return LayerCache::positions();

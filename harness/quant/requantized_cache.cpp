@@ -2,9 +2,7 @@
 
 #include <ATen/ATen.h>
 
-#include "device_products.h"
 #include "kernels/quantize_groups.h"
-#include "kvc/quant/compressed_attention.h"
 
 namespace kvc {
 namespace {
@@ -88,7 +86,7 @@ void RequantizedTokens::add_to(Footprint& bytes, CacheTensor tensor) const {
 }
 
 RequantizedCache::RequantizedCache(const LayerInfo& info, const RequantizedFormat& format)
-    : LayerCache(info), format_(format), k_(format.precision), v_(format.precision) {}
+    : PartsCache(info), format_(format), k_(format.precision), v_(format.precision) {}
 
 void RequantizedCache::append(const NewTokens& tokens) {
   check_new_tokens(tokens);
@@ -106,45 +104,29 @@ void RequantizedCache::encode_all() {
   if (info().holds_v()) v_.encode_all(format_.v, format_);
 }
 
-namespace {
-
-void score_on_device(CompressedAttention& attention, const RequantizedTokens& k, GroupOrder order) {
-  const auto scores = at::zeros({attention.q().size(0), k.sizes[1]}, attention.q().options());
-  on_device::score(attention.q(), k.codes, order, k.sizes, scores);
-  attention.add_scores(scores, 0);
-}
-
-void weigh_on_device(CompressedAttention& attention, const RequantizedTokens& v, GroupOrder order) {
-  auto out = at::zeros_like(attention.q());
-  on_device::weigh(attention.weights(0, v.sizes[1]), v.codes, order, v.sizes, out);
-  attention.add_out(out);
-}
-
-void score(CompressedAttention& attention, const RequantizedTokens& k, GroupOrder order) {
-  if (k.by_token) return attention.score(k.codes, 0);
-  if (!attention.q().is_cpu()) return score_on_device(attention, k, order);
-  attention.score(decoded(k, order), 0);
-}
-
-void weigh(CompressedAttention& attention, const RequantizedTokens& v, GroupOrder order) {
-  if (v.by_token) return attention.weigh(v.codes, 0);
-  if (!attention.q().is_cpu()) return weigh_on_device(attention, v, order);
-  attention.weigh(decoded(v, order), 0);
-}
-
-}  // namespace
-
 // On the codes where a group lies within a token, and on a device; else on what they decode to.
-at::Tensor RequantizedCache::attend(const at::Tensor& q, double scale) const {
-  if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-  CompressedAttention attention(q, scale, info(), length());
+void RequantizedCache::read_k(CompressedAttention& attention) const {
   const int64_t n = n_encoded_tokens();
-  if (n > 0) score(attention, k_, format_.k);
+  if (n > 0 && k_.by_token) {
+    attention.score(k_.codes, 0);
+  } else if (n > 0 && attention.q().is_cpu()) {
+    attention.score(decoded(k_, format_.k), 0);
+  } else if (n > 0) {
+    attention.score(k_.codes, format_.k, k_.sizes, 0);
+  }
   attention.score(k_.recent, n);
-  attention.softmax();
-  if (n > 0) weigh(attention, v_, format_.v);
+}
+
+void RequantizedCache::read_v(CompressedAttention& attention) const {
+  const int64_t n = n_encoded_tokens();
+  if (n > 0 && v_.by_token) {
+    attention.weigh(v_.codes, 0);
+  } else if (n > 0 && attention.q().is_cpu()) {
+    attention.weigh(decoded(v_, format_.v), 0);
+  } else if (n > 0) {
+    attention.weigh(v_.codes, format_.v, v_.sizes, 0);
+  }
   attention.weigh(v_.recent, n);
-  return attention.out();
 }
 
 Footprint RequantizedCache::footprint() const {

@@ -2,12 +2,10 @@
 
 #include <ATen/ATen.h>
 
-#include "kvc/quant/compressed_attention.h"
-
 namespace kvc {
 
 StoredCache::StoredCache(const LayerInfo& info, const GroupFormat& k, const GroupFormat& v)
-    : LayerCache(info), k_(k.precision), v_(v.precision), k_format_(k), v_format_(v) {}
+    : PartsCache(info), k_(k.precision), v_(v.precision), k_format_(k), v_format_(v) {}
 
 void StoredCache::append(const NewTokens& tokens) {
   check_new_tokens(tokens);
@@ -31,23 +29,22 @@ void StoredCache::encode_front(int64_t n_k_tokens, int64_t n_v_tokens) {
   if (info().holds_v()) v_.encode_front(n_v_tokens, v_format_);
 }
 
-at::Tensor StoredCache::attend(const at::Tensor& q, double scale) const {
-  if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-  CompressedAttention attention(q, scale, info(), k_.n_tokens());
+void StoredCache::read_k(CompressedAttention& attention) const {
   int64_t first = 0;
   for (const auto& block : k_.codes.blocks()) {
     attention.score(block, first);
     first += block.n_tokens;
   }
   attention.score(k_.recent, first);
-  attention.softmax();
-  first = 0;
+}
+
+void StoredCache::read_v(CompressedAttention& attention) const {
+  int64_t first = 0;
   for (const auto& block : v_.codes.blocks()) {
     attention.weigh(block, first);
     first += block.n_tokens;
   }
   attention.weigh(v_.recent, first);
-  return attention.out();
 }
 
 Footprint StoredCache::footprint() const {

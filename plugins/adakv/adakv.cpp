@@ -61,7 +61,7 @@ class AdaKvCache final : public kvc::RaggedCache {
   const AdaKvOptions& options_;  // the compressor's
 };
 
-class AdaKv final : public kvc::Compressor {
+class AdaKv final : public kvc::PartsCompressor {
  public:
   explicit AdaKv(const AdaKvOptions& options) : options_(options) {
     kvc::check_votes("adakv", options.votes, options.capacity);

@@ -130,15 +130,21 @@ void Chunk::score(kvc::CompressedAttention& attention, int64_t first) const {
 
 void Chunk::weigh(kvc::CompressedAttention& attention, int64_t first) const {
   const auto t_s = right();
-  const int64_t r = t_s.size(0), c = t_s.size(1), n_q = attention.q().size(0);
-  const auto sums = attention.weighed(codes, first);  // [H_q, D_all/c * r / parts]
+  const int64_t r = t_s.size(0), c = t_s.size(1), n_q = attention.q().size(0), d = head_dim;
+  const auto sums = at::zeros({n_q, codes.head_dim}, attention.q().options());  // [H_q, D_all/c * r / parts]
+  attention.weigh(codes, first, sums);
   if (head_dim % c == 0) {
-    attention.add_out(at::matmul(sums.view({-1, r}), t_s).view({n_q, head_dim}));
+    attention.then([&attention, sums, t_s, r, n_q, d] {
+      attention.add_out(at::matmul(sums.view({-1, r}), t_s).view({n_q, d}));
+    });
     return;
   }
   const int64_t heads = c / head_dim;
   const auto by_head = t_s.view({r, heads, head_dim}).permute({1, 0, 2});  // [heads, r, D]
-  attention.add_out(at::matmul(sums.view({codes.n_heads, heads, n_q / n_heads, r}), by_head).reshape({n_q, head_dim}));
+  const auto parts = sums.view({codes.n_heads, heads, n_q / n_heads, r});
+  attention.then([&attention, parts, by_head, n_q, d] {
+    attention.add_out(at::matmul(parts, by_head).reshape({n_q, d}));
+  });
 }
 
 void Chunk::add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {

@@ -14,6 +14,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/probed_parts.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/shared_options.h>
 
 #include "chunk.h"
@@ -43,10 +44,10 @@ struct DecoQuantOptions {
 
 using Chunks = std::vector<decoquant::Chunk>;
 
-class DecoQuantCache final : public kvc::LayerCache, public kvc::ProbedParts {
+class DecoQuantCache final : public kvc::PartsCache, public kvc::ProbedParts {
  public:
   DecoQuantCache(const kvc::LayerInfo& info, const decoquant::Format& format, int64_t buffer)
-      : LayerCache(info), format_(format), buffer_(buffer) {}
+      : PartsCache(info), format_(format), buffer_(buffer) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
@@ -55,25 +56,6 @@ class DecoQuantCache final : public kvc::LayerCache, public kvc::ProbedParts {
     if (info().holds_v()) v_recent_.push_back(tokens.v);
     if (prompt) encode(n_recent());
     while (n_recent() > buffer_) encode(buffer_);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q) || !attends_) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    int64_t first = 0;
-    for (const auto& k : k_chunks_) {
-      k.score(attention, first);
-      first += k.n_tokens;
-    }
-    attention.score(k_recent_, first);
-    attention.softmax();
-    first = 0;
-    for (const auto& v : v_chunks_) {
-      v.weigh(attention, first);
-      first += v.n_tokens;
-    }
-    attention.weigh(v_recent_, first);
-    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override {
@@ -102,6 +84,24 @@ class DecoQuantCache final : public kvc::LayerCache, public kvc::ProbedParts {
   }
 
  private:
+  bool has_parts() const override { return attends_; }
+  void read_k(kvc::CompressedAttention& attention) const override {
+    int64_t first = 0;
+    for (const auto& k : k_chunks_) {
+      k.score(attention, first);
+      first += k.n_tokens;
+    }
+    attention.score(k_recent_, first);
+  }
+  void read_v(kvc::CompressedAttention& attention) const override {
+    int64_t first = 0;
+    for (const auto& v : v_chunks_) {
+      v.weigh(attention, first);
+      first += v.n_tokens;
+    }
+    attention.weigh(v_recent_, first);
+  }
+
   void encode(int64_t n_tokens) {
     if (info().holds_k()) encode(n_tokens, k_recent_, k_chunks_);
     if (info().holds_v()) encode(n_tokens, v_recent_, v_chunks_);
@@ -134,7 +134,7 @@ decoquant::Form form_named(const std::string& name) {
   return name == "qr" ? decoquant::Form::qr : decoquant::Form::icl;
 }
 
-class DecoQuant final : public kvc::Compressor {
+class DecoQuant final : public kvc::PartsCompressor {
  public:
   explicit DecoQuant(const DecoQuantOptions& options) : options_(options) {
     KVC_CHECK(options.form == "icl" || options.tensors == 2, "decoquant: form ", options.form, " has 2 tensors, not ",

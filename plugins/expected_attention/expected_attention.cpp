@@ -105,7 +105,7 @@ class ExpectedAttentionCache final : public kvc::EvictingCache {
   const ExpectedAttentionOptions& options_;  // the compressor's
 };
 
-class ExpectedAttention final : public kvc::Compressor {
+class ExpectedAttention final : public kvc::PartsCompressor {
  public:
   explicit ExpectedAttention(const ExpectedAttentionOptions& options) : options_(options) {
     KVC_CHECK(options.keep > 0, "expected_attention: keep 0, allowed: above 0 to 1");

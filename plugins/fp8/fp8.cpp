@@ -57,7 +57,7 @@ class Fp8Tokens {
   at::Tensor scale_;  // [H, 1, 1] fp32
 };
 
-class Fp8 final : public kvc::Compressor {
+class Fp8 final : public kvc::PartsCompressor {
  public:
   explicit Fp8(const Fp8Options& options) : options_(options) {}
 

@@ -3,6 +3,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/attend_exact.h>
+#include <kvc/quant/parts_cache.h>
 
 #include <algorithm>
 
@@ -15,10 +16,10 @@ struct FullOptions {
 
 constexpr int64_t kBlockTokens = 64;  // a step copies at most one block
 
-class FullCache final : public kvc::LayerCache {
+class FullCache final : public kvc::PartsCache {
  public:
   FullCache(const kvc::LayerInfo& info, at::ScalarType dtype)
-      : LayerCache(info), k_(dtype, kBlockTokens), v_(dtype, kBlockTokens) {}
+      : PartsCache(info), k_(dtype, kBlockTokens), v_(dtype, kBlockTokens) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
@@ -27,7 +28,7 @@ class FullCache final : public kvc::LayerCache {
   }
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (q.size(1) != 1) return LayerCache::attend(q, scale);
+    if (q.size(1) != 1 || !q.is_cpu()) return PartsCache::attend(q, scale);
     auto out = at::empty({1, info().n_heads, info().head_dim}, q.options().dtype(at::kFloat));
     const auto held = exact();
     attend_exact({&held, 1}, {&q, 1}, scale, info(), out);
@@ -48,10 +49,13 @@ class FullCache final : public kvc::LayerCache {
   }
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override { attention.score(k_, 0); }
+  void read_v(kvc::CompressedAttention& attention) const override { attention.weigh(v_, 0); }
+
   kvc::TokenBlocks k_, v_;
 };
 
-class Full final : public kvc::Compressor, public kvc::BatchedAttention {
+class Full final : public kvc::PartsCompressor {
  public:
   explicit Full(const FullOptions& options)
       : dtype_(options.dtype == "fp16"   ? at::kHalf
@@ -61,8 +65,10 @@ class Full final : public kvc::Compressor, public kvc::BatchedAttention {
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<FullCache>(info, dtype_);
   }
+  bool attends_together(at::Device) const override { return true; }
   void attend_batch(std::span<const kvc::LayerCache* const> caches, std::span<const at::Tensor> q, double scale,
                     at::Tensor& out) const override {
+    if (!out.is_cpu()) return PartsCompressor::attend_batch(caches, q, scale, out);
     std::vector<kvc::ExactTokens> held;
     for (const auto* cache : caches) held.push_back(static_cast<const FullCache*>(cache)->exact());
     const auto& info = static_cast<const FullCache*>(caches.front())->info();

@@ -84,7 +84,7 @@ class GearCache final : public kvc::ChunkedCache {
   const kvc::Backbone& backbone_;
 };
 
-class Gear final : public kvc::Compressor {
+class Gear final : public kvc::PartsCompressor {
  public:
   explicit Gear(const GearOptions& options)
       : options_(options),

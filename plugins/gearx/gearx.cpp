@@ -108,7 +108,7 @@ class GearxCache final : public kvc::ChunkedCache {
   const Shared& shared_;  // the compressor's
 };
 
-class Gearx final : public kvc::Compressor {
+class Gearx final : public kvc::PartsCompressor {
  public:
   explicit Gearx(const GearxOptions& options) {
     const auto backbone = [&](int64_t buffer) {

@@ -51,7 +51,7 @@ class H2oCache final : public kvc::EvictingCache {
   const H2oOptions& options_;  // the compressor's
 };
 
-class H2o final : public kvc::Compressor {
+class H2o final : public kvc::PartsCompressor {
  public:
   explicit H2o(const H2oOptions& options) : options_(options) {}
 

@@ -30,7 +30,7 @@ struct HqqOptions {
 
 kvc::GroupOrder order_of(int64_t axis) { return axis == 1 ? kvc::GroupOrder::flat : kvc::GroupOrder::strided; }
 
-class Hqq final : public kvc::Compressor {
+class Hqq final : public kvc::PartsCompressor {
  public:
   explicit Hqq(const HqqOptions& options) : options_(options) {
     format_ = {.k = order_of(options.axis_k),

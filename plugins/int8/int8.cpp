@@ -7,8 +7,8 @@
 #include <ATen/ATen.h>
 #include <kvc/calibration.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/pack_bits.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/stored_cache.h>
 
 #include <algorithm>
@@ -84,24 +84,15 @@ class ScaledTokens {
   int64_t head_dim_ = 0;
 };
 
-class ScaledCache final : public kvc::LayerCache {
+class ScaledCache final : public kvc::PartsCache {
  public:
   ScaledCache(const kvc::LayerInfo& info, const Scales& scales)
-      : LayerCache(info), k_(scales.k, info.device), v_(scales.v, info.device) {}
+      : PartsCache(info), k_(scales.k, info.device), v_(scales.v, info.device) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
     if (info().holds_k()) k_.push_back(tokens.k);
     if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    k_.for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.score(block, first); });
-    attention.softmax();
-    v_.for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.weigh(block, first); });
-    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
@@ -115,6 +106,13 @@ class ScaledCache final : public kvc::LayerCache {
   }
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override {
+    k_.for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.score(block, first); });
+  }
+  void read_v(kvc::CompressedAttention& attention) const override {
+    v_.for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.weigh(block, first); });
+  }
+
   ScaledTokens k_, v_;
 };
 
@@ -147,7 +145,7 @@ double learned_scale(const kvc::NamedTensors& tensors, const char* name, int64_t
   return largest / kTop;
 }
 
-class Int8 final : public kvc::Compressor, public kvc::Calibrated {
+class Int8 final : public kvc::PartsCompressor, public kvc::Calibrated {
  public:
   explicit Int8(const Int8Options& options) : options_(options) {
     const bool given = options.k_scale != 1 || options.v_scale != 1;

@@ -44,7 +44,7 @@ class KcvtCache final : public kvc::StoredCache {
   int64_t buffer_;
 };
 
-class Kcvt final : public kvc::Compressor {
+class Kcvt final : public kvc::PartsCompressor {
  public:
   explicit Kcvt(const KcvtOptions& options) {
     format_.k = {.bits = options.bits, .axis = kvc::GroupAxis::tokens, .precision = options.precision};

@@ -10,7 +10,7 @@
 // D above 256: 2*D instead of D for the places.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/shared_options.h>
 #include <kvc/quant/token_blocks.h>
 
@@ -130,10 +130,10 @@ class Pages {
   at::Tensor places_;  // [pages, H, D]
 };
 
-class KittyCache final : public kvc::LayerCache {
+class KittyCache final : public kvc::PartsCache {
  public:
   KittyCache(const kvc::LayerInfo& info, const KittyOptions& options)
-      : LayerCache(info),
+      : PartsCache(info),
         options_(options),
         v_format_(value_format(options, info.head_dim)),
         k_sinks_(kvc::storage_type(options.precision)),
@@ -151,23 +151,6 @@ class KittyCache final : public kvc::LayerCache {
     const int64_t n_k = due(k_recent_.n_tokens()) / options_.page * options_.page;
     if (n_k > 0) pages_.push_back(k_recent_.take_front(n_k));
     v_.encode_front(std::max<int64_t>(due(v_.recent.n_tokens()) - options_.page, 0), v_format_);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    attention.score(k_sinks_, 0);
-    pages_.score(attention, k_sinks_.n_tokens());
-    attention.score(k_recent_, k_sinks_.n_tokens() + pages_.n_tokens());
-    attention.softmax();
-    attention.weigh(v_sinks_, 0);
-    int64_t first = v_sinks_.n_tokens();
-    for (const auto& block : v_.codes.blocks()) {
-      attention.weigh(block, first);
-      first += block.n_tokens;
-    }
-    attention.weigh(v_.recent, first);
-    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override {
@@ -200,6 +183,21 @@ class KittyCache final : public kvc::LayerCache {
   }
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override {
+    attention.score(k_sinks_, 0);
+    pages_.score(attention, k_sinks_.n_tokens());
+    attention.score(k_recent_, k_sinks_.n_tokens() + pages_.n_tokens());
+  }
+  void read_v(kvc::CompressedAttention& attention) const override {
+    attention.weigh(v_sinks_, 0);
+    int64_t first = v_sinks_.n_tokens();
+    for (const auto& block : v_.codes.blocks()) {
+      attention.weigh(block, first);
+      first += block.n_tokens;
+    }
+    attention.weigh(v_.recent, first);
+  }
+
   void push(const at::Tensor& x, kvc::TokenBlocks& sinks, kvc::TokenBlocks& recent) const {
     const int64_t n = std::clamp<int64_t>(options_.sinks - sinks.n_tokens(), 0, x.size(1));
     if (n > 0) sinks.push_back(x.narrow(1, 0, n));
@@ -213,7 +211,7 @@ class KittyCache final : public kvc::LayerCache {
   kvc::StoredTokens v_;  // behind the sinks
 };
 
-class Kitty final : public kvc::Compressor {
+class Kitty final : public kvc::PartsCompressor {
  public:
   explicit Kitty(const KittyOptions& options) : options_(options) {}
 

@@ -50,7 +50,7 @@ class KiviCache final : public kvc::StoredCache {
   int64_t recent_, k_chunk_;
 };
 
-class Kivi final : public kvc::Compressor {
+class Kivi final : public kvc::PartsCompressor {
  public:
   explicit Kivi(const KiviOptions& options) {
     KVC_CHECK(options.recent % options.group_size == 0, "kivi: recent ", options.recent,

@@ -10,7 +10,7 @@
 // attend() turns the query once and what comes out of V's tiles once.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -86,13 +86,21 @@ class KvarnTensor {
 
   void weigh(kvc::CompressedAttention& attention) const {
     attention.weigh(sinks_, 0);
-    at::Tensor sum;  // [H_q, D], turned
+    std::vector<std::pair<at::Tensor, at::Tensor>> parts;  // sums [H_q, D], turned, and the tile's factors
     for_each_tile([&](const Tile& tile, int64_t first) {
-      auto part = attention.weighed(tile.codes, first);
-      part.unflatten(0, {tile.factors.size(0), -1}).mul_(tile.factors);
-      sum = sum.defined() ? sum.add_(part) : part;
+      parts.emplace_back(at::zeros_like(attention.q()), tile.factors);
+      attention.weigh(tile.codes, first, parts.back().first);
     });
-    if (sum.defined()) attention.add_out(rotated(sum));
+    if (!parts.empty()) {
+      attention.then([&attention, parts] {
+        at::Tensor sum;
+        for (const auto& [sums, factors] : parts) {
+          const auto part = sums.unflatten(0, {factors.size(0), -1}).mul(factors).flatten(0, 1);
+          sum = sum.defined() ? sum.add_(part) : part;
+        }
+        attention.add_out(rotated(sum));
+      });
+    }
     attention.weigh(recent_, sinks_.n_tokens() + n_encoded());
   }
 
@@ -157,24 +165,15 @@ class KvarnTensor {
   std::vector<Tile> tiles_;
 };
 
-class KvarnCache final : public kvc::LayerCache {
+class KvarnCache final : public kvc::PartsCache {
  public:
   KvarnCache(const kvc::LayerInfo& info, const KvarnOptions& options)
-      : LayerCache(info), k_(options, kvarn::Columns::tokens), v_(options, kvarn::Columns::channels) {}
+      : PartsCache(info), k_(options, kvarn::Columns::tokens), v_(options, kvarn::Columns::channels) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
     if (info().holds_k()) k_.push_back(tokens.k);
     if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    k_.score(attention);
-    attention.softmax();
-    v_.weigh(attention);
-    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
@@ -189,12 +188,14 @@ class KvarnCache final : public kvc::LayerCache {
   }
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override { k_.score(attention); }
+  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
   const KvarnTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
 
   KvarnTensor k_, v_;
 };
 
-class Kvarn final : public kvc::Compressor {
+class Kvarn final : public kvc::PartsCompressor {
  public:
   explicit Kvarn(const KvarnOptions& options) : options_(options) {}
 

@@ -28,7 +28,7 @@ Levels levels_of(const at::Tensor& held) {
 }  // namespace
 
 Cache::Cache(const kvc::LayerInfo& info, const CacheFormat& format, const LayerTables* tables)
-    : LayerCache(info),
+    : PartsCache(info),
       format_(format),
       calibrated_(tables),
       type_(kvc::storage_type(format.matrix.precision)),
@@ -93,9 +93,7 @@ const LayerTables& Cache::tables(LayerTables& own) const {
 }
 
 // Where codes have no loop, they become floats a block of tokens at a time, and keys are turned where they stand.
-at::Tensor Cache::attend(const at::Tensor& q, double scale) const {
-  if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-  kvc::CompressedAttention attention(q, scale, info(), length());
+void Cache::read_k(kvc::CompressedAttention& attention) const {
   const int64_t n_first = k_first_.n_tokens(), n_heads = info().n_kv_heads;
   LayerTables own;
   const auto& by = tables(own);
@@ -106,19 +104,26 @@ at::Tensor Cache::attend(const at::Tensor& q, double scale) const {
     k_.for_each_tile(by.keys, by.k_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
       rotate(rows, n_first + first, info().rope_frequencies);
       attention.score(rows, n_first + first);
+      attention.run();
     });
   }
   attention.score(k_waiting_, n_first + k_.n_tokens());
-  attention.softmax();
+}
+
+void Cache::read_v(kvc::CompressedAttention& attention) const {
+  const int64_t n_first = v_first_.n_tokens(), n_heads = info().n_kv_heads;
+  LayerTables own;
+  const auto& by = tables(own);
   attention.weigh(v_first_, 0);
   if (has_products_) {
     weigh(attention, v_, by.v_levels, format_.matrix, n_heads, info().head_dim, n_first);
   } else {
-    v_.for_each_tile({}, by.v_levels, format_.matrix, n_heads,
-                     [&](const at::Tensor& rows, int64_t first) { attention.weigh(rows, n_first + first); });
+    v_.for_each_tile({}, by.v_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
+      attention.weigh(rows, n_first + first);
+      attention.run();
+    });
   }
   attention.weigh(v_waiting_, n_first + v_.n_tokens());
-  return attention.out();
 }
 
 kvc::KeyValue Cache::dequantize() const {

@@ -2,7 +2,7 @@
 // calibrates itself, tokens that wait until enough of them are there.
 #pragma once
 
-#include <kvc/layer_cache.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/token_blocks.h>
 
 #include "calibration.h"
@@ -16,19 +16,20 @@ struct CacheFormat {
   int64_t n_capped = 0;  // as in Matrix::push_back, of keys
 };
 
-class Cache final : public kvc::LayerCache {
+class Cache final : public kvc::PartsCache {
  public:
   // tables: calibrated ones on the cache's device, which outlive it, or null: the sequence's own.
   Cache(const kvc::LayerInfo& info, const CacheFormat& format, const LayerTables* tables);
 
   void append(const kvc::NewTokens& tokens) override;
-  at::Tensor attend(const at::Tensor& q, double scale) const override;
   kvc::KeyValue dequantize() const override;
   int64_t length() const override { return k_first_.n_tokens() + k_.n_tokens() + k_waiting_.n_tokens(); }
   int64_t n_encoded_tokens() const override { return k_.n_tokens(); }
   kvc::Footprint footprint() const override;
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override;
+  void read_v(kvc::CompressedAttention& attention) const override;
   void encode(const at::Tensor& k, const at::Tensor& v);
   void calibrate(const at::Tensor& k, const at::Tensor& v, const Range& k_range, const Range& v_range);
   const LayerTables& tables(LayerTables& own) const;

@@ -60,7 +60,7 @@ class Mxfp4Tokens {
   kvc::TokenBlocks codes_{at::kInt, 64}, scales_{at::kByte, 64};
 };
 
-class Mxfp4 final : public kvc::Compressor {
+class Mxfp4 final : public kvc::PartsCompressor {
  public:
   explicit Mxfp4(const Mxfp4Options&) {}
 

@@ -79,7 +79,7 @@ class Nvfp4Tokens {
   at::Tensor global_;  // [1] fp32
 };
 
-class Nvfp4 final : public kvc::Compressor {
+class Nvfp4 final : public kvc::PartsCompressor {
  public:
   explicit Nvfp4(const Nvfp4Options& options) : options_(options) {}
 

@@ -8,7 +8,7 @@
 // tokens of a text of 131,072. Rotations belong to the model.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/rotation.h>
 #include <kvc/quant/shared_options.h>
 
@@ -79,12 +79,11 @@ class OscarTensor {
 
   void weigh(kvc::CompressedAttention& attention) const {
     attention.weigh(sinks_, 0);
-    at::Tensor sum;  // [H_q, D], turned
-    for_each_block([&](const kvc::GroupCodes& block, int64_t first) {
-      const auto part = attention.weighed(block, first);
-      sum = sum.defined() ? sum.add_(part) : part;
-    });
-    if (sum.defined()) attention.add_out(kvc::rows_times(sum, turn_.back));
+    if (n_encoded() > 0) {
+      const auto sums = at::zeros_like(attention.q());  // [H_q, D], turned
+      for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.weigh(block, first, sums); });
+      attention.then([&attention, sums, back = turn_.back] { attention.add_out(kvc::rows_times(sums, back)); });
+    }
     attention.weigh(rest_.recent, sinks_.n_tokens() + n_encoded());
   }
 
@@ -127,24 +126,15 @@ class OscarTensor {
   kvc::StoredTokens rest_;  // codes of turned tokens, then exact ones
 };
 
-class OscarCache final : public kvc::LayerCache {
+class OscarCache final : public kvc::PartsCache {
  public:
   OscarCache(const kvc::LayerInfo& info, const OscarOptions& options, const LayerTurns& turns)
-      : LayerCache(info), k_(options, turns.k, options.k_clip), v_(options, turns.v, options.v_clip) {}
+      : PartsCache(info), k_(options, turns.k, options.k_clip), v_(options, turns.v, options.v_clip) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
     if (info().holds_k()) k_.push_back(tokens.k);
     if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    k_.score(attention);
-    attention.softmax();
-    v_.weigh(attention);
-    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
@@ -159,12 +149,14 @@ class OscarCache final : public kvc::LayerCache {
   }
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override { k_.score(attention); }
+  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
   const OscarTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
 
   OscarTensor k_, v_;
 };
 
-class Oscar final : public kvc::Compressor, public kvc::Calibrated {
+class Oscar final : public kvc::PartsCompressor, public kvc::Calibrated {
  public:
   explicit Oscar(const OscarOptions& options) : options_(options) {}
 

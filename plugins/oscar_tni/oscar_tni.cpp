@@ -7,7 +7,7 @@
 // precision exact: 8 bytes a group, 4 a norm and an exact number.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/rotation.h>
 #include <kvc/quant/shared_options.h>
 
@@ -71,12 +71,15 @@ class TniTensor {
   }
 
   void weigh(kvc::CompressedAttention& attention) const {
-    at::Tensor sum;  // [H_q, D], turned
-    for_each_block([&](const kvc::GroupCodes& block, const at::Tensor&, int64_t first) {
-      const auto part = attention.weighed(block, first);
-      sum = sum.defined() ? sum.add_(part) : part;
-    });
-    if (sum.defined()) attention.add_out(kvc::rows_times(sum, hadamard_));  // its own inverse
+    if (n_encoded() > 0) {
+      const auto sums = at::zeros_like(attention.q());  // [H_q, D], turned
+      for_each_block([&](const kvc::GroupCodes& block, const at::Tensor&, int64_t first) {
+        attention.weigh(block, first, sums);
+      });
+      attention.then([&attention, sums, back = hadamard_] {  // its own inverse
+        attention.add_out(kvc::rows_times(sums, back));
+      });
+    }
     attention.weigh(held_.recent, n_encoded());
   }
 
@@ -116,10 +119,10 @@ class TniTensor {
   std::vector<at::Tensor> norms_;  // of K's blocks, [n] each: codes grouped along tokens stay the chunks they were
 };
 
-class TniCache final : public kvc::LayerCache {
+class TniCache final : public kvc::PartsCache {
  public:
   TniCache(const kvc::LayerInfo& info, const TniOptions& options, const at::Tensor& hadamard)
-      : LayerCache(info),
+      : PartsCache(info),
         k_(options, kvc::GroupAxis::tokens, hadamard),
         v_(options, kvc::GroupAxis::channels, hadamard) {}
 
@@ -127,15 +130,6 @@ class TniCache final : public kvc::LayerCache {
     check_new_tokens(tokens);
     if (info().holds_k()) k_.push_back(tokens.k);
     if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    k_.score(attention);
-    attention.softmax();
-    v_.weigh(attention);
-    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
@@ -150,12 +144,14 @@ class TniCache final : public kvc::LayerCache {
   }
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override { k_.score(attention); }
+  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
   const TniTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
 
   TniTensor k_, v_;
 };
 
-class Tni final : public kvc::Compressor {
+class Tni final : public kvc::PartsCompressor {
  public:
   explicit Tni(const TniOptions& options) : options_(options) {
     KVC_CHECK(options.buffer % options.group_size == 0, "oscar_tni: buffer ", options.buffer,

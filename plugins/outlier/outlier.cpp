@@ -59,7 +59,7 @@ class OutlierCache final : public kvc::ChunkedCache {
   const kvc::Backbone& backbone_;
 };
 
-class Outlier final : public kvc::Compressor {
+class Outlier final : public kvc::PartsCompressor {
  public:
   explicit Outlier(const OutlierOptions& options)
       : options_(options),

@@ -52,7 +52,7 @@ class PyramidKvCache final : public kvc::EvictingCache {
   const PyramidKvOptions& options_;  // the compressor's
 };
 
-class PyramidKv final : public kvc::Compressor {
+class PyramidKv final : public kvc::PartsCompressor {
  public:
   explicit PyramidKv(const PyramidKvOptions& options) : options_(options) {
     kvc::check_votes("pyramidkv", options.votes, options.capacity);

@@ -9,6 +9,7 @@
 // constant of the method, one for the initial layers and one for the rest, and no cache's.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -59,10 +60,10 @@ struct QjlFormat {
   bool prompt_outliers = false;
 };
 
-class QjlCache final : public kvc::LayerCache {
+class QjlCache final : public kvc::PartsCache {
  public:
   QjlCache(const kvc::LayerInfo& info, const QjlFormat& format, qjl::Sketches sketches)
-      : LayerCache(info), format_(format), sketches_(std::move(sketches)) {}
+      : PartsCache(info), format_(format), sketches_(std::move(sketches)) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
@@ -78,27 +79,6 @@ class QjlCache final : public kvc::LayerCache {
       n_sketched_ += n;
     }
     v_.encode_front(std::max<int64_t>(v_.recent.n_tokens() - format_.buffer, 0), format_.v);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    const auto projected = qjl::projected(attention.q(), sketches_);
-    int64_t first = 0;
-    for (const auto& keys : keys_) {
-      attention.add_scores(qjl::estimate_scores(attention.q(), projected, keys, sketches_, format_.k, prompt_channels_),
-                           first);
-      first += keys.n_tokens();
-    }
-    attention.score(k_recent_, first);
-    attention.softmax();
-    first = 0;
-    for (const auto& block : v_.codes.blocks()) {
-      attention.weigh(block, first);
-      first += block.n_tokens;
-    }
-    attention.weigh(v_.recent, first);
-    return attention.out();
   }
 
   // For probes only: K nearest to the keys by least squares, which nothing attends to.
@@ -121,6 +101,26 @@ class QjlCache final : public kvc::LayerCache {
   }
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override {
+    const auto projected = qjl::projected(attention.q(), sketches_);
+    int64_t first = 0;
+    for (const auto& keys : keys_) {
+      attention.add_scores(qjl::estimate_scores(attention.q(), projected, keys, sketches_, format_.k, prompt_channels_),
+                           first);
+      first += keys.n_tokens();
+    }
+    attention.score(k_recent_, first);
+  }
+
+  void read_v(kvc::CompressedAttention& attention) const override {
+    int64_t first = 0;
+    for (const auto& block : v_.codes.blocks()) {
+      attention.weigh(block, first);
+      first += block.n_tokens;
+    }
+    attention.weigh(v_.recent, first);
+  }
+
   kvc::KeyValue with_keys(decltype(qjl::nearest_keys)& keys_of) const {
     std::vector<at::Tensor> parts;  // each [H_kv, t, D]
     for (const auto& keys : keys_) parts.push_back(keys_of(keys, sketches_, format_.k, prompt_channels_));
@@ -143,7 +143,7 @@ void check_sketch(const char* name, int64_t sketch, const char* outlier_name, in
             ", allowed: multiples of 32 up to ", name, " ", sketch);
 }
 
-class Qjl final : public kvc::Compressor {
+class Qjl final : public kvc::PartsCompressor {
  public:
   explicit Qjl(const QjlOptions& options) : options_(options) {
     check_sketch("sketch", options.sketch, "outlier_sketch", options.outlier_sketch);

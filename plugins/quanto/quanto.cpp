@@ -26,7 +26,7 @@ struct QuantoOptions {
 
 kvc::GroupOrder order_of(int64_t axis) { return axis == 0 ? kvc::GroupOrder::flat : kvc::GroupOrder::rows; }
 
-class Quanto final : public kvc::Compressor {
+class Quanto final : public kvc::PartsCompressor {
  public:
   explicit Quanto(const QuantoOptions& options) : bits_(options.bits) {
     const kvc::GroupFormat groups{.bits = options.bits, .precision = options.precision};

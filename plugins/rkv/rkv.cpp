@@ -110,7 +110,7 @@ class RkvCache final : public kvc::EvictingCache {
   const RkvOptions& options_;  // the compressor's
 };
 
-class Rkv final : public kvc::Compressor {
+class Rkv final : public kvc::PartsCompressor {
  public:
   explicit Rkv(const RkvOptions& options) : options_(options) {
     KVC_CHECK(options.window < options.budget, "rkv: window ", options.window, ", allowed: less than budget ",

@@ -19,7 +19,7 @@ struct RtnOptions {
   }
 };
 
-class Rtn final : public kvc::Compressor {
+class Rtn final : public kvc::PartsCompressor {
  public:
   explicit Rtn(const RtnOptions& options)
       : format_{.bits = options.bits,

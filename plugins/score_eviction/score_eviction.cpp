@@ -88,7 +88,7 @@ class ScoreEvictionCache final : public kvc::EvictingCache {
   const ScoreEvictionOptions& options_;  // the compressor's
 };
 
-class ScoreEviction final : public kvc::Compressor {
+class ScoreEviction final : public kvc::PartsCompressor {
  public:
   explicit ScoreEviction(const ScoreEvictionOptions& options) : options_(options) {
     KVC_CHECK(options.capacity == 0 || options.capacity >= options.recent, "score_eviction: capacity ",

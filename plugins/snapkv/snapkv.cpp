@@ -42,7 +42,7 @@ class SnapKvCache final : public kvc::EvictingCache {
   const SnapKvOptions& options_;  // the compressor's
 };
 
-class SnapKv final : public kvc::Compressor {
+class SnapKv final : public kvc::PartsCompressor {
  public:
   explicit SnapKv(const SnapKvOptions& options) : options_(options) {
     kvc::check_votes("snapkv", options.votes, options.capacity);

@@ -7,7 +7,7 @@
 // precision exact: 4*D, 8 and 4 for the means, the step and minimum, and a recent number.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -92,10 +92,10 @@ class TadaTensor {
   kvc::TokenBlocks recent_;
 };
 
-class TadaCache final : public kvc::LayerCache {
+class TadaCache final : public kvc::PartsCache {
  public:
   TadaCache(const kvc::LayerInfo& info, const kvc::GroupFormat& format, int64_t recent)
-      : LayerCache(info), recent_(recent), k_(format), v_(format) {}
+      : PartsCache(info), recent_(recent), k_(format), v_(format) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
@@ -107,15 +107,6 @@ class TadaCache final : public kvc::LayerCache {
     const int64_t n_encoded = recent_ == 0 ? n : n - n % recent_;
     if (info().holds_k()) k_.encode_front(n_encoded);
     if (info().holds_v()) v_.encode_front(n_encoded);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    k_.score(attention);
-    attention.softmax();
-    v_.weigh(attention);
-    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
@@ -130,13 +121,15 @@ class TadaCache final : public kvc::LayerCache {
   }
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override { k_.score(attention); }
+  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
   const TadaTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
 
   int64_t recent_;
   TadaTensor k_, v_;
 };
 
-class Tada final : public kvc::Compressor {
+class Tada final : public kvc::PartsCompressor {
  public:
   explicit Tada(const TadaOptions& options)
       : bits_(options.bits), recent_(options.recent), precision_(options.precision) {}

@@ -7,7 +7,7 @@
 // precision exact: 4 bytes a number.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -26,10 +26,10 @@ struct ThinkOptions {
   }
 };
 
-class ThinkCache final : public kvc::LayerCache {
+class ThinkCache final : public kvc::PartsCache {
  public:
   ThinkCache(const kvc::LayerInfo& info, const ThinkOptions& options)
-      : LayerCache(info),
+      : PartsCache(info),
         options_(options),
         n_held_(info.head_dim - static_cast<int64_t>(options.ratio * static_cast<double>(info.head_dim))) {}
 
@@ -44,24 +44,6 @@ class ThinkCache final : public kvc::LayerCache {
     }
     if (n_pruned < n) k_.push_back(tokens.k.narrow(1, n_pruned, n - n_pruned));
     v_.push_back(tokens.v);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    kvc::CompressedAttention attention(q, scale, info(), length());
-    const int64_t n = pruned_.n_tokens();
-    if (n > 0) {
-      auto narrow = info();
-      narrow.head_dim = n_held_, narrow.sliding_window = 0;
-      const int64_t group = info().n_heads / info().n_kv_heads;
-      kvc::CompressedAttention scores(q.gather(2, for_each(channels_.to(at::kLong), group, 1)), scale, narrow, n);
-      scores.score(pruned_, 0);
-      attention.add_scores(scores.weights(), 0);
-    }
-    attention.score(k_, n);
-    attention.softmax();
-    attention.weigh(v_, 0);
-    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override {  // dropped channels as 0
@@ -88,6 +70,20 @@ class ThinkCache final : public kvc::LayerCache {
   }
 
  private:
+  void read_k(kvc::CompressedAttention& attention) const override {
+    const int64_t n = pruned_.n_tokens();
+    if (n > 0) {
+      auto narrow = info();
+      narrow.head_dim = n_held_, narrow.sliding_window = 0;
+      const auto channels = for_each(channels_.to(at::kLong), info().n_heads / info().n_kv_heads, 1);
+      kvc::CompressedAttention scores(attention.q().unsqueeze(1).gather(2, channels), 1, narrow, n);
+      scores.score(pruned_, 0);
+      attention.add_scores(scores.weights(), 0);
+    }
+    attention.score(k_, n);
+  }
+  void read_v(kvc::CompressedAttention& attention) const override { attention.weigh(v_, 0); }
+
   // [H_kv, m] -> [H_kv * group, n, m], a view of each KV head's for its query heads and tokens
   static at::Tensor for_each(const at::Tensor& channels, int64_t group, int64_t n) {
     const auto rows = group == 1 ? channels : channels.repeat_interleave(group, 0);
@@ -117,7 +113,7 @@ class ThinkCache final : public kvc::LayerCache {
   kvc::TokenBlocks k_{kvc::storage_type(options_.precision)}, v_{kvc::storage_type(options_.precision)};
 };
 
-class Think final : public kvc::Compressor {
+class Think final : public kvc::PartsCompressor {
  public:
   explicit Think(const ThinkOptions& options) : options_(options) {}
 

@@ -20,7 +20,7 @@ struct TokenGroupOptions {
   }
 };
 
-class TokenGroup final : public kvc::Compressor {
+class TokenGroup final : public kvc::PartsCompressor {
  public:
   explicit TokenGroup(const TokenGroupOptions& options)
       : backbone_(

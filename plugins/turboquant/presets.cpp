@@ -1,8 +1,8 @@
 #include "presets.h"
 
 #include <ATen/ATen.h>
-#include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/pack_bits.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/projection.h>
 #include <kvc/quant/small_floats.h>
 #include <kvc/quant/stored_cache.h>
@@ -44,8 +44,8 @@ class EvenCodes {
   void weigh(kvc::CompressedAttention& attention) const {
     at::Tensor sum;  // [H_kv, H_q / H_kv, 1]
     for_each_block([&](const kvc::LevelCodes& codes, const at::Tensor& zero, int64_t first) {
-      attention.weigh(codes, first);
       const auto weights = attention.weights(first, codes.n_tokens()).unflatten(0, {zero.size(0), -1});
+      attention.weigh(codes, first);
       const auto part = at::bmm(weights, zero.to(at::kFloat));
       sum = sum.defined() ? sum.add_(part) : part;
     });
@@ -114,10 +114,10 @@ class FloatCodes {
   kvc::TokenBlocks codes_{at::kByte, kBlockTokens};
 };
 
-class PresetCache final : public kvc::LayerCache {
+class PresetCache final : public kvc::PartsCache {
  public:
   PresetCache(const kvc::LayerInfo& info, const Preset& preset, const Tables* k_tables, kvc::Precision precision)
-      : LayerCache(info), k_tables_(k_tables), precision_(precision), v_(preset.v_bits, precision) {}
+      : PartsCache(info), k_tables_(k_tables), precision_(precision), v_(preset.v_bits, precision) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
@@ -126,17 +126,6 @@ class PresetCache final : public kvc::LayerCache {
       k_tables_ ? turned_.push_back(k, *k_tables_, precision_) : floats_.push_back(k);
     }
     if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    const auto query = q.to(at::kFloat).contiguous();
-    kvc::CompressedAttention attention(k_tables_ ? turned(query, *k_tables_) : query, scale, info(), length());
-    const auto score = [&](const kvc::LevelCodes& k, int64_t first) { attention.score(k, first); };
-    k_tables_ ? turned_.for_each_block(*k_tables_, score) : floats_.for_each_block(score);
-    attention.softmax();
-    v_.weigh(attention);
-    return attention.out();
   }
 
   kvc::KeyValue dequantize() const override {
@@ -154,6 +143,16 @@ class PresetCache final : public kvc::LayerCache {
   }
 
  private:
+  at::Tensor to_basis(const at::Tensor& q) const override {
+    const auto query = q.to(at::kFloat).contiguous();
+    return k_tables_ ? turned(query, *k_tables_) : query;
+  }
+  void read_k(kvc::CompressedAttention& attention) const override {
+    const auto score = [&](const kvc::LevelCodes& k, int64_t first) { attention.score(k, first); };
+    k_tables_ ? turned_.for_each_block(*k_tables_, score) : floats_.for_each_block(score);
+  }
+  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
+
   const Tables* k_tables_;  // null: floats
   kvc::Precision precision_;
   RotatedCodes turned_;

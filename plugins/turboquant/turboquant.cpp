@@ -8,7 +8,7 @@
 // V 4*ceil(D*b/32) + 4. Protected layers: 4*D. precision exact: 4 bytes where 2 stand.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/projection.h>
 #include <kvc/shared.h>
 
@@ -54,29 +54,15 @@ struct ModelTables {
   turboquant::Tables k, v;
 };
 
-class TurboquantCache final : public kvc::LayerCache {
+class TurboquantCache final : public kvc::PartsCache {
  public:
   TurboquantCache(const kvc::LayerInfo& info, const ModelTables& tables, kvc::Precision precision)
-      : LayerCache(info), tables_(tables), precision_(precision) {}
+      : PartsCache(info), tables_(tables), precision_(precision) {}
 
   void append(const kvc::NewTokens& tokens) override {
     check_new_tokens(tokens);
     if (info().holds_k()) k_.push_back(tokens.k.to(at::kFloat).contiguous(), tables_.k, precision_);
     if (info().holds_v()) v_.push_back(tokens.v.to(at::kFloat).contiguous(), tables_.v, precision_);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!kvc::CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    // In the rotated basis: the query is turned once, and what comes out is turned back.
-    const auto query = q.to(at::kFloat).contiguous();
-    kvc::CompressedAttention attention(turboquant::turned(query, tables_.k), scale, info(), length());
-    k_.for_each_block(tables_.k, [&](const kvc::LevelCodes& x, int64_t first) { attention.score(x, first); });
-    if (tables_.k.sketch.defined()) {
-      attention.add_scores(k_.sketched_scores(query.squeeze(1) * scale, tables_.k), 0);
-    }
-    attention.softmax();
-    v_.for_each_block(tables_.v, [&](const kvc::LevelCodes& x, int64_t first) { attention.weigh(x, first); });
-    return turboquant::turned_back(attention.out(), tables_.v);
   }
 
   kvc::KeyValue dequantize() const override { return {k_.dequantize(tables_.k), v_.dequantize(tables_.v)}; }
@@ -92,12 +78,26 @@ class TurboquantCache final : public kvc::LayerCache {
   }
 
  private:
+  at::Tensor to_basis(const at::Tensor& q) const override {
+    return turboquant::turned(q.to(at::kFloat).contiguous(), tables_.k);
+  }
+  at::Tensor from_basis(const at::Tensor& out) const override { return turboquant::turned_back(out, tables_.v); }
+  void read_k(kvc::CompressedAttention& attention) const override {
+    k_.for_each_block(tables_.k, [&](const kvc::LevelCodes& x, int64_t first) { attention.score(x, first); });
+    if (!tables_.k.sketch.defined()) return;
+    const auto query = turboquant::turned_back(attention.q(), tables_.k);  // as it came
+    attention.add_scores(k_.sketched_scores(query, tables_.k), 0);
+  }
+  void read_v(kvc::CompressedAttention& attention) const override {
+    v_.for_each_block(tables_.v, [&](const kvc::LevelCodes& x, int64_t first) { attention.weigh(x, first); });
+  }
+
   const ModelTables& tables_;
   kvc::Precision precision_;
   turboquant::RotatedCodes k_, v_;
 };
 
-class Turboquant final : public kvc::Compressor {
+class Turboquant final : public kvc::PartsCompressor {
  public:
   explicit Turboquant(const TurboquantOptions& options)
       : options_(options), precision_(kvc::precision_named(options.precision)) {

@@ -32,7 +32,7 @@ class WindowCache final : public kvc::EvictingCache {
   const WindowOptions& options_;  // the compressor's
 };
 
-class Window final : public kvc::Compressor {
+class Window final : public kvc::PartsCompressor {
  public:
   explicit Window(const WindowOptions& options) : options_(options) {}
 

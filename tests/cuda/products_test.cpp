@@ -195,59 +195,111 @@ struct Errors {
 };
 
 struct Shape {
-  int n_heads, group, n_tokens, n_channels;
+  int n_heads, group, n_channels;
+  std::vector<int> n_tokens;  // of parts that one launch reads
   int n_queries() const { return n_heads * group; }
 };
 
 Shape draw_shape(Random& random, int i, bool whole_words) {
-  const int n_tokens = random.upto(i % 20 == 0 ? 2000 : 150);
+  Shape shape{
+      .n_heads = 1 + random.below(3), .group = 1 + random.below(i % 5 == 0 ? 9 : 4), .n_channels = 0, .n_tokens = {}};
+  shape.n_tokens.push_back(random.upto(i % 20 == 0 ? 2000 : 150));
   const int dims[] = {8, 24, 64, 80, 96, 128, 256, 13, 300};
-  return {1 + random.below(3), 1 + random.below(i % 5 == 0 ? 9 : 4), n_tokens,
-          dims[random.below(n_tokens > 500 ? 3
-                            : whole_words  ? 7
-                                           : 9)]};
+  shape.n_channels = dims[random.below(shape.n_tokens[0] > 500 ? 3 : whole_words ? 7 : 9)];
+  const int n_parts = i == 7 ? 40 : 1 + random.below(3);  // 40: more than one launch takes
+  while (static_cast<int>(shape.n_tokens.size()) < n_parts) shape.n_tokens.push_back(random.upto(150));
+  return shape;
 }
 
-void expect_scores(Random& random, const Drawn& x, const Shape& shape) {
-  const auto [n_heads, group, n_tokens, d] = shape;
-  const int width = n_tokens + random.below(7);  // numbers behind a part's tokens are others'
-  auto q = random.normals(static_cast<size_t>(shape.n_queries()) * d);
-  auto scores = random.normals(static_cast<size_t>(shape.n_queries()) * width);
-  const auto before = scores;
-  product_kernels().score(x.m, {q.data(), d, shape.n_queries(), d}, {scores.data(), width, shape.n_queries(), n_tokens},
-                          nullptr);
-  Errors errors;
-  for (size_t at = 0; at < scores.size(); ++at) {
-    const int head = static_cast<int>(at) / width, t = static_cast<int>(at) % width;
-    double sum = before[at], terms = sum * sum;
-    for (int c = 0; t < n_tokens && c < d; ++c) {
-      const double term = x.at(head / group, t, c) * q[static_cast<size_t>(head) * d + c];
-      sum += term, terms += term * term;
-    }
-    errors.add(scores[at], sum, terms);
+// One part's numbers, before and after.
+struct Scored {
+  std::vector<float> q, scores, before;
+  int width;
+
+  Scored(Random& random, const Shape& shape, int n_tokens)
+      : q(random.normals(static_cast<size_t>(shape.n_queries()) * shape.n_channels)),
+        scores(random.normals(static_cast<size_t>(shape.n_queries()) * (n_tokens + 5))),
+        before(scores),
+        width(n_tokens + 5) {}  // numbers behind a part's tokens are others'
+  Score part(const Drawn& x, const Shape& shape) {
+    const int d = shape.n_channels, n = shape.n_queries();
+    return {x.m, {q.data(), d, n, d}, {scores.data(), width, n, x.m.n_tokens}};
   }
-  ASSERT_LE(errors.normalized(), kExact) << n_tokens << " x " << d;
+  void check(const Drawn& x, const Shape& shape) const {
+    const int d = shape.n_channels;
+    Errors errors;
+    for (size_t at = 0; at < scores.size(); ++at) {
+      const int head = static_cast<int>(at) / width, t = static_cast<int>(at) % width;
+      double sum = before[at], terms = sum * sum;
+      for (int c = 0; t < x.m.n_tokens && c < d; ++c) {
+        const double term = x.at(head / shape.group, t, c) * q[static_cast<size_t>(head) * d + c];
+        sum += term, terms += term * term;
+      }
+      errors.add(scores[at], sum, terms);
+    }
+    ASSERT_LE(errors.normalized(), kExact) << x.m.n_tokens << " x " << d;
+  }
+};
+
+struct Weighed {
+  std::vector<float> weights, out, before, parts;
+
+  Weighed(Random& random, const Shape& shape, int n_tokens)
+      : weights(random.normals(static_cast<size_t>(shape.n_queries()) * n_tokens)),
+        out(random.normals(static_cast<size_t>(shape.n_queries()) * shape.n_channels)),
+        before(out),
+        parts(out.size() * static_cast<size_t>(n_splits(n_tokens)), NAN) {}
+  Weigh part(const Drawn& x, const Shape& shape) {
+    return {x.m, {weights.data(), x.m.n_tokens, shape.n_queries(), x.m.n_tokens}, parts.data()};
+  }
+  Sum sum(const Drawn& x) { return {parts.data(), out.data(), n_splits(x.m.n_tokens), static_cast<int>(out.size())}; }
+  void check(const Drawn& x, const Shape& shape) const {
+    const int d = shape.n_channels, n_tokens = x.m.n_tokens;
+    Errors errors;
+    for (size_t at = 0; at < out.size(); ++at) {
+      const int head = static_cast<int>(at) / d, c = static_cast<int>(at) % d;
+      double sum = before[at], terms = sum * sum;
+      for (int t = 0; t < n_tokens; ++t) {
+        const double term = x.at(head / shape.group, t, c) * weights[static_cast<size_t>(head) * n_tokens + t];
+        sum += term, terms += term * term;
+      }
+      errors.add(out[at], sum, terms);
+    }
+    ASSERT_LE(errors.normalized(), kExact) << n_tokens << " x " << d;
+  }
+};
+
+// All parts by one call; the last one's bits are those that it has alone.
+void expect_scores(Random& random, const std::vector<Drawn>& all, const Shape& shape) {
+  std::vector<Scored> numbers;
+  std::vector<Score> parts;
+  for (const auto& x : all) numbers.emplace_back(random, shape, x.m.n_tokens);
+  auto alone = numbers.back();
+  for (size_t i = 0; i < all.size(); ++i) parts.push_back(numbers[i].part(all[i], shape));
+  product_kernels().score(parts, nullptr);
+  for (size_t i = 0; i < all.size(); ++i) numbers[i].check(all[i], shape);
+  parts = {alone.part(all.back(), shape)};
+  product_kernels().score(parts, nullptr);
+  ASSERT_EQ(alone.scores, numbers.back().scores);
 }
 
-void expect_mixture(Random& random, const Drawn& x, const Shape& shape) {
-  const auto [n_heads, group, n_tokens, d] = shape;
-  auto weights = random.normals(static_cast<size_t>(shape.n_queries()) * n_tokens);
-  auto out = random.normals(static_cast<size_t>(shape.n_queries()) * d);
-  const auto before = out;
-  std::vector<float> parts(out.size() * static_cast<size_t>(n_splits(n_tokens)), NAN);
-  product_kernels().weigh(x.m, {weights.data(), n_tokens, shape.n_queries(), n_tokens},
-                          {out.data(), d, shape.n_queries(), d}, parts.data(), nullptr);
-  Errors errors;
-  for (size_t at = 0; at < out.size(); ++at) {
-    const int head = static_cast<int>(at) / d, c = static_cast<int>(at) % d;
-    double sum = before[at], terms = sum * sum;
-    for (int t = 0; t < n_tokens; ++t) {
-      const double term = x.at(head / group, t, c) * weights[static_cast<size_t>(head) * n_tokens + t];
-      sum += term, terms += term * term;
-    }
-    errors.add(out[at], sum, terms);
+void expect_mixture(Random& random, const std::vector<Drawn>& all, const Shape& shape) {
+  std::vector<Weighed> numbers;
+  std::vector<Weigh> parts;
+  std::vector<Sum> sums;
+  for (const auto& x : all) numbers.emplace_back(random, shape, x.m.n_tokens);
+  auto alone = numbers.back();
+  for (size_t i = 0; i < all.size(); ++i) {
+    parts.push_back(numbers[i].part(all[i], shape));
+    sums.push_back(numbers[i].sum(all[i]));
   }
-  ASSERT_LE(errors.normalized(), kExact) << n_tokens << " x " << d;
+  product_kernels().weigh(parts, nullptr);
+  product_kernels().sum(sums, nullptr);
+  for (size_t i = 0; i < all.size(); ++i) numbers[i].check(all[i], shape);
+  parts = {alone.part(all.back(), shape)}, sums = {alone.sum(all.back())};
+  product_kernels().weigh(parts, nullptr);
+  product_kernels().sum(sums, nullptr);
+  ASSERT_EQ(alone.out, numbers.back().out);
 }
 
 void expect_products(const Format& format, uint32_t seed) {
@@ -256,9 +308,11 @@ void expect_products(const Format& format, uint32_t seed) {
     SCOPED_TRACE(concat("shape ", i));
     const WithOptions scheduled({.order = kOrders[i % 4], .seed = static_cast<uint64_t>(i)});
     const auto shape = draw_shape(random, i, format.bits == 8);
-    const Drawn x(random, format, shape.n_heads, shape.n_tokens, shape.n_channels);
-    expect_scores(random, x, shape);
-    if (!format.by_channel) expect_mixture(random, x, shape);
+    std::vector<Drawn> parts;
+    parts.reserve(shape.n_tokens.size());
+    for (const int n : shape.n_tokens) parts.emplace_back(random, format, shape.n_heads, n, shape.n_channels);
+    expect_scores(random, parts, shape);
+    if (!format.by_channel) expect_mixture(random, parts, shape);
   }
 }
 
@@ -308,8 +362,10 @@ void expect_entries(bool of_channels, uint32_t seed) {
       }
     }
     Stored values(random, i % 2 ? Number::f16 : Number::f32, static_cast<int64_t>(places.size()));
-    const Entries entries{
-        values.array, {index.data(), Number::f32, static_cast<int64_t>(index.size())}, wide, each, n_vectors, n_kv, d};
+    const Entries entries{values.array, {index.data(), Number::f32, static_cast<int64_t>(index.size())},
+                          of_channels,  wide,
+                          each,         n_vectors,
+                          n_kv,         d};
     auto q = random.normals(static_cast<size_t>(n_q) * d), scores = random.normals(static_cast<size_t>(n_q) * n_tokens);
     std::vector<double> exact(scores.begin(), scores.end());
     std::vector<float> out(q.size()), parts(out.size() * static_cast<size_t>(n_splits(n_vectors)), NAN);
@@ -325,17 +381,15 @@ void expect_entries(bool of_channels, uint32_t seed) {
     for_each([&](int head, int t, int c, double value) {
       exact[static_cast<size_t>(head) * n_tokens + t] += value * q[static_cast<size_t>(head) * d + c];
     });
-    const Heads queries{q.data(), d, n_q, d}, given{scores.data(), n_tokens, n_q, n_tokens}, to{out.data(), d, n_q, d};
+    const Heads queries{q.data(), d, n_q, d}, given{scores.data(), n_tokens, n_q, n_tokens};
     const auto& kernels = product_kernels();
-    (of_channels ? kernels.score_channel_entries : kernels.score_token_entries)(entries, queries, given, nullptr);
+    kernels.score_entries(std::vector{ScoreEntries{entries, queries, given}}, nullptr);
     for_each([&](int head, int t, int c, double value) {
       mixed[static_cast<size_t>(head) * d + c] += value * scores[static_cast<size_t>(head) * n_tokens + t];
     });
-    if (of_channels) {
-      kernels.weigh_channel_entries(entries, given, to, nullptr);
-    } else {
-      kernels.weigh_token_entries(entries, given, to, parts.data(), nullptr);
-    }
+    kernels.weigh_entries(std::vector{WeighEntries{entries, given, parts.data()}}, nullptr);
+    const std::vector sums{Sum{parts.data(), out.data(), n_parts(entries), static_cast<int>(out.size())}};
+    kernels.sum(sums, nullptr);
     for (size_t e = 0; e < exact.size(); ++e) ASSERT_NEAR(scores[e], exact[e], 1e-4 * (1 + std::abs(exact[e])));
     for (size_t e = 0; e < mixed.size(); ++e) ASSERT_NEAR(out[e], mixed[e], 1e-3 * (1 + std::abs(mixed[e])));
   }
@@ -354,7 +408,11 @@ TEST(Products, SoftmaxLeavesHiddenTokensOut) {
     auto scores = random.normals(static_cast<size_t>(n_q) * n);
     for (auto& score : scores) score *= i % 3 == 0 ? 100 : 1;
     const auto before = scores;
-    product_kernels().softmax({scores.data(), n, n_q, n}, hidden.data(), n_kv, nullptr);
+    std::vector<Softmax> parts;
+    for (int h = 0; h < n_kv; ++h) {
+      parts.push_back({{scores.data() + h * group * n, n, group, n}, hidden[static_cast<size_t>(h)]});
+    }
+    product_kernels().softmax(parts, nullptr);
     for (int head = 0; head < n_q; ++head) {
       const float* row = before.data() + static_cast<size_t>(head) * n;
       const int first = hidden[static_cast<size_t>(head / group)];

@@ -22,6 +22,7 @@
 #define __constant__ static const
 
 #define KVC_RESTRICT
+#define KVC_GRID_CONSTANT(type, name) const type& name
 #define KVC_SHARED(type, name, count)                                                             \
   const auto name = ::kvc::cuda_emulated::shared_array<type>(::kvc::cuda_emulated::static_shared( \
       #name, sizeof(type) * static_cast<std::size_t>(count), alignof(type), ::std::source_location::current()))

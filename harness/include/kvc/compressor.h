@@ -63,6 +63,9 @@ class KVC_EXPORT BatchedAttention {
  public:
   virtual ~BatchedAttention();
 
+  // Whether caches of this device are attended to together, or each by its own attend().
+  virtual bool attends_together(at::Device device) const { return true; }
+
   // caches[b]: made by this compressor, all of one layer. q[b]: [H_q, 1, D]; out: [B, H_q, D] fp32, each sequence's
   // bits those of caches[b]->attend(q[b], scale), whatever the batch.
   virtual void attend_batch(std::span<const LayerCache* const> caches, std::span<const at::Tensor> q, double scale,

@@ -8,13 +8,13 @@
 
 #include "kvc/probed_parts.h"
 #include "kvc/quant/corrected_codes.h"
+#include "kvc/quant/parts_cache.h"
 
 namespace kvc {
 
-class KVC_EXPORT ChunkedCache : public LayerCache, public ProbedParts {
+class KVC_EXPORT ChunkedCache : public PartsCache, public ProbedParts {
  public:
   void append(const NewTokens& tokens) final;
-  at::Tensor attend(const at::Tensor& q, double scale) const final;
   KeyValue dequantize() const final;
   int64_t length() const final { return n_encoded_ + n_recent(); }
   int64_t n_encoded_tokens() const final { return n_encoded_; }
@@ -31,6 +31,8 @@ class KVC_EXPORT ChunkedCache : public LayerCache, public ProbedParts {
                                                            bool prompt) const = 0;
 
  private:
+  void read_k(CompressedAttention& attention) const final;
+  void read_v(CompressedAttention& attention) const final;
   void flush(int64_t n_tokens, bool prompt);
   int64_t n_recent() const { return (info().holds_k() ? k_recent_ : v_recent_).n_tokens(); }
 

@@ -19,13 +19,11 @@
 #include <cstdint>
 #include <vector>
 
-#include "kvc/layer_cache.h"
+#include "kvc/quant/parts_cache.h"
 #include "kvc/quant/precision.h"
 #include "kvc/quant/token_blocks.h"
 
 namespace kvc {
-
-class CompressedAttention;
 
 enum class Ranking : uint8_t {
   none,  // by place alone: sinks and recent stay. What a token displaces goes as it comes: it sees `recent`, itself too
@@ -50,12 +48,11 @@ struct EvictionFormat {
   int64_t n_queries = 0;
 };
 
-class KVC_EXPORT EvictingCache : public LayerCache {
+class KVC_EXPORT EvictingCache : public PartsCache {
  public:
   // Throws, beside what check_new_tokens does, where queries are read and are absent, of a shape that is not
   // [H_q, T, D], or not finite.
   void append(const NewTokens& tokens) final;
-  at::Tensor attend(const at::Tensor& q, double scale) const final;
   KeyValue dequantize() const final { return {k_.all(), v_.all()}; }
   at::Tensor positions() const final;
   int64_t length() const final { return length_; }
@@ -103,7 +100,10 @@ class KVC_EXPORT EvictingCache : public LayerCache {
   void evict();
   int64_t n_held() const { return k_.n_tokens(); }
   std::vector<int64_t> n_hidden() const;
-  CompressedAttention scored(const at::Tensor& q, double scale) const;
+  void read_k(CompressedAttention& attention) const final;
+  void read_v(CompressedAttention& attention) const final;
+  void soften(CompressedAttention& attention) const final { attention.softmax(n_hidden()); }
+  int64_t n_attended() const final { return n_held(); }
 
   EvictionFormat format_;
   TokenBudget budget_;

@@ -22,6 +22,14 @@ enum class GroupAxis {
   tokens,    // a group runs along the tokens of one channel
 };
 
+// Which g entries of x [H, T, D] share a group. Where they do not come out even, the last group (strided: any) is
+// filled up with copies of its own first entry.
+enum class GroupOrder {
+  flat,     // neighbours in memory: channels of a token, and on into the next where g does not divide D
+  rows,     // one channel of g neighbouring rows of [H*T, D]; a group may cross from head to head
+  strided,  // every ceil(H*T*D / g)-th entry
+};
+
 struct GroupFormat {
   int64_t bits = 4;        // 2, 4 or 8
   int64_t group_size = 0;  // entries a group; 0: all channels of the token, or all tokens of the chunk

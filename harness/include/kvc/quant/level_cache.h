@@ -7,8 +7,7 @@
 #include <memory>
 #include <vector>
 
-#include "kvc/layer_cache.h"
-#include "kvc/quant/compressed_attention.h"
+#include "kvc/quant/parts_cache.h"
 
 namespace kvc {
 
@@ -16,24 +15,15 @@ namespace kvc {
 //   push_back(x [H, T, D]); n_tokens(); add_to(Footprint&, CacheTensor);
 //   for_each_block(f): f(LevelCodes, index of its first token), from the first token on.
 template <class Tokens>
-class LevelCache final : public LayerCache {
+class LevelCache final : public PartsCache {
  public:
   template <class... Args>
-  explicit LevelCache(const LayerInfo& info, const Args&... args) : LayerCache(info), k_(args...), v_(args...) {}
+  explicit LevelCache(const LayerInfo& info, const Args&... args) : PartsCache(info), k_(args...), v_(args...) {}
 
   void append(const NewTokens& tokens) override {
     check_new_tokens(tokens);
     if (info().holds_k()) k_.push_back(tokens.k);
     if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  at::Tensor attend(const at::Tensor& q, double scale) const override {
-    if (!CompressedAttention::takes(q)) return LayerCache::attend(q, scale);
-    CompressedAttention attention(q, scale, info(), length());
-    k_.for_each_block([&](const LevelCodes& block, int64_t first) { attention.score(block, first); });
-    attention.softmax();
-    v_.for_each_block([&](const LevelCodes& block, int64_t first) { attention.weigh(block, first); });
-    return attention.out();
   }
 
   KeyValue dequantize() const override { return {whole(k_), whole(v_)}; }
@@ -48,6 +38,12 @@ class LevelCache final : public LayerCache {
   }
 
  private:
+  void read_k(CompressedAttention& attention) const override {
+    k_.for_each_block([&](const LevelCodes& block, int64_t first) { attention.score(block, first); });
+  }
+  void read_v(CompressedAttention& attention) const override {
+    v_.for_each_block([&](const LevelCodes& block, int64_t first) { attention.weigh(block, first); });
+  }
   static at::Tensor whole(const Tokens& tokens) {
     std::vector<at::Tensor> blocks;
     tokens.for_each_block([&](const LevelCodes& block, int64_t) { blocks.push_back(block.dequantize()); });

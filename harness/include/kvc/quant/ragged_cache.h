@@ -14,8 +14,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "kvc/layer_cache.h"
 #include "kvc/probed_parts.h"
+#include "kvc/quant/parts_cache.h"
 #include "kvc/quant/precision.h"
 #include "kvc/quant/token_blocks.h"
 
@@ -44,10 +44,9 @@ class KVC_EXPORT RaggedTokens {
   std::vector<int64_t> counts_;
 };
 
-class KVC_EXPORT RaggedCache : public LayerCache, public ProbedParts {
+class KVC_EXPORT RaggedCache : public PartsCache, public ProbedParts {
  public:
   void append(const NewTokens& tokens) final;
-  at::Tensor attend(const at::Tensor& q, double scale) const final;
   KeyValue dequantize() const final { return {k_.all(), v_.all()}; }  // zeros at positions -1
   at::Tensor positions() const final;
   int64_t length() const final { return length_; }
@@ -66,6 +65,10 @@ class KVC_EXPORT RaggedCache : public LayerCache, public ProbedParts {
   virtual at::Tensor keeps(const NewTokens& prompt) const = 0;
 
  private:
+  void read_k(CompressedAttention& attention) const final;
+  void read_v(CompressedAttention& attention) const final;
+  void soften(CompressedAttention& attention) const final;
+  int64_t n_attended() const final;
   // K or V.
   struct Held {
     RaggedTokens prompt;  // without heads where the whole prompt stays

@@ -12,19 +12,11 @@
 #include <functional>
 #include <vector>
 
-#include "kvc/layer_cache.h"
 #include "kvc/quant/group_quant.h"
+#include "kvc/quant/parts_cache.h"
 #include "kvc/quant/token_blocks.h"
 
 namespace kvc {
-
-// Which g entries of x [H, T, D] share a group. Where they do not come out even, the last group (strided: any) is
-// filled up with copies of its own first entry.
-enum class GroupOrder {
-  flat,     // neighbours in memory: channels of a token, and on into the next where g does not divide D
-  rows,     // one channel of g neighbouring rows of [H*T, D]; a group may cross from head to head
-  strided,  // every ceil(H*T*D / g)-th entry
-};
 
 KVC_EXPORT at::Tensor to_groups(const at::Tensor& x, GroupOrder order, int64_t group_size);            // [n_groups, g]
 KVC_EXPORT at::Tensor from_groups(const at::Tensor& groups, GroupOrder order, at::IntArrayRef sizes);  // [H, T, D]
@@ -51,18 +43,19 @@ struct KVC_EXPORT RequantizedTokens {
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 
-class KVC_EXPORT RequantizedCache final : public LayerCache {
+class KVC_EXPORT RequantizedCache final : public PartsCache {
  public:
   RequantizedCache(const LayerInfo& info, const RequantizedFormat& format);  // the format outlives the cache
 
   void append(const NewTokens& tokens) override;
-  at::Tensor attend(const at::Tensor& q, double scale) const override;
   KeyValue dequantize() const override { return {k_.dequantize(format_.k), v_.dequantize(format_.v)}; }
   int64_t length() const override { return n_encoded_tokens() + n_recent(); }
   int64_t n_encoded_tokens() const override { return held().sizes[1]; }
   Footprint footprint() const override;
 
  private:
+  void read_k(CompressedAttention& attention) const override;
+  void read_v(CompressedAttention& attention) const override;
   const RequantizedTokens& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
   int64_t n_recent() const { return held().recent.n_tokens(); }
   void encode_all();

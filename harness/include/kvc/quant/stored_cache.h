@@ -4,18 +4,17 @@
 
 #include <algorithm>
 
-#include "kvc/layer_cache.h"
+#include "kvc/quant/parts_cache.h"
 #include "kvc/quant/token_blocks.h"
 
 namespace kvc {
 
-class KVC_EXPORT StoredCache : public LayerCache {
+class KVC_EXPORT StoredCache : public PartsCache {
  public:
   StoredCache(const LayerInfo& info, const GroupFormat& k, const GroupFormat& v);
 
   // With merge_tokens the first call's tokens are one group, each later token one of its own.
   void append(const NewTokens& tokens) override;
-  at::Tensor attend(const at::Tensor& q, double scale) const final;
   KeyValue dequantize() const final { return {k_.dequantize(), v_.dequantize()}; }
   int64_t length() const final { return std::max(k_.n_tokens(), v_.n_tokens()); }
   int64_t n_encoded_tokens() const final { return std::max(k_.codes.n_tokens(), v_.codes.n_tokens()); }
@@ -25,6 +24,8 @@ class KVC_EXPORT StoredCache : public LayerCache {
   Footprint footprint() const final;
 
  protected:
+  void read_k(CompressedAttention& attention) const final;
+  void read_v(CompressedAttention& attention) const final;
   void push_recent(const NewTokens& tokens);  // checks them
   int64_t n_recent() const { return std::max(k_.recent.n_tokens(), v_.recent.n_tokens()); }
   void encode_front(int64_t n_k_tokens, int64_t n_v_tokens);  // the oldest recent ones

@@ -1,0 +1,276 @@
+#include "device_step.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace kvc::on_device {
+namespace {
+
+using namespace cuda_products;
+
+const Kernels& kernels_for(at::Device device) {
+  if (device.type() == at::kPrivateUse1) return cuda_emulated::product_kernels();
+#ifdef KVC_HAVE_CUDA
+  if (device.is_cuda()) return cuda::product_kernels();
+#endif
+  throw Error(concat("attend: q is on ", device, ", for which this build has no kernels"));
+}
+
+void* stream_of(at::Device device) {
+  if (!device.is_cuda()) return nullptr;
+  return c10::impl::VirtualGuardImpl(at::kCUDA).getStream(device).native_handle();
+}
+
+// Where kernels run: the device is the current one for as long as it lives.
+class Place {
+ public:
+  explicit Place(at::Device device) : kernels(kernels_for(device)), stream(stream_of(device)), current_(device) {}
+  const Kernels& kernels;
+  void* stream;
+
+ private:
+  c10::DeviceGuard current_;
+};
+
+// Rows of a [n, X] tensor, in the way in which they lie.
+Heads heads_of(const at::Tensor& x) {
+  return {static_cast<float*>(const_cast<void*>(x.const_data_ptr())), x.stride(0), static_cast<int>(x.size(0)),
+          static_cast<int>(x.size(1))};
+}
+
+Number type_of(const at::Tensor& x) {
+  switch (x.scalar_type()) {
+    case at::kHalf:
+      return Number::f16;
+    case at::kBFloat16:
+      return Number::bf16;
+    default:
+      KVC_CHECK(x.scalar_type() == at::kFloat, "attend: numbers of type ", x.scalar_type(),
+                ", allowed: fp16, bf16, fp32");
+      return Number::f32;
+  }
+}
+
+Array array_of(const at::Tensor& x) {
+  if (!x.defined()) return {};
+  return {x.const_data_ptr(), type_of(x), x.numel()};
+}
+
+Number type_of(const LevelCodes& x) {
+  switch (x.scale_format) {
+    case ScaleFormat::e8m0:
+      return Number::e8m0;
+    case ScaleFormat::e4m3:
+      return Number::e4m3;
+    default:
+      return type_of(x.scale);
+  }
+}
+
+// Scales and zeros [H or 1, rows, n_groups]; one may stand for all of a head's.
+void set_sides(Matrix& to, const Array& scale, const Array& zero, at::IntArrayRef sizes) {
+  to.scale = scale, to.zero = zero;
+  const int64_t of_head = sizes[1] * sizes[2];
+  to.head_sides = sizes[0] == 1 ? 0 : of_head;
+  to.one_side = of_head == 1;
+  to.n_groups = static_cast<int>(sizes[2]);
+}
+
+// Codes [H, rows, words] of whole words or bytes, contiguous.
+void set_codes(Matrix& to, const at::Tensor& codes) {
+  to.rows = {codes.const_data_ptr(), Number::f32, codes.numel() * codes.element_size()};
+  to.row_bytes = codes.size(2) * codes.element_size();
+  to.head_bytes = codes.size(1) * to.row_bytes;
+  to.n_heads = static_cast<int>(codes.size(0));
+}
+
+}  // namespace
+
+Matrix Step::matrix_of(const GroupCodes& x) {
+  hold(x.codes), hold(x.scale), hold(x.zero);
+  Matrix m;
+  set_codes(m, x.codes);
+  set_sides(m, array_of(x.scale), array_of(x.format.symmetric ? at::Tensor() : x.zero), x.scale.sizes());
+  m.rows_are_channels = x.format.axis == GroupAxis::tokens;
+  m.n_tokens = static_cast<int>(x.n_tokens), m.n_channels = static_cast<int>(x.head_dim);
+  m.group_size = (m.rows_are_channels ? m.n_tokens : m.n_channels) / m.n_groups;
+  m.bits = static_cast<int>(x.format.bits);
+  m.kind = m.bits == 8 ? Kind::byte : Kind::level;
+  m.centre = x.format.symmetric ? static_cast<float>((1 << (m.bits - 1)) - 1) : 0.f;
+  for (size_t i = 0; i < m.levels.size(); ++i) m.levels[i] = static_cast<float>(i) - m.centre;
+  return m;
+}
+
+Matrix Step::matrix_of(const GroupCodes& x, GroupOrder order, at::IntArrayRef sizes) {
+  auto m = matrix_of(x);
+  m.spread = order == GroupOrder::flat ? Spread::flat : order == GroupOrder::rows ? Spread::rows : Spread::strided;
+  m.n_groups = static_cast<int>(x.codes.size(1)), m.group_size = static_cast<int>(x.head_dim);
+  m.n_heads = static_cast<int>(sizes[0]), m.n_tokens = static_cast<int>(sizes[1]);
+  m.n_channels = static_cast<int>(sizes[2]);
+  return m;
+}
+
+Matrix Step::matrix_of(const LevelCodes& x) {
+  hold(x.codes), hold(x.scale);
+  Matrix m;
+  set_codes(m, x.codes);
+  set_sides(m, {x.scale.const_data_ptr(), type_of(x), x.scale.numel()}, {}, x.scale.sizes());
+  m.n_tokens = static_cast<int>(x.n_tokens()), m.n_channels = static_cast<int>(x.head_dim);
+  m.group_size = m.n_channels / m.n_groups;
+  m.bits = static_cast<int>(x.book.bits);
+  m.kind = x.book.levels ? Kind::level : Kind::e4m3;
+  KVC_CHECK(!x.book.levels || x.book.bits <= 4, "attend: levels of ", x.book.bits, " bits, allowed: 1 to 4");
+  if (x.book.levels) std::copy_n(x.book.levels, size_t{1} << x.book.bits, m.levels.begin());
+  return m;
+}
+
+Matrix Step::matrix_of(const at::Tensor& x) {
+  hold(x);
+  KVC_CHECK(x.dim() == 3 && x.stride(2) == 1, "attend: tokens ", x.sizes(), " with strides ", x.strides(),
+            ", expected rows without gaps");
+  Matrix m;
+  const int64_t bytes = x.element_size(), last = x.stride(0) * (x.size(0) - 1) + x.stride(1) * (x.size(1) - 1);
+  m.rows = {x.const_data_ptr(), Number::f32, (last + x.size(2)) * bytes};
+  m.row_bytes = x.stride(1) * bytes, m.head_bytes = x.stride(0) * bytes;
+  m.n_heads = static_cast<int>(x.size(0));
+  m.n_tokens = static_cast<int>(x.size(1)), m.n_channels = static_cast<int>(x.size(2));
+  const auto type = type_of(x);
+  m.kind = type == Number::f16 ? Kind::f16 : type == Number::bf16 ? Kind::bf16 : Kind::f32;
+  m.bits = static_cast<int>(8 * bytes);
+  m.group_size = std::max(1, m.n_channels);
+  return m;
+}
+
+Entries Step::entries_of(const Outliers& x, int64_t n_kv_heads, int64_t head_dim) {
+  hold(x.values), hold(x.index);
+  return {.values = array_of(x.values),
+          .index = {x.index.const_data_ptr(), Number::f32, x.index.numel() * x.index.element_size()},
+          .of_channels = x.axis == GroupAxis::tokens,
+          .wide = x.index.scalar_type() == at::kUInt16,
+          .per_vector = static_cast<int>(x.index.size(-1)),
+          .n_vectors = static_cast<int>(x.index.numel() / x.index.size(-1)),
+          .n_kv_heads = static_cast<int>(n_kv_heads),
+          .head_dim = static_cast<int>(head_dim)};
+}
+
+namespace {
+
+// Those of one key and wave together, in their order.
+template <class Recorded, class Part>
+void launch(std::vector<Recorded>& list, void (*kernel)(std::span<const Part>, void*), void* stream) {
+  const auto order = [](const Recorded& x) { return std::pair(x.wave, x.key); };
+  std::stable_sort(list.begin(), list.end(), [&](const auto& a, const auto& b) { return order(a) < order(b); });
+  std::vector<Part> parts;
+  for (size_t i = 0; i < list.size(); ++i) {
+    parts.push_back(list[i].part);
+    if (i + 1 < list.size() && order(list[i]) == order(list[i + 1])) continue;
+    kernel(parts, stream);
+    parts.clear();
+  }
+  list.clear();
+}
+
+}  // namespace
+
+template <class Key, class Part>
+void Step::add_score(List<Key, Part>& list, const Key& key, const Part& part) {
+  const float *begin = part.scores.data, *end = begin + part.scores.width;
+  int wave = 0;
+  for (const auto& other : list) {
+    const float* from = other.part.scores.data;
+    if (other.key == key && from < end && begin < from + other.part.scores.width) wave = std::max(wave, other.wave + 1);
+  }
+  list.push_back({.key = key, .part = part, .wave = wave});
+}
+
+void Step::score(const Matrix& k, const at::Tensor& q, const at::Tensor& scores) {
+  if (k.n_tokens == 0) return;
+  hold(q), hold(scores);
+  add_score(scores_, loop_of(k, static_cast<int>(q.size(0))), Score{k, heads_of(q), heads_of(scores)});
+}
+
+void Step::score(const Entries& k, const at::Tensor& q, const at::Tensor& scores) {
+  hold(q), hold(scores);
+  const EntriesKey key{k.of_channels, static_cast<int>(q.size(0)), k.head_dim};
+  add_score(score_entries_, key, ScoreEntries{k, heads_of(q), heads_of(scores)});
+}
+
+void Step::softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden) {
+  hold(scores);
+  const auto all = heads_of(scores);
+  const bool alike = std::all_of(n_hidden.begin(), n_hidden.end(), [&](int64_t n) { return n == n_hidden.front(); });
+  const int n_parts = alike ? 1 : static_cast<int>(n_hidden.size()), n_heads = all.n / n_parts;
+  for (int i = 0; i < n_parts; ++i) {
+    softmax_.push_back({{all.data + i * n_heads * all.stride, all.stride, n_heads, all.width},
+                        static_cast<int>(n_hidden[static_cast<size_t>(i)])});
+  }
+}
+
+template <class Key, class Part>
+void Step::add_weigh(List<Key, Part>& list, const Key& key, const Part& part, int n_parts, const at::Tensor& out) {
+  size_t target = 0;
+  while (target < targets_.size() && targets_[target].out.const_data_ptr() != out.const_data_ptr()) ++target;
+  if (target == targets_.size()) targets_.push_back({out, 0, 0});
+  list.push_back({.key = key, .part = part, .target = static_cast<int>(target), .first = targets_[target].n_parts});
+  targets_[target].n_parts += n_parts;
+}
+
+void Step::weigh(const Matrix& v, const at::Tensor& weights, const at::Tensor& out) {
+  if (v.n_tokens == 0) return;
+  hold(weights);
+  const auto key = loop_of(v, static_cast<int>(weights.size(0)));
+  add_weigh(weigh_, key, Weigh{v, heads_of(weights), nullptr}, n_splits(v.n_tokens), out);
+}
+
+void Step::weigh(const Entries& v, const at::Tensor& weights, const at::Tensor& out) {
+  hold(weights);
+  const EntriesKey key{v.of_channels, static_cast<int>(weights.size(0)), v.head_dim};
+  add_weigh(weigh_entries_, key, WeighEntries{v, heads_of(weights), nullptr}, n_parts(v), out);
+}
+
+// [parts, heads, channels] of each target, one behind the other.
+at::Tensor Step::make_workspace() {
+  int64_t n = 0;
+  for (auto& target : targets_) {
+    target.workspace = n;
+    n += target.n_parts * target.out.numel();
+  }
+  return at::empty({n}, at::TensorOptions(at::kFloat).device(device_));
+}
+
+template <class Key, class Part>
+void Step::place_sums(List<Key, Part>& list, float* workspace) const {
+  for (auto& x : list) {
+    const auto& target = targets_[static_cast<size_t>(x.target)];
+    x.part.parts = workspace + target.workspace + x.first * target.out.numel();
+  }
+}
+
+void Step::run() {
+  if (scores_.empty() && score_entries_.empty() && softmax_.empty() && targets_.empty()) return;
+  const Place place(device_);
+  launch(scores_, place.kernels.score, place.stream);
+  launch(score_entries_, place.kernels.score_entries, place.stream);
+  if (!softmax_.empty()) place.kernels.softmax(softmax_, place.stream);
+  softmax_.clear();
+  if (!targets_.empty()) {
+    const auto workspace = make_workspace();
+    auto* sums = static_cast<float*>(workspace.mutable_data_ptr());
+    place_sums(weigh_, sums), place_sums(weigh_entries_, sums);
+    launch(weigh_, place.kernels.weigh, place.stream);
+    launch(weigh_entries_, place.kernels.weigh_entries, place.stream);
+    std::vector<Sum> all;
+    for (const auto& target : targets_) {
+      all.push_back({sums + target.workspace, static_cast<float*>(target.out.mutable_data_ptr()), target.n_parts,
+                     static_cast<int>(target.out.numel())});
+    }
+    place.kernels.sum(all, place.stream);
+    targets_.clear();
+  }
+  for (const auto& f : std::exchange(then_, {})) f();
+  held_.clear();
+}
+
+}  // namespace kvc::on_device

@@ -1,0 +1,84 @@
+// What caches on a device read in one step, recorded by CompressedAttention and run together: parts of one kind by one
+// launch, whatever the number of sequences and their lengths. Tensors are the device's, as harness/cuda/products.h
+// takes them. A sequence's bits do not depend on those beside it: what adds to the same numbers is ordered by that
+// sequence's parts alone.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "cuda/products.h"
+#include "kvc/quant/group_quant.h"
+#include "kvc/quant/level_codes.h"
+#include "kvc/quant/outliers.h"
+
+namespace kvc::on_device {
+
+// scores: [H_q, n] of the part's tokens, a view; q, out: [H_q, X] with rows that follow one another; all fp32. They are
+// added to, and held until then, as are the tensors that a matrix was made of.
+class Step {
+ public:
+  explicit Step(at::Device device) : device_(device) {}
+
+  cuda_products::Matrix matrix_of(const GroupCodes& x);
+  // Codes [1, n_groups, n_words] of groups in such an order over all of a [H, n, D] tensor of these sizes.
+  cuda_products::Matrix matrix_of(const GroupCodes& x, GroupOrder order, at::IntArrayRef sizes);
+  cuda_products::Matrix matrix_of(const LevelCodes& x);  // the factor is the caller's
+  cuda_products::Matrix matrix_of(const at::Tensor& x);  // [H_kv or 1, n, X] of fp16, bf16 or fp32, rows contiguous
+  cuda_products::Entries entries_of(const Outliers& x, int64_t n_kv_heads, int64_t head_dim);
+
+  void score(const cuda_products::Matrix& k, const at::Tensor& q, const at::Tensor& scores);
+  void score(const cuda_products::Entries& k, const at::Tensor& q, const at::Tensor& scores);
+  void softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden);  // of each KV head; in place
+  void weigh(const cuda_products::Matrix& v, const at::Tensor& weights, const at::Tensor& out);
+  void weigh(const cuda_products::Entries& v, const at::Tensor& weights, const at::Tensor& out);
+  void then(std::function<void()> f) { then_.push_back(std::move(f)); }  // once the sums are there
+
+  void run();  // all that was recorded, in this order; afterwards nothing is
+
+ private:
+  template <class Key, class Part>
+  struct Recorded {
+    Key key;  // what parts of one launch have in common
+    Part part;
+    int wave = 0;               // one more than that of a part of this key that adds to the same scores
+    int target = 0, first = 0;  // where sums of weigh_* are added, and which of its parts they are
+  };
+  template <class Key, class Part>
+  using List = std::vector<Recorded<Key, Part>>;
+  struct EntriesKey {
+    bool of_channels;
+    int n_heads, head_dim;
+    auto operator<=>(const EntriesKey&) const = default;
+  };
+  struct Target {
+    at::Tensor out;
+    int n_parts;
+    int64_t workspace;  // where its parts begin
+  };
+  void hold(const at::Tensor& x) {
+    if (x.defined()) held_.push_back(x);
+  }
+  template <class Key, class Part>
+  static void add_score(List<Key, Part>& list, const Key& key, const Part& part);
+  template <class Key, class Part>
+  void add_weigh(List<Key, Part>& list, const Key& key, const Part& part, int n_parts, const at::Tensor& out);
+  template <class Key, class Part>
+  void place_sums(List<Key, Part>& list, float* workspace) const;
+  at::Tensor make_workspace();
+
+  at::Device device_;
+  List<cuda_products::Loop, cuda_products::Score> scores_;
+  List<EntriesKey, cuda_products::ScoreEntries> score_entries_;
+  std::vector<cuda_products::Softmax> softmax_;
+  List<cuda_products::Loop, cuda_products::Weigh> weigh_;
+  List<EntriesKey, cuda_products::WeighEntries> weigh_entries_;
+  std::vector<Target> targets_;
+  std::vector<at::Tensor> held_;
+  std::vector<std::function<void()>> then_;
+};
+
+}  // namespace kvc::on_device
