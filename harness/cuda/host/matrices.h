@@ -143,6 +143,23 @@ void ldmatrix_trans(unsigned (&to)[Count], smem_ptr<T> row, Where where = Where:
   load_matrices("ldmatrix_trans", to, row, true, where);
 }
 
+inline void turn(const Lanes& lanes) {
+  const auto pair = [&](int lane) -> unsigned(&)[2] { return *static_cast<unsigned(*)[2]>(lanes.slots[lane]); };
+  for (int lane = 0; lane < warpSize; ++lane) {
+    unsigned turned = 0;
+    for (int i = 0; i < 2; ++i) {  // row lane % 4 * 2 + i of column lane / 4
+      const int from = (lane % 4 * 2 + i) * 4 + lane / 4 / 2;
+      turned |= (pair(from)[0] >> lane / 4 % 2 * 16 & 0xFFFFu) << 16 * i;
+    }
+    pair(lane)[1] = turned;
+  }
+}
+inline unsigned movmatrix_trans(unsigned pair, Where where = Where::current()) {
+  unsigned slot[2] = {pair, 0};
+  meet_whole_warp("movmatrix_trans", &slot, &turn, where);
+  return slot[1];
+}
+
 template <int Bytes, class To, class From>
 void cp_async(smem_ptr<To> to, gmem_ptr<From> from, int filled = Bytes, Where where = Where::current()) {
   static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16);
