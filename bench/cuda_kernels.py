@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What nvcc makes of the decode kernels, and the times that follow from it: nothing here runs on a GPU.
+"""What nvcc makes of the kernels, and the times that follow from it: nothing here runs on a GPU.
 
 cuda_kernels.py --check    the kernels compile for sm_80 and sm_90 within harness/cuda/kernels.tsv, without spills or
                            local memory, and their inner loops are what their head comments say; exit 77: no toolkit
@@ -27,8 +27,7 @@ CUDA = os.path.join(ROOT, "harness", "cuda")
 TABLE = os.path.join(CUDA, "kernels.tsv")
 PAGE = os.path.join(ROOT, "docs", "cuda.md")
 ARCHITECTURES = ["sm_80", "sm_90"]
-COLUMNS = ["kernel", "architecture", "registers", "shared_bytes", "blocks", "instructions", "hmma"]
-TOKENS_A_TURN = 16  # that a warp of decode_mma takes in one turn of its loop
+COLUMNS = ["kernel", "architecture", "registers", "shared_bytes", "blocks", "instructions", "hmma", "tokens"]
 THREADS = 128
 # Multiprocessors, GHz (boost, as NVIDIA states it), GB/s, whose code; H100 and A100: SXM, 80 GB.
 DEVICES = {"h100": (132, 1.755, 3350, "sm_90"), "a100": (108, 1.410, 2039, "sm_80"),
@@ -43,15 +42,14 @@ def find_tool(name):
 
 
 def kernel_name(signature):
-    """decode_mma<__half, Format<4, (Axis)0, false>, .., 8, 128>(..) -> decode_mma f16 k4 v4 8 128; score_rows<4>(..) ->
-    score_rows 4."""
+    """attend_codes<__half, Format<4, false>, Format<4, false>, 8, 128>(..) -> attend_codes f16 k4 v4 8 128;
+    score_rows<4>(..) -> score_rows 4."""
     name, arguments = re.match(r"(?:void )?kvc::cuda::(\w+)(?:<(.*)>)?\(", signature).groups()
     if arguments is None or re.fullmatch(r"\d+(, \w+)?", arguments):
         return " ".join([name, *(arguments or "").replace(", true", " spread").replace(", false", "").split()])
     words = [name, "bf16" if "bfloat16" in arguments else "f16"]
-    formats = re.findall(r"Format<(\d+), \(kvc::cuda_cache::Axis\)(\d), (\w+)>", arguments)
-    for side, (bits, axis, symmetric) in zip("kv" if len(formats) > 1 else " ", formats):
-        words.append(side.strip() + bits + ("c" if axis == "1" else "") + ("s" if symmetric == "true" else ""))
+    formats = re.findall(r"Format<(\d+), (\w+)>", arguments)
+    words += [side + bits + ("c" if along_tokens == "true" else "") for side, (bits, along_tokens) in zip("kv", formats)]
     return " ".join(words + re.findall(r", (\d+)(?=,|$)", re.sub(r"<[^<>]*>", "", arguments)))
 
 
@@ -83,16 +81,25 @@ def instructions(lines):
 
 
 def coded_loop(sass):
-    """The first loop that holds tensor-core products: over coded tokens. None for kernels without."""
+    """The loop over whole tiles of coded tokens: of the innermost ones with tensor-core products that with the most of
+    these, then with the fewest instructions. None for kernels without."""
     lines = sass.split("\n")
     labels = {line.split(":")[0]: i for i, line in enumerate(lines) if line.startswith(".L_x_")}
-    for i, line in enumerate(lines):
-        jump = re.search(r"BRA `\((\.L_x_\d+)\)", line)
-        if jump and labels.get(jump[1], i) < i:
-            loop = instructions(lines[labels[jump[1]]:i + 1])
-            if any(name.startswith("HMMA") for name in loop):
-                return loop
-    return None
+    jumps = ((i, re.search(r"BRA `\((\.L_x_\d+)\)", line)) for i, line in enumerate(lines))
+    spans = [(labels[jump[1]], i) for i, jump in jumps if jump and labels.get(jump[1], i) < i]
+    spans = [(a, b) for a, b in spans if count(instructions(lines[a:b + 1]), "HMMA")]
+    inner = [x for x in spans if not any(y != x and x[0] <= y[0] and y[1] <= x[1] for y in spans)]
+    loops = [instructions(lines[a:b + 1]) for a, b in inner]
+    return min(loops, key=lambda loop: (-count(loop, "HMMA"), sum(loop.values())), default=None)
+
+
+def count(loop, prefix):
+    return sum(n for name, n in loop.items() if name.startswith(prefix))
+
+
+def tokens_a_turn(name, loop):
+    """Tokens that a warp takes in a turn of its loop: as many as were turned, 8 for each 8 heads."""
+    return 8 * count(loop, "MOVM") // (int(name.split()[-2]) // 8)
 
 
 def resident_blocks(kernels, folder):
@@ -116,8 +123,8 @@ def gather():
             for mangled, (registers, shared, lost) in used.items():
                 name, loop = kernel_name(names[mangled]), coded_loop(sass[mangled])
                 wrong += [f"{name}, {architecture}: {what}" for what in faults(name, lost, sass[mangled], loop)]
-                hmma = sum(n for i, n in loop.items() if i.startswith("HMMA")) if loop else 0
-                rows.append([name, architecture, registers, shared, 0, sum(loop.values()) if loop else 0, hmma])
+                of_loop = [sum(loop.values()), count(loop, "HMMA"), tokens_a_turn(name, loop)] if loop else [0, 0, 0]
+                rows.append([name, architecture, registers, shared, 0, *of_loop])
         for row, blocks in zip(rows, resident_blocks([r[1:4] for r in rows], folder)):
             row[4] = blocks
     return sorted(rows, key=lambda row: (row[0], row[1])), wrong
@@ -130,16 +137,16 @@ def faults(name, lost, sass, loop):
         yield f"{lost} bytes of stack or spilled registers, expected none"
     if any(i.startswith(("LDL", "STL")) for i in everything):
         yield "uses local memory"
-    if name.startswith("decode_mma"):
+    if name.startswith("attend_codes"):
         if loop is None:
             yield "no loop with HMMA"
             return
         for instruction in loop:
             if CONVERSIONS.match(instruction):
                 yield f"{instruction} in the loop over codes, which are widened without conversions"
-        if " k4 " in name and name.endswith(" 128") and "LDG.E.128" not in " ".join(loop):
+        if " k4 " in name and name.endswith(" 128") and not count(loop, "LDG.E.128"):
             yield "no load of 128 bits in the loop over codes"
-        if any(i.startswith("BAR") for i in loop):
+        if count(loop, "BAR"):
             yield "a barrier in the loop over codes"
 
 
@@ -169,7 +176,7 @@ def check():
 def side_bytes(text, dim, group):
     """Bytes of a token's K or V, of a name's word as k4c: codes, scales and zeros."""
     bits = int(re.search(r"\d+", text)[0])
-    sides = 0 if bits == 16 else dim / group * (2 if text.endswith("s") else 4)
+    sides = 0 if bits == 16 else dim / group * 4
     return dim * bits / 8 + sides
 
 
@@ -180,12 +187,12 @@ def predict(row, device, point, group=32):
     token_bytes = sum(side_bytes(w, int(words[-1]), group) for w in words[2:4])
     tokens = point.tokens * point.batch * point.kv_heads * point.layers
     by_bytes = tokens * token_bytes / (gb_a_second * 1e9) * 1e3
-    by_slots = tokens * row[5] / TOKENS_A_TURN / (4 * multiprocessors * ghz * 1e9) * 1e3
+    by_slots = tokens * row[5] / row[7] / (4 * multiprocessors * ghz * 1e9) * 1e3
     return token_bytes, by_bytes, by_slots
 
 
 def predictions(device, point):
-    rows = [r for r in read_table() if r[0].startswith("decode_mma") and r[1] == DEVICES[device][3]]
+    rows = [r for r in read_table() if r[0].startswith("attend_codes") and r[1] == DEVICES[device][3]]
     base = {}
     for row in rows:
         if " k16 v16 " in row[0]:
@@ -233,8 +240,8 @@ def write(point):
         sys.exit("\n".join(wrong))
     with open(TABLE, "w", encoding="utf-8") as file:
         file.write("# Made by bench/cuda_kernels.py --write: what nvcc makes of the kernels, and what --check allows.\n"
-                   "# blocks: resident a multiprocessor; instructions, hmma: of the loop over coded tokens, a warp and "
-                   f"{TOKENS_A_TURN} tokens.\n")
+                   "# blocks: resident a multiprocessor; instructions, hmma, tokens: of a warp's turn of the loop over whole "
+                   "tiles.\n")
         for row in [COLUMNS, *rows]:
             file.write("\t".join(map(str, row)) + "\n")
     write_page(point)

@@ -13,7 +13,7 @@
 // Bound by        instructions: a code is a load from shared memory (its level) and two multiply-adds
 #pragma once
 
-#include "cuda/decode.cuh"
+#include "cuda/warp.cuh"
 #include "cuda/products.h"
 
 namespace kvc::KVC_DEVICE {

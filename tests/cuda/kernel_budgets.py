@@ -1,4 +1,4 @@
-"""The decode kernels compile within harness/cuda/kernels.tsv; skipped (77) without nvcc or nvdisasm."""
+"""The kernels compile within harness/cuda/kernels.tsv; skipped (77) without nvcc or nvdisasm."""
 import os
 import sys
 

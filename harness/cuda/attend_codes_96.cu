@@ -1,0 +1,11 @@
+// attend_codes with head_dim 96.
+#include "cuda/attend_launch.cuh"
+
+namespace kvc::KVC_DEVICE {
+
+template <>
+void launch_attend<96>(const Bulks& bulks, const AttendLaunch& how) {
+  launch_heads<8, 96>(bulks, how);
+}
+
+}  // namespace kvc::KVC_DEVICE
