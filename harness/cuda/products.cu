@@ -58,6 +58,7 @@ MatrixArgument argument_of(const Matrix& x) {
                    .n_groups = x.n_groups,
                    .group_size = x.group_size,
                    .one_side = x.one_side,
+                   .first_token = x.first_token,
                    .spread = x.spread};
   for (int i = 0; i < 16; ++i) a.levels[i] = x.levels[static_cast<size_t>(i)];
   return a;
@@ -90,7 +91,7 @@ void score_with(std::span<const Score> parts, cudaStream_t stream) {
                      static_cast<int>(x.q.stride)};
   };
   in_tables<ScorePart>(parts, argument, [&](const Table<ScorePart>& table, std::span<const Score> some) {
-    const dim3 grid(longest(some, [](const Score& x) { return blocks(x.k.n_tokens, kThreads); }),
+    const dim3 grid(longest(some, [](const Score& x) { return blocks(x.k.n_tokens - x.k.first_token, kThreads); }),
                     static_cast<unsigned>(loop.n_heads), chunks(loop.group) * static_cast<unsigned>(some.size()));
     if constexpr (32 % kBits == 0 && kBits <= 8) {
       if (loop.spread) {
@@ -206,7 +207,9 @@ void weigh_entries(std::span<const WeighEntries> parts, void* stream) {
 
 void softmax(std::span<const Softmax> parts, void* stream) {
   const auto argument = [](const Softmax& x) {
-    return SoftmaxPart{numbers_of<float>(x.scores), x.scores.stride, x.scores.n, x.scores.width, x.n_hidden};
+    const auto norms = checked(x.norms, x.norms ? static_cast<size_t>(2 * x.scores.n) : 0);
+    return SoftmaxPart{numbers_of<float>(x.scores), norms, x.scores.stride, x.scores.n, x.scores.width, x.n_hidden,
+                       x.norms != nullptr};
   };
   in_tables<SoftmaxPart>(parts, argument, [&](const Table<SoftmaxPart>& table, std::span<const Softmax> some) {
     const dim3 grid(longest(some, [](const Softmax& x) { return x.scores.n; }), static_cast<unsigned>(some.size()));

@@ -13,8 +13,8 @@
 // Bound by        instructions: a code is a load from shared memory (its level) and two multiply-adds
 #pragma once
 
-#include "cuda/warp.cuh"
 #include "cuda/products.h"
+#include "cuda/warp.cuh"
 
 namespace kvc::KVC_DEVICE {
 
@@ -48,6 +48,7 @@ struct MatrixArgument {
   float levels[16];
   int n_tokens, n_channels, n_groups, group_size;
   bool one_side;
+  int first_token;
   Spread spread;
 };
 
@@ -224,8 +225,9 @@ __global__ void __launch_bounds__(kThreads, 8) score_channels(KVC_GRID_CONSTANT(
   const HeadsOfBlock heads = heads_of_block(group);
   const ScorePart& part = parts.of[heads.part];
   const MatrixArgument& k = part.k;
-  if (static_cast<int>(blockIdx.x) * kThreads >= k.n_tokens) return;
-  const int token = blockIdx.x * kThreads + threadIdx.x, kv = blockIdx.y;
+  const int first = k.first_token + static_cast<int>(blockIdx.x) * kThreads;
+  if (first >= k.n_tokens) return;
+  const int token = first + threadIdx.x, kv = blockIdx.y;
   const int n_words = static_cast<int>(k.row_bytes / 4), group_of_token = token / k.group_size;
   if constexpr (kBits < 8) load_levels(k, levels);
   float sums[kHeadsAtOnce] = {};
@@ -245,7 +247,7 @@ __global__ void __launch_bounds__(kThreads, 8) score_channels(KVC_GRID_CONSTANT(
       }
     }
   }
-  if (token < k.n_tokens) add_to_scores(part.scores, part.stride, heads, token, sums);
+  if (token < k.n_tokens) add_to_scores(part.scores, part.stride, heads, token - k.first_token, sums);
 }
 
 // blockIdx.x: 128 channels of 512 tokens.
@@ -439,9 +441,10 @@ __global__ void __launch_bounds__(kThreads)
 }
 
 struct SoftmaxPart {
-  gmem_ptr<float> scores;
+  gmem_ptr<float> scores, norms;
   int64_t stride;
   int n_heads, n_tokens, n_hidden;
+  bool has_norms;
 };
 
 // The warps' sums or largest, by `joined`, for all threads.
@@ -476,6 +479,10 @@ __global__ void __launch_bounds__(kThreads) soften_scores(KVC_GRID_CONSTANT(Tabl
     sum += weight;
   }
   sum = joined_in_block(sum, of_warps, [](float a, float b) { return a + b; });
+  if (part.has_norms && threadIdx.x == 0) {
+    part.norms[2 * blockIdx.x] = largest;
+    part.norms[2 * blockIdx.x + 1] = sum;
+  }
   for (int t = first + threadIdx.x; t < n_tokens; t += kThreads) mine[t] = mine[t] / sum;
 }
 

@@ -57,6 +57,7 @@ struct Matrix {
   int n_groups = 1, group_size = 1;
   Spread spread = Spread::none;
   bool rows_are_channels = false;  // groups along tokens, words and sides in tiles of 16 (kvc/quant/group_quant.h)
+  int first_token = 0;             // with that: tokens before it are there and not read
 };
 
 // Numbers of the query heads, whose rows are stride apart.
@@ -110,7 +111,8 @@ struct WeighEntries {
 inline int n_parts(const Entries& v) { return v.of_channels ? 1 : n_splits(v.n_vectors); }
 struct Softmax {
   Heads scores;
-  int n_hidden;  // the first ones, which weigh nothing
+  int n_hidden;            // the first ones, which weigh nothing
+  float* norms = nullptr;  // null, or [n, 2]: the largest score, and the sum of e^(score - largest)
 };
 struct Sum {
   const float* parts;

@@ -128,7 +128,7 @@ void CompressedAttention::score(const GroupCodes& k, int64_t first) { score(q_, 
 void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
   check_alignment(k);
-  if (step_) return step_->score(step_->matrix_of(k), q, part_of_scores(first, k.n_tokens));
+  if (step_) return step_->score(step_->matrix_of(k), q, part_of_scores(first, k.n_tokens), /*fits=*/true);
   const int64_t group = q.size(0) / k.n_heads;
   for_each_part(k.n_heads, k.n_tokens * k.head_dim, [&](int64_t h) {
     const auto queries = const_rows_of(q, h, group);
@@ -157,14 +157,17 @@ void CompressedAttention::weigh(const GroupCodes& v, GroupOrder order, at::IntAr
 void CompressedAttention::weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
   const TimedPart timed(WorkPart::quantize);
   KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
-  if (step_) return step_->weigh(step_->matrix_of(v), part_of_scores(first, v.n_tokens), out);
+  if (step_) return step_->weigh(step_->matrix_of(v), part_of_scores(first, v.n_tokens), out, /*fits=*/true);
   const int64_t group = q_.size(0) / v.n_heads;
   for_each_part(v.n_heads, v.n_tokens * v.head_dim, [&](int64_t h) {
     kernels::weigh_channel_groups(head_of(v, h), const_rows_of(scores_, h, group, first), rows_of(out, h, group));
   });
 }
 
-void CompressedAttention::add_out(const at::Tensor& out) { out_.add_(out); }
+void CompressedAttention::add_out(const at::Tensor& out) {
+  out_.add_(out);
+  if (step_) step_->keep_apart(scores_);
+}
 
 namespace {
 
@@ -423,7 +426,7 @@ void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
 }
 
 void CompressedAttention::score(const at::Tensor& k, int64_t first) {
-  if (step_) return step_->score(step_->matrix_of(k), q_, part_of_scores(first, k.size(1)));
+  if (step_) return step_->score(step_->matrix_of(k), q_, part_of_scores(first, k.size(1)), /*fits=*/true);
   const int64_t n_held = k.size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, k.size(1) * head_dim_, [&](int64_t h) {
     const InterleavedQueries queries(q_.const_data_ptr<float>() + h * group * head_dim_, group, head_dim_,
@@ -436,7 +439,7 @@ void CompressedAttention::score(const at::Tensor& k, int64_t first) {
 }
 
 void CompressedAttention::weigh(const at::Tensor& v, int64_t first) {
-  if (step_) return step_->weigh(step_->matrix_of(v), part_of_scores(first, v.size(1)), out_);
+  if (step_) return step_->weigh(step_->matrix_of(v), part_of_scores(first, v.size(1)), out_, /*fits=*/true);
   const int64_t n_held = v.size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, v.size(1) * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
@@ -490,6 +493,7 @@ void CompressedAttention::weigh(const RaggedTokens& v, int64_t first) {
 
 void CompressedAttention::add_scores(const at::Tensor& scores, int64_t first) {
   scores_.narrow(1, first, scores.size(1)).add_(scores);
+  if (step_) step_->keep_apart(scores_);
 }
 
 at::Tensor CompressedAttention::part_of_scores(int64_t first, int64_t n_tokens) const {
@@ -502,6 +506,7 @@ void CompressedAttention::run() const {
 
 const at::Tensor& CompressedAttention::weights() const {
   run();
+  KVC_CHECK(!step_ || step_->has_weights(scores_), "attend: weights() asked for after weigh() and out()");
   return scores_;
 }
 

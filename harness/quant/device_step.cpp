@@ -185,10 +185,11 @@ void Step::add_score(List<Key, Part>& list, const Key& key, const Part& part) {
   list.push_back({.key = key, .part = part, .wave = wave});
 }
 
-void Step::score(const Matrix& k, const at::Tensor& q, const at::Tensor& scores) {
+void Step::score(const Matrix& k, const at::Tensor& q, const at::Tensor& scores, bool fits) {
   if (k.n_tokens == 0) return;
   hold(q), hold(scores);
   add_score(scores_, loop_of(k, static_cast<int>(q.size(0))), Score{k, heads_of(q), heads_of(scores)});
+  scores_.back().fits = fits;
 }
 
 void Step::score(const Entries& k, const at::Tensor& q, const at::Tensor& scores) {
@@ -208,67 +209,79 @@ void Step::softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden) 
   }
 }
 
-template <class Key, class Part>
-void Step::add_weigh(List<Key, Part>& list, const Key& key, const Part& part, int n_parts, const at::Tensor& out) {
-  size_t target = 0;
-  while (target < targets_.size() && targets_[target].out.const_data_ptr() != out.const_data_ptr()) ++target;
-  if (target == targets_.size()) targets_.push_back({out, 0, 0});
-  list.push_back({.key = key, .part = part, .target = static_cast<int>(target), .first = targets_[target].n_parts});
-  targets_[target].n_parts += n_parts;
+int Step::target_of(const at::Tensor& out) {
+  int target = 0;
+  for (const auto& x : targets_) {
+    if (x.out.const_data_ptr() == out.const_data_ptr()) return target;
+    ++target;
+  }
+  targets_.push_back({.out = out});
+  return target;
 }
 
-void Step::weigh(const Matrix& v, const at::Tensor& weights, const at::Tensor& out) {
+void Step::weigh(const Matrix& v, const at::Tensor& weights, const at::Tensor& out, bool fits) {
   if (v.n_tokens == 0) return;
   hold(weights);
-  const auto key = loop_of(v, static_cast<int>(weights.size(0)));
-  add_weigh(weigh_, key, Weigh{v, heads_of(weights), nullptr}, n_splits(v.n_tokens), out);
+  weigh_.push_back({.key = loop_of(v, static_cast<int>(weights.size(0))),
+                    .part = {v, heads_of(weights), nullptr},
+                    .target = target_of(out),
+                    .fits = fits});
 }
 
 void Step::weigh(const Entries& v, const at::Tensor& weights, const at::Tensor& out) {
   hold(weights);
-  const EntriesKey key{v.of_channels, static_cast<int>(weights.size(0)), v.head_dim};
-  add_weigh(weigh_entries_, key, WeighEntries{v, heads_of(weights), nullptr}, n_parts(v), out);
+  weigh_entries_.push_back({.key = {v.of_channels, static_cast<int>(weights.size(0)), v.head_dim},
+                            .part = {v, heads_of(weights), nullptr},
+                            .target = target_of(out)});
 }
 
-// [parts, heads, channels] of each target, one behind the other.
-at::Tensor Step::make_workspace() {
-  int64_t n = 0;
+// [parts, heads, channels] of each target, one behind the other, in the order in which they were recorded.
+at::Tensor Step::place_sums() {
+  const auto for_each = [&](auto f) {  // f(record, how many parts it has)
+    for (auto& x : weigh_) f(x, n_splits(x.part.v.n_tokens));
+    for (auto& x : weigh_entries_) f(x, n_parts(x.part.v));
+  };
+  for_each([&](const auto& x, int n) { targets_[static_cast<size_t>(x.target)].n_parts += n; });
+  int64_t n_floats = 0;
   for (auto& target : targets_) {
-    target.workspace = n;
-    n += target.n_parts * target.out.numel();
+    target.workspace = n_floats;
+    n_floats += target.n_parts * target.out.numel();
   }
-  return at::empty({n}, at::TensorOptions(at::kFloat).device(device_));
-}
-
-template <class Key, class Part>
-void Step::place_sums(List<Key, Part>& list, float* workspace) const {
-  for (auto& x : list) {
-    const auto& target = targets_[static_cast<size_t>(x.target)];
-    x.part.parts = workspace + target.workspace + x.first * target.out.numel();
-  }
+  auto workspace = at::empty({n_floats}, at::TensorOptions(at::kFloat).device(device_));
+  auto* sums = static_cast<float*>(workspace.mutable_data_ptr());
+  std::vector<int64_t> next;
+  for (const auto& target : targets_) next.push_back(target.workspace);
+  for_each([&](auto& x, int n) {
+    const auto target = static_cast<size_t>(x.target);
+    x.part.parts = sums + next[target];
+    next[target] += n * targets_[target].out.numel();
+  });
+  return workspace;
 }
 
 void Step::run() {
   if (scores_.empty() && score_entries_.empty() && softmax_.empty() && targets_.empty()) return;
   const Place place(device_);
+  const auto bulks = take_bulks();
   launch(scores_, place.kernels.score, place.stream);
   launch(score_entries_, place.kernels.score_entries, place.stream);
   if (!softmax_.empty()) place.kernels.softmax(softmax_, place.stream);
   softmax_.clear();
-  if (!targets_.empty()) {
-    const auto workspace = make_workspace();
-    auto* sums = static_cast<float*>(workspace.mutable_data_ptr());
-    place_sums(weigh_, sums), place_sums(weigh_entries_, sums);
+  if (!weigh_.empty() || !weigh_entries_.empty()) {
+    const auto workspace = place_sums();
     launch(weigh_, place.kernels.weigh, place.stream);
     launch(weigh_entries_, place.kernels.weigh_entries, place.stream);
     std::vector<Sum> all;
     for (const auto& target : targets_) {
-      all.push_back({sums + target.workspace, static_cast<float*>(target.out.mutable_data_ptr()), target.n_parts,
+      if (target.n_parts == 0) continue;
+      all.push_back({static_cast<const float*>(workspace.const_data_ptr()) + target.workspace,
+                     static_cast<float*>(target.out.mutable_data_ptr()), target.n_parts,
                      static_cast<int>(target.out.numel())});
     }
     place.kernels.sum(all, place.stream);
-    targets_.clear();
   }
+  if (!bulks.empty()) attend(bulks, place.stream);
+  targets_.clear();
   for (const auto& f : std::exchange(then_, {})) f();
   held_.clear();
 }

@@ -2,6 +2,8 @@
 // launch, whatever the number of sequences and their lengths. Tensors are the device's, as harness/cuda/products.h
 // takes them. A sequence's bits do not depend on those beside it: what adds to the same numbers is ordered by that
 // sequence's parts alone.
+// The first tokens of a sequence whose K and V are parts that cuda/attend_codes.h serves are attended to by it, and
+// what stands behind them by products and a softmax of its own; the two are joined.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "cuda/attend_codes.h"
 #include "cuda/products.h"
 #include "kvc/quant/group_quant.h"
 #include "kvc/quant/level_codes.h"
@@ -30,12 +33,17 @@ class Step {
   cuda_products::Matrix matrix_of(const at::Tensor& x);  // [H_kv or 1, n, X] of fp16, bf16 or fp32, rows contiguous
   cuda_products::Entries entries_of(const Outliers& x, int64_t n_kv_heads, int64_t head_dim);
 
-  void score(const cuda_products::Matrix& k, const at::Tensor& q, const at::Tensor& scores);
+  // fits: attend_codes may read it, if it serves the format.
+  void score(const cuda_products::Matrix& k, const at::Tensor& q, const at::Tensor& scores, bool fits = false);
   void score(const cuda_products::Entries& k, const at::Tensor& q, const at::Tensor& scores);
   void softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden);  // of each KV head; in place
-  void weigh(const cuda_products::Matrix& v, const at::Tensor& weights, const at::Tensor& out);
+  void weigh(const cuda_products::Matrix& v, const at::Tensor& weights, const at::Tensor& out, bool fits = false);
   void weigh(const cuda_products::Entries& v, const at::Tensor& weights, const at::Tensor& out);
   void then(std::function<void()> f) { then_.push_back(std::move(f)); }  // once the sums are there
+
+  // A method reads these scores itself, adds to them or to what they weigh: products and a softmax must have all.
+  void keep_apart(const at::Tensor& scores) { apart_.push_back(scores.const_data_ptr<float>()); }
+  bool has_weights(const at::Tensor& scores) const;  // none of them is left out since attend_codes read its tokens
 
   void run();  // all that was recorded, in this order; afterwards nothing is
 
@@ -44,8 +52,9 @@ class Step {
   struct Recorded {
     Key key;  // what parts of one launch have in common
     Part part;
-    int wave = 0;               // one more than that of a part of this key that adds to the same scores
-    int target = 0, first = 0;  // where sums of weigh_* are added, and which of its parts they are
+    int wave = 0;       // one more than that of a part of this key that adds to the same scores
+    int target = 0;     // where sums of weigh_* are added
+    bool fits = false;  // attend_codes may read it, if it serves the format
   };
   template <class Key, class Part>
   using List = std::vector<Recorded<Key, Part>>;
@@ -56,19 +65,27 @@ class Step {
   };
   struct Target {
     at::Tensor out;
-    int n_parts;
-    int64_t workspace;  // where its parts begin
+    int n_parts = 0;
+    int64_t workspace = 0;  // where its parts begin
+  };
+  // A sequence's first tokens.
+  struct Bulks {
+    std::vector<cuda_attend::Bulk> bulks;
+    const float* q = nullptr;
+    int target = 0, n_heads = 0, n_kv_heads = 0, n_tokens = 0;
+    float* norms = nullptr;  // of the other tokens' softmax; null where there are none
   };
   void hold(const at::Tensor& x) {
     if (x.defined()) held_.push_back(x);
   }
   template <class Key, class Part>
   static void add_score(List<Key, Part>& list, const Key& key, const Part& part);
-  template <class Key, class Part>
-  void add_weigh(List<Key, Part>& list, const Key& key, const Part& part, int n_parts, const at::Tensor& out);
-  template <class Key, class Part>
-  void place_sums(List<Key, Part>& list, float* workspace) const;
-  at::Tensor make_workspace();
+  int target_of(const at::Tensor& out);
+  at::Tensor place_sums();  // the workspace that holds them
+  bool is_plain(const cuda_products::Softmax& softmax) const;
+  Bulks bulks_of(const cuda_products::Softmax& softmax);
+  std::vector<Bulks> take_bulks();
+  void attend(std::span<const Bulks> all, void* stream);
 
   at::Device device_;
   List<cuda_products::Loop, cuda_products::Score> scores_;
@@ -77,6 +94,7 @@ class Step {
   List<cuda_products::Loop, cuda_products::Weigh> weigh_;
   List<EntriesKey, cuda_products::WeighEntries> weigh_entries_;
   std::vector<Target> targets_;
+  std::vector<const float*> apart_, without_weights_;
   std::vector<at::Tensor> held_;
   std::vector<std::function<void()>> then_;
 };

@@ -73,9 +73,8 @@ class TniTensor {
   void weigh(kvc::CompressedAttention& attention) const {
     if (n_encoded() > 0) {
       const auto sums = at::zeros_like(attention.q());  // [H_q, D], turned
-      for_each_block([&](const kvc::GroupCodes& block, const at::Tensor&, int64_t first) {
-        attention.weigh(block, first, sums);
-      });
+      for_each_block(
+          [&](const kvc::GroupCodes& block, const at::Tensor&, int64_t first) { attention.weigh(block, first, sums); });
       attention.then([&attention, sums, back = hadamard_] {  // its own inverse
         attention.add_out(kvc::rows_times(sums, back));
       });

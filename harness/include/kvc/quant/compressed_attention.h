@@ -69,8 +69,8 @@ class KVC_EXPORT CompressedAttention {
   void weigh(const TokenBlocks& v, int64_t first);
   void weigh(const at::Tensor& v, int64_t first);
   void weigh(const RaggedTokens& v, int64_t first);
-  // Codes of another basis: sums [H_q, X] fp32 += weights V there. They are there when then() runs f: at once on the CPU,
-  // on a device when out() is asked for.
+  // Codes of another basis: sums [H_q, X] fp32 += weights V there. They are there when then() runs f: at once on the
+  // CPU, on a device when out() is asked for.
   void weigh(const GroupCodes& v, int64_t first, at::Tensor sums);
   void then(std::function<void()> f);
   // Codes [1, n_groups, n_words] of groups that lie in this order over tokens [H, n, D] of such sizes; on a device.

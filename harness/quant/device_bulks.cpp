@@ -1,0 +1,181 @@
+// Which of a step's parts cuda/attend_codes.h attends to.
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "device_step.h"
+
+namespace kvc::on_device {
+namespace {
+
+using namespace cuda_products;
+
+const cuda_attend::Kernels& attend_kernels_for(at::Device device) {
+#ifdef KVC_HAVE_CUDA
+  if (device.is_cuda()) return cuda::attend_kernels();
+#endif
+  return cuda_emulated::attend_kernels();
+}
+
+bool stand_in(const float* x, const Heads& all) {
+  return x >= all.data && x < all.data + (all.n - 1) * all.stride + all.width;
+}
+// Whether these are some columns of all heads.
+bool are_columns(const Heads& x, const Heads& all) {
+  return x.n == all.n && x.stride == all.stride && x.data < all.data + all.width;
+}
+
+int tokens_of(const Matrix& x) { return x.n_tokens - x.first_token; }
+
+void skip(Array& x, int64_t n) {
+  if (!x.data) return;
+  const int64_t bytes = x.type == Number::f32 ? 4 : x.type == Number::f16 || x.type == Number::bf16 ? 2 : 1;
+  x.data = static_cast<const char*>(x.data) + n * bytes;
+  x.n -= n;
+}
+
+// The same from token n on.
+Matrix from_token(Matrix x, int n) {
+  if (x.rows_are_channels) {
+    x.first_token += n;
+    return x;
+  }
+  x.rows.data = static_cast<const char*>(x.rows.data) + n * x.row_bytes;
+  x.rows.n -= n * x.row_bytes;
+  const int64_t n_sides = x.one_side ? 0 : int64_t{n} * x.n_groups;
+  skip(x.scale, n_sides), skip(x.zero, n_sides);
+  x.n_tokens -= n;
+  return x;
+}
+
+Heads from_column(Heads x, int n) {
+  x.data += n, x.width -= n;
+  return x;
+}
+
+// The record whose columns(part) begin at `first`, if it may be read so and no other one has any of the next n.
+template <class Record, class Columns>
+Record* only_one_at(std::vector<Record>& list, const Heads& all, int first, int n, Columns columns) {
+  Record* found = nullptr;
+  for (auto& x : list) {
+    const Heads& its = columns(x.part);
+    if (!stand_in(its.data, all)) continue;
+    const int64_t from = its.data - all.data;
+    if (from >= first + n || from + its.width <= first) continue;
+    if (found || from != first || !x.fits) return nullptr;
+    found = &x;
+  }
+  return found;
+}
+
+// Leaves of a record what is behind its first n tokens.
+template <class Record>
+void drop_tokens(std::vector<Record>& list, Record* record, int n, Matrix& matrix, Heads& columns) {
+  if (tokens_of(matrix) == n) {
+    list.erase(list.begin() + (record - list.data()));
+    return;
+  }
+  matrix = from_token(matrix, n);
+  columns = from_column(columns, n);
+}
+
+}  // namespace
+
+// Whether products with parts of all heads are all that gives these scores, and that they weigh.
+bool Step::is_plain(const Softmax& softmax) const {
+  const auto& all = softmax.scores;
+  const auto own_score = [&](const auto& x) { return stand_in(x.part.scores.data, all); };
+  const auto own_weight = [&](const auto& x) { return stand_in(x.part.weights.data, all); };
+  if (std::any_of(apart_.begin(), apart_.end(), [&](const float* x) { return stand_in(x, all); }) ||
+      std::any_of(score_entries_.begin(), score_entries_.end(), own_score) ||
+      std::any_of(weigh_entries_.begin(), weigh_entries_.end(), own_weight)) {
+    return false;
+  }
+  std::optional<int> target;
+  for (const auto& x : weigh_) {
+    if (!own_weight(x)) continue;
+    if (!are_columns(x.part.weights, all) || (target && *target != x.target)) return false;
+    target = x.target;
+  }
+  return target && std::all_of(scores_.begin(), scores_.end(),
+                               [&](const auto& x) { return !own_score(x) || are_columns(x.part.scores, all); });
+}
+
+// Takes from the lists what attend_codes reads of one sequence: parts of K and V of the same tokens, from the first on.
+Step::Bulks Step::bulks_of(const Softmax& softmax) {
+  Bulks found;
+  const auto& all = softmax.scores;
+  const auto k_columns = [](const Score& x) -> const Heads& { return x.scores; };
+  const auto v_columns = [](const Weigh& x) -> const Heads& { return x.weights; };
+  while (found.n_tokens < all.width) {
+    const int first = found.n_tokens;
+    auto* k = only_one_at(scores_, all, first, 1, k_columns);
+    auto* v = only_one_at(weigh_, all, first, 1, v_columns);
+    if (!k || !v || k->part.k.first_token > 0 || !cuda_attend::serves(k->part.k, v->part.v)) break;
+    const int n_k = tokens_of(k->part.k), n_v = tokens_of(v->part.v), n = std::min(n_k, n_v);
+    const auto& q = k->part.q;
+    const int64_t n_out = targets_[static_cast<size_t>(v->target)].out.numel();
+    if (only_one_at(scores_, all, first, n, k_columns) != k || only_one_at(weigh_, all, first, n, v_columns) != v ||
+        q.stride != k->part.k.n_channels || (found.q && q.data != found.q) || n_out != all.n * q.stride) {
+      break;
+    }
+    found.q = q.data, found.target = v->target, found.n_heads = all.n, found.n_kv_heads = k->part.k.n_heads;
+    if (softmax.n_hidden < first + n) {
+      found.bulks.push_back({k->part.k, v->part.v, n, std::max(0, softmax.n_hidden - first)});
+    }
+    found.n_tokens += n;
+    drop_tokens(scores_, k, n, k->part.k, k->part.scores);
+    drop_tokens(weigh_, v, n, v->part.v, v->part.weights);
+    if (n_k != n_v) break;
+  }
+  return found;
+}
+
+std::vector<Step::Bulks> Step::take_bulks() {
+  std::vector<Bulks> all;
+  std::vector<Softmax> left;
+  for (auto softmax : softmax_) {
+    auto bulks = is_plain(softmax) ? bulks_of(softmax) : Bulks{};
+    if (bulks.n_tokens > 0) without_weights_.push_back(softmax.scores.data);
+    softmax.scores = from_column(softmax.scores, bulks.n_tokens);
+    softmax.n_hidden = std::max(0, softmax.n_hidden - bulks.n_tokens);
+    if (bulks.n_tokens > 0 && softmax.scores.width > 0) {
+      const auto norms = at::empty({softmax.scores.n, 2}, at::TensorOptions(at::kFloat).device(device_));
+      hold(norms);
+      softmax.norms = bulks.norms = static_cast<float*>(norms.mutable_data_ptr());
+    }
+    if (softmax.scores.width > 0) left.push_back(softmax);
+    if (bulks.n_tokens > 0) all.push_back(std::move(bulks));
+  }
+  softmax_ = std::move(left);
+  return all;
+}
+
+bool Step::has_weights(const at::Tensor& scores) const {
+  return std::find(without_weights_.begin(), without_weights_.end(), scores.const_data_ptr<float>()) ==
+         without_weights_.end();
+}
+
+void Step::attend(std::span<const Bulks> all, void* stream) {
+  std::vector<cuda_attend::Sequence> batch;
+  for (const auto& x : all) {
+    auto* out = static_cast<float*>(targets_[static_cast<size_t>(x.target)].out.mutable_data_ptr());
+    batch.push_back({.bulks = x.bulks,
+                     .q = x.q,
+                     .other_out = x.norms ? out : nullptr,
+                     .other_norms = reinterpret_cast<const cuda_attend::Norm*>(x.norms),
+                     .out = out});
+  }
+  const auto& first = all.front();  // all are of one layer
+  const auto n_out = targets_[static_cast<size_t>(first.target)].out.numel();
+  const cuda_attend::Heads heads{first.n_heads, first.n_kv_heads, static_cast<int>(n_out) / first.n_heads};
+  const auto& kernels = attend_kernels_for(device_);
+  const auto workspace =
+      at::empty({cuda_attend::workspace_floats(batch, heads)}, at::TensorOptions(at::kFloat).device(device_));
+  auto* sums = static_cast<float*>(workspace.mutable_data_ptr());
+  kernels.attend(batch, heads, sums, stream);
+  kernels.join(batch, heads, sums, stream);
+}
+
+}  // namespace kvc::on_device
