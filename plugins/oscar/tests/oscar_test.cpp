@@ -106,6 +106,8 @@ void expect_rotation(const at::Tensor& rotation, const at::Tensor& covariance) {
               1e-5 * covariance.norm().item<double>())
         << j;
     EXPECT_GE(value, last - 1e-6 * covariance.norm().item<double>()) << j;
+    EXPECT_GT(vectors.select(1, j)[vectors.select(1, j).abs().argmax()].item<double>(), 0)
+        << j;  // signs tell P from others
     last = value;
   }
 }
