@@ -59,8 +59,8 @@ TEST(TurboquantPresets, KeysAreThePublishedStepsInFloat64) {
       if (drawn) options["signs"] = "drawn", options["seed"] = 9;
       const auto cache = made(options, 1, D);
       cache.append(k, k);
-      const auto normals = Projection(ProjectionKind::gaussian, 9, D, 1).matrix().squeeze(1);
-      const auto signs = drawn ? at::sign(normals).to(at::kDouble) : at::ones({D}, at::kDouble);
+      const Projection normals(ProjectionKind::gaussian, 9, D, 1);
+      const auto signs = drawn ? at::sign(normals.matrix().squeeze(1)).to(at::kDouble) : at::ones({D}, at::kDouble);
       const auto held = cache->dequantize().k;
       for (int64_t t = 0; t < N; ++t) EXPECT_LT(relative_error(held[0][t], slow_key(k[0][t], bits, signs)), 1e-5) << t;
     }
