@@ -92,6 +92,15 @@ std::string DrawnText::draw(Random& random) const {
   return join(words, join_);
 }
 
+int64_t DrawnText::n_texts() const {
+  constexpr double kMost = 1e9;
+  if (kind_ == Kind::kUuid) return static_cast<int64_t>(kMost);
+  double n = 1;
+  for (int64_t i = 0; i < n_ && n < kMost; ++i) n *= kind_ == Kind::kLetters ? 26 : i == 0 ? 9 : 10;
+  for (const auto& list : words_) n *= static_cast<double>(list.size());
+  return static_cast<int64_t>(std::min(n, kMost));
+}
+
 std::string DrawnText::draw_other(Random& random, std::set<std::string>& used) const {
   for (int i = 0; i < kMostTries; ++i) {
     auto text = draw(random);

@@ -22,6 +22,7 @@ class DrawnText {
   std::string draw(Random& random) const;
   // One that is in `used` not yet, where it then is. Throws Error where there seem to be no more.
   std::string draw_other(Random& random, std::set<std::string>& used) const;
+  int64_t n_texts() const;  // how many there are, or 1,000,000,000 where there are more; of loaded files
   const std::vector<TaskFile>& files() const { return files_; }
 
  private:

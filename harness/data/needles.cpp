@@ -25,10 +25,11 @@ struct Needles {
   DrawnText keys, values;
   size_t n_keys = 1, n_values = 1, n_queries = 1;
   Filler filler = Filler::kLine;
-  std::string line;
+  std::string line, between = "\n";  // a line, and what stands between lines
   std::optional<TaskFile> text;
   std::string text_pointer;  // of a JSON file
   int64_t step = 1;
+  std::string where;
 
   size_t n_needles() const { return n_keys * n_values; }
   std::string fill(const std::string& key, const std::string& value) const {
@@ -67,10 +68,18 @@ class NeedleMaker final : public QuestionMaker {
     if (spec_.text) words_ = read_text_words(spec_, place.data_dir);
   }
 
-  // Lines hold the needles at different places, so there are at least as many.
+  // Lines hold the needles at different places, so there are at least as many; other needles have keys and values of
+  // their own.
   Growth growth() const override {
     const auto least = std::max<int64_t>(spec_.step, static_cast<int64_t>(spec_.n_needles()));
-    return {least, 1, spec_.step};
+    Growth growth{least, 1, spec_.step};
+    if (spec_.filler == Needles::Filler::kNeedles) {
+      growth.most = std::min(spec_.keys.n_texts() - static_cast<int64_t>(spec_.n_keys),
+                             spec_.values.n_texts() - static_cast<int64_t>(spec_.n_needles()));
+      KVC_CHECK(growth.most >= least, spec_.where, ": error: ", least,
+                " other needles at least, and there are keys and ", "values for ", std::max<int64_t>(0, growth.most));
+    }
+    return growth;
   }
 
   Json make(int64_t n_units, int64_t index) const override {
@@ -115,7 +124,7 @@ class NeedleMaker final : public QuestionMaker {
     for (size_t i = 0; i < needles.size(); ++i) {
       lines.insert(lines.begin() + static_cast<std::ptrdiff_t>(places[i]), needles[i]);
     }
-    return join(lines, "\n");
+    return join(lines, spec_.between);
   }
 
   // Before needle i, and behind the last, stand the sentences between their places, which may be none.
@@ -171,6 +180,7 @@ void read_filler(const YamlValue& value, Needles& spec) {
 ReadMaker read_needles(YamlMap& map, const MakerSettings& settings) {
   Needles spec;
   spec.settings = settings;
+  spec.where = map.value().where();
   spec.needle = read_template_of(map.required("needle"), {"key", "value"});
   spec.keys = DrawnText::read(map.required("keys"));
   spec.values = DrawnText::read(map.required("values"));
@@ -178,6 +188,7 @@ ReadMaker read_needles(YamlMap& map, const MakerSettings& settings) {
   spec.n_values = static_cast<size_t>(map.optional_integer("n_values", 1, 1000, 1));
   spec.n_queries = static_cast<size_t>(map.optional_integer("n_queries", 1, static_cast<int64_t>(spec.n_keys), 1));
   spec.step = map.optional_integer("step", 1, 1'000'000, 1);
+  spec.between = map.optional_string("between", "\n");
   read_filler(map.required("filler"), spec);
   auto files = spec.keys.files();
   files.insert(files.end(), spec.values.files().begin(), spec.values.files().end());

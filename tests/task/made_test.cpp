@@ -414,6 +414,37 @@ TEST(MadeQuestions, LengthsThatAModelHasNotAreRefused) {
   EXPECT_EQ(count_samples(spec, {}), 500);
 }
 
+// 3 values, of which the asked one takes one: 2 other needles.
+TEST(MadeNeedles, OthersEndWhereKeysOrValuesDo) {
+  test::TempFolder folder;
+  const auto load = [&](const std::string& made) {
+    std::filesystem::create_directories(folder.path() / "tasks/ruler/scoring");
+    for (const char* file : {"ruler/fwe.yaml", "ruler/niah_single_1.yaml", "ruler/scoring/all.yaml"}) {
+      const auto kept = std::filesystem::copy_options::overwrite_existing;
+      std::filesystem::copy_file(kTasks / file, folder.path() / "tasks" / file, kept);
+    }
+    folder.write("tasks/s/w.txt", "one two three");
+    folder.write(
+        "tasks/s/t.yaml",
+        "version: 1\nsummary: s\ndata: {made: {kind: needles, samples: 1, needle: \"{key} {value}.\", keys: uuids, "
+        "values: {words: [{file: w.txt, root: task}]}, filler: {others: needles}, " +
+            made +
+            "}}\nlike: ruler/fwe/1k\nfields: {context: context}\nmax_new_tokens: 1\n"
+            "prompt: {template: \"{context}\"}\n");
+    return load_dataset(load_task(folder.path() / "tasks/s/t.yaml"), {}, gauge(1 << 20))
+        .samples[0]
+        .fields.at("context");
+  };
+  const auto two = load("tokens: 31");
+  EXPECT_EQ(std::count(two.begin(), two.end(), '\n'), 1) << two;
+  EXPECT_NE(test::message_of([&] { load("tokens: 500"); }).find("and there is text for a prompt of "),
+            std::string::npos);
+  EXPECT_NE(test::message_of([&] { load("tokens: 500, step: 3"); })
+                .find("3 other needles at least, and there are keys and "
+                      "values for 2"),
+            std::string::npos);
+}
+
 class BadTask : public testing::Test {
  protected:
   std::string message(const std::string& made, const std::string& prompt = "{template: \"{context}\"}") {
