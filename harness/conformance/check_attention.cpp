@@ -90,7 +90,7 @@ Outcome batched_attention_equals_single(const Subject& subject) {
   std::vector<std::unique_ptr<LayerCache>> held;
   std::vector<const LayerCache*> caches;
   std::vector<at::Tensor> q;
-  for (const int64_t n : {1, 130, 64, 65, 33}) {  // lengths of a batch differ
+  for (const int64_t n : {1, 600, 64, 65, 33}) {  // lengths of a batch differ
     const auto input = ordinary_input(subject.model, n, static_cast<uint64_t>(n));
     held.push_back(compressor->make_cache(info_of(subject.model, 1, static_cast<uint64_t>(n))));
     held.back()->append(tokens_of(input, 0, n));

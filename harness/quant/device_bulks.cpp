@@ -11,6 +11,9 @@ namespace {
 
 using namespace cuda_products;
 
+// Fewer tokens of a part are products': a launch costs as much, and products round nothing to fp16.
+constexpr int kLeastTokens = cuda_attend::kSplitTokens;
+
 const cuda_attend::Kernels& attend_kernels_for(at::Device device) {
 #ifdef KVC_HAVE_CUDA
   if (device.is_cuda()) return cuda::attend_kernels();
@@ -116,8 +119,9 @@ Step::Bulks Step::bulks_of(const Softmax& softmax) {
     const int n_k = tokens_of(k->part.k), n_v = tokens_of(v->part.v), n = std::min(n_k, n_v);
     const auto& q = k->part.q;
     const int64_t n_out = targets_[static_cast<size_t>(v->target)].out.numel();
-    if (only_one_at(scores_, all, first, n, k_columns) != k || only_one_at(weigh_, all, first, n, v_columns) != v ||
-        q.stride != k->part.k.n_channels || (found.q && q.data != found.q) || n_out != all.n * q.stride) {
+    if (n < kLeastTokens || only_one_at(scores_, all, first, n, k_columns) != k ||
+        only_one_at(weigh_, all, first, n, v_columns) != v || q.stride != k->part.k.n_channels ||
+        (found.q && q.data != found.q) || n_out != all.n * q.stride) {
       break;
     }
     found.q = q.data, found.target = v->target, found.n_heads = all.n, found.n_kv_heads = k->part.k.n_heads;

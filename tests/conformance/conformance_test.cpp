@@ -107,6 +107,19 @@ TEST_P(EveryPlugin, AttendsOnADeviceAsOnTheCpu) {
   }
 }
 
+// Where codes and exact tokens of a long prompt are read on tensor cores, which round to fp16.
+TEST_P(EveryPlugin, AttendsToALongPromptOnADeviceAsOnTheCpu) {
+  const PluginLibrary plugin(built(GetParam()));
+  if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
+  const auto& model = model_shapes().front();
+  const Subject subject{plugin, option_sweep(plugin, model).front(), model};
+  const auto [here, bytes] = attention_on(at::kCPU, subject, 1100, 1107);
+  const auto [there, bytes_there] = attention_on(test_device(), subject, 1100, 1107);
+  const double error = (there - here).square().sum().item<double>() / here.square().sum().item<double>();
+  EXPECT_LE(error, 1e-5) << "normalized mean squared";
+  EXPECT_EQ(bytes, bytes_there);
+}
+
 TEST_P(EveryPlugin, RebuildsNeitherKNorVToAttendOnADevice) {
   const PluginLibrary plugin(built(GetParam()));
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
