@@ -98,7 +98,7 @@ TEST_F(RealPrompts, LongPromptsLoseTheirMiddle) {
 // ruler.md's bounds, counted with the tokenizer itself: no longer than the length, and hardly shorter.
 TEST_F(RealPrompts, MadeQuestionsAreAsLongAsTheirTaskSays) {
   const auto llama3 = Tokenizer::load(data_dir_ / "tokenizers" / "llama3");
-  for (const auto* tokenizer : {&*llama2_, &llama3}) {
+  for (const Tokenizer* tokenizer : std::vector<const Tokenizer*>{&*llama2_, &llama3}) {
     for (const char* name : {"niah_single_1", "niah_multikey_2", "niah_multikey_3", "vt", "cwe", "fwe"}) {
       for (const auto& [label, tokens] : std::map<std::string, int64_t>{{"1k", 1024}, {"4k", 4096}, {"16k", 16384}}) {
         const PromptSettings settings{&kNoChat, "", 1 << 20, std::nullopt};
