@@ -56,17 +56,6 @@ at::Tensor pack_rows(const at::Tensor& codes, const GroupFormat& format, int64_t
 // A divisor as a tensor: a GPU would multiply by a number's inverse, which rounds twice.
 at::Tensor divided(const at::Tensor& x, float by) { return x.div(at::full({}, by, x.options())); }
 
-// Kernels that read codes on a device multiply them by fp16 scales up to this one (cuda/fragments.cuh).
-constexpr double kMostScaleOnDevice = 1023;
-
-void check_scales_on_device(const at::Tensor& scale) {
-  if (scale.is_cpu() || scale.scalar_type() != at::kHalf) return;
-  check_values(scale.le(kMostScaleOnDevice), [] {
-    return concat("quantize_groups: a group's scale is above ", kMostScaleOnDevice,
-                  ", which attention on a device does not read; allowed: precision exact, or the CPU");
-  });
-}
-
 float largest_symmetric_code(const GroupFormat& format) { return static_cast<float>((1 << (format.bits - 1)) - 1); }
 
 // groups: [..., n_groups, g] fp32 -> codes in groups' shape; sets scale.
@@ -76,7 +65,6 @@ at::Tensor symmetric_codes(const at::Tensor& groups, const GroupFormat& format, 
   if (format.merge_tokens) top = top.amax({0, 1, 2}, true);
   result.scale = divided(top.clamp_min(1e-5f), largest).masked_fill_(top == 0, 0).to(storage_type(format.precision));
   check_values(result.scale.isfinite(), [] { return kNotFinite; });
-  check_scales_on_device(result.scale);
   const auto step = result.scale.to(at::kFloat);
   auto codes = groups.div(step).round_().clamp_(-largest, largest);
   return codes.masked_fill_(step == 0, 0).add_(largest).to(at::kByte);
@@ -98,7 +86,6 @@ at::Tensor asymmetric_codes(const at::Tensor& groups, const at::Tensor& left_out
   result.zero = zero.to(storage_type(format.precision));
   result.scale = divided(top - zero, levels).to(storage_type(format.precision));
   check_values(at::stack({result.zero, result.scale}).isfinite(), [] { return kNotFinite; });
-  check_scales_on_device(result.scale);
   const auto step = result.scale.to(at::kFloat);
   auto codes = (groups - result.zero.to(at::kFloat)).div_(step).clamp_(0, levels).round_();
   result.zero = result.zero.squeeze(-1);

@@ -10,6 +10,7 @@
 #include <kvc/quant/parts_cache.h>
 #include <kvc/quant/rotation.h>
 #include <kvc/quant/shared_options.h>
+#include <kvc/value_checks.h>
 
 #include <algorithm>
 
@@ -32,8 +33,9 @@ struct TniOptions {
 at::Tensor norms_of(const at::Tensor& x, kvc::Precision precision) {
   const auto norms = x.to(at::kDouble).square().sum(2).sum(0).sqrt();
   const auto held = norms.to(kvc::storage_type(precision));
-  KVC_CHECK(held.isfinite().all().item<bool>(), "oscar_tni: the norm of a key is ", norms.max().item<double>(),
-            ", beyond fp16 (65504)");
+  kvc::check_values(held.isfinite(), [norms] {
+    return kvc::concat("oscar_tni: the norm of a key is ", norms.max().item<double>(), ", beyond fp16 (65504)");
+  });
   return held.masked_fill(held.eq(0), 1);
 }
 

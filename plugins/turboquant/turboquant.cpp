@@ -85,7 +85,7 @@ class TurboquantCache final : public kvc::PartsCache {
   void read_k(kvc::CompressedAttention& attention) const override {
     k_.for_each_block(tables_.k, [&](const kvc::LevelCodes& x, int64_t first) { attention.score(x, first); });
     if (!tables_.k.sketch.defined()) return;
-    const auto query = turboquant::turned_back(attention.q(), tables_.k);  // as it came
+    const auto query = turboquant::turned_back(attention.q(), tables_.k).div_(info().head_dim);  // as it came
     attention.add_scores(k_.sketched_scores(query, tables_.k), 0);
   }
   void read_v(kvc::CompressedAttention& attention) const override {
