@@ -9,11 +9,13 @@
 #   quickstart  the embedded model on the device beside the CPU: answers must be close, bytes equal
 #   baseline    the device's copy bandwidth, and torch's attention over 16-bit caches
 #   speed       decode steps of every method over 8,192 and 32,768 tokens, bytes a step beside them
+#   table6      GEAR's Table 6: LLaMA2-7B's shape with drawn weights of 8 bits, 1,000 tokens in, 500 out, by batch
+#   summary     of speed: what share of copy bandwidth each step reads at, and torch's attention beside it
 # Results go to $KVC_RESULTS (bench/results/DEVICE) as JSON. KVC_DEVICE (cuda:0): another device; cuda-emulated tries the
 # script itself.
 set -euo pipefail
 root=$(cd "$(dirname "$(readlink -f "$0")")/.." && pwd)
-steps="machine tests twins sanitizer quickstart baseline speed"
+steps="machine tests twins sanitizer quickstart baseline speed table6 summary"
 usage="usage: bench/gpu.sh BUILD TORCH [STEP...], STEP: ${steps// /, }"
 build=${1:?$usage}
 torch=${2:?$usage}
@@ -74,9 +76,22 @@ speed() {
   "$build/bin/kvc" table bench --db "$results/speed.sqlite" --format json >"$results/speed.json"
 }
 
-# What shortens `speed`, where it is tried: KVC_SPEED="bench.prompt_tokens=[64]".
+table6() {
+  "$build/bin/kvc" run "$root/configs/bench_gpu_table6.yaml" --db "$results/table6.sqlite" --set "bench.device=$device" \
+    "${table6_settings[@]}"
+  "$build/bin/kvc" table bench --db "$results/table6.sqlite" --format json >"$results/table6.json"
+}
+
+summary() {
+  "$python" "$root/bench/gpu_summary.py" "$results"
+}
+
+# What shortens `speed`, and `table6` where they are tried: KVC_SPEED="bench.prompt_tokens=[64]", KVC_TABLE6 the same.
 settings=()
 for setting in ${KVC_SPEED:-}; do settings+=(--set "$setting"); done
+
+table6_settings=()
+for setting in ${KVC_TABLE6:-}; do table6_settings+=(--set "$setting"); done
 
 [ $# -gt 0 ] || read -ra all <<<"$steps"
 [ $# -gt 0 ] || set -- "${all[@]}"
