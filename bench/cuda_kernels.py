@@ -8,13 +8,14 @@ cuda_kernels.py --predict DEVICE [--tokens N] [--batch N] [--kv-heads N] [--laye
                            least times of a step's attention on h100, a100, h200 or l40s: predictions, not measured
 
 A time is the longer one of two bounds: bytes over the memory's bandwidth, and instructions over issue slots (four a
-clock and multiprocessor). Instructions are those of the loop over coded tokens, all of them counted as issued each
-time.
+clock and multiprocessor). Instructions are those of the loop over coded tokens: on tensor cores all of them, counted as
+issued each time; of a plain kernel the shortest turn of its loop. `kvc bench --predict` tells the times of methods.
 """
 import argparse
 import collections
 import concurrent.futures
 import glob
+import heapq
 import os
 import re
 import shutil
@@ -25,13 +26,13 @@ import tempfile
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CUDA = os.path.join(ROOT, "harness", "cuda")
 TABLE = os.path.join(CUDA, "kernels.tsv")
+GPUS = os.path.join(CUDA, "gpus.tsv")
 PAGE = os.path.join(ROOT, "docs", "cuda.md")
 ARCHITECTURES = ["sm_80", "sm_90"]
-COLUMNS = ["kernel", "architecture", "registers", "shared_bytes", "blocks", "instructions", "hmma", "tokens"]
+COLUMNS = ["kernel", "architecture", "registers", "shared_bytes", "blocks", "instructions", "hmma", "tokens", "ffma",
+           "symbol"]
 THREADS = 128
-# Multiprocessors, GHz (boost, as NVIDIA states it), GB/s, whose code; H100 and A100: SXM, 80 GB.
-DEVICES = {"h100": (132, 1.755, 3350, "sm_90"), "a100": (108, 1.410, 2039, "sm_80"),
-           "h200": (132, 1.755, 4800, "sm_90"), "l40s": (142, 2.520, 864, "sm_80")}
+PLAIN_DIM = 128  # that the plain kernels' times are told for
 CONVERSIONS = re.compile(r"I2F|F2F\b|I2FP|F2F\.")
 
 
@@ -51,6 +52,16 @@ def kernel_name(signature):
     formats = re.findall(r"Format<(\d+), (\w+)>", arguments)
     words += [side + bits + ("c" if along_tokens == "true" else "") for side, (bits, along_tokens) in zip("kv", formats)]
     return " ".join(words + re.findall(r", (\d+)(?=,|$)", re.sub(r"<[^<>]*>", "", arguments)))
+
+
+def symbol_of(signature):
+    """As harness/cuda/host/launch_log.h has it: void kvc::cuda::weigh_rows<4, false>(..) -> weigh_rows<4, false>."""
+    name, depth = re.sub(r"^void |\w+::", "", signature), 0
+    for i, letter in enumerate(name):
+        depth += (letter == "<") - (letter == ">")
+        if letter == "(" and depth == 0:
+            return name[:i]
+    return name
 
 
 def demangle(names):
@@ -80,26 +91,62 @@ def instructions(lines):
     return collections.Counter(x[1] for x in found if x and x[1] != "NOP")
 
 
+def count(loop, prefix):
+    return sum(n for name, n in loop.items() if name.startswith(prefix))
+
+
+def loops(sass, prefix=""):
+    """Lines, those of labels, and the first and last one of each loop with such an instruction that holds no other."""
+    lines = sass.split("\n")
+    labels = {line.split(":")[0]: i for i, line in enumerate(lines) if line.startswith(".L_x_")}
+    jumps = ((i, re.search(r"BRA(?:\.\w+)* `\((\.L_x_\d+)\)", line)) for i, line in enumerate(lines))
+    spans = [(labels[jump[1]], i) for i, jump in jumps if jump and labels.get(jump[1], i) < i]
+    spans = [(a, b) for a, b in spans if count(instructions(lines[a:b + 1]), prefix)]
+    return lines, labels, [x for x in spans if not any(y != x and x[0] <= y[0] and y[1] <= x[1] for y in spans)]
+
+
 def coded_loop(sass):
     """The loop over whole tiles of coded tokens: of the innermost ones with tensor-core products that with the most of
     these, then with the fewest instructions. None for kernels without."""
-    lines = sass.split("\n")
-    labels = {line.split(":")[0]: i for i, line in enumerate(lines) if line.startswith(".L_x_")}
-    jumps = ((i, re.search(r"BRA `\((\.L_x_\d+)\)", line)) for i, line in enumerate(lines))
-    spans = [(labels[jump[1]], i) for i, jump in jumps if jump and labels.get(jump[1], i) < i]
-    spans = [(a, b) for a, b in spans if count(instructions(lines[a:b + 1]), "HMMA")]
-    inner = [x for x in spans if not any(y != x and x[0] <= y[0] and y[1] <= x[1] for y in spans)]
-    loops = [instructions(lines[a:b + 1]) for a, b in inner]
-    return min(loops, key=lambda loop: (-count(loop, "HMMA"), sum(loop.values())), default=None)
-
-
-def count(loop, prefix):
-    return sum(n for name, n in loop.items() if name.startswith(prefix))
+    lines, _, found = loops(sass, "HMMA")
+    turns = [instructions(lines[a:b + 1]) for a, b in found]
+    return min(turns, key=lambda turn: (-count(turn, "HMMA"), sum(turn.values())), default=None)
 
 
 def tokens_a_turn(name, loop):
     """Tokens that a warp takes in a turn of its loop: as many as were turned, 8 for each 8 heads."""
     return 8 * count(loop, "MOVM") // (int(name.split()[-2]) // 8)
+
+
+def shortest_turn(lines, labels, first, last):
+    """Instructions of the shortest way through a loop that has a multiply-add: branches are taken where that is
+    shorter."""
+    seen, queue = set(), [(0, first, False, ())]
+    while queue:
+        spent, i, multiplies, names = heapq.heappop(queue)
+        here = tuple(instructions(lines[i:i + 1])) if first <= i <= last else ()
+        multiplies = multiplies or any(name.startswith("FFMA") for name in here)
+        if (i, multiplies) in seen or not first <= i <= last:
+            continue
+        seen.add((i, multiplies))
+        names, spent = names + here, spent + len(here)
+        if i == last:
+            if multiplies:
+                return collections.Counter(names)
+            continue
+        jump = re.search(r"(@!?U?P\w+\s+)?BRA(?:\.\w+)*(?: \S+,)? `\((\.L_x_\d+)\)", lines[i])
+        if jump:
+            heapq.heappush(queue, (spent, labels[jump[2]], multiplies, names))
+        if not jump or jump[1] or "," in jump[0]:
+            heapq.heappush(queue, (spent, i + 1, multiplies, names))
+    return collections.Counter()
+
+
+def plain_turn(sass):
+    """Of the loop with the most multiply-adds, the shortest turn, if there is one with such."""
+    lines, labels, found = loops(sass)
+    turns = [shortest_turn(lines, labels, *loop) for loop in found]
+    return max(turns, key=lambda turn: count(turn, "FFMA"), default=collections.Counter())
 
 
 def resident_blocks(kernels, folder):
@@ -123,8 +170,10 @@ def gather():
             for mangled, (registers, shared, lost) in used.items():
                 name, loop = kernel_name(names[mangled]), coded_loop(sass[mangled])
                 wrong += [f"{name}, {architecture}: {what}" for what in faults(name, lost, sass[mangled], loop)]
-                of_loop = [sum(loop.values()), count(loop, "HMMA"), tokens_a_turn(name, loop)] if loop else [0, 0, 0]
-                rows.append([name, architecture, registers, shared, 0, *of_loop])
+                counted = loop or plain_turn(sass[mangled])
+                hmma, ffma = count(counted, "HMMA"), 0 if loop else count(counted, "FFMA")
+                rows.append([name, architecture, registers, shared, 0, sum(counted.values()) if hmma + ffma else 0, hmma,
+                             tokens_a_turn(name, loop) if loop else 0, ffma, symbol_of(names[mangled])])
         for row, blocks in zip(rows, resident_blocks([r[1:4] for r in rows], folder)):
             row[4] = blocks
     return sorted(rows, key=lambda row: (row[0], row[1])), wrong
@@ -153,7 +202,17 @@ def faults(name, lost, sass, loop):
 def read_table():
     with open(TABLE, encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
-    return [[r[0], r[1], *map(int, r[2:])] for r in lines[1:]]
+    return [[r[0], r[1], *map(int, r[2:9]), r[9]] for r in lines[1:]]
+
+
+def read_gpus():
+    """{name: (multiprocessors, GHz, GB/s, whose code)}, of the file that `kvc bench --predict` has, too."""
+    with open(GPUS, encoding="utf-8") as file:
+        lines = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
+    return {r[0]: (int(r[1]), float(r[2]), float(r[3]), r[4]) for r in lines[1:]}
+
+
+DEVICES = read_gpus()
 
 
 def check():
@@ -176,30 +235,45 @@ def check():
 def side_bytes(text, dim, group):
     """Bytes of a token's K or V, of a name's word as k4c: codes, scales and zeros."""
     bits = int(re.search(r"\d+", text)[0])
-    sides = 0 if bits == 16 else dim / group * 4
+    sides = 0 if bits >= 16 else dim / group * 4
     return dim * bits / 8 + sides
 
 
 def predict(row, device, point, group=32):
-    """Bytes a token and KV head, ms by bytes, ms by instructions; a prediction."""
+    """Bytes a token and KV head, ms by bytes, ms by instructions; a prediction. The plain kernels read one side, 128
+    channels, for up to four query heads."""
     multiprocessors, ghz, gb_a_second, _ = DEVICES[device]
     words = row[0].split()
-    token_bytes = sum(side_bytes(w, int(words[-1]), group) for w in words[2:4])
+    if row[6]:
+        token_bytes = sum(side_bytes(w, int(words[-1]), group) for w in words[2:4])
+        warp_instructions = row[5] / row[7]
+    else:  # a multiply-add for each of four heads, and one for scale and zero
+        token_bytes = side_bytes(words[1], PLAIN_DIM, group)
+        warp_instructions = PLAIN_DIM * (5 if int(words[1]) <= 8 else 4) * row[5] / row[8] / 32
     tokens = point.tokens * point.batch * point.kv_heads * point.layers
     by_bytes = tokens * token_bytes / (gb_a_second * 1e9) * 1e3
-    by_slots = tokens * row[5] / row[7] / (4 * multiprocessors * ghz * 1e9) * 1e3
+    by_slots = tokens * warp_instructions / (4 * multiprocessors * ghz * 1e9) * 1e3
     return token_bytes, by_bytes, by_slots
 
 
+def kind_of(row):
+    """What a kernel of 16 bits is compared with: its own head_dim, or the side that it reads. None: not predicted."""
+    words = row[0].split()
+    if row[6]:
+        return "attend_codes " + words[-1]
+    is_plain = row[8] and re.match(r"(score|weigh)_(rows|channels|spread)$", words[0])
+    return words[0].split("_")[0] if is_plain else None
+
+
 def predictions(device, point):
-    rows = [r for r in read_table() if r[0].startswith("attend_codes") and r[1] == DEVICES[device][3]]
+    rows = [r for r in read_table() if kind_of(r) and r[1] == DEVICES[device][3]]
     base = {}
     for row in rows:
-        if " k16 v16 " in row[0]:
-            base[row[0].split()[-1]] = max(predict(row, device, point)[1:])
+        if " k16 v16 " in row[0] or row[0] in ("score_rows 16", "weigh_rows 16"):
+            base[kind_of(row)] = max(predict(row, device, point)[1:])
     for row in rows:
         token_bytes, by_bytes, by_slots = predict(row, device, point)
-        least, full = max(by_bytes, by_slots), base.get(row[0].split()[-1])
+        least, full = max(by_bytes, by_slots), base.get(kind_of(row))
         yield row, token_bytes, by_bytes, by_slots, least, full / least if full else None
 
 
@@ -240,8 +314,9 @@ def write(point):
         sys.exit("\n".join(wrong))
     with open(TABLE, "w", encoding="utf-8") as file:
         file.write("# Made by bench/cuda_kernels.py --write: what nvcc makes of the kernels, and what --check allows.\n"
-                   "# blocks: resident a multiprocessor; instructions, hmma, tokens: of a warp's turn of the loop over whole "
-                   "tiles.\n")
+                   "# blocks: resident a multiprocessor; instructions, hmma, tokens: of a warp's turn of the loop over "
+                   "whole tiles;\n# or instructions, ffma: of the shortest turn of the loop with the most multiply-adds. "
+                   "symbol: its name in a program.\n")
         for row in [COLUMNS, *rows]:
             file.write("\t".join(map(str, row)) + "\n")
     write_page(point)

@@ -23,6 +23,7 @@ int run(int argc, char** argv) {
   program.require_subcommand();
   line.add_version(kvc::version_text);
   kvc::add_run_verb(program);
+  kvc::add_bench_verb(program);
   kvc::add_plan_verb(program);
   kvc::add_calibrate_verb(program);
   kvc::add_table_verbs(program);

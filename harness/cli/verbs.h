@@ -23,6 +23,7 @@ enum ExitCode : int {
 // 128 + n: Ctrl-C (130) or SIGTERM (143) ended a run early; what is stored stays.
 
 void add_run_verb(Verb program);
+void add_bench_verb(Verb program);
 void add_plan_verb(Verb program);
 void add_calibrate_verb(Verb program);
 void add_table_verbs(Verb program);  // table, tables, query

@@ -380,7 +380,8 @@ __global__ void __launch_bounds__(kThreads) score_channel_entries(KVC_GRID_CONST
     const float factor = part.factors[head * k.head_dim + c];
     for (int j = threadIdx.x; j < k.per_vector; j += kThreads) {
       const int64_t at = static_cast<int64_t>(first + c) * k.per_vector + j;
-      scores[k.place(at)] += factor * number_of(k.values, at);
+      float& score = scores[k.place(at)];
+      score = fmaf(factor, number_of(k.values, at), score);
     }
     __syncthreads();
   }
@@ -395,7 +396,7 @@ __global__ void __launch_bounds__(kThreads) weigh_channel_entries(KVC_GRID_CONST
   const int64_t first = static_cast<int64_t>(head / v.group * v.head_dim + channel) * v.per_vector;
   float sum = 0.0f;
   for (int j = lane; j < v.per_vector; j += 32) {
-    sum += part.factors[head * part.stride + v.place(first + j)] * number_of(v.values, first + j);
+    sum = fmaf(part.factors[head * part.stride + v.place(first + j)], number_of(v.values, first + j), sum);
   }
   sum = sum_of_warp(sum);
   if (lane == 0) part.sums[head * v.head_dim + channel] = sum;
@@ -412,7 +413,8 @@ __global__ void __launch_bounds__(kThreads) score_token_entries(KVC_GRID_CONSTAN
     const int place = k.place(at), kv = place / k.head_dim, channel = place % k.head_dim;
     const float value = number_of(k.values, at);
     for (int head = kv * k.group; head < (kv + 1) * k.group; ++head) {
-      part.sums[head * part.stride + token] += part.factors[head * k.head_dim + channel] * value;
+      float& score = part.sums[head * part.stride + token];
+      score = fmaf(part.factors[head * k.head_dim + channel], value, score);
     }
   }
 }
@@ -433,7 +435,8 @@ __global__ void __launch_bounds__(kThreads)
       const int place = v.place(at), kv = place / v.head_dim, channel = place % v.head_dim;
       const float value = number_of(v.values, at);
       for (int head = kv * v.group; head < (kv + 1) * v.group; ++head) {
-        sums[head * v.head_dim + channel] += part.factors[head * part.stride + token] * value;
+        float& sum = sums[head * v.head_dim + channel];
+        sum = fmaf(part.factors[head * part.stride + token], value, sum);
       }
     }
     __syncthreads();

@@ -36,7 +36,11 @@ inline float __log2f(float x) { return static_cast<float>(std::log2(static_cast<
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __frcp_rn(float a) { return 1.0f / a; }
-inline float __fmaf_rn(float a, float b, float c) { return std::fmaf(a, b, c); }
+inline float fmaf(float a, float b, float c) {
+  ++work.multiply_adds;
+  return std::fmaf(a, b, c);
+}
+inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmul_rn(float a, float b) { return a * b; }
 inline float rsqrtf(float a) { return static_cast<float>(1 / std::sqrt(static_cast<double>(a))); }
