@@ -50,7 +50,7 @@ def kernel_name(signature):
         return " ".join([name, *(arguments or "").replace(", true", " spread").replace(", false", "").split()])
     words = [name, "bf16" if "bfloat16" in arguments else "f16"]
     formats = re.findall(r"Format<(\d+), (\w+)>", arguments)
-    words += [side + bits + ("c" if along_tokens == "true" else "") for side, (bits, along_tokens) in zip("kv", formats)]
+    words += [side + bits + ("c" if by_tokens == "true" else "") for side, (bits, by_tokens) in zip("kv", formats)]
     return " ".join(words + re.findall(r", (\d+)(?=,|$)", re.sub(r"<[^<>]*>", "", arguments)))
 
 
@@ -172,8 +172,10 @@ def gather():
                 wrong += [f"{name}, {architecture}: {what}" for what in faults(name, lost, sass[mangled], loop)]
                 counted = loop or plain_turn(sass[mangled])
                 hmma, ffma = count(counted, "HMMA"), 0 if loop else count(counted, "FFMA")
-                rows.append([name, architecture, registers, shared, 0, sum(counted.values()) if hmma + ffma else 0, hmma,
-                             tokens_a_turn(name, loop) if loop else 0, ffma, symbol_of(names[mangled])])
+                issued = sum(counted.values()) if hmma + ffma else 0
+                tokens = tokens_a_turn(name, loop) if loop else 0
+                symbol = symbol_of(names[mangled])
+                rows.append([name, architecture, registers, shared, 0, issued, hmma, tokens, ffma, symbol])
         for row, blocks in zip(rows, resident_blocks([r[1:4] for r in rows], folder)):
             row[4] = blocks
     return sorted(rows, key=lambda row: (row[0], row[1])), wrong
@@ -315,8 +317,8 @@ def write(point):
     with open(TABLE, "w", encoding="utf-8") as file:
         file.write("# Made by bench/cuda_kernels.py --write: what nvcc makes of the kernels, and what --check allows.\n"
                    "# blocks: resident a multiprocessor; instructions, hmma, tokens: of a warp's turn of the loop over "
-                   "whole tiles;\n# or instructions, ffma: of the shortest turn of the loop with the most multiply-adds. "
-                   "symbol: its name in a program.\n")
+                   "whole tiles;\n# or instructions, ffma: of the shortest turn of the loop with the most multiply-"
+                   "adds. symbol: its name in a program.\n")
         for row in [COLUMNS, *rows]:
             file.write("\t".join(map(str, row)) + "\n")
     write_page(point)
