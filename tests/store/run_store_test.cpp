@@ -61,7 +61,7 @@ TEST_F(Runs, ADeadOwnersClaimIsTakenOver) {
     ::waitpid(child, nullptr, 0);
     if (number_is_used_again) {
       db().prepare("UPDATE run SET pid = ? WHERE pid = ?").bind(1, int64_t{::getpid()}).bind(2, int64_t{child}).run();
-      db().execute("UPDATE run SET process_start = process_start - 1 WHERE id = (SELECT max(id) FROM run)");
+      db().execute("UPDATE run SET process_start = -1 WHERE id = (SELECT max(id) FROM run)");  // no process's
     }
     ASSERT_EQ(count("claim"), 1);
     EXPECT_EQ(one(waits.claim({"cell"}, 0, true)), Claim::kMine);
