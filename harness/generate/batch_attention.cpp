@@ -154,12 +154,8 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewT
       if (!watch.sees(layer) || !step.out->error.empty()) continue;
       look(step, watch, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
     }
-  }
-}
-
-void settle_checks(std::span<CacheStep> steps, MemoryMeter& meter) {
-  for (auto& step : steps) {
-    if (step.out->error.empty()) inside(step, meter, Visit::plain, [&] { step.checks.settle(); });
+    const bool ends = layer + 1 == static_cast<int64_t>(step.caches->size());
+    if (ends && step.out->error.empty()) inside(step, meter, Visit::plain, [&] { step.checks.settle(); });
   }
 }
 

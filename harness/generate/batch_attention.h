@@ -30,12 +30,11 @@ struct CacheStep {
 
 // Appends tokens[b] to sequence b's cache, one sequence after the other, then puts the attention of tokens[b].q into
 // attended[b]: sequences of a compressor with BatchedAttention together, the others each on its own, spread over the
-// threads. A sequence whose compressor throws has its error set, attends to nothing and is left out from there on.
+// threads. A sequence whose compressor throws has its error set, attends to nothing and is left out from there on. What
+// the caches checked of a device's numbers is looked at after the last layer, with one read for a sequence: it may be
+// an error, too.
 // attended: [B, H_q, D] fp32
 void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
                  MemoryMeter& meter, at::Tensor& attended);
-
-// Looks at what the caches checked of a device's numbers: one read for a sequence. What does not hold is its error.
-void settle_checks(std::span<CacheStep> steps, MemoryMeter& meter);
 
 }  // namespace kvc

@@ -420,7 +420,6 @@ std::vector<Finished> Generator::step() {
     step_caches(steps, layer, news, scale, meter_, attended);
     cache_seconds += seconds_since(begin);
   });
-  settle_checks(steps, meter_);
   note_peak();
   const double share = (seconds_since(start) - cache_seconds) / static_cast<double>(going.size());
   for (size_t b = 0; b < going.size(); ++b) {

@@ -111,7 +111,6 @@ class PointRun {
       step_caches(steps_, layer, news, scale, meter_, attended);
       cache_seconds += seconds_since(begin);
     });
-    settle_checks(steps_, meter_);
     result_.seconds.other += seconds_since(start) - cache_seconds;
     for (const auto& out : out_) KVC_CHECK(out.error.empty(), out.error);
   }
