@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "generator_fixture.h"
+#include "kvc/value_checks.h"
 
 namespace kvc {
 namespace {
@@ -114,6 +115,31 @@ TEST_F(GeneratorTest, ACompressorThatThrowsFailsItsOwnSequenceAndChangesNoOther)
   EXPECT_EQ(all.at({1, 200}).ids.size(), 4u);  // three came before it
   EXPECT_EQ(all.at({1, 100}).error, "");
   EXPECT_EQ(all.at({1, 100}).ids, alone.ids);
+}
+
+// Notes of each new token, as a cache on a device does, that what it holds of it is not to be had.
+class FindsOutLater final : public ExactCompressor {
+ public:
+  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
+    class Cache final : public ExactCache {
+     public:
+      using ExactCache::ExactCache;
+      void append(const NewTokens& tokens) override {
+        ValueChecks::take(at::full({1}, info().layer != 1, at::kBool), [] { return "K: a number is too large"; });
+        ExactCache::append(tokens);
+      }
+    };
+    return std::make_unique<Cache>(info);
+  }
+};
+
+TEST_F(GeneratorTest, WhatADeviceFoundIsTheSequencesErrorOfThatStep) {
+  const FindsOutLater later;
+  generator_.add(request(text_, {&later, &exact_}));
+  const auto all = run();
+  EXPECT_EQ(all.at({0, 0}).error, "K: a number is too large");
+  EXPECT_EQ(all.at({0, 0}).ids.size(), 1u);  // the prompt's: prompts are checked at once
+  EXPECT_EQ(all.at({0, 100}).error, "");
 }
 
 TEST_F(GeneratorTest, APromptTheModelCannotTakeLeavesTheOthersAlone) {
