@@ -5,6 +5,8 @@
 #include <optional>
 #include <set>
 
+#include "run/progress.h"
+
 namespace kvc {
 namespace {
 
@@ -58,11 +60,15 @@ std::string bound_of(const LeastTime& time) {
 
 class Prediction {
  public:
-  Prediction(const BenchExperiment& experiment, const Gpu& gpu, bool by_kind)
-      : experiment_(experiment), gpu_(gpu), by_kind_(by_kind) {}
+  Prediction(const BenchExperiment& experiment, size_t n_points, const Gpu& gpu, bool by_kind)
+      : experiment_(experiment), n_points_(n_points), gpu_(gpu), by_kind_(by_kind) {
+    watch_.keep_on = [this] { return show(), true; };
+  }
 
   void add(const BenchCell& cell) {
     const auto& point = experiment_.points[cell.item];
+    doing_ = concat(cell.record.plugin, " (", cell.record.options_label, "), ", point.n_prompt_tokens, " tokens");
+    show();
     const auto& step = count(cell, point.n_prompt_tokens);
     rows_.push_back({&cell, &point, predict(step, gpu_, point.batch)});
     for (const auto& row : step.held) {
@@ -106,6 +112,12 @@ class Prediction {
     Predicted predicted;
   };
 
+  void show() {
+    const auto n_done = static_cast<int64_t>(rows_.size()), n_total = static_cast<int64_t>(n_points_);
+    const auto left = left_by_count(n_done, n_total, progress_.seconds_so_far());
+    progress_.show({.n_done = n_done, .n_total = n_total, .unit = "points", .seconds_left = left, .doing = doing_});
+  }
+
   // Of a compressor at a length: every batch has the same.
   const StepCount& count(const BenchCell& cell, int64_t n_tokens) {
     const auto key = std::pair(cell.compressor, n_tokens);
@@ -119,7 +131,7 @@ class Prediction {
     try {
       return counts_[key] = child_->count(n_tokens);
     } catch (const Error& e) {
-      throw Error(concat(cell.record.plugin, " (", cell.record.options_label, "), ", n_tokens, " tokens: ", e.what()));
+      throw Error(concat(doing_, ": ", e.what()));
     }
   }
 
@@ -167,8 +179,11 @@ class Prediction {
   }
 
   const BenchExperiment& experiment_;
+  size_t n_points_;
   const Gpu& gpu_;
   bool by_kind_;
+  Progress progress_;
+  std::string doing_;
   BenchWatch watch_;
   std::optional<BenchChild> child_;
   size_t compressor_ = 0;
@@ -182,7 +197,7 @@ class Prediction {
 
 Table predict_bench(const BenchExperiment& experiment, const std::vector<BenchCell>& cells, const Gpu& gpu,
                     bool by_kind) {
-  Prediction prediction(experiment, gpu, by_kind);
+  Prediction prediction(experiment, cells.size(), gpu, by_kind);
   for (const auto& cell : cells) prediction.add(cell);
   return prediction.table();
 }
