@@ -38,6 +38,7 @@ constexpr Row kRows[] = {
     {"kvquant.nuq*", reproduce_kvquant_levels},
     {"quanto.max", reproduce_quanto},
     {"hqq", reproduce_hqq},
+    {"plugin", reproduce_plugin},
 };
 
 bool names(const std::string& pattern, const std::string& method) {

@@ -9,6 +9,8 @@ import os
 import torch
 from safetensors.torch import save_file
 
+import made_methods
+
 
 def min_max(groups, levels):
     low = groups.amin(-1, True)
@@ -34,6 +36,8 @@ class Made:
         count = min(200, heads * tokens * channels)
         self.index = torch.randperm(heads * tokens * channels, generator=generator)[:count].sort().values
         self.records, self.samples, self.full, self.init = [], {f"index_{tag}": self.index}, {}, {}
+        sizes = torch.linspace(0.3, 3, heads * made_methods.GROUP).view(-1, 1, 1)  # attention that spreads or gathers
+        self.x["Q"] = (sizes * normal(heads * made_methods.GROUP, tokens, channels)).half()
 
     def of(self, side):
         return self.x[side].float()
@@ -288,6 +292,7 @@ def write(folder, tag, heads, tokens, channels, seed):
     add_qjl(m, 2 * channels, 32, 6)
     add_kvquant(m, 3)
     os.makedirs(folder, exist_ok=True)
+    made_methods.add_methods(m, folder)
     inputs = {f"{side}_{tag}": x.unsqueeze(0).contiguous() for side, x in m.x.items()}
     save_file({**inputs, f"q_{tag}": m.q.unsqueeze(0).contiguous()}, f"{folder}/inputs.safetensors")
     save_file(m.samples, f"{folder}/samples.safetensors")

@@ -28,6 +28,9 @@ void reproduce_qjl_part(const OracleSet& set, const Record& record, const std::s
 void reproduce_kvquant_integers(const OracleSet& set, const Record& record);
 void reproduce_kvquant_levels(const OracleSet& set, const Record& record);
 
+// plugin_records.cpp
+void reproduce_plugin(const OracleSet& set, const Record& record);
+
 // whole_tensors.cpp: a tensor of full.safetensors, by its name.
 void reproduce_whole(const OracleSet& set, const std::string& name);
 
