@@ -1,4 +1,4 @@
-// kvc check MODEL: what presets do to a model, with a verdict for each.
+// kvc check MODEL...: what presets do to models, with a verdict for each.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 namespace kvc {
 
 struct CheckModelArguments {
-  std::string model, config = "configs/check.yaml", text, database, output, allow_plugins;
+  std::vector<std::string> models;
+  std::string config = "configs/check.yaml", text, database, output, allow_plugins;
   std::vector<std::string> settings;  // path=value put over the file
   int64_t context = 0;                // 0: the file's
   bool quick = false;
@@ -17,9 +18,11 @@ struct CheckOutcome {
   std::string database;
   int signal = 0;  // that ended it early
   int64_t n_failed = 0;
+  int64_t n_unchecked = 0;  // models, of several
 };
 
-// Prints the tables; throws Error.
-CheckOutcome check_model(const CheckModelArguments& arguments);
+// Prints the tables: of one model with all figures, of several the verdicts side by side. Of several one that cannot be
+// checked costs its own column. Throws Error.
+CheckOutcome check_models(const CheckModelArguments& arguments);
 
 }  // namespace kvc

@@ -72,6 +72,14 @@ void add(const PasskeyResult& part, PasskeyResult& sum) {
   sum.n_gained += part.n_gained;
 }
 
+void add_failures(Database& db, const std::string& cell_key, PresetResult& preset) {
+  auto select = db.prepare("SELECT error FROM sample WHERE cell_key = ? AND status = 'failed' ORDER BY sample");
+  select.bind(1, cell_key);
+  while (select.step()) {
+    if (preset.n_failed++ == 0) preset.failure = select.text(0);
+  }
+}
+
 void set_loss(PasskeyResult& result) {
   if (result.n == 0) return;
   const auto difference = tango_interval({result.n, result.n_lost, result.n_gained});
@@ -132,6 +140,10 @@ void choose_tasks(const CheckSettings& settings, int64_t context, const std::fil
   experiment.tasks = chosen;
 }
 
+std::string name_of(const CellRecord& record) {
+  return record.label.empty() ? concat(record.plugin, " ", record.options_label) : record.label;
+}
+
 size_t baseline_of(const Grid& grid) {
   const auto found = std::find_if(grid.cells.begin(), grid.cells.end(), [](const auto& c) { return !c.record.lossy; });
   KVC_CHECK(found != grid.cells.end(),
@@ -171,11 +183,12 @@ std::vector<PresetResult> check_results(const Grid& grid, const CheckSettings& s
   for (size_t i = 0; i < presets.size(); ++i) {
     auto& preset = presets[i];
     const auto& first = cell(0, i);
-    preset.name = first.label.empty() ? concat(first.plugin, " ", first.options_label) : first.label;
+    preset.name = name_of(first);
     preset.is_baseline = i == full;
     std::vector<std::string> texts;
     for (size_t t = 0; t < grid.tasks.size(); ++t) {
       const auto& key = cell(t, i).key;
+      add_failures(db, key, preset);
       if (grid.tasks[t].spec.likelihood) {
         texts.push_back(key);
         preset.by_length.push_back(pooled_likelihood(db, {key}));

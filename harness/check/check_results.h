@@ -19,6 +19,9 @@ namespace kvc {
 void choose_tasks(const CheckSettings& settings, int64_t context, const std::filesystem::path& model_folder,
                   const Paths& paths, Experiment& experiment);
 
+// The compressor's label, or its plugin and options.
+std::string name_of(const CellRecord& record);
+
 // Which compressor the others are held against: the first that is not lossy. Throws Error where all are.
 size_t baseline_of(const Grid& grid);
 
@@ -47,6 +50,9 @@ struct PresetResult {
   PasskeyResult passkey_all;
   Levels verdict;
   std::string reasons;  // which figures decided, or leave it open
+  int64_t n_failed = 0;
+  std::string failure;  // of the first sample that failed
+  std::string refused;  // why the compressor cannot serve the model; nothing of the above is then known
 };
 
 // Of the grid's cells, as far as they were computed.

@@ -215,12 +215,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   worker.share_prefix = experiment.share_prefix;
   worker.sampling = experiment.sampling;
 
-  const CompressorPlace place{experiment.folder,
-                              plugin_folders(experiment.plugin_path, paths),
-                              experiment.allow_plugins,
-                              config.shape(),
-                              identity,
-                              experiment.devices};
+  const auto place = compressor_place(experiment, paths, config.shape(), identity);
   const auto compressors = open_compressors(experiment.compressors, place);
   for (const auto& compressor : compressors) worker.compressors.push_back(compressor.choice);
   add_tasks(experiment, paths, {model_folder, place}, grid);

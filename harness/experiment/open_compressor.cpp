@@ -93,18 +93,30 @@ void check_devices(const CompressorChoice& choice, const Part& part, const std::
   }
 }
 
-json open_one(CompressorChoice choice, const CompressorPlace& place) {
+// "": it can.
+std::string why_refused(const Compressor& compressor, const ModelShape& model) {
+  try {
+    compressor.check_model(model);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+json open_one(CompressorChoice choice, const CompressorPlace& place, Refused kept) {
   place_option_files(choice, place.folder);
   const auto built = build_compressor(choice, place.shape, place.model);
   const auto& compressor = *built.part.compressor;
   check_devices(choice, built.part, place.devices);
-  at_place(choice, [&] { return compressor.check_model(place.shape), 0; });
+  const auto refused = why_refused(compressor, place.shape);
+  KVC_CHECK(refused.empty() || kept == Refused::kKept, choice.where, ": error: ", refused);
   const double bits = compressor.bits();
   KVC_CHECK(bits > 0 && bits <= 32, choice.where, ": error: bits() of ", built.part.name, " is ", bits,
             ", expected above 0, at most 32");
   json opened = {{"plugin", built.part.name},
                  {"resolved", built.resolved},
                  {"bits", bits},
+                 {"refused", refused},
                  {"formula", built.part.capabilities.formula},
                  {"lossy", built.part.capabilities.lossy},
                  {"simulated", built.part.capabilities.simulated}};
@@ -129,7 +141,7 @@ std::string plugin_hashes(const std::vector<const CompressorChoice*>& plugins) {
 
 // Files and hashes as this process found them, the rest as the child says.
 OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
-  OpenedCompressor opened{found, {}, {}};
+  OpenedCompressor opened{found, {}, {}, said.at("refused")};
   size_t next = 0;
   put_options(said.at("options"), next, opened.choice);
   const auto plugins = plugins_of(found);
@@ -159,8 +171,14 @@ std::string name_in_errors(const CompressorChoice& choice) {
   return concat(choice.where, ": error: plugin ", join(names, " or "));
 }
 
+CompressorPlace compressor_place(const Experiment& experiment, const Paths& paths, const ModelShape& shape,
+                                 const std::string& identity) {
+  return {experiment.folder, plugin_folders(experiment.plugin_path, paths), experiment.allow_plugins, shape, identity,
+          experiment.devices};
+}
+
 std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoice>& choices,
-                                               const CompressorPlace& place) {
+                                               const CompressorPlace& place, Refused refused) {
   const AllowedPlugins allowed(place.allow_plugins);
   std::vector<CompressorChoice> found;
   std::vector<std::string> names;
@@ -168,7 +186,7 @@ std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoic
     found.push_back(with_files(choice, place.plugins, allowed));
     names.push_back(name_in_errors(choice));
   }
-  const auto said = in_child(names, [&](size_t i) { return open_one(found[i], place); });
+  const auto said = in_child(names, [&](size_t i) { return open_one(found[i], place, refused); });
   std::vector<OpenedCompressor> opened;
   for (size_t i = 0; i < said.size(); ++i) {
     try {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "experiment/experiment.h"
+#include "experiment/paths.h"
 #include "store/result_store.h"
 #include "wire/compressor_choice.h"
 #include "wire/messages.h"
@@ -26,12 +28,19 @@ struct OpenedCompressor {
   CompressorChoice choice;  // what a worker builds it from
   CellRecord record;        // the plugin's part of it
   nlohmann::json key;       // what of it a result depends on
+  std::string refused;      // why it cannot serve the model; "": it can
 };
+
+enum class Refused { kThrown, kKept };
 
 // Finds and hashes the plugins' files here; opens them in a child process, makes each compressor once and asks it
 // whether it can serve the model. Throws Error with the place in the experiment's file.
 std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoice>& choices,
-                                               const CompressorPlace& place);
+                                               const CompressorPlace& place, Refused refused = Refused::kThrown);
+
+// Where the experiment's compressors come from; shape and identity are its model's.
+CompressorPlace compressor_place(const Experiment& experiment, const Paths& paths, const ModelShape& shape,
+                                 const std::string& identity);
 
 // "x.yaml:5:5: error: plugin 'kivi'"
 std::string name_in_errors(const CompressorChoice& choice);

@@ -100,7 +100,7 @@ TEST_F(CheckModel, WhatCannotBeCheckedIsRefusedInOneLine) {
   refused({}, "and the longest of 1 texts has");
   const auto mixed = run_program(folder_, {"check", "models/demo", "a.yaml"});
   EXPECT_EQ(mixed.exit_code, 2);
-  EXPECT_NE(mixed.err.find("expected one model, or tables alone"), std::string::npos) << mixed.err;
+  EXPECT_NE(mixed.err.find("expected models alone, or tables alone"), std::string::npos) << mixed.err;
   EXPECT_EQ(run_program(folder_, {"check", "models/nowhere"}).exit_code, 2);
 }
 

@@ -1,0 +1,178 @@
+#include "check/check_tables.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <tuple>
+
+#include "kvc/check.h"
+
+namespace kvc {
+namespace {
+
+using enum TableColumn::Align;
+
+constexpr auto kOutliersNote =
+    "such channels take the levels of the others where a scale spans channels of K: that is what breaks methods that "
+    "quantize K by token";
+
+std::string with_interval(const Estimate& estimate, const char* format, double scale) {
+  char text[96];
+  const std::string all = concat(format, " [", format, ", ", format, "]");
+  std::snprintf(text, sizeof text, all.c_str(), scale * estimate.value, scale * estimate.interval.low,
+                scale * estimate.interval.high);
+  return text;
+}
+
+std::string kl_text(const LikelihoodStretch& of) { return of.n_blocks ? with_interval(of.kl, "%.3g", 1) : ""; }
+std::string top1_text(const LikelihoodStretch& of) { return of.n_blocks ? with_interval(of.top1, "%.1f", 100) : ""; }
+std::string passkey_text(const PasskeyResult& of) { return of.n ? concat(of.n_right, " of ", of.n) : ""; }
+
+std::string bounds_note(const CheckSettings& s) {
+  char bounds[400];
+  std::snprintf(bounds, sizeof bounds,
+                "verdict: unchanged where KL <= %g nats and top-1 >= %g %%, breaks where KL >= %g, top-1 <= %g %% or "
+                "the passkey loses %g points, with the whole 95 %% interval, over all lengths and at the longest",
+                s.kl.unchanged, 100 - 100 * s.top1.unchanged, s.kl.breaks, 100 - 100 * s.top1.breaks,
+                100 * s.passkey.breaks);
+  return bounds;
+}
+
+void add_notes(const ModelFindings& found, Table& table) {
+  const auto& s = found.settings;
+  const auto& keys = found.keys;
+  table.notes.push_back(bounds_note(s));
+  table.notes.push_back(
+      concat("KL (nats a token) and top-1 agreement against full precision on ", found.presets.front().all.n_tokens,
+             " tokens, each read through the compressed cache behind a long prompt; brackets: BCa 95 % interval over ",
+             found.presets.front().all.n_blocks, " blocks of tokens"));
+  table.notes.push_back("passkey: questions answered right; so few can show a loss, and never that there is none");
+  char facts[300];
+  std::snprintf(facts, sizeof facts,
+                "keys of this model on this text: the largest channel is %.0f times its layer's median channel "
+                "(layer %ld, channel %ld); %ld of %ld channels are above %g times; K biases: %s; norms of Q and "
+                "K: %s",
+                keys.largest_ratio, keys.layer, keys.channel, keys.n_outliers, keys.n_channels, s.outlier_channel,
+                found.config.qkv_bias ? "yes" : "no", found.config.architecture->head_norms ? "yes" : "no");
+  table.notes.push_back(facts);
+  if (keys.n_outliers > 0) table.notes.push_back(kOutliersNote);
+}
+
+std::string state_of(const PresetResult& preset) {
+  if (!preset.refused.empty()) return "refused";
+  if (preset.n_failed > 0) return "failed";
+  return preset.is_baseline ? "(held against)" : to_string(preset.verdict);
+}
+
+// Why cells hold no verdict.
+void add_reasons(const ModelFindings& found, Table& table) {
+  if (!found.error.empty()) table.notes.push_back(concat(found.model, " was not checked: ", found.error));
+  for (const auto& preset : found.presets) {
+    if (!preset.refused.empty()) {
+      table.notes.push_back(concat(found.model, " is refused by ", preset.name, ": ", preset.refused));
+    } else if (preset.n_failed > 0) {
+      table.notes.push_back(
+          concat(found.model, " failed ", preset.n_failed, " samples of ", preset.name, ": ", preset.failure));
+    }
+  }
+}
+
+}  // namespace
+
+Table verdict_table(const ModelFindings& found) {
+  constexpr double kMiB = 1024.0 * 1024.0;
+  Table table;
+  table.title = concat("What compressors do to ", found.model, ", up to ", found.context, " tokens");
+  table.columns = {{"compressor"},
+                   {"verdict"},
+                   {concat("KV at ", found.config.max_position_embeddings, " tokens"), kRight, "MiB", 2},
+                   {"of 16 bits", kRight, "%", 1},
+                   {"KL", kRight, "nats"},
+                   {"top-1", kRight, "%"},
+                   {"passkey", kRight},
+                   {"decided by"}};
+  for (const auto& p : found.presets) {
+    table.rows.push_back({p.name, p.is_baseline ? "(what the others are held against)" : to_string(p.verdict),
+                          p.bytes / kMiB, 100 * p.bytes / p.bytes_16bit, kl_text(p.all), top1_text(p.all),
+                          passkey_text(p.passkey_all), p.is_baseline ? "" : p.reasons});
+  }
+  add_notes(found, table);
+  return table;
+}
+
+// A column for each length of the tasks that read texts, and for each of the others.
+Table length_table(const ModelFindings& found) {
+  Table table;
+  table.title = "By length";
+  table.columns = {{"compressor"}};
+  for (const char* what : {"KL", "top-1"}) {
+    for (const auto& task : found.tasks) {
+      if (!task.likelihood) continue;
+      table.columns.push_back({concat(what, " at ", task.likelihood->tokens), kRight});
+    }
+  }
+  for (const auto& task : found.tasks) {
+    if (!task.likelihood) table.columns.push_back({task.name, kRight});
+  }
+  for (const auto& p : found.presets) {
+    std::vector<TableCell> row{p.name};
+    for (const auto& of : p.by_length) row.emplace_back(kl_text(of));
+    for (const auto& of : p.by_length) row.emplace_back(top1_text(of));
+    for (const auto& task : found.tasks) {
+      if (!task.likelihood) row.emplace_back(passkey_text(p.passkey.at(task.name)));
+    }
+    table.rows.push_back(std::move(row));
+  }
+  return table;
+}
+
+Table verdict_matrix(const std::vector<ModelFindings>& models) {
+  const auto checked =
+      std::find_if(models.begin(), models.end(), [](const auto& found) { return found.error.empty(); });
+  Table table;
+  table.title = "What compressors do to models";
+  table.columns = {{"compressor"}};
+  for (const auto& found : models) table.columns.push_back({found.model});
+  for (size_t i = 0; i < checked->presets.size(); ++i) {
+    std::vector<TableCell> row{checked->presets[i].name};
+    for (const auto& found : models) row.emplace_back(found.error.empty() ? state_of(found.presets[i]) : "");
+    table.rows.push_back(std::move(row));
+  }
+  for (const auto& found : models) add_reasons(found, table);
+  table.notes.push_back(bounds_note(checked->settings));
+  return table;
+}
+
+Table key_table(const std::vector<ModelFindings>& models) {
+  Table table;
+  table.title = "The statistics that explain it";
+  table.columns = {{"model"},
+                   {"checked up to", kRight, "tokens"},
+                   {"layers", kRight},
+                   {"KV heads", kRight},
+                   {"head_dim", kRight},
+                   {"K biases"},
+                   {"norms of Q and K"},
+                   {"largest channel of K", kRight, "x median", 1},
+                   {"which"},
+                   {"outlier channels of K", kRight, "%", 2}};
+  const CheckSettings* settings = nullptr;
+  int64_t n_outliers = 0;
+  for (const auto& found : models) {
+    if (!found.error.empty()) continue;
+    const auto& [config, keys] = std::tie(found.config, found.keys);
+    const double share = static_cast<double>(keys.n_outliers) / static_cast<double>(keys.n_channels);
+    table.rows.push_back({found.model, found.context, config.n_layers, config.n_kv_heads, config.head_dim,
+                          config.qkv_bias ? "yes" : "no", config.architecture->head_norms ? "yes" : "no",
+                          keys.largest_ratio, concat("layer ", keys.layer, ", channel ", keys.channel), 100 * share});
+    n_outliers += keys.n_outliers;
+    settings = &found.settings;
+  }
+  table.notes.push_back(
+      concat("a channel of K, by its mean magnitude on the longest text of the check, against its "
+             "layer's median channel; outliers are above ",
+             settings->outlier_channel, " times"));
+  if (n_outliers > 0) table.notes.push_back(kOutliersNote);
+  return table;
+}
+
+}  // namespace kvc

@@ -1,0 +1,36 @@
+// What `kvc check` found, as tables.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "check/check_results.h"
+#include "check/check_verdict.h"
+#include "checkpoint/model_config.h"
+#include "render/table.h"
+#include "task/task_spec.h"
+
+namespace kvc {
+
+struct ModelFindings {
+  std::string model;  // as the user names it
+  std::string error;  // why it could not be checked; nothing below is then known
+  ModelConfig config;
+  CheckSettings settings;
+  int64_t context = 0;
+  std::vector<TaskSpec> tasks;
+  KeyChannels keys;
+  std::vector<PresetResult> presets;  // of several models the same ones in the same order
+};
+
+// A row a preset with all figures, and then those of each length.
+Table verdict_table(const ModelFindings& found);
+Table length_table(const ModelFindings& found);
+
+// A row a preset, a column a model; the notes say why a cell holds no verdict. At least one model was checked.
+Table verdict_matrix(const std::vector<ModelFindings>& models);
+
+// A row a model: its shape, and what its keys are like.
+Table key_table(const std::vector<ModelFindings>& models);
+
+}  // namespace kvc
