@@ -23,30 +23,52 @@ constexpr auto kCells =
     "experiment_cell WHERE experiment = ?1))"
     " ORDER BY c.model, c.task, position, c.is_lossy, c.plugin, c.bits DESC, c.options, c.key";
 
+// The cell of the compressor that another is held against, on the same windows.
+constexpr auto kReference =
+    "SELECT r.key FROM cell AS c JOIN cell AS r ON r.kind = c.kind AND r.model_json = c.model_json"
+    "  AND r.task_json = c.task_json AND r.generation_json = c.generation_json"
+    "  AND r.plugin = c.task_json ->> '$.likelihood.reference.plugin'"
+    "  AND r.plugin_sha256 = ifnull(c.task_json ->> '$.likelihood.reference.plugin_sha256', r.plugin_sha256)"
+    "  AND r.options_json = ifnull(c.task_json -> '$.likelihood.reference.options', r.options_json)"
+    " WHERE c.key = ? ORDER BY r.key LIMIT 1";
+
+constexpr auto kBlocks =
+    "SELECT l.position, l.n_tokens, l.nll, l.kl, l.n_top1_same, l.nll - r.nll FROM likelihood AS l"
+    " JOIN sample AS s ON s.cell_key = l.cell_key AND s.sample = l.sample AND s.status = 'ok'"
+    " LEFT JOIN sample AS t ON t.cell_key = ?2 AND t.sample = l.sample AND t.status = 'ok'"
+    " LEFT JOIN likelihood AS r ON r.cell_key = t.cell_key AND r.sample = l.sample AND r.position = l.position"
+    "  AND r.n_tokens = l.n_tokens"
+    " WHERE l.cell_key = ?1 ORDER BY l.sample, l.position";
+
 // Values of blocks, by column.
 struct Blocks {
-  std::vector<std::vector<double>> values{3};  // nll, kl, n_top1_same
+  std::vector<std::vector<double>> values{4};  // nll, kl, n_top1_same, nll above the reference's
   std::vector<double> n_tokens;
+  bool has_reference = true;
 
   void add(const Statement& row) {
     n_tokens.push_back(row.real(1));
     for (size_t k = 0; k < values.size(); ++k) values[k].push_back(row.real(static_cast<int>(k) + 2));
+    has_reference = has_reference && !row.is_null(5);
   }
 };
 
-int64_t end_of(int64_t position) {
+int64_t end_of(int64_t position, int64_t stretch) {
+  if (stretch > 0) return (position / stretch + 1) * stretch;
   int64_t end = kFirstEnd;
   while (end <= position) end *= 2;
   return end;
 }
 
-void estimate(const Blocks& blocks, LikelihoodStretch& stretch) {
+void estimate(Blocks blocks, LikelihoodStretch& stretch) {
+  if (!blocks.has_reference) blocks.values.pop_back();
   double n = 0;
   for (const double n_tokens : blocks.n_tokens) n += n_tokens;
   stretch.n_tokens = static_cast<int64_t>(n);
   stretch.n_blocks = static_cast<int64_t>(blocks.n_tokens.size());
   const auto intervals = bootstrap_ratio_intervals(blocks.values, blocks.n_tokens);
-  Estimate* const estimates[] = {&stretch.nll, &stretch.kl, &stretch.top1};
+  if (blocks.has_reference) stretch.error.emplace();
+  Estimate* const estimates[] = {&stretch.nll, &stretch.kl, &stretch.top1, stretch.error ? &*stretch.error : nullptr};
   for (size_t k = 0; k < intervals.size(); ++k) {
     double sum = 0;
     for (const double value : blocks.values[k]) sum += value;
@@ -54,25 +76,28 @@ void estimate(const Blocks& blocks, LikelihoodStretch& stretch) {
   }
 }
 
+std::string reference_of(Database& db, const std::string& cell_key) {
+  auto select = db.prepare(kReference);
+  return select.bind(1, cell_key).step() ? select.text(0) : "";
+}
+
 // The cell's blocks by the end of their stretch; 0: all of them. Adds to what is there.
-void read_blocks(Database& db, const std::string& cell_key, std::map<int64_t, Blocks>& blocks) {
-  auto select = db.prepare(
-      "SELECT l.position, l.n_tokens, l.nll, l.kl, l.n_top1_same FROM likelihood AS l"
-      " JOIN sample AS s ON s.cell_key = l.cell_key AND s.sample = l.sample AND s.status = 'ok'"
-      " WHERE l.cell_key = ? ORDER BY l.sample, l.position");
-  select.bind(1, cell_key);
+void read_blocks(Database& db, const std::string& cell_key, const std::string& reference, int64_t stretch,
+                 std::map<int64_t, Blocks>& blocks) {
+  auto select = db.prepare(kBlocks);
+  select.bind(1, cell_key).bind(2, reference);
   while (select.step()) {
-    blocks[end_of(select.integer(0))].add(select);
+    blocks[end_of(select.integer(0), stretch)].add(select);
     blocks[0].add(select);
   }
 }
 
-void add_stretches(const LikelihoodStretch& cell, const std::map<int64_t, Blocks>& blocks,
+void add_stretches(const LikelihoodStretch& cell, const std::map<int64_t, Blocks>& blocks, int64_t stretch,
                    std::vector<LikelihoodStretch>& stretches) {
   for (const auto& [end, of] : blocks) {
     if (end == 0) continue;
     stretches.push_back(cell);
-    stretches.back().begin = end == kFirstEnd ? 0 : end / 2;
+    stretches.back().begin = stretch > 0 ? end - stretch : end == kFirstEnd ? 0 : end / 2;
     stretches.back().end = end;
     estimate(of, stretches.back());
   }
@@ -113,7 +138,8 @@ void add_captions(Database& db, const std::vector<LikelihoodStretch>& stretches,
   }
   for (const auto& [task, text] : tasks) table.notes.push_back(text);
   table.notes.push_back(
-      "KL: of the token's distribution from the reference's, nats a token; top-1: tokens at which both find the same "
+      "KL: of the token's distribution from the reference's, nats a token; nll error: -log p of the text's token less "
+      "the reference's, where the reference is a row, too; top-1: tokens at which both find the same "
       "one most likely");
   table.notes.push_back(
       "brackets: BCa 95 % interval of the ratio of sums, bootstrap over blocks of consecutive tokens (10000 draws, "
@@ -144,15 +170,15 @@ std::vector<LikelihoodStretch> likelihood_stretches(Database& db, const Likeliho
       if (!options.with_suspects) continue;
     }
     std::map<int64_t, Blocks> blocks;
-    read_blocks(db, cell.cell_key, blocks);
-    add_stretches(cell, blocks, stretches);
+    read_blocks(db, cell.cell_key, reference_of(db, cell.cell_key), options.stretch, blocks);
+    add_stretches(cell, blocks, options.stretch, stretches);
   }
   return stretches;
 }
 
 LikelihoodStretch pooled_likelihood(Database& db, const std::vector<std::string>& cell_keys) {
   std::map<int64_t, Blocks> blocks;
-  for (const auto& key : cell_keys) read_blocks(db, key, blocks);
+  for (const auto& key : cell_keys) read_blocks(db, key, "", 0, blocks);
   LikelihoodStretch pooled;
   pooled.end = -1;
   if (!blocks.empty()) estimate(blocks.at(0), pooled);
@@ -171,6 +197,7 @@ Table likelihood_table(Database& db, const LikelihoodOptions& options) {
   for (const char* name : {"task", "compressor", "options"}) table.columns.push_back({name});
   for (const char* name : {"position", "tokens", "perplexity"}) table.columns.push_back({name, kRight});
   table.columns.push_back({"KL", kRight, "nats"});
+  table.columns.push_back({"nll error", kRight, "nats"});
   table.columns.push_back({"top-1", kRight, "%"});
   table.columns.push_back({"KV size", kRight, "%", 1});
   for (const auto& s : stretches) {
@@ -179,6 +206,7 @@ Table likelihood_table(Database& db, const LikelihoodOptions& options) {
     row.insert(row.end(),
                {s.task, s.compressor, s.options, s.end < 0 ? "all" : concat(s.begin, "-", s.end - 1), s.n_tokens,
                 text_of(s.nll, s.n_blocks, "%.3f", perplexity), text_of(s.kl, s.n_blocks, "%.3g", itself),
+                s.error ? text_of(*s.error, s.n_blocks, "%.3g", itself) : "",
                 text_of(s.top1, s.n_blocks, "%.2f", percent), 100 * s.kv_share});
     table.rows.push_back(std::move(row));
   }

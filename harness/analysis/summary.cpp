@@ -124,7 +124,18 @@ std::set<std::string> graded_tasks(const std::vector<SummaryRow>& cells) {
   return tasks;
 }
 
-std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std::string>& tasks,
+bool any_answers(const std::vector<SummaryRow>& cells) {
+  return std::any_of(cells.begin(), cells.end(), [](const auto& cell) { return cell.n_answers > 0; });
+}
+
+// Mean length, and the share that a limit ended.
+void add_answers(const Group& group, std::vector<TableCell>& row) {
+  const double n = group.sum(&SummaryRow::n_answers);
+  row.push_back(n > 0 ? TableCell(group.sum(&SummaryRow::n_answer_tokens) / n) : TableCell());
+  row.push_back(n > 0 ? TableCell(100 * group.sum(&SummaryRow::n_at_limit) / n) : TableCell());
+}
+
+std::vector<TableColumn> summary_columns(bool with_model, bool with_answers, const std::vector<std::string>& tasks,
                                          const std::set<std::string>& graded, const std::set<int64_t>& lengths) {
   constexpr auto kRight = TableColumn::Align::kRight;
   using Rank = TableColumn::Rank;
@@ -143,6 +154,10 @@ std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std:
     columns.push_back({task, kRight, graded.contains(task) ? "%, bootstrap" : "%", -1, Rank::kMain});
   }
   columns.push_back({"n", kRight});
+  if (with_answers) {
+    columns.push_back({"answer", kRight, "tokens", 1, Rank::kDetail});
+    columns.push_back({"at limit", kRight, "%", 1, Rank::kDetail});
+  }
   columns.push_back({"peak KV", kRight, "MiB", 2, Rank::kDetail});
   columns.push_back({"speed", kRight, "tokens/s", 1});
   columns.push_back({"failed", kRight});
@@ -150,7 +165,7 @@ std::vector<TableColumn> summary_columns(bool with_model, const std::vector<std:
 }
 
 // apart: what tells it from rows of its name
-std::vector<TableCell> summary_row(const Group& group, const std::string& apart, bool with_model,
+std::vector<TableCell> summary_row(const Group& group, const std::string& apart, bool with_model, bool with_answers,
                                    const std::vector<std::string>& tasks, const std::set<int64_t>& lengths) {
   constexpr double kMiB = 1024.0 * 1024.0;
   const auto& cell = group.any();
@@ -179,6 +194,7 @@ std::vector<TableCell> summary_row(const Group& group, const std::string& apart,
   double peak_kv_bytes = 0;
   for (const auto& [task, c] : group.by_task) peak_kv_bytes = std::max(peak_kv_bytes, c.peak_kv_bytes);
   row.emplace_back(counts_text(group));
+  if (with_answers) add_answers(group, row);
   row.emplace_back(peak_kv_bytes / kMiB);
   row.push_back(ratio(group.sum(&SummaryRow::n_new_tokens), group.sum(&SummaryRow::decode_seconds), 1));
   row.emplace_back(group.sum(&SummaryRow::n_failed));
@@ -209,6 +225,10 @@ std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, con
   }
   if (!graded_tasks(shown).empty()) {
     notes.push_back("bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
+  }
+  if (any_answers(shown)) {
+    notes.push_back(
+        "answer: its mean length, all tasks together; at limit: the share that max_new_tokens or the context ended");
   }
   notes.push_back(
       "accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens, at the samples' own lengths "
@@ -265,12 +285,14 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   const auto keys = distinct(shown, &SummaryRow::key);
   table.title = with_note(table.title, weights_note(db, {keys.begin(), keys.end()}));
   const auto lengths = size_lengths(shown);
-  table.columns = summary_columns(with_model, tasks, graded_tasks(shown), lengths);
+  const bool with_answers = any_answers(shown);
+  table.columns = summary_columns(with_model, with_answers, tasks, graded_tasks(shown), lengths);
   const auto groups = group_cells(shown);
   std::vector<CellGroup> names;
   for (const auto& group : groups) names.push_back(named(group));
   for (size_t i = 0; i < groups.size(); ++i) {
-    table.rows.push_back(summary_row(groups[i], settings_apart(names, names[i]), with_model, tasks, lengths));
+    table.rows.push_back(
+        summary_row(groups[i], settings_apart(names, names[i]), with_model, with_answers, tasks, lengths));
     if (groups[i].sum(&SummaryRow::n_failed) > 0) table.tones[{i, table.columns.size() - 1}] = TableTone::kBad;
   }
   const size_t compressor = with_model ? 1 : 0;

@@ -20,6 +20,7 @@ namespace {
 struct TableArguments {
   std::string database, sql, name = "summary", experiment = "all", format = "markdown", title;
   std::vector<std::string> columns;
+  int64_t stretch = 0;
   bool with_suspects = false, groups = false;
   bool check = false, with_external = false, standalone = false, trace = false, all = false, no_intervals = false,
        wide = false;
@@ -69,6 +70,8 @@ int show_table(const TableArguments& arguments) {
     return print(check_printed_tables(is_of_a_paper(arguments.name) ? arguments.name : "", arguments.format));
   }
   KVC_CHECK(!arguments.database.empty(), "--db is missing: a results database");
+  KVC_CHECK(arguments.stretch == 0 || arguments.name == "likelihood", "--stretch ", arguments.stretch,
+            " is of the table likelihood, not of '", arguments.name, "'");
   const auto own = own_tables();
   if (is_of_a_paper(arguments.name) || std::ranges::count(own, arguments.name) > 0) {
     return print(print_paper_table({arguments.database,
@@ -84,7 +87,9 @@ int show_table(const TableArguments& arguments) {
   }
   auto store = ResultStore::open_readonly(arguments.database);
   if (arguments.name == "likelihood") {
-    return print(arguments, likelihood_table(store.database(), {arguments.experiment, arguments.with_suspects}));
+    return print(arguments, likelihood_table(store.database(), {.experiment = arguments.experiment,
+                                                                .with_suspects = arguments.with_suspects,
+                                                                .stretch = arguments.stretch}));
   }
   if (arguments.name != "summary") {
     check_table_name(arguments.name, own);
@@ -121,6 +126,7 @@ void add_table_verb(Verb program) {
   table.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
   table.add_flag("--with-suspects", arguments->with_suspects, "also cells marked suspect");
   table.add_flag("--groups", arguments->groups, "the means over groups of tasks (tasks/groups.yaml) instead");
+  table.add_option("--stretch", arguments->stretch, "likelihood: tokens of a row (default: powers of two)").positive();
   table.add_flag("--with-external", arguments->with_external, "the paper's printed figures beside ours");
   table.add_flag("--standalone", arguments->standalone, "latex, html: a document of its own");
   table.add_option("--title", arguments->title, "instead of the table's own");

@@ -1,6 +1,7 @@
 -- One row a cell, with its headline score. :experiment is a name; 'all' or nothing for every cell.
 -- variant: cells of different tasks that are equal in it belong in one row, those of user's turns in one of chat_json.
 -- Intervals are Wilson's; where is_graded, a score is neither 0 nor 1, the bootstrap's.
+-- Answers are samples that were generated, not scored; at the limit are those that max_new_tokens or the context ended.
 -- decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
 SELECT
   c.model, c.plugin, c.options, c.bits, c.task, c.is_lossy, c.is_simulated, c.suspect,
@@ -17,7 +18,8 @@ SELECT
     SELECT min(e.label) FROM experiment_cell AS e
     WHERE e.cell_key = c.key AND e.label <> '' AND (ifnull(:experiment, 'all') = 'all' OR e.experiment = :experiment)),
     '') AS label,
-  c.key, s.is_graded
+  c.key, s.is_graded,
+  a.n_answers, a.n_answer_tokens, a.n_at_limit
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key
 LEFT JOIN (
@@ -28,6 +30,13 @@ LEFT JOIN (
   JOIN sample ON sample.cell_key = score.cell_key AND sample.sample = score.sample AND sample.status = 'ok'
   WHERE score.position = 0
   GROUP BY score.cell_key, score.extractor) AS s ON s.cell_key = c.key
+LEFT JOIN (
+  SELECT
+    cell_key, count(*) AS n_answers, sum(n_new_tokens) AS n_answer_tokens,
+    sum(stop_reason IN ('limit', 'context')) AS n_at_limit
+  FROM sample
+  WHERE status = 'ok' AND stop_reason NOT IN ('', 'scored')
+  GROUP BY cell_key) AS a ON a.cell_key = c.key
 WHERE ifnull(:experiment, 'all') = 'all' AND c.key NOT IN (SELECT cell_key FROM v_older)
    OR c.key IN (SELECT cell_key FROM experiment_cell WHERE experiment = :experiment)
 ORDER BY c.model, c.is_lossy, c.plugin, c.bits DESC, c.options, variant, c.task, c.key;

@@ -53,6 +53,63 @@ TEST_F(LikelihoodTableTest, StretchesArePowersOfTwoByTheFirstToken) {
   EXPECT_EQ(found[4].kv_share, 0.25);
 }
 
+// First, second and last 512 of 1536 tokens, of blocks with 1, 2 and 4 nats' divergence.
+TEST_F(LikelihoodTableTest, StretchesOfOneLengthShowAnErrorThatGrows) {
+  std::vector<LikelihoodRow> rows;
+  for (int64_t position = 64; position < 1536; position += 64) {
+    const double kl = position < 512 ? 1 : position < 1024 ? 2 : 4;
+    rows.push_back({position, 64, 64, kl, 60});
+  }
+  put("a", "kivi", rows);
+  const auto found = stretches({.stretch = 512});
+  ASSERT_EQ(found.size(), 4u);
+  const int64_t n_tokens[] = {448, 512, 512, 1472};
+  const double kl[] = {1. / 64, 2. / 64, 4. / 64, (7 * 1. + 8 * 2 + 8 * 4) / 1472};
+  for (int64_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(found[i].begin, i < 3 ? 512 * i : 0);
+    EXPECT_EQ(found[i].end, i < 3 ? 512 * (i + 1) : -1);
+    EXPECT_EQ(found[i].n_tokens, n_tokens[i]);
+    EXPECT_DOUBLE_EQ(found[i].kl.value, kl[i]);
+  }
+}
+
+// By hand: (70 - 64 + 62 - 64) / 128 in the first stretch, (80 - 40) / 64 in the second.
+TEST_F(LikelihoodTableTest, TheErrorIsOfTheSameTokensUnderTheReference) {
+  put("f", "full", {{128, 64, 64, 0, 64}, {192, 64, 64, 0, 64}, {256, 64, 40, 0, 64}});
+  put("a", "kivi", {{128, 64, 70, 1, 60}, {192, 64, 62, 2, 50}, {256, 64, 80, 0, 64}});
+  const auto found = stretches();
+  ASSERT_EQ(found.size(), 6u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(found[i].error.value().value, 0) << i;  // full's own
+  EXPECT_DOUBLE_EQ(found[3].error.value().value, 4. / 128);
+  EXPECT_DOUBLE_EQ(found[4].error.value().value, 40. / 64);
+  EXPECT_DOUBLE_EQ(found[5].error.value().value, 44. / 192);
+  EXPECT_LE(found[5].error->interval.low, 44. / 192);
+  EXPECT_GE(found[5].error->interval.high, 44. / 192);
+  const auto table = likelihood_table(store_.database(), {});
+  EXPECT_EQ(std::get<std::string>(table.rows[4][7]), "0.625");
+}
+
+TEST_F(LikelihoodTableTest, WithoutTheReferencesBlockThereIsNoError) {
+  put("f", "full", {{128, 64, 64, 0, 64}});
+  put("a", "kivi", {{128, 64, 70, 1, 60}, {256, 64, 80, 0, 64}});
+  auto found = stretches();
+  ASSERT_EQ(found.size(), 5u);
+  EXPECT_TRUE(found[2].error.has_value());
+  EXPECT_FALSE(found[3].error.has_value());
+  EXPECT_FALSE(found[4].error.has_value());
+  store_.database().execute("UPDATE cell SET model_json = '[]' WHERE key = 'a'");  // another model's
+  EXPECT_FALSE(stretches()[2].error.has_value());
+  store_.database().execute("UPDATE cell SET model_json = '{}'");
+  for (const bool is_same : {false, true}) {  // of the build that the task was read against
+    store_.database().execute(concat("UPDATE cell SET task_json = json_set(task_json,"
+                                     " '$.likelihood.reference.plugin_sha256', '",
+                                     is_same ? "sha of full" : "another", "')"));
+    EXPECT_EQ(stretches()[2].error.has_value(), is_same);
+  }
+  store_.database().execute("UPDATE sample SET status = 'failed' WHERE cell_key = 'f'");
+  EXPECT_FALSE(stretches().front().error.has_value());
+}
+
 TEST_F(LikelihoodTableTest, SamplesThatFailedDoNotCount) {
   put("a", "kivi", {{128, 64, 64, 1, 60}});
   put("a", "kivi", {{128, 64, 64, 3, 60}}, 1);
@@ -65,7 +122,7 @@ TEST_F(LikelihoodTableTest, OneBlockHasNoInterval) {
   const auto table = likelihood_table(store_.database(), {});
   EXPECT_EQ(std::get<std::string>(table.rows[0][5]), "7.000");
   EXPECT_EQ(std::get<std::string>(table.rows[0][6]), "0.0156");
-  EXPECT_EQ(std::get<std::string>(table.rows[0][7]), "75.00");
+  EXPECT_EQ(std::get<std::string>(table.rows[0][8]), "75.00");
 }
 
 TEST_F(LikelihoodTableTest, LabelsNameRowsAndSuspectsAreLeftOut) {

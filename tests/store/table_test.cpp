@@ -139,6 +139,7 @@ void fill(ResultStore& store) {
 // Wilson by hand, z^2 = 3.8415: 2 of 2: low 2/5.8415 = 34.2; 1 of 2: centre 50, half width 40.5. Speed: 20 tokens in
 // 0.5 + 1 + 0.5 s.
 const char* const kNote =
+    "- answer: its mean length, all tasks together; at limit: the share that max_new_tokens or the context ended\n"
     "- accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens, at the samples' own lengths "
     "and "
     "of made prompts; bits/number: bytes without recent exact tokens over the numbers of K and V that are encoded, at "
@@ -149,10 +150,10 @@ TEST_F(SummaryTest, PivotsTasksAndLeavesSuspectsOut) {
   fill(store_);
   const std::string expected = R"(**all experiments, tiny**
 
-| compressor | options         | bits | bits/number | encoded [%] | KV size [%] | by formula [%] | formula |             t/a [%] |             t/b [%] |   n | peak KV [MiB] | speed [tokens/s] | failed |
-| ---------- | --------------- | ---: | ----------: | ----------: | ----------: | -------------: | ------- | ------------------: | ------------------: | --: | ------------: | ---------------: | -----: |
-| full       |                 |   16 |             |             |       100.0 |          100.0 |         | 100.0 [34.2, 100.0] | 100.0 [34.2, 100.0] |   2 |          1.00 |             10.0 |      0 |
-| low        | bits=2 group=32 |  2.5 |             |             |        25.0 |           20.0 | GEAR    |    50.0 [9.5, 90.5] |                     | 2/0 |          1.00 |             10.0 |      1 |
+| compressor | options         | bits | bits/number | encoded [%] | KV size [%] | by formula [%] | formula |             t/a [%] |             t/b [%] |   n | answer [tokens] | at limit [%] | peak KV [MiB] | speed [tokens/s] | failed |
+| ---------- | --------------- | ---: | ----------: | ----------: | ----------: | -------------: | ------- | ------------------: | ------------------: | --: | --------------: | -----------: | ------------: | ---------------: | -----: |
+| full       |                 |   16 |             |             |       100.0 |          100.0 |         | 100.0 [34.2, 100.0] | 100.0 [34.2, 100.0] |   2 |            20.0 |          0.0 |          1.00 |             10.0 |      0 |
+| low        | bits=2 group=32 |  2.5 |             |             |        25.0 |           20.0 | GEAR    |    50.0 [9.5, 90.5] |                     | 2/0 |            20.0 |          0.0 |          1.00 |             10.0 |      1 |
 
 - left out as suspect: broken on t/a: no token was encoded
 - not finished: low bits=2 group=32 on t/b: 1 of 2 missing
@@ -188,6 +189,36 @@ TEST_F(SummaryTest, SizesStandByLengthAndBitsAreOfTheLongest) {
   size.kv_bytes = 1;
   store_.put_sizes("low t/b", {size});  // it is there
   EXPECT_EQ(shown("at 1K"), 30);
+}
+
+// 8 + 96 + 100 tokens over 3, of which two were cut; what is scored, or failed, is no answer.
+TEST_F(SummaryTest, AnswersHaveALengthAndAShareAtTheLimit) {
+  store_.put_cell(make_cell("a", "low", "t/a"));
+  const std::pair<const char*, int64_t> answers[] = {{"eos", 8}, {"limit", 96}, {"context", 100}};
+  int64_t sample = 0;
+  for (const auto& [reason, n] : answers) {
+    auto record = make_sample("a", sample++);
+    record.stop_reason = reason;
+    record.n_new_tokens = n;
+    store_.put_sample(record);
+  }
+  store_.put_sample(failed_sample("a", sample));
+  auto read = make_sample("b", 0);
+  read.stop_reason = "scored";
+  read.n_new_tokens = 4000;
+  store_.put_cell(make_cell("b", "low", "t/b"));
+  store_.put_sample(read);
+  const auto value = [&](const std::string& column) -> TableCell {
+    const auto table = summary_table(store_.database());
+    for (size_t i = 0; i < table.columns.size(); ++i) {
+      if (table.columns[i].name == column) return table.rows.at(0)[i];
+    }
+    return "no column";
+  };
+  EXPECT_EQ(value("answer"), TableCell(68.0));
+  EXPECT_EQ(value("at limit"), TableCell(100. * 2 / 3));
+  store_.database().execute("DELETE FROM sample WHERE cell_key = 'a'");
+  EXPECT_EQ(value("answer"), TableCell("no column"));
 }
 
 TEST_F(SummaryTest, ShowsSuspectsWhenAskedAndOneExperiment) {
