@@ -48,8 +48,10 @@ class LikelihoodRun : public testing::Test {
     return run_program(folder_, arguments);
   }
   Database db() { return Database::open(database_, Database::Mode::kReadOnly, 1000); }
-  nlohmann::json table() {
-    const auto done = run_program(folder_, {"table", "likelihood", "--db", database_.string(), "--format", "json"});
+  nlohmann::json table(const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments{"table", "likelihood", "--db", database_.string(), "--format", "json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const auto done = run_program(folder_, arguments);
     EXPECT_EQ(done.exit_code, 0) << done.err;
     return nlohmann::json::parse(done.out);
   }
@@ -73,6 +75,33 @@ TEST_F(LikelihoodRun, FullIsExactlyNothingApartAndNoiseIsNot) {
   EXPECT_EQ(database.text("SELECT group_concat(extractor || value) FROM score JOIN cell ON key = cell_key"
                           " WHERE plugin = 'full' AND sample = 0 AND position < 2"),
             "mean_kl0.0,top11.0");
+}
+
+// A window of 256 tokens holds all that the first of them saw; what it drops then, the tokens behind it miss.
+TEST_F(LikelihoodRun, ADecodersErrorBeginsWhereItsCacheDropsTokens) {
+  write_task("{tokens: 96, prompt_tokens: 32, block: 24,", "{tokens: 768, prompt_tokens: 64, block: 64,");
+  write_experiment("  - full\n  - window: {sinks: 0, recent: 256}\n");
+  ASSERT_EQ(run().exit_code, 0);
+  const auto rows = table({"--stretch", "256"})["rows"];
+  ASSERT_EQ(rows.size(), 2u * 4);
+  const std::string names[] = {"0-255", "256-511", "512-767", "all"};
+  for (size_t i = 0; i < 4; ++i) {
+    EXPECT_EQ(rows[i]["position"], names[i]);
+    EXPECT_EQ(rows[i]["nll error [nats]"], "0 [0, 0]");  // full's own
+    EXPECT_EQ(rows[4 + i]["position"], names[i]);
+    EXPECT_EQ(std::stod(rows[4 + i]["KL [nats]"].get<std::string>()) > 1e-6, i > 0) << rows[4 + i];
+    EXPECT_EQ(std::abs(std::stod(rows[4 + i]["nll error [nats]"].get<std::string>())) > 1e-4, i > 0) << rows[4 + i];
+  }
+  auto database = db();
+  auto select = database.prepare(
+      "SELECT sum(CASE plugin WHEN 'window' THEN nll ELSE -nll END) / sum(plugin = 'window') / 64 FROM likelihood"
+      " JOIN cell ON key = cell_key WHERE position >= 512");
+  ASSERT_TRUE(select.step());
+  const auto error = std::stod(rows[6]["nll error [nats]"].get<std::string>());  // three digits of it
+  EXPECT_NEAR(error, select.real(0), 0.006 * std::abs(select.real(0)));
+  const auto other = run_program(folder_, {"table", "--db", database_.string(), "--stretch", "256"});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_NE(other.err.find("--stretch 256 is of the table likelihood, not of 'summary'"), std::string::npos);
 }
 
 TEST_F(LikelihoodRun, BlocksAddUpToTheSamplesSums) {
