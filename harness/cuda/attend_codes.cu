@@ -160,7 +160,8 @@ void join(std::span<const Sequence> batch, const Heads& heads, const float* work
                      .other_norms = numbers(reinterpret_cast<const float2*>(sequence.other_norms), heads.n_query),
                      .out = numbers(sequence.out, n_out),
                      .to_norms = numbers(reinterpret_cast<float2*>(sequence.norms), heads.n_query),
-                     .n_parts = parts.n};
+                     .n_parts = parts.n,
+                     .norms_of_all = sequence.norms_of_all};
     }
     KVC_LAUNCH(join_splits, dim3(static_cast<unsigned>(heads.n_query), static_cast<unsigned>(n)),
                dim3(static_cast<unsigned>(heads.dim)), 0, static_cast<cudaStream_t>(stream), joins);

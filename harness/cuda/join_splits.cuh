@@ -3,7 +3,8 @@
 // Reads     4 bytes a number of each split, of up to 32 splits a bulk
 // Grid      (query heads, sequences), head_dim threads; the table of sequences is a parameter
 // Order     splits as they stand, then the other tokens, so that the same cache gives the same bits. What has a norm of
-//           0 is left out; a sequence without any visible token gives zeros
+//           0 is left out; a sequence without any visible token gives zeros. Where the other norms are of all tokens,
+//           their sum is what all is divided by
 #pragma once
 
 #include "cuda/attend_codes.cuh"
@@ -18,6 +19,7 @@ struct JoinArgument {
   gmem_ptr<float> out;
   gmem_ptr<float2> to_norms;
   int n_parts;
+  bool norms_of_all;
 };
 
 struct Joins {
@@ -45,7 +47,7 @@ __global__ void join_splits(const __grid_constant__ Joins joins) {
   }
   if (other.y > 0.0f) {
     const float weight = exp2_approx(fmaf(other.x, kLog2E, -largest)) * other.y, part = a.other_out[at];
-    total += weight;
+    total = a.norms_of_all ? weight : total + weight;
     sum = fmaf(weight, part, sum);
   }
   a.out[at] = total > 0.0f ? sum / total : 0.0f;

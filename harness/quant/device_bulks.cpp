@@ -57,17 +57,18 @@ Heads from_column(Heads x, int n) {
   return x;
 }
 
-// The record whose columns(part) begin at `first`, if it may be read so and no other one has any of the next n.
+// The first record whose columns(part) begin at `first`, if it may be read so; alone: if no other one has any of the
+// next n.
 template <class Record, class Columns>
-Record* only_one_at(std::vector<Record>& list, const Heads& all, int first, int n, Columns columns) {
+Record* one_at(std::vector<Record>& list, const Heads& all, int first, int n, bool alone, Columns columns) {
   Record* found = nullptr;
   for (auto& x : list) {
     const Heads& its = columns(x.part);
     if (!stand_in(its.data, all)) continue;
     const int64_t from = its.data - all.data;
-    if (from >= first + n || from + its.width <= first) continue;
-    if (found || from != first || !x.fits) return nullptr;
-    found = &x;
+    const bool fits = from == first && x.fits;
+    if (alone && from < first + n && from + its.width > first && (found || !fits)) return nullptr;
+    if (fits && !found) found = &x;
   }
   return found;
 }
@@ -85,48 +86,64 @@ void drop_tokens(std::vector<Record>& list, Record* record, int n, Matrix& matri
 
 }  // namespace
 
-// Whether products with parts of all heads are all that gives these scores, and that they weigh.
+// Whether all that gives these scores, and that they weigh, is recorded, and is of all heads.
+bool Step::is_whole(const Softmax& softmax) const {
+  const auto& all = softmax.scores;
+  const auto whole = [&](const Heads& x) { return !stand_in(x.data, all) || are_columns(x, all); };
+  return std::none_of(apart_.begin(), apart_.end(), [&](const float* x) { return stand_in(x, all); }) &&
+         std::all_of(scores_.begin(), scores_.end(), [&](const auto& x) { return whole(x.part.scores); }) &&
+         std::all_of(weigh_.begin(), weigh_.end(), [&](const auto& x) { return whole(x.part.weights); });
+}
+
+// Whether these are products with matrices alone, to one sum.
 bool Step::is_plain(const Softmax& softmax) const {
   const auto& all = softmax.scores;
   const auto own_score = [&](const auto& x) { return stand_in(x.part.scores.data, all); };
   const auto own_weight = [&](const auto& x) { return stand_in(x.part.weights.data, all); };
-  if (std::any_of(apart_.begin(), apart_.end(), [&](const float* x) { return stand_in(x, all); }) ||
-      std::any_of(score_entries_.begin(), score_entries_.end(), own_score) ||
+  if (std::any_of(score_entries_.begin(), score_entries_.end(), own_score) ||
       std::any_of(weigh_entries_.begin(), weigh_entries_.end(), own_weight)) {
     return false;
   }
   std::optional<int> target;
   for (const auto& x : weigh_) {
     if (!own_weight(x)) continue;
-    if (!are_columns(x.part.weights, all) || (target && *target != x.target)) return false;
+    if (target && *target != x.target) return false;
     target = x.target;
   }
-  return target && std::all_of(scores_.begin(), scores_.end(),
-                               [&](const auto& x) { return !own_score(x) || are_columns(x.part.scores, all); });
+  return true;
 }
 
 // Takes from the lists what attend_codes reads of one sequence: parts of K and V of the same tokens, from the first on.
-Step::Bulks Step::bulks_of(const Softmax& softmax) {
+Step::Bulks Step::bulks_of(const Softmax& softmax, bool alone) {
   Bulks found;
+  found.alone = alone;
   const auto& all = softmax.scores;
-  const auto k_columns = [](const Score& x) -> const Heads& { return x.scores; };
-  const auto v_columns = [](const Weigh& x) -> const Heads& { return x.weights; };
+  const auto k_at = [&](int first, int n) {
+    return one_at(scores_, all, first, n, alone, [](const Score& x) -> const Heads& { return x.scores; });
+  };
+  const auto v_at = [&](int first, int n) {
+    return one_at(weigh_, all, first, n, alone, [](const Weigh& x) -> const Heads& { return x.weights; });
+  };
   while (found.n_tokens < all.width) {
     const int first = found.n_tokens;
-    auto* k = only_one_at(scores_, all, first, 1, k_columns);
-    auto* v = only_one_at(weigh_, all, first, 1, v_columns);
+    auto* k = k_at(first, 1);
+    auto* v = v_at(first, 1);
     if (!k || !v || k->part.k.first_token > 0 || !cuda_attend::serves(k->part.k, v->part.v)) break;
     const int n_k = tokens_of(k->part.k), n_v = tokens_of(v->part.v), n = std::min(n_k, n_v);
     const auto& q = k->part.q;
     const int64_t n_out = targets_[static_cast<size_t>(v->target)].out.numel();
-    if (n < kLeastTokens || only_one_at(scores_, all, first, n, k_columns) != k ||
-        only_one_at(weigh_, all, first, n, v_columns) != v || q.stride != k->part.k.n_channels ||
-        (found.q && q.data != found.q) || n_out != all.n * q.stride) {
+    if (n < kLeastTokens || k_at(first, n) != k || v_at(first, n) != v || q.stride != k->part.k.n_channels ||
+        (found.q && (q.data != found.q || v->target != found.target)) || n_out != all.n * q.stride) {
       break;
     }
     found.q = q.data, found.target = v->target, found.n_heads = all.n, found.n_kv_heads = k->part.k.n_heads;
     if (softmax.n_hidden < first + n) {
-      found.bulks.push_back({k->part.k, v->part.v, n, std::max(0, softmax.n_hidden - first)});
+      found.bulks.push_back({.k = k->part.k,
+                             .v = v->part.v,
+                             .n_tokens = n,
+                             .n_hidden = std::max(0, softmax.n_hidden - first),
+                             .scores = alone ? nullptr : all.data + first,
+                             .scores_stride = all.stride});
     }
     found.n_tokens += n;
     drop_tokens(scores_, k, n, k->part.k, k->part.scores);
@@ -136,14 +153,20 @@ Step::Bulks Step::bulks_of(const Softmax& softmax) {
   return found;
 }
 
+// Where they are alone, their scores are not the softmax's.
 std::vector<Step::Bulks> Step::take_bulks() {
   std::vector<Bulks> all;
   std::vector<Softmax> left;
   for (auto softmax : softmax_) {
-    auto bulks = is_plain(softmax) ? bulks_of(softmax) : Bulks{};
-    if (bulks.n_tokens > 0) without_weights_.push_back(softmax.scores.data);
-    softmax.scores = from_column(softmax.scores, bulks.n_tokens);
-    softmax.n_hidden = std::max(0, softmax.n_hidden - bulks.n_tokens);
+    Bulks bulks;
+    const bool whole = is_whole(softmax);
+    if (whole && is_plain(softmax)) bulks = bulks_of(softmax, /*alone=*/true);
+    if (whole && bulks.n_tokens == 0) bulks = bulks_of(softmax, /*alone=*/false);
+    if (bulks.n_tokens > 0 && bulks.alone) {
+      without_weights_.push_back(softmax.scores.data);
+      softmax.scores = from_column(softmax.scores, bulks.n_tokens);
+      softmax.n_hidden = std::max(0, softmax.n_hidden - bulks.n_tokens);
+    }
     if (bulks.n_tokens > 0 && softmax.scores.width > 0) {
       const auto norms = at::empty({softmax.scores.n, 2}, at::TensorOptions(at::kFloat).device(device_));
       hold(norms);
@@ -161,25 +184,32 @@ bool Step::has_weights(const at::Tensor& scores) const {
          without_weights_.end();
 }
 
-void Step::attend(std::span<const Bulks> all, void* stream) {
-  std::vector<cuda_attend::Sequence> batch;
+Step::Attention Step::attend(std::span<const Bulks> all, void* stream) {
+  Attention attention;
+  if (all.empty()) return attention;
   for (const auto& x : all) {
     auto* out = static_cast<float*>(targets_[static_cast<size_t>(x.target)].out.mutable_data_ptr());
-    batch.push_back({.bulks = x.bulks,
-                     .q = x.q,
-                     .other_out = x.norms ? out : nullptr,
-                     .other_norms = reinterpret_cast<const cuda_attend::Norm*>(x.norms),
-                     .out = out});
+    attention.batch.push_back({.bulks = x.bulks,
+                               .q = x.q,
+                               .other_out = x.norms ? out : nullptr,
+                               .other_norms = reinterpret_cast<const cuda_attend::Norm*>(x.norms),
+                               .norms_of_all = !x.alone,
+                               .out = out});
   }
   const auto& first = all.front();  // all are of one layer
   const auto n_out = targets_[static_cast<size_t>(first.target)].out.numel();
-  const cuda_attend::Heads heads{first.n_heads, first.n_kv_heads, static_cast<int>(n_out) / first.n_heads};
-  const auto& kernels = attend_kernels_for(device_);
-  const auto workspace =
-      at::empty({cuda_attend::workspace_floats(batch, heads)}, at::TensorOptions(at::kFloat).device(device_));
-  auto* sums = static_cast<float*>(workspace.mutable_data_ptr());
-  kernels.attend(batch, heads, sums, stream);
-  kernels.join(batch, heads, sums, stream);
+  attention.heads = {first.n_heads, first.n_kv_heads, static_cast<int>(n_out) / first.n_heads};
+  attention.workspace = at::empty({cuda_attend::workspace_floats(attention.batch, attention.heads)},
+                                  at::TensorOptions(at::kFloat).device(device_));
+  attend_kernels_for(device_).attend(attention.batch, attention.heads,
+                                     static_cast<float*>(attention.workspace.mutable_data_ptr()), stream);
+  return attention;
+}
+
+void Step::join(const Attention& attention, void* stream) {
+  if (attention.batch.empty()) return;
+  attend_kernels_for(device_).join(attention.batch, attention.heads,
+                                   static_cast<const float*>(attention.workspace.const_data_ptr()), stream);
 }
 
 }  // namespace kvc::on_device

@@ -265,6 +265,7 @@ void Step::run() {
   const auto bulks = take_bulks();
   launch(scores_, place.kernels.score, place.stream);
   launch(score_entries_, place.kernels.score_entries, place.stream);
+  const auto attention = attend(bulks, place.stream);
   if (!softmax_.empty()) place.kernels.softmax(softmax_, place.stream);
   softmax_.clear();
   if (!weigh_.empty() || !weigh_entries_.empty()) {
@@ -280,7 +281,7 @@ void Step::run() {
     }
     place.kernels.sum(all, place.stream);
   }
-  if (!bulks.empty()) attend(bulks, place.stream);
+  join(attention, place.stream);
   targets_.clear();
   for (const auto& f : std::exchange(then_, {})) f();
   held_.clear();

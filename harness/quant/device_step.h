@@ -3,7 +3,9 @@
 // takes them. A sequence's bits do not depend on those beside it: what adds to the same numbers is ordered by that
 // sequence's parts alone.
 // The first tokens of a sequence whose K and V are parts that cuda/attend_codes.h serves are attended to by it, and
-// what stands behind them by products and a softmax of its own; the two are joined.
+// what stands behind them by products and a softmax of its own; the two are joined. Where other parts (low rank,
+// entries) add to these tokens' scores or are weighed by them, they add first, and attend_codes writes the sums; the
+// softmax then is of all tokens, and gives the weights for all that is left.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -70,10 +72,17 @@ class Step {
   };
   // A sequence's first tokens.
   struct Bulks {
+    bool alone = false;  // no other part has any of their tokens
     std::vector<cuda_attend::Bulk> bulks;
     const float* q = nullptr;
     int target = 0, n_heads = 0, n_kv_heads = 0, n_tokens = 0;
-    float* norms = nullptr;  // of the other tokens' softmax; null where there are none
+    float* norms = nullptr;  // alone: of the other tokens' softmax, null where there are none; otherwise of all
+  };
+  // What attend_codes gives of them, from its splits to their sums.
+  struct Attention {
+    std::vector<cuda_attend::Sequence> batch;
+    cuda_attend::Heads heads = {};
+    at::Tensor workspace;
   };
   void hold(const at::Tensor& x) {
     if (x.defined()) held_.push_back(x);
@@ -82,10 +91,12 @@ class Step {
   static void add_score(List<Key, Part>& list, const Key& key, const Part& part);
   int target_of(const at::Tensor& out);
   at::Tensor place_sums();  // the workspace that holds them
+  bool is_whole(const cuda_products::Softmax& softmax) const;
   bool is_plain(const cuda_products::Softmax& softmax) const;
-  Bulks bulks_of(const cuda_products::Softmax& softmax);
+  Bulks bulks_of(const cuda_products::Softmax& softmax, bool alone);
   std::vector<Bulks> take_bulks();
-  void attend(std::span<const Bulks> all, void* stream);
+  Attention attend(std::span<const Bulks> all, void* stream);
+  void join(const Attention& attention, void* stream);
 
   at::Device device_;
   List<cuda_products::Loop, cuda_products::Score> scores_;
