@@ -130,6 +130,7 @@ struct Case {
   std::vector<Bulk> bulks;
   std::vector<float> q, other_out, out;
   std::vector<Norm> other_norms, norms;
+  bool norms_of_all = false;
   std::vector<double> exact, exact_norms;         // outputs; log of the sum of e^score
   std::vector<std::vector<double>> exact_scores;  // a bulk's
 
@@ -138,6 +139,7 @@ struct Case {
             .q = q.data(),
             .other_out = other_out.empty() ? nullptr : other_out.data(),
             .other_norms = other_norms.empty() ? nullptr : other_norms.data(),
+            .norms_of_all = norms_of_all,
             .out = out.data(),
             .norms = norms.data()};
   }
@@ -151,7 +153,7 @@ struct Shape {
 
 // What has been planted beside plain attention.
 struct Extras {
-  bool scores = false, others = false, shared = false;
+  bool scores = false, others = false, shared = false, norms_of_all = false;
 };
 
 void add_bulk(Case& to, Random& random, const Shape& shape, int n, int n_hidden, const Extras& extras) {
@@ -233,6 +235,23 @@ void attend_others(Case& to, const Shape& shape, const std::vector<std::vector<f
   }
 }
 
+// The others' part of the whole mixture, and all tokens' norms, as a softmax of the scores written back gives them.
+void weigh_others_by_all(Case& to, const std::vector<std::vector<float>>& scores,
+                         const std::vector<std::vector<float>>& others) {
+  to.norms_of_all = true;
+  to.other_out.assign(to.q.size(), 0.f), to.other_norms.clear();
+  const size_t n_query = to.exact_norms.size(), dim = to.q.size() / n_query;
+  for (size_t h = 0; h < n_query; ++h) {
+    for (size_t c = 0; c < dim; ++c) {
+      double sum = 0;
+      for (size_t i = 0; i < others.size(); ++i) sum += std::exp(scores[h][i] - to.exact_norms[h]) * others[i][c];
+      to.other_out[h * dim + c] = static_cast<float>(sum);
+    }
+    const bool nothing = to.exact_norms[h] == -1e30;
+    to.other_norms.push_back({static_cast<float>(to.exact_norms[h] - std::log(3.)), nothing ? 0.f : 3.f});
+  }
+}
+
 Case draw_case(Random& random, const Shape& shape, const std::vector<std::pair<int, int>>& tokens,
                const Extras& extras) {
   Case drawn;
@@ -257,6 +276,7 @@ Case draw_case(Random& random, const Shape& shape, const std::vector<std::pair<i
   drawn.out.assign(drawn.q.size(), NAN);
   drawn.norms.assign(static_cast<size_t>(n_query), {NAN, NAN});
   attend_exactly(drawn, shape, scores, others);
+  if (extras.norms_of_all) weigh_others_by_all(drawn, scores, others);
   return drawn;
 }
 
@@ -319,6 +339,13 @@ std::vector<std::pair<int, int>> draw_tokens(Random& random, int most) {
   return tokens;
 }
 
+void expect_exact(const std::vector<Case>& batch, double bound) {
+  const auto found = errors_of(batch);
+  ASSERT_LE(found.outputs.normalized(), bound);
+  ASSERT_LE(found.scores.normalized(), bound);
+  ASSERT_LE(found.norms, 3 * std::sqrt(bound));
+}
+
 // `n` drawn batches, the orders of threads in turn.
 void expect_attended(Shape shape, std::initializer_list<int> groups, double bound, int n = 16, int most = 600) {
   Random random{std::mt19937(static_cast<unsigned>(shape.dim * 100 + shape.k.bits))};
@@ -334,10 +361,10 @@ void expect_attended(Shape shape, std::initializer_list<int> groups, double boun
       for (const auto& bulk : batch.back().bulks) ASSERT_TRUE(cuda_attend::serves(bulk.k, bulk.v));
     }
     run(batch, shape.heads());
-    const auto found = errors_of(batch);
     SCOPED_TRACE(concat("batch ", i, ": head_dim ", shape.dim, ", ", shape.n_kv, " x ", shape.group, " heads, ",
                         batch.size(), " sequences, first of ", batch[0].bulks[0].n_tokens, " tokens, ",
                         batch[0].bulks[0].n_hidden, " hidden"));
+    const auto found = errors_of(batch);
     ASSERT_LE(found.outputs.normalized(), bound);
     ASSERT_LE(found.scores.normalized(), bound);
     ASSERT_LE(found.norms, 3 * std::sqrt(bound));
@@ -345,6 +372,78 @@ void expect_attended(Shape shape, std::initializer_list<int> groups, double boun
   }
   testing::Test::RecordProperty(concat("worst_", shape.k.bits, "_", shape.dim), concat(worst.outputs.wrong));
 }
+
+// Every format, K's and V's, with every head_dim that is served: whether by groups of channels or of tokens.
+std::vector<Shape> served_shapes() {
+  std::vector<Shape> all;
+  for (const int dim : {64, 96, 128, 256}) {
+    for (const bool bf16 : {false, true}) all.push_back({{.bf16 = bf16}, {.bf16 = bf16}, dim});
+    for (const int bits : {2, 4, 8}) {
+      for (const bool along_tokens : {false, true}) {
+        if ((along_tokens && bits == 8) || (dim == 96 && (bits == 2 || along_tokens))) continue;
+        for (const bool symmetric : {false, true}) {
+          all.push_back({{bits, along_tokens, symmetric}, {.bits = bits, .symmetric = symmetric}, dim});
+        }
+      }
+    }
+  }
+  return all;
+}
+
+// A group size that is served, of a row of `length` channels or, 0 as well, of all tokens.
+int draw_group(Random& random, const Format& format, int length) {
+  if (random.chance(4)) return 0;
+  if (format.along_tokens) return 32 / format.bits << random.below(4);
+  return random.chance(2) && length % 64 == 0 ? 64 : 32;
+}
+
+struct DrawnBatch {
+  Shape shape;
+  std::vector<Case> batch;
+};
+
+// Batch i of a fixed sequence: 1 to 5 sequences of 1 to 2,000 tokens, most of them short.
+DrawnBatch draw_batch(int i) {
+  static const auto shapes = served_shapes();
+  Random random{std::mt19937(1000 + static_cast<unsigned>(i))};
+  DrawnBatch drawn{.shape = shapes[static_cast<size_t>(i) % shapes.size()], .batch = {}};
+  auto& shape = drawn.shape;
+  shape.group = random.one_of({1, 4, 8}), shape.n_kv = 1 + random.below(2);
+  shape.k_group = draw_group(random, shape.k, shape.dim), shape.v_group = draw_group(random, shape.v, shape.dim);
+  Extras extras{.scores = random.chance(2), .others = random.chance(2), .shared = random.chance(4)};
+  extras.norms_of_all = extras.scores && random.chance(2);
+  const int n_sequences = 1 + random.below(5);
+  for (int s = 0; s < n_sequences; ++s) {
+    const auto tokens = draw_tokens(random, s == 0 && i % 4 == 0 ? 2000 : 200);
+    drawn.batch.push_back(draw_case(random, shape, tokens, extras));
+    for (const auto& bulk : drawn.batch.back().bulks) EXPECT_TRUE(cuda_attend::serves(bulk.k, bulk.v));
+  }
+  return drawn;
+}
+
+constexpr int kDrawnBatches = 200;
+
+// Batches i under the orders of threads, one after another or all of them; their bits are the same.
+void expect_drawn_attended(bool all_orders) {
+  for (int i = 0; i < kDrawnBatches && !testing::Test::HasFailure(); ++i) {
+    std::vector<std::vector<float>> first;
+    for (int o = 0; o < (all_orders ? 4 : 1); ++o) {
+      auto [shape, batch] = draw_batch(i);
+      SCOPED_TRACE(concat("batch ", i, ", order ", o, ": ", shape.k.bits, " bits, head_dim ", shape.dim, ", ",
+                          shape.n_kv, " x ", shape.group, " heads, ", batch.size(), " sequences"));
+      const WithOptions scheduled({.order = kOrders[(i + o) % 4], .seed = static_cast<uint64_t>(i)});
+      run(batch, shape.heads());
+      expect_exact(batch, shape.k.bf16 ? kRoundedBf16 : kRounded);
+      std::vector<std::vector<float>> outs;
+      for (const auto& one : batch) outs.push_back(one.out);
+      if (o == 0) first = outs;
+      EXPECT_EQ(outs, first);
+    }
+  }
+}
+
+TEST(AttendCodes, DrawnBatchesEqualTheReference) { expect_drawn_attended(false); }
+TEST(AttendCodes, DrawnBatchesEqualTheReferenceInFourOrders) { expect_drawn_attended(true); }
 
 TEST(AttendCodes, SixteenBitsEqualTheReference) {
   for (const int dim : {64, 96, 128, 256}) {
