@@ -13,7 +13,9 @@
 #include "experiment/model_hashes.h"
 #include "experiment/read_compressors.h"
 #include "generate/exact_cache.h"
+#include "generate/prompt_end.h"
 #include "generate/stop_scanner.h"
+#include "kvc/joint_prefill.h"
 #include "kvc/plugin.h"
 #include "model/transformer.h"
 #include "models/model_path.h"
@@ -68,14 +70,33 @@ std::unique_ptr<LayerCache> make_cache(const Compressor* compressor, const Layer
 
 using Caches = std::vector<std::unique_ptr<LayerCache>>;
 
+// Observation and end of a prompt that the caches were given; layers: its exact k and v.
+void end_prompt(const Transformer& model, const fs::path& folder, const Compressor& compressor,
+                std::span<const int64_t> ids, std::span<const NewTokens> layers, const Caches& caches) {
+  if (const auto* pass = dynamic_cast<const ObservationPass*>(&compressor)) {
+    const auto on_chunk = [&](int64_t layer, const ObservedChunk& chunk) {
+      pass->observe(*caches[static_cast<size_t>(layer)], chunk);
+    };
+    observe_prompt(model, Tokenizer::load(folder), pass->observation(), ids, layers, on_chunk);
+  }
+  std::vector<LayerCache*> all;
+  for (const auto& cache : caches) all.push_back(cache.get());
+  finish_prefill(compressor, all);
+}
+
 // Exact prefill of the prompt into new caches -> logits [n_last, V] after its last n_last tokens.
-at::Tensor prefill(const Transformer& model, const Compressor* compressor, std::span<const int64_t> ids, Caches& caches,
-                   int64_t n_last = 1) {
+at::Tensor prefill(const Transformer& model, const fs::path& folder, const Compressor* compressor,
+                   std::span<const int64_t> ids, Caches& caches, int64_t n_last = 1) {
+  const bool waits = waits_for_prompt_end(compressor);
+  std::vector<NewTokens> layers;
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     caches.push_back(make_cache(compressor, model.layer_info(layer, 0)));
     caches.back()->append({q, k, v, 0});
+    if (waits) layers.push_back({{}, k, v, 0});
   };
-  return model.prefill(ids, on_layer, n_last);
+  const auto logits = model.prefill(ids, on_layer, n_last);
+  if (waits) end_prompt(model, folder, *compressor, ids, layers, caches);
+  return logits;
 }
 
 void print_now(const std::string& text) {
@@ -94,7 +115,7 @@ int generate(const TryArguments& arguments) {
   const auto& eos = model.config().eos_token_ids;
 
   Caches caches;
-  auto logits = prefill(model, compressor.get(), prompt_ids, caches).squeeze(0);
+  auto logits = prefill(model, folder, compressor.get(), prompt_ids, caches).squeeze(0);
   std::vector<int64_t> ids;
   Detokenizer detokenizer(tokenizer, true);
   const int64_t room = model.config().max_position_embeddings - static_cast<int64_t>(prompt_ids.size());
@@ -147,7 +168,8 @@ int logits(const TryArguments& arguments) {
     KVC_CHECK(n_prompt <= n_ids, "--prompt-tokens ", n_prompt, ", allowed: at most the ", n_ids, " ids");
     Caches caches;
     const auto prompt = std::span(ids).first(static_cast<size_t>(n_prompt));
-    std::vector<at::Tensor> rows{prefill(model, compressor.get(), prompt, caches, n_prompt)};
+    const auto folder = model_path(arguments.model);
+    std::vector<at::Tensor> rows{prefill(model, folder, compressor.get(), prompt, caches, n_prompt)};
     for (int64_t i = n_prompt; i < n_ids; ++i) {
       rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches).unsqueeze(0));
     }
@@ -177,7 +199,10 @@ int apply(const TryArguments& arguments) {
   const ModelShape shape{1, q.defined() ? q.size(0) : k.size(0), k.size(0), k.size(2)};
   const auto compressor = make_compressor(arguments, shape);
   const auto cache = compressor->make_cache({0, 1, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0, at::kCPU});
-  cache->append({at::Tensor(), k.narrow(1, 0, n_prompt), v.narrow(1, 0, n_prompt), 0});
+  const NewTokens prompt{at::Tensor(), k.narrow(1, 0, n_prompt), v.narrow(1, 0, n_prompt), 0};
+  cache->append(prompt);
+  observe_itself(*compressor, *cache, prompt);
+  finish_prefill(*compressor, std::to_array({cache.get()}));
   for (int64_t t = n_prompt; t < n_tokens; ++t) cache->append({at::Tensor(), k.narrow(1, t, 1), v.narrow(1, t, 1), t});
 
   const auto held = cache->dequantize();

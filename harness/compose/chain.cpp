@@ -1,5 +1,6 @@
 #include "compose/chain_kinds.h"
 #include "compose/compose.h"
+#include "kvc/joint_prefill.h"
 
 namespace kvc {
 namespace {
@@ -22,6 +23,9 @@ Capabilities joint_capabilities(const std::vector<Part>& stages) {
 
 void check_goes_on(const std::vector<Part>& stages, size_t i, bool first_evicts) {
   const auto& can = stages[i].capabilities;
+  KVC_CHECK(!dynamic_cast<const JointPrefill*>(stages[i].compressor.get()), "chain: ", stage_name(stages, i),
+            " acts once the prompt is in the caches of all layers, and a chain hands on the tokens of a layer as they "
+            "come");
   KVC_CHECK(!can.evicts || i == 0, "chain: ", stage_name(stages, i),
             " evicts, and only the first stage may: those after it get the tokens that it keeps");
   KVC_CHECK(!can.turns_keys || (first_evicts && i == 0), "chain: ", stage_name(stages, i),

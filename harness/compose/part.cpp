@@ -77,6 +77,8 @@ at::Tensor ComposedCache::attend(const at::Tensor& q, double scale) const {
   return attend_parts(q, scale);
 }
 
+LayerCache& ComposedCache::prompt() { throw Error(concat("layer ", layer(), ": the prompt has no cache of one part")); }
+
 KeyValue ComposedCache::attended() const {
   const Stopwatch watch(attend_seconds_);
   return gather(Gather::attended);

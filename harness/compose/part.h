@@ -44,6 +44,7 @@ class PartCache {
   at::Tensor attend(const at::Tensor& q, double scale) const;
   KeyValue gather(Gather what) const;
   const LayerCache& operator*() const { return *cache_; }
+  LayerCache& cache() { return *cache_; }
   const LayerCache* operator->() const { return cache_.get(); }
 
   // uses[0] is the composition's own, uses[s] stage s's. Times go over from the former to the latter.
@@ -68,6 +69,8 @@ class ComposedCache : public LayerCache {
   Footprint footprint() const final;
   std::vector<StageUse> stages() const;  // [0]: the composition's own storage and time; [s]: stage s
   virtual KeyValue gather(Gather what) const = 0;
+  int64_t layer() const { return info().layer; }
+  virtual LayerCache& prompt();  // the cache of the part that has the prompt; throws where there are several
 
  protected:
   ComposedCache(const LayerInfo& info, int n_stages) : LayerCache(info), n_stages_(n_stages) {}

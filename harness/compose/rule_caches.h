@@ -17,6 +17,7 @@ class WholeCache final : public ComposedCache {
 
   KeyValue gather(Gather what) const override { return part_.gather(what); }
   at::Tensor positions() const override { return part_->positions(); }
+  LayerCache& prompt() override { return part_.cache(); }
   int64_t length() const override { return part_->length(); }
   int64_t n_encoded_tokens() const override { return part_->n_encoded_tokens(); }
   int64_t n_encoded_numbers() const override { return part_->n_encoded_numbers(); }
@@ -47,6 +48,7 @@ class PhaseCache final : public ComposedCache {
     const auto rest = decoded_->positions();
     return at::cat({prompt_->positions(), at::where(rest.lt(0), rest, rest + prompt_->length())}, 1);
   }
+  LayerCache& prompt() override { return prompt_.cache(); }
   int64_t length() const override { return prompt_->length() + decoded_->length(); }
   int64_t n_encoded_tokens() const override { return prompt_->n_encoded_tokens() + decoded_->n_encoded_tokens(); }
   int64_t n_encoded_numbers() const override { return prompt_->n_encoded_numbers() + decoded_->n_encoded_numbers(); }

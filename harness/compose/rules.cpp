@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <type_traits>
 
 #include "compose/compose.h"
 #include "compose/rule_caches.h"
+#include "kvc/joint_prefill.h"
 
 namespace kvc {
 namespace {
@@ -16,9 +18,11 @@ struct LayerParts {
   bool one_phase(size_t tensor) const { return prompt[tensor] == decode[tensor]; }
 };
 
+bool waits(const Part& part) { return dynamic_cast<const JointPrefill*>(part.compressor.get()) != nullptr; }
+
 size_t tensor_of(Holds holds) { return holds == Holds::v ? 1 : 0; }
 
-class Rules final : public Compressor {
+class Rules : public Compressor {
  public:
   Rules(std::vector<Part> parts, std::vector<std::string> places, std::vector<LayerParts> layers)
       : parts_(std::move(parts)), places_(std::move(places)), layers_(std::move(layers)) {
@@ -73,7 +77,38 @@ class Rules final : public Compressor {
     return sum / static_cast<double>(layers_.size());
   }
 
+ protected:
+  // Each part's end of the prefill over the layers that are its own.
+  void finish_parts(std::span<LayerCache* const> caches) const {
+    for (size_t i = 0; i < parts_.size(); ++i) {
+      if (!waits(parts_[i])) continue;
+      std::vector<LayerCache*> own;
+      for (auto* cache : caches) {
+        if (part_of(*cache) == i) own.push_back(&prompt_of(*cache));
+      }
+      if (!own.empty()) finish_prefill(*parts_[i].compressor, own);
+    }
+  }
+  Observation observation_of_parts() const {
+    for (const auto& part : parts_) {
+      if (const auto* pass = observer(part)) return pass->observation();
+    }
+    throw Error("rules: no part observes");
+  }
+  void observe_part(LayerCache& cache, const ObservedChunk& chunk) const {
+    if (const auto* pass = observer(parts_[part_of(cache)])) pass->observe(prompt_of(cache), chunk);
+  }
+  static const ObservationPass* observer(const Part& part) {
+    return dynamic_cast<const ObservationPass*>(part.compressor.get());
+  }
+
  private:
+  // Which part has the prompt's K; one that waits for the prompt's end has its V as well.
+  size_t part_of(const LayerCache& cache) const {
+    return layers_.at(static_cast<size_t>(dynamic_cast<const ComposedCache&>(cache).layer())).prompt[0];
+  }
+  static LayerCache& prompt_of(LayerCache& cache) { return dynamic_cast<ComposedCache&>(cache).prompt(); }
+
   // The tensor's parts, one after the other where the phases have different ones.
   std::unique_ptr<LayerCache> in_phases(const LayerInfo& info, const LayerParts& of, size_t tensor) const {
     if (of.one_phase(tensor)) return std::make_unique<WholeCache>(info, n_stages_, part(of.prompt[tensor], info));
@@ -89,6 +124,36 @@ class Rules final : public Compressor {
   std::vector<int> first_stages_;  // of the parts
   int n_stages_ = 0;
 };
+
+// With a part that waits for the prompt's end.
+class JointRules final : public Rules, public JointPrefill {
+ public:
+  using Rules::Rules;
+  void finish_prefill(std::span<LayerCache* const> caches) const override { finish_parts(caches); }
+};
+
+// With a part that observes the prompt.
+class ObservingRules final : public Rules, public ObservationPass {
+ public:
+  using Rules::Rules;
+  void finish_prefill(std::span<LayerCache* const> caches) const override { finish_parts(caches); }
+  Observation observation() const override { return observation_of_parts(); }
+  void observe(LayerCache& cache, const ObservedChunk& chunk) const override { observe_part(cache, chunk); }
+};
+
+// Throws unless all parts that observe ask for the same pass. -> whether some do
+bool check_observations(const std::vector<Part>& parts, const std::vector<std::string>& places) {
+  std::optional<size_t> first;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const auto* pass = dynamic_cast<const ObservationPass*>(parts[i].compressor.get());
+    if (!pass) continue;
+    if (!first) first = i;
+    const auto& other = dynamic_cast<const ObservationPass&>(*parts[*first].compressor);
+    KVC_CHECK(pass->observation() == other.observation(), "rules: ", places[i], " (", parts[i].name, ") and ",
+              places[*first], " (", parts[*first].name, ") ask for different observation passes, allowed: one");
+  }
+  return first.has_value();
+}
 
 std::vector<LayerParts> resolve(const std::vector<RuleScope>& scopes, int64_t n_layers) {
   std::vector<LayerParts> layers;
@@ -129,8 +194,12 @@ void check_can_serve(int64_t layer, const LayerParts& of, const std::vector<Part
     for (const size_t i : {of.prompt[tensor], of.decode[tensor]}) {
       KVC_CHECK(!apart || parts[i].capabilities.splits, "rules: ", places[i], " (", parts[i].name,
                 ") would hold one of K and V of layer ", layer, " alone, and it holds both or none");
+      KVC_CHECK(!apart || !waits(parts[i]), "rules: ", places[i], " (", parts[i].name,
+                ") acts at the prompt's end, and would hold one of K and V of layer ", layer, " alone");
     }
     const size_t decode = of.decode[tensor];
+    KVC_CHECK(of.one_phase(tensor) || !waits(parts[decode]), "rules: ", places[decode], " (", parts[decode].name,
+              ") acts at the prompt's end; in layer ", layer, " it would hold the tokens after it alone");
     KVC_CHECK(of.one_phase(tensor) || !parts[decode].capabilities.turns_keys, "rules: ", places[decode], " (",
               parts[decode].name,
               ") wants keys before RoPE, which takes tokens at the positions of the text; in layer ", layer,
@@ -180,7 +249,13 @@ Part make_rules(std::vector<Part> parts, std::vector<RuleScope> scopes, int64_t 
     if (*rules.capabilities.devices == 0) rules.capabilities.devices = part.capabilities.devices;
     rules.n_stages += part.n_stages;
   }
-  rules.compressor = std::make_unique<Rules>(std::move(parts), std::move(places), std::move(layers));
+  const auto made = [&]<class Kind>(std::type_identity<Kind>) -> std::unique_ptr<Compressor> {
+    return std::make_unique<Kind>(std::move(parts), std::move(places), std::move(layers));
+  };
+  const bool observes = check_observations(parts, places), joint = std::ranges::any_of(parts, waits);
+  rules.compressor = observes ? made(std::type_identity<ObservingRules>())
+                     : joint  ? made(std::type_identity<JointRules>())
+                              : made(std::type_identity<Rules>());
   return rules;
 }
 

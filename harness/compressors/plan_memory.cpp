@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kvc/joint_prefill.h"
+
 namespace kvc {
 namespace {
 
@@ -29,7 +31,10 @@ std::unique_ptr<LayerCache> prompted_cache(const Compressor& compressor, const M
   const auto rope =
       model.has_rope ? std::span(frequencies).first(std::min(n_pairs, frequencies.size())) : std::span<const float>();
   auto cache = compressor.make_cache(layer_info(model, layer, kSeed, rope));
-  cache->append(random_tokens(model, n_tokens, 0));
+  const auto prompt = random_tokens(model, n_tokens, 0);
+  cache->append(prompt);
+  observe_itself(compressor, *cache, prompt);
+  finish_prefill(compressor, std::to_array({cache.get()}));
   return cache;
 }
 

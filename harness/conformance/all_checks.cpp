@@ -38,6 +38,8 @@ const std::vector<Check>& all_checks() {
       {"missing_queries_are_taken_or_refused", "tokens without queries are taken, or refused",
        missing_queries_are_taken_or_refused},
       {"batched_attention_equals_single", "attend_batch equals attend, bit by bit", batched_attention_equals_single},
+      {"joint_prefill_serves_all_layers", "ended over all layers, caches hold, answer and count as alone",
+       joint_prefill_serves_all_layers},
       {"lossy_means_lossy", "a lossy plugin encodes and loses, another gives back what it got", lossy_means_lossy},
       {"error_falls_as_bits_rise", "more bits, less error", error_falls_as_bits_rise},
   };

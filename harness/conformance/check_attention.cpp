@@ -42,7 +42,8 @@ Outcome short_prompts_are_served(const Subject& subject) {
     const auto input = ordinary_input(subject.model, n_prompt + 4, 3);
     const auto made = make(subject);
     for (int64_t t = 0; t < n_prompt + 4; t += t == 0 ? n_prompt : 1) {
-      made.cache->append(tokens_of(input, t, t == 0 ? n_prompt : 1));
+      const auto tokens = tokens_of(input, t, t == 0 ? n_prompt : 1);
+      t == 0 ? append_prompt(*made.compressor, *made.cache, tokens) : made.cache->append(tokens);
       expect(is_finite(made.cache->dequantize()), concat("not finite at ", made.cache->length(), " tokens"), outcome);
       compare_attention(*made.cache, input, subject.model, 1, outcome);
     }
@@ -66,7 +67,7 @@ Outcome decoding_300_steps_holds_together(const Subject& subject) {
   constexpr int64_t kPrompt = 45, kSteps = 300;
   const auto input = ordinary_input(subject.model, kPrompt + kSteps);
   const auto made = make(subject);
-  made.cache->append(tokens_of(input, 0, kPrompt));
+  append_prompt(*made.compressor, *made.cache, tokens_of(input, 0, kPrompt));
   int64_t n_encoded = made.cache->n_encoded_tokens();
   for (int64_t t = kPrompt; t < kPrompt + kSteps; ++t) {
     made.cache->append(tokens_of(input, t, 1));
@@ -93,7 +94,7 @@ Outcome batched_attention_equals_single(const Subject& subject) {
   for (const int64_t n : {1, 600, 64, 65, 33}) {  // lengths of a batch differ
     const auto input = ordinary_input(subject.model, n, static_cast<uint64_t>(n));
     held.push_back(compressor->make_cache(info_of(subject.model, 1, static_cast<uint64_t>(n))));
-    held.back()->append(tokens_of(input, 0, n));
+    append_prompt(*compressor, *held.back(), tokens_of(input, 0, n));
     caches.push_back(held.back().get());
     q.push_back(input.q.narrow(1, n - 1, 1).contiguous());
   }

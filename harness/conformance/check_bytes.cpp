@@ -9,6 +9,7 @@
 #include "conformance/filled_cache.h"
 #include "guest/guest.h"
 #include "guest/watch.h"
+#include "kvc/joint_prefill.h"
 #include "text/files.h"
 
 namespace kvc::conformance {
@@ -48,7 +49,7 @@ Outcome answers_come_from_what_is_held(const Subject& subject) {
     const auto cache = compressor->make_cache(info);
     const auto prompt = tokens_of(input, 0, kPrompt);
     Watch watch(std::make_shared<WatchedPrompt>(info, prompt.k, prompt.v, kBitsGranted), 0);
-    append(*cache, prompt);
+    append_prompt(*compressor, *cache, prompt);
     watch.look_at_prompt(*cache, prompt.q);
     for (int64_t t = kPrompt; t < kTokens; ++t) {
       const auto token = tokens_of(input, t, 1);
@@ -104,6 +105,12 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
     for (int64_t t = 0; t < input.k.size(1); t += t == 0 ? n_prompt : 1) {
       const auto tokens = tokens_of(input, t, t == 0 ? n_prompt : 1);
       as_its_guest([&] { caches[0]->append(tokens); });
+      if (t == 0) {
+        as_its_guest([&] {
+          observe_itself(*compressor, *caches[0], tokens);
+          finish_prefill(*compressor, std::to_array({caches[0].get()}));
+        });
+      }
       const bool at_border = caches[0]->n_encoded_tokens() > n_encoded + 1;
       n_encoded = caches[0]->n_encoded_tokens();
       if (t % 7 != 0 && !at_border) continue;

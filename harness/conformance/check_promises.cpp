@@ -40,7 +40,7 @@ struct Sequence {
     at::set_num_threads(1);  // of this thread: sums in one order
     const auto input = ordinary_input(model, 160, static_cast<uint64_t>(11 + which));
     const auto cache = compressor.make_cache(info_of(model, 0, static_cast<uint64_t>(which)));
-    fill(*cache, input, 100);
+    fill(compressor, *cache, input, 100);
     held = cache->dequantize();
     attention = cache->attend(input.q.narrow(1, 159, 1), model.attention_scale);
   } catch (...) {

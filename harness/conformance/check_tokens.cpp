@@ -30,7 +30,7 @@ Outcome extreme_inputs_are_refused_or_finite(const Subject& subject) {
   Outcome outcome;
   for (const auto& input : extreme_inputs(subject.model, 120)) {
     const auto made = make(subject);
-    if (refuses([&] { fill(*made.cache, input, 100); })) {
+    if (refuses([&] { fill(*made.compressor, *made.cache, input, 100); })) {
       outcome.notes.push_back(concat("refuses '", input.name, "'"));
       continue;
     }
@@ -102,7 +102,7 @@ Outcome missing_queries_are_taken_or_refused(const Subject& subject) {
     for (int64_t t = 0; t < 60; t += t == 0 ? 50 : 1) {
       auto tokens = tokens_of(input, t, t == 0 ? 50 : 1);
       tokens.q = at::Tensor();
-      made.cache->append(tokens);
+      t == 0 ? append_prompt(*made.compressor, *made.cache, tokens) : made.cache->append(tokens);
     }
   });
   if (refused) return {.notes = {"refuses tokens without queries"}};

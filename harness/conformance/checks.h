@@ -50,6 +50,7 @@ Outcome short_prompts_are_served(const Subject& subject);
 Outcome attention_equals_reference(const Subject& subject);
 Outcome decoding_300_steps_holds_together(const Subject& subject);
 Outcome batched_attention_equals_single(const Subject& subject);  // where the plugin has it
+Outcome joint_prefill_serves_all_layers(const Subject& subject);  // where the plugin has it
 
 Outcome answers_come_from_what_is_held(const Subject& subject);
 Outcome estimates_are_unbiased(const Subject& subject);

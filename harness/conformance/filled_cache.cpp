@@ -9,11 +9,28 @@
 #include "guest/guest.h"
 #include "guest/private_tokens.h"
 #include "kvc/calibration.h"
+#include "kvc/joint_prefill.h"
 
 namespace kvc::conformance {
 namespace {
 
 constexpr int kCheckAccount = ledger::kAccounts - 1;  // what a plugin opens is noted there
+
+// Runs the plugin's code on tokens lent to it.
+template <class Body>
+void lent_to(const NewTokens& tokens, const Body& body) {
+  PrivateTokens lent;
+  lent.lend(tokens);
+  ledger::forget_opened(kCheckAccount);
+  const HostState before;
+  {
+    const ledger::Scope scope(kCheckAccount);
+    body(lent.tokens());
+  }
+  check_left_behind(before, kCheckAccount);
+  lent.take_back();
+  lent.poison();
+}
 
 }  // namespace
 
@@ -59,27 +76,27 @@ std::unique_ptr<LayerCache> make_cache(const Compressor& compressor, const Subje
 }
 
 void append(LayerCache& cache, const NewTokens& tokens) {
-  PrivateTokens lent;
-  lent.lend(tokens);
-  ledger::forget_opened(kCheckAccount);
-  const HostState before;
-  {
-    const ledger::Scope scope(kCheckAccount);
-    cache.append(lent.tokens());
-  }
-  check_left_behind(before, kCheckAccount);
-  lent.take_back();
-  lent.poison();
+  lent_to(tokens, [&](const NewTokens& lent) { cache.append(lent); });
 }
 
-void fill(LayerCache& cache, const Input& input, int64_t n_prompt) {
-  append(cache, tokens_of(input, 0, n_prompt));
+void observe_lent(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt) {
+  lent_to(prompt, [&](const NewTokens& lent) { observe_itself(compressor, cache, lent); });
+}
+
+void append_prompt(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt) {
+  append(cache, prompt);
+  observe_lent(compressor, cache, prompt);
+  finish_prefill(compressor, std::to_array({&cache}));
+}
+
+void fill(const Compressor& compressor, LayerCache& cache, const Input& input, int64_t n_prompt) {
+  append_prompt(compressor, cache, tokens_of(input, 0, n_prompt));
   for (int64_t t = n_prompt; t < input.k.size(1); ++t) append(cache, tokens_of(input, t, 1));
 }
 
 Made filled(const Subject& subject, const Input& input, int64_t n_prompt) {
   auto made = make(subject);
-  fill(*made.cache, input, n_prompt);
+  fill(*made.compressor, *made.cache, input, n_prompt);
   return made;
 }
 

@@ -25,8 +25,14 @@ Made make(const Subject& subject);
 // does, and what it leaves behind.
 void append(LayerCache& cache, const NewTokens& tokens);
 
+// The prompt that the cache was given, chunk by chunk in the place of the pass that its compressor may ask for.
+void observe_lent(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt);
+
+// The whole prompt, and its end where the compressor waits for that: observed by itself, of this layer alone.
+void append_prompt(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt);
+
 // The prompt at once, the rest one by one.
-void fill(LayerCache& cache, const Input& input, int64_t n_prompt);
+void fill(const Compressor& compressor, LayerCache& cache, const Input& input, int64_t n_prompt);
 Made filled(const Subject& subject, const Input& input, int64_t n_prompt);
 
 double relative_error(const at::Tensor& x, const at::Tensor& y);  // Frobenius, of x against y

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "generate/batch_attention.h"
+#include "generate/prompt_end.h"
 #include "generate/reconstruction.h"
 #include "generate/token_distribution.h"
 #include "guest/guest.h"
@@ -87,6 +88,7 @@ struct Generator::Sequence {
   at::Tensor logits;  // [V] fp32, of the next token
   Generation out;
   std::vector<Watch> watches = {};
+  Reconstruction reconstruction = {};          // of the prompt
   std::optional<TokenDistribution> next = {};  // of a reference: what the logits say
   at::Tensor probabilities = {};               // and its probabilities
 };
@@ -150,7 +152,6 @@ int64_t Generator::add(GenerationRequest asked) {
   for (size_t i = 0; request->asked.reference && i < request->asked.continuations.size(); ++i) {
     open(request->asked.reference, -1, i);
   }
-  std::vector<Reconstruction> reconstructions(sequences.size());
   double fan_out_seconds = 0;
 
   const int64_t n_shareable = this->n_shareable(request->asked);
@@ -159,6 +160,9 @@ int64_t Generator::add(GenerationRequest asked) {
   if (keeps) prefix_.start(std::span(prompt).first(static_cast<size_t>(n_shareable)));
 
   const auto watched_layers = layers_to_watch(request->asked);
+  PromptEnd prompt_end(model_, tokenizer_, meter_, prompt);
+  const bool some_wait = std::ranges::any_of(sequences, [](const auto& s) { return waits_for_prompt_end(s.method); });
+  std::vector<at::Tensor> last_q;  // of each layer, [H_q, 1, D]; where some wait
   PrivateTokens lent;
   const auto fan_out = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto start = Clock::now();
@@ -167,12 +171,14 @@ int64_t Generator::add(GenerationRequest asked) {
       prefix_.add_layer(q, k, v);
     }
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+    if (some_wait) {
+      prompt_end.keep(k, v);
+      last_q.push_back(q.narrow(1, q.size(1) - 1, 1).clone());
+    }
     const auto info = model_.layer_info(layer, request->asked.sequence_key);
     std::shared_ptr<const WatchedPrompt> watched;
     if (watched_layers[static_cast<size_t>(layer)]) watched = std::make_shared<WatchedPrompt>(info, k, v);
-    size_t i = 0;
     for (auto& sequence : sequences) {
-      auto& reconstruction = reconstructions[i++];
       if (!sequence.out.error.empty()) continue;
       if (watched) sequence.watches.emplace_back(watched, static_cast<uint32_t>(random_()));
       const auto& tokens = lent.lend({q, k, v, 0});
@@ -185,15 +191,9 @@ int64_t Generator::add(GenerationRequest asked) {
         sequence.out.encode_seconds += seconds_since(encode_start);
         lent.take_back();
       });
-      if (sequence.out.error.empty()) {
-        sequence.out.error = as_guest(meter_, sequence.account, Visit::looking, [&] {
-          check_counts(*cache, static_cast<int64_t>(prompt.size()));
-          reconstruction.add(*cache, k, v);
-          if (watched) sequence.watches.back().look_at_prompt(*cache, q);
-        });
-      }
       if (cache) sequence.caches.push_back(std::move(cache));
       entering_(request->ticket, -1);
+      if (!waits_for_prompt_end(sequence.method)) look_at_prompt(sequence, layer, {q, k, v, 0});
     }
     lent.poison();
     fan_out_seconds += seconds_since(start);
@@ -212,20 +212,60 @@ int64_t Generator::add(GenerationRequest asked) {
     throw;
   }
   const double seconds = seconds_since(start) - fan_out_seconds;
-  size_t i = 0;
   for (auto& sequence : sequences) {
     sequence.logits = logits;
     sequence.out.n_prompt_tokens = static_cast<int64_t>(prompt.size());
     sequence.out.n_reused_tokens = reused.empty() ? 0 : reused.front().k.size(1);
     sequence.out.prefill_seconds = seconds;
-    sequence.out.k_error = reconstructions[i].k_error();
-    sequence.out.v_error = reconstructions[i++].v_error();
+  }
+  if (some_wait) end_prompt(sequences, prompt_end, last_q);
+  for (auto& sequence : sequences) {
+    sequence.out.k_error = sequence.reconstruction.k_error();
+    sequence.out.v_error = sequence.reconstruction.v_error();
   }
   const auto references = std::next(sequences.begin(), static_cast<std::ptrdiff_t>(request->n_left));
   request->references.splice(request->references.end(), sequences, references, sequences.end());
   sequences_.splice(sequences_.end(), sequences);
   note_peak();
   return ticket;
+}
+
+// last_q: of each layer, the prompt's last query.
+void Generator::end_prompt(std::list<Sequence>& sequences, PromptEnd& prompt_end,
+                           const std::vector<at::Tensor>& last_q) {
+  std::vector<CacheStep> steps;
+  for (auto& sequence : sequences) steps.push_back(step_of(sequence));
+  prompt_end.finish(steps);
+  const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+  for (auto& sequence : sequences) {
+    if (!waits_for_prompt_end(sequence.method)) continue;
+    for (size_t layer = 0; layer < last_q.size(); ++layer) {
+      const auto& exact = prompt_end.layers()[layer];
+      look_at_prompt(sequence, static_cast<int64_t>(layer), {last_q[layer], exact.k, exact.v, 0});
+    }
+  }
+}
+
+// What a cache says of itself and holds, against the exact tokens that it was given; of q the last is enough.
+void Generator::look_at_prompt(Sequence& sequence, int64_t layer, const NewTokens& exact) {
+  if (!sequence.out.error.empty()) return;
+  entering_(sequence.request->ticket, sequence.compressor);
+  sequence.out.error = as_guest(meter_, sequence.account, Visit::looking, [&] {
+    const auto& cache = *sequence.caches[static_cast<size_t>(layer)];
+    check_counts(cache, exact.k.size(1));
+    sequence.reconstruction.add(cache, exact.k, exact.v);
+    for (const auto& watch : sequence.watches) {
+      if (watch.sees(layer)) watch.look_at_prompt(cache, exact.q);
+    }
+  });
+  entering_(sequence.request->ticket, -1);
+}
+
+CacheStep Generator::step_of(Sequence& sequence) {
+  const auto entering = [this, &sequence](bool inside) {
+    entering_(sequence.request->ticket, inside ? sequence.compressor : -1);
+  };
+  return {sequence.method, &sequence.caches, sequence.account, entering, &sequence.out, sequence.watches};
 }
 
 // One layer by chance; of the first prompt that a compressor gets, all that there is room for.
@@ -409,10 +449,7 @@ std::vector<Finished> Generator::step() {
   for (auto* sequence : going) {
     const auto n_new = static_cast<int64_t>(sequence->out.ids.size());
     tokens.push_back({sequence->out.ids.back(), sequence->out.n_prompt_tokens + n_new - 1});
-    steps.push_back(
-        {sequence->method, &sequence->caches, sequence->account,
-         [this, sequence](bool inside) { entering_(sequence->request->ticket, inside ? sequence->compressor : -1); },
-         &sequence->out, sequence->watches});
+    steps.push_back(step_of(*sequence));
   }
   double cache_seconds = 0;
   const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {

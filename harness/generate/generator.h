@@ -9,7 +9,9 @@
 #include <set>
 #include <vector>
 
+#include "generate/batch_attention.h"
 #include "generate/generation.h"
+#include "generate/prompt_end.h"
 #include "generate/shared_prefix.h"
 #include "generate/stop_scanner.h"
 #include "guest/memory_meter.h"
@@ -35,7 +37,8 @@ class Generator {
   using OnLogits = std::function<void(int64_t ticket, size_t compressor, const at::Tensor& logits)>;
   void on_logits(OnLogits on_logits) { on_logits_ = std::move(on_logits); }
 
-  // Prefills the prompt and appends each layer's exact K, V to a new cache of every sequence. A compressor that throws
+  // Prefills the prompt and appends each layer's exact K, V to a new cache of every sequence; with a compressor that
+  // observes the prompt or ends its prefill over all layers (PromptEnd), that too. A compressor that throws
   // fails its own sequences, which the next step() hands out. -> ticket
   int64_t add(GenerationRequest request);
 
@@ -60,6 +63,9 @@ class Generator {
   struct Sequence;
   struct Request;
 
+  void end_prompt(std::list<Sequence>& sequences, PromptEnd& prompt_end, const std::vector<at::Tensor>& last_q);
+  void look_at_prompt(Sequence& sequence, int64_t layer, const NewTokens& exact);
+  CacheStep step_of(Sequence& sequence);
   bool choose_token(Sequence& sequence) const;
   void score(int64_t id, Sequence& sequence) const;
   std::vector<Sequence*> going_references();

@@ -28,7 +28,9 @@ std::vector<int64_t> positions_from(int64_t first, int64_t n) {
 }
 
 // x behind the prefix, where there is one. [H, T, D]
-at::Tensor behind(const at::Tensor* prefix, const at::Tensor& x) { return prefix ? at::cat({*prefix, x}, 1) : x; }
+at::Tensor behind(const at::Tensor* prefix, const at::Tensor& x) {
+  return prefix && prefix->defined() ? at::cat({*prefix, x}, 1) : x;
+}
 
 // With weights as codes or blocks a prompt's products run on floats, made once for the whole prompt.
 DecoderLayer expanded(const DecoderLayer& layer, at::ScalarType type) {

@@ -74,7 +74,8 @@ class Transformer {
   // when on_layer returns, so that one layer's exact K and V live at a time. -> fp32 logits [n_last, V] of the last
   // n_last positions.
   // With `prefix` (one for each layer: q, k, v of the first P tokens as an earlier prefill of the same ids handed them
-  // out, P a multiple of kPrefixStep below ids.size() - n_last) these tokens are not computed again. Same bits.
+  // out, P a multiple of kPrefixStep below ids.size() - n_last) these tokens are not computed again. Same bits. Where
+  // the prefix has no q, on_layer gets those of the tokens behind it alone.
   at::Tensor prefill(std::span<const int64_t> ids, const OnLayer& on_layer, int64_t n_last = 1,
                      std::span<const NewTokens> prefix = {}) const;
   // The same pass for what goes into the matrices.

@@ -8,6 +8,7 @@
 #include <random>
 
 #include "generate/batch_attention.h"
+#include "generate/prompt_end.h"
 #include "guest/guest.h"
 #include "guest/private_tokens.h"
 #include "guest/watch.h"
@@ -62,7 +63,11 @@ struct Probe::Prompt {
 };
 
 Probe::Probe(const Transformer& model, const Tokenizer& tokenizer, MemoryMeter& meter)
-    : model_(model), meter_(meter), generator_(model, tokenizer, meter, false), entering_([](int) {}) {
+    : model_(model),
+      tokenizer_(tokenizer),
+      meter_(meter),
+      generator_(model, tokenizer, meter, false),
+      entering_([](int) {}) {
   generator_.on_entering([this](int64_t, int compressor) { entering_(runs_subjects_ ? compressor : -1); });
 }
 
@@ -115,10 +120,14 @@ Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& 
   const int64_t n_queries = std::min(request.settings.n_queries, prompt.n_tokens);
   const auto watched_layer =
       static_cast<int64_t>(std::random_device()() % static_cast<uint32_t>(model_.shape().n_layers));
+  PromptEnd prompt_end(model_, tokenizer_, meter_, request.prompt_ids);
+  const bool some_wait =
+      std::ranges::any_of(subjects, [](const auto& s) { return waits_for_prompt_end(s.compressor); });
   PrivateTokens lent;
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto info = model_.layer_info(layer, request.sequence_key);
     prompt.q.push_back(q.narrow(1, prompt.n_tokens - n_queries, n_queries).clone());
+    if (some_wait) prompt_end.keep(k, v);
     prompt.caches.push_back(std::make_unique<ExactCache>(info));
     prompt.caches.back()->append({q, k, v, 0});
     std::shared_ptr<const WatchedPrompt> watched;
@@ -131,14 +140,33 @@ Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& 
         cache = subject.compressor->make_cache(info);
         cache->append(tokens);
         lent.take_back();
-        if (watched) subject.watch->look_at_prompt(*cache, q);
+        if (watched && !waits_for_prompt_end(subject.compressor)) subject.watch->look_at_prompt(*cache, q);
       });
       if (cache) subject.caches.push_back(std::move(cache));
     }
     lent.poison();
   };
   model_.prefill(request.prompt_ids, on_layer);
+  if (some_wait) end_prompt(prompt, subjects, prompt_end, watched_layer);
   return prompt;
+}
+
+CacheStep Probe::step_of(Subject& subject) {
+  return {subject.compressor, &subject.caches,
+          subject.account,    [this, &subject](bool inside) { entering_(inside ? subject.index : -1); },
+          &subject.state,     subject.watch ? std::span(&*subject.watch, 1) : std::span<Watch>()};
+}
+
+void Probe::end_prompt(const Prompt& prompt, std::vector<Subject>& subjects, PromptEnd& prompt_end,
+                       int64_t watched_layer) {
+  std::vector<CacheStep> steps;
+  for (auto& subject : subjects) steps.push_back(step_of(subject));
+  prompt_end.finish(steps);
+  const auto layer = static_cast<size_t>(watched_layer);
+  for (auto& subject : subjects) {
+    if (!waits_for_prompt_end(subject.compressor)) continue;
+    inside(subject, [&] { subject.watch->look_at_prompt(*subject.caches[layer], prompt.q[layer]); });
+  }
 }
 
 void Probe::look_at_prompt(const Prompt& prompt, Subject& subject) {
@@ -159,9 +187,7 @@ void Probe::read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std:
   for (auto& subject : subjects) {
     subject.k.resize(prompt.caches.size());
     subject.v.resize(prompt.caches.size());
-    steps.push_back({subject.compressor, &subject.caches, subject.account,
-                     [this, &subject](bool inside) { entering_(inside ? subject.index : -1); }, &subject.state,
-                     subject.watch ? std::span(&*subject.watch, 1) : std::span<Watch>()});
+    steps.push_back(step_of(subject));
   }
   const bool keeps = subjects.front().out.values.wants_any(kEnd);
   const auto attend = [&](int64_t layer, std::span<const NewTokens> news, double scale, at::Tensor& attended) {

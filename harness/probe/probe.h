@@ -48,6 +48,8 @@ class Probe {
 
   std::vector<Generation> generate(const ProbeRequest& request, const std::vector<const Compressor*>& compressors);
   Prompt prefill(const ProbeRequest& request, std::vector<Subject>& subjects);
+  void end_prompt(const Prompt& prompt, std::vector<Subject>& subjects, PromptEnd& prompt_end, int64_t watched_layer);
+  CacheStep step_of(Subject& subject);
   void look_at_prompt(const Prompt& prompt, Subject& subject);
   void read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std::vector<Subject>& subjects);
   void look_at_end(const Prompt& prompt, Subject& subject);
@@ -58,6 +60,7 @@ class Probe {
   void inside(Subject& subject, const Body& body);
 
   const Transformer& model_;
+  const Tokenizer& tokenizer_;
   MemoryMeter& meter_;
   Generator generator_;
   Entering entering_;

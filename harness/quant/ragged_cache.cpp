@@ -43,7 +43,7 @@ void RaggedCache::append(const NewTokens& tokens) {
   check_new_tokens(tokens);
   const auto kept = length_ == 0 ? keeps(tokens) : at::Tensor();
   if (kept.defined()) {
-    take_prompt(tokens, kept);
+    take_prompt(tokens.k, tokens.v, kept);
   } else {
     k_.later.push_back(tokens.k);
     v_.later.push_back(tokens.v);
@@ -51,16 +51,24 @@ void RaggedCache::append(const NewTokens& tokens) {
   length_ += tokens.k.size(1);
 }
 
-void RaggedCache::take_prompt(const NewTokens& prompt, const at::Tensor& kept) {
-  const int64_t n_heads = prompt.k.size(0), n = prompt.k.size(1);
+void RaggedCache::evict(const at::Tensor& kept) {
+  KVC_CHECK(length_ > 0 && !kept_.defined(), "ragged cache: evict() in layer ", info().layer, " at ", length_,
+            " tokens, expected once, of a prompt that is held whole");
+  const auto k = k_.later.take_front(length_), v = v_.later.take_front(length_);
+  take_prompt(k, v, kept);
+}
+
+// k, v: [H_kv, T, D]
+void RaggedCache::take_prompt(const at::Tensor& k, const at::Tensor& v, const at::Tensor& kept) {
+  const int64_t n_heads = k.size(0), n = k.size(1);
   KVC_CHECK(kept.dim() == 2 && kept.size(0) == n_heads && kept.size(1) == n && kept.scalar_type() == at::kBool,
             "ragged cache: keeps() gives ", kept.scalar_type(), " ", kept.sizes(), ", expected bool [", n_heads, ", ",
             n, "]");
   KVC_CHECK(kept.any(1).all().item<bool>(), "ragged cache: keeps() leaves a KV head of layer ", info().layer,
             " without tokens, allowed: at least one each");
   const auto mask = kept.to(info().device);
-  k_.prompt.take(prompt.k, mask);
-  v_.prompt.take(prompt.v, mask);
+  k_.prompt.take(k, mask);
+  v_.prompt.take(v, mask);
   const auto position = at::arange(n, at::TensorOptions(at::kInt).device(info().device)).expand({n_heads, n});
   kept_ = position.masked_select(mask).view({1, -1, 1});
   n_evicted_ = n - mask.all(0).sum().item<int64_t>();

@@ -8,6 +8,7 @@
 #include "guest/guest.h"
 #include "guest/private_tokens.h"
 #include "guest/watch.h"
+#include "kvc/joint_prefill.h"
 #include "kvc/part_timer.h"
 #include "record/stopwatch.h"
 
@@ -21,6 +22,7 @@ class PointRun {
            const std::function<void()>& at_step)
       : body_(body),
         compressor_(compressor),
+        joint_(dynamic_cast<const JointPrefill*>(&compressor)),
         point_(point),
         meter_(meter),
         watches_(watches),
@@ -62,6 +64,21 @@ class PointRun {
       cache_seconds += seconds_since(encode_start);
     });
     result_.seconds.prefill += seconds_since(start) - cache_seconds;
+    end_prompt(b);
+  }
+
+  // Its prompt is drawn, and observes itself: no pass is timed.
+  void end_prompt(size_t b) {
+    if (!joint_) return;
+    const auto start = Clock::now();
+    const auto error = as_guest(meter_, steps_[b].account, Visit::plain, [&] {
+      std::vector<LayerCache*> caches;
+      for (const auto& cache : sequences_[b]) caches.push_back(cache.get());
+      joint_->finish_prefill(caches);
+    });
+    out_[b].encode_seconds += seconds_since(start);
+    KVC_CHECK(error.empty(), error);
+    if (watched_[b]) look_at_watched(b, last_q_);
   }
 
   void append_prompt(size_t b, const LayerInfo& info, const NewTokens& tokens) {
@@ -76,6 +93,7 @@ class PointRun {
       has_appended_[b] = false;
       const auto start = Clock::now();
       cache->append(lent_.tokens());
+      observe_itself(compressor_, *cache, lent_.tokens());
       out_[b].encode_seconds += seconds_since(start);
       book_parts(b, false);
       lent_.take_back();
@@ -90,10 +108,19 @@ class PointRun {
       const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
       watched_[b].emplace(std::make_shared<WatchedPrompt>(info, tokens.k, tokens.v), static_cast<uint32_t>(b));
     }
-    const auto error = as_guest(meter_, steps_[b].account, Visit::looking,
-                                [&] { watched_[b]->look_at_prompt(*sequences_[b].back(), tokens.q); });
-    KVC_CHECK(error.empty(), error);
     steps_[b].watches = {&*watched_[b], 1};
+    if (joint_) {
+      const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+      last_q_ = tokens.q.narrow(1, tokens.q.size(1) - 1, 1).clone();
+    } else {
+      look_at_watched(b, tokens.q);
+    }
+  }
+
+  void look_at_watched(size_t b, const at::Tensor& q) {
+    const auto error = as_guest(meter_, steps_[b].account, Visit::looking,
+                                [&] { watched_[b]->look_at_prompt(*sequences_[b].front(), q); });
+    KVC_CHECK(error.empty(), error);
   }
 
   void let_go_of(size_t b) {
@@ -136,6 +163,8 @@ class PointRun {
 
   BenchBody& body_;
   const Compressor& compressor_;
+  const JointPrefill* joint_;  // the same, or null
+  at::Tensor last_q_;          // of the watched layer of the sequence whose prompt has not ended
   BenchPoint point_;
   MemoryMeter& meter_;
   bool watches_;

@@ -13,6 +13,7 @@
 #include "compose/part.h"
 #include "guest/guest.h"
 #include "guest/private_tokens.h"
+#include "kvc/joint_prefill.h"
 #include "record/stopwatch.h"
 
 namespace kvc {
@@ -99,6 +100,8 @@ class SizeMeasure {
     auto error = as_guest(meter_, account, Visit::plain, [&] {
       caches[0] = compressor_.make_cache(info);
       caches[0]->append(tokens);
+      observe_itself(compressor_, *caches[0], tokens);
+      finish_prefill(compressor_, std::to_array({caches[0].get()}));
       lent_.take_back();
     });
     const auto held = meter_.held_bytes(account);  // before the plugin is asked

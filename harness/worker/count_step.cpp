@@ -8,6 +8,7 @@
 
 #include "cuda/host/launch_log.h"
 #include "devices/emulated_device.h"
+#include "kvc/joint_prefill.h"
 #include "model/ops.h"
 #include "worker/load_model.h"
 
@@ -62,6 +63,8 @@ LayerCount count_layer(const Compressor& compressor, const ModelShape& model, co
                                emulated_device());
   const auto cache = compressor.make_cache(info);
   cache->append(tokens);
+  observe_itself(compressor, *cache, tokens);
+  finish_prefill(compressor, std::to_array({cache.get()}));
   LayerCount count;
   const auto footprint = cache->footprint();
   for (const auto& row : footprint.rows()) {

@@ -6,6 +6,7 @@
 #include "compose/compose.h"
 #include "compressors/plugin_library.h"
 #include "conformance/inputs.h"
+#include "kvc/joint_prefill.h"
 #include "support/message_of.h"
 
 namespace kvc::test {
@@ -42,7 +43,10 @@ inline LayerInfo info_of(int64_t layer, Holds holds = Holds::both) {
 inline std::unique_ptr<LayerCache> filled(const Compressor& compressor, const LayerInfo& info,
                                           const conformance::Input& input, int64_t n_prompt) {
   auto cache = compressor.make_cache(info);
-  cache->append(conformance::tokens_of(input, 0, n_prompt));
+  const auto prompt = conformance::tokens_of(input, 0, n_prompt);
+  cache->append(prompt);
+  observe_itself(compressor, *cache, prompt);
+  finish_prefill(compressor, std::to_array({cache.get()}));
   for (int64_t t = n_prompt; t < input.k.size(1); ++t) cache->append(conformance::tokens_of(input, t, 1));
   return cache;
 }

@@ -10,7 +10,7 @@
 
 namespace kvc {
 
-constexpr uint32_t kAbiVersion = 3;
+constexpr uint32_t kAbiVersion = 4;
 
 // What a plugin says of itself; part of the descriptor, shown by `kvc plugins NAME`.
 struct Capabilities {

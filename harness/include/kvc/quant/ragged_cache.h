@@ -2,6 +2,7 @@
 //   class EveryHeadItsOwn final : public kvc::RaggedCache {
 //     at::Tensor keeps(const kvc::NewTokens& prompt) const override { return prompt.v.norm(2, 2) > 1; }
 //   };
+// or, where that is known only later, gives no mask and then calls evict(mask) once, before the first decode step.
 // What a head does not keep is not held, and for no head is anything held in its stead; every token after the prompt is
 // held. Of KV head h, m_h prompt tokens, bytes per layer:
 //   sum of m_h * (4 * D + 4 positions), + H_kv * 4 * D for each token after the prompt; Precision::exact: 8 * D
@@ -52,7 +53,7 @@ class KVC_EXPORT RaggedCache : public PartsCache, public ProbedParts {
   int64_t length() const final { return length_; }
   int64_t n_encoded_tokens() const final { return n_evicted_; }  // those that not every KV head holds
   int64_t n_encoded_numbers() const final { return 0; }
-  Footprint footprint() const final;
+  Footprint footprint() const override;
 
   // What each KV head holds: "kept_tokens" [H_kv]; bytes of K and V: "kv_ragged_bytes" [1] as it is, "kv_padded_bytes"
   // [1] with all heads as long as the longest.
@@ -63,6 +64,9 @@ class KVC_EXPORT RaggedCache : public PartsCache, public ProbedParts {
 
   // Which tokens of the prompt each KV head keeps: [H_kv, T] bool. Undefined: all of them.
   virtual at::Tensor keeps(const NewTokens& prompt) const = 0;
+
+  // The same mask, of a prompt that stayed whole so far and is all that is held.
+  void evict(const at::Tensor& kept);
 
  private:
   void read_k(CompressedAttention& attention) const final;
@@ -77,7 +81,7 @@ class KVC_EXPORT RaggedCache : public PartsCache, public ProbedParts {
     void add_to(Footprint& bytes, CacheTensor tensor) const;
   };
 
-  void take_prompt(const NewTokens& prompt, const at::Tensor& kept);
+  void take_prompt(const at::Tensor& k, const at::Tensor& v, const at::Tensor& kept);
   std::vector<int64_t> n_hidden() const;
 
   Held k_, v_;
