@@ -1,0 +1,164 @@
+// KVzip: after the prefill the model is asked to repeat the prompt, chunk by chunk, and a KV pair's score is the most
+// attention that it receives from any query of that, over the query heads of its KV head. Of the pairs of all layers
+// and heads together the share `keep` with the highest scores stays, and of each head the first `sinks` tokens; all
+// later tokens do. For a prompt of n0 tokens in L layers of H heads that is P = max(round(keep * L*H*n0),
+// L*H*min(sinks, n0)) pairs. Bytes of all layers: P * (4 * D + 4 positions) + L * H * 4 * D * n_new; precision exact: 8
+// * D.
+#include <ATen/ATen.h>
+#include <kvc/joint_prefill.h>
+#include <kvc/plugin.h>
+#include <kvc/quant/attention_mass.h>
+#include <kvc/quant/ragged_cache.h>
+#include <kvc/quant/shared_options.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace {
+
+struct KvZipOptions {
+  double keep = 0.3;
+  int64_t sinks = 4, chunk = 2048, lead_in = 8;
+  kvc::Precision precision = kvc::Precision::real;
+  void visit(kvc::OptionVisitor& v) {
+    v.real("keep", keep, 0, 1, "share of the prompt's KV pairs that stays, over all layers and heads together");
+    v.integer("sinks", sinks, 1, kvc::kNoUpperLimit, "first tokens that every head keeps, within that share");
+    v.integer("chunk", chunk, 1, kvc::kNoUpperLimit, "tokens of the prompt that are repeated at a time");
+    v.integer("lead_in", lead_in, 0, kvc::kNoUpperLimit, "tokens before a later chunk that say where it begins");
+    kvc::visit_precision(v, precision, "tokens");
+  }
+};
+
+// The most that any of the queries gives to each key of the chunk, [n] fp32: softmax over the sinks before the chunk,
+// the chunk, and the pass's keys up to the query's own. q: [G, n_pass, D] of one KV head; keys: [n_sinks + n + n_pass,
+// D].
+at::Tensor most_received(const at::Tensor& q, const at::Tensor& keys, int64_t n_sinks, int64_t n, double scale) {
+  const int64_t n_pass = q.size(1), rows = std::max<int64_t>(1, kvc::kMassBytes / (4 * keys.size(0)));
+  auto most = at::zeros({n}, q.options());
+  for (const auto& head : q.unbind(0)) {
+    for (int64_t row = 0; row < n_pass; row += rows) {
+      const int64_t n_rows = std::min(rows, n_pass - row);
+      auto scores = at::matmul(head.narrow(0, row, n_rows), keys.t()).mul_(scale);
+      const auto later = at::ones({n_rows, n_pass}, scores.options().dtype(at::kBool)).triu_(row + 1);
+      scores.narrow(1, n_sinks + n, n_pass).masked_fill_(later, -std::numeric_limits<float>::infinity());
+      most = at::maximum(most, scores.softmax(1).narrow(1, n_sinks, n).amax(0));
+    }
+  }
+  return most;
+}
+
+class KvZipCache final : public kvc::RaggedCache {
+ public:
+  KvZipCache(const kvc::LayerInfo& info, const KvZipOptions& options)
+      : RaggedCache(info, options.precision), options_(options) {}
+
+  void observe(const kvc::ObservedChunk& chunk) {
+    KVC_CHECK(chunk.q.defined(), "kvzip: layer ", info().layer, " observes tokens ", chunk.first_token, " to ",
+              chunk.first_token + chunk.n_tokens - 1, " without queries, which scores are made of");
+    const int64_t n_heads = info().n_kv_heads, n_sinks = std::min(options_.sinks, chunk.first_token);
+    if (!scores_.defined()) scores_ = at::zeros({n_heads, length()}, chunk.q.options().dtype(at::kFloat));
+    const auto q = chunk.q.to(at::kFloat).unflatten(0, {n_heads, -1});
+    for (int64_t h = 0; h < n_heads; ++h) {
+      const auto prompt = chunk.prompt_k[h];
+      const auto keys =
+          at::cat({prompt.narrow(0, 0, n_sinks), prompt.narrow(0, chunk.first_token, chunk.n_tokens), chunk.k[h]})
+              .to(at::kFloat);
+      scores_[h]
+          .narrow(0, chunk.first_token, chunk.n_tokens)
+          .copy_(most_received(q[h], keys, n_sinks, chunk.n_tokens, info().attention_scale));
+    }
+    n_observed_ += chunk.n_tokens;
+  }
+
+  // [H_kv, n0] on the CPU; the first tokens are above all others.
+  at::Tensor ranks() const {
+    KVC_CHECK(n_observed_ == length(), "kvzip: layer ", info().layer, " observed ", n_observed_, " of ", length(),
+              " tokens, expected all");
+    auto ranks = scores_.to(at::kCPU, at::kFloat, false, true);
+    ranks.narrow(1, 0, std::min(options_.sinks, length())).fill_(std::numeric_limits<float>::infinity());
+    return ranks;
+  }
+
+  void keep(const at::Tensor& kept) {
+    scores_.reset();
+    if (!kept.all().item<bool>()) evict(kept);
+  }
+
+  kvc::Footprint footprint() const override {
+    auto bytes = RaggedCache::footprint();
+    bytes.add(kvc::CacheTensor::shared, kvc::ByteKind::scores, scores_);
+    return bytes;
+  }
+
+ private:
+  at::Tensor keeps(const kvc::NewTokens&) const override { return {}; }
+
+  const KvZipOptions& options_;  // the compressor's
+  at::Tensor scores_;            // [H_kv, n0] fp32, from the observation to the end of the prefill
+  int64_t n_observed_ = 0;
+};
+
+KvZipCache& ours(kvc::LayerCache& cache) { return dynamic_cast<KvZipCache&>(cache); }
+
+class KvZip final : public kvc::PartsCompressor, public kvc::ObservationPass {
+ public:
+  explicit KvZip(const KvZipOptions& options) : options_(options) {}
+
+  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
+    return std::make_unique<KvZipCache>(info, options_);
+  }
+  double bits() const override { return kvc::bits_of(options_.precision); }
+
+  // The layers' mean at 16 bits; the paper counts no positions.
+  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
+    const auto n_kept = n_kept_of(model.n_layers * model.n_kv_heads, n_prompt_tokens);
+    return 4.0 * static_cast<double>(model.head_dim * n_kept) / static_cast<double>(model.n_layers) +
+           kvc::fp16_bytes(model, n_new_tokens);
+  }
+
+  kvc::Observation observation() const override {
+    return {.before_first = "\n\nRepeat the previous context exactly.",
+            .before_next = "\n\nRepeat the part of the previous context exactly, starting with ",
+            .before_chunk = "\n",
+            .chunk_tokens = options_.chunk,
+            .lead_in_tokens = options_.lead_in};
+  }
+  void observe(kvc::LayerCache& cache, const kvc::ObservedChunk& chunk) const override { ours(cache).observe(chunk); }
+
+  // Of equal scores the older token stays, then the lower layer's and head's.
+  void finish_prefill(std::span<kvc::LayerCache* const> caches) const override {
+    std::vector<at::Tensor> ranks;
+    for (auto* cache : caches) ranks.push_back(ours(*cache).ranks());
+    const auto all = at::cat(ranks);  // [heads of all layers, n0]
+    const int64_t n_heads = all.size(0), n = all.size(1);
+    const auto order = std::get<1>(all.t().flatten().sort(/*stable=*/true, 0, /*descending=*/true));
+    auto kept = at::zeros({n, n_heads}, at::kBool);
+    kept.view(-1).index_fill_(0, order.narrow(0, 0, n_kept_of(n_heads, n)), true);
+    int64_t first = 0;
+    for (size_t i = 0; i < caches.size(); ++i) {
+      const int64_t n_own = ranks[i].size(0);
+      ours(*caches[i]).keep(kept.narrow(1, first, n_own).t());
+      first += n_own;
+    }
+  }
+
+ private:
+  // Of a prompt's pairs in so many heads.
+  int64_t n_kept_of(int64_t n_heads, int64_t n_tokens) const {
+    const auto share = std::llround(options_.keep * static_cast<double>(n_heads * n_tokens));
+    return std::max<int64_t>(share, n_heads * std::min(options_.sinks, n_tokens));
+  }
+
+  KvZipOptions options_;
+};
+
+}  // namespace
+
+KVC_PLUGIN(
+    KvZipOptions, KvZip, "kvzip", "the KV pairs that repeating the prompt needs, one budget for all layers",
+    "Kim et al. 2025 (KVzip, arXiv 2505.23416)",
+    "the whole prompt is scored and the first tokens are kept (the authors' code scores what follows a system "
+    "prompt, which it keeps; kvpress keeps 4 tokens, as here); '\\n' stands where the authors end the user's turn; "
+    "softmax in fp32; of equal scores the older token stays; scores do not know of a sliding window",
+    {.evicts = true})
