@@ -10,7 +10,7 @@ using conformance::ordinary_input;
 using conformance::tokens_of;
 using Caches = std::vector<std::unique_ptr<LayerCache>>;
 
-RuleScope layers(int64_t first, int64_t last) { return {.layers = {{first, last}}}; }
+RuleScope in_layers(int64_t first, int64_t last) { return {.layers = {{first, last}}}; }
 
 // Caches of these layers, with tokens of their own, up to the end of a prompt and two tokens more.
 Caches ended(const Compressor& compressor, std::vector<int64_t> of_layers) {
@@ -33,7 +33,7 @@ Caches ended(const Compressor& compressor, std::vector<int64_t> of_layers) {
 }
 
 TEST(JointRules, LayersThatRulesLeaveToAPartShareItsBudget) {
-  const auto rules = make_rules(parts(plugin_part("kvzip"), plugin_part("kivi", kKivi)), {layers(1, 2)}, 4);
+  const auto rules = make_rules(parts(plugin_part("kvzip"), plugin_part("kivi", kKivi)), {in_layers(1, 2)}, 4);
   const auto kvzip = plugin_part("kvzip"), kivi = plugin_part("kivi", kKivi);
   const auto all = ended(*rules.compressor, {0, 1, 2, 3}), alone = ended(*kvzip.compressor, {0, 3}),
              others = ended(*kivi.compressor, {1, 2});
@@ -62,11 +62,11 @@ TEST(JointRules, OfThePromptAloneItEndsAndAnotherHoldsWhatIsDecoded) {
 
 TEST(JointRules, PassAnObservationOn) {
   const auto rules =
-      make_rules(parts(plugin_part("kivi", kKivi), plugin_part("kvzip", R"({"chunk": 77})")), {layers(0, 1)}, 4);
+      make_rules(parts(plugin_part("kivi", kKivi), plugin_part("kvzip", R"({"chunk": 77})")), {in_layers(0, 1)}, 4);
   const auto* pass = dynamic_cast<const ObservationPass*>(rules.compressor.get());
   ASSERT_TRUE(pass);
   EXPECT_EQ(pass->observation().chunk_tokens, 77);
-  const auto plain = make_rules(parts(plugin_part("kivi", kKivi), plugin_part("full")), {layers(0, 1)}, 4);
+  const auto plain = make_rules(parts(plugin_part("kivi", kKivi), plugin_part("full")), {in_layers(0, 1)}, 4);
   EXPECT_FALSE(dynamic_cast<const JointPrefill*>(plain.compressor.get()));
 }
 
@@ -77,9 +77,10 @@ TEST(JointRules, AreRefusedWhereThePartCannotServe) {
   const RuleScope decoding{.layers = {}, .tensor = {}, .decode = true};
   EXPECT_EQ(refusal(parts(plugin_part("full"), plugin_part("kvzip")), {decoding}),
             "rules: rule 1 (kvzip) acts at the prompt's end; in layer 0 it would hold the tokens after it alone");
-  EXPECT_EQ(refusal(parts(plugin_part("kvzip"), plugin_part("kvzip", R"({"chunk": 7})")), {layers(1, 1)}),
+  EXPECT_EQ(refusal(parts(plugin_part("kvzip"), plugin_part("kvzip", R"({"chunk": 7})")), {in_layers(1, 1)}),
             "rules: rule 1 (kvzip) and default (kvzip) ask for different observation passes, allowed: one");
-  EXPECT_EQ(refusal(parts(plugin_part("kvzip"), plugin_part("kvzip", R"({"keep": 0.5})")), {layers(1, 1)}), "no error");
+  EXPECT_EQ(refusal(parts(plugin_part("kvzip"), plugin_part("kvzip", R"({"keep": 0.5})")), {in_layers(1, 1)}),
+            "no error");
 }
 
 TEST(JointChain, IsRefused) {
