@@ -1,5 +1,8 @@
 #include "data/template.h"
 
+#include "kvc/check.h"
+#include "text/utf8.h"
+
 namespace kvc {
 namespace {
 
@@ -29,6 +32,24 @@ Template parse_template(std::string_view text) {
     text.remove_prefix(1);
   }
   return parts;
+}
+
+TemplatePlace find_in_template(const Template& parts, std::string_view text) {
+  std::string written;
+  std::vector<size_t> begins;
+  for (const auto& part : parts) {
+    begins.push_back(written.size());
+    written += part.is_variable ? "{" + part.text + "}" : part.text;
+  }
+  const size_t at = written.rfind(text);
+  KVC_CHECK(at != std::string::npos, "the template does not hold ", in_quotes(text));
+  KVC_CHECK(at > 0, "the template begins with ", in_quotes(text), ", expected something before it");
+  size_t part = begins.size() - 1;
+  while (begins[part] > at) --part;
+  const size_t n_bytes = at - begins[part];
+  KVC_CHECK(!parts[part].is_variable || n_bytes == 0, in_quotes(text), " begins within the variable {",
+            parts[part].text, "}");
+  return {part, n_bytes};
 }
 
 }  // namespace kvc

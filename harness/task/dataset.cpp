@@ -73,11 +73,22 @@ Template read_template_file(const TaskSpec& spec, const std::filesystem::path& p
   }
 }
 
+TemplatePlace place_question(const TaskSpec& spec, const Template& prompt) {
+  try {
+    return find_in_template(prompt, spec.question);
+  } catch (const Error& e) {
+    throw Error(concat(spec.yaml_file.string(), ": prompt.question: ", e.what()));
+  }
+}
+
 template <class FieldText>
 Prompt render(const TaskSpec& spec, const Dataset& dataset, const FieldText& field_text) {
   Prompt prompt;
   bool is_shared = true;
-  for (const auto& part : dataset.prompt) {
+  for (size_t i = 0; i < dataset.prompt.size(); ++i) {
+    const auto& part = dataset.prompt[i];
+    const auto& question = dataset.question;
+    if (question && question->part == i) prompt.question_begin = prompt.text.size() + question->n_bytes;
     const bool is_exemplars = part.is_variable && part.text == "exemplars";
     const auto& text = !part.is_variable ? part.text : is_exemplars ? dataset.exemplars : field_text(part.text);
     is_shared = is_shared && (!part.is_variable || is_exemplars);
@@ -130,6 +141,7 @@ Dataset load_dataset(const TaskSpec& spec, const std::filesystem::path& data_dir
                      const std::optional<int64_t>& n_made) {
   Dataset dataset;
   dataset.prompt = spec.template_file ? read_template_file(spec, locate(*spec.template_file, data_dir)) : spec.prompt;
+  if (!spec.question.empty()) dataset.question = place_question(spec, dataset.prompt);
   if (spec.exemplars) {
     const auto* choices = spec.choices ? &*spec.choices : nullptr;
     auto exemplars = load_exemplars(*spec.exemplars, spec.fields, choices, gold_field(spec), data_dir);

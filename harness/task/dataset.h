@@ -24,8 +24,9 @@ struct Sample {
 
 struct Dataset {
   std::vector<Sample> samples;
-  int64_t n_samples = 0;  // of the whole data; `samples` may be the first of them
-  Template prompt;        // the task's, wherever it stands
+  int64_t n_samples = 0;                  // of the whole data; `samples` may be the first of them
+  Template prompt;                        // the task's, wherever it stands
+  std::optional<TemplatePlace> question;  // in it, of a task that says where its question begins
   std::string dataset_sha256;
   std::string exemplars;         // "" when the task has none
   std::string exemplars_sha256;  // "" when the task has none
@@ -37,9 +38,10 @@ struct Prompt {
     std::string text;
   };
   std::string text;
-  std::string answer_prefix;  // what the answer begins with, behind `text` in its chat format
-  std::string shared_prefix;  // the part of `text` before the first field: the same for all samples
-  std::vector<Part> parts;    // in order; joined they are `text` and `answer_prefix`
+  std::string answer_prefix;             // what the answer begins with, behind `text` in its chat format
+  std::string shared_prefix;             // the part of `text` before the first field: the same for all samples
+  std::vector<Part> parts;               // in order; joined they are `text` and `answer_prefix`
+  std::optional<size_t> question_begin;  // bytes of `text` before the question; nothing where the task says none
 };
 
 // What prompts that are made to a length need to know of a model.

@@ -86,6 +86,18 @@ void read_answer_prefix(const YamlValue& value, TaskSpec& spec) {
   }
 }
 
+void read_question(const YamlValue& value, TaskSpec& spec) {
+  if (spec.kind != TaskSpec::Kind::kGenerate) value.fail(value.name(), ": only a task that generates has a question");
+  spec.question = value.string();
+  if (spec.question.empty()) value.fail(value.name(), " is empty, expected the text with which the question begins");
+  if (spec.template_file) return;  // the data's, which is not read yet
+  try {
+    find_in_template(spec.prompt, spec.question);
+  } catch (const Error& error) {
+    value.fail(error.what());
+  }
+}
+
 void check_exemplar_template(const YamlValue& value, const TaskSpec& spec) {
   std::vector<std::string> known;
   for (const auto& [name, field] : spec.fields) known.push_back(name);
@@ -108,6 +120,7 @@ void read_prompt(const YamlValue& value, TaskSpec& spec) {
   spec.is_chat_turn = map.optional_choice("chat", {"never", "turn"}, "never") == "turn";
   read_limit(map, spec.limit);
   if (const auto prefix = map.optional("answer_prefix")) read_answer_prefix(*prefix, spec);
+  if (const auto question = map.optional("question")) read_question(*question, spec);
   map.reject_unknown();
 }
 

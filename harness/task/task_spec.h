@@ -69,6 +69,7 @@ struct TaskSpec {
   std::optional<TaskFile> template_file;    // JSON; the template is the text at `template_pointer`
   std::string template_pointer;
   Template answer_prefix;  // how the answer begins: behind the prompt, of a turn behind the chat format
+  std::string question;    // the question begins where this stands last in the template; "": it is not said
   bool is_chat_turn =
       false;  // prompt.chat: the prompt is a user's turn, put into the model's chat format if it has one
   PromptLimit limit;

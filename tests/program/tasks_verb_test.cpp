@@ -35,8 +35,9 @@ class TasksVerb : public ::testing::Test {
 TEST_F(TasksVerb, GroupsBySuiteAndMarksWhatRunsWithoutAnyData) {
   const auto listed = tasks();
   ASSERT_EQ(listed.exit_code, 0) << listed.err;
-  EXPECT_NE(listed.out.find("\ndemo            5 of 5      +arithmetic +lookup +lookup_long +swaps +truth\n"),
-            std::string::npos)
+  EXPECT_NE(
+      listed.out.find("\ndemo            6 of 6      +arithmetic +lookup +lookup_asked +lookup_long +swaps +truth\n"),
+      std::string::npos)
       << listed.out;
   EXPECT_NE(listed.out.find("\naqua            0 of 1      -cot8\n"), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("-five_shot/* (57) -zero_shot/* (57)\n"), std::string::npos) << listed.out;
@@ -49,7 +50,7 @@ TEST_F(TasksVerb, TakesAPatternAndNamesTheNearestWhereItFitsNone) {
   ASSERT_EQ(listed.exit_code, 0) << listed.err;
   EXPECT_NE(listed.out.find("+ demo/lookup "), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("+ demo/lookup_long "), std::string::npos) << listed.out;
-  EXPECT_EQ(n_of(listed.out, "demo/"), 2) << listed.out;
+  EXPECT_EQ(n_of(listed.out, "demo/"), 3) << listed.out;
   const auto none = tasks({"dmeo/*"});
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_EQ(n_lines(none.err), 1) << none.err;

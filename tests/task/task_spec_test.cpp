@@ -8,6 +8,7 @@
 
 #include "support/message_of.h"
 #include "support/temp_folder.h"
+#include "task/dataset.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -53,6 +54,39 @@ class TaskSpecTest : public testing::Test {
 TEST_F(TaskSpecTest, AGoodFileLoads) {
   EXPECT_EQ(message("sums", "sums"), "no error");
   EXPECT_EQ(load_task(file_).name, "suite/sum");
+}
+
+TEST_F(TaskSpecTest, AQuestionBeginsWhereItsTextStandsLast) {
+  const auto template_of = [](const char* question) {
+    return concat("prompt: {template: \"Q: {question} Q: {question}\\nA:\", question: \"", question, "\"}");
+  };
+  const std::string from = "prompt: {template: \"Q: {question}\\nA:\"}";
+  EXPECT_EQ(message(from, template_of("Q: {")), "no error");
+  folder_.write("suite/data.jsonl", "{\"question\": \"Q: Q: 1\", \"gold\": \"1\"}\n");
+  const auto begin = [&](const char* question) {
+    EXPECT_EQ(message(from, template_of(question)), "no error");
+    const auto spec = load_task(file_);
+    const auto data = load_dataset(spec, {});
+    const auto prompt = render_prompt(spec, data, data.samples[0]);
+    EXPECT_EQ(prompt.text, "Q: Q: Q: 1 Q: Q: Q: 1\nA:");
+    return prompt.text.substr(prompt.question_begin.value());
+  };
+  EXPECT_EQ(begin("Q: {"), "Q: Q: Q: 1\nA:");
+  EXPECT_EQ(begin("{question}"), "Q: Q: 1\nA:");
+  EXPECT_EQ(begin("\\nA"), "\nA:");
+  EXPECT_EQ(begin(":"), ":");
+  struct {
+    const char *question, *message;
+  } const cases[] = {
+      {"q: ", "the template does not hold 'q: '"},
+      {"Q: {question} ", "the template begins with 'Q: {question} ', expected something before it"},
+      {"tion}", "'tion}' begins within the variable {question}"},
+      {"", "prompt.question is empty, expected the text with which the question begins"},
+  };
+  for (const auto& c : cases) {
+    EXPECT_TRUE(message(from, template_of(c.question)).ends_with(concat("error: ", c.message)))
+        << message(from, template_of(c.question));
+  }
 }
 
 TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
