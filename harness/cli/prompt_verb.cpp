@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "checkpoint/model_config.h"
 #include "cli/verbs.h"
@@ -20,7 +21,7 @@ struct PromptArguments {
   std::string task, model = "models/demo", data_dir, chat = "auto", system_message;
   int64_t index = 0, context = 0;
   std::optional<int64_t> max_tokens;
-  bool as_json = false;
+  bool question_after = false, as_json = false;
 };
 
 // How often the ids hold the token that the tokenizer puts before a text; 0 where it puts none.
@@ -39,7 +40,8 @@ int64_t context_of(const PromptArguments& arguments, const std::filesystem::path
 
 PromptSettings settings_of(const PromptArguments& arguments, const std::optional<ChatTemplate>& chat,
                            const std::filesystem::path& folder) {
-  return {&chat, arguments.system_message, context_of(arguments, folder), arguments.max_tokens};
+  return {&chat, arguments.system_message, context_of(arguments, folder), arguments.max_tokens,
+          arguments.question_after};
 }
 
 ordered_json parts_json(const Prompt& prompt) {
@@ -67,6 +69,7 @@ ordered_json describe(const PromptArguments& arguments) {
   KVC_CHECK(arguments.index < n, "task ", spec.name, ": sample ", arguments.index, ", allowed: 0 to ", n - 1);
   const auto& sample = data.samples[static_cast<size_t>(arguments.index)];
   const auto encoded = encode_prompt(spec, data, sample, tokenizer, settings_of(arguments, chat, folder));
+  const auto n_question = static_cast<size_t>(encoded.n_question_tokens);
   return {{"task", spec.name},
           {"sample", sample.id},
           {"gold", sample.gold},
@@ -74,6 +77,8 @@ ordered_json describe(const PromptArguments& arguments) {
           {"n_tokens_before", encoded.n_tokens_before},
           {"n_tokens", encoded.ids.size()},
           {"n_bos", count_bos(tokenizer, encoded.ids)},
+          {"n_question_tokens", encoded.n_question_tokens},
+          {"question", tokenizer.decode(std::span(encoded.ids).last(n_question), false)},
           {"parts", parts_json(encoded.prompt)},
           {"choices", encoded.choices},
           {"text", encoded.text},
@@ -90,6 +95,10 @@ void print_text(const ordered_json& json) {
     std::printf("--- %s\n%s\n", part["part"].get<std::string>().c_str(), part["text"].get<std::string>().c_str());
   }
   for (const auto& choice : json["choices"]) std::printf("--- choice\n%s\n", choice.get<std::string>().c_str());
+  if (json["n_question_tokens"] > 0) {
+    std::printf("--- read behind the compressed prompt, %s tokens\n%s\n", json["n_question_tokens"].dump().c_str(),
+                text("question").c_str());
+  }
   std::printf("--- text as the model gets it\n%s\n--- ids\n%s\n", text("text").c_str(), json["ids"].dump().c_str());
 }
 
@@ -108,6 +117,8 @@ void add_prompt_verb(Verb program) {
   verb.add_option("--context", arguments->context, "tokens that the model holds (default: config.json's)");
   verb.add_option("--chat", arguments->chat, "auto, none, or a chat template's name").show_default();
   verb.add_option("--system-message", arguments->system_message, "of the chat format");
+  verb.add_flag("--question-after", arguments->question_after,
+                "shows what `question: after_compression` reads behind the compressed prompt");
   verb.add_flag("--json", arguments->as_json, "one JSON object");
   verb.on_call([arguments] {
     const auto json = describe(*arguments);

@@ -273,6 +273,10 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
       experiment.limit, 1);
   keys.integer({"max_prompt_tokens", "longer prompts are cut, or refused, as their task says", false, "the context"},
                experiment.max_prompt_tokens, 2);
+  std::string question = "in_prompt";
+  keys.choice({"question", "in_prompt: compressed with the rest; after_compression: not seen by it, read afterwards"},
+              question, {"in_prompt", kAfterCompression});
+  experiment.question_after = question == kAfterCompression;
   experiment.sizes = {4096, 32768};
   keys.other({"sizes", "tokens of made prompts whose caches' bytes are measured, once a compressor; []: none", false,
               "[4096, 32768]"},

@@ -38,6 +38,7 @@ struct SearchSettings {
 };
 
 constexpr double kDefaultPatience = 600;
+constexpr char kAfterCompression[] = "after_compression";  // of the key `question`
 
 struct Experiment {
   std::string name;
@@ -55,6 +56,7 @@ struct Experiment {
   std::vector<CompressorChoice> compressors;
   std::optional<int64_t> limit;              // first samples of each task; all when absent
   std::optional<int64_t> max_prompt_tokens;  // longer prompts are cut, or refused, as their task says
+  bool question_after = false;               // the prompt is compressed without its question, which is read behind it
   std::string dtype = "fp32";                // the model computes in it
   std::string weights = "dtype";             // of the layers' matrices: as dtype says, or int8
   QuantizationChoice quantization;

@@ -70,8 +70,14 @@ std::pair<int64_t, json> open_reference(const LikelihoodSpec& spec, Reader& read
 void add_task(const TaskId& id, const Experiment& experiment, const Paths& paths, Reader& reader, Grid& grid) {
   auto spec = load_task(id);
   if (spec.likelihood && !experiment.text.empty()) read_instead(experiment.text, spec);
+  if (experiment.question_after) check_has_question(spec);
   auto data = load_data(spec, experiment, paths, grid.context, reader);
   auto whole = spec_json(spec, data);
+  if (experiment.question_after) {
+    auto json = nlohmann::json::parse(whole);
+    json["question"] = spec.question;
+    whole = json.dump();
+  }
   int64_t reference = -1;
   if (spec.likelihood) {
     auto json = nlohmann::json::parse(whole);
@@ -160,6 +166,7 @@ json settings_of(const Experiment& experiment, const Grid::Task& task) {
       {"seed", experiment.seed},   {"prefill_attention", "exact"}, {"max_new_tokens", task.spec.max_new_tokens},
       {"stop", task.spec.stop}};
   if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
+  if (experiment.question_after) settings["question"] = kAfterCompression;
   add_chat(task, settings);
   if (experiment.kind == RunKind::probe) add_probe(experiment.probe, settings);
   return settings;
@@ -187,6 +194,8 @@ void name_cell(const Experiment& experiment, const json& model, const Grid::Task
 }  // namespace
 
 Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes) {
+  KVC_CHECK(!experiment.question_after || experiment.kind == RunKind::eval, "question is ", kAfterCompression,
+            ", and kind is ", to_string(experiment.kind), ": expected kind eval");
   Grid grid;
   const auto model_folder = experiment.model_path.empty() ? below_root(paths, experiment.model) : experiment.model_path;
   KVC_CHECK(is_model_path(model_folder), "model '", experiment.model, "': no such folder or .gguf file");

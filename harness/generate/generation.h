@@ -22,6 +22,7 @@ struct StopRule {
 // One prompt. Each compressor gets a sequence of its own, or one for each continuation where there are any.
 struct GenerationRequest {
   std::vector<int64_t> prompt_ids;
+  int64_t n_question_tokens = 0;  // of these, the last: not prefilled, but read one by one through the caches
   std::vector<const Compressor*> compressors;
   uint64_t sequence_key = 0;  // names the prompt: the randomness of caches and of sampling
   StopRule stop;

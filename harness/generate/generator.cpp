@@ -52,6 +52,11 @@ void share_time(Generation& out) {
   }
 }
 
+// Tokens of the prompt whose exact K and V are given to the caches at once.
+int64_t n_prefilled(const GenerationRequest& asked) {
+  return static_cast<int64_t>(asked.prompt_ids.size()) - asked.n_question_tokens;
+}
+
 // The logits of a token that is none of these.
 at::Tensor without(const at::Tensor& logits, const std::vector<int64_t>& ids) {
   auto others = logits.clone();
@@ -87,6 +92,7 @@ struct Generator::Sequence {
   StopScanner scanner;
   at::Tensor logits;  // [V] fp32, of the next token
   Generation out;
+  int64_t n_asked = 0;  // tokens of the question that were read
   std::vector<Watch> watches = {};
   Reconstruction reconstruction = {};          // of the prompt
   std::optional<TokenDistribution> next = {};  // of a reference: what the logits say
@@ -124,7 +130,7 @@ std::vector<Generator::UnderWay> Generator::under_way() const {
   std::vector<UnderWay> all;
   for (const auto& s : sequences_) {
     all.push_back({s.request->ticket, s.compressor, static_cast<int64_t>(s.out.ids.size()),
-                   s.out.n_prompt_tokens - s.out.n_reused_tokens, s.out.prefill_seconds,
+                   n_prefilled(s.request->asked) - s.out.n_reused_tokens, s.out.prefill_seconds,
                    s.out.encode_seconds + s.out.attend_seconds + s.out.other_seconds});
   }
   return all;
@@ -132,9 +138,13 @@ std::vector<Generator::UnderWay> Generator::under_way() const {
 
 int64_t Generator::add(GenerationRequest asked) {
   KVC_CHECK(!asked.compressors.empty(), "generate: a request without compressors");
+  const auto n_question = asked.n_question_tokens, n_tokens = static_cast<int64_t>(asked.prompt_ids.size());
+  KVC_CHECK(n_question == 0 || (n_question > 0 && n_question < n_tokens && asked.continuations.empty()),
+            "generate: ", n_question, " tokens of a question, allowed: 0 to ", n_tokens - 1,
+            ", and 0 of a text that is scored");
   const int64_t ticket = next_ticket_++;
   auto* request = &requests_.emplace(ticket, Request{std::move(asked), ticket, 0, {}}).first->second;
-  const auto& prompt = request->asked.prompt_ids;
+  const auto prompt = std::span(request->asked.prompt_ids).first(static_cast<size_t>(n_prefilled(request->asked)));
 
   std::list<Sequence> sequences;
   const auto open = [&](const Compressor* method, int index, size_t continuation) {
@@ -157,7 +167,7 @@ int64_t Generator::add(GenerationRequest asked) {
   const int64_t n_shareable = this->n_shareable(request->asked);
   const auto reused = prefix_.find(prompt, n_shareable);
   const bool keeps = n_shareable > 0 && reused.empty();
-  if (keeps) prefix_.start(std::span(prompt).first(static_cast<size_t>(n_shareable)));
+  if (keeps) prefix_.start(prompt.first(static_cast<size_t>(n_shareable)));
 
   const auto watched_layers = layers_to_watch(request->asked);
   PromptEnd prompt_end(model_, tokenizer_, meter_, prompt);
@@ -214,7 +224,7 @@ int64_t Generator::add(GenerationRequest asked) {
   const double seconds = seconds_since(start) - fan_out_seconds;
   for (auto& sequence : sequences) {
     sequence.logits = logits;
-    sequence.out.n_prompt_tokens = static_cast<int64_t>(prompt.size());
+    sequence.out.n_prompt_tokens = static_cast<int64_t>(request->asked.prompt_ids.size());
     sequence.out.n_reused_tokens = reused.empty() ? 0 : reused.front().k.size(1);
     sequence.out.prefill_seconds = seconds;
   }
@@ -292,8 +302,8 @@ void Generator::note_peak() {
 // Of the tokens that other prompts will have too, those that fill whole steps; one token at least is left to compute.
 int64_t Generator::n_shareable(const GenerationRequest& request) const {
   if (!share_prefix_) return 0;
-  const auto n_tokens = static_cast<int64_t>(request.prompt_ids.size());
-  return std::min(request.n_shared_tokens, n_tokens - 1) / Transformer::kPrefixStep * Transformer::kPrefixStep;
+  return std::min(request.n_shared_tokens, n_prefilled(request) - 1) / Transformer::kPrefixStep *
+         Transformer::kPrefixStep;
 }
 
 // What the logits say of the token that comes, and where there is a reference what its own say beside that.
@@ -322,9 +332,13 @@ void Generator::score(int64_t id, Sequence& sequence) const {
   if (!std::isfinite(out.kl.back())) out.error = not_finite(out);
 }
 
-// Takes the next token from the logits. -> whether the sequence goes on
+// Takes the next token, of the question or from the logits. -> whether the sequence goes on
 bool Generator::choose_token(Sequence& sequence) const {
   const auto& request = sequence.request->asked;
+  if (sequence.n_asked < request.n_question_tokens) {
+    ++sequence.n_asked;
+    return true;
+  }
   auto& out = sequence.out;
   const auto n_new = static_cast<int64_t>(out.ids.size());
   if (!request.continuations.empty()) {
@@ -356,6 +370,15 @@ bool Generator::choose_token(Sequence& sequence) const {
     return true;
   }
   return false;
+}
+
+// The one that choose_token took last, at its position.
+StepToken Generator::token_to_read(const Sequence& sequence) {
+  const auto& asked = sequence.request->asked;
+  const auto& ids = sequence.out.ids;
+  const auto n_new = static_cast<int64_t>(ids.size());
+  const int64_t position = n_prefilled(asked) + sequence.n_asked + n_new - 1;
+  return {n_new > 0 ? ids.back() : asked.prompt_ids[static_cast<size_t>(position)], position};
 }
 
 Finished Generator::finish(std::list<Sequence>::iterator sequence) {
@@ -433,7 +456,8 @@ std::vector<Finished> Generator::step() {
   std::vector<StepToken> tokens;
   for (auto next = sequences_.begin(); next != sequences_.end();) {
     const auto sequence = next++;
-    if (on_logits_ && sequence->out.error.empty()) {
+    const bool is_asked = sequence->n_asked == sequence->request->asked.n_question_tokens;
+    if (on_logits_ && is_asked && sequence->out.error.empty()) {
       on_logits_(sequence->request->ticket, static_cast<size_t>(sequence->compressor), sequence->logits);
     }
     if (sequence->out.error.empty() && choose_token(*sequence)) {
@@ -447,8 +471,7 @@ std::vector<Finished> Generator::step() {
 
   std::vector<CacheStep> steps;
   for (auto* sequence : going) {
-    const auto n_new = static_cast<int64_t>(sequence->out.ids.size());
-    tokens.push_back({sequence->out.ids.back(), sequence->out.n_prompt_tokens + n_new - 1});
+    tokens.push_back(token_to_read(*sequence));
     steps.push_back(step_of(*sequence));
   }
   double cache_seconds = 0;

@@ -67,6 +67,7 @@ class Generator {
   void look_at_prompt(Sequence& sequence, int64_t layer, const NewTokens& exact);
   CacheStep step_of(Sequence& sequence);
   bool choose_token(Sequence& sequence) const;
+  static StepToken token_to_read(const Sequence& sequence);
   void score(int64_t id, Sequence& sequence) const;
   std::vector<Sequence*> going_references();
   Finished finish(std::list<Sequence>::iterator sequence);

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "kvc/check.h"
+#include "text/common_prefix.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -43,11 +44,39 @@ std::string cut_middle(const Ids& ids, int64_t limit, const Tokenizer& tokenizer
   return tokenizer.decode(first(ids, limit / 2), true) + tokenizer.decode(last(ids, limit / 2), true);
 }
 
-void encode_turn(const std::string& text, const std::string& answer_prefix, const Tokenizer& tokenizer,
-                 const PromptSettings& settings, EncodedPrompt& encoded) {
+// The question, which ends the prompt; blanks at its end, which a chat format may drop, left out. "": it is not apart.
+std::string question_of(const TaskSpec& spec, const Prompt& prompt, const PromptSettings& settings) {
+  if (!settings.question_after) return "";
+  auto question = strip_end(prompt.text.substr(*prompt.question_begin));
+  KVC_CHECK(!question.empty(), "task ", spec.name, ": the question has no text");
+  return question;
+}
+
+void check_both_sides(int64_t n_question, size_t n_tokens) {
+  KVC_CHECK(n_question > 0 && n_question < static_cast<int64_t>(n_tokens), "the prompt's ", n_tokens, " tokens have ",
+            n_question, " of the question, expected at least one of either side");
+}
+
+// A token that holds text of both sides counts as the question's: nothing of the question is seen before it is asked.
+int64_t count_question(const std::string& question, const ChatText& turn, const Ids& ids, const Tokenizer& tokenizer) {
+  const auto begin = turn.text.rfind(question);
+  KVC_CHECK(begin != std::string::npos, "the prompt, cut and in its chat format, does not hold its question ",
+            in_quotes(question));
+  const auto context = tokenizer.encode(turn.text.substr(0, begin), turn.add_special_tokens);
+  const auto n_question = static_cast<int64_t>(ids.size() - common_prefix(context, ids));
+  check_both_sides(n_question, ids.size());
+  return n_question;
+}
+
+void encode_turn(const std::string& text, const std::string& answer_prefix, const std::string& question,
+                 const Tokenizer& tokenizer, const PromptSettings& settings, EncodedPrompt& encoded) {
   const auto turn = render_turn(*settings.chat, settings.system_message, text);
   encoded.text = turn.text + answer_prefix;
   encoded.ids = tokenizer.encode(encoded.text, turn.add_special_tokens);
+  if (question.empty()) return;
+  KVC_CHECK(strip_end(text).ends_with(question), "the prompt, cut to its limit, does not end with its question ",
+            in_quotes(question));
+  encoded.n_question_tokens = count_question(question, turn, encoded.ids, tokenizer);
 }
 
 void encode_generation(const TaskSpec& spec, const Tokenizer& tokenizer, const PromptSettings& settings,
@@ -55,15 +84,20 @@ void encode_generation(const TaskSpec& spec, const Tokenizer& tokenizer, const P
   const auto& prefix = encoded.prompt.answer_prefix;
   const auto ids = tokenizer.encode(encoded.prompt.text + prefix, true);
   const int64_t limit = token_limit(spec, tokenizer, settings);
-  encode_turn(encoded.prompt.text, prefix, tokenizer, settings, encoded);
+  const auto question = question_of(spec, encoded.prompt, settings);
+  encode_turn(encoded.prompt.text, prefix, question, tokenizer, settings, encoded);
   encoded.n_tokens_before = static_cast<int64_t>(encoded.ids.size());
+  const auto n_question = encoded.n_question_tokens;
   if (static_cast<int64_t>(ids.size()) <= limit) return;
   if (spec.limit.side == Side::kRefuse) refuse(ids.size(), limit);
   if (spec.limit.side == Side::kMiddle)
-    return encode_turn(cut_middle(ids, limit, tokenizer), "", tokenizer, settings, encoded);
+    return encode_turn(cut_middle(ids, limit, tokenizer), "", question, tokenizer, settings, encoded);
   const auto kept = spec.limit.side == Side::kRight ? first(ids, limit) : last(ids, limit);
-  encode_turn(tokenizer.decode(kept, true), "", tokenizer, settings, encoded);
-  if (!*settings.chat) encoded.ids = kept;  // no detour by the text
+  encode_turn(tokenizer.decode(kept, true), "", question, tokenizer, settings, encoded);
+  if (*settings.chat) return;
+  encoded.ids = kept;  // no detour by the text
+  encoded.n_question_tokens = n_question;
+  if (!question.empty()) check_both_sides(n_question, kept.size());
 }
 
 // The blanks at the context's end belong to what follows; the two are encoded together, so that the text's own tokens
@@ -191,6 +225,7 @@ void encode_window(const LikelihoodSpec& spec, const Sample& sample, const Token
 
 EncodedPrompt encode_prompt(const TaskSpec& spec, const Dataset& data, const Sample& sample, const Tokenizer& tokenizer,
                             const PromptSettings& settings) {
+  if (settings.question_after) check_has_question(spec);
   EncodedPrompt encoded;
   if (spec.likelihood) {
     encode_window(*spec.likelihood, sample, tokenizer, encoded);
@@ -205,6 +240,12 @@ EncodedPrompt encode_prompt(const TaskSpec& spec, const Dataset& data, const Sam
   return encoded;
 }
 
+void check_has_question(const TaskSpec& spec) {
+  KVC_CHECK(
+      !spec.question.empty(), spec.yaml_file.string(), ": task ", spec.name,
+      " does not say where its question begins: expected prompt.question, as `question: after_compression` needs");
+}
+
 PromptGauge prompt_gauge(const Tokenizer& tokenizer, const PromptSettings& settings) {
   PromptGauge gauge;
   gauge.context = settings.context;
@@ -214,7 +255,7 @@ PromptGauge prompt_gauge(const Tokenizer& tokenizer, const PromptSettings& setti
   };
   gauge.n_prompt_tokens = [&tokenizer, settings](const Prompt& prompt) {
     EncodedPrompt encoded;
-    encode_turn(prompt.text, prompt.answer_prefix, tokenizer, settings, encoded);
+    encode_turn(prompt.text, prompt.answer_prefix, "", tokenizer, settings, encoded);
     return static_cast<int64_t>(encoded.ids.size());
   };
   return gauge;

@@ -125,7 +125,7 @@ class RunEstimate {
       if (!job.scored.empty()) job.prompt_ids = job.scored.front().prompt_ids;
       job.scored.clear();
       job.prompt_ids.resize(std::min(job.prompt_ids.size(), static_cast<size_t>(kTrialPrompt)));
-      job.n_shared_tokens = 0, job.reference = -1;
+      job.n_question_tokens = job.n_shared_tokens = 0, job.reference = -1;
       job.max_new_tokens = job.min_new_tokens = kTrialAnswer;
       job.stop_strings.clear();
       job.compressors.clear();

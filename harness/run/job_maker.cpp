@@ -31,9 +31,11 @@ Job JobMaker::make(PendingJob& pending) {
   pending.prompt = encode(pending.task, pending.sample);
   auto job = sample_job(task.spec, sample, experiment_, tokenizer_);
   const auto& ids = prefilled(pending.prompt);
-  job.n_shared_tokens = static_cast<int64_t>(common_prefix(shared_ids(pending.task), ids));
+  const auto n_compressed = static_cast<int64_t>(ids.size()) - pending.prompt.n_question_tokens;
+  job.n_shared_tokens = std::min(static_cast<int64_t>(common_prefix(shared_ids(pending.task), ids)), n_compressed);
   job.scored = pending.prompt.scored;
   if (job.scored.empty()) job.prompt_ids = ids;
+  job.n_question_tokens = pending.prompt.n_question_tokens;
   job.reference = grid_.tasks[pending.task].reference;
   job.compressors = pending.compressors;
   if (experiment_.kind == RunKind::probe) {
@@ -47,8 +49,9 @@ Job JobMaker::make(PendingJob& pending) {
 
 EncodedPrompt JobMaker::encode(size_t task, size_t sample) const {
   const auto& t = grid_.tasks[task];
-  return encode_prompt(t.spec, t.data, t.data.samples[sample], tokenizer_,
-                       {&t.chat, t.system_message, grid_.context, experiment_.max_prompt_tokens});
+  return encode_prompt(
+      t.spec, t.data, t.data.samples[sample], tokenizer_,
+      {&t.chat, t.system_message, grid_.context, experiment_.max_prompt_tokens, experiment_.question_after});
 }
 
 // Ids that the task's first two prompts begin with alike; none where one of them cannot be encoded.

@@ -96,6 +96,7 @@ Experiment experiment_of(const StoredCell& cell, const NamedFiles& files, const 
   if (settings.at("decoding").is_object()) experiment.sampling = settings.at("decoding").get<Sampling>();
   experiment.seed = settings.at("seed");
   if (settings.contains("max_prompt_tokens")) experiment.max_prompt_tokens = settings.at("max_prompt_tokens");
+  experiment.question_after = settings.contains("question");
   experiment.chat_template = settings.at("chat_template");
   experiment.system_message = settings.value("system_message", "");
   experiment.data_dir = options.data_dir;

@@ -46,6 +46,7 @@ PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& sample
     : shape_(load_model_config(grid.worker.model).shape()),
       on_sample_(std::move(on_sample)),
       process_(nlohmann::json(set_up_of(grid))) {
+  KVC_CHECK(!experiment.question_after, "search: question is ", kAfterCompression, ", expected in_prompt");
   expect_ready();
   use({exact()});
   const auto tokenizer = Tokenizer::load(grid.worker.model);

@@ -60,8 +60,8 @@ KVC_DEFINE_JSON(OtherCompressors, use)
 KVC_DEFINE_JSON(ScoredText, prompt_ids, continuations, n_given)
 KVC_DEFINE_JSON(ProbeSettings, measures, n_queries)
 KVC_DEFINE_JSON(JobProbe, settings, answer_ids, dump)
-KVC_DEFINE_JSON(Job, id, prompt_ids, n_shared_tokens, scored, reference, sequence_key, compressors, stop_strings,
-                stop_ids, max_new_tokens, min_new_tokens, probe, sizes, greedy)
+KVC_DEFINE_JSON(Job, id, prompt_ids, n_question_tokens, n_shared_tokens, scored, reference, sequence_key, compressors,
+                stop_strings, stop_ids, max_new_tokens, min_new_tokens, probe, sizes, greedy)
 KVC_DEFINE_JSON(WorkerAt::Answer, job, compressor, n_new_tokens, seconds)
 KVC_DEFINE_JSON(WorkerAt, job, prefilled, n_tokens, prefill_seconds, answers)
 KVC_DEFINE_JSON(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same)

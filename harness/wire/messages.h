@@ -53,6 +53,7 @@ struct JobProbe {
 struct Job {
   int64_t id = 0;
   std::vector<int64_t> prompt_ids;
+  int64_t n_question_tokens = 0;   // of the prompt, its last: read through the caches, which hold the others compressed
   int64_t n_shared_tokens = 0;     // of the prompt: as many as its task's other prompts begin with
   std::vector<ScoredText> scored;  // instead of prompt_ids: texts whose continuations are scored, nothing is generated
   int64_t reference = -1;          // of the worker's: what each scored token is held against; -1: nothing

@@ -36,19 +36,21 @@ void add(double value, double& sum) {  // what is no number adds nothing
   sum = std::isnan(sum) ? value : sum + value;
 }
 
-// What only the compressor and the model know of it.
-Measurement measured(const Generation& generation, const Compressor& compressor, const Transformer& model) {
+// What only the compressor and the model know of it. A question that was read behind the compressed prompt counts as
+// new to it.
+Measurement measured(const Generation& generation, int64_t n_question, const Compressor& compressor,
+                     const Transformer& model) {
   Measurement whole = generation;
   const auto& shape = model.shape();
-  const int64_t n_new = generation.n_cached_tokens - generation.n_prompt_tokens;
+  const int64_t n_compressed = generation.n_prompt_tokens - n_question;
+  const int64_t n_new = generation.n_cached_tokens - n_compressed;
   whole.n_new_tokens = static_cast<int64_t>(generation.ids.size());
   whole.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * generation.n_cached_tokens;
   whole.recent_bytes = 0;
   for (const auto& footprint : generation.footprints) {
     for (const auto& row : footprint.rows()) *whole.recent_bytes += row.kind == ByteKind::recent ? row.bytes : 0;
   }
-  whole.paper_bytes =
-      static_cast<double>(shape.n_layers) * compressor.paper_bytes(shape, generation.n_prompt_tokens, n_new);
+  whole.paper_bytes = static_cast<double>(shape.n_layers) * compressor.paper_bytes(shape, n_compressed, n_new);
   if (!std::isfinite(whole.paper_bytes)) whole.paper_bytes = std::numeric_limits<double>::quiet_NaN();
   whole.peak_weights_bytes = model.weights_bytes();
   whole.peak_workspace_bytes = std::max<int64_t>(0, whole.peak_workspace_bytes);  // no meter sees a GPU's
@@ -102,7 +104,7 @@ JobResult job_result(const Job& job, int compressor_index, const Compressor& com
   size_t n_texts = 0;
   for (const auto& [text, continuation, generation] : ended) {
     add_stages(generation, bytes, result.stages);
-    const auto part = measured(generation, compressor, model);
+    const auto part = measured(generation, job.n_question_tokens, compressor, model);
     if (&generation == &first) {
       whole = part;
     } else {

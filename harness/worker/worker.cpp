@@ -140,7 +140,7 @@ class Worker {
     for (const auto& text : texts) {
       const auto n_sequences = static_cast<int64_t>(std::max<size_t>(1, text.continuations.size()));
       prefill_.n_calls_in_all += model_.shape().n_layers * n_sequences * static_cast<int64_t>(job.compressors.size());
-      prefill_.n_tokens += static_cast<int64_t>(text.prompt_ids.size());
+      prefill_.n_tokens += static_cast<int64_t>(text.prompt_ids.size()) - job.n_question_tokens;
     }
   }
 
@@ -264,6 +264,7 @@ class Worker {
     request.stop.eos_ids.insert(request.stop.eos_ids.end(), job.stop_ids.begin(), job.stop_ids.end());
     if (!job.greedy) request.sampling = set_up_.sampling;
     if (job.reference >= 0) request.reference = references_.at(static_cast<size_t>(job.reference)).get();
+    request.n_question_tokens = job.n_question_tokens;
     request.n_shared_tokens = job.n_shared_tokens;
     return request;
   }

@@ -232,7 +232,7 @@ def write_experiments(page, text, folder, validate):
         if not validate:
             continue
         if not re.search(r"^plugin_path:", body, re.M):  # one that is built first: tutorial_check
-            done = run([PROGRAM, "validate", path, "--set", "model=models/demo", "--set", "tasks=[demo/swaps]"])
+            done = run([PROGRAM, "validate", path, "--set", "model=models/demo", "--set", "tasks=[demo/lookup_asked]"])
             if done.returncode != 0:
                 fail(where, done.stderr.strip())
         listed = re.search(r"^tasks: *\[(.*)\]", body, re.M)

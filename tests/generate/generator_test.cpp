@@ -11,6 +11,7 @@
 
 #include "generator_fixture.h"
 #include "kvc/value_checks.h"
+#include "support/message_of.h"
 
 namespace kvc {
 namespace {
@@ -82,6 +83,99 @@ TEST_F(GeneratorTest, GivenTokensAreReadAndNotScored) {
   ASSERT_EQ(rest.log_likelihoods.size(), scored.log_likelihoods.size() - 2);
   EXPECT_TRUE(std::equal(rest.log_likelihoods.begin(), rest.log_likelihoods.end(), scored.log_likelihoods.begin() + 2));
   EXPECT_EQ(rest.n_cached_tokens, scored.n_cached_tokens);
+}
+
+// Position by position what the caches are given, and how many at a time.
+class Recording final : public ExactCompressor {
+ public:
+  struct Given {
+    int64_t first_position, n_tokens;
+    size_t hash;  // of K
+  };
+  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
+    class Cache final : public ExactCache {
+     public:
+      Cache(const LayerInfo& info, std::vector<Given>* given) : ExactCache(info), given_(given) {}
+      void append(const NewTokens& tokens) override {
+        if (info().layer == 1) {
+          const auto k = tokens.k.contiguous();
+          const std::string_view bytes(static_cast<const char*>(k.const_data_ptr()), k.nbytes());
+          given_->push_back({tokens.first_position, k.size(1), std::hash<std::string_view>()(bytes)});
+        }
+        ExactCache::append(tokens);
+      }
+
+     private:
+      std::vector<Given>* given_;
+    };
+    return std::make_unique<Cache>(info, &given);
+  }
+  mutable std::vector<Given> given;
+};
+
+// One forward pass over the whole prompt chooses the first token, or its last tokens are read one by one.
+TEST_F(GeneratorTest, AQuestionReadBehindThePromptIsAnsweredAsInIt) {
+  auto asked = request(text_, {&exact_});
+  std::vector<at::Tensor> logits;
+  generator_.on_logits([&](int64_t, size_t, const at::Tensor& of_token) { logits.push_back(of_token.clone()); });
+  generator_.add(asked);
+  const auto in_prompt = run().at({0, 0});
+  const auto expected = std::exchange(logits, {});
+  for (const int64_t n_question : {int64_t{1}, int64_t{9}, static_cast<int64_t>(asked.prompt_ids.size()) - 1}) {
+    asked.n_question_tokens = n_question;
+    const auto ticket = generator_.add(asked);
+    const auto behind = run().at({ticket, 0});
+    EXPECT_EQ(behind.error, "");
+    EXPECT_EQ(behind.ids, in_prompt.ids);
+    EXPECT_EQ(behind.text, in_prompt.text);
+    EXPECT_EQ(behind.stop_reason, in_prompt.stop_reason);
+    EXPECT_EQ(behind.n_prompt_tokens, in_prompt.n_prompt_tokens);
+    EXPECT_EQ(behind.n_cached_tokens, in_prompt.n_cached_tokens);
+    ASSERT_EQ(logits.size(), expected.size());  // the question's tokens are chosen from none
+    for (size_t i = 0; i < logits.size(); ++i) EXPECT_LT((logits[i] - expected[i]).abs().max().item<float>(), 2e-2);
+    logits.clear();
+  }
+}
+
+TEST_F(GeneratorTest, ACacheIsGivenTheContextAtOnceAndTheQuestionTokenByToken) {
+  const Recording recording;
+  recording.given.reserve(100);  // what a cache gains is counted
+  const auto context = tokenizer_.encode("Q: Ann has 3 apples and buys 4 more.", true);
+  const auto n_context = static_cast<int64_t>(context.size());
+  std::vector<size_t> contexts;
+  for (const char* const question : {" How many apples does Ann have?\nA:", " Who has them?\nA:"}) {
+    auto asked = request("", {&recording});
+    const auto ids = tokenizer_.encode(question, false);
+    asked.prompt_ids = context;
+    asked.prompt_ids.insert(asked.prompt_ids.end(), ids.begin(), ids.end());
+    asked.n_question_tokens = static_cast<int64_t>(ids.size());
+    asked.stop.max_new_tokens = 3;
+    recording.given.clear();
+    const auto ticket = generator_.add(asked);
+    const auto out = run().at({ticket, 0});
+    EXPECT_EQ(out.error, "");
+    EXPECT_EQ(out.ids.size(), 3u);
+    ASSERT_EQ(recording.given.size(), 1 + ids.size() + out.ids.size() - 1);
+    EXPECT_EQ(recording.given[0].n_tokens, n_context);
+    for (size_t i = 1; i < recording.given.size(); ++i) {
+      EXPECT_EQ(recording.given[i].n_tokens, 1);
+      EXPECT_EQ(recording.given[i].first_position, n_context + static_cast<int64_t>(i) - 1);
+    }
+    contexts.push_back(recording.given[0].hash);
+  }
+  EXPECT_EQ(contexts[0], contexts[1]);
+}
+
+TEST_F(GeneratorTest, AQuestionIsPartOfAPromptThatIsAnswered) {
+  auto asked = request(text_, {&exact_});
+  const auto n = static_cast<int64_t>(asked.prompt_ids.size());
+  for (const int64_t n_question : {int64_t{-1}, n, n + 1}) {
+    asked.n_question_tokens = n_question;
+    EXPECT_EQ(test::message_of([&] { generator_.add(asked); }),
+              concat("generate: ", n_question, " tokens of a question, allowed: 0 to ", n - 1,
+                     ", and 0 of a text that is scored"));
+  }
+  EXPECT_EQ(generator_.n_sequences(), 0);
 }
 
 // The end that the model would choose at once is no choice before the least number of tokens: the second best is.

@@ -127,7 +127,8 @@ class SmallPrompts : public testing::Test {
     spec_ = load_task(
         folder_.write("tasks/s/t.yaml", "version: 1\nsummary: s\ndata: {file: d.jsonl, root: task}\n" + task));
     data_ = load_dataset(spec_, {});
-    return encode_prompt(spec_, data_, data_.samples.front(), tokenizer_, {&kNoChat, "", context, max_tokens});
+    return encode_prompt(spec_, data_, data_.samples.front(), tokenizer_,
+                         {&kNoChat, "", context, max_tokens, question_after_});
   }
   static std::string choice_task(const std::string& prompt, const std::string& choices) {
     return "kind: choices\nfields: {q: q}\ngold: {from: a}\nprompt: " + prompt + "\nchoices: " + choices + "\n";
@@ -135,7 +136,12 @@ class SmallPrompts : public testing::Test {
   std::string message(const std::string& task, const std::string& line, int64_t context) {
     return test::message_of([&] { encode(task, line, context); });
   }
+  // The text of the question's tokens.
+  std::string question(const EncodedPrompt& encoded) const {
+    return tokenizer_.decode(Ids(encoded.ids.end() - encoded.n_question_tokens, encoded.ids.end()), false);
+  }
   test::TempFolder folder_;
+  bool question_after_ = false;
   Tokenizer tokenizer_ = Tokenizer::load(kRoot / "models" / "demo");
   TaskSpec spec_;
   Dataset data_;
@@ -237,6 +243,86 @@ TEST_F(SmallPrompts, PromptsAreCutOnTheSideThatTheTaskSays) {
   const auto by_context = encode(kGenerate + "prompt: {template: \"{q}\", truncate: right}\n", kLine, 10);
   EXPECT_EQ(by_context.ids, Ids(ids.begin(), ids.begin() + 7));
   EXPECT_NE(message(kGenerate + "prompt: {template: \"{q}\"}\n", kLine, 10), "no error");
+}
+
+const char* const kContextLine = R"({"q": "Sam has the ring. Kim has the rope.", "a": "0"})";
+
+TEST_F(SmallPrompts, TheQuestionsTokensAreThoseBehindTheContextAsItIsEncodedAlone) {
+  const auto task = kGenerate + "prompt: {template: \"{q} Who has the rope?\\nA:\", question: Who}\n";
+  EXPECT_EQ(encode(task, kContextLine, 4096).n_question_tokens, 0);
+  question_after_ = true;
+  const auto encoded = encode(task, kContextLine, 4096);
+  const auto context = tokenizer_.encode("Sam has the ring. Kim has the rope.", true);  // " Who" takes the blank
+  EXPECT_EQ(encoded.ids, tokenizer_.encode("Sam has the ring. Kim has the rope. Who has the rope?\nA:", true));
+  EXPECT_EQ(encoded.n_question_tokens, static_cast<int64_t>(encoded.ids.size() - context.size()));
+  EXPECT_EQ(question(encoded), " Who has the rope?\nA:");
+  const auto field = encode(kGenerate + "prompt: {template: \"What:{q}\", question: '{q}'}\n", kContextLine, 4096);
+  EXPECT_EQ(tokenizer_.encode("What:", true).size() + static_cast<size_t>(field.n_question_tokens), field.ids.size());
+}
+
+TEST_F(SmallPrompts, ATokenOfBothSidesIsTheQuestions) {
+  question_after_ = true;
+  for (const char* const word : {"Sam hats", "have", "answer is", "the answer"}) {
+    for (size_t i = 1; i < std::string(word).size(); ++i) {
+      const auto before = std::string(word).substr(0, i), after = std::string(word).substr(i);
+      if (after.front() == ' ') continue;  // YAML
+      const auto encoded =
+          encode(kGenerate + "prompt: {template: \"{q} " + before + after + "\", question: '" + after + "'}\n",
+                 kContextLine, 4096);
+      const auto n = static_cast<std::ptrdiff_t>(encoded.ids.size()) - encoded.n_question_tokens;
+      EXPECT_TRUE(question(encoded).ends_with(after)) << question(encoded);
+      // What is before them is as it is whatever the question, and with one token more it is not.
+      const auto context = tokenizer_.encode("Sam has the ring. Kim has the rope. " + before, true);
+      ASSERT_LE(n, static_cast<std::ptrdiff_t>(context.size()));
+      EXPECT_TRUE(std::equal(encoded.ids.begin(), encoded.ids.begin() + n, context.begin()));
+      EXPECT_TRUE(n == static_cast<std::ptrdiff_t>(context.size()) ||
+                  encoded.ids[static_cast<size_t>(n)] != context[static_cast<size_t>(n)]);
+    }
+  }
+}
+
+TEST_F(SmallPrompts, TheChatFormatsEndAndTheAnswersBeginningAreReadWithTheQuestion) {
+  question_after_ = true;
+  encode(kGenerate + "prompt: {template: \"{q} Who has the rope? \", question: Who, answer_prefix: ' Who is'}\n",
+         kContextLine, 4096);
+  const std::optional<ChatTemplate> chat = load_chat_template(kRoot / "prompts" / "chat" / "llama2_bare.yaml");
+  const auto turn =
+      encode_prompt(spec_, data_, data_.samples.front(), tokenizer_, {&chat, "", 4096, std::nullopt, true});
+  EXPECT_EQ(question(turn), turn.text.substr(turn.text.find(" Who has the rope?")));
+  EXPECT_TRUE(question(turn).ends_with("[/INST] Who is")) << question(turn);
+}
+
+TEST_F(SmallPrompts, WhatIsCutLeavesTheQuestionWholeOrIsRefused) {
+  question_after_ = true;
+  const auto task = [](const std::string& side) {
+    return kGenerate + "prompt: {template: \"{q} Who has the rope?\", question: Who, truncate: " + side + "}\n";
+  };
+  const auto whole = encode(task("left"), kContextLine, 4096);
+  const auto n = static_cast<int64_t>(whole.ids.size());
+  for (const char* const side : {"left", "middle"}) {
+    const auto cut = encode(task(side), kContextLine, 4096, n - 1);
+    EXPECT_LT(cut.ids.size(), whole.ids.size()) << side;
+    EXPECT_EQ(question(cut), " Who has the rope?") << side;
+  }
+  question_after_ = true;
+  const auto refused = [&](const char* side, int64_t most) {
+    return test::message_of([&] { encode(task(side), kContextLine, 4096, most); });
+  };
+  const std::string lost = "the prompt, cut to its limit, does not end with its question 'Who has the rope?'";
+  EXPECT_EQ(refused("right", n - 1), lost);
+  EXPECT_EQ(refused("middle", 4), lost);
+  EXPECT_EQ(refused("left", 3), lost);
+  EXPECT_EQ(refused("left", whole.n_question_tokens),
+            concat("the prompt's ", whole.n_question_tokens, " tokens have ", whole.n_question_tokens,
+                   " of the question, expected at least one of either side"));
+}
+
+TEST_F(SmallPrompts, ATaskThatDoesNotSayWhereItsQuestionBeginsIsRefused) {
+  question_after_ = true;
+  const auto text = message(kGenerate + "prompt: {template: \"{q}\"}\n", kLine, 4096);
+  EXPECT_NE(text.find("t.yaml: task s/t does not say where its question begins: expected prompt.question"),
+            std::string::npos)
+      << text;
 }
 
 TEST_F(SmallPrompts, AQuestionBeyondTheTasksLimitIsLeftOutInWords) {
