@@ -89,9 +89,9 @@ void add_figure_verb(Verb program) {
   auto arguments = std::make_shared<FigureArguments>();
   auto verb =
       program.add_subcommand("figure", "Draws a figure from a database with gnuplot: any experiment's, or a paper's");
-  verb.add_option(
-          "name", arguments->name,
-          "pareto: accuracy against measured bytes; pareto_kl; bars; lines; or of a paper, as gear:1a (`kvc tables`)")
+  verb.add_option("name", arguments->name,
+                  "pareto: accuracy against measured bytes; pareto_kl; bars; lines; lines_kl; or of a paper, as "
+                  "gear:1a (`kvc tables`)")
       .required();
   verb.add_option("--db", arguments->database, "results database").required();
   verb.add_option("-o,--output", arguments->output, "picture: .svg, .pdf or .png; its .gp and .dat stand beside it")

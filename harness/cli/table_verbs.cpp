@@ -112,10 +112,9 @@ void add_table_verb(Verb program) {
   auto table = program.add_subcommand("table", "Prints a table of a database: the summary, or another by name");
   table
       .add_option("name", arguments->name,
-                  "summary; tasks: accuracy by task, for a paper; sizes: by length; stages: bytes and time of the "
-                  "parts of compositions; search: "
-                  "candidates; probe: what probes found; likelihood: of text, by position; external: numbers of "
-                  "others; gear:1: a table of a paper "
+                  "summary; tasks: accuracy by task, for a paper; levels: by measured size; sizes: by length; stages: "
+                  "bytes and time of the parts of compositions; search: candidates; probe: what probes found; "
+                  "likelihood: of text, by position; external: numbers of others; gear:1: a table of a paper "
                   "(`kvc tables` lists them)")
       .show_default();
   table.add_option("--db", arguments->database, "results database");

@@ -56,6 +56,50 @@ TEST_F(OwnPaper, ATableOfTasksHasLabelsSizesRanksAndTheMean) {
   EXPECT_NE(markdown.find("**90.0** [59.6, 98.2]"), std::string::npos) << markdown;  // Wilson's of 9 of 10
 }
 
+// 190 of 1,000 bytes are nearest to 3 bits of 16; 8 * (190 - 30) / 512 are the bits of each encoded number; blocks of
+// 16 tokens whose KL is 0.8 and 2.4 nats make 0.1 nats a token. A text's score is no score of a task.
+TEST_F(OwnPaper, ATableOfLevelsOrdersByMeasuredSizesAndReadsTexts) {
+  {
+    auto store = ResultStore::open(database_);
+    put_cell(store, "full", "text", 1, 1), put_cell(store, "low", "text", 0, 0);
+    auto sample = make_sample("lowtext", 0, true);
+    sample.likelihood = {{1024, 16, 30, 0.8, 16}, {1040, 16, 30, 2.4, 12}};
+    store.put_sample(sample);
+    store.put_sizes("fulla/4k", {{2048, "", 1000, 1000, 1000, 0, 0}});
+    for (const char* key : {"lowa/4k", "lowtext"}) store.put_sizes(key, {{2048, "", 190, 1000, 30, 0, 512}});
+    store.put_sizes("lowb/4k", {{8192, "", 100, 1000, 30, 0, 512}});
+  }
+  const auto shown = run({"table", "levels", "--no-intervals"});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  const auto row = [&](const std::string& name) {
+    auto line = shown.out.substr(shown.out.find("| " + name));
+    line = line.substr(0, line.find('\n'));
+    std::erase(line, ' ');
+    return line;
+  };
+  EXPECT_EQ(row("16 bits"), "|16bits|full|100.0||||90.0|80.0|") << shown.out;
+  EXPECT_EQ(row("3 bits"), "|3bits|Low&2_bits|19.0|2.50|100.0|87.5|60.0|40.0|") << shown.out;
+  EXPECT_LT(shown.out.find("| 16 bits"), shown.out.find("| 3 bits")) << "the largest is first";
+}
+
+TEST_F(OwnPaper, ALineOfDivergenceIsAPluginsTextsByTheirBytes) {
+  {
+    auto store = ResultStore::open(database_);
+    put_cell(store, "low", "text", 0, 0);
+    auto sample = make_sample("lowtext", 0, true);
+    sample.kv_bytes = 250, sample.kv_bytes_fp16 = 1000;
+    sample.likelihood = {{1024, 16, 30, 0.8, 16}, {1040, 16, 30, 2.4, 12}};
+    store.put_sample(sample);
+  }
+  const auto drawn = run({"figure", "lines_kl", "-o", (folder_ / "p.svg").string()});
+  if (drawn.err.find("gnuplot") != std::string::npos) GTEST_SKIP() << drawn.err;
+  EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
+  const auto points = read_file(folder_ / "p.dat");
+  EXPECT_NE(points.find("panel 'text: fewer bits a number', series 'low'"), std::string::npos) << points;
+  EXPECT_NE(points.find("\n25 "), std::string::npos) << points;
+  EXPECT_NE(points.find(" 0.1"), std::string::npos) << points;
+}
+
 TEST_F(OwnPaper, RowsOfOtherQuestionsAreNotRanked) {
   {
     auto store = ResultStore::open(database_);

@@ -1,0 +1,26 @@
+-- A line a plugin over the sizes that its options give (two lines where it has an option of words with two values), of
+-- each text: its KL from full precision; a panel for what holds fewer bits a number, and one for fewer numbers.
+WITH
+  divergence AS (
+    SELECT cell_key, sum(kl) / sum(n_tokens) AS kl
+    FROM likelihood
+    WHERE cell_key IN (SELECT key FROM entry)
+    GROUP BY cell_key),
+  point AS (
+    SELECT
+      e.*, d.kl, substr(e.plugin, 1, instr(e.plugin || '/', '/') - 1) AS head
+    FROM entry AS e JOIN divergence AS d ON d.cell_key = e.key
+    WHERE e.kv_bytes_fp16 > 0 AND d.kl > 0
+    GROUP BY e.key),
+  word AS (
+    SELECT p.key, p.plugin, o.key AS name, o.value
+    FROM point AS p, json_each(p.options_json) AS o
+    WHERE o.type = 'text' AND o.value NOT GLOB '[0-9]*'),
+  several AS (SELECT plugin, name FROM word GROUP BY plugin, name HAVING count(DISTINCT value) > 1),
+  said AS (SELECT key, group_concat(value, ' ') AS words FROM word JOIN several USING (plugin, name) GROUP BY key)
+SELECT
+  task || CASE WHEN bits < 16 THEN ': fewer bits a number' ELSE ': fewer numbers' END AS panel,
+  CASE WHEN plugin IN (head, head || '/' || head) THEN head ELSE plugin END || ifnull(' ' || words, '') AS series,
+  100.0 * kv_bytes / kv_bytes_fp16 AS x, kl AS y
+FROM point LEFT JOIN said USING (key)
+ORDER BY model, panel, series, x;

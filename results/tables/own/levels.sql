@@ -1,0 +1,57 @@
+-- A row a compressor, by the measured bytes of its caches at the shortest made prompt that the experiment names
+-- (`sizes`), under the bits a number that they are nearest to; its score by task, of texts KL and top-1 against full.
+WITH
+  part AS (SELECT *, min(position) FROM entry WHERE n_ok > 0 GROUP BY label, key),
+  size AS (
+    SELECT
+      p.label, s.n_tokens, 100.0 * min(s.kv_bytes) / s.kv_bytes_fp16 AS held,
+      8.0 * (s.kv_bytes - s.recent_bytes) / nullif(s.n_encoded_numbers, 0) AS bits, group_concat(p.key, ' ') AS cells
+    FROM part AS p JOIN cell_size AS s ON s.cell_key = p.key
+    WHERE s.kv_bytes IS NOT NULL
+      AND s.n_tokens = (SELECT min(n_tokens) FROM cell_size WHERE cell_key IN (SELECT key FROM part))
+    GROUP BY p.label),
+  placed AS (
+    SELECT
+      *, CASE
+        WHEN held > 75 THEN '16 bits' WHEN held >= 37.5 THEN '8 bits, or half of the tokens'
+        WHEN held >= 21.875 THEN '4 bits, or a quarter' WHEN held >= 15.625 THEN '3 bits' ELSE '2 bits, or an eighth'
+      END AS level
+    FROM size),
+  text AS (
+    SELECT
+      cell_key, 1000 * sum(kl) / sum(n_tokens) AS kl, 1000 * score_low(kl / n_tokens) AS kl_low,
+      1000 * score_high(kl / n_tokens) AS kl_high, 100.0 * sum(n_top1_same) / sum(n_tokens) AS top1,
+      100 * score_low(1.0 * n_top1_same / n_tokens) AS top1_low,
+      100 * score_high(1.0 * n_top1_same / n_tokens) AS top1_high,
+      sum(n_tokens) AS n
+    FROM likelihood
+    WHERE cell_key IN (SELECT key FROM part)
+    GROUP BY cell_key),
+  reading AS (
+    SELECT p.label, p.task, p.is_lossy, p.key, t.*, count(*) AS n_cells
+    FROM part AS p JOIN text AS t ON t.cell_key = p.key
+    GROUP BY p.label, p.task),
+  answering AS (
+    SELECT p.*, count(*) AS n_cells
+    FROM part AS p JOIN v_cell AS c ON c.key = p.key
+    WHERE p.n_scores > 0 AND p.key NOT IN (SELECT cell_key FROM text) AND (p.is_lossy = 0 OR c.n_not_encoded < p.n_ok)
+    GROUP BY p.label, p.task)
+SELECT
+  level AS row_group, label AS row, -held AS row_order, 'held' AS "column", 0 AS column_order, held AS value,
+  NULL AS low, NULL AS high, NULL AS n, cells
+FROM placed
+UNION ALL
+SELECT level, label, -held, 'bits', 1, bits, NULL, NULL, NULL, cells FROM placed
+UNION ALL
+SELECT
+  level, label, -held, 'KL ' || task, 2, CASE WHEN n_cells = 1 THEN kl END, CASE WHEN is_lossy THEN kl_low END,
+  CASE WHEN is_lossy THEN kl_high END, n, key
+FROM reading JOIN placed USING (label)
+UNION ALL
+SELECT
+  level, label, -held, 'top-1 ' || task, 3, CASE WHEN n_cells = 1 THEN top1 END, CASE WHEN is_lossy THEN top1_low END,
+  CASE WHEN is_lossy THEN top1_high END, n, key
+FROM reading JOIN placed USING (label)
+UNION ALL
+SELECT level, label, -held, task, 4, CASE WHEN n_cells = 1 THEN accuracy END, low, high, n_scores, key
+FROM answering JOIN placed USING (label);
