@@ -21,6 +21,6 @@ WITH
 SELECT
   task || CASE WHEN bits < 16 THEN ': fewer bits a number' ELSE ': fewer numbers' END AS panel,
   CASE WHEN plugin IN (head, head || '/' || head) THEN head ELSE plugin END || ifnull(' ' || words, '') AS series,
-  100.0 * kv_bytes / kv_bytes_fp16 AS x, kl AS y
+  100.0 * kv_bytes / kv_bytes_fp16 AS x, 1000 * kl AS y
 FROM point LEFT JOIN said USING (key)
 ORDER BY model, panel, series, x;
