@@ -63,6 +63,7 @@ TEST_F(OwnPaper, ATableOfLevelsOrdersByMeasuredSizesAndReadsTexts) {
     auto store = ResultStore::open(database_);
     put_cell(store, "low", "text", 0, 0);
     auto sample = make_sample("lowtext", 0, true);
+    sample.kv_bytes = 250, sample.kv_bytes_fp16 = 1000;
     sample.likelihood = {{1024, 16, 30, 0.8, 16}, {1040, 16, 30, 2.4, 12}};
     store.put_sample(sample);
     store.put_sizes("fulla/4k", {{2048, "", 1000, 1000, 1000, 0, 0}});
@@ -77,8 +78,8 @@ TEST_F(OwnPaper, ATableOfLevelsOrdersByMeasuredSizesAndReadsTexts) {
     std::erase(line, ' ');
     return line;
   };
-  EXPECT_EQ(row("16 bits"), "|16bits|full|100.0||||90.0|80.0|") << shown.out;
-  EXPECT_EQ(row("3 bits"), "|3bits|Low&2_bits|19.0|2.50|100.0|87.5|60.0|40.0|") << shown.out;
+  EXPECT_EQ(row("16 bits"), "|16bits|full|100.0|||||90.0|80.0|") << shown.out;
+  EXPECT_EQ(row("3 bits"), "|3bits|Low&2_bits|19.0|2.50|25.0|100.0|87.5|60.0|40.0|") << shown.out;
   EXPECT_LT(shown.out.find("| 16 bits"), shown.out.find("| 3 bits")) << "the largest is first";
 }
 

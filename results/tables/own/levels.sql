@@ -28,7 +28,7 @@ WITH
     WHERE cell_key IN (SELECT key FROM part)
     GROUP BY cell_key),
   reading AS (
-    SELECT p.label, p.task, p.is_lossy, p.key, t.*, count(*) AS n_cells
+    SELECT p.label, p.task, p.is_lossy, p.key, p.kv_bytes, p.kv_bytes_fp16, t.*, count(*) AS n_cells
     FROM part AS p JOIN text AS t ON t.cell_key = p.key
     GROUP BY p.label, p.task),
   answering AS (
@@ -44,14 +44,19 @@ UNION ALL
 SELECT level, label, -held, 'bits', 1, bits, NULL, NULL, NULL, cells FROM placed
 UNION ALL
 SELECT
-  level, label, -held, 'KL ' || task, 2, CASE WHEN n_cells = 1 THEN kl END, CASE WHEN is_lossy THEN kl_low END,
+  level, label, -held, 'KV ' || task, 2, CASE WHEN n_cells = 1 THEN 100.0 * kv_bytes / kv_bytes_fp16 END, NULL, NULL, n,
+  key
+FROM reading JOIN placed USING (label)
+UNION ALL
+SELECT
+  level, label, -held, 'KL ' || task, 3, CASE WHEN n_cells = 1 THEN kl END, CASE WHEN is_lossy THEN kl_low END,
   CASE WHEN is_lossy THEN kl_high END, n, key
 FROM reading JOIN placed USING (label)
 UNION ALL
 SELECT
-  level, label, -held, 'top-1 ' || task, 3, CASE WHEN n_cells = 1 THEN top1 END, CASE WHEN is_lossy THEN top1_low END,
+  level, label, -held, 'top-1 ' || task, 4, CASE WHEN n_cells = 1 THEN top1 END, CASE WHEN is_lossy THEN top1_low END,
   CASE WHEN is_lossy THEN top1_high END, n, key
 FROM reading JOIN placed USING (label)
 UNION ALL
-SELECT level, label, -held, task, 4, CASE WHEN n_cells = 1 THEN accuracy END, low, high, n_scores, key
+SELECT level, label, -held, task, 5, CASE WHEN n_cells = 1 THEN accuracy END, low, high, n_scores, key
 FROM answering JOIN placed USING (label);
