@@ -46,9 +46,8 @@ std::deque<PendingJob> missing_sizes(const Grid& grid, ResultStore& store, const
   std::map<int, std::set<int64_t>> missing;  // by compressor
   for (const auto& cell : grid.cells) {
     if (cell.record.kind != RunKind::eval || !cell.runs) continue;
-    const auto there = store.sizes_of(cell.record.key);
     for (const int64_t n_tokens : sizes) {
-      if (!there.contains(n_tokens)) missing[cell.compressor].insert(n_tokens);
+      if (!store.has_size(cell.record.key, n_tokens)) missing[cell.compressor].insert(n_tokens);
     }
   }
   std::deque<PendingJob> jobs;

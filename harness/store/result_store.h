@@ -101,6 +101,8 @@ class ResultStore {
 
   // Lengths in tokens at which the cell's size was measured, or tried to be.
   std::set<int64_t> sizes_of(const std::string& cell_key);
+  // Whether it was, or is taken over from another cell of the same model, plugin and options.
+  bool has_size(const std::string& cell_key, int64_t n_tokens);
   // One transaction; what is there stays.
   void put_sizes(const std::string& cell_key, const std::vector<CacheSize>& sizes);
 

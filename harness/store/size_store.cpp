@@ -12,6 +12,19 @@ std::set<int64_t> ResultStore::sizes_of(const std::string& cell_key) {
   return lengths;
 }
 
+bool ResultStore::has_size(const std::string& cell_key, int64_t n_tokens) {
+  if (sizes_of(cell_key).contains(n_tokens)) return true;
+  db_.prepare(
+         "INSERT INTO cell_size SELECT own.key, s.n_tokens, s.error, s.kv_bytes, s.kv_bytes_fp16, s.recent_bytes,"
+         "  s.shared_bytes, s.n_encoded_numbers FROM cell AS own JOIN cell AS c USING (model_json, plugin_sha256,"
+         "  options_json) JOIN cell_size AS s ON s.cell_key = c.key"
+         " WHERE own.key = ?1 AND s.n_tokens = ?2 ORDER BY c.key LIMIT 1 ON CONFLICT DO NOTHING")
+      .bind(1, cell_key)
+      .bind(2, n_tokens)
+      .run();
+  return sizes_of(cell_key).contains(n_tokens);
+}
+
 void ResultStore::put_sizes(const std::string& cell_key, const std::vector<CacheSize>& sizes) {
   Transaction transaction(db_);
   for (const auto& size : sizes) {

@@ -191,6 +191,22 @@ TEST_F(SummaryTest, SizesStandByLengthAndBitsAreOfTheLongest) {
   EXPECT_EQ(shown("at 1K"), 30);
 }
 
+// A task that is added later brings cells of compressors whose caches were filled already.
+TEST_F(SummaryTest, ASizeIsMeasuredOnceForAModelAPluginAndItsOptions) {
+  auto other_options = make_cell("options", "lossy", "b"), other_model = make_cell("model", "lossy", "b");
+  other_options.options_json = R"({"bits":2})", other_model.model_json = R"({"x":1})";
+  for (const auto& cell : {make_cell("first", "lossy", "a"), make_cell("later", "lossy", "b"), other_options,
+                           other_model, make_cell("plugin", "another", "b")}) {
+    store_.put_cell(cell);
+  }
+  store_.put_sizes("first", {{1024, "", 300, 1000, 50, 0, 500}, {4096, "it takes too long", {}, {}, {}, {}, {}}});
+  EXPECT_TRUE(store_.has_size("later", 1024) && store_.has_size("later", 4096));
+  EXPECT_FALSE(store_.has_size("later", 2048));
+  EXPECT_EQ(store_.database().integer("SELECT kv_bytes + n_encoded_numbers FROM cell_size WHERE cell_key = 'later'"),
+            800);
+  for (const char* key : {"options", "model", "plugin"}) EXPECT_FALSE(store_.has_size(key, 1024)) << key;
+}
+
 // 8 + 96 + 100 tokens over 3, of which two were cut; what is scored, or failed, is no answer.
 TEST_F(SummaryTest, AnswersHaveALengthAndAShareAtTheLimit) {
   store_.put_cell(make_cell("a", "low", "t/a"));
