@@ -77,8 +77,8 @@ TEST_F(TasksVerb, SaysOncePerSuiteWhatIsMissingAndHowItIsGot) {
 TEST_F(TasksVerb, OfASuiteOrATaskHasALineForEach) {
   const auto demo = tasks({"demo"});
   EXPECT_EQ(demo.exit_code, 0);
-  EXPECT_EQ(n_lines(demo.out), 5) << demo.out;
-  EXPECT_EQ(n_of(demo.out, " samples)\n"), 5) << demo.out;
+  EXPECT_EQ(n_lines(demo.out), 6) << demo.out;
+  EXPECT_EQ(n_of(demo.out, " samples)\n"), 6) << demo.out;
   const auto two = tasks({"gsm8k/cot8", "mmlu/five_shot/anatomy"});
   EXPECT_EQ(two.exit_code, 0);
   EXPECT_EQ(two.out.find("- gsm8k/cot8 "), 0u) << two.out;
