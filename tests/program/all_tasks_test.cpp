@@ -26,8 +26,8 @@ TEST(AllTasks, EndInRowsOrAreNamedWithWhatTheyLack) {
     // Of these `kvc check` asks those that a model's context holds, or the user does.
     if (id.name().starts_with("check/") || id.name().starts_with("pseudo_decode/")) continue;
     const auto task = load_task(id);
-    const bool is_short = id.name().ends_with("/2k") || id.name() == "long_decoding/route/8" ||
-                          id.name() == "long_decoding/countdown/16";
+    const bool is_short =
+        id.name().ends_with("/2k") || id.name() == "long_decoding/route/8" || id.name() == "long_decoding/countdown/16";
     if (task.data.made && !is_short) continue;
     try {
       count_samples(task, data_dir);

@@ -101,9 +101,10 @@ TEST_F(LikelihoodTableTest, WithoutTheReferencesBlockThereIsNoError) {
   EXPECT_FALSE(stretches()[2].error.has_value());
   store_.database().execute("UPDATE cell SET model_json = '{}'");
   for (const bool is_same : {false, true}) {  // of the build that the task was read against
-    store_.database().execute(concat("UPDATE cell SET task_json = json_set(task_json,"
-                                     " '$.likelihood.reference.plugin_sha256', '",
-                                     is_same ? "sha of full" : "another", "')"));
+    store_.database().execute(
+        concat("UPDATE cell SET task_json = json_set(task_json,"
+               " '$.likelihood.reference.plugin_sha256', '",
+               is_same ? "sha of full" : "another", "')"));
     EXPECT_EQ(stretches()[2].error.has_value(), is_same);
   }
   store_.database().execute("UPDATE sample SET status = 'failed' WHERE cell_key = 'f'");
