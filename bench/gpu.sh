@@ -70,28 +70,27 @@ baseline() {
   cat "$results/baseline.json"
 }
 
-speed() {
-  "$build/bin/kvc" run "$root/configs/bench_gpu.yaml" --db "$results/speed.sqlite" --set "bench.device=$device" \
+# run_bench NAME CONFIG SETTING...: settings shorten it where it is tried, KVC_SPEED="bench.prompt_tokens=[64]" the step
+# `speed`, KVC_TABLE6 `table6`.
+run_bench() {
+  local name=$1 config=$2 setting settings=()
+  for setting in "${@:3}"; do settings+=(--set "$setting"); done
+  "$build/bin/kvc" run "$root/configs/$config.yaml" --db "$results/$name.sqlite" --set "bench.device=$device" \
     "${settings[@]}"
-  "$build/bin/kvc" table bench --db "$results/speed.sqlite" --format json >"$results/speed.json"
+  "$build/bin/kvc" table bench --db "$results/$name.sqlite" --format json >"$results/$name.json"
+}
+
+speed() {
+  run_bench speed bench_gpu ${KVC_SPEED:-}
 }
 
 table6() {
-  "$build/bin/kvc" run "$root/configs/bench_gpu_table6.yaml" --db "$results/table6.sqlite" --set "bench.device=$device" \
-    "${table6_settings[@]}"
-  "$build/bin/kvc" table bench --db "$results/table6.sqlite" --format json >"$results/table6.json"
+  run_bench table6 bench_gpu_table6 ${KVC_TABLE6:-}
 }
 
 summary() {
   "$python" "$root/bench/gpu_summary.py" "$results"
 }
-
-# What shortens `speed`, and `table6` where they are tried: KVC_SPEED="bench.prompt_tokens=[64]", KVC_TABLE6 the same.
-settings=()
-for setting in ${KVC_SPEED:-}; do settings+=(--set "$setting"); done
-
-table6_settings=()
-for setting in ${KVC_TABLE6:-}; do table6_settings+=(--set "$setting"); done
 
 [ $# -gt 0 ] || read -ra all <<<"$steps"
 [ $# -gt 0 ] || set -- "${all[@]}"
