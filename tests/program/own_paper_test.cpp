@@ -26,6 +26,15 @@ void put_cell(ResultStore& store, const std::string& plugin, const std::string& 
   }
 }
 
+// Of "low": two blocks of 16 tokens.
+void put_text(ResultStore& store) {
+  put_cell(store, "low", "text", 0, 0);
+  auto sample = make_sample("lowtext", 0, true);
+  sample.kv_bytes = 250, sample.kv_bytes_fp16 = 1000;
+  sample.likelihood = {{1024, 16, 30, 0.8, 16}, {1040, 16, 30, 2.4, 12}};
+  store.put_sample(sample);
+}
+
 class OwnPaper : public testing::Test {
  protected:
   // Two tasks whose names end alike.
@@ -61,11 +70,7 @@ TEST_F(OwnPaper, ATableOfTasksHasLabelsSizesRanksAndTheMean) {
 TEST_F(OwnPaper, ATableOfLevelsOrdersByMeasuredSizesAndReadsTexts) {
   {
     auto store = ResultStore::open(database_);
-    put_cell(store, "low", "text", 0, 0);
-    auto sample = make_sample("lowtext", 0, true);
-    sample.kv_bytes = 250, sample.kv_bytes_fp16 = 1000;
-    sample.likelihood = {{1024, 16, 30, 0.8, 16}, {1040, 16, 30, 2.4, 12}};
-    store.put_sample(sample);
+    put_text(store);
     store.put_sizes("fulla/4k", {{2048, "", 1000, 1000, 1000, 0, 0}});
     for (const char* key : {"lowa/4k", "lowtext"}) store.put_sizes(key, {{2048, "", 190, 1000, 30, 0, 512}});
     store.put_sizes("lowb/4k", {{8192, "", 100, 1000, 30, 0, 512}});
@@ -86,11 +91,7 @@ TEST_F(OwnPaper, ATableOfLevelsOrdersByMeasuredSizesAndReadsTexts) {
 TEST_F(OwnPaper, ALineOfDivergenceIsAPluginsTextsByTheirBytes) {
   {
     auto store = ResultStore::open(database_);
-    put_cell(store, "low", "text", 0, 0);
-    auto sample = make_sample("lowtext", 0, true);
-    sample.kv_bytes = 250, sample.kv_bytes_fp16 = 1000;
-    sample.likelihood = {{1024, 16, 30, 0.8, 16}, {1040, 16, 30, 2.4, 12}};
-    store.put_sample(sample);
+    put_text(store);
   }
   const auto drawn = run({"figure", "lines_kl", "-o", (folder_ / "p.svg").string()});
   if (drawn.err.find("gnuplot") != std::string::npos) GTEST_SKIP() << drawn.err;
