@@ -3,6 +3,8 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <array>
+#include <vector>
 
 namespace kvc {
 
@@ -21,6 +23,18 @@ void observe_itself(const Compressor& compressor, LayerCache& cache, const NewTo
 
 void finish_prefill(const Compressor& compressor, std::span<LayerCache* const> caches) {
   if (const auto* joint = dynamic_cast<const JointPrefill*>(&compressor)) joint->finish_prefill(caches);
+}
+
+void finish_prefill(const Compressor& compressor, std::span<const std::unique_ptr<LayerCache>> caches) {
+  std::vector<LayerCache*> all;
+  for (const auto& cache : caches) all.push_back(cache.get());
+  finish_prefill(compressor, all);
+}
+
+void append_prompt_alone(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt) {
+  cache.append(prompt);
+  observe_itself(compressor, cache, prompt);
+  finish_prefill(compressor, std::to_array({&cache}));
 }
 
 }  // namespace kvc

@@ -79,9 +79,7 @@ void end_prompt(const Transformer& model, const fs::path& folder, const Compress
     };
     observe_prompt(model, Tokenizer::load(folder), pass->observation(), ids, layers, on_chunk);
   }
-  std::vector<LayerCache*> all;
-  for (const auto& cache : caches) all.push_back(cache.get());
-  finish_prefill(compressor, all);
+  finish_prefill(compressor, caches);
 }
 
 // Exact prefill of the prompt into new caches -> logits [n_last, V] after its last n_last tokens.
@@ -199,10 +197,7 @@ int apply(const TryArguments& arguments) {
   const ModelShape shape{1, q.defined() ? q.size(0) : k.size(0), k.size(0), k.size(2)};
   const auto compressor = make_compressor(arguments, shape);
   const auto cache = compressor->make_cache({0, 1, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0, at::kCPU});
-  const NewTokens prompt{at::Tensor(), k.narrow(1, 0, n_prompt), v.narrow(1, 0, n_prompt), 0};
-  cache->append(prompt);
-  observe_itself(*compressor, *cache, prompt);
-  finish_prefill(*compressor, std::to_array({cache.get()}));
+  append_prompt_alone(*compressor, *cache, {at::Tensor(), k.narrow(1, 0, n_prompt), v.narrow(1, 0, n_prompt), 0});
   for (int64_t t = n_prompt; t < n_tokens; ++t) cache->append({at::Tensor(), k.narrow(1, t, 1), v.narrow(1, t, 1), t});
 
   const auto held = cache->dequantize();

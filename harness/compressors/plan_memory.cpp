@@ -1,11 +1,11 @@
 #include "compressors/plan_memory.h"
 
 #include <ATen/CPUGeneratorImpl.h>
-#include <ATen/ops/randn.h>
 
 #include <algorithm>
 #include <cmath>
 
+#include "compressors/normal_tokens.h"
 #include "kvc/joint_prefill.h"
 
 namespace kvc {
@@ -13,13 +13,10 @@ namespace {
 
 constexpr uint64_t kSeed = 1;
 
-// Normal numbers for one layer.
 NewTokens random_tokens(const ModelShape& model, int64_t n_tokens, int64_t first_position) {
   auto generator = at::detail::createCPUGenerator(kSeed + static_cast<uint64_t>(first_position));
-  const auto normal = [&](int64_t heads) {
-    return at::randn({heads, n_tokens, model.head_dim}, generator, at::TensorOptions(at::kFloat));
-  };
-  NewTokens tokens{normal(model.n_heads), normal(model.n_kv_heads), normal(model.n_kv_heads), first_position};
+  auto tokens = normal_tokens(model, n_tokens, generator);
+  tokens.first_position = first_position;
   return tokens;
 }
 
@@ -31,10 +28,7 @@ std::unique_ptr<LayerCache> prompted_cache(const Compressor& compressor, const M
   const auto rope =
       model.has_rope ? std::span(frequencies).first(std::min(n_pairs, frequencies.size())) : std::span<const float>();
   auto cache = compressor.make_cache(layer_info(model, layer, kSeed, rope));
-  const auto prompt = random_tokens(model, n_tokens, 0);
-  cache->append(prompt);
-  observe_itself(compressor, *cache, prompt);
-  finish_prefill(compressor, std::to_array({cache.get()}));
+  append_prompt_alone(compressor, *cache, random_tokens(model, n_tokens, 0));
   return cache;
 }
 

@@ -104,13 +104,7 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
     Footprint claimed;
     for (int64_t t = 0; t < input.k.size(1); t += t == 0 ? n_prompt : 1) {
       const auto tokens = tokens_of(input, t, t == 0 ? n_prompt : 1);
-      as_its_guest([&] { caches[0]->append(tokens); });
-      if (t == 0) {
-        as_its_guest([&] {
-          observe_itself(*compressor, *caches[0], tokens);
-          finish_prefill(*compressor, std::to_array({caches[0].get()}));
-        });
-      }
+      as_its_guest([&] { t == 0 ? append_prompt_alone(*compressor, *caches[0], tokens) : caches[0]->append(tokens); });
       const bool at_border = caches[0]->n_encoded_tokens() > n_encoded + 1;
       n_encoded = caches[0]->n_encoded_tokens();
       if (t % 7 != 0 && !at_border) continue;

@@ -22,14 +22,12 @@ class Layers {
   }
 
   void fill(Caches& caches) const {
-    std::vector<LayerCache*> all;
     for (size_t layer = 0; layer < inputs.size(); ++layer) {
       caches.push_back(compressor_.make_cache(info_of(subject_.model, static_cast<int64_t>(layer), 7)));
       append(*caches.back(), prompt(layer));
-      all.push_back(caches.back().get());
     }
     for (size_t layer = inputs.size(); layer-- > 0;) observe_lent(compressor_, *caches[layer], prompt(layer));
-    finish_prefill(compressor_, all);
+    finish_prefill(compressor_, caches);
   }
   NewTokens prompt(size_t layer) const { return tokens_of(inputs[layer], 0, n_prompt_); }
 

@@ -116,11 +116,7 @@ void PromptEnd::finish(std::span<CacheStep> sequences) {
   for (const auto& [observation, members] : passes) observe(observation, members);
   for (const auto& sequence : sequences) {
     if (!waits_for_prompt_end(sequence.compressor)) continue;
-    inside(sequence, meter_, [&] {
-      std::vector<LayerCache*> caches;
-      for (const auto& cache : *sequence.caches) caches.push_back(cache.get());
-      finish_prefill(*sequence.compressor, caches);
-    });
+    inside(sequence, meter_, [&] { finish_prefill(*sequence.compressor, *sequence.caches); });
   }
 }
 

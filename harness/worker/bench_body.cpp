@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "compressors/normal_tokens.h"
 #include "devices/device.h"
 #include "kvc/check.h"
 #include "model/ops.h"
@@ -13,13 +14,21 @@
 #include "worker/load_model.h"
 
 namespace kvc {
+
+NewTokens drawn_tokens(const ModelShape& model, const BenchSubject& subject, int64_t n_tokens, at::Generator& generator,
+                       at::Device device) {
+  const auto drawn = normal_tokens(model, n_tokens, generator);
+  if (subject.is_layer()) drawn.k.narrow(2, 0, subject.outlier_channels).mul_(subject.outlier_factor);
+  const auto placed = [&](const at::Tensor& x) { return x.to(device, parse_dtype(subject.dtype)); };
+  return {placed(drawn.q), placed(drawn.k), placed(drawn.v), 0};
+}
+
 namespace {
 
-// Normal numbers; the first outlier_channels of each KV head's keys are outlier_factor as large.
 class LayerBody final : public BenchBody {
  public:
   LayerBody(const BenchSubject& subject, MemoryMeter& meter)
-      : subject_(subject), meter_(meter), dtype_(parse_dtype(subject.dtype)), device_(device_named(subject.device)) {
+      : subject_(subject), meter_(meter), device_(device_named(subject.device)) {
     frequencies_ = rope_frequencies({}, subject.head_dim);
   }
 
@@ -38,8 +47,8 @@ class LayerBody final : public BenchBody {
     auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(subject_.seed));
     n_prompt_ = point.n_prompt_tokens;
     const int64_t n_rows = (n_prompt_ + kRowBucket - 1) / kRowBucket * kRowBucket;
-    prompt_ = random_tokens(n_rows, generator);
-    steps_ = random_tokens(point.n_new_tokens, generator);
+    prompt_ = drawn_tokens(shape(), subject_, n_rows, generator, device_);
+    steps_ = drawn_tokens(shape(), subject_, point.n_new_tokens, generator, device_);
   }
 
   void prefill(const Transformer::OnLayer& on_layer) override {
@@ -65,18 +74,8 @@ class LayerBody final : public BenchBody {
   }
 
  private:
-  NewTokens random_tokens(int64_t n, at::Generator& generator) const {
-    const auto normal = [&](int64_t heads) {
-      return at::randn({heads, n, subject_.head_dim}, generator, at::TensorOptions(at::kFloat));
-    };
-    auto q = normal(subject_.n_heads), k = normal(subject_.n_kv_heads), v = normal(subject_.n_kv_heads);
-    k.narrow(2, 0, subject_.outlier_channels).mul_(subject_.outlier_factor);
-    return {q.to(device_, dtype_), k.to(device_, dtype_), v.to(device_, dtype_), 0};
-  }
-
   BenchSubject subject_;
   MemoryMeter& meter_;
-  at::ScalarType dtype_;
   at::Device device_;
   std::vector<float> frequencies_;
   int64_t n_prompt_ = 0;

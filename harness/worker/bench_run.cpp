@@ -5,10 +5,10 @@
 
 #include <optional>
 
+#include "generate/prompt_end.h"
 #include "guest/guest.h"
 #include "guest/private_tokens.h"
 #include "guest/watch.h"
-#include "kvc/joint_prefill.h"
 #include "kvc/part_timer.h"
 #include "record/stopwatch.h"
 
@@ -22,7 +22,7 @@ class PointRun {
            const std::function<void()>& at_step)
       : body_(body),
         compressor_(compressor),
-        joint_(dynamic_cast<const JointPrefill*>(&compressor)),
+        waits_(waits_for_prompt_end(&compressor)),
         point_(point),
         meter_(meter),
         watches_(watches),
@@ -69,13 +69,10 @@ class PointRun {
 
   // Its prompt is drawn, and observes itself: no pass is timed.
   void end_prompt(size_t b) {
-    if (!joint_) return;
+    if (!waits_) return;
     const auto start = Clock::now();
-    const auto error = as_guest(meter_, steps_[b].account, Visit::plain, [&] {
-      std::vector<LayerCache*> caches;
-      for (const auto& cache : sequences_[b]) caches.push_back(cache.get());
-      joint_->finish_prefill(caches);
-    });
+    const auto error =
+        as_guest(meter_, steps_[b].account, Visit::plain, [&] { finish_prefill(compressor_, sequences_[b]); });
     out_[b].encode_seconds += seconds_since(start);
     KVC_CHECK(error.empty(), error);
     if (watched_[b]) look_at_watched(b, last_q_);
@@ -109,7 +106,7 @@ class PointRun {
       watched_[b].emplace(std::make_shared<WatchedPrompt>(info, tokens.k, tokens.v), static_cast<uint32_t>(b));
     }
     steps_[b].watches = {&*watched_[b], 1};
-    if (joint_) {
+    if (waits_) {
       const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
       last_q_ = tokens.q.narrow(1, tokens.q.size(1) - 1, 1).clone();
     } else {
@@ -163,8 +160,8 @@ class PointRun {
 
   BenchBody& body_;
   const Compressor& compressor_;
-  const JointPrefill* joint_;  // the same, or null
-  at::Tensor last_q_;          // of the watched layer of the sequence whose prompt has not ended
+  bool waits_;         // for the prompt's end
+  at::Tensor last_q_;  // of the watched layer of the sequence whose prompt has not ended
   BenchPoint point_;
   MemoryMeter& meter_;
   bool watches_;

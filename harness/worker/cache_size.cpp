@@ -2,7 +2,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
-#include <ATen/ops/randn.h>
 
 #include <algorithm>
 #include <cmath>
@@ -11,6 +10,7 @@
 #include <utility>
 
 #include "compose/part.h"
+#include "compressors/normal_tokens.h"
 #include "guest/guest.h"
 #include "guest/private_tokens.h"
 #include "kvc/joint_prefill.h"
@@ -62,12 +62,8 @@ class SizeMeasure {
   }
 
   NewTokens made_tokens() const {
-    const auto& shape = model_.shape();
     auto generator = at::detail::createCPUGenerator(kKey);
-    const auto normal = [&](int64_t heads) {
-      return at::randn({heads, n_tokens_, shape.head_dim}, generator, at::TensorOptions(at::kFloat));
-    };
-    return {normal(shape.n_heads), normal(shape.n_kv_heads), normal(shape.n_kv_heads), 0};
+    return normal_tokens(model_.shape(), n_tokens_, generator);
   }
 
   // Layers that held the same at the length before.
@@ -99,9 +95,7 @@ class SizeMeasure {
     std::vector<std::unique_ptr<LayerCache>> caches(1);
     auto error = as_guest(meter_, account, Visit::plain, [&] {
       caches[0] = compressor_.make_cache(info);
-      caches[0]->append(tokens);
-      observe_itself(compressor_, *caches[0], tokens);
-      finish_prefill(compressor_, std::to_array({caches[0].get()}));
+      append_prompt_alone(compressor_, *caches[0], tokens);
       lent_.take_back();
     });
     const auto held = meter_.held_bytes(account);  // before the plugin is asked

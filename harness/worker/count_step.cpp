@@ -10,7 +10,7 @@
 #include "devices/emulated_device.h"
 #include "kvc/joint_prefill.h"
 #include "model/ops.h"
-#include "worker/load_model.h"
+#include "worker/bench_run.h"
 
 namespace kvc {
 namespace {
@@ -34,17 +34,6 @@ struct LayerCount {
   }
 };
 
-NewTokens drawn_tokens(const ModelShape& model, const BenchSubject& subject, int64_t n_tokens) {
-  auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(subject.seed));
-  const auto normal = [&](int64_t heads) {
-    return at::randn({heads, n_tokens, model.head_dim}, generator, at::TensorOptions(at::kFloat));
-  };
-  auto q = normal(model.n_heads), k = normal(model.n_kv_heads), v = normal(model.n_kv_heads);
-  if (subject.is_layer()) k.narrow(2, 0, subject.outlier_channels).mul_(subject.outlier_factor);
-  const auto placed = [&](const at::Tensor& x) { return x.to(emulated_device(), parse_dtype(subject.dtype)); };
-  return {placed(q), placed(k), placed(v), 0};
-}
-
 void attend_once(const Compressor& compressor, const LayerCache& cache, const at::Tensor& q, double scale) {
   const auto* batched = dynamic_cast<const BatchedAttention*>(&compressor);
   if (!batched) {
@@ -62,9 +51,7 @@ LayerCount count_layer(const Compressor& compressor, const ModelShape& model, co
   const auto info = layer_info(model, layer, 0, model.has_rope ? std::span(frequencies) : std::span<const float>(),
                                emulated_device());
   const auto cache = compressor.make_cache(info);
-  cache->append(tokens);
-  observe_itself(compressor, *cache, tokens);
-  finish_prefill(compressor, std::to_array({cache.get()}));
+  append_prompt_alone(compressor, *cache, tokens);
   LayerCount count;
   const auto footprint = cache->footprint();
   for (const auto& row : footprint.rows()) {
@@ -102,7 +89,8 @@ void add_held(std::vector<HeldBytes>& all, const LayerCount& layer, int64_t time
 StepCount count_step(const Compressor& compressor, const ModelShape& model, const BenchSubject& subject,
                      int64_t n_tokens) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
-  const auto tokens = drawn_tokens(model, subject, n_tokens);
+  auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(subject.seed));
+  const auto tokens = drawn_tokens(model, subject, n_tokens, generator, emulated_device());
   StepCount step;
   step.n_layers = model.n_layers;
   std::map<const void*, KernelWork> kernels;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -52,5 +53,8 @@ class KVC_EXPORT ObservationPass : public JointPrefill {
 KVC_EXPORT void observe_itself(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt);
 // Nothing, for a compressor without a joint prefill.
 KVC_EXPORT void finish_prefill(const Compressor& compressor, std::span<LayerCache* const> caches);
+KVC_EXPORT void finish_prefill(const Compressor& compressor, std::span<const std::unique_ptr<LayerCache>> caches);
+// One layer's prompt from its append to its end, for a host without a model: observed by itself, ended for this layer.
+KVC_EXPORT void append_prompt_alone(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt);
 
 }  // namespace kvc
