@@ -119,24 +119,62 @@ TEST(Faults, ACopyIsThereOnlyAfterItsWaitAndABarrier) {
   });
 }
 
-__global__ void refill(gmem_ptr<const float> in, gmem_ptr<float> out) {
+__global__ void refill(gmem_ptr<const float> in, gmem_ptr<float> out, bool reads) {
   KVC_SHARED(float, row, 64);
-  row[threadIdx.x] = 1.0f;
-  __syncthreads();
-  out[threadIdx.x] = row[63 - threadIdx.x];
+  if (reads) {
+    row[threadIdx.x] = 1.0f;
+    __syncthreads();
+    out[threadIdx.x] = row[63 - threadIdx.x];
+  } else {
+    row[63 - threadIdx.x] = 1.0f;
+  }
   cp_async<4>(row + threadIdx.x, in + threadIdx.x);
   cp_async_commit();
   cp_async_wait<0>();
 }
 
-TEST(Faults, ABufferIsNotFilledAgainWhileOthersMayReadIt) {
+TEST(Faults, ABufferIsNotFilledAgainWhileOthersMayReadOrWriteIt) {
   auto in = numbers(64), out = numbers(64);
+  for (const bool reads : {true, false}) {
+    under_all_schedules([&] {
+      EXPECT_NE(failure_of([&] {
+                  KVC_LAUNCH(refill, dim3(1), dim3(64), 0, nullptr, checked<const float>(in.data(), 64),
+                             checked(out.data(), 64), reads);
+                }),
+                "")
+          << reads;
+    });
+  }
+}
+
+// Four threads a word, each its own byte of it; then the words, of which a thread reads another's, or writes its own.
+__global__ void share_words(gmem_ptr<unsigned> out, bool barrier, bool reads) {
+  KVC_SHARED(unsigned, words, 64);
+  smem_ptr<unsigned char> bytes = pointer_cast<unsigned char>(words);
+  words[threadIdx.x] = 0;
+  __syncthreads();
+  bytes[4 * (threadIdx.x % 16) + threadIdx.x / 16] = 1;
+  if (barrier) {
+    __syncthreads();
+  }
+  if (reads) {
+    out[threadIdx.x] = words[threadIdx.x % 16];
+  } else {
+    words[threadIdx.x] = 2;
+  }
+}
+
+TEST(Faults, BytesOfAWordAreNoRaceAndTheWordAndOneOfThemAre) {
+  std::vector<unsigned> out(64);
   under_all_schedules([&] {
-    EXPECT_NE(failure_of([&] {
-                KVC_LAUNCH(refill, dim3(1), dim3(64), 0, nullptr, checked<const float>(in.data(), 64),
-                           checked(out.data(), 64));
-              }),
-              "");
+    for (const bool reads : {true, false}) {
+      const auto launch = [&](bool barrier) {
+        return failure_of(
+            [&] { KVC_LAUNCH(share_words, dim3(1), dim3(64), 0, nullptr, checked(out.data(), 64), barrier, reads); });
+      };
+      EXPECT_EQ(launch(true), "");
+      EXPECT_THAT(launch(false), HasSubstr("race: "));
+    }
   });
 }
 

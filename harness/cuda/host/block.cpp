@@ -90,6 +90,7 @@ struct Machine {
   const char* kernel = "";
   std::vector<Thread> threads;
   std::vector<std::vector<Meeting>> meetings;  // a warp
+  std::vector<unsigned> gone;                  // a warp: the lanes that have ended or never were
   std::array<Barrier, barriers> barrier;
   Votes votes;  // of the last barrier 0
   int running = -1;
@@ -99,6 +100,8 @@ struct Machine {
 };
 
 thread_local Machine* machine = nullptr;
+
+bool is_same(const char* a, const char* b) { return a == b || std::string_view(a) == b; }
 
 std::string triple(unsigned x, unsigned y, unsigned z) {
   return "(" + std::to_string(x) + ", " + std::to_string(y) + ", " + std::to_string(z) + ")";
@@ -120,17 +123,6 @@ void wait_in(const char* what, Where where) {
 unsigned lanes_of_warp(int warp) {  // that the block has
   const int lanes = std::min<int>(warpSize, static_cast<int>(machine->threads.size()) - warp * warpSize);
   return lanes == warpSize ? 0xFFFFFFFFu : (1u << lanes) - 1;
-}
-
-unsigned ended_lanes(int warp) {
-  unsigned ended = ~lanes_of_warp(warp);
-  for (unsigned lanes = ~ended; lanes != 0; lanes &= lanes - 1) {
-    const int lane = __builtin_ctz(lanes);
-    if (machine->threads[warp * warpSize + lane].state == State::ended) {
-      ended |= 1u << lane;
-    }
-  }
-  return ended;
 }
 
 void finish_meeting(int warp, std::size_t number) {
@@ -158,7 +150,7 @@ std::size_t meeting_for(int warp, unsigned lane, const Meeting& wanted) {
     if (!(other.mask >> lane & 1)) {
       continue;
     }
-    if (other.mask == wanted.mask && std::string_view(other.what) == wanted.what &&
+    if (other.mask == wanted.mask && is_same(other.what, wanted.what) &&
         (any_place || same_place(other.where, wanted.where))) {
       return i;
     }
@@ -184,7 +176,7 @@ void thread_ends() {
                         thread_name(all.arrived.front()) + " waits there");
   }
   const int warp = number / warpSize;
-  const unsigned gone = ended_lanes(warp);
+  const unsigned gone = machine->gone[warp] |= 1u << number % warpSize;
   for (std::size_t i = machine->meetings[warp].size(); i-- > 0;) {
     const Meeting& meeting = machine->meetings[warp][i];
     if ((meeting.mask & ~gone) == meeting.lanes.arrived) {
@@ -310,6 +302,10 @@ Work run_block(Stacks& stacks, std::size_t shared_bytes, const std::function<voi
   const unsigned count = blockDim.x * blockDim.y * blockDim.z;
   machine->threads = std::vector<Thread>(count);
   machine->meetings.assign((count + warpSize - 1) / warpSize, {});
+  machine->gone.clear();
+  for (int warp = 0; warp < static_cast<int>(machine->meetings.size()); ++warp) {
+    machine->gone.push_back(~lanes_of_warp(warp));
+  }
   machine->barrier = {};
   machine->ended = 0;
   open_shared(shared_bytes, static_cast<int>(count));
@@ -404,7 +400,7 @@ std::string place(Where where) {
   return std::string(file.substr(file.rfind('/') + 1)) + ":" + std::to_string(where.line());
 }
 
-bool same_place(Where a, Where b) { return a.line() == b.line() && std::string_view(a.file_name()) == b.file_name(); }
+bool same_place(Where a, Where b) { return a.line() == b.line() && is_same(a.file_name(), b.file_name()); }
 
 std::string thread_name(int number) {
   const Index3 index = machine->threads[number].index;
@@ -428,7 +424,7 @@ void meet_warp(const char* what, unsigned mask, void* slot, void (*complete)(con
   Meeting& meeting = machine->meetings[warp][number];
   meeting.lanes.arrived |= 1u << lane;
   meeting.lanes.slots[lane] = slot;
-  if ((mask & ~ended_lanes(warp)) == meeting.lanes.arrived) {
+  if ((mask & ~machine->gone[warp]) == meeting.lanes.arrived) {
     finish_meeting(warp, number);
   } else {
     wait_in(what, where);

@@ -25,11 +25,46 @@ struct Event {
   bool atomic = false;
 };
 
-// Of a byte: its last write, and the last reads, of which the second is of another warp than the first where there are
-// such.
-struct Byte {
+// Of a byte: its last write, and the last reads since, of which the second is of another warp than the first where
+// there are such.
+struct History {
   Event write, read, other_read;
-  bool copying = false;
+};
+
+// Histories of the arena's bytes. The four of a word share one, until a part of the word is touched.
+class Histories {
+ public:
+  // Calls change(history) for what `count` bytes from number `at` on share. Where `replaces`, it leaves one history,
+  // whatever it was.
+  template <class Change>
+  void change(std::size_t at, std::size_t count, bool replaces, const Change& change) {
+    for (const std::size_t end = at + count; at < end;) {
+      const std::size_t word = at / 4, next = std::min(end, 4 * word + 4);
+      const bool is_whole = next - at == 4;
+      if (is_whole && !is_split_[word]) {
+        change(words_[word]);
+      } else {
+        split(word);
+        std::for_each(&bytes_[at], &bytes_[at] + (next - at), change);
+        if (is_whole && replaces) {
+          words_[word] = bytes_[at];
+          is_split_[word] = false;
+        }
+      }
+      at = next;
+    }
+  }
+
+ private:
+  void split(std::size_t word) {
+    if (!is_split_[word]) {
+      std::fill_n(&bytes_[4 * word], 4, words_[word]);
+      is_split_[word] = true;
+    }
+  }
+  std::vector<History> words_ = std::vector<History>(arena_bytes / 4);
+  std::vector<History> bytes_ = std::vector<History>(arena_bytes);  // of words that are split
+  std::vector<std::uint8_t> is_split_ = std::vector<std::uint8_t>(arena_bytes / 4);
 };
 
 struct Copy {
@@ -47,7 +82,10 @@ struct BankEvent {
 
 struct Shared {
   std::unique_ptr<std::byte[]> storage = std::make_unique<std::byte[]>(arena_bytes);
-  std::vector<Byte> bytes = std::vector<Byte>(arena_bytes);
+  Histories histories;
+  std::vector<std::uint8_t> is_copying = std::vector<std::uint8_t>(arena_bytes);
+  std::size_t n_copying = 0;
+  Options options;           // of this block
   std::size_t used = 0;      // of the arena, with guards
   std::size_t declared = 0;  // by arrays
   std::deque<SharedArray> arrays;
@@ -81,9 +119,8 @@ const SharedArray& add_array(const char* name, std::size_t bytes, std::size_t al
   return memory.arrays.emplace_back(SharedArray{name, where, at, at + bytes});
 }
 
-Byte* byte_of(const void* address) {
-  Shared& memory = shared();
-  return &memory.bytes[static_cast<std::size_t>(static_cast<const std::byte*>(address) - memory.storage.get())];
+std::size_t number_of(const Shared& memory, const void* address) {  // among the arena's bytes
+  return static_cast<std::size_t>(static_cast<const std::byte*>(address) - memory.storage.get());
 }
 
 std::string offset_in(const SharedArray& array, const void* address) {
@@ -110,7 +147,7 @@ bool in_order(Shared& memory, const Event& before, int thread) {
                   " " + did + " at " + place(before.where) + " with no barrier between");
 }
 
-void note_read(Shared& memory, Byte& byte, const Event& now) {
+void note_read(Shared& memory, History& byte, const Event& now) {
   if (in_order(memory, byte.read, now.thread)) {
     byte.read = now;
   } else if (byte.read.thread / warpSize != now.thread / warpSize || in_order(memory, byte.other_read, now.thread)) {
@@ -118,28 +155,32 @@ void note_read(Shared& memory, Byte& byte, const Event& now) {
   }
 }
 
-void check_races(Byte* bytes, std::size_t count, const void* begin, const void* address, Access access, Where where) {
-  Shared& memory = shared();
+// A write that is in order with all before it stands for them: what is in order with it is so with them.
+void check_races(Shared& memory, std::size_t count, const void* begin, const void* address, Access access,
+                 Where where) {
   const int thread = this_thread();
   const Event now = {where, memory.epoch, memory.clock(thread, thread), static_cast<std::uint16_t>(thread),
                      access == Access::atomic};
   const char* does = access == Access::read ? "reads" : access == Access::write ? "writes" : "changes atomically";
-  for (std::size_t i = 0; i < count; ++i) {
-    Byte& byte = bytes[i];
+  memory.histories.change(number_of(memory, address), count, access == Access::write, [&](History& byte) {
     if (!in_order(memory, byte.write, thread) && !(now.atomic && byte.write.atomic)) {
       report_race(byte.write, "wrote", does, begin, address, where);
     }
     if (access == Access::read) {
       note_read(memory, byte, now);
-      continue;
+      return;
     }
-    for (const Event& read : {byte.read, byte.other_read}) {
-      if (!in_order(memory, read, thread)) {
-        report_race(read, "read", does, begin, address, where);
+    for (const Event* read : {&byte.read, &byte.other_read}) {
+      if (!in_order(memory, *read, thread)) {
+        report_race(*read, "read", does, begin, address, where);
       }
     }
-    byte.write = now;
-  }
+    if (access == Access::write) {
+      byte = {now, {}, {}};
+    } else {
+      byte.write = now;
+    }
+  });
 }
 
 std::string outside(const std::string& what, std::size_t bytes) {
@@ -147,7 +188,7 @@ std::string outside(const std::string& what, std::size_t bytes) {
 }
 
 void check_alignment(const void* address, std::size_t alignment, Where where) {
-  if (reinterpret_cast<std::uintptr_t>(address) % alignment != 0) {
+  if (reinterpret_cast<std::uintptr_t>(address) & (alignment - 1)) {
     fail(where, "misaligned: an access that needs an address divisible by " + std::to_string(alignment) +
                     " at one that leaves " + std::to_string(reinterpret_cast<std::uintptr_t>(address) % alignment));
   }
@@ -188,7 +229,7 @@ void count_warp(const std::vector<std::pair<int, BankEvent>>& lanes, BankCount& 
 // Lanes of a warp that were at a place the same number of times are taken as one access of the warp.
 void count_banks(int first_thread, int end_thread) {
   Shared& memory = shared();
-  BankCounts* counts = options().banks;
+  BankCounts* counts = memory.options.banks;
   for (int warp = first_thread / warpSize; counts && warp * warpSize < end_thread; ++warp) {
     std::map<std::pair<BankSite, int>, std::vector<std::pair<int, BankEvent>>> accesses;
     for (int thread = warp * warpSize; thread < std::min((warp + 1) * warpSize, end_thread); ++thread) {
@@ -203,15 +244,36 @@ void count_banks(int first_thread, int end_thread) {
   }
 }
 
-void make_copy(const Copy& copy) {
-  for (Byte* byte = byte_of(copy.to); byte != byte_of(copy.to) + copy.bytes; ++byte) {
-    byte->copying = false;
+void mark_copying(Shared& memory, const Copy& copy, bool is_copying) {
+  std::uint8_t* first = &memory.is_copying[number_of(memory, copy.to)];
+  for (std::uint8_t* byte = first; byte != first + copy.bytes; ++byte) {
+    memory.n_copying += std::size_t{is_copying} - *byte;
+    *byte = is_copying;
   }
-  if (options().detect_races) {
-    check_races(byte_of(copy.to), copy.bytes, nullptr, copy.to, Access::write, copy.where);
+}
+
+void make_copy(Shared& memory, const Copy& copy) {
+  mark_copying(memory, copy, false);
+  if (memory.options.detect_races) {
+    check_races(memory, static_cast<std::size_t>(copy.bytes), nullptr, copy.to, Access::write, copy.where);
   }
   std::memset(copy.to, 0, copy.bytes);
   std::memcpy(copy.to, copy.from, copy.filled);
+}
+
+[[noreturn]] void report_copy(const Shared& memory, std::size_t bytes, const void* begin, const void* address,
+                              Access access, Where where) {
+  const auto at = static_cast<const std::byte*>(address);
+  std::string brings;
+  for (std::size_t thread = 0; thread < memory.copies.size(); ++thread) {
+    for (const Copy& copy : memory.copies[thread]) {
+      if (copy.to < at + bytes && at < copy.to + copy.bytes) {
+        brings = thread_name(static_cast<int>(thread)) + " at " + place(copy.where);
+      }
+    }
+  }
+  fail(where, std::string(access == Access::read ? "reads " : "writes ") + name_of(begin, address) +
+                  ", which the cp_async of " + brings + " still brings: no cp_async_wait covers it");
 }
 
 }  // namespace
@@ -234,18 +296,14 @@ void touch_shared(const void* address, std::size_t bytes, std::size_t alignment,
     fail(where, outside(name_of(begin, address), bytes));
   }
   check_alignment(address, alignment, where);
-  Byte* touched = byte_of(address);
-  for (std::size_t i = 0; i < bytes; ++i) {
-    if (touched[i].copying) {
-      fail(where, std::string(access == Access::read ? "reads " : "writes ") + name_of(begin, address) +
-                      ", which the cp_async of " + thread_name(touched[i].write.thread) + " at " +
-                      place(touched[i].write.where) + " still brings: no cp_async_wait covers it");
-    }
+  Shared& memory = shared();
+  if (memory.n_copying > 0 && std::memchr(&memory.is_copying[number_of(memory, address)], 1, bytes)) {
+    report_copy(memory, bytes, begin, address, access, where);
   }
-  if (options().detect_races) {
-    check_races(touched, bytes, begin, address, access, where);
+  if (memory.options.detect_races) {
+    check_races(memory, bytes, begin, address, access, where);
   }
-  if (options().banks) {
+  if (memory.options.banks) {
     note_banks(address, bytes, where);
   }
 }
@@ -254,14 +312,9 @@ void start_copy(void* to, const void* from, int bytes, int filled, Where where) 
   Shared& memory = shared();
   const int thread = this_thread();
   check_alignment(from, bytes, where);
-  Byte* touched = byte_of(to);
-  for (int i = 0; i < bytes; ++i) {
-    touched[i].copying = true;
-    touched[i].write.where = where;
-    touched[i].write.thread = static_cast<std::uint16_t>(thread);
-  }
   std::memset(to, poison, bytes);
   memory.copies[thread].push_back({static_cast<std::byte*>(to), from, bytes, filled, memory.groups[thread], where});
+  mark_copying(memory, memory.copies[thread].back(), true);
 }
 
 void commit_copies() { ++shared().groups[this_thread()]; }
@@ -272,7 +325,7 @@ void wait_for_copies(int groups_left) {
   const int done = memory.groups[this_thread()] - groups_left;
   std::erase_if(copies, [&](const Copy& copy) {
     if (copy.group < done) {
-      make_copy(copy);
+      make_copy(memory, copy);
       return true;
     }
     return false;
@@ -282,6 +335,7 @@ void wait_for_copies(int groups_left) {
 void open_shared(std::size_t dynamic_bytes, int threads) {
   Shared& memory = shared();
   ++memory.epoch;
+  memory.options = options();
   memory.threads = threads;
   memory.clocks.assign(static_cast<std::size_t>(threads) * threads, 0);
   for (int i = 0; i < threads; ++i) {
@@ -304,7 +358,7 @@ void close_shared(bool failed) {
   }
   for (const auto& copies : memory.copies) {  // that nobody waited for
     for (const Copy& copy : copies) {
-      std::for_each(byte_of(copy.to), byte_of(copy.to) + copy.bytes, [](Byte& byte) { byte.copying = false; });
+      mark_copying(memory, copy, false);
     }
   }
 }
