@@ -1,6 +1,7 @@
 #!/bin/bash
 # slurm_cluster.sh start FOLDER PORT: slurmctld and two slurmd of this host, n1 and n2, without munge or root's services,
-# all files in FOLDER; slurm_cluster.sh lose FOLDER n2 ends a node without a word, stop FOLDER ends them all.
+# all files in FOLDER; slurm_cluster.sh lose FOLDER n2 ends a node without a word, stop FOLDER ends them all and returns
+# when they have ended.
 # FOLDER/slurm.conf is for SLURM_CONF.
 set -eu
 folder=$2
@@ -69,7 +70,10 @@ END
     ;;
   stop)
     for name in n1 n2 ctld; do
-      if [ -e "$folder/$name.process" ]; then kill "$(cat "$folder/$name.process")" || true; fi
+      if [ ! -e "$folder/$name.process" ]; then continue; fi
+      process=$(cat "$folder/$name.process")
+      kill "$process" || continue
+      timeout 30 tail --pid="$process" -f /dev/null || kill -KILL "$process" || true
     done
     ;;
 esac

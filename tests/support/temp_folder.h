@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 namespace kvc::test {
 
@@ -19,7 +20,10 @@ class TempFolder {
   }
   TempFolder(const TempFolder&) = delete;
   TempFolder& operator=(const TempFolder&) = delete;
-  ~TempFolder() { std::filesystem::remove_all(path_); }
+  ~TempFolder() {
+    std::error_code ignored;  // a process that a test left may still write here
+    std::filesystem::remove_all(path_, ignored);
+  }
 
   const std::filesystem::path& path() const { return path_; }
   operator const std::filesystem::path&() const { return path_; }
