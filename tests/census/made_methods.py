@@ -1,6 +1,7 @@
 """Records `plugin NAME ...` of a made set: methods on a prompt with its queries, from their published formulas with torch
 in float64: add_methods(made, folder). Fields: plugin, options, n_heads (of queries), and layer, n_layers, rope_frequencies
-where a method reads them. What a method evicts counts as zeros."""
+where a method reads them, lead_in where it acts at the prompt's end (plugin_records.cpp says on what). What a method
+evicts counts as zeros."""
 
 import math
 import os
@@ -144,11 +145,35 @@ def add_kvarn(p, tile, sinks, k_bits, v_bits):
              {"k_bits": k_bits, "v_bits": v_bits, "tile": tile, "sinks": sinks})
 
 
+def repeated(p, k, v, sinks, chunk, lead_in):  # [H, n]: the most that the pass over its chunk gives each token
+    scores = []
+    for first in range(0, p.n, chunk):
+        end, begin = min(first + chunk, p.n), max(0, first - lead_in)
+        keys = torch.cat([k[:, :min(sinks, first)], k[:, first:end], v[:, begin:end]], 1)
+        z = torch.einsum("hgtd,hsd->hgts", p.by_group[:, :, begin:end], keys) / math.sqrt(p.d)
+        n_pass = end - begin
+        later = torch.ones(n_pass, n_pass, dtype=torch.bool).triu(1)
+        later = torch.cat([torch.zeros(n_pass, keys.shape[1] - n_pass, dtype=torch.bool), later], 1)
+        weights = z.masked_fill(later, -math.inf).softmax(-1)
+        scores.append(weights[..., min(sinks, first):-n_pass].amax((1, 2)))
+    return torch.cat(scores, 1)
+
+
+def add_kvzip(p, keep, sinks, chunk, lead_in):
+    scores = torch.cat([repeated(p, p.k, p.v, sinks, chunk, lead_in), repeated(p, p.v, p.k, sinks, chunk, lead_in)])
+    scores[:, :sinks] = math.inf
+    kept = best(scores.flatten(), math.floor(keep * scores.numel() + 0.5)).view_as(scores)[:p.h]
+    p.keep("kvzip", f"keep{keep} chunk{chunk}", kept, {"keep": keep, "sinks": sinks, "chunk": chunk}, n_layers=2,
+           lead_in=lead_in)
+
+
 def add_methods(made, folder):
     p = Prompt(made)
     add_voted(p, 40, 8)
     add_expected_attention(p, 0.5, 4, 64)
     add_think(p, 0.4, 6, 5)
     add_duoattention(p, folder, 4, 20)
+    add_kvzip(p, 0.3, 4, 48, 7)
+    add_kvzip(p, 0.6, 1, 2048, 0)
     add_kvarn(p, 16, 8, 4, 2)
     add_kvarn(p, 32, 0, 4, 4)
