@@ -1,6 +1,7 @@
 #include "analysis/cell_groups.h"
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
@@ -50,7 +51,23 @@ void check_known(Database& db, const char* what, const std::string& name, const 
 void check_filter(Database& db, const GroupFilter& filter) {
   if (filter.experiment != "all") check_stored_experiment(db, filter.experiment);
   if (!filter.model.empty()) check_known(db, "model", filter.model, "SELECT DISTINCT model FROM cell ORDER BY 1");
-  if (!filter.task.empty()) check_known(db, "task", filter.task, "SELECT DISTINCT task FROM cell ORDER BY 1");
+}
+
+// Of the database's tasks those that the filter names.
+std::set<std::string> tasks_of(Database& db, const GroupFilter& filter) {
+  std::vector<std::string> known;
+  auto select = db.prepare("SELECT DISTINCT task FROM cell ORDER BY 1");
+  while (select.step()) known.push_back(select.text(0));
+  if (filter.tasks.empty()) return {known.begin(), known.end()};
+  std::set<std::string> all;
+  for (const auto& wanted : filter.tasks) {
+    std::vector<std::string> found;
+    std::copy_if(known.begin(), known.end(), std::back_inserter(found),
+                 [&](const std::string& task) { return is_named_by(task, wanted); });
+    KVC_CHECK(!found.empty(), "results database '", db.path(), "': ", unknown_name("task", wanted, known));
+    all.insert(found.begin(), found.end());
+  }
+  return all;
 }
 
 // A setting as JSON when it reads as such ("2" is a number), else as text.
@@ -192,6 +209,7 @@ std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup
 
 std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std::vector<std::string>& notes) {
   check_filter(db, filter);
+  const auto tasks = tasks_of(db, filter);
   auto select = db.prepare(kCells);
   select.bind(1, filter.experiment);
   std::vector<FoundCell> found;
@@ -206,7 +224,7 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
     cell.given = select.text(10);
     const std::string task = select.text(5), suspect = select.text(7);
     if (!filter.model.empty() && cell.model != filter.model) continue;
-    if (!filter.task.empty() && task != filter.task) continue;
+    if (!tasks.contains(task)) continue;
     if (!suspect.empty()) {
       notes.push_back(concat(filter.with_suspects ? "suspect: " : "left out as suspect: ", cell.name(), " on ", task,
                              ": ", suspect));

@@ -32,7 +32,8 @@ std::string frames_note(const std::vector<CellGroup>& groups);
 
 struct GroupFilter {
   std::string experiment = "all";  // a name, or "all"
-  std::string model, task;         // "": any
+  std::string model;               // "": any
+  std::vector<std::string> tasks;  // names, what names begin with, or patterns, as of experiments; none: any
   bool with_suspects = false;
 };
 

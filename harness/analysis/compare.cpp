@@ -82,7 +82,7 @@ void add_row(CompareReport& report, const GroupPair& groups, const std::string& 
 void add_rows(CompareReport& report, const GroupPair& groups, const std::vector<PairedTask>& tasks,
               const CompareOptions& options) {
   std::vector<AnswerPair> pooled;
-  size_t n_tasks = 0;
+  std::set<std::string> names;
   for (const auto& paired : tasks) {
     if (paired.unpaired.n() > 0) {
       const auto text = unpaired_text(groups, paired);
@@ -90,11 +90,12 @@ void add_rows(CompareReport& report, const GroupPair& groups, const std::vector<
       report.notes.push_back(text);
     }
     if (paired.pairs.empty()) continue;
-    add_row(report, groups, paired.task, paired.pairs, options.margin);
+    if (!options.pooled) add_row(report, groups, paired.task, paired.pairs, options.margin);
     pooled.insert(pooled.end(), paired.pairs.begin(), paired.pairs.end());
-    ++n_tasks;
+    names.insert(paired.task);
   }
-  if (n_tasks > 1) add_row(report, groups, "all tasks", pooled, options.margin);
+  if (names.size() > 1) add_row(report, groups, "all tasks", pooled, options.margin);
+  if (names.size() == 1 && options.pooled) add_row(report, groups, *names.begin(), pooled, options.margin);
 }
 
 void adjust(CompareReport& report) {

@@ -19,6 +19,7 @@ struct CompareOptions {
   GroupFilter filter;
   std::string extractor;     // "": the headline score
   double margin = 0;         // of the equivalence tests, as a share of the full score; 0: none
+  bool pooled = false;       // one row for a pair: of all tasks together
   bool paired_only = false;  // leave samples without partner out, with a note, instead of refusing
 };
 
@@ -34,8 +35,8 @@ struct CompareReport {
   std::string weights;  // of the caption, as weights_note says it
 };
 
-// One row a task, then one over all pairs when there are several tasks. Throws Error for names that fit none or
-// several, for samples without a partner (with their counts), and when nothing is left to compare.
+// One row a task, unless pooled, then one over all pairs when there are several tasks. Throws Error for names that fit
+// none or several, for samples without a partner (with their counts), and when nothing is left to compare.
 CompareReport compare_groups(Database& db_a, Database& db_b, const CompareOptions& options);
 
 Table compare_table(const CompareReport& report);

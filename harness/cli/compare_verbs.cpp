@@ -26,7 +26,6 @@ struct CompareArguments {
 
 struct PowerArguments {
   CompareArguments compare;
-  std::vector<std::string> tasks;
   std::optional<int64_t> n;
   std::optional<double> discordant, sd_points, difference_points;
   PowerTarget target;
@@ -36,7 +35,7 @@ void add_format(Verb verb, std::string& format) {
   verb.add_option("--format", format, "markdown, csv or json").choices({"markdown", "csv", "json"}).show_default();
 }
 
-void add_choice(Verb verb, CompareArguments& arguments) {
+void add_choice(Verb verb, CompareArguments& arguments, const char* about_task) {
   auto& filter = arguments.options.filter;
   verb.add_option("names", arguments.names,
                   "[DATABASE] A [B], each in quotes: 'PLUGIN: {key: value}', 'PLUGIN [key=value]...' or a label of the "
@@ -46,6 +45,8 @@ void add_choice(Verb verb, CompareArguments& arguments) {
   verb.add_option("--baseline", arguments.baseline, "A, against every other compressor");
   verb.add_option("--experiment", filter.experiment, "only this experiment's cells").show_default();
   verb.add_option("--model", filter.model, "only this model's cells");
+  verb.add_option("--task", filter.tasks, about_task).one_each();
+  verb.add_flag("--pooled", arguments.options.pooled, "one row for all of these tasks together, none for each");
   verb.add_option("--extractor", arguments.options.extractor, "compare this score instead of the headline");
   verb.add_flag("--with-suspects", filter.with_suspects, "also cells marked suspect");
   verb.add_flag("--paired-only", arguments.options.paired_only,
@@ -141,8 +142,8 @@ std::vector<PowerCase> measured_cases(CompareArguments arguments, std::optional<
 int power(const PowerArguments& arguments) {
   const auto difference = share(arguments.difference_points), sd = share(arguments.sd_points);
   if (!arguments.compare.database.empty() || !arguments.compare.names.empty()) {
-    KVC_CHECK(!arguments.n && arguments.tasks.empty() && !arguments.discordant && !sd,
-              "power: a database measures what --n, --task, --discordant and --sd would assume; give one of both");
+    KVC_CHECK(!arguments.n && !arguments.discordant && !sd,
+              "power: a database measures what --n, --discordant and --sd would assume; give one of both");
     print(arguments.compare.format, power_table(measured_cases(arguments.compare, difference), arguments.target));
     return kOk;
   }
@@ -154,7 +155,7 @@ int power(const PowerArguments& arguments) {
   if (!sd && !assumed.discordant) assumed.discordant = 0.2;
   std::vector<PowerCase> cases;
   const char* data = std::getenv("KVC_DATA");
-  for (const auto& task : arguments.tasks) {
+  for (const auto& task : arguments.compare.options.filter.tasks) {
     const auto spec = load_task(find_task(find_paths().root / "tasks", task));
     cases.push_back(assumed);
     cases.back().task = task;
@@ -173,10 +174,12 @@ void add_power_verb(Verb program) {
   auto arguments = std::make_shared<PowerArguments>();
   auto verb =
       program.add_subcommand("power", "Says which difference n samples can show, and how many a difference needs");
-  add_choice(verb, arguments->compare);
+  add_choice(
+      verb, arguments->compare,
+      "only this task of the database, or those that a name begins with or a pattern fits; without a database as "
+      "many samples as this task has; may be given again");
   add_format(verb, arguments->compare.format);
   verb.add_option("--n", arguments->n, "samples").range(1, 1 << 24);
-  verb.add_option("--task", arguments->tasks, "as many samples as this task has");
   verb.add_option("--discordant", arguments->discordant,
                   "share of questions that one answers right and the other wrong (default: 0.2)")
       .range(0.0, 1.0);
@@ -192,10 +195,10 @@ void add_power_verb(Verb program) {
 void add_compare_verbs(Verb program) {
   auto arguments = std::make_shared<CompareArguments>();
   auto verb = program.add_subcommand("compare", "Tests compressors against each other on the same questions");
-  add_choice(verb, *arguments);
+  add_choice(verb, *arguments,
+             "only this task, or those that a name begins with or a pattern fits; may be given again");
   add_format(verb, arguments->format);
   add_wide(verb, arguments->wide);
-  verb.add_option("--task", arguments->options.filter.task, "only this task");
   verb.add_option("--margin", arguments->margin_points, "points; also test 'no worse' and 'equivalent' within them")
       .range(0.0, 99.0);
   verb.add_option("--fail-if-worse-by", arguments->fail_if_worse_by,

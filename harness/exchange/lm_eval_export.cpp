@@ -237,7 +237,7 @@ std::vector<LmEvalExport> export_lm_eval(Database& db, const std::string& experi
                                          double seconds) {
   check_up_to_date(db);
   std::vector<std::string> notes;
-  const auto groups = read_groups(db, {experiment, "", "", true}, notes);
+  const auto groups = read_groups(db, {experiment, "", {}, true}, notes);
   std::set<std::string> taken;
   std::vector<LmEvalExport> made;
   for (const auto& group : groups) {

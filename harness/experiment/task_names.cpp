@@ -1,7 +1,5 @@
 #include "experiment/task_names.h"
 
-#include <fnmatch.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -32,13 +30,12 @@ std::vector<std::filesystem::path> files_for(const std::string& name, const std:
   return files;
 }
 
-// As a shell's: * ? [abc]; * goes over slashes, for a task of a file has two.
 std::vector<TaskId> tasks_like(const std::string& pattern, const std::filesystem::path& folder) {
   std::vector<TaskId> tasks;
   std::vector<std::string> known;
   for (const auto& id : find_tasks(folder)) {
     const auto name = id.name();
-    if (::fnmatch(pattern.c_str(), name.c_str(), 0) == 0) tasks.push_back(id);
+    if (is_named_by(name, pattern)) tasks.push_back(id);
     known.push_back(name);
   }
   if (tasks.empty()) throw Error(unknown_name("task", pattern, known));
@@ -83,7 +80,7 @@ std::vector<TaskId> tasks_of(const std::string& name, const Paths& paths) {
   for (const auto& file : files_for(name, folder)) {
     for (const auto& variant : task_variants(file)) {
       const TaskId id{file, variant};
-      if ((id.name() + "/").starts_with(name + "/")) tasks.push_back(id);
+      if (is_named_by(id.name(), name)) tasks.push_back(id);
     }
   }
   return tasks.empty() ? std::vector{find_task(folder, name)} : tasks;

@@ -18,7 +18,7 @@ namespace {
 ReportData read_data(Database& db, const ReportOptions& options) {
   ReportData data{db, options, {}, false, {}, {}};
   std::vector<std::string> notes;  // the summary has them, too
-  data.groups = read_groups(db, {options.experiment, "", "", options.with_suspects}, notes);
+  data.groups = read_groups(db, {options.experiment, "", {}, options.with_suspects}, notes);
   for (auto& row : read_summary(db, options.experiment)) data.cells.emplace(row.key, row);
   std::set<std::string> tasks;
   for (const auto& group : data.groups) {

@@ -1,5 +1,7 @@
 #include "text/nearest.h"
 
+#include <fnmatch.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -56,6 +58,10 @@ std::string nearest_name(std::string_view name, const std::vector<std::string>& 
     }
   }
   return best;
+}
+
+bool is_named_by(const std::string& name, const std::string& wanted) {
+  return (name + "/").starts_with(wanted + "/") || ::fnmatch(wanted.c_str(), name.c_str(), 0) == 0;
 }
 
 std::string join(const std::vector<std::string>& names, std::string_view separator) {

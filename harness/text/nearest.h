@@ -10,6 +10,10 @@ namespace kvc {
 // The candidate with the smallest edit distance to `name`, or "" when none is closer than half of its length.
 std::string nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
+// Whether `wanted` names it: the whole name, what it begins with up to a slash, or a pattern as a shell's (* ? [abc]; *
+// goes over slashes).
+bool is_named_by(const std::string& name, const std::string& wanted);
+
 // "a, b, c"
 std::string join(const std::vector<std::string>& names, std::string_view separator = ", ");
 

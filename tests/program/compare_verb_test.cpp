@@ -99,6 +99,9 @@ TEST(PowerVerb, MeasuresWhatADatabaseHolds) {
   const auto shown = run_program(folder, {"power", make_database(folder, 3), "full", "low", "--format", "csv"});
   EXPECT_NE(shown.out.find("\r\nlow bits=2,t/a,10,70,McNemar (exact),"), std::string::npos) << shown.out << shown.err;
   EXPECT_NE(shown.out.find(",-70,"), std::string::npos) << shown.out;  // all discordant pairs went one way
+  const auto other =
+      run_program(folder, {"power", make_database(folder, 3), "full", "low", "--task", "t/b", "--format", "csv"});
+  EXPECT_NE(other.err.find("unknown task 't/b'"), std::string::npos) << other.out << other.err;
 }
 
 }  // namespace

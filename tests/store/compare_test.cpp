@@ -1,6 +1,8 @@
 // Numbers by hand where they are round; intervals from the likelihood maximized numerically by scipy.
 #include "analysis/compare.h"
 
+#include <gmock/gmock.h>
+
 #include "store_fixture.h"
 
 namespace kvc {
@@ -106,7 +108,7 @@ TEST_F(CompareTest, TheTableSaysWhatIsCompared) {
   fill(store_, "full");
   fill(store_, "low");
   auto options = names("full", "low");
-  options.filter.task = "t/a";
+  options.filter.tasks = {"t/a"};
   const auto table = compare_table(compare(store_, options));
   EXPECT_EQ(table.title, "B against A = full, tiny");
   const auto csv = write_csv(table);
@@ -166,7 +168,7 @@ TEST_F(CompareTest, SamplesWithoutAPartnerAreRefusedWithTheirCounts) {
   store_.put_sample(failed_sample(low.key, 3));
   store_.put_sample(make_sample(low.key, 9));
   auto options = names("full", "low");
-  options.filter.task = "t/a";
+  options.filter.tasks = {"t/a"};
   const std::string counts =
       "t/a, full and low bits 2: 1 pairs; without a partner: 4 only in the first, 1 only in the second, 1 failed or "
       "not "
@@ -271,10 +273,31 @@ TEST_F(CompareTest, ScoresOfOneNameByDifferentRulesAreRefused) {
             "both by the task file as it is");
 }
 
+TEST_F(CompareTest, TasksAreNamedAsExperimentsNameThem) {
+  fill(store_, "full");
+  fill(store_, "low");
+  const auto tasks_of = [&](std::vector<std::string> tasks, bool pooled = false) {
+    auto options = names("full", "low");
+    options.filter.tasks = std::move(tasks);
+    options.pooled = pooled;
+    std::vector<std::string> found;
+    for (const auto& row : compare(store_, options).rows) found.push_back(row.task);
+    return found;
+  };
+  using testing::ElementsAre;
+  EXPECT_THAT(tasks_of({"t/b"}), ElementsAre("t/b"));
+  EXPECT_THAT(tasks_of({"t"}), ElementsAre("t/a", "t/b", "all tasks"));
+  EXPECT_THAT(tasks_of({"*/[b-z]", "t/b"}), ElementsAre("t/b"));
+  EXPECT_THAT(tasks_of({"t/b", "t/a"}), ElementsAre("t/a", "t/b", "all tasks"));
+  EXPECT_THAT(tasks_of({"t"}, true), ElementsAre("all tasks"));
+  EXPECT_THAT(tasks_of({"t/b"}, true), ElementsAre("t/b"));
+  EXPECT_THAT(message_of([&] { tasks_of({"t/a", "t/b*b"}); }), testing::HasSubstr("unknown task 't/b*b'"));
+}
+
 TEST_F(CompareTest, AnUnknownTaskModelOrExperimentIsNamed) {
   fill(store_, "full");
   CompareOptions options = names("full", "full");
-  options.filter.task = "t/c";
+  options.filter.tasks = {"t/c"};
   EXPECT_EQ(
       message_of([&] { compare(store_, options); }),
       concat("results database '", path_.string(), "': unknown task 't/c' (did you mean 't/a'?); known: t/a, t/b"));
