@@ -46,17 +46,40 @@ std::string range(const std::optional<double>& min, const std::optional<double>&
   return concat("[", min ? short_number(*min) : "*", ":", max ? short_number(*max) : "*", "]");
 }
 
-// A logarithmic axis takes no offsets, and would go on to the next power of ten: the room beside its points as factors.
-std::string log_range(const FigureAxis& axis, const std::vector<double>& values) {
+struct Span {
   double low = 0, high = 0;
+};
+
+// A logarithmic axis takes no offsets, and would go on to the next power of ten: the room beside its points as factors.
+std::optional<Span> log_span(const FigureAxis& axis, const std::vector<double>& values) {
+  Span span;
   for (const double value : values) {
     if (!(value > 0)) continue;
-    low = low > 0 ? std::min(low, value) : value;
-    high = std::max(high, value);
+    span.low = span.low > 0 ? std::min(span.low, value) : value;
+    span.high = std::max(span.high, value);
   }
-  if (!(low > 0)) return range(axis.min, axis.max);
-  const double room = std::max(1.05, std::pow(high / low, 0.04));
-  return range(axis.min ? *axis.min : low / room, axis.max ? *axis.max : high * room);
+  if (!(span.low > 0)) return std::nullopt;
+  const double room = std::max(1.05, std::pow(span.high / span.low, 0.04));
+  return Span{axis.min ? *axis.min : span.low / room, axis.max ? *axis.max : span.high * room};
+}
+
+std::string log_range(const FigureAxis& axis, const std::vector<double>& values) {
+  const auto span = log_span(axis, values);
+  return span ? range(span->low, span->high) : range(axis.min, axis.max);
+}
+
+// Where fewer than two powers of ten would be named: 1, 2 and 5 times each.
+std::string log_tics(const FigureAxis& axis, const std::vector<double>& values) {
+  const auto span = log_span(axis, values);
+  if (!span || !(span->low > 0) || std::floor(std::log10(span->high)) > std::ceil(std::log10(span->low)))
+    return "autofreq";
+  std::string text;
+  for (double power = std::pow(10, std::floor(std::log10(span->low))); power <= span->high; power *= 10) {
+    for (const double tic : {power, 2 * power, 5 * power}) {
+      if (tic >= span->low && tic <= span->high) text += concat(text.empty() ? "" : ", ", short_number(tic));
+    }
+  }
+  return text.empty() ? "autofreq" : concat("(", text, ")");
 }
 
 // The places of a panel's points, or their values with the ends of intervals.
@@ -98,10 +121,11 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
   const bool is_flat = layout.kind == Kind::kBars || layout.kind == Kind::kStacked;
   const auto least = layout.y.min ? layout.y.min : is_flat && !layout.y.is_log ? std::optional(0.0) : std::nullopt;
   const bool has_marks = layout.kind == Kind::kLines || layout.kind == Kind::kScatter;
-  text += concat(
-      "set yrange ",
-      has_marks && layout.y.is_log ? log_range(layout.y, values_of(data, panel, false)) : range(least, layout.y.max),
-      layout.kind == Kind::kHeat ? " noextend" : "", "\n");
+  const bool has_log_marks = has_marks && layout.y.is_log;
+  const auto heights = has_log_marks ? values_of(data, panel, false) : std::vector<double>{};
+  text += concat("set yrange ", has_log_marks ? log_range(layout.y, heights) : range(least, layout.y.max),
+                 layout.kind == Kind::kHeat ? " noextend" : "", "\n");
+  if (has_log_marks) text += concat("set ytics nomirror ", log_tics(layout.y, heights), "\n");
   if (!categories.empty()) {
     text += "set xtics nomirror " + std::string(shape.rotated ? "rotate by 30 right" : "norotate") + " (";
     for (size_t i = 0; i < categories.size(); ++i) {

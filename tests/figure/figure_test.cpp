@@ -243,6 +243,20 @@ TEST_F(FigureTest, LogarithmicAxesEndJustBeyondTheirPoints) {
   EXPECT_NE(script.find("set yrange [1.90476:2.1]"), std::string::npos) << script;      // 5 % of one value
 }
 
+TEST_F(FigureTest, ALogarithmicAxisWithOnePowerOfTenNamesTwosAndFives) {
+  auto look = layout("lines");
+  look.y.is_log = true;
+  const auto tics_of = [&](const std::string& least, const std::string& most) {
+    const auto points = data("lines", concat("SELECT 1 AS x, column1 AS y FROM (VALUES (", least, "), (", most, "))"));
+    const auto script = write_gnuplot(look, points, "a.dat", "a.svg", "svg");
+    const auto at = script.find("set ytics ");
+    return script.substr(at, script.find('\n', at) - at);
+  };
+  EXPECT_EQ(tics_of("13", "700"), "set ytics nomirror (20, 50, 100, 200, 500)");
+  EXPECT_EQ(tics_of("0.03", "0.04"), "set ytics nomirror autofreq");
+  EXPECT_EQ(tics_of("3", "120"), "set ytics nomirror autofreq");
+}
+
 TEST_F(FigureTest, WithoutGnuplotScriptAndDataAreKept) {
   const auto points = data("lines", "SELECT 1 AS x, 2 AS y");
   const std::string old_path = std::getenv("PATH");
