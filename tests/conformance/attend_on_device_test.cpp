@@ -4,8 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "devices/emulated_device.h"
+#include "guest/watch.h"
 #include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/corrected_codes.h"
+#include "method.h"
 
 namespace kvc {
 namespace {
@@ -143,6 +145,29 @@ TEST(AttendsOnADevice, ToCodesOfWhichKOrVAloneHasMore) {
 TEST(AttendsOnADevice, ToCodesBehindASlidingWindow) {
   const Beside both{.rank = 4, .entries = 0.02};
   for (const int64_t window : {2, 400, 700}) expect_attended(both, both, GroupAxis::tokens, window);
+}
+
+// Scores in the hundreds, of which rounding queries and keys to fp16 makes other weights.
+TEST(AttendsOnADevice, AWatchAllowsWhatFp16MakesOfLargeScoresAndNoMore) {
+  at::manual_seed(1);
+  const LayerInfo info{.n_heads = kQueryHeads, .n_kv_heads = kKvHeads, .head_dim = kDim, .device = emulated_device()};
+  const auto compressor = conformance::plugin("token_group").make({{"bits", 2}, {"group_size", 32}});
+  int n_beyond = 0;
+  for (int draw = 0; draw < 12; ++draw) {
+    const auto of_device = [](const at::Tensor& x) { return x.to(emulated_device()); };
+    const auto q = of_device(at::randn({kQueryHeads, 1, kDim}) * 30);
+    const auto k = of_device(at::randn({kKvHeads, 700, kDim}) * 6), v = of_device(at::randn({kKvHeads, 700, kDim}));
+    const auto cache = compressor->make_cache(info);
+    cache->append({.q = {}, .k = k, .v = v});
+    const Watch watch(std::make_shared<WatchedPrompt>(info, k, v), 1);
+    const auto got = cache->attend(q, info.attention_scale);
+    EXPECT_NO_THROW(watch.compare(*cache, q, got)) << draw;
+    EXPECT_THROW(watch.compare(*cache, q, got * 1.5), Error) << draw;
+
+    const auto held = cache->LayerCache::attend(q, info.attention_scale);
+    n_beyond += std::sqrt(error_of(got.cpu(), held.cpu().to(at::kDouble))) > 0.01;
+  }
+  EXPECT_GT(n_beyond, 0);  // of one hundredth, which is what is allowed on the CPU
 }
 
 }  // namespace
