@@ -100,11 +100,14 @@ Outcome batched_attention_equals_single(const Subject& subject) {
   }
   auto out = at::empty({5, subject.model.n_heads, subject.model.head_dim},
                        at::TensorOptions(at::kFloat).device(check_device()));
-  batched->attend_batch(caches, q, subject.model.attention_scale, out);
-  for (size_t b = 0; b < caches.size(); ++b) {
-    const auto alone = caches[b]->attend(q[b], subject.model.attention_scale).squeeze(1);
-    expect(at::equal(out[static_cast<int64_t>(b)], alone), concat("attend_batch differs from attend in row ", b),
-           outcome);
+  for (const auto dtype : {at::kFloat, at::kHalf}) {  // of the models that queries come from
+    for (auto& query : q) query = query.to(dtype);
+    batched->attend_batch(caches, q, subject.model.attention_scale, out);
+    for (size_t b = 0; b < caches.size(); ++b) {
+      const auto alone = caches[b]->attend(q[b], subject.model.attention_scale).squeeze(1);
+      expect(at::equal(out[static_cast<int64_t>(b)], alone),
+             concat("attend_batch differs from attend in row ", b, " of queries in ", at::toString(dtype)), outcome);
+    }
   }
   return outcome;
 }

@@ -26,6 +26,9 @@ void check_query(const at::Tensor& q, const LayerInfo& info) {
             ", the cache has ", info.n_kv_heads, " KV heads of ", info.head_dim);
 }
 
+// What the model computes in, queries come in.
+bool is_half(const at::Tensor& q) { return q.scalar_type() != at::kFloat; }
+
 }  // namespace
 
 CompressedAttention::CompressedAttention(const LayerInfo& info, int64_t group, int64_t n_tokens)
@@ -41,7 +44,7 @@ CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, cons
   q_ = q.to(at::kFloat).reshape({q.size(0), q.size(2)}).mul(scale).contiguous();
   scores_ = at::zeros({q.size(0), n_tokens}, q_.options());
   out_ = at::zeros({q.size(0), head_dim_}, q_.options());
-  if (!q.is_cpu()) step_ = std::make_shared<on_device::Step>(q.device());
+  if (!q.is_cpu()) step_ = std::make_shared<on_device::Step>(q.device(), is_half(q));
 }
 
 std::vector<CompressedAttention> CompressedAttention::of_batch(std::span<const at::Tensor> q, double scale,
@@ -51,7 +54,8 @@ std::vector<CompressedAttention> CompressedAttention::of_batch(std::span<const a
   const int64_t n_heads = info.n_heads, n_all = std::accumulate(n_tokens.begin(), n_tokens.end(), int64_t{0});
   const auto queries = at::stack(at::TensorList(q.data(), q.size())).to(at::kFloat).squeeze(2).mul(scale).contiguous();
   const auto scores = at::zeros({n_heads * n_all}, queries.options());
-  const auto step = queries.is_cpu() ? nullptr : std::make_shared<on_device::Step>(queries.device());
+  const auto step =
+      queries.is_cpu() ? nullptr : std::make_shared<on_device::Step>(queries.device(), is_half(q.front()));
   out.zero_();
   std::vector<CompressedAttention> batch;
   for (int64_t b = 0, first = 0; b < queries.size(0); first += n_heads * n_tokens[static_cast<size_t>(b++)]) {

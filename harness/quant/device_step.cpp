@@ -189,7 +189,7 @@ void Step::score(const Matrix& k, const at::Tensor& q, const at::Tensor& scores,
   if (k.n_tokens == 0) return;
   hold(q), hold(scores);
   add_score(scores_, loop_of(k, static_cast<int>(q.size(0))), Score{k, heads_of(q), heads_of(scores)});
-  scores_.back().fits = fits;
+  scores_.back().fits = fits && in_half_;
 }
 
 void Step::score(const Entries& k, const at::Tensor& q, const at::Tensor& scores) {
@@ -225,7 +225,7 @@ void Step::weigh(const Matrix& v, const at::Tensor& weights, const at::Tensor& o
   weigh_.push_back({.key = loop_of(v, static_cast<int>(weights.size(0))),
                     .part = {v, heads_of(weights), nullptr},
                     .target = target_of(out),
-                    .fits = fits});
+                    .fits = fits && in_half_});
 }
 
 void Step::weigh(const Entries& v, const at::Tensor& weights, const at::Tensor& out) {

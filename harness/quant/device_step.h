@@ -2,10 +2,11 @@
 // launch, whatever the number of sequences and their lengths. Tensors are the device's, as harness/cuda/products.h
 // takes them. A sequence's bits do not depend on those beside it: what adds to the same numbers is ordered by that
 // sequence's parts alone.
-// The first tokens of a sequence whose K and V are parts that cuda/attend_codes.h serves are attended to by it, and
-// what stands behind them by products and a softmax of its own; the two are joined. Where other parts (low rank,
-// entries) add to these tokens' scores or are weighed by them, they add first, and attend_codes writes the sums; the
-// softmax then is of all tokens, and gives the weights for all that is left.
+// Where the model computes in 16 bits, the first tokens of a sequence whose K and V are parts that cuda/attend_codes.h
+// serves are attended to by it, which rounds to fp16, and what stands behind them by products and a softmax of its own;
+// the two are joined. Where other parts (low rank, entries) add to these tokens' scores or are weighed by them, they
+// add first, and attend_codes writes the sums; the softmax then is of all tokens, and gives the weights for all that is
+// left.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,7 +27,8 @@ namespace kvc::on_device {
 // added to, and held until then, as are the tensors that a matrix was made of.
 class Step {
  public:
-  explicit Step(at::Device device) : device_(device) {}
+  // in_half: attend_codes may read what it serves.
+  explicit Step(at::Device device, bool in_half = false) : device_(device), in_half_(in_half) {}
 
   cuda_products::Matrix matrix_of(const GroupCodes& x);
   // Codes [1, n_groups, n_words] of groups in such an order over all of a [H, n, D] tensor of these sizes.
@@ -99,6 +101,7 @@ class Step {
   void join(const Attention& attention, void* stream);
 
   at::Device device_;
+  bool in_half_;
   List<cuda_products::Loop, cuda_products::Score> scores_;
   List<EntriesKey, cuda_products::ScoreEntries> score_entries_;
   std::vector<cuda_products::Softmax> softmax_;

@@ -111,7 +111,7 @@ void expect_attended(const Beside& of_k, const Beside& of_v, GroupAxis axis_of_k
   std::vector<Sequence> all;
   const auto add = [&](std::initializer_list<int64_t> chunks, int64_t n_recent) {
     all.push_back({Held(chunks, n_recent, axis_of_k, of_k), Held(chunks, n_recent, GroupAxis::channels, of_v),
-                   at::randn({kQueryHeads, 1, kDim}).to(emulated_device())});
+                   at::randn({kQueryHeads, 1, kDim}).to(at::kHalf).to(emulated_device())});
   };
   add({544, 512, 32}, 3), add({96}, 7), add({640}, 0);
   std::vector<const Sequence*> batch;
@@ -155,14 +155,14 @@ TEST(AttendsOnADevice, AWatchAllowsWhatFp16MakesOfLargeScoresAndNoMore) {
   int n_beyond = 0;
   for (int draw = 0; draw < 12; ++draw) {
     const auto of_device = [](const at::Tensor& x) { return x.to(emulated_device()); };
-    const auto q = of_device(at::randn({kQueryHeads, 1, kDim}) * 30);
+    const auto q = of_device((at::randn({kQueryHeads, 1, kDim}) * 30).to(at::kHalf));
     const auto k = of_device(at::randn({kKvHeads, 700, kDim}) * 6), v = of_device(at::randn({kKvHeads, 700, kDim}));
     const auto cache = compressor->make_cache(info);
     cache->append({.q = {}, .k = k, .v = v});
     const Watch watch(std::make_shared<WatchedPrompt>(info, k, v), 1);
     const auto got = cache->attend(q, info.attention_scale);
-    EXPECT_NO_THROW(watch.compare(*cache, q, got)) << draw;
-    EXPECT_THROW(watch.compare(*cache, q, got * 1.5), Error) << draw;
+    EXPECT_NO_THROW(watch.compare(*cache, q.to(at::kFloat), got)) << draw;
+    EXPECT_THROW(watch.compare(*cache, q.to(at::kFloat), got * 1.5), Error) << draw;
 
     const auto held = cache->LayerCache::attend(q, info.attention_scale);
     n_beyond += std::sqrt(error_of(got.cpu(), held.cpu().to(at::kDouble))) > 0.01;

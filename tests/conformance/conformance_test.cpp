@@ -82,11 +82,12 @@ TEST_P(EveryPlugin, ConformsOnADevice) {
 }
 
 // What the cache of `made` gives for the last token, on the CPU, and what it says to hold.
-std::pair<at::Tensor, int64_t> attention_on(at::Device device, const Subject& subject, int64_t n_prompt, int64_t n) {
+std::pair<at::Tensor, int64_t> attention_on(at::Device device, const Subject& subject, int64_t n_prompt, int64_t n,
+                                            at::ScalarType dtype) {
   const OnDevice there(device);
   const auto input = ordinary_input(subject.model, n);
   const auto made = filled(subject, input, n_prompt);
-  const auto out = made.cache->attend(input.q.narrow(1, n - 1, 1), subject.model.attention_scale);
+  const auto out = made.cache->attend(input.q.narrow(1, n - 1, 1).to(dtype), subject.model.attention_scale);
   return {out.cpu().to(at::kDouble), made.cache->footprint().total_bytes()};
 }
 
@@ -98,8 +99,8 @@ TEST_P(EveryPlugin, AttendsOnADeviceAsOnTheCpu) {
       const Case one{options, model, ""};
       SCOPED_TRACE(one.label());
       const Subject subject{plugin, options, model};
-      const auto [here, bytes] = attention_on(at::kCPU, subject, 150, 163);
-      const auto [there, bytes_there] = attention_on(test_device(), subject, 150, 163);
+      const auto [here, bytes] = attention_on(at::kCPU, subject, 150, 163, at::kFloat);
+      const auto [there, bytes_there] = attention_on(test_device(), subject, 150, 163, at::kFloat);
       const double error = (there - here).square().sum().item<double>() / here.square().sum().item<double>();
       EXPECT_LE(error, 1e-6) << "normalized mean squared";
       EXPECT_EQ(bytes, bytes_there);
@@ -107,17 +108,19 @@ TEST_P(EveryPlugin, AttendsOnADeviceAsOnTheCpu) {
   }
 }
 
-// Where codes and exact tokens of a long prompt are read on tensor cores, which round to fp16.
+// Of a model in fp16 codes and exact tokens of a long prompt are read on tensor cores, which round to fp16.
 TEST_P(EveryPlugin, AttendsToALongPromptOnADeviceAsOnTheCpu) {
   const PluginLibrary plugin(built(GetParam()));
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
   const auto& model = model_shapes().front();
   const Subject subject{plugin, option_sweep(plugin, model).front(), model};
-  const auto [here, bytes] = attention_on(at::kCPU, subject, 1100, 1107);
-  const auto [there, bytes_there] = attention_on(test_device(), subject, 1100, 1107);
-  const double error = (there - here).square().sum().item<double>() / here.square().sum().item<double>();
-  EXPECT_LE(error, 4e-5) << "normalized mean squared; of scores that reach tens";
-  EXPECT_EQ(bytes, bytes_there);
+  for (const auto dtype : {at::kFloat, at::kHalf}) {
+    const auto [here, bytes] = attention_on(at::kCPU, subject, 1100, 1107, dtype);
+    const auto [there, bytes_there] = attention_on(test_device(), subject, 1100, 1107, dtype);
+    const double error = (there - here).square().sum().item<double>() / here.square().sum().item<double>();
+    EXPECT_LE(error, dtype == at::kFloat ? 1e-6 : 4e-5) << "normalized mean squared; of scores that reach tens";
+    EXPECT_EQ(bytes, bytes_there);
+  }
 }
 
 TEST_P(EveryPlugin, RebuildsNeitherKNorVToAttendOnADevice) {
@@ -127,15 +130,17 @@ TEST_P(EveryPlugin, RebuildsNeitherKNorVToAttendOnADevice) {
   const auto& model = model_shapes().front();
   const auto input = ordinary_input(model, 3000);
   const auto made = filled({plugin, option_sweep(plugin, model).front(), model}, input, 2999);
-  const auto q = input.q.narrow(1, 2999, 1);
-  MemoryMeter meter;
-  const int account = meter.take_account();
-  {
-    const MemoryMeter::Scope scope(meter, account);
-    made.cache->attend(q, model.attention_scale);
+  for (const auto dtype : {at::kFloat, at::kHalf}) {
+    const auto q = input.q.narrow(1, 2999, 1).to(dtype);
+    MemoryMeter meter;
+    const int account = meter.take_account();
+    {
+      const MemoryMeter::Scope scope(meter, account);
+      made.cache->attend(q, model.attention_scale);
+    }
+    const auto floats_of_k = static_cast<int64_t>(input.k.nbytes());
+    EXPECT_LT(meter.peak_bytes(account), floats_of_k / 2) << "a half of K in fp32";
   }
-  const auto floats_of_k = static_cast<int64_t>(input.k.nbytes());
-  EXPECT_LT(meter.peak_bytes(account), floats_of_k / 2) << "a half of K in fp32";
 }
 
 struct Kept {
