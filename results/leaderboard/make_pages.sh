@@ -6,12 +6,14 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
 kvc=${KVC:-$root/kvc}
 database=$1
-baseline="full precision"
+of=("$database" --baseline "full precision" --experiment leaderboard)
 
 "$kvc" table levels --db "$database" --experiment leaderboard >"$here/levels.md"
-"$kvc" compare "$database" --baseline "$baseline" --experiment leaderboard --task lambada/openai >"$here/compare.md"
-"$kvc" power "$database" --baseline "$baseline" --experiment leaderboard --difference 3 |
-  grep -v -e '| all tasks' -e '| check/text' >"$here/power.md"  # texts have too few windows for a test
+"$kvc" compare "${of[@]}" --task lambada/openai >"$here/compare.md"
+"$kvc" compare "${of[@]}" --task piqa --task hellaswag --pooled >"$here/compare_choices.md"
+"$kvc" compare "${of[@]}" --task 'ruler/*/2k' --task 'ruler/*/4k' --pooled >"$here/compare_ruler.md"
+"$kvc" compare "${of[@]}" --task ruler/niah_single_1/2k >"$here/compare_needle.md"
+"$kvc" power "${of[@]}" --task lambada/openai --difference 3 >"$here/power.md"
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 "$kvc" figure lines_kl --db "$database" --experiment leaderboard -o "$scratch/leaderboard_kl.svg"
