@@ -27,7 +27,7 @@ FigureShape figure_shape(const FigureLayout& layout, const FigureData& data) {
   FigureShape shape;
   const size_t n = std::max<size_t>(1, data.panels.size());
   const bool is_heat = layout.kind == FigureLayout::Kind::kHeat;
-  shape.n_columns = std::min<size_t>(n, 3);
+  shape.n_columns = n == 4 ? 2 : std::min<size_t>(n, 3);  // no row of one panel beneath a row of three
   const size_t n_rows = (n + shape.n_columns - 1) / shape.n_columns;
   const double columns = static_cast<double>(shape.n_columns), rows = static_cast<double>(n_rows);
   shape.width = layout.width ? layout.width : shape.n_columns == 1 ? 860 : shape.n_columns == 2 ? 1160 : 1400;
