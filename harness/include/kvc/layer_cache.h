@@ -66,8 +66,8 @@ class KVC_EXPORT LayerCache {
   // not fit or a value that is not finite.
   virtual void append(const NewTokens& tokens) = 0;
 
-  // Attention of the last T_q positions over what is held: q [H_q, T_q, D] -> [H_q, T_q, D], both fp32. scale: the
-  // model's is LayerInfo's.
+  // Attention of the last T_q positions over what is held: q [H_q, T_q, D] in the model's type (fp32, fp16 or bf16)
+  // -> [H_q, T_q, D] fp32. scale: the model's is LayerInfo's.
   // Here: softmax in fp32 of causal attention over attended(), within the sliding window. Overrides compute the same
   // on the compressed form; this path is their oracle and takes every shape they do not. Never asked of one tensor.
   virtual at::Tensor attend(const at::Tensor& q, double scale) const;
