@@ -27,8 +27,8 @@ FigureShape figure_shape(const FigureLayout& layout, const FigureData& data) {
   FigureShape shape;
   const size_t n = std::max<size_t>(1, data.panels.size());
   const bool is_heat = layout.kind == FigureLayout::Kind::kHeat;
-  shape.n_columns = n == 4 ? 2 : std::min<size_t>(n, 3);  // no row of one panel beneath a row of three
-  const size_t n_rows = (n + shape.n_columns - 1) / shape.n_columns;
+  const size_t n_rows = (n + 2) / 3;            // of at most three panels
+  shape.n_columns = (n + n_rows - 1) / n_rows;  // as many as the rows need: four panels stand two by two
   const double columns = static_cast<double>(shape.n_columns), rows = static_cast<double>(n_rows);
   shape.width = layout.width ? layout.width : shape.n_columns == 1 ? 860 : shape.n_columns == 2 ? 1160 : 1400;
   const double width = static_cast<double>(shape.width), right = is_heat ? 110 : kRight;
