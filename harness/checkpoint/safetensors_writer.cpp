@@ -1,13 +1,9 @@
 #include <ATen/ATen.h>
-#include <unistd.h>
-
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 
 #include "checkpoint/safetensors.h"
 #include "gguf/json_reader.h"
 #include "kvc/check.h"
+#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -35,25 +31,15 @@ std::string header_of(const std::map<std::string, at::Tensor>& tensors,
 void write_safetensors(const std::filesystem::path& path, const std::map<std::string, at::Tensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
   const auto header = header_of(tensors, metadata);
-  const auto temporary = path.string() + concat(".", getpid(), ".part");
-  try {
-    std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-    KVC_CHECK(file, "cannot write '", temporary, "': ", std::strerror(errno));
-    const uint64_t header_bytes = header.size();
-    file.write(reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes);
-    file.write(header.data(), static_cast<std::streamsize>(header.size()));
-    for (const auto& [name, tensor] : tensors) {
-      const auto values = tensor.contiguous();
-      file.write(static_cast<const char*>(values.data_ptr()), static_cast<std::streamsize>(values.nbytes()));
-    }
-    file.close();
-    KVC_CHECK(file, "cannot write '", temporary, "': ", std::strerror(errno));
-    std::filesystem::rename(temporary, path);
-  } catch (...) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw;
+  OutputFile file(path);
+  const uint64_t header_bytes = header.size();
+  file.write({reinterpret_cast<const char*>(&header_bytes), sizeof header_bytes});
+  file.write(header);
+  for (const auto& [name, tensor] : tensors) {
+    const auto values = tensor.contiguous();
+    file.write({static_cast<const char*>(values.const_data_ptr()), values.nbytes()});
   }
+  file.commit();
 }
 
 }  // namespace kvc

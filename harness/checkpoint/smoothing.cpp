@@ -7,6 +7,7 @@
 
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json.h"
 
 namespace kvc {
 namespace {
@@ -56,22 +57,22 @@ void write_smoothing(const std::filesystem::path& path, const SmoothingFile& fil
   for (size_t i = 0; i < file.maxima.qkv.size(); ++i) {
     layers.push_back({{"qkv", numbers(file.maxima.qkv[i])}, {"up", numbers(file.maxima.up[i])}});
   }
-  const auto temporary = path.string() + ".part";
-  write_file(temporary, json{{"kind", kKind},
-                             {"format", 1},
-                             {"model", file.model},
-                             {"texts", file.texts},
-                             {"n_tokens", file.n_tokens},
-                             {"layers", layers}}
-                                .dump() +
-                            '\n');
-  std::filesystem::rename(temporary, path);
+  write_file(path, json{{"kind", kKind},
+                        {"format", 1},
+                        {"model", file.model},
+                        {"texts", file.texts},
+                        {"n_tokens", file.n_tokens},
+                        {"layers", layers}}
+                           .dump() +
+                       '\n');
 }
 
 SmoothingFile read_smoothing(const std::filesystem::path& path) {
   const auto where = path.string();
   try {
-    const auto value = json::parse(read_file(path));
+    const auto text = read_file(path);
+    check_json_depth(text, where);
+    const auto value = json::parse(text);
     KVC_CHECK(value.is_object() && value.value("kind", "") == kKind && value.value("format", 0) == 1, where,
               ": it is no smoothing file of this version; `kvc smooth` makes one");
     SmoothingFile file{value.at("model"), value.at("texts"), value.at("n_tokens"), {}};

@@ -39,8 +39,13 @@ fs::path write_new_plugin(const std::string& name, const fs::path& into, const f
   std::error_code error;
   fs::create_directories(folder, error);
   KVC_CHECK(!error, folder.string(), ": cannot be made: ", error.message());
-  write_file(folder / "CMakeLists.txt", with_name(template_cmake(), name));
-  write_file(folder / (name + ".cpp"), with_name(template_cpp(), name));
+  try {
+    write_file(folder / "CMakeLists.txt", with_name(template_cmake(), name));
+    write_file(folder / (name + ".cpp"), with_name(template_cpp(), name));
+  } catch (const Error&) {
+    fs::remove_all(folder, error);
+    throw;
+  }
   return folder;
 }
 

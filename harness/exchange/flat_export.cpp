@@ -1,29 +1,16 @@
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "analysis/query.h"
 #include "exchange/export.h"
 #include "kvc/check.h"
 #include "render/table.h"
+#include "text/files.h"
 
 namespace kvc {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
-
-std::ofstream open(const fs::path& out) {
-  std::ofstream file(out, std::ios::binary);
-  KVC_CHECK(file, "cannot write '", out.string(), "': ", std::strerror(errno));
-  return file;
-}
-
-void close(std::ofstream& file, const fs::path& out) {
-  file.close();
-  KVC_CHECK(file, "cannot write '", out.string(), "': ", std::strerror(errno));
-}
 
 void check_experiment(Database& db, const std::string& experiment) {
   if (experiment == "all") return;
@@ -55,21 +42,21 @@ constexpr const char* kFlat =
 
 int64_t export_csv(Database& db, const std::string& experiment, const fs::path& out) {
   const auto keys = cells_of(db, experiment);
-  auto file = open(out);
+  OutputFile file(out);
   int64_t n = 0;
   for (const auto& key : keys) {
     const auto table = experiment_query(db, kFlat, key);
     const auto text = write_csv(table);
-    file << (key == keys.front() ? text : text.substr(text.find("\r\n") + 2));
+    file.write(key == keys.front() ? text : text.substr(text.find("\r\n") + 2));
     n += static_cast<int64_t>(table.rows.size());
   }
-  close(file, out);
+  file.commit();
   return n;
 }
 
 int64_t export_jsonl(Database& db, const std::string& experiment, const fs::path& out) {
   const auto keys = cells_of(db, experiment);
-  auto file = open(out);
+  OutputFile file(out);
   auto scores = db.prepare(
       "SELECT extractor, answer, value FROM score WHERE cell_key = ? AND sample = ? ORDER BY position, extractor");
   auto prompt = db.prepare("SELECT body FROM text WHERE sha256 = ?");
@@ -99,11 +86,11 @@ int64_t export_jsonl(Database& db, const std::string& experiment, const fs::path
         json["scores"][scores.text(0)] = {{"answer", answer}, {"value", scores.real(2)}};
       }
       scores.reset();
-      file << json.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
+      file.write(json.dump(-1, ' ', false, Json::error_handler_t::replace) + '\n');
       ++n;
     }
   }
-  close(file, out);
+  file.commit();
   return n;
 }
 

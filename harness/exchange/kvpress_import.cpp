@@ -85,7 +85,7 @@ Imported import_kvpress(Database& db, const fs::path& folder) {
     const auto file = one / "metrics.json";
     const auto text = read_file(file);
     check_json_depth(text, file.string());
-    const auto json = SortedJson::parse(text, nullptr, false);
+    const auto json = try_json<SortedJson>(text);
     KVC_CHECK(json.is_object(), file.string(), ": error: no JSON object of metrics");
     put_metrics(rows, row, json, "");
   };

@@ -1,6 +1,5 @@
 #include <cmath>
 #include <ctime>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -10,6 +9,7 @@
 #include "kvc/check.h"
 #include "store/up_to_date.h"
 #include "text/files.h"
+#include "text/json.h"
 
 namespace kvc {
 namespace {
@@ -49,7 +49,7 @@ std::string time_name(double seconds) {
 }
 
 Json parsed(const std::string& text) {
-  auto json = Json::parse(text, nullptr, false);
+  auto json = try_json<Json>(text);
   return json.is_discarded() ? Json(text) : json;
 }
 
@@ -106,18 +106,18 @@ class FolderWriter {
                                   {"plugin_sha256", group_.plugin_sha256},
                                   {"tasks", Json::object()}};
     for (const auto& [task, key] : group_.cells) add_task(task, key);
-    open(made_.folder / ("results_" + time_ + ".json")) << dump(results_, 2) << '\n';
+    auto file = open(made_.folder / ("results_" + time_ + ".json"));
+    file.write(dump(results_, 2) + '\n');
+    file.commit();
     return made_;
   }
 
  private:
   std::string name() const { return group_.model + " " + group_.label(); }
 
-  static std::ofstream open(const fs::path& path) {
+  static OutputFile open(const fs::path& path) {
     KVC_CHECK(!fs::exists(path), "cannot write '", path.string(), "': it exists");
-    std::ofstream file(path, std::ios::binary);
-    file.exceptions(std::ios::badbit | std::ios::failbit);
-    return file;
+    return OutputFile(path);
   }
 
   void add_task(const std::string& task, const std::string& key) {
@@ -131,6 +131,7 @@ class FolderWriter {
     const auto n_before = made_.n_samples;
     auto file = open(made_.folder / ("samples_" + id + "_" + time_ + ".jsonl"));
     write_samples(file, key, metric, parsed(cell.text(2)), scores);
+    file.commit();
     Json result = {{"alias", task}};
     for (const auto& [filter, sums] : scores) {
       result[metric + "," + filter] = sums.mean();
@@ -175,7 +176,7 @@ class FolderWriter {
   }
 
   // One line a sample and filter, as lm-eval writes them.
-  void write_samples(std::ofstream& file, const std::string& key, const std::string& metric, const Json& settings,
+  void write_samples(OutputFile& file, const std::string& key, const std::string& metric, const Json& settings,
                      std::map<std::string, Scores>& scores) {
     auto failed = db_.prepare("SELECT count(*) FROM sample WHERE cell_key = ? AND status <> 'ok'");
     failed.bind(1, key);
@@ -190,7 +191,7 @@ class FolderWriter {
         " WHERE s.cell_key = ? AND s.status = 'ok' ORDER BY s.sample, score.position");
     int64_t last = -1;
     for (select.bind(1, key); select.step();) {
-      file << dump(line_of(select, metric, settings), -1) << '\n';
+      file.write(dump(line_of(select, metric, settings), -1) + '\n');
       auto& sums = scores[select.text(10)];
       const double value = select.real(12);
       ++sums.n;

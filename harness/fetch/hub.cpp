@@ -1,7 +1,5 @@
 #include "fetch/hub.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -12,6 +10,7 @@
 #include "fetch/hub_listing.h"
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json.h"
 
 namespace kvc {
 namespace {
@@ -57,7 +56,7 @@ std::optional<HubModel> find_own(const HubId& id, const HubPlaces& places) {
 // The shards of an index, or {} where it is no such index.
 std::set<std::string> shards_of(const fs::path& index) {
   std::set<std::string> shards;
-  const auto json = nlohmann::json::parse(read_file(index), nullptr, false);
+  const auto json = try_json(read_file(index));
   if (!json.is_object() || !json.contains("weight_map") || !json["weight_map"].is_object()) return {};
   for (const auto& file : json["weight_map"]) {
     if (file.is_string()) shards.insert(file.get<std::string>());
@@ -122,13 +121,9 @@ auto asking(const HubId& id, const HubPlaces& places, const std::string& hint, F
   }
 }
 
-// Appears whole, as others may be reading it.
 void write_ref(const fs::path& file, const std::string& commit) {
   make_folder(file.parent_path());
-  auto part = file;
-  part += concat(".", ::getpid(), ".part");
-  write_file(part, commit + "\n");
-  fs::rename(part, file);
+  write_file(file, commit + "\n");
 }
 
 bool is_there(const HubFile& file, const fs::path& path) {

@@ -6,6 +6,7 @@
 
 #include "fetch/model_catalog.h"
 #include "kvc/check.h"
+#include "text/json.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 
@@ -102,7 +103,7 @@ void check_weights(const HubListing& listing, const std::vector<std::string>& na
 }  // namespace
 
 HubListing read_hub_listing(const std::string& text, const std::string& where) {
-  const auto answer = json::parse(text, nullptr, false);
+  const auto answer = try_json(text);
   KVC_CHECK(answer.is_object(), where, ": the answer is no JSON object");
   HubListing listing;
   listing.commit = text_of(answer, "sha");

@@ -1,9 +1,11 @@
 #include "fetch/make_data.h"
 
 #include <cstdio>
-#include <fstream>
+#include <memory>
 
+#include "fetch/file_lock.h"
 #include "kvc/check.h"
+#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -12,25 +14,24 @@ namespace fs = std::filesystem;
 
 // What the command prints, at most one byte more than is wanted. -> its exit status, as pclose has it
 int run_into(const DataSource& source, const fs::path& part) {
-  std::FILE* output = ::popen(source.command.c_str(), "r");
+  OutputFile file(part);
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(::popen(source.command.c_str(), "r"), &::pclose);
   KVC_CHECK(output, "cannot run '", source.command, "'");
-  std::ofstream file(part, std::ios::binary);
   char buffer[1 << 16];
   int64_t left = *source.n_bytes + 1;
-  for (size_t n; left > 0 && (n = std::fread(buffer, 1, sizeof buffer, output)) > 0;) {
-    file.write(buffer, static_cast<std::streamsize>(n));
+  for (size_t n; left > 0 && (n = std::fread(buffer, 1, sizeof buffer, output.get())) > 0;) {
+    file.write({buffer, n});
     left -= static_cast<int64_t>(n);
   }
-  const int status = ::pclose(output);
-  file.close();
-  KVC_CHECK(file, "cannot write '", part.string(), "'");
+  const int status = ::pclose(output.release());
+  file.commit();
   return status;
 }
 
 }  // namespace
 
 void make_data(const DataSource& source, const fs::path& to) {
-  fs::create_directories(to.parent_path());
+  make_folder(to.parent_path());
   const fs::path part = to.string() + ".part";
   const int status = run_into(source, part);
   std::string found;

@@ -123,18 +123,17 @@ Member open_member(zip_t* zip, const std::string& where, const std::string& memb
 
 // At most n_bytes and one more, which shows that there are too many.
 void unpack(zip_file_t* from, const std::string& where, int64_t n_bytes, const fs::path& to) {
-  std::ofstream file(to, std::ios::binary | std::ios::trunc);
+  OutputFile file(to);
   std::vector<char> buffer(1 << 20);
   for (int64_t left = n_bytes + 1; left > 0;) {
     const auto wanted = std::min<int64_t>(left, static_cast<int64_t>(buffer.size()));
     const auto n = zip_fread(from, buffer.data(), static_cast<zip_uint64_t>(wanted));
     KVC_CHECK(n >= 0, where, ": ", zip_error_strerror(zip_file_get_error(from)));
     if (n == 0) break;
-    errno = 0;
-    file.write(buffer.data(), n).flush();
-    if (!file) throw EnvironmentError(concat("cannot write '", to.string(), "': ", std::strerror(errno)));
+    file.write({buffer.data(), static_cast<size_t>(n)});
     left -= n;
   }
+  file.commit();
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -53,6 +54,15 @@ std::string last_line(const std::string& text) {
                      end - (begin == std::string::npos ? 0 : begin + 1) + 1);
 }
 
+// Whether the picture has its end: gnuplot says nothing of a full disk.
+bool is_whole(const fs::path& picture) {
+  constexpr size_t kEndBytes = 64;
+  const auto bytes = read_file(picture), extension = picture.extension().string();
+  const auto end = bytes.substr(bytes.size() - std::min(bytes.size(), kEndBytes));
+  const char* mark = extension == ".svg" ? "</svg>" : extension == ".pdf" ? "%%EOF" : "IEND";
+  return end.find(mark) != std::string::npos;
+}
+
 }  // namespace
 
 DrawnFigure draw_figure(const FigureLayout& layout, const FigureData& data, const fs::path& picture) {
@@ -72,6 +82,11 @@ DrawnFigure draw_figure(const FigureLayout& layout, const FigureData& data, cons
   }
   if (status != 0 || !fs::exists(picture)) {
     throw EnvironmentError(concat("gnuplot did not draw '", picture.string(), "': ", last_line(said), "; ", kept));
+  }
+  if (!is_whole(picture)) {
+    fs::remove(picture);
+    throw EnvironmentError(
+        concat("gnuplot could not write '", picture.string(), "' to its end (is the disk full?); ", kept));
   }
   return drawn;
 }

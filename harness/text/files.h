@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <string_view>
 
@@ -10,10 +11,44 @@ namespace kvc {
 // Whether it is a regular file; not, where the system refuses to look, as at a name that is too long.
 bool is_file(const std::filesystem::path& path);
 
+// What stands under the path in place of a regular file: "it is a folder", a named pipe, a socket, a device; or why no
+// path can be so. "": a regular file, or nothing.
+std::string no_file(const std::filesystem::path& path);
+
+// Opens a file from its beginning on, or a pipe that a shell made (/dev/stdin, <(...)). Throws Error naming the path
+// and the system's reason; of what would block or never end, what it is.
+std::ifstream open_to_read(const std::filesystem::path& path);
+
 // The file's bytes. Throws Error naming the path and the system's reason.
 std::string read_file(const std::filesystem::path& path);
 
-// Throws EnvironmentError naming the path and the system's reason.
+// A file that appears whole, under its name once it is committed: until then it stands under another one, which goes
+// where there is no commit. A device or pipe, and a file whose folder lets none be made, are written in place.
+// Throws EnvironmentError naming the path and the system's reason, at the write that meets it.
+class OutputFile {
+ public:
+  explicit OutputFile(std::filesystem::path path);
+  OutputFile(OutputFile&& other) noexcept;
+  OutputFile& operator=(OutputFile&&) = delete;
+  ~OutputFile();
+
+  void write(std::string_view bytes);
+  void commit();  // the last call
+
+ private:
+  [[noreturn]] void fail(int error) const;
+  void flush(std::string_view bytes);
+  bool open_part(const std::filesystem::path& target);
+  void open_in_place(bool is_there);
+
+  std::filesystem::path path_;
+  std::filesystem::path part_, target_;  // part_ is renamed to target_; "": the file is written in place
+  int file_ = -1;
+  bool is_made_ = false;  // in place, and was not there before
+  std::string waiting_;   // to be written
+};
+
+// The text, as an OutputFile.
 void write_file(const std::filesystem::path& path, std::string_view text);
 
 // Lower-case hex SHA-256 of bytes, or of a file read in pieces.

@@ -52,12 +52,10 @@ std::optional<std::string> remembered(const fs::path& entry, const std::string& 
 void remember(const fs::path& entry, const std::string& text) {
   std::error_code failed;
   fs::create_directories(entry.parent_path(), failed);
-  const auto temporary = entry.string() + concat(".", getpid(), ".part");
-  std::ofstream file(temporary, std::ios::binary | std::ios::trunc);
-  file << text;
-  file.close();
-  if (file) fs::rename(temporary, entry, failed);
-  if (!file || failed) fs::remove(temporary, failed);
+  try {
+    write_file(entry, text);
+  } catch (const Error&) {
+  }
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ template class nlohmann::detail::parser<nlohmann::json,
 
 namespace kvc {
 
-void check_json_depth(std::string_view text, const std::string& where) {
+bool is_shallow_json(std::string_view text) {
   size_t depth = 0;
   bool in_string = false;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -20,11 +20,16 @@ void check_json_depth(std::string_view text, const std::string& where) {
     } else if (in_string) {
       if (c == '\\') ++i;  // what it escapes ends no string
     } else if (c == '[' || c == '{') {
-      KVC_CHECK(++depth <= kMaxJsonDepth, where, ": error: JSON nested deeper than ", kMaxJsonDepth, " levels");
+      if (++depth > kMaxJsonDepth) return false;
     } else if ((c == ']' || c == '}') && depth > 0) {
       --depth;
     }
   }
+  return true;
+}
+
+void check_json_depth(std::string_view text, const std::string& where) {
+  KVC_CHECK(is_shallow_json(text), where, ": error: JSON nested deeper than ", kMaxJsonDepth, " levels");
 }
 
 }  // namespace kvc

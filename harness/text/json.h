@@ -19,6 +19,13 @@ constexpr size_t kMaxJsonDepth = 64;
 
 // Throws Error "<where>: error: JSON nested deeper than 64 levels". Whether the text is JSON a parser finds.
 void check_json_depth(std::string_view text, const std::string& where);
+bool is_shallow_json(std::string_view text);
+
+// The text's value; a discarded one, as the library calls it, where the text is no JSON or nested deeper than that.
+template <class Json = nlohmann::json>
+Json try_json(std::string_view text) {
+  return is_shallow_json(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
+}
 
 }  // namespace kvc
 

@@ -1,12 +1,10 @@
 #include "text/jsonl.h"
 
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 
 #include "kvc/check.h"
+#include "text/files.h"
 #include "text/json.h"
 #include "text/message.h"
 #include "text/utf8.h"
@@ -56,10 +54,7 @@ nlohmann::json parse_line(const std::string& where, const std::string& line) {
 void read_jsonl(const std::filesystem::path& path,
                 const std::function<void(int64_t line, const nlohmann::json& value)>& visit,
                 const std::function<void(int64_t n_bytes)>& on_bytes) {
-  std::error_code unreadable;  // opening the file says why
-  KVC_CHECK(!std::filesystem::is_directory(path, unreadable), "cannot read '", path.string(), "': it is a folder");
-  std::ifstream file(path, std::ios::binary);
-  KVC_CHECK(file, "cannot read '", path.string(), "': ", std::strerror(errno));
+  auto file = open_to_read(path);
   std::string line;
   int64_t n_bytes = 0;
   for (int64_t number = 1;; ++number) {

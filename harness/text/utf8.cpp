@@ -139,6 +139,10 @@ std::string strip(std::string_view text) {
 
 std::string strip_end(std::string_view text) { return std::string(without_space_at_end(text)); }
 
+bool has_control(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; });
+}
+
 std::string in_quotes(std::string_view text) {
   static constexpr int kMaxShown = 60;
   std::string out = "'";

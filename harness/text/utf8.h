@@ -52,6 +52,9 @@ std::string to_utf8(std::u32string_view code_points);
 std::string strip(std::string_view text);
 std::string strip_end(std::string_view text);
 
+// Whether it holds one of ASCII's control characters, as a line break.
+bool has_control(std::string_view text);
+
 // 'text' for a message: one line, control characters and bad bytes escaped, cut after 60 code points.
 std::string in_quotes(std::string_view text);
 

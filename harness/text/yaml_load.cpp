@@ -68,6 +68,9 @@ class DocumentCheck {
     const YamlValue place(file_, "", node, mark);
     if (depth > kMaxDepth) place.fail("nested deeper than ", kMaxDepth, " levels");
     if (++n_nodes_ > kMaxNodes) place.fail("more than ", kMaxNodes, " values (aliases count each time)");
+    if (node.IsScalar() && node.Scalar().find('\0') != std::string::npos) {
+      place.fail("a text holds a NUL character, at which others would cut it");
+    }
     if (node.IsMap()) visit_map(node, depth);
     if (node.IsSequence()) {
       for (const auto& item : node) visit(item, mark, depth + 1);
@@ -91,7 +94,7 @@ class DocumentCheck {
 
 }  // namespace
 
-YamlValue parse_yaml(const std::string& file, const std::string& text) {
+YamlValue parse_yaml_value(const std::string& file, const std::string& text) {
   check_bytes(file, text);
   size_t n_documents = 0;
   YAML::Node document;
@@ -102,11 +105,16 @@ YamlValue parse_yaml(const std::string& file, const std::string& text) {
     throw Error(concat(file, ":", error.mark.line + 1, ":", error.mark.column + 1,
                        ": error: not YAML: ", in_one_line(error.msg)));
   }
-  KVC_CHECK(n_documents > 0 && !document.IsNull(), file, ":1:1: error: the file is empty");
-  KVC_CHECK(n_documents == 1, file, ":1:1: error: ", n_documents, " YAML documents, expected one");
+  KVC_CHECK(n_documents <= 1, file, ":1:1: error: ", n_documents, " YAML documents, expected one");
   const YAML::Mark start = document.Mark();
   DocumentCheck(file).visit(document, start, 1);
   return YamlValue(file, "", document, start);
+}
+
+YamlValue parse_yaml(const std::string& file, const std::string& text) {
+  auto value = parse_yaml_value(file, text);
+  KVC_CHECK(!value.is_null(), file, ":1:1: error: the file is empty");
+  return value;
 }
 
 YamlValue load_yaml(const std::filesystem::path& path) {

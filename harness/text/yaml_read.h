@@ -108,8 +108,10 @@ class YamlMap {
   std::vector<std::string> asked_;
 };
 
-// The file's one document, with all duplicate keys refused. Limits: 1 MiB, depth 32, 10,000 nodes, UTF-8.
+// The file's one document, with all duplicate keys refused. Limits: 1 MiB, depth 32, 10,000 nodes, UTF-8 without NUL.
 YamlValue load_yaml(const std::filesystem::path& path);
 YamlValue parse_yaml(const std::string& file, const std::string& text);  // `file` is the name in messages
+// The same, of one value within a file or on a command line, which may be nothing.
+YamlValue parse_yaml_value(const std::string& what, const std::string& text);
 
 }  // namespace kvc
