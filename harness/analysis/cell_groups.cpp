@@ -9,6 +9,7 @@
 #include "analysis/entries.h"
 #include "analysis/rows_of.h"
 #include "kvc/check.h"
+#include "text/json.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -72,14 +73,14 @@ std::set<std::string> tasks_of(Database& db, const GroupFilter& filter) {
 
 // A setting as JSON when it reads as such ("2" is a number), else as text.
 nlohmann::json value_of(const std::string& text) {
-  const auto value = nlohmann::json::parse(text, nullptr, false);
+  const auto value = try_json(text);
   return value.is_discarded() ? nlohmann::json(text) : value;
 }
 
 nlohmann::json settings_of(const CellGroup& group) {
   auto settings = nlohmann::json::object();
   for (const auto& text : {group.generation_json(), group.options_json}) {  // an option hides a setting of its name
-    const auto json = nlohmann::json::parse(text, nullptr, false);
+    const auto json = try_json(text);
     if (json.is_object()) settings.update(json);
   }
   return settings;
@@ -154,8 +155,8 @@ void CellGroup::add_frame(const std::string& task, const std::string& chat) {
 }
 
 std::string CellGroup::generation_json() const {
-  auto settings = nlohmann::json::parse(settings_json, nullptr, false);
-  const auto chat = nlohmann::json::parse(chat_json, nullptr, false);
+  auto settings = try_json(settings_json);
+  const auto chat = try_json(chat_json);
   if (!settings.is_object() || !chat.is_object()) return settings_json;
   settings.update(chat);
   return settings.dump();
@@ -172,7 +173,7 @@ std::string frames_note(const std::vector<CellGroup>& groups) {
   for (const auto& group : groups) {
     if (group.chat_json.empty()) continue;
     without.insert(group.without_frame.begin(), group.without_frame.end());
-    const auto chat = nlohmann::json::parse(group.chat_json, nullptr, false);
+    const auto chat = try_json(group.chat_json);
     const auto name = chat.is_object() ? chat.find("chat_template") : chat.end();
     if (name != chat.end() && name->is_string()) frames.insert(name->get<std::string>());
   }
@@ -184,13 +185,13 @@ std::string frames_note(const std::vector<CellGroup>& groups) {
 
 std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup& group) {
   using nlohmann::json;
-  const auto mine = json::parse(group.generation_json(), nullptr, false);
+  const auto mine = try_json(group.generation_json());
   std::map<std::string, std::string> settings;
   bool other_binary = false;
   for (const auto& other : groups) {
     if (other.model != group.model || other.label() != group.label()) continue;
     other_binary |= other.plugin_sha256 != group.plugin_sha256;
-    const auto theirs = json::parse(other.generation_json(), nullptr, false);
+    const auto theirs = try_json(other.generation_json());
     if (!mine.is_object() || !theirs.is_object()) continue;
     for (const auto& [key, value] : mine.items()) {
       if (theirs.value(key, json()) == value) continue;

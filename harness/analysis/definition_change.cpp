@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "kvc/check.h"
+#include "text/json.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -16,7 +17,7 @@ using nlohmann::json;
 constexpr size_t kFewFields = 4, kLongestValue = 32;
 
 json parsed(const std::string& text) {
-  auto value = json::parse(text, nullptr, false);
+  auto value = try_json(text);
   return value.is_discarded() ? json(text) : value;
 }
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kvc/check.h"
+#include "text/json.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -30,7 +31,7 @@ std::string bits_text(const json& weights) {
 }
 
 std::string quantized_of(const std::string& model_json, const std::string& generation_json) {
-  const auto model = json::parse(model_json, nullptr, false), settings = json::parse(generation_json, nullptr, false);
+  const auto model = try_json(model_json), settings = try_json(generation_json);
   std::vector<std::string> quantized;
   const json absent;
   const auto at = [&](const json& object, const char* name) -> const json& {

@@ -7,6 +7,7 @@
 #include "experiment/paths.h"
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json.h"
 
 namespace kvc {
 namespace {
@@ -30,7 +31,7 @@ std::optional<json> read_options(const std::vector<std::string>& given) {
     KVC_CHECK(equals != std::string::npos && equals > 0, "--option '", text, "', expected name=value");
     const auto name = text.substr(0, equals), value = text.substr(equals + 1);
     KVC_CHECK(!options.contains(name), "--option '", name, "' is given twice");
-    const auto parsed = json::parse(value, nullptr, false);
+    const auto parsed = try_json(value);
     options[name] = parsed.is_number() ? parsed : json(value);
   }
   return options;

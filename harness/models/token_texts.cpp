@@ -7,6 +7,7 @@
 #include "fetch/model_source.h"
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "tokenizer/detokenizer.h"
 
 namespace kvc {
@@ -23,7 +24,7 @@ bool is_same_file(const std::filesystem::path& file, const nlohmann::json& hashe
 
 // Whether the folder's tokenizer files are those whose hashes the cell holds.
 bool is_same_tokenizer(const std::filesystem::path& folder, const std::string& model_json) {
-  const auto hashes = nlohmann::json::parse(model_json, nullptr, false);
+  const auto hashes = try_json(model_json);
   if (!std::filesystem::is_directory(folder)) return is_same_file(folder, hashes);
   int n = 0;
   for (const auto* name : {"tokenizer.json", "tokenizer.model", "vocab.json", "merges.txt"}) {

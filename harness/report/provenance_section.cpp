@@ -7,6 +7,7 @@
 #include "report/html.h"
 #include "report/sections.h"
 #include "report/svg.h"
+#include "text/json.h"
 
 namespace kvc {
 namespace {
@@ -25,7 +26,7 @@ class SharedTexts {
   std::string html() const {
     std::string html;
     for (size_t i = 0; i < texts_.size(); ++i) {
-      const auto json = nlohmann::ordered_json::parse(texts_[i], nullptr, false);
+      const auto json = try_json<nlohmann::ordered_json>(texts_[i]);
       const auto text =
           json.is_discarded() ? texts_[i] : json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);
       html += concat("<details id=\"", name_, "-", i + 1, "\"><summary>", name_, " ", i + 1, "</summary><pre>",

@@ -5,6 +5,7 @@
 #include "kvc/check.h"
 #include "report/html.h"
 #include "report/sections.h"
+#include "text/json.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -115,7 +116,7 @@ class SampleWriter {
 
  private:
   Json answer(const CellGroup& group, const std::string& key) {
-    const auto ids = Json::parse(select_.text(1), nullptr, false);
+    const auto ids = try_json<Json>(select_.text(1));
     Json answer = {
         {"cell", cell_anchor(key)}, {"text", select_.text(0)}, {"ids", ids.is_array() ? ids : Json::array()}};
     answer["n_prompt_tokens"] = select_.integer(2);

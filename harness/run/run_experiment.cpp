@@ -25,6 +25,7 @@ namespace kvc {
 namespace {
 
 constexpr int kPollMs = 200;        // until a signal that came just before a wait is seen
+constexpr double kGiveSeconds = 1;  // for jobs that end without a worker, until workers are heard again
 constexpr double kAskSeconds = 1;   // between two questions whether another run has done what it took
 constexpr int64_t kSizes = -1;      // stands for a sample where sizes are claimed
 constexpr int kMostDeadStarts = 3;  // of workers, in a row
@@ -105,7 +106,9 @@ class Run {
     for (auto& child : children_) give(*child);
     std::vector<pollfd> polled;
     for (const auto& child : children_) polled.push_back({child->process.fd(), POLLIN, 0});
-    const int n = ::poll(polled.data(), polled.size(), kPollMs);
+    const bool goes_on =
+        std::any_of(children_.begin(), children_.end(), [&](const auto& c) { return may_take_next(*c); });
+    const int n = ::poll(polled.data(), polled.size(), goes_on ? 0 : kPollMs);
     KVC_CHECK(n >= 0 || errno == EINTR, "poll failed: ", std::strerror(errno));
     for (size_t i = 0; i < polled.size(); ++i) {
       auto& child = *children_[i];
@@ -152,34 +155,50 @@ class Run {
     return true;
   }
 
-  // The next job, where the worker has room. What must run alone waits for an idle worker and keeps it to itself.
-  void give(Child& child) {
-    if (!child.wants || jobs_.empty()) return;
+  // Whether the worker has room for the next job. What must run alone waits for an idle worker and keeps it to itself.
+  bool may_take_next(const Child& child) const {
+    if (!child.wants || jobs_.empty()) return false;
     const bool keeps_to_itself = !child.given.empty() && child.given.begin()->second.alone;
-    if (keeps_to_itself || (jobs_.front().alone && !child.given.empty())) return;
-    if (!jobs_.front().sizes.empty() && samples_under_way()) return;
-    auto pending = std::move(jobs_.front());
-    jobs_.pop_front();
+    if (keeps_to_itself || (jobs_.front().alone && !child.given.empty())) return false;
+    return jobs_.front().sizes.empty() || !samples_under_way();
+  }
+
+  // The next job that a worker is needed for. Those before it end here, however many they are: refused prompts, what
+  // another run is at, what a stuck compressor would do. They are left now and then, to hear workers and signals.
+  void give(Child& child) {
+    for (const auto begun = Clock::now(); may_take_next(child) && Interrupt::signal() == 0;) {
+      auto pending = std::move(jobs_.front());
+      jobs_.pop_front();
+      if (auto job = job_of(pending)) return send(child, std::move(*job), std::move(pending));
+      if (seconds_since(begun) > kGiveSeconds) return;
+    }
+  }
+
+  // What a worker is asked; nothing where no compressor is left that has to run.
+  std::optional<Job> job_of(PendingJob& pending) {
     if (!pending.sizes.empty() && !filer_->has_result(pending.compressors.front())) {
       progress_.unplan(pending);
-      return give(child);
+      return std::nullopt;
     }
-    if (!claim(pending)) return give(child);
+    if (!claim(pending)) return std::nullopt;
     fail_stuck(pending);
     if (!pending.alone) set_crashers_apart(pending);
-    if (pending.compressors.empty()) return give(child);
-    Job job;
+    if (pending.compressors.empty()) return std::nullopt;
+    if (!pending.sizes.empty()) {
+      Job job;
+      job.compressors = pending.compressors, job.sizes = pending.sizes;
+      return job;
+    }
     try {
-      if (pending.sizes.empty()) {
-        job = maker_.make(pending);
-      } else {
-        job.compressors = pending.compressors, job.sizes = pending.sizes;
-      }
+      return maker_.make(pending);
     } catch (const Error& e) {
       progress_.unplan(pending);
       fail(pending, e.what());
-      return give(child);
+      return std::nullopt;
     }
+  }
+
+  void send(Child& child, Job job, PendingJob pending) {
     job.id = next_job_++;
     progress_.given(job, pending);
     child.given.emplace(job.id, std::move(pending));

@@ -9,6 +9,7 @@
 #include "run/run_experiment.h"
 #include "stats/random.h"
 #include "store/up_to_date.h"
+#include "text/json.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -37,12 +38,18 @@ StoredCell find_cell(Database& db, const std::string& key) {
   return cell;
 }
 
+// Of a database, whose texts anyone may have written.
+json parsed(const std::string& text) {
+  check_json_depth(text, "the cell's texts");
+  return json::parse(text);
+}
+
 // What the model was fetched from, or null.
 json model_origin(Database& db, const std::string& key) {
   auto select = db.prepare(
       "SELECT json_extract(provenance_json, '$.model') AS origin FROM cell_provenance"
       " WHERE cell_key = ? AND origin IS NOT NULL ORDER BY sha256 LIMIT 1");
-  return select.bind(1, key).step() ? json::parse(select.text(0)) : json();
+  return select.bind(1, key).step() ? parsed(select.text(0)) : json();
 }
 
 // Puts the paths of files for what is recorded of them, however deep in a composition.
@@ -79,19 +86,19 @@ Experiment experiment_of(const StoredCell& cell, const NamedFiles& files, const 
   experiment.model = cell.model;
   const auto task_file = files.find_task(cell.task);
   experiment.tasks = {task_file.empty() ? cell.task : task_file};
-  const auto task = json::parse(cell.task_json);
+  const auto task = parsed(cell.task_json);
   if (task.contains("likelihood") && files.has(task.at("dataset_sha256"))) {
     experiment.text = files.find("text", task.at("dataset_sha256"));
   }
-  const auto settings = json::parse(cell.settings);
-  auto resolved = json::parse(cell.options_json);
+  const auto settings = parsed(cell.settings);
+  auto resolved = parsed(cell.options_json);
   place_files(files, resolved);
   const bool is_composed = resolved.contains("chain") || resolved.contains("rules");
   const json entry = is_composed ? resolved : json{{cell.plugin, resolved}};
   experiment.compressors = read_compressor(parse_yaml("cell " + cell.key.substr(0, 12), entry.dump()));
   experiment.dtype = settings.at("dtype");
   if (settings.at("weights").is_string()) experiment.weights = settings.at("weights");
-  read_quantization(json::parse(cell.model_json), files, experiment);
+  read_quantization(parsed(cell.model_json), files, experiment);
   experiment.devices = settings.at("device").get<std::vector<std::string>>();
   if (settings.at("decoding").is_object()) experiment.sampling = settings.at("decoding").get<Sampling>();
   experiment.seed = settings.at("seed");

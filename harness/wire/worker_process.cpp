@@ -18,6 +18,7 @@
 #include <utility>
 
 #include "kvc/check.h"
+#include "text/json.h"
 #include "text/message.h"
 #include "wire/child_end.h"
 
@@ -122,7 +123,7 @@ std::vector<nlohmann::json> WorkerProcess::receive() {
   const bool lives = read_more();
   std::vector<nlohmann::json> messages;
   while (const auto line = lines_.next()) {
-    messages.push_back(nlohmann::json::parse(*line, nullptr, false));
+    messages.push_back(try_json(*line));
     const auto& message = messages.back();
     if (message.is_object() && !message.contains(kLastWords)) continue;
     end(message.is_object() ? concat("ended: ", one_line(message.value(kLastWords, "")))
