@@ -14,6 +14,8 @@
 namespace kvc {
 namespace {
 
+constexpr size_t kLongestName = 200;  // bytes: of a file's 255, what stands behind it left out
+
 std::vector<std::string> split_path(const std::string& path) {
   std::vector<std::string> steps;
   size_t start = 0;
@@ -49,12 +51,8 @@ void put_over(const YamlMap& map, const std::string& override) {
   KVC_CHECK(equals != std::string::npos && equals > 0, "--set '", override, "': expected path=value");
   const auto steps = split_path(override.substr(0, equals));
   KVC_CHECK(steps[0] != "like", "--set '", override, "': what a file is like stands in it, expected another key");
-  YAML::Node value;
-  try {
-    value.reset(without_marks(YAML::Load(override.substr(equals + 1))));
-  } catch (const YAML::Exception& e) {
-    throw Error(concat("--set '", override, "': the value is no YAML: ", e.msg));
-  }
+  const auto value =
+      without_marks(parse_yaml_value(concat("--set '", override, "'"), override.substr(equals + 1)).node());
   YAML::Node node;
   node.reset(overridden(map, steps));
   for (size_t i = 0; i < steps.size(); ++i) {
@@ -230,9 +228,14 @@ YamlValue load_like(const YamlValue& like) {
 
 void name_keys(YamlKeys& keys, std::string& name) {
   keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, name);
-  keys.then([&name](YamlMap& map) {                             // results/NAME.sqlite
-    if (name.find_first_of("/@") == std::string::npos) return;  // @: what the store puts behind it (put_aside)
-    map.required("name").fail("name is ", in_quotes(name), ", expected one without '/' and '@'");
+  keys.then([&name](YamlMap& map) {  // results/NAME.sqlite; @: what the store puts behind it (put_aside)
+    const bool is_name = !name.empty() && name.size() <= kLongestName && !has_control(name) &&
+                         name.find_first_of("/@") == std::string::npos;
+    if (is_name) return;
+    const auto given = map.optional("name");
+    (given ? *given : map.value())
+        .fail("name is ", in_quotes(name), ", expected 1 to ", kLongestName,
+              " bytes without '/', '@' and control characters");
   });
   keys.other({"like", "an experiment whose keys count where this file, which needs a `name`, has none of that name"},
              "file", [](const YamlValue&) {});

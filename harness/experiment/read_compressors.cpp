@@ -4,6 +4,7 @@
 #include <set>
 
 #include "text/nearest.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -257,7 +258,9 @@ void set_labels(const YamlValue& label, Points& points) {
   std::set<std::string> taken;
   for (auto& point : points) {
     point.label = filled_in(label.string(), point.options);
-    if (point.label.empty()) label.fail(label.name(), " is '', expected a row's name");
+    if (point.label.empty() || has_control(point.label)) {
+      label.fail(label.name(), " is ", in_quotes(point.label), ", expected a row's name, without control characters");
+    }
     if (!taken.insert(point.label).second) {
       label.fail(label.name(), " is ", label.found(), " for ", points.size(),
                  " compressors of a sweep, expected the {option} in it that tells them apart");

@@ -10,6 +10,7 @@
 
 #include "kvc/check.h"
 #include "store/statistics.h"
+#include "text/files.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -76,6 +77,8 @@ bool is_write_ahead(const std::filesystem::path& path) {
 Database::Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle, &sqlite3_close) {}
 
 Database Database::open(const std::filesystem::path& path, Mode mode, int wait_ms) {
+  const auto why = no_file(path);  // a pipe would never answer
+  KVC_CHECK(path == ":memory:" || why.empty(), "results database '", path.string(), "': ", why);
   const bool at_rest = mode == Mode::kReadOnly && is_at_rest(path);
   const bool is_like_uri = path.string().starts_with("file:");
   const int flags = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;

@@ -49,7 +49,7 @@ const BadFile kBadFiles[] = {
     {"LabelWithoutACompressor", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - label: a\n",
      "x.yaml:4:5: error: a compressor is a name, or a name with its options; found a map of 0 names"},
     {"NameOfAnotherFolder", "name: ../x\nmodel: models/demo\ntasks: [demo/truth]\ncompressors: [full]\n",
-     "x.yaml:1:7: error: name is '../x', expected one without '/' and '@'"},
+     "x.yaml:1:7: error: name is '../x', expected 1 to 200 bytes without '/', '@' and control characters"},
     {"SweepOfAMillion",
      "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - chain:\n"
      "    - tada: {bits: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], recent: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]}\n"
