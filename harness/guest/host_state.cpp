@@ -10,6 +10,8 @@
 #include <immintrin.h>
 #endif
 
+#include "guest/cuda_library.h"
+
 namespace kvc {
 namespace {
 
@@ -50,24 +52,25 @@ Setting precision_of_products(const char* name) {
 
 std::vector<Setting> all_settings() {
   auto& context = at::globalContext();
-  std::vector<Setting> settings = {
-      precision_of_products<at::Float32Backend::MKLDNN>("the precision of fp32 products"),
-      {"whether LibTorch uses oneDNN", false, context.userEnabledMkldnn(),
-       [](at::Context& c) { return static_cast<int>(c.userEnabledMkldnn()); },
-       [](at::Context& c, int value) { c.setUserEnabledMkldnn(value != 0); }},
-      {"whether LibTorch's algorithms are deterministic", false, context.deterministicAlgorithms(),
-       [](at::Context& c) { return static_cast<int>(c.deterministicAlgorithms()); },
-       [](at::Context& c, int value) { c.setDeterministicAlgorithms(value != 0, false); }}};
-  if (at::hasCUDA()) {
-    settings.push_back(precision_of_products<at::Float32Backend::CUDA>("the precision of fp32 products on CUDA"));
-  }
-  return settings;
+  return {precision_of_products<at::Float32Backend::MKLDNN>("the precision of fp32 products"),
+          {"whether LibTorch uses oneDNN", false, context.userEnabledMkldnn(),
+           [](at::Context& c) { return static_cast<int>(c.userEnabledMkldnn()); },
+           [](at::Context& c, int value) { c.setUserEnabledMkldnn(value != 0); }},
+          {"whether LibTorch's algorithms are deterministic", false, context.deterministicAlgorithms(),
+           [](at::Context& c) { return static_cast<int>(c.deterministicAlgorithms()); },
+           [](at::Context& c, int value) { c.setDeterministicAlgorithms(value != 0, false); }}};
 }
 
-// As they are when the first HostState is made.
-const std::vector<Setting>& usual_settings() {
+// As they are when the first HostState is made, those of CUDA when the first one is made with its library open.
+std::vector<const Setting*> usual_settings() {
   static const auto settings = all_settings();
-  return settings;
+  std::vector<const Setting*> those;
+  for (const auto& setting : settings) those.push_back(&setting);
+  if (is_cuda_open()) {
+    static const auto cuda = precision_of_products<at::Float32Backend::CUDA>("the precision of fp32 products on CUDA");
+    those.push_back(&cuda);
+  }
+  return those;
 }
 
 bool same(const c10::AutogradState& a, const c10::AutogradState& b) {
@@ -124,12 +127,12 @@ void HostState::put_back_settings(const std::function<void(const char*)>& note) 
     c10::set_default_dtype(c10::scalarTypeToTypeMeta(dtype_));
   }
   auto& context = at::globalContext();
-  const auto& settings = usual_settings();
-  for (const auto& setting : settings) {
-    if (setting.get(context) == setting.usual) continue;
-    note(setting.name);
-    if (setting.is_precision) context.setFloat32MatmulPrecision("highest");  // LibTorch's older name for some of them
-    for (const auto& each : settings) each.set(context, each.usual);
+  const auto settings = usual_settings();
+  for (const auto* setting : settings) {
+    if (setting->get(context) == setting->usual) continue;
+    note(setting->name);
+    if (setting->is_precision) context.setFloat32MatmulPrecision("highest");  // LibTorch's older name for some of them
+    for (const auto* each : settings) each->set(context, each->usual);
     return;
   }
 }
