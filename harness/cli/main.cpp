@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <functional>
 #include <new>
 #include <string>
 
+#include "cli/standard_output.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "kvc/check.h"
@@ -63,14 +65,10 @@ int refuse(const std::exception& error, int code) {
   std::_Exit(kvc::kEnvironment);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error that can be told
+// The exit code; an error in one line.
+int told(const std::function<int()>& action) {
   try {
-    if (argc == 2 && std::string(argv[1]) == "worker") return kvc::run_worker();
-    std::set_terminate(end_in_a_line);
-    return run(argc, argv);
+    return action();
   } catch (const kvc::EnvironmentError& e) {
     return refuse(e, kvc::kEnvironment);
   } catch (const std::bad_alloc& e) {
@@ -78,4 +76,14 @@ int main(int argc, char** argv) {
   } catch (const std::exception& e) {
     return refuse(e, kvc::kUsage);
   }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  kvc::open_standard_descriptors();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error that can be told
+  if (argc == 2 && std::string(argv[1]) == "worker") return told(kvc::run_worker);
+  std::set_terminate(end_in_a_line);
+  return kvc::end_standard_output(told([&] { return run(argc, argv); }));
 }

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "analysis/run_status.h"
+#include "cli/standard_output.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "plan/plan_status.h"
@@ -45,8 +46,7 @@ int status(const StatusArguments& arguments) {
   while (true) {
     const auto text = status_text(arguments);
     std::fputs(((redraws ? "\033[H\033[2J" : "") + text).c_str(), stdout);
-    std::fflush(stdout);
-    if (!arguments.watch) return kOk;
+    if (is_output_lost() || !arguments.watch) return kOk;  // main says what is lost
     for (auto waited = kInterruptInterval; waited <= kWatchInterval; waited += kInterruptInterval) {
       if (Interrupt::signal() != 0) return kOk;
       std::this_thread::sleep_for(kInterruptInterval);

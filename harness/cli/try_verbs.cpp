@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.h"
+#include "cli/standard_output.h"
 #include "cli/verbs.h"
 #include "compressors/calibration.h"
 #include "compressors/plugin_library.h"
@@ -21,6 +22,7 @@
 #include "models/model_path.h"
 #include "prompt/model_chat.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "text/message.h"
 #include "tokenizer/detokenizer.h"
 #include "tokenizer/tokenizer.h"
@@ -41,6 +43,7 @@ struct TryArguments {
 };
 
 json parse_json(const std::string& what, const std::string& text) {
+  check_json_depth(text, what);
   try {
     return json::parse(text);
   } catch (const json::parse_error& e) {
@@ -97,9 +100,10 @@ at::Tensor prefill(const Transformer& model, const fs::path& folder, const Compr
   return logits;
 }
 
-void print_now(const std::string& text) {
+// -> whether more may be printed
+bool print_now(const std::string& text) {
   std::fwrite(text.data(), 1, text.size(), stdout);
-  std::fflush(stdout);
+  return !is_output_lost();
 }
 
 int generate(const TryArguments& arguments) {
@@ -119,7 +123,7 @@ int generate(const TryArguments& arguments) {
   const int64_t room = model.config().max_position_embeddings - static_cast<int64_t>(prompt_ids.size());
   while (static_cast<int64_t>(ids.size()) < std::min(arguments.max_new_tokens, room)) {
     ids.push_back(logits.argmax().item<int64_t>());
-    if (!arguments.print_ids) print_now(detokenizer.add(ids.back()));
+    if (!arguments.print_ids && !print_now(detokenizer.add(ids.back()))) return kEnvironment;
     if (std::find(eos.begin(), eos.end(), ids.back()) != eos.end()) break;
     const auto position = static_cast<int64_t>(prompt_ids.size() + ids.size()) - 1;
     logits = model.decode_step(ids.back(), position, caches);
@@ -132,20 +136,21 @@ int generate(const TryArguments& arguments) {
   return kOk;
 }
 
+void print_line(const json& value) { std::printf("%s\n", value.dump().c_str()); }
+
 int tokenize(const TryArguments& arguments) {
   const auto tokenizer = Tokenizer::load(model_path(arguments.model));
   std::ios::sync_with_stdio(false);
   int64_t line_number = 0;
-  for (std::string line; std::getline(std::cin, line);) {
+  for (std::string line; std::ferror(stdout) == 0 && std::getline(std::cin, line);) {
     const auto where = "standard input:" + std::to_string(++line_number);
     const auto value = parse_json(where, line);
     if (arguments.decode) {
       KVC_CHECK(value.is_array(), where, ": expected an array of ids");
-      std::cout << json(tokenizer.decode(value.get<std::vector<int64_t>>(), !arguments.no_special_tokens)).dump()
-                << '\n';
+      print_line(tokenizer.decode(value.get<std::vector<int64_t>>(), !arguments.no_special_tokens));
     } else {
       KVC_CHECK(value.is_string(), where, ": expected a string");
-      std::cout << json(tokenizer.encode(value.get<std::string>(), !arguments.no_special_tokens)).dump() << '\n';
+      print_line(tokenizer.encode(value.get<std::string>(), !arguments.no_special_tokens));
     }
   }
   return kOk;
