@@ -139,6 +139,18 @@ std::string strip(std::string_view text) {
 
 std::string strip_end(std::string_view text) { return std::string(without_space_at_end(text)); }
 
+std::string line_and_column(std::string_view text, size_t at, int64_t line, int64_t column) {
+  const auto before = text.substr(0, at);
+  const auto line_feed = before.rfind('\n');
+  if (line_feed != std::string_view::npos) {
+    line += std::count(before.begin(), before.end(), '\n');
+    column = 1 + static_cast<int64_t>(before.size() - line_feed - 1);
+  } else {
+    column += static_cast<int64_t>(before.size());
+  }
+  return concat(line, ":", column);
+}
+
 std::string in_quotes(std::string_view text) {
   static constexpr int kMaxShown = 60;
   std::string out = "'";

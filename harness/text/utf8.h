@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -51,6 +52,9 @@ std::string to_utf8(std::u32string_view code_points);
 // Without whitespace (Python's str.strip() set) at both ends, or at the end. Bytes that are no character are no space.
 std::string strip(std::string_view text);
 std::string strip_end(std::string_view text);
+
+// "line:column" of text[at], both from 1 and in bytes, for messages; line and column: those of text[0].
+std::string line_and_column(std::string_view text, size_t at, int64_t line = 1, int64_t column = 1);
 
 // 'text' for a message: one line, control characters and bad bytes escaped, cut after 60 code points.
 std::string in_quotes(std::string_view text);
