@@ -13,6 +13,7 @@
 #include "models/model_path.h"
 #include "run/progress.h"
 #include "text/files.h"
+#include "text/text_file.h"
 #include "text/yaml_read.h"
 #include "worker/calibrate.h"
 #include "worker/load_model.h"
@@ -131,7 +132,7 @@ int calibrate_verb(const CalibrateArguments& arguments) {
       .texts = {}, .max_pieces = arguments.samples, .length = arguments.length, .gradients = arguments.fisher};
   Calibration calibration;
   for (const auto& file : arguments.texts) {
-    plan.texts.push_back({file, read_file(file)});
+    plan.texts.push_back({file, read_text(file)});
     calibration.texts.push_back(sha256_hex(plan.texts.back().text));
   }
   const auto folder = model_path(by_config ? experiment.model : arguments.model);

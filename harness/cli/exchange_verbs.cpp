@@ -105,7 +105,8 @@ void add_exchange_verbs(Verb program) {
   auto in =
       program.add_subcommand("import", "Reads results of lm-eval or kvpress as others' numbers (external_result)");
   in.add_option("format", arguments->format, "lm-eval or kvpress").required().choices({"lm-eval", "kvpress"});
-  in.add_option("paths", arguments->paths, "results_*.json or samples_*.jsonl of lm-eval, or folders of results")
+  in.add_option("paths", arguments->paths,
+                "results (.json) or samples (.jsonl) of lm-eval, also packed by gzip, or folders of results")
       .required();
   in.add_option("--db", arguments->database, "results database; made where there is none").required();
   in.on_call([arguments] { return import_results(*arguments); });

@@ -10,6 +10,7 @@
 #include "model/smooth_quant.h"
 #include "models/model_path.h"
 #include "text/files.h"
+#include "text/text_file.h"
 #include "tokenizer/tokenizer.h"
 #include "worker/load_model.h"
 
@@ -28,7 +29,7 @@ std::vector<std::vector<int64_t>> pieces_of(const SmoothArguments& arguments, co
   std::vector<std::vector<int64_t>> pieces;
   for (const auto& path : arguments.texts) {
     file.texts.push_back(sha256_file(path));
-    const auto ids = tokenizer.encode(read_file(path), true);
+    const auto ids = tokenizer.encode(read_text(path), true);
     for (size_t first = 0; first < ids.size(); first += static_cast<size_t>(arguments.length)) {
       if (static_cast<int64_t>(pieces.size()) == arguments.pieces) return pieces;
       const size_t end = std::min(ids.size(), first + static_cast<size_t>(arguments.length));

@@ -24,6 +24,7 @@
 #include "text/files.h"
 #include "text/json.h"
 #include "text/message.h"
+#include "text/text_file.h"
 #include "tokenizer/detokenizer.h"
 #include "tokenizer/tokenizer.h"
 #include "worker/load_model.h"
@@ -111,7 +112,7 @@ int generate(const TryArguments& arguments) {
   const auto model = Transformer::load(folder, parse_dtype(arguments.dtype));
   const auto tokenizer = Tokenizer::load(folder);
   const auto compressor = make_compressor(arguments, model.shape());
-  const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_file(arguments.prompt_file);
+  const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_text(arguments.prompt_file);
   const auto turn = render_turn(choose_chat_template(arguments.chat, folder, find_paths().root), "", prompt);
   const auto prompt_ids = tokenizer.encode(turn.text, turn.add_special_tokens);
   const auto& eos = model.config().eos_token_ids;
@@ -158,7 +159,7 @@ int tokenize(const TryArguments& arguments) {
 
 int logits(const TryArguments& arguments) {
   const auto model = Transformer::load(model_path(arguments.model), parse_dtype(arguments.dtype));
-  const auto value = parse_json(arguments.ids_file, read_file(arguments.ids_file));
+  const auto value = parse_json(arguments.ids_file, read_text(arguments.ids_file));
   KVC_CHECK(value.is_array() && !value.empty() &&
                 std::all_of(value.begin(), value.end(), [](const json& id) { return id.is_number_integer(); }),
             arguments.ids_file, ": expected one non-empty array of ids");

@@ -79,8 +79,9 @@ DataSpec read_data_spec(const YamlValue& value) {
   }
   data.format = read_format(map);
   read_parts(map, data);
-  data.is_latin1 = map.optional_choice("encoding", {"utf8", "latin1"}, "utf8") == "latin1";
-  if (data.format == DataSpec::Format::kJson) data.items = map.required("items").string();
+  const bool is_latin1 = map.optional_choice("encoding", {"utf8", "latin1"}, "utf8") == "latin1";
+  data.encoding = is_latin1 ? TextEncoding::kLatin1 : TextEncoding::kUtf8;
+  if (data.format == DataSpec::Format::kJson) data.items = map.optional_string("items", "");
   if (data.format == DataSpec::Format::kCsv || data.format == DataSpec::Format::kLines) {
     const auto columns = map.required("columns");
     data.columns = columns.strings();

@@ -11,13 +11,14 @@
 #include "data/made.h"
 #include "data/task_file.h"
 #include "scoring/regex.h"
+#include "text/text_file.h"
 
 namespace kvc {
 
 struct DataSpec {
   enum class Format {
-    kJsonl,  // one object a line
-    kJson,   // one document, whose member `items` is the list of objects
+    kJsonl,  // one object a line, or one list of objects
+    kJson,   // one document: the list of objects, or an object whose member `items` is it
     kCsv,    // RFC 4180 without a header; `columns` names the fields
     kLines,  // as many lines an item as `columns` has names
     kText,   // the whole file is one item, with one field, `text`
@@ -35,8 +36,8 @@ struct DataSpec {
     std::string column;
   };
   Format format = Format::kJsonl;
-  bool is_latin1 = false;  // else UTF-8; a name that ends in .bz2 is read through bzip2
-  std::string items;
+  TextEncoding encoding = TextEncoding::kUtf8;
+  std::string items;  // "": the document
   std::vector<std::string> columns;
   std::vector<Part> parts;
   std::optional<Beside> beside;

@@ -5,7 +5,6 @@
 
 #include "data/drawn_text.h"
 #include "data/makers.h"
-#include "text/files.h"
 #include "text/json.h"
 #include "text/nearest.h"
 
@@ -65,14 +64,7 @@ class DocumentMaker final : public QuestionMaker {
  public:
   DocumentMaker(Documents spec, const MakerPlace& place)
       : spec_(std::move(spec)), file_(locate(spec_.file, place.data_dir).string()) {
-    const auto text = read_file(file_);
-    check_json_depth(text, file_);
-    Json json;
-    try {
-      json = Json::parse(text);
-    } catch (const Json::exception&) {
-      throw Error(concat(file_, ":1:1: error: not JSON"));
-    }
+    const auto json = read_json_text(file_);
     const auto groups = find_all(json, spec_.paths.groups);
     std::set<std::string> all;
     for (const auto* group : groups) each_document(*group, [&](const std::string& document) { all.insert(document); });

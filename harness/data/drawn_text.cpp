@@ -4,8 +4,8 @@
 #include <set>
 #include <sstream>
 
-#include "text/files.h"
 #include "text/nearest.h"
+#include "text/text_file.h"
 
 namespace kvc {
 namespace {
@@ -45,7 +45,7 @@ std::vector<std::string> read_words(const std::vector<TaskFile>& files, const st
   std::set<std::string> words;
   for (const auto& file : files) {
     const auto path = locate(file, data_dir);
-    std::istringstream text(read_file(path));
+    std::istringstream text(read_text(path));
     const auto n_before = words.size();
     for (std::string word; text >> word;) words.insert(word);
     KVC_CHECK(words.size() > n_before, path.string(), ":1:1: error: no words, expected some");

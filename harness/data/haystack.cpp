@@ -6,8 +6,8 @@
 
 #include "data/random.h"
 #include "kvc/check.h"
-#include "text/files.h"
 #include "text/nearest.h"
+#include "text/text_file.h"
 
 namespace kvc {
 namespace {
@@ -20,7 +20,7 @@ int64_t n_words(const std::string& text) {
 }
 
 std::vector<std::string> read_sentences(const std::filesystem::path& path) {
-  std::istringstream text(read_file(path));
+  std::istringstream text(read_text(path));
   std::vector<std::string> sentences;
   for (std::string line; std::getline(text, line);) {
     if (n_words(line) > 0) sentences.push_back(line);

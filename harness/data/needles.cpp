@@ -6,10 +6,9 @@
 #include "data/drawn_text.h"
 #include "data/makers.h"
 #include "data/sentences.h"
-#include "text/files.h"
 #include "text/json.h"
 #include "text/nearest.h"
-#include "text/utf8.h"
+#include "text/text_file.h"
 
 namespace kvc {
 namespace {
@@ -39,12 +38,12 @@ struct Needles {
 
 std::vector<std::string> read_text_words(const Needles& spec, const std::filesystem::path& data_dir) {
   const auto path = locate(*spec.text, data_dir);
-  auto text = read_file(path);
-  check_utf8(text, path.string());
-  if (!spec.text_pointer.empty()) {
-    check_json_depth(text, path.string());
+  std::string text;
+  if (spec.text_pointer.empty()) {
+    text = read_text(path);
+  } else {
     try {
-      text = Json::parse(text).at(Json::json_pointer(spec.text_pointer)).get<std::string>();
+      text = read_json_text(path).at(Json::json_pointer(spec.text_pointer)).get<std::string>();
     } catch (const Json::exception&) {
       throw Error(concat(path.string(), ":1:1: error: expected JSON with a text at ", spec.text_pointer));
     }

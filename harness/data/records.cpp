@@ -1,64 +1,18 @@
 #include "data/records.h"
 
-#include <bzlib.h>
-
 #include "data/csv.h"
 #include "kvc/check.h"
 #include "text/files.h"
 #include "text/json.h"
 #include "text/jsonl.h"
-#include "text/message.h"
 #include "text/nearest.h"
+#include "text/text_file.h"
 #include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
 using Json = nlohmann::json;
-
-constexpr size_t kMostUnpackedBytes = size_t{1} << 28;  // a file of kilobytes can hold terabytes of zeros
-
-std::string decompress_bzip2(const std::filesystem::path& path, const std::string& packed) {
-  bz_stream stream{};
-  KVC_CHECK(BZ2_bzDecompressInit(&stream, 0, 0) == BZ_OK, path.string(), ": no memory for bzip2");
-  stream.next_in = const_cast<char*>(packed.data());
-  stream.avail_in = static_cast<unsigned>(packed.size());
-  std::string text;
-  std::vector<char> buffer(1 << 20);
-  int result = BZ_OK;
-  while (result == BZ_OK) {
-    stream.next_out = buffer.data();
-    stream.avail_out = static_cast<unsigned>(buffer.size());
-    result = BZ2_bzDecompress(&stream);
-    const size_t n = buffer.size() - stream.avail_out;
-    text.append(buffer.data(), n);
-    if (text.size() > kMostUnpackedBytes) break;
-    if (result == BZ_OK && n == 0 && stream.avail_in == 0) break;  // cut short
-  }
-  BZ2_bzDecompressEnd(&stream);
-  KVC_CHECK(text.size() <= kMostUnpackedBytes, path.string(), ": error: it unpacks to more than ", kMostUnpackedBytes,
-            " bytes");
-  KVC_CHECK(result == BZ_STREAM_END, path.string(), ": error: no whole bzip2 file");
-  return text;
-}
-
-std::string latin1_to_utf8(const std::string& bytes) {
-  std::u32string text;
-  for (const unsigned char byte : bytes) text += static_cast<char32_t>(byte);
-  return to_utf8(text);
-}
-
-std::string read_text(const std::filesystem::path& path, bool is_latin1) {
-  auto text = read_file(path);
-  if (path.extension() == ".bz2") text = decompress_bzip2(path, text);
-  if (is_latin1) return latin1_to_utf8(text);
-  if (const auto bad = first_invalid_utf8(text)) {
-    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(*bad), '\n');
-    const auto column = *bad - (*bad == 0 ? 0 : text.rfind('\n', *bad - 1) + 1) + 1;
-    throw Error(concat(path.string(), ":", line, ":", column, ": error: not well-formed UTF-8"));
-  }
-  return text;
-}
 
 std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
@@ -71,24 +25,21 @@ std::vector<std::string> split_lines(const std::string& text) {
   return lines;
 }
 
-std::vector<Record> read_json_items(const DataSpec& spec, const std::string& file, const std::string& text) {
-  check_json_depth(text, file);
-  Json document;
-  try {
-    document = Json::parse(text);
-  } catch (const Json::parse_error& e) {
-    const size_t at = std::min(text.size(), e.byte == 0 ? 0 : e.byte - 1);
-    const auto line = 1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
-    throw Error(
-        concat(file, ":", line, ":", at - (at == 0 ? 0 : text.rfind('\n', at - 1) + 1) + 1, ": error: not JSON"));
-  } catch (const Json::out_of_range& e) {
-    throw Error(concat(file, ":1:1: error: ", in_one_line(said_by(e))));
+std::vector<Record> read_json_items(const DataSpec& spec, const std::filesystem::path& path) {
+  NonFinite non_finite;
+  auto document = parse_text_json(read_text(path, spec.encoding), path.string(), {}, non_finite);
+  non_finite.tell(path);
+  Json* items = &document;
+  if (!spec.items.empty()) {
+    KVC_CHECK(document.is_object() && document.contains(spec.items) && document[spec.items].is_array(), path.string(),
+              ":1:1: error: expected an object whose member '", spec.items, "' is a list");
+    items = &document[spec.items];
   }
-  KVC_CHECK(document.is_object() && document.contains(spec.items) && document[spec.items].is_array(), file,
-            ":1:1: error: expected an object whose member '", spec.items, "' is a list");
+  KVC_CHECK(items->is_array(), path.string(), ":1:1: error: the document is ", document.type_name(),
+            ", expected a list of objects; where a member of an object is the list, `items` names it");
   std::vector<Record> records;
-  for (auto& item : document[spec.items]) {
-    records.push_back({std::move(item), concat(file, ":", spec.items, "[", records.size(), "]")});
+  for (auto& item : *items) {
+    records.push_back({std::move(item), concat(path.string(), ":", spec.items, "[", records.size(), "]")});
   }
   return records;
 }
@@ -123,18 +74,21 @@ std::vector<Record> read_items(const DataSpec& spec, const std::filesystem::path
   std::vector<Record> records;
   switch (spec.format) {
     case DataSpec::Format::kJsonl:
-      read_jsonl(path, [&](int64_t line, const Json& object) {
-        records.push_back({object, concat(path.string(), ":", line)});
-      });
+      read_jsonl(
+          path,
+          [&](int64_t line, const Json& object) {
+            records.push_back({object, concat(path.string(), ":", line)});
+          },
+          {}, spec.encoding);
       return records;
     case DataSpec::Format::kJson:
-      return read_json_items(spec, path.string(), read_text(path, spec.is_latin1));
+      return read_json_items(spec, path);
     case DataSpec::Format::kCsv:
-      return read_csv_items(spec, path.string(), read_text(path, spec.is_latin1));
+      return read_csv_items(spec, path.string(), read_text(path, spec.encoding));
     case DataSpec::Format::kLines:
-      return read_line_items(spec, path.string(), read_text(path, spec.is_latin1));
+      return read_line_items(spec, path.string(), read_text(path, spec.encoding));
     case DataSpec::Format::kText:
-      return {{Json{{"text", read_text(path, spec.is_latin1)}}, concat(path.string(), ":1")}};
+      return {{Json{{"text", read_text(path, spec.encoding)}}, concat(path.string(), ":1")}};
   }
   throw Error("DataSpec::Format out of range");
 }
@@ -154,11 +108,11 @@ void add_part(const DataSpec& spec, const DataSpec::Part& part, const std::files
   }
 }
 
-void add_beside(const DataSpec::Beside& beside, const std::filesystem::path& path, Records& records) {
-  const auto lines = split_lines(read_text(path, false));
+void add_beside(const DataSpec& spec, const std::filesystem::path& path, Records& records) {
+  const auto lines = split_lines(read_text(path, spec.encoding));
   KVC_CHECK(lines.size() == records.items.size(), path.string(), ":", lines.size(), ":1: error: ", lines.size(),
             " lines beside ", records.items.size(), " items, expected as many");
-  for (size_t i = 0; i < lines.size(); ++i) records.items[i].object[beside.column] = lines[i];
+  for (size_t i = 0; i < lines.size(); ++i) records.items[i].object[spec.beside->column] = lines[i];
 }
 
 const Json& find_field(const std::string& name, const Record& record) {
@@ -185,9 +139,10 @@ std::string text_of(const FieldSpec& field, const Json& value, const Record& rec
     for (const auto& item : value) texts.push_back(text_of({field.from, std::nullopt, std::nullopt}, item, record));
     return join(texts, *field.join);
   }
-  KVC_CHECK(value.is_string(), record.where, ":1: error: field '", field.from, "' is ", value.type_name(),
-            ", expected a string");
-  return value.get<std::string>();
+  const auto text = scalar_text(value);
+  KVC_CHECK(text, record.where, ":1: error: field '", field.from, "' is ", value.type_name(),
+            ", expected a string, a number or a boolean");
+  return *text;
 }
 
 }  // namespace
@@ -212,7 +167,7 @@ Records read_records(const DataSpec& spec, const std::filesystem::path& data_dir
   KVC_CHECK(!records.items.empty(), files.front().string(), ":1:1: error: the file holds no samples");
   if (spec.beside) {
     files.push_back(locate(spec.beside->file, data_dir));
-    add_beside(*spec.beside, files.back(), records);
+    add_beside(spec, files.back(), records);
   }
   std::string hashes;
   for (const auto& file : files) hashes += sha256_file(file);
@@ -238,9 +193,10 @@ std::vector<std::string> field_list(const FieldSpec& field, const Record& record
             value.is_array() ? "empty" : value.type_name(), ", expected a list of strings");
   std::vector<std::string> texts;
   for (const auto& item : value) {
-    KVC_CHECK(item.is_string(), record.where, ":1: error: field '", field.from, "' holds ", item.type_name(),
-              ", expected a list of strings");
-    texts.push_back(matched(field, item.get<std::string>(), record));
+    const auto text = scalar_text(item);
+    KVC_CHECK(text, record.where, ":1: error: field '", field.from, "' holds ", item.type_name(),
+              ", expected a list of strings, numbers or booleans");
+    texts.push_back(matched(field, *text, record));
   }
   return texts;
 }

@@ -2,12 +2,30 @@
 
 #include <algorithm>
 
+#include "fetch/data_sources.h"
 #include "kvc/check.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
 #include "text/message.h"
 
 namespace kvc {
+namespace {
+
+// "; `kvc data SUITE/TASK --fetch` fetches it" of a file of the data folder that data.yaml, above the suite's folder,
+// knows.
+std::string how_to_get(const TaskFile& file) {
+  const auto list = file.folder.parent_path() / "data.yaml";
+  if (file.root != TaskFile::Root::kDataDir || !is_file(list)) return "";
+  const auto sources = load_data_sources(list);
+  const auto source = sources.find(file.file);
+  if (source == sources.end()) return "";
+  const auto yaml = std::filesystem::path(file.where.substr(0, file.where.find(".yaml:"))).filename();
+  const auto command = concat("`kvc data ", file.folder.filename().string(), "/", yaml.string());
+  return source->second.may_fetch ? concat("; ", command, " --fetch` fetches it")
+                                  : concat("; ", command, "` says where to get it");
+}
+
+}  // namespace
 
 TaskFile read_task_file(YamlMap& map, const std::vector<std::string>& roots) {
   const auto file = map.required("file");
@@ -42,9 +60,11 @@ std::filesystem::path locate(const TaskFile& file, const std::filesystem::path& 
     case TaskFile::Root::kDataDir:
       path = data_path(file.file, data_dir);
       KVC_CHECK(!path.empty(), file.where, ": error: '", file.file,
-                "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir");
+                "' is in the data folder, and none was given: set KVC_DATA or the experiment's data_dir",
+                how_to_get(file));
   }
-  KVC_CHECK(is_file(path), file.where, ": error: there is no file '", in_one_line(path.string()), "'");
+  KVC_CHECK(is_file(path), file.where, ": error: there is no file '", in_one_line(path.string()), "'",
+            how_to_get(file));
   return path;
 }
 

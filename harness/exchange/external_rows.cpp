@@ -54,6 +54,8 @@ void ExternalRows::leave_out(const ExternalRow& row) {
   ++counts_.n_left_out;
 }
 
+void ExternalRows::skip(const std::string& why) { counts_.skipped.push_back(one_line(in_one_line(why))); }
+
 void ExternalRows::put(const ExternalRow& row) {
   bind_keys(old_, row);
   const bool is_there = old_.step();

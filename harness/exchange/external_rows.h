@@ -27,6 +27,8 @@ class ExternalRows {
   void put(const ExternalRow& row);                        // an equal row stays, another value replaces what is there
   std::optional<double> value_of(const ExternalRow& row);  // of the row that has its keys; none where there is no such
   void leave_out(const ExternalRow& row);                  // said by another row; one that is there goes
+  void skip(const std::string& why);                       // of a part of the file
+  int64_t n_seen() const { return counts_.n_new + counts_.n_changed + counts_.n_equal + counts_.n_left_out; }
   Imported commit();
 
  private:

@@ -14,14 +14,21 @@ namespace {
 namespace fs = std::filesystem;
 using SortedJson = nlohmann::json;
 
+constexpr uintmax_t kMostConfigBytes = uintmax_t{1} << 20;
+
+// Of a run, or of one that was stopped.
 bool is_result(const fs::path& folder) {
-  return fs::exists(folder / "config.yaml") && fs::exists(folder / "metrics.json");
+  if (fs::exists(folder / "metrics.json")) return true;
+  const auto config = folder / "config.yaml";
+  return is_file(config) && fs::file_size(config) < kMostConfigBytes &&
+         read_file(config).find("press_name") != std::string::npos;
 }
 
 std::vector<fs::path> result_folders(const fs::path& folder) {
-  if (is_result(folder)) return {folder};
   std::vector<fs::path> folders;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+  if (is_result(folder)) folders.push_back(folder);
+  for (const auto& entry :
+       fs::recursive_directory_iterator(folder)) {  // a second run's folder stands in the first one's
     if (entry.is_directory() && is_result(entry.path())) folders.push_back(entry.path());
   }
   std::sort(folders.begin(), folders.end());
@@ -63,14 +70,17 @@ ExternalRow read_config(const fs::path& file) {
   return row;
 }
 
-void put_metrics(ExternalRows& rows, ExternalRow& row, const SortedJson& json, const std::string& path) {
-  if (json.is_object()) {
-    for (const auto& [name, value] : json.items())
-      put_metrics(rows, row, value, path.empty() ? name : path + "." + name);
+void put_metrics(ExternalRows& rows, ExternalRow& row, const SortedJson& json, const std::string& path,
+                 const fs::path& file) {
+  if (json.is_structured()) {
+    for (const auto& [name, value] : json.items())  // of a list, its numbers from 0
+      put_metrics(rows, row, value, path.empty() ? name : path + "." + name, file);
   } else if (json.is_number() || json.is_null()) {
     row.column_name = path;
     row.value = json.is_null() ? std::nullopt : std::optional(json.get<double>());
     rows.put(row);
+  } else {
+    rows.skip(concat(file.string(), ": ", path, " is ", json.type_name(), ", no number"));
   }
 }
 
@@ -80,14 +90,17 @@ Imported import_kvpress(Database& db, const fs::path& folder) {
   KVC_CHECK(fs::is_directory(folder), "cannot read '", folder.string(), "': it is no folder of kvpress's results");
   const auto folders = result_folders(folder);
   Imported imported;
-  const auto read = [](ExternalRows& rows, const fs::path& one) {
-    auto row = read_config(one / "config.yaml");
+  std::map<std::string, fs::path> runs;
+  const auto read = [&](ExternalRows& rows, const fs::path& one) {
     const auto file = one / "metrics.json";
-    const auto text = read_file(file);
-    check_json_depth(text, file.string());
-    const auto json = try_json<SortedJson>(text);
-    KVC_CHECK(json.is_object(), file.string(), ": error: no JSON object of metrics");
-    put_metrics(rows, row, json, "");
+    auto row = read_config(one / "config.yaml");
+    const auto [first, is_new] = runs.emplace(concat(row.item, "|", row.model, "|", row.method, "|", row.options), one);
+    KVC_CHECK(is_new, one.string(), ": the same dataset, model, press and settings as ", first->second.string(),
+              ", whose numbers are read");
+    const auto json = read_json_text(file);
+    KVC_CHECK(json.is_structured(), file.string(), ": error: no JSON object of metrics");
+    put_metrics(rows, row, json, "", file);
+    KVC_CHECK(rows.n_seen() > 0, file.string(), ": error: there is no metric");
   };
   for (const auto& one : folders)
     import_file(

@@ -6,8 +6,8 @@
 #include <sstream>
 
 #include "kvc/check.h"
-#include "text/files.h"
 #include "text/nearest.h"
+#include "text/text_file.h"
 
 namespace kvc {
 
@@ -45,7 +45,7 @@ std::vector<TaskId> tasks_like(const std::string& pattern, const std::filesystem
 // A name a line; blank lines and what stands behind # do not count.
 std::vector<TaskId> tasks_listed(const std::filesystem::path& list, const Paths& paths) {
   std::vector<TaskId> tasks;
-  std::istringstream lines(read_file(list));
+  std::istringstream lines(read_text(list));
   int64_t n_lines = 0;
   for (std::string line; std::getline(lines, line);) {
     ++n_lines;

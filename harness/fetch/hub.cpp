@@ -108,7 +108,10 @@ template <class F>
 auto asking(const HubId& id, const HubPlaces& places, const std::string& hint, F f) {
   const auto name = id.written();
   if (places.offline) {
-    throw EnvironmentError(concat(name, ": it is not on this machine, and HF_HUB_OFFLINE forbids to ask the Hub"));
+    throw EnvironmentError(concat(name,
+                                  ": it is not on this machine, and HF_HUB_OFFLINE forbids to ask the Hub; without it "
+                                  "`kvc model get ",
+                                  name, "` fetches it"));
   }
   try {
     return f();

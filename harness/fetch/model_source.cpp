@@ -91,7 +91,7 @@ struct Named {
   const auto nearest = nearest_name(as_written, names);
   throw Error(concat("model '", as_written, "': no such folder or .gguf file, nor a name of models/catalog.yaml",
                      nearest.empty() ? "" : " (did you mean '" + nearest + "'?)", "; known: ", join(names),
-                     "; or hf:ORG/NAME[@REVISION]"));
+                     "; or hf:ORG/NAME[@REVISION]; `kvc model get NAME` fetches one"));
 }
 
 Named read_name(const std::string& as_written, const ModelPlaces& places) {

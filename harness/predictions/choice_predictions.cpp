@@ -28,6 +28,13 @@ std::optional<bool> truth_of(const Json& value) {
   return std::nullopt;
 }
 
+// No response, or a log-likelihood that is no number, in any of the lists that it may stand in.
+bool is_null(const Json& response) {
+  const Json* value = &response;
+  while (value->is_array() && !value->empty()) value = &(*value)[0];
+  return value->is_null() || *value == "nan";
+}
+
 // [[log-likelihood, is greedy]], the inner list alone as well.
 ChoiceLikelihood likelihood_of(const Json& response, size_t i, const PredictionLine& line) {
   const bool is_nested = response.is_array() && response.size() == 1 && response[0].is_array();
@@ -92,7 +99,8 @@ Prediction read_choice_line(const TaskSpec& spec, const PredictionLine& line) {
   }
   Prediction prediction;
   for (size_t i = 0; i < responses.size(); ++i) {
-    auto choice = likelihood_of(responses[i], i, line);
+    prediction.is_null = prediction.is_null || is_null(responses[i]);
+    auto choice = is_null(responses[i]) ? ChoiceLikelihood{} : likelihood_of(responses[i], i, line);
     choice.text = continuation(line, i);
     choice.n_characters = n_characters(choice.text);
     prediction.choices.push_back(std::move(choice));
@@ -115,6 +123,11 @@ PredictionScores score_choice_predictions(const TaskSpec& spec, const std::strin
                                           const std::filesystem::path& file) {
   PredictionScores scores{spec.name, score, spec.metric, {}};
   for (const auto& prediction : predictions) {
+    if (prediction.is_null) {
+      ++scores.n_no_answer;
+      scores.samples.push_back({prediction.line, std::nullopt, 0});
+      continue;
+    }
     auto [answer, value] = score_choices(score, prediction.choices, prediction.gold_choice);
     const auto stated = prediction.stated.find(score);
     KVC_CHECK(stated == prediction.stated.end() || stated->second == value, file.string(), ":", prediction.line,

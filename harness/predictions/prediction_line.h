@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kvc/check.h"
+#include "text/json.h"
 #include "text/message.h"
 #include "text/nearest.h"
 
@@ -38,19 +39,25 @@ struct PredictionLine {
     return value.get<std::string>();
   }
 
+  // Numbers and booleans as Python's str() gives them, as lm-eval compares them.
   std::vector<std::string> texts(const nlohmann::json& value, const std::string& field) const {
     if (!value.is_array() || value.empty()) {
       fail("field '", field, "' is ", value.is_array() ? "empty" : value.type_name(), ", expected a list of strings");
     }
     std::vector<std::string> result;
-    for (const auto& item : value) result.push_back(text(item, field));
+    for (const auto& item : value) {
+      const auto text = scalar_text(item);
+      if (!text) fail("field '", field, "' holds ", item.type_name(), ", expected strings, numbers or booleans");
+      result.push_back(*text);
+    }
     return result;
   }
 
   std::vector<std::string> text_or_texts(const std::string& field) const {
     const auto& value = required(field);
-    if (value.is_string()) return {value.get<std::string>()};
-    return texts(value, field);
+    if (const auto text = scalar_text(value)) return {*text};
+    if (value.is_array()) return texts(value, field);
+    fail("field '", field, "' is ", value.type_name(), ", expected a string, a number, a boolean or a list of these");
   }
 };
 

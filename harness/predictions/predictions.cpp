@@ -1,10 +1,12 @@
 #include "predictions/predictions.h"
 
+#include <algorithm>
 #include <set>
 
 #include "predictions/choice_predictions.h"
 #include "predictions/prediction_line.h"
 #include "text/jsonl.h"
+#include "text/notice.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -33,9 +35,14 @@ std::vector<std::string> optional_texts(const Line& line, const std::string& fie
   return value ? line.texts(*value, field) : std::vector<std::string>();
 }
 
+void read_response(const Line& line, const Json& value, const std::string& field, Prediction& prediction) {
+  prediction.is_null = value.is_null();
+  if (!prediction.is_null) prediction.generation = line.text(value, field);
+}
+
 Prediction read_longbench(const Line& line) {
   Prediction prediction;
-  prediction.generation = line.text(line.required("pred"), "pred");
+  read_response(line, line.required("pred"), "pred", prediction);
   prediction.gold.answers = line.texts(line.required("answers"), "answers");
   prediction.gold.classes = optional_texts(line, "all_classes");
   return prediction;
@@ -43,7 +50,7 @@ Prediction read_longbench(const Line& line) {
 
 Prediction read_plain(const TaskSpec& spec, const Line& line) {
   Prediction prediction;
-  prediction.generation = line.text(line.required("generation"), "generation");
+  read_response(line, line.required("generation"), "generation", prediction);
   prediction.gold.answers = matched(spec, line.text_or_texts("gold"));
   prediction.gold.classes = optional_texts(line, line.find("classes") ? "classes" : spec.classes_field);
   return prediction;
@@ -53,16 +60,27 @@ Prediction read_plain(const TaskSpec& spec, const Line& line) {
 Prediction read_lm_eval(const TaskSpec& spec, const Line& line) {
   Prediction prediction;
   const auto& responses = line.required("resps");
-  const bool is_one =
-      responses.is_array() && responses.size() == 1 && responses[0].is_array() && responses[0].size() == 1;
+  const Json* response = &responses;
+  while (response->is_array() && response->size() == 1) response = &(*response)[0];
+  const bool is_one = response->is_null() || (responses.is_array() && responses.size() == 1 &&
+                                              responses[0].is_array() && response == &responses[0][0]);
   if (!is_one) line.fail("field 'resps' is ", in_quotes(responses.dump()), ", expected one response, [[\"text\"]]");
-  prediction.generation = line.text(responses[0][0], "resps");
+  read_response(line, *response, "resps", prediction);
   const auto* doc = line.find("doc");
   const bool has_gold = doc && doc->is_object() && doc->contains(spec.gold_field);
   const Line gold{has_gold ? *doc : line.object, line.where};
   prediction.gold.answers = matched(spec, gold.text_or_texts(has_gold ? spec.gold_field : "target"));
   if (doc && doc->is_object()) prediction.gold.classes = optional_texts({*doc, line.where}, spec.classes_field);
   return prediction;
+}
+
+void tell_nulls(const std::vector<Prediction>& predictions, const std::filesystem::path& file) {
+  const auto is_null = [](const Prediction& prediction) { return prediction.is_null; };
+  const auto first = std::find_if(predictions.begin(), predictions.end(), is_null);
+  if (first == predictions.end()) return;
+  const auto n = std::count_if(first, predictions.end(), is_null);
+  notice(concat(file.string(), ": ", n, " of ", predictions.size(), n == 1 ? " responses is" : " responses are",
+                " null, scored 0 as an empty answer; first: line ", first->line));
 }
 
 // What tells an lm-eval question from the others; each stands in the file once a filter.
@@ -89,6 +107,7 @@ std::vector<Prediction> read_predictions(const TaskSpec& spec, const std::filesy
     predictions.back().line = number;
   });
   KVC_CHECK(!predictions.empty(), file.string(), ":1:1: error: the file holds no predictions");
+  tell_nulls(predictions, file);
   if (form == Form::kLongBench) {
     for (auto& prediction : predictions) prediction.gold.classes = predictions.back().gold.classes;
   }

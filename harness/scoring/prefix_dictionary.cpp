@@ -3,7 +3,7 @@
 
 #include "kvc/check.h"
 #include "scoring/chinese_words.h"
-#include "text/files.h"
+#include "text/text_file.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -34,7 +34,7 @@ Entry read_entry(std::string_view line, const std::filesystem::path& file, int64
 }  // namespace
 
 PrefixDictionary::PrefixDictionary(const std::filesystem::path& file) : edges_(kFirstCapacity), counts_(1) {
-  const auto text = read_file(file);
+  const auto text = read_text(file);
   int64_t number = 0, total = 0;
   for (size_t begin = 0; begin < text.size();) {
     const size_t end = std::min(text.find('\n', begin), text.size());

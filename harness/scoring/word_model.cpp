@@ -3,8 +3,8 @@
 
 #include "kvc/check.h"
 #include "scoring/chinese_words.h"
-#include "text/files.h"
 #include "text/json.h"
+#include "text/text_file.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -15,7 +15,7 @@ using nlohmann::json;
 // Calls read(table) on the dictionary of the file.
 template <class Read>
 void read_table(const std::filesystem::path& file, const Read& read) {
-  auto text = read_file(file);
+  auto text = read_text(file);
   try {
     const size_t begin = text.find("P=");
     KVC_CHECK(begin != std::string::npos, "expected P={...}");

@@ -8,6 +8,7 @@
 #include "data/records.h"
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -63,8 +64,8 @@ Sample read_sample(const TaskSpec& spec, const Record& record, int64_t id) {
 }
 
 Template read_template_file(const TaskSpec& spec, const std::filesystem::path& path) {
+  const auto json = read_json_text(path);
   try {
-    const auto json = nlohmann::json::parse(read_file(path));
     return parse_prompt_template(spec, json.at(nlohmann::json::json_pointer(spec.template_pointer)).get<std::string>());
   } catch (const nlohmann::json::exception&) {
     throw Error(concat(path.string(), ":1:1: error: expected JSON with a text at ", spec.template_pointer));

@@ -6,6 +6,8 @@
 #include "kvc/check.h"
 #include "task/choices.h"
 #include "text/files.h"
+#include "text/json.h"
+#include "text/text_file.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -15,16 +17,14 @@ using Json = nlohmann::json;
 
 std::vector<int64_t> read_items_file(const ExemplarSpec& spec, const std::filesystem::path& path) {
   try {
-    return Json::parse(read_file(path)).at(Json::json_pointer(spec.items_pointer)).get<std::vector<int64_t>>();
+    return read_json_text(path).at(Json::json_pointer(spec.items_pointer)).get<std::vector<int64_t>>();
   } catch (const Json::exception&) {
     throw Error(concat(path.string(), ":1:1: error: expected JSON with a list of integers at ", spec.items_pointer));
   }
 }
 
 std::string from_file(const ExemplarSpec& spec, const std::filesystem::path& path) {
-  auto text = read_file(path);
-  const auto bad_byte = first_invalid_utf8(text);
-  KVC_CHECK(!bad_byte, "'", path.string(), "': not well-formed UTF-8 at byte ", *bad_byte);
+  auto text = read_text(path);
   if (!spec.after.empty()) {
     const auto at = text.find(spec.after);
     KVC_CHECK(at != std::string::npos, path.string(), ":1:1: error: the file does not hold ", in_quotes(spec.after));

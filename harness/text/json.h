@@ -1,8 +1,11 @@
-// JSON for files that read or write it: the library, its heavy functions compiled once (json.cpp), and structs as
-// objects of their fields.
+// JSON for files that read or write it: the library, its heavy functions compiled once (json.cpp), what other programs
+// wrote as JSON, and structs as objects of their fields.
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,6 +29,28 @@ template <class Json = nlohmann::json>
 Json try_json(std::string_view text) {
   return is_shallow_json(text) ? Json::parse(text, nullptr, false) : Json(Json::value_t::discarded);
 }
+
+// NaN, Infinity and -Infinity, which Python's json writes and JSON has not: read as null, and told to the user.
+struct NonFinite {
+  int64_t n = 0;
+  std::string first;  // the path of its field: "results.wikitext.word_perplexity,none"
+  // One notice of the file, where there were any.
+  void tell(const std::filesystem::path& file) const;
+};
+
+// Where a text begins in its file, both from 1.
+struct TextPlace {
+  int64_t line = 1, column = 1;
+};
+
+// One JSON value of a text that another program wrote. Throws Error "<file>:line:column: error: ...".
+nlohmann::json parse_text_json(std::string_view text, const std::string& file, TextPlace place, NonFinite& non_finite);
+
+// A file's one value, read as text/text_file.h does; NaN is told.
+nlohmann::json read_json_text(const std::filesystem::path& file);
+
+// What Python's str() gives of a string, a number or a boolean ("3.5", "True"); none for other values.
+std::optional<std::string> scalar_text(const nlohmann::json& value);
 
 }  // namespace kvc
 

@@ -143,6 +143,18 @@ bool has_control(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; });
 }
 
+std::string line_and_column(std::string_view text, size_t at, int64_t line, int64_t column) {
+  const auto before = text.substr(0, at);
+  const auto line_feed = before.rfind('\n');
+  if (line_feed != std::string_view::npos) {
+    line += std::count(before.begin(), before.end(), '\n');
+    column = 1 + static_cast<int64_t>(before.size() - line_feed - 1);
+  } else {
+    column += static_cast<int64_t>(before.size());
+  }
+  return concat(line, ":", column);
+}
+
 std::string in_quotes(std::string_view text) {
   static constexpr int kMaxShown = 60;
   std::string out = "'";

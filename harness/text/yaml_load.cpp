@@ -2,12 +2,12 @@
 // silently).
 #include <yaml-cpp/eventhandler.h>
 
-#include <algorithm>
 #include <set>
 #include <sstream>
 
 #include "text/files.h"
 #include "text/message.h"
+#include "text/text_file.h"
 #include "text/utf8.h"
 #include "text/yaml_read.h"
 
@@ -23,10 +23,7 @@ void check_bytes(const std::string& file, const std::string& text) {
   auto bad = first_invalid_utf8(text);
   if (!bad && text.find('\0') != std::string::npos) bad = text.find('\0');
   if (!bad) return;
-  const std::string before = text.substr(0, *bad);
-  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-  const auto column = before.size() - (before.rfind('\n') + 1) + 1;
-  throw Error(concat(file, ":", line, ":", column, ": error: not UTF-8 text"));
+  throw Error(concat(file, ":", line_and_column(text, *bad), ": error: not UTF-8 text"));
 }
 
 // Sees where each document of a text starts.
@@ -121,7 +118,8 @@ YamlValue load_yaml(const std::filesystem::path& path) {
   std::error_code none;
   const auto n_bytes = std::filesystem::is_regular_file(path, none) ? std::filesystem::file_size(path, none) : 0;
   KVC_CHECK(n_bytes <= kMaxBytes, path.string(), ":1:1: error: the file has ", n_bytes, " bytes, allowed: ", kMaxBytes);
-  return parse_yaml(path.string(), read_file(path));
+  const auto text = read_file(path);
+  return parse_yaml(path.string(), text.substr(check_text_start(text, path)));
 }
 
 }  // namespace kvc

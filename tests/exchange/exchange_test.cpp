@@ -43,6 +43,15 @@ class Exchange : public StoreTest {
     return import_kvpress(store.database(), path);
   }
 
+  // What an import tells the user, with paths from the test's folder.
+  std::string told(const std::function<void()>& import) {
+    testing::internal::CaptureStderr();
+    import();
+    auto text = testing::internal::GetCapturedStderr();
+    for (size_t at; (at = text.find(folder_.string() + "/")) != text.npos;) text.erase(at, folder_.string().size() + 1);
+    return text;
+  }
+
   std::string rows() {
     auto store = ResultStore::open_readonly(path_);
     std::string text;
@@ -77,7 +86,7 @@ TEST_F(Exchange, LmEvalGetsMeanAndStandardErrorOfTheOkSamples) {
 TEST_F(Exchange, ANumberTooLargeIsRefusedInALine) {
   const auto path = write("results_1.json", R"({"results": {"t": {"acc,none": 1e400}}})");
   EXPECT_EQ(lm_eval(path).skipped,
-            std::vector<std::string>{path.string() + ": error: not JSON: number overflow parsing '1e400'"});
+            std::vector<std::string>{path.string() + ":1:1: error: JSON: number overflow parsing '1e400'"});
 }
 
 TEST_F(Exchange, LmEvalGetsOneLineASampleAndFilter) {
@@ -241,10 +250,10 @@ TEST_F(Exchange, BadFilesAreNamedAndTheOthersAreIn) {
     const auto imported = lm_eval(folder_ / "bad");
     return imported.skipped.size() == 1 ? imported.skipped.front() : concat(imported.skipped.size(), " skipped");
   };
-  EXPECT_NE(skipped().find("results_2.json: error: not JSON"), std::string::npos);
+  EXPECT_NE(skipped().find("results_2.json:1:14: error: not JSON"), std::string::npos) << skipped();
   EXPECT_EQ(rows(), "lm-eval|results_1.json||||a acc,none|1.0||\n");
   write("bad/results_2.json", R"({"results": {"a": {"acc,none": 1e999}}})");
-  EXPECT_NE(skipped().find("results_2.json: error: not JSON"), std::string::npos);
+  EXPECT_NE(skipped().find("results_2.json:1:1: error: JSON: number overflow"), std::string::npos) << skipped();
   write("bad/results_2.json", R"({"results": {"a\nb": 1}})");
   EXPECT_NE(skipped().find("results.a b is no object"), std::string::npos);
   write("bad/results_2.json", "[]");
@@ -257,6 +266,132 @@ TEST_F(Exchange, BadFilesAreNamedAndTheOthersAreIn) {
   const auto press = kvpress(folder_ / "press").skipped;
   ASSERT_EQ(press.size(), 1u);
   EXPECT_NE(press[0].find("no key 'press_name'"), std::string::npos);
+}
+
+TEST_F(Exchange, NaNAndInfinityAreNullInEveryFormatAndNeverZero) {
+  const auto file = write("n/results_2026.json", R"({"results": {"w": {"ppl,none": Infinity, "byte,none": NaN,
+    "bits,none": "N/A", "acc,none": 0.5, "acc_stderr,none": NaN}}, "model_name": "m"})");
+  EXPECT_EQ(told([&] { EXPECT_EQ(lm_eval(file).n_new, 4); }),
+            "kvc: note: n/results_2026.json: 3 values are NaN or Infinity, read as NULL; first: results.w.ppl,none\n");
+  EXPECT_EQ(rows(),
+            "lm-eval|results_2026.json|m|||w acc,none|0.5||\n"
+            "lm-eval|results_2026.json|m|||w bits,none|||no number\n"
+            "lm-eval|results_2026.json|m|||w byte,none|||no number\n"
+            "lm-eval|results_2026.json|m|||w ppl,none|||no number\n");
+  EXPECT_EQ(lm_eval(file).n_equal, 4);
+}
+
+TEST_F(Exchange, NaNInSamplesAndInKvpressIsNull) {
+  write("s/samples_t_2024-05-01T10-00-00.jsonl",
+        "{\"doc_id\": 0, \"metrics\": [\"acc\", \"ppl\"], \"acc\": 1, \"ppl\": NaN}\n"
+        "{\"doc_id\": 1, \"metrics\": [\"acc\", \"ppl\"], \"acc\": NaN, \"ppl\": -Infinity}\n");
+  EXPECT_EQ(lm_eval(folder_ / "s").n_new, 2);
+  EXPECT_EQ(rows(),
+            "lm-eval|samples_t_2024-05-01T10-00-00.jsonl|s|||t acc,none|1.0||mean of 1 samples, stderr 0, 1 samples "
+            "without a value\n"
+            "lm-eval|samples_t_2024-05-01T10-00-00.jsonl|s|||t ppl,none|||2 samples without a value\n");
+  write("p/config.yaml", "dataset: d\nmodel: m\npress_name: knorm\n");
+  write("p/metrics.json", R"({"t": {"string_match": NaN}})");
+  EXPECT_EQ(kvpress(folder_ / "p").n_new, 1);
+  EXPECT_NE(rows().find("kvpress|d|m|knorm||t.string_match|||\n"), std::string::npos) << rows();
+}
+
+// The layout of lm-eval 0.3, as bloom-560m's file in its repository has it.
+TEST_F(Exchange, ResultsBeforeLmEval04AreRead) {
+  const auto file = write("bloom_0-shot.json", R"({"results": {"lambada": {"ppl": 28.5, "ppl_stderr": 1.25, "acc": 0.5,
+    "acc_stderr": 0.25}, "drop": {"em": 0, "f1": 0.25, "f1_stderr": 0.0}}, "versions": {"lambada": 0, "drop": 1},
+    "config": {"model": "hf-causal", "model_args": "use_accelerate=True,pretrained=org/bloom", "limit": null}})");
+  EXPECT_EQ(lm_eval(file).skipped, std::vector<std::string>());
+  const std::string keys = "lm-eval|bloom_0-shot.json|org/bloom|hf-causal|use_accelerate=True,pretrained=org/bloom|";
+  EXPECT_EQ(rows(), keys + "drop em,none|0.0||\n" + keys + "drop f1,none|0.25||stderr 0\n" + keys +
+                        "lambada acc,none|0.5||stderr 0.25\n" + keys + "lambada ppl,none|28.5||stderr 1.25\n");
+}
+
+// --output_path run1.json of lm-eval 0.4.3 and later.
+TEST_F(Exchange, ResultsOfAnyNameBelongToTheSamplesOfTheirTime) {
+  write(
+      "o/run1_2026-01-02T03-04-05.5.json",
+      R"({"model_name": "org/m", "config": {"model": "vllm"}, "results": {"a": {"acc,none": 0.5}, "b": {"acc,none": 1}}})");
+  write("o/samples_a_2026-01-02T03-04-05.5.jsonl", "{\"doc_id\": 0, \"acc\": 1}\n{\"doc_id\": 1, \"acc\": 0}\n");
+  const auto imported = lm_eval(folder_ / "o");
+  EXPECT_EQ(imported.skipped, std::vector<std::string>());
+  EXPECT_EQ(imported.n_left_out, 1);
+  EXPECT_EQ(
+      rows(),
+      "lm-eval|run1_2026-01-02T03-04-05.5.json|org/m|vllm||b acc,none|1.0||\n"
+      "lm-eval|samples_a_2026-01-02T03-04-05.5.jsonl|org/m|vllm||a acc,none|0.5||mean of 2 samples, stderr 0.5\n");
+}
+
+// lm-eval 0.4.0 to 0.4.2: results.json, and a JSON array of each task's samples under the model's arguments.
+TEST_F(Exchange, TheFilesOfLmEval040AreRead) {
+  const std::string results = R"({"results": {"a_b": {"acc,none": 0.5, "alias": "a_b"}},
+    "config": {"model": "hf", "model_args": "pretrained=org/m,dtype=float"}})";
+  write("one/results.json", results);
+  write("one/pretrained__org__m,dtype__float_a_b.jsonl",
+        "[\n  {\n    \"doc_id\": 0,\n    \"acc\": 1.0\n  },\n  {\n    \"doc_id\": 1,\n    \"acc\": 0.0\n  }\n]");
+  write("two/results.json", R"({"results": {"a_b": {"acc,none": 0.75}}, "config": {"model": "hf", "model_args":
+    "pretrained=org/m,dtype=float"}})");
+  const auto imported = lm_eval(folder_);
+  EXPECT_EQ(imported.skipped, std::vector<std::string>());
+  EXPECT_EQ(imported.n_left_out, 1);
+  EXPECT_EQ(rows(),
+            "lm-eval|pretrained__org__m,dtype__float_a_b.jsonl|org/m|hf|pretrained=org/m,dtype=float|a_b acc,none|0.5||"
+            "mean of 2 samples, stderr 0.5\n"
+            "lm-eval|two/results.json|org/m|hf|pretrained=org/m,dtype=float|a_b acc,none|0.75||\n");
+}
+
+TEST_F(Exchange, WhatIsNotKnownIsNamed) {
+  const auto one = [&](const fs::path& path) {
+    const auto skipped = lm_eval(path).skipped;
+    return skipped.size() == 1 ? skipped[0] : concat(skipped.size(), " skipped");
+  };
+  const auto metric =
+      write("u/results_1.json", R"({"results": {"t": {"acc,none": 1, "alias": "t", "hist,none": [1]}}})");
+  EXPECT_EQ(one(metric), "results_1.json: results.t.hist,none is array, no number");
+  EXPECT_NE(rows().find("t acc,none|1.0"), std::string::npos);
+  const auto layout = write("u/results_2.json", R"({"humaneval": {"pass@1": 0.5}, "config": {}})");
+  EXPECT_NE(one(layout).find("it has no object 'results'; its members: config, humaneval"), std::string::npos);
+  EXPECT_NE(one(write("u/results_3.json", R"({"results": {"t": {"alias": "t"}}})")).find("no metric of 1 tasks"),
+            std::string::npos);
+  EXPECT_NE(one(write("u/results_4.json", R"({"results": {}})")).find("no metric of 0 tasks"), std::string::npos);
+  EXPECT_NE(one(write("u/samples_t.jsonl", "{\"doc_id\": 0, \"metrics\": [\"ppl\"], \"ppl\": [-3.5, 2]}\n"))
+                .find("ppl,none of 1 samples is no number"),
+            std::string::npos);
+}
+
+TEST_F(Exchange, AFoldersOtherFilesAreToldAndBrokenResultsSkipped) {
+  write("f/results_1.json", R"({"results": {"t": {"acc,none": 1}}})");
+  write("f/config.json", R"({"architectures": ["x"]})");
+  write("f/sub/train.log", "...");
+  write("f/data.jsonl", "{\"text\": \"a\"}\n");
+  EXPECT_EQ(told([&] { EXPECT_EQ(lm_eval(folder_ / "f").skipped, std::vector<std::string>()); }),
+            "kvc: note: f: no results of lm-eval, not read: config.json, data.jsonl, sub/train.log\n");
+  write("f/run1.json", R"({"results": {"t": {"acc": 1)");
+  write("f/run2_2026-01-02T03-04-05.json", "{");
+  const auto skipped = lm_eval(folder_ / "f").skipped;
+  ASSERT_EQ(skipped.size(), 2u);
+  EXPECT_NE(skipped[0].find("run1.json:1:29: error: not JSON"), std::string::npos) << skipped[0];
+  EXPECT_NE(skipped[1].find("run2_2026-01-02T03-04-05.json:1:2: error: not JSON"), std::string::npos) << skipped[1];
+}
+
+TEST_F(Exchange, KvpressFoldersThatAreNotWholeOrNotKnownAreNamed) {
+  const auto config = [](int ratio) {
+    return concat("dataset: d\nmodel: m\npress_name: knorm\ncompression_ratio: ", ratio, "\n");
+  };
+  write("k/config.yaml", config(1));
+  write("k/metrics.json", R"([{"rouge-1": {"f": 0.5}}, {"rouge-1": {"f": 1}}])");  // as of needle_in_haystack
+  write("k/1/config.yaml", config(1));                                             // a second run of the same
+  write("k/1/metrics.json", R"([{"rouge-1": {"f": 0.25}}])");
+  write("k/stopped/config.yaml", config(2));
+  write("k/text/config.yaml", config(3));
+  write("k/text/metrics.json", R"({"t": {"score": "high", "n": 3}})");
+  const auto imported = kvpress(folder_ / "k");
+  EXPECT_EQ(imported.n_new, 3);
+  ASSERT_EQ(imported.skipped.size(), 3u);
+  EXPECT_NE(imported.skipped[0].find("k/1: the same dataset, model, press and settings as "), std::string::npos);
+  EXPECT_NE(imported.skipped[1].find("stopped/metrics.json': No such file"), std::string::npos) << imported.skipped[1];
+  EXPECT_NE(imported.skipped[2].find("metrics.json: t.score is string, no number"), std::string::npos);
+  EXPECT_NE(rows().find("|compression_ratio 1|0.rouge-1.f|0.5||"), std::string::npos) << rows();
 }
 
 // By hand: exact_match of strict-match 1, 0, 1, 1 is 0.75, its standard error sqrt(0.75 * 0.25 / 3) = 0.25.

@@ -54,6 +54,20 @@ TEST_F(ChoicePredictions, SumsAndSumsByCharacterDecideAsTheLineSays) {
   EXPECT_EQ(scores("piqa/validation", "acc_norm", second), std::vector<double>{1});
 }
 
+TEST_F(ChoicePredictions, ANullLikelihoodIsScoredZeroAndTold) {
+  const std::string nulls[] = {"[[[null, false]], [[-12.5, true]]]", "[[[NaN, false]], [[-12.5, true]]]",
+                               "[[[\"-10.0\", \"False\"]], [[\"nan\", \"False\"]]]", "[[[-10, true]], null]",
+                               "[[null], [[-12.5, true]]]"};
+  const auto other = R"({"doc_id": 1, )" + line_of(kTwo, R"("target": 0, "acc": 1.0)").substr(14);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(scores("piqa/validation", "acc", line_of(nulls[0], R"("target": 0, "acc": 1.0)") + other),
+            (std::vector<double>{0, 1}));
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("1 of 2 responses is null"), std::string::npos);
+  for (const auto& resps : nulls) {
+    EXPECT_EQ(scores("piqa/validation", "acc", line_of(resps, R"("target": 0)")), std::vector<double>{0}) << resps;
+  }
+}
+
 TEST_F(ChoicePredictions, NumbersMayStandBareAndTargetsBeTexts) {
   EXPECT_EQ(scores("piqa/validation", "acc", line_of("[[[-10, false]], [[-12.5, true]]]", R"("target": 0)")),
             std::vector<double>{1});

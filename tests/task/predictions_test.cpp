@@ -77,16 +77,19 @@ TEST_F(Predictions, BadFilesAreRefusedInOneLine) {
       {"longbench/qasper", R"({"predd": "x"})",
        ":1:1: error: no field 'pred' (LongBench), 'resps' (lm-eval) or 'generation' (plain lines)"},
       {"longbench/qasper", R"({"pred": "x"})", ":1:1: error: missing field 'answers'; the line has: pred"},
-      {"longbench/qasper", R"({"pred": null, "answers": ["x"]})",
-       ":1:1: error: field 'pred' is null, expected a string"},
+      {"longbench/qasper", R"({"pred": 3, "answers": ["x"]})",
+       ":1:1: error: field 'pred' is number, expected a string"},
       {"longbench/qasper", R"({"pred": "x", "answers": "x"})",
        ":1:1: error: field 'answers' is string, expected a list of strings"},
       {"longbench/qasper", R"({"pred": "x", "answers": []})",
        ":1:1: error: field 'answers' is empty, expected a list of strings"},
       {"longbench/qasper", R"({"pred": "x", "answers": ["x"]}
-{"pred": "x", "answers": [3]})",
-       ":2:1: error: field 'answers' is number, expected a string"},
-      {"longbench/qasper", "[]", ":1:1: error: a line is array, expected an object"},
+{"pred": "x", "answers": [null]})",
+       ":2:1: error: field 'answers' holds null, expected strings, numbers or booleans"},
+      {"gsm8k/cot8", R"({"generation": "x", "gold": {}})",
+       ":1:1: error: field 'gold' is object, expected a string, a number, a boolean or a list of these"},
+      {"longbench/qasper", "[]", ":1:1: error: the file holds no predictions"},
+      {"longbench/qasper", "[[1]]", ":1:1: error: a line is array, expected an object"},
       {"longbench/qasper",
        R"({"pred": "x", "answers": ["x"]})"
        "\n{\"pred\"",
@@ -103,6 +106,41 @@ TEST_F(Predictions, BadFilesAreRefusedInOneLine) {
        ":1:1: error: missing field 'doc_id'; the line has: resps, target"},
   };
   for (const auto& c : cases) EXPECT_EQ(error(c.task, c.text), c.message);
+}
+
+// lm-eval's generate_until casts a gold to the response's type, which is str.
+TEST_F(Predictions, NumbersAsGoldsAreTheirText) {
+  EXPECT_EQ(percent("gsm8k/cot8", 0, R"({"doc_id": 0, "target": 42, "resps": [["The answer is 42."]]}
+{"doc_id": 1, "doc": {"answer": 7}, "target": 7, "resps": [["The answer is 7."]]}
+{"doc_id": 2, "target": [41, 42], "resps": [["The answer is 42."]]}
+{"doc_id": 3, "target": 42, "resps": [["The answer is 43."]]}
+)"),
+            75);
+  EXPECT_EQ(read("gsm8k/cot8", R"({"generation": "x", "gold": 3.5})")[0].gold.answers[0], "3.5");
+  EXPECT_EQ(read("gsm8k/cot8", R"({"generation": "x", "gold": true})")[0].gold.answers[0], "True");
+}
+
+TEST_F(Predictions, NullResponsesAreScoredZeroAndTold) {
+  const auto told = [&](const std::string& task, const std::string& text, double expected) {
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(percent(task, 0, text), expected);
+    return folder_.relative(testing::internal::GetCapturedStderr());
+  };
+  EXPECT_EQ(told("gsm8k/cot8", R"({"doc_id": 0, "target": "5", "resps": [["The answer is 5."]]}
+{"doc_id": 1, "target": "5", "resps": [[null]]}
+)",
+                 50),
+            "kvc: note: t.jsonl: 1 of 2 responses is null, scored 0 as an empty answer; first: line 2\n");
+  EXPECT_EQ(told("longbench/qasper", R"({"pred": null, "answers": ["x"]}
+{"pred": NaN, "answers": [""]}
+{"pred": "x", "answers": ["x"]}
+{"pred": "x", "answers": ["x"]}
+)",
+                 50),
+            "kvc: note: t.jsonl: 1 value is NaN or Infinity, read as NULL; first: pred\n"
+            "kvc: note: t.jsonl: 2 of 4 responses are null, scored 0 as an empty answer; first: line 1\n");
+  EXPECT_EQ(told("gsm8k/cot8", R"({"generation": null, "gold": "5"})", 0),
+            "kvc: note: t.jsonl: 1 of 1 responses is null, scored 0 as an empty answer; first: line 1\n");
 }
 
 TEST_F(Predictions, NamesOfFieldsKeepTheMessageOneLine) {

@@ -65,7 +65,9 @@ TEST_F(RecordsTest, JsonListsAreReadByTheirName) {
   EXPECT_EQ(message("{file: d.json, root: data_dir, format: json, items: items}"),
             "d.json:1:1: error: expected an object whose member 'items' is a list");
   write("e.json", "{\"examples\": [\n  {\"a\": }]}");
-  EXPECT_EQ(message("{file: e.json, root: data_dir, format: json, items: examples}"), "e.json:2:9: error: not JSON");
+  EXPECT_EQ(message("{file: e.json, root: data_dir, format: json, items: examples}"),
+            "e.json:2:9: error: not JSON: syntax error while parsing value - unexpected '}'; expected '[', '{', or a "
+            "literal");
   write("f.json", "{\"examples\": [1e999]}");
   EXPECT_EQ(message("{file: f.json, root: data_dir, format: json, items: examples}"),
             "f.json:1:1: error: JSON: number overflow parsing '1e999'");
@@ -93,6 +95,82 @@ TEST_F(RecordsTest, Latin1IsReadOnlyWhereItIsSaid) {
             "caf\xc3\xa9");
   EXPECT_EQ(message("{file: d.txt, root: data_dir, format: lines, columns: [a]}"),
             "d.txt:1:4: error: not well-formed UTF-8");
+}
+
+TEST_F(RecordsTest, Latin1IsReadInEveryFormat) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"{\"a\": \"caf\xe9\"}\n", ""},
+      {"[{\"a\": \"caf\xe9\"}]", ", format: json"},
+      {"{\"x\": [{\"a\": \"caf\xe9\"}]}", ", format: json, items: x"},
+      {"caf\xe9\n", ", format: csv, columns: [a]"},
+      {"caf\xe9\n", ", format: lines, columns: [a]"},
+  };
+  for (const auto& [text, format] : cases) {
+    write("d", text);
+    const auto records = read("{file: d, root: data_dir, encoding: latin1" + format + "}");
+    EXPECT_EQ(records.items.at(0).object["a"], "caf\xc3\xa9") << format;
+  }
+  write("d", "{\"a\": \"x\"}\n");
+  write("l", "\xe9\n");
+  EXPECT_EQ(read("{file: d, root: data_dir, encoding: latin1, beside: {file: l, root: data_dir, column: b}}")
+                .items[0]
+                .object["b"],
+            "\xc3\xa9");
+}
+
+TEST_F(RecordsTest, AByteOrderMarkIsInNoField) {
+  const std::string mark = "\xEF\xBB\xBF";
+  const std::pair<std::string, std::string> cases[] = {
+      {"{\"a\": \"x\"}\n", ""},
+      {"[{\"a\": \"x\"}]", ", format: json"},
+      {"\"x\",1\n", ", format: csv, columns: [a, b]"},
+      {"x\n", ", format: lines, columns: [a]"},
+      {"x", ", format: text"},
+  };
+  for (const auto& [text, format] : cases) {
+    write("d", mark + text);
+    const auto record = read("{file: d, root: data_dir" + format + "}").items.at(0).object;
+    EXPECT_EQ(record[format == ", format: text" ? "text" : "a"], "x") << format;
+  }
+  write("d", "{\"a\": \"x\"}\n");
+  write("l", mark + "y\n");
+  EXPECT_EQ(read("{file: d, root: data_dir, beside: {file: l, root: data_dir, column: b}}").items[0].object["b"], "y");
+}
+
+TEST_F(RecordsTest, ListsOfObjectsAreReadAsJsonAndAsJsonLines) {
+  write("d.json", "[\n  {\"a\": \"1\"},\n  {\"a\": \"2\"}\n]\n");
+  EXPECT_EQ(read("{file: d.json, root: data_dir, format: json}").items.at(1).object["a"], "2");
+  EXPECT_EQ(read("{file: d.json, root: data_dir}").items.at(1).where, (root_ / "d.json").string() + ":3");
+  write("e.json", "{\"rows\": []}");
+  EXPECT_EQ(message("{file: e.json, root: data_dir, format: json}"),
+            "e.json:1:1: error: the document is object, expected a list of objects; where a member of an object is the "
+            "list, `items` names it");
+}
+
+TEST_F(RecordsTest, NaNIsANullField) {
+  write("d.jsonl", "{\"a\": \"NaN\", \"b\": NaN}\n");
+  testing::internal::CaptureStderr();
+  const auto records = read("{file: d.jsonl, root: data_dir}");
+  EXPECT_EQ(root_.relative(testing::internal::GetCapturedStderr()),
+            "kvc: note: d.jsonl: 1 value is NaN or Infinity, read as NULL; first: b\n");
+  EXPECT_EQ(field_text({"a", std::nullopt, std::nullopt}, records.items[0]), "NaN");
+  EXPECT_EQ(root_.relative(test::message_of([&] {
+    field_text({"b", std::nullopt, std::nullopt}, records.items[0]);
+  })),
+            "d.jsonl:1:1: error: field 'b' is null, expected a string, a number or a boolean");
+}
+
+TEST_F(RecordsTest, AMissingFileOfTheDataFolderIsNamedWithTheCommandThatFetchesIt) {
+  const std::string sha(64, 'a');
+  write("tasks/data.yaml", "version: 1\nfiles:\n  x/a.jsonl: {url: u, licence: l, bytes: 1, sha256: \"" + sha +
+                               "\"}\n  x/b.jsonl: {url: u, licence: l, fetch: false, note: ask them}\n");
+  const auto said = [&](const std::string& file) {
+    const auto all = message("{file: " + file + ", root: data_dir}");
+    return all.substr(all.find("error: "));
+  };
+  EXPECT_EQ(said("x/a.jsonl"), "error: there is no file 'x/a.jsonl'; `kvc data s/t --fetch` fetches it");
+  EXPECT_EQ(said("x/b.jsonl"), "error: there is no file 'x/b.jsonl'; `kvc data s/t` says where to get it");
+  EXPECT_EQ(said("x/c.jsonl"), "error: there is no file 'x/c.jsonl'");
 }
 
 TEST_F(RecordsTest, PartsAreRangesOfFilesWithFieldsOfTheirOwn) {
@@ -127,7 +205,9 @@ TEST_F(RecordsTest, FieldsAreFoundByPointerAndPatternAndJoined) {
   EXPECT_EQ(message({"/a/c", std::nullopt, std::nullopt}), "f:7:1: error: there is no field '/a/c'");
   EXPECT_EQ(message({"lst", std::nullopt, std::nullopt}),
             "f:7:1: error: unknown field 'lst' (did you mean 'list'?); known: a, list, n");
-  EXPECT_EQ(message({"n", std::nullopt, std::nullopt}), "f:7:1: error: field 'n' is number, expected a string");
+  EXPECT_EQ(field_text({"n", std::nullopt, std::nullopt}, record), "3");
+  EXPECT_EQ(message({"a", std::nullopt, std::nullopt}),
+            "f:7:1: error: field 'a' is object, expected a string, a number or a boolean");
   EXPECT_EQ(message({"/a/b", Regex("(y)"), std::nullopt}), "f:7:1: error: field '/a/b' has no match of '(y)'");
 }
 
