@@ -43,7 +43,7 @@ void bounds_key(YamlKeys& keys, const YamlKey& key, double most, double scale, b
           *bound = (falls ? most - *bound : *bound) * scale;
         }
         if (bounds.unchanged >= bounds.breaks) {
-          value.fail(value.name(), ": unchanged and breaks leave nothing between them");
+          value.fail(value.name(), ": unchanged must be the stricter bound");
         }
       },
       [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });

@@ -35,7 +35,7 @@ std::vector<fs::path> result_files(const fs::path& path) {
   }
   std::sort(files.begin(), files.end());
   std::stable_partition(files.begin(), files.end(), is_samples);  // first, as their means are preferred
-  KVC_CHECK(!files.empty(), "folder '", path.string(), "' holds no results_*.json and no samples_*.jsonl of lm-eval");
+  KVC_CHECK(!files.empty(), "folder '", path.string(), "' has no results_*.json and no samples_*.jsonl of lm-eval");
   return files;
 }
 

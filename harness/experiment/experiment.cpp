@@ -326,7 +326,7 @@ ConfigFile config_file(const YamlMap& map, const std::vector<std::string>& overr
 YamlMap load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   auto map = load_yaml(path).map();
   const auto like = map.optional("like");
-  if (like && !map.has("name")) like->fail("the file has no name of its own: experiments of one name would mix");
+  if (like && !map.has("name")) like->fail("the file has no `name`: experiments with the same name would mix");
   map.lay_over("experiments", load_like);
   for (const auto& override : overrides) put_over(map, override);
   return map;

@@ -73,7 +73,7 @@ Points with_part(const Points& points, const Points& parts) {
   for (const auto& point : points) {
     for (const auto& part : parts) {
       KVC_CHECK(part.label.empty(), part.where,
-                ": error: a part of a compressor has a label, expected it beside the whole");
+                ": error: a part of a composition has a label, expected it on the composition");
       wider.push_back(point);
       wider.back().parts.push_back(part);
     }
@@ -260,7 +260,7 @@ void set_labels(const YamlValue& label, Points& points) {
     if (point.label.empty()) label.fail(label.name(), " is '', expected a row's name");
     if (!taken.insert(point.label).second) {
       label.fail(label.name(), " is ", label.found(), " for ", points.size(),
-                 " compressors of a sweep, expected the {option} in it that tells them apart");
+                 " compressors of a sweep, expected an {option} in it that distinguishes them");
     }
   }
 }

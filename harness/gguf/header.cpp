@@ -271,7 +271,7 @@ class HeaderReader {
     set_type(in_.take<uint32_t>("a tensor's type"), name, n_values, tensor);
     const auto offset = in_.take<uint64_t>("a tensor's offset");
     KVC_CHECK(offset <= static_cast<uint64_t>(file_.n_bytes()), in_.where(), "tensor ", in_quotes(name), ": offset ",
-              offset, " lies behind the end of the file (", file_.n_bytes(), " bytes)");
+              offset, " is past the end of the file (", file_.n_bytes(), " bytes)");
     tensor.offset = static_cast<int64_t>(offset);
     KVC_CHECK(header_.tensors.emplace(name, std::move(tensor)).second, in_.where(), "tensor ", in_quotes(name),
               " stands twice");
