@@ -103,7 +103,8 @@ Table power_table(const std::vector<PowerCase>& cases, const PowerTarget& target
   table.notes = {
       "detectable: the smallest true difference that the test detects with that power; normal: normal approximation, "
       "(z(1 - alpha/2) + z(power)) sqrt(discordant / n)"};
-  if (shown.n) table.notes.push_back("detectable is empty if even all discordant pairs in one direction would not be significant");
+  if (shown.n)
+    table.notes.push_back("detectable is empty if even all discordant pairs in one direction would not be significant");
   if (any(cases, is_still)) table.notes.push_back("no value if no pair differs: nothing to plan with");
   if (any(cases, is_beyond)) table.notes.push_back("no n if the difference exceeds the fraction of discordant pairs");
   return table;

@@ -68,7 +68,8 @@ std::string to_string(const Levels& levels) {
 }
 
 void declare_keys(YamlKeys& keys, CheckSettings& settings) {
-  keys.integer({"context", "longest context, in tokens; or the model's, if shorter", kRequired}, settings.context, 2, kMany);
+  keys.integer({"context", "longest context, in tokens; or the model's, if shorter", kRequired}, settings.context, 2,
+               kMany);
   keys.integer({"lengths", "lengths per task: the longest that fit", kRequired}, settings.n_lengths, 1, kMany);
   keys.map({"quick", "settings of `kvc check --quick`", kRequired}, [&](YamlKeys& inner) {
     inner.integer({"limit", "samples per length", kRequired}, settings.quick_limit, 1, kMany);
@@ -76,12 +77,15 @@ void declare_keys(YamlKeys& keys, CheckSettings& settings) {
   });
   keys.map({"bounds", "bounds of the verdicts", kRequired}, [&](YamlKeys& inner) {
     bounds_key(inner, {"kl", "KL divergence from full precision, in nats", kRequired}, 100, 1, false, settings.kl);
-    bounds_key(inner, {"top1", "tokens whose top-1 prediction agrees with full precision, in %; here larger is better", kRequired}, 100, 0.01, true,
-               settings.top1);
+    bounds_key(
+        inner,
+        {"top1", "tokens whose top-1 prediction agrees with full precision, in %; here larger is better", kRequired},
+        100, 0.01, true, settings.top1);
     bounds_key(inner, {"passkey", "accuracy lost compared with full precision, in points", kRequired}, 100, 0.01, false,
                settings.passkey);
   });
-  keys.real({"outlier_channel", "a channel of K counts as an outlier from this multiple of its layer's median mean magnitude", kRequired},
+  keys.real({"outlier_channel",
+             "a channel of K counts as an outlier from this multiple of its layer's median mean magnitude", kRequired},
             settings.outlier_channel, 1);
 }
 

@@ -18,7 +18,8 @@ void add_check_verb(Verb program) {
   auto verb = program.add_subcommand("check", "Evaluates compressor presets on a model and gives each a verdict");
   verb.add_option("models", model.models, "models, named as in experiments").required();
   verb.add_flag("--quick", model.quick, "fewer texts and lengths: two minutes instead of ten");
-  verb.add_option("--context", model.context, "longest context, in tokens (default: the file's, or the model's if shorter)")
+  verb.add_option("--context", model.context,
+                  "longest context, in tokens (default: the file's, or the model's if shorter)")
       .positive();
   verb.add_option("--text", model.text, "text file to evaluate on (default: the tasks' own texts)");
   verb.add_option("-o,--output", model.output, "also write the results as one HTML page");

@@ -37,18 +37,21 @@ void add_format(Verb verb, std::string& format) {
 
 void add_choice(Verb verb, CompareArguments& arguments, const char* about_task) {
   auto& filter = arguments.options.filter;
-  verb.add_option("names", arguments.names,
-                  "[DATABASE] A [B], each in quotes: 'PLUGIN: {key: value}', 'PLUGIN [key=value]...' or a label from the "
-                  "summary table");
+  verb.add_option(
+      "names", arguments.names,
+      "[DATABASE] A [B], each in quotes: 'PLUGIN: {key: value}', 'PLUGIN [key=value]...' or a label from the "
+      "summary table");
   verb.add_option("--db", arguments.database, "results database (default: the first name)");
   verb.add_option("--against", arguments.against, "database that contains A");
   verb.add_option("--baseline", arguments.baseline, "A, compared with every other compressor");
   verb.add_option("--experiment", filter.experiment, "only this experiment's cells").show_default();
   verb.add_option("--model", filter.model, "only this model's cells");
   verb.add_option("--task", filter.tasks, about_task).one_each();
-  verb.add_flag("--pooled", arguments.options.pooled, "one row for all of these tasks together instead of one per task");
+  verb.add_flag("--pooled", arguments.options.pooled,
+                "one row for all of these tasks together instead of one per task");
   verb.add_option("--extractor", arguments.options.extractor, "compare this score instead of the headline");
-  verb.add_flag("--with-suspects", filter.with_suspects, "include suspect cells (no evidence that they compressed anything)");
+  verb.add_flag("--with-suspects", filter.with_suspects,
+                "include suspect cells (no evidence that they compressed anything)");
   verb.add_flag("--paired-only", arguments.options.paired_only,
                 "skip samples that only one side has, instead of refusing");
 }
@@ -162,7 +165,8 @@ int power(const PowerArguments& arguments) {
     cases.back().n = count_samples(spec, data ? data : "");
   }
   if (arguments.n || cases.empty()) {
-    KVC_CHECK(arguments.n || difference, "power: the number of samples is missing; allowed: --n, --task, --difference, a database");
+    KVC_CHECK(arguments.n || difference,
+              "power: the number of samples is missing; allowed: --n, --task, --difference, a database");
     cases.push_back(assumed);
     cases.back().n = arguments.n;
   }
@@ -172,8 +176,8 @@ int power(const PowerArguments& arguments) {
 
 void add_power_verb(Verb program) {
   auto arguments = std::make_shared<PowerArguments>();
-  auto verb =
-      program.add_subcommand("power", "Computes the difference that n samples can detect, or the n that a difference needs");
+  auto verb = program.add_subcommand(
+      "power", "Computes the difference that n samples can detect, or the n that a difference needs");
   add_choice(
       verb, arguments->compare,
       "only this task, or all that match a prefix or pattern; without a database: use this task's number of samples; "
@@ -199,7 +203,8 @@ void add_compare_verbs(Verb program) {
              "only this task, or all that match a prefix or pattern; may be repeated");
   add_format(verb, arguments->format);
   add_wide(verb, arguments->wide);
-  verb.add_option("--margin", arguments->margin_points, "in points; also test for 'no worse' and 'equivalent' within this margin")
+  verb.add_option("--margin", arguments->margin_points,
+                  "in points; also test for 'no worse' and 'equivalent' within this margin")
       .range(0.0, 99.0);
   verb.add_option("--fail-if-worse-by", arguments->fail_if_worse_by,
                   "exit code 5 if a row is worse by more than these points with p (Holm) < 0.05")

@@ -118,7 +118,8 @@ int list_data(const DataArguments& arguments) {
 
 void add_data_verb(Verb program) {
   auto arguments = std::make_shared<DataArguments>();
-  auto verb = program.add_subcommand("data", "Lists and checks the data files that tasks need; --fetch downloads those whose licence allows it");
+  auto verb = program.add_subcommand(
+      "data", "Lists and checks the data files that tasks need; --fetch downloads those whose licence allows it");
   verb.add_option("tasks", arguments->tasks, "only these tasks or suites");
   verb.add_option("--data-dir", arguments->data_dir, "the data folder (default: KVC_DATA)");
   verb.add_flag("--fetch", arguments->fetch, "download missing files whose licence allows it");

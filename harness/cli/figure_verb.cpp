@@ -94,7 +94,8 @@ void add_figure_verb(Verb program) {
                   "gear:1a (see `kvc tables`)")
       .required();
   verb.add_option("--db", arguments->database, "results database").required();
-  verb.add_option("-o,--output", arguments->output, "image to write: .svg, .pdf or .png; its .gp and .dat are written to the same folder")
+  verb.add_option("-o,--output", arguments->output,
+                  "image to write: .svg, .pdf or .png; its .gp and .dat are written to the same folder")
       .required();
   verb.add_option("--experiment", arguments->experiments,
                   "experiments to plot, may be repeated (default: all; for a paper's figure, the first of its "

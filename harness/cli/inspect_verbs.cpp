@@ -235,7 +235,8 @@ int doctor(const std::string& model, const fs::path& folder) {
 }
 
 void add_plan_options(Verb verb, PlanArguments& arguments) {
-  verb.add_option("--compressor", arguments.compressors, "memory plan: only this compressor instead of all plugins; may be repeated, with --options");
+  verb.add_option("--compressor", arguments.compressors,
+                  "memory plan: only this compressor instead of all plugins; may be repeated, with --options");
   verb.add_option("--options", arguments.options, "memory plan: a JSON object of options for each --compressor");
   verb.add_option("--plugin-path", arguments.plugin_path, "memory plan: folders to search for plugins first");
   verb.add_option("--weights", arguments.weights, "memory plan: fp32, 16bit or int8")
@@ -244,7 +245,9 @@ void add_plan_options(Verb verb, PlanArguments& arguments) {
   verb.add_option("--reserve-gb", arguments.reserve_gb, "memory plan: GB reserved for workspace")
       .non_negative()
       .show_default();
-  verb.add_option("--tokens", arguments.tokens, "memory plan: tokens per sequence of a batch").positive().show_default();
+  verb.add_option("--tokens", arguments.tokens, "memory plan: tokens per sequence of a batch")
+      .positive()
+      .show_default();
 }
 
 }  // namespace
@@ -256,7 +259,8 @@ void add_inspect_verbs(Verb program) {
     PlanArguments plan;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto plugins = program.add_subcommand("plugins", "Lists the compressors; with a name: options, source and deviations from its paper");
+  auto plugins = program.add_subcommand(
+      "plugins", "Lists the compressors; with a name: options, source and deviations from its paper");
   plugins.add_option("name", arguments->name, "plugin name or .so file");
   plugins.add_option("--plugin-path", arguments->plugin_path, "folders to search first");
   plugins.on_call([arguments] { return list_plugins(arguments->name, arguments->plugin_path); });
@@ -270,7 +274,8 @@ void add_inspect_verbs(Verb program) {
     return code;
   });
 
-  auto doctor_verb = program.add_subcommand("doctor", "Checks that this machine can run kvc: build, plugins, model, data");
+  auto doctor_verb =
+      program.add_subcommand("doctor", "Checks that this machine can run kvc: build, plugins, model, data");
   doctor_verb
       .add_option("--model", arguments->model,
                   "folder, .gguf file or name; a config.json, or a folder without weights, gives a memory plan: which "

@@ -23,7 +23,8 @@ const std::vector<kvc::Alias> kAliases{{"table", "levels", "table", "by_size"},
                                        {"check", "*.yml", "table", "validate"}};
 
 void group_verbs(kvc::Verb program) {
-  program.group("Run", {"run", "validate", "check", "bench", "plan", "status", "merge", "calibrate", "smooth", "search"});
+  program.group("Run",
+                {"run", "validate", "check", "bench", "plan", "status", "merge", "calibrate", "smooth", "search"});
   program.group("Results", {"table", "tables", "figure", "report", "serve", "query", "columns", "compare", "power",
                             "diff", "ls", "rm", "rescore", "export", "import"});
   program.group("Models and data", {"plugins", "model", "tasks", "data", "doctor"});

@@ -148,18 +148,23 @@ int run_planned_shard(const std::string& plan_file, const std::string& shard, co
 
 void add_plan_verb(Verb program) {
   auto arguments = std::make_shared<PlanFileArguments>();
-  auto verb = program.add_subcommand("plan", "Splits experiments into shards for a cluster and writes the Slurm scripts");
+  auto verb =
+      program.add_subcommand("plan", "Splits experiments into shards for a cluster and writes the Slurm scripts");
   verb.add_option("file", arguments->files, "experiment files (YAML) of kind eval").required();
   verb.add_option("--set", arguments->settings, "path=value overrides every file");
   verb.add_option("--shards", arguments->n_shards, "number of shards; at most the number of cells").positive();
-  verb.add_option("--hours", arguments->hours, "make as many shards as needed to finish each within this time (predicted)");
-  verb.add_option("--cluster", arguments->cluster, "name in clusters.yaml, which gives partition, account, machines and limits");
+  verb.add_option("--hours", arguments->hours,
+                  "make as many shards as needed to finish each within this time (predicted)");
+  verb.add_option("--cluster", arguments->cluster,
+                  "name in clusters.yaml, which gives partition, account, machines and limits");
   verb.add_option("--clusters", arguments->clusters,
                   "cluster file (default: ./clusters.yaml or ~/.config/kvc/clusters.yaml)");
   verb.add_option("--missing", arguments->missing, "plan only what this database lacks");
-  verb.add_option("--pilot", arguments->pilot,
-                  "database of a few samples, from which times are predicted (default: the one of --missing, or a trial run)");
-  verb.add_option("--out", arguments->out, "plan to write; scripts and the shards' folder go to the same folder").show_default();
+  verb.add_option(
+      "--pilot", arguments->pilot,
+      "database of a few samples, from which times are predicted (default: the one of --missing, or a trial run)");
+  verb.add_option("--out", arguments->out, "plan to write; scripts and the shards' folder go to the same folder")
+      .show_default();
   verb.on_call([arguments] { return plan_files(*arguments); });
 }
 

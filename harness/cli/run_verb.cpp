@@ -218,7 +218,8 @@ int report_interrupt(int signal, const std::string& database) {
 }
 
 void add_allow_plugins(Verb verb, std::string& list) {
-  verb.add_option("--allow-plugins", list, "file of SHA-256 sums, as sha256sum prints them; only these plugins are loaded");
+  verb.add_option("--allow-plugins", list,
+                  "file of SHA-256 sums, as sha256sum prints them; only these plugins are loaded");
 }
 
 void add_run_verb(Verb program) {

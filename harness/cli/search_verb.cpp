@@ -140,11 +140,17 @@ void add_search_verb(Verb program) {
   auto verb =
       program.add_subcommand("search", "Searches per-layer values of an option (bits) under a size budget");
   verb.add_option("file", arguments->file, "experiment file (YAML) with one compressor").required();
-  verb.add_option("--budget", settings.budget, "cache size, as a fraction of 16-bit storage").required().range(0.0, 1.0);
-  verb.add_option("--option", settings.option, "option that takes one integer per layer (default: the only such option)");
-  verb.add_option("--levels", settings.levels, "values to try, e.g. 2,4 (default: all that are allowed)").delimiter(',');
+  verb.add_option("--budget", settings.budget, "cache size, as a fraction of 16-bit storage")
+      .required()
+      .range(0.0, 1.0);
+  verb.add_option("--option", settings.option,
+                  "option that takes one integer per layer (default: the only such option)");
+  verb.add_option("--levels", settings.levels, "values to try, e.g. 2,4 (default: all that are allowed)")
+      .delimiter(',');
   verb.add_option("--candidates", settings.n_candidates, "candidates to try").positive().show_default();
-  verb.add_option("--rescore", settings.n_rescored, "how many of the best candidates to generate answers with").positive().show_default();
+  verb.add_option("--rescore", settings.n_rescored, "how many of the best candidates to generate answers with")
+      .positive()
+      .show_default();
   verb.add_option("--samples", settings.n_samples, "calibration samples per task, taken from its end")
       .positive()
       .show_default();

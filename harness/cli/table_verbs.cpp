@@ -105,7 +105,8 @@ int show_table(const TableArguments& arguments) {
 
 void add_table_verb(Verb program) {
   auto arguments = std::make_shared<TableArguments>();
-  auto table = program.add_subcommand("table", "Prints a table of a database: the summary (default) or another by name");
+  auto table =
+      program.add_subcommand("table", "Prints a table of a database: the summary (default) or another by name");
   table
       .add_option("name", arguments->name,
                   "summary; tasks: accuracy by task; by_size: compressors by measured size; sizes: size by prompt "
@@ -119,9 +120,11 @@ void add_table_verb(Verb program) {
       .show_default();
   add_wide(table, arguments->wide);
   table.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
-  table.add_flag("--with-suspects", arguments->with_suspects, "include suspect cells (no evidence that they compressed anything)");
+  table.add_flag("--with-suspects", arguments->with_suspects,
+                 "include suspect cells (no evidence that they compressed anything)");
   table.add_flag("--groups", arguments->groups, "print means over groups of tasks instead (tasks/groups.yaml)");
-  table.add_option("--stretch", arguments->stretch, "likelihood: positions per row (default: ranges that double)").positive();
+  table.add_option("--stretch", arguments->stretch, "likelihood: positions per row (default: ranges that double)")
+      .positive();
   table.add_flag("--with-external", arguments->with_external, "add the paper's published values");
   table.add_flag("--standalone", arguments->standalone, "latex, html: a complete document");
   table.add_option("--title", arguments->title, "title to print instead of the table's own");
@@ -147,7 +150,8 @@ void add_table_verb(Verb program) {
 
 void add_tables_verb(Verb program) {
   auto arguments = std::make_shared<TableArguments>();
-  auto tables = program.add_subcommand("tables", "Lists the papers' tables and figures, with the experiments that produce them and their progress");
+  auto tables = program.add_subcommand(
+      "tables", "Lists the papers' tables and figures, with the experiments that produce them and their progress");
   add_common(tables, *arguments);
   tables.add_flag("--all", arguments->all, "include experiments whose model is not downloaded");
   tables.on_call([arguments] {
@@ -158,7 +162,9 @@ void add_tables_verb(Verb program) {
 
 }  // namespace
 
-void add_wide(Verb verb, bool& wide) { verb.add_flag("--wide", wide, "print all columns as Markdown, even on a terminal"); }
+void add_wide(Verb verb, bool& wide) {
+  verb.add_flag("--wide", wide, "print all columns as Markdown, even on a terminal");
+}
 
 void add_table_verbs(Verb program) {
   add_table_verb(program);

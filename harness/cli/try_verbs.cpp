@@ -255,9 +255,11 @@ void add_try_verbs(Verb program) {
   verb.add_flag("--ids", a.print_ids, "print token ids as a JSON array instead of text");
   verb.on_call([arguments] { return generate(*arguments); });
 
-  verb = add_model_verb(program, a, "tokenize", "Tokenizes: reads one JSON string per line, writes one JSON array of ids per line");
+  verb = add_model_verb(program, a, "tokenize",
+                        "Tokenizes: reads one JSON string per line, writes one JSON array of ids per line");
   verb.add_flag("--decode", a.decode, "the reverse: ids to text");
-  verb.add_flag("--no-special-tokens", a.no_special_tokens, "do not add special tokens (with --decode: do not drop them)");
+  verb.add_flag("--no-special-tokens", a.no_special_tokens,
+                "do not add special tokens (with --decode: do not drop them)");
   verb.on_call([arguments] { return tokenize(*arguments); });
 
   verb = add_model_verb(program, a, "logits", "Writes fp32 logits [T, V] for given token ids");
@@ -269,13 +271,15 @@ void add_try_verbs(Verb program) {
   verb.add_option("--dtype", a.dtype, "the model's compute type").choices(compute_types).show_default();
   verb.on_call([arguments] { return logits(*arguments); });
 
-  verb =
-      program.add_subcommand("apply", "Compresses K and V from a file; writes them back as stored, and attention over them");
+  verb = program.add_subcommand("apply",
+                                "Compresses K and V from a file; writes them back as stored, and attention over them");
   verb.add_option("compressor", a.compressor, "plugin, e.g. 'kivi: {bits: 2}'").required();
   add_compressor_options(verb, a);
   verb.add_option("--input", a.input, "safetensors: k, v [H_kv, T, D], optionally q [H_q, 1, D]").required();
-  verb.add_option("--output", a.output, "safetensors to write: dequantized k, v, positions, attention output of q").required();
-  verb.add_option("--prompt-tokens", a.prompt_tokens, "tokens appended in one step, the rest one by one (default: all)");
+  verb.add_option("--output", a.output, "safetensors to write: dequantized k, v, positions, attention output of q")
+      .required();
+  verb.add_option("--prompt-tokens", a.prompt_tokens,
+                  "tokens appended in one step, the rest one by one (default: all)");
   verb.on_call([arguments] { return apply(*arguments); });
 }
 

@@ -41,8 +41,8 @@ class Option {
   CommandLineState* state_;
 };
 
-// Handle of a verb, or of the program itself; as cheap to copy as a pointer. Variables that options write into must live
-// until the verb has run. A name without dashes is a positional argument; "--two-words" is also accepted as
+// Handle of a verb, or of the program itself; as cheap to copy as a pointer. Variables that options write into must
+// live until the verb has run. A name without dashes is a positional argument; "--two-words" is also accepted as
 // "--two_words".
 class Verb {
  public:
@@ -86,8 +86,8 @@ struct DeclaredVerb {
   std::vector<DeclaredVerb> verbs;
 };
 
-// An old spelling that still works: "table levels" means "table by_size". old_word: a positional word or a flag anywhere
-// after old_verb, which is replaced; or "*.yaml", any word with that ending, which is kept.
+// An old spelling that still works: "table levels" means "table by_size". old_word: a positional word or a flag
+// anywhere after old_verb, which is replaced; or "*.yaml", any word with that ending, which is kept.
 struct Alias {
   std::string old_verb, old_word, verb, word;
 };

@@ -19,7 +19,8 @@ const std::vector<Check>& all_checks() {
        answers_come_from_what_is_held},
       {"estimates_are_unbiased", "attended() equals dequantize(), or its inner products are unbiased",
        estimates_are_unbiased},
-      {"footprint_equals_allocated_bytes", "footprint() equals the allocator's bytes, and nothing is allocated elsewhere",
+      {"footprint_equals_allocated_bytes",
+       "footprint() equals the allocator's bytes, and nothing is allocated elsewhere",
        footprint_equals_allocated_bytes},
       {"process_grows_by_the_footprint", "the same for the process's memory, open files and child processes",
        process_grows_by_the_footprint},
@@ -38,9 +39,11 @@ const std::vector<Check>& all_checks() {
       {"missing_queries_are_taken_or_refused", "tokens without queries are taken, or refused",
        missing_queries_are_taken_or_refused},
       {"batched_attention_equals_single", "attend_batch equals attend, bit by bit", batched_attention_equals_single},
-      {"joint_prefill_serves_all_layers", "joint prefill: caches ended over all layers store, answer and count as separate ones",
+      {"joint_prefill_serves_all_layers",
+       "joint prefill: caches ended over all layers store, answer and count as separate ones",
        joint_prefill_serves_all_layers},
-      {"lossy_means_lossy", "a lossy plugin compresses with a loss, a lossless one returns its input", lossy_means_lossy},
+      {"lossy_means_lossy", "a lossy plugin compresses with a loss, a lossless one returns its input",
+       lossy_means_lossy},
       {"error_falls_as_bits_rise", "more bits, less error", error_falls_as_bits_rise},
   };
   return checks;

@@ -142,7 +142,7 @@ Outcome process_grows_by_the_footprint(const Subject& subject) {
          concat("footprint() is ", claimed, " bytes at ", n_tokens + 8, " tokens, the process has grown by ", grown),
          outcome);
   expect(written <= kNoise / 16, concat("wrote ", written, " bytes while it compressed"), outcome);
-  expect(n_files <= 0, concat(n_files, " files, sockets or the like are open that were not"), outcome);
+  expect(n_files <= 0, concat(n_files, " more open files, sockets or similar than before"), outcome);
   expect(before.has_children || !after.has_children, "started a process", outcome);
   return outcome;
 }

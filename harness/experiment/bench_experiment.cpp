@@ -56,7 +56,8 @@ void subject_keys(YamlKeys& keys, BenchSubject& subject) {
     }
     if (layer) read_layer(*layer, subject);
   });
-  keys.boolean({"prefill", "include exact attention over the prompt; false is allowed with `layer` only"}, subject.prefill);
+  keys.boolean({"prefill", "include exact attention over the prompt; false is allowed with `layer` only"},
+               subject.prefill);
   keys.then([&](YamlMap& map) {
     if (!subject.prefill && !layer) map.required("prefill").fail("prefill is false, expected true for a whole model");
   });
@@ -69,9 +70,10 @@ void bench_keys(YamlKeys& keys, BenchExperiment& experiment) {
   std::vector<int64_t> lengths, batches{1};
   int64_t n_new = 0;
   subject_keys(keys, experiment.subject);
-  keys.other({"prompt_tokens", "prompt length of each sequence; every combination of length and batch is measured", kRequired},
-             concat("integer, 1 to ", kMostTokens, ", or a list"),
-             [&](const YamlValue& value) { lengths = read_integers(value, 1, kMostTokens); });
+  keys.other(
+      {"prompt_tokens", "prompt length of each sequence; every combination of length and batch is measured", kRequired},
+      concat("integer, 1 to ", kMostTokens, ", or a list"),
+      [&](const YamlValue& value) { lengths = read_integers(value, 1, kMostTokens); });
   keys.integer({"new_tokens", "tokens that each sequence decodes", kRequired}, n_new, 1, kMostTokens);
   keys.other({"batch", "sequences decoded together", false, "1"}, concat("integer, 1 to ", kMostBatch, ", or a list"),
              [&](const YamlValue& value) { batches = read_integers(value, 1, kMostBatch); });
@@ -94,7 +96,8 @@ void capacity_keys(YamlKeys& keys, BenchExperiment& experiment) {
   keys.integer({"prompt_tokens", "prompt length of each sequence of a batch"}, search.n_prompt_tokens, 1, kMostTokens);
   keys.integer({"new_tokens", "tokens that each sequence decodes"}, search.n_new_tokens, 1, kMostTokens);
   keys.integer({"max_batch", "largest batch to try; 0: do not search for a batch"}, search.max_batch, 0, kMostBatch);
-  keys.integer({"max_context", "longest context to try; 0: do not search for a context"}, search.max_context, 0, kMostTokens);
+  keys.integer({"max_context", "longest context to try; 0: do not search for a context"}, search.max_context, 0,
+               kMostTokens);
   keys.other({"memory_limit", "limit on tensors: weights, KV and workspace together", kRequired},
              "bytes as 2GB, 500MB, 1.5GiB, 64MiB, or a list", [&](const YamlValue& limit) {
                for (const auto& value : limit.is_scalar() ? std::vector{limit} : limit.sequence()) {
@@ -139,7 +142,8 @@ int64_t parse_bytes(const std::string& text) {
 void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
   name_keys(keys, experiment.name);
   auto kind = to_string(experiment.kind);
-  keys.choice({"kind", "bench: time and memory; capacity: what fits into memory", kRequired}, kind, {"bench", "capacity"});
+  keys.choice({"kind", "bench: time and memory; capacity: what fits into memory", kRequired}, kind,
+              {"bench", "capacity"});
   experiment.kind = run_kind(kind);
   keys.text({"database", "results database", false, "results/NAME.sqlite"}, experiment.database);
   if (experiment.kind == RunKind::bench) {

@@ -48,7 +48,7 @@ void put_over(const YamlMap& map, const std::string& override) {
   const auto equals = override.find('=');
   KVC_CHECK(equals != std::string::npos && equals > 0, "--set '", override, "': expected path=value");
   const auto steps = split_path(override.substr(0, equals));
-  KVC_CHECK(steps[0] != "like", "--set '", override, "': what a file is like stands in it, expected another key");
+  KVC_CHECK(steps[0] != "like", "--set '", override, "': `like` can only be set in the file, expected another key");
   YAML::Node value;
   try {
     value.reset(without_marks(YAML::Load(override.substr(equals + 1))));
@@ -93,8 +93,8 @@ void sampling_keys(YamlKeys& keys, Sampling& sampling) {
   keys.real({"temperature", "divides the logits; 0: the most likely token"}, sampling.temperature, 0, 100);
   keys.integer({"top_k", "sample from the k most likely tokens; 0: all"}, sampling.top_k, 0,
                std::numeric_limits<int32_t>::max());
-  keys.real({"top_p", "sample from the smallest set of most likely tokens with this total probability"}, sampling.top_p, 0,
-            1);
+  keys.real({"top_p", "sample from the smallest set of most likely tokens with this total probability"}, sampling.top_p,
+            0, 1);
   keys.integer({"seed", "seed of the sampling, combined with the experiment's `seed`"}, sampling.seed, 0);
 }
 
@@ -124,7 +124,8 @@ void model_keys(YamlKeys& keys, Experiment& experiment) {
   auto& quantization = experiment.quantization;
   keys.choice({"dtype", "the model's compute type"}, experiment.dtype, {"fp32", "fp16", "bf16"});
   keys.other(
-      {"weights", "storage of the layers' weight matrices: as `dtype`, 8-bit per row, or simulated quantization", false, "dtype"},
+      {"weights", "storage of the layers' weight matrices: as `dtype`, 8-bit per row, or simulated quantization", false,
+       "dtype"},
       "dtype, int8, or a map",
       [&](const YamlValue& value) {
         if (value.is_scalar()) {
@@ -134,11 +135,13 @@ void model_keys(YamlKeys& keys, Experiment& experiment) {
         }
       },
       [&](YamlKeys& inner) { weight_keys(inner, quantization); });
-  keys.map({"activations", "simulated per-token quantization of the inputs of the layers' matrices"}, [&](YamlKeys& inner) {
-    bits_key(inner, "bits per value", {8, 7, 6, 5, 4, 3, 2}, quantization.activation_bits);
-  });
+  keys.map({"activations", "simulated per-token quantization of the inputs of the layers' matrices"},
+           [&](YamlKeys& inner) {
+             bits_key(inner, "bits per value", {8, 7, 6, 5, 4, 3, 2}, quantization.activation_bits);
+           });
   keys.map(
-      {"smooth_quant", "SmoothQuant: divide activation channels by a factor, multiply weight channels by it"}, [&](YamlKeys& inner) {
+      {"smooth_quant", "SmoothQuant: divide activation channels by a factor, multiply weight channels by it"},
+      [&](YamlKeys& inner) {
         inner.real({"alpha", "fraction of the activation range that moves to the weights"}, quantization.alpha, 0, 1);
         inner.text({"calibration", "file written by `kvc smooth`", kRequired}, quantization.smoothing_file);
       });
@@ -148,11 +151,12 @@ void machine_keys(YamlKeys& keys, Experiment& experiment) {
   keys.other({"device", "where the model runs; several devices each take an equal range of layers", false, "cpu"},
              concat(kDevices, ", or a list"),
              [&](const YamlValue& value) { experiment.devices = read_devices(value); });
-  keys.other({"batch_size", "sequences that a worker decodes together; auto: as many as fit into memory", false, "auto"},
-             "auto, or integer, 1 to 4096", [&](const YamlValue& value) {
-               const bool is_auto = value.is_scalar() && value.string() == "auto";
-               experiment.batch_size = is_auto ? 0 : value.integer(1, 4096);
-             });
+  keys.other(
+      {"batch_size", "sequences that a worker decodes together; auto: as many as fit into memory", false, "auto"},
+      "auto, or integer, 1 to 4096", [&](const YamlValue& value) {
+        const bool is_auto = value.is_scalar() && value.string() == "auto";
+        experiment.batch_size = is_auto ? 0 : value.integer(1, 4096);
+      });
   keys.boolean({"share_prefix", "prefill the common prefix of a task's prompts only once"},
                experiment.share_prefix);
   keys.boolean({"fan_out", "one prefill serves all compressors; results do not depend on it"}, experiment.fan_out);
@@ -179,14 +183,17 @@ void probe_keys(YamlKeys& keys, Experiment& experiment) {
 
 void search_keys(YamlKeys& keys, SearchSettings& search) {
   constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
-  keys.real({"budget", "largest cache size of a candidate, as a fraction of 16-bit storage", kRequired}, search.budget, 0, 1);
-  keys.text({"option", "the compressor's option to search; it takes one integer per layer", false, "its only one"}, search.option);
+  keys.real({"budget", "largest cache size of a candidate, as a fraction of 16-bit storage", kRequired}, search.budget,
+            0, 1);
+  keys.text({"option", "the compressor's option to search; it takes one integer per layer", false, "its only one"},
+            search.option);
   keys.other({"levels", "values to try in a layer", false, "all that the option allows"}, "list of integers",
              [&](const YamlValue& value) {
                for (const auto& level : value.sequence()) search.levels.push_back(level.integer());
              });
   keys.integer({"candidates", "number of candidates to try"}, search.n_candidates, 1, kMany);
-  keys.integer({"rescore", "how many of the best candidates by likelihood are ranked by accuracy"}, search.n_rescored, 1, kMany);
+  keys.integer({"rescore", "how many of the best candidates by likelihood are ranked by accuracy"}, search.n_rescored,
+               1, kMany);
   keys.integer({"samples", "calibration samples per task"}, search.n_samples, 1, kMany);
   keys.integer({"seed", "seed of the random candidates"}, search.seed, 0, kMany);
 }
@@ -234,8 +241,9 @@ void name_keys(YamlKeys& keys, std::string& name) {
     if (name.find_first_of("/@") == std::string::npos) return;  // @: what the store puts behind it (put_aside)
     map.required("name").fail("name is ", in_quotes(name), ", expected one without '/' and '@'");
   });
-  keys.other({"like", "experiment file to inherit keys from; this file then needs a `name`, and its own keys take precedence"},
-             "file", [](const YamlValue&) {});
+  keys.other(
+      {"like", "experiment file to inherit keys from; this file then needs a `name`, and its own keys take precedence"},
+      "file", [](const YamlValue&) {});
 }
 
 void patience_key(YamlKeys& keys, double& patience) {
@@ -263,32 +271,39 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   keys.text({"database", "results database", false, "results/NAME.sqlite"}, experiment.database);
   keys.text({"model", "a folder, a .gguf file, or a name in models/catalog.yaml", kRequired}, experiment.model);
   keys.other(
-      {"tasks", "suite/name, a whole suite, a pattern such as demo/*, a task file, or a .txt file that lists any of these", kRequired},
+      {"tasks",
+       "suite/name, a whole suite, a pattern such as demo/*, a task file, or a .txt file that lists any of these",
+       kRequired},
       "list of texts", [&](const YamlValue& value) {
         for (const auto& item : value.sequence()) experiment.tasks.push_back(beside_file(item));
       });
   compressors_key(keys, experiment.compressors, experiment.folder);
   keys.integer(
-      {"limit", "samples per task: spread evenly over lengths and depths if the task has them, else the first ones", false, "all"},
+      {"limit", "samples per task: spread evenly over lengths and depths if the task has them, else the first ones",
+       false, "all"},
       experiment.limit, 1);
-  keys.integer({"max_prompt_tokens", "longer prompts are truncated or refused, depending on the task", false, "the context"},
-               experiment.max_prompt_tokens, 2);
+  keys.integer(
+      {"max_prompt_tokens", "longer prompts are truncated or refused, depending on the task", false, "the context"},
+      experiment.max_prompt_tokens, 2);
   std::string question = "in_prompt";
-  keys.choice({"question", "in_prompt: compressed with the prompt; after_compression: read after the prompt was compressed"},
-              question, {"in_prompt", kAfterCompression});
+  keys.choice(
+      {"question", "in_prompt: compressed with the prompt; after_compression: read after the prompt was compressed"},
+      question, {"in_prompt", kAfterCompression});
   experiment.question_after = question == kAfterCompression;
   experiment.sizes = {4096, 32768};
-  keys.other({"sizes", "lengths, in tokens, of synthetic prompts whose cache size is measured once per compressor; []: none", false,
-              "[4096, 32768]"},
-             "list of integers, 1 to 1048576", [&](const YamlValue& value) {
-               experiment.sizes.clear();
-               for (const auto& size : value.sequence()) experiment.sizes.push_back(size.integer(1, 1048576));
-             });
+  keys.other(
+      {"sizes", "lengths, in tokens, of synthetic prompts whose cache size is measured once per compressor; []: none",
+       false, "[4096, 32768]"},
+      "list of integers, 1 to 1048576", [&](const YamlValue& value) {
+        experiment.sizes.clear();
+        for (const auto& size : value.sequence()) experiment.sizes.push_back(size.integer(1, 1048576));
+      });
   model_keys(keys, experiment);
   machine_keys(keys, experiment);
   keys.text({"chat_template", "auto, none, or a template in prompts/chat; for tasks whose prompt is a user's turn"},
             experiment.chat_template);
-  keys.text({"system_message", "system message of these prompts", false, "the chat template's own"}, experiment.system_message);
+  keys.text({"system_message", "system message of these prompts", false, "the chat template's own"},
+            experiment.system_message);
   keys.text({"data_dir", "folder of external datasets", false, "KVC_DATA"},
             experiment.data_dir);
   keys.other({"text", "text file that replaces the texts of tasks that score running text"}, "file",

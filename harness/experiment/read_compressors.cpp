@@ -96,11 +96,13 @@ struct ChainEntry {
 
 void chain_keys(YamlKeys& keys, ChainEntry& entry) {
   const auto block = concat(kDefaultBlock);
-  keys.other({"chain", "stages, in order: an evicting stage passes on the tokens it keeps, any other stage passes on its error",
+  keys.other({"chain",
+              "stages, in order: an evicting stage passes on the tokens it keeps, any other stage passes on its error",
               kRequired},
              "list of at least two compressors", [&](const YamlValue& value) { entry.stages = value; });
-  keys.other({"block", "tokens per block, in a chain whose stages store errors; a list is a sweep", false, block.c_str()},
-             "integer, 1 to 1048576, or a list", [&](const YamlValue& value) { entry.blocks = read_blocks(value); });
+  keys.other(
+      {"block", "tokens per block, in a chain whose stages store errors; a list is a sweep", false, block.c_str()},
+      "integer, 1 to 1048576, or a list", [&](const YamlValue& value) { entry.blocks = read_blocks(value); });
 }
 
 Points read_chain(YamlMap map) {

@@ -35,8 +35,9 @@ bool is_model_here(const std::string& model) {
 bool tell_missing_model(const std::string& experiment, const std::string& model) {
   if (is_model_here(model)) return false;
   const auto missing = missing_model(model, model_places(find_paths().root));
-  std::printf("experiment %s: the model %s is not downloaded; a run would fetch %s from %s into %s\n", experiment.c_str(),
-              model.c_str(), megabytes(missing.n_bytes).c_str(), missing.from.c_str(), missing.to.c_str());
+  std::printf("experiment %s: the model %s is not downloaded; a run would fetch %s from %s into %s\n",
+              experiment.c_str(), model.c_str(), megabytes(missing.n_bytes).c_str(), missing.from.c_str(),
+              missing.to.c_str());
   return true;
 }
 

@@ -63,7 +63,8 @@ void declare_keys(YamlKeys& keys, Cluster& cluster) {
   keys.integer({"cpus", "CPUs per array task"}, cluster.cpus, 1);
   keys.integer({"max_array", "MaxArraySize of `scontrol show config`: larger arrays are split"}, cluster.max_array, 2);
   keys.integer({"throttle", "array tasks that may run at a time; 0: no limit"}, cluster.throttle, 0);
-  keys.integer({"signal_seconds", "seconds before the time limit at which a shard is told to stop"}, cluster.signal_seconds, 10, 65535);
+  keys.integer({"signal_seconds", "seconds before the time limit at which a shard is told to stop"},
+               cluster.signal_seconds, 10, 65535);
   keys.integer({"restarts", "most restarts of an array task"}, cluster.restarts, 0, 1000);
   const auto lines = [&](const YamlKey& key, std::vector<std::string>& value) {
     keys.other(key, "a list of texts", [&value](const YamlValue& given) {

@@ -116,7 +116,8 @@ std::string pareto_section(const ReportData& data) {
   const std::string about =
       "<p>Filled: on the Pareto front; hollow: another compressor is no larger and no less accurate. Bars: 95 % "
       "intervals, Wilson's, or bootstrap for graded scores; for a mean over tasks, their half-widths are combined in "
-      "quadrature. Hypervolume: fraction of the area up to 100 % size and 100 % accuracy that the front dominates.</p>\n";
+      "quadrature. Hypervolume: fraction of the area up to 100 % size and 100 % accuracy that the front "
+      "dominates.</p>\n";
   return section("pareto", "Accuracy against measured size", about + body);
 }
 

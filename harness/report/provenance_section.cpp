@@ -100,7 +100,8 @@ class CellList {
 std::string provenance_section(const ReportData& data) {
   const std::string about =
       "<p>Cell: one compressor configuration on one task and model. Its key is a hash of everything that can change "
-      "generations: weights, tokenizer, task, data, the compressor's binary and options, and generation settings; scoring "
+      "generations: weights, tokenizer, task, data, the compressor's binary and options, and generation settings; "
+      "scoring "
       "is not part of it. Binary: the first digits of its SHA-256.</p>\n";
   return section("provenance", "Provenance", about + CellList(data).html());
 }

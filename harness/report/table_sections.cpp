@@ -76,11 +76,11 @@ std::string compare_section(const ReportData& data) {
   try {
     const bool apart = std::any_of(data.groups.begin(), data.groups.end(),
                                    [&](const auto& group) { return !settings_apart(data.groups, group).empty(); });
-    return section(
-        "compare", heading,
-        concat(
-            apart ? "<p>Rows with the same name differ in settings; they are in the order of the charts, which show the settings.</p>\n" : "",
-            html_table(compare_table(compare_groups(data.db, data.db, options)))));
+    return section("compare", heading,
+                   concat(apart ? "<p>Rows with the same name differ in settings; they are in the order of the charts, "
+                                  "which show the settings.</p>\n"
+                                : "",
+                          html_table(compare_table(compare_groups(data.db, data.db, options)))));
   } catch (const Error& error) {  // several of that name, or no pair: the page says so
     if (!data.options.baseline.empty()) throw;
     return section("compare", heading, concat("<p>Not compared: ", escape_html(error.what()), "</p>\n"));

@@ -60,7 +60,8 @@ std::string section_of(Database& db, const std::string& table, bool is_view, con
 
 std::string queries() {
   std::string text =
-      "\n## Example queries\n\nThese are the files of `results/queries`; `./kvc serve` offers them too, and asks for the "
+      "\n## Example queries\n\nThese are the files of `results/queries`; `./kvc serve` offers them too, and asks for "
+      "the "
       "value of parameters\nsuch as `:cell_key`. `wilson_low(k, n)`, `wilson_high(k, n)` and `median(x)` are functions "
       "that kvc adds to SQL.\n";
   for (const auto& query : embedded_queries()) {

@@ -1,5 +1,5 @@
-// Published tables, and their arithmetic consistency: averages that do not match their cells, accuracies that no number of
-// right answers gives.
+// Published tables, and their arithmetic consistency: averages that do not match their cells, accuracies that no number
+// of right answers gives.
 #pragma once
 
 #include <filesystem>
