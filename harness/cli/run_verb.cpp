@@ -84,7 +84,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   }
   auto store = open_store(database);
   const auto outcome = run_grid(grid, experiment, store);
-  std::fprintf(stderr, "%ld samples run (%ld failed), %ld already stored; database %s\n", outcome.n_run,
+  std::fprintf(stderr, "%ld samples run now (%ld failed), %ld already stored; database %s\n", outcome.n_run,
                outcome.n_failed, outcome.n_present, database.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, database);
   if (experiment.kind == RunKind::probe) {
@@ -131,7 +131,7 @@ int run_bench_file(const RunArguments& arguments, const Paths& paths, const std:
   }
   auto store = open_store(path);
   const auto outcome = run_bench(experiment, cells, store);
-  std::fprintf(stderr, "%ld %s run (%ld failed), %ld already stored; database %s\n", outcome.n_run,
+  std::fprintf(stderr, "%ld %s run now (%ld failed), %ld already stored; database %s\n", outcome.n_run,
                experiment.kind == RunKind::bench ? "points" : "searches", outcome.n_failed, outcome.n_present,
                path.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, path);

@@ -66,7 +66,7 @@ void print_result(const SearchArguments& arguments, const SearchResult& result, 
                               " WHERE search_key = '" +
                                   result.key + "' AND rank <= 10 ORDER BY rank");
   std::fputs(write_markdown(best).c_str(), stdout);
-  std::printf("%s %s; %ld candidates scored now, %ld were there; database %s, experiment %s\n", result.option.c_str(),
+  std::printf("%s %s; %ld candidates scored now, %ld already stored; database %s, experiment %s\n", result.option.c_str(),
               to_text(result.best).c_str(), result.n_scored, result.n_present, arguments.database.c_str(),
               arguments.output.c_str());
 }

@@ -263,8 +263,8 @@ TEST_F(FigureTest, WithoutGnuplotScriptAndDataAreKept) {
   setenv("PATH", folder_.path().c_str(), 1);
   const auto picture = folder_ / "new/a.svg";
   EXPECT_EQ(message_of([&] { draw_figure(layout("lines"), points, picture); }),
-            concat("gnuplot is not there (Debian's package gnuplot-nox), so '", picture.string(), "' is not drawn; '",
-                   (folder_ / "new/a.gp").string(), "' and '", (folder_ / "new/a.dat").string(), "' are there"));
+            concat("gnuplot is missing (Debian package gnuplot-nox), so '", picture.string(), "' is not drawn; '",
+                   (folder_ / "new/a.gp").string(), "' and '", (folder_ / "new/a.dat").string(), "' are written"));
   setenv("PATH", old_path.c_str(), 1);
   EXPECT_EQ(read_file(folder_ / "new/a.dat"), "# index 0, panel '', series '': x label y low high\n1 \"1\" 2 ? ?\n");
   EXPECT_TRUE(fs::exists(folder_ / "new/a.gp"));

@@ -188,7 +188,7 @@ TEST_F(GgufFileTest, TensorsThatCannotBeAreRefused) {
   EXPECT_SAYS(refusal(writer), "lies over");
   writer = small_file();
   writer.tensors[2].offset = uint64_t{1} << 63;
-  EXPECT_SAYS(refusal(writer), "lies behind the end of the file");
+  EXPECT_SAYS(refusal(writer), "is past the end of the file");
   writer = small_file();
   writer.tensors[2].offset = 192;
   EXPECT_SAYS(refusal(writer), "is the download complete?");

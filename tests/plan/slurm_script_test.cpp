@@ -85,7 +85,7 @@ submit --array=0-500%16 --export=ALL,KVC_SHARD_OFFSET=501 '--constraint=a30|a10'
 submit --array=0-197%16 --export=ALL,KVC_SHARD_OFFSET=1002 '--constraint=a30|a10'
 submit --array=0-2%16 --export=ALL,KVC_SHARD_OFFSET=1200 --partition=big --gres=gpu:h100:1
 merge=$(sbatch --parsable --dependency="afterany$jobs" --job-name=kvc-merge-grid --output=/shared/grid/logs/merge.log --open-mode=append --partition=gpu --account=p12 --wrap='module load cuda/12.4; ulimit -c 0; /opt/kvc/bin/kvc merge '\''/shared/my grid.sqlite'\'' /shared/grid/shard-*.sqlite')
-echo "submitted ${jobs//:/ } and, behind them, the merge ${merge%%;*}"
+echo "submitted ${jobs//:/ } and, after them, the merge ${merge%%;*}"
 )");
 }
 

@@ -92,7 +92,7 @@ TEST_F(SearchTest, WhatIsStoredIsNotScoredAgain) {
   ASSERT_EQ(search(kTada, "r.sqlite", kSmall).exit_code, 0);
   const auto before = dump("r.sqlite");
   const auto again = search(kTada, "r.sqlite", kSmall);
-  EXPECT_NE(again.out.find("0 candidates scored now, 14 were there"), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find("0 candidates scored now, 14 already stored"), std::string::npos) << again.out;
   EXPECT_EQ(dump("r.sqlite"), before);
   const auto tighter = search(kTada, "r.sqlite", {"--budget", "0.85", "--candidates", "14", "--rescore", "2"});
   EXPECT_EQ(tighter.out.find(" 14 candidates scored now"), std::string::npos) << tighter.out;  // they share some
@@ -189,7 +189,7 @@ TEST_F(SearchTest, RefusesWhatCannotBeSearchedInOneLine) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
   expect_part(refusal("kivi", {"--budget", "0.5"}), "kivi: it has no option of one integer a layer");
-  expect_part(refusal("kivi", {"--budget", "0.5", "--option", "bits"}), "expected one integer a layer");
+  expect_part(refusal("kivi", {"--budget", "0.5", "--option", "bits"}), "expected one integer per layer");
   expect_part(refusal("truncates", {"--budget", "0.8"}), "expected --option of: kept, ignored");
   expect_part(refusal("truncates", {"--budget", "0.8", "--option", "kep"}), "did you mean 'kept'");
   expect_part(refusal("full\n  - tada", {"--budget", "0.5"}), "names 2 compressors");

@@ -72,7 +72,7 @@ TEST_F(CheckModels, AModelIsAColumnAndARefusedPresetIsSaid) {
   const auto done = check({"models/demo", small_.string(), "-o", page.string()});
   ASSERT_EQ(done.exit_code, 0) << done.err << done.out;
   EXPECT_EQ(row(done.out, "compressor"), (std::vector<std::string>{"compressor", "models/demo", small_.string()}));
-  EXPECT_EQ(row(done.out, "full"), (std::vector<std::string>{"full defaults", "(held against)", "(held against)"}));
+  EXPECT_EQ(row(done.out, "full"), (std::vector<std::string>{"full defaults", "(baseline)", "(baseline)"}));
   EXPECT_EQ(row(done.out, "blocks").at(2), "refused");
   EXPECT_EQ(row(done.out, "a window").at(1), "breaks");
   EXPECT_NE(done.out.find(small_.string() + " is refused by blocks: mxfp4: head_dim 12 is not a multiple of"),
@@ -133,7 +133,7 @@ TEST_F(CheckModels, WhatNoModelCanUseIsTheFilesMistake) {
   refused({"models/demo", small, "--set", "compressors=[full, {rtn: {bit: 4}}]"}, "'bit'");
   refused({"models/demo", small, "--set", "compressors=[full, nothing]"}, "nothing");
   refused({"models/demo", "models/demo"}, "check: model 'models/demo' is named twice");
-  refused({"models/demo", "a.yaml"}, "expected models alone, or tables alone");
+
   // Layers that only the embedded model has.
   const auto layers =
       check({"models/demo", small, "--quick", "--set",

@@ -141,8 +141,8 @@ TEST_F(LikelihoodRun, WindowsFollowEachOtherInOneEncodingOfTheText) {
 
 TEST_F(LikelihoodRun, RunAgainRepeatsNothingAndALimitChangesNoCell) {
   ASSERT_EQ(run().exit_code, 0);
-  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 were there"), std::string::npos);
-  EXPECT_NE(run({"--limit", "3"}).err.find("2 samples run now (0 failed), 4 were there"), std::string::npos);
+  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 already stored"), std::string::npos);
+  EXPECT_NE(run({"--limit", "3"}).err.find("2 samples run now (0 failed), 4 already stored"), std::string::npos);
 }
 
 TEST_F(LikelihoodRun, ItRepeatsAndIsRescored) {

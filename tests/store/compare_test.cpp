@@ -113,9 +113,9 @@ TEST_F(CompareTest, TheTableSaysWhatIsCompared) {
   EXPECT_EQ(table.title, "B against A = full, tiny");
   const auto csv = write_csv(table);
   EXPECT_EQ(csv.substr(0, csv.find("\r\n")),
-            "B,task,n,score A [%],score B [%],difference [points],low [points],high [points],test,p,p (Holm),fell,rose,"
-            "\"longer, mean [tokens]\",\"longer, median [tokens]\",truncated [%],at limit A [%],at limit B [%],"
-            "identical [%],\"first difference, median [token]\"");
+            "B,task,n,score A [%],score B [%],difference [points],low [points],high [points],test,p,p (Holm),regressed,improved,"
+            "\"extra tokens, mean\",\"extra tokens, median\",truncated [%],at limit A [%],at limit B [%],"
+            "identical [%],\"first divergence, median [token]\"");
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "low bits 2");
   EXPECT_EQ(std::get<double>(table.rows[0][5]), -75);
@@ -231,7 +231,7 @@ TEST_F(CompareTest, SuspectCellsStayOutAndAreNamed) {
   store_.database().execute("UPDATE sample SET n_encoded_tokens = 0 WHERE cell_key LIKE '%4'");
   const auto report = compare(store_, names("full", ""));
   EXPECT_EQ(report.rows.size(), 3u);
-  EXPECT_EQ(report.notes[0], "left out as suspect: low bits 4 on t/a: no token was encoded");
+  EXPECT_EQ(report.notes[0], "left out as suspect: low bits 4 on t/a: no token was compressed");
 }
 
 TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {

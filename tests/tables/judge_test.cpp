@@ -30,7 +30,7 @@ TEST(Baseline, WithinItsIntervalIsNotRemarkedOn) {
   HandMade made(kAsPrinted);
   const auto table = made.table();
   EXPECT_TRUE(table.warnings.empty()) << table.warnings[0];
-  EXPECT_FALSE(contains(table.notes, "printed baseline"));
+  EXPECT_FALSE(contains(table.notes, "published baseline"));
 }
 
 TEST(Baseline, OutsideItsIntervalIsSaidInTheCaption) {
@@ -125,7 +125,7 @@ TEST(Entries, GradedScoresHaveTheNormalInterval) {
 TEST(Entries, OfAnEarlierProgramsDatabaseAreRefused) {
   HandMade made(kAsPrinted);
   made.db().execute("ALTER TABLE cell DROP COLUMN scoring_json");
-  EXPECT_NE(message_of([&] { make_entries(made.db(), {"e"}, false); }).find("brings it up to date"), std::string::npos);
+  EXPECT_NE(message_of([&] { make_entries(made.db(), {"e"}, false); }).find("upgrades it"), std::string::npos);
 }
 
 class Layouts : public testing::Test {

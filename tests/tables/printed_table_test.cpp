@@ -18,7 +18,7 @@ TEST(PrintedTable, GearsAveragesButTwoAreTheirs) {
   ASSERT_EQ(check.averages.size(), 2u);
   EXPECT_EQ(check.averages[0].row, "per-token 4 bits, g 64");
   EXPECT_EQ(check.averages[0].printed.text, "31.94");
-  EXPECT_EQ(check.averages[0].expected, "31.87 is the mean of 9 figures");
+  EXPECT_EQ(check.averages[0].expected, "31.87 is the mean of 9 values");
   EXPECT_EQ(check.averages[1].row, "GEAR-L 2 bits (KIVI), r 4");
   EXPECT_EQ(check.averages[1].expected, "38.30 is the mean of 9 figures");
 }

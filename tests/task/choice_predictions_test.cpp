@@ -122,7 +122,7 @@ TEST_F(ChoicePredictions, BadLinesAreRefusedInOneLine) {
       {line_of(kTwo, R"("target": "")"),
        "field 'target' is '', expected the text of a choice, or its number from 0 to 1"},
       {line_of(kTwo, R"("target": "0", "acc_mutual_info": 1.0)"),
-       "acc_mutual_info is no score of ours: half of 'resps' are unconditional"},
+       "acc_mutual_info is not supported: half of 'resps' are unconditional"},
       {line_of(kTwo, R"("x": 1)"), "missing field 'target'; the line has: arguments, doc_id, resps, x"},
   };
   for (const auto& c : cases) EXPECT_EQ(error("piqa/validation", c.text), ":1:1: error: " + c.message);
