@@ -104,7 +104,6 @@ TEST_F(CheckModel, WhatCannotBeCheckedIsRefusedInOneLine) {
   EXPECT_EQ(run_program(folder_, {"check", "models/nowhere"}).exit_code, 2);
 }
 
-
 // The project's own file: every plugin and option of it is there, and a row's name says the options that ran.
 TEST_F(CheckModel, ThePresetsAreThereAndAreNamedByTheirOptions) {
   const auto db = (folder_ / "presets.sqlite").string();
