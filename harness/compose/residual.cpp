@@ -11,7 +11,7 @@ class Waiting {
  public:
   void push_back(const at::Tensor& x) {
     const auto halves = x.to(at::kHalf);
-    KVC_CHECK(halves.isfinite().all().item<bool>(), "a value lies beyond fp16 (65504)");
+    KVC_CHECK(halves.isfinite().all().item<bool>(), "a value is beyond fp16 (65504)");
     tokens_ = tokens_.defined() ? at::cat({tokens_, halves}, 1) : halves.clone(at::MemoryFormat::Contiguous);
   }
   at::Tensor pop_front(int64_t n) {  // -> [H, n, D] fp32

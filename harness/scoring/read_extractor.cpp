@@ -94,7 +94,7 @@ ExtractStep read_replacement(const YamlValue& value) {
     const bool is_group = next >= '0' && next <= '9' && next - '0' <= step.regex->n_groups();
     if (next != '$' && !is_group) {
       by.fail(by.name(), " is ", by.found(), ", expected $$, or $0 to $", std::min(9, step.regex->n_groups()),
-              ", behind each $");
+              ", after each $");
     }
   }
   map.reject_unknown();

@@ -170,7 +170,7 @@ TEST_F(GgufFileTest, ValuesThatNoWriterMakesAreRefused) {
   EXPECT_SAYS(refusal(writer), "nested deeper than 4");
   writer = small_file();
   writer.metadata.push_back(writer.metadata.front());
-  EXPECT_SAYS(refusal(writer), "key 'general.architecture' stands twice");
+  EXPECT_SAYS(refusal(writer), "key 'general.architecture' appears twice");
   writer = small_file();
   writer.metadata.push_back({"\xFF", u8(1)});
   EXPECT_SAYS(refusal(writer), "expected a name in UTF-8");
@@ -185,7 +185,7 @@ TEST_F(GgufFileTest, TensorsThatCannotBeAreRefused) {
   EXPECT_SAYS(refusal(writer), "offset 8, expected a multiple of 32");
   writer = small_file();
   writer.tensors[1].offset = 32;
-  EXPECT_SAYS(refusal(writer), "lies over");
+  EXPECT_SAYS(refusal(writer), "overlaps");
   writer = small_file();
   writer.tensors[2].offset = uint64_t{1} << 63;
   EXPECT_SAYS(refusal(writer), "is past the end of the file");
@@ -206,7 +206,7 @@ TEST_F(GgufFileTest, TensorsThatCannotBeAreRefused) {
   EXPECT_SAYS(refusal(writer), "5 dimensions, allowed: 1 to 4");
   writer = small_file();
   writer.tensors[1].name = writer.tensors[0].name;
-  EXPECT_SAYS(refusal(writer), "tensor 'token_embd.weight' stands twice");
+  EXPECT_SAYS(refusal(writer), "tensor 'token_embd.weight' appears twice");
   writer = small_file();
   writer.tensors[1].name = std::string(65, 'x');
   EXPECT_SAYS(refusal(writer), "a tensor's name of 65 bytes, at most 64");
