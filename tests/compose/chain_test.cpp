@@ -178,7 +178,7 @@ TEST(Chain, RefusesWhatDoesNotGoTogether) {
             "chain: stage 2 (kvquant) wants keys before RoPE, which takes tokens at the positions of the text; a chain "
             "hands on kept tokens without them");
   EXPECT_EQ(refusal(parts(plugin_part("full"), plugin_part("kivi"))),
-            "chain: stage 1 (full) is exact and leaves no error to the stages after it");
+            "chain: stage 1 (full) is lossless and leaves no error for the stages after it");
   EXPECT_EQ(refusal(parts(plugin_part("window"), plugin_part("kivi")), 64),
             "chain: block 64, and no stage stores the error of another: expected none");
   EXPECT_EQ(

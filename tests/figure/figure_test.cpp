@@ -75,9 +75,9 @@ TEST_F(FigureTest, QueriesThatDoNotFitTheirKindAreRefused) {
   EXPECT_EQ(data_error("lines", "SELECT 1 AS x, 2 AS y, 3 AS y"), "figure p:1: its query has two columns 'y'");
   EXPECT_EQ(data_error("box", "SELECT 1 AS x, 2 AS median"), "figure p:1: its query has no column 'low'");
   EXPECT_EQ(data_error("lines", "SELECT 1 AS x, 2 AS y UNION ALL SELECT 'a', 2"),
-            "figure p:1: x is 'a', expected all numbers or all texts");
+            "figure p:1: x is 'a', expected only numbers or only texts");
   EXPECT_EQ(data_error("lines", "SELECT 'a' AS x, 2 AS y UNION ALL SELECT 3, 2"),
-            "figure p:1: x is '3', expected all numbers or all texts");
+            "figure p:1: x is '3', expected only numbers or only texts");
   EXPECT_EQ(data_error("lines", "SELECT NULL AS x, 2 AS y"), "figure p:1: its query has a row whose x is NULL");
   EXPECT_EQ(message_of([&] { exact_data("lines", "DELETE FROM cell RETURNING key AS x, 1 AS y"); }),
             "figure p:1: its query writes, expected one SELECT");

@@ -271,7 +271,7 @@ TEST_F(SplitGguf, WhatIsNotOneModelIsRefused) {
   EXPECT_SAYS(refusal(part(0, 2).file(), "renamed.gguf"), "expected a name as x-00001-of-00003.gguf");
   auto again = part(1, 2);
   again.tensors[0].name = "t0";
-  EXPECT_SAYS(refusal(again.file(), name(1, 2)), "tensor 't0' stands in an earlier file, too");
+  EXPECT_SAYS(refusal(again.file(), name(1, 2)), "tensor 't0' is in an earlier file, too");
   auto more = part(0, 2);
   more.set("split.tensors.count", i32(3));
   write(more.file(), name(0, 2));

@@ -49,7 +49,7 @@ TEST(SlurmScript, BeginsWithWhatTheClusterAsksFor) {
 #SBATCH --time=24:00:00
 #SBATCH --partition=gpu
 #SBATCH --account=p12
-# One shard of a plan: an element of an array that the submitting script beside this one hands to sbatch.
+# One shard of a plan: a task of an array that the submit script in this folder hands to sbatch.
 module load cuda/12.4
 ulimit -c 0
 export KVC_DATA=/shared/data

@@ -55,7 +55,7 @@ TEST(AllowedPlugins, AreThoseWhoseSumsAreListed) {
   EXPECT_EQ(message_of([&] { AllowedPlugins(folder.write("none", "").string()).check("x.so", c); }),
             "x.so: SHA-256 " + c + " is not listed in '" + (folder / "none").string() + "'");
   EXPECT_EQ(folder.relative(message_of([&] { AllowedPlugins(folder.write("bad", a + "\nfull.so\n").string()); })),
-            "bad:2: error: 'full.so', expected a SHA-256 of 64 hex digits in lower case, or a comment behind #");
+            "bad:2: error: 'full.so', expected a SHA-256 of 64 hex digits in lower case, or a comment after #");
 }
 
 }  // namespace

@@ -159,7 +159,7 @@ TEST_F(BenchRuns, ALimitOfSamplesIsRefusedForThemAlone) {
   const auto bench = folder.write("b.yaml", bench_file(kLayer, "prompt_tokens: 64", "  - full\n")).string();
   const auto limits = folder.write("c.yaml", "kind: capacity\nmodel: none\n").string();
   const auto eval = folder.write("e.yaml", small_experiment("  - full\n")).string();
-  const auto line = "kvc: --limit 1: samples of a task, which these have none of: " + bench + " (bench)";
+  const auto line = "kvc: --limit 1: it limits samples per task, which these do not have: " + bench + " (bench)";
   const auto some = run_program(folder, {"run", bench, eval, limits, "--db", database(), "--limit", "1"});
   EXPECT_EQ(some.exit_code, 2);
   EXPECT_EQ(some.err.find(line + ", " + limits + " (capacity); the other files run\n"), 0u) << some.err;

@@ -93,7 +93,7 @@ TEST(Calibrate, RefusesWhatFitsNotTogetherBeforeTheRun) {
   EXPECT_TRUE(
       has(refusal(folder, "{calibration: c.safetensors, sparsity: 0.02}"), "made with sparsity 0.01, here it is 0.02"));
   EXPECT_TRUE(has(refusal(folder, "{calibration: " KVC_SOURCE_DIR "/models/demo/model.safetensors}"),
-                  "format 'pt', expected 'kvc calibration 1', a file that kvc calibrate wrote"));
+                  "format 'pt', expected 'kvc calibration 1', a file written by kvc calibrate"));
 }
 
 TEST(Calibrate, RefusesAnotherModelsFile) {
@@ -117,10 +117,10 @@ TEST(Calibrate, RefusesBadInputInOneLine) {
     EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
     EXPECT_FALSE(std::filesystem::exists(file));
   };
-  refused(calibrate(folder, file, "kivi"), "'kivi' learns nothing from texts");
+  refused(calibrate(folder, file, "kivi"), "'kivi' needs no calibration");
   refused(calibrate(folder, file, "kvquant", {"--length", "5000"}), "pieces of 5000 tokens, the model has");
   refused(calibrate(folder, file, "kvquant", {"--length", "2"}), "pieces of 2 tokens, expected more than 2");
-  refused(calibrate(folder, file, "kvquant: {first_tokens: 4000}"), "the texts have no tokens behind the first 4000");
+  refused(calibrate(folder, file, "kvquant: {first_tokens: 4000}"), "the texts have no tokens after the first 4000");
   refused(calibrate(folder, file, "kvquant: {sparsity: [0, 0.1]}"), "expected one file for each");
   refused(calibrate(folder, file, "kvquant", {"--texts", "/no/such/text"}), "/no/such/text");
   refused(calibrate(folder, file, "kvquant", {"--texts", folder.write("empty.txt", "").string()}), "has no tokens");

@@ -109,7 +109,7 @@ TEST_F(OwnPaper, RowsOfOtherQuestionsAreNotRanked) {
     put_cell(store, "third", "a/4k", 2, 3);
   }
   const auto shown = run({"table", "tasks"});
-  EXPECT_NE(shown.out.find("not ranked, since their rows are not of the same questions: a/4k"), std::string::npos)
+  EXPECT_NE(shown.out.find("not ranked, because their rows have different questions: a/4k"), std::string::npos)
       << shown.out;
   EXPECT_NE(shown.out.find("not finished: third on a/4k: 7 of 10 missing"), std::string::npos) << shown.out;
   EXPECT_EQ(shown.out.find("**90.0**"), std::string::npos) << shown.out;
@@ -149,7 +149,7 @@ TEST_F(OwnPaper, AFigureShowsThePointsOfTheTable) {
     EXPECT_EQ(run({"figure", name, "-o", (folder_ / "q.svg").string()}).exit_code, 0) << name;
   }
   const auto none = run({"figure", "pareto_kl", "-o", picture});
-  EXPECT_NE(none.err.find("holds nothing for it of trial"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("has no data for it from trial"), std::string::npos) << none.err;
 }
 
 TEST_F(OwnPaper, TheLabelOfAnExperimentNamesItsCompressorEverywhere) {

@@ -130,7 +130,7 @@ TEST_F(Reports, TheBaselineIsWhatAnsweredMostOfTheOthersTasks) {
     }
   }
   const auto html = report().html;
-  EXPECT_NE(html.find("Every compressor against full max_prompt_tokens=none"), std::string::npos);
+  EXPECT_NE(html.find("Every compressor compared with full max_prompt_tokens=none"), std::string::npos);
   EXPECT_EQ(html.find("Not compared"), std::string::npos);
 }
 

@@ -81,7 +81,7 @@ TEST_F(CheckModels, AModelIsAColumnAndARefusedPresetIsSaid) {
   EXPECT_EQ(row(done.out, "models/demo ").at(3), "2") << done.out;  // KV heads
   EXPECT_EQ(row(done.out, "models/demo ").at(4), "64");
   EXPECT_EQ(row(done.out, small_.string()).at(4), "12");
-  EXPECT_NE(read_file(page).find("What compressors do to models/demo"), std::string::npos);
+  EXPECT_NE(read_file(page).find("Compressor presets on models/demo"), std::string::npos);
   EXPECT_EQ(db().integer("SELECT count(DISTINCT experiment) FROM experiment_cell"), 2);
   EXPECT_EQ(db().integer("SELECT count(*) FROM cell WHERE plugin = 'mxfp4' AND model <> 'models/demo'"), 0);
 }

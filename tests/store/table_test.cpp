@@ -61,10 +61,10 @@ TEST(Table, FitsATerminalAndSaysWhatIsLeftOut) {
   const auto w = std::string(42, 'w') + "…";  // what the figures leave of the width
   EXPECT_EQ(write_terminal(table, {60, false}), "t\n\nname" + std::string(41, ' ') + "x [%]  far away\na [2J|é" +
                                                     std::string(40, ' ') + "0.3         7\n" + w +
-                                                    "   20.0       8.5\n\n--wide shows also: detail\n- note\n");
+                                                    "   20.0       8.5\n\n--wide also shows: detail\n- note\n");
   const auto narrow = write_terminal(table, {28, false});
   EXPECT_NE(narrow.find("\n" + std::string(17, 'w') + "…       8.5\n"), std::string::npos) << narrow;
-  EXPECT_NE(narrow.find("\n--wide shows also: detail, x\n"), std::string::npos) << narrow;
+  EXPECT_NE(narrow.find("\n--wide also shows: detail, x\n"), std::string::npos) << narrow;
 }
 
 TEST(Table, HasColourOnlyWhereItIsWanted) {

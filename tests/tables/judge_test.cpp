@@ -142,7 +142,7 @@ TEST_F(Layouts, AreRefusedInOneLine) {
             std::string::npos);
   EXPECT_NE(load("title: t\nvalues: {best: highest}\n").find("1.yaml:2:16: error: values.best is 'highest'"),
             std::string::npos);
-  EXPECT_NE(load("title: t\n").find("1.sql', which holds its SQL"), std::string::npos);
+  EXPECT_NE(load("title: t\n").find("1.sql' with its SQL"), std::string::npos);
   EXPECT_EQ(message_of([&] { find_layout(folder_, "paper:2"); }),
             "unknown table 'paper:2' (did you mean 'paper:1'?); known: paper:1");
 }
