@@ -38,7 +38,7 @@ const Refusal kRefusals[] = {
     {"gearx", {{"backbone", "kivi"}, {"buffer", 96}}, {}, "buffer 96"},
     {"gearx", {{"rank", 2}}, {1, 1, 1, 3}, "64 tokens x 3 channels"},
     {"gearx", {}, {1, 1, 1, 49}, "64 tokens x 49 channels"},
-    {"gearx", {}, {1, 1, 1, 67}, "the sparsest regular mask of 64 tokens x 67 channels has 67 channels a token"},
+    {"gearx", {}, {1, 1, 1, 67}, "the sparsest regular mask of 64 tokens x 67 channels has 67 channels per token"},
     {"h2o", {}, {1, 2, 2, 2048}, "head_dim 2048, allowed: up to 1024"},
     {"snapkv", {{"capacity", 32}, {"window", 32}}, {}, "window 32, allowed: less than capacity 32"},
     {"snapkv", {{"kernel", 4}}, {}, "kernel 4, allowed: odd numbers"},
