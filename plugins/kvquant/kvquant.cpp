@@ -65,8 +65,7 @@ class Kvquant final : public kvc::Compressor, public kvc::Calibrated {
     KVC_CHECK(!model.has_rope || model.head_dim % 2 == 0, "kvquant: RoPE over an odd head_dim ", model.head_dim);
     KVC_CHECK(format_.matrix.uniform || options_.calibration != "none",
               "kvquant: levels non_uniform need a calibration, but calibration is none; expected a file written by kvc "
-              "calibrate, "
-              "or sequence");
+              "calibrate, or sequence");
     KVC_CHECK(options_.centroids == "plain" || (!format_.matrix.uniform && has_file()),
               "kvquant: centroids q_norm with levels ", options_.levels, " and calibration ", options_.calibration,
               ", expected non_uniform and a file");
