@@ -139,12 +139,10 @@ void add_captions(Database& db, const std::vector<LikelihoodStretch>& stretches,
   for (const auto& [task, text] : tasks) table.notes.push_back(text);
   table.notes.push_back(
       "KL: of the next-token distribution from the reference's, nats/token; nll error: nll minus the reference's, if "
-      "the "
-      "reference was run; top-1: agreement of the most likely token with the reference");
+      "the reference was run; top-1: agreement of the most likely token with the reference");
   table.notes.push_back(
       "brackets: BCa 95 % interval of the ratio of sums, bootstrap over blocks of consecutive tokens (10000 draws, "
-      "seed "
-      "0): the uncertainty for other text of the same sources, assuming independent blocks");
+      "seed 0): the uncertainty for other text of the same sources, assuming independent blocks");
 }
 
 }  // namespace

@@ -232,9 +232,8 @@ std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, con
   }
   notes.push_back(
       "accuracy with Wilson's 95 % interval; KV size: measured, relative to the same tokens at 16 bits, at the "
-      "samples' "
-      "own lengths and for synthetic prompts; bits/value: bits per compressed value, excluding the uncompressed recent "
-      "window, at the longest prompt; speed: decoded tokens per second, without prefill");
+      "samples' own lengths and for synthetic prompts; bits/value: bits per compressed value, excluding the "
+      "uncompressed recent window, at the longest prompt; speed: decoded tokens per second, without prefill");
   return notes;
 }
 

@@ -175,8 +175,8 @@ KVC_PLUGIN(
     DecoQuantOptions, DecoQuant, "decoquant", "quantization: matrix product operator, whose large tensor is quantized",
     "Liu et al. 2024 (DecoQuant), section 3 and algorithm 1",
     "K is decomposed after RoPE (the public scripts take the outputs of k_proj); weights are not quantized (W16A_); "
-    "the "
-    "decomposition goes through a Gram matrix in float64; a full buffer is encoded before the next token; attention "
-    "takes the query through the small tensor (the paper's kernel rebuilds the matrix); form lm always quantizes the "
-    "channel tensor; factors of 3 and 4 tensors, the groups of svd and qr and the steps of small_bits are ours",
+    "the decomposition goes through a Gram matrix in float64; a full buffer is encoded before the next token; "
+    "attention takes the query through the small tensor (the paper's kernel rebuilds the matrix); form lm always "
+    "quantizes the channel tensor; factors of 3 and 4 tensors, the groups of svd and qr and the steps of small_bits "
+    "are ours",
     {.splits = true, .formula = "DecoQuant"})

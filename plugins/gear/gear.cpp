@@ -133,8 +133,6 @@ KVC_PLUGIN(
     "chunks are immutable and each is encoded once (the public code encodes the whole cache again at each flush); K's "
     "outliers are counted per chunk, not by token width; outliers are stored as differences; a full buffer is encoded "
     "before the next token, not by dropping one; by default outliers are excluded from their group's minimum and "
-    "maximum "
-    "instead of leaving zeros there (equation 5: fill zero; the public code: fill mean); backbone none selects "
-    "outliers "
-    "from both ends of each vector, as GEAR does",
+    "maximum instead of leaving zeros there (equation 5: fill zero; the public code: fill mean); backbone none selects "
+    "outliers from both ends of each vector, as GEAR does",
     {.splits = true, .formula = "GEAR"})

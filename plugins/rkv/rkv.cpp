@@ -139,7 +139,6 @@ KVC_PLUGIN(
     RkvOptions, Rkv, "rkv", "token eviction during decoding: keeps tokens that are attended to and not redundant",
     "Cai et al. 2025 (R-KV, arXiv 2505.24133)",
     "a key without similar ones takes nothing from others (in the public code the oldest token's cosine with it "
-    "becomes "
-    "0); keys before the sliding window are not important; queries are stored in fp16, as tokens; tokens keep their "
-    "positions; ties go to the older token",
+    "becomes 0); keys before the sliding window are not important; queries are stored in fp16, as tokens; tokens keep "
+    "their positions; ties go to the older token",
     {.evicts = true, .formula = "R-KV"})
