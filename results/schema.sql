@@ -1,6 +1,6 @@
 -- The results database, version 6. A cell is one point of an experiment's grid; a sample is one question of its task.
--- Keys are content hashes, so databases merge row by row. Seconds, bytes and tokens stand in the columns' names.
--- What each table and column says stands in results/columns.yaml; here stands only what it does not say.
+-- Keys are content hashes, so databases merge row by row. Column names include their unit: seconds, bytes, tokens.
+-- results/columns.yaml describes every table and column; comments here only add what it does not say.
 PRAGMA application_id = 1802920753;  -- 'kvc1'
 PRAGMA user_version = 6;
 
@@ -9,8 +9,8 @@ CREATE TABLE text (
   body   TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- key: content hash of model, task, data, plugin binary, options, generation settings and kind; not of the scoring,
--- by which generations that are stored can be scored anew.
+-- key: content hash of model, task, data, plugin binary, options, generation settings and kind. Scoring is not part of
+-- it, so stored generations can be scored again.
 CREATE TABLE cell (
   key             TEXT    NOT NULL PRIMARY KEY,
   model           TEXT    NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE sample (
   PRIMARY KEY (cell_key, sample)
 ) STRICT, WITHOUT ROWID;
 
--- Of caches filled with made tokens: no sample's.
+-- From caches filled with synthetic tokens, independent of samples.
 CREATE TABLE cell_size (
   cell_key          TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   n_tokens          INTEGER NOT NULL CHECK (n_tokens > 0),
@@ -116,8 +116,8 @@ CREATE TABLE kv_bytes (
   FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- Of a task that reads a text: sums over `block` consecutive scored tokens, the last block of a window may be shorter.
--- kl: of each token's distribution from that of the task's reference, whose own cache reads the same tokens.
+-- For tasks that score running text: sums over `block` consecutive scored tokens; the last block of a window may be
+-- shorter. kl: from the next-token distribution of the task's reference, whose own cache reads the same tokens.
 CREATE TABLE likelihood (
   cell_key    TEXT    NOT NULL,
   sample      INTEGER NOT NULL,
@@ -162,7 +162,7 @@ CREATE TABLE probe (
   PRIMARY KEY (cell_key, sample, measure, layer, head, tensor, step)
 ) STRICT, WITHOUT ROWID;
 
--- Times of a bench's warm repeats. 'total' is the sum of the other phases, 'all' that of a phase's parts.
+-- Times of a bench's warm repeats. 'total' is the sum of the other phases, 'all' the sum of a phase's parts.
 CREATE TABLE timing (
   cell_key        TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   repeat          INTEGER NOT NULL,
@@ -186,7 +186,7 @@ CREATE TABLE memory (
   PRIMARY KEY (cell_key, n_prompt_tokens, n_new_tokens, batch, repeat, part)
 ) STRICT, WITHOUT ROWID;
 
--- What the machine's memory gave a bench's threads right behind a repeat: as many bytes as its caches held at the end.
+-- Read bandwidth of a bench's threads immediately after a repeat, over as many bytes as its caches have at the end.
 CREATE TABLE memory_read (
   cell_key        TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   n_prompt_tokens INTEGER NOT NULL,
@@ -208,8 +208,8 @@ CREATE TABLE capacity (
   PRIMARY KEY (cell_key, kind, how, limit_bytes, n_tokens)
 ) STRICT, WITHOUT ROWID;
 
--- One row a run that goes on, or that ended without a word: a run takes its own away when it ends. place: boot and process
--- namespace, in which pid and process_start (clock ticks since the boot) name one process. Seconds since 1970.
+-- One row per run that is in progress or died; a run deletes its row when it ends. place: boot and process namespace,
+-- within which pid and process_start (clock ticks since boot) identify a process. Times are seconds since 1970.
 CREATE TABLE run (
   id                INTEGER NOT NULL PRIMARY KEY,
   experiment        TEXT    NOT NULL,
@@ -227,7 +227,7 @@ CREATE TABLE run (
   doing             TEXT    NOT NULL
 ) STRICT;
 
--- What a run has taken on itself; its sample, or its failure, takes the claim away. sample: -1 of a cell's sizes.
+-- Work claimed by a run; a stored or failed sample deletes its claim. sample: -1 for a cell's sizes.
 CREATE TABLE claim (
   cell_key TEXT    NOT NULL,
   sample   INTEGER NOT NULL,
@@ -235,7 +235,7 @@ CREATE TABLE claim (
   PRIMARY KEY (cell_key, sample)
 ) STRICT, WITHOUT ROWID;
 
--- One row each time that a run began to work on a cell. ended_at: when it last stored something of the cell, or ended.
+-- One row each time a run starts to work on a cell. ended_at: when it last stored a result of the cell, or ended.
 CREATE TABLE attempt (
   cell_key   TEXT    NOT NULL REFERENCES cell (key) ON DELETE CASCADE,
   started_at REAL    NOT NULL,
@@ -247,7 +247,7 @@ CREATE TABLE attempt (
   PRIMARY KEY (cell_key, started_at, host, pid)
 ) STRICT, WITHOUT ROWID;
 
--- What `kvc merge` found in a shard that says something else than what was there, and did not take over.
+-- Rows of a shard that disagree with rows in the database, found by `kvc merge`; the existing rows are kept.
 CREATE TABLE conflicts (
   table_name  TEXT    NOT NULL,
   cell_key    TEXT    NOT NULL,
@@ -332,14 +332,14 @@ SELECT
   CASE
     WHEN totals.cell_key IS NULL THEN ''
     WHEN cell.is_lossy = 0 AND max(totals.max_k_error, totals.max_v_error) > 0.005
-      THEN 'keys and values changed, and the compressor calls itself not lossy'
+      THEN 'keys and values changed, but the compressor is declared lossless'
     WHEN cell.is_lossy = 0 THEN ''
-    -- Prompts that its exact tokens hold, of a compressor that encodes or evicts longer ones, and at the price of 16 bits.
+    -- Not suspect: every prompt fits into its uncompressed tokens, at full size, and it compresses longer ones.
     WHEN totals.n_bare = totals.n AND engages.cell_key IS NOT NULL AND totals.kv_bytes >= 0.99 * totals.kv_bytes_fp16
       THEN ''
-    WHEN totals.n_bare = totals.n THEN 'no token was encoded'
+    WHEN totals.n_bare = totals.n THEN 'no token was compressed'
     WHEN 2 * totals.n_bare > totals.n AND engages.cell_key IS NULL
-      THEN 'no token was encoded in ' || totals.n_bare || ' of ' || totals.n || ' samples'
+      THEN 'no token was compressed in ' || totals.n_bare || ' of ' || totals.n || ' samples'
     WHEN totals.n_exact = totals.n THEN 'keys and values came back without any error'
     WHEN totals.n_exact > 0
       THEN 'keys and values came back without any error in ' || totals.n_exact || ' of ' || totals.n || ' samples'
@@ -353,11 +353,11 @@ LEFT JOIN totals ON totals.cell_key = cell.key
 LEFT JOIN engages ON engages.cell_key = cell.key
 WHERE cell.kind = 'eval';
 
--- Cells that are of no experiment's definition as it was last run: see experiment_cell.
+-- Cells that are not in the latest definition of any experiment; see experiment_cell.
 CREATE VIEW v_older AS
 SELECT cell_key FROM experiment_cell GROUP BY cell_key HAVING min(experiment LIKE '%@older') = 1;
 
--- Of each cell that a run worked on. An attempt that was killed, or goes on, has no outcome.
+-- For each cell that a run worked on. An attempt that was killed, or is in progress, has no outcome.
 CREATE VIEW v_attempt AS
 SELECT
   a.cell_key, count(*) AS attempts, min(a.started_at) AS started_at, max(a.ended_at) AS ended_at,
@@ -392,7 +392,7 @@ CREATE TABLE search (
   n_candidates    INTEGER NOT NULL CHECK (n_candidates > 0),
   n_samples       INTEGER NOT NULL CHECK (n_samples > 0),
   n_answer_tokens INTEGER NOT NULL,
-  kv_bytes_fp16   INTEGER NOT NULL  -- of all calibration samples' tokens at 16 bits
+  kv_bytes_fp16   INTEGER NOT NULL  -- all calibration samples' tokens at 16 bits
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE search_candidate (
@@ -402,7 +402,7 @@ CREATE TABLE search_candidate (
   family     TEXT    NOT NULL CHECK (family IN ('uniform', 'two_steps', 'random', 'mutation')),
   error      TEXT    NOT NULL,
   nll        REAL,
-  kv_bytes   INTEGER NOT NULL,  -- held at the end of the samples, in sum
+  kv_bytes   INTEGER NOT NULL,  -- sum over samples of the size at the end
   n_correct  REAL,
   PRIMARY KEY (search_key, candidate),
   UNIQUE (search_key, plan)

@@ -38,7 +38,7 @@ void LayerCache::check_new_tokens(const NewTokens& tokens) const {
     check_values(x->sum(at::kFloat).isfinite(),
                  [name = x == &tokens.k ? "k" : "v", layer = info_.layer, position = tokens.first_position] {
                    return concat("append: ", name, " of layer ", layer, " at position ", position,
-                                 " holds a value that is not finite");
+                                 " has a value that is not finite");
                  });
   }
   KVC_CHECK(tokens.first_position == length(), "append: first_position ", tokens.first_position, ", expected ",

@@ -100,7 +100,7 @@ Pattern read_pattern(const std::string& text) {
   for (std::string word; words >> word;) {
     const auto equals = word.find('=');
     KVC_CHECK(equals != std::string::npos && equals > 0, "compressor '", text, "': '", word,
-              "' is no key=value; allowed: PLUGIN [key=value]..., or a label as `kvc table` prints it");
+              "' is not key=value; allowed: PLUGIN [key=value]..., or a label as `kvc table` prints it");
     pattern.settings.emplace_back(word.substr(0, equals), word.substr(equals + 1));
   }
   return pattern;

@@ -68,7 +68,7 @@ std::vector<GroupPair> chosen_pairs(const std::vector<CellGroup>& groups_a, cons
 std::string unpaired_text(const GroupPair& groups, const PairedTask& paired) {
   const auto& unpaired = paired.unpaired;
   return concat(paired.task, ", ", groups.first->name(), " and ", groups.second->name(), ": ", paired.pairs.size(),
-                " pairs; without a partner: ", unpaired.n_only_a, " only in the first, ", unpaired.n_only_b,
+                " pairs; unpaired: ", unpaired.n_only_a, " only in the first, ", unpaired.n_only_b,
                 " only in the second, ", unpaired.n_failed, " failed or not scored, ", unpaired.n_other_question,
                 " with another prompt or gold answer");
 }
@@ -107,15 +107,15 @@ void adjust(CompareReport& report) {
 
 void explain(CompareReport& report, double margin) {
   report.notes.push_back(
-      "difference: B - A over the same questions, low and high its 95 % interval: Tango's score interval where all "
-      "scores are 0 or 1, else BCa bootstrap (10000 draws, seed 0)");
+      "difference: B - A over the same questions; low, high: its 95 % interval, Tango's score interval if all scores "
+      "are 0 or 1, else BCa bootstrap (10000 draws, seed 0)");
   report.notes.push_back(concat("p: two-sided; p (Holm): adjusted for all ", report.rows.size(),
-                                " rows; fell and rose: right to wrong and wrong to right"));
+                                " rows; regressed: right to wrong; improved: wrong to right"));
   if (margin <= 0) return;
   report.notes.push_back(
       concat("margin ", shown("%g", 100 * margin),
-             " points: 'no worse' where p (no worse) < 0.05, 'equivalent' where p (no better) is, "
-             "too; Tango's score tests where all scores are 0 or 1, else Student's t; not adjusted"));
+             " points: 'no worse' if p (no worse) < 0.05, 'equivalent' if p (no better) < 0.05 too; Tango's score "
+             "tests if all scores are 0 or 1, else Student's t; not adjusted"));
 }
 
 // Of the models of all pairs; of two databases each names its own.

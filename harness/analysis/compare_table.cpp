@@ -41,12 +41,12 @@ std::vector<TableColumn> columns(const Shown& shown) {
     for (const char* name : {"p (no worse)", "p (no better)"}) columns.push_back({name, kRight});
     columns.push_back({"within margin"});
   }
-  for (const char* name : {"fell", "rose"}) columns.push_back({name, kRight});
-  for (const char* name : {"longer, mean", "longer, median"}) columns.push_back({name, kRight, "tokens", 1});
+  for (const char* name : {"regressed", "improved"}) columns.push_back({name, kRight});
+  for (const char* name : {"extra tokens, mean", "extra tokens, median"}) columns.push_back({name, kRight, "", 1});
   for (const char* name : {"truncated", "at limit A", "at limit B", "identical"}) {
     columns.push_back({name, kRight, "%", 1});
   }
-  columns.push_back({"first difference, median", kRight, "token", 1});
+  columns.push_back({"first divergence, median", kRight, "token", 1});
   return columns;
 }
 
@@ -142,7 +142,7 @@ Table brief_compare_table(const CompareReport& report) {
     if (shown.margin) line.emplace_back(verdict(*c.equivalence));
   }
   table.notes = report.notes;
-  table.notes.emplace_back("--wide: tests, what fell and rose, lengths and where answers part");
+  table.notes.emplace_back("--wide: tests, regressed and improved answers, lengths and first divergent tokens");
   return table;
 }
 

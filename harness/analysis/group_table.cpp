@@ -143,7 +143,7 @@ Table group_table(Database& db, const SummaryOptions& options, const std::vector
     }
     table.rows.push_back(std::move(cells));
   }
-  table.notes = {"(a of b): the mean of the a tasks that have a score"};
+  table.notes = {"(a of b): mean over the a tasks of b that have a score"};
   return table;
 }
 

@@ -132,19 +132,17 @@ void add_captions(Database& db, const std::vector<LikelihoodStretch>& stretches,
     select.reset();
     if (!select.bind(1, stretch.cell_key).step()) continue;
     tasks[stretch.task] =
-        concat(stretch.task, ": ", select.text(0), " tokens of each text are prefilled, those behind ",
-               "them read one by one through the compressed cache; against ", select.text(2), "; blocks of ",
+        concat(stretch.task, ": ", select.text(0), " tokens of each text are prefilled, the following ",
+               "ones are scored one by one with the compressed cache; reference: ", select.text(2), "; blocks of ",
                select.text(1), " tokens");
   }
   for (const auto& [task, text] : tasks) table.notes.push_back(text);
   table.notes.push_back(
-      "KL: of the token's distribution from the reference's, nats a token; nll error: -log p of the text's token less "
-      "the reference's, where the reference is a row, too; top-1: tokens at which both find the same "
-      "one most likely");
+      "KL: of the next-token distribution from the reference's, nats/token; nll error: nll minus the reference's, if "
+      "the reference was run; top-1: agreement of the most likely token with the reference");
   table.notes.push_back(
       "brackets: BCa 95 % interval of the ratio of sums, bootstrap over blocks of consecutive tokens (10000 draws, "
-      "seed "
-      "0); it says what other text of these sources would give, as far as blocks are independent of each other");
+      "seed 0): the uncertainty for other text of the same sources, assuming independent blocks");
 }
 
 }  // namespace
@@ -188,7 +186,7 @@ LikelihoodStretch pooled_likelihood(Database& db, const std::vector<std::string>
 Table likelihood_table(Database& db, const LikelihoodOptions& options) {
   using enum TableColumn::Align;
   Table table;
-  table.title = "likelihood of text";
+  table.title = "likelihood of running text";
   const auto stretches = likelihood_stretches(db, options, table.notes);
   bool many_models = false;
   for (const auto& stretch : stretches) many_models |= stretch.model != stretches[0].model;

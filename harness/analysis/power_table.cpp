@@ -60,8 +60,8 @@ std::vector<TableColumn> columns(const Shown& shown) {
   if (shown.sd) columns.push_back({"sd", kRight, "points", 1});
   columns.push_back({"test"});
   if (shown.n) {
-    columns.push_back({"seen", kRight, "points", 1});
-    columns.push_back({"seen, normal", kRight, "points", 1});
+    columns.push_back({"detectable", kRight, "points", 1});
+    columns.push_back({"detectable, normal", kRight, "points", 1});
   }
   if (shown.difference) {
     columns.push_back({"difference", kRight, "points", 2});
@@ -97,15 +97,16 @@ Table power_table(const std::vector<PowerCase>& cases, const PowerTarget& target
   table.columns = columns(shown);
   for (const auto& c : cases) {
     KVC_CHECK(c.discordant.has_value() != c.sd.has_value(),
-              "power: a discordant share or a standard deviation, not both");
+              "power: a discordant fraction or a standard deviation, not both");
     table.rows.push_back(cells(c, shown, target));
   }
   table.notes = {
-      "seen: the least true difference that the test finds with that power; normal: by the normal approximation, "
+      "detectable: the smallest true difference that the test detects with that power; normal: normal approximation, "
       "(z(1 - alpha/2) + z(power)) sqrt(discordant / n)"};
-  if (shown.n) table.notes.push_back("seen is empty where even all discordant pairs one way would not be found");
-  if (any(cases, is_still)) table.notes.push_back("no value where no pair differs: there is nothing to plan with");
-  if (any(cases, is_beyond)) table.notes.push_back("no n where the difference exceeds the share of discordant pairs");
+  if (shown.n)
+    table.notes.push_back("detectable is empty if even all discordant pairs in one direction would not be significant");
+  if (any(cases, is_still)) table.notes.push_back("no value if no pair differs: nothing to plan with");
+  if (any(cases, is_beyond)) table.notes.push_back("no n if the difference exceeds the fraction of discordant pairs");
   return table;
 }
 

@@ -96,14 +96,14 @@ Table status_table(const std::vector<ExperimentStatus>& all, double now) {
       const auto seen = duration_in_words(now - run.seen_at);
       if (run.is_alive) {
         table.notes.push_back(concat(who, ": ", run.n_done, " of ", run.n_total, " samples of this run, ",
-                                     run.doing.empty() ? "at work" : "at " + run.doing, ", as of ", seen, " ago"));
+                                     run.doing.empty() ? "running" : "now: " + run.doing, ", as of ", seen, " ago"));
       } else {
         table.notes.push_back(
-            concat(who, " ended without a word, last seen ", seen, " ago; the same `kvc run` goes on from there"));
+            concat(who, " died, last seen ", seen, " ago; run the same `kvc run` to resume"));
       }
     }
   }
-  if (!any_alive) table.notes.push_back("no run is alive");
+  if (!any_alive) table.notes.push_back("no run is active");
   return table;
 }
 

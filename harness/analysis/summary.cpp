@@ -144,11 +144,11 @@ std::vector<TableColumn> summary_columns(bool with_model, bool with_answers, con
   columns.push_back({"compressor"});
   columns.push_back({"options"});
   columns.push_back({"bits", kRight, "", -1, Rank::kDetail});
-  columns.push_back({"bits/number", kRight, "", 2, Rank::kDetail});
-  columns.push_back({"encoded", kRight, "%", 1, Rank::kDetail});
+  columns.push_back({"bits/value", kRight, "", 2, Rank::kDetail});
+  columns.push_back({"compressed", kRight, "%", 1, Rank::kDetail});
   columns.push_back({"KV size", kRight, "%", 1, Rank::kMain});
   for (const int64_t n_tokens : lengths) columns.push_back({length_name(n_tokens), kRight, "%", 1, Rank::kDetail});
-  columns.push_back({"by formula", kRight, "%", 1, Rank::kDetail});
+  columns.push_back({"published formula", kRight, "%", 1, Rank::kDetail});
   columns.push_back({"formula", TableColumn::Align::kLeft, "", -1, Rank::kDetail});
   for (const auto& task : tasks) {
     columns.push_back({task, kRight, graded.contains(task) ? "%, bootstrap" : "%", -1, Rank::kMain});
@@ -221,19 +221,19 @@ std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, con
   for (const auto& cell : shown) {
     if (!cell.is_lossy || !cell.suspect.empty() || cell.n_not_encoded == 0) continue;
     notes.push_back(concat("short prompts: ", cell_name(cell), ": ", cell.n_not_encoded, " of ", cell.n_ok,
-                           " samples were held exactly, no token of them encoded"));
+                           " samples fit into the uncompressed tokens, so none of their tokens was compressed"));
   }
   if (!graded_tasks(shown).empty()) {
     notes.push_back("bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
   }
   if (any_answers(shown)) {
     notes.push_back(
-        "answer: its mean length, all tasks together; at limit: the share that max_new_tokens or the context ended");
+        "answer: mean generated length over all tasks; at limit: generations cut by max_new_tokens or the context");
   }
   notes.push_back(
-      "accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens, at the samples' own lengths "
-      "and of made prompts; bits/number: bytes without recent exact tokens over the numbers of K and V that are "
-      "encoded, at the longest; speed: new tokens per second of decoding, without prefill");
+      "accuracy with Wilson's 95 % interval; KV size: measured, relative to the same tokens at 16 bits, at the "
+      "samples' own lengths and for synthetic prompts; bits/value: bits per compressed value, excluding the "
+      "uncompressed recent window, at the longest prompt; speed: decoded tokens per second, without prefill");
   return notes;
 }
 
@@ -267,7 +267,7 @@ std::string plot_of_summary(Database& db, const SummaryOptions& options, size_t 
     points.push_back({name, 100 * group.sum(&SummaryRow::kv_bytes) / fp16,
                       group.sum(&SummaryRow::score) / static_cast<double>(tasks.size())});
   }
-  const auto plot = text_plot(points, "measured KV bytes [% of 16 bits]",
+  const auto plot = text_plot(points, "measured KV size [% of 16 bits]",
                               tasks.size() == 1 ? concat(tasks[0], " [%]") : "accuracy, mean over tasks [%]", width);
   return plot.empty() ? "" : "\n" + plot;
 }

@@ -21,7 +21,7 @@ void add_sizes(Database& db, const std::string& experiment, std::vector<SummaryR
     const auto found = by_key.find(select.text(select.column("cell_key")));
     if (found == by_key.end()) continue;
     auto& row = *found->second;
-    const auto percent = real("KV size [%]"), bits = real("bits/number"), encoded = real("encoded [%]");
+    const auto percent = real("KV size [%]"), bits = real("bits/value"), encoded = real("compressed [%]");
     if (bits) row.bits_per_number = bits;
     row.formula = select.text(select.column("formula"));
     if (const auto n_tokens = real("tokens"); !n_tokens) {

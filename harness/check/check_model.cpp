@@ -135,7 +135,7 @@ class ModelCheck {
         try {
           make_data(source->second, user_cache_folder() / "data" / file);
         } catch (const Error& e) {
-          throw EnvironmentError(concat(e.what(), "; or name a text of your own: --text FILE"));
+          throw EnvironmentError(concat(e.what(), "; or give your own text: --text FILE"));
         }
       }
     }

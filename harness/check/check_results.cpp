@@ -135,7 +135,7 @@ void choose_tasks(const CheckSettings& settings, int64_t context, const std::fil
       reads_text |= candidate.reads_text;
     }
   }
-  KVC_CHECK(reads_text, "check: no task that reads a text fits ", context, " tokens; the shortest takes ",
+  KVC_CHECK(reads_text, "check: no task that scores running text fits ", context, " tokens; the shortest takes ",
             shortest_text);
   experiment.tasks = chosen;
 }
@@ -147,7 +147,7 @@ std::string name_of(const CellRecord& record) {
 size_t baseline_of(const Grid& grid) {
   const auto found = std::find_if(grid.cells.begin(), grid.cells.end(), [](const auto& c) { return !c.record.lossy; });
   KVC_CHECK(found != grid.cells.end(),
-            "check: none of the compressors is without loss: there is nothing to compare with");
+            "check: no compressor is lossless, so there is no baseline");
   return static_cast<size_t>(found->compressor);
 }
 

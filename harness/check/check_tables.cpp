@@ -12,8 +12,8 @@ namespace {
 using enum TableColumn::Align;
 
 constexpr auto kOutliersNote =
-    "such channels take the levels of the others where a scale spans channels of K: that is what breaks methods that "
-    "quantize K by token";
+    "where one scale spans several channels of K, outlier channels take up its range: this is what breaks methods that "
+    "quantize K per token";
 
 std::string with_interval(const Estimate& estimate, const char* format, double scale) {
   char text[96];
@@ -30,8 +30,8 @@ std::string passkey_text(const PasskeyResult& of) { return of.n ? concat(of.n_ri
 std::string bounds_note(const CheckSettings& s) {
   char bounds[400];
   std::snprintf(bounds, sizeof bounds,
-                "verdict: unchanged where KL <= %g nats and top-1 >= %g %%, breaks where KL >= %g, top-1 <= %g %% or "
-                "the passkey loses %g points, with the whole 95 %% interval, over all lengths and at the longest",
+                "verdict: unchanged if KL <= %g nats and top-1 >= %g %%; breaks if KL >= %g, top-1 <= %g %% or passkey "
+                "accuracy falls by %g points; the whole 95 %% interval must agree, over all lengths and at the longest",
                 s.kl.unchanged, 100 - 100 * s.top1.unchanged, s.kl.breaks, 100 - 100 * s.top1.breaks,
                 100 * s.passkey.breaks);
   return bounds;
@@ -42,10 +42,10 @@ void add_notes(const ModelFindings& found, Table& table) {
   const auto& keys = found.keys;
   table.notes.push_back(bounds_note(s));
   table.notes.push_back(
-      concat("KL (nats a token) and top-1 agreement against full precision on ", found.presets.front().all.n_tokens,
-             " tokens, each read through the compressed cache behind a long prompt; brackets: BCa 95 % interval over ",
+      concat("KL (nats/token) and top-1 agreement with full precision on ", found.presets.front().all.n_tokens,
+             " tokens, each scored with the compressed cache after a long prompt; brackets: BCa 95 % interval over ",
              found.presets.front().all.n_blocks, " blocks of tokens"));
-  table.notes.push_back("passkey: questions answered right; so few can show a loss, and never that there is none");
+  table.notes.push_back("passkey: right answers; a sample this small can show a loss, but cannot rule one out");
   char facts[300];
   std::snprintf(facts, sizeof facts,
                 "keys of this model on this text: the largest channel is %.0f times its layer's median channel "
@@ -60,7 +60,7 @@ void add_notes(const ModelFindings& found, Table& table) {
 std::string state_of(const PresetResult& preset) {
   if (!preset.refused.empty()) return "refused";
   if (preset.n_failed > 0) return "failed";
-  return preset.is_baseline ? "(held against)" : to_string(preset.verdict);
+  return preset.is_baseline ? "(baseline)" : to_string(preset.verdict);
 }
 
 // Why cells hold no verdict.
@@ -81,7 +81,7 @@ void add_reasons(const ModelFindings& found, Table& table) {
 Table verdict_table(const ModelFindings& found) {
   constexpr double kMiB = 1024.0 * 1024.0;
   Table table;
-  table.title = concat("What compressors do to ", found.model, ", up to ", found.context, " tokens");
+  table.title = concat("Compressor presets on ", found.model, ", up to ", found.context, " tokens");
   table.columns = {{"compressor"},
                    {"verdict"},
                    {concat("KV at ", found.config.max_position_embeddings, " tokens"), kRight, "MiB", 2},
@@ -91,7 +91,7 @@ Table verdict_table(const ModelFindings& found) {
                    {"passkey", kRight},
                    {"decided by"}};
   for (const auto& p : found.presets) {
-    table.rows.push_back({p.name, p.is_baseline ? "(what the others are held against)" : to_string(p.verdict),
+    table.rows.push_back({p.name, p.is_baseline ? "(baseline)" : to_string(p.verdict),
                           p.bytes / kMiB, 100 * p.bytes / p.bytes_16bit, kl_text(p.all), top1_text(p.all),
                           passkey_text(p.passkey_all), p.is_baseline ? "" : p.reasons});
   }
@@ -129,7 +129,7 @@ Table verdict_matrix(const std::vector<ModelFindings>& models) {
   const auto checked =
       std::find_if(models.begin(), models.end(), [](const auto& found) { return found.error.empty(); });
   Table table;
-  table.title = "What compressors do to models";
+  table.title = "Compressor presets by model";
   table.columns = {{"compressor"}};
   for (const auto& found : models) table.columns.push_back({found.model});
   for (size_t i = 0; i < checked->presets.size(); ++i) {
@@ -144,7 +144,7 @@ Table verdict_matrix(const std::vector<ModelFindings>& models) {
 
 Table key_table(const std::vector<ModelFindings>& models) {
   Table table;
-  table.title = "The statistics that explain it";
+  table.title = "Key statistics";
   table.columns = {{"model"},
                    {"checked up to", kRight, "tokens"},
                    {"layers", kRight},
@@ -168,9 +168,9 @@ Table key_table(const std::vector<ModelFindings>& models) {
     settings = &found.settings;
   }
   table.notes.push_back(
-      concat("a channel of K, by its mean magnitude on the longest text of the check, against its "
-             "layer's median channel; outliers are above ",
-             settings->outlier_channel, " times"));
+      concat("channels of K by mean magnitude on the longest text, relative to the median channel of their layer; "
+             "outliers are above ",
+             settings->outlier_channel, " times the median"));
   if (n_outliers > 0) table.notes.push_back(kOutliersNote);
   return table;
 }

@@ -29,8 +29,8 @@ const char* name_of(Level level) {
 }
 
 void bound_keys(YamlKeys& keys, double most, Bounds& bounds) {
-  keys.real({"unchanged", "up to here nothing changes", kRequired}, bounds.unchanged, 0, most);
-  keys.real({"breaks", "from here on the model breaks", kRequired}, bounds.breaks, 0, most);
+  keys.real({"unchanged", "bound of the verdict 'unchanged'", kRequired}, bounds.unchanged, 0, most);
+  keys.real({"breaks", "bound of the verdict 'breaks'", kRequired}, bounds.breaks, 0, most);
 }
 
 // `falls`: a figure that falls with the loss, from 100 %.
@@ -43,7 +43,7 @@ void bounds_key(YamlKeys& keys, const YamlKey& key, double most, double scale, b
           *bound = (falls ? most - *bound : *bound) * scale;
         }
         if (bounds.unchanged >= bounds.breaks) {
-          value.fail(value.name(), ": unchanged and breaks leave nothing between them");
+          value.fail(value.name(), ": unchanged must be the stricter bound");
         }
       },
       [&](YamlKeys& inner) { bound_keys(inner, most, bounds); });
@@ -68,20 +68,24 @@ std::string to_string(const Levels& levels) {
 }
 
 void declare_keys(YamlKeys& keys, CheckSettings& settings) {
-  keys.integer({"context", "tokens; or the model's, where that is less", kRequired}, settings.context, 2, kMany);
-  keys.integer({"lengths", "of each task, the longest that fit", kRequired}, settings.n_lengths, 1, kMany);
-  keys.map({"quick", "of `kvc check --quick`", kRequired}, [&](YamlKeys& inner) {
-    inner.integer({"limit", "samples of each length", kRequired}, settings.quick_limit, 1, kMany);
-    inner.integer({"lengths", "of each task, the longest that fit", kRequired}, settings.quick_n_lengths, 1, kMany);
+  keys.integer({"context", "longest context, in tokens; or the model's, if shorter", kRequired}, settings.context, 2,
+               kMany);
+  keys.integer({"lengths", "lengths per task: the longest that fit", kRequired}, settings.n_lengths, 1, kMany);
+  keys.map({"quick", "settings of `kvc check --quick`", kRequired}, [&](YamlKeys& inner) {
+    inner.integer({"limit", "samples per length", kRequired}, settings.quick_limit, 1, kMany);
+    inner.integer({"lengths", "lengths per task: the longest that fit", kRequired}, settings.quick_n_lengths, 1, kMany);
   });
-  keys.map({"bounds", "of its verdicts", kRequired}, [&](YamlKeys& inner) {
-    bounds_key(inner, {"kl", "KL divergence from full precision, nats", kRequired}, 100, 1, false, settings.kl);
-    bounds_key(inner, {"top1", "tokens whose most likely one is full precision's, %", kRequired}, 100, 0.01, true,
-               settings.top1);
-    bounds_key(inner, {"passkey", "questions lost against full precision, points", kRequired}, 100, 0.01, false,
+  keys.map({"bounds", "bounds of the verdicts", kRequired}, [&](YamlKeys& inner) {
+    bounds_key(inner, {"kl", "KL divergence from full precision, in nats", kRequired}, 100, 1, false, settings.kl);
+    bounds_key(
+        inner,
+        {"top1", "tokens whose top-1 prediction agrees with full precision, in %; here larger is better", kRequired},
+        100, 0.01, true, settings.top1);
+    bounds_key(inner, {"passkey", "accuracy lost compared with full precision, in points", kRequired}, 100, 0.01, false,
                settings.passkey);
   });
-  keys.real({"outlier_channel", "a channel of K whose mean magnitude is so many times its layer's median", kRequired},
+  keys.real({"outlier_channel",
+             "a channel of K counts as an outlier from this multiple of its layer's median mean magnitude", kRequired},
             settings.outlier_channel, 1);
 }
 

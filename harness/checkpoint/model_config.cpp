@@ -75,7 +75,7 @@ void read_rotation_(const JsonObject& config, const JsonObject& object, RopeConf
 // rope_parameters {rope_type, rope_theta, ...} since transformers 5; rope_theta and rope_scaling {type, ...} before.
 RopeConfig read_rope(const JsonObject& config) {
   KVC_CHECK(!config.has("rope_parameters") || !config.has("rope_scaling"), config.where(),
-            ": rope_scaling stands beside rope_parameters, expected one of them");
+            ": both rope_scaling and rope_parameters, expected one of them");
   RopeConfig rope;
   if (config.has("rope_theta")) rope.theta = config.number("rope_theta", kMinTheta, kMaxTheta);
   if (config.has("partial_rotary_factor")) config.number("partial_rotary_factor", 1.0, 1.0);

@@ -71,7 +71,7 @@ void Checkpoint::open_shards(const std::filesystem::path& index) {
     KVC_CHECK(!shard.empty() && shard != "." && shard != ".." && shard.find('/') == std::string::npos &&
                   shard.find('\0') == std::string::npos,
               map.where(), ": tensor ", in_quotes(name), " in ", brief(value),
-              ", expected a plain file name beside the index");
+              ", expected the name of a file in the index's folder");
     const auto [entry, is_new] = shards.emplace(shard, files_.size());
     if (is_new) {
       KVC_CHECK(lists(dir_, shard), map.where(), ": tensor ", in_quotes(name), " in ", in_quotes(shard),

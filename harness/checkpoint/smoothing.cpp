@@ -105,7 +105,8 @@ json check_quantization(const QuantizationChoice& choice, const ModelConfig& con
   if (choice.activation_bits > 0) record["activations"] = {{"bits", choice.activation_bits}, {"simulated", true}};
   if (choice.smoothing_file.empty()) return record;
   const auto& path = choice.smoothing_file;
-  KVC_CHECK(config.norm_before, "smooth_quant: this model has its norms behind a layer's halves: none can be smoothed");
+  KVC_CHECK(config.norm_before,
+            "smooth_quant: this model has its norms after attention and MLP, so nothing can be smoothed");
   KVC_CHECK(std::filesystem::exists(path), "smooth_quant: calibration '", path,
             "': no such file; `kvc smooth MODEL --texts FILE... --output ", path, "` makes it");
   const auto file = read_smoothing(path);

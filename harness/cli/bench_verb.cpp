@@ -19,7 +19,7 @@ struct BenchArguments {
 // Caches live where CUDA's kernels can be counted, whatever device the file names.
 int predict_file(const BenchArguments& arguments) {
   KVC_CHECK(!arguments.predict.empty(), "bench: --predict is missing: one of ", join(gpu_names()),
-            "; `kvc run` takes the times of this machine");
+            "; `kvc run` measures times on this machine");
   const auto gpu = gpu_named(arguments.predict);
   const auto paths = find_paths();
   const auto file = below_root(paths, arguments.file);
@@ -40,13 +40,13 @@ int predict_file(const BenchArguments& arguments) {
 void add_bench_verb(Verb program) {
   auto arguments = std::make_shared<BenchArguments>();
   auto verb = program.add_subcommand(
-      "bench", "Predicts what the points of a bench take on a GPU that is not here: the least time of a decode step");
-  verb.add_option("file", arguments->file, "an experiment of kind bench (YAML)").required();
+      "bench", "Estimates decode time on a GPU from a roofline model; nothing is run on it");
+  verb.add_option("file", arguments->file, "experiment file (YAML) of kind bench").required();
   verb.add_option("--predict", arguments->predict,
-                  concat("the GPU: ", join(gpu_names()), "; nothing is measured, and nothing stored"));
-  verb.add_option("--set", arguments->settings, "path=value put over the file, e.g. bench.prompt_tokens=[32768]");
+                  concat("the GPU: ", join(gpu_names()), "; nothing is measured or stored"));
+  verb.add_option("--set", arguments->settings, "path=value overrides the file, e.g. bench.prompt_tokens=[32768]");
   verb.add_option("--format", arguments->format,
-                  "markdown, csv or json; the latter, and --wide, have the bytes by kind, too")
+                  "markdown, csv or json; csv, json and --wide include bytes by kind")
       .choices({"markdown", "csv", "json"})
       .show_default();
   add_allow_plugins(verb, arguments->allow_plugins);

@@ -65,8 +65,8 @@ void add_target(Target target, std::vector<Target>& targets) {
   for (const auto& other : targets) {
     if (other.file != target.file) continue;
     KVC_CHECK(other.plugin == target.plugin && other.options == target.options, target.where, ": error: '",
-              target.file.string(), "' would be for ", target.plugin, " ", target.options.dump(), " and for ",
-              other.plugin, " ", other.options.dump(), "; expected a file for each");
+              target.file.string(), "' would serve both ", target.plugin, " ", target.options.dump(), " and ",
+              other.plugin, " ", other.options.dump(), "; expected one file for each");
     return;
   }
   targets.push_back(std::move(target));
@@ -95,7 +95,7 @@ std::vector<Target> targets_of(const CalibrateArguments& arguments) {
   for (const auto& choice : read_compressor(parse_yaml("--plugin", arguments.plugin))) {
     KVC_CHECK(choice.parts.empty(), "--plugin: '", choice.plugin, "' is a composition, expected a plugin");
     auto target = make_target(choice, fs::current_path(), plugins);
-    KVC_CHECK(target.method, "--plugin: '", choice.plugin, "' learns nothing from texts");
+    KVC_CHECK(target.method, "--plugin: '", choice.plugin, "' needs no calibration");
     target.file = fs::absolute(arguments.output);
     add_target(std::move(target), targets);
   }
@@ -165,18 +165,18 @@ void add_calibrate_verb(Verb program) {
   auto arguments = std::make_shared<CalibrateArguments>();
   auto& a = *arguments;
   auto verb =
-      program.add_subcommand("calibrate", "Learns from texts what compressors need to know of a model beforehand");
-  verb.add_option("config", a.config, "experiment file (YAML): writes every calibration file that it names");
-  verb.add_option("--model", a.model, "folder, .gguf file or name, without an experiment file");
-  verb.add_option("--plugin", a.plugin, "the compressor as in an experiment: 'kvquant: {sparsity: 0.01}'");
+      program.add_subcommand("calibrate", "Writes the calibration files that some compressors need, from sample texts");
+  verb.add_option("config", a.config, "experiment file (YAML): every calibration file it names is written");
+  verb.add_option("--model", a.model, "folder, .gguf file or name; instead of an experiment file");
+  verb.add_option("--plugin", a.plugin, "the compressor, written as in an experiment: 'kvquant: {sparsity: 0.01}'");
   verb.add_option("-o,--output", a.output, "the file to write");
   verb.add_option("--texts", a.texts, "text files").required();
-  verb.add_option("--samples", a.samples, "pieces of text at most").positive().show_default();
-  verb.add_option("--length", a.length, "tokens of a piece (default: 2048, or the model's context)").positive();
-  verb.add_flag("--fisher", a.fisher, "hand out gradients of the loss, too (fp32, CPU): weights of the k-means");
-  verb.add_option("--dtype", a.dtype, "type the model computes in").choices({"fp32", "fp16", "bf16"}).show_default();
-  verb.add_option("--set", a.settings, "path=value put over the experiment file");
-  verb.add_option("--plugin-path", a.plugin_path, "folders searched before the built-in plugins");
+  verb.add_option("--samples", a.samples, "most pieces of text to use").positive().show_default();
+  verb.add_option("--length", a.length, "tokens per piece (default: 2048, or the model's context)").positive();
+  verb.add_flag("--fisher", a.fisher, "also compute gradients of the loss, as weights of the k-means (fp32, CPU)");
+  verb.add_option("--dtype", a.dtype, "the model's compute type").choices({"fp32", "fp16", "bf16"}).show_default();
+  verb.add_option("--set", a.settings, "path=value overrides the experiment file");
+  verb.add_option("--plugin-path", a.plugin_path, "folders to search before the built-in plugins");
   verb.on_call([arguments] { return calibrate_verb(*arguments); });
 }
 

@@ -37,20 +37,23 @@ void add_format(Verb verb, std::string& format) {
 
 void add_choice(Verb verb, CompareArguments& arguments, const char* about_task) {
   auto& filter = arguments.options.filter;
-  verb.add_option("names", arguments.names,
-                  "[DATABASE] A [B], each in quotes: 'PLUGIN: {key: value}', 'PLUGIN [key=value]...' or a label of the "
-                  "summary table");
-  verb.add_option("--db", arguments.database, "results database; without it the first name is the database");
-  verb.add_option("--against", arguments.against, "A is in this database");
-  verb.add_option("--baseline", arguments.baseline, "A, against every other compressor");
+  verb.add_option(
+      "names", arguments.names,
+      "[DATABASE] A [B], each in quotes: 'PLUGIN: {key: value}', 'PLUGIN [key=value]...' or a label from the "
+      "summary table");
+  verb.add_option("--db", arguments.database, "results database (default: the first name)");
+  verb.add_option("--against", arguments.against, "database that contains A");
+  verb.add_option("--baseline", arguments.baseline, "A, compared with every other compressor");
   verb.add_option("--experiment", filter.experiment, "only this experiment's cells").show_default();
   verb.add_option("--model", filter.model, "only this model's cells");
   verb.add_option("--task", filter.tasks, about_task).one_each();
-  verb.add_flag("--pooled", arguments.options.pooled, "one row for all of these tasks together, none for each");
+  verb.add_flag("--pooled", arguments.options.pooled,
+                "one row for all of these tasks together instead of one per task");
   verb.add_option("--extractor", arguments.options.extractor, "compare this score instead of the headline");
-  verb.add_flag("--with-suspects", filter.with_suspects, "also cells marked suspect");
+  verb.add_flag("--with-suspects", filter.with_suspects,
+                "include suspect cells (no evidence that they compressed anything)");
   verb.add_flag("--paired-only", arguments.options.paired_only,
-                "leave samples without a partner out instead of refusing");
+                "skip samples that only one side has, instead of refusing");
 }
 
 // "kivi: {bits: 2}", as experiments write it, -> "kivi bits=2"; any other name as it is.
@@ -75,8 +78,8 @@ void resolve(CompareArguments& arguments) {
   for (auto& name : names) name = name_of(name);
   auto& options = arguments.options;
   if (!arguments.baseline.empty()) {
-    KVC_CHECK(names.empty(), "--baseline '", arguments.baseline, "' stands for A, and all others for B; '", names[0],
-              "' is too much");
+    KVC_CHECK(names.empty(), "--baseline '", arguments.baseline, "' is A, and all others are B; unexpected name '",
+              names[0], "'");
     options.a = name_of(arguments.baseline);
     return;
   }
@@ -86,7 +89,7 @@ void resolve(CompareArguments& arguments) {
     options.b = names[1];
   } else if (names.size() == 1) {  // the same in both databases
     KVC_CHECK(!arguments.against.empty(), "compare '", names[0],
-              "' with what? allowed: a second name, --baseline, --against");
+              "': compared with what? allowed: a second name, --baseline, --against");
     options.a = options.b = names[0];
   } else {
     KVC_CHECK(!arguments.against.empty(), "compare what? allowed: A and B, --baseline A, --against DATABASE");
@@ -143,7 +146,7 @@ int power(const PowerArguments& arguments) {
   const auto difference = share(arguments.difference_points), sd = share(arguments.sd_points);
   if (!arguments.compare.database.empty() || !arguments.compare.names.empty()) {
     KVC_CHECK(!arguments.n && !arguments.discordant && !sd,
-              "power: a database measures what --n, --discordant and --sd would assume; give one of both");
+              "power: a database supplies --n, --discordant and --sd; give a database or these, not both");
     print(arguments.compare.format, power_table(measured_cases(arguments.compare, difference), arguments.target));
     return kOk;
   }
@@ -162,7 +165,8 @@ int power(const PowerArguments& arguments) {
     cases.back().n = count_samples(spec, data ? data : "");
   }
   if (arguments.n || cases.empty()) {
-    KVC_CHECK(arguments.n || difference, "power: of how many samples? allowed: --n, --task, --difference, a database");
+    KVC_CHECK(arguments.n || difference,
+              "power: the number of samples is missing; allowed: --n, --task, --difference, a database");
     cases.push_back(assumed);
     cases.back().n = arguments.n;
   }
@@ -172,21 +176,21 @@ int power(const PowerArguments& arguments) {
 
 void add_power_verb(Verb program) {
   auto arguments = std::make_shared<PowerArguments>();
-  auto verb =
-      program.add_subcommand("power", "Says which difference n samples can show, and how many a difference needs");
+  auto verb = program.add_subcommand(
+      "power", "Computes the difference that n samples can detect, or the n that a difference needs");
   add_choice(
       verb, arguments->compare,
-      "only this task of the database, or those that a name begins with or a pattern fits; without a database as "
-      "many samples as this task has; may be given again");
+      "only this task, or all that match a prefix or pattern; without a database: use this task's number of samples; "
+      "may be repeated");
   add_format(verb, arguments->compare.format);
   verb.add_option("--n", arguments->n, "samples").range(1, 1 << 24);
   verb.add_option("--discordant", arguments->discordant,
-                  "share of questions that one answers right and the other wrong (default: 0.2)")
+                  "fraction of questions that exactly one of the two answers correctly (default: 0.2)")
       .range(0.0, 1.0);
   verb.add_option("--sd", arguments->sd_points, "standard deviation of a graded score's differences, in points");
-  verb.add_option("--difference", arguments->difference_points, "points; also print the samples that it needs");
-  verb.add_option("--power", arguments->target.power, "chance to find the difference").show_default();
-  verb.add_option("--alpha", arguments->target.alpha, "level of the two-sided test").show_default();
+  verb.add_option("--difference", arguments->difference_points, "in points; also print how many samples it needs");
+  verb.add_option("--power", arguments->target.power, "probability of detecting the difference").show_default();
+  verb.add_option("--alpha", arguments->target.alpha, "significance level of the two-sided test").show_default();
   verb.on_call([arguments] { return power(*arguments); });
 }
 
@@ -194,15 +198,16 @@ void add_power_verb(Verb program) {
 
 void add_compare_verbs(Verb program) {
   auto arguments = std::make_shared<CompareArguments>();
-  auto verb = program.add_subcommand("compare", "Tests compressors against each other on the same questions");
+  auto verb = program.add_subcommand("compare", "Paired significance tests between compressors on the same questions");
   add_choice(verb, *arguments,
-             "only this task, or those that a name begins with or a pattern fits; may be given again");
+             "only this task, or all that match a prefix or pattern; may be repeated");
   add_format(verb, arguments->format);
   add_wide(verb, arguments->wide);
-  verb.add_option("--margin", arguments->margin_points, "points; also test 'no worse' and 'equivalent' within them")
+  verb.add_option("--margin", arguments->margin_points,
+                  "in points; also test for 'no worse' and 'equivalent' within this margin")
       .range(0.0, 99.0);
   verb.add_option("--fail-if-worse-by", arguments->fail_if_worse_by,
-                  "exit code 5 when a row fell by more than these points with p (Holm) < 0.05")
+                  "exit code 5 if a row is worse by more than these points with p (Holm) < 0.05")
       .non_negative();
   verb.on_call([arguments] { return compare(*arguments); });
   add_power_verb(program);

@@ -78,7 +78,7 @@ bool fetch(const std::string& file, const DataSource& source, const fs::path& pa
     std::printf("         fetching\n");
     std::fflush(stdout);
     if (source.command.empty()) {
-      KVC_CHECK(!path.empty(), "there is no data folder: set KVC_DATA, or name --data-dir");
+      KVC_CHECK(!path.empty(), "there is no data folder: set KVC_DATA or pass --data-dir");
       download({source.url, path, *source.n_bytes, source.sha256});
     } else {  // the data folder may be others', or none
       KVC_CHECK(!user_cache_folder().empty(), "there is no cache folder: set XDG_CACHE_HOME or HOME");
@@ -118,10 +118,11 @@ int list_data(const DataArguments& arguments) {
 
 void add_data_verb(Verb program) {
   auto arguments = std::make_shared<DataArguments>();
-  auto verb = program.add_subcommand("data", "Lists the files that tasks need, checks them, and fetches what it may");
-  verb.add_option("tasks", arguments->tasks, "only of these tasks or suites");
+  auto verb = program.add_subcommand(
+      "data", "Lists and checks the data files that tasks need; --fetch downloads those whose licence allows it");
+  verb.add_option("tasks", arguments->tasks, "only these tasks or suites");
   verb.add_option("--data-dir", arguments->data_dir, "the data folder (default: KVC_DATA)");
-  verb.add_flag("--fetch", arguments->fetch, "fetch what is missing, where its licence lets anyone have it");
+  verb.add_flag("--fetch", arguments->fetch, "download missing files whose licence allows it");
   verb.on_call([arguments] { return list_data(*arguments); });
 }
 

@@ -53,7 +53,7 @@ Definition of_database(const std::string& file, const std::string& name) {
 
 int diff(const DiffArguments& arguments) {
   KVC_CHECK(!is_database(arguments.after), "diff: '", arguments.after,
-            "' is a database; expected an experiment file there, a database only before it");
+            "' is a database; expected an experiment file as the second argument");
   const auto after = of_file(arguments.after, arguments.settings);
   const auto before =
       is_database(arguments.before) ? of_database(arguments.before, after.name) : of_file(arguments.before, {});
@@ -68,12 +68,12 @@ int diff(const DiffArguments& arguments) {
 
 void add_diff_verb(Verb program) {
   auto arguments = std::make_shared<DiffArguments>();
-  auto verb = program.add_subcommand("diff", "Says what differs in the cells of two experiments");
+  auto verb = program.add_subcommand("diff", "Shows how the cells of two experiments differ");
   verb.add_option("before", arguments->before,
-                  "experiment file (YAML), or a results database with an experiment of the other's name")
+                  "experiment file (YAML), or a results database that has an experiment with the second file's name")
       .required();
   verb.add_option("after", arguments->after, "experiment file (YAML)").required();
-  verb.add_option("--set", arguments->settings, "path=value put over the second file");
+  verb.add_option("--set", arguments->settings, "path=value overrides the second file");
   verb.on_call([arguments] { return diff(*arguments); });
 }
 

@@ -93,22 +93,22 @@ int import_results(const ExchangeArguments& a) {
 
 void add_exchange_verbs(Verb program) {
   auto arguments = std::make_shared<ExchangeArguments>();
-  auto out = program.add_subcommand("export", "Writes results as lm-eval does, or flat: one line a sample");
-  out.add_option("format", arguments->format, "lm-eval (into a folder), csv or jsonl (a file)")
+  auto out = program.add_subcommand("export", "Exports results in lm-eval's format, or flat with one line per sample");
+  out.add_option("format", arguments->format, "lm-eval (writes a folder), csv or jsonl (writes a file)")
       .required()
       .choices({"lm-eval", "csv", "jsonl"});
   out.add_option("database,--db", arguments->database, "results database").required();
-  out.add_option("-o,--output", arguments->output, "the folder or file").required();
+  out.add_option("-o,--output", arguments->output, "folder or file to write").required();
   out.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
   out.on_call([arguments] { return export_results(*arguments); });
 
   auto in =
-      program.add_subcommand("import", "Reads results of lm-eval or kvpress as others' numbers (external_result)");
+      program.add_subcommand("import", "Imports results of lm-eval or kvpress into the table external_result");
   in.add_option("format", arguments->format, "lm-eval or kvpress").required().choices({"lm-eval", "kvpress"});
   in.add_option("paths", arguments->paths,
                 "results (.json) or samples (.jsonl) of lm-eval, also packed by gzip, or folders of results")
       .required();
-  in.add_option("--db", arguments->database, "results database; made where there is none").required();
+  in.add_option("--db", arguments->database, "results database; created if missing").required();
   in.on_call([arguments] { return import_results(*arguments); });
 }
 

@@ -31,7 +31,7 @@ std::vector<Source> sources_of(const std::string& name, const FigureLayout& layo
   std::vector<Source> sources;
   for (const auto& file : layout.fills) {
     KVC_CHECK(std::filesystem::exists(below_root(paths, file)), "figure ", name, ": its layout's fills name '", file,
-              "', which is not there");
+              "', which does not exist");
     auto& source = sources.emplace_back(Source{files_beside(file, paths), {}});
     for (const auto& one : source.files) {
       auto experiment = load_yaml(below_root(paths, one)).map();
@@ -64,9 +64,9 @@ Found find_data(const FigureArguments& arguments, const FigureFiles& figure, con
     if (!source.files.empty())
       commands.push_back("./kvc run " + join(source.files, " ") + " --db " + arguments.database);
   }
-  throw Error(concat("figure ", figure.name, ": '", arguments.database, "' holds nothing for it of ",
+  throw Error(concat("figure ", figure.name, ": '", arguments.database, "' has no data for it from ",
                      join(names, " or "), notes.empty() ? "" : "; " + join(notes, "; "),
-                     commands.empty() ? "" : "; it comes from: ", join(commands, ", or ")));
+                     commands.empty() ? "" : "; to produce it: ", join(commands, ", or ")));
 }
 
 int draw(const FigureArguments& arguments) {
@@ -88,21 +88,22 @@ int draw(const FigureArguments& arguments) {
 void add_figure_verb(Verb program) {
   auto arguments = std::make_shared<FigureArguments>();
   auto verb =
-      program.add_subcommand("figure", "Draws a figure from a database with gnuplot: any experiment's, or a paper's");
+      program.add_subcommand("figure", "Plots a database with gnuplot: a standard figure, or one of a paper");
   verb.add_option("name", arguments->name,
-                  "pareto: accuracy against measured bytes; pareto_kl; bars; lines; lines_kl; or of a paper, as "
-                  "gear:1a (`kvc tables`)")
+                  "pareto (accuracy against measured size), pareto_kl, bars, lines, lines_kl; or a paper's, e.g. "
+                  "gear:1a (see `kvc tables`)")
       .required();
   verb.add_option("--db", arguments->database, "results database").required();
-  verb.add_option("-o,--output", arguments->output, "picture: .svg, .pdf or .png; its .gp and .dat stand beside it")
+  verb.add_option("-o,--output", arguments->output,
+                  "image to write: .svg, .pdf or .png; its .gp and .dat are written to the same folder")
       .required();
   verb.add_option("--experiment", arguments->experiments,
-                  "whose cells, more than once: drawn together; default: all, of a paper's figure the first of its own "
-                  "that has")
+                  "experiments to plot, may be repeated (default: all; for a paper's figure, the first of its "
+                  "experiments that has data)")
       .one_each();
-  verb.add_flag("--with-suspects", arguments->with_suspects, "also cells marked suspect");
-  verb.add_flag("--no-title", arguments->no_title, "without title and note, for a caption of one's own");
-  verb.add_option("--width", arguments->width, "of the picture in points (96 an inch)").range(200, 4000);
+  verb.add_flag("--with-suspects", arguments->with_suspects, "include suspect cells");
+  verb.add_flag("--no-title", arguments->no_title, "omit title and note, for use with your own caption");
+  verb.add_option("--width", arguments->width, "image width in points (96 per inch)").range(200, 4000);
   verb.on_call([arguments] { return draw(*arguments); });
 }
 

@@ -31,19 +31,19 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-std::string promises(const Capabilities& capabilities) {
+std::string properties(const Capabilities& capabilities) {
   std::vector<std::string> kept;
-  if (capabilities.one_by_one_same) kept.push_back("tokens one by one = all at once");
-  if (capabilities.prefix_local) kept.push_back("a prefix's codes do not depend on what follows");
-  if (capabilities.estimates) kept.push_back("scores are unbiased estimates where options say so");
+  if (capabilities.one_by_one_same) kept.push_back("incremental append is bit-identical to one-shot append");
+  if (capabilities.prefix_local) kept.push_back("codes of a prefix do not depend on later tokens");
+  if (capabilities.estimates) kept.push_back("attention scores are unbiased estimates (depends on options)");
   return kept.empty() ? "none" : join(kept, "; ");
 }
 
 std::string place_in_compositions(const Capabilities& capabilities) {
   std::vector<std::string> facts;
   if (capabilities.evicts) facts.push_back("evicts tokens");
-  if (capabilities.splits) facts.push_back("holds K or V alone");
-  if (capabilities.turns_keys) facts.push_back("wants keys before RoPE");
+  if (capabilities.splits) facts.push_back("can compress K only or V only");
+  if (capabilities.turns_keys) facts.push_back("needs keys before RoPE");
   return join(facts, "; ");
 }
 
@@ -56,8 +56,8 @@ std::string description(const PluginLibrary& library) {
   auto text = concat(
       d.name, ": ", d.summary, "\n  source      ", d.source, "\n  deviations  ", d.deviations, "\n  storage     ",
       d.capabilities.simulated ? "simulated" : "packed", ", ", d.capabilities.lossy ? "lossy" : "not lossy",
-      "\n  promises    ", promises(d.capabilities), "\n  composes    ", place_in_compositions(d.capabilities),
-      "\n  devices     ", *d.capabilities.devices ? concat("cpu, since ", d.capabilities.devices) : "cpu, GPUs",
+      "\n  properties  ", properties(d.capabilities), "\n  composition ", place_in_compositions(d.capabilities),
+      "\n  devices     ", *d.capabilities.devices ? concat("cpu, because ", d.capabilities.devices) : "cpu, GPUs",
       "\n  file        ", library.file().string(), "\n  sha256      ", library.sha256(), "\n  options\n");
   for (const auto& option : library.describe_options()) {
     text +=
@@ -115,7 +115,7 @@ int validate_without_model(const std::string& file, const std::string& model, co
     check_options(experiment.compressors[i], experiment.folder, folders);
     return json();
   });
-  std::printf("%s is valid as far as can be said without its model: %s is not here yet, a run would fetch it\n",
+  std::printf("%s is valid, except for checks that need its model: %s is not downloaded yet; a run would fetch it\n",
               file.c_str(), model.c_str());
   return kOk;
 }
@@ -214,17 +214,17 @@ int doctor(const std::string& model, const fs::path& folder) {
     const auto tokenizer = Tokenizer::load(folder);
     const std::string text = "Q: What is 1 + 1?\nA:";
     const auto ids = tokenizer.encode(text, true);
-    KVC_CHECK(tokenizer.decode(ids, true) == text, "the tokenizer does not give back '", text, "'");
+    KVC_CHECK(tokenizer.decode(ids, true) == text, "the tokenizer does not reproduce '", text, "'");
     const auto shape = config.shape();
     return concat(model, ": ", shape.n_layers, " layers, ", shape.n_heads, " heads over ", shape.n_kv_heads,
                   " KV heads of ", shape.head_dim, ", context ", config.max_position_embeddings,
-                  "; KV at 16 bits: ", 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes a token");
+                  "; KV at 16 bits: ", 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes/token");
   });
   well &= report("tasks", [&] {
     const auto tasks = take_inventory(find_tasks(paths.root / "tasks"), data_folder(""));
-    KVC_CHECK(tasks.broken.empty(), tasks.broken.size(), " task files are bad, first: ", tasks.broken.front());
+    KVC_CHECK(tasks.broken.empty(), tasks.broken.size(), " invalid task files, first: ", tasks.broken.front());
     return concat(tasks.tasks.size(), " in ", tasks.n_suites(), " suites, ", tasks.n_that_run(),
-                  " have their data here; `kvc tasks` says what the others miss");
+                  " have their data here; `kvc tasks` lists what the others need");
   });
   well &= report("results", [&] {
     const fs::path here = fs::current_path();
@@ -235,16 +235,19 @@ int doctor(const std::string& model, const fs::path& folder) {
 }
 
 void add_plan_options(Verb verb, PlanArguments& arguments) {
-  verb.add_option("--compressor", arguments.compressors, "plan: these alone instead of all plugins, with --options");
-  verb.add_option("--options", arguments.options, "plan: options of each --compressor, a JSON object");
-  verb.add_option("--plugin-path", arguments.plugin_path, "plan: folders searched first");
-  verb.add_option("--weights", arguments.weights, "plan: fp32, 16bit or int8")
+  verb.add_option("--compressor", arguments.compressors,
+                  "memory plan: only this compressor instead of all plugins; may be repeated, with --options");
+  verb.add_option("--options", arguments.options, "memory plan: a JSON object of options for each --compressor");
+  verb.add_option("--plugin-path", arguments.plugin_path, "memory plan: folders to search for plugins first");
+  verb.add_option("--weights", arguments.weights, "memory plan: fp32, 16bit or int8")
       .choices({"fp32", "16bit", "int8"})
       .show_default();
-  verb.add_option("--reserve-gb", arguments.reserve_gb, "plan: memory kept for workspace")
+  verb.add_option("--reserve-gb", arguments.reserve_gb, "memory plan: GB reserved for workspace")
       .non_negative()
       .show_default();
-  verb.add_option("--tokens", arguments.tokens, "plan: tokens of each sequence of a batch").positive().show_default();
+  verb.add_option("--tokens", arguments.tokens, "memory plan: tokens per sequence of a batch")
+      .positive()
+      .show_default();
 }
 
 }  // namespace
@@ -256,32 +259,34 @@ void add_inspect_verbs(Verb program) {
     PlanArguments plan;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto plugins = program.add_subcommand("plugins", "Lists the compressors, or one's options, source and deviations");
-  plugins.add_option("name", arguments->name, "a plugin's name or its .so");
-  plugins.add_option("--plugin-path", arguments->plugin_path, "folders searched first");
+  auto plugins = program.add_subcommand(
+      "plugins", "Lists the compressors; with a name: options, source and deviations from its paper");
+  plugins.add_option("name", arguments->name, "plugin name or .so file");
+  plugins.add_option("--plugin-path", arguments->plugin_path, "folders to search first");
   plugins.on_call([arguments] { return list_plugins(arguments->name, arguments->plugin_path); });
 
-  auto check = program.add_subcommand("validate", "Checks an experiment without running it");
+  auto check = program.add_subcommand("validate", "Checks an experiment file without running it");
   check.add_option("file", arguments->files, "experiment files (YAML)").required();
-  check.add_option("--set", arguments->settings, "path=value put over the file");
+  check.add_option("--set", arguments->settings, "path=value overrides the file");
   check.on_call([arguments] {
     int code = kOk;
     for (const auto& file : arguments->files) code = std::max(code, validate_or_say(file, arguments->settings));
     return code;
   });
 
-  auto doctor_verb = program.add_subcommand("doctor", "Checks the machine, the build, the model and the data");
+  auto doctor_verb =
+      program.add_subcommand("doctor", "Checks that this machine can run kvc: build, plugins, model, data");
   doctor_verb
       .add_option("--model", arguments->model,
-                  "folder, .gguf file or name; of a config.json alone, or a folder without weights: plans what fits "
-                  "which memory")
+                  "folder, .gguf file or name; a config.json, or a folder without weights, gives a memory plan: which "
+                  "contexts and batches fit")
       .show_default();
   add_plan_options(doctor_verb, arguments->plan);
   doctor_verb.on_call([arguments] {
     const auto model = model_path(arguments->model);
     if (!is_only_planned(model)) {
       KVC_CHECK(arguments->plan.compressors.empty(), "--compressor: '", arguments->model,
-                "' is a whole model; for a plan name its config.json");
+                "' is a complete model; for a memory plan, name its config.json");
       return doctor(arguments->model, model);
     }
     print_plan(model, arguments->plan);

@@ -102,8 +102,8 @@ int remove_experiment(const RemoveArguments& arguments) {
 
 void add_list_verbs(Verb program) {
   auto arguments = std::make_shared<ListArguments>();
-  auto verb =
-      program.add_subcommand("ls", "Lists the experiments of databases: cells and samples done, failed, missing");
+  auto verb = program.add_subcommand(
+      "ls", "Lists the experiments in databases, with counts of cells and of done, failed and missing samples");
   verb.add_option("databases,--db", arguments->databases, "results databases (default: those of results/)");
   verb.add_option("--format", arguments->format, "markdown, csv or json")
       .choices({"markdown", "csv", "json"})
@@ -112,10 +112,11 @@ void add_list_verbs(Verb program) {
   verb.on_call([arguments] { return list_experiments(*arguments); });
 
   auto removed = std::make_shared<RemoveArguments>();
-  auto rm = program.add_subcommand("rm", "Removes an experiment and the cells that are its alone from a database");
-  rm.add_option("experiment", removed->experiment, "its name").required();
+  auto rm = program.add_subcommand(
+      "rm", "Removes an experiment from a database, with the cells that no other experiment uses");
+  rm.add_option("experiment", removed->experiment, "the experiment's name").required();
   rm.add_option("--db", removed->database, "results database").required();
-  rm.add_flag("--yes", removed->yes, "remove; without it only what would go is told");
+  rm.add_flag("--yes", removed->yes, "remove; without it, only show what would be removed");
   rm.on_call([removed] { return remove_experiment(*removed); });
 }
 

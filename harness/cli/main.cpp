@@ -18,9 +18,25 @@
 
 namespace {
 
+// Old spellings of verbs and tables, which keep working.
+const std::vector<kvc::Alias> kAliases{{"table", "levels", "table", "by_size"},
+                                       {"table", "--check", "table", "validate"},
+                                       {"check", "*.yaml", "table", "validate"},
+                                       {"check", "*.yml", "table", "validate"}};
+
+void group_verbs(kvc::Verb program) {
+  program.group("Run",
+                {"run", "validate", "check", "bench", "plan", "status", "merge", "calibrate", "smooth", "search"});
+  program.group("Results", {"table", "tables", "figure", "report", "serve", "query", "columns", "compare", "power",
+                            "diff", "ls", "rm", "rescore", "export", "import"});
+  program.group("Models and data", {"plugins", "model", "tasks", "data", "doctor"});
+  program.group("For authors", {"plugin", "prompt", "score", "completion", "page"});
+  program.group("Debugging", {"generate", "tokenize", "logits", "apply", "verify-run"});
+}
+
 int run(int argc, char** argv) {
   kvc::CommandLine line(
-      "kvc", "Evaluates KV-cache compressors: accuracy, measured bytes and memory of each, from one YAML file.");
+      "kvc", "Evaluates KV-cache compressors for LLMs: accuracy, measured size, memory and speed, from one YAML file.");
   auto program = line.program();
   program.require_subcommand();
   line.add_version(kvc::version_text);
@@ -51,6 +67,8 @@ int run(int argc, char** argv) {
   kvc::add_exchange_verbs(program);
   kvc::add_verify_run_verb(program);
   kvc::add_page_verbs(line);
+  group_verbs(program);
+  line.add_aliases(kAliases);
   return line.run(argc, argv, kvc::kUsage);
 }
 

@@ -108,9 +108,9 @@ class MergeRun {
     const auto n_samples = store_.database().integer("SELECT count(*) FROM sample");
     std::printf("%s: %ld cells, %ld samples, %ld of them new\n", out_.c_str(), n_cells, n_samples, n_new_);
     if (n_conflicts_ > 0) {
-      std::fprintf(stderr,
-                   "kvc: %ld conflicts: what was there stays, both sides are in the table `conflicts` (`kvc query`)\n",
-                   n_conflicts_);
+      std::fprintf(
+          stderr, "kvc: %ld conflicts: existing rows are kept, both sides are in the table `conflicts` (`kvc query`)\n",
+          n_conflicts_);
     }
     if (n_skipped_ > 0) std::fprintf(stderr, "kvc: %ld of %zu shards skipped\n", n_skipped_, shards_.size());
     return n_skipped_ > 0 ? kUsage : n_conflicts_ > 0 ? kConflict : kOk;
@@ -127,11 +127,11 @@ class MergeRun {
 
 void add_merge_verb(Verb program) {
   auto arguments = std::make_shared<MergeArguments>();
-  auto verb =
-      program.add_subcommand("merge", "Takes the results of shards into one database; what differs is a conflict");
-  verb.add_option("out", arguments->out, "results database; made where there is none").required();
+  auto verb = program.add_subcommand(
+      "merge", "Merges the databases of shards into one; rows that disagree are recorded as conflicts");
+  verb.add_option("out", arguments->out, "results database; created if missing").required();
   verb.add_option("shards", arguments->shards,
-                  "results databases, folders of them or patterns; they may still be written to, and be merged again")
+                  "databases, folders or patterns; running shards may be merged, and merged again later")
       .required();
   verb.on_call([arguments] { return MergeRun(*arguments).run(); });
 }

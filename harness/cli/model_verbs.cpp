@@ -86,7 +86,7 @@ void print_files(const fs::path& path, const Paths& paths) {
   print("weights", concat(weights_format(path), ", ", weights_file_bytes(path), " bytes"));
   print("tokenizer", concat(Tokenizer::load(path).vocab_size(), " tokens; the model's vocabulary ", config.vocab_size));
   print("chat format", chat_format(path, paths));
-  print("KV", concat(n_kv, " bytes a token at 16 bits"));
+  print("KV", concat(n_kv, " bytes/token at 16 bits"));
   print("context", concat(config.max_position_embeddings, " tokens, ", megabytes(n_kv * config.max_position_embeddings),
                           " of KV at 16 bits"));
 }
@@ -125,13 +125,13 @@ void add_model_verbs(Verb program) {
     std::vector<std::string> models;
   };
   auto arguments = std::make_shared<Arguments>();
-  auto verb = program.add_subcommand("model", "Lists the models that have a name, fetches one, says what one is");
+  auto verb = program.add_subcommand("model", "Lists the named models, downloads one, or describes one");
   verb.require_subcommand();
-  verb.add_subcommand("list", "Names, sizes, licences, and which are here").on_call(list);
-  auto get_verb = verb.add_subcommand("get", "Fetches models that are not here, and prints where they lie");
+  verb.add_subcommand("list", "Lists names, sizes and licences, and which are downloaded").on_call(list);
+  auto get_verb = verb.add_subcommand("get", "Downloads missing models and prints their paths");
   get_verb.add_option("model", arguments->models, "names, or hf:ORG/NAME[@REVISION]").required();
   get_verb.on_call([arguments] { return get(arguments->models); });
-  auto show_verb = verb.add_subcommand("show", "Says what a model is: sizes, weights, tokenizer, chat format");
+  auto show_verb = verb.add_subcommand("show", "Describes a model: size, weights, tokenizer, chat format");
   show_verb.add_option("model", arguments->model, "folder, .gguf file or name").required();
   show_verb.on_call([arguments] { return show(arguments->model); });
 }

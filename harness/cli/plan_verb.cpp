@@ -85,7 +85,7 @@ void tell(const Plan& plan) {
     for (size_t s = array.first; s < array.first + array.n; ++s) {
       for (const size_t c : plan.shards[s]) bytes = std::max(bytes, plan.cells[c].bytes);
     }
-    std::printf("  %zu shards%s%s, of up to %.1f GB as predicted\n", array.n,
+    std::printf("  %zu shards%s%s, up to %.1f GB (predicted)\n", array.n,
                 array.memory_class.empty() ? "" : " for class ", array.memory_class.c_str(),
                 static_cast<double>(bytes) / 1e9);
   }
@@ -97,7 +97,7 @@ void tell_long_cells(const Plan& plan, double hours) {
     const auto seconds = shard_seconds(plan, shard);
     if (!seconds || *seconds <= hours * 3600) continue;
     const auto& cell = plan.cells[shard.front()];
-    std::fprintf(stderr, "%s, %s takes %s as predicted, longer than --hours %g: its shard will stop and go on\n",
+    std::fprintf(stderr, "%s, %s is predicted to take %s, longer than --hours %g: its shard will stop and resume\n",
                  cell.task.c_str(), cell.compressor.c_str(), duration_in_words(*seconds).c_str(), hours);
   }
 }
@@ -137,7 +137,7 @@ int run_planned_shard(const std::string& plan_file, const std::string& shard, co
   const ShardRequest request{shard_of(shard, plan.shards.size()), database, allow_plugins, verify};
   const auto outcome = run_shard(plan, request);
   const auto where = database.empty() ? plan.database_of(request.shard).string() : database;
-  std::fprintf(stderr, "shard %zu/%zu: %ld samples run now (%ld failed), %ld were there; database %s\n", request.shard,
+  std::fprintf(stderr, "shard %zu/%zu: %ld samples run now (%ld failed), %ld already stored; database %s\n", request.shard,
                plan.shards.size(), outcome.n_run, outcome.n_failed, outcome.n_present, where.c_str());
   if (outcome.signal != 0) {
     const int code = report_interrupt(outcome.signal, where);
@@ -148,18 +148,23 @@ int run_planned_shard(const std::string& plan_file, const std::string& shard, co
 
 void add_plan_verb(Verb program) {
   auto arguments = std::make_shared<PlanFileArguments>();
-  auto verb = program.add_subcommand("plan", "Deals the cells of experiments out to shards, and writes a Slurm script");
-  verb.add_option("file", arguments->files, "experiment files (YAML), of kind eval").required();
-  verb.add_option("--set", arguments->settings, "path=value put over each file");
-  verb.add_option("--shards", arguments->n_shards, "how many; fewer where there are fewer cells").positive();
-  verb.add_option("--hours", arguments->hours, "as many as end within so many hours each, as predicted");
-  verb.add_option("--cluster", arguments->cluster, "its name in clusters.yaml: partition, account, machines, limits");
+  auto verb =
+      program.add_subcommand("plan", "Splits experiments into shards for a cluster and writes the Slurm scripts");
+  verb.add_option("file", arguments->files, "experiment files (YAML) of kind eval").required();
+  verb.add_option("--set", arguments->settings, "path=value overrides every file");
+  verb.add_option("--shards", arguments->n_shards, "number of shards; at most the number of cells").positive();
+  verb.add_option("--hours", arguments->hours,
+                  "make as many shards as needed to finish each within this time (predicted)");
+  verb.add_option("--cluster", arguments->cluster,
+                  "name in clusters.yaml, which gives partition, account, machines and limits");
   verb.add_option("--clusters", arguments->clusters,
-                  "that file (default: clusters.yaml here, or ~/.config/kvc/clusters.yaml)");
-  verb.add_option("--missing", arguments->missing, "a database: only what it lacks is planned");
-  verb.add_option("--pilot", arguments->pilot,
-                  "a database of a few samples: times are predicted by them (default: that of --missing, or a trial)");
-  verb.add_option("--out", arguments->out, "the plan; scripts and the shards' folder stand beside it").show_default();
+                  "cluster file (default: ./clusters.yaml or ~/.config/kvc/clusters.yaml)");
+  verb.add_option("--missing", arguments->missing, "plan only what this database lacks");
+  verb.add_option(
+      "--pilot", arguments->pilot,
+      "database of a few samples, from which times are predicted (default: the one of --missing, or a trial run)");
+  verb.add_option("--out", arguments->out, "plan to write; scripts and the shards' folder go to the same folder")
+      .show_default();
   verb.on_call([arguments] { return plan_files(*arguments); });
 }
 

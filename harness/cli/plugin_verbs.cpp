@@ -77,7 +77,7 @@ int new_plugin(const std::string& name, const std::string& into) {
   const auto paths = find_paths();
   const auto folder = write_new_plugin(name, into, paths.plugins);
   const auto build = folder / "build";
-  std::printf("%s/{CMakeLists.txt,%s.cpp} are written. Build it, verify it, use it:\n\n", folder.c_str(), name.c_str());
+  std::printf("Wrote %s/{CMakeLists.txt,%s.cpp}. Build, verify and use it:\n\n", folder.c_str(), name.c_str());
   std::printf("  cmake -S %s -B %s -DCMAKE_PREFIX_PATH=%s && cmake --build %s\n", folder.c_str(), build.c_str(),
               paths.program.parent_path().parent_path().c_str(), build.c_str());
   std::printf("  kvc plugin verify %s/%s.so\n", build.c_str(), name.c_str());
@@ -89,29 +89,29 @@ int new_plugin(const std::string& name, const std::string& into) {
 }  // namespace
 
 void add_plugin_verbs(Verb program) {
-  auto plugin = program.add_subcommand("plugin", "Starts a compressor of one's own, or verifies one");
+  auto plugin = program.add_subcommand("plugin", "Creates a new compressor, or runs the conformance tests on one");
   plugin.require_subcommand();
 
   struct NewArguments {
     std::string name, into = ".";
   };
   auto made = std::make_shared<NewArguments>();
-  auto new_verb = plugin.add_subcommand("new", "Writes NAME/CMakeLists.txt and NAME/NAME.cpp, a compressor that works");
+  auto new_verb = plugin.add_subcommand("new", "Writes a working template: NAME/CMakeLists.txt and NAME/NAME.cpp");
   new_verb.add_option("name", made->name, "lower-case letters, digits and underscores").required();
   new_verb.add_option("--into", made->into, "folder to write NAME/ into").show_default();
   new_verb.on_call([made] { return new_plugin(made->name, made->into); });
 
   auto arguments = std::make_shared<VerifyArguments>();
   auto verify =
-      plugin.add_subcommand("verify", "Runs the conformance suite on a plugin, each check in a child process");
+      plugin.add_subcommand("verify", "Runs the conformance tests on a plugin, each in a child process");
   verify.add_option("file", arguments->file, "the plugin's .so").required();
-  verify.add_option("--option", arguments->options, "name=value; without any: each listed value of each option");
-  verify.add_option("--report", arguments->report, "write the report as Markdown there instead of printing it");
-  verify.add_option("--junit", arguments->junit, "write the report as JUnit XML");
+  verify.add_option("--option", arguments->options, "name=value (default: every listed value of every option)");
+  verify.add_option("--report", arguments->report, "write the report to this Markdown file instead of printing it");
+  verify.add_option("--junit", arguments->junit, "also write the report as JUnit XML");
   verify.add_flag("--paranoid", arguments->paranoid,
-                  "tensors between guard pages: what is written outside ends a check");
-  verify.add_option("--device", arguments->device, "where caches are: cpu, cuda:N or cuda-emulated").show_default();
-  verify.add_option("--timeout", arguments->timeout, "seconds a check may take").positive().show_default();
+                  "put guard pages around tensors, so that an out-of-bounds write fails its check");
+  verify.add_option("--device", arguments->device, "device of the caches: cpu, cuda:N or cuda-emulated").show_default();
+  verify.add_option("--timeout", arguments->timeout, "time limit per check, in seconds").positive().show_default();
   verify.on_call([arguments] { return verify_plugin(*arguments); });
 }
 

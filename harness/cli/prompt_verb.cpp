@@ -34,7 +34,7 @@ int64_t count_bos(const Tokenizer& tokenizer, const std::vector<int64_t>& ids) {
 int64_t context_of(const PromptArguments& arguments, const std::filesystem::path& folder) {
   if (arguments.context > 0) return arguments.context;
   KVC_CHECK(!std::filesystem::is_directory(folder) || std::filesystem::exists(folder / "config.json"), "'",
-            folder.string(), "' has no config.json to say how many tokens the model holds: name --context");
+            folder.string(), "' has no config.json with the model's context length: pass --context");
   return load_model_config(folder).max_position_embeddings;
 }
 
@@ -96,30 +96,30 @@ void print_text(const ordered_json& json) {
   }
   for (const auto& choice : json["choices"]) std::printf("--- choice\n%s\n", choice.get<std::string>().c_str());
   if (json["n_question_tokens"] > 0) {
-    std::printf("--- read behind the compressed prompt, %s tokens\n%s\n", json["n_question_tokens"].dump().c_str(),
+    std::printf("--- read after the compressed prompt, %s tokens\n%s\n", json["n_question_tokens"].dump().c_str(),
                 text("question").c_str());
   }
-  std::printf("--- text as the model gets it\n%s\n--- ids\n%s\n", text("text").c_str(), json["ids"].dump().c_str());
+  std::printf("--- text as the model reads it\n%s\n--- ids\n%s\n", text("text").c_str(), json["ids"].dump().c_str());
 }
 
 }  // namespace
 
 void add_prompt_verb(Verb program) {
   auto arguments = std::make_shared<PromptArguments>();
-  auto verb = program.add_subcommand("prompt", "Prints one prompt of a task: its parts, its text and its token ids");
-  verb.add_option("task", arguments->task, "a task's name, or its file").required();
-  verb.add_option("index", arguments->index, "the sample").non_negative().required();
+  auto verb = program.add_subcommand("prompt", "Prints one prompt of a task: its parts, text and token ids");
+  verb.add_option("task", arguments->task, "task name or file").required();
+  verb.add_option("index", arguments->index, "sample number, from 0").non_negative().required();
   verb.add_option("--model", arguments->model,
-                  "folder, .gguf file or name; of a folder its tokenizer and config.json are enough")
+                  "folder, .gguf file or name; a folder needs only tokenizer and config.json")
       .show_default();
-  verb.add_option("--data-dir", arguments->data_dir, "the data folder (default: KVC_DATA)");
-  verb.add_option("--max-prompt-tokens", arguments->max_tokens, "the experiment's limit");
-  verb.add_option("--context", arguments->context, "tokens that the model holds (default: config.json's)");
-  verb.add_option("--chat", arguments->chat, "auto, none, or a chat template's name").show_default();
-  verb.add_option("--system-message", arguments->system_message, "of the chat format");
+  verb.add_option("--data-dir", arguments->data_dir, "data folder (default: KVC_DATA)");
+  verb.add_option("--max-prompt-tokens", arguments->max_tokens, "token limit, as in an experiment");
+  verb.add_option("--context", arguments->context, "the model's context length (default: from config.json)");
+  verb.add_option("--chat", arguments->chat, "auto, none, or the name of a chat template").show_default();
+  verb.add_option("--system-message", arguments->system_message, "system message of the chat template");
   verb.add_flag("--question-after", arguments->question_after,
-                "shows what `question: after_compression` reads behind the compressed prompt");
-  verb.add_flag("--json", arguments->as_json, "one JSON object");
+                "also show what `question: after_compression` reads after the compressed prompt");
+  verb.add_flag("--json", arguments->as_json, "print one JSON object");
   verb.on_call([arguments] {
     const auto json = describe(*arguments);
     if (arguments->as_json) {

@@ -80,7 +80,7 @@ int serve(ServeArguments arguments) {
   options.datasette = find_datasette(paths);
   if (!std::filesystem::exists(options.datasette)) {
     throw EnvironmentError(concat("serve: there is no '", options.datasette.string(),
-                                  "'; `./kvc setup` installs Datasette, KVC_DATASETTE names another"));
+                                  "'; `./kvc setup` installs Datasette, or set KVC_DATASETTE"));
   }
   options.plugins = paths.root / "results/datasette";
   const auto functions = paths.program.parent_path().parent_path() / "lib/libkvc_functions.so";
@@ -100,20 +100,20 @@ int serve(ServeArguments arguments) {
 void add_serve_verb(Verb program) {
   auto arguments = std::make_shared<ServeArguments>();
   auto verb =
-      program.add_subcommand("serve", "Opens a database in Datasette on this machine, with every column described");
+      program.add_subcommand("serve", "Opens a database in Datasette on localhost, with every column described");
   verb.add_option("database,--db", arguments->database, "results database").required();
-  verb.add_option("--port", arguments->options.port, "of 127.0.0.1; 0: any that is free")
+  verb.add_option("--port", arguments->options.port, "port on 127.0.0.1; 0: any free port")
       .range(0, 65535)
       .show_default();
   verb.add_flag("--no-open", arguments->no_open, "do not open a browser");
-  verb.add_option("--metadata", arguments->metadata, "only write what Datasette is told to this file");
+  verb.add_option("--metadata", arguments->metadata, "only write Datasette's metadata to this file");
   verb.on_call([arguments] { return serve(*arguments); });
 }
 
 void add_columns_verb(Verb program) {
   auto table = std::make_shared<std::string>(), format = std::make_shared<std::string>("markdown");
-  auto verb = program.add_subcommand("columns", "Says what every column of the database means, with its unit");
-  verb.add_option("table", *table, "only this table's or view's");
+  auto verb = program.add_subcommand("columns", "Describes every column of the database, with units");
+  verb.add_option("table", *table, "only this table or view");
   verb.add_option("--format", *format, "markdown, csv or json").choices({"markdown", "csv", "json"}).show_default();
   verb.on_call([table, format] {
     std::fputs(write_table(columns_table(*table), *format).c_str(), stdout);
@@ -126,17 +126,17 @@ void add_columns_verb(Verb program) {
 void add_report_verbs(Verb program) {
   auto arguments = std::make_shared<ReportArguments>();
   auto verb =
-      program.add_subcommand("report", "Writes a database as one page of tables and charts that needs no network");
+      program.add_subcommand("report", "Writes tables and charts of a database as one self-contained HTML page");
   auto& options = arguments->options;
   verb.add_option("database,--db", arguments->database, "results database").required();
-  verb.add_option("-o,--output", arguments->output, "the page").show_default();
+  verb.add_option("-o,--output", arguments->output, "HTML file to write").show_default();
   verb.add_option("--experiment", options.experiment, "only this experiment's cells").show_default();
   verb.add_option("--baseline", options.baseline,
-                  "compare this compressor with all others (default: the lossless one)");
-  verb.add_option("--samples", options.samples_per_task, "samples of each task whose generations are in the page")
+                  "compressor to compare the others with (default: the lossless one)");
+  verb.add_option("--samples", options.samples_per_task, "generations to include, per task")
       .range(0, 100000)
       .show_default();
-  verb.add_flag("--with-suspects", options.with_suspects, "also cells marked suspect");
+  verb.add_flag("--with-suspects", options.with_suspects, "include suspect cells");
   verb.on_call([arguments] { return report(*arguments); });
   add_serve_verb(program);
   add_columns_verb(program);

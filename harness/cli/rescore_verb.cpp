@@ -51,7 +51,7 @@ class RescoreRun {
 
  private:
   static const std::string& check_there(const std::string& path) {
-    KVC_CHECK(fs::exists(path), "results database '", path, "': there is no such file");
+    KVC_CHECK(fs::exists(path), "results database '", path, "': no such file");
     return path;
   }
 
@@ -122,9 +122,9 @@ class RescoreRun {
 void add_rescore_verb(Verb program) {
   auto arguments = std::make_shared<RescoreArguments>();
   auto verb =
-      program.add_subcommand("rescore", "Scores stored generations again by the task files as they are; no model runs");
+      program.add_subcommand("rescore", "Scores stored generations again with the current task files; no model is run");
   verb.add_option("database,--db", arguments->database, "results database").required();
-  verb.add_option("--task", arguments->tasks, "only this task; may be given again (default: all)").one_each();
+  verb.add_option("--task", arguments->tasks, "only this task; may be repeated (default: all)").one_each();
   verb.add_option("--extractor", arguments->extractor, "only this extractor of each task (default: all)");
   verb.on_call([arguments] { return RescoreRun(*arguments).run(); });
 }

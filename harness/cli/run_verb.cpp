@@ -43,12 +43,12 @@ void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& p
     std::printf("  %-20s %-12s %s: %ld samples\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
                 cell.record.options_label.c_str(), cell.record.n_samples);
   }
-  std::printf("%ld samples are there, %ld are missing; they need %ld prefills\n", plan.n_present, plan.n_missing,
+  std::printf("%ld samples are stored, %ld are missing; they need %ld prefills\n", plan.n_present, plan.n_missing,
               plan.n_prompts);
 }
 
 std::string time_line(const TimeEstimate& time, const Experiment& experiment) {
-  if (!time.seconds) return concat("no time is estimated: ", time.by, "\n");
+  if (!time.seconds) return concat("no time estimate: ", time.by, "\n");
   return concat("about ", duration_in_words(*time.seconds), " with ", experiment.workers, " worker",
                 experiment.workers == 1 ? "" : "s", ", ", time.by, "\n");
 }
@@ -84,7 +84,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   }
   auto store = open_store(database);
   const auto outcome = run_grid(grid, experiment, store);
-  std::fprintf(stderr, "%ld samples run now (%ld failed), %ld were there; database %s\n", outcome.n_run,
+  std::fprintf(stderr, "%ld samples run now (%ld failed), %ld already stored; database %s\n", outcome.n_run,
                outcome.n_failed, outcome.n_present, database.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, database);
   if (experiment.kind == RunKind::probe) {
@@ -114,7 +114,7 @@ void print_bench_plan(const BenchExperiment& experiment, const std::vector<Bench
     std::printf("  %-20s %-12s %s\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
                 cell.record.options_label.c_str());
   }
-  std::printf("no time is estimated: what a point takes is learnt while it runs, and told with the time left\n");
+  std::printf("no time estimate: times are learned during the run and shown as time left\n");
 }
 
 int run_bench_file(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
@@ -131,7 +131,7 @@ int run_bench_file(const RunArguments& arguments, const Paths& paths, const std:
   }
   auto store = open_store(path);
   const auto outcome = run_bench(experiment, cells, store);
-  std::fprintf(stderr, "%ld %s run now (%ld failed), %ld were there; database %s\n", outcome.n_run,
+  std::fprintf(stderr, "%ld %s run now (%ld failed), %ld already stored; database %s\n", outcome.n_run,
                experiment.kind == RunKind::bench ? "points" : "searches", outcome.n_failed, outcome.n_present,
                path.c_str());
   if (outcome.signal) return report_interrupt(outcome.signal, path);
@@ -182,21 +182,21 @@ std::string refuse_limit(const RunArguments& arguments, std::vector<std::string>
     }
   });
   if (refused.empty()) return "";
-  return concat("--limit ", *arguments.limit, ": samples of a task, which these have none of: ", join(refused),
+  return concat("--limit ", *arguments.limit, ": it limits samples per task, which these do not have: ", join(refused),
                 files.empty() ? "" : "; the other files run");
 }
 
 int run_shard_of_plan(const RunArguments& arguments) {
-  KVC_CHECK(arguments.files.empty(), "--plan ", arguments.plan, ": it names its experiments, expected no file");
+  KVC_CHECK(arguments.files.empty(), "--plan ", arguments.plan, ": the plan names its experiments, expected no file");
   KVC_CHECK(arguments.settings.empty() && !arguments.limit && !arguments.dry_run, "--plan ", arguments.plan,
-            ": what is run was planned, expected no --set, --limit or --dry-run");
+            ": the plan fixes what runs, expected no --set, --limit or --dry-run");
   return run_planned_shard(arguments.plan, arguments.shard, arguments.database, arguments.allow_plugins,
                            arguments.verify);
 }
 
 int run_files(const RunArguments& arguments) {
   if (!arguments.plan.empty()) return run_shard_of_plan(arguments);
-  KVC_CHECK(arguments.shard.empty(), "--shard ", arguments.shard, ": of which plan? expected --plan");
+  KVC_CHECK(arguments.shard.empty(), "--shard ", arguments.shard, " needs --plan");
   KVC_CHECK(!arguments.files.empty(), "file is required");
   auto files = arguments.files;
   const auto refusal = refuse_limit(arguments, files);
@@ -212,30 +212,31 @@ int run_files(const RunArguments& arguments) {
 }  // namespace
 
 int report_interrupt(int signal, const std::string& database) {
-  std::fprintf(stderr, "kvc: interrupted; all that was finished is in %s: the same command goes on from there\n",
+  std::fprintf(stderr, "kvc: interrupted; finished samples are in %s; run the same command to resume\n",
                database.c_str());
   return 128 + signal;
 }
 
 void add_allow_plugins(Verb verb, std::string& list) {
-  verb.add_option("--allow-plugins", list, "SHA-256 sums, as sha256sum prints them: no other plugin is opened");
+  verb.add_option("--allow-plugins", list,
+                  "file of SHA-256 sums, as sha256sum prints them; only these plugins are loaded");
 }
 
 void add_run_verb(Verb program) {
   auto arguments = std::make_shared<RunArguments>();
-  auto verb = program.add_subcommand("run", "Runs what is missing of an experiment and prints its table");
+  auto verb = program.add_subcommand("run", "Runs an experiment (only what its database lacks) and prints the results");
   verb.add_option("file", arguments->files, "experiment files (YAML)");
-  verb.add_option("-L,--limit", arguments->limit, "only the first N samples of each task, or prompts of a probe");
-  verb.add_option("--set", arguments->settings, "path=value put over the file, e.g. compressors.1.kivi.bits=4");
+  verb.add_option("-L,--limit", arguments->limit, "only the first N samples of each task (of a probe: prompts)");
+  verb.add_option("--set", arguments->settings, "path=value overrides the file, e.g. compressors.1.kivi.bits=4");
   verb.add_option("--db", arguments->database,
                   "results database (default: the file's `database`, or results/<name>.sqlite)");
-  verb.add_option("--plan", arguments->plan, "a plan of `kvc plan`: one of its shards is run instead of files");
+  verb.add_option("--plan", arguments->plan, "run one shard of this plan (made by `kvc plan`) instead of files");
   verb.add_option("--shard", arguments->shard,
-                  "I/N, from 0 (default: by SLURM_ARRAY_TASK_ID and its like, with KVC_SHARD_OFFSET)");
+                  "I/N, from 0 (default: from SLURM_ARRAY_TASK_ID or similar, plus KVC_SHARD_OFFSET)");
   add_allow_plugins(verb, arguments->allow_plugins);
-  verb.add_flag("--dry-run", arguments->dry_run, "print the plan and run nothing");
+  verb.add_flag("--dry-run", arguments->dry_run, "print what would run, and run nothing");
   add_wide(verb, arguments->wide);
-  verb.add_flag("--verify", arguments->verify, "hash the weights again instead of remembering their hashes");
+  verb.add_flag("--verify", arguments->verify, "hash the model's weights again instead of using cached hashes");
   verb.on_call([arguments] { return run_files(*arguments); });
 }
 

@@ -54,7 +54,7 @@ void warn_of_overlap(const Experiment& experiment, const Grid& grid, int64_t n_s
     const auto n = static_cast<int64_t>(task.data.samples.size());
     if (experiment.limit.value_or(n) + n_samples <= n) continue;
     std::fprintf(stderr,
-                 "note: %s: the experiment's samples hold calibration samples; a limit of %ld keeps them apart\n",
+                 "note: %s: the experiment's samples include calibration samples; a limit of %ld keeps them disjoint\n",
                  task.spec.name.c_str(), std::max<int64_t>(n - n_samples, 0));
   }
 }
@@ -66,7 +66,7 @@ void print_result(const SearchArguments& arguments, const SearchResult& result, 
                               " WHERE search_key = '" +
                                   result.key + "' AND rank <= 10 ORDER BY rank");
   std::fputs(write_markdown(best).c_str(), stdout);
-  std::printf("%s %s; %ld candidates scored now, %ld were there; database %s, experiment %s\n", result.option.c_str(),
+  std::printf("%s %s; %ld candidates scored now, %ld already stored; database %s, experiment %s\n", result.option.c_str(),
               to_text(result.best).c_str(), result.n_scored, result.n_present, arguments.database.c_str(),
               arguments.output.c_str());
 }
@@ -138,22 +138,28 @@ void add_search_verb(Verb program) {
   auto arguments = std::make_shared<SearchArguments>();
   auto& settings = arguments->search;
   auto verb =
-      program.add_subcommand("search", "Finds one integer a layer (bits) for a compressor, under a budget of bytes");
-  verb.add_option("file", arguments->file, "an experiment (YAML) with one compressor").required();
-  verb.add_option("--budget", settings.budget, "bytes held, as a share of 16-bit storage").required().range(0.0, 1.0);
-  verb.add_option("--option", settings.option, "the option that takes one integer a layer (default: the only one)");
-  verb.add_option("--levels", settings.levels, "of those it allows, e.g. 2,4 (default: all)").delimiter(',');
-  verb.add_option("--candidates", settings.n_candidates, "plans to try").positive().show_default();
-  verb.add_option("--rescore", settings.n_rescored, "best plans whose accuracy is measured").positive().show_default();
-  verb.add_option("--samples", settings.n_samples, "calibration samples of each task: its last")
+      program.add_subcommand("search", "Searches per-layer values of an option (bits) under a size budget");
+  verb.add_option("file", arguments->file, "experiment file (YAML) with one compressor").required();
+  verb.add_option("--budget", settings.budget, "cache size, as a fraction of 16-bit storage")
+      .required()
+      .range(0.0, 1.0);
+  verb.add_option("--option", settings.option,
+                  "option that takes one integer per layer (default: the only such option)");
+  verb.add_option("--levels", settings.levels, "values to try, e.g. 2,4 (default: all that are allowed)")
+      .delimiter(',');
+  verb.add_option("--candidates", settings.n_candidates, "candidates to try").positive().show_default();
+  verb.add_option("--rescore", settings.n_rescored, "how many of the best candidates to generate answers with")
       .positive()
       .show_default();
-  verb.add_option("--seed", settings.seed, "of random plans").non_negative().show_default();
-  verb.add_option("--set", arguments->settings, "path=value put over the file, e.g. threads=4");
+  verb.add_option("--samples", settings.n_samples, "calibration samples per task, taken from its end")
+      .positive()
+      .show_default();
+  verb.add_option("--seed", settings.seed, "seed of random candidates").non_negative().show_default();
+  verb.add_option("--set", arguments->settings, "path=value overrides the file, e.g. threads=4");
   verb.add_option("--db", arguments->database, "results database (default: results/<name>.sqlite)");
   add_allow_plugins(verb, arguments->allow_plugins);
   verb.add_option("--output", arguments->output,
-                  "experiment to write (default: <name>-searched.yaml beside the database)");
+                  "experiment file to write (default: <name>-searched.yaml in the database's folder)");
   verb.on_call([arguments] { return search(*arguments, experiment_of(*arguments)); });
 }
 

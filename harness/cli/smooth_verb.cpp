@@ -62,14 +62,14 @@ int smooth(const SmoothArguments& arguments) {
 
 void add_smooth_verb(Verb program) {
   auto arguments = std::make_shared<SmoothArguments>();
-  auto verb = program.add_subcommand("smooth", "Measures the largest inputs of a model's matrices, for smooth_quant");
+  auto verb = program.add_subcommand("smooth", "Measures the activation ranges that smooth_quant needs");
   verb.add_option("model", arguments->model, "folder, .gguf file or name").required();
   verb.add_option("--texts", arguments->texts, "text files").required().existing_file();
-  verb.add_option("--output", arguments->output, "smoothing file to write (JSON)").required();
-  verb.add_option("--length", arguments->length, "tokens of a piece").positive().show_default();
-  verb.add_option("--pieces", arguments->pieces, "pieces at most").positive().show_default();
+  verb.add_option("--output", arguments->output, "JSON file to write").required();
+  verb.add_option("--length", arguments->length, "tokens per piece").positive().show_default();
+  verb.add_option("--pieces", arguments->pieces, "most pieces of text to use").positive().show_default();
   verb.add_option("--dtype", arguments->dtype, "fp32, fp16 or bf16").show_default();
-  verb.add_option("--threads", arguments->threads).positive().show_default();
+  verb.add_option("--threads", arguments->threads, "CPU threads").positive().show_default();
   verb.on_call([arguments] { return smooth(*arguments); });
 }
 

@@ -59,9 +59,9 @@ int status(const StatusArguments& arguments) {
 void add_status_verb(Verb program) {
   auto arguments = std::make_shared<StatusArguments>();
   auto verb =
-      program.add_subcommand("status", "Says which runs are at work on a database or a plan, and how far they are");
+      program.add_subcommand("status", "Shows the progress of running experiments and plans");
   verb.add_option("databases,--db", arguments->databases, "results databases, or plans (*.json)").required();
-  verb.add_flag("--watch", arguments->watch, "again every two seconds, until Ctrl-C");
+  verb.add_flag("--watch", arguments->watch, "refresh every two seconds until Ctrl-C");
   verb.add_option("--format", arguments->format, "markdown, csv or json")
       .choices({"markdown", "csv", "json"})
       .show_default();

@@ -22,8 +22,7 @@ struct TableArguments {
   std::vector<std::string> columns;
   int64_t stretch = 0;
   bool with_suspects = false, groups = false;
-  bool check = false, with_external = false, standalone = false, trace = false, all = false, no_intervals = false,
-       wide = false;
+  bool with_external = false, standalone = false, trace = false, all = false, no_intervals = false, wide = false;
 };
 
 // -> the database's option
@@ -66,12 +65,9 @@ void check_table_name(const std::string& name, const std::vector<std::string>& o
 }
 
 int show_table(const TableArguments& arguments) {
-  if (arguments.check) {
-    return print(check_printed_tables(is_of_a_paper(arguments.name) ? arguments.name : "", arguments.format));
-  }
   KVC_CHECK(!arguments.database.empty(), "--db is missing: a results database");
   KVC_CHECK(arguments.stretch == 0 || arguments.name == "likelihood", "--stretch ", arguments.stretch,
-            " is of the table likelihood, not of '", arguments.name, "'");
+            " applies to the table likelihood, not to '", arguments.name, "'");
   const auto own = own_tables();
   if (is_of_a_paper(arguments.name) || std::ranges::count(own, arguments.name) > 0) {
     return print(print_paper_table({arguments.database,
@@ -109,13 +105,14 @@ int show_table(const TableArguments& arguments) {
 
 void add_table_verb(Verb program) {
   auto arguments = std::make_shared<TableArguments>();
-  auto table = program.add_subcommand("table", "Prints a table of a database: the summary, or another by name");
+  auto table =
+      program.add_subcommand("table", "Prints a table of a database: the summary (default) or another by name");
   table
       .add_option("name", arguments->name,
-                  "summary; tasks: accuracy by task, for a paper; levels: by measured size; sizes: by length; stages: "
-                  "bytes and time of the parts of compositions; search: candidates; probe: what probes found; "
-                  "likelihood: of text, by position; external: numbers of others; gear:1: a table of a paper "
-                  "(`kvc tables` lists them)")
+                  "summary; tasks: accuracy by task; by_size: compressors by measured size; sizes: size by prompt "
+                  "length; stages: bytes and time of each stage of a composition; search: candidates; probe: "
+                  "measurements of probes; likelihood: of text, by position; external: imported results; gear:1: a "
+                  "table of a paper (`kvc tables` lists them)")
       .show_default();
   table.add_option("--db", arguments->database, "results database");
   table.add_option("--format", arguments->format, "markdown, csv, json, latex or html")
@@ -123,25 +120,40 @@ void add_table_verb(Verb program) {
       .show_default();
   add_wide(table, arguments->wide);
   table.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
-  table.add_flag("--with-suspects", arguments->with_suspects, "also cells marked suspect");
-  table.add_flag("--groups", arguments->groups, "the means over groups of tasks (tasks/groups.yaml) instead");
-  table.add_option("--stretch", arguments->stretch, "likelihood: tokens of a row (default: powers of two)").positive();
-  table.add_flag("--with-external", arguments->with_external, "the paper's printed figures beside ours");
-  table.add_flag("--standalone", arguments->standalone, "latex, html: a document of its own");
-  table.add_option("--title", arguments->title, "instead of the table's own");
-  table.add_option("--columns", arguments->columns, "only these, in this order: names with commas between")
+  table.add_flag("--with-suspects", arguments->with_suspects,
+                 "include suspect cells (no evidence that they compressed anything)");
+  table.add_flag("--groups", arguments->groups, "print means over groups of tasks instead (tasks/groups.yaml)");
+  table.add_option("--stretch", arguments->stretch, "likelihood: positions per row (default: ranges that double)")
+      .positive();
+  table.add_flag("--with-external", arguments->with_external, "add the paper's published values");
+  table.add_flag("--standalone", arguments->standalone, "latex, html: a complete document");
+  table.add_option("--title", arguments->title, "title to print instead of the table's own");
+  table.add_option("--columns", arguments->columns, "only these columns, in this order, separated by commas")
       .delimiter(',');
-  table.add_flag("--no-intervals", arguments->no_intervals, "without the brackets behind figures");
-  table.add_flag("--trace", arguments->trace, "which cells and samples each figure was made of");
-  table.add_flag("--check", arguments->check, "recompute what the papers' printed tables say of themselves (no --db)");
+  table.add_flag("--no-intervals", arguments->no_intervals, "omit the intervals in brackets");
+  table.add_flag("--trace", arguments->trace, "print the cells and samples that each value comes from");
   table.on_call([arguments] { return show_table(*arguments); });
+
+  struct Validated {
+    std::vector<std::string> names;
+    std::string format = "markdown";
+  };
+  auto validated = std::make_shared<Validated>();
+  auto verb = table.add_subcommand("validate", "Checks published tables for arithmetic consistency");
+  verb.add_option("tables", validated->names,
+                  "PAPER:NAME, or YAML files as in results/external (default: all of results/external)");
+  verb.add_option("--format", validated->format, "markdown, csv or json")
+      .choices({"markdown", "csv", "json"})
+      .show_default();
+  verb.on_call([validated] { return print(check_printed_tables(validated->names, validated->format)); });
 }
 
 void add_tables_verb(Verb program) {
   auto arguments = std::make_shared<TableArguments>();
-  auto tables = program.add_subcommand("tables", "Lists the papers' tables, and how many of their cells are there");
+  auto tables = program.add_subcommand(
+      "tables", "Lists the papers' tables and figures, with the experiments that produce them and their progress");
   add_common(tables, *arguments);
-  tables.add_flag("--all", arguments->all, "also experiments whose model is not here");
+  tables.add_flag("--all", arguments->all, "include experiments whose model is not downloaded");
   tables.on_call([arguments] {
     return print(
         write_shown(list_paper_tables(arguments->database, arguments->all), arguments->format, arguments->wide));
@@ -150,13 +162,15 @@ void add_tables_verb(Verb program) {
 
 }  // namespace
 
-void add_wide(Verb verb, bool& wide) { verb.add_flag("--wide", wide, "on a terminal, too: all columns, as Markdown"); }
+void add_wide(Verb verb, bool& wide) {
+  verb.add_flag("--wide", wide, "print all columns as Markdown, even on a terminal");
+}
 
 void add_table_verbs(Verb program) {
   add_table_verb(program);
   add_tables_verb(program);
   auto arguments = std::make_shared<TableArguments>();
-  auto query = program.add_subcommand("query", "Prints what an SQL query returns; writing statements are refused");
+  auto query = program.add_subcommand("query", "Runs a read-only SQL query on a database and prints the result");
   add_common(query, *arguments).required();
   query.add_option("sql", arguments->sql, "one SELECT statement").required();
   query.on_call([arguments] {

@@ -96,8 +96,8 @@ void print_missing(const std::vector<Suite>& suites, const std::string& data_dir
   if (std::none_of(suites.begin(), suites.end(), misses)) return;
   if (data_dir.empty()) {
     std::printf(
-        "\nKVC_DATA names no folder, which tasks of others' data read. To fetch what licences allow:\n"
-        "  export KVC_DATA=FOLDER; kvc data --fetch         # or of one suite: kvc data SUITE --fetch\n");
+        "\nKVC_DATA is not set; tasks with external data need it. To download what licences allow:\n"
+        "  export KVC_DATA=FOLDER; kvc data --fetch         # or one suite: kvc data SUITE --fetch\n");
     return;
   }
   const auto sources = load_data_sources(paths.root / "tasks" / "data.yaml");
@@ -108,9 +108,9 @@ void print_missing(const std::vector<Suite>& suites, const std::string& data_dir
 }
 
 void print_overview(const TaskInventory& inventory, const std::vector<Suite>& suites) {
-  std::printf("suite           run here    tasks: + can run here, - its data is missing; /* stands for several\n");
+  std::printf("suite           run here    tasks: + can run here, - data missing; /* is several tasks\n");
   for (const auto& suite : suites) print(suite);
-  std::printf("\n%zu tasks in %zu suites, %zu of them can run here; kvc tasks SUITE says more\n",
+  std::printf("\n%zu tasks in %zu suites, %zu of them can run here; details: kvc tasks SUITE\n",
               inventory.tasks.size(), suites.size(), inventory.n_that_run());
 }
 
@@ -151,9 +151,9 @@ int list_tasks(const std::vector<std::string>& names) {
 
 void add_tasks_verb(Verb program) {
   auto names = std::make_shared<std::vector<std::string>>();
-  auto verb = program.add_subcommand("tasks", "Lists the tasks by suite, and what is missing to run the others");
+  auto verb = program.add_subcommand("tasks", "Lists the tasks by suite, and the data that is missing for the rest");
   verb.add_option("names", *names,
-                  "only these suites, tasks or patterns ('demo/*'), a line each with summary and number of samples");
+                  "suites, tasks or patterns ('demo/*'): one line per task, with summary and number of samples");
   verb.on_call([names] { return list_tasks(*names); });
 }
 

@@ -230,9 +230,9 @@ int apply(const TryArguments& arguments) {
 
 void add_compressor_options(Verb verb, TryArguments& arguments) {
   verb.add_option("--options", arguments.options,
-                  "the compressor's options as a JSON object, over those beside its name")
+                  "JSON object of options; overrides those given with the compressor's name")
       .show_default();
-  verb.add_option("--plugin-path", arguments.plugin_path, "folders searched before the built-in plugins");
+  verb.add_option("--plugin-path", arguments.plugin_path, "folders to search before the built-in plugins");
 }
 
 Verb add_model_verb(Verb program, TryArguments& arguments, const char* name, const char* help) {
@@ -248,40 +248,44 @@ void add_try_verbs(Verb program) {
   auto& a = *arguments;
   const std::vector<std::string> compute_types{"fp32", "fp16", "bf16"};
 
-  auto verb = add_model_verb(program, a, "generate", "Continues one prompt, greedily");
+  auto verb = add_model_verb(program, a, "generate", "Generates a greedy continuation of one prompt");
   auto prompt = verb.add_option("--prompt", a.prompt, "the prompt");
-  auto prompt_file = verb.add_option("--prompt-file", a.prompt_file, "a file that holds the prompt");
+  auto prompt_file = verb.add_option("--prompt-file", a.prompt_file, "file with the prompt");
   prompt_file.excludes(prompt);
-  verb.add_option("--compressor", a.compressor, "a plugin, as 'kivi: {bits: 2}'; without one the cache is exact");
+  verb.add_option("--compressor", a.compressor, "plugin, e.g. 'kivi: {bits: 2}' (default: an uncompressed cache)");
   add_compressor_options(verb, a);
-  verb.add_option("--max-new-tokens", a.max_new_tokens, "tokens at most").positive().show_default();
-  verb.add_option("--dtype", a.dtype, "type the model computes in").choices(compute_types).show_default();
-  verb.add_option("--chat", a.chat, "the prompt is a user's turn: auto, none, or a chat template's name")
+  verb.add_option("--max-new-tokens", a.max_new_tokens, "most tokens to generate").positive().show_default();
+  verb.add_option("--dtype", a.dtype, "the model's compute type").choices(compute_types).show_default();
+  verb.add_option("--chat", a.chat, "send the prompt as a user's turn: auto, none, or the name of a chat template")
       .show_default();
-  verb.add_flag("--ids", a.print_ids, "print the new ids as a JSON array instead of their text");
+  verb.add_flag("--ids", a.print_ids, "print token ids as a JSON array instead of text");
   verb.on_call([arguments] { return generate(*arguments); });
 
-  verb = add_model_verb(program, a, "tokenize", "A JSON string a line in, a JSON array of ids a line out");
-  verb.add_flag("--decode", a.decode, "the other way: ids in, text out");
-  verb.add_flag("--no-special-tokens", a.no_special_tokens, "add none (or, with --decode, keep those that are there)");
+  verb = add_model_verb(program, a, "tokenize",
+                        "Tokenizes: reads one JSON string per line, writes one JSON array of ids per line");
+  verb.add_flag("--decode", a.decode, "the reverse: ids to text");
+  verb.add_flag("--no-special-tokens", a.no_special_tokens,
+                "do not add special tokens (with --decode: do not drop them)");
   verb.on_call([arguments] { return tokenize(*arguments); });
 
-  verb = add_model_verb(program, a, "logits", "fp32 logits [T, V] of given ids");
-  verb.add_option("--ids", a.ids_file, "a JSON file: one array of ids").required();
-  verb.add_option("--output", a.output, "safetensors file").required();
-  verb.add_option("--compressor", a.compressor, "score through this compressor's cache");
+  verb = add_model_verb(program, a, "logits", "Writes fp32 logits [T, V] for given token ids");
+  verb.add_option("--ids", a.ids_file, "JSON file with one array of ids").required();
+  verb.add_option("--output", a.output, "safetensors file to write").required();
+  verb.add_option("--compressor", a.compressor, "read the ids through this compressor's cache");
   add_compressor_options(verb, a);
-  verb.add_option("--prompt-tokens", a.prompt_tokens, "ids prefilled at once (default: 1)");
-  verb.add_option("--dtype", a.dtype, "type the model computes in").choices(compute_types).show_default();
+  verb.add_option("--prompt-tokens", a.prompt_tokens, "ids prefilled in one step (default: 1)");
+  verb.add_option("--dtype", a.dtype, "the model's compute type").choices(compute_types).show_default();
   verb.on_call([arguments] { return logits(*arguments); });
 
-  verb =
-      program.add_subcommand("apply", "Compresses K and V from a file and writes what is held of them, and attention");
-  verb.add_option("compressor", a.compressor, "a plugin, as 'kivi: {bits: 2}'").required();
+  verb = program.add_subcommand("apply",
+                                "Compresses K and V from a file; writes them back as stored, and attention over them");
+  verb.add_option("compressor", a.compressor, "plugin, e.g. 'kivi: {bits: 2}'").required();
   add_compressor_options(verb, a);
   verb.add_option("--input", a.input, "safetensors: k, v [H_kv, T, D], optionally q [H_q, 1, D]").required();
-  verb.add_option("--output", a.output, "safetensors: k, v as dequantized, positions, attention of q").required();
-  verb.add_option("--prompt-tokens", a.prompt_tokens, "tokens appended at once, the rest one by one (default: all)");
+  verb.add_option("--output", a.output, "safetensors to write: dequantized k, v, positions, attention output of q")
+      .required();
+  verb.add_option("--prompt-tokens", a.prompt_tokens,
+                  "tokens appended in one step, the rest one by one (default: all)");
   verb.on_call([arguments] { return apply(*arguments); });
 }
 

@@ -26,7 +26,7 @@ int verify(const VerifyArguments& arguments) {
   const auto result = verify_run(store, arguments.cell, options, find_paths());
   std::string samples;
   for (const int64_t sample : result.samples) samples += concat(samples.empty() ? "" : ", ", sample);
-  std::printf("cell %s: %s\nsamples computed again: %s\n", result.cell_key.c_str(), result.what.c_str(),
+  std::printf("cell %s: %s\nrecomputed samples: %s\n", result.cell_key.c_str(), result.what.c_str(),
               samples.c_str());
   for (const auto& note : result.notes) std::printf("note: %s\n", note.c_str());
   for (const auto& difference : result.differences) std::printf("differs: %s\n", difference.c_str());
@@ -38,13 +38,13 @@ int verify(const VerifyArguments& arguments) {
 
 void add_verify_run_verb(Verb program) {
   auto arguments = std::make_shared<VerifyArguments>();
-  auto verb = program.add_subcommand("verify-run", "Computes random samples of a stored cell again and compares them");
+  auto verb = program.add_subcommand("verify-run", "Recomputes random samples of a stored cell and compares them");
   verb.add_option("db,--db", arguments->database, "results database").required();
-  verb.add_option("cell", arguments->cell, "the cell's key, or what it alone begins with").required();
-  verb.add_option("--samples", arguments->options.n_samples, "how many").positive().show_default();
-  verb.add_option("--seed", arguments->options.seed, "of the draw").non_negative().show_default();
-  verb.add_option("--data-dir", arguments->options.data_dir, "datasets (default: KVC_DATA)");
-  verb.add_option("--plugin-path", arguments->options.plugin_path, "folders searched first");
+  verb.add_option("cell", arguments->cell, "the cell's key, or a unique prefix of it").required();
+  verb.add_option("--samples", arguments->options.n_samples, "number of samples").positive().show_default();
+  verb.add_option("--seed", arguments->options.seed, "seed of the random choice").non_negative().show_default();
+  verb.add_option("--data-dir", arguments->options.data_dir, "data folder (default: KVC_DATA)");
+  verb.add_option("--plugin-path", arguments->options.plugin_path, "folders to search for plugins first");
   verb.on_call([arguments] { return verify(*arguments); });
 }
 

@@ -11,6 +11,7 @@ struct CommandLineState {
 
   CLI::App app;
   std::function<int()> action;                                     // of the verb that was named
+  std::vector<Alias> aliases;
   std::map<const CLI::Option*, std::vector<std::string>> choices;  // CLI11 keeps them as text
 };
 
@@ -46,11 +47,12 @@ DeclaredOption declared_option(const CLI::Option& option, const Choices& choices
           .choices = found == choices.end() ? std::vector<std::string>() : found->second};
 }
 
-// `behind`: the words that name the verb's parent.
-DeclaredVerb declared_verb(const CLI::App& app, const std::string& behind, const Choices& choices) {
-  const auto words = behind.empty() ? app.get_name() : behind + " " + app.get_name();
+// `parent`: the words that name the verb's parent.
+DeclaredVerb declared_verb(const CLI::App& app, const std::string& parent, const Choices& choices) {
+  const auto words = parent.empty() ? app.get_name() : parent + " " + app.get_name();
   DeclaredVerb verb{.name = app.get_name(),
                     .help = app.get_description(),
+                    .group = app.get_group(),
                     .help_text = app.get_formatter()->make_help(&app, words, CLI::AppFormatMode::Normal),
                     .options = {},
                     .verbs = {}};
@@ -61,18 +63,44 @@ DeclaredVerb declared_verb(const CLI::App& app, const std::string& behind, const
   return verb;
 }
 
-// `kvc help VERB` is `kvc VERB --help`, and a database that stands first behind a verb with --db is that option's
+const CLI::App* verb_named(const CLI::App& app, const std::string& name) {
+  const auto named = app.get_subcommands([&](const CLI::App* verb) { return verb->get_name() == name; });
+  return named.empty() ? nullptr : named[0];
+}
+
+bool takes_value(const CLI::App& app, const std::string& verb, const std::string& word) {
+  const auto* named = verb_named(app, verb);
+  const auto* option = named == nullptr ? nullptr : named->get_option_no_throw(word);
+  return word.starts_with("-") && option != nullptr && option->get_items_expected_max() > 0;
+}
+
+void apply(const Alias& alias, const CLI::App& app, std::vector<std::string>& words) {
+  if (words.empty() || words[0] != alias.old_verb) return;
+  const bool is_pattern = alias.old_word.starts_with("*");
+  for (size_t i = 1; i < words.size(); ++i) {
+    if (!(is_pattern ? words[i].ends_with(alias.old_word.substr(1)) : words[i] == alias.old_word)) continue;
+    const bool is_flag = is_pattern && words[i].starts_with("-");
+    if (is_flag || takes_value(app, alias.old_verb, words[i - 1])) continue;  // an option, or its value
+    if (!is_pattern) words.erase(words.begin() + static_cast<std::ptrdiff_t>(i));
+    words[0] = alias.verb;
+    words.insert(words.begin() + 1, alias.word);
+    return;
+  }
+}
+
+// Aliases resolved; `kvc help VERB` is `kvc VERB --help`; a database as first word of a verb with --db is that option's
 // value.
-std::vector<std::string> usual_words(const CLI::App& app, int argc, char** argv) {
+std::vector<std::string> usual_words(const CLI::App& app, const std::vector<Alias>& aliases, int argc, char** argv) {
   std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
   if (words.empty()) return words;
+  for (const auto& alias : aliases) apply(alias, app, words);
   if (words[0] == "help") {
     words.erase(words.begin());
     words.emplace_back("--help");
     return words;
   }
-  const auto named = app.get_subcommands([&](const CLI::App* verb) { return verb->get_name() == words[0]; });
-  const auto* option = named.empty() ? nullptr : named[0]->get_option_no_throw("--db");
+  const auto* named = verb_named(app, words[0]);
+  const auto* option = named == nullptr ? nullptr : named->get_option_no_throw("--db");
   const bool is_taken = option == nullptr || option->get_positional() ||
                         std::any_of(words.begin(), words.end(),
                                     [](const auto& word) { return word == "--db" || word.starts_with("--db="); });
@@ -133,8 +161,14 @@ Option Verb::add_flag(const std::string& names, bool& value, const std::string& 
 
 void Verb::require_subcommand() { app_->require_subcommand(1); }
 
+void Verb::group(const std::string& heading, const std::vector<std::string>& verbs) {
+  for (const auto& verb : verbs) app_->get_subcommand(verb)->group(heading);
+}
+
 void Verb::on_call(std::function<int()> action) {
-  app_->callback([state = state_, action = std::move(action)] { state->action = action; });
+  app_->callback([app = app_, state = state_, action = std::move(action)] {
+    if (app->get_subcommands().empty()) state->action = action;  // else the subcommand's, which CLI11 calls first
+  });
 }
 
 CommandLine::CommandLine(const std::string& name, const std::string& help)
@@ -145,14 +179,16 @@ CommandLine::~CommandLine() = default;
 Verb CommandLine::program() { return {&state_->app, state_.get()}; }
 
 void CommandLine::add_version(std::function<std::string()> text) {
-  state_->app.set_version_flag("--version", std::move(text), "Print what this program is made of and exit");
+  state_->app.set_version_flag("--version", std::move(text), "Print version and build information and exit");
 }
+
+void CommandLine::add_aliases(std::vector<Alias> aliases) { state_->aliases = std::move(aliases); }
 
 DeclaredVerb CommandLine::declared() const { return declared_verb(state_->app, "", state_->choices); }
 
 int CommandLine::run(int argc, char** argv, int usage_error) {
   try {
-    auto words = usual_words(state_->app, argc, argv);
+    auto words = usual_words(state_->app, state_->aliases, argc, argv);
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     state_->app.parse(std::move(words));
   } catch (const CLI::ParseError& e) {

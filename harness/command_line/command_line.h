@@ -1,5 +1,5 @@
-// The command line as verbs declare it: what each takes, says of itself and does. CLI11 stands behind it in
-// command_line.cpp alone: each file that includes it costs ten seconds.
+// The command line as verbs declare it: arguments, help and action of each. Only command_line.cpp includes CLI11, which
+// adds ten seconds to each file's compile time.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace kvc {
 
 struct CommandLineState;  // what the handles of one command line share
 
-// An option or argument that is declared: a handle, whose functions add to it.
+// Handle of a declared option or argument; its functions add to it.
 class Option {
  public:
   Option required();
@@ -29,7 +29,7 @@ class Option {
   Option range(int low, int high);
   Option range(double low, double high);
   Option existing_file();
-  Option one_each();  // of several values one behind each mention of its name
+  Option one_each();  // repeatable, with one value each time
   Option delimiter(char between_values);
   Option excludes(Option other);
 
@@ -41,9 +41,9 @@ class Option {
   CommandLineState* state_;
 };
 
-// A verb, or the program itself: a handle, as cheap to copy as a pointer. Variables that options write into must live
-// until the verb has run. A name without dashes is an argument by position; "--two-words" is also "--two_words", for
-// users' fingers know both.
+// Handle of a verb, or of the program itself; as cheap to copy as a pointer. Variables that options write into must
+// live until the verb has run. A name without dashes is a positional argument; "--two-words" is also accepted as
+// "--two_words".
 class Verb {
  public:
   Verb add_subcommand(const std::string& name, const std::string& help);
@@ -57,7 +57,9 @@ class Verb {
   Option add_option(const std::string& names, std::vector<int64_t>& values, const std::string& help = "");
   Option add_flag(const std::string& names, bool& value, const std::string& help);
   void require_subcommand();
-  // What the verb does when it is named, after the whole command line was read -> exit code.
+  // The heading under which --help lists these of its verbs.
+  void group(const std::string& heading, const std::vector<std::string>& verbs);
+  // The verb's action, called after the whole command line was read -> exit code.
   void on_call(std::function<int()> action);
 
  private:
@@ -68,9 +70,9 @@ class Verb {
   CommandLineState* state_;
 };
 
-// Declarations as data, for shell completion and pages.
+// Declarations as data, for shell completion and generated pages.
 struct DeclaredOption {
-  std::vector<std::string> names;  // "-o", "--output"; of an argument by position its name alone
+  std::vector<std::string> names;  // "-o", "--output"; a positional argument has one name
   std::string help;
   bool by_position = false, takes_value = true;
   std::vector<std::string> choices;  // {}: any value
@@ -78,9 +80,16 @@ struct DeclaredOption {
 
 struct DeclaredVerb {
   std::string name, help;
-  std::string help_text;  // what --help prints
+  std::string group;      // heading in the program's help
+  std::string help_text;  // output of --help
   std::vector<DeclaredOption> options;
   std::vector<DeclaredVerb> verbs;
+};
+
+// An old spelling that still works: "table levels" means "table by_size". old_word: a positional word or a flag
+// anywhere after old_verb, which is replaced; or "*.yaml", any word with that ending, which is kept.
+struct Alias {
+  std::string old_verb, old_word, verb, word;
 };
 
 class CommandLine {
@@ -91,11 +100,12 @@ class CommandLine {
   CommandLine& operator=(const CommandLine&) = delete;
 
   Verb program();
-  void add_version(std::function<std::string()> text);  // what --version prints
+  void add_version(std::function<std::string()> text);  // output of --version
+  void add_aliases(std::vector<Alias> aliases);
   DeclaredVerb declared() const;
 
-  // Reads the words, and does what their verb does -> exit code: the verb's; 0 after help; usage_error where the words
-  // are wrong, which is said on standard error.
+  // Parses the words and runs their verb -> exit code: the verb's; 0 after help; usage_error for invalid words, with a
+  // message on standard error.
   int run(int argc, char** argv, int usage_error);
 
  private:

@@ -24,7 +24,7 @@ Capabilities joint_capabilities(const std::vector<Part>& stages) {
 void check_goes_on(const std::vector<Part>& stages, size_t i, bool first_evicts) {
   const auto& can = stages[i].capabilities;
   KVC_CHECK(!dynamic_cast<const JointPrefill*>(stages[i].compressor.get()), "chain: ", stage_name(stages, i),
-            " acts once the prompt is in the caches of all layers, and a chain hands on the tokens of a layer as they "
+            " acts once the prompt is in the caches of all layers, and a chain passes on the tokens of a layer as they "
             "come");
   KVC_CHECK(!can.evicts || i == 0, "chain: ", stage_name(stages, i),
             " evicts, and only the first stage may: those after it get the tokens that it keeps");
@@ -55,7 +55,7 @@ Part make_chain(std::vector<Part> stages, std::optional<int64_t> block) {
     check_goes_on(stages, i, evicts);
     const bool corrected = i + 1 < stages.size() && !(evicts && i == 0);
     KVC_CHECK(!corrected || stages[i].capabilities.lossy, "chain: ", stage_name(stages, i),
-              " is exact and leaves no error to the stages after it");
+              " is lossless and leaves no error for the stages after it");
     const bool nested = stages[i].name.find('/') != std::string::npos;
     chain.name += concat(i ? "+" : "", nested ? "(" : "", stages[i].name, nested ? ")" : "");
     chain.n_stages += stages[i].n_stages;

@@ -11,7 +11,7 @@ class Waiting {
  public:
   void push_back(const at::Tensor& x) {
     const auto halves = x.to(at::kHalf);
-    KVC_CHECK(halves.isfinite().all().item<bool>(), "a value lies beyond fp16 (65504)");
+    KVC_CHECK(halves.isfinite().all().item<bool>(), "a value is beyond fp16 (65504)");
     tokens_ = tokens_.defined() ? at::cat({tokens_, halves}, 1) : halves.clone(at::MemoryFormat::Contiguous);
   }
   at::Tensor pop_front(int64_t n) {  // -> [H, n, D] fp32
@@ -146,8 +146,8 @@ class Residual final : public Compressor {
       cache->append({{}, x, x, 0});
       KVC_CHECK(cache->n_encoded_tokens() == block_, "chain: ", concat("stage ", i + 1, " (", stages_[i].name, ")"),
                 " encodes ", cache->n_encoded_tokens(), " of a block of ", block_,
-                " tokens and keeps the others exact, whose error is nothing to the stages after it; expected all: "
-                "leave it no window of recent tokens, or make `block` a multiple of what it encodes at once");
+                " tokens and keeps the others uncompressed, so that the stages after it get no error; expected all: "
+                "give it no window of recent tokens, or make `block` a multiple of its own block");
     }
   }
 

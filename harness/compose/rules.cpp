@@ -193,7 +193,7 @@ void check_can_serve(int64_t layer, const LayerParts& of, const std::vector<Part
   for (const size_t tensor : {0, 1}) {
     for (const size_t i : {of.prompt[tensor], of.decode[tensor]}) {
       KVC_CHECK(!apart || parts[i].capabilities.splits, "rules: ", places[i], " (", parts[i].name,
-                ") would hold one of K and V of layer ", layer, " alone, and it holds both or none");
+                ") would hold one of K and V of layer ", layer, " only, but it needs both");
       KVC_CHECK(!apart || !waits(parts[i]), "rules: ", places[i], " (", parts[i].name,
                 ") acts at the prompt's end, and would hold one of K and V of layer ", layer, " alone");
     }

@@ -38,11 +38,11 @@ Calibration read_calibration(const std::filesystem::path& path) {
   const auto text = [&](const char* key) {
     const auto found = file.metadata().find(key);
     KVC_CHECK(found != file.metadata().end(), file.path(), ": no '", key,
-              "' in its metadata; expected a file that kvc calibrate wrote");
+              "' in its metadata; expected a file written by kvc calibrate");
     return found->second;
   };
   KVC_CHECK(text("format") == kFormat, file.path(), ": format '", text("format"), "', expected '", kFormat,
-            "', a file that kvc calibrate wrote");
+            "', a file written by kvc calibrate");
   Calibration calibration;
   calibration.plugin = text("plugin");
   calibration.options = parse_json(text("options"), file.path() + ": options");

@@ -35,7 +35,7 @@ std::string with_name(std::string_view text, const std::string& name) {
 fs::path write_new_plugin(const std::string& name, const fs::path& into, const fs::path& built_in) {
   check_name(name, built_in);
   const auto folder = (into / name).lexically_normal();
-  KVC_CHECK(!fs::exists(folder), folder.string(), ": exists already, and nothing is written over");
+  KVC_CHECK(!fs::exists(folder), folder.string(), ": exists already; nothing is overwritten");
   std::error_code error;
   fs::create_directories(folder, error);
   KVC_CHECK(!error, folder.string(), ": cannot be made: ", error.message());

@@ -24,8 +24,8 @@ bool anybody_replaces_in(const fs::path& folder) {
 void refuse_if_others_write(const fs::path& file) {
   for (const auto& path : {fs::absolute(file), fs::canonical(file)}) {  // a link, and what it leads to
     const auto folder = path.parent_path();
-    KVC_CHECK(!anybody_writes(path), path.string(), ": anybody may write this plugin; `chmod o-w` it");
-    KVC_CHECK(!anybody_replaces_in(folder), path.string(), ": anybody may replace this plugin; `chmod o-w ",
+    KVC_CHECK(!anybody_writes(path), path.string(), ": this plugin is world-writable; `chmod o-w` it");
+    KVC_CHECK(!anybody_replaces_in(folder), path.string(), ": this plugin is in a world-writable folder; `chmod o-w ",
               folder.string(), "`");
   }
 }
@@ -40,7 +40,7 @@ AllowedPlugins::AllowedPlugins(const std::string& list) : list_(list) {
     if (begin == std::string::npos || line[begin] == '#') continue;
     const auto sum = line.substr(begin, line.find_first_of(" \t\r", begin) - begin);
     KVC_CHECK(sum.size() == 64 && sum.find_first_not_of("0123456789abcdef") == std::string::npos, list, ":", number,
-              ": error: '", sum, "', expected a SHA-256 of 64 hex digits in lower case, or a comment behind #");
+              ": error: '", sum, "', expected a SHA-256 of 64 hex digits in lower case, or a comment after #");
     sums_.insert(sum);
   }
 }

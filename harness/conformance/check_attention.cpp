@@ -30,7 +30,7 @@ Outcome shapes_are_as_declared(const Subject& subject) {
            outcome);
     expect_floats("dequantize()", made.cache->dequantize(), shape, outcome);
     expect_floats("attended()", made.cache->attended(), shape, outcome);
-    expect(made.cache->n_encoded_tokens() <= n, "more tokens encoded than appended", outcome);
+    expect(made.cache->n_encoded_tokens() <= n, "more tokens compressed than appended", outcome);
     expect(made.compressor->paper_bytes(subject.model, n, 10) > 0, "paper_bytes is not positive", outcome);
   }
   return outcome;
@@ -72,7 +72,7 @@ Outcome decoding_300_steps_holds_together(const Subject& subject) {
   for (int64_t t = kPrompt; t < kPrompt + kSteps; ++t) {
     made.cache->append(tokens_of(input, t, 1));
     const int64_t n_more = made.cache->n_encoded_tokens() - n_encoded;
-    expect(n_more >= 0, concat("encoded tokens fell by ", -n_more, " at ", t), outcome);
+    expect(n_more >= 0, concat("the number of compressed tokens fell by ", -n_more, " at ", t), outcome);
     n_encoded += n_more;
     const bool at_border = n_more > 1;  // a buffer was flushed
     if (t % 13 == 0 || at_border || t + 1 == kPrompt + kSteps) {

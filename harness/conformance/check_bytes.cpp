@@ -71,7 +71,7 @@ Outcome estimates_are_unbiased(const Subject& subject) {
   const auto held = made.cache->dequantize(), attended = made.cache->attended();
   if (equal(held, attended)) return {.not_applicable = "attended() is dequantize()"};
   expect(subject.plugin.descriptor().capabilities.estimates,
-         "attended() is not dequantize(), and the plugin does not say that it estimates", outcome);
+         "attended() is not dequantize(), but the plugin does not declare `estimates`", outcome);
   if (attended.k.size(1) != input.k.size(1)) return outcome;
   for (const bool is_k : {true, false}) {
     const auto &exact = is_k ? input.k : input.v, &estimate = is_k ? attended.k : attended.v;
@@ -141,8 +141,8 @@ Outcome process_grows_by_the_footprint(const Subject& subject) {
   expect(grown <= claimed + claimed / 20 + kNoise,
          concat("footprint() is ", claimed, " bytes at ", n_tokens + 8, " tokens, the process has grown by ", grown),
          outcome);
-  expect(written <= kNoise / 16, concat("wrote ", written, " bytes while it encoded"), outcome);
-  expect(n_files <= 0, concat(n_files, " files, sockets or the like are open that were not"), outcome);
+  expect(written <= kNoise / 16, concat("wrote ", written, " bytes while it compressed"), outcome);
+  expect(n_files <= 0, concat(n_files, " more open files, sockets or similar than before"), outcome);
   expect(before.has_children || !after.has_children, "started a process", outcome);
   return outcome;
 }

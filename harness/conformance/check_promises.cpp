@@ -126,10 +126,10 @@ Outcome lossy_means_lossy(const Subject& subject) {
   const bool lossy = subject.plugin.descriptor().capabilities.lossy;
   const bool all_kept = kv.k.sizes() == input.k.sizes();
   const bool exact = all_kept && relative_error(kv.k, input.k) < 5e-3 && relative_error(kv.v, input.v) < 5e-3;
-  expect(lossy || exact, "the plugin calls itself not lossy, and is", outcome);
-  expect(!lossy || made.cache->n_encoded_tokens() > 0, "nothing is encoded after 400 tokens", outcome);
+  expect(lossy || exact, "the plugin is declared lossless, but changes K or V", outcome);
+  expect(!lossy || made.cache->n_encoded_tokens() > 0, "nothing is compressed after 400 tokens", outcome);
   const bool exact_to_16_bits = all_kept && at::equal(kv.k, input.k.to(at::kHalf).to(at::kFloat));
-  expect(!lossy || !exact_to_16_bits, "the plugin calls itself lossy, and gives back exact keys", outcome);
+  expect(!lossy || !exact_to_16_bits, "the plugin is declared lossy, but returns exact keys", outcome);
   const double share =
       static_cast<double>(made.cache->footprint().total_bytes()) / static_cast<double>(4 * input.k.numel());
   outcome.notes.push_back(concat(

@@ -25,7 +25,7 @@ void run_checks(const ForkedChild::Say& say, const std::filesystem::path& file, 
   const PluginLibrary plugin(file);
   const auto& d = plugin.descriptor();
   KVC_CHECK(check_device().is_cpu() || *d.capabilities.devices == 0, d.name, " on device ", options.device,
-            ", allowed: cpu, since ", d.capabilities.devices);
+            ", allowed: cpu, because ", d.capabilities.devices);
   const auto cases = cases_of(plugin, options.options);
   say({{"opened", {{"plugin", d.name}, {"summary", d.summary}, {"sha256", plugin.sha256()}}}});
   const bool serves_none = std::all_of(cases.begin(), cases.end(), [](const Case& c) { return !c.refusal.empty(); });

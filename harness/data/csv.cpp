@@ -16,7 +16,7 @@ class CsvReader {
       CsvRow row{line_, {field()}};
       while (take(',')) row.fields.push_back(field());
       if (at_ < text_.size() && !skip_line_end())
-        fail("text behind a closing quote, expected a comma or the line's end");
+        fail("text after a closing quote, expected a comma or the end of the line");
       rows.push_back(std::move(row));
     }
     return rows;

@@ -13,7 +13,8 @@ void read_range(YamlMap& map, DataSpec::Part& part) {
   const auto range = map.optional("range");
   if (!range) return;
   const auto ends = range->sequence();
-  if (ends.size() != 2) range->fail(range->name(), " has ", ends.size(), " values, expected [first, behind the last]");
+  if (ends.size() != 2)
+    range->fail(range->name(), " has ", ends.size(), " values, expected [first, one past the last]");
   part.begin = ends[0].integer(0, kMost);
   part.end = ends[1].integer(part.begin + 1, kMost);
 }

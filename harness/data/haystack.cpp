@@ -26,7 +26,7 @@ std::vector<std::string> read_sentences(const std::filesystem::path& path) {
     if (n_words(line) > 0) sentences.push_back(line);
   }
   KVC_CHECK(sentences.size() >= 2, path.string(), ":1:1: error: ", sentences.size(),
-            " sentences of filler, expected at least two, one a line");
+            " sentences of filler, expected at least two, one per line");
   return sentences;
 }
 

@@ -106,7 +106,7 @@ MadeQuestions make_questions(const MadeSpec& spec, const MakerPlace& place, int6
     const auto most = most_that_fit(growth, [&](int64_t units) { return fits(maker->make(units, 0)); });
     KVC_CHECK(most, spec.where, ": error: data.made.tokens is ", *spec.tokens, ", and the shortest prompt has ",
               n_prompt_tokens(maker->make(growth.first, 0)), " where ", place.prompt_tokens,
-              " are left beside the answer");
+              " are left after reserving the answer");
     KVC_CHECK(*most + growth.by <= growth.most, spec.where, ": error: data.made.tokens is ", *spec.tokens,
               ", and there is text for a prompt of ", n_prompt_tokens(maker->make(*most, 0)), " tokens");
     n_units = *most;
@@ -118,7 +118,7 @@ MadeQuestions make_questions(const MadeSpec& spec, const MakerPlace& place, int6
     for (auto units = n_units; spec.tokens && !fits(question);) {
       KVC_CHECK(units > growth.first, spec.where, ": error: data.made.tokens is ", *spec.tokens,
                 ", and the shortest prompt of question ", i, " has ", n_prompt_tokens(question), " where ",
-                place.prompt_tokens, " are left beside the answer");
+                place.prompt_tokens, " are left after reserving the answer");
       units = std::max(units - growth.back, growth.first);
       question = maker->make(units, i);
     }

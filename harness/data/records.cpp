@@ -111,7 +111,7 @@ void add_part(const DataSpec& spec, const DataSpec::Part& part, const std::files
 void add_beside(const DataSpec& spec, const std::filesystem::path& path, Records& records) {
   const auto lines = split_lines(read_text(path, spec.encoding));
   KVC_CHECK(lines.size() == records.items.size(), path.string(), ":", lines.size(), ":1: error: ", lines.size(),
-            " lines beside ", records.items.size(), " items, expected as many");
+            " lines next to ", records.items.size(), " items, expected as many");
   for (size_t i = 0; i < lines.size(); ++i) records.items[i].object[spec.beside->column] = lines[i];
 }
 

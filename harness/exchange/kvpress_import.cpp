@@ -33,7 +33,7 @@ std::vector<fs::path> result_folders(const fs::path& folder) {
   }
   std::sort(folders.begin(), folders.end());
   KVC_CHECK(!folders.empty(), "folder '", folder.string(),
-            "' holds no results of kvpress (config.yaml and metrics.json)");
+            "' has no results of kvpress (config.yaml and metrics.json)");
   return folders;
 }
 

@@ -22,15 +22,15 @@ std::vector<int64_t> read_integers(const YamlValue& value, int64_t min, int64_t 
 
 void layer_keys(YamlKeys& keys, BenchSubject& subject) {
   const auto outliers = concat(subject.outlier_channels);
-  keys.integer({"n_heads", "of queries", kRequired}, subject.n_heads, 1, kMostSize);
+  keys.integer({"n_heads", "query heads", kRequired}, subject.n_heads, 1, kMostSize);
   subject.n_kv_heads = subject.n_heads;
-  keys.integer({"n_kv_heads", "of K and V; divides n_heads", false, "n_heads"}, subject.n_kv_heads, 1, kMostSize);
-  keys.integer({"head_dim", "of each head", kRequired}, subject.head_dim, 1, kMostSize);
+  keys.integer({"n_kv_heads", "KV heads; must divide n_heads", false, "n_heads"}, subject.n_kv_heads, 1, kMostSize);
+  keys.integer({"head_dim", "channels per head", kRequired}, subject.head_dim, 1, kMostSize);
   keys.other(
-      {"outlier_channels", "of each KV head's keys: so many are outlier_factor as large", false, outliers.c_str()},
+      {"outlier_channels", "outlier channels per KV head of K", false, outliers.c_str()},
       "integer, 0 to head_dim",
       [&](const YamlValue& value) { subject.outlier_channels = value.integer(0, subject.head_dim); });
-  keys.real({"outlier_factor", "how much larger these are"}, subject.outlier_factor, 0, 1e4);
+  keys.real({"outlier_factor", "how much larger outlier channels are"}, subject.outlier_factor, 0, 1e4);
 }
 
 void read_layer(const YamlValue& value, BenchSubject& subject) {
@@ -45,10 +45,10 @@ void read_layer(const YamlValue& value, BenchSubject& subject) {
 void subject_keys(YamlKeys& keys, BenchSubject& subject) {
   std::optional<YamlValue> layer;
   keys.other(
-      {"layer", "a single attention layer of random numbers; or `model`, or `config`"}, "map",
+      {"layer", "one attention layer with random inputs; or give `model` or `config`"}, "map",
       [&](const YamlValue& value) { layer = value; }, [&](YamlKeys& inner) { layer_keys(inner, subject); });
-  keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml"}, subject.model);
-  keys.text({"config", "a config.json: a model of that shape with random weights"}, subject.config);
+  keys.text({"model", "a folder, a .gguf file, or a name in models/catalog.yaml"}, subject.model);
+  keys.text({"config", "a config.json, for a model of that shape with random weights"}, subject.config);
   keys.then([&](YamlMap& map) {
     if (int{layer.has_value()} + !subject.model.empty() + !subject.config.empty() != 1) {
       map.value().fail(map.value().name(), " names ", layer ? "layer " : "", subject.model.empty() ? "" : "model ",
@@ -56,12 +56,13 @@ void subject_keys(YamlKeys& keys, BenchSubject& subject) {
     }
     if (layer) read_layer(*layer, subject);
   });
-  keys.boolean({"prefill", "compute exact attention over the prompt, too; false: of a layer alone"}, subject.prefill);
+  keys.boolean({"prefill", "include exact attention over the prompt; false is allowed with `layer` only"},
+               subject.prefill);
   keys.then([&](YamlMap& map) {
     if (!subject.prefill && !layer) map.required("prefill").fail("prefill is false, expected true for a whole model");
   });
-  keys.integer({"seed", "of what is random"}, subject.seed, 0);
-  keys.other({"device", "where it runs", false, "cpu"}, kDevices,
+  keys.integer({"seed", "seed of random inputs and weights"}, subject.seed, 0);
+  keys.other({"device", "device to run on", false, "cpu"}, kDevices,
              [&](const YamlValue& value) { subject.device = read_device(value, value.string()); });
 }
 
@@ -69,17 +70,18 @@ void bench_keys(YamlKeys& keys, BenchExperiment& experiment) {
   std::vector<int64_t> lengths, batches{1};
   int64_t n_new = 0;
   subject_keys(keys, experiment.subject);
-  keys.other({"prompt_tokens", "of each sequence; every length with every batch is a point", kRequired},
-             concat("integer, 1 to ", kMostTokens, ", or a list"),
-             [&](const YamlValue& value) { lengths = read_integers(value, 1, kMostTokens); });
-  keys.integer({"new_tokens", "that each sequence decodes", kRequired}, n_new, 1, kMostTokens);
+  keys.other(
+      {"prompt_tokens", "prompt length of each sequence; every combination of length and batch is measured", kRequired},
+      concat("integer, 1 to ", kMostTokens, ", or a list"),
+      [&](const YamlValue& value) { lengths = read_integers(value, 1, kMostTokens); });
+  keys.integer({"new_tokens", "tokens that each sequence decodes", kRequired}, n_new, 1, kMostTokens);
   keys.other({"batch", "sequences decoded together", false, "1"}, concat("integer, 1 to ", kMostBatch, ", or a list"),
              [&](const YamlValue& value) { batches = read_integers(value, 1, kMostBatch); });
   for (const int64_t length : lengths) {
     for (const int64_t batch : batches) experiment.points.push_back({length, n_new, batch});
   }
-  keys.integer({"repeats", "of each point, that are timed"}, experiment.n_repeats, 1, 10'000);
-  keys.integer({"warmups", "of each point, before them"}, experiment.n_warmups, 0, 10'000);
+  keys.integer({"repeats", "timed runs of each combination"}, experiment.n_repeats, 1, 10'000);
+  keys.integer({"warmups", "untimed runs of each combination, before the timed ones"}, experiment.n_warmups, 0, 10'000);
 }
 
 int64_t read_bytes(const YamlValue& value) {
@@ -91,11 +93,12 @@ int64_t read_bytes(const YamlValue& value) {
 void capacity_keys(YamlKeys& keys, BenchExperiment& experiment) {
   CapacitySearch search{0, 1024, 16, 256, int64_t{1} << 20};
   subject_keys(keys, experiment.subject);
-  keys.integer({"prompt_tokens", "of each sequence of a batch"}, search.n_prompt_tokens, 1, kMostTokens);
-  keys.integer({"new_tokens", "that each sequence decodes"}, search.n_new_tokens, 1, kMostTokens);
-  keys.integer({"max_batch", "no larger batch is looked for; 0: none"}, search.max_batch, 0, kMostBatch);
-  keys.integer({"max_context", "no longer context is looked for; 0: none"}, search.max_context, 0, kMostTokens);
-  keys.other({"memory_limit", "of tensors: weights, KV and workspace together", kRequired},
+  keys.integer({"prompt_tokens", "prompt length of each sequence of a batch"}, search.n_prompt_tokens, 1, kMostTokens);
+  keys.integer({"new_tokens", "tokens that each sequence decodes"}, search.n_new_tokens, 1, kMostTokens);
+  keys.integer({"max_batch", "largest batch to try; 0: do not search for a batch"}, search.max_batch, 0, kMostBatch);
+  keys.integer({"max_context", "longest context to try; 0: do not search for a context"}, search.max_context, 0,
+               kMostTokens);
+  keys.other({"memory_limit", "limit on tensors: weights, KV and workspace together", kRequired},
              "bytes as 2GB, 500MB, 1.5GiB, 64MiB, or a list", [&](const YamlValue& limit) {
                for (const auto& value : limit.is_scalar() ? std::vector{limit} : limit.sequence()) {
                  search.limit_bytes = read_bytes(value);
@@ -139,23 +142,24 @@ int64_t parse_bytes(const std::string& text) {
 void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
   name_keys(keys, experiment.name);
   auto kind = to_string(experiment.kind);
-  keys.choice({"kind", "what is done: times taken, or limits found", kRequired}, kind, {"bench", "capacity"});
+  keys.choice({"kind", "bench: time and memory; capacity: what fits into memory", kRequired}, kind,
+              {"bench", "capacity"});
   experiment.kind = run_kind(kind);
-  keys.text({"database", "where its rows go", false, "results/NAME.sqlite"}, experiment.database);
+  keys.text({"database", "results database", false, "results/NAME.sqlite"}, experiment.database);
   if (experiment.kind == RunKind::bench) {
-    keys.map({"bench", "what is timed", kRequired}, [&](YamlKeys& inner) { bench_keys(inner, experiment); });
+    keys.map({"bench", "what to time", kRequired}, [&](YamlKeys& inner) { bench_keys(inner, experiment); });
   } else {
     keys.other(
-        {"capacity", "what is looked for", kRequired}, "map",
+        {"capacity", "what to search for", kRequired}, "map",
         [&](const YamlValue& value) { read_capacity(value.map(), experiment); },
         [&](YamlKeys& inner) { capacity_keys(inner, experiment); });
   }
   compressors_key(keys, experiment.compressors, experiment.folder);
   auto& subject = experiment.subject;
-  keys.choice({"dtype", "the body computes in it"}, subject.dtype, {"fp32", "fp16", "bf16"});
-  keys.choice({"weights", "of the layers' matrices: as dtype says, or 8 bits a row"}, subject.weights,
+  keys.choice({"dtype", "compute type of the workload"}, subject.dtype, {"fp32", "fp16", "bf16"});
+  keys.choice({"weights", "storage of the layers' weight matrices: as `dtype`, or 8-bit per row"}, subject.weights,
               {"dtype", "int8"});
-  keys.integer({"threads", "of the process"}, subject.threads, 1, 1024);
+  keys.integer({"threads", "CPU threads"}, subject.threads, 1, 1024);
   patience_key(keys, experiment.patience);
   plugin_path_key(keys, experiment.plugin_path);
 }

@@ -50,7 +50,7 @@ void put_over(const YamlMap& map, const std::string& override) {
   const auto equals = override.find('=');
   KVC_CHECK(equals != std::string::npos && equals > 0, "--set '", override, "': expected path=value");
   const auto steps = split_path(override.substr(0, equals));
-  KVC_CHECK(steps[0] != "like", "--set '", override, "': what a file is like stands in it, expected another key");
+  KVC_CHECK(steps[0] != "like", "--set '", override, "': `like` can only be set in the file, expected another key");
   const auto value =
       without_marks(parse_yaml_value(concat("--set '", override, "'"), override.substr(equals + 1)).node());
   YAML::Node node;
@@ -89,11 +89,11 @@ std::vector<std::string> read_devices(const YamlValue& value) {
 void sampling_keys(YamlKeys& keys, Sampling& sampling) {
   sampling.temperature = 1;  // of a map that does not say it
   keys.real({"temperature", "divides the logits; 0: the most likely token"}, sampling.temperature, 0, 100);
-  keys.integer({"top_k", "draw from so many most likely tokens; 0: all"}, sampling.top_k, 0,
+  keys.integer({"top_k", "sample from the k most likely tokens; 0: all"}, sampling.top_k, 0,
                std::numeric_limits<int32_t>::max());
-  keys.real({"top_p", "draw from the fewest most likely tokens that have this probability together"}, sampling.top_p, 0,
-            1);
-  keys.integer({"seed", "of the draws, beside the experiment's"}, sampling.seed, 0);
+  keys.real({"top_p", "sample from the smallest set of most likely tokens with this total probability"}, sampling.top_p,
+            0, 1);
+  keys.integer({"seed", "seed of the sampling, combined with the experiment's `seed`"}, sampling.seed, 0);
 }
 
 // 16 is a word for none.
@@ -110,8 +110,8 @@ void bits_key(YamlKeys& keys, const char* help, const std::vector<int64_t>& allo
 }
 
 void weight_keys(YamlKeys& keys, QuantizationChoice& quantization) {
-  bits_key(keys, "of each number", {8, 4, 3, 2}, quantization.weight_bits);
-  keys.other({"group_size", "columns that share a scale", false, "row"}, "row, or integer, at least 1",
+  bits_key(keys, "bits per weight", {8, 4, 3, 2}, quantization.weight_bits);
+  keys.other({"group_size", "columns per scale", false, "row"}, "row, or integer, at least 1",
              [&](const YamlValue& value) {
                const bool is_row = value.is_scalar() && value.string() == "row";
                quantization.group_size = is_row ? 0 : value.integer(1);
@@ -120,9 +120,10 @@ void weight_keys(YamlKeys& keys, QuantizationChoice& quantization) {
 
 void model_keys(YamlKeys& keys, Experiment& experiment) {
   auto& quantization = experiment.quantization;
-  keys.choice({"dtype", "the model computes in it"}, experiment.dtype, {"fp32", "fp16", "bf16"});
+  keys.choice({"dtype", "the model's compute type"}, experiment.dtype, {"fp32", "fp16", "bf16"});
   keys.other(
-      {"weights", "of the layers' matrices: as dtype says, 8 bits a row, or simulated bits", false, "dtype"},
+      {"weights", "storage of the layers' weight matrices: as `dtype`, 8-bit per row, or simulated quantization", false,
+       "dtype"},
       "dtype, int8, or a map",
       [&](const YamlValue& value) {
         if (value.is_scalar()) {
@@ -132,61 +133,67 @@ void model_keys(YamlKeys& keys, Experiment& experiment) {
         }
       },
       [&](YamlKeys& inner) { weight_keys(inner, quantization); });
-  keys.map({"activations", "what the layers' matrices read, quantized by token"}, [&](YamlKeys& inner) {
-    bits_key(inner, "of each number", {8, 7, 6, 5, 4, 3, 2}, quantization.activation_bits);
-  });
+  keys.map({"activations", "simulated per-token quantization of the inputs of the layers' matrices"},
+           [&](YamlKeys& inner) {
+             bits_key(inner, "bits per value", {8, 7, 6, 5, 4, 3, 2}, quantization.activation_bits);
+           });
   keys.map(
-      {"smooth_quant", "SmoothQuant: channels of activations divided, of weights multiplied"}, [&](YamlKeys& inner) {
-        inner.real({"alpha", "share of the activations' range that moves to the weights"}, quantization.alpha, 0, 1);
-        inner.text({"calibration", "the file that `kvc smooth` made", kRequired}, quantization.smoothing_file);
+      {"smooth_quant", "SmoothQuant: divide activation channels by a factor, multiply weight channels by it"},
+      [&](YamlKeys& inner) {
+        inner.real({"alpha", "fraction of the activation range that moves to the weights"}, quantization.alpha, 0, 1);
+        inner.text({"calibration", "file written by `kvc smooth`", kRequired}, quantization.smoothing_file);
       });
 }
 
 void machine_keys(YamlKeys& keys, Experiment& experiment) {
-  keys.other({"device", "where the model is: each of several takes an equal run of layers", false, "cpu"},
+  keys.other({"device", "where the model runs; several devices each take an equal range of layers", false, "cpu"},
              concat(kDevices, ", or a list"),
              [&](const YamlValue& value) { experiment.devices = read_devices(value); });
-  keys.other({"batch_size", "sequences that a worker decodes together; auto: as many as memory holds", false, "auto"},
-             "auto, or integer, 1 to 4096", [&](const YamlValue& value) {
-               const bool is_auto = value.is_scalar() && value.string() == "auto";
-               experiment.batch_size = is_auto ? 0 : value.integer(1, 4096);
-             });
-  keys.boolean({"share_prefix", "compute K and V of the prefix that a task's prompts share once"},
+  keys.other(
+      {"batch_size", "sequences that a worker decodes together; auto: as many as fit into memory", false, "auto"},
+      "auto, or integer, 1 to 4096", [&](const YamlValue& value) {
+        const bool is_auto = value.is_scalar() && value.string() == "auto";
+        experiment.batch_size = is_auto ? 0 : value.integer(1, 4096);
+      });
+  keys.boolean({"share_prefix", "prefill the common prefix of a task's prompts only once"},
                experiment.share_prefix);
-  keys.boolean({"fan_out", "one prefill serves all compressors; results are the same without it"}, experiment.fan_out);
-  keys.map({"sampling", "draws tokens; greedy without it"},
+  keys.boolean({"fan_out", "one prefill serves all compressors; results do not depend on it"}, experiment.fan_out);
+  keys.map({"sampling", "sample tokens (default: greedy decoding)"},
            [&](YamlKeys& inner) { sampling_keys(inner, experiment.sampling); });
-  keys.integer({"workers", "processes, each with its own copy of the model"}, experiment.workers, 1, 256);
+  keys.integer({"workers", "worker processes, each with its own copy of the model"}, experiment.workers, 1, 256);
   patience_key(keys, experiment.patience);
-  keys.integer({"threads", "of each worker"}, experiment.threads, 1, 1024);
-  keys.integer({"seed", "names the run's randomness"}, experiment.seed, 0);
+  keys.integer({"threads", "CPU threads per worker"}, experiment.threads, 1, 1024);
+  keys.integer({"seed", "seed of everything random in the run"}, experiment.seed, 0);
 }
 
 void probe_keys(YamlKeys& keys, Experiment& experiment) {
   auto& measures = experiment.probe.measures;
-  keys.other({"measures", "what is computed", false, "all"}, concat("list of: ", join(probe_measures())),
+  keys.other({"measures", "what to measure", false, "all"}, concat("list of: ", join(probe_measures())),
              [&](const YamlValue& value) {
                measures.clear();
                for (const auto& measure : value.sequence()) measures.push_back(measure.choice(probe_measures()));
                if (measures.empty()) value.fail("probe.measures is empty, expected at least one");
              });
-  keys.integer({"queries", "of the prompt's last tokens, for what attention makes of K and V"},
+  keys.integer({"queries", "number of last prompt tokens whose queries the attention measures use"},
                experiment.probe.n_queries, 1, 4096);
-  keys.text({"dump", "a folder that gets every tensor that the measures are computed from"}, experiment.dump);
+  keys.text({"dump", "folder for every tensor that the measures are computed from"}, experiment.dump);
 }
 
 void search_keys(YamlKeys& keys, SearchSettings& search) {
   constexpr int64_t kMany = std::numeric_limits<int32_t>::max();
-  keys.real({"budget", "bytes that a candidate may hold, of those at 16 bits", kRequired}, search.budget, 0, 1);
-  keys.text({"option", "of the one compressor, which takes one integer a layer", false, "its only one"}, search.option);
-  keys.other({"levels", "what a layer may get", false, "all that the option allows"}, "list of integers",
+  keys.real({"budget", "largest cache size of a candidate, as a fraction of 16-bit storage", kRequired}, search.budget,
+            0, 1);
+  keys.text({"option", "the compressor's option to search; it takes one integer per layer", false, "its only one"},
+            search.option);
+  keys.other({"levels", "values to try in a layer", false, "all that the option allows"}, "list of integers",
              [&](const YamlValue& value) {
                for (const auto& level : value.sequence()) search.levels.push_back(level.integer());
              });
-  keys.integer({"candidates", "lists that are tried"}, search.n_candidates, 1, kMany);
-  keys.integer({"rescore", "of them, best by likelihood, whose accuracy decides"}, search.n_rescored, 1, kMany);
-  keys.integer({"samples", "of each task, to calibrate with"}, search.n_samples, 1, kMany);
-  keys.integer({"seed", "of the random candidates"}, search.seed, 0, kMany);
+  keys.integer({"candidates", "number of candidates to try"}, search.n_candidates, 1, kMany);
+  keys.integer({"rescore", "how many of the best candidates by likelihood are ranked by accuracy"}, search.n_rescored,
+               1, kMany);
+  keys.integer({"samples", "calibration samples per task"}, search.n_samples, 1, kMany);
+  keys.integer({"seed", "seed of the random candidates"}, search.seed, 0, kMany);
 }
 
 // For values that are of one kind of experiment.
@@ -227,7 +234,7 @@ YamlValue load_like(const YamlValue& like) {
 }  // namespace
 
 void name_keys(YamlKeys& keys, std::string& name) {
-  keys.text({"name", "of the experiment, by which tables name its cells", false, "the file's name"}, name);
+  keys.text({"name", "the experiment's name; tables can select its cells by it", false, "the file's name"}, name);
   keys.then([&name](YamlMap& map) {  // results/NAME.sqlite; @: what the store puts behind it (put_aside)
     const bool is_name = !name.empty() && name.size() <= kLongestName && !has_control(name) &&
                          name.find_first_of("/@") == std::string::npos;
@@ -237,14 +244,15 @@ void name_keys(YamlKeys& keys, std::string& name) {
         .fail("name is ", in_quotes(name), ", expected 1 to ", kLongestName,
               " bytes without '/', '@' and control characters");
   });
-  keys.other({"like", "an experiment whose keys count where this file, which needs a `name`, has none of that name"},
-             "file", [](const YamlValue&) {});
+  keys.other(
+      {"like", "experiment file to inherit keys from; this file then needs a `name`, and its own keys take precedence"},
+      "file", [](const YamlValue&) {});
 }
 
 void patience_key(YamlKeys& keys, double& patience) {
   keys.real({"patience",
-             "seconds that a worker may be at one step, such as a call of a plugin, before it is stopped; ten "
-             "times the longest step so far, where that is more"},
+             "seconds that one step of a worker may take, such as a plugin call, before the worker is stopped; or ten "
+             "times the longest step so far, if that is more"},
             patience, 0.1);
 }
 
@@ -252,51 +260,58 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   name_keys(keys, experiment.name);
   auto kind = to_string(experiment.kind);
   keys.choice({"kind",
-               "what is done: tasks answered, caches looked into, times taken, limits found, one integer a layer "
-               "searched"},
+               "eval: answer tasks; probe: measure cache contents; bench: time and memory; capacity: what fits into "
+               "memory; search: one integer per layer"},
               kind, run_kinds());
   experiment.kind = run_kind(kind);
   experiment.probe.measures = probe_measures();
   keys.map(
-      {"probe", "of kind probe"}, [&](YamlKeys& inner) { probe_keys(inner, experiment); },
+      {"probe", "settings of kind probe"}, [&](YamlKeys& inner) { probe_keys(inner, experiment); },
       only_of(RunKind::probe, experiment));
   keys.map(
-      {"search", "of kind search, which needs it", experiment.kind == RunKind::search},
+      {"search", "settings of kind search, where it is required", experiment.kind == RunKind::search},
       [&](YamlKeys& inner) { search_keys(inner, experiment.search); }, only_of(RunKind::search, experiment));
-  keys.text({"database", "where its rows go", false, "results/NAME.sqlite"}, experiment.database);
-  keys.text({"model", "a folder, a .gguf file, or a name of models/catalog.yaml", kRequired}, experiment.model);
+  keys.text({"database", "results database", false, "results/NAME.sqlite"}, experiment.database);
+  keys.text({"model", "a folder, a .gguf file, or a name in models/catalog.yaml", kRequired}, experiment.model);
   keys.other(
-      {"tasks", "suite/name, a whole suite, a pattern as demo/*, a task file, or a list of such in a .txt", kRequired},
+      {"tasks",
+       "suite/name, a whole suite, a pattern such as demo/*, a task file, or a .txt file that lists any of these",
+       kRequired},
       "list of texts", [&](const YamlValue& value) {
         for (const auto& item : value.sequence()) experiment.tasks.push_back(beside_file(item));
       });
   compressors_key(keys, experiment.compressors, experiment.folder);
   keys.integer(
-      {"limit", "samples of each task: lengths and depths alike where it has them, else the first", false, "all"},
+      {"limit", "samples per task: spread evenly over lengths and depths if the task has them, else the first ones",
+       false, "all"},
       experiment.limit, 1);
-  keys.integer({"max_prompt_tokens", "longer prompts are cut, or refused, as their task says", false, "the context"},
-               experiment.max_prompt_tokens, 2);
+  keys.integer(
+      {"max_prompt_tokens", "longer prompts are truncated or refused, depending on the task", false, "the context"},
+      experiment.max_prompt_tokens, 2);
   std::string question = "in_prompt";
-  keys.choice({"question", "in_prompt: compressed with the rest; after_compression: not seen by it, read afterwards"},
-              question, {"in_prompt", kAfterCompression});
+  keys.choice(
+      {"question", "in_prompt: compressed with the prompt; after_compression: read after the prompt was compressed"},
+      question, {"in_prompt", kAfterCompression});
   experiment.question_after = question == kAfterCompression;
   experiment.sizes = {4096, 32768};
-  keys.other({"sizes", "tokens of made prompts whose caches' bytes are measured, once a compressor; []: none", false,
-              "[4096, 32768]"},
-             "list of integers, 1 to 1048576", [&](const YamlValue& value) {
-               experiment.sizes.clear();
-               for (const auto& size : value.sequence()) experiment.sizes.push_back(size.integer(1, 1048576));
-             });
+  keys.other(
+      {"sizes", "lengths, in tokens, of synthetic prompts whose cache size is measured once per compressor; []: none",
+       false, "[4096, 32768]"},
+      "list of integers, 1 to 1048576", [&](const YamlValue& value) {
+        experiment.sizes.clear();
+        for (const auto& size : value.sequence()) experiment.sizes.push_back(size.integer(1, 1048576));
+      });
   model_keys(keys, experiment);
   machine_keys(keys, experiment);
-  keys.text({"chat_template", "auto, none, or a name of prompts/chat: of tasks whose prompt is a user's turn"},
+  keys.text({"chat_template", "auto, none, or a template in prompts/chat; for tasks whose prompt is a user's turn"},
             experiment.chat_template);
-  keys.text({"system_message", "of these prompts", false, "the chat template's own"}, experiment.system_message);
-  keys.text({"data_dir", "a folder with the datasets that are not the project's own", false, "KVC_DATA"},
+  keys.text({"system_message", "system message of these prompts", false, "the chat template's own"},
+            experiment.system_message);
+  keys.text({"data_dir", "folder of external datasets", false, "KVC_DATA"},
             experiment.data_dir);
-  keys.other({"text", "a file that tasks which read texts read instead of their own"}, "file",
+  keys.other({"text", "text file that replaces the texts of tasks that score running text"}, "file",
              [&](const YamlValue& value) { experiment.text = value.folder() / value.string(); });
-  keys.other({"check", "bounds of `kvc check`; a run does not see it"}, "map", [](const YamlValue&) {});
+  keys.other({"check", "settings of `kvc check`; `kvc run` ignores them"}, "map", [](const YamlValue&) {});
   plugin_path_key(keys, experiment.plugin_path);
 }
 
@@ -329,7 +344,7 @@ ConfigFile config_file(const YamlMap& map, const std::vector<std::string>& overr
 YamlMap load_experiment_yaml(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   auto map = load_yaml(path).map();
   const auto like = map.optional("like");
-  if (like && !map.has("name")) like->fail("the file has no name of its own: experiments of one name would mix");
+  if (like && !map.has("name")) like->fail("the file has no `name`: experiments with the same name would mix");
   map.lay_over("experiments", load_like);
   for (const auto& override : overrides) put_over(map, override);
   return map;

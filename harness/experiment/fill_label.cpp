@@ -43,7 +43,7 @@ std::string filled_label(const CompressorChoice& choice, const CellRecord& recor
     const auto found = words.find(name);
     KVC_CHECK(found != words.end(), where, unknown_name("option", name, known));
     KVC_CHECK(found->second.size() == 1, where, "{", name, "} is ", join({found->second.begin(), found->second.end()}),
-              " in its parts, expected an option that says one thing");
+              " in its parts, expected an option with one value");
     filled += *found->second.begin();
     at = close + 1;
   }

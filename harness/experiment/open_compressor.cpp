@@ -192,7 +192,7 @@ std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoic
     try {
       opened.push_back(opened_of(found[i], said[i]));
     } catch (const json::exception& e) {
-      throw Error(concat(names[i], ": it says of itself what is no description: ", e.what()));
+      throw Error(concat(names[i], ": its description is invalid: ", e.what()));
     }
   }
   std::vector<CompressorChoice> labelled;

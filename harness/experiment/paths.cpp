@@ -17,7 +17,7 @@ Paths find_paths() {
   paths.plugins = fs::is_directory(installed_plugins) ? installed_plugins : prefix / "plugins";
   if (const char* root = std::getenv("KVC_ROOT")) {
     paths.root = root;
-    KVC_CHECK(fs::is_directory(paths.root / "tasks"), "KVC_ROOT is '", root, "', which holds no folder 'tasks'");
+    KVC_CHECK(fs::is_directory(paths.root / "tasks"), "KVC_ROOT is '", root, "', which has no folder 'tasks'");
     return paths;
   }
   if (fs::is_directory(shared / "tasks")) {

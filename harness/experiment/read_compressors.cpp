@@ -74,7 +74,7 @@ Points with_part(const Points& points, const Points& parts) {
   for (const auto& point : points) {
     for (const auto& part : parts) {
       KVC_CHECK(part.label.empty(), part.where,
-                ": error: a part of a compressor has a label, expected it beside the whole");
+                ": error: a part of a composition has a label, expected it on the composition");
       wider.push_back(point);
       wider.back().parts.push_back(part);
     }
@@ -97,11 +97,13 @@ struct ChainEntry {
 
 void chain_keys(YamlKeys& keys, ChainEntry& entry) {
   const auto block = concat(kDefaultBlock);
-  keys.other({"chain", "stages: one that evicts hands its tokens on; any other stores what is left to those behind",
+  keys.other({"chain",
+              "stages, in order: an evicting stage passes on the tokens it keeps, any other stage passes on its error",
               kRequired},
              "list of at least two compressors", [&](const YamlValue& value) { entry.stages = value; });
-  keys.other({"block", "tokens of a block of a chain that stores errors; a list is a sweep", false, block.c_str()},
-             "integer, 1 to 1048576, or a list", [&](const YamlValue& value) { entry.blocks = read_blocks(value); });
+  keys.other(
+      {"block", "tokens per block, in a chain whose stages store errors; a list is a sweep", false, block.c_str()},
+      "integer, 1 to 1048576, or a list", [&](const YamlValue& value) { entry.blocks = read_blocks(value); });
 }
 
 Points read_chain(YamlMap map) {
@@ -148,21 +150,21 @@ struct RuleEntry {
 };
 
 void rule_keys(YamlKeys& keys, RuleEntry& rule) {
-  keys.other({"layers", "that the rule is for", false, "all"}, "a layer, a range as 0-3, or a list",
+  keys.other({"layers", "layers the rule applies to", false, "all"}, "a layer, a range as 0-3, or a list",
              [&](const YamlValue& value) {
                const auto ranges = value.is_sequence() ? value.sequence() : std::vector<YamlValue>{value};
                if (ranges.empty()) value.fail(value.name(), " is an empty list, expected at least one layer");
                for (const auto& range : ranges) rule.scope.layers.push_back(read_range(range));
              });
-  keys.other({"tensor", "that the rule is for", false, "both"}, "k, v", [&](const YamlValue& value) {
+  keys.other({"tensor", "tensor the rule applies to", false, "both"}, "k, v", [&](const YamlValue& value) {
     rule.scope.tensor = value.choice({"k", "v"}) == "k" ? CacheTensor::k : CacheTensor::v;
   });
-  keys.other({"phase", "the prompt's tokens, or those of decoding", false, "both"}, "prompt, decode",
+  keys.other({"phase", "tokens the rule applies to: the prompt's, or decoded ones", false, "both"}, "prompt, decode",
              [&](const YamlValue& value) {
                rule.scope.decode = value.choice({"prompt", "decode"}) == "decode";
              });
-  keys.other({"use", "what it uses"}, "a compressor", [&](const YamlValue& value) { rule.use = value; });
-  keys.other({"options", "or the default's plugin with these options put over its own"}, "map of options",
+  keys.other({"use", "the compressor to use"}, "a compressor", [&](const YamlValue& value) { rule.use = value; });
+  keys.other({"options", "alternatively, options that override those of the default compressor"}, "map of options",
              [&](const YamlValue& value) { rule.options = value; });
 }
 
@@ -188,10 +190,10 @@ struct RulesEntry {
 };
 
 void rules_keys(YamlKeys& keys, RulesEntry& rules) {
-  keys.other({"default", "of what no rule is for", kRequired}, "a compressor",
+  keys.other({"default", "compressor where no rule applies", kRequired}, "a compressor",
              [&](const YamlValue& value) { rules.otherwise = read_compressor(value); });
   keys.other(
-      {"where", "rules; of those that fit, the last one counts", kRequired}, "list of maps",
+      {"where", "rules; the last one that applies wins", kRequired}, "list of maps",
       [&](const YamlValue& value) { rules.where = value; },
       [](YamlKeys& inner) {
         RuleEntry rule;
@@ -224,7 +226,7 @@ Points read_rules(const YamlValue& value) {
 }
 
 void label_key(YamlKeys& keys, std::optional<YamlValue>& label) {
-  keys.other({"label", "beside the compressor: its row's name in tables; {option} stands for that option's value"},
+  keys.other({"label", "row name in tables; {option} is replaced by that option's value"},
              "text", [&](const YamlValue& value) { label = value; });
 }
 
@@ -263,7 +265,7 @@ void set_labels(const YamlValue& label, Points& points) {
     }
     if (!taken.insert(point.label).second) {
       label.fail(label.name(), " is ", label.found(), " for ", points.size(),
-                 " compressors of a sweep, expected the {option} in it that tells them apart");
+                 " compressors of a sweep, expected an {option} in it that distinguishes them");
     }
   }
 }
@@ -290,7 +292,7 @@ CompressorChoice compressor_argument(const std::string& what, const std::string&
 }
 
 void plugin_path_key(YamlKeys& keys, std::vector<std::string>& folders) {
-  keys.other({"plugin_path", "folders searched before the built-in plugins"}, "list of texts",
+  keys.other({"plugin_path", "folders to search before the built-in plugins"}, "list of texts",
              [&](const YamlValue& value) {
                for (const auto& item : value.sequence()) {
                  const auto beside = value.folder() / item.string();
@@ -304,7 +306,7 @@ void plugin_path_key(YamlKeys& keys, std::vector<std::string>& folders) {
 }
 
 void compressors_key(YamlKeys& keys, std::vector<CompressorChoice>& compressors, std::filesystem::path& folder) {
-  keys.other({"compressors", "each a row of the tables", kRequired}, "list of compressors",
+  keys.other({"compressors", "compressors to evaluate, one row each in the tables", kRequired}, "list of compressors",
              [&](const YamlValue& value) {
                folder = value.folder();
                for (const auto& entry : value.sequence()) {

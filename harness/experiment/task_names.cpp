@@ -53,7 +53,7 @@ std::vector<TaskId> tasks_listed(const std::filesystem::path& list, const Paths&
     std::string name, more;
     if (!(words >> name)) continue;
     const auto where = concat(list.string(), ":", n_lines, ": error: ");
-    KVC_CHECK(!(words >> more), where, "'", more, "' behind '", name, "', expected one task a line");
+    KVC_CHECK(!(words >> more), where, "'", more, "' after '", name, "', expected one task per line");
     KVC_CHECK(!name.ends_with(".txt"), where, "'", name, "' is a list of tasks, expected tasks");
     try {
       for (auto& id : tasks_of(name, paths)) tasks.push_back(std::move(id));
@@ -61,7 +61,7 @@ std::vector<TaskId> tasks_listed(const std::filesystem::path& list, const Paths&
       throw Error(where + e.what());
     }
   }
-  KVC_CHECK(!tasks.empty(), list.string(), ": no task, expected one a line");
+  KVC_CHECK(!tasks.empty(), list.string(), : no task, expected one per line");
   return tasks;
 }
 

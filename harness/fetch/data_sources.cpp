@@ -19,7 +19,7 @@ DataSource read_source(const YamlValue& value) {
   source.note = map.optional_string("note", "");
   if (const auto n = map.optional("bytes")) source.n_bytes = n->integer(1, kMostDataBytes);
   if (const auto hash = map.optional("sha256")) source.sha256 = read_sha256(*hash);
-  if (source.n_bytes.has_value() != !source.sha256.empty()) value.fail("bytes and sha256 stand together, or neither");
+  if (source.n_bytes.has_value() != !source.sha256.empty()) value.fail("expected both bytes and sha256, or neither");
   source.may_fetch = map.optional_boolean("fetch", source.n_bytes.has_value());
   if (const auto made_by = map.optional("made_by")) {
     auto made_by_map = made_by->map();
@@ -29,7 +29,7 @@ DataSource read_source(const YamlValue& value) {
   }
   if (source.may_fetch && !source.n_bytes) value.fail("a file without known hash cannot be fetched");
   if (!source.may_fetch && source.note.empty())
-    value.fail("a file that is not fetched needs a note that says how to get it");
+    value.fail("a file that is not downloaded needs a note on how to get it");
   map.reject_unknown();
   return source;
 }

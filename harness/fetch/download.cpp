@@ -156,7 +156,7 @@ std::string reason(const std::string& url, CURLcode result, long status) {
 }
 
 std::string are_there(const Download& wanted, const fs::path& part) {
-  return concat("; ", size_of(part), " of ", wanted.n_bytes, " bytes are there, the next call goes on from them");
+  return concat("; ", size_of(part), " of ", wanted.n_bytes, " bytes are kept, the next call resumes");
 }
 
 // One connection. -> why it broke off and may be tried again, or "" when it brought all that it had

@@ -95,11 +95,11 @@ std::string advice(long status, const HubId& id, const HubPlaces& places) {
                                   : "HF_TOKEN is no token that may read this model";
     case 403:
       return concat("the model is gated: accept its terms at ", page,
-                    places.token.empty() ? " and set HF_TOKEN" : " with the account that HF_TOKEN is of");
+                    places.token.empty() ? " and set HF_TOKEN" : " with the account of HF_TOKEN");
     case 404:
       return concat("there is no model ", id.model(), " with a revision '", id.revision, "'");
     default:
-      return "the Hub refuses; try again later";
+      return "the Hub refuses the request; try again later";
   }
 }
 
@@ -108,10 +108,8 @@ template <class F>
 auto asking(const HubId& id, const HubPlaces& places, const std::string& hint, F f) {
   const auto name = id.written();
   if (places.offline) {
-    throw EnvironmentError(concat(name,
-                                  ": it is not on this machine, and HF_HUB_OFFLINE forbids to ask the Hub; without it "
-                                  "`kvc model get ",
-                                  name, "` fetches it"));
+    throw EnvironmentError(concat(name, ": not on this machine, and HF_HUB_OFFLINE is set; unset it and run `kvc model get ",
+                                  name, "`"));
   }
   try {
     return f();

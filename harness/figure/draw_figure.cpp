@@ -75,9 +75,9 @@ DrawnFigure draw_figure(const FigureLayout& layout, const FigureData& data, cons
   write_file(drawn.script, write_gnuplot(layout, data, drawn.dat.filename().string(), picture.filename().string(),
                                          extension.substr(1)));
   const auto [status, said] = run_gnuplot(drawn.script);
-  const auto kept = concat("'", drawn.script.string(), "' and '", drawn.dat.string(), "' are there");
+  const auto kept = concat("'", drawn.script.string(), "' and '", drawn.dat.string(), "' are written");
   if (status == 127) {
-    throw EnvironmentError(concat("gnuplot is not there (Debian's package gnuplot-nox), so '", picture.string(),
+    throw EnvironmentError(concat("gnuplot is missing (Debian package gnuplot-nox), so '", picture.string(),
                                   "' is not drawn; ", kept));
   }
   if (status != 0 || !fs::exists(picture)) {

@@ -89,7 +89,7 @@ void add_row(FigureData& data, const Statement& row, const Columns& columns, con
   const bool is_first =
       std::none_of(data.blocks.begin(), data.blocks.end(), [&](const auto& block) { return block.panel == panel; });
   KVC_CHECK(is_first || numeric == categories.empty(), "figure ", name, ": x is '", point.label,
-            "', expected all numbers or all texts");
+            "', expected only numbers or only texts");
   point.x = numeric ? row.real(columns.x) : static_cast<double>(index_of(categories, point.label) + 1);
   for (const int column : columns.values) point.values.push_back(finite(row, column));
   auto& points = block_of(data, panel, series).points;

@@ -60,7 +60,7 @@ void observe_prompt(const Transformer& model, const Tokenizer& tokenizer, const 
     const int64_t n_chunk = std::min(observation.chunk_tokens, n - first);
     const auto behind = tokens_behind(tokenizer, observation, prompt, first, n_chunk);
     const auto n_pass = static_cast<int64_t>(behind.size()), most = model.config().max_position_embeddings;
-    KVC_CHECK(n + n_pass <= most, "observation: ", n_pass, " tokens behind the prompt's ", n, " for a chunk of ",
+    KVC_CHECK(n + n_pass <= most, "observation: ", n_pass, " tokens after the prompt's ", n, " for a chunk of ",
               n_chunk, ", the model has max_position_embeddings ", most, "; smaller chunks need less");
     std::vector<int64_t> ids(prompt.begin(), prompt.end());
     ids.insert(ids.end(), behind.begin(), behind.end());

@@ -76,7 +76,7 @@ void GgufFile::open_split_(const std::filesystem::path& path) {
     for (auto& [name, tensor] : header.tensors) {
       tensor.file = static_cast<size_t>(i);
       KVC_CHECK(tensors_.emplace(name, std::move(tensor)).second, files_.back().path(), ": tensor ", in_quotes(name),
-                " stands in an earlier file, too");
+                " is in an earlier file, too");
     }
     if (i == 0) metadata_ = std::move(header.metadata);
   }

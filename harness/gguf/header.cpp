@@ -170,7 +170,7 @@ class HeaderReader {
     KVC_CHECK(!key.empty() && is_utf8(key), in_.where(), "key ", in_quotes(key), ", expected a name in UTF-8");
     auto value = read_value(in_.take<uint32_t>("a value's type"), key, 0);
     KVC_CHECK(header_.metadata.emplace(key, std::move(value)).second, in_.where(), "key ", in_quotes(key),
-              " stands twice");
+              " appears twice");
   }
 
   GgufValue read_value(uint32_t type, const std::string& key, int depth) {
@@ -271,10 +271,10 @@ class HeaderReader {
     set_type(in_.take<uint32_t>("a tensor's type"), name, n_values, tensor);
     const auto offset = in_.take<uint64_t>("a tensor's offset");
     KVC_CHECK(offset <= static_cast<uint64_t>(file_.n_bytes()), in_.where(), "tensor ", in_quotes(name), ": offset ",
-              offset, " lies behind the end of the file (", file_.n_bytes(), " bytes)");
+              offset, " is past the end of the file (", file_.n_bytes(), " bytes)");
     tensor.offset = static_cast<int64_t>(offset);
     KVC_CHECK(header_.tensors.emplace(name, std::move(tensor)).second, in_.where(), "tensor ", in_quotes(name),
-              " stands twice");
+              " appears twice");
   }
 
   void set_type(uint32_t number, const std::string& name, int64_t n_values, GgufTensor& tensor) {
@@ -321,7 +321,7 @@ class HeaderReader {
     for (size_t i = 1; i < by_place.size(); ++i) {
       const auto& before = *by_place[i - 1].second;
       KVC_CHECK(before.offset + before.n_bytes <= by_place[i].second->offset, file_.path(), ": tensor ",
-                in_quotes(*by_place[i].first), " lies over ", in_quotes(*by_place[i - 1].first));
+                in_quotes(*by_place[i].first), " overlaps ", in_quotes(*by_place[i - 1].first));
     }
   }
 

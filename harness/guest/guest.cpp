@@ -40,12 +40,13 @@ std::string let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<
   const auto left = meter.return_account(account);
   if (!error.empty()) return error;
   if (given_back > allowed) {
-    return concat("the caches held ", given_back, " bytes beside their tensors, from malloc, new or mmap (allowed for ",
-                  "bookkeeping: ", allowed, "): keep K and V in tensors that footprint() counts");
+    return concat("the caches allocated ", given_back,
+                  " bytes outside their tensors, from malloc, new or mmap (allowed for ", "bookkeeping: ", allowed,
+                  "): keep K and V in tensors that footprint() counts");
   }
   if (left.bytes > kLeftBytes + kLeftTimes * left.largest) {
-    return concat("sequences that have ended left ", left.bytes, " bytes behind, one of them ", left.largest,
-                  ": what a cache holds must go with it; what all share is made in a kvc::Shared");
+    return concat("sequences that have ended left ", left.bytes, " bytes allocated, one of them ", left.largest,
+                  ": a cache must free its memory; memory that all share belongs in a kvc::Shared");
   }
   return "";
 }

@@ -229,7 +229,7 @@ void give_back(void* pointer, const Lost& lost) {
   for (auto* p = begin + kPage; p < bytes; ++p) touched |= *p != kUntouched;
   for (auto* p = bytes + lost.bytes; p < end; ++p) touched |= *p != kUntouched;
   if (touched) {
-    std::fprintf(stderr, "kvc: beside a tensor of %zu bytes something was written\n", lost.bytes);
+    std::fprintf(stderr, "kvc: out-of-bounds write next to a tensor of %zu bytes\n", lost.bytes);
     std::abort();
   }
   ::syscall(SYS_munmap, begin, lost.guarded_bytes);

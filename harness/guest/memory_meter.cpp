@@ -283,7 +283,7 @@ MemoryMeter::Held MemoryMeter::held_bytes(int account) const {
 void check_bytes(const Footprint& reported, const MemoryMeter::Held& held) {
   const auto [least, most] = reported.allocated();
   KVC_CHECK(least <= held.tensors && held.tensors <= most, "the caches report ", reported.total_bytes(),
-            " bytes, but hold ", held.tensors, " bytes of tensors: footprint() must count every buffer, once",
+            " bytes, but allocated ", held.tensors, " bytes of tensors: footprint() must count every buffer, once",
             least == reported.total_bytes() ? "" : concat(" (in the allocator's blocks ", least, " to ", most, ")"));
 }
 

@@ -57,7 +57,7 @@ void PrivateTokens::take_back() {
     kept += (kept.empty() ? "" : ", ") + std::string(name);
     tensor->reset();
   }
-  KVC_CHECK(kept.empty(), "append() kept the caller's ", kept, "; what is kept must be copied");
+  KVC_CHECK(kept.empty(), "append() kept the caller's ", kept, "; copy what you keep");
 }
 
 void PrivateTokens::poison() {

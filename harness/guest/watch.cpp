@@ -116,7 +116,7 @@ void Watch::look_at_prompt(const LayerCache& cache, const at::Tensor& q) const {
     const double least = is_k ? prompt_->least_k_error(bits) : prompt_->least_v_error(bits);
     KVC_CHECK(error >= least, "layer ", info.layer, ": ", is_k ? "K" : "V", " comes back with a relative error of ",
               error, " from ", static_cast<double>(bits) / static_cast<double>(given.k.numel()),
-              " bits a number, which cannot carry less than ", least);
+              " bits/value, which cannot give less than ", least);
   }
 }
 
@@ -158,8 +158,8 @@ KeyValue Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::
   }
   const bool is_nearer = held_from_exact > kErrorThatShows && from_exact < held_from_exact / 4;
   KVC_CHECK(from_held <= allowed && !is_nearer, "layer ", info.layer, ": attention over ", n_tokens, " tokens is ",
-            from_held, " away from attention over what the cache says that it holds (allowed: ", allowed, "), and ",
-            from_exact, " from exact attention, where what it holds is ", held_from_exact, " away");
+            from_held, " away from attention over the cache's own attended() (allowed: ", allowed, "), and ",
+            from_exact, " from exact attention, but attended() is ", held_from_exact, " from it");
 
   auto nearest = cache.dequantize();
   for (const bool is_k : {true, false}) {
@@ -168,8 +168,8 @@ KeyValue Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::
     const auto exact_kept = at_positions(is_k ? given.k : given.v, positions);
     const double nearest_error = relative(x, exact_kept), attended_error = relative(y, exact_kept);
     KVC_CHECK(attended_error >= 0.98 * nearest_error, "layer ", info.layer, ": attended() gives ", is_k ? "K" : "V",
-              " with a relative error of ", attended_error, ", nearer than dequantize(), whose error is ",
-              nearest_error, " and which gives the nearest that is held");
+              " with a relative error of ", attended_error, ", smaller than that of dequantize(), ",
+              nearest_error, ", which must return the best reconstruction");
   }
   return nearest;
 }

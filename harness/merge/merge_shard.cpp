@@ -180,7 +180,7 @@ ShardCounts merge_shard(Database& out, const std::filesystem::path& shard) {
   } catch (const EnvironmentError&) {
     const bool is_odd = (sqlite3_extended_errcode(out.handle()) & 0xFF) == SQLITE_CONSTRAINT;
     KVC_CHECK(!is_odd, "results database '", shard.string(),
-              "': its rows do not hold together: ", in_one_line(sqlite3_errmsg(out.handle())));
+              "': its rows are inconsistent: ", in_one_line(sqlite3_errmsg(out.handle())));
     throw;
   }
 }

@@ -69,14 +69,14 @@ std::vector<fs::path> shard_paths(const std::vector<std::string>& arguments, con
   for (const auto& argument : arguments) {
     const bool is_there = fs::exists(argument), is_folder = fs::is_directory(argument);
     if (!is_folder && (is_there || argument.find_first_of("*?[") == std::string::npos)) {
-      KVC_CHECK(!is_same_file(argument, out), "shard '", argument, "': it is the database that is merged into");
+      KVC_CHECK(!is_same_file(argument, out), "shard '", argument, "': it is the target of the merge");
       shards.emplace_back(argument);
       continue;
     }
     auto found = is_folder ? in_folder(argument) : of_pattern(argument);
     std::erase_if(found, [&](const auto& path) { return is_same_file(path, out); });
     KVC_CHECK(!found.empty(), "shards '", argument,
-              "': ", is_folder ? "the folder holds no *.sqlite" : "no file fits the pattern");
+              "': ", is_folder ? "no *.sqlite in the folder" : "no file matches the pattern");
     shards.insert(shards.end(), found.begin(), found.end());
   }
   return shards;
@@ -90,7 +90,7 @@ void check_shard(const fs::path& path) {
   auto schema = schema_in_memory();
   const auto version = db.integer("PRAGMA user_version");
   KVC_CHECK(version == schema.integer("PRAGMA user_version"), "results database '", path.string(),
-            "': an earlier kvc wrote it (schema ", version, "); any `kvc run` into it brings it up to date");
+            "': written by an earlier kvc (schema ", version, "); any `kvc run` into it upgrades it");
   const auto there = columns_of(db);
   for (const auto& column : columns_of(schema)) {
     KVC_CHECK(there.contains(column), "results database '", path.string(), "': schema ", version,

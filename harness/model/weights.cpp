@@ -133,7 +133,7 @@ Parts parts_of(const std::string& prefix, const std::vector<const char*>& names,
 void quantize_layer_(DecoderLayer& layer, const ModelConfig& config, const LoadOptions& options, size_t index) {
   const auto& quantization = options.quantization;
   if (const auto& smoothing = quantization.smoothing) {
-    KVC_CHECK(config.norm_before, "smooth_quant: this model has its norms behind a layer's halves");
+    KVC_CHECK(config.norm_before, "smooth_quant: this model has its norms after attention and MLP");
     for (auto* linear : {&layer.qkv, &layer.up}) *linear = expanded(*linear, options.dtype);
     smooth_(layer.attention_norm, layer.qkv, smoothing->maxima.qkv.at(index), smoothing->alpha);
     smooth_(layer.mlp_norm, layer.up, smoothing->maxima.up.at(index), smoothing->alpha);

@@ -115,8 +115,8 @@ void print_sizes(const fs::path& model, const ModelConfig& config, const ModelSi
               config.max_position_embeddings);
   std::printf("weights  %ld parameters: %ld bytes at fp32, %ld at 16 bits, %ld at int8\n", size.n_parameters,
               bytes(WeightType::fp32), bytes(WeightType::bits16), bytes(WeightType::int8));
-  std::printf("         int8: the layers' matrices 1 byte a weight and an fp32 scale a row; all else 16 bits\n");
-  std::printf("KV       %ld bytes a token at 16 bits\n", kv_bytes_per_token_16bit(config));
+  std::printf("         int8: layer matrices 1 byte/weight and an fp32 scale per row; the rest at 16 bits\n");
+  std::printf("KV       %ld bytes/token at 16 bits\n", kv_bytes_per_token_16bit(config));
 }
 
 void print_formula(const PlanArguments& arguments, const ModelShape& shape) {
@@ -124,8 +124,8 @@ void print_formula(const PlanArguments& arguments, const ModelShape& shape) {
       "measured one layer's footprint() after random prompts of %ld and %ld tokens gives slope and offset;\n"
       "         KV(T) = %ld layers x (offset + slope x T) = fixed + bytes per token x T, for one sequence\n"
       "room     memory - %s weights - %g GB reserve for workspace; 1 GB = 1e9 bytes\n"
-      "context  the largest T with KV(T) <= room, whatever the model was made for; batch: the most n with n x KV(T) <= "
-      "room\n\n",
+      "context  the largest T with KV(T) <= room, regardless of the model's own context length; batch: the largest n "
+      "with n x KV(T) <= room\n\n",
       kMeasuredTokens[0], kMeasuredTokens[1], shape.n_layers, arguments.weights.c_str(), arguments.reserve_gb);
 }
 
@@ -157,7 +157,7 @@ void add_candidate(const Measured& measured, const ModelConfig& config, const Pl
                    const std::vector<int64_t>& lengths, Table& table) {
   const auto name = concat(measured.name, " (", measured.options, ")");
   if (!measured.refusal.empty()) {
-    table.notes.push_back(concat(name, " does not serve this model: ", measured.refusal));
+    table.notes.push_back(concat(name, " does not support this model: ", measured.refusal));
     return;
   }
   const auto& line = measured.line;
@@ -171,12 +171,12 @@ void add_candidate(const Measured& measured, const ModelConfig& config, const Pl
   }
   table.rows.push_back(std::move(row));
   if (std::abs(line.misfit) > kStraight) {
-    table.notes.push_back(concat(name, " does not grow in a line: a prompt of ", kCheckedTokens, " tokens holds ",
+    table.notes.push_back(concat(name, " does not grow linearly: a prompt of ", kCheckedTokens, " tokens takes ",
                                  100 * line.misfit, " % more than KV(T) says"));
   }
   if (line.layers_differ)
-    table.notes.push_back(concat(name, " treats layers differently; all count as the first does"));
-  if (measured.simulated) table.notes.push_back(concat(name, " claims bytes it does not hold"));
+    table.notes.push_back(concat(name, " treats layers differently; all are counted like the first"));
+  if (measured.simulated) table.notes.push_back(concat(name, " is simulated: its size is computed, not measured"));
 }
 
 }  // namespace
@@ -202,7 +202,7 @@ void print_plan(const fs::path& model, const PlanArguments& arguments) {
   auto table = empty_table(lengths);
   for (const int64_t gb : kMemoriesGb) {
     if ((static_cast<double>(gb) - arguments.reserve_gb) * kGigabyte > weights) continue;
-    table.notes.push_back(concat(gb, " GB: the ", arguments.weights, " weights do not fit beside the reserve"));
+    table.notes.push_back(concat(gb, " GB: the ", arguments.weights, " weights and the reserve do not fit"));
   }
   for (const auto& one : measured) add_candidate(one, config, arguments, lengths, table);
   std::fputs(write_markdown(table).c_str(), stdout);

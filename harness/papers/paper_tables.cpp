@@ -48,7 +48,7 @@ void note_missing(Database& db, const TableLayout& layout, const std::vector<Tab
     table.notes.push_back(concat("missing: ", state.n_expected - state.n_there, " of ", state.n_expected, " cells of ",
                                  fill.experiment, "; ", state.command));
   }
-  if (fills.empty()) table.notes.push_back("no file of configs/papers fills this table");
+  if (fills.empty()) table.notes.push_back("no experiment in configs/papers produces this table");
 }
 
 // Of a table of any experiment.
@@ -101,7 +101,7 @@ void add_listed(const Listed& listed, const Paths& paths, bool all, Database* db
   }
   if (list.rows.size() > n_before) return;
   list.rows.push_back({listed.name, listed.title, std::string(), std::string("none"),
-                       std::string("no experiment of configs/papers/demo")});
+                       std::string("no experiment in configs/papers/demo")});
 }
 
 // Of the entries that were made, with what was said of them.
@@ -130,8 +130,8 @@ CannedQuery query_of(Database& db, const TableLayout& layout, const std::vector<
     make_entries(db, experiments, false);
     const auto table = make_paper_table(db, layout);
     return {name, layout.title, write_sql(db, table, layout, experiments),
-            table.columns.empty() ? "No cell of it was there when this server began: long rows."
-                                  : "Columns are those that the database had when this server began."};
+            table.columns.empty() ? "None of its cells were stored when this server started: long rows."
+                                  : "Columns are those that the database had when this server started."};
   } catch (const Error& e) {
     return {name, layout.title, with_entries(read_file(layout.sql_file), experiments), concat("Long rows: ", e.what())};
   }
@@ -192,7 +192,7 @@ Table list_paper_tables(const std::string& database, bool all) {
   std::optional<ResultStore> store;
   if (!database.empty()) store = ResultStore::open_readonly(database);
   Table list;
-  list.columns = {{"table"}, {"title"}, {"filled by"}, {"cells there"}, {"to fill it, or why not"}};
+  list.columns = {{"table"}, {"title"}, {"experiment"}, {"cells done"}, {"command, or why not"}};
   list.columns[3].align = TableColumn::Align::kRight;
   for (const size_t i : {3, 4}) list.columns[i].rank = TableColumn::Rank::kMain;
   for (const auto& name : layout_names(tables_folder(paths))) {
@@ -205,17 +205,22 @@ Table list_paper_tables(const std::string& database, bool all) {
   return list;
 }
 
-std::string check_printed_tables(const std::string& name, const std::string& format) {
+std::string check_printed_tables(const std::vector<std::string>& names, const std::string& format) {
   const auto paths = find_paths();
   std::vector<fs::path> files;
-  if (name.empty()) {
+  if (names.empty()) {
     for (const auto& file : fs::directory_iterator(paths.root / "results/external")) {
       if (file.path().extension() == ".yaml") files.push_back(file.path());
     }
     std::sort(files.begin(), files.end());
-  } else {
+  }
+  for (const auto& name : names) {
+    if (name.ends_with(".yaml") || name.ends_with(".yml")) {
+      files.emplace_back(name);
+      continue;
+    }
     const auto layout = find_layout(tables_folder(paths), name);
-    KVC_CHECK(!layout.printed_file.empty(), "table ", name, ": no printed figures are entered for it");
+    KVC_CHECK(!layout.printed_file.empty(), "table ", name, ": its published values are not on file");
     files.push_back(layout.printed_file);
   }
   std::vector<PrintedTable> tables;

@@ -35,7 +35,7 @@ std::vector<CannedQuery> queries_of_papers(Database& db);
 // none is.
 Table list_paper_tables(const std::string& database, bool all);
 
-// What the printed tables say of themselves; `name` as in `kvc table`, or "" for all of results/external.
-std::string check_printed_tables(const std::string& name, const std::string& format);
+// The arithmetic consistency of published tables; names as in `kvc table`, or YAML files; {}: all of results/external.
+std::string check_printed_tables(const std::vector<std::string>& names, const std::string& format);
 
 }  // namespace kvc

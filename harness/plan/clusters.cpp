@@ -17,13 +17,13 @@ MachineClass read_class(const std::string& name, const YamlValue& value) {
   MachineClass result;
   result.name = name;
   read_keys(value.map(), [&](YamlKeys& keys) {
-    keys.other({"memory", "bytes of a machine's GPU, or of the machine", kRequired}, "a size", [&](const auto& given) {
+    keys.other({"memory", "memory of a machine's GPU, or of the machine", kRequired}, "a size", [&](const auto& given) {
       result.bytes = parse_bytes(given.string());
       if (result.bytes <= 0) given.fail(given.name(), " is '", given.string(), "', expected a size, as 80GB");
     });
     keys.text({"constraint", "feature that sbatch asks for"}, result.constraint);
-    keys.text({"gres", "generic resources, as gpu:a100:1"}, result.gres);
-    keys.text({"partition", "instead of the cluster's"}, result.partition);
+    keys.text({"gres", "generic resources, e.g. gpu:a100:1"}, result.gres);
+    keys.text({"partition", "overrides the cluster's partition"}, result.partition);
   });
   return result;
 }
@@ -49,30 +49,31 @@ int64_t parse_slurm_time(const std::string& text) {
 }
 
 void declare_keys(YamlKeys& keys, Cluster& cluster) {
-  keys.text({"partition", "where jobs go"}, cluster.partition);
-  keys.text({"account", "that they are charged to"}, cluster.account);
+  keys.text({"partition", "partition for jobs"}, cluster.partition);
+  keys.text({"account", "account that jobs are charged to"}, cluster.account);
   keys.text({"qos", "quality of service"}, cluster.qos);
-  keys.other({"time", "limit of an array's element, as sbatch writes it: \"24:00:00\""}, "a time",
+  keys.other({"time", "time limit of an array task, as sbatch takes it: \"24:00:00\""}, "a time",
              [&](const YamlValue& value) {
                cluster.time = value.string();
                cluster.seconds = parse_slurm_time(cluster.time);
                if (cluster.seconds <= 0)
                  value.fail(value.name(), " is '", cluster.time, "', expected minutes, H:MM:SS or D-HH:MM:SS");
              });
-  keys.text({"memory", "of the machine for an element, as sbatch writes it: 64G"}, cluster.memory);
-  keys.integer({"cpus", "of an element"}, cluster.cpus, 1);
+  keys.text({"memory", "memory of an array task, as sbatch takes it: 64G"}, cluster.memory);
+  keys.integer({"cpus", "CPUs per array task"}, cluster.cpus, 1);
   keys.integer({"max_array", "MaxArraySize of `scontrol show config`: larger arrays are split"}, cluster.max_array, 2);
-  keys.integer({"throttle", "elements of an array that run at a time; 0: any number"}, cluster.throttle, 0);
-  keys.integer({"signal_seconds", "before the limit that a shard is told to stop"}, cluster.signal_seconds, 10, 65535);
-  keys.integer({"restarts", "of one element, at most"}, cluster.restarts, 0, 1000);
+  keys.integer({"throttle", "array tasks that may run at a time; 0: no limit"}, cluster.throttle, 0);
+  keys.integer({"signal_seconds", "seconds before the time limit at which a shard is told to stop"},
+               cluster.signal_seconds, 10, 65535);
+  keys.integer({"restarts", "most restarts of an array task"}, cluster.restarts, 0, 1000);
   const auto lines = [&](const YamlKey& key, std::vector<std::string>& value) {
     keys.other(key, "a list of texts", [&value](const YamlValue& given) {
       check_lines(given);
       value = given.strings();
     });
   };
-  lines({"modules", "for `module load`, one behind the other"}, cluster.modules);
-  lines({"lines", "of the script, as they are, before kvc"}, cluster.lines);
+  lines({"modules", "arguments of `module load`, in order"}, cluster.modules);
+  lines({"lines", "lines to copy into the script, before kvc"}, cluster.lines);
   keys.other({"classes", "machines by name, each with memory, constraint, gres, partition"}, "a map",
              [&](const YamlValue& value) {
                for (const auto& [name, one] : value.map().entries()) cluster.classes.push_back(read_class(name, one));

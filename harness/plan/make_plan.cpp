@@ -36,7 +36,7 @@ class PlanMaker {
 
   Plan make() {
     for (const auto& file : request_.files) add_experiment(file);
-    KVC_CHECK(!plan_.cells.empty(), "nothing is missing of ", request_.files.size(),
+    KVC_CHECK(!plan_.cells.empty(), "nothing is missing in ", request_.files.size(),
               " experiments: no plan is written");
     if (request_.hours) check_hours();
     deal();
@@ -95,7 +95,7 @@ class PlanMaker {
 
   void check_hours() const {
     for (const auto& cell : plan_.cells) {
-      KVC_CHECK(cell.seconds, "--hours ", *request_.hours, ": no time is known of experiment '",
+      KVC_CHECK(cell.seconds, "--hours ", *request_.hours, ": no time estimate for experiment '",
                 plan_.experiments[cell.experiment].name, "': ", plan_.predicted_by[cell.experiment],
                 "; expected --pilot with a database of its samples, or --shards");
     }
@@ -120,7 +120,7 @@ class PlanMaker {
     }
     throw Error(concat("task ", cell.task, ", ", cell.compressor, " of experiment '",
                        plan_.experiments[cell.experiment].name, "' needs ", cell.bytes,
-                       " bytes as predicted; cluster '", request_.cluster->name, "' has at most ", all.back().bytes,
+                       " bytes (predicted); cluster '", request_.cluster->name, "' has at most ", all.back().bytes,
                        " (class ", all.back().name, ")"));
   }
 

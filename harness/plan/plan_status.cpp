@@ -97,7 +97,7 @@ void tell_trouble(const Plan& plan, size_t shard, const ShardView& view, double 
     table.notes.push_back(concat("shard ", shard, " cannot be read: ", view.unreadable));
   } else if (view.is_silent) {
     table.notes.push_back(concat("shard ", shard, " on ", state.host, " has been silent for ",
-                                 duration_in_words(now - state.seen_at), ": it was killed, or its node is gone"));
+                                 duration_in_words(now - state.seen_at), ": killed, or its node is gone"));
   } else {
     table.notes.push_back(concat("shard ", shard, " failed on ", state.host, ": ", state.message));
   }
@@ -171,7 +171,7 @@ Table plan_status_table(const Plan& plan, double now) {
   if (plan.experiments.size() > 1) {
     for (const auto& [e, counts] : by_experiment) table.rows.push_back(row_of(plan.experiments[e].name, counts, 0));
   }
-  if (n_in_trouble > kShownShards) table.notes.push_back(concat(n_in_trouble - kShownShards, " more are in trouble"));
+  if (n_in_trouble > kShownShards) table.notes.push_back(concat(n_in_trouble - kShownShards, " more have problems"));
   std::string words;
   for (const auto& [state, n] : shards) words += concat(words.empty() ? "" : ", ", n, " ", state);
   table.notes.insert(table.notes.begin(), concat(plan.shards.size(), " shards: ", words));

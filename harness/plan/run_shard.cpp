@@ -142,8 +142,8 @@ class ShardRun {
       keep_cells(part.cells, grid);
     } catch (const Error& e) {
       throw Error(concat(planned.file, ": ", e.what(),
-                         ", which was planned: the file, its model, data or a plugin is "
-                         "another by now; plan again, with --missing of what is done"));
+                         " that was planned: the file, its model, data or a plugin has "
+                         "changed; plan again, with --missing for finished work"));
     }
     const auto before = outcome_;
     told_ = {};  // at once
@@ -172,7 +172,7 @@ class ShardRun {
       write_file(part, nlohmann::json(state_).dump() + "\n");
       fs::rename(part, state_path_);
     } catch (const std::exception& e) {
-      std::fprintf(stderr, "the shard's state is not told: %s\n", one_line(e.what()).c_str());
+      std::fprintf(stderr, "cannot report the shard's state: %s\n", one_line(e.what()).c_str());
     }
   }
 

@@ -80,7 +80,7 @@ void copy_whole(const fs::path& from, const fs::path& to) {
   } catch (const std::exception& e) {
     std::error_code none;
     fs::remove(part, none);
-    throw EnvironmentError(concat("what a shard has done cannot be brought to '", to.string(), "': ", e.what()));
+    throw EnvironmentError(concat("cannot copy a shard's results to '", to.string(), "': ", e.what()));
   }
 }
 

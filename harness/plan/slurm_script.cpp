@@ -132,8 +132,8 @@ std::string shell_word(const std::string& text) {
 }
 
 std::string array_script(const Plan& plan, const ScriptPlace& place, const Cluster& cluster, const std::string& time) {
-  return concat("#!/bin/bash\n", directives(plan, cluster, time), "# One shard of a plan: an element of an array that ",
-                "the submitting script beside this one hands to sbatch.\n", set_up(cluster), exports(place),
+  return concat("#!/bin/bash\n", directives(plan, cluster, time), "# One shard of a plan: a task of an array that ",
+                "the submit script in this folder hands to sbatch.\n", set_up(cluster), exports(place),
                 "kvc=", shell_word(place.program), "\nplan=", shell_word(place.plan),
                 "\nfolder=", shell_word(plan.folder), "\nshards=", plan.shards.size(), "\nrestarts=", cluster.restarts,
                 "\n", kRunOfShard);
@@ -141,7 +141,7 @@ std::string array_script(const Plan& plan, const ScriptPlace& place, const Clust
 
 std::string submit_script(const Plan& plan, const ScriptPlace& place, const Cluster& cluster) {
   auto text = concat("#!/bin/bash\n# Submits ", plan.shards.size(), " shards of ", plan.cells.size(),
-                     " cells, and a job that merges them behind all.\nset -euo pipefail\n", exports(place),
+                     " cells, and a job that merges them afterwards.\nset -euo pipefail\n", exports(place),
                      "folder=", shell_word(plan.folder), "\nscript=", shell_word(place.array_script),
                      "\nmkdir -p \"$folder/logs\"\n");
   if (!place.fetched.empty()) {
@@ -155,7 +155,7 @@ std::string submit_script(const Plan& plan, const ScriptPlace& place, const Clus
       "  jobs+=:${job%%;*}\n}\n";
   for (const auto& piece : pieces_of(plan, cluster)) text += submit_line(piece, cluster) + "\n";
   text += merge_lines(plan, place, cluster);
-  return text + "echo \"submitted ${jobs//:/ } and, behind them, the merge ${merge%%;*}\"\n";
+  return text + "echo \"submitted ${jobs//:/ } and, after them, the merge ${merge%%;*}\"\n";
 }
 
 }  // namespace kvc

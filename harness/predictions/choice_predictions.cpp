@@ -90,8 +90,8 @@ std::map<std::string, double> stated_scores(const PredictionLine& line, size_t n
 
 Prediction read_choice_line(const TaskSpec& spec, const PredictionLine& line) {
   const auto& responses = line.required("resps");
-  if (!responses.is_array()) line.fail("field 'resps' is ", responses.type_name(), ", expected one entry a choice");
-  if (line.find("acc_mutual_info")) line.fail("acc_mutual_info is no score of ours: half of 'resps' are unconditional");
+  if (!responses.is_array()) line.fail("field 'resps' is ", responses.type_name(), ", expected one entry per choice");
+  if (line.find("acc_mutual_info")) line.fail("acc_mutual_info is not supported: half of 'resps' are unconditional");
   const size_t n_texts = spec.choices->last_token ? 1 : spec.choices->texts.size();
   if (n_texts > 0 ? responses.size() != n_texts : responses.size() < 2) {
     line.fail("field 'resps' has ", responses.size(), " entries, the task ", n_texts > 0 ? "" : "at least ",
@@ -131,8 +131,8 @@ PredictionScores score_choice_predictions(const TaskSpec& spec, const std::strin
     auto [answer, value] = score_choices(score, prediction.choices, prediction.gold_choice);
     const auto stated = prediction.stated.find(score);
     KVC_CHECK(stated == prediction.stated.end() || stated->second == value, file.string(), ":", prediction.line,
-              ":1: error: the log-likelihoods give ", score, " ", value, ", and the line itself says ", stated->second,
-              ": it was scored by another rule");
+              ":1: error: the log-likelihoods give ", score, " ", value, ", but the line says ", stated->second,
+              ": it was scored differently");
     scores.sum += value;
     scores.samples.push_back({prediction.line, std::move(answer), value});
   }

@@ -110,7 +110,7 @@ std::pair<Ids, Ids> encode_pair(std::string context, std::string continuation, c
   auto whole = tokenizer.encode(stripped + continuation, add_special_tokens);
   const auto n = static_cast<std::ptrdiff_t>(std::min(ids.size(), whole.size()));
   whole.erase(whole.begin(), whole.begin() + n);
-  KVC_CHECK(!whole.empty(), "the choice ", in_quotes(continuation), " has no token of its own behind the context");
+  KVC_CHECK(!whole.empty(), "the choice ", in_quotes(continuation), " adds no token after the context");
   return {std::move(ids), std::move(whole)};
 }
 

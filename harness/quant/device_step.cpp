@@ -47,7 +47,7 @@ Number type_of(const at::Tensor& x) {
     case at::kBFloat16:
       return Number::bf16;
     default:
-      KVC_CHECK(x.scalar_type() == at::kFloat, "attend: numbers of type ", x.scalar_type(),
+      KVC_CHECK(x.scalar_type() == at::kFloat, "attend: values of type ", x.scalar_type(),
                 ", allowed: fp16, bf16, fp32");
       return Number::f32;
   }

@@ -41,7 +41,7 @@ void with_rows(const at::Tensor& x, int64_t h, F f) {
     case at::kBFloat16:
       return f(static_cast<const kernels::Bf16*>(x.const_data_ptr()) + offset);
     default:
-      throw Error(concat("attend: exact tokens of type ", x.scalar_type()));
+      throw Error(concat("attend: uncompressed tokens of type ", x.scalar_type()));
   }
 }
 

@@ -30,7 +30,7 @@ void check_format(const at::Tensor& x, const GroupFormat& format, const at::Tens
             "quantize_groups: merge_heads needs axis channels and group_size 0");
   KVC_CHECK(!format.merge_tokens || (format.merge_heads && format.symmetric),
             "quantize_groups: merge_tokens needs symmetric and merge_heads");
-  KVC_CHECK(!format.symmetric || !left_out.defined(), "quantize_groups: symmetric groups leave no entry out");
+  KVC_CHECK(!format.symmetric || !left_out.defined(), "quantize_groups: symmetric groups cannot exclude entries");
 }
 
 // [H, T, D] -> the entries of a row, and those of one of its groups.

@@ -218,7 +218,7 @@ void take_values(Outliers& outliers, at::Tensor& left, int64_t first_head) {
 
 void round_values(Outliers& outliers, Precision precision) {
   outliers.values = outliers.values.to(storage_type(precision));
-  check_values(outliers.values.isfinite(), [] { return "outliers: a value lies beyond fp16 (65504)"; });
+  check_values(outliers.values.isfinite(), [] { return "outliers: a value is beyond fp16 (65504)"; });
 }
 
 void Outliers::add_to_(at::Tensor& x) const {

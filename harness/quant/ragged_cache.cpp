@@ -53,7 +53,7 @@ void RaggedCache::append(const NewTokens& tokens) {
 
 void RaggedCache::evict(const at::Tensor& kept) {
   KVC_CHECK(length_ > 0 && !kept_.defined(), "ragged cache: evict() in layer ", info().layer, " at ", length_,
-            " tokens, expected once, of a prompt that is held whole");
+            " tokens, expected one call, with the whole prompt stored");
   const auto k = k_.later.take_front(length_), v = v_.later.take_front(length_);
   take_prompt(k, v, kept);
 }

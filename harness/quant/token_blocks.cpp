@@ -44,13 +44,13 @@ at::Tensor stored(const at::Tensor& x, at::ScalarType type) {
   if (x.scalar_type() == type) return x.contiguous();
   if (type != at::kHalf || !x.is_cpu()) {
     const auto converted = x.to(type).contiguous();
-    if (type == at::kHalf) check_values(converted.isfinite(), [] { return "a value lies beyond fp16 (65504)"; });
+    if (type == at::kHalf) check_values(converted.isfinite(), [] { return "a value is beyond fp16 (65504)"; });
     return converted;
   }
   const auto floats = x.to(at::kFloat).contiguous();
   auto halves = at::empty(x.sizes(), at::kHalf);
   KVC_CHECK(kernels::to_half(floats.const_data_ptr<float>(), floats.numel(), static_cast<uint16_t*>(halves.data_ptr())),
-            "a value lies beyond fp16 (65504)");
+            "a value is beyond fp16 (65504)");
   return halves;
 }
 

@@ -152,7 +152,7 @@ std::string write_terminal(const Table& table, const Terminal& terminal) {
   std::string text;
   if (!table.title.empty()) text += wrapped(without_controls(table.title), terminal.width) + "\n";
   for (size_t i = 0; i <= table.rows.size(); ++i) text += line_of(table, shown, i, terminal.colour);
-  if (!left_out.empty()) text += "\n" + wrapped("--wide shows also: " + join(left_out), terminal.width);
+  if (!left_out.empty()) text += "\n" + wrapped("--wide also shows: " + join(left_out), terminal.width);
   for (size_t i = 0; i < table.notes.size(); ++i) {
     text += (i || !left_out.empty() ? "" : "\n") + wrapped("- " + without_controls(table.notes[i]), terminal.width);
   }
@@ -200,7 +200,7 @@ std::string text_plot(const std::vector<PlotPoint>& points, const std::string& x
                            without_controls(points[i].name)),
                     width);
   }
-  return text + (several ? "*  several at one place\n" : "");
+  return text + (several ? "*  several overlap\n" : "");
 }
 
 }  // namespace kvc

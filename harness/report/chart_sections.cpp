@@ -81,9 +81,9 @@ struct LayerMeasure {
 };
 
 // Norms that a probe takes layer by layer.
-constexpr LayerMeasure kLayerMeasures[] = {{"rel_fro", "relative Frobenius norm of the error"},
+constexpr LayerMeasure kLayerMeasures[] = {{"rel_fro", "relative Frobenius error"},
                                            {"score_rel_sq", "relative squared error of attention scores"},
-                                           {"output_rel_fro", "relative Frobenius norm of attention's error"}};
+                                           {"output_rel_fro", "relative Frobenius error of the attention output"}};
 
 // One chart a tensor: lines by compressor, means over samples, heads and steps.
 std::string layer_charts(const ReportData& data, const LayerMeasure& measure) {
@@ -150,9 +150,9 @@ std::string bytes_section(const ReportData& data) {
   std::vector<std::string> kinds;
   const auto shares = kind_shares(data, kinds);
   if (kinds.empty()) return "";
-  BarChart chart{"bytes held at the end of a sample, by kind", "share of the same tokens at 16 bits [%]", kinds,
+  BarChart chart{"cache size at the end of a sample, by kind", "fraction of the same tokens at 16 bits [%]", kinds,
                  bars_of(data, shares, kinds)};
-  return section("bytes", "What the caches hold", draw(chart));
+  return section("bytes", "Composition of the caches", draw(chart));
 }
 
 std::string error_section(const ReportData& data) {
@@ -173,7 +173,7 @@ std::string memory_section(const ReportData& data) {
   const auto by_group = peaks(data, has_other);
   std::vector<std::string> parts = {"KV", "workspace", "weights"};
   if (has_other) parts.push_back("other");
-  BarChart chart{"the sample with the highest peak, split", "MiB", parts, bars_of(data, by_group, parts)};
+  BarChart chart{"the sample with the highest peak, by part", "MiB", parts, bars_of(data, by_group, parts)};
   const auto body = draw(chart);
   return body.empty() ? "" : section("memory", "Peak memory", body);
 }

@@ -87,7 +87,7 @@ Table table_of(const std::string& title, const std::vector<ParetoPoint>& points)
                    {"cell"}};
   for (const auto& point : points) {
     table.rows.push_back({point.label, point.kv_percent, point.score, point.low, point.high,
-                          std::string(point.is_dominated ? "" : "on the front"), point.cell_key});
+                          std::string(point.is_dominated ? "" : "on the Pareto front"), point.cell_key});
   }
   return table;
 }
@@ -114,10 +114,11 @@ std::string pareto_section(const ReportData& data) {
   for (const auto& task : data.tasks) body += part(task, points_of_task(data, task));
   if (body.empty()) return "";
   const std::string about =
-      "<p>Filled: on the front, hollow: another compressor has no more bytes and no lower accuracy. Bars are 95 % "
-      "intervals: Wilson's, the bootstrap's where scores are graded; of a mean of tasks by squares of their distances. "
-      "Hypervolume: the share below the front of all up to 100 % of the bytes and 100 % accuracy.</p>\n";
-  return section("pareto", "Accuracy against measured bytes", about + body);
+      "<p>Filled: on the Pareto front; hollow: another compressor is no larger and no less accurate. Bars: 95 % "
+      "intervals, Wilson's, or bootstrap for graded scores; for a mean over tasks, their half-widths are combined in "
+      "quadrature. Hypervolume: fraction of the area up to 100 % size and 100 % accuracy that the front "
+      "dominates.</p>\n";
+  return section("pareto", "Accuracy against measured size", about + body);
 }
 
 }  // namespace kvc

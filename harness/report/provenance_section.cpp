@@ -100,9 +100,10 @@ class CellList {
 
 std::string provenance_section(const ReportData& data) {
   const std::string about =
-      "<p>A cell's key is the hash of all that can change what is generated: weights, tokenizer, what the task asks, "
-      "data, the compressor's binary and options, and the settings of generation; how answers are scored stands beside "
-      "it. Binary: the first digits of its SHA-256.</p>\n";
+      "<p>Cell: one compressor configuration on one task and model. Its key is a hash of everything that can change "
+      "generations: weights, tokenizer, task, data, the compressor's binary and options, and generation settings; "
+      "scoring "
+      "is not part of it. Binary: the first digits of its SHA-256.</p>\n";
   return section("provenance", "Provenance", about + CellList(data).html());
 }
 

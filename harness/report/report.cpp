@@ -90,12 +90,12 @@ Report make_report(Database& db, const ReportOptions& options) {
   report.n_samples = count.integer(1);
   const auto n_external = db.integer("SELECT count(*) FROM external_result");
   KVC_CHECK(report.n_cells > 0 || n_external > 0, "results database '", db.path(),
-            "': it holds no cells, so there is nothing to report");
+            "': no cells, nothing to report");
   if (report.n_cells == 0) {
     const auto body = extra_sections(data);
     report.n_tables = count_of(body, "<table");
     report.html = page_of("kvc: " + escape_html(std::filesystem::path(db.path()).filename().string()),
-                          concat(n_external, " numbers of others, and no cell of our own."), body);
+                          concat(n_external, " external results, and no cells."), body);
     return report;
   }
   const auto samples = sample_section(data);
@@ -111,8 +111,8 @@ Report make_report(Database& db, const ReportOptions& options) {
   report.html = page_of(concat("kvc: ", name, what),
                         concat(report.n_cells, " cells, ", report.n_samples, " samples, ", data.groups.size(),
                                " compressors, ", data.tasks.size(),
-                               " tasks. Headings sort; a mark or a key leads to "
-                               "the cell it stands for."),
+                               " tasks. Click a heading to sort; click a mark or a key to "
+                               "go to its cell."),
                         body);
   return report;
 }

@@ -117,7 +117,7 @@ openTarget();
     const column = element('div');
     column.append(element('h3', name));
     if (!answer) {
-      column.append(element('p', 'This compressor has no answer to this sample.', 'facts'));
+      column.append(element('p', 'This compressor has no answer for this sample.', 'facts'));
       return column;
     }
     const facts = element('p', undefined, 'facts');
@@ -140,7 +140,7 @@ openTarget();
       const mark = element('mark', parts.at || '\u2205');
       mark.title = `token ${parts.token}` + (id === undefined ? ': the generation ended here' : `, id ${id}`);
       text.append(parts.before, mark, element('span', parts.after, 'after'));
-      facts.append(`; first difference: token ${parts.token}` + (id === undefined ? ' (ended)' : ` (id ${id})`));
+      facts.append(`; first divergence: token ${parts.token}` + (id === undefined ? ' (ended)' : ` (id ${id})`));
     }
     if (other && !parts) facts.append('; both are equal');
     column.append(facts, text);

@@ -73,11 +73,11 @@ bool cut_to(const std::string& generation, std::vector<std::string>& tokens) {
 
 // What the mark stands for; `n` generations, of which the tokens' texts of some are not at hand.
 std::string what_is_marked(int64_t n, int64_t n_by_character) {
-  const std::string after = ", and what follows it is set apart.</p>\n";
-  const std::string why = "the model's tokenizer is not at hand";
-  if (n_by_character == 0) return "The first token in which both differ is marked" + after;
-  if (n_by_character == n) return concat("The first character in which both differ is marked (", why, ")", after);
-  return concat("The first token in which both differ is marked, in ", n_by_character, " of them the first character (",
+  const std::string after = ", and the text after it is highlighted.</p>\n";
+  const std::string why = "the model's tokenizer is not available";
+  if (n_by_character == 0) return "The first divergent token is marked" + after;
+  if (n_by_character == n) return concat("The first divergent character is marked (", why, ")", after);
+  return concat("The first divergent token is marked, in ", n_by_character, " of them the first divergent character (",
                 why, ")", after);
 }
 
@@ -161,10 +161,9 @@ SampleSection sample_section(const ReportData& data) {
   if (page["tasks"].empty()) return {};
   const auto json = script_json(page.dump(-1, ' ', false, Json::error_handler_t::replace));
   SampleSection made{"", writer.n(), json.size()};
-  const auto about = concat("<p>Of each task up to ", data.options.samples_per_task,
-                            " samples, those on which the compressors' scores differ most; ", made.n_embedded,
-                            " generations of the "
-                            "database are in this page, ",
+  const auto about = concat("<p>Up to ", data.options.samples_per_task,
+                            " samples per task, those with the most different scores; ", made.n_embedded,
+                            " generations are in this page, ",
                             made.bytes / static_cast<size_t>(made.n_embedded), " bytes each. ",
                             what_is_marked(made.n_embedded, writer.n_by_character()));
   made.html =

@@ -52,7 +52,7 @@ std::string named_section(const ReportData& data, const std::string& name, const
 
 std::string likelihood_section(const ReportData& data) {
   const auto table = likelihood_table(data.db, {data.options.experiment, data.options.with_suspects});
-  return table.rows.empty() ? "" : section("likelihood", "Likelihood of text by position", html_table(table));
+  return table.rows.empty() ? "" : section("likelihood", "Likelihood of running text by position", html_table(table));
 }
 
 // kind: of the cells that its rows are of; "": of none
@@ -72,15 +72,15 @@ std::string compare_section(const ReportData& data) {
   options.filter.with_suspects = data.options.with_suspects;
   options.paired_only = true;
   if (options.a.empty() || data.groups.size() < 2) return "";
-  const auto heading = "Every compressor against " + options.a;
+  const auto heading = "Every compressor compared with " + options.a;
   try {
     const bool apart = std::any_of(data.groups.begin(), data.groups.end(),
                                    [&](const auto& group) { return !settings_apart(data.groups, group).empty(); });
-    return section(
-        "compare", heading,
-        concat(
-            apart ? "<p>Rows of one name differ in settings: they stand as in the charts, which name these.</p>\n" : "",
-            html_table(compare_table(compare_groups(data.db, data.db, options)))));
+    return section("compare", heading,
+                   concat(apart ? "<p>Rows with the same name differ in settings; they are in the order of the charts, "
+                                  "which show the settings.</p>\n"
+                                : "",
+                          html_table(compare_table(compare_groups(data.db, data.db, options)))));
   } catch (const Error& error) {  // several of that name, or no pair: the page says so
     if (!data.options.baseline.empty()) throw;
     return section("compare", heading, concat("<p>Not compared: ", escape_html(error.what()), "</p>\n"));
@@ -88,12 +88,12 @@ std::string compare_section(const ReportData& data) {
 }
 
 std::string extra_sections(const ReportData& data) {
-  return likelihood_section(data) + named_section(data, "stages", "Parts of compositions") +
-         named_section(data, "search", "Searches by layer") +
+  return likelihood_section(data) + named_section(data, "stages", "Stages of compositions") +
+         named_section(data, "search", "Per-layer searches") +
          query_section(data, times_sql(), "times", "Times", "bench") +
          query_section(data, memory_sql(), "bench-memory", "Memory by batch", "bench") +
          query_section(data, capacity_sql(), "capacity", "What fits", "capacity") +
-         named_section(data, "external", "Numbers of others");
+         named_section(data, "external", "External results");
 }
 
 }  // namespace kvc

@@ -23,7 +23,7 @@ class RunEstimate {
   TimeEstimate run() {
     find_jobs();
     if (jobs_.empty()) return {0.0, "nothing is missing"};
-    if (experiment_.kind == RunKind::probe) return {std::nullopt, "a probe's tokens are of no known price"};
+    if (experiment_.kind == RunKind::probe) return {std::nullopt, "no estimate for probes"};
     std::string by;
     if (!learn(by)) return {std::nullopt, by};
     guess_work(grid_, experiment_, maker_, jobs_);
@@ -53,7 +53,7 @@ class RunEstimate {
   // by: from what; where nothing is learnt, why
   bool learn(std::string& by) {
     by = learn_stored();
-    std::string why = "no sample of this model is in the database";
+    std::string why = "the database has no sample of this model";
     if (by.empty()) by = learn_trial(why);
     if (!by.empty()) return true;
     by = concat(why, "; ", kHow);
@@ -105,7 +105,7 @@ class RunEstimate {
       has_own |= compressor >= 0;
     }
     if (n == 0) return "";
-    return concat("by the times of ", n, " samples in the database", has_own ? "" : ", of other compressors");
+    return concat("from the times of ", n, " samples in the database", has_own ? "" : ", of other compressors");
   }
 
   // The grid's task, or one behind all, and its compressor, or -1.
@@ -163,10 +163,10 @@ class RunEstimate {
                       m.encode_seconds - of_prompt + m.attend_seconds + m.other_seconds, false);
       has_learnt = true;
     }
-    if (!has_learnt) why = "no compressor got through a trial";
+    if (!has_learnt) why = "no compressor completed a trial";
     if (!has_learnt) return "";
-    return concat("by a trial of ", job.prompt_ids.size(), " + ", kTrialAnswer,
-                  " tokens with each compressor, answers counted at 70 % of their limit");
+    return concat("from a trial of ", job.prompt_ids.size(), " + ", kTrialAnswer,
+                  " tokens with each compressor, assuming answers of 70 % of their limit");
   }
 
   const Grid& grid_;

@@ -87,7 +87,7 @@ class Prediction {
                      {"K", kRight, "MB", 2},
                      {"V", kRight, "MB", 2},
                      {"shared", kRight, "MB", 2, kDetail},
-                     {"launches a sequence", kRight, "", -1, kDetail},
+                     {"launches per sequence", kRight, "", -1, kDetail},
                      {"predicted by bytes", kRight, "ms", 4},
                      {"predicted by instructions", kRight, "ms", 4},
                      {"predicted", kRight, "ms", 4, kMain},
@@ -172,7 +172,7 @@ class Prediction {
     return {
         concat(gpu_.name, ": ", gpu_.gb_a_second, " GB/s, ", gpu_.multiprocessors, " multiprocessors at ", gpu_.ghz,
                " GHz, four instructions a clock each, code for ", gpu_.architecture,
-               ". No GPU was asked; latency, the launches and what lies between kernels are not counted."),
+               ". No GPU was used; latency, launches and the time between kernels are not included."),
         concat("Bytes are those of caches filled with drawn tokens, ", n_filled_, " of ", n_layers_,
                " layers and one sequence, times layers and batch; instructions those of the kernels that attended to "
                "them on the emulated device, of their loops' shortest turns.")};

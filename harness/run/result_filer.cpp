@@ -39,7 +39,7 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
   if (!record.error.empty()) report_failure(record, cell);
   if (store_.put_sample(record) == ResultStore::Put::kOtherScoring) {  // the generation stays, for the next run
     record.scores.clear();
-    record.error = "another run scores the cell by other extractors; run again to score the stored generation";
+    record.error = "another run scores the cell with other extractors; run again to score the stored generation";
     report_failure(record, cell);
     store_.put_sample(record);
   }

@@ -124,9 +124,9 @@ class Run {
   void take(Child& child, const nlohmann::json& message) {
     try {
       if (!child.process.ended() && !understood(child, message))
-        child.process.end("stopped: its answer is to no question");
+        child.process.end("stopped: its answer matches no request");
     } catch (const nlohmann::json::exception&) {
-      child.process.end("stopped: its answer is no answer");
+      child.process.end("stopped: its answer is not valid");
     }
   }
 
@@ -242,7 +242,7 @@ class Run {
     others.was_taken = true;
     if (!others.compressors.empty()) {
       if (!shares_work_) progress_.make_room();
-      if (!shares_work_) std::fprintf(stderr, "another run works on this database, too: they share the work\n");
+      if (!shares_work_) std::fprintf(stderr, "another run is using this database: they share the work\n");
       shares_work_ = true;
       others_.push_back(std::move(others));
     }
@@ -288,7 +288,7 @@ class Run {
     for (const auto& [compressor, n] : stuck_) {
       if (n < kMostStuck || std::erase(job.compressors, compressor) == 0) continue;
       progress_.unplan({job.task, job.sample, {compressor}, false, false, {}, {}, job.work});
-      fail(job, compressor, concat("not run: the plugin has brought ", n, " workers to a halt"));
+      fail(job, compressor, concat("not run: the plugin has already stopped ", n, " workers"));
     }
   }
 

@@ -190,7 +190,7 @@ std::optional<double> RunProgress::new_estimate() const {
 
 std::string RunProgress::doing() const {
   if (!ready_) return "loading the model";
-  if (given_.empty()) return waits_ ? "waiting for what another run is at" : "";
+  if (given_.empty()) return waits_ ? "waiting for another run" : "";
   const auto& [newest, job] = *given_.rbegin();
   if (!job.sizes.empty()) {
     return concat("sizes, ", grid_.cells[static_cast<size_t>(job.compressors.front())].record.plugin);

@@ -34,7 +34,7 @@ StoredCell find_cell(Database& db, const std::string& key) {
   const auto kind = select.text(11);
   KVC_CHECK(!select.step(), "results database '", db.path(), "': several cells begin with '", key, "'");
   KVC_CHECK(kind == to_string(RunKind::eval), "cell ", cell.key, " is of kind ", kind,
-            ": its numbers do not repeat; expected eval");
+            ": its results are not reproducible; expected eval");
   return cell;
 }
 
@@ -191,7 +191,7 @@ void keep_samples(Grid& grid, const std::vector<int64_t>& wanted) {
   auto& samples = grid.tasks.front().data.samples;
   std::erase_if(samples, [&](const Sample& s) { return !std::binary_search(wanted.begin(), wanted.end(), s.id); });
   KVC_CHECK(samples.size() == wanted.size(), "task ", grid.tasks.front().spec.name, ": its data has ", samples.size(),
-            " of the ", wanted.size(), " samples that were drawn");
+            " of the ", wanted.size(), " sampled questions");
 }
 
 }  // namespace

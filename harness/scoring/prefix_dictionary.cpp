@@ -47,7 +47,7 @@ PrefixDictionary::PrefixDictionary(const std::filesystem::path& file) : edges_(k
     total += entry.count;
     begin = end + 1;
   }
-  KVC_CHECK(total > 0, file.string(), ": error: the dictionary holds no words");
+  KVC_CHECK(total > 0, file.string(), ": error: the dictionary has no words");
   log_total_ = std::log(static_cast<double>(total));
   log_counts_.resize(counts_.size());
   for (size_t i = 0; i < counts_.size(); ++i)

@@ -94,7 +94,7 @@ ExtractStep read_replacement(const YamlValue& value) {
     const bool is_group = next >= '0' && next <= '9' && next - '0' <= step.regex->n_groups();
     if (next != '$' && !is_group) {
       by.fail(by.name(), " is ", by.found(), ", expected $$, or $0 to $", std::min(9, step.regex->n_groups()),
-              ", behind each $");
+              ", after each $");
     }
   }
   map.reject_unknown();
@@ -131,7 +131,7 @@ ExtractStep read_argument(const StepName& step, const YamlValue& argument) {
       for (const auto& item : items_of(argument)) result.texts.push_back(text_to_find(item));
       if (step.kind == Kind::kWithoutSpans && result.texts.size() != 2) {
         argument.fail(argument.name(), " has ", result.texts.size(),
-                      " texts, expected two: what opens and what closes");
+                      " texts, expected two: the opening and the closing one");
       }
       break;
     case Takes::kPipelines:

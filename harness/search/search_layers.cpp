@@ -139,7 +139,7 @@ class LayerSearch {
     SearchSpace space(settings_.levels, std::move(bytes), budget_bytes(), settings_.seed);
     const auto fp16_bytes = static_cast<double>(record_.kv_bytes_fp16);
     KVC_CHECK(space.least_bytes() <= budget_bytes(), "search: the budget is ", settings_.budget,
-              " of the 16-bit bytes, the smallest caches hold ", static_cast<double>(space.least_bytes()) / fp16_bytes);
+              " of 16-bit storage, the smallest caches need ", static_cast<double>(space.least_bytes()) / fp16_bytes);
     for (const auto& proposal : uniform) space.propose(proposal.plan);
     return space;
   }

@@ -96,7 +96,7 @@ std::vector<JobResult> PlanScorer::run(Job job) {
     if (message.contains("more") || message.contains("at")) continue;
     auto result = message.get<JobResult>();
     if (result.error == kOutOfMemory)  // no fault of a plan's, so nothing that is stored of it
-      throw EnvironmentError(concat("search: ", result.error, "; the same command goes on from what is stored"));
+      throw EnvironmentError(concat("search: ", result.error, "; run the same command to resume"));
     results.at(static_cast<size_t>(result.compressor)) = std::move(result);
   }
 }

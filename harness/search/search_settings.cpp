@@ -27,17 +27,17 @@ OptionDescription option_of(const PluginLibrary& library, const std::string& ask
   std::vector<std::string> names;
   for (const auto& described : library.describe_options()) {
     KVC_CHECK(described.name != asked || described.type == "integers", plugin, ": option '", described.name,
-              "' is of type ", described.type, ", expected one integer a layer");
+              "' is of type ", described.type, ", expected one integer per layer");
     if (described.type != "integers") continue;
     known.push_back(described);
     names.push_back(described.name);
   }
-  KVC_CHECK(!known.empty(), plugin, ": it has no option of one integer a layer");
+  KVC_CHECK(!known.empty(), plugin, ": it has no option with one integer per layer");
   KVC_CHECK(!asked.empty() || known.size() == 1, plugin,
-            ": several options take one integer a layer, expected --option of: ", join(names));
+            ": several options take one integer per layer, expected --option with one of: ", join(names));
   if (asked.empty()) return known.front();
   const auto found = std::find(names.begin(), names.end(), asked);
-  KVC_CHECK(found != names.end(), plugin, ": ", unknown_name("option of one integer a layer", asked, names));
+  KVC_CHECK(found != names.end(), plugin, ": ", unknown_name("option with one integer per layer", asked, names));
   return known[static_cast<size_t>(found - names.begin())];
 }
 
@@ -47,7 +47,7 @@ SearchSettings resolved(SearchSettings settings, const PluginLibrary& library, c
   const auto option = option_of(library, settings.option);
   settings.option = option.name;
   KVC_CHECK(!choice.options.contains(option.name), choice.where, ": error: option '", option.name,
-            "' is what the search is for: leave it out");
+            "' is searched: leave it out");
   const auto allowed = parse_levels(option.allowed);
   std::sort(settings.levels.begin(), settings.levels.end());
   settings.levels.erase(std::unique(settings.levels.begin(), settings.levels.end()), settings.levels.end());

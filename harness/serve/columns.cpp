@@ -32,7 +32,7 @@ const ColumnText& ColumnTexts::of(const std::string& table, const std::string& c
     if (own != found->second.columns.end()) return own->second;
   }
   const auto shared = everywhere.find(column);
-  KVC_CHECK(found != tables.end() && shared != everywhere.end(), "results/columns.yaml: nothing is said of column '",
+  KVC_CHECK(found != tables.end() && shared != everywhere.end(), "results/columns.yaml: no description of column '",
             table, ".", column, "'");
   return shared->second;
 }
@@ -68,7 +68,7 @@ Table columns_table(const std::string& table) {
   for (const auto& [name, list] : columns) names.push_back(name);
   KVC_CHECK(table.empty() || columns.contains(table), unknown_name("table", table, names));
   Table made;
-  made.columns = {{"table"}, {"column"}, {"unit"}, {"what it says"}};
+  made.columns = {{"table"}, {"column"}, {"unit"}, {"meaning"}};
   for (const auto& [name, list] : columns) {
     if (!table.empty() && name != table) continue;
     for (const auto& column : list) {

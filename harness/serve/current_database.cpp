@@ -12,7 +12,7 @@ std::filesystem::path current_database(const std::filesystem::path& database, Te
   if (is_up_to_date(store.database()) && has_current_views(store.database())) return database;
   const auto copy = folder.path() / database.filename();
   std::fprintf(stderr,
-               "%s: an earlier kvc wrote it (schema %ld); what is shown is a copy as of now, brought up to date\n",
+               "%s: written by an earlier kvc (schema %ld); showing an upgraded copy\n",
                database.c_str(), store.database().integer("PRAGMA user_version"));
   store.database().prepare("VACUUM INTO ?").bind(1, copy.string()).run();
   ResultStore::open(copy);

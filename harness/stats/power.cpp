@@ -27,9 +27,9 @@ void check_pairs(int64_t n, int64_t least) {
 }
 
 void check_discordant(double discordant, double difference) {
-  KVC_CHECK(discordant > 0 && discordant <= 1, "discordant share ", discordant, ", allowed: above 0, at most 1");
+  KVC_CHECK(discordant > 0 && discordant <= 1, "discordant fraction ", discordant, ", allowed: above 0, at most 1");
   KVC_CHECK(difference > 0 && difference <= discordant, "difference ", difference,
-            ", allowed: above 0 and at most the discordant share ", discordant);
+            ", allowed: above 0 and at most the discordant fraction ", discordant);
 }
 
 double z_sum(const PowerTarget& target) {

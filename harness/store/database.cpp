@@ -20,17 +20,17 @@ namespace {
 std::string meaning(int code) {
   for (const int refused : {SQLITE_IOERR_WRITE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_FSYNC}) {
     if (code == refused)
-      return "a write to it was refused (a quota, or a limit on file sizes); all that was stored before is safe";
+      return "a write was refused (quota, or limit on file size); everything stored before is safe";
   }
   if (code == SQLITE_READONLY_DBMOVED)
-    return "it was deleted, moved or replaced while it was open: run again, for what is missing in the file that is "
+    return "it was deleted, moved or replaced while open: run again, to complete the file that is "
            "there now";
   switch (code & 0xFF) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
       return "another process is writing to it, and did not finish in time";
     case SQLITE_FULL:
-      return "no space is left for it; all that was stored before is safe: make room and run again";
+      return "no space left on the device; everything stored before is safe: free some space and run again";
     case SQLITE_READONLY:
       return "it cannot be written: the file or its folder is read-only";
     case SQLITE_CORRUPT:
@@ -148,7 +148,7 @@ Statement::Statement(Database& db, std::string_view sql) : db_(&db), statement_(
   KVC_CHECK(statement_, "the SQL text is empty");
   while (rest != end) {  // comments and spaces may follow
     decltype(statement_) next(compile(rest), &sqlite3_finalize);
-    KVC_CHECK(!next, "one SQL statement at a time; a second one starts behind the first ';'");
+    KVC_CHECK(!next, "one SQL statement at a time; a second one starts after the first ';'");
   }
 }
 

@@ -64,8 +64,8 @@ void check_relabelled(Database& db) {
   const bool is_newer = (version < 2 && has_column(db, "sample", "n_prompt_tokens_before")) ||
                         (version < 3 && has_column(db, "cell", "kind"));
   db.execute("COMMIT");
-  KVC_CHECK(!is_newer, "results database '", db.path(), "': it says schema ", version,
-            " and has the columns of a newer one; expected `PRAGMA user_version = ", kSchemaVersion,
+  KVC_CHECK(!is_newer, "results database '", db.path(), "': its version is schema ", version,
+            ", but it has columns of a newer one; expected `PRAGMA user_version = ", kSchemaVersion,
             "` of a file that is up to date");
 }
 
@@ -276,7 +276,7 @@ ResultStore ResultStore::open_readonly(const std::filesystem::path& path, int wa
   KVC_CHECK(std::filesystem::exists(path, unreadable) || unreadable, "results database '", path.string(),
             "': there is no such file");
   auto db = Database::open(path, Database::Mode::kReadOnly, wait_ms);
-  KVC_CHECK(!is_empty(db), "results database '", path.string(), "': it holds no results");
+  KVC_CHECK(!is_empty(db), "results database '", path.string(), "': it has no results");
   use_own_views(db);
   return ResultStore(std::move(db));
 }

@@ -16,8 +16,8 @@ bool is_up_to_date(Database& db) {
 }
 
 void check_up_to_date(Database& db) {
-  KVC_CHECK(is_up_to_date(db), "results database '", db.path(), "': an earlier kvc wrote it (schema ",
-            db.integer("PRAGMA user_version"), "); any `kvc run` into it brings it up to date");
+  KVC_CHECK(is_up_to_date(db), "results database '", db.path(), "': written by an earlier kvc (schema ",
+            db.integer("PRAGMA user_version"), "); any `kvc run` into it upgrades it");
 }
 
 }  // namespace kvc

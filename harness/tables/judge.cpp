@@ -167,7 +167,7 @@ void keep_comparable_ranks(Database& db, PaperTable& table) {
     }
   }
   if (!unranked.empty()) {
-    table.notes.push_back(concat("not ranked, since their rows are not of the same questions: ",
+    table.notes.push_back(concat("not ranked, because their rows have different questions: ",
                                  join(std::vector<std::string>(unranked.begin(), unranked.end()))));
   }
 }
@@ -197,12 +197,12 @@ void check_baseline(PaperTable& table, const TableLayout& layout) {
   }
   if (printed && n_compared == 0) {
     table.notes.push_back(
-        "the paper's models and tasks are not here: its printed baseline says nothing of these figures");
+        "the paper's models and tasks were not run: its published baseline does not apply to these values");
   }
 }
 
 void add_printed(PaperTable& table, const TableLayout& layout) {
-  KVC_CHECK(!layout.printed_file.empty(), "table ", layout.name, ": no printed figures are entered for it");
+  KVC_CHECK(!layout.printed_file.empty(), "table ", layout.name, ": its published values are not on file");
   const auto printed = load_printed(layout);
   const auto group = concat(printed.source, ", ", printed.item, ", printed");
   for (const auto& theirs : printed.rows) {

@@ -72,7 +72,7 @@ TableLayout load_layout(const fs::path& yaml_file) {
   layout.notes = map.optional_strings("notes");
   map.reject_unknown();
   KVC_CHECK(fs::is_regular_file(layout.sql_file), "table ", layout.name, ": there is no '", layout.sql_file.string(),
-            "', which holds its SQL");
+            "' with its SQL");
   return layout;
 }
 

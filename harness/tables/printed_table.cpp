@@ -83,7 +83,7 @@ void check_average(const PrintedRow& row, const PrintedColumn& column, const Pri
   const double allowed = (unit + std::pow(10, -printed.n_decimals)) / 2;
   if (std::abs(mean - *printed.value) <= allowed + kRounding) return;
   check.averages.push_back(
-      {row.name, column.name, printed, concat(rounded(mean, printed.n_decimals), " is the mean of ", n, " figures")});
+      {row.name, column.name, printed, concat(rounded(mean, printed.n_decimals), " is the mean of ", n, " values")});
 }
 
 // k of n answers, as a percentage, rounds to the figure from half a unit below it on, and is cut to it below a whole
@@ -155,10 +155,11 @@ Table findings_table(const std::vector<PrintedTable>& tables) {
   for (const auto& printed : tables) {
     const auto check = check_printed_table(printed);
     add_findings(table, printed, check.averages, "not the average");
-    add_findings(table, printed, check.counts, "no count gives it");
+    add_findings(table, printed, check.counts, "no number of right answers gives it");
     table.notes.push_back(concat(printed.source, ", ", printed.item, ": ", check.averages.size(), " of ",
-                                 check.n_averages, " averages are not those of the printed figures; ",
-                                 check.counts.size(), " of ", check.n_counts, " accuracies fit no count of answers"));
+                                 check.n_averages, " averages do not match the published values; ",
+                                 check.counts.size(), " of ", check.n_counts,
+                                 " accuracies match no number of right answers"));
   }
   return table;
 }

@@ -1,5 +1,5 @@
-// Tables as papers print them, and what their own arithmetic says: averages that are none of their cells', accuracies
-// that no number of right answers gives.
+// Published tables, and their arithmetic consistency: averages that do not match their cells, accuracies that no number
+// of right answers gives.
 #pragma once
 
 #include <filesystem>
@@ -47,7 +47,7 @@ PrintedTable load_printed_table(const std::filesystem::path& yaml_file);
 struct PrintedFinding {
   std::string row, column;
   PrintedCell printed;
-  std::string expected;  // "31.87 is the mean of 9 figures", "719/1319 is 54.51, 720/1319 is 54.59"
+  std::string expected;  // "31.87 is the mean of 9 values", "719/1319 is 54.51, 720/1319 is 54.59"
 };
 
 struct PrintedCheck {

@@ -89,7 +89,7 @@ void read_scoring(YamlMap& task, TaskSpec& spec) {
   const auto file = read_task_file(named, {"task"});
   named.reject_unknown();
   const auto path = file.folder / file.file;
-  if (!is_file(path)) scoring->fail("there is no file '", file.file, "' beside the task file");
+  if (!is_file(path)) scoring->fail("there is no file '", file.file, "' in the task file's folder");
   auto map = load_yaml(path).map();
   map.required_integer("version", kFormatVersion, kFormatVersion);
   read_scoring_from(map, spec);

@@ -25,7 +25,7 @@ std::string put_into_text(const YamlValue& place, const std::string& text, const
     if (end == std::string::npos) break;
     const auto name = text.substr(start + 2, end - start - 2);
     const auto value = value_of(place, name, values);
-    if (!value.IsScalar()) place.fail("'${", name, "}' stands within a text, and its value is no text");
+    if (!value.IsScalar()) place.fail("'${", name, "}' is part of a text, but its value is not text");
     result += text.substr(at, start - at) + value.Scalar();
     at = end + 1;
   }
@@ -92,7 +92,7 @@ YamlValue load_variant(const TaskId& id) {
     if (!id.variant.empty()) file.fail("the task has no variants, and '", id.variant, "' was asked for");
     return file;
   }
-  if (id.variant.empty()) each->fail("the file stands for several tasks: name one of its variants");
+  if (id.variant.empty()) each->fail("the file defines several tasks: name one of its variants");
   const auto values = variant_values(*each, id.variant);
   for (const auto& [key, value] : map.entries()) {
     if (key != "each") put_values(value, value.node(), values);

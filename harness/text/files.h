@@ -15,8 +15,10 @@ bool is_file(const std::filesystem::path& path);
 // path can be so. "": a regular file, or nothing.
 std::string no_file(const std::filesystem::path& path);
 
-// Opens a file from its beginning on, or a pipe that a shell made (/dev/stdin, <(...)). Throws Error naming the path
-// and the system's reason; of what would block or never end, what it is.
+// Throws Error, naming the path, unless it is a regular file, nothing, or a pipe that a shell made (/dev/stdin, <(...)).
+void check_readable(const std::filesystem::path& path);
+
+// Opens a file from its beginning on, after check_readable. Throws Error naming the path and the system's reason.
 std::ifstream open_to_read(const std::filesystem::path& path);
 
 // The file's bytes. Throws Error naming the path and the system's reason.

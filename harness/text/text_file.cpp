@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kvc/check.h"
+#include "text/files.h"
 #include "text/message.h"
 #include "text/open_file.h"
 #include "text/utf8.h"
@@ -92,8 +93,7 @@ size_t check_text_start(std::string_view start, const fs::path& path) {
 class TextStream::Unpacker {
  public:
   explicit Unpacker(const fs::path& path) : path_(path.string()), file_(nullptr, &gzclose_r) {
-    std::error_code unreadable;  // opening the file says why
-    KVC_CHECK(!fs::is_directory(path, unreadable), "cannot read '", path_, "': it is a folder");
+    check_readable(path);
     errno = 0;
     file_.reset(gzopen(path.c_str(), "rbe"));  // passes on what is not packed
     KVC_CHECK(file_, "cannot read '", path_, "': ", std::strerror(errno == 0 ? ENOMEM : errno));

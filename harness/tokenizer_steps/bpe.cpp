@@ -20,7 +20,7 @@ void Bpe::read_vocab_(const JsonObject& model) {
     const int64_t value = vocab.integer(token, 0, kMaxId);
     ids_.emplace(token, value);
     const auto [entry, is_new] = tokens_.emplace(value, token);
-    KVC_CHECK(is_new, vocab.where(), ": id ", value, " stands for ", in_quotes(entry->second), " and for ",
+    KVC_CHECK(is_new, vocab.where(), ": id ", value, " is used by both ", in_quotes(entry->second), " and ",
               in_quotes(token));
   }
 }

@@ -122,7 +122,7 @@ json ForkedChild::receive(double seconds) {
   }
   auto message = parse_message(*lines_.next());
   if (message.is_object()) return message;
-  epitaph_ = "its answer is no answer";
+  epitaph_ = "its answer is not valid";
   return nullptr;
 }
 

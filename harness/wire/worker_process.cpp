@@ -127,7 +127,7 @@ std::vector<nlohmann::json> WorkerProcess::receive() {
     const auto& message = messages.back();
     if (message.is_object() && !message.contains(kLastWords)) continue;
     end(message.is_object() ? concat("ended: ", one_line(message.value(kLastWords, "")))
-                            : "stopped: what it wrote to its parent is no message");
+                            : "stopped: its message is not valid");
     return {};
   }
   if (!lives && !ended()) read_epitaph();

@@ -24,8 +24,8 @@ struct AdaKvOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer("capacity", capacity, 2, kvc::kNoUpperLimit,
-              "tokens of the prompt that each head keeps in the mean of a layer's heads, window included");
-    v.real("floor", floor, 0, 1, "share of capacity - window that every head keeps; 1: all heads alike, as SnapKV");
+              "prompt tokens per head, averaged over a layer's heads, window included");
+    v.real("floor", floor, 0, 1, "fraction of capacity - window guaranteed to every head; 1: equal heads, as SnapKV");
     kvc::visit_votes(v, votes);
     kvc::visit_precision(v, precision, "tokens");
   }
@@ -83,9 +83,10 @@ class AdaKv final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(AdaKvOptions, AdaKv, "adakv", "SnapKV with one budget for the KV heads of a layer, and a floor for each",
+KVC_PLUGIN(AdaKvOptions, AdaKv, "adakv",
+           "token eviction: SnapKV with one budget per layer, shared by its KV heads, and a minimum per head",
            "Feng et al. 2024 (Ada-KV, arXiv 2407.11550)",
-           "each head's floor is kept first and one top-k over all heads gives the rest (the public code mixes: "
+           "each head keeps its floor, one top-k over all heads selects the rest (the public code mixes: "
            "(1 - floor) of the head's share of the top-k and floor of an equal share); votes are summed over the query "
-           "heads of a KV head; tokens keep their positions; of equal votes the older token stays",
+           "heads of a KV head; tokens keep their positions; ties go to the older token",
            {.evicts = true, .formula = "SnapKV"})

@@ -30,9 +30,9 @@ struct DecoQuantOptions {
   int64_t buffer = 1024;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.integer_of("bits", bits, {2, 4, 8, 16}, "bits per code of the large tensor; 16 leaves it as it is");
+    v.integer_of("bits", bits, {2, 4, 8, 16}, "bits per code of the large tensor; 16: not quantized");
     v.integer_of("small_bits", small_bits, {2, 4, 8, 16},
-                 "bits per code of the small tensors; 16 leaves them as they are");
+                 "bits per code of the small tensors; 16: not quantized");
     v.choice("form", form, {"icl", "lm", "svd", "qr"},
              "what is decomposed: tokens x channel blocks, channels x tokens, or the matrix by SVD or QR");
     v.integer_of("tensors", tensors, {2, 3, 4}, "tensors of form icl");
@@ -172,10 +172,11 @@ class DecoQuant final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    DecoQuantOptions, DecoQuant, "decoquant", "matrix product operator whose large tensor alone is quantized",
+    DecoQuantOptions, DecoQuant, "decoquant", "quantization: matrix product operator, whose large tensor is quantized",
     "Liu et al. 2024 (DecoQuant), section 3 and algorithm 1",
-    "K is decomposed after RoPE (the public scripts take the outputs of k_proj); weights stay as they are (W16A_); the "
-    "decomposition goes through a Gram matrix in float64; a full buffer is encoded before the next token; attention "
-    "takes the query through the small tensor (the paper's kernel rebuilds the matrix); form lm always quantizes the "
-    "channel tensor; factors of 3 and 4 tensors, the groups of svd and qr and the steps of small_bits are ours",
+    "K is decomposed after RoPE (the public scripts take the outputs of k_proj); weights are not quantized (W16A_); "
+    "the decomposition goes through a Gram matrix in float64; a full buffer is encoded before the next token; "
+    "attention takes the query through the small tensor (the paper's kernel rebuilds the matrix); form lm always "
+    "quantizes the channel tensor; factors of 3 and 4 tensors, the groups of svd and qr and the steps of small_bits "
+    "are ours",
     {.splits = true, .formula = "DecoQuant"})

@@ -23,10 +23,10 @@ struct DuoOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.file("pattern", pattern, {"alternating"},
-           "scores of retrieval heads, a line a layer, a column a KV head; alternating: every other head");
-    v.choice("select", select, {"sparsity", "threshold"}, "what makes heads of scores");
-    v.real("sparsity", sparsity, 0.01, 1, "share of all KV heads that stream, those of least score");
-    v.real("threshold", threshold, 0, 1, "score from which on a head is a retrieval head");
+           "file of retrieval-head scores, one line per layer, one column per KV head; alternating: every other head");
+    v.choice("select", select, {"sparsity", "threshold"}, "how streaming heads are selected from scores");
+    v.real("sparsity", sparsity, 0.01, 1, "fraction of all KV heads that stream, lowest scores first");
+    v.real("threshold", threshold, 0, 1, "lowest score of a retrieval head");
     v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens that streaming heads keep");
     v.integer("recent", recent, 1, kvc::kNoUpperLimit, "newest tokens that streaming heads keep");
     kvc::visit_precision(v, precision, "tokens");
@@ -208,9 +208,10 @@ class Duo final : public kvc::Compressor {
 }  // namespace
 
 KVC_PLUGIN(
-    DuoOptions, Duo, "duoattention", "retrieval heads keep all tokens, streaming heads sinks and recent ones",
+    DuoOptions, Duo, "duoattention",
+    "token eviction by head: retrieval heads keep all tokens, streaming heads sinks and recent tokens",
     "Xiao et al. 2024 (DuoAttention, arXiv 2410.10819), sections 2.2 and 2.4, and its public code",
-    "a pattern is read, not trained; of equal scores the earlier head streams (there random noise decides); a "
+    "a pattern is read, not trained; ties: the earlier head streams (random in the public code); a "
     "prompt attends to all its tokens, in streaming heads, too; without a file every other head streams, which is "
     "no published pattern",
     {.one_by_one_same = true, .evicts = true, .formula = "DuoAttention"})

@@ -33,7 +33,7 @@ std::vector<double> numbers_of(const char* at, const char* end, const std::strin
     double value = 0;
     const auto [next, error] = std::from_chars(at, end, value);
     KVC_CHECK(error == std::errc() && std::isfinite(value) && (next == end || is_blank(*next)), place, ": column ",
-              numbers.size() + 1, " is no number, expected scores of 0 to 1 with tabs between them");
+              numbers.size() + 1, " is not a number, expected scores from 0 to 1, separated by tabs");
     numbers.push_back(std::clamp(value, 0.0, 1.0));
     at = next;
   }

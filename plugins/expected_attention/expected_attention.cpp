@@ -23,11 +23,11 @@ struct ExpectedAttentionOptions {
   double epsilon = 0;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.real("keep", keep, 0, 1, "share of the prompt's tokens that stays, sinks included");
+    v.real("keep", keep, 0, 1, "fraction of prompt tokens to keep, sinks included");
     v.integer("sinks", sinks, 0, kvc::kNoUpperLimit,
-              "first tokens that always stay and have no part in the statistics");
-    v.integer("horizon", horizon, 1, 1 << 20, "positions behind the prompt that RoPE is averaged over");
-    v.real("epsilon", epsilon, 0, 1, "added to the expected weight before it is multiplied by |v|");
+              "first tokens, always kept and excluded from the statistics");
+    v.integer("horizon", horizon, 1, 1 << 20, "positions after the prompt over which RoPE is averaged");
+    v.real("epsilon", epsilon, 0, 1, "added to the expected attention before multiplication by |v|");
     kvc::visit_precision(v, precision, "tokens");
   }
 
@@ -129,8 +129,8 @@ class ExpectedAttention final : public kvc::PartsCompressor {
 
 KVC_PLUGIN(
     ExpectedAttentionOptions, ExpectedAttention, "expected_attention",
-    "the prompt's tokens that later queries are expected to attend to, from the distribution of its queries",
+    "token eviction: keeps prompt tokens with high expected attention from later queries",
     "Devoto et al. 2025 (Expected Attention, arXiv 2510.00636)",
-    "statistics are of the queries as the model gives them, behind a norm of Q where it has one; no layer is left "
+    "statistics use the model's queries, after its norm of Q if there is one; no layer is left "
     "out; all heads keep equally many; the newest tokens have no privilege, as in the public code",
     {.evicts = true, .turns_keys = true, .formula = "kept tokens"})

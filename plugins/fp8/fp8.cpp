@@ -16,7 +16,7 @@ struct Fp8Options {
   std::string scale = "prompt";
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_headroom(v, headroom);
-    v.choice("scale", scale, {"prompt", "one"}, "a head's: of the prompt, or 1, as where nobody calibrated");
+    v.choice("scale", scale, {"prompt", "one"}, "scale of each head: from the prompt, or 1 (uncalibrated)");
   }
 };
 
@@ -77,8 +77,8 @@ class Fp8 final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(Fp8Options, Fp8, "fp8", "8-bit floats (e4m3), one scale a head",
+KVC_PLUGIN(Fp8Options, Fp8, "fp8", "8-bit floats (e4m3), one scale per head",
            "OCP 8-bit Floating Point Specification (OFP8) 1.0; Micikevicius et al. 2022",
-           "the scale comes from the prompt, not from calibration, and leaves room for larger tokens; what exceeds it "
+           "the scale comes from the prompt, not from calibration, and leaves room for larger tokens; larger values "
            "saturates",
            {.splits = true, .formula = "OCP FP8"})

@@ -11,7 +11,7 @@ namespace {
 
 struct FullOptions {
   std::string dtype = "fp16";
-  void visit(kvc::OptionVisitor& v) { v.choice("dtype", dtype, {"fp16", "bf16", "fp32"}, "type K and V are held in"); }
+  void visit(kvc::OptionVisitor& v) { v.choice("dtype", dtype, {"fp16", "bf16", "fp32"}, "storage type of K and V"); }
 };
 
 constexpr int64_t kBlockTokens = 64;  // a step copies at most one block

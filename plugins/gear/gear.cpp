@@ -35,16 +35,18 @@ struct GearOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.choice("backbone", backbone, {"token_group", "kcvt", "kivi", "none"},
-             "quantizer under the two corrections; none: they stand alone");
+             "base quantizer, before the two corrections; none: corrections only");
     kvc::visit_bits(v, bits);
     kvc::visit_backbone_groups(v, group_size);
     kvc::visit_low_rank(v, rank, decode_rank, loops);
-    v.integer_of("factor_bits", factor_bits, {8, 16}, "bits of the low-rank factors; 8: a scale and zero a column");
-    v.real("correct_fraction", correct_fraction, 0, 1, "share of the prompt's tokens, the last, with a low-rank part");
+    v.integer_of("factor_bits", factor_bits, {8, 16},
+                 "bits of the low-rank factors; 8: with one scale and zero per column");
+    v.real("correct_fraction", correct_fraction, 0, 1,
+           "fraction of the prompt, counted from its end, with a low-rank part");
     v.real("sparsity", sparsity, 0, 1, "fraction of outliers, half smallest and half largest; 0 is GEAR-L");
     kvc::visit_backbone_buffer(v, buffer);
     kvc::visit_fill(v, fill);
-    v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the power iteration's start");
+    v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the power iteration");
     kvc::visit_precision(v, precision, "all floats");
   }
 };
@@ -92,7 +94,7 @@ class Gear final : public kvc::PartsCompressor {
                                      options.precision)) {
     KVC_CHECK(backbone_.quantizes() || options.sparsity > 0 || std::min(options.rank, options.decode_rank) > 0,
               "gear: backbone none with sparsity 0 and rank ", options.rank, ", decode_rank ", options.decode_rank,
-              " holds nothing of a chunk; allowed: ranks above 0, or sparsity above 0");
+              " stores nothing; allowed: ranks above 0, or sparsity above 0");
   }
 
   void check_model(const kvc::ModelShape& model) const override {
@@ -100,7 +102,7 @@ class Gear final : public kvc::PartsCompressor {
     const int64_t rank = std::max(options_.rank, options_.decode_rank);
     KVC_CHECK(rank <= model.head_dim, "gear: rank ", rank, " exceeds head_dim ", model.head_dim);
     KVC_CHECK(options_.sparsity == 0 || model.n_kv_heads * model.head_dim <= 65536,
-              "gear: ", model.n_kv_heads * model.head_dim, " channels a token, outliers index up to 65536");
+              "gear: ", model.n_kv_heads * model.head_dim, " channels per token, outlier indices allow up to 65536");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<GearCache>(info, options_, backbone_);
@@ -126,11 +128,11 @@ class Gear final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    GearOptions, Gear, "gear", "quantized backbone + low rank of its error + outliers",
+    GearOptions, Gear, "gear", "quantization: base quantizer + low-rank approximation of its error + outliers",
     "Kang et al. 2024 (GEAR), section 3 and algorithms 1 and 2",
     "chunks are immutable and each is encoded once (the public code encodes the whole cache again at each flush); K's "
-    "outliers are counted per chunk, not by token width; outliers are held as differences; a full buffer is encoded "
-    "before the next token, not by dropping one; by default outliers take no part in their group's minimum and maximum "
-    "instead of leaving zeros there (equation 5: fill zero; the public code: fill mean); backbone none takes outliers "
-    "of each vector's two ends, as GEAR does",
+    "outliers are counted per chunk, not by token width; outliers are stored as differences; a full buffer is encoded "
+    "before the next token, not by dropping one; by default outliers are excluded from their group's minimum and "
+    "maximum instead of leaving zeros there (equation 5: fill zero; the public code: fill mean); backbone none selects "
+    "outliers from both ends of each vector, as GEAR does",
     {.splits = true, .formula = "GEAR"})

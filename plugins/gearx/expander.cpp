@@ -122,7 +122,7 @@ int64_t token_degree(int64_t n_channels, int64_t n_tokens, double density) {
 Mask make_mask(const MaskKey& key) {
   KVC_CHECK(key.n_edges() % key.n_channels == 0 && key.token_degree >= 2 && key.channel_degree() >= 2 &&
                 key.token_degree <= key.n_channels,
-            "gearx: no regular mask of ", key.n_tokens, " tokens x ", key.n_channels, " channels has ",
+            "gearx: no regular mask with ", key.n_tokens, " tokens x ", key.n_channels, " channels has ",
             key.token_degree, " channels a token");
   for (int attempt = 0; attempt < kDraws; ++attempt) {
     Draws draws(key, attempt);

@@ -37,17 +37,19 @@ struct GearxOptions {
   int64_t seed = 0;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.choice("backbone", backbone, {"token_group", "kcvt", "kivi"}, "quantizer under the two corrections");
+    v.choice("backbone", backbone, {"token_group", "kcvt", "kivi"}, "base quantizer, before the two corrections");
     kvc::visit_bits(v, bits);
-    v.integer_of("group_size", group_size, {16, 32, 64}, "entries a group; not used by kcvt");
+    v.integer_of("group_size", group_size, {16, 32, 64}, "values per group; not used by kcvt");
     kvc::visit_low_rank(v, rank, decode_rank, loops);
-    v.real("prompt_density", prompt_density, 0, 0.5, "least share of the prompt's entries in the mask");
-    v.real("decode_density", decode_density, 0, 0.5, "the same in chunks of new tokens");
+    v.real("prompt_density", prompt_density, 0, 0.5, "smallest fraction of the prompt's values in the mask");
+    v.real("decode_density", decode_density, 0, 0.5, "the same, for chunks of new tokens");
     v.choice("slice", slice, {"merged", "head"}, "a mask over the channels of all heads, or of each head");
-    v.choice("stream", stream, {"grouped", "whole"}, "prompt in multiples of buffer (SG), or at once (SR)");
-    v.integer_of("buffer", buffer, {64, 96, 128}, "new tokens encoded together");
-    v.choice("fill", fill, {"masked", "zero"}, "what stands for the mask's entries when the rest is quantized");
-    v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the masks and of the power iteration's start");
+    v.choice("stream", stream, {"grouped", "whole"},
+             "encode the prompt in multiples of buffer (SG), or in one chunk (SR)");
+    v.integer_of("buffer", buffer, {64, 96, 128}, "new tokens compressed together");
+    v.choice("fill", fill, {"masked", "zero"},
+             "what replaces the mask's entries during quantization; masked: excluded from their group's range");
+    v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the masks and of the power iteration");
     kvc::visit_precision(v, precision, "all floats");
   }
 };
@@ -127,12 +129,12 @@ class Gearx final : public kvc::PartsCompressor {
     const auto& options = shared_.options;
     const int64_t rank = std::max(options.rank, options.decode_rank), width = model.n_kv_heads * model.head_dim;
     KVC_CHECK(rank <= model.head_dim, "gearx: rank ", rank, " exceeds head_dim ", model.head_dim);
-    KVC_CHECK(width <= 65536, "gearx: ", width, " channels a token, masks index up to 65536");
+    KVC_CHECK(width <= 65536, "gearx: ", width, " channels per token, mask indices allow up to 65536");
     for (const bool prompt : {true, false}) {
       const auto key = shared_.mask_key(model.n_kv_heads, model.head_dim, options.buffer, prompt);
       KVC_CHECK(2 * key.token_degree <= key.n_channels, "gearx: the sparsest regular mask of ", key.n_tokens,
                 " tokens x ", key.n_channels, " channels has ", key.token_degree,
-                " channels a token, allowed: up to half");
+                " channels per token, allowed: up to half");
     }
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
@@ -158,10 +160,10 @@ class Gearx final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    GearxOptions, Gearx, "gearx", "quantized backbone + low rank of its error + the entries of an expander mask",
+    GearxOptions, Gearx, "gearx",
+    "quantization: base quantizer + low-rank approximation of its error + the entries of an expander mask",
     "Mirani et al. 2025 (GEAR-X), section 3; no code is public",
-    "entries of the mask take no part in minimum and maximum (fill masked) and are held as differences; a slice is a "
+    "entries of the mask are excluded from minimum and maximum (fill masked) and stored as differences; a slice is a "
     "token's channels of all heads; degrees below 2 are raised to 2; stream whole cuts the mask of the next multiple "
-    "of "
-    "buffer, so that there only tokens have equal degrees",
+    "of buffer, so that there only tokens have equal degrees",
     {.splits = true, .formula = "GEAR-X"})

@@ -22,8 +22,8 @@ struct H2oOptions {
   double recent_ratio = 0.25;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.real("heavy_ratio", heavy_ratio, 0, 1, "heavy hitters held, as a share of the prompt's tokens");
-    v.real("recent_ratio", recent_ratio, 0, 1, "newest tokens held, as a share of the prompt's tokens; at least 4");
+    v.real("heavy_ratio", heavy_ratio, 0, 1, "heavy hitters to keep, as a fraction of the prompt");
+    v.real("recent_ratio", recent_ratio, 0, 1, "newest tokens to keep, as a fraction of the prompt; at least 4");
     kvc::visit_precision(v, precision, "tokens");
   }
 };
@@ -75,8 +75,9 @@ class H2o final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(H2oOptions, H2o, "h2o", "heavy hitters by accumulated attention and recent tokens, the rest evicted",
-           "Zhang et al. 2023 (H2O), algorithm 1",
-           "scores are summed over the query heads of a KV head; budgets are shares of the prompt, at least 4 recent "
-           "tokens; tokens keep their positions; of equal scores the older token stays",
-           {.evicts = true, .formula = "H2O"})
+KVC_PLUGIN(
+    H2oOptions, H2o, "h2o", "token eviction: keeps heavy hitters (accumulated attention) and recent tokens",
+    "Zhang et al. 2023 (H2O), algorithm 1",
+    "scores are summed over the query heads of a KV head; budgets are fractions of the prompt, at least 4 recent "
+    "tokens; tokens keep their positions; ties go to the older token",
+    {.evicts = true, .formula = "H2O"})

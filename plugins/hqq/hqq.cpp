@@ -20,10 +20,10 @@ struct HqqOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_bits(v, bits);
-    v.integer_of("axis_k", axis_k, {0, 1}, "groups of K: 0 entries far apart, 1 neighbouring channels");
+    v.integer_of("axis_k", axis_k, {0, 1}, "groups of K: 0: values at a distance, 1: neighbouring channels");
     v.integer_of("axis_v", axis_v, {0, 1}, "groups of V");
     kvc::visit_requantized(v, group_size, residual);
-    v.integer("iterations", iterations, 0, 1000, "most steps of the zero point; 0: plain min-max");
+    v.integer("iterations", iterations, 0, 1000, "most optimization steps of the zero point; 0: plain min-max");
     kvc::visit_precision(v, precision, "scales, zeros, recent");
   }
 };
@@ -61,10 +61,10 @@ class Hqq final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(
-    HqqOptions, Hqq, "hqq", "groups with an optimized zero point, the whole cache encoded again at each flush",
-    "Badri and Shaji 2023 (HQQ); Hugging Face transformers, QuantizedCache with backend HQQ",
-    "a group that does not come out even is filled up (the public code refuses); zero is held as -zero/scale; real "
-    "precision encodes with the fp16-rounded pair; what is encoded again is decoded to fp32, not to 16 bits; 1 and "
-    "3 bits are left out",
-    {.splits = true, .formula = "HQQ"})
+KVC_PLUGIN(HqqOptions, Hqq, "hqq",
+           "quantization: groups with an optimized zero point; the whole cache is re-encoded at each flush",
+           "Badri and Shaji 2023 (HQQ); Hugging Face transformers, QuantizedCache with backend HQQ",
+           "an incomplete group is padded (the public code refuses); zero is stored as -zero/scale; real "
+           "precision encodes with the fp16-rounded pair; re-encoded values are decoded to fp32, not to 16 bits; 1 and "
+           "3 bits are left out",
+           {.splits = true, .formula = "HQQ"})

@@ -23,11 +23,13 @@ struct Int8Options {
   double k_scale = 1, v_scale = 1;
   std::string calibration = "none";
   void visit(kvc::OptionVisitor& v) {
-    v.choice("scales", scales, {"token_head", "tensor"}, "one for each token and head, or for all of a layer's K or V");
-    v.integer_of("scale_bits", scale_bits, {16, 32}, "bits of a token's scale");
-    v.real("k_scale", k_scale, 1e-6, 1e6, "of K with scales tensor; 1 is what engines take where none is given");
-    v.real("v_scale", v_scale, 1e-6, 1e6, "the same of V");
-    v.file("calibration", calibration, {"none"}, "scales of kvc calibrate, with scales tensor, instead of these two");
+    v.choice("scales", scales, {"token_head", "tensor"},
+             "one scale per token and head, or one for K and one for V of a layer");
+    v.integer_of("scale_bits", scale_bits, {16, 32}, "bits of a per-token scale");
+    v.real("k_scale", k_scale, 1e-6, 1e6, "scale of K, with scales tensor; 1 is the default of serving engines");
+    v.real("v_scale", v_scale, 1e-6, 1e6, "scale of V, with scales tensor");
+    v.file("calibration", calibration, {"none"},
+           "file of kvc calibrate, with scales tensor, instead of k_scale and v_scale");
   }
   bool of_tensor() const { return scales == "tensor"; }
 };
@@ -154,7 +156,7 @@ class Int8 final : public kvc::PartsCompressor, public kvc::Calibrated {
     KVC_CHECK(options.of_tensor() || options.calibration == "none", "int8: calibration '", options.calibration,
               "' with scales token_head, allowed: with scales tensor");
     KVC_CHECK(options.calibration == "none" || !given, "int8: k_scale ", options.k_scale, " and v_scale ",
-              options.v_scale, " beside a calibration, allowed: one of them");
+              options.v_scale, " together with a calibration, allowed: one of them");
   }
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
@@ -202,8 +204,8 @@ class Int8 final : public kvc::PartsCompressor, public kvc::Calibrated {
 
 }  // namespace
 
-KVC_PLUGIN(Int8Options, Int8, "int8", "symmetric 8-bit integers, a scale for each token and head, or for a tensor",
+KVC_PLUGIN(Int8Options, Int8, "int8", "symmetric 8-bit integers, one scale per token and head, or per tensor",
            "vLLM, --kv-cache-dtype int8_per_token_head; TensorRT-LLM, INT8 KV cache with calibrated scales",
-           "codes are rounded half to even (vLLM's kernel cuts off); a scale of 16 bits is rounded before codes are "
+           "codes are rounded half to even (vLLM's kernel truncates); a scale of 16 bits is rounded before codes are "
            "taken; a head of zeros has scale 0",
            {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "vLLM"})

@@ -74,8 +74,8 @@ class Kcvt final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    KcvtOptions, Kcvt, "kcvt", "K per channel of a chunk, V per token over all heads",
+    KcvtOptions, Kcvt, "kcvt", "quantization: K per channel over a chunk, V per token over all heads",
     "Kang et al. 2024 (GEAR), the KCVT backbone",
-    "chunks are immutable (the public code encodes the whole cache again at each flush); real precision encodes with "
+    "chunks are immutable (the public code re-encodes the whole cache at each flush); real precision encodes with "
     "the fp16-rounded scale and zero; constant groups have scale 0",
     {.splits = true, .formula = "GEAR"})

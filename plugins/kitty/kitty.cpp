@@ -23,11 +23,11 @@ struct KittyOptions {
   int64_t page = 128, sinks = 32;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.real("promote_ratio", promote_ratio, 0, 1, "share of a page's channels of K with 4 bits instead of 2");
+    v.real("promote_ratio", promote_ratio, 0, 1, "fraction of K's channels with 4 bits instead of 2, in each page");
     v.integer_of("page", page, {16, 32, 64, 128, 256},
-                 "tokens of K encoded together, and newest ones of V held exactly");
-    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, which stay exact");
-    kvc::visit_precision(v, precision, "scales, zeros, exact tokens");
+                 "page size: tokens of K compressed together, and uncompressed recent tokens of V");
+    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, kept uncompressed");
+    kvc::visit_precision(v, precision, "scales, zeros, uncompressed tokens");
   }
   int64_t n_promoted(int64_t head_dim) const {
     return std::min(head_dim, static_cast<int64_t>(static_cast<double>(head_dim) * promote_ratio + 1e-6));
@@ -237,9 +237,10 @@ class Kitty final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(KittyOptions, Kitty, "kitty", "K 2 bits a channel, some channels 4; V 2 bits a token",
+KVC_PLUGIN(KittyOptions, Kitty, "kitty",
+           "quantization: K per channel with 2 bits, some channels 4; V per token with 2 bits",
            "Xia et al. 2025 (Kitty, arXiv 2511.18643), and its public code",
-           "a page's 4-bit channels stand together instead of in two planes of 2 bits, which are as many bytes; V is "
+           "a page's 4-bit channels are stored together instead of in two planes of 2 bits (same size); V is "
            "encoded token by token, where the kernels wait for a page; scale and zero are rounded before codes are "
            "taken; a constant group has scale 0",
            {.one_by_one_same = true, .splits = true, .formula = "Kitty"})

@@ -19,9 +19,9 @@ struct KiviOptions {
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_bits(v, bits);
     v.integer_of("group_size", group_size, {16, 32, 64, 128, 256},
-                 "tokens (K) or channels (V) that share a scale and zero");
+                 "tokens (K) or channels (V) per scale and zero");
     v.integer("recent", recent, 0, kvc::kNoUpperLimit,
-              "newest tokens held exactly; a multiple of group_size, 0 for none");
+              "newest tokens kept uncompressed; a multiple of group_size; 0: none");
     kvc::visit_precision(v, precision, "scales, zeros, recent");
   }
 };
@@ -88,7 +88,7 @@ class Kivi final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    KiviOptions, Kivi, "kivi", "K per channel, V per token, recent tokens exact",
+    KiviOptions, Kivi, "kivi", "quantization: K per channel, V per token, recent tokens uncompressed",
     "Liu et al. 2024 (KIVI), section 3.2 and algorithm 1",
     "real precision encodes with the fp16-rounded scale and zero; a constant group has scale 0; recent 0 is ours",
     {.one_by_one_same = true, .splits = true, .formula = "GEAR"})

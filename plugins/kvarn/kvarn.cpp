@@ -26,10 +26,11 @@ struct KvarnOptions {
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("k_bits", k_bits, {2, 4, 8}, "bits per code of K");
     v.integer_of("v_bits", v_bits, {2, 4, 8}, "bits per code of V");
-    v.integer_of("tile", tile, {16, 32, 64, 128, 256}, "tokens balanced and quantized together");
-    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, which stay exact");
-    v.integer("rounds", rounds, 0, 1000, "times a tile is divided by its columns' and rows' deviations; 0: never");
-    kvc::visit_precision(v, precision, "scales, zeros, factors, exact tokens");
+    v.integer_of("tile", tile, {16, 32, 64, 128, 256}, "tokens per tile: balanced and quantized together");
+    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, kept uncompressed");
+    v.integer("rounds", rounds, 0, 1000,
+              "iterations of dividing a tile by the deviations of its columns and rows; 0: none");
+    kvc::visit_precision(v, precision, "scales, zeros, factors, uncompressed tokens");
   }
 };
 
@@ -201,7 +202,7 @@ class Kvarn final : public kvc::PartsCompressor {
 
   void check_model(const kvc::ModelShape& model) const override {
     KVC_CHECK(model.head_dim >= 2 && std::has_single_bit(static_cast<uint64_t>(model.head_dim)), "kvarn: head_dim ",
-              model.head_dim, ", allowed: a power of two, which a Hadamard matrix of butterflies needs");
+              model.head_dim, ", allowed: a power of two, which a Hadamard matrix needs");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<KvarnCache>(info, options_);
@@ -222,8 +223,9 @@ class Kvarn final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(KvarnOptions, Kvarn, "kvarn", "Hadamard, tiles of even deviations, asymmetric codes",
-           "KVarN 2026 (arXiv 2606.03458)",
-           "factors are applied rounded to fp16, as the decoder has them; a row's factor stands in its scale and zero, "
-           "which are computed from the row itself; no quantile is clipped; a constant row has scale 0",
-           {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "KVarN"})
+KVC_PLUGIN(
+    KvarnOptions, Kvarn, "kvarn", "quantization: Hadamard rotation, variance-normalized tiles, asymmetric codes",
+    "KVarN 2026 (arXiv 2606.03458)",
+    "factors are applied after rounding to fp16, as in the decoder; a row's factor is part of its scale and zero, "
+    "which are computed from the row itself; no quantile is clipped; a constant row has scale 0",
+    {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "KVarN"})

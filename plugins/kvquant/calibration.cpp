@@ -45,7 +45,7 @@ class Learner final : public kvc::Calibrator {
   kvc::NamedTensors finish() override {
     std::map<std::string, std::vector<at::Tensor>> by_layer;
     for (size_t layer = 0; layer < seen_.size(); ++layer) {
-      KVC_CHECK(!seen_[layer].k.empty(), "kvquant: the texts have no tokens behind the first ", first_tokens_);
+      KVC_CHECK(!seen_[layer].k.empty(), "kvquant: the texts have no tokens after the first ", first_tokens_);
       learn(seen_[layer], by_layer);
       seen_[layer] = {};
     }
@@ -134,10 +134,10 @@ std::vector<LayerTables> tables_from(const kvc::NamedTensors& tensors, const kvc
   const auto lower = table("k.lower"), upper = table("k.upper");
   const auto smallest = table("k.smallest"), largest = table("k.largest");
   KVC_CHECK(lower.le(upper).all().item<bool>() && smallest.le(largest).all().item<bool>(),
-            "kvquant: a lower threshold lies above its upper one");
+            "kvquant: a lower threshold is above its upper one");
   const auto stored = [&](const at::Tensor& x) {
     const auto y = x.to(kvc::storage_type(format.precision)).to(at::kFloat).contiguous();
-    KVC_CHECK(y.isfinite().all().item<bool>(), "kvquant: a range lies beyond fp16 (65504)");
+    KVC_CHECK(y.isfinite().all().item<bool>(), "kvquant: a range is beyond fp16 (65504)");
     return y;
   };
   std::vector<LayerTables> layers;

@@ -33,15 +33,18 @@ struct KvquantOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {2, 3, 4}, "bits per code");
-    v.choice("levels", levels, {"uniform", "non_uniform"}, "evenly spaced, or k-means centroids (need a calibration)");
-    v.real("sparsity", sparsity, 0, 0.5, "fraction of outliers of a channel (K) or token (V), half on either side");
-    v.integer("first_tokens", first_tokens, 0, kvc::kNoUpperLimit, "first tokens of the sequence, held exactly");
+    v.choice("levels", levels, {"uniform", "non_uniform"},
+             "uniform quantization, or k-means centroids (needs a calibration)");
+    v.real("sparsity", sparsity, 0, 0.5, "fraction of outliers per channel (K) or token (V), half on each side");
+    v.integer("first_tokens", first_tokens, 0, kvc::kNoUpperLimit, "first tokens of the sequence, kept uncompressed");
     v.file("calibration", calibration, {"none", "sequence"},
-           "where K's ranges and the centroids come from: kvc calibrate, or the sequence's first tokens");
+           "source of K's ranges and the centroids: a file of kvc calibrate, or the sequence's first tokens");
     v.integer("calibration_tokens", calibration_tokens, 1, kvc::kNoUpperLimit,
-              "tokens that a sequence calibrates itself on, at least (without a file)");
-    v.choice("centroids", centroids, {"plain", "q_norm"}, "q_norm: moved to keep mean and deviation (needs a file)");
-    v.choice("key_outliers", key_outliers, {"all", "capped"}, "of a token's key: all, or sparsity/2 * M + 1 a side");
+              "fewest tokens that a sequence is calibrated on (without a file)");
+    v.choice("centroids", centroids, {"plain", "q_norm"},
+             "q_norm: shift and scale to keep mean and deviation (needs a file)");
+    v.choice("key_outliers", key_outliers, {"all", "capped"},
+             "per token's key: all, or at most sparsity/2 * M + 1 on each side");
     kvc::visit_precision(v, precision, "all floats");
   }
 };
@@ -58,11 +61,11 @@ class Kvquant final : public kvc::Compressor, public kvc::Calibrated {
 
   void check_model(const kvc::ModelShape& model) const override {
     const int64_t n_channels = model.n_kv_heads * model.head_dim;
-    KVC_CHECK(n_channels <= 65535, "kvquant: ", n_channels, " channels a token, outliers index up to 65535");
+    KVC_CHECK(n_channels <= 65535, "kvquant: ", n_channels, " channels per token, outlier indices allow up to 65535");
     KVC_CHECK(!model.has_rope || model.head_dim % 2 == 0, "kvquant: RoPE over an odd head_dim ", model.head_dim);
     KVC_CHECK(format_.matrix.uniform || options_.calibration != "none",
-              "kvquant: levels non_uniform are calibrated, and calibration is none; expected a file that kvc calibrate "
-              "wrote, or sequence");
+              "kvquant: levels non_uniform need a calibration, but calibration is none; expected a file written by kvc "
+              "calibrate, or sequence");
     KVC_CHECK(options_.centroids == "plain" || (!format_.matrix.uniform && has_file()),
               "kvquant: centroids q_norm with levels ", options_.levels, " and calibration ", options_.calibration,
               ", expected non_uniform and a file");
@@ -123,10 +126,11 @@ class Kvquant final : public kvc::Compressor, public kvc::Calibrated {
 }  // namespace
 
 KVC_PLUGIN(
-    KvquantOptions, Kvquant, "kvquant", "keys before RoPE per channel, values per token, outliers apart",
+    KvquantOptions, Kvquant, "kvquant",
+    "quantization: keys before RoPE per channel, values per token, outliers stored separately",
     "Hooper et al. 2024 (KVQuant), sections 3.1 to 3.5, and its public code",
     "without a calibration file (calibration: none or sequence) ranges of K, and centroids, come from the "
     "sequence's own first tokens; k-means starts from quantiles and is weighted by gradients only where the file "
-    "was made with --fisher; a token's key outliers are capped only with key_outliers: capped; outliers are held "
+    "was made with --fisher; a token's key outliers are capped only with key_outliers: capped; outliers are stored "
     "as they are, not as differences; a calibrated table of a model is not counted among a sequence's bytes",
     {.turns_keys = true, .formula = "KVQuant"})

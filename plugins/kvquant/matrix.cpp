@@ -28,7 +28,7 @@ at::Tensor joined(const at::Tensor& a, const at::Tensor& b) {
   return both;
 }
 
-constexpr auto kBeyondFp16 = "kvquant: an outlier lies beyond fp16 (65504)";
+constexpr auto kBeyondFp16 = "kvquant: an outlier is beyond fp16 (65504)";
 constexpr at::Tensor Matrix::Block::*kParts[] = {&Matrix::Block::codes,  &Matrix::Block::values, &Matrix::Block::index,
                                                  &Matrix::Block::counts, &Matrix::Block::zero,   &Matrix::Block::scale};
 

@@ -13,7 +13,7 @@ namespace kvquant {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr auto kBeyondFp16 = "kvquant: a range lies beyond fp16 (65504)";
+constexpr auto kBeyondFp16 = "kvquant: a range is beyond fp16 (65504)";
 
 // A zero or scale as it comes back from storage.
 float held_in(float x, kvc::Precision precision) {

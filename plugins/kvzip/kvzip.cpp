@@ -22,10 +22,10 @@ struct KvZipOptions {
   int64_t sinks = 4, chunk = 2048, lead_in = 8;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.real("keep", keep, 0, 1, "share of the prompt's KV pairs that stays, over all layers and heads together");
-    v.integer("sinks", sinks, 1, kvc::kNoUpperLimit, "first tokens that every head keeps, within that share");
-    v.integer("chunk", chunk, 1, kvc::kNoUpperLimit, "tokens of the prompt that are repeated at a time");
-    v.integer("lead_in", lead_in, 0, kvc::kNoUpperLimit, "tokens before a later chunk that say where it begins");
+    v.real("keep", keep, 0, 1, "fraction of the prompt's KV pairs to keep, over all layers and heads");
+    v.integer("sinks", sinks, 1, kvc::kNoUpperLimit, "first tokens that every head keeps, within that fraction");
+    v.integer("chunk", chunk, 1, kvc::kNoUpperLimit, "prompt tokens repeated per chunk");
+    v.integer("lead_in", lead_in, 0, kvc::kNoUpperLimit, "tokens before a later chunk that mark its start");
     kvc::visit_precision(v, precision, "tokens");
   }
 };
@@ -55,7 +55,7 @@ class KvZipCache final : public kvc::RaggedCache {
 
   void observe(const kvc::ObservedChunk& chunk) {
     KVC_CHECK(chunk.q.defined(), "kvzip: layer ", info().layer, " observes tokens ", chunk.first_token, " to ",
-              chunk.first_token + chunk.n_tokens - 1, " without queries, which scores are made of");
+              chunk.first_token + chunk.n_tokens - 1, " without queries, which scores need");
     const int64_t n_heads = info().n_kv_heads, n_sinks = std::min(options_.sinks, chunk.first_token);
     if (!scores_.defined()) scores_ = at::zeros({n_heads, length()}, chunk.q.options().dtype(at::kFloat));
     const auto q = chunk.q.to(at::kFloat).unflatten(0, {n_heads, -1});
@@ -155,10 +155,10 @@ class KvZip final : public kvc::PartsCompressor, public kvc::ObservationPass {
 
 }  // namespace
 
-KVC_PLUGIN(
-    KvZipOptions, KvZip, "kvzip", "the KV pairs that repeating the prompt needs, one budget for all layers",
-    "Kim et al. 2025 (KVzip, arXiv 2505.23416)",
-    "the whole prompt is scored and the first tokens are kept (the authors' code scores what follows a system "
-    "prompt, which it keeps; kvpress keeps 4 tokens, as here); '\\n' stands where the authors end the user's turn; "
-    "softmax in fp32; of equal scores the older token stays; scores do not know of a sliding window",
-    {.evicts = true})
+KVC_PLUGIN(KvZipOptions, KvZip, "kvzip",
+           "token eviction: keeps KV pairs needed to repeat the prompt, one budget for all layers",
+           "Kim et al. 2025 (KVzip, arXiv 2505.23416)",
+           "the whole prompt is scored and the first tokens are kept (the authors' code scores what follows a system "
+           "prompt, which it keeps; kvpress keeps 4 tokens, as here); '\\n' replaces the end of the user's turn; "
+           "softmax in fp32; ties go to the older token; scores ignore a sliding window",
+           {.evicts = true})

@@ -21,7 +21,7 @@ struct Nvfp4Options {
   std::string scale = "prompt";
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_headroom(v, headroom);
-    v.choice("scale", scale, {"prompt", "one"}, "the tensor's: of the prompt, or 1, as where nobody calibrated");
+    v.choice("scale", scale, {"prompt", "one"}, "scale of the tensor: from the prompt, or 1 (uncalibrated)");
   }
 };
 
@@ -104,6 +104,6 @@ class Nvfp4 final : public kvc::PartsCompressor {
 
 KVC_PLUGIN(Nvfp4Options, Nvfp4, "nvfp4", "4-bit floats (e2m1) in blocks of 16 with e4m3 scales",
            "NVIDIA, NVFP4 (Blackwell); OCP Microscaling Formats (MX) 1.0 for e2m1",
-           "the tensor's scale comes from the prompt, not from calibration, and leaves room for larger tokens; what "
-           "exceeds it saturates",
+           "the tensor's scale comes from the prompt, not from calibration, and leaves room for larger tokens; larger "
+           "values saturate",
            {.splits = true, .formula = "NVFP4"})

@@ -94,7 +94,7 @@ at::Tensor rotations_from(const kvc::NamedTensors& tensors, const char* name, co
             x.sizes(), " ", x.scalar_type(), ", this model needs [", n, ", ", d, ", ", d, "] Float");
   const auto wide = x.to(at::kDouble);
   const double error = (at::bmm(wide.transpose(1, 2), wide) - at::eye(d, wide.options())).abs().amax().item<double>();
-  KVC_CHECK(error < 1e-4, "oscar: '", name, "' holds no rotations: rows times rows differ from 1 and 0 by ", error,
+  KVC_CHECK(error < 1e-4, "oscar: '", name, "' is not a rotation: products of its rows differ from 1 and 0 by ", error,
             ", allowed: less than 1e-4");
   return x.contiguous();
 }

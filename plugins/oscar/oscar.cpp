@@ -27,13 +27,13 @@ struct OscarOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_bits(v, bits);
-    v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "channels a scale; of a smaller head: all");
-    v.real("k_clip", k_clip, 0.5, 1, "quantile of a key's sizes beyond which it is clipped; 1: nowhere");
-    v.real("v_clip", v_clip, 0.5, 1, "the same of a value");
-    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, which stay exact");
-    v.integer("recent", recent, 0, kvc::kNoUpperLimit, "newest tokens held exactly");
-    v.file("calibration", calibration, {"none"}, "rotations of kvc calibrate; none: the Hadamard matrix");
-    kvc::visit_precision(v, precision, "scales, zeros, exact tokens");
+    v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "channels per scale; a smaller head is one group");
+    v.real("k_clip", k_clip, 0.5, 1, "quantile of a key's magnitudes above which it is clipped; 1: no clipping");
+    v.real("v_clip", v_clip, 0.5, 1, "the same for V");
+    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, kept uncompressed");
+    v.integer("recent", recent, 0, kvc::kNoUpperLimit, "newest tokens kept uncompressed");
+    v.file("calibration", calibration, {"none"}, "file of rotations from kvc calibrate; none: the Hadamard matrix");
+    kvc::visit_precision(v, precision, "scales, zeros, uncompressed tokens");
   }
 };
 
@@ -212,9 +212,10 @@ class Oscar final : public kvc::PartsCompressor, public kvc::Calibrated {
 }  // namespace
 
 KVC_PLUGIN(
-    OscarOptions, Oscar, "oscar", "calibrated rotations, clipped codes a token, sinks and recent tokens exact",
+    OscarOptions, Oscar, "oscar",
+    "quantization: calibrated rotations, clipped codes per token, sinks and recent tokens uncompressed",
     "OSCAR 2026 (arXiv 2605.17757); not OScaR (arXiv 2605.19660), which is oscar_tni",
-    "exact tokens, scales and minima in fp16 (there bf16 and floats), the encoder rounding with them as they are "
+    "uncompressed tokens, scales and minima in fp16 (there bf16 and floats), and the encoder uses them as they are "
     "stored; ties go to even (there up); eigenvectors' signs are fixed; heads of fewer channels than a group are "
     "one group; without a calibration the rotation is the Hadamard matrix alone",
     {.one_by_one_same = true, .splits = true, .formula = "OSCAR"})

@@ -23,9 +23,9 @@ struct TniOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_bits(v, bits);
-    v.integer_of("group_size", group_size, {16, 32, 64, 128}, "tokens (K) or channels (V) that share scale and zero");
+    v.integer_of("group_size", group_size, {16, 32, 64, 128}, "tokens (K) or channels (V) per scale and zero");
     kvc::visit_buffer(v, buffer);
-    kvc::visit_precision(v, precision, "scales, zeros, norms, exact tokens");
+    kvc::visit_precision(v, precision, "scales, zeros, norms, uncompressed tokens");
   }
 };
 
@@ -185,8 +185,9 @@ class Tni final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(TniOptions, Tni, "oscar_tni", "Hadamard, keys over their norms, then codes by channel of K and token of V",
+KVC_PLUGIN(TniOptions, Tni, "oscar_tni",
+           "quantization: Hadamard rotation, keys divided by their norms, then K per channel, V per token",
            "OScaR 2026 (arXiv 2605.19660); not OSCAR (arXiv 2605.17757), which is oscar",
            "minima and steps in fp16, where the published simulation rounds zero points to integers; a token of zeros "
-           "has norm 1; exact tokens are held unturned",
+           "has norm 1; uncompressed tokens are stored unrotated",
            {.one_by_one_same = true, .splits = true, .formula = "OScaR"})

@@ -24,10 +24,11 @@ struct OutlierOptions {
   std::string fill = "masked";
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.choice("backbone", backbone, {"token_group", "kcvt", "kivi"}, "quantizer of what is not taken out");
+    v.choice("backbone", backbone, {"token_group", "kcvt", "kivi"}, "base quantizer, without the outliers");
     kvc::visit_bits(v, bits);
     kvc::visit_backbone_groups(v, group_size);
-    v.real("sparsity", sparsity, 0, 1, "s: each vector gives its round(s*length/2) smallest and as many largest");
+    v.real("sparsity", sparsity, 0, 1,
+           "s: the round(s*length/2) smallest and largest values of each vector are outliers");
     kvc::visit_backbone_buffer(v, buffer);
     kvc::visit_fill(v, fill);
     kvc::visit_precision(v, precision, "all floats");
@@ -69,7 +70,7 @@ class Outlier final : public kvc::PartsCompressor {
   void check_model(const kvc::ModelShape& model) const override {
     backbone_.check_model("outlier", model);
     KVC_CHECK(options_.sparsity == 0 || model.n_kv_heads * model.head_dim <= 65536,
-              "outlier: ", model.n_kv_heads * model.head_dim, " channels a token, outliers index up to 65536");
+              "outlier: ", model.n_kv_heads * model.head_dim, " channels per token, outlier indices allow up to 65536");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     return std::make_unique<OutlierCache>(info, options_, backbone_);
@@ -90,8 +91,8 @@ class Outlier final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    OutlierOptions, Outlier, "outlier", "quantized backbone + outliers of each vector",
+    OutlierOptions, Outlier, "outlier", "quantization: base quantizer + outliers of each vector",
     "Kang et al. 2024 (GEAR), section 3 (the sparse part) and table 8 (outlier-aware quantization)",
-    "outliers take no part in minimum and maximum (fill masked) and are held as differences; K's are counted by the "
+    "outliers are excluded from minimum and maximum (fill masked) and stored as differences; K's are counted by the "
     "chunk's tokens (the public code counts by the token's width); half counts round to even and may be 0",
     {.splits = true, .formula = "GEAR"})

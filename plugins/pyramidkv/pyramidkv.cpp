@@ -21,8 +21,8 @@ struct PyramidKvOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer("capacity", capacity, 2, kvc::kNoUpperLimit,
-              "tokens of the prompt that each head keeps in the mean of the layers, window included");
-    v.integer("beta", beta, 1, 1000, "the last layer ranks 1/beta of the mean; 1: all layers alike, as SnapKV");
+              "prompt tokens per head, averaged over layers, window included");
+    v.integer("beta", beta, 1, 1000, "the last layer's budget is 1/beta of the mean; 1: equal layers, as SnapKV");
     kvc::visit_votes(v, votes);
     kvc::visit_precision(v, precision, "tokens");
   }
@@ -75,8 +75,9 @@ class PyramidKv final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    PyramidKvOptions, PyramidKv, "pyramidkv", "SnapKV with budgets that fall from the first layer to the last",
+    PyramidKvOptions, PyramidKv, "pyramidkv",
+    "token eviction: SnapKV with budgets that decrease from the first layer to the last",
     "Cai et al. 2024 (PyramidKV, arXiv 2406.02069)",
     "budgets are rounded half to even (the public code steps down by whole tokens and misses the mean); votes are "
-    "summed over the query heads of a KV head; tokens keep their positions; of equal votes the older token stays",
+    "summed over the query heads of a KV head; tokens keep their positions; ties go to the older token",
     {.evicts = true, .formula = "SnapKV"})

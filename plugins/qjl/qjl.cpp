@@ -34,20 +34,23 @@ struct QjlOptions {
   int64_t seed = 42;
   std::string precision = "real";
   void visit(kvc::OptionVisitor& v) {
-    v.integer("sketch", sketch, 32, 65536, "signs a key, a multiple of 32");
-    v.integer("outlier_sketch", outlier_sketch, 32, 65536, "signs of a key's outlier channels, up to sketch");
+    v.integer("sketch", sketch, 32, 65536, "signs per key, a multiple of 32");
+    v.integer("outlier_sketch", outlier_sketch, 32, 65536, "signs for a key's outlier channels, up to sketch");
     v.integer("initial_layers", initial_layers, 0, kvc::kNoUpperLimit,
-              "first layers, sketched with sizes of their own");
+              "first layers, which have their own sketch sizes");
     v.integer("initial_sketch", initial_sketch, 32, 65536, "sketch in the initial layers");
     v.integer("initial_outlier_sketch", initial_outlier_sketch, 32, 65536, "outlier_sketch in the initial layers");
-    v.integer("outlier_channels", outlier_channels, 0, 256, "channels a head that are sketched apart; 0 for none");
-    v.choice("outliers", outliers, {"group", "prompt"}, "channels chosen by each group of tokens, or by the prompt");
-    v.choice("projection", projection, {"orthogonal", "gaussian"}, "orthogonal blocks of columns, or N(0, 1) entries");
+    v.integer("outlier_channels", outlier_channels, 0, 256, "outlier channels per head, sketched separately; 0: none");
+    v.choice("outliers", outliers, {"group", "prompt"},
+             "choose outlier channels per group of tokens, or once for the prompt");
+    v.choice("projection", projection, {"orthogonal", "gaussian"},
+             "projection: orthogonal blocks of columns, or N(0, 1) entries");
     v.choice("outlier_projection", outlier_projection, {"shared", "own"},
-             "of outlier channels: the first columns of the same projection, or an independent one");
+             "projection for outlier channels: the first columns of the same one, or an independent one");
     v.integer_of("value_bits", value_bits, {2, 4, 8}, "bits per code of V");
-    v.integer_of("group_size", group_size, {16, 32, 64, 128}, "channels (V) a scale, tokens (K) an outlier choice");
-    v.integer("buffer", buffer, 1, kvc::kNoUpperLimit, "newest tokens held exactly; a multiple of group_size");
+    v.integer_of("group_size", group_size, {16, 32, 64, 128},
+                 "channels per scale (V), tokens per choice of outlier channels (K)");
+    v.integer("buffer", buffer, 1, kvc::kNoUpperLimit, "newest tokens kept uncompressed; a multiple of group_size");
     v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the projections");
     v.choice("precision", precision, {"real", "exact"}, "norms, scales, recent in fp16, or fp32 to compare");
   }
@@ -157,7 +160,7 @@ class Qjl final : public kvc::PartsCompressor {
     KVC_CHECK(options_.outlier_channels < model.head_dim, "qjl: outlier_channels ", options_.outlier_channels,
               ", allowed: fewer than head_dim ", model.head_dim);
     KVC_CHECK(options_.outlier_channels == 0 || model.head_dim <= 256, "qjl: head_dim ", model.head_dim,
-              ", outlier channels index up to 256");
+              ", outlier channel indices allow up to 256");
   }
 
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
@@ -211,7 +214,7 @@ class Qjl final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    QjlOptions, Qjl, "qjl", "keys as signs of random projections, values per token",
+    QjlOptions, Qjl, "qjl", "quantization: keys as signs of random projections, values per token",
     "Zandieh et al. 2024 (QJL), definition 1, algorithm 1 and its public code",
     "by default outliers use the first columns of the same projection, as in the public code (the paper: an "
     "independent one, outlier_projection own), and each group of tokens chooses its channels, as there (the "

@@ -56,8 +56,8 @@ class Quanto final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    QuantoOptions, Quanto, "quanto", "min-max groups, the whole cache encoded again at each flush",
+    QuantoOptions, Quanto, "quanto", "quantization: min-max groups; the whole cache is re-encoded at each flush",
     "Hugging Face transformers, QuantizedCache with backend quanto; optimum-quanto, MaxOptimizer",
-    "a group that does not come out even is filled up (the public code refuses); what is encoded again is decoded "
+    "an incomplete group is padded (the public code refuses); re-encoded values are decoded "
     "to fp32, not to 16 bits; a constant group has scale 0 (NaN in the public code); 8 bits are ours",
     {.splits = true, .formula = "TaDA"})

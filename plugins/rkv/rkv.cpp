@@ -29,13 +29,13 @@ struct RkvOptions {
   int64_t kernel = 7;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.integer("budget", budget, 2, kvc::kNoUpperLimit, "tokens that each head keeps at an eviction, window included");
-    v.integer("interval", interval, 1, kvc::kNoUpperLimit, "new tokens from one eviction to the next");
+    v.integer("budget", budget, 2, kvc::kNoUpperLimit, "tokens per head after an eviction, window included");
+    v.integer("interval", interval, 1, kvc::kNoUpperLimit, "new tokens between evictions");
     v.integer("window", window, 1, kvc::kNoUpperLimit,
-              "newest tokens, which stay and whose queries vote; below budget");
-    v.real("lambda", lambda, 0, 1, "weight of importance; the rest is redundancy's");
+              "newest tokens, always kept, whose queries vote; less than budget");
+    v.real("lambda", lambda, 0, 1, "weight of importance; the rest is the weight of redundancy");
     v.real("similarity", similarity, -1, 1, "cosine above which two keys are similar");
-    v.integer("kernel", kernel, 1, 255, "tokens whose importance counts as their largest; odd");
+    v.integer("kernel", kernel, 1, 255, "width of max pooling of importance, in tokens; odd");
     kvc::visit_precision(v, precision, "tokens and queries");
   }
 };
@@ -136,10 +136,9 @@ class Rkv final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    RkvOptions, Rkv, "rkv", "while decoding: keeps what is attended to and unlike the rest, evicts again and again",
+    RkvOptions, Rkv, "rkv", "token eviction during decoding: keeps tokens that are attended to and not redundant",
     "Cai et al. 2025 (R-KV, arXiv 2505.24133)",
     "a key without similar ones takes nothing from others (in the public code the oldest token's cosine with it "
-    "becomes "
-    "0); keys before the sliding window are not important; queries are held in fp16, as tokens; tokens keep their "
-    "positions; of equal scores the older token stays",
+    "becomes 0); keys before the sliding window are not important; queries are stored in fp16, as tokens; tokens keep "
+    "their positions; ties go to the older token",
     {.evicts = true, .formula = "R-KV"})

@@ -14,7 +14,8 @@ struct RtnOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_bits(v, bits);
-    v.choice("scope", scope, {"token", "tensor"}, "what shares a step: a token, or the whole prompt (then each token)");
+    v.choice("scope", scope, {"token", "tensor"},
+             "scope of a scale: a token, or the whole prompt (later tokens: each)");
     kvc::visit_precision(v, precision, "steps");
   }
 };
@@ -46,9 +47,9 @@ class Rtn final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    RtnOptions, Rtn, "rtn", "symmetric round to nearest, one step a token",
+    RtnOptions, Rtn, "rtn", "quantization: symmetric round to nearest, one scale per token",
     "Liu et al. 2024 (DecoQuant), the baseline RTN of section 4 and table 2",
-    "K is rounded after RoPE (the public scripts round the outputs of k_proj); weights stay as they are (W16A_); "
+    "K is rounded after RoPE (the public scripts round the outputs of k_proj); weights are not quantized (W16A_); "
     "real precision encodes with the fp16-rounded step, clamped where that rounding would leave the code's range; "
     "scope tensor gives each new token a step of its own",
     {.splits = true, .formula = "DecoQuant"})

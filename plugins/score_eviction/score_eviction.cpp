@@ -27,11 +27,11 @@ struct ScoreEvictionOptions {
   int64_t seed = 0;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.choice("score", score, {"knorm", "keydiff", "tova", "random"}, "what tokens are ranked by");
-    v.real("keep", keep, 0, 1, "share of the prompt's tokens that stays, sinks and recent included");
-    v.integer("capacity", capacity, 0, kvc::kNoUpperLimit, "tokens of the prompt that stay, instead of keep; 0: keep");
-    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens that always stay");
-    v.integer("recent", recent, 1, kvc::kNoUpperLimit, "last tokens of the prompt that always stay");
+    v.choice("score", score, {"knorm", "keydiff", "tova", "random"}, "score by which tokens are ranked");
+    v.real("keep", keep, 0, 1, "fraction of prompt tokens to keep, sinks and recent included");
+    v.integer("capacity", capacity, 0, kvc::kNoUpperLimit, "prompt tokens to keep, instead of keep; 0: use keep");
+    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, always kept");
+    v.integer("recent", recent, 1, kvc::kNoUpperLimit, "last tokens of the prompt, always kept");
     v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of score random");
     kvc::visit_precision(v, precision, "tokens");
   }
@@ -114,9 +114,9 @@ class ScoreEviction final : public kvc::PartsCompressor {
 
 KVC_PLUGIN(
     ScoreEvictionOptions, ScoreEviction, "score_eviction",
-    "the prompt's tokens by one simple score: norm or likeness of keys, last query's attention, chance",
+    "token eviction by a simple score: key norm, key similarity, the last query's attention, or random",
     "Devoto et al. 2024 (knorm, arXiv 2406.11430); Park et al. 2025 (KeyDiff, arXiv 2504.15364); Oren et al. 2024 "
     "(TOVA, arXiv 2401.06104)",
     "tokens are evicted once, after the prompt (TOVA and KeyDiff evict while decoding, too); sinks and recent "
-    "tokens always stay; no layers are left out (the paper of knorm leaves out the first two)",
+    "tokens are always kept; no layers are left out (the paper of knorm leaves out the first two)",
     {.evicts = true, .formula = "kept tokens"})

@@ -19,7 +19,7 @@ struct SnapKvOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer("capacity", capacity, 2, kvc::kNoUpperLimit,
-              "tokens of the prompt that each head keeps, window included");
+              "prompt tokens per head, window included");
     kvc::visit_votes(v, votes);
     kvc::visit_precision(v, precision, "tokens");
   }
@@ -64,8 +64,8 @@ class SnapKv final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(SnapKvOptions, SnapKv, "snapkv", "the prompt's tokens that its last queries attend to, the rest evicted",
+KVC_PLUGIN(SnapKvOptions, SnapKv, "snapkv", "token eviction: keeps prompt tokens that its last queries attend to",
            "Li et al. 2024 (SnapKV, arXiv 2404.14469), algorithm 1",
            "votes are summed over the query heads of a KV head (the public code repeats K and V for each); tokens keep "
-           "their positions; of equal votes the older token stays",
+           "their positions; ties go to the older token",
            {.evicts = true, .formula = "SnapKV"})

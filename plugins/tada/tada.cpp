@@ -20,8 +20,10 @@ struct TadaOptions {
   int64_t recent = 128;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.integers_of("bits", bits, {2, 4, 8}, "bits per code, for all layers or one for each from the lowest on");
-    v.integer("recent", recent, 0, kvc::kNoUpperLimit, "newest tokens held exactly, encoded together; 0 for none");
+    v.integers_of("bits", bits, {2, 4, 8},
+                  "bits per code: one value for all layers, or one per layer from the first on");
+    v.integer("recent", recent, 0, kvc::kNoUpperLimit,
+              "newest tokens kept uncompressed, then compressed together; 0: none");
     kvc::visit_precision(v, precision, "means, scales, zeros, recent");
   }
 };
@@ -169,8 +171,8 @@ class Tada final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(TadaOptions, Tada, "tada", "mean over heads in 16 bits, deviations quantized, bits by layer",
+KVC_PLUGIN(TadaOptions, Tada, "tada", "quantization: mean over heads in 16 bits, deviations quantized, bits per layer",
            "Joshi et al. 2025 (TaDA), sections 3.1 and 3.2",
            "the mean, where equations 1 and 2 print a sum; one group per token and head, asymmetric; deviations are "
-           "taken from the rounded mean; a prompt keeps n0 mod recent tokens exact; MQA is refused",
+           "taken from the rounded mean; a prompt leaves n0 mod recent tokens uncompressed; MQA is refused",
            {.one_by_one_same = true, .splits = true, .formula = "TaDA"})

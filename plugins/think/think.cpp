@@ -19,9 +19,9 @@ struct ThinkOptions {
   int64_t window = 32, recent = 32;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.real("ratio", ratio, 0, 0.99, "share of a key's channels that are dropped");
-    v.integer("window", window, 1, kvc::kNoUpperLimit, "last queries of the prompt that say which");
-    v.integer("recent", recent, 0, kvc::kNoUpperLimit, "last keys of the prompt that stay whole");
+    v.real("ratio", ratio, 0, 0.99, "fraction of a key's channels to drop");
+    v.integer("window", window, 1, kvc::kNoUpperLimit, "last queries of the prompt, which select the channels");
+    v.integer("recent", recent, 0, kvc::kNoUpperLimit, "last keys of the prompt, kept complete");
     kvc::visit_precision(v, precision, "tokens");
   }
 };
@@ -94,14 +94,14 @@ class ThinkCache final : public kvc::PartsCache {
   at::Tensor best_channels(const kvc::NewTokens& prompt) const {
     const auto& q = prompt.q;
     const int64_t n = prompt.k.size(1), n_last = std::min(options_.window, n), n_kv = info().n_kv_heads;
-    KVC_CHECK(q.defined(), "think: the prompt's queries say which channels stay, and there are none");
+    KVC_CHECK(q.defined(), "think: the prompt's queries select the channels, but there are none");
     KVC_CHECK(q.sizes() == at::IntArrayRef({info().n_heads, n, info().head_dim}), "think: q has shape ", q.sizes(),
               ", expected [", info().n_heads, ", ", n, ", ", info().head_dim, "]");
     const auto last = q.narrow(1, n - n_last, n_last).to(at::kDouble);
     const auto of_queries = last.square().mean(1).view({n_kv, -1, info().head_dim}).mean(1);
     const auto worth = of_queries * prompt.k.to(at::kDouble).square().mean(1);  // [H_kv, D]
     KVC_CHECK(worth.isfinite().all().item<bool>(), "think: q of layer ", info().layer,
-              " holds a value that is not finite");
+              " has a value that is not finite");
     const auto order = std::get<1>(worth.sort(/*stable=*/true, /*dim=*/1, /*descending=*/true));
     return std::get<0>(order.narrow(1, 0, n_held_).sort(1));
   }
@@ -136,8 +136,9 @@ class Think final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    ThinkOptions, Think, "think", "channels of the prompt's keys that its last queries need least are dropped",
+    ThinkOptions, Think, "think",
+    "channel pruning: drops the channels of the prompt's keys that its last queries need least",
     "Xu et al. 2024 (ThinK, arXiv 2407.21018), section 4, and its public code",
     "a KV head's channels are chosen by the mean over its query heads, where the public code repeats K for each; "
-    "the whole prompt's tokens stay (there SnapKV or H2O may evict some before)",
+    "all prompt tokens are kept (there SnapKV or H2O may evict some before)",
     {.formula = "ThinK"})

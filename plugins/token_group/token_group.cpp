@@ -15,7 +15,7 @@ struct TokenGroupOptions {
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_bits(v, bits);
     v.integer("group_size", group_size, 1, kvc::kNoUpperLimit,
-              "channels that share one scale and zero; divides head_dim");
+              "channels per scale and zero; divides head_dim");
     kvc::visit_precision(v, precision, "scales and zeros");
   }
 };
@@ -44,7 +44,7 @@ class TokenGroup final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    TokenGroupOptions, TokenGroup, "token_group", "per-token min-max quantization in groups of channels",
+    TokenGroupOptions, TokenGroup, "token_group", "quantization: per-token min-max in groups of channels",
     "Sheng et al. 2023 (FlexGen), group-wise quantization; GEAR's per-token Q",
     "the scale is stored, not its inverse; real precision encodes with the fp16-rounded scale and zero; a constant "
     "group has scale 0; no padding: group_size divides head_dim",

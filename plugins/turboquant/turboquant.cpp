@@ -38,15 +38,17 @@ struct TurboquantOptions {
   int64_t n_protected() const { return protected_layers == kOfPreset ? (has_preset() ? 2 : 0) : protected_layers; }
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {1, 2, 3, 4}, "bits a coordinate");
-    v.choice("keys", keys, {"mse", "inner_product"}, "all bits of K for its codes, or one for a sketch of the error");
+    v.choice("keys", keys, {"mse", "inner_product"},
+             "use all bits of K for codes, or one bit for a sketch of the error");
     v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of rotation and sketch");
     v.choice("precision", precision, {"real", "exact"}, "norms in fp16, or fp32");
     v.choice("preset", preset,
              {"none", "turboquant_k8v4", "turboquant_4bit_nc", "turboquant_k3v4_nc", "turboquant_3bit_nc"},
-             "what vLLM's --kv-cache-dtype of this name does, instead of bits and keys");
+             "configuration of vLLM's --kv-cache-dtype with this name, instead of bits and keys");
     v.integer("protected_layers", protected_layers, kOfPreset, kvc::kNoUpperLimit,
-              "first layers, and last ones, held exactly; -1: 2 with a preset, else none");
-    v.choice("signs", signs, {"none", "drawn"}, "of a preset's Hadamard matrix: none, or drawn by seed");
+              "first and last layers kept uncompressed; -1: 2 with a preset, else 0");
+    v.choice("signs", signs, {"none", "drawn"},
+             "random signs of a preset's Hadamard matrix: none, or drawn with `seed`");
   }
 };
 
@@ -107,11 +109,11 @@ class Turboquant final : public kvc::PartsCompressor {
     preset_ = turboquant::preset_named(options.preset);
     KVC_CHECK(options.bits == TurboquantOptions{}.bits && options.keys == TurboquantOptions{}.keys,
               "turboquant: preset ", options.preset, " with bits ", options.bits, " and keys ", options.keys,
-              ", allowed: neither beside it");
+              ", allowed: neither together with it");
     KVC_CHECK(options.signs == "drawn" || options.seed == 0, "turboquant: preset ", options.preset, " with seed ",
               options.seed, ", allowed: with signs drawn");
     KVC_CHECK(options.signs == "none" || preset_.turns_keys(), "turboquant: preset ", options.preset,
-              " turns no keys, signs drawn, allowed: none");
+              " does not rotate keys, signs drawn, allowed: none");
   }
 
   void check_model(const kvc::ModelShape& model) const override {
@@ -200,9 +202,9 @@ class Turboquant final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(
-    TurboquantOptions, Turboquant, "turboquant", "random rotation, optimal scalar codes, norms",
+    TurboquantOptions, Turboquant, "turboquant", "quantization: random rotation, optimal scalar codes, norms",
     "Zandieh et al. 2025 (TurboQuant, arXiv 2504.19874), algorithms 1 and 2",
-    "no outlier channels at more bits (the paper's 2.5 and 3.5 bits); the sketch serves keys only, values use the "
+    "no outlier channels at more bits (the paper's 2.5 and 3.5 bits); the sketch is for keys only, values use the "
     "variant of least error; one rotation for all layers and sequences; of sketched keys dequantize() gives, "
     "for probes only, the least-squares K, which no score is computed from",
     {.one_by_one_same = true, .prefix_local = true, .estimates = true, .splits = true, .formula = "TurboQuant"})

@@ -14,8 +14,8 @@ struct WindowOptions {
   int64_t recent = 252;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens that are never evicted");
-    v.integer("recent", recent, 1, kvc::kNoUpperLimit, "newest tokens held");
+    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, never evicted");
+    v.integer("recent", recent, 1, kvc::kNoUpperLimit, "newest tokens to keep");
     kvc::visit_precision(v, precision, "tokens");
   }
 };
@@ -53,7 +53,7 @@ class Window final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(WindowOptions, Window, "window", "attention sinks and recent tokens exact, the rest evicted",
+KVC_PLUGIN(WindowOptions, Window, "window", "token eviction: keeps attention sinks and recent tokens",
            "Xiao et al. 2023 (StreamingLLM), section 3.2",
            "tokens keep the positions of the text (the paper renumbers them within the cache); a token is evicted when "
            "the next is appended, so a query sees `recent` tokens, itself included",

@@ -28,7 +28,7 @@ def aggregate(function):
         def __init__(self):
             self.values = []
 
-            self.more = ()  # arguments behind the value, the same for a whole group
+            self.more = ()  # arguments after the value, the same for a whole group
 
         def step(self, value, *more):
             if value is not None:

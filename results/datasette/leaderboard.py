@@ -1,5 +1,5 @@
-"""The first page of `kvc serve`: a row a compressor with its measured bytes and its accuracy by task, each a link to the
-samples behind it. Its numbers are those of `kvc table` (the query table_summary)."""
+"""The start page of `kvc serve`: one row per compressor with its measured size and its accuracy by task, each linked to
+its samples. Values are those of `kvc table` (the query table_summary)."""
 
 import json
 import re
@@ -34,7 +34,7 @@ def options_apart(cell, others):
 
 
 def settings_apart(cell, others):
-    """As `kvc table` says them."""
+    """The same texts as in `kvc table`."""
     mine, theirs = settings_of(cell), [settings_of(other) for other in others]
     keys = {key for their in theirs for key in {*mine, *their} if mine.get(key) != their.get(key)}
     if "chat_template" in keys:
@@ -52,7 +52,7 @@ def cell_apart(cell, others):
 
 
 def tell_apart(rows):
-    """Rows of one name say in what they differ: options under one label, else settings, else binaries, else cells."""
+    """Rows with the same name get their difference appended: options under one label, else settings, binaries or cells."""
     for how in (options_apart, settings_apart, binary_apart, cell_apart):
         names = [row["name"] for row in rows]
         for name in {name for name in names if names.count(name) > 1}:
@@ -82,8 +82,8 @@ def rows_of(cells):
         for row in found:
             row["tasks"][cell["task"]] = cell
     for row in rows:
-        held, exact = (sum(cell[bytes_of] or 0 for cell in row["tasks"].values()) for bytes_of in ("kv_bytes", "kv_bytes_fp16"))
-        row["kv"] = 100 * held / exact if exact else None
+        size, exact = (sum(cell[bytes_of] or 0 for cell in row["tasks"].values()) for bytes_of in ("kv_bytes", "kv_bytes_fp16"))
+        row["kv"] = 100 * size / exact if exact else None
     tell_apart(rows)
     return rows
 
@@ -130,16 +130,16 @@ def page(name, base, cells, here, others, sort, falling):
         body += f"<tr><td>{escape(row['name'])}</td><td>{size}</td>"
         body += "".join(score(row["tasks"].get(task), base) for task in tasks) + "</tr>\n"
     n_suspect = len(cells) - len(shown)
-    left_out = f" {n_suspect} suspect cells are left out." if n_suspect else ""
+    left_out = f" {n_suspect} suspect cells (no evidence of compression) are left out." if n_suspect else ""
     return f"""<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>kvc: {escape(name)}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
 <h1>{escape(name)}</h1>
-<p>Accuracy by task with its 95 % interval, and the bytes that were measured. A heading sorts; a figure leads to its
+<p>Accuracy by task with its 95 % interval, and measured KV-cache size. Click a heading to sort, a value to see its
 samples.{left_out}</p>
 <div class="wide"><table id="leaderboard"><thead><tr>{"".join(heads)}</tr></thead><tbody>
 {body}</tbody></table></div>
 <h2>Queries</h2><ul>{links_of(here, base)}</ul>
-<details><summary>Queries that find nothing here, or want a cell's key (a link in the others gives it)</summary>
+<details><summary>Queries that have no result here, or need a cell's key (follow a link in the others)</summary>
 <ul>{links_of(others, base)}</ul></details>
 <p><a href="{base}">All tables, and SQL</a></p></body></html>"""
 
@@ -174,7 +174,7 @@ def register_routes():
 
 @hookimpl
 def render_cell(value, column, table, database, datasette):
-    """In queries, a cell's key leads to its samples and its bytes."""
+    """In query results, a cell's key links to its samples and sizes."""
     from markupsafe import Markup
 
     if table or column not in ("cell_key", "key") or not isinstance(value, str) or not value:

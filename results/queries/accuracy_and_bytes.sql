@@ -1,4 +1,4 @@
--- Accuracy and measured bytes of every cell that is not suspect
+-- Accuracy and measured size of every cell that is not suspect
 SELECT
   c.model, c.task, c.plugin, c.options, c.bits, s.n, 100.0 * s.sum_value / s.n AS accuracy_percent,
   100.0 * wilson_low(s.sum_value, s.n) AS low_percent, 100.0 * wilson_high(s.sum_value, s.n) AS high_percent,

@@ -1,4 +1,4 @@
--- What one cell's caches hold, by layer, tensor and kind: mean bytes a sample
+-- Cache size of one cell by layer, tensor and kind: mean bytes per sample
 SELECT b.layer, b.stage, b.tensor, b.kind, 1.0 * sum(b.bytes) / (SELECT count(*) FROM sample AS s
   WHERE s.cell_key = b.cell_key AND s.status = 'ok') AS mean_bytes
 FROM kv_bytes AS b

@@ -1,4 +1,4 @@
--- Samples that failed, and why
+-- Failed samples, with errors
 SELECT c.model, c.task, c.plugin, c.options_label, s.sample, s.error, s.cell_key
 FROM sample AS s
 JOIN cell AS c ON c.key = s.cell_key

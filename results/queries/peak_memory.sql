@@ -1,4 +1,4 @@
--- The highest peak of each cell, split, in bytes
+-- The largest memory peak of each cell, by part, in bytes
 SELECT c.model, c.task, c.plugin, c.options_label, s.sample, s.peak_weights_bytes, s.peak_kv_bytes,
   s.peak_workspace_bytes, s.peak_other_bytes,
   max(s.peak_weights_bytes + s.peak_kv_bytes + s.peak_workspace_bytes + ifnull(s.peak_other_bytes, 0)) AS peak_bytes

@@ -1,4 +1,4 @@
--- Generations of two cells to the same questions, first where they differ (keys may be cut: 12 digits are enough)
+-- Generations of two cells on the same questions, differing ones first (the first 12 digits of a key are enough)
 SELECT a.sample, a.gold, a.generation AS generation_a, b.generation AS generation_b, sa.value AS score_a,
   sb.value AS score_b
 FROM sample AS a

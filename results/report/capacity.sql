@@ -1,4 +1,4 @@
--- What fits: a row a compressor, limit and kind, computed and tried.
+-- What fits: one row per compressor, limit and kind, computed and tried.
 SELECT
   c.model, c.task, c.plugin AS compressor, c.options_label AS options, k.kind, k.how,
   k.limit_bytes AS "limit [bytes]", k.n_tokens AS "length [tokens]", k.value

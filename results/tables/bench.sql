@@ -1,7 +1,7 @@
--- Times and peaks of a bench: medians over the warm repeats, of the whole also the quartiles. :experiment is a name;
--- 'all' or nothing for every cell. Parts are what the compressor booked: encoding and attention together.
--- KV read: what the caches held at the end, once a step, over the time of attention; memory: what a plain read of as
--- much takes here.
+-- Times and peak memory of a bench: medians over the warm repeats, with quartiles for the total. :experiment is a name;
+-- 'all' or NULL selects every cell. Parts are reported by the compressor, over encoding and attention together.
+-- KV read: final cache size, read once per step, over the time of attention; memory: bandwidth of a plain read of that
+-- size.
 WITH
   of_experiment AS (
     SELECT key, model, task, plugin, options_label

@@ -1,4 +1,4 @@
--- What fits: one row a compressor, limit and kind, computed from measured bytes and tried by running. The least first.
+-- What fits: one row per compressor, limit and kind, computed from measured bytes and tried by running; ascending.
 WITH
   of_experiment AS (
     SELECT key, model, task, plugin, options_label

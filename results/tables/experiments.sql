@@ -1,4 +1,5 @@
--- One row an experiment, model and kind: its cells and samples. :experiment is a name; 'all' or nothing for every one.
+-- One row per experiment, model and kind, with counts of cells and samples. :experiment is a name; 'all' or NULL: every
+-- one.
 WITH
   shown AS (
     SELECT DISTINCT ec.experiment, c.key, c.kind, c.model, c.task, c.n_samples

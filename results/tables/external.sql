@@ -1,4 +1,4 @@
--- Numbers of others; they are of no experiment.
+-- Published and imported results; they belong to no experiment.
 SELECT source, item, model, method, options, column_name AS "column", value, mark, note
 FROM external_result
 WHERE :experiment IS NOT NULL

@@ -1,4 +1,4 @@
--- One row a cell and score: sums over its ok samples, for means over groups of tasks. :experiment as in summary.
+-- One row per cell and score: sums over its ok samples, for means over groups of tasks. :experiment as in summary.
 SELECT
   c.model, c.plugin, c.options, c.task, s.extractor, s.position, s.n, s.sum_value,
   cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) || c.settings_json

@@ -1,7 +1,7 @@
--- One row a probed cell: means over its n samples that did not fail. Errors of K and V over all heads, mean over layers; scores and output of
--- attention likewise; KL and top-1 agreement over the steps of decoding on the stored answer; first divergence: the token
--- at which the compressor's own answer parts from it, over the samples where it does. :experiment is a name; 'all' or
--- nothing for every cell.
+-- One row per probed cell: means over its n samples that did not fail. Errors of K and V over all heads, mean over
+-- layers; likewise attention scores and output; KL and top-1 agreement over the decoding steps of the stored answer;
+-- first divergence: the first token at which the compressor's own answer differs from the stored one, over the samples
+-- where it does. :experiment is a name; 'all' or NULL: every cell.
 WITH
   probed AS (
     SELECT key, model, task, plugin, options_label

@@ -1,5 +1,5 @@
--- One row a candidate of every search, best first: accuracy of those re-scored and how many layers got how many bits.
--- :experiment is a name; 'all' or nothing for every search.
+-- One row per candidate of every search, best first: accuracy of those re-scored, and the number of layers at each
+-- width. :experiment is a name; 'all' or NULL: every search.
 WITH
   counted AS (
     SELECT

@@ -1,5 +1,5 @@
--- One row a cell and length: the samples' own, where "tokens" is NULL, and those of cell_size. :experiment is a name;
--- 'all' or nothing for every cell.
+-- One row per cell and length: the samples' own lengths, where "tokens" is NULL, and those of cell_size. :experiment is
+-- a name; 'all' or NULL: every cell.
 WITH
   shown AS (
     SELECT key, model, task, plugin, options_label, formula
@@ -14,7 +14,7 @@ WITH
     FROM sample
     WHERE status = 'ok' AND cell_key IN (SELECT key FROM shown)
     GROUP BY cell_key),
-  held AS (
+  stored AS (
     SELECT
       cell_key, NULL AS n_tokens, kv_bytes, kv_bytes_fp16, CASE WHEN is_counted THEN recent_bytes END AS recent_bytes,
       CASE WHEN is_counted THEN n_encoded_numbers END AS n_encoded_numbers, NULL AS shared_bytes, '' AS error
@@ -26,11 +26,11 @@ WITH
 SELECT
   c.key AS cell_key, c.model, c.task, c.plugin AS compressor, c.options_label AS options, h.n_tokens AS "tokens",
   100.0 * h.kv_bytes / h.kv_bytes_fp16 AS "KV size [%]",
-  8.0 * (h.kv_bytes - h.recent_bytes) / nullif(h.n_encoded_numbers, 0) AS "bits/number",
-  200.0 * h.n_encoded_numbers / h.kv_bytes_fp16 AS "encoded [%]",
+  8.0 * (h.kv_bytes - h.recent_bytes) / nullif(h.n_encoded_numbers, 0) AS "bits/value",
+  200.0 * h.n_encoded_numbers / h.kv_bytes_fp16 AS "compressed [%]",
   100.0 * h.recent_bytes / h.kv_bytes_fp16 AS "recent [%]",
   h.shared_bytes AS "shared [B]",
   c.formula,
   h.error AS "no size"
-FROM held AS h JOIN shown AS c ON c.key = h.cell_key
+FROM stored AS h JOIN shown AS c ON c.key = h.cell_key
 ORDER BY c.model, c.task, c.plugin, c.options_label, c.key, h.n_tokens;

@@ -1,8 +1,8 @@
--- One row a cell, with its headline score. :experiment is a name; 'all' or nothing for every cell.
--- variant: cells of different tasks that are equal in it belong in one row, those of user's turns in one of chat_json.
--- Intervals are Wilson's; where is_graded, a score is neither 0 nor 1, the bootstrap's.
--- Answers are samples that were generated, not scored; at the limit are those that max_new_tokens or the context ended.
--- decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
+-- One row per cell, with its headline score. :experiment is a name; 'all' or NULL: every cell.
+-- variant: cells of different tasks with the same variant share a row; those with user's turns also need the same
+-- chat_json. Intervals are Wilson's, or bootstrap intervals where is_graded (some score is neither 0 nor 1).
+-- Answers are samples that generated text instead of scoring choices; at the limit are those that max_new_tokens or the
+-- context cut. decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
 SELECT
   c.model, c.plugin, c.options, c.bits, c.task, c.is_lossy, c.is_simulated, c.suspect,
   c.n_samples, c.n_ok, c.n_failed, c.n_missing, c.n_not_encoded,

@@ -78,6 +78,38 @@ TEST(CommandLine, SaysWhatIsWrongWithTheWordsAndCallsNoVerb) {
   expect_refused({"draw", "a", "--text", "/etc/passwd", "-o", "x"}, "excludes");
 }
 
+TEST(CommandLine, TakesAnOldSpellingForTheNewOneAndLeavesValuesAlone) {
+  const auto called = [](const std::vector<std::string>& words) {
+    Example example;
+    example.line.add_aliases({{"draw", "--old", "model", "list"},
+                              {"draw", "levels", "draw", "by_size"},
+                              {"draw", "*.old", "draw", "--dry-run"}});
+    EXPECT_NE(example.run(words), 2);
+    return example.called + " " + example.file + (example.dry_run ? " dry" : "") + example.output;
+  };
+  EXPECT_EQ(called({"draw", "--old"}), "model list ");
+  EXPECT_EQ(called({"draw", "-L", "1", "levels"}), "draw by_size");
+  EXPECT_EQ(called({"draw", "x", "-o", "levels"}), "draw xlevels") << "an option's value is no old name";
+  EXPECT_EQ(called({"draw", "x", "--output=levels"}), "draw xlevels");
+  EXPECT_EQ(called({"draw", "x.old"}), "draw x.old dry");
+  EXPECT_EQ(called({"draw", "x", "--output=y.old"}), "draw xy.old");
+  EXPECT_EQ(called({"model", "list"}), "model list ");
+}
+
+TEST(CommandLine, ListsVerbsByGroupInItsHelpAndItsPage) {
+  Example example;
+  example.line.program().group("Pictures", {"draw"});
+  example.line.program().group("Data", {"model"});
+  const auto page = verbs_page(example.line.declared());
+  EXPECT_NE(page.find("| Pictures | |\n| --- | --- |\n| [draw](#prog-draw) |"), std::string::npos) << page;
+  EXPECT_NE(page.find("| Data | |\n| --- | --- |\n| [model](#prog-model) |"), std::string::npos) << page;
+  ::testing::internal::CaptureStdout();
+  EXPECT_EQ(example.run({"--help"}), 0);
+  const auto help = ::testing::internal::GetCapturedStdout();
+  EXPECT_LT(help.find("Pictures:\n"), help.find("  draw ")) << help;
+  EXPECT_LT(help.find("  draw "), help.find("Data:\n")) << help;
+}
+
 TEST(CommandLine, PrintsItsVersionWithoutAVerb) {
   Example example;
   ::testing::internal::CaptureStdout();

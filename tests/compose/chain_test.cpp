@@ -178,14 +178,14 @@ TEST(Chain, RefusesWhatDoesNotGoTogether) {
             "chain: stage 2 (kvquant) wants keys before RoPE, which takes tokens at the positions of the text; a chain "
             "hands on kept tokens without them");
   EXPECT_EQ(refusal(parts(plugin_part("full"), plugin_part("kivi"))),
-            "chain: stage 1 (full) is exact and leaves no error to the stages after it");
+            "chain: stage 1 (full) is lossless and leaves no error for the stages after it");
   EXPECT_EQ(refusal(parts(plugin_part("window"), plugin_part("kivi")), 64),
             "chain: block 64, and no stage stores the error of another: expected none");
   EXPECT_EQ(
       refusal(parts(plugin_part("kivi"), plugin_part("rtn"))),
-      "chain: stage 1 (kivi) encodes 0 of a block of 64 tokens and keeps the others exact, whose error is nothing "
-      "to the stages after it; expected all: leave it no window of recent tokens, or make `block` a multiple of "
-      "what it encodes at once");
+      "chain: stage 1 (kivi) encodes 0 of a block of 64 tokens and keeps the others uncompressed, so that the stages "
+      "after it get no error; expected all: give it no window of recent tokens, or make `block` a multiple of its own "
+      "block");
   EXPECT_EQ(refusal(parts(plugin_part("window"), plugin_part("token_group", R"({"group_size": 48})"))),
             "chain: stage 2 (token_group): token_group: group_size 48 does not divide head_dim 64");
 }

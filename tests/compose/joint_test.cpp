@@ -86,7 +86,7 @@ TEST(JointRules, AreRefusedWhereThePartCannotServe) {
 TEST(JointChain, IsRefused) {
   EXPECT_EQ(
       message_of([] { make_chain(parts(plugin_part("kvzip"), plugin_part("kivi", kKivi)), {}); }),
-      "chain: stage 1 (kvzip) acts once the prompt is in the caches of all layers, and a chain hands on the tokens "
+      "chain: stage 1 (kvzip) acts once the prompt is in the caches of all layers, and a chain passes on the tokens "
       "of a layer as they come");
 }
 

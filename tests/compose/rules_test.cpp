@@ -119,7 +119,7 @@ TEST(Rules, RefuseWhatTheirPartsCannotHold) {
     return message_of([&] { make_rules(std::move(used), std::move(scopes), 4).compressor->check_model(kModel); });
   };
   EXPECT_EQ(refusal(parts(plugin_part("full"), plugin_part("snapkv")), {tensor(CacheTensor::k)}),
-            "rules: rule 1 (snapkv) would hold one of K and V of layer 0 alone, and it holds both or none");
+            "rules: rule 1 (snapkv) would hold one of K and V of layer 0 only, but it needs both");
   EXPECT_EQ(refusal(parts(plugin_part("full"), plugin_part("kvquant")), {decoding(true)}),
             "rules: rule 1 (kvquant) wants keys before RoPE, which takes tokens at the positions of the text; in layer "
             "0 it would hold those after the prompt alone");

@@ -326,7 +326,7 @@ __global__ void nothing() {}
 
 TEST(Faults, LimitsOfTheHardwareAreKept) {
   EXPECT_THAT(failure_of([&] { KVC_LAUNCH(past_the_checks, dim3(1), dim3(1), 0, nullptr); }),
-              HasSubstr("something was written behind the end of row"));
+              HasSubstr("something was written past the end of row"));
   EXPECT_THAT(failure_of([&] { KVC_LAUNCH(greedy, dim3(1), dim3(1), 0, nullptr); }),
               HasSubstr("second makes it 262144 bytes of shared memory; a block has 232448"));
   EXPECT_THAT(failure_of([&] { KVC_LAUNCH(product_of_half_a_warp, dim3(1), dim3(16), 0, nullptr); }),

@@ -26,7 +26,7 @@ LAUNCHER = {"setup": [], "test": None, "worker": None}  # no verbs of --help: wh
 FOLDERS = ("bench/", "configs/", "docs/", "models/", "plugins/", "prompts/", "tasks/", "tests/", "results/external/")
 # What runs at once, by the words that a command begins with: no model works, nothing is fetched.
 QUICK = ["columns", "data", "doctor", "model list", "model show models/demo", "plugins", "power --task", "prompt",
-         "table --check", "tables", "tasks", "validate", "check results/external/*.yaml", "plugin new"]
+         "table validate", "table --check", "tables", "tasks", "validate", "check results/external/*.yaml", "plugin new"]
 # What works on the embedded model or on a database; of runs the first sample of each task.
 SLOW = ["compare results/quickstart.sqlite", "export", "figure", "generate models/demo", "import", "power", "query",
         "report", "rescore", "run", "table", "tables", "verify-run"]

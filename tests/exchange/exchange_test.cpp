@@ -259,8 +259,8 @@ TEST_F(Exchange, BadFilesAreNamedAndTheOthersAreIn) {
   write("bad/results_2.json", "[]");
   EXPECT_NE(skipped().find("no object 'results'"), std::string::npos);
   fs::create_directories(folder_ / "empty");
-  EXPECT_NE(message_of([&] { lm_eval(folder_ / "empty"); }).find("holds no results_*.json"), std::string::npos);
-  EXPECT_NE(message_of([&] { kvpress(folder_ / "empty"); }).find("holds no results of kvpress"), std::string::npos);
+  EXPECT_NE(message_of([&] { lm_eval(folder_ / "empty"); }).find("has no results_*.json"), std::string::npos);
+  EXPECT_NE(message_of([&] { kvpress(folder_ / "empty"); }).find("has no results of kvpress"), std::string::npos);
   write("press/config.yaml", "dataset: d\nmodel: m\n");
   write("press/metrics.json", "{}");
   const auto press = kvpress(folder_ / "press").skipped;

@@ -55,7 +55,7 @@ TEST_F(DownloadTest, KeepsWhatCameForTheNextCall) {
   {
     Server server([](const auto& request, int) { return http(body(), request, 1000); });
     const auto text = message(wanted(server.url()));
-    EXPECT_NE(text.find("4 times; 4000 of " + std::to_string(body().size()) + " bytes are there"), std::string::npos)
+    EXPECT_NE(text.find("4 times; 4000 of " + std::to_string(body().size()) + " bytes are kept"), std::string::npos)
         << text;
     EXPECT_FALSE(std::filesystem::exists(root_ / "a" / "file"));
   }
@@ -204,7 +204,7 @@ TEST_F(DownloadTest, AFullDiskIsSaidAndSurvived) {
   const auto text = message(wanted(server.url()));
   ::setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_NE(text.find("cannot write '"), std::string::npos) << text;
-  EXPECT_NE(text.find("the next call goes on from them"), std::string::npos) << text;
+  EXPECT_NE(text.find("the next call resumes"), std::string::npos) << text;
   EXPECT_FALSE(std::filesystem::exists(root_ / "a" / "file"));
   EXPECT_EQ(message(wanted(server.url())), "no error");
   EXPECT_EQ(read_file(root_ / "a" / "file"), body());

@@ -129,7 +129,7 @@ TEST_F(HubTest, TwoRevisionsOfOneCommitShareItsFolder) {
 TEST_F(HubTest, GoesOnWithWhatABrokenCallBrought) {
   instead_["model.safetensors"] = http(body(), "", 50'000);
   places_.n_tries = 1;
-  EXPECT_THAT(refusal(), AllOf(HasSubstr("hf:o/n: "), HasSubstr("bytes are there")));
+  EXPECT_THAT(refusal(), AllOf(HasSubstr("hf:o/n: "), HasSubstr("bytes are kept")));
   EXPECT_FALSE(find_hub_model(parse_hub_id("hf:o/n"), places_));
   instead_.clear();
   const auto n_before = server_.requests().size();

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Draws figures from a database that is made here by SQL alone, and reads the pictures: the SVG as XML.
 
-Usage: figure_pictures.py PROGRAM. Exit code 77: gnuplot is not there.
+Usage: figure_pictures.py PROGRAM. Exit code 77: gnuplot is missing.
 """
 import os
 import pathlib
@@ -87,7 +87,7 @@ def texts_of(svg):
 
 def main():
     if not shutil.which("gnuplot"):
-        print("gnuplot is not there")
+        print("gnuplot is missing")
         return 77
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

@@ -75,9 +75,9 @@ TEST_F(FigureTest, QueriesThatDoNotFitTheirKindAreRefused) {
   EXPECT_EQ(data_error("lines", "SELECT 1 AS x, 2 AS y, 3 AS y"), "figure p:1: its query has two columns 'y'");
   EXPECT_EQ(data_error("box", "SELECT 1 AS x, 2 AS median"), "figure p:1: its query has no column 'low'");
   EXPECT_EQ(data_error("lines", "SELECT 1 AS x, 2 AS y UNION ALL SELECT 'a', 2"),
-            "figure p:1: x is 'a', expected all numbers or all texts");
+            "figure p:1: x is 'a', expected only numbers or only texts");
   EXPECT_EQ(data_error("lines", "SELECT 'a' AS x, 2 AS y UNION ALL SELECT 3, 2"),
-            "figure p:1: x is '3', expected all numbers or all texts");
+            "figure p:1: x is '3', expected only numbers or only texts");
   EXPECT_EQ(data_error("lines", "SELECT NULL AS x, 2 AS y"), "figure p:1: its query has a row whose x is NULL");
   EXPECT_EQ(message_of([&] { exact_data("lines", "DELETE FROM cell RETURNING key AS x, 1 AS y"); }),
             "figure p:1: its query writes, expected one SELECT");
@@ -263,8 +263,8 @@ TEST_F(FigureTest, WithoutGnuplotScriptAndDataAreKept) {
   setenv("PATH", folder_.path().c_str(), 1);
   const auto picture = folder_ / "new/a.svg";
   EXPECT_EQ(message_of([&] { draw_figure(layout("lines"), points, picture); }),
-            concat("gnuplot is not there (Debian's package gnuplot-nox), so '", picture.string(), "' is not drawn; '",
-                   (folder_ / "new/a.gp").string(), "' and '", (folder_ / "new/a.dat").string(), "' are there"));
+            concat("gnuplot is missing (Debian package gnuplot-nox), so '", picture.string(), "' is not drawn; '",
+                   (folder_ / "new/a.gp").string(), "' and '", (folder_ / "new/a.dat").string(), "' are written"));
   setenv("PATH", old_path.c_str(), 1);
   EXPECT_EQ(read_file(folder_ / "new/a.dat"), "# index 0, panel '', series '': x label y low high\n1 \"1\" 2 ? ?\n");
   EXPECT_TRUE(fs::exists(folder_ / "new/a.gp"));

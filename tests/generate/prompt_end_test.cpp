@@ -185,7 +185,7 @@ TEST_F(PromptEndTest, APassThatDoesNotFitTheModelIsAnErrorOfThoseThatAskForIt) {
   const auto all = run();
   EXPECT_EQ(all.at({0, 0}).error, "");
   const auto& error = all.at({0, 100}).error;
-  EXPECT_NE(error.find("2048 tokens behind the prompt's 2200"), std::string::npos) << error;
+  EXPECT_NE(error.find("2048 tokens after the prompt's 2200"), std::string::npos) << error;
   EXPECT_NE(error.find("max_position_embeddings 4096"), std::string::npos) << error;
   EXPECT_NE(all.at({0, 200}).error.find("chunk_tokens 0"), std::string::npos) << all.at({0, 200}).error;
 }

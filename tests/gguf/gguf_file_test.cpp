@@ -170,7 +170,7 @@ TEST_F(GgufFileTest, ValuesThatNoWriterMakesAreRefused) {
   EXPECT_SAYS(refusal(writer), "nested deeper than 4");
   writer = small_file();
   writer.metadata.push_back(writer.metadata.front());
-  EXPECT_SAYS(refusal(writer), "key 'general.architecture' stands twice");
+  EXPECT_SAYS(refusal(writer), "key 'general.architecture' appears twice");
   writer = small_file();
   writer.metadata.push_back({"\xFF", u8(1)});
   EXPECT_SAYS(refusal(writer), "expected a name in UTF-8");
@@ -185,10 +185,10 @@ TEST_F(GgufFileTest, TensorsThatCannotBeAreRefused) {
   EXPECT_SAYS(refusal(writer), "offset 8, expected a multiple of 32");
   writer = small_file();
   writer.tensors[1].offset = 32;
-  EXPECT_SAYS(refusal(writer), "lies over");
+  EXPECT_SAYS(refusal(writer), "overlaps");
   writer = small_file();
   writer.tensors[2].offset = uint64_t{1} << 63;
-  EXPECT_SAYS(refusal(writer), "lies behind the end of the file");
+  EXPECT_SAYS(refusal(writer), "is past the end of the file");
   writer = small_file();
   writer.tensors[2].offset = 192;
   EXPECT_SAYS(refusal(writer), "is the download complete?");
@@ -206,7 +206,7 @@ TEST_F(GgufFileTest, TensorsThatCannotBeAreRefused) {
   EXPECT_SAYS(refusal(writer), "5 dimensions, allowed: 1 to 4");
   writer = small_file();
   writer.tensors[1].name = writer.tensors[0].name;
-  EXPECT_SAYS(refusal(writer), "tensor 'token_embd.weight' stands twice");
+  EXPECT_SAYS(refusal(writer), "tensor 'token_embd.weight' appears twice");
   writer = small_file();
   writer.tensors[1].name = std::string(65, 'x');
   EXPECT_SAYS(refusal(writer), "a tensor's name of 65 bytes, at most 64");
@@ -271,7 +271,7 @@ TEST_F(SplitGguf, WhatIsNotOneModelIsRefused) {
   EXPECT_SAYS(refusal(part(0, 2).file(), "renamed.gguf"), "expected a name as x-00001-of-00003.gguf");
   auto again = part(1, 2);
   again.tensors[0].name = "t0";
-  EXPECT_SAYS(refusal(again.file(), name(1, 2)), "tensor 't0' stands in an earlier file, too");
+  EXPECT_SAYS(refusal(again.file(), name(1, 2)), "tensor 't0' is in an earlier file, too");
   auto more = part(0, 2);
   more.set("split.tensors.count", i32(3));
   write(more.file(), name(0, 2));

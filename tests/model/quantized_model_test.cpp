@@ -227,7 +227,7 @@ TEST(Smoothing, IsRefusedWhereNormsStandBehind) {
   EXPECT_THAT(message_of([&] {
                 load(opt(false), random_opt(false), {.smoothing = kvc::Smoothing{0.5, {zeros, zeros}}});
               }),
-              HasSubstr("smooth_quant: this model has its norms behind"));
+              HasSubstr("smooth_quant: this model has its norms after"));
 }
 
 }  // namespace

@@ -140,7 +140,7 @@ TEST_F(ShardNumber, GivenIsHeldAgainstThePlan) {
 TEST(CopyWhole, LeavesTheOldFileWhereTheNewOneDoesNotFit) {
   const TempFolder folder;
   const auto to = folder.write("shared/shard.sqlite", "old");
-  EXPECT_THAT(message_of([&] { copy_whole(folder / "none", to); }), HasSubstr("cannot be brought to"));
+  EXPECT_THAT(message_of([&] { copy_whole(folder / "none", to); }), HasSubstr("cannot copy a shard's results to"));
   EXPECT_EQ(read_file(to), "old");
   copy_whole(folder.write("new", std::string(200'000, 'n')), to);
   EXPECT_EQ(read_file(to), std::string(200'000, 'n'));

@@ -16,7 +16,7 @@ TEST_F(GridTest, ShardsTogetherAreTheRunWithoutThem) {
   for (size_t s = 0; s < 3; ++s) {
     const auto done = run_shard(s);
     EXPECT_EQ(done.exit_code, 0) << done.err;
-    EXPECT_THAT(done.err, HasSubstr("samples run now (0 failed), 0 were there"));
+    EXPECT_THAT(done.err, HasSubstr("samples run now (0 failed), 0 already stored"));
   }
   const auto again = run_shard(1);
   EXPECT_THAT(again.err, HasSubstr("0 samples run now (0 failed)"));
@@ -65,7 +65,7 @@ TEST_P(Stopped, BringsWhatIsDoneAndGoesOnFromThere) {
   const auto rest = run_shard(0);
   EXPECT_EQ(rest.exit_code, 0) << rest.err;
   EXPECT_THAT(rest.err, HasSubstr(std::to_string(180 - n_before) + " samples run now (0 failed), " +
-                                  std::to_string(n_before) + " were there"));
+                                  std::to_string(n_before) + " already stored"));
   EXPECT_EQ(dump(planned.database_of(0)), undisturbed());
 }
 INSTANTIATE_TEST_SUITE_P(Signals, Stopped, testing::Values(SIGUSR1, SIGTERM, SIGINT));
@@ -76,7 +76,7 @@ TEST_F(GridTest, AnExperimentThatChangedSinceIsRefusedAndNotRun) {
   const auto ended = run_shard(0);
   EXPECT_EQ(ended.exit_code, 2) << ended.err;
   EXPECT_EQ(n_lines_of_kvc(ended.err), 1) << ended.err;
-  EXPECT_THAT(ended.err, HasSubstr("which was planned"));
+  EXPECT_THAT(ended.err, HasSubstr("that was planned"));
 }
 
 TEST_F(GridTest, WrongCommandsAreToldInOneLine) {
@@ -92,7 +92,7 @@ TEST_F(GridTest, WrongCommandsAreToldInOneLine) {
   EXPECT_THAT(said({"run", "--plan", p}), HasSubstr("expected --shard I/2"));
   EXPECT_THAT(said({"run", "x.yaml", "--plan", p}), HasSubstr("expected no file"));
   EXPECT_THAT(said({"run", "--plan", p, "--shard", "0/2", "--limit", "1"}), HasSubstr("expected no --set, --limit"));
-  EXPECT_THAT(said({"run", "--shard", "0/2"}), HasSubstr("expected --plan"));
+  EXPECT_THAT(said({"run", "--shard", "0/2"}), HasSubstr("needs --plan"));
   EXPECT_THAT(said({"run"}), HasSubstr("file is required"));
   EXPECT_THAT(said({"plan", experiment.string()}), HasSubstr("expected --shards or --hours"));
   EXPECT_THAT(said({"plan", experiment.string(), "--shards", "2", "--cluster", "north", "--clusters", "none.yaml"}),

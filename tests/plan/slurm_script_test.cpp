@@ -49,7 +49,7 @@ TEST(SlurmScript, BeginsWithWhatTheClusterAsksFor) {
 #SBATCH --time=24:00:00
 #SBATCH --partition=gpu
 #SBATCH --account=p12
-# One shard of a plan: an element of an array that the submitting script beside this one hands to sbatch.
+# One shard of a plan: a task of an array that the submit script in this folder hands to sbatch.
 module load cuda/12.4
 ulimit -c 0
 export KVC_DATA=/shared/data
@@ -85,7 +85,7 @@ submit --array=0-500%16 --export=ALL,KVC_SHARD_OFFSET=501 '--constraint=a30|a10'
 submit --array=0-197%16 --export=ALL,KVC_SHARD_OFFSET=1002 '--constraint=a30|a10'
 submit --array=0-2%16 --export=ALL,KVC_SHARD_OFFSET=1200 --partition=big --gres=gpu:h100:1
 merge=$(sbatch --parsable --dependency="afterany$jobs" --job-name=kvc-merge-grid --output=/shared/grid/logs/merge.log --open-mode=append --partition=gpu --account=p12 --wrap='module load cuda/12.4; ulimit -c 0; /opt/kvc/bin/kvc merge '\''/shared/my grid.sqlite'\'' /shared/grid/shard-*.sqlite')
-echo "submitted ${jobs//:/ } and, behind them, the merge ${merge%%;*}"
+echo "submitted ${jobs//:/ } and, after them, the merge ${merge%%;*}"
 )");
 }
 

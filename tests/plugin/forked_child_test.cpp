@@ -47,10 +47,10 @@ TEST(ForkedChild, SaysHowItEnded) {
 
 TEST(ForkedChild, CannotBeMadeToWaitOrToBelieveByWhatItWrites) {
   EXPECT_EQ(error_of([] { std::ignore = ::write(3, "garbage\n", 8), hang(); }),
-            "p.so: its answer is no answer while it was opened");
+            "p.so: its answer is not valid while it was opened");
   const auto deep = "{\"value\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}\n";
   EXPECT_EQ(error_of([&] { std::ignore = ::write(3, deep.data(), deep.size()), hang(); }),
-            "p.so: its answer is no answer while it was opened");
+            "p.so: its answer is not valid while it was opened");
   EXPECT_EQ(error_of([] { ::close(3), hang(); }), "p.so: crashed by signal 9 (Killed) while it was opened");
   EXPECT_EQ(error_of([] {
               if (::fork() == 0) hang();  // with the pipe open

@@ -22,18 +22,18 @@ TEST(PluginTrust, RefusesWhatAnybodyMayWriteOrReplace) {
   EXPECT_EQ(message_of([&] { PluginLibrary library(file); }), "no error");
   fs::permissions(folder, fs::perms::all);
   EXPECT_EQ(message_of([&] { PluginLibrary library(file); }),
-            file.string() + ": anybody may replace this plugin; `chmod o-w " + folder.string() + "`");
+            file.string() + ": this plugin is in a world-writable folder; `chmod o-w " + folder.string() + "`");
   fs::permissions(folder, fs::perms::all | fs::perms::sticky_bit);  // as /tmp is
   EXPECT_EQ(message_of([&] { PluginLibrary library(file); }), "no error");
   fs::permissions(file, fs::perms::others_write, fs::perm_options::add);
   EXPECT_EQ(message_of([&] { PluginLibrary library(file); }),
-            file.string() + ": anybody may write this plugin; `chmod o-w` it");
+            file.string() + ": this plugin is world-writable; `chmod o-w` it");
   const test::TempFolder elsewhere;
   fs::create_symlink(file, elsewhere / "full.so");
   fs::permissions(file, fs::perms::others_write, fs::perm_options::remove);
   fs::permissions(folder, fs::perms::all);
   EXPECT_EQ(message_of([&] { PluginLibrary library(elsewhere / "full.so"); }),
-            file.string() + ": anybody may replace this plugin; `chmod o-w " + folder.string() + "`");
+            file.string() + ": this plugin is in a world-writable folder; `chmod o-w " + folder.string() + "`");
 }
 
 TEST(PluginTrust, RefusesAFileThatWasReplaced) {
@@ -55,7 +55,7 @@ TEST(AllowedPlugins, AreThoseWhoseSumsAreListed) {
   EXPECT_EQ(message_of([&] { AllowedPlugins(folder.write("none", "").string()).check("x.so", c); }),
             "x.so: SHA-256 " + c + " is not listed in '" + (folder / "none").string() + "'");
   EXPECT_EQ(folder.relative(message_of([&] { AllowedPlugins(folder.write("bad", a + "\nfull.so\n").string()); })),
-            "bad:2: error: 'full.so', expected a SHA-256 of 64 hex digits in lower case, or a comment behind #");
+            "bad:2: error: 'full.so', expected a SHA-256 of 64 hex digits in lower case, or a comment after #");
 }
 
 }  // namespace

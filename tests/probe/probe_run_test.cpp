@@ -28,7 +28,7 @@ TEST(ProbeRun, APluginThatHidesABufferFailsAndLeavesTheFailedSampleAlone) {
                     " WHERE plugin = 'hides_bytes'"),
             0);
   EXPECT_EQ(integer(database, "SELECT count(*) FROM (SELECT DISTINCT cell_key, sample FROM probe)"), 4);
-  EXPECT_NE(run.err.find("8 samples run now (4 failed), 0 were there"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("8 samples run now (4 failed), 0 already stored"), std::string::npos) << run.err;
   EXPECT_EQ(integer(database,
                     "SELECT count(*) FROM sample JOIN cell ON key = cell_key JOIN text ON sha256 = prompt_sha256"
                     " WHERE plugin = 'hides_bytes' AND status = 'failed' AND error LIKE '%every buffer%'"
@@ -40,7 +40,7 @@ TEST(ProbeRun, APluginThatHidesABufferFailsAndLeavesTheFailedSampleAlone) {
   EXPECT_NE(table.out.find(",demo/truth,full,defaults,2,0,"), std::string::npos) << table.out;
   const auto again = run_program(folder, {"run", file, "--db", database.string()});
   EXPECT_EQ(again.exit_code, 4);
-  EXPECT_NE(again.err.find("4 samples run now (4 failed), 4 were there"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("4 samples run now (4 failed), 4 already stored"), std::string::npos) << again.err;
 }
 
 // What takes a failed probe's place leaves no trace of it.
@@ -62,7 +62,7 @@ TEST(ProbeRun, AFailedProbeIsRunAgainAndItsRowGoes) {
     EXPECT_EQ(store.put_sample(failed), ResultStore::Put::kStored);
   }
   const auto again = run_program(folder, {"run", file, "--db", database.string()});
-  EXPECT_NE(again.err.find("1 samples run now (0 failed), 3 were there"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("1 samples run now (0 failed), 3 already stored"), std::string::npos) << again.err;
   EXPECT_EQ(stable_dump(ResultStore::open_readonly(database).database()), before);
 }
 
@@ -71,7 +71,7 @@ TEST(ProbeRun, ALimitIsOfPrompts) {
   const auto file = folder.write("x.yaml", probe_experiment("  - kivi\n")).string();
   const auto run = run_program(folder, {"run", file, "--db", (folder / "r.sqlite").string(), "--limit", "1"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_NE(run.err.find("2 samples run now (0 failed), 0 were there"), std::string::npos) << run.err;
+  EXPECT_NE(run.err.find("2 samples run now (0 failed), 0 already stored"), std::string::npos) << run.err;
 }
 
 TEST(ProbeRun, APluginThatCrashesCostsItsOwnProbes) {
@@ -89,10 +89,10 @@ TEST(ProbeRun, WhatIsThereIsNotRunAgainAndTakesNoEvalCellsPlace) {
   const auto database = (folder / "r.sqlite").string();
   EXPECT_EQ(run_program(folder, {"run", file, "--db", database}).exit_code, 0);
   const auto again = run_program(folder, {"run", file, "--db", database});
-  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 were there"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 already stored"), std::string::npos) << again.err;
   const auto eval = folder.write("e.yaml", small_experiment("  - kivi\n", 2)).string();
   const auto evaluated = run_program(folder, {"run", eval, "--db", database});
-  EXPECT_NE(evaluated.err.find("4 samples run now (0 failed), 0 were there"), std::string::npos) << evaluated.err;
+  EXPECT_NE(evaluated.err.find("4 samples run now (0 failed), 0 already stored"), std::string::npos) << evaluated.err;
 }
 
 // An answer of one token has no step to be read: the probe took the stored one.

@@ -40,12 +40,11 @@ const BadFile kBadFiles[] = {
     {"LabelOfASweep",
      "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {bits: [2, 4], group_size: 32}\n    label: g "
      "{group_size}\n",
-     "x.yaml:5:12: error: compressors[0].label is 'g {group_size}' for 2 compressors of a sweep, expected the {option} "
-     "in it "
-     "that tells them apart"},
+     "x.yaml:5:12: error: compressors[0].label is 'g {group_size}' for 2 compressors of a sweep, expected an {option} "
+     "in it that distinguishes them"},
     {"LabelInside",
      "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - chain: [{snapkv: {}, label: a}, full]\n",
-     "error: a part of a compressor has a label, expected it beside the whole"},
+     "error: a part of a composition has a label, expected it on the composition"},
     {"LabelWithoutACompressor", "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - label: a\n",
      "x.yaml:4:5: error: a compressor is a name, or a name with its options; found a map of 0 names"},
     {"NameOfAnotherFolder", "name: ../x\nmodel: models/demo\ntasks: [demo/truth]\ncompressors: [full]\n",

@@ -31,7 +31,7 @@ TEST_F(BenchRuns, PhasesAddUpPartsFitInAndPeaksAreSplit) {
                                "  - full\n  - gear: {backbone: kivi, bits: 2, group_size: 32, buffer: 32}\n");
   const auto first = run(text);
   ASSERT_EQ(first.exit_code, 0) << first.err;
-  EXPECT_NE(first.err.find("8 points run now (0 failed), 0 were there"), std::string::npos) << first.err;
+  EXPECT_NE(first.err.find("8 points run now (0 failed), 0 already stored"), std::string::npos) << first.err;
   // 2 compressors x 4 points x (1 warm-up + 3 repeats), told once at the end
   const auto told = first.err.find("32/32 runs, ");
   ASSERT_NE(told, std::string::npos) << first.err;
@@ -65,7 +65,7 @@ TEST_F(BenchRuns, PhasesAddUpPartsFitInAndPeaksAreSplit) {
 
   const auto again = run(text);
   EXPECT_EQ(again.exit_code, 0);
-  EXPECT_EQ(again.err.find("0 points run now (0 failed), 8 were there"), 0u) << again.err;  // nothing to tell of
+  EXPECT_EQ(again.err.find("0 points run now (0 failed), 8 already stored"), 0u) << again.err;  // nothing to tell of
 }
 
 // Of models/demo's shape, drawn instead of read: the same bytes. 3,107,072 parameters, of which those of the layers'
@@ -159,11 +159,11 @@ TEST_F(BenchRuns, ALimitOfSamplesIsRefusedForThemAlone) {
   const auto bench = folder.write("b.yaml", bench_file(kLayer, "prompt_tokens: 64", "  - full\n")).string();
   const auto limits = folder.write("c.yaml", "kind: capacity\nmodel: none\n").string();
   const auto eval = folder.write("e.yaml", small_experiment("  - full\n")).string();
-  const auto line = "kvc: --limit 1: samples of a task, which these have none of: " + bench + " (bench)";
+  const auto line = "kvc: --limit 1: it limits samples per task, which these do not have: " + bench + " (bench)";
   const auto some = run_program(folder, {"run", bench, eval, limits, "--db", database(), "--limit", "1"});
   EXPECT_EQ(some.exit_code, 2);
   EXPECT_EQ(some.err.find(line + ", " + limits + " (capacity); the other files run\n"), 0u) << some.err;
-  EXPECT_NE(some.err.find("\n2 samples run now (0 failed), 0 were there"), std::string::npos) << some.err;
+  EXPECT_NE(some.err.find("\n2 samples run now (0 failed), 0 already stored"), std::string::npos) << some.err;
   EXPECT_EQ(integer("SELECT count(*) FROM cell WHERE kind <> 'eval'"), 0);
   const auto one = run_program(folder, {"run", bench, "--db", database(), "--limit", "1"});
   EXPECT_EQ(one.exit_code, 2);

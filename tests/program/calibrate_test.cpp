@@ -43,13 +43,13 @@ TEST(Calibrate, WritesAFileThatARunUsesFromItsOwnFolder) {
       "x.yaml", experiment("{levels: non_uniform, sparsity: 0.02, bits: [2, 4], calibration: c.safetensors}"));
   const auto run = run_program(folder, {"run", config.string(), "--db", (folder / "r.sqlite").string()});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_TRUE(has(run.err, "4 samples run now (0 failed), 0 were there")) << run.err;
+  EXPECT_TRUE(has(run.err, "4 samples run now (0 failed), 0 already stored")) << run.err;
   // The content is in a cell's key, the path is not.
   std::filesystem::rename(folder / "c.safetensors", folder / "e.safetensors");
   const auto moved = folder.write(
       "y.yaml", experiment("{levels: non_uniform, sparsity: 0.02, bits: [2, 4], calibration: e.safetensors}"));
   const auto rerun = run_program(folder, {"run", moved.string(), "--db", (folder / "r.sqlite").string()});
-  EXPECT_TRUE(has(rerun.err, "0 samples run now (0 failed), 4 were there")) << rerun.err;
+  EXPECT_TRUE(has(rerun.err, "0 samples run now (0 failed), 4 already stored")) << rerun.err;
 }
 
 TEST(Calibrate, WritesEveryFileThatAnExperimentNames) {
@@ -93,7 +93,7 @@ TEST(Calibrate, RefusesWhatFitsNotTogetherBeforeTheRun) {
   EXPECT_TRUE(
       has(refusal(folder, "{calibration: c.safetensors, sparsity: 0.02}"), "made with sparsity 0.01, here it is 0.02"));
   EXPECT_TRUE(has(refusal(folder, "{calibration: " KVC_SOURCE_DIR "/models/demo/model.safetensors}"),
-                  "format 'pt', expected 'kvc calibration 1', a file that kvc calibrate wrote"));
+                  "format 'pt', expected 'kvc calibration 1', a file written by kvc calibrate"));
 }
 
 TEST(Calibrate, RefusesAnotherModelsFile) {
@@ -117,11 +117,11 @@ TEST(Calibrate, RefusesBadInputInOneLine) {
     EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
     EXPECT_FALSE(std::filesystem::exists(file));
   };
-  refused(calibrate(folder, file, "kivi"), "'kivi' learns nothing from texts");
+  refused(calibrate(folder, file, "kivi"), "'kivi' needs no calibration");
   refused(calibrate(folder, file, "kvquant", {"--length", "5000"}), "pieces of 5000 tokens, the model has");
   refused(calibrate(folder, file, "kvquant", {"--length", "2"}), "pieces of 2 tokens, expected more than 2");
-  refused(calibrate(folder, file, "kvquant: {first_tokens: 4000}"), "the texts have no tokens behind the first 4000");
-  refused(calibrate(folder, file, "kvquant: {sparsity: [0, 0.1]}"), "expected a file for each");
+  refused(calibrate(folder, file, "kvquant: {first_tokens: 4000}"), "the texts have no tokens after the first 4000");
+  refused(calibrate(folder, file, "kvquant: {sparsity: [0, 0.1]}"), "expected one file for each");
   refused(calibrate(folder, file, "kvquant", {"--texts", "/no/such/text"}), "/no/such/text");
   refused(calibrate(folder, file, "kvquant", {"--texts", folder.write("empty.txt", "").string()}), "has no tokens");
   refused(run_program(folder, {"calibrate", "--model", "models/demo", "--texts", kTexts + "truth.txt"}),

@@ -79,7 +79,7 @@ TEST(CompareVerb, RefusesInOneLine) {
   EXPECT_EQ(error({path, "full", "low", "bits=2"}),
             "kvc: compare: 3 names, allowed: A and B; quote a name with options\n");
   EXPECT_EQ(error({path, "--baseline", "full", "low"}),
-            "kvc: --baseline 'full' stands for A, and all others for B; 'low' is too much\n");
+            "kvc: --baseline 'full' is A, and all others are B; unexpected name 'low'\n");
 }
 
 TEST(PowerVerb, SaysWhatNSamplesCanShow) {
@@ -89,7 +89,7 @@ TEST(PowerVerb, SaysWhatNSamplesCanShow) {
   EXPECT_NE(shown.out.find("\r\n254,20,McNemar (exact),8."), std::string::npos) << shown.out;
   EXPECT_NE(shown.out.find(",628\r\n"), std::string::npos) << shown.out;  // (2.80159 / 0.05)^2 0.2 = 627.9
   EXPECT_EQ(run_program(folder, {"power"}).err,
-            "kvc: power: of how many samples? allowed: --n, --task, --difference, a database\n");
+            "kvc: power: the number of samples is missing; allowed: --n, --task, --difference, a database\n");
   const auto of_task = run_program(folder, {"power", "--task", "demo/truth", "--format", "csv"});
   EXPECT_NE(of_task.out.find("\r\ndemo/truth,"), std::string::npos) << of_task.out << of_task.err;
 }

@@ -165,8 +165,7 @@ const BadComposition kBad[] = {
     {"NothingLeft", "  - rules: {default: full, where: [{layers: 1, use: rtn}, {layers: 0-2, use: kivi}]}\n",
      "x.yaml:5:12: error: rules: rule 1: later rules take all that it names"},
     {"NoTensorAlone", "  - rules: {default: full, where: [{tensor: k, use: snapkv}]}\n",
-     "x.yaml:5:12: error: rules: rule 1 (snapkv) would hold one of K and V of layer 0 alone, and it holds both or "
-     "none"},
+     "x.yaml:5:12: error: rules: rule 1 (snapkv) would hold one of K and V of layer 0 only, but it needs both"},
 };
 
 class BadComposed : public ::testing::TestWithParam<BadComposition> {};

@@ -75,8 +75,9 @@ TEST_F(OwnPaper, ATableOfLevelsOrdersByMeasuredSizesAndReadsTexts) {
     for (const char* key : {"lowa/4k", "lowtext"}) store.put_sizes(key, {{2048, "", 190, 1000, 30, 0, 512}});
     store.put_sizes("lowb/4k", {{8192, "", 100, 1000, 30, 0, 512}});
   }
-  const auto shown = run({"table", "levels", "--no-intervals"});
+  const auto shown = run({"table", "by_size", "--no-intervals"});
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_EQ(run({"table", "levels", "--no-intervals"}).out, shown.out) << "its old name";
   const auto row = [&](const std::string& name) {
     auto line = shown.out.substr(shown.out.find("| " + name));
     line = line.substr(0, line.find('\n'));
@@ -97,7 +98,7 @@ TEST_F(OwnPaper, ALineOfDivergenceIsAPluginsTextsByTheirBytes) {
   if (drawn.err.find("gnuplot") != std::string::npos) GTEST_SKIP() << drawn.err;
   EXPECT_EQ(drawn.exit_code, 0) << drawn.err;
   const auto points = read_file(folder_ / "p.dat");
-  EXPECT_NE(points.find("panel 'text: fewer bits a number', series 'low'"), std::string::npos) << points;
+  EXPECT_NE(points.find("panel 'text: quantization', series 'low'"), std::string::npos) << points;
   EXPECT_NE(points.find("\n25 "), std::string::npos) << points;
   EXPECT_NE(points.find(" 100 "), std::string::npos) << points;
 }
@@ -108,7 +109,7 @@ TEST_F(OwnPaper, RowsOfOtherQuestionsAreNotRanked) {
     put_cell(store, "third", "a/4k", 2, 3);
   }
   const auto shown = run({"table", "tasks"});
-  EXPECT_NE(shown.out.find("not ranked, since their rows are not of the same questions: a/4k"), std::string::npos)
+  EXPECT_NE(shown.out.find("not ranked, because their rows have different questions: a/4k"), std::string::npos)
       << shown.out;
   EXPECT_NE(shown.out.find("not finished: third on a/4k: 7 of 10 missing"), std::string::npos) << shown.out;
   EXPECT_EQ(shown.out.find("**90.0**"), std::string::npos) << shown.out;
@@ -148,7 +149,7 @@ TEST_F(OwnPaper, AFigureShowsThePointsOfTheTable) {
     EXPECT_EQ(run({"figure", name, "-o", (folder_ / "q.svg").string()}).exit_code, 0) << name;
   }
   const auto none = run({"figure", "pareto_kl", "-o", picture});
-  EXPECT_NE(none.err.find("holds nothing for it of trial"), std::string::npos) << none.err;
+  EXPECT_NE(none.err.find("has no data for it from trial"), std::string::npos) << none.err;
 }
 
 TEST_F(OwnPaper, TheLabelOfAnExperimentNamesItsCompressorEverywhere) {

@@ -59,15 +59,22 @@ TEST(PaperTable, IsRefusedInOneLineWhereItCannotBe) {
   refused({"table", "gear:11", "--db", db}, "unknown table 'gear:11' (did you mean 'gear:1'?); known: decoquant:1, ");
   refused({"table", "gear:1", "--db", db}, "there is no such file");
   refused({"table", "gear:1"}, "--db is missing");
-  refused({"table", "gear:1", "--check", "--format", "html"}, "--format is html");
+  refused({"table", "validate", "gear:11"}, "unknown table 'gear:11' (did you mean 'gear:1'?)");
 }
 
 // GEAR's Table 1: 286.81/9 = 31.87 is printed as 31.94, 344.72/9 = 38.30 as 38.34.
 TEST(PaperTable, ChecksWhatIsPrinted) {
   TempFolder folder;
-  const auto run = run_program(folder, {"table", "gear:1", "--check"});
-  EXPECT_TRUE(contains(run.out, "31.87 is the mean of 9 figures")) << run.out;
+  const auto run = run_program(folder, {"table", "validate", "gear:1"});
+  EXPECT_TRUE(contains(run.out, "31.87 is the mean of 9 values")) << run.out;
   EXPECT_TRUE(contains(run.out, "2 of 10 averages")) << run.out;
+  const auto file = std::string(KVC_SOURCE_DIR) + "/results/external/gear_table1.yaml";
+  for (const auto& words : std::vector<std::vector<std::string>>{{"table", "gear:1", "--check"},
+                                                                 {"table", "--check", "gear:1"},
+                                                                 {"table", "validate", file},
+                                                                 {"check", file}}) {
+    EXPECT_EQ(run_program(folder, words).out, run.out) << words[1];
+  }
 }
 
 }  // namespace

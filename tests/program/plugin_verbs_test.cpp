@@ -33,7 +33,7 @@ struct Bad {
 
 const std::vector<Bad> kBad = {
     {"hides_bytes", {"footprint_equals_allocated_bytes", "lossy_means_lossy"}, "the allocator holds 4512"},
-    {"lying_zero_error", {"lossy_means_lossy"}, "calls itself lossy, and gives back exact keys"},
+    {"lying_zero_error", {"lossy_means_lossy"}, "declared lossy, but returns exact keys"},
     {"wrong_attention",
      {"short_prompts_are_served", "attention_equals_reference", "decoding_300_steps_holds_together",
       "models_are_refused_or_served", "adversarial_inputs_stay_finite", "sixteen_bit_inputs_are_taken",

@@ -64,7 +64,7 @@ TEST_F(RescoredRun, OtherExtractorsScoreTheStoredGenerationsAsIfTheyHadBeenThere
   EXPECT_EQ(again.exit_code, 0) << again.err;
   EXPECT_EQ(count(again.err, "rescored 2 samples of cell "), 2u) << again.err;
   EXPECT_EQ(count(again.err, ": its task's extractors changed\n"), 2u) << again.err;
-  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 were there"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 already stored"), std::string::npos) << again.err;
   ASSERT_EQ(run("fresh").exit_code, 0);
   EXPECT_EQ(dump(), dump("fresh"));
   EXPECT_NE(dump().find("any/long"), std::string::npos);
@@ -84,9 +84,9 @@ TEST_F(RescoredRun, ALowerLimitScoresAllThatIsStored) {
 TEST_F(RescoredRun, GoldsAndBucketsAreOfTheKey) {
   ASSERT_EQ(run().exit_code, 0);
   write_task(kLast, "x r(.*)");
-  EXPECT_NE(run().err.find("4 samples run now (0 failed), 0 were there"), std::string::npos);
+  EXPECT_NE(run().err.find("4 samples run now (0 failed), 0 already stored"), std::string::npos);
   write_task(kLast, "x (.*)", "5");
-  EXPECT_NE(run().err.find("4 samples run now (0 failed), 0 were there"), std::string::npos);
+  EXPECT_NE(run().err.find("4 samples run now (0 failed), 0 already stored"), std::string::npos);
 }
 
 TEST_F(RescoredRun, WhatCannotBeScoredFailsAndKeepsItsGeneration) {
@@ -97,7 +97,7 @@ TEST_F(RescoredRun, WhatCannotBeScoredFailsAndKeepsItsGeneration) {
     const auto failed = run();
     EXPECT_EQ(failed.exit_code, 4) << failed.err;
     EXPECT_EQ(count(failed.err, "match limit exceeded"), 4u) << failed.err;
-    EXPECT_NE(failed.err.find("0 samples run now (4 failed), 4 were there"), std::string::npos) << failed.err;
+    EXPECT_NE(failed.err.find("0 samples run now (4 failed), 4 already stored"), std::string::npos) << failed.err;
   }
   write_task(kLast);
   EXPECT_EQ(run().exit_code, 0);
@@ -110,7 +110,7 @@ TEST_F(RescoredRun, AFirstRunsExtractorThatFailsCostsNoGeneration) {
   write_task(kLast);
   const auto again = run();
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 were there"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 already stored"), std::string::npos) << again.err;
   ASSERT_EQ(run("fresh").exit_code, 0);
   EXPECT_EQ(dump(), dump("fresh"));
 }
@@ -121,12 +121,12 @@ TEST_F(RescoredRun, ARunWhoseCellAnotherRunScoresMeanwhileLosesNoGeneration) {
   change("CREATE TRIGGER other AFTER INSERT ON sample BEGIN UPDATE cell SET scoring_json = '{\"metric\":\"f1\"}'; END");
   const auto beside = run();
   EXPECT_EQ(beside.exit_code, 4) << beside.err;
-  EXPECT_NE(beside.err.find("another run scores the cell by other extractors"), std::string::npos) << beside.err;
+  EXPECT_NE(beside.err.find("another run scores the cell with other extractors"), std::string::npos) << beside.err;
   EXPECT_NE(beside.err.find("4 samples run now (3 failed)"), std::string::npos) << beside.err;
   change("DROP TRIGGER other");
   const auto again = run();
   EXPECT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 were there"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 already stored"), std::string::npos) << again.err;
   ASSERT_EQ(run("fresh").exit_code, 0);
   EXPECT_EQ(dump(), dump("fresh"));
 }

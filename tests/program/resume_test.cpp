@@ -19,7 +19,7 @@ TEST(Resume, SameCommandAgainRunsNothing) {
   const auto before = dump(database);
   const auto again = run_program(folder, {"run", file, "--db", database});
   EXPECT_EQ(again.exit_code, 0);
-  EXPECT_NE(again.err.find("0 samples run now (0 failed), 12 were there"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("0 samples run now (0 failed), 12 already stored"), std::string::npos) << again.err;
   EXPECT_EQ(dump(database), before);
 }
 
@@ -30,7 +30,7 @@ TEST(Resume, AHigherLimitRunsOnlyTheNewSamples) {
   ASSERT_EQ(run_program(folder, {"run", file, "--db", database, "--limit", "2"}).exit_code, 0);
   const auto more = run_program(folder, {"run", file, "--db", database, "--limit", "3"});
   EXPECT_EQ(more.exit_code, 0) << more.err;
-  EXPECT_NE(more.err.find("4 samples run now (0 failed), 8 were there"), std::string::npos) << more.err;
+  EXPECT_NE(more.err.find("4 samples run now (0 failed), 8 already stored"), std::string::npos) << more.err;
 }
 
 // Without where in its file an experiment names a cell.

@@ -83,8 +83,8 @@ TEST(ScoreVerb, ChoicesAreScoredByTheirLikelihoods) {
   run = run_program(folder, {"score", "icl/rte/0", file});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_EQ(run.err,
-            "kvc: task 'icl/rte/0': its scores mean_nll, mean_nll_calibrated need what samples of log-likelihoods do "
-            "not say, the numbers of tokens\n");
+            "kvc: task 'icl/rte/0': its scores mean_nll, mean_nll_calibrated need token counts, which samples of "
+            "log-likelihoods do not have\n");
 }
 
 TEST(ScoreVerb, UnknownNamesAreRefusedInOneLine) {

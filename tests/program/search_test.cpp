@@ -92,7 +92,7 @@ TEST_F(SearchTest, WhatIsStoredIsNotScoredAgain) {
   ASSERT_EQ(search(kTada, "r.sqlite", kSmall).exit_code, 0);
   const auto before = dump("r.sqlite");
   const auto again = search(kTada, "r.sqlite", kSmall);
-  EXPECT_NE(again.out.find("0 candidates scored now, 14 were there"), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find("0 candidates scored now, 14 already stored"), std::string::npos) << again.out;
   EXPECT_EQ(dump("r.sqlite"), before);
   const auto tighter = search(kTada, "r.sqlite", {"--budget", "0.85", "--candidates", "14", "--rescore", "2"});
   EXPECT_EQ(tighter.out.find(" 14 candidates scored now"), std::string::npos) << tighter.out;  // they share some
@@ -188,9 +188,9 @@ TEST_F(SearchTest, RefusesWhatCannotBeSearchedInOneLine) {
   const auto expect_part = [](const std::string& text, const std::string& part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect_part(refusal("kivi", {"--budget", "0.5"}), "kivi: it has no option of one integer a layer");
-  expect_part(refusal("kivi", {"--budget", "0.5", "--option", "bits"}), "expected one integer a layer");
-  expect_part(refusal("truncates", {"--budget", "0.8"}), "expected --option of: kept, ignored");
+  expect_part(refusal("kivi", {"--budget", "0.5"}), "kivi: it has no option with one integer per layer");
+  expect_part(refusal("kivi", {"--budget", "0.5", "--option", "bits"}), "expected one integer per layer");
+  expect_part(refusal("truncates", {"--budget", "0.8"}), "expected --option with one of: kept, ignored");
   expect_part(refusal("truncates", {"--budget", "0.8", "--option", "kep"}), "did you mean 'kept'");
   expect_part(refusal("full\n  - tada", {"--budget", "0.5"}), "names 2 compressors");
   expect_part(refusal("chain: [snapkv: {}, kivi: {}]", {"--budget", "0.5"}),
@@ -200,7 +200,7 @@ TEST_F(SearchTest, RefusesWhatCannotBeSearchedInOneLine) {
   EXPECT_FALSE(fs::exists(folder_ / "none.sqlite"));
   const auto tight = search("tada: {recent: 16}", "none.sqlite", {"--budget", "0.01"});
   EXPECT_EQ(tight.exit_code, 2);
-  expect_part(tight.err, "the budget is 0.01 of the 16-bit bytes, the smallest caches hold 0.");
+  expect_part(tight.err, "the budget is 0.01 of 16-bit storage, the smallest caches need 0.");
   EXPECT_FALSE(fs::exists(folder_ / "found.yaml"));
 }
 

@@ -58,12 +58,12 @@ TEST_F(SharedRun, StatusTellsOfARunThatLivesAndOfOneThatDied) {
   wait_for_rows(shared_, "sample", 4);
   const auto live = status();
   EXPECT_NE(live.find("process " + std::to_string(a.pid())), std::string::npos) << live;
-  EXPECT_EQ(live.find("no run is alive"), std::string::npos) << live;
+  EXPECT_EQ(live.find("no run is active"), std::string::npos) << live;
   ::kill(a.pid(), SIGKILL);
   a.wait();
   const auto dead = status();
-  EXPECT_NE(dead.find("ended without a word"), std::string::npos) << dead;
-  EXPECT_NE(dead.find("no run is alive"), std::string::npos) << dead;
+  EXPECT_NE(dead.find(" died, last seen "), std::string::npos) << dead;
+  EXPECT_NE(dead.find("no run is active"), std::string::npos) << dead;
   const auto done = run_program(other_folder_, {"status", alone_, "--format", "json"}).out;
   EXPECT_NE(done.find("\"samples done\": 48"), std::string::npos) << done;
   EXPECT_NE(done.find("\"samples left\": 0"), std::string::npos) << done;
@@ -94,12 +94,12 @@ TEST_F(SharedRun, ADryRunSaysHowLongAndByWhat) {
   };
   const auto throws =
       folder_.write("t.yaml", small_experiment("  - misbehaves: {how: throws_an_int, where: worker}\n"));
-  EXPECT_NE(plan(shared_, "seed=1").find(" with 1 worker, by a trial of "), std::string::npos);
-  EXPECT_NE(plan(alone_, "limit=40").find(" with 1 worker, by the times of 48 samples in the database"),
+  EXPECT_NE(plan(shared_, "seed=1").find(" with 1 worker, from a trial of "), std::string::npos);
+  EXPECT_NE(plan(alone_, "limit=40").find(" with 1 worker, from the times of 48 samples in the database"),
             std::string::npos);
   EXPECT_NE(plan(alone_, "limit=12").find("about 0 s with 1 worker, nothing is missing"), std::string::npos);
   const auto none = run_program(folder_, {"run", throws.string(), "--db", shared_, "--dry-run"}).out;
-  EXPECT_NE(none.find("no time is estimated: "), std::string::npos) << none;
+  EXPECT_NE(none.find("no time estimate: "), std::string::npos) << none;
   EXPECT_NE(none.find("a few samples give one: `kvc run` with --limit 4"), std::string::npos) << none;
 }
 

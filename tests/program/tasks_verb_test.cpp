@@ -41,7 +41,7 @@ TEST_F(TasksVerb, GroupsBySuiteAndMarksWhatRunsWithoutAnyData) {
       << listed.out;
   EXPECT_NE(listed.out.find("\naqua            0 of 1      -cot8\n"), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("-five_shot/* (57) -zero_shot/* (57)\n"), std::string::npos) << listed.out;
-  EXPECT_EQ(n_of(listed.out, "KVC_DATA names no folder"), 1) << listed.out;
+  EXPECT_EQ(n_of(listed.out, "KVC_DATA is not set"), 1) << listed.out;
   EXPECT_LT(n_lines(listed.out), 50) << listed.out;
 }
 
@@ -83,7 +83,7 @@ TEST_F(TasksVerb, OfASuiteOrATaskHasALineForEach) {
   EXPECT_EQ(two.exit_code, 0);
   EXPECT_EQ(two.out.find("- gsm8k/cot8 "), 0u) << two.out;
   EXPECT_NE(two.out.find("\n- mmlu/five_shot/anatomy "), std::string::npos) << two.out;
-  EXPECT_EQ(n_of(two.out, "KVC_DATA names no folder"), 1) << two.out;
+  EXPECT_EQ(n_of(two.out, "KVC_DATA is not set"), 1) << two.out;
   const auto unknown = tasks({"gsm8k/cot9"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_EQ(n_lines(unknown.err), 1) << unknown.err;

@@ -80,7 +80,7 @@ def main():
         code, text = at_terminal(100, ["run", file, "--db", database])
         assert code == 0
         plain = check_fits(text, 100)
-        assert "compressor" in plain and "--wide shows also:" in plain and "measured KV bytes" in plain, plain
+        assert "compressor" in plain and "--wide also shows:" in plain and "measured KV size" in plain, plain
         assert "\x1b[1m" in text and "|" not in plain.splitlines()[2], text
         for width in (60, 80, 200):
             for words in (["table", "--db", database], ["ls", database], ["query", "--db", database, "SELECT * FROM v_cell"],

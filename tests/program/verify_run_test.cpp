@@ -42,7 +42,7 @@ TEST_F(VerifyRun, WhatWasJustComputedRepeats) {
   for (const std::string plugin : {"kivi", "snapkv+kivi", "full/rtn"}) {
     const auto ended = verify(key(plugin).substr(0, 12));
     EXPECT_EQ(ended.exit_code, 0) << plugin << ended.err << ended.out;
-    EXPECT_NE(ended.out.find("samples computed again: 0, 1, 2, 3\n0 differences\n"), std::string::npos) << ended.out;
+    EXPECT_NE(ended.out.find("recomputed samples: 0, 1, 2, 3\n0 differences\n"), std::string::npos) << ended.out;
   }
 }
 
@@ -85,7 +85,7 @@ TEST_F(VerifyRun, WhatCannotBeVerifiedIsRefusedInOneLine) {
   change("UPDATE cell SET kind = 'bench' WHERE plugin = 'kivi'");
   const auto ended = verify(key("kivi"));
   EXPECT_EQ(ended.exit_code, 2);
-  EXPECT_NE(ended.err.find("is of kind bench: its numbers do not repeat; expected eval"), std::string::npos)
+  EXPECT_NE(ended.err.find("is of kind bench: its results are not reproducible; expected eval"), std::string::npos)
       << ended.err;
 }
 
@@ -142,7 +142,7 @@ TEST_F(VerifyNamedFiles, WhatTheirCellsComputedRepeats) {
   for (const std::string plugin : {"kvquant", "full/kvquant"}) {
     const auto ended = verify(key(plugin));
     EXPECT_EQ(ended.exit_code, 0) << plugin << ended.err << ended.out;
-    EXPECT_NE(ended.out.find("samples computed again: 0\n0 differences\n"), std::string::npos) << ended.out;
+    EXPECT_NE(ended.out.find("recomputed samples: 0\n0 differences\n"), std::string::npos) << ended.out;
   }
 }
 

@@ -98,8 +98,8 @@ TEST_F(Reports, TokensOfAGenerationAreThePages) {
   options.token_texts = cut;
   const auto html = report(options).html;
   EXPECT_NE(html.find("\"tokens\":[\" 5\\u003c/scr\",\"ipt>\\u003cb>&amp;\"]"), std::string::npos);
-  EXPECT_NE(html.find("in 3 of them the first character"), std::string::npos);  // whose texts are others
-  EXPECT_NE(report().html.find("The first character in which both differ is marked"), std::string::npos);
+  EXPECT_NE(html.find("in 3 of them the first divergent character"), std::string::npos);  // whose texts are others
+  EXPECT_NE(report().html.find("The first divergent character is marked"), std::string::npos);
 }
 
 TEST_F(Reports, CompressorsOfOneNameAreToldApartByTheirSettings) {
@@ -130,7 +130,7 @@ TEST_F(Reports, TheBaselineIsWhatAnsweredMostOfTheOthersTasks) {
     }
   }
   const auto html = report().html;
-  EXPECT_NE(html.find("Every compressor against full max_prompt_tokens=none"), std::string::npos);
+  EXPECT_NE(html.find("Every compressor compared with full max_prompt_tokens=none"), std::string::npos);
   EXPECT_EQ(html.find("Not compared"), std::string::npos);
 }
 
@@ -142,7 +142,7 @@ TEST_F(Reports, UnknownNamesAreRefusedInOneLine) {
 
 TEST_F(Reports, AnEmptyDatabaseIsRefused) {
   ResultStore::open(path_);
-  EXPECT_NE(message_of([&] { report(); }).find("it holds no cells"), std::string::npos);
+  EXPECT_NE(message_of([&] { report(); }).find("no cells, nothing to report"), std::string::npos);
 }
 
 ParetoPoint point(double kv, double score) {

@@ -72,7 +72,7 @@ TEST_F(CheckModels, AModelIsAColumnAndARefusedPresetIsSaid) {
   const auto done = check({"models/demo", small_.string(), "-o", page.string()});
   ASSERT_EQ(done.exit_code, 0) << done.err << done.out;
   EXPECT_EQ(row(done.out, "compressor"), (std::vector<std::string>{"compressor", "models/demo", small_.string()}));
-  EXPECT_EQ(row(done.out, "full"), (std::vector<std::string>{"full defaults", "(held against)", "(held against)"}));
+  EXPECT_EQ(row(done.out, "full"), (std::vector<std::string>{"full defaults", "(baseline)", "(baseline)"}));
   EXPECT_EQ(row(done.out, "blocks").at(2), "refused");
   EXPECT_EQ(row(done.out, "a window").at(1), "breaks");
   EXPECT_NE(done.out.find(small_.string() + " is refused by blocks: mxfp4: head_dim 12 is not a multiple of"),
@@ -81,7 +81,7 @@ TEST_F(CheckModels, AModelIsAColumnAndARefusedPresetIsSaid) {
   EXPECT_EQ(row(done.out, "models/demo ").at(3), "2") << done.out;  // KV heads
   EXPECT_EQ(row(done.out, "models/demo ").at(4), "64");
   EXPECT_EQ(row(done.out, small_.string()).at(4), "12");
-  EXPECT_NE(read_file(page).find("What compressors do to models/demo"), std::string::npos);
+  EXPECT_NE(read_file(page).find("Compressor presets on models/demo"), std::string::npos);
   EXPECT_EQ(db().integer("SELECT count(DISTINCT experiment) FROM experiment_cell"), 2);
   EXPECT_EQ(db().integer("SELECT count(*) FROM cell WHERE plugin = 'mxfp4' AND model <> 'models/demo'"), 0);
 }
@@ -133,7 +133,7 @@ TEST_F(CheckModels, WhatNoModelCanUseIsTheFilesMistake) {
   refused({"models/demo", small, "--set", "compressors=[full, {rtn: {bit: 4}}]"}, "'bit'");
   refused({"models/demo", small, "--set", "compressors=[full, nothing]"}, "nothing");
   refused({"models/demo", "models/demo"}, "check: model 'models/demo' is named twice");
-  refused({"models/demo", "a.yaml"}, "expected models alone, or tables alone");
+
   // Layers that only the embedded model has.
   const auto layers =
       check({"models/demo", small, "--quick", "--set",

@@ -71,9 +71,9 @@ TEST_F(CheckFile, BoundsAreSharesThatGrowWithTheLoss) {
 
 TEST_F(CheckFile, WhatIsWrongIsNamedWithItsPlace) {
   EXPECT_EQ(message("{unchanged: 0.01, breaks: 0.2}", "{unchanged: 0.2, breaks: 0.2}"),
-            "c.yaml:7:9: error: check.bounds.kl: unchanged and breaks leave nothing between them");
+            "c.yaml:7:9: error: check.bounds.kl: unchanged must be the stricter bound");
   EXPECT_EQ(message("{unchanged: 97, breaks: 80}", "{unchanged: 80, breaks: 97}"),
-            "c.yaml:8:11: error: check.bounds.top1: unchanged and breaks leave nothing between them");
+            "c.yaml:8:11: error: check.bounds.top1: unchanged must be the stricter bound");
   EXPECT_EQ(message("unchanged: 97", "unchanged: 197").find("c.yaml:8:23: error: check.bounds.top1.unchanged is"), 0u);
   EXPECT_EQ(message("  outlier_channel: 6\n", "").find("c.yaml:3:3: error: missing key 'outlier_channel'"), 0u);
   EXPECT_EQ(message("lengths: 2", "lengths: 0").find("c.yaml:4:12: error: check.lengths is '0'"), 0u);

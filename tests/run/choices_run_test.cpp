@@ -116,7 +116,7 @@ TEST_F(ChoicesRun, RunAgainRepeatsNothing) {
   ASSERT_EQ(run().exit_code, 0);
   const auto again = run();
   EXPECT_EQ(again.exit_code, 0);
-  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 were there"), std::string::npos) << again.err;
+  EXPECT_NE(again.err.find("0 samples run now (0 failed), 4 already stored"), std::string::npos) << again.err;
 }
 
 // Likelihoods are stored: other scores of them need no model. What was not measured is of the key.
@@ -133,14 +133,14 @@ TEST_F(ChoicesRun, OtherScoresOfTheLikelihoodsRunNoModel) {
   ASSERT_EQ(run().exit_code, 0);
   const auto before = scores_of();
   write(std::string(task).replace(task.find(all), all.size(), "[greedy]"));
-  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 were there"), std::string::npos);
+  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 already stored"), std::string::npos);
   EXPECT_EQ(scores_of(), "");
   write(std::string(task).replace(task.find(all), all.size(), "[acc_norm, log_likelihood]"));
-  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 were there"), std::string::npos);
+  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 already stored"), std::string::npos);
   EXPECT_EQ(scores_of(), before);
   EXPECT_NE(before.find("acc_norm/short"), std::string::npos) << before;
   write(std::string(task).replace(task.find("N/A N/A"), 7, "N/A"));
-  EXPECT_NE(run().err.find("4 samples run now (0 failed), 0 were there"), std::string::npos);
+  EXPECT_NE(run().err.find("4 samples run now (0 failed), 0 already stored"), std::string::npos);
 }
 
 // One task's bad data is named; the others run.

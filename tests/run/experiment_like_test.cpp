@@ -57,7 +57,7 @@ TEST_F(ExperimentLike, OverridesArePutOverWhatBothSay) {
   EXPECT_EQ(mine.limit, 9);
   EXPECT_EQ(mine.seed, 3);
   EXPECT_EQ(message("name: mine\nlike: base.yaml\n", {"like=other.yaml"}),
-            "--set 'like=other.yaml': what a file is like stands in it, expected another key");
+            "--set 'like=other.yaml': `like` can only be set in the file, expected another key");
 }
 
 TEST_F(ExperimentLike, CellsHaveTheKeysOfTheSameTextWritten) {
@@ -111,7 +111,7 @@ TEST_F(ExperimentLike, WhatNoExperimentIsLikeIsRefused) {
   EXPECT_EQ(message("name: mine\nlike: mine.yaml\n"),
             "mine.yaml:2:7: error: more than 4 experiments are like one another");
   EXPECT_EQ(message("like: base.yaml\n"),
-            "mine.yaml:1:7: error: the file has no name of its own: experiments of one name would mix");
+            "mine.yaml:1:7: error: the file has no `name`: experiments with the same name would mix");
 }
 
 TEST_F(ExperimentLike, HoldsForBenchesToo) {

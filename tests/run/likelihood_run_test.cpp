@@ -101,7 +101,7 @@ TEST_F(LikelihoodRun, ADecodersErrorBeginsWhereItsCacheDropsTokens) {
   EXPECT_NEAR(error, select.real(0), 0.006 * std::abs(select.real(0)));
   const auto other = run_program(folder_, {"table", "--db", database_.string(), "--stretch", "256"});
   EXPECT_EQ(other.exit_code, 2);
-  EXPECT_NE(other.err.find("--stretch 256 is of the table likelihood, not of 'summary'"), std::string::npos);
+  EXPECT_NE(other.err.find("--stretch 256 applies to the table likelihood, not to 'summary'"), std::string::npos);
 }
 
 TEST_F(LikelihoodRun, BlocksAddUpToTheSamplesSums) {
@@ -141,8 +141,8 @@ TEST_F(LikelihoodRun, WindowsFollowEachOtherInOneEncodingOfTheText) {
 
 TEST_F(LikelihoodRun, RunAgainRepeatsNothingAndALimitChangesNoCell) {
   ASSERT_EQ(run().exit_code, 0);
-  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 were there"), std::string::npos);
-  EXPECT_NE(run({"--limit", "3"}).err.find("2 samples run now (0 failed), 4 were there"), std::string::npos);
+  EXPECT_NE(run().err.find("0 samples run now (0 failed), 4 already stored"), std::string::npos);
+  EXPECT_NE(run({"--limit", "3"}).err.find("2 samples run now (0 failed), 4 already stored"), std::string::npos);
 }
 
 TEST_F(LikelihoodRun, ItRepeatsAndIsRescored) {

@@ -128,7 +128,7 @@ TEST(DoctorPlan, GivesLlama2sSizesByPencil) {
                            "--compressor", "token_group", "--options", R"({"bits": 2, "group_size": 64})"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   for (const char* said : {"6738415616 parameters", "26953662464 bytes at fp32", "13476831232 at 16 bits",
-                           "7006265344 at int8", "524288 bytes a token", "1 GB = 1e9 bytes", "2 GB reserve"}) {
+                           "7006265344 at int8", "524288 bytes/token", "1 GB = 1e9 bytes", "2 GB reserve"}) {
     EXPECT_NE(run.out.find(said), std::string::npos) << said << "\n" << run.out;
   }
   auto rows = rows_of(run.out);
@@ -151,8 +151,8 @@ TEST(DoctorPlan, SaysWhatDoesNotFit) {
   const auto run = run_program(folder, {"doctor", "--model", config("llama-3.1-70b.json"), "--compressor", "full"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_NE(run.out.find("70553706496 parameters"), std::string::npos) << run.out;
-  EXPECT_NE(run.out.find("327680 bytes a token"), std::string::npos) << run.out;
-  EXPECT_NE(run.out.find("141 GB: the 16bit weights do not fit"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("327680 bytes/token"), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("141 GB: the 16bit weights and the reserve do not fit"), std::string::npos) << run.out;
   EXPECT_EQ(rows_of(run.out)["full defaults"]["141 GB: context"], "does not fit");
   const auto int8 = run_program(
       folder, {"doctor", "--model", config("llama-3.1-70b.json"), "--weights", "int8", "--compressor", "full"});
@@ -172,7 +172,7 @@ TEST(DoctorPlan, PrintsWhyACompressorRefusesTheModel) {
   text.replace(text.find("\"hidden_size\": 4096"), 19, "\"hidden_size\": 4096, \"head_dim\": 24");
   const auto run = run_program(folder, {"doctor", "--model", folder.write("config.json", text).parent_path().string()});
   ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_NE(run.out.find("token_group (defaults) does not serve this model: "), std::string::npos) << run.out;
+  EXPECT_NE(run.out.find("token_group (defaults) does not support this model: "), std::string::npos) << run.out;
   EXPECT_TRUE(rows_of(run.out).contains("full defaults")) << run.out;
 }
 

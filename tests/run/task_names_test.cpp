@@ -35,9 +35,9 @@ TEST(TaskNames, ABadLineOfAListIsNamed) {
   };
   EXPECT_EQ(said("demo/swaps\ndemo/thruth\n").substr(0, 46), "l.txt:2: error: unknown task 'demo/thruth' (di");
   EXPECT_EQ(said("demo/swaps demo/truth\n"),
-            "l.txt:1: error: 'demo/truth' behind 'demo/swaps', expected one task a line");
+            "l.txt:1: error: 'demo/truth' after 'demo/swaps', expected one task per line");
   EXPECT_EQ(said("other.txt\n"), "l.txt:1: error: 'other.txt' is a list of tasks, expected tasks");
-  EXPECT_EQ(said("# nothing\n"), "l.txt: no task, expected one a line");
+  EXPECT_EQ(said("# nothing\n"), "l.txt: no task, expected one per line");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ TEST(Columns, AColumnWithoutTextIsRefused) {
   auto db = schema_in_memory();
   db.execute("CREATE TABLE extra (cell_key TEXT)");  // what is said of it everywhere is said of known tables
   EXPECT_EQ(message_of([&] { datasette_metadata(db, "x"); }),
-            "results/columns.yaml: nothing is said of column 'extra.cell_key'");
+            "results/columns.yaml: no description of column 'extra.cell_key'");
 }
 
 TEST(Columns, AnUnknownTableIsRefused) {

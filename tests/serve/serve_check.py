@@ -207,7 +207,7 @@ def main():
         db.close()
         assert "(schema 3); what is shown is a copy" in serve(database, temporary, headings)
         make_older(database)
-        assert f"{database}: an earlier kvc wrote it (schema 2); what is shown is a copy" in serve(database, temporary, headings)
+        assert f"{database}: written by an earlier kvc (schema 2); showing an upgraded copy" in serve(database, temporary, headings)
         with sqlite3.connect(database) as db:
             assert db.execute("PRAGMA user_version").fetchone() == (2,)
 

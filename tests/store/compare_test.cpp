@@ -113,9 +113,9 @@ TEST_F(CompareTest, TheTableSaysWhatIsCompared) {
   EXPECT_EQ(table.title, "B against A = full, tiny");
   const auto csv = write_csv(table);
   EXPECT_EQ(csv.substr(0, csv.find("\r\n")),
-            "B,task,n,score A [%],score B [%],difference [points],low [points],high [points],test,p,p (Holm),fell,rose,"
-            "\"longer, mean [tokens]\",\"longer, median [tokens]\",truncated [%],at limit A [%],at limit B [%],"
-            "identical [%],\"first difference, median [token]\"");
+            "B,task,n,score A [%],score B [%],difference [points],low [points],high [points],test,p,p (Holm),regressed,improved,"
+            "\"extra tokens, mean\",\"extra tokens, median\",truncated [%],at limit A [%],at limit B [%],"
+            "identical [%],\"first divergence, median [token]\"");
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "low bits 2");
   EXPECT_EQ(std::get<double>(table.rows[0][5]), -75);
@@ -170,7 +170,7 @@ TEST_F(CompareTest, SamplesWithoutAPartnerAreRefusedWithTheirCounts) {
   auto options = names("full", "low");
   options.filter.tasks = {"t/a"};
   const std::string counts =
-      "t/a, full and low bits 2: 1 pairs; without a partner: 4 only in the first, 1 only in the second, 1 failed or "
+      "t/a, full and low bits 2: 1 pairs; unpaired: 4 only in the first, 1 only in the second, 1 failed or "
       "not "
       "scored, 2 with another prompt or gold answer";
   EXPECT_EQ(message_of([&] { compare(store_, options); }),
@@ -186,7 +186,7 @@ TEST_F(CompareTest, ATaskThatOneLacksIsUnpaired) {
   store_.put_cell(cell("low", "t/a"));
   EXPECT_EQ(message_of([&] {
               compare(store_, names("full", "low"));
-            }).find("t/a, full and low bits 2: 0 pairs; without a partner: 8 only in the first"),
+            }).find("t/a, full and low bits 2: 0 pairs; unpaired: 8 only in the first"),
             0u);
   auto options = names("full", "low");
   options.paired_only = true;
@@ -204,7 +204,7 @@ TEST_F(CompareTest, NamesMustFitExactlyOne) {
             "unknown option of low 'bit' (did you mean 'bits'?); known: bits, mode, plugin_sha256, seed");
   EXPECT_EQ(message("low bits=3"), "no compressor is 'low bits=3'; there are: 'low bits 2', 'low bits 4'");
   EXPECT_EQ(message("low bits"),
-            "compressor 'low bits': 'bits' is no key=value; allowed: PLUGIN [key=value]..., or a label as `kvc table` "
+            "compressor 'low bits': 'bits' is not key=value; allowed: PLUGIN [key=value]..., or a label as `kvc table` "
             "prints it");
   EXPECT_EQ(message("low mode=fast").find("compressor 'low mode=fast' names several: 'low bits 2'"), 0u);
   EXPECT_EQ(message("low bits=4"), "no error");
@@ -231,7 +231,7 @@ TEST_F(CompareTest, SuspectCellsStayOutAndAreNamed) {
   store_.database().execute("UPDATE sample SET n_encoded_tokens = 0 WHERE cell_key LIKE '%4'");
   const auto report = compare(store_, names("full", ""));
   EXPECT_EQ(report.rows.size(), 3u);
-  EXPECT_EQ(report.notes[0], "left out as suspect: low bits 4 on t/a: no token was encoded");
+  EXPECT_EQ(report.notes[0], "left out as suspect: low bits 4 on t/a: no token was compressed");
 }
 
 TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {
@@ -248,7 +248,7 @@ TEST_F(CompareTest, AnOlderFileGainsTheColumnWhenItIsWritten) {
     auto store = ResultStore::open_readonly(path_);
     EXPECT_EQ(message_of([&] { compare(store, names("full", "low")); }),
               concat("results database '", path_.string(),
-                     "': an earlier kvc wrote it (schema 1); any `kvc run` into it brings it up to date"));
+                     "': written by an earlier kvc (schema 1); any `kvc run` into it upgrades it"));
   }
   auto store = ResultStore::open(path_);
   store.put_cell(make_cell("c", "low", "t/a"));

@@ -54,7 +54,7 @@ TEST_F(GroupTable, MeansAreOfTasksOfSamplesAndOfGroups) {
             "-------------: |\n"
             "| full       |         |     37.50 |     60.00 |   50.00 |         43.75 |       0.00 |       2.45 | "
             "75.00 (1 of 2) |\n"
-            "\n- (a of b): the mean of the a tasks that have a score\n");
+            "\n- (a of b): mean over the a tasks of b that have a score\n");
   EXPECT_TRUE(group_table(store.database(), {}, {groups.back()}).rows.empty());
 }
 

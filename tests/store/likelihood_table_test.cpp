@@ -135,7 +135,7 @@ TEST_F(LikelihoodTableTest, LabelsNameRowsAndSuspectsAreLeftOut) {
   ASSERT_EQ(found.size(), 4u);
   EXPECT_EQ(found[0].compressor, "full");
   EXPECT_EQ(found[2].compressor, "KIVI 2 bits");
-  EXPECT_EQ(notes_, (std::vector<std::string>{"left out as suspect: nothing  on text: no token was encoded"}));
+  EXPECT_EQ(notes_, (std::vector<std::string>{"left out as suspect: nothing  on text: no token was compressed"}));
   EXPECT_EQ(stretches({"all", true}).size(), 6u);
   EXPECT_EQ(stretches({"trial"}).size(), 4u);
   EXPECT_EQ(stretches({"other"}).size(), 0u);

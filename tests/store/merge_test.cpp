@@ -184,7 +184,7 @@ TEST_F(MergeTest, DamagedAndForeignFilesAreNamed) {
             std::string::npos);
   EXPECT_EQ(said("text.sqlite", std::string(4096, 'x')),
             "results database 'text.sqlite': it is damaged, or not a SQLite database");
-  EXPECT_EQ(said("empty.sqlite", ""), "results database 'empty.sqlite': it holds no results");
+  EXPECT_EQ(said("empty.sqlite", ""), "results database 'empty.sqlite': it has no results");
   Database::open(folder_ / "foreign.sqlite", Database::Mode::kReadWrite, 0).execute("CREATE TABLE sample (a)");
   EXPECT_NE(message_of([&] { check_shard(folder_ / "foreign.sqlite"); }).find("it belongs to another program"),
             std::string::npos);
@@ -194,7 +194,7 @@ TEST_F(MergeTest, DamagedAndForeignFilesAreNamed) {
     return folder_.relative(message_of([&] { check_shard(path); }));
   };
   EXPECT_NE(relabelled("PRAGMA user_version = 99").find("it was written by a newer kvc (schema 99"), std::string::npos);
-  EXPECT_NE(relabelled("PRAGMA user_version = 5").find("an earlier kvc wrote it (schema 5)"), std::string::npos);
+  EXPECT_NE(relabelled("PRAGMA user_version = 5").find("written by an earlier kvc (schema 5)"), std::string::npos);
   EXPECT_NE(relabelled("DROP TABLE stage_time").find("without the column stage_time."), std::string::npos);
   EXPECT_EQ(
       message_of([&] { check_shard(folder_ / "none.sqlite"); }).find("there is no such file") == std::string::npos,
@@ -208,7 +208,7 @@ TEST_F(MergeTest, OfAShardWhoseRowsDoNotHoldTogetherNothingIsTaken) {
   auto store = ResultStore::open(path_);
   const auto message = message_of([&] { merge_shard(store.database(), path); });
   EXPECT_EQ(folder_.relative(message),
-            "results database 'odd.sqlite': its rows do not hold together: FOREIGN KEY constraint failed");
+            "results database 'odd.sqlite': its rows are inconsistent: FOREIGN KEY constraint failed");
   EXPECT_EQ(store.database().integer("SELECT count(*) FROM cell"), 0);
 }
 
@@ -219,7 +219,7 @@ TEST_F(MergeTest, FoldersAndPatternsNameShardsAndLeaveTheResultOut) {
   EXPECT_EQ(shard_paths({folder_.string()}, out), both);
   EXPECT_EQ(shard_paths({folder_.string() + "/*.sqlite"}, out), both);
   EXPECT_EQ(shard_paths({"gone.sqlite"}, out).size(), 1u);  // is named when it is opened
-  EXPECT_NE(message_of([&] { shard_paths({folder_.string() + "/x*"}, out); }).find("no file fits"), std::string::npos);
+  EXPECT_NE(message_of([&] { shard_paths({folder_.string() + "/x*"}, out); }).find("no file matches"), std::string::npos);
   EXPECT_NE(message_of([&] { shard_paths({out.string()}, out); }).find("merged into"), std::string::npos);
 }
 

@@ -197,8 +197,8 @@ TEST_F(OpenTest, AFileThatIsRelabelledAsAnOlderOneIsRefused) {
   { ResultStore::open(path_); }
   for (const int version : {1, 2}) {
     Database::open(path_, Database::Mode::kReadWrite, 0).execute(concat("PRAGMA user_version = ", version));
-    EXPECT_EQ(open_message(), problem(concat("it says schema ", version,
-                                             " and has the columns of a newer one; expected `PRAGMA user_version = 6` "
+    EXPECT_EQ(open_message(), problem(concat("its version is schema ", version,
+                                             ", but it has columns of a newer one; expected `PRAGMA user_version = 6` "
                                              "of a file that is up to date")));
   }
 }
@@ -276,7 +276,7 @@ TEST_F(OpenTest, AFullDiskLosesNothingThatWasStored) {
   auto large = make_sample("c", 1);
   large.generation = std::string(1 << 20, 'x');
   EXPECT_EQ(message_of([&] { store.put_sample(large); }),
-            problem("no space is left for it; all that was stored before is safe: make room and run again"));
+            problem("no space left on the device; everything stored before is safe: free some space and run again"));
   EXPECT_EQ(stable_dump(store.database()), before);
   store.database().integer("PRAGMA max_page_count = 1000000");
   EXPECT_EQ(store.put_sample(large), ResultStore::Put::kStored);

@@ -214,14 +214,14 @@ struct SuspectCase {
 TEST_F(ResultStoreTest, ALossyCellThatLosesNothingIsSuspect) {
   const SuspectCase cases[] = {
       {"", true, 10, 0.1, 0.2, 250},
-      {"no token was encoded", true, 0, 0.1, 0.2, 250},
+      {"no token was compressed", true, 0, 0.1, 0.2, 250},
       {"keys and values came back without any error", true, 10, 0, 0, 250},
       {"", true, 10, 0, 0.2, 250},  // values alone may be compressed
       {"the cache is not smaller than at 16 bits", true, 10, 0.1, 0.2, 1000},
       {"", true, 10, 0.1, 0.2, 999},
       {"", false, 0, 0, 0, 1000},
       {"", false, 0, 0.004, 0.002, 1000},  // 16-bit storage
-      {"keys and values changed, and the compressor calls itself not lossy", false, 0, 0.3, 0.2, 250},
+      {"keys and values changed, but the compressor is declared lossless", false, 0, 0.3, 0.2, 250},
   };
   int n = 0;
   for (const auto& c : cases) {
@@ -252,7 +252,7 @@ TEST_F(ResultStoreTest, ALossyCellThatLosesNothingIsSuspect) {
   };
   EXPECT_EQ(put(0, 10, 0.1), "");
   EXPECT_EQ(put(1, 0, 0), "");
-  EXPECT_EQ(put(2, 0, 0), "no token was encoded in 2 of 3 samples");
+  EXPECT_EQ(put(2, 0, 0), "no token was compressed in 2 of 3 samples");
   EXPECT_EQ(put(3, 10, 0.1), "");
   EXPECT_EQ(put(4, 10, 0), "keys and values came back without any error in 1 of 5 samples");
   auto empty = make_cell("empty", "low", "t/a");
@@ -284,9 +284,9 @@ TEST_F(ResultStoreTest, ShortPromptsAreNotSuspectOfACompressorThatEncodesLongerO
   CacheSize evicts = never;
   evicts.kv_bytes = 100, evicts.kv_bytes_fp16 = 1000;
   EXPECT_EQ(suspect_of("evicts", 1000, {evicts}), "");
-  EXPECT_EQ(suspect_of("never", 1000, {never}), "no token was encoded");
-  EXPECT_EQ(suspect_of("unknown", 1000, {}), "no token was encoded");
-  EXPECT_EQ(suspect_of("too small", 250, {encodes}), "no token was encoded");
+  EXPECT_EQ(suspect_of("never", 1000, {never}), "no token was compressed");
+  EXPECT_EQ(suspect_of("unknown", 1000, {}), "no token was compressed");
+  EXPECT_EQ(suspect_of("too small", 250, {encodes}), "no token was compressed");
   EXPECT_EQ(store_.database().integer("SELECT n_not_encoded FROM v_cell WHERE key = 'short'"), 1);
 }
 

@@ -40,7 +40,7 @@ TEST_F(QueryTest, ReadsAndRefusesToWrite) {
   EXPECT_EQ(message_of([&] { run_query(store_.database(), "DELETE FROM cell"); }),
             "a query must only read; this statement would write");
   EXPECT_EQ(message_of([&] { run_query(store_.database(), "SELECT 1; DELETE FROM cell"); }),
-            "one SQL statement at a time; a second one starts behind the first ';'");
+            "one SQL statement at a time; a second one starts after the first ';'");
   EXPECT_EQ(message_of([&] { run_query(store_.database(), "SELEC 1"); }),
             concat("results database '", path_.string(), "': near \"SELEC\": syntax error"));
   EXPECT_EQ(message_of([&] { run_query(store_.database(), " -- nothing"); }), "the SQL text is empty");
@@ -61,10 +61,10 @@ TEST(Table, FitsATerminalAndSaysWhatIsLeftOut) {
   const auto w = std::string(42, 'w') + "…";  // what the figures leave of the width
   EXPECT_EQ(write_terminal(table, {60, false}), "t\n\nname" + std::string(41, ' ') + "x [%]  far away\na [2J|é" +
                                                     std::string(40, ' ') + "0.3         7\n" + w +
-                                                    "   20.0       8.5\n\n--wide shows also: detail\n- note\n");
+                                                    "   20.0       8.5\n\n--wide also shows: detail\n- note\n");
   const auto narrow = write_terminal(table, {28, false});
   EXPECT_NE(narrow.find("\n" + std::string(17, 'w') + "…       8.5\n"), std::string::npos) << narrow;
-  EXPECT_NE(narrow.find("\n--wide shows also: detail, x\n"), std::string::npos) << narrow;
+  EXPECT_NE(narrow.find("\n--wide also shows: detail, x\n"), std::string::npos) << narrow;
 }
 
 TEST(Table, HasColourOnlyWhereItIsWanted) {
@@ -80,7 +80,7 @@ TEST(Table, PlotsPointsAsLettersWithALegend) {
   EXPECT_NE(plot.find("accuracy\n  90.0 |" + std::string(40, ' ') + "*\n"), std::string::npos) << plot;
   EXPECT_NE(plot.find("  50.0 |    A\n"), std::string::npos) << plot;
   EXPECT_NE(plot.find("B  90.0 at 100.0  full\n"), std::string::npos) << plot;
-  EXPECT_NE(plot.find("*  several at one place\n"), std::string::npos) << plot;
+  EXPECT_NE(plot.find("*  several overlap\n"), std::string::npos) << plot;
 }
 
 TEST(Table, IsWrittenAsCsvAndJson) {
@@ -139,23 +139,21 @@ void fill(ResultStore& store) {
 // Wilson by hand, z^2 = 3.8415: 2 of 2: low 2/5.8415 = 34.2; 1 of 2: centre 50, half width 40.5. Speed: 20 tokens in
 // 0.5 + 1 + 0.5 s.
 const char* const kNote =
-    "- answer: its mean length, all tasks together; at limit: the share that max_new_tokens or the context ended\n"
-    "- accuracy with Wilson's 95 % interval; KV size against 16 bits for the same tokens, at the samples' own lengths "
-    "and "
-    "of made prompts; bits/number: bytes without recent exact tokens over the numbers of K and V that are encoded, at "
-    "the "
-    "longest; speed: new tokens per second of decoding, without prefill\n";
+    "- answer: mean generated length over all tasks; at limit: generations cut by max_new_tokens or the context\n"
+    "- accuracy with Wilson's 95 % interval; KV size: measured, relative to the same tokens at 16 bits, at the "
+    "samples' own lengths and for synthetic prompts; bits/value: bits per compressed value, excluding the uncompressed "
+    "recent window, at the longest prompt; speed: decoded tokens per second, without prefill\n";
 
 TEST_F(SummaryTest, PivotsTasksAndLeavesSuspectsOut) {
   fill(store_);
   const std::string expected = R"(**all experiments, tiny**
 
-| compressor | options         | bits | bits/number | encoded [%] | KV size [%] | by formula [%] | formula |             t/a [%] |             t/b [%] |   n | answer [tokens] | at limit [%] | peak KV [MiB] | speed [tokens/s] | failed |
-| ---------- | --------------- | ---: | ----------: | ----------: | ----------: | -------------: | ------- | ------------------: | ------------------: | --: | --------------: | -----------: | ------------: | ---------------: | -----: |
-| full       |                 |   16 |             |             |       100.0 |          100.0 |         | 100.0 [34.2, 100.0] | 100.0 [34.2, 100.0] |   2 |            20.0 |          0.0 |          1.00 |             10.0 |      0 |
-| low        | bits=2 group=32 |  2.5 |             |             |        25.0 |           20.0 | GEAR    |    50.0 [9.5, 90.5] |                     | 2/0 |            20.0 |          0.0 |          1.00 |             10.0 |      1 |
+| compressor | options         | bits | bits/value | compressed [%] | KV size [%] | published formula [%] | formula |             t/a [%] |             t/b [%] |   n | answer [tokens] | at limit [%] | peak KV [MiB] | speed [tokens/s] | failed |
+| ---------- | --------------- | ---: | ---------: | -------------: | ----------: | --------------------: | ------- | ------------------: | ------------------: | --: | --------------: | -----------: | ------------: | ---------------: | -----: |
+| full       |                 |   16 |            |                |       100.0 |                 100.0 |         | 100.0 [34.2, 100.0] | 100.0 [34.2, 100.0] |   2 |            20.0 |          0.0 |          1.00 |             10.0 |      0 |
+| low        | bits=2 group=32 |  2.5 |            |                |        25.0 |                  20.0 | GEAR    |    50.0 [9.5, 90.5] |                     | 2/0 |            20.0 |          0.0 |          1.00 |             10.0 |      1 |
 
-- left out as suspect: broken on t/a: no token was encoded
+- left out as suspect: broken on t/a: no token was compressed
 - not finished: low bits=2 group=32 on t/b: 1 of 2 missing
 )";
   EXPECT_EQ(write_markdown(summary_table(store_.database())), expected + kNote);
@@ -177,14 +175,14 @@ TEST_F(SummaryTest, SizesStandByLengthAndBitsAreOfTheLongest) {
     }
     return -1.0;
   };
-  EXPECT_EQ(shown("bits/number"), 8. * (250 - 150) / 200);  // the samples' own
-  EXPECT_EQ(shown("encoded"), 40);
+  EXPECT_EQ(shown("bits/value"), 8. * (250 - 150) / 200);  // the samples' own
+  EXPECT_EQ(shown("compressed"), 40);
   CacheSize size{1024, "", 300, 1000, 50, 0, 500};
   store_.put_sizes("low t/b", {size, {32768, "it takes too long", {}, {}, {}, {}, {}}});
   EXPECT_EQ(shown("at 1K"), 30);
   EXPECT_EQ(shown("at 32K"), -1);
-  EXPECT_EQ(shown("bits/number"), 8. * (300 - 50) / 500);
-  EXPECT_EQ(shown("encoded"), 40);
+  EXPECT_EQ(shown("bits/value"), 8. * (300 - 50) / 500);
+  EXPECT_EQ(shown("compressed"), 40);
   EXPECT_EQ(store_.sizes_of("low t/b"), (std::set<int64_t>{1024, 32768}));
   size.kv_bytes = 1;
   store_.put_sizes("low t/b", {size});  // it is there
@@ -243,7 +241,7 @@ TEST_F(SummaryTest, ShowsSuspectsWhenAskedAndOneExperiment) {
   EXPECT_EQ(table.title, "other, tiny");
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "broken");
-  EXPECT_EQ(table.notes[0], "suspect: broken on t/a: no token was encoded");
+  EXPECT_EQ(table.notes[0], "suspect: broken on t/a: no token was compressed");
   EXPECT_EQ(message_of([&] { summary_table(store_.database(), {.experiment = "othr"}); }),
             concat("results database '", path_.string(),
                    "': unknown experiment 'othr' (did you mean 'other'?); known: other, trial"));

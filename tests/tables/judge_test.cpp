@@ -30,7 +30,7 @@ TEST(Baseline, WithinItsIntervalIsNotRemarkedOn) {
   HandMade made(kAsPrinted);
   const auto table = made.table();
   EXPECT_TRUE(table.warnings.empty()) << table.warnings[0];
-  EXPECT_FALSE(contains(table.notes, "printed baseline"));
+  EXPECT_FALSE(contains(table.notes, "published baseline"));
 }
 
 TEST(Baseline, OutsideItsIntervalIsSaidInTheCaption) {
@@ -125,7 +125,7 @@ TEST(Entries, GradedScoresHaveTheNormalInterval) {
 TEST(Entries, OfAnEarlierProgramsDatabaseAreRefused) {
   HandMade made(kAsPrinted);
   made.db().execute("ALTER TABLE cell DROP COLUMN scoring_json");
-  EXPECT_NE(message_of([&] { make_entries(made.db(), {"e"}, false); }).find("brings it up to date"), std::string::npos);
+  EXPECT_NE(message_of([&] { make_entries(made.db(), {"e"}, false); }).find("upgrades it"), std::string::npos);
 }
 
 class Layouts : public testing::Test {
@@ -142,7 +142,7 @@ TEST_F(Layouts, AreRefusedInOneLine) {
             std::string::npos);
   EXPECT_NE(load("title: t\nvalues: {best: highest}\n").find("1.yaml:2:16: error: values.best is 'highest'"),
             std::string::npos);
-  EXPECT_NE(load("title: t\n").find("1.sql', which holds its SQL"), std::string::npos);
+  EXPECT_NE(load("title: t\n").find("1.sql' with its SQL"), std::string::npos);
   EXPECT_EQ(message_of([&] { find_layout(folder_, "paper:2"); }),
             "unknown table 'paper:2' (did you mean 'paper:1'?); known: paper:1");
 }

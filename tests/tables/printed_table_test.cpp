@@ -18,7 +18,7 @@ TEST(PrintedTable, GearsAveragesButTwoAreTheirs) {
   ASSERT_EQ(check.averages.size(), 2u);
   EXPECT_EQ(check.averages[0].row, "per-token 4 bits, g 64");
   EXPECT_EQ(check.averages[0].printed.text, "31.94");
-  EXPECT_EQ(check.averages[0].expected, "31.87 is the mean of 9 figures");
+  EXPECT_EQ(check.averages[0].expected, "31.87 is the mean of 9 values");
   EXPECT_EQ(check.averages[1].row, "GEAR-L 2 bits (KIVI), r 4");
   EXPECT_EQ(check.averages[1].expected, "38.30 is the mean of 9 figures");
 }
@@ -81,8 +81,8 @@ TEST(PrintedTable, OthersSayWhatTheySay) {
   const auto table = findings_table({paper("gear_table1"), paper("gearx_table3")});
   EXPECT_EQ(table.rows.size(), 16u);  // 2 averages, 7 and 7 counts
   EXPECT_EQ(table.notes[1],
-            "GEAR-X, Table 3: 0 of 3 averages are not those of the printed figures; 0 of 0 accuracies fit no count of "
-            "answers");
+            "GEAR-X, Table 3: 0 of 3 averages do not match the published values; 0 of 0 accuracies match no number of "
+            "right answers");
 }
 
 class PrintedFileTest : public StoreTest {

@@ -104,12 +104,12 @@ TEST_F(ChoicePredictions, OneChoiceIsRightWhereItIsGreedy) {
 
 TEST_F(ChoicePredictions, WhatALineSaysOtherwiseIsRefused) {
   EXPECT_EQ(error("piqa/validation", line_of(kTwo, R"("target": "0", "acc": 0.0)")),
-            ":1:1: error: the log-likelihoods give acc 1, and the line itself says 0: it was scored by another rule");
+            ":1:1: error: the log-likelihoods give acc 1, but the line says 0: it was scored differently");
   EXPECT_EQ(
       error("lambada/openai",
             line_of(R"([[["-3.5", "True"]]])", R"("target": " word", "acc": 0)", R"("gen_args_0": {"arg_1": " word"})"),
             "greedy"),
-      ":1:1: error: the log-likelihoods give greedy 1, and the line itself says 0: it was scored by another rule");
+      ":1:1: error: the log-likelihoods give greedy 1, but the line says 0: it was scored differently");
 }
 
 TEST_F(ChoicePredictions, BadLinesAreRefusedInOneLine) {
@@ -119,7 +119,7 @@ TEST_F(ChoicePredictions, BadLinesAreRefusedInOneLine) {
   } cases[] = {
       {R"({"doc_id": 0, "generation": "a", "gold": "0"})",
        "the task chooses by likelihoods: expected lm-eval's samples of log-likelihoods, with 'resps'"},
-      {line_of("3", target), "field 'resps' is number, expected one entry a choice"},
+      {line_of("3", target), "field 'resps' is number, expected one entry per choice"},
       {line_of(R"([["It is 5"]])", target), "field 'resps' has 1 entries, the task 2 choices"},
       {line_of(R"([["a"], ["b"]])", target),
        R"(field 'resps' has '["a"]' of choice 0, expected [[log-likelihood, is greedy]], as [["-1.25", "False"]])"},
@@ -136,7 +136,7 @@ TEST_F(ChoicePredictions, BadLinesAreRefusedInOneLine) {
       {line_of(kTwo, R"("target": "")"),
        "field 'target' is '', expected the text of a choice, or its number from 0 to 1"},
       {line_of(kTwo, R"("target": "0", "acc_mutual_info": 1.0)"),
-       "acc_mutual_info is no score of ours: half of 'resps' are unconditional"},
+       "acc_mutual_info is not supported: half of 'resps' are unconditional"},
       {line_of(kTwo, R"("x": 1)"), "missing field 'target'; the line has: arguments, doc_id, resps, x"},
   };
   for (const auto& c : cases) EXPECT_EQ(error("piqa/validation", c.text), ":1:1: error: " + c.message);

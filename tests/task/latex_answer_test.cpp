@@ -115,7 +115,7 @@ TEST(ExtractSteps, ReplacementsNameGroups) {
                      "é"),
             "\xff");
   const auto message = test::message_of([] { extractor("{replace: {pattern: 'a', by: '$1'}}"); });
-  EXPECT_NE(message.find("expected $$, or $0 to $0, behind each $"), std::string::npos) << message;
+  EXPECT_NE(message.find("expected $$, or $0 to $0, after each $"), std::string::npos) << message;
   EXPECT_NE(test::message_of([] { extractor("{without_spans: [a]}"); }).find("has 1 texts, expected two"),
             std::string::npos);
 }

@@ -37,7 +37,7 @@ TEST(Csv, QuotesHoldCommasQuotesAndLineFeeds) {
 TEST(Csv, WrongQuotesAreNamedByLineAndColumn) {
   const auto message = [](const std::string& text) { return test::message_of([&] { parse_csv("f.csv", text); }); };
   EXPECT_EQ(message("a,b\nc,\"d\ne"), "f.csv:2:3: error: the quote is not closed");
-  EXPECT_EQ(message("\"a\"b,c"), "f.csv:1:4: error: text behind a closing quote, expected a comma or the line's end");
+  EXPECT_EQ(message("\"a\"b,c"), "f.csv:1:4: error: text after a closing quote, expected a comma or the end of the line");
   EXPECT_EQ(message("a,\"b\""), "no error");
 }
 
@@ -194,7 +194,7 @@ TEST_F(RecordsTest, ALineBesideEachItemIsItsField) {
   const std::string spec = "{file: d.jsonl, root: data_dir, beside: {file: l.lst, root: data_dir, column: label}}";
   EXPECT_EQ(read(spec).items[1].object["label"], "0");
   write("l.lst", "1\n");
-  EXPECT_EQ(message(spec), "l.lst:1:1: error: 1 lines beside 2 items, expected as many");
+  EXPECT_EQ(message(spec), "l.lst:1:1: error: 1 lines next to 2 items, expected as many");
 }
 
 TEST_F(RecordsTest, FieldsAreFoundByPointerAndPatternAndJoined) {

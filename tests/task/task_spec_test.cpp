@@ -156,7 +156,7 @@ TEST_F(TaskSpecTest, BadFilesAreRefusedInOneLine) {
        "sum.yaml:10:36: error: extractors[0].steps[0].any_of[0] is 'strip', expected a sequence"},
       {"[strip]", "[any_of]", "sum.yaml:10:26: error: step 'any_of' needs a value: {any_of: ...}"},
       {"stop: [\"\\n\"]", "scoring: {file: x.yaml, root: task}",
-       "sum.yaml:8:10: error: there is no file 'x.yaml' beside the task file"},
+       "sum.yaml:8:10: error: there is no file 'x.yaml' in the task file's folder"},
       {"gold: a, answer: a, correct: true", "gold: a, answer: a, score: 2",
        "sum.yaml:13:62: error: extract_cases[0].score is '2', expected a number from 0 to 1"},
       {"  - {name: last, steps: [strip], compare: exact}\n",

@@ -46,7 +46,7 @@ TEST_F(TaskYamlTest, AValueIsPutInAsItIs) {
 
 TEST_F(TaskYamlTest, VariantsAreNamedOrRefused) {
   EXPECT_EQ(message([&] { load_task_yaml(write("t", kEach)); }),
-            "tasks/s/t.yaml:2:3: error: the file stands for several tasks: name one of its variants");
+            "tasks/s/t.yaml:2:3: error: the file defines several tasks: name one of its variants");
   EXPECT_EQ(message([&] { load_task_yaml(write("t", kEach, "c")); }),
             "tasks/s/t.yaml:2:3: error: unknown variant 'c'; known: a, b");
   EXPECT_EQ(message([&] { load_task_yaml(write("t", "x: 1\n", "c")); }),
@@ -54,7 +54,7 @@ TEST_F(TaskYamlTest, VariantsAreNamedOrRefused) {
   EXPECT_EQ(message([&] { load_task_yaml(write("t", "each: {a: {t: x}}\ns: '${u}'\n", "a")); }),
             "tasks/s/t.yaml:2:4: error: unknown value of the variant 'u'; known: t, variant");
   EXPECT_EQ(message([&] { load_task_yaml(write("t", "each: {a: {t: [1]}}\ns: x${t}\n", "a")); }),
-            "tasks/s/t.yaml:2:4: error: '${t}' stands within a text, and its value is no text");
+            "tasks/s/t.yaml:2:4: error: '${t}' is part of a text, but its value is not text");
 }
 
 TEST_F(TaskYamlTest, ATaskTakesFromTheOneThatItIsLike) {

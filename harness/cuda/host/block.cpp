@@ -317,7 +317,7 @@ Work run_block(Stacks& stacks, std::size_t shared_bytes, const std::function<voi
   }
   run_threads();
   if (const std::string array = overwritten_guard(); !array.empty() && !machine->failure) {
-    machine->failure = failure_of("", "something was written behind the end of " + array + ", past every check");
+    machine->failure = failure_of("", "something was written past the end of " + array + ", past every check");
   }
   const Work done = work_of_block();
   machine->threads.clear();  // ends those that still wait

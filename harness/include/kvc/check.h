@@ -1,4 +1,4 @@
-// Errors of kvc: one exception type whose text names the thing, the value and what was allowed. No LibTorch here.
+// Errors of kvc: one exception type, whose text names the field, the value and what is allowed. No LibTorch here.
 #pragma once
 
 #include <sstream>
@@ -9,13 +9,13 @@
 
 namespace kvc {
 
-// Thrown for bad input and broken promises alike; crosses the border between host and plugin.
+// Thrown for invalid input and for violated contracts; crosses the boundary between host and plugin.
 class KVC_EXPORT Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
-// An Error that the machine makes, not the input: a full disk, a locked file.
+// An Error caused by the machine instead of the input: a full disk, a locked file.
 class KVC_EXPORT EnvironmentError : public Error {
  public:
   using Error::Error;

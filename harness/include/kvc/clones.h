@@ -1,6 +1,6 @@
-// KVC_CLONES before a function: compiled once for each kind of x86-64 machine, and the first call picks this one's.
-// Loops need no intrinsics for it. Elsewhere there is one version; under ThreadSanitizer, too, whose runtime is not yet
-// there when a program's start picks.
+// KVC_CLONES before a function compiles it once for each level of x86-64; the machine's version is chosen at load time,
+// so loops need no intrinsics. There is only one version on other machines, and under ThreadSanitizer, whose runtime is
+// not initialized at that time.
 #pragma once
 
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__)

@@ -1,4 +1,4 @@
-// One compression method with fixed options. Makes the caches of single layers and holds what they share.
+// A compression method with fixed options. It creates the caches of single layers and owns what they share.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,18 @@
 
 namespace kvc {
 
-// The part of a model that decides whether a method can serve it.
+// The properties of a model that a method may depend on.
 struct ModelShape {
   int64_t n_layers = 1;
   int64_t n_heads = 1;
   int64_t n_kv_heads = 1;
   int64_t head_dim = 64;
   int64_t sliding_window = 0;  // as in LayerInfo
-  bool has_rope = true;        // its caches get rope_frequencies
+  bool has_rope = true;        // caches get rope_frequencies
   double attention_scale = usual_attention_scale(head_dim);
 };
 
-// What the cache of one layer of such a model is made for.
+// The LayerInfo of one layer of such a model.
 inline LayerInfo layer_info(const ModelShape& model, int64_t layer, uint64_t sequence_key,
                             std::span<const float> rope_frequencies, at::Device device = at::kCPU) {
   return {.layer = layer,
@@ -35,7 +35,7 @@ inline LayerInfo layer_info(const ModelShape& model, int64_t layer, uint64_t seq
           .attention_scale = model.attention_scale};
 }
 
-// The fp16 bytes of n tokens' K and V in one layer: what the papers' closed forms are shares of.
+// Bytes of n tokens' K and V in one layer at fp16: papers give sizes as fractions of it.
 inline double fp16_bytes(const ModelShape& model, int64_t n_tokens) {
   return 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * n_tokens);
 }
@@ -44,30 +44,31 @@ class KVC_EXPORT Compressor {
  public:
   virtual ~Compressor();
 
-  // Throws Error with the reason where the method cannot serve such a model (head_dim, group size, ...). Called once,
-  // before anything runs. Here: every model will do.
+  // Throws Error with the reason if the method does not support such a model (head_dim, group size, ...). Called once,
+  // before anything runs. Default: supports every model.
   virtual void check_model(const ModelShape& model) const;
 
   // A new, empty cache. The compressor outlives it.
   virtual std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const = 0;
 
-  // Bits per stored code, for the table's column; 16 where nothing is quantized.
+  // Nominal bits per stored code, shown in tables; 16 if nothing is quantized.
   virtual double bits() const = 0;
 
-  // The paper's own closed form for one layer's K and V, in bytes, stored beside the measured bytes, never instead.
+  // The published size formula for one layer's K and V, in bytes; reported next to the measured size, never in its
+  // place.
   virtual double paper_bytes(const ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const = 0;
 };
 
-// Optional, found by dynamic_cast on the Compressor: one decode step over the caches of a whole batch.
+// Optional interface, found by dynamic_cast on the Compressor: one decode step over the caches of a whole batch.
 class KVC_EXPORT BatchedAttention {
  public:
   virtual ~BatchedAttention();
 
-  // Whether caches of this device are attended to together, or each by its own attend().
+  // Whether attend_batch() is used on this device, instead of attend() of each cache.
   virtual bool attends_together(at::Device device) const { return true; }
 
-  // caches[b]: made by this compressor, all of one layer. q[b]: [H_q, 1, D]; out: [B, H_q, D] fp32, each sequence's
-  // bits those of caches[b]->attend(q[b], scale), whatever the batch.
+  // caches[b]: caches of this compressor, all of one layer. q[b]: [H_q, 1, D]; out: [B, H_q, D] fp32, for each sequence
+  // bit-identical to caches[b]->attend(q[b], scale), independent of the batch.
   virtual void attend_batch(std::span<const LayerCache* const> caches, std::span<const at::Tensor> q, double scale,
                             at::Tensor& out) const = 0;
 };

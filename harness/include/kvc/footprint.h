@@ -1,4 +1,4 @@
-// Exact bytes a cache holds, by tensor and kind.
+// The measured size of a cache, in bytes, by tensor and kind.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -23,10 +23,10 @@ enum class ByteKind : uint8_t {
   norms,
   sketch,    // signs of projections
   codebook,  // levels of a non-uniform quantizer
-  recent,    // tokens held uncompressed
+  recent,    // uncompressed tokens
   mask,
   index,   // positions of kept tokens
-  scores,  // what kept tokens are ranked by
+  scores,  // ranking scores of kept tokens
 };
 
 KVC_EXPORT const char* to_string(CacheTensor tensor);
@@ -38,16 +38,16 @@ struct FootprintRow {
   int64_t bytes;
 };
 
-// What an allocator may hold for storages. On a GPU it gives whole blocks of 512 bytes, and of those from 1 MiB on it
-// may leave up to 1 MiB behind the end.
+// Range of bytes that an allocator may use for storages. A GPU's uses blocks of 512 bytes, and may add up to 1 MiB to
+// storages of 1 MiB and more.
 struct AllocatedBytes {
   int64_t least = 0, most = 0;
 };
 
-// What is held, not what theory says: rows are sizes of live storage. Tensors that share one storage are added once.
+// Sizes of live storage, not computed ones. Tensors that share one storage are counted once.
 class KVC_EXPORT Footprint {
  public:
-  // Adds the bytes of the tensor's whole storage, which may be larger than the view. Undefined tensors add nothing.
+  // Adds the bytes of the tensor's whole storage, which may be larger than the tensor. Undefined tensors add nothing.
   void add(CacheTensor tensor, ByteKind kind, const at::Tensor& held);
   // Sum of another footprint, row by row.
   void add(const Footprint& other);

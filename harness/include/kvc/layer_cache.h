@@ -18,39 +18,39 @@ namespace kvc {
 
 enum class Holds : uint8_t { both, k, v };
 
-// What scores are multiplied with where a model says nothing else: 1/sqrt(D).
+// Default scale of attention scores, unless the model defines another: 1/sqrt(D).
 inline double usual_attention_scale(int64_t head_dim) { return 1 / std::sqrt(static_cast<double>(head_dim)); }
 
-// What a cache is made for.
+// The model layer and sequence that a cache belongs to.
 struct LayerInfo {
   int64_t layer = 0;
   int64_t n_layers = 1;
   int64_t n_heads = 1;        // H_q
   int64_t n_kv_heads = 1;     // H_kv
   int64_t head_dim = 64;      // D
-  uint64_t sequence_key = 0;  // names the sequence; randomness is keyed by (seed, sequence_key, layer, block)
+  uint64_t sequence_key = 0;  // identifies the sequence; randomness is keyed by (seed, sequence_key, layer, block)
   at::Device device = at::kCPU;
-  // Radians per position that RoPE turned channels i and i + D/2 of the keys by, [D/2]; empty where keys have no RoPE.
-  // Outlives the cache. A method that wants keys before RoPE turns them back.
+  // [D/2], radians per position: RoPE rotates channels i and i + D/2 of the keys. Empty if keys have no RoPE. Outlives
+  // the cache. A method that needs keys before RoPE applies the inverse rotation.
   std::span<const float> rope_frequencies = {};
-  int64_t sliding_window = 0;  // a query sees the last so many tokens, itself included; 0: all. A cache holds all.
-  Holds holds = Holds::both;   // one tensor alone only where the plugin says that it splits (Capabilities)
-  // Of the model's own attention: softmax(q k^T * scale). What a method ranks tokens with before attend() brings it.
+  int64_t sliding_window = 0;  // tokens that a query sees, itself included; 0: all. A cache stores all tokens.
+  Holds holds = Holds::both;   // k or v only if the plugin declares Capabilities::splits
+  // Scale of the model's attention, softmax(q k^T * scale), for methods that rank tokens before the first attend().
   double attention_scale = usual_attention_scale(head_dim);
 
   bool holds_k() const { return holds != Holds::v; }
   bool holds_v() const { return holds != Holds::k; }
 };
 
-// Keys and values of the next tokens, and the queries that go with them.
+// Keys and values of the next tokens, and their queries.
 struct NewTokens {
-  at::Tensor q;  // [H_q, T, D] fp32, fp16 or bf16; may be undefined where no query exists (a bare K,V given by hand)
+  at::Tensor q;  // [H_q, T, D] fp32, fp16 or bf16; undefined where there are no queries (K and V from a file)
   at::Tensor k;  // [H_kv, T, D]
   at::Tensor v;  // [H_kv, T, D]
   int64_t first_position = 0;  // position of the first of the T tokens in the sequence
 };
 
-// The tensor that a cache does not hold is undefined.
+// A tensor that the cache does not store is undefined.
 struct KeyValue {
   at::Tensor k;  // [H_kv, T_kept, D] fp32
   at::Tensor v;  // [H_kv, T_kept, D] fp32
@@ -60,43 +60,44 @@ class KVC_EXPORT LayerCache {
  public:
   virtual ~LayerCache();
 
-  // Takes the next tokens. The first call brings the whole prompt, each later one the tokens of a decode step.
-  // The tensors are the caller's: never modified, and copied where they are kept, since they may be views of a buffer
-  // that is soon overwritten. The one that the cache does not hold may be undefined. Throws Error on a shape that does
-  // not fit or a value that is not finite.
+  // Appends the next tokens: the whole prompt in the first call, then the tokens of one decode step per call.
+  // The tensors belong to the caller: do not modify them, and copy what you keep, because they may be views of a buffer
+  // that is overwritten soon. A tensor that the cache does not store may be undefined. Throws Error on a wrong shape or
+  // a value that is not finite.
   virtual void append(const NewTokens& tokens) = 0;
 
-  // Attention of the last T_q positions over what is held: q [H_q, T_q, D] in the model's type (fp32, fp16 or bf16)
-  // -> [H_q, T_q, D] fp32. scale: the model's is LayerInfo's.
-  // Here: softmax in fp32 of causal attention over attended(), within the sliding window. Overrides compute the same
-  // on the compressed form; this path is their oracle and takes every shape they do not. Never asked of one tensor.
+  // Attention of the last T_q positions over the cache: q [H_q, T_q, D] in the model's type (fp32, fp16 or bf16)
+  // -> [H_q, T_q, D] fp32. scale: the model's scale is in LayerInfo.
+  // Default: causal attention over attended() within the sliding window, softmax in fp32. Overrides compute the same
+  // result on the compressed form; the default is their reference, and handles every shape that they do not. Not called
+  // if the cache stores only K or only V.
   virtual at::Tensor attend(const at::Tensor& q, double scale) const;
 
-  // The nearest floats to the K and V given that what is held allows: what errors of K and V are taken of.
+  // The best reconstruction of K and V from the stored data; errors of K and V are computed from it.
   virtual KeyValue dequantize() const = 0;
 
-  // The keys and values whose plain causal attention is this cache's attention; shapes and order as dequantize()'s.
-  // Here: dequantize(). Another pair where scores come from an estimator of inner products, whose vectors are unbiased
-  // and no nearest ones.
+  // The keys and values whose plain causal attention equals this cache's attention; shapes and order of dequantize().
+  // Default: dequantize(). Override it if scores come from an unbiased estimator of inner products, whose vectors are
+  // not the best reconstruction.
   virtual KeyValue attended() const;
 
-  // [H_kv, T_kept] int64: the position of each kept token, ascending; -1 where a head keeps fewer.
-  // Here: 0 ... length()-1 for every head.
+  // [H_kv, T_kept] int64: the position of each kept token, ascending; -1 for heads that keep fewer.
+  // Default: 0 ... length()-1 for every head.
   virtual at::Tensor positions() const;
 
   virtual int64_t length() const = 0;            // tokens appended so far
-  virtual int64_t n_encoded_tokens() const = 0;  // of these, held in lossy form or evicted; 0 proves nothing ran
-  // Numbers of K and V that are held in lossy form; what is evicted is not held. Here: those of the encoded tokens that
-  // positions() still has. Another count where K and V do not keep step.
+  virtual int64_t n_encoded_tokens() const = 0;  // tokens compressed or evicted so far; if it stays 0, nothing ran
+  // Number of K and V values stored in compressed form (evicted ones are not stored). Default: the values of compressed
+  // tokens that are still in positions(). Override it if K and V are compressed at different times.
   virtual int64_t n_encoded_numbers() const;
   virtual Footprint footprint() const = 0;
 
  protected:
   explicit LayerCache(const LayerInfo& info) : info_(info) {}
-  // Throws unless those of k and v that are held are [H_kv, T, D], T >= 1, finite, and continue at length().
+  // Throws unless the stored ones of k and v are [H_kv, T, D], T >= 1, finite, and start at position length().
   void check_new_tokens(const NewTokens& tokens) const;
   const LayerInfo& info() const { return info_; }
-  int64_t numbers_of(int64_t n_tokens) const {  // that such a cache is given
+  int64_t numbers_of(int64_t n_tokens) const {  // K and V values of that many tokens
     return n_tokens * info_.n_kv_heads * info_.head_dim * (int64_t{info_.holds_k()} + int64_t{info_.holds_v()});
   }
 
@@ -104,8 +105,8 @@ class KVC_EXPORT LayerCache {
   LayerInfo info_;
 };
 
-// softmax(q k^T * scale) v in fp32, causal by position and within the sliding window (0: none); the last query stands
-// at position length-1.
+// softmax(q k^T * scale) v in fp32, causal by position and within the sliding window (0: none); the last query is at
+// position length-1.
 // q: [H_q, T_q, D], k and v: [H_kv, T_kept, D], positions: [H_kv, T_kept] int64 -> [H_q, T_q, D] fp32
 KVC_EXPORT at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at::Tensor& positions,
                                           int64_t length, double scale, int64_t sliding_window = 0);

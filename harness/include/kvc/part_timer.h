@@ -1,4 +1,4 @@
-// Seconds of a compressor's work by part. Off, at the cost of one look at a pointer, unless a bench listens.
+// Time of a compressor's work by part. Costs one pointer check unless a bench measures.
 #pragma once
 
 #include <array>
@@ -10,12 +10,12 @@
 
 namespace kvc {
 
-// Codes, low-rank factors, single entries: making them, reading them back and attending to them.
+// Work on codes, low-rank factors or sparse entries: encoding, decoding and attention.
 enum class WorkPart : uint8_t { quantize, low_rank, sparse };
 inline constexpr std::array kWorkParts = {WorkPart::quantize, WorkPart::low_rank, WorkPart::sparse};
 KVC_EXPORT const char* to_string(WorkPart part);
 
-// Hears of the parts worked on by the thread that made it, while it lives. One a thread.
+// Measures the parts of the thread that created it, while it is alive. At most one per thread.
 class KVC_EXPORT PartTimer {
  public:
   PartTimer();
@@ -38,8 +38,8 @@ class KVC_EXPORT PartTimer {
   Clock::time_point since_;
 };
 
-// While it lives the thread works on that part. Inside another part the time is the inner one's alone, so parts add up
-// to no more than the whole.
+// While it is alive, the thread's time counts for this part. Nested parts: time counts for the innermost one only, so
+// the sum of the parts does not exceed the total.
 class KVC_EXPORT TimedPart {
  public:
   explicit TimedPart(WorkPart part);
@@ -48,7 +48,7 @@ class KVC_EXPORT TimedPart {
   TimedPart& operator=(const TimedPart&) = delete;
 
  private:
-  PartTimer* timer_;  // null: nobody listens
+  PartTimer* timer_;  // null: not measured
   int before_ = PartTimer::kNone;
 };
 

@@ -12,28 +12,29 @@ namespace kvc {
 
 constexpr uint32_t kAbiVersion = 4;
 
-// What a plugin says of itself; part of the descriptor, shown by `kvc plugins NAME`.
+// Properties that a plugin declares; part of the descriptor, shown by `kvc plugins NAME`.
 struct Capabilities {
-  bool lossy = true;             // false only where K and V come back as they went in, to 16 bits
-  bool one_by_one_same = false;  // appending tokens one by one holds the same codes as appending them at once
-  bool prefix_local = false;     // what is stored for a prefix does not depend on the tokens after it
-  bool estimates = false;  // attended() may be vectors whose inner products are unbiased, which dequantize()'s are not
-  bool simulated = false;  // true where floats are stored and bytes only claimed; such rows stay out of size tables
-  // What a composition of compressors has to know.
-  bool evicts = false;       // a cache may hold fewer tokens than length()
-  bool splits = false;       // K and V are stored apart: make_cache serves LayerInfo::holds k or v
-  bool turns_keys = false;   // reads rope_frequencies: tokens must come at the positions of the text
-  const char* devices = "";  // where its caches live on the CPU alone: why, in a line; "": on GPUs as well
-  const char* formula = "";  // whose closed form paper_bytes() is, as tables call it: "GEAR"; "": the plugin's own
+  bool lossy = true;             // false: K and V are returned unchanged, up to 16-bit rounding
+  bool one_by_one_same = false;  // incremental append is bit-identical to one-shot append
+  bool prefix_local = false;     // codes of a prefix do not depend on later tokens
+  bool estimates = false;        // attended() may differ from dequantize(): vectors with unbiased inner products
+  bool simulated = false;        // stores floats, and computes its size; excluded from tables of sizes
+  // For compositions of compressors.
+  bool evicts = false;       // a cache may store fewer tokens than length()
+  bool splits = false;       // stores K and V separately, so make_cache supports LayerInfo::holds k or v
+  bool turns_keys = false;   // reads rope_frequencies, so tokens must have their positions in the text
+  const char* devices = "";  // why its caches are on the CPU only, in one line; "": they support GPUs
+  const char* formula =
+      "";  // source of the formula of paper_bytes(), as named in tables: "GEAR"; "": the plugin itself
 };
 
 struct PluginDescriptor {
-  uint32_t abi_version;    // first, so that a host may look before it believes the rest
-  const char* build_id;    // KVC_BUILD_ID: C++ types cross the border, so only an exact match is honest
+  uint32_t abi_version;    // first field, so that a host can check it before reading the rest
+  const char* build_id;    // KVC_BUILD_ID: C++ types cross the boundary, so only an exact match is accepted
   const char* name;        // equals the file's stem
   const char* summary;     // one line
   const char* source;      // paper, section
-  const char* deviations;  // where this differs from the paper or its public code, and why; "none" if nothing
+  const char* deviations;  // differences from the paper or its public code, and why; "none" if there are none
   Capabilities capabilities;
   void (*visit_defaults)(OptionVisitor&);                        // describes: visits a fresh options struct
   std::unique_ptr<Compressor> (*create)(OptionVisitor& assign);  // visits a fresh struct with `assign`, then constructs
@@ -54,8 +55,8 @@ std::unique_ptr<Compressor> create_compressor(OptionVisitor& assign) {
 
 }  // namespace kvc
 
-// KVC_PLUGIN(KiviOptions, Kivi, "kivi", "one line", "Liu et al. 2024, section 3", "deviations", {.one_by_one_same =
-// true})
+// KVC_PLUGIN(KiviOptions, Kivi, "kivi", "one line", "Liu et al. 2024, section 3", "deviations",
+//            {.one_by_one_same = true})
 #define KVC_PLUGIN(Options, Method, name, summary, source, deviations, ...)                 \
   namespace {                                                                               \
   extern const ::kvc::PluginDescriptor kDescriptor;                                         \

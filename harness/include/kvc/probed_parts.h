@@ -1,4 +1,4 @@
-// What a method makes of K and V, for probes to look at.
+// Intermediate data of a method, for probes.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,16 +11,17 @@
 namespace kvc {
 
 struct ProbedPart {
-  std::string name;   // of its tensor first: "k_t_l", "v_mask"
-  at::Tensor values;  // any shape; of a mask [tokens, channels], bool
+  std::string name;   // starts with its tensor: "k_t_l", "v_mask"
+  at::Tensor values;  // any shape; a mask is [tokens, channels], bool
 };
 
-// Optional, found by dynamic_cast on the LayerCache.
+// Optional interface, found by dynamic_cast on the LayerCache.
 class KVC_EXPORT ProbedParts {
  public:
   virtual ~ProbedParts();
 
-  // Of the prompt. Probes take quartiles of floats, and the spectrum of masks. Made when asked for, and not held.
+  // Data of the prompt, computed on demand and not stored. Probes compute quartiles of floats, and the spectrum of
+  // masks.
   virtual std::vector<ProbedPart> probed_parts() const = 0;
 };
 

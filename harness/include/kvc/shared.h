@@ -1,13 +1,13 @@
-// What all caches of a compressor share: projections, code books, masks.
+// Memory that all caches of a compressor share: projections, code books, masks.
 #pragma once
 
 #include "kvc/check.h"
 
 namespace kvc {
 
-// What is made inside one of these while a cache works is the compressor's: its bytes are told once beside the caches'.
-// Outside, they are the sequence's in whose time they are made, which fails unless its footprint has them. What the
-// compressor's constructor makes is shared as it is.
+// Allocations made while one of these is alive are charged to the compressor, once, separately from the caches. All
+// other allocations of a cache's functions are charged to the sequence, which fails unless its footprint() includes
+// them. Allocations of the compressor's constructor are shared in any case.
 class KVC_EXPORT Shared {
  public:
   Shared();
@@ -15,7 +15,7 @@ class KVC_EXPORT Shared {
   Shared(const Shared&) = delete;
   Shared& operator=(const Shared&) = delete;
 
-  // Of the program that measures; a plugin has no use for them.
+  // For the measuring program; not for plugins.
   struct Hooks {
     void* (*enter)() = nullptr;
     void (*leave)(void*) = nullptr;

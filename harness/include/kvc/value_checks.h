@@ -1,6 +1,5 @@
-// Checks of numbers that may lie on a device. To look at one there, the host has to wait for all that the device was
-// asked to do: where somebody collects them, checks of a device's numbers are noted and looked at together, with one
-// read.
+// Checks of values that may be on a device. Reading one there makes the host wait for the device; while a thread
+// collects checks, those of device values are deferred and evaluated together, with one read.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +15,7 @@ namespace kvc {
 
 class KVC_EXPORT ValueChecks {
  public:
-  // Notes what this thread checks, for as long as it lives.
+  // Defers this thread's checks of device values while it is alive.
   class KVC_EXPORT Collecting {
    public:
     explicit Collecting(ValueChecks& checks);
@@ -28,9 +27,9 @@ class KVC_EXPORT ValueChecks {
     ValueChecks* before_;
   };
 
-  void settle();  // throws the Error of the first that does not hold, and forgets them all
+  void settle();  // throws the Error of the first check that fails, and clears all of them
 
-  // Takes the check where this thread collects and a device holds it.
+  // Defers the check if this thread collects and the value is on a device.
   static bool take(const at::Tensor& holds, const std::function<std::string()>& complaint);
   static bool all_hold(const at::Tensor& holds);
 
@@ -42,8 +41,8 @@ class KVC_EXPORT ValueChecks {
   std::vector<Noted> noted_;
 };
 
-// Throws Error(complaint()) unless all of `holds` (bools) are true: at once, or when those that are collected are
-// settled.
+// Throws Error(complaint()) unless all of `holds` (bools) are true: immediately, or in settle() if checks are
+// collected.
 template <class Complaint>
 void check_values(const at::Tensor& holds, Complaint complaint) {
   if (!holds.is_cpu() && ValueChecks::take(holds, complaint)) return;

@@ -124,7 +124,7 @@ TEST(Int8, WhatDoesNotFitIsRefusedWithTheReason) {
   const std::vector<std::pair<std::string, std::string>> refused = {
       {refusal({{"k_scale", 0.1}}), "k_scale 0.1 and v_scale 1 with scales token_head"},
       {refusal({{"calibration", KVC_BINARY_DIR "/CMakeCache.txt"}}), "with scales token_head"},
-      {refusal(both), "beside a calibration"},
+      {refusal(both), "together with a calibration"},
       {refused_load({{"k.largest", two}}), "no tensor 'v.largest'"},
       {refused_load({{"k.largest", at::ones({3}, at::kFloat)}, {"v.largest", two}}), "the model has 2 layers"},
       {refused_load({{"k.largest", two * 0}, {"v.largest", two}}), "k.largest of layer 0 is 0"},

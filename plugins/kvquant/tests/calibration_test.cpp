@@ -146,7 +146,7 @@ TEST(KvquantCalibration, KeyOutliersOfATokenAreCapped) {
 }
 
 TEST(KvquantCalibration, IsRefusedInOneLineWhereItIsMissingOrOfAnotherShape) {
-  EXPECT_TRUE(has(refusal({{"levels", "non_uniform"}}, {}), "expected a file that kvc calibrate wrote, or sequence"));
+  EXPECT_TRUE(has(refusal({{"levels", "non_uniform"}}, {}), "expected a file written by kvc calibrate, or sequence"));
   EXPECT_TRUE(has(refusal({{"levels", "non_uniform"}, {"calibration", "sequence"}, {"centroids", "q_norm"}}, {}),
                   "centroids q_norm with levels non_uniform and calibration sequence"));
   EXPECT_THROW(kvquant().make({{"calibration", "/no/such/file"}}), Error);

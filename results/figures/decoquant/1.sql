@@ -1,4 +1,4 @@
--- Quartiles and ends of the entries of K and V and of what the decomposition makes of them, in the middle layer.
+-- Quartiles and extremes of the values of K and V and of their decomposition, in the middle layer.
 WITH
   middle AS (
     SELECT (max(layer) + 1) / 2 AS layer FROM probe WHERE measure = 'q1' AND cell_key IN (SELECT key FROM entry)),

@@ -1,4 +1,4 @@
--- Error of K and V by bits. One line a label up to its bits.
+-- Error of K and V by bits. One line per label, without its bits.
 WITH
   error AS (
     SELECT cell_key, tensor, avg(value) AS y

@@ -1,4 +1,4 @@
--- Error of K and V by what is decomposed how.
+-- Error of K and V by decomposition.
 WITH
   error AS (
     SELECT cell_key, tensor, avg(value) AS y

@@ -1,4 +1,4 @@
--- Time of prefill and decoding by the number of new tokens; each number is an experiment of its own.
+-- Time of prefill and decoding by the number of new tokens; each number is a separate experiment.
 WITH
   took AS (
     SELECT t.cell_key, t.n_prompt_tokens, t.n_new_tokens, t.batch, t.repeat, t.seconds

@@ -1,5 +1,5 @@
--- One bar a compressor and tensor: the relative error of a prompt's K and V, mean over layers; low and high are the
--- layers' least and largest mean.
+-- One bar per compressor and tensor: relative error of a prompt's K and V, mean over layers; low and high: smallest and
+-- largest mean of a layer.
 WITH
   layer AS (
     SELECT cell_key, tensor, layer, avg(value) AS error

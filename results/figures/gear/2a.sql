@@ -1,5 +1,5 @@
--- The error of the first layer's V, of a probe, against the size of the cache, which the answered cells of the same
--- label held; one line a technique: the label up to its comma.
+-- Error of the first layer's V (from a probe) against cache size (from the eval cells of the same label); one line per
+-- technique: the label up to its comma.
 WITH
   error AS (
     SELECT e.label, min(e.position) AS position, avg(p.value) AS y

@@ -1,4 +1,4 @@
--- Singular values of what quantization leaves, one line a head, in the first layer.
+-- Singular values of the quantization residual in the first layer, one line per head.
 SELECT
   s.label || ', ' || upper(substr(p.tensor, 1, 1)) AS panel, 'head ' || (p.head + 1) AS series, p.step + 1 AS x,
   avg(p.value) AS y

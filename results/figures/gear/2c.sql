@@ -1,4 +1,4 @@
--- Two bars a quantizer: alone, and with ' + GEAR' behind its label.
+-- Two bars per quantizer: alone, and with the suffix ' + GEAR' in its label.
 SELECT
   task AS panel, replace(label, ' + GEAR', '') AS x,
   CASE WHEN label LIKE '% + GEAR' THEN 'with GEAR' ELSE 'alone' END AS series, accuracy AS y, low, high

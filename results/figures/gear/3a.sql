@@ -1,4 +1,4 @@
--- The share of each part of a compressor's work in the whole time, at the largest batch. The rest is the model's.
+-- Fraction of the total time by part of the compressor's work, at the largest batch. The rest is the model.
 WITH
   part AS (
     SELECT t.cell_key, t.part, sum(t.seconds) AS seconds

@@ -1,4 +1,4 @@
--- New tokens of all sequences in a second, prefill included.
+-- New tokens of all sequences per second, including prefill.
 WITH
   took AS (
     SELECT t.cell_key, t.n_prompt_tokens, t.n_new_tokens, t.batch, t.repeat, t.seconds

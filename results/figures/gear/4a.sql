@@ -1,4 +1,4 @@
--- Accuracy by s (r = 4) and by r. GEAR-L is what has no sparse part.
+-- Accuracy by s (r = 4) and by r. GEAR-L has no sparse part.
 WITH
   setting AS (
     SELECT *, json_extract(options_json, '$.sparsity') AS sparsity, json_extract(options_json, '$.rank') AS rank

@@ -1,4 +1,4 @@
--- One point a compressor, its size and its accuracy; a method is the label up to its bits.
+-- One point per compressor: size and accuracy; a method is the label without its bits.
 WITH
   method AS (
     SELECT *,

@@ -1,4 +1,4 @@
--- Two panels, at the largest batch of each compressor: the largest peak, and tokens in a second by the median repeat.
+-- Two panels, at the largest batch of each compressor: the largest peak, and tokens per second of the median repeat.
 WITH
   largest AS (
     SELECT cell_key, max(batch) AS batch FROM timing WHERE cell_key IN (SELECT key FROM entry) GROUP BY cell_key),

@@ -1,4 +1,4 @@
--- Measured bytes by kind, of all samples, layers and tensors, as a share of the same tokens at 16 bits.
+-- Measured bytes by kind, of all samples, layers and tensors, as a fraction of the same tokens at 16 bits.
 WITH
   named AS (
     SELECT b.cell_key, b.bytes,

@@ -1,4 +1,4 @@
--- A bar a compressor, a panel a task.
+-- One bar per compressor, one panel per task.
 SELECT task AS panel, label AS x, accuracy AS y, low, high
 FROM entry
 WHERE n_scores > 0

@@ -1,4 +1,4 @@
--- A line a plugin over the sizes that its options give, a panel a task.
+-- One line per plugin over the sizes that its options give, one panel per task.
 SELECT task AS panel, plugin AS series, 100.0 * kv_bytes / kv_bytes_fp16 AS x, accuracy AS y, low, high
 FROM entry
 WHERE n_scores > 0 AND kv_bytes_fp16 > 0

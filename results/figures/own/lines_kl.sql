@@ -1,5 +1,5 @@
--- A line a plugin over the sizes that its options give (two lines where it has an option of words with two values), of
--- each text: its KL from full precision; a panel for what holds fewer bits a number, and one for fewer numbers.
+-- KL from full precision by measured size, one line per plugin (or one per value of a categorical option); for each
+-- text one panel for quantization and one for token eviction.
 WITH
   divergence AS (
     SELECT cell_key, sum(kl) / sum(n_tokens) AS kl
@@ -19,7 +19,7 @@ WITH
   several AS (SELECT plugin, name FROM word GROUP BY plugin, name HAVING count(DISTINCT value) > 1),
   said AS (SELECT key, group_concat(value, ' ') AS words FROM word JOIN several USING (plugin, name) GROUP BY key)
 SELECT
-  task || CASE WHEN bits < 16 THEN ': fewer bits a number' ELSE ': fewer numbers' END AS panel,
+  task || CASE WHEN bits < 16 THEN ': quantization' ELSE ': token eviction' END AS panel,
   CASE WHEN plugin IN (head, head || '/' || head) THEN head ELSE plugin END || ifnull(' ' || words, '') AS series,
   100.0 * kv_bytes / kv_bytes_fp16 AS x, 1000 * kl AS y
 FROM point LEFT JOIN said USING (key)

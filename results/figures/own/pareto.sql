@@ -1,5 +1,5 @@
--- A point a compressor: the measured bytes of its caches against its accuracy, a panel a task, and one of the mean where
--- there are several tasks.
+-- One point per compressor: accuracy against measured size; one panel per task, and one for the mean if there are
+-- several.
 WITH
   scored AS (
     SELECT model, task, label, min(position) AS position, kv_bytes, kv_bytes_fp16, accuracy, low, high

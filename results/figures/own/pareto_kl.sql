@@ -1,4 +1,4 @@
--- A point a compressor: the measured bytes of its caches against its KL from full precision, a panel a text.
+-- One point per compressor: KL from full precision against measured size, one panel per text.
 WITH divergence AS (
   SELECT cell_key, sum(kl) / sum(n_tokens) AS kl FROM likelihood WHERE cell_key IN (SELECT key FROM entry) GROUP BY cell_key)
 SELECT e.task AS panel, e.label AS series, 100.0 * e.kv_bytes / e.kv_bytes_fp16 AS x, d.kl AS y

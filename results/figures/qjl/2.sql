@@ -1,4 +1,4 @@
--- Mean magnitude of each channel of K over the first prompt's tokens; in each layer channels stand in order of it.
+-- Mean magnitude of each channel of K over the first prompt's tokens; in each layer, channels are sorted by it.
 WITH
   channel AS (
     SELECT p.layer, p.value, row_number() OVER (PARTITION BY p.layer ORDER BY p.value, p.step) AS place

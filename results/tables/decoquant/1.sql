@@ -1,5 +1,5 @@
--- Which settings each method was run in: quantized weights, quantized K and V, both; and whether none of these runs read
--- texts beforehand. A method is the first word of a label; weights under an exact cache are rounded to nearest.
+-- Settings each method was run in: quantized weights, quantized K and V, both; and whether none of these runs needed
+-- calibration texts. A method is the first word of a label; with an uncompressed cache, weights are rounded to nearest.
 WITH
   run AS (
     SELECT

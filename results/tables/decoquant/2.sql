@@ -1,4 +1,4 @@
--- Size of the cache, and accuracy by model and task; weights quantized or not, of many bits before few.
+-- Cache size, and accuracy by model and task; with and without quantized weights, in descending order of bits.
 WITH
   named AS (
     SELECT

@@ -1,4 +1,5 @@
--- In-context learning: one row a model, method and number of demonstrations ("icl/<set>/<number>"), one column a set.
+-- In-context learning: one row per model, method and number of demonstrations ("icl/<set>/<number>"), one column per
+-- set.
 WITH
   named AS (
     SELECT

@@ -1,4 +1,4 @@
--- Quartiles of the entries of K and V and of the parts that a method makes of them, by layer; means over the prompts.
+-- Quartiles of the values of K and V and of the parts a method splits them into, by layer; means over the prompts.
 -- A part is named by its tensor and its own name: k_t_l, v_t_s. The layers are the first, the middle and the last.
 WITH
   measured AS (

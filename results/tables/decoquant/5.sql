@@ -1,5 +1,5 @@
--- Tokens of a demonstration: what the most demonstrations of a set ("icl/<set>/<number>") add to its prompts against the
--- fewest, for each. One column a model.
+-- Tokens per demonstration: the difference in prompt length between the largest and smallest number of demonstrations
+-- ("icl/<set>/<number>"), divided by the difference of the numbers. One column per model.
 WITH
   named AS (
     SELECT

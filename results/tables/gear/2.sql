@@ -1,5 +1,5 @@
--- GSM8K by model, and the sets of LongBench. demo/lookup and demo/swaps stand for long contexts, other tasks for short
--- ones. KV sizes and the long tasks' average are over all tasks of their kind.
+-- GSM8K by model, and the tasks of LongBench. Demo stand-ins: demo/lookup and demo/swaps for long contexts, other tasks
+-- for short ones. KV sizes and the long tasks' average are over all tasks of their kind.
 WITH
   part AS (
     SELECT *, task GLOB 'longbench*' OR task IN ('demo/lookup', 'demo/swaps') AS is_long

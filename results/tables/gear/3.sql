@@ -1,5 +1,5 @@
--- How many questions each task has, and how long their prompts and answers are; a suite BBH is one row. Of each task's
--- cells the first compressor's, since prompts do not depend on it.
+-- Number of questions of each task, and lengths of prompts and answers; the suite BBH is one row. Uses the first
+-- compressor's cell of each task, since prompts do not depend on it.
 WITH
   first AS (
     SELECT *, min(position) AS first_position

@@ -1,5 +1,5 @@
--- The sets of LongBench as they were asked: questions, length of the whole prompts in words (of Chinese sets in
--- characters) and tokens, metric, language. A row is the last part of a task's name, of each task the first compressor.
+-- The tasks of LongBench as evaluated: questions, length of whole prompts in words (Chinese tasks: characters) and
+-- tokens, metric, language. A row is named by the last part of a task's name, and uses the first compressor's cell.
 WITH
   first AS (
     SELECT

@@ -1,4 +1,4 @@
--- Time, peak memory and throughput of each method by batch; beside them the largest batch that fits.
+-- Time, peak memory and throughput of each method by batch, and the largest batch that fits.
 WITH
   run AS (
     SELECT

@@ -1,4 +1,4 @@
--- The longest sequence that fits, by method and limit; tried where it was, and computed from measured bytes a token.
+-- The longest sequence that fits, by method and limit: tried, where it was, and computed from measured bytes per token.
 SELECT
   model AS row_group, label AS row, min(position) AS row_order, 'bits' AS "column", 0 AS column_order, max(bits) AS value,
   group_concat(key, ' ') AS cells

@@ -1,4 +1,4 @@
--- Bytes held at the end of the samples against 16 bits, by model and task.
+-- Cache size at the end of the samples relative to 16 bits, by model and task.
 WITH
   shown AS (
     SELECT

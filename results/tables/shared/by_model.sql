@@ -1,4 +1,4 @@
--- One row a model and method: bits, KV size, its accuracy by task, and their mean. A label "model: method" names its model.
+-- One row per model and method: bits, KV size, accuracy by task, and the mean. A label "model: method" names its model.
 WITH
   named AS (
     SELECT

@@ -1,7 +1,7 @@
--- One row a method: bits, KV size, its accuracy by model and task, and their mean. The subsets of BBH are one column,
--- their unweighted mean where all of them are there; intervals are of single tasks. A cell of several experiments counts
--- once; where a label has several cells of one task (of other settings), neither that score nor bits or a size
--- is said.
+-- One row per method: bits, KV size, accuracy by model and task, and the mean accuracy. BBH is one column: the
+-- unweighted mean of its subsets, if all are present; only single tasks have intervals. A cell of several experiments
+-- counts once. If a label has several cells on one task (with different settings), that score, the bits and the size
+-- are left empty.
 WITH
   part AS (
     SELECT *, min(position), CASE WHEN task GLOB 'bbh/*' THEN 'bbh' ELSE task END AS column_key

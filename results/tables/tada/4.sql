@@ -1,4 +1,4 @@
--- Candidates of a search whose accuracy was measured, the best first: how many layers got how many bits.
+-- Candidates of a search whose accuracy was measured, best first, with the number of layers at each width.
 WITH
   counted AS (
     SELECT

@@ -1,5 +1,5 @@
-// Decode attention over exact tokens for a batch of sequences; the (sequence, KV head) pairs are spread over the
-// threads. Bytes read: those of K and V, once.
+// Decode attention over uncompressed tokens for a batch of sequences, parallel over (sequence, KV head) pairs. Reads K
+// and V once.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,7 +16,7 @@ struct ExactTokens {
   const TokenBlocks* v;
 };
 
-// q[b]: [H_q, 1, D]; out: [B, H_q, D] fp32. A sequence's bits do not depend on the others.
+// q[b]: [H_q, 1, D]; out: [B, H_q, D] fp32. A sequence's result does not depend on the others, bit for bit.
 KVC_EXPORT void attend_exact(std::span<const ExactTokens> sequences, std::span<const at::Tensor> q, double scale,
                              const LayerInfo& info, at::Tensor& out);
 

@@ -1,8 +1,8 @@
-// The quantizers that corrections (low rank, outliers, masks) stand on:
+// The base quantizers, to which corrections (low rank, outliers, masks) are added:
 //   token_group  K and V per token in groups of g channels of a head
 //   kcvt         K per channel over the whole chunk, V per token over all heads
 //   kivi         K per channel in groups of g tokens, V per token in groups of g channels of a head
-//   none         nothing is quantized: D^ = 0
+//   none         no quantization: D^ = 0
 // Source: GEAR section 2 and table 1.
 #pragma once
 
@@ -16,13 +16,13 @@ namespace kvc {
 
 struct KVC_EXPORT Backbone {
   std::string name;
-  int64_t bits = 16;  // of a code; 16 with none
-  GroupFormat k, v;   // not used with none
+  int64_t bits = 16;  // bits per code; 16 with none
+  GroupFormat k, v;   // unused with none
   int64_t buffer = 0;
   int64_t prompt_unit = 1;  // the prompt's chunk is its largest multiple of this
   bool quantizes() const { return name != "none"; }
 
-  // Throws, naming the method, where groups do not divide head_dim.
+  // Throws Error, naming the method, if groups do not divide head_dim.
   void check_model(const char* method, const ModelShape& model) const;
 
   // GEAR's tables, as a fraction of the fp16 bytes: b/16 + side + buffer/n_prompt, where side is 2/g, or with kcvt
@@ -30,7 +30,7 @@ struct KVC_EXPORT Backbone {
   double paper_fraction(const ModelShape& model, int64_t n_prompt_tokens) const;
 };
 
-// buffer 0: 20 for kcvt, 64 otherwise. Throws, naming the method, where kivi's groups do not divide the buffer.
+// buffer 0: 20 for kcvt, 64 otherwise. Throws Error, naming the method, if kivi's groups do not divide the buffer.
 KVC_EXPORT Backbone make_backbone(const char* method, const std::string& name, int64_t bits, int64_t group_size,
                                   int64_t buffer, Precision precision);
 

@@ -1,6 +1,7 @@
-// A cache of immutable chunks: new tokens wait exactly in a buffer of nb; when it is full and the next token comes, K
-// and V are encoded together as a chunk. The prompt's first tokens, the largest multiple of prompt_unit, are one chunk.
-// Bytes: those of the chunks, and 4 * H_kv * D (8 with Precision::exact) a token in the buffer.
+// A cache of immutable chunks: new tokens wait uncompressed in a buffer of nb tokens; when it is full and the next
+// token arrives, K and V are encoded together as a chunk. The prompt's first tokens, the largest multiple of
+// prompt_unit, are one chunk.
+// Bytes: those of the chunks, and 4 * H_kv * D (8 with Precision::exact) per token in the buffer.
 #pragma once
 
 #include <utility>
@@ -24,9 +25,8 @@ class KVC_EXPORT ChunkedCache : public PartsCache, public ProbedParts {
  protected:
   ChunkedCache(const LayerInfo& info, int64_t buffer, int64_t prompt_unit, Precision precision);
 
-  // K and V of a chunk, [H, T, D] floats as they waited (storage_type(precision)); block: how many chunks came before;
-  // prompt: whether it is the prompt's. The one that the cache does not hold is undefined, and what is returned for it
-  // is dropped.
+  // K and V of a chunk, [H, T, D] floats of storage_type(precision); block: number of earlier chunks; prompt: whether
+  // it is the prompt's chunk. A tensor that the cache does not store is undefined, and its result is ignored.
   virtual std::pair<CorrectedCodes, CorrectedCodes> encode(const at::Tensor& k, const at::Tensor& v, int64_t block,
                                                            bool prompt) const = 0;
 

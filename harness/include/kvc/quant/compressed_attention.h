@@ -1,10 +1,10 @@
-// Attention of one query token on the compressed form, on the device that holds it:
-//   scores over all parts of K -> one softmax in fp32 a head -> weighted sum over all parts of V.
-// Parts add up: a chunk may be scored by its codes, its low-rank part and its outliers.
-// The loops are in kernels/code_products.h, a GPU's in cuda/products.cuh; accumulation is fp32. The oracle is
+// Attention of one query token on the compressed form, on its device:
+//   scores over all parts of K -> softmax in fp32 per head -> weighted sum over all parts of V.
+// Parts are summed: a chunk's score may come from its codes, its low-rank part and its outliers.
+// The loops are in kernels/code_products.h, a GPU's in cuda/products.cuh; accumulation is fp32. The reference is
 // LayerCache::attend.
-// On a device parts are recorded, and read when weights() or out() is asked for: those of all sequences of a batch by
-// the same launches. A part, and what it points to, must be there until then.
+// On a GPU parts are recorded, and computed when weights() or out() is called, with the same launches for all sequences
+// of a batch. A part, and the data it refers to, must be alive until then.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -31,37 +31,38 @@ class RaggedTokens;
 
 class KVC_EXPORT CompressedAttention {
  public:
-  // Whether this path takes such a query: one token, head_dim up to 1024.
+  // Whether this path supports the query: one token, head_dim up to 1024.
   static bool takes(const at::Tensor& q);
 
   // q: [H_q, 1, D]; n_tokens: the cache's length.
   CompressedAttention(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens);
 
-  // Of a batch of sequences of one layer, q[b] with a cache of n_tokens[b]; out [B, H_q, D] fp32 holds what they give.
+  // For a batch of sequences of one layer, q[b] with a cache of n_tokens[b]; results are written to out [B, H_q, D]
+  // fp32.
   static std::vector<CompressedAttention> of_batch(std::span<const at::Tensor> q, double scale, const LayerInfo& info,
                                                    std::span<const int64_t> n_tokens, at::Tensor& out);
 
-  // scores of tokens first ... += q K^T
+  // scores of the tokens from `first` on += q K^T
   void score(const GroupCodes& k, int64_t first);
   void score(const LevelCodes& k, int64_t first);
   void score(const LowRank& k, int64_t first);
-  void score(const Outliers& k, int64_t first, int64_t n_tokens);  // of a chunk of n; axis tokens or channels
-  void score(const TokenBlocks& k, int64_t first);  // exact tokens of each KV head, or of one head that all read
+  void score(const Outliers& k, int64_t first, int64_t n_tokens);  // of a chunk of n tokens; axis tokens or channels
+  void score(const TokenBlocks& k, int64_t first);  // uncompressed tokens of each KV head, or of one head for all
   void score(const at::Tensor& k, int64_t first);   // the same, [H_kv or 1, n, D] contiguous
-  // Each KV head's own tokens: they end with column first + k.longest(), and what is before them is for the caller to
-  // hide (softmax).
+  // Tokens that differ by KV head: right-aligned, ending at column first + k.longest(). The caller must mask the
+  // columns before them (softmax).
   void score(const RaggedTokens& k, int64_t first);
-  // Codes of another basis, with the query taken there: q [H_q, X] fp32 from q(), codes of X channels in n_heads
-  // parts that the query heads share in their order.
+  // Codes in another basis, with the query transformed to it: q [H_q, X] fp32 computed from q(); codes of X channels in
+  // n_heads parts, which the query heads use in their order.
   void score(const at::Tensor& q, const GroupCodes& k, int64_t first);
-  void add_scores(const at::Tensor& scores, int64_t first);  // [H_q, n] fp32, what a method computed from q() itself
+  void add_scores(const at::Tensor& scores, int64_t first);  // [H_q, n] fp32, computed by the method from q()
 
-  void softmax();                                             // tokens before the sliding window weigh nothing
-  void softmax(std::span<const int64_t> n_hidden);            // the first so many of each KV head weigh nothing instead
+  void softmax();                                             // tokens before the sliding window have weight 0
+  void softmax(std::span<const int64_t> n_hidden);  // the first n_hidden[h] of KV head h have weight 0 instead
   const at::Tensor& weights() const;                          // [H_q, T] fp32; scores before softmax()
   at::Tensor weights(int64_t first, int64_t n_tokens) const;  // of these tokens, a view
 
-  // out += weights V
+  // Accumulates: out += weights V
   void weigh(const GroupCodes& v, int64_t first);  // axis channels only
   void weigh(const LevelCodes& v, int64_t first);
   void weigh(const LowRank& v, int64_t first);
@@ -69,18 +70,18 @@ class KVC_EXPORT CompressedAttention {
   void weigh(const TokenBlocks& v, int64_t first);
   void weigh(const at::Tensor& v, int64_t first);
   void weigh(const RaggedTokens& v, int64_t first);
-  // Codes of another basis: sums [H_q, X] fp32 += weights V there. They are there when then() runs f: at once on the
-  // CPU, on a device when out() is asked for.
+  // Codes in another basis: sums [H_q, X] fp32 += weights V. Complete when then() calls f: immediately on the CPU, on a
+  // device when out() is called.
   void weigh(const GroupCodes& v, int64_t first, at::Tensor sums);
   void then(std::function<void()> f);
-  // Codes [1, n_groups, n_words] of groups that lie in this order over tokens [H, n, D] of such sizes; on a device.
+  // Codes [1, n_groups, n_words] of groups in this order over tokens [H, n, D] of these sizes; on a device only.
   void score(const GroupCodes& k, GroupOrder order, at::IntArrayRef sizes, int64_t first);
   void weigh(const GroupCodes& v, GroupOrder order, at::IntArrayRef sizes, int64_t first);
-  void add_out(const at::Tensor& out);  // [H_q, D] fp32, what a method computed itself
+  void add_out(const at::Tensor& out);  // [H_q, D] fp32, computed by the method
 
   const at::Tensor& q() const { return q_; }  // [H_q, D] fp32, times scale
   at::Tensor out() const;                     // [H_q, 1, D] fp32
-  void run() const;                           // reads now what is recorded: what is read anew for it may go afterwards
+  void run() const;                           // computes recorded parts now, so that temporary data may be freed
 
  private:
   CompressedAttention(const LayerInfo& info, int64_t group, int64_t n_tokens);

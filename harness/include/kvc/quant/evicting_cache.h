@@ -1,17 +1,17 @@
-// A cache that evicts. The author writes how much each KV head wants each token, and how many tokens a head keeps:
+// A cache that evicts tokens. The author gives a score for each token and KV head, and how many tokens a head keeps:
 //   class NormCache final : public kvc::EvictingCache {
 //    public:
-//     explicit NormCache(const kvc::LayerInfo& info) : EvictingCache(info, {.method = "norm", .reads_queries = false})
-//     {}
+//     explicit NormCache(const kvc::LayerInfo& info)
+//         : EvictingCache(info, {.method = "norm", .reads_queries = false}) {}
 //    private:
 //     kvc::TokenBudget budget(int64_t n) const override { return {.ranked = n / 2, .recent = 32}; }
 //     at::Tensor score(const kvc::NewTokens& prompt) const override { return -prompt.k.norm(2, 2); }
 //   };
-// What is evicted is gone for good; what stays keeps its position in the text. Of equal scores the older token stays.
-// Bytes per layer, m held tokens a KV head: H_kv * m * 4 * D (8 * D with Precision::exact), and with Ranking
-//   prompt   H_kv * 4 for each token that the prompt kept, once some of it are evicted: its position
-//   always   H_kv * m * 8: position and score
-//   at_intervals   as prompt, of what the last eviction kept, and the n_queries newest queries: H_q * n_queries * 2 * D
+// Evicted tokens are lost; kept tokens keep their positions in the text. Ties go to the older token.
+// Bytes per layer with m stored tokens per KV head: H_kv * m * 4 * D (8 * D with Precision::exact), and with Ranking
+//   prompt   H_kv * 4 (position) for each kept token of the prompt, if some of it was evicted
+//   always   H_kv * m * 8 (position and score)
+//   at_intervals   as prompt, for the tokens of the last eviction, and the newest queries: H_q * n_queries * 2 * D
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -26,32 +26,33 @@
 namespace kvc {
 
 enum class Ranking : uint8_t {
-  none,  // by place alone: sinks and recent stay. What a token displaces goes as it comes: it sees `recent`, itself too
-  prompt,        // the prompt's tokens, once; all later ones stay
-  always,        // at each token again: a step appends, attends, then evicts, so its eviction waits for the next append
-  at_intervals,  // the prompt, and all that is held after each `interval` new tokens; as with always that waits
+  none,  // by position only: keeps sinks and recent tokens, and evicts on arrival: a query sees `recent` tokens, itself
+         // too
+  prompt,        // ranks the prompt's tokens once; all later tokens are kept
+  always,        // ranks at each token: a step appends, attends, then evicts; the eviction happens in the next append
+  at_intervals,  // ranks the prompt, and all stored tokens after each `interval` new ones; evicts as `always` does
 };
 
 // How many tokens each KV head keeps.
 struct TokenBudget {
-  int64_t sinks = 0;   // the first ones of the text
-  int64_t ranked = 0;  // those of highest score of what lies between
-  int64_t recent = 0;  // the newest ones
+  int64_t sinks = 0;   // the first tokens of the text
+  int64_t ranked = 0;  // the highest scores in between
+  int64_t recent = 0;  // the newest tokens
 };
 
 struct EvictionFormat {
   const char* method = "";  // for errors
   Ranking ranking = Ranking::prompt;
   Precision precision = Precision::real;
-  bool reads_queries = true;  // scores come from queries: where tokens are ranked and have none, that is an Error
-  int64_t interval = 0;       // of Ranking::at_intervals, and how many of the newest queries are held for it
+  bool reads_queries = true;  // scores need queries: ranking tokens without queries is an Error
+  int64_t interval = 0;       // for Ranking::at_intervals, as is n_queries: the newest queries stored for it
   int64_t n_queries = 0;
 };
 
 class KVC_EXPORT EvictingCache : public PartsCache {
  public:
-  // Throws, beside what check_new_tokens does, where queries are read and are absent, of a shape that is not
-  // [H_q, T, D], or not finite.
+  // In addition to check_new_tokens, throws Error if queries are needed and are missing, not [H_q, T, D], or not
+  // finite.
   void append(const NewTokens& tokens) final;
   KeyValue dequantize() const final { return {k_.all(), v_.all()}; }
   at::Tensor positions() const final;
@@ -62,20 +63,20 @@ class KVC_EXPORT EvictingCache : public PartsCache {
  protected:
   EvictingCache(const LayerInfo& info, const EvictionFormat& format);
 
-  // Asked for once, with the prompt's length.
+  // Called once, with the prompt's length.
   virtual TokenBudget budget(int64_t n_prompt_tokens) const = 0;
 
-  // [H_kv, T] fp32: what each KV head ranks the prompt's tokens by; the highest stay, infinity for ever. Not asked for
-  // with Ranking::none, nor where the budget has room for all. With Ranking::at_intervals `prompt` is later what is
-  // held, in fp32, at positions(): all k, no v, and the newest queries alone. Here: all alike.
+  // [H_kv, T] fp32: scores of the prompt's tokens for each KV head; the highest are kept, infinity always. Not called
+  // with Ranking::none, or if the budget has room for all. With Ranking::at_intervals, later calls get the stored
+  // tokens at positions() in fp32: all of k, no v, and the newest queries only. Default: equal scores.
   virtual at::Tensor score(const NewTokens& prompt) const;
 
-  // With Ranking::always, after each new token: [H_kv, n] of all that are held. scores: what they had, the newest,
-  // last, 0. Here: the newest gets score(token), the others keep theirs.
+  // With Ranking::always, called after each new token: new scores [H_kv, n] of all stored tokens. scores: the previous
+  // ones, with 0 for the newest token, which is last. Default: the newest gets score(token), the others keep theirs.
   virtual at::Tensor rescore(const at::Tensor& scores, const NewTokens& token) const;
 
-  // [H_kv, n] fp32: what the newest token's query [H_q, 1, D] gives to each held token, summed over the query heads of
-  // a KV head, at the model's scale. On the CPU only.
+  // [H_kv, n] fp32: attention of the newest token's query [H_q, 1, D] to each stored token, summed over the query heads
+  // of a KV head, with the model's scale. CPU only.
   at::Tensor received(const at::Tensor& q) const;
 
  private:

@@ -4,7 +4,7 @@
 // Rounding is half to even. A constant group has scale 0 and codes 0 (the public codes return NaN there).
 // Precision::real rounds scale and zero to fp16 first and encodes with the rounded pair.
 // Symmetric (the quantizer of RTN and DecoQuant): m = 2^(b-1) - 1, scale = max(max |x|, 1e-5) / m,
-//   code = clamp(round(x / scale), -m, m) + m, x^ = scale * (code - m); no zero is held. A group of
+//   code = clamp(round(x / scale), -m, m) + m, x^ = scale * (code - m); no zero is stored. A group of
 //   zeros has scale 0.
 #pragma once
 
@@ -22,17 +22,17 @@ enum class GroupAxis {
   tokens,    // a group runs along the tokens of one channel
 };
 
-// Which g entries of x [H, T, D] share a group. Where they do not come out even, the last group (strided: any) is
-// filled up with copies of its own first entry.
+// Which g entries of x [H, T, D] form a group. If g does not divide their number, the last group (strided: any) is
+// padded with copies of its own first entry.
 enum class GroupOrder {
-  flat,     // neighbours in memory: channels of a token, and on into the next where g does not divide D
+  flat,     // neighbours in memory: channels of a token, continuing into the next if g does not divide D
   rows,     // one channel of g neighbouring rows of [H*T, D]; a group may cross from head to head
   strided,  // every ceil(H*T*D / g)-th entry
 };
 
 struct GroupFormat {
   int64_t bits = 4;        // 2, 4 or 8
-  int64_t group_size = 0;  // entries a group; 0: all channels of the token, or all tokens of the chunk
+  int64_t group_size = 0;  // entries per group; 0: all channels of the token, or all tokens of the chunk
   GroupAxis axis = GroupAxis::channels;
   bool merge_heads = false;  // with axis channels and group_size 0: one group over all heads of a token
   Precision precision = Precision::real;
@@ -42,7 +42,7 @@ struct GroupFormat {
 
 // Tokens in packed form. The packed axis is the group's axis.
 //   axis channels: codes [H, T, ceil(D*b/32)] int32, scale and zero [H or 1, T, D/g]
-//   axis tokens:   codes [H, D, ceil(T*b/32)] int32, scale and zero [H, D, T/g], each head's in tiles: the first 16
+//   axis tokens:   codes [H, D, ceil(T*b/32)] int32, scale and zero [H, D, T/g], each head in tiles: the first 16
 //                  entries of all D rows, row after row, then the next 16; the last tile may be narrower
 //   symmetric: zero is undefined; merge_tokens: scale [1, 1, 1]
 struct KVC_EXPORT GroupCodes {
@@ -50,18 +50,18 @@ struct KVC_EXPORT GroupCodes {
   GroupFormat format;
   int64_t n_heads = 0, n_tokens = 0, head_dim = 0;
 
-  GroupCodes by_rows() const;                        // the same with row after row instead of tiles
+  GroupCodes by_rows() const;                        // the same in row order instead of tiles
   at::Tensor dequantize() const;                     // [H, T, D] fp32
-  GroupCodes heads(int64_t first, int64_t n) const;  // of these
+  GroupCodes heads(int64_t first, int64_t n) const;  // the codes of these heads
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 
-// x: [H, T, D] of floats. left_out: undefined, or [H, T, D] bool, true where an entry takes no part in its group's
-// minimum and maximum (it is still encoded, clamped). Throws where x, or in fp16 its scale, is not finite, and where
+// x: [H, T, D] of floats. left_out: undefined, or [H, T, D] bool, true for entries to exclude from their group's
+// minimum and maximum (they are still encoded, clamped). Throws Error if x, or its scale in fp16, is not finite, or if
 // the group does not divide its axis.
 KVC_EXPORT GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out = {});
 
-// The same in plain tensor operations, for any device; the oracle of the loops above, bit for bit.
+// The same in plain tensor operations, for any device; bit-identical reference of the loops above.
 KVC_EXPORT GroupCodes quantize_groups_reference(const at::Tensor& x, const GroupFormat& format,
                                                 const at::Tensor& left_out = {});
 

@@ -1,4 +1,4 @@
-// A cache that encodes every token as it comes, as codes of levels.
+// A cache that encodes every token on arrival, as codes of levels.
 #pragma once
 
 #include <ATen/ops/cat.h>
@@ -11,7 +11,7 @@
 
 namespace kvc {
 
-// Tokens is K or V of all heads, made of `args`:
+// Tokens is K or V of all heads, constructed from `args`:
 //   push_back(x [H, T, D]); n_tokens(); add_to(Footprint&, CacheTensor);
 //   for_each_block(f): f(LevelCodes, index of its first token), from the first token on.
 template <class Tokens>

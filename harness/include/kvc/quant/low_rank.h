@@ -1,6 +1,6 @@
 // GEAR's SVDSolver: a rank-r approximation L = A B^T of each head's [n, d] matrix by power iteration.
 //   P = P0;  repeat `loops` times: (last: P = qr(P).Q)  Q = X P  (last: Q = qr(Q).Q)  P = X^T Q;   A = Q, B = P
-// A has orthonormal columns and L = A A^T X is an orthogonal projection of X, so no entry of the error norm grows.
+// A has orthonormal columns and L = A A^T X is an orthogonal projection of X, so the norm of the error does not grow.
 // Source: GEAR, algorithm 2 and its public code (P0 uniform in [0, 1), no QR in the middle iterations).
 // Bytes: H * r * (n + d) * 2 (4 with Precision::exact); factors of 8 bits, with a scale and zero for each column of
 // each head: H * r * (n + d + 8) (16 with Precision::exact).
@@ -32,15 +32,15 @@ struct KVC_EXPORT LowRank {
 KVC_EXPORT LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int64_t loops,
                                           Precision precision);
 
-// The same with factors as codes of 8 bits: min-max of each column of each head, as quantize_groups does it.
+// The same with 8-bit factors: min-max quantization of each column of each head, as in quantize_groups.
 KVC_EXPORT LowRank with_factors_of_8_bits(const LowRank& x, Precision precision);
 
-// The stream of starts for one block of one layer: K's, then V's. Keyed by (seed, sequence, layer, block) such that
-// at sequence 0, layer 0, block 0 it is what the public code draws after torch.manual_seed(seed).
+// Random generator for the starts of one block of one layer: K, then V. Keyed by (seed, sequence, layer, block); at
+// sequence 0, layer 0, block 0 it gives the draws of the public code after torch.manual_seed(seed).
 KVC_EXPORT at::Generator low_rank_generator(uint64_t seed, uint64_t sequence_key, int64_t layer, int64_t block);
 
-// P0 [H, d, min(r, n, d)] for an [H, n, d] matrix; also draws the start of Q that the public code draws and never
-// reads.
+// P0 [H, d, min(r, n, d)] for an [H, n, d] matrix; also draws the start of Q, which the public code draws and never
+// uses.
 KVC_EXPORT at::Tensor low_rank_start(at::Generator& generator, int64_t n_heads, int64_t n, int64_t d, int64_t rank);
 
 }  // namespace kvc

@@ -1,6 +1,6 @@
-// Codes of b bits packed into int32 words along the last axis, as KIVI packs them: code j stands at bits
-// [b*j, b*(j+1)) of the row, little end first; the last word is filled up with zeros.
-// Bytes: 4 * ceil(len * b / 32) a row.
+// Codes of b bits packed into int32 words along the last axis, as KIVI packs them: code j is at bits [b*j, b*(j+1)) of
+// the row, little end first; the last word is padded with zeros.
+// Bytes: 4 * ceil(len * b / 32) per row.
 #pragma once
 
 #include <ATen/core/Tensor.h>

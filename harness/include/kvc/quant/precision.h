@@ -1,4 +1,4 @@
-// How the floats of a compressed form (steps, minima, factors, outliers, recent tokens) are held.
+// How the floats of a compressed form (scales, minima, factors, outliers, recent tokens) are stored.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,8 +10,8 @@
 namespace kvc {
 
 enum class Precision {
-  real,   // fp16, and the encoder uses the rounded numbers the decoder will see
-  exact,  // fp32, to compare with references that never round; not a memory claim
+  real,   // fp16; the encoder uses the rounded values that the decoder will see
+  exact,  // fp32, to compare with references that do not round; sizes are not representative
 };
 
 inline at::ScalarType storage_type(Precision precision) {

@@ -1,4 +1,4 @@
-// Random projections and the signs of what they give, for methods that sketch or rotate.
+// Random projections and their signs, for methods that sketch or rotate.
 //   estimate of <q, k> from the signs of S^T k:  sqrt(pi/2)/m * |k| * <S^T q, sign(S^T k)>,  sign(0) = -1
 // Over S with N(0, 1) entries: mean <q, k>, variance ((pi/2)|q|^2 |k|^2 - <q, k>^2)/m. With orthogonal blocks the mean
 // is sqrt(d/2) Gamma(d/2) / Gamma((d+1)/2) = 1 + 1/(4d) times that, the variance smaller. Source: Zandieh et al. 2024
@@ -23,20 +23,20 @@ enum class ProjectionKind : uint8_t {
   orthogonal,  // blocks of d columns, the last may be narrower: orthogonal, each column of length sqrt(d)
 };
 
-// S [d, m], drawn as torch.randn(d, m) after torch.manual_seed(seed). A constant of the method, as its code is: the
-// memory is its own, not a cache's.
+// S [d, m], drawn as torch.randn(d, m) after torch.manual_seed(seed). A constant of the method: its memory does not
+// belong to a cache.
 class KVC_EXPORT Projection {
  public:
   Projection(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m);
-  at::Tensor matrix() const;  // [d, m] fp32, a view that the projection outlives
+  at::Tensor matrix() const;  // [d, m] fp32, a view; the projection must outlive it
 
  private:
   int64_t d_, m_;
   std::vector<float> values_;
 };
 
-// W of S, such that |x| W sign(S^T x) has the least mean squared error of all that are linear in the signs, over x of
-// uniform direction. [..., d, m] -> [..., d, m] fp64. With S~ the columns of S at length sqrt(d), u = x/|x|, and
+// W of S such that |x| W sign(S^T x) has the smallest mean squared error of all estimators linear in the signs, for x
+// with uniform direction. [..., d, m] -> [..., d, m] fp64. With S~ the columns of S at length sqrt(d), u = x/|x|, and
 //   a = E[s_j . u sign(s_j . u)] = sqrt(2/pi) sqrt(d/2) Gamma(d/2) / Gamma((d+1)/2)   (|s_j|^2 = d, E[u u^T] = I/d)
 // the signs are z = a S~^T u + n with n uncorrelated to u (Bussgang), of variance 1 - a^2, and uncorrelated among each
 // other up to the cubes of the columns' cosines (arcsine law). So the least squares are
@@ -45,12 +45,12 @@ class KVC_EXPORT Projection {
 //   E|x - x^|^2 / |x|^2 = (1 - a^2) d / (a^2 m + (1 - a^2) d).
 KVC_EXPORT at::Tensor least_squares_of_signs(const at::Tensor& s);
 
-// Each projection a compressor needs, made once and kept: what is returned depends on the arguments alone, whoever asks
-// first. Safe to call from several threads.
+// The projections of a compressor, each created once; the result depends only on the arguments, not on the order of
+// calls. Thread-safe.
 class KVC_EXPORT Projections {
  public:
   const Projection& of(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m) const;
-  // Its matrix on that device, which all caches there share.
+  // The matrix on that device, shared by all caches there.
   at::Tensor matrix(ProjectionKind kind, uint64_t seed, int64_t d, int64_t m, at::Device device) const;
 
  private:
@@ -65,8 +65,8 @@ KVC_EXPORT at::Tensor pack_signs(const at::Tensor& x);
 // words [..., ceil(m/32)] -> [..., m] fp32, each -1 or 1
 KVC_EXPORT at::Tensor unpack_signs(const at::Tensor& words, int64_t m);
 
-// x [n * group, m] fp32, words [n, t, ceil(m/32)], on one device -> [n * group, t] fp32: <x, signs> of the rows that
-// `group` rows of x in order share.
+// x [n * group, m] fp32, words [n, t, ceil(m/32)], on one device -> [n * group, t] fp32: <x, signs> for the rows that
+// each `group` consecutive rows of x share.
 KVC_EXPORT at::Tensor dot_signs(const at::Tensor& x, const at::Tensor& words);
 // sums[t] = <x, signs of row t> for n rows of m/32 words each, on the CPU. x: m floats.
 KVC_EXPORT void dot_signs(const float* x, int64_t m, const int32_t* words, int64_t n, float* sums);

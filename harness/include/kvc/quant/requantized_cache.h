@@ -1,6 +1,6 @@
-// A cache that encodes all it holds again: the prompt at once, then, each time the window of exact tokens is full, what
-// the codes decode to and the window together, as one new encoding. A decode step appends, attends, then encodes: what
-// is due waits for the next append.
+// A cache that re-encodes everything: first the prompt; then, each time the window of uncompressed tokens is full, the
+// decoded codes and the window together, as one new encoding. A decode step appends, attends, then encodes; the
+// encoding happens in the next append.
 // Source: QuantizedCache of Hugging Face transformers (its window is full at `window` tokens, but never at one).
 // Bytes, K and V alike: n_groups * (g*b/8 + 4) + 2 * H*D * tokens in the window (8 and 4 with Precision::exact);
 // n_groups of n encoded tokens: ceil(H*n*D / g), or D * ceil(H*n / g) in order rows.
@@ -36,7 +36,7 @@ struct KVC_EXPORT RequantizedTokens {
   GroupCodes codes;  // as [H, T, D] where a group lies within a token, else [1, n_groups, g]
   TokenBlocks recent;
   std::vector<int64_t> sizes = {0, 0, 0};  // H, encoded tokens, D
-  bool by_token = false;                   // groups lie within tokens, so that codes are attended to as they are
+  bool by_token = false;                   // groups lie within tokens, so that attention can use the codes directly
 
   void encode_all(GroupOrder order, const RequantizedFormat& format);
   at::Tensor dequantize(GroupOrder order) const;  // [H, T, D] fp32; undefined without tokens

@@ -1,4 +1,4 @@
-// Options that several plugins have, and what they say of them: one name, one range, one help text each.
+// Options of several plugins: one name, one range and one help text each.
 #pragma once
 
 #include <string>
@@ -12,53 +12,57 @@ namespace kvc {
 
 inline void visit_bits(OptionVisitor& v, int64_t& bits) { v.integer_of("bits", bits, {2, 4, 8}, "bits per code"); }
 
-// `held` names the floats: "scales and zeros".
-inline void visit_precision(OptionVisitor& v, Precision& precision, const char* held) {
+// `stored` names the floats: "scales and zeros".
+inline void visit_precision(OptionVisitor& v, Precision& precision, const char* stored) {
   std::string name = precision == Precision::real ? "real" : "exact";
-  v.choice("precision", name, {"real", "exact"}, concat(held, " in fp16, or fp32 to compare with references").c_str());
+  v.choice("precision", name, {"real", "exact"},
+           concat(stored, " in fp16, or in fp32 to compare with references").c_str());
   precision = precision_named(name);
 }
 
-// A buffer that fills until its tokens are encoded together.
+// A buffer whose tokens are compressed together when it is full.
 inline void visit_buffer(OptionVisitor& v, int64_t& buffer) {
-  v.integer("buffer", buffer, 1, kNoUpperLimit, "new tokens held exactly until they are encoded together");
+  v.integer("buffer", buffer, 1, kNoUpperLimit, "uncompressed new tokens; compressed together when full");
 }
 
-// Of a backbone (backbone.h).
+// Options of a backbone (backbone.h).
 inline void visit_backbone_groups(OptionVisitor& v, int64_t& group_size) {
-  v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "entries a group; not used by kcvt");
+  v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "values per group; not used by kcvt");
 }
 inline void visit_backbone_buffer(OptionVisitor& v, int64_t& buffer) {
-  v.integer("buffer", buffer, 0, kNoUpperLimit, "new tokens encoded together; 0: 20 for kcvt, 64 otherwise");
+  v.integer("buffer", buffer, 0, kNoUpperLimit, "new tokens compressed together; 0: 20 for kcvt, 64 otherwise");
 }
 
-// Of what stands on a backbone (corrected_codes.h).
+// Options of corrections to a backbone (corrected_codes.h).
 inline void visit_fill(OptionVisitor& v, std::string& fill) {
-  v.choice("fill", fill, {"masked", "zero", "mean"}, "what stands for outliers when the rest is quantized");
+  v.choice("fill", fill, {"masked", "zero", "mean"},
+           "what replaces outliers during quantization; masked: excluded from their group's range");
 }
 inline void visit_low_rank(OptionVisitor& v, int64_t& rank, int64_t& decode_rank, int64_t& loops) {
-  v.integer("rank", rank, 0, 1024, "rank of the error's approximation in the prompt, per head; 0 for none");
-  v.integer("decode_rank", decode_rank, 0, 1024, "the same in chunks of new tokens");
+  v.integer("rank", rank, 0, 1024, "rank of the error approximation for the prompt, per head; 0: none");
+  v.integer("decode_rank", decode_rank, 0, 1024, "the same, for chunks of new tokens");
   v.integer("loops", loops, 1, 100, "power iterations");
 }
 
-// Of a cache that is encoded again and again (requantized_cache.h).
+// Options of a cache that re-encodes everything (requantized_cache.h).
 inline void visit_requantized(OptionVisitor& v, int64_t& group_size, int64_t& residual) {
-  v.integer_of("group_size", group_size, {32, 64, 128}, "entries that share a scale and zero");
-  v.integer("residual", residual, 1, kNoUpperLimit, "exact tokens that make the whole cache encoded again");
+  v.integer_of("group_size", group_size, {32, 64, 128}, "values per scale and zero");
+  v.integer("residual", residual, 1, kNoUpperLimit,
+            "size of the uncompressed window; when full, the whole cache is re-encoded");
 }
 
-// Of scales that the prompt fixes.
+// For scales that are fixed by the prompt.
 inline void visit_headroom(OptionVisitor& v, double& headroom) {
-  v.real("headroom", headroom, 1, 256, "how far later tokens may exceed the prompt's largest number");
+  v.real("headroom", headroom, 1, 256, "factor by which later tokens may exceed the prompt's largest magnitude");
 }
 
-// Of votes (attention_mass.h), and what a method that keeps `capacity` tokens cannot do with them.
+// Options of votes (attention_mass.h), and their limits for a method that keeps `capacity` tokens.
 inline void visit_votes(OptionVisitor& v, VoteFormat& votes) {
   std::string pooling = votes.by_maximum ? "max" : "avg";
-  v.integer("window", votes.window, 1, kNoUpperLimit, "last tokens of the prompt, whose queries vote; below capacity");
-  v.integer("kernel", votes.kernel, 1, 255, "tokens that votes are pooled over; odd");
-  v.choice("pooling", pooling, {"avg", "max"}, "how votes are pooled");
+  v.integer("window", votes.window, 1, kNoUpperLimit,
+            "last tokens of the prompt, whose queries vote; less than capacity");
+  v.integer("kernel", votes.kernel, 1, 255, "pooling width of the votes, in tokens; odd");
+  v.choice("pooling", pooling, {"avg", "max"}, "pooling of the votes");
   votes.by_maximum = pooling == "max";
 }
 inline void check_votes(const char* method, const VoteFormat& votes, int64_t capacity) {
@@ -66,10 +70,10 @@ inline void check_votes(const char* method, const VoteFormat& votes, int64_t cap
   KVC_CHECK(votes.kernel % 2 == 1, method, ": kernel ", votes.kernel, ", allowed: odd numbers");
 }
 
-// Bits of what is held as it came.
+// Bits of an uncompressed value.
 inline double bits_of(Precision precision) { return 8.0 * static_cast<double>(storage_bytes(precision)); }
 
-// Throws, naming the method, where groups of channels do not divide head_dim.
+// Throws Error, naming the method, if groups of channels do not divide head_dim.
 inline void check_group_size(const char* method, int64_t group_size, const ModelShape& model) {
   KVC_CHECK(model.head_dim % group_size == 0, method, ": group_size ", group_size, " does not divide head_dim ",
             model.head_dim);

@@ -19,13 +19,13 @@ KVC_EXPORT float e4m3_value(uint8_t code);
 KVC_EXPORT uint8_t e2m1_code(float x);  // 0 ... 15
 KVC_EXPORT float e2m1_value(uint8_t code);
 
-// x: fp32 -> u8 of the same shape, one code a byte; and back
+// x: fp32 -> u8 of the same shape, one code per byte; and back
 KVC_EXPORT at::Tensor to_e4m3(const at::Tensor& x);
 KVC_EXPORT at::Tensor from_e4m3(const at::Tensor& codes);
 KVC_EXPORT at::Tensor to_e2m1(const at::Tensor& x);
 KVC_EXPORT at::Tensor from_e2m1(const at::Tensor& codes);
 
-// x [H, T, D] of any float type, scale [H, 1, 1] fp32 -> u8: codes of x / scale, heads shared by the threads
+// x [H, T, D] of any float type, scale [H, 1, 1] fp32 -> u8: codes of x / scale, parallel over heads
 KVC_EXPORT at::Tensor to_e4m3(const at::Tensor& x, const at::Tensor& scale);
 // The largest magnitude of each head, [H, 1, 1] fp32; no entry is NaN
 KVC_EXPORT at::Tensor largest_of_heads(const at::Tensor& x);

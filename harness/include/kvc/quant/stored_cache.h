@@ -1,5 +1,5 @@
-// A cache whose K and V are codes, then recent tokens exactly. Here each token is encoded as it comes; a method whose
-// tokens wait writes append().
+// A cache whose K and V are codes, followed by uncompressed recent tokens. By default each token is encoded on arrival;
+// a method with a recent window overrides append().
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ class KVC_EXPORT StoredCache : public PartsCache {
  public:
   StoredCache(const LayerInfo& info, const GroupFormat& k, const GroupFormat& v);
 
-  // With merge_tokens the first call's tokens are one group, each later token one of its own.
+  // With merge_tokens, the first call's tokens are one group, and each later token is a group of its own.
   void append(const NewTokens& tokens) override;
   KeyValue dequantize() const final { return {k_.dequantize(), v_.dequantize()}; }
   int64_t length() const final { return std::max(k_.n_tokens(), v_.n_tokens()); }
@@ -30,7 +30,7 @@ class KVC_EXPORT StoredCache : public PartsCache {
   int64_t n_recent() const { return std::max(k_.recent.n_tokens(), v_.recent.n_tokens()); }
   void encode_front(int64_t n_k_tokens, int64_t n_v_tokens);  // the oldest recent ones
 
-  StoredTokens k_, v_;  // without tokens where the cache does not hold that tensor
+  StoredTokens k_, v_;  // empty if the cache does not store that tensor
 
  private:
   GroupFormat k_format_, v_format_;

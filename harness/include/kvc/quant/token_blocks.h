@@ -1,5 +1,5 @@
-// Tokens in the order they came, in storage of exactly their size: closed blocks and one open one at either end, so
-// that a step copies at most one block; what came in one go stands in one block.
+// Tokens in order of arrival, in storage of exactly their size: closed blocks with one open block at either end, so
+// that a step copies at most one block; tokens of one call are in one block.
 // Bytes: n_tokens * H * D * 2 (4 with Precision::exact).
 #pragma once
 
@@ -15,18 +15,18 @@
 
 namespace kvc {
 
-constexpr int64_t kWholeBlock = std::numeric_limits<int64_t>::max();  // tokens a block: one block of all
+constexpr int64_t kWholeBlock = std::numeric_limits<int64_t>::max();  // tokens per block: one block for all
 
-// Exact tokens: the window of recent tokens, a buffer that waits for its flush, or a whole uncompressed cache.
+// Uncompressed tokens: a recent window, a buffer, or a whole uncompressed cache.
 class KVC_EXPORT TokenBlocks {
  public:
   explicit TokenBlocks(at::ScalarType type, int64_t block_tokens = 32) : type_(type), block_tokens_(block_tokens) {}
 
   void push_back(const at::Tensor& x);  // [H, T, D] of any float type; throws where fp16 cannot hold a value
-  void push_rows(const at::Tensor& x, const at::Tensor& index);  // of x those at index [H, m] (keep_rows), one block
-  void keep_and_push(const at::Tensor& index, const at::Tensor& x);  // drops all but those, then takes x: one block
+  void push_rows(const at::Tensor& x, const at::Tensor& index);  // the rows index [H, m] of x (keep_rows), as one block
+  void keep_and_push(const at::Tensor& index, const at::Tensor& x);  // keeps only these, then appends x: one block
   at::Tensor front(int64_t n_tokens) const { return in_floats(copy_of_front(n_tokens)); }  // [H, n, D] fp32, the oldest
-  at::Tensor take_front(int64_t n_tokens);  // removes them: in their own type
+  at::Tensor take_front(int64_t n_tokens);  // removes and returns them, in the stored type
   at::Tensor pop_front(int64_t n_tokens) { return in_floats(take_front(n_tokens)); }
   at::Tensor all() const { return front(n_tokens_); }
   int64_t n_tokens() const { return n_tokens_; }
@@ -43,8 +43,8 @@ class KVC_EXPORT TokenBlocks {
   std::deque<at::Tensor> blocks_;
 };
 
-// Encoded tokens. Codes grouped along channels are merged into blocks; codes grouped along tokens stay the chunk they
-// were encoded as, since their groups end with it; so does a chunk that is one group.
+// Compressed tokens. Codes grouped along channels are merged into blocks; codes grouped along tokens stay in the chunk
+// they were encoded in, because their groups end with it; the same holds for a chunk that is one group.
 class KVC_EXPORT CodeBlocks {
  public:
   void push_back(GroupCodes codes);
@@ -57,7 +57,7 @@ class KVC_EXPORT CodeBlocks {
   std::vector<GroupCodes> blocks_;
 };
 
-// K or V of one layer: the older tokens as codes, then the recent ones exactly.
+// K or V of one layer: older tokens as codes, followed by uncompressed recent tokens.
 struct KVC_EXPORT StoredTokens {
   explicit StoredTokens(Precision precision) : recent(storage_type(precision)) {}
 

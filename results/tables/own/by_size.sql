@@ -1,10 +1,11 @@
--- A row a compressor, by the measured bytes of its caches at the shortest made prompt that the experiment names
--- (`sizes`), under the bits a number that they are nearest to; its score by task, of texts KL and top-1 against full.
+-- One row per compressor, ordered by the measured size of its caches for the shortest synthetic prompt that the
+-- experiment names (`sizes`), and grouped into size budgets; scores by task, for running text KL and top-1 against full
+-- precision.
 WITH
   part AS (SELECT *, min(position) FROM entry WHERE n_ok > 0 GROUP BY label, key),
-  size AS (
+  sizes AS (
     SELECT
-      p.label, s.n_tokens, 100.0 * min(s.kv_bytes) / s.kv_bytes_fp16 AS held,
+      p.label, s.n_tokens, 100.0 * min(s.kv_bytes) / s.kv_bytes_fp16 AS size,
       8.0 * (s.kv_bytes - s.recent_bytes) / nullif(s.n_encoded_numbers, 0) AS bits, group_concat(p.key, ' ') AS cells
     FROM part AS p JOIN cell_size AS s ON s.cell_key = p.key
     WHERE s.kv_bytes IS NOT NULL
@@ -13,10 +14,10 @@ WITH
   placed AS (
     SELECT
       *, CASE
-        WHEN held > 75 THEN '16 bits' WHEN held >= 37.5 THEN '8 bits, or half of the tokens'
-        WHEN held >= 21.875 THEN '4 bits, or a quarter' WHEN held >= 15.625 THEN '3 bits' ELSE '2 bits, or an eighth'
+        WHEN size > 75 THEN '16 bits' WHEN size >= 37.5 THEN '8 bits, or half of the tokens'
+        WHEN size >= 21.875 THEN '4 bits, or a quarter' WHEN size >= 15.625 THEN '3 bits' ELSE '2 bits, or an eighth'
       END AS level
-    FROM size),
+    FROM sizes),
   text AS (
     SELECT
       cell_key, 1000 * sum(kl) / sum(n_tokens) AS kl, 1000 * score_low(kl / n_tokens) AS kl_low,
@@ -37,26 +38,26 @@ WITH
     WHERE p.n_scores > 0 AND p.key NOT IN (SELECT cell_key FROM text) AND (p.is_lossy = 0 OR c.n_not_encoded < p.n_ok)
     GROUP BY p.label, p.task)
 SELECT
-  level AS row_group, label AS row, -held AS row_order, 'held' AS "column", 0 AS column_order, held AS value,
+  level AS row_group, label AS row, -size AS row_order, 'size' AS "column", 0 AS column_order, size AS value,
   NULL AS low, NULL AS high, NULL AS n, cells
 FROM placed
 UNION ALL
-SELECT level, label, -held, 'bits', 1, bits, NULL, NULL, NULL, cells FROM placed
+SELECT level, label, -size, 'bits', 1, bits, NULL, NULL, NULL, cells FROM placed
 UNION ALL
 SELECT
-  level, label, -held, 'KV ' || task, 2, CASE WHEN n_cells = 1 THEN 100.0 * kv_bytes / kv_bytes_fp16 END, NULL, NULL, n,
+  level, label, -size, 'KV ' || task, 2, CASE WHEN n_cells = 1 THEN 100.0 * kv_bytes / kv_bytes_fp16 END, NULL, NULL, n,
   key
 FROM reading JOIN placed USING (label)
 UNION ALL
 SELECT
-  level, label, -held, 'KL ' || task, 3, CASE WHEN n_cells = 1 THEN kl END, CASE WHEN is_lossy THEN kl_low END,
+  level, label, -size, 'KL ' || task, 3, CASE WHEN n_cells = 1 THEN kl END, CASE WHEN is_lossy THEN kl_low END,
   CASE WHEN is_lossy THEN kl_high END, n, key
 FROM reading JOIN placed USING (label)
 UNION ALL
 SELECT
-  level, label, -held, 'top-1 ' || task, 4, CASE WHEN n_cells = 1 THEN top1 END, CASE WHEN is_lossy THEN top1_low END,
+  level, label, -size, 'top-1 ' || task, 4, CASE WHEN n_cells = 1 THEN top1 END, CASE WHEN is_lossy THEN top1_low END,
   CASE WHEN is_lossy THEN top1_high END, n, key
 FROM reading JOIN placed USING (label)
 UNION ALL
-SELECT level, label, -held, task, 5, CASE WHEN n_cells = 1 THEN accuracy END, low, high, n_scores, key
+SELECT level, label, -size, task, 5, CASE WHEN n_cells = 1 THEN accuracy END, low, high, n_scores, key
 FROM answering JOIN placed USING (label);
