@@ -1,4 +1,4 @@
-"""The pages hold: links lead somewhere, commands parse and run, experiments are valid, plugins compile.
+"""The pages are true: links lead somewhere, commands parse and run, experiments are valid, plugins compile.
 
 usage: pages_check.py PROGRAM            links, verbs, options, paths, experiments, and commands that are quick
        pages_check.py PROGRAM commands   the commands on the embedded model, in their pages' order, one sample a task
@@ -7,8 +7,9 @@ usage: pages_check.py PROGRAM            links, verbs, options, paths, experimen
 
 A command in a page is a line of a ```-block that begins with ./kvc. An experiment is a ```yaml block with a name and
 compressors; `name: x` is x.yaml for the page's commands. A ```cpp block is a whole plugin, or "// from FILE" and a part
-of it as it stands there.
+of that file. README's table and the tutorial's quickstart are compared with what was measured.
 """
+import csv
 import functools
 import glob
 import os
@@ -21,7 +22,7 @@ import tempfile
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PROGRAM = os.path.abspath(sys.argv[1])
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY.md", "docs/*.md", "tasks/README.md",
-         "models/demo/README.md", "plugins/README.md", "plugins/*/README.md", "results/**/README.md"]
+         "models/demo/README.md", "plugins/README.md", "plugins/*/README.md", "python/README.md", "results/**/README.md"]
 LAUNCHER = {"setup": [], "test": None, "worker": None}  # no verbs of --help: what may follow; None: anything
 FOLDERS = ("bench/", "configs/", "docs/", "models/", "plugins/", "prompts/", "tasks/", "tests/", "results/external/")
 # What runs at once, by the words that a command begins with: no model works, nothing is fetched.
@@ -345,6 +346,54 @@ def execute(page, line, words, folder):
     return not skipped
 
 
+def rows_of(text, heading):
+    """The table of a page whose first cells are `heading`, a dict per row."""
+    lines = [line for line in text[text.index(heading):].split("\n\n")[0].split("\n")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [dict(zip(cells[0], row)) for row in cells[2:]]
+
+
+def check_quickstart(folder):
+    """The tutorial's table of the quickstart: what does not depend on how many samples were run."""
+    with open(os.path.join(ROOT, "docs/tutorial.md"), encoding="utf-8") as file:
+        printed = rows_of(file.read(), "| compressor  | bits/value |")
+    done = run([PROGRAM, "table", "--db", "results/quickstart.sqlite", "--format", "csv"], cwd=folder)
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    if [row["compressor"] for row in printed] != [row["compressor"] for row in rows]:
+        return fail("docs/tutorial.md", f"the quickstart has other rows: {[row['compressor'] for row in rows]}")
+    for row, measured in zip(printed, rows):
+        for name in ("bits/value", "at 32K [%]"):
+            if not row[name] or abs(float(row[name]) - float(measured.get(name) or "nan")) <= 0.1:
+                continue
+            fail("docs/tutorial.md", f"{row['compressor']}: {name} is {measured.get(name)}, the page says {row[name]}")
+
+
+def check_leaderboard_rows():
+    """The numbers of README's table are those of the leaderboard's pages."""
+    with open(os.path.join(ROOT, "README.md"), encoding="utf-8") as file:
+        printed = rows_of(file.read(), "| method |")
+    with open(os.path.join(ROOT, "results/leaderboard/levels.md"), encoding="utf-8") as file:
+        measured = rows_of(file.read(), "| group ")
+    names = {"KVarN, K and V 4 bits": "KVarN K 4 V 4", "QJL, K 192 signs, V 4 bits": "QJL 192 signs, V 4 bits",
+             "KIVI, 4 bits": "KIVI 4 bits", "SnapKV, 512 tokens": "SnapKV 512", "FlexGen, 4 bits": "FlexGen 4 bits",
+             "NVFP4": "NVFP4", "TurboQuant, 4 bits": "TurboQuant 4 bits", "H2O, 25 % of the tokens": "H2O 25 %"}
+    columns = {"KV cache [% of 16 bits]": ("KV check/text/2048", 1),
+               "KL from full precision [nats/token]": ("KL check/text/2048", 1000),
+               "same top-1 token [%]": ("top-1 check/text/2048", 1),
+               "needles found [%]": ("ruler/niah_single_1/2k", 1)}
+    for row in printed:
+        line = next((one for one in measured if one["compressor"] == names.get(row["method"])), None)
+        if line is None:
+            fail("README.md", f"the leaderboard has no row for {row['method']}")
+            continue
+        for column, (name, factor) in columns.items():
+            here, there = re.findall(r"[\d.]+", row[column]), re.findall(r"[\d.]+", line[name])
+            unit = 10.0 ** -len(here[0].partition(".")[2])  # README rounds: half a unit of its last digit may differ
+            if len(here) != len(there) or any(abs(float(a) - float(b) / factor) > 0.51 * unit
+                                              for a, b in zip(here, there)):
+                fail("README.md", f"{row['method']}: {column} {row[column]}, the leaderboard says {line[name]}")
+
+
 def check_commands(kind):
     done, left_out = set(), set()
     with tempfile.TemporaryDirectory() as folder:
@@ -361,6 +410,8 @@ def check_commands(kind):
                 elif words[1:2] != ["run"] or how(words) in ("quick", "commands"):
                     continue
                 left_out |= {f"results/{os.path.splitext(os.path.basename(word))[0]}.sqlite" for word in words[2:]}
+        if kind == "commands":
+            check_quickstart(folder)
 
 
 def main():
@@ -380,6 +431,7 @@ def main():
             list(plugins_of(page, text))
             for line, words in commands_of(text):
                 check_command(f"{page}:{line}", words)
+        check_leaderboard_rows()
         check_commands("quick")
     for failure in failures:
         print(failure, file=sys.stderr)
