@@ -143,12 +143,11 @@ bool has_control(std::string_view text) {
   return std::any_of(text.begin(), text.end(), [](unsigned char c) { return c < ' ' || c == 127; });
 }
 
-std::string in_quotes(std::string_view text) {
-  static constexpr int kMaxShown = 60;
+std::string in_quotes(std::string_view text, int most) {
   std::string out = "'";
   int n_shown = 0;
   for (size_t at = 0; at < text.size();) {
-    if (n_shown++ == kMaxShown) {
+    if (n_shown++ == most) {
       out += "...";
       break;
     }

@@ -55,7 +55,7 @@ std::string strip_end(std::string_view text);
 // Whether it holds one of ASCII's control characters, as a line break.
 bool has_control(std::string_view text);
 
-// 'text' for a message: one line, control characters and bad bytes escaped, cut after 60 code points.
-std::string in_quotes(std::string_view text);
+// 'text' for a message: one line, control characters and bad bytes escaped, cut after so many code points.
+std::string in_quotes(std::string_view text, int most = 60);
 
 }  // namespace kvc
