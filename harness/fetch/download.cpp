@@ -23,7 +23,7 @@ class PartFile {
  public:
   PartFile(const fs::path& path, bool append)
       : path_(path), file_(std::fopen(path.c_str(), append ? "ab" : "wb"), &std::fclose) {
-    KVC_CHECK(file_, "cannot write '", path.string(), "': ", std::strerror(errno));
+    if (!file_) throw EnvironmentError(concat("cannot write '", path.string(), "': ", std::strerror(errno)));
     std::setvbuf(file_.get(), nullptr, _IONBF, 0);  // a full disk shows at the write that meets it
   }
   bool write(const char* bytes, size_t n) {

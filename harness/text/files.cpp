@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "kvc/check.h"
+#include "text/utf8.h"
 
 namespace kvc {
 namespace {
@@ -62,7 +64,7 @@ std::string add_file(Digest hash, const std::filesystem::path& path) {
   while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
     hash.add({buffer.data(), static_cast<size_t>(file.gcount())});
   }
-  KVC_CHECK(!file.bad(), "cannot read '", path.string(), "': ", std::strerror(errno));
+  KVC_CHECK(!file.bad(), "cannot read ", path_in_quotes(path), ": ", std::strerror(errno));
   return hash.hex();
 }
 
@@ -72,6 +74,8 @@ bool is_file(const std::filesystem::path& path) {
   std::error_code refused;
   return std::filesystem::is_regular_file(path, refused);
 }
+
+std::string path_in_quotes(const std::filesystem::path& path) { return in_quotes(path.string(), PATH_MAX); }
 
 std::string no_file(const std::filesystem::path& path) {
   if (path.native().find('\0') != std::string::npos) return "its name holds a NUL character";
@@ -89,16 +93,16 @@ std::string no_file(const std::filesystem::path& path) {
 
 std::ifstream open_to_read(const std::filesystem::path& path) {
   const auto why = no_file(path);
-  KVC_CHECK(why.empty() || is_shells_pipe(path), "cannot read '", path.string(), "': ", why);
+  KVC_CHECK(why.empty() || is_shells_pipe(path), "cannot read ", path_in_quotes(path), ": ", why);
   std::ifstream file(path, std::ios::binary);
-  KVC_CHECK(file, "cannot read '", path.string(), "': ", std::strerror(errno));
+  KVC_CHECK(file, "cannot read ", path_in_quotes(path), ": ", std::strerror(errno));
   return file;
 }
 
 std::string read_file(const std::filesystem::path& path) {
   auto file = open_to_read(path);
   std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  KVC_CHECK(!file.bad(), "cannot read '", path.string(), "': ", std::strerror(errno));
+  KVC_CHECK(!file.bad(), "cannot read ", path_in_quotes(path), ": ", std::strerror(errno));
   return bytes;
 }
 
@@ -109,8 +113,8 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
   if (is_there && S_ISDIR(status.st_mode)) fail(EISDIR);
   if (is_there && S_ISBLK(status.st_mode)) fail(EPERM);  // a disk
   if (is_there && ::access(path_.c_str(), W_OK) != 0) fail(errno);
-  std::error_code dangling;
-  const bool is_link = std::filesystem::is_symlink(path_, dangling);
+  std::error_code unknown, dangling;
+  const bool is_link = std::filesystem::is_symlink(path_, unknown);
   const auto target = is_link ? std::filesystem::canonical(path_, dangling) : path_;
   const bool takes_its_place = (is_there ? S_ISREG(status.st_mode) : !is_link) && !is_descriptor(path_) && !dangling;
   if (!takes_its_place || !open_part(target)) open_in_place(is_there);
@@ -132,7 +136,7 @@ OutputFile::~OutputFile() {
 }
 
 void OutputFile::fail(int error) const {
-  throw EnvironmentError(concat("cannot write '", path_.string(), "': ", std::strerror(error)));
+  throw EnvironmentError(concat("cannot write ", path_in_quotes(path_), ": ", std::strerror(error)));
 }
 
 bool OutputFile::open_part(const std::filesystem::path& target) {

@@ -11,6 +11,9 @@ namespace kvc {
 // Whether it is a regular file; not, where the system refuses to look, as at a name that is too long.
 bool is_file(const std::filesystem::path& path);
 
+// 'path' for a message: its control characters escaped, at which the message would end.
+std::string path_in_quotes(const std::filesystem::path& path);
+
 // What stands under the path in place of a regular file: "it is a folder", a named pipe, a socket, a device; or why no
 // path can be so. "": a regular file, or nothing.
 std::string no_file(const std::filesystem::path& path);

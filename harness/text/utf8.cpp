@@ -155,12 +155,11 @@ std::string line_and_column(std::string_view text, size_t at, int64_t line, int6
   return concat(line, ":", column);
 }
 
-std::string in_quotes(std::string_view text) {
-  static constexpr int kMaxShown = 60;
+std::string in_quotes(std::string_view text, int most) {
   std::string out = "'";
   int n_shown = 0;
   for (size_t at = 0; at < text.size();) {
-    if (n_shown++ == kMaxShown) {
+    if (n_shown++ == most) {
       out += "...";
       break;
     }

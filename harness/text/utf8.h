@@ -59,7 +59,7 @@ bool has_control(std::string_view text);
 // "line:column" of text[at], both from 1 and in bytes, for messages; line and column: those of text[0].
 std::string line_and_column(std::string_view text, size_t at, int64_t line = 1, int64_t column = 1);
 
-// 'text' for a message: one line, control characters and bad bytes escaped, cut after 60 code points.
-std::string in_quotes(std::string_view text);
+// 'text' for a message: one line, control characters and bad bytes escaped, cut after `most` code points.
+std::string in_quotes(std::string_view text, int most = 60);
 
 }  // namespace kvc

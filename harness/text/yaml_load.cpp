@@ -1,5 +1,6 @@
 // From bytes to a checked YAML document: limits, UTF-8, one document, no duplicate keys (yaml-cpp accepts those
 // silently).
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 
 #include <set>
@@ -65,9 +66,7 @@ class DocumentCheck {
     const YamlValue place(file_, "", node, mark);
     if (depth > kMaxDepth) place.fail("nested deeper than ", kMaxDepth, " levels");
     if (++n_nodes_ > kMaxNodes) place.fail("more than ", kMaxNodes, " values (aliases count each time)");
-    if (node.IsScalar() && node.Scalar().find('\0') != std::string::npos) {
-      place.fail("a text holds a NUL character, at which others would cut it");
-    }
+    check_text(place);
     if (node.IsMap()) visit_map(node, depth);
     if (node.IsSequence()) {
       for (const auto& item : node) visit(item, mark, depth + 1);
@@ -75,11 +74,19 @@ class DocumentCheck {
   }
 
  private:
+  static void check_text(const YamlValue& value) {
+    const auto& node = value.node();
+    if (node.IsScalar() && node.Scalar().find('\0') != std::string::npos) {
+      value.fail("a text holds a NUL character, at which others would cut it");
+    }
+  }
+
   void visit_map(const YAML::Node& map, int depth) {
     std::set<std::string> keys;
     for (const auto& entry : map) {
       const YamlValue key(file_, "", entry.first, entry.first.Mark().is_null() ? map.Mark() : entry.first.Mark());
       if (!key.is_scalar()) key.fail("a key is ", key.found(), ", expected a string");
+      check_text(key);
       if (!keys.insert(entry.first.Scalar()).second) key.fail("duplicate key ", key.found());
       visit(entry.second, entry.first.Mark(), depth + 1);
     }
@@ -98,6 +105,9 @@ YamlValue parse_yaml_value(const std::string& file, const std::string& text) {
   try {
     n_documents = count_documents(text);
     if (n_documents > 0) document = YAML::Load(text);
+  } catch (const YAML::DeepRecursion& error) {
+    throw Error(concat(file, ":", error.mark.line + 1, ":", error.mark.column + 1, ": error: nested deeper than ",
+                       kMaxDepth, " levels"));
   } catch (const YAML::Exception& error) {
     throw Error(concat(file, ":", error.mark.line + 1, ":", error.mark.column + 1,
                        ": error: not YAML: ", in_one_line(error.msg)));

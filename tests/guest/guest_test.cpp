@@ -3,13 +3,17 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <c10/core/GradMode.h>
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <cfenv>
 #include <cmath>
 
+#include "guest/cuda_library.h"
+#include "guest/host_state.h"
 #include "guest/private_tokens.h"
 #include "guest/watch.h"
+#include "support/message_of.h"
 
 namespace kvc {
 namespace {
@@ -37,6 +41,28 @@ TEST(Guest, LeavesTheProcessAsItWas) {
   EXPECT_EQ(at::globalContext().float32MatmulPrecision(), at::Float32MatmulPrecision::HIGHEST);
   EXPECT_TRUE(at::globalContext().userEnabledMkldnn());
   EXPECT_EQ(error_of([] {}), "");
+}
+
+// LibTorch looks for CUDA once: were it asked before the library is open, this process would have none.
+TEST(Guest, LooksAfterSettingsWithoutAskingForCuda) {
+  EXPECT_EQ(HostState().put_back(), "");
+  EXPECT_FALSE(is_cuda_open());
+  if (!::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) GTEST_SKIP() << ::dlerror();
+  open_cuda_library();
+  EXPECT_TRUE(is_cuda_open());
+  const HostState state;
+  at::globalContext().setFloat32Precision(at::Float32Backend::CUDA, at::Float32Op::MATMUL, at::Float32Precision::TF32);
+  EXPECT_EQ(state.put_back(), "the precision of fp32 products on CUDA");
+  EXPECT_EQ(state.put_back(), "");
+}
+
+TEST(CudaLibrary, OpenedTooLateIsToldAsSuch) {
+  if (!::dlopen("libtorch_cuda.so", RTLD_LAZY | RTLD_NOLOAD)) {
+    at::hasCUDA();
+    const auto message = test::message_of([] { open_cuda_library(); });
+    if (message.find("cannot open shared object") != std::string::npos) GTEST_SKIP() << message;
+    EXPECT_NE(message.find("was asked about CUDA before"), std::string::npos) << message;
+  }
 }
 
 TEST(Guest, SaysInOneLineWhatItThrew) {

@@ -1,5 +1,6 @@
 // Bad input gets one line that says what, where, the value and what was allowed, and a non-zero exit.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 
@@ -49,6 +50,18 @@ const BadFile kBadFiles[] = {
      "x.yaml:4:5: error: a compressor is a name, or a name with its options; found a map of 0 names"},
     {"NameOfAnotherFolder", "name: ../x\nmodel: models/demo\ntasks: [demo/truth]\ncompressors: [full]\n",
      "x.yaml:1:7: error: name is '../x', expected 1 to 200 bytes without '/', '@' and control characters"},
+    {"NameWithANul", "name: \"a\\0b\"\nmodel: models/demo\ntasks: [demo/truth]\ncompressors: [full]\n",
+     "x.yaml:1:7: error: a text holds a NUL character, at which others would cut it"},
+    {"NameOfTwoLines", "name: \"a\\nb\"\nmodel: models/demo\ntasks: [demo/truth]\ncompressors: [full]\n",
+     "x.yaml:1:7: error: name is 'a\\nb', expected 1 to 200 bytes without '/', '@' and control characters"},
+    {"NameThatIsEmpty", "name: \"\"\nmodel: models/demo\ntasks: [demo/truth]\ncompressors: [full]\n",
+     "x.yaml:1:7: error: name is '', expected 1 to 200 bytes"},
+    {"LabelThatMovesTheCursor",
+     "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - full:\n    label: \"a\\e[2J\"\n",
+     "x.yaml:5:12: error: compressors[0].label is 'a\\x1b[2J', expected a row's name, without control characters"},
+    {"DatabaseWithANul",
+     "model: models/demo\ntasks: [demo/truth]\ncompressors: [full]\ndatabase: \"r.sqlite\\0.txt\"\n",
+     "x.yaml:4:11: error: a text holds a NUL character"},
     {"SweepOfAMillion",
      "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - chain:\n"
      "    - tada: {bits: [1, 2, 3, 4, 5, 6, 7, 8, 9, 10], recent: [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]}\n"
@@ -81,6 +94,55 @@ TEST(BadSetting, IsRefusedByItsName) {
     const auto run = run_program(folder, {"run", file, "--db", (folder / "r.sqlite").string(), "--set", setting});
     EXPECT_EQ(run.exit_code, 2) << setting;
     EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+}
+
+// yaml-cpp lets a value hold itself.
+TEST(BadSetting, ThatHoldsItselfOrIsNestedWithoutEndIsRefused) {
+  TempFolder folder;
+  const auto file = folder.write("x.yaml", small_experiment("  - full\n")).string();
+  for (const std::string& value : {std::string("&a [*a]"), std::string("&a {b: *a}"), std::string(50'000, '[')}) {
+    const auto run = run_program(folder, {"validate", file, "--set", "tasks=" + value});
+    EXPECT_EQ(run.exit_code, 2) << run.signal;
+    EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
+  }
+}
+
+TEST(BadPath, OfAnyVerbIsRefusedInOneLineAndNotWaitedFor) {
+  TempFolder folder;
+  const auto file = folder.write("x.yaml", small_experiment("  - full\n")).string();
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("loop", folder / "loop");
+  std::filesystem::create_directory(folder / "folder");
+  for (const std::string& path : {(folder / "pipe").string(), (folder / "loop").string(), (folder / "folder").string(),
+                                  std::string("/dev/zero"), (folder / std::string(300, 'x')).string()}) {
+    const std::vector<std::vector<std::string>> commands = {
+        {"run", file, "--db", path},
+        {"run", path},
+        {"validate", path},
+        {"table", "summary", "--db", path},
+        {"status", path},
+        {"merge", path, "--out", (folder / "m.sqlite").string()},
+        {"import", "lm-eval", path, "--db", (folder / "i.sqlite").string()},
+        {"score", "gsm8k/shot5", path},
+        {"export", "csv", "--db", path, "-o", (folder / "o.csv").string()},
+        {"run", "--plan", path, "--shard", "0/1"},
+        {"generate", "models/demo", "--prompt-file", path},
+        {"generate", path, "--prompt", "x"},
+        {"model", "show", path},
+        {"apply", "full", "--input", path, "--output", (folder / "o.safetensors").string()},
+        {"plugin", "verify", path},
+        {"run", file, "--db", (folder / "r.sqlite").string(), "--set", "tasks=['" + path + "']"},
+        {"run", file, "--db", (folder / "r.sqlite").string(), "--set", "model=" + path},
+    };
+    for (const auto& command : commands) {
+      const auto run = Program(folder, command, "", {"timeout", "60"}).wait();
+      const auto words = ::testing::PrintToString(command);
+      EXPECT_NE(run.exit_code, 0) << words;
+      EXPECT_NE(run.exit_code, 124) << words << " waits";
+      EXPECT_EQ(run.signal, 0) << words;
+      EXPECT_NE(run.err, "") << words;
+    }
   }
 }
 

@@ -1,5 +1,6 @@
 // Databases that cannot be used: one clear line each.
 #include <sqlite3.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -7,6 +8,7 @@
 
 #include "store_fixture.h"
 #include "support/stable_dump.h"
+#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -288,6 +290,31 @@ TEST_F(OpenTest, AReadOnlyConnectionCannotWrite) {
   EXPECT_EQ(store.cell_status("c")->n_missing, 2);
   EXPECT_EQ(message_of([&] { store.put_sample(make_sample("c", 0)); }),
             problem("it cannot be written: the file or its folder is read-only"));
+}
+
+// SQLite would wait for a pipe's other end, and cut a name at a NUL.
+TEST_F(OpenTest, WhatIsNoFileIsRefusedByItsKind) {
+  const auto folder = path_.parent_path();
+  ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_symlink("pipe", folder / "link");
+  std::filesystem::create_symlink("loop", folder / "loop");
+  const std::pair<std::filesystem::path, std::string> kinds[] = {
+      {folder / "pipe", "it is a named pipe (FIFO), expected a file"},
+      {folder / "link", "it is a named pipe (FIFO), expected a file"},
+      {folder / "loop", "Too many levels of symbolic links"},
+      {"/dev/null", "it is a device, expected a file"},
+      {folder, "it is a folder"},
+      {folder / std::string("a\0b", 3), "its name holds a NUL character"},
+  };
+  for (const auto& [path, why] : kinds) {
+    const auto expected = concat("results database ", path_in_quotes(path), ": ", why);
+    EXPECT_EQ(message_of([&] { ResultStore::open(path); }), expected);
+    EXPECT_EQ(message_of([&] { ResultStore::open_readonly(path); }), expected);
+    EXPECT_EQ(message_of([&] { Database::open(path, Database::Mode::kReadOnly, 10); }), expected);
+    auto store = ResultStore::open(":memory:");
+    EXPECT_EQ(message_of([&] { store.database().attach(path, "other"); }), expected);
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder / "a"));
 }
 
 }  // namespace

@@ -85,5 +85,14 @@ TEST(ScalarText, IsWhatPythonPrints) {
   for (const char* other : {"null", "[1]", "{}"}) EXPECT_EQ(text(other), "none");
 }
 
+TEST(TryJson, GivesNothingForWhatIsNoJsonOrTooDeep) {
+  EXPECT_EQ(try_json("[1, {\"a\": 2}]").dump(), "[1,{\"a\":2}]");
+  EXPECT_TRUE(try_json("[1").is_discarded());
+  EXPECT_TRUE(try_json("").is_discarded());
+  EXPECT_FALSE(try_json(nested(kMaxJsonDepth)).is_discarded());
+  EXPECT_TRUE(try_json(nested(100'000)).is_discarded());
+  EXPECT_TRUE(try_json<nlohmann::ordered_json>(nested(kMaxJsonDepth + 1)).is_discarded());
+}
+
 }  // namespace
 }  // namespace kvc

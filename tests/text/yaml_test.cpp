@@ -134,5 +134,36 @@ TEST(Yaml, AFileThatIsNotThereIsNamed) {
   EXPECT_EQ(message_of([] { load_yaml("/no/such.yaml"); }), "cannot read '/no/such.yaml': No such file or directory");
 }
 
+TEST(Yaml, OfAHundredThousandLevelsIsRefusedInOneLine) {
+  constexpr size_t kLevels = 100'000;
+  std::string maps, dashes;
+  for (size_t i = 0; i < kLevels; ++i) maps += "{a: ", dashes += "- ";
+  const std::string closed = std::string(kLevels, '[') + std::string(kLevels, ']');
+  const std::vector<std::string> texts = {
+      "a: " + closed, "a: " + std::string(kLevels, '['), maps, dashes + "x", "&a [*a]", "&a {b: {c: *a}}"};
+  for (const auto& text : texts) {
+    const auto message = message_of([&] { parse_yaml("x.yaml", text); });
+    EXPECT_NE(message.find("error: nested deeper than 32 levels"), std::string::npos) << message;
+    EXPECT_EQ(message.find('\n'), std::string::npos);
+    EXPECT_EQ(message_of([&] { parse_yaml_value("x.yaml", text); }), message);
+  }
+}
+
+TEST(Yaml, RefusesANulInKeysAndTexts) {
+  constexpr const char* kWhat = "error: a text holds a NUL character, at which others would cut it";
+  for (const auto& [text, place] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"name: \"a\\0b\"\n", "1:7"}, {"a: {b: [x, \"\\x00\"]}\n", "1:12"}, {"\"a\\u0000\": 1\n", "1:1"}}) {
+    EXPECT_EQ(message_of([&] { parse_yaml("x.yaml", text); }), concat("x.yaml:", place, ": ", kWhat));
+  }
+}
+
+TEST(Yaml, OfOneValueMayBeNothing) {
+  EXPECT_TRUE(parse_yaml_value("x", "").is_null());
+  EXPECT_TRUE(parse_yaml_value("x", "null").is_null());
+  EXPECT_EQ(parse_yaml_value("x", "3").integer(), 3);
+  EXPECT_EQ(message_of([] { parse_yaml_value("--set 'a=[1'", "[1"); }).substr(0, 32),
+            "--set 'a=[1':1:1: error: not YAM");
+}
+
 }  // namespace
 }  // namespace kvc
