@@ -7,7 +7,6 @@
 
 #include "data/records.h"
 #include "kvc/check.h"
-#include "text/files.h"
 #include "text/json.h"
 #include "text/utf8.h"
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <set>
 
+#include "data/task_file.h"
 #include "kvc/check.h"
+#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -13,7 +15,7 @@ namespace fs = std::filesystem;
 std::vector<std::string> missing_files(const TaskSpec& spec, const fs::path& data_dir) {
   std::vector<std::string> missing;
   for (const auto& file : data_files(spec)) {
-    if (data_dir.empty() || !fs::is_regular_file(data_dir / file)) missing.push_back(file);
+    if (!is_file(data_path(file, data_dir))) missing.push_back(file);
   }
   return missing;
 }

@@ -370,7 +370,7 @@ TEST_F(Exchange, AFoldersOtherFilesAreToldAndBrokenResultsSkipped) {
   write("f/run2_2026-01-02T03-04-05.json", "{");
   const auto skipped = lm_eval(folder_ / "f").skipped;
   ASSERT_EQ(skipped.size(), 2u);
-  EXPECT_NE(skipped[0].find("run1.json:1:29: error: not JSON"), std::string::npos) << skipped[0];
+  EXPECT_NE(skipped[0].find("run1.json:1:28: error: not JSON"), std::string::npos) << skipped[0];
   EXPECT_NE(skipped[1].find("run2_2026-01-02T03-04-05.json:1:2: error: not JSON"), std::string::npos) << skipped[1];
 }
 
