@@ -309,8 +309,8 @@ SELECT
   CASE
     WHEN json_valid(cell.generation_json)
       THEN json_remove(
-        cell.generation_json, '$.max_new_tokens', '$.stop', '$.chat_template', '$.chat_frame', '$.add_special_tokens',
-        '$.system_message')
+        cell.generation_json, '$.max_new_tokens', '$.stop', '$.end_tokens', '$.chat_template', '$.chat_frame',
+        '$.add_special_tokens', '$.system_message')
     ELSE cell.generation_json
   END AS settings_json,
   CASE

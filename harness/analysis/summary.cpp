@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "analysis/answer_notes.h"
 #include "analysis/cell_groups.h"
 #include "analysis/definition_change.h"
 #include "analysis/entries.h"
@@ -206,8 +207,8 @@ std::string cell_name(const SummaryRow& cell) {
   return concat(cell.plugin, cell.options.empty() ? "" : " ", cell.options, " on ", cell.task);
 }
 
-std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, const std::vector<SummaryRow>& suspects,
-                                       bool with_suspects) {
+std::vector<std::string> summary_notes(Database& db, const std::vector<SummaryRow>& shown,
+                                       const std::vector<SummaryRow>& suspects, bool with_suspects) {
   std::vector<std::string> notes;
   for (const auto& cell : suspects) {
     notes.push_back(concat(with_suspects ? "suspect: " : "left out as suspect: ", cell_name(cell), ": ", cell.suspect));
@@ -227,6 +228,9 @@ std::vector<std::string> summary_notes(const std::vector<SummaryRow>& shown, con
     notes.push_back("bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
   }
   if (any_answers(shown)) {
+    std::set<std::string> keys;
+    for (const auto& cell : shown) keys.insert(cell.key);
+    for (auto& note : answer_notes(db, keys)) notes.push_back(std::move(note));
     notes.push_back(
         "answer: mean generated length over all tasks; at limit: generations cut by max_new_tokens or the context");
   }
@@ -299,7 +303,7 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   std::set<TableCell> names_shown;
   for (const auto& row : table.rows) names_shown.insert(row[compressor]);
   if (names_shown.size() < table.rows.size()) table.columns[compressor + 1].rank = TableColumn::Rank::kMain;  // options
-  table.notes = summary_notes(shown, suspects, options.with_suspects);
+  table.notes = summary_notes(db, shown, suspects, options.with_suspects);
   if (const auto older = older_note(db, options.experiment); !older.empty()) table.notes.push_back(older);
   if (const auto frames = frames_note(names); !frames.empty()) table.notes.insert(table.notes.begin(), frames);
   return table;

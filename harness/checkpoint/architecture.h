@@ -25,11 +25,13 @@ struct TensorNames {
 };
 
 struct Architecture {
-  const char* name = "";  // in config.json's `architectures`
+  const char* name = "";        // in config.json's `architectures`
+  const char* model_type = "";  // in its `model_type`, which may be absent
 
   // config.json: what its fields are called, and what is built of what they may say.
   std::vector<const char*> required = {};  // fields whose absence means a number of the library and not of the model
   std::vector<ConfigFlag> only = {};       // flags that have this value, or are absent
+  std::vector<const char*> idle = {};      // fields without effect while the flags are as `only` has them
   const char* intermediate_size = "intermediate_size";
   const char* embedding_size = nullptr;  // width of the embedding where it may differ from hidden_size
   const char* activation_field = "hidden_act";

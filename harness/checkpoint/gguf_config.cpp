@@ -5,6 +5,8 @@
 #include <map>
 #include <set>
 
+#include "checkpoint/config_keys.h"
+#include "gguf/end_tokens.h"
 #include "gguf/json_reader.h"
 #include "kvc/check.h"
 #include "text/nearest.h"
@@ -33,6 +35,7 @@ const std::set<std::string> kKnownKeys = {"block_count",
                                           "rope.freq_base",
                                           "rope.dimension_count",
                                           "rope.scaling.type",
+                                          "rope.scale_linear",
                                           "rope.scaling.factor",
                                           "rope.scaling.original_context_length",
                                           "rope.scaling.finetuned"};
@@ -59,38 +62,47 @@ class Metadata {
   int64_t integer(const std::string& key, int64_t absent) const { return has(key) ? integer(key) : absent; }
   void refuse_unknown() const {
     for (const auto& [key, value] : file_.metadata()) {
-      if (!key.starts_with(prefix_) || kKnownKeys.contains(key.substr(prefix_.size())) || is_nothing(value)) continue;
-      throw Error(
-          concat(file_.path(), ": key ", in_quotes(key), " is none that is computed here, or known to change nothing"));
+      if (!key.starts_with(prefix_) || kKnownKeys.contains(key.substr(prefix_.size())) || is_nothing(key, value)) {
+        continue;
+      }
+      throw Error(concat(file_.path(), ": key ", in_quotes(key), shown(value),
+                         " is none that is computed here, or known to change nothing"));
     }
   }
   const GgufFile& file() const { return file_; }
 
  private:
-  // "no experts", "no scaling"
-  static bool is_nothing(const GgufValue& value) { return value == GgufValue(int64_t{0}) || value == GgufValue(false); }
+  // "no experts", "no scaling": 0 is what llama.cpp takes for a number that is not there; of a factor, but of none that
+  // attention has in the place of 1 / sqrt(head_dim), 1.
+  bool is_nothing(const std::string& key, const GgufValue& value) const {
+    const bool multiplies = is_factor(key) && !key.substr(prefix_.size()).starts_with("attention.");
+    if (const auto* number = std::get_if<double>(&value)) return *number == 0 || (multiplies && *number == 1);
+    if (const auto* number = std::get_if<int64_t>(&value)) return *number == 0 || (multiplies && *number == 1);
+    if (const auto* flag = std::get_if<bool>(&value)) return *flag == (key == prefix_ + "attention.causal");
+    const auto* list = std::get_if<std::vector<int64_t>>(&value);
+    return list && std::all_of(list->begin(), list->end(), [](int64_t number) { return number == 0; });
+  }
+  static std::string shown(const GgufValue& value) {
+    if (const auto* number = std::get_if<double>(&value)) return concat(" (", *number, ")");
+    if (const auto* number = std::get_if<int64_t>(&value)) return concat(" (", *number, ")");
+    if (const auto* text = std::get_if<std::string>(&value)) return " (" + in_quotes(*text) + ")";
+    const auto* flag = std::get_if<bool>(&value);
+    return !flag ? "" : *flag ? " (true)" : " (false)";
+  }
 
   const GgufFile& file_;
   std::string prefix_;
 };
 
+// As llama.cpp reads it: without a type it is linear, and a factor of 0 is none.
 json rope_scaling(const Metadata& metadata) {
-  const auto type = metadata.has("rope.scaling.type") ? metadata.text("rope.scaling.type") : "none";
-  if (type == "none") return nullptr;
-  json scaling{{"rope_type", type}};
-  if (metadata.has("rope.scaling.factor")) scaling["factor"] = metadata.number("rope.scaling.factor");
-  return scaling;
-}
-
-json end_tokens(const GgufFile& file) {
-  json ids = json::array();
-  for (const char* key :
-       {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"}) {
-    if (!file.has(key)) continue;
-    const int64_t id = file.integer(key);
-    if (std::find(ids.begin(), ids.end(), json(id)) == ids.end()) ids.push_back(id);
+  const auto type = metadata.has("rope.scaling.type") ? metadata.text("rope.scaling.type") : "linear";
+  double factor = 0;
+  for (const char* key : {"rope.scaling.factor", "rope.scale_linear"}) {  // the second before there were types
+    if (factor == 0 && metadata.has(key)) factor = metadata.number(key);
   }
-  return ids.empty() ? json() : ids;
+  if (type == "none" || (type == "linear" && factor == 0)) return nullptr;
+  return {{"rope_type", type}, {"factor", factor}};
 }
 
 // What the file says, as config.json would.
@@ -122,12 +134,12 @@ json config_json(const Metadata& metadata, const GgufArchitecture& architecture)
               {"tie_word_embeddings", !file.tensors().contains("output.weight")},
               {"attention_bias", file.tensors().contains("blk.0.attn_q.bias")},
               {"mlp_bias", file.tensors().contains("blk.0.ffn_gate.bias")},
-              {"eos_token_id", end_tokens(file)}};
-  if (file.has("tokenizer.ggml.bos_token_id")) config["bos_token_id"] = file.integer("tokenizer.ggml.bos_token_id");
+              {"eos_token_id", gguf_end_tokens(file)}};
+  if (const auto bos = gguf_named_token(file, "bos_token_id")) config["bos_token_id"] = *bos;
   if (const int64_t window = metadata.integer("attention.sliding_window", 0); window > 0) {
     config["sliding_window"] = window;
-    config["use_sliding_window"] = true;
     if (architecture.swaps_rows) config["architectures"] = {"MistralForCausalLM"};  // the one of these that has one
+    if (architecture.window_flag) config[architecture.window_flag] = true;
   }
   return config;
 }
@@ -151,8 +163,8 @@ std::vector<float> rope_divisors(const GgufFile& file, int64_t head_dim) {
 
 const GgufArchitecture& architecture_of(const GgufFile& file) {
   static const std::vector<GgufArchitecture> rows = {{"llama", "LlamaForCausalLM", true},
-                                                     {"qwen2", "Qwen2ForCausalLM", false},
-                                                     {"qwen3", "Qwen3ForCausalLM", false},
+                                                     {"qwen2", "Qwen2ForCausalLM", false, "use_sliding_window"},
+                                                     {"qwen3", "Qwen3ForCausalLM", false, "use_sliding_window"},
                                                      {"phi3", "Phi3ForCausalLM", false}};
   const auto& name = file.text("general.architecture");
   std::vector<std::string> known;

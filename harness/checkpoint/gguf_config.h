@@ -14,6 +14,7 @@ struct GgufArchitecture {
   const char* hugging_face;  // a row of architectures()
   // Rows of Q and K stand as rotations of neighbouring channels want them; Hugging Face rotates halves.
   bool swaps_rows;
+  const char* window_flag = nullptr;  // of config.json, where a window is no window without it
 };
 // Throws Error naming the file and the supported ones.
 const GgufArchitecture& architecture_of(const GgufFile& file);

@@ -1,5 +1,6 @@
 #include "checkpoint/model_config.h"
 
+#include "checkpoint/config_keys.h"
 #include "checkpoint/gguf_config.h"
 #include "gguf/json_reader.h"
 #include "gguf/model_folder.h"
@@ -28,8 +29,10 @@ const Architecture& find_architecture(const JsonObject& config) {
   std::vector<std::string> known;
   const auto& names = config.array("architectures");
   for (const auto& row : architectures()) {
-    if (names.size() == 1 && names[0] == row.name) return row;
     known.emplace_back(row.name);
+    if (names.size() != 1 || names[0] != row.name) continue;
+    if (!config.text("model_type", "").empty()) one_of(config, "model_type", "", {row.model_type});
+    return row;
   }
   throw Error(concat(config.where(), ": architectures is ", brief(names), ", supported: ", join(known)));
 }
@@ -50,19 +53,15 @@ bool read_flag(const JsonObject& config, const ConfigFlag& flag) {
   return flag.field ? config.boolean(flag.field, flag.value) : flag.value;
 }
 
-void read_rotation_(const JsonObject& config, const JsonObject& object, RopeConfig& rope) {
-  for (const auto& [name, value] : object.json().items()) {
-    KVC_CHECK(!value.is_object(), object.where(), ": ", in_quotes(name), " is ", brief(value),
-              ", supported: one rotation for all layers");
-  }
-  const auto type =
-      one_of(object, object.has("rope_type") ? "rope_type" : "type", "default", {"default", "linear", "llama3"});
-  if (object.has("rope_theta")) rope.theta = object.number("rope_theta", kMinTheta, kMaxTheta);
-  if (object.has("partial_rotary_factor")) object.number("partial_rotary_factor", 1.0, 1.0);
-  if (type == "default") return;
-  rope.factor = object.number("factor", 1.0, 1e6);
-  rope.type = type == "linear" ? RopeType::linear : RopeType::llama3;
-  if (type == "linear") return;
+// "rope_type", or "type" as it was called before; files of the time between have both.
+std::string rope_type(const JsonObject& object) {
+  const std::vector<std::string> types = {"default", "linear", "llama3"};
+  if (!object.has("rope_type")) return one_of(object, "type", "default", types);
+  const auto type = one_of(object, "rope_type", "", types);
+  return object.has("type") ? one_of(object, "type", "", {type}) : type;
+}
+
+void read_llama3_(const JsonObject& config, const JsonObject& object, RopeConfig& rope) {
   rope.low_freq_factor = object.number("low_freq_factor", 1e-6, 1e6);
   rope.high_freq_factor = object.number("high_freq_factor", 1e-6, 1e6);
   KVC_CHECK(static_cast<float>(rope.low_freq_factor) < static_cast<float>(rope.high_freq_factor), object.where(),
@@ -70,6 +69,24 @@ void read_rotation_(const JsonObject& config, const JsonObject& object, RopeConf
             rope.low_freq_factor);
   const char* context = "original_max_position_embeddings";
   rope.original_max_position_embeddings = (config.has(context) ? config : object).integer(context, 1, kMaxSize);
+}
+
+void read_rotation_(const JsonObject& config, JsonObject object, RopeConfig& rope) {
+  std::set<std::string> read;
+  object.note_reads(read);
+  for (const auto& [name, value] : object.json().items()) {
+    KVC_CHECK(!value.is_object(), object.where(), ": ", in_quotes(name), " is ", brief(value),
+              ", supported: one rotation for all layers");
+  }
+  const auto type = rope_type(object);
+  if (object.has("rope_theta")) rope.theta = object.number("rope_theta", kMinTheta, kMaxTheta);
+  if (object.has("partial_rotary_factor")) object.number("partial_rotary_factor", 1.0, 1.0);
+  if (type != "default") {
+    rope.type = type == "linear" ? RopeType::linear : RopeType::llama3;
+    rope.factor = object.number("factor", 1.0, 1e6);
+  }
+  if (type == "llama3") read_llama3_(config, object, rope);
+  refuse_unread(object, read);
 }
 
 // rope_parameters {rope_type, rope_theta, ...} since transformers 5; rope_theta and rope_scaling {type, ...} before.
@@ -122,9 +139,47 @@ void read_sizes(const JsonObject& config, ModelConfig& model) {
   }
 }
 
+nlohmann::json read_if_there(const std::filesystem::path& path) {
+  return lists(path.parent_path(), path.filename()) ? read_json(path) : nlohmann::json::object();
+}
+
+// Of the eos_token of tokenizer_config.json, where a file beside it says which id that text has.
+std::vector<int64_t> tokenizers_end(const std::filesystem::path& dir, int64_t vocab_size) {
+  const auto json = read_if_there(dir / "tokenizer_config.json");
+  const JsonObject config(json, (dir / "tokenizer_config.json").string());
+  if (!config.has("eos_token")) return {};
+  const auto& named = config.at("eos_token");
+  const auto text = named.is_object() ? config.object("eos_token").text("content") : config.text("eos_token");
+  std::vector<std::pair<nlohmann::json, nlohmann::json>> known;  // text and id
+  if (config.has("added_tokens_decoder")) {
+    for (const auto& [id, token] : config.object("added_tokens_decoder").json().items()) {
+      if (token.is_object() && !id.empty() && id.size() < 10 &&
+          id.find_first_not_of("0123456789") == std::string::npos) {
+        known.emplace_back(token.value("content", nlohmann::json()), std::stoll(id));
+      }
+    }
+  }
+  const auto added = read_if_there(dir / "added_tokens.json"), tokenizer = read_if_there(dir / "tokenizer.json");
+  for (const auto& [token, id] : added.items()) known.emplace_back(token, id);
+  if (tokenizer.is_object() && tokenizer.contains("added_tokens")) {
+    for (const auto& token : tokenizer["added_tokens"]) {
+      if (token.is_object())
+        known.emplace_back(token.value("content", nlohmann::json()), token.value("id", nlohmann::json()));
+    }
+  }
+  for (const auto& [token, id] : known) {
+    if (token == text && id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() < vocab_size) {
+      return {id.get<int64_t>()};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
-ModelConfig parse_model_config(const JsonObject& config) {
+ModelConfig parse_model_config(JsonObject config) {
+  std::set<std::string> read;
+  config.note_reads(read);
   const auto& architecture = find_architecture(config);
 
   ModelConfig model;
@@ -146,6 +201,8 @@ ModelConfig parse_model_config(const JsonObject& config) {
   KVC_CHECK(model.bos_token_ids.size() <= 1, config.where(), ": bos_token_id is ", brief(config.at("bos_token_id")),
             ", expected one integer");
   model.eos_token_ids = read_ids(config, "eos_token_id", model.vocab_size);
+  read.insert(architecture.idle.begin(), architecture.idle.end());
+  refuse_unread(config, read);
   return model;
 }
 
@@ -165,6 +222,7 @@ ModelConfig load_model_config(const std::filesystem::path& path) {
     const JsonObject generation(generation_json, generation_path.string());
     if (generation.has("eos_token_id")) model.eos_token_ids = read_ids(generation, "eos_token_id", model.vocab_size);
   }
+  if (model.eos_token_ids.empty() && !is_file) model.eos_token_ids = tokenizers_end(path, model.vocab_size);
   return model;
 }
 

@@ -31,7 +31,9 @@ struct ModelConfig {
   bool mlp_bias = false;
   bool tied_embeddings = false;        // the output matrix is the embedding
   std::vector<int64_t> bos_token_ids;  // none or one
-  std::vector<int64_t> eos_token_ids;  // generation_config.json's where it has them, else config.json's
+  // All that end an answer: generation_config.json's where it has them, else config.json's, as transformers' generate()
+  // takes them; where neither has any the tokenizer's. Of a GGUF file: gguf_end_tokens().
+  std::vector<int64_t> eos_token_ids;
 
   ModelShape shape() const {
     return {n_layers, n_heads, n_kv_heads, head_dim, sliding_window, !architecture->learned_positions};
@@ -45,6 +47,6 @@ ModelConfig load_model_config(const std::filesystem::path& path);
 class JsonObject;
 
 // The same from what a config.json holds.
-ModelConfig parse_model_config(const JsonObject& config);
+ModelConfig parse_model_config(JsonObject config);
 
 }  // namespace kvc

@@ -1,3 +1,4 @@
+#include <array>
 #include <cstdio>
 #include <filesystem>
 
@@ -10,6 +11,8 @@
 #include "model/model_size.h"
 #include "prompt/model_chat.h"
 #include "render/table.h"
+#include "text/nearest.h"
+#include "text/utf8.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc {
@@ -78,13 +81,24 @@ std::string architecture_text(const ModelConfig& config) {
                 config.n_kv_heads, " KV heads of ", config.head_dim, ", hidden size ", config.hidden_size);
 }
 
+// "151645 '<|im_end|>', 151643 '<|endoftext|>'"
+std::string end_tokens_text(const ModelConfig& config, const Tokenizer& tokenizer) {
+  std::vector<std::string> tokens;
+  for (const int64_t id : config.eos_token_ids) {
+    tokens.push_back(concat(id, " ", in_quotes(tokenizer.decode(std::array{id}, false))));
+  }
+  return tokens.empty() ? "none: only a task's stop strings and its limit end an answer" : join(tokens);
+}
+
 void print_files(const fs::path& path, const Paths& paths) {
   const auto config = load_model_config(path);
   const auto n_kv = kv_bytes_per_token_16bit(config);
   print("architecture", architecture_text(config));
   print("parameters", concat(model_size(config).n_parameters));
   print("weights", concat(weights_format(path), ", ", weights_file_bytes(path), " bytes"));
-  print("tokenizer", concat(Tokenizer::load(path).vocab_size(), " tokens; the model's vocabulary ", config.vocab_size));
+  const auto tokenizer = Tokenizer::load(path);
+  print("tokenizer", concat(tokenizer.vocab_size(), " tokens; the model's vocabulary ", config.vocab_size));
+  print("end tokens", end_tokens_text(config, tokenizer));
   print("chat format", chat_format(path, paths));
   print("KV", concat(n_kv, " bytes/token at 16 bits"));
   print("context", concat(config.max_position_embeddings, " tokens, ", megabytes(n_kv * config.max_position_embeddings),
@@ -131,7 +145,7 @@ void add_model_verbs(Verb program) {
   auto get_verb = verb.add_subcommand("get", "Downloads missing models and prints their paths");
   get_verb.add_option("model", arguments->models, "names, or hf:ORG/NAME[@REVISION]").required();
   get_verb.on_call([arguments] { return get(arguments->models); });
-  auto show_verb = verb.add_subcommand("show", "Describes a model: size, weights, tokenizer, chat format");
+  auto show_verb = verb.add_subcommand("show", "Describes a model: size, weights, tokenizer, end tokens, chat format");
   show_verb.add_option("model", arguments->model, "folder, .gguf file or name").required();
   show_verb.on_call([arguments] { return show(arguments->model); });
 }

@@ -124,8 +124,8 @@ int generate(const TryArguments& arguments) {
   const int64_t room = model.config().max_position_embeddings - static_cast<int64_t>(prompt_ids.size());
   while (static_cast<int64_t>(ids.size()) < std::min(arguments.max_new_tokens, room)) {
     ids.push_back(logits.argmax().item<int64_t>());
-    if (!arguments.print_ids && !print_now(detokenizer.add(ids.back()))) return kEnvironment;
     if (std::find(eos.begin(), eos.end(), ids.back()) != eos.end()) break;
+    if (!arguments.print_ids && !print_now(detokenizer.add(ids.back()))) return kEnvironment;
     const auto position = static_cast<int64_t>(prompt_ids.size() + ids.size()) - 1;
     logits = model.decode_step(ids.back(), position, caches);
   }

@@ -160,11 +160,13 @@ void add_probe(const ProbeSettings& probe, json& settings) {
 
 // All that a result depends on beside model, task and compressor. Batching, sharing and the number of processes are not
 // in it: they change no bit.
-json settings_of(const Experiment& experiment, const Grid::Task& task) {
+// end_tokens: of the model; they matter where answers are generated.
+json settings_of(const Experiment& experiment, const Grid::Task& task, const std::set<int64_t>& end_tokens) {
   json settings = {
       {"dtype", experiment.dtype}, {"device", experiment.devices}, {"decoding", decoding(experiment.sampling)},
       {"seed", experiment.seed},   {"prefill_attention", "exact"}, {"max_new_tokens", task.spec.max_new_tokens},
       {"stop", task.spec.stop}};
+  if (task.spec.kind == TaskSpec::Kind::kGenerate) settings["end_tokens"] = end_tokens;
   if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
   if (experiment.question_after) settings["question"] = kAfterCompression;
   add_chat(task, settings);
@@ -237,7 +239,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   const auto made_with = made_by.dump();
   for (size_t t = 0; t < grid.tasks.size(); ++t) {
     const auto& task = grid.tasks[t];
-    auto settings = settings_of(experiment, task);
+    auto settings = settings_of(experiment, task, {config.eos_token_ids.begin(), config.eos_token_ids.end()});
     settings["weights"] = quantized.contains("weights") ? quantized["weights"] : json(experiment.weights);
     for (size_t c = 0; c < compressors.size(); ++c) {
       Grid::Cell cell{t, static_cast<int>(c), compressors[c].record};

@@ -40,7 +40,7 @@ const char* to_string(StopReason reason);
 struct Generation : Measurement {
   std::string error;         // why the compressor failed; the rest holds only when it is empty
   std::vector<int64_t> ids;  // all new ids, the end-of-sequence id included; of a continuation, its own
-  std::string text;          // of the ids, special tokens skipped, cut before the first stop string
+  std::string text;          // of the ids, special and end tokens skipped, cut before the first stop string
   StopReason stop_reason = StopReason::limit;
   std::vector<double> log_likelihoods;  // of each scored id of a continuation, natural logarithm
   bool is_greedy = false;               // each scored id of the continuation was the most likely one

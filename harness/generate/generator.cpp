@@ -58,6 +58,15 @@ int64_t n_prefilled(const GenerationRequest& asked) {
 }
 
 // The logits of a token that is none of these.
+// What was said before the model's own end token, whose text is left out even if its tokenizer calls it not special.
+std::vector<int64_t> without_end(const Generation& out, const std::vector<int64_t>& end_tokens) {
+  auto ids = out.ids;
+  const bool ended = out.stop_reason == StopReason::eos && !ids.empty() &&
+                     std::find(end_tokens.begin(), end_tokens.end(), ids.back()) != end_tokens.end();
+  if (ended) ids.pop_back();
+  return ids;
+}
+
 at::Tensor without(const at::Tensor& logits, const std::vector<int64_t>& ids) {
   auto others = logits.clone();
   for (const int64_t id : ids) others[id] = -std::numeric_limits<float>::infinity();
@@ -386,7 +395,7 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
   const auto held = meter_.held_bytes(sequence->account);  // before the plugin is asked
   entering_(sequence->request->ticket, sequence->compressor);
   if (out.error.empty()) {
-    out.text = sequence->scanner.cut(out.ids);
+    out.text = sequence->scanner.cut(without_end(out, model_.config().eos_token_ids));
     out.n_cached_tokens = out.n_prompt_tokens + std::max<int64_t>(0, static_cast<int64_t>(out.ids.size()) - 1);
     std::vector<Footprint> footprints;  // copied below: what is made of them is not the plugin's
     std::vector<std::vector<StageUse>> stages;

@@ -107,11 +107,13 @@ JsonObject::JsonObject(const nlohmann::json& value, std::string where) : value_(
 }
 
 bool JsonObject::has(const std::string& name) const {
+  if (read_) read_->insert(name);
   const auto found = value_->find(name);
   return found != value_->end() && !found->is_null();
 }
 
 const nlohmann::json& JsonObject::at(const std::string& name) const {
+  if (read_) read_->insert(name);
   const auto found = value_->find(name);
   KVC_CHECK(found != value_->end(), where_, ": field ", in_quotes(name), " is missing");
   return *found;

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,9 @@ std::string brief(const nlohmann::json& value);
 class JsonObject {
  public:
   JsonObject(const nlohmann::json& value, std::string where);
+
+  // From here on the names that are asked for are added to `names`, which outlives this object and its copies.
+  void note_reads(std::set<std::string>& names) { read_ = &names; }
 
   bool has(const std::string& name) const;  // present and not null
   const nlohmann::json& at(const std::string& name) const;
@@ -40,6 +44,7 @@ class JsonObject {
  private:
   const nlohmann::json* value_;
   std::string where_;
+  std::set<std::string>* read_ = nullptr;
 };
 
 }  // namespace kvc

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "analysis/answer_notes.h"
 #include "analysis/entries.h"
 #include "kvc/check.h"
 #include "papers/table_fills.h"
@@ -32,6 +33,13 @@ std::vector<std::string> experiments_of(const std::vector<TableFill>& fills) {
 
 bool has_cells(Database& db, const std::string& experiment) {
   return db.prepare("SELECT 1 FROM entry WHERE experiment = ?").bind(1, experiment).step();
+}
+
+std::set<std::string> evaluated_cells(Database& db) {
+  std::set<std::string> keys;
+  auto select = db.prepare("SELECT key FROM entry WHERE kind = 'eval'");
+  while (select.step()) keys.insert(select.text(0));
+  return keys;
 }
 
 // What is missing of the experiments that were begun; where none was, of those that can run here.
@@ -114,6 +122,7 @@ std::string print(Database& db, const TableLayout& layout, const std::vector<Tab
   check_baseline(table, layout);
   if (arguments.with_external) add_printed(table, layout);
   table.notes.insert(table.notes.end(), cell_notes.begin(), cell_notes.end());
+  for (auto& note : answer_notes(db, evaluated_cells(db))) table.notes.push_back(std::move(note));
   if (layout.is_own) {
     note_unfinished(db, table);
   } else if (arguments.experiment == "all") {

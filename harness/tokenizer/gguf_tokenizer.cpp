@@ -2,10 +2,12 @@
 
 #include <unordered_map>
 
+#include "gguf/end_tokens.h"
 #include "kvc/check.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 #include "tokenizer_steps/bpe_model.h"
+#include "tokenizer_steps/decoder_steps.h"
 
 namespace kvc {
 namespace {
@@ -19,17 +21,29 @@ void check_tokens(const std::vector<std::string>& tokens, const std::string& pat
   std::unordered_map<std::string_view, size_t> seen;
   for (size_t i = 0; i < tokens.size(); ++i) {
     KVC_CHECK(is_utf8(tokens[i]), path, ": ", kPrefix, "tokens[", i, "] is ", in_quotes(tokens[i]), ", expected UTF-8");
+    if (tokens[i].empty()) continue;  // of no use, and converters leave more than one
     const auto [first, is_new] = seen.emplace(tokens[i], i);
     KVC_CHECK(is_new, path, ": ", kPrefix, "tokens[", i, "] is ", in_quotes(tokens[i]), ", and so is tokens[",
               first->second, "]; expected no two the same");
   }
 }
 
-std::vector<TokenType> read_types(const GgufFile& file, size_t n_tokens) {
+// Where no types are given, all are normal but the bytes of sentencepiece's vocabularies.
+std::vector<TokenType> guess_types(const GgufFile& file, const std::vector<std::string>& tokens) {
+  std::vector<TokenType> types(tokens.size(), TokenType::normal);
+  if (file.text(kPrefix + "model") != "llama") return types;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    if (byte_of(tokens[i]) >= 0) types[i] = TokenType::byte;
+  }
+  return types;
+}
+
+std::vector<TokenType> read_types(const GgufFile& file, const std::vector<std::string>& tokens) {
   const auto key = kPrefix + "token_type";
-  if (!file.has(key)) return std::vector<TokenType>(n_tokens, TokenType::normal);
+  if (!file.has(key)) return guess_types(file, tokens);
   const auto& numbers = file.integers(key);
-  KVC_CHECK(numbers.size() == n_tokens, file.path(), ": ", key, " has ", numbers.size(), " values, expected ", n_tokens,
+  const auto n_tokens = tokens.size();
+  KVC_CHECK(numbers.size() >= n_tokens, file.path(), ": ", key, " has ", numbers.size(), " values, expected ", n_tokens,
             ", one a token");
   std::vector<TokenType> types;
   for (size_t i = 0; i < n_tokens; ++i) {
@@ -61,7 +75,11 @@ void add_tokens(const GgufVocabulary& vocabulary, TokenizerParts& parts) {
   for (const char* name : {"bos_token_id", "eos_token_id", "eot_token_id", "eom_token_id"}) {
     if (const auto id = gguf_special_id(vocabulary, name)) types[static_cast<size_t>(*id)] = TokenType::control;
   }
+  for (const int64_t id : gguf_end_tokens(vocabulary.file)) {  // no answer says how it ended
+    if (id >= 0 && id < static_cast<int64_t>(types.size())) types[static_cast<size_t>(id)] = TokenType::control;
+  }
   for (size_t i = 0; i < types.size(); ++i) {
+    if (types[i] == TokenType::unused) parts.added.mark_special(static_cast<int64_t>(i));
     const bool is_special = types[i] == TokenType::control || types[i] == TokenType::unknown;
     const auto& text = vocabulary.tokens[i];
     if ((!is_special && types[i] != TokenType::user_defined) || text.empty()) continue;
@@ -114,7 +132,7 @@ GgufVocabulary read_gguf_vocabulary(const GgufFile& file) {
   const auto& tokens = file.texts(kPrefix + "tokens");
   check_tokens(tokens, file.path());
   check_embedding(file, tokens.size());
-  return {file, tokens, read_types(file, tokens.size())};
+  return {file, tokens, read_types(file, tokens)};
 }
 
 bool gguf_flag(const GgufFile& file, const std::string& key, bool absent) {
@@ -122,11 +140,10 @@ bool gguf_flag(const GgufFile& file, const std::string& key, bool absent) {
 }
 
 std::optional<int64_t> gguf_special_id(const GgufVocabulary& vocabulary, const std::string& name) {
-  const auto key = kPrefix + name;
-  if (!vocabulary.file.has(key)) return std::nullopt;
-  const auto id = vocabulary.file.integer(key), size = static_cast<int64_t>(vocabulary.tokens.size());
-  KVC_CHECK(id >= 0 && id < size, vocabulary.file.path(), ": ", key, " is ", id, ", expected a token's id, 0 to ",
-            size - 1);
+  const auto id = gguf_named_token(vocabulary.file, name);
+  const auto size = static_cast<int64_t>(vocabulary.tokens.size());
+  KVC_CHECK(!id || (*id >= 0 && *id < size), vocabulary.file.path(), ": ", kPrefix, name, " is ", *id,
+            ", expected a token's id, 0 to ", size - 1);
   return id;
 }
 
@@ -136,7 +153,8 @@ TokenizerParts read_gguf_tokenizer(const GgufFile& file) {
             ", supported: gpt2, llama");
   const bool by_score = name == "llama";
   const auto pre_tokenizer = by_score ? GgufPreTokenizer{.adds_bos = true} : read_gguf_pre_tokenizer(file);
-  const auto vocabulary = read_gguf_vocabulary(file);
+  auto vocabulary = read_gguf_vocabulary(file);
+  if (by_score) settle_unknown(vocabulary);
   auto parts = by_score ? read_gguf_pieces(vocabulary) : read_byte_level(vocabulary, pre_tokenizer);
   add_tokens(vocabulary, parts);
   add_around(vocabulary, "bos_token", pre_tokenizer.adds_bos, parts.before);

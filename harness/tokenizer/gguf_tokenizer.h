@@ -35,7 +35,12 @@ struct GgufPreTokenizer {
 };
 GgufPreTokenizer read_gguf_pre_tokenizer(const GgufFile& file);
 
-// "llama": merges by score, which sentencepiece does. Model and decoder only.
+// Leaves one token of type unknown, as sentencepiece wants it: that of tokenizer.ggml.unknown_token_id, or the only one
+// of that type. Further ones, with which converters padded vocabularies, become unused. Throws Error where none is
+// told.
+void settle_unknown(GgufVocabulary& vocabulary);
+
+// "llama": merges by score, which sentencepiece does, of a vocabulary with one unknown token. Model and decoder only.
 TokenizerParts read_gguf_pieces(const GgufVocabulary& vocabulary);
 
 }  // namespace kvc

@@ -10,24 +10,26 @@ namespace {
 using nlohmann::json;
 namespace fs = std::filesystem;
 
-json small_config(const char* architecture) {
-  return {{"architectures", {architecture}},
-          {"hidden_size", 64},
-          {"intermediate_size", 128},
-          {"ffn_dim", 128},
-          {"word_embed_proj_dim", 32},
-          {"num_hidden_layers", 2},
-          {"num_attention_heads", 4},
-          {"num_key_value_heads", 2},
-          {"head_dim", 16},
-          {"vocab_size", 100},
-          {"max_position_embeddings", 512},
-          {"rms_norm_eps", 1e-5},
-          {"sliding_window", nullptr},
-          {"attention_bias", false},
-          {"tie_word_embeddings", false},
-          {"bos_token_id", 1},
-          {"eos_token_id", {2, 3}}};
+json small_config(const std::string& architecture) {
+  json config = {{"architectures", {architecture}},
+                 {"hidden_size", 64},
+                 {"intermediate_size", 128},
+                 {"num_hidden_layers", 2},
+                 {"num_attention_heads", 4},
+                 {"num_key_value_heads", 2},
+                 {"head_dim", 16},
+                 {"vocab_size", 100},
+                 {"max_position_embeddings", 512},
+                 {"rms_norm_eps", 1e-5},
+                 {"sliding_window", nullptr},
+                 {"attention_bias", false},
+                 {"tie_word_embeddings", false},
+                 {"bos_token_id", 1},
+                 {"eos_token_id", {2, 3}}};
+  if (architecture != "OPTForCausalLM") return config;
+  config.update({{"ffn_dim", 128}, {"word_embed_proj_dim", 32}});
+  for (const char* other : {"intermediate_size", "rms_norm_eps"}) config.erase(other);
+  return config;
 }
 
 std::vector<json> config_seeds() {

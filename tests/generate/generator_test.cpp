@@ -12,6 +12,7 @@
 #include "generator_fixture.h"
 #include "kvc/value_checks.h"
 #include "support/message_of.h"
+#include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
@@ -195,6 +196,34 @@ TEST_F(GeneratorTest, NoEndIsChosenBeforeTheLeastNumberOfTokens) {
   logits[free[0]] = -1e30;
   EXPECT_EQ(forced.ids[0], logits.argmax().item<int64_t>());
   EXPECT_GT(forced.ids.size(), 1u);
+}
+
+// The demo model's tokenizer skips the text of its end token </s>, but not that of a digit which a folder calls the
+// end.
+TEST_F(GeneratorTest, AnAnswerHoldsNoTextOfTheTokenThatEndedIt) {
+  auto asked = request(text_, {&exact_});
+  generator_.add(asked);
+  const auto free = run().at({0, 0});
+  ASSERT_GE(free.ids.size(), 2u);
+  const auto end = free.ids[1];
+  ASSERT_NE(end, free.ids[0]);
+  ASSERT_NE(tokenizer_.decode(std::vector{end}, true), "");
+  const test::TempFolder folder;
+  for (const auto& entry : std::filesystem::directory_iterator(test::kDemo)) {
+    if (entry.path().filename() == "generation_config.json") continue;
+    std::filesystem::create_symlink(entry.path(), folder / entry.path().filename());
+  }
+  folder.write("generation_config.json", concat(R"({"eos_token_id": [1, )", end, "]}"));
+  const auto model = Transformer::load(folder.path(), at::kFloat);
+  Generator generator(model, tokenizer_, meter_);
+  asked.stop.eos_ids = model.config().eos_token_ids;
+  generator.add(asked);
+  std::vector<Finished> finished;
+  while (generator.n_sequences() > 0) finished = generator.step();
+  const auto& ended = finished.at(0).generation;
+  EXPECT_EQ(ended.ids, (std::vector{free.ids[0], end}));
+  EXPECT_EQ(ended.stop_reason, StopReason::eos);
+  EXPECT_EQ(ended.text, tokenizer_.decode(std::vector{free.ids[0]}, true));
 }
 
 TEST_F(GeneratorTest, ACompressorThatThrowsFailsItsOwnSequenceAndChangesNoOther) {

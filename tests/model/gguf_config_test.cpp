@@ -109,13 +109,57 @@ TEST_F(GgufModel, ConfigIsTheMetadata) {
   EXPECT_EQ(model.eos_token_ids, std::vector<int64_t>{2});
 }
 
-TEST_F(GgufModel, EveryEndOfTurnEndsAnAnswer) {
+TEST_F(GgufModel, EveryEndThatTheMetadataNamesEndsAnAnswer) {
   auto small = small_model();
   small.writer.set("tokenizer.ggml.eot_token_id", u32(5));
   small.writer.set("tokenizer.ggml.eom_token_id", u32(2));
-  EXPECT_EQ(config(small.writer).eos_token_ids, (std::vector<int64_t>{2, 5}));
+  small.writer.set("tokenizer.ggml.fim_pad_token_id", u32(7));
+  small.writer.set("tokenizer.ggml.fim_rep_token_id", u32(6));
+  small.writer.set("tokenizer.ggml.fim_sep_token_id", u32(4));
+  EXPECT_EQ(config(small.writer).eos_token_ids, (std::vector<int64_t>{2, 5, 7, 6, 4}));
+  small.writer.set("tokenizer.ggml.fim_sep_token_id", u32(2));
   small.writer.set("tokenizer.ggml.eot_token_id", u32(kVocab));
-  EXPECT_THAT(refusal(small.writer), HasSubstr("eos_token_id is [2,8], expected one or more integers from 0 to 7"));
+  EXPECT_THAT(refusal(small.writer), HasSubstr("eos_token_id is [2,8,7,6], expected one or more integers from 0 to 7"));
+}
+
+// The sets that llama.cpp prints for such vocabularies ("EOG token"), where it trusts the types.
+TEST_F(GgufModel, EveryEndThatIsKnownByItsTextEndsAnAnswer) {
+  constexpr int32_t kNormal = 1, kControl = 3, kUserDefined = 4;
+  const auto ends = [&](std::vector<std::string> tokens, std::vector<int32_t> types) {
+    auto small = small_model();
+    tokens.resize(kVocab), types.resize(kVocab, kNormal);
+    small.writer.set("tokenizer.ggml.tokens", texts(tokens));
+    small.writer.set("tokenizer.ggml.token_type", i32s(types));
+    return config(small.writer).eos_token_ids;
+  };
+  using Ids = std::vector<int64_t>;
+  const std::vector<int32_t> control(kVocab, kControl);
+  EXPECT_EQ(ends({"<|endoftext|>", "<|im_start|>", "<|im_end|>"}, control), (Ids{2, 0}));  // Qwen2.5
+  EXPECT_EQ(ends({"<|begin_of_text|>", "<|end_of_text|>", "a", "<|eom_id|>", "<|eot_id|>"}, control),
+            (Ids{2, 1, 3, 4}));
+  EXPECT_EQ(ends({"<s>", "<|user|>", "</s>", "<|end|>", "<|endoftext|>"}, control), (Ids{2, 3, 4}));  // Phi-3
+  EXPECT_EQ(ends({"<bos>", "<eos>", "x", "<end_of_turn>", "<start_of_turn>"}, control), (Ids{2, 1, 3}));
+  EXPECT_EQ(ends({"<EOT>", "_<EOT>", "x", "[EOT]", "[EOS]", "<｜end▁of▁sentence｜>"}, control),
+            (Ids{2, 0, 1, 3, 4, 5}));
+  EXPECT_EQ(ends({"<|fim_prefix|>", "<|fim_pad|>", "x", "<|repo_name|>", "<|file_sep|>"}, control), (Ids{2, 1, 3, 4}));
+  EXPECT_EQ(ends({"</s>", "<|endoftext|>", "x"}, {kNormal, kUserDefined}), Ids{2});      // tags that texts hold
+  EXPECT_EQ(ends({"<|end|>", "<|return|>", "x", "<|call|>"}, control), (Ids{2, 1, 3}));  // a message of several
+  EXPECT_EQ(ends({"<|end|>", "<|return|>", "x"}, control), (Ids{2, 0, 1}));
+  EXPECT_EQ(ends({"<|end|>", "<|flush|>", "x", "<|calls|>"}, control), (Ids{2, 1, 3}));
+  EXPECT_EQ(ends({"</s>", "<|tool_response>", "x", "<turn|>"}, control), (Ids{2, 1, 3}));
+}
+
+TEST_F(GgufModel, TextsAloneTellTheEndWhereAFileHasNoTypes) {
+  auto small = small_model();
+  small.writer.set("tokenizer.ggml.tokens", texts({"a", "<|endoftext|>", "b", "c", "d", "e", "f", "g"}));
+  EXPECT_EQ(config(small.writer).eos_token_ids, (std::vector<int64_t>{2, 1}));
+  small.writer.erase("tokenizer.ggml.eos_token_id");
+  small.writer.set("tokenizer.ggml.tokens", texts({"<unk>", "<s>", "</s>", "c", "d", "e", "f", "[PAD]"}));
+  small.writer.set("tokenizer.ggml.fim_pad_token_id", u32(3));  // it says which one is
+  EXPECT_EQ(config(small.writer).eos_token_ids, (std::vector<int64_t>{3, 2}));
+  small.writer.set("tokenizer.ggml.model", text("llama"));  // 1 and 2 by their place
+  EXPECT_EQ(config(small.writer).bos_token_ids, std::vector<int64_t>{1});
+  EXPECT_EQ(config(small.writer).eos_token_ids, (std::vector<int64_t>{2, 3}));
 }
 
 TEST_F(GgufModel, AValueForEachLayerHasToBeOneForAll) {
@@ -134,9 +178,31 @@ TEST_F(GgufModel, WhatIsNotComputedIsRefusedByName) {
   };
   EXPECT_THAT(refusal(with("general.architecture", text("gemma2"))),
               HasSubstr("general.architecture is 'gemma2', supported: llama, qwen2, qwen3, phi3"));
-  EXPECT_THAT(refusal(with("llama.expert_count", u32(8))), HasSubstr("key 'llama.expert_count' is none"));
-  EXPECT_EQ(config(with("llama.expert_count", u32(0))).n_layers, 1);
-  EXPECT_THAT(refusal(with("llama.attention.scale", f32(0.1f))), HasSubstr("key 'llama.attention.scale' is none"));
+  const std::pair<const char*, GgufValueBytes> other[] = {
+      {"llama.expert_count", u32(8)},
+      {"llama.attention.scale", f32(0.1f)},
+      {"llama.attention.scale", f32(1)},
+      {"llama.attn_logit_softcapping", f32(50)},
+      {"llama.residual_scale", f32(0.22f)},
+      {"llama.logit_scale", f32(0.0625f)},
+      {"llama.embedding_scale", f32(12)},
+      {"llama.attention.causal", boolean(false)},
+      {"llama.use_parallel_residual", boolean(true)},
+      {"llama.attention.sliding_window_pattern", array(7, {boolean(true), boolean(false)})},
+      {"llama.hidden_activation", text("gelu")}};
+  for (const auto& [key, value] : other) {
+    EXPECT_THAT(refusal(with(key, value)), HasSubstr(std::string("m.gguf: key '") + key + "'"));
+    EXPECT_THAT(refusal(with(key, value)), HasSubstr("is none that is computed here"));
+  }
+  EXPECT_THAT(refusal(with("llama.logit_scale", f32(2))), HasSubstr("'llama.logit_scale' (2) is none"));
+  const std::pair<const char*, GgufValueBytes> nothing[] = {{"llama.expert_count", u32(0)},
+                                                            {"llama.attention.scale", f32(0)},
+                                                            {"llama.residual_scale", f32(1)},
+                                                            {"llama.attn_logit_softcapping", f32(0)},
+                                                            {"llama.attention.causal", boolean(true)},
+                                                            {"llama.rope.scaling.attn_factor", f32(1)},
+                                                            {"llama.use_parallel_residual", boolean(false)}};
+  for (const auto& [key, value] : nothing) EXPECT_EQ(config(with(key, value)).n_layers, 1) << key;
   EXPECT_THAT(refusal(with("llama.rope.dimension_count", u32(8))),
               HasSubstr("rope.dimension_count is 8, supported: the head's 16 channels"));
   EXPECT_THAT(refusal(with("llama.rope.scaling.type", text("yarn"))), HasSubstr("rope_type is 'yarn'"));
@@ -156,6 +222,22 @@ TEST_F(GgufModel, LinearScalingIsReadAndAWindowMakesItAMistral) {
   EXPECT_EQ(model.rope.type, kvc::RopeType::linear);
   EXPECT_EQ(model.rope.factor, 4);
   EXPECT_EQ(model.sliding_window, 32);
+  small.writer.erase("llama.rope.scaling.type");  // what llama.cpp takes then, and files had before there were types
+  EXPECT_EQ(config(small.writer).rope.factor, 4);
+  small.writer.erase("llama.rope.scaling.factor");
+  EXPECT_EQ(config(small.writer).rope.type, kvc::RopeType::plain);
+  small.writer.set("llama.rope.scale_linear", f32(8.f));
+  EXPECT_EQ(config(small.writer).rope.factor, 8);
+  small.writer.set("llama.rope.scaling.type", text("none"));
+  EXPECT_EQ(config(small.writer).rope.type, kvc::RopeType::plain);
+}
+
+TEST_F(GgufModel, AWindowIsReadOfPhi3AndRefusedOfQwen) {
+  auto phi3 = small_model("phi3"), qwen2 = small_model("qwen2");
+  phi3.writer.set("phi3.attention.sliding_window", u32(32));
+  EXPECT_EQ(config(phi3.writer).sliding_window, 32);
+  qwen2.writer.set("qwen2.attention.sliding_window", u32(32));
+  EXPECT_THAT(refusal(qwen2.writer), HasSubstr("use_sliding_window is true, supported: false"));
 }
 
 // Llama 3.1's scaling as llama.cpp's converter writes it: divisors in a tensor, no key. The expected frequencies are

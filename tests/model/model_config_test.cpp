@@ -8,6 +8,7 @@
 
 #include "support/message_of.h"
 #include "support/temp_folder.h"
+#include "text/files.h"
 
 namespace {
 
@@ -153,6 +154,134 @@ TEST(ModelConfig, TakesLlama3sListOfStopIds) {
               testing::AllOf(testing::HasSubstr("generation_config.json"), testing::HasSubstr("[128001,128256]")));
 }
 
+// As LlamaConfig().to_dict() and its like give them, with each family's own values: by transformers 4.57.6 and 5.24.0.
+TEST(ModelConfig, TakesWhatTransformersWrites) {
+  const auto all = json::parse(kvc::read_file(std::string(KVC_TEST_DATA) + "/model/transformers_configs.json"));
+  int n = 0;
+  for (const auto& version : all) {
+    for (auto config : version.at("families")) {
+      config.update(version.at("common"));
+      EXPECT_GE(load(config).n_layers, 12) << config.at("architectures");
+      ++n;
+    }
+  }
+  EXPECT_EQ(n, 12);
+}
+
+// Of files on the Hub: SmolLM2, Phi-3, Qwen2.5, OPT, what unsloth and PEFT leave, and labels of a classifier.
+TEST(ModelConfig, TakesWhatLibrariesWriteForThemselves) {
+  auto config = llama();
+  config.update({{"is_llama_config", true},
+                 {"rope_interleaved", false},
+                 {"transformers.js_config", {{"dtype", "q4"}}},
+                 {"pretraining_tp", 1},
+                 {"auto_map", {{"AutoModelForCausalLM", "modeling_phi3.Phi3ForCausalLM"}}},
+                 {"embd_pdrop", 0.1},
+                 {"use_mrope", false},
+                 {"unsloth_version", "2025.12.5"},
+                 {"id2label", {{"0", "human"}}},
+                 {"torch_dtype", "bfloat16"},
+                 {"_name_or_path", "x"},
+                 {"original_max_position_embeddings", 4096}});
+  EXPECT_EQ(load(config).n_layers, 2);
+  auto other = opt();
+  other.update({{"prefix", "</s>"}, {"init_std", 0.02}, {"dropout", 0.1}, {"layerdrop", 0.0}, {"model_type", "opt"}});
+  EXPECT_EQ(load(other).n_layers, 2);
+}
+
+TEST(ModelConfig, TakesKeysThatAreSwitchedOff) {
+  const std::pair<const char*, json> off[] = {
+      {"residual_multiplier", 1.0},    {"logits_scaling", 1},     {"attn_logit_softcapping", nullptr},
+      {"use_qk_norm", false},          {"kv_lora_rank", nullptr}, {"no_rope_layers", json::array()},
+      {"num_local_experts", 0},        {"use_rope", true},        {"attention_multiplier", nullptr},
+      {"quantization_config", nullptr}};
+  for (const auto& [key, value] : off) {
+    auto config = llama();
+    config[key] = value;
+    EXPECT_EQ(load(config).n_layers, 2) << key;
+  }
+}
+
+TEST(ModelConfig, RefusesEveryOtherKeyByNameAndValue) {
+  const std::pair<const char*, json> other[] = {{"residual_multiplier", 0.22},
+                                                {"embedding_multiplier", 12},
+                                                {"logits_scaling", 0},
+                                                {"attn_logit_softcapping", 50.0},
+                                                {"final_logit_softcapping", 30.0},
+                                                {"use_qk_norm", true},
+                                                {"no_rope_layers", {1, 1, 1, 0}},
+                                                {"kv_lora_rank", 512},
+                                                {"attention_multiplier", 1.0},
+                                                {"num_local_experts", 8},
+                                                {"use_rope", false},
+                                                {"position_embedding_type", "alibi"},
+                                                {"sliding_window", 4096},
+                                                {"clip_qkv", 8.0},
+                                                {"quantization", {{"bits", 4}}},
+                                                {"pruned_heads", {{"0", {1, 2}}}},
+                                                {"is_encoder_decoder", true},
+                                                {"layer_norm_eps", 1e-5},
+                                                {"ffn_dim", 8},
+                                                {"invented_by_somebody", "at last"}};
+  for (const auto& [key, value] : other) {
+    auto config = llama();
+    config[key] = value;
+    EXPECT_THAT(
+        message_of([&, &config = config] { load(config); }),
+        testing::AllOf(testing::HasSubstr(std::string("config.json: ") + key + " is " + value.dump().substr(0, 20)),
+                       testing::HasSubstr("neither computed here nor known to change nothing")));
+  }
+  auto config = llama();
+  config["residual_multiplier"] = 2;
+  EXPECT_THAT(message_of([&] { load(config); }), testing::HasSubstr("allowed: absent or 1"));
+  config = llama();
+  config["a\nb"] = 3;
+  EXPECT_EQ(message_of([&] { load(config); }).find('\n'), std::string::npos);
+  // what a family does not have is refused of it, though another one reads it
+  config = of("MistralForCausalLM");
+  config["sliding_window"] = nullptr, config["attention_bias"] = true;
+  EXPECT_THAT(message_of([&] { load(config); }), testing::HasSubstr("attention_bias is true"));
+}
+
+TEST(ModelConfig, RefusesKeysOfARotationThatItDoesNotCompute) {
+  const std::pair<const char*, json> other[] = {{"mrope_section", {16, 24, 24}},
+                                                {"attention_factor", 1.2},
+                                                {"beta_fast", 32},
+                                                {"type", "default"},
+                                                {"llama_4_scaling_beta", 0.1}};
+  for (const auto& [key, value] : other) {
+    auto config = llama();
+    config["rope_scaling"] = {{"rope_type", "linear"}, {"factor", 4.0}};
+    config["rope_scaling"][key] = value;
+    EXPECT_THAT(message_of([&, &config = config] { load(config); }),
+                testing::HasSubstr(std::string("rope_scaling: ") + key + " is "));
+  }
+  auto config = llama();
+  config["rope_scaling"] = {{"rope_type", "linear"}, {"type", "linear"}, {"factor", 4.0}, {"attention_factor", 1.0}};
+  EXPECT_EQ(load(config).rope.factor, 4);
+}
+
+TEST(ModelConfig, TakesTheTokenizersEndWhereNoConfigurationNamesOne) {
+  const TempFolder dir;
+  auto config = llama();
+  config["eos_token_id"] = nullptr;
+  dir.write("config.json", config.dump());
+  const auto ends = [&] { return kvc::load_model_config(dir.path()).eos_token_ids; };
+  EXPECT_TRUE(ends().empty());
+  dir.write("tokenizer_config.json", R"({"eos_token": "<|im_end|>"})");
+  EXPECT_TRUE(ends().empty());  // nothing says which token that is
+  dir.write("added_tokens.json", R"({"<|im_end|>": 7})");
+  EXPECT_EQ(ends(), std::vector<int64_t>{7});
+  std::filesystem::remove(dir / "added_tokens.json");
+  dir.write("tokenizer.json", R"({"added_tokens": [{"id": 8, "content": "<|im_end|>"}]})");
+  EXPECT_EQ(ends(), std::vector<int64_t>{8});
+  dir.write("tokenizer_config.json", R"({"eos_token": {"content": "</s>"},
+                                         "added_tokens_decoder": {"9": {"content": "</s>"}, "x": 1}})");
+  EXPECT_EQ(ends(), std::vector<int64_t>{9});
+  dir.write("generation_config.json", R"({"eos_token_id": [3, 4]})");
+  EXPECT_EQ(ends(), (std::vector<int64_t>{3, 4}));
+}
+
 TEST(ModelConfig, ReadsAFileOfAnyName) {
   const TempFolder dir;
   dir.write("small.json", llama().dump());
@@ -190,6 +319,7 @@ INSTANTIATE_TEST_SUITE_P(
                   "LlamaForCausalLM, MistralForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM, Phi3ForCausalLM, "
                   "OPTForCausalLM"}},
         BadField{"NoArchitecture", "architectures", nullptr, {"missing"}},
+        BadField{"AnotherModelType", "model_type", "granite", {"'granite'", "supported: llama"}},
         BadField{"SeveralFirstTokens", "bos_token_id", {1, 2}, {"is [1,2], expected one"}},
         BadField{"NoHiddenSize", "hidden_size", nullptr, {"missing"}},
         BadField{"ZeroLayers", "num_hidden_layers", 0, {"is 0", "from 1"}},

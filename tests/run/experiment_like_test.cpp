@@ -1,6 +1,8 @@
 // Experiments that are like others: what they are together, where messages point, and what is no such file.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
 #include "experiment/bench_experiment.h"
 #include "experiment/grid.h"
 #include "support/message_of.h"
@@ -72,6 +74,26 @@ TEST_F(ExperimentLike, CellsHaveTheKeysOfTheSameTextWritten) {
   const auto like = load("name: mine\nlike: base.yaml\nlimit: 3\n");
   EXPECT_EQ(keys(like), keys(written));
   EXPECT_EQ(keys(like).size(), 2u);
+}
+
+// What a model's end tokens are is read of its files by this program: rows of a program that read others are others.
+TEST_F(ExperimentLike, TheKeyOfACellWhoseAnswersAreGeneratedHoldsTheEndTokens) {
+  const auto settings = [&](const std::string& task) {
+    const auto experiment = load("name: x\nmodel: models/demo\ntasks: [" + task + "]\nlimit: 2\ncompressors: [full]\n");
+    return nlohmann::json::parse(expand_grid(experiment, find_paths()).cells.at(0).record.generation_json);
+  };
+  EXPECT_EQ(settings("demo/lookup").at("end_tokens"), nlohmann::json({1}));
+  folder_.write("tasks/s/t.yaml", R"(version: 1
+summary: choices
+kind: choices
+data: {file: d.jsonl, root: task}
+fields: {q: q}
+gold: {from: a}
+prompt: {template: "{q}", truncate: refuse}
+choices: {texts: [" a", " b"], scores: [acc]}
+)");
+  folder_.write("tasks/s/d.jsonl", R"({"q": "a", "a": "0"})");
+  EXPECT_FALSE(settings((folder_ / "tasks/s/t.yaml").string()).contains("end_tokens"));  // nothing is generated
 }
 
 TEST_F(ExperimentLike, SaysWhichFilesItWasReadFrom) {

@@ -139,6 +139,8 @@ void fill(ResultStore& store) {
 // Wilson by hand, z^2 = 3.8415: 2 of 2: low 2/5.8415 = 34.2; 1 of 2: centre 50, half width 40.5. Speed: 20 tokens in
 // 0.5 + 1 + 0.5 s.
 const char* const kNote =
+    "- extractors disagree on the same answers: first 100.0 %, second 0.0 % (full on t/a) and for 1 more; "
+    "first 100.0 %, second 0.0 % (full on t/b)\n"
     "- answer: mean generated length over all tasks; at limit: generations cut by max_new_tokens or the context\n"
     "- accuracy with Wilson's 95 % interval; KV size: measured, relative to the same tokens at 16 bits, at the "
     "samples' own lengths and for synthetic prompts; bits/value: bits per compressed value, excluding the uncompressed "
@@ -233,6 +235,72 @@ TEST_F(SummaryTest, AnswersHaveALengthAndAShareAtTheLimit) {
   EXPECT_EQ(value("at limit"), TableCell(100. * 2 / 3));
   store_.database().execute("DELETE FROM sample WHERE cell_key = 'a'");
   EXPECT_EQ(value("answer"), TableCell("no column"));
+}
+
+// One cell of 16 bits, n answers, each ended so; its two extractors say the same.
+void put_answers(ResultStore& store, const std::string& task, const std::string& generation,
+                 const std::vector<std::string>& reasons, const std::string& plugin = "full", bool lossy = false) {
+  auto cell = make_cell(concat(plugin, " ", task), plugin, task);
+  cell.generation_json = generation;
+  cell.lossy = lossy;
+  cell.n_samples = static_cast<int64_t>(reasons.size());
+  store.put_cell(cell);
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    auto sample = make_sample(cell.key, static_cast<int64_t>(i));
+    sample.stop_reason = reasons[i];
+    sample.scores = {{"first", "4", 1}, {"second", "4", 1}};
+    if (!lossy) sample.k_error = sample.v_error = 0;
+    store.put_sample(sample);
+  }
+}
+
+std::vector<std::string> notes_of(ResultStore& store) {
+  auto notes = summary_table(store.database()).notes;
+  std::erase_if(notes, [](const auto& note) { return note.starts_with("answer: ") || note.starts_with("accuracy "); });
+  return notes;
+}
+
+TEST_F(SummaryTest, ANoteSaysThatTheBaselinesAnswersRanToTheirLimit) {
+  const std::string with_stop = R"({"max_new_tokens":256,"stop":["\n\n"]})";
+  put_answers(store_, "gsm8k", with_stop, {"limit", "limit", "limit"});
+  put_answers(store_, "gsm8k", with_stop, {"stop", "stop", "stop"}, "low", true);  // not what it is measured by
+  EXPECT_EQ(notes_of(store_), std::vector<std::string>{
+                                  "the stop string never occurred: 3 of 3 answers ran to 256 tokens (full on gsm8k)"});
+  put_answers(store_, "half", with_stop, {"limit", "eos"});                       // no more than half
+  put_answers(store_, "one", R"({"max_new_tokens":1,"stop":["x"]})", {"limit"});  // all answers are of one token
+  put_answers(store_, "scored", with_stop, {"scored", "scored"});                 // by likelihood
+  EXPECT_EQ(notes_of(store_).size(), 1u);
+  put_answers(store_, "aqua", R"({"max_new_tokens":196,"stop":[]})", {"limit", "context"});
+  put_answers(store_, "math", with_stop, {"limit", "limit", "stop"});
+  put_answers(store_, "more", "no JSON", {"context"});
+  EXPECT_EQ(notes_of(store_),
+            (std::vector<std::string>{
+                "most answers did not end by themselves: 2 of 3 answers ran to 256 tokens (full on math)",
+                "no end token occurred: 2 of 2 answers ran to 196 tokens or the end of the context (full on aqua); "
+                "1 of 1 answers ran to the end of the context (full on more)",
+                "the stop string never occurred: 3 of 3 answers ran to 256 tokens (full on gsm8k)"}));
+}
+
+// Of 20 answers: 10 points are no more than 10; buckets and graded scores are no extractors of the same answers.
+TEST_F(SummaryTest, ANoteSaysThatExtractorsDisagree) {
+  const auto put = [&](const std::string& task, int64_t n_first, int64_t n_second, double other, const char* reason) {
+    auto cell = make_cell(task, "low", task);
+    cell.n_samples = 20;
+    store_.put_cell(cell);
+    for (int64_t i = 0; i < 20; ++i) {
+      auto sample = make_sample(task, i);
+      sample.stop_reason = reason;
+      sample.scores = {
+          {"strict", "4", i < n_first ? 1. : 0.}, {"last", "4", i < n_second ? 1. : 0.}, {"f1", "4", other}};
+      if (i < 3) sample.scores.push_back({"strict/long", "4", 0});
+      store_.put_sample(sample);
+    }
+  };
+  put("alike", 10, 12, 0.9, "stop");
+  put("choices", 0, 20, 0.9, "scored");
+  EXPECT_EQ(notes_of(store_).size(), 1u);  // "bootstrap"
+  put("apart", 10, 13, 0.9, "stop");
+  EXPECT_EQ(notes_of(store_)[1], "extractors disagree on the same answers: strict 50.0 %, last 65.0 % (low on apart)");
 }
 
 TEST_F(SummaryTest, ShowsSuspectsWhenAskedAndOneExperiment) {
