@@ -50,13 +50,7 @@ double number(const ScoreInput& input) {
   return value && gold && *value == *gold ? 1 : 0;
 }
 
-// Equal as they are written, or as numbers.
-double latex(const ScoreInput& input) {
-  const auto answer = normal_latex(input.answer), gold = normal_latex(input.gold);
-  if (answer == gold) return answer.empty() ? 0 : 1;
-  const auto value = parse_number(answer), expected = parse_number(gold);
-  return value && expected && *value == *expected ? 1 : 0;
-}
+double latex(const ScoreInput& input) { return is_same_latex(input.answer, input.gold) ? 1 : 0; }
 
 // The share of the gold's lines that stand at the answer's beginning: it ends at the first line that is wrong. Blanks
 // at the ends of lines do not count.
@@ -162,7 +156,7 @@ constexpr Scorer kScorers[] = {
     {"match_all", "match_all", mentions, false, false, nullptr, true},
     {"match_part", "match_part", mentions},
     {"number", "accuracy", number, false, false, is_number},
-    {"latex", "accuracy", latex},
+    {"latex", "accuracy", latex, false, false, nullptr, false, 2},
     {"leading_lines", "leading_lines", leading_lines},
     {"option_mention", "accuracy", option_mention, true},
     {"classification", "classification", classification, true},

@@ -23,6 +23,7 @@ struct Scorer {
   bool needs_words = false;
   bool (*accepts_gold)(std::string_view gold) = nullptr;  // absent: any text can be a gold answer
   bool wants_all = false;                                 // of several gold answers the mean counts, not the best
+  int revision = 1;  // of its rules: stored answers of an earlier one are scored again
 };
 
 const Scorer* find_scorer(std::string_view name);  // nullptr when there is none

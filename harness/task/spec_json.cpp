@@ -100,10 +100,12 @@ std::string scoring_json(const TaskSpec& spec) {
   Json json = {{"metric", spec.metric}, {"extractors", Json::array()}};
   if (spec.choices) json["choices"]["scores"] = spec.choices->scores;
   for (const auto& extractor : spec.extractors) {
-    json["extractors"].push_back({{"name", extractor.name},
-                                  {"steps", steps_json(extractor.steps)},
-                                  {"gold_steps", steps_json(extractor.gold_steps)},
-                                  {"compare", extractor.scorer->name}});
+    Json entry = {{"name", extractor.name},
+                  {"steps", steps_json(extractor.steps)},
+                  {"gold_steps", steps_json(extractor.gold_steps)},
+                  {"compare", extractor.scorer->name}};
+    if (extractor.scorer->revision > 1) entry["revision"] = extractor.scorer->revision;
+    json["extractors"].push_back(std::move(entry));
   }
   return json.dump();
 }
