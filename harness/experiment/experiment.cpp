@@ -286,8 +286,14 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
              });
   model_keys(keys, experiment);
   machine_keys(keys, experiment);
-  keys.text({"chat_template", "auto, none, or a name of prompts/chat: of tasks whose prompt is a user's turn"},
-            experiment.chat_template);
+  keys.text({"chat_template",
+             "of tasks whose prompt is a user's turn: auto (the model's own, where it has one), own, none, or a name of "
+             "prompts/chat"},
+            experiment.chat.form);
+  keys.other({"chat_options", "variables of the chat template, as enable_thinking: false", false, "none"}, "map",
+             [&](const YamlValue& value) { experiment.chat.options = read_chat_options(value); });
+  keys.other({"chat_date", "what a chat template that asks for the date is told", false, kChatDate},
+             "day, as 2024-07-26", [&](const YamlValue& value) { experiment.chat.date = read_chat_date(value); });
   keys.text({"system_message", "of these prompts", false, "the chat template's own"}, experiment.system_message);
   keys.text({"data_dir", "a folder with the datasets that are not the project's own", false, "KVC_DATA"},
             experiment.data_dir);
