@@ -309,8 +309,8 @@ SELECT
   CASE
     WHEN json_valid(cell.generation_json)
       THEN json_remove(
-        cell.generation_json, '$.max_new_tokens', '$.stop', '$.end_tokens', '$.chat_template', '$.chat_frame',
-        '$.add_special_tokens', '$.system_message')
+        cell.generation_json, '$.max_new_tokens', '$.stop', '$.end_tokens', '$.chat_template', '$.chat_sha256',
+        '$.chat_frame', '$.chat_options', '$.chat_date', '$.add_special_tokens', '$.system_message')
     ELSE cell.generation_json
   END AS settings_json,
   CASE
@@ -318,7 +318,10 @@ SELECT
       AND NOT (json_valid(cell.task_json) AND cell.task_json ->> '$.chat' IS 'never')
       THEN json_patch('{}', json_object(
         'chat_template', cell.generation_json -> '$.chat_template',
+        'chat_sha256', cell.generation_json -> '$.chat_sha256',
         'chat_frame', cell.generation_json -> '$.chat_frame',
+        'chat_options', cell.generation_json -> '$.chat_options',
+        'chat_date', cell.generation_json -> '$.chat_date',
         'add_special_tokens', cell.generation_json -> '$.add_special_tokens',
         'system_message', cell.generation_json -> '$.system_message'))
     ELSE ''

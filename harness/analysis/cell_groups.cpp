@@ -201,7 +201,9 @@ std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup
       if (!mine.contains(key)) settings[key] = kNotGiven;
     }
   }
-  if (settings.contains("chat_template")) settings.erase("chat_frame"), settings.erase("add_special_tokens");
+  if (settings.contains("chat_template")) {
+    for (const char* told : {"chat_frame", "chat_sha256", "add_special_tokens"}) settings.erase(told);
+  }
   if (settings.empty() && other_binary) settings["plugin_sha256"] = group.plugin_sha256.substr(0, 12);
   std::string text;
   for (const auto& [key, value] : settings) text += concat(text.empty() ? "" : " ", key, "=", value);

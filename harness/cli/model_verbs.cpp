@@ -66,13 +66,15 @@ int get(const std::vector<std::string>& models) {
 
 void print(const char* what, const std::string& value) { std::printf("%-12s %s\n", what, value.c_str()); }
 
-// The format's name, or why there is none.
+// Where the template is from, or why it cannot be rendered.
 std::string chat_format(const fs::path& path, const Paths& paths) {
   try {
-    const auto chat = choose_chat_template("auto", path, paths.root);
-    return chat ? chat->name : "none";
+    const auto chat = choose_chat_template({}, path, paths.root);
+    if (!chat) return "none: the model brings no chat template";
+    render_turn(chat, "", "x");
+    return concat("the model's own, of ", chat->from);
   } catch (const Error& e) {
-    return std::string("not known: ") + e.what();
+    return concat("cannot be rendered: ", e.what());
   }
 }
 

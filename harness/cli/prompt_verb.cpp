@@ -4,6 +4,7 @@
 #include <span>
 
 #include "checkpoint/model_config.h"
+#include "cli/chat_arguments.h"
 #include "cli/verbs.h"
 #include "experiment/task_names.h"
 #include "kvc/check.h"
@@ -18,7 +19,8 @@ namespace {
 using nlohmann::ordered_json;
 
 struct PromptArguments {
-  std::string task, model = "models/demo", data_dir, chat = "auto", system_message;
+  std::string task, model = "models/demo", data_dir, system_message;
+  ChatArguments chat;
   int64_t index = 0, context = 0;
   std::optional<int64_t> max_tokens;
   bool question_after = false, as_json = false;
@@ -58,7 +60,7 @@ ordered_json describe(const PromptArguments& arguments) {
   const auto spec = load_task(task_by_name(arguments.task, paths));
   const auto tokenizer = Tokenizer::load(folder);
   std::optional<ChatTemplate> chat;
-  if (spec.is_chat_turn) chat = choose_chat_template(arguments.chat, folder, paths.root);
+  if (spec.is_chat_turn) chat = choose_chat_template(chat_settings(arguments.chat), folder, paths.root);
   PromptGauge gauge;
   if (spec.data.made) gauge = prompt_gauge(tokenizer, settings_of(arguments, chat, folder));
   auto data = load_dataset(spec, data_folder(arguments.data_dir), gauge, arguments.index + 1);
@@ -115,7 +117,7 @@ void add_prompt_verb(Verb program) {
   verb.add_option("--data-dir", arguments->data_dir, "data folder (default: KVC_DATA)");
   verb.add_option("--max-prompt-tokens", arguments->max_tokens, "token limit, as in an experiment");
   verb.add_option("--context", arguments->context, "the model's context length (default: from config.json)");
-  verb.add_option("--chat", arguments->chat, "auto, none, or the name of a chat template").show_default();
+  add_chat_options(verb, arguments->chat);
   verb.add_option("--system-message", arguments->system_message, "system message of the chat template");
   verb.add_flag("--question-after", arguments->question_after,
                 "also show what `question: after_compression` reads after the compressed prompt");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/safetensors.h"
+#include "cli/chat_arguments.h"
 #include "cli/standard_output.h"
 #include "cli/verbs.h"
 #include "compressors/calibration.h"
@@ -36,7 +37,8 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct TryArguments {
-  std::string model, compressor, options = "{}", dtype = "fp32", chat = "none";
+  std::string model, compressor, options = "{}", dtype = "fp32";
+  ChatArguments chat{.form = "none"};
   std::vector<std::string> plugin_path;
   std::string prompt, prompt_file, ids_file, input, output;
   int64_t max_new_tokens = 128, prompt_tokens = 0;
@@ -113,7 +115,7 @@ int generate(const TryArguments& arguments) {
   const auto tokenizer = Tokenizer::load(folder);
   const auto compressor = make_compressor(arguments, model.shape());
   const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_text(arguments.prompt_file);
-  const auto turn = render_turn(choose_chat_template(arguments.chat, folder, find_paths().root), "", prompt);
+  const auto turn = render_turn(choose_chat_template(chat_settings(arguments.chat), folder, find_paths().root), "", prompt);
   const auto prompt_ids = tokenizer.encode(turn.text, turn.add_special_tokens);
   const auto& eos = model.config().eos_token_ids;
 
@@ -256,8 +258,7 @@ void add_try_verbs(Verb program) {
   add_compressor_options(verb, a);
   verb.add_option("--max-new-tokens", a.max_new_tokens, "most tokens to generate").positive().show_default();
   verb.add_option("--dtype", a.dtype, "the model's compute type").choices(compute_types).show_default();
-  verb.add_option("--chat", a.chat, "send the prompt as a user's turn: auto, none, or the name of a chat template")
-      .show_default();
+  add_chat_options(verb, a.chat);
   verb.add_flag("--ids", a.print_ids, "print token ids as a JSON array instead of text");
   verb.on_call([arguments] { return generate(*arguments); });
 

@@ -303,8 +303,14 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
       });
   model_keys(keys, experiment);
   machine_keys(keys, experiment);
-  keys.text({"chat_template", "auto, none, or a template in prompts/chat; for tasks whose prompt is a user's turn"},
-            experiment.chat_template);
+  keys.text({"chat_template",
+             "for tasks whose prompt is a user's turn: auto (the model's own, if it has one), own, none, or a name in "
+             "prompts/chat"},
+            experiment.chat.form);
+  keys.other({"chat_options", "variables of the chat template, e.g. enable_thinking: false", false, "none"}, "map",
+             [&](const YamlValue& value) { experiment.chat.options = read_chat_options(value); });
+  keys.other({"chat_date", "date given to a chat template that asks for it", false, kChatDate},
+             "day, as 2024-07-26", [&](const YamlValue& value) { experiment.chat.date = read_chat_date(value); });
   keys.text({"system_message", "system message of these prompts", false, "the chat template's own"},
             experiment.system_message);
   keys.text({"data_dir", "folder of external datasets", false, "KVC_DATA"},

@@ -70,7 +70,7 @@ struct Experiment {
   double patience = kDefaultPatience;          // seconds at one step after which a worker counts as stuck
   int64_t threads = 1;                         // of each worker
   int64_t seed = 0;                            // names the run's randomness
-  std::string chat_template = "auto";    // or none, or a name of prompts/chat: of tasks whose prompt is a user's turn
+  ChatSettings chat;                     // of tasks whose prompt is a user's turn
   std::string system_message;            // of these prompts; "" leaves the chat template's own default
   std::filesystem::path text;            // a file that tasks which read texts read instead of their own; "": none
   std::string data_dir;                  // datasets that are not the project's own; "" means KVC_DATA

@@ -29,6 +29,8 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
+const std::string kProbe = "\n{prompt}\n";  // whose line feeds are gone in a chat frame that strips them
+
 // What tasks that read texts, or whose prompts are made to a length, need of the model.
 struct Reader {
   const Tokenizer& tokenizer() {
@@ -49,7 +51,7 @@ Dataset load_data(const TaskSpec& spec, const Experiment& experiment, const Path
   const auto limit = spec.buckets.empty() ? experiment.limit : std::nullopt;
   if (!spec.data.made->tokens) return load_dataset(spec, folder, {}, limit);
   std::optional<ChatTemplate> chat;
-  if (spec.is_chat_turn) chat = choose_chat_template(experiment.chat_template, reader.folder, paths.root);
+  if (spec.is_chat_turn) chat = choose_chat_template(experiment.chat, reader.folder, paths.root);
   const PromptSettings settings{&chat, chat ? experiment.system_message : "", context, experiment.max_prompt_tokens};
   return load_dataset(spec, folder, prompt_gauge(reader.tokenizer(), settings), limit);
 }
@@ -121,18 +123,20 @@ void choose_chat(const Experiment& experiment, const fs::path& model_folder, con
                  std::vector<Grid::Task>& tasks) {
   bool any_turn = false;
   for (const auto& task : tasks) any_turn = any_turn || task.spec.is_chat_turn;
-  const bool by_name = experiment.chat_template != "auto" && experiment.chat_template != "none";
-  KVC_CHECK(any_turn || !by_name, "chat_template is '", experiment.chat_template,
+  const auto& form = experiment.chat.form;
+  KVC_CHECK(any_turn || form == "auto" || form == "none", "chat_template is '", form,
             "', and no task's prompt is a user's turn (prompt.chat: turn): expected auto or none");
   std::optional<ChatTemplate> chat;
-  if (any_turn) chat = choose_chat_template(experiment.chat_template, model_folder, paths.root);
+  if (any_turn) chat = choose_chat_template(experiment.chat, model_folder, paths.root);
   KVC_CHECK(chat || experiment.system_message.empty(), "system_message is ", in_quotes(experiment.system_message),
+            ", and no prompt of this model and these tasks has a chat template: expected none");
+  KVC_CHECK(chat || experiment.chat.options.empty(), "chat_options is ", experiment.chat.options.dump(),
             ", and no prompt of this model and these tasks has a chat template: expected none");
   for (auto& task : tasks) {
     if (!chat || !task.spec.is_chat_turn) continue;
     task.chat = chat;
     task.system_message = experiment.system_message;
-    render_turn(task.chat, task.system_message, "");  // a template may have no place for a system message
+    render_turn(task.chat, task.system_message, kProbe);  // a template may have no place for a system message
   }
 }
 
@@ -141,14 +145,12 @@ json decoding(const Sampling& sampling) {
   return sampling;
 }
 
-// The chat template by name, and all that it puts around a prompt; the frame's line feeds are gone where it strips
-// them.
-void add_chat(const Grid::Task& task, json& settings) {
-  settings["chat_template"] = task.chat ? task.chat->name : "none";
+// What decides about the chat template, and what it puts around a prompt.
+void add_chat(const Experiment& experiment, const Grid::Task& task, json& settings) {
+  settings["chat_template"] = "none";
   if (!task.chat) return;
-  const auto turn = render_turn(task.chat, task.system_message, "\n{prompt}\n");
-  settings["chat_frame"] = turn.text;
-  settings["add_special_tokens"] = turn.add_special_tokens;
+  settings.update(describe_chat(*task.chat, experiment.chat));
+  settings["chat_frame"] = render_turn(task.chat, task.system_message, kProbe).text;
   if (!task.system_message.empty()) settings["system_message"] = task.system_message;
 }
 
@@ -169,7 +171,7 @@ json settings_of(const Experiment& experiment, const Grid::Task& task, const std
   if (task.spec.kind == TaskSpec::Kind::kGenerate) settings["end_tokens"] = end_tokens;
   if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
   if (experiment.question_after) settings["question"] = kAfterCompression;
-  add_chat(task, settings);
+  add_chat(experiment, task, settings);
   if (experiment.kind == RunKind::probe) add_probe(experiment.probe, settings);
   return settings;
 }

@@ -28,6 +28,7 @@ constexpr const char* kSmallFiles[] = {"config.json",
                                        "special_tokens_map.json",
                                        "added_tokens.json",
                                        "chat_template.jinja",
+                                       "chat_template.json",
                                        "model.safetensors.index.json"};
 
 bool is_small_file(const std::string& name) {

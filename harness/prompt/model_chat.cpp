@@ -1,83 +1,101 @@
 #include "prompt/model_chat.h"
 
-#include <nlohmann/json.hpp>
-
-#include "gguf/gguf_file.h"
-#include "gguf/json_reader.h"
 #include "kvc/check.h"
+#include "prompt/chat_form.h"
+#include "prompt/model_template.h"
 #include "text/files.h"
 #include "text/utf8.h"
+#include "tokenizer/special_texts.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc {
 namespace {
 
 namespace fs = std::filesystem;
-
-// One text, or since transformers 4.40 a list [{name, template}, ...].
-std::string default_template(const JsonObject& config) {
-  const auto& value = config.at("chat_template");
-  if (!value.is_array()) return config.text("chat_template");
-  for (const auto& entry : value) {
-    const JsonObject named(entry, config.where("chat_template"));
-    if (named.text("name") == "default") return named.text("template");
-  }
-  throw Error(concat(config.where(), ": chat_template is ", brief(value), ", expected one named 'default' among them"));
-}
-
-std::optional<std::string> read_gguf_template(const fs::path& path) {
-  const std::string key = "tokenizer.chat_template";
-  const GgufFile file(path);
-  if (!file.has(key) || file.text(key).empty()) return std::nullopt;
-  KVC_CHECK(is_utf8(file.text(key)), path.string(), ": ", key, " is ", in_quotes(file.text(key)), ", expected UTF-8");
-  return file.text(key);
-}
+using nlohmann::ordered_json;
 
 // Tokens that the model lacks would be spelled out, and the format would mean nothing.
-void check_tokens(const ChatTemplate& chat, const fs::path& model) {
+void check_tokens(const ChatForm& form, const fs::path& model) {
   const auto tokenizer = Tokenizer::load(model);
-  for (const auto& token : chat.tokens) {
+  for (const auto& token : form.tokens) {
     const auto id = tokenizer.token_id(token);
-    KVC_CHECK(id && tokenizer.encode(token, false) == std::vector<int64_t>{*id}, "chat template '", chat.name, "': '",
-              token, "' is no special token of the model '", model.string(), "'");
+    KVC_CHECK(id && tokenizer.encode(token, false) == std::vector<int64_t>{*id}, "'", token,
+              "' is no special token of the model");
   }
+}
+
+// The variables that transformers' apply_chat_template gives.
+jinja::Given given_of(const ChatSettings& settings, const fs::path& model, const std::optional<std::string>& bos) {
+  jinja::Given given;
+  given.today = jinja::parse_day(settings.date);
+  const auto special = special_token_texts(model);
+  for (const auto& [name, text] : special) {
+    if (text) given.variables[name] = *text;
+  }
+  for (const char* name : {"bos_token", "eos_token"}) {
+    if (special.contains(name)) continue;
+    given.refused[name] = concat("the template asks for ", name, ", and neither tokenizer_config.json nor ",
+                                 "special_tokens_map.json says what it is: chat_options can");
+  }
+  if (bos) given.variables["bos_token"] = *bos;
+  for (const char* name : {"tools", "documents"}) given.variables[name] = nullptr;
+  for (const auto& [name, value] : settings.options.items()) given.variables[name] = value;
+  given.variables["add_generation_prompt"] = true;
+  return given;
+}
+
+ChatTemplate own_template(const ChatSettings& settings, const fs::path& model, const ModelTemplate& text) {
+  ChatTemplate chat{"own", text.from, {}, given_of(settings, model, std::nullopt)};
+  try {
+    chat.text = std::make_shared<const jinja::Template>(text.text);
+  } catch (const Error& e) {
+    throw Error(concat(text.from, ": ", e.what(),
+                       "; `chat_template: NAME` takes one of prompts/chat instead, `chat_template: none` no format"));
+  }
+  return chat;
+}
+
+ChatTemplate named_template(const ChatSettings& settings, const fs::path& model, const fs::path& root) {
+  const auto form = find_chat_form(root / "prompts" / "chat", settings.form);
+  check_tokens(form, model);
+  return {form.name, concat("prompts/chat/", form.name, ".yaml"), std::make_shared<const jinja::Template>(form.text),
+          given_of(settings, model, form.bos)};
 }
 
 }  // namespace
 
-std::optional<std::string> read_model_template(const fs::path& model) {
-  if (is_gguf(model)) return read_gguf_template(model);
-  std::string text;
-  const auto file = model / "chat_template.jinja", config_file = model / "tokenizer_config.json";
-  if (fs::exists(file)) {
-    text = read_file(file);
-  } else if (fs::exists(config_file)) {
-    const auto json = read_json(config_file);
-    const JsonObject config(json, config_file.string());
-    if (config.has("chat_template")) text = default_template(config);
+std::optional<ChatTemplate> choose_chat_template(const ChatSettings& settings, const fs::path& model,
+                                                 const fs::path& root) {
+  if (settings.form == "none") return std::nullopt;
+  const bool is_own = settings.form == "auto" || settings.form == "own";
+  try {
+    if (!is_own) return named_template(settings, model, root);
+    const auto text = read_model_template(model);
+    KVC_CHECK(text || settings.form == "auto", "the model brings no chat template");
+    return text ? std::optional(own_template(settings, model, *text)) : std::nullopt;
+  } catch (const Error& e) {
+    throw Error(concat("chat_template ", settings.form, ", model '", model.string(), "': ", e.what()));
   }
-  return text.empty() ? std::nullopt : std::optional(text);
 }
 
-std::optional<ChatTemplate> choose_chat_template(const std::string& setting, const fs::path& model,
-                                                 const fs::path& root) {
-  if (setting == "none") return std::nullopt;
-  const auto model_template = setting == "auto" ? read_model_template(model) : std::nullopt;
-  if (setting == "auto" && !model_template) return std::nullopt;
-  const auto known = load_chat_templates(root / "prompts" / "chat");
-  std::optional<ChatTemplate> chat;
-  try {
-    chat = model_template ? recognize_chat_template(known, *model_template) : find_chat_template(known, setting);
-  } catch (const Error& e) {
-    throw Error(concat("chat_template ", setting, ", model '", model.string(), "': ", e.what()));
-  }
-  check_tokens(*chat, model);
-  return chat;
+nlohmann::json describe_chat(const ChatTemplate& chat, const ChatSettings& settings) {
+  nlohmann::json json{{"chat_template", chat.name}, {"chat_sha256", sha256_hex(chat.text->source())}};
+  if (!settings.options.empty()) json["chat_options"] = settings.options;
+  if (chat.text->source().find("strftime_now") != std::string::npos) json["chat_date"] = settings.date;
+  return json;
 }
 
 ChatText render_turn(const std::optional<ChatTemplate>& chat, const std::string& system, const std::string& prompt) {
   if (!chat) return {prompt};
-  return {render_chat(*chat, system, prompt), chat->bos.empty()};
+  auto given = chat->given;
+  auto& messages = given.variables["messages"];
+  if (!system.empty()) messages.push_back(ordered_json{{"role", "system"}, {"content", system}});
+  messages.push_back(ordered_json{{"role", "user"}, {"content", prompt}});
+  try {
+    return {chat->text->render(given), false};
+  } catch (const Error& e) {
+    throw Error(concat("chat template ", chat->name, " (", chat->from, "): ", e.what()));
+  }
 }
 
 }  // namespace kvc

@@ -1,31 +1,41 @@
-// Which chat format a model's prompts get.
+// The chat template that a model's prompts get, and a turn in it.
 #pragma once
 
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
-#include "task/chat_template.h"
+#include "jinja/template.h"
+#include "prompt/chat_settings.h"
 
 namespace kvc {
 
-// The Jinja text that a model brings: a folder's chat_template.jinja, else tokenizer_config.json's chat_template (of a
-// list of named ones, `default`); a .gguf file's tokenizer.chat_template; or nothing. Throws Error naming the file and
-// what it holds.
-std::optional<std::string> read_model_template(const std::filesystem::path& model);
+struct ChatTemplate {
+  std::string name;  // "own": the model's; or a name of prompts/chat
+  std::string from;  // "tokenizer_config.json: chat_template", "prompts/chat/llama2.yaml"
+  std::shared_ptr<const jinja::Template> text;
+  jinja::Given given;  // all but messages
+};
 
-// `setting` is a template's name, `none`, or `auto`: the one that the model's own template is, none where it has
-// no template. `root` holds prompts/chat. Throws Error for a name or a model's template that is not known, and where a
-// token that the format needs is no token of the model.
-std::optional<ChatTemplate> choose_chat_template(const std::string& setting, const std::filesystem::path& model,
+// Nothing where the settings say none, and where they say auto of a model without a template. `root` holds
+// prompts/chat. Throws Error for an unknown name, for a template that is no Jinja or holds what is not supported, and
+// where a token that a named format needs is no token of the model: a chat model without its format would be measured
+// as another one.
+std::optional<ChatTemplate> choose_chat_template(const ChatSettings& settings, const std::filesystem::path& model,
                                                  const std::filesystem::path& root);
+
+// All that decides what a prompt becomes in it: name, hash of its text, options, and the date where it asks for one.
+nlohmann::json describe_chat(const ChatTemplate& chat, const ChatSettings& settings);
 
 // What a prompt becomes.
 struct ChatText {
   std::string text;
-  bool add_special_tokens = true;  // false where the text itself begins with the BOS token: it stands once
+  bool add_special_tokens = true;  // of a turn false: a template prints all that the model gets
 };
+
+// The prompt as a user's turn that the model is to answer; system "" gives no system message. Without a template the
+// prompt itself. Throws Error with the template's line, and with its own words where it raises them.
 ChatText render_turn(const std::optional<ChatTemplate>& chat, const std::string& system, const std::string& prompt);
 
 }  // namespace kvc

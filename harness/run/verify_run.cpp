@@ -104,7 +104,9 @@ Experiment experiment_of(const StoredCell& cell, const NamedFiles& files, const 
   experiment.seed = settings.at("seed");
   if (settings.contains("max_prompt_tokens")) experiment.max_prompt_tokens = settings.at("max_prompt_tokens");
   experiment.question_after = settings.contains("question");
-  experiment.chat_template = settings.at("chat_template");
+  experiment.chat.form = settings.at("chat_template");
+  if (settings.contains("chat_options")) experiment.chat.options = settings.at("chat_options");
+  experiment.chat.date = settings.value("chat_date", kChatDate);
   experiment.system_message = settings.value("system_message", "");
   experiment.data_dir = options.data_dir;
   experiment.plugin_path = options.plugin_path;

@@ -11,9 +11,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
-                                  "pad_token", "cls_token", "mask_token"};
-
 json read_object(const std::filesystem::path& path) {
   auto file = lists(path.parent_path(), path.filename()) ? read_json(path) : json::object();
   KVC_CHECK(file.is_object(), path.string(), ": ", brief(file), ", expected an object");
@@ -36,7 +33,7 @@ class Reader {
 
   void read(const SpecialTokenDefaults& defaults) {
     read_listed_();
-    for (const char* name : kNames) {
+    for (const char* name : kSpecialTokenNames) {
       if (const auto token = named_(name)) add_special_(*token);
     }
     for (const auto* file : {&config_, &map_}) {

@@ -8,6 +8,9 @@
 
 namespace kvc {
 
+inline constexpr const char* kSpecialTokenNames[] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                                     "pad_token", "cls_token", "mask_token"};
+
 // What holds where no file says otherwise.
 struct SpecialTokenDefaults {
   std::optional<std::string> bos, eos;

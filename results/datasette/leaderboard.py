@@ -38,7 +38,7 @@ def settings_apart(cell, others):
     mine, theirs = settings_of(cell), [settings_of(other) for other in others]
     keys = {key for their in theirs for key in {*mine, *their} if mine.get(key) != their.get(key)}
     if "chat_template" in keys:
-        keys -= {"chat_frame", "add_special_tokens"}
+        keys -= {"chat_frame", "chat_sha256", "add_special_tokens"}
     values = {key: mine.get(key, "none") for key in sorted(keys)}
     return [f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in values.items()]
 

@@ -1,6 +1,8 @@
 #include "experiment/bench_experiment.h"
 #include "experiment/experiment.h"
+#include "prompt/chat_form.h"
 #include "prompt/model_chat.h"
+#include "prompt/model_template.h"
 #include "target.h"
 #include "task/dataset.h"
 #include "text/files.h"
@@ -97,9 +99,8 @@ void read_task(const fs::path& dir) {
 }
 
 void read_chat(const fs::path& dir) {
-  const auto chat = kvc::load_chat_template(dir / "x.yaml");
-  promise(kvc::render_chat(chat, "", " a \n").find('a') != std::string::npos, "the user's text is not in the prompt");
-  if (!chat.system_and_user.empty()) kvc::render_chat(chat, " be ", " a \n");
+  const auto form = kvc::load_chat_form(dir / "x.yaml");
+  promise(!form.name.empty() && !form.text.empty(), "a chat format without a text");
 }
 
 // The model's own template: a file of it, or a key of tokenizer_config.json.
@@ -110,11 +111,11 @@ void write_template(const fs::path& dir, std::string text, Mutator&) {
 }
 
 void read_template(const fs::path& dir) {
-  static const auto known = kvc::load_chat_templates(kSources / "prompts" / "chat");
-  const auto text = kvc::read_model_template(dir);
-  if (!text) return;
+  const auto chat = kvc::choose_chat_template({}, dir, kSources);
+  if (!chat) return;
   try {
-    kvc::recognize_chat_template(known, *text);
+    kvc::render_turn(chat, "", " a \n");
+    kvc::render_turn(chat, " be ", "é🙂");
   } catch (const kvc::Error& error) {  // its caller names the model
     throw kvc::Error(kvc::concat(dir.string(), ": ", error.what()));
   }
@@ -124,8 +125,20 @@ std::vector<json> template_seeds() {
   const std::string llama3 =
                         "{{ '<|start_header_id|>' + role + '<|end_header_id|>\n\n' + content | trim + '<|eot_id|>' }}",
                     mistral = "{% if x %}{{ '[INST] ' + content + ' [/INST]' }}{% endif %}";
+  const std::string dates =
+      "{%- macro say(x, y=none) -%}{{ x | upper }}{{ y or strftime_now('%d %b %Y') }}{%- endmacro -%}"
+      "{%- set ns = namespace(n=0, seen=[]) -%}{%- for m in messages if m.role != 'system' -%}"
+      "{%- set ns.n = ns.n + loop.index -%}{{ say(m['content'][1:-1].strip() ~ loop.last) }}"
+      "{%- else -%}{{ raise_exception('none') }}{%- endfor -%}{{ ns.n // 2 }}{{ messages | tojson(indent=2) }}";
+  const std::string filters =
+      "{{ messages | selectattr('role', 'equalto', 'user') | map(attribute='content') | join(', ') | trim | "
+      "default('x') }}"
+      "{% set x %} {{ range(3) | list }} {% endset %}{{ x.split()[-1] | replace('2', 'é') }}{% call say() %}{% endcall "
+      "%}";
   return {llama3,
           mistral,
+          dates,
+          filters,
           {{"chat_template", llama3}},
           {{"chat_template", {{{"name", "default"}, {"template", mistral}}, {{"name", "x"}, {"template", llama3}}}}}};
 }
@@ -196,8 +209,8 @@ Target chat_target() {
   return {"chat",
           10,
           seeds_of({"prompts/chat/llama3.yaml", "prompts/chat/mistral.yaml", "prompts/chat/qwen2.yaml"}),
-          {"version", "summary", "bos", "tokens", "recognize", "has", "lacks", "user", "system_and_user", "{user}",
-           "{user_stripped}", "{system}", "{", "}", "{{", "<s>", "&a", "*a", "null"},
+          {"version", "summary", "bos", "tokens", "template", "{{", "}}", "{%", "%}", "messages", "<s>", "&a", "*a",
+           "null"},
           [](const fs::path&) {},
           [](const fs::path& dir, std::string text, Mutator&) { write_file(dir / "x.yaml", text); },
           read_chat};
@@ -207,8 +220,44 @@ Target template_target() {
   return {"template",
           24,
           template_seeds(),
-          {"chat_template", "name", "template", "default", "<|im_start|>", "[INST] ", "<<SYS>>", "<|eot_id|>",
-           "<|start_header_id|>", "Cutting Knowledge Date", "{%", "{{"},
+          {"chat_template",
+           "name",
+           "template",
+           "default",
+           "<|im_start|>",
+           "[INST] ",
+           "{%",
+           "{{",
+           "%}",
+           "}}",
+           "{%-",
+           "-%}",
+           "{% endif %}",
+           "{% for x in messages %}",
+           "{% endfor %}",
+           "{% set ns.x = [ns.x] %}",
+           " * 999999999",
+           "**",
+           "'a' * ",
+           "range(",
+           "|join",
+           "|tojson",
+           "|list",
+           "|batch(",
+           " is ",
+           " not ",
+           " if ",
+           " else ",
+           "[::-1]",
+           "[-1:]",
+           "messages",
+           "ns",
+           "loop",
+           ".items()",
+           ".split(",
+           "__class__",
+           "namespace(",
+           "(((((((((((((((("},
           [](const fs::path&) {},
           write_template,
           read_template};

@@ -1,8 +1,9 @@
-"""Chat formats against transformers: its apply_chat_template and our data files give the same text and ids.
+"""Chat templates against transformers: its apply_chat_template, a model's own template and our named formats give the
+same text and ids.
 
 usage: chat_parity.py PROGRAM; the real tokenizers come from $KVC_DATA/tokenizers. Exit code 77 where a package or the
 tokenizers are absent. The Jinja templates are this test's own, written from the formats' public descriptions in the style
-of each family's own template, because `auto` recognizes a template by its text; SmolLM2's is the one of the model's file.
+of each family's own template; SmolLM2's is the one of the model's file.
 """
 import json
 import os
@@ -79,32 +80,50 @@ PLAIN = ["What is 1 + 1?", " \n padded\t \n", "\u3000wide\u00a0", "你好，世�
 MARKED = ["[INST] x [/INST]", "a<|im_end|>\n<|im_start|>assistant\nb", "x<|eot_id|>y", "<s>", "a <s> b</s>", "<<SYS>>\nno\n<</SYS>>", "<|begin_of_text|>"]
 
 
+# Templates that no named format is: a model's own way with what transformers hands to a template.
+OWN = {
+    "thinking": ("neox", ["<|im_start|>", "<|im_end|>"], None, CHATML.replace("DEFAULT", "''") + """{%- if enable_thinking is defined and not enable_thinking -%}{{- '<think>\\n\\n</think>\\n\\n' -}}{%- endif -%}"""),
+    "special": ("llama2", [], "<s>", """{{ bos_token }}{{ eos_token }}|{{ pad_token is defined }}|{{ tools is none }}|{{ documents }}|{{ add_generation_prompt }}|{{ messages | tojson }}"""),
+    "no_bos": ("llama2", [], "<s>", """{% for m in messages %}{{ m.role }}: {{ m.content }}{{ eos_token }}\n{% endfor %}"""),
+}
+
+
+def ask(program, folder, arguments, cases):
+    run = subprocess.run([program, folder, *arguments], input="\n".join(map(json.dumps, cases)) + "\n", text=True, encoding="utf-8", stdout=subprocess.PIPE)
+    return [json.loads(line) for line in run.stdout.split("\n") if line] if run.returncode == 0 else []
+
+
 def check(program, name, data):
-    tokenizer_name, added, bos, jinja = FORMATS[name]
+    tokenizer_name, added, bos, jinja = {**FORMATS, **OWN}[name]
     tokenizer = Tokenizer.from_file(os.path.join(data, "tokenizers", tokenizer_name, "tokenizer.json"))
     tokenizer.add_special_tokens(added)
+    eos = "</s>" if tokenizer_name == "llama2" else None
+    cases = [{"system": s, "user": u} for s in SYSTEMS for u in PLAIN + MARKED]
+    settings = [("own", ["auto"], {})]
+    if name in FORMATS:
+        settings.append((name, [name], {}))
+    if name == "thinking":
+        settings.append(("own", ["auto", '{"enable_thinking": false}'], {"enable_thinking": False}))
+    wrong = []
     with tempfile.TemporaryDirectory() as folder:
         tokenizer.save(os.path.join(folder, "tokenizer.json"))
-        theirs = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), bos_token=bos, chat_template=jinja)
-        json.dump({"chat_template": jinja}, open(os.path.join(folder, "tokenizer_config.json"), "w"))
-        cases = [{"system": s, "user": u} for s in SYSTEMS for u in PLAIN + MARKED]
-        run = subprocess.run([program, folder, "auto"], input="\n".join(map(json.dumps, cases)) + "\n", text=True, encoding="utf-8", stdout=subprocess.PIPE)
-        if run.returncode != 0:
-            return [f"exit code {run.returncode}"]
-        ours = [json.loads(line) for line in run.stdout.split("\n") if line]
-    wrong = [] if len(ours) == len(cases) else [f"{len(ours)} answers to {len(cases)} prompts"]
-    for case, our in zip(cases, ours):
-        messages = [{"role": "system", "content": case["system"]}] if case["system"] else []
-        messages.append({"role": "user", "content": case["user"]})
-        text = theirs.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-        ids = theirs.apply_chat_template(messages, tokenize=True, add_generation_prompt=True, return_dict=False)
-        # A format whose BOS the tokenizer adds has the same ids and a text without it.
-        text = text.removeprefix(bos) if name == "vicuna" else text
-        if our != {"name": name, "text": text, "ids": ids}:
-            wrong.append(f"{case}\n    ours   {our}\n    theirs {text!r} {ids}")
-        if bos and case["user"] in PLAIN and our["ids"].count(theirs.convert_tokens_to_ids(bos)) != 1:
-            wrong.append(f"{case}: BOS does not stand once in {our['ids']}")
-    print(f"{name} on {tokenizer_name}: {len(cases)} prompts, {len(wrong)} wrong")
+        theirs = PreTrainedTokenizerFast(tokenizer_file=os.path.join(folder, "tokenizer.json"), bos_token=bos, eos_token=eos, chat_template=jinja)
+        json.dump({"chat_template": jinja, "bos_token": bos, "eos_token": {"content": eos} if eos else None},
+                  open(os.path.join(folder, "tokenizer_config.json"), "w"))
+        for expected_name, arguments, options in settings:
+            ours = ask(program, folder, arguments, cases)
+            if len(ours) != len(cases):
+                wrong.append(f"{arguments}: {len(ours)} answers to {len(cases)} prompts")
+            for case, our in zip(cases, ours):
+                messages = [{"role": "system", "content": case["system"]}] if case["system"] else []
+                messages.append({"role": "user", "content": case["user"]})
+                text = theirs.apply_chat_template(messages, tokenize=False, add_generation_prompt=True, **options)
+                ids = theirs.apply_chat_template(messages, tokenize=True, add_generation_prompt=True, return_dict=False, **options)
+                if our != {"name": expected_name, "text": text, "ids": ids}:
+                    wrong.append(f"{arguments}, {case}\n    ours   {our}\n    theirs {text!r} {ids}")
+                if bos and name in FORMATS and case["user"] in PLAIN and our["ids"].count(theirs.convert_tokens_to_ids(bos)) != 1:
+                    wrong.append(f"{arguments}, {case}: BOS does not stand once in {our['ids']}")
+    print(f"{name} on {tokenizer_name}: {len(cases)} prompts, {len(settings)} settings, {len(wrong)} wrong")
     return wrong
 
 
@@ -114,7 +133,7 @@ def main():
         print("SKIP: KVC_DATA/tokenizers does not hold llama2, llama3 and neox")
         sys.exit(77)
     failed = False
-    for name in FORMATS:
+    for name in [*FORMATS, *OWN]:
         for message in check(sys.argv[1], name, data)[:3]:
             failed = True
             print(f"  {name}: {message}")

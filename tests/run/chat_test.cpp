@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "../gguf/gguf_writer.h"
 #include "kvc/check.h"
 #include "prompt/model_chat.h"
 #include "store/result_store.h"
@@ -15,7 +14,9 @@ namespace kvc::test {
 namespace {
 
 const std::string kSource = KVC_SOURCE_DIR;
-const std::string kLlama2 = "{{ bos_token + '[INST] ' + '<<SYS>>' + text.strip() + ' [/INST]' }}";
+const std::string kLlama2 =
+    "{% set s = messages[0].content if messages[0].role == 'system' %}{{ bos_token + '[INST] ' + ('<<SYS>>\\n' + s + "
+    "'\\n<</SYS>>\\n\\n' if s else '') + messages[-1].content.strip() + ' [/INST]' }}";
 
 // The embedded model in a folder of its own, whose tokenizer_config.json is the test's.
 std::filesystem::path model_folder(const TempFolder& folder, const nlohmann::json& tokenizer_config) {
@@ -74,7 +75,7 @@ TEST(Chat, PutsATurnIntoTheModelsOwnFormatWithOneBos) {
   const auto automatic = run_one(folder, "turn", "");
   const auto stripped = none.prompt.substr(0, none.prompt.find_last_not_of(" \n") + 1);
   EXPECT_EQ(automatic.prompt, "<s>[INST] " + stripped + " [/INST]");
-  EXPECT_EQ(automatic.settings["chat_template"], "llama2");
+  EXPECT_EQ(automatic.settings["chat_template"], "own");
   EXPECT_EQ(none.settings["chat_template"], "none");
   EXPECT_FALSE(none.settings.contains("chat_frame"));
   const auto tokenizer = Tokenizer::load(model);
@@ -83,21 +84,41 @@ TEST(Chat, PutsATurnIntoTheModelsOwnFormatWithOneBos) {
   EXPECT_EQ(automatic.n_prompt_tokens, static_cast<int64_t>(ids.size()));
   EXPECT_EQ(none.n_prompt_tokens, static_cast<int64_t>(tokenizer.encode(none.prompt, true).size()));
 
+  const auto own = run_one(folder, "turn", "chat_template: own\nchat_date: 2026-01-02\n");
+  EXPECT_EQ(own.key, automatic.key);  // how it was chosen changes no result, nor does a date that it does not ask for
   const auto by_name = run_one(folder, "turn", "chat_template: llama2\n");
-  EXPECT_EQ(by_name.key, automatic.key);  // how it was chosen changes no result
+  EXPECT_EQ(by_name.prompt, automatic.prompt);
   const auto bare = run_one(folder, "turn", "chat_template: llama2_bare\n");
   const auto with_system = run_one(folder, "turn", "system_message: Be brief.\n");
   EXPECT_EQ(with_system.prompt, "<s>[INST] <<SYS>>\nBe brief.\n<</SYS>>\n\n" + stripped + " [/INST]");
-  std::set<std::string> keys{none.key, automatic.key, bare.key, with_system.key};
-  EXPECT_EQ(keys.size(), 4u);
-  const auto vicuna = run_one(folder, "turn", "chat_template: vicuna\n");  // its BOS is the tokenizer's
-  EXPECT_EQ(vicuna.n_prompt_tokens, static_cast<int64_t>(tokenizer.encode(vicuna.prompt, true).size()));
-  EXPECT_TRUE(vicuna.settings["add_special_tokens"]);
+  const auto with_option = run_one(folder, "turn", "chat_options: {unused: 1}\n");
+  std::set<std::string> keys{none.key, automatic.key, by_name.key, bare.key, with_system.key, with_option.key};
+  EXPECT_EQ(keys.size(), 6u);
+  const auto vicuna = run_one(folder, "turn", "chat_template: vicuna\n");
+  EXPECT_TRUE(vicuna.prompt.starts_with("<s>A chat between")) << vicuna.prompt;
+  EXPECT_EQ(vicuna.n_prompt_tokens, static_cast<int64_t>(tokenizer.encode(vicuna.prompt, false).size()));
+}
+
+TEST(Chat, StoresWhatTheTemplateIsToldAndVerifiesIt) {
+  TempFolder folder;
+  model_folder(folder,
+               {{"chat_template", "{{ strftime_now('%d.%m.%y') if enable_thinking is not defined else 'q' }}"}});
+  const auto plain = run_one(folder, "turn", "");
+  EXPECT_EQ(plain.prompt, "26.07.24");
+  EXPECT_EQ(plain.settings["chat_date"], "2024-07-26");
+  const auto dated = run_one(folder, "turn", "chat_date: 2026-01-02\n");
+  EXPECT_EQ(dated.prompt, "02.01.26");
+  EXPECT_NE(dated.key, plain.key);
+  const auto quiet = run_one(folder, "turn", "chat_options: {enable_thinking: false}\n");
+  EXPECT_EQ(quiet.prompt, "q");
+  EXPECT_EQ(quiet.settings["chat_options"], nlohmann::json({{"enable_thinking", false}}));
+  const auto verified = run_program(folder, {"verify-run", (folder / "r.sqlite").string(), quiet.key});
+  EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
 }
 
 TEST(Chat, LeavesATaskAloneWhosePromptIsNoTurn) {
   TempFolder folder;
-  model_folder(folder, {{"chat_template", "{{ 'a format that nobody knows' }}"}});
+  model_folder(folder, {{"chat_template", "{% include 'what nothing renders' %}"}});
   const auto row = run_one(folder, "never", "");
   EXPECT_EQ(row.settings["chat_template"], "none");
   EXPECT_EQ(row.prompt.find("[INST]"), std::string::npos);
@@ -105,7 +126,7 @@ TEST(Chat, LeavesATaskAloneWhosePromptIsNoTurn) {
 
 TEST(Chat, RefusesWhatItCannotFollow) {
   TempFolder folder;
-  const auto model = model_folder(folder, {{"chat_template", "{{ 'a format that nobody knows' }}"}});
+  model_folder(folder, {{"chat_template", "{% include 'what nothing renders' %}"}});
   const auto error = [&](const std::string& chat, const std::string& settings) {
     std::filesystem::remove_all(folder / "tasks");
     const auto run = run_program(folder, {"validate", experiment(folder, chat, settings)});
@@ -113,9 +134,8 @@ TEST(Chat, RefusesWhatItCannotFollow) {
     EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
     return run.err;
   };
-  EXPECT_NE(
-      error("turn", "").find("'{{ 'a format that nobody knows' }}' is none of the known ones; known: chatml, llama2"),
-      std::string::npos);
+  EXPECT_NE(error("turn", "").find("tokenizer_config.json: chat_template: line 1: {% include %} is not supported"),
+            std::string::npos);
   EXPECT_NE(error("turn", "chat_template: lama2\n").find("unknown chat template 'lama2' (did you mean 'llama2'?)"),
             std::string::npos);
   EXPECT_NE(error("turn", "chat_template: llama3\n").find("'<|begin_of_text|>' is no special token of the model"),
@@ -124,52 +144,20 @@ TEST(Chat, RefusesWhatItCannotFollow) {
   EXPECT_NE(error("never", "system_message: Be brief.\n").find("system_message is 'Be brief.'"), std::string::npos);
   EXPECT_NE(error("turn", "chat_template: llama2_bare\nsystem_message: x\n").find("no place for a system message"),
             std::string::npos);
+  EXPECT_NE(error("never", "chat_options: {a: 1}\n").find("chat_options is {\"a\":1}"), std::string::npos);
+  EXPECT_NE(error("turn", "chat_date: 2024-02-30\n").find("chat_date: the date is '2024-02-30'"), std::string::npos);
   EXPECT_NE(error("sometimes", "").find("prompt.chat is 'sometimes', allowed: never, turn"), std::string::npos);
 }
 
-TEST(Chat, FindsTheModelsTemplateWhereFoldersKeepIt) {
-  TempFolder folder;
-  EXPECT_EQ(read_model_template(folder.path()), std::nullopt);
-  const auto config = [&](const nlohmann::json& json) { folder.write("tokenizer_config.json", json.dump()); };
-  config({{"bos_token", "<s>"}});
-  EXPECT_EQ(read_model_template(folder.path()), std::nullopt);
-  config({{"chat_template", nullptr}});
-  EXPECT_EQ(read_model_template(folder.path()), std::nullopt);
-  config({{"chat_template", "one"}});
-  EXPECT_EQ(read_model_template(folder.path()), "one");
-  config(
-      {{"chat_template", {{{"name", "tool_use"}, {"template", "two"}}, {{"name", "default"}, {"template", "three"}}}}});
-  EXPECT_EQ(read_model_template(folder.path()), "three");
-  config({{"chat_template", {{{"name", "tool_use"}, {"template", "two"}}}}});
-  EXPECT_THROW(read_model_template(folder.path()), Error);
-  config({{"chat_template", 5}});
-  EXPECT_THROW(read_model_template(folder.path()), Error);
-  folder.write("chat_template.jinja", "four\n");  // newer folders; it wins over the other file
-  EXPECT_EQ(read_model_template(folder.path()), "four\n");
-}
-
-TEST(Chat, TakesTheTemplateOfAGgufFile) {
-  TempFolder folder;
-  kvc::test::GgufWriter file;
-  const auto read = [&] {
-    file.write(folder / "m.gguf");
-    return read_model_template(folder / "m.gguf");
-  };
-  EXPECT_EQ(read(), std::nullopt);
-  file.set("tokenizer.chat_template", kvc::test::text("{{ 'x' }}"));
-  EXPECT_EQ(read(), "{{ 'x' }}");
-  file.set("tokenizer.chat_template", kvc::test::u32(5));
-  EXPECT_THROW(read(), Error);
-  file.set("tokenizer.chat_template", kvc::test::text("\xFFx"));
-  EXPECT_THROW(read(), Error);
-}
-
-TEST(Chat, KnowsSmolLm2sOwnTemplate) {
+TEST(Chat, RendersSmolLm2sOwnTemplateAsItsNamedFormat) {
   const char* path = std::getenv("KVC_SMOLLM2_GGUF");
   if (!path) GTEST_SKIP() << "KVC_SMOLLM2_GGUF names no file";
-  const auto chat = choose_chat_template("auto", path, kSource);
-  ASSERT_TRUE(chat);
-  EXPECT_EQ(chat->name, "smollm2");
+  const auto own = choose_chat_template({}, path, kSource),
+             form = choose_chat_template({.form = "smollm2"}, path, kSource);
+  ASSERT_TRUE(own && form);
+  for (const std::string system : {"", "Be brief."}) {
+    EXPECT_EQ(render_turn(own, system, " Hi! \n").text, render_turn(form, system, " Hi! \n").text);
+  }
 }
 
 TEST(Generate, WritesThePromptAsATurn) {
@@ -182,8 +170,8 @@ TEST(Generate, WritesThePromptAsATurn) {
   };
   const auto turn = with({"Q: 1 + 1", "--chat", "vicuna"});
   ASSERT_EQ(turn.exit_code, 0) << turn.err;
-  const auto known = load_chat_templates(kSource + "/prompts/chat");
-  const auto text = render_chat(find_chat_template(known, "vicuna"), "", "Q: 1 + 1");
+  const auto chat = choose_chat_template({.form = "vicuna"}, kSource + "/models/demo", kSource);
+  const auto text = render_turn(chat, "", "Q: 1 + 1").text.substr(3);  // the tokenizer puts its <s> before it
   EXPECT_EQ(turn.out, with({text}).out);
   EXPECT_EQ(with({"Q: 1 + 1", "--chat", "auto"}).out, with({"Q: 1 + 1"}).out);  // the embedded model has no format
   EXPECT_EQ(with({"x", "--chat", "vikuna"}).exit_code, 2);

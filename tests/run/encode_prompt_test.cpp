@@ -17,6 +17,10 @@ namespace {
 const std::filesystem::path kRoot = KVC_SOURCE_DIR;
 const std::optional<ChatTemplate> kNoChat;
 
+std::optional<ChatTemplate> bare_llama2() {
+  return choose_chat_template({.form = "llama2_bare"}, kRoot / "models" / "demo", kRoot);
+}
+
 using Ids = std::vector<int64_t>;
 
 class RealPrompts : public testing::Test {
@@ -225,7 +229,7 @@ TEST_F(SmallPrompts, WhatTheAnswerBeginsWithStandsBehindTheChatFormat) {
   EXPECT_TRUE(plain.text.ends_with("rope? Sam has the ring. Kim has the rope. Who has the rope? Is")) << plain.text;
   EXPECT_EQ(plain.ids, tokenizer_.encode(plain.text, true));
   EXPECT_EQ(plain.prompt.parts.back().text, plain.prompt.answer_prefix);
-  const std::optional<ChatTemplate> chat = load_chat_template(kRoot / "prompts" / "chat" / "llama2_bare.yaml");
+  const auto chat = bare_llama2();
   const PromptSettings settings{&chat, "", 4096, std::nullopt};
   const auto turn = encode_prompt(spec_, data_, data_.samples.front(), tokenizer_, settings);
   EXPECT_EQ(turn.text, render_turn(chat, "", plain.prompt.text).text + plain.prompt.answer_prefix);
@@ -285,7 +289,7 @@ TEST_F(SmallPrompts, TheChatFormatsEndAndTheAnswersBeginningAreReadWithTheQuesti
   question_after_ = true;
   encode(kGenerate + "prompt: {template: \"{q} Who has the rope? \", question: Who, answer_prefix: ' Who is'}\n",
          kContextLine, 4096);
-  const std::optional<ChatTemplate> chat = load_chat_template(kRoot / "prompts" / "chat" / "llama2_bare.yaml");
+  const auto chat = bare_llama2();
   const auto turn =
       encode_prompt(spec_, data_, data_.samples.front(), tokenizer_, {&chat, "", 4096, std::nullopt, true});
   EXPECT_EQ(question(turn), turn.text.substr(turn.text.find(" Who has the rope?")));

@@ -1,5 +1,6 @@
-// chat MODEL_DIR SETTING < lines: {"system": ..., "user": ...} a line in, {"name": ..., "text": ..., "ids": [...]} a
-// line out: the chat format that an experiment with chat_template SETTING takes for the model, and the prompt in it.
+// chat MODEL_DIR SETTING [OPTIONS] < lines: {"system": ..., "user": ...} a line in, {"name": ..., "text": ..., "ids":
+// [...]} a line out: the chat template that an experiment with chat_template SETTING and chat_options OPTIONS takes for
+// the model, and the prompt in it.
 #include <iostream>
 #include <nlohmann/json.hpp>
 
@@ -8,9 +9,11 @@
 #include "tokenizer/tokenizer.h"
 
 int main(int argc, char** argv) try {
-  if (argc != 3) return std::cerr << "usage: chat MODEL_DIR SETTING < lines\n", 2;
+  if (argc != 3 && argc != 4) return std::cerr << "usage: chat MODEL_DIR SETTING [OPTIONS] < lines\n", 2;
   const auto tokenizer = kvc::Tokenizer::load(argv[1]);
-  const auto chat = kvc::choose_chat_template(argv[2], argv[1], KVC_SOURCE_DIR);
+  kvc::ChatSettings settings{.form = argv[2]};
+  if (argc == 4) settings.options = nlohmann::ordered_json::parse(argv[3]);
+  const auto chat = kvc::choose_chat_template(settings, argv[1], KVC_SOURCE_DIR);
   for (std::string line; std::getline(std::cin, line);) {
     const auto input = nlohmann::json::parse(line);
     const auto turn =
