@@ -19,7 +19,8 @@ struct Measured {
 double characters_of(const Grid& grid, const PendingJob& job) {
   const auto& task = grid.tasks[job.task];
   if (task.spec.likelihood) return 1;  // a window is as long as any other
-  return std::max<double>(1, render_prompt(task.spec, task.data, task.data.samples[job.sample]).text.size());
+  const auto prompt = render_prompt(task.spec, task.data, task.data.samples[job.sample]);
+  return std::max(1.0, static_cast<double>(prompt.text.size()));
 }
 
 double choice_characters_of(const Grid& grid, const PendingJob& job) {

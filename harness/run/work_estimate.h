@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace kvc {
@@ -48,7 +49,6 @@ class WorkEstimate {
   void encoded(const Prompt& prompt, int compressor, double seconds);
   void answered(const Prompt& prompt, int compressor, double n_new);  // to its end
 
-  bool is_known() const { return !rates_.own.empty() || !encode_.own.empty(); }
   double tokens_done() const { return tokens_done_; }
   Left left_of(const Prompt& prompt, int compressor, double n_done = 0, bool is_encoded = false) const;
   Left planned() const;
