@@ -9,7 +9,7 @@ cuda_kernels.py --predict DEVICE [--tokens N] [--batch N] [--kv-heads N] [--laye
 
 A time is the longer one of two bounds: bytes over the memory's bandwidth, and instructions over issue slots (four a
 clock and multiprocessor). Instructions are those of the loop over coded tokens: on tensor cores all of them, counted as
-issued each time; of a plain kernel the shortest turn of its loop. `kvc bench --predict` tells the times of methods.
+issued each time; of a plain kernel the shortest turn of its loop.
 """
 import argparse
 import collections
@@ -29,8 +29,7 @@ TABLE = os.path.join(CUDA, "kernels.tsv")
 GPUS = os.path.join(CUDA, "gpus.tsv")
 PAGE = os.path.join(ROOT, "docs", "cuda.md")
 ARCHITECTURES = ["sm_80", "sm_90"]
-COLUMNS = ["kernel", "architecture", "registers", "shared_bytes", "blocks", "instructions", "hmma", "tokens", "ffma",
-           "symbol"]
+COLUMNS = ["kernel", "architecture", "registers", "shared_bytes", "blocks", "instructions", "hmma", "tokens", "ffma"]
 THREADS = 128
 PLAIN_DIM = 128  # that the plain kernels' times are told for
 CONVERSIONS = re.compile(r"I2F|F2F\b|I2FP|F2F\.")
@@ -52,16 +51,6 @@ def kernel_name(signature):
     formats = re.findall(r"Format<(\d+), (\w+)>", arguments)
     words += [side + bits + ("c" if by_tokens == "true" else "") for side, (bits, by_tokens) in zip("kv", formats)]
     return " ".join(words + re.findall(r", (\d+)(?=,|$)", re.sub(r"<[^<>]*>", "", arguments)))
-
-
-def symbol_of(signature):
-    """As harness/cuda/host/launch_log.h has it: void kvc::cuda::weigh_rows<4, false>(..) -> weigh_rows<4, false>."""
-    name, depth = re.sub(r"^void |\w+::", "", signature), 0
-    for i, letter in enumerate(name):
-        depth += (letter == "<") - (letter == ">")
-        if letter == "(" and depth == 0:
-            return name[:i]
-    return name
 
 
 def demangle(names):
@@ -174,8 +163,7 @@ def gather():
                 hmma, ffma = count(counted, "HMMA"), 0 if loop else count(counted, "FFMA")
                 issued = sum(counted.values()) if hmma + ffma else 0
                 tokens = tokens_a_turn(name, loop) if loop else 0
-                symbol = symbol_of(names[mangled])
-                rows.append([name, architecture, registers, shared, 0, issued, hmma, tokens, ffma, symbol])
+                rows.append([name, architecture, registers, shared, 0, issued, hmma, tokens, ffma])
         for row, blocks in zip(rows, resident_blocks([r[1:4] for r in rows], folder)):
             row[4] = blocks
     return sorted(rows, key=lambda row: (row[0], row[1])), wrong
@@ -204,11 +192,11 @@ def faults(name, lost, sass, loop):
 def read_table():
     with open(TABLE, encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
-    return [[r[0], r[1], *map(int, r[2:9]), r[9]] for r in lines[1:]]
+    return [[r[0], r[1], *map(int, r[2:])] for r in lines[1:]]
 
 
 def read_gpus():
-    """{name: (multiprocessors, GHz, GB/s, whose code)}, of the file that `kvc bench --predict` has, too."""
+    """{name: (multiprocessors, GHz, GB/s, whose code)}, of harness/cuda/gpus.tsv."""
     with open(GPUS, encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
     return {r[0]: (int(r[1]), float(r[2]), float(r[3]), r[4]) for r in lines[1:]}
@@ -318,7 +306,7 @@ def write(point):
         file.write("# Made by bench/cuda_kernels.py --write: what nvcc makes of the kernels, and what --check allows.\n"
                    "# blocks: resident a multiprocessor; instructions, hmma, tokens: of a warp's turn of the loop over "
                    "whole tiles;\n# or instructions, ffma: of the shortest turn of the loop with the most multiply-"
-                   "adds. symbol: its name in a program.\n")
+                   "adds.\n")
         for row in [COLUMNS, *rows]:
             file.write("\t".join(map(str, row)) + "\n")
     write_page(point)

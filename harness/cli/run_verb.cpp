@@ -28,6 +28,7 @@ struct RunArguments {
   std::vector<std::string> settings;
   std::string database, allow_plugins, plan, shard;
   std::optional<int64_t> limit;
+  std::optional<RunKind> kind;  // that a file must have
   bool dry_run = false, verify = false, wide = false;
 };
 
@@ -144,6 +145,8 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   auto settings = arguments.settings;
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
   const auto kind = experiment_kind(below_root(paths, file), settings);
+  KVC_CHECK(!arguments.kind || kind == *arguments.kind, file, ": kind ", to_string(kind), ", expected ",
+            to_string(*arguments.kind), "; `kvc run` runs every kind");
   if (is_timed(kind)) return run_bench_file(arguments, paths, settings, file);
   if (kind == RunKind::search) {
     KVC_CHECK(!arguments.dry_run, file, ": --dry-run of kind search, expected eval, probe, bench or capacity");
@@ -209,6 +212,14 @@ int run_files(const RunArguments& arguments) {
   return code;
 }
 
+void add_run_options(Verb verb, RunArguments& arguments) {
+  verb.add_option("--db", arguments.database,
+                  "results database (default: the file's `database`, or results/<name>.sqlite)");
+  add_allow_plugins(verb, arguments.allow_plugins);
+  verb.add_flag("--dry-run", arguments.dry_run, "print what would run, and run nothing");
+  add_wide(verb, arguments.wide);
+}
+
 }  // namespace
 
 int report_interrupt(int signal, const std::string& database) {
@@ -222,20 +233,27 @@ void add_allow_plugins(Verb verb, std::string& list) {
                   "file of SHA-256 sums, as sha256sum prints them; only these plugins are loaded");
 }
 
+void add_bench_verb(Verb program) {
+  auto arguments = std::make_shared<RunArguments>();
+  arguments->kind = RunKind::bench;
+  auto verb = program.add_subcommand(
+      "bench", "Measures the times and the memory that an experiment of kind bench names, as `run` does");
+  verb.add_option("file", arguments->files, "experiment files (YAML) of kind bench").required();
+  verb.add_option("--set", arguments->settings, "path=value overrides the file, e.g. bench.prompt_tokens=[32768]");
+  add_run_options(verb, *arguments);
+  verb.on_call([arguments] { return run_files(*arguments); });
+}
+
 void add_run_verb(Verb program) {
   auto arguments = std::make_shared<RunArguments>();
   auto verb = program.add_subcommand("run", "Runs an experiment (only what its database lacks) and prints the results");
   verb.add_option("file", arguments->files, "experiment files (YAML)");
   verb.add_option("-L,--limit", arguments->limit, "only the first N samples of each task (of a probe: prompts)");
   verb.add_option("--set", arguments->settings, "path=value overrides the file, e.g. compressors.1.kivi.bits=4");
-  verb.add_option("--db", arguments->database,
-                  "results database (default: the file's `database`, or results/<name>.sqlite)");
   verb.add_option("--plan", arguments->plan, "run one shard of this plan (made by `kvc plan`) instead of files");
   verb.add_option("--shard", arguments->shard,
                   "I/N, from 0 (default: from SLURM_ARRAY_TASK_ID or similar, plus KVC_SHARD_OFFSET)");
-  add_allow_plugins(verb, arguments->allow_plugins);
-  verb.add_flag("--dry-run", arguments->dry_run, "print what would run, and run nothing");
-  add_wide(verb, arguments->wide);
+  add_run_options(verb, *arguments);
   verb.add_flag("--verify", arguments->verify, "hash the model's weights again instead of using cached hashes");
   verb.on_call([arguments] { return run_files(*arguments); });
 }

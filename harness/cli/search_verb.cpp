@@ -8,7 +8,6 @@
 #include "models/model_path.h"
 #include "render/table.h"
 #include "run/progress.h"
-#include "run/staged_work.h"
 #include "search/search_layers.h"
 #include "search/search_score.h"
 #include "text/files.h"
@@ -66,34 +65,32 @@ void print_result(const SearchArguments& arguments, const SearchResult& result, 
                               " WHERE search_key = '" +
                                   result.key + "' AND rank <= 10 ORDER BY rank");
   std::fputs(write_markdown(best).c_str(), stdout);
-  std::printf("%s %s; %ld candidates scored now, %ld already stored; database %s, experiment %s\n", result.option.c_str(),
-              to_text(result.best).c_str(), result.n_scored, result.n_present, arguments.database.c_str(),
-              arguments.output.c_str());
+  std::printf("%s %s; %ld candidates scored now, %ld already stored; database %s, experiment %s\n",
+              result.option.c_str(), to_text(result.best).c_str(), result.n_scored, result.n_present,
+              arguments.database.c_str(), arguments.output.c_str());
 }
 
-// Tells of samples of candidates; what a candidate's accuracy takes is taken for what the model's own answers took.
+// Counts samples of candidates, those of all stages taken for alike; what was stored already took no time.
 OnSearchStep search_progress(const SearchSettings& settings, const Grid& grid) {
-  const auto n_samples = static_cast<int64_t>(search_samples(grid, settings.n_samples).size());
-  struct Shown {
-    Progress progress;
-    StagedWork work{{"the model's own answers", "likelihoods of candidates", "accuracy of the best"}};
+  struct Stage {
+    const char* name;
+    int64_t n_total, n_done = 0, n_present = 0;
   };
-  auto shown = std::make_shared<Shown>();
-  shown->work.plan(0, n_samples);
-  shown->work.plan(1, n_samples * settings.n_candidates);
-  shown->work.plan(2, n_samples * settings.n_rescored);
-  return [shown](SearchStage stage, int64_t n_done, int64_t n_present, int64_t n_total) {
-    shown->work.plan(static_cast<size_t>(stage), n_total);
-    shown->work.reach(static_cast<size_t>(stage), n_done, n_present, shown->progress.seconds_so_far());
-    ProgressState state;
-    state.n_done = n_done, state.n_total = n_total, state.unit = "samples";
-    state.seconds_left = shown->work.seconds_left();
-    if (state.seconds_left) {
-      const double so_far = shown->progress.seconds_so_far();
-      state.share = so_far / std::max(1e-9, so_far + *state.seconds_left);
-    }
-    state.doing = shown->work.name();
-    shown->progress.show(state);
+  const auto n = static_cast<int64_t>(search_samples(grid, settings.n_samples).size());
+  std::vector<Stage> stages{{"the model's own answers", n},
+                            {"likelihoods of candidates", n * settings.n_candidates},
+                            {"accuracy of the best", n * settings.n_rescored}};
+  return [stages, progress = std::make_shared<Progress>()](SearchStage stage, int64_t n_done, int64_t n_present,
+                                                           int64_t n_total) mutable {
+    auto& now = stages.at(static_cast<size_t>(stage));
+    now.n_done = n_done, now.n_present = n_present, now.n_total = n_total;
+    ProgressState state{.unit = "samples", .doing = now.name};
+    int64_t n_present_in_all = 0;
+    for (const auto& each : stages)
+      state.n_done += each.n_done, state.n_total += each.n_total, n_present_in_all += each.n_present;
+    state.seconds_left =
+        left_by_count(state.n_done - n_present_in_all, state.n_total - n_present_in_all, progress->seconds_so_far());
+    progress->show(state);
   };
 }
 
@@ -137,8 +134,7 @@ int run_search_file(const std::string& file, const std::vector<std::string>& set
 void add_search_verb(Verb program) {
   auto arguments = std::make_shared<SearchArguments>();
   auto& settings = arguments->search;
-  auto verb =
-      program.add_subcommand("search", "Searches per-layer values of an option (bits) under a size budget");
+  auto verb = program.add_subcommand("search", "Searches per-layer values of an option (bits) under a size budget");
   verb.add_option("file", arguments->file, "experiment file (YAML) with one compressor").required();
   verb.add_option("--budget", settings.budget, "cache size, as a fraction of 16-bit storage")
       .required()

@@ -175,23 +175,12 @@ bool reads_values(const c10::FunctionSchema& schema, const std::vector<c10::IVal
   return by_mask;
 }
 
-constinit thread_local int64_t* operator_numbers = nullptr;  // those of a CountOperators
-
-void count_operator(const std::vector<c10::IValue>& given) {
-  int64_t most = 0;
-  for (const auto& value : given) {
-    for_each_tensor(value, [&](const at::Tensor& x) { most = std::max(most, x.defined() ? x.numel() : 0); });
-  }
-  *operator_numbers += most;
-}
-
 void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stack) {
   const auto& schema = op.schema();
   const size_t n_given = schema.arguments().size();
   const std::vector<c10::IValue> given(stack->end() - static_cast<std::ptrdiff_t>(n_given), stack->end());
   check_devices(schema, given);
   if (reads_values(schema, given)) ++n_reads;
-  if (operator_numbers) count_operator(given);
   stack->resize(stack->size() - n_given);
   std::vector<c10::IValue> on_host;  // held: several results come as references to arguments that are gone
   for (const auto& value : given) on_host.push_back(argument_on_host(value));
@@ -207,9 +196,6 @@ void run_on_host(const c10::OperatorHandle& op, c10::DispatchKeySet, Stack* stac
 }
 
 }  // namespace
-
-CountOperators::CountOperators(int64_t& n_numbers) { operator_numbers = &n_numbers; }
-CountOperators::~CountOperators() { operator_numbers = nullptr; }
 
 c10::Device emulated_device() {
   static const bool known = [] {

@@ -15,14 +15,4 @@ c10::Device emulated_device();  // from the first call on LibTorch knows it
 // size depends on values. On a GPU it would have waited each time.
 int64_t n_reads_of_emulated_device();
 
-// While it lives, adds up the numbers that LibTorch's operators are given on this device by this thread: of each, those
-// of its largest tensor. Views and copies are none.
-class CountOperators {
- public:
-  explicit CountOperators(int64_t& n_numbers);
-  ~CountOperators();
-  CountOperators(const CountOperators&) = delete;
-  CountOperators& operator=(const CountOperators&) = delete;
-};
-
 }  // namespace kvc

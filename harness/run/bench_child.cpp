@@ -33,13 +33,6 @@ CacheLine BenchChild::measure() {
   return line;
 }
 
-StepCount BenchChild::count(int64_t n_tokens) {
-  process_.send(json(CountJob{n_tokens}));
-  const auto answer = wait();
-  KVC_CHECK(!answer.contains("error"), answer["error"].get<std::string>());
-  return answer.get<StepCount>();
-}
-
 BenchChild::Outcome BenchChild::run(const BenchJob& job) {
   process_.send(json(job));
   Outcome outcome;

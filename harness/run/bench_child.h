@@ -29,9 +29,6 @@ class BenchChild {
   // Bytes that the caches of one sequence hold, as a line in its prompt's length.
   CacheLine measure();
 
-  // Of a child that counts. Throws Error where the plugin does, or ends it.
-  StepCount count(int64_t n_tokens);
-
   struct Outcome {
     std::vector<BenchResult> results;  // of the repeats
     std::string error;                 // why there are none

@@ -4,7 +4,7 @@
 #include <set>
 
 #include "record/stopwatch.h"
-#include "run/run_progress.h"
+#include "run/prompt_work.h"
 #include "wire/worker_process.h"
 
 namespace kvc {
@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kTrialPrompt = 256, kTrialAnswer = 16;  // tokens
 constexpr double kTrialSeconds = 120;                     // that a trial may take, the model's loading included
+constexpr int kOther = -2;                                // a compressor that the grid does not have
+constexpr double kUnseen = 0.7;                           // of its limit that an answer gets, as far as is known
 
 constexpr const char* kHow = "a few samples give one: `kvc run` with --limit 4, then --dry-run on the same database";
 
@@ -25,11 +27,15 @@ class RunEstimate {
     if (jobs_.empty()) return {0.0, "nothing is missing"};
     if (experiment_.kind == RunKind::probe) return {std::nullopt, "no estimate for probes"};
     std::string by;
-    if (!learn(by)) return {std::nullopt, by};
+    if (!learn_times(by)) return {std::nullopt, by};
     guess_work(grid_, experiment_, maker_, jobs_);
-    for (const auto& job : jobs_) estimate_.plan(job.work, job.compressors);
+    double seconds = 0;
+    for (const auto& job : jobs_) {
+      seconds += estimate_.left_of(job.work, WorkEstimate::kPrefill).seconds;
+      for (const int compressor : job.compressors) seconds += estimate_.left_of(job.work, compressor).seconds;
+    }
     const auto n_workers = std::min<size_t>(static_cast<size_t>(experiment_.workers), jobs_.size());
-    return {*estimate_.cost_left() / static_cast<double>(n_workers), by};
+    return {seconds / static_cast<double>(n_workers), by};
   }
 
   CellEstimates run_cells() {
@@ -38,7 +44,7 @@ class RunEstimate {
     find_jobs();
     result.by = "nothing is missing";
     if (jobs_.empty()) return result;
-    const bool is_known = learn(result.by);
+    const bool is_known = learn_times(result.by);
     guess_work(grid_, experiment_, maker_, jobs_);
     for (size_t c = 0; c < grid_.cells.size(); ++c) result.cells[c] = estimate_of(grid_.cells[c], is_known);
     return result;
@@ -51,7 +57,7 @@ class RunEstimate {
   }
 
   // by: from what; where nothing is learnt, why
-  bool learn(std::string& by) {
+  bool learn_times(std::string& by) {
     by = learn_stored();
     std::string why = "the database has no sample of this model";
     if (by.empty()) by = learn_trial(why);
@@ -62,20 +68,19 @@ class RunEstimate {
 
   CellEstimate estimate_of(const Grid::Cell& cell, bool is_known) const {
     CellEstimate result;
-    auto prompts = estimate_, answers = estimate_;  // with what was learnt
+    double prefill_seconds = 0, seconds = 0;
     for (const auto& job : jobs_) {
       if (job.task != cell.task || !std::count(job.compressors.begin(), job.compressors.end(), cell.compressor))
         continue;
       ++result.n_missing;
       const auto& work = job.work;
       result.n_tokens = std::max(result.n_tokens, work.context + work.limit + std::max(0.0, work.forced));
-      prompts.plan(work, {});
-      answers.plan(work, {cell.compressor});
+      prefill_seconds += estimate_.left_of(work, WorkEstimate::kPrefill).seconds;
+      seconds += estimate_.left_of(work, cell.compressor).seconds;
     }
     if (!is_known) return result;
     const auto n_workers = static_cast<double>(experiment_.workers);
-    result.prefill_seconds = prompts.cost_left().value_or(0) / n_workers;
-    result.seconds = std::max(0.0, answers.cost_left().value_or(0) / n_workers - *result.prefill_seconds);
+    result.prefill_seconds = prefill_seconds / n_workers, result.seconds = seconds / n_workers;
     return result;
   }
 
@@ -91,27 +96,36 @@ class RunEstimate {
     bool has_own = false;
     for (; select.step(); ++n) {
       const auto [task, compressor] = place_of(select.text(0), select.text(1), select.text(2));
-      const double n_new = static_cast<double>(select.integer(5)), encode = select.real(8);
+      const double n_new = static_cast<double>(select.integer(5));
       WorkEstimate::Prompt work;
       work.task = task;
       work.context = static_cast<double>(select.integer(3));
       work.computed = std::max(1.0, work.context - static_cast<double>(select.integer(4)));
       work.limit = task < grid_.tasks.size() ? static_cast<double>(grid_.tasks[task].spec.max_new_tokens) : 0;
       if (work.limit <= 0 || select.text(6) == "scored") work.forced = 0;
-      estimate_.learn_prefill(work, select.real(7));
-      const double of_prompt = encode * work.context / std::max(1.0, work.context + n_new);
-      estimate_.learn(work, compressor, select.integer(5), of_prompt, select.real(9) + encode - of_prompt,
-                      select.text(6) == "limit" || select.text(6) == "context");
-      has_own |= compressor >= 0;
+      learn(work, compressor, n_new, select.real(7), select.real(8), select.real(9));
+      if (work.forced < 0) estimate_.answered(work, compressor, n_new);
+      has_own |= compressor != kOther;
     }
     if (n == 0) return "";
     return concat("from the times of ", n, " samples in the database", has_own ? "" : ", of other compressors");
   }
 
-  // The grid's task, or one behind all, and its compressor, or -1.
+  // encode_seconds: of the prompt and of n_new tokens.
+  void learn(const WorkEstimate::Prompt& work, int compressor, double n_new, double prefill_seconds,
+             double encode_seconds, double decode_seconds) {
+    const double of_prompt = encode_seconds * work.context / std::max(1.0, work.context + n_new);
+    if (work.computed > 0) {
+      estimate_.measured(work, WorkEstimate::kPrefill, work.computed, work.computed, prefill_seconds);
+    }
+    if (of_prompt > 0) estimate_.encoded(work, compressor, of_prompt);
+    if (n_new > 0) estimate_.measured(work, compressor, n_new, n_new, decode_seconds + encode_seconds - of_prompt);
+  }
+
+  // The grid's task, or one after all of them, and its compressor, or kOther.
   std::pair<size_t, int> place_of(const std::string& task, const std::string& plugin,
                                   const std::string& options) const {
-    std::pair<size_t, int> place(grid_.tasks.size(), -1);
+    std::pair<size_t, int> place(grid_.tasks.size(), kOther);
     for (const auto& cell : grid_.cells) {
       if (cell.record.task == task) place.first = cell.task;
       if (cell.record.plugin == plugin && cell.record.options_json == options) place.second = cell.compressor;
@@ -155,12 +169,8 @@ class RunEstimate {
       const auto result = message.get<JobResult>();
       if (!result.error.empty()) continue;
       const auto& m = result.measured;
-      const double of_prompt = m.encode_seconds * work.context / (work.context + static_cast<double>(kTrialAnswer));
-      auto forced = work;
-      forced.forced = 0;  // how long answers get is not learnt from it
-      estimate_.learn_prefill(forced, m.prefill_seconds);
-      estimate_.learn(forced, result.compressor, m.n_new_tokens, of_prompt,
-                      m.encode_seconds - of_prompt + m.attend_seconds + m.other_seconds, false);
+      learn(work, result.compressor, static_cast<double>(m.n_new_tokens), m.prefill_seconds, m.encode_seconds,
+            m.attend_seconds + m.other_seconds);
       has_learnt = true;
     }
     if (!has_learnt) why = "no compressor completed a trial";
@@ -175,7 +185,7 @@ class RunEstimate {
   ResultStore* store_;  // to learn from
   JobMaker maker_;
   std::deque<PendingJob> jobs_;
-  WorkEstimate estimate_;
+  WorkEstimate estimate_{kUnseen};
 };
 
 }  // namespace

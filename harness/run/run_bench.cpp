@@ -140,7 +140,7 @@ class BenchRun {
       if (experiment_.kind == RunKind::bench) {
         if (is_present(cell, experiment_.points[cell.item])) continue;
         n_total_ += runs_of_a_point();
-        for (int64_t i = 0; i < runs_of_a_point(); ++i) estimate_.plan(work_of(cell), {compressor_of(cell)});
+        estimate_.plan(work_of(cell), {compressor_of(cell)}, static_cast<double>(runs_of_a_point()));
         continue;
       }
       for (const auto& row : rows_of(experiment_.searches[cell.item])) n_total_ += !is_present(cell, row);
@@ -160,26 +160,26 @@ class BenchRun {
     return work;
   }
 
-  // A run is over. Of warm-ups no times are heard: they are booked as the first repeat behind them.
+  // A run is over. Of warm-ups no times are heard: they count as the first repeat after them.
   void book(const BenchResult& result) {
     const auto work = work_of(*cell_);
+    const int compressor = compressor_of(*cell_);
     const auto& seconds = result.seconds;
+    const double encoded = seconds.encode * work.context / (work.context + work.forced / work.n_sequences);
     for (; n_unbooked_ > 0; --n_unbooked_) {
-      estimate_.unplan(work, {compressor_of(*cell_)});
-      estimate_.begin(++n_booked_, work, {compressor_of(*cell_)});
-      estimate_.prefilled(n_booked_, 1, work.computed, seconds.prefill);
-      const double encoded = seconds.encode * work.context / (work.context + work.forced / work.n_sequences);
-      estimate_.decoded(n_booked_, compressor_of(*cell_), 0, encoded);
-      estimate_.ended(n_booked_, compressor_of(*cell_), std::llround(work.forced),
-                      seconds.encode + seconds.attend + seconds.other, false);
-      estimate_.forget(n_booked_);
+      estimate_.plan(work, {compressor}, -1);
+      estimate_.measured(work, WorkEstimate::kPrefill, work.computed, work.computed, seconds.prefill);
+      estimate_.encoded(work, compressor, encoded);
+      estimate_.measured(work, compressor, work.forced, work.forced,
+                         seconds.encode - encoded + seconds.attend + seconds.other);
     }
     seconds_booked_ = progress_.seconds_so_far();
   }
 
   // Those that a failure left out are planned no more.
   void unplan_rest() {
-    for (; n_planned_ > 0; --n_planned_) estimate_.unplan(work_of(*cell_), {compressor_of(*cell_)});
+    estimate_.plan(work_of(*cell_), {compressor_of(*cell_)}, -static_cast<double>(n_planned_));
+    n_planned_ = 0;
   }
 
   void show() { show(now_at()); }
@@ -189,12 +189,12 @@ class BenchRun {
     const double so_far = progress_.seconds_so_far();
     if (experiment_.kind == RunKind::bench) {
       state.unit = "runs";
-      state.seconds_left = estimate_.seconds_left(seconds_booked_);
+      const auto left = estimate_.planned();
+      const double done = estimate_.tokens_done();
+      state.seconds_left = estimate_.seconds_left(left, seconds_booked_);
       if (state.seconds_left) *state.seconds_left = std::max(0.0, *state.seconds_left - (so_far - seconds_booked_));
-      if (seconds_booked_ > 0) {
-        state.tokens_per_second = (estimate_.n_prefilled() + estimate_.n_decoded()) / seconds_booked_;
-      }
-      if (state.seconds_left && so_far > 0) state.share = so_far / (so_far + *state.seconds_left);
+      if (seconds_booked_ > 0) state.tokens_per_second = done / seconds_booked_;
+      state.share = done > 0 ? done / (done + left.tokens) : 0;
     } else {
       state.unit = "searches";
       state.seconds_left = left_by_count(n_done_, n_total_, so_far);
@@ -301,9 +301,9 @@ class BenchRun {
   BenchOutcome& outcome_;
   Progress progress_;
   WorkEstimate estimate_;
-  int64_t n_booked_ = 0, n_unbooked_ = 0;  // runs in the estimate; warm-ups that wait for a repeat
-  int64_t n_planned_ = 0;                  // runs of this point that are not booked yet
-  double seconds_booked_ = 0;              // from the start to the last that was
+  int64_t n_unbooked_ = 0;     // warm-ups that wait for a repeat
+  int64_t n_planned_ = 0;      // runs of this point that are not booked yet
+  double seconds_booked_ = 0;  // from the start to the last that was
   BenchWatch watch_;
   const BenchCell* cell_ = nullptr;
   int64_t n_total_ = 0, n_done_ = 0, n_ended_ = 0;  // of all runs or searches; of this point's runs

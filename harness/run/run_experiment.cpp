@@ -12,6 +12,7 @@
 #include <optional>
 
 #include "run/job_maker.h"
+#include "run/prompt_work.h"
 #include "run/put_cells.h"
 #include "run/result_filer.h"
 #include "run/run_progress.h"

@@ -31,11 +31,10 @@ struct BenchResult {
   double read_seconds = 0;  // that the machine takes to read memory.kv bytes; 0: not asked
 };
 
-// The first message to the child. counts: nothing is run; it makes no body and answers CountJobs alone.
+// The first message to the child.
 struct BenchSetUp {
   BenchSubject bench;
   CompressorChoice compressor;
-  bool counts = false;
 };
 KVC_DECLARE_JSON(BenchSetUp)
 
@@ -47,34 +46,6 @@ struct BenchJob {
 };
 KVC_DECLARE_JSON(BenchJob)
 
-// What one decode step reads and computes over a prompt of so many drawn tokens, of one sequence in all layers.
-struct CountJob {
-  int64_t n_count_tokens = 0;
-};
-KVC_DECLARE_JSON(CountJob)
-
-struct HeldBytes {
-  std::string tensor, kind;  // as kvc/footprint.h calls them
-  int64_t bytes = 0;
-};
-
-struct KernelWork {
-  std::string kernel;  // its symbol; "": unknown
-  int64_t launches = 0;
-  double multiply_adds = 0, products = 0;  // of warps
-};
-
-struct StepCount {
-  std::vector<HeldBytes> held;
-  std::vector<KernelWork> kernels;
-  int64_t n_layers = 1;       // of the model
-  int64_t n_filled = 1;       // of these, filled; the others hold what the first does
-  double operator_share = 0;  // numbers that LibTorch's operators were given, of all numbers that the caches stand for
-};
-
-KVC_DECLARE_JSON(HeldBytes)
-KVC_DECLARE_JSON(KernelWork)
-KVC_DECLARE_JSON(StepCount)
 KVC_DECLARE_JSON(PhaseSeconds)
 KVC_DECLARE_JSON(MemorySplit)
 KVC_DECLARE_JSON(BenchResult)

@@ -14,7 +14,10 @@
 #include "worker/load_model.h"
 
 namespace kvc {
+namespace {
 
+// Normal numbers of the subject's type; of a layer the first outlier_channels of each KV head's keys are outlier_factor
+// as large.
 NewTokens drawn_tokens(const ModelShape& model, const BenchSubject& subject, int64_t n_tokens, at::Generator& generator,
                        at::Device device) {
   const auto drawn = normal_tokens(model, n_tokens, generator);
@@ -22,8 +25,6 @@ NewTokens drawn_tokens(const ModelShape& model, const BenchSubject& subject, int
   const auto placed = [&](const at::Tensor& x) { return x.to(device, parse_dtype(subject.dtype)); };
   return {placed(drawn.q), placed(drawn.k), placed(drawn.v), 0};
 }
-
-namespace {
 
 class LayerBody final : public BenchBody {
  public:

@@ -13,11 +13,6 @@
 
 namespace kvc {
 
-// Normal numbers of the subject's type; of a layer the first outlier_channels of each KV head's keys are outlier_factor
-// as large.
-NewTokens drawn_tokens(const ModelShape& model, const BenchSubject& subject, int64_t n_tokens, at::Generator& generator,
-                       at::Device device);
-
 // What a bench runs on.
 class BenchBody {
  public:

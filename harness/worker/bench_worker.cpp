@@ -4,13 +4,11 @@
 
 #include <limits>
 
-#include "checkpoint/model_config.h"
 #include "compressors/build_compressor.h"
 #include "compressors/plan_memory.h"
 #include "guest/thrown.h"
 #include "text/message.h"
 #include "worker/bench_run.h"
-#include "worker/count_step.h"
 #include "worker/read_memory.h"
 
 namespace kvc {
@@ -81,48 +79,6 @@ class BenchWorker {
   MemoryReader reader_;
 };
 
-// Holds no model: a step's bytes and work follow from caches of drawn numbers.
-class CountWorker {
- public:
-  CountWorker(const BenchSetUp& set_up, WorkerChannel& channel)
-      : channel_(channel), subject_(set_up.bench), shape_(shape_of(subject_)) {
-    check_plugin_files(set_up.compressor);
-    compressor_ = build_compressor(set_up.compressor, shape_).part.compressor;
-    compressor_->check_model(shape_);
-  }
-
-  void count(const CountJob& job) {
-    try {
-      channel_.enter(0);
-      const auto counted = count_step(*compressor_, shape_, subject_, job.n_count_tokens);
-      channel_.enter(-1);
-      channel_.send(counted);
-    } catch (...) {
-      channel_.send({{"error", thrown()}});
-    }
-  }
-
- private:
-  static ModelShape shape_of(const BenchSubject& subject) {
-    if (!subject.is_layer()) {
-      return load_model_config(subject.model.empty() ? subject.config : subject.model).shape();
-    }
-    return {.n_heads = subject.n_heads, .n_kv_heads = subject.n_kv_heads, .head_dim = subject.head_dim};
-  }
-
-  WorkerChannel& channel_;
-  BenchSubject subject_;
-  ModelShape shape_;
-  std::unique_ptr<Compressor> compressor_;
-};
-
-int run_count_worker(const BenchSetUp& settings, WorkerChannel& channel) {
-  CountWorker worker(settings, channel);
-  channel.send({{"ready", true}, {"max_tokens", std::numeric_limits<int64_t>::max()}});
-  while (const auto message = channel.receive()) worker.count(message->get<CountJob>());
-  return 0;
-}
-
 }  // namespace
 
 int run_bench_worker(const json& set_up, WorkerChannel& channel) {
@@ -130,7 +86,6 @@ int run_bench_worker(const json& set_up, WorkerChannel& channel) {
   try {
     const auto settings = set_up.get<BenchSetUp>();
     at::set_num_threads(static_cast<int>(settings.bench.threads));
-    if (settings.counts) return run_count_worker(settings, channel);
     worker.emplace(settings, channel);
     channel.send({{"ready", true}, {"max_tokens", worker->max_tokens()}});
   } catch (const std::exception& e) {

@@ -68,6 +68,35 @@ TEST_F(BenchRuns, PhasesAddUpPartsFitInAndPeaksAreSplit) {
   EXPECT_EQ(again.err.find("0 points run now (0 failed), 8 already stored"), 0u) << again.err;  // nothing to tell of
 }
 
+// `kvc bench` is `kvc run` of what is a bench, and of nothing else.
+TEST_F(BenchRuns, TheVerbRunsWhatRunDoesAndRefusesOtherKinds) {
+  const auto file = folder.write("b.yaml", bench_file(kLayer, "prompt_tokens: 64\n  new_tokens: 2\n  repeats: 2",
+                                                      "  - full\n  - token_group\n"));
+  const auto bench = [&](const std::string& path) {
+    return run_program(folder, {"bench", path, "--db", database(), "--set", "bench.batch=2"});
+  };
+  const auto first = bench(file.string());
+  ASSERT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_NE(first.err.find("2 points run now (0 failed), 0 already stored"), std::string::npos) << first.err;
+  EXPECT_NE(first.out.find("token_group"), std::string::npos) << first.out;
+  EXPECT_EQ(integer("SELECT count(*) FROM timing WHERE phase = 'total' AND batch = 2"), 2 * 2);
+  const auto again = run_program(folder, {"run", file.string(), "--db", database(), "--set", "bench.batch=2"});
+  EXPECT_EQ(again.err.find("0 points run now (0 failed), 2 already stored"), 0u) << again.err;
+  EXPECT_EQ(again.out, first.out);
+
+  for (const std::string kind : {"eval", "capacity"}) {
+    const auto other = folder.write(
+        "other.yaml", kind == "eval" ? small_experiment("  - full\n")
+                                     : std::string("name: c\nkind: capacity\ncapacity:\n  ") + kLayer +
+                                           "\n  memory_limit: 1MB\n  prompt_tokens: 64\n  new_tokens: 4\n"
+                                           "  max_batch: 4\ncompressors:\n  - full\n");
+    const auto refused = bench(other.string());
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find("other.yaml: kind " + kind + ", expected bench"), std::string::npos) << refused.err;
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+  }
+}
+
 // Of models/demo's shape, drawn instead of read: the same bytes. 3,107,072 parameters, of which those of the layers'
 // matrices, 4 x (256 x (512 + 256 + 3 x 704)), take a byte with `weights: int8`, and 4 a row.
 TEST_F(BenchRuns, AWholeModelCountsItsWeights) {

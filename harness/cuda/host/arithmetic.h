@@ -36,10 +36,7 @@ inline float __log2f(float x) { return static_cast<float>(std::log2(static_cast<
 inline float __fdividef(float a, float b) { return a / b; }
 inline float __fdiv_rn(float a, float b) { return a / b; }
 inline float __frcp_rn(float a) { return 1.0f / a; }
-inline float fmaf(float a, float b, float c) {
-  ++work.multiply_adds;
-  return std::fmaf(a, b, c);
-}
+inline float fmaf(float a, float b, float c) { return std::fmaf(a, b, c); }
 inline float __fmaf_rn(float a, float b, float c) { return fmaf(a, b, c); }
 inline float __fadd_rn(float a, float b) { return a + b; }
 inline float __fmul_rn(float a, float b) { return a * b; }

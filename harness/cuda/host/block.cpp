@@ -9,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/host/launch_log.h"
 #include "cuda/host/shared_memory.h"
 
 namespace kvc::cuda_emulated {
@@ -18,7 +17,6 @@ constinit thread_local Index3 threadIdx;
 constinit thread_local Index3 blockIdx;
 constinit thread_local dim3 blockDim;
 constinit thread_local dim3 gridDim;
-constinit thread_local Work work;
 
 namespace {
 
@@ -66,7 +64,6 @@ struct Thread {
   const char* waits_in = "";
   Where where;
   fiber run;
-  Work work;
 };
 
 struct Meeting {
@@ -205,9 +202,7 @@ bool run_if_ready(int number) {
   }
   machine->running = number;
   threadIdx = thread.index;
-  work = thread.work;
   thread.run = std::move(thread.run).resume();
-  thread.work = work;
   return true;
 }
 
@@ -282,23 +277,7 @@ void run_threads() {
   }
 }
 
-// Of all warps, the most that one of their lanes did: what the warp issues.
-Work work_of_block() {
-  Work sum;
-  for (std::size_t first = 0; first < machine->threads.size(); first += warpSize) {
-    Work most;
-    for (std::size_t i = first; i < std::min(machine->threads.size(), first + warpSize); ++i) {
-      const Work& one = machine->threads[i].work;
-      most.multiply_adds = std::max(most.multiply_adds, one.multiply_adds);
-      most.products = std::max(most.products, one.products);
-    }
-    sum.multiply_adds += most.multiply_adds;
-    sum.products += most.products;
-  }
-  return sum;
-}
-
-Work run_block(Stacks& stacks, std::size_t shared_bytes, const std::function<void()>& body) {
+void run_block(Stacks& stacks, std::size_t shared_bytes, const std::function<void()>& body) {
   const unsigned count = blockDim.x * blockDim.y * blockDim.z;
   machine->threads = std::vector<Thread>(count);
   machine->meetings.assign((count + warpSize - 1) / warpSize, {});
@@ -319,13 +298,11 @@ Work run_block(Stacks& stacks, std::size_t shared_bytes, const std::function<voi
   if (const std::string array = overwritten_guard(); !array.empty() && !machine->failure) {
     machine->failure = failure_of("", "something was written past the end of " + array + ", past every check");
   }
-  const Work done = work_of_block();
   machine->threads.clear();  // ends those that still wait
   close_shared(machine->failure.has_value());
   if (machine->failure) {
     throw Failure(*machine->failure);
   }
-  return done;
 }
 
 void finish_barrier(Barrier& barrier) {
@@ -344,49 +321,6 @@ void check_launch(dim3 grid, dim3 block) {
                   std::to_string(most_threads));
   }
 }
-
-void add(Work& sum, const Work& each, std::int64_t times = 1) {
-  sum.multiply_adds += times * each.multiply_adds;
-  sum.products += times * each.products;
-}
-
-// What lies between two places of a grid does what these do if they do the same; otherwise each half is looked at.
-template <class Run>
-Work work_between(unsigned first, const Work& at_first, unsigned last, const Work& at_last, const Run& run) {
-  Work sum;
-  if (last - first < 2) {
-    return sum;
-  }
-  if (at_first == at_last) {
-    add(sum, at_first, last - first - 1);
-    return sum;
-  }
-  const unsigned middle = first + (last - first) / 2;
-  const Work at_middle = run(middle);
-  add(sum, at_middle);
-  add(sum, work_between(first, at_first, middle, at_middle, run));
-  add(sum, work_between(middle, at_middle, last, at_last, run));
-  return sum;
-}
-
-template <class Run>
-Work work_of_some(unsigned n, const Run& run) {
-  const Work at_first = run(0), at_last = n > 1 ? run(n - 1) : Work();
-  Work sum = work_between(0, at_first, n - 1, at_last, run);
-  add(sum, at_first);
-  add(sum, at_last);
-  return sum;
-}
-template <class Run>
-Work work_of_all(unsigned n, const Run& run) {
-  Work sum;
-  for (unsigned i = 0; i < n; ++i) {
-    add(sum, run(i));
-  }
-  return sum;
-}
-
-LaunchLog* open_log() { return kvc_cuda_launch_log ? kvc_cuda_launch_log() : nullptr; }
 
 }  // namespace
 
@@ -490,7 +424,7 @@ void sync_named(int number, int threads, Where where) {
   finish_barrier(barrier);
 }
 
-void run_grid(const char* kernel, const void* address, dim3 grid, dim3 block, std::size_t shared_bytes,
+void run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
               const std::function<void()>& thread) {
   thread_local Stacks stacks;
   Machine running;
@@ -502,18 +436,13 @@ void run_grid(const char* kernel, const void* address, dim3 grid, dim3 block, st
   check_launch(grid, block);
   gridDim = grid;
   blockDim = block;
-  LaunchLog* log = open_log();
-  const auto run = [&](unsigned x, unsigned y, unsigned z) {
-    blockIdx = {x, y, z};
-    return run_block(stacks, shared_bytes, thread);
-  };
-  const auto some = [&](unsigned n, const auto& at) { return log ? work_of_some(n, at) : work_of_all(n, at); };
-  const Work done = work_of_all(grid.z, [&](unsigned z) {  // parts of a launch may be of any lengths
-    return some(grid.y, [&](unsigned y) { return some(grid.x, [&](unsigned x) { return run(x, y, z); }); });
-  });
-  if (log) {
-    log->push_back(
-        {kernel, address, grid, block, static_cast<double>(done.multiply_adds), static_cast<double>(done.products)});
+  for (unsigned z = 0; z < grid.z; ++z) {
+    for (unsigned y = 0; y < grid.y; ++y) {
+      for (unsigned x = 0; x < grid.x; ++x) {
+        blockIdx = {x, y, z};
+        run_block(stacks, shared_bytes, thread);
+      }
+    }
   }
 }
 

@@ -89,15 +89,8 @@ struct Votes {
 Votes sync_block(const char* what, bool predicate, Where where);
 void sync_named(int number, int threads, Where where);
 
-// What a thread did: products of numbers (fmaf) and of a warp's matrices (mma_*).
-struct Work {
-  std::int64_t multiply_adds = 0, products = 0;
-  bool operator==(const Work&) const = default;
-};
-extern constinit thread_local Work work;  // of the fiber that runs
-
-// Runs `thread` for each thread of each block, one block after another; of a kernel by that name, at that address.
-void run_grid(const char* kernel, const void* address, dim3 grid, dim3 block, std::size_t shared_bytes,
+// Runs `thread` for each thread of each block, one block after another; of a kernel by that name.
+void run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
               const std::function<void()>& thread);
 
 }  // namespace kvc::cuda_emulated

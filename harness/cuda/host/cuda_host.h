@@ -41,7 +41,7 @@ template <class... Parameters, class... Arguments>
 void launch(const char* name, void (*kernel)(Parameters...), dim3 grid, dim3 block, std::size_t shared_bytes,
             cudaStream_t stream, Arguments&&... arguments) {
   const std::tuple<Parameters...> values(static_cast<Parameters>(arguments)...);
-  run_grid(name, reinterpret_cast<const void*>(kernel), grid, block, shared_bytes, [&] { std::apply(kernel, values); });
+  run_grid(name, grid, block, shared_bytes, [&] { std::apply(kernel, values); });
 }
 
 }  // namespace kvc::cuda_emulated

@@ -86,7 +86,6 @@ inline void meet_whole_warp(const char* what, void* slot, void (*complete)(const
 
 template <class Format, int Parts, class Exact, class Sum>
 void multiply_add(const char* what, Sum (&sum)[4], const unsigned (&a)[4], const unsigned (&b)[2], Where where) {
-  ++work.products;
   ProductSlot<Sum> slot{sum, a, b};
   meet_whole_warp(what, &slot, &multiply<Format, Parts, Exact, Sum>, where);
 }
