@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 
 // What the command prints, at most one byte more than is wanted. -> its exit status, as pclose has it
 int run_into(const DataSource& source, const fs::path& part) {
-  OutputFile file(part);
+  OutputFile file(part, OutputFile::How::kInPlace);
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(::popen(source.command.c_str(), "r"), &::pclose);
   KVC_CHECK(output, "cannot run '", source.command, "'");
   char buffer[1 << 16];

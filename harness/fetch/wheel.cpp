@@ -123,7 +123,7 @@ Member open_member(zip_t* zip, const std::string& where, const std::string& memb
 
 // At most n_bytes and one more, which shows that there are too many.
 void unpack(zip_file_t* from, const std::string& where, int64_t n_bytes, const fs::path& to) {
-  OutputFile file(to);
+  OutputFile file(to, OutputFile::How::kInPlace);
   std::vector<char> buffer(1 << 20);
   for (int64_t left = n_bytes + 1; left > 0;) {
     const auto wanted = std::min<int64_t>(left, static_cast<int64_t>(buffer.size()));

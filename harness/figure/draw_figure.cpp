@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "figure/gnuplot_script.h"
 #include "kvc/check.h"

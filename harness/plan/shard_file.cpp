@@ -85,6 +85,7 @@ void copy_whole(const fs::path& from, const fs::path& to) {
 }
 
 ShardFile::ShardFile(fs::path shared) : shared_(std::move(shared)) {
+  check_database_path(shared_);
   auto name = (folder_of_node() / "kvc-shard-XXXXXX").string();
   if (!::mkdtemp(name.data())) {
     throw EnvironmentError(concat("a shard's folder '", name, "': ", std::strerror(errno)));

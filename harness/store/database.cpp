@@ -41,12 +41,6 @@ std::string meaning(int code) {
   }
 }
 
-// SQLite would wait for a pipe's other end, and cut a name at a NUL.
-void check_file(const std::filesystem::path& path) {
-  const auto why = no_file(path);
-  KVC_CHECK(why.empty(), "results database ", path_in_quotes(path), ": ", why);
-}
-
 // A finished database of the write-ahead log: to read it SQLite would make the log's files, which this folder forbids.
 // Nobody else writes it either, or a log would lie there.
 bool is_at_rest(const std::filesystem::path& path) {
@@ -74,6 +68,11 @@ std::string uri_of(const std::filesystem::path& path, const char* how) {
 
 }  // namespace
 
+void check_database_path(const std::filesystem::path& path) {
+  const auto why = path == ":memory:" ? "" : no_file(path);
+  KVC_CHECK(why.empty(), "results database ", path_in_quotes(path), ": ", why);
+}
+
 bool is_write_ahead(const std::filesystem::path& path) {
   char head[20] = "";  // its byte 18 says how it is written
   std::ifstream(path, std::ios::binary).read(head, sizeof head);
@@ -83,7 +82,7 @@ bool is_write_ahead(const std::filesystem::path& path) {
 Database::Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle, &sqlite3_close) {}
 
 Database Database::open(const std::filesystem::path& path, Mode mode, int wait_ms) {
-  if (path != ":memory:") check_file(path);
+  check_database_path(path);
   const bool at_rest = mode == Mode::kReadOnly && is_at_rest(path);
   const bool is_like_uri = path.string().starts_with("file:");
   const int flags = mode == Mode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
@@ -115,7 +114,7 @@ void Database::fail(int code) const {
 }
 
 void Database::attach(const std::filesystem::path& path, const std::string& name) {
-  check_file(path);
+  check_database_path(path);
   prepare("ATTACH ? AS " + name).bind(1, uri_of(path, is_at_rest(path) ? "immutable=1" : "mode=ro")).run();
 }
 

@@ -75,6 +75,10 @@ class Database {
   std::unique_ptr<sqlite3, int (*)(sqlite3*)> handle_;
 };
 
+// Throws Error where the path is a pipe, device, socket or folder, or none that a file can have: SQLite would wait for
+// a pipe's other end, and cut a name at a NUL.
+void check_database_path(const std::filesystem::path& path);
+
 // Whether the file is written by the write-ahead log: readers and its writer do not wait for each other.
 bool is_write_ahead(const std::filesystem::path& path);
 

@@ -218,11 +218,11 @@ void set_journal(Database& db, int wait_ms) {
 }
 
 void check_folder(const std::filesystem::path& path) {
+  check_database_path(path);
   std::error_code unreadable;  // SQLite reports that, with the system's reason
   const auto folder = path.has_parent_path() ? path.parent_path() : std::filesystem::path(".");
   KVC_CHECK(std::filesystem::exists(folder, unreadable), "results database '", path.string(), "': there is no folder '",
             folder.string(), "'");
-  KVC_CHECK(!std::filesystem::is_directory(path, unreadable), "results database '", path.string(), "': it is a folder");
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ std::string read_file(const std::filesystem::path& path) {
   return bytes;
 }
 
-OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
+OutputFile::OutputFile(std::filesystem::path path, How how) : path_(std::move(path)) {
   if (path_.native().find('\0') != std::string::npos) fail(EINVAL);
   struct stat status {};
   const bool is_there = ::stat(path_.c_str(), &status) == 0;
@@ -117,7 +117,7 @@ OutputFile::OutputFile(std::filesystem::path path) : path_(std::move(path)) {
   const bool is_link = std::filesystem::is_symlink(path_, unknown);
   const auto target = is_link ? std::filesystem::canonical(path_, dangling) : path_;
   const bool takes_its_place = (is_there ? S_ISREG(status.st_mode) : !is_link) && !is_descriptor(path_) && !dangling;
-  if (!takes_its_place || !open_part(target)) open_in_place(is_there);
+  if (how == How::kInPlace || !takes_its_place || !open_part(target)) open_in_place(is_there);
   if (!part_.empty() && is_there) ::fchmod(file_, status.st_mode & 07777);
 }
 

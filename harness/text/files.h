@@ -32,7 +32,8 @@ std::string read_file(const std::filesystem::path& path);
 // Throws EnvironmentError naming the path and the system's reason, at the write that meets it.
 class OutputFile {
  public:
-  explicit OutputFile(std::filesystem::path path);
+  enum class How { kWhole, kInPlace };  // kInPlace: its owner renames it
+  explicit OutputFile(std::filesystem::path path, How how = How::kWhole);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();

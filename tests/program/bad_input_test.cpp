@@ -113,9 +113,7 @@ TEST(BadPath, OfAnyVerbIsRefusedInOneLineAndNotWaitedFor) {
   const auto file = folder.write("x.yaml", small_experiment("  - full\n")).string();
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   std::filesystem::create_symlink("loop", folder / "loop");
-  std::filesystem::create_directory(folder / "folder");
-  for (const std::string& path : {(folder / "pipe").string(), (folder / "loop").string(), (folder / "folder").string(),
-                                  std::string("/dev/zero"), (folder / std::string(300, 'x')).string()}) {
+  for (const std::string& path : {(folder / "pipe").string(), (folder / "loop").string(), std::string("/dev/zero")}) {
     const std::vector<std::vector<std::string>> commands = {
         {"run", file, "--db", path},
         {"run", path},

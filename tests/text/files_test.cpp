@@ -118,6 +118,17 @@ TEST(OutputFile, ThatIsNotCommittedIsNotThere) {
   EXPECT_EQ(n_entries(folder), 1u);
 }
 
+TEST(OutputFile, InPlaceHasNoOtherName) {
+  TempFolder folder;
+  OutputFile file(folder / "a", OutputFile::How::kInPlace);
+  EXPECT_TRUE(fs::exists(folder / "a"));
+  file.write("text");
+  file.commit();
+  EXPECT_EQ(read_file(folder / "a"), "text");
+  { OutputFile(folder / "b", OutputFile::How::kInPlace).write("half"); }
+  EXPECT_EQ(n_entries(folder), 1u);
+}
+
 TEST(OutputFile, TakesAFilesPlaceBehindItsLinksAndWithItsPermissions) {
   TempFolder folder;
   const auto path = folder.write("a", "old");
