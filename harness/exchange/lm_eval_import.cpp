@@ -158,7 +158,12 @@ RunOfSamples run_of_samples(const fs::path& path) {
   }
   std::sort(files.begin(), files.end());
   for (const auto& file : files) {
-    const auto json = read_json_text(file);
+    SortedJson json;
+    try {
+      json = read_json_text(file);
+    } catch (const Error&) {
+      if (!time.empty()) throw;  // without a time it may be any file of the folder
+    }
     if (!is_results(json) || (time.empty() && !stem.starts_with(samples_prefix(json)))) continue;
     run.row = row_of(json, file);
     run.item = run.row.item;

@@ -44,7 +44,9 @@ Json field_json(const FieldSpec& field) {
 
 // The files' content is hashed; which of their items are used is said here.
 Json data_json(const DataSpec& data) {
-  Json json = {{"format", static_cast<int>(data.format)}, {"columns", data.columns}, {"latin1", data.encoding == TextEncoding::kLatin1}};
+  Json json = {{"format", static_cast<int>(data.format)},
+               {"columns", data.columns},
+               {"latin1", data.encoding == TextEncoding::kLatin1}};
   for (const auto& part : data.parts) json["parts"].push_back({part.begin, part.end.value_or(-1), part.set});
   return json;
 }

@@ -90,7 +90,7 @@ class JsonLines::Reader {
   void expect_end() {
     while (is_blank(bytes_.sgetc())) take();
     KVC_CHECK(bytes_.sgetc() == kEof, file_, ":", here_.line, ":", here_.column,
-              ": error: not JSON: text behind the array that the file begins with");
+              ": error: not JSON: text after the array that the file begins with");
   }
 
   std::string file_;

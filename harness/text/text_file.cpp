@@ -127,7 +127,7 @@ class TextStream::Unpacker {
     int error = Z_OK;
     const std::string why = gzerror(file_.get(), &error);
     KVC_CHECK(error != Z_ERRNO, "cannot read '", path_, "': ", std::strerror(errno));
-    const auto at = why.rfind(": ");  // behind the file's name
+    const auto at = why.rfind(": ");  // after the file's name
     KVC_CHECK(n >= 0 && error == Z_OK, path_,
               ": error: no whole gzip file: ", in_one_line(at == why.npos ? why : why.substr(at + 2)));
     left_ = {packed_.data(), static_cast<size_t>(n)};

@@ -309,9 +309,9 @@ TEST_F(Exchange, ResultsBeforeLmEval04AreRead) {
 
 // --output_path run1.json of lm-eval 0.4.3 and later.
 TEST_F(Exchange, ResultsOfAnyNameBelongToTheSamplesOfTheirTime) {
-  write(
-      "o/run1_2026-01-02T03-04-05.5.json",
-      R"({"model_name": "org/m", "config": {"model": "vllm"}, "results": {"a": {"acc,none": 0.5}, "b": {"acc,none": 1}}})");
+  write("o/run1_2026-01-02T03-04-05.5.json",
+        R"({"model_name": "org/m", "config": {"model": "vllm"}, "results": {"a": {"acc,none": 0.5},
+    "b": {"acc,none": 1}}})");
   write("o/samples_a_2026-01-02T03-04-05.5.jsonl", "{\"doc_id\": 0, \"acc\": 1}\n{\"doc_id\": 1, \"acc\": 0}\n");
   const auto imported = lm_eval(folder_ / "o");
   EXPECT_EQ(imported.skipped, std::vector<std::string>());

@@ -53,7 +53,7 @@ TEST_F(JsonlTest, ReadsOneArrayAsItsItems) {
   EXPECT_EQ(read("[1, \"\xC3\"]"), ":1:6: error: not well-formed UTF-8");
   EXPECT_EQ(read("[1, 2"), ":1:6: error: not JSON: the array is not closed");
   EXPECT_EQ(read("[1, }"), ":1:6: error: not JSON: the array is not closed");
-  EXPECT_EQ(read("[1]\n[2]"), ":2:1: error: not JSON: text behind the array that the file begins with");
+  EXPECT_EQ(read("[1]\n[2]"), ":2:1: error: not JSON: text after the array that the file begins with");
   EXPECT_EQ(read("[\"" + std::string((64 << 20) + 1, 'x') + "\"]"),
             ":1:1: error: the item is longer than 67108864 bytes");
 }
