@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What nvcc makes of the kernels, and the times that follow from it: nothing here runs on a GPU.
 
-cuda_kernels.py --check    the kernels compile for sm_80 and sm_90 within harness/cuda/kernels.tsv, without spills or
+cuda_kernels.py --check    the kernels compile for sm_80 and sm_90 within harness/compress/cuda/kernels.tsv, without spills or
                            local memory, and their inner loops are what their head comments say; exit 77: no toolkit
-cuda_kernels.py --write    writes harness/cuda/kernels.tsv and the table of docs/cuda.md
+cuda_kernels.py --write    writes harness/compress/cuda/kernels.tsv and the table of docs/cuda.md
 cuda_kernels.py --predict DEVICE [--tokens N] [--batch N] [--kv-heads N] [--layers N]
                            least times of a step's attention on h100, a100, h200 or l40s: predictions, not measured
 
@@ -196,7 +196,7 @@ def read_table():
 
 
 def read_gpus():
-    """{name: (multiprocessors, GHz, GB/s, whose code)}, of harness/cuda/gpus.tsv."""
+    """{name: (multiprocessors, GHz, GB/s, whose code)}, of harness/compress/cuda/gpus.tsv."""
     with open(GPUS, encoding="utf-8") as file:
         lines = [line.rstrip("\n").split("\t") for line in file if not line.startswith("#")]
     return {r[0]: (int(r[1]), float(r[2]), float(r[3]), r[4]) for r in lines[1:]}
@@ -212,13 +212,13 @@ def check():
     for row in rows:
         allowed = budget.pop((row[0], row[1]), None)
         if allowed is None:
-            wrong.append(f"{row[0]}, {row[1]}: not in harness/cuda/kernels.tsv")
+            wrong.append(f"{row[0]}, {row[1]}: not in harness/compress/cuda/kernels.tsv")
             continue
         over = row[2] > allowed[2] or row[3] > allowed[3] or row[4] < allowed[4] or row[5] > 1.05 * allowed[5]
         if over:
             found, limits = (dict(zip(COLUMNS[2:], x[2:])) for x in (row, allowed))
             wrong.append(f"{row[0]}, {row[1]}: {found}, allowed: {limits}")
-    wrong += [f"{name}, {architecture}: in harness/cuda/kernels.tsv, but not compiled" for name, architecture in budget]
+    wrong += [f"{name}, {architecture}: in harness/compress/cuda/kernels.tsv, but not compiled" for name, architecture in budget]
     return wrong
 
 
@@ -343,7 +343,7 @@ def main():
         write(point)
         return
     wrong = check()
-    print("\n".join(wrong) if wrong else "the kernels are within harness/cuda/kernels.tsv")
+    print("\n".join(wrong) if wrong else "the kernels are within harness/compress/cuda/kernels.tsv")
     sys.exit(1 if wrong else 0)
 
 

@@ -1,5 +1,5 @@
-# kvc_add_cuda_kernels(target file.cu...): each file as C++ that runs on the CPU (harness/cuda/host), always, and by nvcc
-# where there is one. The two stand in namespaces of their own (harness/cuda/device.cuh), so one program holds both.
+# kvc_add_cuda_kernels(target file.cu...): each file as C++ that runs on the CPU (harness/compress/cuda/host), always, and by nvcc
+# where there is one. The two stand in namespaces of their own (harness/compress/cuda/device.cuh), so one program holds both.
 function(kvc_add_cuda_kernels target)
   foreach(kernel ${ARGN})
     cmake_path(ABSOLUTE_PATH kernel NORMALIZE OUTPUT_VARIABLE path)

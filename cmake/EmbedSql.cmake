@@ -1,4 +1,4 @@
-# kvc_embed_sql(OUT): results/schema.sql and results/tables/*.sql as the definitions of harness/store/embedded_sql.h.
+# kvc_embed_sql(OUT): results/schema.sql and results/tables/*.sql as the definitions of harness/store/store/embedded_sql.h.
 function(kvc_embed_sql out)
   file(GLOB tables CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/results/tables/*.sql)
   list(SORT tables)

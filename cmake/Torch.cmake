@@ -5,7 +5,7 @@ include(LibTorch)
 file(WRITE ${CMAKE_BINARY_DIR}/pch.cpp.in "// carries a precompiled header\n")
 configure_file(${CMAKE_BINARY_DIR}/pch.cpp.in ${CMAKE_BINARY_DIR}/pch.cpp COPYONLY)
 set(KVC_PLAIN_HEADERS <algorithm> <cmath> <cstdio> <filesystem> <fstream> <functional> <map> <memory> <optional> <set>
-                      <sstream> <string> <variant> <vector> <yaml-cpp/yaml.h> ${CMAKE_SOURCE_DIR}/harness/text/json.h)
+                      <sstream> <string> <variant> <vector> <yaml-cpp/yaml.h> ${CMAKE_SOURCE_DIR}/harness/base/text/json.h)
 foreach(pch kvc_pch kvc_core_pch kvc_plain_pch)
   add_library(${pch} OBJECT ${CMAKE_BINARY_DIR}/pch.cpp)
 endforeach()

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-#include "record/stopwatch.h"
+#include "contract/stopwatch.h"
 #include "render/table.h"
 #include "text/files.h"
 

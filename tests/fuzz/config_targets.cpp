@@ -1,7 +1,7 @@
 #include <cmath>
 
 #include "checkpoint/model_config.h"
-#include "gguf/json_reader.h"
+#include "text/json_reader.h"
 #include "target.h"
 
 namespace kvc_fuzz {

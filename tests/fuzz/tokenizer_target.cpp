@@ -1,4 +1,4 @@
-#include "gguf/json_reader.h"
+#include "text/json_reader.h"
 #include "target.h"
 #include "text/files.h"
 #include "text/utf8.h"

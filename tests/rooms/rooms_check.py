@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The rooms of harness/ and their arrows, held against the build and the pages.
+"""Compares the groups and rooms of harness/ with the build and the pages.
 
-rooms_check.py BUILD [--write]: a file of a room can include the headers of the rooms behind its arrows and no others;
-no arrow leads back; docs/design.md draws the arrows that the build has; docs/reading-the-code.md names functions that
-stand where it says. --write brings the two pages up to date.
+rooms_check.py BUILD [--write]: a file of a room can include the headers of the rooms its target links, directly or through
+others, and no others; no room depends on itself, and no room on one of a higher group; docs/design.md draws the rooms
+that the build has; docs/reading-the-code.md names functions at the lines where they are. --write updates the two pages.
 """
 import json
 import os
@@ -22,12 +22,15 @@ def read(path):
 
 
 def arrows_of(drawn):
+    """({room: rooms that it links}, groups from the lowest) of build/rooms.mmd; a room is written group/room."""
+    head, *lines = drawn.splitlines()
     arrows = {}
-    for room, line in re.findall(r"^  (\w+) --> (.+)$", drawn, re.M):
-        for seen in line.split(" & "):
-            arrows.setdefault(room, set()).add(seen)
-            arrows.setdefault(seen, set())
-    return arrows
+    for line in lines:
+        room, seen = line.split(" --> ")
+        arrows[room] = set(filter(None, seen.split(" & ")))
+    for room in {seen for many in arrows.values() for seen in many} - set(arrows):
+        arrows[room] = set()
+    return arrows, head.split()
 
 
 def reachable(arrows, room):
@@ -42,7 +45,7 @@ def reachable(arrows, room):
 
 def headers_of(room):
     folder = os.path.join(ROOT, "harness", room)
-    return sorted(f"{room}/{name}" for name in os.listdir(folder) if name.endswith(".h"))
+    return sorted(f"{os.path.basename(room)}/{name}" for name in os.listdir(folder) if name.endswith(".h"))
 
 
 def command_of(room, commands):
@@ -63,7 +66,7 @@ def wrong_includes(room, arrows, commands):
         return []
     allowed = reachable(arrows, room) | {room}
     claims = []
-    for other in sorted(arrows):
+    for other in sorted(set(arrows) - {"include/kvc"}):  # the plugin ABI: every room may see it
         for header in headers_of(other):
             wrong = "!" if other in allowed else ""
             claims.append(f'#if {wrong}__has_include("{header}")\nstatic_assert(false, "{header}");\n#endif')
@@ -74,30 +77,55 @@ def wrong_includes(room, arrows, commands):
     wrong = re.findall(r'static assertion failed: (\S+)', done.stderr)
     if done.returncode and not wrong:
         wrong = [done.stderr.strip().splitlines()[-1]]
-    return [f"{room}: {header} is {'not seen, though' if header.split('/')[0] in allowed else 'seen, though no'}"
+    seen = {os.path.basename(other) for other in allowed}
+    return [f"{room}: {header} is {'hidden, though an' if header.split('/')[0] in seen else 'visible, though no'}"
             f" arrow leads there" for header in wrong]
 
 
-def in_few_lines(drawn):
-    """Arrows beside each other, in lines of 116 columns: one line a room made the picture half of its page."""
-    head, *arrows = [line.strip() for line in drawn.splitlines() if line.strip()]
+def arrows_up(arrows, groups):
+    level = {group: i for i, group in enumerate(groups)}
+    return [f"{room} --> {seen}: leads up" for room in sorted(arrows) for seen in sorted(arrows[room])
+            if level[seen.split("/")[0]] > level[room.split("/")[0]]]
+
+
+def mermaid(arrows):
+    """Lines of at most 116 columns: one line per room made the picture half of its page."""
+    drawn = [f"{box} --> {' & '.join(sorted(seen))}" for box, seen in sorted(arrows.items()) if seen]
     lines = [""]
-    for arrow in arrows:
+    for arrow in drawn or sorted(arrows):
         joined = f"{lines[-1]}; {arrow}" if lines[-1] else arrow
         if len(joined) > 116:
             lines.append(arrow)
         else:
             lines[-1] = joined
-    return head + "\n" + "".join(f"  {line}\n" for line in lines)
+    return "```mermaid\nflowchart TD\n" + "".join(f"  {line}\n" for line in lines) + "```\n"
+
+
+def picture(arrows, groups):
+    """The groups without arrows that others imply, then each group's rooms with the groups that they use."""
+    between = {group: {seen.split("/")[0] for room in arrows if room.split("/")[0] == group for seen in arrows[room]} - {group}
+               for group in groups}
+    direct = {group: {seen for seen in between[group] if not any(seen in reachable(between, other) for other in between[group])}
+              for group in groups}
+    text = mermaid(direct)
+    for group in reversed(groups):
+        rooms = {room: seen for room, seen in arrows.items() if room.split("/")[0] == group and room != "include/kvc"}
+        inside = {room.split("/")[1]: {other.split("/")[1] if other.split("/")[0] == group else f"{other.split('/')[0]}/"
+                                       for other in seen} for room, seen in rooms.items()}
+        boxes = {room: {f"{name.rstrip('/')}_{{{{{name}}}}}" if name.endswith("/") else name for name in seen}
+                 for room, seen in inside.items()}
+        if rooms:
+            text += f"\n`{group}`:\n\n" + mermaid(boxes)
+    return text
 
 
 def hold_picture(drawn, write):
     page = os.path.join(ROOT, "docs/design.md")
     text = read(page)
-    block = re.compile(r"```mermaid\nflowchart.*?```", re.S)
+    block = re.compile(r"(<!-- drawn from the build -->\n).*?(<!-- end -->)", re.S)
     if not block.search(text):
-        return ["docs/design.md: it holds no picture of the rooms"]
-    new = block.sub(lambda _: f"```mermaid\n{in_few_lines(drawn)}```", text)
+        return ["docs/design.md: it has no place for the picture of the rooms"]
+    new = block.sub(lambda found: f"{found[1]}{drawn}{found[2]}", text)
     if new == text:
         return []
     if write:
@@ -124,7 +152,7 @@ def hold_hops(write):
             return match[0]
         nearest = min(found, key=lambda i: abs(i - line))
         if not write:
-            wrong.append(f"docs/reading-the-code.md: {name} stands at {path}:{nearest}, not {line}")
+            wrong.append(f"docs/reading-the-code.md: {name} is at {path}:{nearest}, not {line}")
         return f"[`{name}`](../{path}#L{nearest})"
 
     new = re.sub(r"\[`([\w:]+)`\]\(\.\./([\w/.]+)#L(\d+)\)", place, text)
@@ -139,16 +167,16 @@ def hold_hops(write):
 
 def main():
     build, write = sys.argv[1], "--write" in sys.argv
-    drawn = read(os.path.join(build, "rooms.mmd"))
-    arrows = arrows_of(drawn)
+    arrows, groups = arrows_of(read(os.path.join(build, "rooms.mmd")))
     commands = json.loads(read(os.path.join(build, "compile_commands.json")))
-    wrong = [f"{room}: an arrow leads back to it" for room in sorted(arrows) if room in reachable(arrows, room)]
-    folders = {name for name in os.listdir(os.path.join(ROOT, "harness"))
-               if os.path.isdir(os.path.join(ROOT, "harness", name)) and name not in ("include", "quant", "functions", "cuda")}
-    wrong += [f"harness/{name}: no arrow leads to it or from it" for name in sorted(folders - set(arrows))]
+    wrong = [f"{room}: it depends on itself" for room in sorted(arrows) if room in reachable(arrows, room)]
+    folders = {f"{group}/{name}" for group in groups for name in os.listdir(os.path.join(ROOT, "harness", group))
+               if os.path.isdir(os.path.join(ROOT, "harness", group, name))}
+    wrong += [f"harness/{name}: no target of the build" for name in sorted(folders - set(arrows))]
+    wrong += arrows_up(arrows, groups)
     for room in sorted(arrows):
         wrong += wrong_includes(room, arrows, commands)
-    wrong += hold_picture(drawn, write) + hold_hops(write)
+    wrong += hold_picture(picture(arrows, groups), write) + hold_hops(write)
     print("\n".join(wrong) if wrong else f"{len(arrows)} rooms, {sum(map(len, arrows.values()))} arrows: as the build has them")
     return 1 if wrong else 0
 

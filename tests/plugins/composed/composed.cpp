@@ -3,7 +3,7 @@
 #include <filesystem>
 
 #include "compose/compose.h"
-#include "compressors/plugin_library.h"
+#include "plugin_loader/plugin_library.h"
 
 namespace {
 

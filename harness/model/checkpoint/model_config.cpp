@@ -1,0 +1,229 @@
+#include "checkpoint/model_config.h"
+
+#include "checkpoint/config_keys.h"
+#include "checkpoint/gguf_config.h"
+#include "text/json_reader.h"
+#include "text/model_folder.h"
+#include "kvc/check.h"
+#include "text/nearest.h"
+#include "text/utf8.h"
+
+namespace kvc {
+namespace {
+
+constexpr double kLayerNormEps = 1e-5;  // no config.json says it
+constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
+// The bytes of a matrix and of the KV of all layers and positions stay below 2^63.
+constexpr int64_t kMaxSize = int64_t{1} << 24, kMaxLayers = 4096, kMaxHeads = 4096, kMaxHeadDim = 4096;
+
+std::string one_of(const JsonObject& object, const std::string& name, const std::string& absent,
+                   const std::vector<std::string>& allowed) {
+  const auto value = object.text(name, absent);
+  for (const auto& one : allowed) {
+    if (value == one) return value;
+  }
+  throw Error(concat(object.where(), ": ", name, " is ", in_quotes(value), ", supported: ", join(allowed)));
+}
+
+const Architecture& find_architecture(const JsonObject& config) {
+  std::vector<std::string> known;
+  const auto& names = config.array("architectures");
+  for (const auto& row : architectures()) {
+    known.emplace_back(row.name);
+    if (names.size() != 1 || names[0] != row.name) continue;
+    if (!config.text("model_type", "").empty()) one_of(config, "model_type", "", {row.model_type});
+    return row;
+  }
+  throw Error(concat(config.where(), ": architectures is ", brief(names), ", supported: ", join(known)));
+}
+
+void refuse_other_flags(const JsonObject& config, const Architecture& architecture) {
+  for (const auto& [field, value] : architecture.only) {
+    KVC_CHECK(config.boolean(field, value) == value, config.where(), ": ", field, " is ", value ? "false" : "true",
+              ", supported: ", value ? "true" : "false");
+  }
+  if (!config.has("layer_types")) return;
+  for (const auto& type : config.array("layer_types")) {
+    KVC_CHECK(type == "full_attention", config.where(), ": layer_types holds ", brief(type),
+              ", supported: \"full_attention\"");
+  }
+}
+
+bool read_flag(const JsonObject& config, const ConfigFlag& flag) {
+  return flag.field ? config.boolean(flag.field, flag.value) : flag.value;
+}
+
+// "rope_type", or "type" as it was called before; files of the time between have both.
+std::string rope_type(const JsonObject& object) {
+  const std::vector<std::string> types = {"default", "linear", "llama3"};
+  if (!object.has("rope_type")) return one_of(object, "type", "default", types);
+  const auto type = one_of(object, "rope_type", "", types);
+  return object.has("type") ? one_of(object, "type", "", {type}) : type;
+}
+
+void read_llama3_(const JsonObject& config, const JsonObject& object, RopeConfig& rope) {
+  rope.low_freq_factor = object.number("low_freq_factor", 1e-6, 1e6);
+  rope.high_freq_factor = object.number("high_freq_factor", 1e-6, 1e6);
+  KVC_CHECK(static_cast<float>(rope.low_freq_factor) < static_cast<float>(rope.high_freq_factor), object.where(),
+            ": high_freq_factor is ", rope.high_freq_factor, ", expected more than low_freq_factor ",
+            rope.low_freq_factor);
+  const char* context = "original_max_position_embeddings";
+  rope.original_max_position_embeddings = (config.has(context) ? config : object).integer(context, 1, kMaxSize);
+}
+
+void read_rotation_(const JsonObject& config, JsonObject object, RopeConfig& rope) {
+  std::set<std::string> read;
+  object.note_reads(read);
+  for (const auto& [name, value] : object.json().items()) {
+    KVC_CHECK(!value.is_object(), object.where(), ": ", in_quotes(name), " is ", brief(value),
+              ", supported: one rotation for all layers");
+  }
+  const auto type = rope_type(object);
+  if (object.has("rope_theta")) rope.theta = object.number("rope_theta", kMinTheta, kMaxTheta);
+  if (object.has("partial_rotary_factor")) object.number("partial_rotary_factor", 1.0, 1.0);
+  if (type != "default") {
+    rope.type = type == "linear" ? RopeType::linear : RopeType::llama3;
+    rope.factor = object.number("factor", 1.0, 1e6);
+  }
+  if (type == "llama3") read_llama3_(config, object, rope);
+  refuse_unread(object, read);
+}
+
+// rope_parameters {rope_type, rope_theta, ...} since transformers 5; rope_theta and rope_scaling {type, ...} before.
+RopeConfig read_rope(const JsonObject& config) {
+  KVC_CHECK(!config.has("rope_parameters") || !config.has("rope_scaling"), config.where(),
+            ": both rope_scaling and rope_parameters, expected one of them");
+  RopeConfig rope;
+  if (config.has("rope_theta")) rope.theta = config.number("rope_theta", kMinTheta, kMaxTheta);
+  if (config.has("partial_rotary_factor")) config.number("partial_rotary_factor", 1.0, 1.0);
+  for (const char* field : {"rope_parameters", "rope_scaling"}) {
+    if (config.has(field)) read_rotation_(config, config.object(field), rope);
+  }
+  return rope;
+}
+
+// null, one id or a list of ids
+std::vector<int64_t> read_ids(const JsonObject& config, const std::string& name, int64_t vocab_size) {
+  std::vector<int64_t> ids;
+  if (!config.has(name)) return ids;
+  const auto& value = config.at(name);
+  for (const auto& id : value.is_array() ? value : nlohmann::json::array({value})) {
+    KVC_CHECK(id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() < vocab_size, config.where(), ": ",
+              name, " is ", brief(value), ", expected one or more integers from 0 to ", vocab_size - 1);
+    ids.push_back(id.get<int64_t>());
+  }
+  return ids;
+}
+
+void read_sizes(const JsonObject& config, ModelConfig& model) {
+  model.hidden_size = config.integer("hidden_size", 1, kMaxSize);
+  const char* width = model.architecture->embedding_size;
+  model.embedding_size = width && config.has(width) ? config.integer(width, 1, kMaxSize) : model.hidden_size;
+  model.intermediate_size = config.integer(model.architecture->intermediate_size, 1, kMaxSize);
+  model.n_layers = config.integer("num_hidden_layers", 1, kMaxLayers);
+  model.n_heads = config.integer("num_attention_heads", 1, kMaxHeads);
+  model.n_kv_heads =
+      config.has("num_key_value_heads") ? config.integer("num_key_value_heads", 1, model.n_heads) : model.n_heads;
+  KVC_CHECK(model.n_heads % model.n_kv_heads == 0, config.where(), ": num_key_value_heads is ", model.n_kv_heads,
+            ", expected a divisor of num_attention_heads ", model.n_heads);
+  KVC_CHECK(config.has("head_dim") || model.hidden_size % model.n_heads == 0, config.where(), ": hidden_size is ",
+            model.hidden_size, ", expected a multiple of num_attention_heads ", model.n_heads);
+  model.head_dim =
+      config.has("head_dim") ? config.integer("head_dim", 2, kMaxHeadDim) : model.hidden_size / model.n_heads;
+  KVC_CHECK(model.head_dim % 2 == 0 && model.head_dim <= kMaxHeadDim, config.where(), ": head_dim is ", model.head_dim,
+            ", expected an even number up to ", kMaxHeadDim);
+  model.vocab_size = config.integer("vocab_size", 1, kMaxSize);
+  model.max_position_embeddings = config.integer("max_position_embeddings", 1, kMaxSize);
+  if (model.architecture->sliding_window && config.has("sliding_window")) {
+    model.sliding_window = config.integer("sliding_window", 1, kMaxSize);
+  }
+}
+
+nlohmann::json read_if_there(const std::filesystem::path& path) {
+  return lists(path.parent_path(), path.filename()) ? read_json(path) : nlohmann::json::object();
+}
+
+// Of the eos_token of tokenizer_config.json, where a file beside it says which id that text has.
+std::vector<int64_t> tokenizers_end(const std::filesystem::path& dir, int64_t vocab_size) {
+  const auto json = read_if_there(dir / "tokenizer_config.json");
+  const JsonObject config(json, (dir / "tokenizer_config.json").string());
+  if (!config.has("eos_token")) return {};
+  const auto& named = config.at("eos_token");
+  const auto text = named.is_object() ? config.object("eos_token").text("content") : config.text("eos_token");
+  std::vector<std::pair<nlohmann::json, nlohmann::json>> known;  // text and id
+  if (config.has("added_tokens_decoder")) {
+    for (const auto& [id, token] : config.object("added_tokens_decoder").json().items()) {
+      if (token.is_object() && !id.empty() && id.size() < 10 &&
+          id.find_first_not_of("0123456789") == std::string::npos) {
+        known.emplace_back(token.value("content", nlohmann::json()), std::stoll(id));
+      }
+    }
+  }
+  const auto added = read_if_there(dir / "added_tokens.json"), tokenizer = read_if_there(dir / "tokenizer.json");
+  for (const auto& [token, id] : added.items()) known.emplace_back(token, id);
+  if (tokenizer.is_object() && tokenizer.contains("added_tokens")) {
+    for (const auto& token : tokenizer["added_tokens"]) {
+      if (token.is_object())
+        known.emplace_back(token.value("content", nlohmann::json()), token.value("id", nlohmann::json()));
+    }
+  }
+  for (const auto& [token, id] : known) {
+    if (token == text && id.is_number_integer() && id.get<int64_t>() >= 0 && id.get<int64_t>() < vocab_size) {
+      return {id.get<int64_t>()};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+ModelConfig parse_model_config(JsonObject config) {
+  std::set<std::string> read;
+  config.note_reads(read);
+  const auto& architecture = find_architecture(config);
+
+  ModelConfig model;
+  model.architecture = &architecture;
+  KVC_CHECK(!config.has("quantization_config"), config.where(), ": quantization_config is ",
+            brief(config.at("quantization_config")), ", supported: weights in floating point");
+  for (const char* field : architecture.required) config.at(field);
+  refuse_other_flags(config, architecture);
+  one_of(config, architecture.activation_field, architecture.activation, {architecture.activation});
+  read_sizes(config, model);
+  model.norm_eps = architecture.layer_norm ? kLayerNormEps : config.number("rms_norm_eps", 0.0, 1.0);
+  if (!architecture.learned_positions) model.rope = read_rope(config);
+  model.norm_before = read_flag(config, architecture.norm_before);
+  model.qkv_bias = read_flag(config, architecture.qkv_bias);
+  model.output_bias = read_flag(config, architecture.output_bias);
+  model.mlp_bias = read_flag(config, architecture.mlp_bias);
+  model.tied_embeddings = read_flag(config, architecture.tied_embeddings);
+  model.bos_token_ids = read_ids(config, "bos_token_id", model.vocab_size);
+  KVC_CHECK(model.bos_token_ids.size() <= 1, config.where(), ": bos_token_id is ", brief(config.at("bos_token_id")),
+            ", expected one integer");
+  model.eos_token_ids = read_ids(config, "eos_token_id", model.vocab_size);
+  read.insert(architecture.idle.begin(), architecture.idle.end());
+  refuse_unread(config, read);
+  return model;
+}
+
+ModelConfig load_model_config(const std::filesystem::path& path) {
+  std::error_code unreadable;
+  const bool is_file = std::filesystem::is_regular_file(path, unreadable);
+  if (is_file && is_gguf(path)) return load_gguf_config(GgufFile(path));
+  if (!is_file && !lists(path, "config.json")) {
+    refuse_missing(path, "config.json; expected a folder with config.json, tokenizer.json, *.safetensors");
+  }
+  const auto file = is_file ? path : path / "config.json";
+  const auto json = read_json(file);
+  auto model = parse_model_config(JsonObject(json, file.string()));
+  if (lists(file.parent_path(), "generation_config.json")) {
+    const auto generation_path = file.parent_path() / "generation_config.json";
+    const auto generation_json = read_json(generation_path);
+    const JsonObject generation(generation_json, generation_path.string());
+    if (generation.has("eos_token_id")) model.eos_token_ids = read_ids(generation, "eos_token_id", model.vocab_size);
+  }
+  if (model.eos_token_ids.empty() && !is_file) model.eos_token_ids = tokenizers_end(path, model.vocab_size);
+  return model;
+}
+
+}  // namespace kvc

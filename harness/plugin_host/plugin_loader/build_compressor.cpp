@@ -1,0 +1,100 @@
+#include "plugin_loader/build_compressor.h"
+
+#include "plugin_loader/calibration.h"
+#include "plugin_loader/plugin_library.h"
+
+namespace kvc {
+namespace {
+
+using nlohmann::json;
+
+template <class Build>
+auto with_place(const CompressorChoice& written, Build build) {
+  try {
+    return build();
+  } catch (const Error& e) {
+    throw Error(concat(written.where, written.where.empty() ? "" : ": error: ", e.what()));
+  }
+}
+
+BuiltCompressor open_plugin(const CompressorChoice& written, const ModelShape& model, const std::string& identity) {
+  return with_place(written, [&] {
+    const PluginLibrary library(written.file, written.sha256);
+    BuiltCompressor built;
+    auto compressor = make_calibrated(library, written.options, model, identity, &built.resolved);
+    const auto& about = library.descriptor();
+    built.part = {about.name, std::move(compressor), about.capabilities};
+    built.stages = {{about.name, library.sha256(), "", built.resolved.dump()}};
+    return built;
+  });
+}
+
+// As in the experiment's file: a plugin stands under its name.
+json named(const CompressorChoice& written, const BuiltCompressor& built) {
+  return written.kind == CompressorChoice::Kind::plugin ? json{{built.part.name, built.resolved}} : built.resolved;
+}
+
+json resolved_rule(const RuleScope& scope, json use) {
+  json rule = {{"use", std::move(use)}};
+  if (!scope.layers.empty()) {
+    rule["layers"] = json::array();
+    for (const auto& [first, last] : scope.layers) rule["layers"].push_back(concat(first, "-", last));
+  }
+  if (scope.tensor) rule["tensor"] = to_string(*scope.tensor);
+  if (scope.decode) rule["phase"] = *scope.decode ? "decode" : "prompt";
+  return rule;
+}
+
+void check_layers(const CompressorChoice& rule, const RuleScope& scope, int64_t n_layers) {
+  for (const auto& [first, last] : scope.layers) {
+    KVC_CHECK(last < n_layers, rule.where, ": error: layers ", first, "-", last, ", the model has 0 to ", n_layers - 1);
+  }
+}
+
+void add_stages(BuiltCompressor& whole, BuiltCompressor& part, const std::string& place) {
+  for (auto& stage : part.stages) {
+    stage.place = stage.place.empty() ? place : concat(place, ": ", stage.place);
+    whole.stages.push_back(std::move(stage));
+  }
+}
+
+}  // namespace
+
+void check_plugin_files(const CompressorChoice& written) {
+  for (const auto& part : written.parts) check_plugin_files(part);
+  if (written.kind == CompressorChoice::Kind::plugin)
+    with_place(written, [&] { return check_plugin_file(written.file, written.sha256); });
+}
+
+BuiltCompressor build_compressor(const CompressorChoice& written, const ModelShape& model,
+                                 const std::string& identity) {
+  if (written.kind == CompressorChoice::Kind::plugin) return open_plugin(written, model, identity);
+  const bool chain = written.kind == CompressorChoice::Kind::chain;
+  BuiltCompressor whole;
+  std::vector<Part> parts;
+  json resolved = json::array();
+  for (size_t i = 0; i < written.parts.size(); ++i) {
+    auto part = build_compressor(written.parts[i], model, identity);
+    const auto& use = named(written.parts[i], part);
+    if (!chain && i > 0) check_layers(written.parts[i], written.scopes.at(i - 1), model.n_layers);
+    resolved.push_back(chain || i == 0 ? use : resolved_rule(written.scopes.at(i - 1), use));
+    add_stages(whole, part, chain ? concat("stage ", i + 1) : i == 0 ? "default" : to_string(written.scopes.at(i - 1)));
+    parts.push_back(std::move(part.part));
+  }
+  const bool blocks = chain && stores_errors(parts);
+  with_place(written, [&] {
+    whole.part = chain ? make_chain(std::move(parts), written.block)
+                       : make_rules(std::move(parts), written.scopes, model.n_layers);
+    return 0;
+  });
+  if (chain) {
+    whole.resolved = {{"chain", resolved}};
+    if (blocks) whole.resolved["block"] = written.block.value_or(kDefaultBlock);
+  } else {
+    whole.resolved["rules"]["default"] = resolved[0];
+    whole.resolved["rules"]["where"] = json(resolved.begin() + 1, resolved.end());
+  }
+  return whole;
+}
+
+}  // namespace kvc

@@ -1,0 +1,357 @@
+#include "sandbox/memory_meter.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/core/CPUAllocator.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sandbox/ledger.h"
+#include "kvc/check.h"
+#include "kvc/shared.h"
+
+namespace kvc {
+
+struct MemoryMeter::Books {
+  struct Account {
+    int64_t live = 0, on_devices = 0, n_tensors = 0, peak = 0, peak_with_common = 0;
+  };
+  struct Entry {
+    int account;
+    int64_t bytes;
+  };
+  std::mutex mutex;     // guards all below
+  bool closed = false;  // the meter is gone; what is left goes with its last tensor
+  int64_t n_labels = 0;
+  std::vector<Account> accounts = std::vector<Account>(kFirstOwn);
+  int64_t total = 0, peak_total = 0;
+  int64_t limit = std::numeric_limits<int64_t>::max();
+  bool hit_limit = false;
+  std::unordered_map<const void*, Entry> entries;        // on devices: what their allocators report
+  std::unordered_map<const void*, int> of_owners;        // shared accounts
+  std::unordered_map<int, int> shared;                   // by the account in whose time they grow
+  std::vector<int> returned;                             // free to take
+  std::unordered_map<int, std::vector<int>> unreturned;  // by shared account: hold something still
+  std::unordered_map<int, int64_t> largest_left;         // by shared account: by one sequence
+  int next_account = kFirstOwn;
+
+  Account& account(int id) {
+    KVC_CHECK(id >= 0, "memory account ", id, ", allowed: 0 and above");
+    if (static_cast<size_t>(id) >= accounts.size()) accounts.resize(static_cast<size_t>(id) + 1);
+    return accounts[static_cast<size_t>(id)];
+  }
+
+  void add(int64_t bytes, int open, Peaks peaks) {
+    auto& a = account(open);
+    a.live += bytes;
+    ++a.n_tensors;
+    total += bytes;
+    if (peaks == Peaks::looking) return;
+    a.peak = std::max(a.peak, a.live);
+    peak_total = std::max(peak_total, total);
+    if (open >= kFirstOwn) note_peak(a);
+    for (size_t i = kFirstOwn; open < kFirstOwn && i < accounts.size(); ++i) note_peak(accounts[i]);
+    if (total <= limit) return;
+    hit_limit = true;
+    take_off({open, bytes});
+    throw Error(concat("memory limit: ", bytes, " bytes more make ", total + bytes, ", allowed: ", limit));
+  }
+  void take_off(const Entry& entry) {
+    auto& a = account(entry.account);
+    a.live -= entry.bytes;
+    --a.n_tensors;
+    total -= entry.bytes;
+  }
+
+  // Of a device: bytes below 0 are given back.
+  void book(const void* pointer, int64_t bytes, int open, Peaks peaks) {
+    const std::lock_guard lock(mutex);
+    if (bytes > 0 && open != kUnseen) {
+      add(bytes, open, peaks);
+      account(open).on_devices += bytes;
+      entries[pointer] = {open, bytes};
+    } else if (const auto entry = entries.find(pointer); bytes <= 0 && entry != entries.end()) {
+      take_off(entry->second);
+      account(entry->second.account).on_devices -= entry->second.bytes;
+      entries.erase(entry);
+    }
+  }
+
+  int64_t with_common(const Account& a) const { return a.live + accounts[kModel].live + accounts[kPrefix].live; }
+  void note_peak(Account& a) { a.peak_with_common = std::max(a.peak_with_common, with_common(a)); }
+};
+
+namespace {
+
+constexpr int64_t kForgiven = 1 << 16;  // of a sequence that has ended: small things that others let go of, or never
+
+// Whose books are open on this thread.
+template <class Books>
+struct Opened {
+  Books* books = nullptr;
+  int account = 0;
+  MemoryMeter::Peaks peaks = MemoryMeter::Peaks::noted;
+};
+
+// LibTorch's tensors on the CPU: before each stands whose it is, so that nothing is searched for when it goes.
+template <class Books>
+class LabellingAllocator final : public c10::Allocator {
+ public:
+  static constinit inline thread_local Opened<Books> opened = {};
+
+  // Of this thread, or where none are, those that the master of its OpenMP team has open.
+  static const Opened<Books>& now() {
+    if (opened.books) return opened;
+    const auto* masters = static_cast<const Opened<Books>*>(ledger::shown_by_master());
+    return masters ? *masters : opened;
+  }
+
+  c10::DataPtr allocate(size_t n) override {
+    if (n == 0) return {nullptr, nullptr, &give_back, c10::kCPU};
+    void* memory = nullptr;
+    if (::posix_memalign(&memory, kAlignment, n + sizeof(Label)) != 0) throw std::bad_alloc();
+    const auto& open = now();
+    auto* label = new (memory) Label{nullptr, {open.account, static_cast<int64_t>(n)}};
+    if (open.books && open.account != MemoryMeter::kUnseen) {
+      try {
+        const std::lock_guard lock(open.books->mutex);
+        open.books->add(label->entry.bytes, open.account, open.peaks);
+        ++open.books->n_labels;
+      } catch (...) {
+        std::free(memory);
+        throw;
+      }
+      label->books = open.books;
+    }
+    return {label + 1, label + 1, &give_back, c10::kCPU};
+  }
+  c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
+  void copy_data(void* to, const void* from, size_t n) const override { default_copy_data(to, from, n); }
+
+  static void close(Books* books) {
+    std::unique_lock lock(books->mutex);
+    books->closed = true;
+    delete_if_last(books, lock);
+  }
+
+ private:
+  static constexpr size_t kAlignment = 64;  // as LibTorch aligns
+  struct alignas(kAlignment) Label {
+    Books* books;
+    typename Books::Entry entry;
+  };
+
+  static void give_back(void* tensor) {
+    if (!tensor) return;
+    auto* label = static_cast<Label*>(tensor) - 1;
+    if (auto* books = label->books) {
+      std::unique_lock lock(books->mutex);
+      books->take_off(label->entry);
+      --books->n_labels;
+      delete_if_last(books, lock);
+    }
+    std::free(label);
+  }
+  static void delete_if_last(Books* books, std::unique_lock<std::mutex>& lock) {
+    const bool last = books->closed && books->n_labels == 0;
+    lock.unlock();
+    if (last) delete books;
+  }
+};
+
+template <class Books>
+void see_tensors() {
+  static LabellingAllocator<Books> allocator;
+  [[maybe_unused]] static const bool set = (c10::SetCPUAllocator(&allocator, /*priority=*/1), true);
+}
+
+// A device's allocator reports here whatever the thread's PROFILER_STATE is set to: one account's ear.
+template <class Books>
+struct Ear final : c10::MemoryReportingInfoBase {
+  Ear(Books& books, int account, MemoryMeter::Peaks peaks) : books(books), account(account), peaks(peaks) {}
+  void reportMemoryUsage(void* pointer, int64_t bytes, size_t, size_t, c10::Device) override {
+    books.book(pointer, bytes, account, peaks);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+  Books& books;
+  int account;
+  MemoryMeter::Peaks peaks;
+};
+
+}  // namespace
+
+struct MemoryMeter::Impl {
+  using Allocator = LabellingAllocator<Books>;
+
+  explicit Impl(int account)
+      : guard(c10::DebugInfoKind::PROFILER_STATE, ear(account, Peaks::noted)),
+        outer(std::exchange(Allocator::opened, {&books, account, Peaks::noted})) {
+    see_tensors<Books>();
+    ledger::show_team(&Allocator::opened);
+  }
+  ~Impl() {
+    if (!outer.books) ledger::show_team(nullptr);
+    Allocator::opened = outer;
+    Allocator::close(&books);
+  }
+  std::shared_ptr<Ear<Books>> ear(int account, Peaks peaks) {
+    return std::make_shared<Ear<Books>>(books, account, peaks);
+  }
+
+  Books& books = *new Books;  // goes with the last tensor that it booked
+  c10::DebugInfoGuard guard;  // the interface wants shared ownership
+  Opened<Books> outer;
+};
+
+struct MemoryMeter::Scope::Impl {
+  Impl(Scope& scope, MemoryMeter& meter, int account, Peaks peaks)
+      : meter(meter),
+        account(account),
+        guard(c10::DebugInfoKind::PROFILER_STATE, meter.impl_->ear(account, peaks)),
+        opened(std::exchange(LabellingAllocator<Books>::opened, {&meter.impl_->books, account, peaks})),
+        outer(std::exchange(innermost, &scope)),
+        ledger(account < kFirstOwn ? ledger::kNobody : account) {}
+  ~Impl() {
+    innermost = outer;
+    LabellingAllocator<Books>::opened = opened;
+  }
+
+  // Whose Shared would be entered on this thread.
+  static constinit inline thread_local Scope* innermost = nullptr;
+
+  MemoryMeter& meter;
+  int account;
+  c10::DebugInfoGuard guard;
+  Opened<Books> opened;
+  Scope* outer;
+  ledger::Scope ledger;
+};
+
+MemoryMeter::MemoryMeter() : impl_(std::make_unique<Impl>(kModel)) {}
+MemoryMeter::~MemoryMeter() = default;
+
+int64_t MemoryMeter::live_bytes(int account) const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.account(account).live;
+}
+int64_t MemoryMeter::peak_bytes(int account) const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.account(account).peak;
+}
+int64_t MemoryMeter::peak_with_common(int account) const {
+  KVC_CHECK(account >= kFirstOwn, "memory account ", account, ", allowed: ", kFirstOwn, " and above");
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.account(account).peak_with_common;
+}
+void MemoryMeter::reset(int account) {
+  const std::lock_guard lock(impl_->books.mutex);
+  auto& a = impl_->books.account(account);
+  a.peak = a.live;
+  a.peak_with_common = impl_->books.with_common(a);
+}
+int64_t MemoryMeter::peak_of_all() const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.peak_total;
+}
+void MemoryMeter::reset_all() {
+  const std::lock_guard lock(impl_->books.mutex);
+  impl_->books.peak_total = impl_->books.total;
+}
+void MemoryMeter::set_limit(int64_t bytes) {
+  const std::lock_guard lock(impl_->books.mutex);
+  impl_->books.limit = bytes;
+}
+bool MemoryMeter::hit_limit() const {
+  const std::lock_guard lock(impl_->books.mutex);
+  return impl_->books.hit_limit;
+}
+
+MemoryMeter::Held MemoryMeter::held_bytes(int account) const {
+  const std::lock_guard lock(impl_->books.mutex);
+  const auto& a = impl_->books.account(account);
+  return {a.live, a.n_tensors, ledger::is_kept() ? ledger::live_bytes(account) - (a.live - a.on_devices) : 0};
+}
+
+void check_bytes(const Footprint& reported, const MemoryMeter::Held& held) {
+  const auto [least, most] = reported.allocated();
+  KVC_CHECK(least <= held.tensors && held.tensors <= most, "the caches report ", reported.total_bytes(),
+            " bytes, but allocated ", held.tensors, " bytes of tensors: footprint() must count every buffer, once",
+            least == reported.total_bytes() ? "" : concat(" (in the allocator's blocks ", least, " to ", most, ")"));
+}
+
+int MemoryMeter::take_account() {
+  const std::lock_guard lock(impl_->books.mutex);
+  auto& returned = impl_->books.returned;
+  if (returned.empty()) return impl_->books.next_account++;
+  const int account = returned.back();
+  returned.pop_back();
+  return account;
+}
+MemoryMeter::Left MemoryMeter::return_account(int account) {
+  auto& books = impl_->books;
+  int shared = 0;
+  {
+    const std::lock_guard lock(books.mutex);
+    shared = books.shared.contains(account) ? books.shared.at(account) : kModel;
+    books.unreturned[shared].push_back(account);
+  }
+  int64_t bytes = 0;
+  std::erase_if(books.unreturned[shared], [&](int each) {
+    const auto held = held_bytes(each);
+    bytes += held.tensors + held.beside_tensors;
+    if (each == account) {
+      auto& largest = books.largest_left[shared];
+      largest = std::max(largest, held.tensors + held.beside_tensors);
+    }
+    if (held.tensors != 0 || std::abs(held.beside_tensors) > kForgiven) return false;
+    ledger::forgive(each);
+    reset(each);
+    books.returned.push_back(each);
+    return true;
+  });
+  return {bytes, books.largest_left[shared]};
+}
+int MemoryMeter::shared_account(const void* owner) {
+  const std::lock_guard lock(impl_->books.mutex);
+  const auto [found, is_new] = impl_->books.of_owners.try_emplace(owner, impl_->books.next_account);
+  if (is_new) ++impl_->books.next_account;
+  return found->second;
+}
+void MemoryMeter::set_shared_account(const void* owner, int account) {
+  const std::lock_guard lock(impl_->books.mutex);
+  impl_->books.of_owners[owner] = account;
+}
+void MemoryMeter::share(int account, const void* owner) {
+  const int shared = shared_account(owner);
+  const std::lock_guard lock(impl_->books.mutex);
+  impl_->books.shared[account] = shared;
+}
+
+MemoryMeter::Scope::Scope(MemoryMeter& meter, int account, Peaks peaks) {
+  [[maybe_unused]] static const bool hooked = (Shared::set_hooks({&Scope::enter_shared, &Scope::leave_shared}), true);
+  impl_ = std::make_unique<Impl>(*this, meter, account, peaks);
+}
+MemoryMeter::Scope::~Scope() = default;
+
+void* MemoryMeter::Scope::enter_shared() {
+  if (!Impl::innermost) return nullptr;
+  auto& outer = *Impl::innermost->impl_;
+  int account = kModel;
+  {
+    auto& books = outer.meter.impl_->books;
+    const std::lock_guard lock(books.mutex);
+    if (const auto found = books.shared.find(outer.account); found != books.shared.end()) account = found->second;
+  }
+  return new Scope(outer.meter, account);
+}
+void MemoryMeter::Scope::leave_shared(void* entered) { delete static_cast<Scope*>(entered); }
+
+}  // namespace kvc

@@ -1,0 +1,204 @@
+#include "experiment/open_compressor.h"
+
+#include <algorithm>
+#include <string_view>
+
+#include "plugin_loader/build_compressor.h"
+#include "plugin_loader/plugin_library.h"
+#include "plugin_loader/plugin_trust.h"
+#include "experiment/fill_label.h"
+#include "experiment/read_compressors.h"
+#include "kvc/plugin.h"
+#include "text/files.h"
+#include "text/nearest.h"
+#include "wire/forked_child.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// "bits 2, group_size 64": the options that were given
+std::string options_label(const json& options) {
+  std::vector<std::string> words;
+  for (const auto& [name, value] : options.items()) {
+    words.push_back(name + " " + (value.is_string() ? value.get<std::string>() : value.dump()));
+  }
+  return words.empty() ? "defaults" : join(words);
+}
+
+// "snapkv capacity 64 + kivi bits 2", "kivi bits 4; layers 0-1: kivi bits 8": what was given of each part
+std::string composition_label(const CompressorChoice& choice) {
+  if (choice.parts.empty()) return options_label(choice.options);
+  std::string text;
+  for (size_t i = 0; i < choice.parts.size(); ++i) {
+    const auto& part = choice.parts[i];
+    if (i > 0) text += choice.scopes.empty() ? " + " : concat("; ", to_string(choice.scopes[i - 1]), ": ");
+    const auto inner = composition_label(part);
+    text += !part.parts.empty()    ? concat("(", inner, ")")
+            : part.options.empty() ? part.plugin
+                                   : part.plugin + " " + inner;
+  }
+  return choice.block ? concat(text, ", block ", *choice.block) : text;
+}
+
+template <class Act>
+auto at_place(const CompressorChoice& choice, Act act) {
+  try {
+    return act();
+  } catch (const Error& e) {
+    throw Error(choice.where + ": error: " + e.what());
+  }
+}
+
+// With the plugins' files and their hashes: they are there, may be opened, and none of their code has run.
+CompressorChoice with_files(CompressorChoice choice, const std::vector<fs::path>& folders,
+                            const AllowedPlugins& allowed) {
+  for (auto& part : choice.parts) part = with_files(std::move(part), folders, allowed);
+  if (choice.kind != CompressorChoice::Kind::plugin) return choice;
+  at_place(choice, [&] {
+    choice.file = find_plugin(choice.plugin, folders).string();
+    refuse_if_others_write(choice.file);
+    choice.sha256 = sha256_file(choice.file);
+    allowed.check(choice.file, choice.sha256);
+    return 0;
+  });
+  return choice;
+}
+
+// The plugins of a compressor, in the order in which they are its stages.
+std::vector<const CompressorChoice*> plugins_of(const CompressorChoice& choice) {
+  if (choice.kind == CompressorChoice::Kind::plugin) return {&choice};
+  std::vector<const CompressorChoice*> plugins;
+  for (const auto& part : choice.parts) {
+    const auto inner = plugins_of(part);
+    plugins.insert(plugins.end(), inner.begin(), inner.end());
+  }
+  return plugins;
+}
+
+// In the child from here to open_one(): the plugins' code runs.
+void place_option_files(CompressorChoice& choice, const fs::path& folder) {
+  for (auto& part : choice.parts) place_option_files(part, folder);
+  if (choice.kind != CompressorChoice::Kind::plugin) return;
+  choice.options = at_place(
+      choice, [&] { return PluginLibrary(choice.file, choice.sha256).with_files_from(folder, choice.options); });
+}
+
+void check_devices(const CompressorChoice& choice, const Part& part, const std::vector<std::string>& devices) {
+  for (const auto& device : devices) {
+    KVC_CHECK(device == "cpu" || part.capabilities.devices == std::string_view(), choice.where, ": error: ", part.name,
+              " on device ", device, ", allowed: cpu, since ", part.capabilities.devices);
+  }
+}
+
+// "": it can.
+std::string why_refused(const Compressor& compressor, const ModelShape& model) {
+  try {
+    compressor.check_model(model);
+    return "";
+  } catch (const Error& e) {
+    return e.what();
+  }
+}
+
+json open_one(CompressorChoice choice, const CompressorPlace& place, Refused kept) {
+  place_option_files(choice, place.folder);
+  const auto built = build_compressor(choice, place.shape, place.model);
+  const auto& compressor = *built.part.compressor;
+  check_devices(choice, built.part, place.devices);
+  const auto refused = why_refused(compressor, place.shape);
+  KVC_CHECK(refused.empty() || kept == Refused::kKept, choice.where, ": error: ", refused);
+  const double bits = compressor.bits();
+  KVC_CHECK(bits > 0 && bits <= 32, choice.where, ": error: bits() of ", built.part.name, " is ", bits,
+            ", expected above 0, at most 32");
+  json opened = {{"plugin", built.part.name},
+                 {"resolved", built.resolved},
+                 {"bits", bits},
+                 {"refused", refused},
+                 {"formula", built.part.capabilities.formula},
+                 {"lossy", built.part.capabilities.lossy},
+                 {"simulated", built.part.capabilities.simulated}};
+  for (const auto* plugin : plugins_of(choice)) opened["options"].push_back(plugin->options);
+  for (const auto& stage : built.stages) opened["stages"].push_back(json::array({stage.place, stage.options_json}));
+  return opened;
+}
+
+void put_options(const json& options, size_t& next, CompressorChoice& choice) {
+  for (auto& part : choice.parts) put_options(options, next, part);
+  if (choice.kind == CompressorChoice::Kind::plugin) choice.options = options.at(next++);
+}
+
+// The hashes of the plugins' files, each once, in order.
+std::string plugin_hashes(const std::vector<const CompressorChoice*>& plugins) {
+  std::vector<std::string> hashes;
+  for (const auto* plugin : plugins) {
+    if (std::find(hashes.begin(), hashes.end(), plugin->sha256) == hashes.end()) hashes.push_back(plugin->sha256);
+  }
+  return join(hashes, "+");
+}
+
+// Files and hashes as this process found them, the rest as the child says.
+OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
+  OpenedCompressor opened{found, {}, {}, said.at("refused")};
+  size_t next = 0;
+  put_options(said.at("options"), next, opened.choice);
+  const auto plugins = plugins_of(found);
+  auto& record = opened.record;
+  record.plugin = said.at("plugin");
+  record.plugin_sha256 = plugin_hashes(plugins);
+  record.options_json = said.at("resolved").dump();
+  record.options_label = composition_label(found);
+  record.bits = said.at("bits");
+  record.formula = said.at("formula");
+  record.lossy = said.at("lossy");
+  record.simulated = said.at("simulated");
+  for (size_t i = 0; !found.parts.empty() && i < plugins.size(); ++i) {
+    const auto& stage = said.at("stages").at(i);
+    record.stages.push_back({plugins[i]->plugin, plugins[i]->sha256, stage.at(0), stage.at(1)});
+  }
+  record.label = opened.choice.label = filled_label(found, record);
+  opened.key = {{"plugin", record.plugin}, {"plugin_sha256", record.plugin_sha256}, {"options", said.at("resolved")}};
+  return opened;
+}
+
+}  // namespace
+
+std::string name_in_errors(const CompressorChoice& choice) {
+  std::vector<std::string> names;
+  for (const auto* plugin : plugins_of(choice)) names.push_back(concat("'", plugin->plugin, "'"));
+  return concat(choice.where, ": error: plugin ", join(names, " or "));
+}
+
+CompressorPlace compressor_place(const Experiment& experiment, const Paths& paths, const ModelShape& shape,
+                                 const std::string& identity) {
+  return {experiment.folder, plugin_folders(experiment.plugin_path, paths), experiment.allow_plugins, shape, identity,
+          experiment.devices};
+}
+
+std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoice>& choices,
+                                               const CompressorPlace& place, Refused refused) {
+  const AllowedPlugins allowed(place.allow_plugins);
+  std::vector<CompressorChoice> found;
+  std::vector<std::string> names;
+  for (const auto& choice : choices) {
+    found.push_back(with_files(choice, place.plugins, allowed));
+    names.push_back(name_in_errors(choice));
+  }
+  const auto said = in_child(names, [&](size_t i) { return open_one(found[i], place, refused); });
+  std::vector<OpenedCompressor> opened;
+  for (size_t i = 0; i < said.size(); ++i) {
+    try {
+      opened.push_back(opened_of(found[i], said[i]));
+    } catch (const json::exception& e) {
+      throw Error(concat(names[i], ": its description is invalid: ", e.what()));
+    }
+  }
+  std::vector<CompressorChoice> labelled;
+  for (const auto& one : opened) labelled.push_back(one.choice);
+  check_labels(labelled);  // two may have become alike
+  return opened;
+}
+
+}  // namespace kvc

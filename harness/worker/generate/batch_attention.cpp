@@ -1,0 +1,162 @@
+#include "generate/batch_attention.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <map>
+#include <optional>
+
+#include "sandbox/guest.h"
+#include "contract/stopwatch.h"
+
+namespace kvc {
+namespace {
+
+// Runs the compressor's code; what comes of it is the sequence's error.
+template <class Body>
+void inside(const CacheStep& step, MemoryMeter& meter, Visit visit, const Body& body) {
+  step.entering(true);
+  step.out->error = as_guest(meter, step.account, visit, body);
+  step.entering(false);
+}
+
+void append(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter) {
+  {
+    std::optional<MemoryMeter::Scope> own_copies;
+    if (!step.lent.has_room(token)) own_copies.emplace(meter, MemoryMeter::kUnseen);
+    step.lent.lend(token);
+  }
+  const auto start = Clock::now();
+  inside(step, meter, Visit::plain, [&] {
+    const ValueChecks::Collecting later(step.checks);
+    (*step.caches)[static_cast<size_t>(layer)]->append(step.lent.tokens());
+    step.lent.take_back();
+  });
+  step.out->encode_seconds += seconds_since(start);
+  step.lent.poison();
+}
+
+// -> seconds
+double attend_alone(const CacheStep& step, int64_t layer, double scale, MemoryMeter& meter, Visit visit,
+                    at::Tensor attended) {
+  const auto start = Clock::now();
+  inside(step, meter, visit, [&] {
+    const auto& q = step.lent.tokens().q;
+    const auto out = (*step.caches)[static_cast<size_t>(layer)]->attend(q, scale);
+    check_attention(out, q);
+    attended.copy_(out.squeeze(1));
+  });
+  return seconds_since(start);
+}
+
+// Each on its own, spread over the threads. Their times overlap: each gets the part of the whole that its own time has
+// in the sum.
+void attend_alone(std::span<const CacheStep> steps, const std::vector<int64_t>& members, int64_t layer, double scale,
+                  MemoryMeter& meter, at::Tensor& attended) {
+  const auto start = Clock::now();
+  const auto n = static_cast<int64_t>(members.size());
+  std::vector<double> seconds(members.size());
+  const auto run = [&](int64_t begin, int64_t end, Visit visit) {
+    const at::AutoDispatchBelowADInplaceOrView no_autograd;  // a thread's own setting
+    for (int64_t i = begin; i < end; ++i) {
+      const int64_t b = members[static_cast<size_t>(i)];
+      seconds[static_cast<size_t>(i)] =
+          attend_alone(steps[static_cast<size_t>(b)], layer, scale, meter, visit, attended[b]);
+    }
+  };
+  if (n == 1) {
+    run(0, 1, Visit::plain);  // not inside a parallel region: the cache may use all threads
+  } else {
+    const HostState before;
+    at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
+      const MemoryMeter::Scope ours(meter, MemoryMeter::kModel);  // whatever the first thread's sequence has open
+      run(begin, end, Visit::beside);
+    });
+    // Somebody changed what all compute with: once more, one after the other, so that it costs nobody else.
+    if (!before.put_back().empty()) run(0, n, Visit::plain);
+  }
+  const double whole = seconds_since(start);
+  double sum = 0;
+  for (const double s : seconds) sum += s;
+  for (size_t i = 0; i < members.size(); ++i) {
+    steps[static_cast<size_t>(members[i])].out->attend_seconds += sum > 0 ? whole * seconds[i] / sum : 0;
+  }
+}
+
+// The sequences `members` of one compressor. Their queries and outputs are brought together, which copies a few rows.
+void attend_together(const BatchedAttention& compressor, std::span<const CacheStep> steps,
+                     const std::vector<int64_t>& members, int64_t layer, double scale, MemoryMeter& meter,
+                     at::Tensor& attended) {
+  std::vector<const LayerCache*> caches;
+  std::vector<at::Tensor> q;
+  for (const int64_t b : members) {
+    caches.push_back((*steps[static_cast<size_t>(b)].caches)[static_cast<size_t>(layer)].get());
+    q.push_back(steps[static_cast<size_t>(b)].lent.tokens().q);
+  }
+  const auto n = static_cast<int64_t>(members.size());
+  auto out = at::empty({n, attended.size(1), attended.size(2)}, attended.options());
+  const auto& first = steps[static_cast<size_t>(members[0])];
+  first.entering(true);
+  const auto error = as_guest(meter, MemoryMeter::kModel, Visit::plain, [&] {  // of no sequence alone
+    compressor.attend_batch(caches, q, scale, out);
+    for (int64_t i = 0; i < n; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
+  });
+  first.entering(false);
+  if (!error.empty()) attend_alone(steps, members, layer, scale, meter, attended);  // one's error costs no other
+}
+
+void look(CacheStep& step, Watch& watch, int64_t layer, const NewTokens& token, MemoryMeter& meter,
+          const at::Tensor& attention) {
+  bool looks;
+  {
+    const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
+    looks = watch.add(token);
+  }
+  if (!looks) return;
+  inside(step, meter, Visit::looking, [&] {
+    watch.compare(*(*step.caches)[static_cast<size_t>(layer)], token.q.to(at::kFloat), attention.unsqueeze(1));
+  });
+}
+
+bool attends_together(const CacheStep& step, at::Device device) {
+  const auto* compressor = dynamic_cast<const BatchedAttention*>(step.compressor);
+  return compressor && compressor->attends_together(device);
+}
+
+}  // namespace
+
+void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
+                 MemoryMeter& meter, at::Tensor& attended) {
+  std::vector<int64_t> alone;
+  std::map<const Compressor*, std::vector<int64_t>> together;
+  for (size_t b = 0; b < steps.size(); ++b) {
+    auto& step = steps[b];
+    if (step.out->error.empty()) append(step, layer, tokens[b], meter);
+    if (!step.out->error.empty()) {
+      attended[static_cast<int64_t>(b)].zero_();
+    } else if (attends_together(step, tokens[b].q.device())) {
+      together[step.compressor].push_back(static_cast<int64_t>(b));
+    } else {
+      alone.push_back(static_cast<int64_t>(b));
+    }
+  }
+  for (const auto& [compressor, members] : together) {
+    const auto start = Clock::now();
+    attend_together(dynamic_cast<const BatchedAttention&>(*compressor), steps, members, layer, scale, meter, attended);
+    const double share = seconds_since(start) / static_cast<double>(members.size());
+    for (const int64_t b : members) steps[static_cast<size_t>(b)].out->attend_seconds += share;
+  }
+  if (!alone.empty()) attend_alone(steps, alone, layer, scale, meter, attended);
+  for (size_t b = 0; b < steps.size(); ++b) {
+    auto& step = steps[b];
+    for (auto& watch : step.watches) {
+      if (!watch.sees(layer) || !step.out->error.empty()) continue;
+      look(step, watch, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
+    }
+    const bool ends = layer + 1 == static_cast<int64_t>(step.caches->size());
+    if (ends && step.out->error.empty()) inside(step, meter, Visit::plain, [&] { step.checks.settle(); });
+  }
+}
+
+}  // namespace kvc

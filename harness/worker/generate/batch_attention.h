@@ -1,0 +1,40 @@
+// What a decode step does with the caches of its sequences at one layer.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "generate/generation.h"
+#include "sandbox/memory_meter.h"
+#include "sandbox/private_tokens.h"
+#include "sandbox/watch.h"
+#include "kvc/layer_cache.h"
+#include "kvc/value_checks.h"
+
+namespace kvc {
+
+using SequenceCaches = std::vector<std::unique_ptr<LayerCache>>;  // one a layer
+
+struct CacheStep {
+  const Compressor* compressor;
+  SequenceCaches* caches;
+  int account;                         // of the memory meter
+  std::function<void(bool)> entering;  // with true before the compressor's code runs, with false after it
+  Generation* out;                     // its error and its times
+  std::span<Watch> watches = {};       // each of another layer
+  PrivateTokens lent = {};             // what the compressor gets of the step's token
+  ValueChecks checks = {};             // of what a device holds, since the step began
+};
+
+// Appends tokens[b] to sequence b's cache, one sequence after the other, then puts the attention of tokens[b].q into
+// attended[b]: sequences of a compressor with BatchedAttention together, the others each on its own, spread over the
+// threads. A sequence whose compressor throws has its error set, attends to nothing and is left out from there on. What
+// the caches checked of a device's numbers is looked at after the last layer, with one read for a sequence: it may be
+// an error, too.
+// attended: [B, H_q, D] fp32
+void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
+                 MemoryMeter& meter, at::Tensor& attended);
+
+}  // namespace kvc

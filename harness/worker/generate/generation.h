@@ -1,0 +1,63 @@
+// What is asked of the generator, and what it answers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "compose/part.h"
+#include "generate/sampler.h"
+#include "kvc/compressor.h"
+#include "contract/measurement.h"
+
+namespace kvc {
+
+struct StopRule {
+  std::vector<int64_t> eos_ids;
+  std::vector<std::string> stop_strings;  // text is cut before the first that occurs
+  int64_t max_new_tokens = 256;
+  int64_t min_new_tokens = 0;  // none of eos_ids is chosen before
+};
+
+// One prompt. Each compressor gets a sequence of its own, or one for each continuation where there are any.
+struct GenerationRequest {
+  std::vector<int64_t> prompt_ids;
+  int64_t n_question_tokens = 0;  // of these, the last: not prefilled, but read one by one through the caches
+  std::vector<const Compressor*> compressors;
+  uint64_t sequence_key = 0;  // names the prompt: the randomness of caches and of sampling
+  StopRule stop;
+  Sampling sampling;
+  std::vector<std::vector<int64_t>> continuations;  // scored, token by token through the cache, instead of generating
+  int64_t n_given = 0;                    // of each continuation's first ids: read through the cache, but not scored
+  const Compressor* reference = nullptr;  // what scored tokens are held against: it reads each continuation, too
+  int64_t n_shared_tokens = 0;  // of the prompt's first tokens, as many as later prompts are likely to begin with
+};
+
+enum class StopReason { eos, stop_string, limit, context, scored };
+const char* to_string(StopReason reason);
+
+// What one sequence answered and measured.
+struct Generation : Measurement {
+  std::string error;         // why the compressor failed; the rest holds only when it is empty
+  std::vector<int64_t> ids;  // all new ids, the end-of-sequence id included; of a continuation, its own
+  std::string text;          // of the ids, special and end tokens skipped, cut before the first stop string
+  StopReason stop_reason = StopReason::limit;
+  std::vector<double> log_likelihoods;  // of each scored id of a continuation, natural logarithm
+  bool is_greedy = false;               // each scored id of the continuation was the most likely one
+  std::vector<double> kl;               // of each scored id, where there is a reference: KL(reference || this), in nats
+  std::vector<uint8_t> top1_same;       // and whether both have the same most likely token
+  int64_t n_cached_tokens = 0;          // prompt and new ones; the last new one is never fed back
+  std::vector<Footprint> footprints;    // per layer, at the end
+  // Per layer: of a composition [0] its own and [s] stage s, whose times add up to the two below; else one entry.
+  std::vector<std::vector<StageUse>> stages;
+};
+
+// A sequence that has ended.
+struct Finished {
+  int64_t ticket;       // what Generator::add gave
+  size_t compressor;    // index into the request's compressors
+  size_t continuation;  // and into its continuations
+  Generation generation;
+};
+
+}  // namespace kvc

@@ -1,0 +1,198 @@
+#include "worker/cache_size.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "compose/part.h"
+#include "plugin_loader/normal_tokens.h"
+#include "sandbox/guest.h"
+#include "sandbox/private_tokens.h"
+#include "kvc/joint_prefill.h"
+#include "contract/stopwatch.h"
+
+namespace kvc {
+namespace {
+
+constexpr uint64_t kKey = 1;
+
+// What one layer holds.
+struct LayerSize {
+  std::map<std::pair<CacheTensor, ByteKind>, int64_t> rows;
+  int64_t n_encoded_numbers = 0;
+  bool is_composed = false;
+  bool operator==(const LayerSize&) const = default;
+};
+
+class SizeMeasure {
+ public:
+  SizeMeasure(const Compressor& compressor, const Transformer& model, MemoryMeter& meter, double most_seconds)
+      : compressor_(compressor), model_(model), meter_(meter), most_seconds_(most_seconds) {}
+
+  void fill(CacheSize& size) {
+    start_ = processor_seconds();
+    if (growth_ == 0) see_quarter(size.n_tokens);
+    longest_ *= std::pow(static_cast<double>(size.n_tokens) / static_cast<double>(n_tokens_), growth_);
+    n_tokens_ = size.n_tokens;
+    tokens_ = made_tokens();
+    std::vector<LayerSize> layers(static_cast<size_t>(model_.shape().n_layers));
+    for (const auto& group : groups()) {
+      const auto first = filled(group.front()), last = group.size() == 1 ? first : filled(group.back());
+      for (const size_t layer : group) {
+        layers[layer] = first == last || layer == group.front() ? first : layer == group.back() ? last : filled(layer);
+      }
+    }
+    if (growth_ == 0) growth_ = std::clamp(std::log(longest_ / quarter_) / std::log(4.0), 1.0, 2.0);
+    before_ = std::move(layers);
+    add_up(size);
+  }
+
+ private:
+  // A shorter prompt, to see how a layer's time grows: a method may look from each token at all others.
+  void see_quarter(int64_t n_tokens) {
+    n_tokens_ = std::max<int64_t>(1, n_tokens / 4);
+    tokens_ = made_tokens();
+    filled(0);
+    quarter_ = longest_;
+  }
+
+  NewTokens made_tokens() const {
+    auto generator = at::detail::createCPUGenerator(kKey);
+    return normal_tokens(model_.shape(), n_tokens_, generator);
+  }
+
+  // Layers that held the same at the length before.
+  std::vector<std::vector<size_t>> groups() const {
+    std::vector<std::vector<size_t>> groups;
+    for (size_t layer = 0; layer < static_cast<size_t>(model_.shape().n_layers); ++layer) {
+      const auto like = std::find_if(groups.begin(), groups.end(), [&](const auto& group) {
+        return !before_.empty() && !before_[layer].is_composed && before_[group.front()] == before_[layer];
+      });
+      if (like == groups.end()) {
+        groups.push_back({layer});
+      } else {
+        like->push_back(layer);
+      }
+    }
+    return groups;
+  }
+
+  LayerSize filled(size_t layer) {
+    KVC_CHECK(processor_seconds() - start_ + longest_ <= most_seconds_, "the layers' caches of ", n_tokens_,
+              " tokens take more than ", most_seconds_, " s of the processor");
+    const double start = processor_seconds();
+    const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+    const auto info = model_.layer_info(static_cast<int64_t>(layer), kKey);
+    const auto on_device = [&](const at::Tensor& x) { return x.to(info.device); };
+    const auto& tokens = lent_.lend({on_device(tokens_.q), on_device(tokens_.k), on_device(tokens_.v), 0});
+    const int account = meter_.take_account();
+    meter_.share(account, &compressor_);
+    std::vector<std::unique_ptr<LayerCache>> caches(1);
+    auto error = as_guest(meter_, account, Visit::plain, [&] {
+      caches[0] = compressor_.make_cache(info);
+      append_prompt_alone(compressor_, *caches[0], tokens);
+      lent_.take_back();
+    });
+    const auto held = meter_.held_bytes(account);  // before the plugin is asked
+    LayerSize size;
+    int64_t reported = 0;
+    if (error.empty()) error = looked_at(*caches[0], account, held, reported, size);
+    const auto left = let_go(meter_, account, caches, held, reported);
+    KVC_CHECK(error.empty() && left.empty(), error.empty() ? left : error);
+    longest_ = std::max(longest_, processor_seconds() - start);
+    return size;
+  }
+
+  std::string looked_at(const LayerCache& cache, int account, const MemoryMeter::Held& held, int64_t& reported,
+                        LayerSize& size) const {
+    Footprint bytes;
+    auto error = as_guest(meter_, account, Visit::looking, [&] {
+      KVC_CHECK(cache.length() == n_tokens_, "length() is ", cache.length(), " after ", n_tokens_,
+                " tokens were appended");
+      bytes = cache.footprint();
+      reported = bytes.total_bytes();
+      size.n_encoded_numbers = cache.n_encoded_numbers();
+      size.is_composed = dynamic_cast<const ComposedCache*>(&cache) != nullptr;
+      check_bytes(bytes, held);
+    });
+    for (const auto& row : bytes.rows()) size.rows[{row.tensor, row.kind}] += row.bytes;
+    return error;
+  }
+
+  void add_up(CacheSize& size) const {
+    const auto& shape = model_.shape();
+    const int64_t n_numbers = 2 * shape.n_kv_heads * shape.head_dim * n_tokens_;
+    int64_t bytes = 0, recent = 0, n_encoded = 0;
+    for (const auto& layer : before_) {
+      for (const auto& [of, n] : layer.rows) {
+        bytes += n;
+        if (of.second == ByteKind::recent) recent += n;
+      }
+      KVC_CHECK(layer.n_encoded_numbers >= 0 && layer.n_encoded_numbers <= n_numbers, "n_encoded_numbers() is ",
+                layer.n_encoded_numbers, ", expected 0 to ", n_numbers);
+      n_encoded += layer.n_encoded_numbers;
+    }
+    size.kv_bytes = bytes, size.recent_bytes = recent, size.n_encoded_numbers = n_encoded;
+    size.kv_bytes_fp16 = 2 * n_numbers * shape.n_layers;
+  }
+
+  const Compressor& compressor_;
+  const Transformer& model_;
+  MemoryMeter& meter_;
+  double most_seconds_;
+  double start_ = 0;
+  NewTokens tokens_;
+  PrivateTokens lent_;
+  int64_t n_tokens_ = 1;
+  double longest_ = 0;  // seconds of a layer; foreseen where none of the length is filled yet
+  double quarter_ = 0;  // the same of a quarter of the shortest length
+  double growth_ = 0;   // exponent of the time in the length
+  std::vector<LayerSize> before_;
+};
+
+}  // namespace
+
+std::vector<CacheSize> measure_sizes(const std::function<std::unique_ptr<Compressor>()>& build,
+                                     const Transformer& model, std::vector<int64_t> lengths, MemoryMeter& meter,
+                                     double most_seconds) {
+  const at::AutoDispatchBelowADInplaceOrView no_autograd;
+  std::sort(lengths.begin(), lengths.end());
+  std::vector<CacheSize> sizes(lengths.size());
+  const int shared = meter.take_account();  // of what the compressor holds itself
+  std::unique_ptr<Compressor> compressor;
+  std::optional<SizeMeasure> measure;
+  for (size_t i = 0; i < lengths.size(); ++i) {
+    sizes[i].n_tokens = lengths[i];
+    if (i > 0 && !sizes[i - 1].error.empty()) {
+      sizes[i].error = sizes[i - 1].error;
+      continue;
+    }
+    try {
+      if (!compressor) {
+        const MemoryMeter::Scope scope(meter, shared);
+        compressor = build();
+        compressor->check_model(model.shape());
+        meter.set_shared_account(compressor.get(), shared);
+      }
+      if (!measure) measure.emplace(*compressor, model, meter, most_seconds);
+      measure->fill(sizes[i]);
+      const auto held = meter.held_bytes(shared);
+      sizes[i].shared_bytes = held.tensors + held.beside_tensors;
+    } catch (...) {
+      sizes[i].error = thrown();
+    }
+  }
+  {
+    const MemoryMeter::Scope scope(meter, shared);
+    compressor.reset();
+  }
+  meter.return_account(shared);
+  return sizes;
+}
+
+}  // namespace kvc

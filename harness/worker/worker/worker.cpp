@@ -1,0 +1,425 @@
+#include "worker/worker.h"
+
+#include <ATen/Parallel.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "checkpoint/safetensors.h"
+#include "plugin_loader/build_compressor.h"
+#include "generate/exact_cache.h"
+#include "generate/generator.h"
+#include "sandbox/host_state.h"
+#include "sandbox/ledger.h"
+#include "sandbox/thrown.h"
+#include "kvc/plugin.h"
+#include "probe/probe.h"
+#include "contract/stopwatch.h"
+#include "text/message.h"
+#include "wire/worker_process.h"
+#include "worker/admission.h"
+#include "worker/bench_worker.h"
+#include "worker/cache_size.h"
+#include "worker/job_result.h"
+#include "worker/load_model.h"
+
+namespace kvc {
+namespace {
+
+constexpr double kMemoryForKv = 0.8;  // of what is free once the weights are there
+constexpr double kTellSeconds = 0.2;  // between two words of how far it is
+
+// What stays for the life of the process, and the jobs under way.
+class Worker {
+ public:
+  Worker(const WorkerSetUp& set_up, WorkerChannel& channel)
+      : channel_(channel),
+        set_up_(set_up),
+        model_(load_model(set_up.model, set_up.dtype, set_up.weights, set_up.devices, set_up.quantization)),
+        tokenizer_(Tokenizer::load(set_up.model)),
+        generator_(model_, tokenizer_, meter_, set_up.share_prefix),
+        probe_(model_, tokenizer_, meter_),
+        admission_(set_up.batch_size,
+                   static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
+                                        static_cast<double>(set_up.n_workers))) {
+    ledger::set_limit(available_memory_bytes() / set_up.n_workers);
+    for (const auto* written : {&set_up.compressors, &set_up.references}) {
+      for (const auto& one : *written) check_plugin_files(one);
+    }
+    compressors_.resize(set_up.compressors.size());
+    references_.resize(set_up.references.size());
+    generator_.on_entering([this](int64_t ticket, int i) {
+      const Job* job = entered_job(ticket);
+      channel_.enter(i < 0 || !job ? -1 : job->compressors[static_cast<size_t>(i)]);
+      if (i >= 0 && starting_) tell_prefill();
+    });
+    probe_.on_entering([this](int i) { channel_.enter(i < 0 ? -1 : starting_->compressors[static_cast<size_t>(i)]); });
+  }
+
+  // Takes jobs as there is room for them, until the parent closes the channel.
+  void serve() {
+    bool asked = true;  // the parent gives the first job unasked
+    while (true) {
+      if (!asked && has_room()) {
+        channel_.send({{"more", true}});
+        asked = true;
+      }
+      if (const bool idle = generator_.n_sequences() == 0; idle || channel_.has_message()) {
+        const auto message = channel_.receive();
+        if (!message) return;
+        asked = false;
+        if (message->contains("use")) {
+          use(message->get<OtherCompressors>());
+          continue;
+        }
+        take(message->get<Job>());
+      }
+      for (auto& finished : generator_.step()) answer(finished);
+      if (seconds_since(last_told_) > kTellSeconds) tell({});
+    }
+  }
+
+ private:
+  // A job, and the sequences of each of its compressors that have ended.
+  struct ActiveJob {
+    Job job;
+    int64_t final_tokens;                              // of the longest sequence
+    size_t n_sequences;                                // of each compressor
+    std::vector<std::vector<PlacedGeneration>> ended;  // by compressor
+    size_t n_left;                                     // compressors that have not answered
+  };
+  struct Ticket {
+    int64_t job;
+    size_t text;  // index into its scored texts
+  };
+
+  // How far all sequences are, and what is said of a prefill.
+  void tell(WorkerAt at) {
+    std::map<std::pair<int64_t, int>, size_t> places;
+    for (const auto& sequence : generator_.under_way()) {
+      const auto ticket = tickets_.find(sequence.ticket);
+      if (ticket == tickets_.end() || !active_.contains(ticket->second.job)) continue;
+      const auto& active = active_.at(ticket->second.job);
+      const int compressor = active.job.compressors[static_cast<size_t>(sequence.compressor)];
+      const auto [place, is_new] = places.emplace(std::pair(ticket->second.job, compressor), at.answers.size());
+      if (is_new) {
+        at.answers.push_back({ticket->second.job, compressor, 0, 0});
+        for (const auto& ended : active.ended[static_cast<size_t>(sequence.compressor)]) {
+          const auto& out = ended.generation;
+          at.answers.back().n_new_tokens += static_cast<int64_t>(out.ids.size());
+          at.answers.back().seconds += out.encode_seconds + out.attend_seconds + out.other_seconds;
+        }
+      }
+      at.answers[place->second].n_new_tokens += sequence.n_new_tokens;
+      at.answers[place->second].seconds += sequence.seconds;
+    }
+    channel_.send({{"at", at}});
+    last_told_ = Clock::now();
+  }
+
+  // A layer more of a prompt has gone to a sequence.
+  void tell_prefill() {
+    ++prefill_.n_calls;
+    if (seconds_since(last_told_) < kTellSeconds) return;
+    WorkerAt at;
+    at.job = starting_->id, at.n_tokens = prefill_.n_tokens;
+    at.prefilled = static_cast<double>(prefill_.n_calls) / static_cast<double>(prefill_.n_calls_in_all);
+    at.prefill_seconds = seconds_since(prefill_.start);
+    tell(std::move(at));
+  }
+
+  void begin_prefill(const Job& job, const std::vector<ScoredText>& texts) {
+    prefill_ = {};
+    prefill_.start = Clock::now();
+    for (const auto& text : texts) {
+      const auto n_sequences = static_cast<int64_t>(std::max<size_t>(1, text.continuations.size()));
+      prefill_.n_calls_in_all += model_.shape().n_layers * n_sequences * static_cast<int64_t>(job.compressors.size());
+      prefill_.n_tokens += static_cast<int64_t>(text.prompt_ids.size()) - job.n_question_tokens;
+    }
+  }
+
+  // Once a job's prompts are computed: what each took, prefix or not.
+  void tell_prefilled(const Job& job) {
+    WorkerAt at;
+    at.job = job.id, at.prefilled = 1;
+    std::set<int64_t> seen;
+    for (const auto& sequence : generator_.under_way()) {
+      const auto ticket = tickets_.find(sequence.ticket);
+      if (ticket == tickets_.end() || ticket->second.job != job.id || !seen.insert(sequence.ticket).second) continue;
+      at.n_tokens += sequence.n_prefilled;
+      at.prefill_seconds += sequence.prefill_seconds;
+    }
+    tell(std::move(at));
+  }
+
+  std::vector<std::unique_ptr<Compressor>> build_all(const std::vector<CompressorChoice>& written) const {
+    std::vector<std::unique_ptr<Compressor>> built;
+    for (const auto& one : written) built.push_back(build(one));
+    return built;
+  }
+
+  std::unique_ptr<Compressor> build(const CompressorChoice& written) const {
+    if (written.kind == CompressorChoice::Kind::exact) return std::make_unique<ExactCompressor>();
+    return build_compressor(written, model_.shape()).part.compressor;
+  }
+
+  // Where a job first asks for it, as that compressor's code: what a plugin does there costs its own cells, as later.
+  // -> why it could not be made; or nothing
+  std::string make(const CompressorChoice& written, int i, std::unique_ptr<Compressor>& made) {
+    if (made) return "";
+    std::string error;
+    const HostState before;
+    channel_.enter(i);
+    try {
+      made = build(written);
+    } catch (...) {
+      error = thrown();
+    }
+    const auto changed = before.put_back();
+    channel_.enter(-1);
+    if (error.empty() && !changed.empty()) {
+      made.reset();
+      error = concat("the compressor left ", changed, " changed when it was made");
+    }
+    return error;
+  }
+
+  void take(Job job) {
+    if (!job.sizes.empty()) return measure(job);  // it makes its own
+    std::string of_reference;
+    if (job.reference >= 0) {
+      const auto i = static_cast<size_t>(job.reference);
+      of_reference = make(set_up_.references.at(i), -1, references_.at(i));
+    }
+    std::erase_if(job.compressors, [&](int i) {
+      const auto at = static_cast<size_t>(i);
+      const auto error = of_reference.empty() ? make(set_up_.compressors.at(at), i, compressors_.at(at)) : of_reference;
+      if (!error.empty()) send_failed(job.id, i, error);
+      return !error.empty();
+    });
+    if (job.compressors.empty()) {
+      channel_.send({{"done", job.id}});
+    } else {
+      job.probe ? probe(job) : start(job);
+    }
+  }
+
+  void send_failed(int64_t job, int compressor, const std::string& error) {
+    JobResult failed;
+    failed.job = job;
+    failed.compressor = compressor;
+    failed.error = error;
+    channel_.send(failed);
+  }
+
+  // The parent sends it when all jobs are done.
+  void use(const OtherCompressors& others) {
+    try {
+      auto built = build_all(others.use);
+      for (const auto& compressor : built) compressor->check_model(model_.shape());
+      compressors_ = std::move(built);
+      set_up_.compressors = others.use;
+      channel_.send({{"ready", true}});
+    } catch (const std::exception& e) {
+      channel_.send({{"ready", false}, {"error", said_by(e)}});
+    }
+  }
+
+  // A job's prefill runs before its ticket is known; null for a job that has failed.
+  const Job* entered_job(int64_t ticket) const {
+    const auto found = tickets_.find(ticket);
+    if (found == tickets_.end()) return starting_;
+    const auto active = active_.find(found->second.job);
+    return active == active_.end() ? starting_ : &active->second.job;
+  }
+
+  // For another job like the last.
+  bool has_room() const {
+    Admission::Prompt next;
+    Admission::Batch running{.n_sequences = generator_.n_sequences(), .kv_bytes = generator_.kv_bytes()};
+    for (const auto& [id, active] : active_) {
+      const auto n_each = static_cast<int64_t>(active.n_sequences);
+      const auto n_left = n_each * static_cast<int64_t>(active.n_left);
+      next.n_sequences = n_each * static_cast<int64_t>(active.job.compressors.size());
+      next.final_tokens = next.n_sequences * active.final_tokens;
+      running.final_tokens += n_left * active.final_tokens;
+      running.cached_tokens += n_left * (active.final_tokens - active.job.max_new_tokens);
+    }
+    return admission_.admits(next, running);
+  }
+
+  GenerationRequest request_of(const Job& job) const {
+    GenerationRequest request;
+    for (const int i : job.compressors) {
+      request.compressors.push_back(compressors_.at(static_cast<size_t>(i)).get());
+    }
+    request.sequence_key = job.sequence_key;
+    request.stop = {model_.config().eos_token_ids, job.stop_strings, job.max_new_tokens, job.min_new_tokens};
+    request.stop.eos_ids.insert(request.stop.eos_ids.end(), job.stop_ids.begin(), job.stop_ids.end());
+    if (!job.greedy) request.sampling = set_up_.sampling;
+    if (job.reference >= 0) request.reference = references_.at(static_cast<size_t>(job.reference)).get();
+    request.n_question_tokens = job.n_question_tokens;
+    request.n_shared_tokens = job.n_shared_tokens;
+    return request;
+  }
+
+  void start(const Job& job) {
+    starting_ = &job;
+    ActiveJob active{job, 0, 0, std::vector<std::vector<PlacedGeneration>>(job.compressors.size()),
+                     job.compressors.size()};
+    std::vector<int64_t> tickets;
+    try {
+      auto texts = job.scored;
+      if (texts.empty()) texts.push_back({job.prompt_ids, {}, 0});
+      begin_prefill(job, texts);
+      for (auto& text : texts) {
+        auto request = request_of(job);
+        size_t longest = static_cast<size_t>(job.max_new_tokens);
+        for (const auto& ids : text.continuations) longest = std::max(longest, ids.size());
+        active.final_tokens = std::max(active.final_tokens, static_cast<int64_t>(text.prompt_ids.size() + longest));
+        active.n_sequences += std::max<size_t>(1, text.continuations.size());
+        request.prompt_ids = std::move(text.prompt_ids);
+        request.continuations = std::move(text.continuations);
+        request.n_given = text.n_given;
+        tickets.push_back(generator_.add(std::move(request)));
+        tickets_[tickets.back()] = {job.id, tickets.size() - 1};
+      }
+      active_.emplace(job.id, std::move(active));
+      tell_prefilled(job);
+    } catch (const std::exception& e) {  // the prompt's fault or the model's: it fails for all
+      for (const int64_t ticket : tickets) tickets_.erase(ticket);  // what they answer is nobody's
+      for (const int i : job.compressors) send_failed(job.id, i, said_by(e));
+      channel_.send({{"done", job.id}});
+    }
+    starting_ = nullptr;
+  }
+
+  // To its end at once: a probe holds more than its caches, and nothing runs beside it.
+  void probe(const Job& job) {
+    starting_ = &job;
+    const auto start = Clock::now();
+    std::vector<JobResult> results(job.compressors.size());
+    try {
+      const auto asked = request_of(job);
+      auto probed = probe_.run({job.prompt_ids, job.probe->answer_ids, asked.compressors, asked.sequence_key,
+                                asked.stop, asked.sampling, job.probe->settings, !job.probe->dump.empty()});
+      for (size_t i = 0; i < probed.size(); ++i) {
+        results[i].error = probed[i].error;
+        results[i].probe = std::move(probed[i].values);
+        if (probed[i].dump.empty() || !probed[i].error.empty()) continue;
+        write_safetensors(concat(job.probe->dump, "-", job.compressors[i], ".safetensors"), probed[i].dump);
+      }
+    } catch (const std::exception& e) {  // the prompt's fault, the model's or the disk's: it fails for all
+      for (auto& result : results) result.error = said_by(e);
+    }
+    for (size_t i = 0; i < results.size(); ++i) {
+      results[i].job = job.id;
+      results[i].compressor = job.compressors[i];
+      channel_.send(results[i]);
+    }
+    WorkerAt at;  // what its compressors take beside the prompt is counted as the prompt's
+    at.job = job.id, at.prefilled = 1;
+    at.n_tokens = static_cast<int64_t>(job.prompt_ids.size()), at.prefill_seconds = seconds_since(start);
+    tell(std::move(at));
+    channel_.send({{"done", job.id}});
+    starting_ = nullptr;
+  }
+
+  // No sequence is under way. The compressor is made again: what it holds itself is a size, too.
+  void measure(const Job& job) {
+    for (const int i : job.compressors) {
+      JobResult result;
+      result.job = job.id;
+      result.compressor = i;
+      channel_.enter(i);
+      result.sizes = measure_sizes([&] { return build(set_up_.compressors.at(static_cast<size_t>(i))); }, model_,
+                                   job.sizes, meter_);
+      channel_.enter(-1);
+      channel_.send(result);
+    }
+    channel_.send({{"done", job.id}});
+  }
+
+  void answer(Finished& finished) {
+    const auto ticket = tickets_.find(finished.ticket);
+    if (ticket == tickets_.end()) return;
+    auto& active = active_.at(ticket->second.job);
+    auto& ended = active.ended[finished.compressor];
+    ended.push_back({ticket->second.text, finished.continuation, std::move(finished.generation)});
+    if (ended.size() < active.n_sequences) return;
+    const int compressor = active.job.compressors[finished.compressor];
+    channel_.send(job_result(active.job, compressor, *compressors_[static_cast<size_t>(compressor)], model_, ended));
+    ended.clear();
+    if (--active.n_left > 0) return;
+    channel_.send({{"done", active.job.id}});
+    const int64_t job = active.job.id;
+    std::erase_if(tickets_, [&](const auto& entry) { return entry.second.job == job; });
+    active_.erase(job);
+  }
+
+  WorkerChannel& channel_;
+  WorkerSetUp set_up_;
+  MemoryMeter meter_;  // before the model: its weights are booked on it
+  Transformer model_;
+  Tokenizer tokenizer_;
+  std::vector<std::unique_ptr<Compressor>> compressors_, references_;  // outlive the generator's caches
+  Generator generator_;
+  Probe probe_;
+  Admission admission_;
+  std::map<int64_t, ActiveJob> active_;  // by job
+  std::map<int64_t, Ticket> tickets_;
+  const Job* starting_ = nullptr;
+  struct {
+    int64_t n_calls = 0, n_calls_in_all = 0;  // of compressors, layer by layer
+    int64_t n_tokens = 0;
+    Clock::time_point start;
+  } prefill_;  // that is under way
+  Clock::time_point last_told_ = Clock::now();
+};
+
+// A decode step frees what the next one asks for. The C library would give it back to the system each time and have it
+// zeroed page by page: half of the time of a compressor that works on tensors of a few megabytes. Blocks over 32 MiB,
+// and what lies free beyond half a gigabyte, still go back.
+void keep_what_is_freed() {
+  mallopt(M_MMAP_THRESHOLD, 32 << 20);
+  mallopt(M_TRIM_THRESHOLD, 512 << 20);
+}
+
+int serve(WorkerChannel& channel) {
+  const auto set_up = channel.receive();
+  if (!set_up) return 0;
+  if (set_up->contains("bench")) return run_bench_worker(*set_up, channel);
+  std::optional<Worker> worker;
+  try {
+    const auto settings = set_up->get<WorkerSetUp>();
+    at::set_num_threads(static_cast<int>(settings.threads));
+    worker.emplace(settings, channel);
+    channel.send({{"ready", true}});
+  } catch (const std::exception& e) {
+    channel.send({{"ready", false}, {"error", said_by(e)}});
+    return 3;
+  }
+  worker->serve();
+  return 0;
+}
+
+}  // namespace
+
+int run_worker() {
+  keep_what_is_freed();
+  WorkerChannel channel;
+  try {
+    return serve(channel);
+  } catch (const std::exception& e) {
+    channel.send_last_words(said_by(e));
+    return 3;
+  }
+}
+
+}  // namespace kvc

@@ -1,0 +1,326 @@
+#include "check/check_model.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "check/check_results.h"
+#include "check/check_tables.h"
+#include "checkpoint/model_config.h"
+#include "plugin_loader/build_compressor.h"
+#include "plugin_loader/calibration.h"
+#include "plugin_loader/plan_memory.h"
+#include "experiment/model_hashes.h"
+#include "experiment/open_compressor.h"
+#include "experiment/task_names.h"
+#include "fetch/data_sources.h"
+#include "fetch/make_data.h"
+#include "kvc/check.h"
+#include "model_lookup/model_path.h"
+#include "report/report.h"
+#include "run/run_experiment.h"
+#include "text/files.h"
+#include "text/hash_cache.h"
+#include "wire/forked_child.h"
+
+namespace kvc {
+namespace {
+
+namespace fs = std::filesystem;
+
+// What may stand in a file's name.
+std::string plain(std::string name) {
+  for (char& c : name) {
+    const bool is_plain = std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '.';
+    if (!is_plain) c = '_';
+  }
+  return name;
+}
+
+// "models/demo" -> "demo", "hf:org/name@main" -> "name_main"
+std::string short_name(const std::string& model) {
+  auto name = fs::path(model).lexically_normal().string();
+  while (name.ends_with('/')) name.pop_back();
+  return plain(fs::path(name).filename().string());
+}
+
+// One model of a check.
+class ModelCheck {
+ public:
+  // name: of its experiment
+  ModelCheck(const CheckModelArguments& arguments, const std::string& model, const std::string& name)
+      : a_(arguments), paths_(find_paths()), file_(below_root(paths_, arguments.config)) {
+    found_.model = model;
+    found_.settings = load_check_settings(file_);
+    read_experiment(name);
+  }
+
+  // Finds the model, and fetches it where it is not there.
+  void place() {
+    place_model(experiment_);
+    found_.config = load_model_config(experiment_.model_path);
+    choose_context();
+  }
+
+  // Behind place(): what calibrations are held against.
+  void identify() { identity_ = model_identity(hash_model(experiment_.model_path)); }
+
+  size_t n_presets() const { return experiment_.compressors.size(); }
+  // Behind identify(). Throws Error where the compressor cannot be made for this model at all.
+  OpenedCompressor open(size_t preset) const {
+    const auto place = compressor_place(experiment_, paths_, found_.config.shape(), identity_);
+    return open_compressors({experiment_.compressors[preset]}, place, Refused::kKept).front();
+  }
+  void set_refused(std::map<size_t, PresetResult> refused) { refused_ = std::move(refused); }
+
+  // What a signal ends is not told.
+  ModelFindings run(const std::string& database, CheckOutcome& outcome) {
+    make_texts();
+    for (auto r = refused_.rbegin(); r != refused_.rend(); ++r) {
+      experiment_.compressors.erase(experiment_.compressors.begin() + static_cast<std::ptrdiff_t>(r->first));
+    }
+    choose_tasks(found_.settings, found_.context, experiment_.model_path, paths_, experiment_);
+    const auto grid = expand_grid(experiment_, paths_);
+    KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
+    baseline_of(grid);  // or says that there is none, before anything runs
+    auto store = open_store(database);
+    announce(grid, database);
+    const auto ran = run_grid(grid, experiment_, store);
+    outcome.signal = ran.signal;
+    if (outcome.signal == 0) found_.keys = probe_keys(grid, store, outcome);
+    if (outcome.signal != 0) return found_;
+    found_.presets = check_results(grid, found_.settings, store.database());
+    measure_bytes(grid, found_.presets);
+    for (const auto& [i, preset] : refused_) {
+      found_.presets.insert(found_.presets.begin() + static_cast<std::ptrdiff_t>(i), preset);
+    }
+    for (const auto& task : grid.tasks) found_.tasks.push_back(task.spec);
+    outcome.n_failed += ran.n_failed;
+    return found_;
+  }
+
+ private:
+  void read_experiment(const std::string& name) {
+    std::vector<std::string> settings;
+    if (a_.quick) settings.push_back(concat("limit=", found_.settings.quick_limit));
+    settings.insert(settings.end(), a_.settings.begin(), a_.settings.end());
+    settings.push_back("model=" + nlohmann::json(found_.model).dump());
+    settings.push_back("name=" + nlohmann::json(name).dump());
+    experiment_ = load_experiment(file_, settings);
+    experiment_.allow_plugins = a_.allow_plugins;
+    if (!a_.text.empty()) experiment_.text = fs::absolute(a_.text);
+    if (a_.quick) found_.settings.n_lengths = found_.settings.quick_n_lengths;
+  }
+
+  void choose_context() {
+    const int64_t most = found_.config.max_position_embeddings;
+    KVC_CHECK(a_.context <= most, "--context ", a_.context, ": the model's context has ", most, " tokens");
+    found_.context = a_.context > 0 ? a_.context : std::min(found_.settings.context, most);
+  }
+
+  // Texts that a program of this machine can print.
+  void make_texts() {
+    if (!experiment_.text.empty()) return;
+    const auto sources = load_data_sources(paths_.root / "tasks" / "data.yaml");
+    for (const auto& name : experiment_.tasks) {
+      for (const auto& file : data_files(load_task(tasks_of(name, paths_).front()))) {
+        const auto source = sources.find(file);
+        const bool is_there = fs::is_regular_file(data_path(file, data_folder(experiment_.data_dir)));
+        if (is_there || source == sources.end() || source->second.command.empty()) continue;
+        KVC_CHECK(!user_cache_folder().empty(), "there is no cache folder: set XDG_CACHE_HOME or HOME");
+        try {
+          make_data(source->second, user_cache_folder() / "data" / file);
+        } catch (const Error& e) {
+          throw EnvironmentError(concat(e.what(), "; or give your own text: --text FILE"));
+        }
+      }
+    }
+  }
+
+  void announce(const Grid& grid, const std::string& database) const {
+    std::fprintf(stderr, "%s: %zu compressors, %zu tasks up to %ld tokens, database %s\n", experiment_.model.c_str(),
+                 grid.worker.compressors.size(), grid.tasks.size(), found_.context, database.c_str());
+  }
+
+  // The keys of the longest text, from a probe of the baseline, which has the model's own.
+  KeyChannels probe_keys(const Grid& grid, ResultStore& store, CheckOutcome& outcome) {
+    auto probe = experiment_;
+    probe.kind = RunKind::probe;
+    probe.probe.measures = {"channel_mean_abs"};
+    probe.limit = 1;
+    for (const auto& task : grid.tasks) {
+      if (task.spec.likelihood) probe.tasks = {task.spec.name};
+    }
+    probe.compressors = {experiment_.compressors[baseline_of(grid)]};
+    const auto probed = expand_grid(probe, paths_);
+    outcome.signal = run_grid(probed, probe, store).signal;
+    return key_channels(store.database(), probed.cells.front().record.key, found_.settings.outlier_channel);
+  }
+
+  void measure_bytes(const Grid& grid, std::vector<PresetResult>& presets) const {
+    const auto shape = found_.config.shape();
+    const auto& compressors = grid.worker.compressors;
+    std::vector<std::string> names;
+    for (const auto& compressor : compressors) names.push_back(name_in_errors(compressor));
+    const auto bytes = in_child(
+        names,
+        [&](size_t i) -> nlohmann::json {
+          const auto compressor = build_compressor(compressors[i], shape).part.compressor;
+          return prompt_bytes(*compressor, shape, found_.config.max_position_embeddings);
+        },
+        kSecondsToMeasure);
+    for (size_t i = 0; i < presets.size(); ++i) {
+      presets[i].bytes = bytes[i];
+      presets[i].bytes_16bit = 4.0 * static_cast<double>(shape.n_layers * shape.n_kv_heads * shape.head_dim *
+                                                         found_.config.max_position_embeddings);
+    }
+  }
+
+  const CheckModelArguments& a_;
+  const Paths paths_;
+  const fs::path file_;
+  Experiment experiment_;
+  std::string identity_;
+  std::map<size_t, PresetResult> refused_;  // by number in the file
+  ModelFindings found_;
+};
+
+// Each with a name of its own: results of one name would mix.
+std::vector<std::string> names_of(const std::vector<std::string>& models) {
+  std::vector<std::string> names;
+  for (const auto& model : models) {
+    const auto alike = [&](const auto& other) { return short_name(other) == short_name(model); };
+    KVC_CHECK(std::count(models.begin(), models.end(), model) == 1, "check: model '", model, "' is named twice");
+    const bool is_short = std::count_if(models.begin(), models.end(), alike) == 1;
+    names.push_back("check-" + (is_short ? short_name(model) : plain(model)));
+  }
+  return names;
+}
+
+void write_page(const CheckModelArguments& arguments, const std::string& database, const std::string& experiment,
+                std::vector<Table> tables) {
+  if (arguments.output.empty()) return;
+  ReportOptions options;
+  options.experiment = experiment;
+  options.with_suspects = true;
+  options.tables = std::move(tables);
+  auto store = open_store(database);
+  write_file(arguments.output, make_report(store.database(), options).html);
+  std::fprintf(stderr, "page: %s\n", arguments.output.c_str());
+}
+
+void print(const Table& first, const Table& second) {
+  std::fputs((write_markdown(first) + "\n" + write_markdown(second)).c_str(), stdout);
+}
+
+CheckOutcome check_one(const CheckModelArguments& arguments) {
+  const auto name = names_of(arguments.models).front();
+  CheckOutcome outcome{database_of(arguments.database, "", name)};
+  ModelCheck check(arguments, arguments.models.front(), name);
+  check.place();
+  const auto found = check.run(outcome.database, outcome);
+  if (outcome.signal != 0) return outcome;
+  const auto verdicts = verdict_table(found), lengths = length_table(found);
+  print(verdicts, lengths);
+  write_page(arguments, outcome.database, name, {verdicts, lengths});
+  return outcome;
+}
+
+// Several models, of which one that throws costs its own column.
+class ModelChecks {
+ public:
+  explicit ModelChecks(const CheckModelArguments& arguments) : a_(arguments), names_(names_of(arguments.models)) {
+    for (size_t m = 0; m < names_.size(); ++m) checks_.emplace_back(arguments, arguments.models[m], names_[m]);
+    found_.resize(names_.size());
+  }
+
+  CheckOutcome run() {
+    std::string database = "check";
+    for (const auto& name : names_) database += name.substr(std::string("check").size());
+    outcome_.database = database_of(a_.database, "", database);
+    for_each_model([&](size_t m) {
+      checks_[m].place();
+      checks_[m].identify();
+    });
+    refuse();
+    for_each_model([&](size_t m) {
+      if (outcome_.signal == 0) found_[m] = checks_[m].run(outcome_.database, outcome_);
+    });
+    if (outcome_.signal == 0) show();
+    return outcome_;
+  }
+
+ private:
+  // Those that still can be checked.
+  void for_each_model(const std::function<void(size_t)>& act) {
+    for (size_t m = 0; m < checks_.size(); ++m) {
+      if (!found_[m].error.empty()) continue;
+      try {
+        act(m);
+      } catch (const Error& e) {
+        found_[m] = {};
+        found_[m].model = a_.models[m];
+        found_[m].error = e.what();
+        std::fprintf(stderr, "%s: not checked: %s\n", a_.models[m].c_str(), e.what());
+        if (++outcome_.n_unchecked == static_cast<int64_t>(checks_.size())) throw;
+      }
+    }
+  }
+
+  // A compressor that cannot be made for some of the models is refused there; for none of them, it is the file that is
+  // wrong.
+  void refuse() {
+    std::vector<std::map<size_t, PresetResult>> refused(checks_.size());
+    for (size_t i = 0; i < checks_.front().n_presets(); ++i) {
+      std::string name;
+      std::exception_ptr first_error;
+      for (size_t m = 0; m < checks_.size(); ++m) {
+        if (!found_[m].error.empty()) continue;
+        try {
+          const auto opened = checks_[m].open(i);
+          name = name_of(opened.record);
+          if (!opened.refused.empty()) refused[m][i].refused = opened.refused;
+        } catch (const EnvironmentError&) {
+          throw;
+        } catch (const Error& e) {
+          if (!first_error) first_error = std::current_exception();
+          refused[m][i].refused = e.what();
+        }
+      }
+      if (name.empty()) std::rethrow_exception(first_error);
+      for (auto& of_model : refused) {
+        if (of_model.contains(i)) of_model[i].name = name;
+      }
+    }
+    for (size_t m = 0; m < checks_.size(); ++m) checks_[m].set_refused(std::move(refused[m]));
+  }
+
+  void show() const {
+    const auto matrix = verdict_matrix(found_), keys = key_table(found_);
+    print(matrix, keys);
+    std::vector<Table> tables{matrix, keys};
+    for (auto found : found_) {
+      std::erase_if(found.presets, [](const auto& preset) { return !preset.refused.empty(); });
+      if (found.error.empty()) tables.push_back(verdict_table(found));
+    }
+    write_page(a_, outcome_.database, "all", std::move(tables));
+  }
+
+  const CheckModelArguments& a_;
+  const std::vector<std::string> names_;
+  std::deque<ModelCheck> checks_;
+  std::vector<ModelFindings> found_;
+  CheckOutcome outcome_;
+};
+
+}  // namespace
+
+CheckOutcome check_models(const CheckModelArguments& arguments) {
+  return arguments.models.size() == 1 ? check_one(arguments) : ModelChecks(arguments).run();
+}
+
+}  // namespace kvc

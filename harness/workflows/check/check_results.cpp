@@ -1,0 +1,208 @@
+#include "check/check_results.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "plugin_loader/build_compressor.h"
+#include "plugin_loader/plan_memory.h"
+#include "experiment/task_names.h"
+#include "kvc/check.h"
+#include "stats/paired.h"
+#include "task/dataset.h"
+#include "text/nearest.h"
+#include "tokenizer/tokenizer.h"
+
+namespace kvc {
+namespace {
+
+// A task that may be asked, and the tokens that it takes of the context.
+struct Candidate {
+  std::string name;
+  int64_t n_tokens;
+  bool reads_text;
+};
+
+int64_t tokens_of(const TaskSpec& spec, const Experiment& experiment, const Tokenizer& tokenizer) {
+  if (spec.likelihood) return spec.likelihood->tokens;
+  if (spec.data.made && spec.data.made->tokens) return *spec.data.made->tokens;
+  const auto data = load_dataset(spec, data_folder(experiment.data_dir));
+  size_t longest = 0;
+  for (const auto& sample : data.samples) {
+    longest = std::max(longest, tokenizer.encode(render_prompt(spec, data, sample).text, true).size());
+  }
+  return static_cast<int64_t>(longest) + spec.max_new_tokens;
+}
+
+std::vector<Candidate> candidates_of(const std::string& name, const Experiment& experiment, const Tokenizer& tokenizer,
+                                     const Paths& paths) {
+  std::vector<Candidate> candidates;
+  for (const auto& id : tasks_of(name, paths)) {
+    const auto spec = load_task(id);
+    candidates.push_back({spec.name, tokens_of(spec, experiment, tokenizer), spec.likelihood.has_value()});
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.n_tokens < b.n_tokens; });
+  return candidates;
+}
+
+// The baseline's and the compressor's headline scores of the questions that both answered.
+PasskeyResult passkey_of(Database& db, const std::string& full, const std::string& key) {
+  auto select = db.prepare(
+      "SELECT a.value, b.value FROM score AS a JOIN score AS b ON b.sample = a.sample AND b.position = 0"
+      " JOIN sample AS s ON s.cell_key = a.cell_key AND s.sample = a.sample AND s.status = 'ok'"
+      " JOIN sample AS t ON t.cell_key = b.cell_key AND t.sample = b.sample AND t.status = 'ok'"
+      " WHERE a.position = 0 AND a.cell_key = ? AND b.cell_key = ?");
+  select.bind(1, full).bind(2, key);
+  PasskeyResult result;
+  while (select.step()) {
+    ++result.n;
+    const bool right_full = select.real(0) == 1, right = select.real(1) == 1;
+    result.n_right += right;
+    result.n_right_full += right_full;
+    result.n_lost += right_full && !right;
+    result.n_gained += right && !right_full;
+  }
+  return result;
+}
+
+void add(const PasskeyResult& part, PasskeyResult& sum) {
+  sum.n += part.n;
+  sum.n_right += part.n_right;
+  sum.n_right_full += part.n_right_full;
+  sum.n_lost += part.n_lost;
+  sum.n_gained += part.n_gained;
+}
+
+void add_failures(Database& db, const std::string& cell_key, PresetResult& preset) {
+  auto select = db.prepare("SELECT error FROM sample WHERE cell_key = ? AND status = 'failed' ORDER BY sample");
+  select.bind(1, cell_key);
+  while (select.step()) {
+    if (preset.n_failed++ == 0) preset.failure = select.text(0);
+  }
+}
+
+void set_loss(PasskeyResult& result) {
+  if (result.n == 0) return;
+  const auto difference = tango_interval({result.n, result.n_lost, result.n_gained});
+  result.loss = {-difference.high, -difference.low};
+}
+
+void judge(const CheckSettings& settings, PresetResult& preset) {
+  std::vector<std::pair<std::string, Levels>> figures;
+  const auto of_text = [&](const std::string& where, const LikelihoodStretch& stretch) {
+    if (stretch.n_blocks < 2) return;
+    figures.emplace_back("KL" + where, levels_of(stretch.kl.interval, settings.kl));
+    const auto same = stretch.top1.interval;
+    figures.emplace_back("top-1" + where, levels_of({1 - same.high, 1 - same.low}, settings.top1));
+  };
+  of_text("", preset.all);
+  if (preset.by_length.size() > 1) of_text(" at the longest", preset.longest);
+  if (const auto& asked = preset.passkey_all; asked.n > 0) {
+    const auto found = static_cast<double>(asked.n_lost - asked.n_gained) / static_cast<double>(asked.n);
+    figures.emplace_back("passkey", at_least(asked.loss, found, settings.passkey));
+  }
+  if (figures.empty()) {
+    preset.verdict = {Level::unchanged, Level::breaks};
+    preset.reasons = "nothing was measured";
+    return;
+  }
+  preset.verdict = figures.front().second;
+  for (const auto& [name, levels] : figures) preset.verdict = worse_of(preset.verdict, levels);
+  std::vector<std::string> reasons;
+  for (const auto& [name, levels] : figures) {
+    const bool is_worst = preset.verdict.least == preset.verdict.most && levels.least == preset.verdict.least;
+    const bool leaves_open = preset.verdict.least != preset.verdict.most && levels.most == preset.verdict.most;
+    if (is_worst ? preset.verdict.least != Level::unchanged : leaves_open) reasons.push_back(name);
+  }
+  preset.reasons = join(reasons);
+}
+
+}  // namespace
+
+void choose_tasks(const CheckSettings& settings, int64_t context, const std::filesystem::path& model_folder,
+                  const Paths& paths, Experiment& experiment) {
+  const auto tokenizer = Tokenizer::load(model_folder);
+  std::vector<std::string> chosen;
+  int64_t shortest_text = 0;
+  bool reads_text = false;
+  for (const auto& name : experiment.tasks) {
+    auto candidates = candidates_of(name, experiment, tokenizer, paths);
+    if (candidates.front().reads_text) shortest_text = candidates.front().n_tokens;
+    std::erase_if(candidates, [&](const auto& candidate) { return candidate.n_tokens > context; });
+    const auto n = static_cast<int64_t>(candidates.size());
+    candidates.erase(candidates.begin(), candidates.begin() + std::max<int64_t>(0, n - settings.n_lengths));
+    for (const auto& candidate : candidates) {
+      chosen.push_back(candidate.name);
+      reads_text |= candidate.reads_text;
+    }
+  }
+  KVC_CHECK(reads_text, "check: no task that scores running text fits ", context, " tokens; the shortest takes ",
+            shortest_text);
+  experiment.tasks = chosen;
+}
+
+std::string name_of(const CellRecord& record) {
+  return record.label.empty() ? concat(record.plugin, " ", record.options_label) : record.label;
+}
+
+size_t baseline_of(const Grid& grid) {
+  const auto found = std::find_if(grid.cells.begin(), grid.cells.end(), [](const auto& c) { return !c.record.lossy; });
+  KVC_CHECK(found != grid.cells.end(),
+            "check: no compressor is lossless, so there is no baseline");
+  return static_cast<size_t>(found->compressor);
+}
+
+KeyChannels key_channels(Database& db, const std::string& probe_cell, double outlier_ratio) {
+  auto select = db.prepare(
+      "SELECT layer, step, avg(value) FROM probe WHERE cell_key = ? AND measure = 'channel_mean_abs' AND tensor = 'k'"
+      " GROUP BY layer, step ORDER BY layer, step");
+  select.bind(1, probe_cell);
+  std::map<int64_t, std::vector<double>> layers;
+  while (select.step()) layers[select.integer(0)].push_back(select.real(2));
+  KeyChannels found;
+  for (const auto& [layer, means] : layers) {
+    const double middle = median(means);
+    for (size_t channel = 0; channel < means.size(); ++channel) {
+      const double ratio = means[channel] / middle;
+      ++found.n_channels;
+      found.n_outliers += ratio > outlier_ratio;
+      if (ratio <= found.largest_ratio) continue;
+      found.largest_ratio = ratio;
+      found.layer = layer;
+      found.channel = static_cast<int64_t>(channel);
+    }
+  }
+  return found;
+}
+
+std::vector<PresetResult> check_results(const Grid& grid, const CheckSettings& settings, Database& db) {
+  std::vector<PresetResult> presets(grid.cells.size() / grid.tasks.size());
+  const auto cell = [&](size_t task, size_t preset) -> const CellRecord& {
+    return grid.cells[task * presets.size() + preset].record;
+  };
+  const size_t full = baseline_of(grid);
+  for (size_t i = 0; i < presets.size(); ++i) {
+    auto& preset = presets[i];
+    const auto& first = cell(0, i);
+    preset.name = name_of(first);
+    preset.is_baseline = i == full;
+    std::vector<std::string> texts;
+    for (size_t t = 0; t < grid.tasks.size(); ++t) {
+      const auto& key = cell(t, i).key;
+      add_failures(db, key, preset);
+      if (grid.tasks[t].spec.likelihood) {
+        texts.push_back(key);
+        preset.by_length.push_back(pooled_likelihood(db, {key}));
+      } else {
+        auto& passkey = preset.passkey[grid.tasks[t].spec.name] = passkey_of(db, cell(t, full).key, key);
+        add(passkey, preset.passkey_all);
+      }
+    }
+    preset.all = pooled_likelihood(db, texts);
+    preset.longest = preset.by_length.back();
+    set_loss(preset.passkey_all);
+    judge(settings, preset);
+  }
+  return presets;
+}
+
+}  // namespace kvc

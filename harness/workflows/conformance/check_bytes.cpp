@@ -1,0 +1,150 @@
+// What a cache holds and where: the allocator's count, the process's memory, and what its answers say.
+#include <ATen/ATen.h>
+#include <malloc.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "conformance/filled_cache.h"
+#include "sandbox/guest.h"
+#include "sandbox/watch.h"
+#include "kvc/joint_prefill.h"
+#include "text/files.h"
+
+namespace kvc::conformance {
+namespace {
+
+// Of a file of /proc: the number behind `name`; 0 where there is none.
+int64_t number_in(const std::string& file, const std::string& name) {
+  const auto text = read_file(file);
+  const auto at = text.find(name);
+  return at == std::string::npos ? 0 : std::atoll(text.c_str() + at + name.size());
+}
+
+// What of the process does not lie in its program's files.
+struct Process {
+  int64_t memory_bytes, written_bytes, n_files;
+  bool has_children;
+
+  static Process now() {
+    ::malloc_trim(0);
+    const auto files = std::filesystem::directory_iterator("/proc/self/fd");
+    return {1024 * (number_in("/proc/self/status", "RssAnon:") + number_in("/proc/self/status", "RssShmem:")),
+            number_in("/proc/self/io", "wchar:"), std::distance(begin(files), end(files)),
+            !read_file("/proc/thread-self/children").empty()};
+  }
+};
+
+}  // namespace
+
+Outcome answers_come_from_what_is_held(const Subject& subject) {
+  Outcome outcome;
+  constexpr int64_t kPrompt = 200, kTokens = 260;
+  constexpr double kBitsGranted = 0.5;  // the tokens are Gaussian
+  const auto compressor = make_compressor(subject);
+  const auto input = ordinary_input(subject.model, kTokens, 5);
+  for (int64_t layer = 0; layer < subject.model.n_layers; ++layer) {
+    const auto info = info_of(subject.model, layer, 7);
+    const auto cache = compressor->make_cache(info);
+    const auto prompt = tokens_of(input, 0, kPrompt);
+    Watch watch(std::make_shared<WatchedPrompt>(info, prompt.k, prompt.v, kBitsGranted), 0);
+    append_prompt(*compressor, *cache, prompt);
+    watch.look_at_prompt(*cache, prompt.q);
+    for (int64_t t = kPrompt; t < kTokens; ++t) {
+      const auto token = tokens_of(input, t, 1);
+      append(*cache, token);
+      if (!watch.add(token) && t % 7 != 0) continue;
+      watch.compare(*cache, token.q, cache->attend(token.q, subject.model.attention_scale));
+    }
+  }
+  return outcome;
+}
+
+// Over keys of random direction an unbiased estimate has on average as much of the key as the key itself; the nearest
+// vectors have less.
+Outcome estimates_are_unbiased(const Subject& subject) {
+  Outcome outcome;
+  auto input = ordinary_input(subject.model, 600, 6);
+  input.k = input.q.narrow(0, 0, subject.model.n_kv_heads).clone();  // of no direction
+  const auto made = filled(subject, input, 590);
+  const auto held = made.cache->dequantize(), attended = made.cache->attended();
+  if (equal(held, attended)) return {.not_applicable = "attended() is dequantize()"};
+  expect(subject.plugin.descriptor().capabilities.estimates,
+         "attended() is not dequantize(), but the plugin does not declare `estimates`", outcome);
+  if (attended.k.size(1) != input.k.size(1)) return outcome;
+  for (const bool is_k : {true, false}) {
+    const auto &exact = is_k ? input.k : input.v, &estimate = is_k ? attended.k : attended.v;
+    if (at::equal(estimate, is_k ? held.k : held.v)) continue;
+    const auto shares = (estimate * exact).sum(2).div_((exact * exact).sum(2)).to(at::kDouble);
+    const double mean = shares.mean().item<double>();
+    const double error = shares.std().item<double>() / std::sqrt(static_cast<double>(shares.numel()));
+    expect(std::abs(mean - 1) <= 4 * error + 0.02,
+           concat("estimates of ", is_k ? "K" : "V", " have ", mean,
+                  " of the exact vectors on average (standard error ", error, ")"),
+           outcome);
+  }
+  return outcome;
+}
+
+Outcome footprint_equals_allocated_bytes(const Subject& subject) {
+  Outcome outcome;
+  const auto input = ordinary_input(subject.model, 200);
+  for (const int64_t n_prompt : {1, 64, 130, 199}) {
+    MemoryMeter meter;
+    const int account = meter.take_account();
+    const auto compressor = make_compressor(subject);  // what it holds for all is not a cache's
+    std::vector<std::unique_ptr<LayerCache>> caches(1);
+    const auto as_its_guest = [&](auto body) {
+      const auto error = as_guest(meter, account, Visit::plain, body);
+      KVC_CHECK(error.empty(), error);
+    };
+    as_its_guest([&] { caches[0] = make_cache(*compressor, subject); });
+    int64_t n_encoded = 0;
+    Footprint claimed;
+    for (int64_t t = 0; t < input.k.size(1); t += t == 0 ? n_prompt : 1) {
+      const auto tokens = tokens_of(input, t, t == 0 ? n_prompt : 1);
+      as_its_guest([&] { t == 0 ? append_prompt_alone(*compressor, *caches[0], tokens) : caches[0]->append(tokens); });
+      const bool at_border = caches[0]->n_encoded_tokens() > n_encoded + 1;
+      n_encoded = caches[0]->n_encoded_tokens();
+      if (t % 7 != 0 && !at_border) continue;
+      const int64_t live = meter.live_bytes(account);
+      as_its_guest([&] { claimed = caches[0]->footprint(); });
+      const auto [least, most] = claimed.allocated();
+      expect(least <= live && live <= most,
+             concat("footprint() is ", claimed.total_bytes(), " bytes at ", t + tokens.k.size(1),
+                    " tokens, the allocator holds ", live),
+             outcome);
+    }
+    const auto held = meter.held_bytes(account);
+    const auto error = let_go(meter, account, caches, held, claimed.total_bytes());
+    expect(error.empty(), error, outcome);
+  }
+  return outcome;
+}
+
+// The second time that so many tokens are held: the first brings what libraries keep.
+Outcome process_grows_by_the_footprint(const Subject& subject) {
+  Outcome outcome;
+  if (ledger::is_guarded()) return {.not_applicable = "guard pages are memory, too"};
+  if (!check_device().is_cpu()) return {.not_applicable = "a device's memory is not the process's"};
+  if (!ledger::is_kept()) return {.not_applicable = "a sanitizer keeps what was freed"};
+  constexpr int64_t kNoise = 1 << 20;
+  const int64_t n_tokens = subject.options.empty() ? 8192 : 2048;
+  const auto input = ordinary_input(subject.model, n_tokens + 8, 8);
+  filled(subject, input, n_tokens);
+  const auto before = Process::now();
+  const auto made = filled(subject, input, n_tokens);
+  const auto after = Process::now();
+  const int64_t claimed = made.cache->footprint().total_bytes(), grown = after.memory_bytes - before.memory_bytes;
+  const int64_t written = after.written_bytes - before.written_bytes, n_files = after.n_files - before.n_files;
+  expect(grown <= claimed + claimed / 20 + kNoise,
+         concat("footprint() is ", claimed, " bytes at ", n_tokens + 8, " tokens, the process has grown by ", grown),
+         outcome);
+  expect(written <= kNoise / 16, concat("wrote ", written, " bytes while it compressed"), outcome);
+  expect(n_files <= 0, concat(n_files, " more open files, sockets or similar than before"), outcome);
+  expect(before.has_children || !after.has_children, "started a process", outcome);
+  return outcome;
+}
+
+}  // namespace kvc::conformance

@@ -1,0 +1,130 @@
+#include "conformance/filled_cache.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+#include "sandbox/guest.h"
+#include "sandbox/private_tokens.h"
+#include "kvc/calibration.h"
+#include "kvc/joint_prefill.h"
+
+namespace kvc::conformance {
+namespace {
+
+constexpr int kCheckAccount = ledger::kAccounts - 1;  // what a plugin opens is noted there
+
+// Runs the plugin's code on tokens lent to it.
+template <class Body>
+void lent_to(const NewTokens& tokens, const Body& body) {
+  PrivateTokens lent;
+  lent.lend(tokens);
+  ledger::forget_opened(kCheckAccount);
+  const HostState before;
+  {
+    const ledger::Scope scope(kCheckAccount);
+    body(lent.tokens());
+  }
+  check_left_behind(before, kCheckAccount);
+  lent.take_back();
+  lent.poison();
+}
+
+}  // namespace
+
+std::span<const float> frequencies_of(const ModelShape& model) {
+  if (!model.has_rope) return {};
+  static std::map<int64_t, std::vector<float>> by_head_dim;
+  auto& frequencies = by_head_dim[model.head_dim];
+  for (int64_t i = static_cast<int64_t>(frequencies.size()); i < model.head_dim / 2; ++i) {
+    frequencies.push_back(std::pow(1e4f, -2.f * static_cast<float>(i) / static_cast<float>(model.head_dim)));
+  }
+  return frequencies;
+}
+
+LayerInfo info_of(const ModelShape& model, int64_t layer, uint64_t sequence_key) {
+  return layer_info(model, layer, sequence_key, frequencies_of(model), check_device());
+}
+
+std::unique_ptr<Compressor> make_compressor(const Subject& subject) {
+  auto compressor = subject.plugin.make(subject.options);
+  compressor->check_model(subject.model);
+  auto* method = dynamic_cast<Calibrated*>(compressor.get());
+  if (!method || method->calibration_file().empty()) return compressor;
+  const auto calibrator = method->make_calibrator(subject.model);
+  for (const uint64_t piece : {11, 12}) {
+    for (int64_t layer = 0; layer < subject.model.n_layers; ++layer) {
+      const auto input = ordinary_input(subject.model, 150, piece);
+      calibrator->observe(layer_info(subject.model, layer, piece, frequencies_of(subject.model)),
+                          {input.k.cpu(), input.v.cpu(), {}, {}, input.q.cpu()});  // where the program calibrates
+    }
+  }
+  method->load(subject.model, calibrator->finish());
+  return compressor;
+}
+
+Made make(const Subject& subject) {
+  Made made{make_compressor(subject), nullptr};
+  made.cache = make_cache(*made.compressor, subject);
+  return made;
+}
+
+std::unique_ptr<LayerCache> make_cache(const Compressor& compressor, const Subject& subject) {
+  return compressor.make_cache(info_of(subject.model, subject.model.n_layers - 1, 7));
+}
+
+void append(LayerCache& cache, const NewTokens& tokens) {
+  lent_to(tokens, [&](const NewTokens& lent) { cache.append(lent); });
+}
+
+void observe_lent(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt) {
+  lent_to(prompt, [&](const NewTokens& lent) { observe_itself(compressor, cache, lent); });
+}
+
+void append_prompt(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt) {
+  append(cache, prompt);
+  observe_lent(compressor, cache, prompt);
+  finish_prefill(compressor, std::to_array({&cache}));
+}
+
+void fill(const Compressor& compressor, LayerCache& cache, const Input& input, int64_t n_prompt) {
+  append_prompt(compressor, cache, tokens_of(input, 0, n_prompt));
+  for (int64_t t = n_prompt; t < input.k.size(1); ++t) append(cache, tokens_of(input, t, 1));
+}
+
+Made filled(const Subject& subject, const Input& input, int64_t n_prompt) {
+  auto made = make(subject);
+  fill(*made.compressor, *made.cache, input, n_prompt);
+  return made;
+}
+
+double relative_error(const at::Tensor& x, const at::Tensor& y) {
+  const auto exact = y.to(at::kDouble);
+  return (x.to(at::kDouble) - exact).norm().item<double>() / std::max(exact.norm().item<double>(), 1e-30);
+}
+
+bool equal(const KeyValue& a, const KeyValue& b) { return at::equal(a.k, b.k) && at::equal(a.v, b.v); }
+
+bool is_finite(const KeyValue& kv) { return kv.k.isfinite().all().item<bool>() && kv.v.isfinite().all().item<bool>(); }
+
+void compare_attention(const LayerCache& cache, const Input& input, const ModelShape& model, int64_t n_queries,
+                       Outcome& outcome) {
+  const int64_t length = cache.length();
+  const auto q = input.q.narrow(1, length - n_queries, n_queries);
+  const auto got = cache.attend(q, model.attention_scale);
+  if (got.sizes() != q.sizes() || got.scalar_type() != at::kFloat) {
+    outcome.complaints.push_back(concat("attend gives ", got.sizes(), " ", got.scalar_type(), " for q ", q.sizes()));
+    return;
+  }
+  const auto expected =
+      reference_attention(q, cache.attended(), cache.positions(), length, model.attention_scale, model.sliding_window);
+  const double error = (got - expected).abs().max().item<double>(), size = expected.abs().max().item<double>();
+  expect(error <= 1e-4 * size,
+         concat("attend differs from the reference by ", error, " (largest entry ", size, ") at ", length, " tokens, ",
+                n_queries, " queries"),
+         outcome);
+}
+
+}  // namespace kvc::conformance
