@@ -9,10 +9,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 
-#include "plugin_loader/plugin_library.h"
+#include "contract/stopwatch.h"
 #include "generate/generator.h"
 #include "kvc/plugin.h"
-#include "contract/stopwatch.h"
+#include "plugin_loader/plugin_library.h"
 #include "text/files.h"
 #include "worker/load_model.h"
 #include "worker/read_memory.h"

@@ -31,8 +31,7 @@ struct DecoQuantOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer_of("bits", bits, {2, 4, 8, 16}, "bits per code of the large tensor; 16: not quantized");
-    v.integer_of("small_bits", small_bits, {2, 4, 8, 16},
-                 "bits per code of the small tensors; 16: not quantized");
+    v.integer_of("small_bits", small_bits, {2, 4, 8, 16}, "bits per code of the small tensors; 16: not quantized");
     v.choice("form", form, {"icl", "lm", "svd", "qr"},
              "what is decomposed: tokens x channel blocks, channels x tokens, or the matrix by SVD or QR");
     v.integer_of("tensors", tensors, {2, 3, 4}, "tensors of form icl");

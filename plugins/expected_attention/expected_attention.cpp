@@ -24,8 +24,7 @@ struct ExpectedAttentionOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.real("keep", keep, 0, 1, "fraction of prompt tokens to keep, sinks included");
-    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit,
-              "first tokens, always kept and excluded from the statistics");
+    v.integer("sinks", sinks, 0, kvc::kNoUpperLimit, "first tokens, always kept and excluded from the statistics");
     v.integer("horizon", horizon, 1, 1 << 20, "positions after the prompt over which RoPE is averaged");
     v.real("epsilon", epsilon, 0, 1, "added to the expected attention before multiplication by |v|");
     kvc::visit_precision(v, precision, "tokens");
@@ -127,10 +126,9 @@ class ExpectedAttention final : public kvc::PartsCompressor {
 
 }  // namespace
 
-KVC_PLUGIN(
-    ExpectedAttentionOptions, ExpectedAttention, "expected_attention",
-    "token eviction: keeps prompt tokens with high expected attention from later queries",
-    "Devoto et al. 2025 (Expected Attention, arXiv 2510.00636)",
-    "statistics use the model's queries, after its norm of Q if there is one; no layer is left "
-    "out; all heads keep equally many; the newest tokens have no privilege, as in the public code",
-    {.evicts = true, .turns_keys = true, .formula = "kept tokens"})
+KVC_PLUGIN(ExpectedAttentionOptions, ExpectedAttention, "expected_attention",
+           "token eviction: keeps prompt tokens with high expected attention from later queries",
+           "Devoto et al. 2025 (Expected Attention, arXiv 2510.00636)",
+           "statistics use the model's queries, after its norm of Q if there is one; no layer is left "
+           "out; all heads keep equally many; the newest tokens have no privilege, as in the public code",
+           {.evicts = true, .turns_keys = true, .formula = "kept tokens"})

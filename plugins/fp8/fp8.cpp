@@ -1,6 +1,6 @@
 // FP8 (e4m3): one byte a number, one fp32 scale for each head of K and of V, fixed by the prompt:
-//   scale = headroom * max |x| / 448 over the prompt's tokens of the head, or 1 with scale one, x^ = scale * e4m3(x /
-//   scale).
+//   scale = headroom * max |x| / 448 over the prompt's tokens of the head, or 1 with scale one
+//   x^ = scale * e4m3(x / scale)
 // Later tokens beyond 448 * scale saturate. Bytes per layer: 2 (K, V) * (H_kv*D*T + 4*H_kv).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>

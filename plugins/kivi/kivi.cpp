@@ -18,8 +18,7 @@ struct KiviOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_bits(v, bits);
-    v.integer_of("group_size", group_size, {16, 32, 64, 128, 256},
-                 "tokens (K) or channels (V) per scale and zero");
+    v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "tokens (K) or channels (V) per scale and zero");
     v.integer("recent", recent, 0, kvc::kNoUpperLimit,
               "newest tokens kept uncompressed; a multiple of group_size; 0: none");
     kvc::visit_precision(v, precision, "scales, zeros, recent");

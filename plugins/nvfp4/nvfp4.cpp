@@ -1,7 +1,7 @@
 // NVFP4: 4-bit floats (e2m1) in blocks of 16 channels of one head, an e4m3 scale a block, one fp32 scale for K and one
 // for V, fixed by the prompt:
-//   g = headroom * max |x| / (6 * 448), or 1 with scale one,  s = e4m3(max |block| / (6 g)),  x^ = g * s * e2m1(x / (g
-//   s)).
+//   g = headroom * max |x| / (6 * 448), or 1 with scale one
+//   s = e4m3(max |block| / (6 g)),  x^ = g * s * e2m1(x / (g s))
 // Later blocks beyond 6 * 448 * g saturate. A block whose s is 0 holds zeros.
 // Bytes per layer: 2 (K, V) * (H_kv*T * (4*ceil(D/8) + D/16) + 4).
 #include <ATen/ATen.h>

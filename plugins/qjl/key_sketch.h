@@ -1,10 +1,10 @@
 // QJL's sketch of a run of keys: signs of projections and norms, from which only inner products are estimated.
 // Outlier channels (C of them, for a head and a group of g tokens, or for the head once and for all) are sketched apart
 // from the rest, by the first m_o columns of the same projection S [D, m]:
-//   <q, k> ~ sqrt(pi/2) (|k_in|/m <S^T q_in, sign(S^T k_in)> + |k_out|/m_o <(S^T q_out)_{1..m_o}, sign((S^T
-//   k_out)_{1..m_o})>)
-// where x_out is x at the outlier channels and 0 elsewhere, x_in the rest. The estimate is linear in q: it is <q, k^>
-// of
+//   <q, k> ~ sqrt(pi/2) (|k_in|/m    <S^T q_in, sign(S^T k_in)>
+//                      + |k_out|/m_o <(S^T q_out)_{1..m_o}, sign((S^T k_out)_{1..m_o})>)
+// where x_out is x at the outlier channels and 0 elsewhere, x_in the rest. The estimate is linear in q: it equals <q, k^>
+// with
 //   k^ = sqrt(pi/2) (|k_in|/m mask_in * S sign(.) + |k_out|/m_o mask_out * S_{1..m_o} sign(.)),
 // which is unbiased and too long. Nearest to k, by least squares over directions that are uniform, those of k_in in all
 // D channels (its few empty ones are masked, so that one W serves all groups) and those of k_out in the outlier

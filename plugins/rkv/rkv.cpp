@@ -3,8 +3,7 @@
 // the newest `window` w stay, and of the others those of highest
 //   score = lambda * I - (1 - lambda) * R
 //   I importance: a_it = max of scale * q_i k_t over the query heads of the KV head, for the w newest queries i;
-//   softmax
-//     over the n - w tokens t; mean over i; maximum over `kernel` neighbours
+//     softmax over the n - w tokens t; mean over i; maximum over `kernel` neighbours
 //   R redundancy: S the cosines of all n keys, 0 on the diagonal; of each key's partners above `similarity` the latest
 //     one's cosine with it becomes 0, so that of a set of similar tokens the latest counts least; mean over the keys;
 //     softmax over all n

@@ -18,8 +18,7 @@ struct SnapKvOptions {
   kvc::VoteFormat votes;
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.integer("capacity", capacity, 2, kvc::kNoUpperLimit,
-              "prompt tokens per head, window included");
+    v.integer("capacity", capacity, 2, kvc::kNoUpperLimit, "prompt tokens per head, window included");
     kvc::visit_votes(v, votes);
     kvc::visit_precision(v, precision, "tokens");
   }

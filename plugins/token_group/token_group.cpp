@@ -14,8 +14,7 @@ struct TokenGroupOptions {
   kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_bits(v, bits);
-    v.integer("group_size", group_size, 1, kvc::kNoUpperLimit,
-              "channels per scale and zero; divides head_dim");
+    v.integer("group_size", group_size, 1, kvc::kNoUpperLimit, "channels per scale and zero; divides head_dim");
     kvc::visit_precision(v, precision, "scales and zeros");
   }
 };

@@ -1,8 +1,8 @@
 #include <cmath>
 
 #include "checkpoint/model_config.h"
-#include "text/json_reader.h"
 #include "target.h"
+#include "text/json_reader.h"
 
 namespace kvc_fuzz {
 namespace {

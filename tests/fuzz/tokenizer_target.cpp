@@ -1,6 +1,6 @@
-#include "text/json_reader.h"
 #include "target.h"
 #include "text/files.h"
+#include "text/json_reader.h"
 #include "text/utf8.h"
 #include "tokenizer/tokenizer.h"
 

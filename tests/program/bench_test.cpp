@@ -70,8 +70,8 @@ TEST_F(BenchRuns, PhasesAddUpPartsFitInAndPeaksAreSplit) {
 
 // `kvc bench` is `kvc run` of what is a bench, and of nothing else.
 TEST_F(BenchRuns, TheVerbRunsWhatRunDoesAndRefusesOtherKinds) {
-  const auto file = folder.write("b.yaml", bench_file(kLayer, "prompt_tokens: 64\n  new_tokens: 2\n  repeats: 2",
-                                                      "  - full\n  - token_group\n"));
+  const auto file = folder.write(
+      "b.yaml", bench_file(kLayer, "prompt_tokens: 64\n  new_tokens: 2\n  repeats: 2", "  - full\n  - token_group\n"));
   const auto bench = [&](const std::string& path) {
     return run_program(folder, {"bench", path, "--db", database(), "--set", "bench.batch=2"});
   };
@@ -85,11 +85,11 @@ TEST_F(BenchRuns, TheVerbRunsWhatRunDoesAndRefusesOtherKinds) {
   EXPECT_EQ(again.out, first.out);
 
   for (const std::string kind : {"eval", "capacity"}) {
-    const auto other = folder.write(
-        "other.yaml", kind == "eval" ? small_experiment("  - full\n")
-                                     : std::string("name: c\nkind: capacity\ncapacity:\n  ") + kLayer +
-                                           "\n  memory_limit: 1MB\n  prompt_tokens: 64\n  new_tokens: 4\n"
-                                           "  max_batch: 4\ncompressors:\n  - full\n");
+    const auto other =
+        folder.write("other.yaml", kind == "eval" ? small_experiment("  - full\n")
+                                                  : std::string("name: c\nkind: capacity\ncapacity:\n  ") + kLayer +
+                                                        "\n  memory_limit: 1MB\n  prompt_tokens: 64\n  new_tokens: 4\n"
+                                                        "  max_batch: 4\ncompressors:\n  - full\n");
     const auto refused = bench(other.string());
     EXPECT_EQ(refused.exit_code, 2);
     EXPECT_NE(refused.err.find("other.yaml: kind " + kind + ", expected bench"), std::string::npos) << refused.err;

@@ -71,8 +71,7 @@ TEST_F(RunOfThirty, AFileSizeLimitIsOneLineAndLosesNothing) {
   EXPECT_EQ(ended.exit_code, 3) << ended.err;
   EXPECT_EQ(n_lines_of_kvc(ended.err), 1) << ended.err;
   EXPECT_NE(ended.err.find("kvc: results database '" + database.string() + "': "), std::string::npos) << ended.err;
-  EXPECT_NE(ended.err.find("a write was refused (quota, or limit on file size)"), std::string::npos)
-      << ended.err;
+  EXPECT_NE(ended.err.find("a write was refused (quota, or limit on file size)"), std::string::npos) << ended.err;
   const auto stored = n_samples(database);
   EXPECT_GT(stored, 0);
   EXPECT_LT(stored, 4 * kLimit);

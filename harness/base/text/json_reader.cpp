@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <vector>
 
-#include "text/model_folder.h"
 #include "kvc/check.h"
 #include "text/json.h"
+#include "text/model_folder.h"
 #include "text/utf8.h"
 
 namespace kvc {

@@ -199,8 +199,7 @@ void add_power_verb(Verb program) {
 void add_compare_verbs(Verb program) {
   auto arguments = std::make_shared<CompareArguments>();
   auto verb = program.add_subcommand("compare", "Paired significance tests between compressors on the same questions");
-  add_choice(verb, *arguments,
-             "only this task, or all that match a prefix or pattern; may be repeated");
+  add_choice(verb, *arguments, "only this task, or all that match a prefix or pattern; may be repeated");
   add_format(verb, arguments->format);
   add_wide(verb, arguments->wide);
   verb.add_option("--margin", arguments->margin_points,

@@ -102,8 +102,7 @@ void add_exchange_verbs(Verb program) {
   out.add_option("--experiment", arguments->experiment, "only this experiment's cells").show_default();
   out.on_call([arguments] { return export_results(*arguments); });
 
-  auto in =
-      program.add_subcommand("import", "Imports results of lm-eval or kvpress into the table external_result");
+  auto in = program.add_subcommand("import", "Imports results of lm-eval or kvpress into the table external_result");
   in.add_option("format", arguments->format, "lm-eval or kvpress").required().choices({"lm-eval", "kvpress"});
   in.add_option("paths", arguments->paths,
                 "results (.json) or samples (.jsonl) of lm-eval, also packed by gzip, or folders of results")

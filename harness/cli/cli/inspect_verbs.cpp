@@ -5,7 +5,6 @@
 
 #include "checkpoint/model_config.h"
 #include "cli/verbs.h"
-#include "plugin_loader/plugin_library.h"
 #include "experiment/bench_experiment.h"
 #include "experiment/grid.h"
 #include "experiment/open_compressor.h"
@@ -15,6 +14,7 @@
 #include "kvc/plugin.h"
 #include "model_lookup/model_path.h"
 #include "model_lookup/plan_model.h"
+#include "plugin_loader/plugin_library.h"
 #include "run/progress.h"
 #include "run/run_bench.h"
 #include "search/search_layers.h"

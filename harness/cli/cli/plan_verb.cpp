@@ -137,8 +137,8 @@ int run_planned_shard(const std::string& plan_file, const std::string& shard, co
   const ShardRequest request{shard_of(shard, plan.shards.size()), database, allow_plugins, verify};
   const auto outcome = run_shard(plan, request);
   const auto where = database.empty() ? plan.database_of(request.shard).string() : database;
-  std::fprintf(stderr, "shard %zu/%zu: %ld samples run now (%ld failed), %ld already stored; database %s\n", request.shard,
-               plan.shards.size(), outcome.n_run, outcome.n_failed, outcome.n_present, where.c_str());
+  std::fprintf(stderr, "shard %zu/%zu: %ld samples run now (%ld failed), %ld already stored; database %s\n",
+               request.shard, plan.shards.size(), outcome.n_run, outcome.n_failed, outcome.n_present, where.c_str());
   if (outcome.signal != 0) {
     const int code = report_interrupt(outcome.signal, where);
     return outcome.signal == SIGINT ? code : static_cast<int>(kStopped);

@@ -2,10 +2,10 @@
 #include <iostream>
 
 #include "cli/verbs.h"
-#include "plugin_loader/new_plugin.h"
 #include "conformance/report.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
+#include "plugin_loader/new_plugin.h"
 #include "text/files.h"
 #include "text/json.h"
 
@@ -102,8 +102,7 @@ void add_plugin_verbs(Verb program) {
   new_verb.on_call([made] { return new_plugin(made->name, made->into); });
 
   auto arguments = std::make_shared<VerifyArguments>();
-  auto verify =
-      plugin.add_subcommand("verify", "Runs the conformance tests on a plugin, each in a child process");
+  auto verify = plugin.add_subcommand("verify", "Runs the conformance tests on a plugin, each in a child process");
   verify.add_option("file", arguments->file, "the plugin's .so").required();
   verify.add_option("--option", arguments->options, "name=value (default: every listed value of every option)");
   verify.add_option("--report", arguments->report, "write the report to this Markdown file instead of printing it");

@@ -9,11 +9,11 @@
 
 #include "analysis/group_table.h"
 #include "cli/verbs.h"
+#include "contract/stopwatch.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
 #include "model_lookup/token_texts.h"
 #include "papers/paper_tables.h"
-#include "contract/stopwatch.h"
 #include "report/report.h"
 #include "serve/columns.h"
 #include "serve/current_database.h"
@@ -131,8 +131,7 @@ void add_report_verbs(Verb program) {
   verb.add_option("database,--db", arguments->database, "results database").required();
   verb.add_option("-o,--output", arguments->output, "HTML file to write").show_default();
   verb.add_option("--experiment", options.experiment, "only this experiment's cells").show_default();
-  verb.add_option("--baseline", options.baseline,
-                  "compressor to compare the others with (default: the lossless one)");
+  verb.add_option("--baseline", options.baseline, "compressor to compare the others with (default: the lossless one)");
   verb.add_option("--samples", options.samples_per_task, "generations to include, per task")
       .range(0, 100000)
       .show_default();

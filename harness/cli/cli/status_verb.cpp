@@ -58,8 +58,7 @@ int status(const StatusArguments& arguments) {
 
 void add_status_verb(Verb program) {
   auto arguments = std::make_shared<StatusArguments>();
-  auto verb =
-      program.add_subcommand("status", "Shows the progress of running experiments and plans");
+  auto verb = program.add_subcommand("status", "Shows the progress of running experiments and plans");
   verb.add_option("databases,--db", arguments->databases, "results databases, or plans (*.json)").required();
   verb.add_flag("--watch", arguments->watch, "refresh every two seconds until Ctrl-C");
   verb.add_option("--format", arguments->format, "markdown, csv or json")

@@ -110,8 +110,8 @@ void print_missing(const std::vector<Suite>& suites, const std::string& data_dir
 void print_overview(const TaskInventory& inventory, const std::vector<Suite>& suites) {
   std::printf("suite           run here    tasks: + can run here, - data missing; /* is several tasks\n");
   for (const auto& suite : suites) print(suite);
-  std::printf("\n%zu tasks in %zu suites, %zu of them can run here; details: kvc tasks SUITE\n",
-              inventory.tasks.size(), suites.size(), inventory.n_that_run());
+  std::printf("\n%zu tasks in %zu suites, %zu of them can run here; details: kvc tasks SUITE\n", inventory.tasks.size(),
+              suites.size(), inventory.n_that_run());
 }
 
 std::string samples_text(const ListedTask& task, const std::string& data_dir) {

@@ -9,8 +9,6 @@
 #include "cli/chat_arguments.h"
 #include "cli/standard_output.h"
 #include "cli/verbs.h"
-#include "plugin_loader/calibration.h"
-#include "plugin_loader/plugin_library.h"
 #include "experiment/grid.h"
 #include "experiment/model_hashes.h"
 #include "experiment/read_compressors.h"
@@ -21,6 +19,8 @@
 #include "kvc/plugin.h"
 #include "model/transformer.h"
 #include "model_lookup/model_path.h"
+#include "plugin_loader/calibration.h"
+#include "plugin_loader/plugin_library.h"
 #include "prompt/model_chat.h"
 #include "text/files.h"
 #include "text/json.h"
@@ -115,7 +115,8 @@ int generate(const TryArguments& arguments) {
   const auto tokenizer = Tokenizer::load(folder);
   const auto compressor = make_compressor(arguments, model.shape());
   const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_text(arguments.prompt_file);
-  const auto turn = render_turn(choose_chat_template(chat_settings(arguments.chat), folder, find_paths().root), "", prompt);
+  const auto turn =
+      render_turn(choose_chat_template(chat_settings(arguments.chat), folder, find_paths().root), "", prompt);
   const auto prompt_ids = tokenizer.encode(turn.text, turn.add_special_tokens);
   const auto& eos = model.config().eos_token_ids;
 

@@ -26,8 +26,7 @@ int verify(const VerifyArguments& arguments) {
   const auto result = verify_run(store, arguments.cell, options, find_paths());
   std::string samples;
   for (const int64_t sample : result.samples) samples += concat(samples.empty() ? "" : ", ", sample);
-  std::printf("cell %s: %s\nrecomputed samples: %s\n", result.cell_key.c_str(), result.what.c_str(),
-              samples.c_str());
+  std::printf("cell %s: %s\nrecomputed samples: %s\n", result.cell_key.c_str(), result.what.c_str(), samples.c_str());
   for (const auto& note : result.notes) std::printf("note: %s\n", note.c_str());
   for (const auto& difference : result.differences) std::printf("differs: %s\n", difference.c_str());
   std::printf("%zu differences\n", result.differences.size());

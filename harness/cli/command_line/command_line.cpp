@@ -10,7 +10,7 @@ struct CommandLineState {
   CommandLineState(const std::string& name, const std::string& help) : app(help, name) {}
 
   CLI::App app;
-  std::function<int()> action;                                     // of the verb that was named
+  std::function<int()> action;  // of the verb that was named
   std::vector<Alias> aliases;
   std::map<const CLI::Option*, std::vector<std::string>> choices;  // CLI11 keeps them as text
 };

@@ -5,7 +5,7 @@
 
 namespace kvc::kernels::KVC_MACHINE {
 
-#ifdef KVC_NO_TILES  // of machines from before 2013: the same sums one by one, since their tiles cost minutes to
+#ifdef KVC_NO_TILES  // of machines from before 2013: the same sums one by one, since their tiles cost minutes to \
                      // compile
 constexpr bool kTiles = false;
 #else

@@ -1,7 +1,7 @@
 // One decode step's loops on raw pointers, for one KV head and the n_q query heads that read it; no LibTorch.
 // Idea: codes are unpacked in registers and never stored; scales fold into the query or the weight,
-//   q . x^_t = sum_j (q_j scale) code_tj + sum_j q_j zero,   sum_t w_t x^_tj = sum_t (w_t scale_t) code_tj + sum_t w_t
-//   zero_t.
+//   q . x^_t       = sum_j (q_j scale) code_tj   + sum_j q_j zero
+//   sum_t w_t x^_tj = sum_t (w_t scale_t) code_tj + sum_t w_t zero_t
 // Accumulation is fp32 in 16 fixed lanes, whatever the vector width. Any length; head_dim <= kMaxHeadDim.
 // Reads bits/8 bytes a number and 4 (fp16) or 8 a group, once; a code costs one multiply-add a query head and two
 // operations to unpack.

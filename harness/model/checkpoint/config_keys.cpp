@@ -88,8 +88,7 @@ bool is_factor(const std::string& name) {
 void refuse_unread(const JsonObject& object, const std::set<std::string>& read) {
   for (const auto& [name, value] : object.json().items()) {
     KVC_CHECK(read.contains(name) || is_harmless(name) || is_neutral(name, value), object.where(name), " is ",
-              brief(value), ": neither computed here nor known to change nothing; allowed: absent",
-              allowed(name));
+              brief(value), ": neither computed here nor known to change nothing; allowed: absent", allowed(name));
   }
 }
 

@@ -7,8 +7,8 @@
 
 #include "checkpoint/config_keys.h"
 #include "gguf/end_tokens.h"
-#include "text/json_reader.h"
 #include "kvc/check.h"
+#include "text/json_reader.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 

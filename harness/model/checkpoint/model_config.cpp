@@ -2,9 +2,9 @@
 
 #include "checkpoint/config_keys.h"
 #include "checkpoint/gguf_config.h"
+#include "kvc/check.h"
 #include "text/json_reader.h"
 #include "text/model_folder.h"
-#include "kvc/check.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 

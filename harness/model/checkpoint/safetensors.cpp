@@ -2,9 +2,9 @@
 
 #include <ATen/ATen.h>
 
+#include "kvc/check.h"
 #include "text/json_reader.h"
 #include "text/model_folder.h"
-#include "kvc/check.h"
 #include "text/utf8.h"
 
 namespace kvc {

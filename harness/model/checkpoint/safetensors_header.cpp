@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "text/json_reader.h"
 #include "kvc/check.h"
+#include "text/json_reader.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
 

@@ -1,9 +1,9 @@
 #include <ATen/ATen.h>
 
 #include "checkpoint/safetensors.h"
-#include "text/json_reader.h"
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json_reader.h"
 
 namespace kvc {
 namespace {

@@ -2,9 +2,9 @@
 
 #include <unordered_map>
 
-#include "text/model_folder.h"
 #include "gguf/protobuf_fields.h"
 #include "kvc/check.h"
+#include "text/model_folder.h"
 #include "text/utf8.h"
 #include "tokenizer/special_tokens.h"
 

@@ -1,8 +1,8 @@
 #include "tokenizer/special_texts.h"
 
 #include "gguf/gguf_file.h"
-#include "text/json_reader.h"
 #include "kvc/check.h"
+#include "text/json_reader.h"
 #include "text/utf8.h"
 #include "tokenizer/special_tokens.h"
 

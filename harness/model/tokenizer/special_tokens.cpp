@@ -2,8 +2,8 @@
 
 #include <charconv>
 
-#include "text/model_folder.h"
 #include "kvc/check.h"
+#include "text/model_folder.h"
 #include "text/utf8.h"
 
 namespace kvc {

@@ -1,7 +1,7 @@
 #include "tokenizer/tokenizer.h"
 
-#include "text/model_folder.h"
 #include "kvc/check.h"
+#include "text/model_folder.h"
 #include "text/utf8.h"
 #include "tokenizer/detokenizer.h"
 

@@ -1,5 +1,5 @@
-#include "text/model_folder.h"
 #include "kvc/check.h"
+#include "text/model_folder.h"
 #include "tokenizer/special_tokens.h"
 #include "tokenizer_steps/bpe_model.h"
 

@@ -2,8 +2,8 @@
 
 #include "kvc/check.h"
 #include "tokenizer_steps/byte_level.h"
-#include "tokenizer_steps/decoder_steps.h"
 #include "tokenizer_steps/component.h"
+#include "tokenizer_steps/decoder_steps.h"
 
 namespace kvc {
 namespace {

@@ -4,10 +4,10 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
-#include "devices/emulated_device.h"
-#include "sandbox/cuda_library.h"
-#include "kvc/check.h"
 #include "contract/device_name.h"
+#include "devices/emulated_device.h"
+#include "kvc/check.h"
+#include "sandbox/cuda_library.h"
 
 namespace kvc {
 

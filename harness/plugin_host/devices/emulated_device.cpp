@@ -27,7 +27,8 @@ namespace {
 using Stack = torch::jit::Stack;
 
 constexpr auto kType = c10::DeviceType::PrivateUse1;
-constexpr auto kSource = "harness/plugin_host/devices/emulated_device.cpp";  // as LibTorch names who defines its operations
+constexpr auto kSource =
+    "harness/plugin_host/devices/emulated_device.cpp";  // as LibTorch names who defines its operations
 const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 std::atomic<int64_t> n_reads{0};

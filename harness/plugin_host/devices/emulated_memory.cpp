@@ -8,8 +8,8 @@
 #include <mutex>
 
 #include "cuda/host/device_memory.h"
-#include "sandbox/ledger.h"
 #include "kvc/check.h"
+#include "sandbox/ledger.h"
 
 namespace kvc {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "plugin_loader/plugin_library.h"
 #include "kvc/calibration.h"
+#include "plugin_loader/plugin_library.h"
 
 namespace kvc {
 

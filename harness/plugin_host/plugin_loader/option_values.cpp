@@ -144,8 +144,7 @@ void OptionAssigner::file(const char* name, std::string& value, std::initializer
   if (given_.contains(name)) {
     check(given_.at(name).is_string(), name, file_or(words));
     const auto given = given_.at(name).get<std::string>();
-    check(is_one_of(given, words) || std::filesystem::is_regular_file(given), name,
-          file_or(words) + ": no such file");
+    check(is_one_of(given, words) || std::filesystem::is_regular_file(given), name, file_or(words) + ": no such file");
     value = given;
   }
   resolved[name] = is_one_of(value, words) ? value : "sha256:" + sha256_file(value);

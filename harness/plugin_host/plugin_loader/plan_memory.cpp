@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plugin_loader/normal_tokens.h"
 #include "kvc/joint_prefill.h"
+#include "plugin_loader/normal_tokens.h"
 
 namespace kvc {
 namespace {

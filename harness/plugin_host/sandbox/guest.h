@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
+#include "kvc/layer_cache.h"
 #include "sandbox/host_state.h"
 #include "sandbox/ledger.h"
 #include "sandbox/memory_meter.h"
 #include "sandbox/thrown.h"
-#include "kvc/layer_cache.h"
 
 namespace kvc {
 

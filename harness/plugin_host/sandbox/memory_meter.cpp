@@ -13,9 +13,9 @@
 #include <utility>
 #include <vector>
 
-#include "sandbox/ledger.h"
 #include "kvc/check.h"
 #include "kvc/shared.h"
+#include "sandbox/ledger.h"
 
 namespace kvc {
 

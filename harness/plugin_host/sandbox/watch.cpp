@@ -168,8 +168,8 @@ KeyValue Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::
     const auto exact_kept = at_positions(is_k ? given.k : given.v, positions);
     const double nearest_error = relative(x, exact_kept), attended_error = relative(y, exact_kept);
     KVC_CHECK(attended_error >= 0.98 * nearest_error, "layer ", info.layer, ": attended() gives ", is_k ? "K" : "V",
-              " with a relative error of ", attended_error, ", smaller than that of dequantize(), ",
-              nearest_error, ", which must return the best reconstruction");
+              " with a relative error of ", attended_error, ", smaller than that of dequantize(), ", nearest_error,
+              ", which must return the best reconstruction");
   }
   return nearest;
 }

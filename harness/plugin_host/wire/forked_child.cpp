@@ -18,8 +18,8 @@
 #include <new>
 #include <utility>
 
-#include "kvc/check.h"
 #include "contract/stopwatch.h"
+#include "kvc/check.h"
 #include "text/json.h"
 #include "text/message.h"
 #include "wire/child_end.h"

@@ -21,7 +21,7 @@ void check_stored_experiment(Database& db, const std::string& experiment);
 //     plugin and options), key, kind, model (its folder's name), task, task_json (with its scoring), model_json,
 //     plugin, options_json, generation_json, bits, is_lossy, is_simulated, n_samples; sums over its ok samples: n_ok,
 //     kv_bytes, kv_bytes_fp16, paper_bytes, n_prompt_tokens, n_new_tokens; of its headline score: n_scores, score
-//     (their sum), accuracy, low, high (percent; Wilson's interval, or where a score is neither 0 nor 1 the normal one:
+//     (their sum), accuracy, low, high (percent; Wilson's interval, or the normal one where a score is neither 0 nor 1:
 //     is_graded)
 // What is suspect is left out, unless asked for. Returns what a caption must say of them. Throws Error where the
 // database is of an earlier kvc.

@@ -98,8 +98,7 @@ Table status_table(const std::vector<ExperimentStatus>& all, double now) {
         table.notes.push_back(concat(who, ": ", run.n_done, " of ", run.n_total, " samples of this run, ",
                                      run.doing.empty() ? "running" : "now: " + run.doing, ", as of ", seen, " ago"));
       } else {
-        table.notes.push_back(
-            concat(who, " died, last seen ", seen, " ago; run the same `kvc run` to resume"));
+        table.notes.push_back(concat(who, " died, last seen ", seen, " ago; run the same `kvc run` to resume"));
       }
     }
   }

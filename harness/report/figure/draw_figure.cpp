@@ -76,8 +76,8 @@ DrawnFigure draw_figure(const FigureLayout& layout, const FigureData& data, cons
   const auto [status, said] = run_gnuplot(drawn.script);
   const auto kept = concat("'", drawn.script.string(), "' and '", drawn.dat.string(), "' are written");
   if (status == 127) {
-    throw EnvironmentError(concat("gnuplot is missing (Debian package gnuplot-nox), so '", picture.string(),
-                                  "' is not drawn; ", kept));
+    throw EnvironmentError(
+        concat("gnuplot is missing (Debian package gnuplot-nox), so '", picture.string(), "' is not drawn; ", kept));
   }
   if (status != 0 || !fs::exists(picture)) {
     throw EnvironmentError(concat("gnuplot did not draw '", picture.string(), "': ", last_line(said), "; ", kept));

@@ -89,8 +89,7 @@ Report make_report(Database& db, const ReportOptions& options) {
   report.n_cells = count.integer(0);
   report.n_samples = count.integer(1);
   const auto n_external = db.integer("SELECT count(*) FROM external_result");
-  KVC_CHECK(report.n_cells > 0 || n_external > 0, "results database '", db.path(),
-            "': no cells, nothing to report");
+  KVC_CHECK(report.n_cells > 0 || n_external > 0, "results database '", db.path(), "': no cells, nothing to report");
   if (report.n_cells == 0) {
     const auto body = extra_sections(data);
     report.n_tables = count_of(body, "<table");

@@ -161,11 +161,10 @@ SampleSection sample_section(const ReportData& data) {
   if (page["tasks"].empty()) return {};
   const auto json = script_json(page.dump(-1, ' ', false, Json::error_handler_t::replace));
   SampleSection made{"", writer.n(), json.size()};
-  const auto about = concat("<p>Up to ", data.options.samples_per_task,
-                            " samples per task, those with the most different scores; ", made.n_embedded,
-                            " generations are in this page, ",
-                            made.bytes / static_cast<size_t>(made.n_embedded), " bytes each. ",
-                            what_is_marked(made.n_embedded, writer.n_by_character()));
+  const auto about =
+      concat("<p>Up to ", data.options.samples_per_task, " samples per task, those with the most different scores; ",
+             made.n_embedded, " generations are in this page, ", made.bytes / static_cast<size_t>(made.n_embedded),
+             " bytes each. ", what_is_marked(made.n_embedded, writer.n_by_character()));
   made.html =
       section("samples", "Generations side by side",
               concat(about, kControls, "<script type=\"application/json\" id=\"sample-data\">", json, "</script>\n"));

@@ -11,9 +11,8 @@ std::filesystem::path current_database(const std::filesystem::path& database, Te
   auto store = ResultStore::open_readonly(database);
   if (is_up_to_date(store.database()) && has_current_views(store.database())) return database;
   const auto copy = folder.path() / database.filename();
-  std::fprintf(stderr,
-               "%s: written by an earlier kvc (schema %ld); showing an upgraded copy\n",
-               database.c_str(), store.database().integer("PRAGMA user_version"));
+  std::fprintf(stderr, "%s: written by an earlier kvc (schema %ld); showing an upgraded copy\n", database.c_str(),
+               store.database().integer("PRAGMA user_version"));
   store.database().prepare("VACUUM INTO ?").bind(1, copy.string()).run();
   ResultStore::open(copy);
   return copy;

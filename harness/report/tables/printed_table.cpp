@@ -157,9 +157,8 @@ Table findings_table(const std::vector<PrintedTable>& tables) {
     add_findings(table, printed, check.averages, "not the average");
     add_findings(table, printed, check.counts, "no number of right answers gives it");
     table.notes.push_back(concat(printed.source, ", ", printed.item, ": ", check.averages.size(), " of ",
-                                 check.n_averages, " averages do not match the published values; ",
-                                 check.counts.size(), " of ", check.n_counts,
-                                 " accuracies match no number of right answers"));
+                                 check.n_averages, " averages do not match the published values; ", check.counts.size(),
+                                 " of ", check.n_counts, " accuracies match no number of right answers"));
   }
   return table;
 }

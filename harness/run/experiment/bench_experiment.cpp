@@ -26,10 +26,9 @@ void layer_keys(YamlKeys& keys, BenchSubject& subject) {
   subject.n_kv_heads = subject.n_heads;
   keys.integer({"n_kv_heads", "KV heads; must divide n_heads", false, "n_heads"}, subject.n_kv_heads, 1, kMostSize);
   keys.integer({"head_dim", "channels per head", kRequired}, subject.head_dim, 1, kMostSize);
-  keys.other(
-      {"outlier_channels", "outlier channels per KV head of K", false, outliers.c_str()},
-      "integer, 0 to head_dim",
-      [&](const YamlValue& value) { subject.outlier_channels = value.integer(0, subject.head_dim); });
+  keys.other({"outlier_channels", "outlier channels per KV head of K", false, outliers.c_str()},
+             "integer, 0 to head_dim",
+             [&](const YamlValue& value) { subject.outlier_channels = value.integer(0, subject.head_dim); });
   keys.real({"outlier_factor", "how much larger outlier channels are"}, subject.outlier_factor, 0, 1e4);
 }
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "contract/bench_subject.h"
 #include "experiment/experiment.h"
 #include "kvc/compressor.h"
-#include "contract/bench_subject.h"
 #include "text/json.h"
 
 namespace kvc {

@@ -155,8 +155,7 @@ void machine_keys(YamlKeys& keys, Experiment& experiment) {
         const bool is_auto = value.is_scalar() && value.string() == "auto";
         experiment.batch_size = is_auto ? 0 : value.integer(1, 4096);
       });
-  keys.boolean({"share_prefix", "prefill the common prefix of a task's prompts only once"},
-               experiment.share_prefix);
+  keys.boolean({"share_prefix", "prefill the common prefix of a task's prompts only once"}, experiment.share_prefix);
   keys.boolean({"fan_out", "one prefill serves all compressors; results do not depend on it"}, experiment.fan_out);
   keys.map({"sampling", "sample tokens (default: greedy decoding)"},
            [&](YamlKeys& inner) { sampling_keys(inner, experiment.sampling); });
@@ -309,12 +308,11 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
             experiment.chat.form);
   keys.other({"chat_options", "variables of the chat template, e.g. enable_thinking: false", false, "none"}, "map",
              [&](const YamlValue& value) { experiment.chat.options = read_chat_options(value); });
-  keys.other({"chat_date", "date given to a chat template that asks for it", false, kChatDate},
-             "day, as 2024-07-26", [&](const YamlValue& value) { experiment.chat.date = read_chat_date(value); });
+  keys.other({"chat_date", "date given to a chat template that asks for it", false, kChatDate}, "day, as 2024-07-26",
+             [&](const YamlValue& value) { experiment.chat.date = read_chat_date(value); });
   keys.text({"system_message", "system message of these prompts", false, "the chat template's own"},
             experiment.system_message);
-  keys.text({"data_dir", "folder of external datasets", false, "KVC_DATA"},
-            experiment.data_dir);
+  keys.text({"data_dir", "folder of external datasets", false, "KVC_DATA"}, experiment.data_dir);
   keys.other({"text", "text file that replaces the texts of tasks that score running text"}, "file",
              [&](const YamlValue& value) { experiment.text = value.folder() / value.string(); });
   keys.other({"check", "settings of `kvc check`; `kvc run` ignores them"}, "map", [](const YamlValue&) {});

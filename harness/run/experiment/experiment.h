@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "contract/run_kind.h"
 #include "contract/probe_settings.h"
 #include "contract/quantization_choice.h"
+#include "contract/run_kind.h"
 #include "contract/sampling.h"
 #include "wire/compressor_choice.h"
 
@@ -70,12 +70,12 @@ struct Experiment {
   double patience = kDefaultPatience;          // seconds at one step after which a worker counts as stuck
   int64_t threads = 1;                         // of each worker
   int64_t seed = 0;                            // names the run's randomness
-  ChatSettings chat;                     // of tasks whose prompt is a user's turn
-  std::string system_message;            // of these prompts; "" leaves the chat template's own default
-  std::filesystem::path text;            // a file that tasks which read texts read instead of their own; "": none
-  std::string data_dir;                  // datasets that are not the project's own; "" means KVC_DATA
-  std::vector<std::string> plugin_path;  // folders searched before the built-in plugins
-  std::string allow_plugins;             // not the file's to say: a list of those that may be opened; "": all
+  ChatSettings chat;                           // of tasks whose prompt is a user's turn
+  std::string system_message;                  // of these prompts; "" leaves the chat template's own default
+  std::filesystem::path text;                  // a file that tasks which read texts read instead of their own; "": none
+  std::string data_dir;                        // datasets that are not the project's own; "" means KVC_DATA
+  std::vector<std::string> plugin_path;        // folders searched before the built-in plugins
+  std::string allow_plugins;                   // not the file's to say: a list of those that may be opened; "": all
 };
 
 // Reads the file, with `overrides` ("limit=5", "compressors.1.kivi.bits=4") put over it. A list as an option's value is

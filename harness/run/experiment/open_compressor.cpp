@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <string_view>
 
-#include "plugin_loader/build_compressor.h"
-#include "plugin_loader/plugin_library.h"
-#include "plugin_loader/plugin_trust.h"
 #include "experiment/fill_label.h"
 #include "experiment/read_compressors.h"
 #include "kvc/plugin.h"
+#include "plugin_loader/build_compressor.h"
+#include "plugin_loader/plugin_library.h"
+#include "plugin_loader/plugin_trust.h"
 #include "text/files.h"
 #include "text/nearest.h"
 #include "wire/forked_child.h"

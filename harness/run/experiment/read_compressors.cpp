@@ -226,8 +226,8 @@ Points read_rules(const YamlValue& value) {
 }
 
 void label_key(YamlKeys& keys, std::optional<YamlValue>& label) {
-  keys.other({"label", "row name in tables; {option} is replaced by that option's value"},
-             "text", [&](const YamlValue& value) { label = value; });
+  keys.other({"label", "row name in tables; {option} is replaced by that option's value"}, "text",
+             [&](const YamlValue& value) { label = value; });
 }
 
 Points read_unlabelled(const YamlValue& entry, YamlMap& map) {

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "kvc/check.h"
 #include "contract/device_name.h"
+#include "kvc/check.h"
 #include "text/yaml_read.h"
 
 namespace kvc {

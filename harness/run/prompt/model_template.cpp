@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 
 #include "gguf/gguf_file.h"
-#include "text/json_reader.h"
 #include "kvc/check.h"
 #include "text/files.h"
+#include "text/json_reader.h"
 #include "text/utf8.h"
 
 namespace kvc {

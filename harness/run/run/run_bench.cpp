@@ -4,11 +4,11 @@
 #include <optional>
 
 #include "checkpoint/model_config.h"
-#include "plugin_loader/calibration.h"
 #include "experiment/grid.h"
 #include "experiment/model_hashes.h"
 #include "experiment/open_compressor.h"
 #include "experiment/provenance.h"
+#include "plugin_loader/calibration.h"
 #include "run/find_capacity.h"
 #include "run/progress.h"
 #include "run/put_cells.h"

@@ -19,8 +19,7 @@ namespace {
 // What a primary result code means to the owner of the file; "" where SQLite's own words are best.
 std::string meaning(int code) {
   for (const int refused : {SQLITE_IOERR_WRITE, SQLITE_IOERR_TRUNCATE, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_FSYNC}) {
-    if (code == refused)
-      return "a write was refused (quota, or limit on file size); everything stored before is safe";
+    if (code == refused) return "a write was refused (quota, or limit on file size); everything stored before is safe";
   }
   if (code == SQLITE_READONLY_DBMOVED)
     return "it was deleted, moved or replaced while open: run again, to complete the file that is "

@@ -7,8 +7,8 @@
 #include <map>
 #include <optional>
 
-#include "sandbox/guest.h"
 #include "contract/stopwatch.h"
+#include "sandbox/guest.h"
 
 namespace kvc {
 namespace {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "generate/generation.h"
+#include "kvc/layer_cache.h"
+#include "kvc/value_checks.h"
 #include "sandbox/memory_meter.h"
 #include "sandbox/private_tokens.h"
 #include "sandbox/watch.h"
-#include "kvc/layer_cache.h"
-#include "kvc/value_checks.h"
 
 namespace kvc {
 

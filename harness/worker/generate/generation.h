@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "compose/part.h"
+#include "contract/measurement.h"
 #include "generate/sampler.h"
 #include "kvc/compressor.h"
-#include "contract/measurement.h"
 
 namespace kvc {
 

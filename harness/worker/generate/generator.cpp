@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 
+#include "contract/stopwatch.h"
 #include "generate/batch_attention.h"
 #include "generate/prompt_end.h"
 #include "generate/reconstruction.h"
@@ -14,7 +15,6 @@
 #include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
 #include "sandbox/watch.h"
-#include "contract/stopwatch.h"
 
 namespace kvc {
 namespace {

@@ -14,8 +14,8 @@
 #include "generate/prompt_end.h"
 #include "generate/shared_prefix.h"
 #include "generate/stop_scanner.h"
-#include "sandbox/memory_meter.h"
 #include "model/transformer.h"
+#include "sandbox/memory_meter.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc {

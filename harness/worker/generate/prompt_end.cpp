@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
+#include "contract/stopwatch.h"
 #include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
-#include "contract/stopwatch.h"
 
 namespace kvc {
 namespace {

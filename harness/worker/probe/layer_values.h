@@ -3,8 +3,8 @@
 
 #include <map>
 
-#include "probe/measures.h"
 #include "contract/probe_settings.h"
+#include "probe/measures.h"
 
 namespace kvc {
 

@@ -9,11 +9,11 @@
 
 #include "generate/batch_attention.h"
 #include "generate/prompt_end.h"
+#include "kvc/probed_parts.h"
+#include "probe/layer_values.h"
 #include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
 #include "sandbox/watch.h"
-#include "kvc/probed_parts.h"
-#include "probe/layer_values.h"
 #include "text/common_prefix.h"
 
 namespace kvc {

@@ -4,9 +4,9 @@
 #include <functional>
 #include <map>
 
+#include "contract/probe_settings.h"
 #include "generate/exact_cache.h"
 #include "generate/generator.h"
-#include "contract/probe_settings.h"
 
 namespace kvc {
 

@@ -5,12 +5,12 @@
 
 #include <optional>
 
+#include "contract/stopwatch.h"
 #include "generate/prompt_end.h"
+#include "kvc/part_timer.h"
 #include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
 #include "sandbox/watch.h"
-#include "kvc/part_timer.h"
-#include "contract/stopwatch.h"
 
 namespace kvc {
 namespace {

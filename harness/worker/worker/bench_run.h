@@ -7,8 +7,8 @@
 #include <string>
 
 #include "generate/batch_attention.h"
-#include "sandbox/memory_meter.h"
 #include "model/transformer.h"
+#include "sandbox/memory_meter.h"
 #include "wire/bench_messages.h"
 
 namespace kvc {

@@ -10,11 +10,11 @@
 #include <utility>
 
 #include "compose/part.h"
+#include "contract/stopwatch.h"
+#include "kvc/joint_prefill.h"
 #include "plugin_loader/normal_tokens.h"
 #include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
-#include "kvc/joint_prefill.h"
-#include "contract/stopwatch.h"
 
 namespace kvc {
 namespace {

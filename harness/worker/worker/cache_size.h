@@ -5,9 +5,9 @@
 #include <memory>
 #include <vector>
 
-#include "sandbox/memory_meter.h"
-#include "model/transformer.h"
 #include "contract/measurement.h"
+#include "model/transformer.h"
+#include "sandbox/memory_meter.h"
 
 namespace kvc {
 

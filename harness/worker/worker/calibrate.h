@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "plugin_loader/calibration.h"
 #include "model/transformer.h"
+#include "plugin_loader/calibration.h"
 #include "tokenizer/tokenizer.h"
 
 namespace kvc {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "model/transformer.h"
 #include "contract/quantization_choice.h"
+#include "model/transformer.h"
 
 namespace kvc {
 

@@ -8,8 +8,8 @@
 #include <atomic>
 #include <new>
 
-#include "kvc/check.h"
 #include "contract/stopwatch.h"
+#include "kvc/check.h"
 
 namespace kvc {
 namespace {

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "plugin_loader/build_compressor.h"
-#include "plugin_loader/plan_memory.h"
 #include "experiment/task_names.h"
 #include "kvc/check.h"
+#include "plugin_loader/build_compressor.h"
+#include "plugin_loader/plan_memory.h"
 #include "stats/paired.h"
 #include "task/dataset.h"
 #include "text/nearest.h"
@@ -146,8 +146,7 @@ std::string name_of(const CellRecord& record) {
 
 size_t baseline_of(const Grid& grid) {
   const auto found = std::find_if(grid.cells.begin(), grid.cells.end(), [](const auto& c) { return !c.record.lossy; });
-  KVC_CHECK(found != grid.cells.end(),
-            "check: no compressor is lossless, so there is no baseline");
+  KVC_CHECK(found != grid.cells.end(), "check: no compressor is lossless, so there is no baseline");
   return static_cast<size_t>(found->compressor);
 }
 

@@ -91,9 +91,9 @@ Table verdict_table(const ModelFindings& found) {
                    {"passkey", kRight},
                    {"decided by"}};
   for (const auto& p : found.presets) {
-    table.rows.push_back({p.name, p.is_baseline ? "(baseline)" : to_string(p.verdict),
-                          p.bytes / kMiB, 100 * p.bytes / p.bytes_16bit, kl_text(p.all), top1_text(p.all),
-                          passkey_text(p.passkey_all), p.is_baseline ? "" : p.reasons});
+    table.rows.push_back({p.name, p.is_baseline ? "(baseline)" : to_string(p.verdict), p.bytes / kMiB,
+                          100 * p.bytes / p.bytes_16bit, kl_text(p.all), top1_text(p.all), passkey_text(p.passkey_all),
+                          p.is_baseline ? "" : p.reasons});
   }
   add_notes(found, table);
   return table;

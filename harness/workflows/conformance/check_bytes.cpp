@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "conformance/filled_cache.h"
+#include "kvc/joint_prefill.h"
 #include "sandbox/guest.h"
 #include "sandbox/watch.h"
-#include "kvc/joint_prefill.h"
 #include "text/files.h"
 
 namespace kvc::conformance {

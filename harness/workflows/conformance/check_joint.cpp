@@ -2,9 +2,9 @@
 #include <ATen/ATen.h>
 
 #include "conformance/filled_cache.h"
+#include "kvc/joint_prefill.h"
 #include "sandbox/guest.h"
 #include "sandbox/watch.h"
-#include "kvc/joint_prefill.h"
 
 namespace kvc::conformance {
 namespace {

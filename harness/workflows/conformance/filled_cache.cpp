@@ -6,10 +6,10 @@
 #include <cmath>
 #include <map>
 
-#include "sandbox/guest.h"
-#include "sandbox/private_tokens.h"
 #include "kvc/calibration.h"
 #include "kvc/joint_prefill.h"
+#include "sandbox/guest.h"
+#include "sandbox/private_tokens.h"
 
 namespace kvc::conformance {
 namespace {

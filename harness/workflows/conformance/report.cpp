@@ -62,8 +62,7 @@ std::string write_markdown(const Report& report) {
   std::string text =
       concat("# ", report.plugin, ": ", report.count(Verdict::failed) == 0 ? "conforms" : "does not conform", "\n\n",
              report.summary, "\n\nsha256 ", report.sha256, "\n\n",
-             "| check | property | passed | failed | not applicable |\n",
-             "| --- | --- | ---: | ---: | ---: |\n");
+             "| check | property | passed | failed | not applicable |\n", "| --- | --- | ---: | ---: | ---: |\n");
   for (const auto& name : order) {
     const auto& c = counts[name];
     text += concat("| ", name, " | ", claim_of(name), " | ", c.n_passed, " | ", c.n_failed, " | ", c.n_not_applicable,

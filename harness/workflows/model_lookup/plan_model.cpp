@@ -6,16 +6,16 @@
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/model_config.h"
-#include "plugin_loader/calibration.h"
-#include "plugin_loader/plan_memory.h"
-#include "plugin_loader/plugin_library.h"
 #include "experiment/grid.h"
 #include "experiment/read_compressors.h"
 #include "gguf/gguf_file.h"
-#include "text/json_reader.h"
 #include "kvc/plugin.h"
 #include "model/model_size.h"
+#include "plugin_loader/calibration.h"
+#include "plugin_loader/plan_memory.h"
+#include "plugin_loader/plugin_library.h"
 #include "render/table.h"
+#include "text/json_reader.h"
 #include "text/message.h"
 #include "wire/forked_child.h"
 

@@ -119,9 +119,8 @@ class PlanMaker {
       if (cell.bytes <= all[i].bytes) return i;
     }
     throw Error(concat("task ", cell.task, ", ", cell.compressor, " of experiment '",
-                       plan_.experiments[cell.experiment].name, "' needs ", cell.bytes,
-                       " bytes (predicted); cluster '", request_.cluster->name, "' has at most ", all.back().bytes,
-                       " (class ", all.back().name, ")"));
+                       plan_.experiments[cell.experiment].name, "' needs ", cell.bytes, " bytes (predicted); cluster '",
+                       request_.cluster->name, "' has at most ", all.back().bytes, " (class ", all.back().name, ")"));
   }
 
   double work_of(const std::vector<size_t>& cells) const {

@@ -8,11 +8,11 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "contract/stopwatch.h"
 #include "experiment/grid.h"
 #include "kvc/check.h"
 #include "model_lookup/model_path.h"
 #include "plan/shard_file.h"
-#include "contract/stopwatch.h"
 #include "run/run_experiment.h"
 #include "store/run_store.h"
 #include "text/files.h"

@@ -5,8 +5,8 @@
 #include <numeric>
 #include <utility>
 
-#include "plugin_loader/plugin_library.h"
 #include "experiment/open_compressor.h"
+#include "plugin_loader/plugin_library.h"
 #include "search/search_score.h"
 #include "wire/forked_child.h"
 

@@ -37,7 +37,8 @@ TEST(Csv, QuotesHoldCommasQuotesAndLineFeeds) {
 TEST(Csv, WrongQuotesAreNamedByLineAndColumn) {
   const auto message = [](const std::string& text) { return test::message_of([&] { parse_csv("f.csv", text); }); };
   EXPECT_EQ(message("a,b\nc,\"d\ne"), "f.csv:2:3: error: the quote is not closed");
-  EXPECT_EQ(message("\"a\"b,c"), "f.csv:1:4: error: text after a closing quote, expected a comma or the end of the line");
+  EXPECT_EQ(message("\"a\"b,c"),
+            "f.csv:1:4: error: text after a closing quote, expected a comma or the end of the line");
   EXPECT_EQ(message("a,\"b\""), "no error");
 }
 

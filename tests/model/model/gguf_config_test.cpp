@@ -9,9 +9,9 @@
 
 #include "../gguf/gguf_writer.h"
 #include "checkpoint/gguf_tensors.h"
-#include "text/json_reader.h"
 #include "support/message_of.h"
 #include "support/temp_folder.h"
+#include "text/json_reader.h"
 
 namespace {
 

@@ -4,11 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "checkpoint/safetensors_header.h"
-#include "text/json_reader.h"
 #include "kvc/check.h"
 #include "support/message_of.h"
 #include "support/processor_seconds.h"
 #include "support/temp_folder.h"
+#include "text/json_reader.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {

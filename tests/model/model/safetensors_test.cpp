@@ -131,7 +131,8 @@ TEST(Checkpoint, RefusesShardsOutsideOfTheFolder) {
   for (const char* shard : {"../one.safetensors", "/etc/passwd", "sub/one.safetensors", "..", ""}) {
     const TempFolder dir;
     dir.write("model.safetensors.index.json", kvc::concat(R"({"weight_map":{"a":")", shard, "\"}}"));
-    EXPECT_THAT(message_of([&] { kvc::Checkpoint checkpoint(dir.path()); }), testing::HasSubstr("the name of a file in the index's folder"))
+    EXPECT_THAT(message_of([&] { kvc::Checkpoint checkpoint(dir.path()); }),
+                testing::HasSubstr("the name of a file in the index's folder"))
         << shard;
   }
 }

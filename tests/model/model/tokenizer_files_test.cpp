@@ -2,12 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "text/json_reader.h"
 #include "gguf/protobuf_fields.h"
 #include "support/message_of.h"
 #include "support/processor_seconds.h"
 #include "support/temp_folder.h"
 #include "text/files.h"
+#include "text/json_reader.h"
 #include "tokenizer/tokenizer.h"
 
 namespace {

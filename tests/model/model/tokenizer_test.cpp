@@ -4,11 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "text/json_reader.h"
 #include "support/message_of.h"
 #include "support/processor_seconds.h"
 #include "support/temp_folder.h"
 #include "text/files.h"
+#include "text/json_reader.h"
 #include "tokenizer_steps/byte_level.h"
 #include "tokenizer_steps/tokenizer_regex.h"
 

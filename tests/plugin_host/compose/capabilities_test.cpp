@@ -1,8 +1,8 @@
 // What every plugin says of itself to a composition is what it does.
 #include <gtest/gtest.h>
 
-#include "sandbox/memory_meter.h"
 #include "parts.h"
+#include "sandbox/memory_meter.h"
 
 namespace kvc::test {
 namespace {

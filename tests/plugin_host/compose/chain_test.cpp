@@ -1,8 +1,8 @@
 // Chains against the same steps taken by hand with the parts alone.
 #include <gtest/gtest.h>
 
-#include "sandbox/memory_meter.h"
 #include "parts.h"
+#include "sandbox/memory_meter.h"
 
 namespace kvc::test {
 namespace {

@@ -4,9 +4,9 @@
 #include <ATen/ATen.h>
 
 #include "compose/compose.h"
-#include "plugin_loader/plugin_library.h"
 #include "conformance/inputs.h"
 #include "kvc/joint_prefill.h"
+#include "plugin_loader/plugin_library.h"
 #include "support/message_of.h"
 
 namespace kvc::test {

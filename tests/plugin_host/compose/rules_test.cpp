@@ -1,8 +1,8 @@
 // Rules against the parts alone: bit for bit by layer, by tensor, by phase.
 #include <gtest/gtest.h>
 
-#include "sandbox/memory_meter.h"
 #include "parts.h"
+#include "sandbox/memory_meter.h"
 
 namespace kvc::test {
 namespace {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "devices/emulated_memory.h"
-#include "sandbox/memory_meter.h"
 #include "kvc/check.h"
+#include "sandbox/memory_meter.h"
 
 namespace kvc {
 namespace {

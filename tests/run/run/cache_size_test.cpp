@@ -6,8 +6,8 @@
 
 #include <map>
 
-#include "sandbox/ledger.h"
 #include "contract/stopwatch.h"
+#include "sandbox/ledger.h"
 #include "worker/load_model.h"
 
 namespace kvc {

@@ -18,7 +18,7 @@ TEST(Power, OfTheBenchmarks) {
 TEST(Power, OfTheExactTestByHand) {
   // 6 pairs, all discordant: only 6:0 and 0:6 are significant at 0.05; 0.9^6 + 0.1^6.
   EXPECT_NEAR(mcnemar_power(6, 0.8, 1.0), 0.531441 + 0.000001, 1e-12);
-  EXPECT_EQ(mcnemar_power(5, 1.0, 1.0), 0);  // 5:0 has p = 0.0625
+  EXPECT_EQ(mcnemar_power(5, 1.0, 1.0), 0);                            // 5:0 has p = 0.0625
   EXPECT_NEAR(mcnemar_power(6, 0.8, 1.0, 1.0 / 32), 0.531442, 1e-12);  // 6:0 has p = alpha, which is enough
   // 6 pairs, half of them discordant, all one way: all six must be, (1/2)^6.
   EXPECT_NEAR(mcnemar_power(6, 0.5, 0.5), 1.0 / 64, 1e-12);

@@ -113,7 +113,8 @@ TEST_F(CompareTest, TheTableSaysWhatIsCompared) {
   EXPECT_EQ(table.title, "B against A = full, tiny");
   const auto csv = write_csv(table);
   EXPECT_EQ(csv.substr(0, csv.find("\r\n")),
-            "B,task,n,score A [%],score B [%],difference [points],low [points],high [points],test,p,p (Holm),regressed,improved,"
+            "B,task,n,score A [%],score B [%],difference [points],low [points],high [points],test,p,p "
+            "(Holm),regressed,improved,"
             "\"extra tokens, mean\",\"extra tokens, median\",truncated [%],at limit A [%],at limit B [%],"
             "identical [%],\"first divergence, median [token]\"");
   ASSERT_EQ(table.rows.size(), 1u);

@@ -219,7 +219,8 @@ TEST_F(MergeTest, FoldersAndPatternsNameShardsAndLeaveTheResultOut) {
   EXPECT_EQ(shard_paths({folder_.string()}, out), both);
   EXPECT_EQ(shard_paths({folder_.string() + "/*.sqlite"}, out), both);
   EXPECT_EQ(shard_paths({"gone.sqlite"}, out).size(), 1u);  // is named when it is opened
-  EXPECT_NE(message_of([&] { shard_paths({folder_.string() + "/x*"}, out); }).find("no file matches"), std::string::npos);
+  EXPECT_NE(message_of([&] { shard_paths({folder_.string() + "/x*"}, out); }).find("no file matches"),
+            std::string::npos);
   EXPECT_NE(message_of([&] { shard_paths({out.string()}, out); }).find("merged into"), std::string::npos);
 }
 

@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "checkpoint/safetensors.h"
-#include "plugin_loader/plugin_library.h"
 #include "generate/generator.h"
 #include "kvc/plugin.h"
+#include "plugin_loader/plugin_library.h"
 #include "support/small_llama.h"
 #include "support/temp_folder.h"
 

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "devices/emulated_device.h"
-#include "sandbox/watch.h"
 #include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/corrected_codes.h"
 #include "method.h"
+#include "sandbox/watch.h"
 
 namespace kvc {
 namespace {

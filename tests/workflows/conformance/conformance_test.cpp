@@ -9,8 +9,8 @@
 #include "conformance/filled_cache.h"
 #include "devices/device.h"
 #include "devices/emulated_device.h"
-#include "sandbox/memory_meter.h"
 #include "kvc/value_checks.h"
+#include "sandbox/memory_meter.h"
 
 namespace kvc::conformance {
 namespace {

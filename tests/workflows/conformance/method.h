@@ -8,8 +8,8 @@
 #include <map>
 #include <memory>
 
-#include "plugin_loader/plugin_library.h"
 #include "inputs.h"
+#include "plugin_loader/plugin_library.h"
 
 namespace kvc::conformance {
 

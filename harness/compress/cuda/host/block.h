@@ -90,7 +90,6 @@ Votes sync_block(const char* what, bool predicate, Where where);
 void sync_named(int number, int threads, Where where);
 
 // Runs `thread` for each thread of each block, one block after another; of a kernel by that name.
-void run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes,
-              const std::function<void()>& thread);
+void run_grid(const char* kernel, dim3 grid, dim3 block, std::size_t shared_bytes, const std::function<void()>& thread);
 
 }  // namespace kvc::cuda_emulated

@@ -57,9 +57,9 @@ class KVC_EXPORT CompressedAttention {
   void score(const at::Tensor& q, const GroupCodes& k, int64_t first);
   void add_scores(const at::Tensor& scores, int64_t first);  // [H_q, n] fp32, computed by the method from q()
 
-  void softmax();                                             // tokens before the sliding window have weight 0
+  void softmax();                                   // tokens before the sliding window have weight 0
   void softmax(std::span<const int64_t> n_hidden);  // the first n_hidden[h] of KV head h have weight 0 instead
-  const at::Tensor& weights() const;                          // [H_q, T] fp32; scores before softmax()
+  const at::Tensor& weights() const;                // [H_q, T] fp32; scores before softmax()
   at::Tensor weights(int64_t first, int64_t n_tokens) const;  // of these tokens, a view
 
   // Accumulates: out += weights V
