@@ -7,7 +7,8 @@
 //   codes:    kivi K: H_kv*D*(n*b/8 + 4*n/g);  kivi V, token_group K and V: H_kv*n*(4*ceil(D*b/32) + 4*D/g)
 //             kcvt K: H_kv*D*(4*ceil(n*b/32) + 4);  kcvt V: n*(H_kv*4*ceil(D*b/32) + 4);  none: 0
 //   low rank: 2*H_kv*r*(m + D), r at most min(m, D);  factor_bits 8: H_kv*r*(m + D + 8)
-//   outliers: K, k = rne(s*n/2): 2k*H_kv*D*(2 + i);  V, k = rne(s*H_kv*D/2): 2k*n*(2 + i);  i = 1 up to 256 entries, else 2
+//   outliers: K, k = rne(s*n/2): 2k*H_kv*D*(2 + i);  V, k = rne(s*H_kv*D/2): 2k*n*(2 + i);
+//             i = 1 up to 256 entries, else 2
 // plus 4*H_kv*D a token in the buffer.
 #include <kvc/plugin.h>
 #include <kvc/quant/backbone.h>

@@ -3,8 +3,8 @@
 // from the rest, by the first m_o columns of the same projection S [D, m]:
 //   <q, k> ~ sqrt(pi/2) (|k_in|/m    <S^T q_in, sign(S^T k_in)>
 //                      + |k_out|/m_o <(S^T q_out)_{1..m_o}, sign((S^T k_out)_{1..m_o})>)
-// where x_out is x at the outlier channels and 0 elsewhere, x_in the rest. The estimate is linear in q: it equals <q, k^>
-// with
+// where x_out is x at the outlier channels and 0 elsewhere, x_in the rest. The estimate is linear in q: it equals
+// <q, k^> with
 //   k^ = sqrt(pi/2) (|k_in|/m mask_in * S sign(.) + |k_out|/m_o mask_out * S_{1..m_o} sign(.)),
 // which is unbiased and too long. Nearest to k, by least squares over directions that are uniform, those of k_in in all
 // D channels (its few empty ones are masked, so that one W serves all groups) and those of k_out in the outlier
