@@ -21,7 +21,7 @@ PredictionScores score_predictions(const TaskSpec& spec, const Extractor& extrac
   for (const auto& prediction : predictions) {
     try {
       check_gold(extractor, prediction.gold);
-      auto answer = extract_answer(extractor, prediction.generation);
+      auto answer = extract_answer(extractor, scored_text(spec, extractor, prediction.generation));
       const double score = scorer.score(extractor, answer, prediction.gold);
       scores.sum += score;
       scores.n_no_answer += !answer;
