@@ -101,7 +101,7 @@ void read_predictions(const fs::path& dir) {
   static kvc::AnswerScorer scorer;
   const auto& spec = specs[chosen];
   const auto file = dir / "p.jsonl";
-  const auto predictions = kvc::read_predictions(spec, file);
+  const auto predictions = kvc::read_predictions(spec, file).samples;
   const auto check = [](const kvc::PredictionScores& scores) {
     for (const auto& sample : scores.samples) {
       promise(sample.score >= 0 && sample.score <= 1, "a score of " + std::to_string(sample.score));

@@ -71,6 +71,20 @@ TEST_F(RescoredRun, OtherExtractorsScoreTheStoredGenerationsAsIfTheyHadBeenThere
   EXPECT_EQ(run().err.find("rescored"), std::string::npos);  // once
 }
 
+TEST_F(RescoredRun, StoredTextIsCutAtTheTasksStopStrings) {
+  const auto write = [&](const std::string& extractors) {
+    write_task(extractors);
+    folder_.write("tasks/s/t.yaml", read_file(folder_ / "tasks/s/t.yaml") + "stop: [' It']\n");
+  };
+  write(kLast);
+  ASSERT_EQ(run().exit_code, 0) << read_file(folder_ / "err");
+  change("UPDATE sample SET generation = ' Sam is x. It is x rope.' WHERE sample = 0");
+  write(kAny + kLast);
+  ASSERT_EQ(run().exit_code, 0) << read_file(folder_ / "err");
+  auto store = ResultStore::open(database());
+  EXPECT_EQ(store.database().text("SELECT answer FROM score WHERE sample = 0 AND extractor = 'last'"), "x");
+}
+
 // Samples behind the limit are scored too, so that a cell's scores are of one kind.
 TEST_F(RescoredRun, ALowerLimitScoresAllThatIsStored) {
   ASSERT_EQ(run().exit_code, 0);

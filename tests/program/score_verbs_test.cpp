@@ -87,6 +87,21 @@ TEST(ScoreVerb, ChoicesAreScoredByTheirLikelihoods) {
             "log-likelihoods do not have\n");
 }
 
+TEST(ScoreVerb, LinesOfOtherFiltersAreLeftOutAndCounted) {
+  TempFolder folder;
+  const auto line = [](const char* answer, const char* filter) {
+    return concat(R"({"doc_id": 0, "doc": {"answer": "#### 5"}, "target": "5", "resps": [["#### )", answer,
+                  R"("]], "filter": ")", filter, "\"}\n");
+  };
+  const auto file = folder.write("s.jsonl", line("5", "a") + line("5", "b") + line("7", "a") + line("7", "b")).string();
+  const auto run = run_program(folder, {"score", "gsm8k/shot5", file, "--extractor", "strict", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(run.err, "kvc: " + file + ": 2 samples; 2 lines left out: other filters of the same responses\n");
+  const auto json = nlohmann::json::parse(run.out);
+  EXPECT_EQ(json["n"], 2);
+  EXPECT_EQ(json["score"], 50);
+}
+
 TEST(ScoreVerb, UnknownNamesAreRefusedInOneLine) {
   TempFolder folder;
   const auto file = folder.write("g.jsonl", kLines).string();

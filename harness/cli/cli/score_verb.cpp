@@ -106,12 +106,21 @@ class ScoreRun {
     }
   }
 
+  static std::vector<Prediction> read(const TaskSpec& spec, const fs::path& file) {
+    auto [samples, n_other_filters] = read_predictions(spec, file);
+    if (n_other_filters > 0) {
+      std::fprintf(stderr, "kvc: %s: %zu samples; %ld lines left out: other filters of the same responses\n",
+                   file.c_str(), samples.size(), n_other_filters);
+    }
+    return std::move(samples);
+  }
+
   void score(const ScoreJob& job) {
     const auto spec = load_task(job.task);
     KVC_CHECK(!spec.likelihood, "task '", spec.name, "' scores running text: there are no answers to score");
     if (spec.choices) return score_choice_task(spec, job.file);
     const auto extractors = chosen(spec, a_);
-    const auto predictions = read_predictions(spec, job.file);
+    const auto predictions = read(spec, job.file);
     for (const auto* extractor : extractors) {
       guarded([&] { print(score_predictions(spec, *extractor, predictions, job.file, scorer_)); });
     }
@@ -119,7 +128,7 @@ class ScoreRun {
 
   void score_choice_task(const TaskSpec& spec, const fs::path& file) {
     const auto names = chosen_scores(spec, a_);
-    const auto predictions = read_predictions(spec, file);
+    const auto predictions = read(spec, file);
     for (const auto& name : names) {
       guarded([&] { print(score_choice_predictions(spec, name, predictions, file)); });
     }

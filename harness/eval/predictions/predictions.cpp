@@ -1,10 +1,11 @@
 #include "predictions/predictions.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "predictions/choice_predictions.h"
 #include "predictions/prediction_line.h"
+#include "text/files.h"
 #include "text/jsonl.h"
 #include "text/notice.h"
 #include "text/utf8.h"
@@ -83,15 +84,38 @@ void tell_nulls(const std::vector<Prediction>& predictions, const std::filesyste
                 " null, scored 0 as an empty answer; first: line ", first->line));
 }
 
-// What tells an lm-eval question from the others; each stands in the file once a filter.
-std::string question_of(const Line& line) { return line.required("doc_id").dump(); }
+// lm-eval writes a response once per filter. Two runs in one file repeat filters, also where their responses are equal.
+class FilterLines {
+ public:
+  // Whether the line is another filter's of a response that was read.
+  bool is_read(const Line& line) {
+    Json response = {{"doc_id", line.required("doc_id")}};
+    for (const char* field : {"doc", "target", "arguments", "resps"}) {
+      if (const auto* value = line.find(field)) response[field] = *value;
+    }
+    const auto* filter = line.find("filter");
+    auto& lines = responses_[sha256_hex(response.dump(-1, ' ', false, Json::error_handler_t::replace))];
+    const auto n_of_filter = ++lines.n_of_filter[filter ? filter->dump() : ""];
+    if (n_of_filter <= lines.n_read) return true;
+    ++lines.n_read;
+    return false;
+  }
+
+ private:
+  struct Lines {
+    int64_t n_read = 0;
+    std::map<std::string, int64_t> n_of_filter;
+  };
+  std::map<std::string, Lines> responses_;  // by hash
+};
 
 }  // namespace
 
-std::vector<Prediction> read_predictions(const TaskSpec& spec, const std::filesystem::path& file) {
-  std::vector<Prediction> predictions;
+PredictionFile read_predictions(const TaskSpec& spec, const std::filesystem::path& file) {
+  PredictionFile read;
+  auto& predictions = read.samples;
   std::optional<Form> form;
-  std::set<std::string> questions;
+  FilterLines filters;
   read_jsonl(file, [&](int64_t number, const Json& object) {
     const Line line{object, concat(file.string(), ":", number, ":1")};
     if (!object.is_object()) line.fail("a line is ", object.type_name(), ", expected an object");
@@ -99,7 +123,10 @@ std::vector<Prediction> read_predictions(const TaskSpec& spec, const std::filesy
     if (spec.choices && form != Form::kLmEval) {
       line.fail("the task chooses by likelihoods: expected lm-eval's samples of log-likelihoods, with 'resps'");
     }
-    if (form == Form::kLmEval && !questions.insert(question_of(line)).second) return;
+    if (form == Form::kLmEval && filters.is_read(line)) {
+      ++read.n_other_filters;
+      return;
+    }
     predictions.push_back(form == Form::kLongBench ? read_longbench(line)
                           : spec.choices           ? read_choice_line(spec, line)
                           : form == Form::kLmEval  ? read_lm_eval(spec, line)
@@ -111,7 +138,7 @@ std::vector<Prediction> read_predictions(const TaskSpec& spec, const std::filesy
   if (form == Form::kLongBench) {
     for (auto& prediction : predictions) prediction.gold.classes = predictions.back().gold.classes;
   }
-  return predictions;
+  return read;
 }
 
 }  // namespace kvc

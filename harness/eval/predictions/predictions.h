@@ -1,8 +1,9 @@
 // Files of what a model generated, ours or another's, to be scored without the model. JSON Lines in one of three forms,
 // known by the first line's fields:
 //   LongBench   pred, answers, all_classes
-//   lm-eval     resps, target, doc, filter: one line a filter and question, each question read once; of a task that
-//               chooses, the log-likelihoods and texts of its choices
+//   lm-eval     resps, target, doc, filter: one line per filter and response. Of lines that differ in the filter alone
+//               the first is read; a line that repeats document, response and filter is a sample of another run. Of a
+//               task that chooses, the log-likelihoods and texts of its choices
 //   plain       generation, gold (a text or a list of texts), classes
 // Golds may be numbers or booleans, which are compared as Python's str() prints them. A response may be null.
 #pragma once
@@ -28,9 +29,14 @@ struct Prediction {
   std::map<std::string, double> stated;  // what the line itself says of its scores, by our names
 };
 
-// In file order; how many are null is told the user. Throws Error file:line for a missing field, a wrong type, a line
-// that is no JSON, an empty file. Where classes stand in the lines, those of the last line serve all in LongBench's
-// form, as its script has it.
-std::vector<Prediction> read_predictions(const TaskSpec& spec, const std::filesystem::path& file);
+struct PredictionFile {
+  std::vector<Prediction> samples;  // in file order
+  int64_t n_other_filters = 0;      // lines that were not read: other filters of responses that were
+};
+
+// Tells the user how many responses are null. Throws Error file:line for a missing field, a wrong type, a line that is no
+// JSON, an empty file. Where classes are in the lines, those of the last line serve all in LongBench's form, as its
+// script has it.
+PredictionFile read_predictions(const TaskSpec& spec, const std::filesystem::path& file);
 
 }  // namespace kvc

@@ -48,6 +48,7 @@ struct Extractor {
   std::vector<ExtractStep> steps;
   std::vector<ExtractStep> gold_steps;  // applied to the gold answer before comparing
   const Scorer* scorer = nullptr;
+  bool reads_stops = false;  // of a text that holds the task's stop strings it reads all: it cuts there itself
 };
 
 Extractor read_extractor(const YamlValue& value);

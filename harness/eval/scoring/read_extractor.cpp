@@ -179,6 +179,7 @@ Extractor read_extractor(const YamlValue& value) {
   extractor.name = map.required_string("name");
   extractor.steps = read_steps(map.required("steps"));
   if (const auto steps = map.optional("gold_steps")) extractor.gold_steps = read_steps(*steps);
+  extractor.reads_stops = map.optional_boolean("reads_stops", false);
   extractor.scorer = find_scorer(map.required_choice("compare", scorer_names()));
   map.reject_unknown();
   return extractor;

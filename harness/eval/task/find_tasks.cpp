@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "task/task_spec.h"
+#include "text/find_any.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -34,6 +35,10 @@ TaskId find_task(const std::filesystem::path& dir, const std::string& name) {
 
 std::optional<std::string> match_gold(const TaskSpec& spec, const std::string& text) {
   return spec.gold_pattern ? spec.gold_pattern->find(text, 1, false) : text;
+}
+
+std::string_view scored_text(const TaskSpec& spec, const Extractor& extractor, std::string_view generation) {
+  return extractor.reads_stops ? generation : generation.substr(0, find_any(generation, spec.stop));
 }
 
 const Extractor* find_extractor(const TaskSpec& spec, const std::string& name) {

@@ -106,6 +106,7 @@ std::string scoring_json(const TaskSpec& spec) {
                   {"steps", steps_json(extractor.steps)},
                   {"gold_steps", steps_json(extractor.gold_steps)},
                   {"compare", extractor.scorer->name}};
+    if (extractor.reads_stops) entry["reads_stops"] = true;
     if (extractor.scorer->revision > 1) entry["revision"] = extractor.scorer->revision;
     json["extractors"].push_back(std::move(entry));
   }

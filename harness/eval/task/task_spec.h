@@ -7,6 +7,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/data_spec.h"
@@ -108,6 +109,10 @@ inline bool has_structured_gold(const TaskSpec& spec) { return spec.has_gold_lis
 
 // The part of `text` that the gold pattern takes, all of it without one; nothing when the pattern does not match.
 std::optional<std::string> match_gold(const TaskSpec& spec, const std::string& text);
+
+// What the extractor reads of a generation: all before the first of the task's stop strings, which another program may
+// have generated past; all of it where the extractor reads stops. A view into `generation`.
+std::string_view scored_text(const TaskSpec& spec, const Extractor& extractor, std::string_view generation);
 
 // The extractor of that name, or nullptr.
 const Extractor* find_extractor(const TaskSpec& spec, const std::string& name);

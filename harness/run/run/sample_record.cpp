@@ -84,7 +84,7 @@ std::vector<ScoreRow> scores_of(const TaskSpec& task, const std::string& generat
   std::vector<ScoreRow> scores;
   for (const auto& extractor : task.extractors) {
     check_gold(extractor, right);
-    const auto answer = extract_answer(extractor, generation);
+    const auto answer = extract_answer(extractor, scored_text(task, extractor, generation));
     scores.push_back({extractor.name, answer, scorer.score(extractor, answer, right)});
   }
   return scores;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <span>
 
+#include "text/find_any.h"
+
 namespace kvc {
 
 StopScanner::StopScanner(const Tokenizer& tokenizer, const std::vector<std::string>& stop_strings)
@@ -16,19 +18,13 @@ bool StopScanner::found_in(const std::vector<int64_t>& ids) const {
   if (stop_strings_.empty()) return false;
   const size_t n = std::min(tail_tokens_, ids.size());
   const auto tail = std::span(ids).last(n);
-  if (first_stop(tokenizer_.decode(tail, true)) == std::string::npos) return false;
-  return first_stop(tokenizer_.decode(ids, true)) != std::string::npos;  // the tail's start may read otherwise
+  if (find_any(tokenizer_.decode(tail, true), stop_strings_) == std::string::npos) return false;
+  return find_any(tokenizer_.decode(ids, true), stop_strings_) != std::string::npos;  // the tail's start may read otherwise
 }
 
 std::string StopScanner::cut(const std::vector<int64_t>& ids) const {
   const auto text = tokenizer_.decode(ids, true);
-  return text.substr(0, first_stop(text));
-}
-
-size_t StopScanner::first_stop(const std::string& text) const {
-  size_t first = std::string::npos;
-  for (const auto& stop : stop_strings_) first = std::min(first, text.find(stop));
-  return first;
+  return text.substr(0, find_any(text, stop_strings_));
 }
 
 }  // namespace kvc

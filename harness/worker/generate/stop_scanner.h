@@ -20,8 +20,6 @@ class StopScanner {
   std::string cut(const std::vector<int64_t>& ids) const;
 
  private:
-  size_t first_stop(const std::string& text) const;  // npos when there is none
-
   const Tokenizer& tokenizer_;
   const std::vector<std::string>& stop_strings_;
   size_t tail_tokens_;  // a stop string that the last token completes begins at most this many tokens back

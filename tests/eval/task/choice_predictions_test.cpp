@@ -19,7 +19,8 @@ class ChoicePredictions : public testing::Test {
     folder_.write("t.jsonl", text);
     const auto spec = load_task(find_task(std::filesystem::path(KVC_SOURCE_DIR) / "tasks", task));
     std::vector<double> values;
-    for (const auto& sample : score_choice_predictions(spec, score, read_predictions(spec, file_), file_).samples) {
+    for (const auto& sample :
+         score_choice_predictions(spec, score, read_predictions(spec, file_).samples, file_).samples) {
       values.push_back(sample.score);
     }
     return values;

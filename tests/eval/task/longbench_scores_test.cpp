@@ -26,7 +26,7 @@ class LongBench : public testing::Test {
   PredictionScores score(const std::string& name, size_t extractor) {
     const auto spec = load_task(kTasks / (name + ".yaml"));
     const auto file = folder_ / (name + ".jsonl");
-    return score_predictions(spec, spec.extractors.at(extractor), read_predictions(spec, file), file, scorer_);
+    return score_predictions(spec, spec.extractors.at(extractor), read_predictions(spec, file).samples, file, scorer_);
   }
 
   void expect_same(const PredictionScores& scores, const nlohmann::json& expected) {

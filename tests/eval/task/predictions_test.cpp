@@ -19,7 +19,9 @@ class Predictions : public testing::Test {
  protected:
   std::vector<Prediction> read(const std::string& task, const std::string& text) {
     folder_.write("t.jsonl", text);
-    return read_predictions(load_task(find_task(kTasks, task)), file_);
+    auto file = read_predictions(load_task(find_task(kTasks, task)), file_);
+    n_other_filters_ = file.n_other_filters;
+    return std::move(file.samples);
   }
 
   double percent(const std::string& task, size_t extractor, const std::string& text) {
@@ -33,6 +35,7 @@ class Predictions : public testing::Test {
     return what.starts_with(file_.string()) ? what.substr(file_.string().size()) : what;
   }
 
+  int64_t n_other_filters_ = 0;
   test::TempFolder folder_;
   const std::filesystem::path file_ = folder_ / "t.jsonl";
 };
@@ -57,7 +60,62 @@ TEST_F(Predictions, LmEvalQuestionsAreReadOnceWhateverTheirFilters) {
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0].gold.answers[0], "18");
   EXPECT_EQ(lines[1].gold.answers[0], "1,000");
+  EXPECT_EQ(n_other_filters_, 1);
   EXPECT_EQ(percent("gsm8k/cot8", 0, text), 100);
+}
+
+// A line of lm-eval's samples of gsm8k.
+std::string sample_line(int id, const std::string& gold, const std::string& response, const std::string& filter) {
+  return concat(R"({"doc_id": )", id, R"(, "doc": {"question": "q)", gold, R"(", "answer": "#### )", gold,
+                R"("}, "target": ")", gold, R"(", "resps": [["#### )", response, R"("]], "filter": ")", filter,
+                "\"}\n");
+}
+
+TEST_F(Predictions, RunsInOneFileAreAllScored) {
+  const auto run = [](const std::string& gold, const std::string& response, const std::string& filter) {
+    return sample_line(0, gold, response, filter) + sample_line(1, gold, response, filter);
+  };
+  // Other documents of the same numbers: what the second run got wrong counts.
+  EXPECT_EQ(percent("gsm8k/shot5", 0, run("5", "5", "strict") + run("8", "7", "strict")), 50);
+  EXPECT_EQ(n_other_filters_, 0);
+  // The same documents with two filters each, and in the second run another response.
+  EXPECT_EQ(percent("gsm8k/shot5", 0,
+                    run("5", "5", "strict") + run("5", "5", "flexible") + run("5", "6", "strict") +
+                        run("5", "6", "flexible")),
+            50);
+  EXPECT_EQ(n_other_filters_, 4);
+  // Two runs whose responses are equal, with two filters each.
+  const auto both = run("5", "5", "strict") + run("5", "5", "flexible");
+  EXPECT_EQ(read("gsm8k/shot5", both + both).size(), 4u);
+  EXPECT_EQ(n_other_filters_, 4);
+  // Another filter of another response is a sample; so is a line that repeats another with no filter named.
+  EXPECT_EQ(read("gsm8k/shot5", run("5", "5", "strict") + run("5", "6", "flexible")).size(), 4u);
+  const std::string unnamed = R"({"doc_id": 0, "target": "5", "resps": [["#### 5"]]})";
+  EXPECT_EQ(read("gsm8k/shot5", unnamed + "\n" + unnamed + "\n").size(), 2u);
+}
+
+TEST_F(Predictions, ChoicesOfTwoRunsAreAllScored) {
+  const std::string line =
+      R"({"doc_id": 0, "target": "0", "filter": "none", "resps": [[["-1", "False"]], [["-2", "True"]]],)"
+      R"( "arguments": {"gen_args_0": {"arg_1": " a"}, "gen_args_1": {"arg_1": " b"}}})";
+  EXPECT_EQ(read("piqa/validation", line + "\n" + line + "\n").size(), 2u);
+  EXPECT_EQ(n_other_filters_, 0);
+}
+
+// A server without stop strings generates on: what follows the first of them does not count.
+TEST_F(Predictions, TextsAreCutAtTheTasksStopStrings) {
+  const auto line = [](const std::string& generation, const std::string& gold, const std::string& more = "") {
+    return R"({"generation": ")" + generation + R"(", "gold": ")" + gold + "\"" + more + "}\n";
+  };
+  const auto shot5 = line(R"( 9 + 9 = 18\n#### 18\n\nQuestion: A box has 7 pens.\nAnswer: 7)", "18");
+  EXPECT_EQ(percent("gsm8k/shot5", 0, shot5), 100);
+  EXPECT_EQ(percent("gsm8k/shot5", 1, shot5), 100);
+  EXPECT_EQ(percent("gsm8k/shot5", 1, line("It is 18.<|im_end|>7", "18")), 100);
+  EXPECT_EQ(percent("bbh/navigate", 0, line(R"(So the answer is Yes.\n\nQ: x\nSo the answer is No.)", "Yes")), 100);
+  EXPECT_EQ(percent("passkey/to_8k/1k", 0, line(R"( none\n12345)", "12345")), 0);
+  const std::string classes = R"(, "options": ["A)1", "B)2", "C)3", "D)4", "E)5"])";
+  EXPECT_EQ(percent("aqua/cot8", 1, line(R"(no idea\n\nQuestion: x\nThe answer is B).)", "B", classes)), 0);
+  EXPECT_EQ(percent("aqua/cot8", 0, line(R"(The answer is A).\nQuestion: x\nThe answer is B).)", "A", classes)), 100);
 }
 
 TEST_F(Predictions, PlainGoldsAreRawOrTaken) {
