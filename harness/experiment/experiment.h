@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "prompt/chat_settings.h"
 #include "record/run_kind.h"
 #include "settings/probe_settings.h"
 #include "settings/quantization_choice.h"
