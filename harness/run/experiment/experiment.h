@@ -12,6 +12,7 @@
 #include "contract/quantization_choice.h"
 #include "contract/run_kind.h"
 #include "contract/sampling.h"
+#include "prompt/chat_settings.h"
 #include "wire/compressor_choice.h"
 
 namespace kvc {
