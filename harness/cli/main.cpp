@@ -12,6 +12,7 @@
 #include "cli/version.h"
 #include "kvc/check.h"
 #include "text/message.h"
+#include "wire/child_end.h"
 #include "worker/worker.h"
 
 namespace {
@@ -70,7 +71,10 @@ int main(int argc, char** argv) {
   try {
     if (argc == 2 && std::string(argv[1]) == "worker") return kvc::run_worker();
     std::set_terminate(end_in_a_line);
-    return run(argc, argv);
+    kvc::take_on_orphans();
+    const int code = run(argc, argv);
+    kvc::end_orphans();
+    return code;
   } catch (const kvc::EnvironmentError& e) {
     return refuse(e, kvc::kEnvironment);
   } catch (const std::bad_alloc& e) {
