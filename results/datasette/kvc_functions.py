@@ -1,13 +1,19 @@
-"""Datasette's side of `kvc serve`: the program's SQL functions, from the program's own library (KVC_FUNCTIONS); and who
-may ask."""
+"""Datasette's side of `kvc serve`: the program's SQL functions, from the program's own library (KVC_FUNCTIONS); who may
+ask, and for how much."""
 
 import ctypes
 import os
 import re
+import sqlite3
+import weakref
 
 from datasette import hookimpl
 
 HERE = ("127.0.0.1", "localhost", "[::1]")
+# A time limit does not end a function that makes one long value, nor does a limit of rows bound their bytes.
+LONGEST_VALUE = 4 << 20  # bytes; a prompt of a million tokens has as many characters
+LARGEST_ANSWER = 64 << 20
+SQLITE_MEMORY = 1 << 30  # of all connections
 LIBRARY = ctypes.CDLL(os.environ["KVC_FUNCTIONS"])
 for name in ("wilson_low", "wilson_high"):
     function = getattr(LIBRARY, "kvc_" + name)
@@ -42,8 +48,33 @@ def aggregate(function):
     return Aggregate
 
 
+def bounded_rows():
+    """A row factory that counts the bytes of each cursor's rows."""
+    last, n_bytes = lambda: None, 0
+
+    def row(cursor, values):
+        nonlocal last, n_bytes
+        if last() is not cursor:
+            last, n_bytes = weakref.ref(cursor), 0
+        n_bytes += sum(len(value) for value in values if isinstance(value, (str, bytes)))
+        if n_bytes > LARGEST_ANSWER:
+            raise sqlite3.OperationalError(
+                f"the answer is larger than {LARGEST_ANSWER >> 20} MB: ask for fewer rows, or columns without long texts")
+        return sqlite3.Row(cursor, values)
+
+    return row
+
+
+def limit_memory(conn):
+    if hasattr(conn, "setlimit"):  # Python 3.11
+        conn.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    conn.execute(f"PRAGMA hard_heap_limit = {SQLITE_MEMORY}")
+    conn.row_factory = bounded_rows()
+
+
 @hookimpl
 def prepare_connection(conn):
+    limit_memory(conn)
     for name in ("wilson_low", "wilson_high"):
         conn.create_function(name, 2, of_counts(getattr(LIBRARY, "kvc_" + name)), deterministic=True)
     for name in ("median", "score_low", "score_high"):

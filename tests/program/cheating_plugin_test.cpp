@@ -41,7 +41,12 @@ const std::vector<Cheat> kCheats = {{"vector"},
                                     {"frees_in_footprint"},
                                     {"exact_dequantize"},
                                     {"attended_exact"},
-                                    {"one_ulp"}};
+                                    {"one_ulp"},
+                                    {"drops_a_token", "does not say that it evicts"},
+                                    {"drops_a_token_of_a_head", "does not say that it evicts"},
+                                    {"drops_a_token_later", "does not say that it evicts"},
+                                    {"drops_half", "does not say that it evicts"},
+                                    {"all_recent", "bytes of uncompressed tokens, expected at most 0"}};
 
 std::vector<std::string> ways_where(const std::function<bool(const Cheat&)>& holds) {
   std::vector<std::string> ways;
@@ -90,6 +95,67 @@ TEST(CheatingPlugin, FailsOrIsSuspectInEachOfItsWaysAndAloneInThat) {
   EXPECT_EQ(found("honest", ""), 0);
   EXPECT_EQ(store.database().integer("SELECT sum(n_ok) FROM v_cell WHERE plugin = 'full' OR options LIKE '%honest'"),
             8);
+}
+
+// Where the plugin says that it evicts, what it keeps is held against its bytes all the same.
+constexpr const char* kDropping[] = {"drops_a_token", "drops_a_token_of_a_head", "drops_a_token_later", "drops_half"};
+
+TEST(EvictingCheat, IsRefusedByVerify) {
+  TempFolder folder;
+  for (const char* how : kDropping) {
+    const auto run = run_program(folder, {"plugin", "verify", KVC_BINARY_DIR "/tests/plugins/evicting_cheats.so",
+                                          "--option", concat("how=", how)});
+    EXPECT_EQ(run.exit_code, 5) << how << run.err;
+    EXPECT_NE(run.out.find("which cannot carry less than"), std::string::npos) << how << run.out;
+  }
+}
+
+TEST(EvictingCheat, FailsInARun) {
+  TempFolder folder;
+  std::string ways;
+  for (const char* how : kDropping) ways += concat(ways.empty() ? "" : ", ", how);
+  const auto file = folder.write("x.yaml", small_experiment(concat("  - evicting_cheats: {how: [", ways, "]}\n"), 1));
+  run_program(folder, {"run", file, "--db", folder / "r.sqlite"});
+  auto store = ResultStore::open_readonly(folder / "r.sqlite");
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample"), 8);
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample WHERE error LIKE '%which cannot carry less than%'"),
+            8);
+}
+
+// It attends exactly in layers whose cache was not asked as often as an audit would ask it.
+TEST(CheatThatLooksForTheAudit, FindsNoLayerThatIsNotAudited) {
+  TempFolder folder;
+  const std::string ways = "honest, unless_attended_at_once, unless_asked_at_once, unless_asked_later";
+  const auto file = folder.write("x.yaml", small_experiment("  - full\n  - cheats: {how: [" + ways + "]}\n", 4));
+  run_program(folder, {"run", file, "--db", folder / "r.sqlite"});
+  auto store = ResultStore::open_readonly(folder / "r.sqlite");
+  auto& db = store.database();
+  const std::string others =
+      "SELECT count(*) FROM sample AS s JOIN cell AS c ON c.key = s.cell_key JOIN cell AS h"
+      " ON h.task = c.task JOIN sample AS t ON t.cell_key = h.key AND t.sample = s.sample"
+      " WHERE h.options_json ->> 'how' = 'honest' AND s.status = 'ok' AND ";
+  EXPECT_EQ(db.integer("SELECT count(*) FROM sample WHERE status = 'ok'"), 5 * 8);
+  EXPECT_EQ(db.integer(others + "c.plugin = 'cheats' AND s.token_ids_json <> t.token_ids_json"), 0);
+  EXPECT_GT(db.integer(others + "c.plugin = 'full' AND s.token_ids_json <> t.token_ids_json"), 0);
+}
+
+// It stores 16 bits unless it takes a prompt for one of which only the size is measured.
+TEST(CheatThatLooksForASize, IsMeasuredAsItIsInSamplesOrNotAtAll) {
+  TempFolder folder;
+  auto text =
+      small_experiment("  - cheats: {how: [honest, small_under_key_1, small_of_normal_numbers, small_at_4096]}\n");
+  text.replace(text.find("sizes: []"), 9, "sizes: [4096]");
+  run_program(folder, {"run", folder.write("x.yaml", text), "--db", folder / "r.sqlite"});
+  auto store = ResultStore::open_readonly(folder / "r.sqlite");
+  const auto n_of = [&](const std::string& how, const std::string& what) {
+    return store.database().integer(
+        "SELECT count(*) FROM cell_size JOIN cell ON key = cell_key WHERE options_json ->> 'how' = '" + how + "' AND " +
+        what);
+  };
+  EXPECT_EQ(n_of("honest", "kv_bytes < 0.25 * kv_bytes_fp16"), 2);
+  EXPECT_EQ(n_of("small_under_key_1", "kv_bytes = kv_bytes_fp16"), 2);
+  EXPECT_EQ(n_of("small_of_normal_numbers", "kv_bytes = kv_bytes_fp16"), 2);
+  EXPECT_EQ(n_of("small_at_4096", "kv_bytes IS NULL AND error LIKE '%those of samples carry on to%'"), 2);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // A plugin that misbehaves costs its own samples and nothing else.
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <optional>
@@ -102,7 +104,9 @@ const std::vector<Group> kGroups = {
       {"exits_0", "ended with exit code 0 inside the plugin", "worker"},
       {"forks_and_hangs", "ended with exit code 0 inside the plugin"},
       {"writes_garbage", "what it wrote to its parent is no message inside the plugin"},
-      {"writes_a_forged_answer", "its answer is"}}},
+      {"writes_a_forged_answer", "what it wrote to its parent is no message inside the plugin"},
+      {"writes_answers_of_others", "what it wrote to its parent is no message inside the plugin"},
+      {"says_that_all_is_done", "what it wrote to its parent is no message inside the plugin"}}},
     {"HaltTheProcess",
      {{"hangs", "s at one step inside the plugin"},
       {"hangs", "s at one step inside the plugin", "worker"},
@@ -208,6 +212,54 @@ TEST(HostilePlugin, ThatClaimsToCompressButStoresAllIsSuspectAndOutOfTheTable) {
   EXPECT_EQ(run.exit_code, 5) << run.err;
   EXPECT_NE(run.err.find("suspect: demo/truth lying_zero_error"), std::string::npos) << run.err;
   EXPECT_EQ(run.out.find("| lying_zero_error"), std::string::npos) << run.out;
+}
+
+// Whatever they left has ended with the run: a file that they write to grows no more.
+class Leaving : public testing::TestWithParam<const char*> {
+ protected:
+  int64_t size_of_mark() const {
+    std::error_code none;
+    const auto size = std::filesystem::file_size(folder_ / "mark", none);
+    return none ? 0 : static_cast<int64_t>(size);
+  }
+  void expect_no_more_marks() const {
+    const auto size = size_of_mark();
+    EXPECT_GT(size, 0);
+    ::usleep(500'000);
+    EXPECT_EQ(size_of_mark(), size);
+  }
+  std::vector<std::string> arguments(const std::string& more = "") {
+    ::setenv("KVC_TEST_MARK", (folder_ / "mark").c_str(), 1);
+    const auto file = folder_.write(
+        "x.yaml", small_experiment(concat("  - misbehaves: {how: ", GetParam(), "}\n"), 1) + "patience: 0.5\n" + more);
+    return {"run", file, "--db", folder_ / "r.sqlite"};
+  }
+
+  TempFolder folder_;
+};
+INSTANTIATE_TEST_SUITE_P(HostilePlugin, Leaving,
+                         testing::Values("leaves_a_daemon", "leaves_a_daemon_of_its_worker",
+                                         "leaves_a_chain_of_daemons"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST_P(Leaving, ProcessesEndsThemWithTheRun) {
+  const auto run = run_program(folder_, arguments());
+  EXPECT_EQ(run.exit_code, 4) << run.err;
+  EXPECT_NE(run.err.find("that a plugin had left running"), std::string::npos) << run.err;
+  expect_no_more_marks();
+}
+
+TEST_P(Leaving, ProcessesEndsThemWhereASignalEndsTheRun) {
+  for (const int n_signals : {1, 2}) {  // the second ends it at once
+    std::filesystem::remove(folder_ / "mark");
+    auto words = arguments();
+    words.insert(words.end(), {"--set", "tasks=[demo/lookup]", "--limit", "200"});
+    Program program(folder_, words);
+    for (int i = 0; i < 400 && size_of_mark() == 0; ++i) ::usleep(50'000);
+    for (int i = 0; i < n_signals; ++i) ::kill(program.pid(), SIGTERM);
+    program.wait();
+    expect_no_more_marks();
+  }
 }
 
 TEST(HostilePlugin, ThatHidesABufferFails) {

@@ -14,6 +14,7 @@
 #include "cli/version.h"
 #include "kvc/check.h"
 #include "text/message.h"
+#include "wire/child_end.h"
 #include "worker/worker.h"
 
 namespace {
@@ -103,5 +104,8 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error that can be told
   if (argc == 2 && std::string(argv[1]) == "worker") return told(kvc::run_worker);
   std::set_terminate(end_in_a_line);
-  return kvc::end_standard_output(told([&] { return run(argc, argv); }));
+  kvc::take_on_orphans();
+  const int code = told([&] { return run(argc, argv); });
+  kvc::end_orphans();
+  return kvc::end_standard_output(code);
 }

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <utility>
 
 namespace kvc {
 namespace {
@@ -15,6 +17,7 @@ constexpr double kErrorThatShows = 1e-3;  // of attention: below it nothing tell
 constexpr int64_t kTokensLookedAt = 128;
 
 double length_of(const at::Tensor& x) { return at::linalg_vector_norm(x.to(at::kFloat)).item<double>(); }
+double squares_of(const at::Tensor& x) { return length_of(x) * length_of(x); }
 double relative(const at::Tensor& x, const at::Tensor& exact) {
   return length_of(x.to(at::kFloat) - exact) / std::max(length_of(exact), 1e-30);
 }
@@ -47,25 +50,70 @@ std::vector<double> principal_variances(const at::Tensor& x) {
   return variances;
 }
 
-// The least mean square error of a Gaussian with these variances in so many bits: each component that is coded keeps
+at::Tensor masked(const at::Tensor& x, const at::Tensor& positions) {
+  const auto none = positions.lt(0);
+  return none.any().item<bool>() ? x.masked_fill(none.unsqueeze(2), 0) : x;
+}
+
+// Heads that have equally many tokens, and the principal components of a token over all of them.
+struct Components {
+  int64_t n_tokens;
+  std::vector<double> variances;
+};
+
+// The least square error of Gaussian tokens with these variances in so many bits: each component that is coded keeps
 // the same error (Cover and Thomas, Elements of Information Theory, 2nd ed., theorem 10.3.3).
-double least_square_error(const std::vector<double>& variances, double bits) {
-  double log_sum = 0, rest = 0;
-  for (const double v : variances) rest += v;
-  double level = variances.empty() ? 0 : variances.front();
-  for (size_t n = 1; n <= variances.size(); ++n) {  // the n largest are coded
-    log_sum += std::log2(variances[n - 1]);
-    rest -= variances[n - 1];
-    level = std::exp2((log_sum - 2 * bits) / static_cast<double>(n));
-    if (n == variances.size() || level >= variances[n]) return static_cast<double>(n) * level + std::max(0.0, rest);
+double least_square_error(const std::vector<Components>& groups, double bits) {
+  std::vector<std::pair<double, double>> components;  // variance, tokens that have it
+  double log_sum = 0, rest = 0, n_coded = 0;
+  for (const auto& [n_tokens, variances] : groups) {
+    for (const double v : variances) {
+      components.emplace_back(v, static_cast<double>(n_tokens));
+      rest += static_cast<double>(n_tokens) * v;
+    }
+  }
+  std::sort(components.begin(), components.end(), std::greater<>());
+  for (size_t i = 0; i < components.size(); ++i) {  // the first ones are coded
+    const auto [variance, n_tokens] = components[i];
+    log_sum += n_tokens * std::log2(variance);
+    rest -= n_tokens * variance;
+    n_coded += n_tokens;
+    const double level = std::exp2((log_sum - 2 * bits) / n_coded);
+    if (i + 1 == components.size() || level >= components[i + 1].first) return n_coded * level + std::max(0.0, rest);
   }
   return 0;
 }
 
-// x: [H_kv, T, D] at the positions that are held; positions: [H_kv, T_kept], -1 where a head keeps fewer
+// The smallest relative error of x, whose components these are, in `bits` and those granted to each of its values.
+double least_relative_error(const std::vector<Components>& groups, double squares, double bits) {
+  return groups.empty() || squares <= 0 ? 0 : std::sqrt(least_square_error(groups, bits) / squares);
+}
+
+// x: [H_kv, T, D] at the positions that are held; positions: [H_kv, T_kept], -1 where a head keeps fewer: zeros there
 at::Tensor at_positions(const at::Tensor& x, const at::Tensor& positions) {
-  if (positions.size(1) == x.size(1)) return x;
-  return x.gather(1, positions.clamp_min(0).unsqueeze(2).expand({x.size(0), positions.size(1), x.size(2)}));
+  if (positions.size(1) == x.size(1)) return masked(x, positions);
+  const auto rows = x.gather(1, positions.clamp_min(0).unsqueeze(2).expand({x.size(0), positions.size(1), x.size(2)}));
+  return masked(rows, positions);
+}
+
+std::vector<int64_t> n_held(const at::Tensor& positions) {  // of each KV head
+  const auto counts = positions.ge(0).sum(1).cpu();
+  return {counts.const_data_ptr<int64_t>(), counts.const_data_ptr<int64_t>() + counts.numel()};
+}
+
+// x: [H_kv, T_kept, D]. Heads may keep different tokens: those that keep as many are taken together, row by row.
+std::vector<Components> components_of(const at::Tensor& x, const at::Tensor& positions) {
+  const auto n_of_head = n_held(positions);
+  std::map<int64_t, std::vector<at::Tensor>> heads;
+  for (size_t h = 0; h < n_of_head.size(); ++h) {
+    if (n_of_head[h] == 0) continue;
+    const auto head = static_cast<int64_t>(h);
+    heads[n_of_head[h]].push_back(
+        n_of_head[h] == x.size(1) ? x[head] : x[head].index_select(0, positions[head].ge(0).nonzero().squeeze(1)));
+  }
+  std::vector<Components> groups;
+  for (const auto& [n_tokens, rows] : heads) groups.push_back({n_tokens, principal_variances(at::stack(rows))});
+  return groups;
 }
 
 int64_t bits_of(const Footprint& footprint, CacheTensor tensor) {
@@ -77,7 +125,61 @@ int64_t bits_of(const Footprint& footprint, CacheTensor tensor) {
   return 8 * bytes;
 }
 
+void check_rows(const char* name, const KeyValue& kv, const at::Tensor& positions) {
+  for (const auto* x : {&kv.k, &kv.v}) {
+    KVC_CHECK(x->defined() && x->dim() == 3 && x->size(0) == positions.size(0) && x->size(1) == positions.size(1), name,
+              " gives ", x->defined() ? concat(x->sizes()) : "no tensor", ", expected a row for each of ",
+              positions.sizes(), " positions");
+  }
+}
+
 }  // namespace
+
+CacheAnswer CacheAnswer::clone() const {
+  const bool same = attended.k.is_same(nearest.k) && attended.v.is_same(nearest.v);
+  const KeyValue copied{nearest.k.clone(), nearest.v.clone()};
+  return {positions.clone(), same ? copied : KeyValue{attended.k.clone(), attended.v.clone()}, copied, footprint};
+}
+
+CacheAnswer ask(const LayerCache& cache) {
+  CacheAnswer answer{cache.positions(), cache.attended(), cache.dequantize(), cache.footprint()};
+  KVC_CHECK(answer.positions.defined() && answer.positions.dim() == 2 && answer.positions.scalar_type() == at::kLong,
+            "positions() gives no table of int64");
+  check_rows("attended()", answer.attended, answer.positions);
+  check_rows("dequantize()", answer.nearest, answer.positions);
+  return answer;
+}
+
+void check_positions(const at::Tensor& positions, int64_t n_kv_heads, int64_t n_tokens, bool may_evict) {
+  KVC_CHECK(positions.size(0) == n_kv_heads && positions.size(1) <= n_tokens, "positions() is ", positions.sizes(),
+            ", expected ", n_kv_heads, " KV heads with at most ", n_tokens, " tokens");
+  const auto table = positions.cpu().contiguous();
+  const auto* position = table.const_data_ptr<int64_t>();
+  for (int64_t head = 0; head < n_kv_heads; ++head) {
+    int64_t last = -1, n_kept = 0;
+    for (int64_t i = 0; i < positions.size(1); ++i, ++position) {
+      if (*position == -1) continue;
+      KVC_CHECK(*position > last && *position < n_tokens, "positions() of KV head ", head, " has ", *position,
+                " behind ", last, ", expected ascending ones below ", n_tokens);
+      last = *position, ++n_kept;
+    }
+    KVC_CHECK(may_evict || n_kept == n_tokens, "KV head ", head, " keeps ", n_kept, " of ", n_tokens,
+              " tokens, and the plugin does not say that it evicts");
+  }
+}
+
+void check_counts(const LayerCache& cache, const Footprint& footprint, int64_t n_tokens, int64_t n_values) {
+  KVC_CHECK(cache.length() == n_tokens, "length() is ", cache.length(), " after ", n_tokens, " tokens were appended");
+  const int64_t n_encoded = cache.n_encoded_tokens(), n_encoded_values = cache.n_encoded_numbers();
+  KVC_CHECK(n_encoded >= 0 && n_encoded <= n_tokens, "n_encoded_tokens() is ", n_encoded, ", expected 0 to ", n_tokens);
+  KVC_CHECK(n_encoded_values >= 0 && n_encoded_values <= n_values, "n_encoded_numbers() is ", n_encoded_values,
+            ", expected 0 to ", n_values);
+  int64_t recent = 0;
+  for (const auto& row : footprint.rows()) recent += row.kind == ByteKind::recent ? row.bytes : 0;
+  const int64_t most = 2 * (n_values - n_encoded_values);
+  KVC_CHECK(recent <= most, "footprint() has ", recent, " bytes of uncompressed tokens, expected at most ", most,
+            ": 16 bits for each of ", n_values - n_encoded_values, " values that are not encoded");
+}
 
 void check_attention(const at::Tensor& attention, const at::Tensor& q) {
   KVC_CHECK(attention.defined(), "attend gave no tensor");
@@ -86,49 +188,26 @@ void check_attention(const at::Tensor& attention, const at::Tensor& q) {
 }
 
 WatchedPrompt::WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted)
-    : info_(info),
-      given_{k.to(at::kFloat, false, true), v.to(at::kFloat, false, true)},
-      bits_granted_(bits_granted),
-      k_variances_(principal_variances(given_.k)),
-      v_variances_(principal_variances(given_.v)) {}
+    : info_(info), given_{k.to(at::kFloat, false, true), v.to(at::kFloat, false, true)}, bits_granted_(bits_granted) {}
 
-double WatchedPrompt::least_error(const std::vector<double>& variances, const at::Tensor& x, int64_t bits) const {
-  const auto n_tokens = static_cast<double>(x.size(1)), n_numbers = static_cast<double>(x.size(0) * x.size(2));
-  const double square = length_of(x) * length_of(x) / n_tokens;
-  if (variances.empty() || square <= 0) return 0;
-  const double bits_a_token = static_cast<double>(bits) / n_tokens + bits_granted_ * n_numbers;
-  return std::sqrt(least_square_error(variances, bits_a_token) / square);
+double WatchedPrompt::least_error(const at::Tensor& x, std::vector<double>& variances, int64_t bits) const {
+  if (variances.empty()) variances = principal_variances(x);
+  const double granted = bits_granted_ * static_cast<double>(x.numel());
+  return least_relative_error({{x.size(1), variances}}, squares_of(x), static_cast<double>(bits) + granted);
+}
+
+void Watch::add(at::Tensor k, at::Tensor v) {
+  k_.push_back(std::move(k));
+  v_.push_back(std::move(v));
 }
 
 void Watch::look_at_prompt(const LayerCache& cache, const at::Tensor& q) const {
-  const auto& info = prompt_->info();
   const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
-  const auto held = compare(cache, last, cache.attend(last, info.attention_scale));
-
-  const auto& given = prompt_->given();
-  const auto positions = cache.positions();
-  if (positions.size(1) != given.k.size(1)) return;  // what is evicted is error enough
-  const auto footprint = cache.footprint();
-  for (const bool is_k : {true, false}) {
-    const int64_t bits = bits_of(footprint, is_k ? CacheTensor::k : CacheTensor::v);
-    if (bits >= 16 * given.k.numel()) continue;  // as exact as what was given
-    const double error = is_k ? relative(held.k, given.k) : relative(held.v, given.v);
-    const double least = is_k ? prompt_->least_k_error(bits) : prompt_->least_v_error(bits);
-    KVC_CHECK(error >= least, "layer ", info.layer, ": ", is_k ? "K" : "V", " comes back with a relative error of ",
-              error, " from ", static_cast<double>(bits) / static_cast<double>(given.k.numel()),
-              " bits/value, which cannot give less than ", least);
-  }
+  const auto attention = cache.attend(last, prompt_->info().attention_scale);
+  compare(cache, last, attention);
 }
 
-bool Watch::add(const NewTokens& token) {
-  k_.push_back(token.k.to(at::kFloat, false, true));
-  v_.push_back(token.v.to(at::kFloat, false, true));
-  if (k_.size() <= next_look_) return false;
-  next_look_ = 4 * k_.size() + random_() % (8 * k_.size());
-  return true;
-}
-
-KeyValue Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::Tensor& attention) const {
+void Watch::check(const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention) const {
   auto given = prompt_->given();
   if (!k_.empty()) {
     auto k = k_, v = v_;
@@ -139,9 +218,10 @@ KeyValue Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::
   check_attention(attention, q);
   const auto& info = prompt_->info();
   const int64_t n_tokens = given.k.size(1);
-  const auto positions = cache.positions();
+  const auto& positions = answer.positions;
+  const auto &attended = answer.attended, &nearest = answer.nearest;
+  check_positions(positions, given.k.size(0), n_tokens, may_evict_);
   const auto all = at::arange(n_tokens, positions.options()).expand({given.k.size(0), n_tokens});
-  const auto attended = cache.attended();
   const auto over = [&](const at::Tensor& queries, const KeyValue& kv, const at::Tensor& at) {
     return reference_attention(queries, kv, at, n_tokens, info.attention_scale, info.sliding_window);
   };
@@ -161,17 +241,65 @@ KeyValue Watch::compare(const LayerCache& cache, const at::Tensor& q, const at::
             from_held, " away from attention over the cache's own attended() (allowed: ", allowed, "), and ",
             from_exact, " from exact attention, but attended() is ", held_from_exact, " from it");
 
-  auto nearest = cache.dequantize();
   for (const bool is_k : {true, false}) {
     const auto &x = is_k ? nearest.k : nearest.v, &y = is_k ? attended.k : attended.v;
-    if (at::equal(x, y)) continue;
+    if (x.is_same(y) || at::equal(x, y)) continue;
     const auto exact_kept = at_positions(is_k ? given.k : given.v, positions);
-    const double nearest_error = relative(x, exact_kept), attended_error = relative(y, exact_kept);
+    const double nearest_error = relative(masked(x, positions), exact_kept);
+    const double attended_error = relative(masked(y, positions), exact_kept);
     KVC_CHECK(attended_error >= 0.98 * nearest_error, "layer ", info.layer, ": attended() gives ", is_k ? "K" : "V",
               " with a relative error of ", attended_error, ", smaller than that of dequantize(), ", nearest_error,
               ", which must return the best reconstruction");
   }
-  return nearest;
+  check_error(answer, given);
+}
+
+// Of the tokens that are held, in the bits that the footprint has for them.
+void Watch::check_error(const CacheAnswer& answer, const KeyValue& given) const {
+  const auto& positions = answer.positions;
+  const bool is_prompt = k_.empty() && positions.size(1) == given.k.size(1) && positions.ge(0).all().item<bool>();
+  for (const bool is_k : {true, false}) {
+    const auto exact = at_positions(is_k ? given.k : given.v, positions);
+    const int64_t bits = bits_of(answer.footprint, is_k ? CacheTensor::k : CacheTensor::v);
+    const int64_t n_values = positions.ge(0).sum().item<int64_t>() * exact.size(2);
+    if (bits >= 16 * n_values) continue;  // as exact as what was given
+    const double error = relative(masked(is_k ? answer.nearest.k : answer.nearest.v, positions), exact);
+    const double granted = prompt_->bits_granted() * static_cast<double>(n_values);
+    const double least = is_prompt ? (is_k ? prompt_->least_k_error(bits) : prompt_->least_v_error(bits))
+                                   : least_relative_error(components_of(exact, positions), squares_of(exact),
+                                                          static_cast<double>(bits) + granted);
+    KVC_CHECK(error >= least, "layer ", prompt_->layer(), ": ", is_k ? "K" : "V",
+              " comes back with a relative error of ", error, " from ",
+              static_cast<double>(bits) / static_cast<double>(n_values), " bits/value, which cannot give less than ",
+              least);
+  }
+}
+
+void Audit::keep(std::shared_ptr<const WatchedPrompt> prompt) {
+  const int64_t layer = prompt->layer();
+  watches_.insert_or_assign(layer, Watch(std::move(prompt), may_evict_));
+}
+
+void Audit::begin_step() {
+  looks_ = ++n_steps_ > next_look_;
+  if (looks_) next_look_ = 4 * n_steps_ + random_() % (8 * n_steps_);
+}
+
+void Audit::add(int64_t layer, const NewTokens& token) {
+  const auto watch = watches_.find(layer);
+  if (watch == watches_.end() && !token.k.is_cpu()) return;  // a device's queue hides how long a copy takes
+  auto k = token.k.to(at::kFloat, false, true), v = token.v.to(at::kFloat, false, true);
+  if (watch != watches_.end()) watch->second.add(std::move(k), std::move(v));
+}
+
+void Audit::take(int64_t layer, const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention) {
+  Taken taken{layer, answer.clone(), q.to(at::kFloat, false, true), attention.unsqueeze(1).clone()};
+  if (watches_.contains(layer)) taken_.push_back(std::move(taken));
+}
+
+void Audit::settle() {
+  const auto taken = std::exchange(taken_, {});
+  for (const auto& [layer, answer, q, attention] : taken) watches_.at(layer).check(answer, q, attention);
 }
 
 }  // namespace kvc

@@ -1,8 +1,10 @@
-// Whether a compressor ran, judged by what it answers. One layer of a sequence, drawn by chance, is watched: its
-// attention is held against attention over the exact K and V and over what the cache says that it holds, and the error
-// of that against what its bytes can carry. docs/methodology.md argues the bounds.
+// Whether a compressor ran, judged by what it answers. After the prompt and at steps drawn by chance every layer's
+// cache is asked alike for what it holds; its attention is compared with attention over the exact K and V and over what
+// the cache says that it holds, and the error of that with what its bytes can carry. docs/methodology.md argues the
+// bounds.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <random>
 #include <vector>
@@ -14,51 +16,106 @@ namespace kvc {
 // Throws Error unless attention has the shape of its queries and lies where they do.
 void check_attention(const at::Tensor& attention, const at::Tensor& q);
 
-// The exact K and V of one layer's prompt: what all sequences that begin with it are held against.
+// What a cache says of itself, asked once for each: the plugin's code runs, and the tensors are its own.
+struct CacheAnswer {
+  at::Tensor positions;        // as LayerCache has them
+  KeyValue attended, nearest;  // attended(), dequantize()
+  Footprint footprint;
+  CacheAnswer clone() const;  // without the footprint's storages
+};
+// Throws Error where shapes or rows do not fit.
+CacheAnswer ask(const LayerCache& cache);
+
+// Throws Error unless each KV head has positions below n_tokens in ascending order, with -1 where it keeps fewer; and
+// all of them, where the plugin does not say that it evicts.
+void check_positions(const at::Tensor& positions, int64_t n_kv_heads, int64_t n_tokens, bool may_evict);
+
+// What a cache counts of itself against the n_tokens that it was given, n_values of K and V in all: tokens and values
+// that are encoded, and bytes of uncompressed tokens, at most 16 bits for each value that is not encoded. Throws Error.
+void check_counts(const LayerCache& cache, const Footprint& footprint, int64_t n_tokens, int64_t n_values);
+
+// The exact K and V of one layer's prompt: what all sequences that begin with it are compared with.
 class WatchedPrompt {
  public:
-  // k, v: [H_kv, T, D], copied. bits_granted: to each number, beyond what a Gaussian of their covariance needs; keys
+  // k, v: [H_kv, T, D], copied. bits_granted: to each value, beyond what a Gaussian of their covariance needs; keys
   // and values of a model are no Gaussian noise.
   WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted = 2);
 
   int64_t layer() const { return info_.layer; }
   const LayerInfo& info() const { return info_; }
   const KeyValue& given() const { return given_; }
+  double bits_granted() const { return bits_granted_; }
   // The smallest relative error of K, of V, that so many bits in all can carry, less what is granted to chance.
-  double least_k_error(int64_t bits) const { return least_error(k_variances_, given_.k, bits); }
-  double least_v_error(int64_t bits) const { return least_error(v_variances_, given_.v, bits); }
+  double least_k_error(int64_t bits) const { return least_error(given_.k, k_variances_, bits); }
+  double least_v_error(int64_t bits) const { return least_error(given_.v, v_variances_, bits); }
 
  private:
-  double least_error(const std::vector<double>& variances, const at::Tensor& x, int64_t bits) const;
+  double least_error(const at::Tensor& x, std::vector<double>& variances, int64_t bits) const;
 
   LayerInfo info_;
   KeyValue given_;
   double bits_granted_;
-  std::vector<double> k_variances_, v_variances_;  // of a token's principal components, descending
+  mutable std::vector<double> k_variances_, v_variances_;  // of a token's principal components, once they are asked for
 };
 
-// One sequence's part in it.
+// One sequence's part in it, in one layer.
 class Watch {
  public:
-  Watch(std::shared_ptr<const WatchedPrompt> prompt, uint32_t seed) : prompt_(std::move(prompt)), random_(seed) {}
+  explicit Watch(std::shared_ptr<const WatchedPrompt> prompt, bool may_evict = true)
+      : prompt_(std::move(prompt)), may_evict_(may_evict) {}
 
-  bool sees(int64_t layer) const { return layer == prompt_->layer(); }
+  // A step's token, which the cache is given, too; k, v: [H_kv, 1, D], kept.
+  void add(at::Tensor k, at::Tensor v);
 
-  // The cache has just been given the prompt; q: [H_q, T >= 1, D], its last queries. Throws Error with what does not
-  // fit.
+  // q and the cache's attention: [H_q, T_q, D], of the last positions. Throws Error with what does not fit.
+  void check(const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention) const;
+  void compare(const LayerCache& cache, const at::Tensor& q, const at::Tensor& attention) const {
+    check(ask(cache), q, attention);
+  }
+
+  // The cache has just been given the prompt; q: [H_q, T >= 1, D], its last queries.
   void look_at_prompt(const LayerCache& cache, const at::Tensor& q) const;
 
-  // A step's token, which the cache is given, too; k, v: [H_kv, 1, D]. -> whether to look at what comes of it
-  bool add(const NewTokens& token);
+ private:
+  void check_error(const CacheAnswer& answer, const KeyValue& given) const;
 
-  // q and the cache's attention: [H_q, T_q, D]. Throws Error with what does not fit. -> dequantize()
-  KeyValue compare(const LayerCache& cache, const at::Tensor& q, const at::Tensor& attention) const;
+  std::shared_ptr<const WatchedPrompt> prompt_;
+  bool may_evict_;
+  std::vector<at::Tensor> k_, v_;  // of the steps
+};
+
+// All layers of one sequence while it decodes. Of some, drawn by chance, the exact K and V are kept; what is done with
+// the caches of these and of the others is the same until a step has gone through all layers.
+class Audit {
+ public:
+  explicit Audit(uint32_t seed = 0, bool may_evict = true) : may_evict_(may_evict), random_(seed) {}
+
+  bool may_evict() const { return may_evict_; }
+  // From here on the layer's later tokens are kept, and its answers checked.
+  void keep(std::shared_ptr<const WatchedPrompt> prompt);
+
+  // Once a step, before its first layer; then of each layer its token, and where it looks() the answer and the
+  // attention [H_q, D] that the model goes on with. All are copied.
+  void begin_step();
+  bool looks() const { return looks_; }
+  void add(int64_t layer, const NewTokens& token);
+  void take(int64_t layer, const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention);
+  // Behind the last layer. Throws Error with what does not fit.
+  void settle();
 
  private:
-  std::shared_ptr<const WatchedPrompt> prompt_;
-  std::vector<at::Tensor> k_, v_;  // of the steps
+  struct Taken {
+    int64_t layer;
+    CacheAnswer answer;
+    at::Tensor q, attention;
+  };
+
+  bool may_evict_;
   std::minstd_rand random_;
-  size_t next_look_ = random_() % 8;  // the step behind which to look
+  std::map<int64_t, Watch> watches_;                // by layer
+  std::vector<Taken> taken_;                        // at this step
+  size_t n_steps_ = 0, next_look_ = random_() % 8;  // the step behind which to look
+  bool looks_ = false;
 };
 
 }  // namespace kvc

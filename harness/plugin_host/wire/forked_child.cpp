@@ -34,8 +34,8 @@ constexpr double kPollSeconds = 0.1;  // between two questions whether the child
 constexpr double kClosedSeconds = 2;  // that it has to end after it closed its end
 constexpr size_t kMostBytes = 64 << 20;
 
-void write_line(const json& message) {
-  const auto line = message.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+void write_line(const std::string& secret, const json& message) {
+  const auto line = secret + message.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
   for (size_t written = 0; written < line.size();) {
     const auto n = ::write(kSayFd, line.data() + written, line.size() - written);
     if (n < 0 && errno == EINTR) continue;
@@ -91,15 +91,17 @@ ForkedChild::ForkedChild(const std::function<void(const Say&)>& body) {
   if (pid_ == 0) {
     leave_parent(ends[1], parent);
     if (!alone) at::set_num_threads(1);  // those of LibTorch's pool have not come along: who waits for them hangs
+    const auto say = [this](const json& message) { write_line(secret_, message); };
     try {
-      body(write_line);
+      body(say);
     } catch (const std::exception& e) {
-      write_line(error_of(e));
+      say(error_of(e));
     } catch (...) {
-      write_line({{"error", "something was thrown that is no std::exception"}, {"of_machine", false}});
+      say({{"error", "something was thrown that is no std::exception"}, {"of_machine", false}});
     }
     ::_exit(0);
   }
+  know_child(pid_);
   ::setpgid(pid_, pid_);  // whoever is first
   ::close(ends[1]);
   fd_ = ends[0];
@@ -120,7 +122,8 @@ json ForkedChild::receive(double seconds) {
     }
     if (!read_more(std::min(left, kPollSeconds))) return nullptr;
   }
-  auto message = parse_message(*lines_.next());
+  const auto line = *lines_.next();
+  auto message = line.starts_with(secret_) ? parse_message(line.substr(secret_.size())) : json();
   if (message.is_object()) return message;
   epitaph_ = "its answer is not valid";
   return nullptr;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "wire/line_buffer.h"
+#include "wire/secret.h"
 
 namespace kvc {
 
@@ -37,6 +38,7 @@ class ForkedChild {
   pid_t pid_ = -1;
   int fd_ = -1;
   LineBuffer lines_;
+  std::string secret_ = drawn_secret();
   std::string epitaph_;
 };
 

@@ -6,6 +6,7 @@
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <random>
 #include <utility>
 
 #include "kvc/check.h"
@@ -28,6 +30,7 @@ namespace {
 // The child finds its socket and the shared int on these descriptors; standard output stays a plugin's to print on.
 constexpr int kSocketFd = 3;
 constexpr int kSharedFd = 4;
+constexpr uint64_t kFirstDrawnFd = 64;
 constexpr int kPollMs = 100;  // between two questions whether to keep on
 constexpr const char* kLastWords = "last_words";
 constexpr double kToldSeconds = 2;       // that a child has to end after it was told to
@@ -35,6 +38,19 @@ constexpr double kStepsToPatience = 10;  // of the longest step so far
 
 std::string line_of(const nlohmann::json& message) {
   return message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+// To a number that is not known beforehand. Plugins share the process: this keeps out those that try a few.
+int moved_away(int fd) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_NOFILE, &limit);
+  const auto most = std::min<uint64_t>(limit.rlim_cur, 1024);
+  if (most <= 2 * kFirstDrawnFd) return fd;
+  const auto first = kFirstDrawnFd + std::random_device()() % (most - 2 * kFirstDrawnFd);
+  const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, static_cast<int>(first));
+  if (moved < 0) return fd;
+  ::close(fd);
+  return moved;
 }
 
 WorkerPlace* map_place(int fd) {
@@ -81,6 +97,9 @@ WorkerProcess::WorkerProcess(const nlohmann::json& set_up) {
   for (const int fd : {sockets[1], shared, child_socket, child_shared}) ::close(fd);
   socket_ = sockets[0];
   KVC_CHECK(error == 0, "cannot start a worker: ", std::strerror(error));
+  know_child(child_);
+  secret_ = drawn_secret();
+  ::send(socket_, secret_.data(), secret_.size(), MSG_NOSIGNAL);  // into an empty buffer
   send(set_up);
 }
 
@@ -123,7 +142,8 @@ std::vector<nlohmann::json> WorkerProcess::receive() {
   const bool lives = read_more();
   std::vector<nlohmann::json> messages;
   while (const auto line = lines_.next()) {
-    messages.push_back(try_json(*line));
+    const bool is_its_own = line->starts_with(secret_);
+    messages.push_back(is_its_own ? try_json(line->substr(secret_.size())) : nullptr);
     const auto& message = messages.back();
     if (message.is_object() && !message.contains(kLastWords)) continue;
     end(message.is_object() ? concat("ended: ", one_line(message.value(kLastWords, "")))
@@ -183,11 +203,13 @@ void WorkerProcess::read_epitaph() {
                  : concat("ended with exit code ", WEXITSTATUS(status));
 }
 
-WorkerChannel::WorkerChannel() : place_(nullptr) {
+WorkerChannel::WorkerChannel() : place_(nullptr), socket_(kSocketFd) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   KVC_CHECK(::fcntl(kSocketFd, F_GETFD) >= 0 && ::fcntl(kSharedFd, F_GETFD) >= 0,
             "`worker` is started by `run`, not by hand");
   ::fcntl(kSocketFd, F_SETFD, FD_CLOEXEC);
+  socket_ = moved_away(kSocketFd);
+  if (::recv(socket_, secret_.data(), secret_.size(), MSG_WAITALL) != static_cast<ssize_t>(secret_.size())) ::_exit(1);
   try {
     place_ = map_place(kSharedFd);
   } catch (const Error& e) {  // the parent's to tell
@@ -200,7 +222,7 @@ WorkerChannel::WorkerChannel() : place_(nullptr) {
 std::optional<nlohmann::json> WorkerChannel::receive() {
   while (!lines_.has_line()) {
     char bytes[1 << 16];
-    const auto n = ::recv(kSocketFd, bytes, sizeof bytes, 0);
+    const auto n = ::recv(socket_, bytes, sizeof bytes, 0);
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) return std::nullopt;
     lines_.append({bytes, static_cast<size_t>(n)});
@@ -210,7 +232,7 @@ std::optional<nlohmann::json> WorkerChannel::receive() {
 
 bool WorkerChannel::has_message() {
   if (lines_.has_line()) return true;
-  pollfd polled{kSocketFd, POLLIN, 0};
+  pollfd polled{socket_, POLLIN, 0};
   return ::poll(&polled, 1, 0) > 0;
 }
 
@@ -218,8 +240,13 @@ void WorkerChannel::send_last_words(const std::string& why) { send({{kLastWords,
 
 void WorkerChannel::send(const nlohmann::json& message) {
   const auto line = line_of(message);
+  send_bytes({secret_.data(), secret_.size()});  // in no memory that is given back
+  send_bytes(line);
+}
+
+void WorkerChannel::send_bytes(std::string_view line) {
   for (size_t sent = 0; sent < line.size();) {
-    const auto n = ::send(kSocketFd, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
+    const auto n = ::send(socket_, line.data() + sent, line.size() - sent, MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) ::_exit(1);  // nobody is there to be told
     sent += static_cast<size_t>(n);

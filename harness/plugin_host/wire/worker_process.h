@@ -3,16 +3,19 @@
 
 #include <sys/types.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "contract/stopwatch.h"
 #include "wire/line_buffer.h"
+#include "wire/secret.h"
 
 namespace kvc {
 
@@ -23,7 +26,8 @@ struct WorkerPlace {
 };
 
 // One message is one line of JSON. The child dies with its parent, and a crash of the child costs the parent nothing.
-// It leads a process group, which ends with it, and reads nothing from the terminal.
+// It leads a process group, which ends with it, and reads nothing from the terminal. Each of its messages begins with a
+// secret that it was given first, which code that merely finds the socket does not know: another ends the child.
 class WorkerProcess {
  public:
   // Starts `<this program> worker` and sends it the set-up message. Throws Error when no process can be made.
@@ -69,11 +73,12 @@ class WorkerProcess {
   double patience_ = 0, longest_step_ = 0;  // seconds
   bool was_stuck_ = false;
   LineBuffer lines_;
+  std::string secret_;
   std::string epitaph_;
   std::vector<nlohmann::json> waiting_;  // that next() has not given yet
 };
 
-// The child's end: what it finds on its file descriptors.
+// The child's end: what it finds on its file descriptors. Its socket then has another number, drawn by chance.
 class WorkerChannel {
  public:
   WorkerChannel();
@@ -87,7 +92,11 @@ class WorkerChannel {
   }
 
  private:
+  void send_bytes(std::string_view bytes);
+
   WorkerPlace* place_;
+  int socket_;
+  std::array<char, kSecretBytes> secret_;
   LineBuffer lines_;
 };
 

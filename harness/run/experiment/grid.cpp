@@ -205,6 +205,9 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   KVC_CHECK(is_model_path(model_folder), "model '", experiment.model, "': no such folder or .gguf file");
   const auto config = load_model_config(model_folder);
   grid.context = config.max_position_embeddings;
+  grid.shape = config.shape();
+  grid.vocab_size = config.vocab_size;
+  grid.eos_ids = config.eos_token_ids;
   open_tensors(model_folder);  // or says what is there instead
   const auto model_hashes = hash_model(model_folder, verify_hashes);
   const auto identity = model_identity(model_hashes);

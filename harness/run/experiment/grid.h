@@ -29,6 +29,9 @@ struct Grid {
   };
   WorkerSetUp worker;   // model, types and compressors
   int64_t context = 0;  // tokens that the model holds
+  ModelShape shape;
+  int64_t vocab_size = 0;
+  std::vector<int64_t> eos_ids;  // the model's own
   std::vector<Task> tasks;
   struct Cell {
     size_t task;

@@ -119,7 +119,8 @@ json open_one(CompressorChoice choice, const CompressorPlace& place, Refused kep
                  {"refused", refused},
                  {"formula", built.part.capabilities.formula},
                  {"lossy", built.part.capabilities.lossy},
-                 {"simulated", built.part.capabilities.simulated}};
+                 {"simulated", built.part.capabilities.simulated},
+                 {"evicts", built.part.capabilities.evicts}};
   for (const auto* plugin : plugins_of(choice)) opened["options"].push_back(plugin->options);
   for (const auto& stage : built.stages) opened["stages"].push_back(json::array({stage.place, stage.options_json}));
   return opened;
@@ -154,6 +155,7 @@ OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
   record.formula = said.at("formula");
   record.lossy = said.at("lossy");
   record.simulated = said.at("simulated");
+  record.evicts = said.at("evicts");
   for (size_t i = 0; !found.parts.empty() && i < plugins.size(); ++i) {
     const auto& stage = said.at("stages").at(i);
     record.stages.push_back({plugins[i]->plugin, plugins[i]->sha256, stage.at(0), stage.at(1)});

@@ -9,6 +9,9 @@
 
 namespace kvc {
 
+// What names the sequence, the same whatever runs with it, before it or in which process.
+uint64_t sequence_key(const Experiment& experiment, const Sample& sample);
+
 Job sample_job(const TaskSpec& task, const Sample& sample, const Experiment& experiment, const Tokenizer& tokenizer);
 
 }  // namespace kvc

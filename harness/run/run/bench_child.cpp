@@ -1,11 +1,23 @@
 #include "run/bench_child.h"
 
+#include <cmath>
+
 namespace kvc {
 namespace {
 
 using nlohmann::json;
 
 constexpr const char* kWho = "the bench";
+
+void check_numbers(const BenchResult& result) {
+  const auto& [prefill, encode, attend, other, encode_parts, attend_parts] = result.seconds;
+  for (const double seconds : {prefill, encode, attend, other, result.read_seconds}) {
+    KVC_CHECK(std::isfinite(seconds) && seconds >= 0, kWho, " took ", seconds, " s");
+  }
+  for (const int64_t bytes : {result.memory.weights, result.memory.kv}) {
+    KVC_CHECK(bytes >= 0, kWho, " held ", bytes, " bytes");
+  }
+}
 
 }  // namespace
 
@@ -46,7 +58,10 @@ BenchChild::Outcome BenchChild::run(const BenchJob& job) {
       return outcome;
     }
     if (message.is_null()) return outcome;
-    if (message.contains("result")) outcome.results.push_back(message["result"].get<BenchResult>());
+    if (message.contains("result")) {
+      outcome.results.push_back(message["result"].get<BenchResult>());
+      check_numbers(outcome.results.back());
+    }
     if (message.contains("result") || message.contains("warm_up")) {
       watch_.end_run(message.contains("result") ? &outcome.results.back() : nullptr);
       continue;

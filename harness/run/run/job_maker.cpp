@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 
 #include "experiment/sample_job.h"
 #include "text/common_prefix.h"
@@ -44,6 +45,19 @@ Job JobMaker::make(PendingJob& pending) {
     job.probe = probe_of(pending.task, sample);
     if (task.spec.likelihood) job.probe->answer_ids = pending.prompt.scored.front().continuations.front();
   }
+  return job;
+}
+
+// Which sample's name it has follows from the compressor, so that another run measures the same.
+Job JobMaker::make_sizes(const PendingJob& pending) const {
+  constexpr size_t kNames = 1000;  // as many as large tasks have samples
+  const auto& record = grid_.cells.at(static_cast<size_t>(pending.compressors.front())).record;
+  Job job;
+  Sample sample;
+  sample.id = static_cast<int64_t>(std::hash<std::string>()(record.plugin_sha256 + record.options_json) % kNames);
+  job.sequence_key = sequence_key(experiment_, sample);
+  job.compressors = pending.compressors;
+  job.sizes = pending.sizes;
   return job;
 }
 

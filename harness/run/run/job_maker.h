@@ -18,6 +18,11 @@ class JobMaker {
   // encoded or does not fit.
   Job make(PendingJob& pending);
 
+  // Of caches of many tokens, named as a sample would be.
+  Job make_sizes(const PendingJob& pending) const;
+
+  const Tokenizer& tokenizer() const { return tokenizer_; }
+
  private:
   using Ids = std::vector<int64_t>;
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "run/check_size.h"
 #include "run/sample_record.h"
 #include "text/message.h"
 
@@ -53,6 +54,18 @@ bool ResultFiler::has_result(int compressor) const {
   });
 }
 
+// A size that is not like the samples' has no numbers, and says why.
+void ResultFiler::check_with(const std::vector<ResultStore::EncodedBytes>& samples, CacheSize& size) {
+  if (!size.error.empty()) return;
+  try {
+    check_size(size, samples);
+  } catch (const Error& e) {
+    const int64_t n_tokens = size.n_tokens;
+    size = {};
+    size.n_tokens = n_tokens, size.error = e.what();
+  }
+}
+
 // The same in every cell of the compressor. A size that failed costs itself alone; where that may have been the
 // machine's fault, the same command tries it again.
 void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
@@ -65,7 +78,15 @@ void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
     }
   }
   std::vector<CacheSize> kept;
+  std::vector<ResultStore::EncodedBytes> samples;
+  for (const auto& cell : grid_.cells) {
+    if (cell.compressor != result.compressor || grid_.tasks[cell.task].spec.choices)
+      continue;  // of those several texts
+    const auto more = store_.encoded_bytes(cell.record.key);
+    samples.insert(samples.end(), more.begin(), more.end());
+  }
   for (auto& size : sizes) {
+    check_with(samples, size);
     size.error = one_line(size.error);
     if (result.error.empty() && size.error != kOutOfMemory) kept.push_back(size);
   }

@@ -20,6 +20,7 @@ class ResultFiler {
  private:
   const Grid::Cell& cell_of(size_t task, int compressor) const;
   void put_sizes(const PendingJob& job, const JobResult& result);
+  static void check_with(const std::vector<ResultStore::EncodedBytes>& samples, CacheSize& size);
   void put_probe(const CellRecord& cell, SampleRecord& record, const JobResult& result);
   void report_failure(SampleRecord& record, const CellRecord& cell);
 

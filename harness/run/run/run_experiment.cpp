@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 
+#include "run/check_answer.h"
 #include "run/job_maker.h"
 #include "run/prompt_work.h"
 #include "run/put_cells.h"
@@ -18,6 +19,7 @@
 #include "run/run_progress.h"
 #include "run/score_stored.h"
 #include "store/run_store.h"
+#include "text/message.h"
 #include "text/nearest.h"
 #include "wire/interrupt.h"
 #include "wire/worker_process.h"
@@ -31,6 +33,10 @@ constexpr double kAskSeconds = 1;   // between two questions whether another run
 constexpr int64_t kSizes = -1;      // stands for a sample where sizes are claimed
 constexpr int kMostDeadStarts = 3;  // of workers, in a row
 constexpr int kMostStuck = 2;       // workers that a compressor may halt; its other samples then fail unasked
+
+struct ForgedAnswer : Error {
+  using Error::Error;
+};
 
 // The supervisor: the only writer of the store.
 class Run {
@@ -92,6 +98,11 @@ class Run {
     bool ready = false;                   // has loaded its model
     bool wants = false;                   // has room for a job
     std::map<int64_t, PendingJob> given;  // by job id; their compressors are those not answered yet
+    struct Asked {
+      Job job;
+      Clock::time_point since = Clock::now();
+    };
+    std::map<int64_t, Asked> asked;  // by the same ids
     bool at_work() const { return !ready || !given.empty(); }
     bool owes(const JobResult& result) const {
       const auto job = given.find(result.job);
@@ -128,32 +139,50 @@ class Run {
         child.process.end("stopped: its answer matches no request");
     } catch (const nlohmann::json::exception&) {
       child.process.end("stopped: its answer is not valid");
+    } catch (const ForgedAnswer& e) {
+      child.process.end(concat("stopped: its answer contradicts its job: ", one_line(e.what())));
     }
   }
 
   bool understood(Child& child, const nlohmann::json& message) {
     if (message.contains("ready")) {
+      if (child.ready) return false;
       KVC_CHECK(message["ready"].get<bool>(), message.value("error", "a worker did not start"));
       child.ready = child.wants = true;
       n_dead_starts_ = 0;
       progress_.ready();
       child.process.set_patience(experiment_.patience);
     } else if (message.contains("more")) {
+      if (!child.ready || child.wants) return false;
       child.wants = true;
     } else if (message.contains("at")) {
       progress_.told(message["at"].get<WorkerAt>());
     } else if (message.contains("done")) {
       const auto job = message["done"].get<int64_t>();
-      if (child.given.erase(job) > 0) progress_.done(job);
+      if (!child.given.contains(job) || !child.given.at(job).compressors.empty()) return false;
+      child.given.erase(job), child.asked.erase(job);
+      progress_.done(job);
     } else {
       const auto result = message.get<JobResult>();
       if (!child.owes(result)) return false;
+      check(child.asked.at(result.job), result);
       auto& job = child.given.at(result.job);
       std::erase(job.compressors, result.compressor);
       filer_->put(job, result);
       progress_.ended(job, result);
     }
     return true;
+  }
+
+  // What contradicts the job, a plugin has said in the worker's place: nothing of it is filed.
+  void check(const Child::Asked& asked, const JobResult& result) const {
+    try {
+      check_answer(asked.job, result,
+                   {grid_, maker_.tokenizer(), grid_.cells.at(static_cast<size_t>(result.compressor)).record,
+                    seconds_since(asked.since)});
+    } catch (const Error& e) {
+      throw ForgedAnswer(e.what());
+    }
   }
 
   // Whether the worker has room for the next job. What must run alone waits for an idle worker and keeps it to itself.
@@ -185,13 +214,8 @@ class Run {
     fail_stuck(pending);
     if (!pending.alone) set_crashers_apart(pending);
     if (pending.compressors.empty()) return std::nullopt;
-    if (!pending.sizes.empty()) {
-      Job job;
-      job.compressors = pending.compressors, job.sizes = pending.sizes;
-      return job;
-    }
     try {
-      return maker_.make(pending);
+      return pending.sizes.empty() ? maker_.make(pending) : maker_.make_sizes(pending);
     } catch (const Error& e) {
       progress_.unplan(pending);
       fail(pending, e.what());
@@ -205,6 +229,7 @@ class Run {
     child.given.emplace(job.id, std::move(pending));
     child.wants = false;
     child.process.send(nlohmann::json(job));
+    child.asked.emplace(job.id, Child::Asked{std::move(job)});
   }
 
   // What another run was at when it was asked for, now and then: done, or left by a run that died.

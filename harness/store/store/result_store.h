@@ -31,6 +31,7 @@ struct CellRecord {
   int64_t n_samples = 0;
   bool lossy = false;
   bool simulated = false;
+  bool evicts = true;                 // may hold fewer tokens than it was given; not stored
   RunKind kind = RunKind::eval;       // never search
   std::vector<StageRow> stages = {};  // of a composed compressor; empty for a plain one
   std::string label = {};             // the row's name in the experiment's tables; "": plugin and options
@@ -102,6 +103,11 @@ class ResultStore {
   // Lengths in tokens at which the cell's size was measured, or tried to be.
   std::set<int64_t> sizes_of(const std::string& cell_key);
   // Whether it was, or is taken over from another cell of the same model, plugin and options.
+  // Of the cell's samples that went well and hold encoded values: those, and the bytes that are not of uncompressed tokens.
+  struct EncodedBytes {
+    double n_values, bytes;
+  };
+  std::vector<EncodedBytes> encoded_bytes(const std::string& cell_key);
   bool has_size(const std::string& cell_key, int64_t n_tokens);
   // One transaction; what is there stays.
   void put_sizes(const std::string& cell_key, const std::vector<CacheSize>& sizes);

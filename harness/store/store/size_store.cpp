@@ -12,6 +12,16 @@ std::set<int64_t> ResultStore::sizes_of(const std::string& cell_key) {
   return lengths;
 }
 
+std::vector<ResultStore::EncodedBytes> ResultStore::encoded_bytes(const std::string& cell_key) {
+  std::vector<EncodedBytes> samples;
+  auto select = db_.prepare(
+      "SELECT n_encoded_numbers, kv_bytes - recent_bytes FROM sample WHERE cell_key = ? AND status = 'ok'"
+      " AND n_encoded_numbers > 0 AND recent_bytes IS NOT NULL");
+  select.bind(1, cell_key);
+  while (select.step()) samples.push_back({select.real(0), select.real(1)});
+  return samples;
+}
+
 bool ResultStore::has_size(const std::string& cell_key, int64_t n_tokens) {
   if (sizes_of(cell_key).contains(n_tokens)) return true;
   db_.prepare(

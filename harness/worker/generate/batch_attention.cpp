@@ -106,17 +106,29 @@ void attend_together(const BatchedAttention& compressor, std::span<const CacheSt
   if (!error.empty()) attend_alone(steps, members, layer, scale, meter, attended);  // one's error costs no other
 }
 
-void look(CacheStep& step, Watch& watch, int64_t layer, const NewTokens& token, MemoryMeter& meter,
-          const at::Tensor& attention) {
-  bool looks;
+// The same in each layer, whether its exact tokens are kept or not.
+void look(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter, const at::Tensor& attention) {
   {
     const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
-    looks = watch.add(token);
+    step.audit->add(layer, token);
   }
-  if (!looks) return;
+  if (!step.audit->looks()) return;
   inside(step, meter, Visit::looking, [&] {
-    watch.compare(*(*step.caches)[static_cast<size_t>(layer)], token.q.to(at::kFloat), attention.unsqueeze(1));
+    const auto answer = ask(*(*step.caches)[static_cast<size_t>(layer)]);
+    const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
+    step.audit->take(layer, answer, token.q, attention);
   });
+}
+
+void settle(CacheStep& step, MemoryMeter& meter) {
+  inside(step, meter, Visit::plain, [&] { step.checks.settle(); });
+  if (!step.audit || !step.out->error.empty()) return;
+  const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
+  try {
+    step.audit->settle();
+  } catch (...) {
+    step.out->error = thrown();
+  }
 }
 
 bool attends_together(const CacheStep& step, at::Device device) {
@@ -150,12 +162,11 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewT
   if (!alone.empty()) attend_alone(steps, alone, layer, scale, meter, attended);
   for (size_t b = 0; b < steps.size(); ++b) {
     auto& step = steps[b];
-    for (auto& watch : step.watches) {
-      if (!watch.sees(layer) || !step.out->error.empty()) continue;
-      look(step, watch, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
+    if (step.audit && step.out->error.empty()) {
+      look(step, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
     }
     const bool ends = layer + 1 == static_cast<int64_t>(step.caches->size());
-    if (ends && step.out->error.empty()) inside(step, meter, Visit::plain, [&] { step.checks.settle(); });
+    if (ends && step.out->error.empty()) settle(step, meter);
   }
 }
 

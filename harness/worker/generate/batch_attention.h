@@ -23,7 +23,7 @@ struct CacheStep {
   int account;                         // of the memory meter
   std::function<void(bool)> entering;  // with true before the compressor's code runs, with false after it
   Generation* out;                     // its error and its times
-  std::span<Watch> watches = {};       // each of another layer
+  Audit* audit = nullptr;              // whose step has begun
   PrivateTokens lent = {};             // what the compressor gets of the step's token
   ValueChecks checks = {};             // of what a device holds, since the step began
 };

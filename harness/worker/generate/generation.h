@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,7 +25,8 @@ struct GenerationRequest {
   std::vector<int64_t> prompt_ids;
   int64_t n_question_tokens = 0;  // of these, the last: not prefilled, but read one by one through the caches
   std::vector<const Compressor*> compressors;
-  uint64_t sequence_key = 0;  // names the prompt: the randomness of caches and of sampling
+  std::set<const Compressor*> keep_all = {};  // of these and the reference, those that may not drop a token
+  uint64_t sequence_key = 0;                  // names the prompt: the randomness of caches and of sampling
   StopRule stop;
   Sampling sampling;
   std::vector<std::vector<int64_t>> continuations;  // scored, token by token through the cache, instead of generating

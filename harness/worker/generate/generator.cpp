@@ -31,13 +31,6 @@ std::string not_finite(const Generation& out) {
                 " hold a value that is not finite");
 }
 
-// What a plugin says of itself, against what it was given.
-void check_counts(const LayerCache& cache, int64_t n_tokens) {
-  KVC_CHECK(cache.length() == n_tokens, "length() is ", cache.length(), " after ", n_tokens, " tokens were appended");
-  const int64_t n_encoded = cache.n_encoded_tokens();
-  KVC_CHECK(n_encoded >= 0 && n_encoded <= n_tokens, "n_encoded_tokens() is ", n_encoded, ", expected 0 to ", n_tokens);
-}
-
 // The stages' own clocks run while others attend beside them: scaled, so that they add up to the sequence's time.
 void share_time(Generation& out) {
   for (double StageUse::*seconds : {&StageUse::encode_seconds, &StageUse::attend_seconds}) {
@@ -102,7 +95,7 @@ struct Generator::Sequence {
   at::Tensor logits;  // [V] fp32, of the next token
   Generation out;
   int64_t n_asked = 0;  // tokens of the question that were read
-  std::vector<Watch> watches = {};
+  Audit audit = Audit();
   Reconstruction reconstruction = {};          // of the prompt
   std::optional<TokenDistribution> next = {};  // of a reference: what the logits say
   at::Tensor probabilities = {};               // and its probabilities
@@ -161,6 +154,8 @@ int64_t Generator::add(GenerationRequest asked) {
     meter_.share(account, method);
     sequences.push_back(
         {request, method, index, continuation, account, {}, {tokenizer_, request->asked.stop.stop_strings}, {}, {}});
+    const auto& keep_all = request->asked.keep_all;
+    sequences.back().audit = Audit(static_cast<uint32_t>(random_()), !keep_all.contains(method));
   };
   for (size_t c = 0; c < request->asked.compressors.size(); ++c) {
     for (size_t i = 0; i < std::max<size_t>(1, request->asked.continuations.size()); ++i) {
@@ -178,7 +173,7 @@ int64_t Generator::add(GenerationRequest asked) {
   const bool keeps = n_shareable > 0 && reused.empty();
   if (keeps) prefix_.start(prompt.first(static_cast<size_t>(n_shareable)));
 
-  const auto watched_layers = layers_to_watch(request->asked);
+  const auto kept_layers = layers_to_keep(request->asked);
   PromptEnd prompt_end(model_, tokenizer_, meter_, prompt);
   const bool some_wait = std::ranges::any_of(sequences, [](const auto& s) { return waits_for_prompt_end(s.method); });
   std::vector<at::Tensor> last_q;  // of each layer, [H_q, 1, D]; where some wait
@@ -195,11 +190,10 @@ int64_t Generator::add(GenerationRequest asked) {
       last_q.push_back(q.narrow(1, q.size(1) - 1, 1).clone());
     }
     const auto info = model_.layer_info(layer, request->asked.sequence_key);
-    std::shared_ptr<const WatchedPrompt> watched;
-    if (watched_layers[static_cast<size_t>(layer)]) watched = std::make_shared<WatchedPrompt>(info, k, v);
+    const auto watched = std::make_shared<const WatchedPrompt>(info, k, v);
     for (auto& sequence : sequences) {
       if (!sequence.out.error.empty()) continue;
-      if (watched) sequence.watches.emplace_back(watched, static_cast<uint32_t>(random_()));
+      if (kept_layers[static_cast<size_t>(layer)]) sequence.audit.keep(watched);
       const auto& tokens = lent.lend({q, k, v, 0});
       std::unique_ptr<LayerCache> cache;
       entering_(request->ticket, sequence.compressor);
@@ -212,7 +206,7 @@ int64_t Generator::add(GenerationRequest asked) {
       });
       if (cache) sequence.caches.push_back(std::move(cache));
       entering_(request->ticket, -1);
-      if (!waits_for_prompt_end(sequence.method)) look_at_prompt(sequence, layer, {q, k, v, 0});
+      if (!waits_for_prompt_end(sequence.method)) look_at_prompt(sequence, watched, q);
     }
     lent.poison();
     fan_out_seconds += seconds_since(start);
@@ -256,26 +250,33 @@ void Generator::end_prompt(std::list<Sequence>& sequences, PromptEnd& prompt_end
   for (auto& sequence : sequences) steps.push_back(step_of(sequence));
   prompt_end.finish(steps);
   const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
-  for (auto& sequence : sequences) {
-    if (!waits_for_prompt_end(sequence.method)) continue;
-    for (size_t layer = 0; layer < last_q.size(); ++layer) {
-      const auto& exact = prompt_end.layers()[layer];
-      look_at_prompt(sequence, static_cast<int64_t>(layer), {last_q[layer], exact.k, exact.v, 0});
+  for (size_t layer = 0; layer < last_q.size(); ++layer) {
+    const auto& exact = prompt_end.layers()[layer];
+    const auto key = sequences.front().request->asked.sequence_key;
+    const auto watched =
+        std::make_shared<const WatchedPrompt>(model_.layer_info(static_cast<int64_t>(layer), key), exact.k, exact.v);
+    for (auto& sequence : sequences) {
+      if (waits_for_prompt_end(sequence.method)) look_at_prompt(sequence, watched, last_q[layer]);
     }
   }
 }
 
-// What a cache says of itself and holds, against the exact tokens that it was given; of q the last is enough.
-void Generator::look_at_prompt(Sequence& sequence, int64_t layer, const NewTokens& exact) {
+// What a cache says of itself and holds, against the exact tokens that it was given; of q the last is enough. The same
+// in each layer, so that no layer is known to be one whose exact tokens are kept.
+void Generator::look_at_prompt(Sequence& sequence, const std::shared_ptr<const WatchedPrompt>& watched,
+                               const at::Tensor& q) {
   if (!sequence.out.error.empty()) return;
   entering_(sequence.request->ticket, sequence.compressor);
   sequence.out.error = as_guest(meter_, sequence.account, Visit::looking, [&] {
-    const auto& cache = *sequence.caches[static_cast<size_t>(layer)];
-    check_counts(cache, exact.k.size(1));
-    sequence.reconstruction.add(cache, exact.k, exact.v);
-    for (const auto& watch : sequence.watches) {
-      if (watch.sees(layer)) watch.look_at_prompt(cache, exact.q);
-    }
+    const auto& cache = *sequence.caches[static_cast<size_t>(watched->layer())];
+    const auto& exact = watched->given();
+    const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
+    const auto attention = cache.attend(last, watched->info().attention_scale);
+    const auto answer = ask(cache);
+    check_counts(cache, answer.footprint, exact.k.size(1), 2 * exact.k.numel());
+    const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
+    Watch(watched, sequence.audit.may_evict()).check(answer, last, attention);
+    sequence.reconstruction.add(answer.nearest, answer.positions, exact);
   });
   entering_(sequence.request->ticket, -1);
 }
@@ -284,11 +285,11 @@ CacheStep Generator::step_of(Sequence& sequence) {
   const auto entering = [this, &sequence](bool inside) {
     entering_(sequence.request->ticket, inside ? sequence.compressor : -1);
   };
-  return {sequence.method, &sequence.caches, sequence.account, entering, &sequence.out, sequence.watches};
+  return {sequence.method, &sequence.caches, sequence.account, entering, &sequence.out, &sequence.audit};
 }
 
 // One layer by chance; of the first prompt that a compressor gets, all that there is room for.
-std::vector<bool> Generator::layers_to_watch(const GenerationRequest& asked) {
+std::vector<bool> Generator::layers_to_keep(const GenerationRequest& asked) {
   const auto& shape = model_.shape();
   bool is_new = false;
   for (const auto* compressor : asked.compressors) is_new |= watched_.insert(compressor).second;
@@ -298,6 +299,11 @@ std::vector<bool> Generator::layers_to_watch(const GenerationRequest& asked) {
   std::fill_n(layers.begin(), std::clamp<size_t>(is_new ? fit : 1, 1, layers.size()), true);
   std::shuffle(layers.begin(), layers.end(), random_);
   return layers;
+}
+
+// Of K and V of so many tokens in one layer.
+int64_t Generator::n_values(int64_t n_tokens) const {
+  return 2 * model_.shape().n_kv_heads * model_.shape().head_dim * n_tokens;
 }
 
 // Whoever is under way was there at the peak since reset_all.
@@ -402,8 +408,10 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
     Footprint all;
     out.error = as_guest(meter_, sequence->account, Visit::looking, [&] {
       for (const auto& cache : sequence->caches) {
-        check_counts(*cache, out.n_cached_tokens);
         footprints.push_back(cache->footprint());
+        check_counts(*cache, footprints.back(), out.n_cached_tokens, n_values(out.n_cached_tokens));
+        check_positions(cache->positions(), model_.shape().n_kv_heads, out.n_cached_tokens,
+                        sequence->audit.may_evict());
         stages.push_back(stages_of(*cache, footprints.back()));
         all.add(footprints.back());
         out.n_encoded_tokens = std::max(out.n_encoded_tokens, cache->n_encoded_tokens());
@@ -482,6 +490,7 @@ std::vector<Finished> Generator::step() {
   for (auto* sequence : going) {
     tokens.push_back(token_to_read(*sequence));
     steps.push_back(step_of(*sequence));
+    sequence->audit.begin_step();
   }
   double cache_seconds = 0;
   const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {

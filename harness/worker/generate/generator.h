@@ -64,7 +64,7 @@ class Generator {
   struct Request;
 
   void end_prompt(std::list<Sequence>& sequences, PromptEnd& prompt_end, const std::vector<at::Tensor>& last_q);
-  void look_at_prompt(Sequence& sequence, int64_t layer, const NewTokens& exact);
+  void look_at_prompt(Sequence& sequence, const std::shared_ptr<const WatchedPrompt>& watched, const at::Tensor& q);
   CacheStep step_of(Sequence& sequence);
   bool choose_token(Sequence& sequence) const;
   static StepToken token_to_read(const Sequence& sequence);
@@ -74,7 +74,8 @@ class Generator {
   void close(Sequence& sequence, const MemoryMeter::Held& held);
   int64_t n_shareable(const GenerationRequest& request) const;
   void note_peak();
-  std::vector<bool> layers_to_watch(const GenerationRequest& asked);
+  std::vector<bool> layers_to_keep(const GenerationRequest& asked);
+  int64_t n_values(int64_t n_tokens) const;
 
   const Transformer& model_;
   const Tokenizer& tokenizer_;
@@ -84,7 +85,7 @@ class Generator {
   Entering entering_;
   OnLogits on_logits_;
   int64_t next_ticket_ = 0;
-  std::mt19937 random_{std::random_device()()};  // which layer is watched, and when: no plugin is to know
+  std::mt19937 random_{std::random_device()()};  // of which layer exact tokens are kept, and when caches are asked
   std::set<const Compressor*> watched_;          // those of which a prompt was
   SharedPrefix prefix_;
   std::map<int64_t, Request> requests_;  // by ticket, while it has sequences

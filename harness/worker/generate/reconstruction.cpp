@@ -27,19 +27,16 @@ at::Tensor spread(const at::Tensor& held, const at::Tensor& positions, int64_t n
 
 }  // namespace
 
-void Reconstruction::add(const LayerCache& cache, const at::Tensor& k, const at::Tensor& v) {
-  auto held = cache.dequantize();
-  const int64_t n_tokens = k.size(1);
-  const auto positions = cache.positions();
+void Reconstruction::add(KeyValue held, const at::Tensor& positions, const KeyValue& given) {
+  const int64_t n_tokens = given.k.size(1);
   const bool all_held = positions.size(1) == n_tokens && positions.ge(0).all().item<bool>();  // and in their order
   if (!all_held) {
     held = {spread(held.k, positions, n_tokens), spread(held.v, positions, n_tokens)};
   }
-  const auto exact_k = k.to(at::kFloat), exact_v = v.to(at::kFloat);
-  k_squares_ += sum_of_squares(exact_k);
-  v_squares_ += sum_of_squares(exact_v);
-  k_error_squares_ += sum_of_squares(exact_k, held.k);
-  v_error_squares_ += sum_of_squares(exact_v, held.v);
+  k_squares_ += sum_of_squares(given.k);
+  v_squares_ += sum_of_squares(given.v);
+  k_error_squares_ += sum_of_squares(given.k, held.k);
+  v_error_squares_ += sum_of_squares(given.v, held.v);
 }
 
 double Reconstruction::k_error() const { return k_squares_ > 0 ? std::sqrt(k_error_squares_ / k_squares_) : 0; }

@@ -8,8 +8,9 @@ namespace kvc {
 // Relative Frobenius error ||x - x^|| / ||x|| over all layers added, for K and V apart. Evicted tokens count as zeros.
 class Reconstruction {
  public:
-  // k, v: [H_kv, T, D], all that the cache was given.
-  void add(const LayerCache& cache, const at::Tensor& k, const at::Tensor& v);
+  // held: what a cache's dequantize() gives at its positions() [H_kv, T_kept]; given: all that it was given,
+  // [H_kv, T, D] fp32.
+  void add(KeyValue held, const at::Tensor& positions, const KeyValue& given);
   double k_error() const;
   double v_error() const;
 

@@ -41,7 +41,7 @@ struct Probe::Subject {
   int account;
   ProbeOutput out;
   SequenceCaches caches = {};
-  std::optional<Watch> watch = {};
+  Audit audit = Audit();
   std::vector<std::vector<at::Tensor>> k = {}, v = {};  // by layer: what came after the prompt, each [H_kv, 1, D]
   std::vector<at::Tensor> logits = {};                  // of each step, where they are dumped
   Generation state = {};                                // its error
@@ -118,8 +118,9 @@ Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& 
   prompt.n_tokens = static_cast<int64_t>(request.prompt_ids.size());
   prompt.scale = model_.shape().attention_scale;
   const int64_t n_queries = std::min(request.settings.n_queries, prompt.n_tokens);
-  const auto watched_layer =
-      static_cast<int64_t>(std::random_device()() % static_cast<uint32_t>(model_.shape().n_layers));
+  std::random_device random;
+  const auto kept_layer = static_cast<int64_t>(random() % static_cast<uint32_t>(model_.shape().n_layers));
+  for (auto& subject : subjects) subject.audit = Audit(random(), !request.keep_all.contains(subject.compressor));
   PromptEnd prompt_end(model_, tokenizer_, meter_, request.prompt_ids);
   const bool some_wait =
       std::ranges::any_of(subjects, [](const auto& s) { return waits_for_prompt_end(s.compressor); });
@@ -130,42 +131,49 @@ Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& 
     if (some_wait) prompt_end.keep(k, v);
     prompt.caches.push_back(std::make_unique<ExactCache>(info));
     prompt.caches.back()->append({q, k, v, 0});
-    std::shared_ptr<const WatchedPrompt> watched;
-    if (layer == watched_layer) watched = std::make_shared<WatchedPrompt>(info, k, v);
+    const auto watched = std::make_shared<const WatchedPrompt>(info, k, v);
     for (auto& subject : subjects) {
       const auto& tokens = lent.lend({q, k, v, 0});
-      if (watched) subject.watch.emplace(watched, static_cast<uint32_t>(layer));
+      if (layer == kept_layer) subject.audit.keep(watched);
       std::unique_ptr<LayerCache> cache;
       inside(subject, [&] {
         cache = subject.compressor->make_cache(info);
         cache->append(tokens);
         lent.take_back();
-        if (watched && !waits_for_prompt_end(subject.compressor)) subject.watch->look_at_prompt(*cache, q);
+        if (!waits_for_prompt_end(subject.compressor)) {
+          Watch(watched, subject.audit.may_evict()).look_at_prompt(*cache, q);
+        }
       });
       if (cache) subject.caches.push_back(std::move(cache));
     }
     lent.poison();
   };
   model_.prefill(request.prompt_ids, on_layer);
-  if (some_wait) end_prompt(prompt, subjects, prompt_end, watched_layer);
+  if (some_wait) end_prompt(request, prompt, subjects, prompt_end);
   return prompt;
 }
 
 CacheStep Probe::step_of(Subject& subject) {
   return {subject.compressor, &subject.caches,
           subject.account,    [this, &subject](bool inside) { entering_(inside ? subject.index : -1); },
-          &subject.state,     subject.watch ? std::span(&*subject.watch, 1) : std::span<Watch>()};
+          &subject.state,     &subject.audit};
 }
 
-void Probe::end_prompt(const Prompt& prompt, std::vector<Subject>& subjects, PromptEnd& prompt_end,
-                       int64_t watched_layer) {
+void Probe::end_prompt(const ProbeRequest& request, const Prompt& prompt, std::vector<Subject>& subjects,
+                       PromptEnd& prompt_end) {
   std::vector<CacheStep> steps;
   for (auto& subject : subjects) steps.push_back(step_of(subject));
   prompt_end.finish(steps);
-  const auto layer = static_cast<size_t>(watched_layer);
-  for (auto& subject : subjects) {
-    if (!waits_for_prompt_end(subject.compressor)) continue;
-    inside(subject, [&] { subject.watch->look_at_prompt(*subject.caches[layer], prompt.q[layer]); });
+  for (size_t layer = 0; layer < prompt.q.size(); ++layer) {
+    const auto& exact = prompt_end.layers()[layer];
+    const auto watched = std::make_shared<const WatchedPrompt>(
+        model_.layer_info(static_cast<int64_t>(layer), request.sequence_key), exact.k, exact.v);
+    for (auto& subject : subjects) {
+      if (!waits_for_prompt_end(subject.compressor)) continue;
+      inside(subject, [&] {
+        Watch(watched, subject.audit.may_evict()).look_at_prompt(*subject.caches[layer], prompt.q[layer]);
+      });
+    }
   }
 }
 
@@ -200,6 +208,7 @@ void Probe::read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std:
   for (size_t t = 0; t + 1 < answer.size(); ++t) {
     const auto step = static_cast<int64_t>(t);
     const std::vector<StepToken> tokens(steps.size(), {answer[t], prompt.n_tokens + step});
+    for (auto& subject : subjects) subject.audit.begin_step();
     const auto logits = model_.decode_step(tokens, attend);
     KVC_CHECK(exact.error.empty(), "probe: the exact cache: ", exact.error);
     prompt.logits.push_back(logits[0].clone());
@@ -255,6 +264,7 @@ std::vector<Generation> Probe::generate(const ProbeRequest& request,
   GenerationRequest asked;
   asked.prompt_ids = request.prompt_ids;
   asked.compressors = compressors;
+  asked.keep_all = request.keep_all;
   asked.sequence_key = request.sequence_key;
   asked.stop = request.stop;
   asked.sampling = request.sampling;

@@ -19,6 +19,7 @@ struct ProbeRequest {
   Sampling sampling;
   ProbeSettings settings;
   bool dumps = false;
+  std::set<const Compressor*> keep_all = {};  // of the compressors, those that may not drop a token
 };
 
 struct Probed {
@@ -48,7 +49,8 @@ class Probe {
 
   std::vector<Generation> generate(const ProbeRequest& request, const std::vector<const Compressor*>& compressors);
   Prompt prefill(const ProbeRequest& request, std::vector<Subject>& subjects);
-  void end_prompt(const Prompt& prompt, std::vector<Subject>& subjects, PromptEnd& prompt_end, int64_t watched_layer);
+  void end_prompt(const ProbeRequest& request, const Prompt& prompt, std::vector<Subject>& subjects,
+                  PromptEnd& prompt_end);
   CacheStep step_of(Subject& subject);
   void look_at_prompt(const Prompt& prompt, Subject& subject);
   void read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std::vector<Subject>& subjects);

@@ -3,7 +3,9 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
+#include <memory>
 #include <optional>
+#include <random>
 
 #include "contract/stopwatch.h"
 #include "generate/prompt_end.h"
@@ -19,7 +21,7 @@ namespace {
 class PointRun {
  public:
   PointRun(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool watches,
-           const std::function<void()>& at_step)
+           bool may_evict, const std::function<void()>& at_step)
       : body_(body),
         compressor_(compressor),
         waits_(waits_for_prompt_end(&compressor)),
@@ -35,8 +37,11 @@ class PointRun {
       steps_.push_back({&compressor_, &sequences_[b], meter_.take_account(),
                         [this, b](bool inside) { book_parts(b, inside); }, &out_[b]});
       meter_.share(steps_.back().account, &compressor_);
-      watched_.emplace_back();
     }
+    std::random_device random;
+    kept_layer_ = static_cast<int64_t>(random() % static_cast<uint32_t>(body.shape().n_layers));
+    for (size_t b = 0; watches && b < sequences_.size(); ++b) audits_.emplace_back(random(), may_evict);
+    for (size_t b = 0; b < audits_.size(); ++b) steps_[b].audit = &audits_[b];
   }
 
   BenchResult run() {
@@ -60,7 +65,7 @@ class PointRun {
     body_.prefill([&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       const auto encode_start = Clock::now();
       append_prompt(b, body_.layer_info(layer, b), {q, k, v, 0});
-      if (watches_ && layer == 0) watch_prompt(b, body_.layer_info(layer, b), {q, k, v, 0});
+      if (watches_) watch_prompt(b, body_.layer_info(layer, b), {q, k, v, 0});
       cache_seconds += seconds_since(encode_start);
     });
     result_.seconds.prefill += seconds_since(start) - cache_seconds;
@@ -75,7 +80,11 @@ class PointRun {
         as_guest(meter_, steps_[b].account, Visit::plain, [&] { finish_prefill(compressor_, sequences_[b]); });
     out_[b].encode_seconds += seconds_since(start);
     KVC_CHECK(error.empty(), error);
-    if (watched_[b]) look_at_watched(b, last_q_);
+    for (size_t layer = 0; layer < last_q_.size(); ++layer) {
+      const auto number = static_cast<int64_t>(layer);
+      look_at_watched(b, number, number == kept_layer_ ? waiting_.get() : nullptr, last_q_[layer]);
+    }
+    last_q_.clear();
   }
 
   void append_prompt(size_t b, const LayerInfo& info, const NewTokens& tokens) {
@@ -100,23 +109,31 @@ class PointRun {
     KVC_CHECK(error.empty(), error);
   }
 
+  // The exact tokens of one layer are kept; the cache of each is asked alike, where the compressor waits at its
+  // prompt's end.
   void watch_prompt(size_t b, const LayerInfo& info, const NewTokens& tokens) {
-    {
-      const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
-      watched_[b].emplace(std::make_shared<WatchedPrompt>(info, tokens.k, tokens.v), static_cast<uint32_t>(b));
-    }
-    steps_[b].watches = {&*watched_[b], 1};
+    const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+    const auto prompt = std::make_shared<const WatchedPrompt>(info, tokens.k, tokens.v);
+    if (info.layer == kept_layer_) audits_[b].keep(prompt);
+    const auto last = tokens.q.narrow(1, tokens.q.size(1) - 1, 1).clone();
     if (waits_) {
-      const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
-      last_q_ = tokens.q.narrow(1, tokens.q.size(1) - 1, 1).clone();
+      last_q_.push_back(last);
+      if (info.layer == kept_layer_) waiting_ = prompt;
     } else {
-      look_at_watched(b, tokens.q);
+      look_at_watched(b, info.layer, prompt.get(), last);
     }
   }
 
-  void look_at_watched(size_t b, const at::Tensor& q) {
-    const auto error = as_guest(meter_, steps_[b].account, Visit::looking,
-                                [&] { watched_[b]->look_at_prompt(*sequences_[b].front(), q); });
+  // prompt: null of a layer whose answers are not checked
+  void look_at_watched(size_t b, int64_t layer, const WatchedPrompt* prompt, const at::Tensor& q) {
+    const auto error = as_guest(meter_, steps_[b].account, Visit::looking, [&] {
+      const auto& cache = *sequences_[b][static_cast<size_t>(layer)];
+      const auto last = q.to(at::kFloat);
+      const auto attention = cache.attend(last, body_.shape().attention_scale);
+      const auto answer = ask(cache);
+      const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
+      if (prompt) Watch({std::shared_ptr<void>(), prompt}, audits_[b].may_evict()).check(answer, last, attention);
+    });
     KVC_CHECK(error.empty(), error);
   }
 
@@ -127,6 +144,7 @@ class PointRun {
 
   void decode(int64_t step) {
     double cache_seconds = 0;
+    for (auto& audit : audits_) audit.begin_step();
     const auto start = Clock::now();
     body_.decode_step(step, point_.batch, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {
       const auto begin = Clock::now();
@@ -160,14 +178,17 @@ class PointRun {
 
   BenchBody& body_;
   const Compressor& compressor_;
-  bool waits_;         // for the prompt's end
-  at::Tensor last_q_;  // of the watched layer of the sequence whose prompt has not ended
+  bool waits_;  // for the prompt's end
+  std::vector<at::Tensor>
+      last_q_;  // of each layer of the sequence whose prompt has not ended, where answers are checked
+  std::shared_ptr<const WatchedPrompt> waiting_;  // the kept layer's
   BenchPoint point_;
   MemoryMeter& meter_;
   bool watches_;
   const std::function<void()>& at_step_;
   PrivateTokens lent_;
-  std::vector<std::optional<Watch>> watched_;  // by sequence
+  int64_t kept_layer_;         // whose exact tokens are kept
+  std::vector<Audit> audits_;  // by sequence; none without
   std::optional<PartTimer> parts_;
   std::vector<SequenceCaches> sequences_;
   std::vector<Generation> out_;
@@ -179,11 +200,11 @@ class PointRun {
 }  // namespace
 
 BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter,
-                            bool watches, const std::function<void()>& at_step) {
+                            bool watches, const std::function<void()>& at_step, bool may_evict) {
   KVC_CHECK(point.n_prompt_tokens + point.n_new_tokens <= body.max_tokens(), "bench: ", point.n_prompt_tokens, " and ",
             point.n_new_tokens, " new tokens, the model has max_position_embeddings ", body.max_tokens());
   body.prepare(point);
-  return PointRun(body, compressor, point, meter, watches, at_step).run();
+  return PointRun(body, compressor, point, meter, watches, may_evict, at_step).run();
 }
 
 }  // namespace kvc

@@ -33,11 +33,10 @@ class BenchBody {
 constexpr int kBenchInputs = MemoryMeter::kPrefix;  // all sequences have the same
 std::unique_ptr<BenchBody> make_bench_body(const BenchSubject& subject, MemoryMeter& meter);
 
-// Throws what the compressor throws, and what of its bytes and (watches: of its answers, for which its first layer is
-// watched) does not fit. at_step is called before each
-// step of the caches of a layer.
+// Throws what the compressor throws, and what of its bytes and (watches: of its answers, may_evict: which may be of
+// some of the tokens) does not fit. at_step is called before each step of the caches of a layer.
 BenchResult run_bench_point(
     BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool watches = false,
-    const std::function<void()>& at_step = [] {});
+    const std::function<void()>& at_step = [] {}, bool may_evict = true);
 
 }  // namespace kvc

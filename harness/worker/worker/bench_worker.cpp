@@ -45,8 +45,8 @@ class BenchWorker {
       for (int64_t i = -job.n_warmups; i < job.n_repeats; ++i) {
         auto& made = compressor();
         channel_.enter(0);
-        auto result =
-            run_bench_point(*body_, made, job.point, meter_, i < 0 || job.n_warmups == 0, [&] { channel_.enter(0); });
+        auto result = run_bench_point(
+            *body_, made, job.point, meter_, i < 0 || job.n_warmups == 0, [&] { channel_.enter(0); }, may_evict_);
         if (i >= 0 && job.limit_bytes == 0) result.read_seconds = reader_.seconds(result.memory.kv);
         channel_.enter(-1);
         channel_.send(i < 0 ? json{{"warm_up", true}} : json{{"result", result}});
@@ -64,7 +64,9 @@ class BenchWorker {
   const Compressor& compressor() {
     if (compressor_) return *compressor_;
     channel_.enter(0);
-    compressor_ = build_compressor(choice_, body_->shape()).part.compressor;
+    auto built = build_compressor(choice_, body_->shape());
+    compressor_ = std::move(built.part.compressor);
+    may_evict_ = built.part.capabilities.evicts;
     compressor_->check_model(body_->shape());
     channel_.enter(-1);
     return *compressor_;
@@ -76,6 +78,7 @@ class BenchWorker {
   MemoryMeter meter_;  // before the body: its weights are booked on it
   std::unique_ptr<BenchBody> body_;
   std::unique_ptr<Compressor> compressor_;
+  bool may_evict_ = true;
   MemoryReader reader_;
 };
 

@@ -1,12 +1,12 @@
 #include "worker/cache_size.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
 #include <cmath>
 #include <map>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "compose/part.h"
@@ -15,11 +15,12 @@
 #include "plugin_loader/normal_tokens.h"
 #include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
+#include "sandbox/watch.h"
 
 namespace kvc {
 namespace {
 
-constexpr uint64_t kKey = 1;
+constexpr int64_t kAuditedBytes = 256 << 20;  // of exact K and V of a layer
 
 // What one layer holds.
 struct LayerSize {
@@ -31,17 +32,21 @@ struct LayerSize {
 
 class SizeMeasure {
  public:
-  SizeMeasure(const Compressor& compressor, const Transformer& model, MemoryMeter& meter, double most_seconds)
-      : compressor_(compressor), model_(model), meter_(meter), most_seconds_(most_seconds) {}
+  SizeMeasure(const Compressor& compressor, const Transformer& model, const LikelyTokens& likely, MemoryMeter& meter,
+              const SizeSettings& settings)
+      : compressor_(compressor), model_(model), likely_(likely), meter_(meter), settings_(settings) {}
 
   void fill(CacheSize& size) {
     start_ = processor_seconds();
     if (growth_ == 0) see_quarter(size.n_tokens);
     longest_ *= std::pow(static_cast<double>(size.n_tokens) / static_cast<double>(n_tokens_), growth_);
     n_tokens_ = size.n_tokens;
-    tokens_ = made_tokens();
+    tokens_ = likely_.tokens(n_tokens_, settings_.sequence_key);
     std::vector<LayerSize> layers(static_cast<size_t>(model_.shape().n_layers));
-    for (const auto& group : groups()) {
+    const auto groups = this->groups();
+    const auto& audited = groups[random_() % groups.size()];
+    audited_ = static_cast<int64_t>(random_() % 2 ? audited.front() : audited.back());
+    for (const auto& group : groups) {
       const auto first = filled(group.front()), last = group.size() == 1 ? first : filled(group.back());
       for (const size_t layer : group) {
         layers[layer] = first == last || layer == group.front() ? first : layer == group.back() ? last : filled(layer);
@@ -56,14 +61,9 @@ class SizeMeasure {
   // A shorter prompt, to see how a layer's time grows: a method may look from each token at all others.
   void see_quarter(int64_t n_tokens) {
     n_tokens_ = std::max<int64_t>(1, n_tokens / 4);
-    tokens_ = made_tokens();
+    tokens_ = likely_.tokens(n_tokens_, settings_.sequence_key);
     filled(0);
     quarter_ = longest_;
-  }
-
-  NewTokens made_tokens() const {
-    auto generator = at::detail::createCPUGenerator(kKey);
-    return normal_tokens(model_.shape(), n_tokens_, generator);
   }
 
   // Layers that held the same at the length before.
@@ -83,11 +83,11 @@ class SizeMeasure {
   }
 
   LayerSize filled(size_t layer) {
-    KVC_CHECK(processor_seconds() - start_ + longest_ <= most_seconds_, "the layers' caches of ", n_tokens_,
-              " tokens take more than ", most_seconds_, " s of the processor");
+    KVC_CHECK(processor_seconds() - start_ + longest_ <= settings_.most_seconds, "the layers' caches of ", n_tokens_,
+              " tokens take more than ", settings_.most_seconds, " s of the processor");
     const double start = processor_seconds();
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
-    const auto info = model_.layer_info(static_cast<int64_t>(layer), kKey);
+    const auto info = model_.layer_info(static_cast<int64_t>(layer), settings_.sequence_key);
     const auto on_device = [&](const at::Tensor& x) { return x.to(info.device); };
     const auto& tokens = lent_.lend({on_device(tokens_.q), on_device(tokens_.k), on_device(tokens_.v), 0});
     const int account = meter_.take_account();
@@ -102,19 +102,35 @@ class SizeMeasure {
     LayerSize size;
     int64_t reported = 0;
     if (error.empty()) error = looked_at(*caches[0], account, held, reported, size);
+    const double filled_at = processor_seconds();
+    if (error.empty() && info.layer == audited_) error = audited(*caches[0], account, info);
+    start_ += processor_seconds() - filled_at;  // which is not the compressor's time
     const auto left = let_go(meter_, account, caches, held, reported);
     KVC_CHECK(error.empty() && left.empty(), error.empty() ? left : error);
-    longest_ = std::max(longest_, processor_seconds() - start);
+    longest_ = std::max(longest_, filled_at - start);
     return size;
+  }
+
+  // As after the prompt of a sample.
+  std::string audited(const LayerCache& cache, int account, const LayerInfo& info) {
+    if (8 * tokens_.k.numel() > kAuditedBytes) return "";
+    const auto on_device = [&](const at::Tensor& x) { return x.to(info.device); };
+    return as_guest(meter_, account, Visit::looking, [&] {
+      const auto last = on_device(tokens_.q.narrow(1, n_tokens_ - 1, 1)).to(at::kFloat);
+      const auto attention = cache.attend(last, info.attention_scale);
+      const auto answer = ask(cache);
+      const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
+      const auto prompt = std::make_shared<const WatchedPrompt>(info, on_device(tokens_.k), on_device(tokens_.v));
+      Watch(prompt, settings_.may_evict(compressor_)).check(answer, last, attention);
+    });
   }
 
   std::string looked_at(const LayerCache& cache, int account, const MemoryMeter::Held& held, int64_t& reported,
                         LayerSize& size) const {
     Footprint bytes;
     auto error = as_guest(meter_, account, Visit::looking, [&] {
-      KVC_CHECK(cache.length() == n_tokens_, "length() is ", cache.length(), " after ", n_tokens_,
-                " tokens were appended");
       bytes = cache.footprint();
+      check_counts(cache, bytes, n_tokens_, 2 * tokens_.k.numel());
       reported = bytes.total_bytes();
       size.n_encoded_numbers = cache.n_encoded_numbers();
       size.is_composed = dynamic_cast<const ComposedCache*>(&cache) != nullptr;
@@ -133,8 +149,6 @@ class SizeMeasure {
         bytes += n;
         if (of.second == ByteKind::recent) recent += n;
       }
-      KVC_CHECK(layer.n_encoded_numbers >= 0 && layer.n_encoded_numbers <= n_numbers, "n_encoded_numbers() is ",
-                layer.n_encoded_numbers, ", expected 0 to ", n_numbers);
       n_encoded += layer.n_encoded_numbers;
     }
     size.kv_bytes = bytes, size.recent_bytes = recent, size.n_encoded_numbers = n_encoded;
@@ -143,8 +157,11 @@ class SizeMeasure {
 
   const Compressor& compressor_;
   const Transformer& model_;
+  const LikelyTokens& likely_;
   MemoryMeter& meter_;
-  double most_seconds_;
+  const SizeSettings& settings_;
+  std::random_device random_;
+  int64_t audited_ = -1;  // the layer
   double start_ = 0;
   NewTokens tokens_;
   PrivateTokens lent_;
@@ -158,8 +175,8 @@ class SizeMeasure {
 }  // namespace
 
 std::vector<CacheSize> measure_sizes(const std::function<std::unique_ptr<Compressor>()>& build,
-                                     const Transformer& model, std::vector<int64_t> lengths, MemoryMeter& meter,
-                                     double most_seconds) {
+                                     const Transformer& model, const LikelyTokens& likely, std::vector<int64_t> lengths,
+                                     MemoryMeter& meter, const SizeSettings& settings) {
   const at::AutoDispatchBelowADInplaceOrView no_autograd;
   std::sort(lengths.begin(), lengths.end());
   std::vector<CacheSize> sizes(lengths.size());
@@ -179,7 +196,7 @@ std::vector<CacheSize> measure_sizes(const std::function<std::unique_ptr<Compres
         compressor->check_model(model.shape());
         meter.set_shared_account(compressor.get(), shared);
       }
-      if (!measure) measure.emplace(*compressor, model, meter, most_seconds);
+      if (!measure) measure.emplace(*compressor, model, likely, meter, settings);
       measure->fill(sizes[i]);
       const auto held = meter.held_bytes(shared);
       sizes[i].shared_bytes = held.tensors + held.beside_tensors;

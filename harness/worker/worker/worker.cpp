@@ -158,15 +158,18 @@ class Worker {
     tell(std::move(at));
   }
 
-  std::vector<std::unique_ptr<Compressor>> build_all(const std::vector<CompressorChoice>& written) const {
+  std::vector<std::unique_ptr<Compressor>> build_all(const std::vector<CompressorChoice>& written) {
     std::vector<std::unique_ptr<Compressor>> built;
     for (const auto& one : written) built.push_back(build(one));
     return built;
   }
 
-  std::unique_ptr<Compressor> build(const CompressorChoice& written) const {
+  std::unique_ptr<Compressor> build(const CompressorChoice& written) {
     if (written.kind == CompressorChoice::Kind::exact) return std::make_unique<ExactCompressor>();
-    return build_compressor(written, model_.shape()).part.compressor;
+    auto part = build_compressor(written, model_.shape()).part;
+    keep_all_.erase(part.compressor.get());  // one that is gone may have had its place
+    if (!part.capabilities.evicts) keep_all_.insert(part.compressor.get());
+    return std::move(part.compressor);
   }
 
   // Where a job first asks for it, as that compressor's code: what a plugin does there costs its own cells, as later.
@@ -259,6 +262,7 @@ class Worker {
     for (const int i : job.compressors) {
       request.compressors.push_back(compressors_.at(static_cast<size_t>(i)).get());
     }
+    request.keep_all = keep_all_;
     request.sequence_key = job.sequence_key;
     request.stop = {model_.config().eos_token_ids, job.stop_strings, job.max_new_tokens, job.min_new_tokens};
     request.stop.eos_ids.insert(request.stop.eos_ids.end(), job.stop_ids.begin(), job.stop_ids.end());
@@ -308,7 +312,7 @@ class Worker {
     try {
       const auto asked = request_of(job);
       auto probed = probe_.run({job.prompt_ids, job.probe->answer_ids, asked.compressors, asked.sequence_key,
-                                asked.stop, asked.sampling, job.probe->settings, !job.probe->dump.empty()});
+                                asked.stop, asked.sampling, job.probe->settings, !job.probe->dump.empty(), keep_all_});
       for (size_t i = 0; i < probed.size(); ++i) {
         results[i].error = probed[i].error;
         results[i].probe = std::move(probed[i].values);
@@ -338,8 +342,10 @@ class Worker {
       result.job = job.id;
       result.compressor = i;
       channel_.enter(i);
+      if (!likely_) likely_.emplace(model_);
       result.sizes = measure_sizes([&] { return build(set_up_.compressors.at(static_cast<size_t>(i))); }, model_,
-                                   job.sizes, meter_);
+                                   *likely_, job.sizes, meter_,
+                                   {job.sequence_key, [&](const auto& made) { return !keep_all_.contains(&made); }});
       channel_.enter(-1);
       channel_.send(result);
     }
@@ -369,6 +375,8 @@ class Worker {
   Transformer model_;
   Tokenizer tokenizer_;
   std::vector<std::unique_ptr<Compressor>> compressors_, references_;  // outlive the generator's caches
+  std::set<const Compressor*> keep_all_;  // of all that were built, those that do not evict
+  std::optional<LikelyTokens> likely_;    // once sizes are asked for
   Generator generator_;
   Probe probe_;
   Admission admission_;

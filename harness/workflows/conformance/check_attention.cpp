@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "conformance/filled_cache.h"
+#include "sandbox/watch.h"
 
 namespace kvc::conformance {
 namespace {
@@ -26,8 +27,7 @@ Outcome shapes_are_as_declared(const Subject& subject) {
     const int64_t kept = positions.size(1);
     const std::vector<int64_t> shape = {subject.model.n_kv_heads, kept, subject.model.head_dim};
     expect(made.cache->length() == n, concat("length() is ", made.cache->length(), " after ", n, " tokens"), outcome);
-    expect(kept <= n && positions.size(0) == subject.model.n_kv_heads, concat("positions() is ", positions.sizes()),
-           outcome);
+    check_positions(positions, subject.model.n_kv_heads, n, subject.plugin.descriptor().capabilities.evicts);
     expect_floats("dequantize()", made.cache->dequantize(), shape, outcome);
     expect_floats("attended()", made.cache->attended(), shape, outcome);
     expect(made.cache->n_encoded_tokens() <= n, "more tokens compressed than appended", outcome);
@@ -76,6 +76,8 @@ Outcome decoding_300_steps_holds_together(const Subject& subject) {
     n_encoded += n_more;
     const bool at_border = n_more > 1;  // a buffer was flushed
     if (t % 13 == 0 || at_border || t + 1 == kPrompt + kSteps) {
+      check_positions(made.cache->positions(), subject.model.n_kv_heads, t + 1,
+                      subject.plugin.descriptor().capabilities.evicts);
       compare_attention(*made.cache, input, subject.model, 1, outcome);
     }
   }

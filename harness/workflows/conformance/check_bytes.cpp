@@ -48,13 +48,15 @@ Outcome answers_come_from_what_is_held(const Subject& subject) {
     const auto info = info_of(subject.model, layer, 7);
     const auto cache = compressor->make_cache(info);
     const auto prompt = tokens_of(input, 0, kPrompt);
-    Watch watch(std::make_shared<WatchedPrompt>(info, prompt.k, prompt.v, kBitsGranted), 0);
+    Watch watch(std::make_shared<WatchedPrompt>(info, prompt.k, prompt.v, kBitsGranted),
+                subject.plugin.descriptor().capabilities.evicts);
     append_prompt(*compressor, *cache, prompt);
     watch.look_at_prompt(*cache, prompt.q);
     for (int64_t t = kPrompt; t < kTokens; ++t) {
       const auto token = tokens_of(input, t, 1);
       append(*cache, token);
-      if (!watch.add(token) && t % 7 != 0) continue;
+      watch.add(token.k, token.v);
+      if (t % 7 != 0 && t > kPrompt + 2) continue;
       watch.compare(*cache, token.q, cache->attend(token.q, subject.model.attention_scale));
     }
   }
@@ -109,7 +111,11 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
       n_encoded = caches[0]->n_encoded_tokens();
       if (t % 7 != 0 && !at_border) continue;
       const int64_t live = meter.live_bytes(account);
-      as_its_guest([&] { claimed = caches[0]->footprint(); });
+      as_its_guest([&] {
+        claimed = caches[0]->footprint();
+        const int64_t n_tokens = t + tokens.k.size(1);
+        check_counts(*caches[0], claimed, n_tokens, 2 * n_tokens * subject.model.n_kv_heads * subject.model.head_dim);
+      });
       const auto [least, most] = claimed.allocated();
       expect(least <= live && live <= most,
              concat("footprint() is ", claimed.total_bytes(), " bytes at ", t + tokens.k.size(1),

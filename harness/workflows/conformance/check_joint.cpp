@@ -71,7 +71,9 @@ Outcome joint_prefill_serves_all_layers(const Subject& subject) {
              concat("two sequences of the same tokens differ in layer ", layer), outcome);
       const auto prompt = layers.prompt(layer);
       const auto info = info_of(subject.model, static_cast<int64_t>(layer), 7);
-      Watch(std::make_shared<WatchedPrompt>(info, prompt.k, prompt.v, 0.5), 0).look_at_prompt(cache, prompt.q);
+      Watch(std::make_shared<WatchedPrompt>(info, prompt.k, prompt.v, 0.5),
+            subject.plugin.descriptor().capabilities.evicts)
+          .look_at_prompt(cache, prompt.q);
       for (int64_t t = n_prompt; t < n_prompt + 20; ++t) {
         append(cache, tokens_of(layers.inputs[layer], t, 1));
         if (t % 7 == 0) compare_attention(cache, layers.inputs[layer], subject.model, 1, outcome);

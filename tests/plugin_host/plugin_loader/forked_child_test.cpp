@@ -48,6 +48,9 @@ TEST(ForkedChild, SaysHowItEnded) {
 TEST(ForkedChild, CannotBeMadeToWaitOrToBelieveByWhatItWrites) {
   EXPECT_EQ(error_of([] { std::ignore = ::write(3, "garbage\n", 8), hang(); }),
             "p.so: its answer is not valid while it was opened");
+  const std::string forged = "{\"value\": 7, \"done\": true}\n";
+  EXPECT_EQ(error_of([&] { std::ignore = ::write(3, forged.data(), forged.size()), hang(); }),
+            "p.so: its answer is not valid while it was opened");
   const auto deep = "{\"value\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}\n";
   EXPECT_EQ(error_of([&] { std::ignore = ::write(3, deep.data(), deep.size()), hang(); }),
             "p.so: its answer is not valid while it was opened");

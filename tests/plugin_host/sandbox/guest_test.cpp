@@ -115,5 +115,117 @@ TEST(WatchedPrompt, BoundGivesBitsToTheLargeComponentsFirst) {
   EXPECT_NEAR(prompt.least_k_error(16 * 8192) / expected, 1, 0.15);
 }
 
+// Holds what the test says, in as many bytes.
+class SayingCache final : public LayerCache {
+ public:
+  SayingCache(const LayerInfo& info, KeyValue held, at::Tensor positions, int64_t length, int64_t n_bytes)
+      : LayerCache(info), held_(std::move(held)), positions_(std::move(positions)), length_(length) {
+    bytes_ = at::empty({n_bytes / 2}, at::kByte), more_ = bytes_.clone();
+  }
+  void append(const NewTokens&) override {}
+  KeyValue dequantize() const override { return held_; }
+  at::Tensor positions() const override { return positions_; }
+  int64_t length() const override { return length_; }
+  int64_t n_encoded_tokens() const override { return length_; }
+  Footprint footprint() const override {
+    Footprint bytes;
+    bytes.add(CacheTensor::k, ByteKind::codes, bytes_), bytes.add(CacheTensor::v, ByteKind::codes, more_);
+    return bytes;
+  }
+
+ private:
+  KeyValue held_;
+  at::Tensor positions_, bytes_, more_;
+  int64_t length_;
+};
+
+// Exact K and V of the tokens at these positions, in 2 bits/value of all tokens: what a watch says of them.
+std::string watched(const at::Tensor& positions, bool may_evict, double error = 0) {
+  at::manual_seed(3);
+  const LayerInfo info{.n_heads = 2, .n_kv_heads = 2, .head_dim = 16};
+  const int64_t n = 200;
+  const auto k = at::randn({2, n, 16}), v = at::randn({2, n, 16}), q = at::randn({2, 1, 16});
+  const auto rows = positions.clamp_min(0).unsqueeze(2).expand({2, positions.size(1), 16});
+  const auto kept = [&](const at::Tensor& x) {
+    const auto held = x.gather(1, rows);
+    return held + error * at::randn_like(held);
+  };
+  const SayingCache cache(info, {kept(k), kept(v)}, positions, n, 2 * 2 * n * 16 * 2 / 8);
+  return test::message_of(
+      [&] { Watch(std::make_shared<WatchedPrompt>(info, k, v, 0.5), may_evict).look_at_prompt(cache, q); });
+}
+
+at::Tensor all_but(int64_t n_first) { return at::arange(n_first, 200).expand({2, 200 - n_first}).contiguous(); }
+
+TEST(Watch, HoldsTheTokensThatAreKeptAgainstTheirBits) {
+  for (const int64_t n_dropped : {0, 1, 100}) {
+    EXPECT_THAT(watched(all_but(n_dropped), true), HasSubstr("bits/value, which cannot carry less than")) << n_dropped;
+  }
+  auto one_head = all_but(0);
+  one_head[1][0] = -1;
+  EXPECT_THAT(watched(one_head, true), HasSubstr("bits/value, which cannot carry less than"));
+  EXPECT_EQ(watched(all_but(1), true, 0.3), "no error");  // 2^-2 is 0.25
+  EXPECT_EQ(watched(one_head, true, 0.3), "no error");
+}
+
+TEST(Watch, TakesNoTokenFromAPluginThatDoesNotSayThatItEvicts) {
+  EXPECT_EQ(watched(all_but(0), false, 0.3), "no error");
+  EXPECT_EQ(watched(all_but(1), false, 0.3),
+            "KV head 0 keeps 199 of 200 tokens, and the plugin does not say that it evicts");
+  auto one_head = all_but(0);
+  one_head[1][0] = -1;
+  EXPECT_THAT(watched(one_head, false, 0.3), HasSubstr("KV head 1 keeps 199 of 200 tokens"));
+}
+
+TEST(Watch, TakesPositionsInTheirOrderAlone) {
+  for (const auto& [place, position] : {std::pair(5, 4), std::pair(5, 200), std::pair(0, -2), std::pair(7, 3)}) {
+    auto positions = all_but(0);
+    positions[1][place] = position;
+    EXPECT_THAT(watched(positions, true, 0.3), HasSubstr("expected ascending ones below 200")) << position;
+  }
+}
+
+// One head keeps a tenth of the tokens, exactly in 16 bits: its rows that hold nothing take no bits.
+TEST(Watch, CountsTheTokensOfEachHead) {
+  auto positions = all_but(0);
+  positions[1].narrow(0, 0, 180).fill_(-1);
+  at::manual_seed(3);
+  const LayerInfo info{.n_heads = 2, .n_kv_heads = 2, .head_dim = 16};
+  const auto k = at::randn({2, 200, 16}), v = at::randn({2, 200, 16}), q = at::randn({2, 1, 16});
+  const SayingCache cache(info, {k.to(at::kHalf).to(at::kFloat), v.to(at::kHalf).to(at::kFloat)}, positions, 200,
+                          2 * 220 * 16 * 2);
+  Watch(std::make_shared<WatchedPrompt>(info, k, v, 0.5), true).look_at_prompt(cache, q);
+}
+
+// Each layer is asked alike at a step, whichever of them is kept.
+TEST(Audit, AsksAboutLayersThatAreNotKeptAsAboutThoseThatAre) {
+  at::manual_seed(3);
+  const LayerInfo info{.layer = 1, .n_heads = 2, .n_kv_heads = 2, .head_dim = 16};
+  const auto k = at::randn({2, 9, 16}), v = at::randn({2, 9, 16});
+  Audit audit(1);
+  audit.keep(std::make_shared<WatchedPrompt>(info, k, v));
+  int n_looks = 0;
+  for (int step = 0; step < 400; ++step) {
+    audit.begin_step();
+    n_looks += audit.looks();
+  }
+  EXPECT_GE(n_looks, 2);
+  EXPECT_LE(n_looks, 8);
+}
+
+TEST(CheckCounts, BoundsWhatACacheSaysThatItHoldsUncompressed) {
+  const auto says = [](int64_t recent_bytes, int64_t n_values) {
+    Footprint bytes;
+    bytes.add(CacheTensor::k, ByteKind::recent, at::empty({recent_bytes}, at::kByte));
+    const SayingCache cache({.n_kv_heads = 1, .head_dim = 4}, {}, at::arange(6).view({1, 6}), 6, 0);
+    return test::message_of([&] { check_counts(cache, bytes, 6, n_values); });
+  };
+  EXPECT_EQ(says(0, 48), "no error");  // all 6 tokens of 2 * 4 values are encoded
+  EXPECT_EQ(says(1, 48),
+            "footprint() has 1 bytes of uncompressed tokens, expected at most 0: 16 bits for each of 0 values"
+            " that are not encoded");
+  EXPECT_EQ(says(0, 47), "n_encoded_numbers() is 48, expected 0 to 47");
+}
+
 }  // namespace
 }  // namespace kvc

@@ -124,8 +124,8 @@ const Source kTeamMember = {[](size_t n) {
                             },
                             [](void* block, size_t) { ::free(block); }};
 
-// 64 MB that are there from the start, in blocks for one K or V each.
-constexpr size_t kSlots = 128, kSlotBytes = size_t{1} << 19;
+// 256 MB that are there from the start, in blocks for one K or V each.
+constexpr size_t kSlots = 512, kSlotBytes = size_t{1} << 19;
 std::mutex mutex;  // guards the slots and all_held
 std::bitset<kSlots> taken;
 char bss[kSlots * kSlotBytes];
@@ -308,7 +308,7 @@ std::unique_ptr<Hideout> hideout(const std::string& how) {
   if (how == "deque") return std::make_unique<Contained<std::deque<float>>>();
   if (how == "static_global") return std::make_unique<Vector>(static_global(key));
   if (how == "thread_local") return std::make_unique<Vector>(held_by_thread[key]);
-  if (how == "bss") return std::make_unique<Block>(kBss);
+  if (how == "bss" || how.starts_with("drops_") || how.starts_with("unless_")) return std::make_unique<Block>(kBss);
   if (how == "mmap") return std::make_unique<Block>(kMmap);
   if (how == "raw_mmap_syscall") return std::make_unique<Block>(kRawMmap);
   if (how == "posix_memalign") return std::make_unique<Block>(kMemalign);

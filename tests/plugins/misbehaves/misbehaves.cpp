@@ -35,7 +35,12 @@ struct Options {
               "forks_and_hangs",
               "writes_garbage",
               "writes_a_forged_answer",
+              "writes_answers_of_others",
+              "says_that_all_is_done",
               "closes_its_socket",
+              "leaves_a_daemon",
+              "leaves_a_daemon_of_its_worker",
+              "leaves_a_chain_of_daemons",
               "reads_stdin",
               "throws_an_int",
               "throws_no_text",
@@ -80,8 +85,65 @@ void sleep_for_good() {
 }
 
 void write_to_parent(const std::string& line) {
-  for (int fd = 3; fd < 64; ++fd) ::send(fd, line.data(), line.size(), MSG_NOSIGNAL);
+  for (int fd = 3; fd < 1024; ++fd) ::send(fd, line.data(), line.size(), MSG_NOSIGNAL);
   sleep_for_good();
+}
+
+// Answers to the first jobs, for each compressor: well formed, and all ok.
+std::string answers_of_others() {
+  std::string lines;
+  for (int job = 0; job < 8; ++job) {
+    for (int compressor = 0; compressor < 4; ++compressor) {
+      lines += "{\"job\":" + std::to_string(job) + ",\"compressor\":" + std::to_string(compressor) +
+               ",\"error\":\"\",\"text\":\"\",\"stop_reason\":\"limit\",\"ids\":[],\"likelihoods\":[],\"bytes\":[],"
+               "\"stages\":[],\"probe\":[],\"sizes\":[],\"measured\":{";
+      for (const char* name : {"n_prompt_tokens",
+                               "n_prompt_tokens_before",
+                               "n_reused_tokens",
+                               "n_new_tokens",
+                               "kv_bytes",
+                               "kv_bytes_fp16",
+                               "paper_bytes",
+                               "n_encoded_tokens",
+                               "n_encoded_numbers",
+                               "recent_bytes",
+                               "k_error",
+                               "v_error",
+                               "peak_weights_bytes",
+                               "peak_kv_bytes",
+                               "peak_workspace_bytes",
+                               "peak_bytes",
+                               "peak_other_bytes",
+                               "prefill_seconds",
+                               "encode_seconds",
+                               "attend_seconds",
+                               "other_seconds"}) {
+        lines += std::string("\"") + name + "\":1,";
+      }
+      lines.back() = '}';
+      lines += "}\n";
+    }
+  }
+  return lines;
+}
+
+// In no group and session of its parents, and with none of their files; adds a byte to the file KVC_TEST_MARK names
+// each 50 ms, or in a chain once, after which another one goes on.
+void leave_daemon(bool of_worker, bool as_chain) {
+  const char* mark = std::getenv("KVC_TEST_MARK");
+  if (!mark) return;
+  if (::fork() != 0) return;
+  ::setsid();
+  if (!of_worker && ::fork() != 0) ::_exit(0);
+  ::close_range(0, ~0U, 0);
+  for (int i = 0; i < 20'000; ++i) {
+    const int file = ::open(mark, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (::write(file, "x", 1) != 1) ::_exit(1);
+    ::close(file);
+    if (as_chain ? ::fork() != 0 : ::usleep(50'000) != 0) ::_exit(0);
+    if (as_chain) ::setsid(), ::usleep(500);
+  }
+  ::_exit(0);
 }
 
 void do_it(const std::string& how) {
@@ -93,8 +155,19 @@ void do_it(const std::string& how) {
   }
   if (how == "writes_garbage") write_to_parent("what is this?\n");
   if (how == "writes_a_forged_answer") write_to_parent("{\"job\": 123456789, \"compressor\": 0}\n");
+  if (how == "writes_answers_of_others") write_to_parent(answers_of_others());
+  if (how == "says_that_all_is_done") {
+    std::string lines;
+    for (int job = 0; job < 8; ++job) lines += "{\"done\":" + std::to_string(job) + "}\n";
+    write_to_parent(lines + "{\"ready\":false,\"error\":\"\"}\n");
+  }
+  static bool has_left = false;
+  if (how.starts_with("leaves_a_") && !has_left) {
+    has_left = true;
+    leave_daemon(how == "leaves_a_daemon_of_its_worker", how == "leaves_a_chain_of_daemons");
+  }
   if (how == "closes_its_socket") {
-    for (int fd = 3; fd < 64; ++fd) ::close(fd);
+    for (int fd = 3; fd < 1024; ++fd) ::close(fd);
     sleep_for_good();
   }
   if (char byte; how == "reads_stdin" && ::read(0, &byte, 1) != 0) sleep_for_good();

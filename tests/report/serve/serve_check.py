@@ -115,6 +115,35 @@ def check_strangers(base, name):
     print("strangers' Host headers and an endless query are refused")
 
 
+LONG_VALUES = ["randomblob(500000000)", "length(zeroblob(500000000))", "hex(zeroblob(3000000))",
+               "replace(hex(zeroblob(1000000)), '0', '0000')",
+               "(WITH RECURSIVE t(x) AS (SELECT 'a' UNION ALL SELECT x || x FROM t) SELECT max(length(x)) FROM t)",
+               "(SELECT group_concat(hex(zeroblob(1000000))) FROM (SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3))"]
+LARGE_ANSWERS = ["randomblob(4000000)", "printf('%.*c', 4000000, 'x')", "zeroblob(4000000)"]  # of each of 1,000 rows
+
+
+def refusal(base, name, sql):
+    url = f"{base}/{name}.json?sql=" + urllib.parse.quote(sql)
+    try:
+        return urllib.request.urlopen(url, timeout=60).read(1000).decode()
+    except urllib.error.HTTPError as refused:
+        return json.loads(refused.read())["error"]
+
+
+def check_lengths(base, name):
+    """Values and answers that take the machine's memory are refused in a line and at once; long honest ones are not."""
+    start = time.monotonic()
+    for value in LONG_VALUES:
+        assert refusal(base, name, "SELECT " + value) == "string or blob too big", value
+    many = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT 1000) SELECT {} FROM n"
+    for value in LARGE_ANSWERS:
+        assert refusal(base, name, many.format(value)).startswith("the answer is larger than 64 MB"), value
+    assert time.monotonic() - start < 30, time.monotonic() - start
+    assert json.loads(get(f"{base}/{name}.json?_shape=array&sql=" + urllib.parse.quote(
+        "SELECT length(printf('%.*c', 4000000, 'x')) AS n")))[0]["n"] == 4000000
+    print("values of more than 4 MB and answers of more than 64 MB are refused")
+
+
 def serve(database, temporary, headings):
     """Starts it, checks all pages and the columns of gear:1, and ends it; returns what it said. Its own files are gone soon
     after."""
@@ -123,6 +152,7 @@ def serve(database, temporary, headings):
         check(base, "served", headings)
         check_leaderboard(base, "served")
         check_strangers(base, "served")
+        check_lengths(base, "served")
     for _ in range(100):
         if not os.listdir(temporary):
             break

@@ -8,28 +8,10 @@
 namespace kvc {
 namespace {
 
-// A cache that gives back what the test says.
-class FixedCache final : public LayerCache {
- public:
-  FixedCache(KeyValue held, at::Tensor positions, int64_t length)
-      : LayerCache({}), held_(std::move(held)), positions_(std::move(positions)), length_(length) {}
-  void append(const NewTokens&) override {}
-  KeyValue dequantize() const override { return held_; }
-  at::Tensor positions() const override { return positions_; }
-  int64_t length() const override { return length_; }
-  int64_t n_encoded_tokens() const override { return 0; }
-  Footprint footprint() const override { return {}; }
-
- private:
-  KeyValue held_;
-  at::Tensor positions_;
-  int64_t length_;
-};
-
 TEST(Reconstruction, IsZeroForWhatComesBackAsItWas) {
   const auto x = at::randn({2, 5, 4});
   Reconstruction reconstruction;
-  reconstruction.add(FixedCache({x, x}, at::arange(5).expand({2, 5}), 5), x, x);
+  reconstruction.add({x, x}, at::arange(5).expand({2, 5}), {x, x});
   EXPECT_EQ(reconstruction.k_error(), 0);
   EXPECT_EQ(reconstruction.v_error(), 0);
 }
@@ -37,7 +19,7 @@ TEST(Reconstruction, IsZeroForWhatComesBackAsItWas) {
 TEST(Reconstruction, OfXScaledByHalfIsAHalf) {
   const auto x = at::randn({2, 5, 4});
   Reconstruction reconstruction;
-  reconstruction.add(FixedCache({x / 2, x}, at::arange(5).expand({2, 5}), 5), x, x);
+  reconstruction.add({x / 2, x}, at::arange(5).expand({2, 5}), {x, x});
   EXPECT_NEAR(reconstruction.k_error(), 0.5, 1e-7);
   EXPECT_EQ(reconstruction.v_error(), 0);
 }
@@ -48,7 +30,7 @@ TEST(Reconstruction, CountsEvictedTokensAsZeros) {
   const auto kept = at::ones({2, 3, 3});
   const auto positions = at::tensor({0, 2, 3, 1, 2, 3}, at::kLong).view({2, 3});
   Reconstruction reconstruction;
-  reconstruction.add(FixedCache({kept, kept}, positions, 4), x, x);
+  reconstruction.add({kept, kept}, positions, {x, x});
   EXPECT_NEAR(reconstruction.k_error(), std::sqrt(0.25), 1e-7);
 }
 
@@ -60,7 +42,7 @@ TEST(Reconstruction, TakesAHeadThatKeepsFewerBesideOneThatKeepsAll) {
   kept[1].narrow(0, 2, 2).zero_();
   const auto positions = at::tensor({0, 1, 2, 3, 0, 3, -1, -1}, at::kLong).view({2, 4});
   Reconstruction reconstruction;
-  reconstruction.add(FixedCache({kept, kept}, positions, 4), x, x);
+  reconstruction.add({kept, kept}, positions, {x, x});
   const double missing = x[1].narrow(0, 1, 2).square().sum().item<double>();
   EXPECT_NEAR(reconstruction.k_error(), std::sqrt(missing / x.square().sum().item<double>()), 1e-7);
 }
@@ -70,7 +52,7 @@ TEST(Reconstruction, TakesHeadsThatKeepFewerThanOthers) {
   const auto kept = at::ones({2, 2, 3});
   const auto positions = at::tensor({0, 3, 3, -1}, at::kLong).view({2, 2});  // head 1 keeps one token
   Reconstruction reconstruction;
-  reconstruction.add(FixedCache({kept, kept}, positions, 4), x, x);
+  reconstruction.add({kept, kept}, positions, {x, x});
   EXPECT_NEAR(reconstruction.k_error(), std::sqrt(5.0 / 8.0), 1e-7);
 }
 

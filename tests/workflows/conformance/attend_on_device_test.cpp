@@ -159,7 +159,7 @@ TEST(AttendsOnADevice, AWatchAllowsWhatFp16MakesOfLargeScoresAndNoMore) {
     const auto k = of_device(at::randn({kKvHeads, 700, kDim}) * 6), v = of_device(at::randn({kKvHeads, 700, kDim}));
     const auto cache = compressor->make_cache(info);
     cache->append({.q = {}, .k = k, .v = v});
-    const Watch watch(std::make_shared<WatchedPrompt>(info, k, v), 1);
+    const Watch watch(std::make_shared<WatchedPrompt>(info, k, v));
     const auto got = cache->attend(q, info.attention_scale);
     EXPECT_NO_THROW(watch.compare(*cache, q.to(at::kFloat), got)) << draw;
     EXPECT_THROW(watch.compare(*cache, q.to(at::kFloat), got * 1.5), Error) << draw;
