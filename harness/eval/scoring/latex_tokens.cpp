@@ -419,7 +419,7 @@ class LatexReader {
   bool space_ = false, ended_text_ = false;
 };
 
-bool is_name(const LatexTokens& tokens, size_t at, std::string_view name) {
+bool is_named(const LatexTokens& tokens, size_t at, std::string_view name) {
   return at < tokens.size() && tokens[at].name == name;
 }
 
@@ -438,7 +438,7 @@ struct Spelled {
 };
 
 bool is_glued(const LatexTokens& tokens, size_t at, std::string_view name) {
-  return is_name(tokens, at, name) && !tokens[at].after_space;
+  return is_named(tokens, at, name) && !tokens[at].after_space;
 }
 
 // What is written as several tokens and is one.
@@ -450,9 +450,9 @@ Spelled spelled(const LatexTokens& tokens, size_t at) {
   if (name == "!" && equals) return {"\\ne", 2};
   if (name == "-" && is_glued(tokens, at + 1, ">")) return {"\\to", 2};
   if (name == "." && is_glued(tokens, at + 1, ".") && is_glued(tokens, at + 2, ".")) return {"\\dots", 3};
-  if (name == "^" && is_name(tokens, at + 1, "\\degree")) return {"\\degree", 2};
-  if (name == "^" && is_name(tokens, at + 1, "\\circ")) return {"\\degree", 2};
-  const bool is_braced = name == "^" && is_name(tokens, at + 1, "{") && is_name(tokens, at + 3, "}");
+  if (name == "^" && is_named(tokens, at + 1, "\\degree")) return {"\\degree", 2};
+  if (name == "^" && is_named(tokens, at + 1, "\\circ")) return {"\\degree", 2};
+  const bool is_braced = name == "^" && is_named(tokens, at + 1, "{") && is_named(tokens, at + 3, "}");
   if (is_braced && (tokens[at + 2].name == "\\circ" || tokens[at + 2].name == "\\degree")) return {"\\degree", 4};
   if (name == "\\cdot" && is_glued(tokens, at + 1, "\\cdot")) return {"^", 2};  // x**2
   const bool is_between = name == "U" && at > 0 && at + 1 < tokens.size() && bracket_step(tokens[at - 1]) < 0;

@@ -19,7 +19,8 @@ bool StopScanner::found_in(const std::vector<int64_t>& ids) const {
   const size_t n = std::min(tail_tokens_, ids.size());
   const auto tail = std::span(ids).last(n);
   if (find_any(tokenizer_.decode(tail, true), stop_strings_) == std::string::npos) return false;
-  return find_any(tokenizer_.decode(ids, true), stop_strings_) != std::string::npos;  // the tail's start may read otherwise
+  // The tail's start may read otherwise.
+  return find_any(tokenizer_.decode(ids, true), stop_strings_) != std::string::npos;
 }
 
 std::string StopScanner::cut(const std::vector<int64_t>& ids) const {

@@ -112,9 +112,11 @@ TEST_F(Predictions, TextsAreCutAtTheTasksStopStrings) {
   EXPECT_EQ(percent("gsm8k/shot5", 1, shot5), 100);
   EXPECT_EQ(percent("gsm8k/shot5", 1, line("It is 18.<|im_end|>7", "18")), 100);
   EXPECT_EQ(percent("bbh/navigate", 0, line(R"(So the answer is Yes.\n\nQ: x\nSo the answer is No.)", "Yes")), 100);
-  EXPECT_EQ(percent("passkey/to_8k/1k", 0, line(R"( none\n12345)", "12345")), 0);
+  EXPECT_EQ(percent("passkey/digits", 0, line(R"( none\n12345)", "12345")), 0);
   const std::string classes = R"(, "options": ["A)1", "B)2", "C)3", "D)4", "E)5"])";
-  EXPECT_EQ(percent("aqua/cot8", 1, line(R"(no idea\n\nQuestion: x\nThe answer is B).)", "B", classes)), 0);
+  for (const size_t extractor : {size_t{0}, size_t{1}}) {
+    EXPECT_EQ(percent("aqua/cot8", extractor, line(R"(no idea\n\nQuestion: x\nThe answer is B).)", "B", classes)), 0);
+  }
   EXPECT_EQ(percent("aqua/cot8", 0, line(R"(The answer is A).\nQuestion: x\nThe answer is B).)", "A", classes)), 100);
 }
 
