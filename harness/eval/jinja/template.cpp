@@ -4,6 +4,7 @@
 
 #include "jinja/evaluator.h"
 #include "jinja/parser.h"
+#include "text/message.h"
 #include "text/utf8.h"
 
 namespace kvc::jinja {
@@ -14,7 +15,11 @@ struct Template::Tree {
 
 Template::Template(std::string source) : source_(std::move(source)) {
   check_utf8(source_, "the template");
-  tree_ = std::make_unique<Tree>(Tree{Parser(source_).read()});
+  try {
+    tree_ = std::make_unique<Tree>(Tree{Parser(source_).read()});
+  } catch (const Error& e) {
+    throw Error(in_one_line(e.what()));  // which may hold a name of any length
+  }
 }
 
 Template::~Template() = default;
@@ -30,7 +35,7 @@ std::string Template::render(const Given& given) const {
     Evaluator evaluator(run, given);
     return evaluator.render(tree_->nodes);
   } catch (const Error& e) {
-    throw Error(concat("line ", run.line, ": ", e.what()));
+    throw Error(in_one_line(concat("line ", run.line, ": ", e.what())));
   }
 }
 

@@ -19,8 +19,8 @@ Texts read_gguf(const std::filesystem::path& path) {
   Texts texts;
   for (size_t i = 0; i < std::size(kSpecialTokenNames); ++i) {
     const auto key = prefix + kIds[i] + "_token_id";
-    auto& text = texts[kSpecialTokenNames[i]];
     if (!file.has(key)) continue;
+    auto& text = texts[kSpecialTokenNames[i]];
     const auto id = file.integer(key);
     KVC_CHECK(id >= 0 && id < static_cast<int64_t>(tokens.size()), path.string(), ": ", key, " is ", id,
               ", expected a token's id, 0 to ", tokens.size() - 1);

@@ -9,8 +9,8 @@
 
 namespace kvc {
 
-// A name without a text is one that the model says it has not (null, or of a GGUF file an absent id); a name that is
-// not there is one that no file of a folder speaks of. Throws Error naming the file.
+// A name without a text is one that the model says it has not (null); a name that is not there is one that its files do
+// not speak of. Throws Error naming the file.
 std::map<std::string, std::optional<std::string>> special_token_texts(const std::filesystem::path& model);
 
 }  // namespace kvc

@@ -34,8 +34,8 @@ jinja::Given given_of(const ChatSettings& settings, const fs::path& model, const
   }
   for (const char* name : {"bos_token", "eos_token"}) {
     if (special.contains(name)) continue;
-    given.refused[name] = concat("the template asks for ", name, ", and neither tokenizer_config.json nor ",
-                                 "special_tokens_map.json says what it is: chat_options can");
+    given.refused[name] =
+        concat("the template asks for ", name, ", and the model's files do not say what it is: chat_options can");
   }
   if (bos) given.variables["bos_token"] = *bos;
   for (const char* name : {"tools", "documents"}) given.variables[name] = nullptr;

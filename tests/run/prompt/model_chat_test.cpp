@@ -73,6 +73,28 @@ TEST_F(ModelChat, TakesTheTemplateOfAGgufFile) {
   EXPECT_THROW(read(), Error);
 }
 
+TEST_F(ModelChat, GivesATemplateOfAGgufFileItsTokensTextsAndNoOther) {
+  test::GgufWriter file;
+  file.set("tokenizer.chat_template", test::text("{{ bos_token }}x{{ eos_token }}{{ pad_token is defined }}"));
+  file.set("tokenizer.ggml.tokens", test::texts({"<unk>", "<s>", "</s>"}));
+  file.set("tokenizer.ggml.bos_token_id", test::u32(1));
+  file.set("tokenizer.ggml.add_bos_token", test::boolean(true));
+  const auto path = folder_ / "m.gguf";
+  const auto turn = [&] {
+    file.write(path);
+    return render_turn(choose_chat_template({}, path, KVC_SOURCE_DIR), "", "x");
+  };
+  EXPECT_EQ(
+      message_of(turn),
+      "chat template own (tokenizer.chat_template): line 1: the template asks for eos_token, and the model's files "
+      "do not say what it is: chat_options can");
+  file.set("tokenizer.ggml.eos_token_id", test::u32(2));
+  EXPECT_EQ(turn().text, "<s>x</s>False");
+  EXPECT_FALSE(turn().add_special_tokens);
+  file.set("tokenizer.ggml.eos_token_id", test::u32(3));
+  EXPECT_NE(message_of(turn).find("eos_token_id is 3, expected a token's id, 0 to 2"), std::string::npos);
+}
+
 TEST_F(ModelChat, GivesTheTemplateWhatTransformersGives) {
   config({{"bos_token", "<s>"}, {"eos_token", {{"content", "</s>"}, {"lstrip", false}}}, {"pad_token", nullptr}});
   EXPECT_EQ(
@@ -95,8 +117,8 @@ TEST_F(ModelChat, PrintsNoTokenThatTheTemplateDoesNotPrint) {
 TEST_F(ModelChat, AsksForATokenThatNoFileNames) {
   EXPECT_EQ(render("{{ messages[0].content|trim }}"), "Hi");
   EXPECT_EQ(error("a\n{{ bos_token }}"),
-            "chat template own (chat_template.jinja): line 2: the template asks for bos_token, and neither "
-            "tokenizer_config.json nor special_tokens_map.json says what it is: chat_options can");
+            "chat template own (chat_template.jinja): line 2: the template asks for bos_token, and the model's "
+            "files do not say what it is: chat_options can");
   EXPECT_EQ(render("{{ bos_token }}", {.options = {{"bos_token", "<b>"}}}), "<b>");
   folder_.write("special_tokens_map.json", R"({"bos_token": "<m>"})");
   EXPECT_EQ(render("{{ bos_token }}"), "<m>");
@@ -153,7 +175,7 @@ TEST_F(ModelChat, TheNewerOfTwoFilesNamesTheSpecialTokens) {
   config({{"bos_token", "<c>"}, {"added_tokens_decoder", json::object()}});
   EXPECT_EQ(bos(), "<c>");
   config({{"bos_token", nullptr}, {"added_tokens_decoder", json::object()}});
-  EXPECT_EQ(bos(), "<m>");  // as the tokenizer itself reads them
+  EXPECT_EQ(bos(), "none");
 }
 
 }  // namespace
