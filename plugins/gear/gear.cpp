@@ -13,6 +13,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/backbone.h>
 #include <kvc/quant/chunked_cache.h>
+#include <kvc/quant/keyed_generator.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -69,7 +70,7 @@ class GearCache final : public kvc::ChunkedCache {
                                  .factor_bits = options_.factor_bits,
                                  .precision = options_.precision};
     auto generator =
-        kvc::low_rank_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, block);
+        kvc::keyed_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, block);
     const auto part = [&](const at::Tensor& x, const kvc::GroupFormat& groups, kvc::GroupAxis outlier_axis) {
       if (!x.defined()) {
         kvc::skip_corrected((k.defined() ? k : v).sizes(), format, generator);

@@ -13,6 +13,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/backbone.h>
 #include <kvc/quant/chunked_cache.h>
+#include <kvc/quant/keyed_generator.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -84,7 +85,7 @@ class GearxCache final : public kvc::ChunkedCache {
                                  .loops = options.loops,
                                  .precision = options.precision};
     auto generator =
-        kvc::low_rank_generator(static_cast<uint64_t>(options.seed), info().sequence_key, info().layer, block);
+        kvc::keyed_generator(static_cast<uint64_t>(options.seed), info().sequence_key, info().layer, block);
     const auto sizes = (k.defined() ? k : v).sizes();
     const auto entries = mask_of(sizes[1], prompt);
     const auto part = [&](const at::Tensor& x) {

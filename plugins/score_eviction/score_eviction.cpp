@@ -11,7 +11,7 @@
 #include <kvc/quant/attention_mass.h>
 #include <kvc/quant/evicting_cache.h>
 #include <kvc/quant/evicting_compressor.h>
-#include <kvc/quant/low_rank.h>
+#include <kvc/quant/keyed_generator.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -89,7 +89,7 @@ class ScoreEvictionCache final : public kvc::EvictingCache {
 
   at::Tensor drawn(const at::Tensor& k) const {
     auto generator =
-        kvc::low_rank_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, /*block=*/0);
+        kvc::keyed_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, /*block=*/0);
     return at::rand({k.size(0), k.size(1)}, generator, at::TensorOptions(at::kFloat)).to(k.device());
   }
 
