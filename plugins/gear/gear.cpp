@@ -76,7 +76,7 @@ class GearCache final : public kvc::ChunkedCache {
         kvc::skip_corrected((k.defined() ? k : v).sizes(), format, generator);
         return kvc::CorrectedCodes();
       }
-      if (backbone_.quantizes()) format.groups = groups;
+      if (backbone_.quantizes) format.groups = groups;
       return kvc::encode_corrected(x, kvc::find_outliers(x, options_.sparsity, outlier_axis), format, generator);
     };
     auto k_codes = part(k, backbone_.k, kvc::GroupAxis::tokens);  // the generator gives K's start first
@@ -93,7 +93,7 @@ class Gear final : public kvc::PartsCompressor {
       : options_(options),
         backbone_(kvc::make_backbone("gear", options.backbone, options.bits, options.group_size, options.buffer,
                                      options.precision)) {
-    KVC_CHECK(backbone_.quantizes() || options.sparsity > 0 || std::min(options.rank, options.decode_rank) > 0,
+    KVC_CHECK(backbone_.quantizes || options.sparsity > 0 || std::min(options.rank, options.decode_rank) > 0,
               "gear: backbone none with sparsity 0 and rank ", options.rank, ", decode_rank ", options.decode_rank,
               " stores nothing; allowed: ranks above 0, or sparsity above 0");
   }
@@ -117,7 +117,7 @@ class Gear final : public kvc::PartsCompressor {
     const double rho = static_cast<double>(options_.rank) / 2;
     const double fraction = backbone_.paper_fraction(model, n_prompt_tokens) +
                             rho * (1.0 / static_cast<double>(model.head_dim) + 1 / n) +
-                            options_.sparsity * (backbone_.name == "kcvt" ? 1 : 2);
+                            options_.sparsity * (backbone_.grouped ? 2 : 1);
     return fraction * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 

@@ -15,12 +15,12 @@
 namespace kvc {
 
 struct KVC_EXPORT Backbone {
-  std::string name;
-  int64_t bits = 16;  // bits per code; 16 with none
-  GroupFormat k, v;   // unused with none
+  bool quantizes = true;  // false: D^ = 0
+  bool grouped = true;    // false: a group of K is a channel's chunk, a group of V a token over all heads
+  int64_t bits = 16;      // bits per code; 16 with none
+  GroupFormat k, v;       // unused with none
   int64_t buffer = 0;
   int64_t prompt_unit = 1;  // the prompt's chunk is its largest multiple of this
-  bool quantizes() const { return name != "none"; }
 
   // Throws Error, naming the method, if groups do not divide head_dim.
   void check_model(const char* method, const ModelShape& model) const;
