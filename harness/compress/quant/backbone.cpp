@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <iterator>
 
-#include "kvc/quant/shared_options.h"
-
 namespace kvc {
 namespace {
 
@@ -21,19 +19,21 @@ constexpr Kind kKinds[] = {{"token_group", true, true, GroupAxis::channels, 64},
 
 }  // namespace
 
-Backbone make_backbone(const char* method, const std::string& name, int64_t bits, int64_t group_size, int64_t buffer,
-                       Precision precision) {
-  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& k) { return k.name == name; });
-  KVC_CHECK(kind != std::end(kKinds), method, ": backbone '", name, "', allowed: token_group, kcvt, kivi, none");
+Backbone make_backbone(const char* method, const BackboneOptions& options) {
+  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                  [&](const Kind& known) { return known.name == options.backbone; });
+  KVC_CHECK(kind != std::end(kKinds), method, ": backbone '", options.backbone,
+            "', allowed: token_group, kcvt, kivi, none");
   Backbone result;
   result.quantizes = kind->quantizes;
   result.grouped = kind->grouped;
-  result.bits = kind->quantizes ? bits : 16;
-  result.buffer = buffer > 0 ? buffer : kind->default_buffer;
-  KVC_CHECK(!kind->grouped || kind->k_axis == GroupAxis::channels || result.buffer % group_size == 0, method,
-            ": buffer ", result.buffer, " is not a multiple of group_size ", group_size);
+  result.bits = kind->quantizes ? options.bits : 16;
+  result.buffer = options.buffer > 0 ? options.buffer : kind->default_buffer;
+  KVC_CHECK(!kind->grouped || kind->k_axis == GroupAxis::channels || result.buffer % options.group_size == 0, method,
+            ": buffer ", result.buffer, " is not a multiple of group_size ", options.group_size);
   result.prompt_unit = kind->quantizes && kind->grouped ? result.buffer : 1;
-  result.v = {.bits = bits, .group_size = kind->grouped ? group_size : 0, .precision = precision};
+  result.v = {
+      .bits = options.bits, .group_size = kind->grouped ? options.group_size : 0, .precision = options.precision};
   result.k = result.v;
   result.k.axis = kind->k_axis;
   result.v.merge_heads = !kind->grouped;

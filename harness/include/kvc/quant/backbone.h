@@ -7,10 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include "kvc/compressor.h"
 #include "kvc/quant/group_quant.h"
+#include "kvc/quant/shared_options.h"
 
 namespace kvc {
 
@@ -31,7 +30,6 @@ struct KVC_EXPORT Backbone {
 };
 
 // buffer 0: 20 for kcvt, 64 otherwise. Throws Error, naming the method, if kivi's groups do not divide the buffer.
-KVC_EXPORT Backbone make_backbone(const char* method, const std::string& name, int64_t bits, int64_t group_size,
-                                  int64_t buffer, Precision precision);
+KVC_EXPORT Backbone make_backbone(const char* method, const BackboneOptions& options);
 
 }  // namespace kvc
