@@ -7,6 +7,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
+#include <kvc/quant/evicting_compressor.h>
 #include <kvc/quant/kept_tokens.h>
 #include <kvc/quant/ragged_cache.h>
 #include <kvc/quant/shared_options.h>
@@ -28,6 +29,11 @@ struct AdaKvOptions {
     v.real("floor", floor, 0, 1, "fraction of capacity - window guaranteed to every head; 1: equal heads, as SnapKV");
     kvc::visit_votes(v, votes);
     kvc::visit_precision(v, precision, "tokens");
+  }
+
+  void check() const { kvc::check_votes("adakv", votes, capacity); }
+  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
+    return std::min(n_prompt_tokens, capacity) + n_new_tokens;
   }
 };
 
@@ -61,25 +67,7 @@ class AdaKvCache final : public kvc::RaggedCache {
   const AdaKvOptions& options_;  // the compressor's
 };
 
-class AdaKv final : public kvc::PartsCompressor {
- public:
-  explicit AdaKv(const AdaKvOptions& options) : options_(options) {
-    kvc::check_votes("adakv", options.votes, options.capacity);
-  }
-
-  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<AdaKvCache>(info, options_);
-  }
-  double bits() const override { return kvc::bits_of(options_.precision); }
-
-  // The heads' mean at 16 bits; the paper counts no positions.
-  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return kvc::fp16_bytes(model, std::min(n_prompt_tokens, options_.capacity) + n_new_tokens);
-  }
-
- private:
-  AdaKvOptions options_;
-};
+using AdaKv = kvc::EvictingCompressor<AdaKvOptions, AdaKvCache>;
 
 }  // namespace
 

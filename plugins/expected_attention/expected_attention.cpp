@@ -9,6 +9,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/evicting_compressor.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -33,6 +34,8 @@ struct ExpectedAttentionOptions {
   int64_t n_kept(int64_t n) const {  // of a prompt of n tokens
     return std::clamp<int64_t>(std::llround(keep * static_cast<double>(n)), 1, n);
   }
+  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const { return n_kept(n_prompt_tokens) + n_new_tokens; }
+  void check() const { KVC_CHECK(keep > 0, "expected_attention: keep 0, allowed: above 0 to 1"); }
 };
 
 // RoPE of the angles [n, D/2] as a rotation of channels i and i + D/2 of x [H, n, D].
@@ -104,25 +107,7 @@ class ExpectedAttentionCache final : public kvc::EvictingCache {
   const ExpectedAttentionOptions& options_;  // the compressor's
 };
 
-class ExpectedAttention final : public kvc::PartsCompressor {
- public:
-  explicit ExpectedAttention(const ExpectedAttentionOptions& options) : options_(options) {
-    KVC_CHECK(options.keep > 0, "expected_attention: keep 0, allowed: above 0 to 1");
-  }
-
-  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<ExpectedAttentionCache>(info, options_);
-  }
-  double bits() const override { return kvc::bits_of(options_.precision); }
-
-  // What stays of the prompt and all new tokens at 16 bits; the paper counts no positions.
-  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return kvc::fp16_bytes(model, options_.n_kept(n_prompt_tokens) + n_new_tokens);
-  }
-
- private:
-  ExpectedAttentionOptions options_;
-};
+using ExpectedAttention = kvc::EvictingCompressor<ExpectedAttentionOptions, ExpectedAttentionCache>;
 
 }  // namespace
 

@@ -3,9 +3,7 @@
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/attend_exact.h>
-#include <kvc/quant/parts_cache.h>
-
-#include <algorithm>
+#include <kvc/quant/tensor_pair_cache.h>
 
 namespace {
 
@@ -16,16 +14,19 @@ struct FullOptions {
 
 constexpr int64_t kBlockTokens = 64;  // a step copies at most one block
 
-class FullCache final : public kvc::PartsCache {
+// K or V of one layer.
+struct FullTensor : kvc::TokenBlocks {
+  explicit FullTensor(at::ScalarType dtype) : TokenBlocks(dtype, kBlockTokens) {}
+  int64_t n_encoded() const { return 0; }
+  at::Tensor dequantize() const { return all(); }
+  void score(kvc::CompressedAttention& attention) const { attention.score(*this, 0); }
+  void weigh(kvc::CompressedAttention& attention) const { attention.weigh(*this, 0); }
+};
+
+class FullCache final : public kvc::TensorPairCache<FullTensor> {
  public:
   FullCache(const kvc::LayerInfo& info, at::ScalarType dtype)
-      : PartsCache(info), k_(dtype, kBlockTokens), v_(dtype, kBlockTokens) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) k_.push_back(tokens.k);
-    if (info().holds_v()) v_.push_back(tokens.v);
-  }
+      : TensorPairCache(info, FullTensor(dtype), FullTensor(dtype)) {}
 
   at::Tensor attend(const at::Tensor& q, double scale) const override {
     if (q.size(1) != 1 || !q.is_cpu()) return PartsCache::attend(q, scale);
@@ -36,23 +37,6 @@ class FullCache final : public kvc::PartsCache {
   }
   kvc::ExactTokens exact() const { return {&k_, &v_}; }
   using LayerCache::info;
-
-  kvc::KeyValue dequantize() const override { return {k_.all(), v_.all()}; }
-  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
-  int64_t n_encoded_tokens() const override { return 0; }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  void read_k(kvc::CompressedAttention& attention) const override { attention.score(k_, 0); }
-  void read_v(kvc::CompressedAttention& attention) const override { attention.weigh(v_, 0); }
-
-  kvc::TokenBlocks k_, v_;
 };
 
 class Full final : public kvc::PartsCompressor {

@@ -13,39 +13,29 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/backbone.h>
 #include <kvc/quant/chunked_cache.h>
+#include <kvc/quant/keyed_generator.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
 
 namespace {
 
-struct GearOptions {
-  std::string backbone = "kcvt";
-  int64_t bits = 4;
-  int64_t group_size = 64;
-  int64_t rank = 4;
-  int64_t decode_rank = 2;
-  int64_t loops = 3;
+struct GearOptions : kvc::BackboneOptions {
+  kvc::LowRankOptions low_rank;
   int64_t factor_bits = 16;
   double correct_fraction = 1;
   double sparsity = 0.02;
-  int64_t buffer = 0;
-  std::string fill = "masked";
   int64_t seed = 0;
-  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.choice("backbone", backbone, {"token_group", "kcvt", "kivi", "none"},
-             "base quantizer, before the two corrections; none: corrections only");
-    kvc::visit_bits(v, bits);
-    kvc::visit_backbone_groups(v, group_size);
-    kvc::visit_low_rank(v, rank, decode_rank, loops);
+    visit_codes(v, {"token_group", "kcvt", "kivi", "none"},
+                "base quantizer, before the two corrections; none: corrections only", {16, 32, 64, 128, 256});
+    low_rank.visit(v);
     v.integer_of("factor_bits", factor_bits, {8, 16},
                  "bits of the low-rank factors; 8: with one scale and zero per column");
     v.real("correct_fraction", correct_fraction, 0, 1,
            "fraction of the prompt, counted from its end, with a low-rank part");
     v.real("sparsity", sparsity, 0, 1, "fraction of outliers, half smallest and half largest; 0 is GEAR-L");
-    kvc::visit_backbone_buffer(v, buffer);
-    kvc::visit_fill(v, fill);
+    visit_buffer_and_fill(v);
     v.integer("seed", seed, 0, kvc::kNoUpperLimit, "seed of the power iteration");
     kvc::visit_precision(v, precision, "all floats");
   }
@@ -63,19 +53,19 @@ class GearCache final : public kvc::ChunkedCache {
                                                              bool prompt) const override {
     kvc::CorrectionFormat format{.groups = {},
                                  .fill = kvc::fill_named(options_.fill),
-                                 .rank = prompt ? options_.rank : options_.decode_rank,
+                                 .rank = prompt ? options_.low_rank.rank : options_.low_rank.decode_rank,
                                  .low_rank_share = prompt ? options_.correct_fraction : 1,
-                                 .loops = options_.loops,
+                                 .loops = options_.low_rank.loops,
                                  .factor_bits = options_.factor_bits,
                                  .precision = options_.precision};
     auto generator =
-        kvc::low_rank_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, block);
+        kvc::keyed_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, block);
     const auto part = [&](const at::Tensor& x, const kvc::GroupFormat& groups, kvc::GroupAxis outlier_axis) {
       if (!x.defined()) {
         kvc::skip_corrected((k.defined() ? k : v).sizes(), format, generator);
         return kvc::CorrectedCodes();
       }
-      if (backbone_.quantizes()) format.groups = groups;
+      if (backbone_.quantizes) format.groups = groups;
       return kvc::encode_corrected(x, kvc::find_outliers(x, options_.sparsity, outlier_axis), format, generator);
     };
     auto k_codes = part(k, backbone_.k, kvc::GroupAxis::tokens);  // the generator gives K's start first
@@ -88,19 +78,16 @@ class GearCache final : public kvc::ChunkedCache {
 
 class Gear final : public kvc::PartsCompressor {
  public:
-  explicit Gear(const GearOptions& options)
-      : options_(options),
-        backbone_(kvc::make_backbone("gear", options.backbone, options.bits, options.group_size, options.buffer,
-                                     options.precision)) {
-    KVC_CHECK(backbone_.quantizes() || options.sparsity > 0 || std::min(options.rank, options.decode_rank) > 0,
-              "gear: backbone none with sparsity 0 and rank ", options.rank, ", decode_rank ", options.decode_rank,
+  explicit Gear(const GearOptions& options) : options_(options), backbone_(kvc::make_backbone("gear", options)) {
+    const auto& [rank, decode_rank, loops] = options.low_rank;
+    KVC_CHECK(backbone_.quantizes || options.sparsity > 0 || std::min(rank, decode_rank) > 0,
+              "gear: backbone none with sparsity 0 and rank ", rank, ", decode_rank ", decode_rank,
               " stores nothing; allowed: ranks above 0, or sparsity above 0");
   }
 
   void check_model(const kvc::ModelShape& model) const override {
     backbone_.check_model("gear", model);
-    const int64_t rank = std::max(options_.rank, options_.decode_rank);
-    KVC_CHECK(rank <= model.head_dim, "gear: rank ", rank, " exceeds head_dim ", model.head_dim);
+    options_.low_rank.check_model("gear", model);
     KVC_CHECK(options_.sparsity == 0 || model.n_kv_heads * model.head_dim <= 65536,
               "gear: ", model.n_kv_heads * model.head_dim, " channels per token, outlier indices allow up to 65536");
   }
@@ -109,14 +96,12 @@ class Gear final : public kvc::PartsCompressor {
   }
   double bits() const override { return static_cast<double>(backbone_.bits); }
 
-  // GEAR's tables, as fractions of the fp16 bytes: backbone + rho (1/D + 1/n) + outliers, where rho is rank/2 (factors
-  // charged at 8 bits) and outliers cost s with kcvt (values alone) but 2s otherwise (value and index).
+  // GEAR's tables, as fractions of the fp16 bytes: backbone + low rank + outliers, which cost s with kcvt (values
+  // alone) but 2s otherwise (value and index).
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    const double n = static_cast<double>(std::max<int64_t>(n_prompt_tokens, 1));
-    const double rho = static_cast<double>(options_.rank) / 2;
     const double fraction = backbone_.paper_fraction(model, n_prompt_tokens) +
-                            rho * (1.0 / static_cast<double>(model.head_dim) + 1 / n) +
-                            options_.sparsity * (backbone_.name == "kcvt" ? 1 : 2);
+                            options_.low_rank.paper_fraction(model, n_prompt_tokens) +
+                            options_.sparsity * (backbone_.grouped ? 2 : 1);
     return fraction * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }
 

@@ -13,6 +13,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/backbone.h>
 #include <kvc/quant/chunked_cache.h>
+#include <kvc/quant/keyed_generator.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -21,26 +22,17 @@
 
 namespace {
 
-struct GearxOptions {
-  std::string backbone = "kcvt";
-  int64_t bits = 4;
-  int64_t group_size = 64;
-  int64_t rank = 4;
-  int64_t decode_rank = 2;
-  int64_t loops = 3;
+struct GearxOptions : kvc::BackboneOptions {
+  GearxOptions() { buffer = 64; }
+  kvc::LowRankOptions low_rank;
   double prompt_density = 0.015625;
   double decode_density = 0.03125;
   std::string slice = "merged";
   std::string stream = "grouped";
-  int64_t buffer = 64;
-  std::string fill = "masked";
   int64_t seed = 0;
-  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.choice("backbone", backbone, {"token_group", "kcvt", "kivi"}, "base quantizer, before the two corrections");
-    kvc::visit_bits(v, bits);
-    v.integer_of("group_size", group_size, {16, 32, 64}, "values per group; not used by kcvt");
-    kvc::visit_low_rank(v, rank, decode_rank, loops);
+    visit_codes(v, {"token_group", "kcvt", "kivi"}, "base quantizer, before the two corrections", {16, 32, 64});
+    low_rank.visit(v);
     v.real("prompt_density", prompt_density, 0, 0.5, "smallest fraction of the prompt's values in the mask");
     v.real("decode_density", decode_density, 0, 0.5, "the same, for chunks of new tokens");
     v.choice("slice", slice, {"merged", "head"}, "a mask over the channels of all heads, or of each head");
@@ -80,11 +72,11 @@ class GearxCache final : public kvc::ChunkedCache {
     const auto& options = shared_.options;
     kvc::CorrectionFormat format{.groups = shared_.backbone.k,
                                  .fill = kvc::fill_named(options.fill),
-                                 .rank = prompt ? options.rank : options.decode_rank,
-                                 .loops = options.loops,
+                                 .rank = prompt ? options.low_rank.rank : options.low_rank.decode_rank,
+                                 .loops = options.low_rank.loops,
                                  .precision = options.precision};
     auto generator =
-        kvc::low_rank_generator(static_cast<uint64_t>(options.seed), info().sequence_key, info().layer, block);
+        kvc::keyed_generator(static_cast<uint64_t>(options.seed), info().sequence_key, info().layer, block);
     const auto sizes = (k.defined() ? k : v).sizes();
     const auto entries = mask_of(sizes[1], prompt);
     const auto part = [&](const at::Tensor& x) {
@@ -113,22 +105,21 @@ class GearxCache final : public kvc::ChunkedCache {
 class Gearx final : public kvc::PartsCompressor {
  public:
   explicit Gearx(const GearxOptions& options) {
-    const auto backbone = [&](int64_t buffer) {
-      return kvc::make_backbone("gearx", options.backbone, options.bits, options.group_size, buffer, options.precision);
-    };
     shared_.options = options;
-    shared_.backbone = backbone(options.buffer);
+    shared_.backbone = kvc::make_backbone("gearx", options);
     shared_.backbone.prompt_unit = options.stream == "grouped"  ? options.buffer
                                    : options.backbone == "kivi" ? options.group_size
                                                                 : 1;
-    paper_backbone_ = backbone(0);
+    kvc::BackboneOptions published = options;
+    published.buffer = 0;
+    paper_backbone_ = kvc::make_backbone("gearx", published);
   }
 
   void check_model(const kvc::ModelShape& model) const override {
     shared_.backbone.check_model("gearx", model);
     const auto& options = shared_.options;
-    const int64_t rank = std::max(options.rank, options.decode_rank), width = model.n_kv_heads * model.head_dim;
-    KVC_CHECK(rank <= model.head_dim, "gearx: rank ", rank, " exceeds head_dim ", model.head_dim);
+    options.low_rank.check_model("gearx", model);
+    const int64_t width = model.n_kv_heads * model.head_dim;
     KVC_CHECK(width <= 65536, "gearx: ", width, " channels per token, mask indices allow up to 65536");
     for (const bool prompt : {true, false}) {
       const auto key = shared_.mask_key(model.n_kv_heads, model.head_dim, options.buffer, prompt);
@@ -144,10 +135,8 @@ class Gearx final : public kvc::PartsCompressor {
 
   // GEAR-X's table 1: GEAR-L's form, which charges GEAR's buffer, + 2 * prompt_density (32.1 = 29.0 + 3.12).
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    const double n = static_cast<double>(std::max<int64_t>(n_prompt_tokens, 1));
-    const double rho = static_cast<double>(shared_.options.rank) / 2;
     const double fraction = paper_backbone_.paper_fraction(model, n_prompt_tokens) +
-                            rho * (1.0 / static_cast<double>(model.head_dim) + 1 / n) +
+                            shared_.options.low_rank.paper_fraction(model, n_prompt_tokens) +
                             2 * shared_.options.prompt_density;
     return fraction * kvc::fp16_bytes(model, n_prompt_tokens + n_new_tokens);
   }

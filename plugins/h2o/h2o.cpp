@@ -9,6 +9,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
 #include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/evicting_compressor.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -26,12 +27,17 @@ struct H2oOptions {
     v.real("recent_ratio", recent_ratio, 0, 1, "newest tokens to keep, as a fraction of the prompt; at least 4");
     kvc::visit_precision(v, precision, "tokens");
   }
-};
 
-kvc::TokenBudget budget_of(const H2oOptions& options, int64_t n_prompt_tokens) {
-  const auto share = [&](double ratio) { return static_cast<int64_t>(ratio * static_cast<double>(n_prompt_tokens)); };
-  return {.ranked = share(options.heavy_ratio), .recent = std::max(kLeastRecent, share(options.recent_ratio))};
-}
+  void check() const {}
+  kvc::TokenBudget budget(int64_t n_prompt_tokens) const {
+    const auto share = [&](double ratio) { return static_cast<int64_t>(ratio * static_cast<double>(n_prompt_tokens)); };
+    return {.ranked = share(heavy_ratio), .recent = std::max(kLeastRecent, share(recent_ratio))};
+  }
+  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
+    const auto budgets = budget(n_prompt_tokens);
+    return std::min(n_prompt_tokens + n_new_tokens, budgets.ranked + budgets.recent);
+  }
+};
 
 class H2oCache final : public kvc::EvictingCache {
  public:
@@ -40,7 +46,7 @@ class H2oCache final : public kvc::EvictingCache {
         options_(options) {}
 
  private:
-  kvc::TokenBudget budget(int64_t n_prompt_tokens) const override { return budget_of(options_, n_prompt_tokens); }
+  kvc::TokenBudget budget(int64_t n_prompt_tokens) const override { return options_.budget(n_prompt_tokens); }
   at::Tensor score(const kvc::NewTokens& prompt) const override {
     return kvc::attention_mass(prompt.q, prompt.k, info().attention_scale, info().sliding_window);
   }
@@ -51,26 +57,13 @@ class H2oCache final : public kvc::EvictingCache {
   const H2oOptions& options_;  // the compressor's
 };
 
-class H2o final : public kvc::PartsCompressor {
+class H2o final : public kvc::EvictingCompressor<H2oOptions, H2oCache> {
  public:
-  explicit H2o(const H2oOptions& options) : options_(options) {}
+  using EvictingCompressor::EvictingCompressor;
 
   void check_model(const kvc::ModelShape& model) const override {
     KVC_CHECK(model.head_dim <= 1024, "h2o: head_dim ", model.head_dim, ", allowed: up to 1024");
   }
-  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<H2oCache>(info, options_);
-  }
-  double bits() const override { return kvc::bits_of(options_.precision); }
-
-  // The budgets' K and V at 16 bits; the paper counts neither scores nor positions.
-  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    const auto budget = budget_of(options_, n_prompt_tokens);
-    return kvc::fp16_bytes(model, std::min(n_prompt_tokens + n_new_tokens, budget.ranked + budget.recent));
-  }
-
- private:
-  H2oOptions options_;
 };
 
 }  // namespace

@@ -8,10 +8,8 @@
 #include <kvc/calibration.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/pack_bits.h>
-#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/stored_cache.h>
-
-#include <algorithm>
+#include <kvc/quant/tensor_pair_cache.h>
 
 namespace {
 
@@ -69,12 +67,6 @@ class ScaledTokens {
     }
   }
 
-  at::Tensor dequantize() const {  // [H, T, D] fp32; undefined without tokens
-    std::vector<at::Tensor> parts;
-    for_each_block([&](const kvc::GroupCodes& block, int64_t) { parts.push_back(block.dequantize()); });
-    return parts.empty() ? at::Tensor() : at::cat(parts, 1);
-  }
-
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
     codes_.add_to(bytes, tensor, kvc::ByteKind::codes);
     bytes.add(tensor, kvc::ByteKind::scales, scale_);
@@ -86,37 +78,11 @@ class ScaledTokens {
   int64_t head_dim_ = 0;
 };
 
-class ScaledCache final : public kvc::PartsCache {
- public:
-  ScaledCache(const kvc::LayerInfo& info, const Scales& scales)
-      : PartsCache(info), k_(scales.k, info.device), v_(scales.v, info.device) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) k_.push_back(tokens.k);
-    if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
-  int64_t n_encoded_tokens() const override { return length(); }
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  void read_k(kvc::CompressedAttention& attention) const override {
-    k_.for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.score(block, first); });
-  }
-  void read_v(kvc::CompressedAttention& attention) const override {
-    v_.for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.weigh(block, first); });
-  }
-
-  ScaledTokens k_, v_;
-};
+std::unique_ptr<kvc::LayerCache> scaled_cache(const kvc::LayerInfo& info, const Scales& scales) {
+  using Tensor = kvc::BlockwiseTensor<ScaledTokens>;
+  return std::make_unique<kvc::TensorPairCache<Tensor>>(info, Tensor(scales.k, info.device),
+                                                        Tensor(scales.v, info.device));
+}
 
 // The largest magnitudes of K and of V in each layer, [n_layers] fp32.
 class Learner final : public kvc::Calibrator {
@@ -167,12 +133,10 @@ class Int8 final : public kvc::PartsCompressor, public kvc::Calibrated {
           .symmetric = true};
       return std::make_unique<kvc::StoredCache>(info, format, format);
     }
-    if (options_.calibration == "none") {
-      return std::make_unique<ScaledCache>(info, Scales{options_.k_scale, options_.v_scale});
-    }
+    if (options_.calibration == "none") return scaled_cache(info, {options_.k_scale, options_.v_scale});
     KVC_CHECK(info.layer < static_cast<int64_t>(learned_.size()), "int8: calibration '", options_.calibration,
               "' is for ", learned_.size(), " layers, this is layer ", info.layer);
-    return std::make_unique<ScaledCache>(info, learned_[static_cast<size_t>(info.layer)]);
+    return scaled_cache(info, learned_[static_cast<size_t>(info.layer)]);
   }
 
   double bits() const override { return 8; }

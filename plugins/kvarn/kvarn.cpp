@@ -10,8 +10,8 @@
 // attend() turns the query once and what comes out of V's tiles once.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/shared_options.h>
+#include <kvc/quant/tensor_pair_cache.h>
 
 #include <algorithm>
 #include <bit>
@@ -166,36 +166,6 @@ class KvarnTensor {
   std::vector<Tile> tiles_;
 };
 
-class KvarnCache final : public kvc::PartsCache {
- public:
-  KvarnCache(const kvc::LayerInfo& info, const KvarnOptions& options)
-      : PartsCache(info), k_(options, kvarn::Columns::tokens), v_(options, kvarn::Columns::channels) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) k_.push_back(tokens.k);
-    if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return held().n_tokens(); }
-  int64_t n_encoded_tokens() const override { return held().n_encoded(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  void read_k(kvc::CompressedAttention& attention) const override { k_.score(attention); }
-  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
-  const KvarnTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
-
-  KvarnTensor k_, v_;
-};
-
 class Kvarn final : public kvc::PartsCompressor {
  public:
   explicit Kvarn(const KvarnOptions& options) : options_(options) {}
@@ -205,7 +175,8 @@ class Kvarn final : public kvc::PartsCompressor {
               model.head_dim, ", allowed: a power of two, which a Hadamard matrix needs");
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<KvarnCache>(info, options_);
+    return std::make_unique<kvc::TensorPairCache<KvarnTensor>>(info, KvarnTensor(options_, kvarn::Columns::tokens),
+                                                               KvarnTensor(options_, kvarn::Columns::channels));
   }
   double bits() const override { return static_cast<double>(options_.k_bits + options_.v_bits) / 2; }
 

@@ -5,10 +5,8 @@
 // Bytes per layer: 2 (K, V) * H_kv*T * (4*ceil(D/8) + D/32).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/e2m1_tokens.h>
 #include <kvc/quant/level_cache.h>
-#include <kvc/quant/pack_bits.h>
-#include <kvc/quant/small_floats.h>
-#include <kvc/quant/token_blocks.h>
 
 namespace {
 
@@ -20,8 +18,10 @@ struct Mxfp4Options {
 };
 
 // K or V.
-class Mxfp4Tokens {
+class Mxfp4Tokens : public kvc::E2m1Tokens {
  public:
+  Mxfp4Tokens() : E2m1Tokens(kvc::ScaleFormat::e8m0) {}
+
   void push_back(const at::Tensor& x) {
     const auto tokens = x.to(at::kFloat);
     const auto blocks = tokens.unflatten(2, {tokens.size(2) / kBlock, kBlock});  // [H, T, D/32, 32]
@@ -29,35 +29,8 @@ class Mxfp4Tokens {
     // top = m * 2^p with 1/2 <= m < 1, so that floor(log2(top)) is p - 1
     const auto exponent = std::get<1>(at::frexp(top)) - (1 + kLargestExponentOfE2m1);
     const auto scales = (exponent + kBias).masked_fill_(top == 0, 0).clamp_(0, 254).to(at::kByte);
-    const auto codes = kvc::to_e2m1(blocks / kvc::from_e8m0(scales).unsqueeze(-1));
-    codes_.push_back(kvc::pack_bits(codes.flatten(2), 4));
-    scales_.push_back(scales);
+    store(kvc::to_e2m1(blocks / kvc::from_e8m0(scales).unsqueeze(-1)), scales);
   }
-
-  int64_t n_tokens() const { return codes_.n_tokens(); }
-
-  template <class F>
-  void for_each_block(F f) const {
-    int64_t first = 0;
-    for (size_t i = 0; i < codes_.blocks().size(); ++i) {
-      const auto& scales = scales_.blocks()[i];
-      f(kvc::LevelCodes{.codes = codes_.blocks()[i],
-                        .scale = scales,
-                        .scale_format = kvc::ScaleFormat::e8m0,
-                        .book = kvc::e2m1_book(),
-                        .head_dim = scales.size(2) * kBlock},
-        first);
-      first += scales.size(1);
-    }
-  }
-
-  void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
-    for (const auto& block : codes_.blocks()) bytes.add(tensor, kvc::ByteKind::codes, block);
-    for (const auto& block : scales_.blocks()) bytes.add(tensor, kvc::ByteKind::scales, block);
-  }
-
- private:
-  kvc::TokenBlocks codes_{at::kInt, 64}, scales_{at::kByte, 64};
 };
 
 class Mxfp4 final : public kvc::PartsCompressor {

@@ -6,11 +6,9 @@
 // Bytes per layer: 2 (K, V) * (H_kv*T * (4*ceil(D/8) + D/16) + 4).
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/e2m1_tokens.h>
 #include <kvc/quant/level_cache.h>
-#include <kvc/quant/pack_bits.h>
 #include <kvc/quant/shared_options.h>
-#include <kvc/quant/small_floats.h>
-#include <kvc/quant/token_blocks.h>
 
 namespace {
 
@@ -26,43 +24,18 @@ struct Nvfp4Options {
 };
 
 // K or V.
-class Nvfp4Tokens {
+class Nvfp4Tokens : public kvc::E2m1Tokens {
  public:
-  explicit Nvfp4Tokens(const Nvfp4Options& options) : options_(options) {}
+  explicit Nvfp4Tokens(const Nvfp4Options& options) : E2m1Tokens(kvc::ScaleFormat::e4m3), options_(options) {}
 
   void push_back(const at::Tensor& x) {
     const auto tokens = x.to(at::kFloat);
-    if (!global_.defined()) global_ = scale_of(tokens);
+    auto& global = common_.global;
+    if (!global.defined()) global = scale_of(tokens);
     const auto blocks = tokens.unflatten(2, {tokens.size(2) / kBlock, kBlock});  // [H, T, D/16, 16]
-    const auto scales = kvc::to_e4m3(blocks.abs().amax(-1) / (global_ * kvc::kLargestE2m1));
-    const auto step = (kvc::from_e4m3(scales) * global_).unsqueeze(-1);
-    const auto codes = kvc::to_e2m1((blocks / step).masked_fill_(step == 0, 0));
-    codes_.push_back(kvc::pack_bits(codes.flatten(2), 4));
-    scales_.push_back(scales);
-  }
-
-  int64_t n_tokens() const { return codes_.n_tokens(); }
-
-  template <class F>
-  void for_each_block(F f) const {
-    int64_t first = 0;
-    for (size_t i = 0; i < codes_.blocks().size(); ++i) {
-      const auto& scales = scales_.blocks()[i];
-      f(kvc::LevelCodes{.codes = codes_.blocks()[i],
-                        .scale = scales,
-                        .scale_format = kvc::ScaleFormat::e4m3,
-                        .book = kvc::e2m1_book(),
-                        .global = global_,
-                        .head_dim = scales.size(2) * kBlock},
-        first);
-      first += scales.size(1);
-    }
-  }
-
-  void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
-    for (const auto& block : codes_.blocks()) bytes.add(tensor, kvc::ByteKind::codes, block);
-    for (const auto& block : scales_.blocks()) bytes.add(tensor, kvc::ByteKind::scales, block);
-    bytes.add(tensor, kvc::ByteKind::scales, global_);
+    const auto scales = kvc::to_e4m3(blocks.abs().amax(-1) / (global * kvc::kLargestE2m1));
+    const auto step = (kvc::from_e4m3(scales) * global).unsqueeze(-1);
+    store(kvc::to_e2m1((blocks / step).masked_fill_(step == 0, 0)), scales);
   }
 
  private:
@@ -75,8 +48,6 @@ class Nvfp4Tokens {
   }
 
   Nvfp4Options options_;
-  kvc::TokenBlocks codes_{at::kInt, 64}, scales_{at::kByte, 64};
-  at::Tensor global_;  // [1] fp32
 };
 
 class Nvfp4 final : public kvc::PartsCompressor {

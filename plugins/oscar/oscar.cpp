@@ -8,9 +8,9 @@
 // tokens of a text of 131,072. Rotations belong to the model.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/rotation.h>
 #include <kvc/quant/shared_options.h>
+#include <kvc/quant/tensor_pair_cache.h>
 
 #include <algorithm>
 
@@ -126,36 +126,6 @@ class OscarTensor {
   kvc::StoredTokens rest_;  // codes of turned tokens, then exact ones
 };
 
-class OscarCache final : public kvc::PartsCache {
- public:
-  OscarCache(const kvc::LayerInfo& info, const OscarOptions& options, const LayerTurns& turns)
-      : PartsCache(info), k_(options, turns.k, options.k_clip), v_(options, turns.v, options.v_clip) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) k_.push_back(tokens.k);
-    if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return held().n_tokens(); }
-  int64_t n_encoded_tokens() const override { return held().n_encoded(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  void read_k(kvc::CompressedAttention& attention) const override { k_.score(attention); }
-  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
-  const OscarTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
-
-  OscarTensor k_, v_;
-};
-
 class Oscar final : public kvc::PartsCompressor, public kvc::Calibrated {
  public:
   explicit Oscar(const OscarOptions& options) : options_(options) {}
@@ -165,7 +135,9 @@ class Oscar final : public kvc::PartsCompressor, public kvc::Calibrated {
     kvc::check_group_size("oscar", std::min(options_.group_size, model.head_dim), model);
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<OscarCache>(info, options_, turns_for(info));
+    const auto turns = turns_for(info);
+    return std::make_unique<kvc::TensorPairCache<OscarTensor>>(info, OscarTensor(options_, turns.k, options_.k_clip),
+                                                               OscarTensor(options_, turns.v, options_.v_clip));
   }
   double bits() const override { return static_cast<double>(options_.bits); }
 

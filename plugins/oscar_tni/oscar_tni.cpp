@@ -7,12 +7,10 @@
 // precision exact: 8 bytes a group, 4 a norm and an exact number.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/rotation.h>
 #include <kvc/quant/shared_options.h>
+#include <kvc/quant/tensor_pair_cache.h>
 #include <kvc/value_checks.h>
-
-#include <algorithm>
 
 namespace {
 
@@ -120,38 +118,6 @@ class TniTensor {
   std::vector<at::Tensor> norms_;  // of K's blocks, [n] each: codes grouped along tokens stay the chunks they were
 };
 
-class TniCache final : public kvc::PartsCache {
- public:
-  TniCache(const kvc::LayerInfo& info, const TniOptions& options, const at::Tensor& hadamard)
-      : PartsCache(info),
-        k_(options, kvc::GroupAxis::tokens, hadamard),
-        v_(options, kvc::GroupAxis::channels, hadamard) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) k_.push_back(tokens.k);
-    if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return held().n_tokens(); }
-  int64_t n_encoded_tokens() const override { return held().n_encoded(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  void read_k(kvc::CompressedAttention& attention) const override { k_.score(attention); }
-  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
-  const TniTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
-
-  TniTensor k_, v_;
-};
-
 class Tni final : public kvc::PartsCompressor {
  public:
   explicit Tni(const TniOptions& options) : options_(options) {
@@ -166,7 +132,9 @@ class Tni final : public kvc::PartsCompressor {
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
     const auto name = kvc::concat(info.head_dim);
     const auto hadamard = matrices_.get(name, info.device, [&] { return kvc::hadamard_matrix(info.head_dim); });
-    return std::make_unique<TniCache>(info, options_, hadamard);
+    return std::make_unique<kvc::TensorPairCache<TniTensor>>(info,
+                                                             TniTensor(options_, kvc::GroupAxis::tokens, hadamard),
+                                                             TniTensor(options_, kvc::GroupAxis::channels, hadamard));
   }
   double bits() const override { return static_cast<double>(options_.bits); }
 

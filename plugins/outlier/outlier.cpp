@@ -15,22 +15,14 @@
 
 namespace {
 
-struct OutlierOptions {
-  std::string backbone = "kivi";
-  int64_t bits = 2;
-  int64_t group_size = 64;
+struct OutlierOptions : kvc::BackboneOptions {
+  OutlierOptions() { backbone = "kivi", bits = 2; }
   double sparsity = 0.02;
-  int64_t buffer = 0;
-  std::string fill = "masked";
-  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
-    v.choice("backbone", backbone, {"token_group", "kcvt", "kivi"}, "base quantizer, without the outliers");
-    kvc::visit_bits(v, bits);
-    kvc::visit_backbone_groups(v, group_size);
+    visit_codes(v, {"token_group", "kcvt", "kivi"}, "base quantizer, without the outliers", {16, 32, 64, 128, 256});
     v.real("sparsity", sparsity, 0, 1,
            "s: the round(s*length/2) smallest and largest values of each vector are outliers");
-    kvc::visit_backbone_buffer(v, buffer);
-    kvc::visit_fill(v, fill);
+    visit_buffer_and_fill(v);
     kvc::visit_precision(v, precision, "all floats");
   }
 };
@@ -63,9 +55,7 @@ class OutlierCache final : public kvc::ChunkedCache {
 class Outlier final : public kvc::PartsCompressor {
  public:
   explicit Outlier(const OutlierOptions& options)
-      : options_(options),
-        backbone_(kvc::make_backbone("outlier", options.backbone, options.bits, options.group_size, options.buffer,
-                                     options.precision)) {}
+      : options_(options), backbone_(kvc::make_backbone("outlier", options)) {}
 
   void check_model(const kvc::ModelShape& model) const override {
     backbone_.check_model("outlier", model);

@@ -7,6 +7,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
 #include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/evicting_compressor.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -25,6 +26,11 @@ struct PyramidKvOptions {
     v.integer("beta", beta, 1, 1000, "the last layer's budget is 1/beta of the mean; 1: equal layers, as SnapKV");
     kvc::visit_votes(v, votes);
     kvc::visit_precision(v, precision, "tokens");
+  }
+
+  void check() const { kvc::check_votes("pyramidkv", votes, capacity); }
+  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
+    return std::min(n_prompt_tokens, capacity) + n_new_tokens;
   }
 };
 
@@ -52,25 +58,7 @@ class PyramidKvCache final : public kvc::EvictingCache {
   const PyramidKvOptions& options_;  // the compressor's
 };
 
-class PyramidKv final : public kvc::PartsCompressor {
- public:
-  explicit PyramidKv(const PyramidKvOptions& options) : options_(options) {
-    kvc::check_votes("pyramidkv", options.votes, options.capacity);
-  }
-
-  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<PyramidKvCache>(info, options_);
-  }
-  double bits() const override { return kvc::bits_of(options_.precision); }
-
-  // The layers' mean at 16 bits; the paper counts no positions.
-  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return kvc::fp16_bytes(model, std::min(n_prompt_tokens, options_.capacity) + n_new_tokens);
-  }
-
- private:
-  PyramidKvOptions options_;
-};
+using PyramidKv = kvc::EvictingCompressor<PyramidKvOptions, PyramidKvCache>;
 
 }  // namespace
 

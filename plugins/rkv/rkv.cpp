@@ -13,6 +13,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
 #include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/evicting_compressor.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -36,6 +37,15 @@ struct RkvOptions {
     v.real("similarity", similarity, -1, 1, "cosine above which two keys are similar");
     v.integer("kernel", kernel, 1, 255, "width of max pooling of importance, in tokens; odd");
     kvc::visit_precision(v, precision, "tokens and queries");
+  }
+
+  void check() const {
+    KVC_CHECK(window < budget, "rkv: window ", window, ", allowed: less than budget ", budget);
+    KVC_CHECK(kernel % 2 == 1, "rkv: kernel ", kernel, ", allowed: odd numbers");
+  }
+  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
+    const int64_t since = n_new_tokens > 0 ? (n_new_tokens - 1) % interval + 1 : 0;  // the last eviction
+    return std::min(n_prompt_tokens + n_new_tokens - since, budget) + since;
   }
 };
 
@@ -109,28 +119,7 @@ class RkvCache final : public kvc::EvictingCache {
   const RkvOptions& options_;  // the compressor's
 };
 
-class Rkv final : public kvc::PartsCompressor {
- public:
-  explicit Rkv(const RkvOptions& options) : options_(options) {
-    KVC_CHECK(options.window < options.budget, "rkv: window ", options.window, ", allowed: less than budget ",
-              options.budget);
-    KVC_CHECK(options.kernel % 2 == 1, "rkv: kernel ", options.kernel, ", allowed: odd numbers");
-  }
-
-  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<RkvCache>(info, options_);
-  }
-  double bits() const override { return kvc::bits_of(options_.precision); }
-
-  // The tokens held at 16 bits; the paper counts neither positions nor queries.
-  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    const int64_t since = n_new_tokens > 0 ? (n_new_tokens - 1) % options_.interval + 1 : 0;  // the last eviction
-    return kvc::fp16_bytes(model, std::min(n_prompt_tokens + n_new_tokens - since, options_.budget) + since);
-  }
-
- private:
-  RkvOptions options_;
-};
+using Rkv = kvc::EvictingCompressor<RkvOptions, RkvCache>;
 
 }  // namespace
 

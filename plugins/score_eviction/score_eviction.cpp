@@ -10,7 +10,8 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
 #include <kvc/quant/evicting_cache.h>
-#include <kvc/quant/low_rank.h>
+#include <kvc/quant/evicting_compressor.h>
+#include <kvc/quant/keyed_generator.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -40,6 +41,13 @@ struct ScoreEvictionOptions {
   int64_t n_kept(int64_t n) const {
     const auto wanted = capacity > 0 ? capacity : std::llround(keep * static_cast<double>(n));
     return std::min(n, std::max<int64_t>(wanted, recent));
+  }
+  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const { return n_kept(n_prompt_tokens) + n_new_tokens; }
+
+  void check() const {
+    KVC_CHECK(capacity == 0 || capacity >= recent, "score_eviction: capacity ", capacity, ", allowed: recent ", recent,
+              " and more, or 0 for keep");
+    KVC_CHECK(capacity > 0 || keep > 0, "score_eviction: keep 0, allowed: above 0 to 1");
   }
 };
 
@@ -81,34 +89,14 @@ class ScoreEvictionCache final : public kvc::EvictingCache {
 
   at::Tensor drawn(const at::Tensor& k) const {
     auto generator =
-        kvc::low_rank_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, /*block=*/0);
+        kvc::keyed_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, /*block=*/0);
     return at::rand({k.size(0), k.size(1)}, generator, at::TensorOptions(at::kFloat)).to(k.device());
   }
 
   const ScoreEvictionOptions& options_;  // the compressor's
 };
 
-class ScoreEviction final : public kvc::PartsCompressor {
- public:
-  explicit ScoreEviction(const ScoreEvictionOptions& options) : options_(options) {
-    KVC_CHECK(options.capacity == 0 || options.capacity >= options.recent, "score_eviction: capacity ",
-              options.capacity, ", allowed: recent ", options.recent, " and more, or 0 for keep");
-    KVC_CHECK(options.capacity > 0 || options.keep > 0, "score_eviction: keep 0, allowed: above 0 to 1");
-  }
-
-  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<ScoreEvictionCache>(info, options_);
-  }
-  double bits() const override { return kvc::bits_of(options_.precision); }
-
-  // What stays of the prompt and all new tokens at 16 bits; the papers count no positions.
-  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return kvc::fp16_bytes(model, options_.n_kept(n_prompt_tokens) + n_new_tokens);
-  }
-
- private:
-  ScoreEvictionOptions options_;
-};
+using ScoreEviction = kvc::EvictingCompressor<ScoreEvictionOptions, ScoreEvictionCache>;
 
 }  // namespace
 

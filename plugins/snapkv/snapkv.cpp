@@ -7,6 +7,7 @@
 #include <kvc/plugin.h>
 #include <kvc/quant/attention_mass.h>
 #include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/evicting_compressor.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -21,6 +22,11 @@ struct SnapKvOptions {
     v.integer("capacity", capacity, 2, kvc::kNoUpperLimit, "prompt tokens per head, window included");
     kvc::visit_votes(v, votes);
     kvc::visit_precision(v, precision, "tokens");
+  }
+
+  void check() const { kvc::check_votes("snapkv", votes, capacity); }
+  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
+    return std::min(n_prompt_tokens, capacity) + n_new_tokens;
   }
 };
 
@@ -41,25 +47,7 @@ class SnapKvCache final : public kvc::EvictingCache {
   const SnapKvOptions& options_;  // the compressor's
 };
 
-class SnapKv final : public kvc::PartsCompressor {
- public:
-  explicit SnapKv(const SnapKvOptions& options) : options_(options) {
-    kvc::check_votes("snapkv", options.votes, options.capacity);
-  }
-
-  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<SnapKvCache>(info, options_);
-  }
-  double bits() const override { return kvc::bits_of(options_.precision); }
-
-  // The prompt's budget and all new tokens at 16 bits; the paper counts no positions.
-  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    return kvc::fp16_bytes(model, std::min(n_prompt_tokens, options_.capacity) + n_new_tokens);
-  }
-
- private:
-  SnapKvOptions options_;
-};
+using SnapKv = kvc::EvictingCompressor<SnapKvOptions, SnapKvCache>;
 
 }  // namespace
 

@@ -7,10 +7,9 @@
 // precision exact: 4*D, 8 and 4 for the means, the step and minimum, and a recent number.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/shared_options.h>
+#include <kvc/quant/tensor_pair_cache.h>
 
-#include <algorithm>
 #include <numeric>
 
 namespace {
@@ -31,26 +30,21 @@ struct TadaOptions {
 // K or V of one layer.
 class TadaTensor {
  public:
-  explicit TadaTensor(const kvc::GroupFormat& format)
-      : format_(format), means_(kvc::storage_type(format.precision)), recent_(kvc::storage_type(format.precision)) {}
+  TadaTensor(const kvc::GroupFormat& format, int64_t n_recent_most)
+      : format_(format),
+        n_recent_most_(n_recent_most),
+        means_(kvc::storage_type(format.precision)),
+        recent_(kvc::storage_type(format.precision)) {}
 
-  void push_back(const at::Tensor& x) { recent_.push_back(x); }
-
-  // Encodes the oldest n recent tokens.
-  void encode_front(int64_t n) {
-    if (n == 0) return;
-    const auto x = recent_.pop_front(n);  // [H, n, D]
-    const auto mean = x.mean(0, /*keepdim=*/true).to(kvc::storage_type(format_.precision));
-    means_.push_back(mean);
-    // The rounded mean is what the decoder has. The codes are those of D; held is -Q(D), so that parts add up.
-    auto codes = kvc::quantize_groups(mean.to(at::kFloat) - x, format_);
-    codes.scale.neg_();
-    codes.zero.neg_();
-    deviations_.push_back(std::move(codes));
+  void push_back(const at::Tensor& x) {  // [H, T, D]
+    const bool prompt = n_tokens() == 0;
+    recent_.push_back(x);
+    // In decoding the newest token is never encoded by its own append, unless nothing may be recent.
+    const int64_t n = n_recent() - (prompt || n_recent_most_ == 0 ? 0 : 1);
+    encode_front(n_recent_most_ == 0 ? n : n - n % n_recent_most_);
   }
 
   int64_t n_encoded() const { return means_.n_tokens(); }
-  int64_t n_recent() const { return recent_.n_tokens(); }
   int64_t n_tokens() const { return n_encoded() + n_recent(); }
 
   void score(kvc::CompressedAttention& attention) const {
@@ -79,6 +73,20 @@ class TadaTensor {
   }
 
  private:
+  int64_t n_recent() const { return recent_.n_tokens(); }
+
+  void encode_front(int64_t n) {  // the oldest n recent tokens
+    if (n == 0) return;
+    const auto x = recent_.pop_front(n);  // [H, n, D]
+    const auto mean = x.mean(0, /*keepdim=*/true).to(kvc::storage_type(format_.precision));
+    means_.push_back(mean);
+    // The rounded mean is what the decoder has. The codes are those of D; stored is -Q(D), so that parts add up.
+    auto codes = kvc::quantize_groups(mean.to(at::kFloat) - x, format_);
+    codes.scale.neg_();
+    codes.zero.neg_();
+    deviations_.push_back(std::move(codes));
+  }
+
   template <class F>
   void for_each_block(F f) const {
     int64_t first = 0;
@@ -89,46 +97,10 @@ class TadaTensor {
   }
 
   kvc::GroupFormat format_;
+  int64_t n_recent_most_;       // the next token makes this many be encoded; 0: none wait
   kvc::TokenBlocks means_;      // one head
   kvc::CodeBlocks deviations_;  // of as many tokens
   kvc::TokenBlocks recent_;
-};
-
-class TadaCache final : public kvc::PartsCache {
- public:
-  TadaCache(const kvc::LayerInfo& info, const kvc::GroupFormat& format, int64_t recent)
-      : PartsCache(info), recent_(recent), k_(format), v_(format) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    const bool prompt = length() == 0;
-    if (info().holds_k()) k_.push_back(tokens.k);
-    if (info().holds_v()) v_.push_back(tokens.v);
-    // In decoding the newest token is never encoded by its own append, unless nothing may be recent.
-    const int64_t n = held().n_recent() - (prompt || recent_ == 0 ? 0 : 1);
-    const int64_t n_encoded = recent_ == 0 ? n : n - n % recent_;
-    if (info().holds_k()) k_.encode_front(n_encoded);
-    if (info().holds_v()) v_.encode_front(n_encoded);
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(), v_.dequantize()}; }
-  int64_t length() const override { return held().n_tokens(); }
-  int64_t n_encoded_tokens() const override { return held().n_encoded(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
-
- private:
-  void read_k(kvc::CompressedAttention& attention) const override { k_.score(attention); }
-  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
-  const TadaTensor& held() const { return info().holds_k() ? k_ : v_; }  // K and V keep step
-
-  int64_t recent_;
-  TadaTensor k_, v_;
 };
 
 class Tada final : public kvc::PartsCompressor {
@@ -149,7 +121,8 @@ class Tada final : public kvc::PartsCompressor {
                                   .group_size = info.head_dim,
                                   .axis = kvc::GroupAxis::channels,
                                   .precision = precision_};
-    return std::make_unique<TadaCache>(info, format, recent_);
+    return std::make_unique<kvc::TensorPairCache<TadaTensor>>(info, TadaTensor(format, recent_),
+                                                              TadaTensor(format, recent_));
   }
   double bits() const override {
     return static_cast<double>(std::accumulate(bits_.begin(), bits_.end(), int64_t{0})) /

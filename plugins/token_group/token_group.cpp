@@ -22,8 +22,10 @@ struct TokenGroupOptions {
 class TokenGroup final : public kvc::PartsCompressor {
  public:
   explicit TokenGroup(const TokenGroupOptions& options)
-      : backbone_(
-            kvc::make_backbone("token_group", "token_group", options.bits, options.group_size, 0, options.precision)) {}
+      : backbone_(kvc::make_backbone("token_group", {.backbone = "token_group",
+                                                     .bits = options.bits,
+                                                     .group_size = options.group_size,
+                                                     .precision = options.precision})) {}
 
   void check_model(const kvc::ModelShape& model) const override { backbone_.check_model("token_group", model); }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {

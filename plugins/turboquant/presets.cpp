@@ -2,13 +2,13 @@
 
 #include <ATen/ATen.h>
 #include <kvc/quant/pack_bits.h>
-#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/projection.h>
 #include <kvc/quant/small_floats.h>
 #include <kvc/quant/stored_cache.h>
+#include <kvc/quant/tensor_pair_cache.h>
 
-#include <algorithm>
 #include <map>
+#include <utility>
 
 namespace turboquant {
 namespace {
@@ -39,6 +39,7 @@ class EvenCodes {
   }
 
   int64_t n_tokens() const { return codes_.n_tokens(); }
+  int64_t n_encoded() const { return n_tokens(); }
 
   // One zero stands for all channels, so that of each query head's answer is one number.
   void weigh(kvc::CompressedAttention& attention) const {
@@ -88,7 +89,7 @@ class EvenCodes {
 // Bytes without a scale; beyond 448 they saturate.
 class FloatCodes {
  public:
-  void push_back(const at::Tensor& x) { codes_.push_back(kvc::to_e4m3(x)); }
+  void push_back(const at::Tensor& x) { codes_.push_back(kvc::to_e4m3(x.to(at::kFloat).contiguous())); }
   int64_t n_tokens() const { return codes_.n_tokens(); }
 
   template <class F>
@@ -101,11 +102,6 @@ class FloatCodes {
     }
   }
 
-  at::Tensor dequantize() const {  // as that of EvenCodes
-    std::vector<at::Tensor> parts;
-    for_each_block([&](const kvc::LevelCodes& codes, int64_t) { parts.push_back(codes.dequantize()); });
-    return parts.empty() ? at::Tensor() : at::cat(parts, 1);
-  }
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
     codes_.add_to(bytes, tensor, kvc::ByteKind::codes);
   }
@@ -114,50 +110,19 @@ class FloatCodes {
   kvc::TokenBlocks codes_{at::kByte, kBlockTokens};
 };
 
-class PresetCache final : public kvc::PartsCache {
+template <class Keys>
+class PresetCache final : public kvc::TensorPairCache<Keys, EvenCodes> {
  public:
-  PresetCache(const kvc::LayerInfo& info, const Preset& preset, const Tables* k_tables, kvc::Precision precision)
-      : PartsCache(info), k_tables_(k_tables), precision_(precision), v_(preset.v_bits, precision) {}
-
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) {
-      const auto k = tokens.k.to(at::kFloat).contiguous();
-      k_tables_ ? turned_.push_back(k, *k_tables_, precision_) : floats_.push_back(k);
-    }
-    if (info().holds_v()) v_.push_back(tokens.v);
-  }
-
-  kvc::KeyValue dequantize() const override {
-    return {k_tables_ ? turned_.dequantize(*k_tables_) : floats_.dequantize(), v_.dequantize()};
-  }
-  int64_t length() const override { return std::max({turned_.n_tokens(), floats_.n_tokens(), v_.n_tokens()}); }
-  int64_t n_encoded_tokens() const override { return length(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    turned_.add_to(bytes, kvc::CacheTensor::k);
-    floats_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
+  PresetCache(const kvc::LayerInfo& info, Keys k, EvenCodes v, const Tables* k_tables)
+      : kvc::TensorPairCache<Keys, EvenCodes>(info, std::move(k), std::move(v)), k_tables_(k_tables) {}
 
  private:
   at::Tensor to_basis(const at::Tensor& q) const override {
     const auto query = q.to(at::kFloat).contiguous();
     return k_tables_ ? turned(query, *k_tables_) : query;
   }
-  void read_k(kvc::CompressedAttention& attention) const override {
-    const auto score = [&](const kvc::LevelCodes& k, int64_t first) { attention.score(k, first); };
-    k_tables_ ? turned_.for_each_block(*k_tables_, score) : floats_.for_each_block(score);
-  }
-  void read_v(kvc::CompressedAttention& attention) const override { v_.weigh(attention); }
 
   const Tables* k_tables_;  // null: floats
-  kvc::Precision precision_;
-  RotatedCodes turned_;
-  FloatCodes floats_;
-  EvenCodes v_;
 };
 
 class ExactCache final : public kvc::StoredCache {
@@ -194,7 +159,13 @@ int64_t slot_bytes(const Preset& preset, int64_t head_dim) {
 
 std::unique_ptr<kvc::LayerCache> make_preset_cache(const kvc::LayerInfo& info, const Preset& preset,
                                                    const Tables* k_tables, kvc::Precision precision) {
-  return std::make_unique<PresetCache>(info, preset, k_tables, precision);
+  EvenCodes v(preset.v_bits, precision);
+  if (k_tables) {
+    return std::make_unique<PresetCache<RotatedCodes>>(info, RotatedCodes(*k_tables, precision), std::move(v),
+                                                       k_tables);
+  }
+  using Keys = kvc::BlockwiseTensor<FloatCodes>;
+  return std::make_unique<PresetCache<Keys>>(info, Keys(), std::move(v), nullptr);
 }
 
 std::unique_ptr<kvc::LayerCache> make_exact_cache(const kvc::LayerInfo& info, kvc::Precision precision) {

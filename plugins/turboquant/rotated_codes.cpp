@@ -81,28 +81,29 @@ void append_to(at::Tensor& held, const at::Tensor& more) {
 at::Tensor turned(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, false); }
 at::Tensor turned_back(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, true); }
 
-kvc::LevelCodes RotatedCodes::rotated(const Block& block, const Tables& tables) {
-  const int64_t d = tables.rotation.size(0);
+kvc::LevelCodes RotatedCodes::rotated(const Block& block) const {
+  const int64_t d = tables_.rotation.size(0);
   return {.codes = block.codes,
           .scale = block.norms.unsqueeze(2),
-          .book = {tables.levels.data(), tables.bits},
+          .book = {tables_.levels.data(), tables_.bits},
           .factor = 1. / static_cast<double>(d),
           .head_dim = d};
 }
 
-void RotatedCodes::push_back(const at::Tensor& x, const Tables& tables, kvc::Precision precision) {
+void RotatedCodes::push_back(const at::Tensor& tokens) {
+  const auto x = tokens.to(at::kFloat).contiguous();
   Block block;
   const auto lengths = lengths_of(x);
-  block.norms = stored(lengths, precision);
-  block.codes = kvc::pack_bits(codes_of(turned(x, tables), block.norms, tables.middles), tables.bits);
-  if (tables.keeps_length) {
-    const auto coded = lengths_of(rotated(block, tables).dequantize()) * std::sqrt(static_cast<double>(x.size(2)));
-    block.norms = stored((lengths / coded * block.norms).masked_fill_(coded == 0, 0), precision);
+  block.norms = stored(lengths, precision_);
+  block.codes = kvc::pack_bits(codes_of(turned(x, tables_), block.norms, tables_.middles), tables_.bits);
+  if (tables_.keeps_length) {
+    const auto coded = lengths_of(rotated(block).dequantize()) * std::sqrt(static_cast<double>(x.size(2)));
+    block.norms = stored((lengths / coded * block.norms).masked_fill_(coded == 0, 0), precision_);
   }
-  if (tables.sketch.defined()) {
-    const auto rest = x - turned_back(rotated(block, tables).dequantize(), tables);
-    block.residual_norms = stored(lengths_of(rest), precision);
-    block.signs = kvc::pack_signs(times(rest, tables.sketch, false));
+  if (tables_.sketch.defined()) {
+    const auto rest = x - turned_back(rotated(block).dequantize(), tables_);
+    block.residual_norms = stored(lengths_of(rest), precision_);
+    block.signs = kvc::pack_signs(times(rest, tables_.sketch, false));
   }
   n_tokens_ += x.size(1);
   if (blocks_.empty() || blocks_.back().norms.size(1) >= kBlockTokens) {
@@ -114,20 +115,18 @@ void RotatedCodes::push_back(const at::Tensor& x, const Tables& tables, kvc::Pre
   append_to(open.signs, block.signs), append_to(open.residual_norms, block.residual_norms);
 }
 
-at::Tensor RotatedCodes::dequantize(const Tables& tables) const {
-  if (!tables.sketch.defined()) return vectors(tables, {}, 0);
-  return vectors(tables, kvc::least_squares_of_signs(tables.sketch).to(at::kFloat).contiguous(), 1);
+at::Tensor RotatedCodes::dequantize() const {
+  if (!tables_.sketch.defined()) return vectors({}, 0);
+  return vectors(kvc::least_squares_of_signs(tables_.sketch).to(at::kFloat).contiguous(), 1);
 }
 
-at::Tensor RotatedCodes::attended(const Tables& tables) const {
-  return vectors(tables, tables.sketch, sketch_factor(tables.rotation.size(0)));
-}
+at::Tensor RotatedCodes::attended() const { return vectors(tables_.sketch, sketch_factor(tables_.rotation.size(0))); }
 
-at::Tensor RotatedCodes::vectors(const Tables& tables, const at::Tensor& back, double factor) const {
-  const int64_t d = tables.rotation.size(0);
+at::Tensor RotatedCodes::vectors(const at::Tensor& back, double factor) const {
+  const int64_t d = tables_.rotation.size(0);
   std::vector<at::Tensor> parts;  // each [H, t, D]
   for (const auto& block : blocks_) {
-    auto x = turned_back(rotated(block, tables).dequantize(), tables);
+    auto x = turned_back(rotated(block).dequantize(), tables_);
     if (block.signs.defined()) {
       const auto signs = kvc::unpack_signs(block.signs, d).contiguous();
       x += times(signs, back, true) * block.residual_norms.to(at::kFloat).mul(factor).unsqueeze(2);
@@ -137,9 +136,20 @@ at::Tensor RotatedCodes::vectors(const Tables& tables, const at::Tensor& back, d
   return parts.empty() ? at::Tensor() : at::cat(parts, 1);
 }
 
-at::Tensor RotatedCodes::sketched_scores(const at::Tensor& q, const Tables& tables) const {
+void RotatedCodes::score(kvc::CompressedAttention& attention) const {
+  for_each_block([&](const kvc::LevelCodes& x, int64_t first) { attention.score(x, first); });
+  if (!tables_.sketch.defined()) return;
+  const auto query = turned_back(attention.q(), tables_).div_(tables_.rotation.size(0));  // as it came
+  attention.add_scores(sketched_scores(query), 0);
+}
+
+void RotatedCodes::weigh(kvc::CompressedAttention& attention) const {
+  for_each_block([&](const kvc::LevelCodes& x, int64_t first) { attention.weigh(x, first); });
+}
+
+at::Tensor RotatedCodes::sketched_scores(const at::Tensor& q) const {
   const int64_t d = q.size(1);
-  const auto sketched = times(q, tables.sketch, false);
+  const auto sketched = times(q, tables_.sketch, false);
   std::vector<at::Tensor> scores;  // each [H, H_q / H, t]
   for (const auto& block : blocks_) {
     const auto sizes = block.residual_norms.to(at::kFloat).mul(sketch_factor(d)).unsqueeze(1);

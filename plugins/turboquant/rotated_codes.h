@@ -8,7 +8,7 @@
 #pragma once
 
 #include <kvc/footprint.h>
-#include <kvc/quant/level_codes.h>
+#include <kvc/quant/compressed_attention.h>
 #include <kvc/quant/precision.h>
 
 #include <vector>
@@ -27,26 +27,19 @@ struct Tables {
 at::Tensor turned(const at::Tensor& x, const Tables& tables);
 at::Tensor turned_back(const at::Tensor& x, const Tables& tables);
 
+// K or V of one layer, all tokens encoded on arrival.
 class RotatedCodes {
  public:
-  // x [H, t, D] fp32. Throws where a norm is beyond fp16.
-  void push_back(const at::Tensor& x, const Tables& tables, kvc::Precision precision);
-  at::Tensor dequantize(const Tables& tables) const;  // [H, T, D] fp32; undefined without tokens
-  at::Tensor attended(const Tables& tables) const;    // the unbiased one
-  int64_t n_tokens() const { return n_tokens_; }
+  RotatedCodes(const Tables& tables, kvc::Precision precision) : tables_(tables), precision_(precision) {}
 
-  // f(|x|/D * level[code] of [H, t, D], index of the first token): x^ before it is turned back, whose product with R^T
-  // q is that of x^ with q.
-  template <class F>
-  void for_each_block(const Tables& tables, F f) const {
-    int64_t first = 0;
-    for (const auto& block : blocks_) {
-      f(rotated(block, tables), first);
-      first += block.norms.size(1);
-    }
-  }
-  // What the sketch adds to scores: q [H_q, D] fp32 -> [H_q, T]
-  at::Tensor sketched_scores(const at::Tensor& q, const Tables& tables) const;
+  void push_back(const at::Tensor& x);  // [H, t, D]. Throws where a norm is beyond fp16.
+  at::Tensor dequantize() const;        // [H, T, D] fp32; undefined without tokens
+  at::Tensor attended() const;          // the unbiased one
+  int64_t n_tokens() const { return n_tokens_; }
+  int64_t n_encoded() const { return n_tokens_; }
+  // In the rotated basis, in which the products of x^ and a query are those of its levels and R^T q.
+  void score(kvc::CompressedAttention& attention) const;
+  void weigh(kvc::CompressedAttention& attention) const;
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;
 
  private:
@@ -54,10 +47,21 @@ class RotatedCodes {
     at::Tensor codes, norms;           // [H, t, ceil(D*b/32)] int32, [H, t]
     at::Tensor signs, residual_norms;  // [H, t, ceil(D/32)] int32, [H, t]; undefined without a sketch
   };
-  static kvc::LevelCodes rotated(const Block& block, const Tables& tables);
+  kvc::LevelCodes rotated(const Block& block) const;  // |x|/D * level[code] of [H, t, D]: x^ before it is turned back
+  template <class F>
+  void for_each_block(F f) const {  // f(rotated(block), index of the first token)
+    int64_t first = 0;
+    for (const auto& block : blocks_) {
+      f(rotated(block), first);
+      first += block.norms.size(1);
+    }
+  }
+  at::Tensor sketched_scores(const at::Tensor& q) const;  // what the sketch adds to scores: q [H_q, D] fp32 -> [H_q, T]
   // x^, and of what is left `back` times the signs, as long as |r| says times `factor`.
-  at::Tensor vectors(const Tables& tables, const at::Tensor& back, double factor) const;
+  at::Tensor vectors(const at::Tensor& back, double factor) const;
 
+  const Tables& tables_;  // the compressor's
+  kvc::Precision precision_;
   std::vector<Block> blocks_;
   int64_t n_tokens_ = 0;
 };

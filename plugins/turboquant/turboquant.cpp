@@ -8,11 +8,10 @@
 // V 4*ceil(D*b/32) + 4. Protected layers: 4*D. precision exact: 4 bytes where 2 stand.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
-#include <kvc/quant/parts_cache.h>
 #include <kvc/quant/projection.h>
+#include <kvc/quant/tensor_pair_cache.h>
 #include <kvc/shared.h>
 
-#include <algorithm>
 #include <bit>
 #include <map>
 #include <mutex>
@@ -56,47 +55,20 @@ struct ModelTables {
   turboquant::Tables k, v;
 };
 
-class TurboquantCache final : public kvc::PartsCache {
+class TurboquantCache final : public kvc::TensorPairCache<turboquant::RotatedCodes> {
  public:
   TurboquantCache(const kvc::LayerInfo& info, const ModelTables& tables, kvc::Precision precision)
-      : PartsCache(info), tables_(tables), precision_(precision) {}
+      : TensorPairCache(info, {tables.k, precision}, {tables.v, precision}), tables_(tables) {}
 
-  void append(const kvc::NewTokens& tokens) override {
-    check_new_tokens(tokens);
-    if (info().holds_k()) k_.push_back(tokens.k.to(at::kFloat).contiguous(), tables_.k, precision_);
-    if (info().holds_v()) v_.push_back(tokens.v.to(at::kFloat).contiguous(), tables_.v, precision_);
-  }
-
-  kvc::KeyValue dequantize() const override { return {k_.dequantize(tables_.k), v_.dequantize(tables_.v)}; }
-  kvc::KeyValue attended() const override { return {k_.attended(tables_.k), v_.attended(tables_.v)}; }
-  int64_t length() const override { return std::max(k_.n_tokens(), v_.n_tokens()); }
-  int64_t n_encoded_tokens() const override { return length(); }
-
-  kvc::Footprint footprint() const override {
-    kvc::Footprint bytes;
-    k_.add_to(bytes, kvc::CacheTensor::k);
-    v_.add_to(bytes, kvc::CacheTensor::v);
-    return bytes;
-  }
+  kvc::KeyValue attended() const override { return {k_.attended(), v_.attended()}; }
 
  private:
   at::Tensor to_basis(const at::Tensor& q) const override {
     return turboquant::turned(q.to(at::kFloat).contiguous(), tables_.k);
   }
   at::Tensor from_basis(const at::Tensor& out) const override { return turboquant::turned_back(out, tables_.v); }
-  void read_k(kvc::CompressedAttention& attention) const override {
-    k_.for_each_block(tables_.k, [&](const kvc::LevelCodes& x, int64_t first) { attention.score(x, first); });
-    if (!tables_.k.sketch.defined()) return;
-    const auto query = turboquant::turned_back(attention.q(), tables_.k).div_(info().head_dim);  // as it came
-    attention.add_scores(k_.sketched_scores(query, tables_.k), 0);
-  }
-  void read_v(kvc::CompressedAttention& attention) const override {
-    v_.for_each_block(tables_.v, [&](const kvc::LevelCodes& x, int64_t first) { attention.weigh(x, first); });
-  }
 
   const ModelTables& tables_;
-  kvc::Precision precision_;
-  turboquant::RotatedCodes k_, v_;
 };
 
 class Turboquant final : public kvc::PartsCompressor {

@@ -3,6 +3,7 @@
 // Bytes per layer: 4 * H_kv * D * min(T, sinks + recent);   precision exact: 8. Positions follow from the counts.
 #include <kvc/plugin.h>
 #include <kvc/quant/evicting_cache.h>
+#include <kvc/quant/evicting_compressor.h>
 #include <kvc/quant/shared_options.h>
 
 #include <algorithm>
@@ -18,6 +19,12 @@ struct WindowOptions {
     v.integer("recent", recent, 1, kvc::kNoUpperLimit, "newest tokens to keep");
     kvc::visit_precision(v, precision, "tokens");
   }
+
+  void check() const {}
+  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
+    const int64_t n_tokens = n_prompt_tokens + n_new_tokens, n_sinks = std::min(sinks, n_tokens);
+    return n_sinks + std::min(recent, n_tokens - n_sinks);
+  }
 };
 
 class WindowCache final : public kvc::EvictingCache {
@@ -32,24 +39,7 @@ class WindowCache final : public kvc::EvictingCache {
   const WindowOptions& options_;  // the compressor's
 };
 
-class Window final : public kvc::PartsCompressor {
- public:
-  explicit Window(const WindowOptions& options) : options_(options) {}
-
-  std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    return std::make_unique<WindowCache>(info, options_);
-  }
-  double bits() const override { return kvc::bits_of(options_.precision); }
-
-  // Sinks and window of the fp16 cache.
-  double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    const int64_t n_tokens = n_prompt_tokens + n_new_tokens, n_sinks = std::min(options_.sinks, n_tokens);
-    return kvc::fp16_bytes(model, n_sinks + std::min(options_.recent, n_tokens - n_sinks));
-  }
-
- private:
-  WindowOptions options_;
-};
+using Window = kvc::EvictingCompressor<WindowOptions, WindowCache>;
 
 }  // namespace
 

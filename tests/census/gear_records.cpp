@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kvc/quant/group_quant.h"
+#include "kvc/quant/keyed_generator.h"
 #include "kvc/quant/low_rank.h"
 #include "kvc/quant/outliers.h"
 #include "records.h"
@@ -60,7 +61,7 @@ nlohmann::json plugin_options(const Record& record, double sparsity) {
 bool plugin_draws_the_start(const OracleSet& set, const Record& record) {
   const auto x = set.input(record);
   const auto rank = record.fields.at("rank").get<int64_t>();
-  auto generator = low_rank_generator(record.fields.at("seed").get<uint64_t>(), 0, 0, 0);
+  auto generator = keyed_generator(record.fields.at("seed").get<uint64_t>(), 0, 0, 0);
   auto drawn = low_rank_start(generator, x.size(0), x.size(1), x.size(2), rank);
   if (!record.of_keys()) drawn = low_rank_start(generator, x.size(0), x.size(1), x.size(2), rank);
   return at::equal(drawn, set.start(record, rank));
@@ -164,7 +165,7 @@ void reproduce_power_iteration(const OracleSet& set, const Record& record) {
     if (name.rfind("rel_L", 0) != 0) continue;
     std::vector<double> drawn;
     for (uint64_t seed = 0; seed < kStarts; ++seed) {
-      auto generator = low_rank_generator(seed, 0, 0, 0);
+      auto generator = keyed_generator(seed, 0, 0, 0);
       const auto start = low_rank_start(generator, x.size(0), x.size(1), x.size(2), rank);
       const auto low_rank = low_rank_approximation(left, start, std::stoll(name.substr(5)), Precision::exact);
       drawn.push_back((left - low_rank.product()).norm().item<double>() / size);
@@ -187,7 +188,7 @@ TEST(Oracle, StartsAreDrawnAsThePublicCodeDrawsThem) {
     const auto seed = std::stoull(name.substr(name.find("seed") + 4));
     const int64_t heads = p0_k.size(1), d = p0_k.size(2), rank = p0_k.size(3);
     const int64_t n = set.input("K_" + name.substr(5, name.find('|', 5) - 5)).size(1);
-    auto generator = low_rank_generator(seed, 0, 0, 0);
+    auto generator = keyed_generator(seed, 0, 0, 0);
     EXPECT_TRUE(at::equal(low_rank_start(generator, heads, n, d, rank), p0_k[0])) << name;
     ++n_compared;
     const auto p0_v = set.init.find("P0_V" + name.substr(4));

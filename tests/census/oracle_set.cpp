@@ -7,6 +7,7 @@
 #include <cstring>
 #include <sstream>
 
+#include "kvc/quant/keyed_generator.h"
 #include "kvc/quant/low_rank.h"
 #include "method.h"
 #include "text/files.h"
@@ -106,7 +107,7 @@ at::Tensor OracleSet::start(const Record& record, int64_t rank) const {
     KVC_CHECK(held->second.size(3) == rank, held->first, " has rank ", held->second.size(3), ", not ", rank);
     return held->second[0].to(at::kFloat);
   }
-  auto generator = low_rank_generator(seed, 0, 0, 0);  // K's start, then V's
+  auto generator = keyed_generator(seed, 0, 0, 0);  // K's start, then V's
   auto drawn = low_rank_start(generator, x.size(0), x.size(1), x.size(2), rank);
   return record.of_keys() ? drawn : low_rank_start(generator, x.size(0), x.size(1), x.size(2), rank);
 }

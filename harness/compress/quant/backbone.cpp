@@ -1,40 +1,55 @@
 #include "kvc/quant/backbone.h"
 
 #include <algorithm>
-
-#include "kvc/quant/shared_options.h"
+#include <iterator>
 
 namespace kvc {
+namespace {
 
-Backbone make_backbone(const char* method, const std::string& name, int64_t bits, int64_t group_size, int64_t buffer,
-                       Precision precision) {
-  const bool kcvt = name == "kcvt", kivi = name == "kivi", none = name == "none";
-  KVC_CHECK(kcvt || kivi || none || name == "token_group", method, ": backbone '", name,
+struct Kind {
+  const char* name;
+  bool quantizes, grouped;
+  GroupAxis k_axis;
+  int64_t default_buffer;
+};
+constexpr Kind kKinds[] = {{"token_group", true, true, GroupAxis::channels, 64},
+                           {"kcvt", true, false, GroupAxis::tokens, 20},
+                           {"kivi", true, true, GroupAxis::tokens, 64},
+                           {"none", false, true, GroupAxis::channels, 64}};
+
+}  // namespace
+
+Backbone make_backbone(const char* method, const BackboneOptions& options) {
+  const auto* kind = std::find_if(std::begin(kKinds), std::end(kKinds),
+                                  [&](const Kind& known) { return known.name == options.backbone; });
+  KVC_CHECK(kind != std::end(kKinds), method, ": backbone '", options.backbone,
             "', allowed: token_group, kcvt, kivi, none");
   Backbone result;
-  result.name = name;
-  result.bits = none ? 16 : bits;
-  result.buffer = buffer > 0 ? buffer : kcvt ? 20 : 64;
-  KVC_CHECK(!kivi || result.buffer % group_size == 0, method, ": buffer ", result.buffer,
-            " is not a multiple of group_size ", group_size);
-  result.prompt_unit = kcvt || none ? 1 : result.buffer;
-  result.k = {.bits = bits, .group_size = kcvt ? 0 : group_size, .precision = precision};
-  result.v = result.k;
-  if (kcvt || kivi) result.k.axis = GroupAxis::tokens;
-  result.v.merge_heads = kcvt;
+  result.quantizes = kind->quantizes;
+  result.grouped = kind->grouped;
+  result.bits = kind->quantizes ? options.bits : 16;
+  result.buffer = options.buffer > 0 ? options.buffer : kind->default_buffer;
+  KVC_CHECK(!kind->grouped || kind->k_axis == GroupAxis::channels || result.buffer % options.group_size == 0, method,
+            ": buffer ", result.buffer, " is not a multiple of group_size ", options.group_size);
+  result.prompt_unit = kind->quantizes && kind->grouped ? result.buffer : 1;
+  result.v = {
+      .bits = options.bits, .group_size = kind->grouped ? options.group_size : 0, .precision = options.precision};
+  result.k = result.v;
+  result.k.axis = kind->k_axis;
+  result.v.merge_heads = !kind->grouped;
   return result;
 }
 
 void Backbone::check_model(const char* method, const ModelShape& model) const {
-  if (name != "kcvt" && quantizes()) check_group_size(method, v.group_size, model);
+  if (quantizes && grouped) check_group_size(method, v.group_size, model);
 }
 
 double Backbone::paper_fraction(const ModelShape& model, int64_t n_prompt_tokens) const {
   const double n = static_cast<double>(std::max<int64_t>(n_prompt_tokens, 1));
   const double wait = static_cast<double>(buffer) / n;
-  if (!quantizes()) return wait;
-  const double side = name == "kcvt" ? 2 / n + 2.0 / static_cast<double>(model.n_heads * model.head_dim)
-                                     : 2.0 / static_cast<double>(v.group_size);
+  if (!quantizes) return wait;
+  const double side = grouped ? 2.0 / static_cast<double>(v.group_size)
+                              : 2 / n + 2.0 / static_cast<double>(model.n_heads * model.head_dim);
   return static_cast<double>(bits) / 16 + side + wait;
 }
 

@@ -1,7 +1,6 @@
 #include "kvc/quant/low_rank.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <cmath>
 
@@ -12,13 +11,6 @@
 
 namespace kvc {
 namespace {
-
-// Bijective mixing of 64 bits (MurmurHash3's finalizer); 0 stays 0.
-uint64_t mixed(uint64_t x) {
-  x = (x ^ (x >> 33)) * 0xff51afd7ed558ccdULL;
-  x = (x ^ (x >> 33)) * 0xc4ceb9fe1a85ec53ULL;
-  return x ^ (x >> 33);
-}
 
 at::Tensor orthonormal(const at::Tensor& x) { return std::get<0>(at::linalg_qr(x, "reduced")); }
 
@@ -90,11 +82,6 @@ LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor& start, int
     return concat("low_rank: the factors of a ", n, " x ", d, " matrix are not finite");
   });
   return {.a = stored(q, precision), .b = stored(p, precision)};
-}
-
-at::Generator low_rank_generator(uint64_t seed, uint64_t sequence_key, int64_t layer, int64_t block) {
-  const uint64_t key = mixed(mixed(mixed(sequence_key) ^ static_cast<uint64_t>(layer)) ^ static_cast<uint64_t>(block));
-  return at::detail::createCPUGenerator(seed ^ key);
 }
 
 at::Tensor low_rank_start(at::Generator& generator, int64_t n_heads, int64_t n, int64_t d, int64_t rank) {

@@ -3,6 +3,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include "kvc/quant/keyed_generator.h"
+
 namespace kvc {
 namespace {
 
@@ -12,7 +14,7 @@ at::Tensor matrices() {  // [3, 50, 32]
 }
 
 LowRank approximated(const at::Tensor& x, int64_t rank, int64_t loops = 3) {
-  auto generator = low_rank_generator(1, 0, 0, 0);
+  auto generator = keyed_generator(1, 0, 0, 0);
   return low_rank_approximation(x, low_rank_start(generator, x.size(0), x.size(1), x.size(2), rank), loops,
                                 Precision::exact);
 }
@@ -59,7 +61,7 @@ TEST(LowRank, MoreLoopsApproachTheBestApproximation) {
 
 TEST(LowRank, StartsDifferByKeyAndRepeatByKey) {
   const auto start = [](uint64_t seed, uint64_t key, int64_t layer, int64_t block) {
-    auto generator = low_rank_generator(seed, key, layer, block);
+    auto generator = keyed_generator(seed, key, layer, block);
     return low_rank_start(generator, 1, 8, 8, 2);
   };
   EXPECT_TRUE(at::equal(start(1, 2, 3, 4), start(1, 2, 3, 4)));

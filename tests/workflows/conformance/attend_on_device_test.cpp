@@ -6,6 +6,7 @@
 #include "devices/emulated_device.h"
 #include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/corrected_codes.h"
+#include "kvc/quant/keyed_generator.h"
 #include "method.h"
 #include "sandbox/watch.h"
 
@@ -26,7 +27,7 @@ struct Held {
   at::Tensor recent;  // [H_kv, n, D] fp16
 
   Held(std::initializer_list<int64_t> sizes, int64_t n_recent, GroupAxis axis, const Beside& beside) {
-    auto generator = low_rank_generator(1, 2, 3, 4);
+    auto generator = keyed_generator(1, 2, 3, 4);
     const CorrectionFormat format{.groups = GroupFormat{.bits = 4, .group_size = 32, .axis = axis},
                                   .fill = Fill::masked,
                                   .rank = beside.rank,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "kvc/quant/keyed_generator.h"
 #include "kvc/quant/low_rank.h"
 #include "method.h"
 
@@ -114,7 +115,7 @@ TEST(SlowReference, GearWithoutOutliersDecodes300Steps) {
                                   {"seed", 9}, {"sparsity", 0.}, {"buffer", 20},     {"precision", "exact"}};
   expect_decoding("gear", options, [](const Input& x, int64_t n) {
     return by_chunks(x, n, kPrompt, 20, [](const at::Tensor& k, const at::Tensor& v, int64_t block) {
-      auto generator = low_rank_generator(9, 5, 2, block);
+      auto generator = keyed_generator(9, 5, 2, block);
       const auto corrected = [&](const at::Tensor& original, const at::Tensor& dense) {
         const auto left = original.to(at::kDouble) - dense;
         const int64_t rank = block == 0 ? 3 : 2;

@@ -7,20 +7,19 @@
 #pragma once
 
 #include <cstdint>
-#include <string>
 
-#include "kvc/compressor.h"
 #include "kvc/quant/group_quant.h"
+#include "kvc/quant/shared_options.h"
 
 namespace kvc {
 
 struct KVC_EXPORT Backbone {
-  std::string name;
-  int64_t bits = 16;  // bits per code; 16 with none
-  GroupFormat k, v;   // unused with none
+  bool quantizes = true;  // false: D^ = 0
+  bool grouped = true;    // false: a group of K is a channel's chunk, a group of V a token over all heads
+  int64_t bits = 16;      // bits per code; 16 with none
+  GroupFormat k, v;       // unused with none
   int64_t buffer = 0;
   int64_t prompt_unit = 1;  // the prompt's chunk is its largest multiple of this
-  bool quantizes() const { return name != "none"; }
 
   // Throws Error, naming the method, if groups do not divide head_dim.
   void check_model(const char* method, const ModelShape& model) const;
@@ -31,7 +30,6 @@ struct KVC_EXPORT Backbone {
 };
 
 // buffer 0: 20 for kcvt, 64 otherwise. Throws Error, naming the method, if kivi's groups do not divide the buffer.
-KVC_EXPORT Backbone make_backbone(const char* method, const std::string& name, int64_t bits, int64_t group_size,
-                                  int64_t buffer, Precision precision);
+KVC_EXPORT Backbone make_backbone(const char* method, const BackboneOptions& options);
 
 }  // namespace kvc

@@ -35,10 +35,6 @@ KVC_EXPORT LowRank low_rank_approximation(const at::Tensor& x, const at::Tensor&
 // The same with 8-bit factors: min-max quantization of each column of each head, as in quantize_groups.
 KVC_EXPORT LowRank with_factors_of_8_bits(const LowRank& x, Precision precision);
 
-// Random generator for the starts of one block of one layer: K, then V. Keyed by (seed, sequence, layer, block); at
-// sequence 0, layer 0, block 0 it gives the draws of the public code after torch.manual_seed(seed).
-KVC_EXPORT at::Generator low_rank_generator(uint64_t seed, uint64_t sequence_key, int64_t layer, int64_t block);
-
 // P0 [H, d, min(r, n, d)] for an [H, n, d] matrix; also draws the start of Q, which the public code draws and never
 // uses.
 KVC_EXPORT at::Tensor low_rank_start(at::Generator& generator, int64_t n_heads, int64_t n, int64_t d, int64_t rank);

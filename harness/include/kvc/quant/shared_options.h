@@ -1,6 +1,8 @@
 // Options of several plugins: one name, one range and one help text each.
 #pragma once
 
+#include <algorithm>
+#include <initializer_list>
 #include <string>
 
 #include "kvc/compressor.h"
@@ -25,24 +27,45 @@ inline void visit_buffer(OptionVisitor& v, int64_t& buffer) {
   v.integer("buffer", buffer, 1, kNoUpperLimit, "uncompressed new tokens; compressed together when full");
 }
 
-// Options of a backbone (backbone.h).
-inline void visit_backbone_groups(OptionVisitor& v, int64_t& group_size) {
-  v.integer_of("group_size", group_size, {16, 32, 64, 128, 256}, "values per group; not used by kcvt");
-}
-inline void visit_backbone_buffer(OptionVisitor& v, int64_t& buffer) {
-  v.integer("buffer", buffer, 0, kNoUpperLimit, "new tokens compressed together; 0: 20 for kcvt, 64 otherwise");
-}
+// Options of a backbone (backbone.h), and of outliers left out of it (corrected_codes.h).
+struct BackboneOptions {
+  std::string backbone = "kcvt";
+  int64_t bits = 4, group_size = 64, buffer = 0;
+  std::string fill = "masked";
+  Precision precision = Precision::real;
 
-// Options of corrections to a backbone (corrected_codes.h).
-inline void visit_fill(OptionVisitor& v, std::string& fill) {
-  v.choice("fill", fill, {"masked", "zero", "mean"},
-           "what replaces outliers during quantization; masked: excluded from their group's range");
-}
-inline void visit_low_rank(OptionVisitor& v, int64_t& rank, int64_t& decode_rank, int64_t& loops) {
-  v.integer("rank", rank, 0, 1024, "rank of the error approximation for the prompt, per head; 0: none");
-  v.integer("decode_rank", decode_rank, 0, 1024, "the same, for chunks of new tokens");
-  v.integer("loops", loops, 1, 100, "power iterations");
-}
+  void visit_codes(OptionVisitor& v, std::initializer_list<const char*> backbones, const char* help,
+                   std::initializer_list<int64_t> group_sizes) {
+    v.choice("backbone", backbone, backbones, help);
+    visit_bits(v, bits);
+    v.integer_of("group_size", group_size, group_sizes, "values per group; not used by kcvt");
+  }
+  void visit_buffer_and_fill(OptionVisitor& v) {
+    v.integer("buffer", buffer, 0, kNoUpperLimit, "new tokens compressed together; 0: 20 for kcvt, 64 otherwise");
+    v.choice("fill", fill, {"masked", "zero", "mean"},
+             "what replaces outliers during quantization; masked: excluded from their group's range");
+  }
+};
+
+// Options of the low-rank part of a correction (corrected_codes.h).
+struct LowRankOptions {
+  int64_t rank = 4, decode_rank = 2, loops = 3;
+
+  void visit(OptionVisitor& v) {
+    v.integer("rank", rank, 0, 1024, "rank of the error approximation for the prompt, per head; 0: none");
+    v.integer("decode_rank", decode_rank, 0, 1024, "the same, for chunks of new tokens");
+    v.integer("loops", loops, 1, 100, "power iterations");
+  }
+  void check_model(const char* method, const ModelShape& model) const {
+    const int64_t most = std::max(rank, decode_rank);
+    KVC_CHECK(most <= model.head_dim, method, ": rank ", most, " exceeds head_dim ", model.head_dim);
+  }
+  // GEAR's tables, as a fraction of the fp16 bytes: rho (1/D + 1/n), where rho is rank/2 (factors charged at 8 bits).
+  double paper_fraction(const ModelShape& model, int64_t n_prompt_tokens) const {
+    const double n = static_cast<double>(std::max<int64_t>(n_prompt_tokens, 1)), rho = static_cast<double>(rank) / 2;
+    return rho * (1.0 / static_cast<double>(model.head_dim) + 1 / n);
+  }
+};
 
 // Options of a cache that re-encodes everything (requantized_cache.h).
 inline void visit_requantized(OptionVisitor& v, int64_t& group_size, int64_t& residual) {
