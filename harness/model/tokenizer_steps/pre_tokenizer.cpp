@@ -12,8 +12,8 @@
 namespace kvc {
 namespace {
 
-using Step = PreTokenizer::Step;
-using Steps = std::vector<Step>;
+using PieceStep = PreTokenizer::Step;
+using PieceSteps = std::vector<PieceStep>;
 using Texts = PreTokenizer::Texts;
 
 enum class Behavior { removed, isolated, merged_with_previous, merged_with_next, contiguous };
@@ -72,7 +72,7 @@ std::vector<Part> apply_behavior(std::vector<Part> parts, Behavior behavior) {
   return parts;
 }
 
-Step split(FindAll find, Behavior behavior, bool invert = false) {
+PieceStep split(FindAll find, Behavior behavior, bool invert = false) {
   return [find = std::move(find), behavior, invert](const std::vector<Piece>& pieces, Texts&) {
     std::vector<Piece> out;
     for (const auto& piece : pieces) {
@@ -86,7 +86,7 @@ Step split(FindAll find, Behavior behavior, bool invert = false) {
 
 // write(piece, text) appends what the piece becomes.
 template <class Write>
-Step rewrite(Write write) {
+PieceStep rewrite(Write write) {
   return [write = std::move(write)](std::vector<Piece> pieces, Texts& texts) {
     size_t n_bytes = 0;
     std::vector<size_t> ends;
@@ -112,11 +112,11 @@ Behavior parse_behavior(const JsonObject& component) {
   return static_cast<Behavior>(found - names.begin());
 }
 
-Step write_byte_alphabet() {
+PieceStep write_byte_alphabet() {
   return rewrite([](const Piece& piece, std::string& text) { text += bytes_to_alphabet(piece.text); });
 }
 
-void add_byte_level(const JsonObject& c, Steps& steps) {
+void add_byte_level(const JsonObject& c, PieceSteps& steps) {
   if (c.boolean("add_prefix_space", true)) {
     steps.push_back(rewrite([](const Piece& piece, std::string& text) {
       if (piece.text[0] != ' ') text += ' ';
@@ -130,7 +130,7 @@ void add_byte_level(const JsonObject& c, Steps& steps) {
   steps.push_back(write_byte_alphabet());
 }
 
-void add_metaspace(const JsonObject& c, Steps& steps) {
+void add_metaspace(const JsonObject& c, PieceSteps& steps) {
   const auto sign = c.text("replacement", "\u2581");
   const auto scheme = c.text("prepend_scheme", c.boolean("add_prefix_space", true) ? "always" : "never");
   KVC_CHECK(scheme == "always" || scheme == "first" || scheme == "never", c.where(), ": prepend_scheme is ",
@@ -143,44 +143,44 @@ void add_metaspace(const JsonObject& c, Steps& steps) {
   if (c.boolean("split", true)) steps.push_back(split(find_text(sign), Behavior::merged_with_next));
 }
 
-void add_steps(const JsonObject& component, Steps& steps);
+void add_steps(const JsonObject& component, PieceSteps& steps);
 
 struct PreTokenizerRow {
   const char* type;
-  void (*add)(const JsonObject&, Steps&);
+  void (*add)(const JsonObject&, PieceSteps&);
 };
 const PreTokenizerRow kPreTokenizers[] = {
     {"Sequence",
-     [](const JsonObject& c, Steps& steps) {
+     [](const JsonObject& c, PieceSteps& steps) {
        for (const auto& part : c.array("pretokenizers")) add_steps({part, c.where()}, steps);
      }},
     {"ByteLevel", add_byte_level},
     {"Metaspace", add_metaspace},
     {"Split",
-     [](const JsonObject& c, Steps& s) {
+     [](const JsonObject& c, PieceSteps& s) {
        s.push_back(split(parse_pattern(c, "pattern"), parse_behavior(c), c.boolean("invert", false)));
      }},
     {"Digits",
-     [](const JsonObject& c, Steps& s) {
+     [](const JsonObject& c, PieceSteps& s) {
        const bool one_by_one = c.boolean("individual_digits", false);
        s.push_back(split(find_characters(is_numeric), one_by_one ? Behavior::isolated : Behavior::contiguous));
      }},
     {"Punctuation",
-     [](const JsonObject& c, Steps& s) {
+     [](const JsonObject& c, PieceSteps& s) {
        s.push_back(split(find_characters(is_punctuation), c.has("behavior") ? parse_behavior(c) : Behavior::isolated));
      }},
     {"Whitespace",
-     [](const JsonObject& c, Steps& s) {
+     [](const JsonObject& c, PieceSteps& s) {
        const TokenizerRegex words(R"(\w+|[^\w\s]+)", c.where());
        s.push_back(split([words](std::string_view text) { return words.find_all(text); }, Behavior::removed, true));
      }},
     {"WhitespaceSplit",
-     [](const JsonObject&, Steps& s) { s.push_back(split(find_characters(is_white_space), Behavior::removed)); }},
+     [](const JsonObject&, PieceSteps& s) { s.push_back(split(find_characters(is_white_space), Behavior::removed)); }},
     {"CharDelimiterSplit",
-     [](const JsonObject& c, Steps& s) { s.push_back(split(find_text(c.text("delimiter")), Behavior::removed)); }},
+     [](const JsonObject& c, PieceSteps& s) { s.push_back(split(find_text(c.text("delimiter")), Behavior::removed)); }},
 };
 
-void add_steps(const JsonObject& component, Steps& steps) {
+void add_steps(const JsonObject& component, PieceSteps& steps) {
   find_component<PreTokenizerRow>(component, kPreTokenizers).add(component, steps);
 }
 
