@@ -61,7 +61,7 @@ std::vector<TaskId> tasks_listed(const std::filesystem::path& list, const Paths&
       throw Error(where + e.what());
     }
   }
-  KVC_CHECK(!tasks.empty(), list.string(), : no task, expected one per line");
+  KVC_CHECK(!tasks.empty(), list.string(), ": no task, expected one per line");
   return tasks;
 }
 
