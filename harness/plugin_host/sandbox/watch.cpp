@@ -168,23 +168,18 @@ void check_positions(const at::Tensor& positions, int64_t n_kv_heads, int64_t n_
   }
 }
 
-void check_counts(const LayerCache& cache, const Footprint& footprint, int64_t n_tokens, int64_t n_values) {
+void check_counts(const LayerCache& cache, int64_t n_tokens, int64_t n_values) {
   KVC_CHECK(cache.length() == n_tokens, "length() is ", cache.length(), " after ", n_tokens, " tokens were appended");
   const int64_t n_encoded = cache.n_encoded_tokens(), n_encoded_values = cache.n_encoded_numbers();
   KVC_CHECK(n_encoded >= 0 && n_encoded <= n_tokens, "n_encoded_tokens() is ", n_encoded, ", expected 0 to ", n_tokens);
   KVC_CHECK(n_encoded_values >= 0 && n_encoded_values <= n_values, "n_encoded_numbers() is ", n_encoded_values,
             ", expected 0 to ", n_values);
-  int64_t recent = 0;
-  for (const auto& row : footprint.rows()) recent += row.kind == ByteKind::recent ? row.bytes : 0;
-  const int64_t most = 2 * (n_values - n_encoded_values);
-  KVC_CHECK(recent <= most, "footprint() has ", recent, " bytes of uncompressed tokens, expected at most ", most,
-            ": 16 bits for each of ", n_values - n_encoded_values, " values that are not encoded");
 }
 
-void check_attention(const at::Tensor& attention, const at::Tensor& q) {
-  KVC_CHECK(attention.defined(), "attend gave no tensor");
-  KVC_CHECK(attention.sizes() == q.sizes() && attention.device() == q.device(), "attend gave sizes ", attention.sizes(),
-            " on ", attention.device(), ", expected ", q.sizes(), " on ", q.device());
+int64_t recent_bytes(const Footprint& footprint, int64_t n_values, int64_t n_encoded_values) {
+  int64_t recent = 0;
+  for (const auto& row : footprint.rows()) recent += row.kind == ByteKind::recent ? row.bytes : 0;
+  return std::min(recent, 2 * (n_values - n_encoded_values));
 }
 
 WatchedPrompt::WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted)

@@ -31,8 +31,12 @@ CacheAnswer ask(const LayerCache& cache);
 void check_positions(const at::Tensor& positions, int64_t n_kv_heads, int64_t n_tokens, bool may_evict);
 
 // What a cache counts of itself against the n_tokens that it was given, n_values of K and V in all: tokens and values
-// that are encoded, and bytes of uncompressed tokens, at most 16 bits for each value that is not encoded. Throws Error.
-void check_counts(const LayerCache& cache, const Footprint& footprint, int64_t n_tokens, int64_t n_values);
+// that are encoded. Throws Error.
+void check_counts(const LayerCache& cache, int64_t n_tokens, int64_t n_values);
+
+// Of these bytes, those of uncompressed tokens: at most 16 bits for each value that is not encoded, whatever kind more
+// bytes are said to be of.
+int64_t recent_bytes(const Footprint& footprint, int64_t n_values, int64_t n_encoded_values);
 
 // The exact K and V of one layer's prompt: what all sequences that begin with it are compared with.
 class WatchedPrompt {

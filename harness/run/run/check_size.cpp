@@ -8,8 +8,8 @@
 namespace kvc {
 namespace {
 
-constexpr double kSpread = 1.5;       // of the largest number of encoded values, by the smallest, that gives a line
-constexpr double kLeastOfLine = 0.6;  // of what the samples say
+constexpr double kSpread = 1.5;        // of the largest number of encoded values, by the smallest, that gives a line
+constexpr double kLeastOfLine = 0.75;  // of what the samples say
 constexpr double kLeastOfShare = 0.25;
 constexpr double kFewValues = 0.5;  // of the samples' that a size has to have to be compared
 

@@ -273,7 +273,7 @@ void Generator::look_at_prompt(Sequence& sequence, const std::shared_ptr<const W
     const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
     const auto attention = cache.attend(last, watched->info().attention_scale);
     const auto answer = ask(cache);
-    check_counts(cache, answer.footprint, exact.k.size(1), 2 * exact.k.numel());
+    check_counts(cache, exact.k.size(1), 2 * exact.k.numel());
     const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
     Watch(watched, sequence.audit.may_evict()).check(answer, last, attention);
     sequence.reconstruction.add(answer.nearest, answer.positions, exact);
@@ -409,7 +409,7 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
     out.error = as_guest(meter_, sequence->account, Visit::looking, [&] {
       for (const auto& cache : sequence->caches) {
         footprints.push_back(cache->footprint());
-        check_counts(*cache, footprints.back(), out.n_cached_tokens, n_values(out.n_cached_tokens));
+        check_counts(*cache, out.n_cached_tokens, n_values(out.n_cached_tokens));
         check_positions(cache->positions(), model_.shape().n_kv_heads, out.n_cached_tokens,
                         sequence->audit.may_evict());
         stages.push_back(stages_of(*cache, footprints.back()));

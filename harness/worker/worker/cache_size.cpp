@@ -25,7 +25,7 @@ constexpr int64_t kAuditedBytes = 256 << 20;  // of exact K and V of a layer
 // What one layer holds.
 struct LayerSize {
   std::map<std::pair<CacheTensor, ByteKind>, int64_t> rows;
-  int64_t n_encoded_numbers = 0;
+  int64_t n_encoded_numbers = 0, recent_bytes = 0;
   bool is_composed = false;
   bool operator==(const LayerSize&) const = default;
 };
@@ -130,13 +130,14 @@ class SizeMeasure {
     Footprint bytes;
     auto error = as_guest(meter_, account, Visit::looking, [&] {
       bytes = cache.footprint();
-      check_counts(cache, bytes, n_tokens_, 2 * tokens_.k.numel());
+      check_counts(cache, n_tokens_, 2 * tokens_.k.numel());
       reported = bytes.total_bytes();
       size.n_encoded_numbers = cache.n_encoded_numbers();
       size.is_composed = dynamic_cast<const ComposedCache*>(&cache) != nullptr;
       check_bytes(bytes, held);
     });
     for (const auto& row : bytes.rows()) size.rows[{row.tensor, row.kind}] += row.bytes;
+    size.recent_bytes = recent_bytes(bytes, 2 * tokens_.k.numel(), size.n_encoded_numbers);
     return error;
   }
 
@@ -145,10 +146,8 @@ class SizeMeasure {
     const int64_t n_numbers = 2 * shape.n_kv_heads * shape.head_dim * n_tokens_;
     int64_t bytes = 0, recent = 0, n_encoded = 0;
     for (const auto& layer : before_) {
-      for (const auto& [of, n] : layer.rows) {
-        bytes += n;
-        if (of.second == ByteKind::recent) recent += n;
-      }
+      for (const auto& [of, n] : layer.rows) bytes += n;
+      recent += layer.recent_bytes;
       n_encoded += layer.n_encoded_numbers;
     }
     size.kv_bytes = bytes, size.recent_bytes = recent, size.n_encoded_numbers = n_encoded;

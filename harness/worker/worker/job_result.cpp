@@ -6,6 +6,8 @@
 #include <map>
 #include <tuple>
 
+#include "guest/watch.h"
+
 namespace kvc {
 namespace {
 
@@ -46,10 +48,9 @@ Measurement measured(const Generation& generation, int64_t n_question, const Com
   const int64_t n_new = generation.n_cached_tokens - n_compressed;
   whole.n_new_tokens = static_cast<int64_t>(generation.ids.size());
   whole.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * generation.n_cached_tokens;
-  whole.recent_bytes = 0;
-  for (const auto& footprint : generation.footprints) {
-    for (const auto& row : footprint.rows()) *whole.recent_bytes += row.kind == ByteKind::recent ? row.bytes : 0;
-  }
+  Footprint all;
+  for (const auto& footprint : generation.footprints) all.add(footprint);
+  whole.recent_bytes = recent_bytes(all, whole.kv_bytes_fp16 / 2, whole.n_encoded_numbers.value_or(0));
   whole.paper_bytes = static_cast<double>(shape.n_layers) * compressor.paper_bytes(shape, n_compressed, n_new);
   if (!std::isfinite(whole.paper_bytes)) whole.paper_bytes = std::numeric_limits<double>::quiet_NaN();
   whole.peak_weights_bytes = model.weights_bytes();

@@ -89,7 +89,7 @@ TEST_F(CheckAnswer, ReadsTheTextOffTheTokens) {
 
 TEST_F(CheckAnswer, AddsUpBytesItself) {
   EXPECT_EQ(said([](JobResult& r) { r.measured.kv_bytes = 1; }), "kv_bytes is 1, expected 160");
-  EXPECT_EQ(said([](JobResult& r) { r.measured.recent_bytes = 0; }), "recent_bytes is 0, expected 120");
+  EXPECT_EQ(said([](JobResult& r) { r.measured.recent_bytes = 121; }), "recent_bytes is 121, expected 0 to 120");
   EXPECT_EQ(said([](JobResult& r) { r.bytes[0].bytes = -20; }).substr(0, 23), "bytes of a kind is -20,");
   EXPECT_EQ(said([](JobResult& r) { r.bytes[0].layer = 2; }), "a layer is 2, expected 0 to 1");
   EXPECT_EQ(said([](JobResult& r) { r.bytes[0].kind = "magic"; }), "bytes of a kind that there is not");
