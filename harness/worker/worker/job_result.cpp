@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "guest/watch.h"
+#include "sandbox/watch.h"
 
 namespace kvc {
 namespace {
