@@ -1,6 +1,6 @@
 #include <sqlite3.h>
 
-#include "../store/store_fixture.h"
+#include "../store/store/store_fixture.h"
 #include "analysis/compare.h"
 #include "analysis/group_table.h"
 #include "analysis/likelihood_table.h"

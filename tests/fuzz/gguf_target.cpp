@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "../gguf/gguf_writer.h"
+#include "../model/gguf/gguf_writer.h"
 #include "checkpoint/gguf_config.h"
 #include "checkpoint/gguf_tensors.h"
 #include "target.h"

@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "../gguf/gguf_writer.h"
+#include "../model/gguf/gguf_writer.h"
 #include "target.h"
 
 namespace kvc_fuzz {

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "store/result_store.h"
-#include "store/store_fixture.h"
+#include "../store/store/store_fixture.h"
 #include "support/program.h"
 
 namespace kvc::test {

@@ -91,9 +91,13 @@ std::string no_file(const std::filesystem::path& path) {
   return "it is a device, expected a file";
 }
 
-std::ifstream open_to_read(const std::filesystem::path& path) {
+void check_readable(const std::filesystem::path& path) {
   const auto why = no_file(path);
   KVC_CHECK(why.empty() || is_shells_pipe(path), "cannot read ", path_in_quotes(path), ": ", why);
+}
+
+std::ifstream open_to_read(const std::filesystem::path& path) {
+  check_readable(path);
   std::ifstream file(path, std::ios::binary);
   KVC_CHECK(file, "cannot read ", path_in_quotes(path), ": ", std::strerror(errno));
   return file;

@@ -182,6 +182,12 @@ int64_t recent_bytes(const Footprint& footprint, int64_t n_values, int64_t n_enc
   return std::min(recent, 2 * (n_values - n_encoded_values));
 }
 
+void check_attention(const at::Tensor& attention, const at::Tensor& q) {
+  KVC_CHECK(attention.defined(), "attend gave no tensor");
+  KVC_CHECK(attention.sizes() == q.sizes() && attention.device() == q.device(), "attend gave sizes ", attention.sizes(),
+            " on ", attention.device(), ", expected ", q.sizes(), " on ", q.device());
+}
+
 WatchedPrompt::WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted)
     : info_(info), given_{k.to(at::kFloat, false, true), v.to(at::kFloat, false, true)}, bits_granted_(bits_granted) {}
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cuda/attend_codes.h"
-#include "cuda/schedules.h"
+#include "schedules.h"
 #include "kvc/check.h"
 
 namespace kvc::cuda_emulated::attended {

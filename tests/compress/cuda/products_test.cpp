@@ -10,7 +10,7 @@
 #include <numeric>
 #include <random>
 
-#include "cuda/schedules.h"
+#include "schedules.h"
 #include "kvc/check.h"
 
 namespace kvc::cuda_emulated {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "../gguf/gguf_writer.h"
+#include "../../model/gguf/gguf_writer.h"
 #include "kvc/check.h"
 #include "prompt/model_template.h"
 #include "support/message_of.h"
