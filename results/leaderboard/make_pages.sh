@@ -8,7 +8,7 @@ kvc=${KVC:-$root/kvc}
 database=$1
 of=("$database" --baseline "full precision" --experiment leaderboard)
 
-"$kvc" table levels --db "$database" --experiment leaderboard >"$here/levels.md"
+"$kvc" table by_size --db "$database" --experiment leaderboard >"$here/levels.md"
 "$kvc" compare "${of[@]}" --task lambada/openai >"$here/compare.md"
 "$kvc" compare "${of[@]}" --task piqa --task hellaswag --pooled >"$here/compare_choices.md"
 "$kvc" compare "${of[@]}" --task 'ruler/*/2k' --task 'ruler/*/4k' --pooled >"$here/compare_ruler.md"

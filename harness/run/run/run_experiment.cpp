@@ -1,3 +1,18 @@
+// The parent process of a run: gives jobs to workers and stores their answers. What becomes of a job, one sample of one
+// task for the compressors that miss it:
+//
+//   pending --claim: another run computes it--> others --asked again every second--> pending
+//      | claim: mine            | done there: nothing is left
+//      v
+//   made into ids --refused (too long, ...)--> failed
+//      | give: a worker has room
+//      v
+//   given --answer per compressor--> stored; when all have answered, done
+//      | the worker dies, hangs, or answers what cannot be
+//      v
+//   each compressor alone, at the front of pending; if it was alone and inside the plugin, or for the second time: failed
+//
+// A compressor inside which a worker died runs alone from then on; after kMostStuck hangs its other samples fail unasked.
 #include "run/run_experiment.h"
 
 #include <poll.h>
@@ -91,7 +106,7 @@ class Run {
   }
 
  private:
-  // A worker and what it is at.
+  // A worker and its jobs in flight.
   struct Child {
     explicit Child(const WorkerSetUp& set_up) : process(nlohmann::json(set_up)) {}
     WorkerProcess process;
@@ -313,7 +328,7 @@ class Run {
   void fail_stuck(PendingJob& job) {
     for (const auto& [compressor, n] : stuck_) {
       if (n < kMostStuck || std::erase(job.compressors, compressor) == 0) continue;
-      progress_.unplan({job.task, job.sample, {compressor}, false, false, {}, {}, job.work});
+      progress_.unplan({.task = job.task, .sample = job.sample, .compressors = {compressor}, .work = job.work});
       fail(job, compressor, concat("not run: the plugin has already stopped ", n, " workers"));
     }
   }
@@ -322,7 +337,8 @@ class Run {
   void set_crashers_apart(PendingJob& job) {
     for (const int compressor : crashers_) {
       if (std::erase(job.compressors, compressor) == 0) continue;
-      jobs_.push_back({job.task, job.sample, {compressor}, true, false, {}, {}, job.work});
+      jobs_.push_back(
+          {.task = job.task, .sample = job.sample, .compressors = {compressor}, .alone = true, .work = job.work});
     }
   }
 
@@ -344,7 +360,13 @@ class Run {
         continue;
       }
       for (const int compressor : job.compressors) {
-        jobs_.push_front({job.task, job.sample, {compressor}, true, was_alone, {}, job.sizes, job.work});
+        jobs_.push_front({.task = job.task,
+                          .sample = job.sample,
+                          .compressors = {compressor},
+                          .alone = true,
+                          .tried = was_alone,
+                          .sizes = job.sizes,
+                          .work = job.work});
         progress_.plan(jobs_.front());
       }
     }
