@@ -74,7 +74,7 @@ TEST(Choices, AnEmptyChoiceIsABadLine) {
   EXPECT_EQ(texts(R"({"options": ["x", "y z"]})"), (std::vector<std::string>{" x", " y z"}));
   EXPECT_THROW(texts(R"({"options": ["x", ""]})"), Error);
   EXPECT_THROW(texts(R"({"options": ["x"]})"), Error);
-  EXPECT_THROW(texts(R"({"options": ["x", 2]})"), Error);
+  EXPECT_THROW(texts(R"({"options": ["x", null]})"), Error);
   EXPECT_THROW(texts(R"({"option": ["x", "y"]})"), Error);
 }
 

@@ -159,11 +159,11 @@ at::Tensor all_but(int64_t n_first) { return at::arange(n_first, 200).expand({2,
 
 TEST(Watch, HoldsTheTokensThatAreKeptAgainstTheirBits) {
   for (const int64_t n_dropped : {0, 1, 100}) {
-    EXPECT_THAT(watched(all_but(n_dropped), true), HasSubstr("bits/value, which cannot carry less than")) << n_dropped;
+    EXPECT_THAT(watched(all_but(n_dropped), true), HasSubstr("bits/value, which cannot give less than")) << n_dropped;
   }
   auto one_head = all_but(0);
   one_head[1][0] = -1;
-  EXPECT_THAT(watched(one_head, true), HasSubstr("bits/value, which cannot carry less than"));
+  EXPECT_THAT(watched(one_head, true), HasSubstr("bits/value, which cannot give less than"));
   EXPECT_EQ(watched(all_but(1), true, 0.3), "no error");  // 2^-2 is 0.25
   EXPECT_EQ(watched(one_head, true, 0.3), "no error");
 }

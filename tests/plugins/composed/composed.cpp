@@ -65,4 +65,4 @@ class Composed final : public kvc::Compressor {
 
 }  // namespace
 
-KVC_PLUGIN(ComposedOptions, Composed, "composed", "compositions of the built plugins", "none", "none", {})
+KVC_PLUGIN(ComposedOptions, Composed, "composed", "compositions of the built plugins", "none", "none", {.evicts = true})

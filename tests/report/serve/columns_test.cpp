@@ -64,7 +64,7 @@ TEST(Metadata, HoldsATextForEveryColumnAndAQueryForEveryTable) {
   const auto json = nlohmann::json::parse(datasette_metadata(db, "mine"));
   const auto& mine = json.at("databases").at("mine");
   EXPECT_EQ(mine.at("tables").at("sample").at("columns").at("prefill_seconds"),
-            "[seconds] the model's work on the prompt, shared by all compressors of the run");
+            "[seconds] time of the prompt's prefill, shared by all compressors of the run");
   for (const auto& name : table_names()) EXPECT_TRUE(mine.at("queries").contains("table_" + name)) << name;
 }
 

@@ -20,7 +20,7 @@ TEST(PrintedTable, GearsAveragesButTwoAreTheirs) {
   EXPECT_EQ(check.averages[0].printed.text, "31.94");
   EXPECT_EQ(check.averages[0].expected, "31.87 is the mean of 9 values");
   EXPECT_EQ(check.averages[1].row, "GEAR-L 2 bits (KIVI), r 4");
-  EXPECT_EQ(check.averages[1].expected, "38.30 is the mean of 9 figures");
+  EXPECT_EQ(check.averages[1].expected, "38.30 is the mean of 9 values");
 }
 
 TEST(PrintedTable, SomeOfGearsAccuraciesFitNoCount) {
@@ -40,7 +40,7 @@ TEST(PrintedTable, HalfOfDecoQuantsAveragesAreNot) {
   const auto worst = std::find_if(check.averages.begin(), check.averages.end(),
                                   [](const auto& finding) { return finding.printed.text == "66.2"; });
   ASSERT_NE(worst, check.averages.end());
-  EXPECT_EQ(worst->expected, "51.6 is the mean of 5 figures");
+  EXPECT_EQ(worst->expected, "51.6 is the mean of 5 values");
   EXPECT_EQ(check_printed_table(paper("decoquant_table2")).averages.size(), 3u);
 }
 
