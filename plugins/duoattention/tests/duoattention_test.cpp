@@ -116,11 +116,11 @@ TEST(DuoAttentionPattern, RefusesInOneLineWhatIsNone) {
   EXPECT_TRUE(has(refusal(""), "is empty"));
   EXPECT_TRUE(has(refusal("1\t0\n1\n"), ":2: 1 scores, the first line has 2"));
   EXPECT_TRUE(has(refusal("1\t0\n\n"), ":2: an empty line"));
-  EXPECT_TRUE(has(refusal("1\tx\n"), ":1: column 2 is no number"));
+  EXPECT_TRUE(has(refusal("1\tx\n"), ":1: column 2 is not a number"));
   for (const char* bad : {"nan\n", "inf\n", "1e999\n", "1,0\n", "0.5x\n", "0x1\n"}) {
-    EXPECT_TRUE(has(refusal(bad), "column 1 is no number")) << bad;
+    EXPECT_TRUE(has(refusal(bad), "column 1 is not a number")) << bad;
   }
-  EXPECT_TRUE(has(refusal(std::string("1\0\n", 3)), "column 1 is no number"));
+  EXPECT_TRUE(has(refusal(std::string("1\0\n", 3)), "column 1 is not a number"));
   EXPECT_TRUE(has(refusal(std::string((1 << 20) + 1, '1')), "more than 1048576 bytes"));
   EXPECT_THROW(duoattention::read_scores("/no/such/file"), Error);
 

@@ -163,7 +163,7 @@ TEST(KvquantCalibration, IsRefusedInOneLineWhereItIsMissingOrOfAnotherShape) {
       << refusal(options, changed);
   changed = tensors;
   changed["k.upper"] = tensors["k.lower"] - 1;
-  EXPECT_TRUE(has(refusal(options, changed), "a lower threshold lies above its upper one"));
+  EXPECT_TRUE(has(refusal(options, changed), "a lower threshold is above its upper one"));
   changed["k.upper"] = at::full({2, M}, NAN);
   EXPECT_TRUE(has(refusal(options, changed), "not finite"));
   EXPECT_THROW(learned(options, {{normal({H, 1, D}, 13), normal({H, 1, D}, 14), {}, {}}}), Error);  // the sink alone

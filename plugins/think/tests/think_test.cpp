@@ -103,7 +103,7 @@ TEST(Think, RefusesAPromptWithoutQueries) {
   const auto x = sized_tokens(40);
   const OpenCache cache("think", kSmall, kInfo);
   const auto refused = [&](const at::Tensor& q) { return test::message_of([&] { cache->append({q, x.k, x.v, 0}); }); };
-  EXPECT_NE(refused({}).find("queries say which channels stay, and there are none"), std::string::npos);
+  EXPECT_NE(refused({}).find("queries select the channels, but there are none"), std::string::npos);
   EXPECT_NE(refused(x.q.narrow(1, 0, 39)).find("q has shape [4, 39, 32], expected [4, 40, 32]"), std::string::npos);
   EXPECT_NE(refused(x.q.clone().fill_(NAN)).find("not finite"), std::string::npos);
   EXPECT_EQ(cache->length(), 0);

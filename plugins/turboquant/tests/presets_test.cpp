@@ -170,7 +170,7 @@ TEST(TurboquantPresets, WhatDoesNotFitIsRefusedWithTheReason) {
       {refusal(with({{"keys", "inner_product"}}), deep), "keys inner_product, allowed: neither"},
       {refusal(with({{"seed", 5}}), deep), "with seed 5, allowed: with signs drawn"},
       {refusal({{"signs", "drawn"}}, deep), "signs drawn without a preset"},
-      {refusal({{"preset", "turboquant_k8v4"}, {"signs", "drawn"}}, deep), "turns no keys"},
+      {refusal({{"preset", "turboquant_k8v4"}, {"signs", "drawn"}}, deep), "does not rotate keys"},
   };
   for (const auto& [text, reason] : refused) {
     EXPECT_NE(text.find(reason), std::string::npos) << text << "; expected: " << reason;

@@ -97,7 +97,7 @@ TEST_F(SmolLm2, ConfigIsItsCheckpoints) {
   EXPECT_EQ(config.rope.theta, 100'000);
   EXPECT_TRUE(config.tied_embeddings);
   EXPECT_EQ(config.bos_token_ids, std::vector<int64_t>{1});
-  EXPECT_EQ(config.eos_token_ids, std::vector<int64_t>{2});
+  EXPECT_EQ(config.eos_token_ids, (std::vector<int64_t>{2, 0, 4}));  // <|im_end|>, <|endoftext|>, <reponame>
 }
 
 struct Golden {

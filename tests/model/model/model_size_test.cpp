@@ -64,7 +64,10 @@ TEST(ModelSize, CountsEveryFamilyAsTransformersDoes) {
   EXPECT_EQ(size_of({{"architectures", {"Qwen2ForCausalLM"}}}).n_parameters, 87104);
   EXPECT_EQ(size_of({{"architectures", {"Qwen3ForCausalLM"}}, {"head_dim", 32}}).n_parameters, 111552);
   EXPECT_EQ(size_of({{"architectures", {"Phi3ForCausalLM"}}}).n_parameters, 86848);
-  json opt = {{"architectures", {"OPTForCausalLM"}}, {"ffn_dim", 96}, {"num_key_value_heads", 4}};
+  json opt = {{"architectures", {"OPTForCausalLM"}},
+              {"ffn_dim", 96},
+              {"num_key_value_heads", 4},
+              {"intermediate_size", nullptr}};
   EXPECT_EQ(size_of(opt).n_parameters, 98112);
   opt["word_embed_proj_dim"] = 32;
   EXPECT_EQ(size_of(opt).n_parameters, 99008);
