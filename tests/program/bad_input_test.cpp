@@ -134,7 +134,7 @@ TEST(BadPath, OfAnyVerbIsRefusedInOneLineAndNotWaitedFor) {
         {"run", file, "--db", (folder / "r.sqlite").string(), "--set", "model=" + path},
     };
     for (const auto& command : commands) {
-      const auto run = Program(folder, command, "", {"timeout", "60"}).wait();
+      const auto run = Program(folder, command, "", {"/usr/bin/timeout", "60"}).wait();
       const auto words = ::testing::PrintToString(command);
       EXPECT_NE(run.exit_code, 0) << words;
       EXPECT_NE(run.exit_code, 124) << words << " waits";

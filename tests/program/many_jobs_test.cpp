@@ -12,7 +12,7 @@ namespace {
 
 constexpr int kSamples = 3000;
 // Of 1 MB; a job that was passed over took 1.3 KB of it.
-const std::vector<std::string> kSmallStack = {"sh", "-c", "ulimit -s 1024 && exec \"$@\"", "sh"};
+const std::vector<std::string> kSmallStack = {"/bin/sh", "-c", "ulimit -s 1024 && exec \"$@\"", "sh"};
 
 // A task of so many questions, each `question` and its number, refused beyond max_tokens.
 std::string many_questions(const TempFolder& folder, const std::string& question, int max_tokens) {
@@ -32,7 +32,7 @@ std::string many_questions(const TempFolder& folder, const std::string& question
           "version: 1\nsummary: many questions\ndata: {file: data/q.jsonl, root: task}\nfields: {question: "
           "question}\ngold: {from: answer}\nprompt: {template: \"Q: {question}\\nA:\", truncate: refuse, max_tokens: " +
               std::to_string(max_tokens) +
-              "}\nmax_new_tokens: 1\nstop: [\"\\n\"]\nextractors:\n  - {name: first, steps: [strip], compare: "
+              "}\nmax_new_tokens: 4\nstop: [\"\\n\"]\nextractors:\n  - {name: first, steps: [strip], compare: "
               "exact}\nmetric: accuracy\nextract_cases:\n" +
               cases)
       .string();

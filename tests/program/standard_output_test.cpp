@@ -11,7 +11,7 @@ constexpr const char* kLost = "kvc: cannot write standard output: ";
 // The command with `redirection` behind it, as a shell reads it.
 Finished redirected(const TempFolder& folder, std::vector<std::string> arguments, const std::string& redirection,
                     const std::string& input = "") {
-  return Program(folder, std::move(arguments), input, {"bash", "-c", "\"$@\" " + redirection, "bash"}).wait();
+  return Program(folder, std::move(arguments), input, {"/bin/bash", "-c", "\"$@\" " + redirection, "bash"}).wait();
 }
 
 TEST(StandardOutput, ThatIsFullOrClosedIsToldByEveryVerb) {
@@ -67,7 +67,7 @@ TEST(StandardOutput, ThatIsClosedIsNoDatabase) {
 TEST(StandardOutput, ThatIsReadNoMoreEndsACommandQuietly) {
   TempFolder folder;
   for (const std::string ignored : {"", "trap '' PIPE; "}) {
-    const std::vector<std::string> wrapper = {"bash", "-c", ignored + "\"$@\" | true; exit ${PIPESTATUS[0]}", "bash"};
+    const std::vector<std::string> wrapper = {"/bin/bash", "-c", ignored + "\"$@\" | true; exit ${PIPESTATUS[0]}", "bash"};
     const auto run = Program(folder, {"page", "verbs"}, "", wrapper).wait();
     EXPECT_EQ(run.exit_code, 141) << ignored;
     EXPECT_EQ(run.err, "") << ignored;
@@ -107,7 +107,7 @@ TEST(Files, ThatADiskHasNoRoomForAreToldAndNotLeftHalfWritten) {
     std::filesystem::remove_all(folder / "o");
     std::filesystem::create_directories(folder / "o");
     const auto limit = "ulimit -f " + std::to_string(kilobytes) + " && exec \"$@\"";
-    const auto run = Program(folder, command, "", {"bash", "-c", limit, "bash"}).wait();
+    const auto run = Program(folder, command, "", {"/bin/bash", "-c", limit, "bash"}).wait();
     EXPECT_EQ(run.exit_code, 3) << words << run.err;
     EXPECT_NE(run.err.find("cannot write '" + made), std::string::npos) << words << run.err;
     EXPECT_NE(run.err.find("File too large"), std::string::npos) << words << run.err;

@@ -163,7 +163,7 @@ TEST(DoctorPlan, SaysWhatDoesNotFit) {
   EXPECT_EQ(rows["full defaults"]["80 GB: context"], "16225");    // 5,316,758,528 / 327,680 = 16,225.5
   EXPECT_EQ(rows["full defaults"]["141 GB: context"], "202382");  // 66,316,758,528 / 327,680 = 202,382.7
   EXPECT_EQ(rows["full defaults"]["batch at 131072"], "does not fit");
-  EXPECT_NE(int8.out.find("24 GB: the int8 weights do not fit"), std::string::npos) << int8.out;
+  EXPECT_NE(int8.out.find("24 GB: the int8 weights and the reserve do not fit"), std::string::npos) << int8.out;
 }
 
 TEST(DoctorPlan, PrintsWhyACompressorRefusesTheModel) {

@@ -64,7 +64,7 @@ restarts=2
 
 TEST(SlurmScript, SubmitsArraysThatAreSplitAndByClassAndTheMergeBehindThem) {
   EXPECT_EQ(submit_script(big_plan(), place(), cluster()), R"(#!/bin/bash
-# Submits 1203 shards of 0 cells, and a job that merges them behind all.
+# Submits 1203 shards of 0 cells, and a job that merges them afterwards.
 set -euo pipefail
 export KVC_DATA=/shared/data
 folder=/shared/grid
