@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-CUDA = os.path.join(ROOT, "harness", "cuda")
+CUDA = os.path.join(ROOT, "harness", "compress", "cuda")
 TABLE = os.path.join(CUDA, "kernels.tsv")
 GPUS = os.path.join(CUDA, "gpus.tsv")
 PAGE = os.path.join(ROOT, "docs", "cuda.md")

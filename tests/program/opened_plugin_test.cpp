@@ -98,7 +98,7 @@ TEST_F(OpenedPlugin, ThatIsNotListedIsRefusedBeforeItsCodeRuns) {
 TEST_F(OpenedPlugin, ThatAnybodyMayWriteIsRefusedBeforeItsCodeRuns) {
   ::setenv("OPENS_BADLY", "initializer exits", 1);
   fs::permissions(folder / "plugins", fs::perms::others_write, fs::perm_options::add);
-  expect_refused(run("  - opens_badly\n"), "opens_badly.so: anybody may replace this plugin");
+  expect_refused(run("  - opens_badly\n"), "opens_badly.so: this plugin is in a world-writable folder");
 }
 
 }  // namespace

@@ -133,6 +133,10 @@ void check_rows(const char* name, const KeyValue& kv, const at::Tensor& position
   }
 }
 
+void check_length(const LayerCache& cache, int64_t n_tokens) {
+  KVC_CHECK(cache.length() == n_tokens, "length() is ", cache.length(), " after ", n_tokens, " tokens were appended");
+}
+
 }  // namespace
 
 CacheAnswer CacheAnswer::clone() const {
@@ -169,7 +173,7 @@ void check_positions(const at::Tensor& positions, int64_t n_kv_heads, int64_t n_
 }
 
 void check_counts(const LayerCache& cache, int64_t n_tokens, int64_t n_values) {
-  KVC_CHECK(cache.length() == n_tokens, "length() is ", cache.length(), " after ", n_tokens, " tokens were appended");
+  check_length(cache, n_tokens);
   const int64_t n_encoded = cache.n_encoded_tokens(), n_encoded_values = cache.n_encoded_numbers();
   KVC_CHECK(n_encoded >= 0 && n_encoded <= n_tokens, "n_encoded_tokens() is ", n_encoded, ", expected 0 to ", n_tokens);
   KVC_CHECK(n_encoded_values >= 0 && n_encoded_values <= n_values, "n_encoded_numbers() is ", n_encoded_values,
@@ -203,6 +207,7 @@ void Watch::add(at::Tensor k, at::Tensor v) {
 }
 
 void Watch::look_at_prompt(const LayerCache& cache, const at::Tensor& q) const {
+  check_length(cache, prompt_->given().k.size(1));  // by which the inherited attend() goes
   const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
   const auto attention = cache.attend(last, prompt_->info().attention_scale);
   compare(cache, last, attention);

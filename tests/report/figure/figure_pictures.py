@@ -94,10 +94,10 @@ def main():
         db = folder / "made.sqlite"
         make_database(db)
         expected = {  # what must stand in the picture, word for word
-            "gear:6": ["GEAR 2 bits", NASTY, "codes", "scales and zeros", "low rank", "share of the size at 16 bits [%]"],
+            "gear:6": ["GEAR 2 bits", NASTY, "codes", "scales and zeros", "low rank", "fraction of the size at 16 bits [%]"],
             "gear:4c": ["GEAR", NASTY, "demo/a", "KV size [%]", "accuracy [%]"],
             "tada:2": ["GEAR 2 bits", NASTY, "K", "V", "layer"],
-            "gear:3a": ["quantization", "low rank", "other", "share of the time [%]"],
+            "gear:3a": ["quantization", "low rank", "other", "fraction of the time [%]"],
             "gear:3b": ["GEAR 2 bits", "peak memory [GiB]"],
             "gear:3c": ["GEAR 2 bits", "throughput [tokens/s]"],
             "decoquant:1": ["matrix", "T_L", "value"],
