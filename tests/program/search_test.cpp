@@ -195,7 +195,7 @@ TEST_F(SearchTest, RefusesWhatCannotBeSearchedInOneLine) {
   expect_part(refusal("full\n  - tada", {"--budget", "0.5"}), "names 2 compressors");
   expect_part(refusal("chain: [snapkv: {}, kivi: {}]", {"--budget", "0.5"}),
               "chain is a composition, expected a plugin");
-  expect_part(refusal("tada: {bits: 4}", {"--budget", "0.5"}), "small.yaml:7:5: error: option 'bits' is what");
+  expect_part(refusal("tada: {bits: 4}", {"--budget", "0.5"}), "small.yaml:7:5: error: option 'bits' is searched");
   expect_part(refusal("tada", {"--budget", "0.5", "--levels", "3"}), "level 3 of option 'bits', allowed: 2, 4, 8");
   EXPECT_FALSE(fs::exists(folder_ / "none.sqlite"));
   const auto tight = search("tada: {recent: 16}", "none.sqlite", {"--budget", "0.01"});

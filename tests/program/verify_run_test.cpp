@@ -70,7 +70,7 @@ TEST_F(VerifyRun, OtherDataIsADifferenceAndAnotherBinaryANote) {
 TEST_F(VerifyRun, TheSeedChoosesTheSamples) {
   const auto drawn = [&](const char* seed) {
     const auto out = verify(key("kivi"), {"--samples", "2", "--seed", seed}).out;
-    const auto start = out.find("again: ");
+    const auto start = out.find("samples: ");
     return out.substr(start, out.find('\n', start) - start);
   };
   EXPECT_EQ(drawn("7"), drawn("7"));

@@ -26,6 +26,7 @@ ChatForm load_chat_form(const std::filesystem::path& yaml_file) {
   }
   const auto text = map.required("template");
   form.text = text.string();
+  if (form.text.empty()) text.fail(text.name(), " is empty, expected a chat template");
   map.reject_unknown();
   try {
     jinja::Template{form.text};

@@ -270,10 +270,10 @@ void Generator::look_at_prompt(Sequence& sequence, const std::shared_ptr<const W
   sequence.out.error = as_guest(meter_, sequence.account, Visit::looking, [&] {
     const auto& cache = *sequence.caches[static_cast<size_t>(watched->layer())];
     const auto& exact = watched->given();
+    check_counts(cache, exact.k.size(1), 2 * exact.k.numel());  // the inherited attend() goes by them
     const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
     const auto attention = cache.attend(last, watched->info().attention_scale);
     const auto answer = ask(cache);
-    check_counts(cache, exact.k.size(1), 2 * exact.k.numel());
     const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
     Watch(watched, sequence.audit.may_evict()).check(answer, last, attention);
     sequence.reconstruction.add(answer.nearest, answer.positions, exact);

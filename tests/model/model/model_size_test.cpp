@@ -67,7 +67,8 @@ TEST(ModelSize, CountsEveryFamilyAsTransformersDoes) {
   json opt = {{"architectures", {"OPTForCausalLM"}},
               {"ffn_dim", 96},
               {"num_key_value_heads", 4},
-              {"intermediate_size", nullptr}};
+              {"intermediate_size", nullptr},
+              {"rms_norm_eps", nullptr}};
   EXPECT_EQ(size_of(opt).n_parameters, 98112);
   opt["word_embed_proj_dim"] = 32;
   EXPECT_EQ(size_of(opt).n_parameters, 99008);

@@ -235,7 +235,7 @@ def main():
               ALTER TABLE cell DROP COLUMN scoring_json; DROP TABLE likelihood;
               PRAGMA user_version = 3;""")  # as the first files of schema 3
         db.close()
-        assert "(schema 3); what is shown is a copy" in serve(database, temporary, headings)
+        assert "(schema 3); showing an upgraded copy" in serve(database, temporary, headings)
         make_older(database)
         assert f"{database}: written by an earlier kvc (schema 2); showing an upgraded copy" in serve(database, temporary, headings)
         with sqlite3.connect(database) as db:
