@@ -72,9 +72,7 @@ TEST_F(BenchRuns, PhasesAddUpPartsFitInAndPeaksAreSplit) {
 TEST_F(BenchRuns, TheVerbRunsWhatRunDoesAndRefusesOtherKinds) {
   const auto file = folder.write(
       "b.yaml", bench_file(kLayer, "prompt_tokens: 64\n  new_tokens: 2\n  repeats: 2", "  - full\n  - token_group\n"));
-  const auto bench = [&](const std::string& path) {
-    return run_program(folder, {"bench", path, "--db", database()});
-  };
+  const auto bench = [&](const std::string& path) { return run_program(folder, {"bench", path, "--db", database()}); };
   const auto first = run_program(folder, {"bench", file.string(), "--db", database(), "--set", "bench.batch=2"});
   ASSERT_EQ(first.exit_code, 0) << first.err;
   EXPECT_NE(first.err.find("2 points run now (0 failed), 0 already stored"), std::string::npos) << first.err;

@@ -87,7 +87,8 @@ TEST(Calibrate, RefusesWhatFitsNotTogetherBeforeTheRun) {
   const auto made = calibrate(folder, (folder / "c.safetensors").string(), "kvquant");
   ASSERT_EQ(made.exit_code, 0) << made.err;
   EXPECT_EQ(refusal(folder, "{levels: non_uniform, calibration: c.safetensors}"), "");
-  EXPECT_TRUE(has(refusal(folder, "{levels: non_uniform}"), "x.yaml:6:5: error: kvquant: levels non_uniform need a calibration"));
+  EXPECT_TRUE(has(refusal(folder, "{levels: non_uniform}"),
+                  "x.yaml:6:5: error: kvquant: levels non_uniform need a calibration"));
   EXPECT_TRUE(has(refusal(folder, "{calibration: d.safetensors}"), "no such file"));
   EXPECT_TRUE(has(refusal(folder, "{calibration: x.yaml}"), "x.yaml"));
   EXPECT_TRUE(

@@ -70,7 +70,8 @@ TEST(CompareVerb, RefusesInOneLine) {
     return finished.err;
   };
   EXPECT_EQ(error({path}), "kvc: compare what? allowed: A and B, --baseline A, --against DATABASE\n");
-  EXPECT_EQ(error({path, "full"}), "kvc: compare 'full': compared with what? allowed: a second name, --baseline, --against\n");
+  EXPECT_EQ(error({path, "full"}),
+            "kvc: compare 'full': compared with what? allowed: a second name, --baseline, --against\n");
   EXPECT_EQ(error({path, "full", "lo"}), "kvc: unknown compressor 'lo' (did you mean 'low'?); known: full, low\n");
   EXPECT_EQ(error({path, "full", "low: {bitz: 2}"}).substr(0, 35), "kvc: unknown option of low 'bitz' (");
   EXPECT_EQ(error({path, "full", "low: {bits: [2, 4]}"}),

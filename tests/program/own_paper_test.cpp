@@ -1,8 +1,8 @@
 // A paper of one's own: tables and figures of any experiment, from a database made by hand.
 #include <gtest/gtest.h>
 
-#include "store/result_store.h"
 #include "../store/store/store_fixture.h"
+#include "store/result_store.h"
 #include "support/program.h"
 
 namespace kvc::test {

@@ -67,7 +67,8 @@ TEST(StandardOutput, ThatIsClosedIsNoDatabase) {
 TEST(StandardOutput, ThatIsReadNoMoreEndsACommandQuietly) {
   TempFolder folder;
   for (const std::string ignored : {"", "trap '' PIPE; "}) {
-    const std::vector<std::string> wrapper = {"/bin/bash", "-c", ignored + "\"$@\" | true; exit ${PIPESTATUS[0]}", "bash"};
+    const std::vector<std::string> wrapper = {"/bin/bash", "-c", ignored + "\"$@\" | true; exit ${PIPESTATUS[0]}",
+                                              "bash"};
     const auto run = Program(folder, {"page", "verbs"}, "", wrapper).wait();
     EXPECT_EQ(run.exit_code, 141) << ignored;
     EXPECT_EQ(run.err, "") << ignored;

@@ -21,9 +21,8 @@ PredictionScores score_predictions(const TaskSpec& spec, const Extractor& extrac
   for (const auto& prediction : predictions) {
     try {
       check_gold(extractor, prediction.gold);
-      auto answer = prediction.is_null
-                        ? std::nullopt
-                        : extract_answer(extractor, scored_text(spec, extractor, prediction.generation));
+      auto answer = prediction.is_null ? std::nullopt
+                                       : extract_answer(extractor, scored_text(spec, extractor, prediction.generation));
       const double score = prediction.is_null ? 0 : scorer.score(extractor, answer, prediction.gold);
       scores.sum += score;
       scores.n_no_answer += !answer;

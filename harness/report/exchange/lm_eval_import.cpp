@@ -345,8 +345,7 @@ Imported import_lm_eval(Database& db, const fs::path& path, const OnBytes& on_by
   if (fs::is_directory(path)) {
     files = files_of(path);
     KVC_CHECK(!files.samples.empty() || !files.results.empty(), "folder '", path.string(),
-              "' has no results_*.json and no samples_*.jsonl of lm-eval",
-              names_of(files.others, path, "; it holds "));
+              "' has no results_*.json and no samples_*.jsonl of lm-eval", names_of(files.others, path, "; it holds "));
   } else {
     (kind_of(path) == Kind::kSamples ? files.samples : files.results).push_back(path);
   }

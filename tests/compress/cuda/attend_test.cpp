@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "cuda/attend_codes.h"
-#include "schedules.h"
 #include "kvc/check.h"
+#include "schedules.h"
 
 namespace kvc::cuda_emulated::attended {
 namespace {
