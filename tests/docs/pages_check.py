@@ -126,7 +126,7 @@ def help_of(*verb):
 
 
 def subcommands(*verb):
-    _, _, listed = help_of(*verb).partition("Subcommands:\n")
+    listed = help_of(*verb).partition("Subcommands:\n")[2] if verb else help_of()  # which has them in groups
     return re.findall(r"^  ([a-z][\w-]*) ", listed, re.M)
 
 
@@ -172,11 +172,11 @@ def check_command(where, words):
     if verb[0] not in subcommands():
         fail(where, f"'{verb[0]}' is no verb of the program")
         return
-    if subcommands(*verb):
-        if not rest or rest[0] not in subcommands(*verb):
-            fail(where, f"./kvc {verb[0]} wants one of {subcommands(*verb)}")
-            return
+    if rest and rest[0] in subcommands(*verb):
         verb, rest = [*verb, rest[0]], rest[1:]
+    elif subcommands(*verb) and "[SUBCOMMAND]" not in help_of(*verb):
+        fail(where, f"./kvc {verb[0]} wants one of {subcommands(*verb)}")
+        return
     for word in rest:
         if word in (">", "|", "&&", "||"):
             break
