@@ -29,7 +29,7 @@ FOLDERS = ("bench/", "configs/", "docs/", "models/", "plugins/", "prompts/", "ta
 QUICK = ["columns", "data", "doctor", "model list", "model show models/demo", "plugins", "power --task", "prompt",
          "table validate", "table --check", "tables", "tasks", "validate", "check results/external/*.yaml", "plugin new"]
 # What works on the embedded model or on a database; of runs the first sample of each task.
-SLOW = ["compare results/quickstart.sqlite", "export", "figure", "generate models/demo", "import", "power", "query",
+SLOW = ["bench", "compare results/quickstart.sqlite", "export", "figure", "generate models/demo", "import", "power", "query",
         "report", "rescore", "run", "table", "tables", "verify-run"]
 MOST_BYTES = 150_000  # of a picture, as in docs/images/pictures.py
 failures = []
@@ -331,7 +331,7 @@ def misses_data(words, done):
 
 
 def execute(page, line, words, folder):
-    if words[1:2] == ["run"] and "--dry-run" not in words:
+    if words[1:2] in (["run"], ["bench"]) and "--dry-run" not in words:
         words = [*words, *shortened(words, folder)]
     files = [glob.glob(os.path.join(folder, word)) if "*" in word and " " not in word else [] for word in words]
     output = words.index(">") if ">" in words else None
