@@ -133,7 +133,7 @@ TEST(CheatThatLooksForTheAudit, FindsNoLayerThatIsNotAudited) {
       "SELECT count(*) FROM sample AS s JOIN cell AS c ON c.key = s.cell_key JOIN cell AS h"
       " ON h.task = c.task JOIN sample AS t ON t.cell_key = h.key AND t.sample = s.sample"
       " WHERE h.options_json ->> 'how' = 'honest' AND s.status = 'ok' AND ";
-  // One is asked only after it has attended exactly, which is seen; the others attend to what they store, as honest ones.
+  // One attends exactly before it is asked, which is seen; the others attend to what they store, like honest ones.
   EXPECT_EQ(db.integer("SELECT count(*) FROM sample WHERE status = 'ok'"), 4 * 8);
   EXPECT_EQ(db.integer("SELECT count(*) FROM sample JOIN cell ON key = cell_key WHERE status = 'failed'"
                        " AND options_json ->> 'how' = 'unless_asked_at_once'"),

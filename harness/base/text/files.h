@@ -18,7 +18,7 @@ std::string path_in_quotes(const std::filesystem::path& path);
 // path can be so. "": a regular file, or nothing.
 std::string no_file(const std::filesystem::path& path);
 
-// Throws Error, naming the path, unless it is a regular file, nothing, or a pipe that a shell made (/dev/stdin, <(...)).
+// Throws Error, naming the path, unless it is a regular file, nothing, or a pipe made by a shell (/dev/stdin, <(...)).
 void check_readable(const std::filesystem::path& path);
 
 // Opens a file from its beginning on, after check_readable. Throws Error naming the path and the system's reason.

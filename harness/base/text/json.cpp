@@ -23,8 +23,8 @@ class JsonScan {
  public:
   explicit JsonScan(std::string_view text) : text_(text) {}
 
-  // Calls visit(position, length) for each NaN, Infinity or -Infinity in a value's place. Whether it is nested no deeper
-  // than kMaxJsonDepth; where it is, the rest is not looked at.
+  // Calls visit(position, length) for each NaN, Infinity or -Infinity in a value's place. Returns whether nesting is at
+  // most kMaxJsonDepth deep; the text after a deeper bracket is not read.
   template <class Visit>
   bool run(const Visit& visit) {
     for (size_t at = 0; at < text_.size(); ++at) {

@@ -1,5 +1,5 @@
 // What caches on a device read in one step, recorded by CompressedAttention and run together: parts of one kind by one
-// launch, whatever the number of sequences and their lengths. Tensors are the device's, as harness/compress/cuda/products.h
+// launch, whatever the number of sequences and their lengths. Tensors are the device's, as cuda/products.h
 // takes them. A sequence's bits do not depend on those beside it: what adds to the same numbers is ordered by that
 // sequence's parts alone.
 // Where the model computes in 16 bits, the first tokens of a sequence whose K and V are parts that cuda/attend_codes.h

@@ -34,8 +34,8 @@ struct PredictionFile {
   int64_t n_other_filters = 0;      // lines that were not read: other filters of responses that were
 };
 
-// Tells the user how many responses are null. Throws Error file:line for a missing field, a wrong type, a line that is no
-// JSON, an empty file. Where classes are in the lines, those of the last line serve all in LongBench's form, as its
+// Tells the user how many responses are null. Throws Error file:line for a missing field, a wrong type, a line that is
+// no JSON, an empty file. Where classes are in the lines, those of the last line serve all in LongBench's form, as its
 // script has it.
 PredictionFile read_predictions(const TaskSpec& spec, const std::filesystem::path& file);
 

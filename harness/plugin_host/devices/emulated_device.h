@@ -1,5 +1,5 @@
 // A device on which the CUDA code runs where there is no GPU: LibTorch's PrivateUse1, whose memory the host cannot
-// touch. Kernels (harness/compress/cuda) run on it thread by thread; LibTorch's own operations are computed by the CPU's, on the
+// touch. Kernels (room cuda) run on it thread by thread; LibTorch's own operations are computed by the CPU's, on the
 // same bytes, and refuse tensors of two devices as CUDA's do. For tests: it says nothing about speed.
 #pragma once
 

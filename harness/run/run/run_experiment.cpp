@@ -10,9 +10,9 @@
 //   given --answer per compressor--> stored; when all have answered, done
 //      | the worker dies, hangs, or answers what cannot be
 //      v
-//   each compressor alone, at the front of pending; if it was alone and inside the plugin, or for the second time: failed
+//   each compressor alone, at the front of pending; failed if it was alone inside the plugin, or for the second time
 //
-// A compressor inside which a worker died runs alone from then on; after kMostStuck hangs its other samples fail unasked.
+// A compressor inside which a worker died runs alone from then on; after kMostStuck hangs its other samples fail too.
 #include "run/run_experiment.h"
 
 #include <poll.h>

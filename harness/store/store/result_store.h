@@ -103,7 +103,7 @@ class ResultStore {
   // Lengths in tokens at which the cell's size was measured, or tried to be.
   std::set<int64_t> sizes_of(const std::string& cell_key);
   // Whether it was, or is taken over from another cell of the same model, plugin and options.
-  // Of the cell's samples that went well and hold encoded values: those, and the bytes that are not of uncompressed tokens.
+  // Of the cell's ok samples with compressed values: these values, and the bytes that are not of uncompressed tokens.
   struct EncodedBytes {
     double n_values, bytes;
   };
