@@ -92,31 +92,8 @@ NodePtr Parser::read_conditional_() {
   return then;
 }
 
-NodePtr Parser::read_or_() {
-  auto left = read_and_();
-  while (now_().is_name("or")) {
-    auto node = make_(Type::binary);
-    node->text = "or";
-    skip_();
-    node->children.push_back(std::move(left));
-    node->children.push_back(read_and_());
-    left = checked_(std::move(node));
-  }
-  return left;
-}
-
-NodePtr Parser::read_and_() {
-  auto left = read_not_();
-  while (now_().is_name("and")) {
-    auto node = make_(Type::binary);
-    node->text = "and";
-    skip_();
-    node->children.push_back(std::move(left));
-    node->children.push_back(read_not_());
-    left = checked_(std::move(node));
-  }
-  return left;
-}
+NodePtr Parser::read_or_() { return read_binary_({"or"}, &Parser::read_and_); }
+NodePtr Parser::read_and_() { return read_binary_({"and"}, &Parser::read_not_); }
 
 NodePtr Parser::read_not_() {
   const Level level(nesting_, kMaxNesting);
@@ -151,9 +128,11 @@ NodePtr Parser::read_compare_() {
   return node->names.empty() ? std::move(node->children.front()) : checked_(std::move(node));
 }
 
-NodePtr Parser::read_binary_(const std::vector<std::string_view>& symbols, NodePtr (Parser::*operand)()) {
+// From left to right. An operator is a symbol or a name.
+NodePtr Parser::read_binary_(const std::vector<std::string_view>& operators, NodePtr (Parser::*operand)()) {
+  const auto is_now = [&](auto text) { return now_().is_symbol(text) || now_().is_name(text); };
   auto left = (this->*operand)();
-  while (std::any_of(symbols.begin(), symbols.end(), [&](auto symbol) { return now_().is_symbol(symbol); })) {
+  while (std::any_of(operators.begin(), operators.end(), is_now)) {
     auto node = make_(Type::binary);
     node->text = now_().text;
     skip_();
@@ -167,18 +146,7 @@ NodePtr Parser::read_binary_(const std::vector<std::string_view>& symbols, NodeP
 NodePtr Parser::read_sum_() { return read_binary_({"+", "-"}, &Parser::read_concat_); }
 NodePtr Parser::read_product_() { return read_binary_({"*", "/", "//", "%"}, &Parser::read_power_); }
 
-NodePtr Parser::read_power_() {  // from left to right, unlike Python's
-  auto left = read_unary_();
-  while (now_().is_symbol("**")) {
-    auto node = make_(Type::binary);
-    node->text = "**";
-    skip_();
-    node->children.push_back(std::move(left));
-    node->children.push_back(read_unary_());
-    left = checked_(std::move(node));
-  }
-  return left;
-}
+NodePtr Parser::read_power_() { return read_binary_({"**"}, &Parser::read_filtered_unary_); }  // unlike Python's
 
 NodePtr Parser::read_concat_() {
   auto node = make_(Type::concat);
@@ -186,6 +154,8 @@ NodePtr Parser::read_concat_() {
   while (skip_if_symbol_("~"));
   return node->children.size() == 1 ? std::move(node->children.front()) : checked_(std::move(node));
 }
+
+NodePtr Parser::read_filtered_unary_() { return read_unary_(true); }
 
 NodePtr Parser::read_unary_(bool with_filter) {
   const Level level(nesting_, kMaxNesting);

@@ -43,7 +43,8 @@ class Parser {
   NodePtr read_concat_();
   NodePtr read_product_();
   NodePtr read_power_();
-  NodePtr read_unary_(bool with_filter = true);
+  NodePtr read_unary_(bool with_filter);
+  NodePtr read_filtered_unary_();
   NodePtr read_primary_();
   NodePtr read_list_();
   NodePtr read_dict_();
@@ -54,7 +55,7 @@ class Parser {
   NodePtr read_subscript_(NodePtr node);
   NodePtr read_subscripted_();
   void read_arguments_(Node& node);
-  NodePtr read_binary_(const std::vector<std::string_view>& symbols, NodePtr (Parser::*operand)());
+  NodePtr read_binary_(const std::vector<std::string_view>& operators, NodePtr (Parser::*operand)());
 
   const Token& now_() const { return tokens_[at_]; }
   const Token& ahead_() const { return tokens_[std::min(at_ + 1, tokens_.size() - 1)]; }
