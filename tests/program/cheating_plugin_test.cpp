@@ -96,7 +96,7 @@ TEST(CheatingPlugin, FailsOrIsSuspectInEachOfItsWaysAndAloneInThat) {
             8);
 }
 
-// Where the plugin says that it evicts, what it keeps is held against its bytes all the same.
+// If the plugin declares that it evicts, the tokens that it keeps are still compared with its bytes.
 constexpr const char* kDropping[] = {"drops_a_token", "drops_a_token_of_a_head", "drops_a_token_later", "drops_half"};
 
 TEST(EvictingCheat, IsRefusedByVerify) {

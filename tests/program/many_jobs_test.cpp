@@ -14,7 +14,7 @@ constexpr int kSamples = 3000;
 // Of 1 MB; a job that was passed over took 1.3 KB of it.
 const std::vector<std::string> kSmallStack = {"/bin/sh", "-c", "ulimit -s 1024 && exec \"$@\"", "sh"};
 
-// A task of so many questions, each `question` and its number, refused beyond max_tokens.
+// A task of kSamples questions, each `question` and its number, refused beyond max_tokens.
 std::string many_questions(const TempFolder& folder, const std::string& question, int max_tokens) {
   std::string lines;
   for (int i = 0; i < kSamples; ++i) {

@@ -1,4 +1,4 @@
-// Standard output that is full, closed, or read by nobody.
+// Standard output that is full, closed, or no longer read.
 #include <gtest/gtest.h>
 
 #include "program/stored.h"
@@ -8,7 +8,7 @@ namespace {
 
 constexpr const char* kLost = "kvc: cannot write standard output: ";
 
-// The command with `redirection` behind it, as a shell reads it.
+// The command followed by `redirection`, as a shell reads it.
 Finished redirected(const TempFolder& folder, std::vector<std::string> arguments, const std::string& redirection,
                     const std::string& input = "") {
   return Program(folder, std::move(arguments), input, {"/bin/bash", "-c", "\"$@\" " + redirection, "bash"}).wait();
@@ -82,7 +82,7 @@ TEST(StandardOutput, OfACommandThatFailsLeavesItsExitCode) {
   EXPECT_NE(run.err.find("none.sqlite"), std::string::npos) << run.err;
 }
 
-// A limit on the size of files stands for the full disk: what is written beyond it fails.
+// A file-size limit in place of a full disk: writes beyond it fail.
 TEST(Files, ThatADiskHasNoRoomForAreToldAndNotLeftHalfWritten) {
   TempFolder folder;
   const auto file = folder.write("x.yaml", small_experiment("  - full\n", 60)).string();

@@ -14,8 +14,8 @@ bool is_file(const std::filesystem::path& path);
 // 'path' for a message: its control characters escaped, at which the message would end.
 std::string path_in_quotes(const std::filesystem::path& path);
 
-// What stands under the path in place of a regular file: "it is a folder", a named pipe, a socket, a device; or why no
-// path can be so. "": a regular file, or nothing.
+// Why the path is not a regular file: "it is a folder", a named pipe, a socket, a device; or why the path is invalid.
+// "": it is a regular file, or there is nothing.
 std::string no_file(const std::filesystem::path& path);
 
 // Throws Error, naming the path, unless it is a regular file, nothing, or a pipe made by a shell (/dev/stdin, <(...)).
@@ -27,8 +27,8 @@ std::ifstream open_to_read(const std::filesystem::path& path);
 // The file's bytes. Throws Error naming the path and the system's reason.
 std::string read_file(const std::filesystem::path& path);
 
-// A file that appears whole, under its name once it is committed: until then it stands under another one, which goes
-// where there is no commit. A device or pipe, and a file whose folder lets none be made, are written in place.
+// A file that is written completely or not at all: under a temporary name until commit() renames it; without a commit
+// the temporary file is removed. Devices, pipes, and files in a folder that is not writable are written in place.
 // Throws EnvironmentError naming the path and the system's reason, at the write that meets it.
 class OutputFile {
  public:

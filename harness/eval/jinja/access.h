@@ -1,4 +1,4 @@
-// What stands within a value: attributes, items, slices, methods.
+// Access to the content of a value: attributes, items, slices, methods.
 #pragma once
 
 #include "jinja/arguments.h"

@@ -12,7 +12,7 @@ constexpr int kMaxNesting = 100;    // of parentheses and blocks in the text, of
 constexpr int kMaxNodeDepth = 250;  // of an expression, such as a sum of as many terms
 constexpr int kMaxCallDepth = 400;  // of expressions and blocks under way at once, macros included
 constexpr int64_t kMaxSteps = 3'000'000;
-constexpr int64_t kMaxBytes = 32 << 20;  // of all texts and lists made, beside kBytesPerInput of each byte of the input
+constexpr int64_t kMaxBytes = 32 << 20;  // of all texts and lists made, plus kBytesPerInput per byte of input
 constexpr int64_t kBytesPerInput = 48;
 
 // One rendering.

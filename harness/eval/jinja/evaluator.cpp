@@ -95,7 +95,7 @@ Value Evaluator::eval_(const Node& node) {
       if (node.children[2]) return eval_(*node.children[2]);
       return make_undefined("an if without else is false and has no value");
     default:
-      throw Error("a slice stands here, expected a value");
+      throw Error("found a slice, expected a value");
   }
 }
 

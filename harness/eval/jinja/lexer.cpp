@@ -103,7 +103,7 @@ class Lexer {
     read_tag_(kind == '%' ? "%}" : "}}");
   }
 
-  // Behind a tag's last two characters: what a minus before them drops, or, of blocks and comments, a line feed.
+  // After a tag's last two characters: drops blanks if a minus precedes them, or, for blocks and comments, a line feed.
   void end_tag_(size_t end, char sign, bool trims) {
     go_to_(end);
     if (sign == '-') return skip_space_();
@@ -116,7 +116,7 @@ class Lexer {
     end_tag_(end + 2, end > at_ ? text_[end - 1] : '\0', true);
   }
 
-  // The place behind `word` and the blanks around it, or nothing.
+  // The position after `word` and its surrounding blanks, or nothing.
   std::optional<size_t> after_word_(size_t at, std::string_view word) const {
     const auto skip = [&] {
       while (at < text_.size()) {
@@ -277,7 +277,7 @@ class Lexer {
   std::vector<Token> tokens_;
   size_t at_ = 0;
   int line_ = 1;
-  bool at_line_start_ = true;  // a tag that stands here stands first in its line, but for blanks
+  bool at_line_start_ = true;  // a tag at this position would be the first non-blank text of its line
 };
 
 }  // namespace

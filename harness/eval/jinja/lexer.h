@@ -24,7 +24,7 @@ struct Token {
 // The last one is an end. Throws Error "line N: ...". The template is UTF-8.
 std::vector<Token> read_tokens(std::string_view source);
 
-// What a text literal stands for, its quotes left out. Throws Error without a place.
+// The value of a text literal given without its quotes. Throws Error without a position.
 std::string unescape(std::string_view literal);
 
 }  // namespace kvc::jinja

@@ -39,7 +39,7 @@ struct Node {
     compare,      // children[0] names[0] children[1] names[1] ...
     conditional,  // children: condition, then, else or null
     member,       // text.names[0]: an attribute of a namespace as a target
-    // Statements. `body` is what stands in them.
+    // Statements. `body` is their content.
     data,        // text
     output,      // children[0]
     branch,      // children[0]: condition; body, otherwise

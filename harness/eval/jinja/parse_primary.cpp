@@ -1,4 +1,4 @@
-// Names, literals, brackets and what stands in them.
+// Names, literals, brackets and their content.
 #include <algorithm>
 
 #include "jinja/parser.h"

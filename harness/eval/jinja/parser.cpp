@@ -61,7 +61,7 @@ void Parser::close_block_() {
   skip_();
 }
 
-// What stands between the rest of the tag and the one that ends it, whose name is skipped where it is the only one.
+// Everything between the rest of the tag and the tag that ends it; the end tag's name is skipped if only one ends it.
 Nodes Parser::read_body_(const std::vector<std::string>& ends) {
   skip_if_symbol_(":");
   close_block_();
@@ -154,7 +154,7 @@ NodePtr Parser::read_if_() {
   } else {
     skip_();
   }
-  // An elif is the rest of the one before: as many as come in a row count as so many levels.
+  // Each elif is nested in the branch before it, so N of them count as N levels.
   while (branches.size() > 1) {
     auto last = checked_(std::move(branches.back()));
     branches.pop_back();

@@ -90,7 +90,7 @@ Value round_filter(Run&, const Value& value, Parameters& parameters) {
   const double real = value.real() ? *value.real() : static_cast<double>(*value.whole());
   if (!std::isfinite(real)) return real;
   if (method == "common") {
-    char buffer[512];  // 309 digits before the point, and 100 behind it
+    char buffer[512];  // 309 digits before the decimal point, 100 after it
     std::snprintf(buffer, sizeof buffer, "%.*f", static_cast<int>(precision), real);
     return std::strtod(buffer, nullptr);
   }

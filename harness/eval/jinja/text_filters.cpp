@@ -27,7 +27,7 @@ Value center_filter(Run& run, const Value& value, Parameters& parameters) {
   return by_method(run, value, "center", {{parameters.take("width", int64_t{80})}, {}});
 }
 
-// Words begin at the text's begin and behind blanks, hyphens and opening brackets.
+// Words begin at the start of the text and after blanks, hyphens and opening brackets.
 Value title_filter(Run& run, const Value& value, Parameters&) {
   const auto text = to_text(run, value);
   run.take(8 * text.size());

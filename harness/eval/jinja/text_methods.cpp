@@ -55,8 +55,8 @@ Value lines_method(Call& call) {
   return call.make_list(split_lines(call.text()));
 }
 
-// The stretch that begin and end, in code points, leave of the text: its first byte and its end; nothing where begin
-// lies behind the text's end.
+// The byte range [first, end) that the arguments begin and end, in code points, select; nothing if begin is past the
+// text's end.
 std::optional<std::pair<size_t, size_t>> stretch(Call& call) {
   const auto optional = [&](const char* name) -> std::optional<int64_t> {
     const auto value = call.parameters.take(name, Value());

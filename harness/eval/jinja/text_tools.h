@@ -27,7 +27,7 @@ std::vector<std::string_view> split_lines(std::string_view text);
 // All but `most` of them, -1: all, from the left.
 std::string replaced(Run& run, std::string_view text, std::string_view old, std::string_view by, int64_t most);
 
-// In bytes, from `begin` on; npos where it does not stand there. Linear in the text.
+// In bytes, from `begin` on; npos if it does not occur. Linear in the text.
 size_t find_text(std::string_view text, std::string_view wanted, size_t begin = 0);
 size_t find_last(std::string_view text, std::string_view wanted);
 

@@ -28,7 +28,7 @@ std::optional<bool> truth_of(const Json& value) {
   return std::nullopt;
 }
 
-// No response, or a log-likelihood that is no number, in any of the lists that it may stand in.
+// No response, or a log-likelihood that is no number, in any of the lists that may contain it.
 bool is_null(const Json& response) {
   const Json* value = &response;
   while (value->is_array() && !value->empty()) value = &(*value)[0];

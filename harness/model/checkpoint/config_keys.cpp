@@ -41,8 +41,8 @@ constexpr std::array<std::string_view, 8> kHarmlessBeginnings = {
 constexpr std::array<std::string_view, 8> kHarmlessEndings = {
     "_dropout", "_dropout_prob", "_pdrop", "_version", "_token_id", "_token_ids", "_loss_coef", "_loss_weight"};
 
-// What switches a key off where its name would let one guess otherwise. null: nothing but its absence does: a scale of
-// attention stands in the place of 1 / sqrt(head_dim).
+// The value that switches a key off, where its name suggests another one. null: only its absence does, because an
+// attention scale replaces 1 / sqrt(head_dim).
 const std::map<std::string, json, std::less<>> kNeutral = {{"attention_multiplier", nullptr},
                                                            {"attention_scale", nullptr},
                                                            {"attn_scale", nullptr},

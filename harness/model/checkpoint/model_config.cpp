@@ -143,7 +143,7 @@ nlohmann::json read_if_there(const std::filesystem::path& path) {
   return lists(path.parent_path(), path.filename()) ? read_json(path) : nlohmann::json::object();
 }
 
-// Of the eos_token of tokenizer_config.json, where a file beside it says which id that text has.
+// Of the eos_token of tokenizer_config.json, if another file of the folder gives the id of that text.
 std::vector<int64_t> tokenizers_end(const std::filesystem::path& dir, int64_t vocab_size) {
   const auto json = read_if_there(dir / "tokenizer_config.json");
   const JsonObject config(json, (dir / "tokenizer_config.json").string());

@@ -61,7 +61,7 @@ struct Components {
   std::vector<double> variances;
 };
 
-// The least square error of Gaussian tokens with these variances in so many bits: each component that is coded keeps
+// The least square error of Gaussian tokens with these variances in `bits` bits: each component that is coded keeps
 // the same error (Cover and Thomas, Elements of Information Theory, 2nd ed., theorem 10.3.3).
 double least_square_error(const std::vector<Components>& groups, double bits) {
   std::vector<std::pair<double, double>> components;  // variance, tokens that have it

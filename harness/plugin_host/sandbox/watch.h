@@ -49,7 +49,7 @@ class WatchedPrompt {
   const LayerInfo& info() const { return info_; }
   const KeyValue& given() const { return given_; }
   double bits_granted() const { return bits_granted_; }
-  // The smallest relative error of K, of V, that so many bits in all can carry, less what is granted to chance.
+  // The smallest relative error of K, of V, that `bits` bits in all can give, plus the bits granted per value.
   double least_k_error(int64_t bits) const { return least_error(given_.k, k_variances_, bits); }
   double least_v_error(int64_t bits) const { return least_error(given_.v, v_variances_, bits); }
 
@@ -118,7 +118,7 @@ class Audit {
   std::minstd_rand random_;
   std::map<int64_t, Watch> watches_;                // by layer
   std::vector<Taken> taken_;                        // at this step
-  size_t n_steps_ = 0, next_look_ = random_() % 8;  // the step behind which to look
+  size_t n_steps_ = 0, next_look_ = random_() % 8;  // the step after which to audit
   bool looks_ = false;
 };
 

@@ -19,10 +19,10 @@ void end_orphans();
 // Of a signal's handler: ends all children and orphans, then this process by that signal.
 void end_by(int signal);
 
-// Whether it has ended, within so many seconds; it stays to be reaped.
+// Whether it ended within that many seconds; it still has to be reaped.
 bool has_exited(pid_t child, double wait_seconds);
 
-// Ends it and its group, waits for it, and ends what it leaves behind. -> its status, as of waitpid
+// Ends it and its group, waits for it, and ends the processes that it leaves running. -> its status, as of waitpid
 int reap(pid_t child);
 
 }  // namespace kvc

@@ -28,8 +28,8 @@ using OnBytes = std::function<void(const std::filesystem::path& file, int64_t n_
 // and filter, with their standard errors. source 'lm-eval', item the file's name, model and method as the file names
 // them (method: the compressor of our own exports, else lm-eval's kind of model: "hf"), options the model's arguments,
 // column_name "task metric,filter", of a metric without a filter "task metric,none"; values as lm-eval has them
-// (shares, not percent), NULL of NaN and "N/A". What a results file says, too, of a task whose samples are there stands
-// once: as the samples' mean, where the two are equal.
+// (shares, not percent), NULL of NaN and "N/A". A metric of a task whose samples are
+// there as well is stored once, as the samples' mean, if the two are equal.
 Imported import_lm_eval(Database& db, const std::filesystem::path& path, const OnBytes& on_bytes = {});
 
 // A folder that kvpress's evaluation wrote (config.yaml, metrics.json), or one with such folders in it. item is the

@@ -28,7 +28,7 @@ std::vector<fs::path> result_folders(const fs::path& folder) {
   std::vector<fs::path> folders;
   if (is_result(folder)) folders.push_back(folder);
   for (const auto& entry :
-       fs::recursive_directory_iterator(folder)) {  // a second run's folder stands in the first one's
+       fs::recursive_directory_iterator(folder)) {  // a second run's folder is inside the first one's
     if (entry.is_directory() && is_result(entry.path())) folders.push_back(entry.path());
   }
   std::sort(folders.begin(), folders.end());

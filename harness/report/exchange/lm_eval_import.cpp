@@ -74,7 +74,7 @@ std::string model_in(const std::string& arguments) {
   return "";
 }
 
-// lm-eval 0.4.0 to 0.4.2 call the samples of a task "<arguments, / and = as __>_<task>.jsonl", beside "results.json".
+// lm-eval 0.4.0 to 0.4.2 call the samples of a task "<arguments, / and = as __>_<task>.jsonl", next to "results.json".
 std::string samples_prefix(const SortedJson& results) {
   std::string prefix;
   for (const char c : arguments_of(results.value("config", SortedJson::object()))) {
@@ -177,7 +177,7 @@ RunOfSamples run_of_samples(const fs::path& path) {
 }
 
 // Whether two rows are one measurement: a task's number and the mean of its samples. Where an aggregate is no mean (a
-// perplexity), the two differ, and both stand.
+// perplexity), the two differ, and both are stored.
 bool is_one(ExternalRows& rows, const ExternalRow& row, const std::string& other_item) {
   auto other = row;
   other.item = other_item;

@@ -14,7 +14,7 @@
 namespace kvc {
 namespace {
 
-constexpr size_t kLongestName = 200;  // bytes: of a file's 255, what stands behind it left out
+constexpr size_t kLongestName = 200;  // bytes: a file name's 255, less what is appended
 
 std::vector<std::string> split_path(const std::string& path) {
   std::vector<std::string> steps;
@@ -234,7 +234,7 @@ YamlValue load_like(const YamlValue& like) {
 
 void name_keys(YamlKeys& keys, std::string& name) {
   keys.text({"name", "the experiment's name; tables can select its cells by it", false, "the file's name"}, name);
-  keys.then([&name](YamlMap& map) {  // results/NAME.sqlite; @: what the store puts behind it (put_aside)
+  keys.then([&name](YamlMap& map) {  // results/NAME.sqlite; @: what the store appends to it (put_aside)
     const bool is_name = !name.empty() && name.size() <= kLongestName && !has_control(name) &&
                          name.find_first_of("/@") == std::string::npos;
     if (is_name) return;

@@ -301,7 +301,7 @@ std::vector<bool> Generator::layers_to_keep(const GenerationRequest& asked) {
   return layers;
 }
 
-// Of K and V of so many tokens in one layer.
+// Values of K and V of n tokens in one layer.
 int64_t Generator::n_values(int64_t n_tokens) const {
   return 2 * model_.shape().n_kv_heads * model_.shape().head_dim * n_tokens;
 }
