@@ -19,8 +19,8 @@ struct AnswerFacts {
 };
 
 // Throws Error with the first contradiction, "n_prompt_tokens is 5, expected 812": counts of tokens, the text and why
-// it ended, 16-bit bytes, sums of parts, bytes below those of uncompressed values, values that are not finite. An answer
-// that says why there is none contradicts nothing.
+// it ended, 16-bit bytes, sums of parts, bytes below those of uncompressed values, values that are not finite. An
+// answer that says why there is none contradicts nothing.
 void check_answer(const Job& job, const JobResult& result, const AnswerFacts& facts);
 
 }  // namespace kvc
