@@ -25,6 +25,7 @@ import tempfile
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CUDA = os.path.join(ROOT, "harness", "compress", "cuda")
+INCLUDE = os.path.join(ROOT, "harness", "include")
 TABLE = os.path.join(CUDA, "kernels.tsv")
 GPUS = os.path.join(CUDA, "gpus.tsv")
 PAGE = os.path.join(ROOT, "docs", "cuda.md")
@@ -61,8 +62,8 @@ def demangle(names):
 def compile_kernels(source, architecture, folder):
     """{mangled name: (registers, shared bytes, stack and spilled bytes)}, and the SASS of each."""
     cubin = os.path.join(folder, os.path.basename(source) + architecture)
-    command = [find_tool("nvcc"), "-std=c++20", "-O3", "-I" + os.path.dirname(CUDA), "-arch=" + architecture, "-Xptxas",
-               "-v", "-cubin", "-o", cubin, source]
+    command = [find_tool("nvcc"), "-std=c++20", "-O3", "-I" + os.path.dirname(CUDA), "-I" + INCLUDE,
+               "-arch=" + architecture, "-Xptxas", "-v", "-cubin", "-o", cubin, source]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"nvcc failed on {os.path.relpath(source, ROOT)} for {architecture}:\n{done.stderr}")
@@ -103,7 +104,7 @@ def coded_loop(sass):
 
 
 def tokens_a_turn(name, loop):
-    """Tokens that a warp takes in a turn of its loop: as many as were turned, 8 for each 8 heads."""
+    """Tokens that a warp takes in a turn of its loop: as many as were transposed, 8 for each 8 heads."""
     return 8 * count(loop, "MOVM") // (int(name.split()[-2]) // 8)
 
 
@@ -222,23 +223,23 @@ def check():
     return wrong
 
 
-def side_bytes(text, dim, group):
+def operand_bytes(text, dim, group):
     """Bytes of a token's K or V, of a name's word as k4c: codes, scales and zeros."""
     bits = int(re.search(r"\d+", text)[0])
-    sides = 0 if bits >= 16 else dim / group * 4
-    return dim * bits / 8 + sides
+    scale_zero = 0 if bits >= 16 else dim / group * 4
+    return dim * bits / 8 + scale_zero
 
 
 def predict(row, device, point, group=32):
-    """Bytes a token and KV head, ms by bytes, ms by instructions; a prediction. The plain kernels read one side, 128
+    """Bytes a token and KV head, ms by bytes, ms by instructions; a prediction. The plain kernels read K or V, 128
     channels, for up to four query heads."""
     multiprocessors, ghz, gb_a_second, _ = DEVICES[device]
     words = row[0].split()
     if row[6]:
-        token_bytes = sum(side_bytes(w, int(words[-1]), group) for w in words[2:4])
+        token_bytes = sum(operand_bytes(w, int(words[-1]), group) for w in words[2:4])
         warp_instructions = row[5] / row[7]
     else:  # a multiply-add for each of four heads, and one for scale and zero
-        token_bytes = side_bytes(words[1], PLAIN_DIM, group)
+        token_bytes = operand_bytes(words[1], PLAIN_DIM, group)
         warp_instructions = PLAIN_DIM * (5 if int(words[1]) <= 8 else 4) * row[5] / row[8] / 32
     tokens = point.tokens * point.batch * point.kv_heads * point.layers
     by_bytes = tokens * token_bytes / (gb_a_second * 1e9) * 1e3
@@ -247,11 +248,11 @@ def predict(row, device, point, group=32):
 
 
 def kind_of(row):
-    """What a kernel of 16 bits is compared with: its own head_dim, or the side that it reads. None: not predicted."""
+    """What a kernel of 16 bits is compared with: its own head_dim, or whether it reads K or V. None: not predicted."""
     words = row[0].split()
     if row[6]:
         return "attend_codes " + words[-1]
-    is_plain = row[8] and re.match(r"(score|weigh)_(rows|channels|spread)$", words[0])
+    is_plain = row[8] and re.match(r"(score|accumulate)_(rows|channels|spread)$", words[0])
     return words[0].split("_")[0] if is_plain else None
 
 
@@ -259,7 +260,7 @@ def predictions(device, point):
     rows = [r for r in read_table() if kind_of(r) and r[1] == DEVICES[device][3]]
     base = {}
     for row in rows:
-        if " k16 v16 " in row[0] or row[0] in ("score_rows 16", "weigh_rows 16"):
+        if " k16 v16 " in row[0] or row[0] in ("score_rows 16", "accumulate_rows 16"):
             base[kind_of(row)] = max(predict(row, device, point)[1:])
     for row in rows:
         token_bytes, by_bytes, by_slots = predict(row, device, point)

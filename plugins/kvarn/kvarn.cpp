@@ -1,13 +1,13 @@
-// KVarN: tiles of G tokens of one KV head, turned by a Hadamard matrix along the channels, divided by a factor a column
-// that makes the deviations of rows and columns even (balance.h), then quantized asymmetrically a row:
+// KVarN: tiles of G tokens of one KV head, rotated by a Hadamard matrix along the channels, divided by a factor per
+// column that makes the deviations of rows and columns even (balance.h), then quantized asymmetrically per row:
 //   K: a row is a channel of the tile, a column a token;   V: a row is a token, a column a channel;
-//   x^ = (scale * code + zero) * factor, turned back.
+//   x^ = (scale * code + zero) * factor, rotated back.
 // Rows' factors need no place of their own: scale and zero of a row take them up.
 // The first `sinks` tokens and those that do not fill a tile yet are exact. Codes of a tile never change.
 // Bytes per layer, n_t tiles, T tokens, a KV head:
 //   n_t * (D*4*ceil(G*b_K/32) + 4*D + 2*G + G*4*ceil(D*b_V/32) + 4*G + 2*D) + 4 * D * (T - n_t*G);
 // D = G = 128: 4.375 bits a number of K at 4 bits, 2.375 of V at 2. precision exact: 4 bytes where 2 stand.
-// attend() turns the query once and what comes out of V's tiles once.
+// attend() rotates the query once and what comes out of V's tiles once.
 #include <ATen/ATen.h>
 #include <kvc/plugin.h>
 #include <kvc/quant/shared_options.h>
@@ -44,7 +44,7 @@ at::Tensor rotated(const at::Tensor& x) {  // [.., D] -> fp32
 constexpr int64_t kTilesTogether = 16;  // of each head, on a device
 
 struct Tile {
-  kvc::GroupCodes codes;  // of the turned tile over its factors
+  kvc::GroupCodes codes;  // of the rotated tile over its factors
   at::Tensor factors;     // K: [H, G, 1], V: [H, 1, D]
 };
 
@@ -85,12 +85,12 @@ class KvarnTensor {
     attention.score(recent_, sinks_.n_tokens() + n_encoded());
   }
 
-  void weigh(kvc::CompressedAttention& attention) const {
-    attention.weigh(sinks_, 0);
-    std::vector<std::pair<at::Tensor, at::Tensor>> parts;  // sums [H_q, D], turned, and the tile's factors
+  void accumulate_v(kvc::CompressedAttention& attention) const {
+    attention.accumulate_v(sinks_, 0);
+    std::vector<std::pair<at::Tensor, at::Tensor>> parts;  // sums [H_q, D], rotated, and the tile's factors
     for_each_tile([&](const Tile& tile, int64_t first) {
       parts.emplace_back(at::zeros_like(attention.q()), tile.factors);
-      attention.weigh(tile.codes, first, parts.back().first);
+      attention.accumulate_v(tile.codes, first, parts.back().first);
     });
     if (!parts.empty()) {
       attention.then([&attention, parts] {
@@ -102,7 +102,7 @@ class KvarnTensor {
         attention.add_out(rotated(sum));
       });
     }
-    attention.weigh(recent_, sinks_.n_tokens() + n_encoded());
+    attention.accumulate_v(recent_, sinks_.n_tokens() + n_encoded());
   }
 
   at::Tensor dequantize() const {  // [H, T, D] fp32
@@ -140,7 +140,7 @@ class KvarnTensor {
     return factors;
   }
 
-  // tokens: [H, n G, D]; copied once, turned and divided there: a step leaves few holes in the process's memory
+  // tokens: [H, n G, D]; copied once, rotated and divided there: a step leaves few holes in the process's memory
   void encode(const at::Tensor& tokens) {
     auto x = rotated(tokens).unflatten(1, {-1, options_.tile});
     const auto factors = factors_of(x).to(kvc::storage_type(options_.precision));  // as the decoder has them
@@ -184,8 +184,8 @@ class Kvarn final : public kvc::PartsCompressor {
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
     const int64_t n = n_prompt_tokens + n_new_tokens, after_sinks = std::max<int64_t>(0, n - options_.sinks);
     const int64_t n_encoded = after_sinks - after_sinks % options_.tile;
-    const double sides = 24.0 / static_cast<double>(options_.tile) + 24.0 / static_cast<double>(model.head_dim);
-    return (bits() + sides) / 16 * kvc::fp16_bytes(model, n_encoded) + kvc::fp16_bytes(model, n - n_encoded);
+    const double scale_zero = 24.0 / static_cast<double>(options_.tile) + 24.0 / static_cast<double>(model.head_dim);
+    return (bits() + scale_zero) / 16 * kvc::fp16_bytes(model, n_encoded) + kvc::fp16_bytes(model, n - n_encoded);
   }
 
  private:

@@ -38,7 +38,7 @@ class Learner final : public kvc::Calibrator {
     seen.k.push_back(before_rope(tokens.k));
     seen.v.push_back(merged(tokens.v.narrow(1, first_tokens_, n)));
     if (!tokens.k_gradient.defined()) return;
-    seen.k_weight.push_back(before_rope(tokens.k_gradient).square());  // a rotation turns gradients as it turns keys
+    seen.k_weight.push_back(before_rope(tokens.k_gradient).square());  // a rotation acts on gradients as on keys
     seen.v_weight.push_back(merged(tokens.v_gradient.narrow(1, first_tokens_, n)).square());
   }
 

@@ -33,18 +33,20 @@ float e4m3(uint8_t code) {
   return value;
 }
 
-float side(const Sides& x, int64_t at) {
+float number_at(const NumberArray& x, int64_t at) {
   if (!x.data) return 0;
   at = x.n == 1 ? 0 : at;
   switch (x.type) {
-    case SideType::f32:
+    case NumberType::f32:
       return static_cast<const float*>(x.data)[at];
-    case SideType::f16:
+    case NumberType::f16:
       return half_value(static_cast<const uint16_t*>(x.data)[at]);
-    case SideType::e8m0:
+    case NumberType::e8m0:
       return std::ldexp(1.f, static_cast<const uint8_t*>(x.data)[at] - 127);
-    case SideType::e4m3:
+    case NumberType::e4m3:
       return e4m3(static_cast<const uint8_t*>(x.data)[at]);
+    case NumberType::bf16:
+      break;  // only devices read it
   }
   return 0;
 }
@@ -60,7 +62,7 @@ float entry(const Codes& x, int64_t t, int64_t j) {
   const int64_t bit = j * x.bits, at = t * x.n_groups + j / x.group_size;
   const uint32_t word = static_cast<uint32_t>(x.words[t * x.n_words + bit / 32]);
   const uint32_t code = word >> bit % 32 & ((1u << x.bits) - 1);
-  return side(x.scale, at) * value_of(x, code) + side(x.zero, at);
+  return number_at(x.scale, at) * value_of(x, code) + number_at(x.zero, at);
 }
 
 // f(token, channel, x^) for each entry.
@@ -100,9 +102,9 @@ void score_channel_groups(const Codes& k, ConstRows q, Rows scores) {
   });
 }
 
-void weigh_channel_groups(const Codes& v, ConstRows weights, Rows out) {
+void accumulate_channel_groups(const Codes& v, ConstRows weights, Rows out) {
   check_bits(v);
-  if (has_whole_words(v)) return loops().weigh_channel_groups(v, weights, out);
+  if (has_whole_words(v)) return loops().accumulate_channel_groups(v, weights, out);
   for_each_entry(v, [&](int64_t t, int64_t j, float x) {
     for (int64_t i = 0; i < out.n; ++i) out.data[i * out.stride + j] += weights.data[i * weights.stride + t] * x;
   });
@@ -113,15 +115,15 @@ void score_factors(const Factors& a, const float* down, float* scores) {
   if (kLanes % a.rank == 0) return loops().score_factors(a, down, scores);
   for (int64_t t = 0; t < a.n_tokens; ++t) {
     float sum = 0;
-    for (int64_t l = 0; l < a.rank; ++l) sum += down[l] * side(a.entries, t * a.rank + l);
+    for (int64_t l = 0; l < a.rank; ++l) sum += down[l] * number_at(a.entries, t * a.rank + l);
     scores[t] += sum;
   }
 }
 
-void weigh_factors(const Factors& a, const float* weights, float* down) {
-  if (kLanes % a.rank == 0) return loops().weigh_factors(a, weights, down);
+void accumulate_factors(const Factors& a, const float* weights, float* down) {
+  if (kLanes % a.rank == 0) return loops().accumulate_factors(a, weights, down);
   for (int64_t t = 0; t < a.n_tokens; ++t) {
-    for (int64_t l = 0; l < a.rank; ++l) down[l] += weights[t] * side(a.entries, t * a.rank + l);
+    for (int64_t l = 0; l < a.rank; ++l) down[l] += weights[t] * number_at(a.entries, t * a.rank + l);
   }
 }
 

@@ -250,7 +250,7 @@ KVC_CLONES void softmax(float* x, int64_t n) {
     store(part, x + i);
   }
   if (n_left > 0) {
-    Floats part = Floats{} + (top - 1000.f);  // lanes past the end weigh nothing
+    Floats part = Floats{} + (top - 1000.f);  // lanes past the end have weight 0
     std::memcpy(&part, x + whole, n_left);
     part = weight(part);
     sums += part;

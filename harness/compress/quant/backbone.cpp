@@ -48,9 +48,9 @@ double Backbone::paper_fraction(const ModelShape& model, int64_t n_prompt_tokens
   const double n = static_cast<double>(std::max<int64_t>(n_prompt_tokens, 1));
   const double wait = static_cast<double>(buffer) / n;
   if (!quantizes) return wait;
-  const double side = grouped ? 2.0 / static_cast<double>(v.group_size)
-                              : 2 / n + 2.0 / static_cast<double>(model.n_heads * model.head_dim);
-  return static_cast<double>(bits) / 16 + side + wait;
+  const double scale_zero = grouped ? 2.0 / static_cast<double>(v.group_size)
+                                    : 2 / n + 2.0 / static_cast<double>(model.n_heads * model.head_dim);
+  return static_cast<double>(bits) / 16 + scale_zero + wait;
 }
 
 }  // namespace kvc

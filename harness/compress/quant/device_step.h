@@ -4,7 +4,7 @@
 // sequence's parts alone.
 // Where the model computes in 16 bits, the first tokens of a sequence whose K and V are parts that cuda/attend_codes.h
 // serves are attended to by it, which rounds to fp16, and what stands behind them by products and a softmax of its own;
-// the two are joined. Where other parts (low rank, entries) add to these tokens' scores or are weighed by them, they
+// the two are joined. Where other parts (low rank, entries) add to these tokens' scores or have them as weights, they
 // add first, and attend_codes writes the sums; the softmax then is of all tokens, and gives the weights for all that is
 // left.
 #pragma once
@@ -41,11 +41,12 @@ class Step {
   void score(const cuda_products::Matrix& k, const at::Tensor& q, const at::Tensor& scores, bool fits = false);
   void score(const cuda_products::Entries& k, const at::Tensor& q, const at::Tensor& scores);
   void softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden);  // of each KV head; in place
-  void weigh(const cuda_products::Matrix& v, const at::Tensor& weights, const at::Tensor& out, bool fits = false);
-  void weigh(const cuda_products::Entries& v, const at::Tensor& weights, const at::Tensor& out);
+  void accumulate_v(const cuda_products::Matrix& v, const at::Tensor& weights, const at::Tensor& out,
+                    bool fits = false);
+  void accumulate_v(const cuda_products::Entries& v, const at::Tensor& weights, const at::Tensor& out);
   void then(std::function<void()> f) { then_.push_back(std::move(f)); }  // once the sums are there
 
-  // A method reads these scores itself, adds to them or to what they weigh: products and a softmax must have all.
+  // A method reads these scores itself, adds to them or to their sum over V: products and a softmax must have all.
   void keep_apart(const at::Tensor& scores) { apart_.push_back(scores.const_data_ptr<float>()); }
   bool has_weights(const at::Tensor& scores) const;  // none of them is left out since attend_codes read its tokens
 
@@ -57,7 +58,7 @@ class Step {
     Key key;  // what parts of one launch have in common
     Part part;
     int wave = 0;       // one more than that of a part of this key that adds to the same scores
-    int target = 0;     // where sums of weigh_* are added
+    int target = 0;     // where sums of accumulate_* are added
     bool fits = false;  // attend_codes may read it, if it serves the format
   };
   template <class Key, class Part>
@@ -73,9 +74,9 @@ class Step {
     int64_t workspace = 0;  // where its parts begin
   };
   // A sequence's first tokens.
-  struct Bulks {
+  struct Segments {
     bool alone = false;  // no other part has any of their tokens
-    std::vector<cuda_attend::Bulk> bulks;
+    std::vector<cuda_attend::Segment> segments;
     const float* q = nullptr;
     int target = 0, n_heads = 0, n_kv_heads = 0, n_tokens = 0;
     float* norms = nullptr;  // alone: of the other tokens' softmax, null where there are none; otherwise of all
@@ -83,7 +84,7 @@ class Step {
   // What attend_codes gives of them, from its splits to their sums.
   struct Attention {
     std::vector<cuda_attend::Sequence> batch;
-    cuda_attend::Heads heads = {};
+    cuda_attend::AttentionShape heads = {};
     at::Tensor workspace;
   };
   void hold(const at::Tensor& x) {
@@ -95,9 +96,9 @@ class Step {
   at::Tensor place_sums();  // the workspace that holds them
   bool is_whole(const cuda_products::Softmax& softmax) const;
   bool is_plain(const cuda_products::Softmax& softmax) const;
-  Bulks bulks_of(const cuda_products::Softmax& softmax, bool alone);
-  std::vector<Bulks> take_bulks();
-  Attention attend(std::span<const Bulks> all, void* stream);
+  Segments segments_of(const cuda_products::Softmax& softmax, bool alone);
+  std::vector<Segments> take_segments();
+  Attention attend(std::span<const Segments> all, void* stream);
   void join(const Attention& attention, void* stream);
 
   at::Device device_;
@@ -105,8 +106,8 @@ class Step {
   List<cuda_products::Loop, cuda_products::Score> scores_;
   List<EntriesKey, cuda_products::ScoreEntries> score_entries_;
   std::vector<cuda_products::Softmax> softmax_;
-  List<cuda_products::Loop, cuda_products::Weigh> weigh_;
-  List<EntriesKey, cuda_products::WeighEntries> weigh_entries_;
+  List<cuda_products::Loop, cuda_products::AccumulateV> accumulate_;
+  List<EntriesKey, cuda_products::AccumulateEntries> accumulate_entries_;
   std::vector<Target> targets_;
   std::vector<const float*> apart_, without_weights_;
   std::vector<at::Tensor> held_;

@@ -1,4 +1,4 @@
-// Tokens turned into channels.
+// Tokens transposed into channels.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -27,18 +27,18 @@ OpenCache made(const json& options, int64_t n_kv_heads, int64_t head_dim) {
   return {"turboquant", options, {.n_heads = 2 * n_kv_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim}};
 }
 
-// A key through the published steps in double: turned by Sylvester's matrix by its definition (the sign of the bits
-// that i and j share), coded to the nearest level of N(0, 1), made as long as it was, turned back.
+// A key through the published steps in double: rotated by Sylvester's matrix by its definition (the sign of the bits
+// that i and j share), coded to the nearest level of N(0, 1), made as long as it was, rotated back.
 at::Tensor slow_key(const at::Tensor& key, int64_t bits, const at::Tensor& signs) {
   const int64_t d = key.size(0);
-  auto turn = at::empty({d, d}, at::kDouble);
+  auto rotation = at::empty({d, d}, at::kDouble);
   for (int64_t i = 0; i < d; ++i) {
     for (int64_t j = 0; j < d; ++j) {
-      turn[i][j] = (std::popcount(static_cast<uint64_t>(i & j)) % 2 ? -1 : 1) / std::sqrt(static_cast<double>(d));
+      rotation[i][j] = (std::popcount(static_cast<uint64_t>(i & j)) % 2 ? -1 : 1) / std::sqrt(static_cast<double>(d));
     }
   }
   const auto x = key.to(at::kDouble);
-  const auto z = turn.matmul(x * signs) / x.norm() * std::sqrt(static_cast<double>(d));
+  const auto z = rotation.matmul(x * signs) / x.norm() * std::sqrt(static_cast<double>(d));
   auto coded = at::empty({d}, at::kDouble);
   for (int64_t j = 0; j < d; ++j) {
     double nearest = INFINITY;
@@ -47,7 +47,7 @@ at::Tensor slow_key(const at::Tensor& key, int64_t bits, const at::Tensor& signs
     }
     coded[j] = nearest;
   }
-  return signs * turn.matmul(coded / coded.norm() * x.norm());
+  return signs * rotation.matmul(coded / coded.norm() * x.norm());
 }
 
 TEST(TurboquantPresets, KeysAreThePublishedStepsInFloat64) {

@@ -24,8 +24,8 @@ struct KVC_EXPORT Backbone {
   // Throws Error, naming the method, if groups do not divide head_dim.
   void check_model(const char* method, const ModelShape& model) const;
 
-  // GEAR's tables, as a fraction of the fp16 bytes: b/16 + side + buffer/n_prompt, where side is 2/g, or with kcvt
-  // 2/n_prompt + 2/D_model (both in full, though each concerns half of the cache); none: buffer/n_prompt.
+  // GEAR's tables, as a fraction of the fp16 bytes: b/16 + s + buffer/n_prompt, where s (scales and zeros) is 2/g, or
+  // with kcvt 2/n_prompt + 2/D_model (both in full, though each concerns half of the cache); none: buffer/n_prompt.
   double paper_fraction(const ModelShape& model, int64_t n_prompt_tokens) const;
 };
 

@@ -14,20 +14,13 @@
 
 #include "kvc/footprint.h"
 #include "kvc/quant/precision.h"
+#include "kvc/quant/stored_numbers.h"
 
 namespace kvc {
 
 enum class GroupAxis {
   channels,  // a group runs along the channels of one token
   tokens,    // a group runs along the tokens of one channel
-};
-
-// Which g entries of x [H, T, D] form a group. If g does not divide their number, the last group (strided: any) is
-// padded with copies of its own first entry.
-enum class GroupOrder {
-  flat,     // neighbours in memory: channels of a token, continuing into the next if g does not divide D
-  rows,     // one channel of g neighbouring rows of [H*T, D]; a group may cross from head to head
-  strided,  // every ceil(H*T*D / g)-th entry
 };
 
 struct GroupFormat {

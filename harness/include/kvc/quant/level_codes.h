@@ -8,18 +8,17 @@
 #include <cstdint>
 
 #include "kvc/quant/code_book.h"
+#include "kvc/quant/stored_numbers.h"
 
 namespace kvc {
-
-enum class ScaleFormat : uint8_t { floats, e8m0, e4m3 };  // fp32 or fp16; bytes: 2^(byte - 127), or small_floats.h
 
 KVC_EXPORT at::Tensor from_e8m0(const at::Tensor& codes);  // u8 -> 2^(code - 127), fp32
 
 // A view, which does not own the memory.
 struct KVC_EXPORT LevelCodes {
-  at::Tensor codes;  // [H, T, n_packed_words(D, bits)] int32; without a book [H, T, D] u8, e4m3
-  at::Tensor scale;  // [H, T, D / g], or [H, 1, 1]: one per head
-  ScaleFormat scale_format = ScaleFormat::floats;
+  at::Tensor codes;                          // [H, T, n_packed_words(D, bits)] int32; without a book [H, T, D] u8, e4m3
+  at::Tensor scale;                          // [H, T, D / g], or [H, 1, 1]: one per head; fp32, fp16 or u8
+  NumberType byte_scale = NumberType::e8m0;  // what scales of type u8 are: e8m0 or e4m3
   CodeBook book{nullptr, 8};
   double factor = 1;  // multiplies every scale
   at::Tensor global;  // [1] fp32, also multiplies every scale, if computed on the device; undefined: 1
