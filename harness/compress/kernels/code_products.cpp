@@ -1,10 +1,8 @@
 #include "kernels/code_products.h"
 
-#include <cmath>
-
-#include "kernels/code_books.h"
 #include "kernels/code_machines.h"
 #include "kernels/lanes.h"
+#include "kernels/plain_codes.h"
 #include "kernels/this_machine.h"
 #include "kvc/check.h"
 
@@ -27,49 +25,11 @@ void check_bits(const Codes& codes) {
 // Groups that end within a word have no loop of their own: entry after entry.
 bool has_whole_words(const Codes& codes) { return codes.group_size * codes.bits % 32 == 0; }
 
-float e4m3(uint8_t code) {
-  float value;
-  from_e4m3(&code, 1, &value);
-  return value;
-}
-
-float number_at(const NumberArray& x, int64_t at) {
-  if (!x.data) return 0;
-  at = x.n == 1 ? 0 : at;
-  switch (x.type) {
-    case NumberType::f32:
-      return static_cast<const float*>(x.data)[at];
-    case NumberType::f16:
-      return half_value(static_cast<const uint16_t*>(x.data)[at]);
-    case NumberType::e8m0:
-      return std::ldexp(1.f, static_cast<const uint8_t*>(x.data)[at] - 127);
-    case NumberType::e4m3:
-      return e4m3(static_cast<const uint8_t*>(x.data)[at]);
-    case NumberType::bf16:
-      break;  // only devices read it
-  }
-  return 0;
-}
-
-float value_of(const Codes& x, uint32_t code) {
-  if (x.kind == CodeKind::level) return x.levels[code];
-  if (x.kind == CodeKind::e4m3) return e4m3(static_cast<uint8_t>(code));
-  const uint32_t middle = x.kind == CodeKind::centred ? (1u << (x.bits - 1)) - 1 : 0;
-  return static_cast<float>(static_cast<int32_t>(code - middle));
-}
-
-float entry(const Codes& x, int64_t t, int64_t j) {
-  const int64_t bit = j * x.bits, at = t * x.n_groups + j / x.group_size;
-  const uint32_t word = static_cast<uint32_t>(x.words[t * x.n_words + bit / 32]);
-  const uint32_t code = word >> bit % 32 & ((1u << x.bits) - 1);
-  return number_at(x.scale, at) * value_of(x, code) + number_at(x.zero, at);
-}
-
 // f(token, channel, x^) for each entry.
 template <class F>
 void for_each_entry(const Codes& x, F f) {
   for (int64_t t = 0; t < x.n_tokens; ++t) {
-    for (int64_t j = 0; j < x.head_dim; ++j) f(t, j, entry(x, t, j));
+    for (int64_t j = 0; j < x.head_dim; ++j) f(t, j, entry_at(x, t, j));
   }
 }
 

@@ -4,6 +4,22 @@
 // digits are added up by one instruction; the sums are integers, so that they are the same in any order and on any
 // machine, and are rounded when they become floats. Where four codes of a sum lie in four rows, the rows' bytes are
 // interleaved first; their factors' digits are interleaved by the same steps and so stand where the codes do.
+//
+// Example: a token of D = 64 channels with codes of 4 bits is 8 words; channel j is nibble j % 8 of word j / 8, from
+// the lowest on. Of the word 0x90C4A735 of channels 0 to 7, two masks take the even and the odd channels as bytes:
+//   channel              0     1     2     3     4     5     6     7
+//   code                 5     3     7    10     4    12     0     9
+//   words & 0x0f0f0f0f   byte 0      byte 1      byte 2      byte 3           channels 0, 2, 4, 6
+//   words >> 4 & ..            byte 0      byte 1      byte 2      byte 3     channels 1, 3, 5, 7
+//   q                    0.3   0.7   -1    0     1.5   0     0     0
+// The largest |q| of the group is 1.5, so the unit is 2^-22, and q in units has the digits d0 + 256 d1 + 65536 d2:
+//   0.3: 1258291 = 51 + 256 * 51 + 65536 * 19       -1:  -4194304 = 65536 * -64
+//   0.7: 2936013 = -51 + 256 * -51 + 65536 * 45     1.5: 6291456 = 65536 * 96
+// One sum of codes times digits for each digit, two instructions of four products each:
+//   d0: 5 * 51 + 3 * -51 = 102     d1: 5 * 51 + 3 * -51 = 102     d2: 5 * 19 + 3 * 45 + 7 * -64 + 4 * 96 = 166
+// The word's sum is exactly 102 + 256 * 102 + 65536 * 166 = 10905190 units, 2.5999999; the score is the sum of the
+// group's words times its scale, and its zero times the sum of q. score_plain (plain_codes.h) computes the same, one
+// code after another.
 #pragma once
 
 #include <numeric>

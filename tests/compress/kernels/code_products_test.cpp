@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/plain_codes.h"
 #include "machines.h"
 
 namespace kvc::kernels {
@@ -222,6 +223,42 @@ TEST_P(EveryMachine, ScoresAndAccumulatesAsFloat64Does) {
         mixed, q, s.n_q, d, n, head.x, head.size,
         [&](int64_t i, int64_t j, int64_t t) { return std::pair(at(scores, i * n + t), t * d + j); },
         "accumulated, " + told(s));
+  }
+}
+
+// The example of whole_loops.h, with its numbers.
+TEST_P(EveryMachine, ScoresTheExampleExactly) {
+  const int32_t words[8] = {static_cast<int32_t>(0x90C4A735)};
+  const float scale = 0.5f;
+  const Codes codes{.words = words,
+                    .n_words = 8,
+                    .scale = {&scale, NumberType::f32, 1},
+                    .zero = {},
+                    .n_groups = 1,
+                    .group_size = 64,
+                    .bits = 4,
+                    .n_tokens = 1,
+                    .head_dim = 64};
+  const float q[64] = {0.3f, 0.7f, -1, 0, 1.5f};
+  float score = 0;
+  GetParam()->score_channel_groups(codes, {q, 64, 1}, {&score, 1, 1});
+  EXPECT_EQ(score, 10905190 * 0x1p-23f);
+  EXPECT_EQ(score_plain(codes, q, 0), score);
+}
+
+// Rows of one word, whose sums are rounded once: equal to the plain reference bit for bit.
+TEST_P(EveryMachine, ScoresWholeCodesAsThePlainReferenceDoes) {
+  std::mt19937 random(13);
+  for (const int64_t bits : {2, 4}) {
+    const int64_t d = 32 / bits, n = 150;
+    Head head;
+    fill(head, {.bits = bits, .n_tokens = n, .head_dim = d, .group_size = d, .kind = CodeKind::centred}, random);
+    const auto q = random_floats(d, random);
+    std::vector<float> scores(n, 0.f);
+    GetParam()->score_channel_groups(head.codes, {q.data(), d, 1}, {scores.data(), n, 1});
+    for (int64_t t = 0; t < n; ++t) {
+      ASSERT_EQ(scores[static_cast<size_t>(t)], score_plain(head.codes, q.data(), t)) << bits << ", " << t;
+    }
   }
 }
 
