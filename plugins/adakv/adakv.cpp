@@ -12,29 +12,21 @@
 #include <kvc/quant/ragged_cache.h>
 #include <kvc/quant/shared_options.h>
 
-#include <algorithm>
 #include <cmath>
 #include <limits>
 
 namespace {
 
-struct AdaKvOptions {
-  int64_t capacity = 256;
+struct AdaKvOptions : kvc::VotingOptions {
   double floor = 0.2;
-  kvc::VoteFormat votes;
-  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer("capacity", capacity, 2, kvc::kNoUpperLimit,
               "prompt tokens per head, averaged over a layer's heads, window included");
     v.real("floor", floor, 0, 1, "fraction of capacity - window guaranteed to every head; 1: equal heads, as SnapKV");
-    kvc::visit_votes(v, votes);
-    kvc::visit_precision(v, precision, "tokens");
+    visit_votes(v);
   }
 
-  void check() const { kvc::check_votes("adakv", votes, capacity); }
-  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
-    return std::min(n_prompt_tokens, capacity) + n_new_tokens;
-  }
+  void check() const { check_votes("adakv"); }
 };
 
 // The `share * H` tokens of most votes [H, n] that leave no head with fewer than `least`: [H, n] bool. Of equal votes

@@ -15,23 +15,16 @@
 
 namespace {
 
-struct PyramidKvOptions {
-  int64_t capacity = 256;
+struct PyramidKvOptions : kvc::VotingOptions {
   int64_t beta = 20;
-  kvc::VoteFormat votes;
-  kvc::Precision precision = kvc::Precision::real;
   void visit(kvc::OptionVisitor& v) {
     v.integer("capacity", capacity, 2, kvc::kNoUpperLimit,
               "prompt tokens per head, averaged over layers, window included");
     v.integer("beta", beta, 1, 1000, "the last layer's budget is 1/beta of the mean; 1: equal layers, as SnapKV");
-    kvc::visit_votes(v, votes);
-    kvc::visit_precision(v, precision, "tokens");
+    visit_votes(v);
   }
 
-  void check() const { kvc::check_votes("pyramidkv", votes, capacity); }
-  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
-    return std::min(n_prompt_tokens, capacity) + n_new_tokens;
-  }
+  void check() const { check_votes("pyramidkv"); }
 };
 
 class PyramidKvCache final : public kvc::EvictingCache {

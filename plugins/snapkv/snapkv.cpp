@@ -10,24 +10,15 @@
 #include <kvc/quant/evicting_compressor.h>
 #include <kvc/quant/shared_options.h>
 
-#include <algorithm>
-
 namespace {
 
-struct SnapKvOptions {
-  int64_t capacity = 256;
-  kvc::VoteFormat votes;
-  kvc::Precision precision = kvc::Precision::real;
+struct SnapKvOptions : kvc::VotingOptions {
   void visit(kvc::OptionVisitor& v) {
     v.integer("capacity", capacity, 2, kvc::kNoUpperLimit, "prompt tokens per head, window included");
-    kvc::visit_votes(v, votes);
-    kvc::visit_precision(v, precision, "tokens");
+    visit_votes(v);
   }
 
-  void check() const { kvc::check_votes("snapkv", votes, capacity); }
-  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
-    return std::min(n_prompt_tokens, capacity) + n_new_tokens;
-  }
+  void check() const { check_votes("snapkv"); }
 };
 
 class SnapKvCache final : public kvc::EvictingCache {

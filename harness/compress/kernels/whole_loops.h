@@ -29,7 +29,7 @@
 
 namespace kvc::kernels::KVC_MACHINE {
 
-constexpr int kDigits = 3, kBytes = 4;
+constexpr int kDigits = 3;
 
 KVC_INLINE Ints size_bits(Floats x) { return (Ints)x & 0x7fffffff; }
 KVC_INLINE Ints larger(Ints a, Ints b) { return a > b ? a : b; }

@@ -91,7 +91,7 @@ bool Step::is_whole(const Softmax& softmax) const {
   const auto whole = [&](const QueryRows& x) { return !stand_in(x.data, all) || are_columns(x, all); };
   return std::none_of(apart_.begin(), apart_.end(), [&](const float* x) { return stand_in(x, all); }) &&
          std::all_of(scores_.begin(), scores_.end(), [&](const auto& x) { return whole(x.part.scores); }) &&
-         std::all_of(accumulate_.begin(), accumulate_.end(), [&](const auto& x) { return whole(x.part.weights); });
+         std::all_of(v_sums_.begin(), v_sums_.end(), [&](const auto& x) { return whole(x.part.weights); });
 }
 
 // Whether these are products with matrices alone, to one sum.
@@ -100,11 +100,11 @@ bool Step::is_plain(const Softmax& softmax) const {
   const auto own_score = [&](const auto& x) { return stand_in(x.part.scores.data, all); };
   const auto own_weight = [&](const auto& x) { return stand_in(x.part.weights.data, all); };
   if (std::any_of(score_entries_.begin(), score_entries_.end(), own_score) ||
-      std::any_of(accumulate_entries_.begin(), accumulate_entries_.end(), own_weight)) {
+      std::any_of(v_entry_sums_.begin(), v_entry_sums_.end(), own_weight)) {
     return false;
   }
   std::optional<int> target;
-  for (const auto& x : accumulate_) {
+  for (const auto& x : v_sums_) {
     if (!own_weight(x)) continue;
     if (target && *target != x.target) return false;
     target = x.target;
@@ -121,8 +121,7 @@ Step::Segments Step::segments_of(const Softmax& softmax, bool alone) {
     return one_at(scores_, all, first, n, alone, [](const Score& x) -> const QueryRows& { return x.scores; });
   };
   const auto v_at = [&](int first, int n) {
-    return one_at(accumulate_, all, first, n, alone,
-                  [](const AccumulateV& x) -> const QueryRows& { return x.weights; });
+    return one_at(v_sums_, all, first, n, alone, [](const AccumulateV& x) -> const QueryRows& { return x.weights; });
   };
   while (found.n_tokens < all.width) {
     const int first = found.n_tokens;
@@ -147,7 +146,7 @@ Step::Segments Step::segments_of(const Softmax& softmax, bool alone) {
     }
     found.n_tokens += n;
     drop_tokens(scores_, k, n, k->part.k, k->part.scores);
-    drop_tokens(accumulate_, v, n, v->part.v, v->part.weights);
+    drop_tokens(v_sums_, v, n, v->part.v, v->part.weights);
     if (n_k != n_v) break;
   }
   return found;

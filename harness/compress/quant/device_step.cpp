@@ -200,24 +200,24 @@ int Step::target_of(const at::Tensor& out) {
 void Step::accumulate_v(const Matrix& v, const at::Tensor& weights, const at::Tensor& out, bool fits) {
   if (v.n_tokens == 0) return;
   hold(weights);
-  accumulate_.push_back({.key = loop_of(v, static_cast<int>(weights.size(0))),
-                         .part = {v, heads_of(weights), nullptr},
-                         .target = target_of(out),
-                         .fits = fits && in_half_});
+  v_sums_.push_back({.key = loop_of(v, static_cast<int>(weights.size(0))),
+                     .part = {v, heads_of(weights), nullptr},
+                     .target = target_of(out),
+                     .fits = fits && in_half_});
 }
 
 void Step::accumulate_v(const Entries& v, const at::Tensor& weights, const at::Tensor& out) {
   hold(weights);
-  accumulate_entries_.push_back({.key = {v.of_channels, static_cast<int>(weights.size(0)), v.head_dim},
-                                 .part = {v, heads_of(weights), nullptr},
-                                 .target = target_of(out)});
+  v_entry_sums_.push_back({.key = {v.of_channels, static_cast<int>(weights.size(0)), v.head_dim},
+                           .part = {v, heads_of(weights), nullptr},
+                           .target = target_of(out)});
 }
 
 // [parts, heads, channels] of each target, one behind the other, in the order in which they were recorded.
 at::Tensor Step::place_sums() {
   const auto for_each = [&](auto f) {  // f(record, how many parts it has)
-    for (auto& x : accumulate_) f(x, n_splits(x.part.v.n_tokens));
-    for (auto& x : accumulate_entries_) f(x, n_parts(x.part.v));
+    for (auto& x : v_sums_) f(x, n_splits(x.part.v.n_tokens));
+    for (auto& x : v_entry_sums_) f(x, n_parts(x.part.v));
   };
   for_each([&](const auto& x, int n) { targets_[static_cast<size_t>(x.target)].n_parts += n; });
   int64_t n_floats = 0;
@@ -246,10 +246,10 @@ void Step::run() {
   const auto attention = attend(segments, place.stream);
   if (!softmax_.empty()) place.kernels.softmax(softmax_, place.stream);
   softmax_.clear();
-  if (!accumulate_.empty() || !accumulate_entries_.empty()) {
+  if (!v_sums_.empty() || !v_entry_sums_.empty()) {
     const auto workspace = place_sums();
-    launch(accumulate_, place.kernels.accumulate_v, place.stream);
-    launch(accumulate_entries_, place.kernels.accumulate_entries, place.stream);
+    launch(v_sums_, place.kernels.accumulate_v, place.stream);
+    launch(v_entry_sums_, place.kernels.accumulate_entries, place.stream);
     std::vector<Sum> all;
     for (const auto& target : targets_) {
       if (target.n_parts == 0) continue;

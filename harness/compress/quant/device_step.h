@@ -106,8 +106,8 @@ class Step {
   List<cuda_products::Loop, cuda_products::Score> scores_;
   List<EntriesKey, cuda_products::ScoreEntries> score_entries_;
   std::vector<cuda_products::Softmax> softmax_;
-  List<cuda_products::Loop, cuda_products::AccumulateV> accumulate_;
-  List<EntriesKey, cuda_products::AccumulateEntries> accumulate_entries_;
+  List<cuda_products::Loop, cuda_products::AccumulateV> v_sums_;
+  List<EntriesKey, cuda_products::AccumulateEntries> v_entry_sums_;
   std::vector<Target> targets_;
   std::vector<const float*> apart_, without_weights_;
   std::vector<at::Tensor> held_;

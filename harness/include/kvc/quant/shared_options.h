@@ -79,19 +79,30 @@ inline void visit_headroom(OptionVisitor& v, double& headroom) {
   v.real("headroom", headroom, 1, 256, "factor by which later tokens may exceed the prompt's largest magnitude");
 }
 
-// Options of votes (attention_mass.h), and their limits for a method that keeps `capacity` tokens.
-inline void visit_votes(OptionVisitor& v, VoteFormat& votes) {
-  std::string pooling = votes.by_maximum ? "max" : "avg";
-  v.integer("window", votes.window, 1, kNoUpperLimit,
-            "last tokens of the prompt, whose queries vote; less than capacity");
-  v.integer("kernel", votes.kernel, 1, 255, "pooling width of the votes, in tokens; odd");
-  v.choice("pooling", pooling, {"avg", "max"}, "pooling of the votes");
-  votes.by_maximum = pooling == "max";
-}
-inline void check_votes(const char* method, const VoteFormat& votes, int64_t capacity) {
-  KVC_CHECK(votes.window < capacity, method, ": window ", votes.window, ", allowed: less than capacity ", capacity);
-  KVC_CHECK(votes.kernel % 2 == 1, method, ": kernel ", votes.kernel, ", allowed: odd numbers");
-}
+// Options of a method that keeps the `capacity` tokens of a prompt with most votes (attention_mass.h), and all later
+// tokens.
+struct VotingOptions {
+  int64_t capacity = 256;
+  VoteFormat votes;
+  Precision precision = Precision::real;
+
+  void visit_votes(OptionVisitor& v) {
+    std::string pooling = votes.by_maximum ? "max" : "avg";
+    v.integer("window", votes.window, 1, kNoUpperLimit,
+              "last tokens of the prompt, whose queries vote; less than capacity");
+    v.integer("kernel", votes.kernel, 1, 255, "pooling width of the votes, in tokens; odd");
+    v.choice("pooling", pooling, {"avg", "max"}, "pooling of the votes");
+    votes.by_maximum = pooling == "max";
+    visit_precision(v, precision, "tokens");
+  }
+  void check_votes(const char* method) const {
+    KVC_CHECK(votes.window < capacity, method, ": window ", votes.window, ", allowed: less than capacity ", capacity);
+    KVC_CHECK(votes.kernel % 2 == 1, method, ": kernel ", votes.kernel, ", allowed: odd numbers");
+  }
+  int64_t n_kept(int64_t n_prompt_tokens, int64_t n_new_tokens) const {
+    return std::min(n_prompt_tokens, capacity) + n_new_tokens;
+  }
+};
 
 // Bits of an uncompressed value.
 inline double bits_of(Precision precision) { return 8.0 * static_cast<double>(storage_bytes(precision)); }
