@@ -190,12 +190,7 @@ class KittyCache final : public kvc::PartsCache {
   }
   void read_v(kvc::CompressedAttention& attention) const override {
     attention.accumulate_v(v_sinks_, 0);
-    int64_t first = v_sinks_.n_tokens();
-    for (const auto& block : v_.codes.blocks()) {
-      attention.accumulate_v(block, first);
-      first += block.n_tokens;
-    }
-    attention.accumulate_v(v_.recent, first);
+    attention.accumulate_v(v_, v_sinks_.n_tokens());
   }
 
   void push(const at::Tensor& x, kvc::TokenBlocks& sinks, kvc::TokenBlocks& recent) const {

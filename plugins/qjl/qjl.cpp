@@ -115,14 +115,7 @@ class QjlCache final : public kvc::PartsCache {
     attention.score(k_recent_, first);
   }
 
-  void read_v(kvc::CompressedAttention& attention) const override {
-    int64_t first = 0;
-    for (const auto& block : v_.codes.blocks()) {
-      attention.accumulate_v(block, first);
-      first += block.n_tokens;
-    }
-    attention.accumulate_v(v_.recent, first);
-  }
+  void read_v(kvc::CompressedAttention& attention) const override { attention.accumulate_v(v_, 0); }
 
   kvc::KeyValue with_keys(decltype(qjl::nearest_keys)& keys_of) const {
     std::vector<at::Tensor> parts;  // each [H_kv, t, D]

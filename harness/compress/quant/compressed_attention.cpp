@@ -445,6 +445,22 @@ void CompressedAttention::accumulate_v(const at::Tensor& v, int64_t first) {
   });
 }
 
+void CompressedAttention::score(const StoredTokens& k, int64_t first) {
+  for (const auto& block : k.codes.blocks()) {
+    score(block, first);
+    first += block.n_tokens;
+  }
+  score(k.recent, first);
+}
+
+void CompressedAttention::accumulate_v(const StoredTokens& v, int64_t first) {
+  for (const auto& block : v.codes.blocks()) {
+    accumulate_v(block, first);
+    first += block.n_tokens;
+  }
+  accumulate_v(v.recent, first);
+}
+
 void CompressedAttention::score(const RaggedTokens& k, int64_t first) {
   if (k.n_heads() == 0) return;
   const auto column = [&](int64_t h) { return first + k.longest() - k.count(h); };

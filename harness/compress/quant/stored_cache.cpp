@@ -29,23 +29,8 @@ void StoredCache::encode_front(int64_t n_k_tokens, int64_t n_v_tokens) {
   if (info().holds_v()) v_.encode_front(n_v_tokens, v_format_);
 }
 
-void StoredCache::read_k(CompressedAttention& attention) const {
-  int64_t first = 0;
-  for (const auto& block : k_.codes.blocks()) {
-    attention.score(block, first);
-    first += block.n_tokens;
-  }
-  attention.score(k_.recent, first);
-}
-
-void StoredCache::read_v(CompressedAttention& attention) const {
-  int64_t first = 0;
-  for (const auto& block : v_.codes.blocks()) {
-    attention.accumulate_v(block, first);
-    first += block.n_tokens;
-  }
-  attention.accumulate_v(v_.recent, first);
-}
+void StoredCache::read_k(CompressedAttention& attention) const { attention.score(k_, 0); }
+void StoredCache::read_v(CompressedAttention& attention) const { attention.accumulate_v(v_, 0); }
 
 Footprint StoredCache::footprint() const {
   Footprint bytes;

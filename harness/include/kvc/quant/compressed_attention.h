@@ -49,6 +49,7 @@ class KVC_EXPORT CompressedAttention {
   void score(const Outliers& k, int64_t first, int64_t n_tokens);  // of a chunk of n tokens; axis tokens or channels
   void score(const TokenBlocks& k, int64_t first);  // uncompressed tokens of each KV head, or of one head for all
   void score(const at::Tensor& k, int64_t first);   // the same, [H_kv or 1, n, D] contiguous
+  void score(const StoredTokens& k, int64_t first);
   // Tokens that differ by KV head: right-aligned, ending at column first + k.longest(). The caller must mask the
   // columns before them (softmax).
   void score(const RaggedTokens& k, int64_t first);
@@ -69,6 +70,7 @@ class KVC_EXPORT CompressedAttention {
   void accumulate_v(const Outliers& v, int64_t first);
   void accumulate_v(const TokenBlocks& v, int64_t first);
   void accumulate_v(const at::Tensor& v, int64_t first);
+  void accumulate_v(const StoredTokens& v, int64_t first);
   void accumulate_v(const RaggedTokens& v, int64_t first);
   // Codes in another basis: sums [H_q, X] fp32 += weights V. Complete when then() calls f: immediately on the CPU, on a
   // device when out() is called.
