@@ -159,9 +159,10 @@ std::vector<Step::Bulks> Step::take_bulks() {
   std::vector<Softmax> left;
   for (auto softmax : softmax_) {
     Bulks bulks;
-    const bool whole = is_whole(softmax);
+    const bool whole = softmax.softcap == 0 && is_whole(softmax);  // attend_codes knows no softcap
     if (whole && is_plain(softmax)) bulks = bulks_of(softmax, /*alone=*/true);
     if (whole && bulks.n_tokens == 0) bulks = bulks_of(softmax, /*alone=*/false);
+    bulks.sinks = softmax.sinks;
     if (bulks.n_tokens > 0 && bulks.alone) {
       without_weights_.push_back(softmax.scores.data);
       softmax.scores = from_column(softmax.scores, bulks.n_tokens);
@@ -193,6 +194,7 @@ Step::Attention Step::attend(std::span<const Bulks> all, void* stream) {
                                .q = x.q,
                                .other_out = x.norms ? out : nullptr,
                                .other_norms = reinterpret_cast<const cuda_attend::Norm*>(x.norms),
+                               .sinks = x.sinks,
                                .norms_of_all = !x.alone,
                                .out = out});
   }

@@ -40,7 +40,7 @@ struct ModelShape {
 // The LayerInfo of one layer of such a model.
 inline LayerInfo layer_info(const ModelShape& model, int64_t layer, uint64_t sequence_key,
                             std::span<const float> rope_frequencies, at::Device device = at::kCPU,
-                            std::span<const float> sinks = {}) {
+                            const at::Tensor& sinks = {}) {
   const auto shape = model.layer(layer);
   return {.layer = layer,
           .n_layers = model.n_layers,
