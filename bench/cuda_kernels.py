@@ -251,7 +251,7 @@ def kind_of(row):
     words = row[0].split()
     if row[6]:
         return "attend_codes " + words[-1]
-    is_plain = row[8] and re.match(r"(score|weigh)_(rows|channels|spread)$", words[0])
+    is_plain = row[8] and re.match(r"(score|accumulate)_(rows|channels|spread)$", words[0])
     return words[0].split("_")[0] if is_plain else None
 
 
@@ -259,7 +259,7 @@ def predictions(device, point):
     rows = [r for r in read_table() if kind_of(r) and r[1] == DEVICES[device][3]]
     base = {}
     for row in rows:
-        if " k16 v16 " in row[0] or row[0] in ("score_rows 16", "weigh_rows 16"):
+        if " k16 v16 " in row[0] or row[0] in ("score_rows 16", "accumulate_rows 16"):
             base[kind_of(row)] = max(predict(row, device, point)[1:])
     for row in rows:
         token_bytes, by_bytes, by_slots = predict(row, device, point)

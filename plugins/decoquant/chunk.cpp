@@ -118,8 +118,8 @@ void Chunk::score(kvc::CompressedAttention& attention, int64_t first) const {
   const auto t_s = right();
   const int64_t r = t_s.size(0), c = t_s.size(1), n_q = attention.q().size(0);
   if (head_dim % c == 0) {
-    const auto turned = at::matmul(attention.q().view({n_q * head_dim / c, c}), t_s.t());
-    attention.score(turned.view({n_q, codes.head_dim}), codes, first);
+    const auto transformed = at::matmul(attention.q().view({n_q * head_dim / c, c}), t_s.t());
+    attention.score(transformed.view({n_q, codes.head_dim}), codes, first);
     return;
   }
   const int64_t heads = c / head_dim;  // KV heads a block of c channels spans
@@ -128,11 +128,11 @@ void Chunk::score(kvc::CompressedAttention& attention, int64_t first) const {
   attention.score(at::matmul(q, by_head).reshape({n_q, r}), codes, first);
 }
 
-void Chunk::weigh(kvc::CompressedAttention& attention, int64_t first) const {
+void Chunk::accumulate_v(kvc::CompressedAttention& attention, int64_t first) const {
   const auto t_s = right();
   const int64_t r = t_s.size(0), c = t_s.size(1), n_q = attention.q().size(0), d = head_dim;
   const auto sums = at::zeros({n_q, codes.head_dim}, attention.q().options());  // [H_q, D_all/c * r / parts]
-  attention.weigh(codes, first, sums);
+  attention.accumulate_v(codes, first, sums);
   if (head_dim % c == 0) {
     attention.then([&attention, sums, t_s, r, n_q, d] {
       attention.add_out(at::matmul(sums.view({-1, r}), t_s).view({n_q, d}));

@@ -41,9 +41,9 @@ struct Chunk {
   at::Tensor right() const;          // [r, c] fp32: T_S multiplied out
   at::Tensor large_tensor() const;   // T_L's entries as they are held, fp32
   at::Tensor small_tensors() const;  // those of all of T_S, [|T_S|] fp32
-  bool attends() const;              // whether score and weigh can be called
+  bool attends() const;              // whether score and accumulate_v can be called
   void score(kvc::CompressedAttention& attention, int64_t first) const;
-  void weigh(kvc::CompressedAttention& attention, int64_t first) const;
+  void accumulate_v(kvc::CompressedAttention& attention, int64_t first) const;
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;
 };
 

@@ -95,10 +95,10 @@ class DecoQuantCache final : public kvc::PartsCache, public kvc::ProbedParts {
   void read_v(kvc::CompressedAttention& attention) const override {
     int64_t first = 0;
     for (const auto& v : v_chunks_) {
-      v.weigh(attention, first);
+      v.accumulate_v(attention, first);
       first += v.n_tokens;
     }
-    attention.weigh(v_recent_, first);
+    attention.accumulate_v(v_recent_, first);
   }
 
   void encode(int64_t n_tokens) {

@@ -6,8 +6,8 @@ namespace decoquant {
 
 Factors balanced(const at::Tensor& x) {
   if (x.size(0) < x.size(1)) {
-    const auto turned = balanced(x.t());
-    return {turned.b.t(), turned.a.t(), turned.spectrum};
+    const auto transposed = balanced(x.t());
+    return {transposed.b.t(), transposed.a.t(), transposed.spectrum};
   }
   const auto [squares, v] = at::linalg_eigh(at::matmul(x.t(), x));  // ascending
   auto spectrum = squares.clamp_min(0).sqrt().flip(0);

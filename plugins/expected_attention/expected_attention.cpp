@@ -39,7 +39,7 @@ struct ExpectedAttentionOptions {
 };
 
 // RoPE of the angles [n, R/2] as a rotation of channels i and i + R/2 of x [H, n, D]; those from R on stay.
-at::Tensor turned(const at::Tensor& x, const at::Tensor& angles) {
+at::Tensor rotated(const at::Tensor& x, const at::Tensor& angles) {
   const int64_t half = angles.size(1);
   const auto c = angles.cos(), s = angles.sin(), low = x.narrow(2, 0, half), high = x.narrow(2, half, half);
   return at::cat({low * c - high * s, high * c + low * s, x.narrow(2, 2 * half, x.size(2) - 2 * half)}, 2);
@@ -78,7 +78,7 @@ class ExpectedAttentionCache final : public kvc::EvictingCache {
   at::Tensor expected_weights(const at::Tensor& q, const at::Tensor& k, int64_t first) const {
     const int64_t n = q.size(1), group = q.size(0) / k.size(0);
     const bool has_rope = !info().rope_frequencies.empty();
-    const auto plain = has_rope ? turned(q, angles(first, n, q.device()).neg().to(at::kFloat)) : q;
+    const auto plain = has_rope ? rotated(q, angles(first, n, q.device()).neg().to(at::kFloat)) : q;
     auto mean = plain.mean(1, /*keepdim=*/true);  // [H_q, 1, D]
     const auto centred = plain - mean;
     auto covariance = at::bmm(centred.transpose(1, 2), centred) / static_cast<double>(n);

@@ -20,7 +20,7 @@ struct FullTensor : kvc::TokenBlocks {
   int64_t n_encoded() const { return 0; }
   at::Tensor dequantize() const { return all(); }
   void score(kvc::CompressedAttention& attention) const { attention.score(*this, 0); }
-  void weigh(kvc::CompressedAttention& attention) const { attention.weigh(*this, 0); }
+  void accumulate_v(kvc::CompressedAttention& attention) const { attention.accumulate_v(*this, 0); }
 };
 
 class FullCache final : public kvc::TensorPairCache<FullTensor> {

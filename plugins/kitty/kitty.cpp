@@ -189,13 +189,13 @@ class KittyCache final : public kvc::PartsCache {
     attention.score(k_recent_, k_sinks_.n_tokens() + pages_.n_tokens());
   }
   void read_v(kvc::CompressedAttention& attention) const override {
-    attention.weigh(v_sinks_, 0);
+    attention.accumulate_v(v_sinks_, 0);
     int64_t first = v_sinks_.n_tokens();
     for (const auto& block : v_.codes.blocks()) {
-      attention.weigh(block, first);
+      attention.accumulate_v(block, first);
       first += block.n_tokens;
     }
-    attention.weigh(v_.recent, first);
+    attention.accumulate_v(v_.recent, first);
   }
 
   void push(const at::Tensor& x, kvc::TokenBlocks& sinks, kvc::TokenBlocks& recent) const {

@@ -1,7 +1,7 @@
-// KVarN: tiles of G tokens of one KV head, turned by a Hadamard matrix along the channels, divided by a factor a column
+// KVarN: tiles of G tokens of one KV head, rotated by a Hadamard matrix along the channels, divided by a factor a column
 // that makes the deviations of rows and columns even (balance.h), then quantized asymmetrically a row:
 //   K: a row is a channel of the tile, a column a token;   V: a row is a token, a column a channel;
-//   x^ = (scale * code + zero) * factor, turned back.
+//   x^ = (scale * code + zero) * factor, rotated back.
 // Rows' factors need no place of their own: scale and zero of a row take them up.
 // The first `sinks` tokens and those that do not fill a tile yet are exact. Codes of a tile never change.
 // Bytes per layer, n_t tiles, T tokens, a KV head:
@@ -44,7 +44,7 @@ at::Tensor rotated(const at::Tensor& x) {  // [.., D] -> fp32
 constexpr int64_t kTilesTogether = 16;  // of each head, on a device
 
 struct Tile {
-  kvc::GroupCodes codes;  // of the turned tile over its factors
+  kvc::GroupCodes codes;  // of the rotated tile over its factors
   at::Tensor factors;     // K: [H, G, 1], V: [H, 1, D]
 };
 
@@ -85,12 +85,12 @@ class KvarnTensor {
     attention.score(recent_, sinks_.n_tokens() + n_encoded());
   }
 
-  void weigh(kvc::CompressedAttention& attention) const {
-    attention.weigh(sinks_, 0);
-    std::vector<std::pair<at::Tensor, at::Tensor>> parts;  // sums [H_q, D], turned, and the tile's factors
+  void accumulate_v(kvc::CompressedAttention& attention) const {
+    attention.accumulate_v(sinks_, 0);
+    std::vector<std::pair<at::Tensor, at::Tensor>> parts;  // sums [H_q, D], rotated, and the tile's factors
     for_each_tile([&](const Tile& tile, int64_t first) {
       parts.emplace_back(at::zeros_like(attention.q()), tile.factors);
-      attention.weigh(tile.codes, first, parts.back().first);
+      attention.accumulate_v(tile.codes, first, parts.back().first);
     });
     if (!parts.empty()) {
       attention.then([&attention, parts] {
@@ -102,7 +102,7 @@ class KvarnTensor {
         attention.add_out(rotated(sum));
       });
     }
-    attention.weigh(recent_, sinks_.n_tokens() + n_encoded());
+    attention.accumulate_v(recent_, sinks_.n_tokens() + n_encoded());
   }
 
   at::Tensor dequantize() const {  // [H, T, D] fp32
@@ -140,7 +140,7 @@ class KvarnTensor {
     return factors;
   }
 
-  // tokens: [H, n G, D]; copied once, turned and divided there: a step leaves few holes in the process's memory
+  // tokens: [H, n G, D]; copied once, rotated and divided there: a step leaves few holes in the process's memory
   void encode(const at::Tensor& tokens) {
     auto x = rotated(tokens).unflatten(1, {-1, options_.tile});
     const auto factors = factors_of(x).to(kvc::storage_type(options_.precision));  // as the decoder has them

@@ -98,7 +98,7 @@ const LayerTables& Cache::tables(LayerTables& own) const {
   return own;
 }
 
-// Where codes have no loop, they become floats a block of tokens at a time, and keys are turned where they stand.
+// Where codes have no loop, they become floats a block of tokens at a time, and keys are rotated where they stand.
 void Cache::read_k(kvc::CompressedAttention& attention) const {
   const int64_t n_first = k_first_.n_tokens(), n_heads = info().n_kv_heads;
   LayerTables own;
@@ -120,16 +120,16 @@ void Cache::read_v(kvc::CompressedAttention& attention) const {
   const int64_t n_first = v_first_.n_tokens(), n_heads = info().n_kv_heads;
   LayerTables own;
   const auto& by = tables(own);
-  attention.weigh(v_first_, 0);
+  attention.accumulate_v(v_first_, 0);
   if (has_products_) {
-    weigh(attention, v_, by.v_levels, format_.matrix, n_heads, info().head_dim, n_first);
+    accumulate_v(attention, v_, by.v_levels, format_.matrix, n_heads, info().head_dim, n_first);
   } else {
     v_.for_each_tile({}, by.v_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
-      attention.weigh(rows, n_first + first);
+      attention.accumulate_v(rows, n_first + first);
       attention.run();
     });
   }
-  attention.weigh(v_waiting_, n_first + v_.n_tokens());
+  attention.accumulate_v(v_waiting_, n_first + v_.n_tokens());
 }
 
 kvc::KeyValue Cache::dequantize() const {

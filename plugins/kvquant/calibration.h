@@ -20,7 +20,7 @@ struct LayerTables {
   LayerTables on(at::Device device) const;
 };
 
-// Keys are held turned back. The ranges are quantiles of all tokens but each piece's first; the codebooks are k-means
+// Keys are held rotated back. The ranges are quantiles of all tokens but each piece's first; the codebooks are k-means
 // of what lies between them, weighted by squared gradients where there are any. The tensors it gives, over L layers:
 //   k.lower, k.upper, k.smallest, k.largest [L, M]   the quantiles, and the bounds of what lies between them
 //   <k or v>.levels.<bits> [L, 2^bits]   centroids;   <k or v>.moments.<bits> [L, 4]   of z and of its levels (Q-Norm)

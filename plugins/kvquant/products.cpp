@@ -2,7 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <kvc/quant/turned_codes.h>
+#include <kvc/quant/rotated_scores.h>
 
 #include <algorithm>
 #include <utility>
@@ -57,22 +57,23 @@ void score_outliers(const Matrix::Block& block, const sparse::Keys& keys, int64_
 }
 
 // The codes of one block: integers have loops of their own, which add zeros, too.
-void weigh_codes(kvc::CompressedAttention& attention, const Matrix::Block& block, const kvc::CodeBook& book,
-                 const Format& format, int64_t head_dim, int64_t first) {
+void accumulate_codes(kvc::CompressedAttention& attention, const Matrix::Block& block, const kvc::CodeBook& book,
+                      const Format& format, int64_t head_dim, int64_t first) {
   const int64_t n = block.n_tokens(), n_heads = block.codes.size(0);
   const auto scale = block.scale.view({1, n, 1});
   if (format.uniform) {
-    attention.weigh(kvc::GroupCodes{.codes = block.codes,
-                                    .scale = scale,
-                                    .zero = block.zero.view({1, n, 1}),
-                                    .format = {.bits = format.bits},
-                                    .n_heads = n_heads,
-                                    .n_tokens = n,
-                                    .head_dim = head_dim},
-                    first);
+    attention.accumulate_v(kvc::GroupCodes{.codes = block.codes,
+                                           .scale = scale,
+                                           .zero = block.zero.view({1, n, 1}),
+                                           .format = {.bits = format.bits},
+                                           .n_heads = n_heads,
+                                           .n_tokens = n,
+                                           .head_dim = head_dim},
+                           first);
     return;
   }
-  attention.weigh(kvc::LevelCodes{.codes = block.codes, .scale = scale, .book = book, .head_dim = head_dim}, first);
+  attention.accumulate_v(kvc::LevelCodes{.codes = block.codes, .scale = scale, .book = book, .head_dim = head_dim},
+                         first);
 }
 
 // Blocks whose outliers are mixed together, [begin, end), the first of token `first`: at least kSparseTokens each.
@@ -95,7 +96,7 @@ std::vector<Part> parts_of(const std::vector<Matrix::Block>& blocks) {
 
 }  // namespace
 
-bool has_products(const Format& format, int64_t head_dim) { return kvc::TurnedScores::takes(format.bits, head_dim); }
+bool has_products(const Format& format, int64_t head_dim) { return kvc::RotatedScores::takes(format.bits, head_dim); }
 
 void score(kvc::CompressedAttention& attention, const Matrix& k, const Range& channels, const Levels& levels,
            const Format& format, std::span<const float> frequencies, int64_t first) {
@@ -108,7 +109,7 @@ void score(kvc::CompressedAttention& attention, const Matrix& k, const Range& ch
   const auto base = channels.zero + channels.scale * level[0];
   const sparse::Keys outliers({n_heads, q.size(0) / n_heads, d}, q.const_data_ptr<float>(),
                               base.const_data_ptr<float>(), frequencies);
-  kvc::TurnedScores codes(q, {level.data(), format.bits}, channels.scale, channels.zero, frequencies, first);
+  kvc::RotatedScores codes(q, {level.data(), format.bits}, channels.scale, channels.zero, frequencies, first);
   for (const auto& block : k.blocks()) {
     auto scores = codes.next(block.codes);
     if (block.values.numel() > 0) score_outliers(block, outliers, first, scores);
@@ -117,13 +118,13 @@ void score(kvc::CompressedAttention& attention, const Matrix& k, const Range& ch
   }
 }
 
-void weigh(kvc::CompressedAttention& attention, const Matrix& v, const Levels& levels, const Format& format,
-           int64_t n_heads, int64_t head_dim, int64_t first) {
+void accumulate_v(kvc::CompressedAttention& attention, const Matrix& v, const Levels& levels, const Format& format,
+                  int64_t n_heads, int64_t head_dim, int64_t first) {
   const auto level = values_of(levels, format);
   const auto& blocks = v.blocks();
   int64_t token = first;
   for (const auto& block : blocks) {
-    weigh_codes(attention, block, {level.data(), format.bits}, format, head_dim, token);
+    accumulate_codes(attention, block, {level.data(), format.bits}, format, head_dim, token);
     token += block.n_tokens();
   }
   if (format.uniform && v.n_outliers() == 0) return;
@@ -138,9 +139,9 @@ void weigh(kvc::CompressedAttention& attention, const Matrix& v, const Levels& l
     for (size_t b = part.begin; b < part.end; from += blocks[b++].n_tokens()) {
       const auto values = blocks[b].values.to(at::kFloat), zero = blocks[b].zero.to(at::kFloat);
       const auto base = zero + blocks[b].scale.to(at::kFloat) * level[0];
-      sparse::weigh(shape, runs_of(blocks[b], values, blocks[b].n_tokens()).front().entries,
-                    base.const_data_ptr<float>(), format.uniform ? nullptr : zero.const_data_ptr<float>(), from,
-                    weights.size(1), out + i * shape.n_queries() * head_dim);
+      sparse::accumulate_v(shape, runs_of(blocks[b], values, blocks[b].n_tokens()).front().entries,
+                           base.const_data_ptr<float>(), format.uniform ? nullptr : zero.const_data_ptr<float>(), from,
+                           weights.size(1), out + i * shape.n_queries() * head_dim);
     }
   });
   for (int64_t i = 0; i < mixed.size(0); ++i) attention.add_out(mixed[i]);

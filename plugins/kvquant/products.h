@@ -1,4 +1,4 @@
-// A decode step over kvquant's codes as they are held: no key and no value is decoded, no key is turned.
+// A decode step over kvquant's codes as they are held: no key and no value is decoded, no key is rotated.
 #pragma once
 
 #include <kvc/quant/compressed_attention.h>
@@ -19,7 +19,7 @@ void score(kvc::CompressedAttention& attention, const Matrix& k, const Range& ch
            const Format& format, std::span<const float> frequencies, int64_t first);
 
 // out += weights V of tokens first ... v: Axis::tokens in parts, n_heads of head_dim
-void weigh(kvc::CompressedAttention& attention, const Matrix& v, const Levels& levels, const Format& format,
-           int64_t n_heads, int64_t head_dim, int64_t first);
+void accumulate_v(kvc::CompressedAttention& attention, const Matrix& v, const Levels& levels, const Format& format,
+                  int64_t n_heads, int64_t head_dim, int64_t first);
 
 }  // namespace kvquant

@@ -24,12 +24,12 @@ inline __attribute__((always_inline)) void rotate_row(float* x, int64_t half, co
 }
 
 // Cosines and sines of positions first ... first + n - 1, [n, R/2].
-struct Turns {
+struct RotationTables {
   std::vector<float> cosine, sine;
-  Turns(int64_t first, int64_t n, std::span<const float> frequencies);
+  RotationTables(int64_t first, int64_t n, std::span<const float> frequencies);
 };
 
-Turns::Turns(int64_t first, int64_t n, std::span<const float> frequencies)
+RotationTables::RotationTables(int64_t first, int64_t n, std::span<const float> frequencies)
     : cosine(static_cast<size_t>(n) * frequencies.size()), sine(cosine.size()) {
   const size_t half = frequencies.size();
   std::vector<double> c(half), s(half), step_c(half), step_s(half);
@@ -42,16 +42,16 @@ Turns::Turns(int64_t first, int64_t n, std::span<const float> frequencies)
   for (size_t t = 0; t < static_cast<size_t>(n); ++t) {
     for (size_t i = 0; i < half; ++i) {
       cosine[t * half + i] = static_cast<float>(c[i]), sine[t * half + i] = static_cast<float>(s[i]);
-      const double turned = c[i] * step_c[i] - s[i] * step_s[i];
+      const double rotated = c[i] * step_c[i] - s[i] * step_s[i];
       s[i] = s[i] * step_c[i] + c[i] * step_s[i];
-      c[i] = turned;
+      c[i] = rotated;
     }
   }
 }
 
-KVC_CLONES void rotate_head(float* rows, int64_t n, int64_t head_dim, int64_t half, const Turns& turns) {
+KVC_CLONES void rotate_head(float* rows, int64_t n, int64_t head_dim, int64_t half, const RotationTables& rotations) {
   for (int64_t t = 0; t < n; ++t) {
-    rotate_row(rows + t * head_dim, half, turns.cosine.data() + t * half, turns.sine.data() + t * half);
+    rotate_row(rows + t * head_dim, half, rotations.cosine.data() + t * half, rotations.sine.data() + t * half);
   }
 }
 
@@ -96,11 +96,11 @@ void rotate(const at::Tensor& x, int64_t first, std::span<const float> frequenci
     return;
   }
   const int64_t n_tokens = x.size(1), head_dim = x.size(2), half = static_cast<int64_t>(frequencies.size());
-  const Turns turns(first, n_tokens, frequencies);
+  const RotationTables rotations(first, n_tokens, frequencies);
   at::parallel_for(0, x.size(0), std::max<int64_t>(1, kLeastNumbers / (n_tokens * head_dim)),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t h = begin; h < end; ++h) {
-                       rotate_head(x.data_ptr<float>() + h * n_tokens * head_dim, n_tokens, head_dim, half, turns);
+                       rotate_head(x.data_ptr<float>() + h * n_tokens * head_dim, n_tokens, head_dim, half, rotations);
                      }
                    });
 }

@@ -9,7 +9,7 @@ namespace kvquant::sparse {
 namespace {
 
 constexpr int64_t kTile = 16;  // tokens whose scores, or weights, stand together by token: a cache line of each row
-constexpr int64_t kRun = 64;   // tokens that are turned from one angle; a multiple of kTile
+constexpr int64_t kRun = 64;   // tokens that are rotated from one angle; a multiple of kTile
 
 // Cosines and sines of a position's angles.
 struct Angles {
@@ -20,7 +20,7 @@ struct Angles {
       cosine.push_back(std::cos(angle)), sine.push_back(std::sin(angle));
     }
   }
-  void turn(const Angles& by) {
+  void rotate(const Angles& by) {
     for (size_t i = 0; i < cosine.size(); ++i) {
       const double c = cosine[i];
       cosine[i] = c * by.cosine[i] - sine[i] * by.sine[i];
@@ -44,8 +44,8 @@ std::vector<Place> places_of(const Shape& shape) {
 }
 
 // c, s [n]: cosines and sines of a + b
-KVC_CLONES void turned_by(const float* cos_a, const float* sin_a, const float* cos_b, const float* sin_b, int64_t n,
-                          float* c, float* s) {
+KVC_CLONES void rotated_by(const float* cos_a, const float* sin_a, const float* cos_b, const float* sin_b, int64_t n,
+                           float* c, float* s) {
   for (int64_t i = 0; i < n; ++i) {
     c[i] = cos_a[i] * cos_b[i] - sin_a[i] * sin_b[i];
     s[i] = sin_a[i] * cos_b[i] + cos_a[i] * sin_b[i];
@@ -74,7 +74,7 @@ Keys::Keys(const Shape& shape, const float* q, const float* base, std::span<cons
   }
   const Angles one(frequencies_, 1);
   Angles angles(frequencies_, 0);
-  for (int64_t t = 0; t < kRun; ++t, angles.turn(one)) {
+  for (int64_t t = 0; t < kRun; ++t, angles.rotate(one)) {
     for (size_t i = 0; i < frequencies_.size(); ++i) {
       cosine_.push_back(static_cast<float>(angles.cosine[i])), sine_.push_back(static_cast<float>(angles.sine[i]));
     }
@@ -91,7 +91,7 @@ void Keys::score(const Entries& entries, int64_t position, float* scores, int64_
   const float* values = entries.values;
   for (int64_t first = 0; first < entries.n_tokens; first += kTile) {
     if (first % kRun == 0) {
-      if (first > 0) angles.turn(run);
+      if (first > 0) angles.rotate(run);
       std::copy(angles.cosine.begin(), angles.cosine.end(), first_c.begin());
       std::copy(angles.sine.begin(), angles.sine.end(), first_s.begin());
     }
@@ -99,8 +99,8 @@ void Keys::score(const Entries& entries, int64_t position, float* scores, int64_
     const int64_t n = std::min(kTile, entries.n_tokens - first);
     for (int64_t t = 0; t < n; ++t) {
       const size_t step = static_cast<size_t>((first + t) % kRun) * half;
-      turned_by(first_c.data(), first_s.data(), cosine_.data() + step, sine_.data() + step, static_cast<int64_t>(half),
-                c.data(), s.data());
+      rotated_by(first_c.data(), first_s.data(), cosine_.data() + step, sine_.data() + step, static_cast<int64_t>(half),
+                 c.data(), s.data());
       float* sums = tile.data() + t * n_rows;
       const int64_t count = static_cast<uint16_t>(entries.counts[first + t]);
       const float *cosines = c.data(), *sines = s.data(), *queries = queries_.data();
@@ -119,8 +119,8 @@ void Keys::score(const Entries& entries, int64_t position, float* scores, int64_
   }
 }
 
-void weigh(const Shape& shape, const Entries& entries, const float* base, const float* zero, const float* weights,
-           int64_t stride, float* mixture) {
+void accumulate_v(const Shape& shape, const Entries& entries, const float* base, const float* zero,
+                  const float* weights, int64_t stride, float* mixture) {
   const int64_t n_rows = shape.n_queries(), group = shape.group, d = shape.head_dim;
   const auto places = places_of(shape);
   std::vector<float> tile(static_cast<size_t>(kTile * n_rows)), zeros(static_cast<size_t>(n_rows));

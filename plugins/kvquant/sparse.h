@@ -22,10 +22,10 @@ struct Entries {
   int64_t n_tokens;
 };
 
-// What the outliers of keys are scored with: the query, turned back by each token's position.
+// What the outliers of keys are scored with: the query, rotated back by each token's position.
 class Keys {
  public:
-  // q [n_queries, head_dim]; base [n_channels]; frequencies [head_dim / 2], channels i and i + head_dim / 2 are turned
+  // q [n_queries, head_dim]; base [n_channels]; frequencies [head_dim / 2], channels i and i + head_dim / 2 are rotated
   // by position * frequencies[i]
   Keys(const Shape& shape, const float* q, const float* base, std::span<const float> frequencies);
 
@@ -47,7 +47,7 @@ class Keys {
 
 // mixture [n_queries, head_dim] += the entries times weights [n_queries, stride], and, where zero is not null, each
 // token's zero [n_tokens]. base [n_tokens]
-void weigh(const Shape& shape, const Entries& entries, const float* base, const float* zero, const float* weights,
-           int64_t stride, float* mixture);
+void accumulate_v(const Shape& shape, const Entries& entries, const float* base, const float* zero,
+                  const float* weights, int64_t stride, float* mixture);
 
 }  // namespace kvquant::sparse

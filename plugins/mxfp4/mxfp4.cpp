@@ -20,7 +20,7 @@ struct Mxfp4Options {
 // K or V.
 class Mxfp4Tokens : public kvc::E2m1Tokens {
  public:
-  Mxfp4Tokens() : E2m1Tokens(kvc::ScaleFormat::e8m0) {}
+  Mxfp4Tokens() : E2m1Tokens(kvc::NumberType::e8m0) {}
 
   void push_back(const at::Tensor& x) {
     const auto tokens = x.to(at::kFloat);

@@ -26,7 +26,7 @@ struct Nvfp4Options {
 // K or V.
 class Nvfp4Tokens : public kvc::E2m1Tokens {
  public:
-  explicit Nvfp4Tokens(const Nvfp4Options& options) : E2m1Tokens(kvc::ScaleFormat::e4m3), options_(options) {}
+  explicit Nvfp4Tokens(const Nvfp4Options& options) : E2m1Tokens(kvc::NumberType::e4m3), options_(options) {}
 
   void push_back(const at::Tensor& x) {
     const auto tokens = x.to(at::kFloat);

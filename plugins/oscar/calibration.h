@@ -15,7 +15,7 @@ namespace oscar {
 // Of a covariance [D, D] fp64 -> [D, D] fp64. An eigenvector's sign: its entry of largest size is positive.
 at::Tensor rotation_of(const at::Tensor& covariance);
 
-// The tensors it gives: k.rotation, v.rotation [L, D, D] fp32; rows are turned by x -> x rotation.
+// The tensors it gives: k.rotation, v.rotation [L, D, D] fp32; rows are rotated by x -> x rotation.
 std::unique_ptr<kvc::Calibrator> make_calibrator(const kvc::ModelShape& model);
 
 // The tensor of that name, [L, D, D]. Throws Error where it is absent, of another shape, or no rotations.

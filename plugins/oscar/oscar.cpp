@@ -1,4 +1,4 @@
-// OSCAR: keys and values are turned by a rotation of their layer that texts calibrate (calibration.h), then clipped and
+// OSCAR: keys and values are rotated by a rotation of their layer that texts calibrate (calibration.h), then clipped and
 // quantized token by token: the entries of a token's head beyond the quantile `clip` of their sizes are cut to it, and
 // each group of g channels has a scale and a minimum. The first `sinks` and the newest `recent` tokens are exact.
 // Without a calibration the rotation is the Hadamard matrix alone.
@@ -37,19 +37,19 @@ struct OscarOptions {
   }
 };
 
-struct Turn {
-  at::Tensor there, back;  // [D, D] fp32: rows times them are turned, and turned back
+struct Rotation {
+  at::Tensor there, back;  // [D, D] fp32: rows times them are rotated, and rotated back
 };
-struct LayerTurns {
-  Turn k, v;
+struct LayerRotations {
+  Rotation k, v;
 };
 
 // K or V of one layer.
 class OscarTensor {
  public:
-  OscarTensor(const OscarOptions& options, const Turn& turn, double clip)
-      : options_(options), turn_(turn), sinks_(kvc::storage_type(options.precision)), rest_(options.precision) {
-    const int64_t head_dim = turn.there.size(0);
+  OscarTensor(const OscarOptions& options, const Rotation& rotation, double clip)
+      : options_(options), rotation_(rotation), sinks_(kvc::storage_type(options.precision)), rest_(options.precision) {
+    const int64_t head_dim = rotation.there.size(0);
     format_ = {
         .bits = options.bits, .group_size = std::min(options.group_size, head_dim), .precision = options.precision};
     clip_rank_ = std::min(static_cast<int64_t>(clip * static_cast<double>(head_dim)), head_dim - 1);
@@ -61,8 +61,8 @@ class OscarTensor {
     if (n_sinks < x.size(1)) rest_.recent.push_back(x.narrow(1, n_sinks, x.size(1) - n_sinks));
     const int64_t n = rest_.recent.n_tokens() - options_.recent;
     if (n <= 0) return;
-    const auto turned = kvc::rows_times(rest_.recent.pop_front(n).contiguous(), turn_.there);
-    rest_.codes.push_back(kvc::quantize_groups(clipped(turned), format_));
+    const auto rotated = kvc::rows_times(rest_.recent.pop_front(n).contiguous(), rotation_.there);
+    rest_.codes.push_back(kvc::quantize_groups(clipped(rotated), format_));
   }
 
   int64_t n_encoded() const { return rest_.codes.n_tokens(); }
@@ -71,27 +71,27 @@ class OscarTensor {
   void score(kvc::CompressedAttention& attention) const {
     attention.score(sinks_, 0);
     if (n_encoded() > 0) {
-      const auto q = kvc::rows_times(attention.q(), turn_.there);
+      const auto q = kvc::rows_times(attention.q(), rotation_.there);
       for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.score(q, block, first); });
     }
     attention.score(rest_.recent, sinks_.n_tokens() + n_encoded());
   }
 
-  void weigh(kvc::CompressedAttention& attention) const {
-    attention.weigh(sinks_, 0);
+  void accumulate_v(kvc::CompressedAttention& attention) const {
+    attention.accumulate_v(sinks_, 0);
     if (n_encoded() > 0) {
-      const auto sums = at::zeros_like(attention.q());  // [H_q, D], turned
-      for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.weigh(block, first, sums); });
-      attention.then([&attention, sums, back = turn_.back] { attention.add_out(kvc::rows_times(sums, back)); });
+      const auto sums = at::zeros_like(attention.q());  // [H_q, D], rotated
+      for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.accumulate_v(block, first, sums); });
+      attention.then([&attention, sums, back = rotation_.back] { attention.add_out(kvc::rows_times(sums, back)); });
     }
-    attention.weigh(rest_.recent, sinks_.n_tokens() + n_encoded());
+    attention.accumulate_v(rest_.recent, sinks_.n_tokens() + n_encoded());
   }
 
   at::Tensor dequantize() const {  // [H, T, D] fp32
     std::vector<at::Tensor> parts;
     if (sinks_.n_tokens() > 0) parts.push_back(sinks_.all());
     for_each_block([&](const kvc::GroupCodes& block, int64_t) {
-      parts.push_back(kvc::rows_times(block.dequantize().contiguous(), turn_.back));
+      parts.push_back(kvc::rows_times(block.dequantize().contiguous(), rotation_.back));
     });
     if (rest_.recent.n_tokens() > 0) parts.push_back(rest_.recent.all());
     return parts.empty() ? at::Tensor() : at::cat(parts, 1);
@@ -119,11 +119,11 @@ class OscarTensor {
   }
 
   const OscarOptions& options_;  // the compressor's
-  Turn turn_;
+  Rotation rotation_;
   kvc::GroupFormat format_;
   int64_t clip_rank_;  // of D sizes in ascending order, from 0
   kvc::TokenBlocks sinks_;
-  kvc::StoredTokens rest_;  // codes of turned tokens, then exact ones
+  kvc::StoredTokens rest_;  // codes of rotated tokens, then exact ones
 };
 
 class Oscar final : public kvc::PartsCompressor, public kvc::Calibrated {
@@ -135,9 +135,9 @@ class Oscar final : public kvc::PartsCompressor, public kvc::Calibrated {
     kvc::check_group_size("oscar", std::min(options_.group_size, model.head_dim), model);
   }
   std::unique_ptr<kvc::LayerCache> make_cache(const kvc::LayerInfo& info) const override {
-    const auto turns = turns_for(info);
-    return std::make_unique<kvc::TensorPairCache<OscarTensor>>(info, OscarTensor(options_, turns.k, options_.k_clip),
-                                                               OscarTensor(options_, turns.v, options_.v_clip));
+    const auto rotations = rotations_for(info);
+    return std::make_unique<kvc::TensorPairCache<OscarTensor>>(
+        info, OscarTensor(options_, rotations.k, options_.k_clip), OscarTensor(options_, rotations.v, options_.v_clip));
   }
   double bits() const override { return static_cast<double>(options_.bits); }
 
@@ -163,8 +163,8 @@ class Oscar final : public kvc::PartsCompressor, public kvc::Calibrated {
  private:
   bool has_file() const { return options_.calibration != "none"; }
 
-  LayerTurns turns_for(const kvc::LayerInfo& info) const {
-    const auto turn = [&](const char* tensor, const at::Tensor& rotations) -> Turn {
+  LayerRotations rotations_for(const kvc::LayerInfo& info) const {
+    const auto rotation_of = [&](const char* tensor, const at::Tensor& rotations) -> Rotation {
       const auto name = has_file() ? kvc::concat(tensor, info.layer) : kvc::concat("hadamard", info.head_dim);
       const auto make = [&] { return has_file() ? rotations[info.layer] : kvc::hadamard_matrix(info.head_dim); };
       return {matrices_.get(name, info.device, make),
@@ -173,7 +173,7 @@ class Oscar final : public kvc::PartsCompressor, public kvc::Calibrated {
     const int64_t n = k_rotations_.defined() ? k_rotations_.size(0) : 0;
     KVC_CHECK(!has_file() || info.layer < n, "oscar: calibration '", options_.calibration, "' is for ", n,
               " layers, this is layer ", info.layer);
-    return {turn("k", k_rotations_), turn("v", v_rotations_)};
+    return {rotation_of("k", k_rotations_), rotation_of("v", v_rotations_)};
   }
 
   OscarOptions options_;

@@ -1,4 +1,4 @@
-// OScaR: keys and values are turned by a Hadamard matrix, each key of all heads is divided by its own norm, and what is
+// OScaR: keys and values are rotated by a Hadamard matrix, each key of all heads is divided by its own norm, and what is
 // left is quantized asymmetrically, keys along g tokens of a channel, values along g channels of a token:
 //   k^_t = |k_t| * (scale * code + zero) H,   |k_t|: over all KV heads of token t;   v^_t = (scale * code + zero) H.
 // Tokens wait exactly until `buffer` of them are encoded together.
@@ -27,7 +27,7 @@ struct TniOptions {
   }
 };
 
-// [H, n, D] fp32, turned -> [n]: the norm of each token over all heads, as it is stored; 1 of a token of zeros
+// [H, n, D] fp32, rotated -> [n]: the norm of each token over all heads, as it is stored; 1 of a token of zeros
 at::Tensor norms_of(const at::Tensor& x, kvc::Precision precision) {
   const auto norms = x.to(at::kDouble).square().sum(2).sum(0).sqrt();
   const auto held = norms.to(kvc::storage_type(precision));
@@ -37,7 +37,7 @@ at::Tensor norms_of(const at::Tensor& x, kvc::Precision precision) {
   return held.masked_fill(held.eq(0), 1);
 }
 
-// K or V of one layer: codes of turned tokens, then exact ones.
+// K or V of one layer: codes of rotated tokens, then exact ones.
 class TniTensor {
  public:
   TniTensor(const TniOptions& options, kvc::GroupAxis axis, const at::Tensor& hadamard)
@@ -50,12 +50,12 @@ class TniTensor {
     held_.recent.push_back(x);
     const int64_t n = held_.recent.n_tokens() - held_.recent.n_tokens() % buffer_;
     if (n == 0) return;
-    auto turned = kvc::rows_times(held_.recent.pop_front(n).contiguous(), hadamard_);
+    auto rotated = kvc::rows_times(held_.recent.pop_front(n).contiguous(), hadamard_);
     if (scaled()) {
-      norms_.push_back(norms_of(turned, format_.precision));
-      turned = turned / norms_.back().to(at::kFloat).unsqueeze(1);  // as the decoder has them
+      norms_.push_back(norms_of(rotated, format_.precision));
+      rotated = rotated / norms_.back().to(at::kFloat).unsqueeze(1);  // as the decoder has them
     }
-    held_.codes.push_back(kvc::quantize_groups(turned, format_));
+    held_.codes.push_back(kvc::quantize_groups(rotated, format_));
   }
 
   int64_t n_encoded() const { return held_.codes.n_tokens(); }
@@ -70,16 +70,17 @@ class TniTensor {
     attention.score(held_.recent, n_encoded());
   }
 
-  void weigh(kvc::CompressedAttention& attention) const {
+  void accumulate_v(kvc::CompressedAttention& attention) const {
     if (n_encoded() > 0) {
-      const auto sums = at::zeros_like(attention.q());  // [H_q, D], turned
-      for_each_block(
-          [&](const kvc::GroupCodes& block, const at::Tensor&, int64_t first) { attention.weigh(block, first, sums); });
+      const auto sums = at::zeros_like(attention.q());  // [H_q, D], rotated
+      for_each_block([&](const kvc::GroupCodes& block, const at::Tensor&, int64_t first) {
+        attention.accumulate_v(block, first, sums);
+      });
       attention.then([&attention, sums, back = hadamard_] {  // its own inverse
         attention.add_out(kvc::rows_times(sums, back));
       });
     }
-    attention.weigh(held_.recent, n_encoded());
+    attention.accumulate_v(held_.recent, n_encoded());
   }
 
   at::Tensor dequantize() const {  // [H, T, D] fp32

@@ -118,10 +118,10 @@ class QjlCache final : public kvc::PartsCache {
   void read_v(kvc::CompressedAttention& attention) const override {
     int64_t first = 0;
     for (const auto& block : v_.codes.blocks()) {
-      attention.weigh(block, first);
+      attention.accumulate_v(block, first);
       first += block.n_tokens;
     }
-    attention.weigh(v_.recent, first);
+    attention.accumulate_v(v_.recent, first);
   }
 
   kvc::KeyValue with_keys(decltype(qjl::nearest_keys)& keys_of) const {

@@ -52,10 +52,10 @@ class TadaTensor {
     for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.score(block, first); });
     attention.score(recent_, n_encoded());
   }
-  void weigh(kvc::CompressedAttention& attention) const {
-    attention.weigh(means_, 0);
-    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.weigh(block, first); });
-    attention.weigh(recent_, n_encoded());
+  void accumulate_v(kvc::CompressedAttention& attention) const {
+    attention.accumulate_v(means_, 0);
+    for_each_block([&](const kvc::GroupCodes& block, int64_t first) { attention.accumulate_v(block, first); });
+    attention.accumulate_v(recent_, n_encoded());
   }
 
   at::Tensor dequantize() const {  // [H, T, D] fp32

@@ -82,7 +82,7 @@ class ThinkCache final : public kvc::PartsCache {
     }
     attention.score(k_, n);
   }
-  void read_v(kvc::CompressedAttention& attention) const override { attention.weigh(v_, 0); }
+  void read_v(kvc::CompressedAttention& attention) const override { attention.accumulate_v(v_, 0); }
 
   // [H_kv, m] -> [H_kv * group, n, m], a view of each KV head's for its query heads and tokens
   static at::Tensor for_each(const at::Tensor& channels, int64_t group, int64_t n) {

@@ -42,11 +42,11 @@ class EvenCodes {
   int64_t n_encoded() const { return n_tokens(); }
 
   // One zero stands for all channels, so that of each query head's answer is one number.
-  void weigh(kvc::CompressedAttention& attention) const {
+  void accumulate_v(kvc::CompressedAttention& attention) const {
     at::Tensor sum;  // [H_kv, H_q / H_kv, 1]
     for_each_block([&](const kvc::LevelCodes& codes, const at::Tensor& zero, int64_t first) {
       const auto weights = attention.weights(first, codes.n_tokens()).unflatten(0, {zero.size(0), -1});
-      attention.weigh(codes, first);
+      attention.accumulate_v(codes, first);
       const auto part = at::bmm(weights, zero.to(at::kFloat));
       sum = sum.defined() ? sum.add_(part) : part;
     });
@@ -119,7 +119,7 @@ class PresetCache final : public kvc::TensorPairCache<Keys, EvenCodes> {
  private:
   at::Tensor to_basis(const at::Tensor& q) const override {
     const auto query = q.to(at::kFloat).contiguous();
-    return k_tables_ ? turned(query, *k_tables_) : query;
+    return k_tables_ ? rotate(query, *k_tables_) : query;
   }
 
   const Tables* k_tables_;  // null: floats

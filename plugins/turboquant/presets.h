@@ -12,7 +12,7 @@
 namespace turboquant {
 
 struct Preset {
-  int64_t k_bits = 16;  // 8: e4m3 as it is; else Lloyd-Max levels of the turned direction
+  int64_t k_bits = 16;  // 8: e4m3 as it is; else Lloyd-Max levels of the rotated direction
   int64_t v_bits = 16;  // even levels between a token's smallest and largest channel
   bool turns_keys() const { return k_bits < 8; }
 };
@@ -27,7 +27,7 @@ at::Tensor hadamard(int64_t d, bool drawn, uint64_t seed);
 // Bytes of a token of one KV head as vLLM lays them out: key, value, and a byte to make them even.
 int64_t slot_bytes(const Preset& preset, int64_t head_dim);
 
-// k_tables: of keys that are turned. It outlives the cache.
+// k_tables: of keys that are rotated. It outlives the cache.
 std::unique_ptr<kvc::LayerCache> make_preset_cache(const kvc::LayerInfo& info, const Preset& preset,
                                                    const Tables* k_tables, kvc::Precision precision);
 

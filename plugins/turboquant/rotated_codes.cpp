@@ -78,8 +78,8 @@ void append_to(at::Tensor& held, const at::Tensor& more) {
 
 }  // namespace
 
-at::Tensor turned(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, false); }
-at::Tensor turned_back(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, true); }
+at::Tensor rotate(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, false); }
+at::Tensor rotate_back(const at::Tensor& x, const Tables& tables) { return times(x, tables.rotation, true); }
 
 kvc::LevelCodes RotatedCodes::rotated(const Block& block) const {
   const int64_t d = tables_.rotation.size(0);
@@ -95,13 +95,13 @@ void RotatedCodes::push_back(const at::Tensor& tokens) {
   Block block;
   const auto lengths = lengths_of(x);
   block.norms = stored(lengths, precision_);
-  block.codes = kvc::pack_bits(codes_of(turned(x, tables_), block.norms, tables_.middles), tables_.bits);
+  block.codes = kvc::pack_bits(codes_of(rotate(x, tables_), block.norms, tables_.middles), tables_.bits);
   if (tables_.keeps_length) {
     const auto coded = lengths_of(rotated(block).dequantize()) * std::sqrt(static_cast<double>(x.size(2)));
     block.norms = stored((lengths / coded * block.norms).masked_fill_(coded == 0, 0), precision_);
   }
   if (tables_.sketch.defined()) {
-    const auto rest = x - turned_back(rotated(block).dequantize(), tables_);
+    const auto rest = x - rotate_back(rotated(block).dequantize(), tables_);
     block.residual_norms = stored(lengths_of(rest), precision_);
     block.signs = kvc::pack_signs(times(rest, tables_.sketch, false));
   }
@@ -126,7 +126,7 @@ at::Tensor RotatedCodes::vectors(const at::Tensor& back, double factor) const {
   const int64_t d = tables_.rotation.size(0);
   std::vector<at::Tensor> parts;  // each [H, t, D]
   for (const auto& block : blocks_) {
-    auto x = turned_back(rotated(block).dequantize(), tables_);
+    auto x = rotate_back(rotated(block).dequantize(), tables_);
     if (block.signs.defined()) {
       const auto signs = kvc::unpack_signs(block.signs, d).contiguous();
       x += times(signs, back, true) * block.residual_norms.to(at::kFloat).mul(factor).unsqueeze(2);
@@ -139,12 +139,12 @@ at::Tensor RotatedCodes::vectors(const at::Tensor& back, double factor) const {
 void RotatedCodes::score(kvc::CompressedAttention& attention) const {
   for_each_block([&](const kvc::LevelCodes& x, int64_t first) { attention.score(x, first); });
   if (!tables_.sketch.defined()) return;
-  const auto query = turned_back(attention.q(), tables_).div_(tables_.rotation.size(0));  // as it came
+  const auto query = rotate_back(attention.q(), tables_).div_(tables_.rotation.size(0));  // as it came
   attention.add_scores(sketched_scores(query), 0);
 }
 
-void RotatedCodes::weigh(kvc::CompressedAttention& attention) const {
-  for_each_block([&](const kvc::LevelCodes& x, int64_t first) { attention.weigh(x, first); });
+void RotatedCodes::accumulate_v(kvc::CompressedAttention& attention) const {
+  for_each_block([&](const kvc::LevelCodes& x, int64_t first) { attention.accumulate_v(x, first); });
 }
 
 at::Tensor RotatedCodes::sketched_scores(const at::Tensor& q) const {

@@ -24,8 +24,8 @@ struct Tables {
 };
 
 // x [.., D] fp32 times R, or times its transpose: each row alone, sums in the order of its entries.
-at::Tensor turned(const at::Tensor& x, const Tables& tables);
-at::Tensor turned_back(const at::Tensor& x, const Tables& tables);
+at::Tensor rotate(const at::Tensor& x, const Tables& tables);
+at::Tensor rotate_back(const at::Tensor& x, const Tables& tables);
 
 // K or V of one layer, all tokens encoded on arrival.
 class RotatedCodes {
@@ -39,7 +39,7 @@ class RotatedCodes {
   int64_t n_encoded() const { return n_tokens_; }
   // In the rotated basis, in which the products of x^ and a query are those of its levels and R^T q.
   void score(kvc::CompressedAttention& attention) const;
-  void weigh(kvc::CompressedAttention& attention) const;
+  void accumulate_v(kvc::CompressedAttention& attention) const;
   void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const;
 
  private:
@@ -47,7 +47,7 @@ class RotatedCodes {
     at::Tensor codes, norms;           // [H, t, ceil(D*b/32)] int32, [H, t]
     at::Tensor signs, residual_norms;  // [H, t, ceil(D/32)] int32, [H, t]; undefined without a sketch
   };
-  kvc::LevelCodes rotated(const Block& block) const;  // |x|/D * level[code] of [H, t, D]: x^ before it is turned back
+  kvc::LevelCodes rotated(const Block& block) const;  // |x|/D * level[code] of [H, t, D]: x^ before it is rotated back
   template <class F>
   void for_each_block(F f) const {  // f(rotated(block), index of the first token)
     int64_t first = 0;

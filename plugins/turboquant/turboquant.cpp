@@ -1,4 +1,4 @@
-// TurboQuant: each vector is turned by a random rotation, after which its coordinates are nearly independent and
+// TurboQuant: each vector is rotated by a random rotation, after which its coordinates are nearly independent and
 // normal, and quantized coordinate by coordinate with the optimal scalar quantizer of that distribution; its norm is
 // kept. The inner-product variant gives K one bit less and a 1-bit sketch of the error, which makes scores unbiased.
 // Nothing waits. Bytes per layer: H_kv*T * (4*ceil(D*b/32) + 2) for V, and for K, too; inner product: for K
@@ -64,9 +64,9 @@ class TurboquantCache final : public kvc::TensorPairCache<turboquant::RotatedCod
 
  private:
   at::Tensor to_basis(const at::Tensor& q) const override {
-    return turboquant::turned(q.to(at::kFloat).contiguous(), tables_.k);
+    return turboquant::rotate(q.to(at::kFloat).contiguous(), tables_.k);
   }
-  at::Tensor from_basis(const at::Tensor& out) const override { return turboquant::turned_back(out, tables_.v); }
+  at::Tensor from_basis(const at::Tensor& out) const override { return turboquant::rotate_back(out, tables_.v); }
 
   const ModelTables& tables_;
 };

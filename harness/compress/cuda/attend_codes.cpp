@@ -7,8 +7,6 @@ namespace kvc::cuda_attend {
 namespace {
 
 using cuda_products::Kind;
-using cuda_products::Number;
-using cuda_products::Spread;
 
 bool aligned(const void* data, int64_t to) {
   return reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(to) == 0;
@@ -21,8 +19,8 @@ bool is_exact(const Matrix& x) {
 
 // A code stands for code - centre, and scales and zeros are fp16.
 bool has_even_levels(const Matrix& x) {
-  if (x.spread != Spread::none || x.scale.type != Number::f16) return false;
-  if (x.zero.n > 0 && (x.zero.type != Number::f16 || x.centre != 0)) return false;
+  if (x.spread != Spread::none || x.scale.type != NumberType::f16) return false;
+  if (x.zero.n > 0 && (x.zero.type != NumberType::f16 || x.centre != 0)) return false;
   if (x.kind == Kind::byte) return x.bits == 8;
   if (x.kind != Kind::level || (x.bits != 2 && x.bits != 4)) return false;
   for (int i = 0; i < 1 << x.bits; ++i) {
@@ -40,7 +38,7 @@ bool are_rows_of_codes(const Matrix& x) {
 // A word of a channel's tokens lies in one group.
 bool are_columns_of_codes(const Matrix& x) {
   const int codes = 32 / x.bits;
-  return x.rows_are_channels && x.bits <= 4 && !x.one_side && aligned(x.rows.data, 4) &&
+  return x.rows_are_channels && x.bits <= 4 && !x.one_scale && aligned(x.rows.data, 4) &&
          (x.n_groups == 1 ||
           (x.group_size % codes == 0 && std::has_single_bit(static_cast<unsigned>(x.group_size / codes))));
 }
@@ -57,10 +55,10 @@ bool serves(const Matrix& k, const Matrix& v) {
          (are_rows_of_codes(k) || are_columns_of_codes(k));
 }
 
-int64_t workspace_floats(std::span<const Sequence> batch, const Heads& heads) {
+int64_t workspace_floats(std::span<const Sequence> batch, const AttentionShape& heads) {
   int64_t parts = 0;
   for (const auto& sequence : batch) {
-    for (const auto& bulk : sequence.bulks) parts += n_splits(bulk);
+    for (const auto& segment : sequence.segments) parts += n_splits(segment);
   }
   return parts * heads.n_query * (heads.dim + 2);
 }

@@ -4,12 +4,12 @@
 // Reads     of each token once for up to kHeads query heads of a KV head: codes, and a scale and zero of fp16 a group;
 //           K by 128 bits a lane (4 bits, head_dim 128: 4 lanes a token), V by 64 (8 lanes); K of axis tokens by words
 //           of a channel's 8 (4 bits) or 16 (2 bits) tokens, and its sides once for these
-// Grid      (splits, KV heads times the eights or sixteens of their query heads, bulks), 128 threads. Each warp takes
+// Grid      (splits, KV heads times the eights or sixteens of their query heads, segments), 128 threads. Each warp takes
 //           every fourth tile of its split (16 to 128 tokens: kOctets) and joins the others at the end alone, so there
-//           is no barrier in the loop. The table of bulks is a parameter
+//           is no barrier in the loop. The table of segments is a parameter
 // Products  scores [tokens, heads] = K q and outputs [channels, heads] = V^T weights: codes are the left operands, 16
 //           rows of them, and heads the 8 columns of the right ones, so that no row is wasted on few heads. Scores
-//           become weights where they stand and are turned by one movmatrix an 8 x 8
+//           become weights where they stand and are transposed by one movmatrix an 8 x 8
 // Codes     from global memory to registers in the order they are stored in (fragments.cuh): no shared memory. V's
 //           words of two tokens, and of K along tokens those of two channels, are put together by PRMT, two for 32 bits
 // Tokens    octet j of a tile holds eight tokens, row w of a product's left operand each: token 8 j + w, and with K
@@ -36,22 +36,22 @@
 
 namespace kvc::KVC_DEVICE {
 
-constexpr int kBulksALaunch = 64;
+constexpr int kSegmentsPerLaunch = 64;
 constexpr float kFarAbove = 8.0f;  // in powers of 2: weights of fp16 may be 2^15
 
 // K or V of all heads.
-struct Side {
+struct Operand {
   gmem_ptr<const unsigned char> rows;
   gmem_ptr<const unsigned short> scale, zero;  // bits of fp16; symmetric codes: twice the scales
   float zero_factor;                           // 1, or -centre: what `zero` is multiplied by
-  int64_t head_bytes, head_sides;
+  int64_t head_bytes, head_scales;
   int n_words;     // along tokens, of a row
   int n_groups;    // of a row; 0: one pair for all
   int group_size;  // channels; along tokens: a group's words are 2^group_size
 };
 
-struct BulkArgument {
-  Side k, v;
+struct SegmentArgument {
+  Operand k, v;
   gmem_ptr<const float> q;  // [H_q, D]
   gmem_ptr<float> scores;
   gmem_ptr<float> sums;    // [H_q, n_parts, D]: sum of 2^(s - m) v
@@ -61,21 +61,21 @@ struct BulkArgument {
   int first_part, n_parts;  // of the sequence
 };
 
-struct Bulks {
-  BulkArgument of[kBulksALaunch];
+struct Segments {
+  SegmentArgument of[kSegmentsPerLaunch];
 };
 
 // One warp's state: the query, and the running sums of its tokens.
 template <class T, class KFormat, class VFormat, int kHeads, int kDim>
 struct WarpAttention {
   static_assert(kHeads % 8 == 0 && !VFormat::kAlongTokens);
-  static constexpr bool kTurned = KFormat::kAlongTokens;
+  static constexpr bool kAlongTokens = KFormat::kAlongTokens;
   static constexpr int kEights = kHeads / 8;
-  using KShare = Share<std::conditional_t<kTurned, Format<16>, KFormat>, kDim, 4>;  // kTurned: not used
+  using KShare = Share<std::conditional_t<kAlongTokens, Format<16>, KFormat>, kDim, 4>;  // kAlongTokens: not used
   using VShare = Share<VFormat, kDim, 8>;
   // Octets of a tile: 32 registers of K a lane, but for the least there can be.
   static constexpr int kMost = kHeads > 8 ? 4 : 8, kFit = 128 * KFormat::kCodes / kDim;
-  static constexpr int kOctets = kTurned ? KFormat::kCodes : kFit < 4 ? 2 : kFit > kMost ? kMost : kFit / 2 * 2;
+  static constexpr int kOctets = kAlongTokens ? KFormat::kCodes : kFit < 4 ? 2 : kFit > kMost ? kMost : kFit / 2 * 2;
   static constexpr int kTileTokens = 8 * kOctets;
   static constexpr int kSteps = kDim / 16;  // of a score's product
   static constexpr int kRows = kDim / 16;   // of outputs, 16 channels each
@@ -83,7 +83,7 @@ struct WarpAttention {
   static constexpr bool kKCoded = KFormat::kBits < 16, kVCoded = VFormat::kBits < 16;
   static constexpr int kKRow = kDim * KFormat::kBits / 8, kVRow = kDim * VFormat::kBits / 8;  // bytes of a token
 
-  const BulkArgument& a;
+  const SegmentArgument& a;
   int group, member;  // lane / 4: a token of K, a chunk of V's channels; lane % 4: a chunk of K's, tokens of V
   int head, n_heads;  // the first query head, how many
   gmem_ptr<const unsigned char> k_rows, v_rows;
@@ -95,13 +95,13 @@ struct WarpAttention {
   float sums[kEights][kRows][4] = {}, zero_sums[kEights][kVSums][4] = {};
   float reference[kEights][2], total[kEights][2] = {};  // of heads 2 member, 2 member + 1
 
-  __device__ WarpAttention(const BulkArgument& a, int kv, int head, int n_heads, int lane)
+  __device__ WarpAttention(const SegmentArgument& a, int kv, int head, int n_heads, int lane)
       : a(a), group(lane / 4), member(lane % 4), head(head), n_heads(n_heads) {
     k_rows = a.k.rows + kv * a.k.head_bytes, v_rows = a.v.rows + kv * a.v.head_bytes;
-    k_scale = a.k.scale + kv * a.k.head_sides, v_scale = a.v.scale + kv * a.v.head_sides;
-    k_zero = a.k.zero + kv * a.k.head_sides, v_zero = a.v.zero + kv * a.v.head_sides;
+    k_scale = a.k.scale + kv * a.k.head_scales, v_scale = a.v.scale + kv * a.v.head_scales;
+    k_zero = a.k.zero + kv * a.k.head_scales, v_zero = a.v.zero + kv * a.v.head_scales;
     k_zero_factor = __float2half2_rn(a.k.zero_factor), v_zero_factor = __float2half2_rn(a.v.zero_factor);
-    if constexpr (kKCoded && !kTurned) {
+    if constexpr (kKCoded && !kAlongTokens) {
 #pragma unroll
       for (int c = 0; c < KShare::kChunks; ++c) {
         k_group[c] = KShare::channel(member, c * KShare::kVector) / a.k.group_size;
@@ -118,11 +118,11 @@ struct WarpAttention {
 
   // The channels of pair p of the registers of K, as the lanes of `member` read it.
   __device__ static constexpr int low_channel(int member, int p) {
-    if (kTurned) return 16 * (p / 2) + 4 * member + 2 * (p % 2);
+    if (kAlongTokens) return 16 * (p / 2) + 4 * member + 2 * (p % 2);
     return KShare::channel(member, p / KFormat::kPairs) + p % KFormat::kPairs;
   }
   __device__ static constexpr int high_channel(int member, int p) {
-    return low_channel(member, p) + (kTurned ? 1 : KFormat::kPairs);
+    return low_channel(member, p) + (kAlongTokens ? 1 : KFormat::kPairs);
   }
 
   __device__ __forceinline__ void read_query() {
@@ -136,9 +136,9 @@ struct WarpAttention {
       for (int p = 0; p < kDim / 8; ++p) {
         float low = 0.0f, high = 0.0f;
         if (there) low = q[low_channel(member, p)], high = q[high_channel(member, p)];
-        const float unit = kTurned ? 1.0f : KFormat::unit(p % KFormat::kPairs);
+        const float unit = kAlongTokens ? 1.0f : KFormat::unit(p % KFormat::kPairs);
         query[e][p / 2][p % 2] = pack<T>(low * unit, high * unit);
-        if constexpr (kKCoded && !kTurned) {
+        if constexpr (kKCoded && !kAlongTokens) {
           const __half2 rounded = as_half2(query[e][p / 2][p % 2]);
           const float both = (__low2float(rounded) + __high2float(rounded)) / unit;
           sum = p % kChunkPairs == 0 ? both : sum + both;
@@ -154,7 +154,7 @@ struct WarpAttention {
 
   // Token w of octet j of a tile.
   __device__ __forceinline__ static constexpr int token_of(int j, int w) {
-    return kTurned ? KFormat::kCodes * w + j : 8 * j + w;
+    return kAlongTokens ? KFormat::kCodes * w + j : 8 * j + w;
   }
   // How far a lane's tokens of a tile are from the first one, K's of octet j (its row `group`) and V's of octets 2 i
   // and 2 i + 1 (rows 2 member and 2 member + 1 of either): constants where all are there. One that is not is the last
@@ -201,7 +201,7 @@ struct WarpAttention {
   template <bool kWhole, int kOf>
   __device__ __forceinline__ void score(int first, const KWords<kOf>& words, Scores<kOf>& scores) {
     constexpr int kChunkPairs = kDim / 8 / KShare::kChunks;
-    const int64_t first_side = static_cast<int64_t>(first + token_of(0, group)) * a.k.n_groups;
+    const int64_t first_scale = static_cast<int64_t>(first + token_of(0, group)) * a.k.n_groups;
 #pragma unroll
     for (int i = 0; i < kOf / 2; ++i) {
       Scales scales[2][KShare::kChunks] = {};
@@ -212,8 +212,8 @@ struct WarpAttention {
           const int row = k_distance<kWhole>(first, 2 * i + which) * a.k.n_groups;
 #pragma unroll
           for (int c = 0; c < KShare::kChunks; ++c) {
-            const unsigned scale = (k_scale + (first_side + k_group[c]))[row];
-            const unsigned zero = (k_zero + (first_side + k_group[c]))[row];
+            const unsigned scale = (k_scale + (first_scale + k_group[c]))[row];
+            const unsigned zero = (k_zero + (first_scale + k_group[c]))[row];
             scales[which][c] = scales_of(scale, scale);
             zeros[which][c] = zeros_of(k_zero_factor, zero, zero);
           }
@@ -241,15 +241,15 @@ struct WarpAttention {
   }
 
   // Codes along tokens: words of eight neighbouring tiles' entries, of channels 16 step + 4 member and the next three.
-  __device__ __forceinline__ void score_turned(int first, Scores<kOctets>& scores) {
+  __device__ __forceinline__ void score_along_tokens(int first, Scores<kOctets>& scores) {
     constexpr int kBatch = kSteps < 8 ? kSteps : kDim > 128 ? 4 : 8;  // steps whose words are under way at once
     const int word = min(first / KFormat::kCodes + group, a.k.n_words - 1);
     const int side = min(word >> a.k.group_size, a.k.n_groups - 1), channel = 4 * member;
     const int width = min(16, a.k.n_words - (word & ~15)), side_width = min(16, a.k.n_groups - (side & ~15));
     const auto words = pointer_cast<const unsigned>(k_rows) +
                        (static_cast<int64_t>(word & ~15) * kDim + (word & 15) + channel * width);
-    const int64_t first_side = static_cast<int64_t>(side & ~15) * kDim + (side & 15) + channel * side_width;
-    const auto scale = k_scale + first_side, zero = k_zero + first_side;
+    const int64_t first_scale = static_cast<int64_t>(side & ~15) * kDim + (side & 15) + channel * side_width;
+    const auto scale = k_scale + first_scale, zero = k_zero + first_scale;
     float of_zeros[kEights][4] = {};
 #pragma unroll
     for (int batch = 0; batch < kSteps; batch += kBatch) {
@@ -354,9 +354,9 @@ struct WarpAttention {
     }
   }
 
-  // Weights of octets 2 i and 2 i + 1, turned: the right operand of the next product.
+  // Weights of octets 2 i and 2 i + 1, transposed: the right operand of the next product.
   template <int kOf>
-  __device__ __forceinline__ void soften(const Scores<kOf>& scores, int i, unsigned (&weights)[kEights][2]) {
+  __device__ __forceinline__ void apply_softmax(const Scores<kOf>& scores, int i, unsigned (&weights)[kEights][2]) {
 #pragma unroll
     for (int e = 0; e < kEights; ++e) {
 #pragma unroll
@@ -370,10 +370,11 @@ struct WarpAttention {
   }
 
   template <bool kWhole>
-  __device__ __forceinline__ void weigh(int first, int i, const VWords& words, const unsigned (&weights)[kEights][2]) {
+  __device__ __forceinline__ void accumulate_v(int first, int i, const VWords& words,
+                                               const unsigned (&weights)[kEights][2]) {
     Scales scales[2][VShare::kChunks] = {};
     if constexpr (kVCoded) {
-      const int64_t first_side = static_cast<int64_t>(first + token_of(0, 2 * member)) * a.v.n_groups;
+      const int64_t first_scale = static_cast<int64_t>(first + token_of(0, 2 * member)) * a.v.n_groups;
       unsigned zeros[2][2 * kVSums] = {};
 #pragma unroll
       for (int octet = 0; octet < 2; ++octet) {
@@ -381,7 +382,7 @@ struct WarpAttention {
         const int high = v_distance<kWhole>(first, i, 2 * octet + 1) * a.v.n_groups;
 #pragma unroll
         for (int c = 0; c < VShare::kChunks; ++c) {
-          const auto scale = v_scale + (first_side + v_group[c]), zero = v_zero + (first_side + v_group[c]);
+          const auto scale = v_scale + (first_scale + v_group[c]), zero = v_zero + (first_scale + v_group[c]);
           scales[octet][c] = scales_of(scale[low], scale[high]);
           zeros[octet][c] = zeros_of(v_zero_factor, zero[low], zero[high]);
         }
@@ -413,16 +414,16 @@ struct WarpAttention {
   // words are asked for before K's are waited for, the others as many tokens ahead.
   template <bool kWhole, int kOf>
   __device__ __forceinline__ void take(int first) {
-    constexpr int kFewest = kTurned && (kOf > 8 || kDim > 128) ? 8 : 32, kFits = kFewest / (4 * VShare::kUnits);
+    constexpr int kFewest = kAlongTokens && (kOf > 8 || kDim > 128) ? 8 : 32, kFits = kFewest / (4 * VShare::kUnits);
     constexpr int kAhead = kFits < 1 ? 1 : kFits < kOf / 2 ? kFits : kOf / 2;
     Scores<kOf> scores = {};
     VWords v_words[kOf / 2];
-    KWords<kTurned ? 1 : kOf> k_words;
-    if constexpr (!kTurned) load_k<kWhole, kOf>(first, k_words);
+    KWords<kAlongTokens ? 1 : kOf> k_words;
+    if constexpr (!kAlongTokens) load_k<kWhole, kOf>(first, k_words);
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) load_v<kWhole>(first, i, v_words[i]);
-    if constexpr (kTurned) {
-      score_turned(first, scores);
+    if constexpr (kAlongTokens) {
+      score_along_tokens(first, scores);
     } else {
       score<kWhole, kOf>(first, k_words, scores);
     }
@@ -432,14 +433,14 @@ struct WarpAttention {
     for (int i = 0; i < kOf / 2; ++i) {
       if (i + kAhead < kOf / 2) load_v<kWhole>(first, i + kAhead, v_words[i + kAhead]);
       unsigned weights[kEights][2];
-      soften<kOf>(scores, i, weights);
-      weigh<kWhole>(first, i, v_words[i], weights);
+      apply_softmax<kOf>(scores, i, weights);
+      accumulate_v<kWhole>(first, i, v_words[i], weights);
     }
   }
 
   // Every fourth tile from `first` to `end`: those that are not whole, some tokens at a time; then the loop that costs.
   __device__ __forceinline__ void take_tiles(int first, int end) {
-    constexpr int kStep = 4 * kTileTokens, kOf = kTurned ? kOctets : 2;
+    constexpr int kStep = 4 * kTileTokens, kOf = kAlongTokens ? kOctets : 2;
     const int whole_from = a.scores ? end : a.n_hidden;
     const auto is_whole = [&](int tile) { return tile >= whole_from && tile + kTileTokens <= end; };
     int whole = end;
@@ -531,7 +532,7 @@ __device__ __forceinline__ void join_warps(const Warp& mine, int warp, int lane,
 }
 
 // Writes that tokens before the first visible split are hidden.
-__device__ __forceinline__ void hide(const BulkArgument& a, int head, int n_heads) {
+__device__ __forceinline__ void hide(const SegmentArgument& a, int head, int n_heads) {
   if (!a.scores) return;  // none are asked for
   const int n = min(a.first_token, a.n_tokens);
   for (int h = 0; h < n_heads; ++h) {
@@ -541,9 +542,9 @@ __device__ __forceinline__ void hide(const BulkArgument& a, int head, int n_head
 
 template <class T, class KFormat, class VFormat, int kHeads, int kDim>
 __global__ void __launch_bounds__(kThreads, kDim > 128 || kDim == 96 || kHeads > 8 || KFormat::kAlongTokens ? 2 : 3)
-    attend_codes(const __grid_constant__ Bulks bulks, int group) {
+    attend_codes(const __grid_constant__ Segments segments, int group) {
   using Warp = WarpAttention<T, KFormat, VFormat, kHeads, kDim>;
-  const BulkArgument& a = bulks.of[blockIdx.z];
+  const SegmentArgument& a = segments.of[blockIdx.z];
   const int split = blockIdx.x, warp = threadIdx.x / 32, lane = threadIdx.x % 32;
   if (split >= a.n_splits) return;
   const int chunks = (group + kHeads - 1) / kHeads, kv = blockIdx.y / chunks, chunk = blockIdx.y % chunks * kHeads;

@@ -5,8 +5,8 @@
 namespace kvc::KVC_DEVICE {
 
 template <>
-void launch_attend<128>(const Bulks& bulks, const AttendLaunch& how) {
-  how.group > 8 && !how.along_tokens ? launch_heads<16, 128>(bulks, how) : launch_heads<8, 128>(bulks, how);
+void launch_attend<128>(const Segments& segments, const AttendLaunch& how) {
+  how.group > 8 && !how.along_tokens ? launch_heads<16, 128>(segments, how) : launch_heads<8, 128>(segments, how);
 }
 
 }  // namespace kvc::KVC_DEVICE

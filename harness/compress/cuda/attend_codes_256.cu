@@ -4,8 +4,8 @@
 namespace kvc::KVC_DEVICE {
 
 template <>
-void launch_attend<256>(const Bulks& bulks, const AttendLaunch& how) {
-  launch_heads<8, 256>(bulks, how);
+void launch_attend<256>(const Segments& segments, const AttendLaunch& how) {
+  launch_heads<8, 256>(segments, how);
 }
 
 }  // namespace kvc::KVC_DEVICE

@@ -4,8 +4,8 @@
 namespace kvc::KVC_DEVICE {
 
 template <>
-void launch_attend<64>(const Bulks& bulks, const AttendLaunch& how) {
-  launch_heads<8, 64>(bulks, how);
+void launch_attend<64>(const Segments& segments, const AttendLaunch& how) {
+  launch_heads<8, 64>(segments, how);
 }
 
 }  // namespace kvc::KVC_DEVICE

@@ -7,26 +7,27 @@ namespace kvc::KVC_DEVICE {
 
 // What one launch is told beside its table.
 struct AttendLaunch {
-  int bits, n_bulks, most_splits, n_kv, group;
+  int bits, n_segments, most_splits, n_kv, group;
   bool bf16, along_tokens;  // of 16 bits; K's codes
   cudaStream_t stream;
 };
 
 template <int kDim>
-void launch_attend(const Bulks& bulks, const AttendLaunch& how);
+void launch_attend(const Segments& segments, const AttendLaunch& how);
 
 template <class T, class KFormat, class VFormat, int kHeads, int kDim>
-void launch_format(const Bulks& bulks, const AttendLaunch& how) {
+void launch_format(const Segments& segments, const AttendLaunch& how) {
   const auto chunks = static_cast<unsigned>((how.group + kHeads - 1) / kHeads);
   const dim3 grid(static_cast<unsigned>(how.most_splits), static_cast<unsigned>(how.n_kv) * chunks,
-                  static_cast<unsigned>(how.n_bulks));
-  KVC_LAUNCH((attend_codes<T, KFormat, VFormat, kHeads, kDim>), grid, dim3(kThreads), 0, how.stream, bulks, how.group);
+                  static_cast<unsigned>(how.n_segments));
+  KVC_LAUNCH((attend_codes<T, KFormat, VFormat, kHeads, kDim>), grid, dim3(kThreads), 0, how.stream, segments,
+             how.group);
 }
 
 template <int kHeads, int kDim>
-void launch_heads(const Bulks& bulks, const AttendLaunch& how) {
+void launch_heads(const Segments& segments, const AttendLaunch& how) {
   const auto run = [&]<class T, class KFormat, class VFormat>() {
-    launch_format<T, KFormat, VFormat, kHeads, kDim>(bulks, how);
+    launch_format<T, KFormat, VFormat, kHeads, kDim>(segments, how);
   };
   const auto run_bits = [&]<int kBits>() {
     if constexpr (kBits < 8 && kHeads == 8 && kDim != 96) {  // the others would spill registers

@@ -144,7 +144,7 @@ __device__ __forceinline__ void ldmatrix_trans(unsigned (&to)[Count], T* row) {
   }
 }
 
-// An [8, 8] matrix of 16 bits turned: of a lane's columns 2 t, 2 t + 1 of row g become rows 2 t, 2 t + 1 of column g.
+// An [8, 8] matrix of 16 bits transposed: of a lane's columns 2 t, 2 t + 1 of row g become rows 2 t, 2 t + 1 of column g.
 __device__ __forceinline__ unsigned movmatrix_trans(unsigned pair) {
   unsigned result;
   asm volatile("movmatrix.sync.aligned.m8n8.trans.b16 %0, %1;" : "=r"(result) : "r"(pair));

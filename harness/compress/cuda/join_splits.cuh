@@ -1,6 +1,6 @@
 // join_splits: what splits of attend_codes have summed, and attention to a sequence's other tokens -> outputs.
 //
-// Reads     4 bytes a number of each split, of up to 32 splits a bulk
+// Reads     4 bytes a number of each split, of up to 32 splits a segment
 // Grid      (query heads, sequences), head_dim threads; the table of sequences is a parameter
 // Order     splits as they stand, then the other tokens, so that the same cache gives the same bits. What has a norm of
 //           0 is left out; a sequence without any visible token gives zeros. Where the other norms are of all tokens,
@@ -24,7 +24,7 @@ struct JoinArgument {
 };
 
 struct Joins {
-  JoinArgument of[kBulksALaunch];
+  JoinArgument of[kSegmentsPerLaunch];
 };
 
 __global__ void join_splits(const __grid_constant__ Joins joins) {

@@ -6,24 +6,23 @@
 namespace kvc::KVC_DEVICE {
 namespace {
 
-using cuda_products::Array;
+using cuda_products::AccumulateEntries;
+using cuda_products::AccumulateV;
 using cuda_products::Entries;
-using cuda_products::Heads;
 using cuda_products::Kernels;
 using cuda_products::Matrix;
+using cuda_products::QueryRows;
 using cuda_products::Score;
 using cuda_products::ScoreEntries;
 using cuda_products::Softmax;
 using cuda_products::Sum;
-using cuda_products::Weigh;
-using cuda_products::WeighEntries;
 
-int64_t width_of(Number type) {
+int64_t width_of(NumberType type) {
   switch (type) {
-    case Number::f32:
+    case NumberType::f32:
       return 4;
-    case Number::f16:
-    case Number::bf16:
+    case NumberType::f16:
+    case NumberType::bf16:
       return 2;
     default:
       return 1;
@@ -36,10 +35,10 @@ unsigned chunks(int group) { return blocks(group, kHeadsAtOnce); }
 gmem_ptr<const unsigned char> bytes_of(const void* data, int64_t n) {
   return checked(static_cast<const unsigned char*>(data), static_cast<size_t>(n));
 }
-Numbers numbers_of(const Array& x) { return {bytes_of(x.data, x.n * width_of(x.type)), x.type, x.n}; }
+Numbers numbers_of(const NumberArray& x) { return {bytes_of(x.data, x.n * width_of(x.type)), x.type, x.n}; }
 
 template <class T>
-gmem_ptr<T> numbers_of(const Heads& x) {
+gmem_ptr<T> numbers_of(const QueryRows& x) {
   return checked(static_cast<T*>(x.data), static_cast<size_t>((x.n - 1) * x.stride + x.width));
 }
 
@@ -49,7 +48,7 @@ MatrixArgument argument_of(const Matrix& x) {
                    .zero = numbers_of(x.zero),
                    .head_bytes = x.head_bytes,
                    .row_bytes = x.row_bytes,
-                   .head_sides = x.head_sides,
+                   .head_scales = x.head_scales,
                    .kind = x.kind,
                    .centre = x.centre,
                    .levels = {},
@@ -57,7 +56,7 @@ MatrixArgument argument_of(const Matrix& x) {
                    .n_channels = x.n_channels,
                    .n_groups = x.n_groups,
                    .group_size = x.group_size,
-                   .one_side = x.one_side,
+                   .one_scale = x.one_scale,
                    .first_token = x.first_token,
                    .spread = x.spread};
   for (int i = 0; i < 16; ++i) a.levels[i] = x.levels[static_cast<size_t>(i)];
@@ -108,29 +107,30 @@ void score_with(std::span<const Score> parts, cudaStream_t stream) {
 }
 
 template <int kBits>
-void weigh_with(std::span<const Weigh> parts, cudaStream_t stream) {
+void accumulate_with(std::span<const AccumulateV> parts, cudaStream_t stream) {
   const auto loop = cuda_products::loop_of(parts.front().v, parts.front().weights.n);
-  const auto argument = [](const Weigh& x) {
+  const auto argument = [](const AccumulateV& x) {
     const int n_splits = cuda_products::n_splits(x.v.n_tokens);
     const auto n = static_cast<size_t>(n_splits) * static_cast<size_t>(x.weights.n * x.v.n_channels);
-    return WeighPart{argument_of(x.v), numbers_of<const float>(x.weights), checked(x.parts, n), x.weights.stride,
-                     n_splits};
+    return AccumulatePart{argument_of(x.v), numbers_of<const float>(x.weights), checked(x.parts, n), x.weights.stride,
+                          n_splits};
   };
-  in_tables<WeighPart>(parts, argument, [&](const Table<WeighPart>& table, std::span<const Weigh> some) {
-    const auto n_blocks = [](const Weigh& x) {
-      return static_cast<unsigned>(cuda_products::n_splits(x.v.n_tokens)) * blocks(x.v.n_channels, kThreads);
-    };
-    const dim3 grid(longest(some, n_blocks), static_cast<unsigned>(loop.n_heads),
-                    chunks(loop.group) * static_cast<unsigned>(some.size()));
-    const auto run = [&](auto weigh_rows) {
-      KVC_LAUNCH(weigh_rows, grid, dim3(kThreads), 0, stream, table, loop.group);
-    };
-    if constexpr (32 % kBits == 0 && kBits <= 8) {
-      loop.spread ? run(weigh_rows<kBits, true>) : run(weigh_rows<kBits, false>);
-    } else {
-      run(weigh_rows<kBits, false>);
-    }
-  });
+  in_tables<AccumulatePart>(
+      parts, argument, [&](const Table<AccumulatePart>& table, std::span<const AccumulateV> some) {
+        const auto n_blocks = [](const AccumulateV& x) {
+          return static_cast<unsigned>(cuda_products::n_splits(x.v.n_tokens)) * blocks(x.v.n_channels, kThreads);
+        };
+        const dim3 grid(longest(some, n_blocks), static_cast<unsigned>(loop.n_heads),
+                        chunks(loop.group) * static_cast<unsigned>(some.size()));
+        const auto run = [&](auto accumulate_rows) {
+          KVC_LAUNCH(accumulate_rows, grid, dim3(kThreads), 0, stream, table, loop.group);
+        };
+        if constexpr (32 % kBits == 0 && kBits <= 8) {
+          loop.spread ? run(accumulate_rows<kBits, true>) : run(accumulate_rows<kBits, false>);
+        } else {
+          run(accumulate_rows<kBits, false>);
+        }
+      });
 }
 
 // f.operator()<bits>()
@@ -160,8 +160,8 @@ void score(std::span<const Score> parts, void* stream) {
   with_bits(parts.front().k.bits, [&]<int kBits>() { score_with<kBits>(parts, stream_of(stream)); });
 }
 
-void weigh(std::span<const Weigh> parts, void* stream) {
-  with_bits(parts.front().v.bits, [&]<int kBits>() { weigh_with<kBits>(parts, stream_of(stream)); });
+void accumulate_v(std::span<const AccumulateV> parts, void* stream) {
+  with_bits(parts.front().v.bits, [&]<int kBits>() { accumulate_with<kBits>(parts, stream_of(stream)); });
 }
 
 EntriesArgument argument_of(const Entries& x, int group) {
@@ -186,23 +186,24 @@ void score_entries(std::span<const ScoreEntries> parts, void* stream) {
   });
 }
 
-void weigh_entries(std::span<const WeighEntries> parts, void* stream) {
+void accumulate_entries(std::span<const AccumulateEntries> parts, void* stream) {
   const int n_heads = parts.front().weights.n;
-  const auto argument = [](const WeighEntries& x) {
+  const auto argument = [](const AccumulateEntries& x) {
     const auto n = static_cast<size_t>(cuda_products::n_parts(x.v)) * static_cast<size_t>(x.weights.n * x.v.head_dim);
     return EntriesPart{argument_of(x.v, x.weights.n / x.v.n_kv_heads), numbers_of<const float>(x.weights),
                        checked(x.parts, n), x.weights.stride};
   };
-  in_tables<EntriesPart>(parts, argument, [&](const Table<EntriesPart>& table, std::span<const WeighEntries> some) {
-    const auto n = static_cast<unsigned>(some.size());
-    if (some.front().v.of_channels) {
-      const dim3 grid(blocks(some.front().v.head_dim, kThreads / 32), static_cast<unsigned>(n_heads), n);
-      KVC_LAUNCH(weigh_channel_entries, grid, dim3(kThreads), 0, stream_of(stream), table);
-      return;
-    }
-    const auto n_blocks = longest(some, [](const WeighEntries& x) { return cuda_products::n_parts(x.v); });
-    KVC_LAUNCH(weigh_token_entries, dim3(n_blocks, n), dim3(kThreads), 0, stream_of(stream), table, n_heads);
-  });
+  in_tables<EntriesPart>(
+      parts, argument, [&](const Table<EntriesPart>& table, std::span<const AccumulateEntries> some) {
+        const auto n = static_cast<unsigned>(some.size());
+        if (some.front().v.of_channels) {
+          const dim3 grid(blocks(some.front().v.head_dim, kThreads / 32), static_cast<unsigned>(n_heads), n);
+          KVC_LAUNCH(accumulate_channel_entries, grid, dim3(kThreads), 0, stream_of(stream), table);
+          return;
+        }
+        const auto n_blocks = longest(some, [](const AccumulateEntries& x) { return cuda_products::n_parts(x.v); });
+        KVC_LAUNCH(accumulate_token_entries, dim3(n_blocks, n), dim3(kThreads), 0, stream_of(stream), table, n_heads);
+      });
 }
 
 void softmax(std::span<const Softmax> parts, void* stream) {
@@ -221,7 +222,7 @@ void softmax(std::span<const Softmax> parts, void* stream) {
   };
   in_tables<SoftmaxPart>(parts, argument, [&](const Table<SoftmaxPart>& table, std::span<const Softmax> some) {
     const dim3 grid(longest(some, [](const Softmax& x) { return x.scores.n; }), static_cast<unsigned>(some.size()));
-    KVC_LAUNCH(soften_scores, grid, dim3(kThreads), 0, stream_of(stream), table);
+    KVC_LAUNCH(softmax_scores, grid, dim3(kThreads), 0, stream_of(stream), table);
   });
 }
 
@@ -240,7 +241,7 @@ void sum(std::span<const Sum> parts, void* stream) {
 }  // namespace
 
 const Kernels& product_kernels() {
-  static constexpr Kernels kernels{score, weigh, score_entries, weigh_entries, softmax, sum};
+  static constexpr Kernels kernels{score, accumulate_v, score_entries, accumulate_entries, softmax, sum};
   return kernels;
 }
 

@@ -3,9 +3,9 @@
 // score_rows      rows are tokens: a thread a token, four query heads of a KV head at a time, which read a row once;
 //                 their queries stand in shared memory, 256 channels at a time
 // score_channels  rows are channels, in tiles: a thread a token, neighbours in neighbouring codes of a word
-// weigh_rows      a thread a channel: its sum over 512 tokens, whose weights stand in shared memory 128 at a time; the
+// accumulate_rows      a thread a channel: its sum over 512 tokens, whose weights stand in shared memory 128 at a time; the
 //                 sums of all parts and runs are added by add_parts, in their order
-// score_spread    score_rows where groups lie across tokens, as weigh_rows<.., true>: a number after another
+// score_spread    score_rows where groups lie across tokens, as accumulate_rows<.., true>: a number after another
 // *_entries       each entry read once for each query head; who adds to a number is one thread, or one after a barrier
 // softmax         a block a query head, three readings of its scores
 // Grid            (blocks of the longest part, KV heads, parts times chunks of query heads); a part that is shorter
@@ -20,8 +20,6 @@ namespace kvc::KVC_DEVICE {
 
 using cuda_products::Kind;
 using cuda_products::kSplitTokens;
-using cuda_products::Number;
-using cuda_products::Spread;
 
 constexpr int kChunk = 256;      // channels of the queries in shared memory
 constexpr int kHeadsAtOnce = 4;  // query heads of a KV head that read a number once
@@ -35,19 +33,19 @@ struct Table {
 
 struct Numbers {
   gmem_ptr<const unsigned char> data;
-  Number type;
+  NumberType type;
   int64_t n;
 };
 
 struct MatrixArgument {
   gmem_ptr<const unsigned char> rows;
   Numbers scale, zero;
-  int64_t head_bytes, row_bytes, head_sides;
+  int64_t head_bytes, row_bytes, head_scales;
   Kind kind;
   float centre;
   float levels[16];
   int n_tokens, n_channels, n_groups, group_size;
-  bool one_side;
+  bool one_scale;
   int first_token;
   Spread spread;
 };
@@ -72,7 +70,7 @@ struct ScorePart {
   int q_stride;
 };
 
-struct WeighPart {
+struct AccumulatePart {
   MatrixArgument v;
   gmem_ptr<const float> weights;
   gmem_ptr<float> sums;  // [splits, heads, channels]
@@ -87,13 +85,13 @@ __device__ __forceinline__ float float_of_e4m3(unsigned byte) {  // its exponent
 
 __device__ __forceinline__ float number_of(const Numbers& x, int64_t i) {
   switch (x.type) {
-    case Number::f32:
+    case NumberType::f32:
       return pointer_cast<const float>(x.data)[i];
-    case Number::f16:
+    case NumberType::f16:
       return to_float(pointer_cast<const __half>(x.data)[i]);
-    case Number::bf16:
+    case NumberType::bf16:
       return to_float(pointer_cast<const __nv_bfloat16>(x.data)[i]);
-    case Number::e8m0: {  // 2^-127 is no normal number
+    case NumberType::e8m0: {  // 2^-127 is no normal number
       const unsigned byte = x.data[i];
       return __uint_as_float(byte == 0 ? 0x00400000u : byte << 23);
     }
@@ -129,8 +127,8 @@ __device__ __forceinline__ float number_at(const MatrixArgument& x, smem_ptr<con
 }
 
 // Scale and zero of group `group` of a row of head `head`.
-__device__ __forceinline__ float2 sides_at(const MatrixArgument& x, int head, int64_t place) {
-  const int64_t at = head * x.head_sides + (x.one_side ? 0 : place);
+__device__ __forceinline__ float2 scale_zero_at(const MatrixArgument& x, int head, int64_t place) {
+  const int64_t at = head * x.head_scales + (x.one_scale ? 0 : place);
   return make_float2(number_of(x.scale, at), x.zero.n == 0 ? 0.0f : number_of(x.zero, at));
 }
 
@@ -140,14 +138,14 @@ __device__ __forceinline__ float spread_number(const MatrixArgument& x, smem_ptr
                                                int token, int channel) {
   const int64_t row = static_cast<int64_t>(head) * x.n_tokens + token, entry = row * x.n_channels + channel;
   int64_t group = entry / x.group_size, place = entry % x.group_size;
-  if (x.spread == Spread::strided) {
+  if (x.spread == GroupOrder::strided) {
     group = entry % x.n_groups, place = entry / x.n_groups;
-  } else if (x.spread == Spread::rows) {
+  } else if (x.spread == GroupOrder::rows) {
     group = row / x.group_size * x.n_channels + channel, place = row % x.group_size;
   }
   const float number = number_at<kBits>(x, levels, group * x.row_bytes, static_cast<int>(place));
-  const float2 sides = sides_at(x, 0, group);
-  return fmaf(sides.x, number, sides.y);
+  const float2 scale_zero = scale_zero_at(x, 0, group);
+  return fmaf(scale_zero.x, number, scale_zero.y);
 }
 
 __device__ __forceinline__ void load_levels(const MatrixArgument& x, smem_ptr<float> levels) {
@@ -191,16 +189,16 @@ __global__ void __launch_bounds__(kThreads, 8) score_rows(KVC_GRID_CONSTANT(Tabl
     load_queries(part.q, part.q_stride, heads, from, k.n_channels, queries);
     if (token >= k.n_tokens) continue;
     const int end = min(from + kChunk, k.n_channels);
-    float2 sides = make_float2(1.0f, 0.0f);
+    float2 scale_zero = make_float2(1.0f, 0.0f);
     int next = from;  // where a group's scale is read
     for (int c = from; c < end; ++c) {
       if (kBits <= 8 && c == next) {
         const int group_of_c = c / k.group_size;
-        sides = sides_at(k, kv, static_cast<int64_t>(token) * k.n_groups + group_of_c);
+        scale_zero = scale_zero_at(k, kv, static_cast<int64_t>(token) * k.n_groups + group_of_c);
         next = (group_of_c + 1) * k.group_size;
       }
       float value = number_at<kBits>(k, levels, row, c);
-      if constexpr (kBits <= 8) value = fmaf(sides.x, value, sides.y);
+      if constexpr (kBits <= 8) value = fmaf(scale_zero.x, value, scale_zero.y);
 #pragma unroll
       for (int h = 0; h < kHeadsAtOnce; ++h) {
         const float factor = queries[h * kChunk + c - from];
@@ -237,9 +235,9 @@ __global__ void __launch_bounds__(kThreads, 8) score_channels(KVC_GRID_CONSTANT(
     const int end = min(from + kChunk, k.n_channels);
     for (int c = from; c < end; ++c) {
       const int64_t word = place_in_tiles(c, token / kCodes, k.n_channels, n_words);
-      const float2 sides = sides_at(k, kv, place_in_tiles(c, group_of_token, k.n_channels, k.n_groups));
+      const float2 scale_zero = scale_zero_at(k, kv, place_in_tiles(c, group_of_token, k.n_channels, k.n_groups));
       const float number = number_at<kBits>(k, levels, kv * k.head_bytes + word * 4, token % kCodes);
-      const float value = fmaf(sides.x, number, sides.y);
+      const float value = fmaf(scale_zero.x, number, scale_zero.y);
 #pragma unroll
       for (int h = 0; h < kHeadsAtOnce; ++h) {
         const float factor = queries[h * kChunk + c - from];
@@ -252,11 +250,12 @@ __global__ void __launch_bounds__(kThreads, 8) score_channels(KVC_GRID_CONSTANT(
 
 // blockIdx.x: 128 channels of 512 tokens.
 template <int kBits, bool kSpread>
-__global__ void __launch_bounds__(kThreads, 8) weigh_rows(KVC_GRID_CONSTANT(Table<WeighPart>, parts), int group) {
+__global__ void __launch_bounds__(kThreads, 8)
+    accumulate_rows(KVC_GRID_CONSTANT(Table<AccumulatePart>, parts), int group) {
   KVC_SHARED(float, shares, kHeadsAtOnce* kThreads);
   KVC_SHARED(float, levels, 16);
   const HeadsOfBlock heads = heads_of_block(group);
-  const WeighPart& part = parts.of[heads.part];
+  const AccumulatePart& part = parts.of[heads.part];
   const MatrixArgument& v = part.v;
   const int kv = blockIdx.y, split = static_cast<int>(blockIdx.x) % part.n_splits;
   const int first_channel = static_cast<int>(blockIdx.x) / part.n_splits * kThreads;
@@ -287,8 +286,8 @@ __global__ void __launch_bounds__(kThreads, 8) weigh_rows(KVC_GRID_CONSTANT(Tabl
         value = number_at<kBits>(v, levels, row, channel);
       }
       if constexpr (kBits <= 8 && !kSpread) {
-        const float2 sides = sides_at(v, kv, pair);
-        value = fmaf(sides.x, value, sides.y);
+        const float2 scale_zero = scale_zero_at(v, kv, pair);
+        value = fmaf(scale_zero.x, value, scale_zero.y);
       }
 #pragma unroll
       for (int h = 0; h < kHeadsAtOnce; ++h) {
@@ -365,7 +364,7 @@ struct EntriesArgument {
 struct EntriesPart {
   EntriesArgument x;
   gmem_ptr<const float> factors;  // queries, or weights
-  gmem_ptr<float> sums;           // scores, or the sums of weigh_*
+  gmem_ptr<float> sums;           // scores, or the sums of accumulate_*
   int64_t stride;                 // of scores and weights
 };
 
@@ -388,7 +387,7 @@ __global__ void __launch_bounds__(kThreads) score_channel_entries(KVC_GRID_CONST
 }
 
 // A warp a channel.
-__global__ void __launch_bounds__(kThreads) weigh_channel_entries(KVC_GRID_CONSTANT(Table<EntriesPart>, parts)) {
+__global__ void __launch_bounds__(kThreads) accumulate_channel_entries(KVC_GRID_CONSTANT(Table<EntriesPart>, parts)) {
   const EntriesPart& part = parts.of[blockIdx.z];
   const EntriesArgument& v = part.x;
   const int head = blockIdx.y, lane = threadIdx.x % 32, channel = blockIdx.x * (kThreads / 32) + threadIdx.x / 32;
@@ -421,7 +420,7 @@ __global__ void __launch_bounds__(kThreads) score_token_entries(KVC_GRID_CONSTAN
 
 // A block 512 tokens, one after another: a token's entries are of other channels.
 __global__ void __launch_bounds__(kThreads)
-    weigh_token_entries(KVC_GRID_CONSTANT(Table<EntriesPart>, parts), int n_heads) {
+    accumulate_token_entries(KVC_GRID_CONSTANT(Table<EntriesPart>, parts), int n_heads) {
   const EntriesPart& part = parts.of[blockIdx.y];
   const EntriesArgument& v = part.x;
   if (static_cast<int>(blockIdx.x) * kSplitTokens >= v.n_vectors) return;
@@ -468,7 +467,7 @@ __device__ __forceinline__ float joined_in_block(float mine, smem_ptr<float> of_
 }
 
 // blockIdx.y: which part; of its query heads one a block.
-__global__ void __launch_bounds__(kThreads) soften_scores(KVC_GRID_CONSTANT(Table<SoftmaxPart>, parts)) {
+__global__ void __launch_bounds__(kThreads) softmax_scores(KVC_GRID_CONSTANT(Table<SoftmaxPart>, parts)) {
   KVC_SHARED(float, of_warps, kThreads / 32);
   const SoftmaxPart& part = parts.of[blockIdx.y];
   if (static_cast<int>(blockIdx.x) >= part.n_heads) return;

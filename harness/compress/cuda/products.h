@@ -1,7 +1,7 @@
 // Products of one new token's queries with caches' parts as caches hold them (kvc/quant), on a device: what
 // CompressedAttention adds up there. Plain C++; the kernels are in products.cuh.
 //   score_*   scores[i, t] += q[i] . x^[i / group, t]            for each query head i
-//   weigh_*   part[i] = sum over t of weights[i, t] x^[i / group, t]
+//   accumulate_*   part[i] = sum over t of weights[i, t] x^[i / group, t]
 // A launch reads the parts of many caches, whatever their lengths, as long as they are of one Loop. Pointers are the
 // device's, but for tables that are passed by value. Sums are in fp32 and in an order that depends on a part's sizes
 // alone, not on what is read beside it: nothing is added by atomics.
@@ -16,9 +16,9 @@ namespace kvc::cuda_products {
 
 enum class Number : int { f32, f16, bf16, e8m0, e4m3 };  // e8m0: 2^(byte - 127); e4m3: kvc/quant/small_floats.h
 
-struct Array {
+struct NumberArray {
   const void* data = nullptr;  // null: zeros
-  Number type = Number::f32;
+  NumberType type = NumberType::f32;
   int64_t n = 0;
 };
 
@@ -43,7 +43,7 @@ enum class Spread : int {
 
 // Heads of rows of numbers, each head_bytes after the one before (0: one head that all read).
 struct Matrix {
-  Array rows;  // bytes
+  NumberArray rows;  // bytes
   int64_t head_bytes = 0, row_bytes = 0;
   Kind kind = Kind::f32;
   int bits = 32;
@@ -51,9 +51,9 @@ struct Matrix {
   std::array<float, 16> levels = {};
   int n_heads = 0, n_tokens = 0, n_channels = 0;
   // x^ = scale * number + zero: pairs of each head, n_groups a row. Kinds from f16 on have none.
-  Array scale, zero;
-  int64_t head_sides = 0;  // from one head's to the next one's; 0: the same for all heads
-  bool one_side = false;   // one pair for a head's rows
+  NumberArray scale, zero;
+  int64_t head_scales = 0;  // from one head's to the next one's; 0: the same for all heads
+  bool one_scale = false;   // one pair for a head's rows
   int n_groups = 1, group_size = 1;
   Spread spread = Spread::none;
   bool rows_are_channels = false;  // groups along tokens, words and sides in tiles of 16 (kvc/quant/group_quant.h)
@@ -61,7 +61,7 @@ struct Matrix {
 };
 
 // Numbers of the query heads, whose rows are stride apart.
-struct Heads {
+struct QueryRows {
   float* data;
   int64_t stride;
   int n, width;  // heads; numbers of each that a product may touch
@@ -69,9 +69,9 @@ struct Heads {
 
 // A few exact entries of each vector (kvc/quant/outliers.h).
 struct Entries {
-  Array values, index;  // of index: n bytes
-  bool of_channels;     // vectors are channels, whose entries are tokens; or the other way round
-  bool wide;            // index is u16, not u8
+  NumberArray values, index;  // of index: n bytes
+  bool of_channels;           // vectors are channels, whose entries are tokens; or the other way round
+  bool wide;                  // index is u16, not u8
   int per_vector, n_vectors;
   int n_kv_heads, head_dim;
 };
@@ -92,25 +92,25 @@ constexpr int n_splits(int n_tokens) { return (n_tokens + kSplitTokens - 1) / kS
 
 struct Score {
   Matrix k;
-  Heads q, scores;
+  QueryRows q, scores;
 };
-struct Weigh {
+struct AccumulateV {
   Matrix v;
-  Heads weights;
+  QueryRows weights;
   float* parts;  // [n_splits(v.n_tokens), weights.n, v.n_channels], written
 };
 struct ScoreEntries {
   Entries k;
-  Heads q, scores;
+  QueryRows q, scores;
 };
-struct WeighEntries {
+struct AccumulateEntries {
   Entries v;
-  Heads weights;
+  QueryRows weights;
   float* parts;  // [n_parts(v), weights.n, v.head_dim], written
 };
 inline int n_parts(const Entries& v) { return v.of_channels ? 1 : n_splits(v.n_vectors); }
 struct Softmax {
-  Heads scores;
+  QueryRows scores;
   int n_hidden;                  // the first ones, which weigh nothing
   float softcap = 0;             // c: scores become c * tanh(score / c) first; 0: none
   const float* sinks = nullptr;  // null, or [n]: logits that only add to the sum
@@ -125,9 +125,9 @@ struct Sum {
 // The kernels of one device. `stream` is a cudaStream_t. What is passed in one call adds to different numbers.
 struct Kernels {
   void (*score)(std::span<const Score>, void* stream);  // of one Loop
-  void (*weigh)(std::span<const Weigh>, void* stream);
+  void (*accumulate_v)(std::span<const AccumulateV>, void* stream);
   void (*score_entries)(std::span<const ScoreEntries>, void* stream);  // of as many query heads
-  void (*weigh_entries)(std::span<const WeighEntries>, void* stream);
+  void (*accumulate_entries)(std::span<const AccumulateEntries>, void* stream);
   void (*softmax)(std::span<const Softmax>, void* stream);
   void (*sum)(std::span<const Sum>, void* stream);
 };

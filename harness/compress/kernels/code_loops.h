@@ -1,7 +1,7 @@
 // The loops over codes, for one kind of machine; each KVC_MACHINE is a file with flags of its own. Codes that are whole
 // numbers have whole_loops.h; here are those that stand for other values, levels or floats of 8 bits.
 // Idea: 16 words of codes are one vector. A lane is always the same word of a row, so scales, zeros and weights are
-// laid over the lanes by one fixed permutation.
+// spread over the lanes by one fixed permutation.
 #pragma once
 
 #include "kernels/code_machines.h"
@@ -59,7 +59,7 @@ template <int kBits, int kQ, CodeKind kKind>
   constexpr int64_t kMostVectors = kMaxHeadDim / (kLanes * kCodes);
   const Lanes<kBits> lanes(x);
   const Packed<kBits, kKind> packed(x);
-  Floats laid[kMostVectors][kQ][kCodes];  // q
+  Floats packed_q[kMostVectors][kQ][kCodes];  // q
   Place places[kMostVectors];
   for (int64_t v = 0; v < lanes.vectors; ++v) {
     places[v] = lanes.place(x, v);
@@ -70,12 +70,12 @@ template <int kBits, int kQ, CodeKind kKind>
           const int64_t j = places[v].channels[l] + k;
           part[l] = j < x.head_dim ? q.data[i * q.stride + j] : 0.f;
         }
-        laid[v][i][k] = part * packed.kOfFactors;
+        packed_q[v][i][k] = part * packed.kOfFactors;
       }
     }
   }
   const int64_t n_parts = kLanes / lanes.tokens;  // vectors of sums for 16 tokens
-  const int64_t stride = lanes.tokens * x.n_words, side_stride = lanes.tokens * x.n_groups;
+  const int64_t stride = lanes.tokens * x.n_words, scale_stride = lanes.tokens * x.n_groups;
   TokenRun<kBits> run;
   for (int64_t first = 0; first < x.n_tokens; first += kLanes) {
     const int64_t in_run = first % run.kTokens;
@@ -84,14 +84,14 @@ template <int kBits, int kQ, CodeKind kKind>
     for (int64_t v = 0; v < lanes.vectors; ++v) {
       const int32_t* row = run.words + in_run * x.n_words + v * kLanes;
       const float* scales = run.scale + in_run * x.n_groups + places[v].group;
-      for (int64_t part = 0; part < n_parts; ++part, row += stride, scales += side_stride) {
+      for (int64_t part = 0; part < n_parts; ++part, row += stride, scales += scale_stride) {
         __builtin_prefetch(row + kAhead / 4);
         const Ints codes = words(row);
         const Floats scale = pick(load<Floats>(scales), places[v].groups);
         for (int i = 0; i < kQ; ++i) {
           Floats sums[2] = {};
 #pragma GCC unroll 32
-          for (int k = 0; k < kCodes; ++k) sums[k % 2] += packed(codes, k) * laid[v][i][k];
+          for (int k = 0; k < kCodes; ++k) sums[k % 2] += packed(codes, k) * packed_q[v][i][k];
           const Floats sum = scale * packed.kOfSums * (sums[0] + sums[1]);
           parts[i][part] = v == 0 ? sum : parts[i][part] + sum;
         }
@@ -105,12 +105,12 @@ template <int kBits, int kQ, CodeKind kKind>
 }
 
 template <int kBits, int kQ, CodeKind kKind>
-[[gnu::noinline]] void weigh_channel_groups(const Codes& x, ConstRows weights, Rows out) {
+[[gnu::noinline]] void accumulate_channel_groups(const Codes& x, ConstRows weights, Rows out) {
   constexpr int kCodes = 32 / kBits, kPass = std::min(kCodes, kMostSumsOfLevels / kQ);
   const Lanes<kBits> lanes(x);
   const Packed<kBits, kKind> packed(x);
   const Ints tokens = lanes_over(x.n_words);
-  const int64_t stride = lanes.tokens * x.n_words, side_stride = lanes.tokens * x.n_groups;
+  const int64_t stride = lanes.tokens * x.n_words, scale_stride = lanes.tokens * x.n_groups;
   TokenRun<kBits> run;
   for (int64_t v = 0; v < lanes.vectors; ++v) {
     const Place place = lanes.place(x, v);
@@ -129,7 +129,7 @@ template <int kBits, int kQ, CodeKind kKind>
           }
           const int32_t* row = run.words + v * kLanes;
           const float* scales = run.scale + place.group;
-          for (int64_t t = 0; t < n; t += lanes.tokens, row += stride, scales += side_stride) {
+          for (int64_t t = 0; t < n; t += lanes.tokens, row += stride, scales += scale_stride) {
             __builtin_prefetch(row + kAhead / 4);
             const Ints codes = words(row);
             const Floats scale = pick(load<Floats>(scales), place.groups) * packed.kOfFactors;
@@ -226,19 +226,19 @@ inline void score_channels(const Codes& codes, ConstRows q, Rows scores) {
     score_channel_groups<kBits, kQ, kKind>(x, a, b);
   });
 }
-inline void weigh_channels(const Codes& codes, ConstRows weights, Rows out) {
+inline void accumulate_channels(const Codes& codes, ConstRows weights, Rows out) {
   if (is_whole(codes.kind)) {
     return for_blocks(
         codes,
         [&](const Codes& x, int64_t first, int64_t i) {
           by_bits(x, [&]<int kBits>() {
-            weigh_whole_channels<kBits>(x, weights.data + i * weights.stride + first, out.data + i * out.stride);
+            accumulate_whole_channels<kBits>(x, weights.data + i * weights.stride + first, out.data + i * out.stride);
           });
         },
         weights.n);
   }
   by_kind(codes, weights, out, []<int kBits, int kQ, CodeKind kKind>(const Codes& x, ConstRows a, Rows b) {
-    weigh_channel_groups<kBits, kQ, kKind>(x, a, b);
+    accumulate_channel_groups<kBits, kQ, kKind>(x, a, b);
   });
 }
 

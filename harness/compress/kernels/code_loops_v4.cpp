@@ -1,11 +1,11 @@
 #define KVC_MACHINE v4
 #include "kernels/code_loops.h"
 #include "kernels/factor_loops.h"
-#include "kernels/turned_loops.h"
+#include "kernels/rotated_loops.h"
 
 namespace kvc::kernels {
 
-const CodeLoops kCodeLoopsOfV4 = {v4::score_tokens,  v4::score_channels, v4::weigh_channels,
-                                  v4::score_factors, v4::weigh_factors,  v4::score_turned_codes};
+const CodeLoops kCodeLoopsOfV4 = {v4::score_tokens,  v4::score_channels,     v4::accumulate_channels,
+                                  v4::score_factors, v4::accumulate_factors, v4::score_rotated_codes};
 
 }  // namespace kvc::kernels

@@ -33,17 +33,17 @@ float e4m3(uint8_t code) {
   return value;
 }
 
-float side(const Sides& x, int64_t at) {
+float side(const NumberArray& x, int64_t at) {
   if (!x.data) return 0;
   at = x.n == 1 ? 0 : at;
   switch (x.type) {
-    case SideType::f32:
+    case NumberType::f32:
       return static_cast<const float*>(x.data)[at];
-    case SideType::f16:
+    case NumberType::f16:
       return half_value(static_cast<const uint16_t*>(x.data)[at]);
-    case SideType::e8m0:
+    case NumberType::e8m0:
       return std::ldexp(1.f, static_cast<const uint8_t*>(x.data)[at] - 127);
-    case SideType::e4m3:
+    case NumberType::e4m3:
       return e4m3(static_cast<const uint8_t*>(x.data)[at]);
   }
   return 0;
@@ -100,9 +100,9 @@ void score_channel_groups(const Codes& k, ConstRows q, Rows scores) {
   });
 }
 
-void weigh_channel_groups(const Codes& v, ConstRows weights, Rows out) {
+void accumulate_channel_groups(const Codes& v, ConstRows weights, Rows out) {
   check_bits(v);
-  if (has_whole_words(v)) return loops().weigh_channel_groups(v, weights, out);
+  if (has_whole_words(v)) return loops().accumulate_channel_groups(v, weights, out);
   for_each_entry(v, [&](int64_t t, int64_t j, float x) {
     for (int64_t i = 0; i < out.n; ++i) out.data[i * out.stride + j] += weights.data[i * weights.stride + t] * x;
   });
@@ -118,8 +118,8 @@ void score_factors(const Factors& a, const float* down, float* scores) {
   }
 }
 
-void weigh_factors(const Factors& a, const float* weights, float* down) {
-  if (kLanes % a.rank == 0) return loops().weigh_factors(a, weights, down);
+void accumulate_factors(const Factors& a, const float* weights, float* down) {
+  if (kLanes % a.rank == 0) return loops().accumulate_factors(a, weights, down);
   for (int64_t t = 0; t < a.n_tokens; ++t) {
     for (int64_t l = 0; l < a.rank; ++l) down[l] += weights[t] * side(a.entries, t * a.rank + l);
   }

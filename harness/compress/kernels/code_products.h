@@ -14,12 +14,12 @@ namespace kvc::kernels {
 constexpr int64_t kMaxHeadDim = 1024;
 constexpr int64_t kTileEntries = 16;  // words, scales or zeros of a channel that stand together
 
-enum class SideType : uint8_t { f32, f16, e8m0, e4m3 };  // e8m0: 2^(byte - 127); e4m3: kvc/quant/small_floats.h
+enum class NumberType : uint8_t { f32, f16, e8m0, e4m3 };  // e8m0: 2^(byte - 127); e4m3: kvc/quant/small_floats.h
 
 // Scales, zeros or factors: n of them, finite; one stands for all.
-struct Sides {
+struct NumberArray {
   const void* data = nullptr;
-  SideType type = SideType::f32;
+  NumberType type = NumberType::f32;
   int64_t n = 0;
 };
 
@@ -36,7 +36,7 @@ enum class CodeKind : uint8_t {
 struct Codes {
   const int32_t* words;          // rows of packed codes
   int64_t n_words;               // a row
-  Sides scale, zero;             // [rows, n_groups]; no data: zeros, as of all kinds but numbers
+  NumberArray scale, zero;       // [rows, n_groups]; no data: zeros, as of all kinds but numbers
   int64_t n_groups, group_size;  // group_size entries along the packed axis
   int64_t bits, n_tokens, head_dim;
   CodeKind kind = CodeKind::number;  // other kinds: groups along channels only
@@ -55,13 +55,13 @@ struct ConstRows {
 
 // The long factor of one head's low-rank part.
 struct Factors {
-  Sides entries;  // [n_tokens, rank]
+  NumberArray entries;  // [n_tokens, rank]
   int64_t n_tokens, rank;
 };
 
 // scores [T] += A down [rank];   down [rank] += weights [T] A
 void score_factors(const Factors& a, const float* down, float* scores);
-void weigh_factors(const Factors& a, const float* weights, float* down);
+void accumulate_factors(const Factors& a, const float* weights, float* down);
 
 // fp16 bits -> fp32
 void to_float(const uint16_t* x, int64_t n, float* out);
@@ -73,6 +73,6 @@ void score_token_groups(const Codes& k, ConstRows q, Rows scores);
 void score_channel_groups(const Codes& k, ConstRows q, Rows scores);
 
 // out [n_q, D] += weights [n_q, T] x^, groups along channels
-void weigh_channel_groups(const Codes& v, ConstRows weights, Rows out);
+void accumulate_channel_groups(const Codes& v, ConstRows weights, Rows out);
 
 }  // namespace kvc::kernels

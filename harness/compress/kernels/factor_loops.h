@@ -8,19 +8,19 @@ namespace kvc::kernels::KVC_MACHINE {
 
 inline void score_factors(const Factors& a, const float* down, float* scores) {
   const int64_t r = a.rank;
-  Floats laid;
-  for (int64_t l = 0; l < kLanes; ++l) laid[l] = down[l % r];
+  Floats repeated;
+  for (int64_t l = 0; l < kLanes; ++l) repeated[l] = down[l % r];
   for (int64_t first = 0; first < a.n_tokens; first += kLanes) {
     Floats parts[kLanes];
     for (int64_t p = 0; p < r; ++p) {
       const int64_t at = first * r + p * kLanes;
-      parts[p] = at < a.entries.n ? sides_at(a.entries, at) * laid : Floats{};
+      parts[p] = at < a.entries.n ? numbers_at(a.entries, at) * repeated : Floats{};
     }
     add_lanes(folded(parts, r), std::min(kLanes, a.n_tokens - first), scores + first);
   }
 }
 
-inline void weigh_factors(const Factors& a, const float* weights, float* down) {
+inline void accumulate_factors(const Factors& a, const float* weights, float* down) {
   const int64_t r = a.rank;
   const Ints over = lanes_over(r);
   Floats sum = {};
@@ -29,7 +29,7 @@ inline void weigh_factors(const Factors& a, const float* weights, float* down) {
     for (int64_t p = 0; p < r; ++p) {
       const int64_t at = first * r + p * kLanes;
       if (at >= a.entries.n) break;
-      sum += pick(w, over + static_cast<int32_t>(p * kLanes / r)) * sides_at(a.entries, at);
+      sum += pick(w, over + static_cast<int32_t>(p * kLanes / r)) * numbers_at(a.entries, at);
     }
   }
   for (int64_t l = 0; l < kLanes; ++l) down[l % r] += sum[l];

@@ -176,58 +176,59 @@ KVC_INLINE Floats floats_at(const float* x, int64_t first, int64_t n) {
 KVC_INLINE Floats tiny_e4m3_of(Ints words) { return (Floats)(words >> 4 & static_cast<int32_t>(0x87f00000)); }
 KVC_INLINE Floats e4m3_of(Ints words) { return tiny_e4m3_of(words) * 0x1p120f; }
 
-KVC_INLINE int64_t size_of(SideType type) { return type == SideType::f32 ? 4 : type == SideType::f16 ? 2 : 1; }
-KVC_INLINE Floats sides_of(const void* x, SideType type) {
+KVC_INLINE int64_t size_of(NumberType type) { return type == NumberType::f32 ? 4 : type == NumberType::f16 ? 2 : 1; }
+KVC_INLINE Floats numbers_of(const void* x, NumberType type) {
   switch (type) {
-    case SideType::f32:
+    case NumberType::f32:
       return load<Floats>(x);
-    case SideType::f16:
+    case NumberType::f16:
       return halves(static_cast<const uint16_t*>(x));
-    case SideType::e8m0: {
+    case NumberType::e8m0: {
       const Ints exponents = __builtin_convertvector(load<Bytes>(x), Ints);
       return (Floats)(exponents << 23 | ((exponents == 0) & 1 << 22));  // 2^-127 is no normal number
     }
-    case SideType::e4m3:
+    case NumberType::e4m3:
       return e4m3_of(__builtin_convertvector(load<Bytes>(x), Ints) << 24);
   }
   return Floats{};
 }
-KVC_INLINE Sides behind(Sides x, int64_t first) {
+KVC_INLINE NumberArray behind(NumberArray x, int64_t first) {
   if (!x.data || x.n == 1) return x;
   return {static_cast<const char*>(x.data) + first * size_of(x.type), x.type, x.n - first};
 }
 // Entries [first, first + 16), zeros behind the last.
-KVC_INLINE Floats sides_at(const Sides& x, int64_t first) {
+KVC_INLINE Floats numbers_at(const NumberArray& x, int64_t first) {
   const int64_t size = size_of(x.type);
   const auto* bytes = static_cast<const char*>(x.data);
-  if (first + kLanes <= x.n) return sides_of(bytes + first * size, x.type);
+  if (first + kLanes <= x.n) return numbers_of(bytes + first * size, x.type);
   char padded[sizeof(Floats)] = {};
   std::memcpy(padded, bytes + (x.n == 1 ? 0 : first * size), static_cast<size_t>((x.n == 1 ? 1 : x.n - first) * size));
-  const Floats sides = sides_of(padded, x.type);
+  const Floats sides = numbers_of(padded, x.type);
   return x.n == 1 ? Floats{} + sides[0] : sides;
 }
 // Entries [first, first + n) and on to whole vectors; zeros behind the last and where there are none at all.
-KVC_INLINE void read_sides(const Sides& x, int64_t first, int64_t n, float* out) {
+KVC_INLINE void read_numbers(const NumberArray& x, int64_t first, int64_t n, float* out) {
   if (!x.data || x.n == 1) {
-    const Floats all = x.data ? sides_at(x, 0) : Floats{};
+    const Floats all = x.data ? numbers_at(x, 0) : Floats{};
     for (int64_t i = 0; i < n; i += kLanes) store(all, out + i);
     return;
   }
-  const auto read = [&]<SideType kType>() __attribute__((always_inline)) {
+  const auto read = [&]<NumberType kType>() __attribute__((always_inline)) {
     const auto* from = static_cast<const char*>(x.data) + first * size_of(kType);
     int64_t i = 0;
-    for (; i < n && first + i + kLanes <= x.n; i += kLanes) store(sides_of(from + i * size_of(kType), kType), out + i);
-    for (; i < n; i += kLanes) store(first + i < x.n ? sides_at(x, first + i) : Floats{}, out + i);
+    for (; i < n && first + i + kLanes <= x.n; i += kLanes)
+      store(numbers_of(from + i * size_of(kType), kType), out + i);
+    for (; i < n; i += kLanes) store(first + i < x.n ? numbers_at(x, first + i) : Floats{}, out + i);
   };
   switch (x.type) {
-    case SideType::f32:
-      return read.template operator()<SideType::f32>();
-    case SideType::f16:
-      return read.template operator()<SideType::f16>();
-    case SideType::e8m0:
-      return read.template operator()<SideType::e8m0>();
-    case SideType::e4m3:
-      return read.template operator()<SideType::e4m3>();
+    case NumberType::f32:
+      return read.template operator()<NumberType::f32>();
+    case NumberType::f16:
+      return read.template operator()<NumberType::f16>();
+    case NumberType::e8m0:
+      return read.template operator()<NumberType::e8m0>();
+    case NumberType::e4m3:
+      return read.template operator()<NumberType::e4m3>();
   }
 }
 // Sums of neighbours: a's, then b's.

@@ -18,7 +18,7 @@ void for_each_run(const Entries& x, int64_t vector, F f) {
   for (int64_t at = vector * x.per_vector; at < end; at += kRun) {
     const int64_t n = std::min(kRun, end - at);
     const float* values = floats;
-    if (x.values.type == SideType::f16) {
+    if (x.values.type == NumberType::f16) {
       to_float(static_cast<const uint16_t*>(x.values.data) + at, n, floats);
     } else {
       values = static_cast<const float*>(x.values.data) + at;
@@ -87,7 +87,8 @@ void score_channel_entries(const Entries& x, int64_t first_vector, int64_t head_
   });
 }
 
-void weigh_channel_entries(const Entries& x, int64_t first_vector, int64_t head_dim, const float* weights, float* out) {
+void accumulate_channel_entries(const Entries& x, int64_t first_vector, int64_t head_dim, const float* weights,
+                                float* out) {
   by_index(x, [&]<class Index>() {
     for (int64_t j = 0; j < head_dim; ++j) {
       for_each_run<Index>(x, first_vector + j, [&](const float* values, const Index* index, int64_t n) {
@@ -120,7 +121,7 @@ void score_token_entries(const TokenEntries& x, const float* q, float* scores) {
       });
 }
 
-void weigh_token_entries(const TokenEntries& x, const float* weights, float* out) {
+void accumulate_token_entries(const TokenEntries& x, const float* weights, float* out) {
   const int64_t n_rows = x.n_heads * x.group;
   std::vector<float> tile(static_cast<size_t>(kTile * n_rows));
   for_each_tile(

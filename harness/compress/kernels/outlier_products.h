@@ -8,7 +8,7 @@ namespace kvc::kernels {
 
 // Vector i's entries are [i * per_vector, (i + 1) * per_vector), ascending and each once.
 struct Entries {
-  Sides values;
+  NumberArray values;
   const void* index;  // uint8_t, or uint16_t where wide
   bool wide;
   int64_t per_vector;
@@ -16,7 +16,8 @@ struct Entries {
 
 // Vectors are the channels [D] of one head, an index is a token.
 void score_channel_entries(const Entries& x, int64_t first_vector, int64_t head_dim, const float* q, float* scores);
-void weigh_channel_entries(const Entries& x, int64_t first_vector, int64_t head_dim, const float* weights, float* out);
+void accumulate_channel_entries(const Entries& x, int64_t first_vector, int64_t head_dim, const float* weights,
+                                float* out);
 
 // Vectors are tokens [first, end), an index is h * head_dim + channel of n_heads heads, each read by `group` queries.
 // scores or weights: [n_heads * group, stride], token t in column t.
@@ -25,6 +26,6 @@ struct TokenEntries {
   int64_t first, end, n_heads, group, head_dim, stride;
 };
 void score_token_entries(const TokenEntries& x, const float* q, float* scores);
-void weigh_token_entries(const TokenEntries& x, const float* weights, float* out);
+void accumulate_token_entries(const TokenEntries& x, const float* weights, float* out);
 
 }  // namespace kvc::kernels

@@ -59,7 +59,7 @@ struct TokenRun : TokenWords<kBits> {
 
   KVC_INLINE void read(const Codes& x, int64_t first) {
     TokenWords<kBits>::read(x, first);
-    read_sides(x.scale, first * x.n_groups, kTokens * x.n_groups + kLanes, scale);
+    read_numbers(x.scale, first * x.n_groups, kTokens * x.n_groups + kLanes, scale);
   }
 };
 

@@ -84,7 +84,7 @@ inline void encode_symmetric(const float* x, int64_t n, float scale, float large
 }
 
 // Where a scale or zero goes, and what is left of it there.
-struct Side {
+struct ScaleZero {
   void* data;
   bool half;
 
@@ -103,8 +103,8 @@ inline bool quantize_asymmetric(const QuantizeGroups& job, int64_t group) {
   uint8_t* codes = job.codes + first;
   const Range range =
       job.left_out ? range_without(x, job.left_out + first, job.group_size) : range_of(x, job.group_size);
-  const float zero = Side{job.zero, job.half}.put(group, range.low);
-  const float scale = Side{job.scale, job.half}.put(group, (range.high - range.low) / levels);
+  const float zero = ScaleZero{job.zero, job.half}.put(group, range.low);
+  const float scale = ScaleZero{job.scale, job.half}.put(group, (range.high - range.low) / levels);
   if (!std::isfinite(zero) || !std::isfinite(scale)) return false;
   if (scale == 0.f) {
     std::memset(codes, 0, static_cast<size_t>(job.group_size));
@@ -121,7 +121,7 @@ inline bool quantize_symmetric(const QuantizeGroups& job, int64_t group) {
   const Range range = range_of(job.x + first, job.group_size);
   const float top = larger(-range.low, range.high);
   const float wanted = top == 0 ? 0 : top < kLeast ? kLeast / largest : top / largest;
-  const float scale = Side{job.scale, job.half}.put(group, wanted);
+  const float scale = ScaleZero{job.scale, job.half}.put(group, wanted);
   if (!std::isfinite(scale)) return false;
   if (scale == 0.f) {
     std::memset(job.codes + first, static_cast<int>(largest), static_cast<size_t>(job.group_size));

@@ -63,7 +63,7 @@ struct Whole {
 
 // A query as the words of codes meet it that follow one another, token after token: so many vectors until it repeats.
 template <int kBits>
-struct LaidQuery {
+struct PackedQuery {
   static constexpr int kParts = Whole<kBits>::kParts, kCodes = 32 / kBits;
   static constexpr int64_t kMostWords = TokenWords<kBits>::kMostWords;
   Ints digits[kMostWords][kDigits][kParts];     // by vector: of a word's codes k, kParts + k, ... in its bytes
@@ -71,7 +71,7 @@ struct LaidQuery {
   float totals[kMostWords], units[kMostWords];  // of a group's entries
   int64_t period;
 
-  LaidQuery(const Codes& x, const float* q) : period(x.n_words / std::gcd(x.n_words, kLanes)) {
+  PackedQuery(const Codes& x, const float* q) : period(x.n_words / std::gcd(x.n_words, kLanes)) {
     const int32_t middle = Whole<kBits>::middle(x.kind);
     float inverses[kMostWords];
     for (int64_t g = 0; g < x.n_groups; ++g) {
@@ -139,7 +139,7 @@ inline void sum_neighbours(float* x, int64_t n, int64_t n_left) {
 template <int kBits>
 [[gnu::noinline]] void score_whole_channels(const Codes& x, const float* q, float* scores) {
   using Run = TokenWords<kBits>;
-  const LaidQuery<kBits> query(x, q);
+  const PackedQuery<kBits> query(x, q);
   Run run;
   constexpr int64_t kMost = Run::kTokens * Run::kMostWords;
   float sums[kMost], totals[kMost], units[kMost], scale[kMost], zero[kMost];
@@ -157,8 +157,8 @@ template <int kBits>
       }
     }
     sum_neighbours(sums, x.n_words / x.n_groups, run.kTokens * x.n_groups);
-    read_sides(x.scale, first * x.n_groups, n * x.n_groups, scale);
-    if (x.zero.data) read_sides(x.zero, first * x.n_groups, n * x.n_groups, zero);
+    read_numbers(x.scale, first * x.n_groups, n * x.n_groups, scale);
+    if (x.zero.data) read_numbers(x.zero, first * x.n_groups, n * x.n_groups, zero);
     for (int64_t s = 0; s < n * x.n_groups; s += kLanes) {
       Floats sum = load<Floats>(sums + s) * (load<Floats>(scale + s) * load<Floats>(units + s));
       if (x.zero.data) sum += load<Floats>(totals + s) * load<Floats>(zero + s);
@@ -262,13 +262,13 @@ struct TokenFactors {
   // kWhole: a vector holds whole tokens' groups.
   template <bool kWhole>
   KVC_INLINE void make_all(const Codes& x, int64_t first, const float* weights, int64_t period, Floats* zeros) {
-    const int64_t n_sides = kTokens * x.n_groups, at = first * x.n_groups;
+    const int64_t n_scales = kTokens * x.n_groups, at = first * x.n_groups;
     const Ints over = lanes_over(x.n_groups);
-    read_sides(x.scale, at, n_sides, scale);
-    if (x.zero.data) read_sides(x.zero, at, n_sides, zero);
+    read_numbers(x.scale, at, n_scales, scale);
+    if (x.zero.data) read_numbers(x.zero, at, n_scales, zero);
     Ints largest[kWhole ? 1 : kMostWords];
     std::fill_n(largest, period, Ints{});
-    for (int64_t s = 0, v = 0; s < n_sides; s += kLanes, v = kWhole || v + 1 == period ? 0 : v + 1) {
+    for (int64_t s = 0, v = 0; s < n_scales; s += kLanes, v = kWhole || v + 1 == period ? 0 : v + 1) {
       Floats weight;
       if constexpr (kWhole) {
         weight = pick(load<Floats>(weights + s / x.n_groups), over);
@@ -287,7 +287,7 @@ struct TokenFactors {
       inverses[v] = unit.inverse;
       if (v * kLanes < x.n_groups) store(unit.size, units + v * kLanes);
     }
-    for (int64_t s = 0, v = 0; s < n_sides; s += kLanes, v = kWhole || v + 1 == period ? 0 : v + 1) {
+    for (int64_t s = 0, v = 0; s < n_scales; s += kLanes, v = kWhole || v + 1 == period ? 0 : v + 1) {
       store(digits_of(load<Floats>(digits + s), inverses[v]), digits + s);
     }
   }
@@ -342,12 +342,12 @@ struct TokenFactors {
 
 // Codes of tokens whose rows they are, weighed.
 template <int kBits>
-[[gnu::noinline]] void weigh_whole_channels(const Codes& x, const float* weights, float* out) {
+[[gnu::noinline]] void accumulate_whole_channels(const Codes& x, const float* weights, float* out) {
   constexpr int kParts = Whole<kBits>::kParts;
   constexpr int64_t kCodes = 32 / kBits, kMostVectors = kMaxHeadDim / (kLanes * kCodes);
   const Lanes<kBits> lanes(x);
   const int32_t middle = Whole<kBits>::middle(x.kind);
-  const int64_t stride = lanes.tokens * x.n_words, side_stride = lanes.tokens * x.n_groups;
+  const int64_t stride = lanes.tokens * x.n_words, scale_stride = lanes.tokens * x.n_groups;
   Place places[kMostVectors];
   Floats sums[kMostVectors][4][kParts];
   Ints groups[kMostVectors][4];  // of sums, those of a vector's tokens one after the other
@@ -375,7 +375,7 @@ template <int kBits>
     typename TokenFactors<kBits>::Middles middles(factors, run.kTokens * x.n_groups, n_groups, middle);
     const int64_t n_steps = (n + 4 * lanes.tokens - 1) / (4 * lanes.tokens);
     for (int64_t v = 0; v < lanes.vectors; ++v) {
-      const RowsAt by{factors.digits + places[v].group, side_stride};
+      const RowsAt by{factors.digits + places[v].group, scale_stride};
       RowSums<kBits> part;
       part.add({run.words + v * kLanes, stride}, by, places[v].groups, part.spread(x.n_words / x.n_groups), n_steps,
                kAhead / 4);
@@ -422,10 +422,10 @@ struct ChannelFactors {
     zeros = Floats{};
     for (int64_t j = 0; j < n; ++j) {
       const int64_t at = group * x.head_dim + (first + j) * width;
-      const Floats factor = (Floats)((Ints)(sides_at(x.scale, at) * q[first + j]) & there);
+      const Floats factor = (Floats)((Ints)(numbers_at(x.scale, at) * q[first + j]) & there);
       largest = larger(largest, size_bits(factor));
       store(factor, digits + j * kLanes);
-      if (x.zero.data) zeros += sides_at(x.zero, at) * q[first + j];
+      if (x.zero.data) zeros += numbers_at(x.zero, at) * q[first + j];
     }
     const Units unit(largest);
     units = unit.size;

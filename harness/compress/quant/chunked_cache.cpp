@@ -54,10 +54,10 @@ void ChunkedCache::read_k(CompressedAttention& attention) const {
 void ChunkedCache::read_v(CompressedAttention& attention) const {
   int64_t first = 0;
   for (const auto& chunk : v_chunks_) {
-    chunk.weigh(attention, first);
+    chunk.accumulate_v(attention, first);
     first += chunk.n_tokens;
   }
-  attention.weigh(v_recent_, n_encoded_);
+  attention.accumulate_v(v_recent_, n_encoded_);
 }
 
 KeyValue ChunkedCache::dequantize() const {

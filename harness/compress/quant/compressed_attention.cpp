@@ -89,18 +89,16 @@ kernels::ConstRows const_rows_of(const at::Tensor& x, int64_t h, int64_t group, 
   return {x.const_data_ptr<float>() + h * group * x.size(1) + first, x.size(1), group};
 }
 
-kernels::SideType floats_of(const at::Tensor& x) {
-  return x.scalar_type() == at::kHalf ? kernels::SideType::f16 : kernels::SideType::f32;
-}
+NumberType floats_of(const at::Tensor& x) { return x.scalar_type() == at::kHalf ? NumberType::f16 : NumberType::f32; }
 
 // Head h of x, n entries a head; one head or one entry stands for all.
-kernels::Sides sides_of(const at::Tensor& x, int64_t h, int64_t n, kernels::SideType type) {
+NumberArray numbers_of(const at::Tensor& x, int64_t h, int64_t n, NumberType type) {
   const auto* data = static_cast<const char*>(x.const_data_ptr());
   return {data + (x.size(0) == 1 ? 0 : h * n * x.element_size()), type, std::min(n, x.numel())};
 }
 
-kernels::Sides sides_of(const at::Tensor& x, int64_t h, int64_t n) {
-  return x.defined() ? sides_of(x, h, n, floats_of(x)) : kernels::Sides{};
+NumberArray numbers_of(const at::Tensor& x, int64_t h, int64_t n) {
+  return x.defined() ? numbers_of(x, h, n, floats_of(x)) : NumberArray{};
 }
 
 kernels::Codes head_of(const GroupCodes& x, int64_t h) {
@@ -108,8 +106,8 @@ kernels::Codes head_of(const GroupCodes& x, int64_t h) {
   const int64_t len = x.format.axis == GroupAxis::tokens ? x.n_tokens : x.head_dim;
   return {.words = x.codes.const_data_ptr<int32_t>() + h * n_rows * n_words,
           .n_words = n_words,
-          .scale = sides_of(x.scale, h, n_rows * n_groups),
-          .zero = sides_of(x.format.symmetric ? at::Tensor() : x.zero, h, n_rows * n_groups),
+          .scale = numbers_of(x.scale, h, n_rows * n_groups),
+          .zero = numbers_of(x.format.symmetric ? at::Tensor() : x.zero, h, n_rows * n_groups),
           .n_groups = n_groups,
           .group_size = len / n_groups,
           .bits = x.format.bits,
@@ -153,9 +151,11 @@ void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_
   });
 }
 
-void CompressedAttention::weigh(const GroupCodes& v, int64_t first) { weigh_into(out_, v, first); }
+void CompressedAttention::accumulate_v(const GroupCodes& v, int64_t first) { accumulate_into(out_, v, first); }
 
-void CompressedAttention::weigh(const GroupCodes& v, int64_t first, at::Tensor sums) { weigh_into(sums, v, first); }
+void CompressedAttention::accumulate_v(const GroupCodes& v, int64_t first, at::Tensor sums) {
+  accumulate_into(sums, v, first);
+}
 
 void CompressedAttention::then(std::function<void()> f) { step_ ? step_->then(std::move(f)) : f(); }
 
@@ -164,18 +164,18 @@ void CompressedAttention::score(const GroupCodes& k, GroupOrder order, at::IntAr
   step_->score(step_->matrix_of(k, order, sizes), q_, part_of_scores(first, sizes[1]));
 }
 
-void CompressedAttention::weigh(const GroupCodes& v, GroupOrder order, at::IntArrayRef sizes, int64_t first) {
+void CompressedAttention::accumulate_v(const GroupCodes& v, GroupOrder order, at::IntArrayRef sizes, int64_t first) {
   KVC_CHECK(step_, "attend: groups across tokens are read on a device only");
-  step_->weigh(step_->matrix_of(v, order, sizes), part_of_scores(first, sizes[1]), out_);
+  step_->accumulate_v(step_->matrix_of(v, order, sizes), part_of_scores(first, sizes[1]), out_);
 }
 
-void CompressedAttention::weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
+void CompressedAttention::accumulate_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
   const TimedPart timed(WorkPart::quantize);
   KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
-  if (step_) return step_->weigh(step_->matrix_of(v), part_of_scores(first, v.n_tokens), out, /*fits=*/true);
+  if (step_) return step_->accumulate_v(step_->matrix_of(v), part_of_scores(first, v.n_tokens), out, /*fits=*/true);
   const int64_t group = q_.size(0) / v.n_heads;
   for_each_part(v.n_heads, v.n_tokens * v.head_dim, [&](int64_t h) {
-    kernels::weigh_channel_groups(head_of(v, h), const_rows_of(scores_, h, group, first), rows_of(out, h, group));
+    kernels::accumulate_channel_groups(head_of(v, h), const_rows_of(scores_, h, group, first), rows_of(out, h, group));
   });
 }
 
@@ -194,12 +194,12 @@ bool has_loop(const LevelCodes& x) {
   return 32 % x.book.bits == 0 && (x.book.levels || x.head_dim % 4 == 0) && group * x.book.bits % 32 == 0;
 }
 
-kernels::SideType side_type_of(const LevelCodes& x) {
-  switch (x.scale_format) {
-    case ScaleFormat::e8m0:
-      return kernels::SideType::e8m0;
-    case ScaleFormat::e4m3:
-      return kernels::SideType::e4m3;
+NumberType side_type_of(const LevelCodes& x) {
+  switch (x.byte_scale) {
+    case NumberType::e8m0:
+      return NumberType::e8m0;
+    case NumberType::e4m3:
+      return NumberType::e4m3;
     default:
       return floats_of(x.scale);
   }
@@ -211,7 +211,7 @@ kernels::Codes head_of(const LevelCodes& x, int64_t h) {
   return {
       .words = reinterpret_cast<const int32_t*>(static_cast<const char*>(x.codes.const_data_ptr()) + h * head_bytes),
       .n_words = x.codes.size(2) * x.codes.element_size() / 4,
-      .scale = sides_of(x.scale, h, n_scales, side_type_of(x)),
+      .scale = numbers_of(x.scale, h, n_scales, side_type_of(x)),
       .zero = {},
       .n_groups = n_groups,
       .group_size = x.head_dim / n_groups,
@@ -244,24 +244,25 @@ void CompressedAttention::score(const LevelCodes& k, int64_t first) {
 }
 
 // Factors are the sums', so that weights that are not there yet stay as they are.
-void CompressedAttention::weigh_on_device(const LevelCodes& v, int64_t first) {
+void CompressedAttention::accumulate_on_device(const LevelCodes& v, int64_t first) {
   const bool plain = v.factor == 1 && !v.global.defined();
   const auto sums = plain ? out_ : at::zeros_like(out_);
-  step_->weigh(step_->matrix_of(v), part_of_scores(first, v.n_tokens()), sums);
+  step_->accumulate_v(step_->matrix_of(v), part_of_scores(first, v.n_tokens()), sums);
   if (plain) return;
   step_->then([out = out_, sums, factor = v.factor, global = v.global] {
     out.add_(global.defined() ? sums.mul(global) : sums, factor);
   });
 }
 
-void CompressedAttention::weigh(const LevelCodes& v, int64_t first) {
+void CompressedAttention::accumulate_v(const LevelCodes& v, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
-  if (step_) return weigh_on_device(v, first);
-  if (!has_loop(v)) return for_each_tile(v, [&](const at::Tensor& tile, int64_t t) { weigh(tile, first + t); });
+  if (step_) return accumulate_on_device(v, first);
+  if (!has_loop(v)) return for_each_tile(v, [&](const at::Tensor& tile, int64_t t) { accumulate_v(tile, first + t); });
   const double factor = v.global.defined() ? v.factor * v.global.item<double>() : v.factor;
   auto sums = factor == 1 ? out_ : at::zeros_like(out_);
   for_each_part(n_kv_heads_, v.n_tokens() * head_dim_, [&](int64_t h) {
-    kernels::weigh_channel_groups(head_of(v, h), const_rows_of(scores_, h, group_, first), rows_of(sums, h, group_));
+    kernels::accumulate_channel_groups(head_of(v, h), const_rows_of(scores_, h, group_, first),
+                                       rows_of(sums, h, group_));
   });
   if (factor != 1) out_.add_(sums, factor);
 }
@@ -272,7 +273,7 @@ namespace {
 at::Tensor long_factor(const LowRank& x) { return x.a_scale.defined() ? x.a_floats() : x.a; }
 
 kernels::Factors factors_of(const at::Tensor& a, int64_t h) {
-  return {.entries = sides_of(a, h, a.size(1) * a.size(2)), .n_tokens = a.size(1), .rank = a.size(2)};
+  return {.entries = numbers_of(a, h, a.size(1) * a.size(2)), .n_tokens = a.size(1), .rank = a.size(2)};
 }
 
 }  // namespace
@@ -302,14 +303,14 @@ void CompressedAttention::score(const LowRank& k, int64_t first) {
 }
 
 // (w A) B^T
-void CompressedAttention::weigh(const LowRank& v, int64_t first) {
+void CompressedAttention::accumulate_v(const LowRank& v, int64_t first) {
   const TimedPart timed(WorkPart::low_rank);
   if (!v.a.defined()) return;
   const auto a = long_factor(v), b = v.b_floats();
   const int64_t r = a.size(2);
   if (step_) {
     const auto down = at::zeros({q_.size(0), r}, q_.options());
-    step_->weigh(step_->matrix_of(a), part_of_scores(first, a.size(1)), down);
+    step_->accumulate_v(step_->matrix_of(a), part_of_scores(first, a.size(1)), down);
     step_->then([out = out_, down = down.view({n_kv_heads_, group_, r}), b] {
       out.add_(at::bmm(down, b.transpose(1, 2)).flatten(0, 1));
     });
@@ -321,7 +322,7 @@ void CompressedAttention::weigh(const LowRank& v, int64_t first) {
     const auto out = rows_of(out_, h, group_);
     for (int64_t i = 0; i < group_; ++i) {
       std::vector<float> down(static_cast<size_t>(r));
-      kernels::weigh_factors(factors_of(a, h), weights.data + i * weights.stride, down.data());
+      kernels::accumulate_factors(factors_of(a, h), weights.data + i * weights.stride, down.data());
       for (int64_t j = 0; j < head_dim_; ++j) {
         float sum = 0;
         for (int64_t l = 0; l < r; ++l) sum += down[l] * right[j * r + l];
@@ -336,7 +337,7 @@ namespace {
 constexpr int64_t kOutlierTokens = 2048;  // whose mixture is summed before it is added to the others'
 
 kernels::Entries entries_of(const Outliers& x) {
-  return {.values = sides_of(x.values, 0, x.values.numel()),
+  return {.values = numbers_of(x.values, 0, x.values.numel()),
           .index = x.index.const_data_ptr(),
           .wide = x.index.scalar_type() == at::kUInt16,
           .per_vector = x.index.size(-1)};
@@ -373,12 +374,12 @@ void CompressedAttention::score(const Outliers& k, int64_t first, int64_t n_toke
                 [&](int64_t part) { kernels::score_token_entries(part_of(all, part), q, scores); });
 }
 
-void CompressedAttention::weigh(const Outliers& v, int64_t first) {
+void CompressedAttention::accumulate_v(const Outliers& v, int64_t first) {
   const TimedPart timed(WorkPart::sparse);
   if (!v.index.defined()) return;
   if (step_) {
     const auto entries = step_->entries_of(v, n_kv_heads_, head_dim_);
-    return step_->weigh(entries, part_of_scores(first, n_tokens_ - first), out_);
+    return step_->accumulate_v(entries, part_of_scores(first, n_tokens_ - first), out_);
   }
   const auto entries = entries_of(v);
   const float* weights = scores_.const_data_ptr<float>() + first;
@@ -386,7 +387,8 @@ void CompressedAttention::weigh(const Outliers& v, int64_t first) {
     float* out = out_.data_ptr<float>();
     for_each_part(n_kv_heads_, head_dim_ * entries.per_vector, [&](int64_t h) {
       for (int64_t i = h * group_; i < (h + 1) * group_; ++i) {
-        kernels::weigh_channel_entries(entries, h * head_dim_, head_dim_, weights + i * n_tokens_, out + i * head_dim_);
+        kernels::accumulate_channel_entries(entries, h * head_dim_, head_dim_, weights + i * n_tokens_,
+                                            out + i * head_dim_);
       }
     });
     return;
@@ -395,7 +397,8 @@ void CompressedAttention::weigh(const Outliers& v, int64_t first) {
   const kernels::TokenEntries all{entries, 0, n, n_kv_heads_, group_, head_dim_, n_tokens_};
   const auto parts = at::zeros({n_parts, out_.size(0), head_dim_}, at::kFloat);
   for_each_part(n_parts, kOutlierTokens * entries.per_vector, [&](int64_t part) {
-    kernels::weigh_token_entries(part_of(all, part), weights, parts.mutable_data_ptr<float>() + part * out_.numel());
+    kernels::accumulate_token_entries(part_of(all, part), weights,
+                                      parts.mutable_data_ptr<float>() + part * out_.numel());
   });
   for (int64_t part = 0; part < n_parts; ++part) out_.add_(parts[part]);
 }
@@ -427,9 +430,9 @@ void CompressedAttention::score(const TokenBlocks& k, int64_t first) {
   });
 }
 
-void CompressedAttention::weigh(const TokenBlocks& v, int64_t first) {
+void CompressedAttention::accumulate_v(const TokenBlocks& v, int64_t first) {
   if (v.blocks().empty()) return;
-  if (step_) return for_each_block(v, first, [&](const at::Tensor& block, int64_t t) { weigh(block, t); });
+  if (step_) return for_each_block(v, first, [&](const at::Tensor& block, int64_t t) { accumulate_v(block, t); });
   const int64_t n_held = v.blocks().front().size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, v.n_tokens() * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
@@ -453,8 +456,8 @@ void CompressedAttention::score(const at::Tensor& k, int64_t first) {
   });
 }
 
-void CompressedAttention::weigh(const at::Tensor& v, int64_t first) {
-  if (step_) return step_->weigh(step_->matrix_of(v), part_of_scores(first, v.size(1)), out_, /*fits=*/true);
+void CompressedAttention::accumulate_v(const at::Tensor& v, int64_t first) {
+  if (step_) return step_->accumulate_v(step_->matrix_of(v), part_of_scores(first, v.size(1)), out_, /*fits=*/true);
   const int64_t n_held = v.size(0), group = q_.size(0) / n_held;
   for_each_part(n_held, v.size(1) * head_dim_, [&](int64_t h) {
     const auto weights = const_rows_of(scores_, h, group, first);
@@ -484,15 +487,15 @@ void CompressedAttention::score(const RaggedTokens& k, int64_t first) {
   });
 }
 
-void CompressedAttention::weigh(const RaggedTokens& v, int64_t first) {
+void CompressedAttention::accumulate_v(const RaggedTokens& v, int64_t first) {
   if (v.n_heads() == 0) return;
   const auto column = [&](int64_t h) { return first + v.longest() - v.count(h); };
   if (step_) {
     const auto sums = at::zeros_like(out_);
     for (int64_t h = 0; h < v.n_heads(); ++h) {
-      step_->weigh(step_->matrix_of(v.rows().narrow(1, v.first_row(h), v.count(h))),
-                   part_of_scores(column(h), v.count(h)).narrow(0, h * group_, group_),
-                   sums.narrow(0, h * group_, group_));
+      step_->accumulate_v(step_->matrix_of(v.rows().narrow(1, v.first_row(h), v.count(h))),
+                          part_of_scores(column(h), v.count(h)).narrow(0, h * group_, group_),
+                          sums.narrow(0, h * group_, group_));
     }
     return step_->then([out = out_, sums] { out.add_(sums); });
   }
@@ -521,7 +524,7 @@ void CompressedAttention::run() const {
 
 const at::Tensor& CompressedAttention::weights() const {
   run();
-  KVC_CHECK(!step_ || step_->has_weights(scores_), "attend: weights() asked for after weigh() and out()");
+  KVC_CHECK(!step_ || step_->has_weights(scores_), "attend: weights() asked for after accumulate_v() and out()");
   return scores_;
 }
 

@@ -114,10 +114,10 @@ void CorrectedCodes::score(CompressedAttention& attention, int64_t first) const 
   attention.score(outliers, first, n_tokens);
 }
 
-void CorrectedCodes::weigh(CompressedAttention& attention, int64_t first) const {
-  if (codes.codes.defined()) attention.weigh(codes, first);
-  attention.weigh(low_rank, first + low_rank_first);
-  attention.weigh(outliers, first);
+void CorrectedCodes::accumulate_v(CompressedAttention& attention, int64_t first) const {
+  if (codes.codes.defined()) attention.accumulate_v(codes, first);
+  attention.accumulate_v(low_rank, first + low_rank_first);
+  attention.accumulate_v(outliers, first);
 }
 
 void CorrectedCodes::add_to(Footprint& bytes, CacheTensor tensor) const {

@@ -35,52 +35,52 @@ class Place {
 };
 
 // Rows of a [n, X] tensor, in the way in which they lie.
-Heads heads_of(const at::Tensor& x) {
+QueryRows heads_of(const at::Tensor& x) {
   return {static_cast<float*>(const_cast<void*>(x.const_data_ptr())), x.stride(0), static_cast<int>(x.size(0)),
           static_cast<int>(x.size(1))};
 }
 
-Number type_of(const at::Tensor& x) {
+NumberType type_of(const at::Tensor& x) {
   switch (x.scalar_type()) {
     case at::kHalf:
-      return Number::f16;
+      return NumberType::f16;
     case at::kBFloat16:
-      return Number::bf16;
+      return NumberType::bf16;
     default:
       KVC_CHECK(x.scalar_type() == at::kFloat, "attend: values of type ", x.scalar_type(),
                 ", allowed: fp16, bf16, fp32");
-      return Number::f32;
+      return NumberType::f32;
   }
 }
 
-Array array_of(const at::Tensor& x) {
+NumberArray array_of(const at::Tensor& x) {
   if (!x.defined()) return {};
   return {x.const_data_ptr(), type_of(x), x.numel()};
 }
 
-Number type_of(const LevelCodes& x) {
-  switch (x.scale_format) {
-    case ScaleFormat::e8m0:
-      return Number::e8m0;
-    case ScaleFormat::e4m3:
-      return Number::e4m3;
+NumberType type_of(const LevelCodes& x) {
+  switch (x.byte_scale) {
+    case NumberType::e8m0:
+      return NumberType::e8m0;
+    case NumberType::e4m3:
+      return NumberType::e4m3;
     default:
       return type_of(x.scale);
   }
 }
 
 // Scales and zeros [H or 1, rows, n_groups]; one may stand for all of a head's.
-void set_sides(Matrix& to, const Array& scale, const Array& zero, at::IntArrayRef sizes) {
+void set_scales(Matrix& to, const NumberArray& scale, const NumberArray& zero, at::IntArrayRef sizes) {
   to.scale = scale, to.zero = zero;
   const int64_t of_head = sizes[1] * sizes[2];
-  to.head_sides = sizes[0] == 1 ? 0 : of_head;
-  to.one_side = of_head == 1;
+  to.head_scales = sizes[0] == 1 ? 0 : of_head;
+  to.one_scale = of_head == 1;
   to.n_groups = static_cast<int>(sizes[2]);
 }
 
 // Codes [H, rows, words] of whole words or bytes, contiguous.
 void set_codes(Matrix& to, const at::Tensor& codes) {
-  to.rows = {codes.const_data_ptr(), Number::f32, codes.numel() * codes.element_size()};
+  to.rows = {codes.const_data_ptr(), NumberType::f32, codes.numel() * codes.element_size()};
   to.row_bytes = codes.size(2) * codes.element_size();
   to.head_bytes = codes.size(1) * to.row_bytes;
   to.n_heads = static_cast<int>(codes.size(0));
@@ -92,7 +92,7 @@ Matrix Step::matrix_of(const GroupCodes& x) {
   hold(x.codes), hold(x.scale), hold(x.zero);
   Matrix m;
   set_codes(m, x.codes);
-  set_sides(m, array_of(x.scale), array_of(x.format.symmetric ? at::Tensor() : x.zero), x.scale.sizes());
+  set_scales(m, array_of(x.scale), array_of(x.format.symmetric ? at::Tensor() : x.zero), x.scale.sizes());
   m.rows_are_channels = x.format.axis == GroupAxis::tokens;
   m.n_tokens = static_cast<int>(x.n_tokens), m.n_channels = static_cast<int>(x.head_dim);
   m.group_size = (m.rows_are_channels ? m.n_tokens : m.n_channels) / m.n_groups;
@@ -105,7 +105,9 @@ Matrix Step::matrix_of(const GroupCodes& x) {
 
 Matrix Step::matrix_of(const GroupCodes& x, GroupOrder order, at::IntArrayRef sizes) {
   auto m = matrix_of(x);
-  m.spread = order == GroupOrder::flat ? Spread::flat : order == GroupOrder::rows ? Spread::rows : Spread::strided;
+  m.spread = order == GroupOrder::flat   ? GroupOrder::flat
+             : order == GroupOrder::rows ? GroupOrder::rows
+                                         : GroupOrder::strided;
   m.n_groups = static_cast<int>(x.codes.size(1)), m.group_size = static_cast<int>(x.head_dim);
   m.n_heads = static_cast<int>(sizes[0]), m.n_tokens = static_cast<int>(sizes[1]);
   m.n_channels = static_cast<int>(sizes[2]);
@@ -116,7 +118,7 @@ Matrix Step::matrix_of(const LevelCodes& x) {
   hold(x.codes), hold(x.scale);
   Matrix m;
   set_codes(m, x.codes);
-  set_sides(m, {x.scale.const_data_ptr(), type_of(x), x.scale.numel()}, {}, x.scale.sizes());
+  set_scales(m, {x.scale.const_data_ptr(), type_of(x), x.scale.numel()}, {}, x.scale.sizes());
   m.n_tokens = static_cast<int>(x.n_tokens()), m.n_channels = static_cast<int>(x.head_dim);
   m.group_size = m.n_channels / m.n_groups;
   m.bits = static_cast<int>(x.book.bits);
@@ -132,12 +134,12 @@ Matrix Step::matrix_of(const at::Tensor& x) {
             ", expected rows without gaps");
   Matrix m;
   const int64_t bytes = x.element_size(), last = x.stride(0) * (x.size(0) - 1) + x.stride(1) * (x.size(1) - 1);
-  m.rows = {x.const_data_ptr(), Number::f32, (last + x.size(2)) * bytes};
+  m.rows = {x.const_data_ptr(), NumberType::f32, (last + x.size(2)) * bytes};
   m.row_bytes = x.stride(1) * bytes, m.head_bytes = x.stride(0) * bytes;
   m.n_heads = static_cast<int>(x.size(0));
   m.n_tokens = static_cast<int>(x.size(1)), m.n_channels = static_cast<int>(x.size(2));
   const auto type = type_of(x);
-  m.kind = type == Number::f16 ? Kind::f16 : type == Number::bf16 ? Kind::bf16 : Kind::f32;
+  m.kind = type == NumberType::f16 ? Kind::f16 : type == NumberType::bf16 ? Kind::bf16 : Kind::f32;
   m.bits = static_cast<int>(8 * bytes);
   m.group_size = std::max(1, m.n_channels);
   return m;
@@ -146,7 +148,7 @@ Matrix Step::matrix_of(const at::Tensor& x) {
 Entries Step::entries_of(const Outliers& x, int64_t n_kv_heads, int64_t head_dim) {
   hold(x.values), hold(x.index);
   return {.values = array_of(x.values),
-          .index = {x.index.const_data_ptr(), Number::f32, x.index.numel() * x.index.element_size()},
+          .index = {x.index.const_data_ptr(), NumberType::f32, x.index.numel() * x.index.element_size()},
           .of_channels = x.axis == GroupAxis::tokens,
           .wide = x.index.scalar_type() == at::kUInt16,
           .per_vector = static_cast<int>(x.index.size(-1)),
@@ -223,27 +225,27 @@ int Step::target_of(const at::Tensor& out) {
   return target;
 }
 
-void Step::weigh(const Matrix& v, const at::Tensor& weights, const at::Tensor& out, bool fits) {
+void Step::accumulate_v(const Matrix& v, const at::Tensor& weights, const at::Tensor& out, bool fits) {
   if (v.n_tokens == 0) return;
   hold(weights);
-  weigh_.push_back({.key = loop_of(v, static_cast<int>(weights.size(0))),
-                    .part = {v, heads_of(weights), nullptr},
-                    .target = target_of(out),
-                    .fits = fits && in_half_});
+  v_sums_.push_back({.key = loop_of(v, static_cast<int>(weights.size(0))),
+                     .part = {v, heads_of(weights), nullptr},
+                     .target = target_of(out),
+                     .fits = fits && in_half_});
 }
 
-void Step::weigh(const Entries& v, const at::Tensor& weights, const at::Tensor& out) {
+void Step::accumulate_v(const Entries& v, const at::Tensor& weights, const at::Tensor& out) {
   hold(weights);
-  weigh_entries_.push_back({.key = {v.of_channels, static_cast<int>(weights.size(0)), v.head_dim},
-                            .part = {v, heads_of(weights), nullptr},
-                            .target = target_of(out)});
+  v_entry_sums_.push_back({.key = {v.of_channels, static_cast<int>(weights.size(0)), v.head_dim},
+                           .part = {v, heads_of(weights), nullptr},
+                           .target = target_of(out)});
 }
 
 // [parts, heads, channels] of each target, one behind the other, in the order in which they were recorded.
 at::Tensor Step::place_sums() {
   const auto for_each = [&](auto f) {  // f(record, how many parts it has)
-    for (auto& x : weigh_) f(x, n_splits(x.part.v.n_tokens));
-    for (auto& x : weigh_entries_) f(x, n_parts(x.part.v));
+    for (auto& x : v_sums_) f(x, n_splits(x.part.v.n_tokens));
+    for (auto& x : v_entry_sums_) f(x, n_parts(x.part.v));
   };
   for_each([&](const auto& x, int n) { targets_[static_cast<size_t>(x.target)].n_parts += n; });
   int64_t n_floats = 0;
@@ -266,16 +268,16 @@ at::Tensor Step::place_sums() {
 void Step::run() {
   if (scores_.empty() && score_entries_.empty() && softmax_.empty() && targets_.empty()) return;
   const Place place(device_);
-  const auto bulks = take_bulks();
+  const auto segments = take_segments();
   launch(scores_, place.kernels.score, place.stream);
   launch(score_entries_, place.kernels.score_entries, place.stream);
-  const auto attention = attend(bulks, place.stream);
+  const auto attention = attend(segments, place.stream);
   if (!softmax_.empty()) place.kernels.softmax(softmax_, place.stream);
   softmax_.clear();
-  if (!weigh_.empty() || !weigh_entries_.empty()) {
+  if (!v_sums_.empty() || !v_entry_sums_.empty()) {
     const auto workspace = place_sums();
-    launch(weigh_, place.kernels.weigh, place.stream);
-    launch(weigh_entries_, place.kernels.weigh_entries, place.stream);
+    launch(v_sums_, place.kernels.accumulate_v, place.stream);
+    launch(v_entry_sums_, place.kernels.accumulate_entries, place.stream);
     std::vector<Sum> all;
     for (const auto& target : targets_) {
       if (target.n_parts == 0) continue;

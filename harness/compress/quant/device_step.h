@@ -42,8 +42,9 @@ class Step {
   void score(const cuda_products::Entries& k, const at::Tensor& q, const at::Tensor& scores);
   // Of each KV head, in place. softcap: 0, or as in LayerInfo; sinks: [H_q] fp32, or undefined.
   void softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden, double softcap, const at::Tensor& sinks);
-  void weigh(const cuda_products::Matrix& v, const at::Tensor& weights, const at::Tensor& out, bool fits = false);
-  void weigh(const cuda_products::Entries& v, const at::Tensor& weights, const at::Tensor& out);
+  void accumulate_v(const cuda_products::Matrix& v, const at::Tensor& weights, const at::Tensor& out,
+                    bool fits = false);
+  void accumulate_v(const cuda_products::Entries& v, const at::Tensor& weights, const at::Tensor& out);
   void then(std::function<void()> f) { then_.push_back(std::move(f)); }  // once the sums are there
 
   // A method reads these scores itself, adds to them or to what they weigh: products and a softmax must have all.
@@ -58,7 +59,7 @@ class Step {
     Key key;  // what parts of one launch have in common
     Part part;
     int wave = 0;       // one more than that of a part of this key that adds to the same scores
-    int target = 0;     // where sums of weigh_* are added
+    int target = 0;     // where sums of accumulate_* are added
     bool fits = false;  // attend_codes may read it, if it serves the format
   };
   template <class Key, class Part>
@@ -74,9 +75,9 @@ class Step {
     int64_t workspace = 0;  // where its parts begin
   };
   // A sequence's first tokens.
-  struct Bulks {
+  struct Segments {
     bool alone = false;  // no other part has any of their tokens
-    std::vector<cuda_attend::Bulk> bulks;
+    std::vector<cuda_attend::Segment> segments;
     const float* q = nullptr;
     int target = 0, n_heads = 0, n_kv_heads = 0, n_tokens = 0;
     float* norms = nullptr;        // alone: of the other tokens' softmax, null where there are none; otherwise of all
@@ -85,7 +86,7 @@ class Step {
   // What attend_codes gives of them, from its splits to their sums.
   struct Attention {
     std::vector<cuda_attend::Sequence> batch;
-    cuda_attend::Heads heads = {};
+    cuda_attend::AttentionShape heads = {};
     at::Tensor workspace;
   };
   void hold(const at::Tensor& x) {
@@ -97,9 +98,9 @@ class Step {
   at::Tensor place_sums();  // the workspace that holds them
   bool is_whole(const cuda_products::Softmax& softmax) const;
   bool is_plain(const cuda_products::Softmax& softmax) const;
-  Bulks bulks_of(const cuda_products::Softmax& softmax, bool alone);
-  std::vector<Bulks> take_bulks();
-  Attention attend(std::span<const Bulks> all, void* stream);
+  Segments segments_of(const cuda_products::Softmax& softmax, bool alone);
+  std::vector<Segments> take_segments();
+  Attention attend(std::span<const Segments> all, void* stream);
   void join(const Attention& attention, void* stream);
 
   at::Device device_;
@@ -107,8 +108,8 @@ class Step {
   List<cuda_products::Loop, cuda_products::Score> scores_;
   List<EntriesKey, cuda_products::ScoreEntries> score_entries_;
   std::vector<cuda_products::Softmax> softmax_;
-  List<cuda_products::Loop, cuda_products::Weigh> weigh_;
-  List<EntriesKey, cuda_products::WeighEntries> weigh_entries_;
+  List<cuda_products::Loop, cuda_products::AccumulateV> v_sums_;
+  List<EntriesKey, cuda_products::AccumulateEntries> v_entry_sums_;
   std::vector<Target> targets_;
   std::vector<const float*> apart_, without_weights_;
   std::vector<at::Tensor> held_;

@@ -157,7 +157,7 @@ at::Tensor EvictingCache::received(const at::Tensor& q) const {
   KVC_CHECK(CompressedAttention::takes(q), format_.method, ": decodes on the CPU only, head_dim at most 1024");
   CompressedAttention attention(q, info().attention_scale, info(), n_held());
   read_k(attention);
-  soften(attention);
+  apply_softmax(attention);
   return attention.weights().view({info().n_kv_heads, -1, n_held()}).sum(1);
 }
 
@@ -167,8 +167,8 @@ void EvictingCache::read_k(CompressedAttention& attention) const {
 }
 
 void EvictingCache::read_v(CompressedAttention& attention) const {
-  attention.weigh(v_.sinks, 0);
-  attention.weigh(v_.rest, v_.sinks.n_tokens());
+  attention.accumulate_v(v_.sinks, 0);
+  attention.accumulate_v(v_.rest, v_.sinks.n_tokens());
 }
 
 at::Tensor EvictingCache::positions() const {

@@ -97,10 +97,10 @@ GroupCodes codes_for(const at::Tensor& x, const GroupFormat& format, int64_t gro
   const bool along_tokens = format.axis == GroupAxis::tokens;
   const int64_t len = along_tokens ? x.size(1) : x.size(2), n_rows = along_tokens ? x.size(2) : x.size(1);
   const int64_t n_heads = format.merge_heads ? 1 : x.size(0), n_groups = row_length(x, format) / group;
-  const auto sides = [&] { return at::empty({n_heads, n_rows, n_groups}, storage_type(format.precision)); };
+  const auto new_scales = [&] { return at::empty({n_heads, n_rows, n_groups}, storage_type(format.precision)); };
   return {.codes = at::empty({x.size(0), n_rows, n_packed_words(len, format.bits)}, at::kInt),
-          .scale = sides(),
-          .zero = format.symmetric ? at::Tensor() : sides(),
+          .scale = new_scales(),
+          .zero = format.symmetric ? at::Tensor() : new_scales(),
           .format = format,
           .n_heads = x.size(0),
           .n_tokens = x.size(1),

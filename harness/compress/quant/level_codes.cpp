@@ -21,9 +21,9 @@ at::Tensor from_e8m0(const at::Tensor& codes) {
 }
 
 at::Tensor LevelCodes::scales() const {
-  const auto floats = scale_format == ScaleFormat::e8m0   ? from_e8m0(scale)
-                      : scale_format == ScaleFormat::e4m3 ? from_e4m3(scale)
-                                                          : scale.to(at::kFloat);
+  const auto floats = byte_scale == NumberType::e8m0   ? from_e8m0(scale)
+                      : byte_scale == NumberType::e4m3 ? from_e4m3(scale)
+                                                       : scale.to(at::kFloat);
   const auto by = factor == 1 ? floats : floats * factor;
   return global.defined() ? by * global : by;
 }

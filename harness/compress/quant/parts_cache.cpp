@@ -11,7 +11,7 @@ at::Tensor PartsCache::attend(const at::Tensor& q, double scale) const {
   if (!CompressedAttention::takes(q) || !has_parts()) return LayerCache::attend(q, scale);
   CompressedAttention attention(to_basis(q), scale, info(), n_attended());
   read_k(attention);
-  soften(attention);
+  apply_softmax(attention);
   read_v(attention);
   return from_basis(attention.out());
 }
@@ -66,7 +66,7 @@ void PartsCompressor::attend_batch(std::span<const LayerCache* const> caches, st
   }
   auto batch = CompressedAttention::of_batch(queries, scale, parts.front()->info(), n_tokens, out);
   for (size_t b = 0; b < batch.size(); ++b) parts[b]->read_k(batch[b]);
-  for (size_t b = 0; b < batch.size(); ++b) parts[b]->soften(batch[b]);
+  for (size_t b = 0; b < batch.size(); ++b) parts[b]->apply_softmax(batch[b]);
   for (size_t b = 0; b < batch.size(); ++b) parts[b]->read_v(batch[b]);
   for (size_t b = 0; b < batch.size(); ++b) {
     const auto held = batch[b].out(), result = parts[b]->from_basis(held);

@@ -76,10 +76,10 @@ class Pieces {
   }
 
   bool half() const { return codes_.scale.scalar_type() == at::kHalf; }
-  int64_t side_size() const { return half() ? 2 : 4; }
+  int64_t scale_size() const { return half() ? 2 : 4; }
   // Of a side, the groups from this row's first on.
-  char* sides(at::Tensor& x, int64_t row) const {
-    return x.defined() ? static_cast<char*>(x.data_ptr()) + row * x.size(2) * side_size() : nullptr;
+  char* groups_at(at::Tensor& x, int64_t row) const {
+    return x.defined() ? static_cast<char*>(x.data_ptr()) + row * x.size(2) * scale_size() : nullptr;
   }
 
   kernels::QuantizeGroups job(const float* x, int64_t n_groups) const {
@@ -120,7 +120,7 @@ class Pieces {
     auto groups = job(x, piece.n * row_ / group_);
     const int64_t row = piece.head * n_tokens + piece.first;
     groups.left_out = left_out;
-    groups.scale = sides(codes_.scale, row), groups.zero = sides(codes_.zero, row);
+    groups.scale = groups_at(codes_.scale, row), groups.zero = groups_at(codes_.zero, row);
     groups.codes = grown(room.codes, piece.n * row_);
     if (!kernels::quantize_groups(groups)) return false;
     auto* words = codes_.codes.data_ptr<int32_t>();
@@ -150,8 +150,8 @@ class Pieces {
       kernels::transpose(mask(piece.head, piece.first), d, piece.n, d, left_out);
       groups.left_out = left_out;
     }
-    groups.scale = grown(room.scale, d * n_groups * side_size());
-    groups.zero = grown(room.zero, d * n_groups * side_size());
+    groups.scale = grown(room.scale, d * n_groups * scale_size());
+    groups.zero = grown(room.zero, d * n_groups * scale_size());
     groups.codes = grown(room.codes, piece.n * d);
     if (!kernels::quantize_groups(groups)) return false;
     const int64_t n_words = n_packed_words(piece.n, bits_);
@@ -159,8 +159,8 @@ class Pieces {
     kernels::pack(groups.codes, d, piece.n, bits_, words);
     into_tiles(words, n_words, piece.first * bits_ / 32, piece.head, 4, codes_.codes);
     const int64_t first_group = piece.first / group_;
-    into_tiles(groups.scale, n_groups, first_group, piece.head, side_size(), codes_.scale);
-    if (codes_.zero.defined()) into_tiles(groups.zero, n_groups, first_group, piece.head, side_size(), codes_.zero);
+    into_tiles(groups.scale, n_groups, first_group, piece.head, scale_size(), codes_.scale);
+    if (codes_.zero.defined()) into_tiles(groups.zero, n_groups, first_group, piece.head, scale_size(), codes_.zero);
     return true;
   }
 

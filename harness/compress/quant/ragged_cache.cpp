@@ -80,11 +80,11 @@ void RaggedCache::read_k(CompressedAttention& attention) const {
 }
 
 void RaggedCache::read_v(CompressedAttention& attention) const {
-  attention.weigh(v_.prompt, 0);
-  attention.weigh(v_.later, v_.prompt.longest());
+  attention.accumulate_v(v_.prompt, 0);
+  attention.accumulate_v(v_.later, v_.prompt.longest());
 }
 
-void RaggedCache::soften(CompressedAttention& attention) const { attention.softmax(n_hidden()); }
+void RaggedCache::apply_softmax(CompressedAttention& attention) const { attention.softmax(n_hidden()); }
 
 int64_t RaggedCache::n_attended() const { return k_.prompt.longest() + k_.later.n_tokens(); }
 

@@ -120,13 +120,13 @@ void RequantizedCache::read_k(CompressedAttention& attention) const {
 void RequantizedCache::read_v(CompressedAttention& attention) const {
   const int64_t n = n_encoded_tokens();
   if (n > 0 && v_.by_token) {
-    attention.weigh(v_.codes, 0);
+    attention.accumulate_v(v_.codes, 0);
   } else if (n > 0 && attention.q().is_cpu()) {
-    attention.weigh(decoded(v_, format_.v), 0);
+    attention.accumulate_v(decoded(v_, format_.v), 0);
   } else if (n > 0) {
-    attention.weigh(v_.codes, format_.v, v_.sizes, 0);
+    attention.accumulate_v(v_.codes, format_.v, v_.sizes, 0);
   }
-  attention.weigh(v_.recent, n);
+  attention.accumulate_v(v_.recent, n);
 }
 
 Footprint RequantizedCache::footprint() const {

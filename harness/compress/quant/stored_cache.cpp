@@ -41,10 +41,10 @@ void StoredCache::read_k(CompressedAttention& attention) const {
 void StoredCache::read_v(CompressedAttention& attention) const {
   int64_t first = 0;
   for (const auto& block : v_.codes.blocks()) {
-    attention.weigh(block, first);
+    attention.accumulate_v(block, first);
     first += block.n_tokens;
   }
-  attention.weigh(v_.recent, first);
+  attention.accumulate_v(v_.recent, first);
 }
 
 Footprint StoredCache::footprint() const {

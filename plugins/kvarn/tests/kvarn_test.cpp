@@ -50,8 +50,8 @@ std::pair<at::Tensor, at::Tensor> slow_factors(const at::Tensor& x, int64_t roun
 // A tile through the published steps: the row's factor divided out before it is quantized, and put back.
 at::Tensor slow_kvarn(const at::Tensor& tile, int64_t bits, bool by_token, int64_t rounds) {  // [G, D] -> [G, D]
   const auto turn = hadamard(tile.size(1));
-  const auto turned = tile.to(at::kDouble).matmul(turn);
-  const auto x = by_token ? turned.t() : turned;  // rows are quantized
+  const auto rotated = tile.to(at::kDouble).matmul(turn);
+  const auto x = by_token ? rotated.t() : rotated;  // rows are quantized
   const auto [columns, rows] = slow_factors(x, rounds);
   const auto y = x / columns / rows;
   const auto low = y.amin(1, true), step = ((y.amax(1, true) - low) / ((1 << bits) - 1)).clamp_min(1e-10);
@@ -111,10 +111,10 @@ TEST(Kvarn, ErrorStaysWithinHalfAStepOfEachRow) {
   const auto x = uneven_tokens(kInfo, 8 + 16);
   const OpenCache cache("kvarn", options({{"k_bits", 2}, {"rounds", 0}}), kInfo);
   cache->append(x.part(0, 24));
-  const auto turned = x.k.narrow(1, 8, 16).to(at::kDouble).matmul(hadamard(32));
+  const auto rotated = x.k.narrow(1, 8, 16).to(at::kDouble).matmul(hadamard(32));
   const auto got = cache->dequantize().k.narrow(1, 8, 16).to(at::kDouble).matmul(hadamard(32));
-  const auto range = turned.amax(1, true) - turned.amin(1, true);
-  EXPECT_TRUE((got - turned).abs().le(range / 3 / 2 + 0.003 * range).all().item<bool>());
+  const auto range = rotated.amax(1, true) - rotated.amin(1, true);
+  EXPECT_TRUE((got - rotated).abs().le(range / 3 / 2 + 0.003 * range).all().item<bool>());
 }
 
 // The method's reason: tokens of different size in one channel's group.

@@ -112,18 +112,18 @@ TEST(KvquantCalibration, LevelsAreThoseOfTheTexts) {
   EXPECT_LT((cache->dequantize().v - later).abs().max().item<double>(), 1e-5);
 }
 
-// Gradients decide which clusters the centroids serve, and are turned back with the keys.
+// Gradients decide which clusters the centroids serve, and are rotated back with the keys.
 TEST(KvquantCalibration, GradientsWeighTheCentroids) {
   const auto k = normal({H, 300, D}, 6), v = normal({H, 300, D}, 7), g = normal({H, 300, D}, 8);
   std::vector<float> rope;
   for (int64_t i = 0; i < D / 2; ++i) rope.push_back(std::pow(100.f, -2.f * static_cast<float>(i) / D));
   const json options = {{"sparsity", 0}, {"first_tokens", 0}};
   const auto at_rest = learned(options, {{k, v, g, g}});
-  const auto turned =
+  const auto rotated =
       learned(options, {{::kvquant::rotated(k, 0, rope, 1), v, ::kvquant::rotated(g, 0, rope, 1), g}}, rope);
   const auto unweighted = learned(options, {{k, v, {}, {}}});
   for (const char* name : {"k.levels.3", "v.levels.3", "k.lower"}) {
-    EXPECT_LT((at_rest.at(name) - turned.at(name)).abs().max().item<double>(), 1e-4) << name;
+    EXPECT_LT((at_rest.at(name) - rotated.at(name)).abs().max().item<double>(), 1e-4) << name;
   }
   EXPECT_GT((at_rest.at("k.levels.3") - unweighted.at("k.levels.3")).abs().max().item<double>(), 1e-3);
   EXPECT_GT((at_rest.at("v.levels.3") - unweighted.at("v.levels.3")).abs().max().item<double>(), 1e-3);

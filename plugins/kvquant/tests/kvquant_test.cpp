@@ -43,7 +43,7 @@ TEST(Kvquant, OutliersAndFirstTokensAreExact) {
   EXPECT_NEAR(made.cache->dequantize().k[0][N][11].item<float>(), 1000, 1);
 }
 
-// Keys whose channels are constants before RoPE: turned back they cost nothing in accuracy, as they are they do.
+// Keys whose channels are constants before RoPE: rotated back they cost nothing in accuracy, as they are they do.
 TEST(Kvquant, KeysAreQuantizedBeforeRope) {
   constexpr int64_t D = 32, N = 128;
   std::vector<float> rope;

@@ -60,11 +60,11 @@ TEST(OscarTni, TokensAreThePublishedSteps) {
     const auto scale = at::tensor(at::ArrayRef<double>(norms)).unsqueeze(1);
     const auto held = cache->dequantize();
     for (int64_t h = 0; h < 2; ++h) {
-      const auto turned = [&](const at::Tensor& all) {
+      const auto rotated = [&](const at::Tensor& all) {
         return at::matmul(all[h].narrow(0, 0, 64).to(at::kDouble), h64);
       };
-      const auto k = at::matmul(slow_codes((turned(x.k) / scale).t(), bits).t() * scale, h64);
-      const auto v = at::matmul(slow_codes(turned(x.v), bits), h64);
+      const auto k = at::matmul(slow_codes((rotated(x.k) / scale).t(), bits).t() * scale, h64);
+      const auto v = at::matmul(slow_codes(rotated(x.v), bits), h64);
       EXPECT_LT(relative_error(held.k[h].narrow(0, 0, 64), k), 1e-5) << bits << " " << h;
       EXPECT_LT(relative_error(held.v[h].narrow(0, 0, 64), v), 1e-5) << bits << " " << h;
       EXPECT_TRUE(at::equal(held.k[h].narrow(0, 64, 7), x.k[h].narrow(0, 64, 7)));

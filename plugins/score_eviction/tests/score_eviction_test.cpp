@@ -76,11 +76,11 @@ TEST(ScoreEviction, KeepsWhatASlowReferenceKeepsAndDecodes) {
 // A rotation of all keys changes no inner product of two of them.
 TEST(ScoreEviction, KeydiffDoesNotSeeARotationOfAllKeys) {
   RandomTokens x(kInfo, 80);
-  const OpenCache straight("score_eviction", by("keydiff"), kInfo), turned("score_eviction", by("keydiff"), kInfo);
+  const OpenCache straight("score_eviction", by("keydiff"), kInfo), rotated("score_eviction", by("keydiff"), kInfo);
   straight->append(x.part(0, 80));
   x.k = x.k.roll({5}, {2}).mul(-1);  // of channels, and a reflection
-  turned->append(x.part(0, 80));
-  EXPECT_EQ(positions_of(*straight.cache), positions_of(*turned.cache));
+  rotated->append(x.part(0, 80));
+  EXPECT_EQ(positions_of(*straight.cache), positions_of(*rotated.cache));
 }
 
 TEST(ScoreEviction, OfEqualKeysTheOlderOnesStay) {

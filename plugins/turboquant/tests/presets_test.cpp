@@ -27,8 +27,8 @@ OpenCache made(const json& options, int64_t n_kv_heads, int64_t head_dim) {
   return {"turboquant", options, {.n_heads = 2 * n_kv_heads, .n_kv_heads = n_kv_heads, .head_dim = head_dim}};
 }
 
-// A key through the published steps in double: turned by Sylvester's matrix by its definition (the sign of the bits
-// that i and j share), coded to the nearest level of N(0, 1), made as long as it was, turned back.
+// A key through the published steps in double: rotated by Sylvester's matrix by its definition (the sign of the bits
+// that i and j share), coded to the nearest level of N(0, 1), made as long as it was, rotated back.
 at::Tensor slow_key(const at::Tensor& key, int64_t bits, const at::Tensor& signs) {
   const int64_t d = key.size(0);
   auto turn = at::empty({d, d}, at::kDouble);

@@ -17,13 +17,12 @@
 namespace kvc::cuda_emulated::attended {
 namespace {
 
-using cuda_attend::Bulk;
-using cuda_attend::Heads;
+using cuda_attend::AttentionShape;
 using cuda_attend::Norm;
+using cuda_attend::Segment;
 using cuda_attend::Sequence;
 using cuda_products::Kind;
 using cuda_products::Matrix;
-using cuda_products::Number;
 
 constexpr Order kOrders[] = {Order::forward, Order::reverse, Order::random, Order::warp_ahead};
 
@@ -53,7 +52,7 @@ struct Format {
   bool along_tokens = false, symmetric = false, bf16 = false;
 };
 
-// K or V of a bulk as a cache holds it, and the numbers that it stands for.
+// K or V of a segment as a cache holds it, and the numbers that it stands for.
 struct Stored {
   Matrix m;
   std::vector<uint32_t> words;
@@ -71,22 +70,23 @@ struct Stored {
     if (format.bits == 16) {
       for (auto& word : words) word = number16(random) | static_cast<uint32_t>(number16(random)) << 16;
     } else {
-      draw_sides(random, format, shared ? 1 : n_heads, int64_t{n_rows} * m.n_groups);
-      m.head_sides = shared ? 0 : int64_t{n_rows} * m.n_groups;
+      draw_scales(random, format, shared ? 1 : n_heads, int64_t{n_rows} * m.n_groups);
+      m.head_scales = shared ? 0 : int64_t{n_rows} * m.n_groups;
     }
-    m.rows = {words.data(), Number::f32, static_cast<int64_t>(words.size() * 4)};
+    m.rows = {words.data(), NumberType::f32, static_cast<int64_t>(words.size() * 4)};
   }
 
   double at(int h, int t, int c) const {
-    const bool turned = m.rows_are_channels;
-    const int row = turned ? c : t, entry = turned ? t : c, n_rows = turned ? m.n_channels : m.n_tokens;
+    const bool along_tokens = m.rows_are_channels;
+    const int row = along_tokens ? c : t, entry = along_tokens ? t : c,
+              n_rows = along_tokens ? m.n_channels : m.n_tokens;
     const int n_words = static_cast<int>(m.row_bytes / 4), per_word = 32 / m.bits;
     const int64_t word = h * m.head_bytes / 4 + place(row, entry / per_word, n_rows, n_words);
     const uint32_t code =
         words[static_cast<size_t>(word)] >> entry % per_word * m.bits & static_cast<uint32_t>((1 << m.bits) - 1);
     if (m.kind == Kind::f16) return of_half(static_cast<uint16_t>(code));
     if (m.kind == Kind::bf16) return std::bit_cast<float>(code << 16);
-    const auto side = static_cast<size_t>(h * m.head_sides + place(row, entry / m.group_size, n_rows, m.n_groups));
+    const auto side = static_cast<size_t>(h * m.head_scales + place(row, entry / m.group_size, n_rows, m.n_groups));
     const double number = code - static_cast<double>(m.centre);
     return of_half(scale[side]) * number + (zero.empty() ? 0 : of_half(zero[side]));
   }
@@ -97,7 +97,7 @@ struct Stored {
     return m.kind == Kind::f16 ? to_half(x) : static_cast<uint16_t>(std::bit_cast<uint32_t>(x) >> 16);
   }
   // Groups whose numbers lie around zero, of sizes around 1.
-  void draw_sides(Random& random, const Format& format, int n_heads, int64_t of_head) {
+  void draw_scales(Random& random, const Format& format, int n_heads, int64_t of_head) {
     const double largest = (1 << format.bits) - 1;
     if (format.symmetric) m.centre = static_cast<float>((1 << (format.bits - 1)) - 1);
     for (int64_t i = 0; i < n_heads * of_head; ++i) {
@@ -106,8 +106,8 @@ struct Stored {
       if (!format.symmetric) zero.push_back(to_half(-range * random.uniform(0.35, 0.65)));
     }
     for (size_t i = 0; i < 16; ++i) m.levels[i] = static_cast<float>(i) - m.centre;
-    m.scale = {scale.data(), Number::f16, static_cast<int64_t>(scale.size())};
-    m.zero = {zero.empty() ? nullptr : zero.data(), Number::f16, static_cast<int64_t>(zero.size())};
+    m.scale = {scale.data(), NumberType::f16, static_cast<int64_t>(scale.size())};
+    m.zero = {zero.empty() ? nullptr : zero.data(), NumberType::f16, static_cast<int64_t>(zero.size())};
   }
   // Rows of entries, in tiles of 16 entries of all rows where rows are channels.
   int64_t place(int row, int entry, int n_rows, int n) const {
@@ -117,7 +117,7 @@ struct Stored {
   }
 };
 
-struct BulkData {
+struct SegmentData {
   Stored k, v;
   int n, n_hidden;
   std::vector<float> scores;  // [H_q, stride]: what was given; after attend: what was written
@@ -126,16 +126,16 @@ struct BulkData {
 
 // A sequence, what the kernels gave, and what they should have given.
 struct Case {
-  std::vector<std::unique_ptr<BulkData>> data;
-  std::vector<Bulk> bulks;
+  std::vector<std::unique_ptr<SegmentData>> data;
+  std::vector<Segment> segments;
   std::vector<float> q, other_out, out;
   std::vector<Norm> other_norms, norms;
   bool norms_of_all = false;
   std::vector<double> exact, exact_norms;         // outputs; log of the sum of e^score
-  std::vector<std::vector<double>> exact_scores;  // a bulk's
+  std::vector<std::vector<double>> exact_scores;  // a segment's
 
   Sequence sequence() {
-    return {.bulks = bulks,
+    return {.segments = segments,
             .q = q.data(),
             .other_out = other_out.empty() ? nullptr : other_out.data(),
             .other_norms = other_norms.empty() ? nullptr : other_norms.data(),
@@ -148,7 +148,7 @@ struct Case {
 struct Shape {
   Format k, v;
   int dim = 128, group = 1, n_kv = 1, k_group = 32, v_group = 32;
-  Heads heads() const { return {n_kv * group, n_kv, dim}; }
+  AttentionShape heads() const { return {n_kv * group, n_kv, dim}; }
 };
 
 // What has been planted beside plain attention.
@@ -156,10 +156,10 @@ struct Extras {
   bool scores = false, others = false, shared = false, norms_of_all = false;
 };
 
-void add_bulk(Case& to, Random& random, const Shape& shape, int n, int n_hidden, const Extras& extras) {
+void add_segment(Case& to, Random& random, const Shape& shape, int n, int n_hidden, const Extras& extras) {
   const int codes = 32 / shape.k.bits, unit = shape.k_group > 0 ? shape.k_group : 1;
   const int k_tokens = shape.k.along_tokens ? (n + unit - 1) / unit * unit : n + random.below(3);
-  auto& bulk = *to.data.emplace_back(std::make_unique<BulkData>(BulkData{
+  auto& segment = *to.data.emplace_back(std::make_unique<SegmentData>(SegmentData{
       Stored(random, shape.k, shape.n_kv, k_tokens, shape.dim, shape.k_group, extras.shared && !shape.k.along_tokens),
       Stored(random, shape.v, shape.n_kv, n + random.below(3), shape.dim, shape.v_group, extras.shared),
       n,
@@ -167,20 +167,20 @@ void add_bulk(Case& to, Random& random, const Shape& shape, int n, int n_hidden,
       {},
       n + codes}));
   if (extras.scores) {
-    for (int64_t i = 0; i < shape.heads().n_query * bulk.stride; ++i) bulk.scores.push_back(random.normal());
+    for (int64_t i = 0; i < shape.heads().n_query * segment.stride; ++i) segment.scores.push_back(random.normal());
   }
-  to.bulks.push_back({.k = bulk.k.m,
-                      .v = bulk.v.m,
-                      .n_tokens = n,
-                      .n_hidden = n_hidden,
-                      .scores = extras.scores ? bulk.scores.data() : nullptr,
-                      .scores_stride = bulk.stride});
+  to.segments.push_back({.k = segment.k.m,
+                         .v = segment.v.m,
+                         .n_tokens = n,
+                         .n_hidden = n_hidden,
+                         .scores = extras.scores ? segment.scores.data() : nullptr,
+                         .scores_stride = segment.stride});
 }
 
-struct Weighed {
+struct Accumulated {
   double score;
   const float* other;  // a vector of floats, or
-  const BulkData* bulk;
+  const SegmentData* segment;
   int token;
 };
 
@@ -188,16 +188,16 @@ void attend_exactly(Case& to, const Shape& shape, const std::vector<std::vector<
                     const std::vector<std::vector<float>>& others) {
   to.exact_scores.resize(to.data.size());
   for (int h = 0; h < shape.heads().n_query; ++h) {
-    std::vector<Weighed> all;
+    std::vector<Accumulated> all;
     for (size_t b = 0; b < to.data.size(); ++b) {
-      const auto& bulk = *to.data[b];
-      for (int t = 0; t < bulk.n; ++t) {
-        double score = bulk.scores.empty() ? 0 : bulk.scores[static_cast<size_t>(h * bulk.stride + t)];
+      const auto& segment = *to.data[b];
+      for (int t = 0; t < segment.n; ++t) {
+        double score = segment.scores.empty() ? 0 : segment.scores[static_cast<size_t>(h * segment.stride + t)];
         for (int c = 0; c < shape.dim; ++c) {
-          score += to.q[static_cast<size_t>(h * shape.dim + c)] * bulk.k.at(h / shape.group, t, c);
+          score += to.q[static_cast<size_t>(h * shape.dim + c)] * segment.k.at(h / shape.group, t, c);
         }
-        to.exact_scores[b].push_back(t < bulk.n_hidden ? -1e30 : score);
-        if (t >= bulk.n_hidden) all.push_back({score, nullptr, &bulk, t});
+        to.exact_scores[b].push_back(t < segment.n_hidden ? -1e30 : score);
+        if (t >= segment.n_hidden) all.push_back({score, nullptr, &segment, t});
       }
     }
     for (size_t i = 0; i < others.size(); ++i) {
@@ -210,7 +210,7 @@ void attend_exactly(Case& to, const Shape& shape, const std::vector<std::vector<
       const double weight = std::exp(x.score - largest);
       total += weight;
       for (int c = 0; c < shape.dim; ++c) {
-        sum[static_cast<size_t>(c)] += weight * (x.other ? x.other[c] : x.bulk->v.at(h / shape.group, x.token, c));
+        sum[static_cast<size_t>(c)] += weight * (x.other ? x.other[c] : x.segment->v.at(h / shape.group, x.token, c));
       }
     }
     for (const double x : sum) to.exact.push_back(all.empty() ? 0 : x / total);
@@ -236,8 +236,8 @@ void attend_others(Case& to, const Shape& shape, const std::vector<std::vector<f
 }
 
 // The others' part of the whole mixture, and all tokens' norms, as a softmax of the scores written back gives them.
-void weigh_others_by_all(Case& to, const std::vector<std::vector<float>>& scores,
-                         const std::vector<std::vector<float>>& others) {
+void weight_others_by_all(Case& to, const std::vector<std::vector<float>>& scores,
+                          const std::vector<std::vector<float>>& others) {
   to.norms_of_all = true;
   to.other_out.assign(to.q.size(), 0.f), to.other_norms.clear();
   const size_t n_query = to.exact_norms.size(), dim = to.q.size() / n_query;
@@ -255,7 +255,7 @@ void weigh_others_by_all(Case& to, const std::vector<std::vector<float>>& scores
 Case draw_case(Random& random, const Shape& shape, const std::vector<std::pair<int, int>>& tokens,
                const Extras& extras) {
   Case drawn;
-  for (const auto& [n, n_hidden] : tokens) add_bulk(drawn, random, shape, n, n_hidden, extras);
+  for (const auto& [n, n_hidden] : tokens) add_segment(drawn, random, shape, n, n_hidden, extras);
   const int n_query = shape.heads().n_query;
   for (int i = 0; i < n_query * shape.dim; ++i) {
     drawn.q.push_back(random.normal() * 2 / std::sqrt(static_cast<float>(shape.dim)));
@@ -276,11 +276,11 @@ Case draw_case(Random& random, const Shape& shape, const std::vector<std::pair<i
   drawn.out.assign(drawn.q.size(), NAN);
   drawn.norms.assign(static_cast<size_t>(n_query), {NAN, NAN});
   attend_exactly(drawn, shape, scores, others);
-  if (extras.norms_of_all) weigh_others_by_all(drawn, scores, others);
+  if (extras.norms_of_all) weight_others_by_all(drawn, scores, others);
   return drawn;
 }
 
-void run(std::vector<Case>& batch, const Heads& heads) {
+void run(std::vector<Case>& batch, const AttentionShape& heads) {
   std::vector<Sequence> sequences;
   for (auto& one : batch) sequences.push_back(one.sequence());
   std::vector<float> workspace(static_cast<size_t>(cuda_attend::workspace_floats(sequences, heads)), NAN);
@@ -310,10 +310,11 @@ Found errors_of(const std::vector<Case>& batch) {
       found.norms = std::max(found.norms, std::abs(got - one.exact_norms[h]));
     }
     for (size_t b = 0; b < one.data.size(); ++b) {
-      const auto& bulk = *one.data[b];
-      for (size_t i = 0; !bulk.scores.empty() && i < one.exact_scores[b].size(); ++i) {
-        const auto head = static_cast<int64_t>(i) / bulk.n, t = static_cast<int64_t>(i) % bulk.n;
-        const double got = bulk.scores[static_cast<size_t>(head * bulk.stride + t)], exact = one.exact_scores[b][i];
+      const auto& segment = *one.data[b];
+      for (size_t i = 0; !segment.scores.empty() && i < one.exact_scores[b].size(); ++i) {
+        const auto head = static_cast<int64_t>(i) / segment.n, t = static_cast<int64_t>(i) % segment.n;
+        const double got = segment.scores[static_cast<size_t>(head * segment.stride + t)],
+                     exact = one.exact_scores[b][i];
         if (exact == -1e30) {
           EXPECT_EQ(got, static_cast<double>(-1e30f));
         } else {
@@ -330,8 +331,8 @@ constexpr double kRounded = 4e-6, kRoundedBf16 = 4e-5;
 
 std::vector<std::pair<int, int>> draw_tokens(Random& random, int most) {
   std::vector<std::pair<int, int>> tokens;
-  const int n_bulks = random.chance(4) ? 2 : 1;
-  for (int b = 0; b < n_bulks; ++b) {
+  const int n_segments = random.chance(4) ? 2 : 1;
+  for (int b = 0; b < n_segments; ++b) {
     const int drawn = static_cast<int>(std::exp(random.uniform(0, std::log(most))));
     const int n = random.chance(3) ? random.one_of({1, 7, 8, 9, 15, 16, 17, 63, 64, 65, 127, 128, 129, 257}) : drawn;
     tokens.emplace_back(n, random.chance(3) ? random.below(n) : 0);
@@ -358,12 +359,12 @@ void expect_attended(Shape shape, std::initializer_list<int> groups, double boun
     const int n_sequences = 1 + random.below(i % 4 == 0 ? 5 : 2);
     for (int s = 0; s < n_sequences; ++s) {
       batch.push_back(draw_case(random, shape, draw_tokens(random, i % 8 == 0 ? most : 100), extras));
-      for (const auto& bulk : batch.back().bulks) ASSERT_TRUE(cuda_attend::serves(bulk.k, bulk.v));
+      for (const auto& segment : batch.back().segments) ASSERT_TRUE(cuda_attend::serves(segment.k, segment.v));
     }
     run(batch, shape.heads());
     SCOPED_TRACE(concat("batch ", i, ": head_dim ", shape.dim, ", ", shape.n_kv, " x ", shape.group, " heads, ",
-                        batch.size(), " sequences, first of ", batch[0].bulks[0].n_tokens, " tokens, ",
-                        batch[0].bulks[0].n_hidden, " hidden"));
+                        batch.size(), " sequences, first of ", batch[0].segments[0].n_tokens, " tokens, ",
+                        batch[0].segments[0].n_hidden, " hidden"));
     const auto found = errors_of(batch);
     ASSERT_LE(found.outputs.normalized(), bound);
     ASSERT_LE(found.scores.normalized(), bound);
@@ -416,7 +417,7 @@ DrawnBatch draw_batch(int i) {
   for (int s = 0; s < n_sequences; ++s) {
     const auto tokens = draw_tokens(random, s == 0 && i % 4 == 0 ? 2000 : 200);
     drawn.batch.push_back(draw_case(random, shape, tokens, extras));
-    for (const auto& bulk : drawn.batch.back().bulks) EXPECT_TRUE(cuda_attend::serves(bulk.k, bulk.v));
+    for (const auto& segment : drawn.batch.back().segments) EXPECT_TRUE(cuda_attend::serves(segment.k, segment.v));
   }
   return drawn;
 }
@@ -470,7 +471,7 @@ TEST(AttendCodes, RowsOf8BitsEqualTheReference) {
   for (const int dim : {64, 96, 128, 256}) expect_rows_of_codes(8, dim, 32);
 }
 
-// K's codes of each channel's tokens: groups of several, of one word, and of the whole bulk.
+// K's codes of each channel's tokens: groups of several, of one word, and of the whole segment.
 void expect_columns_of_codes(int bits, int dim) {
   const Format k{.bits = bits, .along_tokens = true}, v{.bits = bits};
   for (const int group : {32, 32 / bits, 128, 0}) {
@@ -509,7 +510,7 @@ TEST(AttendCodes, ManyTokensMakeLongerSplits) {
   const Shape shape{{.bits = 2, .along_tokens = true}, {.bits = 2}, 64, 1, 1, 64, 64};
   std::vector<Case> batch;
   batch.push_back(draw_case(random, shape, {{17000, 0}}, {}));
-  EXPECT_EQ(cuda_attend::n_splits(batch[0].bulks[0]), 17);
+  EXPECT_EQ(cuda_attend::n_splits(batch[0].segments[0]), 17);
   run(batch, shape.heads());
   EXPECT_LE(errors_of(batch).outputs.normalized(), kRounded);
 }
@@ -521,10 +522,10 @@ TEST(AttendCodes, GrowingScoresEqualTheReference) {
     const Shape shape{{.bits = 4}, {.bits = 4}, 64, 4, 1, 64, 64};
     std::vector<Case> batch;
     auto& one = batch.emplace_back(draw_case(random, shape, {{300, 0}}, {.scores = true}));
-    auto& bulk = *one.data[0];
+    auto& segment = *one.data[0];
     for (int h = 0; h < 4; ++h) {
       for (int t = 0; t < 300; ++t)
-        bulk.scores[static_cast<size_t>(h * bulk.stride + t)] = step * static_cast<float>(t);
+        segment.scores[static_cast<size_t>(h * segment.stride + t)] = step * static_cast<float>(t);
     }
     one.exact.clear(), one.exact_norms.clear(), one.exact_scores.clear();
     attend_exactly(one, shape, {}, {});
@@ -606,18 +607,18 @@ TEST(AttendCodes, ServeWhatTheirHeadSays) {
     return !cuda_attend::serves(k.m, m) && !cuda_attend::serves(m, k.m);
   };
   EXPECT_TRUE(refuses([](Matrix& m) { m.levels[3] = 2.5f; }));
-  EXPECT_TRUE(refuses([](Matrix& m) { m.scale.type = Number::f32; }));
-  EXPECT_TRUE(refuses([](Matrix& m) { m.zero.type = Number::bf16; }));
-  EXPECT_TRUE(refuses([](Matrix& m) { m.spread = cuda_products::Spread::flat; }));
+  EXPECT_TRUE(refuses([](Matrix& m) { m.scale.type = NumberType::f32; }));
+  EXPECT_TRUE(refuses([](Matrix& m) { m.zero.type = NumberType::bf16; }));
+  EXPECT_TRUE(refuses([](Matrix& m) { m.spread = GroupOrder::flat; }));
   EXPECT_TRUE(refuses([](Matrix& m) { m.bits = 3; }));
   EXPECT_TRUE(refuses([](Matrix& m) { m.n_heads = 1; }));
   EXPECT_TRUE(refuses([](Matrix& m) { m.group_size = 16, m.n_groups = 8; }));
   EXPECT_TRUE(refuses([](Matrix& m) { m.row_bytes += 16; }));
   EXPECT_TRUE(refuses([](Matrix& m) { m.rows.data = static_cast<const char*>(m.rows.data) + 8; }));
-  const auto other = codes({.bits = 8}, 128, 32), turned = codes({.bits = 4, .along_tokens = true}, 128, 32);
+  const auto other = codes({.bits = 8}, 128, 32), along_tokens = codes({.bits = 4, .along_tokens = true}, 128, 32);
   EXPECT_FALSE(cuda_attend::serves(k.m, other.m));
-  EXPECT_TRUE(cuda_attend::serves(turned.m, k.m));
-  EXPECT_FALSE(cuda_attend::serves(k.m, turned.m));
+  EXPECT_TRUE(cuda_attend::serves(along_tokens.m, k.m));
+  EXPECT_FALSE(cuda_attend::serves(k.m, along_tokens.m));
   const auto small = codes({.bits = 4, .along_tokens = true}, 128, 4);
   EXPECT_FALSE(cuda_attend::serves(small.m, k.m));
   const auto short_rows = codes({.bits = 4}, 80, 80), two = codes({.bits = 2}, 96, 32);
@@ -633,8 +634,8 @@ TEST(AttendCodes, SplitsCoverWhatIsVisible) {
   for (const int n : {1, 511, 512, 513, 5000, 16384, 16385, 40000, 1000000}) {
     for (const int hidden : {0, 1, 511, 512, n / 2, n - 1, n}) {
       if (hidden > n) continue;
-      const Bulk bulk{.k = {}, .v = {}, .n_tokens = n, .n_hidden = hidden};
-      const int first = cuda_attend::first_token(bulk), splits = cuda_attend::n_splits(bulk);
+      const Segment segment{.k = {}, .v = {}, .n_tokens = n, .n_hidden = hidden};
+      const int first = cuda_attend::first_token(segment), splits = cuda_attend::n_splits(segment);
       const int each = cuda_attend::split_tokens(n - first);
       EXPECT_LE(first, hidden);
       EXPECT_GE(splits, 1);

@@ -135,20 +135,20 @@ TEST(Fragments, OfLoadedMatricesAreThoseOfTheManual) {
   expect_loaded<4, true>();
 }
 
-__global__ void turn(gmem_ptr<unsigned> pairs) {
+__global__ void transpose(gmem_ptr<unsigned> pairs) {
   const unsigned pair = pairs[threadIdx.x];
   pairs[threadIdx.x] = movmatrix_trans(pair);
 }
 
 // Before: row lane / 4, columns lane % 4 * 2 and the next; after: the same of the transposed matrix.
-TEST(Fragments, OfATurnedMatrixAreThoseOfTheManual) {
+TEST(Fragments, OfATransposedMatrixAreThoseOfTheManual) {
   under_all_schedules([] {
     std::vector<unsigned> pairs(32);
     for (unsigned lane = 0; lane < 32; ++lane) {
       const unsigned row = lane / 4, column = lane % 4 * 2;
       pairs[lane] = (8 * row + column) | (8 * row + column + 1) << 16;
     }
-    KVC_LAUNCH(turn, dim3(1), dim3(32), 0, nullptr, checked(pairs.data(), pairs.size()));
+    KVC_LAUNCH(transpose, dim3(1), dim3(32), 0, nullptr, checked(pairs.data(), pairs.size()));
     for (unsigned lane = 0; lane < 32; ++lane) {
       const unsigned row = lane / 4, column = lane % 4 * 2;
       EXPECT_EQ(pairs[lane], (8 * column + row) | (8 * (column + 1) + row) << 16) << lane;

@@ -38,22 +38,22 @@ struct Random {
 };
 
 // What the bytes of a number stand for, by the formats' definitions.
-double value_of(Number type, const unsigned char* byte, int64_t i) {
+double value_of(NumberType type, const unsigned char* byte, int64_t i) {
   const auto bits16 = [&] { return byte[2 * i] | byte[2 * i + 1] << 8; };
   switch (type) {
-    case Number::f32: {
+    case NumberType::f32: {
       float number;
       std::memcpy(&number, byte + 4 * i, 4);
       return number;
     }
-    case Number::f16: {
+    case NumberType::f16: {
       const int bits = bits16(), exponent = bits >> 10 & 31, mantissa = bits & 1023;
       const double size = exponent == 0 ? std::ldexp(mantissa, -24) : std::ldexp(1024 + mantissa, exponent - 25);
       return bits >> 15 ? -size : size;
     }
-    case Number::bf16:
+    case NumberType::bf16:
       return std::bit_cast<float>(static_cast<uint32_t>(bits16()) << 16);
-    case Number::e8m0:
+    case NumberType::e8m0:
       return std::ldexp(1.0, byte[i] - 127);
     default: {
       const int exponent = byte[i] >> 3 & 15, mantissa = byte[i] & 7;
@@ -66,29 +66,29 @@ double value_of(Number type, const unsigned char* byte, int64_t i) {
 // Numbers of a type whose sizes are some powers of two around 1, zero and the smallest among them.
 struct Stored {
   std::vector<unsigned char> bytes;
-  Array array;
+  NumberArray array;
 
   Stored() = default;
-  Stored(Random& random, Number type, int64_t n) {
+  Stored(Random& random, NumberType type, int64_t n) {
     for (int64_t i = 0; i < n; ++i) add(random, type);
     array = {bytes.data(), type, n};
   }
   double at(int64_t i) const { return value_of(array.type, bytes.data(), i); }
 
  private:
-  void add(Random& random, Number type) {
+  void add(Random& random, NumberType type) {
     const auto put = [&](uint32_t bits, int n) {
       for (int i = 0; i < n; ++i) bytes.push_back(static_cast<unsigned char>(bits >> 8 * i));
     };
     const auto sign = static_cast<uint32_t>(random.below(2)), any = static_cast<uint32_t>(random.engine());
     switch (type) {
-      case Number::f32:
+      case NumberType::f32:
         return put(std::bit_cast<uint32_t>(random.normal()), 4);
-      case Number::f16:
+      case NumberType::f16:
         return put(sign << 15 | (random.below(9) == 0 ? any & 3 : (12 + any % 6) << 10 | (any >> 8 & 1023)), 2);
-      case Number::bf16:
+      case NumberType::bf16:
         return put(sign << 15 | (124 + any % 6) << 7 | (any >> 8 & 127), 2);
-      case Number::e8m0:
+      case NumberType::e8m0:
         return put(random.below(30) == 0 ? 0 : 122 + any % 8, 1);
       default:
         return put(sign << 7 | any % 0x7f, 1);  // 0x7f is no number
@@ -99,7 +99,7 @@ struct Stored {
 struct Format {
   Kind kind;
   int bits;
-  Number sides = Number::f32;
+  NumberType scale_type = NumberType::f32;
   bool by_channel = false, has_zeros = false;
 };
 
@@ -114,7 +114,7 @@ struct Drawn {
     m.n_heads = n_heads, m.n_tokens = n_tokens, m.n_channels = n_channels;
     const int n_rows = format.by_channel ? n_channels : n_tokens, length = format.by_channel ? n_tokens : n_channels;
     draw_rows(random, n_rows, length);
-    if (format.bits <= 8) draw_sides(random, format, n_rows, length);
+    if (format.bits <= 8) draw_scales(random, format, n_rows, length);
     for (int h = 0; h < n_heads; ++h) {
       for (int t = 0; t < n_tokens; ++t) {
         for (int c = 0; c < n_channels; ++c) {
@@ -130,14 +130,14 @@ struct Drawn {
     m.row_bytes = m.bits >= 16 ? length * m.bits / 8 : (length * m.bits + 31) / 32 * 4;
     m.head_bytes = n_rows * m.row_bytes;
     const int64_t bytes = m.n_heads * m.head_bytes;
-    const auto type = m.kind == Kind::f16 ? Number::f16 : m.kind == Kind::bf16 ? Number::bf16 : Number::f32;
-    rows = m.bits >= 16 ? Stored(random, type, bytes * 8 / m.bits) : Stored(random, Number::e4m3, bytes);
-    m.rows = {rows.bytes.data(), Number::f32, bytes};
+    const auto type = m.kind == Kind::f16 ? NumberType::f16 : m.kind == Kind::bf16 ? NumberType::bf16 : NumberType::f32;
+    rows = m.bits >= 16 ? Stored(random, type, bytes * 8 / m.bits) : Stored(random, NumberType::e4m3, bytes);
+    m.rows = {rows.bytes.data(), NumberType::f32, bytes};
     m.centre = random.below(2) ? static_cast<float>((1 << (std::min(m.bits, 8) - 1)) - 1) : 0.f;
     for (auto& level : m.levels) level = random.normal();
   }
 
-  void draw_sides(Random& random, const Format& format, int n_rows, int length) {
+  void draw_scales(Random& random, const Format& format, int n_rows, int length) {
     std::vector<int> sizes;
     for (int group = 1; group <= length; ++group) {
       if (length % group == 0) sizes.push_back(group);
@@ -147,9 +147,9 @@ struct Drawn {
     const bool shared = !format.by_channel && random.below(3) == 0, one = !format.by_channel && random.below(4) == 0;
     if (one) m.n_groups = 1, m.group_size = length;
     const int64_t of_head = one ? 1 : static_cast<int64_t>(n_rows) * m.n_groups;
-    m.head_sides = shared ? 0 : of_head, m.one_side = one;
-    scale = Stored(random, format.sides, (shared ? 1 : m.n_heads) * of_head);
-    if (format.has_zeros) zero = Stored(random, format.sides, (shared ? 1 : m.n_heads) * of_head);
+    m.head_scales = shared ? 0 : of_head, m.one_scale = one;
+    scale = Stored(random, format.scale_type, (shared ? 1 : m.n_heads) * of_head);
+    if (format.has_zeros) zero = Stored(random, format.scale_type, (shared ? 1 : m.n_heads) * of_head);
     m.scale = scale.array, m.zero = zero.array;
     m.scale.data = scale.bytes.data(), m.zero.data = format.has_zeros ? zero.bytes.data() : nullptr;
   }
@@ -174,12 +174,12 @@ struct Drawn {
     }
     const auto byte = static_cast<unsigned char>(code);
     const double plain = m.kind == Kind::level  ? m.levels[code]
-                         : m.kind == Kind::e4m3 ? value_of(Number::e4m3, &byte, 0)
+                         : m.kind == Kind::e4m3 ? value_of(NumberType::e4m3, &byte, 0)
                                                 : code - static_cast<double>(m.centre);
     const int group = entry / m.group_size;
-    const int64_t side = h * m.head_sides + (m.one_side            ? 0
-                                             : m.rows_are_channels ? in_tiles(row, group, n_rows, m.n_groups)
-                                                                   : static_cast<int64_t>(row) * m.n_groups + group);
+    const int64_t side = h * m.head_scales + (m.one_scale           ? 0
+                                              : m.rows_are_channels ? in_tiles(row, group, n_rows, m.n_groups)
+                                                                    : static_cast<int64_t>(row) * m.n_groups + group);
     return scale.at(side) * plain + (m.zero.data ? zero.at(side) : 0);
   }
 };
@@ -241,15 +241,15 @@ struct Scored {
   }
 };
 
-struct Weighed {
+struct Accumulated {
   std::vector<float> weights, out, before, parts;
 
-  Weighed(Random& random, const Shape& shape, int n_tokens)
+  Accumulated(Random& random, const Shape& shape, int n_tokens)
       : weights(random.normals(static_cast<size_t>(shape.n_queries()) * n_tokens)),
         out(random.normals(static_cast<size_t>(shape.n_queries()) * shape.n_channels)),
         before(out),
         parts(out.size() * static_cast<size_t>(n_splits(n_tokens)), NAN) {}
-  Weigh part(const Drawn& x, const Shape& shape) {
+  AccumulateV part(const Drawn& x, const Shape& shape) {
     return {x.m, {weights.data(), x.m.n_tokens, shape.n_queries(), x.m.n_tokens}, parts.data()};
   }
   Sum sum(const Drawn& x) { return {parts.data(), out.data(), n_splits(x.m.n_tokens), static_cast<int>(out.size())}; }
@@ -284,8 +284,8 @@ void expect_scores(Random& random, const std::vector<Drawn>& all, const Shape& s
 }
 
 void expect_mixture(Random& random, const std::vector<Drawn>& all, const Shape& shape) {
-  std::vector<Weighed> numbers;
-  std::vector<Weigh> parts;
+  std::vector<Accumulated> numbers;
+  std::vector<AccumulateV> parts;
   std::vector<Sum> sums;
   for (const auto& x : all) numbers.emplace_back(random, shape, x.m.n_tokens);
   auto alone = numbers.back();
@@ -293,11 +293,11 @@ void expect_mixture(Random& random, const std::vector<Drawn>& all, const Shape& 
     parts.push_back(numbers[i].part(all[i], shape));
     sums.push_back(numbers[i].sum(all[i]));
   }
-  product_kernels().weigh(parts, nullptr);
+  product_kernels().accumulate_v(parts, nullptr);
   product_kernels().sum(sums, nullptr);
   for (size_t i = 0; i < all.size(); ++i) numbers[i].check(all[i], shape);
   parts = {alone.part(all.back(), shape)}, sums = {alone.sum(all.back())};
-  product_kernels().weigh(parts, nullptr);
+  product_kernels().accumulate_v(parts, nullptr);
   product_kernels().sum(sums, nullptr);
   ASSERT_EQ(alone.out, numbers.back().out);
 }
@@ -317,19 +317,19 @@ void expect_products(const Format& format, uint32_t seed) {
 }
 
 TEST(Products, CodesOfATokensChannelsEqualTheirDefinition) {
-  for (const int bits : {1, 2, 3, 4}) expect_products({Kind::level, bits, Number::f16, false, true}, 1);
-  expect_products({Kind::byte, 8, Number::f32, false, true}, 2);
+  for (const int bits : {1, 2, 3, 4}) expect_products({Kind::level, bits, NumberType::f16, false, true}, 1);
+  expect_products({Kind::byte, 8, NumberType::f32, false, true}, 2);
 }
 
 TEST(Products, CodesOfAChannelsTokensEqualTheirDefinition) {
-  for (const int bits : {2, 4}) expect_products({Kind::level, bits, Number::f16, true, true}, 3);
-  expect_products({Kind::byte, 8, Number::f32, true, true}, 4);
+  for (const int bits : {2, 4}) expect_products({Kind::level, bits, NumberType::f16, true, true}, 3);
+  expect_products({Kind::byte, 8, NumberType::f32, true, true}, 4);
 }
 
 TEST(Products, SmallFloatsEqualTheirDefinition) {
-  expect_products({Kind::level, 4, Number::e8m0}, 5);
-  expect_products({Kind::level, 4, Number::e4m3}, 6);
-  expect_products({Kind::e4m3, 8, Number::f32}, 7);
+  expect_products({Kind::level, 4, NumberType::e8m0}, 5);
+  expect_products({Kind::level, 4, NumberType::e4m3}, 6);
+  expect_products({Kind::e4m3, 8, NumberType::f32}, 7);
 }
 
 TEST(Products, ExactTokensEqualTheirDefinition) {
@@ -361,8 +361,8 @@ void expect_entries(bool of_channels, uint32_t seed) {
         if (wide) index.push_back(static_cast<unsigned char>(places.back() >> 8));
       }
     }
-    Stored values(random, i % 2 ? Number::f16 : Number::f32, static_cast<int64_t>(places.size()));
-    const Entries entries{values.array, {index.data(), Number::f32, static_cast<int64_t>(index.size())},
+    Stored values(random, i % 2 ? NumberType::f16 : NumberType::f32, static_cast<int64_t>(places.size()));
+    const Entries entries{values.array, {index.data(), NumberType::f32, static_cast<int64_t>(index.size())},
                           of_channels,  wide,
                           each,         n_vectors,
                           n_kv,         d};
@@ -381,13 +381,13 @@ void expect_entries(bool of_channels, uint32_t seed) {
     for_each([&](int head, int t, int c, double value) {
       exact[static_cast<size_t>(head) * n_tokens + t] += value * q[static_cast<size_t>(head) * d + c];
     });
-    const Heads queries{q.data(), d, n_q, d}, given{scores.data(), n_tokens, n_q, n_tokens};
+    const QueryRows queries{q.data(), d, n_q, d}, given{scores.data(), n_tokens, n_q, n_tokens};
     const auto& kernels = product_kernels();
     kernels.score_entries(std::vector{ScoreEntries{entries, queries, given}}, nullptr);
     for_each([&](int head, int t, int c, double value) {
       mixed[static_cast<size_t>(head) * d + c] += value * scores[static_cast<size_t>(head) * n_tokens + t];
     });
-    kernels.weigh_entries(std::vector{WeighEntries{entries, given, parts.data()}}, nullptr);
+    kernels.accumulate_entries(std::vector{AccumulateEntries{entries, given, parts.data()}}, nullptr);
     const std::vector sums{Sum{parts.data(), out.data(), n_parts(entries), static_cast<int>(out.size())}};
     kernels.sum(sums, nullptr);
     for (size_t e = 0; e < exact.size(); ++e) ASSERT_NEAR(scores[e], exact[e], 1e-4 * (1 + std::abs(exact[e])));

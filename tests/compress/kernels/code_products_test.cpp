@@ -21,8 +21,8 @@ struct Head {
   std::vector<int32_t> words;
   std::vector<float> levels;
   std::vector<uint8_t> byte_scales;
-  std::vector<uint16_t> half_sides[2];
-  std::vector<float> float_sides[2];
+  std::vector<uint16_t> half_scale_zero[2];
+  std::vector<float> float_scale_zero[2];
   Codes codes;
   std::vector<double> x;  // [T, D]
   std::vector<double>
@@ -33,7 +33,7 @@ struct Shape {
   int64_t bits = 4, n_tokens = 1, head_dim = 64, group_size = 64;
   bool along_tokens = false, half = true, one_scale = false;
   CodeKind kind = CodeKind::number;
-  SideType byte_scales = SideType::f32;  // e8m0, e4m3: what scales are instead
+  NumberType byte_scales = NumberType::f32;  // e8m0, e4m3: what scales are instead
   int64_t n_q = 1;
 };
 
@@ -81,15 +81,15 @@ void fill(Head& head, const Shape& s, std::mt19937& random) {
   for (int side = 0; side < 2; ++side) {
     for (int64_t i = 0; i < (side == 0 ? n_scales : n_rows * n_groups); ++i) {
       const auto value = static_cast<_Float16>(static_cast<float>(random() % 2001) / 1000.f - (side ? 1.f : 0.f));
-      head.half_sides[side].push_back(__builtin_bit_cast(uint16_t, value));
-      head.float_sides[side].push_back(static_cast<float>(value));
+      head.half_scale_zero[side].push_back(__builtin_bit_cast(uint16_t, value));
+      head.float_scale_zero[side].push_back(static_cast<float>(value));
     }
   }
-  if (s.byte_scales != SideType::f32) {
-    for (float& scale : head.float_sides[0]) {
-      const auto byte = static_cast<uint8_t>(s.byte_scales == SideType::e8m0 ? 120 + random() % 12 : random() % 0x7f);
+  if (s.byte_scales != NumberType::f32) {
+    for (float& scale : head.float_scale_zero[0]) {
+      const auto byte = static_cast<uint8_t>(s.byte_scales == NumberType::e8m0 ? 120 + random() % 12 : random() % 0x7f);
       head.byte_scales.push_back(byte);
-      scale = s.byte_scales == SideType::e8m0 ? std::ldexp(1.f, byte - 127) : e4m3(byte);
+      scale = s.byte_scales == NumberType::e8m0 ? std::ldexp(1.f, byte - 127) : e4m3(byte);
     }
   }
   for (int64_t l = 0; l < 1 << s.bits && s.kind == CodeKind::level; ++l) {
@@ -97,17 +97,18 @@ void fill(Head& head, const Shape& s, std::mt19937& random) {
   }
   const auto sides = [&](int side) {
     if (side == 0 && !head.byte_scales.empty()) {
-      return Sides{.data = head.byte_scales.data(), .type = s.byte_scales, .n = n_scales};
+      return NumberArray{.data = head.byte_scales.data(), .type = s.byte_scales, .n = n_scales};
     }
-    const void* data = s.half ? static_cast<const void*>(head.half_sides[side].data()) : head.float_sides[side].data();
-    return Sides{.data = data,
-                 .type = s.half ? SideType::f16 : SideType::f32,
-                 .n = static_cast<int64_t>(head.float_sides[side].size())};
+    const void* data =
+        s.half ? static_cast<const void*>(head.half_scale_zero[side].data()) : head.float_scale_zero[side].data();
+    return NumberArray{.data = data,
+                       .type = s.half ? NumberType::f16 : NumberType::f32,
+                       .n = static_cast<int64_t>(head.float_scale_zero[side].size())};
   };
   head.codes = {.words = head.words.data(),
                 .n_words = n_words,
                 .scale = sides(0),
-                .zero = has_zero ? sides(1) : Sides{},
+                .zero = has_zero ? sides(1) : NumberArray{},
                 .n_groups = n_groups,
                 .group_size = s.group_size,
                 .bits = s.bits,
@@ -124,7 +125,8 @@ void fill(Head& head, const Shape& s, std::mt19937& random) {
       head.words[place(s.along_tokens, row, e * s.bits / 32, n_rows, n_words)] |=
           static_cast<int32_t>(static_cast<uint32_t>(code) << e * s.bits % 32);
       const auto at = place(s.along_tokens, row, e / s.group_size, n_rows, n_groups);
-      const double scale = head.float_sides[0][s.one_scale ? 0 : at], zero = has_zero ? head.float_sides[1][at] : 0;
+      const double scale = head.float_scale_zero[0][s.one_scale ? 0 : at],
+                   zero = has_zero ? head.float_scale_zero[1][at] : 0;
       const int64_t t = s.along_tokens ? e : row, j = s.along_tokens ? row : e;
       const double value = value_of(head, code);
       head.x[static_cast<size_t>(t * s.head_dim + j)] = scale * value + zero;
@@ -154,7 +156,7 @@ Shape random_shape(std::mt19937& random, bool along_tokens) {
     if (s.kind == CodeKind::level) s.bits = one_of({1, 2, 4});
     if (s.kind == CodeKind::e4m3) s.bits = 8;
     s.one_scale = s.kind != CodeKind::number && random() % 3 == 0;
-    if (random() % 3 == 0) s.byte_scales = random() % 2 ? SideType::e8m0 : SideType::e4m3;
+    if (random() % 3 == 0) s.byte_scales = random() % 2 ? NumberType::e8m0 : NumberType::e4m3;
   }
   s.n_q = static_cast<int64_t>(random() % 9) + 1;
   if (along_tokens) {
@@ -191,7 +193,7 @@ double at(const std::vector<float>& x, int64_t i) { return x[static_cast<size_t>
 
 class EveryMachine : public testing::TestWithParam<const CodeLoops*> {};
 
-TEST_P(EveryMachine, ScoresAndWeighsAsFloat64Does) {
+TEST_P(EveryMachine, ScoresAndAccumulatesAsFloat64Does) {
   std::mt19937 random(7);
   for (int run = 0; run < 500; ++run) {
     const Shape s = random_shape(random, run % 3 == 0);
@@ -214,7 +216,8 @@ TEST_P(EveryMachine, ScoresAndWeighsAsFloat64Does) {
     if (s.along_tokens || HasFatalFailure()) continue;
     auto mixed = q;
     const ConstRows weights{scores.data(), n, s.n_q};
-    (has_loop ? GetParam()->weigh_channel_groups : weigh_channel_groups)(head.codes, weights, {mixed.data(), d, s.n_q});
+    (has_loop ? GetParam()->accumulate_channel_groups : accumulate_channel_groups)(head.codes, weights,
+                                                                                   {mixed.data(), d, s.n_q});
     expect_sums(
         mixed, q, s.n_q, d, n, head.x, head.size,
         [&](int64_t i, int64_t j, int64_t t) { return std::pair(at(scores, i * n + t), t * d + j); },
@@ -243,7 +246,7 @@ TEST_P(EveryMachine, CentredZerosAddExactlyNothing) {
     const auto q = random_floats(64, random), weights = random_floats(150, random);
     std::vector<float> scores(150), out(64);
     GetParam()->score_channel_groups(head.codes, {q.data(), 64, 1}, {scores.data(), 150, 1});
-    GetParam()->weigh_channel_groups(head.codes, {weights.data(), 150, 1}, {out.data(), 64, 1});
+    GetParam()->accumulate_channel_groups(head.codes, {weights.data(), 150, 1}, {out.data(), 64, 1});
     EXPECT_EQ(scores, std::vector<float>(150)) << bits;
     EXPECT_EQ(out, std::vector<float>(64)) << bits;
   }
@@ -255,10 +258,10 @@ TEST_P(EveryMachine, FactorsThatAreNoNumbersShowAndTinyAndHugeOnesKeepTheirSize)
   const float nan = std::nanf("");
   std::vector<float> weights(3 * 40, 0.f), out(3 * 64);
   weights[17] = nan, weights[40] = 1e-30f, weights[80 + 39] = 1e30f;
-  GetParam()->weigh_channel_groups(head.codes, {weights.data(), 40, 3}, {out.data(), 64, 3});
+  GetParam()->accumulate_channel_groups(head.codes, {weights.data(), 40, 3}, {out.data(), 64, 3});
   const auto value = [&](int64_t token, int64_t j) {
     const auto side = static_cast<size_t>(token * 2 + j / 32);
-    return 3 * head.float_sides[0][side] + head.float_sides[1][side];
+    return 3 * head.float_scale_zero[0][side] + head.float_scale_zero[1][side];
   };
   for (int64_t j = 0; j < 64; ++j) {
     EXPECT_TRUE(std::isnan(out[static_cast<size_t>(j)]));
@@ -279,12 +282,12 @@ TEST_P(EveryMachine, SumsFactorsAsFloat64Does) {
         a.push_back(static_cast<double>(value));
         size.push_back(std::abs(a.back()));
       }
-      const Factors factors{.entries = {halves.data(), SideType::f16, n * rank}, .n_tokens = n, .rank = rank};
+      const Factors factors{.entries = {halves.data(), NumberType::f16, n * rank}, .n_tokens = n, .rank = rank};
       const auto down = random_floats(rank, random), weights = random_floats(n, random);
       const bool has_loop = 16 % rank == 0;
       auto scores = weights, mixed = down;
       (has_loop ? GetParam()->score_factors : score_factors)(factors, down.data(), scores.data());
-      (has_loop ? GetParam()->weigh_factors : weigh_factors)(factors, weights.data(), mixed.data());
+      (has_loop ? GetParam()->accumulate_factors : accumulate_factors)(factors, weights.data(), mixed.data());
       const std::string what = "rank " + std::to_string(rank) + ", " + std::to_string(n) + " tokens";
       expect_sums(
           scores, weights, 1, n, rank, a, size,
@@ -300,7 +303,7 @@ INSTANTIATE_TEST_SUITE_P(CodeLoops, EveryMachine, testing::ValuesIn(machines()),
                          [](const auto& info) { return machine_name(info.param); });
 
 // Sums of 70,000 tokens keep their accuracy: parts are summed before they are added up.
-TEST(CodeProducts, WeighsSeventyThousandTokens) {
+TEST(CodeProducts, AccumulatesOverSeventyThousandTokens) {
   std::mt19937 random(9);
   Shape s;
   s.n_tokens = 70000, s.group_size = 32, s.n_q = 3;
@@ -308,7 +311,7 @@ TEST(CodeProducts, WeighsSeventyThousandTokens) {
   fill(head, s, random);
   const auto weights = random_floats(s.n_q * s.n_tokens, random);
   std::vector<float> out(static_cast<size_t>(s.n_q * s.head_dim)), zeros = out;
-  weigh_channel_groups(head.codes, {weights.data(), s.n_tokens, s.n_q}, {out.data(), s.head_dim, s.n_q});
+  accumulate_channel_groups(head.codes, {weights.data(), s.n_tokens, s.n_q}, {out.data(), s.head_dim, s.n_q});
   expect_sums(
       out, zeros, s.n_q, s.head_dim, s.n_tokens, head.x, head.size,
       [&](int64_t i, int64_t j, int64_t t) { return std::pair(at(weights, i * s.n_tokens + t), t * s.head_dim + j); },

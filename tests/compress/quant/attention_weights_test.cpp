@@ -59,7 +59,7 @@ TEST(AttentionWeights, AllWaysOfAttendingUseThem) {
   CompressedAttention parts(q, 0.25, info, 70);
   parts.score(k, 0);
   parts.softmax();
-  parts.weigh(v, 0);
+  parts.accumulate_v(v, 0);
   EXPECT_TRUE(at::allclose(parts.out(), expected, 1e-5, 1e-6));
 
   TokenBlocks held_k(at::kFloat), held_v(at::kFloat);

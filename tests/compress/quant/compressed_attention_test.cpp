@@ -19,7 +19,7 @@ TEST(CompressedAttention, RefusesCodesOfBitsThatItsLoopsDoNotKnow) {
     EXPECT_THAT(error.what(), testing::HasSubstr("3 bits, allowed: 2, 4, 8"));
   }
   attention.softmax();
-  EXPECT_THROW(attention.weigh(codes, 0), Error);
+  EXPECT_THROW(attention.accumulate_v(codes, 0), Error);
 }
 
 }  // namespace

@@ -65,12 +65,12 @@ TEST(CompressedAttention, ReadsSymmetricCodesAndDecodedTiles) {
       const auto packed = quantize_groups(x, symmetric(bits, whole));
       const auto expected = attention(q * 0.1, packed.dequantize(), packed.dequantize());
       CompressedAttention on_codes(q, 0.1, info, 100), on_tiles(q, 0.1, info, 100);
-      on_codes.score(packed, 0), on_codes.softmax(), on_codes.weigh(packed, 0);
+      on_codes.score(packed, 0), on_codes.softmax(), on_codes.accumulate_v(packed, 0);
       for (const int64_t first : {0, 60})
         on_tiles.score(packed.dequantize().narrow(1, first, first ? 40 : 60).contiguous(), first);
       on_tiles.softmax();
       for (const int64_t first : {0, 60})
-        on_tiles.weigh(packed.dequantize().narrow(1, first, first ? 40 : 60).contiguous(), first);
+        on_tiles.accumulate_v(packed.dequantize().narrow(1, first, first ? 40 : 60).contiguous(), first);
       const double size = expected.abs().max().item<double>();
       EXPECT_LE((on_codes.out() - expected).abs().max().item<double>(), 2e-5 * size) << bits << " bits";
       EXPECT_LE((on_tiles.out() - expected).abs().max().item<double>(), 2e-5 * size) << bits << " bits";
@@ -88,7 +88,7 @@ TEST(CompressedAttention, AttendsInTheCodesBasis) {
   compressed.score(at::matmul(compressed.q(), basis.t()), packed, 0);
   compressed.softmax();
   const auto sums = at::zeros({4, 20});
-  compressed.weigh(packed, 0, sums);
+  compressed.accumulate_v(packed, 0, sums);
   compressed.then([&] { compressed.add_out(at::matmul(sums, basis)); });
   const auto expected = attention(q * 0.05, x, x);
   EXPECT_LE((compressed.out() - expected).abs().max().item<double>(), 2e-5 * expected.abs().max().item<double>());

@@ -81,8 +81,8 @@ at::Tensor attend(const std::vector<const Sequence*>& sequences, const LayerInfo
   });
   for_each([](CompressedAttention& a, const Sequence&) { a.softmax(); });
   for_each([](CompressedAttention& a, const Sequence& one) {
-    one.v.read([&](const auto& chunk, int64_t first) { chunk.weigh(a, first); },
-               [&](const at::Tensor& recent, int64_t first) { a.weigh(recent, first); });
+    one.v.read([&](const auto& chunk, int64_t first) { chunk.accumulate_v(a, first); },
+               [&](const at::Tensor& recent, int64_t first) { a.accumulate_v(recent, first); });
   });
   batch.front().out();
   return out.cpu();

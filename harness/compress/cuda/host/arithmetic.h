@@ -57,11 +57,11 @@ inline int __popcll(unsigned long long bits) { return std::popcount(bits); }
 inline int __clz(int bits) { return std::countl_zero(static_cast<unsigned>(bits)); }
 inline int __ffs(int bits) { return bits == 0 ? 0 : std::countr_zero(static_cast<unsigned>(bits)) + 1; }
 inline unsigned __brev(unsigned bits) {
-  unsigned turned = 0;
+  unsigned reversed = 0;
   for (int i = 0; i < 32; ++i) {
-    turned |= (bits >> i & 1) << (31 - i);
+    reversed |= (bits >> i & 1) << (31 - i);
   }
-  return turned;
+  return reversed;
 }
 inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned by) {
   return static_cast<unsigned>(((std::uint64_t{high} << 32 | low) << (by & 31)) >> 32);

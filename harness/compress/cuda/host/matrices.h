@@ -143,20 +143,20 @@ void ldmatrix_trans(unsigned (&to)[Count], smem_ptr<T> row, Where where = Where:
   load_matrices("ldmatrix_trans", to, row, true, where);
 }
 
-inline void turn(const Lanes& lanes) {
+inline void transpose(const Lanes& lanes) {
   const auto pair = [&](int lane) -> unsigned(&)[2] { return *static_cast<unsigned(*)[2]>(lanes.slots[lane]); };
   for (int lane = 0; lane < warpSize; ++lane) {
-    unsigned turned = 0;
+    unsigned transposed = 0;
     for (int i = 0; i < 2; ++i) {  // row lane % 4 * 2 + i of column lane / 4
       const int from = (lane % 4 * 2 + i) * 4 + lane / 4 / 2;
-      turned |= (pair(from)[0] >> lane / 4 % 2 * 16 & 0xFFFFu) << 16 * i;
+      transposed |= (pair(from)[0] >> lane / 4 % 2 * 16 & 0xFFFFu) << 16 * i;
     }
-    pair(lane)[1] = turned;
+    pair(lane)[1] = transposed;
   }
 }
 inline unsigned movmatrix_trans(unsigned pair, Where where = Where::current()) {
   unsigned slot[2] = {pair, 0};
-  meet_whole_warp("movmatrix_trans", &slot, &turn, where);
+  meet_whole_warp("movmatrix_trans", &slot, &transpose, where);
   return slot[1];
 }
 

@@ -68,20 +68,20 @@ class KVC_EXPORT CompressedAttention {
   at::Tensor weights(int64_t first, int64_t n_tokens) const;  // of these tokens, a view
 
   // Accumulates: out += weights V
-  void weigh(const GroupCodes& v, int64_t first);  // axis channels only
-  void weigh(const LevelCodes& v, int64_t first);
-  void weigh(const LowRank& v, int64_t first);
-  void weigh(const Outliers& v, int64_t first);
-  void weigh(const TokenBlocks& v, int64_t first);
-  void weigh(const at::Tensor& v, int64_t first);
-  void weigh(const RaggedTokens& v, int64_t first);
+  void accumulate_v(const GroupCodes& v, int64_t first);  // axis channels only
+  void accumulate_v(const LevelCodes& v, int64_t first);
+  void accumulate_v(const LowRank& v, int64_t first);
+  void accumulate_v(const Outliers& v, int64_t first);
+  void accumulate_v(const TokenBlocks& v, int64_t first);
+  void accumulate_v(const at::Tensor& v, int64_t first);
+  void accumulate_v(const RaggedTokens& v, int64_t first);
   // Codes in another basis: sums [H_q, X] fp32 += weights V. Complete when then() calls f: immediately on the CPU, on a
   // device when out() is called.
-  void weigh(const GroupCodes& v, int64_t first, at::Tensor sums);
+  void accumulate_v(const GroupCodes& v, int64_t first, at::Tensor sums);
   void then(std::function<void()> f);
   // Codes [1, n_groups, n_words] of groups in this order over tokens [H, n, D] of these sizes; on a device only.
   void score(const GroupCodes& k, GroupOrder order, at::IntArrayRef sizes, int64_t first);
-  void weigh(const GroupCodes& v, GroupOrder order, at::IntArrayRef sizes, int64_t first);
+  void accumulate_v(const GroupCodes& v, GroupOrder order, at::IntArrayRef sizes, int64_t first);
   void add_out(const at::Tensor& out);  // [H_q, D] fp32, computed by the method
 
   const at::Tensor& q() const { return q_; }  // [H_q, D] fp32, times scale
@@ -90,8 +90,8 @@ class KVC_EXPORT CompressedAttention {
 
  private:
   CompressedAttention(const LayerInfo& info, int64_t group, int64_t n_tokens);
-  void weigh_into(at::Tensor& out, const GroupCodes& v, int64_t first) const;
-  void weigh_on_device(const LevelCodes& v, int64_t first);
+  void accumulate_into(at::Tensor& out, const GroupCodes& v, int64_t first) const;
+  void accumulate_on_device(const LevelCodes& v, int64_t first);
   at::Tensor part_of_scores(int64_t first, int64_t n_tokens) const;
 
   int64_t n_kv_heads_, group_, head_dim_, n_tokens_;

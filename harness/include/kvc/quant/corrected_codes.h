@@ -40,7 +40,7 @@ struct KVC_EXPORT CorrectedCodes {
 
   at::Tensor dequantize() const;  // [H, T, D] fp32
   void score(CompressedAttention& attention, int64_t first) const;
-  void weigh(CompressedAttention& attention, int64_t first) const;
+  void accumulate_v(CompressedAttention& attention, int64_t first) const;
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 

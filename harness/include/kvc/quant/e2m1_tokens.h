@@ -32,7 +32,7 @@ class E2m1Tokens {
   }
 
  protected:
-  explicit E2m1Tokens(ScaleFormat format) : common_{.scale_format = format, .book = e2m1_book()} {}
+  explicit E2m1Tokens(NumberType format) : common_{.byte_scale = format, .book = e2m1_book()} {}
 
   void store(const at::Tensor& codes, const at::Tensor& scales) {  // [H, t, D / g, g], one per byte; [H, t, D / g]; u8
     common_.head_dim = codes.size(2) * codes.size(3);

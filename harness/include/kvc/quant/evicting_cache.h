@@ -103,7 +103,7 @@ class KVC_EXPORT EvictingCache : public PartsCache {
   std::vector<int64_t> n_hidden() const;
   void read_k(CompressedAttention& attention) const final;
   void read_v(CompressedAttention& attention) const final;
-  void soften(CompressedAttention& attention) const final { attention.softmax(n_hidden()); }
+  void apply_softmax(CompressedAttention& attention) const final { attention.softmax(n_hidden()); }
   int64_t n_attended() const final { return n_held(); }
 
   EvictionFormat format_;

@@ -19,7 +19,7 @@ KVC_EXPORT at::Tensor from_e8m0(const at::Tensor& codes);  // u8 -> 2^(code - 12
 struct KVC_EXPORT LevelCodes {
   at::Tensor codes;  // [H, T, n_packed_words(D, bits)] int32; without a book [H, T, D] u8, e4m3
   at::Tensor scale;  // [H, T, D / g], or [H, 1, 1]: one per head
-  ScaleFormat scale_format = ScaleFormat::floats;
+  ScaleFormat byte_scale = ScaleFormat::floats;
   CodeBook book{nullptr, 8};
   double factor = 1;  // multiplies every scale
   at::Tensor global;  // [1] fp32, also multiplies every scale, if computed on the device; undefined: 1

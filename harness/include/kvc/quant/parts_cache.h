@@ -1,7 +1,7 @@
 // A cache that attends to its parts in compressed form. The author lists the parts of K to score and the parts of V to
 // accumulate; this serves one query token on the CPU and on a GPU, and on a GPU all caches of a batch together:
 //   void read_k(kvc::CompressedAttention& attention) const override { attention.score(k_, 0); }
-//   void read_v(kvc::CompressedAttention& attention) const override { attention.weigh(v_, 0); }
+//   void read_v(kvc::CompressedAttention& attention) const override { attention.accumulate_v(v_, 0); }
 // The compressor must be a kvc::PartsCompressor.
 #pragma once
 
@@ -27,7 +27,7 @@ class KVC_EXPORT PartsCache : public LayerCache, public SplitAttention {
 
   virtual void read_k(CompressedAttention& attention) const = 0;  // adds the scores of n_attended() tokens, each once
   virtual void read_v(CompressedAttention& attention) const = 0;  // accumulates the output over the same tokens
-  virtual void soften(CompressedAttention& attention) const { attention.softmax(); }
+  virtual void apply_softmax(CompressedAttention& attention) const { attention.softmax(); }
   virtual int64_t n_attended() const { return length(); }
   virtual bool has_parts() const { return true; }
   // If K and V are stored in another basis: transform the query [H_q, 1, D] to it, and out [H_q, 1, D] fp32 back.

@@ -71,7 +71,7 @@ class KVC_EXPORT RaggedCache : public PartsCache, public ProbedParts {
  private:
   void read_k(CompressedAttention& attention) const final;
   void read_v(CompressedAttention& attention) const final;
-  void soften(CompressedAttention& attention) const final;
+  void apply_softmax(CompressedAttention& attention) const final;
   int64_t n_attended() const final;
   // K or V.
   struct Held {

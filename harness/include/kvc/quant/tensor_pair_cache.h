@@ -16,7 +16,7 @@ namespace kvc {
 //   int64_t n_tokens() const, n_encoded() const;  // all stored tokens, and the compressed ones among them
 //   at::Tensor dequantize() const;                // [H, T, D] fp32; undefined without tokens
 //   void score(CompressedAttention&) const;       // only K, as PartsCache::read_k
-//   void weigh(CompressedAttention&) const;       // only V, as PartsCache::read_v
+//   void accumulate_v(CompressedAttention&) const;       // only V, as PartsCache::read_v
 //   void add_to(Footprint&, CacheTensor) const;
 template <class K, class V = K>
 class TensorPairCache : public PartsCache {
@@ -42,7 +42,7 @@ class TensorPairCache : public PartsCache {
 
  protected:
   void read_k(CompressedAttention& attention) const final { k_.score(attention); }
-  void read_v(CompressedAttention& attention) const final { v_.weigh(attention); }
+  void read_v(CompressedAttention& attention) const final { v_.accumulate_v(attention); }
 
   K k_;  // empty if the cache does not store that tensor
   V v_;
@@ -59,8 +59,8 @@ class BlockwiseTensor : public Tokens {
   void score(CompressedAttention& attention) const {
     this->for_each_block([&](const auto& block, int64_t first) { attention.score(block, first); });
   }
-  void weigh(CompressedAttention& attention) const {
-    this->for_each_block([&](const auto& block, int64_t first) { attention.weigh(block, first); });
+  void accumulate_v(CompressedAttention& attention) const {
+    this->for_each_block([&](const auto& block, int64_t first) { attention.accumulate_v(block, first); });
   }
   at::Tensor dequantize() const {
     std::vector<at::Tensor> blocks;

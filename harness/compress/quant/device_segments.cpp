@@ -21,19 +21,19 @@ const cuda_attend::Kernels& attend_kernels_for(at::Device device) {
   return cuda_emulated::attend_kernels();
 }
 
-bool stand_in(const float* x, const Heads& all) {
+bool stand_in(const float* x, const QueryRows& all) {
   return x >= all.data && x < all.data + (all.n - 1) * all.stride + all.width;
 }
 // Whether these are some columns of all heads.
-bool are_columns(const Heads& x, const Heads& all) {
+bool are_columns(const QueryRows& x, const QueryRows& all) {
   return x.n == all.n && x.stride == all.stride && x.data < all.data + all.width;
 }
 
 int tokens_of(const Matrix& x) { return x.n_tokens - x.first_token; }
 
-void skip(Array& x, int64_t n) {
+void skip(NumberArray& x, int64_t n) {
   if (!x.data) return;
-  const int64_t bytes = x.type == Number::f32 ? 4 : x.type == Number::f16 || x.type == Number::bf16 ? 2 : 1;
+  const int64_t bytes = x.type == NumberType::f32 ? 4 : x.type == NumberType::f16 || x.type == NumberType::bf16 ? 2 : 1;
   x.data = static_cast<const char*>(x.data) + n * bytes;
   x.n -= n;
 }
@@ -46,13 +46,13 @@ Matrix from_token(Matrix x, int n) {
   }
   x.rows.data = static_cast<const char*>(x.rows.data) + n * x.row_bytes;
   x.rows.n -= n * x.row_bytes;
-  const int64_t n_sides = x.one_side ? 0 : int64_t{n} * x.n_groups;
-  skip(x.scale, n_sides), skip(x.zero, n_sides);
+  const int64_t n_scales = x.one_scale ? 0 : int64_t{n} * x.n_groups;
+  skip(x.scale, n_scales), skip(x.zero, n_scales);
   x.n_tokens -= n;
   return x;
 }
 
-Heads from_column(Heads x, int n) {
+QueryRows from_column(QueryRows x, int n) {
   x.data += n, x.width -= n;
   return x;
 }
@@ -60,10 +60,10 @@ Heads from_column(Heads x, int n) {
 // The first record whose columns(part) begin at `first`, if it may be read so; alone: if no other one has any of the
 // next n.
 template <class Record, class Columns>
-Record* one_at(std::vector<Record>& list, const Heads& all, int first, int n, bool alone, Columns columns) {
+Record* one_at(std::vector<Record>& list, const QueryRows& all, int first, int n, bool alone, Columns columns) {
   Record* found = nullptr;
   for (auto& x : list) {
-    const Heads& its = columns(x.part);
+    const QueryRows& its = columns(x.part);
     if (!stand_in(its.data, all)) continue;
     const int64_t from = its.data - all.data;
     const bool fits = from == first && x.fits;
@@ -75,7 +75,7 @@ Record* one_at(std::vector<Record>& list, const Heads& all, int first, int n, bo
 
 // Leaves of a record what is behind its first n tokens.
 template <class Record>
-void drop_tokens(std::vector<Record>& list, Record* record, int n, Matrix& matrix, Heads& columns) {
+void drop_tokens(std::vector<Record>& list, Record* record, int n, Matrix& matrix, QueryRows& columns) {
   if (tokens_of(matrix) == n) {
     list.erase(list.begin() + (record - list.data()));
     return;
@@ -89,10 +89,10 @@ void drop_tokens(std::vector<Record>& list, Record* record, int n, Matrix& matri
 // Whether all that gives these scores, and that they weigh, is recorded, and is of all heads.
 bool Step::is_whole(const Softmax& softmax) const {
   const auto& all = softmax.scores;
-  const auto whole = [&](const Heads& x) { return !stand_in(x.data, all) || are_columns(x, all); };
+  const auto whole = [&](const QueryRows& x) { return !stand_in(x.data, all) || are_columns(x, all); };
   return std::none_of(apart_.begin(), apart_.end(), [&](const float* x) { return stand_in(x, all); }) &&
          std::all_of(scores_.begin(), scores_.end(), [&](const auto& x) { return whole(x.part.scores); }) &&
-         std::all_of(weigh_.begin(), weigh_.end(), [&](const auto& x) { return whole(x.part.weights); });
+         std::all_of(v_sums_.begin(), v_sums_.end(), [&](const auto& x) { return whole(x.part.weights); });
 }
 
 // Whether these are products with matrices alone, to one sum.
@@ -101,11 +101,11 @@ bool Step::is_plain(const Softmax& softmax) const {
   const auto own_score = [&](const auto& x) { return stand_in(x.part.scores.data, all); };
   const auto own_weight = [&](const auto& x) { return stand_in(x.part.weights.data, all); };
   if (std::any_of(score_entries_.begin(), score_entries_.end(), own_score) ||
-      std::any_of(weigh_entries_.begin(), weigh_entries_.end(), own_weight)) {
+      std::any_of(v_entry_sums_.begin(), v_entry_sums_.end(), own_weight)) {
     return false;
   }
   std::optional<int> target;
-  for (const auto& x : weigh_) {
+  for (const auto& x : v_sums_) {
     if (!own_weight(x)) continue;
     if (target && *target != x.target) return false;
     target = x.target;
@@ -114,15 +114,15 @@ bool Step::is_plain(const Softmax& softmax) const {
 }
 
 // Takes from the lists what attend_codes reads of one sequence: parts of K and V of the same tokens, from the first on.
-Step::Bulks Step::bulks_of(const Softmax& softmax, bool alone) {
-  Bulks found;
+Step::Segments Step::segments_of(const Softmax& softmax, bool alone) {
+  Segments found;
   found.alone = alone;
   const auto& all = softmax.scores;
   const auto k_at = [&](int first, int n) {
-    return one_at(scores_, all, first, n, alone, [](const Score& x) -> const Heads& { return x.scores; });
+    return one_at(scores_, all, first, n, alone, [](const Score& x) -> const QueryRows& { return x.scores; });
   };
   const auto v_at = [&](int first, int n) {
-    return one_at(weigh_, all, first, n, alone, [](const Weigh& x) -> const Heads& { return x.weights; });
+    return one_at(v_sums_, all, first, n, alone, [](const AccumulateV& x) -> const QueryRows& { return x.weights; });
   };
   while (found.n_tokens < all.width) {
     const int first = found.n_tokens;
@@ -138,43 +138,43 @@ Step::Bulks Step::bulks_of(const Softmax& softmax, bool alone) {
     }
     found.q = q.data, found.target = v->target, found.n_heads = all.n, found.n_kv_heads = k->part.k.n_heads;
     if (softmax.n_hidden < first + n) {
-      found.bulks.push_back({.k = k->part.k,
-                             .v = v->part.v,
-                             .n_tokens = n,
-                             .n_hidden = std::max(0, softmax.n_hidden - first),
-                             .scores = alone ? nullptr : all.data + first,
-                             .scores_stride = all.stride});
+      found.segments.push_back({.k = k->part.k,
+                                .v = v->part.v,
+                                .n_tokens = n,
+                                .n_hidden = std::max(0, softmax.n_hidden - first),
+                                .scores = alone ? nullptr : all.data + first,
+                                .scores_stride = all.stride});
     }
     found.n_tokens += n;
     drop_tokens(scores_, k, n, k->part.k, k->part.scores);
-    drop_tokens(weigh_, v, n, v->part.v, v->part.weights);
+    drop_tokens(v_sums_, v, n, v->part.v, v->part.weights);
     if (n_k != n_v) break;
   }
   return found;
 }
 
 // Where they are alone, their scores are not the softmax's.
-std::vector<Step::Bulks> Step::take_bulks() {
-  std::vector<Bulks> all;
+std::vector<Step::Segments> Step::take_segments() {
+  std::vector<Segments> all;
   std::vector<Softmax> left;
   for (auto softmax : softmax_) {
-    Bulks bulks;
+    Segments segments;
     const bool whole = softmax.softcap == 0 && is_whole(softmax);  // attend_codes knows no softcap
-    if (whole && is_plain(softmax)) bulks = bulks_of(softmax, /*alone=*/true);
-    if (whole && bulks.n_tokens == 0) bulks = bulks_of(softmax, /*alone=*/false);
-    bulks.sinks = softmax.sinks;
-    if (bulks.n_tokens > 0 && bulks.alone) {
+    if (whole && is_plain(softmax)) segments = segments_of(softmax, /*alone=*/true);
+    if (whole && segments.n_tokens == 0) segments = segments_of(softmax, /*alone=*/false);
+    segments.sinks = softmax.sinks;
+    if (segments.n_tokens > 0 && segments.alone) {
       without_weights_.push_back(softmax.scores.data);
-      softmax.scores = from_column(softmax.scores, bulks.n_tokens);
-      softmax.n_hidden = std::max(0, softmax.n_hidden - bulks.n_tokens);
+      softmax.scores = from_column(softmax.scores, segments.n_tokens);
+      softmax.n_hidden = std::max(0, softmax.n_hidden - segments.n_tokens);
     }
-    if (bulks.n_tokens > 0 && softmax.scores.width > 0) {
+    if (segments.n_tokens > 0 && softmax.scores.width > 0) {
       const auto norms = at::empty({softmax.scores.n, 2}, at::TensorOptions(at::kFloat).device(device_));
       hold(norms);
-      softmax.norms = bulks.norms = static_cast<float*>(norms.mutable_data_ptr());
+      softmax.norms = segments.norms = static_cast<float*>(norms.mutable_data_ptr());
     }
     if (softmax.scores.width > 0) left.push_back(softmax);
-    if (bulks.n_tokens > 0) all.push_back(std::move(bulks));
+    if (segments.n_tokens > 0) all.push_back(std::move(segments));
   }
   softmax_ = std::move(left);
   return all;
@@ -185,12 +185,12 @@ bool Step::has_weights(const at::Tensor& scores) const {
          without_weights_.end();
 }
 
-Step::Attention Step::attend(std::span<const Bulks> all, void* stream) {
+Step::Attention Step::attend(std::span<const Segments> all, void* stream) {
   Attention attention;
   if (all.empty()) return attention;
   for (const auto& x : all) {
     auto* out = static_cast<float*>(targets_[static_cast<size_t>(x.target)].out.mutable_data_ptr());
-    attention.batch.push_back({.bulks = x.bulks,
+    attention.batch.push_back({.segments = x.segments,
                                .q = x.q,
                                .other_out = x.norms ? out : nullptr,
                                .other_norms = reinterpret_cast<const cuda_attend::Norm*>(x.norms),

@@ -1,5 +1,5 @@
-// Codes whose channels are turned by position, against the same scores in float64, one entry after the other.
-#include "kernels/turned_products.h"
+// Codes whose channels are rotated by position, against the same scores in float64, one entry after the other.
+#include "kernels/rotated_products.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@
 namespace kvc::kernels {
 namespace {
 
-class TurnedProducts : public testing::TestWithParam<const CodeLoops*> {
+class RotatedProducts : public testing::TestWithParam<const CodeLoops*> {
  protected:
   std::vector<float> floats(int64_t n) {
     std::vector<float> x(static_cast<size_t>(n));
@@ -32,27 +32,27 @@ struct Term {
   double sum = 0, size = 0;
 };
 
-void TurnedProducts::expect_scores_of(int64_t bits, int64_t d, int64_t n_q, const std::vector<int64_t>& calls,
-                                      int64_t position) {
-  const TurnedLayout layout(bits, d);
+void RotatedProducts::expect_scores_of(int64_t bits, int64_t d, int64_t n_q, const std::vector<int64_t>& calls,
+                                       int64_t position) {
+  const RotatedLayout layout(bits, d);
   const auto q = floats(n_q * d), scale = floats(d), zero = floats(d), levels = floats(1 << bits);
-  std::vector<float> frequencies(static_cast<size_t>(d / 2)), laid(static_cast<size_t>(n_q * layout.n_laid * 32));
+  std::vector<float> frequencies(static_cast<size_t>(d / 2)), packed_q(static_cast<size_t>(n_q * layout.n_packed * 32));
   for (size_t i = 0; i < frequencies.size(); ++i) {
     frequencies[i] = std::pow(1e4f, -2.f * static_cast<float>(i) / static_cast<float>(d));
   }
-  const int64_t stride = layout.n_laid * 32;
+  const int64_t stride = layout.n_packed * 32;
   for (int64_t i = 0; i < n_q; ++i) {
-    lay_query(layout, q.data() + i * d, scale.data(), zero.data(), laid.data() + i * stride);
+    pack_query(layout, q.data() + i * d, scale.data(), zero.data(), packed_q.data() + i * stride);
   }
-  Turns turns(layout, frequencies, position);
+  RotationTables rotations(layout, frequencies, position);
   for (const int64_t n : calls) {
     std::vector<int32_t> words(static_cast<size_t>(n * layout.n_words));
     for (auto& word : words) word = static_cast<int32_t>(random_());
     const auto before = floats(n_q * n);
     auto scores = before;
-    turns.next(n);
-    GetParam()->score_turned_codes(layout, {words.data(), n, levels.data(), turns.tiles(), turns.steps()},
-                                   {laid.data(), stride, n_q}, {scores.data(), n, n_q});
+    rotations.next(n);
+    GetParam()->score_rotated_codes(layout, {words.data(), n, levels.data(), rotations.tiles(), rotations.steps()},
+                                    {packed_q.data(), stride, n_q}, {scores.data(), n, n_q});
     for (int64_t t = 0; t < n; ++t) {
       std::vector<double> x(static_cast<size_t>(d)), size(x);
       for (int64_t j = 0; j < d; ++j) {
@@ -80,7 +80,7 @@ void TurnedProducts::expect_scores_of(int64_t bits, int64_t d, int64_t n_q, cons
   }
 }
 
-TEST_P(TurnedProducts, AreThoseOfTurnedKeys) {
+TEST_P(RotatedProducts, AreThoseOfRotatedKeys) {
   for (int run = 0; run < 500 && !HasFatalFailure(); ++run) {
     const int64_t bits = one_of({2, 4}), d = one_of({16, 32, 48, 64, 80, 96, 128, 192, 256});
     std::vector<int64_t> calls;
@@ -91,18 +91,18 @@ TEST_P(TurnedProducts, AreThoseOfTurnedKeys) {
   }
 }
 
-TEST_P(TurnedProducts, AreThoseOfTurnedKeysWhereAWordIsAWholeToken) { expect_scores_of(4, 8, 3, {1, 300, 16}, 7); }
+TEST_P(RotatedProducts, AreThoseOfRotatedKeysWhereAWordIsAWholeToken) { expect_scores_of(4, 8, 3, {1, 300, 16}, 7); }
 
-// Angles are turned on from tile to tile; far behind the first they are as exact.
-TEST_P(TurnedProducts, KeepTheirAnglesFarBehindTheFirstToken) { expect_scores_of(4, 128, 1, {20000, 64, 7, 3}, 1); }
+// Angles are advanced from tile to tile; far behind the first they are as exact.
+TEST_P(RotatedProducts, KeepTheirAnglesFarBehindTheFirstToken) { expect_scores_of(4, 128, 1, {20000, 64, 7, 3}, 1); }
 
-INSTANTIATE_TEST_SUITE_P(CodeLoops, TurnedProducts, testing::ValuesIn(machines()),
+INSTANTIATE_TEST_SUITE_P(CodeLoops, RotatedProducts, testing::ValuesIn(machines()),
                          [](const auto& info) { return machine_name(info.param); });
 
-TEST(TurnedLayout, TakesEvenHeadsOfWholeWords) {
-  EXPECT_TRUE(TurnedLayout::takes(4, 128) && TurnedLayout::takes(2, 64) && TurnedLayout::takes(4, 8));
-  EXPECT_FALSE(TurnedLayout::takes(3, 128) || TurnedLayout::takes(4, 20) || TurnedLayout::takes(2, 24) ||
-               TurnedLayout::takes(4, 2048));
+TEST(RotatedLayout, TakesEvenHeadsOfWholeWords) {
+  EXPECT_TRUE(RotatedLayout::takes(4, 128) && RotatedLayout::takes(2, 64) && RotatedLayout::takes(4, 8));
+  EXPECT_FALSE(RotatedLayout::takes(3, 128) || RotatedLayout::takes(4, 20) || RotatedLayout::takes(2, 24) ||
+               RotatedLayout::takes(4, 2048));
 }
 
 }  // namespace
