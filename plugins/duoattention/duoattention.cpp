@@ -59,6 +59,7 @@ class DuoCache final : public kvc::LayerCache {
       auto of_kind = info;
       of_kind.n_kv_heads = static_cast<int64_t>(heads.size());
       of_kind.n_heads = of_kind.n_kv_heads * (info.n_heads / info.n_kv_heads);
+      if (info.sinks.defined()) of_kind.sinks = rows_of(info.sinks, heads, info.n_heads / info.n_kv_heads);
       const auto budget = keeps_all ? kvc::TokenBudget{.recent = kvc::kNoUpperLimit}
                                     : kvc::TokenBudget{.sinks = options.sinks, .recent = options.recent};
       kinds_.push_back({std::move(heads), std::make_unique<HeadsCache>(of_kind, budget, options.precision)});

@@ -38,11 +38,11 @@ struct ExpectedAttentionOptions {
   void check() const { KVC_CHECK(keep > 0, "expected_attention: keep 0, allowed: above 0 to 1"); }
 };
 
-// RoPE of the angles [n, D/2] as a rotation of channels i and i + D/2 of x [H, n, D].
+// RoPE of the angles [n, R/2] as a rotation of channels i and i + R/2 of x [H, n, D]; those from R on stay.
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& angles) {
-  const int64_t half = x.size(2) / 2;
+  const int64_t half = angles.size(1);
   const auto c = angles.cos(), s = angles.sin(), low = x.narrow(2, 0, half), high = x.narrow(2, half, half);
-  return at::cat({low * c - high * s, high * c + low * s}, 2);
+  return at::cat({low * c - high * s, high * c + low * s, x.narrow(2, 2 * half, x.size(2) - 2 * half)}, 2);
 }
 
 class ExpectedAttentionCache final : public kvc::EvictingCache {
@@ -64,7 +64,7 @@ class ExpectedAttentionCache final : public kvc::EvictingCache {
     return at::constant_pad_nd((weights + options_.epsilon) * v.norm(2, 2), {sinks, 0});  // the budget keeps the sinks
   }
 
-  // Radians of positions first ... first + n - 1, [n, D/2] fp64.
+  // Radians of positions first ... first + n - 1, [n, R/2] fp64.
   at::Tensor angles(int64_t first, int64_t n, const at::Device& device) const {
     const auto frequencies = info().rope_frequencies;
     const auto wide = at::TensorOptions(at::kDouble);
@@ -87,12 +87,16 @@ class ExpectedAttentionCache final : public kvc::EvictingCache {
       mean = at::matmul(mean, ahead.t()), covariance = at::matmul(at::matmul(ahead, covariance), ahead.t());
     }
     const double scale = info().attention_scale;
+    auto without_softcap = info();  // which has no closed form
+    without_softcap.logit_softcap = 0;
     auto weights = at::zeros({k.size(0), n}, k.options());
     for (int64_t i = 0; i < q.size(0); ++i) {
       const auto keys = k[i / group];
       const auto z =
           at::mv(keys, mean[i][0]) * scale + (at::mm(keys, covariance[i]) * keys).sum(1) * (scale * scale / 2);
-      weights[i / group] += at::softmax(z, 0) / static_cast<double>(group);
+      const auto none = at::zeros({1}, z.options().dtype(at::kBool));
+      const auto of_head = kvc::attention_weights(z.view({1, 1, n}), none, without_softcap, i).view({n});
+      weights[i / group] += of_head / static_cast<double>(group);
     }
     return weights;
   }
@@ -101,7 +105,11 @@ class ExpectedAttentionCache final : public kvc::EvictingCache {
   at::Tensor mean_rotation(int64_t first, const at::Device& device) const {
     const auto ahead = angles(first, options_.horizon, device);
     const auto c = ahead.cos().mean(0).diag(), s = ahead.sin().mean(0).diag();
-    return at::cat({at::cat({c, -s}, 1), at::cat({s, c}, 1)}, 0).to(at::kFloat);
+    const auto rotated = at::cat({at::cat({c, -s}, 1), at::cat({s, c}, 1)}, 0).to(at::kFloat);
+    const int64_t n = rotated.size(0);
+    auto all = at::eye(info().head_dim, rotated.options());
+    all.narrow(0, 0, n).narrow(1, 0, n).copy_(rotated);
+    return all;
   }
 
   const ExpectedAttentionOptions& options_;  // the compressor's
@@ -115,5 +123,6 @@ KVC_PLUGIN(ExpectedAttentionOptions, ExpectedAttention, "expected_attention",
            "token eviction: keeps prompt tokens with high expected attention from later queries",
            "Devoto et al. 2025 (Expected Attention, arXiv 2510.00636)",
            "statistics use the model's queries, after its norm of Q if there is one; no layer is left "
-           "out; all heads keep equally many; the newest tokens have no privilege, as in the public code",
+           "out; all heads keep equally many; a softcap of scores is ignored in the expectation; the newest tokens "
+           "have no privilege, as in the public code",
            {.evicts = true, .turns_keys = true, .formula = "kept tokens"})

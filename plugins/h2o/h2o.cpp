@@ -48,7 +48,7 @@ class H2oCache final : public kvc::EvictingCache {
  private:
   kvc::TokenBudget budget(int64_t n_prompt_tokens) const override { return options_.budget(n_prompt_tokens); }
   at::Tensor score(const kvc::NewTokens& prompt) const override {
-    return kvc::attention_mass(prompt.q, prompt.k, info().attention_scale, info().sliding_window);
+    return kvc::attention_mass(prompt.q, prompt.k, info());
   }
   at::Tensor rescore(const at::Tensor& scores, const kvc::NewTokens& token) const override {
     return scores + received(token.q);

@@ -25,6 +25,12 @@ Levels levels_of(const at::Tensor& held) {
   return {levels, levels};
 }
 
+// Loops over codes rotate all channels, or none.
+bool rotates_all(const kvc::LayerInfo& info) {
+  const auto n = static_cast<int64_t>(info.rope_frequencies.size());
+  return n == 0 || 2 * n == info.head_dim;
+}
+
 }  // namespace
 
 Cache::Cache(const kvc::LayerInfo& info, const CacheFormat& format, const LayerTables* tables)
@@ -32,7 +38,7 @@ Cache::Cache(const kvc::LayerInfo& info, const CacheFormat& format, const LayerT
       format_(format),
       calibrated_(tables),
       type_(kvc::storage_type(format.matrix.precision)),
-      has_products_(info.device.is_cpu() && has_products(format.matrix, info.head_dim)),
+      has_products_(info.device.is_cpu() && has_products(format.matrix, info.head_dim) && rotates_all(info)),
       k_(Axis::channels, has_products_ ? info.n_kv_heads : 0, info.device),
       v_(Axis::tokens, has_products_ ? info.n_kv_heads : 0, info.device) {}
 

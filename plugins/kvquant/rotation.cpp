@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for
 
-// One row of a head: channel i with channel i + D/2.
+// The rotated channels of one row of a head: channel i with channel i + half.
 inline __attribute__((always_inline)) void rotate_row(float* x, int64_t half, const float* cosine, const float* sine) {
   for (int64_t i = 0; i < half; ++i) {
     const float a = x[i], b = x[i + half];
@@ -23,7 +23,7 @@ inline __attribute__((always_inline)) void rotate_row(float* x, int64_t half, co
   }
 }
 
-// Cosines and sines of positions first ... first + n - 1, [n, D/2].
+// Cosines and sines of positions first ... first + n - 1, [n, R/2].
 struct RotationTables {
   std::vector<float> cosine, sine;
   RotationTables(int64_t first, int64_t n, std::span<const float> frequencies);
@@ -49,9 +49,9 @@ RotationTables::RotationTables(int64_t first, int64_t n, std::span<const float> 
   }
 }
 
-KVC_CLONES void rotate_head(float* rows, int64_t n, int64_t half, const RotationTables& rotations) {
+KVC_CLONES void rotate_head(float* rows, int64_t n, int64_t head_dim, int64_t half, const RotationTables& rotations) {
   for (int64_t t = 0; t < n; ++t) {
-    rotate_row(rows + t * 2 * half, half, rotations.cosine.data() + t * half, rotations.sine.data() + t * half);
+    rotate_row(rows + t * head_dim, half, rotations.cosine.data() + t * half, rotations.sine.data() + t * half);
   }
 }
 
@@ -61,8 +61,11 @@ at::Tensor rotated_on_device(const at::Tensor& x, int64_t first, std::span<const
   const auto of_channel = at::tensor(at::ArrayRef<float>(frequencies.data(), frequencies.size())).to(x.device());
   const auto angles = at::outer(position, of_channel.to(at::kDouble));
   const auto cosine = angles.cos().to(at::kFloat), sine = angles.sin().mul_(direction).to(at::kFloat);
-  const auto halves = x.to(at::kFloat).chunk(2, 2);
-  return at::cat({halves[0] * cosine - halves[1] * sine, halves[1] * cosine + halves[0] * sine}, 2);
+  const auto wide = x.to(at::kFloat);
+  const int64_t half = angles.size(1);
+  const auto low = wide.narrow(2, 0, half), high = wide.narrow(2, half, half);
+  const auto rest = wide.narrow(2, 2 * half, wide.size(2) - 2 * half);
+  return at::cat({low * cosine - high * sine, high * cosine + low * sine, rest}, 2);
 }
 
 }  // namespace
@@ -70,8 +73,8 @@ at::Tensor rotated_on_device(const at::Tensor& x, int64_t first, std::span<const
 at::Tensor rotated(const at::Tensor& x, int64_t first, std::span<const float> frequencies, int direction) {
   auto y = at::empty(x.sizes(), x.options().dtype(at::kFloat)).copy_(x);
   if (frequencies.empty()) return y;
-  const int64_t half = static_cast<int64_t>(frequencies.size()), n_tokens = x.size(1);
-  KVC_CHECK(2 * half == x.size(2), "kvquant: ", half, " RoPE frequencies for head_dim ", x.size(2));
+  const int64_t half = static_cast<int64_t>(frequencies.size()), n_tokens = x.size(1), head_dim = x.size(2);
+  KVC_CHECK(2 * half <= head_dim, "kvquant: ", half, " RoPE frequencies for head_dim ", head_dim);
   if (!x.is_cpu()) return rotated_on_device(x, first, frequencies, direction);
   std::vector<float> cosine(frequencies.size()), sine(frequencies.size());
   for (int64_t t = 0; t < n_tokens; ++t) {
@@ -80,7 +83,7 @@ at::Tensor rotated(const at::Tensor& x, int64_t first, std::span<const float> fr
       cosine[i] = static_cast<float>(std::cos(angle)), sine[i] = static_cast<float>(std::sin(angle) * direction);
     }
     for (int64_t h = 0; h < x.size(0); ++h) {
-      rotate_row(y.data_ptr<float>() + (h * n_tokens + t) * 2 * half, half, cosine.data(), sine.data());
+      rotate_row(y.data_ptr<float>() + (h * n_tokens + t) * head_dim, half, cosine.data(), sine.data());
     }
   }
   return y;
@@ -92,12 +95,12 @@ void rotate(const at::Tensor& x, int64_t first, std::span<const float> frequenci
     x.copy_(rotated_on_device(x, first, frequencies, 1));
     return;
   }
-  const int64_t n_tokens = x.size(1), head_dim = x.size(2);
+  const int64_t n_tokens = x.size(1), head_dim = x.size(2), half = static_cast<int64_t>(frequencies.size());
   const RotationTables rotations(first, n_tokens, frequencies);
   at::parallel_for(0, x.size(0), std::max<int64_t>(1, kLeastNumbers / (n_tokens * head_dim)),
                    [&](int64_t begin, int64_t end) {
                      for (int64_t h = begin; h < end; ++h) {
-                       rotate_head(x.data_ptr<float>() + h * n_tokens * head_dim, n_tokens, head_dim / 2, rotations);
+                       rotate_head(x.data_ptr<float>() + h * n_tokens * head_dim, n_tokens, head_dim, half, rotations);
                      }
                    });
 }

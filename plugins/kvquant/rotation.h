@@ -8,7 +8,7 @@
 
 namespace kvquant {
 
-// x [H, T, D], token t at position first + t: channels i and i + D/2 rotated by direction (1 or -1) * position *
+// x [H, T, D], token t at position first + t: channels i and i + R/2 (R/2 frequencies) rotated by direction (1 or -1) * position *
 // frequencies[i] -> fp32, contiguous. As it is where frequencies are empty.
 at::Tensor rotated(const at::Tensor& x, int64_t first, std::span<const float> frequencies, int direction);
 

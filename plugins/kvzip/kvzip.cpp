@@ -31,18 +31,20 @@ struct KvZipOptions {
 };
 
 // The most that any of the queries gives to each key of the chunk, [n] fp32: softmax over the sinks before the chunk,
-// the chunk, and the pass's keys up to the query's own. q: [G, n_pass, D] of one KV head; keys: [n_sinks + n + n_pass,
-// D].
-at::Tensor most_received(const at::Tensor& q, const at::Tensor& keys, int64_t n_sinks, int64_t n, double scale) {
+// the chunk, and the pass's keys up to the query's own. q: [G, n_pass, D] of one KV head, the query heads from
+// first_head on; keys: [n_sinks + n + n_pass, D].
+at::Tensor most_received(const at::Tensor& q, const at::Tensor& keys, int64_t n_sinks, int64_t n,
+                         const kvc::LayerInfo& info, int64_t first_head) {
   const int64_t n_pass = q.size(1), rows = std::max<int64_t>(1, kvc::kMassBytes / (4 * keys.size(0)));
   auto most = at::zeros({n}, q.options());
-  for (const auto& head : q.unbind(0)) {
+  for (int64_t h = 0; h < q.size(0); ++h) {
     for (int64_t row = 0; row < n_pass; row += rows) {
       const int64_t n_rows = std::min(rows, n_pass - row);
-      auto scores = at::matmul(head.narrow(0, row, n_rows), keys.t()).mul_(scale);
-      const auto later = at::ones({n_rows, n_pass}, scores.options().dtype(at::kBool)).triu_(row + 1);
-      scores.narrow(1, n_sinks + n, n_pass).masked_fill_(later, -std::numeric_limits<float>::infinity());
-      most = at::maximum(most, scores.softmax(1).narrow(1, n_sinks, n).amax(0));
+      const auto scores = at::matmul(q[h].narrow(0, row, n_rows), keys.t()).mul_(info.attention_scale).unsqueeze(0);
+      auto later = at::zeros({n_rows, keys.size(0)}, scores.options().dtype(at::kBool));
+      later.narrow(1, n_sinks + n, n_pass).fill_(true).triu_(row + 1);
+      const auto weights = kvc::attention_weights(scores, later, info, first_head + h)[0];
+      most = at::maximum(most, weights.narrow(1, n_sinks, n).amax(0));
     }
   }
   return most;
@@ -66,7 +68,7 @@ class KvZipCache final : public kvc::RaggedCache {
               .to(at::kFloat);
       scores_[h]
           .narrow(0, chunk.first_token, chunk.n_tokens)
-          .copy_(most_received(q[h], keys, n_sinks, chunk.n_tokens, info().attention_scale));
+          .copy_(most_received(q[h], keys, n_sinks, chunk.n_tokens, info(), h * q.size(1)));
     }
     n_observed_ += chunk.n_tokens;
   }

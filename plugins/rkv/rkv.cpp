@@ -3,7 +3,8 @@
 // the newest `window` w stay, and of the others those of highest
 //   score = lambda * I - (1 - lambda) * R
 //   I importance: a_it = max of scale * q_i k_t over the query heads of the KV head, for the w newest queries i;
-//     softmax over the n - w tokens t; mean over i; maximum over `kernel` neighbours
+//     softmax over the n - w tokens t (and the largest sink of these heads); mean over i; maximum over `kernel`
+//     neighbours
 //   R redundancy: S the cosines of all n keys, 0 on the diagonal; of each key's partners above `similarity` the latest
 //     one's cosine with it becomes 0, so that of a set of similar tokens the latest counts least; mean over the keys;
 //     softmax over all n
@@ -50,14 +51,18 @@ struct RkvOptions {
 };
 
 // q [H_q, w, D] at the last w positions, k [H_kv, n, D] of which `hidden` [H_kv, n] are not seen -> [H_kv, n - w]
-at::Tensor importance(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden, double scale,
+at::Tensor importance(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden, const kvc::LayerInfo& info,
                       int64_t kernel) {
   const int64_t n_kv_heads = k.size(0), w = q.size(1), n = k.size(1) - w;
   const auto queries = q.to(at::kFloat).reshape({n_kv_heads, -1, k.size(2)});  // [H_kv, G * w, D]
-  const auto scores = at::matmul(queries, k.narrow(1, 0, n).transpose(1, 2)).mul_(scale);
+  const auto scores = at::matmul(queries, k.narrow(1, 0, n).transpose(1, 2)).mul_(info.attention_scale);
   auto most = scores.view({n_kv_heads, -1, w, n}).amax(1);        // [H_kv, w, n]
   most.masked_fill_(hidden.narrow(1, 0, n).unsqueeze(1), -1e30);  // finite: they may be all there are
-  const auto mean = most.softmax(2).mean(1, /*keepdim=*/true);
+  auto of_group = info;                                           // with one sink for each KV head
+  of_group.n_heads = n_kv_heads;
+  if (info.sinks.defined()) of_group.sinks = info.sinks.view({n_kv_heads, -1}).amax(1);
+  const auto none = at::zeros({1}, most.options().dtype(at::kBool));
+  const auto mean = kvc::attention_weights(most, none, of_group).mean(1, /*keepdim=*/true);
   return at::max_pool1d(mean, kernel, 1, kernel / 2).squeeze(1);
 }
 
@@ -98,7 +103,7 @@ class RkvCache final : public kvc::EvictingCache {
   at::Tensor score(const kvc::NewTokens& held) const override {
     const int64_t n = held.k.size(1), w = options_.window;
     const auto k = held.k.to(at::kFloat), q = held.q.narrow(1, held.q.size(1) - w, w);
-    const auto important = importance(q, k, hidden(k), info().attention_scale, options_.kernel);
+    const auto important = importance(q, k, hidden(k), info(), options_.kernel);
     auto scores = at::zeros({k.size(0), n}, k.options());
     for (int64_t h = 0; h < k.size(0); ++h) {
       const auto redundant = mean_cosines(k[h], options_.similarity).softmax(0).narrow(0, 0, n - w);

@@ -83,7 +83,7 @@ class ScoreEvictionCache final : public kvc::EvictingCache {
 
   at::Tensor attention_of_last(const kvc::NewTokens& prompt) const {
     const auto last = prompt.q.narrow(1, prompt.q.size(1) - 1, 1);
-    const auto mass = kvc::attention_mass(last, prompt.k, info().attention_scale, info().sliding_window);
+    const auto mass = kvc::attention_mass(last, prompt.k, info());
     return mass.mean(0, /*keepdim=*/true).expand({mass.size(0), mass.size(1)});
   }
 

@@ -3,15 +3,18 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <limits>
 
+#include "kvc/split_attention.h"
 #include "kvc/value_checks.h"
 
 namespace kvc {
 
 LayerCache::~LayerCache() = default;
+SplitAttention::~SplitAttention() = default;
 
 at::Tensor LayerCache::attend(const at::Tensor& q, double scale) const {
-  return reference_attention(q, attended(), positions(), length(), scale, info_.sliding_window);
+  return reference_attention(q, attended(), positions(), length(), scale, info_);
 }
 
 KeyValue LayerCache::attended() const { return dequantize(); }
@@ -45,8 +48,20 @@ void LayerCache::check_new_tokens(const NewTokens& tokens) const {
             length());
 }
 
+at::Tensor attention_weights(at::Tensor scores, const at::Tensor& hidden, const LayerInfo& info, int64_t first_head) {
+  if (info.logit_softcap > 0) scores.div_(info.logit_softcap).tanh_().mul_(info.logit_softcap);
+  scores.masked_fill_(hidden, -std::numeric_limits<double>::infinity());
+  if (!info.sinks.defined()) return scores.softmax(-1);
+  auto shape = scores.sizes().vec();
+  shape.back() = 1, shape[shape.size() - 2] = 1;
+  const int64_t n_heads = c10::multiply_integers(shape);
+  const auto sinks = info.sinks.narrow(0, first_head, n_heads).to(scores.options()).view(shape);
+  shape[shape.size() - 2] = scores.size(-2);
+  return at::cat({scores, sinks.expand(shape)}, -1).softmax(-1).narrow(-1, 0, scores.size(-1));
+}
+
 at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at::Tensor& positions, int64_t length,
-                               double scale, int64_t sliding_window) {
+                               double scale, const LayerInfo& layer) {
   const int64_t n_heads = q.size(0), n_queries = q.size(1), n_kv_heads = kv.k.size(0), head_dim = q.size(2);
   KVC_CHECK(n_heads % n_kv_heads == 0, "attention: ", n_heads, " query heads over ", n_kv_heads, " KV heads");
   const int64_t group = n_heads / n_kv_heads;
@@ -58,9 +73,9 @@ at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at
   const auto query_position = at::arange(length - n_queries, length, positions.options());  // [T_q]
   const auto key_position = positions.unsqueeze(1), last = query_position.unsqueeze(1);  // [H_kv, 1, T_kept], [T_q, 1]
   auto seen = key_position.le(last).logical_and_(key_position.ge(0));                    // [H_kv, T_q, T_kept]
-  if (sliding_window > 0) seen.logical_and_(key_position.gt(last - sliding_window));
-  scores.masked_fill_(seen.logical_not().unsqueeze(1), -std::numeric_limits<float>::infinity());
-  const auto weights = scores.softmax(-1).view({n_kv_heads, group * n_queries, k.size(1)});
+  if (layer.sliding_window > 0) seen.logical_and_(key_position.gt(last - layer.sliding_window));
+  const auto hidden = seen.logical_not_().unsqueeze(1);
+  const auto weights = attention_weights(scores, hidden, layer).view({n_kv_heads, group * n_queries, k.size(1)});
   return at::matmul(weights, v).view({n_heads, n_queries, head_dim});
 }
 

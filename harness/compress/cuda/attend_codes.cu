@@ -157,6 +157,7 @@ void join(std::span<const Sequence> batch, const AttentionShape& heads, const fl
                      .norms = parts.norms,
                      .other_out = numbers(sequence.other_out, n_out),
                      .other_norms = numbers(reinterpret_cast<const float2*>(sequence.other_norms), heads.n_query),
+                     .sinks = numbers(sequence.sinks, heads.n_query),
                      .out = numbers(sequence.out, n_out),
                      .to_norms = numbers(reinterpret_cast<float2*>(sequence.norms), heads.n_query),
                      .n_parts = parts.n,

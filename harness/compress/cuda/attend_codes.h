@@ -35,6 +35,7 @@ struct Sequence {
   // Null, or what attention to the sequence's other tokens gave, computed elsewhere: [H_q, D] and [H_q].
   const float* other_out = nullptr;
   const Norm* other_norms = nullptr;
+  const float* sinks = nullptr;  // null, or [H_q]: logits that only add to the sum; other_norms have them already
   // The norms are of all tokens, the segments' too (by the scores written back), and other_out has the weights of that
   // softmax.
   bool norms_of_all = false;

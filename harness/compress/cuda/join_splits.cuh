@@ -16,6 +16,7 @@ struct JoinArgument {
   gmem_ptr<const float2> norms;  // [H_q, n_parts]
   gmem_ptr<const float> other_out;
   gmem_ptr<const float2> other_norms;
+  gmem_ptr<const float> sinks;
   gmem_ptr<float> out;
   gmem_ptr<float2> to_norms;
   int n_parts;
@@ -31,7 +32,11 @@ __global__ void join_splits(const __grid_constant__ Joins joins) {
   const int head = blockIdx.x, dim = blockDim.x;
   const int64_t first = static_cast<int64_t>(head) * a.n_parts, at = static_cast<int64_t>(head) * dim + threadIdx.x;
   float2 other = make_float2(kNothing, 0.0f);
-  if (a.other_norms) other = a.other_norms[head];
+  if (a.other_norms) {
+    other = a.other_norms[head];
+  } else if (a.sinks) {
+    other = make_float2(a.sinks[head], 1.0f);
+  }
   float largest = other.y > 0.0f ? other.x * kLog2E : kNothing;
   for (int i = 0; i < a.n_parts; ++i) {
     const float2 norm = a.norms[first + i];
@@ -46,7 +51,8 @@ __global__ void join_splits(const __grid_constant__ Joins joins) {
     sum = fmaf(weight, part, sum);
   }
   if (other.y > 0.0f) {
-    const float weight = exp2_approx(fmaf(other.x, kLog2E, -largest)) * other.y, part = a.other_out[at];
+    const float weight = exp2_approx(fmaf(other.x, kLog2E, -largest)) * other.y,
+                part = a.other_norms ? a.other_out[at] : 0.0f;
     total = a.norms_of_all ? weight : total + weight;
     sum = fmaf(weight, part, sum);
   }

@@ -196,9 +196,17 @@ void accumulate_entries(std::span<const AccumulateEntries> parts, void* stream) 
 
 void softmax(std::span<const Softmax> parts, void* stream) {
   const auto argument = [](const Softmax& x) {
-    const auto norms = checked(x.norms, x.norms ? static_cast<size_t>(2 * x.scores.n) : 0);
-    return SoftmaxPart{numbers_of<float>(x.scores), norms, x.scores.stride, x.scores.n, x.scores.width, x.n_hidden,
-                       x.norms != nullptr};
+    const auto n = static_cast<size_t>(x.scores.n);
+    return SoftmaxPart{.scores = numbers_of<float>(x.scores),
+                       .norms = checked(x.norms, x.norms ? 2 * n : 0),
+                       .sinks = checked(x.sinks, x.sinks ? n : 0),
+                       .stride = x.scores.stride,
+                       .n_heads = x.scores.n,
+                       .n_tokens = x.scores.width,
+                       .n_hidden = x.n_hidden,
+                       .softcap = x.softcap,
+                       .has_norms = x.norms != nullptr,
+                       .has_sinks = x.sinks != nullptr};
   };
   in_tables<SoftmaxPart>(parts, argument, [&](const Table<SoftmaxPart>& table, std::span<const Softmax> some) {
     const dim3 grid(longest(some, [](const Softmax& x) { return x.scores.n; }), static_cast<unsigned>(some.size()));

@@ -444,9 +444,11 @@ __global__ void __launch_bounds__(kThreads)
 
 struct SoftmaxPart {
   gmem_ptr<float> scores, norms;
+  gmem_ptr<const float> sinks;
   int64_t stride;
   int n_heads, n_tokens, n_hidden;
-  bool has_norms;
+  float softcap;
+  bool has_norms, has_sinks;
 };
 
 // The warps' sums or largest, by `joined`, for all threads.
@@ -471,10 +473,13 @@ __global__ void __launch_bounds__(kThreads) softmax_scores(KVC_GRID_CONSTANT(Tab
   if (static_cast<int>(blockIdx.x) >= part.n_heads) return;
   const int first = part.n_hidden, n_tokens = part.n_tokens;
   const gmem_ptr<float> mine = part.scores + blockIdx.x * part.stride;
-  float largest = kNothing;
-  for (int t = first + threadIdx.x; t < n_tokens; t += kThreads) largest = fmaxf(largest, mine[t]);
+  float largest = part.has_sinks ? part.sinks[blockIdx.x] : kNothing;
+  for (int t = first + threadIdx.x; t < n_tokens; t += kThreads) {
+    if (part.softcap > 0.0f) mine[t] = part.softcap * tanhf(mine[t] / part.softcap);
+    largest = fmaxf(largest, mine[t]);
+  }
   largest = joined_in_block(largest, of_warps, [](float a, float b) { return fmaxf(a, b); });
-  float sum = 0.0f;
+  float sum = part.has_sinks && threadIdx.x == 0 ? expf(part.sinks[blockIdx.x] - largest) : 0.0f;
   for (int t = threadIdx.x; t < n_tokens; t += kThreads) {
     const float weight = t < first ? 0.0f : expf(mine[t] - largest);
     mine[t] = weight;

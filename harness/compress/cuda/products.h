@@ -100,8 +100,10 @@ struct AccumulateEntries {
 inline int n_parts(const Entries& v) { return v.of_channels ? 1 : n_splits(v.n_vectors); }
 struct Softmax {
   QueryRows scores;
-  int n_hidden;            // the first ones, which have weight 0
-  float* norms = nullptr;  // null, or [n, 2]: the largest score, and the sum of e^(score - largest)
+  int n_hidden;                  // the first ones, which have weight 0
+  float softcap = 0;             // c: scores become c * tanh(score / c) first; 0: none
+  const float* sinks = nullptr;  // null, or [n]: logits that only add to the sum
+  float* norms = nullptr;        // null, or [n, 2]: the largest score or sink, and the sum of e^(score - largest)
 };
 struct Sum {
   const float* parts;

@@ -1,6 +1,7 @@
 #include "kernels/row_products.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "kernels/lanes.h"
@@ -227,7 +228,8 @@ void interleave(const float* x, int64_t k, int64_t block_size, float* out) {
   for (int64_t i = 0; i < k - whole; ++i) out[whole + i % n_steps * kLanes + i / n_steps] = x[whole + i];
 }
 
-KVC_CLONES void softmax(float* x, int64_t n) {
+KVC_CLONES void softmax(float* x, int64_t n, const float* sink) {
+  if (n == 0) return;
   const int64_t whole = n / kLanes * kLanes;
   const auto n_left = static_cast<size_t>(n - whole) * sizeof(float);
   Floats last = Floats{} + x[0];
@@ -239,6 +241,7 @@ KVC_CLONES void softmax(float* x, int64_t n) {
   }
   float top = tops[0];
   for (int64_t l = 1; l < kLanes; ++l) top = tops[l] > top ? tops[l] : top;
+  if (sink) top = std::max(top, *sink);
   const auto weight = [top](Floats part) __attribute__((always_inline)) {
     part -= top;
     return exp_of(part < -87.f ? Floats{} - 87.f : part);
@@ -256,8 +259,12 @@ KVC_CLONES void softmax(float* x, int64_t n) {
     sums += part;
     std::memcpy(x + whole, &part, n_left);
   }
-  const float factor = 1.f / total(sums);
+  const float factor = 1.f / (total(sums) + (sink ? std::exp(*sink - top) : 0.f));
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
+}
+
+void softcap(float* x, int64_t n, float cap) {
+  for (int64_t i = 0; i < n; ++i) x[i] = cap * std::tanh(x[i] / cap);
 }
 
 KVC_CLONES double sum_of_squares(const float* x, const float* y, int64_t n) {

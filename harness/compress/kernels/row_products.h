@@ -37,8 +37,9 @@ template <class W>
 void mix_rows(const float* x, int64_t x_stride, int64_t n_rows, const W* w, int64_t n_tokens, int64_t dim, float* y,
               int64_t y_stride);
 
-// x[0, n) -> softmax(x), in place; sums in 16 lanes
-void softmax(float* x, int64_t n);
+// x[0, n) -> softmax(x), in place; sums in 16 lanes. sink: null, or a logit that adds e^sink to the denominator.
+void softmax(float* x, int64_t n, const float* sink = nullptr);
+void softcap(float* x, int64_t n, float cap);  // x -> cap * tanh(x / cap), in place
 
 // Sum of (x - y)^2 in double, in 8 lanes; y null: of x^2.
 double sum_of_squares(const float* x, const float* y, int64_t n);

@@ -9,8 +9,9 @@ namespace kvc {
 namespace {
 
 // The group of query heads that read KV head h: q, out [G, D] fp32, q times scale.
-void attend_head(const ExactTokens& x, int64_t h, const float* q, int64_t group, int64_t head_dim, int64_t n_hidden,
-                 float* out) {
+void attend_head(const ExactTokens& x, int64_t h, const float* q, const LayerInfo& info, int64_t n_hidden, float* out) {
+  const int64_t group = info.n_heads / info.n_kv_heads, head_dim = info.head_dim;
+  const float* sinks = info.sinks.defined() ? info.sinks.const_data_ptr<float>() + h * group : nullptr;
   const int64_t n_tokens = x.k->n_tokens();
   std::vector<float> scores(static_cast<size_t>(group * n_tokens));
   const InterleavedQueries queries(q, group, head_dim, x.k->blocks().front().scalar_type());
@@ -20,7 +21,9 @@ void attend_head(const ExactTokens& x, int64_t h, const float* q, int64_t group,
   for (int64_t i = 0; i < group; ++i) {
     float* row = scores.data() + i * n_tokens;
     std::fill(row, row + n_hidden, 0.f);
-    kernels::softmax(row + n_hidden, n_tokens - n_hidden);
+    if (info.logit_softcap > 0)
+      kernels::softcap(row + n_hidden, n_tokens - n_hidden, static_cast<float>(info.logit_softcap));
+    kernels::softmax(row + n_hidden, n_tokens - n_hidden, sinks ? sinks + i : nullptr);
   }
   std::fill(out, out + group * head_dim, 0.f);
   for_each_rows(*x.v, h, [&](const auto* rows, int64_t n, int64_t first) {
@@ -47,8 +50,8 @@ void attend_exact(std::span<const ExactTokens> sequences, std::span<const at::Te
       const auto& tokens = sequences[static_cast<size_t>(b)];
       const int64_t n_tokens = tokens.k->n_tokens();
       const int64_t n_hidden = info.sliding_window > 0 ? std::max<int64_t>(0, n_tokens - info.sliding_window) : 0;
-      attend_head(tokens, h, scaled[static_cast<size_t>(b)].const_data_ptr<float>() + h * group * head_dim, group,
-                  head_dim, n_hidden, result + (b * n_kv_heads + h) * group * head_dim);
+      attend_head(tokens, h, scaled[static_cast<size_t>(b)].const_data_ptr<float>() + h * group * head_dim, info,
+                  n_hidden, result + (b * n_kv_heads + h) * group * head_dim);
     }
   });
 }

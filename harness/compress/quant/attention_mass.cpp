@@ -11,17 +11,16 @@ namespace kvc {
 namespace {
 
 // Probabilities that queries at positions [begin, begin + T_c) give keys [first, first + T_k), summed over them.
-// q: [G, T_c, D] times scale, k: [T_k, D] -> [T_k]
-at::Tensor mass_of_chunk(const at::Tensor& q, const at::Tensor& k, int64_t begin, int64_t first,
-                         int64_t sliding_window) {
+// q: [G, T_c, D] times scale, of the query heads from first_head on; k: [T_k, D] -> [T_k]
+at::Tensor mass_of_chunk(const at::Tensor& q, const at::Tensor& k, int64_t begin, int64_t first, const LayerInfo& layer,
+                         int64_t first_head) {
   auto scores = at::matmul(q, k.t());  // [G, T_c, T_k]
   const auto options = at::TensorOptions(at::kLong).device(k.device());
   const auto key = at::arange(first, first + k.size(0), options).unsqueeze(0);
   const auto query = at::arange(begin, begin + q.size(1), options).unsqueeze(1);
   auto hidden = key.gt(query);
-  if (sliding_window > 0) hidden.logical_or_(key.le(query - sliding_window));
-  scores.masked_fill_(hidden, -std::numeric_limits<float>::infinity());
-  return scores.softmax(-1).flatten(0, 1).sum(0);
+  if (layer.sliding_window > 0) hidden.logical_or_(key.le(query - layer.sliding_window));
+  return attention_weights(scores, hidden, layer, first_head).flatten(0, 1).sum(0);
 }
 
 }  // namespace
@@ -37,7 +36,7 @@ void check_queries(const char* method, const NewTokens& tokens, const LayerInfo&
   });
 }
 
-at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, double scale, int64_t sliding_window) {
+at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, const LayerInfo& layer) {
   const int64_t n_kv_heads = k.size(0), n_tokens = k.size(1), n_queries = q.size(1);
   KVC_CHECK(
       q.dim() == 3 && k.dim() == 3 && q.size(0) % n_kv_heads == 0 && q.size(2) == k.size(2) && n_queries <= n_tokens,
@@ -46,13 +45,13 @@ at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, double scale
   const int64_t chunk = std::max<int64_t>(1, kMassBytes / (4 * group * n_tokens));
   auto mass = at::zeros({n_kv_heads, n_tokens}, k.options().dtype(at::kFloat));
   for (int64_t h = 0; h < n_kv_heads; ++h) {
-    const auto queries = q.narrow(0, h * group, group).to(at::kFloat).mul(scale);
+    const auto queries = q.narrow(0, h * group, group).to(at::kFloat).mul(layer.attention_scale);
     const auto keys = k[h].to(at::kFloat);
     for (int64_t t = 0; t < n_queries; t += chunk) {
       const int64_t n = std::min(chunk, n_queries - t), begin = n_tokens - n_queries + t;
-      const int64_t first = sliding_window > 0 ? std::max<int64_t>(0, begin - sliding_window + 1) : 0;
+      const int64_t first = layer.sliding_window > 0 ? std::max<int64_t>(0, begin - layer.sliding_window + 1) : 0;
       mass[h].narrow(0, first, begin + n - first) += mass_of_chunk(
-          queries.narrow(1, t, n), keys.narrow(0, first, begin + n - first), begin, first, sliding_window);
+          queries.narrow(1, t, n), keys.narrow(0, first, begin + n - first), begin, first, layer, h * group);
     }
   }
   return mass;
@@ -60,7 +59,7 @@ at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, double scale
 
 at::Tensor window_votes(const NewTokens& prompt, const LayerInfo& info, const VoteFormat& format) {
   const int64_t window = format.window, n = prompt.k.size(1) - window, kernel = format.kernel;
-  const auto mass = attention_mass(prompt.q.narrow(1, n, window), prompt.k, info.attention_scale, info.sliding_window);
+  const auto mass = attention_mass(prompt.q.narrow(1, n, window), prompt.k, info);
   const auto votes = mass.narrow(1, 0, n).unsqueeze(1);  // [H_kv, 1, n]
   const auto pooled =
       format.by_maximum ? at::max_pool1d(votes, kernel, 1, kernel / 2) : at::avg_pool1d(votes, kernel, 1, kernel / 2);

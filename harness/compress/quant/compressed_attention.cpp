@@ -17,7 +17,8 @@
 namespace kvc {
 
 bool CompressedAttention::takes(const at::Tensor& q) {
-  return q.dim() == 3 && q.size(1) == 1 && q.size(2) <= kernels::kMaxHeadDim;
+  static_assert(kMostChannels == kernels::kMaxHeadDim);
+  return q.dim() == 3 && q.size(1) == 1 && q.size(2) <= kMostChannels;
 }
 
 namespace {
@@ -37,7 +38,9 @@ CompressedAttention::CompressedAttention(const LayerInfo& info, int64_t group, i
       group_(group),
       head_dim_(info.head_dim),
       n_tokens_(n_tokens),
-      n_hidden_(info.sliding_window > 0 ? std::max<int64_t>(0, n_tokens - info.sliding_window) : 0) {}
+      n_hidden_(info.sliding_window > 0 ? std::max<int64_t>(0, n_tokens - info.sliding_window) : 0),
+      softcap_(info.logit_softcap),
+      sinks_(info.sinks) {}
 
 CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens)
     : CompressedAttention(info, q.size(0) / info.n_kv_heads, n_tokens) {
@@ -46,6 +49,14 @@ CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, cons
   scores_ = at::zeros({q.size(0), n_tokens}, q_.options());
   out_ = at::zeros({q.size(0), head_dim_}, q_.options());
   if (!q.is_cpu()) step_ = std::make_shared<on_device::Step>(q.device(), is_half(q));
+}
+
+CompressedAttention::CompressedAttention(const at::Tensor& weights, const LayerInfo& info)
+    : CompressedAttention(info, weights.size(0) / info.n_kv_heads, weights.size(1)) {
+  scores_ = weights.to(at::kFloat).clone(at::MemoryFormat::Contiguous);
+  q_ = at::zeros({weights.size(0), head_dim_}, scores_.options());
+  out_ = at::zeros_like(q_);
+  if (!scores_.is_cpu()) step_ = std::make_shared<on_device::Step>(scores_.device());
 }
 
 std::vector<CompressedAttention> CompressedAttention::of_batch(std::span<const at::Tensor> q, double scale,
@@ -528,13 +539,17 @@ at::Tensor CompressedAttention::weights(int64_t first, int64_t n_tokens) const {
 void CompressedAttention::softmax() { softmax(std::vector<int64_t>(static_cast<size_t>(n_kv_heads_), n_hidden_)); }
 
 void CompressedAttention::softmax(std::span<const int64_t> n_hidden) {
-  if (step_) return step_->softmax(scores_, n_hidden);
+  KVC_CHECK(!sinks_.defined() || sinks_.numel() == scores_.size(0), "attend: ", sinks_.numel(), " sinks for ",
+            scores_.size(0), " query heads");
+  if (step_) return step_->softmax(scores_, n_hidden, softcap_, sinks_);
   float* all = scores_.data_ptr<float>();
+  const float* sinks = sinks_.defined() ? sinks_.const_data_ptr<float>() : nullptr;
   for_each_part(scores_.size(0), n_tokens_ * 16, [&](int64_t i) {  // an exponential costs as much as some products
     const int64_t hidden = n_hidden[static_cast<size_t>(i / group_)];
     float* scores = all + i * n_tokens_;
     std::fill(scores, scores + hidden, 0.f);
-    kernels::softmax(scores + hidden, n_tokens_ - hidden);
+    if (softcap_ > 0) kernels::softcap(scores + hidden, n_tokens_ - hidden, static_cast<float>(softcap_));
+    kernels::softmax(scores + hidden, n_tokens_ - hidden, sinks ? sinks + i : nullptr);
   });
 }
 

@@ -158,9 +158,10 @@ std::vector<Step::Segments> Step::take_segments() {
   std::vector<Softmax> left;
   for (auto softmax : softmax_) {
     Segments segments;
-    const bool whole = is_whole(softmax);
+    const bool whole = softmax.softcap == 0 && is_whole(softmax);  // attend_codes knows no softcap
     if (whole && is_plain(softmax)) segments = segments_of(softmax, /*alone=*/true);
     if (whole && segments.n_tokens == 0) segments = segments_of(softmax, /*alone=*/false);
+    segments.sinks = softmax.sinks;
     if (segments.n_tokens > 0 && segments.alone) {
       without_weights_.push_back(softmax.scores.data);
       softmax.scores = from_column(softmax.scores, segments.n_tokens);
@@ -192,6 +193,7 @@ Step::Attention Step::attend(std::span<const Segments> all, void* stream) {
                                .q = x.q,
                                .other_out = x.norms ? out : nullptr,
                                .other_norms = reinterpret_cast<const cuda_attend::Norm*>(x.norms),
+                               .sinks = x.sinks,
                                .norms_of_all = !x.alone,
                                .out = out});
   }

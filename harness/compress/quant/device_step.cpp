@@ -176,14 +176,18 @@ void Step::score(const Entries& k, const at::Tensor& q, const at::Tensor& scores
   add_score(score_entries_, key, ScoreEntries{k, heads_of(q), heads_of(scores)});
 }
 
-void Step::softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden) {
-  hold(scores);
+void Step::softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden, double softcap,
+                   const at::Tensor& sinks) {
+  hold(scores), hold(sinks);
+  const auto* sink = sinks.defined() ? sinks.const_data_ptr<float>() : nullptr;
   const auto all = heads_of(scores);
   const bool alike = std::all_of(n_hidden.begin(), n_hidden.end(), [&](int64_t n) { return n == n_hidden.front(); });
   const int n_parts = alike ? 1 : static_cast<int>(n_hidden.size()), n_heads = all.n / n_parts;
   for (int i = 0; i < n_parts; ++i) {
-    softmax_.push_back({{all.data + i * n_heads * all.stride, all.stride, n_heads, all.width},
-                        static_cast<int>(n_hidden[static_cast<size_t>(i)])});
+    softmax_.push_back({.scores = {all.data + i * n_heads * all.stride, all.stride, n_heads, all.width},
+                        .n_hidden = static_cast<int>(n_hidden[static_cast<size_t>(i)]),
+                        .softcap = static_cast<float>(softcap),
+                        .sinks = sink ? sink + i * n_heads : nullptr});
   }
 }
 

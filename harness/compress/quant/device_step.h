@@ -40,7 +40,8 @@ class Step {
   // fits: attend_codes may read it, if it serves the format.
   void score(const cuda_products::Matrix& k, const at::Tensor& q, const at::Tensor& scores, bool fits = false);
   void score(const cuda_products::Entries& k, const at::Tensor& q, const at::Tensor& scores);
-  void softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden);  // of each KV head; in place
+  // Of each KV head, in place. softcap: 0, or as in LayerInfo; sinks: [H_q] fp32, or undefined.
+  void softmax(const at::Tensor& scores, std::span<const int64_t> n_hidden, double softcap, const at::Tensor& sinks);
   void accumulate_v(const cuda_products::Matrix& v, const at::Tensor& weights, const at::Tensor& out,
                     bool fits = false);
   void accumulate_v(const cuda_products::Entries& v, const at::Tensor& weights, const at::Tensor& out);
@@ -79,7 +80,8 @@ class Step {
     std::vector<cuda_attend::Segment> segments;
     const float* q = nullptr;
     int target = 0, n_heads = 0, n_kv_heads = 0, n_tokens = 0;
-    float* norms = nullptr;  // alone: of the other tokens' softmax, null where there are none; otherwise of all
+    float* norms = nullptr;        // alone: of the other tokens' softmax, null where there are none; otherwise of all
+    const float* sinks = nullptr;  // of the softmax
   };
   // What attend_codes gives of them, from its splits to their sums.
   struct Attention {

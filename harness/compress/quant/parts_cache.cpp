@@ -16,6 +16,36 @@ at::Tensor PartsCache::attend(const at::Tensor& q, double scale) const {
   return from_basis(attention.out());
 }
 
+at::Tensor PartsCache::scores(const at::Tensor& q, double scale) const {
+  if (!has_parts() || !CompressedAttention::takes(q.narrow(1, 0, 1))) {
+    const auto k = attended().k.to(at::kFloat);
+    const auto grouped = q.to(at::kFloat).reshape({k.size(0), -1, q.size(2)});
+    return at::matmul(grouped, k.transpose(1, 2)).mul_(scale).view({q.size(0), q.size(1), k.size(1)});
+  }
+  std::vector<at::Tensor> queries;
+  for (int64_t t = 0; t < q.size(1); ++t) {
+    CompressedAttention attention(to_basis(q.narrow(1, t, 1)), scale, info(), n_attended());
+    read_k(attention);
+    queries.push_back(attention.weights());
+  }
+  return at::stack(queries, 1);
+}
+
+at::Tensor PartsCache::mix(const at::Tensor& weights) const {
+  if (!has_parts() || info().head_dim > CompressedAttention::kMostChannels) {
+    const auto v = attended().v.to(at::kFloat);
+    return at::matmul(weights.reshape({v.size(0), -1, weights.size(2)}), v)
+        .view({weights.size(0), weights.size(1), v.size(2)});
+  }
+  std::vector<at::Tensor> outs;
+  for (int64_t t = 0; t < weights.size(1); ++t) {
+    CompressedAttention attention(weights.select(1, t), info());
+    read_v(attention);
+    outs.push_back(from_basis(attention.out()));
+  }
+  return at::cat(outs, 1);
+}
+
 // First all are asked what they read, then it is read. Where one has no parts, each is asked by itself.
 void PartsCompressor::attend_batch(std::span<const LayerCache* const> caches, std::span<const at::Tensor> q,
                                    double scale, at::Tensor& out) const {

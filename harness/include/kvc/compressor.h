@@ -4,10 +4,19 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "kvc/layer_cache.h"
 
 namespace kvc {
+
+// What may differ from layer to layer of a model.
+struct LayerShape {
+  int64_t sliding_window = 0;  // as in LayerInfo
+  bool has_rope = true;        // caches get rope_frequencies
+
+  bool operator==(const LayerShape&) const = default;
+};
 
 // The properties of a model that a method may depend on.
 struct ModelShape {
@@ -15,14 +24,24 @@ struct ModelShape {
   int64_t n_heads = 1;
   int64_t n_kv_heads = 1;
   int64_t head_dim = 64;
-  int64_t sliding_window = 0;  // as in LayerInfo
-  bool has_rope = true;        // caches get rope_frequencies
+  int64_t sliding_window = 0;  // as in LayerInfo; of all layers unless `layers` says otherwise
+  bool has_rope = true;        // caches get rope_frequencies; of all layers unless `layers` says otherwise
   double attention_scale = usual_attention_scale(head_dim);
+  int64_t n_rotated_channels = head_dim;  // R of LayerInfo::rope_frequencies, where there is RoPE
+  double logit_softcap = 0;               // as in LayerInfo
+  bool has_sinks = false;                 // caches get sinks
+  std::vector<LayerShape> layers = {};    // one per layer; empty: all layers are alike
+
+  LayerShape layer(int64_t i) const {
+    return layers.empty() ? LayerShape{sliding_window, has_rope} : layers.at(static_cast<size_t>(i));
+  }
 };
 
 // The LayerInfo of one layer of such a model.
 inline LayerInfo layer_info(const ModelShape& model, int64_t layer, uint64_t sequence_key,
-                            std::span<const float> rope_frequencies, at::Device device = at::kCPU) {
+                            std::span<const float> rope_frequencies, at::Device device = at::kCPU,
+                            const at::Tensor& sinks = {}) {
+  const auto shape = model.layer(layer);
   return {.layer = layer,
           .n_layers = model.n_layers,
           .n_heads = model.n_heads,
@@ -30,9 +49,11 @@ inline LayerInfo layer_info(const ModelShape& model, int64_t layer, uint64_t seq
           .head_dim = model.head_dim,
           .sequence_key = sequence_key,
           .device = device,
-          .rope_frequencies = rope_frequencies,
-          .sliding_window = model.sliding_window,
-          .attention_scale = model.attention_scale};
+          .rope_frequencies = shape.has_rope ? rope_frequencies : std::span<const float>(),
+          .sliding_window = shape.sliding_window,
+          .attention_scale = model.attention_scale,
+          .logit_softcap = model.logit_softcap,
+          .sinks = sinks};
 }
 
 // Bytes of n tokens' K and V in one layer at fp16: papers give sizes as fractions of it.

@@ -30,16 +30,29 @@ struct LayerInfo {
   int64_t head_dim = 64;      // D
   uint64_t sequence_key = 0;  // identifies the sequence; randomness is keyed by (seed, sequence_key, layer, block)
   at::Device device = at::kCPU;
-  // [D/2], radians per position: RoPE rotates channels i and i + D/2 of the keys. Empty if keys have no RoPE. Outlives
-  // the cache. A method that needs keys before RoPE applies the inverse rotation.
+  // [R/2], radians per position: RoPE rotates channels i and i + R/2 of the keys (R <= D, even); channels R ... D-1 are
+  // not rotated. Empty if keys have no RoPE. Outlives the cache. A method that needs keys before RoPE applies the
+  // inverse rotation.
   std::span<const float> rope_frequencies = {};
-  int64_t sliding_window = 0;  // tokens that a query sees, itself included; 0: all. A cache stores all tokens.
+  int64_t sliding_window = 0;  // tokens that a query sees, itself included; 0: all
   Holds holds = Holds::both;   // k or v only if the plugin declares Capabilities::splits
   // Scale of the model's attention, softmax(q k^T * scale), for methods that rank tokens before the first attend().
   double attention_scale = usual_attention_scale(head_dim);
+  double logit_softcap = 0;  // c: scores become c * tanh(score / c) before the mask (Gemma 2); 0: none
+  // [H_q] fp32 on the cache's device: one logit per query head, which adds e^sink to the softmax's denominator and
+  // nothing to the output (gpt-oss). Not scaled, not a token. Undefined: none.
+  at::Tensor sinks = {};
 
   bool holds_k() const { return holds != Holds::v; }
   bool holds_v() const { return holds != Holds::k; }
+};
+
+// Which part of a sequence an append() brings.
+enum class AppendKind : uint8_t {
+  whole_prompt,  // all tokens of the prompt
+  prompt_chunk,  // some of them, and more will follow; only if the plugin declares Capabilities::chunked_prompt
+  last_chunk,    // the last ones of a prompt in chunks
+  decoded,       // the token of a decode step
 };
 
 // Keys and values of the next tokens, and their queries.
@@ -48,6 +61,9 @@ struct NewTokens {
   at::Tensor k;  // [H_kv, T, D]
   at::Tensor v;  // [H_kv, T, D]
   int64_t first_position = 0;  // position of the first of the T tokens in the sequence
+  AppendKind kind = first_position == 0 ? AppendKind::whole_prompt : AppendKind::decoded;
+
+  bool ends_prompt() const { return kind == AppendKind::whole_prompt || kind == AppendKind::last_chunk; }
 };
 
 // A tensor that the cache does not store is undefined.
@@ -68,7 +84,7 @@ class KVC_EXPORT LayerCache {
 
   // Attention of the last T_q positions over the cache: q [H_q, T_q, D] in the model's type (fp32, fp16 or bf16)
   // -> [H_q, T_q, D] fp32. scale: the model's scale is in LayerInfo.
-  // Default: causal attention over attended() within the sliding window, softmax in fp32. Overrides compute the same
+  // Default: reference_attention over attended(). Overrides compute the same
   // result on the compressed form; the default is their reference, and handles every shape that they do not. Not called
   // if the cache stores only K or only V.
   virtual at::Tensor attend(const at::Tensor& q, double scale) const;
@@ -105,10 +121,16 @@ class KVC_EXPORT LayerCache {
   LayerInfo info_;
 };
 
-// softmax(q k^T * scale) v in fp32, causal by position and within the sliding window (0: none); the last query is at
-// position length-1.
+// Weights of attention from scores q k^T * scale, which it changes: the layer's softcap, -infinity where `hidden` (bool,
+// broadcast to scores), softmax over the last dimension with each head's sink in the denominator.
+// scores: [..., T_q, T] fp32 or fp64, leading dimensions: query heads from first_head on, in any shape.
+KVC_EXPORT at::Tensor attention_weights(at::Tensor scores, const at::Tensor& hidden, const LayerInfo& info,
+                                        int64_t first_head = 0);
+
+// attention_weights(q k^T * scale) v in fp32, causal by position and within the layer's sliding window; the last query
+// is at position length-1. Of the layer, only window, softcap and sinks are used.
 // q: [H_q, T_q, D], k and v: [H_kv, T_kept, D], positions: [H_kv, T_kept] int64 -> [H_q, T_q, D] fp32
 KVC_EXPORT at::Tensor reference_attention(const at::Tensor& q, const KeyValue& kv, const at::Tensor& positions,
-                                          int64_t length, double scale, int64_t sliding_window = 0);
+                                          int64_t length, double scale, const LayerInfo& layer = {});
 
 }  // namespace kvc

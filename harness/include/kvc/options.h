@@ -23,6 +23,7 @@ class KVC_EXPORT OptionVisitor {
   virtual void integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed,
                           const char* help) = 0;
   virtual void real(const char* name, double& value, double min, double max, const char* help) = 0;
+  virtual void boolean(const char* name, bool& value, const char* help) = 0;  // true or false
   virtual void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
                       const char* help) = 0;
   // One integer for all layers, or one per layer. Written as 4 or "8,4,4,2", because a list in YAML is a sweep;

@@ -10,7 +10,7 @@
 
 namespace kvc {
 
-constexpr uint32_t kAbiVersion = 4;
+constexpr uint32_t kAbiVersion = 5;
 
 // Properties that a plugin declares; part of the descriptor, shown by `kvc plugins NAME`.
 struct Capabilities {
@@ -20,10 +20,12 @@ struct Capabilities {
   bool estimates = false;        // attended() may differ from dequantize(): vectors with unbiased inner products
   bool simulated = false;        // stores floats, and computes its size; excluded from tables of sizes
   // For compositions of compressors.
-  bool evicts = false;       // a cache may store fewer tokens than length()
-  bool splits = false;       // stores K and V separately, so make_cache supports LayerInfo::holds k or v
-  bool turns_keys = false;   // reads rope_frequencies, so tokens must have their positions in the text
-  const char* devices = "";  // why its caches are on the CPU only, in one line; "": they support GPUs
+  bool evicts = false;          // a cache may store fewer tokens than length()
+  bool splits = false;          // stores K and V separately, so make_cache supports LayerInfo::holds k or v
+  bool chunked_prompt = false;  // append() takes a prompt in chunks, and gives the cache of a whole prompt's append, or
+                                // says in `deviations` how it differs
+  bool turns_keys = false;      // reads rope_frequencies, so tokens must have their positions in the text
+  const char* devices = "";     // why its caches are on the CPU only, in one line; "": they support GPUs
   const char* formula =
       "";  // source of the formula of paper_bytes(), as named in tables: "GEAR"; "": the plugin itself
 };

@@ -85,7 +85,7 @@ KeyValue ComposedCache::attended() const {
 }
 
 at::Tensor ComposedCache::attend_parts(const at::Tensor& q, double scale) const {
-  return reference_attention(q, gather(Gather::attended), positions(), length(), scale, info().sliding_window);
+  return reference_attention(q, gather(Gather::attended), positions(), length(), scale, info());
 }
 
 std::vector<StageUse> ComposedCache::stages() const {

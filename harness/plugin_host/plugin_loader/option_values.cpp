@@ -66,6 +66,9 @@ void OptionDescriber::integer_of(const char* name, int64_t& value, std::initiali
 void OptionDescriber::real(const char* name, double& value, double min, double max, const char* help) {
   descriptions.push_back({name, "real", value, real_range(min, max), help});
 }
+void OptionDescriber::boolean(const char* name, bool& value, const char* help) {
+  descriptions.push_back({name, "boolean", value, "true, false", help});
+}
 void OptionDescriber::choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
                              const char* help) {
   descriptions.push_back({name, "choice", value, list_text(allowed), help});
@@ -110,6 +113,14 @@ void OptionAssigner::real(const char* name, double& value, double min, double ma
     const auto given = given_.at(name).get<double>();
     check(given >= min && given <= max, name, real_range(min, max));
     value = given;
+  }
+  resolved[name] = value;
+}
+
+void OptionAssigner::boolean(const char* name, bool& value, const char*) {
+  if (given_.contains(name)) {
+    check(given_.at(name).is_boolean(), name, "true, false");
+    value = given_.at(name).get<bool>();
   }
   resolved[name] = value;
 }

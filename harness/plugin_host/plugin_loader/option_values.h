@@ -13,6 +13,7 @@ class OptionDescriber final : public OptionVisitor {
   void integer(const char* name, int64_t& value, int64_t min, int64_t max, const char* help) override;
   void integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed, const char* help) override;
   void real(const char* name, double& value, double min, double max, const char* help) override;
+  void boolean(const char* name, bool& value, const char* help) override;
   void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
               const char* help) override;
   void integers_of(const char* name, std::vector<int64_t>& value, std::initializer_list<int64_t> allowed,
@@ -29,6 +30,7 @@ class OptionAssigner final : public OptionVisitor {
   void integer(const char* name, int64_t& value, int64_t min, int64_t max, const char* help) override;
   void integer_of(const char* name, int64_t& value, std::initializer_list<int64_t> allowed, const char* help) override;
   void real(const char* name, double& value, double min, double max, const char* help) override;
+  void boolean(const char* name, bool& value, const char* help) override;
   void choice(const char* name, std::string& value, std::initializer_list<const char*> allowed,
               const char* help) override;
   void integers_of(const char* name, std::vector<int64_t>& value, std::initializer_list<int64_t> allowed,
@@ -52,6 +54,7 @@ class OptionFilePlacer final : public OptionVisitor {
   void integer(const char*, int64_t&, int64_t, int64_t, const char*) override {}
   void integer_of(const char*, int64_t&, std::initializer_list<int64_t>, const char*) override {}
   void real(const char*, double&, double, double, const char*) override {}
+  void boolean(const char*, bool&, const char*) override {}
   void choice(const char*, std::string&, std::initializer_list<const char*>, const char*) override {}
   void integers_of(const char*, std::vector<int64_t>&, std::initializer_list<int64_t>, const char*) override {}
   void file(const char* name, std::string& value, std::initializer_list<const char*> words, const char* help) override;

@@ -24,7 +24,7 @@ std::unique_ptr<LayerCache> prompted_cache(const Compressor& compressor, const M
                                            int64_t n_tokens) {
   // Bytes do not depend on the frequencies: all turn alike.
   static const std::vector<float> frequencies(4096, 0.01f);
-  const auto n_pairs = static_cast<size_t>(model.head_dim / 2);
+  const auto n_pairs = static_cast<size_t>(model.n_rotated_channels / 2);
   const auto rope =
       model.has_rope ? std::span(frequencies).first(std::min(n_pairs, frequencies.size())) : std::span<const float>();
   auto cache = compressor.make_cache(layer_info(model, layer, kSeed, rope));

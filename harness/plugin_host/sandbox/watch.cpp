@@ -229,7 +229,7 @@ void Watch::check(const CacheAnswer& answer, const at::Tensor& q, const at::Tens
   check_positions(positions, given.k.size(0), n_tokens, may_evict_);
   const auto all = at::arange(n_tokens, positions.options()).expand({given.k.size(0), n_tokens});
   const auto over = [&](const at::Tensor& queries, const KeyValue& kv, const at::Tensor& at) {
-    return reference_attention(queries, kv, at, n_tokens, info.attention_scale, info.sliding_window);
+    return reference_attention(queries, kv, at, n_tokens, info.attention_scale, info);
   };
   const auto exact = over(q, given, all), held = over(q, attended, positions);
   const double from_held = relative(attention, held), from_exact = relative(attention, exact);

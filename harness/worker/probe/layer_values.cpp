@@ -75,13 +75,14 @@ void ProbeOutput::keep(const std::string& name, const at::Tensor& tensor) {
   if (dumps) dump[name] = tensor.scalar_type() == at::kBool ? tensor.cpu().to(at::kByte) : tensor.cpu().clone();
 }
 
-void add_layer_values(int64_t layer, const at::Tensor& q, const KeyValue& exact, const LookedAt& looked_at,
-                      double scale, int64_t sliding_window, ProbeOutput& out) {
+void add_layer_values(const at::Tensor& q, const KeyValue& exact, const LookedAt& looked_at, const LayerInfo& info,
+                      ProbeOutput& out) {
+  const int64_t layer = info.layer;
   const auto& held = looked_at.held;
   add_tensor_values(layer, "k", exact.k, held.k, out.values);
   add_tensor_values(layer, "v", exact.v, held.v, out.values);
   if (out.values.wants_any({"score_rel_sq", "output_rel_fro"})) {
-    const auto errors = attention_errors(q, exact, looked_at.attended, scale, sliding_window);
+    const auto errors = attention_errors(q, exact, looked_at.attended, info);
     add_heads("score_rel_sq", layer, "scores", errors.scores, out.values);
     add_heads("output_rel_fro", layer, "output", errors.output, out.values);
     out.keep(concat("layer.", layer, ".k_attended"), looked_at.attended.k);

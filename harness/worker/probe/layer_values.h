@@ -26,8 +26,8 @@ struct LookedAt {
 };
 
 // The prompt. q: [H_q, n, D] of its last tokens; exact: [H_kv, T, D]
-void add_layer_values(int64_t layer, const at::Tensor& q, const KeyValue& exact, const LookedAt& looked_at,
-                      double scale, int64_t sliding_window, ProbeOutput& out);
+void add_layer_values(const at::Tensor& q, const KeyValue& exact, const LookedAt& looked_at, const LayerInfo& layer,
+                      ProbeOutput& out);
 
 // The end of decoding. given: all that the cache was given.
 void add_end_values(int64_t layer, const KeyValue& given, const HeldTokens& held, ProbeOutput& out);

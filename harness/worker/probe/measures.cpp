@@ -40,9 +40,8 @@ at::Tensor hidden(int64_t n_queries, int64_t n_tokens, int64_t sliding_window) {
 }
 
 // q [H_kv, G, n, D], k [H_kv, T, D], hidden [H_kv or 1, 1, n, T] -> [H_kv, G, n, T]
-at::Tensor scores(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden, double scale) {
-  const auto products = at::matmul(q, k.transpose(1, 2).unsqueeze(1)) * scale;
-  return products.masked_fill(hidden, -std::numeric_limits<double>::infinity()).softmax(-1);
+at::Tensor weights(const at::Tensor& q, const at::Tensor& k, const at::Tensor& hidden, const LayerInfo& layer) {
+  return attention_weights(at::matmul(q, k.transpose(1, 2).unsqueeze(1)) * layer.attention_scale, hidden, layer);
 }
 
 HeldTokens over_all_tokens(const LayerCache& cache, const KeyValue& held) {
@@ -68,13 +67,14 @@ FrobeniusErrors frobenius_errors(const at::Tensor& exact, const at::Tensor& held
   return {to_vector(absolute), to_vector(absolute / norm)};
 }
 
-AttentionErrors attention_errors(const at::Tensor& q, const KeyValue& exact, const HeldTokens& attended, double scale,
-                                 int64_t sliding_window) {
+AttentionErrors attention_errors(const at::Tensor& q, const KeyValue& exact, const HeldTokens& attended,
+                                 const LayerInfo& layer) {
   const int64_t n_kv_heads = exact.k.size(0), n_queries = q.size(1), n_tokens = exact.k.size(1);
   const auto grouped = in_double(q).reshape({n_kv_heads, -1, n_queries, q.size(2)});
-  const auto unseen = hidden(n_queries, n_tokens, sliding_window).view({1, 1, n_queries, n_tokens});
+  const auto unseen = hidden(n_queries, n_tokens, layer.sliding_window).view({1, 1, n_queries, n_tokens});
   const auto not_held = unseen.logical_or(attended.kept.logical_not().view({n_kv_heads, 1, 1, n_tokens}));
-  const auto a = scores(grouped, in_double(exact.k), unseen, scale), b = scores(grouped, attended.k, not_held, scale);
+  const auto a = weights(grouped, in_double(exact.k), unseen, layer);
+  const auto b = weights(grouped, attended.k, not_held, layer);
   const auto of_query = (a - b).square().sum(-1) / a.square().sum(-1);  // [H_kv, G, n]
   const auto of_head = of_query.mean(-1).flatten();
   const auto o = at::matmul(a, in_double(exact.v).unsqueeze(1)), p = at::matmul(b, attended.v.unsqueeze(1));

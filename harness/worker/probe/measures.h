@@ -24,14 +24,14 @@ struct FrobeniusErrors {
 FrobeniusErrors frobenius_errors(const at::Tensor& exact, const at::Tensor& held);  // [H, T, D]
 
 // Of causal attention of the last tokens' queries, per query head; the last entry of all heads together (scores: their
-// mean). With a = softmax(q k^T * scale), a^ the same of what is attended to, o and o^ the outputs:
+// mean). With a = attention_weights(q k^T * scale) of the layer, a^ the same of what is attended to, o and o^ the outputs:
 //   scores: mean over queries of ||a - a^||^2 / ||a||^2;  output: ||o - o^||_F / ||o||_F over all queries
 struct AttentionErrors {
   std::vector<double> scores, output;
 };
 // q: [H_q, n, D] of the last n tokens; exact: [H_kv, T, D]
-AttentionErrors attention_errors(const at::Tensor& q, const KeyValue& exact, const HeldTokens& attended, double scale,
-                                 int64_t sliding_window);
+AttentionErrors attention_errors(const at::Tensor& q, const KeyValue& exact, const HeldTokens& attended,
+                                 const LayerInfo& layer);
 
 std::vector<double> singular_values(const at::Tensor& matrix);  // [m, n] -> min(m, n) of them, falling
 

@@ -51,7 +51,6 @@ struct Probe::Subject {
 // What is exact.
 struct Probe::Prompt {
   int64_t n_tokens = 0;
-  double scale = 0;
   std::vector<at::Tensor> q;            // by layer: of the last tokens [H_q, n, D]
   SequenceCaches caches;                // that go on with the answer
   std::vector<at::Tensor> logits = {};  // [V] of each step
@@ -116,7 +115,6 @@ std::vector<Probed> Probe::run(const ProbeRequest& request) {
 Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& subjects) {
   Prompt prompt;
   prompt.n_tokens = static_cast<int64_t>(request.prompt_ids.size());
-  prompt.scale = model_.shape().attention_scale;
   const int64_t n_queries = std::min(request.settings.n_queries, prompt.n_tokens);
   std::random_device random;
   const auto kept_layer = static_cast<int64_t>(random() % static_cast<uint32_t>(model_.shape().n_layers));
@@ -183,8 +181,8 @@ void Probe::look_at_prompt(const Prompt& prompt, Subject& subject) {
     LookedAt looked_at;
     inside(subject, [&] { looked_at = look_at(*subject.caches[layer], attends); });
     if (subject.failed()) return;
-    add_layer_values(static_cast<int64_t>(layer), prompt.q[layer], prompt.of_layer(layer), looked_at, prompt.scale,
-                     model_.shape().sliding_window, subject.out);
+    add_layer_values(prompt.q[layer], prompt.of_layer(layer), looked_at,
+                     model_.layer_info(static_cast<int64_t>(layer), 0), subject.out);
   }
 }
 

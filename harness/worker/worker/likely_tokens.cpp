@@ -13,13 +13,13 @@ constexpr int64_t kComputed = 128;  // tokens that the model reads: of a large o
 constexpr int64_t kAtOnce = 2048;
 constexpr uint64_t kIdSeed = 20;
 
-// x: [H, n, D]; its channels i and i + D/2 are turned by the angle of each of n positions.
+// x: [H, n, D]; its channels i and i + R/2 are rotated by the angle of each of n positions; those from R on stay.
 at::Tensor turned(const at::Tensor& x, const at::Tensor& frequencies, const at::Tensor& positions) {
   const auto angles = positions.to(at::kDouble).unsqueeze(1) * frequencies.unsqueeze(0);
   const auto cos = angles.cos().to(at::kFloat), sin = angles.sin().to(at::kFloat);
   const int64_t half = frequencies.size(0);
   const auto a = x.narrow(2, 0, half), b = x.narrow(2, half, half);
-  return at::cat({a * cos - b * sin, b * cos + a * sin}, 2);
+  return at::cat({a * cos - b * sin, b * cos + a * sin, x.narrow(2, 2 * half, x.size(2) - 2 * half)}, 2);
 }
 
 }  // namespace

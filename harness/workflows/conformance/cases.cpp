@@ -32,6 +32,19 @@ const std::vector<ModelShape>& model_shapes() {
       {.n_layers = 2, .n_heads = 9, .n_kv_heads = 3, .head_dim = 64},
       {.n_layers = 2, .n_heads = 4, .n_kv_heads = 2, .head_dim = 128},
       {.n_layers = 2, .n_heads = 4, .n_kv_heads = 2, .head_dim = 64, .sliding_window = 45},
+      {.n_layers = 2,
+       .n_heads = 8,
+       .n_kv_heads = 2,
+       .head_dim = 64,
+       .n_rotated_channels = 48,
+       .has_sinks = true,
+       .layers = {{.sliding_window = 0}, {.sliding_window = 45}}},
+      {.n_layers = 2,
+       .n_heads = 4,
+       .n_kv_heads = 2,
+       .head_dim = 64,
+       .logit_softcap = 1.5,
+       .layers = {{.has_rope = true}, {.has_rope = false}}},
   };
   return shapes;
 }

@@ -35,7 +35,10 @@ std::vector<ModelShape> unusual_models() {
 std::string to_string(const ModelShape& model) {
   return concat("heads ", model.n_heads, "/", model.n_kv_heads, ", head_dim ", model.head_dim,
                 model.sliding_window > 0 ? concat(", window ", model.sliding_window) : "",
-                model.has_rope ? "" : ", no RoPE");
+                model.has_rope ? "" : ", no RoPE",
+                model.n_rotated_channels < model.head_dim ? concat(", ", model.n_rotated_channels, " rotated") : "",
+                model.has_sinks ? ", sinks" : "", model.logit_softcap > 0 ? ", softcap" : "",
+                model.layers.empty() ? "" : ", layers differ");
 }
 
 Outcome descriptor_is_complete(const Subject& subject) {

@@ -76,7 +76,8 @@ Outcome joint_prefill_serves_all_layers(const Subject& subject) {
           .look_at_prompt(cache, prompt.q);
       for (int64_t t = n_prompt; t < n_prompt + 20; ++t) {
         append(cache, tokens_of(layers.inputs[layer], t, 1));
-        if (t % 7 == 0) compare_attention(cache, layers.inputs[layer], subject.model, 1, outcome);
+        if (t % 7 == 0)
+          compare_attention(cache, layers.inputs[layer], subject.model, 1, outcome, static_cast<int64_t>(layer));
       }
     }
   }

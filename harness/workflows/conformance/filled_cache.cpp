@@ -36,16 +36,22 @@ void lent_to(const NewTokens& tokens, const Body& body) {
 
 std::span<const float> frequencies_of(const ModelShape& model) {
   if (!model.has_rope) return {};
-  static std::map<int64_t, std::vector<float>> by_head_dim;
-  auto& frequencies = by_head_dim[model.head_dim];
-  for (int64_t i = static_cast<int64_t>(frequencies.size()); i < model.head_dim / 2; ++i) {
-    frequencies.push_back(std::pow(1e4f, -2.f * static_cast<float>(i) / static_cast<float>(model.head_dim)));
+  static std::map<int64_t, std::vector<float>> by_channels;
+  const int64_t n = model.n_rotated_channels;
+  auto& frequencies = by_channels[n];
+  for (int64_t i = static_cast<int64_t>(frequencies.size()); i < n / 2; ++i) {
+    frequencies.push_back(std::pow(1e4f, -2.f * static_cast<float>(i) / static_cast<float>(n)));
   }
   return frequencies;
 }
 
+at::Tensor sinks_of(const ModelShape& model) {
+  if (!model.has_sinks) return {};
+  return at::linspace(-2, 4, model.n_heads, at::TensorOptions(at::kFloat)).to(check_device());
+}
+
 LayerInfo info_of(const ModelShape& model, int64_t layer, uint64_t sequence_key) {
-  return layer_info(model, layer, sequence_key, frequencies_of(model), check_device());
+  return layer_info(model, layer, sequence_key, frequencies_of(model), check_device(), sinks_of(model));
 }
 
 std::unique_ptr<Compressor> make_compressor(const Subject& subject) {
@@ -110,7 +116,7 @@ bool equal(const KeyValue& a, const KeyValue& b) { return at::equal(a.k, b.k) &&
 bool is_finite(const KeyValue& kv) { return kv.k.isfinite().all().item<bool>() && kv.v.isfinite().all().item<bool>(); }
 
 void compare_attention(const LayerCache& cache, const Input& input, const ModelShape& model, int64_t n_queries,
-                       Outcome& outcome) {
+                       Outcome& outcome, int64_t layer) {
   const int64_t length = cache.length();
   const auto q = input.q.narrow(1, length - n_queries, n_queries);
   const auto got = cache.attend(q, model.attention_scale);
@@ -118,8 +124,8 @@ void compare_attention(const LayerCache& cache, const Input& input, const ModelS
     outcome.complaints.push_back(concat("attend gives ", got.sizes(), " ", got.scalar_type(), " for q ", q.sizes()));
     return;
   }
-  const auto expected =
-      reference_attention(q, cache.attended(), cache.positions(), length, model.attention_scale, model.sliding_window);
+  const auto expected = reference_attention(q, cache.attended(), cache.positions(), length, model.attention_scale,
+                                            info_of(model, layer, 0));
   const double error = (got - expected).abs().max().item<double>(), size = expected.abs().max().item<double>();
   expect(error <= 1e-4 * size,
          concat("attend differs from the reference by ", error, " (largest entry ", size, ") at ", length, " tokens, ",

@@ -46,7 +46,7 @@ inline void expect(bool condition, const std::string& what, Outcome& outcome) {
 // attend against the softmax over attended(), for the last n_queries positions. fp32 sums in another order: 1e-4 of
 // the largest entry leaves room for some thousand tokens.
 void compare_attention(const LayerCache& cache, const Input& input, const ModelShape& model, int64_t n_queries,
-                       Outcome& outcome);
+                       Outcome& outcome, int64_t layer = 1);
 
 // Whether f throws an Error; anything else it throws gets out.
 template <class F>

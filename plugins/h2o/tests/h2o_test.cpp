@@ -101,7 +101,7 @@ TEST(H2o, WhatStepsReceiveIsAddedUp) {
 TEST(H2o, ScoresOfAHeadSumToItsQueries) {
   const RandomTokens x(kInfo, 64);
   for (int64_t h = 0; h < 2; ++h) {
-    const auto mass = attention_mass(x.q, x.k, 1 / std::sqrt(32.0), 0)[h];
+    const auto mass = attention_mass(x.q, x.k, {.head_dim = 32})[h];
     EXPECT_NEAR(mass.sum().item<double>(), 2 * 64, 1e-3);
     EXPECT_GE(mass[0].item<double>(), mass[63].item<double>());  // the last token is seen by one query only
     EXPECT_LE(mass[63].item<double>(), 2);

@@ -223,6 +223,24 @@ TEST(Softmax, IsTheQuotientOfExponentials) {
   }
 }
 
+// A sink far below all scores changes nothing, one far above takes everything; between, it is one more term of the sum.
+TEST(Softmax, ASinkAddsItsExponentialToTheDenominatorAtAllLengths) {
+  for (const int64_t n : {1, 5, 16, 17, 100}) {
+    for (const float sink : {-200.f, -1.f, 0.f, 3.f, 200.f}) {
+      const auto x = random_floats(n, 4);
+      double top = sink, sum = 0;
+      for (const double value : x) top = std::max(top, value);
+      for (const double value : x) sum += std::exp(value - top);
+      auto y = x;
+      softmax(y.data(), n, &sink);
+      for (size_t i = 0; i < y.size(); ++i) {
+        const double right = std::exp(x[i] - top) / (sum + std::exp(sink - top));
+        EXPECT_NEAR(y[i], right, 1e-5 * right + 1e-7) << n << ", " << sink << ", " << i;
+      }
+    }
+  }
+}
+
 TEST(SumOfSquares, IsOfTheDifferenceOrOfTheRowItself) {
   for (int64_t n = 0; n <= 33; ++n) {
     const auto x = random_floats(n, 5), y = random_floats(n, 6);

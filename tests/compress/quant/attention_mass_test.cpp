@@ -27,7 +27,8 @@ TEST(AttentionMass, IsTheColumnSumWhateverTheChunks) {
   for (const int64_t n_queries : {n, int64_t{32}, int64_t{1}}) {
     for (const int64_t window : {0, 100}) {
       const auto last = q.narrow(1, n - n_queries, n_queries);
-      const auto mass = attention_mass(last, k, 0.25, window), expected = mass64(last, k, 0.25, window);
+      const auto mass = attention_mass(last, k, {.n_heads = 4, .sliding_window = window, .attention_scale = 0.25}),
+                 expected = mass64(last, k, 0.25, window);
       EXPECT_TRUE(at::allclose(mass.to(at::kDouble), expected, 1e-4, 1e-6)) << n_queries << " " << window;
       EXPECT_NEAR(mass[1].sum().item<double>(), 2.0 * static_cast<double>(n_queries), 1e-2);
     }
@@ -35,8 +36,8 @@ TEST(AttentionMass, IsTheColumnSumWhateverTheChunks) {
 }
 
 TEST(AttentionMass, RefusesMoreQueriesThanKeys) {
-  EXPECT_THROW(attention_mass(at::ones({2, 5, 8}), at::ones({2, 4, 8}), 1), Error);
-  EXPECT_THROW(attention_mass(at::ones({3, 4, 8}), at::ones({2, 4, 8}), 1), Error);
+  EXPECT_THROW(attention_mass(at::ones({2, 5, 8}), at::ones({2, 4, 8}), LayerInfo{}), Error);
+  EXPECT_THROW(attention_mass(at::ones({3, 4, 8}), at::ones({2, 4, 8}), LayerInfo{}), Error);
 }
 
 }  // namespace

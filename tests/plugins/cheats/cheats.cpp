@@ -125,7 +125,7 @@ class Cheat final : public LayerCache {
     return kInherited.contains(how_) ? LayerCache::attend(q, scale) : attend_exactly(q, scale);
   }
   at::Tensor attend_exactly(const at::Tensor& q, double scale) const {
-    return reference_attention(q, exact(), LayerCache::positions(), length_, scale, info().sliding_window);
+    return reference_attention(q, exact(), LayerCache::positions(), length_, scale, info());
   }
   KeyValue dequantize() const override {
     if (how_ == "exact_dequantize" || how_ == "one_honest_token") return exact();

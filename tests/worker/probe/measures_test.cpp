@@ -9,6 +9,8 @@
 namespace kvc {
 namespace {
 
+LayerInfo layer(double scale, int64_t window) { return {.sliding_window = window, .attention_scale = scale}; }
+
 TEST(Measures, FrobeniusIsOfEachHeadAndOfAll) {
   const auto exact = at::tensor({3.f, 4.f, 0.f, 12.f}).view({2, 1, 2});  // norms 5 and 12
   const auto held = at::tensor({3.f, 4.f, 3.f, 8.f}).view({2, 1, 2});    // off by 0 and 5
@@ -27,10 +29,11 @@ TEST(Measures, AttentionOfAnEvictedTokenGoesToTheOthers) {
   HeldTokens held{exact.k.to(at::kDouble), exact.v.to(at::kDouble), at::tensor({0, 1}).view({1, 2}).to(at::kBool)};
   held.k[0][0].zero_();
   held.v[0][0].zero_();
-  const auto errors = attention_errors(q, exact, held, 1, 0);
-  EXPECT_DOUBLE_EQ(errors.scores[0], 1);                                  // (1/2)^2 + (1/2)^2 over the same
-  EXPECT_DOUBLE_EQ(errors.output[0], 1);                                  // (1, 1) against (0, 2)
-  EXPECT_DOUBLE_EQ(attention_errors(q, exact, held, 1, 1).scores[0], 0);  // a window that sees the last token alone
+  const auto errors = attention_errors(q, exact, held, layer(1, 0));
+  EXPECT_DOUBLE_EQ(errors.scores[0], 1);  // (1/2)^2 + (1/2)^2 over the same
+  EXPECT_DOUBLE_EQ(errors.output[0], 1);  // (1, 1) against (0, 2)
+  EXPECT_DOUBLE_EQ(attention_errors(q, exact, held, layer(1, 1)).scores[0],
+                   0);  // a window that sees the last token alone
 }
 
 // Its scores come from vectors that are not the nearest to its keys.
@@ -59,7 +62,7 @@ TEST(Measures, AKvHeadsErrorsAreOfItsOwnQueryHeads) {
   const auto v = at::tensor({4.f, 0.f, 0.f, 4.f, 2.f, 0.f, 0.f, 2.f}).view({2, 2, 2});
   HeldTokens held{k.to(at::kDouble), v.to(at::kDouble), at::tensor({1, 1, 0, 1}).view({2, 2}).to(at::kBool)};
   held.v[1][0].zero_();
-  const auto errors = attention_errors(q, {k, v}, held, 1, 0);
+  const auto errors = attention_errors(q, {k, v}, held, layer(1, 0));
   const std::vector<double> scores{0, 0, 0.2, 1, 0.3}, output{0, 0, std::sqrt(0.2), 1, std::sqrt(2.5 / 20.5)};
   ASSERT_EQ(errors.scores.size(), scores.size());
   for (size_t i = 0; i < scores.size(); ++i) {
@@ -72,7 +75,7 @@ TEST(Measures, AKvHeadsErrorsAreOfItsOwnQueryHeads) {
 TEST(Measures, ScoresAreMeansOverTheLastQueries) {
   const auto ones = at::ones({1, 3, 2});
   HeldTokens held{ones.to(at::kDouble), ones.to(at::kDouble), at::tensor({0, 1, 1}).view({1, 3}).to(at::kBool)};
-  const auto errors = attention_errors(at::ones({1, 2, 2}), {ones, ones}, held, 1, 0);
+  const auto errors = attention_errors(at::ones({1, 2, 2}), {ones, ones}, held, layer(1, 0));
   EXPECT_DOUBLE_EQ(errors.scores[0], (1 + 0.5) / 2);
 }
 
@@ -80,7 +83,7 @@ TEST(Measures, ScoresAreMeansOverTheLastQueries) {
 TEST(Measures, ScoresAreScaled) {
   const auto k = at::tensor({0.f, 4 * std::log(3.f)}).view({1, 2, 1}), v = at::ones({1, 2, 1});
   const HeldTokens held{at::zeros({1, 2, 1}, at::kDouble), v.to(at::kDouble), at::ones({1, 2}, at::kBool)};
-  const auto errors = attention_errors(at::ones({1, 1, 1}), {k, v}, held, 0.25, 0);  // (1/4, 3/4) against halves
+  const auto errors = attention_errors(at::ones({1, 1, 1}), {k, v}, held, layer(0.25, 0));  // (1/4, 3/4) against halves
   EXPECT_NEAR(errors.scores[0], (2 / 16.0) / (10 / 16.0), 1e-6);
 }
 

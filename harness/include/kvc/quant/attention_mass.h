@@ -14,10 +14,10 @@ KVC_EXPORT void check_queries(const char* method, const NewTokens& tokens, const
 
 // Sums of exact causal softmax probabilities: entry [h, t] is the attention of the last T_q positions of the prompt to
 // token t, summed over the query heads of KV head h. A row sums to T_q * H_q / H_kv.
-// q: [H_q, T_q, D], k: [H_kv, T >= T_q, D] of any float type -> [H_kv, T] fp32; sliding_window 0: none.
+// With the layer's scale, window, softcap and sinks (then a row sums to less).
+// q: [H_q, T_q, D], k: [H_kv, T >= T_q, D] of any float type -> [H_kv, T] fp32
 // At most kMassBytes of scores exist at a time, independent of the prompt's length.
-KVC_EXPORT at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, double scale,
-                                     int64_t sliding_window = 0);
+KVC_EXPORT at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, const LayerInfo& layer);
 
 constexpr int64_t kMassBytes = 8 << 20;
 

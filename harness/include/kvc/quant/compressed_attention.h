@@ -31,11 +31,15 @@ class RaggedTokens;
 
 class KVC_EXPORT CompressedAttention {
  public:
-  // Whether this path supports the query: one token, head_dim up to 1024.
+  static constexpr int64_t kMostChannels = 1024;
+  // Whether this path supports the query: one token, head_dim up to kMostChannels.
   static bool takes(const at::Tensor& q);
 
   // q: [H_q, 1, D]; n_tokens: the cache's length.
   CompressedAttention(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens);
+
+  // For the weighted sum alone, of given weights [H_q, T] fp32, which are copied.
+  CompressedAttention(const at::Tensor& weights, const LayerInfo& info);
 
   // For a batch of sequences of one layer, q[b] with a cache of n_tokens[b]; results are written to out [B, H_q, D]
   // fp32.
@@ -58,6 +62,7 @@ class KVC_EXPORT CompressedAttention {
   void score(const at::Tensor& q, const GroupCodes& k, int64_t first);
   void add_scores(const at::Tensor& scores, int64_t first);  // [H_q, n] fp32, computed by the method from q()
 
+  // With the layer's softcap and sinks.
   void softmax();                                   // tokens before the sliding window have weight 0
   void softmax(std::span<const int64_t> n_hidden);  // the first n_hidden[h] of KV head h have weight 0 instead
   const at::Tensor& weights() const;                // [H_q, T] fp32; scores before softmax()
@@ -93,6 +98,8 @@ class KVC_EXPORT CompressedAttention {
 
   int64_t n_kv_heads_, group_, head_dim_, n_tokens_;
   int64_t n_hidden_;                       // tokens before the sliding window
+  double softcap_;                         // of LayerInfo
+  at::Tensor sinks_;                       // [H_q] fp32, or undefined
   at::Tensor q_;                           // [H_q, D] fp32, times scale
   at::Tensor scores_;                      // [H_q, T] fp32; weights after softmax()
   at::Tensor out_;                         // [H_q, D] fp32

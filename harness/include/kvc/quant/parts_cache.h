@@ -11,13 +11,16 @@
 #include "kvc/compressor.h"
 #include "kvc/layer_cache.h"
 #include "kvc/quant/compressed_attention.h"
+#include "kvc/split_attention.h"
 
 namespace kvc {
 
-class KVC_EXPORT PartsCache : public LayerCache {
+class KVC_EXPORT PartsCache : public LayerCache, public SplitAttention {
  public:
   // For more than one query token, and if has_parts() is false: LayerCache::attend.
   at::Tensor attend(const at::Tensor& q, double scale) const override;
+  at::Tensor scores(const at::Tensor& q, double scale) const final;
+  at::Tensor mix(const at::Tensor& weights) const final;
 
  protected:
   explicit PartsCache(const LayerInfo& info) : LayerCache(info) {}
