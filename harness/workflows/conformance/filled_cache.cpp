@@ -47,7 +47,10 @@ std::span<const float> frequencies_of(const ModelShape& model) {
 
 at::Tensor sinks_of(const ModelShape& model) {
   if (!model.has_sinks) return {};
-  return at::linspace(-2, 4, model.n_heads, at::TensorOptions(at::kFloat)).to(check_device());
+  static std::map<std::pair<int64_t, c10::DeviceType>, at::Tensor> made;
+  auto& sinks = made[{model.n_heads, check_device().type()}];
+  if (!sinks.defined()) sinks = at::linspace(-2, 4, model.n_heads, at::TensorOptions(at::kFloat)).to(check_device());
+  return sinks;
 }
 
 LayerInfo info_of(const ModelShape& model, int64_t layer, uint64_t sequence_key) {
@@ -55,6 +58,7 @@ LayerInfo info_of(const ModelShape& model, int64_t layer, uint64_t sequence_key)
 }
 
 std::unique_ptr<Compressor> make_compressor(const Subject& subject) {
+  sinks_of(subject.model);  // the model's, not a cache's: allocated before a check counts bytes
   auto compressor = subject.plugin.make(subject.options);
   compressor->check_model(subject.model);
   auto* method = dynamic_cast<Calibrated*>(compressor.get());
