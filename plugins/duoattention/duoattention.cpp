@@ -117,7 +117,10 @@ class DuoCache final : public kvc::LayerCache {
 
   kvc::Footprint footprint() const override {
     kvc::Footprint bytes;
-    for (const auto& kind : kinds_) bytes.add(kind.cache->footprint());
+    for (const auto& kind : kinds_) {
+      bytes.add(kind.cache->footprint());
+      bytes.add(kvc::CacheTensor::shared, kvc::ByteKind::parameters, kind.cache->info().sinks);
+    }
     return bytes;
   }
 

@@ -48,6 +48,8 @@ const char* to_string(ByteKind kind) {
       return "index";
     case ByteKind::scores:
       return "scores";
+    case ByteKind::parameters:
+      return "parameters";
   }
   throw Error("ByteKind out of range");
 }

@@ -25,8 +25,9 @@ enum class ByteKind : uint8_t {
   codebook,  // levels of a non-uniform quantizer
   recent,    // uncompressed tokens
   mask,
-  index,   // positions of kept tokens
-  scores,  // ranking scores of kept tokens
+  index,       // positions of kept tokens
+  scores,      // ranking scores of kept tokens
+  parameters,  // copies of the model's, as of some heads' attention sinks
 };
 
 KVC_EXPORT const char* to_string(CacheTensor tensor);

@@ -108,7 +108,7 @@ void check_likelihoods(const Job& job, const JobResult& result) {
 const std::set<std::string>& byte_kinds() {
   static const std::set<std::string> kinds = [] {
     std::set<std::string> names;
-    for (auto kind = ByteKind::codes; kind <= ByteKind::scores; kind = static_cast<ByteKind>(int(kind) + 1)) {
+    for (auto kind = ByteKind::codes; kind <= ByteKind::parameters; kind = static_cast<ByteKind>(int(kind) + 1)) {
       names.insert(to_string(kind));
     }
     return names;
