@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""gpu_baseline.py DEVICE: the device's copy bandwidth, and torch's scaled_dot_product_attention of one token over caches
-of 16 bits, as JSON. Medians of 20 after 5 to warm up; the layer is that of configs/bench_gpu.yaml."""
+"""gpu_baseline.py DEVICE [copy]: the device's copy bandwidth, and (not with `copy`) torch's scaled_dot_product_attention
+of one token over caches of 16 bits, as JSON. Medians of 20 after 5 to warm up; the layer is that of
+configs/bench_gpu.yaml."""
 import json
 import statistics
 import sys
@@ -31,8 +32,10 @@ def main():
     copy = seconds_of(lambda: target.copy_(source), synchronize)
     print(json.dumps({"device": str(device), "torch": torch.__version__, "copy_bytes": n_bytes,
                       "copy_gb_a_second": 2 * n_bytes / copy / 1e9}))
+    if "copy" in sys.argv[2:]:
+        return
     for n_tokens in (8192, 32768):
-        for batch in (1, 8):
+        for batch in (1, 8, 16):
             k = torch.randn(batch, KV_HEADS, n_tokens, HEAD_DIM, dtype=torch.float16, device=device)
             v, q = torch.randn_like(k), torch.randn(batch, HEADS, 1, HEAD_DIM, dtype=torch.float16, device=device)
             spent = seconds_of(

@@ -1,19 +1,25 @@
 #!/usr/bin/env python3
-"""gpu_summary.py RESULTS: of baseline.json and speed.json in that folder, which bench/gpu.sh wrote, summary.json: for each
-compressor and point the time of a step's attention, the share of the copy bandwidth that it reads its caches at, and
-torch's attention over 16 bits at the same point beside it, where there is one."""
+"""gpu_summary.py RESULTS: of copy.json and speed.json in that folder, which bench/gpu.sh wrote, summary.json: for each
+compressor and point the times of a step's append and attention, the share of the copy bandwidth that it reads its caches
+at, and torch's attention over 16 bits at the same point beside it, where baseline.json has one."""
 import json
 import os
 import sys
 
 
+def lines(path):
+    with open(path, encoding="utf-8") as file:
+        return [json.loads(line) for line in file if line.strip()]
+
+
 def main():
     folder = sys.argv[1]
-    for name in ("baseline.json", "speed.json"):
+    for name in ("copy.json", "speed.json"):
         if not os.path.isfile(os.path.join(folder, name)):
-            sys.exit(f"gpu_summary.py: {folder}: no {name}; bench/gpu.sh's steps baseline and speed write them")
-    with open(os.path.join(folder, "baseline.json"), encoding="utf-8") as file:
-        machine, *attention = [json.loads(line) for line in file if line.strip()]
+            sys.exit(f"gpu_summary.py: {folder}: no {name}; bench/gpu.sh's steps machine and speed write them")
+    machine, attention = lines(os.path.join(folder, "copy.json"))[0], []
+    if os.path.isfile(os.path.join(folder, "baseline.json")):
+        attention = lines(os.path.join(folder, "baseline.json"))[1:]
     with open(os.path.join(folder, "speed.json"), encoding="utf-8") as file:
         measured = json.load(file)["rows"]
     torch = {(row["tokens"], row["batch"]): row["milliseconds"] for row in attention}

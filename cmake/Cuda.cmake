@@ -1,4 +1,5 @@
-# KVC_HAVE_CUDA: whether .cu files are compiled, for sm_80 and sm_90. Without a toolkit the build is complete without them.
+# KVC_HAVE_CUDA: whether .cu files are compiled. Without a toolkit the build is complete without them.
+# KVC_CUDA_ARCHITECTURES: for which GPUs; Blackwell's (10.0 and 12.0) where nvcc knows them.
 include(CheckLanguage)
 set(KVC_HAVE_CUDA FALSE)
 set(KVC_OLDEST_NVCC 12.1)  # the first whose ptxas takes kernels with more than 4 KB of parameters
@@ -7,10 +8,14 @@ set(KVC_OLDEST_NVCC 12.1)  # the first whose ptxas takes kernels with more than 
 function(kvc_check_nvcc compiler out)
   execute_process(COMMAND ${compiler} --version OUTPUT_VARIABLE said ERROR_QUIET)
   set(why "")
+  set(KVC_NVCC 0 PARENT_SCOPE)
   if(NOT said MATCHES "release ([0-9]+\\.[0-9]+)")
     set(why "${compiler} is no nvcc")
   elseif(CMAKE_MATCH_1 VERSION_LESS KVC_OLDEST_NVCC)
     set(why "${compiler} is nvcc ${CMAKE_MATCH_1}")
+  endif()
+  if(why STREQUAL "")
+    set(KVC_NVCC ${CMAKE_MATCH_1} PARENT_SCOPE)
   endif()
   set(${out} "${why}" PARENT_SCOPE)
 endfunction()
@@ -25,7 +30,12 @@ if(NOT KVC_CUDA STREQUAL "OFF")
     kvc_check_nvcc(${CMAKE_CUDA_COMPILER} why)
   endif()
   if(why STREQUAL "")
-    set(CMAKE_CUDA_ARCHITECTURES 80 90)
+    set(architectures 80 90)
+    if(KVC_NVCC VERSION_GREATER_EQUAL 12.8)
+      list(APPEND architectures 100 120)
+    endif()
+    set(KVC_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "compute capabilities to compile .cu files for, least first")
+    set(CMAKE_CUDA_ARCHITECTURES ${KVC_CUDA_ARCHITECTURES})
     enable_language(CUDA)
     set(CMAKE_CUDA_STANDARD 20)
     if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake before 3.26 does not know that nvcc can

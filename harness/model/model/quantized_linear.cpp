@@ -47,6 +47,14 @@ void expand_block_rows(const Linear& w, int64_t first, int64_t n, float* out) {
   }
 }
 
+// Codes of 8 bits times their scales, in fp32 and rounded once: in one pass, which matters on a device.
+at::Tensor times_scale(const Linear& w, at::ScalarType type) {
+  const int64_t n = w.weight.size(0), k = w.weight.size(1);
+  const auto scale = w.scale.view({n, -1, 1});
+  auto out = at::empty({n, scale.size(1), k / scale.size(1)}, w.scale.options().dtype(type));
+  return at::mul_out(out, w.weight.view(out.sizes()), scale).view({n, k});
+}
+
 }  // namespace
 
 Linear quantized(const Linear& w, int64_t bits, int64_t group_size) {
@@ -64,6 +72,8 @@ Linear expanded(const Linear& w, at::ScalarType type) {
   if (!w.blocks.empty()) return {expanded_rows(w, 0, n_rows_of(w), type), w.bias, {}, 0, w.input_bits, {}};
   if (!w.scale.defined()) return w;
   const int64_t n = w.weight.size(0), k = n_columns_of(w);
+  if (!w.weight.is_cpu() && w.weight.scalar_type() == at::kChar)
+    return {times_scale(w, type), w.bias, {}, 0, w.input_bits, {}};
   auto codes = w.weight.scalar_type() == at::kByte ? unpacked(w.weight, k) : w.weight.to(at::kFloat);
   const auto scale = w.scale.view({n, -1, 1});
   auto floats = codes.view({n, scale.size(1), k / scale.size(1)}).mul_(scale).view({n, k});

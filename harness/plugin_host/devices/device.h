@@ -3,6 +3,8 @@
 
 #include <c10/core/Device.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 
 namespace kvc {
@@ -15,6 +17,12 @@ c10::Device device_named(const std::string& name);
 // "" where it serves it.
 std::string lacks_kernels(int least, int capability);
 
-void synchronize(c10::Device device);  // until all that was asked of it is done
+// What is said where CUDA sees no device: its own words, the versions (1000 major + 10 minor) of CUDA that the driver
+// (0: there is none) and LibTorch are for, and CUDA_VISIBLE_DEVICES, or null.
+std::string why_no_device(const std::string& cuda_says, int driver, int runtime, const char* visible);
+
+// Bytes that a GPU has free for this process, what LibTorch keeps for its next tensors included; nothing of a device
+// whose memory is the machine's.
+std::optional<int64_t> free_device_bytes(c10::Device device);
 
 }  // namespace kvc

@@ -7,6 +7,7 @@
 #include <typeinfo>
 
 #include "kvc/check.h"
+#include "sandbox/ledger.h"
 
 namespace kvc {
 namespace {
@@ -22,6 +23,7 @@ void open_cuda_library() {
   KVC_CHECK(typeid(hooks) != typeid(at::CUDAHooksInterface),
             "LibTorch was asked about CUDA before its library of CUDA ",
             "was opened, and has none until this process ends");
+  ledger::spare_drivers();
   is_open = true;
 }
 

@@ -4,6 +4,7 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <link.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <spawn.h>
@@ -95,6 +96,80 @@ void count_rest() {
 }
 
 #if KVC_LEDGER
+
+struct Range {
+  uintptr_t begin, end;
+};
+constexpr size_t kMostRanges = 256;  // of all libraries' code
+constinit std::array<Range, kMostRanges> driver_ranges{};
+constinit std::atomic<size_t> n_driver_ranges = 0;
+constinit std::atomic<uint64_t> n_libraries_seen = 0;  // loaded since the process began
+constinit std::atomic<bool> spares_drivers = false;
+
+bool is_drivers(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  const char* name = slash ? slash + 1 : path;
+  for (const char* begin : {"libcuda", "libnv", "libcublas", "libcudnn", "libcufft", "libcupti", "libcurand",
+                            "libcusolver", "libcusparse", "libnccl"}) {
+    if (std::strncmp(name, begin, std::strlen(begin)) == 0) return true;
+  }
+  return false;
+}
+
+void add_driver_range(uintptr_t begin, uintptr_t end) {
+  const size_t n = n_driver_ranges;
+  for (size_t i = 0; i < n; ++i) {
+    if (driver_ranges[i].begin == begin) return;
+  }
+  if (n == kMostRanges) return;
+  driver_ranges[n] = {begin, end};
+  n_driver_ranges = n + 1;
+}
+
+// One at a time: dl_iterate_phdr holds the loader's lock.
+int see_library(dl_phdr_info* library, size_t, void* is_first) {
+  if (std::exchange(*static_cast<bool*>(is_first), false)) {
+    if (n_libraries_seen.exchange(library->dlpi_adds) == library->dlpi_adds) return 1;  // none since
+  }
+  if (!library->dlpi_name || !is_drivers(library->dlpi_name)) return 0;
+  for (int i = 0; i < library->dlpi_phnum; ++i) {
+    const auto& part = library->dlpi_phdr[i];
+    const auto begin = library->dlpi_addr + part.p_vaddr;
+    if (part.p_type == PT_LOAD && (part.p_flags & PF_X)) add_driver_range(begin, begin + part.p_memsz);
+  }
+  return 0;
+}
+
+void see_drivers() {
+  bool is_first = true;
+  ::dl_iterate_phdr(see_library, &is_first);
+}
+
+bool is_driver(const void* caller) {
+  const auto at = reinterpret_cast<uintptr_t>(caller);
+  for (size_t i = 0, n = n_driver_ranges; i < n; ++i) {
+    if (at - driver_ranges[i].begin < driver_ranges[i].end - driver_ranges[i].begin) return true;
+  }
+  return false;
+}
+
+// For as long as it lives nobody's account is open, where the caller is a driver.
+class OfCaller {
+ public:
+  explicit OfCaller(const void* caller) : is_spared_(open_account != kNobody && is_driver(caller)) {
+    if (is_spared_) before_ = std::exchange(open_account, kNobody);
+  }
+  ~OfCaller() {
+    if (is_spared_) open_account = before_;
+  }
+  OfCaller(const OfCaller&) = delete;
+  OfCaller& operator=(const OfCaller&) = delete;
+
+ private:
+  bool is_spared_;
+  int before_ = kNobody;
+};
+#define KVC_OF_CALLER const OfCaller of_caller(__builtin_return_address(0))
 
 class Lock {
  public:
@@ -295,6 +370,9 @@ bool is_kept() { return KVC_LEDGER; }
 
 int open(int account) {
   count_rest();
+#if KVC_LEDGER
+  if (spares_drivers && account != kNobody) see_drivers();
+#endif
   const int before = open_account;
   const bool is_masters = account == kMastersAccount && master >= 0;
   open_account = is_masters || (account >= 0 && account < kAccounts) ? account : kNobody;
@@ -307,6 +385,12 @@ void show_team(const void* what) {
   if (team >= 0) masters[static_cast<size_t>(team)].shown = what;
 }
 const void* shown_by_master() { return master < 0 ? nullptr : masters[static_cast<size_t>(master)].shown.load(); }
+
+void spare_drivers() {
+#if KVC_LEDGER
+  spares_drivers = true;
+#endif
+}
 
 void set_limit(int64_t bytes) { limit = bytes; }
 void set_guarded() { guarded = true; }
@@ -337,16 +421,22 @@ using namespace kvc::ledger;
 
 extern "C" {
 
-void* malloc(size_t n) { return is_too_much(n) ? nullptr : gain(__libc_malloc(n), n); }
+void* malloc(size_t n) {
+  KVC_OF_CALLER;
+  return is_too_much(n) ? nullptr : gain(__libc_malloc(n), n);
+}
 void free(void* p) {
+  KVC_OF_CALLER;
   if (p) give_back(p, lose(p));
 }
 void* calloc(size_t n, size_t size) {
+  KVC_OF_CALLER;
   size_t bytes;
   if (__builtin_mul_overflow(n, size, &bytes)) bytes = SIZE_MAX;
   return is_too_much(bytes) ? nullptr : gain(__libc_calloc(n, size), bytes);
 }
 void* realloc(void* p, size_t n) {
+  KVC_OF_CALLER;
   if (!p) return malloc(n);
   if (account_now() == kNobody && !guarded) {  // in place where it can be
     const auto lost = lose(p);
@@ -362,19 +452,25 @@ void* realloc(void* p, size_t n) {
   return moved;
 }
 void* reallocarray(void* p, size_t n, size_t size) {
+  KVC_OF_CALLER;
   if (size_t bytes; !__builtin_mul_overflow(n, size, &bytes)) return realloc(p, bytes);
   errno = ENOMEM;
   return nullptr;
 }
 void* memalign(size_t alignment, size_t n) {
+  KVC_OF_CALLER;
   if (is_too_much(n)) return nullptr;
   if (guarded && account_now() != kNobody && n > 0) return guarded_memory(alignment, n);
   return gain(__libc_memalign(alignment, n), n);
 }
-void* aligned_alloc(size_t alignment, size_t n) { return memalign(alignment, n); }
+void* aligned_alloc(size_t alignment, size_t n) {
+  KVC_OF_CALLER;
+  return memalign(alignment, n);
+}
 void* valloc(size_t n) { return memalign(static_cast<size_t>(::sysconf(_SC_PAGESIZE)), n); }
 void* pvalloc(size_t n) { return valloc(n); }
 int posix_memalign(void** p, size_t alignment, size_t n) {
+  KVC_OF_CALLER;
   if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
   void* gained = memalign(alignment, n);
   if (!gained) return ENOMEM;
@@ -383,6 +479,7 @@ int posix_memalign(void** p, size_t alignment, size_t n) {
 }
 
 void* mmap(void* at, size_t n, int protection, int flags, int fd, off_t offset) {
+  KVC_OF_CALLER;
   if (is_too_much(n)) return MAP_FAILED;
   auto* p = reinterpret_cast<void*>(::syscall(SYS_mmap, at, n, protection, flags, fd, offset));
   const int account = account_now();
@@ -394,6 +491,7 @@ void* mmap64(void* at, size_t n, int protection, int flags, int fd, off_t offset
   return mmap(at, n, protection, flags, fd, offset);
 }
 int munmap(void* p, size_t n) {
+  KVC_OF_CALLER;
   const int result = static_cast<int>(::syscall(SYS_munmap, p, n));
   if (result != 0) return result;
   const auto lost = cross_out(p);
@@ -401,6 +499,7 @@ int munmap(void* p, size_t n) {
   return result;
 }
 void* mremap(void* p, size_t before, size_t n, int flags, ...) {
+  KVC_OF_CALLER;
   va_list rest;
   va_start(rest, flags);
   auto* moved = reinterpret_cast<void*>(
@@ -412,11 +511,13 @@ void* mremap(void* p, size_t before, size_t n, int flags, ...) {
   return moved;
 }
 void* shmat(int id, const void* at, int flags) {
+  KVC_OF_CALLER;
   note("shmat");
   return reinterpret_cast<void*>(::syscall(SYS_shmat, id, at, flags));
 }
 
 int openat(int folder, const char* path, int flags, ...) {
+  KVC_OF_CALLER;
   va_list rest;
   va_start(rest, flags);
   const int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, int) : 0;
@@ -425,6 +526,7 @@ int openat(int folder, const char* path, int flags, ...) {
   return static_cast<int>(::syscall(SYS_openat, folder, path, flags, mode));
 }
 int open(const char* path, int flags, ...) {
+  KVC_OF_CALLER;
   va_list rest;
   va_start(rest, flags);
   const int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, int) : 0;
@@ -432,63 +534,84 @@ int open(const char* path, int flags, ...) {
   return openat(AT_FDCWD, path, flags, mode);
 }
 int open64(const char* path, int flags, ...) {
+  KVC_OF_CALLER;
   va_list rest;
   va_start(rest, flags);
   const int mode = flags & (O_CREAT | O_TMPFILE) ? va_arg(rest, int) : 0;
   va_end(rest);
   return openat(AT_FDCWD, path, flags, mode);
 }
-int creat(const char* path, mode_t mode) { return openat(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode); }
+int creat(const char* path, mode_t mode) {
+  KVC_OF_CALLER;
+  return openat(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
 FILE* fopen(const char* path, const char* mode) {
+  KVC_OF_CALLER;
   static const auto plain = behind<FILE*(const char*, const char*)>("fopen");
   note("fopen", path);
   return plain(path, mode);
 }
-FILE* fopen64(const char* path, const char* mode) { return fopen(path, mode); }
+FILE* fopen64(const char* path, const char* mode) {
+  KVC_OF_CALLER;
+  return fopen(path, mode);
+}
 FILE* tmpfile() {
+  KVC_OF_CALLER;
   static const auto plain = behind<FILE*()>("tmpfile");
   note("tmpfile");
   return plain();
 }
 int mkstemp(char* path) {
+  KVC_OF_CALLER;
   static const auto plain = behind<int(char*)>("mkstemp");
   note("mkstemp", path);
   return plain(path);
 }
 int shm_open(const char* name, int flags, mode_t mode) {
+  KVC_OF_CALLER;
   static const auto plain = behind<int(const char*, int, mode_t)>("shm_open");
   note("shm_open", name);
   return plain(name, flags, mode);
 }
 int memfd_create(const char* name, unsigned flags) {
+  KVC_OF_CALLER;
   note("memfd_create", name);
   return static_cast<int>(::syscall(SYS_memfd_create, name, flags));
 }
 int socket(int domain, int type, int protocol) {
+  KVC_OF_CALLER;
   note("socket");
   return static_cast<int>(::syscall(SYS_socket, domain, type, protocol));
 }
 int socketpair(int domain, int type, int protocol, int ends[2]) {
+  KVC_OF_CALLER;
   note("socketpair");
   return static_cast<int>(::syscall(SYS_socketpair, domain, type, protocol, ends));
 }
 int pipe2(int ends[2], int flags) {
+  KVC_OF_CALLER;
   note("pipe");
   return static_cast<int>(::syscall(SYS_pipe2, ends, flags));
 }
-int pipe(int ends[2]) { return pipe2(ends, 0); }
+int pipe(int ends[2]) {
+  KVC_OF_CALLER;
+  return pipe2(ends, 0);
+}
 FILE* popen(const char* command, const char* mode) {
+  KVC_OF_CALLER;
   static const auto plain = behind<FILE*(const char*, const char*)>("popen");
   note("popen", command);
   return plain(command, mode);
 }
 pid_t fork() {
+  KVC_OF_CALLER;
   static const auto plain = behind<pid_t()>("fork");
   note("fork");
   return plain();
 }
 
 int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*run)(void*), void* argument) {
+  KVC_OF_CALLER;
   static const auto plain = behind<int(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*)>("pthread_create");
   const bool is_member = is_openmp(__builtin_return_address(0));
   const int leader = is_member ? as_master() : -1, account = leader >= 0 ? kMastersAccount : account_now();

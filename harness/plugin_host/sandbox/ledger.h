@@ -46,6 +46,10 @@ void set_limit(int64_t bytes);
 void set_guarded();
 bool is_guarded();
 
+// From here on what the libraries of a GPU's driver and of CUDA gain and open is nobody's: they do it for the whole
+// process, in the time of whoever asks first. Those that are loaded later are known once an account has been opened.
+void spare_drivers();
+
 // The first file, socket, pipe, shared memory or process that was opened on the account, as "open(/tmp/x)"; or nothing.
 std::string opened(int account);
 void forget_opened(int account);

@@ -21,19 +21,31 @@ void inside(const CacheStep& step, MemoryMeter& meter, Visit visit, const Body& 
   step.entering(false);
 }
 
+// What was asked of the device between two marks counts as the sequence's; where the device works apart, once it is
+// done.
+void add_time(CacheStep& step, double Generation::*seconds, const DeviceMark& from, const DeviceMark& to,
+              double share = 1) {
+  if (from.is_apart()) {
+    step.spans.push_back({from, to, seconds, share});
+  } else {
+    step.out->*seconds += share * from.seconds_to(to);
+  }
+}
+
 void append(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter) {
   {
     std::optional<MemoryMeter::Scope> own_copies;
     if (!step.lent.has_room(token)) own_copies.emplace(meter, MemoryMeter::kUnseen);
     step.lent.lend(token);
   }
-  const auto start = Clock::now();
+  const auto device = token.k.device();
+  const DeviceMark start(device);
   inside(step, meter, Visit::plain, [&] {
     const ValueChecks::Collecting later(step.checks);
     (*step.caches)[static_cast<size_t>(layer)]->append(step.lent.tokens());
     step.lent.take_back();
   });
-  step.out->encode_seconds += seconds_since(start);
+  add_time(step, &Generation::encode_seconds, start, DeviceMark(device));
   step.lent.poison();
 }
 
@@ -50,11 +62,11 @@ double attend_alone(const CacheStep& step, int64_t layer, double scale, MemoryMe
   return seconds_since(start);
 }
 
-// Each on its own, spread over the threads. Their times overlap: each gets the part of the whole that its own time has
-// in the sum.
-void attend_alone(std::span<const CacheStep> steps, const std::vector<int64_t>& members, int64_t layer, double scale,
+// Each on its own, spread over the threads, but for a device that works apart, which one thread keeps busy. Their times
+// overlap: each gets the part of the whole that its own time has in the sum.
+void attend_alone(std::span<CacheStep> steps, const std::vector<int64_t>& members, int64_t layer, double scale,
                   MemoryMeter& meter, at::Tensor& attended) {
-  const auto start = Clock::now();
+  const DeviceMark start(attended.device());
   const auto n = static_cast<int64_t>(members.size());
   std::vector<double> seconds(members.size());
   const auto run = [&](int64_t begin, int64_t end, Visit visit) {
@@ -65,8 +77,8 @@ void attend_alone(std::span<const CacheStep> steps, const std::vector<int64_t>& 
           attend_alone(steps[static_cast<size_t>(b)], layer, scale, meter, visit, attended[b]);
     }
   };
-  if (n == 1) {
-    run(0, 1, Visit::plain);  // not inside a parallel region: the cache may use all threads
+  if (n == 1 || works_apart(attended.device())) {
+    run(0, n, Visit::plain);  // not inside a parallel region: the cache may use all threads
   } else {
     const HostState before;
     at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
@@ -76,16 +88,17 @@ void attend_alone(std::span<const CacheStep> steps, const std::vector<int64_t>& 
     // Somebody changed what all compute with: once more, one after the other, so that it costs nobody else.
     if (!before.put_back().empty()) run(0, n, Visit::plain);
   }
-  const double whole = seconds_since(start);
+  const DeviceMark end(attended.device());
   double sum = 0;
   for (const double s : seconds) sum += s;
   for (size_t i = 0; i < members.size(); ++i) {
-    steps[static_cast<size_t>(members[i])].out->attend_seconds += sum > 0 ? whole * seconds[i] / sum : 0;
+    add_time(steps[static_cast<size_t>(members[i])], &Generation::attend_seconds, start, end,
+             sum > 0 ? seconds[i] / sum : 0);
   }
 }
 
 // The sequences `members` of one compressor. Their queries and outputs are brought together, which copies a few rows.
-void attend_together(const BatchedAttention& compressor, std::span<const CacheStep> steps,
+void attend_together(const BatchedAttention& compressor, std::span<CacheStep> steps,
                      const std::vector<int64_t>& members, int64_t layer, double scale, MemoryMeter& meter,
                      at::Tensor& attended) {
   std::vector<const LayerCache*> caches;
@@ -122,6 +135,8 @@ void look(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& m
 
 void settle(CacheStep& step, MemoryMeter& meter) {
   inside(step, meter, Visit::plain, [&] { step.checks.settle(); });
+  for (const auto& span : step.spans) step.out->*span.seconds += span.share * span.from.seconds_to(span.to);
+  step.spans.clear();
   if (!step.audit || !step.out->error.empty()) return;
   const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
   try {
@@ -154,10 +169,13 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewT
     }
   }
   for (const auto& [compressor, members] : together) {
-    const auto start = Clock::now();
+    const DeviceMark start(attended.device());
     attend_together(dynamic_cast<const BatchedAttention&>(*compressor), steps, members, layer, scale, meter, attended);
-    const double share = seconds_since(start) / static_cast<double>(members.size());
-    for (const int64_t b : members) steps[static_cast<size_t>(b)].out->attend_seconds += share;
+    const DeviceMark end(attended.device());
+    const double share = 1 / static_cast<double>(members.size());
+    for (const int64_t b : members) {
+      add_time(steps[static_cast<size_t>(b)], &Generation::attend_seconds, start, end, share);
+    }
   }
   if (!alone.empty()) attend_alone(steps, alone, layer, scale, meter, attended);
   for (size_t b = 0; b < steps.size(); ++b) {

@@ -9,6 +9,7 @@
 #include "generate/generation.h"
 #include "kvc/layer_cache.h"
 #include "kvc/value_checks.h"
+#include "sandbox/device_clock.h"
 #include "sandbox/memory_meter.h"
 #include "sandbox/private_tokens.h"
 #include "sandbox/watch.h"
@@ -16,6 +17,13 @@
 namespace kvc {
 
 using SequenceCaches = std::vector<std::unique_ptr<LayerCache>>;  // one a layer
+
+// What a device that works apart did for a sequence, whose time is known when it is done.
+struct DeviceSpan {
+  DeviceMark from, to;
+  double Generation::*seconds;  // to which it adds
+  double share;
+};
 
 struct CacheStep {
   const Compressor* compressor;
@@ -26,6 +34,7 @@ struct CacheStep {
   Audit* audit = nullptr;              // whose step has begun
   PrivateTokens lent = {};             // what the compressor gets of the step's token
   ValueChecks checks = {};             // of what a device holds, since the step began
+  std::vector<DeviceSpan> spans = {};  // since the step began
 };
 
 // Appends tokens[b] to sequence b's cache, one sequence after the other, then puts the attention of tokens[b].q into

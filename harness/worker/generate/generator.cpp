@@ -12,6 +12,7 @@
 #include "generate/prompt_end.h"
 #include "generate/reconstruction.h"
 #include "generate/token_distribution.h"
+#include "sandbox/device_clock.h"
 #include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
 #include "sandbox/watch.h"
@@ -179,6 +180,7 @@ int64_t Generator::add(GenerationRequest asked) {
   std::vector<at::Tensor> last_q;  // of each layer, [H_q, 1, D]; where some wait
   PrivateTokens lent;
   const auto fan_out = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
+    synchronize(k.device());
     const auto start = Clock::now();
     if (keeps) {
       const MemoryMeter::Scope scope(meter_, MemoryMeter::kPrefix);
@@ -201,6 +203,7 @@ int64_t Generator::add(GenerationRequest asked) {
         cache = sequence.method->make_cache(info);
         const auto encode_start = Clock::now();
         cache->append(tokens);
+        synchronize(k.device());
         sequence.out.encode_seconds += seconds_since(encode_start);
         lent.take_back();
       });
@@ -493,13 +496,22 @@ std::vector<Finished> Generator::step() {
     sequence->audit.begin_step();
   }
   double cache_seconds = 0;
+  bool apart = false;
+  const auto seconds_of_caches = [&] {
+    double sum = 0;
+    for (const auto* sequence : going) sum += sequence->out.encode_seconds + sequence->out.attend_seconds;
+    return sum;
+  };
+  const double before = seconds_of_caches();
   const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {
     const auto begin = Clock::now();
     step_caches(steps, layer, news, scale, meter_, attended);
     cache_seconds += seconds_since(begin);
+    apart = works_apart(attended.device());
   });
   note_peak();
-  const double share = (seconds_since(start) - cache_seconds) / static_cast<double>(going.size());
+  if (apart) cache_seconds = seconds_of_caches() - before;  // the device is done: its logits are here
+  const double share = std::max(0.0, seconds_since(start) - cache_seconds) / static_cast<double>(going.size());
   for (size_t b = 0; b < going.size(); ++b) {
     going[b]->logits = logits[static_cast<int64_t>(b)];
     going[b]->out.other_seconds += share;

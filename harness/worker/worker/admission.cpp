@@ -5,6 +5,8 @@
 #include <limits>
 #include <string>
 
+#include "devices/device.h"
+
 namespace kvc {
 namespace {
 
@@ -48,6 +50,16 @@ int64_t available_memory_bytes() {
   const int64_t limit = number_in("/sys/fs/cgroup/memory.max", kNoLimit);
   if (limit == kNoLimit) return free_bytes;
   return std::min(free_bytes, std::max<int64_t>(0, limit - number_in("/sys/fs/cgroup/memory.current", 0)));
+}
+
+int64_t available_cache_bytes(std::span<const std::string> devices) {
+  int64_t least = std::numeric_limits<int64_t>::max();
+  for (const auto& name : devices) {
+    const auto free_bytes = free_device_bytes(device_named(name));
+    if (!free_bytes) return available_memory_bytes();
+    least = std::min(least, *free_bytes);
+  }
+  return devices.empty() ? available_memory_bytes() : least * static_cast<int64_t>(devices.size());
 }
 
 }  // namespace kvc

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
+#include <string>
 
 namespace kvc {
 
@@ -26,5 +28,8 @@ class Admission {
 
 // Bytes a process of this machine could still take: what is available, within its control group's limit.
 int64_t available_memory_bytes();
+
+// The same of where the caches of a model are that lies on these devices, each with as many of its layers.
+int64_t available_cache_bytes(std::span<const std::string> devices);
 
 }  // namespace kvc

@@ -10,6 +10,7 @@
 #include "model/ops.h"
 #include "model/prefill_attention.h"
 #include "plugin_loader/normal_tokens.h"
+#include "sandbox/device_clock.h"
 #include "worker/bench_run.h"
 #include "worker/load_model.h"
 

@@ -4,8 +4,10 @@
 
 #include <limits>
 
+#include "devices/device.h"
 #include "plugin_loader/build_compressor.h"
 #include "plugin_loader/plan_memory.h"
+#include "sandbox/device_clock.h"
 #include "sandbox/thrown.h"
 #include "text/message.h"
 #include "worker/bench_run.h"
@@ -22,7 +24,8 @@ class BenchWorker {
       : channel_(channel),
         choice_(set_up.compressor),
         subject_(set_up.bench),
-        body_(make_bench_body(subject_, meter_)) {
+        body_(make_bench_body(subject_, meter_)),
+        reads_here_(!works_apart(device_named(subject_.device))) {
     check_plugin_files(choice_);
   }
 
@@ -47,7 +50,7 @@ class BenchWorker {
         channel_.enter(0);
         auto result = run_bench_point(
             *body_, made, job.point, meter_, i < 0 || job.n_warmups == 0, [&] { channel_.enter(0); }, may_evict_);
-        if (i >= 0 && job.limit_bytes == 0) result.read_seconds = reader_.seconds(result.memory.kv);
+        if (i >= 0 && job.limit_bytes == 0 && reads_here_) result.read_seconds = reader_.seconds(result.memory.kv);
         channel_.enter(-1);
         channel_.send(i < 0 ? json{{"warm_up", true}} : json{{"result", result}});
       }
@@ -79,6 +82,7 @@ class BenchWorker {
   std::unique_ptr<BenchBody> body_;
   std::unique_ptr<Compressor> compressor_;
   bool may_evict_ = true;
+  bool reads_here_;  // caches: from the machine's memory
   MemoryReader reader_;
 };
 

@@ -46,7 +46,7 @@ class Worker {
         generator_(model_, tokenizer_, meter_, set_up.share_prefix),
         probe_(model_, tokenizer_, meter_),
         admission_(set_up.batch_size,
-                   static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_memory_bytes()) /
+                   static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_cache_bytes(set_up.devices)) /
                                         static_cast<double>(set_up.n_workers))) {
     ledger::set_limit(available_memory_bytes() / set_up.n_workers);
     for (const auto* written : {&set_up.compressors, &set_up.references}) {

@@ -4,11 +4,11 @@
 
 #include "../lloyd_max.h"
 #include "conformance/cases.h"
-#include "devices/emulated_device.h"
 #include "kvc/quant/projection.h"
 #include "method.h"
 #include "support/message_of.h"
 #include "support/normal.h"
+#include "support/test_device.h"
 
 namespace kvc::conformance {
 namespace {
@@ -211,7 +211,7 @@ TEST_P(TurboquantPreset, AttendsOnADeviceAsOnTheCpu) {
     return std::pair{out, cache->footprint().total_bytes()};
   };
   const auto [here, bytes] = attended(at::kCPU);
-  const auto [there, bytes_there] = attended(emulated_device());
+  const auto [there, bytes_there] = attended(test::device());
   EXPECT_LT(relative_error(there, here), 1e-3);
   EXPECT_EQ(bytes, bytes_there);
 }

@@ -1,5 +1,5 @@
-// Attention to codes as caches hold them, thread by thread on the CPU, against fp64 attention to what the formats'
-// definitions say that the codes stand for.
+// Attention to codes as caches hold them, thread by thread on the CPU or by a GPU's kernels, against fp64 attention to
+// what the formats' definitions say that the codes stand for.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,6 +13,7 @@
 #include "cuda/attend_codes.h"
 #include "kvc/check.h"
 #include "schedules.h"
+#include "tested_device.h"
 
 namespace kvc::cuda_emulated::attended {
 namespace {
@@ -23,6 +24,7 @@ using cuda_attend::Segment;
 using cuda_attend::Sequence;
 using cuda_products::Kind;
 using cuda_products::Matrix;
+using tested::Vector;
 
 constexpr Order kOrders[] = {Order::forward, Order::reverse, Order::random, Order::warp_ahead};
 
@@ -55,8 +57,8 @@ struct Format {
 // K or V of a segment as a cache holds it, and the numbers that it stands for.
 struct Stored {
   Matrix m;
-  std::vector<uint32_t> words;
-  std::vector<uint16_t> scale, zero;
+  Vector<uint32_t> words;
+  Vector<uint16_t> scale, zero;
 
   Stored(Random& random, const Format& format, int n_heads, int n_tokens, int dim, int group, bool shared) {
     m.n_heads = n_heads, m.n_tokens = n_tokens, m.n_channels = dim, m.bits = format.bits;
@@ -120,7 +122,7 @@ struct Stored {
 struct SegmentData {
   Stored k, v;
   int n, n_hidden;
-  std::vector<float> scores;  // [H_q, stride]: what was given; after attend: what was written
+  Vector<float> scores;  // [H_q, stride]: what was given; after attend: what was written
   int64_t stride;
 };
 
@@ -128,8 +130,8 @@ struct SegmentData {
 struct Case {
   std::vector<std::unique_ptr<SegmentData>> data;
   std::vector<Segment> segments;
-  std::vector<float> q, other_out, out;
-  std::vector<Norm> other_norms, norms;
+  Vector<float> q, other_out, out;
+  Vector<Norm> other_norms, norms;
   bool norms_of_all = false;
   std::vector<double> exact, exact_norms;         // outputs; log of the sum of e^score
   std::vector<std::vector<double>> exact_scores;  // a segment's
@@ -283,9 +285,9 @@ Case draw_case(Random& random, const Shape& shape, const std::vector<std::pair<i
 void run(std::vector<Case>& batch, const AttentionShape& heads) {
   std::vector<Sequence> sequences;
   for (auto& one : batch) sequences.push_back(one.sequence());
-  std::vector<float> workspace(static_cast<size_t>(cuda_attend::workspace_floats(sequences, heads)), NAN);
-  attend_kernels().attend(sequences, heads, workspace.data(), nullptr);
-  attend_kernels().join(sequences, heads, workspace.data(), nullptr);
+  Vector<float> workspace(static_cast<size_t>(cuda_attend::workspace_floats(sequences, heads)), NAN);
+  tested::attend_kernels().attend(sequences, heads, workspace.data(), nullptr);
+  tested::attend_kernels().join(sequences, heads, workspace.data(), nullptr);
 }
 
 // Normalized mean squared errors.
@@ -427,7 +429,7 @@ constexpr int kDrawnBatches = 200;
 // Batches i under the orders of threads, one after another or all of them; their bits are the same.
 void expect_drawn_attended(bool all_orders) {
   for (int i = 0; i < kDrawnBatches && !testing::Test::HasFailure(); ++i) {
-    std::vector<std::vector<float>> first;
+    std::vector<Vector<float>> first;
     for (int o = 0; o < (all_orders ? 4 : 1); ++o) {
       auto [shape, batch] = draw_batch(i);
       SCOPED_TRACE(concat("batch ", i, ", order ", o, ": ", shape.k.bits, " bits, head_dim ", shape.dim, ", ",
@@ -435,7 +437,7 @@ void expect_drawn_attended(bool all_orders) {
       const WithOptions scheduled({.order = kOrders[(i + o) % 4], .seed = static_cast<uint64_t>(i)});
       run(batch, shape.heads());
       expect_exact(batch, shape.k.bf16 ? kRoundedBf16 : kRounded);
-      std::vector<std::vector<float>> outs;
+      std::vector<Vector<float>> outs;
       for (const auto& one : batch) outs.push_back(one.out);
       if (o == 0) first = outs;
       EXPECT_EQ(outs, first);
@@ -552,7 +554,7 @@ TEST(AttendCodes, WhatHasNoVisibleTokenGivesTheOthersOrZeros) {
 // A sequence's bits are its own: alone, in a batch of more than one launch, and whichever threads go first.
 TEST(AttendCodes, NeitherTheBatchNorTheOrderOfThreadsChangesABit) {
   const Shape shape{{.bits = 4, .along_tokens = true}, {.bits = 4}, 64, 4, 1, 32, 64};
-  std::vector<std::vector<float>> outs;
+  std::vector<Vector<float>> outs;
   for (const Order order : kOrders) {
     const WithOptions scheduled({.order = order});
     Random random{std::mt19937(5)};

@@ -3,13 +3,18 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <random>
 
 #include "cuda/device.cuh"
 #include "schedules.h"
+#include "tested_device.h"
 
 namespace kvc::cuda_emulated {
 namespace {
+
+using tested::Vector;
+const auto& instructions = tested::instructions();
 
 struct Place {
   int row, column;
@@ -29,34 +34,16 @@ Place a8(int lane, int i) {
 Place b8(int lane, int i) { return {lane % 4 * 4 + (i & 3) + (i >= 4 ? 16 : 0), lane / 4}; }
 Place c(int lane, int i) { return {i < 2 ? lane / 4 : lane / 4 + 8, lane % 4 * 2 + (i & 1)}; }
 
-template <class Sum, auto Multiply>
-__global__ void product(gmem_ptr<const unsigned> a, gmem_ptr<const unsigned> b, gmem_ptr<Sum> sums) {
-  const int lane = threadIdx.x;
-  Sum sum[4];
-  unsigned of_a[4], of_b[2];
-  for (int i = 0; i < 4; ++i) {
-    of_a[i] = a[lane * 4 + i];
-    sum[i] = sums[lane * 4 + i];
-  }
-  for (int i = 0; i < 2; ++i) {
-    of_b[i] = b[lane * 2 + i];
-  }
-  Multiply(sum, of_a, of_b, Where::current());
-  for (int i = 0; i < 4; ++i) {
-    sums[lane * 4 + i] = sum[i];
-  }
-}
-
 // Matrices of small whole numbers, so every sum is exact; `encode` makes the bits of an element, `each` the bits it
 // has.
-template <class Sum, auto Multiply, class Encode>
-void expect_products(int depth, int each, const Encode& encode, Place (*place_a)(int, int),
+template <class Sum, class Multiply, class Encode>
+void expect_products(const Multiply& multiply, int depth, int each, const Encode& encode, Place (*place_a)(int, int),
                      Place (*place_b)(int, int)) {
   std::mt19937 random(3);
   std::vector<int> a(16 * depth), b(depth * 8);
   for (int& value : a) value = static_cast<int>(random() % 17) - 8;
   for (int& value : b) value = static_cast<int>(random() % 17) - 8;
-  std::vector<unsigned> a_bits(32 * 4), b_bits(32 * 2);
+  Vector<unsigned> a_bits(32 * 4), b_bits(32 * 2);
   const int parts = 32 / each;
   const unsigned mask = (1u << each) - 1;
   for (int lane = 0; lane < 32; ++lane) {
@@ -70,9 +57,9 @@ void expect_products(int depth, int each, const Encode& encode, Place (*place_a)
     }
   }
   under_all_schedules([&] {
-    std::vector<Sum> sums(32 * 4, 5);
-    KVC_LAUNCH((product<Sum, Multiply>), dim3(1), dim3(32), 0, nullptr, checked<const unsigned>(a_bits.data(), 128),
-               checked<const unsigned>(b_bits.data(), 64), checked(sums.data(), 128));
+    Vector<Sum> sums(32 * 4, 5);
+    multiply(a_bits.data(), b_bits.data(), sums.data());
+    tested::wait();
     for (int i = 0; i < 128; ++i) {
       const Place at = c(i / 4, i % 4);
       int expected = 5;
@@ -85,70 +72,44 @@ void expect_products(int depth, int each, const Encode& encode, Place (*place_a)
 }
 
 TEST(Fragments, OfProductsAreThoseOfTheManual) {
-  expect_products<float, mma_f16>(
-      16, 16, [](int x) { return unsigned{__half_as_ushort(half(x))}; }, a16, b16);
-  expect_products<float, mma_bf16>(
-      16, 16, [](int x) { return unsigned{__bfloat16_as_ushort(nv_bfloat16(x))}; }, a16, b16);
-  expect_products<int, mma_s8>(
-      32, 8, [](int x) { return static_cast<unsigned>(x); }, a8, b8);
+  expect_products<float>(
+      instructions.mma_f16, 16, 16, [](int x) { return unsigned{__half_as_ushort(half(x))}; }, a16, b16);
+  expect_products<float>(
+      instructions.mma_bf16, 16, 16, [](int x) { return unsigned{__bfloat16_as_ushort(nv_bfloat16(x))}; }, a16, b16);
+  expect_products<int>(
+      instructions.mma_s8, 32, 8, [](int x) { return static_cast<unsigned>(x); }, a8, b8);
 }
 
-template <int Count, bool Transposed>
-__global__ void load(gmem_ptr<unsigned> out) {
-  KVC_SHARED(uint4, rows, 32);
-  const smem_ptr<unsigned short> numbers = pointer_cast<unsigned short>(rows);
-  for (int i = threadIdx.x; i < 256; i += 32) {
-    numbers[i] = static_cast<unsigned short>(i);  // 64 matrix + 8 row + column
-  }
-  __syncwarp();
-  unsigned to[Count];
-  if constexpr (Transposed) {
-    ldmatrix_trans<Count>(to, rows + threadIdx.x % (8 * Count));
-  } else {
-    ldmatrix<Count>(to, rows + threadIdx.x % (8 * Count));
-  }
-  for (int i = 0; i < Count; ++i) {
-    out[threadIdx.x * Count + i] = to[i];
-  }
-}
-
-template <int Count, bool Transposed>
-void expect_loaded() {
-  under_all_schedules([] {
-    std::vector<unsigned> out(32 * Count);
-    KVC_LAUNCH((load<Count, Transposed>), dim3(1), dim3(32), 0, nullptr, checked(out.data(), out.size()));
-    for (int i = 0; i < 32 * Count; ++i) {
-      const unsigned lane = i / Count, matrix = i % Count, row = lane / 4, column = lane % 4 * 2;
-      const unsigned first = 64 * matrix + (Transposed ? 8 * column + row : 8 * row + column);
-      const unsigned second = 64 * matrix + (Transposed ? 8 * (column + 1) + row : 8 * row + column + 1);
+void expect_loaded(unsigned count, bool transposed) {
+  under_all_schedules([&] {
+    Vector<unsigned> out(32 * count);
+    instructions.ldmatrix(static_cast<int>(count), transposed, out.data());
+    tested::wait();
+    for (unsigned i = 0; i < 32 * count; ++i) {
+      const unsigned lane = i / count, matrix = i % count, row = lane / 4, column = lane % 4 * 2;
+      const unsigned first = 64 * matrix + (transposed ? 8 * column + row : 8 * row + column);
+      const unsigned second = 64 * matrix + (transposed ? 8 * (column + 1) + row : 8 * row + column + 1);
       EXPECT_EQ(out[i], first | second << 16) << lane;
     }
   });
 }
 
 TEST(Fragments, OfLoadedMatricesAreThoseOfTheManual) {
-  expect_loaded<1, false>();
-  expect_loaded<2, false>();
-  expect_loaded<4, false>();
-  expect_loaded<1, true>();
-  expect_loaded<2, true>();
-  expect_loaded<4, true>();
-}
-
-__global__ void transpose(gmem_ptr<unsigned> pairs) {
-  const unsigned pair = pairs[threadIdx.x];
-  pairs[threadIdx.x] = movmatrix_trans(pair);
+  for (const unsigned count : {1, 2, 4}) {
+    for (const bool transposed : {false, true}) expect_loaded(count, transposed);
+  }
 }
 
 // Before: row lane / 4, columns lane % 4 * 2 and the next; after: the same of the transposed matrix.
 TEST(Fragments, OfATransposedMatrixAreThoseOfTheManual) {
   under_all_schedules([] {
-    std::vector<unsigned> pairs(32);
+    Vector<unsigned> pairs(32);
     for (unsigned lane = 0; lane < 32; ++lane) {
       const unsigned row = lane / 4, column = lane % 4 * 2;
       pairs[lane] = (8 * row + column) | (8 * row + column + 1) << 16;
     }
-    KVC_LAUNCH(transpose, dim3(1), dim3(32), 0, nullptr, checked(pairs.data(), pairs.size()));
+    instructions.movmatrix(pairs.data());
+    tested::wait();
     for (unsigned lane = 0; lane < 32; ++lane) {
       const unsigned row = lane / 4, column = lane % 4 * 2;
       EXPECT_EQ(pairs[lane], (8 * column + row) | (8 * (column + 1) + row) << 16) << lane;
@@ -156,24 +117,57 @@ TEST(Fragments, OfATransposedMatrixAreThoseOfTheManual) {
   });
 }
 
+// Of 32 lanes' bytes the first are copied, zeros follow, and what was there before is gone.
+TEST(Instructions, CopyBytesIntoSharedMemoryAndZerosBehindThem) {
+  for (const int bytes : {4, 8, 16}) {
+    for (const int filled : {0, 1, bytes - 1, bytes}) {
+      under_all_schedules([&] {
+        Vector<unsigned char> from(32 * static_cast<size_t>(bytes)), to(from.size(), 0x55);
+        for (size_t i = 0; i < from.size(); ++i) from[i] = static_cast<unsigned char>(1 + i % 250);
+        instructions.cp_async(bytes, from.data(), filled, to.data());
+        tested::wait();
+        for (size_t i = 0; i < from.size(); ++i) {
+          EXPECT_EQ(to[i], static_cast<int>(i) % bytes < filled ? from[i] : 0) << bytes << ", " << filled << ", " << i;
+        }
+      });
+    }
+  }
+}
+
 TEST(Instructions, ChooseBitsAndBytesAsTheManualDoes) {
   const unsigned a = 0x12F45678u, b = 0x9ABCDEF0u, c = 0x0F1E2D3Cu;
-  EXPECT_EQ(lop3<0xC0>(a, b, c), a & b);  // 0xF0 & 0xCC
-  EXPECT_EQ(lop3<0xFE>(a, b, c), a | b | c);
-  EXPECT_EQ(lop3<0x96>(a, b, c), a ^ b ^ c);
-  EXPECT_EQ(lop3<0xEA>(a, b, c), (a & b) | c);
-  EXPECT_EQ(lop3<0x1A>(a, b, c), ((a & b) | c) ^ a);  // the manual's example: (a & b | c) ^ a
-  EXPECT_EQ(prmt(a, b, 0x3210), a);
-  EXPECT_EQ(prmt(a, b, 0x7654), b);
-  EXPECT_EQ(prmt(a, b, 0x0246), 0x78F4F0BCu);
-  EXPECT_EQ(prmt(a, b, 0xCA80), 0xFFFF0078u);  // signs of bytes 4, 2, 0, and byte 0
-  EXPECT_EQ(__byte_perm(a, b, 0xFEDC), b);     // without signs
-  EXPECT_EQ(__dp4a(0x01FF02FE, 0x03040506, 10), 10 + 3 - 4 + 10 - 12);
-  EXPECT_EQ(__brev(1), 0x80000000u);
-  EXPECT_EQ(__funnelshift_r(a, b, 8), 0xF012F456u);
-  EXPECT_EQ(__funnelshift_l(a, b, 8), 0xBCDEF012u);
-  EXPECT_EQ(exp2_approx(-3), 0.125f);
-  EXPECT_EQ(exp2_approx(-140), 0.0f);
+  const unsigned expected[tested::kOfBits] = {a & b,  // lop3: 0xF0 & 0xCC
+                                              a | b | c,
+                                              a ^ b ^ c,
+                                              (a & b) | c,
+                                              ((a & b) | c) ^ a,  // the manual's example
+                                              a,                  // prmt
+                                              b,
+                                              0x78F4F0BCu,
+                                              0xFFFF0078u,  // signs of bytes 4, 2, 0, and byte 0
+                                              b,            // __byte_perm: without signs
+                                              10 + 3 - 4 + 10 - 12,
+                                              0x1E6A2F48u,  // __brev
+                                              0xF012F456u,  // __funnelshift_r
+                                              0xBCDEF012u};
+  Vector<unsigned> out(tested::kOfBits);
+  instructions.of_bits(a, b, c, out.data());
+  tested::wait();
+  for (size_t i = 0; i < out.size(); ++i) EXPECT_EQ(out[i], expected[i]) << i;
+}
+
+TEST(Instructions, RaiseTwoToAPower) {
+  Vector<float> x(32), out(32);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i) * 8.37f - 140;
+  x[31] = -3;
+  instructions.exp2_approx(x.data(), out.data());
+  tested::wait();
+  EXPECT_EQ(out[0], 0.0f);  // 2^-140 is no normal number
+  EXPECT_EQ(out[31], 0.125f);
+  for (size_t i = 2; i < x.size(); ++i) {  // x[1] is -131.63
+    const double exact = std::exp2(static_cast<double>(x[i]));
+    EXPECT_NEAR(out[i], exact, exact * 0x1p-22) << x[i];
+  }
 }
 
 // Every value is its own nearest, and the middle of two goes to the even one.

@@ -1,4 +1,5 @@
-// Products with a cache's parts, thread by thread on the CPU, against fp64 sums over what the formats' definitions say.
+// Products with a cache's parts, thread by thread on the CPU or by a GPU's kernels, against fp64 sums over what the
+// formats' definitions say.
 #include "cuda/products.h"
 
 #include <gtest/gtest.h>
@@ -12,11 +13,14 @@
 
 #include "kvc/check.h"
 #include "schedules.h"
+#include "tested_device.h"
 
 namespace kvc::cuda_emulated {
 namespace {
 
 using namespace cuda_products;
+using tested::product_kernels;
+using tested::Vector;
 
 constexpr Order kOrders[] = {Order::forward, Order::reverse, Order::random, Order::warp_ahead};
 constexpr int kShapes = 200;
@@ -30,8 +34,8 @@ struct Random {
     return std::clamp(static_cast<int>(std::exp2(of_two)), 1, n);
   }
   float normal() { return std::normal_distribution<float>()(engine); }
-  std::vector<float> normals(size_t n) {
-    std::vector<float> x(n);
+  Vector<float> normals(size_t n) {
+    Vector<float> x(n);
     for (auto& number : x) number = normal();
     return x;
   }
@@ -65,7 +69,7 @@ double value_of(NumberType type, const unsigned char* byte, int64_t i) {
 
 // Numbers of a type whose sizes are some powers of two around 1, zero and the smallest among them.
 struct Stored {
-  std::vector<unsigned char> bytes;
+  Vector<unsigned char> bytes;
   NumberArray array;
 
   Stored() = default;
@@ -214,7 +218,7 @@ Shape draw_shape(Random& random, int i, bool whole_words) {
 
 // One part's numbers, before and after.
 struct Scored {
-  std::vector<float> q, scores, before;
+  Vector<float> q, scores, before;
   int width;
 
   Scored(Random& random, const Shape& shape, int n_tokens)
@@ -243,7 +247,7 @@ struct Scored {
 };
 
 struct Accumulated {
-  std::vector<float> weights, out, before, parts;
+  Vector<float> weights, out, before, parts;
 
   Accumulated(Random& random, const Shape& shape, int n_tokens)
       : weights(random.normals(static_cast<size_t>(shape.n_queries()) * n_tokens)),
@@ -349,7 +353,7 @@ void expect_entries(bool of_channels, uint32_t seed) {
     const int n_vectors = of_channels ? n_kv * d : n_tokens, length = of_channels ? n_tokens : n_kv * d;
     const int each = std::min(length, 2 * (1 + random.below(4)));
     const bool wide = length > 256;
-    std::vector<unsigned char> index;
+    Vector<unsigned char> index;
     std::vector<int> places;
     for (int v = 0; v < n_vectors; ++v) {
       std::vector<int> all(static_cast<size_t>(length));
@@ -369,7 +373,7 @@ void expect_entries(bool of_channels, uint32_t seed) {
                           n_kv,         d};
     auto q = random.normals(static_cast<size_t>(n_q) * d), scores = random.normals(static_cast<size_t>(n_q) * n_tokens);
     std::vector<double> exact(scores.begin(), scores.end());
-    std::vector<float> out(q.size()), parts(out.size() * static_cast<size_t>(n_splits(n_vectors)), NAN);
+    Vector<float> out(q.size()), parts(out.size() * static_cast<size_t>(n_splits(n_vectors)), NAN);
     std::vector<double> mixed(out.size());
     const auto for_each = [&](auto f) {  // f(query head, token, channel, value)
       for (size_t e = 0; e < places.size(); ++e) {

@@ -1,4 +1,5 @@
-#include "sample_kernels.h"
+#include "cuda/device.cuh"
+#include "tested_kernels.h"
 
 namespace kvc::KVC_DEVICE {
 namespace {
@@ -146,8 +147,6 @@ __global__ void named_barriers_kernel(gmem_ptr<const int> in, gmem_ptr<int> out)
   out[i] = numbers[i ^ 32];
 }
 
-}  // namespace
-
 void block_sums(const float* in, float* sums, int per_block, int blocks) {
   KVC_LAUNCH(block_sums_kernel, dim3(blocks), dim3(128), 0, nullptr, checked(in, per_block * blocks),
              checked(sums, blocks), per_block);
@@ -166,7 +165,8 @@ void pipelined_sum(const float* in, float* out, int tiles) {
              checked(out, 128), tiles);
 }
 
-void matrix_product(const half* a, const half* b, float* c, int rows, int columns, int depth, bool b_transposed) {
+void matrix_product(const void* of_a, const void* of_b, float* c, int rows, int columns, int depth, bool b_transposed) {
+  const auto *a = static_cast<const half*>(of_a), *b = static_cast<const half*>(of_b);
   const dim3 grid(columns / 8, rows / 16);
   if (b_transposed) {
     KVC_LAUNCH((matrix_product_kernel<true>), grid, dim3(32), 0, nullptr, checked(a, rows * depth),
@@ -184,6 +184,14 @@ void histogram(const int* in, int* counts, int n, int bins) {
 
 void pairs_through_named_barriers(const int* in, int* out) {
   KVC_LAUNCH(named_barriers_kernel, dim3(1), dim3(128), 0, nullptr, checked(in, 128), checked(out, 128));
+}
+
+}  // namespace
+
+const tested::SampleKernels& sample_kernels() {
+  static constexpr tested::SampleKernels made{
+      block_sums, warp_scan, block_votes, pipelined_sum, matrix_product, histogram, pairs_through_named_barriers};
+  return made;
 }
 
 }  // namespace kvc::KVC_DEVICE

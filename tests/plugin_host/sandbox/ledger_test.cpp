@@ -1,6 +1,7 @@
 #include "sandbox/ledger.h"
 
 #include <ATen/Parallel.h>
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -138,6 +140,27 @@ TEST_F(Ledger, NamesTheFirstThatIsOpened) {
   EXPECT_EQ(opened(kAccount), "socketpair()");
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+// Two libraries of the same code, one of which is called as a driver's is.
+TEST_F(Ledger, WhatADriverGainsAndOpensForItselfIsNobodys) {
+  spare_drivers();
+  for (const std::string name : {"plain-test", "nvidia-test"}) {
+    SCOPED_TRACE(name);
+    void* library = ::dlopen((std::string(KVC_BINARY_DIR) + "/lib/lib" + name + ".so").c_str(), RTLD_NOW);
+    ASSERT_TRUE(library) << ::dlerror();
+    const auto call = [&](const char* function) { reinterpret_cast<void (*)()>(::dlsym(library, function))(); };
+    const bool is_driver = name == "nvidia-test";
+    const int64_t bytes = gained([&] { call("gain"); });
+    if (is_driver) {
+      EXPECT_EQ(bytes, 0);
+    } else {
+      EXPECT_GE(bytes, 3 << 20);
+    }
+    EXPECT_EQ(opened(kAccount), is_driver ? "" : "open(/etc/hostname)");
+    EXPECT_EQ(gained([&] { call("give_back"); }) == 0, is_driver);
+    forget_opened(kAccount);
+  }
 }
 
 }  // namespace

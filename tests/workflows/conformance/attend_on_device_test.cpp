@@ -1,14 +1,14 @@
-// One step's attention to sequences whose codes have low-rank parts and entries beside them, on the emulated device,
+// One step's attention to sequences whose codes have low-rank parts and entries beside them, on a device,
 // against fp64 attention to the numbers that all of them together stand for.
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "devices/emulated_device.h"
 #include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/corrected_codes.h"
 #include "kvc/quant/keyed_generator.h"
 #include "method.h"
 #include "sandbox/watch.h"
+#include "support/test_device.h"
 
 namespace kvc {
 namespace {
@@ -41,7 +41,7 @@ struct Held {
   // Some channels are larger than others, so that what stands beside codes counts.
   static at::Tensor numbers(int64_t n) {
     const auto x = at::randn({kKvHeads, n, kDim}) * at::rand({kKvHeads, 1, kDim}).mul(3).exp() / 4;
-    return x.to(emulated_device());
+    return x.to(test::device());
   }
   at::Tensor all() const {  // [H_kv, T, D] fp64
     std::vector<at::Tensor> parts;
@@ -70,7 +70,7 @@ at::Tensor attend(const std::vector<const Sequence*>& sequences, const LayerInfo
   std::vector<int64_t> n_tokens;
   for (const auto* one : sequences) q.push_back(one->q), n_tokens.push_back(one->n_tokens());
   auto out = at::empty({static_cast<int64_t>(q.size()), kQueryHeads, kDim},
-                       at::TensorOptions(at::kFloat).device(emulated_device()));
+                       at::TensorOptions(at::kFloat).device(test::device()));
   auto batch = CompressedAttention::of_batch(q, kScale, info, n_tokens, out);
   const auto for_each = [&](auto f) {
     for (size_t b = 0; b < batch.size(); ++b) f(batch[b], *sequences[b]);
@@ -107,12 +107,12 @@ void expect_attended(const Beside& of_k, const Beside& of_v, GroupAxis axis_of_k
   const LayerInfo info{.n_heads = kQueryHeads,
                        .n_kv_heads = kKvHeads,
                        .head_dim = kDim,
-                       .device = emulated_device(),
+                       .device = test::device(),
                        .sliding_window = window};
   std::vector<Sequence> all;
   const auto add = [&](std::initializer_list<int64_t> chunks, int64_t n_recent) {
     all.push_back({Held(chunks, n_recent, axis_of_k, of_k), Held(chunks, n_recent, GroupAxis::channels, of_v),
-                   at::randn({kQueryHeads, 1, kDim}).to(at::kHalf).to(emulated_device())});
+                   at::randn({kQueryHeads, 1, kDim}).to(at::kHalf).to(test::device())});
   };
   add({544, 512, 32}, 3), add({96}, 7), add({640}, 0);
   std::vector<const Sequence*> batch;
@@ -151,11 +151,11 @@ TEST(AttendsOnADevice, ToCodesBehindASlidingWindow) {
 // Scores in the hundreds, of which rounding queries and keys to fp16 makes other weights.
 TEST(AttendsOnADevice, AWatchAllowsWhatFp16MakesOfLargeScoresAndNoMore) {
   at::manual_seed(1);
-  const LayerInfo info{.n_heads = kQueryHeads, .n_kv_heads = kKvHeads, .head_dim = kDim, .device = emulated_device()};
+  const LayerInfo info{.n_heads = kQueryHeads, .n_kv_heads = kKvHeads, .head_dim = kDim, .device = test::device()};
   const auto compressor = conformance::plugin("token_group").make({{"bits", 2}, {"group_size", 32}});
   int n_beyond = 0;
   for (int draw = 0; draw < 12; ++draw) {
-    const auto of_device = [](const at::Tensor& x) { return x.to(emulated_device()); };
+    const auto of_device = [](const at::Tensor& x) { return x.to(test::device()); };
     const auto q = of_device((at::randn({kQueryHeads, 1, kDim}) * 30).to(at::kHalf));
     const auto k = of_device(at::randn({kKvHeads, 700, kDim}) * 6), v = of_device(at::randn({kKvHeads, 700, kDim}));
     const auto cache = compressor->make_cache(info);

@@ -2,15 +2,14 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <utility>
 
 #include "conformance/cases.h"
 #include "conformance/filled_cache.h"
-#include "devices/device.h"
 #include "devices/emulated_device.h"
 #include "kvc/value_checks.h"
 #include "sandbox/memory_meter.h"
+#include "support/test_device.h"
 
 namespace kvc::conformance {
 namespace {
@@ -65,18 +64,12 @@ class OnDevice {
   at::Device before_;
 };
 
-// An emulated one, or what KVC_TEST_DEVICE names (bench/gpu.sh).
-at::Device test_device() {
-  const char* name = std::getenv("KVC_TEST_DEVICE");
-  return name ? device_named(name) : emulated_device();
-}
-
 bool serves_the_cpu_alone(const PluginLibrary& plugin) { return *plugin.descriptor().capabilities.devices != 0; }
 
 TEST_P(EveryPlugin, ConformsOnADevice) {
   const PluginLibrary plugin(built(GetParam()));
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
-  const OnDevice there(test_device());
+  const OnDevice there(test::device());
   const auto& model = model_shapes().front();
   run_all(plugin, {option_sweep(plugin, model).front(), model, ""});
 }
@@ -100,7 +93,7 @@ TEST_P(EveryPlugin, AttendsOnADeviceAsOnTheCpu) {
       SCOPED_TRACE(one.label());
       const Subject subject{plugin, options, model};
       const auto [here, bytes] = attention_on(at::kCPU, subject, 150, 163, at::kFloat);
-      const auto [there, bytes_there] = attention_on(test_device(), subject, 150, 163, at::kFloat);
+      const auto [there, bytes_there] = attention_on(test::device(), subject, 150, 163, at::kFloat);
       const double error = (there - here).square().sum().item<double>() / here.square().sum().item<double>();
       EXPECT_LE(error, 1e-6) << "normalized mean squared";
       EXPECT_EQ(bytes, bytes_there);
@@ -116,7 +109,7 @@ TEST_P(EveryPlugin, AttendsToALongPromptOnADeviceAsOnTheCpu) {
   const Subject subject{plugin, option_sweep(plugin, model).front(), model};
   for (const auto dtype : {at::kFloat, at::kHalf}) {
     const auto [here, bytes] = attention_on(at::kCPU, subject, 1100, 1107, dtype);
-    const auto [there, bytes_there] = attention_on(test_device(), subject, 1100, 1107, dtype);
+    const auto [there, bytes_there] = attention_on(test::device(), subject, 1100, 1107, dtype);
     const double error = (there - here).square().sum().item<double>() / here.square().sum().item<double>();
     EXPECT_LE(error, dtype == at::kFloat ? 1e-6 : 4e-5) << "normalized mean squared; of scores that reach tens";
     EXPECT_EQ(bytes, bytes_there);
@@ -126,7 +119,7 @@ TEST_P(EveryPlugin, AttendsToALongPromptOnADeviceAsOnTheCpu) {
 TEST_P(EveryPlugin, RebuildsNeitherKNorVToAttendOnADevice) {
   const PluginLibrary plugin(built(GetParam()));
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
-  const OnDevice there(test_device());
+  const OnDevice there(test::device());
   const auto& model = model_shapes().front();
   const auto input = ordinary_input(model, 3000);
   const auto made = filled({plugin, option_sweep(plugin, model).front(), model}, input, 2999);
@@ -169,7 +162,7 @@ TEST_P(EveryPlugin, KeepsOnADeviceWhatItKeepsOnTheCpu) {
       for (const int64_t n_prompt : {1, 150}) {
         SCOPED_TRACE(concat(one.label(), ", input ", which, ", prompt of ", n_prompt));
         const auto here = kept_on(at::kCPU, subject, which, n_prompt);
-        const auto there = kept_on(emulated_device(), subject, which, n_prompt);
+        const auto there = kept_on(test::device(), subject, which, n_prompt);
         EXPECT_TRUE(at::equal(here.positions, there.positions));
         if (GetParam() == "turboquant" || GetParam() == "oscar_tni") {
           EXPECT_LE(relative_error(there.kv.k, here.kv.k), 1e-6);
@@ -182,7 +175,8 @@ TEST_P(EveryPlugin, KeepsOnADeviceWhatItKeepsOnTheCpu) {
   }
 }
 
-// Over 270 steps, in which buffers are flushed and tiles filled; checks of values wait, as in the generator's steps.
+// On the emulated device, which counts. Over 270 steps, in which buffers are flushed and tiles filled; checks of values
+// wait, as in the generator's steps.
 TEST_P(EveryPlugin, AStepOnADeviceReadsNothing) {
   const PluginLibrary plugin(built(GetParam()));
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;

@@ -1,0 +1,16 @@
+// The device that tests of devices use: the emulated one, or what KVC_TEST_DEVICE names (bench/gpu.sh).
+#pragma once
+
+#include <cstdlib>
+
+#include "devices/device.h"
+#include "devices/emulated_device.h"
+
+namespace kvc::test {
+
+inline at::Device device() {
+  const char* name = std::getenv("KVC_TEST_DEVICE");
+  return name ? device_named(name) : emulated_device();
+}
+
+}  // namespace kvc::test
