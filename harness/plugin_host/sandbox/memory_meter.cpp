@@ -177,6 +177,7 @@ template <class Books>
 struct Ear final : c10::MemoryReportingInfoBase {
   Ear(Books& books, int account, MemoryMeter::Peaks peaks) : books(books), account(account), peaks(peaks) {}
   void reportMemoryUsage(void* pointer, int64_t bytes, size_t, size_t, c10::Device) override {
+    const ledger::Scope nobody(ledger::kNobody);  // the books are no caller's memory
     books.book(pointer, bytes, account, peaks);
   }
   bool memoryProfilingEnabled() const override { return true; }

@@ -4,7 +4,7 @@
 
 #include "../lloyd_max.h"
 #include "conformance/cases.h"
-#include "devices/emulated_device.h"
+#include "cuda_emulator/emulated_device.h"
 #include "kvc/quant/projection.h"
 #include "method.h"
 #include "support/message_of.h"

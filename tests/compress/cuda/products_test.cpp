@@ -10,8 +10,8 @@
 #include <numeric>
 #include <random>
 
+#include "../cuda_emulator/schedules.h"
 #include "kvc/check.h"
-#include "schedules.h"
 
 namespace kvc::cuda_emulated {
 namespace {

@@ -3,7 +3,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "devices/emulated_device.h"
+#include "cuda_emulator/emulated_device.h"
 #include "kvc/quant/compressed_attention.h"
 #include "kvc/quant/corrected_codes.h"
 #include "kvc/quant/keyed_generator.h"

@@ -7,9 +7,9 @@
 
 #include "conformance/cases.h"
 #include "conformance/filled_cache.h"
-#include "devices/device.h"
-#include "devices/emulated_device.h"
+#include "cuda_emulator/emulated_device.h"
 #include "kvc/value_checks.h"
+#include "sandbox/device.h"
 #include "sandbox/memory_meter.h"
 
 namespace kvc::conformance {

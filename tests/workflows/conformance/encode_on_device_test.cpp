@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "devices/emulated_device.h"
+#include "cuda_emulator/emulated_device.h"
 #include "kvc/quant/code_book.h"
 #include "kvc/quant/group_quant.h"
 #include "kvc/quant/kept_tokens.h"

@@ -1,5 +1,5 @@
 // Devices that this build or this machine cannot serve.
-#include "devices/device.h"
+#include "sandbox/device.h"
 
 #include <gtest/gtest.h>
 

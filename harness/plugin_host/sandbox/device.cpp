@@ -1,11 +1,11 @@
-#include "devices/device.h"
+#include "sandbox/device.h"
 
 #include <ATen/Context.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <dlfcn.h>
 
 #include "contract/device_name.h"
-#include "devices/emulated_device.h"
+#include "cuda_emulator/emulated_device.h"
 #include "kvc/check.h"
 #include "sandbox/cuda_library.h"
 
