@@ -1,4 +1,4 @@
-// Devices by the names that experiments give them.
+// Devices by the names that experiments use.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -15,6 +15,6 @@ c10::Device device_named(const std::string& name);
 // "" where it serves it.
 std::string lacks_kernels(int least, int capability);
 
-void synchronize(c10::Device device);  // until all that was asked of it is done
+void synchronize(c10::Device device);  // until it has done all queued work
 
 }  // namespace kvc

@@ -75,7 +75,7 @@ class BenchWorker {
   WorkerChannel& channel_;
   CompressorChoice choice_;
   BenchSubject subject_;
-  MemoryMeter meter_;  // before the body: its weights are booked on it
+  MemoryMeter meter_;  // before the body: its weights are charged to it
   std::unique_ptr<BenchBody> body_;
   std::unique_ptr<Compressor> compressor_;
   bool may_evict_ = true;
