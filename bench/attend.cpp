@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cuda/attend_codes.h"
-#include "devices/device.h"
 #include "kvc/check.h"
+#include "sandbox/device.h"
 #include "sandbox/device_clock.h"
 
 namespace {

@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "devices/device.h"
-#include "devices/emulated_device.h"
+#include "cuda_emulator/emulated_device.h"
+#include "sandbox/device.h"
 
 namespace kvc::test {
 

@@ -1,4 +1,4 @@
-// Devices as experiments name them; whether this machine has them is another question (devices/device.h).
+// Devices as experiments name them; whether this machine has them is another question (sandbox/device.h).
 #pragma once
 
 #include <string>

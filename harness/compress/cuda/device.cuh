@@ -1,7 +1,7 @@
 #pragma once
 // What a kernel includes, the same for two compilers: nvcc, for GPUs from sm_80 on, and g++, which makes a program of
-// it that runs each thread as a fiber on the CPU and checks what it does (host/cuda_host.h, docs/cuda.md). A kernel
-// for both
+// it that runs each thread as a fiber on the CPU and checks what it does (cuda_emulator/cuda_host.h, docs/cuda.md). A
+// kernel for both
 // - stands in namespace kvc::KVC_DEVICE, which is another one for each compiler: one program can hold both
 // - takes gmem_ptr<T> for global and gets smem_ptr<T> for shared memory: pointers under nvcc, checked ones under g++
 // - declares KVC_SHARED(float, sums, 32) or KVC_DYNAMIC_SHARED(bytes) in place of __shared__
@@ -14,7 +14,7 @@
 #ifndef __CUDACC__
 
 #define KVC_DEVICE cuda_emulated
-#include "cuda/host/cuda_host.h"
+#include "cuda_emulator/cuda_host.h"
 
 #else
 

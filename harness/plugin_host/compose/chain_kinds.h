@@ -1,4 +1,4 @@
-// The two kinds of chain, behind make_chain.
+// The two kinds of chain that make_chain makes.
 #pragma once
 
 #include <memory>

@@ -41,7 +41,7 @@ class EvictedCache final : public ComposedCache {
     length_ += tokens.k.size(1);
   }
 
-  // One query stands behind all that is stored: the storage's own attention sees what it must, unless a window hides
+  // A single query comes after all stored tokens: the storage's own attention sees what it must, unless a window hides
   // tokens by their positions in the text.
   at::Tensor attend_parts(const at::Tensor& q, double scale) const override {
     const bool hides = info().sliding_window > 0 && length_ > info().sliding_window;

@@ -1,4 +1,4 @@
-// The caches behind make_rules: of one part, of one part after another, of one part a tensor.
+// The caches that make_rules makes: of one part, of one part after another, of one part a tensor.
 #pragma once
 
 #include <ATen/ATen.h>

@@ -1,5 +1,5 @@
-// The CUDA half of LibTorch: large, opened only for those who ask for it. LibTorch looks for it once, at the first
-// question about CUDA, and takes no for an answer ever after: so nothing asks before it is open (is_cuda_open).
+// LibTorch's CUDA library: large, so opened only when a CUDA device is used. LibTorch looks for it once, at the first
+// query about CUDA, and never again: so no code queries CUDA before it is open (is_cuda_open).
 #pragma once
 
 namespace kvc {

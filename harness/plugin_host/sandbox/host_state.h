@@ -1,4 +1,4 @@
-// What of the process a plugin may change by accident and everything after it would compute with.
+// State of the process that a plugin may change by accident and that later computations would use.
 #pragma once
 
 #include <c10/core/AutogradState.h>
@@ -13,7 +13,7 @@ namespace kvc {
 // As it is when it is made: of this thread, and LibTorch's settings, which are the process's.
 class HostState {
  public:
-  // with_settings: false where other plugins run beside, whose changes would be taken for this one's.
+  // with_settings: false while other plugins run in parallel, whose changes would be attributed to this one.
   explicit HostState(bool with_settings = true);
 
   // Puts back what has been changed since. -> what that was, "the rounding mode, the number of threads"; or nothing

@@ -1,5 +1,5 @@
-// The functions of the second half stand before the C library's of the same name in every library of the process,
-// since the program's own symbols are found first (ledger.list exports them).
+// The functions of the second half replace the C library's of the same name in every library of the process, since the
+// program's own symbols are found first (ledger.list exports them).
 #include "sandbox/ledger.h"
 
 #include <dlfcn.h>
@@ -52,7 +52,7 @@ struct Entry {
   Entry* next;
 };
 
-// Entries are few beside what the process allocates: most of what is looked for meets an empty bucket.
+// Entries are few compared with all allocations of the process: most searches meet an empty bucket.
 struct Bucket {
   std::atomic<Entry*> first;
   std::atomic<bool> locked;
@@ -61,12 +61,12 @@ struct Bucket {
 struct Account {
   std::atomic<int64_t> live;
   std::atomic<bool> has_opened;
-  char opened[128];  // written once by whoever sets has_opened
+  char opened[128];  // written once, before has_opened is set
 };
 
 constinit std::array<Bucket, 1 << 14> buckets{};
 constinit std::array<Account, kAccounts> accounts{};
-constexpr int kMasters = 1024;       // threads with an OpenMP team; what later ones' teams gain is nobody's
+constexpr int kMasters = 1024;       // threads with an OpenMP team; teams of later ones are not charged
 constexpr int kMastersAccount = -2;  // of a member of a team that has opened none
 struct Master {
   std::atomic<int> account;
@@ -74,7 +74,7 @@ struct Master {
 };
 constinit std::array<Master, kMasters> masters{};
 constinit std::atomic<int> n_masters = 0;
-constinit thread_local int team = -1, master = -1;  // the one that it leads, the one whose member it is; -1: none
+constinit thread_local int team = -1, master = -1;  // the team that it leads, the team that it is in; -1: none
 constinit thread_local const void* shown = nullptr;
 constinit thread_local int open_account = kNobody;
 constinit thread_local int64_t small = 0;  // of an account, not counted yet
@@ -197,7 +197,7 @@ bool is_too_much(size_t bytes) {
   return true;
 }
 
-// Written down one by one, so that it is counted off its account by whoever gives it back. -> null: no memory to do so
+// Recorded one by one, so that it is released from its account whatever thread frees it. -> null: no memory for this
 void* write_down(void* pointer, size_t bytes, int account, size_t guarded_bytes = 0) {
   auto* entry = static_cast<Entry*>(__libc_malloc(sizeof(Entry)));
   if (!entry) return nullptr;
@@ -234,7 +234,7 @@ Lost cross_out(const void* pointer) {
   return lost;
 }
 
-// What is small is many: counted on the account that is open, when it is gained and when it is given back.
+// Small allocations are many: counted on the account that is open when they are made and when they are freed.
 void count_small(int64_t bytes, int account) {
   if (account != small_account) count_rest();
   small_account = account;
@@ -310,7 +310,7 @@ void give_back(void* pointer, const Lost& lost) {
   ::syscall(SYS_munmap, begin, lost.guarded_bytes);
 }
 
-// Names what a guest opens; of the system's own files none matters.
+// Records what a plugin opens, except the system's own files.
 void note(const char* call, const char* path = "") {
   const int now = account_now();
   if (now == kNobody || !path) return;
@@ -323,7 +323,7 @@ void note(const char* call, const char* path = "") {
   account.has_opened = true;
 }
 
-// The function of that name that ours stands before.
+// The C library's function of that name.
 template <class Function>
 Function* behind(const char* name) {
   return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
@@ -345,7 +345,7 @@ void* run_on_account(void* given) {
   return result;
 }
 
-// OpenMP's threads serve their master whatever he does, not the one in whose time they were started.
+// OpenMP's threads work for the thread that opens a parallel region, whatever account was open when they started.
 bool is_openmp(const void* caller) {
   Dl_info info{};
   return ::dladdr(caller, &info) && info.dli_fname && std::strstr(info.dli_fname, "omp");
@@ -413,7 +413,7 @@ void forget_opened(int account) { accounts.at(static_cast<size_t>(account)).has_
 }  // namespace kvc::ledger
 
 #if KVC_LEDGER
-// From here on in the C library's place; what each does is its manual's page.
+// From here on in place of the C library's functions of the same names.
 #pragma GCC visibility push(default)
 #pragma GCC diagnostic ignored "-Wmissing-declarations"
 

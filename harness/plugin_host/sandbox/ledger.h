@@ -1,5 +1,5 @@
-// What code gains from the system, by who runs it: malloc and its kin, mappings, and what it opens. Tensors are in it,
-// as everything is; MemoryMeter tells them apart.
+// Per-account accounting of memory and handles acquired from the operating system: malloc and its relatives, mappings,
+// what is opened. It includes tensors; MemoryMeter tells them apart.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +8,16 @@
 namespace kvc::ledger {
 
 constexpr int kAccounts = 1 << 16;  // numbered from 0
-constexpr int kNobody = -1;         // what it gains is not written down
+constexpr int kNobody = -1;         // what it acquires is not recorded
 
-// Whether this program writes down at all. It does, unless a sanitizer has the allocator.
+// Whether this program records at all: unless a sanitizer replaces the allocator.
 bool is_kept();
 
-// From here on what this thread gains is the account's, as is what threads gain that it starts; its OpenMP team gains
-// for whatever account it has open then, but for members that have opened one of their own. -> whose it was before
+// From here on what this thread acquires is charged to the account, as is what threads acquire that it starts. Its
+// OpenMP team is charged to the account that this thread has open then, except for members that have opened one of
+// their own. -> the account that was open before
 int open(int account);
-// What the thread shows its OpenMP team, for as long as it lives; and what this thread's master shows it, or null.
+// A pointer that the thread shows its OpenMP team, for as long as it lives; and what this thread's master shows, or null.
 void show_team(const void* what);
 const void* shown_by_master();
 
@@ -32,17 +33,17 @@ class Scope {
   int before_;
 };
 
-// What the account has gained and nobody has given back. From 1,024 bytes on in those that were asked for, and given
-// back by anybody; smaller ones in those that they take, and given back while the account is open.
+// Bytes charged to the account and not freed. An allocation of 1,024 bytes or more counts as requested, until any thread
+// frees it; a smaller one as the allocator rounds it, until it is freed while the account is open.
 int64_t live_bytes(int account);
-void forgive(int account);  // as if it had given all back
+void forgive(int account);  // as if it had freed everything
 
-// From here on no account gets beyond so many bytes: who asks for more gets none, as where there is no more.
+// From here on an allocation that takes an account beyond that many bytes fails as if the system had no memory.
 void set_limit(int64_t bytes);
 
-// From here on each aligned allocation on an account, as of a tensor, lies between pages that cannot be touched, in
-// bytes whose change is seen when it is freed: what is written or read far outside ends the process by SIGSEGV, what is
-// written right beside it by SIGABRT.
+// From here on each aligned allocation charged to an account, such as a tensor, lies between guard pages, in padding that
+// is checked when it is freed: an access far out of bounds ends the process with SIGSEGV, a write just out of bounds
+// with SIGABRT.
 void set_guarded();
 bool is_guarded();
 

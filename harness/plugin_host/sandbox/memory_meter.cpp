@@ -19,7 +19,7 @@
 
 namespace kvc {
 
-struct MemoryMeter::Books {
+struct MemoryMeter::Charges {
   struct Account {
     int64_t live = 0, on_devices = 0, n_tensors = 0, peak = 0, peak_with_common = 0;
   };
@@ -36,7 +36,7 @@ struct MemoryMeter::Books {
   bool hit_limit = false;
   std::unordered_map<const void*, Entry> entries;        // on devices: what their allocators report
   std::unordered_map<const void*, int> of_owners;        // shared accounts
-  std::unordered_map<int, int> shared;                   // by the account in whose time they grow
+  std::unordered_map<int, int> shared;                   // by the account that is open while they grow
   std::vector<int> returned;                             // free to take
   std::unordered_map<int, std::vector<int>> unreturned;  // by shared account: hold something still
   std::unordered_map<int, int64_t> largest_left;         // by shared account: by one sequence
@@ -53,7 +53,7 @@ struct MemoryMeter::Books {
     a.live += bytes;
     ++a.n_tensors;
     total += bytes;
-    if (peaks == Peaks::looking) return;
+    if (peaks == Peaks::ignored) return;
     a.peak = std::max(a.peak, a.live);
     peak_total = std::max(peak_total, total);
     if (open >= kFirstOwn) note_peak(a);
@@ -71,7 +71,7 @@ struct MemoryMeter::Books {
   }
 
   // Of a device: bytes below 0 are given back.
-  void book(const void* pointer, int64_t bytes, int open, Peaks peaks) {
+  void charge(const void* pointer, int64_t bytes, int open, Peaks peaks) {
     const std::lock_guard lock(mutex);
     if (bytes > 0 && open != kUnseen) {
       add(bytes, open, peaks);
@@ -90,26 +90,26 @@ struct MemoryMeter::Books {
 
 namespace {
 
-constexpr int64_t kForgiven = 1 << 16;  // of a sequence that has ended: small things that others let go of, or never
+constexpr int64_t kForgiven = 1 << 16;  // of a sequence that has ended: small objects that are freed later or never
 
-// Whose books are open on this thread.
-template <class Books>
+// What a thread's allocations are charged to.
+template <class Charges>
 struct Opened {
-  Books* books = nullptr;
+  Charges* charges = nullptr;
   int account = 0;
-  MemoryMeter::Peaks peaks = MemoryMeter::Peaks::noted;
+  MemoryMeter::Peaks peaks = MemoryMeter::Peaks::recorded;
 };
 
-// LibTorch's tensors on the CPU: before each stands whose it is, so that nothing is searched for when it goes.
-template <class Books>
+// LibTorch's tensors on the CPU: a label before each names its account, so that freeing needs no search.
+template <class Charges>
 class LabellingAllocator final : public c10::Allocator {
  public:
-  static constinit inline thread_local Opened<Books> opened = {};
+  static constinit inline thread_local Opened<Charges> opened = {};
 
   // Of this thread, or where none are, those that the master of its OpenMP team has open.
-  static const Opened<Books>& now() {
-    if (opened.books) return opened;
-    const auto* masters = static_cast<const Opened<Books>*>(ledger::shown_by_master());
+  static const Opened<Charges>& now() {
+    if (opened.charges) return opened;
+    const auto* masters = static_cast<const Opened<Charges>*>(ledger::shown_by_master());
     return masters ? *masters : opened;
   }
 
@@ -119,69 +119,70 @@ class LabellingAllocator final : public c10::Allocator {
     if (::posix_memalign(&memory, kAlignment, n + sizeof(Label)) != 0) throw std::bad_alloc();
     const auto& open = now();
     auto* label = new (memory) Label{nullptr, {open.account, static_cast<int64_t>(n)}};
-    if (open.books && open.account != MemoryMeter::kUnseen) {
+    if (open.charges && open.account != MemoryMeter::kUnseen) {
       try {
-        const std::lock_guard lock(open.books->mutex);
-        open.books->add(label->entry.bytes, open.account, open.peaks);
-        ++open.books->n_labels;
+        const std::lock_guard lock(open.charges->mutex);
+        open.charges->add(label->entry.bytes, open.account, open.peaks);
+        ++open.charges->n_labels;
       } catch (...) {
         std::free(memory);
         throw;
       }
-      label->books = open.books;
+      label->charges = open.charges;
     }
     return {label + 1, label + 1, &give_back, c10::kCPU};
   }
   c10::DeleterFnPtr raw_deleter() const override { return &give_back; }
   void copy_data(void* to, const void* from, size_t n) const override { default_copy_data(to, from, n); }
 
-  static void close(Books* books) {
-    std::unique_lock lock(books->mutex);
-    books->closed = true;
-    delete_if_last(books, lock);
+  static void close(Charges* charges) {
+    std::unique_lock lock(charges->mutex);
+    charges->closed = true;
+    delete_if_last(charges, lock);
   }
 
  private:
   static constexpr size_t kAlignment = 64;  // as LibTorch aligns
   struct alignas(kAlignment) Label {
-    Books* books;
-    typename Books::Entry entry;
+    Charges* charges;
+    typename Charges::Entry entry;
   };
 
   static void give_back(void* tensor) {
     if (!tensor) return;
     auto* label = static_cast<Label*>(tensor) - 1;
-    if (auto* books = label->books) {
-      std::unique_lock lock(books->mutex);
-      books->take_off(label->entry);
-      --books->n_labels;
-      delete_if_last(books, lock);
+    if (auto* charges = label->charges) {
+      std::unique_lock lock(charges->mutex);
+      charges->take_off(label->entry);
+      --charges->n_labels;
+      delete_if_last(charges, lock);
     }
     std::free(label);
   }
-  static void delete_if_last(Books* books, std::unique_lock<std::mutex>& lock) {
-    const bool last = books->closed && books->n_labels == 0;
+  static void delete_if_last(Charges* charges, std::unique_lock<std::mutex>& lock) {
+    const bool last = charges->closed && charges->n_labels == 0;
     lock.unlock();
-    if (last) delete books;
+    if (last) delete charges;
   }
 };
 
-template <class Books>
+template <class Charges>
 void see_tensors() {
-  static LabellingAllocator<Books> allocator;
+  static LabellingAllocator<Charges> allocator;
   [[maybe_unused]] static const bool set = (c10::SetCPUAllocator(&allocator, /*priority=*/1), true);
 }
 
-// A device's allocator reports here whatever the thread's PROFILER_STATE is set to: one account's ear.
-template <class Books>
+// What a device's allocator reports to, as the thread's PROFILER_STATE; one per account.
+template <class Charges>
 struct Ear final : c10::MemoryReportingInfoBase {
-  Ear(Books& books, int account, MemoryMeter::Peaks peaks) : books(books), account(account), peaks(peaks) {}
+  Ear(Charges& charges, int account, MemoryMeter::Peaks peaks) : charges(charges), account(account), peaks(peaks) {}
   void reportMemoryUsage(void* pointer, int64_t bytes, size_t, size_t, c10::Device) override {
-    books.book(pointer, bytes, account, peaks);
+    const ledger::Scope nobody(ledger::kNobody);  // the map's own memory
+    charges.charge(pointer, bytes, account, peaks);
   }
   bool memoryProfilingEnabled() const override { return true; }
 
-  Books& books;
+  Charges& charges;
   int account;
   MemoryMeter::Peaks peaks;
 };
@@ -189,26 +190,26 @@ struct Ear final : c10::MemoryReportingInfoBase {
 }  // namespace
 
 struct MemoryMeter::Impl {
-  using Allocator = LabellingAllocator<Books>;
+  using Allocator = LabellingAllocator<Charges>;
 
   explicit Impl(int account)
-      : guard(c10::DebugInfoKind::PROFILER_STATE, ear(account, Peaks::noted)),
-        outer(std::exchange(Allocator::opened, {&books, account, Peaks::noted})) {
-    see_tensors<Books>();
+      : guard(c10::DebugInfoKind::PROFILER_STATE, ear(account, Peaks::recorded)),
+        outer(std::exchange(Allocator::opened, {&charges, account, Peaks::recorded})) {
+    see_tensors<Charges>();
     ledger::show_team(&Allocator::opened);
   }
   ~Impl() {
-    if (!outer.books) ledger::show_team(nullptr);
+    if (!outer.charges) ledger::show_team(nullptr);
     Allocator::opened = outer;
-    Allocator::close(&books);
+    Allocator::close(&charges);
   }
-  std::shared_ptr<Ear<Books>> ear(int account, Peaks peaks) {
-    return std::make_shared<Ear<Books>>(books, account, peaks);
+  std::shared_ptr<Ear<Charges>> ear(int account, Peaks peaks) {
+    return std::make_shared<Ear<Charges>>(charges, account, peaks);
   }
 
-  Books& books = *new Books;  // goes with the last tensor that it booked
-  c10::DebugInfoGuard guard;  // the interface wants shared ownership
-  Opened<Books> outer;
+  Charges& charges = *new Charges;  // deleted with the last tensor charged to it
+  c10::DebugInfoGuard guard;        // the interface wants shared ownership
+  Opened<Charges> outer;
 };
 
 struct MemoryMeter::Scope::Impl {
@@ -216,21 +217,21 @@ struct MemoryMeter::Scope::Impl {
       : meter(meter),
         account(account),
         guard(c10::DebugInfoKind::PROFILER_STATE, meter.impl_->ear(account, peaks)),
-        opened(std::exchange(LabellingAllocator<Books>::opened, {&meter.impl_->books, account, peaks})),
+        opened(std::exchange(LabellingAllocator<Charges>::opened, {&meter.impl_->charges, account, peaks})),
         outer(std::exchange(innermost, &scope)),
         ledger(account < kFirstOwn ? ledger::kNobody : account) {}
   ~Impl() {
     innermost = outer;
-    LabellingAllocator<Books>::opened = opened;
+    LabellingAllocator<Charges>::opened = opened;
   }
 
-  // Whose Shared would be entered on this thread.
+  // The scope that a kvc::Shared on this thread would enter.
   static constinit inline thread_local Scope* innermost = nullptr;
 
   MemoryMeter& meter;
   int account;
   c10::DebugInfoGuard guard;
-  Opened<Books> opened;
+  Opened<Charges> opened;
   Scope* outer;
   ledger::Scope ledger;
 };
@@ -239,44 +240,44 @@ MemoryMeter::MemoryMeter() : impl_(std::make_unique<Impl>(kModel)) {}
 MemoryMeter::~MemoryMeter() = default;
 
 int64_t MemoryMeter::live_bytes(int account) const {
-  const std::lock_guard lock(impl_->books.mutex);
-  return impl_->books.account(account).live;
+  const std::lock_guard lock(impl_->charges.mutex);
+  return impl_->charges.account(account).live;
 }
 int64_t MemoryMeter::peak_bytes(int account) const {
-  const std::lock_guard lock(impl_->books.mutex);
-  return impl_->books.account(account).peak;
+  const std::lock_guard lock(impl_->charges.mutex);
+  return impl_->charges.account(account).peak;
 }
 int64_t MemoryMeter::peak_with_common(int account) const {
   KVC_CHECK(account >= kFirstOwn, "memory account ", account, ", allowed: ", kFirstOwn, " and above");
-  const std::lock_guard lock(impl_->books.mutex);
-  return impl_->books.account(account).peak_with_common;
+  const std::lock_guard lock(impl_->charges.mutex);
+  return impl_->charges.account(account).peak_with_common;
 }
 void MemoryMeter::reset(int account) {
-  const std::lock_guard lock(impl_->books.mutex);
-  auto& a = impl_->books.account(account);
+  const std::lock_guard lock(impl_->charges.mutex);
+  auto& a = impl_->charges.account(account);
   a.peak = a.live;
-  a.peak_with_common = impl_->books.with_common(a);
+  a.peak_with_common = impl_->charges.with_common(a);
 }
 int64_t MemoryMeter::peak_of_all() const {
-  const std::lock_guard lock(impl_->books.mutex);
-  return impl_->books.peak_total;
+  const std::lock_guard lock(impl_->charges.mutex);
+  return impl_->charges.peak_total;
 }
 void MemoryMeter::reset_all() {
-  const std::lock_guard lock(impl_->books.mutex);
-  impl_->books.peak_total = impl_->books.total;
+  const std::lock_guard lock(impl_->charges.mutex);
+  impl_->charges.peak_total = impl_->charges.total;
 }
 void MemoryMeter::set_limit(int64_t bytes) {
-  const std::lock_guard lock(impl_->books.mutex);
-  impl_->books.limit = bytes;
+  const std::lock_guard lock(impl_->charges.mutex);
+  impl_->charges.limit = bytes;
 }
 bool MemoryMeter::hit_limit() const {
-  const std::lock_guard lock(impl_->books.mutex);
-  return impl_->books.hit_limit;
+  const std::lock_guard lock(impl_->charges.mutex);
+  return impl_->charges.hit_limit;
 }
 
 MemoryMeter::Held MemoryMeter::held_bytes(int account) const {
-  const std::lock_guard lock(impl_->books.mutex);
-  const auto& a = impl_->books.account(account);
+  const std::lock_guard lock(impl_->charges.mutex);
+  const auto& a = impl_->charges.account(account);
   return {a.live, a.n_tensors, ledger::is_kept() ? ledger::live_bytes(account) - (a.live - a.on_devices) : 0};
 }
 
@@ -288,51 +289,51 @@ void check_bytes(const Footprint& reported, const MemoryMeter::Held& held) {
 }
 
 int MemoryMeter::take_account() {
-  const std::lock_guard lock(impl_->books.mutex);
-  auto& returned = impl_->books.returned;
-  if (returned.empty()) return impl_->books.next_account++;
+  const std::lock_guard lock(impl_->charges.mutex);
+  auto& returned = impl_->charges.returned;
+  if (returned.empty()) return impl_->charges.next_account++;
   const int account = returned.back();
   returned.pop_back();
   return account;
 }
 MemoryMeter::Left MemoryMeter::return_account(int account) {
-  auto& books = impl_->books;
+  auto& charges = impl_->charges;
   int shared = 0;
   {
-    const std::lock_guard lock(books.mutex);
-    shared = books.shared.contains(account) ? books.shared.at(account) : kModel;
-    books.unreturned[shared].push_back(account);
+    const std::lock_guard lock(charges.mutex);
+    shared = charges.shared.contains(account) ? charges.shared.at(account) : kModel;
+    charges.unreturned[shared].push_back(account);
   }
   int64_t bytes = 0;
-  std::erase_if(books.unreturned[shared], [&](int each) {
+  std::erase_if(charges.unreturned[shared], [&](int each) {
     const auto held = held_bytes(each);
     bytes += held.tensors + held.beside_tensors;
     if (each == account) {
-      auto& largest = books.largest_left[shared];
+      auto& largest = charges.largest_left[shared];
       largest = std::max(largest, held.tensors + held.beside_tensors);
     }
     if (held.tensors != 0 || std::abs(held.beside_tensors) > kForgiven) return false;
     ledger::forgive(each);
     reset(each);
-    books.returned.push_back(each);
+    charges.returned.push_back(each);
     return true;
   });
-  return {bytes, books.largest_left[shared]};
+  return {bytes, charges.largest_left[shared]};
 }
 int MemoryMeter::shared_account(const void* owner) {
-  const std::lock_guard lock(impl_->books.mutex);
-  const auto [found, is_new] = impl_->books.of_owners.try_emplace(owner, impl_->books.next_account);
-  if (is_new) ++impl_->books.next_account;
+  const std::lock_guard lock(impl_->charges.mutex);
+  const auto [found, is_new] = impl_->charges.of_owners.try_emplace(owner, impl_->charges.next_account);
+  if (is_new) ++impl_->charges.next_account;
   return found->second;
 }
 void MemoryMeter::set_shared_account(const void* owner, int account) {
-  const std::lock_guard lock(impl_->books.mutex);
-  impl_->books.of_owners[owner] = account;
+  const std::lock_guard lock(impl_->charges.mutex);
+  impl_->charges.of_owners[owner] = account;
 }
 void MemoryMeter::share(int account, const void* owner) {
   const int shared = shared_account(owner);
-  const std::lock_guard lock(impl_->books.mutex);
-  impl_->books.shared[account] = shared;
+  const std::lock_guard lock(impl_->charges.mutex);
+  impl_->charges.shared[account] = shared;
 }
 
 MemoryMeter::Scope::Scope(MemoryMeter& meter, int account, Peaks peaks) {
@@ -346,9 +347,9 @@ void* MemoryMeter::Scope::enter_shared() {
   auto& outer = *Impl::innermost->impl_;
   int account = kModel;
   {
-    auto& books = outer.meter.impl_->books;
-    const std::lock_guard lock(books.mutex);
-    if (const auto found = books.shared.find(outer.account); found != books.shared.end()) account = found->second;
+    auto& charges = outer.meter.impl_->charges;
+    const std::lock_guard lock(charges.mutex);
+    if (const auto found = charges.shared.find(outer.account); found != charges.shared.end()) account = found->second;
   }
   return new Scope(outer.meter, account);
 }

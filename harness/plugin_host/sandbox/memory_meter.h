@@ -1,4 +1,4 @@
-// Live and peak bytes of tensors, by who asked for them.
+// Live and peak bytes of tensors, by account.
 #pragma once
 
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace kvc {
 
-// Sees every tensor allocation of the thread that made it, from construction to destruction, and books it under the
-// account that is open on that thread; of its OpenMP team, under whatever it has open. Other threads are seen while
-// they hold a Scope. A tensor is booked off the account it was booked on, whoever frees it and when; on a device, while
-// he is seen. One meter a thread. The first one becomes LibTorch's allocator on the CPU: 64 bytes before each tensor
-// say whose it is.
+// Charges every tensor that its thread allocates, from construction to destruction of the meter, to the account that is
+// open on that thread; what the thread's OpenMP team allocates, to the account that the thread has open then. Other
+// threads are metered while they hold a Scope. A freed tensor is released from the account that it was charged to,
+// whatever thread frees it and when; a tensor on a device only if a metered thread frees it. One meter per thread. The
+// first one replaces LibTorch's CPU allocator: 64 bytes before each tensor name its account.
 class MemoryMeter {
  public:
   MemoryMeter();
@@ -24,10 +24,10 @@ class MemoryMeter {
   static constexpr int kModel = 0;   // weights and the forward pass
   static constexpr int kPrefix = 1;  // what prompts share
   static constexpr int kFirstOwn = 2;
-  static constexpr int kUnseen = -1;  // what is allocated under it is booked nowhere: the harness's own copies
+  static constexpr int kUnseen = -1;  // allocations under it are not charged: the harness's own copies
   int take_account();                 // one that holds nothing
-  // For the next who takes one; what holds something still stays out of use. -> what sequences of the same compressor
-  // have left behind, in all, and the most that one left
+  // Makes the account available to take_account(), once nothing is charged to it. -> what ended sequences of the same
+  // compressor have left allocated, in all, and the most that one left
   struct Left {
     int64_t bytes = 0, largest = 0;
   };
@@ -51,17 +51,17 @@ class MemoryMeter {
   Held held_bytes(int account) const;
 
   // The account of what all caches of a compressor share: that of `owner`, which is made where it has none. What is
-  // made in a kvc::Shared while `account` is open is booked there.
+  // made in a kvc::Shared while `account` is open is charged to it.
   int shared_account(const void* owner);
   void set_shared_account(const void* owner, int account);
   void share(int account, const void* owner);
 
   // Opens an account on this thread for as long as it lives, here and in the ledger; accounts are small numbers.
-  // Looking: no peak is noted, for what the harness asks of a cache only to look at it.
-  enum class Peaks { noted, looking };
+  // Peaks::ignored: for what the harness asks of a cache only to inspect it.
+  enum class Peaks { recorded, ignored };
   class Scope {
    public:
-    Scope(MemoryMeter& meter, int account, Peaks peaks = Peaks::noted);
+    Scope(MemoryMeter& meter, int account, Peaks peaks = Peaks::recorded);
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -75,7 +75,7 @@ class MemoryMeter {
   };
 
  private:
-  struct Books;
+  struct Charges;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -42,7 +42,7 @@ bool PrivateTokens::has_room(const NewTokens& tokens) const {
   return has(copy_.q, tokens.q) && has(copy_.k, tokens.k) && has(copy_.v, tokens.v);
 }
 
-const NewTokens& PrivateTokens::lend(const NewTokens& tokens) {
+const NewTokens& PrivateTokens::copy_in(const NewTokens& tokens) {
   copy(tokens.q, copy_.q);
   copy(tokens.k, copy_.k);
   copy(tokens.v, copy_.v);
@@ -50,7 +50,7 @@ const NewTokens& PrivateTokens::lend(const NewTokens& tokens) {
   return copy_;
 }
 
-void PrivateTokens::take_back() {
+void PrivateTokens::reclaim() {
   std::string kept;
   for (const auto& [name, tensor] : {std::pair("q", &copy_.q), std::pair("k", &copy_.k), std::pair("v", &copy_.v)}) {
     if (!is_shared(*tensor)) continue;
@@ -60,7 +60,7 @@ void PrivateTokens::take_back() {
   KVC_CHECK(kept.empty(), "append() kept the caller's ", kept, "; copy what you keep");
 }
 
-void PrivateTokens::poison() {
+void PrivateTokens::invalidate() {
   for (auto* tensor : {&copy_.k, &copy_.v}) {
     if (!tensor->defined()) continue;
     if (auto* bytes = bytes_of(*tensor)) {

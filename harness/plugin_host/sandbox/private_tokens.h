@@ -1,5 +1,5 @@
-// Tokens as a plugin gets them: copies of its own, so that what it does to them reaches nobody else, and what it keeps
-// of them it keeps in vain.
+// Tokens as a plugin gets them: copies, so that nothing it does to them affects other code, and invalidated after the
+// call, so that keeping them is of no use.
 #pragma once
 
 #include "kvc/layer_cache.h"
@@ -8,16 +8,16 @@ namespace kvc {
 
 class PrivateTokens {
  public:
-  // The same tokens; valid until the next lend(), take_back() or poison().
-  const NewTokens& lend(const NewTokens& tokens);
-  bool has_room(const NewTokens& tokens) const;  // lend() allocates nothing
+  // The same tokens; valid until the next copy_in(), reclaim() or invalidate().
+  const NewTokens& copy_in(const NewTokens& tokens);
+  bool has_room(const NewTokens& tokens) const;  // copy_in() allocates nothing
   const NewTokens& tokens() const { return copy_; }
 
-  // After append(). Throws Error where the plugin still holds one of the tensors; that one is its own from now on.
-  void take_back();
+  // After append(). Throws Error if the plugin still holds one of the tensors, and leaves that one to it.
+  void reclaim();
 
-  // Overwrites K and V with NaN: whoever reads them again computes with that.
-  void poison();
+  // Overwrites K and V with NaN.
+  void invalidate();
 
  private:
   NewTokens copy_;

@@ -11,7 +11,7 @@
 
 namespace kvc {
 
-// Seconds of a run. Parts are what the compressor booked inside a phase (kvc/part_timer.h).
+// Seconds of a run. Parts are what the compressor recorded inside a phase (kvc/part_timer.h).
 struct PhaseSeconds {
   double prefill = 0, encode = 0, attend = 0, other = 0;
   std::map<std::string, double> encode_parts, attend_parts;

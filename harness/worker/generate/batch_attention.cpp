@@ -8,16 +8,16 @@
 #include <optional>
 
 #include "contract/stopwatch.h"
-#include "sandbox/guest.h"
+#include "sandbox/sandboxed_call.h"
 
 namespace kvc {
 namespace {
 
 // Runs the compressor's code; what comes of it is the sequence's error.
 template <class Body>
-void inside(const CacheStep& step, MemoryMeter& meter, Visit visit, const Body& body) {
+void inside(const CacheStep& step, MemoryMeter& meter, CallMode mode, const Body& body) {
   step.entering(true);
-  step.out->error = as_guest(meter, step.account, visit, body);
+  step.out->error = sandboxed_call(meter, step.account, mode, body);
   step.entering(false);
 }
 
@@ -35,26 +35,26 @@ void add_time(CacheStep& step, double Generation::*seconds, const DeviceMark& fr
 void append(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter) {
   {
     std::optional<MemoryMeter::Scope> own_copies;
-    if (!step.lent.has_room(token)) own_copies.emplace(meter, MemoryMeter::kUnseen);
-    step.lent.lend(token);
+    if (!step.copies.has_room(token)) own_copies.emplace(meter, MemoryMeter::kUnseen);
+    step.copies.copy_in(token);
   }
   const auto device = token.k.device();
   const DeviceMark start(device);
-  inside(step, meter, Visit::plain, [&] {
+  inside(step, meter, CallMode::plain, [&] {
     const ValueChecks::Collecting later(step.checks);
-    (*step.caches)[static_cast<size_t>(layer)]->append(step.lent.tokens());
-    step.lent.take_back();
+    (*step.caches)[static_cast<size_t>(layer)]->append(step.copies.tokens());
+    step.copies.reclaim();
   });
   add_time(step, &Generation::encode_seconds, start, DeviceMark(device));
-  step.lent.poison();
+  step.copies.invalidate();
 }
 
 // -> seconds
-double attend_alone(const CacheStep& step, int64_t layer, double scale, MemoryMeter& meter, Visit visit,
+double attend_alone(const CacheStep& step, int64_t layer, double scale, MemoryMeter& meter, CallMode mode,
                     at::Tensor attended) {
   const auto start = Clock::now();
-  inside(step, meter, visit, [&] {
-    const auto& q = step.lent.tokens().q;
+  inside(step, meter, mode, [&] {
+    const auto& q = step.copies.tokens().q;
     const auto out = (*step.caches)[static_cast<size_t>(layer)]->attend(q, scale);
     check_attention(out, q);
     attended.copy_(out.squeeze(1));
@@ -69,24 +69,25 @@ void attend_alone(std::span<CacheStep> steps, const std::vector<int64_t>& member
   const DeviceMark start(attended.device());
   const auto n = static_cast<int64_t>(members.size());
   std::vector<double> seconds(members.size());
-  const auto run = [&](int64_t begin, int64_t end, Visit visit) {
+  const auto run = [&](int64_t begin, int64_t end, CallMode mode) {
     const at::AutoDispatchBelowADInplaceOrView no_autograd;  // a thread's own setting
     for (int64_t i = begin; i < end; ++i) {
       const int64_t b = members[static_cast<size_t>(i)];
       seconds[static_cast<size_t>(i)] =
-          attend_alone(steps[static_cast<size_t>(b)], layer, scale, meter, visit, attended[b]);
+          attend_alone(steps[static_cast<size_t>(b)], layer, scale, meter, mode, attended[b]);
     }
   };
   if (n == 1 || works_apart(attended.device())) {
-    run(0, n, Visit::plain);  // not inside a parallel region: the cache may use all threads
+    run(0, n, CallMode::plain);  // not inside a parallel region: the cache may use all threads
   } else {
     const HostState before;
     at::parallel_for(0, n, 1, [&](int64_t begin, int64_t end) {
-      const MemoryMeter::Scope ours(meter, MemoryMeter::kModel);  // whatever the first thread's sequence has open
-      run(begin, end, Visit::beside);
+      const MemoryMeter::Scope ours(meter,
+                                    MemoryMeter::kModel);  // whatever account the first thread's sequence has open
+      run(begin, end, CallMode::parallel);
     });
-    // Somebody changed what all compute with: once more, one after the other, so that it costs nobody else.
-    if (!before.put_back().empty()) run(0, n, Visit::plain);
+    // A compressor changed settings that all of them use: once more, one after the other, so that only it fails.
+    if (!before.put_back().empty()) run(0, n, CallMode::plain);
   }
   const DeviceMark end(attended.device());
   double sum = 0;
@@ -105,28 +106,29 @@ void attend_together(const BatchedAttention& compressor, std::span<CacheStep> st
   std::vector<at::Tensor> q;
   for (const int64_t b : members) {
     caches.push_back((*steps[static_cast<size_t>(b)].caches)[static_cast<size_t>(layer)].get());
-    q.push_back(steps[static_cast<size_t>(b)].lent.tokens().q);
+    q.push_back(steps[static_cast<size_t>(b)].copies.tokens().q);
   }
   const auto n = static_cast<int64_t>(members.size());
   auto out = at::empty({n, attended.size(1), attended.size(2)}, attended.options());
   const auto& first = steps[static_cast<size_t>(members[0])];
   first.entering(true);
-  const auto error = as_guest(meter, MemoryMeter::kModel, Visit::plain, [&] {  // of no sequence alone
+  const auto error = sandboxed_call(meter, MemoryMeter::kModel, CallMode::plain, [&] {  // of no sequence alone
     compressor.attend_batch(caches, q, scale, out);
     for (int64_t i = 0; i < n; ++i) attended[members[static_cast<size_t>(i)]].copy_(out[i]);
   });
   first.entering(false);
-  if (!error.empty()) attend_alone(steps, members, layer, scale, meter, attended);  // one's error costs no other
+  if (!error.empty())
+    attend_alone(steps, members, layer, scale, meter, attended);  // so that an error fails its own sequence alone
 }
 
-// The same in each layer, whether its exact tokens are kept or not.
-void look(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter, const at::Tensor& attention) {
+// The same calls in each layer, whether its exact tokens are kept or not.
+void inspect(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter, const at::Tensor& attention) {
   {
     const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
     step.audit->add(layer, token);
   }
-  if (!step.audit->looks()) return;
-  inside(step, meter, Visit::looking, [&] {
+  if (!step.audit->inspects()) return;
+  inside(step, meter, CallMode::inspecting, [&] {
     const auto answer = ask(*(*step.caches)[static_cast<size_t>(layer)]);
     const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
     step.audit->take(layer, answer, token.q, attention);
@@ -134,7 +136,7 @@ void look(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& m
 }
 
 void settle(CacheStep& step, MemoryMeter& meter) {
-  inside(step, meter, Visit::plain, [&] { step.checks.settle(); });
+  inside(step, meter, CallMode::plain, [&] { step.checks.settle(); });
   for (const auto& span : step.spans) step.out->*span.seconds += span.share * span.from.seconds_to(span.to);
   step.spans.clear();
   if (!step.audit || !step.out->error.empty()) return;
@@ -181,7 +183,7 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewT
   for (size_t b = 0; b < steps.size(); ++b) {
     auto& step = steps[b];
     if (step.audit && step.out->error.empty()) {
-      look(step, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
+      inspect(step, layer, tokens[b], meter, attended[static_cast<int64_t>(b)]);
     }
     const bool ends = layer + 1 == static_cast<int64_t>(step.caches->size());
     if (ends && step.out->error.empty()) settle(step, meter);

@@ -9,10 +9,10 @@
 #include "generate/generation.h"
 #include "kvc/layer_cache.h"
 #include "kvc/value_checks.h"
+#include "sandbox/audit.h"
 #include "sandbox/device_clock.h"
 #include "sandbox/memory_meter.h"
 #include "sandbox/private_tokens.h"
-#include "sandbox/watch.h"
 
 namespace kvc {
 
@@ -32,16 +32,15 @@ struct CacheStep {
   std::function<void(bool)> entering;  // with true before the compressor's code runs, with false after it
   Generation* out;                     // its error and its times
   Audit* audit = nullptr;              // whose step has begun
-  PrivateTokens lent = {};             // what the compressor gets of the step's token
+  PrivateTokens copies = {};           // the step's token as the compressor gets it
   ValueChecks checks = {};             // of what a device holds, since the step began
   std::vector<DeviceSpan> spans = {};  // since the step began
 };
 
 // Appends tokens[b] to sequence b's cache, one sequence after the other, then puts the attention of tokens[b].q into
 // attended[b]: sequences of a compressor with BatchedAttention together, the others each on its own, spread over the
-// threads. A sequence whose compressor throws has its error set, attends to nothing and is left out from there on. What
-// the caches checked of a device's numbers is looked at after the last layer, with one read for a sequence: it may be
-// an error, too.
+// threads. A sequence whose compressor throws has its error set, attends to nothing and is left out from there on. Checks
+// of values on a device are read after the last layer, once per sequence, and may set the error, too.
 // attended: [B, H_q, D] fp32
 void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
                  MemoryMeter& meter, at::Tensor& attended);

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kFirstCapacity = 256;
 
-// Puts x [H_kv, T, D] behind the first `length` tokens of held, which grows when it must.
-void put_behind_(at::Tensor& held, const at::Tensor& x, int64_t length) {
+// Copies x [H_kv, T, D] after the first `length` tokens of held, which grows when it must.
+void put_after_(at::Tensor& held, const at::Tensor& x, int64_t length) {
   const int64_t needed = length + x.size(1);
   if (!held.defined() || held.size(1) < needed) {
     auto wider = at::empty({x.size(0), std::max({kFirstCapacity, 2 * length, needed}), x.size(2)}, x.options());
@@ -24,8 +24,8 @@ void put_behind_(at::Tensor& held, const at::Tensor& x, int64_t length) {
 
 void ExactCache::append(const NewTokens& tokens) {
   check_new_tokens(tokens);
-  put_behind_(k_, tokens.k, length_);
-  put_behind_(v_, tokens.v, length_);
+  put_after_(k_, tokens.k, length_);
+  put_after_(v_, tokens.v, length_);
   length_ += tokens.k.size(1);
 }
 

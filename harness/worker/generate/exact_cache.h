@@ -1,5 +1,5 @@
-// The cache of a model on its own: K and V in the type the model computes them in. What every compressor is held
-// against.
+// The cache of a model on its own: K and V in the type the model computes them in. What every compressor is
+// compared with.
 #pragma once
 
 #include <vector>

@@ -31,7 +31,7 @@ struct GenerationRequest {
   Sampling sampling;
   std::vector<std::vector<int64_t>> continuations;  // scored, token by token through the cache, instead of generating
   int64_t n_given = 0;                    // of each continuation's first ids: read through the cache, but not scored
-  const Compressor* reference = nullptr;  // what scored tokens are held against: it reads each continuation, too
+  const Compressor* reference = nullptr;  // what scored tokens are compared with: it reads each continuation, too
   int64_t n_shared_tokens = 0;  // of the prompt's first tokens, as many as later prompts are likely to begin with
 };
 

@@ -12,10 +12,10 @@
 #include "generate/prompt_end.h"
 #include "generate/reconstruction.h"
 #include "generate/token_distribution.h"
+#include "sandbox/audit.h"
 #include "sandbox/device_clock.h"
-#include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
-#include "sandbox/watch.h"
+#include "sandbox/sandboxed_call.h"
 
 namespace kvc {
 namespace {
@@ -25,7 +25,7 @@ std::vector<StageUse> stages_of(const LayerCache& cache, const Footprint& footpr
   return {{footprint}};
 }
 
-constexpr int64_t kWatchedBytes = 256 << 20;  // of exact K and V for a prompt
+constexpr int64_t kAuditedBytes = 256 << 20;  // of exact K and V for a prompt
 
 std::string not_finite(const Generation& out) {
   return concat("the logits at position ", out.n_prompt_tokens + static_cast<int64_t>(out.ids.size()),
@@ -178,7 +178,7 @@ int64_t Generator::add(GenerationRequest asked) {
   PromptEnd prompt_end(model_, tokenizer_, meter_, prompt);
   const bool some_wait = std::ranges::any_of(sequences, [](const auto& s) { return waits_for_prompt_end(s.method); });
   std::vector<at::Tensor> last_q;  // of each layer, [H_q, 1, D]; where some wait
-  PrivateTokens lent;
+  PrivateTokens copies;
   const auto fan_out = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     synchronize(k.device());
     const auto start = Clock::now();
@@ -192,26 +192,26 @@ int64_t Generator::add(GenerationRequest asked) {
       last_q.push_back(q.narrow(1, q.size(1) - 1, 1).clone());
     }
     const auto info = model_.layer_info(layer, request->asked.sequence_key);
-    const auto watched = std::make_shared<const WatchedPrompt>(info, k, v);
+    const auto audited = std::make_shared<const AuditedPrompt>(info, k, v);
     for (auto& sequence : sequences) {
       if (!sequence.out.error.empty()) continue;
-      if (kept_layers[static_cast<size_t>(layer)]) sequence.audit.keep(watched);
-      const auto& tokens = lent.lend({q, k, v, 0});
+      if (kept_layers[static_cast<size_t>(layer)]) sequence.audit.keep(audited);
+      const auto& tokens = copies.copy_in({q, k, v, 0});
       std::unique_ptr<LayerCache> cache;
       entering_(request->ticket, sequence.compressor);
-      sequence.out.error = as_guest(meter_, sequence.account, Visit::plain, [&] {
+      sequence.out.error = sandboxed_call(meter_, sequence.account, CallMode::plain, [&] {
         cache = sequence.method->make_cache(info);
         const auto encode_start = Clock::now();
         cache->append(tokens);
         synchronize(k.device());
         sequence.out.encode_seconds += seconds_since(encode_start);
-        lent.take_back();
+        copies.reclaim();
       });
       if (cache) sequence.caches.push_back(std::move(cache));
       entering_(request->ticket, -1);
-      if (!waits_for_prompt_end(sequence.method)) look_at_prompt(sequence, watched, q);
+      if (!waits_for_prompt_end(sequence.method)) audit_prompt(sequence, audited, q);
     }
-    lent.poison();
+    copies.invalidate();
     fan_out_seconds += seconds_since(start);
   };
 
@@ -256,29 +256,29 @@ void Generator::end_prompt(std::list<Sequence>& sequences, PromptEnd& prompt_end
   for (size_t layer = 0; layer < last_q.size(); ++layer) {
     const auto& exact = prompt_end.layers()[layer];
     const auto key = sequences.front().request->asked.sequence_key;
-    const auto watched =
-        std::make_shared<const WatchedPrompt>(model_.layer_info(static_cast<int64_t>(layer), key), exact.k, exact.v);
+    const auto audited =
+        std::make_shared<const AuditedPrompt>(model_.layer_info(static_cast<int64_t>(layer), key), exact.k, exact.v);
     for (auto& sequence : sequences) {
-      if (waits_for_prompt_end(sequence.method)) look_at_prompt(sequence, watched, last_q[layer]);
+      if (waits_for_prompt_end(sequence.method)) audit_prompt(sequence, audited, last_q[layer]);
     }
   }
 }
 
 // What a cache says of itself and holds, against the exact tokens that it was given; of q the last is enough. The same
 // in each layer, so that no layer is known to be one whose exact tokens are kept.
-void Generator::look_at_prompt(Sequence& sequence, const std::shared_ptr<const WatchedPrompt>& watched,
-                               const at::Tensor& q) {
+void Generator::audit_prompt(Sequence& sequence, const std::shared_ptr<const AuditedPrompt>& audited,
+                             const at::Tensor& q) {
   if (!sequence.out.error.empty()) return;
   entering_(sequence.request->ticket, sequence.compressor);
-  sequence.out.error = as_guest(meter_, sequence.account, Visit::looking, [&] {
-    const auto& cache = *sequence.caches[static_cast<size_t>(watched->layer())];
-    const auto& exact = watched->given();
+  sequence.out.error = sandboxed_call(meter_, sequence.account, CallMode::inspecting, [&] {
+    const auto& cache = *sequence.caches[static_cast<size_t>(audited->layer())];
+    const auto& exact = audited->given();
     check_counts(cache, exact.k.size(1), 2 * exact.k.numel());  // the inherited attend() goes by them
     const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
-    const auto attention = cache.attend(last, watched->info().attention_scale);
+    const auto attention = cache.attend(last, audited->info().attention_scale);
     const auto answer = ask(cache);
     const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
-    Watch(watched, sequence.audit.may_evict()).check(answer, last, attention);
+    LayerAudit(audited, sequence.audit.may_evict()).check(answer, last, attention);
     sequence.reconstruction.add(answer.nearest, answer.positions, exact);
   });
   entering_(sequence.request->ticket, -1);
@@ -295,9 +295,9 @@ CacheStep Generator::step_of(Sequence& sequence) {
 std::vector<bool> Generator::layers_to_keep(const GenerationRequest& asked) {
   const auto& shape = model_.shape();
   bool is_new = false;
-  for (const auto* compressor : asked.compressors) is_new |= watched_.insert(compressor).second;
+  for (const auto* compressor : asked.compressors) is_new |= audited_.insert(compressor).second;
   const int64_t layer_bytes = 8 * shape.n_kv_heads * shape.head_dim * static_cast<int64_t>(asked.prompt_ids.size());
-  const auto fit = static_cast<size_t>(kWatchedBytes / std::max<int64_t>(1, layer_bytes));
+  const auto fit = static_cast<size_t>(kAuditedBytes / std::max<int64_t>(1, layer_bytes));
   std::vector<bool> layers(static_cast<size_t>(shape.n_layers), false);
   std::fill_n(layers.begin(), std::clamp<size_t>(is_new ? fit : 1, 1, layers.size()), true);
   std::shuffle(layers.begin(), layers.end(), random_);
@@ -409,7 +409,7 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
     std::vector<Footprint> footprints;  // copied below: what is made of them is not the plugin's
     std::vector<std::vector<StageUse>> stages;
     Footprint all;
-    out.error = as_guest(meter_, sequence->account, Visit::looking, [&] {
+    out.error = sandboxed_call(meter_, sequence->account, CallMode::inspecting, [&] {
       for (const auto& cache : sequence->caches) {
         footprints.push_back(cache->footprint());
         check_counts(*cache, out.n_cached_tokens, n_values(out.n_cached_tokens));
@@ -447,7 +447,7 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
 void Generator::close(Sequence& sequence, const MemoryMeter::Held& held) {
   auto& out = sequence.out;
   entering_(sequence.request->ticket, sequence.compressor);
-  const auto error = let_go(meter_, sequence.account, sequence.caches, held, out.kv_bytes);
+  const auto error = destroy_caches(meter_, sequence.account, sequence.caches, held, out.kv_bytes);
   entering_(sequence.request->ticket, -1);
   if (out.error.empty()) out.error = error;
 }

@@ -64,7 +64,7 @@ class Generator {
   struct Request;
 
   void end_prompt(std::list<Sequence>& sequences, PromptEnd& prompt_end, const std::vector<at::Tensor>& last_q);
-  void look_at_prompt(Sequence& sequence, const std::shared_ptr<const WatchedPrompt>& watched, const at::Tensor& q);
+  void audit_prompt(Sequence& sequence, const std::shared_ptr<const AuditedPrompt>& audited, const at::Tensor& q);
   CacheStep step_of(Sequence& sequence);
   bool choose_token(Sequence& sequence) const;
   static StepToken token_to_read(const Sequence& sequence);
@@ -86,7 +86,7 @@ class Generator {
   OnLogits on_logits_;
   int64_t next_ticket_ = 0;
   std::mt19937 random_{std::random_device()()};  // of which layer exact tokens are kept, and when caches are asked
-  std::set<const Compressor*> watched_;          // those of which a prompt was
+  std::set<const Compressor*> audited_;          // those of which a prompt was
   SharedPrefix prefix_;
   std::map<int64_t, Request> requests_;  // by ticket, while it has sequences
   std::list<Sequence> sequences_;

@@ -7,19 +7,19 @@
 #include <utility>
 
 #include "contract/stopwatch.h"
-#include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
+#include "sandbox/sandboxed_call.h"
 
 namespace kvc {
 namespace {
 
-// Runs the compressor's code, whose time encodes; what comes of it is the sequence's error.
+// Runs the compressor's code, timed as encoding; a failure is the sequence's error.
 template <class Body>
 void inside(const CacheStep& sequence, MemoryMeter& meter, const Body& body) {
   if (!sequence.out->error.empty()) return;
   const auto start = Clock::now();
   sequence.entering(true);
-  sequence.out->error = as_guest(meter, sequence.account, Visit::plain, body);
+  sequence.out->error = sandboxed_call(meter, sequence.account, CallMode::plain, body);
   sequence.entering(false);
   sequence.out->encode_seconds += seconds_since(start);
 }
@@ -31,7 +31,7 @@ std::optional<Observation> observation_of(const CacheStep& sequence, MemoryMeter
   return observation;
 }
 
-// What the model reads behind the prompt for the chunk from `first` on.
+// What the model reads after the prompt for the chunk from `first` on.
 std::vector<int64_t> tokens_behind(const Tokenizer& tokenizer, const Observation& observation,
                                    std::span<const int64_t> prompt, int64_t first, int64_t n_tokens) {
   auto ids = tokenizer.encode(first == 0 ? observation.before_first : observation.before_next, false);
@@ -74,20 +74,20 @@ void observe_prompt(const Transformer& model, const Tokenizer& tokenizer, const 
 
 void PromptEnd::observe(const Observation& observation, std::span<CacheStep* const> sequences) {
   double observing_seconds = 0;
-  PrivateTokens lent;  // its v: the prompt's k
+  PrivateTokens copies;  // its v: the prompt's k
   const auto on_chunk = [&](int64_t layer, const ObservedChunk& chunk) {
     const auto start = Clock::now();
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
     for (auto* sequence : sequences) {
-      const auto& tokens = lent.lend({chunk.q, chunk.k, chunk.prompt_k, 0});
+      const auto& tokens = copies.copy_in({chunk.q, chunk.k, chunk.prompt_k, 0});
       inside(*sequence, meter_, [&] {
         const auto& pass = dynamic_cast<const ObservationPass&>(*sequence->compressor);
         pass.observe(*(*sequence->caches)[static_cast<size_t>(layer)],
                      {tokens.q, tokens.k, tokens.v, chunk.first_token, chunk.n_tokens});
-        lent.take_back();
+        copies.reclaim();
       });
     }
-    lent.poison();
+    copies.invalidate();
     observing_seconds += seconds_since(start);
   };
   const auto start = Clock::now();

@@ -15,8 +15,8 @@ class TokenDistribution {
   int64_t most_likely() const { return most_likely_; }  // of equal ones the first
   at::Tensor probabilities() const;                     // [V] fp64
 
-  // KL(exact || held) in nats; exactly 0 where the logits are equal. `probabilities` are exact's: many are held against
-  // one.
+  // KL(exact || held) in nats; exactly 0 where the logits are equal. `probabilities` are exact's: many are compared
+  // with one.
   friend double kl_divergence(const TokenDistribution& exact, const at::Tensor& probabilities,
                               const TokenDistribution& held);
 

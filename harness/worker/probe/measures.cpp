@@ -15,7 +15,7 @@ std::vector<double> to_vector(const at::Tensor& x) {
   return {held.const_data_ptr<double>(), held.const_data_ptr<double>() + held.numel()};
 }
 
-// One number a head, and one behind them.
+// One value per head, then one for all of them.
 std::vector<double> with_whole(const at::Tensor& heads, const at::Tensor& whole) {
   return to_vector(at::cat({heads, whole.reshape({1})}));
 }

@@ -11,9 +11,9 @@
 #include "generate/prompt_end.h"
 #include "kvc/probed_parts.h"
 #include "probe/layer_values.h"
-#include "sandbox/guest.h"
+#include "sandbox/audit.h"
 #include "sandbox/private_tokens.h"
-#include "sandbox/watch.h"
+#include "sandbox/sandboxed_call.h"
 #include "text/common_prefix.h"
 
 namespace kvc {
@@ -77,7 +77,7 @@ template <class Body>
 void Probe::inside(Subject& subject, const Body& body) {
   if (subject.failed()) return;
   entering_(subject.index);
-  subject.state.error = as_guest(meter_, subject.account, Visit::plain, body);
+  subject.state.error = sandboxed_call(meter_, subject.account, CallMode::plain, body);
   entering_(-1);
 }
 
@@ -91,7 +91,7 @@ std::vector<Probed> Probe::run(const ProbeRequest& request) {
     subjects.push_back({index, request.compressors[i], account, {request.settings.measures, request.dumps}});
   }
   auto prompt = prefill(request, subjects);
-  for (auto& subject : subjects) look_at_prompt(prompt, subject);
+  for (auto& subject : subjects) audit_prompt(prompt, subject);
   const auto& values = subjects.front().out.values;
   if (values.wants_any(kForced) || values.wants_any(kEnd) || values.wants_any(kFree)) {
     auto answer = request.answer_ids;
@@ -122,29 +122,29 @@ Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& 
   PromptEnd prompt_end(model_, tokenizer_, meter_, request.prompt_ids);
   const bool some_wait =
       std::ranges::any_of(subjects, [](const auto& s) { return waits_for_prompt_end(s.compressor); });
-  PrivateTokens lent;
+  PrivateTokens copies;
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
     const auto info = model_.layer_info(layer, request.sequence_key);
     prompt.q.push_back(q.narrow(1, prompt.n_tokens - n_queries, n_queries).clone());
     if (some_wait) prompt_end.keep(k, v);
     prompt.caches.push_back(std::make_unique<ExactCache>(info));
     prompt.caches.back()->append({q, k, v, 0});
-    const auto watched = std::make_shared<const WatchedPrompt>(info, k, v);
+    const auto audited = std::make_shared<const AuditedPrompt>(info, k, v);
     for (auto& subject : subjects) {
-      const auto& tokens = lent.lend({q, k, v, 0});
-      if (layer == kept_layer) subject.audit.keep(watched);
+      const auto& tokens = copies.copy_in({q, k, v, 0});
+      if (layer == kept_layer) subject.audit.keep(audited);
       std::unique_ptr<LayerCache> cache;
       inside(subject, [&] {
         cache = subject.compressor->make_cache(info);
         cache->append(tokens);
-        lent.take_back();
+        copies.reclaim();
         if (!waits_for_prompt_end(subject.compressor)) {
-          Watch(watched, subject.audit.may_evict()).look_at_prompt(*cache, q);
+          LayerAudit(audited, subject.audit.may_evict()).audit_prompt(*cache, q);
         }
       });
       if (cache) subject.caches.push_back(std::move(cache));
     }
-    lent.poison();
+    copies.invalidate();
   };
   model_.prefill(request.prompt_ids, on_layer);
   if (some_wait) end_prompt(request, prompt, subjects, prompt_end);
@@ -164,18 +164,18 @@ void Probe::end_prompt(const ProbeRequest& request, const Prompt& prompt, std::v
   prompt_end.finish(steps);
   for (size_t layer = 0; layer < prompt.q.size(); ++layer) {
     const auto& exact = prompt_end.layers()[layer];
-    const auto watched = std::make_shared<const WatchedPrompt>(
+    const auto audited = std::make_shared<const AuditedPrompt>(
         model_.layer_info(static_cast<int64_t>(layer), request.sequence_key), exact.k, exact.v);
     for (auto& subject : subjects) {
       if (!waits_for_prompt_end(subject.compressor)) continue;
       inside(subject, [&] {
-        Watch(watched, subject.audit.may_evict()).look_at_prompt(*subject.caches[layer], prompt.q[layer]);
+        LayerAudit(audited, subject.audit.may_evict()).audit_prompt(*subject.caches[layer], prompt.q[layer]);
       });
     }
   }
 }
 
-void Probe::look_at_prompt(const Prompt& prompt, Subject& subject) {
+void Probe::audit_prompt(const Prompt& prompt, Subject& subject) {
   const bool attends = subject.out.values.wants_any(kAttention);
   for (size_t layer = 0; layer < prompt.caches.size(); ++layer) {
     LookedAt looked_at;
@@ -250,9 +250,9 @@ void Probe::look_at_end(const Prompt& prompt, Subject& subject) {
 void Probe::close(Subject& subject) {
   if (subject.caches.empty()) return;
   entering_(subject.index);
-  const auto error = subject.failed()
-                         ? let_go(meter_, subject.account, subject.caches, meter_.held_bytes(subject.account), 0)
-                         : count_and_let_go(meter_, subject.account, subject.caches);
+  const auto error =
+      subject.failed() ? destroy_caches(meter_, subject.account, subject.caches, meter_.held_bytes(subject.account), 0)
+                       : count_and_destroy_caches(meter_, subject.account, subject.caches);
   entering_(-1);
   if (!subject.failed()) subject.state.error = error;
 }

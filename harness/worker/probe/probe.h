@@ -52,7 +52,7 @@ class Probe {
   void end_prompt(const ProbeRequest& request, const Prompt& prompt, std::vector<Subject>& subjects,
                   PromptEnd& prompt_end);
   CacheStep step_of(Subject& subject);
-  void look_at_prompt(const Prompt& prompt, Subject& subject);
+  void audit_prompt(const Prompt& prompt, Subject& subject);
   void read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std::vector<Subject>& subjects);
   void look_at_end(const Prompt& prompt, Subject& subject);
   void run_free(const ProbeRequest& request, const std::vector<int64_t>& answer, const Prompt& prompt,

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string>
 
-#include "devices/device.h"
+#include "sandbox/device.h"
 
 namespace kvc {
 namespace {

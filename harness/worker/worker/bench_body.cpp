@@ -5,11 +5,11 @@
 
 #include <algorithm>
 
-#include "devices/device.h"
 #include "kvc/check.h"
 #include "model/ops.h"
 #include "model/prefill_attention.h"
 #include "plugin_loader/normal_tokens.h"
+#include "sandbox/device.h"
 #include "sandbox/device_clock.h"
 #include "worker/bench_run.h"
 #include "worker/load_model.h"

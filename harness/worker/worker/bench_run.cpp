@@ -11,25 +11,25 @@
 #include "contract/stopwatch.h"
 #include "generate/prompt_end.h"
 #include "kvc/part_timer.h"
+#include "sandbox/audit.h"
 #include "sandbox/device_clock.h"
-#include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
-#include "sandbox/watch.h"
+#include "sandbox/sandboxed_call.h"
 
 namespace kvc {
 namespace {
 
-// One point once. Parts are booked with one thread only: others' are not heard.
+// One point once. Parts are recorded with one thread only: others' are not heard.
 class PointRun {
  public:
-  PointRun(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool watches,
+  PointRun(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool with_audit,
            bool may_evict, const std::function<void()>& at_step)
       : body_(body),
         compressor_(compressor),
         waits_(waits_for_prompt_end(&compressor)),
         point_(point),
         meter_(meter),
-        watches_(watches),
+        with_audit_(with_audit),
         at_step_(at_step),
         sequences_(static_cast<size_t>(point.batch)),
         out_(sequences_.size()),
@@ -37,12 +37,12 @@ class PointRun {
     if (at::get_num_threads() == 1) parts_.emplace();
     for (size_t b = 0; b < sequences_.size(); ++b) {
       steps_.push_back({&compressor_, &sequences_[b], meter_.take_account(),
-                        [this, b](bool inside) { book_parts(b, inside); }, &out_[b]});
+                        [this, b](bool inside) { record_parts(b, inside); }, &out_[b]});
       meter_.share(steps_.back().account, &compressor_);
     }
     std::random_device random;
     kept_layer_ = static_cast<int64_t>(random() % static_cast<uint32_t>(body.shape().n_layers));
-    for (size_t b = 0; watches && b < sequences_.size(); ++b) audits_.emplace_back(random(), may_evict);
+    for (size_t b = 0; with_audit && b < sequences_.size(); ++b) audits_.emplace_back(random(), may_evict);
     for (size_t b = 0; b < audits_.size(); ++b) steps_[b].audit = &audits_[b];
   }
 
@@ -56,7 +56,7 @@ class PointRun {
       result_.seconds.attend += out.attend_seconds;
     }
     split_memory();
-    for (size_t b = 0; b < sequences_.size(); ++b) let_go_of(b);
+    for (size_t b = 0; b < sequences_.size(); ++b) destroy_caches_of(b);
     return std::move(result_);
   }
 
@@ -68,7 +68,7 @@ class PointRun {
       synchronize(k.device());
       const auto encode_start = Clock::now();
       append_prompt(b, body_.layer_info(layer, b), {q, k, v, 0});
-      if (watches_) watch_prompt(b, body_.layer_info(layer, b), {q, k, v, 0});
+      if (with_audit_) start_audit(b, body_.layer_info(layer, b), {q, k, v, 0});
       cache_seconds += seconds_since(encode_start);
     });
     result_.seconds.prefill += seconds_since(start) - cache_seconds;
@@ -80,12 +80,12 @@ class PointRun {
     if (!waits_) return;
     const auto start = Clock::now();
     const auto error =
-        as_guest(meter_, steps_[b].account, Visit::plain, [&] { finish_prefill(compressor_, sequences_[b]); });
+        sandboxed_call(meter_, steps_[b].account, CallMode::plain, [&] { finish_prefill(compressor_, sequences_[b]); });
     out_[b].encode_seconds += seconds_since(start);
     KVC_CHECK(error.empty(), error);
     for (size_t layer = 0; layer < last_q_.size(); ++layer) {
       const auto number = static_cast<int64_t>(layer);
-      look_at_watched(b, number, number == kept_layer_ ? waiting_.get() : nullptr, last_q_[layer]);
+      audit_prompt(b, number, number == kept_layer_ ? waiting_.get() : nullptr, last_q_[layer]);
     }
     last_q_.clear();
   }
@@ -94,55 +94,55 @@ class PointRun {
     at_step_();
     {
       const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
-      lent_.lend(tokens);
+      copies_.copy_in(tokens);
     }
     std::unique_ptr<LayerCache> cache;
-    const auto error = as_guest(meter_, steps_[b].account, Visit::plain, [&] {
+    const auto error = sandboxed_call(meter_, steps_[b].account, CallMode::plain, [&] {
       cache = compressor_.make_cache(info);
       has_appended_[b] = false;
       const auto start = Clock::now();
-      cache->append(lent_.tokens());
-      observe_itself(compressor_, *cache, lent_.tokens());
+      cache->append(copies_.tokens());
+      observe_itself(compressor_, *cache, copies_.tokens());
       synchronize(tokens.k.device());
       out_[b].encode_seconds += seconds_since(start);
-      book_parts(b, false);
-      lent_.take_back();
+      record_parts(b, false);
+      copies_.reclaim();
     });
     if (cache) sequences_[b].push_back(std::move(cache));
-    lent_.poison();
+    copies_.invalidate();
     KVC_CHECK(error.empty(), error);
   }
 
-  // The exact tokens of one layer are kept; the cache of each is asked alike, where the compressor waits at its
-  // prompt's end.
-  void watch_prompt(size_t b, const LayerInfo& info, const NewTokens& tokens) {
+  // The exact tokens of one layer are kept; the caches of all layers are inspected alike, at the prompt's end if the
+  // compressor waits for it.
+  void start_audit(size_t b, const LayerInfo& info, const NewTokens& tokens) {
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
-    const auto prompt = std::make_shared<const WatchedPrompt>(info, tokens.k, tokens.v);
+    const auto prompt = std::make_shared<const AuditedPrompt>(info, tokens.k, tokens.v);
     if (info.layer == kept_layer_) audits_[b].keep(prompt);
     const auto last = tokens.q.narrow(1, tokens.q.size(1) - 1, 1).clone();
     if (waits_) {
       last_q_.push_back(last);
       if (info.layer == kept_layer_) waiting_ = prompt;
     } else {
-      look_at_watched(b, info.layer, prompt.get(), last);
+      audit_prompt(b, info.layer, prompt.get(), last);
     }
   }
 
   // prompt: null of a layer whose answers are not checked
-  void look_at_watched(size_t b, int64_t layer, const WatchedPrompt* prompt, const at::Tensor& q) {
-    const auto error = as_guest(meter_, steps_[b].account, Visit::looking, [&] {
+  void audit_prompt(size_t b, int64_t layer, const AuditedPrompt* prompt, const at::Tensor& q) {
+    const auto error = sandboxed_call(meter_, steps_[b].account, CallMode::inspecting, [&] {
       const auto& cache = *sequences_[b][static_cast<size_t>(layer)];
       const auto last = q.to(at::kFloat);
       const auto attention = cache.attend(last, body_.shape().attention_scale);
       const auto answer = ask(cache);
       const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
-      if (prompt) Watch({std::shared_ptr<void>(), prompt}, audits_[b].may_evict()).check(answer, last, attention);
+      if (prompt) LayerAudit({std::shared_ptr<void>(), prompt}, audits_[b].may_evict()).check(answer, last, attention);
     });
     KVC_CHECK(error.empty(), error);
   }
 
-  void let_go_of(size_t b) {
-    const auto error = count_and_let_go(meter_, steps_[b].account, sequences_[b]);
+  void destroy_caches_of(size_t b) {
+    const auto error = count_and_destroy_caches(meter_, steps_[b].account, sequences_[b]);
     KVC_CHECK(error.empty(), error);
   }
 
@@ -179,8 +179,8 @@ class PointRun {
     split.workspace = meter_.peak_of_all() - split.weights - split.kv - split.other;
   }
 
-  // Behind a sequence's append, then behind its attention: what was worked on since the last.
-  void book_parts(size_t b, bool inside) {
+  // After a sequence's append, then after its attention: the work since the last call.
+  void record_parts(size_t b, bool inside) {
     if (!parts_ || inside) return;
     auto& seconds = has_appended_[b] ? result_.seconds.attend_parts : result_.seconds.encode_parts;
     for (const auto part : kWorkParts) {
@@ -195,12 +195,12 @@ class PointRun {
   bool waits_;  // for the prompt's end
   std::vector<at::Tensor>
       last_q_;  // of each layer of the sequence whose prompt has not ended, where answers are checked
-  std::shared_ptr<const WatchedPrompt> waiting_;  // the kept layer's
+  std::shared_ptr<const AuditedPrompt> waiting_;  // the kept layer's
   BenchPoint point_;
   MemoryMeter& meter_;
-  bool watches_;
+  bool with_audit_;
   const std::function<void()>& at_step_;
-  PrivateTokens lent_;
+  PrivateTokens copies_;
   int64_t kept_layer_;         // whose exact tokens are kept
   std::vector<Audit> audits_;  // by sequence; none without
   std::optional<PartTimer> parts_;
@@ -214,11 +214,11 @@ class PointRun {
 }  // namespace
 
 BenchResult run_bench_point(BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter,
-                            bool watches, const std::function<void()>& at_step, bool may_evict) {
+                            bool with_audit, const std::function<void()>& at_step, bool may_evict) {
   KVC_CHECK(point.n_prompt_tokens + point.n_new_tokens <= body.max_tokens(), "bench: ", point.n_prompt_tokens, " and ",
             point.n_new_tokens, " new tokens, the model has max_position_embeddings ", body.max_tokens());
   body.prepare(point);
-  return PointRun(body, compressor, point, meter, watches, may_evict, at_step).run();
+  return PointRun(body, compressor, point, meter, with_audit, may_evict, at_step).run();
 }
 
 }  // namespace kvc

@@ -29,14 +29,14 @@ class BenchBody {
   virtual void decode_step(int64_t step, int64_t batch, const Transformer::AttendStep& attend) = 0;
 };
 
-// Tensors it makes are booked on the meter, its inputs on account kBenchInputs.
+// Tensors it makes are charged to the meter, its inputs to account kBenchInputs.
 constexpr int kBenchInputs = MemoryMeter::kPrefix;  // all sequences have the same
 std::unique_ptr<BenchBody> make_bench_body(const BenchSubject& subject, MemoryMeter& meter);
 
-// Throws what the compressor throws, and what of its bytes and (watches: of its answers, may_evict: which may be of
+// Throws what the compressor throws, and what of its bytes and (with_audit: of its answers, may_evict: which may be of
 // some of the tokens) does not fit. at_step is called before each step of the caches of a layer.
 BenchResult run_bench_point(
-    BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool watches = false,
+    BenchBody& body, const Compressor& compressor, const BenchPoint& point, MemoryMeter& meter, bool with_audit = false,
     const std::function<void()>& at_step = [] {}, bool may_evict = true);
 
 }  // namespace kvc

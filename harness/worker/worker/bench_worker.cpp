@@ -4,9 +4,9 @@
 
 #include <limits>
 
-#include "devices/device.h"
 #include "plugin_loader/build_compressor.h"
 #include "plugin_loader/plan_memory.h"
+#include "sandbox/device.h"
 #include "sandbox/device_clock.h"
 #include "sandbox/thrown.h"
 #include "text/message.h"
@@ -78,7 +78,7 @@ class BenchWorker {
   WorkerChannel& channel_;
   CompressorChoice choice_;
   BenchSubject subject_;
-  MemoryMeter meter_;  // before the body: its weights are booked on it
+  MemoryMeter meter_;  // before the body: its weights are charged to it
   std::unique_ptr<BenchBody> body_;
   std::unique_ptr<Compressor> compressor_;
   bool may_evict_ = true;

@@ -13,9 +13,9 @@
 #include "contract/stopwatch.h"
 #include "kvc/joint_prefill.h"
 #include "plugin_loader/normal_tokens.h"
-#include "sandbox/guest.h"
+#include "sandbox/audit.h"
 #include "sandbox/private_tokens.h"
-#include "sandbox/watch.h"
+#include "sandbox/sandboxed_call.h"
 
 namespace kvc {
 namespace {
@@ -89,23 +89,23 @@ class SizeMeasure {
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
     const auto info = model_.layer_info(static_cast<int64_t>(layer), settings_.sequence_key);
     const auto on_device = [&](const at::Tensor& x) { return x.to(info.device); };
-    const auto& tokens = lent_.lend({on_device(tokens_.q), on_device(tokens_.k), on_device(tokens_.v), 0});
+    const auto& tokens = copies_.copy_in({on_device(tokens_.q), on_device(tokens_.k), on_device(tokens_.v), 0});
     const int account = meter_.take_account();
     meter_.share(account, &compressor_);
     std::vector<std::unique_ptr<LayerCache>> caches(1);
-    auto error = as_guest(meter_, account, Visit::plain, [&] {
+    auto error = sandboxed_call(meter_, account, CallMode::plain, [&] {
       caches[0] = compressor_.make_cache(info);
       append_prompt_alone(compressor_, *caches[0], tokens);
-      lent_.take_back();
+      copies_.reclaim();
     });
     const auto held = meter_.held_bytes(account);  // before the plugin is asked
     LayerSize size;
     int64_t reported = 0;
-    if (error.empty()) error = looked_at(*caches[0], account, held, reported, size);
+    if (error.empty()) error = inspected(*caches[0], account, held, reported, size);
     const double filled_at = processor_seconds();
     if (error.empty() && info.layer == audited_) error = audited(*caches[0], account, info);
     start_ += processor_seconds() - filled_at;  // which is not the compressor's time
-    const auto left = let_go(meter_, account, caches, held, reported);
+    const auto left = destroy_caches(meter_, account, caches, held, reported);
     KVC_CHECK(error.empty() && left.empty(), error.empty() ? left : error);
     longest_ = std::max(longest_, filled_at - start);
     return size;
@@ -115,20 +115,20 @@ class SizeMeasure {
   std::string audited(const LayerCache& cache, int account, const LayerInfo& info) {
     if (8 * tokens_.k.numel() > kAuditedBytes) return "";
     const auto on_device = [&](const at::Tensor& x) { return x.to(info.device); };
-    return as_guest(meter_, account, Visit::looking, [&] {
+    return sandboxed_call(meter_, account, CallMode::inspecting, [&] {
       const auto last = on_device(tokens_.q.narrow(1, n_tokens_ - 1, 1)).to(at::kFloat);
       const auto attention = cache.attend(last, info.attention_scale);
       const auto answer = ask(cache);
       const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
-      const auto prompt = std::make_shared<const WatchedPrompt>(info, on_device(tokens_.k), on_device(tokens_.v));
-      Watch(prompt, settings_.may_evict(compressor_)).check(answer, last, attention);
+      const auto prompt = std::make_shared<const AuditedPrompt>(info, on_device(tokens_.k), on_device(tokens_.v));
+      LayerAudit(prompt, settings_.may_evict(compressor_)).check(answer, last, attention);
     });
   }
 
-  std::string looked_at(const LayerCache& cache, int account, const MemoryMeter::Held& held, int64_t& reported,
+  std::string inspected(const LayerCache& cache, int account, const MemoryMeter::Held& held, int64_t& reported,
                         LayerSize& size) const {
     Footprint bytes;
-    auto error = as_guest(meter_, account, Visit::looking, [&] {
+    auto error = sandboxed_call(meter_, account, CallMode::inspecting, [&] {
       bytes = cache.footprint();
       check_counts(cache, n_tokens_, 2 * tokens_.k.numel());
       reported = bytes.total_bytes();
@@ -163,7 +163,7 @@ class SizeMeasure {
   int64_t audited_ = -1;  // the layer
   double start_ = 0;
   NewTokens tokens_;
-  PrivateTokens lent_;
+  PrivateTokens copies_;
   int64_t n_tokens_ = 1;
   double longest_ = 0;  // seconds of a layer; foreseen where none of the length is filled yet
   double quarter_ = 0;  // the same of a quarter of the shortest length

@@ -29,7 +29,7 @@ struct CalibrationPlan {
 std::vector<std::vector<int64_t>> calibration_pieces(const CalibrationPlan& plan, const Tokenizer& tokenizer,
                                                      int64_t max_positions);
 
-// One pass over the pieces for the methods together -> their tensors, in the same order. on_piece is called behind
+// One pass over the pieces for the methods together -> their tensors, in the same order. on_piece is called after
 // each.
 std::vector<NamedTensors> calibrate(const Transformer& model, const std::vector<std::vector<int64_t>>& pieces,
                                     const std::vector<const Calibrated*>& methods, bool gradients,

@@ -6,7 +6,7 @@
 #include <map>
 #include <tuple>
 
-#include "sandbox/watch.h"
+#include "sandbox/audit.h"
 
 namespace kvc {
 namespace {
@@ -38,7 +38,7 @@ void add(double value, double& sum) {  // what is no number adds nothing
   sum = std::isnan(sum) ? value : sum + value;
 }
 
-// What only the compressor and the model know of it. A question that was read behind the compressed prompt counts as
+// What only the compressor and the model know of it. A question that was read after the compressed prompt counts as
 // new to it.
 Measurement measured(const Generation& generation, int64_t n_question, const Compressor& compressor,
                      const Transformer& model) {

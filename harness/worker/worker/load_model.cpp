@@ -1,8 +1,8 @@
 #include "worker/load_model.h"
 
 #include "checkpoint/smoothing.h"
-#include "devices/device.h"
 #include "kvc/check.h"
+#include "sandbox/device.h"
 
 namespace kvc {
 

@@ -15,7 +15,7 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kWords = 32;     // that are added to sums of their own
-constexpr int kLeastTimes = 3;     // beside the first
+constexpr int kLeastTimes = 3;     // besides the first
 constexpr double kSeconds = 0.02;  // until then it is read again
 
 uint64_t sum_of(const uint64_t* words, int64_t n) {

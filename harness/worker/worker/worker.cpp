@@ -297,14 +297,14 @@ class Worker {
       active_.emplace(job.id, std::move(active));
       tell_prefilled(job);
     } catch (const std::exception& e) {  // the prompt's fault or the model's: it fails for all
-      for (const int64_t ticket : tickets) tickets_.erase(ticket);  // what they answer is nobody's
+      for (const int64_t ticket : tickets) tickets_.erase(ticket);  // their answers are discarded
       for (const int i : job.compressors) send_failed(job.id, i, said_by(e));
       channel_.send({{"done", job.id}});
     }
     starting_ = nullptr;
   }
 
-  // To its end at once: a probe holds more than its caches, and nothing runs beside it.
+  // To its end at once: a probe holds more than its caches, so nothing runs concurrently.
   void probe(const Job& job) {
     starting_ = &job;
     const auto start = Clock::now();
@@ -327,7 +327,7 @@ class Worker {
       results[i].compressor = job.compressors[i];
       channel_.send(results[i]);
     }
-    WorkerAt at;  // what its compressors take beside the prompt is counted as the prompt's
+    WorkerAt at;  // its compressors' memory besides the prompt counts as the prompt's
     at.job = job.id, at.prefilled = 1;
     at.n_tokens = static_cast<int64_t>(job.prompt_ids.size()), at.prefill_seconds = seconds_since(start);
     tell(std::move(at));
@@ -371,7 +371,7 @@ class Worker {
 
   WorkerChannel& channel_;
   WorkerSetUp set_up_;
-  MemoryMeter meter_;  // before the model: its weights are booked on it
+  MemoryMeter meter_;  // before the model: its weights are charged to it
   Transformer model_;
   Tokenizer tokenizer_;
   std::vector<std::unique_ptr<Compressor>> compressors_, references_;  // outlive the generator's caches

@@ -2,7 +2,7 @@
 #include <ATen/ATen.h>
 
 #include "conformance/filled_cache.h"
-#include "sandbox/watch.h"
+#include "sandbox/audit.h"
 
 namespace kvc::conformance {
 namespace {

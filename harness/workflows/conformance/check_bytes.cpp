@@ -8,8 +8,8 @@
 
 #include "conformance/filled_cache.h"
 #include "kvc/joint_prefill.h"
-#include "sandbox/guest.h"
-#include "sandbox/watch.h"
+#include "sandbox/audit.h"
+#include "sandbox/sandboxed_call.h"
 #include "text/files.h"
 
 namespace kvc::conformance {
@@ -48,16 +48,16 @@ Outcome answers_come_from_what_is_held(const Subject& subject) {
     const auto info = info_of(subject.model, layer, 7);
     const auto cache = compressor->make_cache(info);
     const auto prompt = tokens_of(input, 0, kPrompt);
-    Watch watch(std::make_shared<WatchedPrompt>(info, prompt.k, prompt.v, kBitsGranted),
-                subject.plugin.descriptor().capabilities.evicts);
+    LayerAudit audit(std::make_shared<AuditedPrompt>(info, prompt.k, prompt.v, kBitsGranted),
+                     subject.plugin.descriptor().capabilities.evicts);
     append_prompt(*compressor, *cache, prompt);
-    watch.look_at_prompt(*cache, prompt.q);
+    audit.audit_prompt(*cache, prompt.q);
     for (int64_t t = kPrompt; t < kTokens; ++t) {
       const auto token = tokens_of(input, t, 1);
       append(*cache, token);
-      watch.add(token.k, token.v);
+      audit.add(token.k, token.v);
       if (t % 7 != 0 && t > kPrompt + 2) continue;
-      watch.compare(*cache, token.q, cache->attend(token.q, subject.model.attention_scale));
+      audit.compare(*cache, token.q, cache->attend(token.q, subject.model.attention_scale));
     }
   }
   return outcome;
@@ -97,21 +97,21 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
     const int account = meter.take_account();
     const auto compressor = make_compressor(subject);  // what it holds for all is not a cache's
     std::vector<std::unique_ptr<LayerCache>> caches(1);
-    const auto as_its_guest = [&](auto body) {
-      const auto error = as_guest(meter, account, Visit::plain, body);
+    const auto sandboxed = [&](auto body) {
+      const auto error = sandboxed_call(meter, account, CallMode::plain, body);
       KVC_CHECK(error.empty(), error);
     };
-    as_its_guest([&] { caches[0] = make_cache(*compressor, subject); });
+    sandboxed([&] { caches[0] = make_cache(*compressor, subject); });
     int64_t n_encoded = 0;
     Footprint claimed;
     for (int64_t t = 0; t < input.k.size(1); t += t == 0 ? n_prompt : 1) {
       const auto tokens = tokens_of(input, t, t == 0 ? n_prompt : 1);
-      as_its_guest([&] { t == 0 ? append_prompt_alone(*compressor, *caches[0], tokens) : caches[0]->append(tokens); });
+      sandboxed([&] { t == 0 ? append_prompt_alone(*compressor, *caches[0], tokens) : caches[0]->append(tokens); });
       const bool at_border = caches[0]->n_encoded_tokens() > n_encoded + 1;
       n_encoded = caches[0]->n_encoded_tokens();
       if (t % 7 != 0 && !at_border) continue;
       const int64_t live = meter.live_bytes(account);
-      as_its_guest([&] {
+      sandboxed([&] {
         claimed = caches[0]->footprint();
         const int64_t n_tokens = t + tokens.k.size(1);
         check_counts(*caches[0], n_tokens, 2 * n_tokens * subject.model.n_kv_heads * subject.model.head_dim);
@@ -123,7 +123,7 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
              outcome);
     }
     const auto held = meter.held_bytes(account);
-    const auto error = let_go(meter, account, caches, held, claimed.total_bytes());
+    const auto error = destroy_caches(meter, account, caches, held, claimed.total_bytes());
     expect(error.empty(), error, outcome);
   }
   return outcome;

@@ -3,8 +3,8 @@
 
 #include "conformance/filled_cache.h"
 #include "kvc/joint_prefill.h"
-#include "sandbox/guest.h"
-#include "sandbox/watch.h"
+#include "sandbox/audit.h"
+#include "sandbox/sandboxed_call.h"
 
 namespace kvc::conformance {
 namespace {
@@ -26,7 +26,7 @@ class Layers {
       caches.push_back(compressor_.make_cache(info_of(subject_.model, static_cast<int64_t>(layer), 7)));
       append(*caches.back(), prompt(layer));
     }
-    for (size_t layer = inputs.size(); layer-- > 0;) observe_lent(compressor_, *caches[layer], prompt(layer));
+    for (size_t layer = inputs.size(); layer-- > 0;) observe_copied(compressor_, *caches[layer], prompt(layer));
     finish_prefill(compressor_, caches);
   }
   NewTokens prompt(size_t layer) const { return tokens_of(inputs[layer], 0, n_prompt_); }
@@ -43,8 +43,8 @@ void check_bytes_of(const Layers& layers, Outcome& outcome) {
   MemoryMeter meter;
   const int account = meter.take_account();
   Caches caches;
-  auto error = as_guest(meter, account, Visit::plain, [&] { layers.fill(caches); });
-  const auto later = count_and_let_go(meter, account, caches);
+  auto error = sandboxed_call(meter, account, CallMode::plain, [&] { layers.fill(caches); });
+  const auto later = count_and_destroy_caches(meter, account, caches);
   for (const auto& said : {error, later}) expect(said.empty(), said, outcome);
 }
 
@@ -71,9 +71,9 @@ Outcome joint_prefill_serves_all_layers(const Subject& subject) {
              concat("two sequences of the same tokens differ in layer ", layer), outcome);
       const auto prompt = layers.prompt(layer);
       const auto info = info_of(subject.model, static_cast<int64_t>(layer), 7);
-      Watch(std::make_shared<WatchedPrompt>(info, prompt.k, prompt.v, 0.5),
-            subject.plugin.descriptor().capabilities.evicts)
-          .look_at_prompt(cache, prompt.q);
+      LayerAudit(std::make_shared<AuditedPrompt>(info, prompt.k, prompt.v, 0.5),
+                 subject.plugin.descriptor().capabilities.evicts)
+          .audit_prompt(cache, prompt.q);
       for (int64_t t = n_prompt; t < n_prompt + 20; ++t) {
         append(cache, tokens_of(layers.inputs[layer], t, 1));
         if (t % 7 == 0)

@@ -8,28 +8,28 @@
 
 #include "kvc/calibration.h"
 #include "kvc/joint_prefill.h"
-#include "sandbox/guest.h"
 #include "sandbox/private_tokens.h"
+#include "sandbox/sandboxed_call.h"
 
 namespace kvc::conformance {
 namespace {
 
 constexpr int kCheckAccount = ledger::kAccounts - 1;  // what a plugin opens is noted there
 
-// Runs the plugin's code on tokens lent to it.
+// Runs the plugin's code on copies of the tokens.
 template <class Body>
-void lent_to(const NewTokens& tokens, const Body& body) {
-  PrivateTokens lent;
-  lent.lend(tokens);
+void on_copies(const NewTokens& tokens, const Body& body) {
+  PrivateTokens copies;
+  copies.copy_in(tokens);
   ledger::forget_opened(kCheckAccount);
   const HostState before;
   {
     const ledger::Scope scope(kCheckAccount);
-    body(lent.tokens());
+    body(copies.tokens());
   }
   check_left_behind(before, kCheckAccount);
-  lent.take_back();
-  lent.poison();
+  copies.reclaim();
+  copies.invalidate();
 }
 
 }  // namespace
@@ -86,16 +86,16 @@ std::unique_ptr<LayerCache> make_cache(const Compressor& compressor, const Subje
 }
 
 void append(LayerCache& cache, const NewTokens& tokens) {
-  lent_to(tokens, [&](const NewTokens& lent) { cache.append(lent); });
+  on_copies(tokens, [&](const NewTokens& copies) { cache.append(copies); });
 }
 
-void observe_lent(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt) {
-  lent_to(prompt, [&](const NewTokens& lent) { observe_itself(compressor, cache, lent); });
+void observe_copied(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt) {
+  on_copies(prompt, [&](const NewTokens& copies) { observe_itself(compressor, cache, copies); });
 }
 
 void append_prompt(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt) {
   append(cache, prompt);
-  observe_lent(compressor, cache, prompt);
+  observe_copied(compressor, cache, prompt);
   finish_prefill(compressor, std::to_array({&cache}));
 }
 

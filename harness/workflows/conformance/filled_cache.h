@@ -26,7 +26,7 @@ Made make(const Subject& subject);
 void append(LayerCache& cache, const NewTokens& tokens);
 
 // The prompt that the cache was given, chunk by chunk in the place of the pass that its compressor may ask for.
-void observe_lent(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt);
+void observe_copied(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt);
 
 // The whole prompt, and its end where the compressor waits for that: observed by itself, of this layer alone.
 void append_prompt(const Compressor& compressor, LayerCache& cache, const NewTokens& prompt);

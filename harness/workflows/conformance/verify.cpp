@@ -4,7 +4,7 @@
 
 #include "conformance/cases.h"
 #include "conformance/inputs.h"
-#include "devices/device.h"
+#include "sandbox/device.h"
 #include "sandbox/ledger.h"
 #include "wire/forked_child.h"
 

@@ -10,9 +10,9 @@
 #include <random>
 #include <vector>
 
+#include "../cuda_emulator/schedules.h"
 #include "cuda/attend_codes.h"
 #include "kvc/check.h"
-#include "schedules.h"
 #include "tested_device.h"
 
 namespace kvc::cuda_emulated::attended {

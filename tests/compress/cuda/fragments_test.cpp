@@ -6,8 +6,8 @@
 #include <cmath>
 #include <random>
 
+#include "../cuda_emulator/schedules.h"
 #include "cuda/device.cuh"
-#include "schedules.h"
 #include "tested_device.h"
 
 namespace kvc::cuda_emulated {

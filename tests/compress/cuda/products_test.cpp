@@ -11,8 +11,8 @@
 #include <numeric>
 #include <random>
 
+#include "../cuda_emulator/schedules.h"
 #include "kvc/check.h"
-#include "schedules.h"
 #include "tested_device.h"
 
 namespace kvc::cuda_emulated {

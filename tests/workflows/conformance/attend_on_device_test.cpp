@@ -7,7 +7,7 @@
 #include "kvc/quant/corrected_codes.h"
 #include "kvc/quant/keyed_generator.h"
 #include "method.h"
-#include "sandbox/watch.h"
+#include "sandbox/audit.h"
 #include "support/test_device.h"
 
 namespace kvc {
@@ -160,10 +160,10 @@ TEST(AttendsOnADevice, AWatchAllowsWhatFp16MakesOfLargeScoresAndNoMore) {
     const auto k = of_device(at::randn({kKvHeads, 700, kDim}) * 6), v = of_device(at::randn({kKvHeads, 700, kDim}));
     const auto cache = compressor->make_cache(info);
     cache->append({.q = {}, .k = k, .v = v});
-    const Watch watch(std::make_shared<WatchedPrompt>(info, k, v));
+    const LayerAudit audit(std::make_shared<AuditedPrompt>(info, k, v));
     const auto got = cache->attend(q, info.attention_scale);
-    EXPECT_NO_THROW(watch.compare(*cache, q.to(at::kFloat), got)) << draw;
-    EXPECT_THROW(watch.compare(*cache, q.to(at::kFloat), got * 1.5), Error) << draw;
+    EXPECT_NO_THROW(audit.compare(*cache, q.to(at::kFloat), got)) << draw;
+    EXPECT_THROW(audit.compare(*cache, q.to(at::kFloat), got * 1.5), Error) << draw;
 
     const auto held = cache->LayerCache::attend(q, info.attention_scale);
     n_beyond += std::sqrt(error_of(got.cpu(), held.cpu().to(at::kDouble))) > 0.01;

@@ -6,8 +6,8 @@
 
 #include "conformance/cases.h"
 #include "conformance/filled_cache.h"
-#include "devices/emulated_device.h"
 #include "kvc/value_checks.h"
+#include "sandbox/device.h"
 #include "sandbox/memory_meter.h"
 #include "support/test_device.h"
 

@@ -1,4 +1,4 @@
-#include "cuda/host/block.h"
+#include "cuda_emulator/block.h"
 
 #include <algorithm>
 #include <boost/context/fiber.hpp>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cuda/host/shared_memory.h"
+#include "cuda_emulator/shared_memory.h"
 
 namespace kvc::cuda_emulated {
 

@@ -1,4 +1,4 @@
-#include "devices/emulated_device.h"
+#include "cuda_emulator/emulated_device.h"
 
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -17,8 +17,8 @@
 #include <atomic>
 #include <string_view>
 
-#include "cuda/host/device_memory.h"
-#include "devices/emulated_memory.h"
+#include "cuda_emulator/device_memory.h"
+#include "cuda_emulator/emulated_memory.h"
 #include "kvc/check.h"
 
 namespace kvc {
@@ -27,8 +27,8 @@ namespace {
 using Stack = torch::jit::Stack;
 
 constexpr auto kType = c10::DeviceType::PrivateUse1;
-constexpr auto kSource =
-    "harness/plugin_host/devices/emulated_device.cpp";  // as LibTorch names who defines its operations
+// As LibTorch names who defines its operations.
+constexpr auto kSource = "harness/compress/cuda_emulator/emulated_device.cpp";
 const c10::DispatchKeySet kKeys(c10::DispatchKey::PrivateUse1);
 
 std::atomic<int64_t> n_reads{0};

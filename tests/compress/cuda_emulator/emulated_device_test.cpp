@@ -1,9 +1,9 @@
-#include "devices/emulated_device.h"
+#include "cuda_emulator/emulated_device.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "devices/emulated_memory.h"
+#include "cuda_emulator/emulated_memory.h"
 #include "kvc/check.h"
 #include "sandbox/memory_meter.h"
 

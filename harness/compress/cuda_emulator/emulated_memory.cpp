@@ -1,15 +1,15 @@
-#include "devices/emulated_memory.h"
+#include "cuda_emulator/emulated_memory.h"
 
 #include <sys/mman.h>
 
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <memory_resource>
 #include <mutex>
 
-#include "cuda/host/device_memory.h"
+#include "cuda_emulator/device_memory.h"
 #include "kvc/check.h"
-#include "sandbox/ledger.h"
 
 namespace kvc {
 namespace {
@@ -18,10 +18,14 @@ using cuda_emulated::bytes_of_device;
 
 const c10::Device kDevice(c10::DeviceType::PrivateUse1, 0);
 
-void* reserve(std::uintptr_t begin, int protection) {
+// Where the allocator's maps are: their memory is no caller's, so that nothing charges it to one.
+constexpr std::uintptr_t kMapsBegin = cuda_emulated::kDeviceBegin + 2 * cuda_emulated::kDeviceToHost;
+constexpr size_t kMapsBytes = cuda_emulated::kDeviceBytes / kDeviceBlock * 64;  // a node is 48 bytes
+
+void* reserve(std::uintptr_t begin, size_t bytes, int protection) {
   constexpr int kFlags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
   void* wanted = reinterpret_cast<void*>(begin);
-  KVC_CHECK(::mmap(wanted, cuda_emulated::kDeviceBytes, protection, kFlags, -1, 0) == wanted,
+  KVC_CHECK(::mmap(wanted, bytes, protection, kFlags, -1, 0) == wanted,
             "cuda-emulated: its addresses are taken: ", std::strerror(errno));
   return wanted;
 }
@@ -30,14 +34,14 @@ void* reserve(std::uintptr_t begin, int protection) {
 class Memory final : public c10::Allocator {
  public:
   Memory() {
-    reserve(cuda_emulated::kDeviceBegin, PROT_NONE);
-    reserve(cuda_emulated::kDeviceBegin + cuda_emulated::kDeviceToHost, PROT_READ | PROT_WRITE);
+    reserve(cuda_emulated::kDeviceBegin, cuda_emulated::kDeviceBytes, PROT_NONE);
+    reserve(cuda_emulated::kDeviceBegin + cuda_emulated::kDeviceToHost, cuda_emulated::kDeviceBytes,
+            PROT_READ | PROT_WRITE);
     free_[cuda_emulated::kDeviceBegin] = cuda_emulated::kDeviceBytes;
   }
 
   c10::DataPtr allocate(size_t n) override {
     if (n == 0) return {nullptr, nullptr, &give_back, kDevice};
-    const ledger::Scope nobody(ledger::kNobody);  // the maps are no caller's memory
     const size_t bytes = (n + kDeviceBlock - 1) / kDeviceBlock * kDeviceBlock;
     auto* memory = reinterpret_cast<void*>(take(bytes));
     std::memset(bytes_of_device(memory), 0xff, bytes);
@@ -103,7 +107,10 @@ class Memory final : public c10::Allocator {
   static void give_back(void* memory);
 
   std::mutex mutex_;
-  std::map<std::uintptr_t, size_t> free_, taken_;  // address, bytes
+  std::pmr::monotonic_buffer_resource nodes_{reserve(kMapsBegin, kMapsBytes, PROT_READ | PROT_WRITE), kMapsBytes,
+                                             std::pmr::null_memory_resource()};
+  std::pmr::unsynchronized_pool_resource pool_{&nodes_};
+  std::pmr::map<std::uintptr_t, size_t> free_{&pool_}, taken_{&pool_};  // address, bytes
   size_t held_ = 0;
 };
 
@@ -114,7 +121,6 @@ Memory& memory() {
 
 void Memory::give_back(void* pointer) {
   if (!pointer) return;
-  const ledger::Scope nobody(ledger::kNobody);
   const auto bytes = memory().put_back(reinterpret_cast<std::uintptr_t>(pointer));
   memory().report(pointer, -static_cast<int64_t>(bytes));
 }

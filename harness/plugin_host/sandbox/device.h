@@ -1,4 +1,4 @@
-// Devices by the names that experiments give them.
+// Devices by the names that experiments use.
 #pragma once
 
 #include <c10/core/Device.h>
@@ -24,5 +24,6 @@ std::string why_no_device(const std::string& cuda_says, int driver, int runtime,
 // Bytes that a GPU has free for this process, what LibTorch keeps for its next tensors included; nothing of a device
 // whose memory is the machine's.
 std::optional<int64_t> free_device_bytes(c10::Device device);
+void synchronize(c10::Device device);  // until it has done all queued work
 
 }  // namespace kvc

@@ -1,4 +1,4 @@
-#include "sandbox/guest.h"
+#include "sandbox/sandboxed_call.h"
 
 #include "kvc/check.h"
 
@@ -17,24 +17,25 @@ void check_left_behind(const HostState& before, int account) {
   KVC_CHECK(opened.empty(), "the compressor opened ", opened, " while it ran");
 }
 
-std::string count_and_let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches) {
+std::string count_and_destroy_caches(MemoryMeter& meter, int account,
+                                     std::vector<std::unique_ptr<LayerCache>>& caches) {
   const auto held = meter.held_bytes(account);  // before the plugin is asked
   int64_t reported = 0;
-  const auto error = as_guest(meter, account, Visit::looking, [&] {
+  const auto error = sandboxed_call(meter, account, CallMode::inspecting, [&] {
     Footprint bytes;
     for (const auto& cache : caches) bytes.add(cache->footprint());
     reported = bytes.total_bytes();
     check_bytes(bytes, held);
   });
-  const auto later = let_go(meter, account, caches, held, reported);
+  const auto later = destroy_caches(meter, account, caches, held, reported);
   return error.empty() ? later : error;
 }
 
-std::string let_go(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches,
-                   const MemoryMeter::Held& held, int64_t reported) {
+std::string destroy_caches(MemoryMeter& meter, int account, std::vector<std::unique_ptr<LayerCache>>& caches,
+                           const MemoryMeter::Held& held, int64_t reported) {
   const auto n_caches = static_cast<int64_t>(caches.size());
-  const auto error =
-      as_guest(meter, account, Visit::looking, [&] { std::vector<std::unique_ptr<LayerCache>>().swap(caches); });
+  const auto error = sandboxed_call(meter, account, CallMode::inspecting,
+                                    [&] { std::vector<std::unique_ptr<LayerCache>>().swap(caches); });
   const int64_t given_back = held.beside_tensors - meter.held_bytes(account).beside_tensors;
   const int64_t allowed = n_caches * kBytesACache + held.n_tensors * kBytesATensor + reported / 100;
   const auto left = meter.return_account(account);

@@ -1,5 +1,5 @@
 // Devices that this build or this machine cannot serve.
-#include "devices/device.h"
+#include "sandbox/device.h"
 
 #include <ATen/ATen.h>
 #include <dlfcn.h>

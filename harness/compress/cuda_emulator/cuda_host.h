@@ -5,13 +5,13 @@
 
 #include <tuple>
 
-#include "cuda/host/arithmetic.h"
-#include "cuda/host/block.h"
-#include "cuda/host/matrices.h"
-#include "cuda/host/narrow_floats.h"
-#include "cuda/host/pointers.h"
-#include "cuda/host/vectors.h"
-#include "cuda/host/warp.h"
+#include "cuda_emulator/arithmetic.h"
+#include "cuda_emulator/block.h"
+#include "cuda_emulator/matrices.h"
+#include "cuda_emulator/narrow_floats.h"
+#include "cuda_emulator/pointers.h"
+#include "cuda_emulator/vectors.h"
+#include "cuda_emulator/warp.h"
 
 #define __global__
 #define __device__

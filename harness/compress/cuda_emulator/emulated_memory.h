@@ -1,4 +1,4 @@
-// Memory of the emulated device (cuda/host/device_memory.h), in blocks of 512 bytes as CUDA's allocator gives them.
+// Memory of the emulated device (device_memory.h), in blocks of 512 bytes as CUDA's allocator gives them.
 // New memory holds 0xff, a NaN of each type. What is allocated and freed is reported as a device's allocator does.
 #pragma once
 

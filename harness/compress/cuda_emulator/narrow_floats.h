@@ -8,7 +8,7 @@
 #include <concepts>
 #include <cstdint>
 
-#include "cuda/host/vectors.h"
+#include "cuda_emulator/vectors.h"
 
 namespace kvc::cuda_emulated {
 

@@ -1,4 +1,4 @@
-#include "cuda/host/shared_memory.h"
+#include "cuda_emulator/shared_memory.h"
 
 #include <algorithm>
 #include <cstring>
@@ -6,7 +6,7 @@
 #include <memory>
 #include <set>
 
-#include "cuda/host/pointers.h"
+#include "cuda_emulator/pointers.h"
 
 namespace kvc::cuda_emulated {
 namespace {

@@ -1,4 +1,4 @@
-#include "sandbox/watch.h"
+#include "sandbox/audit.h"
 
 #include <ATen/ATen.h>
 
@@ -14,7 +14,7 @@ constexpr double kAttentionTolerance =
     0.01;                                 // of attend() against attention over attended(): roundings of large scores
 constexpr double kRoundings = 4;          // of the most that rounding to fp16 was seen to change, on a device
 constexpr double kErrorThatShows = 1e-3;  // of attention: below it nothing tells exact from held
-constexpr int64_t kTokensLookedAt = 128;
+constexpr int64_t kTokensSampled = 128;
 
 double length_of(const at::Tensor& x) { return at::linalg_vector_norm(x.to(at::kFloat)).item<double>(); }
 double squares_of(const at::Tensor& x) { return length_of(x) * length_of(x); }
@@ -22,8 +22,8 @@ double relative(const at::Tensor& x, const at::Tensor& exact) {
   return length_of(x.to(at::kFloat) - exact) / std::max(length_of(exact), 1e-30);
 }
 
-// The most that attention (of a query, over keys) changes when kernels round both to fp16. These do it in units of
-// their own, and of large scores such roundings are amplified: so in several units.
+// The most that attention (of a query, over keys) changes when kernels round both to fp16. Kernels scale before they
+// round, and large scores amplify the rounding errors: so at several scales.
 template <class Attention>
 double change_by_fp16(const at::Tensor& q, const at::Tensor& k, const Attention& attention) {
   const auto exact = attention(q, k);
@@ -37,9 +37,9 @@ double change_by_fp16(const at::Tensor& q, const at::Tensor& k, const Attention&
   return most;
 }
 
-// Of a token, all heads side by side, its principal components' variances among at most kTokensLookedAt tokens.
+// Of a token, all heads concatenated, its principal components' variances among at most kTokensSampled tokens.
 std::vector<double> principal_variances(const at::Tensor& x) {
-  const int64_t n_tokens = x.size(1), step = (n_tokens + kTokensLookedAt - 1) / kTokensLookedAt;
+  const int64_t n_tokens = x.size(1), step = (n_tokens + kTokensSampled - 1) / kTokensSampled;
   auto tokens = x.slice(1, 0, n_tokens, step).to(at::kCPU, at::kDouble).transpose(0, 1).flatten(1);
   tokens = tokens - tokens.mean(0, true);
   const auto gram = tokens.size(0) < tokens.size(1) ? tokens.matmul(tokens.t()) : tokens.t().matmul(tokens);
@@ -192,28 +192,28 @@ void check_attention(const at::Tensor& attention, const at::Tensor& q) {
             " on ", attention.device(), ", expected ", q.sizes(), " on ", q.device());
 }
 
-WatchedPrompt::WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted)
+AuditedPrompt::AuditedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted)
     : info_(info), given_{k.to(at::kFloat, false, true), v.to(at::kFloat, false, true)}, bits_granted_(bits_granted) {}
 
-double WatchedPrompt::least_error(const at::Tensor& x, std::vector<double>& variances, int64_t bits) const {
+double AuditedPrompt::least_error(const at::Tensor& x, std::vector<double>& variances, int64_t bits) const {
   if (variances.empty()) variances = principal_variances(x);
   const double granted = bits_granted_ * static_cast<double>(x.numel());
   return least_relative_error({{x.size(1), variances}}, squares_of(x), static_cast<double>(bits) + granted);
 }
 
-void Watch::add(at::Tensor k, at::Tensor v) {
+void LayerAudit::add(at::Tensor k, at::Tensor v) {
   k_.push_back(std::move(k));
   v_.push_back(std::move(v));
 }
 
-void Watch::look_at_prompt(const LayerCache& cache, const at::Tensor& q) const {
+void LayerAudit::audit_prompt(const LayerCache& cache, const at::Tensor& q) const {
   check_length(cache, prompt_->given().k.size(1));  // by which the inherited attend() goes
   const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
   const auto attention = cache.attend(last, prompt_->info().attention_scale);
   compare(cache, last, attention);
 }
 
-void Watch::check(const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention) const {
+void LayerAudit::check(const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention) const {
   auto given = prompt_->given();
   if (!k_.empty()) {
     auto k = k_, v = v_;
@@ -261,7 +261,7 @@ void Watch::check(const CacheAnswer& answer, const at::Tensor& q, const at::Tens
 }
 
 // Of the tokens that are held, in the bits that the footprint has for them.
-void Watch::check_error(const CacheAnswer& answer, const KeyValue& given) const {
+void LayerAudit::check_error(const CacheAnswer& answer, const KeyValue& given) const {
   const auto& positions = answer.positions;
   const bool is_prompt = k_.empty() && positions.size(1) == given.k.size(1) && positions.ge(0).all().item<bool>();
   for (const bool is_k : {true, false}) {
@@ -281,31 +281,31 @@ void Watch::check_error(const CacheAnswer& answer, const KeyValue& given) const 
   }
 }
 
-void Audit::keep(std::shared_ptr<const WatchedPrompt> prompt) {
+void Audit::keep(std::shared_ptr<const AuditedPrompt> prompt) {
   const int64_t layer = prompt->layer();
-  watches_.insert_or_assign(layer, Watch(std::move(prompt), may_evict_));
+  layers_.insert_or_assign(layer, LayerAudit(std::move(prompt), may_evict_));
 }
 
 void Audit::begin_step() {
-  looks_ = ++n_steps_ > next_look_;
-  if (looks_) next_look_ = 4 * n_steps_ + random_() % (8 * n_steps_);
+  inspects_ = ++n_steps_ > next_inspection_;
+  if (inspects_) next_inspection_ = 4 * n_steps_ + random_() % (8 * n_steps_);
 }
 
 void Audit::add(int64_t layer, const NewTokens& token) {
-  const auto watch = watches_.find(layer);
-  if (watch == watches_.end() && !token.k.is_cpu()) return;  // a device's queue hides how long a copy takes
+  const auto kept = layers_.find(layer);
+  if (kept == layers_.end() && !token.k.is_cpu()) return;  // a device's queue hides how long a copy takes
   auto k = token.k.to(at::kFloat, false, true), v = token.v.to(at::kFloat, false, true);
-  if (watch != watches_.end()) watch->second.add(std::move(k), std::move(v));
+  if (kept != layers_.end()) kept->second.add(std::move(k), std::move(v));
 }
 
 void Audit::take(int64_t layer, const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention) {
   Taken taken{layer, answer.clone(), q.to(at::kFloat, false, true), attention.unsqueeze(1).clone()};
-  if (watches_.contains(layer)) taken_.push_back(std::move(taken));
+  if (layers_.contains(layer)) taken_.push_back(std::move(taken));
 }
 
 void Audit::settle() {
   const auto taken = std::exchange(taken_, {});
-  for (const auto& [layer, answer, q, attention] : taken) watches_.at(layer).check(answer, q, attention);
+  for (const auto& [layer, answer, q, attention] : taken) layers_.at(layer).check(answer, q, attention);
 }
 
 }  // namespace kvc

@@ -2,8 +2,8 @@
 // Products of a warp's matrices and their loads, by the tables of the PTX manual; device.cuh says them at the same
 // names.
 
-#include "cuda/host/narrow_floats.h"
-#include "cuda/host/pointers.h"
+#include "cuda_emulator/narrow_floats.h"
+#include "cuda_emulator/pointers.h"
 
 namespace kvc::cuda_emulated {
 

@@ -1,4 +1,4 @@
-#include "sandbox/guest.h"
+#include "sandbox/sandboxed_call.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
@@ -9,10 +9,10 @@
 #include <cfenv>
 #include <cmath>
 
+#include "sandbox/audit.h"
 #include "sandbox/cuda_library.h"
 #include "sandbox/host_state.h"
 #include "sandbox/private_tokens.h"
-#include "sandbox/watch.h"
 #include "support/message_of.h"
 
 namespace kvc {
@@ -22,10 +22,10 @@ using testing::HasSubstr;
 
 std::string error_of(const std::function<void()>& body) {
   MemoryMeter meter;
-  return as_guest(meter, meter.take_account(), Visit::plain, body);
+  return sandboxed_call(meter, meter.take_account(), CallMode::plain, body);
 }
 
-TEST(Guest, LeavesTheProcessAsItWas) {
+TEST(SandboxedCall, LeavesTheProcessAsItWas) {
   const auto changes = [](const std::function<void()>& change, const char* what) {
     EXPECT_THAT(error_of(change), HasSubstr(what));
   };
@@ -44,7 +44,7 @@ TEST(Guest, LeavesTheProcessAsItWas) {
 }
 
 // LibTorch looks for CUDA once: were it asked before the library is open, this process would have none.
-TEST(Guest, LooksAfterSettingsWithoutAskingForCuda) {
+TEST(SandboxedCall, LooksAfterSettingsWithoutAskingForCuda) {
   EXPECT_EQ(HostState().put_back(), "");
   EXPECT_FALSE(is_cuda_open());
   if (!::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL)) GTEST_SKIP() << ::dlerror();
@@ -65,7 +65,7 @@ TEST(CudaLibrary, OpenedTooLateIsToldAsSuch) {
   }
 }
 
-TEST(Guest, SaysInOneLineWhatItThrew) {
+TEST(SandboxedCall, SaysInOneLineWhatItThrew) {
   const auto error = error_of([] { throw std::runtime_error("a\nb\x1b[31m" + std::string(5 << 20, 'x')); });
   EXPECT_EQ(error.substr(0, 9), "a b [31mx");
   EXPECT_LT(error.size(), 1000u);
@@ -73,33 +73,33 @@ TEST(Guest, SaysInOneLineWhatItThrew) {
 
 TEST(PrivateTokens, ReachNobodyElseAndTurnToNaN) {
   const auto k = at::ones({2, 3, 4});
-  PrivateTokens lent;
-  const auto& tokens = lent.lend({at::Tensor(), k, k, 0});
+  PrivateTokens copies;
+  const auto& tokens = copies.copy_in({at::Tensor(), k, k, 0});
   tokens.k.add_(1);
   EXPECT_TRUE(at::equal(k, at::ones({2, 3, 4})));
   const float* kept = tokens.v.const_data_ptr<float>();
-  lent.take_back();
-  lent.poison();
+  copies.reclaim();
+  copies.invalidate();
   EXPECT_TRUE(std::isnan(kept[5]));
 }
 
 TEST(PrivateTokens, MustNotBeKept) {
   const auto k = at::ones({2, 3, 4});
-  PrivateTokens lent;
+  PrivateTokens copies;
   for (const bool as_view : {false, true}) {
-    const auto& tokens = lent.lend({at::Tensor(), k, k, 0});
+    const auto& tokens = copies.copy_in({at::Tensor(), k, k, 0});
     const auto kept = as_view ? tokens.v.narrow(1, 0, 1) : tokens.v;
-    EXPECT_THROW(lent.take_back(), Error);
-    lent.lend({at::Tensor(), k + 1, k + 1, 0});
+    EXPECT_THROW(copies.reclaim(), Error);
+    copies.copy_in({at::Tensor(), k + 1, k + 1, 0});
     EXPECT_EQ(kept.max().item<float>(), 1);  // its own from there on
-    EXPECT_NO_THROW(lent.take_back());
+    EXPECT_NO_THROW(copies.reclaim());
   }
 }
 
 // 4,096 tokens of independent normal numbers: no code of b bits a number has a smaller error than 2^-b.
-TEST(WatchedPrompt, BoundIsTheRateDistortionFunctionOfAGaussian) {
+TEST(AuditedPrompt, BoundIsTheRateDistortionFunctionOfAGaussian) {
   const auto x = at::randn({2, 4096, 16}, at::kFloat);
-  const WatchedPrompt prompt({}, x, 3 * x, 0);
+  const AuditedPrompt prompt({}, x, 3 * x, 0);
   for (const int64_t bits : {1, 2, 4}) {
     EXPECT_NEAR(prompt.least_k_error(bits * x.numel()) / std::exp2(-bits), 1, 0.15) << bits;  // of 128 tokens
     EXPECT_NEAR(prompt.least_v_error(bits * x.numel()) / std::exp2(-bits), 1, 0.15) << bits;
@@ -107,10 +107,10 @@ TEST(WatchedPrompt, BoundIsTheRateDistortionFunctionOfAGaussian) {
 }
 
 // Half of the components a hundredth of the others: few bits all go to the large ones.
-TEST(WatchedPrompt, BoundGivesBitsToTheLargeComponentsFirst) {
+TEST(AuditedPrompt, BoundGivesBitsToTheLargeComponentsFirst) {
   auto x = at::randn({1, 8192, 16}, at::kFloat);
   x.narrow(2, 8, 8).mul_(0.01);
-  const WatchedPrompt prompt({}, x, x, 0);
+  const AuditedPrompt prompt({}, x, x, 0);
   const double expected = std::sqrt(std::exp2(-4) + 1e-4);  // 2 bits for each of the eight, none for the others
   EXPECT_NEAR(prompt.least_k_error(16 * 8192) / expected, 1, 0.15);
 }
@@ -139,8 +139,8 @@ class SayingCache final : public LayerCache {
   int64_t length_;
 };
 
-// Exact K and V of the tokens at these positions, in 2 bits/value of all tokens: what a watch says of them.
-std::string watched(const at::Tensor& positions, bool may_evict, double error = 0) {
+// Exact K and V of the tokens at these positions, in 2 bits/value of all tokens: what the audit says of them.
+std::string audited(const at::Tensor& positions, bool may_evict, double error = 0) {
   at::manual_seed(3);
   const LayerInfo info{.n_heads = 2, .n_kv_heads = 2, .head_dim = 16};
   const int64_t n = 200;
@@ -152,42 +152,42 @@ std::string watched(const at::Tensor& positions, bool may_evict, double error = 
   };
   const SayingCache cache(info, {kept(k), kept(v)}, positions, n, 2 * 2 * n * 16 * 2 / 8);
   return test::message_of(
-      [&] { Watch(std::make_shared<WatchedPrompt>(info, k, v, 0.5), may_evict).look_at_prompt(cache, q); });
+      [&] { LayerAudit(std::make_shared<AuditedPrompt>(info, k, v, 0.5), may_evict).audit_prompt(cache, q); });
 }
 
 at::Tensor all_but(int64_t n_first) { return at::arange(n_first, 200).expand({2, 200 - n_first}).contiguous(); }
 
-TEST(Watch, HoldsTheTokensThatAreKeptAgainstTheirBits) {
+TEST(LayerAudit, HoldsTheTokensThatAreKeptAgainstTheirBits) {
   for (const int64_t n_dropped : {0, 1, 100}) {
-    EXPECT_THAT(watched(all_but(n_dropped), true), HasSubstr("bits/value, which cannot give less than")) << n_dropped;
+    EXPECT_THAT(audited(all_but(n_dropped), true), HasSubstr("bits/value, which cannot give less than")) << n_dropped;
   }
   auto one_head = all_but(0);
   one_head[1][0] = -1;
-  EXPECT_THAT(watched(one_head, true), HasSubstr("bits/value, which cannot give less than"));
-  EXPECT_EQ(watched(all_but(1), true, 0.3), "no error");  // 2^-2 is 0.25
-  EXPECT_EQ(watched(one_head, true, 0.3), "no error");
+  EXPECT_THAT(audited(one_head, true), HasSubstr("bits/value, which cannot give less than"));
+  EXPECT_EQ(audited(all_but(1), true, 0.3), "no error");  // 2^-2 is 0.25
+  EXPECT_EQ(audited(one_head, true, 0.3), "no error");
 }
 
-TEST(Watch, TakesNoTokenFromAPluginThatDoesNotSayThatItEvicts) {
-  EXPECT_EQ(watched(all_but(0), false, 0.3), "no error");
-  EXPECT_EQ(watched(all_but(1), false, 0.3),
+TEST(LayerAudit, TakesNoTokenFromAPluginThatDoesNotSayThatItEvicts) {
+  EXPECT_EQ(audited(all_but(0), false, 0.3), "no error");
+  EXPECT_EQ(audited(all_but(1), false, 0.3),
             "KV head 0 keeps 199 of 200 tokens, and the plugin does not say that it evicts");
   auto one_head = all_but(0);
   one_head[1][0] = -1;
-  EXPECT_THAT(watched(one_head, false, 0.3), HasSubstr("KV head 1 keeps 199 of 200 tokens"));
+  EXPECT_THAT(audited(one_head, false, 0.3), HasSubstr("KV head 1 keeps 199 of 200 tokens"));
 }
 
-TEST(Watch, TakesPositionsInTheirOrderAlone) {
+TEST(LayerAudit, TakesPositionsInTheirOrderAlone) {
   for (const auto& [place, position] : {std::pair(5, 4), std::pair(5, 200), std::pair(0, -2), std::pair(7, 3)}) {
     auto positions = all_but(0);
     positions[1][place] = position;
-    EXPECT_THAT(watched(positions, true, 0.3), HasSubstr("expected ascending ones below 200")) << position;
+    EXPECT_THAT(audited(positions, true, 0.3), HasSubstr("expected ascending ones below 200")) << position;
   }
 }
 
 // One head keeps a tenth of the tokens, in 8 bits/value as the other: 2^-8 is 0.004. Its rows that hold nothing take
 // none.
-TEST(Watch, CountsTheTokensOfEachHead) {
+TEST(LayerAudit, CountsTheTokensOfEachHead) {
   auto positions = all_but(0);
   positions[1].narrow(0, 0, 180).fill_(-1);
   at::manual_seed(3);
@@ -195,7 +195,7 @@ TEST(Watch, CountsTheTokensOfEachHead) {
   const auto k = at::randn({2, 200, 16}), v = at::randn({2, 200, 16}), q = at::randn({2, 1, 16});
   const SayingCache cache(info, {k + 0.006 * at::randn_like(k), v + 0.006 * at::randn_like(v)}, positions, 200,
                           2 * 220 * 16);
-  Watch(std::make_shared<WatchedPrompt>(info, k, v, 0.5), true).look_at_prompt(cache, q);
+  LayerAudit(std::make_shared<AuditedPrompt>(info, k, v, 0.5), true).audit_prompt(cache, q);
 }
 
 TEST(Audit, LooksSoonAndThenMoreAndMoreSeldom) {
@@ -203,7 +203,7 @@ TEST(Audit, LooksSoonAndThenMoreAndMoreSeldom) {
   int n_looks = 0;
   for (int step = 0; step < 400; ++step) {
     audit.begin_step();
-    n_looks += audit.looks();
+    n_looks += audit.inspects();
   }
   EXPECT_GE(n_looks, 2);
   EXPECT_LE(n_looks, 8);

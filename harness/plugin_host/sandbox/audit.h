@@ -1,7 +1,7 @@
-// Whether a compressor ran, judged by what it answers. After the prompt and at steps drawn by chance every layer's
-// cache is asked alike for what it holds; its attention is compared with attention over the exact K and V and over what
-// the cache says that it holds, and the error of that with what its bytes can carry. docs/methodology.md argues the
-// bounds.
+// The attention audit: whether a compressor ran, judged by its output. After the prompt and at randomly drawn steps each
+// layer's cache is asked, in the same way, for its content; its attention is compared with attention over the exact K
+// and V and over that content, and the content's error with the least that its bytes allow. docs/methodology.md derives
+// the bounds.
 #pragma once
 
 #include <map>
@@ -38,12 +38,12 @@ void check_counts(const LayerCache& cache, int64_t n_tokens, int64_t n_values);
 // bytes are said to be of.
 int64_t recent_bytes(const Footprint& footprint, int64_t n_values, int64_t n_encoded_values);
 
-// The exact K and V of one layer's prompt: what all sequences that begin with it are compared with.
-class WatchedPrompt {
+// The exact K and V of one layer's prompt, with which all sequences that begin with it are compared.
+class AuditedPrompt {
  public:
   // k, v: [H_kv, T, D], copied. bits_granted: to each value, beyond what a Gaussian of their covariance needs; keys
   // and values of a model are no Gaussian noise.
-  WatchedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted = 2);
+  AuditedPrompt(const LayerInfo& info, const at::Tensor& k, const at::Tensor& v, double bits_granted = 2);
 
   int64_t layer() const { return info_.layer; }
   const LayerInfo& info() const { return info_; }
@@ -62,13 +62,13 @@ class WatchedPrompt {
   mutable std::vector<double> k_variances_, v_variances_;  // of a token's principal components, once they are asked for
 };
 
-// One sequence's part in it, in one layer.
-class Watch {
+// The audit of one sequence in one layer.
+class LayerAudit {
  public:
-  explicit Watch(std::shared_ptr<const WatchedPrompt> prompt, bool may_evict = true)
+  explicit LayerAudit(std::shared_ptr<const AuditedPrompt> prompt, bool may_evict = true)
       : prompt_(std::move(prompt)), may_evict_(may_evict) {}
 
-  // A step's token, which the cache is given, too; k, v: [H_kv, 1, D], kept.
+  // A step's token, as it is appended to the cache; k, v: [H_kv, 1, D], kept.
   void add(at::Tensor k, at::Tensor v);
 
   // q and the cache's attention: [H_q, T_q, D], of the last positions. Throws Error with what does not fit.
@@ -78,33 +78,33 @@ class Watch {
   }
 
   // The cache has just been given the prompt; q: [H_q, T >= 1, D], its last queries.
-  void look_at_prompt(const LayerCache& cache, const at::Tensor& q) const;
+  void audit_prompt(const LayerCache& cache, const at::Tensor& q) const;
 
  private:
   void check_error(const CacheAnswer& answer, const KeyValue& given) const;
 
-  std::shared_ptr<const WatchedPrompt> prompt_;
+  std::shared_ptr<const AuditedPrompt> prompt_;
   bool may_evict_;
   std::vector<at::Tensor> k_, v_;  // of the steps
 };
 
-// All layers of one sequence while it decodes. Of some, drawn by chance, the exact K and V are kept; what is done with
-// the caches of these and of the others is the same until a step has gone through all layers.
+// The audit of one sequence while it decodes. The exact K and V of some layers, drawn at random, are kept; their caches
+// are called exactly as those of other layers until a step has gone through all layers.
 class Audit {
  public:
   explicit Audit(uint32_t seed = 0, bool may_evict = true) : may_evict_(may_evict), random_(seed) {}
 
   bool may_evict() const { return may_evict_; }
   // From here on the layer's later tokens are kept, and its answers checked.
-  void keep(std::shared_ptr<const WatchedPrompt> prompt);
+  void keep(std::shared_ptr<const AuditedPrompt> prompt);
 
-  // Once a step, before its first layer; then of each layer its token, and where it looks() the answer and the
-  // attention [H_q, D] that the model goes on with. All are copied.
+  // Once per step, before its first layer; then for each layer its token, and if the step is one that inspects() the
+  // answer and the attention [H_q, D] that the model uses. All are copied.
   void begin_step();
-  bool looks() const { return looks_; }
+  bool inspects() const { return inspects_; }
   void add(int64_t layer, const NewTokens& token);
   void take(int64_t layer, const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention);
-  // Behind the last layer. Throws Error with what does not fit.
+  // After the last layer. Throws Error with what does not fit.
   void settle();
 
  private:
@@ -116,10 +116,10 @@ class Audit {
 
   bool may_evict_;
   std::minstd_rand random_;
-  std::map<int64_t, Watch> watches_;                // by layer
-  std::vector<Taken> taken_;                        // at this step
-  size_t n_steps_ = 0, next_look_ = random_() % 8;  // the step after which to audit
-  bool looks_ = false;
+  std::map<int64_t, LayerAudit> layers_;                  // by layer
+  std::vector<Taken> taken_;                              // at this step
+  size_t n_steps_ = 0, next_inspection_ = random_() % 8;  // the step after which to audit
+  bool inspects_ = false;
 };
 
 }  // namespace kvc

@@ -7,8 +7,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "cuda/host/device_memory.h"
-#include "cuda/host/shared_memory.h"
+#include "cuda_emulator/device_memory.h"
+#include "cuda_emulator/shared_memory.h"
 
 namespace kvc::cuda_emulated {
 

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "cuda/host/block.h"
+#include "cuda_emulator/block.h"
 
 namespace kvc::cuda_emulated {
 

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "cuda/host/pointers.h"
+#include "cuda_emulator/pointers.h"
 
 namespace kvc::cuda_emulated {
 

@@ -1,4 +1,4 @@
-#include "devices/device.h"
+#include "sandbox/device.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/CachingDeviceAllocator.h>
@@ -8,7 +8,7 @@
 #include <set>
 
 #include "contract/device_name.h"
-#include "devices/emulated_device.h"
+#include "cuda_emulator/emulated_device.h"
 #include "kvc/check.h"
 #include "sandbox/cuda_library.h"
 #include "sandbox/device_clock.h"

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "cuda/host/block.h"
+#include "cuda_emulator/block.h"
 
 namespace kvc::cuda_emulated {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <cstring>
 
-#include "cuda/host/block.h"
+#include "cuda_emulator/block.h"
 
 namespace kvc::cuda_emulated {
 
