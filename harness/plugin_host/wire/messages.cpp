@@ -71,7 +71,7 @@ void from_json(const nlohmann::json& json, CacheSize& size) {
 
 KVC_DEFINE_JSON(Sampling, temperature, top_k, top_p, seed)
 KVC_DEFINE_JSON(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
-KVC_DEFINE_JSON(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size, n_workers, share_prefix,
+KVC_DEFINE_JSON(WorkerSetUp, model_path, dtype, weights, quantization, devices, threads, batch_size, n_workers, share_prefix,
                 sampling, compressors, references)
 KVC_DEFINE_JSON(OtherCompressors, use)
 KVC_DEFINE_JSON(StopRule, eos_ids, stop_strings, max_new_tokens, min_new_tokens)

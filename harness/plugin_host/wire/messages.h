@@ -18,7 +18,7 @@ namespace kvc {
 
 // The first message to a worker.
 struct WorkerSetUp {
-  std::string model;    // checkpoint folder
+  std::string model_path;  // checkpoint folder or .gguf file
   std::string dtype;    // fp32, fp16, bf16
   std::string weights;  // as dtype says, or int8
   QuantizationChoice quantization;

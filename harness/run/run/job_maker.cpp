@@ -12,7 +12,7 @@ JobMaker::JobMaker(const Grid& grid, const Experiment& experiment, ResultStore* 
     : grid_(grid),
       experiment_(experiment),
       store_(store),
-      tokenizer_(Tokenizer::load(grid.worker.model)),
+      tokenizer_(Tokenizer::load(grid.worker.model_path)),
       shared_ids_(grid.tasks.size()) {}
 
 Job JobMaker::make(PendingJob& pending) {

@@ -20,7 +20,7 @@ namespace kvc {
 struct CellRecord {
   std::string key;
   std::string experiment;   // the cell may belong to several: each put_cell adds its experiment
-  std::string model, task;  // names for people
+  std::string model_label, task;  // names for people
   std::string model_json, task_json;
   std::string plugin, plugin_sha256;
   std::string options_json;   // canonical, every option

@@ -41,8 +41,8 @@ class Worker {
   Worker(const WorkerSetUp& set_up, WorkerChannel& channel)
       : channel_(channel),
         set_up_(set_up),
-        model_(load_model(set_up.model, set_up.dtype, set_up.weights, set_up.devices, set_up.quantization)),
-        tokenizer_(Tokenizer::load(set_up.model)),
+        model_(load_model(set_up.model_path, set_up.dtype, set_up.weights, set_up.devices, set_up.quantization)),
+        tokenizer_(Tokenizer::load(set_up.model_path)),
         generator_(model_, tokenizer_, meter_, set_up.share_prefix),
         probe_(model_, tokenizer_, meter_),
         admission_(set_up.batch_size,

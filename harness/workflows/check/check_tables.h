@@ -13,7 +13,7 @@
 namespace kvc {
 
 struct ModelFindings {
-  std::string model;  // as the user names it
+  std::string model_name;  // as the user names it
   std::string error;  // why it could not be checked; nothing below is then known
   ModelConfig config;
   CheckSettings settings;

@@ -51,13 +51,13 @@ const Result& kind(const JobResult& result) {
 
 PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment,
                        std::function<void(int64_t n_compressors)> on_sample)
-    : shape_(load_model_config(grid.worker.model).shape()),
+    : shape_(load_model_config(grid.worker.model_path).shape()),
       on_sample_(std::move(on_sample)),
       process_(nlohmann::json(set_up_of(grid))) {
   KVC_CHECK(!experiment.question_after, "search: question is ", kAfterCompression, ", expected in_prompt");
   expect_ready();
   use({exact()});
-  const auto tokenizer = Tokenizer::load(grid.worker.model);
+  const auto tokenizer = Tokenizer::load(grid.worker.model_path);
   for (const auto& sample : samples) {
     const auto& task = *sample.task;
     const auto& spec = task.spec;
