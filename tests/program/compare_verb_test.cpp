@@ -15,7 +15,7 @@ std::string make_database(const TempFolder& folder, int64_t n_right) {
     CellRecord cell;
     cell.key = cell.plugin = plugin;
     cell.experiment = "trial";
-    cell.model = "tiny";
+    cell.model_label = "tiny";
     cell.task = "t/a";
     cell.options_json = R"({"bits":2})";
     cell.n_samples = 10;

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct CalibrateArguments {
-  std::string config, model, plugin, output, dtype = "fp32";
+  std::string config, model_name, plugin, output, dtype = "fp32";
   std::vector<std::string> texts, plugin_path, settings;
   int64_t samples = 16, length = 0;
   bool fisher = false;
@@ -120,9 +120,9 @@ std::function<void(size_t)> piece_progress(const std::vector<std::vector<int64_t
 
 int calibrate_verb(const CalibrateArguments& arguments) {
   const bool by_config = !arguments.config.empty();
-  KVC_CHECK(by_config == (arguments.model.empty() && arguments.plugin.empty() && arguments.output.empty()),
+  KVC_CHECK(by_config == (arguments.model_name.empty() && arguments.plugin.empty() && arguments.output.empty()),
             "calibrate: expected an experiment file, or --model, --plugin and -o");
-  KVC_CHECK(by_config || (!arguments.model.empty() && !arguments.plugin.empty() && !arguments.output.empty()),
+  KVC_CHECK(by_config || (!arguments.model_name.empty() && !arguments.plugin.empty() && !arguments.output.empty()),
             "calibrate: expected --model, --plugin and -o together");
   const auto paths = find_paths();
   Experiment experiment;
@@ -135,9 +135,9 @@ int calibrate_verb(const CalibrateArguments& arguments) {
     plan.texts.push_back({file, read_text(file)});
     calibration.texts.push_back(sha256_hex(plan.texts.back().text));
   }
-  const auto folder = model_path(by_config ? experiment.model : arguments.model);
+  const auto folder = model_path(by_config ? experiment.model_name : arguments.model_name);
   KVC_CHECK(is_model_path(folder), "model '", folder.string(), "': expected a folder or a .gguf file");
-  calibration.model = model_identity(hash_model(folder));
+  calibration.model_identity = model_identity(hash_model(folder));
   const auto model = load_model(folder, arguments.dtype);
   const int64_t context = model.config().max_position_embeddings;
   if (plan.length == 0) plan.length = std::min<int64_t>(2048, context);
@@ -167,7 +167,7 @@ void add_calibrate_verb(Verb program) {
   auto verb =
       program.add_subcommand("calibrate", "Writes the calibration files that some compressors need, from sample texts");
   verb.add_option("config", a.config, "experiment file (YAML): every calibration file it names is written");
-  verb.add_option("--model", a.model, "folder, .gguf file or name; instead of an experiment file");
+  verb.add_option("--model", a.model_name, "folder, .gguf file or name; instead of an experiment file");
   verb.add_option("--plugin", a.plugin, "the compressor, written as in an experiment: 'kvquant: {sparsity: 0.01}'");
   verb.add_option("-o,--output", a.output, "the file to write");
   verb.add_option("--texts", a.texts, "text files").required();

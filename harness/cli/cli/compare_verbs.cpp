@@ -45,7 +45,7 @@ void add_choice(Verb verb, CompareArguments& arguments, const char* about_task) 
   verb.add_option("--against", arguments.against, "database that contains A");
   verb.add_option("--baseline", arguments.baseline, "A, compared with every other compressor");
   verb.add_option("--experiment", filter.experiment, "only this experiment's cells").show_default();
-  verb.add_option("--model", filter.model, "only this model's cells");
+  verb.add_option("--model", filter.model_label, "only this model's cells");
   verb.add_option("--task", filter.tasks, about_task).one_each();
   verb.add_flag("--pooled", arguments.options.pooled,
                 "one row for all of these tasks together instead of one per task");

@@ -143,9 +143,9 @@ int validate(const std::string& file, const std::vector<std::string>& settings) 
     return kOk;
   }
   auto experiment = load_experiment(below_root(paths, file), settings);
-  if (!is_model_here(experiment.model)) {
+  if (!is_model_here(experiment.model_name)) {
     check_tasks(experiment, paths);
-    return validate_without_model(file, experiment.model, experiment, paths);
+    return validate_without_model(file, experiment.model_name, experiment, paths);
   }
   place_model(experiment);
   const auto grid =
@@ -254,7 +254,7 @@ void add_plan_options(Verb verb, PlanArguments& arguments) {
 
 void add_inspect_verbs(Verb program) {
   struct Arguments {
-    std::string name, model = "models/demo";
+    std::string name, model_name = "models/demo";
     std::vector<std::string> files, settings, plugin_path;
     PlanArguments plan;
   };
@@ -277,17 +277,17 @@ void add_inspect_verbs(Verb program) {
   auto doctor_verb =
       program.add_subcommand("doctor", "Checks that this machine can run kvc: build, plugins, model, data");
   doctor_verb
-      .add_option("--model", arguments->model,
+      .add_option("--model", arguments->model_name,
                   "folder, .gguf file or name; a config.json, or a folder without weights, gives a memory plan: which "
                   "contexts and batches fit")
       .show_default();
   add_plan_options(doctor_verb, arguments->plan);
   doctor_verb.on_call([arguments] {
-    const auto model = model_path(arguments->model);
+    const auto model = model_path(arguments->model_name);
     if (!is_only_planned(model)) {
-      KVC_CHECK(arguments->plan.compressors.empty(), "--compressor: '", arguments->model,
+      KVC_CHECK(arguments->plan.compressors.empty(), "--compressor: '", arguments->model_name,
                 "' is a complete model; for a memory plan, name its config.json");
-      return doctor(arguments->model, model);
+      return doctor(arguments->model_name, model);
     }
     print_plan(model, arguments->plan);
     return static_cast<int>(kOk);

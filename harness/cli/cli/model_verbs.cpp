@@ -137,7 +137,7 @@ int show(const std::string& model) {
 
 void add_model_verbs(Verb program) {
   struct Arguments {
-    std::string model;
+    std::string model_name;
     std::vector<std::string> models;
   };
   auto arguments = std::make_shared<Arguments>();
@@ -148,8 +148,8 @@ void add_model_verbs(Verb program) {
   get_verb.add_option("model", arguments->models, "names, or hf:ORG/NAME[@REVISION]").required();
   get_verb.on_call([arguments] { return get(arguments->models); });
   auto show_verb = verb.add_subcommand("show", "Describes a model: size, weights, tokenizer, end tokens, chat format");
-  show_verb.add_option("model", arguments->model, "folder, .gguf file or name").required();
-  show_verb.on_call([arguments] { return show(arguments->model); });
+  show_verb.add_option("model", arguments->model_name, "folder, .gguf file or name").required();
+  show_verb.on_call([arguments] { return show(arguments->model_name); });
 }
 
 }  // namespace kvc

@@ -19,7 +19,7 @@ namespace {
 using nlohmann::ordered_json;
 
 struct PromptArguments {
-  std::string task, model = "models/demo", data_dir, system_message;
+  std::string task, model_name = "models/demo", data_dir, system_message;
   ChatArguments chat;
   int64_t index = 0, context = 0;
   std::optional<int64_t> max_tokens;
@@ -56,7 +56,7 @@ ordered_json parts_json(const Prompt& prompt) {
 
 ordered_json describe(const PromptArguments& arguments) {
   const auto paths = find_paths();
-  const auto folder = model_path(arguments.model);
+  const auto folder = model_path(arguments.model_name);
   const auto spec = load_task(task_by_name(arguments.task, paths));
   const auto tokenizer = Tokenizer::load(folder);
   std::optional<ChatTemplate> chat;
@@ -111,7 +111,7 @@ void add_prompt_verb(Verb program) {
   auto verb = program.add_subcommand("prompt", "Prints one prompt of a task: its parts, text and token ids");
   verb.add_option("task", arguments->task, "task name or file").required();
   verb.add_option("index", arguments->index, "sample number, from 0").non_negative().required();
-  verb.add_option("--model", arguments->model,
+  verb.add_option("--model", arguments->model_name,
                   "folder, .gguf file or name; a folder needs only tokenizer and config.json")
       .show_default();
   verb.add_option("--data-dir", arguments->data_dir, "data folder (default: KVC_DATA)");

@@ -38,7 +38,7 @@ void show(const Table& table, const RunArguments& arguments, const std::string& 
 
 void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& plan, const fs::path& database) {
   std::printf("experiment %s: %zu cells (%zu tasks x %zu compressors) on %s, database %s\n", experiment.name.c_str(),
-              grid.cells.size(), grid.tasks.size(), grid.worker.compressors.size(), experiment.model.c_str(),
+              grid.cells.size(), grid.tasks.size(), grid.worker.compressors.size(), experiment.model_name.c_str(),
               database.c_str());
   for (const auto& cell : grid.cells) {
     std::printf("  %-20s %-12s %s: %ld samples\n", cell.record.task.c_str(), cell.record.plugin.c_str(),
@@ -69,7 +69,7 @@ int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
 int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
               const std::string& file) {
   auto experiment = load_experiment(below_root(paths, file), settings);
-  if (arguments.dry_run && tell_missing_model(experiment.name, experiment.model)) return kOk;
+  if (arguments.dry_run && tell_missing_model(experiment.name, experiment.model_name)) return kOk;
   place_model(experiment);
   experiment.allow_plugins = arguments.allow_plugins;
   const auto grid = expand_grid(experiment, paths, arguments.verify);

@@ -18,7 +18,7 @@ namespace kvc {
 namespace {
 
 struct SmoothArguments {
-  std::string model, output, dtype = "fp32";
+  std::string model_name, output, dtype = "fp32";
   std::vector<std::string> texts;
   int64_t length = 512, pieces = 64, threads = 1;
 };
@@ -43,7 +43,7 @@ std::vector<std::vector<int64_t>> pieces_of(const SmoothArguments& arguments, co
 }
 
 int smooth(const SmoothArguments& arguments) {
-  const auto folder = model_path(arguments.model);
+  const auto folder = model_path(arguments.model_name);
   at::set_num_threads(static_cast<int>(arguments.threads));
   const auto model = load_model(folder, arguments.dtype);
   KVC_CHECK(arguments.length <= model.config().max_position_embeddings, "--length ", arguments.length,
@@ -63,7 +63,7 @@ int smooth(const SmoothArguments& arguments) {
 void add_smooth_verb(Verb program) {
   auto arguments = std::make_shared<SmoothArguments>();
   auto verb = program.add_subcommand("smooth", "Measures the activation ranges that smooth_quant needs");
-  verb.add_option("model", arguments->model, "folder, .gguf file or name").required();
+  verb.add_option("model", arguments->model_name, "folder, .gguf file or name").required();
   verb.add_option("--texts", arguments->texts, "text files").required().existing_file();
   verb.add_option("--output", arguments->output, "JSON file to write").required();
   verb.add_option("--length", arguments->length, "tokens per piece").positive().show_default();

@@ -37,7 +37,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct TryArguments {
-  std::string model, compressor, options = "{}", dtype = "fp32";
+  std::string model_name, compressor, options = "{}", dtype = "fp32";
   ChatArguments chat{.form = "none"};
   std::vector<std::string> plugin_path;
   std::string prompt, prompt_file, ids_file, input, output;
@@ -64,7 +64,7 @@ std::unique_ptr<Compressor> make_compressor(const TryArguments& arguments, const
   const auto library = PluginLibrary(find_plugin(choice.plugin, plugin_folders(arguments.plugin_path, find_paths())));
   auto compressor =
       make_calibrated(library, choice.options, shape,
-                      arguments.model.empty() ? "" : model_identity(hash_model(model_path(arguments.model))));
+                      arguments.model_name.empty() ? "" : model_identity(hash_model(model_path(arguments.model_name))));
   compressor->check_model(shape);
   return compressor;
 }
@@ -110,7 +110,7 @@ bool print_now(const std::string& text) {
 }
 
 int generate(const TryArguments& arguments) {
-  const auto folder = model_path(arguments.model);
+  const auto folder = model_path(arguments.model_name);
   const auto model = Transformer::load(folder, parse_dtype(arguments.dtype));
   const auto tokenizer = Tokenizer::load(folder);
   const auto compressor = make_compressor(arguments, model.shape());
@@ -143,7 +143,7 @@ int generate(const TryArguments& arguments) {
 void print_line(const json& value) { std::printf("%s\n", value.dump().c_str()); }
 
 int tokenize(const TryArguments& arguments) {
-  const auto tokenizer = Tokenizer::load(model_path(arguments.model));
+  const auto tokenizer = Tokenizer::load(model_path(arguments.model_name));
   std::ios::sync_with_stdio(false);
   int64_t line_number = 0;
   for (std::string line; std::ferror(stdout) == 0 && std::getline(std::cin, line);) {
@@ -161,7 +161,7 @@ int tokenize(const TryArguments& arguments) {
 }
 
 int logits(const TryArguments& arguments) {
-  const auto model = Transformer::load(model_path(arguments.model), parse_dtype(arguments.dtype));
+  const auto model = Transformer::load(model_path(arguments.model_name), parse_dtype(arguments.dtype));
   const auto value = parse_json(arguments.ids_file, read_text(arguments.ids_file));
   KVC_CHECK(value.is_array() && !value.empty() &&
                 std::all_of(value.begin(), value.end(), [](const json& id) { return id.is_number_integer(); }),
@@ -175,7 +175,7 @@ int logits(const TryArguments& arguments) {
     KVC_CHECK(n_prompt <= n_ids, "--prompt-tokens ", n_prompt, ", allowed: at most the ", n_ids, " ids");
     Caches caches;
     const auto prompt = std::span(ids).first(static_cast<size_t>(n_prompt));
-    const auto folder = model_path(arguments.model);
+    const auto folder = model_path(arguments.model_name);
     std::vector<at::Tensor> rows{prefill(model, folder, compressor.get(), prompt, caches, n_prompt)};
     for (int64_t i = n_prompt; i < n_ids; ++i) {
       rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches).unsqueeze(0));
@@ -240,7 +240,7 @@ void add_compressor_options(Verb verb, TryArguments& arguments) {
 
 Verb add_model_verb(Verb program, TryArguments& arguments, const char* name, const char* help) {
   auto verb = program.add_subcommand(name, help);
-  verb.add_option("model", arguments.model, "folder, .gguf file or name").required();
+  verb.add_option("model", arguments.model_name, "folder, .gguf file or name").required();
   return verb;
 }
 

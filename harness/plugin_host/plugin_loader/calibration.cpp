@@ -26,7 +26,7 @@ void write_calibration(const std::filesystem::path& path, const Calibration& cal
                     {{"format", kFormat},
                      {"plugin", calibration.plugin},
                      {"options", calibration.options.dump()},
-                     {"model", calibration.model},
+                     {"model", calibration.model_identity},
                      {"texts", json(calibration.texts).dump()},
                      {"n_pieces", std::to_string(calibration.n_pieces)},
                      {"n_tokens", std::to_string(calibration.n_tokens)},
@@ -46,7 +46,7 @@ Calibration read_calibration(const std::filesystem::path& path) {
   Calibration calibration;
   calibration.plugin = text("plugin");
   calibration.options = parse_json(text("options"), file.path() + ": options");
-  calibration.model = text("model");
+  calibration.model_identity = text("model");
   for (const auto& name : file.names()) calibration.tensors[name] = file.tensor(name);
   return calibration;
 }
@@ -78,8 +78,9 @@ std::unique_ptr<Compressor> make_calibrated(const PluginLibrary& library, const 
               option, " ", calibration.options.value(option, json()).dump(), ", here it is ", value.dump(),
               "; calibrate again with it");
   }
-  KVC_CHECK(identity.empty() || calibration.model == identity, path, ": made for another model (weights and config ",
-            calibration.model.substr(0, 12), "..., this model's are ", identity.substr(0, 12), "...)");
+  KVC_CHECK(identity.empty() || calibration.model_identity == identity, path,
+            ": made for another model (weights and config ", calibration.model_identity.substr(0, 12),
+            "..., this model's are ", identity.substr(0, 12), "...)");
   try {
     method->load(model, calibration.tensors);
   } catch (const Error& e) {

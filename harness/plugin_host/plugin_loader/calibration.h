@@ -16,7 +16,7 @@ namespace kvc {
 struct Calibration {
   std::string plugin;
   nlohmann::json options;          // those that a run must share
-  std::string model;               // model_identity
+  std::string model_identity;      // of its files
   std::vector<std::string> texts;  // SHA-256 of each
   int64_t n_pieces = 0, n_tokens = 0;
   bool has_gradients = false;

@@ -17,6 +17,23 @@ void read_number(const nlohmann::json& json, Number& value) {
   }
 }
 
+// A variant is an object with one field, the name of what it holds.
+template <class Variant>
+nlohmann::json named(const Variant& variant) {
+  return std::visit([](const auto& kind) { return nlohmann::json{{kind.kName, kind}}; }, variant);
+}
+
+template <class... Kinds>
+void read_named(const nlohmann::json& json, std::variant<Kinds...>& variant) {
+  const auto read = [&]<class Kind>(std::type_identity<Kind>) {
+    if (json.size() != 1 || !json.contains(Kind::kName)) return false;
+    variant = json.at(Kind::kName).template get<Kind>();
+    return true;
+  };
+  if (!(read(std::type_identity<Kinds>()) || ...))
+    throw nlohmann::json::other_error::create(501, "expected one kind that is known", &json);
+}
+
 }  // namespace
 
 // NaN is null.
@@ -54,20 +71,60 @@ void from_json(const nlohmann::json& json, CacheSize& size) {
 
 KVC_DEFINE_JSON(Sampling, temperature, top_k, top_p, seed)
 KVC_DEFINE_JSON(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
-KVC_DEFINE_JSON(WorkerSetUp, model, dtype, weights, quantization, devices, threads, batch_size, n_workers, share_prefix,
-                sampling, compressors, references)
+KVC_DEFINE_JSON(WorkerSetUp, model_path, dtype, weights, quantization, devices, threads, batch_size, n_workers,
+                share_prefix, sampling, compressors, references)
 KVC_DEFINE_JSON(OtherCompressors, use)
-KVC_DEFINE_JSON(ScoredText, prompt_ids, continuations, n_given)
+KVC_DEFINE_JSON(StopRule, eos_ids, stop_strings, max_new_tokens, min_new_tokens)
+KVC_DEFINE_JSON(TokenPrompt, prompt_ids, continuations, n_given, n_question_tokens, n_shared_tokens)
 KVC_DEFINE_JSON(ProbeSettings, measures, n_queries)
-KVC_DEFINE_JSON(JobProbe, settings, answer_ids, dump)
-KVC_DEFINE_JSON(Job, id, prompt_ids, n_question_tokens, n_shared_tokens, scored, reference, sequence_key, compressors,
-                stop_strings, stop_ids, max_new_tokens, min_new_tokens, probe, sizes, greedy)
+KVC_DEFINE_JSON(GenerateJob, prompt, stop, greedy)
+KVC_DEFINE_JSON(LikelihoodJob, prompts, reference)
+KVC_DEFINE_JSON(ProbeJob, prompt_ids, answer_ids, stop, settings, dump)
+KVC_DEFINE_JSON(SizesJob, n_tokens)
+
+void to_json(nlohmann::json& json, const Job& job) {
+  json = {{"id", job.id},
+          {"sequence_key", job.sequence_key},
+          {"compressors", job.compressors},
+          {"asked", named(job.asked)}};
+}
+
+void from_json(const nlohmann::json& json, Job& job) {
+  json.at("id").get_to(job.id);
+  json.at("sequence_key").get_to(job.sequence_key);
+  json.at("compressors").get_to(job.compressors);
+  read_named(json.at("asked"), job.asked);
+}
+
 KVC_DEFINE_JSON(WorkerAt::Answer, job, compressor, n_new_tokens, seconds)
 KVC_DEFINE_JSON(WorkerAt, job, prefilled, n_tokens, prefill_seconds, answers)
 KVC_DEFINE_JSON(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same)
 KVC_DEFINE_JSON(ByteRow, layer, stage, tensor, kind, bytes)
 KVC_DEFINE_JSON(StageTimeRow, stage, encode_seconds, attend_seconds)
-KVC_DEFINE_JSON(JobResult, job, compressor, error, text, stop_reason, ids, likelihoods, measured, bytes, stages, probe,
-                sizes)
+KVC_DEFINE_JSON(GenerateResult, measured, bytes, stages, text, stop_reason, ids)
+KVC_DEFINE_JSON(LikelihoodResult, measured, bytes, stages, likelihoods)
+KVC_DEFINE_JSON(ProbeResult, rows)
+KVC_DEFINE_JSON(SizesResult, sizes)
+KVC_DEFINE_JSON(FailedResult, error)
+
+void to_json(nlohmann::json& json, const JobResult& result) {
+  json = {{"job", result.job}, {"compressor", result.compressor}, {"answer", named(result.answer)}};
+}
+
+void from_json(const nlohmann::json& json, JobResult& result) {
+  json.at("job").get_to(result.job);
+  json.at("compressor").get_to(result.compressor);
+  read_named(json.at("answer"), result.answer);
+}
+
+std::string JobResult::error() const {
+  const auto* failed = std::get_if<FailedResult>(&answer);
+  return failed ? failed->error : "";
+}
+
+const CacheResult* JobResult::measured() const {
+  if (const auto* generated = std::get_if<GenerateResult>(&answer)) return generated;
+  return std::get_if<LikelihoodResult>(&answer);
+}
 
 }  // namespace kvc

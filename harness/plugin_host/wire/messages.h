@@ -1,14 +1,16 @@
 // What parent and worker say to each other: the set-up, jobs and their results, as JSON.
 #pragma once
 
-#include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "contract/measurement.h"
 #include "contract/probe_settings.h"
 #include "contract/quantization_choice.h"
 #include "contract/sampling.h"
+#include "contract/stop_rule.h"
+#include "contract/token_prompt.h"
 #include "text/json.h"
 #include "wire/compressor_choice.h"
 
@@ -16,9 +18,9 @@ namespace kvc {
 
 // The first message to a worker.
 struct WorkerSetUp {
-  std::string model;    // checkpoint folder
-  std::string dtype;    // fp32, fp16, bf16
-  std::string weights;  // as dtype says, or int8
+  std::string model_path;  // checkpoint folder or .gguf file
+  std::string dtype;       // fp32, fp16, bf16
+  std::string weights;     // as dtype says, or int8
   QuantizationChoice quantization;
   std::vector<std::string> devices;  // cpu, cuda:0, ...; each takes an equal run of layers
   int64_t threads = 1;
@@ -27,7 +29,7 @@ struct WorkerSetUp {
   bool share_prefix = true;  // K and V of a prefix that prompts share are computed once
   Sampling sampling;
   std::vector<CompressorChoice> compressors;
-  std::vector<CompressorChoice> references = {};  // that tasks name: what reads of texts are held against
+  std::vector<CompressorChoice> references = {};  // that tasks name: what reads of texts are compared with
 };
 
 // Other compressors in the place of the set-up's, between jobs. The worker answers {"ready": true}, or false and why.
@@ -35,36 +37,45 @@ struct OtherCompressors {
   std::vector<CompressorChoice> use;
 };
 
-// A prompt that is prefilled, and what follows it token by token through the caches.
-struct ScoredText {
-  std::vector<int64_t> prompt_ids;
-  std::vector<std::vector<int64_t>> continuations;
-  int64_t n_given = 0;  // of each continuation's first ids: read, but not scored
+// What is asked of a worker, by kind; kName: its name on the wire, which its result has too.
+
+// A prompt that is answered.
+struct GenerateJob {
+  static constexpr const char* kName = "generate";
+  TokenPrompt prompt = {};
+  StopRule stop = {};
+  bool greedy = false;  // whatever sampling the set-up says
 };
 
-// What a probe looks at instead of answering.
-struct JobProbe {
-  ProbeSettings settings;
-  std::vector<int64_t> answer_ids;  // of full precision; empty: the worker computes them
-  std::string dump;                 // files "<dump>-<compressor>.safetensors"; "": none
+// Prompts whose continuations are scored.
+struct LikelihoodJob {
+  static constexpr const char* kName = "likelihoods";
+  std::vector<TokenPrompt> prompts = {};
+  int64_t reference = -1;  // of the worker's: what each scored token is compared with; -1: nothing
 };
 
-// One prompt for some of the compressors. The worker answers with one JobResult per compressor, as they end.
+// A prompt whose caches are probed while they read the model's answer.
+struct ProbeJob {
+  static constexpr const char* kName = "probe";
+  std::vector<int64_t> prompt_ids = {};
+  std::vector<int64_t> answer_ids = {};  // of full precision; empty: the worker computes them
+  StopRule stop = {};
+  ProbeSettings settings = {};
+  std::string dump = {};  // files "<dump>-<compressor>.safetensors"; "": none
+};
+
+// Synthetic prompts whose caches' sizes are measured.
+struct SizesJob {
+  static constexpr const char* kName = "sizes";
+  std::vector<int64_t> n_tokens = {};  // of each
+};
+
+// One sample for some of the compressors. The worker answers with one JobResult per compressor, as they end.
 struct Job {
   int64_t id = 0;
-  std::vector<int64_t> prompt_ids;
-  int64_t n_question_tokens = 0;   // of the prompt, its last: read through the caches, which hold the others compressed
-  int64_t n_shared_tokens = 0;     // of the prompt: as many as its task's other prompts begin with
-  std::vector<ScoredText> scored;  // instead of prompt_ids: texts whose continuations are scored, nothing is generated
-  int64_t reference = -1;          // of the worker's: what each scored token is held against; -1: nothing
   uint64_t sequence_key = 0;
-  std::vector<int> compressors;
-  std::vector<std::string> stop_strings;
-  std::vector<int64_t> stop_ids;  // beside the model's own
-  int64_t max_new_tokens = 256, min_new_tokens = 0;
-  std::optional<JobProbe> probe;  // the prompt is looked into
-  std::vector<int64_t> sizes;     // no prompt: what the caches of so many made tokens each hold
-  bool greedy = false;            // whatever sampling the set-up says
+  std::vector<int> compressors = {};
+  std::variant<GenerateJob, LikelihoodJob, ProbeJob, SizesJob> asked = {};
 };
 
 // How far a worker is, told now and then unasked: {"at": WorkerAt}.
@@ -90,27 +101,60 @@ struct JobLikelihood {
   std::vector<uint8_t> top1_same;       // and whether both find the same token most likely
 };
 
-struct JobResult {
-  int64_t job = 0;
-  int compressor = 0;
-  std::string error;  // empty when all went well; the rest holds only then
-  std::string text, stop_reason;
-  std::vector<int64_t> ids;
-  std::vector<std::vector<JobLikelihood>> likelihoods;  // of each scored text, of each of its continuations
+// What caches held and took, over all sequences of a job.
+struct CacheResult {
   Measurement measured;
   std::vector<ByteRow> bytes;
   std::vector<StageTimeRow> stages;  // of a composition, its own (0) included
-  std::vector<ProbeRow> probe;       // of a probe; of the above then job, compressor and error
-  std::vector<CacheSize> sizes;      // of a job that asks for them; of the above then job, compressor and error
+};
+
+struct GenerateResult : CacheResult {
+  static constexpr const char* kName = GenerateJob::kName;
+  std::string text, stop_reason;
+  std::vector<int64_t> ids;
+};
+
+struct LikelihoodResult : CacheResult {
+  static constexpr const char* kName = LikelihoodJob::kName;
+  std::vector<std::vector<JobLikelihood>> likelihoods;  // of each prompt, of each of its continuations
+};
+
+struct ProbeResult {
+  static constexpr const char* kName = ProbeJob::kName;
+  std::vector<ProbeRow> rows = {};
+};
+
+struct SizesResult {
+  static constexpr const char* kName = SizesJob::kName;
+  std::vector<CacheSize> sizes = {};
+};
+
+struct FailedResult {
+  static constexpr const char* kName = "failed";
+  std::string error = {};
+};
+
+// What one compressor made of a job: of the job's kind, or failed.
+struct JobResult {
+  int64_t job = 0;
+  int compressor = 0;
+  std::variant<GenerateResult, LikelihoodResult, ProbeResult, SizesResult, FailedResult> answer = {};
+
+  std::string error() const;            // "": it did not fail
+  const CacheResult* measured() const;  // null where no sequence was run to its end
 };
 
 KVC_DECLARE_JSON(Sampling)
 KVC_DECLARE_JSON(QuantizationChoice)
 KVC_DECLARE_JSON(WorkerSetUp)
 KVC_DECLARE_JSON(OtherCompressors)
-KVC_DECLARE_JSON(ScoredText)
+KVC_DECLARE_JSON(StopRule)
+KVC_DECLARE_JSON(TokenPrompt)
 KVC_DECLARE_JSON(ProbeSettings)
-KVC_DECLARE_JSON(JobProbe)
+KVC_DECLARE_JSON(GenerateJob)
+KVC_DECLARE_JSON(LikelihoodJob)
+KVC_DECLARE_JSON(ProbeJob)
+KVC_DECLARE_JSON(SizesJob)
 void to_json(nlohmann::json& json, const ProbeRow& row);
 void from_json(const nlohmann::json& json, ProbeRow& row);
 KVC_DECLARE_JSON(Job)
@@ -123,6 +167,11 @@ void to_json(nlohmann::json& json, const CacheSize& size);
 void from_json(const nlohmann::json& json, CacheSize& size);
 void to_json(nlohmann::json& json, const Measurement& measured);
 void from_json(const nlohmann::json& json, Measurement& measured);
+KVC_DECLARE_JSON(GenerateResult)
+KVC_DECLARE_JSON(LikelihoodResult)
+KVC_DECLARE_JSON(ProbeResult)
+KVC_DECLARE_JSON(SizesResult)
+KVC_DECLARE_JSON(FailedResult)
 KVC_DECLARE_JSON(JobResult)
 
 }  // namespace kvc

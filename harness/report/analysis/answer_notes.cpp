@@ -34,7 +34,7 @@ ORDER BY min(x.position), x.extractor)";
 
 // One cell's answers, counted by what ended them.
 struct Answers {
-  std::string key, model, task, name;
+  std::string key, model_label, task, name;
   bool is_lossy = false;
   double bits = 0;
   int64_t limit_tokens = 0, n_stop_strings = 0;
@@ -85,7 +85,7 @@ std::vector<ExtractorScore> read_scores(Statement& select, const std::string& ke
 
 // "full on gsm8k/shot5", of several models "qwen, full on ..."
 std::string place_of(const Answers& a, bool several_models) {
-  const auto model = several_models ? a.model.substr(a.model.rfind('/') + 1) + ", " : "";
+  const auto model = several_models ? a.model_label.substr(a.model_label.rfind('/') + 1) + ", " : "";
   return concat(" (", model, a.name, " on ", a.task, ")");
 }
 
@@ -148,8 +148,8 @@ std::vector<std::string> answer_notes(Database& db, const std::set<std::string>&
   std::map<std::pair<std::string, std::string>, std::vector<Answers>> by_place;
   std::set<std::string> models;
   for (auto& answers : read_answers(db, cell_keys)) {
-    models.insert(answers.model);
-    by_place[{answers.model, answers.task}].push_back(std::move(answers));
+    models.insert(answers.model_label);
+    by_place[{answers.model_label, answers.task}].push_back(std::move(answers));
   }
   auto select = db.prepare(kExtractors);
   Notes notes;

@@ -51,7 +51,8 @@ void check_known(Database& db, const char* what, const std::string& name, const 
 
 void check_filter(Database& db, const GroupFilter& filter) {
   if (filter.experiment != "all") check_stored_experiment(db, filter.experiment);
-  if (!filter.model.empty()) check_known(db, "model", filter.model, "SELECT DISTINCT model FROM cell ORDER BY 1");
+  if (!filter.model_label.empty())
+    check_known(db, "model", filter.model_label, "SELECT DISTINCT model FROM cell ORDER BY 1");
 }
 
 // Of the database's tasks those that the filter names.
@@ -138,8 +139,9 @@ std::string details(const CellGroup& group) {
 void check_one_a_model(const std::vector<const CellGroup*>& found, const std::string& pattern) {
   for (size_t i = 1; i < found.size(); ++i) {
     for (size_t j = 0; j < i; ++j) {
-      KVC_CHECK(found[i]->model != found[j]->model, "compressor '", pattern, "' names several: ", details(*found[j]),
-                " and ", details(*found[i]), "; say which by key=value, or by an experiment");
+      KVC_CHECK(found[i]->model_label != found[j]->model_label, "compressor '", pattern,
+                "' names several: ", details(*found[j]), " and ", details(*found[i]),
+                "; say which by key=value, or by an experiment");
     }
   }
 }
@@ -163,7 +165,7 @@ std::string CellGroup::generation_json() const {
 }
 
 bool same_compressor(const CellGroup& a, const CellGroup& b) {
-  return a.model == b.model && a.plugin == b.plugin && a.options_json == b.options_json &&
+  return a.model_label == b.model_label && a.plugin == b.plugin && a.options_json == b.options_json &&
          a.settings_json == b.settings_json &&
          (a.chat_json == b.chat_json || a.chat_json.empty() || b.chat_json.empty());
 }
@@ -189,7 +191,7 @@ std::string settings_apart(const std::vector<CellGroup>& groups, const CellGroup
   std::map<std::string, std::string> settings;
   bool other_binary = false;
   for (const auto& other : groups) {
-    if (other.model != group.model || other.label() != group.label()) continue;
+    if (other.model_label != group.model_label || other.label() != group.label()) continue;
     other_binary |= other.plugin_sha256 != group.plugin_sha256;
     const auto theirs = try_json(other.generation_json());
     if (!mine.is_object() || !theirs.is_object()) continue;
@@ -218,7 +220,7 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
   std::vector<FoundCell> found;
   while (select.step()) {
     CellGroup cell;
-    cell.model = select.text(0);
+    cell.model_label = select.text(0);
     cell.plugin = select.text(1);
     cell.plugin_sha256 = select.text(4);
     cell.options = select.text(2);
@@ -226,14 +228,14 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
     cell.settings_json = select.text(8);
     cell.given = select.text(10);
     const std::string task = select.text(5), suspect = select.text(7);
-    if (!filter.model.empty() && cell.model != filter.model) continue;
+    if (!filter.model_label.empty() && cell.model_label != filter.model_label) continue;
     if (!tasks.contains(task)) continue;
     if (!suspect.empty()) {
       notes.push_back(concat(filter.with_suspects ? "suspect: " : "left out as suspect: ", cell.name(), " on ", task,
                              ": ", suspect));
       if (!filter.with_suspects) continue;
     }
-    const auto variant = join({cell.model, cell.plugin_sha256, cell.options_json, cell.settings_json}, "\n");
+    const auto variant = join({cell.model_label, cell.plugin_sha256, cell.options_json, cell.settings_json}, "\n");
     found.push_back({cell, cell.plugin, variant, task, select.text(9), select.text(6)});
   }
   std::vector<CellGroup> groups;

@@ -11,7 +11,7 @@
 namespace kvc {
 
 struct CellGroup {
-  std::string model, plugin, plugin_sha256;
+  std::string model_label, plugin, plugin_sha256;
   std::string options;  // for tables
   std::string given;    // the label that its experiment gives it, or nothing
   std::string options_json;
@@ -32,7 +32,7 @@ std::string frames_note(const std::vector<CellGroup>& groups);
 
 struct GroupFilter {
   std::string experiment = "all";  // a name, or "all"
-  std::string model;               // "": any
+  std::string model_label;         // "": any
   std::vector<std::string> tasks;  // names, what names begin with, or patterns, as of experiments; none: any
   bool with_suspects = false;
 };

@@ -25,7 +25,7 @@ std::vector<GroupPair> by_model(const std::vector<const CellGroup*>& all_a,
   std::vector<GroupPair> pairs;
   for (const auto* a : all_a) {
     for (const auto* b : all_b) {
-      if (a->model == b->model) pairs.emplace_back(a, b);
+      if (a->model_label == b->model_label) pairs.emplace_back(a, b);
     }
   }
   return pairs;
@@ -36,7 +36,7 @@ std::vector<GroupPair> against_one(const std::vector<const CellGroup*>& all_a, c
   for (const auto* a : all_a) {
     for (const auto& b : groups_b) {
       const bool is_itself = a->cells == b.cells;
-      if (a->model == b.model && !is_itself) pairs.emplace_back(a, &b);
+      if (a->model_label == b.model_label && !is_itself) pairs.emplace_back(a, &b);
     }
   }
   return pairs;
@@ -76,7 +76,7 @@ std::string unpaired_text(const GroupPair& groups, const PairedTask& paired) {
 void add_row(CompareReport& report, const GroupPair& groups, const std::string& task,
              const std::vector<AnswerPair>& pairs, double margin) {
   const auto& [a, b] = groups;
-  report.rows.push_back({a->model, a->name(), b->name(), task, compare_pairs(pairs, margin)});
+  report.rows.push_back({a->model_label, a->name(), b->name(), task, compare_pairs(pairs, margin)});
 }
 
 void add_rows(CompareReport& report, const GroupPair& groups, const std::vector<PairedTask>& tasks,

@@ -24,7 +24,7 @@ struct CompareOptions {
 };
 
 struct ComparedRow {
-  std::string model, a, b, task;  // labels; task "all tasks" for the pooled row
+  std::string model_label, a, b, task;  // labels; task "all tasks" for the pooled row
   Comparison comparison;
   double p_holm = 1;
 };

@@ -53,7 +53,7 @@ std::vector<TableColumn> columns(const Shown& shown) {
 std::vector<TableCell> cells(const ComparedRow& row, const Shown& shown) {
   const auto& c = row.comparison;
   std::vector<TableCell> cells;
-  if (shown.model) cells.emplace_back(row.model);
+  if (shown.model) cells.emplace_back(row.model_label);
   if (shown.a) cells.emplace_back(row.a);
   cells.emplace_back(row.b);
   cells.emplace_back(row.task);
@@ -88,7 +88,7 @@ std::string title_of(const CompareReport& report, const Shown& shown) {
   std::string title = of_namesakes(report) ? "A and B: the same compressors in two databases"
                       : shown.a            ? "B against A"
                                            : "B against A = " + report.rows[0].a;
-  if (!shown.model) title += ", " + report.rows[0].model;
+  if (!shown.model) title += ", " + report.rows[0].model_label;
   return with_note(title, report.weights);
 }
 
@@ -129,7 +129,7 @@ Table brief_compare_table(const CompareReport& report) {
   for (const auto& row : report.rows) {
     const auto& c = row.comparison;
     auto& line = table.rows.emplace_back();
-    if (shown.model) line.emplace_back(row.model);
+    if (shown.model) line.emplace_back(row.model_label);
     if (shown.a) line.emplace_back(row.a);
     const auto points = [](double share) { return rounded(100 * share, 1); };
     const auto difference =

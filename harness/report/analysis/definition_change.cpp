@@ -72,7 +72,7 @@ std::string name_of(const CellRecord& cell) {
 }
 
 using Place = std::tuple<RunKind, std::string, std::string>;  // kind, model, task
-Place place_of(const CellRecord& cell) { return {cell.kind, cell.model, cell.task}; }
+Place place_of(const CellRecord& cell) { return {cell.kind, cell.model_label, cell.task}; }
 
 void add_once(const std::string& field, std::vector<std::string>& fields) {
   if (std::find(fields.begin(), fields.end(), field) == fields.end()) fields.push_back(field);
@@ -154,7 +154,7 @@ std::vector<CellRecord> stored_cells(Database& db, const std::string& experiment
   while (select.step()) {
     CellRecord cell;
     cell.experiment = experiment;
-    cell.key = select.text(0), cell.kind = run_kind(select.text(1)), cell.model = select.text(2);
+    cell.key = select.text(0), cell.kind = run_kind(select.text(1)), cell.model_label = select.text(2);
     cell.task = select.text(3), cell.model_json = select.text(4), cell.task_json = select.text(5);
     cell.plugin = select.text(6), cell.plugin_sha256 = select.text(7), cell.options_json = select.text(8);
     cell.options_label = select.text(9), cell.generation_json = select.text(10);

@@ -157,7 +157,7 @@ std::vector<LikelihoodStretch> likelihood_stretches(Database& db, const Likeliho
     if (!options.cell_keys.empty() && !options.cell_keys.contains(cells.text(0))) continue;
     LikelihoodStretch cell;
     cell.cell_key = cells.text(0);
-    cell.model = cells.text(1);
+    cell.model_label = cells.text(1);
     cell.task = cells.text(2);
     cell.compressor = cells.text(8).empty() ? cells.text(3) : cells.text(8);
     cell.options = cells.text(4);
@@ -189,8 +189,8 @@ Table likelihood_table(Database& db, const LikelihoodOptions& options) {
   table.title = "likelihood of running text";
   const auto stretches = likelihood_stretches(db, options, table.notes);
   bool many_models = false;
-  for (const auto& stretch : stretches) many_models |= stretch.model != stretches[0].model;
-  if (!stretches.empty() && !many_models) table.title += ", " + stretches[0].model;
+  for (const auto& stretch : stretches) many_models |= stretch.model_label != stretches[0].model_label;
+  if (!stretches.empty() && !many_models) table.title += ", " + stretches[0].model_label;
   if (many_models) table.columns.push_back({"model"});
   for (const char* name : {"task", "compressor", "options"}) table.columns.push_back({name});
   for (const char* name : {"position", "tokens", "perplexity"}) table.columns.push_back({name, kRight});
@@ -200,7 +200,7 @@ Table likelihood_table(Database& db, const LikelihoodOptions& options) {
   table.columns.push_back({"KV size", kRight, "%", 1});
   for (const auto& s : stretches) {
     std::vector<TableCell> row;
-    if (many_models) row.emplace_back(s.model);
+    if (many_models) row.emplace_back(s.model_label);
     row.insert(row.end(),
                {s.task, s.compressor, s.options, s.end < 0 ? "all" : concat(s.begin, "-", s.end - 1), s.n_tokens,
                 text_of(s.nll, s.n_blocks, "%.3f", perplexity), text_of(s.kl, s.n_blocks, "%.3g", itself),

@@ -26,7 +26,7 @@ struct Estimate {
 
 // One compressor on one task, at the positions from `begin` to before `end`.
 struct LikelihoodStretch {
-  std::string cell_key, model, compressor, options, task;
+  std::string cell_key, model_label, compressor, options, task;
   int64_t begin = 0, end = 0;  // or 0 and -1: all positions
   int64_t n_tokens = 0, n_blocks = 0;
   Estimate nll, kl, top1;         // of a token: nats, nats, share

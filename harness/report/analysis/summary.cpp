@@ -55,7 +55,7 @@ CellGroup named(const Group& group) {
   const auto& cell = group.any();
   const auto binary = cell.variant.find('\n') + 1, settings = cell.variant.rfind('\n') + 1;
   CellGroup named;
-  named.model = cell.model, named.plugin = cell.plugin, named.options = cell.options;
+  named.model_label = cell.model_label, named.plugin = cell.plugin, named.options = cell.options;
   named.plugin_sha256 = cell.variant.substr(binary, cell.variant.find('\n', binary) - binary);
   named.settings_json = cell.variant.substr(settings);
   for (const auto& [task, c] : group.by_task) named.add_frame(task, c.chat);
@@ -171,7 +171,7 @@ std::vector<TableCell> summary_row(const Group& group, const std::string& apart,
   constexpr double kMiB = 1024.0 * 1024.0;
   const auto& cell = group.any();
   std::vector<TableCell> row;
-  if (with_model) row.emplace_back(cell.model);
+  if (with_model) row.emplace_back(cell.model_label);
   row.emplace_back((cell.label.empty() ? cell.plugin : cell.label) + (cell.is_simulated ? " (simulated)" : ""));
   row.emplace_back(
       concat(cell.options, cell.options.empty() || apart.empty() ? "" : " ", apart.empty() ? "" : "(" + apart + ")"));

@@ -43,7 +43,7 @@ std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment
   std::vector<SummaryRow> rows;
   while (select.step()) {
     auto& row = rows.emplace_back();
-    row.key = text("key"), row.model = text("model"), row.plugin = text("plugin"), row.options = text("options");
+    row.key = text("key"), row.model_label = text("model"), row.plugin = text("plugin"), row.options = text("options");
     row.task = text("task"), row.suspect = text("suspect"), row.variant = text("variant");
     row.chat = text("chat_json"), row.label = text("label");
     row.bits = real("bits");

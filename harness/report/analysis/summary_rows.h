@@ -11,7 +11,7 @@
 namespace kvc {
 
 struct SummaryRow {
-  std::string key, model, plugin, options, task, suspect;
+  std::string key, model_label, plugin, options, task, suspect;
   std::string label;    // that its experiment gives it, or nothing
   std::string formula;  // whose closed form paper_bytes are by; "" of an earlier kvc's
   std::string variant;  // model, binary, options and settings, a line each: cells that are equal in it share a row

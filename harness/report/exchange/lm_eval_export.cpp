@@ -98,7 +98,7 @@ class FolderWriter {
                 {"kv_compression", Json::object()}};
     const auto settings = parsed(group_.generation_json());
     results_["config"] = {{"model", "kvc"},
-                          {"model_args", {{"pretrained", group_.model}, {"compressor", group_.label()}}},
+                          {"model_args", {{"pretrained", group_.model_label}, {"compressor", group_.label()}}},
                           {"gen_kwargs", settings},
                           {"limit", nullptr}};
     results_["kv_compression"] = {{"method", group_.plugin},
@@ -113,7 +113,7 @@ class FolderWriter {
   }
 
  private:
-  std::string name() const { return group_.model + " " + group_.label(); }
+  std::string name() const { return group_.model_label + " " + group_.label(); }
 
   static OutputFile open(const fs::path& path) {
     KVC_CHECK(!fs::exists(path), "cannot write '", path.string(), "': it exists");
@@ -242,7 +242,7 @@ std::vector<LmEvalExport> export_lm_eval(Database& db, const std::string& experi
   std::set<std::string> taken;
   std::vector<LmEvalExport> made;
   for (const auto& group : groups) {
-    auto name = file_name(group.model + "__" + group.label());
+    auto name = file_name(group.model_label + "__" + group.label());
     if (!taken.insert(name).second) name += "__" + group.cells.begin()->second.substr(0, 12);
     taken.insert(name);
     made.push_back(FolderWriter(db, group, out / name, seconds).write());

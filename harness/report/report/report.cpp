@@ -22,7 +22,7 @@ ReportData read_data(Database& db, const ReportOptions& options) {
   for (auto& row : read_summary(db, options.experiment)) data.cells.emplace(row.key, row);
   std::set<std::string> tasks;
   for (const auto& group : data.groups) {
-    data.many_models |= group.model != data.groups[0].model;
+    data.many_models |= group.model_label != data.groups[0].model_label;
     for (const auto& [task, key] : group.cells) tasks.insert(task);
   }
   data.tasks.assign(tasks.begin(), tasks.end());
@@ -74,7 +74,8 @@ std::string page_of(const std::string& title, const std::string& about, const st
 
 std::string ReportData::label(const CellGroup& group) const {
   const auto settings = settings_apart(groups, group);
-  return concat(many_models ? group.model + ": " : "", group.name(), settings.empty() ? "" : " (" + settings + ")");
+  return concat(many_models ? group.model_label + ": " : "", group.name(),
+                settings.empty() ? "" : " (" + settings + ")");
 }
 
 Report make_report(Database& db, const ReportOptions& options) {

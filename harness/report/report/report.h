@@ -20,7 +20,7 @@ struct ReportOptions {
   std::string papers_html = {};    // the papers' tables, as pieces of a page
   // The texts of a generation's tokens, one each, whose sum is the generation; {} where the model's tokenizer is not at
   // hand. Without it the page marks the first character that differs.
-  std::function<std::vector<std::string>(const std::string& model, const std::string& cell_key,
+  std::function<std::vector<std::string>(const std::string& model_label, const std::string& cell_key,
                                          const std::vector<int64_t>& ids)>
       token_texts = nullptr;
 };

@@ -127,7 +127,7 @@ class SampleWriter {
     if (!select_.is_null(10)) answer["score"] = select_.real(10);
     if (!select_.is_null(9)) answer["answer"] = select_.text(9);
     if (data_.options.token_texts) {
-      auto texts = data_.options.token_texts(group.model, key, answer["ids"].get<std::vector<int64_t>>());
+      auto texts = data_.options.token_texts(group.model_label, key, answer["ids"].get<std::vector<int64_t>>());
       if (cut_to(select_.text(0), texts)) answer["tokens"] = texts;
     }
     n_by_character_ += !answer.contains("tokens");

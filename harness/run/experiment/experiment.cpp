@@ -271,7 +271,7 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
       {"search", "settings of kind search, where it is required", experiment.kind == RunKind::search},
       [&](YamlKeys& inner) { search_keys(inner, experiment.search); }, only_of(RunKind::search, experiment));
   keys.text({"database", "results database", false, "results/NAME.sqlite"}, experiment.database);
-  keys.text({"model", "a folder, a .gguf file, or a name in models/catalog.yaml", kRequired}, experiment.model);
+  keys.text({"model", "a folder, a .gguf file, or a name in models/catalog.yaml", kRequired}, experiment.model_name);
   keys.other(
       {"tasks",
        "suite/name, a whole suite, a pattern such as demo/*, a task file, or a .txt file that lists any of these",

@@ -50,7 +50,7 @@ struct Experiment {
   std::string database;              // where its rows go unless the command line says; "": results/<name>.sqlite
   std::filesystem::path folder;      // of the file with its compressors: what their options name is relative to it
   ConfigFile config;                 // that it was read from
-  std::string model;                 // as written: a folder, a .gguf file, or a name
+  std::string model_name;            // as written: a folder, a .gguf file, or a name
   std::filesystem::path model_path;  // where it lies; "": it is written as a path, from here or below the root
   nlohmann::json model_origin;       // what it was fetched from, by content; null: it is the user's own
   std::vector<std::string> tasks;    // suite/name, a whole suite, or a task file

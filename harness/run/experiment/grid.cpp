@@ -186,7 +186,7 @@ void name_cell(const Experiment& experiment, const json& model, const Grid::Task
   record.key = sha256_hex(key.dump());
   record.kind = kind;
   record.experiment = experiment.name;
-  record.model = experiment.model;
+  record.model_label = experiment.model_name;
   record.model_json = model.dump();
   record.task = task.spec.name;
   record.task_json = task.spec_json;
@@ -201,8 +201,9 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   KVC_CHECK(!experiment.question_after || experiment.kind == RunKind::eval, "question is ", kAfterCompression,
             ", and kind is ", to_string(experiment.kind), ": expected kind eval");
   Grid grid;
-  const auto model_folder = experiment.model_path.empty() ? below_root(paths, experiment.model) : experiment.model_path;
-  KVC_CHECK(is_model_path(model_folder), "model '", experiment.model, "': no such folder or .gguf file");
+  const auto model_folder =
+      experiment.model_path.empty() ? below_root(paths, experiment.model_name) : experiment.model_path;
+  KVC_CHECK(is_model_path(model_folder), "model '", experiment.model_name, "': no such folder or .gguf file");
   const auto config = load_model_config(model_folder);
   grid.context = config.max_position_embeddings;
   grid.shape = config.shape();
@@ -220,7 +221,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   if (is_gguf(model_folder)) model_json["weights_format"] = weights_format(model_folder);
   if (!quantized.empty()) model_json["quantization"] = quantized;
   auto& worker = grid.worker;
-  worker.model = model_folder.string();
+  worker.model_path = model_folder.string();
   worker.dtype = experiment.dtype;
   worker.weights = experiment.weights;
   worker.quantization = quantization;

@@ -105,7 +105,7 @@ std::string why_refused(const Compressor& compressor, const ModelShape& model) {
 
 json open_one(CompressorChoice choice, const CompressorPlace& place, Refused kept) {
   place_option_files(choice, place.folder);
-  const auto built = build_compressor(choice, place.shape, place.model);
+  const auto built = build_compressor(choice, place.shape, place.model_identity);
   const auto& compressor = *built.part.compressor;
   check_devices(choice, built.part, place.devices);
   const auto refused = why_refused(compressor, place.shape);

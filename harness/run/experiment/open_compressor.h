@@ -20,7 +20,7 @@ struct CompressorPlace {
   std::vector<std::filesystem::path> plugins;  // folders, the first that has a plugin counts
   std::string allow_plugins;                   // a list of the plugins that may be opened (plugin_trust.h); "": all
   ModelShape shape;
-  std::string model;                           // its identity (calibration.h), or ""
+  std::string model_identity;                  // of its files (calibration.h), or ""
   std::vector<std::string> devices = {"cpu"};  // where its caches are to live
 };
 

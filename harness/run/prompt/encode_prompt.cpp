@@ -153,8 +153,8 @@ Pieces encode_pieces(const TaskSpec& spec, const Prompt& prompt, const std::vect
 
 // The context's last token is given through the caches, not prefilled: the first token scored depends on what they
 // hold.
-ScoredText scored_text(const Pieces& pieces) {
-  ScoredText scored;
+TokenPrompt scored_prompt(const Pieces& pieces) {
+  TokenPrompt scored;
   Ids given;
   if (pieces.prefix.empty()) {
     KVC_CHECK(pieces.context.size() >= 2, "the context has ", pieces.context.size(),
@@ -202,7 +202,7 @@ void encode_scored(const TaskSpec& spec, const Dataset& data, const Sample& samp
       encoded.ids.insert(encoded.ids.end(), pieces.context.begin(), pieces.context.end());
       if (spec.choices->last_token) encoded.choices = {tokenizer.decode(pieces.choices[0], true)};
     }
-    encoded.scored.push_back(scored_text(pieces));
+    encoded.scored.push_back(scored_prompt(pieces));
   };
   add(encoded.prompt);
   const bool is_cut = encoded.n_tokens_before != static_cast<int64_t>(encoded.ids.size());
@@ -218,7 +218,7 @@ void encode_window(const LikelihoodSpec& spec, const Sample& sample, const Token
   encoded.prompt.parts = {{"", encoded.text}};
   encoded.ids = first(sample.ids, spec.prompt_tokens);
   encoded.n_tokens_before = spec.prompt_tokens;
-  encoded.scored = {{encoded.ids, {last(sample.ids, spec.tokens - spec.prompt_tokens)}, 0}};
+  encoded.scored = {{encoded.ids, {last(sample.ids, spec.tokens - spec.prompt_tokens)}}};
 }
 
 }  // namespace

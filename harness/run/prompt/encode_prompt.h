@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "contract/token_prompt.h"
 #include "prompt/model_chat.h"
 #include "task/dataset.h"
 #include "tokenizer/tokenizer.h"
-#include "wire/messages.h"
 
 namespace kvc {
 
@@ -30,8 +30,9 @@ struct EncodedPrompt {
   // Where the settings ask for it, the ids from the first one on that holds any of the question's text: those before it
   // are the same had the text ended there.
   int64_t n_question_tokens = 0;
-  std::vector<ScoredText> scored;    // the item's, then the content-free one's
+  std::vector<TokenPrompt> scored;   // the item's, then the content-free one's
   std::vector<std::string> choices;  // the texts scored
+  const std::vector<int64_t>& prefilled() const { return scored.empty() ? ids : scored.front().prompt_ids; }
 };
 
 // Throws Error for a prompt that is too long and may not be cut, and where the question is to be kept apart for a task

@@ -29,67 +29,51 @@ void expect_finite(const char* name, double value, double least, double most) {
   KVC_CHECK(value >= least && value <= most, name, " is ", value, ", expected ", least, " to ", most);
 }
 
+int64_t size_of(const std::vector<int64_t>& ids) { return static_cast<int64_t>(ids.size()); }
+
 bool holds(const std::vector<int64_t>& ids, int64_t id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
 
-// What follows from the job alone, over all its sequences.
+// What follows from the job, and from how many tokens were generated, alone.
 struct Expected {
   int64_t n_prompt = 0;  // of the first sequence
+  int64_t n_new = 0;     // of the first sequence
   int64_t n_cached = 0;  // tokens that all caches of a layer hold together, the last of each answer left out
 };
 
-Expected expected_of(const Job& job, const JobResult& result) {
-  const auto size = [](const auto& ids) { return static_cast<int64_t>(ids.size()); };
-  if (job.scored.empty()) {
-    const int64_t n_prompt = size(job.prompt_ids);
-    return {n_prompt, n_prompt + std::max<int64_t>(0, size(result.ids) - 1)};
-  }
-  Expected expected{size(job.scored.front().prompt_ids)};
-  for (const auto& text : job.scored) {
-    for (const auto& ids : text.continuations) {
-      expected.n_cached += size(text.prompt_ids) + std::max<int64_t>(0, size(ids) - 1);
-    }
-  }
-  return expected;
-}
-
 // The text of generated ids, as the worker cuts it.
-std::string text_of(const Job& job, const JobResult& result, const AnswerFacts& facts, bool& has_stop) {
+std::string text_of(const GenerateJob& job, const GenerateResult& result, const AnswerFacts& facts, bool& has_stop) {
   const auto text = facts.tokenizer.decode(result.ids, true);
   size_t end = std::string::npos;
-  for (const auto& stop : job.stop_strings) end = std::min(end, text.find(stop));
+  for (const auto& stop : job.stop.stop_strings) end = std::min(end, text.find(stop));
   has_stop = end != std::string::npos;
   return text.substr(0, end);
 }
 
-void check_generation(const Job& job, const JobResult& result, const AnswerFacts& facts) {
+void check_generation(const GenerateJob& job, const GenerateResult& result, const AnswerFacts& facts) {
   const auto n_new = static_cast<int64_t>(result.ids.size());
   for (const int64_t id : result.ids) expect_within("a token's id", id, 0, facts.grid.vocab_size - 1);
   bool has_stop = false;
   KVC_CHECK(text_of(job, result, facts, has_stop) == result.text, "the text is not that of its ", n_new, " tokens");
-  if (!job.scored.empty()) {
-    KVC_CHECK(result.ids == job.scored.front().continuations.front(), "the tokens are not those that it was given");
-    return expect_equal("stop_reason", result.stop_reason, "scored");
-  }
-  expect_within("n_new_tokens", n_new, 1, std::max<int64_t>(1, job.max_new_tokens));
+  expect_within("n_new_tokens", n_new, 1, std::max<int64_t>(1, job.stop.max_new_tokens));
   auto ends = facts.grid.eos_ids;
-  ends.insert(ends.end(), job.stop_ids.begin(), job.stop_ids.end());
+  ends.insert(ends.end(), job.stop.eos_ids.begin(), job.stop.eos_ids.end());
   for (int64_t i = 0; i + 1 < n_new; ++i) {
     KVC_CHECK(!holds(ends, result.ids[static_cast<size_t>(i)]), "token ", i, " of ", n_new, " ends the answer");
   }
-  const auto n_tokens = static_cast<int64_t>(job.prompt_ids.size()) + n_new;
+  const auto n_tokens = size_of(job.prompt.prompt_ids) + n_new;
   const std::map<std::string, bool> reasons{{"eos", holds(ends, result.ids.back())},
                                             {"stop", has_stop},
-                                            {"limit", n_new >= job.max_new_tokens},
+                                            {"limit", n_new >= job.stop.max_new_tokens},
                                             {"context", n_tokens >= facts.grid.context}};
   const auto reason = reasons.find(result.stop_reason);
   KVC_CHECK(reason != reasons.end() && reason->second, "stop_reason is '", result.stop_reason.substr(0, 20),
             "', which its ", n_new, " tokens do not give");
 }
 
-void check_likelihoods(const Job& job, const JobResult& result) {
-  expect_equal("the number of scored texts", result.likelihoods.size(), job.scored.size());
-  for (size_t t = 0; t < job.scored.size(); ++t) {
-    const auto& text = job.scored[t];
+void check_likelihoods(const LikelihoodJob& job, const LikelihoodResult& result) {
+  expect_equal("the number of scored texts", result.likelihoods.size(), job.prompts.size());
+  for (size_t t = 0; t < job.prompts.size(); ++t) {
+    const auto& text = job.prompts[t];
     expect_equal("the number of continuations", result.likelihoods[t].size(), text.continuations.size());
     for (size_t c = 0; c < text.continuations.size(); ++c) {
       const auto& measured = result.likelihoods[t][c];
@@ -117,7 +101,7 @@ const std::set<std::string>& byte_kinds() {
 }
 
 // -> all bytes, those of uncompressed tokens
-std::pair<int64_t, int64_t> sums_of(const JobResult& result, const AnswerFacts& facts) {
+std::pair<int64_t, int64_t> sums_of(const CacheResult& result, const AnswerFacts& facts) {
   std::set<std::tuple<int64_t, int64_t, std::string, std::string>> seen;
   int64_t all = 0, recent = 0;
   for (const auto& row : result.bytes) {
@@ -147,7 +131,7 @@ void check_held(int64_t kv_bytes, int64_t kv_bytes_fp16, int64_t recent_bytes, i
             " values that are not encoded");
 }
 
-void check_seconds(const JobResult& result, const AnswerFacts& facts) {
+void check_seconds(const CacheResult& result, const AnswerFacts& facts) {
   const auto& m = result.measured;
   double sum = 0;
   for (const double seconds : {m.prefill_seconds, m.encode_seconds, m.attend_seconds, m.other_seconds}) {
@@ -165,14 +149,13 @@ void check_seconds(const JobResult& result, const AnswerFacts& facts) {
   }
 }
 
-void check_measured(const Job& job, const JobResult& result, const AnswerFacts& facts) {
+void check_caches(const Expected& expected, const CacheResult& result, const AnswerFacts& facts) {
   const auto& m = result.measured;
-  const auto expected = expected_of(job, result);
   const auto& shape = facts.grid.shape;
   const int64_t n_values = 2 * shape.n_layers * shape.n_kv_heads * shape.head_dim * expected.n_cached;
   expect_equal("n_prompt_tokens", m.n_prompt_tokens, expected.n_prompt);
   expect_within("n_reused_tokens", m.n_reused_tokens, 0, expected.n_prompt);
-  expect_equal("n_new_tokens", m.n_new_tokens, static_cast<int64_t>(result.ids.size()));
+  expect_equal("n_new_tokens", m.n_new_tokens, expected.n_new);
   expect_within("n_encoded_tokens", m.n_encoded_tokens, 0, expected.n_cached);
   const auto [all, recent] = sums_of(result, facts);
   expect_equal("kv_bytes", m.kv_bytes, all);
@@ -192,41 +175,67 @@ void check_measured(const Job& job, const JobResult& result, const AnswerFacts& 
   check_seconds(result, facts);
 }
 
-void check_sizes(const Job& job, const JobResult& result, const AnswerFacts& facts) {
-  const auto& shape = facts.grid.shape;
-  auto asked = job.sizes, answered = std::vector<int64_t>();
-  for (const auto& size : result.sizes) answered.push_back(size.n_tokens);
-  std::sort(asked.begin(), asked.end());
-  std::sort(answered.begin(), answered.end());
-  KVC_CHECK(asked == answered, "sizes at ", answered.size(), " lengths, expected the ", asked.size(), " asked for");
-  for (const auto& size : result.sizes) {
-    if (!size.error.empty()) continue;
-    KVC_CHECK(size.kv_bytes && size.kv_bytes_fp16 && size.recent_bytes && size.n_encoded_numbers,
-              "a size lacks a number");
-    check_held(*size.kv_bytes, *size.kv_bytes_fp16, *size.recent_bytes, *size.n_encoded_numbers,
-               2 * shape.n_layers * shape.n_kv_heads * shape.head_dim * size.n_tokens, facts.compressor);
-    expect_within("shared_bytes", size.shared_bytes.value_or(0), -kMostBytes, kMostBytes);
-  }
-}
+// Of an answer and the job that it is of: each kind of answer to the same kind of job.
+struct Check {
+  const AnswerFacts& facts;
 
-void check_probe(const JobResult& result, const AnswerFacts& facts) {
-  for (const auto& row : result.probe) {
-    expect_within("a layer", row.layer, -1, facts.grid.shape.n_layers - 1);
-    expect_within("a head", row.head, -1, facts.grid.shape.n_heads - 1);
-    expect_within("a step", row.step, -1, kMostBytes);
-    KVC_CHECK(!std::isinf(row.value), "a probe's value is ", row.value);
+  void operator()(const GenerateJob& job, const GenerateResult& result) const {
+    check_generation(job, result, facts);
+    const auto n_prompt = size_of(job.prompt.prompt_ids), n_new = size_of(result.ids);
+    check_caches({n_prompt, n_new, n_prompt + n_new - 1}, result, facts);
   }
-}
+
+  void operator()(const LikelihoodJob& job, const LikelihoodResult& result) const {
+    check_likelihoods(job, result);
+    const auto& first = job.prompts.front();
+    Expected expected{size_of(first.prompt_ids), size_of(first.continuations.front())};
+    for (const auto& prompt : job.prompts) {
+      for (const auto& ids : prompt.continuations) {
+        expected.n_cached += size_of(prompt.prompt_ids) + std::max<int64_t>(0, size_of(ids) - 1);
+      }
+    }
+    check_caches(expected, result, facts);
+  }
+
+  void operator()(const ProbeJob&, const ProbeResult& result) const {
+    for (const auto& row : result.rows) {
+      expect_within("a layer", row.layer, -1, facts.grid.shape.n_layers - 1);
+      expect_within("a head", row.head, -1, facts.grid.shape.n_heads - 1);
+      expect_within("a step", row.step, -1, kMostBytes);
+      KVC_CHECK(!std::isinf(row.value), "a probe's value is ", row.value);
+    }
+  }
+
+  void operator()(const SizesJob& job, const SizesResult& result) const {
+    const auto& shape = facts.grid.shape;
+    auto asked = job.n_tokens, answered = std::vector<int64_t>();
+    for (const auto& size : result.sizes) answered.push_back(size.n_tokens);
+    std::sort(asked.begin(), asked.end());
+    std::sort(answered.begin(), answered.end());
+    KVC_CHECK(asked == answered, "sizes at ", answered.size(), " lengths, expected the ", asked.size(), " asked for");
+    for (const auto& size : result.sizes) {
+      if (!size.error.empty()) continue;
+      KVC_CHECK(size.kv_bytes && size.kv_bytes_fp16 && size.recent_bytes && size.n_encoded_numbers,
+                "a size lacks a number");
+      check_held(*size.kv_bytes, *size.kv_bytes_fp16, *size.recent_bytes, *size.n_encoded_numbers,
+                 2 * shape.n_layers * shape.n_kv_heads * shape.head_dim * size.n_tokens, facts.compressor);
+      expect_within("shared_bytes", size.shared_bytes.value_or(0), -kMostBytes, kMostBytes);
+    }
+  }
+
+  void operator()(const auto&, const FailedResult& failed) const {
+    KVC_CHECK(!failed.error.empty(), "it failed without an error");
+  }
+
+  void operator()(const auto&, const auto& result) const {
+    throw Error(concat("its kind is ", result.kName, ", which was not asked for"));
+  }
+};
 
 }  // namespace
 
 void check_answer(const Job& job, const JobResult& result, const AnswerFacts& facts) {
-  if (!result.error.empty()) return;
-  if (!job.sizes.empty()) return check_sizes(job, result, facts);
-  if (job.probe) return check_probe(result, facts);
-  check_generation(job, result, facts);
-  if (!job.scored.empty() || !result.likelihoods.empty()) check_likelihoods(job, result);
-  check_measured(job, result, facts);
+  std::visit(Check{facts}, job.asked, result.answer);
 }
 
 }  // namespace kvc

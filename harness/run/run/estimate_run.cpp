@@ -136,12 +136,10 @@ class RunEstimate {
   std::string learn_trial(std::string& why) {
     try {
       Job job = maker_.make(jobs_.front());
-      if (!job.scored.empty()) job.prompt_ids = job.scored.front().prompt_ids;
-      job.scored.clear();
-      job.prompt_ids.resize(std::min(job.prompt_ids.size(), static_cast<size_t>(kTrialPrompt)));
-      job.n_question_tokens = job.n_shared_tokens = 0, job.reference = -1;
-      job.max_new_tokens = job.min_new_tokens = kTrialAnswer;
-      job.stop_strings.clear();
+      auto ids = jobs_.front().prompt.prefilled();
+      ids.resize(std::min(ids.size(), static_cast<size_t>(kTrialPrompt)));
+      job.asked = GenerateJob{.prompt = {std::move(ids)},
+                              .stop = {.max_new_tokens = kTrialAnswer, .min_new_tokens = kTrialAnswer}};
       job.compressors.clear();
       for (size_t i = 0; i < grid_.worker.compressors.size(); ++i) job.compressors.push_back(static_cast<int>(i));
       return try_out(job, why);
@@ -167,15 +165,15 @@ class RunEstimate {
     for (auto message = next(); !message.contains("done"); message = next()) {
       if (!message.contains("compressor")) continue;
       const auto result = message.get<JobResult>();
-      if (!result.error.empty()) continue;
-      const auto& m = result.measured;
+      if (!result.measured()) continue;
+      const auto& m = result.measured()->measured;
       learn(work, result.compressor, static_cast<double>(m.n_new_tokens), m.prefill_seconds, m.encode_seconds,
             m.attend_seconds + m.other_seconds);
       has_learnt = true;
     }
     if (!has_learnt) why = "no compressor completed a trial";
     if (!has_learnt) return "";
-    return concat("from a trial of ", job.prompt_ids.size(), " + ", kTrialAnswer,
+    return concat("from a trial of ", work.context, " + ", kTrialAnswer,
                   " tokens with each compressor, assuming answers of 70 % of their limit");
   }
 

@@ -8,43 +8,35 @@
 #include "text/common_prefix.h"
 
 namespace kvc {
-namespace {
-
-using Ids = std::vector<int64_t>;
-
-// Ids that are prefilled.
-const Ids& prefilled(const EncodedPrompt& prompt) {
-  return prompt.scored.empty() ? prompt.ids : prompt.scored.front().prompt_ids;
-}
-
-}  // namespace
-
 JobMaker::JobMaker(const Grid& grid, const Experiment& experiment, ResultStore* store)
     : grid_(grid),
       experiment_(experiment),
       store_(store),
-      tokenizer_(Tokenizer::load(grid.worker.model)),
+      tokenizer_(Tokenizer::load(grid.worker.model_path)),
       shared_ids_(grid.tasks.size()) {}
 
 Job JobMaker::make(PendingJob& pending) {
+  if (!pending.sizes.empty()) return make_sizes(pending);
   const auto& task = grid_.tasks[pending.task];
   const auto& sample = task.data.samples[pending.sample];
-  pending.prompt = encode(pending.task, pending.sample);
-  auto job = sample_job(task.spec, sample, experiment_, tokenizer_);
-  const auto& ids = prefilled(pending.prompt);
-  const auto n_compressed = static_cast<int64_t>(ids.size()) - pending.prompt.n_question_tokens;
-  job.n_shared_tokens = std::min(static_cast<int64_t>(common_prefix(shared_ids(pending.task), ids)), n_compressed);
-  job.scored = pending.prompt.scored;
-  if (job.scored.empty()) job.prompt_ids = ids;
-  job.n_question_tokens = pending.prompt.n_question_tokens;
-  job.reference = grid_.tasks[pending.task].reference;
-  job.compressors = pending.compressors;
+  const auto& prompt = pending.prompt = encode(pending.task, pending.sample);
+  Job job{.sequence_key = sequence_key(experiment_, sample), .compressors = pending.compressors};
   if (experiment_.kind == RunKind::probe) {
-    job.scored.clear();  // of a task of choices the context is looked into
-    job.prompt_ids = ids;
-    job.probe = probe_of(pending.task, sample);
-    if (task.spec.likelihood) job.probe->answer_ids = pending.prompt.scored.front().continuations.front();
+    job.asked = probe_of(pending, sample);
+    return job;
   }
+  const auto& ids = prompt.prefilled();
+  const auto n_compressed = static_cast<int64_t>(ids.size()) - prompt.n_question_tokens;
+  const auto n_shared = std::min(static_cast<int64_t>(common_prefix(shared_ids(pending.task), ids)), n_compressed);
+  if (prompt.scored.empty()) {
+    job.asked = GenerateJob{
+        .prompt = {.prompt_ids = ids, .n_question_tokens = prompt.n_question_tokens, .n_shared_tokens = n_shared},
+        .stop = stop_rule(task.spec, tokenizer_)};
+    return job;
+  }
+  LikelihoodJob scored{prompt.scored, task.reference};
+  for (auto& text : scored.prompts) text.n_shared_tokens = n_shared;
+  job.asked = std::move(scored);
   return job;
 }
 
@@ -52,13 +44,11 @@ Job JobMaker::make(PendingJob& pending) {
 Job JobMaker::make_sizes(const PendingJob& pending) const {
   constexpr size_t kNames = 1000;  // as many as large tasks have samples
   const auto& record = grid_.cells.at(static_cast<size_t>(pending.compressors.front())).record;
-  Job job;
   Sample sample;
   sample.id = static_cast<int64_t>(std::hash<std::string>()(record.plugin_sha256 + record.options_json) % kNames);
-  job.sequence_key = sequence_key(experiment_, sample);
-  job.compressors = pending.compressors;
-  job.sizes = pending.sizes;
-  return job;
+  return {.sequence_key = sequence_key(experiment_, sample),
+          .compressors = pending.compressors,
+          .asked = SizesJob{pending.sizes}};
 }
 
 EncodedPrompt JobMaker::encode(size_t task, size_t sample) const {
@@ -75,20 +65,25 @@ const JobMaker::Ids& JobMaker::shared_ids(size_t task) {
   shared.emplace();
   if (grid_.tasks[task].data.samples.size() < 2) return *shared;
   try {
-    *shared = prefilled(encode(task, 0));
-    shared->resize(common_prefix(*shared, prefilled(encode(task, 1))));
+    *shared = encode(task, 0).prefilled();
+    shared->resize(common_prefix(*shared, encode(task, 1).prefilled()));
   } catch (const Error&) {
     shared->clear();  // the sample itself says why, when it is its turn
   }
   return *shared;
 }
 
-JobProbe JobMaker::probe_of(size_t task, const Sample& sample) {
-  JobProbe probe{experiment_.probe, {}, {}};
+// Of a task of choices its context is looked into.
+ProbeJob JobMaker::probe_of(const PendingJob& pending, const Sample& sample) const {
+  const auto task = pending.task;
+  const auto& spec = grid_.tasks[task].spec;
+  ProbeJob probe{
+      .prompt_ids = pending.prompt.prefilled(), .stop = stop_rule(spec, tokenizer_), .settings = experiment_.probe};
   const auto cell = std::find_if(grid_.cells.begin(), grid_.cells.end(), [&](const auto& c) { return c.task == task; });
   auto settings = nlohmann::json::parse(cell->record.generation_json);
   settings.erase("probe");  // as the eval cell has them
-  probe.answer_ids = store_->full_precision_answer(cell->record, settings.dump(), sample.id);
+  probe.answer_ids = spec.likelihood ? pending.prompt.scored.front().continuations.front()
+                                     : store_->full_precision_answer(cell->record, settings.dump(), sample.id);
   if (experiment_.dump.empty()) return probe;
   auto name = concat(cell->record.task, "-", sample.id);
   std::replace(name.begin(), name.end(), '/', '_');

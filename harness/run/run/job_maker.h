@@ -6,6 +6,7 @@
 
 #include "run/pending_jobs.h"
 #include "tokenizer/tokenizer.h"
+#include "wire/messages.h"
 
 namespace kvc {
 
@@ -14,12 +15,9 @@ class JobMaker {
   // store: of a probe, which looks for answers there; may be null else
   JobMaker(const Grid& grid, const Experiment& experiment, ResultStore* store);
 
-  // Encodes the prompt into `pending`; the job's id is the caller's to set. Throws Error where the prompt cannot be
-  // encoded or does not fit.
+  // Encodes the prompt into `pending`, unless sizes are asked for; the job's id is the caller's to set. Throws Error
+  // where the prompt cannot be encoded or does not fit.
   Job make(PendingJob& pending);
-
-  // Of caches of many tokens, named as a sample would be.
-  Job make_sizes(const PendingJob& pending) const;
 
   const Tokenizer& tokenizer() const { return tokenizer_; }
 
@@ -28,7 +26,8 @@ class JobMaker {
 
   EncodedPrompt encode(size_t task, size_t sample) const;
   const Ids& shared_ids(size_t task);
-  JobProbe probe_of(size_t task, const Sample& sample);
+  Job make_sizes(const PendingJob& pending) const;
+  ProbeJob probe_of(const PendingJob& pending, const Sample& sample) const;
 
   const Grid& grid_;
   const Experiment& experiment_;

@@ -62,25 +62,28 @@ WorkEstimate::Prompt guess(const Grid& grid, const Experiment& experiment, const
 }  // namespace
 
 WorkEstimate::Prompt work_of(const Job& job, size_t task, bool share_prefix) {
-  WorkEstimate::Prompt work{.task = task, .limit = static_cast<double>(job.max_new_tokens)};
-  const double shared = share_prefix ? std::floor(static_cast<double>(job.n_shared_tokens) / kRows) * kRows : 0;
-  const auto add = [&](const std::vector<int64_t>& ids) {
-    const auto n = static_cast<double>(ids.size());
+  WorkEstimate::Prompt work{.task = task};
+  const auto add = [&](const TokenPrompt& prompt) {
+    const auto n = static_cast<double>(prompt.prompt_ids.size());
+    const double shared = share_prefix ? std::floor(static_cast<double>(prompt.n_shared_tokens) / kRows) * kRows : 0;
     work.context += n;
     work.computed += std::max(1.0, n - shared);
   };
-  if (job.scored.empty()) {
-    add(job.prompt_ids);
-    if (job.probe) work.forced = 0;  // its prompt's time is all of it
-    return work;
+  if (const auto* asked = std::get_if<GenerateJob>(&job.asked)) {
+    add(asked->prompt);
+    work.limit = static_cast<double>(asked->stop.max_new_tokens);
+  } else if (const auto* probe = std::get_if<ProbeJob>(&job.asked)) {
+    add({probe->prompt_ids});
+    work.forced = 0;  // its prompt's time is all of it
+  } else if (const auto* scored = std::get_if<LikelihoodJob>(&job.asked)) {
+    work.forced = work.n_sequences = 0;
+    for (const auto& prompt : scored->prompts) {
+      add(prompt);
+      work.n_sequences += static_cast<double>(prompt.continuations.size());
+      for (const auto& ids : prompt.continuations) work.forced += static_cast<double>(ids.size());
+    }
+    work.context /= static_cast<double>(scored->prompts.size());
   }
-  work.forced = work.n_sequences = work.limit = 0;
-  for (const auto& text : job.scored) {
-    add(text.prompt_ids);
-    work.n_sequences += static_cast<double>(std::max<size_t>(1, text.continuations.size()));
-    for (const auto& ids : text.continuations) work.forced += static_cast<double>(ids.size());
-  }
-  work.context /= static_cast<double>(job.scored.size());
   return work;
 }
 

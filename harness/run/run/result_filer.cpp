@@ -26,13 +26,10 @@ void ResultFiler::put(const PendingJob& job, const JobResult& result) {
   record.prompt = job.prompt.text.empty() ? render_prompt(task.spec, task.data, sample).text : job.prompt.text;
   record.gold = sample.gold;
   record.status = "ok";
-  record.error = result.error;
+  record.error = result.error();
   if (experiment_.kind == RunKind::probe) return put_probe(cell, record, result);
   try {
-    if (record.error.empty()) {
-      add_measured(result, job.prompt, record);
-      add_scores(result, job.prompt, task.spec, sample, scorer_, record);
-    }
+    if (record.error.empty()) add_result(result, job.prompt, task.spec, sample, scorer_, record);
   } catch (const Error& e) {  // an extractor's pattern ran into its limit, a scorer's dictionary is missing
     record.error = e.what();
   }
@@ -69,12 +66,14 @@ void ResultFiler::check_with(const std::vector<ResultStore::EncodedBytes>& sampl
 // The same in every cell of the compressor. A size that failed costs itself alone; where that may have been the
 // machine's fault, the same command tries it again.
 void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
-  auto sizes = result.sizes;
-  if (!result.error.empty()) {
-    sizes.clear();
+  const auto error = result.error();
+  std::vector<CacheSize> sizes;
+  if (const auto* measured = std::get_if<SizesResult>(&result.answer)) {
+    sizes = measured->sizes;
+  } else {
     for (const int64_t n_tokens : job.sizes) {
       sizes.emplace_back();
-      sizes.back().n_tokens = n_tokens, sizes.back().error = result.error;
+      sizes.back().n_tokens = n_tokens, sizes.back().error = error;
     }
   }
   std::vector<CacheSize> kept;
@@ -88,7 +87,7 @@ void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
   for (auto& size : sizes) {
     check_with(samples, size);
     size.error = one_line(size.error);
-    if (result.error.empty() && size.error != kOutOfMemory) kept.push_back(size);
+    if (error.empty() && size.error != kOutOfMemory) kept.push_back(size);
   }
   for (const auto& cell : grid_.cells) {
     if (cell.compressor == result.compressor && cell.runs) store_.put_sizes(cell.record.key, kept);
@@ -104,7 +103,8 @@ void ResultFiler::put_sizes(const PendingJob& job, const JobResult& result) {
 
 // A probe that failed leaves the failed sample alone, no rows: the same command tries it again.
 void ResultFiler::put_probe(const CellRecord& cell, SampleRecord& record, const JobResult& result) {
-  auto rows = result.probe;
+  const auto* probed = std::get_if<ProbeResult>(&result.answer);
+  auto rows = probed ? probed->rows : std::vector<ProbeRow>();
   if (rows.empty()) {  // no measure applied, which is a finding too
     rows.push_back({experiment_.probe.measures.front(), -1, -1, "", -1, std::nan("")});
   }

@@ -26,7 +26,7 @@ using nlohmann::json;
 // The model, as far as a cell needs it.
 struct Shape {
   ModelShape shape;
-  std::string name, model;  // of the task and of the model, for tables
+  std::string name, model_label;  // of the task and of the model, for tables
   json hashes;
   std::string identity;
 };
@@ -37,16 +37,16 @@ Shape shape_of(const BenchExperiment& experiment, const Paths& paths, BenchSubje
   if (subject.is_layer()) {
     found.shape = {.n_heads = subject.n_heads, .n_kv_heads = subject.n_kv_heads, .head_dim = subject.head_dim};
     found.name = concat("layer ", subject.n_heads, "/", subject.n_kv_heads, "/", subject.head_dim);
-    found.model = "single layer";
+    found.model_label = "single layer";
     found.hashes = json::object();
     return found;
   }
   const bool is_drawn = subject.model.empty();
-  found.model = is_drawn ? subject.config : subject.model;
+  found.model_label = is_drawn ? subject.config : subject.model;
   auto& file = is_drawn ? subject.config : subject.model;
   file = (experiment.model_path.empty() ? below_root(paths, file) : experiment.model_path).string();
   KVC_CHECK(is_drawn ? fs::is_regular_file(file) : is_model_path(file), "bench: ", is_drawn ? "config" : "model", " '",
-            found.model, "': no such ", is_drawn ? "file" : "folder or .gguf file");
+            found.model_label, "': no such ", is_drawn ? "file" : "folder or .gguf file");
   found.shape = load_model_config(file).shape();
   found.name = "model";
   found.hashes = is_drawn ? json{{"config.json", sha256_file(file)}, {"weights", "random"}} : hash_model(file);
@@ -357,7 +357,7 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
       record.experiment = experiment.name;
       record.position = static_cast<int64_t>(c);
       record.kind = experiment.kind;
-      record.model = shape.model;
+      record.model_label = shape.model_label;
       record.model_json = shape.hashes.dump();
       record.generation_json = settings.dump();
       record.provenance_json = machine.dump();

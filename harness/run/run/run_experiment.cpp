@@ -184,7 +184,7 @@ class Run {
       auto& job = child.given.at(result.job);
       std::erase(job.compressors, result.compressor);
       filer_->put(job, result);
-      progress_.ended(job, result);
+      progress_.ended(result);
     }
     return true;
   }
@@ -230,7 +230,7 @@ class Run {
     if (!pending.alone) set_crashers_apart(pending);
     if (pending.compressors.empty()) return std::nullopt;
     try {
-      return pending.sizes.empty() ? maker_.make(pending) : maker_.make_sizes(pending);
+      return maker_.make(pending);
     } catch (const Error& e) {
       progress_.unplan(pending);
       fail(pending, e.what());
@@ -318,10 +318,7 @@ class Run {
     for (const int compressor : job.compressors) fail(job, compressor, error);
   }
   void fail(const PendingJob& job, int compressor, const std::string& error) {
-    JobResult failed;
-    failed.compressor = compressor;
-    failed.error = error;
-    filer_->put(job, failed);
+    filer_->put(job, {.compressor = compressor, .answer = FailedResult{error}});
   }
 
   // What does not come back costs the patience each time, so its other samples are not tried.

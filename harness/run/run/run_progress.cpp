@@ -24,7 +24,7 @@ void RunProgress::ready() {
 
 void RunProgress::given(const Job& job, const PendingJob& pending) {
   unplan(pending);
-  const bool has_sizes = !job.sizes.empty();
+  const bool has_sizes = std::holds_alternative<SizesJob>(job.asked);
   n_prompts_begun_ += !has_sizes;
   const auto work = has_sizes ? pending.work : work_of(job, pending.task, experiment_.share_prefix);
   auto& given = given_[job.id] = {.task = pending.task, .has_sizes = has_sizes, .work = work};
@@ -54,14 +54,14 @@ void RunProgress::told(const WorkerAt& at) {
   told_at_ = seconds_at_work();
 }
 
-void RunProgress::ended(const PendingJob& job, const JobResult& result) {
+void RunProgress::ended(const JobResult& result) {
   const auto given = given_.find(result.job);
   if (given == given_.end()) return;
   const auto& work = given->second.work;
-  const auto& m = result.measured;
-  if (result.error.empty() && !job.sizes.empty()) {
+  if (std::holds_alternative<SizesResult>(result.answer)) {
     hear(result.job, result.compressor, 0, seconds_since(given->second.since));
-  } else if (result.error.empty() && result.probe.empty()) {
+  } else if (const auto* caches = result.measured()) {
+    const auto& m = caches->measured;
     const double n_new = work.forced >= 0 ? work.forced : static_cast<double>(m.n_new_tokens);
     hear(result.job, result.compressor, std::max(1.0, n_new), m.encode_seconds + m.attend_seconds + m.other_seconds);
     if (work.forced < 0) estimate_.answered(work, result.compressor, n_new);

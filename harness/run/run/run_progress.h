@@ -20,7 +20,7 @@ class RunProgress {
   void ready();  // a worker has loaded its model
   void given(const Job& job, const PendingJob& pending);
   void told(const WorkerAt& at);
-  void ended(const PendingJob& job, const JobResult& result);
+  void ended(const JobResult& result);
   void done(int64_t job) { given_.erase(job); }  // or lost with its worker
   void show();
   void make_room() { progress_.make_room(); }

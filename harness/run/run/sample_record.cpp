@@ -9,7 +9,7 @@ namespace kvc {
 namespace {
 
 // Likelihoods as they are stored: what the worker measured, with the texts and lengths of the choices.
-std::string likelihoods_json(const std::vector<std::string>& choices, const JobResult& result) {
+std::string likelihoods_json(const std::vector<std::string>& choices, const LikelihoodResult& result) {
   std::vector<ChoiceLikelihood> likelihoods;
   const auto sum = [](const auto& values) { return std::accumulate(values.begin(), values.end(), 0.0); };
   for (size_t i = 0; i < choices.size(); ++i) {
@@ -97,24 +97,28 @@ void add_buckets(const std::vector<std::string>& buckets, std::vector<ScoreRow>&
   }
 }
 
-void add_measured(const JobResult& result, const EncodedPrompt& prompt, SampleRecord& record) {
-  record.generation = result.text;
-  record.token_ids_json = nlohmann::json(result.ids).dump();
-  record.stop_reason = result.stop_reason;
-  static_cast<Measurement&>(record) = result.measured;
-  record.n_prompt_tokens_before = prompt.n_tokens_before;
-  record.bytes = result.bytes;
-  record.stages = result.stages;
-}
-
-void add_scores(const JobResult& result, const EncodedPrompt& prompt, const TaskSpec& task, const Sample& sample,
+void add_result(const JobResult& result, const EncodedPrompt& prompt, const TaskSpec& task, const Sample& sample,
                 AnswerScorer& scorer, SampleRecord& record) {
-  if (task.choices) {
-    record.generation = likelihoods_json(prompt.choices, result);
-    record.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
-    record.n_new_tokens = 0;
+  const auto& caches = *result.measured();
+  static_cast<Measurement&>(record) = caches.measured;
+  record.n_prompt_tokens_before = prompt.n_tokens_before;
+  record.bytes = caches.bytes;
+  record.stages = caches.stages;
+  if (const auto* scored = std::get_if<LikelihoodResult>(&result.answer)) {
+    record.token_ids_json = nlohmann::json(prompt.scored.front().continuations.front()).dump();
+    record.stop_reason = "scored";
+    if (task.choices) {
+      record.generation = likelihoods_json(prompt.choices, *scored);
+      record.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
+      record.n_new_tokens = 0;
+    }
+    if (task.likelihood) add_likelihood(*task.likelihood, scored->likelihoods.at(0).at(0), record);
+  } else {
+    const auto& generated = std::get<GenerateResult>(result.answer);
+    record.generation = generated.text;
+    record.token_ids_json = nlohmann::json(generated.ids).dump();
+    record.stop_reason = generated.stop_reason;
   }
-  if (task.likelihood) add_likelihood(*task.likelihood, result.likelihoods.at(0).at(0), record);
   record.scores = scores_of(task, record.generation, record.gold, scorer);
   add_buckets(sample.buckets, record.scores);
 }

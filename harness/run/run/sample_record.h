@@ -8,9 +8,6 @@
 
 namespace kvc {
 
-// Text, ids, tokens, bytes, errors and times.
-void add_measured(const JobResult& result, const EncodedPrompt& prompt, SampleRecord& record);
-
 // The scores of a generation as it is stored, in the task's order; no model. Of a task that chooses the generation is
 // the choices with their likelihoods. Throws Error where an extractor's pattern runs into its limit, or it cannot read
 // the gold, EnvironmentError where a scorer's dictionary is missing.
@@ -20,8 +17,9 @@ std::vector<ScoreRow> scores_of(const TaskSpec& task, const std::string& generat
 // Each score once more for each bucket that the sample is in, as "<extractor>/<bucket>".
 void add_buckets(const std::vector<std::string>& buckets, std::vector<ScoreRow>& scores);
 
-// Both of what the worker measured; of a task that chooses, its likelihoods become the generation. Throws as scores_of.
-void add_scores(const JobResult& result, const EncodedPrompt& prompt, const TaskSpec& task, const Sample& sample,
+// All of what was generated or scored, and its scores; the likelihoods of a task that chooses are its generation.
+// Throws as scores_of, the rest of the record then being there.
+void add_result(const JobResult& result, const EncodedPrompt& prompt, const TaskSpec& task, const Sample& sample,
                 AnswerScorer& scorer, SampleRecord& record);
 
 }  // namespace kvc

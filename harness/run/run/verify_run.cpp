@@ -18,8 +18,8 @@ namespace {
 using nlohmann::json;
 
 struct StoredCell {
-  std::string key, model, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label, settings,
-      scoring_json;
+  std::string key, model_label, task, model_json, task_json, plugin, plugin_sha256, options_json, options_label,
+      settings, scoring_json;
 };
 
 StoredCell find_cell(Database& db, const std::string& key) {
@@ -83,7 +83,7 @@ void read_quantization(const json& model, const NamedFiles& files, Experiment& e
 Experiment experiment_of(const StoredCell& cell, const NamedFiles& files, const VerifyOptions& options) {
   Experiment experiment;
   experiment.name = "verify";
-  experiment.model = cell.model;
+  experiment.model_name = cell.model_label;
   const auto task_file = files.find_task(cell.task);
   experiment.tasks = {task_file.empty() ? cell.task : task_file};
   const auto task = parsed(cell.task_json);
@@ -207,7 +207,7 @@ Verification verify_run(ResultStore& store, const std::string& key, const Verify
   result.samples = draw(store.finished_samples(stored.key), options);
   KVC_CHECK(!result.samples.empty(), "cell ", stored.key, " (", result.what, ") has no finished sample");
   auto experiment = experiment_of(stored, NamedFiles::read(db, stored.key), options);
-  if (options.find_model) experiment.model_path = options.find_model(stored.model, model_origin(db, stored.key));
+  if (options.find_model) experiment.model_path = options.find_model(stored.model_label, model_origin(db, stored.key));
   auto grid = expand_grid(experiment, paths);
   keep_task(grid, stored.task);
   compare_inputs(stored, grid.cells.front().record, result);

@@ -11,7 +11,7 @@ namespace {
 
 void insert_cell(Database& db, const CellRecord& cell) {
   NewRow row("cell");
-  row.set("key", cell.key).set("model", cell.model).set("task", cell.task).set("kind", to_string(cell.kind));
+  row.set("key", cell.key).set("model", cell.model_label).set("task", cell.task).set("kind", to_string(cell.kind));
   row.set("model_json", cell.model_json).set("task_json", cell.task_json).set("options_json", cell.options_json);
   row.set("generation_json", cell.generation_json).set("scoring_json", cell.scoring_json);
   row.set("plugin", cell.plugin).set("plugin_sha256", cell.plugin_sha256).set("options_label", cell.options_label);
@@ -84,7 +84,11 @@ void put_experiment_cell(Database& db, const CellRecord& cell) {
         "UPDATE OR REPLACE experiment_cell SET experiment = ?1 || '@older' WHERE experiment = ?1 AND label = ?2 AND "
         "cell_key <> ?3 AND cell_key IN"
         " (SELECT key FROM cell WHERE model = ?4 AND task = ?5 AND kind = ?6)");
-    replaced.bind(1, cell.experiment).bind(2, cell.label).bind(3, cell.key).bind(4, cell.model).bind(5, cell.task);
+    replaced.bind(1, cell.experiment)
+        .bind(2, cell.label)
+        .bind(3, cell.key)
+        .bind(4, cell.model_label)
+        .bind(5, cell.task);
     replaced.bind(6, to_string(cell.kind)).run();
   }
   db.prepare("DELETE FROM experiment_cell WHERE experiment = ? || '@older' AND cell_key = ?")

@@ -19,8 +19,8 @@ namespace kvc {
 // One point of an experiment's grid. `key` is the content hash of all that can change what is generated or measured.
 struct CellRecord {
   std::string key;
-  std::string experiment;   // the cell may belong to several: each put_cell adds its experiment
-  std::string model, task;  // names for people
+  std::string experiment;         // the cell may belong to several: each put_cell adds its experiment
+  std::string model_label, task;  // names for people
   std::string model_json, task_json;
   std::string plugin, plugin_sha256;
   std::string options_json;   // canonical, every option

@@ -10,7 +10,7 @@ namespace kvc {
 void SearchStore::put_search(const SearchRecord& s) {
   NewRow row("search");
   row.set("key", s.key).set("calibration_key", s.calibration_key).set("experiment", s.experiment);
-  row.set("model", s.model).set("tasks", s.tasks).set("samples_json", s.samples_json);
+  row.set("model", s.model_label).set("tasks", s.tasks).set("samples_json", s.samples_json);
   row.set("plugin", s.plugin).set("plugin_sha256", s.plugin_sha256).set("option", s.option);
   row.set("options_json", s.options_json).set("levels", s.levels).set("budget_share", s.budget_share);
   row.set("seed", s.seed).set("n_candidates", s.n_candidates).set("n_samples", s.n_samples);

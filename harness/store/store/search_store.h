@@ -12,7 +12,7 @@ namespace kvc {
 
 // A row of `search`; results/columns.yaml says what the fields are.
 struct SearchRecord {
-  std::string key, calibration_key, experiment, model, tasks, samples_json;
+  std::string key, calibration_key, experiment, model_label, tasks, samples_json;
   std::string plugin, plugin_sha256, option, options_json, levels;
   double budget_share = 0;
   int64_t seed = 0, n_candidates = 0, n_samples = 0, n_answer_tokens = 0, kv_bytes_fp16 = 0;

@@ -8,31 +8,21 @@
 
 #include "compose/part.h"
 #include "contract/measurement.h"
+#include "contract/stop_rule.h"
+#include "contract/token_prompt.h"
 #include "generate/sampler.h"
 #include "kvc/compressor.h"
 
 namespace kvc {
 
-struct StopRule {
-  std::vector<int64_t> eos_ids;
-  std::vector<std::string> stop_strings;  // text is cut before the first that occurs
-  int64_t max_new_tokens = 256;
-  int64_t min_new_tokens = 0;  // none of eos_ids is chosen before
-};
-
 // One prompt. Each compressor gets a sequence of its own, or one for each continuation where there are any.
-struct GenerationRequest {
-  std::vector<int64_t> prompt_ids;
-  int64_t n_question_tokens = 0;  // of these, the last: not prefilled, but read one by one through the caches
+struct GenerationRequest : TokenPrompt {
   std::vector<const Compressor*> compressors;
   std::set<const Compressor*> keep_all = {};  // of these and the reference, those that may not drop a token
   uint64_t sequence_key = 0;                  // names the prompt: the randomness of caches and of sampling
   StopRule stop;
   Sampling sampling;
-  std::vector<std::vector<int64_t>> continuations;  // scored, token by token through the cache, instead of generating
-  int64_t n_given = 0;                    // of each continuation's first ids: read through the cache, but not scored
   const Compressor* reference = nullptr;  // what scored tokens are compared with: it reads each continuation, too
-  int64_t n_shared_tokens = 0;  // of the prompt's first tokens, as many as later prompts are likely to begin with
 };
 
 enum class StopReason { eos, stop_string, limit, context, scored };

@@ -82,42 +82,19 @@ void split_peak(bool alone, Measurement& whole) {
       *whole.peak_bytes - whole.peak_weights_bytes - whole.peak_kv_bytes - whole.peak_workspace_bytes;
 }
 
-}  // namespace
-
-JobResult job_result(const Job& job, int compressor_index, const Compressor& compressor, const Transformer& model,
-                     std::vector<PlacedGeneration>& ended) {
-  std::sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
-    return std::tie(a.text, a.continuation) < std::tie(b.text, b.continuation);
-  });
-  JobResult result;
-  result.job = job.id;
-  result.compressor = compressor_index;
-  for (const auto& sequence : ended) {
-    if (result.error.empty()) result.error = sequence.generation.error;
-  }
-  if (!result.error.empty()) return result;
-  const auto& first = ended.front().generation;
-  result.text = first.text;
-  result.stop_reason = to_string(first.stop_reason);
-  result.ids = first.ids;
+// The prefill of each prompt is counted once, by its first sequence.
+void add_caches(const std::vector<PlacedGeneration>& ended, int64_t n_question, const Compressor& compressor,
+                const Transformer& model, CacheResult& result) {
   auto& whole = result.measured;
   std::map<ByteKey, int64_t> bytes;
-  size_t n_texts = 0;
-  for (const auto& [text, continuation, generation] : ended) {
+  for (const auto& [prompt, continuation, generation] : ended) {
     add_stages(generation, bytes, result.stages);
-    const auto part = measured(generation, job.n_question_tokens, compressor, model);
-    if (&generation == &first) {
+    const auto part = measured(generation, n_question, compressor, model);
+    if (&generation == &ended.front().generation) {
       whole = part;
     } else {
       add(part, whole);
-    }
-    if (text == n_texts) {
-      if (n_texts++ > 0) whole.prefill_seconds += part.prefill_seconds;
-      if (!job.scored.empty()) result.likelihoods.emplace_back();
-    }
-    if (!job.scored.empty()) {
-      result.likelihoods.back().push_back(
-          {generation.log_likelihoods, generation.is_greedy, generation.kl, generation.top1_same});
+      if (continuation == 0) whole.prefill_seconds += part.prefill_seconds;
     }
   }
   split_peak(ended.size() == 1, whole);
@@ -125,6 +102,37 @@ JobResult job_result(const Job& job, int compressor_index, const Compressor& com
     const auto& [layer, stage, tensor, kind] = row;
     result.bytes.push_back({layer, tensor, kind, n_bytes, stage});
   }
+}
+
+}  // namespace
+
+JobResult job_result(const Job& job, int compressor_index, const Compressor& compressor, const Transformer& model,
+                     std::vector<PlacedGeneration>& ended) {
+  std::sort(ended.begin(), ended.end(), [](const auto& a, const auto& b) {
+    return std::tie(a.prompt, a.continuation) < std::tie(b.prompt, b.continuation);
+  });
+  JobResult result{.job = job.id, .compressor = compressor_index};
+  for (const auto& sequence : ended) {
+    if (sequence.generation.error.empty()) continue;
+    result.answer = FailedResult{sequence.generation.error};
+    return result;
+  }
+  if (const auto* asked = std::get_if<GenerateJob>(&job.asked)) {
+    auto& generated = result.answer.emplace<GenerateResult>();
+    const auto& only = ended.front().generation;
+    generated.text = only.text;
+    generated.stop_reason = to_string(only.stop_reason);
+    generated.ids = only.ids;
+    add_caches(ended, asked->prompt.n_question_tokens, compressor, model, generated);
+    return result;
+  }
+  auto& scored = result.answer.emplace<LikelihoodResult>();
+  scored.likelihoods.resize(ended.back().prompt + 1);
+  for (const auto& [prompt, continuation, generation] : ended) {
+    scored.likelihoods[prompt].push_back(
+        {generation.log_likelihoods, generation.is_greedy, generation.kl, generation.top1_same});
+  }
+  add_caches(ended, 0, compressor, model, scored);
   return result;
 }
 

@@ -10,7 +10,7 @@
 namespace kvc {
 
 struct PlacedGeneration {
-  size_t text, continuation;  // of the job's scored texts; 0, 0 of a prompt that was continued
+  size_t prompt, continuation;  // of the job's prompts; 0, 0 of a prompt that was answered
   Generation generation;
 };
 

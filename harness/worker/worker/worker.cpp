@@ -41,8 +41,8 @@ class Worker {
   Worker(const WorkerSetUp& set_up, WorkerChannel& channel)
       : channel_(channel),
         set_up_(set_up),
-        model_(load_model(set_up.model, set_up.dtype, set_up.weights, set_up.devices, set_up.quantization)),
-        tokenizer_(Tokenizer::load(set_up.model)),
+        model_(load_model(set_up.model_path, set_up.dtype, set_up.weights, set_up.devices, set_up.quantization)),
+        tokenizer_(Tokenizer::load(set_up.model_path)),
         generator_(model_, tokenizer_, meter_, set_up.share_prefix),
         probe_(model_, tokenizer_, meter_),
         admission_(set_up.batch_size,
@@ -89,14 +89,14 @@ class Worker {
   // A job, and the sequences of each of its compressors that have ended.
   struct ActiveJob {
     Job job;
-    int64_t final_tokens;                              // of the longest sequence
-    size_t n_sequences;                                // of each compressor
-    std::vector<std::vector<PlacedGeneration>> ended;  // by compressor
-    size_t n_left;                                     // compressors that have not answered
+    int64_t prompt_tokens = 0, final_tokens = 0;            // of the longest sequence
+    size_t n_sequences = 0;                                 // of each compressor
+    std::vector<std::vector<PlacedGeneration>> ended = {};  // by compressor
+    size_t n_left = 0;                                      // compressors that have not answered
   };
   struct Ticket {
     int64_t job;
-    size_t text;  // index into its scored texts
+    size_t prompt;  // index into its prompts
   };
 
   // How far all sequences are, and what is said of a prefill.
@@ -134,13 +134,13 @@ class Worker {
     tell(std::move(at));
   }
 
-  void begin_prefill(const Job& job, const std::vector<ScoredText>& texts) {
+  void begin_prefill(const std::vector<GenerationRequest>& requests) {
     prefill_ = {};
     prefill_.start = Clock::now();
-    for (const auto& text : texts) {
-      const auto n_sequences = static_cast<int64_t>(std::max<size_t>(1, text.continuations.size()));
-      prefill_.n_calls_in_all += model_.shape().n_layers * n_sequences * static_cast<int64_t>(job.compressors.size());
-      prefill_.n_tokens += static_cast<int64_t>(text.prompt_ids.size()) - job.n_question_tokens;
+    for (const auto& request : requests) {
+      const auto n_sequences = request.compressors.size() * std::max<size_t>(1, request.continuations.size());
+      prefill_.n_calls_in_all += model_.shape().n_layers * static_cast<int64_t>(n_sequences);
+      prefill_.n_tokens += static_cast<int64_t>(request.prompt_ids.size()) - request.n_question_tokens;
     }
   }
 
@@ -194,10 +194,10 @@ class Worker {
   }
 
   void take(Job job) {
-    if (!job.sizes.empty()) return measure(job);  // it makes its own
+    if (const auto* sizes = std::get_if<SizesJob>(&job.asked)) return measure(job, *sizes);  // it makes its own
     std::string of_reference;
-    if (job.reference >= 0) {
-      const auto i = static_cast<size_t>(job.reference);
+    if (const auto* scored = std::get_if<LikelihoodJob>(&job.asked); scored && scored->reference >= 0) {
+      const auto i = static_cast<size_t>(scored->reference);
       of_reference = make(set_up_.references.at(i), -1, references_.at(i));
     }
     std::erase_if(job.compressors, [&](int i) {
@@ -208,17 +208,15 @@ class Worker {
     });
     if (job.compressors.empty()) {
       channel_.send({{"done", job.id}});
+    } else if (const auto* asked = std::get_if<ProbeJob>(&job.asked)) {
+      probe(job, *asked);
     } else {
-      job.probe ? probe(job) : start(job);
+      start(job);
     }
   }
 
   void send_failed(int64_t job, int compressor, const std::string& error) {
-    JobResult failed;
-    failed.job = job;
-    failed.compressor = compressor;
-    failed.error = error;
-    channel_.send(failed);
+    channel_.send(JobResult{job, compressor, FailedResult{error}});
   }
 
   // The parent sends it when all jobs are done.
@@ -252,45 +250,64 @@ class Worker {
       next.n_sequences = n_each * static_cast<int64_t>(active.job.compressors.size());
       next.final_tokens = next.n_sequences * active.final_tokens;
       running.final_tokens += n_left * active.final_tokens;
-      running.cached_tokens += n_left * (active.final_tokens - active.job.max_new_tokens);
+      running.cached_tokens += n_left * active.prompt_tokens;
     }
     return admission_.admits(next, running);
   }
 
-  GenerationRequest request_of(const Job& job) const {
-    GenerationRequest request;
-    for (const int i : job.compressors) {
-      request.compressors.push_back(compressors_.at(static_cast<size_t>(i)).get());
+  std::vector<const Compressor*> compressors_of(const Job& job) const {
+    std::vector<const Compressor*> compressors;
+    for (const int i : job.compressors) compressors.push_back(compressors_.at(static_cast<size_t>(i)).get());
+    return compressors;
+  }
+
+  StopRule with_own_ends(StopRule rule) const {
+    const auto& own = model_.config().eos_token_ids;
+    rule.eos_ids.insert(rule.eos_ids.begin(), own.begin(), own.end());
+    return rule;
+  }
+
+  // One for each of its prompts.
+  std::vector<GenerationRequest> requests_of(const Job& job) const {
+    std::vector<GenerationRequest> requests;
+    const auto add = [&](const TokenPrompt& prompt) -> GenerationRequest& {
+      auto& request = requests.emplace_back();
+      static_cast<TokenPrompt&>(request) = prompt;
+      request.compressors = compressors_of(job);
+      request.keep_all = keep_all_;
+      request.sequence_key = job.sequence_key;
+      return request;
+    };
+    if (const auto* asked = std::get_if<GenerateJob>(&job.asked)) {
+      auto& request = add(asked->prompt);
+      request.stop = with_own_ends(asked->stop);
+      if (!asked->greedy) request.sampling = set_up_.sampling;
+      return requests;
     }
-    request.keep_all = keep_all_;
-    request.sequence_key = job.sequence_key;
-    request.stop = {model_.config().eos_token_ids, job.stop_strings, job.max_new_tokens, job.min_new_tokens};
-    request.stop.eos_ids.insert(request.stop.eos_ids.end(), job.stop_ids.begin(), job.stop_ids.end());
-    if (!job.greedy) request.sampling = set_up_.sampling;
-    if (job.reference >= 0) request.reference = references_.at(static_cast<size_t>(job.reference)).get();
-    request.n_question_tokens = job.n_question_tokens;
-    request.n_shared_tokens = job.n_shared_tokens;
-    return request;
+    const auto& scored = std::get<LikelihoodJob>(job.asked);
+    for (const auto& prompt : scored.prompts) {
+      auto& request = add(prompt);
+      if (scored.reference >= 0) request.reference = references_.at(static_cast<size_t>(scored.reference)).get();
+    }
+    return requests;
   }
 
   void start(const Job& job) {
     starting_ = &job;
-    ActiveJob active{job, 0, 0, std::vector<std::vector<PlacedGeneration>>(job.compressors.size()),
-                     job.compressors.size()};
+    ActiveJob active{.job = job,
+                     .ended = std::vector<std::vector<PlacedGeneration>>(job.compressors.size()),
+                     .n_left = job.compressors.size()};
     std::vector<int64_t> tickets;
     try {
-      auto texts = job.scored;
-      if (texts.empty()) texts.push_back({job.prompt_ids, {}, 0});
-      begin_prefill(job, texts);
-      for (auto& text : texts) {
-        auto request = request_of(job);
-        size_t longest = static_cast<size_t>(job.max_new_tokens);
-        for (const auto& ids : text.continuations) longest = std::max(longest, ids.size());
-        active.final_tokens = std::max(active.final_tokens, static_cast<int64_t>(text.prompt_ids.size() + longest));
-        active.n_sequences += std::max<size_t>(1, text.continuations.size());
-        request.prompt_ids = std::move(text.prompt_ids);
-        request.continuations = std::move(text.continuations);
-        request.n_given = text.n_given;
+      auto requests = requests_of(job);
+      begin_prefill(requests);
+      for (auto& request : requests) {
+        const auto n_prompt = static_cast<int64_t>(request.prompt_ids.size());
+        auto longest = request.continuations.empty() ? request.stop.max_new_tokens : 0;
+        for (const auto& ids : request.continuations) longest = std::max(longest, static_cast<int64_t>(ids.size()));
+        active.prompt_tokens = std::max(active.prompt_tokens, n_prompt);
+        active.final_tokens = std::max(active.final_tokens, n_prompt + longest);
+        active.n_sequences += std::max<size_t>(1, request.continuations.size());
         tickets.push_back(generator_.add(std::move(request)));
         tickets_[tickets.back()] = {job.id, tickets.size() - 1};
       }
@@ -305,49 +322,45 @@ class Worker {
   }
 
   // To its end at once: a probe holds more than its caches, so nothing runs concurrently.
-  void probe(const Job& job) {
+  void probe(const Job& job, const ProbeJob& asked) {
     starting_ = &job;
     const auto start = Clock::now();
-    std::vector<JobResult> results(job.compressors.size());
     try {
-      const auto asked = request_of(job);
-      auto probed = probe_.run({job.prompt_ids, job.probe->answer_ids, asked.compressors, asked.sequence_key,
-                                asked.stop, asked.sampling, job.probe->settings, !job.probe->dump.empty(), keep_all_});
+      auto probed =
+          probe_.run({asked.prompt_ids, asked.answer_ids, compressors_of(job), job.sequence_key,
+                      with_own_ends(asked.stop), set_up_.sampling, asked.settings, !asked.dump.empty(), keep_all_});
+      std::vector<JobResult> results;  // told when all dumps are written
       for (size_t i = 0; i < probed.size(); ++i) {
-        results[i].error = probed[i].error;
-        results[i].probe = std::move(probed[i].values);
-        if (probed[i].dump.empty() || !probed[i].error.empty()) continue;
-        write_safetensors(concat(job.probe->dump, "-", job.compressors[i], ".safetensors"), probed[i].dump);
+        auto& [error, values, dump] = probed[i];
+        auto& result = results.emplace_back(JobResult{job.id, job.compressors[i], ProbeResult{std::move(values)}});
+        if (!error.empty()) {
+          result.answer = FailedResult{error};
+        } else if (!dump.empty()) {
+          write_safetensors(concat(asked.dump, "-", job.compressors[i], ".safetensors"), dump);
+        }
       }
+      for (const auto& result : results) channel_.send(result);
     } catch (const std::exception& e) {  // the prompt's fault, the model's or the disk's: it fails for all
-      for (auto& result : results) result.error = said_by(e);
-    }
-    for (size_t i = 0; i < results.size(); ++i) {
-      results[i].job = job.id;
-      results[i].compressor = job.compressors[i];
-      channel_.send(results[i]);
+      for (const int i : job.compressors) send_failed(job.id, i, said_by(e));
     }
     WorkerAt at;  // its compressors' memory besides the prompt counts as the prompt's
     at.job = job.id, at.prefilled = 1;
-    at.n_tokens = static_cast<int64_t>(job.prompt_ids.size()), at.prefill_seconds = seconds_since(start);
+    at.n_tokens = static_cast<int64_t>(asked.prompt_ids.size()), at.prefill_seconds = seconds_since(start);
     tell(std::move(at));
     channel_.send({{"done", job.id}});
     starting_ = nullptr;
   }
 
   // No sequence is under way. The compressor is made again: what it holds itself is a size, too.
-  void measure(const Job& job) {
+  void measure(const Job& job, const SizesJob& asked) {
     for (const int i : job.compressors) {
-      JobResult result;
-      result.job = job.id;
-      result.compressor = i;
       channel_.enter(i);
       if (!likely_) likely_.emplace(model_);
-      result.sizes = measure_sizes([&] { return build(set_up_.compressors.at(static_cast<size_t>(i))); }, model_,
-                                   *likely_, job.sizes, meter_,
-                                   {job.sequence_key, [&](const auto& made) { return !keep_all_.contains(&made); }});
+      auto sizes = measure_sizes([&] { return build(set_up_.compressors.at(static_cast<size_t>(i))); }, model_,
+                                 *likely_, asked.n_tokens, meter_,
+                                 {job.sequence_key, [&](const auto& made) { return !keep_all_.contains(&made); }});
       channel_.enter(-1);
-      channel_.send(result);
+      channel_.send(JobResult{job.id, i, SizesResult{std::move(sizes)}});
     }
     channel_.send({{"done", job.id}});
   }
@@ -357,7 +370,7 @@ class Worker {
     if (ticket == tickets_.end()) return;
     auto& active = active_.at(ticket->second.job);
     auto& ended = active.ended[finished.compressor];
-    ended.push_back({ticket->second.text, finished.continuation, std::move(finished.generation)});
+    ended.push_back({ticket->second.prompt, finished.continuation, std::move(finished.generation)});
     if (ended.size() < active.n_sequences) return;
     const int compressor = active.job.compressors[finished.compressor];
     channel_.send(job_result(active.job, compressor, *compressors_[static_cast<size_t>(compressor)], model_, ended));

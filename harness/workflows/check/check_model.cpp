@@ -54,7 +54,7 @@ class ModelCheck {
   // name: of its experiment
   ModelCheck(const CheckModelArguments& arguments, const std::string& model, const std::string& name)
       : a_(arguments), paths_(find_paths()), file_(below_root(paths_, arguments.config)) {
-    found_.model = model;
+    found_.model_name = model;
     found_.settings = load_check_settings(file_);
     read_experiment(name);
   }
@@ -108,7 +108,7 @@ class ModelCheck {
     std::vector<std::string> settings;
     if (a_.quick) settings.push_back(concat("limit=", found_.settings.quick_limit));
     settings.insert(settings.end(), a_.settings.begin(), a_.settings.end());
-    settings.push_back("model=" + nlohmann::json(found_.model).dump());
+    settings.push_back("model=" + nlohmann::json(found_.model_name).dump());
     settings.push_back("name=" + nlohmann::json(name).dump());
     experiment_ = load_experiment(file_, settings);
     experiment_.allow_plugins = a_.allow_plugins;
@@ -142,8 +142,9 @@ class ModelCheck {
   }
 
   void announce(const Grid& grid, const std::string& database) const {
-    std::fprintf(stderr, "%s: %zu compressors, %zu tasks up to %ld tokens, database %s\n", experiment_.model.c_str(),
-                 grid.worker.compressors.size(), grid.tasks.size(), found_.context, database.c_str());
+    std::fprintf(stderr, "%s: %zu compressors, %zu tasks up to %ld tokens, database %s\n",
+                 experiment_.model_name.c_str(), grid.worker.compressors.size(), grid.tasks.size(), found_.context,
+                 database.c_str());
   }
 
   // The keys of the longest text, from a probe of the baseline, which has the model's own.
@@ -263,7 +264,7 @@ class ModelChecks {
         act(m);
       } catch (const Error& e) {
         found_[m] = {};
-        found_[m].model = a_.models[m];
+        found_[m].model_name = a_.models[m];
         found_[m].error = e.what();
         std::fprintf(stderr, "%s: not checked: %s\n", a_.models[m].c_str(), e.what());
         if (++outcome_.n_unchecked == static_cast<int64_t>(checks_.size())) throw;

@@ -65,13 +65,13 @@ std::string state_of(const PresetResult& preset) {
 
 // Why cells hold no verdict.
 void add_reasons(const ModelFindings& found, Table& table) {
-  if (!found.error.empty()) table.notes.push_back(concat(found.model, " was not checked: ", found.error));
+  if (!found.error.empty()) table.notes.push_back(concat(found.model_name, " was not checked: ", found.error));
   for (const auto& preset : found.presets) {
     if (!preset.refused.empty()) {
-      table.notes.push_back(concat(found.model, " is refused by ", preset.name, ": ", preset.refused));
+      table.notes.push_back(concat(found.model_name, " is refused by ", preset.name, ": ", preset.refused));
     } else if (preset.n_failed > 0) {
       table.notes.push_back(
-          concat(found.model, " failed ", preset.n_failed, " samples of ", preset.name, ": ", preset.failure));
+          concat(found.model_name, " failed ", preset.n_failed, " samples of ", preset.name, ": ", preset.failure));
     }
   }
 }
@@ -81,7 +81,7 @@ void add_reasons(const ModelFindings& found, Table& table) {
 Table verdict_table(const ModelFindings& found) {
   constexpr double kMiB = 1024.0 * 1024.0;
   Table table;
-  table.title = concat("Compressor presets on ", found.model, ", up to ", found.context, " tokens");
+  table.title = concat("Compressor presets on ", found.model_name, ", up to ", found.context, " tokens");
   table.columns = {{"compressor"},
                    {"verdict"},
                    {concat("KV at ", found.config.max_position_embeddings, " tokens"), kRight, "MiB", 2},
@@ -131,7 +131,7 @@ Table verdict_matrix(const std::vector<ModelFindings>& models) {
   Table table;
   table.title = "Compressor presets by model";
   table.columns = {{"compressor"}};
-  for (const auto& found : models) table.columns.push_back({found.model});
+  for (const auto& found : models) table.columns.push_back({found.model_name});
   for (size_t i = 0; i < checked->presets.size(); ++i) {
     std::vector<TableCell> row{checked->presets[i].name};
     for (const auto& found : models) row.emplace_back(found.error.empty() ? state_of(found.presets[i]) : "");
@@ -161,7 +161,7 @@ Table key_table(const std::vector<ModelFindings>& models) {
     if (!found.error.empty()) continue;
     const auto& [config, keys] = std::tie(found.config, found.keys);
     const double share = static_cast<double>(keys.n_outliers) / static_cast<double>(keys.n_channels);
-    table.rows.push_back({found.model, found.context, config.n_layers, config.n_kv_heads, config.head_dim,
+    table.rows.push_back({found.model_name, found.context, config.n_layers, config.n_kv_heads, config.head_dim,
                           config.qkv_bias ? "yes" : "no", config.architecture->head_norms ? "yes" : "no",
                           keys.largest_ratio, concat("layer ", keys.layer, ", channel ", keys.channel), 100 * share});
     n_outliers += keys.n_outliers;

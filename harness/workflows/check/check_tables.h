@@ -13,8 +13,8 @@
 namespace kvc {
 
 struct ModelFindings {
-  std::string model;  // as the user names it
-  std::string error;  // why it could not be checked; nothing below is then known
+  std::string model_name;  // as the user names it
+  std::string error;       // why it could not be checked; nothing below is then known
   ModelConfig config;
   CheckSettings settings;
   int64_t context = 0;

@@ -22,7 +22,7 @@ std::filesystem::path model_path(const std::string& as_written) {
   return get_model(as_written, model_places(find_paths().root)).path;
 }
 
-void place_model(Experiment& experiment) { place(experiment.model, experiment); }
+void place_model(Experiment& experiment) { place(experiment.model_name, experiment); }
 
 void place_model(BenchExperiment& experiment) {
   if (!experiment.subject.model.empty()) place(experiment.subject.model, experiment);

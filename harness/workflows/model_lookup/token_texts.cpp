@@ -38,7 +38,7 @@ bool is_same_tokenizer(const std::filesystem::path& folder, const std::string& m
 }
 
 // Nothing where it would have to be fetched, or its name is none any more.
-std::optional<std::filesystem::path> find_here(const std::string& model, const Paths& paths) {
+std::optional<std::filesystem::path> find_here(const std::string& model_label, const Paths& paths) {
   try {
     const auto found = find_model(model, model_places(paths.root));
     return found ? std::optional(found->path) : std::nullopt;
@@ -49,7 +49,7 @@ std::optional<std::filesystem::path> find_here(const std::string& model, const P
 
 }  // namespace
 
-const std::optional<Tokenizer>& TokenTexts::tokenizer_of(const std::string& model, const std::string& cell_key) {
+const std::optional<Tokenizer>& TokenTexts::tokenizer_of(const std::string& model_label, const std::string& cell_key) {
   auto cell = db_.prepare("SELECT model_json FROM cell WHERE key = ?");
   const auto model_json = cell.bind(1, cell_key).step() ? cell.text(0) : std::string();
   const auto [place, is_new] = tokenizers_.try_emplace({model, model_json});
@@ -59,7 +59,7 @@ const std::optional<Tokenizer>& TokenTexts::tokenizer_of(const std::string& mode
   return place->second;
 }
 
-std::vector<std::string> TokenTexts::of(const std::string& model, const std::string& cell_key,
+std::vector<std::string> TokenTexts::of(const std::string& model_label, const std::string& cell_key,
                                         const std::vector<int64_t>& ids) {
   const auto& tokenizer = tokenizer_of(model, cell_key);
   if (!tokenizer) return {};

@@ -20,10 +20,11 @@ class TokenTexts {
 
   // One text an id, special tokens "", whose sum is the decoded ids; {} where the model's folder is not here, or holds
   // another tokenizer than the cell was computed with.
-  std::vector<std::string> of(const std::string& model, const std::string& cell_key, const std::vector<int64_t>& ids);
+  std::vector<std::string> of(const std::string& model_label, const std::string& cell_key,
+                              const std::vector<int64_t>& ids);
 
  private:
-  const std::optional<Tokenizer>& tokenizer_of(const std::string& model, const std::string& cell_key);
+  const std::optional<Tokenizer>& tokenizer_of(const std::string& model_label, const std::string& cell_key);
 
   Database& db_;
   Paths paths_;

@@ -56,10 +56,10 @@ class PlanMaker {
     const auto estimates = estimate_cells(grid, experiment, done, pilot_ ? &*pilot_ : done);
     const auto weights = bytes_of_weights(experiment, grid);
     const size_t number = plan_.experiments.size();
-    plan_.experiments.push_back({fs::absolute(file).string(), request_.settings, experiment.name, experiment.model,
+    plan_.experiments.push_back({fs::absolute(file).string(), request_.settings, experiment.name, experiment.model_name,
                                  kStartSeconds + static_cast<double>(weights) / kLoadBytesPerSecond});
     plan_.predicted_by.push_back(estimates.by);
-    const auto kv = static_cast<double>(kv_bytes_per_token_16bit(load_model_config(grid.worker.model))) *
+    const auto kv = static_cast<double>(kv_bytes_per_token_16bit(load_model_config(grid.worker.model_path))) *
                     (experiment.dtype == "fp32" ? 2 : 1);
     for (size_t c = 0; c < grid.cells.size(); ++c) {
       const auto& [n_missing, n_tokens, prefill, seconds] = estimates.cells[c];
@@ -86,7 +86,7 @@ class PlanMaker {
   }
 
   static int64_t bytes_of_weights(const Experiment& experiment, const Grid& grid) {
-    const auto size = model_size(load_model_config(grid.worker.model));
+    const auto size = model_size(load_model_config(grid.worker.model_path));
     const auto type = experiment.weights == "int8" ? WeightType::int8
                       : experiment.dtype == "fp32" ? WeightType::fp32
                                                    : WeightType::bits16;

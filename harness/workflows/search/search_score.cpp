@@ -39,32 +39,42 @@ CompressorChoice exact() {
   return compressor;
 }
 
+// A plugin can write on the worker's socket, too.
+template <class Result>
+const Result& kind(const JobResult& result) {
+  const auto* found = std::get_if<Result>(&result.answer);
+  KVC_CHECK(found, "search: the worker's answer is not of the kind '", Result::kName, "' that was asked for");
+  return *found;
+}
+
 }  // namespace
 
 PlanScorer::PlanScorer(const Grid& grid, const std::vector<SearchSample>& samples, const Experiment& experiment,
                        std::function<void(int64_t n_compressors)> on_sample)
-    : shape_(load_model_config(grid.worker.model).shape()),
+    : shape_(load_model_config(grid.worker.model_path).shape()),
       on_sample_(std::move(on_sample)),
       process_(nlohmann::json(set_up_of(grid))) {
   KVC_CHECK(!experiment.question_after, "search: question is ", kAfterCompression, ", expected in_prompt");
   expect_ready();
   use({exact()});
-  const auto tokenizer = Tokenizer::load(grid.worker.model);
+  const auto tokenizer = Tokenizer::load(grid.worker.model_path);
   for (const auto& sample : samples) {
     const auto& task = *sample.task;
     const auto& spec = task.spec;
     KVC_CHECK(spec.kind == TaskSpec::Kind::kGenerate, "search: ", spec.name,
               " scores given texts; expected tasks whose answers the model writes");
-    Prepared prepared{sample, sample_job(spec, *sample.sample, experiment, tokenizer), {}};
-    auto& job = prepared.job;
-    job.prompt_ids = encode_prompt(spec, task.data, *sample.sample, tokenizer,
-                                   {&task.chat, task.system_message, grid.context, experiment.max_prompt_tokens})
-                         .ids;
-    auto asked = job;
-    asked.greedy = true;
-    auto answer = run(std::move(asked)).front();
-    KVC_CHECK(answer.error.empty(), "search: ", spec.name, ", sample ", sample.sample->id, ": ", answer.error);
-    prepared.answer_ids = std::move(answer.ids);
+    Prepared prepared{sample, sequence_key(experiment, *sample.sample), {}, {}};
+    auto& asked = prepared.asked;
+    asked.stop = stop_rule(spec, tokenizer);
+    asked.prompt.prompt_ids =
+        encode_prompt(spec, task.data, *sample.sample, tokenizer,
+                      {&task.chat, task.system_message, grid.context, experiment.max_prompt_tokens})
+            .ids;
+    auto greedily = asked;
+    greedily.greedy = true;
+    const auto answer = run(prepared.sequence_key, std::move(greedily)).front();
+    KVC_CHECK(answer.error().empty(), "search: ", spec.name, ", sample ", sample.sample->id, ": ", answer.error());
+    prepared.answer_ids = kind<GenerateResult>(answer).ids;
     samples_.push_back(std::move(prepared));
   }
 }
@@ -83,7 +93,8 @@ void PlanScorer::use(const std::vector<CompressorChoice>& compressors) {
   expect_ready();
 }
 
-std::vector<JobResult> PlanScorer::run(Job job) {
+std::vector<JobResult> PlanScorer::run(uint64_t sequence_key, decltype(Job::asked) asked) {
+  Job job{.sequence_key = sequence_key, .asked = std::move(asked)};
   for (size_t i = 0; i < n_in_use_; ++i) job.compressors.push_back(static_cast<int>(i));
   process_.send(nlohmann::json(job));
   std::vector<JobResult> results(n_in_use_);
@@ -95,8 +106,8 @@ std::vector<JobResult> PlanScorer::run(Job job) {
     }
     if (message.contains("more") || message.contains("at")) continue;
     auto result = message.get<JobResult>();
-    if (result.error == kOutOfMemory)  // no fault of a plan's, so nothing that is stored of it
-      throw EnvironmentError(concat("search: ", result.error, "; run the same command to resume"));
+    if (const auto error = result.error(); error == kOutOfMemory)  // no fault of a plan's: nothing is stored of it
+      throw EnvironmentError(concat("search: ", error, "; run the same command to resume"));
     results.at(static_cast<size_t>(result.compressor)) = std::move(result);
   }
 }
@@ -111,7 +122,7 @@ int64_t PlanScorer::n_answer_tokens() const {
 int64_t PlanScorer::fp16_bytes() const {
   int64_t n_tokens = 0;
   for (const auto& sample : samples_) {
-    n_tokens += static_cast<int64_t>(sample.job.prompt_ids.size() + sample.answer_ids.size()) - 1;
+    n_tokens += static_cast<int64_t>(sample.asked.prompt.prompt_ids.size() + sample.answer_ids.size()) - 1;
   }
   return 4 * shape_.n_layers * shape_.n_kv_heads * shape_.head_dim * n_tokens;
 }
@@ -121,17 +132,17 @@ std::vector<CandidateScore> PlanScorer::score(const std::vector<CompressorChoice
   std::vector<CandidateScore> scores(compressors.size());
   for (auto& score : scores) score.bytes_of_layer.resize(static_cast<size_t>(n_layers()));
   for (const auto& sample : samples_) {
-    auto job = sample.job;
-    job.scored = {{std::exchange(job.prompt_ids, {}), {sample.answer_ids}, 0}};
-    job.greedy = true;
-    const auto answers = run(std::move(job));
+    const LikelihoodJob asked{{{sample.asked.prompt.prompt_ids, {sample.answer_ids}}}};
+    const auto answers = run(sample.sequence_key, asked);
     for (size_t c = 0; c < answers.size(); ++c) {
-      if (scores[c].error.empty()) scores[c].error = answers[c].error;
-      if (!answers[c].error.empty()) continue;
-      for (const double log_likelihood : answers[c].likelihoods.at(0).at(0).log_likelihoods) {
+      const auto error = answers[c].error();
+      if (scores[c].error.empty()) scores[c].error = error;
+      if (!error.empty()) continue;
+      const auto& scored = kind<LikelihoodResult>(answers[c]);
+      for (const double log_likelihood : scored.likelihoods.at(0).at(0).log_likelihoods) {
         scores[c].nll -= log_likelihood;
       }
-      for (const auto& row : answers[c].bytes) scores[c].bytes_of_layer.at(static_cast<size_t>(row.layer)) += row.bytes;
+      for (const auto& row : scored.bytes) scores[c].bytes_of_layer.at(static_cast<size_t>(row.layer)) += row.bytes;
     }
   }
   for (auto& score : scores) {
@@ -148,11 +159,12 @@ std::vector<double> PlanScorer::n_correct(const std::vector<CompressorChoice>& c
     const auto& spec = sample.of.task->spec;
     const auto& extractor = spec.extractors.front();
     const auto gold = parse_gold(sample.of.sample->gold, has_structured_gold(spec));
-    const auto answers = run(sample.job);
+    const auto answers = run(sample.sequence_key, sample.asked);
     for (size_t c = 0; c < answers.size(); ++c) {
-      KVC_CHECK(answers[c].error.empty(), "search: ", spec.name, ", sample ", sample.of.sample->id, ": ",
-                answers[c].error);
-      n_correct[c] += scorer_.score(extractor, extract_answer(extractor, answers[c].text), gold);
+      const auto error = answers[c].error();
+      KVC_CHECK(error.empty(), "search: ", spec.name, ", sample ", sample.of.sample->id, ": ", error);
+      const auto& text = kind<GenerateResult>(answers[c]).text;
+      n_correct[c] += scorer_.score(extractor, extract_answer(extractor, text), gold);
     }
   }
   return n_correct;

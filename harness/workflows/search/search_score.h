@@ -43,12 +43,13 @@ class PlanScorer {
  private:
   struct Prepared {
     SearchSample of;
-    Job job;  // with the prompt and its stop rule
+    uint64_t sequence_key;
+    GenerateJob asked;
     std::vector<int64_t> answer_ids;
   };
   void use(const std::vector<CompressorChoice>& compressors);
   // One job for all compressors in use, run to its end; in their order.
-  std::vector<JobResult> run(Job job);
+  std::vector<JobResult> run(uint64_t sequence_key, decltype(Job::asked) asked);
   nlohmann::json next();  // of the worker's messages
   void expect_ready();
 

@@ -78,7 +78,7 @@ SearchRecord search_record(const Experiment& experiment, const Grid& grid, const
       {"n_candidates",
        settings.n_candidates}}.dump());
   record.experiment = experiment.name;
-  record.model = experiment.model;
+  record.model_label = experiment.model_name;
   record.tasks = join(tasks);
   record.samples_json = ids.dump();
   record.plugin = grid.cells.front().record.plugin;

@@ -94,9 +94,10 @@ std::string answers_of_others() {
   std::string lines;
   for (int job = 0; job < 8; ++job) {
     for (int compressor = 0; compressor < 4; ++compressor) {
-      lines += "{\"job\":" + std::to_string(job) + ",\"compressor\":" + std::to_string(compressor) +
-               ",\"error\":\"\",\"text\":\"\",\"stop_reason\":\"limit\",\"ids\":[],\"likelihoods\":[],\"bytes\":[],"
-               "\"stages\":[],\"probe\":[],\"sizes\":[],\"measured\":{";
+      lines +=
+          "{\"job\":" + std::to_string(job) + ",\"compressor\":" + std::to_string(compressor) +
+          ",\"answer\":{\"generate\":{\"text\":\"\",\"stop_reason\":\"limit\",\"ids\":[],\"bytes\":[],\"stages\":[],"
+          "\"measured\":{";
       for (const char* name : {"n_prompt_tokens",
                                "n_prompt_tokens_before",
                                "n_reused_tokens",
@@ -121,7 +122,7 @@ std::string answers_of_others() {
         lines += std::string("\"") + name + "\":1,";
       }
       lines.back() = '}';
-      lines += "}\n";
+      lines += "}}}\n";
     }
   }
   return lines;

@@ -30,7 +30,7 @@ std::string put_cell(ResultStore& store, const std::string& key, const std::stri
   CellRecord cell;
   cell.key = key;
   cell.experiment = field[0], cell.label = field[1], cell.position = std::stoll(field[2]);
-  cell.model = field[3], cell.task = field[4], cell.plugin = field[5], cell.bits = std::stod(field[6]);
+  cell.model_label = field[3], cell.task = field[4], cell.plugin = field[5], cell.bits = std::stod(field[6]);
   cell.model_json = cell.task_json = cell.options_json = cell.generation_json = cell.provenance_json = "{}";
   cell.n_samples = 4;
   store.put_cell(cell);

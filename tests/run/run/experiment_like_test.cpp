@@ -50,7 +50,7 @@ TEST_F(ExperimentLike, AKeyTakesThePlaceOfTheOthersAsAWhole) {
 }
 
 TEST_F(ExperimentLike, IsFoundAsAFileToRunIs) {
-  EXPECT_EQ(load("name: mine\nlike: configs/quickstart.yaml\n").model, "models/demo");
+  EXPECT_EQ(load("name: mine\nlike: configs/quickstart.yaml\n").model_name, "models/demo");
 }
 
 TEST_F(ExperimentLike, OverridesArePutOverWhatBothSay) {

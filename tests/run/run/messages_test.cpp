@@ -16,7 +16,7 @@ Message sent(const Message& message) {  // as a line of JSON
 }
 
 TEST(Messages, EveryFieldOfAMeasurementArrivesUnderItsName) {
-  JobResult result;
+  GenerateResult result;
   int n = 0;
   Measurement::visit(result.measured, [&](const char*, auto& value) { value = ++n; });
   const auto arrived = sent(result);
@@ -27,23 +27,51 @@ TEST(Messages, EveryFieldOfAMeasurementArrivesUnderItsName) {
 }
 
 TEST(Messages, WhatIsNoNumberOrNotObservedArrivesAsThat) {
-  JobResult result;
+  LikelihoodResult result;
   result.measured.paper_bytes = result.measured.k_error = std::nan("");
-  result.probe = {{"rel_fro", 0, -1, "k", -1, std::nan("")}};
-  const auto arrived = sent(result);
-  EXPECT_TRUE(std::isnan(arrived.measured.paper_bytes));
-  EXPECT_TRUE(std::isnan(arrived.measured.k_error));
-  EXPECT_EQ(arrived.measured.v_error, 0);
-  EXPECT_EQ(arrived.measured.peak_bytes, std::nullopt);
-  EXPECT_TRUE(std::isnan(arrived.probe.at(0).value));
+  const auto arrived = sent(result).measured;
+  EXPECT_TRUE(std::isnan(arrived.paper_bytes));
+  EXPECT_TRUE(std::isnan(arrived.k_error));
+  EXPECT_EQ(arrived.v_error, 0);
+  EXPECT_EQ(arrived.peak_bytes, std::nullopt);
+  EXPECT_TRUE(std::isnan(sent(ProbeResult{{{"rel_fro", 0, -1, "k", -1, std::nan("")}}}).rows.at(0).value));
 }
 
 TEST(Messages, ARowOfBytesKeepsLayerStageAndKind) {
-  JobResult result;
+  GenerateResult result;
   result.bytes = {{.layer = 3, .tensor = "v", .kind = "codes", .bytes = 5, .stage = 2}};
   const auto arrived = sent(result).bytes.at(0);
   EXPECT_EQ(std::tie(arrived.layer, arrived.tensor, arrived.kind, arrived.bytes, arrived.stage),
             std::tuple(3, "v", "codes", 5, 2));
+}
+
+TEST(Messages, AJobArrivesAsItsKind) {
+  Job job{.id = 7, .sequence_key = ~uint64_t{0}, .compressors = {0, 2}};
+  job.asked = LikelihoodJob{{{{1, 2}, {{3, 4}, {5}}, 1, 0, 2}}, 1};
+  const auto scored = sent(job);
+  EXPECT_EQ(std::tuple(scored.id, scored.sequence_key, scored.compressors),
+            std::tuple(7, ~uint64_t{0}, std::vector{0, 2}));
+  EXPECT_EQ(std::get<LikelihoodJob>(scored.asked).reference, 1);
+  const auto& prompt = std::get<LikelihoodJob>(scored.asked).prompts.at(0);
+  EXPECT_EQ(std::tuple(prompt.n_given, prompt.n_shared_tokens, prompt.continuations.at(1)),
+            std::tuple(1, 2, std::vector<int64_t>{5}));
+  job.asked = SizesJob{{100, 200}};
+  EXPECT_EQ(std::get<SizesJob>(sent(job).asked).n_tokens, (std::vector<int64_t>{100, 200}));
+  EXPECT_EQ(sent(JobResult{7, 2, FailedResult{"it threw"}}).error(), "it threw");
+}
+
+TEST(Messages, AnAnswerIsOfOneKindThatThereIs) {
+  const std::string failed = R"("failed": {"error": "x"})", sizes = R"("sizes": {"sizes": []})";
+  for (const auto& answer : {"{" + failed + "}", "{" + sizes + "}"}) {
+    EXPECT_NO_THROW(nlohmann::json::parse(R"({"job": 0, "compressor": 0, "answer": )" + answer + "}").get<JobResult>());
+  }
+  for (const auto& answer : {"{" + failed + "," + sizes + "}", std::string("{}"), std::string("[]"), std::string("7"),
+                             std::string("null"), std::string(R"({"sizes": {}})"), std::string(R"({"magic": {}})")}) {
+    EXPECT_THROW(std::ignore =
+                     nlohmann::json::parse(R"({"job": 0, "compressor": 0, "answer": )" + answer + "}").get<JobResult>(),
+                 nlohmann::json::exception)
+        << answer;
+  }
 }
 
 TEST(Messages, ACompositionArrivesWithAllOfItsParts) {

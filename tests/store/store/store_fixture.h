@@ -30,7 +30,7 @@ inline CellRecord make_cell(const std::string& key, const std::string& plugin, c
   CellRecord cell;
   cell.key = key;
   cell.experiment = "trial";
-  cell.model = "tiny";
+  cell.model_label = "tiny";
   cell.task = task;
   cell.model_json = "{}";
   cell.task_json = "{}";

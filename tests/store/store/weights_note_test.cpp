@@ -16,7 +16,7 @@ class WeightsNote : public OpenStoreTest {
   void put(const std::string& key, const std::string& model, const std::string& model_json,
            const std::string& generation_json = "{}", const std::string& plugin = "full") {
     auto cell = make_cell(key, plugin, "t/a");
-    cell.model = model, cell.model_json = model_json, cell.generation_json = generation_json;
+    cell.model_label = model, cell.model_json = model_json, cell.generation_json = generation_json;
     store_.put_cell(cell);
     for (int64_t i : {0, 1}) store_.put_sample(make_sample(key, i));
   }
