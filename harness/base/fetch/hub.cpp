@@ -133,15 +133,24 @@ bool is_there(const HubFile& file, const fs::path& path) {
   return !none && static_cast<int64_t>(size) == file.n_bytes;  // it was renamed into place after its hash was checked
 }
 
+template <class Read>
+HubListing ask_for_listing(const HubId& id, const HubPlaces& places, int n_tries, const Read& read) {
+  const auto url =
+      concat(places.endpoint, "/api/models/", id.model(), "/revision/", escaped(id.revision), "?blobs=true");
+  return asking(id, places, "; is there a network? HF_ENDPOINT names another server", [&] {
+    auto listing = read(download_text(url, places.token, kMostListingBytes, n_tries, places.pause), url);
+    KVC_CHECK(!is_commit(id.revision) || listing.commit == id.revision, url, ": sha is ", listing.commit);
+    return listing;
+  });
+}
+
 void fetch_files(const HubId& id, const HubListing& listing, const HubPlaces& places, const fs::path& folder,
                  const std::function<void(int64_t n_bytes)>& on_bytes) {
   make_folder(folder);
   int64_t before = 0;
   for (const auto& file : listing.files) {
-    const auto url = concat(places.endpoint, "/", id.model(), "/resolve/", listing.commit, "/", file.name);
     if (!is_there(file, folder / file.name)) {
-      download({url, folder / file.name, file.n_bytes, file.sha256, file.git_blob, places.token,
-                [&](int64_t n) { on_bytes(before + n); }, places.n_tries, places.pause});
+      fetch_hub_file(id, listing.commit, file, places, folder / file.name, [&](int64_t n) { on_bytes(before + n); });
     }
     before += file.n_bytes;
     on_bytes(before);
@@ -178,15 +187,19 @@ std::vector<std::pair<HubId, HubModel>> own_hub_models(const HubPlaces& places) 
 }
 
 HubListing list_hub_model(const HubId& id, const HubPlaces& places) {
-  const auto url =
-      concat(places.endpoint, "/api/models/", id.model(), "/revision/", escaped(id.revision), "?blobs=true");
-  return asking(id, places, "; is there a network? HF_ENDPOINT names another server", [&] {
-    const auto text =
-        download_text(url, places.token, kMostListingBytes, std::min(places.n_tries, kListingTries), places.pause);
-    auto listing = read_hub_listing(text, url);
-    KVC_CHECK(!is_commit(id.revision) || listing.commit == id.revision, url, ": sha is ", listing.commit);
-    return listing;
+  return ask_for_listing(id, places, std::min(places.n_tries, kListingTries), read_hub_listing);
+}
+
+HubListing list_hub_file(const HubId& id, const std::string& path, const HubPlaces& places) {
+  return ask_for_listing(id, places, 1, [&](const std::string& text, const std::string& where) {
+    return read_hub_listing_of(path, text, where);
   });
+}
+
+void fetch_hub_file(const HubId& id, const std::string& commit, const HubFile& file, const HubPlaces& places,
+                    const fs::path& to, const std::function<void(int64_t n_bytes)>& on_bytes) {
+  const auto url = concat(places.endpoint, "/", id.model(), "/resolve/", commit, "/", file.name);
+  download({url, to, file.n_bytes, file.sha256, file.git_blob, places.token, on_bytes, places.n_tries, places.pause});
 }
 
 HubModel fetch_hub_model(const HubId& id, const HubListing& listing, const HubPlaces& places,

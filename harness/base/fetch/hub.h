@@ -57,4 +57,11 @@ HubListing list_hub_model(const HubId& id, const HubPlaces& places);
 HubModel fetch_hub_model(const HubId& id, const HubListing& listing, const HubPlaces& places,
                          const std::function<void(int64_t n_bytes)>& on_bytes);
 
+// The one file of that path, at the revision's commit. One try; throws as above.
+HubListing list_hub_file(const HubId& id, const std::string& path, const HubPlaces& places);
+
+// Downloads a listed file. on_bytes: how many are there.
+void fetch_hub_file(const HubId& id, const std::string& commit, const HubFile& file, const HubPlaces& places,
+                    const std::filesystem::path& to, const std::function<void(int64_t n_bytes)>& on_bytes);
+
 }  // namespace kvc

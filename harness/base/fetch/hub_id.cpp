@@ -45,6 +45,8 @@ HubId parse_hub_id(const std::string& as_written) {
   return id;
 }
 
+bool is_hub_path(const std::string& path) { return is_plain(path, "._-/"); }
+
 bool is_commit(const std::string& revision) {
   return revision.size() == 40 && revision.find_first_not_of("0123456789abcdef") == std::string::npos;
 }

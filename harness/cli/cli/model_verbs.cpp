@@ -58,8 +58,9 @@ int list() {
   return kOk;
 }
 
-int get(const std::vector<std::string>& models) {
-  const auto places = model_places(find_paths().root);
+int get(const std::vector<std::string>& models, bool accept_license) {
+  auto places = model_places(find_paths().root);
+  if (accept_license) places.accept = [](const std::string&) { return true; };
   for (const auto& model : models) std::printf("%s\n", get_model(model, places).path.c_str());
   return kOk;
 }
@@ -107,6 +108,14 @@ void print_files(const fs::path& path, const Paths& paths) {
                           " of KV at 16 bits"));
 }
 
+// Whose model it is, which is not whose wheels they are.
+void print_entry(const CatalogModel& entry) {
+  const auto uploaded = entry.wheels.empty() ? "" : "; the wheels were uploaded by others than its authors";
+  if (!entry.upstream.empty()) print("upstream", entry.upstream + uploaded);
+  print("license",
+        entry.terms ? concat(entry.licence, ": ", entry.terms->name, ", ", entry.terms->url) : entry.licence);
+}
+
 std::string origin_text(const nlohmann::json& origin) {
   auto text = origin.at("from").get<std::string>();
   for (const auto& [key, value] : origin.items()) {
@@ -122,11 +131,15 @@ int show(const std::string& model) {
   if (!found) {
     const auto missing = missing_model(model, places);
     print("model", model);
+    if (const auto entry = catalog_model(model, places)) print_entry(*entry);
     print("from", missing.from);
-    print("here", concat("no: `kvc model get ", model, "` fetches ", megabytes(missing.n_bytes)));
+    print("here", concat("no: `kvc model get ", model, "` fetches ", megabytes(missing.n_bytes),
+                         missing.terms.empty() ? "" : concat(" once the ", missing.terms, " are accepted")));
     return kOk;
   }
   print("model", model);
+  const auto entry = catalog_model(model, places);
+  if (!found->origin.is_null() && entry) print_entry(*entry);
   if (!found->origin.is_null()) print("from", origin_text(found->origin));
   print("path", found->path.string());
   print_files(found->path, paths);
@@ -139,6 +152,7 @@ void add_model_verbs(Verb program) {
   struct Arguments {
     std::string model_name;
     std::vector<std::string> models;
+    bool accept_license = false;
   };
   auto arguments = std::make_shared<Arguments>();
   auto verb = program.add_subcommand("model", "Lists the named models, downloads one, or describes one");
@@ -146,7 +160,8 @@ void add_model_verbs(Verb program) {
   verb.add_subcommand("list", "Lists names, sizes and licences, and which are downloaded").on_call(list);
   auto get_verb = verb.add_subcommand("get", "Downloads missing models and prints their paths");
   get_verb.add_option("model", arguments->models, "names, or hf:ORG/NAME[@REVISION]").required();
-  get_verb.on_call([arguments] { return get(arguments->models); });
+  get_verb.add_flag("--accept-license", arguments->accept_license, "shows and accepts the licenses that ask for it");
+  get_verb.on_call([arguments] { return get(arguments->models, arguments->accept_license); });
   auto show_verb = verb.add_subcommand("show", "Describes a model: size, weights, tokenizer, end tokens, chat format");
   show_verb.add_option("model", arguments->model_name, "folder, .gguf file or name").required();
   show_verb.on_call([arguments] { return show(arguments->model_name); });

@@ -37,9 +37,9 @@ bool tell_missing_model(const std::string& experiment, const std::string& model)
   const auto missing = missing_model(model, model_places(find_paths().root));
   std::printf(
       "experiment %s: the model %s is not downloaded; a run would fetch %s from %s into %s (`kvc model get %s` does so "
-      "now)\n",
+      "now)%s\n",
       experiment.c_str(), model.c_str(), megabytes(missing.n_bytes).c_str(), missing.from.c_str(), missing.to.c_str(),
-      model.c_str());
+      model.c_str(), missing.terms.empty() ? "" : ("; accept the " + missing.terms + " first").c_str());
   return true;
 }
 
