@@ -71,6 +71,8 @@ struct ExpertFields {
   bool some_layers = false;    // mlp_only_layers and decoder_sparse_step are read: the other layers have an MLP
   bool biases = false;         // of router and experts
   bool clamped = false;  // (up + 1) * gate * sigmoid(swiglu_alpha * gate), both within swiglu_limit; else as the MLP
+  // Files hold them in one tensor as [E, hidden, 2F], gate and up by turns; else as [E, 2F, hidden], gate first
+  bool interleaved = false;
 };
 
 struct Architecture {
@@ -102,6 +104,7 @@ struct Architecture {
   double attention_scale_power = 1;           // this power of the field's value
   bool softcaps = false;                      // attn_logit_softcapping and final_logit_softcapping are read
   bool multipliers = false;                   // embedding_multiplier, residual_multiplier and logits_scaling are read
+  bool renamed_rope_types = false;            // "su" and "yarn" are longrope
   bool query_growth = false;                  // llama_4_scaling_beta of RoPE's settings is read
   ExpertFields experts = {};
 
