@@ -1,7 +1,12 @@
 #include "checkpoint/model_config.h"
 
+#include <cmath>
+
 #include "checkpoint/config_keys.h"
 #include "checkpoint/gguf_config.h"
+#include "checkpoint/layer_config.h"
+#include "checkpoint/rope_config.h"
+#include "checkpoint/unsupported.h"
 #include "kvc/check.h"
 #include "text/json_reader.h"
 #include "text/model_folder.h"
@@ -12,7 +17,6 @@ namespace kvc {
 namespace {
 
 constexpr double kLayerNormEps = 1e-5;  // no config.json says it
-constexpr double kMinTheta = 1.0, kMaxTheta = 1e12;
 // The bytes of a matrix and of the KV of all layers and positions stay below 2^63.
 constexpr int64_t kMaxSize = int64_t{1} << 24, kMaxLayers = 4096, kMaxHeads = 4096, kMaxHeadDim = 4096;
 
@@ -25,6 +29,18 @@ std::string one_of(const JsonObject& object, const std::string& name, const std:
   throw Error(concat(object.where(), ": ", name, " is ", in_quotes(value), ", supported: ", join(allowed)));
 }
 
+std::string name_of(Activation activation) {
+  switch (activation) {
+    case Activation::silu:
+      return "silu";
+    case Activation::relu:
+      return "relu";
+    case Activation::gelu_tanh:
+      return "gelu_pytorch_tanh";
+  }
+  throw Error("name_of: not an Activation");
+}
+
 const Architecture& find_architecture(const JsonObject& config) {
   std::vector<std::string> known;
   const auto& names = config.array("architectures");
@@ -34,6 +50,7 @@ const Architecture& find_architecture(const JsonObject& config) {
     if (!config.text("model_type", "").empty()) one_of(config, "model_type", "", {row.model_type});
     return row;
   }
+  refuse_known_class(config);
   throw Error(concat(config.where(), ": architectures is ", brief(names), ", supported: ", join(known)));
 }
 
@@ -42,64 +59,10 @@ void refuse_other_flags(const JsonObject& config, const Architecture& architectu
     KVC_CHECK(config.boolean(field, value) == value, config.where(), ": ", field, " is ", value ? "false" : "true",
               ", supported: ", value ? "true" : "false");
   }
-  if (!config.has("layer_types")) return;
-  for (const auto& type : config.array("layer_types")) {
-    KVC_CHECK(type == "full_attention", config.where(), ": layer_types holds ", brief(type),
-              ", supported: \"full_attention\"");
-  }
 }
 
 bool read_flag(const JsonObject& config, const ConfigFlag& flag) {
   return flag.field ? config.boolean(flag.field, flag.value) : flag.value;
-}
-
-// "rope_type", or "type" as it was called before; files of the time between have both.
-std::string rope_type(const JsonObject& object) {
-  const std::vector<std::string> types = {"default", "linear", "llama3"};
-  if (!object.has("rope_type")) return one_of(object, "type", "default", types);
-  const auto type = one_of(object, "rope_type", "", types);
-  return object.has("type") ? one_of(object, "type", "", {type}) : type;
-}
-
-void read_llama3_(const JsonObject& config, const JsonObject& object, RopeConfig& rope) {
-  rope.low_freq_factor = object.number("low_freq_factor", 1e-6, 1e6);
-  rope.high_freq_factor = object.number("high_freq_factor", 1e-6, 1e6);
-  KVC_CHECK(static_cast<float>(rope.low_freq_factor) < static_cast<float>(rope.high_freq_factor), object.where(),
-            ": high_freq_factor is ", rope.high_freq_factor, ", expected more than low_freq_factor ",
-            rope.low_freq_factor);
-  const char* context = "original_max_position_embeddings";
-  rope.original_max_position_embeddings = (config.has(context) ? config : object).integer(context, 1, kMaxSize);
-}
-
-void read_rotation_(const JsonObject& config, JsonObject object, RopeConfig& rope) {
-  std::set<std::string> read;
-  object.note_reads(read);
-  for (const auto& [name, value] : object.json().items()) {
-    KVC_CHECK(!value.is_object(), object.where(), ": ", in_quotes(name), " is ", brief(value),
-              ", supported: one rotation for all layers");
-  }
-  const auto type = rope_type(object);
-  if (object.has("rope_theta")) rope.theta = object.number("rope_theta", kMinTheta, kMaxTheta);
-  if (object.has("partial_rotary_factor")) object.number("partial_rotary_factor", 1.0, 1.0);
-  if (type != "default") {
-    rope.type = type == "linear" ? RopeType::linear : RopeType::llama3;
-    rope.factor = object.number("factor", 1.0, 1e6);
-  }
-  if (type == "llama3") read_llama3_(config, object, rope);
-  refuse_unread(object, read);
-}
-
-// rope_parameters {rope_type, rope_theta, ...} since transformers 5; rope_theta and rope_scaling {type, ...} before.
-RopeConfig read_rope(const JsonObject& config) {
-  KVC_CHECK(!config.has("rope_parameters") || !config.has("rope_scaling"), config.where(),
-            ": both rope_scaling and rope_parameters, expected one of them");
-  RopeConfig rope;
-  if (config.has("rope_theta")) rope.theta = config.number("rope_theta", kMinTheta, kMaxTheta);
-  if (config.has("partial_rotary_factor")) config.number("partial_rotary_factor", 1.0, 1.0);
-  for (const char* field : {"rope_parameters", "rope_scaling"}) {
-    if (config.has(field)) read_rotation_(config, config.object(field), rope);
-  }
-  return rope;
 }
 
 // null, one id or a list of ids
@@ -134,8 +97,27 @@ void read_sizes(const JsonObject& config, ModelConfig& model) {
             ", expected an even number up to ", kMaxHeadDim);
   model.vocab_size = config.integer("vocab_size", 1, kMaxSize);
   model.max_position_embeddings = config.integer("max_position_embeddings", 1, kMaxSize);
-  if (model.architecture->sliding_window && config.has("sliding_window")) {
-    model.sliding_window = config.integer("sliding_window", 1, kMaxSize);
+}
+
+// What attention, residual stream and logits are multiplied by, or bent with.
+void read_scales(const JsonObject& config, ModelConfig& model) {
+  const auto& architecture = *model.architecture;
+  const auto factor = [&](const char* name, double absent) {
+    return config.has(name) ? config.number(name, 1e-9, 1e9) : absent;
+  };
+  model.attention_scale = usual_attention_scale(model.head_dim);
+  if (const char* field = architecture.attention_scale; field && config.has(field)) {
+    model.attention_scale = std::pow(config.number(field, 1e-9, 1e9), architecture.attention_scale_power);
+  }
+  if (architecture.softcaps) {
+    model.attention_softcap = factor("attn_logit_softcapping", 0);
+    model.logits_softcap = factor("final_logit_softcapping", 0);
+  }
+  if (architecture.embedding_times_root) model.embedding_scale = std::sqrt(static_cast<double>(model.hidden_size));
+  if (architecture.multipliers) {
+    model.embedding_scale = factor("embedding_multiplier", 1);
+    model.residual_scale = factor("residual_multiplier", 1);
+    model.logits_divisor = factor("logits_scaling", 1);
   }
 }
 
@@ -177,26 +159,51 @@ std::vector<int64_t> tokenizers_end(const std::filesystem::path& dir, int64_t vo
 
 }  // namespace
 
-ModelConfig parse_model_config(JsonObject config) {
+ModelShape ModelConfig::shape() const {
+  ModelShape shape{n_layers, n_heads, n_kv_heads, head_dim};
+  shape.attention_scale = attention_scale;
+  shape.logit_softcap = attention_softcap;
+  shape.has_sinks = architecture->sinks;
+  shape.has_rope = !architecture->learned_positions;
+  shape.sliding_window = sliding_window;
+  bool differ = false;
+  for (const auto& layer : layers) shape.layers.push_back({layer.sliding_window, layer.has_rope});
+  for (const auto& layer : shape.layers) differ |= layer != shape.layers.front();
+  if (!differ) {
+    shape.sliding_window = shape.layers.front().sliding_window, shape.has_rope = shape.layers.front().has_rope;
+    shape.layers.clear();
+  }
+  if (shape.has_rope) shape.n_rotated_channels = n_rotated_channels(rope, head_dim);
+  return shape;
+}
+
+ModelConfig parse_model_config(JsonObject given) {
+  std::string wrapper;
+  const auto json = completed_config(given, wrapper);
+  JsonObject config(json, wrapper.empty() ? given.where() : given.where("text_config"));
   std::set<std::string> read;
   config.note_reads(read);
   const auto& architecture = find_architecture(config);
 
   ModelConfig model;
   model.architecture = &architecture;
-  KVC_CHECK(!config.has("quantization_config"), config.where(), ": quantization_config is ",
-            brief(config.at("quantization_config")), ", supported: weights in floating point");
+  model.wrapper = wrapper;
+  refuse_quantized(config, architecture);
   for (const char* field : architecture.required) config.at(field);
   refuse_other_flags(config, architecture);
-  one_of(config, architecture.activation_field, architecture.activation, {architecture.activation});
+  const auto activation = name_of(architecture.activation);
+  one_of(config, architecture.activation_field, activation, {activation});
   read_sizes(config, model);
   model.norm_eps = architecture.layer_norm ? kLayerNormEps : config.number("rms_norm_eps", 0.0, 1.0);
-  if (!architecture.learned_positions) model.rope = read_rope(config);
-  model.norm_before = read_flag(config, architecture.norm_before);
+  model.norm_offset = architecture.norm_weights_less_one ? 1 : 0;
+  model.norms = read_flag(config, architecture.norm_before) ? architecture.norms : NormPlace::after_sum;
   model.qkv_bias = read_flag(config, architecture.qkv_bias);
   model.output_bias = read_flag(config, architecture.output_bias);
   model.mlp_bias = read_flag(config, architecture.mlp_bias);
   model.tied_embeddings = read_flag(config, architecture.tied_embeddings);
+  read_scales(config, model);
+  read_layers(config, model);
+  if (!architecture.learned_positions) read_ropes(config, model);
   model.bos_token_ids = read_ids(config, "bos_token_id", model.vocab_size);
   KVC_CHECK(model.bos_token_ids.size() <= 1, config.where(), ": bos_token_id is ", brief(config.at("bos_token_id")),
             ", expected one integer");
