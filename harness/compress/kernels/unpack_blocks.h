@@ -10,6 +10,7 @@
 #endif
 
 #include "kernels/lanes.h"
+#include "kernels/machine_lanes.h"
 #include "kernels/weight_blocks.h"
 
 namespace kvc::kernels::KVC_MACHINE {
@@ -198,6 +199,22 @@ struct Block<BlockType::q6_k> {
   }
 };
 
+// Codes of e2m1 as whole numbers, in the nibbles' places of q4_0, times half of 2^(exponent - 127): the scale of ggml.
+template <>
+struct Block<BlockType::mxfp4> {
+  static constexpr int64_t kValues = 32, kBytes = 17;
+  static KVC_INLINE OneScale scales(const uint8_t* block) {
+    const uint32_t exponent = *block;  // 2^-128 and 2^-127 are no normal numbers
+    return {std::bit_cast<float>(exponent < 2 ? uint32_t{1} << (21 + exponent) : (exponent - 1) << 23)};
+  }
+  static KVC_INLINE void unpack(const uint8_t* block, const OneScale& scale, int64_t, Floats* out) {
+    constexpr Floats kTwice = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
+    Ints codes[2];
+    half_byte_codes(block + 1, codes);
+    for (int s = 0; s < 2; ++s) out[s] = pick(kTwice, codes[s]) * scale.d;
+  }
+};
+
 // Runs body(Block<type>{}).
 template <class Body>
 KVC_INLINE void for_block_type(BlockType type, const Body& body) {
@@ -218,6 +235,8 @@ KVC_INLINE void for_block_type(BlockType type, const Body& body) {
       return body(Block<BlockType::q5_k>{});
     case BlockType::q6_k:
       return body(Block<BlockType::q6_k>{});
+    case BlockType::mxfp4:
+      return body(Block<BlockType::mxfp4>{});
   }
 }
 

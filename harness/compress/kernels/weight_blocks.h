@@ -7,7 +7,8 @@
 
 namespace kvc::kernels {
 
-enum class BlockType : uint8_t { q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k };
+enum class BlockType : uint8_t { q4_0, q4_1, q5_0, q5_1, q8_0, q4_k, q5_k, q6_k, mxfp4 };
+inline constexpr BlockType kLastBlockType = BlockType::mxfp4;
 
 struct BlockLayout {
   std::string_view name;  // "Q4_1"

@@ -1,23 +1,21 @@
 #include "checkpoint/gguf_config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <set>
 
-#include "checkpoint/config_keys.h"
+#include "checkpoint/gguf_architecture.h"
+#include "checkpoint/gguf_metadata.h"
+#include "checkpoint/gguf_rope.h"
 #include "gguf/end_tokens.h"
 #include "kvc/check.h"
 #include "text/json_reader.h"
 #include "text/nearest.h"
-#include "text/utf8.h"
 
 namespace kvc {
 namespace {
 
 using nlohmann::json;
-
-constexpr const char* kRopeDivisors = "rope_freqs.weight";
 
 // Keys below the architecture's name that are read here, or that change nothing that is computed.
 const std::set<std::string> kKnownKeys = {"block_count",
@@ -39,149 +37,142 @@ const std::set<std::string> kKnownKeys = {"block_count",
                                           "rope.scaling.factor",
                                           "rope.scaling.original_context_length",
                                           "rope.scaling.finetuned"};
+constexpr const char *kWindow = "attention.sliding_window", *kPattern = "attention.sliding_window_pattern",
+                     *kExperts = "expert_gating_func";
 
-class Metadata {
+json to_json(const GgufValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value)) return *flag;
+  if (const auto* integer = std::get_if<int64_t>(&value)) return *integer;
+  return std::get<double>(value);
+}
+
+bool is_zero(const json& value) { return value.is_number() && value == 0; }
+
+// A file's metadata as config.json would say it, and the keys that were read.
+class ConfigWriter {
  public:
-  explicit Metadata(const GgufFile& file) : file_(file), prefix_(file.text("general.architecture") + ".") {}
+  ConfigWriter(const GgufFile& file, const GgufArchitecture& row) : file_(file), metadata_(file), row_(row) {}
 
-  bool has(const std::string& key) const { return file_.has(prefix_ + key); }
-  double number(const std::string& key) const { return file_.number(prefix_ + key); }
-  const std::string& text(const std::string& key) const { return file_.text(prefix_ + key); }
-  // One integer, or one for each layer that are all the same.
-  int64_t integer(const std::string& key) const {
-    const auto& values = file_.metadata();
-    const auto found = values.find(prefix_ + key);
-    if (found == values.end() || !std::holds_alternative<std::vector<int64_t>>(found->second)) {
-      return file_.integer(prefix_ + key);
-    }
-    const auto& layers = std::get<std::vector<int64_t>>(found->second);
-    KVC_CHECK(!layers.empty() && std::equal(layers.begin() + 1, layers.end(), layers.begin()), file_.path(), ": key ",
-              in_quotes(prefix_ + key), " differs from layer to layer, supported: one value for all");
-    return layers.front();
+  json write() {
+    write_sizes_();
+    write_flags_();
+    write_window_();
+    write_rotation_();
+    write_fields_();
+    metadata_.refuse_unknown(read_);
+    return std::move(config_);
   }
-  int64_t integer(const std::string& key, int64_t absent) const { return has(key) ? integer(key) : absent; }
-  void refuse_unknown() const {
-    for (const auto& [key, value] : file_.metadata()) {
-      if (!key.starts_with(prefix_) || kKnownKeys.contains(key.substr(prefix_.size())) || is_nothing(key, value)) {
-        continue;
-      }
-      throw Error(concat(file_.path(), ": key ", in_quotes(key), shown(value),
-                         " is none that is computed here, or known to change nothing"));
-    }
-  }
-  const GgufFile& file() const { return file_; }
 
  private:
-  // "no experts", "no scaling": 0 is what llama.cpp takes for a number that is not there; of a factor, but of none that
-  // attention has in the place of 1 / sqrt(head_dim), 1.
-  bool is_nothing(const std::string& key, const GgufValue& value) const {
-    const bool multiplies = is_factor(key) && !key.substr(prefix_.size()).starts_with("attention.");
-    if (const auto* number = std::get_if<double>(&value)) return *number == 0 || (multiplies && *number == 1);
-    if (const auto* number = std::get_if<int64_t>(&value)) return *number == 0 || (multiplies && *number == 1);
-    if (const auto* flag = std::get_if<bool>(&value)) return *flag == (key == prefix_ + "attention.causal");
-    const auto* list = std::get_if<std::vector<int64_t>>(&value);
-    return list && std::all_of(list->begin(), list->end(), [](int64_t number) { return number == 0; });
+  void write_sizes_() {
+    const auto& embedding = file_.tensor("token_embd.weight").shape;
+    KVC_CHECK(embedding.size() == 2, file_.path(), ": token_embd.weight has ", embedding.size(),
+              " dimensions, expected 2");
+    const int64_t hidden = metadata_.integer("embedding_length");
+    const int64_t n_heads = metadata_.integer("attention.head_count");
+    KVC_CHECK(n_heads >= 1, file_.path(), ": attention.head_count is ", n_heads, ", expected 1 or more");
+    n_layers_ = metadata_.integer("block_count");
+    head_dim_ = metadata_.integer("attention.key_length", hidden / n_heads);
+    KVC_CHECK(metadata_.integer("attention.value_length", head_dim_) == head_dim_, file_.path(),
+              ": attention.value_length is ", metadata_.integer("attention.value_length"),
+              ", supported: the head's ", head_dim_, " channels");
+    config_ = {{"architectures", {row_.hugging_face}},
+               {"hidden_act", "silu"},
+               {"hidden_size", hidden},
+               {"intermediate_size", metadata_.integer("feed_forward_length")},
+               {"num_hidden_layers", n_layers_},
+               {"num_attention_heads", n_heads},
+               {"num_key_value_heads", metadata_.integer("attention.head_count_kv", n_heads)},
+               {"head_dim", head_dim_},
+               {"vocab_size", embedding[0]},
+               {"max_position_embeddings", metadata_.integer("context_length")},
+               {"rms_norm_eps", metadata_.number("attention.layer_norm_rms_epsilon")}};
+    if (row_.width_scale_layers > 0) {
+      config_["query_pre_attn_scalar"] = n_layers_ == row_.width_scale_layers ? hidden / n_heads : head_dim_;
+    }
   }
-  static std::string shown(const GgufValue& value) {
-    if (const auto* number = std::get_if<double>(&value)) return concat(" (", *number, ")");
-    if (const auto* number = std::get_if<int64_t>(&value)) return concat(" (", *number, ")");
-    if (const auto* text = std::get_if<std::string>(&value)) return " (" + in_quotes(*text) + ")";
-    const auto* flag = std::get_if<bool>(&value);
-    return !flag ? "" : *flag ? " (true)" : " (false)";
+
+  void write_flags_() {
+    const auto has = [&](const char* name) { return file_.tensors().contains(name); };
+    config_["tie_word_embeddings"] = !has("output.weight");
+    config_["attention_bias"] = has("blk.0.attn_q.bias");
+    config_["mlp_bias"] = has("blk.0.ffn_gate.bias");
+    config_["eos_token_id"] = gguf_end_tokens(file_);
+    if (const auto bos = gguf_named_token(file_, "bos_token_id")) config_["bos_token_id"] = *bos;
+  }
+
+  // Which layers have the window: as the file lists them or by its period, else by the family's.
+  void write_window_() {
+    const int64_t window = metadata_.integer(kWindow, row_.absent_window);
+    KVC_CHECK(window <= 0 || row_.has_window, metadata_.where(kWindow), " is ", window,
+              ", and the file does not say in which layers; supported: 0");
+    config_["sliding_window"] = window > 0 ? json(window) : json();
+    if (row_.window_period == 0) return;
+    read_.insert(kPattern);
+    const auto listed = metadata_.per_layer(kPattern);
+    KVC_CHECK(listed.empty() || static_cast<int64_t>(listed.size()) >= n_layers_, metadata_.where(kPattern), " has ",
+              listed.size(), " values, expected one for each of ", n_layers_, " layers");
+    const int64_t period = listed.empty() ? metadata_.integer(kPattern, row_.window_period) : 1;
+    auto& types = config_["layer_types"] = json::array();
+    for (int64_t i = 0; i < n_layers_; ++i) {
+      const bool slides = listed.empty() ? period == 0 || (i + 1) % period != 0 : listed[static_cast<size_t>(i)] != 0;
+      types.push_back(slides && window > 0 ? "sliding_attention" : "full_attention");
+    }
+  }
+
+  void write_rotation_() {
+    const int64_t n_rotated = metadata_.integer("rope.dimension_count", head_dim_);
+    KVC_CHECK(n_rotated == head_dim_ || (!row_.swaps_rows && n_rotated >= 2 && n_rotated < head_dim_ && n_rotated % 2 == 0),
+              file_.path(), ": rope.dimension_count is ", n_rotated, ", supported: the head's ", head_dim_, " channels",
+              row_.swaps_rows ? "" : ", or an even number of them");
+    if (n_rotated != head_dim_) {
+      config_["partial_rotary_factor"] = static_cast<double>(n_rotated) / static_cast<double>(head_dim_);
+    }
+    config_["rope_theta"] = metadata_.number("rope.freq_base", 10000.0);
+    config_["rope_scaling"] = gguf_rope_scaling(metadata_, n_rotated, read_);
+    const std::string length = "attention.temperature_length", context = "rope.scaling.original_context_length";
+    if (metadata_.has(length) && metadata_.has(context)) {
+      KVC_CHECK(metadata_.integer(length) == metadata_.integer(context), metadata_.where(length), " is ",
+                metadata_.integer(length), ", supported: ", context, " (", metadata_.integer(context), ")");
+    }
+  }
+
+  void write_fields_() {
+    auto more = json::parse(row_.more);
+    if (!config_["rope_scaling"].is_object()) more.erase("rope_scaling");
+    config_.merge_patch(more);
+    for (const auto& [key, field] : row_.fields) {
+      read_.insert(key);
+      if (!metadata_.has(key)) continue;
+      const auto value = to_json(metadata_.scalar(key));
+      if (is_zero(value)) continue;  // "none", as llama.cpp has it
+      const std::string name = field, inner = "rope_scaling.";
+      (name.starts_with(inner) ? config_["rope_scaling"][name.substr(inner.size())] : config_[name]) = value;
+    }
+    read_.insert(row_.idle.begin(), row_.idle.end());
+    if (config_.contains("num_experts_per_tok") && metadata_.integer(kExperts, 1) == 1) read_.insert(kExperts);
+    read_.insert(kKnownKeys.begin(), kKnownKeys.end());
   }
 
   const GgufFile& file_;
-  std::string prefix_;
+  const GgufMetadata metadata_;
+  const GgufArchitecture& row_;
+  json config_;
+  std::set<std::string> read_;
+  int64_t n_layers_ = 0, head_dim_ = 0;
 };
-
-// As llama.cpp reads it: without a type it is linear, and a factor of 0 is none.
-json rope_scaling(const Metadata& metadata) {
-  const auto type = metadata.has("rope.scaling.type") ? metadata.text("rope.scaling.type") : "linear";
-  double factor = 0;
-  for (const char* key : {"rope.scaling.factor", "rope.scale_linear"}) {  // the second before there were types
-    if (factor == 0 && metadata.has(key)) factor = metadata.number(key);
-  }
-  if (type == "none" || (type == "linear" && factor == 0)) return nullptr;
-  return {{"rope_type", type}, {"factor", factor}};
-}
-
-// What the file says, as config.json would.
-json config_json(const Metadata& metadata, const GgufArchitecture& architecture) {
-  const auto& file = metadata.file();
-  const auto& embedding = file.tensor("token_embd.weight").shape;
-  KVC_CHECK(embedding.size() == 2, file.path(), ": token_embd.weight has ", embedding.size(),
-            " dimensions, expected 2");
-  const int64_t hidden = metadata.integer("embedding_length"), n_heads = metadata.integer("attention.head_count");
-  KVC_CHECK(n_heads >= 1, file.path(), ": attention.head_count is ", n_heads, ", expected 1 or more");
-  const int64_t head_dim = metadata.integer("attention.key_length", hidden / n_heads);
-  for (const char* key : {"attention.value_length", "rope.dimension_count"}) {
-    KVC_CHECK(metadata.integer(key, head_dim) == head_dim, file.path(), ": ", key, " is ", metadata.integer(key),
-              ", supported: the head's ", head_dim, " channels");
-  }
-  json config{{"architectures", {architecture.hugging_face}},
-              {"hidden_act", "silu"},
-              {"hidden_size", hidden},
-              {"intermediate_size", metadata.integer("feed_forward_length")},
-              {"num_hidden_layers", metadata.integer("block_count")},
-              {"num_attention_heads", n_heads},
-              {"num_key_value_heads", metadata.integer("attention.head_count_kv", n_heads)},
-              {"head_dim", head_dim},
-              {"vocab_size", embedding[0]},
-              {"max_position_embeddings", metadata.integer("context_length")},
-              {"rms_norm_eps", metadata.number("attention.layer_norm_rms_epsilon")},
-              {"rope_theta", metadata.has("rope.freq_base") ? metadata.number("rope.freq_base") : 10000.0},
-              {"rope_scaling", rope_scaling(metadata)},
-              {"tie_word_embeddings", !file.tensors().contains("output.weight")},
-              {"attention_bias", file.tensors().contains("blk.0.attn_q.bias")},
-              {"mlp_bias", file.tensors().contains("blk.0.ffn_gate.bias")},
-              {"eos_token_id", gguf_end_tokens(file)}};
-  if (const auto bos = gguf_named_token(file, "bos_token_id")) config["bos_token_id"] = *bos;
-  if (const int64_t window = metadata.integer("attention.sliding_window", 0); window > 0) {
-    config["sliding_window"] = window;
-    if (architecture.swaps_rows) config["architectures"] = {"MistralForCausalLM"};  // the one of these that has one
-    if (architecture.window_flag) config[architecture.window_flag] = true;
-  }
-  return config;
-}
-
-std::vector<float> rope_divisors(const GgufFile& file, int64_t head_dim) {
-  if (!file.tensors().contains(kRopeDivisors)) return {};
-  const auto& tensor = file.tensor(kRopeDivisors);
-  KVC_CHECK(tensor.type == GgufTensor().type && tensor.shape == std::vector<int64_t>{head_dim / 2}, file.path(), ": ",
-            kRopeDivisors, " is ", type_name(tensor), " of ", tensor.shape.back(), " values, expected F32 of ",
-            head_dim / 2);
-  std::vector<float> divisors(static_cast<size_t>(head_dim / 2));
-  file.read(tensor, 0, tensor.n_bytes, divisors.data());
-  for (const float divisor : divisors) {
-    KVC_CHECK(std::isfinite(divisor) && divisor > 0, file.path(), ": ", kRopeDivisors, " holds ", divisor,
-              ", expected numbers above 0");
-  }
-  return divisors;
-}
 
 }  // namespace
 
-const GgufArchitecture& architecture_of(const GgufFile& file) {
-  static const std::vector<GgufArchitecture> rows = {{"llama", "LlamaForCausalLM", true},
-                                                     {"qwen2", "Qwen2ForCausalLM", false, "use_sliding_window"},
-                                                     {"qwen3", "Qwen3ForCausalLM", false, "use_sliding_window"},
-                                                     {"phi3", "Phi3ForCausalLM", false}};
-  const auto& name = file.text("general.architecture");
-  std::vector<std::string> known;
-  for (const auto& row : rows) {
-    if (name == row.name) return row;
-    known.emplace_back(row.name);
-  }
-  throw Error(concat(file.path(), ": general.architecture is ", in_quotes(name), ", supported: ", join(known)));
-}
-
 ModelConfig load_gguf_config(const GgufFile& file) {
-  const auto& architecture = architecture_of(file);
-  const Metadata metadata(file);
-  metadata.refuse_unknown();
-  const auto config = config_json(metadata, architecture);
+  const auto& row = architecture_of(file);
+  const auto config = ConfigWriter(file, row).write();
   auto model = parse_model_config(JsonObject(config, file.path()));
-  model.rope.divisors = rope_divisors(file, model.head_dim);
+  model.norm_offset = 0;  // stored with what is added
+  read_rope_divisors(file, model);
+  if (row.finetuned_is_rope && !GgufMetadata(file).boolean("rope.scaling.finetuned", true)) {
+    for (auto& layer : model.layers) layer.has_rope = false;
+  }
   return model;
 }
 

@@ -34,7 +34,7 @@ TEST(WeightBlocks, HaveTheSizesOfTheFormat) {
   const std::vector<std::tuple<BlockType, std::string, int64_t, int64_t>> expected = {
       {BlockType::q4_0, "Q4_0", 32, 18},   {BlockType::q4_1, "Q4_1", 32, 20},   {BlockType::q5_0, "Q5_0", 32, 22},
       {BlockType::q5_1, "Q5_1", 32, 24},   {BlockType::q8_0, "Q8_0", 32, 34},   {BlockType::q4_k, "Q4_K", 256, 144},
-      {BlockType::q5_k, "Q5_K", 256, 176}, {BlockType::q6_k, "Q6_K", 256, 210},
+      {BlockType::q5_k, "Q5_K", 256, 176}, {BlockType::q6_k, "Q6_K", 256, 210}, {BlockType::mxfp4, "MXFP4", 32, 17},
   };
   for (const auto& [type, name, n_values, n_bytes] : expected) {
     EXPECT_EQ(layout_of(type).name, name);
@@ -118,6 +118,16 @@ TEST(WeightBlocks, SixBitsInSixteens) {
     const int high_bits = high[half * 32 + place % 32] >> (place / 32 * 2) & 3;
     const auto scale = static_cast<int8_t>(scales[i / 16]);
     EXPECT_EQ(values[i], 0.25f * static_cast<float>(scale * ((low_bits | high_bits << 4) - 32))) << i;
+  }
+}
+
+// The values of e2m1 by the OCP's list, times 2^(exponent - 127).
+TEST(WeightBlocks, FourBitFloatsWithAnExponent) {
+  const float e2m1[] = {0, .5f, 1, 1.5f, 2, 3, 4, 6, 0, -.5f, -1, -1.5f, -2, -3, -4, -6};
+  for (const auto [exponent, scale] :
+       {std::pair{127, 1.f}, {130, 8.f}, {2, 0x1p-125f}, {1, 0x1p-126f}, {0, 0x1p-127f}, {252, 0x1p125f}}) {
+    const auto values = expand(BlockType::mxfp4, joined({{static_cast<uint8_t>(exponent)}, rising_and_falling()}));
+    for (size_t j = 0; j < 32; ++j) EXPECT_EQ(values[j], e2m1[j < 16 ? j : 31 - j] * scale) << exponent << ", " << j;
   }
 }
 

@@ -214,7 +214,7 @@ TEST_F(GgufFileTest, TensorsThatCannotBeAreRefused) {
 
 TEST_F(GgufFileTest, TypesThatAreNotReadAreCalledByTheirNames) {
   const std::pair<uint32_t, const char*> types[] = {
-      {10, "Q2_K"}, {17, "IQ2_XS"}, {39, "MXFP4"}, {28, "F64"}, {99, "99"}};
+      {10, "Q2_K"}, {17, "IQ2_XS"}, {40, "NVFP4"}, {28, "F64"}, {99, "99"}};
   for (const auto& [type, name] : types) {
     auto writer = small_file();
     writer.tensors[0].type = type;

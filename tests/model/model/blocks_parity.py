@@ -12,7 +12,7 @@ except ImportError as error:
 
 # Where a block's halves stand, the last of them counted from its end.
 HALVES = {"Q4_0": [0], "Q4_1": [0, 2], "Q5_0": [0], "Q5_1": [0, 2], "Q8_0": [0], "Q4_K": [0, 2],
-          "Q5_K": [0, 2], "Q6_K": [-2]}
+          "Q5_K": [0, 2], "Q6_K": [-2], "MXFP4": []}  # its scale is a byte of any value
 # Zeros of both signs, the least subnormal, the greatest one, the least normal, the greatest finite
 EXTREME = [0x0000, 0x8000, 0x0001, 0x8001, 0x03FF, 0x0400, 0x7BFF, 0xFBFF]
 NOT_FINITE = [0x7C00, 0xFC00, 0x7E00, 0xFE01, 0x7D00]

@@ -13,8 +13,9 @@ namespace kvc::test {
 
 using kvc::kernels::BlockType;
 
-inline constexpr BlockType kBlockTypes[] = {BlockType::q4_0, BlockType::q4_1, BlockType::q5_0, BlockType::q5_1,
-                                            BlockType::q8_0, BlockType::q4_k, BlockType::q5_k, BlockType::q6_k};
+inline constexpr BlockType kBlockTypes[] = {BlockType::q4_0, BlockType::q4_1, BlockType::q5_0,
+                                            BlockType::q5_1, BlockType::q8_0, BlockType::q4_k,
+                                            BlockType::q5_k, BlockType::q6_k, BlockType::mxfp4};
 
 inline kvc::BlockRows random_blocks(BlockType type, int64_t n_rows, int64_t n_columns, uint64_t seed) {
   const auto& layout = kvc::kernels::layout_of(type);
@@ -29,6 +30,10 @@ inline kvc::BlockRows random_blocks(BlockType type, int64_t n_rows, int64_t n_co
     data[byte] = static_cast<uint8_t>(0x18 + random() % 12 + random() % 2 * 128);
   };
   for (int64_t block = 0; block < bytes.numel(); block += layout.n_bytes) {
+    if (type == BlockType::mxfp4) {
+      data[block] = static_cast<uint8_t>(118 + random() % 4);  // one exponent
+      continue;
+    }
     shrink(block + (is_last ? layout.n_bytes - 1 : 1));
     if (has_minimum) shrink(block + 3);
   }

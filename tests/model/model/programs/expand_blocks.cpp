@@ -10,7 +10,7 @@
 int main(int argc, char** argv) {
   using namespace kvc::kernels;
   const std::vector<char> bytes{std::istreambuf_iterator<char>(std::cin), {}};
-  for (auto type = BlockType::q4_0; argc == 2 && type <= BlockType::q6_k; type = BlockType(int(type) + 1)) {
+  for (auto type = BlockType::q4_0; argc == 2 && type <= kLastBlockType; type = BlockType(int(type) + 1)) {
     const auto& layout = layout_of(type);
     if (layout.name != argv[1]) continue;
     const auto n_values = static_cast<int64_t>(bytes.size()) / layout.n_bytes * layout.n_values;
@@ -19,5 +19,5 @@ int main(int argc, char** argv) {
     std::fwrite(values.data(), sizeof(float), values.size(), stdout);
     return 0;
   }
-  return std::fprintf(stderr, "usage: expand_blocks Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q4_K|Q5_K|Q6_K\n"), 2;
+  return std::fprintf(stderr, "usage: expand_blocks Q4_0|Q4_1|Q5_0|Q5_1|Q8_0|Q4_K|Q5_K|Q6_K|MXFP4\n"), 2;
 }
