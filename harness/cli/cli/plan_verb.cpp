@@ -52,8 +52,8 @@ ScriptPlace place_of(const Plan& plan, const fs::path& file) {
   place.environment = environment();
   std::set<std::string> models;
   for (const auto& experiment : plan.experiments) {
-    if (is_fetched(experiment.model_name, paths) && models.insert(experiment.model_name).second)
-      place.fetched.push_back(experiment.model_name);
+    if (is_fetched(experiment.model, paths) && models.insert(experiment.model).second)
+      place.fetched.push_back(experiment.model);
   }
   return place;
 }

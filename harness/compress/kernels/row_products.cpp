@@ -284,17 +284,33 @@ KVC_CLONES double sum_of_squares(const float* x, const float* y, int64_t n) {
   return sum;
 }
 
-KVC_CLONES void silu(float* x, int64_t n) {
+// x[i] / (1 + exp(-gate(x[i])))
+template <class Gate>
+KVC_INLINE void gate_rows(float* x, int64_t n, const Gate& gate) {
   for (int64_t i = 0; i < n; i += kLanes) {
     const int64_t lanes = std::min(kLanes, n - i);
     Floats value = {};
     std::memcpy(&value, x + i, static_cast<size_t>(lanes) * sizeof(float));
-    Floats negated = -value;
+    Floats negated = -gate(value);
     negated = negated > 87.f ? Floats{} + 87.f : negated;
     negated = negated < -87.f ? Floats{} - 87.f : negated;
     const Floats result = value / (1.f + exp_of(negated));
     std::memcpy(x + i, &result, static_cast<size_t>(lanes) * sizeof(float));
   }
 }
+
+struct TimesAlpha {
+  float alpha;
+  KVC_INLINE Floats operator()(const Floats& x) const { return x * alpha; }
+};
+struct GeluGate {  // 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u))
+  KVC_INLINE Floats operator()(const Floats& x) const {
+    constexpr float kTwice = 1.5957691216057308f, kCubic = 0.044715f;  // 2 sqrt(2 / pi)
+    return kTwice * (x + kCubic * x * x * x);
+  }
+};
+
+KVC_CLONES void silu(float* x, int64_t n, float alpha) { gate_rows(x, n, TimesAlpha{alpha}); }
+KVC_CLONES void gelu_tanh(float* x, int64_t n) { gate_rows(x, n, GeluGate{}); }
 
 }  // namespace kvc::kernels

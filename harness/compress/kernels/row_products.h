@@ -44,7 +44,9 @@ void softcap(float* x, int64_t n, float cap);  // x -> cap * tanh(x / cap), in p
 // Sum of (x - y)^2 in double, in 8 lanes; y null: of x^2.
 double sum_of_squares(const float* x, const float* y, int64_t n);
 
-// x[i] = x[i] / (1 + exp(-x[i])), relative error 1e-6; an entry's bits do not depend on its place.
-void silu(float* x, int64_t n);
+// x[i] = x[i] / (1 + exp(-alpha * x[i])), relative error 1e-6; an entry's bits do not depend on its place.
+void silu(float* x, int64_t n, float alpha = 1);
+// The same for 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), GELU's approximation.
+void gelu_tanh(float* x, int64_t n);
 
 }  // namespace kvc::kernels

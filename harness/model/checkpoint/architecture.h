@@ -112,6 +112,7 @@ struct Architecture {
   Activation activation = Activation::silu;
   bool layer_norm = false;             // LayerNorm with a bias, eps 1e-5; else RMSNorm
   bool norm_weights_less_one = false;  // checkpoints hold an RMSNorm's weights minus 1
+  bool wide_norms = false;             // an RMSNorm multiplies by its weights in fp32; else in the model's type
   bool embedding_times_root = false;   // the embedding is multiplied by sqrt(hidden_size), rounded to the model's type
   bool learned_positions = false;      // added to the embedding; else RoPE
   HeadNorms head_norms = HeadNorms::none;

@@ -62,7 +62,8 @@ const std::vector<GgufArchitecture>& rows() {
        .width_scale_layers = 46},
       {.name = "gemma3",
        .hugging_face = "Gemma3ForCausalLM",
-       .fields = {{"rope.freq_base_swa", "rope_local_base_freq"}, {"final_logit_softcapping", "final_logit_softcapping"}},
+       .fields = {{"rope.freq_base_swa", "rope_local_base_freq"},
+                  {"final_logit_softcapping", "final_logit_softcapping"}},
        .has_window = true,
        .window_period = 6,
        .width_scale_layers = 62},
@@ -100,14 +101,13 @@ const std::vector<Missing>& missing() {
        {"deepseek2", "deepseek2-ocr", "deepseek32", "glm-dsa", "minicpm3", "mistral4", "plm"}},
       {"layers without K and V (Mamba, linear attention, convolutions) are not computed here; use a model whose layers "
        "all have attention, as qwen3",
-       {"mamba",     "mamba2",        "rwkv6",       "rwkv7",   "qwen3next", "qwen35",   "qwen35moe", "granitehybrid",
-        "jamba",     "falcon-h1",     "lfm2",        "lfm2moe", "plamo2",    "plamo3",   "nemotron_h", "nemotron_h_moe",
-        "kimi-linear", "minimax-01"}},
+       {"mamba", "mamba2", "rwkv6", "rwkv7", "qwen3next", "qwen35", "qwen35moe", "granitehybrid", "jamba", "falcon-h1",
+        "lfm2", "lfm2moe", "plamo2", "plamo3", "nemotron_h", "nemotron_h_moe", "kimi-linear", "minimax-01"}},
       {"heads of several sizes, layers that share K and V and embeddings per layer are not computed here; use gemma3",
        {"gemma4", "gemma3n"}},
       {"shared experts and sigmoid routing are not computed here; use qwen3moe or gpt-oss",
-       {"deepseek", "glm4moe", "qwen2moe", "bailingmoe", "bailingmoe2", "dots1", "ernie4_5-moe", "hunyuan-moe", "llama4",
-        "granitemoe", "minimax-m2", "afmoe"}}};
+       {"deepseek", "glm4moe", "qwen2moe", "bailingmoe", "bailingmoe2", "dots1", "ernie4_5-moe", "hunyuan-moe",
+        "llama4", "granitemoe", "minimax-m2", "afmoe"}}};
   return all;
 }
 

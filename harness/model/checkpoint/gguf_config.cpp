@@ -74,8 +74,8 @@ class ConfigWriter {
     n_layers_ = metadata_.integer("block_count");
     head_dim_ = metadata_.integer("attention.key_length", hidden / n_heads);
     KVC_CHECK(metadata_.integer("attention.value_length", head_dim_) == head_dim_, file_.path(),
-              ": attention.value_length is ", metadata_.integer("attention.value_length"),
-              ", supported: the head's ", head_dim_, " channels");
+              ": attention.value_length is ", metadata_.integer("attention.value_length"), ", supported: the head's ",
+              head_dim_, " channels");
     config_ = {{"architectures", {row_.hugging_face}},
                {"hidden_act", "silu"},
                {"hidden_size", hidden},
@@ -122,9 +122,10 @@ class ConfigWriter {
 
   void write_rotation_() {
     const int64_t n_rotated = metadata_.integer("rope.dimension_count", head_dim_);
-    KVC_CHECK(n_rotated == head_dim_ || (!row_.swaps_rows && n_rotated >= 2 && n_rotated < head_dim_ && n_rotated % 2 == 0),
-              file_.path(), ": rope.dimension_count is ", n_rotated, ", supported: the head's ", head_dim_, " channels",
-              row_.swaps_rows ? "" : ", or an even number of them");
+    KVC_CHECK(
+        n_rotated == head_dim_ || (!row_.swaps_rows && n_rotated >= 2 && n_rotated < head_dim_ && n_rotated % 2 == 0),
+        file_.path(), ": rope.dimension_count is ", n_rotated, ", supported: the head's ", head_dim_, " channels",
+        row_.swaps_rows ? "" : ", or an even number of them");
     if (n_rotated != head_dim_) {
       config_["partial_rotary_factor"] = static_cast<double>(n_rotated) / static_cast<double>(head_dim_);
     }

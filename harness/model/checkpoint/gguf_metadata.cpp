@@ -50,8 +50,7 @@ GgufValue GgufMetadata::scalar(const std::string& key) const {
 
 std::vector<int64_t> GgufMetadata::per_layer(const std::string& key) const {
   const auto found = file_.metadata().find(prefix_ + key);
-  const auto* list =
-      found == file_.metadata().end() ? nullptr : std::get_if<std::vector<int64_t>>(&found->second);
+  const auto* list = found == file_.metadata().end() ? nullptr : std::get_if<std::vector<int64_t>>(&found->second);
   return list ? *list : std::vector<int64_t>();
 }
 

@@ -16,9 +16,7 @@ class GgufMetadata {
   double number(const std::string& key) const;  // an integer counts as one
   double number(const std::string& key, double absent) const { return has(key) ? number(key) : absent; }
   const std::string& text(const std::string& key) const { return file_.text(prefix_ + key); }
-  bool boolean(const std::string& key, bool absent) const {
-    return has(key) ? file_.boolean(prefix_ + key) : absent;
-  }
+  bool boolean(const std::string& key, bool absent) const { return has(key) ? file_.boolean(prefix_ + key) : absent; }
   // One integer, or one for each layer that are all the same.
   int64_t integer(const std::string& key) const;
   int64_t integer(const std::string& key, int64_t absent) const { return has(key) ? integer(key) : absent; }

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char *kDivisors = "rope_freqs.weight", *kLong = "rope_factors_long.weight",
-                     *kShort = "rope_factors_short.weight", *kContext = "rope.scaling.original_context_length";
+                     *kShort = "rope_factors_short.weight", *kTrainedContext = "rope.scaling.original_context_length";
 
 std::vector<float> pair_factors(const GgufFile& file, const std::string& name, int64_t n_pairs) {
   const auto& tensor = file.tensor(name);
@@ -34,7 +34,7 @@ json longrope(const GgufMetadata& metadata, int64_t n_rotated, std::set<std::str
   json scaling{{"rope_type", "longrope"},
                {"long_factor", pair_factors(file, kLong, n_rotated / 2)},
                {"short_factor", pair_factors(file, kShort, n_rotated / 2)},
-               {"original_max_position_embeddings", metadata.integer(kContext)}};
+               {"original_max_position_embeddings", metadata.integer(kTrainedContext)}};
   read.insert("rope.scaling.attn_factor");
   if (const double factor = metadata.number("rope.scaling.attn_factor", 0); factor != 0) {
     scaling["attention_factor"] = factor;
@@ -45,7 +45,7 @@ json longrope(const GgufMetadata& metadata, int64_t n_rotated, std::set<std::str
 // As the converter writes it: config.json's fields under other names.
 json yarn(const GgufMetadata& metadata, double factor, std::set<std::string>& read) {
   json scaling{{"rope_type", "yarn"}, {"factor", factor}};
-  if (metadata.has(kContext)) scaling["original_max_position_embeddings"] = metadata.integer(kContext);
+  if (metadata.has(kTrainedContext)) scaling["original_max_position_embeddings"] = metadata.integer(kTrainedContext);
   const auto take = [&](const std::string& key, const char* field) {
     read.insert("rope.scaling." + key);
     if (const double value = metadata.number("rope.scaling." + key, 0); value != 0) scaling[field] = value;

@@ -4,6 +4,7 @@
 
 #include <map>
 
+#include "checkpoint/gguf_architecture.h"
 #include "checkpoint/gguf_config.h"
 #include "gguf/gguf_file.h"
 #include "kvc/check.h"

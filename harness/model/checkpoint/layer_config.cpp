@@ -1,7 +1,9 @@
 #include "checkpoint/layer_config.h"
 
 #include <algorithm>
+#include <set>
 
+#include "checkpoint/completed_config.h"
 #include "kvc/check.h"
 #include "text/utf8.h"
 
@@ -84,8 +86,9 @@ void read_layer_types_(const JsonObject& config, bool period_is_given, ModelConf
       return concat(config.where(), ": layer_types holds ", brief(types[i]), " for layer ", i, ", but ", field,
                     " says ", layer.sliding_window > 0 ? "sliding_attention" : "full_attention");
     };
-    KVC_CHECK(!slides || model.sliding_window > 0, config.where(), ": layer_types holds \"sliding_attention\" for layer ",
-              i, ", but there is no sliding_window; supported then: \"full_attention\"");
+    KVC_CHECK(!slides || model.sliding_window > 0, config.where(),
+              ": layer_types holds \"sliding_attention\" for layer ", i,
+              ", but there is no sliding_window; supported then: \"full_attention\"");
     const bool agrees = slides == (layer.sliding_window > 0);
     KVC_CHECK(agrees || !period_is_given, contradicts(model.architecture->window_period_field));
     KVC_CHECK(agrees || model.architecture->reads_layer_types, contradicts("sliding_window"));
@@ -103,8 +106,8 @@ void read_experts(const JsonObject& config, ModelConfig& model) {
   KVC_CHECK(experts.n_chosen <= experts.n_experts, config.where(), ": num_experts_per_tok is ", experts.n_chosen,
             ", expected at most ", fields.n_experts, " ", experts.n_experts);
   experts.intermediate_size = config.integer(fields.intermediate_size, 1, kMaxWidth);
-  experts.normalized =
-      fields.normalized.field ? config.boolean(fields.normalized.field, fields.normalized.value) : fields.normalized.value;
+  experts.normalized = fields.normalized.field ? config.boolean(fields.normalized.field, fields.normalized.value)
+                                               : fields.normalized.value;
   if (fields.clamped) {
     if (config.has("swiglu_alpha")) experts.swiglu_alpha = config.number("swiglu_alpha", 1e-3, 1e3);
     if (config.has("swiglu_limit")) experts.swiglu_limit = config.number("swiglu_limit", 1e-3, 1e6);

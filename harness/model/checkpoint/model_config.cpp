@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "checkpoint/completed_config.h"
 #include "checkpoint/config_keys.h"
 #include "checkpoint/gguf_config.h"
 #include "checkpoint/layer_config.h"

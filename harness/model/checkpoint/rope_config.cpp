@@ -74,8 +74,8 @@ std::vector<float> read_divisors(const JsonObject& object, const char* name, int
             " numbers, expected one for each of the ", n, " pairs of rotated channels");
   std::vector<float> divisors;
   for (const auto& value : list) {
-    KVC_CHECK(value.is_number() && value.get<double>() >= 1e-6 && value.get<double>() <= 1e9, object.where(), ": ", name,
-              " holds ", brief(value), ", expected numbers from 1e-6 to 1e9");
+    KVC_CHECK(value.is_number() && value.get<double>() >= 1e-6 && value.get<double>() <= 1e9, object.where(), ": ",
+              name, " holds ", brief(value), ", expected numbers from 1e-6 to 1e9");
     divisors.push_back(value.get<float>());
   }
   return divisors;
@@ -103,8 +103,8 @@ RopeConfig read_rotation(const JsonObject& config, JsonObject object, const Mode
     rope.original_max_position_embeddings =
         named ? (config.has(kContext) ? config : object).integer(kContext, 1, kMaxContext)
               : model.max_position_embeddings;
-    rope.factor = static_cast<double>(model.max_position_embeddings) /
-                  static_cast<double>(rope.original_max_position_embeddings);
+    rope.factor =
+        static_cast<double>(model.max_position_embeddings) / static_cast<double>(rope.original_max_position_embeddings);
   }
   if (rope.type == RopeType::linear || rope.type == RopeType::llama3 || object.has("factor")) {
     rope.factor = object.number("factor", 1.0, kMaxFactor);
@@ -126,9 +126,9 @@ bool is_by_layer_type(const JsonObject& object) {
 void read_by_layer_type_(const JsonObject& config, const JsonObject& object, ModelConfig& model) {
   for (const auto& [name, value] : object.json().items()) {
     const bool known = model.architecture->plain_local_rope && (name == kFull || name == kSliding);
-    KVC_CHECK(known, object.where(), ": ", in_quotes(name), " is ", brief(value), ", supported: ",
-              model.architecture->plain_local_rope ? "full_attention and sliding_attention"
-                                                   : "one rotation for all layers");
+    KVC_CHECK(
+        known, object.where(), ": ", in_quotes(name), " is ", brief(value), ", supported: ",
+        model.architecture->plain_local_rope ? "full_attention and sliding_attention" : "one rotation for all layers");
   }
   if (object.has(kFull)) model.rope = read_rotation(config, object.object(kFull), model, model.rope);
   if (object.has(kSliding)) model.local_rope = read_rotation(config, object.object(kSliding), model, model.local_rope);

@@ -44,7 +44,8 @@ void check_shapes(const std::vector<at::Tensor>& maxima, const ModelConfig& conf
 }
 
 void check_groups(int64_t group_size, const ModelConfig& config) {
-  for (const int64_t columns : {config.hidden_size, config.n_heads * config.head_dim, config.intermediate_size}) {
+  for (const int64_t columns : {config.hidden_size, config.n_heads * config.head_dim, config.intermediate_size,
+                                config.experts.intermediate_size}) {
     KVC_CHECK(group_size == 0 || columns % group_size == 0, "weights: group_size ", group_size, " does not divide the ",
               columns, " columns of a matrix of this model");
   }
@@ -105,8 +106,9 @@ json check_quantization(const QuantizationChoice& choice, const ModelConfig& con
   if (choice.activation_bits > 0) record["activations"] = {{"bits", choice.activation_bits}, {"simulated", true}};
   if (choice.smoothing_file.empty()) return record;
   const auto& path = choice.smoothing_file;
-  KVC_CHECK(config.norm_before,
+  KVC_CHECK(config.is_normed_before(),
             "smooth_quant: this model has its norms after attention and MLP, so nothing can be smoothed");
+  KVC_CHECK(config.experts.n_experts == 0, "smooth_quant: this model has experts, of which not all read every token");
   KVC_CHECK(std::filesystem::exists(path), "smooth_quant: calibration '", path,
             "': no such file; `kvc smooth MODEL --texts FILE... --output ", path, "` makes it");
   const auto file = read_smoothing(path);

@@ -46,10 +46,10 @@ void rms_norm_row(const T* x, const float* weight, int64_t n, double eps, T* out
   for (int64_t i = 0; i < n; ++i) out[i] = static_cast<T>(weight[i] * (static_cast<float>(x[i]) * inverse));
 }
 
-// Rotates channels i and i + D/2 of a head; `to` may be `from`.
+// Rotates channels i and i + half of a head, half being R/2; `to` may be `from`.
 template <class T>
-void rotate_head(const T* from, const float* cos, const float* sin, int64_t head_dim, T* to) {
-  const int64_t half = head_dim / 2;
+void rotate_head(const T* from, const float* cos, const float* sin, int64_t half, int64_t head_dim, T* to) {
+  if (to != from) std::copy(from + 2 * half, from + head_dim, to + 2 * half);
   for (int64_t i = 0; i < half; ++i) {
     const float a = from[i], b = from[i + half];
     to[i] = static_cast<T>(a * cos[i] - b * sin[i]);
@@ -196,6 +196,13 @@ void multiply_run(const at::Tensor& rows, const at::Tensor& weight, const at::Te
   wide.multiply(rows, weight, bias, out);
 }
 
+// body(x, n): runs of the entries of a contiguous fp32 tensor, over all threads
+template <class Body>
+void for_entries_(at::Tensor& x, const Body& body) {
+  float* values = x.mutable_data_ptr<float>();
+  at::parallel_for(0, x.numel(), 1 << 14, [&](int64_t first, int64_t end) { body(values + first, end - first); });
+}
+
 }  // namespace
 
 bool is_defined(const Linear& w) { return w.weight.defined() || !w.blocks.empty(); }
@@ -217,6 +224,7 @@ at::Tensor normalize(const at::Tensor& x, const Norm& norm, double eps) {
   const auto wide = x.to(at::kFloat);
   if (norm.bias.defined()) return at::layer_norm(wide, {x.size(1)}, norm.weight, norm.bias, eps).to(x.scalar_type());
   const auto inverse = wide.square().mean(-1, true).add_(eps).rsqrt_();  // [rows, 1]
+  if (norm.wide) return (norm.weight * (wide * inverse)).to(x.scalar_type());
   return (norm.weight * (wide * inverse).to(x.scalar_type())).to(x.scalar_type());
 }
 
@@ -261,7 +269,8 @@ void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable&
                   at::Tensor& out) {
   if (!merged.is_cpu()) return portable::split_heads_(merged, first_head, rope, first_token, out);
   const int64_t n_tokens = merged.size(0), width = merged.size(1);
-  const int64_t n_heads = out.size(0), n_out_tokens = out.size(1), head_dim = out.size(2), half = head_dim / 2;
+  const int64_t n_heads = out.size(0), n_out_tokens = out.size(1), head_dim = out.size(2);
+  const int64_t half = rope.cos.defined() ? rope.cos.size(1) : 0;
   const float* cos = rope.cos.defined() ? rope.cos.const_data_ptr<float>() : nullptr;
   const float* sin = rope.cos.defined() ? rope.sin.const_data_ptr<float>() : nullptr;
   for_dtype(merged.scalar_type(), [&]<class T>(T*) {
@@ -272,7 +281,7 @@ void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable&
         const T* from = in + t * width + (first_head + h) * head_dim;
         T* to = result + (h * n_out_tokens + first_token + t) * head_dim;
         if (cos) {
-          rotate_head(from, cos + t * half, sin + t * half, head_dim, to);
+          rotate_head(from, cos + t * half, sin + t * half, half, head_dim, to);
         } else {
           std::copy(from, from + head_dim, to);
         }
@@ -284,28 +293,39 @@ void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable&
 void rotate_heads_(at::Tensor& merged, int64_t n_heads, int64_t head_dim, const RopeTable& rope) {
   if (!rope.cos.defined()) return;
   if (!merged.is_cpu()) return portable::rotate_heads_(merged, n_heads, head_dim, rope);
-  const int64_t n_tokens = merged.size(0), width = merged.size(1), half = head_dim / 2;
+  const int64_t n_tokens = merged.size(0), width = merged.size(1), half = rope.cos.size(1);
   const float *cos = rope.cos.const_data_ptr<float>(), *sin = rope.sin.const_data_ptr<float>();
   for_dtype(merged.scalar_type(), [&]<class T>(T*) {
     T* rows = merged.mutable_data_ptr<T>();
     for (int64_t t = 0; t < n_tokens; ++t) {
       for (int64_t h = 0; h < n_heads; ++h) {
         T* head = rows + t * width + h * head_dim;
-        rotate_head(head, cos + t * half, sin + t * half, head_dim, head);
+        rotate_head(head, cos + t * half, sin + t * half, half, head_dim, head);
       }
     }
   });
 }
 
 // LibTorch's silu would take another exp for the entries behind the last whole vector, wherever that ends.
-at::Tensor silu_times(const at::Tensor& gate_up) {
-  if (!gate_up.is_cpu()) return portable::silu_times(gate_up);
+at::Tensor gated(const at::Tensor& gate_up, Activation activation) {
+  if (!gate_up.is_cpu()) return portable::gated(gate_up, activation);
   const auto halves = gate_up.chunk(2, 1);
   auto gate = at::empty(halves[0].sizes(), at::kFloat).copy_(halves[0]);
-  float* values = gate.mutable_data_ptr<float>();
-  at::parallel_for(0, gate.numel(), 1 << 14,
-                   [&](int64_t first, int64_t end) { kernels::silu(values + first, end - first); });
+  for_entries_(gate, [&](float* x, int64_t n) {
+    activation == Activation::gelu_tanh ? kernels::gelu_tanh(x, n) : kernels::silu(x, n);
+  });
   return gate.to(gate_up.scalar_type()).mul_(halves[1]);
+}
+
+at::Tensor clamped_gated(const at::Tensor& gate_up, double alpha, double limit) {
+  const auto halves = gate_up.chunk(2, 1);
+  auto gate = halves[0].to(at::kFloat).clamp_max(limit).contiguous();
+  if (gate.is_cpu()) {
+    for_entries_(gate, [&](float* x, int64_t n) { kernels::silu(x, n, static_cast<float>(alpha)); });
+  } else {
+    gate.mul_((gate * alpha).sigmoid());
+  }
+  return gate.mul_(halves[1].to(at::kFloat).clamp(-limit, limit).add_(1)).to(gate_up.scalar_type());
 }
 
 at::Tensor embedding_rows(const at::Tensor& table, std::span<const int64_t> ids, int64_t n_rows) {

@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/architecture.h"
 #include "checkpoint/tensor_source.h"
 
 namespace kvc {
@@ -38,6 +39,7 @@ at::Device device_of(const Linear& w);
 struct Norm {
   at::Tensor weight;  // [N] fp32
   at::Tensor bias;    // [N] fp32, or undefined
+  bool wide = false;  // RMSNorm: the product with the weights is in fp32; else of numbers rounded to x's type
 };
 
 // By row: (x - mean(x)) / sqrt(var(x) + eps) * weight + bias where there is a bias (LayerNorm), else
@@ -56,7 +58,8 @@ at::Tensor linear_rows(const at::Tensor& x, const Linear& w);
 struct RopeTable;
 
 // Takes heads first_head ... first_head+H-1 out of merged rows, rotates them where the table says so (channel i with
-// channel i + D/2), and writes them to tokens first_token ... of out.
+// channel i + R/2, R/2 being the table's columns; the channels from R on stay), and writes them to tokens first_token
+// ... of out.
 // merged [T, n*D]; rope: table of these T positions; out [H, T_out, D] of the same type
 void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable& rope, int64_t first_token,
                   at::Tensor& out);
@@ -64,8 +67,10 @@ void split_heads_(const at::Tensor& merged, int64_t first_head, const RopeTable&
 // Rotates heads 0 ... H-1 of merged rows where they stand. merged [T, n*D]; rope: table of these T positions
 void rotate_heads_(at::Tensor& merged, int64_t n_heads, int64_t head_dim, const RopeTable& rope);
 
-// silu(gate) * up: gate_up [T, 2F], gate first -> [T, F]
-at::Tensor silu_times(const at::Tensor& gate_up);
+// activation(gate) * up: gate_up [T, 2F], gate first -> [T, F]
+at::Tensor gated(const at::Tensor& gate_up, Activation activation);
+// (up + 1) * gate * sigmoid(alpha * gate) with gate at most `limit`, up within it
+at::Tensor clamped_gated(const at::Tensor& gate_up, double alpha, double limit);
 
 // Rows `ids` of table [V, E] -> [n_rows, E], zeros behind them. The ids are valid.
 at::Tensor embedding_rows(const at::Tensor& table, std::span<const int64_t> ids, int64_t n_rows);

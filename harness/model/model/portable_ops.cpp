@@ -9,10 +9,11 @@
 namespace kvc::portable {
 namespace {
 
-// x [..., D] fp32, table rows broadcast over it: channel i with channel i + D/2
+// x [..., D] fp32, table rows [R/2] broadcast over it: channel i with channel i + R/2
 at::Tensor rotated(const at::Tensor& x, const at::Tensor& cos, const at::Tensor& sin) {
-  const auto halves = x.chunk(2, -1);
-  return at::cat({halves[0] * cos - halves[1] * sin, halves[1] * cos + halves[0] * sin}, -1);
+  const int64_t half = cos.size(-1), rest = x.size(-1) - 2 * half;
+  const auto a = x.narrow(-1, 0, half), b = x.narrow(-1, half, half);
+  return at::cat({a * cos - b * sin, b * cos + a * sin, x.narrow(-1, 2 * half, rest)}, -1);
 }
 
 // merged [T, n*D] -> heads [T, H, D] of it, a view
@@ -49,9 +50,9 @@ void rotate_heads_(at::Tensor& merged, int64_t n_heads, int64_t head_dim, const 
   heads.copy_(rotated(heads.to(at::kFloat), rope.cos.unsqueeze(1), rope.sin.unsqueeze(1)));
 }
 
-at::Tensor silu_times(const at::Tensor& gate_up) {
+at::Tensor gated(const at::Tensor& gate_up, Activation activation) {
   const auto halves = gate_up.chunk(2, 1);
-  return at::silu(halves[0]).mul_(halves[1]);
+  return (activation == Activation::gelu_tanh ? at::gelu(halves[0], "tanh") : at::silu(halves[0])).mul_(halves[1]);
 }
 
 at::Tensor embedding_rows(const at::Tensor& table, std::span<const int64_t> ids, int64_t n_rows) {

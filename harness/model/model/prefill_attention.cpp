@@ -4,7 +4,6 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
-#include <limits>
 #include <vector>
 
 #include "kernels/row_products.h"
@@ -12,8 +11,6 @@
 
 namespace kvc {
 namespace {
-
-constexpr float kHidden = -std::numeric_limits<float>::infinity();  // added to the score of a key that is not seen
 
 // [H, T, D] -> [H, ceil(T / kRowBucket), D, kRowBucket] fp32
 at::Tensor panels_of(const at::Tensor& k) {
@@ -32,10 +29,12 @@ at::Tensor panels_of(const at::Tensor& k) {
   return panels;
 }
 
-// One KV head's keys and values.
+// One KV head's keys and values, and a query head's sink (null: none).
 struct HeadView {
   const float *panels, *v;
   int64_t head_dim, window;
+  float softcap;
+  const float* sink;
 };
 
 // One query head. q [kRowBucket, D] times scale; out: rows of H_q*D
@@ -52,7 +51,8 @@ void attend_head(const float* q, const HeadView& kv, int64_t first, float* out, 
     float* row = scores.data() + r * stride;
     const int64_t seen_end = first + r + 1 - from;
     const int64_t seen_begin = kv.window > 0 ? std::max<int64_t>(0, seen_end - kv.window) : 0;
-    kernels::softmax(row + seen_begin, seen_end - seen_begin);
+    if (kv.softcap > 0) kernels::softcap(row + seen_begin, seen_end - seen_begin, kv.softcap);
+    kernels::softmax(row + seen_begin, seen_end - seen_begin, kv.sink);
     std::fill(row, row + seen_begin, 0.f);
     std::fill(row + seen_end, row + stride, 0.f);
     std::fill_n(out + r * out_stride, d, 0.f);
@@ -63,21 +63,27 @@ void attend_head(const float* q, const HeadView& kv, int64_t first, float* out, 
 
 }  // namespace
 
-PrefillAttention::PrefillAttention(const at::Tensor& k, const at::Tensor& v, int64_t window, double scale)
-    : window_(window), scale_(scale), panels_(k.is_cpu() ? panels_of(k) : k), v_(k.is_cpu() ? v.to(at::kFloat) : v) {}
+PrefillAttention::PrefillAttention(const at::Tensor& k, const at::Tensor& v, const LayerInfo& info)
+    : info_(info), panels_(k.is_cpu() ? panels_of(k) : k), v_(k.is_cpu() ? v.to(at::kFloat) : v) {}
 
 at::Tensor PrefillAttention::attend(const at::Tensor& q, int64_t row, int64_t first) const {
-  if (!q.is_cpu()) return portable::attend_bucket(q, panels_, v_, row, first, window_, scale_);
+  if (!q.is_cpu()) return portable::attend_bucket(q, panels_, v_, row, first, info_);
   const int64_t n_heads = q.size(0), group = n_heads / v_.size(0), head_dim = q.size(2);
-  const auto scaled = q.narrow(1, row, kRowBucket).to(at::kFloat).mul(scale_).contiguous();  // [H_q, 64, D]
+  const auto scaled =
+      q.narrow(1, row, kRowBucket).to(at::kFloat).mul(info_.attention_scale).contiguous();  // [H_q, 64, D]
   auto out = at::empty({kRowBucket, n_heads * head_dim}, at::kFloat);
   const float* queries = scaled.const_data_ptr<float>();
+  const float* sinks = info_.sinks.defined() ? info_.sinks.const_data_ptr<float>() : nullptr;
   float* result = out.mutable_data_ptr<float>();
   at::parallel_for(0, n_heads, 1, [&](int64_t begin, int64_t end) {
     for (int64_t h = begin; h < end; ++h) {
       const int64_t held = h / group;
-      const HeadView kv{panels_.const_data_ptr<float>() + held * panels_.stride(0),
-                        v_.const_data_ptr<float>() + held * v_.stride(0), head_dim, window_};
+      const HeadView kv{.panels = panels_.const_data_ptr<float>() + held * panels_.stride(0),
+                        .v = v_.const_data_ptr<float>() + held * v_.stride(0),
+                        .head_dim = head_dim,
+                        .window = info_.sliding_window,
+                        .softcap = static_cast<float>(info_.logit_softcap),
+                        .sink = sinks ? sinks + h : nullptr};
       attend_head(queries + h * kRowBucket * head_dim, kv, first, result + h * head_dim, n_heads * head_dim);
     }
   });
@@ -85,18 +91,18 @@ at::Tensor PrefillAttention::attend(const at::Tensor& q, int64_t row, int64_t fi
 }
 
 at::Tensor portable::attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row,
-                                   int64_t first, int64_t window, double scale) {
-  const int64_t n_heads = q.size(0), n_kv_heads = k.size(0), head_dim = q.size(2);
+                                   int64_t first, const LayerInfo& info) {
+  const int64_t window = info.sliding_window, n_heads = q.size(0), n_kv_heads = k.size(0), head_dim = q.size(2);
   const int64_t begin = window > 0 ? std::max<int64_t>(0, first - window + 1) : 0, n = first + kRowBucket - begin;
   const auto grouped =
       q.narrow(1, row, kRowBucket).to(at::kFloat).reshape({n_kv_heads, -1, head_dim});  // [H_kv, G*64, D]
   const auto keys = k.narrow(1, begin, n).to(at::kFloat), values = v.narrow(1, begin, n).to(at::kFloat);
-  auto scores = at::bmm(grouped, keys.transpose(1, 2)).mul_(scale);  // [H_kv, G*64, n]
-  auto by_head = scores.view({n_heads, kRowBucket, n});
-  const auto hidden = at::full({kRowBucket, n}, kHidden, keys.options());
-  by_head.add_(at::triu(hidden, first - begin + 1));
-  if (window > 0) by_head.add_(at::tril(hidden, first - window - begin));
-  const auto attended = at::bmm(scores.softmax(-1), values);  // [H_kv, G*64, D]
+  const auto scores = at::bmm(grouped, keys.transpose(1, 2)).mul_(info.attention_scale);  // [H_kv, G*64, n]
+  const auto all = at::ones({kRowBucket, n}, keys.options().dtype(at::kBool));
+  auto hidden = all.triu(first - begin + 1);
+  if (window > 0) hidden.logical_or_(all.tril(first - window - begin));
+  const auto weights = attention_weights(scores.view({n_heads, kRowBucket, n}), hidden, info);
+  const auto attended = at::bmm(weights.view(scores.sizes()), values);  // [H_kv, G*64, D]
   return attended.view({n_heads, kRowBucket, head_dim}).transpose(0, 1).reshape({kRowBucket, n_heads * head_dim});
 }
 

@@ -8,20 +8,21 @@
 
 #include <cstdint>
 
+#include "kvc/layer_cache.h"
+
 namespace kvc {
 
 class PrefillAttention {
  public:
-  // k, v [H_kv, T, D], of one type, contiguous. window: how many of the last tokens each query sees; 0: all.
-  PrefillAttention(const at::Tensor& k, const at::Tensor& v, int64_t window, double scale);
+  // k, v [H_kv, T, D], of one type, contiguous. Of info: window, softcap, attention sinks and scale.
+  PrefillAttention(const at::Tensor& k, const at::Tensor& v, const LayerInfo& info);
 
   // Queries at rows row ... row + kRowBucket - 1 of q, whose positions begin at `first`, over the keys up to their own.
   // q [H_q, T_q, D] contiguous -> [kRowBucket, H_q*D] fp32
   at::Tensor attend(const at::Tensor& q, int64_t row, int64_t first) const;
 
  private:
-  int64_t window_;
-  double scale_;
+  LayerInfo info_;
   at::Tensor panels_;  // [H_kv, panels, D, kRowBucket] fp32, zeros behind the last token; on a GPU k
   at::Tensor v_;       // [H_kv, T, D] fp32; on a GPU v
 };
@@ -29,7 +30,7 @@ class PrefillAttention {
 namespace portable {
 // The same by LibTorch's operators: what runs on a GPU, and what the CPU's loops are held against.
 at::Tensor attend_bucket(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v, int64_t row, int64_t first,
-                         int64_t window, double scale);
+                         const LayerInfo& info);
 }  // namespace portable
 
 }  // namespace kvc

@@ -4,6 +4,7 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "kvc/check.h"
@@ -35,7 +36,10 @@ at::Tensor behind(const at::Tensor* prefix, const at::Tensor& x) {
 // With weights as codes or blocks a prompt's products run on floats, made once for the whole prompt.
 DecoderLayer expanded(const DecoderLayer& layer, at::ScalarType type) {
   auto result = layer;
-  for (auto* linear : {&result.qkv, &result.output, &result.up, &result.down}) *linear = expanded(*linear, type);
+  for (auto* linear : {&result.qkv, &result.output}) *linear = expanded(*linear, type);
+  if (is_defined(layer.up)) {  // experts stay: most of them read few rows
+    for (auto* linear : {&result.up, &result.down}) *linear = expanded(*linear, type);
+  }
   return result;
 }
 
@@ -62,7 +66,9 @@ Transformer Transformer::draw(const std::filesystem::path& config_file, const Lo
 
 Transformer::Transformer(ModelConfig config, Weights weights)
     : config_(std::move(config)), weights_(std::move(weights)) {
-  if (!config_.architecture->learned_positions) rope_frequencies_ = rope_frequencies(config_.rope, config_.head_dim);
+  if (config_.architecture->learned_positions) return;
+  frequencies_ = rope_frequencies(config_.rope, config_.head_dim);
+  local_frequencies_ = rope_frequencies(config_.local_rope, config_.head_dim);
 }
 
 void Transformer::check_id(int64_t id, int64_t position) const {
@@ -72,8 +78,25 @@ void Transformer::check_id(int64_t id, int64_t position) const {
             ", the model has max_position_embeddings ", config_.max_position_embeddings);
 }
 
-RopeTable Transformer::rope_of(std::span<const int64_t> positions) const {
-  return rope_table(positions, rope_frequencies_);
+Transformer::RopeTables Transformer::rope_of(std::span<const int64_t> positions) const {
+  const auto global = rope_table(positions, frequencies_, config_.rope.attention_factor);
+  if (config_.rope == config_.local_rope || config_.sliding_window == 0) return {global, global};
+  return {global, rope_table(positions, local_frequencies_, config_.local_rope.attention_factor)};
+}
+
+RopeTable Transformer::rope_of(int64_t layer, const RopeTables& tables) const {
+  if (!config_.layers[static_cast<size_t>(layer)].has_rope) return {};
+  return is_local(layer) ? tables.local : tables.global;
+}
+
+at::Tensor Transformer::query_factors(std::span<const int64_t> positions) const {
+  if (config_.query_growth == 0) return {};
+  std::vector<float> factors;
+  for (const int64_t position : positions) {
+    factors.push_back(static_cast<float>(
+        1 + config_.query_growth * std::log1p(static_cast<double>(position / config_.query_growth_length))));
+  }
+  return at::tensor(factors);
 }
 
 // -> [n_rows, hidden] on the first layer's device; rows beyond the ids are zero
@@ -82,6 +105,10 @@ at::Tensor Transformer::embed(std::span<const int64_t> ids, std::span<const int6
   for (size_t t = 0; t < ids.size(); ++t) check_id(ids[t], positions[t]);
   auto x = embedding_rows(weights_.embedding, ids, n_rows, weights_.type);
   if (is_defined(weights_.project_in)) x = linear(x, weights_.project_in, buckets);
+  if (double scale = config_.embedding_scale; scale != 1) {
+    if (config_.architecture->embedding_times_root) scale = at::scalar_tensor(scale, x.options()).item<double>();
+    x.mul_(scale);
+  }
   if (weights_.positions.defined()) {
     std::vector<int64_t> rows(positions.begin(), positions.begin() + static_cast<std::ptrdiff_t>(ids.size()));
     for (auto& row : rows) row += kUnusedPositions;
@@ -93,34 +120,79 @@ at::Tensor Transformer::embed(std::span<const int64_t> ids, std::span<const int6
 // x [rows, hidden] -> [rows, (H_q + 2 H_kv) * D], before RoPE
 at::Tensor Transformer::project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets,
                                     const OnRead& on_read) const {
-  const auto in = config_.norm_before ? normalize(x, layer.attention_norm, config_.norm_eps) : x;
+  const auto in = config_.is_normed_before() ? normalize(x, layer.attention_norm, config_.norm_eps) : x;
   if (on_read) on_read(Reader::qkv, in);
   auto merged = linear(in, layer.qkv, buckets);
-  if (layer.q_norm.defined()) {
+  if (config_.architecture->head_norms == HeadNorms::each) {
     normalize_heads_(merged, 0, config_.n_heads, layer.q_norm, config_.norm_eps);
     normalize_heads_(merged, config_.n_heads, config_.n_kv_heads, layer.k_norm, config_.norm_eps);
+  }
+  if (config_.architecture->head_norms == HeadNorms::merged) {
+    int64_t first = 0;
+    for (const auto* weight : {&layer.q_norm, &layer.k_norm}) {
+      auto rows = merged.narrow(1, first, weight->size(0));
+      rows.copy_(normalize(rows, {*weight, {}, config_.architecture->wide_norms}, config_.norm_eps));
+      first += weight->size(0);
+    }
   }
   return merged;
 }
 
-// x [rows, hidden] += output(attended [rows, H_q*D]), then += down(silu(gate) * up), without a gate down(relu(up));
-// each half normalized before or behind
+// x [rows, hidden] -> down(activation(gate) * up), without a gate down(relu(up)); or the experts' mean
+at::Tensor Transformer::mlp(const at::Tensor& x, const DecoderLayer& layer, bool buckets) const {
+  if (!is_defined(layer.up)) return mix_experts(x, layer.experts);
+  const auto& architecture = *config_.architecture;
+  auto up = linear(x, layer.up, buckets);
+  return linear(architecture.gated_mlp ? gated(up, architecture.activation) : up.relu_(), layer.down, buckets);
+}
+
+// Of each row the chosen experts' outputs, weighted. An expert reads its rows together, by products whose bits do not
+// depend on how many there are; a row's sum goes by the experts' numbers.
+at::Tensor Transformer::mix_experts(const at::Tensor& x, const Experts& experts) const {
+  const auto& fields = config_.architecture->experts;
+  const auto scores = linear(x, experts.router, false).to(at::kFloat);  // [rows, E]
+  const auto ranked = fields.routing == Routing::softmax_first ? scores.softmax(-1) : scores;
+  auto [weights, chosen] = ranked.topk(config_.experts.n_chosen, -1);
+  if (fields.routing == Routing::softmax_last) weights = weights.softmax(-1);
+  if (config_.experts.normalized) weights = weights / weights.sum(-1, true);
+  const auto by_row = chosen.to(at::kCPU).contiguous();
+  auto mixed = at::zeros(x.sizes(), x.options().dtype(at::kFloat));
+  for (int64_t e = 0; e < config_.experts.n_experts; ++e) {
+    const auto places = (by_row == e).nonzero().to(x.device());  // [n, 2]: row, and which of its choices
+    if (places.size(0) == 0) continue;
+    const auto rows = places.select(1, 0);
+    const auto index = static_cast<size_t>(e);
+    const auto up = linear(x.index_select(0, rows), experts.up[index], false);
+    const auto in = fields.clamped ? clamped_gated(up, config_.experts.swiglu_alpha, config_.experts.swiglu_limit)
+                                   : gated(up, config_.architecture->activation);
+    const auto out = linear(in, experts.down[index], false).to(at::kFloat);
+    mixed.index_add_(0, rows, out * weights.index({rows, places.select(1, 1)}).unsqueeze(1));
+  }
+  return mixed.to(x.scalar_type());
+}
+
+// x += a half's output, which is normed before, or the sum is.
+void Transformer::add_half_(at::Tensor& x, const at::Tensor& output, const Norm& norm, const Norm& output_norm) const {
+  const auto added = config_.is_output_normed() ? normalize(output, output_norm, config_.norm_eps) : output;
+  config_.residual_scale == 1 ? x.add_(added) : x.add_(added * config_.residual_scale);
+  if (config_.norms == NormPlace::after_sum) x.copy_(normalize(x, norm, config_.norm_eps));
+}
+
+// x [rows, hidden] += output(attended [rows, H_q*D]), then += the MLP
 void Transformer::finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended, bool buckets,
                                 const OnRead& on_read) const {
-  const bool before = config_.norm_before;
-  x.add_(linear(attended.to(x.scalar_type()), layer.output, buckets));
-  if (!before) x.copy_(normalize(x, layer.attention_norm, config_.norm_eps));
-  const auto in = before ? normalize(x, layer.mlp_norm, config_.norm_eps) : x;
+  add_half_(x, linear(attended.to(x.scalar_type()), layer.output, buckets), layer.attention_norm,
+            layer.attention_output_norm);
+  const auto in = config_.is_normed_before() ? normalize(x, layer.mlp_norm, config_.norm_eps) : x;
   if (on_read) on_read(Reader::up, in);
-  auto up = linear(in, layer.up, buckets);
-  x.add_(linear(config_.architecture->gated_mlp ? silu_times(up) : up.relu_(), layer.down, buckets));
-  if (!before) x.copy_(normalize(x, layer.mlp_norm, config_.norm_eps));
+  add_half_(x, mlp(in, layer, buckets), layer.mlp_norm, layer.mlp_output_norm);
 }
 
 // x: rows of the tokens behind the prefix, a multiple of kRowBucket: a token's bits do not depend on how long the
 // prompt is.
-void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope,
+void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTables& ropes,
                                  const NewTokens* prefix, const OnLayer& on_layer, const OnInput& on_input) const {
+  const auto rope = rope_of(layer, ropes);
   const auto weights = expanded(weights_.layers[static_cast<size_t>(layer)], x.scalar_type());
   const int64_t n_rows = x.size(0), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
   const int64_t n_prefix = prefix ? prefix->k.size(1) : 0;
@@ -140,9 +212,12 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
     split_heads_(qkv, n_heads, turn, row, tokens.k);
     split_heads_(qkv, n_heads + n_kv_heads, {}, row, tokens.v);
   }
+  if (const auto factors = query_factors(positions_from(n_prefix, n_rows)); factors.defined()) {
+    tokens.q.mul_(factors.to(x.device()).unsqueeze(1));
+  }
   {
     const auto k = behind(prefix ? &prefix->k : nullptr, tokens.k), v = behind(prefix ? &prefix->v : nullptr, tokens.v);
-    const PrefillAttention attention(k, v, config_.sliding_window, shape().attention_scale);
+    const PrefillAttention attention(k, v, layer_info(layer, 0));
     for (int64_t row = 0; row < n_rows; row += kRowRun) {
       std::vector<at::Tensor> attended;
       for (int64_t bucket = row; bucket < row + n_of(row); bucket += kRowBucket) {
@@ -164,9 +239,12 @@ void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens,
 
 // x [rows, hidden] -> [rows, V]
 at::Tensor Transformer::logits_of_rows(const at::Tensor& x, bool buckets) const {
-  auto normed = config_.norm_before ? normalize(x, weights_.final_norm, config_.norm_eps) : x;
+  auto normed = weights_.final_norm.weight.defined() ? normalize(x, weights_.final_norm, config_.norm_eps) : x;
   if (is_defined(weights_.project_out)) normed = linear(normed, weights_.project_out, buckets);
-  return linear(normed, weights_.logits, buckets);
+  auto logits = linear(normed, weights_.logits, buckets);
+  if (config_.logits_divisor != 1) logits.div_(config_.logits_divisor);
+  if (config_.logits_softcap > 0) logits.div_(config_.logits_softcap).tanh_().mul_(config_.logits_softcap);
+  return logits;
 }
 
 // x: rows of the prompt's end, n_tokens of them tokens
@@ -229,13 +307,15 @@ at::Tensor Transformer::decode_step(std::span<const StepToken> tokens, const Att
   for (const auto& token : tokens) ids.push_back(token.id), positions.push_back(token.position);
   auto x = embed(ids, positions, n, false);  // [B, hidden]
   auto rope = rope_of(positions).to(x.device());
+  const auto factors = query_factors(positions);
   std::vector<NewTokens> news(tokens.size());
   for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
     const auto& weights = weights_.layers[static_cast<size_t>(layer)];
     const auto device = device_of(weights.qkv);
     if (x.device() != device) x = x.to(device), rope = rope.to(device);
     auto merged = project_qkv(x, weights, false);
-    rotate_heads_(merged, n_heads + n_kv_heads, head_dim, rope);
+    rotate_heads_(merged, n_heads + n_kv_heads, head_dim, rope_of(layer, rope));
+    if (factors.defined()) merged.narrow(1, 0, n_heads * head_dim).mul_(factors.to(device).unsqueeze(1));
     for (int64_t b = 0; b < n; ++b) {
       const auto heads = merged[b].view({n_heads + 2 * n_kv_heads, 1, head_dim});
       news[static_cast<size_t>(b)] = {heads.narrow(0, 0, n_heads), heads.narrow(0, n_heads, n_kv_heads),

@@ -65,8 +65,8 @@ class Transformer {
   bool is_on_cpu() const { return device_of(weights_.embedding).is_cpu() && device_of(weights_.logits).is_cpu(); }
   // For the caches of a sequence of that name.
   LayerInfo layer_info(int64_t layer, uint64_t sequence_key) const {
-    return kvc::layer_info(shape(), layer, sequence_key, rope_frequencies_,
-                           device_of(weights_.layers.at(static_cast<size_t>(layer)).qkv));
+    const auto& weights = weights_.layers.at(static_cast<size_t>(layer));
+    return kvc::layer_info(shape(), layer, sequence_key, frequencies_of(layer), device_of(weights.qkv), weights.sinks);
   }
   int64_t weights_bytes() const { return weights_.bytes(); }
 
@@ -95,16 +95,34 @@ class Transformer {
  private:
   Transformer(ModelConfig config, Weights weights);
 
+  // The rotations of layers without and with a sliding window, of the same positions.
+  struct RopeTables {
+    RopeTable global, local;
+    RopeTables to(at::Device device) const { return {global.to(device), local.to(device)}; }
+  };
+
   void check_id(int64_t id, int64_t position) const;
-  RopeTable rope_of(std::span<const int64_t> positions) const;
+  bool is_local(int64_t layer) const { return config_.layers[static_cast<size_t>(layer)].sliding_window > 0; }
+  std::span<const float> frequencies_of(int64_t layer) const {
+    if (!config_.layers[static_cast<size_t>(layer)].has_rope) return {};
+    return is_local(layer) ? local_frequencies_ : frequencies_;
+  }
+  RopeTables rope_of(std::span<const int64_t> positions) const;
+  // One that rotates nothing where the layer has no RoPE.
+  RopeTable rope_of(int64_t layer, const RopeTables& tables) const;
+  // Of queries at these positions [T], or undefined where the model has none.
+  at::Tensor query_factors(std::span<const int64_t> positions) const;
   at::Tensor embed(std::span<const int64_t> ids, std::span<const int64_t> positions, int64_t n_rows,
                    bool buckets) const;
   using OnRead = std::function<void(Reader reader, const at::Tensor& x)>;
   at::Tensor project_qkv(const at::Tensor& x, const DecoderLayer& layer, bool buckets,
                          const OnRead& on_read = {}) const;
+  at::Tensor mlp(const at::Tensor& x, const DecoderLayer& layer, bool buckets) const;
+  at::Tensor mix_experts(const at::Tensor& x, const Experts& experts) const;
+  void add_half_(at::Tensor& x, const at::Tensor& output, const Norm& norm, const Norm& output_norm) const;
   void finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended, bool buckets,
                      const OnRead& on_read = {}) const;
-  void prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTable& rope, const NewTokens* prefix,
+  void prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTables& ropes, const NewTokens* prefix,
                       const OnLayer& on_layer, const OnInput& on_input) const;
   at::Tensor prefill_layers(std::span<const int64_t> ids, const OnLayer& on_layer, const OnInput& on_input,
                             std::span<const NewTokens> prefix) const;
@@ -113,7 +131,8 @@ class Transformer {
 
   ModelConfig config_;
   Weights weights_;
-  std::vector<float> rope_frequencies_;  // [D/2]; none where positions are learned
+  std::vector<float> frequencies_,
+      local_frequencies_;  // [R/2], of rope and local_rope; none where positions are learned
 };
 
 }  // namespace kvc

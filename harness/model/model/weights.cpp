@@ -55,8 +55,15 @@ class WeightReader {
     }
     return linear;
   }
-  Norm norm(const std::string& name, int64_t size, bool has_bias) {
-    return {floats(name + ".weight", size), has_bias ? floats(name + ".bias", size) : at::Tensor()};
+  Norm norm(const std::string& name, const ModelConfig& config) {
+    const auto& architecture = *config.architecture;
+    const auto weight = norm_weight(name, config.hidden_size, config);
+    const bool has_bias = architecture.layer_norm;
+    return {weight, has_bias ? floats(name + ".bias", config.hidden_size) : at::Tensor(), architecture.wide_norms};
+  }
+  at::Tensor norm_weight(const std::string& name, int64_t size, const ModelConfig& config) {
+    const auto stored = floats(name + ".weight", size);
+    return config.norm_offset == 0 ? stored : stored + config.norm_offset;
   }
   at::Tensor floats(const std::string& name, int64_t size) { return read(name, {size}).to(device_, at::kFloat); }
 
@@ -133,16 +140,31 @@ Parts parts_of(const std::string& prefix, const std::vector<const char*>& names,
 void quantize_layer_(DecoderLayer& layer, const ModelConfig& config, const LoadOptions& options, size_t index) {
   const auto& quantization = options.quantization;
   if (const auto& smoothing = quantization.smoothing) {
-    KVC_CHECK(config.norm_before, "smooth_quant: this model has its norms after attention and MLP");
+    KVC_CHECK(config.is_normed_before(), "smooth_quant: this model has its norms after attention and MLP");
+    KVC_CHECK(layer.experts.up.empty(), "smooth_quant: this model has experts, of which not all read every token");
     for (auto* linear : {&layer.qkv, &layer.up}) *linear = expanded(*linear, options.dtype);
     smooth_(layer.attention_norm, layer.qkv, smoothing->maxima.qkv.at(index), smoothing->alpha);
     smooth_(layer.mlp_norm, layer.up, smoothing->maxima.up.at(index), smoothing->alpha);
   }
-  for (auto* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) {
-    linear->input_bits = quantization.activation_bits;
-    if (quantization.weight_bits == 0) continue;
-    *linear = quantized(expanded(*linear, options.dtype), quantization.weight_bits, quantization.group_size);
+  layer.for_each_linear([&](Linear& linear) {
+    linear.input_bits = quantization.activation_bits;
+    if (quantization.weight_bits == 0) return;
+    linear = quantized(expanded(linear, options.dtype), quantization.weight_bits, quantization.group_size);
+  });
+}
+
+Experts load_experts(WeightReader& reader, const ModelConfig& config, const std::string& prefix) {
+  const auto& names = config.architecture->tensors;
+  const bool has_bias = config.architecture->experts.biases;
+  const int64_t hidden = config.hidden_size, width = config.experts.intermediate_size;
+  Experts experts;
+  experts.router = reader.linear({{prefix + names.router, config.experts.n_experts}}, hidden, has_bias);
+  for (int64_t e = 0; e < config.experts.n_experts; ++e) {
+    const auto expert = concat(prefix, names.experts, ".", e, ".");
+    experts.up.push_back(reader.linear(parts_of(expert, names.expert_up, {width, width}), hidden, has_bias));
+    experts.down.push_back(reader.linear({{expert + names.expert_down, hidden}}, width, has_bias));
   }
+  return experts;
 }
 
 DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t layer) {
@@ -151,15 +173,26 @@ DecoderLayer load_layer(WeightReader& reader, const ModelConfig& config, int64_t
   const auto prefix = concat(names.stem, "layers.", layer, ".");
   const int64_t hidden = config.hidden_size, intermediate = config.intermediate_size;
   const int64_t q_rows = config.n_heads * config.head_dim, kv_rows = config.n_kv_heads * config.head_dim;
+  const bool before = config.norms != NormPlace::of_output;  // or behind the sum, of the same names
   DecoderLayer weights;
-  weights.attention_norm = reader.norm(prefix + names.attention_norm, hidden, architecture.layer_norm);
+  if (before) weights.attention_norm = reader.norm(prefix + names.attention_norm, config);
   weights.qkv = reader.linear(parts_of(prefix, names.qkv, {q_rows, kv_rows, kv_rows}), hidden, config.qkv_bias);
-  if (architecture.head_norms) {
-    weights.q_norm = reader.floats(prefix + "self_attn.q_norm.weight", config.head_dim);
-    weights.k_norm = reader.floats(prefix + "self_attn.k_norm.weight", config.head_dim);
+  if (architecture.head_norms != HeadNorms::none) {
+    const bool merged = architecture.head_norms == HeadNorms::merged;
+    weights.q_norm = reader.norm_weight(prefix + "self_attn.q_norm", merged ? q_rows : config.head_dim, config);
+    weights.k_norm = reader.norm_weight(prefix + "self_attn.k_norm", merged ? kv_rows : config.head_dim, config);
   }
+  if (architecture.sinks) weights.sinks = reader.floats(prefix + names.sinks, config.n_heads);
   weights.output = reader.linear({{prefix + names.output, hidden}}, q_rows, config.output_bias);
-  weights.mlp_norm = reader.norm(prefix + names.mlp_norm, hidden, architecture.layer_norm);
+  if (before) weights.mlp_norm = reader.norm(prefix + names.mlp_norm, config);
+  if (config.is_output_normed()) {
+    weights.attention_output_norm = reader.norm(prefix + names.attention_output_norm, config);
+    weights.mlp_output_norm = reader.norm(prefix + names.mlp_output_norm, config);
+  }
+  if (config.layers.at(static_cast<size_t>(layer)).has_experts) {
+    weights.experts = load_experts(reader, config, prefix);
+    return weights;
+  }
   const auto up_rows = architecture.gated_mlp ? std::vector{intermediate, intermediate} : std::vector{intermediate};
   weights.up = reader.linear(parts_of(prefix, names.up, up_rows), hidden, config.mlp_bias);
   weights.down = reader.linear({{prefix + names.down, hidden}}, intermediate, config.mlp_bias);
@@ -200,8 +233,8 @@ Weights read_weights(WeightReader reader, const ModelConfig& config, const LoadO
     quantize_layer_(weights.layers.back(), config, options, static_cast<size_t>(layer));
   }
   if (width != hidden) weights.project_out = reader.linear({{stem + "project_out", width}}, hidden, false);
-  if (config.norm_before) {
-    weights.final_norm = reader.norm(stem + architecture.tensors.final_norm, hidden, architecture.layer_norm);
+  if (config.norms != NormPlace::after_sum) {
+    weights.final_norm = reader.norm(stem + architecture.tensors.final_norm, config);
   }
   weights.logits = config.tied_embeddings ? on_device(weights.embedding, options)
                                           : reader.linear({{"lm_head", config.vocab_size}}, width, false);
@@ -233,10 +266,14 @@ int64_t Weights::bytes() const {
     for (const auto& run : linear.blocks) all.push_back(run.bytes);
   };
   for (const auto* linear : {&embedding, &project_in, &project_out, &logits}) add(*linear);
-  for (const auto& layer : layers) {
-    for (const auto* norm : {&layer.attention_norm, &layer.mlp_norm}) all.insert(all.end(), {norm->weight, norm->bias});
-    for (const auto* linear : {&layer.qkv, &layer.output, &layer.up, &layer.down}) add(*linear);
-    all.insert(all.end(), {layer.q_norm, layer.k_norm});
+  for (auto layer : layers) {
+    for (const auto* norm :
+         {&layer.attention_norm, &layer.attention_output_norm, &layer.mlp_norm, &layer.mlp_output_norm}) {
+      all.insert(all.end(), {norm->weight, norm->bias});
+    }
+    layer.for_each_linear(add);
+    add(layer.experts.router);
+    all.insert(all.end(), {layer.q_norm, layer.k_norm, layer.sinks});
   }
   std::set<const void*> counted;  // tied matrices are one
   size_t n_bytes = 0;

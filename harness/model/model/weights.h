@@ -21,15 +21,35 @@ struct LoadOptions {
   std::vector<at::Device> devices = {at::kCPU};  // each takes an equal run of layers, in order
 };
 
+// E experts in the place of an MLP.
+struct Experts {
+  Linear router;             // [E, hidden]
+  std::vector<Linear> up;    // each [2F, hidden]: gate, then up
+  std::vector<Linear> down;  // each [hidden, F]
+};
+
+// Norms that the model does not have are undefined.
 struct DecoderLayer {
-  Norm attention_norm;  // [hidden]
-  Linear qkv;           // [(H_q + 2 H_kv) * D, hidden]: q, then k, then v
-  at::Tensor q_norm;    // [D] fp32, or undefined
-  at::Tensor k_norm;    // [D] fp32, or undefined
-  Linear output;        // [hidden, H_q * D]
-  Norm mlp_norm;        // [hidden]
-  Linear up;            // [2 * intermediate, hidden]: gate, then up; without a gate [intermediate, hidden]
-  Linear down;          // [hidden, intermediate]
+  Norm attention_norm;         // [hidden]: of what attention reads; of the sum with its output where that is normed
+  Linear qkv;                  // [(H_q + 2 H_kv) * D, hidden]: q, then k, then v
+  at::Tensor q_norm;           // [D] fp32, or [H_q * D] of all heads as one vector, or undefined
+  at::Tensor k_norm;           // [D] or [H_kv * D] fp32, or undefined
+  at::Tensor sinks;            // [H_q] fp32, or undefined
+  Linear output;               // [hidden, H_q * D]
+  Norm attention_output_norm;  // [hidden]
+  Norm mlp_norm;               // [hidden]
+  Linear up;                   // [2 * intermediate, hidden]: gate, then up; without a gate [intermediate, hidden]
+  Linear down;                 // [hidden, intermediate]
+  Experts experts;             // in the place of up and down, or empty
+  Norm mlp_output_norm;        // [hidden]
+
+  // f(linear) for each of its matrices.
+  template <class F>
+  void for_each_linear(const F& f) {
+    f(qkv), f(output);
+    if (is_defined(up)) f(up), f(down);
+    for (size_t e = 0; e < experts.up.size(); ++e) f(experts.up[e]), f(experts.down[e]);
+  }
 };
 
 inline constexpr int64_t kUnusedPositions = 2;  // rows before position 0's in a learned table

@@ -80,7 +80,7 @@ bool of_namesakes(const CompareReport& report) {
 
 // Columns that name what all rows have alike are not shown; the title says it.
 Shown shown_of(const CompareReport& report) {
-  return {differ(report, &ComparedRow::model), differ(report, &ComparedRow::a) && !of_namesakes(report),
+  return {differ(report, &ComparedRow::model_label), differ(report, &ComparedRow::a) && !of_namesakes(report),
           has_margin(report)};
 }
 

@@ -259,7 +259,7 @@ std::string plot_of_summary(Database& db, const SummaryOptions& options, size_t 
   const auto shown = shown_cells(db, options, suspects);
   const auto tasks = distinct(shown, &SummaryRow::task);
   std::vector<PlotPoint> points;
-  if (distinct(shown, &SummaryRow::model).size() != 1) return "";
+  if (distinct(shown, &SummaryRow::model_label).size() != 1) return "";
   for (const auto& group : group_cells(shown)) {
     const double fp16 = group.sum(&SummaryRow::kv_bytes_fp16);
     const bool is_whole = std::all_of(group.by_task.begin(), group.by_task.end(),
@@ -280,7 +280,7 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   if (options.experiment != "all") check_stored_experiment(db, options.experiment);
   std::vector<SummaryRow> suspects;
   const auto shown = shown_cells(db, options, suspects);
-  const auto models = distinct(shown, &SummaryRow::model);
+  const auto models = distinct(shown, &SummaryRow::model_label);
   const auto tasks = distinct(shown, &SummaryRow::task);
   const bool with_model = models.size() > 1;
   Table table;

@@ -56,7 +56,7 @@ class LayerBody final : public BenchBody {
   void prefill(const Transformer::OnLayer& on_layer) override {
     const at::AutoDispatchBelowADInplaceOrView no_autograd;
     if (subject_.prefill) {
-      const PrefillAttention attention(prompt_.k, prompt_.v, 0, shape().attention_scale);
+      const PrefillAttention attention(prompt_.k, prompt_.v, layer_info(0, 0));
       for (int64_t row = 0; row < prompt_.q.size(1); row += kRowBucket) attention.attend(prompt_.q, row, row);
     }
     const auto tokens = [&](const at::Tensor& x) { return x.narrow(1, 0, n_prompt_).contiguous(); };

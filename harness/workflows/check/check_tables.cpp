@@ -52,7 +52,8 @@ void add_notes(const ModelFindings& found, Table& table) {
                 "(layer %ld, channel %ld); %ld of %ld channels are above %g times; K biases: %s; norms of Q and "
                 "K: %s",
                 keys.largest_ratio, keys.layer, keys.channel, keys.n_outliers, keys.n_channels, s.outlier_channel,
-                found.config.qkv_bias ? "yes" : "no", found.config.architecture->head_norms ? "yes" : "no");
+                found.config.qkv_bias ? "yes" : "no",
+                found.config.architecture->head_norms != HeadNorms::none ? "yes" : "no");
   table.notes.push_back(facts);
   if (keys.n_outliers > 0) table.notes.push_back(kOutliersNote);
 }
@@ -162,8 +163,9 @@ Table key_table(const std::vector<ModelFindings>& models) {
     const auto& [config, keys] = std::tie(found.config, found.keys);
     const double share = static_cast<double>(keys.n_outliers) / static_cast<double>(keys.n_channels);
     table.rows.push_back({found.model_name, found.context, config.n_layers, config.n_kv_heads, config.head_dim,
-                          config.qkv_bias ? "yes" : "no", config.architecture->head_norms ? "yes" : "no",
-                          keys.largest_ratio, concat("layer ", keys.layer, ", channel ", keys.channel), 100 * share});
+                          config.qkv_bias ? "yes" : "no",
+                          config.architecture->head_norms != HeadNorms::none ? "yes" : "no", keys.largest_ratio,
+                          concat("layer ", keys.layer, ", channel ", keys.channel), 100 * share});
     n_outliers += keys.n_outliers;
     settings = &found.settings;
   }

@@ -40,7 +40,7 @@ bool is_same_tokenizer(const std::filesystem::path& folder, const std::string& m
 // Nothing where it would have to be fetched, or its name is none any more.
 std::optional<std::filesystem::path> find_here(const std::string& model_label, const Paths& paths) {
   try {
-    const auto found = find_model(model, model_places(paths.root));
+    const auto found = find_model(model_label, model_places(paths.root));
     return found ? std::optional(found->path) : std::nullopt;
   } catch (const Error&) {
     return std::nullopt;
@@ -52,16 +52,16 @@ std::optional<std::filesystem::path> find_here(const std::string& model_label, c
 const std::optional<Tokenizer>& TokenTexts::tokenizer_of(const std::string& model_label, const std::string& cell_key) {
   auto cell = db_.prepare("SELECT model_json FROM cell WHERE key = ?");
   const auto model_json = cell.bind(1, cell_key).step() ? cell.text(0) : std::string();
-  const auto [place, is_new] = tokenizers_.try_emplace({model, model_json});
+  const auto [place, is_new] = tokenizers_.try_emplace({model_label, model_json});
   if (!is_new) return place->second;
-  const auto folder = find_here(model, paths_);
+  const auto folder = find_here(model_label, paths_);
   if (folder && is_same_tokenizer(*folder, model_json)) place->second = Tokenizer::load(*folder);
   return place->second;
 }
 
 std::vector<std::string> TokenTexts::of(const std::string& model_label, const std::string& cell_key,
                                         const std::vector<int64_t>& ids) {
-  const auto& tokenizer = tokenizer_of(model, cell_key);
+  const auto& tokenizer = tokenizer_of(model_label, cell_key);
   if (!tokenizer) return {};
   Detokenizer detokenizer(*tokenizer, true);
   std::vector<std::string> texts;

@@ -70,7 +70,7 @@ TEST_P(OpsOf, LoopsAgreeWithLibTorchsOperators) {
     compare(a, b);
   }
   const auto gate_up = random({3, 70});
-  compare(silu_times(gate_up), portable::silu_times(gate_up));
+  compare(gated(gate_up, Activation::silu), portable::gated(gate_up, Activation::silu));
   const std::vector<int64_t> ids = {2, 0};
   EXPECT_TRUE(at::equal(embedding_rows(merged, ids, 4), portable::embedding_rows(merged, ids, 4)));
 }
@@ -80,9 +80,9 @@ INSTANTIATE_TEST_SUITE_P(Types, OpsOf, testing::Values(at::kFloat, at::kHalf, at
 TEST(Silu, GivesAnEntryTheSameBitsWhereverItStands) {
   const auto x = at::linspace(-100, 100, 999);
   const auto gate_up = at::cat({x, at::ones({999})}).unsqueeze(0);
-  const auto all = silu_times(gate_up)[0];
+  const auto all = gated(gate_up, Activation::silu)[0];
   for (const int64_t i : {0, 1, 500, 990, 998}) {
-    EXPECT_TRUE(at::equal(silu_times(at::stack({x[i], at::ones({})}).unsqueeze(0))[0][0], all[i])) << i;
+    EXPECT_TRUE(at::equal(gated(at::stack({x[i], at::ones({})}).unsqueeze(0))[0][0], all[i])) << i;
   }
   const auto wide = x.to(at::kDouble);
   EXPECT_LT(((all.to(at::kDouble) - wide * wide.sigmoid()) / wide.abs().clamp_min(1e-30)).abs().max().item<double>(),
