@@ -77,6 +77,7 @@ CREATE TABLE sample (
   peak_other_bytes     INTEGER,
   n_encoded_numbers    INTEGER,
   recent_bytes         INTEGER,
+  kv_bytes_engine      INTEGER,
   PRIMARY KEY (cell_key, sample)
 ) STRICT, WITHOUT ROWID;
 
@@ -90,6 +91,7 @@ CREATE TABLE cell_size (
   recent_bytes      INTEGER,
   shared_bytes      INTEGER,
   n_encoded_numbers INTEGER,
+  kv_bytes_engine   INTEGER,
   PRIMARY KEY (cell_key, n_tokens)
 ) STRICT, WITHOUT ROWID;
 

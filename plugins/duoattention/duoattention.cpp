@@ -62,7 +62,8 @@ class DuoCache final : public kvc::LayerCache {
       if (info.sinks.defined()) of_kind.sinks = rows_of(info.sinks, heads, info.n_heads / info.n_kv_heads);
       const auto budget = keeps_all ? kvc::TokenBudget{.recent = kvc::kNoUpperLimit}
                                     : kvc::TokenBudget{.sinks = options.sinks, .recent = options.recent};
-      kinds_.push_back({std::move(heads), std::make_unique<HeadsCache>(of_kind, budget, options.precision)});
+      kinds_.push_back(
+          {std::move(heads), of_kind.sinks, std::make_unique<HeadsCache>(of_kind, budget, options.precision)});
     }
   }
 
@@ -119,7 +120,7 @@ class DuoCache final : public kvc::LayerCache {
     kvc::Footprint bytes;
     for (const auto& kind : kinds_) {
       bytes.add(kind.cache->footprint());
-      bytes.add(kvc::CacheTensor::shared, kvc::ByteKind::parameters, kind.cache->info().sinks);
+      bytes.add(kvc::CacheTensor::shared, kvc::ByteKind::parameters, kind.sinks);
     }
     return bytes;
   }
@@ -127,6 +128,7 @@ class DuoCache final : public kvc::LayerCache {
  private:
   struct Kind {
     std::vector<int64_t> heads;  // KV heads, ascending
+    at::Tensor sinks;            // the model's of these heads, copied, or undefined
     std::unique_ptr<HeadsCache> cache;
   };
 

@@ -17,6 +17,7 @@ struct Measurement {
   int64_t n_new_tokens = 0;
   int64_t kv_bytes = 0;                      // at the end: the sum of the caches' footprints
   int64_t kv_bytes_fp16 = 0;                 // of the same tokens at 16 bits
+  std::optional<int64_t> kv_bytes_engine;    // the same of those that a layer's sliding window leaves: engine_bytes()
   double paper_bytes = 0;                    // by the paper's closed form; NaN: it has none
   int64_t n_encoded_tokens = 0;              // the most of a layer; the same for all of a method that treats them alike
   std::optional<int64_t> n_encoded_numbers;  // of K and V and all layers, held in lossy form
@@ -43,6 +44,7 @@ struct Measurement {
     field("n_new_tokens", self.n_new_tokens);
     field("kv_bytes", self.kv_bytes);
     field("kv_bytes_fp16", self.kv_bytes_fp16);
+    field("kv_bytes_engine", self.kv_bytes_engine);
     field("paper_bytes", self.paper_bytes);
     field("n_encoded_tokens", self.n_encoded_tokens);
     field("n_encoded_numbers", self.n_encoded_numbers);
@@ -74,7 +76,7 @@ struct ByteRow {
 struct CacheSize {
   int64_t n_tokens = 0;
   std::string error;  // why there are no numbers; empty: they are there
-  std::optional<int64_t> kv_bytes, kv_bytes_fp16;
+  std::optional<int64_t> kv_bytes, kv_bytes_fp16, kv_bytes_engine;
   std::optional<int64_t> recent_bytes;       // of kv_bytes, tokens held uncompressed
   std::optional<int64_t> shared_bytes;       // beside them: what the compressor holds once for all sequences
   std::optional<int64_t> n_encoded_numbers;  // of K and V and all layers, held in lossy form
@@ -83,6 +85,7 @@ struct CacheSize {
   static void visit(Self& self, Field&& field) {
     field("kv_bytes", self.kv_bytes);
     field("kv_bytes_fp16", self.kv_bytes_fp16);
+    field("kv_bytes_engine", self.kv_bytes_engine);
     field("recent_bytes", self.recent_bytes);
     field("shared_bytes", self.shared_bytes);
     field("n_encoded_numbers", self.n_encoded_numbers);

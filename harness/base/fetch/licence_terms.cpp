@@ -91,6 +91,17 @@ std::string_view article_of(std::string_view html) {
   return from == html.npos || to == html.npos || to < from ? html : html.substr(from, to - from);
 }
 
+// Without U+0080 to U+009F, which terminals obey.
+std::string without_controls(const std::string& text) {
+  std::string kept;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const bool control = text[i] == '\xc2' && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+    if (control) ++i;
+    if (!control) kept += text[i];
+  }
+  return kept;
+}
+
 std::string accepted_line(const LicenceTerms& terms) { return "SHA-256 " + terms.wheel.content.sha256; }
 
 std::string text_of(const LicenceTerms& terms, const fs::path& folder, const std::vector<std::string>& pip) {
@@ -116,7 +127,7 @@ std::string page_text(std::string_view html) {
       text.add(html[at]);
     }
   }
-  return replace_broken_utf8(text.text());
+  return without_controls(replace_broken_utf8(text.text()));
 }
 
 AcceptTerms ask_at_terminal() {

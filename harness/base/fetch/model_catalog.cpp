@@ -148,6 +148,8 @@ CatalogModel read_model(const std::string& name, const YamlValue& value) {
   read_source(map, model);
   const auto hub_file = map.optional("hf"), terms = map.optional("terms");
   if (hub_file && !model.hub.empty()) hub_file->fail(hub_file->name(), " stands next to hub, expected one of them");
+  if (terms && !model.hub.empty())
+    terms->fail(terms->name(), " stands next to hub, which asks for its terms itself; expected one of them");
   if (hub_file) model.same_on_hub = read_hub_file(hub_file->map());
   if (terms) model.terms = read_terms(terms->map());
   map.reject_unknown();

@@ -14,6 +14,7 @@
 #include "kvc/plugin.h"
 #include "model_lookup/model_path.h"
 #include "model_lookup/plan_model.h"
+#include "model_lookup/window_text.h"
 #include "plugin_loader/plugin_library.h"
 #include "run/progress.h"
 #include "run/run_bench.h"
@@ -216,9 +217,11 @@ int doctor(const std::string& model, const fs::path& folder) {
     const auto ids = tokenizer.encode(text, true);
     KVC_CHECK(tokenizer.decode(ids, true) == text, "the tokenizer does not reproduce '", text, "'");
     const auto shape = config.shape();
+    const auto windows = window_text(config, config.max_position_embeddings);
     return concat(model, ": ", shape.n_layers, " layers, ", shape.n_heads, " heads over ", shape.n_kv_heads,
                   " KV heads of ", shape.head_dim, ", context ", config.max_position_embeddings,
-                  "; KV at 16 bits: ", 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes/token");
+                  "; KV at 16 bits: ", 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim, " bytes/token",
+                  windows.empty() ? "" : "; ", windows);
   });
   well &= report("tasks", [&] {
     const auto tasks = take_inventory(find_tasks(paths.root / "tasks"), data_folder(""));

@@ -9,6 +9,7 @@
 #include "fetch/fetch_progress.h"
 #include "fetch/model_source.h"
 #include "model/model_size.h"
+#include "model_lookup/window_text.h"
 #include "prompt/model_chat.h"
 #include "render/table.h"
 #include "text/nearest.h"
@@ -106,6 +107,9 @@ void print_files(const fs::path& path, const Paths& paths) {
   print("KV", concat(n_kv, " bytes/token at 16 bits"));
   print("context", concat(config.max_position_embeddings, " tokens, ", megabytes(n_kv * config.max_position_embeddings),
                           " of KV at 16 bits"));
+  if (const auto windows = window_text(config, config.max_position_embeddings); !windows.empty()) {
+    print("windows", windows);
+  }
 }
 
 // Whose model it is, which is not whose wheels they are.

@@ -1,6 +1,7 @@
 // A compression method with fixed options. It creates the caches of single layers and owns what they share.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -35,6 +36,10 @@ struct ModelShape {
   LayerShape layer(int64_t i) const {
     return layers.empty() ? LayerShape{sliding_window, has_rope} : layers.at(static_cast<size_t>(i));
   }
+  bool has_windows() const {  // in any layer
+    return std::any_of(layers.begin(), layers.end(), [](const auto& of) { return of.sliding_window > 0; }) ||
+           (layers.empty() && sliding_window > 0);
+  }
 };
 
 // The LayerInfo of one layer of such a model.
@@ -59,6 +64,17 @@ inline LayerInfo layer_info(const ModelShape& model, int64_t layer, uint64_t seq
 // Bytes of n tokens' K and V in one layer at fp16: papers give sizes as fractions of it.
 inline double fp16_bytes(const ModelShape& model, int64_t n_tokens) {
   return 4.0 * static_cast<double>(model.n_kv_heads * model.head_dim * n_tokens);
+}
+
+// Bytes that inference engines store of n tokens' K and V at 16 bits in all layers: of a layer with a sliding window at
+// most so many tokens.
+inline int64_t engine_bytes(const ModelShape& model, int64_t n_tokens) {
+  int64_t n_stored = 0;
+  for (int64_t i = 0; i < model.n_layers; ++i) {
+    const int64_t window = model.layer(i).sliding_window;
+    n_stored += window > 0 ? std::min(window, n_tokens) : n_tokens;
+  }
+  return 4 * model.n_kv_heads * model.head_dim * n_stored;
 }
 
 class KVC_EXPORT Compressor {

@@ -64,7 +64,8 @@ struct TensorNames {
 
 // Experts in the place of a layer's MLP.
 struct ExpertFields {
-  const char* n_experts = nullptr;  // the field of config.json; none: no experts
+  const char* n_experts = nullptr;  // the field of config.json, or n_experts_too; none: no experts
+  const char* n_experts_too = nullptr;
   const char* intermediate_size = "moe_intermediate_size";
   Routing routing = Routing::softmax_first;
   ConfigFlag normalized = {};  // the weights of the chosen are divided by their sum

@@ -3,9 +3,11 @@
 #include <ATen/ATen.h>
 
 #include <map>
+#include <optional>
 
 #include "checkpoint/gguf_architecture.h"
 #include "checkpoint/gguf_config.h"
+#include "checkpoint/gguf_rope.h"
 #include "gguf/gguf_file.h"
 #include "kvc/check.h"
 #include "text/utf8.h"
@@ -13,33 +15,44 @@
 namespace kvc {
 namespace {
 
-// Below blk.<n>. and model.layers.<n>.
-const std::map<std::string, std::string, std::less<>> kLayerNames = {
-    {"attn_norm", "input_layernorm"},    {"attn_q", "self_attn.q_proj"},      {"attn_k", "self_attn.k_proj"},
-    {"attn_v", "self_attn.v_proj"},      {"attn_qkv", "self_attn.qkv_proj"},  {"attn_q_norm", "self_attn.q_norm"},
-    {"attn_k_norm", "self_attn.k_norm"}, {"attn_output", "self_attn.o_proj"}, {"ffn_norm", "post_attention_layernorm"},
-    {"ffn_gate", "mlp.gate_proj"},       {"ffn_up", "mlp.up_proj"},           {"ffn_down", "mlp.down_proj"}};
-const std::map<std::string, std::string, std::less<>> kOtherNames = {
-    {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+using Names = std::map<std::string, std::string, std::less<>>;
 
-// "blk.3.attn_q.weight" -> "model.layers.3.self_attn.q_proj.weight"; "" where there is none. Gate and up in one matrix
-// have the name of both.
-std::string hugging_face_name(std::string_view name, bool gate_and_up_in_one) {
-  const auto dot = name.rfind('.');
-  if (dot == std::string_view::npos) return "";
-  const auto stem = name.substr(0, dot), ending = name.substr(dot);
-  if (ending != ".weight" && ending != ".bias") return "";
-  if (!stem.starts_with("blk.")) {
-    const auto found = kOtherNames.find(stem);
-    return found == kOtherNames.end() ? "" : found->second + std::string(ending);
+// What stands below blk.<n>. as the family's checkpoints call it below layers.<n>., without .weight or .bias.
+Names layer_names(const ModelConfig& config) {
+  const auto& names = config.architecture->tensors;
+  Names all = {{"attn_norm", names.attention_norm},
+               {"attn_q_norm", "self_attn.q_norm"},
+               {"attn_k_norm", "self_attn.k_norm"},
+               {"attn_output", names.output},
+               {"attn_sinks", names.sinks},
+               {"ffn_norm", names.mlp_norm},
+               {"post_attention_norm", names.mlp_norm},
+               {"ffn_down", names.down},
+               {"ffn_gate_inp", names.router}};
+  if (config.is_output_normed()) {
+    all["post_attention_norm"] = names.attention_output_norm;
+    all["post_ffw_norm"] = names.mlp_output_norm;
   }
-  const auto end = stem.find('.', 4);
-  if (end == std::string_view::npos) return "";
-  const auto part = stem.substr(end + 1);
-  const auto found = kLayerNames.find(part);
-  if (found == kLayerNames.end()) return "";
-  const auto& layer_name = gate_and_up_in_one && part == "ffn_up" ? "mlp.gate_up_proj" : found->second;
-  return concat("model.layers.", stem.substr(4, end - 4), ".", layer_name, ending);
+  const auto add = [&](const std::vector<const char*>& stored, const char* in_one,
+                       const std::vector<const char*>& ours) {
+    if (ours.size() == 1) {
+      all[in_one] = ours[0];
+    } else {
+      for (size_t i = 0; i < ours.size(); ++i) all[stored[i]] = ours[i];
+    }
+  };
+  add({"attn_q", "attn_k", "attn_v"}, "attn_qkv", names.qkv);
+  add({"ffn_gate", "ffn_up"}, "ffn_up", names.up);
+  return all;
+}
+
+// Matrices of all experts, and an expert's.
+Names expert_names(const ModelConfig& config) {
+  const auto& names = config.architecture->tensors;
+  if (config.experts.n_experts == 0) return {};
+  return {{"ffn_gate_exps", names.expert_up.at(0)},
+          {"ffn_up_exps", names.expert_up.at(1)},
+          {"ffn_down_exps", names.expert_down}};
 }
 
 // Row j * D/2 + i of each head, Hugging Face's, is the stored row 2i + j.
@@ -53,23 +66,21 @@ class GgufTensors : public TensorSource {
  public:
   explicit GgufTensors(const std::filesystem::path& path) : file_(path), config_(load_gguf_config(file_)) {
     swaps_rows_ = architecture_of(file_).swaps_rows;
-    const bool in_one = config_.architecture->tensors.up.size() == 1;
+    const auto of_layer = layer_names(config_), of_expert = expert_names(config_);
     for (const auto& [name, tensor] : file_.tensors()) {
-      if (name == "rope_freqs.weight") continue;  // of the config
-      const auto known = hugging_face_name(name, in_one);
-      names_[known.empty() ? name : known] = name;
+      if (!is_rope_tensor(name)) add_(name, of_layer, of_expert);
     }
   }
 
   std::vector<std::string> names() const override {
     std::vector<std::string> names;
-    for (const auto& [name, stored] : names_) names.push_back(name);
+    for (const auto& [name, place] : places_) names.push_back(name);
     return names;
   }
-  bool has(const std::string& name) const override { return names_.contains(name); }
+  bool has(const std::string& name) const override { return places_.contains(name); }
 
   at::Tensor tensor(const std::string& name, const std::vector<int64_t>& shape) const override {
-    const auto& stored = find(name, shape);
+    const auto part = find(name, shape);
     if (const auto held = blocks(name, shape)) {
       const auto& layout = kernels::layout_of(held->type);
       auto floats = at::empty(shape, at::kFloat);
@@ -78,29 +89,67 @@ class GgufTensors : public TensorSource {
       return floats;
     }
     constexpr at::ScalarType kTypes[] = {at::kFloat, at::kHalf, at::kBFloat16};
-    auto floats = at::empty(shape, kTypes[static_cast<size_t>(std::get<FloatType>(stored.type))]);
-    file_.read(stored, 0, stored.n_bytes, floats.mutable_data_ptr());
+    auto floats = at::empty(shape, kTypes[static_cast<size_t>(std::get<FloatType>(part.tensor->type))]);
+    file_.read(*part.tensor, part.first, part.n_bytes, floats.mutable_data_ptr());
     return in_order(name, floats);
   }
 
   std::optional<BlockRows> blocks(const std::string& name, const std::vector<int64_t>& shape) const override {
-    const auto& stored = find(name, shape);
-    const auto* type = std::get_if<kernels::BlockType>(&stored.type);
+    const auto part = find(name, shape);
+    const auto* type = std::get_if<kernels::BlockType>(&part.tensor->type);
     if (!type) return std::nullopt;
-    const int64_t n_rows = stored.shape.size() == 2 ? stored.shape[0] : 1;
-    auto bytes = at::empty({n_rows, stored.n_bytes / n_rows}, at::kByte);
-    file_.read(stored, 0, stored.n_bytes, bytes.mutable_data_ptr());
+    const int64_t n_rows = shape.size() == 2 ? shape[0] : 1;
+    auto bytes = at::empty({n_rows, part.n_bytes / n_rows}, at::kByte);
+    file_.read(*part.tensor, part.first, part.n_bytes, bytes.mutable_data_ptr());
     return BlockRows{*type, in_order(name, bytes)};
   }
 
  private:
-  const GgufTensor& find(const std::string& name, const std::vector<int64_t>& shape) const {
-    const auto found = names_.find(name);
-    KVC_CHECK(found != names_.end(), file_.path(), ": no tensor for '", name, "'");
-    const auto& tensor = file_.tensor(found->second);
-    KVC_CHECK(tensor.shape == shape, file_.path(), ": tensor ", in_quotes(found->second), " has shape ",
-              at::IntArrayRef(tensor.shape), ", expected ", at::IntArrayRef(shape), " from the metadata");
-    return tensor;
+  struct Place {
+    std::string stored;             // the file's name
+    std::optional<int64_t> expert;  // of several in one tensor
+  };
+  struct Part {  // of the file
+    const GgufTensor* tensor;
+    int64_t first, n_bytes;
+  };
+
+  // A name that is not of the family stays as it is, and is refused when nobody has asked for it.
+  void add_(const std::string& stored, const Names& of_layer, const Names& of_expert) {
+    static const Names others = {
+        {"token_embd", "model.embed_tokens"}, {"output_norm", "model.norm"}, {"output", "lm_head"}};
+    const auto dot = stored.rfind('.');
+    const auto stem = stored.substr(0, dot), ending = dot == std::string::npos ? "" : stored.substr(dot);
+    const auto end = stem.starts_with("blk.") ? stem.find('.', 4) : std::string::npos;
+    const bool known_ending = ending == ".weight" || ending == ".bias";
+    const auto prefix = end == std::string::npos ? "" : concat("model.layers.", stem.substr(4, end - 4), ".");
+    const auto name = end == std::string::npos ? stem : stem.substr(end + 1);
+    const auto& names = end == std::string::npos ? others : of_layer;
+    if (const auto found = names.find(name); known_ending && found != names.end()) {
+      const bool bare = found->second == config_.architecture->tensors.sinks;
+      places_[concat(prefix, found->second, bare ? "" : ending)] = {stored, {}};
+    } else if (const auto expert = of_expert.find(name); known_ending && !prefix.empty() && expert != of_expert.end()) {
+      for (int64_t e = 0; e < config_.experts.n_experts; ++e) {
+        places_[concat(prefix, config_.architecture->tensors.experts, ".", e, ".", expert->second, ending)] = {stored,
+                                                                                                               e};
+      }
+    } else {
+      places_[stored] = {stored, {}};
+    }
+  }
+
+  Part find(const std::string& name, const std::vector<int64_t>& shape) const {
+    const auto found = places_.find(name);
+    KVC_CHECK(found != places_.end(), file_.path(), ": no tensor for '", name, "'");
+    const auto& [stored, expert] = found->second;
+    const auto& tensor = file_.tensor(stored);
+    auto expected = shape;
+    if (expert) expected.insert(expected.begin(), config_.experts.n_experts);
+    KVC_CHECK(tensor.shape == expected, file_.path(), ": tensor ", in_quotes(stored), " has shape ",
+              at::IntArrayRef(tensor.shape), ", expected ", at::IntArrayRef(expected), " from the metadata");
+    if (!expert) return {&tensor, 0, tensor.n_bytes};
+    const int64_t n_bytes = tensor.n_bytes / config_.experts.n_experts;
+    return {&tensor, *expert * n_bytes, n_bytes};
   }
 
   at::Tensor in_order(const std::string& name, const at::Tensor& rows) const {
@@ -112,7 +161,7 @@ class GgufTensors : public TensorSource {
   GgufFile file_;
   ModelConfig config_;
   bool swaps_rows_ = false;
-  std::map<std::string, std::string> names_;  // Hugging Face's -> the file's
+  std::map<std::string, Place> places_;  // by Hugging Face's names
 };
 
 }  // namespace

@@ -96,12 +96,23 @@ void read_layer_types_(const JsonObject& config, bool period_is_given, ModelConf
   }
 }
 
+// By either of the two names, which agree where both are there.
+int64_t read_n_experts(const JsonObject& config, const ExpertFields& fields) {
+  const bool has_other = fields.n_experts_too && config.has(fields.n_experts_too);
+  const char* field = has_other && !config.has(fields.n_experts) ? fields.n_experts_too : fields.n_experts;
+  const auto n = config.integer(field, 1, kMaxExperts);
+  if (has_other) {
+    const auto other = config.integer(fields.n_experts_too, 1, kMaxExperts);
+    KVC_CHECK(other == n, config.where(), ": ", field, " is ", n, ", but ", fields.n_experts_too, " is ", other);
+  }
+  return n;
+}
+
 void read_experts(const JsonObject& config, ModelConfig& model) {
   const auto& fields = model.architecture->experts;
   if (!fields.n_experts) return;
   auto& experts = model.experts;
-  experts.n_experts = config.has(fields.n_experts) ? config.integer(fields.n_experts, 0, kMaxExperts) : 0;
-  if (experts.n_experts == 0) return;
+  experts.n_experts = read_n_experts(config, fields);
   experts.n_chosen = config.integer("num_experts_per_tok", 1, kMaxExperts);
   KVC_CHECK(experts.n_chosen <= experts.n_experts, config.where(), ": num_experts_per_tok is ", experts.n_chosen,
             ", expected at most ", fields.n_experts, " ", experts.n_experts);

@@ -101,8 +101,10 @@ at::Tensor Checkpoint::tensor(const std::string& name, const std::vector<int64_t
   const auto& file = files_[found->second];
   KVC_CHECK(file.shape(name) == shape, file.path(), ": tensor '", name, "' has shape ",
             at::IntArrayRef(file.shape(name)), ", expected ", at::IntArrayRef(shape), " from config.json");
-  KVC_CHECK(at::isFloatingType(file.dtype(name)), file.path(), ": tensor '", name, "' has dtype ",
-            safetensors_dtype_name(file.dtype(name)), ", supported for weights: F64, F32, F16, BF16");
+  const bool in_blocks = name.ends_with("_blocks") || name.ends_with("_scales");  // MXFP4's two tensors
+  KVC_CHECK(at::isFloatingType(file.dtype(name)) || (in_blocks && file.dtype(name) == at::kByte), file.path(),
+            ": tensor '", name, "' has dtype ", safetensors_dtype_name(file.dtype(name)),
+            ", supported for weights: F64, F32, F16, BF16");
   return file.tensor(name);
 }
 

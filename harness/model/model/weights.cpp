@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 
+#include "checkpoint/adapted_tensors.h"
 #include "checkpoint/tensor_source.h"
 #include "kvc/check.h"
 #include "model/quantized_linear.h"
@@ -251,7 +252,7 @@ Weights load_weights(const std::filesystem::path& model, const ModelConfig& conf
 Weights load_weights(std::unique_ptr<TensorSource> source, const std::string& name, const ModelConfig& config,
                      const LoadOptions& options) {
   check_options(config, options);
-  return read_weights(WeightReader(std::move(source), name, options), config, options);
+  return read_weights(WeightReader(adapted_tensors(std::move(source), config), name, options), config, options);
 }
 
 Weights draw_weights(const ModelConfig& config, const LoadOptions& options, uint64_t seed) {

@@ -160,6 +160,9 @@ void check_caches(const Expected& expected, const CacheResult& result, const Ans
   const auto [all, recent] = sums_of(result, facts);
   expect_equal("kv_bytes", m.kv_bytes, all);
   expect_within("recent_bytes", m.recent_bytes.value_or(0), 0, recent);
+  // Several sequences of one sample may each be shorter than a window.
+  const int64_t least = engine_bytes(shape, 1), most = shape.has_windows() ? m.kv_bytes_fp16 : 2 * n_values;
+  expect_within("kv_bytes_engine", m.kv_bytes_engine.value_or(-1), shape.has_windows() ? least : most, most);
   check_held(m.kv_bytes, m.kv_bytes_fp16, m.recent_bytes.value_or(0), m.n_encoded_numbers.value_or(0), n_values,
              facts.compressor);
   KVC_CHECK(std::isnan(m.paper_bytes) || std::isfinite(m.paper_bytes), "paper_bytes is ", m.paper_bytes);
@@ -215,8 +218,10 @@ struct Check {
     KVC_CHECK(asked == answered, "sizes at ", answered.size(), " lengths, expected the ", asked.size(), " asked for");
     for (const auto& size : result.sizes) {
       if (!size.error.empty()) continue;
-      KVC_CHECK(size.kv_bytes && size.kv_bytes_fp16 && size.recent_bytes && size.n_encoded_numbers,
-                "a size lacks a number");
+      KVC_CHECK(
+          size.kv_bytes && size.kv_bytes_fp16 && size.kv_bytes_engine && size.recent_bytes && size.n_encoded_numbers,
+          "a size lacks a number");
+      expect_equal("kv_bytes_engine", *size.kv_bytes_engine, engine_bytes(shape, size.n_tokens));
       check_held(*size.kv_bytes, *size.kv_bytes_fp16, *size.recent_bytes, *size.n_encoded_numbers,
                  2 * shape.n_layers * shape.n_kv_heads * shape.head_dim * size.n_tokens, facts.compressor);
       expect_within("shared_bytes", size.shared_bytes.value_or(0), -kMostBytes, kMostBytes);

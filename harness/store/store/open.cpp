@@ -152,6 +152,23 @@ void split_scoring(Database& db) {
   transaction.commit();
 }
 
+// Of the file's object of that name; "" where there is none.
+std::string sql_in(Database& db, const std::string& name) {
+  auto select = db.prepare("SELECT sql FROM main.sqlite_schema WHERE name = ?");
+  return select.bind(1, name).step() ? select.text(0) : "";
+}
+
+// Until then nobody told what an engine stores.
+void add_engine_bytes(Database& db) {
+  for (const auto* table : {"sample", "cell_size"}) {
+    Transaction transaction(db);
+    if (!sql_in(db, table).empty() && !has_column(db, table, "kv_bytes_engine")) {
+      db.execute(concat("ALTER TABLE ", table, " ADD COLUMN kv_bytes_engine INTEGER"));
+    }
+    transaction.commit();
+  }
+}
+
 struct SchemaObject {
   std::string type, name, sql;
 };
@@ -165,12 +182,6 @@ const std::vector<SchemaObject>& schema_objects() {
     return found;
   }();
   return objects;
-}
-
-// Of the file's object of that name; "" where there is none.
-std::string sql_in(Database& db, const std::string& name) {
-  auto select = db.prepare("SELECT sql FROM main.sqlite_schema WHERE name = ?");
-  return select.bind(1, name).step() ? select.text(0) : "";
 }
 
 // Tables and views that the schema has gained since the file was made, and views that say something else; other tables
@@ -264,6 +275,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
     if (db.integer("PRAGMA user_version") == 4) upgrade_from_4(db);
     if (db.integer("PRAGMA user_version") == 5) upgrade_from_5(db);
     split_scoring(db);
+    add_engine_bytes(db);
     add_missing(db);
   }
   use_own_views(db);

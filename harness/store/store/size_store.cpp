@@ -26,8 +26,8 @@ bool ResultStore::has_size(const std::string& cell_key, int64_t n_tokens) {
   if (sizes_of(cell_key).contains(n_tokens)) return true;
   db_.prepare(
          "INSERT INTO cell_size SELECT own.key, s.n_tokens, s.error, s.kv_bytes, s.kv_bytes_fp16, s.recent_bytes,"
-         "  s.shared_bytes, s.n_encoded_numbers FROM cell AS own JOIN cell AS c USING (model_json, plugin_sha256,"
-         "  options_json) JOIN cell_size AS s ON s.cell_key = c.key"
+         "  s.shared_bytes, s.n_encoded_numbers, s.kv_bytes_engine FROM cell AS own JOIN cell AS c USING (model_json,"
+         "  plugin_sha256, options_json) JOIN cell_size AS s ON s.cell_key = c.key"
          " WHERE own.key = ?1 AND s.n_tokens = ?2 ORDER BY c.key LIMIT 1 ON CONFLICT DO NOTHING")
       .bind(1, cell_key)
       .bind(2, n_tokens)

@@ -152,6 +152,7 @@ class SizeMeasure {
     }
     size.kv_bytes = bytes, size.recent_bytes = recent, size.n_encoded_numbers = n_encoded;
     size.kv_bytes_fp16 = 2 * n_numbers * shape.n_layers;
+    size.kv_bytes_engine = engine_bytes(shape, n_tokens_);
   }
 
   const Compressor& compressor_;

@@ -48,6 +48,7 @@ Measurement measured(const Generation& generation, int64_t n_question, const Com
   const int64_t n_new = generation.n_cached_tokens - n_compressed;
   whole.n_new_tokens = static_cast<int64_t>(generation.ids.size());
   whole.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * generation.n_cached_tokens;
+  whole.kv_bytes_engine = engine_bytes(shape, generation.n_cached_tokens);
   Footprint all;
   for (const auto& footprint : generation.footprints) all.add(footprint);
   whole.recent_bytes = recent_bytes(all, whole.kv_bytes_fp16 / 2, whole.n_encoded_numbers.value_or(0));
@@ -61,6 +62,7 @@ Measurement measured(const Generation& generation, int64_t n_question, const Com
 void add(const Measurement& part, Measurement& sum) {
   sum.kv_bytes += part.kv_bytes;
   sum.kv_bytes_fp16 += part.kv_bytes_fp16;
+  sum.kv_bytes_engine = sum.kv_bytes_engine.value_or(0) + part.kv_bytes_engine.value_or(0);
   add(part.paper_bytes, sum.paper_bytes);
   sum.n_encoded_tokens += part.n_encoded_tokens;
   sum.n_encoded_numbers = sum.n_encoded_numbers.value_or(0) + part.n_encoded_numbers.value_or(0);

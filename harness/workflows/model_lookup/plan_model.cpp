@@ -11,6 +11,7 @@
 #include "gguf/gguf_file.h"
 #include "kvc/plugin.h"
 #include "model/model_size.h"
+#include "model_lookup/window_text.h"
 #include "plugin_loader/calibration.h"
 #include "plugin_loader/plan_memory.h"
 #include "plugin_loader/plugin_library.h"
@@ -117,6 +118,8 @@ void print_sizes(const fs::path& model, const ModelConfig& config, const ModelSi
               bytes(WeightType::fp32), bytes(WeightType::bits16), bytes(WeightType::int8));
   std::printf("         int8: layer matrices 1 byte/weight and an fp32 scale per row; the rest at 16 bits\n");
   std::printf("KV       %ld bytes/token at 16 bits\n", kv_bytes_per_token_16bit(config));
+  const auto windows = window_text(config, config.max_position_embeddings);
+  if (!windows.empty()) std::printf("windows  %s\n", windows.c_str());
 }
 
 void print_formula(const PlanArguments& arguments, const ModelShape& shape) {

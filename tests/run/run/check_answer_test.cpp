@@ -28,7 +28,7 @@ class CheckAnswer : public testing::Test {
     result_.text = tokenizer_.decode(result_.ids, true);
     result_.stop_reason = "limit";
     auto& m = result_.measured;  // of 7 tokens
-    m.n_prompt_tokens = 5, m.n_new_tokens = 3, m.kv_bytes_fp16 = 7 * 32;
+    m.n_prompt_tokens = 5, m.n_new_tokens = 3, m.kv_bytes_fp16 = 7 * 32, m.kv_bytes_engine = 7 * 32;
     m.n_encoded_tokens = 3, m.n_encoded_numbers = 3 * 16;
     result_.bytes = {{0, "k", "codes", 20}, {0, "v", "recent", 60}, {1, "k", "codes", 20}, {1, "v", "recent", 60}};
     m.kv_bytes = 160, m.recent_bytes = 120;
@@ -141,7 +141,7 @@ TEST_F(CheckAnswer, KnowsWhatWasScored) {
   LikelihoodResult right{{result_.measured, result_.bytes, {}},
                          {{{{-1, -2, -3}, false, {}, {}}, {{-1}, true, {}, {}}}}};
   auto& m = right.measured;
-  m.n_prompt_tokens = 2, m.kv_bytes_fp16 = (2 + 2 + 2) * 32, m.n_encoded_numbers = 32;
+  m.n_prompt_tokens = 2, m.kv_bytes_fp16 = 6 * 32, m.kv_bytes_engine = 6 * 32, m.n_encoded_numbers = 32;
   EXPECT_EQ(said(right), "no error");
   const auto changed = [&](const std::function<void(LikelihoodResult&)>& change) {
     auto result = right;
@@ -162,7 +162,8 @@ TEST_F(CheckAnswer, KnowsWhichSizesWereAskedFor) {
   job_.asked = SizesJob{{100}};
   const auto size = [](int64_t n, int64_t bytes) {
     CacheSize s;
-    s.n_tokens = n, s.kv_bytes = bytes, s.kv_bytes_fp16 = n * 32, s.recent_bytes = 0, s.shared_bytes = 0;
+    s.n_tokens = n, s.kv_bytes = bytes, s.kv_bytes_fp16 = n * 32, s.kv_bytes_engine = n * 32, s.recent_bytes = 0,
+    s.shared_bytes = 0;
     s.n_encoded_numbers = n * 16;
     return s;
   };

@@ -34,7 +34,7 @@ at::Tensor batch_greedy(const kvc::Transformer& model, std::span<const int64_t> 
   std::vector<std::vector<std::unique_ptr<kvc::LayerCache>>> caches;
   std::vector<at::Tensor> rows;
   for (const int64_t length : lengths) {
-    caches.push_back(kvc::test::exact_caches(model.shape()));
+    caches.push_back(kvc::test::exact_caches(model));
     const auto prompt = ids.first(static_cast<size_t>(length));
     rows.push_back(model.prefill(prompt, kvc::test::append_to(caches.back()), 1, prefix));
   }
@@ -67,9 +67,9 @@ int main(int argc, char** argv) {
   for (int64_t id; std::cin >> id;) ids.push_back(id);
   const int64_t n_tokens = static_cast<int64_t>(ids.size()), n_greedy = std::stoll(argv[3]);
 
-  auto caches = kvc::test::exact_caches(model.shape());
+  auto caches = kvc::test::exact_caches(model);
   const auto prefilled = model.prefill(ids, kvc::test::append_to(caches), n_tokens);
-  auto stepwise = kvc::test::exact_caches(model.shape());
+  auto stepwise = kvc::test::exact_caches(model);
   std::vector<at::Tensor> steps;
   for (int64_t t = 0; t < n_tokens; ++t) steps.push_back(model.decode_step(ids[static_cast<size_t>(t)], t, stepwise));
 
