@@ -6,6 +6,7 @@
 #include "text/utf8.h"
 #include "tokenizer/gguf_tokenizer.h"
 #include "tokenizer_steps/decoder_steps.h"
+#include "tokenizer_steps/normalizer.h"
 
 namespace kvc {
 namespace {
@@ -86,6 +87,9 @@ TokenizerParts read_gguf_pieces(const GgufVocabulary& vocabulary) {
   const auto normalizer = protobuf_bytes(1, "identity") + protobuf_integer(3, adds_space) +
                           protobuf_integer(4, removes_spaces) + protobuf_integer(5, true);  // spaces become U+2581
   TokenizerParts parts;
+  // To sentencepiece U+2581 is a space, also where it finds user-defined tokens, which files hold with spaces.
+  parts.normalizer = parse_normalizer({{"type", "Replace"}, {"pattern", {{"String", "\u2581"}}}, {"content", " "}},
+                                      file.path() + ": tokenizer.ggml");
   parts.decoder = sentencepiece_decoder(adds_space, removes_spaces);
   parts.model =
       load_sentencepieces(write_pieces(vocabulary) + protobuf_bytes(2, trainer) + protobuf_bytes(3, normalizer),

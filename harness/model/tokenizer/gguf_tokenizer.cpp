@@ -84,6 +84,7 @@ void add_tokens(const GgufVocabulary& vocabulary, TokenizerParts& parts) {
     const auto& text = vocabulary.tokens[i];
     if ((!is_special && types[i] != TokenType::user_defined) || text.empty()) continue;
     AddedToken token{static_cast<int64_t>(i), text, is_special};
+    token.is_normalized = !is_special && vocabulary.file.text(kPrefix + "model") == "llama";
     token.rstrip = drops_spaces_behind(vocabulary, text);
     parts.added.add(token, vocabulary.file.path() + ": " + kPrefix + "tokens", parts.normalizer);
   }

@@ -244,7 +244,7 @@ def main():
             with torch.no_grad():
                 write(model, architecture, keys, path, random)
             ids = torch.randint(0, VOCAB, (300,), generator=torch.Generator().manual_seed(i)).tolist()
-            results.append(compare_ids(program, type(config).__name__ + " as " + architecture, path, model, ids, 64, out))
+            results.append(compare_ids(program, type(config).__name__ + " as " + architecture, path, model, ids, 100, out))
         real = os.environ.get("KVC_SMOLLM2_GGUF")
         if real:
             model = AutoModelForCausalLM.from_pretrained(os.path.dirname(real), gguf_file=os.path.basename(real),
