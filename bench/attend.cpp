@@ -18,7 +18,6 @@ namespace {
 
 using namespace kvc;
 using cuda_products::Kind;
-using cuda_products::Number;
 
 constexpr int kQueryHeads = 32, kKvHeads = 8, kDim = 128, kGroup = 32;
 
@@ -54,13 +53,13 @@ Part drawn(const Format& format, bool along_tokens, int n_tokens, at::Device dev
     m.kind = format.bits == 8 ? Kind::byte : Kind::level;
     for (size_t i = 0; i < m.levels.size(); ++i) m.levels[i] = static_cast<float>(i);
     part.rows = at::randint(0, 256, {kKvHeads * m.head_bytes}, at::TensorOptions(at::kByte).device(device));
-    m.group_size = kGroup, m.n_groups = length / kGroup, m.head_sides = int64_t{n_rows} * m.n_groups;
-    part.scale = at::full({kKvHeads * m.head_sides}, 1e-2, at::TensorOptions(at::kHalf).device(device));
+    m.group_size = kGroup, m.n_groups = length / kGroup, m.head_scales = int64_t{n_rows} * m.n_groups;
+    part.scale = at::full({kKvHeads * m.head_scales}, 1e-2, at::TensorOptions(at::kHalf).device(device));
     part.zero = at::full_like(part.scale, -1e-1);
-    m.scale = {part.scale.const_data_ptr(), Number::f16, part.scale.numel()};
-    m.zero = {part.zero.const_data_ptr(), Number::f16, part.zero.numel()};
+    m.scale = {part.scale.const_data_ptr(), NumberType::f16, part.scale.numel()};
+    m.zero = {part.zero.const_data_ptr(), NumberType::f16, part.zero.numel()};
   }
-  m.rows = {part.rows.const_data_ptr(), Number::f32, static_cast<int64_t>(part.rows.nbytes())};
+  m.rows = {part.rows.const_data_ptr(), NumberType::f32, static_cast<int64_t>(part.rows.nbytes())};
   return part;
 }
 
@@ -73,7 +72,7 @@ const cuda_attend::Kernels& kernels_of(at::Device device) {
 
 void measure(const Format& format, int n_tokens, int batch, at::Device device, double copy_rate) {
   std::vector<Part> parts;
-  std::vector<cuda_attend::Bulk> bulks;
+  std::vector<cuda_attend::Segment> segments;
   int64_t bytes = 0;
   for (int b = 0; b < batch; ++b) {
     for (const bool is_k : {true, false}) {
@@ -81,19 +80,19 @@ void measure(const Format& format, int n_tokens, int batch, at::Device device, d
       bytes += parts.back().bytes();
     }
     const auto n = parts.size();
-    bulks.push_back({.k = parts[n - 2].m, .v = parts[n - 1].m, .n_tokens = n_tokens});
-    KVC_CHECK(cuda_attend::serves(bulks.back().k, bulks.back().v), "format ", format.name, " is not served");
+    segments.push_back({.k = parts[n - 2].m, .v = parts[n - 1].m, .n_tokens = n_tokens});
+    KVC_CHECK(cuda_attend::serves(segments.back().k, segments.back().v), "format ", format.name, " is not served");
   }
   const auto floats = at::TensorOptions(at::kFloat).device(device);
   const auto q = at::randn({batch, kQueryHeads, kDim}, floats);
   auto out = at::empty_like(q);
   std::vector<cuda_attend::Sequence> sequences;
   for (int b = 0; b < batch; ++b) {
-    sequences.push_back({.bulks = {&bulks[static_cast<size_t>(b)], 1},
+    sequences.push_back({.segments = {&segments[static_cast<size_t>(b)], 1},
                          .q = q[b].const_data_ptr<float>(),
                          .out = out[b].mutable_data_ptr<float>()});
   }
-  const cuda_attend::Heads heads{kQueryHeads, kKvHeads, kDim};
+  const cuda_attend::AttentionShape heads{kQueryHeads, kKvHeads, kDim};
   auto workspace = at::empty({cuda_attend::workspace_floats(sequences, heads)}, floats);
   const auto& kernels = kernels_of(device);
   const int n_warm = device.is_cuda() ? 3 : 0, n_timed = device.is_cuda() ? 21 : 1;

@@ -126,7 +126,7 @@ kernels() {
 }
 
 devices() {
-  run_tests devices test_devices 'Devices.*:DeviceMarks.*' 1 || return
+  run_tests devices test_sandbox 'Devices.*:DeviceMarks.*' 1 || return
   run_tests weights test_run 'DeviceWeights.*' 1
 }
 

@@ -2,7 +2,7 @@
 # Packs what bench/gpu.sh runs into one archive that runs on another machine beside a checkout of this tree: program,
 # plugins, tests of devices, and the shared libraries that they need, but for LibTorch's, CUDA's, glibc's and GCC's.
 #   bench/gpu_pack.sh BUILD ARCHIVE    BUILD: a finished build of this tree, with the targets below; ARCHIVE: .tar.xz
-#   ninja -C BUILD program bench_attend test_cuda test_devices test_conformance test_run
+#   ninja -C BUILD program bench_attend test_cuda test_sandbox test_conformance test_run
 #   bench/gpu_pack.sh BUILD kvc-gpu.tar.xz
 # There, with glibc 2.36 or later and torch 2.11 (KVC_TORCH, or that of python3):
 #   mkdir gpu && tar -xf kvc-gpu.tar.xz -C gpu && bench/gpu.sh gpu
@@ -10,7 +10,7 @@ set -euo pipefail
 usage="usage: bench/gpu_pack.sh BUILD ARCHIVE"
 build=$(readlink -f "${1:?$usage}")
 archive=$(readlink -m "${2:?$usage}")
-needed=(kvc bench_attend test_cuda test_devices test_conformance test_run)
+needed=(kvc bench_attend test_cuda test_sandbox test_conformance test_run)
 most_bytes=40000000
 
 folder=$(mktemp -d)

