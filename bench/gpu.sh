@@ -60,6 +60,7 @@ package=${KVC_TORCH:-}
 [ ! -x "$package/bin/python" ] || python=$package/bin/python
 for folder in "$package"/lib/python3*/site-packages/torch; do [ ! -d "$folder" ] || package=$folder; done
 if [ -z "$package" ]; then
+  python=$(python3 -c 'import sys; print(sys.executable)')  # behind a wrapper, too
   package=$(python3 -c 'import os, torch; print(os.path.dirname(torch.__file__))') || {
     echo "bench/gpu.sh: python3 has no torch; expected torch 2.11, or KVC_TORCH" >&2
     exit 3

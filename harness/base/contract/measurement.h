@@ -76,19 +76,20 @@ struct ByteRow {
 struct CacheSize {
   int64_t n_tokens = 0;
   std::string error;  // why there are no numbers; empty: they are there
-  std::optional<int64_t> kv_bytes, kv_bytes_fp16, kv_bytes_engine;
+  std::optional<int64_t> kv_bytes, kv_bytes_fp16;
   std::optional<int64_t> recent_bytes;       // of kv_bytes, tokens held uncompressed
   std::optional<int64_t> shared_bytes;       // beside them: what the compressor holds once for all sequences
   std::optional<int64_t> n_encoded_numbers;  // of K and V and all layers, held in lossy form
+  std::optional<int64_t> kv_bytes_engine;    // as Measurement's
 
   template <class Self, class Field>
   static void visit(Self& self, Field&& field) {
     field("kv_bytes", self.kv_bytes);
     field("kv_bytes_fp16", self.kv_bytes_fp16);
-    field("kv_bytes_engine", self.kv_bytes_engine);
     field("recent_bytes", self.recent_bytes);
     field("shared_bytes", self.shared_bytes);
     field("n_encoded_numbers", self.n_encoded_numbers);
+    field("kv_bytes_engine", self.kv_bytes_engine);
   }
 };
 

@@ -24,11 +24,11 @@ Names layer_names(const ModelConfig& config) {
                {"attn_q_norm", "self_attn.q_norm"},
                {"attn_k_norm", "self_attn.k_norm"},
                {"attn_output", names.output},
-               {"attn_sinks", names.sinks},
                {"ffn_norm", names.mlp_norm},
                {"post_attention_norm", names.mlp_norm},
                {"ffn_down", names.down},
                {"ffn_gate_inp", names.router}};
+  if (config.architecture->sinks) all["attn_sinks"] = names.sinks;
   if (config.is_output_normed()) {
     all["post_attention_norm"] = names.attention_output_norm;
     all["post_ffw_norm"] = names.mlp_output_norm;

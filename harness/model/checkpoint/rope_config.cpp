@@ -106,7 +106,9 @@ RopeConfig read_rotation(const JsonObject& config, JsonObject object, const Mode
     rope.factor =
         static_cast<double>(model.max_position_embeddings) / static_cast<double>(rope.original_max_position_embeddings);
   }
-  if (rope.type == RopeType::linear || rope.type == RopeType::llama3 || object.has("factor")) {
+  const bool told = rope.type == RopeType::yarn && (config.has(kContext) || object.has(kContext));  // by its context
+  const bool needed = rope.type == RopeType::linear || rope.type == RopeType::llama3 || rope.type == RopeType::yarn;
+  if ((needed && !told) || object.has("factor")) {
     rope.factor = object.number("factor", 1.0, kMaxFactor);
   }
   if (rope.type == RopeType::llama3) read_llama3_(object, rope);

@@ -56,8 +56,10 @@ void refuse_quantized(const JsonObject& config, const Architecture& architecture
   const auto object = config.object("quantization_config");
   const auto method = object.text("quant_method", "");
   if (method == "mxfp4" && architecture.experts.interleaved) return;  // of the experts, as blocks of the file
+  const auto what = method.empty() ? concat("quantization_config is ", brief(object.json()))
+                                   : concat("quantization_config.quant_method is ", in_quotes(method));
   throw Error(
-      concat(config.where(), ": quantization_config.quant_method is ", in_quotes(method),
+      concat(config.where(), ": ", what,
              ": weights in this format are not read; use the checkpoint that they were quantized from (`weights: "
              "int8` quantizes it here), or a .gguf file of the model"));
 }

@@ -1,5 +1,7 @@
 #include "tokenizer/tokenizer.h"
 
+#include <algorithm>
+
 #include "kvc/check.h"
 #include "text/model_folder.h"
 #include "text/utf8.h"
@@ -48,6 +50,21 @@ std::string Tokenizer::decode(std::span<const int64_t> ids, bool skip_special_to
   std::string text;
   for (const int64_t id : ids) text += detokenizer.add(id);
   return text += detokenizer.finish();
+}
+
+std::string Tokenizer::answer(std::span<const int64_t> ids) const {
+  const auto channel = token_id("<|channel|>"), message = token_id("<|message|>");
+  const auto find = [&](auto from, int64_t id) { return std::find(from, ids.end(), id); };
+  auto begin = channel && message ? find(ids.begin(), *channel) : ids.end();
+  if (begin == ids.end()) return decode(ids, true);
+  std::string final_text;
+  for (; begin != ids.end(); begin = find(begin, *channel)) {
+    const auto text = find(++begin, *message);
+    if (text == ids.end()) break;
+    const auto end = std::find_if(text + 1, ids.end(), [&](int64_t id) { return parts_.added.is_special(id); });
+    if (decode({begin, text}, true) == "final") final_text = decode({text + 1, end}, true);
+  }
+  return final_text;
 }
 
 const std::string* Tokenizer::text_of_(int64_t id, bool skip_special_tokens) const {

@@ -32,6 +32,10 @@ class Tokenizer {
   // Throws Error on a negative id.
   std::string decode(std::span<const int64_t> ids, bool skip_special_tokens) const;
 
+  // The text of generated ids without special tokens. Of a model that answers in channels (harmony: <|channel|>, its
+  // name, <|message|>, its text) only that of the last channel named "final"; "" before it begins.
+  std::string answer(std::span<const int64_t> ids) const;
+
   int64_t vocab_size() const { return n_tokens_; }  // tokens, added ones included
   std::optional<int64_t> token_id(std::string_view token) const;
 

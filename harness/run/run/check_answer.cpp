@@ -42,7 +42,7 @@ struct Expected {
 
 // The text of generated ids, as the worker cuts it.
 std::string text_of(const GenerateJob& job, const GenerateResult& result, const AnswerFacts& facts, bool& has_stop) {
-  const auto text = facts.tokenizer.decode(result.ids, true);
+  const auto text = facts.tokenizer.answer(result.ids);
   size_t end = std::string::npos;
   for (const auto& stop : job.stop.stop_strings) end = std::min(end, text.find(stop));
   has_stop = end != std::string::npos;

@@ -51,7 +51,6 @@ int64_t n_prefilled(const GenerationRequest& asked) {
   return static_cast<int64_t>(asked.prompt_ids.size()) - asked.n_question_tokens;
 }
 
-// The logits of a token that is none of these.
 // What was said before the model's own end token, whose text is left out even if its tokenizer calls it not special.
 std::vector<int64_t> without_end(const Generation& out, const std::vector<int64_t>& end_tokens) {
   auto ids = out.ids;
@@ -61,6 +60,7 @@ std::vector<int64_t> without_end(const Generation& out, const std::vector<int64_
   return ids;
 }
 
+// The logits of a token that is none of these.
 at::Tensor without(const at::Tensor& logits, const std::vector<int64_t>& ids) {
   auto others = logits.clone();
   for (const int64_t id : ids) others[id] = -std::numeric_limits<float>::infinity();

@@ -20,11 +20,11 @@ bool StopScanner::found_in(const std::vector<int64_t>& ids) const {
   const auto tail = std::span(ids).last(n);
   if (find_any(tokenizer_.decode(tail, true), stop_strings_) == std::string::npos) return false;
   // The tail's start may read otherwise.
-  return find_any(tokenizer_.decode(ids, true), stop_strings_) != std::string::npos;
+  return find_any(tokenizer_.answer(ids), stop_strings_) != std::string::npos;
 }
 
 std::string StopScanner::cut(const std::vector<int64_t>& ids) const {
-  const auto text = tokenizer_.decode(ids, true);
+  const auto text = tokenizer_.answer(ids);
   return text.substr(0, find_any(text, stop_strings_));
 }
 

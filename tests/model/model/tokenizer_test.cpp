@@ -78,6 +78,27 @@ TEST(Tokenizer, FindsTokensByTheirText) {
   EXPECT_FALSE(tokenizer.token_id("no such token").has_value());
 }
 
+// Harmony's tokens, as a model generates them behind "<|start|>assistant".
+TEST(Tokenizer, ReadsAnAnswerInChannelsFromTheFinalOne) {
+  auto file = small_tokenizer();
+  const int64_t first = load(file).vocab_size();
+  const std::vector<std::string> marks{"<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|return|>"};
+  for (size_t i = 0; i < marks.size(); ++i) {
+    file["added_tokens"].push_back({{"id", first + static_cast<int64_t>(i)}, {"content", marks[i]}, {"special", true}});
+  }
+  const auto tokenizer = load(file);
+  const auto answer = [&](const std::string& text) { return tokenizer.answer(tokenizer.encode(text, false)); };
+  const std::string thoughts = "<|channel|>analysis<|message|>2 + 2 is 5? No.<|end|><|start|>assistant";
+  EXPECT_EQ(answer(thoughts + "<|channel|>final<|message|>It is 4.<|return|>"), "It is 4.");
+  EXPECT_EQ(answer(thoughts + "<|channel|>final<|message|>It is"), "It is");
+  EXPECT_EQ(answer(thoughts), "");
+  EXPECT_EQ(answer(thoughts + "<|channel|>fin"), "");
+  EXPECT_EQ(answer(thoughts + "<|channel|>commentary<|message|>call<|end|>"), "");
+  EXPECT_EQ(answer("plain text<|end|>"), "plain text");  // no channels: nothing is left out
+  EXPECT_EQ(load(small_tokenizer()).answer(load(small_tokenizer()).encode("<|channel|>final", false)),
+            "<|channel|>final");
+}
+
 // Merges by hand: "abc" is b c, then a is left; "aaa" is the left a a, then a.
 json abc_tokenizer(const json& pre_tokenizer) {
   return {{"pre_tokenizer", pre_tokenizer},
