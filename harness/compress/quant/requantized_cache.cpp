@@ -45,7 +45,8 @@ at::Tensor to_groups(const at::Tensor& x, GroupOrder order, int64_t g) {
   const auto entries = x.reshape({-1, 1});
   if (order == GroupOrder::flat) return filled_up(entries, g).view({-1, g});
   const int64_t n = entries.size(0), n_groups = (n + g - 1) / g;
-  const auto missing = entries.index_select(0, at::arange(n, n_groups * g, at::kLong).remainder(n_groups));
+  const auto missing =
+      entries.index_select(0, at::arange(n, n_groups * g, entries.options().dtype(at::kLong)).remainder(n_groups));
   return at::cat({entries, missing}).view({g, n_groups}).t();  // a view: sums over a group run in its memory's order
 }
 

@@ -110,7 +110,7 @@ bool is_drivers(const char* path) {
   const char* slash = std::strrchr(path, '/');
   const char* name = slash ? slash + 1 : path;
   for (const char* begin : {"libcuda", "libnv", "libcublas", "libcudnn", "libcufft", "libcupti", "libcurand",
-                            "libcusolver", "libcusparse", "libnccl"}) {
+                            "libcusolver", "libcusparse", "libnccl", "libc10_cuda"}) {
     if (std::strncmp(name, begin, std::strlen(begin)) == 0) return true;
   }
   return false;

@@ -73,15 +73,16 @@ struct MemoryMeter::Charges {
   // Of a device: bytes below 0 are given back.
   void charge(const void* pointer, int64_t bytes, int open, Peaks peaks) {
     const std::lock_guard lock(mutex);
-    if (bytes > 0 && open != kUnseen) {
-      add(bytes, open, peaks);
-      account(open).on_devices += bytes;
-      entries[pointer] = {open, bytes};
-    } else if (const auto entry = entries.find(pointer); bytes <= 0 && entry != entries.end()) {
+    // Given back, now or, where it is given out again, by a thread that is not metered.
+    if (const auto entry = entries.find(pointer); entry != entries.end()) {
       take_off(entry->second);
       account(entry->second.account).on_devices -= entry->second.bytes;
       entries.erase(entry);
     }
+    if (bytes <= 0 || open == kUnseen) return;
+    add(bytes, open, peaks);
+    account(open).on_devices += bytes;
+    entries[pointer] = {open, bytes};
   }
 
   int64_t with_common(const Account& a) const { return a.live + accounts[kModel].live + accounts[kPrefix].live; }
@@ -304,10 +305,10 @@ MemoryMeter::Left MemoryMeter::return_account(int account) {
     shared = charges.shared.contains(account) ? charges.shared.at(account) : kModel;
     charges.unreturned[shared].push_back(account);
   }
-  int64_t bytes = 0;
+  int64_t bytes = 0, in_tensors = 0;
   std::erase_if(charges.unreturned[shared], [&](int each) {
     const auto held = held_bytes(each);
-    bytes += held.tensors + held.beside_tensors;
+    bytes += held.tensors + held.beside_tensors, in_tensors += held.tensors;
     if (each == account) {
       auto& largest = charges.largest_left[shared];
       largest = std::max(largest, held.tensors + held.beside_tensors);
@@ -318,8 +319,9 @@ MemoryMeter::Left MemoryMeter::return_account(int account) {
     charges.returned.push_back(each);
     return true;
   });
-  return {bytes, charges.largest_left[shared]};
+  return {bytes, charges.largest_left[shared], in_tensors};
 }
+
 int MemoryMeter::shared_account(const void* owner) {
   const std::lock_guard lock(impl_->charges.mutex);
   const auto [found, is_new] = impl_->charges.of_owners.try_emplace(owner, impl_->charges.next_account);

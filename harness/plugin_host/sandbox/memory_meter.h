@@ -29,7 +29,7 @@ class MemoryMeter {
   // Makes the account available to take_account(), once nothing is charged to it. -> what ended sequences of the same
   // compressor have left allocated, in all, and the most that one left
   struct Left {
-    int64_t bytes = 0, largest = 0;
+    int64_t bytes = 0, largest = 0, in_tensors = 0;
   };
   Left return_account(int account);
   int64_t live_bytes(int account) const;

@@ -46,7 +46,8 @@ std::string destroy_caches(MemoryMeter& meter, int account, std::vector<std::uni
                   "): keep K and V in tensors that footprint() counts");
   }
   if (left.bytes > kLeftBytes + kLeftTimes * left.largest) {
-    return concat("sequences that have ended left ", left.bytes, " bytes allocated, one of them ", left.largest,
+    return concat("sequences that have ended left ", left.bytes, " bytes allocated (", left.in_tensors,
+                  " in tensors), one of them ", left.largest,
                   ": a cache must free its memory; memory that all share belongs in a kvc::Shared");
   }
   return "";
