@@ -213,6 +213,7 @@ int doctor(const std::string& model, const fs::path& folder) {
   well &= report("model", [&] {
     const auto config = load_model_config(folder);
     const auto tokenizer = Tokenizer::load(folder);
+    tokenizer.check_rows(config.vocab_size, folder.string());
     const std::string text = "Q: What is 1 + 1?\nA:";
     const auto ids = tokenizer.encode(text, true);
     KVC_CHECK(tokenizer.decode(ids, true) == text, "the tokenizer does not reproduce '", text, "'");

@@ -113,6 +113,7 @@ int generate(const TryArguments& arguments) {
   const auto folder = model_path(arguments.model_name);
   const auto model = Transformer::load(folder, parse_dtype(arguments.dtype));
   const auto tokenizer = Tokenizer::load(folder);
+  tokenizer.check_rows(model.config().vocab_size, folder.string());
   const auto compressor = make_compressor(arguments, model.shape());
   const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_text(arguments.prompt_file);
   const auto turn =

@@ -74,6 +74,11 @@ const std::string* Tokenizer::text_of_(int64_t id, bool skip_special_tokens) con
   return added != parts_.added.texts().end() ? &added->second : parts_.model->token(id);
 }
 
+void Tokenizer::check_rows(int64_t n_rows, const std::string& where) const {
+  KVC_CHECK(parts_.model->size() <= n_rows, where, ": the tokenizer's vocabulary has ", parts_.model->size(),
+            " tokens, the model's embedding ", n_rows, " rows: they are of two models");
+}
+
 std::optional<int64_t> Tokenizer::token_id(std::string_view token) const {
   const auto added = parts_.added.ids().find(token);
   return added != parts_.added.ids().end() ? std::optional(added->second) : parts_.model->id(token);

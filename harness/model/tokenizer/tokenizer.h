@@ -36,6 +36,9 @@ class Tokenizer {
   // name, <|message|>, its text) only that of the last channel named "final"; "" before it begins.
   std::string answer(std::span<const int64_t> ids) const;
 
+  // Throws Error if the vocabulary, added tokens aside, has more tokens than the model's embedding has rows.
+  void check_rows(int64_t n_rows, const std::string& where) const;
+
   int64_t vocab_size() const { return n_tokens_; }  // tokens, added ones included
   std::optional<int64_t> token_id(std::string_view token) const;
 

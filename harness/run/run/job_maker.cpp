@@ -8,12 +8,15 @@
 #include "text/common_prefix.h"
 
 namespace kvc {
+
 JobMaker::JobMaker(const Grid& grid, const Experiment& experiment, ResultStore* store)
     : grid_(grid),
       experiment_(experiment),
       store_(store),
       tokenizer_(Tokenizer::load(grid.worker.model_path)),
-      shared_ids_(grid.tasks.size()) {}
+      shared_ids_(grid.tasks.size()) {
+  tokenizer_.check_rows(grid.vocab_size, grid.worker.model_path);
+}
 
 Job JobMaker::make(PendingJob& pending) {
   if (!pending.sizes.empty()) return make_sizes(pending);

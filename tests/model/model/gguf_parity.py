@@ -1,5 +1,6 @@
 """Models from GGUF files against Hugging Face transformers in fp32: small ones of every family, written by the public
-gguf package with matrices of every type, and SmolLM2-135M-Instruct where KVC_SMOLLM2_GGUF names its file.
+gguf package with matrices of every type, and real files: SmolLM2-135M-Instruct's where KVC_SMOLLM2_GGUF names it, and
+those that KVC_GGUF_MODELS names, separated by colons.
 
 usage: gguf_parity.py PROGRAM; exit code 77 where the Python packages are absent.
 """
@@ -245,11 +246,11 @@ def main():
                 write(model, architecture, keys, path, random)
             ids = torch.randint(0, VOCAB, (300,), generator=torch.Generator().manual_seed(i)).tolist()
             results.append(compare_ids(program, type(config).__name__ + " as " + architecture, path, model, ids, 100, out))
-        real = os.environ.get("KVC_SMOLLM2_GGUF")
-        if real:
+        reals = [os.environ.get("KVC_SMOLLM2_GGUF", "")] + os.environ.get("KVC_GGUF_MODELS", "").split(os.pathsep)
+        for real in filter(None, reals):
             model = AutoModelForCausalLM.from_pretrained(os.path.dirname(real), gguf_file=os.path.basename(real),
                                                          dtype=torch.float32, attn_implementation="eager").eval()
-            results.append(compare_ids(program, "SmolLM2-135M-Instruct", real, model, text_ids(real), 200, out))
+            results.append(compare_ids(program, os.path.basename(real), real, model, text_ids(real)[:500], 200, out))
     sys.exit(0 if all(results) else 1)
 
 

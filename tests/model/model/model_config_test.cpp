@@ -130,6 +130,27 @@ TEST(ModelConfig, ReadsOptsOwnNames) {
   EXPECT_EQ(load(config).embedding_size, 32);
 }
 
+// Closed forms: bytes of K and V of a token in a layer, times the tokens that its window leaves.
+TEST(ModelConfig, AnEngineStoresWhatTheWindowsLeave) {
+  auto gemma = of("Gemma3ForCausalLM");  // 4B: every 6th of 34 layers without a window
+  gemma.update({{"num_hidden_layers", 34}, {"num_attention_heads", 8}, {"num_key_value_heads", 4}, {"head_dim", 256}});
+  gemma.update(
+      {{"sliding_window", 1024}, {"max_position_embeddings", 131072}, {"hidden_activation", "gelu_pytorch_tanh"}});
+  const auto gemma_shape = load(gemma).shape();
+  for (const int64_t n : {4096, 32768}) {
+    EXPECT_EQ(kvc::engine_bytes(gemma_shape, n), 4 * 4 * 256 * (29 * 1024 + 5 * n));
+  }
+  EXPECT_EQ(kvc::engine_bytes(gemma_shape, 1000), 4 * 4 * 256 * 34 * 1000);  // shorter than the window
+  auto gpt_oss = of("GptOssForCausalLM");  // 20B: every other of 24 layers without a window
+  gpt_oss.update(
+      {{"num_hidden_layers", 24}, {"num_attention_heads", 64}, {"num_key_value_heads", 8}, {"head_dim", 64}});
+  gpt_oss.update({{"num_local_experts", 32}, {"num_experts_per_tok", 4}, {"sliding_window", 128}});
+  const auto gpt_oss_shape = load(gpt_oss).shape();
+  for (const int64_t n : {4096, 32768}) {
+    EXPECT_EQ(kvc::engine_bytes(gpt_oss_shape, n), 4 * 8 * 64 * (12 * 128 + 12 * n));
+  }
+}
+
 TEST(ModelConfig, TakesStopIdsFromGenerationConfigFirst) {
   EXPECT_EQ(load(llama()).eos_token_ids, std::vector<int64_t>({2}));
   EXPECT_EQ(load(llama(), {{"eos_token_id", {3, 4}}}).eos_token_ids, std::vector<int64_t>({3, 4}));

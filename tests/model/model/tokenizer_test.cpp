@@ -78,6 +78,17 @@ TEST(Tokenizer, FindsTokensByTheirText) {
   EXPECT_FALSE(tokenizer.token_id("no such token").has_value());
 }
 
+// Added tokens may have no row: Gemma 3's text models lack that of the image token.
+TEST(Tokenizer, HasNoMoreTokensThanTheEmbeddingRows) {
+  auto file = small_tokenizer();
+  const auto n = static_cast<int64_t>(file["model"]["vocab"].size());
+  file["added_tokens"].push_back({{"id", load(file).vocab_size()}, {"content", "<image>"}, {"special", true}});
+  load(file).check_rows(n, "m");
+  EXPECT_EQ(message_of([&] { load(file).check_rows(n - 1, "m"); }),
+            "m: the tokenizer's vocabulary has " + std::to_string(n) + " tokens, the model's embedding " +
+                std::to_string(n - 1) + " rows: they are of two models");
+}
+
 // Harmony's tokens, as a model generates them behind "<|start|>assistant".
 TEST(Tokenizer, ReadsAnAnswerInChannelsFromTheFinalOne) {
   auto file = small_tokenizer();
