@@ -84,7 +84,7 @@ int main(int argc, char** argv) {
   if (batches.empty()) batches = {1, 4, 21};
   const int64_t shapes[][2] = {{576, 1536}, {49152, 576}, {4096, 4096}};
   for (const auto& [n, k] : shapes) {
-    for (auto type = BlockType::q4_0; type <= kernels::kLastBlockType; type = BlockType(int(type) + 1)) {
+    for (auto type = BlockType::q4_0; type <= kvc::kernels::kLastBlockType; type = BlockType(int(type) + 1)) {
       measure(type, n, k, batches);
     }
   }

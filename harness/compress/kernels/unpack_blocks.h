@@ -55,17 +55,55 @@ constexpr Ints kCount = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 template <BlockType>
 struct Block;
 
+// The low four bits of each lane as a number; the higher ones do not count.
+KVC_INLINE Floats low_four(Ints v) {
+#if defined(__AVX512F__)
+  return pick(Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, v);
+#else
+  return floats(v & 15);
+#endif
+}
+
+// Codes of five bits, less 16
+KVC_INLINE Floats minus_16(Ints codes) {
+#if defined(__AVX512F__)
+  constexpr Floats kLow = {-16, -15, -14, -13, -12, -11, -10, -9, -8, -7, -6, -5, -4, -3, -2, -1};
+  constexpr Floats kHigh = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  return (Floats)_mm512_permutex2var_ps((__m512)kLow, (__m512i)codes, (__m512)kHigh);
+#else
+  return floats(codes - 16);
+#endif
+}
+
 // 16 bytes of codes: value j in the low half of byte j, value j + 16 in the high one.
 KVC_INLINE void half_byte_codes(const uint8_t* bytes, Ints* codes) {
   const Ints v = bytes_at(bytes);
   codes[0] = v & 15, codes[1] = v >> 4;
 }
 
-// The fifth bits of 32 codes: bit j of four bytes is code j's.
-KVC_INLINE void add_fifth_bits(const uint8_t* bits, Ints* codes) {
-  const Ints v = Ints{} + load<int32_t>(bits);
-  codes[0] |= (v >> kCount << 4) & 16;
-  codes[1] |= (v >> (kCount + 12)) & 16;
+// The low four bits of `low`, and the bits of `high` that `mask` has above them.
+KVC_INLINE Ints joined_codes(Ints low, Ints high, int32_t mask) {
+#if defined(__AVX512F__)
+  return (Ints)_mm512_ternarylogic_epi32((__m512i)(Ints{} + 15), (__m512i)low, (__m512i)high, 0xca) & (15 | mask);
+#else
+  return (low & 15) | (high & mask);
+#endif
+}
+
+// To the right by n bits, if n < 0 to the left
+KVC_INLINE Ints shifted(Ints v, int32_t n) { return n < 0 ? v << -n : v >> n; }
+
+// Codes of five bits: the low four are those of half_byte_codes, and bit j of the four bytes `fifth_bits` is code j's
+// fifth.
+KVC_INLINE void five_bit_codes(const uint8_t* fifth_bits, const uint8_t* bytes, Ints* codes) {
+  const Ints v = bytes_at(bytes), bits = Ints{} + load<int32_t>(fifth_bits);
+#if defined(__AVX512F__)
+  const Ints high[2] = {(Ints)_mm512_maskz_rorv_epi32(0xffff, (__m512i)bits, (__m512i)(kCount + 28)),
+                        (Ints)_mm512_maskz_rorv_epi32(0xffff, (__m512i)bits, (__m512i)(kCount + 12))};
+#else
+  const Ints high[2] = {bits >> kCount << 4, bits >> (kCount + 12)};
+#endif
+  codes[0] = joined_codes(v, high[0], 16), codes[1] = joined_codes(v >> 4, high[1], 16);
 }
 
 struct OneScale {
@@ -103,9 +141,8 @@ struct Block<BlockType::q5_0> {
   static KVC_INLINE OneScale scales(const uint8_t* block) { return {half_at(block)}; }
   static KVC_INLINE void unpack(const uint8_t* block, const OneScale& scale, int64_t, Floats* out) {
     Ints codes[2];
-    half_byte_codes(block + 6, codes);
-    add_fifth_bits(block + 2, codes);
-    for (int s = 0; s < 2; ++s) out[s] = floats(codes[s] - 16) * scale.d;
+    five_bit_codes(block + 2, block + 6, codes);
+    for (int s = 0; s < 2; ++s) out[s] = minus_16(codes[s]) * scale.d;
   }
 };
 
@@ -115,8 +152,7 @@ struct Block<BlockType::q5_1> {
   static KVC_INLINE ScaleAndMinimum scales(const uint8_t* block) { return {half_at(block), half_at(block + 2)}; }
   static KVC_INLINE void unpack(const uint8_t* block, const ScaleAndMinimum& scale, int64_t, Floats* out) {
     Ints codes[2];
-    half_byte_codes(block + 8, codes);
-    add_fifth_bits(block + 4, codes);
+    five_bit_codes(block + 4, block + 8, codes);
     for (int s = 0; s < 2; ++s) out[s] = floats(codes[s]) * scale.d + scale.m;
   }
 };
@@ -158,7 +194,7 @@ struct Block<BlockType::q4_k> {
     const uint8_t* codes = block + 16 + group / 2 * 32;
     const auto shift = static_cast<int32_t>(group % 2 * 4);
     for (int s = 0; s < 2; ++s) {
-      out[s] = floats(bytes_at(codes + 16 * s) >> shift & 15) * scales.of[group] - scales.of[8 + group];
+      out[s] = low_four(bytes_at(codes + 16 * s) >> shift) * scales.of[group] - scales.of[8 + group];
     }
   }
 };
@@ -171,7 +207,8 @@ struct Block<BlockType::q5_k> {
     const uint8_t *codes = block + 48 + group / 2 * 32, *fifth_bits = block + 16;
     const auto shift = static_cast<int32_t>(group % 2 * 4), bit = static_cast<int32_t>(group);
     for (int s = 0; s < 2; ++s) {
-      const Ints code = (bytes_at(codes + 16 * s) >> shift & 15) | (bytes_at(fifth_bits + 16 * s) >> bit & 1) << 4;
+      const Ints fifth = shifted(bytes_at(fifth_bits + 16 * s), bit - 4);
+      const Ints code = joined_codes(bytes_at(codes + 16 * s) >> shift, fifth, 16);
       out[s] = floats(code) * scales.of[group] - scales.of[8 + group];
     }
   }
@@ -193,7 +230,8 @@ struct Block<BlockType::q6_k> {
     const uint8_t *low = block + half * 64 + quarter % 2 * 32, *high = block + 128 + half * 32;
     const auto low_shift = static_cast<int32_t>(quarter / 2 * 4), high_shift = static_cast<int32_t>(quarter * 2);
     for (int s = 0; s < 2; ++s) {
-      const Ints code = (bytes_at(low + 16 * s) >> low_shift & 15) | (bytes_at(high + 16 * s) >> high_shift & 3) << 4;
+      const Ints code =
+          joined_codes(bytes_at(low + 16 * s) >> low_shift, shifted(bytes_at(high + 16 * s), high_shift - 4), 48);
       out[s] = floats(code - 32) * scales.of[group * 2 + s];
     }
   }
