@@ -78,6 +78,7 @@ NodePtr Parser::read_tuple_(bool with_conditional, bool in_parentheses) {
 
 NodePtr Parser::read_conditional_() {
   const Level level(nesting_, kMaxNesting);
+  const auto first_unknown = unknown_.size();
   auto then = read_or_();
   while (now_().is_name("if")) {
     auto node = make_(Type::conditional);
@@ -88,6 +89,7 @@ NodePtr Parser::read_conditional_() {
     node->children.push_back(std::move(then));
     node->children.push_back(std::move(otherwise));
     then = checked_(std::move(node));
+    unknown_.resize(first_unknown);
   }
   return then;
 }
@@ -210,7 +212,7 @@ NodePtr Parser::read_filter_(NodePtr node) {
   auto filter = make_(Type::filter);
   filter->text = expect_name_();
   if (!find_filter(filter->text)) {
-    throw Error(concat("line ", filter->line, ": ", unknown_name("filter", filter->text, filter_names())));
+    unknown_.push_back(concat("line ", filter->line, ": ", unknown_name("filter", filter->text, filter_names())));
   }
   filter->children.push_back(std::move(node));
   if (now_().is_symbol("(")) read_arguments_(*filter);
@@ -223,7 +225,7 @@ NodePtr Parser::read_test_(NodePtr node) {
   const bool is_negated = skip_if_name_("not");
   test->text = expect_name_();
   if (!find_test(test->text)) {
-    throw Error(concat("line ", test->line, ": ", unknown_name("test", test->text, test_names())));
+    unknown_.push_back(concat("line ", test->line, ": ", unknown_name("test", test->text, test_names())));
   }
   test->children.push_back(std::move(node));
   using T = Token::Type;

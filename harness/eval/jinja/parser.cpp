@@ -22,7 +22,9 @@ bool is_one_of(const std::vector<std::string>& names, const std::string& name) {
 
 Nodes Parser::read() {
   try {
-    return read_until_({});
+    auto nodes = read_until_({});
+    refuse_unknown_(0);
+    return nodes;
   } catch (const Error& e) {
     const std::string what = e.what();
     throw what.starts_with("line ") ? e : Error(concat("line ", now_().line, ": ", what));
@@ -54,6 +56,10 @@ Nodes Parser::read_until_(const std::vector<std::string>& ends) {
   }
   if (!ends.empty()) fail_(concat("the template ends, expected {% ", join(ends, " %} or {% "), " %}"));
   return nodes;
+}
+
+void Parser::refuse_unknown_(size_t first) const {
+  if (unknown_.size() > first) throw Error(unknown_[first]);
 }
 
 void Parser::close_block_() {
@@ -128,6 +134,7 @@ NodePtr Parser::read_for_() {
   node->children.push_back(read_target_(false));
   if (!skip_if_name_("in")) fail_(concat("found ", found_(), ", expected 'in'"));
   node->children.push_back(read_tuple_(false));
+  const auto first_unknown = unknown_.size();
   node->children.push_back(skip_if_name_("if") ? read_expression_() : nullptr);
   if (now_().is_name("recursive")) fail_("{% for ... recursive %} is not supported");
   ++loops_;
@@ -136,11 +143,13 @@ NodePtr Parser::read_for_() {
   const bool has_else = now_().is_name("else");
   skip_();
   if (has_else) node->otherwise = read_body_({"endfor"});
+  refuse_unknown_(first_unknown);
   return node;
 }
 
 NodePtr Parser::read_if_() {
   auto first = make_(Type::branch);
+  const auto first_unknown = unknown_.size();
   std::vector<NodePtr> branches;
   while (true) {
     auto node = branches.empty() ? std::move(first) : make_(Type::branch);
@@ -154,6 +163,7 @@ NodePtr Parser::read_if_() {
   } else {
     skip_();
   }
+  unknown_.resize(first_unknown);
   // Each elif is nested in the branch before it, so N of them count as N levels.
   while (branches.size() > 1) {
     auto last = checked_(std::move(branches.back()));
@@ -171,10 +181,12 @@ NodePtr Parser::read_set_() {
     return node;
   }
   node->type = Type::capture;
+  const auto first_unknown = unknown_.size();
   NodePtr filter;
   while (skip_if_symbol_("|")) filter = read_filter_(std::move(filter));
   node->children.push_back(std::move(filter));
   node->body = read_body_({"endset"});
+  refuse_unknown_(first_unknown);
   return node;
 }
 
@@ -197,8 +209,10 @@ NodePtr Parser::read_macro_() {
   node->text = expect_name_();
   macros_.push_back(node.get());
   const auto loops = std::exchange(loops_, 0);
+  const auto first_unknown = unknown_.size();
   read_parameters_(*node);
   node->body = read_body_({"endmacro"});
+  refuse_unknown_(first_unknown);
   loops_ = loops;
   macros_.pop_back();
   return node;
@@ -210,12 +224,14 @@ NodePtr Parser::read_call_block_() {
   caller->text = "caller";
   macros_.push_back(caller.get());
   const auto loops = std::exchange(loops_, 0);
+  const auto first_unknown = unknown_.size();
   if (now_().is_symbol("(")) read_parameters_(*caller);
   macros_.pop_back();
   node->children.push_back(read_expression_());
   if (node->children.front()->type != Type::call) fail_("{% call %} has no call");
   macros_.push_back(caller.get());
   caller->body = read_body_({"endcall"});
+  refuse_unknown_(first_unknown);
   macros_.pop_back();
   loops_ = loops;
   node->children.push_back(checked_(std::move(caller)));
@@ -224,10 +240,12 @@ NodePtr Parser::read_call_block_() {
 
 NodePtr Parser::read_filter_block_() {
   auto node = make_(Type::filtered);
+  const auto first_unknown = unknown_.size();
   NodePtr filter = read_filter_(nullptr);
   while (skip_if_symbol_("|")) filter = read_filter_(std::move(filter));
   node->children.push_back(std::move(filter));
   node->body = read_body_({"endfilter"});
+  refuse_unknown_(first_unknown);
   return node;
 }
 
@@ -239,7 +257,9 @@ NodePtr Parser::read_with_() {
     node->children.push_back(read_expression_());
     if (!skip_if_symbol_(",")) break;
   }
+  const auto first_unknown = unknown_.size();
   node->body = read_body_({"endwith"});
+  refuse_unknown_(first_unknown);
   return node;
 }
 

@@ -66,6 +66,7 @@ class Parser {
   std::string expect_name_();
   std::string found_() const;
   [[noreturn]] void fail_(const std::string& what) const;
+  void refuse_unknown_(size_t first) const;  // filters and tests from unknown_[first] on, if there are any
   NodePtr make_(Node::Type type) const;
   NodePtr checked_(NodePtr node) const;  // with its depth
 
@@ -74,6 +75,9 @@ class Parser {
   int nesting_ = 0;
   std::vector<Node*> macros_;  // that are being read
   int loops_ = 0;              // the same, within the innermost macro
+  // What is wrong with names of filters and tests read so far. As in Jinja, they are refused at the end of the innermost
+  // loop, macro or template, but for those in an {% if %} or a conditional: these fail when they are reached.
+  std::vector<std::string> unknown_;
 };
 
 }  // namespace kvc::jinja

@@ -123,6 +123,19 @@ TEST(Template, RefusesByNameAndLineWhatItDoesNotKnow) {
   EXPECT_EQ(error("{% unless x %}").substr(0, 29), "line 1: unknown tag 'unless';");
 }
 
+// As in Jinja, whose compiler leaves names in a branch to the run, but not those in a loop within it.
+TEST(Template, AnUnknownFilterOrTestInABranchFailsWhereItIsReached) {
+  EXPECT_EQ(render("a{% if no %}{{ 1|from_json }}{% elif 1 is odd %}b{% else %}{{ 1 is jsonic }}{% endif %}"), "ab");
+  EXPECT_EQ(render("{{ 1|from_json if no else 2 }}"), "2");
+  EXPECT_EQ(error("{% if true %}\n{{ 1|from_json }}{% endif %}").substr(0, 35), "line 2: unknown filter 'from_json' ");
+  for (const auto* text :
+       {"{% if no %}{% for x in [1] %}{{ x|from_json }}{% endfor %}{% endif %}",
+        "{% macro f(x) %}{{ x|from_json }}{% endmacro %}", "{% set x %}{{ 1|from_json }}{% endset %}",
+        "{% if no %}{% with x = 1 %}{{ x|from_json }}{% endwith %}{% endif %}"}) {
+    EXPECT_EQ(error(text).substr(0, 34), "line 1: unknown filter 'from_json'") << text;
+  }
+}
+
 TEST(Template, RefusesBrokenText) {
   for (const char* text : {"{{",
                            "{{ 1",
