@@ -319,7 +319,12 @@ def shortened(words, folder):
         return ["--set", "bench.repeats=1", "bench.prompt_tokens=128", "bench.batch=1"]
     if "\nkind: capacity" in texts:
         return ["--set", "capacity.memory_limit=16MB", "capacity.max_context=512", "capacity.max_batch=4"]
-    return ["--set", "workers=1"] + ([] if "--limit" in words else ["--limit", "1"])
+    less = []
+    if "device=cuda-emulated" in words:  # minutes for what the CPU does in a second
+        less = ["tasks=[demo/swaps]", "sizes=[512]"]
+    elif "\nkind:" not in texts and "quickstart" not in texts:  # the quickstart's sizes are compared with the page's
+        less = ["sizes=[512]"]
+    return ["--set", "workers=1", *less] + ([] if "--limit" in words else ["--limit", "1"])
 
 
 def misses_data(words, done):
