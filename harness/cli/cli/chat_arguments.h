@@ -9,7 +9,7 @@
 namespace kvc {
 
 struct ChatArguments {
-  std::string form = "auto", options, date = kChatDate;
+  std::string form = "auto", options = {}, date = kChatDate;
 };
 
 void add_chat_options(Verb verb, ChatArguments& arguments);
