@@ -319,12 +319,13 @@ def shortened(words, folder):
         return ["--set", "bench.repeats=1", "bench.prompt_tokens=128", "bench.batch=1"]
     if "\nkind: capacity" in texts:
         return ["--set", "capacity.memory_limit=16MB", "capacity.max_context=512", "capacity.max_batch=4"]
-    less = []
-    if "device=cuda-emulated" in words:  # minutes for what the CPU does in a second, and not into the CPU's results
-        return ["--db", "results/emulated.sqlite", "--limit", "1", "--set", "workers=1", "tasks=[demo/swaps]", "sizes=[512]"]
-    if "\nkind:" not in texts and "quickstart" not in texts:  # the quickstart's sizes are compared with the page's
-        less = ["sizes=[512]"]
-    return ["--set", "workers=1", *less] + ([] if "--limit" in words else ["--limit", "1"])
+    settings, options = ["workers=1"], [] if "--limit" in words else ["--limit", "1"]
+    if "device=cuda-emulated" in words:  # slow, so fewer tasks; its own database keeps it out of the pages' tables
+        settings += ["tasks=[demo/swaps]", "sizes=[512]"]
+        options += ["--db", "results/emulated.sqlite"]
+    elif "\nkind:" not in texts and "quickstart" not in texts:  # the quickstart's sizes are compared with the page's
+        settings += ["sizes=[512]"]
+    return ["--set", *settings, *options]
 
 
 def misses_data(words, done):

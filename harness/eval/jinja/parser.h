@@ -75,8 +75,8 @@ class Parser {
   int nesting_ = 0;
   std::vector<Node*> macros_;  // that are being read
   int loops_ = 0;              // the same, within the innermost macro
-  // What is wrong with names of filters and tests read so far. As in Jinja, they are refused at the end of the innermost
-  // loop, macro or template, but for those in an {% if %} or a conditional: these fail when they are reached.
+  // Errors of unknown filters and tests read so far. As in Jinja, they are reported at the end of the innermost block
+  // (loop, macro, template ...), except those in an {% if %} or a conditional expression, which fail when evaluated.
   std::vector<std::string> unknown_;
 };
 

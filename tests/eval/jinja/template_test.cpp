@@ -123,7 +123,7 @@ TEST(Template, RefusesByNameAndLineWhatItDoesNotKnow) {
   EXPECT_EQ(error("{% unless x %}").substr(0, 29), "line 1: unknown tag 'unless';");
 }
 
-// As in Jinja, whose compiler leaves names in a branch to the run, but not those in a loop within it.
+// As in Jinja, which defers unknown names in a branch to run time, but rejects those in a loop inside the branch.
 TEST(Template, AnUnknownFilterOrTestInABranchFailsWhereItIsReached) {
   EXPECT_EQ(render("a{% if no %}{{ 1|from_json }}{% elif 1 is odd %}b{% else %}{{ 1 is jsonic }}{% endif %}"), "ab");
   EXPECT_EQ(render("{{ 1|from_json if no else 2 }}"), "2");

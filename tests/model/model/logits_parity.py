@@ -29,8 +29,9 @@ def logits_of(model, ids):
 
 
 def greedy_equal(model, ids, continuation):
-    """How many tokens of a greedy continuation are the model's most likely one behind all tokens before, and the least
-    distance to the second most likely. All equal: the model continues alike, by induction, and one pass tells."""
+    """Checks a greedy continuation in one forward pass: the number of its tokens that are the model's top-1 prediction
+    given all tokens before them, and the smallest margin between top-1 and top-2. If every token is top-1, the model's
+    own greedy decoding produces the same continuation, by induction."""
     best = logits_of(model, ids + continuation[:-1])[len(ids) - 1:].topk(2)
     same = (best.indices[:, 0] == torch.tensor(continuation)).sum().item()
     return same, (best.values[:, 0] - best.values[:, 1]).min().item()
