@@ -60,7 +60,7 @@ class ExpectedAttentionCache final : public kvc::EvictingCache {
     const int64_t n = prompt.k.size(1), sinks = std::min(options_.sinks, n - 1);
     const auto behind = [&](const at::Tensor& x) { return x.narrow(1, sinks, n - sinks).to(at::kFloat); };
     const auto k = behind(prompt.k), v = behind(prompt.v);
-    const auto weights = expected_weights(behind(prompt.q), k, prompt.first_position + sinks);
+    const auto weights = expected_weights(behind(prompt.q), k, info().first_position + sinks);
     return at::constant_pad_nd((weights + options_.epsilon) * v.norm(2, 2), {sinks, 0});  // the budget keeps the sinks
   }
 

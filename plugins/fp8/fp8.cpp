@@ -36,6 +36,8 @@ class Fp8Tokens {
   }
 
   int64_t n_tokens() const { return codes_.n_tokens(); }
+  int64_t droppable(int64_t n_tokens) const { return codes_.droppable(n_tokens); }
+  void drop_front(int64_t n_tokens) { codes_.drop_front(n_tokens); }
 
   template <class F>
   void for_each_block(F f) const {
@@ -81,4 +83,4 @@ KVC_PLUGIN(Fp8Options, Fp8, "fp8", "8-bit floats (e4m3), one scale per head",
            "OCP 8-bit Floating Point Specification (OFP8) 1.0; Micikevicius et al. 2022",
            "the scale comes from the prompt, not from calibration, and leaves room for larger tokens; larger values "
            "saturates",
-           {.splits = true, .formula = "OCP FP8"})
+           {.splits = true, .chunked_prompt = true, .formula = "OCP FP8"})

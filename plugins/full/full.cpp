@@ -70,4 +70,9 @@ class Full final : public kvc::PartsCompressor {
 }  // namespace
 
 KVC_PLUGIN(FullOptions, Full, "full", "K and V uncompressed, at 16 bits", "the baseline of every table", "none",
-           {.lossy = false, .one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "16 bits"})
+           {.lossy = false,
+            .one_by_one_same = true,
+            .prefix_local = true,
+            .splits = true,
+            .chunked_prompt = true,
+            .formula = "16 bits"})

@@ -67,4 +67,4 @@ KVC_PLUGIN(HqqOptions, Hqq, "hqq",
            "an incomplete group is padded (the public code refuses); zero is stored as -zero/scale; real "
            "precision encodes with the fp16-rounded pair; re-encoded values are decoded to fp32, not to 16 bits; 1 and "
            "3 bits are left out",
-           {.splits = true, .formula = "HQQ"})
+           {.splits = true, .chunked_prompt = true, .formula = "HQQ"})

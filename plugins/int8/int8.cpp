@@ -172,4 +172,4 @@ KVC_PLUGIN(Int8Options, Int8, "int8", "symmetric 8-bit integers, one scale per t
            "vLLM, --kv-cache-dtype int8_per_token_head; TensorRT-LLM, INT8 KV cache with calibrated scales",
            "codes are rounded half to even (vLLM's kernel truncates); a scale of 16 bits is rounded before codes are "
            "taken; a head of zeros has scale 0",
-           {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "vLLM"})
+           {.one_by_one_same = true, .prefix_local = true, .splits = true, .chunked_prompt = true, .formula = "vLLM"})

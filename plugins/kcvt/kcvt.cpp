@@ -34,7 +34,7 @@ class KcvtCache final : public kvc::StoredCache {
       : StoredCache(info, format.k, format.v), buffer_(format.buffer) {}
 
   void append(const kvc::NewTokens& tokens) override {
-    const bool prompt = length() == 0;
+    const bool prompt = tokens.kind != kvc::AppendKind::decoded;
     push_recent(tokens);
     if (prompt) encode_front(n_recent(), n_recent());
     while (n_recent() > buffer_) encode_front(buffer_, buffer_);
@@ -78,4 +78,4 @@ KVC_PLUGIN(
     "Kang et al. 2024 (GEAR), the KCVT backbone",
     "chunks are immutable (the public code re-encodes the whole cache at each flush); real precision encodes with "
     "the fp16-rounded scale and zero; constant groups have scale 0",
-    {.splits = true, .formula = "GEAR"})
+    {.splits = true, .chunked_prompt = true, .formula = "GEAR"})

@@ -37,7 +37,7 @@ class KiviCache final : public kvc::StoredCache {
       : StoredCache(info, format.k, format.v), recent_(format.recent), k_chunk_(format.k_chunk) {}
 
   void append(const kvc::NewTokens& tokens) override {
-    const bool prompt = length() == 0;
+    const bool prompt = tokens.kind != kvc::AppendKind::decoded;
     push_recent(tokens);
     // After the prompt K keeps n mod chunk tokens and V the window. Then what the step before left full goes first.
     const int64_t n_k = std::max<int64_t>(k_.recent.n_tokens() - (prompt ? 0 : 1), 0);
@@ -90,4 +90,4 @@ KVC_PLUGIN(
     KiviOptions, Kivi, "kivi", "quantization: K per channel, V per token, recent tokens uncompressed",
     "Liu et al. 2024 (KIVI), section 3.2 and algorithm 1",
     "real precision encodes with the fp16-rounded scale and zero; a constant group has scale 0; recent 0 is ours",
-    {.one_by_one_same = true, .splits = true, .formula = "GEAR"})
+    {.one_by_one_same = true, .splits = true, .chunked_prompt = true, .formula = "GEAR"})

@@ -99,7 +99,7 @@ std::vector<Part> parts_of(const std::vector<Matrix::Block>& blocks) {
 bool has_products(const Format& format, int64_t head_dim) { return kvc::RotatedScores::takes(format.bits, head_dim); }
 
 void score(kvc::CompressedAttention& attention, const Matrix& k, const Range& channels, const Levels& levels,
-           const Format& format, std::span<const float> frequencies, int64_t first) {
+           const Format& format, std::span<const float> frequencies, int64_t first, int64_t position) {
   if (k.blocks().empty()) return;
   const auto& q = attention.q();
   const int64_t d = q.size(1), n_heads = channels.scale.numel() / d;
@@ -109,12 +109,12 @@ void score(kvc::CompressedAttention& attention, const Matrix& k, const Range& ch
   const auto base = channels.zero + channels.scale * level[0];
   const sparse::Keys outliers({n_heads, q.size(0) / n_heads, d}, q.const_data_ptr<float>(),
                               base.const_data_ptr<float>(), frequencies);
-  kvc::RotatedScores codes(q, {level.data(), format.bits}, channels.scale, channels.zero, frequencies, first);
+  kvc::RotatedScores codes(q, {level.data(), format.bits}, channels.scale, channels.zero, frequencies, position);
   for (const auto& block : k.blocks()) {
     auto scores = codes.next(block.codes);
-    if (block.values.numel() > 0) score_outliers(block, outliers, first, scores);
+    if (block.values.numel() > 0) score_outliers(block, outliers, position, scores);
     attention.add_scores(scores, first);
-    first += block.n_tokens();
+    first += block.n_tokens(), position += block.n_tokens();
   }
 }
 

@@ -128,25 +128,34 @@ class KvZip final : public kvc::PartsCompressor, public kvc::ObservationPass {
   }
   void observe(kvc::LayerCache& cache, const kvc::ObservedChunk& chunk) const override { ours(cache).observe(chunk); }
 
-  // Of equal scores the older token stays, then the lower layer's and head's.
+  // Of equal scores the older token stays, then the lower layer's and head's. A layer with a sliding window has only the
+  // prompt's last tokens: rows are aligned at the end, and what is missing has no rank.
   void finish_prefill(std::span<kvc::LayerCache* const> caches) const override {
     std::vector<at::Tensor> ranks;
-    for (auto* cache : caches) ranks.push_back(ours(*cache).ranks());
-    const auto all = at::cat(ranks);  // [heads of all layers, n0]
-    const int64_t n_heads = all.size(0), n = all.size(1);
+    int64_t n = 0, n_kept = 0;
+    for (auto* cache : caches) {
+      ranks.push_back(ours(*cache).ranks());
+      n = std::max(n, ranks.back().size(1));
+      n_kept += n_kept_of(ranks.back().size(0), ranks.back().size(1));
+    }
+    std::vector<at::Tensor> rows;
+    for (const auto& x : ranks) {
+      rows.push_back(at::constant_pad_nd(x, {n - x.size(1), 0}, -std::numeric_limits<float>::infinity()));
+    }
+    const auto all = at::cat(rows);  // [heads of all layers, n]
     const auto order = std::get<1>(all.t().flatten().sort(/*stable=*/true, 0, /*descending=*/true));
-    auto kept = at::zeros({n, n_heads}, at::kBool);
-    kept.view(-1).index_fill_(0, order.narrow(0, 0, n_kept_of(n_heads, n)), true);
+    auto kept = at::zeros({n, all.size(0)}, at::kBool);
+    kept.view(-1).index_fill_(0, order.narrow(0, 0, n_kept), true);
     int64_t first = 0;
     for (size_t i = 0; i < caches.size(); ++i) {
-      const int64_t n_own = ranks[i].size(0);
-      ours(*caches[i]).keep(kept.narrow(1, first, n_own).t());
-      first += n_own;
+      const int64_t n_heads = ranks[i].size(0), n_own = ranks[i].size(1);
+      ours(*caches[i]).keep(kept.narrow(1, first, n_heads).narrow(0, n - n_own, n_own).t());
+      first += n_heads;
     }
   }
 
  private:
-  // Of a prompt's pairs in so many heads.
+  // Of a prompt's pairs in n_heads heads.
   int64_t n_kept_of(int64_t n_heads, int64_t n_tokens) const {
     const auto share = std::llround(options_.keep * static_cast<double>(n_heads * n_tokens));
     return std::max<int64_t>(share, n_heads * std::min(options_.sinks, n_tokens));

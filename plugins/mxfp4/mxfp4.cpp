@@ -55,4 +55,4 @@ class Mxfp4 final : public kvc::PartsCompressor {
 
 KVC_PLUGIN(Mxfp4Options, Mxfp4, "mxfp4", "4-bit floats (e2m1) in blocks of 32 with power-of-two scales",
            "OCP Microscaling Formats (MX) 1.0, MXFP4", "none",
-           {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "OCP MX"})
+           {.one_by_one_same = true, .prefix_local = true, .splits = true, .chunked_prompt = true, .formula = "OCP MX"})

@@ -59,4 +59,4 @@ KVC_PLUGIN(QuantoOptions, Quanto, "quanto", "quantization: min-max groups; the w
            "Hugging Face transformers, QuantizedCache with backend quanto; optimum-quanto, MaxOptimizer",
            "an incomplete group is padded (the public code refuses); re-encoded values are decoded "
            "to fp32, not to 16 bits; a constant group has scale 0 (NaN in the public code); 8 bits are ours",
-           {.splits = true, .formula = "TaDA"})
+           {.splits = true, .chunked_prompt = true, .formula = "TaDA"})

@@ -52,4 +52,4 @@ KVC_PLUGIN(
     "K is rounded after RoPE (the public scripts round the outputs of k_proj); weights are not quantized (W16A_); "
     "real precision encodes with the fp16-rounded step, clamped where that rounding would leave the code's range; "
     "scope tensor gives each new token a step of its own",
-    {.splits = true, .formula = "DecoQuant"})
+    {.splits = true, .chunked_prompt = true, .formula = "DecoQuant"})

@@ -49,4 +49,4 @@ KVC_PLUGIN(
     "Sheng et al. 2023 (FlexGen), group-wise quantization; GEAR's per-token Q",
     "the scale is stored, not its inverse; real precision encodes with the fp16-rounded scale and zero; a constant "
     "group has scale 0; no padding: group_size divides head_dim",
-    {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "GEAR"})
+    {.one_by_one_same = true, .prefix_local = true, .splits = true, .chunked_prompt = true, .formula = "GEAR"})

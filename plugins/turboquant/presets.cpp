@@ -129,6 +129,7 @@ class ExactCache final : public kvc::StoredCache {
  public:
   using StoredCache::StoredCache;
   void append(const kvc::NewTokens& tokens) override { push_recent(tokens); }
+  int64_t droppable(int64_t n_tokens) const override { return n_tokens; }
 };
 
 }  // namespace

@@ -115,6 +115,17 @@ void RotatedCodes::push_back(const at::Tensor& tokens) {
   append_to(open.signs, block.signs), append_to(open.residual_norms, block.residual_norms);
 }
 
+void RotatedCodes::drop_front(int64_t n_tokens) {
+  n_tokens_ -= n_tokens;
+  auto first = blocks_.begin();
+  for (; first != blocks_.end() && first->norms.size(1) <= n_tokens; ++first) n_tokens -= first->norms.size(1);
+  const auto cut = [&](at::Tensor& x) {
+    if (x.defined()) x = x.narrow(1, n_tokens, x.size(1) - n_tokens).clone();
+  };
+  if (n_tokens > 0) cut(first->codes), cut(first->norms), cut(first->signs), cut(first->residual_norms);
+  blocks_.erase(blocks_.begin(), first);
+}
+
 at::Tensor RotatedCodes::dequantize() const {
   if (!tables_.sketch.defined()) return vectors({}, 0);
   return vectors(kvc::least_squares_of_signs(tables_.sketch).to(at::kFloat).contiguous(), 1);

@@ -37,6 +37,8 @@ class RotatedCodes {
   at::Tensor attended() const;          // the unbiased one
   int64_t n_tokens() const { return n_tokens_; }
   int64_t n_encoded() const { return n_tokens_; }
+  int64_t droppable(int64_t n_tokens) const { return n_tokens; }
+  void drop_front(int64_t n_tokens);
   // In the rotated basis, in which the products of x^ and a query are those of its levels and R^T q.
   void score(kvc::CompressedAttention& attention) const;
   void accumulate_v(kvc::CompressedAttention& attention) const;

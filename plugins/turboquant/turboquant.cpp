@@ -179,4 +179,9 @@ KVC_PLUGIN(
     "no outlier channels at more bits (the paper's 2.5 and 3.5 bits); the sketch is for keys only, values use the "
     "variant of least error; one rotation for all layers and sequences; of sketched keys dequantize() gives, "
     "for probes only, the least-squares K, which no score is computed from",
-    {.one_by_one_same = true, .prefix_local = true, .estimates = true, .splits = true, .formula = "TurboQuant"})
+    {.one_by_one_same = true,
+     .prefix_local = true,
+     .estimates = true,
+     .splits = true,
+     .chunked_prompt = true,
+     .formula = "TurboQuant"})

@@ -47,4 +47,4 @@ KVC_PLUGIN(WindowOptions, Window, "window", "token eviction: keeps attention sin
            "Xiao et al. 2023 (StreamingLLM), section 3.2",
            "tokens keep the positions of the text (the paper renumbers them within the cache); a token is evicted when "
            "the next is appended, so a query sees `recent` tokens, itself included",
-           {.one_by_one_same = true, .evicts = true, .formula = "StreamingLLM"})
+           {.one_by_one_same = true, .evicts = true, .chunked_prompt = true, .formula = "StreamingLLM"})

@@ -12,6 +12,7 @@
 #include "experiment/grid.h"
 #include "experiment/model_hashes.h"
 #include "experiment/read_compressors.h"
+#include "generate/chunked_prefill.h"
 #include "generate/exact_cache.h"
 #include "generate/prompt_end.h"
 #include "generate/stop_scanner.h"
@@ -41,7 +42,8 @@ struct TryArguments {
   ChatArguments chat{.form = "none"};
   std::vector<std::string> plugin_path;
   std::string prompt, prompt_file, ids_file, input, output;
-  int64_t max_new_tokens = 128, prompt_tokens = 0;
+  std::string through = "earlier";
+  int64_t max_new_tokens = 128, prompt_tokens = 0, chunk = 0;
   bool decode = false, no_special_tokens = false, print_ids = false;
 };
 
@@ -100,6 +102,30 @@ at::Tensor prefill(const Transformer& model, const fs::path& folder, const Compr
   };
   const auto logits = model.prefill(ids, on_layer, n_last);
   if (waits) end_prompt(model, folder, *compressor, ids, layers, caches);
+  return logits;
+}
+
+// Prefill in chunks through new caches -> logits [V] after the last token.
+at::Tensor prefill_chunks(const Transformer& model, const Compressor& compressor, std::span<const int64_t> ids,
+                          const TryArguments& arguments, Caches& caches) {
+  KVC_CHECK(!waits_for_prompt_end(&compressor), "--chunk ", arguments.chunk,
+            ": the compressor needs the whole prompt at once");
+  for (int64_t layer = 0; layer < model.shape().n_layers; ++layer) {
+    caches.push_back(compressor.make_cache(model.layer_info(layer, 0)));
+  }
+  const auto n = static_cast<int64_t>(ids.size());
+  at::Tensor logits;
+  for (int64_t first = 0; first < n; first += arguments.chunk) {
+    const int64_t n_chunk = std::min(arguments.chunk, n - first);
+    const auto kind = first + n_chunk < n ? AppendKind::prompt_chunk : AppendKind::last_chunk;
+    const auto chunk = ids.subspan(static_cast<size_t>(first), static_cast<size_t>(n_chunk));
+    logits = model.prefill_chunk(chunk, first, [&](int64_t layer, NewTokens tokens) {
+      tokens.kind = kind;
+      const auto info = model.layer_info(layer, 0);
+      return attend_chunk(*caches[static_cast<size_t>(layer)], tokens, arguments.through == "all", info.attention_scale,
+                          info);
+    });
+  }
   return logits;
 }
 
@@ -162,6 +188,8 @@ int tokenize(const TryArguments& arguments) {
 }
 
 int logits(const TryArguments& arguments) {
+  KVC_CHECK(arguments.chunk >= 0 && (arguments.chunk == 0 || !arguments.compressor.empty()), "--chunk ",
+            arguments.chunk, ", allowed: 1 and more, with --compressor");
   const auto model = Transformer::load(model_path(arguments.model_name), parse_dtype(arguments.dtype));
   const auto value = parse_json(arguments.ids_file, read_text(arguments.ids_file));
   KVC_CHECK(value.is_array() && !value.empty() &&
@@ -177,7 +205,12 @@ int logits(const TryArguments& arguments) {
     Caches caches;
     const auto prompt = std::span(ids).first(static_cast<size_t>(n_prompt));
     const auto folder = model_path(arguments.model_name);
-    std::vector<at::Tensor> rows{prefill(model, folder, compressor.get(), prompt, caches, n_prompt)};
+    std::vector<at::Tensor> rows;
+    if (arguments.chunk > 0) {
+      rows.push_back(prefill_chunks(model, *compressor, prompt, arguments, caches).unsqueeze(0));
+    } else {
+      rows.push_back(prefill(model, folder, compressor.get(), prompt, caches, n_prompt));
+    }
     for (int64_t i = n_prompt; i < n_ids; ++i) {
       rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches).unsqueeze(0));
     }
@@ -277,6 +310,13 @@ void add_try_verbs(Verb program) {
   verb.add_option("--compressor", a.compressor, "read the ids through this compressor's cache");
   add_compressor_options(verb, a);
   verb.add_option("--prompt-tokens", a.prompt_tokens, "ids prefilled in one step (default: 1)");
+  verb.add_option(
+      "--chunk", a.chunk,
+      "prefill these in chunks of this many tokens, through the compressor's cache; logits then begin with those "
+      "after the last of them");
+  verb.add_option("--through", a.through, "what a chunk attends to through the cache, as an experiment's prefill")
+      .choices({"earlier", "all"})
+      .show_default();
   verb.add_option("--dtype", a.dtype, "the model's compute type").choices(compute_types).show_default();
   verb.on_call([arguments] { return logits(*arguments); });
 

@@ -12,10 +12,37 @@ namespace kvc {
 
 LayerCache::~LayerCache() = default;
 SplitAttention::~SplitAttention() = default;
+DropsTokens::~DropsTokens() = default;
+
+namespace {
+
+constexpr int64_t kDroppedAtOnce = 64;  // at least: a drop may copy a block
+
+}  // namespace
+
+NewTokens seen_prompt(const NewTokens& prompt, LayerInfo& layer) {
+  const int64_t n = prompt.k.size(1), n_hidden = n_hidden_tokens(layer.sliding_window, n);
+  layer.first_position = n_hidden;
+  const auto seen = [&](const at::Tensor& x) {
+    return x.defined() && x.size(1) == n ? x.narrow(1, n_hidden, n - n_hidden) : x;
+  };
+  return {seen(prompt.q), seen(prompt.k), seen(prompt.v), 0};
+}
+
+int64_t drop_hidden(LayerCache& cache, int64_t sliding_window, int64_t position) {
+  const int64_t n_hidden = std::min(n_hidden_tokens(sliding_window, position + 1), position - 1);  // one stays
+  if (n_hidden < kDroppedAtOnce) return 0;
+  auto* drops = dynamic_cast<DropsTokens*>(&cache);
+  const int64_t n = drops ? drops->droppable(n_hidden) : 0;
+  if (n > 0) drops->drop_oldest(n);
+  return n;
+}
 
 at::Tensor LayerCache::attend(const at::Tensor& q, double scale) const {
-  return reference_attention(q, attended(), positions(), length(), scale, info_);
+  return reference_attention(attended_query(q), attended(), positions(), length(), scale, info_);
 }
+
+at::Tensor LayerCache::attended_query(const at::Tensor& q) const { return q; }
 
 KeyValue LayerCache::attended() const { return dequantize(); }
 

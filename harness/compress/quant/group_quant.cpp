@@ -167,6 +167,26 @@ GroupCodes GroupCodes::heads(int64_t first, int64_t n) const {
   return some;
 }
 
+int64_t GroupCodes::droppable(int64_t n) const {
+  if (format.merge_tokens) return 0;
+  if (format.axis == GroupAxis::channels) return n;
+  const int64_t n_aligned = format.group_size * format.bits % 32 == 0 ? format.group_size : 0;  // in whole words
+  return n_aligned > 0 ? n - n % n_aligned : 0;
+}
+
+GroupCodes GroupCodes::without_front(int64_t n) const {
+  const bool along_tokens = format.axis == GroupAxis::tokens;
+  auto rest = by_rows();
+  rest.n_tokens -= n;
+  const auto cut = [&](at::Tensor& x, int64_t n_first) {
+    if (x.defined()) x = x.narrow(along_tokens ? 2 : 1, n_first, x.size(along_tokens ? 2 : 1) - n_first).contiguous();
+    if (x.defined() && along_tokens) x = to_tiles(x);
+  };
+  cut(rest.codes, along_tokens ? n * format.bits / 32 : n);
+  for (auto* part : {&rest.scale, &rest.zero}) cut(*part, along_tokens ? n / format.group_size : n);
+  return rest;
+}
+
 void GroupCodes::add_to(Footprint& bytes, CacheTensor tensor) const {
   bytes.add(tensor, ByteKind::codes, codes);
   bytes.add(tensor, ByteKind::scales, scale);

@@ -19,7 +19,7 @@ at::Tensor PartsCache::attend(const at::Tensor& q, double scale) const {
 at::Tensor PartsCache::scores(const at::Tensor& q, double scale) const {
   if (!has_parts() || !CompressedAttention::takes(q.narrow(1, 0, 1))) {
     const auto k = attended().k.to(at::kFloat);
-    const auto grouped = q.to(at::kFloat).reshape({k.size(0), -1, q.size(2)});
+    const auto grouped = attended_query(q).to(at::kFloat).reshape({k.size(0), -1, q.size(2)});
     return at::matmul(grouped, k.transpose(1, 2)).mul_(scale).view({q.size(0), q.size(1), k.size(1)});
   }
   std::vector<at::Tensor> queries;

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "kernels/quantize_groups.h"
@@ -141,12 +142,39 @@ void CodeBlocks::push_back(GroupCodes codes) {
   open.n_tokens += codes.n_tokens;
 }
 
+int64_t CodeBlocks::droppable(int64_t n_tokens) const {
+  int64_t n_whole = 0;
+  for (const auto& block : blocks_) {
+    if (n_whole + block.n_tokens > n_tokens) return n_whole + block.droppable(n_tokens - n_whole);
+    n_whole += block.n_tokens;
+  }
+  return n_whole;
+}
+
+void CodeBlocks::drop_front(int64_t n_tokens) {
+  n_tokens_ -= n_tokens;
+  auto first = blocks_.begin();
+  for (; first != blocks_.end() && first->n_tokens <= n_tokens; ++first) n_tokens -= first->n_tokens;
+  if (n_tokens > 0) *first = first->without_front(n_tokens);
+  blocks_.erase(blocks_.begin(), first);
+}
+
 void CodeBlocks::add_to(Footprint& bytes, CacheTensor tensor) const {
   for (const auto& block : blocks_) block.add_to(bytes, tensor);
 }
 
 void StoredTokens::encode_front(int64_t n_tokens, const GroupFormat& format) {
   if (n_tokens > 0) codes.push_back(quantize_groups(recent.take_front(n_tokens), format));
+}
+
+int64_t StoredTokens::droppable(int64_t n) const {
+  return codes.droppable(std::min(n, codes.n_tokens()));
+}
+
+void StoredTokens::drop_front(int64_t n) {
+  const int64_t n_codes = std::min(n, codes.n_tokens());
+  codes.drop_front(n_codes);
+  if (n > n_codes) recent.drop_front(n - n_codes);
 }
 
 at::Tensor StoredTokens::dequantize() const {

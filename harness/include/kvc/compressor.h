@@ -31,6 +31,7 @@ struct ModelShape {
   int64_t n_rotated_channels = head_dim;  // R of LayerInfo::rope_frequencies, where there is RoPE
   double logit_softcap = 0;               // as in LayerInfo
   bool has_sinks = false;                 // caches get sinks
+  bool has_neighbours_in_gguf = false;    // as in LayerInfo
   std::vector<LayerShape> layers = {};    // one per layer; empty: all layers are alike
 
   LayerShape layer(int64_t i) const {
@@ -58,7 +59,8 @@ inline LayerInfo layer_info(const ModelShape& model, int64_t layer, uint64_t seq
           .sliding_window = shape.sliding_window,
           .attention_scale = model.attention_scale,
           .logit_softcap = model.logit_softcap,
-          .sinks = sinks};
+          .sinks = sinks,
+          .has_neighbours_in_gguf = model.has_neighbours_in_gguf};
 }
 
 // Bytes of n tokens' K and V in one layer at fp16: papers give sizes as fractions of it.

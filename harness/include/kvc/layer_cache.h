@@ -42,6 +42,13 @@ struct LayerInfo {
   // [H_q] fp32 on the cache's device: one logit per query head, which adds e^sink to the softmax's denominator and
   // nothing to the output (gpt-oss). Not scaled, not a token. Undefined: none.
   at::Tensor sinks = {};
+  // RoPE position of the first token that the cache gets. Earlier ones are never appended: the sliding window hides
+  // them from the prompt's last query and all later ones. All other positions (NewTokens, length(), positions()) count
+  // the tokens of this cache, from 0 on.
+  int64_t first_position = 0;
+  // GGUF files of the model's family, and engines that read them, have channels i and i + D/2 of Q and K as neighbours
+  // 2i and 2i + 1. Here they are in the order that RoPE above and Hugging Face have.
+  bool has_neighbours_in_gguf = false;
 
   bool holds_k() const { return holds != Holds::v; }
   bool holds_v() const { return holds != Holds::k; }
@@ -60,7 +67,7 @@ struct NewTokens {
   at::Tensor q;  // [H_q, T, D] fp32, fp16 or bf16; undefined where there are no queries (K and V from a file)
   at::Tensor k;  // [H_kv, T, D]
   at::Tensor v;  // [H_kv, T, D]
-  int64_t first_position = 0;  // position of the first of the T tokens in the sequence
+  int64_t first_position = 0;  // of the first of the T tokens among the cache's: length() before the call
   AppendKind kind = first_position == 0 ? AppendKind::whole_prompt : AppendKind::decoded;
 
   bool ends_prompt() const { return kind == AppendKind::whole_prompt || kind == AppendKind::last_chunk; }
@@ -92,6 +99,10 @@ class KVC_EXPORT LayerCache {
   // The best reconstruction of K and V from the stored data; errors of K and V are computed from it.
   virtual KeyValue dequantize() const = 0;
 
+  // The query whose plain causal attention over attended() equals this cache's attention to q; the same shape, fp32.
+  // Default: q. Override it if queries are rounded before products; kvc refuses one that is far from q.
+  virtual at::Tensor attended_query(const at::Tensor& q) const;
+
   // The keys and values whose plain causal attention equals this cache's attention; shapes and order of dequantize().
   // Default: dequantize(). Override it if scores come from an unbiased estimator of inner products, whose vectors are
   // not the best reconstruction.
@@ -101,7 +112,7 @@ class KVC_EXPORT LayerCache {
   // Default: 0 ... length()-1 for every head.
   virtual at::Tensor positions() const;
 
-  virtual int64_t length() const = 0;            // tokens appended so far
+  virtual int64_t length() const = 0;            // tokens appended so far, without dropped ones (DropsTokens)
   virtual int64_t n_encoded_tokens() const = 0;  // tokens compressed or evicted so far; if it stays 0, nothing ran
   // Number of K and V values stored in compressed form (evicted ones are not stored). Default: the values of compressed
   // tokens that are still in positions(). Override it if K and V are compressed at different times.
@@ -120,6 +131,30 @@ class KVC_EXPORT LayerCache {
  private:
   LayerInfo info_;
 };
+
+// Optional interface, found by dynamic_cast on the LayerCache: removes tokens that a sliding window hides from all later
+// queries. The host calls it between steps. Without it a cache holds every token that it gets.
+class KVC_EXPORT DropsTokens {
+ public:
+  virtual ~DropsTokens();
+
+  // Of the n_tokens oldest ones, how many can be removed now: whole blocks and groups.
+  virtual int64_t droppable(int64_t n_tokens) const = 0;
+  // Removes the oldest ones, a number that droppable() gave. Positions count from the first that is left.
+  virtual void drop_oldest(int64_t n_tokens) = 0;
+};
+
+// Of n_tokens, those that a sliding window (0: none) hides from the last one.
+inline int64_t n_hidden_tokens(int64_t sliding_window, int64_t n_tokens) {
+  return sliding_window > 0 && n_tokens > sliding_window ? n_tokens - sliding_window : 0;
+}
+
+// What a layer's cache gets of a prompt: the tokens that its last query sees. Sets the layer's first_position.
+KVC_EXPORT NewTokens seen_prompt(const NewTokens& prompt, LayerInfo& layer);
+
+// Before the token at `position` (of the cache's) is appended: drops what the window hides from it, if the cache can and
+// it is a block's worth. -> number of tokens dropped
+KVC_EXPORT int64_t drop_hidden(LayerCache& cache, int64_t sliding_window, int64_t position);
 
 // Weights of attention from scores q k^T * scale, which it changes: the layer's softcap, -infinity where `hidden` (bool,
 // broadcast to scores), softmax over the last dimension with each head's sink in the denominator.

@@ -136,4 +136,10 @@ const GgufArchitecture& architecture_of(const GgufFile& file) {
                      "supported: ", join(known)));
 }
 
+bool swaps_rows_in_gguf(const std::string& hugging_face) {
+  const auto of_name = [&](const GgufArchitecture& row) { return hugging_face == row.hugging_face; };
+  const auto row = std::find_if(rows().begin(), rows().end(), of_name);
+  return row != rows().end() && row->swaps_rows;
+}
+
 }  // namespace kvc

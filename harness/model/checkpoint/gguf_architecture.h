@@ -31,4 +31,7 @@ struct GgufArchitecture {
 // The first row that the file fits. Throws Error naming the file, what is missing and the supported ones.
 const GgufArchitecture& architecture_of(const GgufFile& file);
 
+// Whether the family of this Hugging Face architecture has swapped rows in GGUF files.
+bool swaps_rows_in_gguf(const std::string& hugging_face);
+
 }  // namespace kvc

@@ -4,6 +4,7 @@
 
 #include "checkpoint/completed_config.h"
 #include "checkpoint/config_keys.h"
+#include "checkpoint/gguf_architecture.h"
 #include "checkpoint/gguf_config.h"
 #include "checkpoint/layer_config.h"
 #include "checkpoint/rope_config.h"
@@ -165,6 +166,7 @@ ModelShape ModelConfig::shape() const {
   shape.attention_scale = attention_scale;
   shape.logit_softcap = attention_softcap;
   shape.has_sinks = architecture->sinks;
+  shape.has_neighbours_in_gguf = swaps_rows_in_gguf(architecture->name);
   shape.has_rope = !architecture->learned_positions;
   shape.sliding_window = sliding_window;
   bool differ = false;

@@ -188,33 +188,40 @@ void Transformer::finish_layer_(at::Tensor& x, const DecoderLayer& layer, const 
   add_half_(x, mlp(in, layer, buckets), layer.mlp_norm, layer.mlp_output_norm);
 }
 
+NewTokens Transformer::project_heads(const at::Tensor& x, const DecoderLayer& weights, const RopeTable& rope,
+                                     int64_t first_position, const std::function<OnRead(int64_t row)>& on_read) const {
+  const int64_t n_rows = x.size(0), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
+  const auto heads = [&](int64_t n) { return at::empty({n, n_rows, config_.head_dim}, x.options()); };
+  NewTokens tokens{heads(n_heads), heads(n_kv_heads), heads(n_kv_heads), first_position};
+  for (int64_t row = 0; row < n_rows; row += kRowRun) {
+    const int64_t n = std::min(kRowRun, n_rows - row);
+    const auto merged = project_qkv(x.narrow(0, row, n), weights, true, on_read(row));
+    const auto turn = rope.rows(row, n);
+    split_heads_(merged, 0, turn, row, tokens.q);
+    split_heads_(merged, n_heads, turn, row, tokens.k);
+    split_heads_(merged, n_heads + n_kv_heads, {}, row, tokens.v);
+  }
+  if (const auto factors = query_factors(positions_from(first_position, n_rows)); factors.defined()) {
+    tokens.q.mul_(factors.to(x.device()).unsqueeze(1));
+  }
+  return tokens;
+}
+
 // x: rows of the tokens behind the prefix, a multiple of kRowBucket: a token's bits do not depend on how long the
 // prompt is.
 void Transformer::prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTables& ropes,
                                  const NewTokens* prefix, const OnLayer& on_layer, const OnInput& on_input) const {
   const auto rope = rope_of(layer, ropes);
   const auto weights = expanded(weights_.layers[static_cast<size_t>(layer)], x.scalar_type());
-  const int64_t n_rows = x.size(0), n_heads = config_.n_heads, n_kv_heads = config_.n_kv_heads;
-  const int64_t n_prefix = prefix ? prefix->k.size(1) : 0;
-  const auto heads = [&](int64_t n) { return at::empty({n, n_rows, config_.head_dim}, x.options()); };
-  NewTokens tokens{heads(n_heads), heads(n_kv_heads), heads(n_kv_heads), n_prefix};
+  const int64_t n_rows = x.size(0), n_prefix = prefix ? prefix->k.size(1) : 0;
   const auto on_read = [&](int64_t row) {  // of the run's rows, those that are tokens
     const int64_t n = std::min(kRowRun, n_tokens - n_prefix - row);
     return on_input
                ? OnRead([&, n](Reader reader, const at::Tensor& in) { on_input(layer, reader, in.narrow(0, 0, n)); })
                : OnRead();
   };
+  auto tokens = project_heads(x, weights, rope, n_prefix, on_read);
   const auto n_of = [&](int64_t row) { return std::min(kRowRun, n_rows - row); };
-  for (int64_t row = 0; row < n_rows; row += kRowRun) {
-    const auto merged = project_qkv(x.narrow(0, row, n_of(row)), weights, true, on_read(row)), &qkv = merged;
-    const auto turn = rope.rows(row, n_of(row));
-    split_heads_(qkv, 0, turn, row, tokens.q);
-    split_heads_(qkv, n_heads, turn, row, tokens.k);
-    split_heads_(qkv, n_heads + n_kv_heads, {}, row, tokens.v);
-  }
-  if (const auto factors = query_factors(positions_from(n_prefix, n_rows)); factors.defined()) {
-    tokens.q.mul_(factors.to(x.device()).unsqueeze(1));
-  }
   {
     const auto k = behind(prefix ? &prefix->k : nullptr, tokens.k), v = behind(prefix ? &prefix->v : nullptr, tokens.v);
     const PrefillAttention attention(k, v, layer_info(layer, 0));
@@ -297,6 +304,31 @@ at::Tensor Transformer::prefill_layers(std::span<const int64_t> ids, const OnLay
                    on_input);
   }
   return x;
+}
+
+at::Tensor Transformer::prefill_chunk(std::span<const int64_t> ids, int64_t first_position,
+                                      const AttendChunk& attend) const {
+  const NoAutograd guard;
+  const auto n = static_cast<int64_t>(ids.size()), n_rows = round_up(n, kRowBucket);
+  KVC_CHECK(n >= 1, "prefill: a chunk without tokens");
+  const auto positions = positions_from(first_position, n_rows);
+  auto x = embed(ids, positions, n_rows, true);
+  auto rope = rope_of(positions).to(x.device());
+  for (int64_t layer = 0; layer < config_.n_layers; ++layer) {
+    const auto weights = expanded(weights_.layers[static_cast<size_t>(layer)], x.scalar_type());
+    const auto device = device_of(weights.qkv);
+    if (x.device() != device) x = x.to(device), rope = rope.to(device);
+    auto tokens = project_heads(x, weights, rope_of(layer, rope), first_position, [](int64_t) { return OnRead(); });
+    for (auto* part : {&tokens.q, &tokens.k, &tokens.v}) *part = part->narrow(1, 0, n).contiguous();
+    auto attended = at::zeros({n_rows, config_.n_heads * config_.head_dim}, x.options().dtype(at::kFloat));
+    attended.narrow(0, 0, n).copy_(attend(layer, tokens).transpose(0, 1).flatten(1));
+    for (int64_t row = 0; row < n_rows; row += kRowRun) {
+      const int64_t n_run = std::min(kRowRun, n_rows - row);
+      auto rows = x.narrow(0, row, n_run);
+      finish_layer_(rows, weights, attended.narrow(0, row, n_run), true);
+    }
+  }
+  return last_logits(x, n, 1).squeeze(0);
 }
 
 at::Tensor Transformer::decode_step(std::span<const StepToken> tokens, const AttendStep& attend) const {

@@ -82,6 +82,13 @@ class Transformer {
   void observe_inputs(std::span<const int64_t> ids, const OnInput& on_input) const;
   static constexpr int64_t kPrefixStep = kRowBucket;
 
+  // What a chunk of a prompt does with its sequence's cache at one layer: gets the chunk's q, k, v (contiguous, of the
+  // model's type, after RoPE, at first_position of the text) and returns the attention of its queries, [H_q, T, D] fp32.
+  using AttendChunk = std::function<at::Tensor(int64_t layer, const NewTokens& tokens)>;
+  // The forward pass of the next ids of a prompt, from `first_position` on, with attention by `attend`. -> fp32 logits
+  // [V] of the last of them, on the CPU.
+  at::Tensor prefill_chunk(std::span<const int64_t> ids, int64_t first_position, const AttendChunk& attend) const;
+
   // One token of each of B sequences: matrix products are shared, attention is each sequence's own. -> fp32 logits
   // [B, V] of the tokens after them, on the CPU. A sequence's bits do not depend on the others.
   at::Tensor decode_step(std::span<const StepToken> tokens, const AttendStep& attend) const;
@@ -122,6 +129,9 @@ class Transformer {
   void add_half_(at::Tensor& x, const at::Tensor& output, const Norm& norm, const Norm& output_norm) const;
   void finish_layer_(at::Tensor& x, const DecoderLayer& layer, const at::Tensor& attended, bool buckets,
                      const OnRead& on_read = {}) const;
+  // q, k, v of x's rows, which are at positions from first_position on.
+  NewTokens project_heads(const at::Tensor& x, const DecoderLayer& weights, const RopeTable& rope,
+                          int64_t first_position, const std::function<OnRead(int64_t row)>& on_read) const;
   void prefill_layer_(at::Tensor& x, int64_t layer, int64_t n_tokens, const RopeTables& ropes, const NewTokens* prefix,
                       const OnLayer& on_layer, const OnInput& on_input) const;
   at::Tensor prefill_layers(std::span<const int64_t> ids, const OnLayer& on_layer, const OnInput& on_input,

@@ -34,6 +34,15 @@ PartCache::PartCache(int first_stage, std::unique_ptr<LayerCache> cache)
 PartCache::PartCache(PartCache&&) noexcept = default;
 PartCache::~PartCache() = default;
 
+int64_t PartCache::droppable(int64_t n_tokens) const {
+  const auto* drops = dynamic_cast<const DropsTokens*>(cache_.get());
+  return drops ? drops->droppable(n_tokens) : 0;
+}
+
+void PartCache::drop_oldest(int64_t n_tokens) {
+  if (auto* drops = dynamic_cast<DropsTokens*>(cache_.get())) drops->drop_oldest(n_tokens);
+}
+
 void PartCache::append(const NewTokens& tokens) {
   const Stopwatch watch(encode_seconds_);
   cache_->append(tokens);
@@ -85,7 +94,7 @@ KeyValue ComposedCache::attended() const {
 }
 
 at::Tensor ComposedCache::attend_parts(const at::Tensor& q, double scale) const {
-  return reference_attention(q, gather(Gather::attended), positions(), length(), scale, info());
+  return reference_attention(attended_query(q), gather(Gather::attended), positions(), length(), scale, info());
 }
 
 std::vector<StageUse> ComposedCache::stages() const {

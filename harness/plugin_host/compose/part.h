@@ -43,6 +43,8 @@ class PartCache {
   void append(const NewTokens& tokens);
   at::Tensor attend(const at::Tensor& q, double scale) const;
   KeyValue gather(Gather what) const;
+  int64_t droppable(int64_t n_tokens) const;  // as DropsTokens; 0 if the cache cannot
+  void drop_oldest(int64_t n_tokens);
   const LayerCache& operator*() const { return *cache_; }
   LayerCache& cache() { return *cache_; }
   const LayerCache* operator->() const { return cache_.get(); }

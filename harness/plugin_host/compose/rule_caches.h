@@ -10,17 +10,20 @@
 namespace kvc {
 
 // The whole cache of one part.
-class WholeCache final : public ComposedCache {
+class WholeCache final : public ComposedCache, public DropsTokens {
  public:
   WholeCache(const LayerInfo& info, int n_stages, PartCache part)
       : ComposedCache(info, n_stages), part_(std::move(part)) {}
 
   KeyValue gather(Gather what) const override { return part_.gather(what); }
+  at::Tensor attended_query(const at::Tensor& q) const override { return part_->attended_query(q); }
   at::Tensor positions() const override { return part_->positions(); }
   LayerCache& prompt() override { return part_.cache(); }
   int64_t length() const override { return part_->length(); }
   int64_t n_encoded_tokens() const override { return part_->n_encoded_tokens(); }
   int64_t n_encoded_numbers() const override { return part_->n_encoded_numbers(); }
+  int64_t droppable(int64_t n_tokens) const override { return part_.droppable(n_tokens); }
+  void drop_oldest(int64_t n_tokens) override { part_.drop_oldest(n_tokens); }
 
  protected:
   void append_parts(const NewTokens& tokens) override { part_.append(tokens); }
@@ -56,7 +59,7 @@ class PhaseCache final : public ComposedCache {
  protected:
   void append_parts(const NewTokens& tokens) override {
     check_new_tokens(tokens);
-    if (length() == 0) return prompt_.append(tokens);
+    if (length() == 0 || tokens.kind != AppendKind::decoded) return prompt_.append(tokens);
     decoded_.append({tokens.q, tokens.k, tokens.v, decoded_->length()});
   }
   void add_parts(std::vector<StageUse>& uses) const override {
@@ -69,21 +72,33 @@ class PhaseCache final : public ComposedCache {
 };
 
 // K in one cache, V in another.
-class SplitCache final : public ComposedCache {
+class SplitCache final : public ComposedCache, public DropsTokens {
  public:
   SplitCache(const LayerInfo& info, int n_stages, PartCache k, PartCache v)
       : ComposedCache(info, n_stages), k_(std::move(k)), v_(std::move(v)) {}
 
   KeyValue gather(Gather what) const override { return {k_.gather(what).k, v_.gather(what).v}; }
+  at::Tensor attended_query(const at::Tensor& q) const override { return k_->attended_query(q); }
   int64_t length() const override { return k_->length(); }
   int64_t n_encoded_tokens() const override { return std::max(k_->n_encoded_tokens(), v_->n_encoded_tokens()); }
   int64_t n_encoded_numbers() const override { return k_->n_encoded_numbers() + v_->n_encoded_numbers(); }
+  int64_t droppable(int64_t n_tokens) const override {
+    for (int64_t before = -1; n_tokens != before;) {  // until the groups of both end at the same token
+      before = n_tokens;
+      n_tokens = v_.droppable(k_.droppable(n_tokens));
+    }
+    return n_tokens;
+  }
+  void drop_oldest(int64_t n_tokens) override {
+    k_.drop_oldest(n_tokens);
+    v_.drop_oldest(n_tokens);
+  }
 
  protected:
   void append_parts(const NewTokens& tokens) override {
     check_new_tokens(tokens);
-    k_.append({tokens.q, tokens.k, {}, tokens.first_position});
-    v_.append({tokens.q, {}, tokens.v, tokens.first_position});
+    k_.append({tokens.q, tokens.k, {}, tokens.first_position, tokens.kind});
+    v_.append({tokens.q, {}, tokens.v, tokens.first_position, tokens.kind});
   }
   void add_parts(std::vector<StageUse>& uses) const override {
     k_.add_to(uses);

@@ -236,7 +236,10 @@ Part make_rules(std::vector<Part> parts, std::vector<RuleScope> scopes, int64_t 
   for (size_t layer = 0; layer < layers.size(); ++layer) {
     check_can_serve(static_cast<int64_t>(layer), layers[layer], parts, places);
   }
-  Part rules{.name = "", .compressor = nullptr, .capabilities = {.lossy = false, .splits = true}, .n_stages = 0};
+  Part rules{.name = "",
+             .compressor = nullptr,
+             .capabilities = {.lossy = false, .splits = true, .chunked_prompt = true},
+             .n_stages = 0};
   for (const auto& part : parts) {
     const bool nested = part.name.find('+') != std::string::npos;
     rules.name += concat(rules.name.empty() ? "" : "/", nested ? "(" : "", part.name, nested ? ")" : "");
@@ -246,6 +249,7 @@ Part make_rules(std::vector<Part> parts, std::vector<RuleScope> scopes, int64_t 
     rules.capabilities.evicts |= part.capabilities.evicts;
     rules.capabilities.turns_keys |= part.capabilities.turns_keys;
     rules.capabilities.splits &= part.capabilities.splits;
+    rules.capabilities.chunked_prompt &= part.capabilities.chunked_prompt;
     if (*rules.capabilities.devices == 0) rules.capabilities.devices = part.capabilities.devices;
     rules.n_stages += part.n_stages;
   }

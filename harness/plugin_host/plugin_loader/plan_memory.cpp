@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "kvc/joint_prefill.h"
 #include "plugin_loader/normal_tokens.h"
@@ -27,46 +28,85 @@ std::unique_ptr<LayerCache> prompted_cache(const Compressor& compressor, const M
   const auto n_pairs = static_cast<size_t>(model.n_rotated_channels / 2);
   const auto rope =
       model.has_rope ? std::span(frequencies).first(std::min(n_pairs, frequencies.size())) : std::span<const float>();
-  auto cache = compressor.make_cache(layer_info(model, layer, kSeed, rope));
-  append_prompt_alone(compressor, *cache, random_tokens(model, n_tokens, 0));
+  auto info = layer_info(model, layer, kSeed, rope);
+  const auto seen = seen_prompt(random_tokens(model, n_tokens, 0), info);
+  auto cache = compressor.make_cache(info);
+  append_prompt_alone(compressor, *cache, seen);
   return cache;
 }
 
 double held_bytes(const LayerCache& cache) { return static_cast<double>(cache.footprint().total_bytes()); }
 
+// Layers of one shape.
+struct Kind {
+  std::vector<int64_t> layers;
+  double n() const { return static_cast<double>(layers.size()); }
+};
+
+std::vector<Kind> kinds_of(const ModelShape& model) {
+  std::vector<Kind> kinds;
+  for (int64_t layer = 0; layer < model.n_layers; ++layer) {
+    const auto like = std::ranges::find_if(
+        kinds, [&](const Kind& kind) { return model.layer(kind.layers.front()) == model.layer(layer); });
+    (like == kinds.end() ? kinds.emplace_back() : *like).layers.push_back(layer);
+  }
+  return kinds;
+}
+
 // Methods single out the first layers, the last ones, or both.
 template <class F>
-bool layers_differ(const ModelShape& model, double of_first, F of_layer) {
-  return of_layer(model.n_layers / 2) != of_first || of_layer(model.n_layers - 1) != of_first;
+bool layers_differ(const Kind& kind, double of_first, F of_layer) {
+  return of_layer(kind.layers[kind.layers.size() / 2]) != of_first || of_layer(kind.layers.back()) != of_first;
+}
+
+// Decode steps after a prompt of n tokens, and what they add.
+double growth(LayerCache& cache, const ModelShape& model, int64_t sliding_window, int64_t n) {
+  int64_t n_held = n - n_hidden_tokens(sliding_window, n);
+  const double before = held_bytes(cache);
+  for (int64_t step = 0; step < kMeasuredSteps; ++step, ++n_held) {
+    n_held -= drop_hidden(cache, sliding_window, n_held);
+    cache.append(random_tokens(model, 1, n_held));
+  }
+  return held_bytes(cache) - before;
 }
 
 }  // namespace
 
 CacheLine measure_cache(const Compressor& compressor, const ModelShape& model) {
   const auto [shorter, longer] = kMeasuredTokens;
-  const auto n_layers = static_cast<double>(model.n_layers);
-  const auto cache = prompted_cache(compressor, model, 0, shorter);
-  const double held = held_bytes(*cache);
   CacheLine line;
-  line.bytes_per_token = n_layers * (held_bytes(*prompted_cache(compressor, model, 0, longer)) - held) /
-                         static_cast<double>(longer - shorter);
-  line.fixed_bytes = n_layers * held - line.bytes_per_token * static_cast<double>(shorter);
-  const double checked = n_layers * held_bytes(*prompted_cache(compressor, model, 0, kCheckedTokens));
-  line.misfit = (checked - line.bytes(kCheckedTokens)) / checked;
-  line.layers_differ = layers_differ(model, held, [&, n = shorter](int64_t layer) {
-    return held_bytes(*prompted_cache(compressor, model, layer, n));
-  });
-  for (int64_t step = 0; step < kMeasuredSteps; ++step) cache->append(random_tokens(model, 1, shorter + step));
-  line.bytes_per_step = n_layers * (held_bytes(*cache) - held) / static_cast<double>(kMeasuredSteps);
+  double of_shorter = 0, of_longer = 0, of_checked = 0;
+  for (const auto& kind : kinds_of(model)) {
+    const int64_t first = kind.layers.front();
+    const auto held_by = [&](int64_t layer, int64_t n) {
+      return held_bytes(*prompted_cache(compressor, model, layer, n));
+    };
+    const auto cache = prompted_cache(compressor, model, first, shorter);
+    const double held = held_bytes(*cache);
+    of_shorter += kind.n() * held;
+    of_longer += kind.n() * held_by(first, longer);
+    of_checked += kind.n() * held_by(first, kCheckedTokens);
+    line.layers_differ |= layers_differ(kind, held, [&, n = shorter](int64_t layer) { return held_by(layer, n); });
+    line.bytes_per_step += kind.n() * growth(*cache, model, model.layer(first).sliding_window, shorter) /
+                           static_cast<double>(kMeasuredSteps);
+  }
+  line.bytes_per_token = (of_longer - of_shorter) / static_cast<double>(longer - shorter);
+  line.fixed_bytes = of_shorter - line.bytes_per_token * static_cast<double>(shorter);
+  line.misfit = (of_checked - line.bytes(kCheckedTokens)) / of_checked;
   return line;
 }
 
 double prompt_bytes(const Compressor& compressor, const ModelShape& model, int64_t n_tokens) {
   const auto of_layer = [&](int64_t layer) { return held_bytes(*prompted_cache(compressor, model, layer, n_tokens)); };
-  const double first = of_layer(0);
-  if (model.n_layers == 1 || !layers_differ(model, first, of_layer)) return static_cast<double>(model.n_layers) * first;
   double sum = 0;
-  for (int64_t layer = 0; layer < model.n_layers; ++layer) sum += of_layer(layer);
+  for (const auto& kind : kinds_of(model)) {
+    const double first = of_layer(kind.layers.front());
+    if (!layers_differ(kind, first, of_layer)) {
+      sum += kind.n() * first;
+    } else {
+      for (const int64_t layer : kind.layers) sum += of_layer(layer);
+    }
+  }
   return sum;
 }
 

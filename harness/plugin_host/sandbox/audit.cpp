@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kAttentionTolerance =
     0.01;                                 // of attend() against attention over attended(): roundings of large scores
+constexpr double kQueryRounding = 0.02;   // of a query: 8 bits in blocks change it by less than 0.01
 constexpr double kRoundings = 4;          // of the most that rounding to fp16 was seen to change, on a device
 constexpr double kErrorThatShows = 1e-3;  // of attention: below it nothing tells exact from held
 constexpr int64_t kTokensSampled = 128;
@@ -142,11 +143,15 @@ void check_length(const LayerCache& cache, int64_t n_tokens) {
 CacheAnswer CacheAnswer::clone() const {
   const bool same = attended.k.is_same(nearest.k) && attended.v.is_same(nearest.v);
   const KeyValue copied{nearest.k.clone(), nearest.v.clone()};
-  return {positions.clone(), same ? copied : KeyValue{attended.k.clone(), attended.v.clone()}, copied, footprint};
+  return {positions.clone(), same ? copied : KeyValue{attended.k.clone(), attended.v.clone()}, copied,
+          query.to(at::kFloat, false, true), footprint};
 }
 
-CacheAnswer ask(const LayerCache& cache) {
-  CacheAnswer answer{cache.positions(), cache.attended(), cache.dequantize(), cache.footprint()};
+CacheAnswer ask(const LayerCache& cache, const at::Tensor& q) {
+  CacheAnswer answer{cache.positions(), cache.attended(), cache.dequantize(), cache.attended_query(q),
+                     cache.footprint()};
+  KVC_CHECK(answer.query.defined() && answer.query.sizes() == q.sizes(), "attended_query() gives ",
+            answer.query.defined() ? concat(answer.query.sizes()) : "no tensor", " for ", q.sizes());
   KVC_CHECK(answer.positions.defined() && answer.positions.dim() == 2 && answer.positions.scalar_type() == at::kLong,
             "positions() gives no table of int64");
   check_rows("attended()", answer.attended, answer.positions);
@@ -219,7 +224,11 @@ void LayerAudit::check(const CacheAnswer& answer, const at::Tensor& q, const at:
     auto k = k_, v = v_;
     k.insert(k.begin(), given.k);
     v.insert(v.begin(), given.v);
-    given = {at::cat(k, 1), at::cat(v, 1)};
+    const auto left = [&](const std::vector<at::Tensor>& x) {
+      const auto all = at::cat(x, 1);
+      return all.narrow(1, n_dropped_, all.size(1) - n_dropped_);
+    };
+    given = {left(k), left(v)};
   }
   check_attention(attention, q);
   const auto& info = prompt_->info();
@@ -231,7 +240,10 @@ void LayerAudit::check(const CacheAnswer& answer, const at::Tensor& q, const at:
   const auto over = [&](const at::Tensor& queries, const KeyValue& kv, const at::Tensor& at) {
     return reference_attention(queries, kv, at, n_tokens, info.attention_scale, info);
   };
-  const auto exact = over(q, given, all), held = over(q, attended, positions);
+  const double changed = relative(answer.query, q.to(at::kFloat));
+  KVC_CHECK(changed <= kQueryRounding, "layer ", info.layer, ": attended_query() is ", changed,
+            " away from the query, allowed: ", kQueryRounding);
+  const auto exact = over(q, given, all), held = over(answer.query, attended, positions);
   const double from_held = relative(attention, held), from_exact = relative(attention, exact);
   const double held_from_exact = relative(held, exact);
   KVC_CHECK(std::isfinite(from_held), "layer ", info.layer, ": attention over ", n_tokens, " tokens is not finite");
@@ -240,7 +252,7 @@ void LayerAudit::check(const CacheAnswer& answer, const at::Tensor& q, const at:
     const auto over_keys = [&](const auto& queries, const auto& k) {
       return over(queries, {k, attended.v}, positions);
     };
-    allowed = std::max(allowed, kRoundings * change_by_fp16(q, attended.k, over_keys));
+    allowed = std::max(allowed, kRoundings * change_by_fp16(answer.query, attended.k, over_keys));
   }
   const bool is_nearer = held_from_exact > kErrorThatShows && from_exact < held_from_exact / 4;
   KVC_CHECK(from_held <= allowed && !is_nearer, "layer ", info.layer, ": attention over ", n_tokens, " tokens is ",
@@ -296,6 +308,10 @@ void Audit::add(int64_t layer, const NewTokens& token) {
   if (kept == layers_.end() && !token.k.is_cpu()) return;  // a device's queue hides how long a copy takes
   auto k = token.k.to(at::kFloat, false, true), v = token.v.to(at::kFloat, false, true);
   if (kept != layers_.end()) kept->second.add(std::move(k), std::move(v));
+}
+
+void Audit::drop(int64_t layer, int64_t n_tokens) {
+  if (const auto kept = layers_.find(layer); kept != layers_.end()) kept->second.drop(n_tokens);
 }
 
 void Audit::take(int64_t layer, const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention) {

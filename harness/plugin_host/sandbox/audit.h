@@ -20,11 +20,12 @@ void check_attention(const at::Tensor& attention, const at::Tensor& q);
 struct CacheAnswer {
   at::Tensor positions;        // as LayerCache has them
   KeyValue attended, nearest;  // attended(), dequantize()
+  at::Tensor query;            // attended_query()
   Footprint footprint;
   CacheAnswer clone() const;  // without the footprint's storages
 };
-// Throws Error where shapes or rows do not fit.
-CacheAnswer ask(const LayerCache& cache);
+// q: [H_q, T_q, D], what its attention was asked for. Throws Error where shapes or rows do not fit.
+CacheAnswer ask(const LayerCache& cache, const at::Tensor& q);
 
 // Throws Error unless each KV head has positions below n_tokens in ascending order, with -1 where it keeps fewer; and
 // all of them, where the plugin does not say that it evicts.
@@ -70,11 +71,12 @@ class LayerAudit {
 
   // A step's token, as it is appended to the cache; k, v: [H_kv, 1, D], kept.
   void add(at::Tensor k, at::Tensor v);
+  void drop(int64_t n_tokens) { n_dropped_ += n_tokens; }  // the cache dropped its oldest tokens
 
   // q and the cache's attention: [H_q, T_q, D], of the last positions. Throws Error with what does not fit.
   void check(const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention) const;
   void compare(const LayerCache& cache, const at::Tensor& q, const at::Tensor& attention) const {
-    check(ask(cache), q, attention);
+    check(ask(cache, q), q, attention);
   }
 
   // The cache has just been given the prompt; q: [H_q, T >= 1, D], its last queries.
@@ -86,6 +88,7 @@ class LayerAudit {
   std::shared_ptr<const AuditedPrompt> prompt_;
   bool may_evict_;
   std::vector<at::Tensor> k_, v_;  // of the steps
+  int64_t n_dropped_ = 0;          // of the prompt's and the steps' tokens, the oldest
 };
 
 // The audit of one sequence while it decodes. The exact K and V of some layers, drawn at random, are kept; their caches
@@ -103,6 +106,7 @@ class Audit {
   void begin_step();
   bool inspects() const { return inspects_; }
   void add(int64_t layer, const NewTokens& token);
+  void drop(int64_t layer, int64_t n_tokens);  // before the step's token was appended
   void take(int64_t layer, const CacheAnswer& answer, const at::Tensor& q, const at::Tensor& attention);
   // After the last layer. Throws Error with what does not fit.
   void settle();

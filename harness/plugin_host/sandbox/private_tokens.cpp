@@ -47,6 +47,7 @@ const NewTokens& PrivateTokens::copy_in(const NewTokens& tokens) {
   copy(tokens.k, copy_.k);
   copy(tokens.v, copy_.v);
   copy_.first_position = tokens.first_position;
+  copy_.kind = tokens.kind;
   return copy_;
 }
 

@@ -71,8 +71,9 @@ void from_json(const nlohmann::json& json, CacheSize& size) {
 
 KVC_DEFINE_JSON(Sampling, temperature, top_k, top_p, seed)
 KVC_DEFINE_JSON(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
+KVC_DEFINE_JSON(PrefillChoice, chunk, through_all)
 KVC_DEFINE_JSON(WorkerSetUp, model_path, dtype, weights, quantization, devices, threads, batch_size, n_workers,
-                share_prefix, sampling, compressors, references)
+                share_prefix, sampling, prefill, compressors, references)
 KVC_DEFINE_JSON(OtherCompressors, use)
 KVC_DEFINE_JSON(StopRule, eos_ids, stop_strings, max_new_tokens, min_new_tokens)
 KVC_DEFINE_JSON(TokenPrompt, prompt_ids, continuations, n_given, n_question_tokens, n_shared_tokens)

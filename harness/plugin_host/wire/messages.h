@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "contract/measurement.h"
+#include "contract/prefill_choice.h"
 #include "contract/probe_settings.h"
 #include "contract/quantization_choice.h"
 #include "contract/sampling.h"
@@ -28,6 +29,7 @@ struct WorkerSetUp {
   int64_t n_workers = 1;     // that share the machine's memory
   bool share_prefix = true;  // K and V of a prefix that prompts share are computed once
   Sampling sampling;
+  PrefillChoice prefill;
   std::vector<CompressorChoice> compressors;
   std::vector<CompressorChoice> references = {};  // that tasks name: what reads of texts are compared with
 };

@@ -145,6 +145,18 @@ void model_keys(YamlKeys& keys, Experiment& experiment) {
       });
 }
 
+void prefill_keys(YamlKeys& keys, PrefillChoice& prefill) {
+  keys.integer({"chunk", "tokens of the prompt that the model processes at a time", kRequired}, prefill.chunk, 1,
+               1 << 24);
+  std::string through = "earlier";
+  keys.choice(
+      {"through",
+       "earlier: a chunk attends to earlier chunks as the cache stores them, and exactly to itself; all: to itself "
+       "through the cache, too"},
+      through, {"earlier", "all"});
+  prefill.through_all = through == "all";
+}
+
 void machine_keys(YamlKeys& keys, Experiment& experiment) {
   keys.other({"device", "where the model runs; several devices each take an equal range of layers", false, "cpu"},
              concat(kDevices, ", or a list"),
@@ -292,6 +304,10 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
       {"question", "in_prompt: compressed with the prompt; after_compression: read after the prompt was compressed"},
       question, {"in_prompt", kAfterCompression});
   experiment.question_after = question == kAfterCompression;
+  keys.map({"prefill",
+            "process prompts in chunks that attend to the compressed cache, as inference engines do (default: "
+            "the whole prompt at once, with exact attention)"},
+           [&](YamlKeys& inner) { prefill_keys(inner, experiment.prefill); });
   experiment.sizes = {4096, 32768};
   keys.other(
       {"sizes", "lengths, in tokens, of synthetic prompts whose cache size is measured once per compressor; []: none",

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "contract/prefill_choice.h"
 #include "contract/probe_settings.h"
 #include "contract/quantization_choice.h"
 #include "contract/run_kind.h"
@@ -66,6 +67,7 @@ struct Experiment {
   bool share_prefix = true;                    // compute the K and V of the prefix that a task's prompts share once
   bool fan_out = true;                         // one prefill serves all compressors; results are the same without it
   Sampling sampling;                           // greedy unless it says otherwise
+  PrefillChoice prefill;                       // exact unless it says otherwise
   int64_t workers = 1;                         // processes, each with its own copy of the model
   std::vector<int64_t> sizes;                  // tokens of made prompts that each compressor's size is measured at
   double patience = kDefaultPatience;          // seconds at one step after which a worker counts as stuck

@@ -145,6 +145,11 @@ json decoding(const Sampling& sampling) {
   return sampling;
 }
 
+json prefill_json(const PrefillChoice& prefill) {
+  if (prefill.chunk == 0) return "exact";
+  return {{"chunk", prefill.chunk}, {"through", prefill.through_all ? "all" : "earlier"}};
+}
+
 // What decides about the chat template, and what it puts around a prompt.
 void add_chat(const Experiment& experiment, const Grid::Task& task, json& settings) {
   settings["chat_template"] = "none";
@@ -164,10 +169,13 @@ void add_probe(const ProbeSettings& probe, json& settings) {
 // in it: they change no bit.
 // end_tokens: of the model; they matter where answers are generated.
 json settings_of(const Experiment& experiment, const Grid::Task& task, const std::set<int64_t>& end_tokens) {
-  json settings = {
-      {"dtype", experiment.dtype}, {"device", experiment.devices}, {"decoding", decoding(experiment.sampling)},
-      {"seed", experiment.seed},   {"prefill_attention", "exact"}, {"max_new_tokens", task.spec.max_new_tokens},
-      {"stop", task.spec.stop}};
+  json settings = {{"dtype", experiment.dtype},
+                   {"device", experiment.devices},
+                   {"decoding", decoding(experiment.sampling)},
+                   {"seed", experiment.seed},
+                   {"prefill_attention", prefill_json(experiment.prefill)},
+                   {"max_new_tokens", task.spec.max_new_tokens},
+                   {"stop", task.spec.stop}};
   if (task.spec.kind == TaskSpec::Kind::kGenerate) settings["end_tokens"] = end_tokens;
   if (experiment.max_prompt_tokens) settings["max_prompt_tokens"] = *experiment.max_prompt_tokens;
   if (experiment.question_after) settings["question"] = kAfterCompression;
@@ -200,6 +208,8 @@ void name_cell(const Experiment& experiment, const json& model, const Grid::Task
 Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_hashes) {
   KVC_CHECK(!experiment.question_after || experiment.kind == RunKind::eval, "question is ", kAfterCompression,
             ", and kind is ", to_string(experiment.kind), ": expected kind eval");
+  KVC_CHECK(experiment.prefill.chunk == 0 || experiment.kind == RunKind::eval, "prefill in chunks, and kind is ",
+            to_string(experiment.kind), ": expected kind eval");
   Grid grid;
   const auto model_folder =
       experiment.model_path.empty() ? below_root(paths, experiment.model_name) : experiment.model_path;
@@ -231,6 +241,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   worker.n_workers = experiment.workers;
   worker.share_prefix = experiment.share_prefix;
   worker.sampling = experiment.sampling;
+  worker.prefill = experiment.prefill;
 
   const auto place = compressor_place(experiment, paths, config.shape(), identity);
   const auto compressors = open_compressors(experiment.compressors, place);

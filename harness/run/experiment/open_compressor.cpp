@@ -108,6 +108,9 @@ json open_one(CompressorChoice choice, const CompressorPlace& place, Refused kep
   const auto built = build_compressor(choice, place.shape, place.model_identity);
   const auto& compressor = *built.part.compressor;
   check_devices(choice, built.part, place.devices);
+  KVC_CHECK(!place.prompt_in_chunks || built.part.capabilities.chunked_prompt, choice.where,
+            ": error: ", built.part.name,
+            " needs the whole prompt at once, and `prefill` has chunks: expected another compressor");
   const auto refused = why_refused(compressor, place.shape);
   KVC_CHECK(refused.empty() || kept == Refused::kKept, choice.where, ": error: ", refused);
   const double bits = compressor.bits();
@@ -175,8 +178,13 @@ std::string name_in_errors(const CompressorChoice& choice) {
 
 CompressorPlace compressor_place(const Experiment& experiment, const Paths& paths, const ModelShape& shape,
                                  const std::string& identity) {
-  return {experiment.folder, plugin_folders(experiment.plugin_path, paths), experiment.allow_plugins, shape, identity,
-          experiment.devices};
+  return {experiment.folder,
+          plugin_folders(experiment.plugin_path, paths),
+          experiment.allow_plugins,
+          shape,
+          identity,
+          experiment.devices,
+          experiment.prefill.chunk > 0};
 }
 
 std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoice>& choices,

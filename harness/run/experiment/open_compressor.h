@@ -22,6 +22,7 @@ struct CompressorPlace {
   ModelShape shape;
   std::string model_identity;                  // of its files (calibration.h), or ""
   std::vector<std::string> devices = {"cpu"};  // where its caches are to live
+  bool prompt_in_chunks = false;               // its caches get prompts in several appends
 };
 
 struct OpenedCompressor {

@@ -32,7 +32,8 @@ void add_time(CacheStep& step, double Generation::*seconds, const DeviceMark& fr
   }
 }
 
-void append(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter& meter) {
+void append(CacheStep& step, int64_t layer, NewTokens token, MemoryMeter& meter) {
+  token.first_position -= step.out->n_hidden.at(static_cast<size_t>(layer));
   {
     std::optional<MemoryMeter::Scope> own_copies;
     if (!step.copies.has_room(token)) own_copies.emplace(meter, MemoryMeter::kUnseen);
@@ -129,7 +130,7 @@ void inspect(CacheStep& step, int64_t layer, const NewTokens& token, MemoryMeter
   }
   if (!step.audit->inspects()) return;
   inside(step, meter, CallMode::inspecting, [&] {
-    const auto answer = ask(*(*step.caches)[static_cast<size_t>(layer)]);
+    const auto answer = ask(*(*step.caches)[static_cast<size_t>(layer)], step.copies.tokens().q);
     const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
     step.audit->take(layer, answer, token.q, attention);
   });
@@ -155,12 +156,35 @@ bool attends_together(const CacheStep& step, at::Device device) {
 
 }  // namespace
 
-void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
-                 MemoryMeter& meter, at::Tensor& attended) {
+void drop_hidden_tokens(const CacheStep& step, int64_t layer, int64_t sliding_window, int64_t position,
+                        MemoryMeter& meter) {
+  if (sliding_window == 0) return;
+  auto& n_hidden = step.out->n_hidden.at(static_cast<size_t>(layer));
+  int64_t n_dropped = 0;
+  inside(step, meter, CallMode::plain, [&] {
+    n_dropped = drop_hidden(*(*step.caches)[static_cast<size_t>(layer)], sliding_window, position - n_hidden);
+  });
+  n_hidden += n_dropped;
+  if (step.audit) step.audit->drop(layer, n_dropped);
+}
+
+std::vector<int64_t> hidden_of_layers(const ModelShape& model, int64_t n_tokens) {
+  std::vector<int64_t> n_hidden;
+  for (int64_t layer = 0; layer < model.n_layers; ++layer) {
+    n_hidden.push_back(n_hidden_tokens(model.layer(layer).sliding_window, n_tokens));
+  }
+  return n_hidden;
+}
+
+void step_caches(std::span<CacheStep> steps, int64_t layer, int64_t sliding_window, std::span<const NewTokens> tokens,
+                 double scale, MemoryMeter& meter, at::Tensor& attended) {
   std::vector<int64_t> alone;
   std::map<const Compressor*, std::vector<int64_t>> together;
   for (size_t b = 0; b < steps.size(); ++b) {
     auto& step = steps[b];
+    if (step.out->error.empty()) {
+      drop_hidden_tokens(step, layer, sliding_window, tokens[b].first_position, meter);
+    }
     if (step.out->error.empty()) append(step, layer, tokens[b], meter);
     if (!step.out->error.empty()) {
       attended[static_cast<int64_t>(b)].zero_();

@@ -37,12 +37,19 @@ struct CacheStep {
   std::vector<DeviceSpan> spans = {};  // since the step began
 };
 
-// Appends tokens[b] to sequence b's cache, one sequence after the other, then puts the attention of tokens[b].q into
+// tokens[b]: at its position in the text. Drops from sequence b's cache what the window hides from it, appends it, one sequence after the other, then puts the attention of tokens[b].q into
 // attended[b]: sequences of a compressor with BatchedAttention together, the others each on its own, spread over the
 // threads. A sequence whose compressor throws has its error set, attends to nothing and is left out from there on. Checks
 // of values on a device are read after the last layer, once per sequence, and may set the error, too.
 // attended: [B, H_q, D] fp32
-void step_caches(std::span<CacheStep> steps, int64_t layer, std::span<const NewTokens> tokens, double scale,
-                 MemoryMeter& meter, at::Tensor& attended);
+void step_caches(std::span<CacheStep> steps, int64_t layer, int64_t sliding_window, std::span<const NewTokens> tokens,
+                 double scale, MemoryMeter& meter, at::Tensor& attended);
+
+// Drops what the layer's window hides from the token at `position` of the text, in blocks (drop_hidden).
+void drop_hidden_tokens(const CacheStep& step, int64_t layer, int64_t sliding_window, int64_t position,
+                        MemoryMeter& meter);
+
+// Generation::n_hidden after a prompt of n_tokens.
+std::vector<int64_t> hidden_of_layers(const ModelShape& model, int64_t n_tokens);
 
 }  // namespace kvc

@@ -8,6 +8,7 @@
 
 #include "compose/part.h"
 #include "contract/measurement.h"
+#include "contract/prefill_choice.h"
 #include "contract/stop_rule.h"
 #include "contract/token_prompt.h"
 #include "generate/sampler.h"
@@ -22,6 +23,7 @@ struct GenerationRequest : TokenPrompt {
   uint64_t sequence_key = 0;                  // names the prompt: the randomness of caches and of sampling
   StopRule stop;
   Sampling sampling;
+  PrefillChoice prefill = {};  // each sequence prefills its own, unless the whole prompt is prefilled exactly
   const Compressor* reference = nullptr;  // what scored tokens are compared with: it reads each continuation, too
 };
 
@@ -39,6 +41,7 @@ struct Generation : Measurement {
   std::vector<double> kl;               // of each scored id, where there is a reference: KL(reference || this), in nats
   std::vector<uint8_t> top1_same;       // and whether both have the same most likely token
   int64_t n_cached_tokens = 0;          // prompt and new ones; the last new one is never fed back
+  std::vector<int64_t> n_hidden;        // per layer: tokens that its window hides and its cache does not have
   std::vector<Footprint> footprints;    // per layer, at the end
   // Per layer: of a composition [0] its own and [s] stage s, whose times add up to the two below; else one entry.
   std::vector<std::vector<StageUse>> stages;

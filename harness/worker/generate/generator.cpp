@@ -9,6 +9,7 @@
 
 #include "contract/stopwatch.h"
 #include "generate/batch_attention.h"
+#include "generate/chunked_prefill.h"
 #include "generate/prompt_end.h"
 #include "generate/reconstruction.h"
 #include "generate/token_distribution.h"
@@ -156,6 +157,7 @@ int64_t Generator::add(GenerationRequest asked) {
     sequences.push_back(
         {request, method, index, continuation, account, {}, {tokenizer_, request->asked.stop.stop_strings}, {}, {}});
     const auto& keep_all = request->asked.keep_all;
+    sequences.back().out.n_hidden = hidden_of_layers(model_.shape(), static_cast<int64_t>(prompt.size()));
     sequences.back().audit = Audit(static_cast<uint32_t>(random_()), !keep_all.contains(method));
   };
   for (size_t c = 0; c < request->asked.compressors.size(); ++c) {
@@ -167,14 +169,40 @@ int64_t Generator::add(GenerationRequest asked) {
   for (size_t i = 0; request->asked.reference && i < request->asked.continuations.size(); ++i) {
     open(request->asked.reference, -1, i);
   }
+  meter_.reset_all();
+  for (const auto& sequence : sequences) meter_.reset(sequence.account);
+  try {
+    if (request->asked.prefill.chunk == 0) prefill_exactly(*request, sequences, prompt);
+    for (auto& sequence : sequences) {
+      sequence.out.n_prompt_tokens = n_tokens;
+      if (request->asked.prefill.chunk > 0) prefill_in_chunks(*request, sequence, prompt);
+    }
+  } catch (...) {
+    for (const auto& sequence : sequences) meter_.return_account(sequence.account);
+    requests_.erase(ticket);
+    throw;
+  }
+  for (auto& sequence : sequences) {
+    sequence.out.k_error = sequence.reconstruction.k_error();
+    sequence.out.v_error = sequence.reconstruction.v_error();
+  }
+  const auto references = std::next(sequences.begin(), static_cast<std::ptrdiff_t>(request->n_left));
+  request->references.splice(request->references.end(), sequences, references, sequences.end());
+  sequences_.splice(sequences_.end(), sequences);
+  note_peak();
+  return ticket;
+}
+
+// One pass for all sequences; the caches get the exact K and V.
+void Generator::prefill_exactly(Request& request, std::list<Sequence>& sequences, std::span<const int64_t> prompt) {
   double fan_out_seconds = 0;
 
-  const int64_t n_shareable = this->n_shareable(request->asked);
+  const int64_t n_shareable = this->n_shareable(request.asked);
   const auto reused = prefix_.find(prompt, n_shareable);
   const bool keeps = n_shareable > 0 && reused.empty();
   if (keeps) prefix_.start(prompt.first(static_cast<size_t>(n_shareable)));
 
-  const auto kept_layers = layers_to_keep(request->asked);
+  const auto kept_layers = layers_to_keep(request.asked);
   PromptEnd prompt_end(model_, tokenizer_, meter_, prompt);
   const bool some_wait = std::ranges::any_of(sequences, [](const auto& s) { return waits_for_prompt_end(s.method); });
   std::vector<at::Tensor> last_q;  // of each layer, [H_q, 1, D]; where some wait
@@ -191,14 +219,15 @@ int64_t Generator::add(GenerationRequest asked) {
       prompt_end.keep(k, v);
       last_q.push_back(q.narrow(1, q.size(1) - 1, 1).clone());
     }
-    const auto info = model_.layer_info(layer, request->asked.sequence_key);
-    const auto audited = std::make_shared<const AuditedPrompt>(info, k, v);
+    auto info = model_.layer_info(layer, request.asked.sequence_key);
+    const auto seen = seen_prompt({q, k, v, 0}, info);
+    const auto audited = std::make_shared<const AuditedPrompt>(info, seen.k, seen.v);
     for (auto& sequence : sequences) {
       if (!sequence.out.error.empty()) continue;
       if (kept_layers[static_cast<size_t>(layer)]) sequence.audit.keep(audited);
-      const auto& tokens = copies.copy_in({q, k, v, 0});
+      const auto& tokens = copies.copy_in(seen);
       std::unique_ptr<LayerCache> cache;
-      entering_(request->ticket, sequence.compressor);
+      entering_(request.ticket, sequence.compressor);
       sequence.out.error = sandboxed_call(meter_, sequence.account, CallMode::plain, [&] {
         cache = sequence.method->make_cache(info);
         const auto encode_start = Clock::now();
@@ -208,42 +237,46 @@ int64_t Generator::add(GenerationRequest asked) {
         copies.reclaim();
       });
       if (cache) sequence.caches.push_back(std::move(cache));
-      entering_(request->ticket, -1);
+      entering_(request.ticket, -1);
       if (!waits_for_prompt_end(sequence.method)) audit_prompt(sequence, audited, q);
     }
     copies.invalidate();
     fan_out_seconds += seconds_since(start);
   };
 
-  meter_.reset_all();
-  for (const auto& sequence : sequences) meter_.reset(sequence.account);
   const auto start = Clock::now();
   at::Tensor logits;  // [V]
   try {
     logits = model_.prefill(prompt, fan_out, 1, reused).squeeze(0);
   } catch (...) {
     if (keeps) prefix_.clear();  // half of it
-    for (const auto& sequence : sequences) meter_.return_account(sequence.account);
-    requests_.erase(ticket);
     throw;
   }
   const double seconds = seconds_since(start) - fan_out_seconds;
   for (auto& sequence : sequences) {
     sequence.logits = logits;
-    sequence.out.n_prompt_tokens = static_cast<int64_t>(request->asked.prompt_ids.size());
     sequence.out.n_reused_tokens = reused.empty() ? 0 : reused.front().k.size(1);
     sequence.out.prefill_seconds = seconds;
   }
   if (some_wait) end_prompt(sequences, prompt_end, last_q);
-  for (auto& sequence : sequences) {
-    sequence.out.k_error = sequence.reconstruction.k_error();
-    sequence.out.v_error = sequence.reconstruction.v_error();
+}
+
+// A pass of the sequence's own, through its caches.
+void Generator::prefill_in_chunks(Request& request, Sequence& sequence, std::span<const int64_t> prompt) {
+  const auto start = Clock::now();
+  ChunkedPrefill prefill(model_, meter_, request.asked.prefill, request.asked.sequence_key);
+  auto step = step_of(sequence);
+  sequence.logits = prefill.run(step, prompt);
+  sequence.out.prefill_seconds = seconds_since(start) - sequence.out.encode_seconds;
+  const auto kept_layers = layers_to_keep(request.asked);
+  for (size_t layer = 0; layer < prefill.given().size() && sequence.out.error.empty(); ++layer) {
+    const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+    const auto& given = prefill.given()[layer];
+    const auto audited = std::make_shared<const AuditedPrompt>(
+        model_.layer_info(static_cast<int64_t>(layer), request.asked.sequence_key), given.k, given.v);
+    if (kept_layers[layer]) sequence.audit.keep(audited);
+    audit_prompt(sequence, audited, given.q);
   }
-  const auto references = std::next(sequences.begin(), static_cast<std::ptrdiff_t>(request->n_left));
-  request->references.splice(request->references.end(), sequences, references, sequences.end());
-  sequences_.splice(sequences_.end(), sequences);
-  note_peak();
-  return ticket;
 }
 
 // last_q: of each layer, the prompt's last query.
@@ -254,10 +287,9 @@ void Generator::end_prompt(std::list<Sequence>& sequences, PromptEnd& prompt_end
   prompt_end.finish(steps);
   const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
   for (size_t layer = 0; layer < last_q.size(); ++layer) {
-    const auto& exact = prompt_end.layers()[layer];
-    const auto key = sequences.front().request->asked.sequence_key;
-    const auto audited =
-        std::make_shared<const AuditedPrompt>(model_.layer_info(static_cast<int64_t>(layer), key), exact.k, exact.v);
+    auto info = model_.layer_info(static_cast<int64_t>(layer), sequences.front().request->asked.sequence_key);
+    const auto exact = seen_prompt(prompt_end.layers()[layer], info);
+    const auto audited = std::make_shared<const AuditedPrompt>(info, exact.k, exact.v);
     for (auto& sequence : sequences) {
       if (waits_for_prompt_end(sequence.method)) audit_prompt(sequence, audited, last_q[layer]);
     }
@@ -276,7 +308,7 @@ void Generator::audit_prompt(Sequence& sequence, const std::shared_ptr<const Aud
     check_counts(cache, exact.k.size(1), 2 * exact.k.numel());  // the inherited attend() goes by them
     const auto last = q.narrow(1, q.size(1) - 1, 1).to(at::kFloat);
     const auto attention = cache.attend(last, audited->info().attention_scale);
-    const auto answer = ask(cache);
+    const auto answer = ask(cache, last);
     const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
     LayerAudit(audited, sequence.audit.may_evict()).check(answer, last, attention);
     sequence.reconstruction.add(answer.nearest, answer.positions, exact);
@@ -410,11 +442,12 @@ Finished Generator::finish(std::list<Sequence>::iterator sequence) {
     std::vector<std::vector<StageUse>> stages;
     Footprint all;
     out.error = sandboxed_call(meter_, sequence->account, CallMode::inspecting, [&] {
-      for (const auto& cache : sequence->caches) {
+      for (size_t layer = 0; layer < sequence->caches.size(); ++layer) {
+        const auto& cache = sequence->caches[layer];
         footprints.push_back(cache->footprint());
-        check_counts(*cache, out.n_cached_tokens, n_values(out.n_cached_tokens));
-        check_positions(cache->positions(), model_.shape().n_kv_heads, out.n_cached_tokens,
-                        sequence->audit.may_evict());
+        const int64_t n = out.n_cached_tokens - out.n_hidden[layer];
+        check_counts(*cache, n, n_values(n));
+        check_positions(cache->positions(), model_.shape().n_kv_heads, n, sequence->audit.may_evict());
         stages.push_back(stages_of(*cache, footprints.back()));
         all.add(footprints.back());
         out.n_encoded_tokens = std::max(out.n_encoded_tokens, cache->n_encoded_tokens());
@@ -505,7 +538,7 @@ std::vector<Finished> Generator::step() {
   const double before = seconds_of_caches();
   const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {
     const auto begin = Clock::now();
-    step_caches(steps, layer, news, scale, meter_, attended);
+    step_caches(steps, layer, model_.shape().layer(layer).sliding_window, news, scale, meter_, attended);
     cache_seconds += seconds_since(begin);
     apart = works_apart(attended.device());
   });

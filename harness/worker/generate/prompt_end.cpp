@@ -43,6 +43,14 @@ std::vector<int64_t> tokens_behind(const Tokenizer& tokenizer, const Observation
   return ids;
 }
 
+// What of it the layer's cache got: the tokens that the prompt's last query sees (seen_prompt).
+ObservedChunk seen_chunk(const ObservedChunk& chunk, int64_t sliding_window) {
+  const int64_t n = chunk.prompt_k.size(1), n_hidden = n_hidden_tokens(sliding_window, n);
+  const int64_t first = std::max<int64_t>(0, chunk.first_token - n_hidden);
+  return {chunk.q, chunk.k, chunk.prompt_k.narrow(1, n_hidden, n - n_hidden), first,
+          chunk.first_token + chunk.n_tokens - n_hidden - first};
+}
+
 }  // namespace
 
 void observe_prompt(const Transformer& model, const Tokenizer& tokenizer, const Observation& observation,
@@ -78,12 +86,14 @@ void PromptEnd::observe(const Observation& observation, std::span<CacheStep* con
   const auto on_chunk = [&](int64_t layer, const ObservedChunk& chunk) {
     const auto start = Clock::now();
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+    const auto seen = seen_chunk(chunk, model_.shape().layer(layer).sliding_window);
+    if (seen.n_tokens <= 0) return;
     for (auto* sequence : sequences) {
-      const auto& tokens = copies.copy_in({chunk.q, chunk.k, chunk.prompt_k, 0});
+      const auto& tokens = copies.copy_in({seen.q, seen.k, seen.prompt_k, 0});
       inside(*sequence, meter_, [&] {
         const auto& pass = dynamic_cast<const ObservationPass&>(*sequence->compressor);
         pass.observe(*(*sequence->caches)[static_cast<size_t>(layer)],
-                     {tokens.q, tokens.k, tokens.v, chunk.first_token, chunk.n_tokens});
+                     {tokens.q, tokens.k, tokens.v, seen.first_token, seen.n_tokens});
         copies.reclaim();
       });
     }

@@ -55,9 +55,9 @@ struct Probe::Prompt {
   SequenceCaches caches;                // that go on with the answer
   std::vector<at::Tensor> logits = {};  // [V] of each step
 
-  KeyValue of_layer(size_t layer) const {
+  KeyValue of_layer(size_t layer, int64_t from) const {
     const auto all = caches[layer]->dequantize();
-    return {all.k.narrow(1, 0, n_tokens), all.v.narrow(1, 0, n_tokens)};
+    return {all.k.slice(1, from, n_tokens), all.v.slice(1, from, n_tokens)};
   }
 };
 
@@ -89,6 +89,7 @@ std::vector<Probed> Probe::run(const ProbeRequest& request) {
     const int index = static_cast<int>(i), account = meter_.take_account();
     meter_.share(account, request.compressors[i]);
     subjects.push_back({index, request.compressors[i], account, {request.settings.measures, request.dumps}});
+    subjects.back().state.n_hidden = hidden_of_layers(model_.shape(), static_cast<int64_t>(request.prompt_ids.size()));
   }
   auto prompt = prefill(request, subjects);
   for (auto& subject : subjects) audit_prompt(prompt, subject);
@@ -124,14 +125,15 @@ Probe::Prompt Probe::prefill(const ProbeRequest& request, std::vector<Subject>& 
       std::ranges::any_of(subjects, [](const auto& s) { return waits_for_prompt_end(s.compressor); });
   PrivateTokens copies;
   const auto on_layer = [&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-    const auto info = model_.layer_info(layer, request.sequence_key);
+    auto info = model_.layer_info(layer, request.sequence_key);
     prompt.q.push_back(q.narrow(1, prompt.n_tokens - n_queries, n_queries).clone());
     if (some_wait) prompt_end.keep(k, v);
     prompt.caches.push_back(std::make_unique<ExactCache>(info));
     prompt.caches.back()->append({q, k, v, 0});
-    const auto audited = std::make_shared<const AuditedPrompt>(info, k, v);
+    const auto seen = seen_prompt({q, k, v, 0}, info);
+    const auto audited = std::make_shared<const AuditedPrompt>(info, seen.k, seen.v);
     for (auto& subject : subjects) {
-      const auto& tokens = copies.copy_in({q, k, v, 0});
+      const auto& tokens = copies.copy_in(seen);
       if (layer == kept_layer) subject.audit.keep(audited);
       std::unique_ptr<LayerCache> cache;
       inside(subject, [&] {
@@ -163,9 +165,9 @@ void Probe::end_prompt(const ProbeRequest& request, const Prompt& prompt, std::v
   for (auto& subject : subjects) steps.push_back(step_of(subject));
   prompt_end.finish(steps);
   for (size_t layer = 0; layer < prompt.q.size(); ++layer) {
-    const auto& exact = prompt_end.layers()[layer];
-    const auto audited = std::make_shared<const AuditedPrompt>(
-        model_.layer_info(static_cast<int64_t>(layer), request.sequence_key), exact.k, exact.v);
+    auto info = model_.layer_info(static_cast<int64_t>(layer), request.sequence_key);
+    const auto exact = seen_prompt(prompt_end.layers()[layer], info);
+    const auto audited = std::make_shared<const AuditedPrompt>(info, exact.k, exact.v);
     for (auto& subject : subjects) {
       if (!waits_for_prompt_end(subject.compressor)) continue;
       inside(subject, [&] {
@@ -181,13 +183,14 @@ void Probe::audit_prompt(const Prompt& prompt, Subject& subject) {
     LookedAt looked_at;
     inside(subject, [&] { looked_at = look_at(*subject.caches[layer], attends); });
     if (subject.failed()) return;
-    add_layer_values(prompt.q[layer], prompt.of_layer(layer), looked_at,
+    add_layer_values(prompt.q[layer], prompt.of_layer(layer, subject.state.n_hidden[layer]), looked_at,
                      model_.layer_info(static_cast<int64_t>(layer), 0), subject.out);
   }
 }
 
 void Probe::read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std::vector<Subject>& subjects) {
   Generation exact;
+  exact.n_hidden.assign(prompt.caches.size(), 0);
   const ExactCompressor method;
   std::vector<CacheStep> steps{{&method, &prompt.caches, MemoryMeter::kModel, [](bool) {}, &exact}};
   for (auto& subject : subjects) {
@@ -201,7 +204,7 @@ void Probe::read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std:
       subjects[i].k[static_cast<size_t>(layer)].push_back(news[i + 1].k.clone());
       subjects[i].v[static_cast<size_t>(layer)].push_back(news[i + 1].v.clone());
     }
-    step_caches(steps, layer, news, scale, meter_, attended);
+    step_caches(steps, layer, model_.shape().layer(layer).sliding_window, news, scale, meter_, attended);
   };
   for (size_t t = 0; t + 1 < answer.size(); ++t) {
     const auto step = static_cast<int64_t>(t);
@@ -235,11 +238,11 @@ void Probe::look_at_end(const Prompt& prompt, Subject& subject) {
     HeldTokens held;
     inside(subject, [&] { held = held_tokens(*subject.caches[layer]); });
     if (subject.failed()) return;
-    auto given = prompt.of_layer(layer);
-    const auto behind = [](const at::Tensor& first, std::vector<at::Tensor> rest) {
+    auto given = prompt.of_layer(layer, 0);
+    const auto behind = [n = subject.state.n_hidden[layer]](const at::Tensor& first, std::vector<at::Tensor> rest) {
       for (auto& x : rest) x = x.to(first.options());
       rest.insert(rest.begin(), first);
-      return at::cat(rest, 1);
+      return at::cat(rest, 1).slice(1, n);
     };
     given = {behind(given.k, subject.k[layer]), behind(given.v, subject.v[layer])};
     add_end_values(static_cast<int64_t>(layer), given, held, subject.out);

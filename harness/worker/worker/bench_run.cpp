@@ -39,6 +39,7 @@ class PointRun {
       steps_.push_back({&compressor_, &sequences_[b], meter_.take_account(),
                         [this, b](bool inside) { record_parts(b, inside); }, &out_[b]});
       meter_.share(steps_.back().account, &compressor_);
+      out_[b].n_hidden = hidden_of_layers(body.shape(), point.n_prompt_tokens);
     }
     std::random_device random;
     kept_layer_ = static_cast<int64_t>(random() % static_cast<uint32_t>(body.shape().n_layers));
@@ -67,8 +68,10 @@ class PointRun {
     body_.prefill([&](int64_t layer, const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
       synchronize(k.device());
       const auto encode_start = Clock::now();
-      append_prompt(b, body_.layer_info(layer, b), {q, k, v, 0});
-      if (with_audit_) start_audit(b, body_.layer_info(layer, b), {q, k, v, 0});
+      auto info = body_.layer_info(layer, b);
+      const auto seen = seen_prompt({q, k, v, 0}, info);
+      append_prompt(b, info, seen);
+      if (with_audit_) start_audit(b, info, seen);
       cache_seconds += seconds_since(encode_start);
     });
     result_.seconds.prefill += seconds_since(start) - cache_seconds;
@@ -134,7 +137,7 @@ class PointRun {
       const auto& cache = *sequences_[b][static_cast<size_t>(layer)];
       const auto last = q.to(at::kFloat);
       const auto attention = cache.attend(last, body_.shape().attention_scale);
-      const auto answer = ask(cache);
+      const auto answer = ask(cache, last);
       const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
       if (prompt) LayerAudit({std::shared_ptr<void>(), prompt}, audits_[b].may_evict()).check(answer, last, attention);
     });
@@ -162,7 +165,7 @@ class PointRun {
       const auto begin = Clock::now();
       has_appended_.assign(has_appended_.size(), false);
       at_step_();
-      step_caches(steps_, layer, news, scale, meter_, attended);
+      step_caches(steps_, layer, body_.shape().layer(layer).sliding_window, news, scale, meter_, attended);
       cache_seconds += seconds_since(begin);
       apart = works_apart(attended.device());
     });

@@ -87,9 +87,10 @@ class SizeMeasure {
               " tokens take more than ", settings_.most_seconds, " s of the processor");
     const double start = processor_seconds();
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
-    const auto info = model_.layer_info(static_cast<int64_t>(layer), settings_.sequence_key);
+    auto info = model_.layer_info(static_cast<int64_t>(layer), settings_.sequence_key);
     const auto on_device = [&](const at::Tensor& x) { return x.to(info.device); };
-    const auto& tokens = copies_.copy_in({on_device(tokens_.q), on_device(tokens_.k), on_device(tokens_.v), 0});
+    const auto seen = seen_prompt({on_device(tokens_.q), on_device(tokens_.k), on_device(tokens_.v), 0}, info);
+    const auto& tokens = copies_.copy_in(seen);
     const int account = meter_.take_account();
     meter_.share(account, &compressor_);
     std::vector<std::unique_ptr<LayerCache>> caches(1);
@@ -101,9 +102,9 @@ class SizeMeasure {
     const auto held = meter_.held_bytes(account);  // before the plugin is asked
     LayerSize size;
     int64_t reported = 0;
-    if (error.empty()) error = inspected(*caches[0], account, held, reported, size);
+    if (error.empty()) error = inspected(*caches[0], seen, account, held, reported, size);
     const double filled_at = processor_seconds();
-    if (error.empty() && info.layer == audited_) error = audited(*caches[0], account, info);
+    if (error.empty() && info.layer == audited_) error = audited(*caches[0], seen, account, info);
     start_ += processor_seconds() - filled_at;  // which is not the compressor's time
     const auto left = destroy_caches(meter_, account, caches, held, reported);
     KVC_CHECK(error.empty() && left.empty(), error.empty() ? left : error);
@@ -112,32 +113,31 @@ class SizeMeasure {
   }
 
   // As after the prompt of a sample.
-  std::string audited(const LayerCache& cache, int account, const LayerInfo& info) {
-    if (8 * tokens_.k.numel() > kAuditedBytes) return "";
-    const auto on_device = [&](const at::Tensor& x) { return x.to(info.device); };
+  std::string audited(const LayerCache& cache, const NewTokens& given, int account, const LayerInfo& info) {
+    if (8 * given.k.numel() > kAuditedBytes) return "";
     return sandboxed_call(meter_, account, CallMode::inspecting, [&] {
-      const auto last = on_device(tokens_.q.narrow(1, n_tokens_ - 1, 1)).to(at::kFloat);
+      const auto last = given.q.narrow(1, given.q.size(1) - 1, 1).to(at::kFloat);
       const auto attention = cache.attend(last, info.attention_scale);
-      const auto answer = ask(cache);
+      const auto answer = ask(cache, last);
       const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
-      const auto prompt = std::make_shared<const AuditedPrompt>(info, on_device(tokens_.k), on_device(tokens_.v));
+      const auto prompt = std::make_shared<const AuditedPrompt>(info, given.k, given.v);
       LayerAudit(prompt, settings_.may_evict(compressor_)).check(answer, last, attention);
     });
   }
 
-  std::string inspected(const LayerCache& cache, int account, const MemoryMeter::Held& held, int64_t& reported,
-                        LayerSize& size) const {
+  std::string inspected(const LayerCache& cache, const NewTokens& given, int account, const MemoryMeter::Held& held,
+                        int64_t& reported, LayerSize& size) const {
     Footprint bytes;
     auto error = sandboxed_call(meter_, account, CallMode::inspecting, [&] {
       bytes = cache.footprint();
-      check_counts(cache, n_tokens_, 2 * tokens_.k.numel());
+      check_counts(cache, given.k.size(1), 2 * given.k.numel());
       reported = bytes.total_bytes();
       size.n_encoded_numbers = cache.n_encoded_numbers();
       size.is_composed = dynamic_cast<const ComposedCache*>(&cache) != nullptr;
       check_bytes(bytes, held);
     });
     for (const auto& row : bytes.rows()) size.rows[{row.tensor, row.kind}] += row.bytes;
-    size.recent_bytes = recent_bytes(bytes, 2 * tokens_.k.numel(), size.n_encoded_numbers);
+    size.recent_bytes = recent_bytes(bytes, 2 * given.k.numel(), size.n_encoded_numbers);
     return error;
   }
 

@@ -51,8 +51,14 @@ Measurement measured(const Generation& generation, int64_t n_question, const Com
   whole.kv_bytes_engine = engine_bytes(shape, generation.n_cached_tokens);
   Footprint all;
   for (const auto& footprint : generation.footprints) all.add(footprint);
-  whole.recent_bytes = recent_bytes(all, whole.kv_bytes_fp16 / 2, whole.n_encoded_numbers.value_or(0));
-  whole.paper_bytes = static_cast<double>(shape.n_layers) * compressor.paper_bytes(shape, n_compressed, n_new);
+  int64_t n_values = 0;
+  whole.paper_bytes = 0;
+  for (int64_t layer = 0; layer < shape.n_layers; ++layer) {
+    const int64_t n_hidden = generation.n_hidden[static_cast<size_t>(layer)];
+    n_values += 2 * shape.n_kv_heads * shape.head_dim * (generation.n_cached_tokens - n_hidden);
+    whole.paper_bytes += compressor.paper_bytes(shape, n_compressed - std::min(n_hidden, n_compressed), n_new);
+  }
+  whole.recent_bytes = recent_bytes(all, n_values, whole.n_encoded_numbers.value_or(0));
   if (!std::isfinite(whole.paper_bytes)) whole.paper_bytes = std::numeric_limits<double>::quiet_NaN();
   whole.peak_weights_bytes = model.weights_bytes();
   whole.peak_workspace_bytes = std::max<int64_t>(0, whole.peak_workspace_bytes);  // no meter sees a GPU's

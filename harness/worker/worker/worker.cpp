@@ -275,6 +275,7 @@ class Worker {
       static_cast<TokenPrompt&>(request) = prompt;
       request.compressors = compressors_of(job);
       request.keep_all = keep_all_;
+      request.prefill = set_up_.prefill;
       request.sequence_key = job.sequence_key;
       return request;
     };

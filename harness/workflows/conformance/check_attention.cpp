@@ -85,6 +85,75 @@ Outcome decoding_300_steps_holds_together(const Subject& subject) {
   return outcome;
 }
 
+Outcome prompts_come_in_chunks(const Subject& subject) {
+  constexpr int64_t kPrompt = 250, kSteps = 5;
+  const auto& capabilities = subject.plugin.descriptor().capabilities;
+  if (!capabilities.chunked_prompt) return {.not_applicable = "caches need the whole prompt at once"};
+  Outcome outcome;
+  const auto input = ordinary_input(subject.model, kPrompt + kSteps, 23);
+  const auto whole = make(subject), parts = make(subject);
+  append_prompt(*whole.compressor, *whole.cache, tokens_of(input, 0, kPrompt));
+  int64_t first = 0;
+  for (const int64_t n : {64, 1, 100, 85}) {
+    auto chunk = tokens_of(input, first, n);
+    first += n;
+    chunk.kind = first == kPrompt ? AppendKind::last_chunk : AppendKind::prompt_chunk;
+    append(*parts.cache, chunk);
+    expect(parts.cache->length() == first, concat("length() is ", parts.cache->length(), ", not ", first), outcome);
+    check_positions(parts.cache->positions(), subject.model.n_kv_heads, first, capabilities.evicts);
+    compare_attention(*parts.cache, input, subject.model, 1, outcome);
+  }
+  for (int64_t t = kPrompt; t < kPrompt + kSteps; ++t) {
+    append(*whole.cache, tokens_of(input, t, 1));
+    append(*parts.cache, tokens_of(input, t, 1));
+    compare_attention(*parts.cache, input, subject.model, 1, outcome);
+  }
+  if (capabilities.one_by_one_same) {
+    expect(equal(whole.cache->dequantize(), parts.cache->dequantize()), "a whole prompt is stored differently",
+           outcome);
+  }
+  return outcome;
+}
+
+Outcome hidden_tokens_are_dropped(const Subject& subject) {
+  constexpr int64_t kWindow = 45, kPrompt = 400, kSteps = 300, kMostHidden = 320;
+  Outcome outcome;
+  auto windowed = subject;
+  windowed.model.sliding_window = kWindow;
+  for (auto& layer : windowed.model.layers) layer.sliding_window = kWindow;
+  const auto input = ordinary_input(windowed.model, kPrompt + kSteps, 17);
+  const auto keeps = make(windowed), drops = make(windowed);
+  if (!dynamic_cast<DropsTokens*>(drops.cache.get())) return {.not_applicable = "caches hold every token they get"};
+  for (const auto* made : {&keeps, &drops}) {
+    append_prompt(*made->compressor, *made->cache, tokens_of(input, 0, kPrompt));
+  }
+  int64_t n_dropped = 0;
+  for (int64_t t = kPrompt; t < kPrompt + kSteps; ++t) {
+    const int64_t n = drop_hidden(*drops.cache, kWindow, t - n_dropped);
+    n_dropped += n;
+    append(*keeps.cache, tokens_of(input, t, 1));
+    auto token = tokens_of(input, t, 1);
+    token.first_position -= n_dropped;
+    append(*drops.cache, token);
+    if (n == 0 && t + 1 != kPrompt + kSteps) continue;
+    const int64_t n_left = t + 1 - n_dropped;
+    expect(drops.cache->length() == n_left, concat("length() is ", drops.cache->length(), ", not ", n_left), outcome);
+    const auto all = keeps.cache->dequantize(), left = drops.cache->dequantize();
+    expect(equal(left, {all.k.narrow(1, n_dropped, n_left), all.v.narrow(1, n_dropped, n_left)}),
+           concat("after ", n_dropped, " were dropped the others changed"), outcome);
+    const auto q = input.q.narrow(1, t, 1);
+    const auto before = keeps.cache->attend(q, windowed.model.attention_scale);
+    const double error = relative_error(drops.cache->attend(q, windowed.model.attention_scale), before);
+    expect(error < 1e-4, concat("attention changed by ", error, " with ", n_dropped, " dropped"), outcome);
+  }
+  if (n_dropped == 0) return {.not_applicable = "caches with these options hold every token they get"};
+  expect(drops.cache->length() <= kWindow + kMostHidden,
+         concat(drops.cache->length(), " tokens are held for a window of ", kWindow), outcome);
+  expect(drops.cache->footprint().total_bytes() < keeps.cache->footprint().total_bytes(), "no byte became free",
+         outcome);
+  return outcome;
+}
+
 Outcome batched_attention_equals_single(const Subject& subject) {
   Outcome outcome;
   const auto compressor = make_compressor(subject);

@@ -49,6 +49,8 @@ Outcome shapes_are_as_declared(const Subject& subject);
 Outcome short_prompts_are_served(const Subject& subject);
 Outcome attention_equals_reference(const Subject& subject);
 Outcome decoding_300_steps_holds_together(const Subject& subject);
+Outcome prompts_come_in_chunks(const Subject& subject);           // where the plugin says so
+Outcome hidden_tokens_are_dropped(const Subject& subject);        // where the plugin can
 Outcome batched_attention_equals_single(const Subject& subject);  // where the plugin has it
 Outcome joint_prefill_serves_all_layers(const Subject& subject);  // where the plugin has it
 

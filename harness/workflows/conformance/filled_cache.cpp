@@ -128,7 +128,10 @@ void compare_attention(const LayerCache& cache, const Input& input, const ModelS
     outcome.complaints.push_back(concat("attend gives ", got.sizes(), " ", got.scalar_type(), " for q ", q.sizes()));
     return;
   }
-  const auto expected = reference_attention(q, cache.attended(), cache.positions(), length, model.attention_scale,
+  const auto query = cache.attended_query(q);
+  expect(query.sizes() == q.sizes() && relative_error(query, q) < 0.02, "attended_query() is far from the query",
+         outcome);
+  const auto expected = reference_attention(query, cache.attended(), cache.positions(), length, model.attention_scale,
                                             info_of(model, layer, 0));
   const double error = (got - expected).abs().max().item<double>(), size = expected.abs().max().item<double>();
   expect(error <= 1e-4 * size,

@@ -49,24 +49,30 @@ TEST(Kvquant, KeysAreQuantizedBeforeRope) {
   std::vector<float> rope;
   for (int64_t i = 0; i < D / 2; ++i) rope.push_back(std::pow(1e4f, -2.f * static_cast<float>(i) / D));
   const auto before = normal({1, 1, D}, 6).expand({1, N, D});
-  auto k = at::empty({1, N, D});
-  for (int64_t t = 0; t < N; ++t) {
-    for (int64_t i = 0; i < D / 2; ++i) {
-      const double angle = static_cast<double>(t) * rope[i], a = before[0][0][i].item<double>(),
-                   b = before[0][0][i + D / 2].item<double>();
-      k[0][t][i] = a * std::cos(angle) - b * std::sin(angle);
-      k[0][t][i + D / 2] = b * std::cos(angle) + a * std::sin(angle);
+  const auto rotated_from = [&](int64_t first) {
+    auto k = at::empty({1, N, D});
+    for (int64_t t = 0; t < N; ++t) {
+      for (int64_t i = 0; i < D / 2; ++i) {
+        const double angle = static_cast<double>(first + t) * rope[i], a = before[0][0][i].item<double>(),
+                     b = before[0][0][i + D / 2].item<double>();
+        k[0][t][i] = a * std::cos(angle) - b * std::sin(angle);
+        k[0][t][i + D / 2] = b * std::cos(angle) + a * std::sin(angle);
+      }
     }
-  }
+    return k;
+  };
   const json options = {
       {"bits", 2}, {"levels", "uniform"}, {"sparsity", 0}, {"first_tokens", 0}, {"precision", "exact"}};
-  const auto error = [&](std::span<const float> frequencies) {
-    Made made(options, D, frequencies);
-    made.append(k, k);
-    return ((made.cache->dequantize().k - k).norm() / k.norm()).item<double>();
+  const auto error = [&](std::span<const float> frequencies, int64_t first, int64_t first_position) {
+    OpenCache cache("kvquant", options,
+                    {.head_dim = D, .rope_frequencies = frequencies, .first_position = first_position});
+    const auto k = rotated_from(first);
+    cache.append(k, k);
+    return ((cache->dequantize().k - k).norm() / k.norm()).item<double>();
   };
-  EXPECT_LT(error(rope), 1e-5);
-  EXPECT_GT(error({}), 0.05);
+  EXPECT_LT(error(rope, 0, 0), 1e-5);
+  EXPECT_GT(error({}, 0, 0), 0.05);
+  EXPECT_LT(error(rope, 1000, 1000), 1e-5);  // a sliding window hides 1,000 earlier tokens
 }
 
 // Integer codes of 300 tokens, one by one, in double: ranges from the first 64 keys, from each value for itself.
@@ -114,7 +120,8 @@ TEST(Kvquant, AttendsToCodesAsToWhatTheyStandFor) {
              .n_kv_heads = 2,
              .head_dim = d,
              .rope_frequencies = random() % 4 != 0 ? std::span<const float>(rope) : std::span<const float>(),
-             .sliding_window = random() % 3 == 0 ? 50 : 0});
+             .sliding_window = random() % 3 == 0 ? 50 : 0,
+             .first_position = random() % 2 == 0 ? 777 : 0});
         const auto k = normal({2, n, d}, random()), v = normal({2, n, d}, random());
         k.select(2, 3).mul_(5);
         cache.append(k.narrow(1, 0, n - 3), v.narrow(1, 0, n - 3));

@@ -6,10 +6,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 #include <mutex>
 #include <unordered_map>
 
 #include "generator_fixture.h"
+#include "kvc/quant/tensor_pair_cache.h"
 #include "kvc/value_checks.h"
 #include "support/message_of.h"
 #include "support/temp_folder.h"
@@ -27,6 +29,22 @@ class Exact final : public Compressor {
   }
   double bits() const override { return 32; }
   double paper_bytes(const ModelShape&, int64_t, int64_t) const override { return 1; }
+};
+
+// K or V as they came.
+struct ExactBlocks : TokenBlocks {
+  ExactBlocks() : TokenBlocks(at::kFloat, 64) {}
+  int64_t n_encoded() const { return 0; }
+  at::Tensor dequantize() const { return all(); }
+  void score(CompressedAttention& attention) const { attention.score(*this, 0); }
+  void accumulate_v(CompressedAttention& attention) const { attention.accumulate_v(*this, 0); }
+};
+
+class ExactBlocksCompressor final : public ExactCompressor {
+ public:
+  std::unique_ptr<LayerCache> make_cache(const LayerInfo& info) const override {
+    return std::make_unique<TensorPairCache<ExactBlocks>>(info, ExactBlocks(), ExactBlocks());
+  }
 };
 
 class GeneratorTest : public GeneratorOnDemo {
@@ -374,6 +392,43 @@ TEST(NextToken, DependsOnSeedSequenceAndPositionAlone) {
     differ += next_token(logits, one, 3, position) != next_token(logits, one, 3, position + 1);
   }
   EXPECT_GT(differ, 25);
+}
+
+// 200 prompt tokens and 150 new ones in layers with a window of 32: the tokens of a forward pass over the whole text, and
+// at most a block more than the window is held, in fp32.
+TEST(WindowedGenerator, HoldsTheWindowAndAnswersAsTheWholeTextDoes) {
+  constexpr int64_t kPrompt = 200, kNew = 150, kWindow = 32;
+  test::TempFolder folder;
+  std::ofstream(folder.path() / "config.json")
+      << R"({"architectures": ["MistralForCausalLM"], "model_type": "mistral", "hidden_size": 64, "vocab_size": 2048,
+             "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
+             "rms_norm_eps": 1e-5, "rope_theta": 10000, "max_position_embeddings": 512, "sliding_window": 32})";
+  const auto model = Transformer::draw(folder.path() / "config.json", {.dtype = at::kFloat}, 5);
+  const auto tokenizer = Tokenizer::load(test::kDemo);
+  MemoryMeter meter;
+  Generator generator(model, tokenizer, meter);
+  const ExactBlocksCompressor exact;
+  GenerationRequest asked{.compressors = {&exact}};
+  for (int64_t i = 0; i < kPrompt; ++i) asked.prompt_ids.push_back(100 + i * 37 % 900);
+  asked.stop.max_new_tokens = kNew;
+  generator.add(asked);
+  Generation out;
+  while (generator.n_sequences() > 0) {
+    for (auto& finished : generator.step()) out = std::move(finished.generation);
+  }
+  ASSERT_EQ(out.error, "");
+  ASSERT_EQ(out.ids.size(), static_cast<size_t>(kNew));
+  auto all = asked.prompt_ids;
+  all.insert(all.end(), out.ids.begin(), out.ids.end());
+  const auto logits = model.prefill(all, nullptr, kNew + 1);
+  for (int64_t t = 0; t < kNew; ++t)
+    EXPECT_EQ(logits[t].argmax().item<int64_t>(), out.ids[static_cast<size_t>(t)]) << t;
+  for (size_t layer = 0; layer < 2; ++layer) {
+    const int64_t n_held = kPrompt + kNew - 1 - out.n_hidden[layer];
+    EXPECT_GE(n_held, kWindow);
+    EXPECT_LT(n_held, kWindow + 2 * 64);
+    EXPECT_EQ(out.footprints[layer].total_bytes(), 2 * 4 * 2 * 16 * n_held);  // K and V, fp32, KV heads, head_dim
+  }
 }
 
 }  // namespace

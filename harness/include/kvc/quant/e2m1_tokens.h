@@ -13,6 +13,11 @@ namespace kvc {
 class E2m1Tokens {
  public:
   int64_t n_tokens() const { return codes_.n_tokens(); }
+  int64_t droppable(int64_t n_tokens) const { return codes_.droppable(n_tokens); }
+  void drop_front(int64_t n_tokens) {
+    codes_.drop_front(n_tokens);
+    scales_.drop_front(n_tokens);
+  }
 
   template <class F>
   void for_each_block(F f) const {  // f(LevelCodes, index of the first token)

@@ -46,6 +46,8 @@ struct KVC_EXPORT GroupCodes {
   GroupCodes by_rows() const;                        // the same in row order instead of tiles
   at::Tensor dequantize() const;                     // [H, T, D] fp32
   GroupCodes heads(int64_t first, int64_t n) const;  // the codes of these heads
+  int64_t droppable(int64_t n) const;                // of the first n < n_tokens, those in whole groups
+  GroupCodes without_front(int64_t n) const;         // copies the others; n: droppable
   void add_to(Footprint& bytes, CacheTensor tensor) const;
 };
 

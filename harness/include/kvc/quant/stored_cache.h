@@ -9,11 +9,12 @@
 
 namespace kvc {
 
-class KVC_EXPORT StoredCache : public PartsCache {
+class KVC_EXPORT StoredCache : public PartsCache, public DropsTokens {
  public:
   StoredCache(const LayerInfo& info, const GroupFormat& k, const GroupFormat& v);
 
-  // With merge_tokens, the first call's tokens are one group, and each later token is a group of its own.
+  // With merge_tokens, the prompt's tokens (of a chunked prompt, each chunk's) are one group, and each later token is a
+  // group of its own.
   void append(const NewTokens& tokens) override;
   KeyValue dequantize() const final { return {k_.dequantize(), v_.dequantize()}; }
   int64_t length() const final { return std::max(k_.n_tokens(), v_.n_tokens()); }
@@ -22,6 +23,8 @@ class KVC_EXPORT StoredCache : public PartsCache {
     return (k_.codes.n_tokens() + v_.codes.n_tokens()) * info().n_kv_heads * info().head_dim;
   }
   Footprint footprint() const final;
+  int64_t droppable(int64_t n_tokens) const override;
+  void drop_oldest(int64_t n_tokens) final;
 
  protected:
   void read_k(CompressedAttention& attention) const final;

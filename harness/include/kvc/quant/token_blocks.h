@@ -28,6 +28,8 @@ class KVC_EXPORT TokenBlocks {
   at::Tensor front(int64_t n_tokens) const { return in_floats(copy_of_front(n_tokens)); }  // [H, n, D] fp32, the oldest
   at::Tensor take_front(int64_t n_tokens);  // removes and returns them, in the stored type
   at::Tensor pop_front(int64_t n_tokens) { return in_floats(take_front(n_tokens)); }
+  int64_t droppable(int64_t n_tokens) const { return n_tokens - n_tokens % block_tokens_; }
+  void drop_front(int64_t n_tokens) { take_front(n_tokens); }
   at::Tensor all() const { return front(n_tokens_); }
   int64_t n_tokens() const { return n_tokens_; }
   const std::deque<at::Tensor>& blocks() const { return blocks_; }  // each [H, t, D], contiguous
@@ -48,6 +50,8 @@ class KVC_EXPORT TokenBlocks {
 class KVC_EXPORT CodeBlocks {
  public:
   void push_back(GroupCodes codes);
+  int64_t droppable(int64_t n_tokens) const;  // of the oldest n_tokens: whole blocks, and whole groups of the next one
+  void drop_front(int64_t n_tokens);
   int64_t n_tokens() const { return n_tokens_; }
   const std::vector<GroupCodes>& blocks() const { return blocks_; }
   void add_to(Footprint& bytes, CacheTensor tensor) const;
@@ -66,6 +70,8 @@ struct KVC_EXPORT StoredTokens {
 
   // Encodes the oldest n recent tokens.
   void encode_front(int64_t n_tokens, const GroupFormat& format);
+  int64_t droppable(int64_t n_tokens) const;  // codes: groups of recent tokens begin where they would
+  void drop_front(int64_t n_tokens);
   int64_t n_tokens() const { return codes.n_tokens() + recent.n_tokens(); }
   at::Tensor dequantize() const;  // [H, T, D] fp32; undefined without tokens
   void add_to(Footprint& bytes, CacheTensor tensor) const;

@@ -1,0 +1,14 @@
+// How prompts reach the caches.
+#pragma once
+
+#include <cstdint>
+
+namespace kvc {
+
+struct PrefillChoice {
+  int64_t chunk = 0;         // tokens of a prompt that the model reads at once; 0: the whole prompt, with exact attention
+  bool through_all = false;  // a chunk attends to itself through the cache too, not only to earlier chunks
+  bool operator==(const PrefillChoice&) const = default;
+};
+
+}  // namespace kvc
