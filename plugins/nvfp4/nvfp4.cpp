@@ -17,9 +17,13 @@ constexpr int64_t kBlock = 16;
 struct Nvfp4Options {
   double headroom = 2;
   std::string scale = "prompt";
+  bool four_over_six = false;
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_headroom(v, headroom);
     v.choice("scale", scale, {"prompt", "one"}, "scale of the tensor: from the prompt, or 1 (uncalibrated)");
+    v.boolean(
+        "four_over_six", four_over_six,
+        "scale each block so that its largest value is stored as 4 or as 6, whichever has the smaller square error");
   }
 };
 
@@ -33,16 +37,33 @@ class Nvfp4Tokens : public kvc::E2m1Tokens {
     auto& global = common_.global;
     if (!global.defined()) global = scale_of(tokens);
     const auto blocks = tokens.unflatten(2, {tokens.size(2) / kBlock, kBlock});  // [H, T, D/16, 16]
-    const auto scales = kvc::to_e4m3(blocks.abs().amax(-1) / (global * kvc::kLargestE2m1));
-    const auto step = (kvc::from_e4m3(scales) * global).unsqueeze(-1);
-    store(kvc::to_e2m1((blocks / step).masked_fill_(step == 0, 0)), scales);
+    const auto by_six = encoded(blocks, kvc::kLargestE2m1);
+    if (!options_.four_over_six) return store(by_six.codes, by_six.scales);
+    const auto by_four = encoded(blocks, 4);
+    const auto four = by_four.error < by_six.error;
+    store(at::where(four.unsqueeze(-1), by_four.codes, by_six.codes), at::where(four, by_four.scales, by_six.scales));
   }
 
  private:
+  struct Blocks {
+    at::Tensor codes, scales, error;  // [H, T, D/16, 16] and [H, T, D/16] u8; [H, T, D/16] square error
+  };
+  // Each block with its largest magnitude at `top`.
+  Blocks encoded(const at::Tensor& blocks, float top) const {
+    const auto& global = common_.global;
+    const auto scales = kvc::to_e4m3(blocks.abs().amax(-1) / (global * top));
+    const auto step = (kvc::from_e4m3(scales) * global).unsqueeze(-1);
+    const auto codes = kvc::to_e2m1((blocks / step).masked_fill_(step == 0, 0));
+    const auto error = (kvc::from_e2m1(codes) * step - blocks).square().sum(-1);
+    return {codes, scales, error};
+  }
+
   at::Tensor scale_of(const at::Tensor& prompt) const {
     if (options_.scale == "one") return at::ones({1}, prompt.options());
     const auto top = prompt.abs().max().view({1});
-    return (top * (options_.headroom / (kvc::kLargestE4m3 * kvc::kLargestE2m1)))
+    const float largest_scale =
+        options_.four_over_six ? 256 : kvc::kLargestE4m3;  // a block at 4 has 1.5 times the scale
+    return (top * (options_.headroom / (largest_scale * kvc::kLargestE2m1)))
         .clamp_min_(1e-30)
         .masked_fill_(top == 0, 1);
   }
@@ -77,4 +98,4 @@ KVC_PLUGIN(Nvfp4Options, Nvfp4, "nvfp4", "4-bit floats (e2m1) in blocks of 16 wi
            "NVIDIA, NVFP4 (Blackwell); OCP Microscaling Formats (MX) 1.0 for e2m1",
            "the tensor's scale comes from the prompt, not from calibration, and leaves room for larger tokens; larger "
            "values saturate",
-           {.splits = true, .formula = "NVFP4"})
+           {.splits = true, .chunked_prompt = true, .formula = "NVFP4"})
