@@ -25,6 +25,10 @@ void add_check_verb(Verb program) {
   verb.add_option("-o,--output", model.output, "also write the results as one HTML page");
   verb.add_option("--db,--database", model.database, "results database (default: results/check-<models>.sqlite)");
   verb.add_option("--config", model.config, "file with compressors, tasks and bounds of the verdicts").show_default();
+  verb.add_option(
+      "--as", model.as,
+      "check an inference engine's cache options instead of the file's compressors, with the engine's chunked "
+      "prefill, e.g. --as 'llama.cpp: -ctk q8_0 -ctv q4_0'; may be repeated; `kvc plugins --engines` lists them");
   verb.add_option("--set", model.settings, "path=value overrides the file, e.g. workers=1");
   add_allow_plugins(verb, model.allow_plugins);
   verb.on_call([arguments] { return check(*arguments); });

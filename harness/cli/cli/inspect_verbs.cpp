@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "check/engine_flags.h"
 #include "checkpoint/model_config.h"
 #include "cli/verbs.h"
 #include "experiment/bench_experiment.h"
@@ -16,6 +17,7 @@
 #include "model_lookup/plan_model.h"
 #include "model_lookup/window_text.h"
 #include "plugin_loader/plugin_library.h"
+#include "render/terminal.h"
 #include "run/progress.h"
 #include "run/run_bench.h"
 #include "search/search_layers.h"
@@ -261,13 +263,21 @@ void add_inspect_verbs(Verb program) {
     std::string name, model_name = "models/demo";
     std::vector<std::string> files, settings, plugin_path;
     PlanArguments plan;
+    bool engines = false;
   };
   auto arguments = std::make_shared<Arguments>();
   auto plugins = program.add_subcommand(
       "plugins", "Lists the compressors; with a name: options, source and deviations from its paper");
   plugins.add_option("name", arguments->name, "plugin name or .so file");
   plugins.add_option("--plugin-path", arguments->plugin_path, "folders to search first");
-  plugins.on_call([arguments] { return list_plugins(arguments->name, arguments->plugin_path); });
+  plugins.add_flag(
+      "--engines", arguments->engines,
+      "list the cache options of inference engines and the compressors that represent them (kvc check --as)");
+  plugins.on_call([arguments] {
+    if (!arguments->engines) return list_plugins(arguments->name, arguments->plugin_path);
+    std::fputs(write_shown(engine_table(find_paths().root), "markdown", false).c_str(), stdout);
+    return static_cast<int>(kOk);
+  });
 
   auto check = program.add_subcommand("validate", "Checks an experiment file without running it");
   check.add_option("file", arguments->files, "experiment files (YAML)").required();

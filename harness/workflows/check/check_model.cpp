@@ -10,6 +10,7 @@
 
 #include "check/check_results.h"
 #include "check/check_tables.h"
+#include "check/engine_flags.h"
 #include "checkpoint/model_config.h"
 #include "experiment/model_hashes.h"
 #include "experiment/open_compressor.h"
@@ -107,6 +108,8 @@ class ModelCheck {
   void read_experiment(const std::string& name) {
     std::vector<std::string> settings;
     if (a_.quick) settings.push_back(concat("limit=", found_.settings.quick_limit));
+    const auto of_engines = engine_settings(a_.as, paths_.root);
+    settings.insert(settings.end(), of_engines.begin(), of_engines.end());
     settings.insert(settings.end(), a_.settings.begin(), a_.settings.end());
     settings.push_back("model=" + nlohmann::json(found_.model_name).dump());
     settings.push_back("name=" + nlohmann::json(name).dump());
@@ -151,6 +154,7 @@ class ModelCheck {
   KeyChannels probe_keys(const Grid& grid, ResultStore& store, CheckOutcome& outcome) {
     auto probe = experiment_;
     probe.kind = RunKind::probe;
+    probe.prefill = {};
     probe.probe.measures = {"channel_mean_abs"};
     probe.limit = 1;
     for (const auto& task : grid.tasks) {

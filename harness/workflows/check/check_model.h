@@ -10,6 +10,7 @@ struct CheckModelArguments {
   std::vector<std::string> models;
   std::string config = "configs/check.yaml", text, database, output, allow_plugins;
   std::vector<std::string> settings;  // path=value put over the file
+  std::vector<std::string> as;        // "ENGINE: FLAGS", in place of the file's compressors (engine_flags.h)
   int64_t context = 0;                // 0: the file's
   bool quick = false;
 };

@@ -1,0 +1,21 @@
+// What an inference engine's options mean here: read from configs/engines/*.yaml, which name the engines.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "render/table.h"
+
+namespace kvc {
+
+// Settings (path=value) that put over a check's file what the engines would do: its compressors are the uncompressed cache
+// and those of `as`, each "ENGINE: FLAGS", and its prefill is the engine's. Throws Error in one line for an unknown
+// engine, flag or value, with the nearest known one, for what is not represented, with the reason, and for engines that
+// differ in their prefill.
+std::vector<std::string> engine_settings(const std::vector<std::string>& as, const std::filesystem::path& root);
+
+// Each engine's flags and values, what stands for them here, or why nothing does.
+Table engine_table(const std::filesystem::path& root);
+
+}  // namespace kvc
