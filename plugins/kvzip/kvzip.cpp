@@ -114,7 +114,8 @@ class KvZip final : public kvc::PartsCompressor, public kvc::ObservationPass {
 
   // The layers' mean at 16 bits; the paper counts no positions.
   double paper_bytes(const kvc::ModelShape& model, int64_t n_prompt_tokens, int64_t n_new_tokens) const override {
-    const auto n_kept = n_kept_of(model.n_layers * model.n_kv_heads, n_prompt_tokens);
+    const int64_t n_heads = model.n_layers * model.n_kv_heads;
+    const auto n_kept = n_kept_of(n_heads * n_prompt_tokens, n_heads * std::min(options_.sinks, n_prompt_tokens));
     return 4.0 * static_cast<double>(model.head_dim * n_kept) / static_cast<double>(model.n_layers) +
            kvc::fp16_bytes(model, n_new_tokens);
   }
@@ -132,11 +133,12 @@ class KvZip final : public kvc::PartsCompressor, public kvc::ObservationPass {
   // prompt's last tokens: rows are aligned at the end, and what is missing has no rank.
   void finish_prefill(std::span<kvc::LayerCache* const> caches) const override {
     std::vector<at::Tensor> ranks;
-    int64_t n = 0, n_kept = 0;
+    int64_t n = 0, n_pairs = 0, n_sinks = 0;
     for (auto* cache : caches) {
       ranks.push_back(ours(*cache).ranks());
       n = std::max(n, ranks.back().size(1));
-      n_kept += n_kept_of(ranks.back().size(0), ranks.back().size(1));
+      n_pairs += ranks.back().numel();
+      n_sinks += ranks.back().size(0) * std::min(options_.sinks, ranks.back().size(1));
     }
     std::vector<at::Tensor> rows;
     for (const auto& x : ranks) {
@@ -145,7 +147,7 @@ class KvZip final : public kvc::PartsCompressor, public kvc::ObservationPass {
     const auto all = at::cat(rows);  // [heads of all layers, n]
     const auto order = std::get<1>(all.t().flatten().sort(/*stable=*/true, 0, /*descending=*/true));
     auto kept = at::zeros({n, all.size(0)}, at::kBool);
-    kept.view(-1).index_fill_(0, order.narrow(0, 0, n_kept), true);
+    kept.view(-1).index_fill_(0, order.narrow(0, 0, n_kept_of(n_pairs, n_sinks)), true);
     int64_t first = 0;
     for (size_t i = 0; i < caches.size(); ++i) {
       const int64_t n_heads = ranks[i].size(0), n_own = ranks[i].size(1);
@@ -155,10 +157,8 @@ class KvZip final : public kvc::PartsCompressor, public kvc::ObservationPass {
   }
 
  private:
-  // Of a prompt's pairs in n_heads heads.
-  int64_t n_kept_of(int64_t n_heads, int64_t n_tokens) const {
-    const auto share = std::llround(options_.keep * static_cast<double>(n_heads * n_tokens));
-    return std::max<int64_t>(share, n_heads * std::min(options_.sinks, n_tokens));
+  int64_t n_kept_of(int64_t n_pairs, int64_t n_sinks) const {
+    return std::max<int64_t>(std::llround(options_.keep * static_cast<double>(n_pairs)), n_sinks);
   }
 
   KvZipOptions options_;

@@ -68,7 +68,9 @@ def compare_ids(program, name, path, model, ids, n_greedy, out):
     print(f"{name}: prefill {prefill:.1e} decode {decode:.1e} greedy {same}/{n_greedy} "
           f"batch of 5 behind one prefix {in_batch}/{5 * N_IN_BATCH} "
           f"(least margin {margin:.1e}) logits to {logits.abs().max():.1f} {run.stdout.strip()}")
-    return prefill <= TOLERANCE and decode <= TOLERANCE and same == n_greedy and in_batch == 5 * N_IN_BATCH
+    # fp32 rounds in proportion: on a machine without AVX-512 logits of 9 were 1.1e-4 apart
+    allowed = TOLERANCE * max(1.0, logits.abs().max().item() / 5)
+    return prefill <= allowed and decode <= allowed and same == n_greedy and in_batch == 5 * N_IN_BATCH
 
 
 def main():

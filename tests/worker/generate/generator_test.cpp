@@ -394,6 +394,39 @@ TEST(NextToken, DependsOnSeedSequenceAndPositionAlone) {
   EXPECT_GT(differ, 25);
 }
 
+// Chunks that attend to an exact cache: the same answers and likelihoods as from the whole prompt, up to roundings.
+TEST_F(GeneratorTest, PromptsInChunksOfAnExactCacheAreWholePrompts) {
+  auto asked = request(text_, {&exact_});
+  asked.continuations = {tokenizer_.encode(" 3 + 4 = 7.", false)};
+  generator_.add(asked);
+  const auto whole = run().at({0, 0});
+  int64_t ticket = 0;
+  for (const int64_t chunk : {1, 7, 1000}) {
+    for (const bool through_all : {false, true}) {
+      asked.prefill = {chunk, through_all};
+      generator_.add(asked);
+      const auto parts = run().at({++ticket, 0});
+      ASSERT_EQ(parts.error, "");
+      EXPECT_EQ(parts.n_cached_tokens, whole.n_cached_tokens);
+      for (size_t t = 0; t < whole.log_likelihoods.size(); ++t) {
+        EXPECT_NEAR(parts.log_likelihoods[t], whole.log_likelihoods[t], 1e-3) << chunk << " at " << t;
+      }
+    }
+  }
+}
+
+// A cache that fails in the middle of a prompt is its own sequence's error.
+TEST_F(GeneratorTest, AFailureInAChunkLeavesOthersAlone) {
+  const Failing failing(9);
+  auto asked = request(text_, {&failing, &exact_});
+  asked.prefill = {4, false};
+  generator_.add(asked);
+  const auto all = run();
+  EXPECT_EQ(all.at({0, 0}).error, "position 9 is one too many");
+  EXPECT_EQ(all.at({0, 100}).error, "");
+  EXPECT_FALSE(all.at({0, 100}).text.empty());
+}
+
 // 200 prompt tokens and 150 new ones in layers with a window of 32: the tokens of a forward pass over the whole text, and
 // at most a block more than the window is held, in fp32.
 TEST(WindowedGenerator, HoldsTheWindowAndAnswersAsTheWholeTextDoes) {
