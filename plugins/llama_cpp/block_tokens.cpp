@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 #include <kvc/quant/pack_bits.h>
+#include <kvc/value_checks.h>
 
 #include <algorithm>
 #include <array>
@@ -29,7 +30,7 @@ at::Tensor top_of(const at::Tensor& x) { return x.gather(-1, x.abs().argmax(-1, 
 
 at::Tensor to_half(const at::Tensor& d) {
   const auto half = d.squeeze(-1).to(at::kHalf);
-  KVC_CHECK(half.isfinite().all().item<bool>(), "llama_cpp: the scale of a block is beyond fp16 (65504)");
+  kvc::check_values(half.isfinite(), [] { return "llama_cpp: the scale of a block is beyond fp16 (65504)"; });
   return half;
 }
 

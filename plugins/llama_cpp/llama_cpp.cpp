@@ -150,4 +150,9 @@ KVC_PLUGIN(
     "ggml-quants.c, llama-kv-cache.cpp of llama.cpp (rotation: pull request 21038)",
     "sums are fp32, where the engine's flash attention keeps fp16 sums for f16; ties of q8_0 queries round away from "
     "zero, where its AVX code rounds to even",
-    {.one_by_one_same = true, .prefix_local = true, .splits = true, .chunked_prompt = true, .formula = "llama.cpp"})
+    {.one_by_one_same = true,
+     .prefix_local = true,
+     .splits = true,
+     .chunked_prompt = true,
+     .devices = "a GPU would sum rotations in another order, which changes codes",
+     .formula = "llama.cpp"})

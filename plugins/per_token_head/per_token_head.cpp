@@ -227,4 +227,9 @@ KVC_PLUGIN(
     "vLLM's int4, int8 and fp8 cache types with a scale per token and head",
     "vLLM, vllm/v1/attention/ops (triton_quant_kv, triton_reshape_and_cache_flash)",
     "K, V and queries are rotated in fp32, where the engine's kernels use bf16; rows of codes are padded to 32 bits",
-    {.one_by_one_same = true, .prefix_local = true, .splits = true, .chunked_prompt = true, .formula = "vLLM"})
+    {.one_by_one_same = true,
+     .prefix_local = true,
+     .splits = true,
+     .chunked_prompt = true,
+     .devices = "a GPU would sum rotations in another order, which changes codes",
+     .formula = "vLLM"})
