@@ -115,6 +115,7 @@ class ModelCheck {
     settings.push_back("name=" + nlohmann::json(name).dump());
     experiment_ = load_experiment(file_, settings);
     experiment_.allow_plugins = a_.allow_plugins;
+    found_.prefill = experiment_.prefill;
     if (!a_.text.empty()) experiment_.text = fs::absolute(a_.text);
     if (a_.quick) found_.settings.n_lengths = found_.settings.quick_n_lengths;
   }

@@ -45,6 +45,13 @@ void add_notes(const ModelFindings& found, Table& table) {
       concat("KL (nats/token) and top-1 agreement with full precision on ", found.presets.front().all.n_tokens,
              " tokens, each scored with the compressed cache after a long prompt; brackets: BCa 95 % interval over ",
              found.presets.front().all.n_blocks, " blocks of tokens"));
+  if (found.prefill.chunk > 0) {
+    table.notes.push_back(
+        concat("prompts in chunks of ", found.prefill.chunk,
+               found.prefill.through_all
+                   ? " tokens, which attend to themselves and to earlier chunks through the cache"
+                   : " tokens, which attend to earlier chunks through the cache and exactly to themselves"));
+  }
   table.notes.push_back("passkey: right answers; a sample this small can show a loss, but cannot rule one out");
   char facts[300];
   std::snprintf(facts, sizeof facts,

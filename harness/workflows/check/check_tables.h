@@ -7,6 +7,7 @@
 #include "check/check_results.h"
 #include "check/check_verdict.h"
 #include "checkpoint/model_config.h"
+#include "contract/prefill_choice.h"
 #include "render/table.h"
 #include "task/task_spec.h"
 
@@ -18,6 +19,7 @@ struct ModelFindings {
   ModelConfig config;
   CheckSettings settings;
   int64_t context = 0;
+  PrefillChoice prefill;  // of the experiment
   std::vector<TaskSpec> tasks;
   KeyChannels keys;
   std::vector<PresetResult> presets;  // of several models the same ones in the same order
