@@ -59,6 +59,22 @@ TEST(Nvfp4Rule, AScaleOfOneLosesSmallBlocksAndCutsLargeOnes) {
   EXPECT_TRUE(k.narrow(0, 32, 16).eq(-448 * 6).all().item<bool>());
 }
 
+// With the same global scale no block loses by the choice, some win, and no byte more is stored.
+TEST(Nvfp4Rule, FourOverSixIsNeverWorseThanSix) {
+  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 64};
+  const auto input = ordinary_input(model, 200);
+  const auto error = [&](bool four_over_six, int64_t& n_bytes) {
+    const auto cache = Method("nvfp4", {{"scale", "one"}, {"four_over_six", four_over_six}}).cache(model, input, 150);
+    n_bytes = cache->footprint().total_bytes();
+    return (cache->dequantize().k - input.k).square().view({2, 200, 4, 16}).sum(-1);
+  };
+  int64_t of_six = 0, of_both = 0;
+  const auto six = error(false, of_six), both = error(true, of_both);
+  EXPECT_TRUE((both <= six * (1 + 1e-5)).all().item<bool>());
+  EXPECT_GT((both < 0.9 * six).sum().item<int64_t>(), 100);
+  EXPECT_EQ(of_six, of_both);
+}
+
 TEST(Nvfp4Bytes, OfThePaperAreFourAndAHalfBitsANumber) {
   EXPECT_EQ(Method("nvfp4").compressor().paper_bytes({.n_kv_heads = 2, .head_dim = 48}, 900, 100),
             0.28125 * 4 * 2 * 48 * 1000);
