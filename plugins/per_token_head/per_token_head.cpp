@@ -31,21 +31,10 @@ struct PerTokenHeadOptions {
 at::Tensor divided(const at::Tensor& x, float by) { return x.div(at::full({}, by, x.options())); }
 at::Tensor scale_of(const at::Tensor& x, float levels) { return divided(x, levels).clamp_min_(kLeastScale); }
 
-// K or V, int8 or fp8.
-class SymmetricTokens {
+// Codes and scales of the same tokens.
+class ScaledCodes {
  public:
-  explicit SymmetricTokens(bool is_float)
-      : is_float_(is_float), codes_(is_float ? at::kByte : at::kInt, kBlockTokens), scales_(at::kFloat, kBlockTokens) {}
-
-  void push_back(const at::Tensor& tokens) {  // [H, t, D]
-    const auto x = tokens.to(at::kFloat);
-    const auto scale = scale_of(x.abs().amax(2, true), is_float_ ? kvc::kLargestE4m3 : 127.f);
-    const auto steps = (x * scale.reciprocal()).contiguous();
-    codes_.push_back(is_float_ ? kvc::to_e4m3(steps)
-                               : kvc::pack_bits(steps.trunc().clamp_(-127, 127).add_(127).to(at::kByte), 8));
-    scales_.push_back(scale);
-    head_dim_ = x.size(2);
-  }
+  explicit ScaledCodes(at::ScalarType codes) : codes_(codes, kBlockTokens) {}
 
   int64_t n_tokens() const { return codes_.n_tokens(); }
   int64_t droppable(int64_t n_tokens) const { return codes_.droppable(n_tokens); }
@@ -60,72 +49,91 @@ class SymmetricTokens {
   }
 
  protected:
-  bool is_float_;
-  int64_t head_dim_ = 0;
-  kvc::TokenBlocks codes_, scales_;  // in blocks of equally many tokens
-};
+  void store(const at::Tensor& codes, const at::Tensor& scale) {
+    codes_.push_back(codes);
+    scales_.push_back(scale);
+  }
 
-struct FloatTokens : SymmetricTokens {
-  FloatTokens() : SymmetricTokens(true) {}
   template <class F>
-  void for_each_block(F f) const {
+  void for_each(F f) const {  // f(codes, scales, index of the first token)
     int64_t first = 0;
     for (size_t i = 0; i < codes_.blocks().size(); ++i) {
-      f(kvc::LevelCodes{.codes = codes_.blocks()[i], .scale = scales_.blocks()[i], .head_dim = head_dim_}, first);
+      f(codes_.blocks()[i], scales_.blocks()[i], first);
       first += codes_.blocks()[i].size(1);
     }
   }
+
+ private:
+  kvc::TokenBlocks codes_, scales_{at::kFloat, kBlockTokens};
 };
 
-struct IntegerTokens : SymmetricTokens {
-  IntegerTokens() : SymmetricTokens(false) {}
+// K or V. BlockwiseTensor calls for_each_block with LevelCodes or GroupCodes.
+class FloatTokens : public ScaledCodes {
+ public:
+  FloatTokens() : ScaledCodes(at::kByte) {}
+
+  void push_back(const at::Tensor& tokens) {  // [H, t, D]
+    const auto x = tokens.to(at::kFloat), scale = scale_of(x.abs().amax(2, true), kvc::kLargestE4m3);
+    store(kvc::to_e4m3((x * scale.reciprocal()).contiguous()), scale);
+  }
+
   template <class F>
   void for_each_block(F f) const {
-    int64_t first = 0;
-    for (size_t i = 0; i < codes_.blocks().size(); ++i) {
-      const auto& codes = codes_.blocks()[i];
+    for_each([&](const at::Tensor& codes, const at::Tensor& scale, int64_t first) {
+      f(kvc::LevelCodes{.codes = codes, .scale = scale, .head_dim = codes.size(2)}, first);
+    });
+  }
+};
+
+class IntegerTokens : public ScaledCodes {
+ public:
+  IntegerTokens() : ScaledCodes(at::kInt) {}
+
+  void push_back(const at::Tensor& tokens) {  // [H, t, D]
+    const auto x = tokens.to(at::kFloat), scale = scale_of(x.abs().amax(2, true), 127.f);
+    const auto codes = (x * scale.reciprocal()).trunc().clamp_(-127, 127).add_(127).to(at::kByte);
+    store(kvc::pack_bits(codes, 8), scale);
+    head_dim_ = x.size(2);
+  }
+
+  template <class F>
+  void for_each_block(F f) const {
+    for_each([&](const at::Tensor& codes, const at::Tensor& scale, int64_t first) {
       f(kvc::GroupCodes{.codes = codes,
-                        .scale = scales_.blocks()[i],
+                        .scale = scale,
                         .zero = {},
                         .format = {.bits = 8, .precision = kvc::Precision::exact, .symmetric = true},
                         .n_heads = codes.size(0),
                         .n_tokens = codes.size(1),
                         .head_dim = head_dim_},
         first);
-      first += codes.size(1);
-    }
+    });
   }
+
+ private:
+  int64_t head_dim_ = 0;
 };
 
 // Half away from zero.
 at::Tensor rounded(const at::Tensor& x) { return (x.abs() + 0.5f).floor_().mul_(x.sign()); }
 
 // K or V, int4, in the rotated basis.
-class RotatedTokens {
+class RotatedTokens : public ScaledCodes {
  public:
-  explicit RotatedTokens(at::Tensor rotation) : rotation_(std::move(rotation)) {}
+  explicit RotatedTokens(at::Tensor rotation) : ScaledCodes(at::kInt), rotation_(std::move(rotation)) {}
 
   void push_back(const at::Tensor& tokens) {  // [H, t, D]
     const auto y = kvc::rows_times(tokens.to(at::kFloat).contiguous(), rotation_);
     const auto low = y.amin(2, true), scale = scale_of(y.amax(2, true) - low, 15);
     const auto zero = rounded(-low / scale).clamp_(0, kZeroBits);
-    codes_.push_back(kvc::pack_bits(rounded(y * scale.reciprocal() + zero).clamp_(0, 15).to(at::kByte), 4));
+    const auto codes = rounded(y * scale.reciprocal() + zero).clamp_(0, 15).to(at::kByte);
     const auto bits = scale.view(at::kInt).bitwise_and(~kZeroBits).bitwise_or(zero.to(at::kInt));
-    scales_.push_back(bits.view(at::kFloat));
-  }
-
-  int64_t n_tokens() const { return codes_.n_tokens(); }
-  int64_t droppable(int64_t n_tokens) const { return codes_.droppable(n_tokens); }
-  void drop_front(int64_t n_tokens) {
-    codes_.drop_front(n_tokens);
-    scales_.drop_front(n_tokens);
+    store(kvc::pack_bits(codes, 4), bits.view(at::kFloat));
   }
 
   template <class F>
-  void for_each_block(F f) const {  // f(codes in the rotated basis, index of the first token)
-    int64_t first = 0;
-    for (size_t i = 0; i < codes_.blocks().size(); ++i) {
-      const auto &codes = codes_.blocks()[i], &scale = scales_.blocks()[i];
+  void for_each_block(F f) const {
+    for_each([&](const at::Tensor& codes, const at::Tensor& scale, int64_t first) {
       f(kvc::GroupCodes{.codes = codes,
                         .scale = scale,
                         .zero = scale.view(at::kInt).bitwise_and(kZeroBits).to(at::kFloat).mul_(scale).neg_(),
@@ -134,18 +142,11 @@ class RotatedTokens {
                         .n_tokens = codes.size(1),
                         .head_dim = rotation_.size(0)},
         first);
-      first += codes.size(1);
-    }
-  }
-
-  void add_to(kvc::Footprint& bytes, kvc::CacheTensor tensor) const {
-    codes_.add_to(bytes, tensor, kvc::ByteKind::codes);
-    scales_.add_to(bytes, tensor, kvc::ByteKind::scales);
+    });
   }
 
  private:
   at::Tensor rotation_;  // [D, D] fp32, times sqrt(D) orthogonal
-  kvc::TokenBlocks codes_{at::kInt, kBlockTokens}, scales_{at::kFloat, kBlockTokens};
 };
 
 // H x, then the signs, over D: the inverse of x (signs * x) H.
@@ -179,13 +180,9 @@ class RotatedCache final : public kvc::TensorPairCache<RotatedTensor> {
 
 // Rows of signs times the Hadamard matrix: x times it is H (s * x).
 at::Tensor signed_hadamard(int64_t d) {
-  auto matrix = at::ones({1, 1}, at::kFloat);
-  while (matrix.size(0) < d) {
-    matrix = at::cat({at::cat({matrix, matrix}, 1), at::cat({matrix, -matrix}, 1)}, 0);
-  }
   auto generator = at::detail::createCPUGenerator(kSignSeed);
   const auto signs = at::bernoulli(at::full({d}, 0.5f), generator).mul_(2).sub_(1);
-  return matrix * signs.unsqueeze(1);
+  return kvc::hadamard_matrix(d).sign().to(at::kFloat) * signs.unsqueeze(1);
 }
 
 class PerTokenHead final : public kvc::PartsCompressor {

@@ -106,27 +106,20 @@ at::Tensor prefill(const Transformer& model, const fs::path& folder, const Compr
 }
 
 // Prefill in chunks through new caches -> logits [V] after the last token.
-at::Tensor prefill_chunks(const Transformer& model, const Compressor& compressor, std::span<const int64_t> ids,
-                          const TryArguments& arguments, Caches& caches) {
+at::Tensor prefill_through(const Transformer& model, const Compressor& compressor, std::span<const int64_t> ids,
+                           const TryArguments& arguments, Caches& caches) {
   KVC_CHECK(!waits_for_prompt_end(&compressor), "--chunk ", arguments.chunk,
             ": the compressor needs the whole prompt at once");
+  std::vector<LayerInfo> layers;
   for (int64_t layer = 0; layer < model.shape().n_layers; ++layer) {
-    caches.push_back(compressor.make_cache(model.layer_info(layer, 0)));
+    layers.push_back(model.layer_info(layer, 0));
+    caches.push_back(compressor.make_cache(layers.back()));
   }
-  const auto n = static_cast<int64_t>(ids.size());
-  at::Tensor logits;
-  for (int64_t first = 0; first < n; first += arguments.chunk) {
-    const int64_t n_chunk = std::min(arguments.chunk, n - first);
-    const auto kind = first + n_chunk < n ? AppendKind::prompt_chunk : AppendKind::last_chunk;
-    const auto chunk = ids.subspan(static_cast<size_t>(first), static_cast<size_t>(n_chunk));
-    logits = model.prefill_chunk(chunk, first, [&](int64_t layer, NewTokens tokens) {
-      tokens.kind = kind;
-      const auto info = model.layer_info(layer, 0);
-      return attend_chunk(*caches[static_cast<size_t>(layer)], tokens, arguments.through == "all", info.attention_scale,
-                          info);
-    });
-  }
-  return logits;
+  return prefill_chunks(model, ids, arguments.chunk, [&](int64_t layer, const NewTokens& tokens) {
+    auto& cache = *caches[static_cast<size_t>(layer)];
+    return attend_chunk(cache, tokens, arguments.through == "all", layers[static_cast<size_t>(layer)],
+                        [&] { cache.append(tokens); });
+  });
 }
 
 // -> whether more may be printed
@@ -207,7 +200,7 @@ int logits(const TryArguments& arguments) {
     const auto folder = model_path(arguments.model_name);
     std::vector<at::Tensor> rows;
     if (arguments.chunk > 0) {
-      rows.push_back(prefill_chunks(model, *compressor, prompt, arguments, caches).unsqueeze(0));
+      rows.push_back(prefill_through(model, *compressor, prompt, arguments, caches).unsqueeze(0));
     } else {
       rows.push_back(prefill(model, folder, compressor.get(), prompt, caches, n_prompt));
     }

@@ -355,7 +355,7 @@ at::Tensor Transformer::decode_step(std::span<const StepToken> tokens, const Att
                                       positions[static_cast<size_t>(b)]};
     }
     auto attended = at::empty({n, n_heads, head_dim}, x.options().dtype(at::kFloat));
-    attend(layer, news, shape().attention_scale, attended);
+    attend(layer, news, config_.attention_scale, attended);
     finish_layer_(x, weights, attended.view({n, n_heads * head_dim}), false);
   }
   return logits_of_rows(x, false).to(at::kCPU, at::kFloat);

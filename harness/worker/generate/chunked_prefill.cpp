@@ -14,23 +14,18 @@ constexpr int64_t kQueriesAtOnce = 64;  // whose scores are in memory together
 
 // Attention of queries at positions first ... first + T_q - 1 of the cache.
 at::Tensor attention_from(const at::Tensor& q, const KeyValue& kv, const at::Tensor& positions, int64_t first,
-                          double scale, const LayerInfo& layer) {
+                          const LayerInfo& layer) {
   std::vector<at::Tensor> rows;
   for (int64_t row = 0; row < q.size(1); row += kQueriesAtOnce) {
     const int64_t n = std::min(kQueriesAtOnce, q.size(1) - row);
-    rows.push_back(reference_attention(q.narrow(1, row, n), kv, positions, first + row + n, scale, layer));
+    rows.push_back(
+        reference_attention(q.narrow(1, row, n), kv, positions, first + row + n, layer.attention_scale, layer));
   }
   return at::cat(rows, 1);
 }
 
-// Over the cache's tokens, the chunk's among them.
-at::Tensor attention_through(const LayerCache& cache, const NewTokens& tokens, double scale, const LayerInfo& layer) {
-  return attention_from(cache.attended_query(tokens.q), cache.attended(), cache.positions(), tokens.first_position,
-                        scale, layer);
-}
-
-// Over the cache's tokens, before the chunk is appended, and the chunk's own.
-at::Tensor attention_beside(const LayerCache& cache, const NewTokens& tokens, double scale, const LayerInfo& layer) {
+// Over the cache's tokens before the chunk is appended, and the chunk's own.
+at::Tensor with_exact_chunk(const LayerCache& cache, const NewTokens& tokens, const LayerInfo& layer) {
   const int64_t first = tokens.first_position, n = tokens.k.size(1);
   auto k = tokens.k.to(at::kFloat), v = tokens.v.to(at::kFloat);
   auto positions = at::arange(first, first + n, at::TensorOptions(at::kLong).device(k.device())).expand({k.size(0), n});
@@ -39,36 +34,51 @@ at::Tensor attention_beside(const LayerCache& cache, const NewTokens& tokens, do
     k = at::cat({earlier.k, k}, 1), v = at::cat({earlier.v, v}, 1);
     positions = at::cat({cache.positions(), positions}, 1);
   }
-  return attention_from(tokens.q, {k, v}, positions, first, scale, layer);
+  return attention_from(tokens.q, {k, v}, positions, first, layer);
 }
 
 }  // namespace
 
-at::Tensor attend_chunk(LayerCache& cache, const NewTokens& tokens, bool through_all, double scale,
-                        const LayerInfo& layer) {
-  const auto beside = through_all ? at::Tensor() : attention_beside(cache, tokens, scale, layer);
-  cache.append(tokens);
-  return through_all ? attention_through(cache, tokens, scale, layer) : beside;
-}
-
-at::Tensor ChunkedPrefill::run(CacheStep& sequence, std::span<const int64_t> prompt) {
-  const auto n = static_cast<int64_t>(prompt.size()), n_layers = model_.shape().n_layers;
-  k_.assign(static_cast<size_t>(n_layers), {}), v_ = k_;
-  given_.assign(static_cast<size_t>(n_layers), {});
-  sequence.out->n_hidden.assign(static_cast<size_t>(n_layers), 0);
+at::Tensor prefill_chunks(const Transformer& model, std::span<const int64_t> prompt, int64_t chunk,
+                          const Transformer::AttendChunk& attend, const std::function<bool()>& goes_on) {
+  const auto n = static_cast<int64_t>(prompt.size());
   at::Tensor logits;
-  for (int64_t first = 0; first < n && sequence.out->error.empty(); first += choice_.chunk) {
-    const int64_t n_chunk = std::min(choice_.chunk, n - first);
+  for (int64_t first = 0; first < n && goes_on(); first += chunk) {
+    const int64_t n_chunk = std::min(chunk, n - first);
     const bool is_last = first + n_chunk == n;
     const auto kind = !is_last     ? AppendKind::prompt_chunk
                       : first == 0 ? AppendKind::whole_prompt
                                    : AppendKind::last_chunk;
     const auto ids = prompt.subspan(static_cast<size_t>(first), static_cast<size_t>(n_chunk));
-    logits = model_.prefill_chunk(ids, first, [&](int64_t layer, NewTokens tokens) {
+    logits = model.prefill_chunk(ids, first, [&](int64_t layer, NewTokens tokens) {
       tokens.kind = kind;
-      return attend(sequence, layer, tokens);
+      return attend(layer, tokens);
     });
   }
+  return logits;
+}
+
+at::Tensor attend_chunk(const LayerCache& cache, const NewTokens& tokens, bool through_all, const LayerInfo& layer,
+                        const std::function<void()>& append) {
+  if (!through_all) {
+    const auto attention = with_exact_chunk(cache, tokens, layer);
+    append();
+    return attention;
+  }
+  append();
+  return attention_from(cache.attended_query(tokens.q), cache.attended(), cache.positions(), tokens.first_position,
+                        layer);
+}
+
+at::Tensor ChunkedPrefill::run(CacheStep& sequence, std::span<const int64_t> prompt) {
+  const int64_t n_layers = model_.shape().n_layers;
+  k_.assign(static_cast<size_t>(n_layers), {}), v_ = k_;
+  given_.assign(static_cast<size_t>(n_layers), {});
+  sequence.out->n_hidden.assign(static_cast<size_t>(n_layers), 0);
+  const auto logits = prefill_chunks(
+      model_, prompt, choice_.chunk,
+      [&](int64_t layer, const NewTokens& tokens) { return attend(sequence, layer, tokens); },
+      [&] { return sequence.out->error.empty(); });
   if (sequence.out->error.empty()) collect(sequence.out->n_hidden);
   return logits;
 }
@@ -97,18 +107,16 @@ at::Tensor ChunkedPrefill::attend(CacheStep& sequence, int64_t layer, const NewT
   sequence.out->error = sandboxed_call(meter_, sequence.account, CallMode::plain, [&] {
     if (tokens.first_position == 0) sequence.caches->push_back(sequence.compressor->make_cache(info));
     auto& cache = *sequence.caches->at(index);
-    const auto attend = [&](const auto& over) {
-      const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
-      attention = over(cache, of_cache, info.attention_scale, info);
-      check_attention(attention, of_cache.q);
-    };
-    if (!choice_.through_all) attend(attention_beside);
-    const auto start = Clock::now();
-    cache.append(sequence.copies.tokens());
-    synchronize(tokens.k.device());
-    sequence.out->encode_seconds += seconds_since(start);
-    sequence.copies.reclaim();
-    if (choice_.through_all) attend(attention_through);
+    const MemoryMeter::Scope own_work(meter_, MemoryMeter::kUnseen);
+    attention = attend_chunk(cache, of_cache, choice_.through_all, info, [&] {
+      const MemoryMeter::Scope of_sequence(meter_, sequence.account);
+      const auto start = Clock::now();
+      cache.append(sequence.copies.tokens());
+      synchronize(tokens.k.device());
+      sequence.out->encode_seconds += seconds_since(start);
+      sequence.copies.reclaim();
+    });
+    check_attention(attention, of_cache.q);
   });
   sequence.entering(false);
   sequence.copies.invalidate();

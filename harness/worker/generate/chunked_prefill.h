@@ -1,6 +1,7 @@
 // A prompt's prefill in chunks, as inference engines do it: a chunk attends to what the cache made of earlier chunks.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -10,11 +11,18 @@
 
 namespace kvc {
 
-// Appends a chunk of a prompt to its sequence's cache, tokens.first_position being the cache's length, and returns the
-// attention of its queries, [H_q, T, D] fp32: over the cache's tokens and the chunk's own exact ones, or over the cache's
-// alone, the chunk included, with through_all.
-at::Tensor attend_chunk(LayerCache& cache, const NewTokens& tokens, bool through_all, double scale,
-                        const LayerInfo& layer);
+// The model's pass over a prompt, `chunk` tokens at a time: attend gets each chunk's tokens, with their kind, and returns
+// the attention of their queries. Ends early, with the logits so far, once goes_on() is false. -> logits [V] of the last
+// token read, on the CPU.
+at::Tensor prefill_chunks(
+    const Transformer& model, std::span<const int64_t> prompt, int64_t chunk, const Transformer::AttendChunk& attend,
+    const std::function<bool()>& goes_on = [] { return true; });
+
+// Attention of a chunk's queries, [H_q, T, D] fp32: over the cache's tokens and the chunk's own exact ones, or over the
+// cache's alone, the chunk included, with through_all. append() appends the chunk to the cache; tokens.first_position is
+// the cache's length before it.
+at::Tensor attend_chunk(const LayerCache& cache, const NewTokens& tokens, bool through_all, const LayerInfo& layer,
+                        const std::function<void()>& append);
 
 class ChunkedPrefill {
  public:

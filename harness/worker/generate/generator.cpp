@@ -172,10 +172,10 @@ int64_t Generator::add(GenerationRequest asked) {
   meter_.reset_all();
   for (const auto& sequence : sequences) meter_.reset(sequence.account);
   try {
-    if (request->asked.prefill.chunk == 0) prefill_exactly(*request, sequences, prompt);
-    for (auto& sequence : sequences) {
-      sequence.out.n_prompt_tokens = n_tokens;
-      if (request->asked.prefill.chunk > 0) prefill_in_chunks(*request, sequence, prompt);
+    if (request->asked.prefill.chunk == 0) {
+      prefill_exactly(*request, sequences, prompt);
+    } else {
+      prefill_in_chunks(*request, sequences, prompt);
     }
   } catch (...) {
     for (const auto& sequence : sequences) meter_.return_account(sequence.account);
@@ -183,6 +183,7 @@ int64_t Generator::add(GenerationRequest asked) {
     throw;
   }
   for (auto& sequence : sequences) {
+    sequence.out.n_prompt_tokens = n_tokens;
     sequence.out.k_error = sequence.reconstruction.k_error();
     sequence.out.v_error = sequence.reconstruction.v_error();
   }
@@ -261,21 +262,23 @@ void Generator::prefill_exactly(Request& request, std::list<Sequence>& sequences
   if (some_wait) end_prompt(sequences, prompt_end, last_q);
 }
 
-// A pass of the sequence's own, through its caches.
-void Generator::prefill_in_chunks(Request& request, Sequence& sequence, std::span<const int64_t> prompt) {
-  const auto start = Clock::now();
-  ChunkedPrefill prefill(model_, meter_, request.asked.prefill, request.asked.sequence_key);
-  auto step = step_of(sequence);
-  sequence.logits = prefill.run(step, prompt);
-  sequence.out.prefill_seconds = seconds_since(start) - sequence.out.encode_seconds;
+// A pass of each sequence's own, through its caches.
+void Generator::prefill_in_chunks(Request& request, std::list<Sequence>& sequences, std::span<const int64_t> prompt) {
   const auto kept_layers = layers_to_keep(request.asked);
-  for (size_t layer = 0; layer < prefill.given().size() && sequence.out.error.empty(); ++layer) {
-    const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
-    const auto& given = prefill.given()[layer];
-    const auto audited = std::make_shared<const AuditedPrompt>(
-        model_.layer_info(static_cast<int64_t>(layer), request.asked.sequence_key), given.k, given.v);
-    if (kept_layers[layer]) sequence.audit.keep(audited);
-    audit_prompt(sequence, audited, given.q);
+  for (auto& sequence : sequences) {
+    const auto start = Clock::now();
+    ChunkedPrefill prefill(model_, meter_, request.asked.prefill, request.asked.sequence_key);
+    auto step = step_of(sequence);
+    sequence.logits = prefill.run(step, prompt);
+    sequence.out.prefill_seconds = seconds_since(start) - sequence.out.encode_seconds;
+    for (size_t layer = 0; layer < prefill.given().size() && sequence.out.error.empty(); ++layer) {
+      const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
+      const auto& given = prefill.given()[layer];
+      const auto audited = std::make_shared<const AuditedPrompt>(
+          model_.layer_info(static_cast<int64_t>(layer), request.asked.sequence_key), given.k, given.v);
+      if (kept_layers[layer]) sequence.audit.keep(audited);
+      audit_prompt(sequence, audited, given.q);
+    }
   }
 }
 
@@ -538,7 +541,8 @@ std::vector<Finished> Generator::step() {
   const double before = seconds_of_caches();
   const auto logits = model_.decode_step(tokens, [&](int64_t layer, auto news, double scale, at::Tensor& attended) {
     const auto begin = Clock::now();
-    step_caches(steps, layer, model_.shape().layer(layer).sliding_window, news, scale, meter_, attended);
+    step_caches(steps, layer, model_.config().layers[static_cast<size_t>(layer)].sliding_window, news, scale, meter_,
+                attended);
     cache_seconds += seconds_since(begin);
     apart = works_apart(attended.device());
   });

@@ -64,7 +64,7 @@ class Generator {
   struct Request;
 
   void prefill_exactly(Request& request, std::list<Sequence>& sequences, std::span<const int64_t> prompt);
-  void prefill_in_chunks(Request& request, Sequence& sequence, std::span<const int64_t> prompt);
+  void prefill_in_chunks(Request& request, std::list<Sequence>& sequences, std::span<const int64_t> prompt);
   void end_prompt(std::list<Sequence>& sequences, PromptEnd& prompt_end, const std::vector<at::Tensor>& last_q);
   void audit_prompt(Sequence& sequence, const std::shared_ptr<const AuditedPrompt>& audited, const at::Tensor& q);
   CacheStep step_of(Sequence& sequence);

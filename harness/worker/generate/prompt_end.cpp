@@ -86,7 +86,7 @@ void PromptEnd::observe(const Observation& observation, std::span<CacheStep* con
   const auto on_chunk = [&](int64_t layer, const ObservedChunk& chunk) {
     const auto start = Clock::now();
     const MemoryMeter::Scope own_copies(meter_, MemoryMeter::kUnseen);
-    const auto seen = seen_chunk(chunk, model_.shape().layer(layer).sliding_window);
+    const auto seen = seen_chunk(chunk, model_.config().layers[static_cast<size_t>(layer)].sliding_window);
     if (seen.n_tokens <= 0) return;
     for (auto* sequence : sequences) {
       const auto& tokens = copies.copy_in({seen.q, seen.k, seen.prompt_k, 0});

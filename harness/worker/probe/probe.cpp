@@ -204,7 +204,8 @@ void Probe::read_answer(const std::vector<int64_t>& answer, Prompt& prompt, std:
       subjects[i].k[static_cast<size_t>(layer)].push_back(news[i + 1].k.clone());
       subjects[i].v[static_cast<size_t>(layer)].push_back(news[i + 1].v.clone());
     }
-    step_caches(steps, layer, model_.shape().layer(layer).sliding_window, news, scale, meter_, attended);
+    step_caches(steps, layer, model_.config().layers[static_cast<size_t>(layer)].sliding_window, news, scale, meter_,
+                attended);
   };
   for (size_t t = 0; t + 1 < answer.size(); ++t) {
     const auto step = static_cast<int64_t>(t);
@@ -239,12 +240,12 @@ void Probe::look_at_end(const Prompt& prompt, Subject& subject) {
     inside(subject, [&] { held = held_tokens(*subject.caches[layer]); });
     if (subject.failed()) return;
     auto given = prompt.of_layer(layer, 0);
-    const auto behind = [n = subject.state.n_hidden[layer]](const at::Tensor& first, std::vector<at::Tensor> rest) {
+    const auto joined = [n = subject.state.n_hidden[layer]](const at::Tensor& first, std::vector<at::Tensor> rest) {
       for (auto& x : rest) x = x.to(first.options());
       rest.insert(rest.begin(), first);
       return at::cat(rest, 1).slice(1, n);
     };
-    given = {behind(given.k, subject.k[layer]), behind(given.v, subject.v[layer])};
+    given = {joined(given.k, subject.k[layer]), joined(given.v, subject.v[layer])};
     add_end_values(static_cast<int64_t>(layer), given, held, subject.out);
   }
 }

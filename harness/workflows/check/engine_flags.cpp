@@ -25,7 +25,7 @@ struct Flag {
   std::string option;   // of the engine's compressor, to which the value goes; "": each value is a compressor
   std::string sets;     // prefill_chunk or uncompressed_layers instead; "": neither
   std::string initial;  // the value where the flag is not given; "": none
-  std::vector<std::pair<std::string, YAML::Node>> values;  // of the engine, and what stands for them
+  std::vector<std::pair<std::string, YAML::Node>> values;  // the engine's, and the compressor or option value for each
   std::optional<int64_t> n_ignored;                        // arguments that follow a flag without effect here
 };
 
@@ -170,14 +170,14 @@ class CommandLine {
     if (found == flag.values.end()) {
       fail(unknown_name(concat("value of ", flag.names.front()), value, names_of(flag.values)));
     }
-    const auto& stands = found->second;
-    if (stands.IsMap() && stands[kNoCompressor]) {
-      fail(flag.names.front(), " ", value, " is not represented: ", stands[kNoCompressor].Scalar());
+    const auto& meaning = found->second;
+    if (meaning.IsMap() && meaning[kNoCompressor]) {
+      fail(flag.names.front(), " ", value, " is not represented: ", meaning[kNoCompressor].Scalar());
     }
     if (flag.option.empty()) {
-      compressor_ = YAML::Clone(stands);
+      compressor_ = YAML::Clone(meaning);
     } else {
-      set_option(flag.option, stands);
+      set_option(flag.option, meaning);
     }
   }
 
@@ -282,12 +282,12 @@ Table engine_table(const fs::path& root) {
       if (flag.n_ignored) row("any", "no effect on stored values");
       if (!flag.sets.empty())
         row("number", flag.sets == "prefill_chunk" ? "tokens per chunk of a prompt" : "layers left uncompressed");
-      for (const auto& [value, stands] : flag.values) {
-        const bool has_none = stands.IsMap() && stands[kNoCompressor];
+      for (const auto& [value, meaning] : flag.values) {
+        const bool is_missing = meaning.IsMap() && meaning[kNoCompressor];
         row(value == flag.initial ? value + " (default)" : value,
-            has_none              ? concat("not represented: ", stands[kNoCompressor].Scalar())
-            : flag.option.empty() ? in_one_line(stands)
-                                  : concat(engine.compressor.Scalar(), " ", flag.option, " ", stands.Scalar()));
+            is_missing            ? concat("not represented: ", meaning[kNoCompressor].Scalar())
+            : flag.option.empty() ? in_one_line(meaning)
+                                  : concat(engine.compressor.Scalar(), " ", flag.option, " ", meaning.Scalar()));
       }
     }
   }

@@ -15,7 +15,7 @@ namespace kvc {
 // differ in their prefill.
 std::vector<std::string> engine_settings(const std::vector<std::string>& as, const std::filesystem::path& root);
 
-// Each engine's flags and values, what stands for them here, or why nothing does.
+// Each engine's flags and values, and the compressor that represents them, or why none does.
 Table engine_table(const std::filesystem::path& root);
 
 }  // namespace kvc
