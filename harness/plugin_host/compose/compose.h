@@ -1,4 +1,4 @@
-// Compressors made of compressors: chains and rules.
+// Compressors made of compressors: chains, rules, exact first and latest tokens, centered keys.
 #pragma once
 
 #include <optional>
@@ -33,5 +33,14 @@ std::string to_string(const RuleScope& scope);
 // have the same part for prompt and decode is that part's own cache. Throws Error where a scope lies outside the model
 // or is covered by later ones, and where a part cannot hold what it is given.
 Part make_rules(std::vector<Part> parts, std::vector<RuleScope> scopes, int64_t n_layers);
+
+// The first or the latest n tokens of each layer at 16 bits, all others in the part. A token that leaves the latest ones
+// comes to the part without its query.
+Part make_sinks(int64_t n, Part part);
+Part make_recent(int64_t n, Part part);
+
+// Keys minus their mean over the prompt, per channel, which is stored at 16 bits and stays (of a prompt in chunks, the
+// mean over its first chunk). dequantize() adds it back.
+Part make_centered(Part part);
 
 }  // namespace kvc

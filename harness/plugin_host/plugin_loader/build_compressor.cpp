@@ -58,6 +58,28 @@ void add_stages(BuiltCompressor& whole, BuiltCompressor& part, const std::string
   }
 }
 
+// Around one other.
+BuiltCompressor build_wrapped(const CompressorChoice& written, const ModelShape& model, const std::string& identity) {
+  using Kind = CompressorChoice::Kind;
+  auto part = build_compressor(written.parts.at(0), model, identity);
+  BuiltCompressor whole;
+  auto& entry = whole.resolved[written.plugin];
+  if (written.kind != Kind::centered) entry["n"] = written.n_exact;
+  entry["of"] = named(written.parts.at(0), part);
+  add_stages(whole, part, "of");
+  whole.part = with_place(written, [&] {
+    return written.kind == Kind::sinks    ? make_sinks(written.n_exact, std::move(part.part))
+           : written.kind == Kind::recent ? make_recent(written.n_exact, std::move(part.part))
+                                          : make_centered(std::move(part.part));
+  });
+  return whole;
+}
+
+bool is_wrapped(CompressorChoice::Kind kind) {
+  using Kind = CompressorChoice::Kind;
+  return kind == Kind::sinks || kind == Kind::recent || kind == Kind::centered;
+}
+
 }  // namespace
 
 void check_plugin_files(const CompressorChoice& written) {
@@ -69,6 +91,7 @@ void check_plugin_files(const CompressorChoice& written) {
 BuiltCompressor build_compressor(const CompressorChoice& written, const ModelShape& model,
                                  const std::string& identity) {
   if (written.kind == CompressorChoice::Kind::plugin) return open_plugin(written, model, identity);
+  if (is_wrapped(written.kind)) return build_wrapped(written, model, identity);
   const bool chain = written.kind == CompressorChoice::Kind::chain;
   BuiltCompressor whole;
   std::vector<Part> parts;

@@ -8,6 +8,9 @@ namespace kvc {
 NLOHMANN_JSON_SERIALIZE_ENUM(CompressorChoice::Kind, {{CompressorChoice::Kind::plugin, "plugin"},
                                                       {CompressorChoice::Kind::chain, "chain"},
                                                       {CompressorChoice::Kind::rules, "rules"},
+                                                      {CompressorChoice::Kind::sinks, "sinks"},
+                                                      {CompressorChoice::Kind::recent, "recent"},
+                                                      {CompressorChoice::Kind::centered, "centered"},
                                                       {CompressorChoice::Kind::exact, "exact"}})
 
 void to_json(nlohmann::json& json, const RuleScope& scope) {
@@ -24,6 +27,6 @@ void from_json(const nlohmann::json& json, RuleScope& scope) {
   if (const auto& decode = json.at("decode"); !decode.is_null()) scope.decode = decode.get<bool>();
 }
 
-KVC_DEFINE_JSON(CompressorChoice, plugin, options, where, kind, parts, scopes, block, label, file, sha256)
+KVC_DEFINE_JSON(CompressorChoice, plugin, options, where, kind, parts, scopes, block, n_exact, label, file, sha256)
 
 }  // namespace kvc

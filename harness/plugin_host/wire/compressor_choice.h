@@ -14,17 +14,20 @@ namespace kvc {
 
 // One point of the sweep over a plugin's options, or over those of the parts of a composition.
 struct CompressorChoice {
-  enum class Kind { plugin, chain, rules, exact };  // exact: K and V in the model's own type, of no plugin
-  std::string plugin;                               // its name; of a composition chain or rules
-  nlohmann::json options;                           // object: what the file gives; the plugin's defaults fill the rest
-  std::string where;                                // file:line:column, for messages
+  // exact: K and V in the model's own type, of no plugin
+  enum class Kind { plugin, chain, rules, sinks, recent, centered, exact };
+  std::string plugin;      // its name; of a composition its kind
+  nlohmann::json options;  // object: what the file gives; the plugin's defaults fill the rest
+  std::string where;       // file:line:column, for messages
   Kind kind = Kind::plugin;
-  std::vector<CompressorChoice> parts = {};  // of a chain its stages; of rules the default, then what each scope uses
-  std::vector<RuleScope> scopes = {};        // of rules
-  std::optional<int64_t> block = {};         // of a chain
-  std::string label = {};                    // names its row in tables; "": the plugin and its options do
-  std::string file = {};                     // the plugin's .so, once it was looked for
-  std::string sha256 = {};                   // of that file then; "": whatever it is
+  std::vector<CompressorChoice> parts =
+      {};  // of a chain its stages; of rules the default, then what each scope uses; else one
+  std::vector<RuleScope> scopes = {};  // of rules
+  std::optional<int64_t> block = {};   // of a chain
+  int64_t n_exact = 0;                 // tokens, of sinks and recent
+  std::string label = {};              // names its row in tables; "": the plugin and its options do
+  std::string file = {};               // the plugin's .so, once it was looked for
+  std::string sha256 = {};             // of that file then; "": whatever it is
 };
 
 void to_json(nlohmann::json& json, const CompressorChoice& choice);

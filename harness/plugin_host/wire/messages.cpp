@@ -99,7 +99,7 @@ void from_json(const nlohmann::json& json, Job& job) {
 
 KVC_DEFINE_JSON(WorkerAt::Answer, job, compressor, n_new_tokens, seconds)
 KVC_DEFINE_JSON(WorkerAt, job, prefilled, n_tokens, prefill_seconds, answers)
-KVC_DEFINE_JSON(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same)
+KVC_DEFINE_JSON(JobLikelihood, log_likelihoods, is_greedy, kl, top1_same, acceptance)
 KVC_DEFINE_JSON(ByteRow, layer, stage, tensor, kind, bytes)
 KVC_DEFINE_JSON(StageTimeRow, stage, encode_seconds, attend_seconds)
 KVC_DEFINE_JSON(GenerateResult, measured, bytes, stages, text, stop_reason, ids)

@@ -101,6 +101,7 @@ struct JobLikelihood {
   bool is_greedy = false;               // each was the most likely one
   std::vector<double> kl;               // of each, from the reference, in nats; none without a reference
   std::vector<uint8_t> top1_same;       // and whether both find the same token most likely
+  std::vector<double> acceptance;       // and the sum of min(p, q) of both distributions
 };
 
 // What caches held and took, over all sequences of a job.

@@ -9,7 +9,7 @@ namespace {
 void run_all(const ModelShape& model) {
   const PluginLibrary composed(std::filesystem::path(KVC_BINARY_DIR) / "tests/plugins/composed.so");
   const auto sweep = option_sweep(composed, model);
-  EXPECT_EQ(sweep.size(), 8u);
+  EXPECT_EQ(sweep.size(), 12u);
   for (const auto& options : sweep) {
     for (const auto& check : all_checks()) {
       SCOPED_TRACE(concat(options.dump(), " ", check.name));

@@ -14,7 +14,7 @@ struct ComposedOptions {
   void visit(kvc::OptionVisitor& v) {
     v.choice("made_of", made_of,
              {"window_rtn", "snapkv_kivi", "rtn_gear", "h2o_rtn_outlier", "by_layer", "by_tensor", "by_phase",
-              "by_tensor_and_phase"},
+              "by_tensor_and_phase", "sinks_kivi", "recent_snapkv", "centered_kivi", "centered_sinks_rtn"},
              "which composition");
   }
 };
@@ -36,6 +36,10 @@ Part composition(const std::string& made_of) {
   if (made_of == "rtn_gear") add("rtn", R"({"bits": 2})"), add("gear", kLowRank);
   if (made_of == "h2o_rtn_outlier") add("h2o"), add("rtn", R"({"bits": 2})"), add("outlier", kOutliers);
   if (!parts.empty()) return kvc::make_chain(std::move(parts), std::nullopt);
+  if (made_of == "sinks_kivi") return kvc::make_sinks(4, part("kivi", kKivi));
+  if (made_of == "recent_snapkv") return kvc::make_recent(40, part("snapkv", R"({"capacity": 64, "window": 16})"));
+  if (made_of == "centered_kivi") return kvc::make_centered(part("kivi", kKivi));
+  if (made_of == "centered_sinks_rtn") return kvc::make_centered(kvc::make_sinks(4, part("rtn")));
   add("kivi", kKivi);
   if (made_of == "by_tensor") add("token_group", R"({"bits": 8, "group_size": 16})");
   if (made_of != "by_tensor") add("rtn");
