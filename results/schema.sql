@@ -1,8 +1,8 @@
--- The results database, version 6. A cell is one point of an experiment's grid; a sample is one question of its task.
+-- The results database, version 7. A cell is one point of an experiment's grid; a sample is one question of its task.
 -- Keys are content hashes, so databases merge row by row. Column names include their unit: seconds, bytes, tokens.
 -- results/columns.yaml describes every table and column; comments here only add what it does not say.
 PRAGMA application_id = 1802920753;  -- 'kvc1'
-PRAGMA user_version = 6;
+PRAGMA user_version = 7;
 
 CREATE TABLE text (
   sha256 TEXT NOT NULL PRIMARY KEY,
@@ -129,6 +129,22 @@ CREATE TABLE likelihood (
   kl          REAL    NOT NULL,
   n_top1_same INTEGER NOT NULL,
   PRIMARY KEY (cell_key, sample, position),
+  FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+-- The same token by token, a row for each window. nll, kl, acceptance: 32-bit floats, little-endian; top1_same: a byte
+-- each. acceptance: the sum of min(p, q) of both next-token distributions.
+CREATE TABLE token_likelihood (
+  cell_key    TEXT    NOT NULL,
+  sample      INTEGER NOT NULL,
+  position    INTEGER NOT NULL,
+  n_tokens    INTEGER NOT NULL CHECK (n_tokens > 0),
+  nll         BLOB    NOT NULL CHECK (length(nll) = 4 * n_tokens),
+  kl          BLOB    NOT NULL CHECK (length(kl) = 4 * n_tokens),
+  acceptance  BLOB    NOT NULL CHECK (length(acceptance) = 4 * n_tokens),
+  top1_same   BLOB    NOT NULL CHECK (length(top1_same) = n_tokens),
+  tokens_json TEXT    NOT NULL,
+  PRIMARY KEY (cell_key, sample),
   FOREIGN KEY (cell_key, sample) REFERENCES sample (cell_key, sample) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 

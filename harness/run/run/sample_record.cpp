@@ -53,8 +53,24 @@ std::vector<LikelihoodRow> blocks_of(const LikelihoodSpec& spec, const JobLikeli
   return rows;
 }
 
-void add_likelihood(const LikelihoodSpec& spec, const JobLikelihood& measured, SampleRecord& record) {
+TokenLikelihoods tokens_of(const LikelihoodSpec& spec, const JobLikelihood& measured,
+                           const std::vector<std::string>& texts) {
+  TokenLikelihoods tokens;
+  tokens.position = spec.prompt_tokens;
+  tokens.top1_same = measured.top1_same;
+  tokens.texts = texts;
+  for (size_t i = 0; i < measured.log_likelihoods.size(); ++i) {
+    tokens.nll.push_back(static_cast<float>(-measured.log_likelihoods[i]));
+    tokens.kl.push_back(static_cast<float>(measured.kl.at(i)));
+    tokens.acceptance.push_back(static_cast<float>(measured.acceptance.at(i)));
+  }
+  return tokens;
+}
+
+void add_likelihood(const LikelihoodSpec& spec, const JobLikelihood& measured, const std::vector<std::string>& texts,
+                    SampleRecord& record) {
   record.likelihood = blocks_of(spec, measured);
+  record.tokens = tokens_of(spec, measured, texts);
   LikelihoodSums sums;
   for (const auto& row : record.likelihood) {
     sums.n_tokens += row.n_tokens;
@@ -112,7 +128,7 @@ void add_result(const JobResult& result, const EncodedPrompt& prompt, const Task
       record.n_prompt_tokens = static_cast<int64_t>(prompt.ids.size());
       record.n_new_tokens = 0;
     }
-    if (task.likelihood) add_likelihood(*task.likelihood, scored->likelihoods.at(0).at(0), record);
+    if (task.likelihood) add_likelihood(*task.likelihood, scored->likelihoods.at(0).at(0), prompt.tokens, record);
   } else {
     const auto& generated = std::get<GenerateResult>(result.answer);
     record.generation = generated.text;

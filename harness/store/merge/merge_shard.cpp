@@ -114,7 +114,7 @@ class Merge {
     db_.execute(
         "DELETE FROM main.sample WHERE (cell_key, sample) IN (SELECT cell_key, sample FROM temp.taken WHERE is_there)");
     const bool are_all = counts_.n_there == 0;
-    for (const char* name : {"sample", "score", "kv_bytes", "likelihood", "stage_time"}) {
+    for (const char* name : {"sample", "score", "kv_bytes", "likelihood", "token_likelihood", "stage_time"}) {
       const auto table = columns_of_table(db_, name, Compared::kNo);
       insert(table,
              are_all ? concat("FROM shard.", name, " AS s WHERE true")

@@ -157,14 +157,16 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-double quartile(std::vector<double> values, int64_t n) {
-  KVC_CHECK(!values.empty(), "a quartile of no values");
-  KVC_CHECK(n >= 1 && n <= 3, "quartile ", n, ", allowed: 1 to 3");
+double quantile(std::vector<double> values, double p) {
+  KVC_CHECK(!values.empty(), "a quantile of no values");
+  KVC_CHECK(p >= 0 && p <= 1, "quantile ", p, ", allowed: 0 to 1");
   std::sort(values.begin(), values.end());
-  const double place = static_cast<double>(n * static_cast<int64_t>(values.size() - 1)) / 4;
-  const auto below = static_cast<size_t>(place);
-  if (below + 1 == values.size()) return values[below];
-  return values[below] + (place - static_cast<double>(below)) * (values[below + 1] - values[below]);
+  return interpolated_quantile(values, p);
+}
+
+double quartile(std::vector<double> values, int64_t n) {
+  KVC_CHECK(n >= 1 && n <= 3, "quartile ", n, ", allowed: 1 to 3");
+  return quantile(std::move(values), static_cast<double>(n) / 4);
 }
 
 bool is_binary(std::span<const double> scores) {

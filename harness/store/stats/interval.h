@@ -39,7 +39,9 @@ std::vector<Interval> bootstrap_ratio_intervals(const std::vector<std::vector<do
                                                 const Resampling& how = {});
 
 double median(std::vector<double> values);  // of two in the middle their mean; throws Error for none
-// The n-th of three, interpolated linearly between the sorted values (R's type 7); throws Error for none.
+// The value below which a share p (0 to 1) of the values lies, interpolated linearly between the sorted values (R's type
+// 7, NumPy's default); throws Error for none. quartile: the n-th of three.
+double quantile(std::vector<double> values, double p);
 double quartile(std::vector<double> values, int64_t n);
 
 // Wilson's where every score is 0 or 1, else the bootstrap's.

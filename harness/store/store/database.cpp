@@ -176,6 +176,11 @@ Statement& Statement::bind(int index, const std::string& value) {
   return *this;
 }
 
+Statement& Statement::bind(int index, const Blob& value) {
+  check(sqlite3_bind_blob64(statement_.get(), index, value.bytes.data(), value.bytes.size(), SQLITE_TRANSIENT));
+  return *this;
+}
+
 Statement& Statement::bind(int index, const std::optional<std::string>& value) {
   if (value) return bind(index, *value);
   check(sqlite3_bind_null(statement_.get(), index));
@@ -221,6 +226,26 @@ std::string Statement::text(int column) const {
   const std::string_view text(bytes ? bytes : "",
                               bytes ? static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column)) : 0);
   return is_utf8(text) ? std::string(text) : replace_broken_utf8(text);  // SQLite looks at no byte of it
+}
+
+Blob Statement::blob(int column) const {
+  const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_.get(), column));
+  const auto n = static_cast<size_t>(sqlite3_column_bytes(statement_.get(), column));
+  return {bytes ? std::string(bytes, n) : std::string()};
+}
+
+std::vector<float> Statement::floats(int column) const {
+  const auto bytes = blob(column).bytes;
+  std::vector<float> values(bytes.size() / sizeof(float));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+  return values;
+}
+
+Blob little_endian(const std::vector<float>& values) {
+  static_assert(std::endian::native == std::endian::little);
+  Blob blob{std::string(values.size() * sizeof(float), '\0')};
+  std::memcpy(blob.bytes.data(), values.data(), blob.bytes.size());
+  return blob;
 }
 
 Transaction::Transaction(Database& db) : db_(db) { db_.execute("BEGIN IMMEDIATE"); }

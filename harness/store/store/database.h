@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 struct sqlite3;
 struct sqlite3_stmt;
@@ -14,6 +15,11 @@ struct sqlite3_stmt;
 namespace kvc {
 
 class Database;
+
+struct Blob {
+  std::string bytes;
+};
+Blob little_endian(const std::vector<float>& values);  // 4 bytes each
 
 // A compiled statement. Parameters are numbered from 1, columns from 0. Must not outlive nor see its Database moved.
 class Statement {
@@ -23,6 +29,7 @@ class Statement {
   Statement& bind(int index, int64_t value);
   Statement& bind(int index, double value);  // NaN becomes NULL
   Statement& bind(int index, const std::string& value);
+  Statement& bind(int index, const Blob& value);
   Statement& bind(int index, const std::optional<std::string>& value);
   Statement& bind(int index, const std::optional<int64_t>& value);
 
@@ -38,6 +45,8 @@ class Statement {
   int64_t integer(int column) const;
   double real(int column) const;
   std::string text(int column) const;
+  Blob blob(int column) const;
+  std::vector<float> floats(int column) const;  // of a blob of little_endian()
   bool is_read_only() const;
 
  private:

@@ -20,7 +20,7 @@ namespace kvc {
 namespace {
 
 constexpr int64_t kApplicationId = 1802920753;  // 'kvc1', as in results/schema.sql
-constexpr int64_t kSchemaVersion = 6;
+constexpr int64_t kSchemaVersion = 7;
 
 // SQLite's write-ahead log needs memory shared by all processes, which these file systems do not give. Magic numbers
 // from linux/magic.h and statfs(2): NFS, SMB, CIFS, SMB2, FUSE, 9P, AFS, Ceph, Lustre, GPFS, BeeGFS, PanFS.
@@ -134,6 +134,14 @@ void upgrade_from_5(Database& db) {
   Transaction transaction(db);
   if (db.integer("PRAGMA user_version") != 5) return;
   db.execute("PRAGMA user_version = 6");
+  transaction.commit();
+}
+
+// Version 6 knew no single tokens of texts: add_missing makes their table.
+void upgrade_from_6(Database& db) {
+  Transaction transaction(db);
+  if (db.integer("PRAGMA user_version") != 6) return;
+  db.execute("PRAGMA user_version = 7");
   transaction.commit();
 }
 
@@ -274,6 +282,7 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
     if (db.integer("PRAGMA user_version") == 3) upgrade_from_3(db);
     if (db.integer("PRAGMA user_version") == 4) upgrade_from_4(db);
     if (db.integer("PRAGMA user_version") == 5) upgrade_from_5(db);
+    if (db.integer("PRAGMA user_version") == 6) upgrade_from_6(db);
     split_scoring(db);
     add_engine_bytes(db);
     add_missing(db);

@@ -69,6 +69,17 @@ void insert_likelihood(Database& db, const SampleRecord& s) {
   }
 }
 
+void insert_tokens(Database& db, const SampleRecord& s) {
+  const auto& tokens = s.tokens;
+  if (tokens.nll.empty()) return;
+  auto insert = db.prepare("INSERT INTO token_likelihood VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)");
+  insert.bind(1, s.cell_key).bind(2, s.sample).bind(3, tokens.position);
+  insert.bind(4, static_cast<int64_t>(tokens.nll.size()));
+  insert.bind(5, little_endian(tokens.nll)).bind(6, little_endian(tokens.kl)).bind(7, little_endian(tokens.acceptance));
+  insert.bind(8, Blob{{tokens.top1_same.begin(), tokens.top1_same.end()}});
+  insert.bind(9, nlohmann::json(tokens.texts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).run();
+}
+
 void insert_stages(Database& db, const CellRecord& cell) {
   for (size_t i = 0; i < cell.stages.size(); ++i) {
     const auto& row = cell.stages[i];
@@ -173,6 +184,7 @@ ResultStore::Put ResultStore::put_sample(const SampleRecord& sample) {
   insert_bytes(db_, sample);
   insert_stage_times(db_, sample);
   insert_likelihood(db_, sample);
+  insert_tokens(db_, sample);
   drop_claim(db_, sample.cell_key, sample.sample);
   transaction.commit();
   return Put::kStored;

@@ -55,6 +55,15 @@ struct LikelihoodRow {
   int64_t n_top1_same = 0;
 };
 
+// Of each scored token of a text, the first at `position`.
+struct TokenLikelihoods {
+  int64_t position = 0;
+  std::vector<float> nll, kl;      // in nats
+  std::vector<float> acceptance;   // 0 to 1
+  std::vector<uint8_t> top1_same;  // 0 or 1
+  std::vector<std::string> texts;
+};
+
 struct SampleRecord : Measurement {
   std::string cell_key;
   int64_t sample = 0;
@@ -68,6 +77,7 @@ struct SampleRecord : Measurement {
   std::vector<ByteRow> bytes;
   std::vector<StageTimeRow> stages = {};       // empty for a plain compressor
   std::vector<LikelihoodRow> likelihood = {};  // of a task that reads a text
+  TokenLikelihoods tokens = {};                // and token by token
 };
 
 // Derived by the view v_cell; nothing of it is stored.

@@ -40,6 +40,7 @@ struct Generation : Measurement {
   bool is_greedy = false;               // each scored id of the continuation was the most likely one
   std::vector<double> kl;               // of each scored id, where there is a reference: KL(reference || this), in nats
   std::vector<uint8_t> top1_same;       // and whether both have the same most likely token
+  std::vector<double> acceptance;       // and the sum of min(p, q) of both distributions
   int64_t n_cached_tokens = 0;          // prompt and new ones; the last new one is never fed back
   std::vector<int64_t> n_hidden;        // per layer: tokens that its window hides and its cache does not have
   std::vector<Footprint> footprints;    // per layer, at the end

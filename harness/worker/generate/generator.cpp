@@ -382,6 +382,7 @@ void Generator::score(int64_t id, Sequence& sequence) const {
   }
   out.kl.push_back(kl_divergence(*reference.next, reference.probabilities, next));
   out.top1_same.push_back(reference.next->most_likely() == next.most_likely());
+  out.acceptance.push_back(acceptance(*reference.next, reference.probabilities, next));
   if (!std::isfinite(out.kl.back())) out.error = not_finite(out);
 }
 

@@ -25,4 +25,9 @@ double kl_divergence(const TokenDistribution& exact, const at::Tensor& probabili
   return weighed.sum().item<double>() + (held.log_sum_ - exact.log_sum_);
 }
 
+double acceptance(const TokenDistribution& exact, const at::Tensor& probabilities, const TokenDistribution& held) {
+  if (at::equal(exact.logits_, held.logits_)) return 1;
+  return std::min(1.0, at::minimum(probabilities, held.probabilities()).sum().item<double>());
+}
+
 }  // namespace kvc

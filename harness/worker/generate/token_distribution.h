@@ -19,6 +19,10 @@ class TokenDistribution {
   // with one.
   friend double kl_divergence(const TokenDistribution& exact, const at::Tensor& probabilities,
                               const TokenDistribution& held);
+  // The share of tokens drawn from held that speculative decoding accepts where exact is the target: the sum of
+  // min(p, q) (Y. Leviathan et al. 2023, arXiv:2211.17192); exactly 1 where the logits are equal.
+  friend double acceptance(const TokenDistribution& exact, const at::Tensor& probabilities,
+                           const TokenDistribution& held);
 
  private:
   at::Tensor logits_;  // [V] fp64

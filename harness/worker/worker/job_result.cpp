@@ -138,7 +138,7 @@ JobResult job_result(const Job& job, int compressor_index, const Compressor& com
   scored.likelihoods.resize(ended.back().prompt + 1);
   for (const auto& [prompt, continuation, generation] : ended) {
     scored.likelihoods[prompt].push_back(
-        {generation.log_likelihoods, generation.is_greedy, generation.kl, generation.top1_same});
+        {generation.log_likelihoods, generation.is_greedy, generation.kl, generation.top1_same, generation.acceptance});
   }
   add_caches(ended, 0, compressor, model, scored);
   return result;

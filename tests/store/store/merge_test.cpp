@@ -232,6 +232,7 @@ TEST_F(MergeTest, EveryTableButThoseOfLivingRunsIsMerged) {
     store.database().execute(
         "INSERT INTO cell_size VALUES ('cell0', 4096, '', 1, 2, 3, 4, 5, 6);"
         "INSERT INTO likelihood VALUES ('cell0', 0, 0, 5, 1.5, 0.25, 3);"
+        "INSERT INTO token_likelihood VALUES ('cell0', 0, 0, 1, x'0000803f', x'00000000', x'0000803f', x'01', '[]');"
         "INSERT INTO stage VALUES ('cell0', 1, 'kivi', 'x', 'stage 1', '{}');"
         "INSERT INTO stage_time VALUES ('cell0', 0, 1, 0.5, 0.5);"
         "INSERT INTO probe VALUES ('cell1', 90, 'm', 0, 0, 'k', 0, 1.5);"

@@ -50,17 +50,17 @@ using Perms = std::filesystem::perms;
 
 TEST_F(OpenTest, ANewFileHasTheSchemaAndOurMark) {
   auto store = ResultStore::open(path_);
-  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 6);
+  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 7);
   EXPECT_EQ(store.database().integer("PRAGMA application_id"), 1802920753);
   EXPECT_EQ(store.database().integer("PRAGMA synchronous"), 2);  // FULL
   EXPECT_EQ(open_message(), "no error");                         // a second connection
 }
 
 TEST_F(OpenTest, ANewerSchemaIsRefused) {
-  ResultStore::open(path_).database().execute("PRAGMA user_version = 7");
-  EXPECT_EQ(open_message(), problem("it was written by a newer kvc (schema 7, this program knows 6)"));
+  ResultStore::open(path_).database().execute("PRAGMA user_version = 8");
+  EXPECT_EQ(open_message(), problem("it was written by a newer kvc (schema 8, this program knows 7)"));
   EXPECT_EQ(message_of([&] { ResultStore::open_readonly(path_); }),
-            problem("it was written by a newer kvc (schema 7, this program knows 6)"));
+            problem("it was written by a newer kvc (schema 8, this program knows 7)"));
 }
 
 // Version 1 held bytes without stages: they are those of plain compressors, and none is lost.
@@ -79,6 +79,7 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
             "INSERT INTO old SELECT cell_key, sample, layer, tensor, kind, bytes FROM kv_bytes;"
             "DROP TABLE kv_bytes; ALTER TABLE old RENAME TO kv_bytes; DROP TABLE stage; DROP TABLE stage_time;"
             "DROP VIEW v_cell; DROP VIEW v_score; DROP TABLE probe; DROP TABLE capacity; DROP TABLE likelihood;"
+            "DROP TABLE token_likelihood;"
             "ALTER TABLE sample DROP COLUMN n_prompt_tokens_before; ALTER TABLE sample DROP COLUMN peak_bytes;"
             "ALTER TABLE sample DROP COLUMN peak_other_bytes; ALTER TABLE cell DROP COLUMN kind; DROP TABLE cell_size;"
             "ALTER TABLE sample DROP COLUMN n_encoded_numbers; ALTER TABLE sample DROP COLUMN recent_bytes;"
@@ -92,7 +93,7 @@ TEST_F(OpenTest, AnOlderSchemaIsBroughtUpToDate) {
   const char* const kTables =
       "SELECT group_concat(line, char(10)) FROM (SELECT t.name || '.' || c.name || ' ' || c.type || c.pk AS line "
       "FROM sqlite_schema AS t, pragma_table_info(t.name) AS c WHERE t.type = 'table' ORDER BY line)";
-  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 6);
+  EXPECT_EQ(store.database().integer("PRAGMA user_version"), 7);
   EXPECT_EQ(store.database().text(kTables), fresh.database().text(kTables));
   EXPECT_EQ(store.database().integer("SELECT sum(n_prompt_tokens_before = n_prompt_tokens) FROM sample"), 1);
   EXPECT_EQ(store.database().text("SELECT group_concat(layer || stage || tensor || kind || bytes) FROM kv_bytes"),
@@ -200,7 +201,7 @@ TEST_F(OpenTest, AFileThatIsRelabelledAsAnOlderOneIsRefused) {
   for (const int version : {1, 2}) {
     Database::open(path_, Database::Mode::kReadWrite, 0).execute(concat("PRAGMA user_version = ", version));
     EXPECT_EQ(open_message(), problem(concat("its version is schema ", version,
-                                             ", but it has columns of a newer one; expected `PRAGMA user_version = 6` "
+                                             ", but it has columns of a newer one; expected `PRAGMA user_version = 7` "
                                              "of a file that is up to date")));
   }
 }
