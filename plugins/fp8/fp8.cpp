@@ -1,5 +1,6 @@
 // FP8 (e4m3): one byte a number, one fp32 scale for each head of K and of V, fixed by the prompt:
-//   scale = headroom * max |x| / 448 over the prompt's tokens of the head, or 1 with scale one
+//   scale = headroom * max |x| / 448 over the prompt's tokens of the head, or of all heads with granularity tensor;
+//           or 1 with scale one
 //   x^ = scale * e4m3(x / scale)
 // Later tokens beyond 448 * scale saturate. Bytes per layer: 2 (K, V) * (H_kv*D*T + 4*H_kv).
 #include <ATen/ATen.h>
@@ -13,10 +14,11 @@ namespace {
 
 struct Fp8Options {
   double headroom = 2;
-  std::string scale = "prompt";
+  std::string scale = "prompt", granularity = "head";
   void visit(kvc::OptionVisitor& v) {
     kvc::visit_headroom(v, headroom);
     v.choice("scale", scale, {"prompt", "one"}, "scale of each head: from the prompt, or 1 (uncalibrated)");
+    v.choice("granularity", granularity, {"head", "tensor"}, "what one scale from the prompt is for");
   }
 };
 
@@ -27,7 +29,8 @@ class Fp8Tokens {
 
   void push_back(const at::Tensor& x) {
     if (!scale_.defined()) {
-      const auto top = kvc::largest_of_heads(x);
+      auto top = kvc::largest_of_heads(x);
+      if (options_.granularity == "tensor") top = top.amax().expand(top.sizes()).contiguous();
       const bool is_one = options_.scale == "one";
       scale_ = is_one ? at::ones_like(top)
                       : (top * (options_.headroom / kvc::kLargestE4m3)).clamp_min_(1e-30).masked_fill_(top == 0, 1);

@@ -36,6 +36,16 @@ TEST(Fp8Rule, AScaleOfOneLosesSmallNumbersAndCutsLargeOnes) {
   EXPECT_TRUE(at::equal(cache->dequantize().k.flatten(), y));
 }
 
+// As transformers' Fp8QuantizedLayer: amax of the first update over all heads, frozen; later tokens are clamped.
+TEST(Fp8Rule, GranularityTensorHasOneScaleForAllHeads) {
+  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 40};
+  const auto input = ordinary_input(model, 60);
+  const auto cache = Method("fp8", {{"headroom", 1.0}, {"granularity", "tensor"}}).cache(model, input, 30);
+  const auto scale = input.k.narrow(1, 0, 30).abs().amax() / 448;
+  const auto expected = (input.k / scale).clamp(-448, 448).to(at::kFloat8_e4m3fn).to(at::kFloat) * scale;
+  EXPECT_TRUE(at::allclose(cache->dequantize().k, expected, 1e-6, 0));
+}
+
 TEST(Fp8Rule, LaterTokensSaturateAndAPromptOfZerosDoesNotHurtThem) {
   const ModelShape model{.n_heads = 1, .n_kv_heads = 1, .head_dim = 16};
   auto input = ordinary_input(model, 3);
