@@ -107,7 +107,7 @@ TEST(Verify, PassesABuiltInPluginAndWritesBothReports) {
   EXPECT_TRUE(has(read_file(markdown), "# rtn: conforms")) << read_file(markdown);
   EXPECT_TRUE(has(read_file(markdown), "bits 4, precision exact, heads 4/2, head_dim 64")) << read_file(markdown);
   const auto xml = read_file(junit);
-  EXPECT_TRUE(has(xml, "<testsuite name=\"rtn\" tests=\"216\" failures=\"0\"")) << xml;  // 24 checks, 9 models
+  EXPECT_TRUE(has(xml, "<testsuite name=\"rtn\" tests=\"234\" failures=\"0\"")) << xml;  // 26 checks, 9 models
   EXPECT_TRUE(has(xml, "name=\"prefix_is_local\"><skipped message=\"not promised\"/>")) << xml;
 }
 
