@@ -1,7 +1,10 @@
 // kvc check MODEL, as a user runs it, on the embedded model.
 #include <gtest/gtest.h>
 
+#include <iterator>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
 
 #include "store/database.h"
 #include "support/check_settings.h"
@@ -75,6 +78,99 @@ TEST_F(CheckModel, FiguresLeadToSamplesThatRepeat) {
   const auto key = db().text("SELECT key FROM cell WHERE kind = 'eval' AND plugin = 'rtn' AND task = 'check/text/512'");
   const auto verified = run_program(folder_, {"verify-run", database_.string(), key});
   EXPECT_EQ(verified.exit_code, 0) << verified.out << verified.err;
+}
+
+// Every word of the texts is there once, so windows that share a token share a word.
+TEST_F(CheckModel, WindowsShareNoTextAndComeFromEachTextInTurn) {
+  std::string first, second;
+  for (int i = 1000; i < 5000; ++i) first += "x" + std::to_string(i) + " ", second += "y" + std::to_string(i) + " ";
+  folder_.write("t.txt", first);
+  folder_.write("u.txt", second);
+  const auto done = check({"--text", (folder_ / "u.txt").string(), "--set", "compressors=[full]"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  auto database = db();
+  auto select = database.prepare(
+      "SELECT sample, body FROM sample JOIN cell ON key = cell_key JOIN text ON sha256 = prompt_sha256"
+      " WHERE kind = 'eval' AND task GLOB 'check/text/*'");
+  std::set<std::string> seen;
+  int64_t n_windows = 0;
+  for (; select.step(); ++n_windows) {
+    std::istringstream words(select.text(1));
+    std::vector<std::string> all{std::istream_iterator<std::string>(words), {}};
+    ASSERT_GT(all.size(), 20u);
+    for (size_t i = 1; i + 1 < all.size(); ++i) {  // the ends may be parts of words
+      EXPECT_EQ(all[i][0], select.integer(0) % 2 == 0 ? 'x' : 'y') << all[i];
+      EXPECT_TRUE(seen.insert(all[i]).second) << all[i];
+    }
+  }
+  EXPECT_EQ(n_windows, 4);  // two lengths, two windows of each
+}
+
+// The names of all fields below `json`, but those of options, hashes and the machine.
+void add_fields(const nlohmann::json& json, std::set<std::string>& fields) {
+  if (json.is_array()) {
+    for (const auto& item : json) add_fields(item, fields);
+  }
+  if (!json.is_object()) return;
+  for (const auto& [name, value] : json.items()) {
+    fields.insert(name);
+    if (name != "options" && name != "sha256" && name != "made_with") add_fields(value, fields);
+  }
+}
+
+TEST_F(CheckModel, TheCardHasWhatTheTablesShowAndItsPageDescribesEveryField) {
+  const auto done = check({"--format", "json", "--quick", "--set", "limit=3", "--badge", (folder_ / "b.svg").string()});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  const auto card = nlohmann::json::parse(done.out);
+  const auto& compressors = card["models"][0]["compressors"];
+  ASSERT_EQ(compressors.size(), 3u);
+  EXPECT_EQ(compressors[0]["is_baseline"], true);
+  EXPECT_EQ(compressors[1]["name"], "four bits");
+  EXPECT_EQ(compressors[1]["options"]["bits"], 4);
+  EXPECT_EQ(compressors[2]["verdict"], "breaks");
+  EXPECT_EQ(compressors[0]["bits_per_value"], 16);
+  const auto& text = compressors[2]["text"];
+  EXPECT_EQ(text["windows"], 3);
+  EXPECT_GT(text["kl_nats"]["max"], text["kl_nats"]["mean"]);
+  EXPECT_NEAR(text["top1_agreement"]["mean"].get<double>(),
+              1 - text["top1_flips"].get<double>() / text["tokens"].get<double>(), 1e-12);
+  EXPECT_NE(read_file(folder_ / "b.svg").find(">0 of 2 unchanged<"), std::string::npos) << read_file(folder_ / "b.svg");
+  std::set<std::string> fields;
+  add_fields(card, fields);
+  const auto page = read_file(kRoot / "docs/kv-card.md");
+  for (const auto& field : fields) EXPECT_NE(page.find("`" + field + "`"), std::string::npos) << field;
+}
+
+TEST_F(CheckModel, PairsPutEachTypesKWithEachTypesV) {
+  const auto done = check({"--quick", "--pairs", "--set", "compressors=[full, {rtn: {bits: 2}, label: two}]"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_NE(done.out.find("KL by type of K (rows) and of V (columns)"), std::string::npos) << done.out;
+  EXPECT_NE(done.err.find("4 compressors"), std::string::npos) << done.err;
+  EXPECT_NE(done.out.find("K: full, V: two"), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("K: two, V: full"), std::string::npos) << done.out;
+  EXPECT_EQ(db().integer("SELECT count(DISTINCT plugin) FROM cell WHERE kind = 'eval'"), 4);
+}
+
+TEST_F(CheckModel, IsAGateWhereALimitIsGiven) {
+  const auto over = check({"--quick", "--fail-over", "kl=0.05", "--fail-over", "flips=100"});
+  EXPECT_EQ(over.exit_code, 5);
+  EXPECT_NE(over.err.find("over: a window on models/demo: kl "), std::string::npos) << over.err;
+  EXPECT_EQ(over.err.find("flips"), std::string::npos) << over.err;
+  EXPECT_EQ(check({"--quick", "--fail-over", "kl=100"}).exit_code, 0);
+  for (const auto& [limit, said] : {std::pair("kll=1", "unknown measure 'kll' (did you mean 'kl'?)"),
+                                    std::pair("kl=-1", "'-1' is no limit, expected kl=NUMBER"),
+                                    std::pair("kl", "'' is no limit, expected kl=NUMBER")}) {
+    const auto refused = check({"--quick", "--fail-over", limit});
+    EXPECT_EQ(refused.exit_code, 2);
+    EXPECT_NE(refused.err.find(said), std::string::npos) << refused.err;
+  }
+}
+
+TEST_F(CheckModel, NamesLengthsAtWhichAMethodCompressedNothing) {
+  const auto done = check({"--set", "compressors=[full, window: {sinks: 0, recent: 400}]"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_NE(done.out.find("not compressed"), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("the method compressed no token at that length"), std::string::npos) << done.out;
 }
 
 // 2 (K and V) x 2 heads x 64 channels x 4 layers x 2 bytes a token; the window holds 16 tokens.

@@ -27,7 +27,8 @@ DataSource read_source(const YamlValue& value) {
     source.command = made_by_map.required_string("command");
     made_by_map.reject_unknown();
   }
-  if (source.may_fetch && !source.n_bytes) value.fail("a file without known hash cannot be fetched");
+  const bool is_made = !source.command.empty();
+  if (source.may_fetch && !source.n_bytes && !is_made) value.fail("a file without known hash cannot be fetched");
   if (!source.may_fetch && source.note.empty())
     value.fail("a file that is not downloaded needs a note on how to get it");
   map.reject_unknown();

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 
 #include "kvc/check.h"
 
@@ -26,6 +27,12 @@ std::string duration_in_words(double seconds) {
   if (whole < 60) return concat(whole, " s");
   if (whole < 3600) return concat(whole / 60, " min ", whole % 60, " s");
   return concat(whole / 3600, " h ", whole % 3600 / 60, " min");
+}
+
+double to_digits(double value, int digits) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%.*g", digits, value);
+  return std::strtod(text, nullptr);
 }
 
 }  // namespace kvc

@@ -1,3 +1,5 @@
+#include <cstdio>
+
 #include "check/check_model.h"
 #include "cli/verbs.h"
 
@@ -7,7 +9,9 @@ namespace {
 int check(const CheckModelArguments& arguments) {
   const auto outcome = check_models(arguments);
   if (outcome.signal) return report_interrupt(outcome.signal, outcome.database);
-  return outcome.n_failed + outcome.n_unchecked > 0 ? kSomeFailed : kOk;
+  for (const auto& line : outcome.over) std::fprintf(stderr, "over: %s\n", line.c_str());
+  if (outcome.n_failed + outcome.n_unchecked > 0) return kSomeFailed;
+  return outcome.over.empty() ? kOk : kWorse;
 }
 
 }  // namespace
@@ -18,11 +22,24 @@ void add_check_verb(Verb program) {
   auto verb = program.add_subcommand("check", "Evaluates compressor presets on a model and gives each a verdict");
   verb.add_option("models", model.models, "models, named as in experiments").required();
   verb.add_flag("--quick", model.quick, "fewer texts and lengths: two minutes instead of ten");
+  verb.add_flag("--pairs", model.pairs,
+                "check every compressor's K with every one's V, and print KL by type of K and of V; n compressors "
+                "make n x n rows, so name few: --as or --set compressors=[...]");
   verb.add_option("--context", model.context,
                   "longest context, in tokens (default: the file's, or the model's if shorter)")
       .positive();
-  verb.add_option("--text", model.text, "text file to evaluate on (default: the tasks' own texts)");
+  verb.add_option("--text", model.texts,
+                  "text file to evaluate on (default: the tasks' own texts); may be repeated: windows are taken from "
+                  "each in turn");
   verb.add_option("-o,--output", model.output, "also write the results as one HTML page");
+  verb.add_option("--format", model.format, "markdown, csv (the verdicts) or json (the KV card, docs/kv-card.md)")
+      .choices({"markdown", "csv", "json"})
+      .show_default();
+  verb.add_option("--badge", model.badge, "also write an SVG badge with the verdict");
+  verb.add_option("--fail-over", model.fail_over,
+                  "exit with code 5 if any compressor loses more: kl=NATS, flips=PERCENT (top-1 predictions that "
+                  "changed) or passkey=POINTS; may be repeated")
+      .one_each();
   verb.add_option("--db,--database", model.database, "results database (default: results/check-<models>.sqlite)");
   verb.add_option("--config", model.config, "file with compressors, tasks and bounds of the verdicts").show_default();
   verb.add_option(

@@ -20,7 +20,7 @@ struct CompareArguments {
   std::vector<std::string> names;
   CompareOptions options;
   double margin_points = 0;
-  bool wide = false;
+  bool wide = false, kl = false;
   std::optional<double> fail_if_worse_by;
 };
 
@@ -107,13 +107,22 @@ void print(const std::string& format, const Table& table) {
   std::fputs(write_shown(table, format, false).c_str(), stdout);
 }
 
+// Markdown shows both; csv and json hold one table.
+void print_tables(const CompareArguments& arguments, const Table& scores, const Table& kl) {
+  KVC_CHECK(!arguments.kl || !kl.rows.empty(), "--kl: none of these tasks scores running text");
+  if (!arguments.kl) std::fputs(write_shown(scores, arguments.format, arguments.wide).c_str(), stdout);
+  const bool follows = !arguments.kl && arguments.format == "markdown" && !kl.rows.empty();
+  if (follows) std::fputs("\n", stdout);
+  if (follows || arguments.kl) print(arguments.format, kl);
+}
+
 int compare(CompareArguments arguments) {
   resolve(arguments);
   arguments.options.margin = arguments.margin_points / 100;
   const auto report = report_of(arguments);
   const bool is_brief = !arguments.wide && arguments.format == "markdown" && standard_output().width > 0;
   const auto table = is_brief ? brief_compare_table(report) : compare_table(report);
-  std::fputs(write_shown(table, arguments.format, arguments.wide).c_str(), stdout);
+  print_tables(arguments, table, compared_kl_table(report));
   if (!arguments.fail_if_worse_by) return kOk;
   const auto worse = worse_rows(report, *arguments.fail_if_worse_by);
   for (const auto& line : worse) std::fprintf(stderr, "worse: %s\n", line.c_str());
@@ -205,6 +214,7 @@ void add_compare_verbs(Verb program) {
   verb.add_option("--margin", arguments->margin_points,
                   "in points; also test for 'no worse' and 'equivalent' within this margin")
       .range(0.0, 99.0);
+  verb.add_flag("--kl", arguments->kl, "print only the KL divergence of tasks that score running text");
   verb.add_option("--fail-if-worse-by", arguments->fail_if_worse_by,
                   "exit code 5 if a row is worse by more than these points with p (Holm) < 0.05")
       .non_negative();

@@ -127,7 +127,7 @@ void check_tasks(const Experiment& experiment, const Paths& paths) {
   for (const auto& name : experiment.tasks) {
     for (const auto& id : tasks_of(name, paths)) {
       auto spec = load_task(id);
-      if (spec.likelihood && !experiment.text.empty()) read_instead(experiment.text, spec);
+      if (spec.likelihood && !experiment.texts.empty()) read_instead(experiment.texts, spec);
       count_samples(spec, data_folder(experiment.data_dir));
     }
   }

@@ -5,6 +5,7 @@
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
+#include "analysis/tails.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
@@ -59,7 +60,7 @@ bool is_of_imports_alone(Database& db) {
 void check_table_name(const std::string& name, const std::vector<std::string>& own) {
   auto known = table_names();
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  known.push_back("likelihood");
+  known.insert(known.end(), {"likelihood", "tails"});
   known.insert(known.end(), own.begin(), own.end());
   throw Error(unknown_name("table", name, known));
 }
@@ -87,6 +88,10 @@ int show_table(const TableArguments& arguments) {
                                                                 .with_suspects = arguments.with_suspects,
                                                                 .stretch = arguments.stretch}));
   }
+  if (arguments.name == "tails") {
+    return print(arguments, tails_table(store.database(), {.experiment = arguments.experiment,
+                                                           .with_suspects = arguments.with_suspects}));
+  }
   if (arguments.name != "summary") {
     check_table_name(arguments.name, own);
     return print(arguments, named_table(store.database(), arguments.name, arguments.experiment));
@@ -111,7 +116,8 @@ void add_table_verb(Verb program) {
       .add_option("name", arguments->name,
                   "summary; tasks: accuracy by task; by_size: compressors by measured size; sizes: size by prompt "
                   "length; stages: bytes and time of each stage of a composition; search: candidates; probe: "
-                  "measurements of probes; likelihood: of text, by position; external: imported results; gear:1: a "
+                  "measurements of probes; likelihood: of text, by position; tails: KL token by token; external: "
+                  "imported results; gear:1: a "
                   "table of a paper (`kvc tables` lists them)")
       .show_default();
   table.add_option("--db", arguments->database, "results database");

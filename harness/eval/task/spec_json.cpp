@@ -93,6 +93,7 @@ std::string spec_json(const TaskSpec& spec, const Dataset& dataset) {
   if (spec.choices) json["choices"] = choices_json(*spec.choices);
   if (const auto& l = spec.likelihood) {
     json["likelihood"] = {{"prompt_tokens", l->prompt_tokens}, {"tokens", l->tokens}, {"block", l->block}};
+    if (l->stride > 0) json["likelihood"].update({{"offset", l->offset}, {"stride", l->stride}});
   }
   for (const auto& bucket : spec.buckets) json["buckets"].push_back(bucket_json(bucket));
   return json.dump();

@@ -185,11 +185,13 @@ void read_generation(YamlMap& map, TaskSpec& spec) {
 
 }  // namespace
 
-void read_instead(const std::filesystem::path& text, TaskSpec& spec) {
-  const auto file = std::filesystem::absolute(text);
+void read_instead(const std::vector<std::filesystem::path>& texts, TaskSpec& spec) {
   spec.data = {};
   spec.data.format = DataSpec::Format::kText;
-  spec.data.parts.push_back({{TaskFile::Root::kTask, file.filename(), text.string(), file.parent_path()}, {}, 0, {}});
+  for (const auto& text : texts) {
+    const auto file = std::filesystem::absolute(text);
+    spec.data.parts.push_back({{TaskFile::Root::kTask, file.filename(), text.string(), file.parent_path()}, {}, 0, {}});
+  }
   for (auto& [variable, field] : spec.fields) field = {"text", std::nullopt, std::nullopt};
 }
 

@@ -89,8 +89,8 @@ struct TaskSpec {
 TaskSpec load_task(const TaskId& id);
 inline TaskSpec load_task(const std::filesystem::path& yaml_file) { return load_task(TaskId{yaml_file, ""}); }
 
-// Makes a task that reads texts read that whole file, each of its fields the file's text.
-void read_instead(const std::filesystem::path& text, TaskSpec& spec);
+// Makes a task that reads texts read these whole files, each of its fields a file's text.
+void read_instead(const std::vector<std::filesystem::path>& texts, TaskSpec& spec);
 
 // The files of the data folder that the task reads.
 std::vector<std::string> data_files(const TaskSpec& spec);

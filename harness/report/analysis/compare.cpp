@@ -98,6 +98,37 @@ void add_rows(CompareReport& report, const GroupPair& groups, const std::vector<
   if (names.size() == 1 && options.pooled) add_row(report, groups, *names.begin(), pooled, options.margin);
 }
 
+// Of the tasks of both that score running text.
+void add_kl_rows(CompareReport& report, Database& db_a, Database& db_b, const GroupPair& groups,
+                 const CompareOptions& options) {
+  const auto& [a, b] = groups;
+  std::vector<std::pair<TextWindows, TextWindows>> all;
+  const auto add = [&](const std::string& task, const std::vector<std::pair<TextWindows, TextWindows>>& cells) {
+    report.kl_rows.push_back({a->model_label, a->name(), b->name(), task, paired_kl(cells), std::nullopt});
+  };
+  for (const auto& [task, key] : a->cells) {
+    const auto other = b->cells.find(task);
+    if (other == b->cells.end()) continue;
+    std::pair cell{text_windows(db_a, key), text_windows(db_b, other->second)};
+    if (cell.first.empty() || cell.second.empty()) continue;
+    if (!options.pooled) add(task, {cell});
+    all.push_back(std::move(cell));
+  }
+  if (all.size() > 1 || (options.pooled && !all.empty())) add("all texts", all);
+}
+
+void adjust_kl(CompareReport& report) {
+  std::vector<double> p_values;
+  for (const auto& row : report.kl_rows) {
+    if (row.kl.p) p_values.push_back(*row.kl.p);
+  }
+  const auto adjusted = holm(p_values);
+  auto next = adjusted.begin();
+  for (auto& row : report.kl_rows) {
+    if (row.kl.p) row.p_holm = *next++;
+  }
+}
+
 void adjust(CompareReport& report) {
   std::vector<double> p_values;
   for (const auto& row : report.rows) p_values.push_back(row.comparison.p);
@@ -141,10 +172,12 @@ CompareReport compare_groups(Database& db_a, Database& db_b, const CompareOption
   const auto pairs = chosen_pairs(groups_a, groups_b, options);
   for (const auto& groups : pairs) {
     add_rows(report, groups, read_pairs(db_a, *groups.first, db_b, *groups.second, options.extractor), options);
+    add_kl_rows(report, db_a, db_b, groups, options);
   }
   KVC_CHECK(!report.rows.empty(), "nothing to compare: ", pairs.size(), " pairs of compressors and no paired sample");
   report.weights = weights_of(db_a, db_b, pairs);
   adjust(report);
+  adjust_kl(report);
   explain(report, options.margin);
   if (const auto frames = frames_note(groups_b); !frames.empty()) report.notes.push_back(frames);
   return report;

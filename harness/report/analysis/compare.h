@@ -7,6 +7,7 @@
 
 #include "analysis/cell_groups.h"
 #include "analysis/comparison.h"
+#include "analysis/paired_kl.h"
 #include "render/table.h"
 #include "store/database.h"
 
@@ -29,8 +30,16 @@ struct ComparedRow {
   double p_holm = 1;
 };
 
+// Of a task that scores running text; task "all texts": of all of them together.
+struct ComparedKl {
+  std::string model_label, a, b, task;
+  PairedKl kl;
+  std::optional<double> p_holm;  // over the rows of this kind
+};
+
 struct CompareReport {
   std::vector<ComparedRow> rows;
+  std::vector<ComparedKl> kl_rows;
   std::vector<std::string> notes;
   std::string weights;  // of the caption, as weights_note says it
 };
@@ -40,6 +49,7 @@ struct CompareReport {
 CompareReport compare_groups(Database& db_a, Database& db_b, const CompareOptions& options);
 
 Table compare_table(const CompareReport& report);
+Table compared_kl_table(const CompareReport& report);    // without rows where no task scores running text
 Table brief_compare_table(const CompareReport& report);  // for a terminal: scores, difference with interval, p
 
 // One line for each row that is worse than A by more than `points` (of 100) with Holm's p below 0.05.

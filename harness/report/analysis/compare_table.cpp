@@ -111,6 +111,37 @@ Table compare_table(const CompareReport& report) {
   return table;
 }
 
+Table compared_kl_table(const CompareReport& report) {
+  constexpr auto kLeft = TableColumn::Align::kLeft;
+  constexpr auto kMain = TableColumn::Rank::kMain;
+  Table table;
+  table.title = "KL divergence on the same tokens";
+  const bool has_models = std::any_of(report.kl_rows.begin(), report.kl_rows.end(), [&](const auto& row) {
+    return row.model_label != report.kl_rows[0].model_label;
+  });
+  if (has_models) table.columns.push_back({"model", kLeft, "", -1, kMain});
+  for (const char* name : {"A", "B", "task"}) table.columns.push_back({name, kLeft, "", -1, kMain});
+  for (const char* name : {"windows", "tokens"}) table.columns.push_back({name, kRight});
+  for (const char* name : {"KL A", "KL B"}) table.columns.push_back({name, kRight, "nats"});
+  for (const char* name : {"B - A", "low", "high"}) table.columns.push_back({name, kRight, "nats", -1, kMain});
+  table.columns.push_back({"p (Holm)", kRight, "", -1, kMain});
+  for (const auto& row : report.kl_rows) {
+    auto& line = table.rows.emplace_back();
+    if (has_models) line.emplace_back(row.model_label);
+    const auto& kl = row.kl;
+    const auto number = [](double value) { return to_digits(value, 3); };
+    line.insert(line.end(), {row.a, row.b, row.task, kl.n_windows, kl.n_tokens, number(kl.kl_a), number(kl.kl_b),
+                             number(kl.difference)});
+    line.push_back(kl.interval ? TableCell(number(kl.interval->low)) : TableCell());
+    line.push_back(kl.interval ? TableCell(number(kl.interval->high)) : TableCell());
+    line.push_back(row.p_holm ? TableCell(to_digits(*row.p_holm, 2)) : TableCell());
+    if (row.p_holm.value_or(1) >= 0.05) continue;
+    table.tones[{table.rows.size() - 1, line.size() - 4}] = kl.difference > 0 ? TableTone::kBad : TableTone::kGood;
+  }
+  table.notes.emplace_back(kPairedKlNote);
+  return table;
+}
+
 Table brief_compare_table(const CompareReport& report) {
   const auto shown = shown_of(report);
   Table table;

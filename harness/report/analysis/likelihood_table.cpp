@@ -1,10 +1,13 @@
 #include "analysis/likelihood_table.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <map>
 
+#include "analysis/window_blocks.h"
 #include "kvc/check.h"
+#include "stats/clustered.h"
 #include "text/nearest.h"
 
 namespace kvc {
@@ -32,24 +35,22 @@ constexpr auto kReference =
     "  AND r.options_json = ifnull(c.task_json -> '$.likelihood.reference.options', r.options_json)"
     " WHERE c.key = ? ORDER BY r.key LIMIT 1";
 
-constexpr auto kBlocks =
-    "SELECT l.position, l.n_tokens, l.nll, l.kl, l.n_top1_same, l.nll - r.nll FROM likelihood AS l"
-    " JOIN sample AS s ON s.cell_key = l.cell_key AND s.sample = l.sample AND s.status = 'ok'"
-    " LEFT JOIN sample AS t ON t.cell_key = ?2 AND t.sample = l.sample AND t.status = 'ok'"
-    " LEFT JOIN likelihood AS r ON r.cell_key = t.cell_key AND r.sample = l.sample AND r.position = l.position"
-    "  AND r.n_tokens = l.n_tokens"
-    " WHERE l.cell_key = ?1 ORDER BY l.sample, l.position";
-
-// Values of blocks, by column.
+// Values of blocks, by column; the blocks of one window follow each other.
 struct Blocks {
   std::vector<std::vector<double>> values{4};  // nll, kl, n_top1_same, nll above the reference's
   std::vector<double> n_tokens;
+  std::vector<size_t> windows;  // where a window's blocks begin
+  const TextWindow* window = nullptr;
   bool has_reference = true;
 
-  void add(const Statement& row) {
-    n_tokens.push_back(row.real(1));
-    for (size_t k = 0; k < values.size(); ++k) values[k].push_back(row.real(static_cast<int>(k) + 2));
-    has_reference = has_reference && !row.is_null(5);
+  void add(const TextWindow& of, const TextBlock& block, const TextBlock* reference) {
+    if (window != &of) windows.push_back(n_tokens.size());
+    window = &of;
+    n_tokens.push_back(static_cast<double>(block.n_tokens));
+    const double above = reference ? block.nll - reference->nll : 0;
+    const double columns[] = {block.nll, block.kl, static_cast<double>(block.n_top1_same), above};
+    for (size_t k = 0; k < values.size(); ++k) values[k].push_back(columns[k]);
+    has_reference = has_reference && reference;
   }
 };
 
@@ -60,13 +61,32 @@ int64_t end_of(int64_t position, int64_t stretch) {
   return end;
 }
 
+// Of few windows only blocks can be resampled.
+std::vector<Interval> intervals_of(const Blocks& blocks) {
+  if (blocks.windows.size() < kFewestClusters) return bootstrap_ratio_intervals(blocks.values, blocks.n_tokens);
+  std::vector<Interval> intervals;
+  for (const auto& column : blocks.values) {
+    std::vector<Cluster> clusters;
+    for (size_t w = 0; w < blocks.windows.size(); ++w) {
+      const auto begin = static_cast<std::ptrdiff_t>(blocks.windows[w]);
+      const auto end =
+          static_cast<std::ptrdiff_t>(w + 1 < blocks.windows.size() ? blocks.windows[w + 1] : blocks.n_tokens.size());
+      clusters.push_back({{column.begin() + begin, column.begin() + end},
+                          {blocks.n_tokens.begin() + begin, blocks.n_tokens.begin() + end}});
+    }
+    intervals.push_back(clustered_interval(clusters));
+  }
+  return intervals;
+}
+
 void estimate(Blocks blocks, LikelihoodStretch& stretch) {
   if (!blocks.has_reference) blocks.values.pop_back();
   double n = 0;
   for (const double n_tokens : blocks.n_tokens) n += n_tokens;
   stretch.n_tokens = static_cast<int64_t>(n);
   stretch.n_blocks = static_cast<int64_t>(blocks.n_tokens.size());
-  const auto intervals = bootstrap_ratio_intervals(blocks.values, blocks.n_tokens);
+  stretch.n_windows = static_cast<int64_t>(blocks.windows.size());
+  const auto intervals = intervals_of(blocks);
   if (blocks.has_reference) stretch.error.emplace();
   Estimate* const estimates[] = {&stretch.nll, &stretch.kl, &stretch.top1, stretch.error ? &*stretch.error : nullptr};
   for (size_t k = 0; k < intervals.size(); ++k) {
@@ -81,14 +101,27 @@ std::string reference_of(Database& db, const std::string& cell_key) {
   return select.bind(1, cell_key).step() ? select.text(0) : "";
 }
 
-// The cell's blocks by the end of their stretch; 0: all of them. Adds to what is there.
-void read_blocks(Database& db, const std::string& cell_key, const std::string& reference, int64_t stretch,
-                 std::map<int64_t, Blocks>& blocks) {
-  auto select = db.prepare(kBlocks);
-  select.bind(1, cell_key).bind(2, reference);
-  while (select.step()) {
-    blocks[end_of(select.integer(0), stretch)].add(select);
-    blocks[0].add(select);
+using WindowsOfCell = std::map<int64_t, TextWindow>;
+
+// The block of `windows` that is of the same tokens; null: there is none.
+const TextBlock* same_block(const WindowsOfCell& windows, int64_t sample, const TextBlock& block) {
+  const auto window = windows.find(sample);
+  if (window == windows.end()) return nullptr;
+  const auto found = std::ranges::find_if(window->second.blocks, [&](const auto& other) {
+    return other.position == block.position && other.n_tokens == block.n_tokens;
+  });
+  return found == window->second.blocks.end() ? nullptr : &*found;
+}
+
+// A cell's blocks by the end of their stretch; 0: all of them. Adds to what is there.
+void add_blocks(const WindowsOfCell& windows, const WindowsOfCell& reference, int64_t stretch,
+                std::map<int64_t, Blocks>& blocks) {
+  for (const auto& [sample, window] : windows) {
+    for (const auto& block : window.blocks) {
+      const auto* of_reference = same_block(reference, sample, block);
+      blocks[end_of(block.position, stretch)].add(window, block, of_reference);
+      blocks[0].add(window, block, of_reference);
+    }
   }
 }
 
@@ -141,8 +174,9 @@ void add_captions(Database& db, const std::vector<LikelihoodStretch>& stretches,
       "KL: of the next-token distribution from the reference's, nats/token; nll error: nll minus the reference's, if "
       "the reference was run; top-1: agreement of the most likely token with the reference");
   table.notes.push_back(
-      "brackets: BCa 95 % interval of the ratio of sums, bootstrap over blocks of consecutive tokens (10000 draws, "
-      "seed 0): the uncertainty for other text of the same sources, assuming independent blocks");
+      "brackets: 95 % interval of the mean per token (bootstrap, 10000 draws, seed 0): windows and blocks of "
+      "consecutive tokens within them are resampled, at the width of Student's t over windows; of fewer than 5 "
+      "windows only blocks (BCa), which says nothing of other texts");
 }
 
 }  // namespace
@@ -168,15 +202,18 @@ std::vector<LikelihoodStretch> likelihood_stretches(Database& db, const Likeliho
       if (!options.with_suspects) continue;
     }
     std::map<int64_t, Blocks> blocks;
-    read_blocks(db, cell.cell_key, reference_of(db, cell.cell_key), options.stretch, blocks);
+    const auto windows = text_windows(db, cell.cell_key);
+    add_blocks(windows, text_windows(db, reference_of(db, cell.cell_key)), options.stretch, blocks);
     add_stretches(cell, blocks, options.stretch, stretches);
   }
   return stretches;
 }
 
 LikelihoodStretch pooled_likelihood(Database& db, const std::vector<std::string>& cell_keys) {
+  std::vector<WindowsOfCell> cells;
+  for (const auto& key : cell_keys) cells.push_back(text_windows(db, key));
   std::map<int64_t, Blocks> blocks;
-  for (const auto& key : cell_keys) read_blocks(db, key, "", 0, blocks);
+  for (const auto& windows : cells) add_blocks(windows, {}, 0, blocks);
   LikelihoodStretch pooled;
   pooled.end = -1;
   if (!blocks.empty()) estimate(blocks.at(0), pooled);

@@ -21,14 +21,14 @@ struct LikelihoodOptions {
 
 struct Estimate {
   double value = 0;
-  Interval interval;  // 95 %, bootstrap over blocks
+  Interval interval;  // 95 %, bootstrap over windows and blocks within them; of fewer than 5 windows over blocks
 };
 
 // One compressor on one task, at the positions from `begin` to before `end`.
 struct LikelihoodStretch {
   std::string cell_key, model_label, compressor, options, task;
   int64_t begin = 0, end = 0;  // or 0 and -1: all positions
-  int64_t n_tokens = 0, n_blocks = 0;
+  int64_t n_tokens = 0, n_blocks = 0, n_windows = 0;
   Estimate nll, kl, top1;         // of a token: nats, nats, share
   std::optional<Estimate> error;  // of a token's nll against the reference's own cell, where that has all blocks
   double kv_share = 0;            // bytes held at the samples' end, of the same tokens at 16 bits

@@ -4,6 +4,7 @@
 #include "analysis/compare.h"
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
+#include "analysis/tails.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
 #include "render/escape.h"
@@ -52,7 +53,10 @@ std::string named_section(const ReportData& data, const std::string& name, const
 
 std::string likelihood_section(const ReportData& data) {
   const auto table = likelihood_table(data.db, {data.options.experiment, data.options.with_suspects});
-  return table.rows.empty() ? "" : section("likelihood", "Likelihood of running text by position", html_table(table));
+  if (table.rows.empty()) return "";
+  const auto tails = tails_table(data.db, {data.options.experiment, data.options.with_suspects});
+  return section("likelihood", "Likelihood of running text by position",
+                 html_table(table) + (tails.rows.empty() ? "" : html_table(tails)));
 }
 
 // kind: of the cells that its rows are of; "": of none

@@ -329,8 +329,11 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   keys.text({"system_message", "system message of these prompts", false, "the chat template's own"},
             experiment.system_message);
   keys.text({"data_dir", "folder of external datasets", false, "KVC_DATA"}, experiment.data_dir);
-  keys.other({"text", "text file that replaces the texts of tasks that score running text"}, "file",
-             [&](const YamlValue& value) { experiment.text = value.folder() / value.string(); });
+  keys.other({"text", "text file, or list of them, that replaces the texts of tasks that score running text"},
+             "file or list", [&](const YamlValue& value) {
+               for (const auto& file : value.is_scalar() ? std::vector{value.string()} : value.strings())
+                 experiment.texts.push_back(value.folder() / file);
+             });
   keys.other({"check", "settings of `kvc check`; `kvc run` ignores them"}, "map", [](const YamlValue&) {});
   plugin_path_key(keys, experiment.plugin_path);
 }

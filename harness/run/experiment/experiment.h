@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -42,6 +43,11 @@ struct SearchSettings {
 constexpr double kDefaultPatience = 600;
 constexpr char kAfterCompression[] = "after_compression";  // of the key `question`
 
+// Of a task's windows of running text: see LikelihoodSpec.
+struct WindowPlace {
+  int64_t offset = 0, stride = 0;
+};
+
 struct Experiment {
   std::string name;
   RunKind kind = RunKind::eval;      // never bench or capacity: see BenchExperiment
@@ -75,7 +81,8 @@ struct Experiment {
   int64_t seed = 0;                            // names the run's randomness
   ChatSettings chat;                           // of tasks whose prompt is a user's turn
   std::string system_message;                  // of these prompts; "" leaves the chat template's own default
-  std::filesystem::path text;                  // a file that tasks which read texts read instead of their own; "": none
+  std::vector<std::filesystem::path> texts;    // that tasks which score running text read instead of their own
+  std::map<std::string, WindowPlace> windows;  // of these, by task, where their windows lie; else one after another
   std::string data_dir;                        // datasets that are not the project's own; "" means KVC_DATA
   std::vector<std::string> plugin_path;        // folders searched before the built-in plugins
   std::string allow_plugins;                   // not the file's to say: a list of those that may be opened; "": all

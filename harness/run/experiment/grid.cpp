@@ -69,9 +69,17 @@ std::pair<int64_t, json> open_reference(const LikelihoodSpec& spec, Reader& read
   return result;
 }
 
+void place_windows(const Experiment& experiment, TaskSpec& spec) {
+  if (!experiment.texts.empty()) read_instead(experiment.texts, spec);
+  const auto place = experiment.windows.find(spec.name);
+  if (place == experiment.windows.end()) return;
+  spec.likelihood->offset = place->second.offset;
+  spec.likelihood->stride = place->second.stride;
+}
+
 void add_task(const TaskId& id, const Experiment& experiment, const Paths& paths, Reader& reader, Grid& grid) {
   auto spec = load_task(id);
-  if (spec.likelihood && !experiment.text.empty()) read_instead(experiment.text, spec);
+  if (spec.likelihood) place_windows(experiment, spec);
   if (experiment.question_after) check_has_question(spec);
   auto data = load_data(spec, experiment, paths, grid.context, reader);
   auto whole = spec_json(spec, data);
@@ -85,6 +93,10 @@ void add_task(const TaskId& id, const Experiment& experiment, const Paths& paths
     auto json = nlohmann::json::parse(whole);
     std::tie(reference, json["likelihood"]["reference"]) =
         open_reference(*spec.likelihood, reader, grid.worker.references);
+    if (const auto begin = window_begin(reader.tokenizer()); !begin.empty()) json["likelihood"]["begin"] = begin;
+    if (experiment.texts.size() > 1) {
+      for (const auto& text : experiment.texts) json["likelihood"]["texts_sha256"].push_back(sha256_file(text));
+    }
     whole = json.dump();
     cut_into_windows(spec, reader.tokenizer(), grid.context, experiment.max_prompt_tokens, data);
   }

@@ -34,7 +34,7 @@ bool is_below(const fs::path& file, const fs::path& folder) {
 json named_files(const Experiment& experiment, const WorkerSetUp& worker, const std::vector<fs::path>& task_files,
                  const Paths& paths) {
   auto files = json::object();
-  if (!experiment.text.empty()) add(experiment.text, files);
+  for (const auto& text : experiment.texts) add(text, files);
   add(fs::path(worker.quantization.smoothing_file), files);
   for (const auto& compressor : worker.compressors) add(compressor, files);
   for (const auto& file : task_files) {

@@ -225,6 +225,49 @@ Points read_rules(const YamlValue& value) {
   return all;
 }
 
+// Compositions around one other compressor, by their names in a file.
+struct WrappedKind {
+  const char* name;
+  CompressorChoice::Kind kind;
+  const char* about;
+};
+constexpr WrappedKind kWrapped[] = {
+    {"sinks", CompressorChoice::Kind::sinks, "the first n tokens of each layer stored exactly, the others by `of`"},
+    {"recent", CompressorChoice::Kind::recent, "the latest n tokens of each layer stored exactly, the others by `of`"},
+    {"centered", CompressorChoice::Kind::centered,
+     "keys minus their mean over the prompt, per channel; dequantizing adds it back"},
+};
+
+struct WrappedEntry {
+  std::vector<int64_t> n{0};
+  Points of;
+};
+
+void wrapped_keys(YamlKeys& keys, CompressorChoice::Kind kind, WrappedEntry& entry) {
+  if (kind != CompressorChoice::Kind::centered) {
+    keys.other({"n", "tokens; a list is a sweep", kRequired}, "integer, 1 to 1048576, or a list",
+               [&](const YamlValue& value) {
+                 entry.n.clear();
+                 for (const auto& n : read_blocks(value)) entry.n.push_back(*n);
+               });
+  }
+  keys.other({"of", "compressor of the other tokens", kRequired}, "a compressor",
+             [&](const YamlValue& value) { entry.of = read_compressor(value); });
+}
+
+Points read_wrapped(const WrappedKind& wrapped, const YamlValue& value) {
+  WrappedEntry entry;
+  read_keys(value.map(), [&](YamlKeys& keys) { wrapped_keys(keys, wrapped.kind, entry); });
+  Points points;
+  for (const int64_t n : entry.n) {
+    Points whole{{wrapped.name, nlohmann::json::object(), value.where(), wrapped.kind}};
+    whole.front().n_exact = n;
+    for (auto& point : with_part(whole, entry.of)) points.push_back(std::move(point));
+  }
+  check_points(points.size(), value.where());
+  return points;
+}
+
 void label_key(YamlKeys& keys, std::optional<YamlValue>& label) {
   keys.other({"label", "row name in tables; {option} is replaced by that option's value"}, "text",
              [&](const YamlValue& value) { label = value; });
@@ -241,6 +284,9 @@ Points read_unlabelled(const YamlValue& entry, YamlMap& map) {
     entry.fail("a compressor is a name, or a name with its options; found a map of ", entries.size(), " names");
   }
   const auto& [name, value] = entries.front();
+  for (const auto& wrapped : kWrapped) {
+    if (name == wrapped.name) return read_wrapped(wrapped, value);
+  }
   return name == "rules" ? read_rules(value) : read_plugin(name, value, entry.where());
 }
 
@@ -324,6 +370,12 @@ void declare_compressor_keys(YamlKeys& keys) {
     RulesEntry rules;
     rules_keys(inner, rules);
   });
+  for (const auto& wrapped : kWrapped) {
+    keys.map({wrapped.name, wrapped.about}, [&](YamlKeys& inner) {
+      WrappedEntry entry;
+      wrapped_keys(inner, wrapped.kind, entry);
+    });
+  }
 }
 
 void check_labels(const std::vector<CompressorChoice>& compressors) {

@@ -219,6 +219,9 @@ void encode_window(const LikelihoodSpec& spec, const Sample& sample, const Token
   encoded.ids = first(sample.ids, spec.prompt_tokens);
   encoded.n_tokens_before = spec.prompt_tokens;
   encoded.scored = {{encoded.ids, {last(sample.ids, spec.tokens - spec.prompt_tokens)}}};
+  for (const int64_t id : encoded.scored.front().continuations.front()) {
+    encoded.tokens.push_back(tokenizer.decode({&id, 1}, false));
+  }
 }
 
 }  // namespace

@@ -32,6 +32,7 @@ struct EncodedPrompt {
   int64_t n_question_tokens = 0;
   std::vector<TokenPrompt> scored;   // the item's, then the content-free one's
   std::vector<std::string> choices;  // the texts scored
+  std::vector<std::string> tokens;   // of a window, the text of each token scored
   const std::vector<int64_t>& prefilled() const { return scored.empty() ? ids : scored.front().prompt_ids; }
 };
 

@@ -6,10 +6,14 @@
 
 namespace kvc {
 
-// Puts windows of likelihood.tokens tokens, one behind the other, in place of the samples, which are whole texts; what
-// is left of a text behind its last whole window is left out. A text is encoded once, with the special tokens that the
-// tokenizer adds: one that begins a text begins its first window. Throws Error where a window is longer than the
-// model's context or than every text, or its prompt than max_prompt_tokens.
+// The ids that the tokenizer puts before a text (BOS), which begin every window.
+std::vector<int64_t> window_begin(const Tokenizer& tokenizer);
+
+// Replaces the samples, which are whole texts, by windows of likelihood.tokens tokens: those of window_begin(), then
+// consecutive ones of a text. Without a stride one window begins where the one before it ends, text after text; what
+// is left of a text after its last whole window is left out. With a stride, window i of a text begins i strides after
+// the offset, and the texts are taken in turn. Throws Error where a window is longer than the model's context or than
+// every text, or its prompt than max_prompt_tokens.
 void cut_into_windows(const TaskSpec& spec, const Tokenizer& tokenizer, int64_t context,
                       const std::optional<int64_t>& max_prompt_tokens, Dataset& data);
 

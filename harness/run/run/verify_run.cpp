@@ -79,6 +79,19 @@ void read_quantization(const json& model, const NamedFiles& files, Experiment& e
   quantization.smoothing_file = files.find("smooth_quant: calibration", smooth.at("calibration_sha256"));
 }
 
+// The texts that the cell read, and where its windows lay in them.
+void read_windows(const std::string& name, const json& task, const NamedFiles& files, Experiment& experiment) {
+  const auto& likelihood = task.at("likelihood");
+  const auto& whole = task.at("dataset_sha256");
+  if (const auto several = likelihood.find("texts_sha256"); several != likelihood.end()) {
+    for (const auto& sha256 : *several) experiment.texts.emplace_back(files.find("text", sha256));
+  } else if (files.has(whole)) {
+    experiment.texts = {files.find("text", whole)};
+  }
+  if (!likelihood.contains("stride")) return;
+  experiment.windows[name] = {likelihood.at("offset").get<int64_t>(), likelihood.at("stride").get<int64_t>()};
+}
+
 // The experiment that makes this cell alone.
 Experiment experiment_of(const StoredCell& cell, const NamedFiles& files, const VerifyOptions& options) {
   Experiment experiment;
@@ -87,13 +100,11 @@ Experiment experiment_of(const StoredCell& cell, const NamedFiles& files, const 
   const auto task_file = files.find_task(cell.task);
   experiment.tasks = {task_file.empty() ? cell.task : task_file};
   const auto task = parsed(cell.task_json);
-  if (task.contains("likelihood") && files.has(task.at("dataset_sha256"))) {
-    experiment.text = files.find("text", task.at("dataset_sha256"));
-  }
+  if (task.contains("likelihood")) read_windows(cell.task, task, files, experiment);
   const auto settings = parsed(cell.settings);
   auto resolved = parsed(cell.options_json);
   place_files(files, resolved);
-  const bool is_composed = resolved.contains("chain") || resolved.contains("rules");
+  const bool is_composed = cell.plugin.find_first_of("+/(") != std::string::npos;  // no plugin's name has these
   const json entry = is_composed ? resolved : json{{cell.plugin, resolved}};
   experiment.compressors = read_compressor(parse_yaml("cell " + cell.key.substr(0, 12), entry.dump()));
   experiment.dtype = settings.at("dtype");

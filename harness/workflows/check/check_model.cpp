@@ -11,12 +11,12 @@
 #include "check/check_results.h"
 #include "check/check_tables.h"
 #include "check/engine_flags.h"
+#include "check/kv_card.h"
+#include "check/type_pairs.h"
 #include "checkpoint/model_config.h"
 #include "experiment/model_hashes.h"
 #include "experiment/open_compressor.h"
 #include "experiment/task_names.h"
-#include "fetch/data_sources.h"
-#include "fetch/make_data.h"
 #include "kvc/check.h"
 #include "model_lookup/model_path.h"
 #include "plugin_loader/build_compressor.h"
@@ -67,8 +67,11 @@ class ModelCheck {
     choose_context();
   }
 
-  // Behind place(): what calibrations are held against.
-  void identify() { identity_ = model_identity(hash_model(experiment_.model_path)); }
+  // After place(): what calibrations are held against.
+  void identify() {
+    found_.hashes = hash_model(experiment_.model_path);
+    identity_ = model_identity(found_.hashes);
+  }
 
   size_t n_presets() const { return experiment_.compressors.size(); }
   // Behind identify(). Throws Error where the compressor cannot be made for this model at all.
@@ -80,7 +83,7 @@ class ModelCheck {
 
   // What a signal ends is not told.
   ModelFindings run(const std::string& database, CheckOutcome& outcome) {
-    make_texts();
+    make_texts(experiment_, paths_);
     for (auto r = refused_.rbegin(); r != refused_.rend(); ++r) {
       experiment_.compressors.erase(experiment_.compressors.begin() + static_cast<std::ptrdiff_t>(r->first));
     }
@@ -96,6 +99,7 @@ class ModelCheck {
     if (outcome.signal != 0) return found_;
     found_.presets = check_results(grid, found_.settings, store.database());
     measure_bytes(grid, found_.presets);
+    pair_presets(store.database(), found_.presets);
     for (const auto& [i, preset] : refused_) {
       found_.presets.insert(found_.presets.begin() + static_cast<std::ptrdiff_t>(i), preset);
     }
@@ -115,8 +119,10 @@ class ModelCheck {
     settings.push_back("name=" + nlohmann::json(name).dump());
     experiment_ = load_experiment(file_, settings);
     experiment_.allow_plugins = a_.allow_plugins;
+    if (a_.pairs) experiment_.compressors = type_pairs(experiment_.compressors);
     found_.prefill = experiment_.prefill;
-    if (!a_.text.empty()) experiment_.text = fs::absolute(a_.text);
+    if (!a_.texts.empty()) experiment_.texts = {};
+    for (const auto& text : a_.texts) experiment_.texts.push_back(fs::absolute(text));
     if (a_.quick) found_.settings.n_lengths = found_.settings.quick_n_lengths;
   }
 
@@ -126,29 +132,19 @@ class ModelCheck {
     found_.context = a_.context > 0 ? a_.context : std::min(found_.settings.context, most);
   }
 
-  // Texts that a program of this machine can print.
-  void make_texts() {
-    if (!experiment_.text.empty()) return;
-    const auto sources = load_data_sources(paths_.root / "tasks" / "data.yaml");
-    for (const auto& name : experiment_.tasks) {
-      for (const auto& file : data_files(load_task(tasks_of(name, paths_).front()))) {
-        const auto source = sources.find(file);
-        const bool is_there = fs::is_regular_file(data_path(file, data_folder(experiment_.data_dir)));
-        if (is_there || source == sources.end() || source->second.command.empty()) continue;
-        KVC_CHECK(!user_cache_folder().empty(), "there is no cache folder: set XDG_CACHE_HOME or HOME");
-        try {
-          make_data(source->second, user_cache_folder() / "data" / file);
-        } catch (const Error& e) {
-          throw EnvironmentError(concat(e.what(), "; or give your own text: --text FILE"));
-        }
-      }
-    }
-  }
-
   void announce(const Grid& grid, const std::string& database) const {
-    std::fprintf(stderr, "%s: %zu compressors, %zu tasks up to %ld tokens, database %s\n",
+    int64_t n_prompt = 0, n_decoded = 0;
+    for (const auto& task : grid.tasks) {
+      const auto n = static_cast<int64_t>(task.data.samples.size());
+      n_prompt += n * (task.spec.likelihood ? task.spec.likelihood->prompt_tokens : found_.context);
+      n_decoded += n * task.spec.max_new_tokens * static_cast<int64_t>(grid.worker.compressors.size());
+    }
+    if (found_.prefill.chunk > 0) n_prompt *= static_cast<int64_t>(grid.worker.compressors.size());
+    std::fprintf(stderr,
+                 "%s: %zu compressors, %zu tasks up to %ld tokens, database %s; up to %ld prompt tokens to prefill and "
+                 "%ld tokens to decode\n",
                  experiment_.model_name.c_str(), grid.worker.compressors.size(), grid.tasks.size(), found_.context,
-                 database.c_str());
+                 database.c_str(), n_prompt, n_decoded);
   }
 
   // The keys of the longest text, from a probe of the baseline, which has the model's own.
@@ -219,8 +215,38 @@ void write_page(const CheckModelArguments& arguments, const std::string& databas
   std::fprintf(stderr, "page: %s\n", arguments.output.c_str());
 }
 
-void print(const Table& first, const Table& second) {
-  std::fputs((write_markdown(first) + "\n" + write_markdown(second)).c_str(), stdout);
+// The command line that makes the same check.
+std::vector<std::string> command_of(const CheckModelArguments& arguments) {
+  std::vector<std::string> words{"kvc", "check"};
+  words.insert(words.end(), arguments.models.begin(), arguments.models.end());
+  const auto add = [&](const char* option, const std::string& value) {
+    const bool is_plain = std::ranges::all_of(value, [](unsigned char c) { return c > ' ' && c != '\'' && c != '*'; });
+    words.insert(words.end(), {option, is_plain ? value : concat("'", value, "'")});
+  };
+  if (arguments.quick) words.emplace_back("--quick");
+  if (arguments.pairs) words.emplace_back("--pairs");
+  if (arguments.config != CheckModelArguments().config) add("--config", arguments.config);
+  if (arguments.context > 0) add("--context", concat(arguments.context));
+  for (const auto& text : arguments.texts) add("--text", text);
+  for (const auto& flags : arguments.as) add("--as", flags);
+  for (const auto& setting : arguments.settings) add("--set", setting);
+  return words;
+}
+
+// In the format asked for; `tables`: as Markdown shows them, the first as csv does.
+void show(const CheckModelArguments& arguments, const std::vector<ModelFindings>& found,
+          const std::vector<Table>& tables, CheckOutcome& outcome) {
+  if (arguments.format == "json") {
+    std::printf("%s\n", kv_card(found, command_of(arguments)).dump(2).c_str());
+  } else if (arguments.format == "csv") {
+    std::fputs(write_csv(tables.front()).c_str(), stdout);
+  } else {
+    for (size_t i = 0; i < tables.size(); ++i) {
+      std::fputs(((i > 0 ? "\n" : "") + write_markdown(tables[i])).c_str(), stdout);
+    }
+  }
+  if (!arguments.badge.empty()) write_file(arguments.badge, badge_svg(found));
+  outcome.over = over_limits(found, read_loss_limits(arguments.fail_over));
 }
 
 CheckOutcome check_one(const CheckModelArguments& arguments) {
@@ -228,11 +254,13 @@ CheckOutcome check_one(const CheckModelArguments& arguments) {
   CheckOutcome outcome{database_of(arguments.database, "", name)};
   ModelCheck check(arguments, arguments.models.front(), name);
   check.place();
+  check.identify();
   const auto found = check.run(outcome.database, outcome);
   if (outcome.signal != 0) return outcome;
-  const auto verdicts = verdict_table(found), lengths = length_table(found);
-  print(verdicts, lengths);
-  write_page(arguments, outcome.database, name, {verdicts, lengths});
+  std::vector tables{verdict_table(found), length_table(found), tail_table(found), paired_table(found)};
+  if (arguments.pairs) tables.insert(tables.begin(), pair_table(found));
+  show(arguments, {found}, tables, outcome);
+  write_page(arguments, outcome.database, name, tables);
   return outcome;
 }
 
@@ -305,13 +333,13 @@ class ModelChecks {
     for (size_t m = 0; m < checks_.size(); ++m) checks_[m].set_refused(std::move(refused[m]));
   }
 
-  void show() const {
+  void show() {
     const auto matrix = verdict_matrix(found_), keys = key_table(found_);
-    print(matrix, keys);
     std::vector<Table> tables{matrix, keys};
+    kvc::show(a_, found_, tables, outcome_);
     for (auto found : found_) {
       std::erase_if(found.presets, [](const auto& preset) { return !preset.refused.empty(); });
-      if (found.error.empty()) tables.push_back(verdict_table(found));
+      if (found.error.empty()) tables.insert(tables.end(), {verdict_table(found), tail_table(found)});
     }
     write_page(a_, outcome_.database, "all", std::move(tables));
   }
@@ -326,6 +354,7 @@ class ModelChecks {
 }  // namespace
 
 CheckOutcome check_models(const CheckModelArguments& arguments) {
+  read_loss_limits(arguments.fail_over);  // what is wrong there is said before anything runs
   return arguments.models.size() == 1 ? check_one(arguments) : ModelChecks(arguments).run();
 }
 

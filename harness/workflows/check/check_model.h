@@ -8,18 +8,24 @@ namespace kvc {
 
 struct CheckModelArguments {
   std::vector<std::string> models;
-  std::string config = "configs/check.yaml", text, database, output, allow_plugins;
+  std::string config = "configs/check.yaml", database, output, allow_plugins;
+  std::vector<std::string> texts;     // files in place of the tasks' texts
   std::vector<std::string> settings;  // path=value put over the file
   std::vector<std::string> as;        // "ENGINE: FLAGS", in place of the file's compressors (engine_flags.h)
   int64_t context = 0;                // 0: the file's
   bool quick = false;
+  bool pairs = false;                  // every compressor's K with every one's V
+  std::string format = "markdown";     // or csv (the verdicts), json (the KV card: kv_card.h)
+  std::string badge;                   // file for an SVG; "": none
+  std::vector<std::string> fail_over;  // limits on losses: "kl=0.05"
 };
 
 struct CheckOutcome {
   std::string database;
   int signal = 0;  // that ended it early
   int64_t n_failed = 0;
-  int64_t n_unchecked = 0;  // models, of several
+  int64_t n_unchecked = 0;             // models, of several
+  std::vector<std::string> over = {};  // a line for each loss above its limit
 };
 
 // Prints the tables: of one model with all figures, of several the verdicts side by side. Of several one that cannot be

@@ -4,11 +4,15 @@
 #include <cmath>
 
 #include "experiment/task_names.h"
+#include "fetch/data_sources.h"
+#include "fetch/make_data.h"
 #include "kvc/check.h"
 #include "plugin_loader/build_compressor.h"
 #include "plugin_loader/plan_memory.h"
 #include "stats/paired.h"
 #include "task/dataset.h"
+#include "text/files.h"
+#include "text/hash_cache.h"
 #include "text/nearest.h"
 #include "tokenizer/tokenizer.h"
 
@@ -42,6 +46,17 @@ std::vector<Candidate> candidates_of(const std::string& name, const Experiment& 
   }
   std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return a.n_tokens < b.n_tokens; });
   return candidates;
+}
+
+// Each length's windows after those of all shorter ones, so that a text's are disjoint, whichever lengths are chosen.
+void place_windows(const std::vector<Candidate>& candidates, Experiment& experiment) {
+  int64_t stride = 0;
+  for (const auto& candidate : candidates) stride += candidate.n_tokens;
+  int64_t offset = 0;
+  for (const auto& candidate : candidates) {
+    experiment.windows[candidate.name] = {offset, stride};
+    offset += candidate.n_tokens;
+  }
 }
 
 // The baseline's and the compressor's headline scores of the questions that both answered.
@@ -86,6 +101,49 @@ void set_loss(PasskeyResult& result) {
   result.loss = {-difference.high, -difference.low};
 }
 
+// Whether the compressor stored any token in another form than the model's, or dropped it.
+bool compressed_anything(Database& db, const std::string& cell_key) {
+  auto select =
+      db.prepare("SELECT 1 FROM sample WHERE cell_key = ? AND status = 'ok' AND n_encoded_tokens > 0 LIMIT 1");
+  return select.bind(1, cell_key).step();
+}
+
+void add_text(Database& db, const CellRecord& cell, const std::string& task, PresetResult& preset) {
+  const bool counts = !cell.lossy || compressed_anything(db, cell.key);
+  preset.by_length.push_back(counts ? pooled_likelihood(db, {cell.key}) : LikelihoodStretch());
+  if (counts) preset.text_keys[task] = cell.key;
+}
+
+void pool_texts(Database& db, PresetResult& preset) {
+  std::vector<std::string> keys;
+  for (const auto& [task, key] : preset.text_keys) keys.push_back(key);
+  preset.all = pooled_likelihood(db, keys);
+  preset.tails = tails_of(db, keys);
+  for (const auto& stretch : preset.by_length) {
+    if (stretch.n_blocks > 0) preset.longest = stretch;
+  }
+}
+
+// The preset of lowest KL among those that are no larger; null: there is none.
+const PresetResult* rival_of(const PresetResult& preset, const std::vector<PresetResult>& presets) {
+  const PresetResult* best = nullptr;
+  for (const auto& other : presets) {
+    const bool counts = &other != &preset && !other.is_baseline && other.refused.empty() && other.all.n_blocks > 0;
+    if (!counts || other.bytes > preset.bytes) continue;
+    if (!best || other.all.kl.value < best->all.kl.value) best = &other;
+  }
+  return best;
+}
+
+PairedKl compare_texts(Database& db, const PresetResult& a, const PresetResult& b) {
+  std::vector<std::pair<TextWindows, TextWindows>> cells;
+  for (const auto& [task, key] : a.text_keys) {
+    const auto other = b.text_keys.find(task);
+    if (other != b.text_keys.end()) cells.emplace_back(text_windows(db, key), text_windows(db, other->second));
+  }
+  return paired_kl(cells);
+}
+
 void judge(const CheckSettings& settings, PresetResult& preset) {
   std::vector<std::pair<std::string, Levels>> figures;
   const auto of_text = [&](const std::string& where, const LikelihoodStretch& stretch) {
@@ -102,7 +160,8 @@ void judge(const CheckSettings& settings, PresetResult& preset) {
   }
   if (figures.empty()) {
     preset.verdict = {Level::unchanged, Level::breaks};
-    preset.reasons = "nothing was measured";
+    preset.reasons = preset.all.n_blocks > 0 || preset.by_length.empty() ? "nothing was measured"
+                                                                         : "nothing was compressed at these lengths";
     return;
   }
   preset.verdict = figures.front().second;
@@ -122,12 +181,14 @@ void choose_tasks(const CheckSettings& settings, int64_t context, const std::fil
                   const Paths& paths, Experiment& experiment) {
   const auto tokenizer = Tokenizer::load(model_folder);
   std::vector<std::string> chosen;
+  experiment.windows.clear();
   int64_t shortest_text = 0;
   bool reads_text = false;
   for (const auto& name : experiment.tasks) {
     auto candidates = candidates_of(name, experiment, tokenizer, paths);
     if (candidates.front().reads_text) shortest_text = candidates.front().n_tokens;
     std::erase_if(candidates, [&](const auto& candidate) { return candidate.n_tokens > context; });
+    if (!candidates.empty() && candidates.front().reads_text) place_windows(candidates, experiment);
     const auto n = static_cast<int64_t>(candidates.size());
     candidates.erase(candidates.begin(), candidates.begin() + std::max<int64_t>(0, n - settings.n_lengths));
     for (const auto& candidate : candidates) {
@@ -138,6 +199,24 @@ void choose_tasks(const CheckSettings& settings, int64_t context, const std::fil
   KVC_CHECK(reads_text, "check: no task that scores running text fits ", context, " tokens; the shortest takes ",
             shortest_text);
   experiment.tasks = chosen;
+}
+
+void make_texts(const Experiment& experiment, const Paths& paths) {
+  if (!experiment.texts.empty()) return;
+  const auto sources = load_data_sources(paths.root / "tasks" / "data.yaml");
+  for (const auto& name : experiment.tasks) {
+    for (const auto& file : data_files(load_task(tasks_of(name, paths).front()))) {
+      const auto source = sources.find(file);
+      const bool is_there = std::filesystem::is_regular_file(data_path(file, data_folder(experiment.data_dir)));
+      if (is_there || source == sources.end() || source->second.command.empty()) continue;
+      KVC_CHECK(!user_cache_folder().empty(), "there is no cache folder: set XDG_CACHE_HOME or HOME");
+      try {
+        make_data(source->second, user_cache_folder() / "data" / file);
+      } catch (const Error& e) {
+        throw EnvironmentError(concat(e.what(), "; or give your own text: --text FILE"));
+      }
+    }
+  }
 }
 
 std::string name_of(const CellRecord& record) {
@@ -183,25 +262,42 @@ std::vector<PresetResult> check_results(const Grid& grid, const CheckSettings& s
     auto& preset = presets[i];
     const auto& first = cell(0, i);
     preset.name = name_of(first);
+    preset.plugin = first.plugin;
+    preset.options_json = first.options_json;
     preset.is_baseline = i == full;
-    std::vector<std::string> texts;
     for (size_t t = 0; t < grid.tasks.size(); ++t) {
-      const auto& key = cell(t, i).key;
-      add_failures(db, key, preset);
-      if (grid.tasks[t].spec.likelihood) {
-        texts.push_back(key);
-        preset.by_length.push_back(pooled_likelihood(db, {key}));
+      const auto& record = cell(t, i);
+      const auto& spec = grid.tasks[t].spec;
+      add_failures(db, record.key, preset);
+      if (spec.likelihood) {
+        add_text(db, record, spec.name, preset);
       } else {
-        auto& passkey = preset.passkey[grid.tasks[t].spec.name] = passkey_of(db, cell(t, full).key, key);
+        auto& passkey = preset.passkey[spec.name] = passkey_of(db, cell(t, full).key, record.key);
         add(passkey, preset.passkey_all);
       }
     }
-    preset.all = pooled_likelihood(db, texts);
-    preset.longest = preset.by_length.back();
+    pool_texts(db, preset);
     set_loss(preset.passkey_all);
     judge(settings, preset);
   }
   return presets;
+}
+
+void pair_presets(Database& db, std::vector<PresetResult>& presets) {
+  std::vector<double> p_values;
+  for (auto& preset : presets) {
+    const bool counts = !preset.is_baseline && preset.all.n_blocks > 0;
+    const auto* rival = counts ? rival_of(preset, presets) : nullptr;
+    if (!rival) continue;
+    preset.rival = rival->name;
+    preset.against_rival = compare_texts(db, *rival, preset);
+    if (preset.against_rival.p) p_values.push_back(*preset.against_rival.p);
+  }
+  const auto adjusted = holm(p_values);
+  auto next = adjusted.begin();
+  for (auto& preset : presets) {
+    if (preset.against_rival.p) preset.p_holm = *next++;
+  }
 }
 
 }  // namespace kvc

@@ -6,6 +6,8 @@
 #include <vector>
 
 #include "analysis/likelihood_table.h"
+#include "analysis/paired_kl.h"
+#include "analysis/tails.h"
 #include "check/check_verdict.h"
 #include "experiment/grid.h"
 #include "render/table.h"
@@ -15,9 +17,13 @@ namespace kvc {
 
 // Of `names`, those tasks that fit `context` tokens with the model's tokenizer: windows by their length, questions by
 // their longest prompt; of each name the n_lengths longest. Sets experiment.tasks to their names. Throws Error where no
-// task that reads a text fits.
+// task that reads a text fits. Places the windows of texts so that none shares a token with another, of any length.
 void choose_tasks(const CheckSettings& settings, int64_t context, const std::filesystem::path& model_folder,
                   const Paths& paths, Experiment& experiment);
+
+// Makes those of the tasks' texts that a program of this machine can print and that are not there, in the user's cache
+// folder. Throws EnvironmentError naming the package where that fails.
+void make_texts(const Experiment& experiment, const Paths& paths);
 
 // The compressor's label, or its plugin and options.
 std::string name_of(const CellRecord& record);
@@ -41,11 +47,16 @@ struct PasskeyResult {
 };
 
 struct PresetResult {
-  std::string name;
+  std::string name, plugin, options_json;
   bool is_baseline = false;
   double bytes = 0, bytes_16bit = 0;             // of a prompt that fills the model's context
   LikelihoodStretch all, longest;                // over all lengths, and the longest
-  std::vector<LikelihoodStretch> by_length;      // shortest first
+  std::vector<LikelihoodStretch> by_length;      // shortest first; n_blocks 0: nothing was compressed at that length
+  std::map<std::string, std::string> text_keys;  // cells of the others, by task
+  Tails tails;                                   // over all lengths
+  std::string rival;                             // the preset of lowest KL among those no larger; "": there is none
+  PairedKl against_rival;                        // this one minus that
+  std::optional<double> p_holm;                  // of the two, over all presets
   std::map<std::string, PasskeyResult> passkey;  // by task
   PasskeyResult passkey_all;
   Levels verdict;
@@ -57,5 +68,8 @@ struct PresetResult {
 
 // Of the grid's cells, as far as they were computed.
 std::vector<PresetResult> check_results(const Grid& grid, const CheckSettings& settings, Database& db);
+
+// Compares each preset with its rival on the same tokens; their bytes are known by then.
+void pair_presets(Database& db, std::vector<PresetResult>& presets);
 
 }  // namespace kvc

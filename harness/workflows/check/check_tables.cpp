@@ -5,6 +5,8 @@
 #include <tuple>
 
 #include "kvc/check.h"
+#include "render/numbers.h"
+#include "stats/clustered.h"
 
 namespace kvc {
 namespace {
@@ -14,6 +16,8 @@ using enum TableColumn::Align;
 constexpr auto kOutliersNote =
     "where one scale spans several channels of K, outlier channels take up its range: this is what breaks methods that "
     "quantize K per token";
+
+constexpr auto kNotCompressed = "not compressed";
 
 std::string with_interval(const Estimate& estimate, const char* format, double scale) {
   char text[96];
@@ -43,8 +47,12 @@ void add_notes(const ModelFindings& found, Table& table) {
   table.notes.push_back(bounds_note(s));
   table.notes.push_back(
       concat("KL (nats/token) and top-1 agreement with full precision on ", found.presets.front().all.n_tokens,
-             " tokens, each scored with the compressed cache after a long prompt; brackets: BCa 95 % interval over ",
-             found.presets.front().all.n_blocks, " blocks of tokens"));
+             " tokens of ", found.presets.front().all.n_windows,
+             " windows of text, which share none, each scored with the compressed cache after a long prompt; brackets: "
+             "95 % interval, ",
+             found.presets.front().all.n_windows < static_cast<int64_t>(kFewestClusters)
+                 ? "blocks of tokens resampled, which says nothing of other texts"
+                 : "windows and blocks of tokens within them resampled"));
   if (found.prefill.chunk > 0) {
     table.notes.push_back(
         concat("prompts in chunks of ", found.prefill.chunk,
@@ -123,13 +131,55 @@ Table length_table(const ModelFindings& found) {
   }
   for (const auto& p : found.presets) {
     std::vector<TableCell> row{p.name};
-    for (const auto& of : p.by_length) row.emplace_back(kl_text(of));
+    for (const auto& of : p.by_length) row.emplace_back(of.n_blocks ? kl_text(of) : kNotCompressed);
     for (const auto& of : p.by_length) row.emplace_back(top1_text(of));
     for (const auto& task : found.tasks) {
       if (!task.likelihood) row.emplace_back(passkey_text(p.passkey.at(task.name)));
     }
     table.rows.push_back(std::move(row));
   }
+  const auto left_out = [](const auto& p) {
+    return std::ranges::any_of(p.by_length, [](auto& of) { return !of.n_blocks; });
+  };
+  if (std::ranges::any_of(found.presets, left_out)) {
+    table.notes.push_back(concat("'", kNotCompressed,
+                                 "': the method compressed no token at that length, which is left "
+                                 "out of its KL, top-1 and verdict"));
+  }
+  return table;
+}
+
+Table tail_table(const ModelFindings& found) {
+  Table table;
+  table.title = "Token by token";
+  table.columns = {{"compressor"}};
+  const auto of_tails = tail_columns();
+  table.columns.insert(table.columns.end(), of_tails.begin(), of_tails.end());
+  for (const auto& p : found.presets) {
+    if (p.is_baseline) continue;
+    auto& row = table.rows.emplace_back();
+    row = {p.name};
+    for (auto& cell : tail_cells(p.tails)) row.push_back(std::move(cell));
+  }
+  table.notes.emplace_back(kTailsNote);
+  return table;
+}
+
+Table paired_table(const ModelFindings& found) {
+  Table table;
+  table.title = "Against the best preset that is no larger";
+  table.columns = {{"compressor"},
+                   {"best one no larger"},
+                   {"windows", kRight},
+                   {"KL difference", kRight, "nats"},
+                   {"p (Holm)", kRight}};
+  for (const auto& p : found.presets) {
+    if (p.rival.empty()) continue;
+    const auto p_value = p.p_holm ? TableCell(to_digits(*p.p_holm, 2)) : TableCell();
+    table.rows.push_back({p.name, p.rival, p.against_rival.n_windows, difference_text(p.against_rival), p_value});
+  }
+  table.notes.emplace_back(kPairedKlNote);
+  table.notes.emplace_back("above 0: a preset that needs no more bytes loses less");
   return table;
 }
 

@@ -1,6 +1,7 @@
 // What `kvc check` found, as tables.
 #pragma once
 
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace kvc {
 struct ModelFindings {
   std::string model_name;  // as the user names it
   std::string error;       // why it could not be checked; nothing below is then known
+  nlohmann::json hashes;   // SHA-256 by file
   ModelConfig config;
   CheckSettings settings;
   int64_t context = 0;
@@ -28,6 +30,8 @@ struct ModelFindings {
 // A row a preset with all figures, and then those of each length.
 Table verdict_table(const ModelFindings& found);
 Table length_table(const ModelFindings& found);
+Table tail_table(const ModelFindings& found);    // KL token by token, over all lengths
+Table paired_table(const ModelFindings& found);  // each preset minus the best one that is no larger, on the same tokens
 
 // A row a preset, a column a model; the notes say why a cell holds no verdict. At least one model was checked.
 Table verdict_matrix(const std::vector<ModelFindings>& models);

@@ -108,9 +108,9 @@ TEST_F(ExperimentLike, SaysWhichFilesItWasReadFrom) {
 TEST_F(ExperimentLike, FilesAreRelativeToTheFileThatNamesThem) {
   folder_.write("there/base.yaml", "text: a.txt\nmodel: m\ntasks: [t]\ncompressors: [full]\n");
   const auto like = load("name: mine\nlike: there/base.yaml\n");
-  EXPECT_EQ(like.text, folder_ / "there/a.txt");
+  EXPECT_EQ(like.texts, std::vector{folder_ / "there/a.txt"});
   EXPECT_EQ(like.folder, folder_ / "there");
-  EXPECT_EQ(load("name: mine\nlike: there/base.yaml\n", {"text=b.txt"}).text, folder_ / "b.txt");
+  EXPECT_EQ(load("name: mine\nlike: there/base.yaml\n", {"text=b.txt"}).texts, std::vector{folder_ / "b.txt"});
   EXPECT_EQ(load("name: mine\nlike: there/base.yaml\ncompressors: [full]\n").folder, folder_.path());
 }
 

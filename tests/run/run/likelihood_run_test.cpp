@@ -125,17 +125,18 @@ TEST_F(LikelihoodRun, BlocksAddUpToTheSamplesSums) {
   EXPECT_EQ(n, 4);
 }
 
+// Each begins with what the tokenizer puts before a text, here one token.
 TEST_F(LikelihoodRun, WindowsFollowEachOtherInOneEncodingOfTheText) {
   ASSERT_EQ(run({"--limit", "1000"}).exit_code, 0);
   const auto tokenizer = Tokenizer::load(kRoot / "models" / "demo");
-  const auto ids = tokenizer.encode(text_, true);
+  const auto ids = tokenizer.encode(text_, false);
   auto database = db();
-  EXPECT_EQ(database.integer("SELECT max(n_samples) FROM cell"), static_cast<int64_t>(ids.size() / 96));
+  EXPECT_EQ(database.integer("SELECT max(n_samples) FROM cell"), static_cast<int64_t>(ids.size() / 95));
   for (const int64_t sample : {0, 1, 3}) {
-    const auto first = ids.begin() + 96 * sample;
+    const auto first = ids.begin() + 95 * sample;
     EXPECT_EQ(database.text("SELECT body FROM text JOIN sample ON prompt_sha256 = sha256 WHERE sample = " +
                             std::to_string(sample) + " LIMIT 1"),
-              tokenizer.decode({first, first + 96}, true));
+              tokenizer.decode({first, first + 95}, true));
   }
 }
 
@@ -178,8 +179,37 @@ TEST_F(LikelihoodRun, TheTableHasStretchesLabelsAndSizes) {
                          " WHERE plugin = 'rtn'") /
                      1e6;
   EXPECT_NEAR(std::stod(lossy["perplexity"].get<std::string>()) / std::exp(nll), 1, 2e-6);
-  EXPECT_NE(found["notes"].dump().find("bootstrap over blocks"), std::string::npos);
+  EXPECT_NE(found["notes"].dump().find("of fewer than 5 windows only blocks"), std::string::npos);
   EXPECT_NE(found["notes"].dump().find("from the reference's, nats/token"), std::string::npos);
+}
+
+// KL of rtn minus KL of full, which is 0: the difference is rtn's own mean.
+TEST_F(LikelihoodRun, CompareHoldsKlOnTheSameTokensSideBySide) {
+  write_experiment("  - full\n  - rtn: {bits: 2}\n  - rtn: {bits: 4}\n", "limit: 6\n");
+  ASSERT_EQ(run().exit_code, 0);
+  const auto done =
+      run_program(folder_, {"compare", database_.string(), "--baseline", "full", "--kl", "--format", "json"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  const auto rows = nlohmann::json::parse(done.out)["rows"];
+  ASSERT_EQ(rows.size(), 2u) << rows;
+  auto database = db();
+  for (const auto& row : rows) {
+    auto select = database.prepare(
+        "SELECT sum(kl) / sum(n_tokens) FROM likelihood JOIN cell ON key = cell_key WHERE plugin = 'rtn' AND bits = ?");
+    select.bind(1, row["B"].get<std::string>().find("bits 2") != std::string::npos ? 2.0 : 4.0);
+    ASSERT_TRUE(select.step());
+    EXPECT_EQ(row["windows"], 6);
+    EXPECT_EQ(row["tokens"], 6 * 64);
+    EXPECT_EQ(row["KL A [nats]"], 0);
+    EXPECT_NEAR(row["B - A [nats]"], select.real(0), 0.006 * select.real(0));
+    EXPECT_LT(row["low [nats]"], row["B - A [nats]"]);
+    EXPECT_GT(row["high [nats]"], row["B - A [nats]"]);
+    EXPECT_NEAR(row["p (Holm)"], 2 * 2.0 / 64, 0.001);  // all six windows rose, in both rows: 2 of 2^6 flips, twice
+  }
+  const auto shown = run_program(folder_, {"compare", database_.string(), "--baseline", "full"});
+  EXPECT_NE(shown.out.find("KL divergence on the same tokens"), std::string::npos) << shown.out;
+  const auto none = run_program(folder_, {"compare", database_.string(), "--baseline", "full", "--kl", "--task", "x"});
+  EXPECT_EQ(none.exit_code, 2) << none.out;
 }
 
 // The reference reads what the compressors read; whether it is among them does not matter.
@@ -244,7 +274,9 @@ TEST_F(LikelihoodRun, AWindowIsShownAsAPrompt) {
       run_program(folder_, {"prompt", (folder_ / "tasks/s/t.yaml").string(), "1", "--model", "models/demo", "--json"});
   ASSERT_EQ(done.exit_code, 0) << done.err;
   const auto ids = Tokenizer::load(kRoot / "models" / "demo").encode(text_, true);
-  EXPECT_EQ(nlohmann::json::parse(done.out)["ids"], nlohmann::json(std::vector(ids.begin() + 96, ids.begin() + 128)));
+  std::vector wanted{ids[0]};
+  wanted.insert(wanted.end(), ids.begin() + 96, ids.begin() + 127);
+  EXPECT_EQ(nlohmann::json::parse(done.out)["ids"], nlohmann::json(wanted));
 }
 
 // A file of a kvc that knew no likelihoods has no such table, and may not be written.

@@ -1,0 +1,28 @@
+// What a database holds of windows of running text, block by block.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "store/database.h"
+
+namespace kvc {
+
+// Sums over consecutive scored tokens.
+struct TextBlock {
+  int64_t position = 0, n_tokens = 0;  // position: of its first token in the window
+  double nll = 0, kl = 0;              // in nats
+  int64_t n_top1_same = 0;
+};
+
+struct TextWindow {
+  std::string prompt_sha256;  // of the window's text
+  std::vector<TextBlock> blocks;
+};
+
+// The cell's windows by sample, those that failed left out.
+std::map<int64_t, TextWindow> text_windows(Database& db, const std::string& cell_key);
+
+}  // namespace kvc
