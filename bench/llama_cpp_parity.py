@@ -18,31 +18,11 @@ from pathlib import Path
 
 import numpy as np
 
+from gguf_copy import copy_gguf
+
 PROMPT, SCORED, UBATCH = int(os.environ.get("PROMPT", "1536")), 128, 512
 DEFAULT = ["f16/rot", "q8_0/rot", "q5_1/rot", "q4_0/rot", "q8_0/norot", "q5_1/norot", "q4_0/norot"]
 TYPES = {"f32": 0, "f16": 1, "bf16": 30, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "iq4_nl": 20}
-
-
-def write_f32(source, target):
-    import gguf
-    reader = gguf.GGUFReader(source)
-    arch = reader.fields["general.architecture"].contents()
-    writer = gguf.GGUFWriter(target, arch)
-    for name, field in reader.fields.items():
-        if name.startswith("GGUF.") or name in ("general.architecture", "general.file_type"):
-            continue
-        kind = field.types[0]
-        if kind == gguf.GGUFValueType.ARRAY:
-            writer.add_key_value(name, field.contents(), kind, sub_type=field.types[-1])
-        else:
-            writer.add_key_value(name, field.contents(), kind)
-    for tensor in reader.tensors:
-        values = gguf.quants.dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
-        writer.add_tensor(tensor.name, values.reshape(tensor.shape[::-1]))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
 
 
 def move_weights(source, target):
@@ -120,7 +100,7 @@ def main(kvc, source, ids_file, libraries, *kinds):
         ids_file = folder / "ids.json"
         ids_file.write_text(json.dumps(ids[:PROMPT + SCORED - 1]))
         model, moved = folder / "f32.gguf", folder / "moved.gguf"
-        write_f32(source, model)
+        copy_gguf(source, model, "F32")
         move_weights(model, moved)
         following = np.array(ids[PROMPT:PROMPT + SCORED])
 

@@ -52,6 +52,7 @@ int run(int argc, char** argv) {
   kvc::add_diff_verb(program);
   kvc::add_compare_verbs(program);
   kvc::add_check_verb(program);
+  kvc::add_budget_verb(program);
   kvc::add_inspect_verbs(program);
   kvc::add_tasks_verb(program);
   kvc::add_model_verbs(program);

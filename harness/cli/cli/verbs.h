@@ -33,6 +33,7 @@ void add_status_verb(Verb program);
 void add_diff_verb(Verb program);
 void add_compare_verbs(Verb program);  // compare, power
 void add_check_verb(Verb program);
+void add_budget_verb(Verb program);
 void add_inspect_verbs(Verb program);  // plugins, validate, doctor
 void add_tasks_verb(Verb program);
 void add_model_verbs(Verb program);  // model list, get, show
