@@ -35,8 +35,9 @@ likelihood: {{tokens: {N_TOKENS}, prompt_tokens: 1, block: 64, reference: full}}
 def perplexities(text):
     model = AutoModelForCausalLM.from_pretrained(DEMO, dtype=torch.float32, attn_implementation="eager").eval()
     ids = Tokenizer.from_file(os.path.join(DEMO, "tokenizer.json")).encode(text).ids
-    for begin in range(0, len(ids) - N_TOKENS + 1, N_TOKENS):
-        window = torch.tensor([ids[begin:begin + N_TOKENS]])
+    bos, ids = ids[:1], ids[1:]  # every window begins with it
+    for begin in range(0, len(ids) - N_TOKENS + 2, N_TOKENS - 1):
+        window = torch.tensor([bos + ids[begin:begin + N_TOKENS - 1]])
         yield math.exp(model(window, labels=window).loss.item())
 
 
