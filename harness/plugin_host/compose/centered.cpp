@@ -8,24 +8,15 @@ namespace kvc {
 namespace {
 
 // A query's product with the mean is the same for all tokens, so it cancels in a softmax over these alone.
-class CenteredCache final : public ComposedCache, public DropsTokens {
+class CenteredCache final : public OnePartCache {
  public:
-  CenteredCache(const LayerInfo& info, int n_stages, PartCache part)
-      : ComposedCache(info, n_stages), part_(std::move(part)) {}
+  using OnePartCache::OnePartCache;
 
   KeyValue gather(Gather what) const override {
     auto held = part_.gather(what);
     if (held.k.defined()) held.k = held.k + mean_;
     return held;
   }
-  at::Tensor attended_query(const at::Tensor& q) const override { return part_->attended_query(q); }
-  at::Tensor positions() const override { return part_->positions(); }
-  LayerCache& prompt() override { return part_.cache(); }
-  int64_t length() const override { return part_->length(); }
-  int64_t n_encoded_tokens() const override { return part_->n_encoded_tokens(); }
-  int64_t n_encoded_numbers() const override { return part_->n_encoded_numbers(); }
-  int64_t droppable(int64_t n_tokens) const override { return part_.droppable(n_tokens); }
-  void drop_oldest(int64_t n_tokens) override { part_.drop_oldest(n_tokens); }
 
  protected:
   void append_parts(const NewTokens& tokens) override {
@@ -44,7 +35,6 @@ class CenteredCache final : public ComposedCache, public DropsTokens {
   }
 
  private:
-  PartCache part_;
   at::Tensor mean_;  // [H_kv, 1, D] at 16 bits, of the prompt's keys, or of its first chunk's
 };
 

@@ -86,4 +86,23 @@ class ComposedCache : public LayerCache {
   mutable double attend_seconds_ = 0;
 };
 
+// A cache of one part, which has all tokens.
+class OnePartCache : public ComposedCache, public DropsTokens {
+ public:
+  OnePartCache(const LayerInfo& info, int n_stages, PartCache part)
+      : ComposedCache(info, n_stages), part_(std::move(part)) {}
+
+  at::Tensor attended_query(const at::Tensor& q) const override { return part_->attended_query(q); }
+  at::Tensor positions() const override { return part_->positions(); }
+  LayerCache& prompt() override { return part_.cache(); }
+  int64_t length() const override { return part_->length(); }
+  int64_t n_encoded_tokens() const override { return part_->n_encoded_tokens(); }
+  int64_t n_encoded_numbers() const override { return part_->n_encoded_numbers(); }
+  int64_t droppable(int64_t n_tokens) const override { return part_.droppable(n_tokens); }
+  void drop_oldest(int64_t n_tokens) override { part_.drop_oldest(n_tokens); }
+
+ protected:
+  PartCache part_;
+};
+
 }  // namespace kvc

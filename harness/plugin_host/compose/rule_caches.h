@@ -10,28 +10,15 @@
 namespace kvc {
 
 // The whole cache of one part.
-class WholeCache final : public ComposedCache, public DropsTokens {
+class WholeCache final : public OnePartCache {
  public:
-  WholeCache(const LayerInfo& info, int n_stages, PartCache part)
-      : ComposedCache(info, n_stages), part_(std::move(part)) {}
-
+  using OnePartCache::OnePartCache;
   KeyValue gather(Gather what) const override { return part_.gather(what); }
-  at::Tensor attended_query(const at::Tensor& q) const override { return part_->attended_query(q); }
-  at::Tensor positions() const override { return part_->positions(); }
-  LayerCache& prompt() override { return part_.cache(); }
-  int64_t length() const override { return part_->length(); }
-  int64_t n_encoded_tokens() const override { return part_->n_encoded_tokens(); }
-  int64_t n_encoded_numbers() const override { return part_->n_encoded_numbers(); }
-  int64_t droppable(int64_t n_tokens) const override { return part_.droppable(n_tokens); }
-  void drop_oldest(int64_t n_tokens) override { part_.drop_oldest(n_tokens); }
 
  protected:
   void append_parts(const NewTokens& tokens) override { part_.append(tokens); }
   at::Tensor attend_parts(const at::Tensor& q, double scale) const override { return part_.attend(q, scale); }
   void add_parts(std::vector<StageUse>& uses) const override { part_.add_to(uses); }
-
- private:
-  PartCache part_;
 };
 
 // The prompt in one cache, all later tokens in another, which counts them from 0.
