@@ -82,9 +82,11 @@ void check_likelihoods(const LikelihoodJob& job, const LikelihoodResult& result)
       expect_equal("the number of scored tokens", measured.log_likelihoods.size(), n);
       expect_equal("the number of divergences", measured.kl.size(), n_compared);
       expect_equal("the number of compared tokens", measured.top1_same.size(), n_compared);
+      expect_equal("the number of acceptances", measured.acceptance.size(), n_compared);
       for (const double value : measured.log_likelihoods) expect_finite("a log-likelihood", value, -1e9, kSlack);
       for (const double value : measured.kl) expect_finite("a divergence", value, -kSlack, 1e9);
       for (const auto same : measured.top1_same) expect_within("top1_same", same, 0, 1);
+      for (const double value : measured.acceptance) expect_finite("an acceptance", value, 0, 1);
     }
   }
 }

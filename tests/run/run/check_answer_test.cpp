@@ -139,7 +139,7 @@ TEST_F(CheckAnswer, TakesNoNumberThatIsNone) {
 TEST_F(CheckAnswer, KnowsWhatWasScored) {
   job_.asked = LikelihoodJob{{{{1, 2}, {{3, 4, 5}, {1}}}}};
   LikelihoodResult right{{result_.measured, result_.bytes, {}},
-                         {{{{-1, -2, -3}, false, {}, {}}, {{-1}, true, {}, {}}}}};
+                         {{{{-1, -2, -3}, false, {}, {}, {}}, {{-1}, true, {}, {}, {}}}}};
   auto& m = right.measured;
   m.n_prompt_tokens = 2, m.kv_bytes_fp16 = 6 * 32, m.kv_bytes_engine = 6 * 32, m.n_encoded_numbers = 32;
   EXPECT_EQ(said(right), "no error");
@@ -155,6 +155,8 @@ TEST_F(CheckAnswer, KnowsWhatWasScored) {
   EXPECT_THAT(changed([](auto& r) { r.likelihoods[0][0].log_likelihoods[1] = std::nan(""); }),
               HasSubstr("a log-likelihood is nan"));
   EXPECT_THAT(changed([](auto& r) { r.likelihoods[0][0].kl = {0, 0, 0}; }), HasSubstr("divergences is 3, expected 0"));
+  EXPECT_THAT(changed([](auto& r) { r.likelihoods[0][0].acceptance = {1}; }),
+              HasSubstr("acceptances is 1, expected 0"));
   EXPECT_EQ(changed([](auto& r) { r.measured.n_new_tokens = 1; }), "n_new_tokens is 1, expected 3");
 }
 
