@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/lanes.h"
+#include "kernels/this_machine.h"
 
 namespace kvc::kernels {
 namespace {
@@ -306,53 +307,37 @@ KVC_INLINE F exp_of(F x) {
 #define KVC_FOR_V3
 #endif
 
-enum class Machine { v4, v3, any };
-
-Machine find_machine() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("x86-64-v4")) return Machine::v4;
-  if (__builtin_cpu_supports("x86-64-v3")) return Machine::v3;
-#endif
-  return Machine::any;
+template <class Loop, class... A>
+KVC_FOR_V4 void on_v4(A... arguments) {
+  Loop::template run<Floats>(arguments...);
+}
+template <class Loop, class... A>
+KVC_FOR_V3 void on_v3(A... arguments) {
+  Loop::template run<typename Loop::OnV3>(arguments...);
+}
+template <class Loop, class... A>
+void on_any(A... arguments) {
+  Loop::template run<Floats>(arguments...);
+}
+template <class Loop, class... A>
+void on_this_machine(A... arguments) {
+  of_this_level(on_v4<Loop, A...>, on_v3<Loop, A...>, on_any<Loop, A...>)(arguments...);
 }
 
-template <class Function>
-Function* of_machine(Function& v4, Function& v3, Function& any) {
-  static const Machine machine = find_machine();
-  return machine == Machine::v4 ? &v4 : machine == Machine::v3 ? &v3 : &any;
-}
-
-template <class W>
-KVC_FOR_V4 void multiply_v4(const float* x, int64_t n_rows, int64_t k, const W* w, int64_t first, int64_t end, float* y,
-                            int64_t y_stride) {
-  multiply<Floats>(x, n_rows, k, w, first, end, y, y_stride);
-}
-template <class W>
-KVC_FOR_V3 void multiply_v3(const float* x, int64_t n_rows, int64_t k, const W* w, int64_t first, int64_t end, float* y,
-                            int64_t y_stride) {
-  multiply<Pair>(x, n_rows, k, w, first, end, y, y_stride);
-}
-template <class W>
-void multiply_any(const float* x, int64_t n_rows, int64_t k, const W* w, int64_t first, int64_t end, float* y,
-                  int64_t y_stride) {
-  multiply<Floats>(x, n_rows, k, w, first, end, y, y_stride);
-}
-
-template <class W>
-KVC_FOR_V4 void mix_v4(const float* x, int64_t x_stride, int64_t n_rows, const W* w, int64_t n_tokens, int64_t dim,
-                       float* y, int64_t y_stride) {
-  mix<Floats>(x, x_stride, n_rows, w, n_tokens, dim, y, y_stride);
-}
-template <class W>
-KVC_FOR_V3 void mix_v3(const float* x, int64_t x_stride, int64_t n_rows, const W* w, int64_t n_tokens, int64_t dim,
-                       float* y, int64_t y_stride) {
-  mix<Pair>(x, x_stride, n_rows, w, n_tokens, dim, y, y_stride);
-}
-template <class W>
-void mix_any(const float* x, int64_t x_stride, int64_t n_rows, const W* w, int64_t n_tokens, int64_t dim, float* y,
-             int64_t y_stride) {
-  mix<Floats>(x, x_stride, n_rows, w, n_tokens, dim, y, y_stride);
-}
+struct Multiply {
+  using OnV3 = Pair;
+  template <class V, class... A>
+  static KVC_INLINE void run(A... arguments) {
+    multiply<V>(arguments...);
+  }
+};
+struct Mix {
+  using OnV3 = Pair;
+  template <class V, class... A>
+  static KVC_INLINE void run(A... arguments) {
+    mix<V>(arguments...);
+  }
+};
 
 // F: Floats, or Eight, of which two make the 16 lanes
 template <class F>
@@ -404,9 +389,13 @@ KVC_INLINE void softmax_of(float* x, int64_t n, const float* sink) {
   for (int64_t i = 0; i < n; ++i) x[i] *= factor;
 }
 
-KVC_FOR_V4 void softmax_v4(float* x, int64_t n, const float* sink) { softmax_of<Floats>(x, n, sink); }
-KVC_FOR_V3 void softmax_v3(float* x, int64_t n, const float* sink) { softmax_of<Eight>(x, n, sink); }
-void softmax_any(float* x, int64_t n, const float* sink) { softmax_of<Floats>(x, n, sink); }
+struct Softmax {
+  using OnV3 = Eight;
+  template <class F>
+  static KVC_INLINE void run(float* x, int64_t n, const float* sink) {
+    softmax_of<F>(x, n, sink);
+  }
+};
 
 // x / (1 + exp(-gate(x)))
 template <class F, class Gate>
@@ -445,19 +434,20 @@ struct GeluGate {  // 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u))
   }
 };
 
-KVC_FOR_V4 void silu_v4(float* x, int64_t n, float alpha) { gate_rows<Floats>(x, n, TimesAlpha{alpha}); }
-KVC_FOR_V3 void silu_v3(float* x, int64_t n, float alpha) { gate_rows<Eight>(x, n, TimesAlpha{alpha}); }
-void silu_any(float* x, int64_t n, float alpha) { gate_rows<Floats>(x, n, TimesAlpha{alpha}); }
-KVC_FOR_V4 void gelu_v4(float* x, int64_t n) { gate_rows<Floats>(x, n, GeluGate{}); }
-KVC_FOR_V3 void gelu_v3(float* x, int64_t n) { gate_rows<Eight>(x, n, GeluGate{}); }
-void gelu_any(float* x, int64_t n) { gate_rows<Floats>(x, n, GeluGate{}); }
+struct GateRows {
+  using OnV3 = Eight;
+  template <class F, class Gate>
+  static KVC_INLINE void run(float* x, int64_t n, Gate gate) {
+    gate_rows<F>(x, n, gate);
+  }
+};
 
 }  // namespace
 
 template <class W>
 void multiply_rows(const float* x, int64_t n_rows, int64_t k, const W* w, int64_t first, int64_t end, float* y,
                    int64_t y_stride) {
-  of_machine(multiply_v4<W>, multiply_v3<W>, multiply_any<W>)(x, n_rows, k, w, first, end, y, y_stride);
+  on_this_machine<Multiply>(x, n_rows, k, w, first, end, y, y_stride);
 }
 template void multiply_rows(const float*, int64_t, int64_t, const float*, int64_t, int64_t, float*, int64_t);
 template void multiply_rows(const float*, int64_t, int64_t, const Bf16*, int64_t, int64_t, float*, int64_t);
@@ -467,7 +457,7 @@ template void multiply_rows(const float*, int64_t, int64_t, const int8_t*, int64
 template <class W>
 void mix_rows(const float* x, int64_t x_stride, int64_t n_rows, const W* w, int64_t n_tokens, int64_t dim, float* y,
               int64_t y_stride) {
-  of_machine(mix_v4<W>, mix_v3<W>, mix_any<W>)(x, x_stride, n_rows, w, n_tokens, dim, y, y_stride);
+  on_this_machine<Mix>(x, x_stride, n_rows, w, n_tokens, dim, y, y_stride);
 }
 template void mix_rows(const float*, int64_t, int64_t, const float*, int64_t, int64_t, float*, int64_t);
 template void mix_rows(const float*, int64_t, int64_t, const Bf16*, int64_t, int64_t, float*, int64_t);
@@ -508,9 +498,9 @@ KVC_CLONES double sum_of_squares(const float* x, const float* y, int64_t n) {
 
 void softmax(float* x, int64_t n, const float* sink) {
   if (n == 0) return;
-  of_machine(softmax_v4, softmax_v3, softmax_any)(x, n, sink);
+  on_this_machine<Softmax>(x, n, sink);
 }
-void silu(float* x, int64_t n, float alpha) { of_machine(silu_v4, silu_v3, silu_any)(x, n, alpha); }
-void gelu_tanh(float* x, int64_t n) { of_machine(gelu_v4, gelu_v3, gelu_any)(x, n); }
+void silu(float* x, int64_t n, float alpha) { on_this_machine<GateRows>(x, n, TimesAlpha{alpha}); }
+void gelu_tanh(float* x, int64_t n) { on_this_machine<GateRows>(x, n, GeluGate{}); }
 
 }  // namespace kvc::kernels
