@@ -39,8 +39,7 @@ void make_data(const DataSource& source, const fs::path& to) {
   std::string found;
   const auto state = check_data(source, part, found);
   const bool printed = fs::file_size(part) > 0;  // of a pipe the shell tells the last program's status alone
-  const bool is_whole = fs::file_size(part) <= static_cast<uintmax_t>(source.n_bytes.value_or(kMostBytes));
-  const bool is_right = is_whole && (state == DataState::kRight || (state == DataState::kUnchecked && !source.n_bytes));
+  const bool is_right = source.n_bytes ? state == DataState::kRight : fs::file_size(part) <= uintmax_t{kMostBytes};
   if (!is_right) fs::remove(part);
   KVC_CHECK(status == 0 && printed, "'", source.command, "' failed; it is of Debian's package ", source.package,
             " (as root: apt-get install ", source.package, ")");

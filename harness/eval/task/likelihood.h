@@ -18,7 +18,7 @@ struct LikelihoodSpec {
   // Of windows that share no text with other tasks' windows (`kvc check`): where the first begins in a text, and the
   // tokens from one's begin to the next's; the texts are taken in turn. stride 0: one window follows another.
   int64_t offset = 0, stride = 0;
-  std::string reference;  // the compressor, with its default options, that the others are held against
+  std::string reference;  // the compressor, with its default options, that the others are compared with
   std::string where;      // in the task file, for messages
 };
 

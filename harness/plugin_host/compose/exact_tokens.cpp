@@ -35,8 +35,9 @@ class ExactTokens {
     n_ += n;
   }
   void drop_oldest(int64_t n) {
-    k_ = n == n_ ? at::Tensor() : at_16_bits(narrow(k_, n, n_ - n));
-    v_ = n == n_ ? at::Tensor() : at_16_bits(narrow(v_, n, n_ - n));
+    for (auto* x : {&k_, &v_}) {
+      if (x->defined()) *x = n == n_ ? at::Tensor() : narrow(*x, n, n_ - n).clone();
+    }
     n_ -= n;
   }
   KeyValue oldest(int64_t n) const { return {narrow(k_, 0, n), narrow(v_, 0, n)}; }

@@ -118,15 +118,10 @@ void add_kl_rows(CompareReport& report, Database& db_a, Database& db_b, const Gr
 }
 
 void adjust_kl(CompareReport& report) {
-  std::vector<double> p_values;
-  for (const auto& row : report.kl_rows) {
-    if (row.kl.p) p_values.push_back(*row.kl.p);
-  }
+  std::vector<std::optional<double>> p_values;
+  for (const auto& row : report.kl_rows) p_values.push_back(row.kl.p);
   const auto adjusted = holm(p_values);
-  auto next = adjusted.begin();
-  for (auto& row : report.kl_rows) {
-    if (row.kl.p) row.p_holm = *next++;
-  }
+  for (size_t i = 0; i < adjusted.size(); ++i) report.kl_rows[i].p_holm = adjusted[i];
 }
 
 void adjust(CompareReport& report) {

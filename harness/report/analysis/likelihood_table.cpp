@@ -101,24 +101,13 @@ std::string reference_of(Database& db, const std::string& cell_key) {
   return select.bind(1, cell_key).step() ? select.text(0) : "";
 }
 
-using WindowsOfCell = std::map<int64_t, TextWindow>;
-
-// The block of `windows` that is of the same tokens; null: there is none.
-const TextBlock* same_block(const WindowsOfCell& windows, int64_t sample, const TextBlock& block) {
-  const auto window = windows.find(sample);
-  if (window == windows.end()) return nullptr;
-  const auto found = std::ranges::find_if(window->second.blocks, [&](const auto& other) {
-    return other.position == block.position && other.n_tokens == block.n_tokens;
-  });
-  return found == window->second.blocks.end() ? nullptr : &*found;
-}
-
 // A cell's blocks by the end of their stretch; 0: all of them. Adds to what is there.
-void add_blocks(const WindowsOfCell& windows, const WindowsOfCell& reference, int64_t stretch,
+void add_blocks(const TextWindows& windows, const TextWindows& reference, int64_t stretch,
                 std::map<int64_t, Blocks>& blocks) {
   for (const auto& [sample, window] : windows) {
+    const auto other = reference.find(sample);
     for (const auto& block : window.blocks) {
-      const auto* of_reference = same_block(reference, sample, block);
+      const auto* of_reference = other == reference.end() ? nullptr : same_block(other->second, block);
       blocks[end_of(block.position, stretch)].add(window, block, of_reference);
       blocks[0].add(window, block, of_reference);
     }
@@ -210,7 +199,7 @@ std::vector<LikelihoodStretch> likelihood_stretches(Database& db, const Likeliho
 }
 
 LikelihoodStretch pooled_likelihood(Database& db, const std::vector<std::string>& cell_keys) {
-  std::vector<WindowsOfCell> cells;
+  std::vector<TextWindows> cells;
   for (const auto& key : cell_keys) cells.push_back(text_windows(db, key));
   std::map<int64_t, Blocks> blocks;
   for (const auto& windows : cells) add_blocks(windows, {}, 0, blocks);

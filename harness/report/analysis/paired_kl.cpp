@@ -12,25 +12,16 @@ namespace {
 // B - A of the blocks that both windows have; adds both sides' KL to the sums.
 Cluster differences(const TextWindow& a, const TextWindow& b, PairedKl& sums) {
   Cluster cluster;
-  size_t at = 0;
   for (const auto& block : a.blocks) {
-    while (at < b.blocks.size() && b.blocks[at].position < block.position) ++at;
-    if (at == b.blocks.size()) break;
-    const auto& other = b.blocks[at];
-    if (other.position != block.position || other.n_tokens != block.n_tokens) continue;
-    cluster.values.push_back(other.kl - block.kl);
+    const auto* other = same_block(b, block);
+    if (!other) continue;
+    cluster.values.push_back(other->kl - block.kl);
     cluster.weights.push_back(static_cast<double>(block.n_tokens));
     sums.kl_a += block.kl;
-    sums.kl_b += other.kl;
+    sums.kl_b += other->kl;
     sums.n_tokens += block.n_tokens;
   }
   return cluster;
-}
-
-double mean(const Cluster& cluster) {
-  double sum = 0, weight = 0;
-  for (size_t i = 0; i < cluster.values.size(); ++i) sum += cluster.values[i], weight += cluster.weights[i];
-  return sum / weight;
 }
 
 }  // namespace
@@ -74,7 +65,7 @@ PairedKl paired_kl(const std::vector<std::pair<TextWindows, TextWindows>>& cells
   if (clusters.size() < kFewestClusters) return paired;
   paired.interval = clustered_interval(clusters);
   std::vector<double> means;
-  for (const auto& cluster : clusters) means.push_back(mean(cluster));
+  for (const auto& cluster : clusters) means.push_back(clustered_mean({&cluster, 1}));
   paired.p = sign_flip_test(means).p;
   return paired;
 }

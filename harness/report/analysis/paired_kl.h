@@ -11,8 +11,6 @@
 
 namespace kvc {
 
-using TextWindows = std::map<int64_t, TextWindow>;
-
 struct PairedKl {
   int64_t n_windows = 0, n_tokens = 0;        // that both scored
   double kl_a = 0, kl_b = 0, difference = 0;  // nats/token; difference: B - A

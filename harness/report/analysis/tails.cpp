@@ -12,9 +12,15 @@ namespace {
 
 constexpr double kFewestBeyond = 10;
 
-std::optional<double> known_quantile(const std::vector<double>& values, double p) {
-  if (static_cast<double>(values.size()) * (1 - p) < kFewestBeyond * (1 - 1e-9)) return std::nullopt;
-  return quantile(values, p);
+// Sets those quantiles that have enough tokens beyond them.
+void set_quantiles(std::vector<double> values, Tails& tails) {
+  constexpr double kShares[] = {0.5, 0.9, 0.99, 0.999};
+  std::optional<double>* const all[] = {&tails.median, &tails.p90, &tails.p99, &tails.p999};
+  const auto n = static_cast<double>(values.size());
+  const auto found = quantiles(std::move(values), kShares);
+  for (size_t i = 0; i < found.size(); ++i) {
+    if (n * (1 - kShares[i]) >= kFewestBeyond * (1 - 1e-9)) *all[i] = found[i];
+  }
 }
 
 std::string token_text(const std::string& tokens_json, size_t i) {
@@ -67,10 +73,7 @@ Tails tails_of(Database& db, const std::vector<std::string>& cell_keys) {
   tails.n_tokens = static_cast<int64_t>(all.size());
   if (all.empty()) return tails;
   tails.acceptance /= static_cast<double>(all.size());
-  tails.median = known_quantile(all, 0.5);
-  tails.p90 = known_quantile(all, 0.9);
-  tails.p99 = known_quantile(all, 0.99);
-  tails.p999 = known_quantile(all, 0.999);
+  set_quantiles(std::move(all), tails);
   return tails;
 }
 

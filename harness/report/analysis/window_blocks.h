@@ -22,7 +22,12 @@ struct TextWindow {
   std::vector<TextBlock> blocks;
 };
 
-// The cell's windows by sample, those that failed left out.
-std::map<int64_t, TextWindow> text_windows(Database& db, const std::string& cell_key);
+using TextWindows = std::map<int64_t, TextWindow>;  // of a cell, by sample
+
+// Those that failed are left out.
+TextWindows text_windows(Database& db, const std::string& cell_key);
+
+// The window's block of the same tokens as `block`; null: there is none.
+const TextBlock* same_block(const TextWindow& window, const TextBlock& block);
 
 }  // namespace kvc

@@ -338,6 +338,12 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
   plugin_path_key(keys, experiment.plugin_path);
 }
 
+std::filesystem::path dump_prefix(const Experiment& experiment, const std::string& task, int64_t sample) {
+  auto name = concat(task, "-", sample);
+  std::replace(name.begin(), name.end(), '/', '_');
+  return std::filesystem::absolute(experiment.dump) / name;
+}
+
 Experiment load_experiment(const std::filesystem::path& path, const std::vector<std::string>& overrides) {
   const auto map = load_experiment_yaml(path, overrides);
   try {

@@ -48,6 +48,10 @@ struct WindowPlace {
   int64_t offset = 0, stride = 0;
 };
 
+struct Experiment;
+// Of kind probe with a dump: the file of compressor i is this, then "-i.safetensors".
+std::filesystem::path dump_prefix(const Experiment& experiment, const std::string& task, int64_t sample);
+
 struct Experiment {
   std::string name;
   RunKind kind = RunKind::eval;      // never bench or capacity: see BenchExperiment

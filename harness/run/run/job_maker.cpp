@@ -88,10 +88,8 @@ ProbeJob JobMaker::probe_of(const PendingJob& pending, const Sample& sample) con
   probe.answer_ids = spec.likelihood ? pending.prompt.scored.front().continuations.front()
                                      : store_->full_precision_answer(cell->record, settings.dump(), sample.id);
   if (experiment_.dump.empty()) return probe;
-  auto name = concat(cell->record.task, "-", sample.id);
-  std::replace(name.begin(), name.end(), '/', '_');
   std::filesystem::create_directories(experiment_.dump);
-  probe.dump = (std::filesystem::absolute(experiment_.dump) / name).string();
+  probe.dump = dump_prefix(experiment_, cell->record.task, sample.id).string();
   return probe;
 }
 

@@ -3,7 +3,6 @@
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
-#include <utility>
 
 #include "kvc/check.h"
 #include "stats/random.h"
@@ -36,13 +35,18 @@ Sums sums_of(const Cluster& cluster) {
           std::accumulate(cluster.weights.begin(), cluster.weights.end(), 0.0)};
 }
 
-// The ratio, and the half width of its interval by Student's t on the clusters' residuals.
-std::pair<double, double> ratio_and_half_width(std::span<const Cluster> clusters, double confidence) {
+Sums sums_of_all(std::span<const Cluster> clusters) {
   Sums all;
   for (const auto& cluster : clusters) {
     const auto [value, weight] = sums_of(cluster);
     all.value += value, all.weight += weight;
   }
+  return all;
+}
+
+// Half the width of the ratio's interval by Student's t on the clusters' residuals.
+double half_width_of(std::span<const Cluster> clusters, double confidence) {
+  const auto all = sums_of_all(clusters);
   const double ratio = all.value / all.weight, n = static_cast<double>(clusters.size());
   double squares = 0;
   for (const auto& cluster : clusters) {
@@ -50,7 +54,7 @@ std::pair<double, double> ratio_and_half_width(std::span<const Cluster> clusters
     squares += (value - ratio * weight) * (value - ratio * weight);
   }
   const double t = boost::math::quantile(boost::math::students_t(n - 1), 0.5 + confidence / 2);
-  return {ratio, t * std::sqrt(squares * n / (n - 1)) / all.weight};
+  return t * std::sqrt(squares * n / (n - 1)) / all.weight;
 }
 
 double standard_deviation(const std::vector<double>& values) {
@@ -62,6 +66,11 @@ double standard_deviation(const std::vector<double>& values) {
 
 }  // namespace
 
+double clustered_mean(std::span<const Cluster> clusters) {
+  const auto all = sums_of_all(clusters);
+  return all.value / all.weight;
+}
+
 Interval clustered_interval(std::span<const Cluster> clusters, double confidence, const Resampling& how) {
   KVC_CHECK(clusters.size() > 1 && how.n_draws > 0, "bootstrap: ", clusters.size(), " clusters and ", how.n_draws,
             " draws, allowed: 2 or more, 1 or more");
@@ -72,12 +81,13 @@ Interval clustered_interval(std::span<const Cluster> clusters, double confidence
   SplitMix64 random(how.seed);
   std::vector<double> ratios(static_cast<size_t>(how.n_draws));
   for (auto& ratio : ratios) ratio = resampled_ratio(clusters, random);
-  const auto [ratio, half_width] = ratio_and_half_width(clusters, confidence);
+  const double ratio = clustered_mean(clusters), half_width = half_width_of(clusters, confidence);
   const double spread = standard_deviation(ratios) * normal_quantile(0.5 + confidence / 2);
   if (spread == 0) return {ratio, ratio};
-  const double factor = half_width / spread, low = quantile(ratios, 0.5 - confidence / 2),
-               high = quantile(ratios, 0.5 + confidence / 2);
-  return {ratio - std::max(half_width, factor * (ratio - low)), ratio + std::max(half_width, factor * (high - ratio))};
+  const double factor = half_width / spread, ps[] = {0.5 - confidence / 2, 0.5 + confidence / 2};
+  const auto bounds = quantiles(std::move(ratios), ps);
+  return {ratio - std::max(half_width, factor * (ratio - bounds[0])),
+          ratio + std::max(half_width, factor * (bounds[1] - ratio))};
 }
 
 }  // namespace kvc

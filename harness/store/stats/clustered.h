@@ -14,6 +14,8 @@ struct Cluster {
   std::vector<double> values, weights;
 };
 
+double clustered_mean(std::span<const Cluster> clusters);  // sum(values) / sum(weights)
+
 constexpr size_t kFewestClusters = 5;  // with fewer nothing is known of how clusters differ
 
 // Interval of sum(values) / sum(weights) by a bootstrap in two stages (A. C. Davison, D. V. Hinkley, Bootstrap Methods

@@ -157,12 +157,18 @@ double median(std::vector<double> values) {
   return values.size() % 2 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-double quantile(std::vector<double> values, double p) {
+std::vector<double> quantiles(std::vector<double> values, std::span<const double> ps) {
   KVC_CHECK(!values.empty(), "a quantile of no values");
-  KVC_CHECK(p >= 0 && p <= 1, "quantile ", p, ", allowed: 0 to 1");
   std::sort(values.begin(), values.end());
-  return interpolated_quantile(values, p);
+  std::vector<double> found;
+  for (const double p : ps) {
+    KVC_CHECK(p >= 0 && p <= 1, "quantile ", p, ", allowed: 0 to 1");
+    found.push_back(interpolated_quantile(values, p));
+  }
+  return found;
 }
+
+double quantile(std::vector<double> values, double p) { return quantiles(std::move(values), {&p, 1}).front(); }
 
 double quartile(std::vector<double> values, int64_t n) {
   KVC_CHECK(n >= 1 && n <= 3, "quartile ", n, ", allowed: 1 to 3");

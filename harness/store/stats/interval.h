@@ -42,6 +42,7 @@ double median(std::vector<double> values);  // of two in the middle their mean; 
 // The value below which a share p (0 to 1) of the values lies, interpolated linearly between the sorted values (R's type
 // 7, NumPy's default); throws Error for none. quartile: the n-th of three.
 double quantile(std::vector<double> values, double p);
+std::vector<double> quantiles(std::vector<double> values, std::span<const double> ps);  // several, sorted once
 double quartile(std::vector<double> values, int64_t n);
 
 // Wilson's where every score is 0 or 1, else the bootstrap's.

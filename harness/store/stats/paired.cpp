@@ -151,4 +151,16 @@ std::vector<double> holm(std::span<const double> p_values) {
   return adjusted;
 }
 
+std::vector<std::optional<double>> holm(std::span<const std::optional<double>> p_values) {
+  std::vector<double> known;
+  for (const auto& p : p_values) {
+    if (p) known.push_back(*p);
+  }
+  const auto adjusted = holm(std::span<const double>(known));
+  auto next = adjusted.begin();
+  std::vector<std::optional<double>> all;
+  for (const auto& p : p_values) all.push_back(p ? std::optional(*next++) : std::nullopt);
+  return all;
+}
+
 }  // namespace kvc

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,5 +45,7 @@ Equivalence tost_binary(const PairedCounts& counts, double margin);
 
 // p-values adjusted for all of them being looked at (S. Holm 1979), in the order given.
 std::vector<double> holm(std::span<const double> p_values);
+// The same over those that are known.
+std::vector<std::optional<double>> holm(std::span<const std::optional<double>> p_values);
 
 }  // namespace kvc

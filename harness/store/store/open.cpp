@@ -108,11 +108,12 @@ void upgrade_from_2(Database& db) {
   transaction.commit();
 }
 
-// Version 3 knew no likelihoods of texts: add_missing makes their table.
-void upgrade_from_3(Database& db) {
+// Of a version that lacks tables alone, which add_missing makes: 3 knew no likelihoods of texts, 5 neither attempts nor
+// conflicts, 6 no single tokens of texts.
+void upgrade_tables(Database& db, int64_t from) {
   Transaction transaction(db);
-  if (db.integer("PRAGMA user_version") != 3) return;
-  db.execute("PRAGMA user_version = 4");
+  if (db.integer("PRAGMA user_version") != from) return;
+  db.execute(concat("PRAGMA user_version = ", from + 1));
   transaction.commit();
 }
 
@@ -126,22 +127,6 @@ void upgrade_from_4(Database& db) {
   }
   if (!has_column(db, "cell", "formula")) db.execute("ALTER TABLE cell ADD COLUMN formula TEXT NOT NULL DEFAULT ''");
   db.execute("PRAGMA user_version = 5");
-  transaction.commit();
-}
-
-// Version 5 knew neither attempts nor conflicts: add_missing makes their tables.
-void upgrade_from_5(Database& db) {
-  Transaction transaction(db);
-  if (db.integer("PRAGMA user_version") != 5) return;
-  db.execute("PRAGMA user_version = 6");
-  transaction.commit();
-}
-
-// Version 6 knew no single tokens of texts: add_missing makes their table.
-void upgrade_from_6(Database& db) {
-  Transaction transaction(db);
-  if (db.integer("PRAGMA user_version") != 6) return;
-  db.execute("PRAGMA user_version = 7");
   transaction.commit();
 }
 
@@ -279,10 +264,10 @@ ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
     check_relabelled(db);
     if (db.integer("PRAGMA user_version") == 1) upgrade_from_1(db);
     if (db.integer("PRAGMA user_version") == 2) upgrade_from_2(db);
-    if (db.integer("PRAGMA user_version") == 3) upgrade_from_3(db);
+    if (db.integer("PRAGMA user_version") == 3) upgrade_tables(db, 3);
     if (db.integer("PRAGMA user_version") == 4) upgrade_from_4(db);
-    if (db.integer("PRAGMA user_version") == 5) upgrade_from_5(db);
-    if (db.integer("PRAGMA user_version") == 6) upgrade_from_6(db);
+    if (db.integer("PRAGMA user_version") == 5) upgrade_tables(db, 5);
+    if (db.integer("PRAGMA user_version") == 6) upgrade_tables(db, 6);
     split_scoring(db);
     add_engine_bytes(db);
     add_missing(db);

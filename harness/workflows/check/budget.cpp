@@ -3,25 +3,19 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cstdio>
-#include <map>
+#include <limits>
 
 #include "check/check_results.h"
 #include "check/engine_flags.h"
 #include "checkpoint/model_config.h"
 #include "checkpoint/safetensors.h"
 #include "experiment/bench_experiment.h"
-#include "experiment/open_compressor.h"
 #include "kvc/check.h"
 #include "model_lookup/model_path.h"
-#include "plugin_loader/build_compressor.h"
-#include "plugin_loader/plan_memory.h"
 #include "render/numbers.h"
 #include "run/run_experiment.h"
 #include "serve/temporary_folder.h"
 #include "stats/clustered.h"
-#include "text/files.h"
-#include "wire/forked_child.h"
 
 namespace kvc {
 namespace {
@@ -59,14 +53,11 @@ class BudgetModel {
     const auto file = below_root(paths_, arguments.config);
     auto settings = engine_settings(arguments.as, paths_.root);
     settings.insert(settings.end(), arguments.settings.begin(), arguments.settings.end());
-    settings.push_back("model=" + nlohmann::json(model).dump());
-    settings.push_back("name=" + nlohmann::json(name).dump());
-    experiment_ = load_experiment(file, settings);
+    experiment_ = load_for_model(file, std::move(settings), model, name, arguments.texts);
     experiment_.allow_plugins = arguments.allow_plugins;
     experiment_.kind = RunKind::probe;
     experiment_.probe.measures = {"kl"};
     experiment_.dump = dump / name;
-    for (const auto& text : arguments.texts) experiment_.texts.push_back(fs::absolute(text));
     place_model(experiment_);
     weights_bytes_ = weights_bytes(experiment_.model_path);
     config_ = load_model_config(experiment_.model_path);
@@ -100,25 +91,12 @@ class BudgetModel {
   std::string name() const { return experiment_.model_name; }
   size_t n_windows() const { return grid_.tasks.front().data.samples.size(); }
   Window window(size_t sample, size_t compressor) const {
-    auto task = grid_.tasks.front().spec.name;
-    std::ranges::replace(task, '/', '_');
-    return read_window(fs::path(experiment_.dump) / concat(task, "-", sample, "-", compressor, ".safetensors"));
+    const auto prefix = dump_prefix(experiment_, grid_.tasks.front().spec.name, static_cast<int64_t>(sample));
+    return read_window(concat(prefix.string(), "-", compressor, ".safetensors"));
   }
 
   std::vector<double> kv_bytes(int64_t context) const {
-    const auto shape = config_.shape();
-    std::vector<std::string> names;
-    for (const auto& compressor : grid_.worker.compressors) names.push_back(name_in_errors(compressor));
-    const auto measured = in_child(
-        names,
-        [&](size_t i) -> nlohmann::json {
-          const auto built = build_compressor(grid_.worker.compressors[i], shape).part.compressor;
-          return prompt_bytes(*built, shape, context);
-        },
-        kSecondsToMeasure);
-    std::vector<double> bytes;
-    for (const auto& of : measured) bytes.push_back(of.get<double>());
-    return bytes;
+    return measured_kv_bytes(grid_.worker.compressors, config_.shape(), context);
   }
 
  private:
@@ -144,15 +122,6 @@ Cluster divergence(const Window& reference, const Window& other, const std::stri
   return cluster;
 }
 
-double mean_of(const std::vector<Cluster>& clusters) {
-  double sum = 0, weight = 0;
-  for (const auto& [values, weights] : clusters) {
-    for (const double value : values) sum += value;
-    for (const double w : weights) weight += w;
-  }
-  return sum / weight;
-}
-
 void add_rows(const BudgetModel& model, const std::vector<Window>& reference, bool is_reference, BudgetReport& report) {
   const auto kv_bytes = model.kv_bytes(report.context);
   for (size_t i = 0; i < model.n_compressors(); ++i) {
@@ -165,7 +134,7 @@ void add_rows(const BudgetModel& model, const std::vector<Window>& reference, bo
     row.compressor = model.compressor(i);
     row.weights_bytes = model.weights();
     row.kv_bytes = kv_bytes[i];
-    row.kl = mean_of(clusters);
+    row.kl = clustered_mean(clusters);
     row.is_reference = is_reference && i == model.baseline();
     if (!report.has_intervals) continue;
     const auto interval = clustered_interval(clusters);

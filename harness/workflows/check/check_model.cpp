@@ -19,14 +19,11 @@
 #include "experiment/task_names.h"
 #include "kvc/check.h"
 #include "model_lookup/model_path.h"
-#include "plugin_loader/build_compressor.h"
 #include "plugin_loader/calibration.h"
-#include "plugin_loader/plan_memory.h"
 #include "report/report.h"
 #include "run/run_experiment.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
-#include "wire/forked_child.h"
 
 namespace kvc {
 namespace {
@@ -67,7 +64,7 @@ class ModelCheck {
     choose_context();
   }
 
-  // After place(): what calibrations are held against.
+  // After place(): the hashes, by which calibrations name their model.
   void identify() {
     found_.hashes = hash_model(experiment_.model_path);
     identity_ = model_identity(found_.hashes);
@@ -115,14 +112,10 @@ class ModelCheck {
     const auto of_engines = engine_settings(a_.as, paths_.root);
     settings.insert(settings.end(), of_engines.begin(), of_engines.end());
     settings.insert(settings.end(), a_.settings.begin(), a_.settings.end());
-    settings.push_back("model=" + nlohmann::json(found_.model_name).dump());
-    settings.push_back("name=" + nlohmann::json(name).dump());
-    experiment_ = load_experiment(file_, settings);
+    experiment_ = load_for_model(file_, std::move(settings), found_.model_name, name, a_.texts);
     experiment_.allow_plugins = a_.allow_plugins;
     if (a_.pairs) experiment_.compressors = type_pairs(experiment_.compressors);
     found_.prefill = experiment_.prefill;
-    if (!a_.texts.empty()) experiment_.texts = {};
-    for (const auto& text : a_.texts) experiment_.texts.push_back(fs::absolute(text));
     if (a_.quick) found_.settings.n_lengths = found_.settings.quick_n_lengths;
   }
 
@@ -165,20 +158,11 @@ class ModelCheck {
 
   void measure_bytes(const Grid& grid, std::vector<PresetResult>& presets) const {
     const auto shape = found_.config.shape();
-    const auto& compressors = grid.worker.compressors;
-    std::vector<std::string> names;
-    for (const auto& compressor : compressors) names.push_back(name_in_errors(compressor));
-    const auto bytes = in_child(
-        names,
-        [&](size_t i) -> nlohmann::json {
-          const auto compressor = build_compressor(compressors[i], shape).part.compressor;
-          return prompt_bytes(*compressor, shape, found_.config.max_position_embeddings);
-        },
-        kSecondsToMeasure);
+    const int64_t n_tokens = found_.config.max_position_embeddings;
+    const auto bytes = measured_kv_bytes(grid.worker.compressors, shape, n_tokens);
     for (size_t i = 0; i < presets.size(); ++i) {
       presets[i].bytes = bytes[i];
-      presets[i].bytes_16bit = 4.0 * static_cast<double>(shape.n_layers * shape.n_kv_heads * shape.head_dim *
-                                                         found_.config.max_position_embeddings);
+      presets[i].bytes_16bit = 4.0 * static_cast<double>(shape.n_layers * shape.n_kv_heads * shape.head_dim * n_tokens);
     }
   }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "experiment/open_compressor.h"
 #include "experiment/task_names.h"
 #include "fetch/data_sources.h"
 #include "fetch/make_data.h"
@@ -15,6 +16,7 @@
 #include "text/hash_cache.h"
 #include "text/nearest.h"
 #include "tokenizer/tokenizer.h"
+#include "wire/forked_child.h"
 
 namespace kvc {
 namespace {
@@ -201,6 +203,32 @@ void choose_tasks(const CheckSettings& settings, int64_t context, const std::fil
   experiment.tasks = chosen;
 }
 
+Experiment load_for_model(const std::filesystem::path& file, std::vector<std::string> settings,
+                          const std::string& model, const std::string& name, const std::vector<std::string>& texts) {
+  settings.push_back("model=" + nlohmann::json(model).dump());
+  settings.push_back("name=" + nlohmann::json(name).dump());
+  auto experiment = load_experiment(file, settings);
+  if (!texts.empty()) experiment.texts = {};
+  for (const auto& text : texts) experiment.texts.push_back(std::filesystem::absolute(text));
+  return experiment;
+}
+
+std::vector<double> measured_kv_bytes(const std::vector<CompressorChoice>& compressors, const ModelShape& shape,
+                                      int64_t n_tokens) {
+  std::vector<std::string> names;
+  for (const auto& compressor : compressors) names.push_back(name_in_errors(compressor));
+  const auto measured = in_child(
+      names,
+      [&](size_t i) -> nlohmann::json {
+        const auto compressor = build_compressor(compressors[i], shape).part.compressor;
+        return prompt_bytes(*compressor, shape, n_tokens);
+      },
+      kSecondsToMeasure);
+  std::vector<double> bytes;
+  for (const auto& of : measured) bytes.push_back(of.get<double>());
+  return bytes;
+}
+
 void make_texts(const Experiment& experiment, const Paths& paths) {
   if (!experiment.texts.empty()) return;
   const auto sources = load_data_sources(paths.root / "tasks" / "data.yaml");
@@ -284,20 +312,17 @@ std::vector<PresetResult> check_results(const Grid& grid, const CheckSettings& s
 }
 
 void pair_presets(Database& db, std::vector<PresetResult>& presets) {
-  std::vector<double> p_values;
+  std::vector<std::optional<double>> p_values;
   for (auto& preset : presets) {
     const bool counts = !preset.is_baseline && preset.all.n_blocks > 0;
-    const auto* rival = counts ? rival_of(preset, presets) : nullptr;
-    if (!rival) continue;
-    preset.rival = rival->name;
-    preset.against_rival = compare_texts(db, *rival, preset);
-    if (preset.against_rival.p) p_values.push_back(*preset.against_rival.p);
+    if (const auto* rival = counts ? rival_of(preset, presets) : nullptr) {
+      preset.rival = rival->name;
+      preset.against_rival = compare_texts(db, *rival, preset);
+    }
+    p_values.push_back(preset.against_rival.p);
   }
   const auto adjusted = holm(p_values);
-  auto next = adjusted.begin();
-  for (auto& preset : presets) {
-    if (preset.against_rival.p) preset.p_holm = *next++;
-  }
+  for (size_t i = 0; i < presets.size(); ++i) presets[i].p_holm = adjusted[i];
 }
 
 }  // namespace kvc

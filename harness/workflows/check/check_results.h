@@ -21,6 +21,15 @@ namespace kvc {
 void choose_tasks(const CheckSettings& settings, int64_t context, const std::filesystem::path& model_folder,
                   const Paths& paths, Experiment& experiment);
 
+// The file's experiment, of that name and model, with `settings` (path=value) and, unless there are none, `texts` in
+// place of its own.
+Experiment load_for_model(const std::filesystem::path& file, std::vector<std::string> settings,
+                          const std::string& model, const std::string& name, const std::vector<std::string>& texts);
+
+// Bytes of a cache filled with a prompt of n_tokens, for each compressor, measured in a child process.
+std::vector<double> measured_kv_bytes(const std::vector<CompressorChoice>& compressors, const ModelShape& shape,
+                                      int64_t n_tokens);
+
 // Makes those of the tasks' texts that a program of this machine can print and that are not there, in the user's cache
 // folder. Throws EnvironmentError naming the package where that fails.
 void make_texts(const Experiment& experiment, const Paths& paths);
