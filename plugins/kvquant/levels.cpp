@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
 namespace kvquant {
 namespace {
@@ -20,16 +19,16 @@ struct Sorted {
     const auto values = z.to(at::kDouble).flatten().contiguous();
     const auto given = weights.defined() ? weights.to(at::kDouble).flatten().contiguous() : at::Tensor();
     const int64_t n = values.numel();
-    std::vector<int64_t> order(static_cast<size_t>(n));
-    std::iota(order.begin(), order.end(), int64_t{0});
-    const double* v = values.const_data_ptr<double>();
-    std::stable_sort(order.begin(), order.end(), [v](int64_t a, int64_t b) { return v[a] < v[b]; });
+    std::vector<std::pair<double, int64_t>> order;  // equal values as they come
+    order.reserve(static_cast<size_t>(n));
+    for (int64_t i = 0; i < n; ++i) order.emplace_back(values.const_data_ptr<double>()[i], i);
+    std::sort(order.begin(), order.end());
     weight.push_back(0), moment.push_back(0);
-    for (const int64_t i : order) {
+    for (const auto& [v, i] : order) {
       const double w = given.defined() ? given.const_data_ptr<double>()[i] : 1;
       if (w <= 0) continue;  // it pulls at nothing
-      x.push_back(v[i]);
-      weight.push_back(weight.back() + w), moment.push_back(moment.back() + w * v[i]);
+      x.push_back(v);
+      weight.push_back(weight.back() + w), moment.push_back(moment.back() + w * v);
     }
   }
 

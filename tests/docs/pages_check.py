@@ -18,6 +18,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PROGRAM = os.path.abspath(sys.argv[1])
@@ -343,9 +344,12 @@ def execute(page, line, words, folder):
     output = words.index(">") if ">" in words else None
     arguments = [one for word, found in zip(words[1:output], files[1:output])
                  for one in ([os.path.relpath(f, folder) for f in sorted(found)] or [word])]
+    start = time.monotonic()
     done = run([PROGRAM, *arguments], cwd=folder)
+    seconds = time.monotonic() - start
     skipped = done.returncode != 0 and misses_data(words, done)
-    print(f"{'skipped (its data is not here)' if skipped else done.returncode}: {page}:{line}: {' '.join(words)[:100]}")
+    result = "skipped (its data is not here)" if skipped else done.returncode
+    print(f"{result}, {seconds:.1f} s: {page}:{line}: {' '.join(words)[:100]}", flush=True)
     if done.returncode != 0 and not skipped:
         said = done.stderr.strip() or done.stdout[-400:]
         fail(f"{page}:{line}", f"{' '.join(words)}\n  exit code {done.returncode}: {said}")

@@ -173,9 +173,9 @@ class RecentCache final : public PartlyExactCache {
 template <class Cache>
 Part exact(const char* name, int64_t n, Part part) {
   return wrapped(name, std::move(part), [n](const LayerInfo& info, const Compressor& inner, int n_stages) {
-    auto shifted = info;
-    if constexpr (std::is_same_v<Cache, SinksCache>) shifted.first_position += n;
-    return std::make_unique<Cache>(info, n_stages, n, PartCache(1, inner.make_cache(shifted)));
+    auto of_the_part = info;
+    of_the_part.first_position += std::is_same_v<Cache, SinksCache> ? n : 0;
+    return std::make_unique<Cache>(info, n_stages, n, PartCache(1, inner.make_cache(of_the_part)));
   });
 }
 

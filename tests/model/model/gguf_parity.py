@@ -250,7 +250,7 @@ def main():
         for real in filter(None, reals):
             model = AutoModelForCausalLM.from_pretrained(os.path.dirname(real), gguf_file=os.path.basename(real),
                                                          dtype=torch.float32, attn_implementation="eager").eval()
-            results.append(compare_ids(program, os.path.basename(real), real, model, text_ids(real)[:500], 200, out))
+            results.append(compare_ids(program, os.path.basename(real), real, model, text_ids(real)[:200], 50, out))
     sys.exit(0 if all(results) else 1)
 
 

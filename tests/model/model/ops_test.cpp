@@ -77,7 +77,7 @@ TEST_P(OpsOf, LoopsAgreeWithLibTorchsOperators) {
 INSTANTIATE_TEST_SUITE_P(Types, OpsOf, testing::Values(at::kFloat, at::kHalf, at::kBFloat16),
                          [](const auto& info) { return at::toString(info.param); });
 
-TEST(Silu, GivesAnEntryTheSameBitsWhereverItStands) {
+TEST(SiluOfATensor, GivesAnEntryTheSameBitsWhereverItStands) {
   const auto x = at::linspace(-100, 100, 999);
   const auto gate_up = at::cat({x, at::ones({999})}).unsqueeze(0);
   const auto all = gated(gate_up, Activation::silu)[0];

@@ -21,9 +21,7 @@ except ImportError as error:
     print(f"SKIP: {error}")
     sys.exit(77)
 
-from tokenizer_strings import ALPHABETS, WORDS, long_words, random_ids, real_strings, report, run_program, strings
-
-N_STRINGS = 10_000
+from tokenizer_strings import ALPHABETS, N_STRINGS, WORDS, long_words, random_ids, real_strings, report, run_program, strings
 
 
 def texts_for(rng, specials):

@@ -1,7 +1,7 @@
 """The tokenizer against the `tokenizers` package: the same ids and texts.
 
-usage: tokenizer_parity.py PROGRAM [MODEL_DIR ...]: 10,000 strings for each model and for each of many small tokenizers.
-       tokenizer_parity.py PROGRAM --real: 20,000 strings for each of the real tokenizers in $KVC_DATA/tokenizers.
+usage: tokenizer_parity.py PROGRAM [MODEL_DIR ...]: strings for each model and for each of many small tokenizers.
+       tokenizer_parity.py PROGRAM --real: strings for each of the real tokenizers in $KVC_DATA/tokenizers.
 Exit code 77 where the package or the tokenizers are absent.
 """
 import glob
@@ -17,7 +17,7 @@ except ImportError as error:
     print(f"SKIP: {error}")
     sys.exit(77)
 
-from tokenizer_strings import long_words, random_ids, real_strings, report, run_program, strings
+from tokenizer_strings import N_STRINGS, long_words, random_ids, real_strings, report, run_program, strings
 from tokenizer_variants import variants
 
 
@@ -51,15 +51,15 @@ def main():
         if not folders:
             print("SKIP: no KVC_DATA/tokenizers/*/tokenizer.json")
             sys.exit(77)
-        results = [compare(program, d, 20_000, real=True) for d in folders]
+        results = [compare(program, d, 2 * N_STRINGS, real=True) for d in folders]
         sys.exit(0 if all(results) else 1)
-    results = [compare(program, d, 10_000) for d in arguments]
+    results = [compare(program, d, N_STRINGS) for d in arguments]
     with tempfile.TemporaryDirectory() as root:
         for name, tokenizer in variants():
             folder = os.path.join(root, name)
             os.mkdir(folder)
             tokenizer.save(os.path.join(folder, "tokenizer.json"))
-            results.append(compare(program, folder, 10_000))
+            results.append(compare(program, folder, N_STRINGS))
     sys.exit(0 if all(results) else 1)
 
 

@@ -15,7 +15,7 @@ double number(Database& db, const std::string& sql) {
   return select.real(0);
 }
 
-TEST(Quartile, IsAnAggregateThatSkipsNull) {
+TEST(QuartileAggregate, SkipsNull) {
   auto db = Database::open(":memory:", Database::Mode::kReadWrite, 0);
   db.execute(
       "CREATE TABLE t (g INTEGER, x REAL); INSERT INTO t VALUES (1, 4), (1, 1), (1, NULL), (1, 3), (1, 2), (2, 9)");

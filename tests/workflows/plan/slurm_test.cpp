@@ -21,7 +21,7 @@ class SlurmCluster : public GridTest {
     if (shell("command -v slurmctld-wlm slurmd-wlm sbatch") != 0) GTEST_SKIP() << "no slurmctld, slurmd or sbatch";
     ASSERT_EQ(shell("bash " KVC_SOURCE_DIR "/tests/workflows/plan/slurm_cluster.sh start " + slurm + " " + port()), 0);
     ::setenv("SLURM_CONF", (slurm + "/slurm.conf").c_str(), 1);
-    const bool is_up = wait_for([&] { return said("sinfo -h -o '%D %t'") == "2 idle\n"; }, 60);
+    const bool is_up = wait_for([&] { return said("sinfo -h -o '%D %t'") == "2 idle\n"; }, 120);
     if (!is_up) GTEST_SKIP() << "Slurm's own daemons do not start here: " << said("sinfo");
   }
   void TearDown() override {
@@ -62,12 +62,12 @@ TEST_F(SlurmCluster, KilledStoppedAndSignalledShardsMergeToTheRunWithoutSlurm) {
   ASSERT_EQ(planned.shards.size(), 6u);
   ASSERT_EQ(shell("bash " + (folder / "grid.submit.sh").string()), 0) << read_file(out);
 
-  ASSERT_TRUE(wait_for([&] { return at_work(0); }, 120)) << said("squeue; scontrol show node");
+  ASSERT_TRUE(wait_for([&] { return at_work(0); }, 240)) << said("squeue; scontrol show node");
   ::kill(pid_of(0), SIGKILL);
-  ASSERT_TRUE(wait_for([&] { return log(0).find("ended with 137") != std::string::npos; }, 60)) << log(0);
+  ASSERT_TRUE(wait_for([&] { return log(0).find("ended with 137") != std::string::npos; }, 120)) << log(0);
 
   // Slurm's own signal before a limit of a minute, whose shard stands still until it has come.
-  ASSERT_TRUE(wait_for([&] { return at_work(1); }, 120)) << said("squeue");
+  ASSERT_TRUE(wait_for([&] { return at_work(1); }, 240)) << said("squeue");
   const auto limited = pid_of(1);
   ::kill(limited, SIGSTOP);
   const auto of_shard_1 = [&](const char* field) {
@@ -78,18 +78,18 @@ TEST_F(SlurmCluster, KilledStoppedAndSignalledShardsMergeToTheRunWithoutSlurm) {
 
   // Meanwhile the other node is gone: its daemon, and all that it had started.
   const std::string lost = of_shard_1("%N") == "n1" ? "n2" : "n1";
-  ASSERT_TRUE(wait_for([&] { return !said("squeue -h -t R -o %A -w " + lost).empty(); }, 30)) << said("squeue");
+  ASSERT_TRUE(wait_for([&] { return !said("squeue -h -t R -o %A -w " + lost).empty(); }, 60)) << said("squeue");
   ASSERT_EQ(shell("bash " KVC_SOURCE_DIR "/tests/workflows/plan/slurm_cluster.sh lose " + slurm + " " + lost), 0)
       << read_file(out);
 
-  const bool was_told = wait_for([&] { return is_told(limited, SIGUSR1); }, 100);
+  const bool was_told = wait_for([&] { return is_told(limited, SIGUSR1); }, 200);
   ::kill(limited, SIGCONT);
   ASSERT_TRUE(was_told) << said("scontrol show job " + job);
-  ASSERT_TRUE(wait_for([&] { return log(1).find("ended with 75") != std::string::npos; }, 60)) << log(1);
+  ASSERT_TRUE(wait_for([&] { return log(1).find("ended with 75") != std::string::npos; }, 120)) << log(1);
   shell("scontrol update TimeLimit=2 JobId=" + job);
 
   const auto merged = folder / "grid.sqlite";
-  const bool has_ended = wait_for([&] { return hurry(), said("squeue -h").empty(); }, 300);
+  const bool has_ended = wait_for([&] { return hurry(), said("squeue -h").empty(); }, 600);
   EXPECT_TRUE(has_ended) << said("squeue; sinfo");
   const auto status = run_program(folder, {"status", file.string()});
   EXPECT_THAT(status.out, HasSubstr("6 shards: 6 done")) << status.out << log(0) << log(1);
