@@ -2,7 +2,12 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cstdio>
 #include <map>
+
+#include "kvc/check.h"
+#include "text/nearest.h"
 
 namespace kvc {
 
@@ -108,14 +113,79 @@ std::vector<std::string> usual_words(const CLI::App& app, const std::vector<Alia
   return words;
 }
 
+// A check of an option's value, or of each of its values. `allowed`: "a number > 0"; `in_help`: what --help adds to its
+// type.
+CLI::Validator number_check(std::function<bool(double)> holds, std::string allowed, const std::string& in_help) {
+  const auto check = [holds = std::move(holds), allowed = std::move(allowed)](const std::string& text) {
+    double value = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    return is_number && holds(value) ? std::string() : concat("'", text, "', expected ", allowed);
+  };
+  return {check, in_help};
+}
+
+template <class T>
+CLI::Validator range_check(T low, T high) {
+  return number_check(
+      [=](double value) { return value >= static_cast<double>(low) && value <= static_cast<double>(high); },
+      concat("a number from ", low, " to ", high), concat("in [", low, " - ", high, "]"));
+}
+
+// The subcommand that the words name, as far as they name one.
+const CLI::App& called(const CLI::App& app) {
+  const auto below = app.get_subcommands();
+  return below.empty() ? app : called(*below.back());
+}
+
+std::vector<std::string> verbs_of(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const auto* verb : app.get_subcommands(nullptr)) names.push_back(verb->get_name());
+  return names;
+}
+
+// "run --bit", what the verb does not know, with the nearest that it does; "" where it knows all.
+std::string unknown_word(const CLI::App& verb, const std::vector<std::string>& words) {
+  if (words.empty()) return "";
+  const auto& word = words.front();
+  if (!word.starts_with("-")) {
+    if (verb.get_require_subcommand_min() > 0) return unknown_name("subcommand", word, verbs_of(verb));
+    return concat("unexpected argument '", word, "'");
+  }
+  std::vector<std::string> known;
+  for (const auto* option : verb.get_options()) {
+    if (!option->get_positional()) known.push_back(names_of(*option).back());
+  }
+  return unknown_name("option", word.substr(0, word.find('=')), known);
+}
+
+// One line, for any of CLI11's refusals.
+std::string message_of(const CLI::App& program, const CLI::ParseError& error) {
+  const auto& verb = called(program);
+  const bool wants_verb = verb.get_require_subcommand_min() > 0;
+  const auto unknown = unknown_word(verb, program.remaining(true));
+  auto text = std::string(error.what());
+  if (wants_verb || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    text = unknown.empty() ? concat("a subcommand is required: ", join(verbs_of(verb))) : unknown;
+  }
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  std::string words;
+  for (const auto* app = &verb; app != nullptr; app = app->get_parent()) words.insert(0, app->get_name() + " ");
+  return concat(program.get_name(), ": ", text, "; see `", words, "--help`");
+}
+
 }  // namespace
 
 Option Option::required() { return option_->required(), *this; }
 Option Option::show_default() { return option_->capture_default_str(), *this; }
-Option Option::positive() { return option_->check(CLI::PositiveNumber), *this; }
-Option Option::non_negative() { return option_->check(CLI::NonNegativeNumber), *this; }
-Option Option::range(int low, int high) { return option_->check(CLI::Range(low, high)), *this; }
-Option Option::range(double low, double high) { return option_->check(CLI::Range(low, high)), *this; }
+Option Option::positive() {
+  return option_->check(number_check([](double value) { return value > 0; }, "a number > 0", "POSITIVE")), *this;
+}
+Option Option::non_negative() {
+  return option_->check(number_check([](double value) { return value >= 0; }, "a number >= 0", "NONNEGATIVE")), *this;
+}
+Option Option::range(int low, int high) { return option_->check(range_check(low, high)), *this; }
+Option Option::range(double low, double high) { return option_->check(range_check(low, high)), *this; }
 Option Option::existing_file() { return option_->check(CLI::ExistingFile), *this; }
 Option Option::one_each() { return option_->allow_extra_args(false), *this; }
 Option Option::delimiter(char between_values) { return option_->delimiter(between_values), *this; }
@@ -187,12 +257,14 @@ void CommandLine::add_aliases(std::vector<Alias> aliases) { state_->aliases = st
 DeclaredVerb CommandLine::declared() const { return declared_verb(state_->app, "", state_->choices); }
 
 int CommandLine::run(int argc, char** argv, int usage_error) {
+  auto words = usual_words(state_->app, state_->aliases, argc, argv);
   try {
-    auto words = usual_words(state_->app, state_->aliases, argc, argv);
     std::reverse(words.begin(), words.end());  // CLI11 takes them from the end
     state_->app.parse(std::move(words));
   } catch (const CLI::ParseError& e) {
-    return state_->app.exit(e) == 0 ? 0 : usage_error;
+    if (e.get_exit_code() == 0) return state_->app.exit(e);  // help, the version
+    std::fprintf(stderr, "%s\n", message_of(state_->app, e).c_str());
+    return usage_error;
   }
   return state_->action();
 }

@@ -62,18 +62,22 @@ TEST(CommandLine, CallsTheVerbBelowAVerb) {
 }
 
 TEST(CommandLine, SaysWhatIsWrongWithTheWordsAndCallsNoVerb) {
-  expect_refused({}, "A subcommand is required");
-  expect_refused({"model"}, "A subcommand is required");
+  expect_refused({}, "prog: a subcommand is required: draw, model; see `prog --help`");
+  expect_refused({"model"}, "prog: a subcommand is required: list, get; see `prog model --help`");
+  expect_refused({"drawn"},
+                 "prog: unknown subcommand 'drawn' (did you mean 'draw'?); known: draw, model; see `prog --help`");
+  expect_refused({"model", "lst"}, "unknown subcommand 'lst' (did you mean 'list'?)");
+  expect_refused({"draw", "a", "--levls=3"}, "prog: unknown option '--levls' (did you mean '--levels'?)");
   expect_refused({"draw"}, "file is required");
-  expect_refused({"draw", "a", "b"}, "The following argument was not expected: b");
+  expect_refused({"draw", "a", "b"}, "prog: unexpected argument 'b'; see `prog draw --help`");
   expect_refused({"draw", "a", "--format", "xml"}, "--format: xml not in {csv,json}");
-  expect_refused({"draw", "a", "--set", "b", "c"}, "not expected: c");
+  expect_refused({"draw", "a", "--set", "b", "c"}, "unexpected argument 'c'");
   expect_refused({"draw", "a", "--levels", "2,x"}, "--levels");
   expect_refused({"draw", "a", "-L", "1.5"}, "Could not convert: --limit = 1.5");
-  expect_refused({"draw", "a", "--share", "1.01"}, "--share: Value 1.01 not in range 0.000000 to 1.000000");
-  expect_refused({"draw", "a", "--n-samples", "0"}, "--n-samples: Value 0 not in range");
-  expect_refused({"draw", "a", "--port", "65536"}, "--port: Value 65536 not in range 0 to 65535");
-  expect_refused({"draw", "a", "--power", "-1"}, "--power: Value -1 not in range");
+  expect_refused({"draw", "a", "--share", "1.01"}, "--share: '1.01', expected a number from 0 to 1");
+  expect_refused({"draw", "a", "--n-samples", "0"}, "--n-samples: '0', expected a number > 0");
+  expect_refused({"draw", "a", "--port", "65536"}, "--port: '65536', expected a number from 0 to 65535");
+  expect_refused({"draw", "a", "--power", "-1"}, "--power: '-1', expected a number >= 0");
   expect_refused({"draw", "a", "--text", "/none"}, "--text: File does not exist: /none");
   expect_refused({"draw", "a", "--text", "/etc/passwd", "-o", "x"}, "excludes");
 }
