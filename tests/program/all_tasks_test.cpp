@@ -25,6 +25,7 @@ TEST(AllTasks, EndInRowsOrAreNamedWithWhatTheyLack) {
   for (const auto& id : find_tasks(std::filesystem::path(KVC_SOURCE_DIR) / "tasks")) {
     // Of these `kvc check` asks those that a model's context holds, or the user does.
     if (id.name().starts_with("check/") || id.name().starts_with("pseudo_decode/")) continue;
+    if (id.name().starts_with("bbh_chat/") && id.name() != "bbh_chat/chat0/boolean_expressions") continue;  // as bbh/
     const auto task = load_task(id);
     const bool is_short =
         id.name().ends_with("/2k") || id.name() == "long_decoding/route/8" || id.name() == "long_decoding/countdown/16";

@@ -39,7 +39,7 @@ TEST_F(TasksVerb, GroupsBySuiteAndMarksWhatRunsWithoutAnyData) {
       listed.out.find("\ndemo            6 of 6      +arithmetic +lookup +lookup_asked +lookup_long +swaps +truth\n"),
       std::string::npos)
       << listed.out;
-  EXPECT_NE(listed.out.find("\naqua            0 of 1      -cot8\n"), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find("\naqua            0 of 2      -chat0 -cot8\n"), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("-five_shot/* (57) -zero_shot/* (57)\n"), std::string::npos) << listed.out;
   EXPECT_EQ(n_of(listed.out, "KVC_DATA is not set"), 1) << listed.out;
   EXPECT_LT(n_lines(listed.out), 50) << listed.out;
@@ -64,7 +64,7 @@ TEST_F(TasksVerb, SaysOncePerSuiteWhatIsMissingAndHowItIsGot) {
   ::setenv("KVC_DATA", (folder / "data").c_str(), 1);
   const auto listed = tasks();
   ASSERT_EQ(listed.exit_code, 0) << listed.err;
-  EXPECT_NE(listed.out.find("\ngsm8k           0 of 2      -cot8 -shot5\n"), std::string::npos) << listed.out;
+  EXPECT_NE(listed.out.find("\ngsm8k           1 of 3      +chat0 -cot8 -shot5\n"), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("\n  gsm8k: gear_prompts/gsm8k_prompt_original.txt, gsm8k/train.jsonl\n"
                             "      kvc data gsm8k --fetch\n"),
             std::string::npos)

@@ -4,6 +4,7 @@
 
 #include "text/files.h"
 #include "text/nearest.h"
+#include "text/program_paths.h"
 
 namespace kvc {
 namespace {
@@ -59,12 +60,21 @@ void put_values(const YamlValue& place, YAML::Node node, const Values& values) {
   }
 }
 
+// "longbench/qasper" as a task file names another: of its own tasks/ first, then of those that come with the program.
+// Empty where there is none.
+std::filesystem::path named_task_file(const YamlValue& named, const std::string& name) {
+  const auto own = std::filesystem::absolute(named.file()).parent_path().parent_path();
+  for (const auto& tasks : {own, find_paths().root / "tasks"}) {
+    if (auto file = tasks / (name + ".yaml"); is_file(file)) return file;
+  }
+  return {};
+}
+
 // The map of variants: written here, or, where `each` is the name of another task file, there.
 YamlValue variants_of(const YamlValue& each) {
   if (!each.is_scalar()) return each;
-  const auto tasks = std::filesystem::absolute(each.file()).parent_path().parent_path();
-  const auto file = tasks / (each.string() + ".yaml");
-  if (!is_file(file)) each.fail("each is ", each.found(), ", which is no task file");
+  const auto file = named_task_file(each, each.string());
+  if (file.empty()) each.fail("each is ", each.found(), ", which is no task file");
   auto map = load_yaml(file).map();
   const auto theirs = map.required("each");
   if (theirs.is_scalar()) each.fail("each is ", each.found(), ", whose own variants are another file's");
@@ -100,15 +110,13 @@ YamlValue load_variant(const TaskId& id) {
   return file;
 }
 
-// "longbench/qasper" of a file in tasks/<suite>/
 TaskId base_of(const YamlValue& like) {
   const auto name = like.string();
-  const auto tasks = std::filesystem::absolute(like.file()).parent_path().parent_path();
   const auto suite_end = name.find('/');
   const auto variant_start = suite_end == std::string::npos ? suite_end : name.find('/', suite_end + 1);
-  TaskId id{tasks / (name.substr(0, variant_start) + ".yaml"),
+  TaskId id{named_task_file(like, name.substr(0, variant_start)),
             variant_start == std::string::npos ? "" : name.substr(variant_start + 1)};
-  if (!is_file(id.yaml_file)) like.fail("like is ", like.found(), ", which is no task");
+  if (id.yaml_file.empty()) like.fail("like is ", like.found(), ", which is no task");
   return id;
 }
 

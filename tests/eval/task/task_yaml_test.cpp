@@ -8,6 +8,7 @@
 
 #include "support/message_of.h"
 #include "support/temp_folder.h"
+#include "text/program_paths.h"
 
 namespace kvc {
 namespace {
@@ -69,6 +70,14 @@ TEST_F(TaskYamlTest, ATaskTakesFromTheOneThatItIsLike) {
   auto other = load_task_yaml(write("u", "each: s/t\nlike: s/t/${variant}\nsummary: u ${title}\n", "b"));
   EXPECT_EQ(other.required("summary").string(), "u second");
   EXPECT_EQ(other.required("file").string(), "data/b.csv");
+}
+
+TEST_F(TaskYamlTest, ATaskOfAUserIsLikeOneThatComesWithTheProgram) {
+  auto task = load_task_yaml(write("t", "like: demo/truth\nsummary: own\n"));
+  EXPECT_EQ(task.required("summary").string(), "own");
+  EXPECT_EQ(task.required("prompt").file(), (find_paths().root / "tasks/demo/truth.yaml").string());
+  write("truth", "summary: of the same folder\n");
+  EXPECT_EQ(load_task_yaml(write("u", "like: s/truth\n")).required("summary").string(), "of the same folder");
 }
 
 TEST_F(TaskYamlTest, WhatNoTaskIsLikeIsRefused) {
