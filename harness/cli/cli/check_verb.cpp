@@ -20,8 +20,12 @@ void add_check_verb(Verb program) {
   auto arguments = std::make_shared<CheckModelArguments>();
   auto& model = *arguments;
   auto verb = program.add_subcommand("check", "Evaluates compressor presets on a model and gives each a verdict");
-  verb.add_option("models", model.models, "models, named as in experiments").required();
+  verb.add_option("models", model.names,
+                  "models, named as in experiments; compressors may follow them, in place of the file's: "
+                  "'kivi: {bits: 2}', a plugin, or a cache type of an engine such as q4_0")
+      .required();
   verb.add_flag("--quick", model.quick, "fewer texts and lengths: two minutes instead of ten");
+  verb.add_flag("--dry-run", model.dry_run, "print what would run, with an estimate of its time");
   verb.add_flag("--pairs", model.pairs,
                 "check every compressor's K with every one's V, and print KL by type of K and of V; n compressors "
                 "make n x n rows, so name few: --as or --set compressors=[...]");

@@ -4,6 +4,8 @@
 #include <set>
 
 #include "contract/stopwatch.h"
+#include "kvc/check.h"
+#include "render/numbers.h"
 #include "run/prompt_work.h"
 #include "wire/worker_process.h"
 
@@ -194,6 +196,12 @@ TimeEstimate estimate_run(const Grid& grid, const Experiment& experiment, Result
 
 CellEstimates estimate_cells(const Grid& grid, const Experiment& experiment, ResultStore* done, ResultStore* pilot) {
   return RunEstimate(grid, experiment, done, pilot).run_cells();
+}
+
+std::string time_line(const TimeEstimate& time, const Experiment& experiment) {
+  if (!time.seconds) return concat("no time estimate: ", time.by, "\n");
+  return concat("about ", duration_in_words(*time.seconds), " with ", experiment.workers, " worker",
+                experiment.workers == 1 ? "" : "s", ", ", time.by, "\n");
 }
 
 }  // namespace kvc

@@ -18,6 +18,9 @@ struct TimeEstimate {
 // in a worker of its own.
 TimeEstimate estimate_run(const Grid& grid, const Experiment& experiment, ResultStore* store);
 
+// "about 5 minutes with 2 workers, by ...", or why there is no estimate; ends its line.
+std::string time_line(const TimeEstimate& time, const Experiment& experiment);
+
 // Of one cell of a grid, alone.
 struct CellEstimate {
   int64_t n_missing = 0;  // samples

@@ -20,7 +20,9 @@
 #include "kvc/check.h"
 #include "model_lookup/model_path.h"
 #include "plugin_loader/calibration.h"
+#include "plugin_loader/plugin_library.h"
 #include "report/report.h"
+#include "run/estimate_run.h"
 #include "run/run_experiment.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
@@ -46,11 +48,42 @@ std::string short_name(const std::string& model) {
   return plain(fs::path(name).filename().string());
 }
 
+// A compressor that is named in place of a file's, as an experiment writes it in one line; "" for what names a model.
+std::string compressor_named(const std::string& word, const Paths& paths) {
+  if (is_model_path(below_root(paths, word))) return "";
+  const auto colon = word.find(':');
+  const auto name = word.substr(0, colon);
+  const bool is_name = std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) || c == '_'; });
+  const auto options = word.find_first_not_of(' ', colon == std::string::npos ? colon : colon + 1);
+  if (is_name && options != std::string::npos && word[options] == '{') return concat("{", word, "}");
+  for (const auto& plugin : find_plugins({paths.plugins})) {
+    if (plugin.stem() == word) return word;
+  }
+  return compressor_of_type(word, paths.root);
+}
+
+// What a command line asks for, its names sorted into models and compressors.
+struct CheckRequest : CheckModelArguments {
+  std::vector<std::string> models;
+  std::string compressors;  // a setting; "": the file's
+
+  explicit CheckRequest(const CheckModelArguments& arguments) : CheckModelArguments(arguments) {
+    const auto paths = find_paths();
+    std::vector<std::string> named;
+    for (const auto& name : names) {
+      auto compressor = models.empty() ? "" : compressor_named(name, paths);
+      (compressor.empty() ? models : named).push_back(compressor.empty() ? name : compressor);
+    }
+    KVC_CHECK(named.empty() || as.empty(), "check: compressors are named and --as is given, expected one of the two");
+    if (!named.empty()) compressors = compressors_setting(named);
+  }
+};
+
 // One model of a check.
 class ModelCheck {
  public:
   // name: of its experiment
-  ModelCheck(const CheckModelArguments& arguments, const std::string& model, const std::string& name)
+  ModelCheck(const CheckRequest& arguments, const std::string& model, const std::string& name)
       : a_(arguments), paths_(find_paths()), file_(below_root(paths_, arguments.config)) {
     found_.model_name = model;
     found_.settings = load_check_settings(file_);
@@ -78,16 +111,35 @@ class ModelCheck {
   }
   void set_refused(std::map<size_t, PresetResult> refused) { refused_ = std::move(refused); }
 
+  CheckSize size() {
+    const auto grid = make_grid();
+    CheckSize size{.n_cells = grid.cells.size()};
+    for (const auto& cell : grid.cells) size.n_samples += cell.record.n_samples;
+    return size;
+  }
+
+  // Prints what run() would do, and how long.
+  void print_plan(const std::string& database) {
+    const auto grid = make_grid();
+    announce(grid, database);
+    std::printf("%s:\n", experiment_.model_name.c_str());
+    for (const auto& cell : grid.cells) {
+      if (cell.task == 0) std::printf("  %s\n", name_of(cell.record).c_str());
+    }
+    for (const auto& [i, preset] : refused_) {
+      std::printf("  %s: refused: %s\n", preset.name.c_str(), preset.refused.c_str());
+    }
+    for (const auto& task : grid.tasks) {
+      std::printf("  on %s: %zu samples\n", task.spec.name.c_str(), task.data.samples.size());
+    }
+    std::optional<ResultStore> store;
+    if (fs::exists(database)) store = ResultStore::open_readonly(database);
+    std::fputs(time_line(estimate_run(grid, experiment_, store ? &*store : nullptr), experiment_).c_str(), stdout);
+  }
+
   // What a signal ends is not told.
   ModelFindings run(const std::string& database, CheckOutcome& outcome) {
-    make_texts(experiment_, paths_);
-    for (auto r = refused_.rbegin(); r != refused_.rend(); ++r) {
-      experiment_.compressors.erase(experiment_.compressors.begin() + static_cast<std::ptrdiff_t>(r->first));
-    }
-    choose_tasks(found_.settings, found_.context, experiment_.model_path, paths_, experiment_);
-    const auto grid = expand_grid(experiment_, paths_);
-    KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
-    baseline_of(grid);  // or says that there is none, before anything runs
+    const auto grid = make_grid();
     auto store = open_store(database);
     announce(grid, database);
     const auto ran = run_grid(grid, experiment_, store);
@@ -106,11 +158,24 @@ class ModelCheck {
   }
 
  private:
+  Grid make_grid() {
+    make_texts(experiment_, paths_);
+    for (auto r = refused_.rbegin(); r != refused_.rend(); ++r) {
+      experiment_.compressors.erase(experiment_.compressors.begin() + static_cast<std::ptrdiff_t>(r->first));
+    }
+    choose_tasks(found_.settings, found_.context, experiment_.model_path, paths_, experiment_);
+    auto grid = expand_grid(experiment_, paths_);
+    KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
+    baseline_of(grid);  // or says that there is none, before anything runs
+    return grid;
+  }
+
   void read_experiment(const std::string& name) {
     std::vector<std::string> settings;
     if (a_.quick) settings.push_back(concat("limit=", found_.settings.quick_limit));
     const auto of_engines = engine_settings(a_.as, paths_.root);
     settings.insert(settings.end(), of_engines.begin(), of_engines.end());
+    if (!a_.compressors.empty()) settings.push_back(a_.compressors);
     settings.insert(settings.end(), a_.settings.begin(), a_.settings.end());
     experiment_ = load_for_model(file_, std::move(settings), found_.model_name, name, a_.texts);
     experiment_.allow_plugins = a_.allow_plugins;
@@ -166,7 +231,7 @@ class ModelCheck {
     }
   }
 
-  const CheckModelArguments& a_;
+  const CheckRequest& a_;
   const Paths paths_;
   const fs::path file_;
   Experiment experiment_;
@@ -202,10 +267,13 @@ void write_page(const CheckModelArguments& arguments, const std::string& databas
 // The command line that makes the same check.
 std::vector<std::string> command_of(const CheckModelArguments& arguments) {
   std::vector<std::string> words{"kvc", "check"};
-  words.insert(words.end(), arguments.models.begin(), arguments.models.end());
-  const auto add = [&](const char* option, const std::string& value) {
+  const auto in_shell = [](const std::string& value) {
     const bool is_plain = std::ranges::all_of(value, [](unsigned char c) { return c > ' ' && c != '\'' && c != '*'; });
-    words.insert(words.end(), {option, is_plain ? value : concat("'", value, "'")});
+    return is_plain ? value : concat("'", value, "'");
+  };
+  for (const auto& name : arguments.names) words.push_back(in_shell(name));
+  const auto add = [&](const char* option, const std::string& value) {
+    words.insert(words.end(), {option, in_shell(value)});
   };
   if (arguments.quick) words.emplace_back("--quick");
   if (arguments.pairs) words.emplace_back("--pairs");
@@ -233,12 +301,13 @@ void show(const CheckModelArguments& arguments, const std::vector<ModelFindings>
   outcome.over = over_limits(found, read_loss_limits(arguments.fail_over));
 }
 
-CheckOutcome check_one(const CheckModelArguments& arguments) {
+CheckOutcome check_one(const CheckRequest& arguments) {
   const auto name = names_of(arguments.models).front();
   CheckOutcome outcome{database_of(arguments.database, "", name)};
   ModelCheck check(arguments, arguments.models.front(), name);
   check.place();
   check.identify();
+  if (arguments.dry_run) return check.print_plan(outcome.database), outcome;
   const auto found = check.run(outcome.database, outcome);
   if (outcome.signal != 0) return outcome;
   std::vector tables{verdict_table(found), length_table(found), tail_table(found), paired_table(found)};
@@ -251,7 +320,7 @@ CheckOutcome check_one(const CheckModelArguments& arguments) {
 // Several models, of which one that throws costs its own column.
 class ModelChecks {
  public:
-  explicit ModelChecks(const CheckModelArguments& arguments) : a_(arguments), names_(names_of(arguments.models)) {
+  explicit ModelChecks(const CheckRequest& arguments) : a_(arguments), names_(names_of(arguments.models)) {
     for (size_t m = 0; m < names_.size(); ++m) checks_.emplace_back(arguments, arguments.models[m], names_[m]);
     found_.resize(names_.size());
   }
@@ -265,6 +334,10 @@ class ModelChecks {
       checks_[m].identify();
     });
     refuse();
+    if (a_.dry_run) {
+      for_each_model([&](size_t m) { checks_[m].print_plan(outcome_.database); });
+      return outcome_;
+    }
     for_each_model([&](size_t m) {
       if (outcome_.signal == 0) found_[m] = checks_[m].run(outcome_.database, outcome_);
     });
@@ -328,7 +401,7 @@ class ModelChecks {
     write_page(a_, outcome_.database, "all", std::move(tables));
   }
 
-  const CheckModelArguments& a_;
+  const CheckRequest& a_;
   const std::vector<std::string> names_;
   std::deque<ModelCheck> checks_;
   std::vector<ModelFindings> found_;
@@ -337,9 +410,18 @@ class ModelChecks {
 
 }  // namespace
 
+CheckSize check_size(const CheckModelArguments& arguments) {
+  const CheckRequest request(arguments);
+  ModelCheck check(request, request.models.front(), names_of(request.models).front());
+  check.place();
+  check.identify();
+  return check.size();
+}
+
 CheckOutcome check_models(const CheckModelArguments& arguments) {
   read_loss_limits(arguments.fail_over);  // what is wrong there is said before anything runs
-  return arguments.models.size() == 1 ? check_one(arguments) : ModelChecks(arguments).run();
+  const CheckRequest request(arguments);
+  return request.models.size() == 1 ? check_one(request) : ModelChecks(request).run();
 }
 
 }  // namespace kvc

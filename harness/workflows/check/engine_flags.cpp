@@ -241,15 +241,36 @@ std::string trimmed(const std::string& text) {
 
 }  // namespace
 
+std::string compressors_setting(const std::vector<std::string>& compressors) {
+  return concat("compressors=[{full: ~, label: \"full precision\"}, ", join(compressors), "]");
+}
+
+std::string compressor_of_type(const std::string& type, const fs::path& root) {
+  std::map<std::string, std::string> found;  // by engine
+  for (const auto& engine : read_engines(root)) {
+    std::string flags;
+    for (const auto& flag : engine.flags) {
+      const auto values = names_of(flag.values);
+      if (std::find(values.begin(), values.end(), type) != values.end()) flags += concat(flag.names[0], " ", type, " ");
+    }
+    if (flags.empty()) continue;
+    auto compressor = CommandLine(engine, concat(engine.name, ": ", flags), flags).read().compressor;
+    compressor["label"] = quoted(type);
+    found[engine.name] = in_one_line(compressor);
+  }
+  std::vector<std::string> engines;
+  for (const auto& [engine, compressor] : found) engines.push_back(engine);
+  KVC_CHECK(found.size() < 2, "'", type, "' is a cache type of ", join(engines, " and "),
+            ": expected --as 'ENGINE: FLAGS'");
+  return found.empty() ? "" : found.begin()->second;
+}
+
 std::vector<std::string> engine_settings(const std::vector<std::string>& as, const fs::path& root) {
   if (as.empty()) return {};
   const auto engines = read_engines(root);
   std::vector<std::string> names;
   for (const auto& engine : engines) names.push_back(engine.name);
-  YAML::Node compressors(YAML::NodeType::Sequence), baseline(YAML::NodeType::Map);
-  baseline["full"] = YAML::Node();
-  baseline["label"] = quoted("full precision");
-  compressors.push_back(baseline);
+  std::vector<std::string> compressors;
   std::optional<Setting> first;
   for (const auto& text : as) {
     const auto colon = text.find(':');
@@ -258,13 +279,13 @@ std::vector<std::string> engine_settings(const std::vector<std::string>& as, con
     KVC_CHECK(engine != engines.end(), "--as '", text, "': ", unknown_name("engine", name, names));
     auto setting = CommandLine(*engine, text, colon == std::string::npos ? "" : text.substr(colon + 1)).read();
     setting.compressor["label"] = quoted(text);
-    compressors.push_back(setting.compressor);
+    compressors.push_back(in_one_line(setting.compressor));
     if (!first) first = setting;
     KVC_CHECK(first->chunk == setting.chunk && first->through == setting.through, "--as '", text,
               "': it prefills in chunks of ", setting.chunk, " through ", setting.through, ", and '", as.front(),
               "' in chunks of ", first->chunk, " through ", first->through, ": expected the same, or separate checks");
   }
-  return {"compressors=" + in_one_line(compressors),
+  return {compressors_setting(compressors),
           concat("prefill={chunk: ", first->chunk, ", through: ", first->through, "}")};
 }
 

@@ -67,6 +67,22 @@ class CheckModels : public testing::Test {
   const std::filesystem::path small_ = folder_ / "small", database_ = folder_ / "r.sqlite";
 };
 
+TEST_F(CheckModels, CompressorsOnTheCommandLineTakeThePlaceOfTheFiles) {
+  const auto done =
+      check({"models/demo", small_.string(), "window: {sinks: 0, recent: 16}", "q8_0", "mxfp4", "--dry-run"});
+  EXPECT_EQ(done.exit_code, 0) << done.err;
+  for (const char* row : {"  full precision\n", "models/demo:\n", "  window recent 16, sinks 0\n", "  q8_0\n",
+                          "  mxfp4 defaults\n", "  q8_0: refused: "}) {
+    EXPECT_THAT(done.out, testing::HasSubstr(row));
+  }
+  EXPECT_THAT(done.out, testing::Not(testing::HasSubstr("a window")));
+  EXPECT_THAT(done.out, testing::HasSubstr("  on check/text/"));
+  EXPECT_FALSE(std::filesystem::exists(database_));
+  EXPECT_THAT(check({"models/demo", "kivi: {bitts: 2}"}).err, testing::HasSubstr("did you mean 'bits'?"));
+  EXPECT_THAT(check({"models/demo", "q4_0", "--as", "llama.cpp: -ctk q4_0"}).err,
+              testing::HasSubstr("expected one of the two"));
+}
+
 TEST_F(CheckModels, AModelIsAColumnAndARefusedPresetIsSaid) {
   const auto page = folder_ / "page.html";
   const auto done = check({"models/demo", small_.string(), "-o", page.string()});
