@@ -38,6 +38,9 @@ const BadFile kBadFiles[] = {
      "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - full:\n    label: a\n  - kivi: {bits: 2}\n    label: "
      "a\n",
      "x.yaml:6:5: error: the label 'a' is there twice, expected one compressor of that label"},
+    {"CompressorTwice",
+     "model: models/demo\ntasks: [demo/truth]\ncompressors: [full, {kivi: {bits: 2}}, {kivi: {bits: [4, 2]}}]\n",
+     "x.yaml:3:40: error: compressor 'kivi bits 2' is there twice, expected each once"},
     {"LabelOfASweep",
      "model: models/demo\ntasks: [demo/truth]\ncompressors:\n  - kivi: {bits: [2, 4], group_size: 32}\n    label: g "
      "{group_size}\n",
@@ -141,6 +144,38 @@ TEST(BadPath, OfAnyVerbIsRefusedInOneLineAndNotWaitedFor) {
       EXPECT_EQ(run.signal, 0) << words;
       EXPECT_NE(run.err, "") << words;
     }
+  }
+}
+
+TEST(BadPath, IsNamedAsTheUserNamedIt) {
+  TempFolder folder;
+  EXPECT_EQ(run_program(folder, {"run", "configs/none.yaml"}).err,
+            "kvc: cannot read 'configs/none.yaml': No such file or directory\n");
+}
+
+TEST(BadModel, IsRefusedBeforeAnythingIsShown) {
+  TempFolder folder;
+  const auto model = folder / "mamba";
+  std::filesystem::create_directory(model);
+  folder.write("mamba/config.json", R"({"architectures": ["MambaForCausalLM"], "model_type": "mamba"})");
+  const auto run = run_program(folder, {"model", "show", model.string()});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, ::testing::HasSubstr("Mamba"));
+}
+
+// A file may be for another machine, so these are notes.
+TEST(Validate, SaysWhatThisMachineHasNot) {
+  TempFolder folder;
+  const auto file = folder.write("x.yaml", small_experiment("  - full\n")).string();
+  for (const std::vector<std::string>& verb :
+       {std::vector<std::string>{"validate", file}, {"run", file, "--dry-run"}}) {
+    auto words = verb;
+    words.insert(words.end(), {"--set", "workers=256", "device=cuda:99"});
+    const auto run = run_program(folder, words);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_THAT(run.err, ::testing::HasSubstr("kvc: note: workers is 256 and threads 1; this machine has "));
+    EXPECT_THAT(run.err, ::testing::HasSubstr("kvc: note: device 'cuda:99': "));
   }
 }
 

@@ -69,7 +69,10 @@ TEST(CompareVerb, RefusesInOneLine) {
     EXPECT_EQ(finished.out, "");
     return finished.err;
   };
-  EXPECT_EQ(error({path}), "kvc: compare what? allowed: A and B, --baseline A, --against DATABASE\n");
+  EXPECT_EQ(
+      error({path}),
+      "kvc: which compressors of '" + path +
+          "'? allowed: two names A and B, --baseline A (with every other), --against DATABASE (the same in both)\n");
   EXPECT_EQ(error({path, "full"}),
             "kvc: compare 'full': compared with what? allowed: a second name, --baseline, --against\n");
   EXPECT_EQ(error({path, "full", "lo"}), "kvc: unknown compressor 'lo' (did you mean 'low'?); known: full, low\n");

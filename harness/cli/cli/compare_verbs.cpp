@@ -92,7 +92,8 @@ void resolve(CompareArguments& arguments) {
               "': compared with what? allowed: a second name, --baseline, --against");
     options.a = options.b = names[0];
   } else {
-    KVC_CHECK(!arguments.against.empty(), "compare what? allowed: A and B, --baseline A, --against DATABASE");
+    KVC_CHECK(!arguments.against.empty(), "which compressors of '", arguments.database,
+              "'? allowed: two names A and B, --baseline A (with every other), --against DATABASE (the same in both)");
   }
 }
 

@@ -3,8 +3,10 @@
 #include <cstdio>
 #include <filesystem>
 
+#include "check/check_model.h"
 #include "check/engine_flags.h"
 #include "checkpoint/model_config.h"
+#include "cli/machine_notes.h"
 #include "cli/verbs.h"
 #include "experiment/bench_experiment.h"
 #include "experiment/grid.h"
@@ -146,6 +148,7 @@ int validate(const std::string& file, const std::vector<std::string>& settings) 
     return kOk;
   }
   auto experiment = load_experiment(below_root(paths, file), settings);
+  print_machine_notes(experiment);
   if (!is_model_here(experiment.model_name)) {
     check_tasks(experiment, paths);
     return validate_without_model(file, experiment.model_name, experiment, paths);
@@ -153,7 +156,17 @@ int validate(const std::string& file, const std::vector<std::string>& settings) 
   place_model(experiment);
   const auto grid =
       kind == RunKind::search ? search_grid(experiment, paths, experiment.search) : expand_grid(experiment, paths);
+  if (!grid.left_out.empty() && experiment.has_check_settings) {  // it chooses its tasks by the model's context
+    CheckModelArguments arguments;
+    arguments.names = {experiment.model_name};
+    arguments.config = file;
+    arguments.settings = settings;
+    const auto size = check_size(arguments);
+    std::printf("%s is valid for `kvc check`: %zu cells, %ld samples\n", file.c_str(), size.n_cells, size.n_samples);
+    return kOk;
+  }
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
+  for (const auto& note : grid.notes) std::fprintf(stderr, "kvc: note: %s\n", note.c_str());
   int64_t n_samples = 0;
   for (const auto& cell : grid.cells) n_samples += cell.record.n_samples;
   std::printf("%s is valid: %zu cells, %ld samples\n", file.c_str(), grid.cells.size(), n_samples);

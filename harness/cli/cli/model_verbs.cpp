@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "checkpoint/model_config.h"
+#include "checkpoint/repeated_head.h"
 #include "checkpoint/weights_format.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
@@ -94,11 +95,18 @@ std::string end_tokens_text(const ModelConfig& config, const Tokenizer& tokenize
   return tokens.empty() ? "none: only a task's stop strings and its limit end an answer" : join(tokens);
 }
 
-void print_files(const fs::path& path, const Paths& paths) {
-  const auto config = load_model_config(path);
+// A head that repeats the embedding counts once.
+std::string parameters_text(const fs::path& path, const ModelConfig& config) {
+  const auto n = model_size(config).n_parameters;
+  if (config.tied_embeddings || !is_gguf(path) || !repeats_embedding(*open_tensors(path), config)) return concat(n);
+  return concat(n - config.vocab_size * config.embedding_size,
+                "; the file holds the embedding twice, the second time as the head");
+}
+
+void print_files(const fs::path& path, const ModelConfig& config, const Paths& paths) {
   const auto n_kv = kv_bytes_per_token_16bit(config);
   print("architecture", architecture_text(config));
-  print("parameters", concat(model_size(config).n_parameters));
+  print("parameters", parameters_text(path, config));
   print("weights", concat(weights_format(path), ", ", weights_file_bytes(path), " bytes"));
   const auto tokenizer = Tokenizer::load(path);
   print("tokenizer", concat(tokenizer.vocab_size(), " tokens; the model's vocabulary ", config.vocab_size));
@@ -141,12 +149,13 @@ int show(const std::string& model) {
                          missing.terms.empty() ? "" : concat(" once the ", missing.terms, " are accepted")));
     return kOk;
   }
+  const auto config = load_model_config(found->path);
   print("model", model);
   const auto entry = catalog_model(model, places);
   if (!found->origin.is_null() && entry) print_entry(*entry);
   if (!found->origin.is_null()) print("from", origin_text(found->origin));
   print("path", found->path.string());
-  print_files(found->path, paths);
+  print_files(found->path, config, paths);
   return kOk;
 }
 

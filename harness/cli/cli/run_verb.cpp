@@ -6,6 +6,7 @@
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
+#include "cli/machine_notes.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "model_lookup/model_path.h"
@@ -48,12 +49,6 @@ void print_plan(const Experiment& experiment, const Grid& grid, const RunPlan& p
               plan.n_prompts);
 }
 
-std::string time_line(const TimeEstimate& time, const Experiment& experiment) {
-  if (!time.seconds) return concat("no time estimate: ", time.by, "\n");
-  return concat("about ", duration_in_words(*time.seconds), " with ", experiment.workers, " worker",
-                experiment.workers == 1 ? "" : "s", ", ", time.by, "\n");
-}
-
 int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
   int code = outcome.n_failed > 0 || !grid.left_out.empty() ? kSomeFailed : kOk;
   for (const auto& cell : grid.cells) {
@@ -74,9 +69,11 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   experiment.allow_plugins = arguments.allow_plugins;
   const auto grid = expand_grid(experiment, paths, arguments.verify);
   for (const auto& task : grid.left_out) std::fprintf(stderr, "left out: %s\n", task.c_str());
+  for (const auto& note : grid.notes) std::fprintf(stderr, "kvc: note: %s\n", note.c_str());
   const fs::path database = database_of(arguments.database, experiment.database, experiment.name);
 
   if (arguments.dry_run) {
+    print_machine_notes(experiment);
     std::optional<ResultStore> store;
     if (fs::exists(database)) store = ResultStore::open_readonly(database);
     print_plan(experiment, grid, plan_run(grid, experiment, store ? &*store : nullptr), database);

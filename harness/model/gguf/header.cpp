@@ -104,8 +104,11 @@ class Cursor {
   // A count of things that take at least so many bytes each.
   int64_t take_count(const char* what, int64_t least_bytes, const char* things) {
     const auto count = take<uint64_t>(what);
-    KVC_CHECK(count <= static_cast<uint64_t>((end_ - position_) / least_bytes), where(), what, ": ", count, " ", things,
-              ", the header has room for ", (end_ - position_) / least_bytes);
+    const auto room = (end_ - position_) / least_bytes;
+    KVC_CHECK(
+        count <= static_cast<uint64_t>(room), where(), what, ": ", count, " ", things,
+        end_ == file_.n_bytes() ? ", the file, truncated or damaged, has room for " : ", the header has room for ",
+        room);
     return static_cast<int64_t>(count);
   }
   // "<file>: byte N: "
@@ -271,7 +274,7 @@ class HeaderReader {
     set_type(in_.take<uint32_t>("a tensor's type"), name, n_values, tensor);
     const auto offset = in_.take<uint64_t>("a tensor's offset");
     KVC_CHECK(offset <= static_cast<uint64_t>(file_.n_bytes()), in_.where(), "tensor ", in_quotes(name), ": offset ",
-              offset, " is past the end of the file (", file_.n_bytes(), " bytes)");
+              offset, " is past the end of the file, which is truncated or damaged (", file_.n_bytes(), " bytes)");
     tensor.offset = static_cast<int64_t>(offset);
     KVC_CHECK(header_.tensors.emplace(name, std::move(tensor)).second, in_.where(), "tensor ", in_quotes(name),
               " appears twice");

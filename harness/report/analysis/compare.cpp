@@ -6,6 +6,7 @@
 
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
+#include "stats/paired.h"
 #include "store/up_to_date.h"
 
 namespace kvc {
@@ -101,7 +102,8 @@ void add_rows(CompareReport& report, const GroupPair& groups, const std::vector<
 // Of the tasks of both that score running text.
 void add_kl_rows(CompareReport& report, Database& db_a, Database& db_b, const GroupPair& groups,
                  const CompareOptions& options) {
-  const auto& [a, b] = groups;
+  const auto* a = groups.first;
+  const auto* b = groups.second;
   std::vector<std::pair<TextWindows, TextWindows>> all;
   const auto add = [&](const std::string& task, const std::vector<std::pair<TextWindows, TextWindows>>& cells) {
     report.kl_rows.push_back({a->model_label, a->name(), b->name(), task, paired_kl(cells), std::nullopt});
@@ -131,7 +133,23 @@ void adjust(CompareReport& report) {
   for (size_t i = 0; i < adjusted.size(); ++i) report.rows[i].p_holm = adjusted[i];
 }
 
+// Of few questions: what they could show at best.
+std::string few_questions_note(const CompareReport& report) {
+  constexpr int64_t kFew = 50;
+  int64_t n = kFew;
+  for (const auto& row : report.rows) {
+    if (row.comparison.is_binary) n = std::min(n, row.comparison.n);
+  }
+  if (n >= kFew) return "";
+  int64_t changed = 1;
+  while (mcnemar_exact(0, changed) >= 0.05) ++changed;
+  if (changed > n) return concat("of ", n, " questions no difference has p < 0.05: ", changed, " are the least");
+  return concat("of ", n, " questions at least ", changed, " must change, all in one direction, for p < 0.05: ",
+                shown("%.3g", 100.0 * static_cast<double>(changed) / static_cast<double>(n)), " points");
+}
+
 void explain(CompareReport& report, double margin) {
+  if (const auto note = few_questions_note(report); !note.empty()) report.notes.push_back(note);
   report.notes.push_back(
       "difference: B - A over the same questions; low, high: its 95 % interval, Tango's score interval if all scores "
       "are 0 or 1, else BCa bootstrap (10000 draws, seed 0)");

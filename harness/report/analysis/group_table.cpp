@@ -110,6 +110,16 @@ std::string text_of(const Mean& mean, bool is_perplexity) {
   return text + concat(" (", mean.n_there, " of ", mean.n_members, ")");
 }
 
+// What each row shows of a group.
+std::vector<std::string> column_of(const std::vector<std::map<std::string, Mean>>& means, const TaskGroup& group) {
+  std::vector<std::string> cells;
+  for (const auto& row : means) {
+    const auto& mean = row.at(group.name);
+    cells.push_back(mean.n_there == 0 ? "" : text_of(mean, group.is_perplexity));
+  }
+  return cells;
+}
+
 }  // namespace
 
 Table group_table(Database& db, const SummaryOptions& options, const std::vector<TaskGroup>& groups) {
@@ -129,21 +139,22 @@ Table group_table(Database& db, const SummaryOptions& options, const std::vector
   Table table;
   table.title = with_note("groups of tasks", weights_note(db, keys));
   table.columns = {{"compressor"}, {"options"}};
-  for (size_t g = 0; g < groups.size(); ++g) {
-    if (!is_shown[g]) continue;
-    table.columns.push_back({groups[g].name, TableColumn::Align::kRight, groups[g].is_perplexity ? "" : "%"});
-  }
-  if (table.columns.size() == 2) return table;
-  for (size_t r = 0; r < rows.size(); ++r) {
-    std::vector<TableCell> cells{rows[r].plugin, rows[r].options};
-    for (size_t g = 0; g < groups.size(); ++g) {
-      if (!is_shown[g]) continue;
-      const auto& mean = means[r].at(groups[g].name);
-      cells.emplace_back(mean.n_there == 0 ? "" : text_of(mean, groups[g].is_perplexity));
-    }
-    table.rows.push_back(std::move(cells));
-  }
+  for (const auto& row : rows) table.rows.push_back({row.plugin, row.options});
   table.notes = {"(a of b): mean over the a tasks of b that have a score"};
+  std::map<std::vector<std::string>, std::string> columns;  // of the same numbers, the first
+  for (size_t g = 0; g < groups.size(); ++g) {
+    std::vector<std::string> cells;
+    if (is_shown[g]) cells = column_of(means, groups[g]);
+    if (cells.empty()) continue;
+    const auto [same, is_first] = columns.emplace(cells, groups[g].name);
+    if (!is_first) {
+      table.notes.push_back(concat(groups[g].name, ": the same as ", same->second));
+      continue;
+    }
+    table.columns.push_back({groups[g].name, TableColumn::Align::kRight, groups[g].is_perplexity ? "" : "%"});
+    for (size_t r = 0; r < rows.size(); ++r) table.rows[r].emplace_back(cells[r]);
+  }
+  if (table.columns.size() == 2) return {.title = table.title, .columns = table.columns, .rows = {}, .notes = {}};
   return table;
 }
 

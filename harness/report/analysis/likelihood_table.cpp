@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 #include <map>
 
 #include "analysis/window_blocks.h"
@@ -39,7 +40,8 @@ constexpr auto kReference =
 struct Blocks {
   std::vector<std::vector<double>> values{4};  // nll, kl, n_top1_same, nll above the reference's
   std::vector<double> n_tokens;
-  std::vector<size_t> windows;  // where a window's blocks begin
+  std::vector<size_t> windows;                                   // where a window's blocks begin
+  int64_t begin = std::numeric_limits<int64_t>::max(), end = 0;  // of the positions that were scored
   const TextWindow* window = nullptr;
   bool has_reference = true;
 
@@ -47,6 +49,8 @@ struct Blocks {
     if (window != &of) windows.push_back(n_tokens.size());
     window = &of;
     n_tokens.push_back(static_cast<double>(block.n_tokens));
+    begin = std::min(begin, block.position);
+    end = std::max(end, block.position + block.n_tokens);
     const double above = reference ? block.nll - reference->nll : 0;
     const double columns[] = {block.nll, block.kl, static_cast<double>(block.n_top1_same), above};
     for (size_t k = 0; k < values.size(); ++k) values[k].push_back(columns[k]);
@@ -114,13 +118,13 @@ void add_blocks(const TextWindows& windows, const TextWindows& reference, int64_
   }
 }
 
-void add_stretches(const LikelihoodStretch& cell, const std::map<int64_t, Blocks>& blocks, int64_t stretch,
+void add_stretches(const LikelihoodStretch& cell, const std::map<int64_t, Blocks>& blocks,
                    std::vector<LikelihoodStretch>& stretches) {
   for (const auto& [end, of] : blocks) {
     if (end == 0) continue;
     stretches.push_back(cell);
-    stretches.back().begin = stretch > 0 ? end - stretch : end == kFirstEnd ? 0 : end / 2;
-    stretches.back().end = end;
+    stretches.back().begin = of.begin;
+    stretches.back().end = of.end;
     estimate(of, stretches.back());
   }
   if (blocks.empty()) return;
@@ -193,7 +197,7 @@ std::vector<LikelihoodStretch> likelihood_stretches(Database& db, const Likeliho
     std::map<int64_t, Blocks> blocks;
     const auto windows = text_windows(db, cell.cell_key);
     add_blocks(windows, text_windows(db, reference_of(db, cell.cell_key)), options.stretch, blocks);
-    add_stretches(cell, blocks, options.stretch, stretches);
+    add_stretches(cell, blocks, stretches);
   }
   return stretches;
 }

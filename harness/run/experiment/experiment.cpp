@@ -334,7 +334,8 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
                for (const auto& file : value.is_scalar() ? std::vector{value.string()} : value.strings())
                  experiment.texts.push_back(value.folder() / file);
              });
-  keys.other({"check", "settings of `kvc check`; `kvc run` ignores them"}, "map", [](const YamlValue&) {});
+  keys.other({"check", "settings of `kvc check`; `kvc run` ignores them"}, "map",
+             [&](const YamlValue&) { experiment.has_check_settings = true; });
   plugin_path_key(keys, experiment.plugin_path);
 }
 

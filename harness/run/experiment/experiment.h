@@ -65,6 +65,7 @@ struct Experiment {
   std::filesystem::path model_path;  // where it lies; "": it is written as a path, from here or below the root
   nlohmann::json model_origin;       // what it was fetched from, by content; null: it is the user's own
   std::vector<std::string> tasks;    // suite/name, a whole suite, or a task file
+  bool has_check_settings = false;   // it is a file of `kvc check`
   std::vector<CompressorChoice> compressors;
   std::optional<int64_t> limit;              // first samples of each task; all when absent
   std::optional<int64_t> max_prompt_tokens;  // longer prompts are cut, or refused, as their task says

@@ -1,6 +1,7 @@
 #include "experiment/open_compressor.h"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "experiment/fill_label.h"
@@ -168,6 +169,16 @@ OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
   return opened;
 }
 
+// Their cells would be the same cells.
+void check_different(const std::vector<OpenedCompressor>& compressors) {
+  std::set<std::string> taken;
+  for (const auto& one : compressors) {
+    const auto& record = one.record;
+    KVC_CHECK(taken.insert(one.key.dump()).second, one.choice.where, ": error: compressor '", record.plugin,
+              record.options_label.empty() ? "" : " ", record.options_label, "' is there twice, expected each once");
+  }
+}
+
 }  // namespace
 
 std::string name_in_errors(const CompressorChoice& choice) {
@@ -208,6 +219,7 @@ std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoic
   std::vector<CompressorChoice> labelled;
   for (const auto& one : opened) labelled.push_back(one.choice);
   check_labels(labelled);  // two may have become alike
+  check_different(opened);
   return opened;
 }
 

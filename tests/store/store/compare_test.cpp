@@ -180,6 +180,7 @@ TEST_F(CompareTest, SamplesWithoutAPartnerAreRefusedWithTheirCounts) {
   const auto report = compare(store_, options);
   EXPECT_EQ(report.rows[0].comparison.n, 1);
   EXPECT_EQ(report.notes[0], counts);
+  EXPECT_EQ(report.notes[1], "of 1 questions no difference has p < 0.05: 6 are the least");
 }
 
 TEST_F(CompareTest, ATaskThatOneLacksIsUnpaired) {

@@ -58,5 +58,17 @@ TEST_F(GroupTable, MeansAreOfTasksOfSamplesAndOfGroups) {
   EXPECT_TRUE(group_table(store.database(), {}, {groups.back()}).rows.empty());
 }
 
+TEST_F(GroupTable, GroupsOfTheSameNumbersAreOneColumn) {
+  auto store = ResultStore::open(path_);
+  put(store, "a", {1, 0});
+  using enum TaskGroup::Mean;
+  const auto table = group_table(store.database(), {},
+                                 {{"by task", kTasks, members({"a", "missing"}), "", false},
+                                  {"by sample", kSamples, members({"a", "missing"}), "", false},
+                                  {"whole", kTasks, members({"a"}), "", false}});
+  EXPECT_EQ(write_csv(table), "compressor,options,by task [%],whole [%]\r\nfull,,50.00 (1 of 2),50.00\r\n");
+  EXPECT_EQ(table.notes.back(), "by sample: the same as by task");
+}
+
 }  // namespace
 }  // namespace kvc

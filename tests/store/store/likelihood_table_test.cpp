@@ -28,6 +28,7 @@ class LikelihoodTableTest : public OpenStoreTest {
   std::vector<std::string> notes_;
 };
 
+// Each shows the positions that were scored.
 TEST_F(LikelihoodTableTest, StretchesArePowersOfTwoByTheFirstToken) {
   put("a", "kivi",
       {{128, 64, 64, 1, 60},
@@ -37,7 +38,7 @@ TEST_F(LikelihoodTableTest, StretchesArePowersOfTwoByTheFirstToken) {
        {1024, 32, 16, 8, 16}});
   const auto found = stretches();
   ASSERT_EQ(found.size(), 5u);
-  const std::vector<std::pair<int64_t, int64_t>> ends = {{0, 256}, {256, 512}, {512, 1024}, {1024, 2048}, {0, -1}};
+  const std::vector<std::pair<int64_t, int64_t>> ends = {{128, 256}, {256, 320}, {1000, 1064}, {1024, 1056}, {0, -1}};
   for (size_t i = 0; i < ends.size(); ++i) {
     EXPECT_EQ(found[i].begin, ends[i].first);
     EXPECT_EQ(found[i].end, ends[i].second);
@@ -66,7 +67,7 @@ TEST_F(LikelihoodTableTest, StretchesOfOneLengthShowAnErrorThatGrows) {
   const int64_t n_tokens[] = {448, 512, 512, 1472};
   const double kl[] = {1. / 64, 2. / 64, 4. / 64, (7 * 1. + 8 * 2 + 8 * 4) / 1472};
   for (int64_t i = 0; i < 4; ++i) {
-    EXPECT_EQ(found[i].begin, i < 3 ? 512 * i : 0);
+    EXPECT_EQ(found[i].begin, i == 0 ? 64 : i < 3 ? 512 * i : 0);
     EXPECT_EQ(found[i].end, i < 3 ? 512 * (i + 1) : -1);
     EXPECT_EQ(found[i].n_tokens, n_tokens[i]);
     EXPECT_DOUBLE_EQ(found[i].kl.value, kl[i]);
