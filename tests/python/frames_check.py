@@ -4,9 +4,12 @@ usage: frames_check.py PROGRAM
 """
 import json
 import os
+import signal
 import sqlite3
 import sys
 import tempfile
+import threading
+import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.insert(0, os.path.join(ROOT, "python"))
@@ -35,12 +38,55 @@ def refused(action):
     return ""
 
 
+def check_experiments_that_are_no_files(kvc, database):
+    experiment = {"model": "models/demo", "tasks": ["demo/truth"], "limit": 1, "sizes": [], "compressors": ["full"]}
+    results = kvc.run(experiment, db=database)
+    check("notebook" in set(results.experiments().experiment), "an experiment that is a dict")
+    kvc.run("name: text\n" + json.dumps(experiment)[1:-1].replace(', "', '\n"'), db=database)
+    check("text" in set(results.experiments().experiment), "an experiment that is a text")
+    check(not [name for name in os.listdir(".") if name.startswith(".kvc-")], "what was written for it is gone")
+    check("unknown key 'limt'" in refused(lambda: kvc.run({**experiment, "limt": 1})), "a wrong key of a dict")
+
+    def interrupt():
+        while not os.path.exists("long.sqlite"):
+            time.sleep(0.1)
+        time.sleep(2)
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=interrupt).start()
+    try:
+        kvc.run({**experiment, "name": "long", "tasks": ["demo/truth", "demo/arithmetic"], "limit": 400, "workers": 1},
+                db="long.sqlite", progress=False)
+        check(False, "a long run ended before it was interrupted")
+    except KeyboardInterrupt:
+        check(sqlite3.connect("long.sqlite").execute("PRAGMA integrity_check").fetchone() == ("ok",), "the database is whole")
+
+
+def check_verdicts(kvc, pandas):
+    found = kvc.check("models/demo", [{"kivi": {"bits": 2, "group_size": 32}}, "q8_0"], quick=True, db="check.sqlite",
+                      settings={"limit": 2})
+    check(list(found.table.compressor) == ["full precision", "kivi bits 2, group_size 32", "q8_0"], "rows of a check")
+    for name in ("kv_percent", "kl_nats", "kl_nats_low", "top1_agreement", "kl_max"):
+        check(pandas.api.types.is_numeric_dtype(found.table[name]), f"{name} is a number")
+    check(found.table.verdict[1] == "breaks" and found.card["kv_card"] == 1, "verdict and card")
+    tokens = found.results.tokens()
+    mean = tokens[tokens.compressor == found.table.compressor[1]].kl.mean()
+    check(abs(mean - found.table.kl_nats[1]) < 1e-4, f"the mean of the tokens' KL {mean} is the check's {found.table.kl_nats[1]}")
+    likelihood = found.results.table("likelihood")
+    check(pandas.api.types.is_numeric_dtype(likelihood["KL"]) and "KL low" in likelihood, "numbers of the likelihood table")
+    check("<table" in found._repr_html_() and "<table" in found.results._repr_html_(), "tables in a notebook")
+    check(len(found.plot().texts) == 2, "a plot names both compressors")
+    check("did you mean 'bits'" in refused(lambda: kvc.check("models/demo", [{"kivi": {"bit": 2}}])), "a wrong option")
+    check("a dict of one name" in refused(lambda: kvc.check("models/demo", [{"a": {}, "b": {}}])), "two compressors in one")
+
+
 def main():
     try:
-        import pandas  # noqa: F401
-    except ImportError:
-        print("skipped: pandas is not there")
+        import matplotlib
+        import pandas
+    except ImportError as error:
+        print(f"skipped: {error}")
         sys.exit(77)
+    matplotlib.use("Agg")
     os.environ["KVC"] = os.path.abspath(sys.argv[1])
     os.environ["KVC_ROOT"] = ROOT
     import kvc
@@ -72,9 +118,12 @@ def main():
         check("no such file" in refused(lambda: kvc.results(os.path.join(folder, "none.sqlite"))), "no database")
         check("not_there" in refused(lambda: kvc.run("not_there.yaml")), "no experiment")
 
+        os.chdir(folder)
+        check_experiments_that_are_no_files(kvc, database)
+        check_verdicts(kvc, pandas)
+
         with open(os.path.join(ROOT, "docs/notebook.ipynb")) as file:
             cells = [cell for cell in json.load(file)["cells"] if cell["cell_type"] == "code"]
-        os.chdir(folder)
         names = {}
         for number, cell in enumerate(cells):
             exec(compile("".join(cell["source"]), f"notebook.ipynb, code cell {number + 1}", "exec"), names)

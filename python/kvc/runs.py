@@ -1,0 +1,52 @@
+"""kvc run: experiments from files, dicts and YAML text."""
+import contextlib
+import json
+import os
+import re
+import sys
+import tempfile
+
+from .program import KvcError, call
+from .results import Results
+
+
+@contextlib.contextmanager
+def _file_of(experiment):
+    """The experiment as a file. A dict or a text becomes one in the current folder, to which its paths are relative."""
+    is_text = isinstance(experiment, str) and "\n" in experiment
+    if not is_text and not isinstance(experiment, dict):
+        yield os.fspath(experiment)
+        return
+    if is_text:
+        named = re.search(r"^name:", experiment, re.MULTILINE)
+        text = experiment if named else "name: notebook\n" + experiment
+    else:
+        text = json.dumps({"name": "notebook", **experiment})
+    with tempfile.NamedTemporaryFile("w", dir=os.curdir, prefix=".kvc-", suffix=".yaml") as file:
+        file.write(text)
+        file.flush()
+        yield file.name
+
+
+def run(experiment, db=None, limit=None, settings=None, progress=True):
+    """Runs what is missing of an experiment and returns its Results.
+
+    experiment: a file, a dict with its keys, or YAML text of several lines; the latter two are named "notebook" unless they
+    have a name. settings: {"path": value} put over it, as --set does. progress: show the program's progress. Samples that
+    failed and suspect cells are no exception: they are told on standard error, and stand in the tables' notes.
+    """
+    options = []
+    if db is not None:
+        options += ["--db", os.fspath(db)]
+    if limit is not None:
+        options += ["--limit", str(limit)]
+    for path, value in (settings or {}).items():
+        options += ["--set", f"{path}={json.dumps(value) if not isinstance(value, str) else value}"]
+    with _file_of(experiment) as file:
+        _, said = call("run", file, *options, ok=(0, 4, 5), progress=progress)
+    if not progress:
+        sys.stderr.write("".join(line + "\n" for line in said.splitlines() if line.startswith(("failed:", "suspect:"))))
+    named = re.findall(r"; database (.+)$", said, re.MULTILINE)
+    if not named:
+        raise KvcError("kvc run did not say where its results are")
+    return Results(db if db is not None else named[-1].strip())
