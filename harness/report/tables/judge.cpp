@@ -103,14 +103,21 @@ void compare_baseline(const PaperTable& table, const TableLayout& layout, const 
 
 }  // namespace
 
-void rank_cells(PaperTable& table, const TableLayout& layout) {
+void rank_cells(Database& db, PaperTable& table, const TableLayout& layout) {
+  std::set<std::string> uncompressed;
+  auto select = db.prepare("SELECT key FROM entry WHERE NOT is_lossy");
+  while (select.step()) uncompressed.insert(select.text(0));
+  const auto takes_part = [&](const ShownRow& row, const ShownCell& cell) {
+    const bool is_number = std::holds_alternative<double>(cell.value) || std::holds_alternative<int64_t>(cell.value);
+    const auto is_reference = [&](const std::string& key) { return uncompressed.contains(key); };
+    return is_number && !is_baseline(row, layout) &&
+           (cell.keys.empty() || !std::all_of(cell.keys.begin(), cell.keys.end(), is_reference));
+  };
   for (size_t i = 0; i < table.columns.size(); ++i) {
     if (table.columns[i].printed || table.columns[i].style.best.empty()) continue;
     std::map<std::string, std::vector<ShownCell*>> groups;
     for (auto& row : table.rows) {
-      const bool is_number =
-          std::holds_alternative<double>(row.cells[i].value) || std::holds_alternative<int64_t>(row.cells[i].value);
-      if (is_number && !is_baseline(row, layout)) groups[row.group].push_back(&row.cells[i]);
+      if (takes_part(row, row.cells[i])) groups[row.group].push_back(&row.cells[i]);
     }
     for (auto& [group, cells] : groups) rank_column(cells, table.columns[i].style);
   }

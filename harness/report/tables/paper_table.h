@@ -62,8 +62,8 @@ void keep_comparable_ranks(Database& db, PaperTable& table);
 PaperTable make_paper_table(Database& db, const TableLayout& layout);
 
 // Marks the best and the second best of a column within each group of rows, as they are written, ties together. The
-// baseline and printed columns take no part.
-void rank_cells(PaperTable& table, const TableLayout& layout);
+// baseline, rows of compressors that lose nothing (table `entry`) and printed columns take no part.
+void rank_cells(Database& db, PaperTable& table, const TableLayout& layout);
 
 // Whether every column that has scores has the baseline's, and whether the paper prints it within the interval.
 void check_baseline(PaperTable& table, const TableLayout& layout);

@@ -166,7 +166,7 @@ std::string plain_text_note(const Experiment& experiment, const fs::path& model_
   } catch (const Error&) {
     return "";  // of a template that cannot be read, tasks that need it say so
   }
-  return concat("the model has a chat template, and plain text to continue is given to it by ", some_of(plain, 3));
+  return concat("the model has a chat template, and these tasks give it plain text to continue: ", some_of(plain, 3));
 }
 
 json decoding(const Sampling& sampling) {

@@ -148,11 +148,16 @@ PairedKl compare_texts(Database& db, const PresetResult& a, const PresetResult& 
 
 void judge(const CheckSettings& settings, PresetResult& preset) {
   std::vector<std::pair<std::string, Levels>> figures;
+  std::map<std::string, double> needed;  // tokens, by figure
   const auto of_text = [&](const std::string& where, const LikelihoodStretch& stretch) {
     if (stretch.n_blocks < 2) return;
-    figures.emplace_back("KL" + where, levels_of(stretch.kl.interval, settings.kl));
     const auto same = stretch.top1.interval;
-    figures.emplace_back("top-1" + where, levels_of({1 - same.high, 1 - same.low}, settings.top1));
+    const auto add = [&](const std::string& name, const Interval& interval, double found, const Bounds& bounds) {
+      figures.emplace_back(name + where, levels_of(interval, bounds));
+      needed[name + where] = static_cast<double>(preset.all.n_tokens) * times_needed(interval, found, bounds);
+    };
+    add("KL", stretch.kl.interval, stretch.kl.value, settings.kl);
+    add("top-1", {1 - same.high, 1 - same.low}, 1 - stretch.top1.value, settings.top1);
   };
   of_text("", preset.all);
   if (preset.by_length.size() > 1) of_text(" at the longest", preset.longest);
@@ -173,6 +178,8 @@ void judge(const CheckSettings& settings, PresetResult& preset) {
     const bool is_worst = preset.verdict.least == preset.verdict.most && levels.least == preset.verdict.least;
     const bool leaves_open = preset.verdict.least != preset.verdict.most && levels.most == preset.verdict.most;
     if (is_worst ? preset.verdict.least != Level::unchanged : leaves_open) reasons.push_back(name);
+    if (leaves_open && needed.contains(name))
+      preset.n_tokens_needed = std::max(preset.n_tokens_needed, needed.at(name));
   }
   preset.reasons = join(reasons);
 }

@@ -69,7 +69,8 @@ struct PresetResult {
   std::map<std::string, PasskeyResult> passkey;  // by task
   PasskeyResult passkey_all;
   Levels verdict;
-  std::string reasons;  // which figures decided, or leave it open
+  std::string reasons;         // which figures decided, or leave it open
+  double n_tokens_needed = 0;  // of text, about, so that its figures leave nothing open; 0: they leave nothing open
   int64_t n_failed = 0;
   std::string failure;  // of the first sample that failed
   std::string refused;  // why the compressor cannot serve the model; nothing of the above is then known

@@ -1,6 +1,7 @@
 #include "check/check_tables.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <tuple>
 
@@ -79,6 +80,16 @@ std::string state_of(const PresetResult& preset) {
   return preset.is_baseline ? "(baseline)" : to_string(preset.verdict);
 }
 
+// "; about 3400 tokens of text would decide" of an open verdict.
+std::string needed_text(const PresetResult& preset) {
+  constexpr double kMost = 1e6;
+  if (preset.n_tokens_needed == 0) return "";
+  if (preset.n_tokens_needed > kMost) return "; over a million tokens of text would decide";
+  const double step = std::pow(10.0, std::floor(std::log10(preset.n_tokens_needed)) - 1);
+  return concat("; about ", static_cast<int64_t>(std::ceil(preset.n_tokens_needed / step) * step),
+                " tokens of text would decide");
+}
+
 // Why cells hold no verdict.
 void add_reasons(const ModelFindings& found, Table& table) {
   if (!found.error.empty()) table.notes.push_back(concat(found.model_name, " was not checked: ", found.error));
@@ -109,7 +120,7 @@ Table verdict_table(const ModelFindings& found) {
   for (const auto& p : found.presets) {
     table.rows.push_back({p.name, p.is_baseline ? "(baseline)" : to_string(p.verdict), p.bytes / kMiB,
                           100 * p.bytes / p.bytes_16bit, kl_text(p.all), top1_text(p.all), passkey_text(p.passkey_all),
-                          p.is_baseline ? "" : p.reasons});
+                          p.is_baseline ? "" : p.reasons + needed_text(p)});
   }
   add_notes(found, table);
   return table;

@@ -55,6 +55,16 @@ Levels levels_of(const Interval& interval, const Bounds& bounds) {
   return {level_of(interval.low, bounds), level_of(interval.high, bounds)};
 }
 
+double times_needed(const Interval& interval, double found, const Bounds& bounds) {
+  double times = 1;
+  for (const double bound : {bounds.unchanged, bounds.breaks}) {
+    if (bound < interval.low || bound > interval.high) continue;
+    const double half = bound > found ? interval.high - found : found - interval.low;
+    times = std::max(times, (half / (bound - found)) * (half / (bound - found)));
+  }
+  return times;
+}
+
 Levels at_least(const Interval& interval, double found, const Bounds& bounds) {
   return {level_of(interval.low, bounds), level_of(found, bounds)};
 }

@@ -24,6 +24,10 @@ struct Levels {
 };
 Levels levels_of(const Interval& interval, const Bounds& bounds);
 
+// How many times as many tokens would take the interval off the bounds within it, if the figure stays as found and the
+// interval shrinks with the square root of their number; 1: it is off them, infinity: the figure is on one.
+double times_needed(const Interval& interval, double found, const Bounds& bounds);
+
 // Of a figure whose absence of loss cannot be shown, from few questions: at least its lower end, at most what was
 // found.
 Levels at_least(const Interval& interval, double found, const Bounds& bounds);

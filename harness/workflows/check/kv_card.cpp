@@ -76,6 +76,9 @@ Json preset_json(const ModelFindings& found, const PresetResult& preset) {
   json["is_baseline"] = preset.is_baseline;
   json["verdict"] = preset.is_baseline ? Json() : Json(to_string(preset.verdict));
   json["decided_by"] = preset.reasons;
+  json["tokens_to_decide"] = std::isfinite(preset.n_tokens_needed) && preset.n_tokens_needed > 0
+                                 ? nlohmann::json(std::llround(preset.n_tokens_needed))
+                                 : nlohmann::json();
   json["kv_bytes"] = preset.bytes;
   json["kv_bytes_16_bits"] = preset.bytes_16bit;
   json["bits_per_value"] = 16 * preset.bytes / preset.bytes_16bit;

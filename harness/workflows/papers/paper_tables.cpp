@@ -117,7 +117,7 @@ std::string print(Database& db, const TableLayout& layout, const std::vector<Tab
                   const std::vector<std::string>& cell_notes, const PaperTableArguments& arguments) {
   auto table = make_paper_table(db, layout);
   if (arguments.trace) return text_of(trace_table(db, table), arguments.format);
-  rank_cells(table, layout);
+  rank_cells(db, table, layout);
   keep_comparable_ranks(db, table);
   check_baseline(table, layout);
   if (arguments.with_external) add_printed(table, layout);

@@ -32,7 +32,7 @@ std::string put_cell(ResultStore& store, const std::string& key, const std::stri
   cell.experiment = field[0], cell.label = field[1], cell.position = std::stoll(field[2]);
   cell.model_label = field[3], cell.task = field[4], cell.plugin = field[5], cell.bits = std::stod(field[6]);
   cell.model_json = cell.task_json = cell.options_json = cell.generation_json = cell.provenance_json = "{}";
-  cell.n_samples = 4;
+  cell.n_samples = 4, cell.lossy = cell.plugin != "full";
   store.put_cell(cell);
   for (int64_t i = 0; i < 4; ++i) {
     SampleRecord sample;
@@ -79,7 +79,7 @@ PaperTable HandMade::table() {
   make_entries(db(), experiments_, false);
   const auto layout = find_layout(tables_folder(), name_);
   auto table = make_paper_table(db(), layout);
-  rank_cells(table, layout);
+  rank_cells(db(), table, layout);
   check_baseline(table, layout);
   return table;
 }

@@ -69,7 +69,7 @@ class CheckModels : public testing::Test {
 
 TEST_F(CheckModels, CompressorsOnTheCommandLineTakeThePlaceOfTheFiles) {
   const auto done =
-      check({"models/demo", small_.string(), "window: {sinks: 0, recent: 16}", "q8_0", "mxfp4", "--dry-run"});
+      check({"models/demo", small_.string(), "window: {sinks: 0, recent: 16}", "q8_0", "full", "mxfp4", "--dry-run"});
   EXPECT_EQ(done.exit_code, 0) << done.err;
   for (const char* row : {"  full precision\n", "models/demo:\n", "  window recent 16, sinks 0\n", "  q8_0\n",
                           "  mxfp4 defaults\n", "  q8_0: refused: "}) {

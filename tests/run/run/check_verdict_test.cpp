@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "kvc/check.h"
 #include "support/check_settings.h"
 #include "support/message_of.h"
@@ -28,6 +30,15 @@ TEST(CheckVerdict, AnIntervalAcrossABoundLeavesItOpen) {
 }
 
 // Few questions: what they do not show is not said.
+TEST(CheckVerdict, AHalvedIntervalNeedsFourTimesTheTokens) {
+  const Bounds bounds{0.01, 0.2};
+  EXPECT_NEAR(times_needed({0.004, 0.012}, 0.008, bounds), 4, 1e-9);      // 0.004 above it, the bound is 0.002 away
+  EXPECT_NEAR(times_needed({0.005, 0.024}, 0.012, bounds), 12.25, 1e-9);  // the lower half is wider than the distance
+  EXPECT_NEAR(times_needed({0.0, 0.4}, 0.11, bounds), 10.3827, 1e-3);     // both bounds, the farther decides
+  EXPECT_EQ(times_needed({0.02, 0.1}, 0.05, bounds), 1);
+  EXPECT_EQ(times_needed({0.005, 0.02}, 0.01, bounds), std::numeric_limits<double>::infinity());
+}
+
 TEST(CheckVerdict, OfAFigureThatCannotShowAbsenceTheLowerEndCounts) {
   EXPECT_EQ(at_least({-0.1, 0.3}, 0, {0, 0.2}), (Levels{unchanged, unchanged}));
   EXPECT_EQ(at_least({0.05, 0.9}, 0.35, {0, 0.2}), (Levels{small_loss, breaks}));
