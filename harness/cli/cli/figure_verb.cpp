@@ -1,3 +1,5 @@
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 
 #include "analysis/entries.h"
@@ -18,8 +20,22 @@ struct FigureArguments {
   std::string name, database, output;
   std::vector<std::string> experiments;
   bool with_suspects = false, no_title = false;
-  int64_t width = 0;
+  std::string width;
 };
+
+// "84mm" is for print, "900" are points of 1/96 inch.
+void set_width(const std::string& text, FigureLayout& layout) {
+  if (text.empty()) return;
+  layout.for_print = text.ends_with("mm");
+  const auto digits = layout.for_print ? text.substr(0, text.size() - 2) : text;
+  int64_t width = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), width);
+  const int64_t least = layout.for_print ? 50 : 200, most = layout.for_print ? 1000 : 4000;
+  KVC_CHECK(error == std::errc() && end == digits.data() + digits.size() && width >= least && width <= most,
+            "--width is '", text, "', expected 200 to 4000 (points), or 50mm to 1000mm");
+  if (layout.for_print) layout.title.clear(), layout.note.clear();  // its caption says it
+  layout.width = layout.for_print ? std::llround(static_cast<double>(width) * 96 / 25.4) : width;
+}
 
 // Experiments that a figure is drawn from together: those of a file that its layout names and of the files beside it
 // whose names go on with "_".
@@ -74,7 +90,7 @@ int draw(const FigureArguments& arguments) {
   const auto figure = find_figure(paths.root, arguments.name);
   auto layout = load_figure_layout(figure.layout);
   if (arguments.no_title) layout.title.clear(), layout.note.clear();
-  if (arguments.width > 0) layout.width = arguments.width;
+  set_width(arguments.width, layout);
   const auto found = find_data(arguments, figure, layout, paths);
   const auto drawn = draw_figure(layout, found.data, arguments.output);
   std::printf("%s: %zu points of %s; %s and %s draw it again\n", arguments.output.c_str(), found.data.n_points(),
@@ -102,7 +118,9 @@ void add_figure_verb(Verb program) {
       .one_each();
   verb.add_flag("--with-suspects", arguments->with_suspects, "include suspect cells");
   verb.add_flag("--no-title", arguments->no_title, "omit title and note, for use with your own caption");
-  verb.add_option("--width", arguments->width, "image width in points (96 per inch)").range(200, 4000);
+  verb.add_option(
+      "--width", arguments->width,
+      "image width in points (96 per inch), or in millimetres for print, with text of 7 points and without title: 84mm, 174mm");
   verb.on_call([arguments] { return draw(*arguments); });
 }
 

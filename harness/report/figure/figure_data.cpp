@@ -131,7 +131,12 @@ FigureData read_figure_data(Database& db, const std::string& name, const std::st
   FigureData data;
   data.value_names = value_names(layout.kind);
   const auto columns = find_columns(statement, name, layout.kind, data.value_names);
-  while (statement.step()) add_row(data, statement, columns, name);
+  // A point of a scatter plot that its logarithmic axis cannot show takes no name and no room.
+  const bool needs_positive = layout.kind == Kind::kScatter && layout.y.is_log;
+  while (statement.step()) {
+    if (needs_positive && statement.real(columns.values[0]) <= 0) continue;
+    add_row(data, statement, columns, name);
+  }
   const auto before = [](const auto& a, const auto& b) {
     return std::pair(a.panel, a.series) < std::pair(b.panel, b.series);
   };

@@ -44,6 +44,11 @@ FigureLayout load_figure_layout(const fs::path& yaml_file) {
   if (layout.kind == FigureLayout::Kind::kHeat) layout.z = read_axis(map.required("z").map());
   layout.fills = map.optional_strings("fills");
   layout.note = map.optional_string("note", "");
+  layout.names_points = map.optional_boolean("names_points", false);
+  if (const auto front = map.optional("front")) layout.front = front->choice({"low", "high"});
+  if (const auto bounds = map.optional("bounds")) {
+    for (const auto& [name, value] : bounds->map().entries()) layout.bounds.emplace_back(name, value.real());
+  }
   layout.width = map.optional_integer("width", 200, 4000, 0);
   layout.height = map.optional_integer("height", 150, 4000, 0);
   map.reject_unknown();

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace kvc {
@@ -22,7 +23,11 @@ struct FigureLayout {
   FigureAxis x, y, z;              // z: the colours of a heat map
   std::vector<std::string> fills;  // experiment files below the root that bring its cells
   std::string note;                // stands below the title
-  int64_t width = 0, height = 0;   // points of the picture; 0: by the number of panels
+  bool names_points = false;       // of a scatter plot: names at the points, where there are few, in place of a legend
+  std::string front;               // "low" or "high": a line through the points that none beats in x and y; "": none
+  std::vector<std::pair<std::string, double>> bounds;  // named horizontal lines
+  bool for_print = false;                              // text of 7 points at the picture's own size
+  int64_t width = 0, height = 0;                       // points of the picture; 0: by the number of panels
 };
 
 struct FigureFiles {
@@ -31,7 +36,8 @@ struct FigureFiles {
   std::filesystem::path layout, sql;
 };
 
-// YAML: title, kind, x, y, z: {label, unit, log, min, max}, fills, note, width, height. Throws Error file:line:column.
+// YAML: title, kind, x, y, z: {label, unit, log, min, max}, fills, note, names_points, front, bounds,
+// width, height. Throws Error file:line:column.
 FigureLayout load_figure_layout(const std::filesystem::path& yaml_file);
 
 // Below <root>/results/figures, in order of names. Throws Error for an unknown name, with the nearest.

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "figure/figure_shape.h"
+#include "figure/point_labels.h"
 #include "kvc/check.h"
 
 namespace kvc {
@@ -98,19 +99,116 @@ std::vector<double> values_of(const FigureData& data, size_t panel, bool of_x) {
 }
 
 std::string terminal(const FigureShape& shape, const std::string& format) {
-  if (format == "pdf") {
-    return concat("set terminal pdfcairo noenhanced font 'sans,9' size ", short_number(shape.width / 96.0), ",",
-                  short_number(shape.height / 96.0));
+  const double font = shape.scale * (format == "pdf" ? 9 : format == "png" ? 10 : 12);
+  if (format == "pdf") {  // which draws text at two thirds of its size unless it is told otherwise
+    return concat("set terminal pdfcairo noenhanced font 'sans,", short_number(font), "' fontscale 0.75 size ",
+                  short_number(shape.width / 96.0), ",", short_number(shape.height / 96.0));
   }
   return concat("set terminal ", format == "png" ? "pngcairo" : "svg", " noenhanced background rgb 'white' font 'sans,",
-                format == "png" ? 10 : 12, "' size ", shape.width, ",", shape.height);
+                short_number(font), "' size ", shape.width, ",", shape.height);
 }
 
-std::string styles(size_t n_series) {
+// What a panel with names at its points spans: known, since the names' places follow from it.
+struct PanelSpan {
+  Span x, y;
+};
+
+PanelSpan named_span(const FigureLayout& layout, const FigureData& data, size_t panel) {
+  const auto span_of = [](const FigureAxis& axis, const std::vector<double>& values) {
+    if (axis.is_log) {
+      if (const auto span = log_span(axis, values)) return Span{span->low / 1.3, span->high * 1.3};
+    }
+    const auto [low, high] = std::minmax_element(values.begin(), values.end());
+    const double room = 0.06 * (*high - axis.min.value_or(*low)) + 1e-9;
+    return Span{axis.min ? *axis.min : *low - room, axis.max ? *axis.max : *high + room};
+  };
+  std::vector<double> xs, ys;
+  for (const auto& block : data.blocks) {
+    for (const auto& point : block.points) {
+      if (block.panel != panel || !point.values[0] || (layout.y.is_log && *point.values[0] <= 0)) continue;
+      xs.push_back(point.x);
+      for (const auto& value : point.values) {
+        if (value) ys.push_back(*value);
+      }
+    }
+  }
+  if (xs.empty()) return {{0, 1}, {layout.y.is_log ? 0.1 : 0, 1}};
+  return {span_of(layout.x, xs), span_of(layout.y, ys)};
+}
+
+double share_of(double value, const Span& span, bool is_log) {
+  return is_log ? std::log(value / span.low) / std::log(span.high / span.low)
+                : (value - span.low) / (span.high - span.low);
+}
+
+// Steps through the points that none of smaller x beats in y.
+std::string front(std::vector<std::pair<double, double>> points, bool low_is_better) {
+  std::sort(points.begin(), points.end());
+  std::string text;
+  std::optional<std::pair<double, double>> last;
+  const auto line = [&](double from_x, double from_y, double x, double y) {
+    text += concat("set arrow from first ", short_number(from_x), ",", short_number(from_y), " to first ",
+                   short_number(x), ",", short_number(y), " back nohead lw 1 lc rgb '#909090'\n");
+  };
+  for (const auto& [x, y] : points) {
+    if (last && (low_is_better ? y >= last->second : y <= last->second)) continue;
+    if (last) {
+      line(last->first, last->second, x, last->second);
+      line(x, last->second, x, y);
+    }
+    last = {x, y};
+  }
+  return text;
+}
+
+// Names at the points, the line through those that none beats, and the bounds.
+std::string named_points(const FigureLayout& layout, const FigureData& data, size_t panel, const FigureShape& shape) {
+  const auto span = named_span(layout, data, panel);
+  const auto& place = shape.panels[panel];
+  const auto width = static_cast<double>(shape.width), height = static_cast<double>(shape.height);
+  const LabelBox inside{place.left * width, place.bottom * height, place.right * width, place.top * height};
+  std::vector<NamedPoint> points;
+  std::vector<size_t> series;
+  std::vector<std::pair<double, double>> values;
+  for (const auto& block : data.blocks) {
+    for (const auto& point : block.points) {
+      if (block.panel != panel || !point.values[0] || (layout.y.is_log && *point.values[0] <= 0)) continue;
+      const double y = *point.values[0];
+      points.push_back({inside.left + share_of(point.x, span.x, layout.x.is_log) * (inside.right - inside.left),
+                        inside.bottom + share_of(y, span.y, layout.y.is_log) * (inside.top - inside.bottom),
+                        shape.scale * text_width(data.series[block.series])});
+      series.push_back(block.series);
+      values.emplace_back(point.x, y);
+    }
+  }
+  std::string text;
+  const auto boxes = place_labels(points, 13 * shape.scale, inside);
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    const auto& box = boxes[i];
+    const bool is_left = box.right<points[i].x, is_right = box.left> points[i].x;
+    const double anchor = is_left ? box.right : is_right ? box.left : (box.left + box.right) / 2;
+    text += concat("set label ", in_quotes(data.series[series[i]]), " at screen ", anchor / width, ",",
+                   (box.bottom + box.top) / 2 / height,
+                   is_left    ? " right"
+                   : is_right ? " left"
+                              : " center",
+                   " front\n");
+  }
+  for (const auto& [name, y] : layout.bounds) {
+    if (y < span.y.low || y > span.y.high) continue;
+    const auto at = short_number(y);
+    text +=
+        concat("set arrow from graph 0,first ", at, " to graph 1,first ", at, " nohead dt 2 lc rgb '#909090'\n",
+               "set label ", in_quotes(name), " at graph 0.99,first ", at, " right offset 0,0.4 tc rgb '#707070'\n");
+  }
+  return text + (layout.front.empty() ? "" : front(std::move(values), layout.front == "low"));
+}
+
+std::string styles(size_t n_series, double scale) {
   std::string text;
   for (size_t i = 0; i < n_series; ++i) {
     text += concat("set style line ", i + 1, " lc rgb '", kColours[i % 8], "' lw 2 pt ", kMarks[(i + i / 8) % 8],
-                   " ps 1 dt ", 1 + i / 8 % 5, "\n");
+                   " ps ", short_number(scale), " dt ", 1 + i / 8 % 5, "\n");
   }
   return text;
 }
@@ -132,6 +230,12 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
       text += concat(i ? ", " : "", tic_in_quotes(categories[i]), " ", i + 1);
     }
     return text + concat(")\nset xrange [0.4:", categories.size(), ".6]\n");
+  }
+  if (names_points(layout, data)) {
+    const auto span = named_span(layout, data, panel);
+    text +=
+        concat("set yrange ", range(span.y.low, span.y.high), "\nset xrange ", range(span.x.low, span.x.high), "\n");
+    return text + (layout.x.is_log ? "" : "set xtics autofreq\n");
   }
   text +=
       concat("set xrange ",
@@ -251,17 +355,20 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
                           const std::string& picture, const std::string& format) {
   const auto shape = figure_shape(layout, data);
   const bool is_heat = layout.kind == Kind::kHeat;
-  const bool with_legend = !is_heat && (data.series.size() > 1 || (data.series.size() == 1 && !data.series[0].empty()));
-  std::string text = concat(
-      "# Draws ", picture, " from ", dat, ": gnuplot 5.4 or later, in this folder.\n", terminal(shape, format),
-      "\nset output ", in_quotes(picture), "\ndat = ", in_quotes(dat),
-      "\nset datafile missing '?'\nset border 3\nset tics nomirror out\nset grid ytics back lt 1 lw 1 lc rgb "
-      "'#d8d8d8'\n"
-      "set xlabel ",
-      in_quotes(axis_title(layout.x)), "\n", styles(data.series.size()), layout.x.is_log ? "set logscale x\n" : "",
-      layout.y.is_log ? "set logscale y\n" : "", is_heat ? heat(layout, data) : offsets(layout));
+  const bool is_named = names_points(layout, data);
+  const bool with_legend =
+      !is_heat && !is_named && (data.series.size() > 1 || (data.series.size() == 1 && !data.series[0].empty()));
+  std::string text =
+      concat("# Draws ", picture, " from ", dat, ": gnuplot 5.4 or later, in this folder.\n", terminal(shape, format),
+             "\nset output ", in_quotes(picture), "\ndat = ", in_quotes(dat),
+             "\nset datafile missing '?'\nset border 3\nset tics nomirror out\nset grid ytics back lt 1 lw 1 lc rgb "
+             "'#d8d8d8'\n"
+             "set xlabel ",
+             in_quotes(axis_title(layout.x)), "\n", styles(data.series.size(), shape.scale * shape.scale),
+             layout.x.is_log ? "set logscale x\n" : "", layout.y.is_log ? "set logscale y\n" : "",
+             is_heat ? heat(layout, data) : offsets(layout));
   text += concat("set multiplot\nset label 1 ", in_quotes(layout.title), " at screen 0.5,", shape.title_y,
-                 " center font ',", format == "svg" ? 14 : 12, "'\n");
+                 " center font ',", short_number(shape.scale * (format == "svg" ? 14 : 12)), "'\n");
   if (!layout.note.empty())
     text += concat("set label 2 ", in_quotes(layout.note), " at screen 0.5,", shape.note_y, " center\n");
   for (size_t panel = 0; panel < data.panels.size(); ++panel) {
@@ -269,7 +376,10 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
     text += concat("set lmargin at screen ", place.left, "\nset rmargin at screen ", place.right,
                    "\nset tmargin at screen ", place.top, "\nset bmargin at screen ", place.bottom, "\nset title ",
                    in_quotes(data.panels[panel]), " offset 0,-0.5\n", axes(layout, data, panel, shape));
-    text += "unset key\n" + plot(layout, data, panel);
+    text += "unset key\n" + std::string(is_named ? "set offsets 0, 0, 0, 0\n" : "");
+    if (is_named) text += named_points(layout, data, panel, shape);
+    text += plot(layout, data, panel);
+    if (is_named) text += "unset label\nunset arrow\n";
     if (panel == 0) text += "unset label 1\nunset label 2\n";
   }
   return text + (with_legend ? legend(layout, data, shape) : "") + "unset multiplot\n";

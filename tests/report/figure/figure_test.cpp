@@ -5,6 +5,7 @@
 #include "analysis/entries.h"
 #include "figure/draw_figure.h"
 #include "figure/gnuplot_script.h"
+#include "figure/point_labels.h"
 #include "text/files.h"
 
 namespace kvc {
@@ -101,7 +102,8 @@ TEST_F(FigureTest, LayoutsAreRefusedWithTheirPlace) {
   EXPECT_EQ(error_of("title: t\nkind: lines\nx: {label: a, log: true, min: 0}\ny: {label: b}\n"),
             ":3:4: error: x is logarithmic, expected min and max above 0");
   EXPECT_EQ(error_of("title: t\nkind: lines\nx: {label: a}\ny: {label: b}\nz: {label: c}\n"),
-            ":5:1: error: unknown key 'z'; known: title, kind, x, y, fills, note, width, height");
+            ":5:1: error: unknown key 'z'; known: title, kind, x, y, fills, note, names_points, front, bounds, width, "
+            "height");
   EXPECT_EQ(message_of([] { find_figure(KVC_SOURCE_DIR, "gear:66"); }).substr(0, 47),
             "unknown figure 'gear:66' (did you mean 'gear:6'");
 }
@@ -255,6 +257,51 @@ TEST_F(FigureTest, ALogarithmicAxisWithOnePowerOfTenNamesTwosAndFives) {
   EXPECT_EQ(tics_of("13", "700"), "set ytics nomirror (20, 50, 100, 200, 500)");
   EXPECT_EQ(tics_of("0.03", "0.04"), "set ytics nomirror autofreq");
   EXPECT_EQ(tics_of("3", "120"), "set ytics nomirror autofreq");
+}
+
+TEST(PointLabels, CoverNeitherEachOtherNorAPoint) {
+  const std::vector<NamedPoint> points = {{100, 100, 60}, {104, 101, 60}, {190, 130, 60}, {100, 190, 60}, {10, 12, 60}};
+  const auto boxes = place_labels(points, 12, {0, 0, 200, 200});
+  ASSERT_EQ(boxes.size(), points.size());
+  const auto overlap = [](const LabelBox& a, const LabelBox& b) {
+    return std::min(a.right, b.right) > std::max(a.left, b.left) &&
+           std::min(a.top, b.top) > std::max(a.bottom, b.bottom);
+  };
+  for (size_t i = 0; i < boxes.size(); ++i) {
+    EXPECT_NEAR(boxes[i].right - boxes[i].left, 60, 1e-9);
+    EXPECT_TRUE(boxes[i].left >= 0 && boxes[i].right <= 200 && boxes[i].bottom >= 0 && boxes[i].top <= 200) << i;
+    for (size_t j = 0; j < boxes.size(); ++j) {
+      EXPECT_FALSE(j != i && overlap(boxes[i], boxes[j])) << i << " " << j;
+      EXPECT_FALSE(overlap(boxes[i], {points[j].x - 3, points[j].y - 3, points[j].x + 3, points[j].y + 3}))
+          << i << " " << j;
+    }
+  }
+}
+
+// By hand: (20, 0.3) and (30, 0.1) are on the front, (25, 0.5) and (30, 0.2) are not; full precision has no logarithm.
+TEST_F(FigureTest, PointsAreNamedAndTheFrontAndBoundsDrawn) {
+  std::ofstream(folder_ / "layout.yaml")
+      << "title: t\nkind: scatter\nx: {label: x, min: 0}\ny: {label: y, log: true}\nnames_points: true\nfront: low\n"
+         "bounds: {breaks above: 0.2, far: 9}\n";
+  const auto layout = load_figure_layout(folder_ / "layout.yaml");
+  auto store = ResultStore::open(path_);
+  make_entries(store.database(), {"trial"}, false);
+  const auto data =
+      read_figure_data(store.database(), "f",
+                       "SELECT 20.0 AS x, 0.3 AS y, 'a' AS series FROM (SELECT count(*) FROM entry) UNION ALL SELECT "
+                       "25, 0.5, 'b' UNION ALL"
+                       " SELECT 30, 0.1, 'c' UNION ALL SELECT 30, 0.2, 'd' UNION ALL SELECT 100, 0, 'full'",
+                       layout);
+  EXPECT_EQ(data.series, (std::vector<std::string>{"a", "b", "c", "d"}));
+  const auto script = write_gnuplot(layout, data, "f.dat", "f.svg", "svg");
+  EXPECT_THAT(script, testing::HasSubstr("set arrow from first 20,0.3 to first 30,0.3 back nohead"));
+  EXPECT_THAT(script, testing::HasSubstr("set arrow from first 30,0.3 to first 30,0.1 back nohead"));
+  EXPECT_THAT(script, testing::HasSubstr("graph 0,first 0.2 to graph 1,first 0.2 nohead"));
+  EXPECT_THAT(script, testing::Not(testing::HasSubstr("'far'")));
+  EXPECT_THAT(script, testing::Not(testing::HasSubstr("keyentry"))) << "names stand at the points";
+  for (const char* name : {"set label 'a' at screen", "set label 'd' at screen"}) {
+    EXPECT_THAT(script, testing::HasSubstr(name));
+  }
 }
 
 TEST_F(FigureTest, WithoutGnuplotScriptAndDataAreKept) {
