@@ -118,9 +118,9 @@ void add_figure_verb(Verb program) {
       .one_each();
   verb.add_flag("--with-suspects", arguments->with_suspects, "include suspect cells");
   verb.add_flag("--no-title", arguments->no_title, "omit title and note, for use with your own caption");
-  verb.add_option(
-      "--width", arguments->width,
-      "image width in points (96 per inch), or in millimetres for print, with text of 7 points and without title: 84mm, 174mm");
+  verb.add_option("--width", arguments->width,
+                  "image width in points (96 per inch), or in millimetres for print, with text of 7 points and without "
+                  "title: 84mm, 174mm");
   verb.on_call([arguments] { return draw(*arguments); });
 }
 
