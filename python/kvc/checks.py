@@ -5,7 +5,7 @@ import re
 
 import pandas
 
-from .program import KvcError, call
+from .program import KvcError, call, settings_options
 from .results import Results
 
 
@@ -35,9 +35,7 @@ def check(models, compressors=(), quick=False, context=None, text=(), db=None, s
             arguments += [option, str(value)]
     for file in [text] if isinstance(text, (str, os.PathLike)) else text:
         arguments += ["--text", os.fspath(file)]
-    for path, value in (settings or {}).items():
-        arguments += ["--set", f"{path}={value if isinstance(value, str) else json.dumps(value)}"]
-    printed, said = call(*arguments, ok=(0, 4), progress=progress)
+    printed, said = call(*arguments, *settings_options(settings), ok=(0, 4), progress=progress)
     named = re.findall(r"database (\S+);", said)
     return Check(json.loads(printed), db if db is not None else named[-1] if named else None)
 

@@ -1,5 +1,6 @@
 """The program kvc as a child process: its output, its progress, its refusals."""
 import fcntl
+import json
 import os
 import pty
 import re
@@ -26,6 +27,14 @@ def program():
         if file and os.path.isfile(file):
             return file
     raise KvcError("no program kvc: set KVC to it, or put it into PATH")
+
+
+def settings_options(settings):
+    """{"path": value} -> the options that put it over a file."""
+    options = []
+    for path, value in (settings or {}).items():
+        options += ["--set", f"{path}={value if isinstance(value, str) else json.dumps(value)}"]
+    return options
 
 
 def _shows_bars():

@@ -6,7 +6,7 @@ import re
 import sys
 import tempfile
 
-from .program import KvcError, call
+from .program import KvcError, call, settings_options
 from .results import Results
 
 
@@ -35,13 +35,11 @@ def run(experiment, db=None, limit=None, settings=None, progress=True):
     have a name. settings: {"path": value} put over it, as --set does. progress: show the program's progress. Samples that
     failed and suspect cells are no exception: they are told on standard error, and stand in the tables' notes.
     """
-    options = []
+    options = settings_options(settings)
     if db is not None:
         options += ["--db", os.fspath(db)]
     if limit is not None:
         options += ["--limit", str(limit)]
-    for path, value in (settings or {}).items():
-        options += ["--set", f"{path}={json.dumps(value) if not isinstance(value, str) else value}"]
     with _file_of(experiment) as file:
         _, said = call("run", file, *options, ok=(0, 4, 5), progress=progress)
     if not progress:

@@ -6,7 +6,7 @@
 #include "check/check_model.h"
 #include "check/engine_flags.h"
 #include "checkpoint/model_config.h"
-#include "cli/machine_notes.h"
+#include "cli/experiment_notes.h"
 #include "cli/verbs.h"
 #include "experiment/bench_experiment.h"
 #include "experiment/grid.h"
@@ -166,7 +166,7 @@ int validate(const std::string& file, const std::vector<std::string>& settings) 
     return kOk;
   }
   KVC_CHECK(grid.left_out.empty(), grid.left_out.front());
-  for (const auto& note : grid.notes) std::fprintf(stderr, "kvc: note: %s\n", note.c_str());
+  print_prompt_notes(experiment, grid, paths);
   int64_t n_samples = 0;
   for (const auto& cell : grid.cells) n_samples += cell.record.n_samples;
   std::printf("%s is valid: %zu cells, %ld samples\n", file.c_str(), grid.cells.size(), n_samples);

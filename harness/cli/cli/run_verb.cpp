@@ -6,7 +6,7 @@
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
-#include "cli/machine_notes.h"
+#include "cli/experiment_notes.h"
 #include "cli/verbs.h"
 #include "kvc/check.h"
 #include "model_lookup/model_path.h"
@@ -69,7 +69,7 @@ int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vect
   experiment.allow_plugins = arguments.allow_plugins;
   const auto grid = expand_grid(experiment, paths, arguments.verify);
   for (const auto& task : grid.left_out) std::fprintf(stderr, "left out: %s\n", task.c_str());
-  for (const auto& note : grid.notes) std::fprintf(stderr, "kvc: note: %s\n", note.c_str());
+  print_prompt_notes(experiment, grid, paths);
   const fs::path database = database_of(arguments.database, experiment.database, experiment.name);
 
   if (arguments.dry_run) {

@@ -63,11 +63,10 @@ void put_values(const YamlValue& place, YAML::Node node, const Values& values) {
 // "longbench/qasper" as a task file names another: of its own tasks/ first, then of those that come with the program.
 // Empty where there is none.
 std::filesystem::path named_task_file(const YamlValue& named, const std::string& name) {
-  const auto own = std::filesystem::absolute(named.file()).parent_path().parent_path();
-  for (const auto& tasks : {own, find_paths().root / "tasks"}) {
-    if (auto file = tasks / (name + ".yaml"); is_file(file)) return file;
-  }
-  return {};
+  const auto tasks = std::filesystem::absolute(named.file()).parent_path().parent_path();
+  if (auto own = tasks / (name + ".yaml"); is_file(own)) return own;
+  const auto shipped = find_paths().root / "tasks" / (name + ".yaml");
+  return is_file(shipped) ? shipped : std::filesystem::path();
 }
 
 // The map of variants: written here, or, where `each` is the name of another task file, there.

@@ -122,17 +122,8 @@ PanelSpan named_span(const FigureLayout& layout, const FigureData& data, size_t 
     const double room = 0.06 * (*high - axis.min.value_or(*low)) + 1e-9;
     return Span{axis.min ? *axis.min : *low - room, axis.max ? *axis.max : *high + room};
   };
-  std::vector<double> xs, ys;
-  for (const auto& block : data.blocks) {
-    for (const auto& point : block.points) {
-      if (block.panel != panel || !point.values[0] || (layout.y.is_log && *point.values[0] <= 0)) continue;
-      xs.push_back(point.x);
-      for (const auto& value : point.values) {
-        if (value) ys.push_back(*value);
-      }
-    }
-  }
-  if (xs.empty()) return {{0, 1}, {layout.y.is_log ? 0.1 : 0, 1}};
+  const auto xs = values_of(data, panel, true), ys = values_of(data, panel, false);
+  if (ys.empty()) return {{0, 1}, {layout.y.is_log ? 0.1 : 0, 1}};
   return {span_of(layout.x, xs), span_of(layout.y, ys)};
 }
 
@@ -161,7 +152,7 @@ std::string front(std::vector<std::pair<double, double>> points, bool low_is_bet
   return text;
 }
 
-// Names at the points, the line through those that none beats, and the bounds.
+// Ranges, names at the points, the line through those that none beats, and the bounds.
 std::string named_points(const FigureLayout& layout, const FigureData& data, size_t panel, const FigureShape& shape) {
   const auto span = named_span(layout, data, panel);
   const auto& place = shape.panels[panel];
@@ -172,7 +163,7 @@ std::string named_points(const FigureLayout& layout, const FigureData& data, siz
   std::vector<std::pair<double, double>> values;
   for (const auto& block : data.blocks) {
     for (const auto& point : block.points) {
-      if (block.panel != panel || !point.values[0] || (layout.y.is_log && *point.values[0] <= 0)) continue;
+      if (block.panel != panel || !point.values[0]) continue;
       const double y = *point.values[0];
       points.push_back({inside.left + share_of(point.x, span.x, layout.x.is_log) * (inside.right - inside.left),
                         inside.bottom + share_of(y, span.y, layout.y.is_log) * (inside.top - inside.bottom),
@@ -181,7 +172,8 @@ std::string named_points(const FigureLayout& layout, const FigureData& data, siz
       values.emplace_back(point.x, y);
     }
   }
-  std::string text;
+  auto text = concat("set yrange ", range(span.y.low, span.y.high), "\nset xrange ", range(span.x.low, span.x.high),
+                     "\n", layout.x.is_log ? "" : "set xtics autofreq\n");
   const auto boxes = place_labels(points, 13 * shape.scale, inside);
   for (size_t i = 0; i < boxes.size(); ++i) {
     const auto& box = boxes[i];
@@ -231,12 +223,7 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
     }
     return text + concat(")\nset xrange [0.4:", categories.size(), ".6]\n");
   }
-  if (names_points(layout, data)) {
-    const auto span = named_span(layout, data, panel);
-    text +=
-        concat("set yrange ", range(span.y.low, span.y.high), "\nset xrange ", range(span.x.low, span.x.high), "\n");
-    return text + (layout.x.is_log ? "" : "set xtics autofreq\n");
-  }
+  if (shape.names_points) return text;  // named_points() says what it spans
   text +=
       concat("set xrange ",
              layout.x.is_log ? log_range(layout.x, values_of(data, panel, true)) : range(layout.x.min, layout.x.max),
@@ -355,9 +342,6 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
                           const std::string& picture, const std::string& format) {
   const auto shape = figure_shape(layout, data);
   const bool is_heat = layout.kind == Kind::kHeat;
-  const bool is_named = names_points(layout, data);
-  const bool with_legend =
-      !is_heat && !is_named && (data.series.size() > 1 || (data.series.size() == 1 && !data.series[0].empty()));
   std::string text =
       concat("# Draws ", picture, " from ", dat, ": gnuplot 5.4 or later, in this folder.\n", terminal(shape, format),
              "\nset output ", in_quotes(picture), "\ndat = ", in_quotes(dat),
@@ -376,13 +360,13 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
     text += concat("set lmargin at screen ", place.left, "\nset rmargin at screen ", place.right,
                    "\nset tmargin at screen ", place.top, "\nset bmargin at screen ", place.bottom, "\nset title ",
                    in_quotes(data.panels[panel]), " offset 0,-0.5\n", axes(layout, data, panel, shape));
-    text += "unset key\n" + std::string(is_named ? "set offsets 0, 0, 0, 0\n" : "");
-    if (is_named) text += named_points(layout, data, panel, shape);
+    text += "unset key\n" + std::string(shape.names_points ? "set offsets 0, 0, 0, 0\n" : "");
+    if (shape.names_points) text += named_points(layout, data, panel, shape);
     text += plot(layout, data, panel);
-    if (is_named) text += "unset label\nunset arrow\n";
+    if (shape.names_points) text += "unset label\nunset arrow\n";
     if (panel == 0) text += "unset label 1\nunset label 2\n";
   }
-  return text + (with_legend ? legend(layout, data, shape) : "") + "unset multiplot\n";
+  return text + (shape.has_legend ? legend(layout, data, shape) : "") + "unset multiplot\n";
 }
 
 }  // namespace kvc

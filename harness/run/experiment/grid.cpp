@@ -152,23 +152,6 @@ void choose_chat(const Experiment& experiment, const fs::path& model_folder, con
   }
 }
 
-// A chat model that is given plain text to continue, which is what papers' few-shot tasks are.
-std::string plain_text_note(const Experiment& experiment, const fs::path& model_folder, const Paths& paths,
-                            const std::vector<Grid::Task>& tasks) {
-  std::vector<std::string> plain;
-  for (const auto& task : tasks) {
-    const auto& spec = task.spec;
-    if (!spec.is_chat_turn && !spec.choices && !spec.likelihood) plain.push_back(spec.name);
-  }
-  if (plain.empty() || experiment.chat.form != "auto") return "";
-  try {
-    if (!choose_chat_template({}, model_folder, paths.root)) return "";
-  } catch (const Error&) {
-    return "";  // of a template that cannot be read, tasks that need it say so
-  }
-  return concat("the model has a chat template, and these tasks give it plain text to continue: ", some_of(plain, 3));
-}
-
 json decoding(const Sampling& sampling) {
   if (sampling.temperature == 0) return "greedy";
   return sampling;
@@ -277,9 +260,6 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   for (const auto& compressor : compressors) worker.compressors.push_back(compressor.choice);
   add_tasks(experiment, paths, {model_folder, place}, grid);
   choose_chat(experiment, model_folder, paths, grid.tasks);
-  if (auto note = plain_text_note(experiment, model_folder, paths, grid.tasks); !note.empty()) {
-    grid.notes.push_back(std::move(note));
-  }
   auto made_by = provenance(experiment.config);
   std::vector<fs::path> task_files;
   for (const auto& task : grid.tasks) task_files.emplace_back(task.spec.yaml_file);

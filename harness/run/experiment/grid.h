@@ -41,7 +41,6 @@ struct Grid {
     std::set<int64_t> elsewhere = {};  // samples that another database has
   };
   std::vector<std::string> left_out;  // tasks that cannot be read, and why, where others can
-  std::vector<std::string> notes;     // what a user may not have meant
   std::vector<Cell> cells;            // task by task, each with every compressor in order
   bool is_part = false;               // of its experiment: keep_cells() has left it some
 };

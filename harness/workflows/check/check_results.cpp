@@ -147,14 +147,18 @@ PairedKl compare_texts(Database& db, const PresetResult& a, const PresetResult& 
 }
 
 void judge(const CheckSettings& settings, PresetResult& preset) {
-  std::vector<std::pair<std::string, Levels>> figures;
-  std::map<std::string, double> needed;  // tokens, by figure
+  struct Figure {
+    std::string name;
+    Levels levels;
+    double n_tokens_needed = 0;  // that would decide it, of a text's
+  };
+  std::vector<Figure> figures;
   const auto of_text = [&](const std::string& where, const LikelihoodStretch& stretch) {
     if (stretch.n_blocks < 2) return;
     const auto same = stretch.top1.interval;
     const auto add = [&](const std::string& name, const Interval& interval, double found, const Bounds& bounds) {
-      figures.emplace_back(name + where, levels_of(interval, bounds));
-      needed[name + where] = static_cast<double>(preset.all.n_tokens) * times_needed(interval, found, bounds);
+      figures.push_back({name + where, levels_of(interval, bounds),
+                         static_cast<double>(preset.all.n_tokens) * times_needed(interval, found, bounds)});
     };
     add("KL", stretch.kl.interval, stretch.kl.value, settings.kl);
     add("top-1", {1 - same.high, 1 - same.low}, 1 - stretch.top1.value, settings.top1);
@@ -163,7 +167,7 @@ void judge(const CheckSettings& settings, PresetResult& preset) {
   if (preset.by_length.size() > 1) of_text(" at the longest", preset.longest);
   if (const auto& asked = preset.passkey_all; asked.n > 0) {
     const auto found = static_cast<double>(asked.n_lost - asked.n_gained) / static_cast<double>(asked.n);
-    figures.emplace_back("passkey", at_least(asked.loss, found, settings.passkey));
+    figures.push_back({"passkey", at_least(asked.loss, found, settings.passkey)});
   }
   if (figures.empty()) {
     preset.verdict = {Level::unchanged, Level::breaks};
@@ -171,15 +175,14 @@ void judge(const CheckSettings& settings, PresetResult& preset) {
                                                                          : "nothing was compressed at these lengths";
     return;
   }
-  preset.verdict = figures.front().second;
-  for (const auto& [name, levels] : figures) preset.verdict = worse_of(preset.verdict, levels);
+  preset.verdict = figures.front().levels;
+  for (const auto& figure : figures) preset.verdict = worse_of(preset.verdict, figure.levels);
   std::vector<std::string> reasons;
-  for (const auto& [name, levels] : figures) {
+  for (const auto& [name, levels, n_tokens_needed] : figures) {
     const bool is_worst = preset.verdict.least == preset.verdict.most && levels.least == preset.verdict.least;
     const bool leaves_open = preset.verdict.least != preset.verdict.most && levels.most == preset.verdict.most;
     if (is_worst ? preset.verdict.least != Level::unchanged : leaves_open) reasons.push_back(name);
-    if (leaves_open && needed.contains(name))
-      preset.n_tokens_needed = std::max(preset.n_tokens_needed, needed.at(name));
+    if (leaves_open) preset.n_tokens_needed = std::max(preset.n_tokens_needed, n_tokens_needed);
   }
   preset.reasons = join(reasons);
 }
