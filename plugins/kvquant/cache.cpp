@@ -2,11 +2,11 @@
 
 #include <ATen/ATen.h>
 #include <kvc/quant/compressed_attention.h>
+#include <kvc/quant/rope.h>
 
 #include <algorithm>
 
 #include "products.h"
-#include "rotation.h"
 
 namespace kvquant {
 namespace {
@@ -63,7 +63,7 @@ void Cache::append(const kvc::NewTokens& tokens) {
 void Cache::encode(const at::Tensor& k, const at::Tensor& v) {
   const auto& format = format_.matrix;
   const int64_t first = k_first_.n_tokens() + k_.n_tokens();
-  const auto keys = merged(rotated(k, info().first_position + first, info().rope_frequencies, -1));
+  const auto keys = merged(kvc::turned(k, info().first_position + first, info().rope_frequencies, -1));
   const auto values = merged(v).to(at::kFloat);
   const auto v_range = range_of_rows(values, format);
   Range k_range;
@@ -109,7 +109,7 @@ void Cache::read_k(kvc::CompressedAttention& attention) const {
           info().first_position + n_first);
   } else {
     k_.for_each_tile(by.keys, by.k_levels, format_.matrix, n_heads, [&](const at::Tensor& rows, int64_t first) {
-      rotate(rows, info().first_position + n_first + first, info().rope_frequencies);
+      kvc::turn(rows, info().first_position + n_first + first, info().rope_frequencies);
       attention.score(rows, n_first + first);
       attention.run();
     });
@@ -140,7 +140,7 @@ kvc::KeyValue Cache::dequantize() const {
     LayerTables own;
     const auto& by = tables(own);
     const auto keys = k_.dequantize(by.keys, by.k_levels, format_.matrix, info().n_kv_heads);
-    k.push_back(rotated(keys, info().first_position + k_first_.n_tokens(), info().rope_frequencies, 1));
+    k.push_back(kvc::turned(keys, info().first_position + k_first_.n_tokens(), info().rope_frequencies, 1));
     v.push_back(v_.dequantize({}, by.v_levels, format_.matrix, info().n_kv_heads));
   }
   if (k_waiting_.n_tokens() > 0) k.push_back(k_waiting_.all()), v.push_back(v_waiting_.all());

@@ -1,12 +1,12 @@
 #include "calibration.h"
 
 #include <ATen/ATen.h>
+#include <kvc/quant/rope.h>
 
 #include <cmath>
 #include <string>
 
 #include "codec.h"
-#include "rotation.h"
 
 namespace kvquant {
 namespace {
@@ -33,7 +33,7 @@ class Learner final : public kvc::Calibrator {
     if (n <= 0) return;
     auto& seen = seen_.at(static_cast<size_t>(info.layer));
     const auto before_rope = [&](const at::Tensor& x) {
-      return merged(rotated(x.narrow(1, first_tokens_, n), first_tokens_, info.rope_frequencies, -1));
+      return merged(kvc::turned(x.narrow(1, first_tokens_, n), first_tokens_, info.rope_frequencies, -1));
     };
     seen.k.push_back(before_rope(tokens.k));
     seen.v.push_back(merged(tokens.v.narrow(1, first_tokens_, n)));

@@ -125,6 +125,9 @@ void for_each_part(int64_t n, int64_t n_numbers, F f) {
                    });
 }
 
+// No loop reads codes that words break.
+bool has_loop(const GroupCodes& x) { return 32 % x.format.bits == 0; }
+
 // Whether the loops can walk these codes: groups along tokens begin at whole words.
 void check_alignment(const GroupCodes& x) {
   KVC_CHECK(x.format.axis == GroupAxis::channels || x.format.group_size * x.format.bits % 32 == 0, "attend: groups of ",
@@ -139,9 +142,14 @@ void CompressedAttention::score(const GroupCodes& k, int64_t first) { score(q_, 
 
 void CompressedAttention::score(const at::Tensor& q, const GroupCodes& k, int64_t first) {
   const TimedPart timed(WorkPart::quantize);
+  const int64_t group = q.size(0) / k.n_heads;
+  if (!step_ && !has_loop(k)) {
+    const auto products = at::bmm(q.view({k.n_heads, group, -1}), k.dequantize().transpose(1, 2));
+    part_of_scores(first, k.n_tokens).add_(products.view({q.size(0), k.n_tokens}));
+    return;
+  }
   check_alignment(k);
   if (step_) return step_->score(step_->matrix_of(k), q, part_of_scores(first, k.n_tokens), /*fits=*/true);
-  const int64_t group = q.size(0) / k.n_heads;
   for_each_part(k.n_heads, k.n_tokens * k.head_dim, [&](int64_t h) {
     const auto queries = const_rows_of(q, h, group);
     const auto scores = rows_of(scores_, h, group, first);
@@ -170,9 +178,15 @@ void CompressedAttention::accumulate_v(const GroupCodes& v, GroupOrder order, at
 
 void CompressedAttention::accumulate_into(at::Tensor& out, const GroupCodes& v, int64_t first) const {
   const TimedPart timed(WorkPart::quantize);
-  KVC_CHECK(v.format.axis == GroupAxis::channels, "attend: V with groups along tokens has no direct path");
+  KVC_CHECK(v.format.axis == GroupAxis::channels || !has_loop(v),
+            "attend: V with groups along tokens has no direct path");
   if (step_) return step_->accumulate_v(step_->matrix_of(v), part_of_scores(first, v.n_tokens), out, /*fits=*/true);
   const int64_t group = q_.size(0) / v.n_heads;
+  if (!has_loop(v)) {
+    const auto weights = part_of_scores(first, v.n_tokens).reshape({v.n_heads, group, v.n_tokens});
+    out.add_(at::bmm(weights, v.dequantize()).view_as(out));
+    return;
+  }
   for_each_part(v.n_heads, v.n_tokens * v.head_dim, [&](int64_t h) {
     kernels::accumulate_channel_groups(head_of(v, h), const_rows_of(scores_, h, group, first), rows_of(out, h, group));
   });

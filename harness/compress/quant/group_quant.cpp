@@ -24,8 +24,8 @@ at::Tensor to_rows(const at::Tensor& x, const GroupFormat& format) {
 void check_format(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
   KVC_CHECK(x.dim() == 3 && x.is_floating_point(), "quantize_groups: x is ", x.sizes(), " ", x.scalar_type(),
             ", expected [H, T, D] of floats");
-  KVC_CHECK(format.bits == 2 || format.bits == 4 || format.bits == 8, "quantize_groups: bits ", format.bits,
-            ", allowed: 2, 4, 8");
+  KVC_CHECK((format.bits >= 2 && format.bits <= 6) || format.bits == 8, "quantize_groups: bits ", format.bits,
+            ", allowed: 2, 3, 4, 5, 6, 8");
   KVC_CHECK(!format.merge_heads || (format.axis == GroupAxis::channels && format.group_size == 0),
             "quantize_groups: merge_heads needs axis channels and group_size 0");
   KVC_CHECK(!format.merge_tokens || (format.merge_heads && format.symmetric),
@@ -111,7 +111,9 @@ GroupCodes codes_for(const at::Tensor& x, const GroupFormat& format, int64_t gro
 
 GroupCodes quantize_groups(const at::Tensor& x, const GroupFormat& format, const at::Tensor& left_out) {
   const TimedPart timed(WorkPart::quantize);
-  if (!x.is_cpu() || format.merge_tokens || x.numel() == 0) return quantize_groups_reference(x, format, left_out);
+  const bool has_loop = 32 % format.bits == 0;
+  if (!x.is_cpu() || format.merge_tokens || x.numel() == 0 || !has_loop)
+    return quantize_groups_reference(x, format, left_out);
   check_format(x, format, left_out);
   auto result = codes_for(x, format, group_length(x, format));
   KVC_CHECK(quantize_pieces(x, left_out, result), kNotFinite);

@@ -3,7 +3,7 @@
 #include "kvc/calibration.h"
 
 #include "../levels.h"
-#include "../rotation.h"
+#include "kvc/quant/rope.h"
 #include "method.h"
 #include "support/message_of.h"
 #include "support/normal.h"
@@ -119,8 +119,7 @@ TEST(KvquantCalibration, GradientsWeighTheCentroids) {
   for (int64_t i = 0; i < D / 2; ++i) rope.push_back(std::pow(100.f, -2.f * static_cast<float>(i) / D));
   const json options = {{"sparsity", 0}, {"first_tokens", 0}};
   const auto at_rest = learned(options, {{k, v, g, g}});
-  const auto rotated =
-      learned(options, {{::kvquant::rotated(k, 0, rope, 1), v, ::kvquant::rotated(g, 0, rope, 1), g}}, rope);
+  const auto rotated = learned(options, {{turned(k, 0, rope, 1), v, turned(g, 0, rope, 1), g}}, rope);
   const auto unweighted = learned(options, {{k, v, {}, {}}});
   for (const char* name : {"k.levels.3", "v.levels.3", "k.lower"}) {
     EXPECT_LT((at_rest.at(name) - rotated.at(name)).abs().max().item<double>(), 1e-4) << name;

@@ -15,7 +15,7 @@ at::Tensor keys(int64_t n_tokens) {  // [2, T, 64]
 
 std::vector<GroupFormat> formats() {
   std::vector<GroupFormat> all;
-  for (const int64_t bits : {2, 4, 8}) {
+  for (const int64_t bits : {2, 3, 4, 5, 6, 8}) {
     for (const auto precision : {Precision::real, Precision::exact}) {
       all.push_back({bits, 32, GroupAxis::channels, false, precision});
       all.push_back({bits, 0, GroupAxis::channels, true, precision});
@@ -127,7 +127,7 @@ TEST(GroupQuant, RefusesWhatItCannotStore) {
   const auto x = keys(33);
   EXPECT_THROW(quantize_groups(x, {.bits = 4, .group_size = 32, .axis = GroupAxis::tokens}), Error);  // 33 % 32
   EXPECT_THROW(quantize_groups(x, {.bits = 4, .group_size = 48}), Error);                             // 64 % 48
-  EXPECT_THROW(quantize_groups(x, {.bits = 5, .group_size = 32}), Error);
+  EXPECT_THROW(quantize_groups(x, {.bits = 7, .group_size = 32}), Error);
   EXPECT_THROW(quantize_groups(x * 1e6, {.bits = 4, .group_size = 32}), Error);  // beyond fp16
   EXPECT_NO_THROW(quantize_groups(x * 1e6, {.bits = 4, .group_size = 32, .precision = Precision::exact}));
   for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {

@@ -24,7 +24,7 @@ enum class GroupAxis {
 };
 
 struct GroupFormat {
-  int64_t bits = 4;        // 2, 4 or 8
+  int64_t bits = 4;        // 2, 4 or 8; on the CPU also 3, 5 or 6, which are decoded before attention
   int64_t group_size = 0;  // entries per group; 0: all channels of the token, or all tokens of the chunk
   GroupAxis axis = GroupAxis::channels;
   bool merge_heads = false;  // with axis channels and group_size 0: one group over all heads of a token

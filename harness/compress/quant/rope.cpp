@@ -1,15 +1,16 @@
-#include "rotation.h"
+#include "kvc/quant/rope.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
-#include <kvc/check.h>
-#include <kvc/clones.h>
 
 #include <algorithm>
 #include <cmath>
 #include <vector>
 
-namespace kvquant {
+#include "kvc/check.h"
+#include "kvc/clones.h"
+
+namespace kvc {
 namespace {
 
 constexpr int64_t kLeastNumbers = 1 << 17;  // worth waking a thread for
@@ -56,7 +57,7 @@ KVC_CLONES void rotate_head(float* rows, int64_t n, int64_t head_dim, int64_t ha
 }
 
 // Where the CPU's loops do not reach.
-at::Tensor rotated_on_device(const at::Tensor& x, int64_t first, std::span<const float> frequencies, int direction) {
+at::Tensor turned_on_device(const at::Tensor& x, int64_t first, std::span<const float> frequencies, int direction) {
   const auto position = at::arange(first, first + x.size(1), at::TensorOptions(at::kDouble).device(x.device()));
   const auto of_channel = at::tensor(at::ArrayRef<float>(frequencies.data(), frequencies.size())).to(x.device());
   const auto angles = at::outer(position, of_channel.to(at::kDouble));
@@ -70,12 +71,12 @@ at::Tensor rotated_on_device(const at::Tensor& x, int64_t first, std::span<const
 
 }  // namespace
 
-at::Tensor rotated(const at::Tensor& x, int64_t first, std::span<const float> frequencies, int direction) {
+at::Tensor turned(const at::Tensor& x, int64_t first, std::span<const float> frequencies, int direction) {
   auto y = at::empty(x.sizes(), x.options().dtype(at::kFloat)).copy_(x);
   if (frequencies.empty()) return y;
   const int64_t half = static_cast<int64_t>(frequencies.size()), n_tokens = x.size(1), head_dim = x.size(2);
-  KVC_CHECK(2 * half <= head_dim, "kvquant: ", half, " RoPE frequencies for head_dim ", head_dim);
-  if (!x.is_cpu()) return rotated_on_device(x, first, frequencies, direction);
+  KVC_CHECK(2 * half <= head_dim, half, " RoPE frequencies for head_dim ", head_dim);
+  if (!x.is_cpu()) return turned_on_device(x, first, frequencies, direction);
   std::vector<float> cosine(frequencies.size()), sine(frequencies.size());
   for (int64_t t = 0; t < n_tokens; ++t) {
     for (size_t i = 0; i < frequencies.size(); ++i) {
@@ -89,10 +90,10 @@ at::Tensor rotated(const at::Tensor& x, int64_t first, std::span<const float> fr
   return y;
 }
 
-void rotate(const at::Tensor& x, int64_t first, std::span<const float> frequencies) {
+void turn(const at::Tensor& x, int64_t first, std::span<const float> frequencies) {
   if (frequencies.empty()) return;
   if (!x.is_cpu()) {
-    x.copy_(rotated_on_device(x, first, frequencies, 1));
+    x.copy_(turned_on_device(x, first, frequencies, 1));
     return;
   }
   const int64_t n_tokens = x.size(1), head_dim = x.size(2), half = static_cast<int64_t>(frequencies.size());
@@ -105,4 +106,4 @@ void rotate(const at::Tensor& x, int64_t first, std::span<const float> frequenci
                    });
 }
 
-}  // namespace kvquant
+}  // namespace kvc
