@@ -25,53 +25,65 @@ std::string range(int64_t min, int64_t max) {
 
 }  // namespace
 
-std::optional<YamlValue> KeyReader::find(const YamlKey& key) {
-  return key.is_required ? std::optional(map_.required(key.name)) : map_.optional(key.name);
+void KeyReader::with(const YamlKey& key, const Read& read) {
+  const auto look = [&] {
+    const auto found = key.is_required ? std::optional(map_.required(key.name)) : map_.optional(key.name);
+    if (found) read(*found);
+  };
+  if (errors_) {
+    errors_->attempt(look);
+  } else {
+    look();
+  }
 }
 
 void KeyReader::text(const YamlKey& key, std::string& value) {
-  if (const auto found = find(key)) value = found->string();
+  with(key, [&](const YamlValue& found) { value = found.string(); });
 }
 
 void KeyReader::texts(const YamlKey& key, std::vector<std::string>& value) {
-  if (const auto found = find(key)) value = found->strings();
+  with(key, [&](const YamlValue& found) { value = found.strings(); });
 }
 
 void KeyReader::integer(const YamlKey& key, int64_t& value, int64_t min, int64_t max) {
-  if (const auto found = find(key)) value = found->integer(min, max);
+  with(key, [&](const YamlValue& found) { value = found.integer(min, max); });
 }
 
 void KeyReader::integer(const YamlKey& key, std::optional<int64_t>& value, int64_t min, int64_t max) {
-  if (const auto found = find(key)) value = found->integer(min, max);
+  with(key, [&](const YamlValue& found) { value = found.integer(min, max); });
 }
 
 void KeyReader::real(const YamlKey& key, double& value, double min, double max) {
-  if (const auto found = find(key)) value = found->real(min, max);
+  with(key, [&](const YamlValue& found) { value = found.real(min, max); });
 }
 
 void KeyReader::boolean(const YamlKey& key, bool& value) {
-  if (const auto found = find(key)) value = found->boolean();
+  with(key, [&](const YamlValue& found) { value = found.boolean(); });
 }
 
 void KeyReader::choice(const YamlKey& key, std::string& value, const std::vector<std::string>& allowed) {
-  if (const auto found = find(key)) value = found->choice(allowed);
+  with(key, [&](const YamlValue& found) { value = found.choice(allowed); });
 }
 
 void KeyReader::map(const YamlKey& key, const Declare& keys, const Read& check) {
-  const auto found = find(key);
-  if (!found) return;
-  if (check) check(*found);
-  read_keys(found->map(), keys);
+  with(key, [&](const YamlValue& found) {
+    if (check) check(found);
+    read_keys(found.map(), keys);
+  });
 }
 
-void KeyReader::other(const YamlKey& key, const std::string&, const Read& read, const Declare&) {
-  if (const auto found = find(key)) read(*found);
+void KeyReader::other(const YamlKey& key, const std::string&, const Read& read, const Declare&) { with(key, read); }
+
+// Between keys of which one is wrong nothing can be said.
+void KeyReader::then(const std::function<void(YamlMap&)>& check) {
+  if (!errors_ || errors_->empty()) check(map_);
 }
 
 void read_keys(YamlMap map, const YamlKeys::Declare& keys) {
-  KeyReader reader(map);
-  keys(reader);
-  map.reject_unknown();
+  ErrorList errors;
+  KeyReader reader(map, &errors);
+  if (errors.attempt([&] { keys(reader); })) errors.attempt([&] { map.reject_unknown(); });
+  errors.throw_all();
 }
 
 void KeyList::add(const YamlKey& key, std::string form, const std::string& value) {

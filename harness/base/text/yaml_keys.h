@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "text/several_errors.h"
 #include "text/yaml_read.h"
 
 namespace kvc {
@@ -44,9 +45,10 @@ class YamlKeys {
 };
 
 // Reads a map's keys in the order of their declaration. Whoever made it calls reject_unknown() of the map.
+// What is wrong is thrown at once, or with `errors` added to them, so that the next keys are read, too.
 class KeyReader : public YamlKeys {
  public:
-  explicit KeyReader(YamlMap& map) : map_(map) {}
+  explicit KeyReader(YamlMap& map, ErrorList* errors = nullptr) : map_(map), errors_(errors) {}
   void text(const YamlKey& key, std::string& value) override;
   void texts(const YamlKey& key, std::vector<std::string>& value) override;
   void integer(const YamlKey& key, int64_t& value, int64_t min, int64_t max) override;
@@ -56,14 +58,16 @@ class KeyReader : public YamlKeys {
   void choice(const YamlKey& key, std::string& value, const std::vector<std::string>& allowed) override;
   void map(const YamlKey& key, const Declare& keys, const Read& check) override;
   void other(const YamlKey& key, const std::string& form, const Read& read, const Declare& keys) override;
-  void then(const std::function<void(YamlMap&)>& check) override { check(map_); }
+  void then(const std::function<void(YamlMap&)>& check) override;
 
  private:
-  std::optional<YamlValue> find(const YamlKey& key);
+  // What `read` makes of the key's value, where it is there.
+  void with(const YamlKey& key, const Read& read);
   YamlMap& map_;
+  ErrorList* errors_;
 };
 
-// All of them, with reject_unknown().
+// All of them, with reject_unknown(). Throws all errors together.
 void read_keys(YamlMap map, const YamlKeys::Declare& keys);
 
 // The declarations as lines; keys of maps inside stand behind theirs, with its name: "sampling.top_k".

@@ -6,6 +6,7 @@
 
 #include "text/message.h"
 #include "text/nearest.h"
+#include "text/several_errors.h"
 #include "text/utf8.h"
 
 namespace kvc {
@@ -216,15 +217,17 @@ std::string YamlMap::optional_choice(const std::string& key, const std::vector<s
 }
 
 void YamlMap::reject_unknown(bool beneath) const {
+  ErrorList errors;
   for (const auto& layer : layers_) {
     for (const auto& entry : layer.node()) {
       const auto& key = entry.first.Scalar();
       if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
       const YamlValue place(layer.file(), key, entry.first, entry.first.Mark());
-      place.fail(unknown_name("key", key, asked_));
+      errors.attempt([&] { place.fail(unknown_name("key", key, asked_)); });
     }
-    if (!beneath) return;
+    if (!beneath) break;
   }
+  errors.throw_all();
 }
 
 }  // namespace kvc

@@ -27,6 +27,7 @@
 #include "task/task_inventory.h"
 #include "text/message.h"
 #include "text/nearest.h"
+#include "text/several_errors.h"
 #include "tokenizer/tokenizer.h"
 #include "wire/forked_child.h"
 
@@ -178,7 +179,7 @@ int validate_or_say(const std::string& file, const std::vector<std::string>& set
   try {
     return validate(file, settings);
   } catch (const Error& e) {
-    std::fprintf(stderr, "kvc: %s\n", one_line(e.what()).c_str());
+    for (const auto& line : lines_of(e)) std::fprintf(stderr, "kvc: %s\n", line.c_str());
     return kUsage;
   }
 }

@@ -13,7 +13,7 @@
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "kvc/check.h"
-#include "text/message.h"
+#include "text/several_errors.h"
 #include "wire/child_end.h"
 #include "worker/worker.h"
 
@@ -75,7 +75,7 @@ int run(int argc, char** argv) {
 }
 
 int refuse(const std::exception& error, int code) {
-  std::fprintf(stderr, "kvc: %s\n", kvc::one_line(kvc::said_by(error)).c_str());
+  for (const auto& line : kvc::lines_of(error)) std::fprintf(stderr, "kvc: %s\n", line.c_str());
   return code;
 }
 
@@ -85,7 +85,7 @@ int refuse(const std::exception& error, int code) {
   std::_Exit(kvc::kEnvironment);
 }
 
-// The exit code; an error in one line.
+// The exit code; a line for each error.
 int told(const std::function<int()>& action) {
   try {
     return action();

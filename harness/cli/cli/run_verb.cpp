@@ -18,6 +18,7 @@
 #include "run/run_experiment.h"
 #include "text/message.h"
 #include "text/nearest.h"
+#include "text/several_errors.h"
 
 namespace kvc {
 namespace {
@@ -160,7 +161,7 @@ int run_or_say(const RunArguments& arguments, const std::string& file) {
     std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), one_line(e.what()).c_str());
     return kEnvironment;
   } catch (const Error& e) {
-    std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), one_line(e.what()).c_str());
+    for (const auto& line : lines_of(e)) std::fprintf(stderr, "kvc: %s: %s\n", file.c_str(), line.c_str());
     return kUsage;
   }
 }

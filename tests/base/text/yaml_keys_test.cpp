@@ -56,6 +56,27 @@ TEST(YamlKeys, AreReadByTheirDeclaration) {
   EXPECT_EQ(all.bytes, 7);
 }
 
+// In the order of their lines, those of maps inside included; what must hold between keys is not asked of wrong ones.
+TEST(YamlKeys, AllErrorsOfAFileAreSaidAtOnce) {
+  const std::string text = "n: 9\nform: c\nlimt: 3\nfst: true\ntree: {depth: -1, dept: 2}\nname: z\n";
+  try {
+    read(text);
+    FAIL();
+  } catch (const SeveralErrors& errors) {
+    const std::vector<std::string> starts = {"x.yaml:1:4: error: n is '9'",
+                                             "x.yaml:2:7: error: form is 'c'",
+                                             "x.yaml:3:1: error: unknown key 'limt'",
+                                             "x.yaml:4:1: error: unknown key 'fst'",
+                                             "x.yaml:5:15: error: tree.depth is '-1'",
+                                             "x.yaml:5:19: error: unknown key 'dept'"};
+    ASSERT_EQ(errors.messages().size(), starts.size()) << errors.what();
+    for (size_t i = 0; i < starts.size(); ++i)
+      EXPECT_EQ(errors.messages()[i].find(starts[i]), 0u) << errors.messages()[i];
+    EXPECT_EQ(std::string(errors.what()).find(errors.messages()[0] + "; and 5 more errors"), 0u) << errors.what();
+  }
+  EXPECT_EQ(message_of("{n: 9, name: z}").find("and"), std::string::npos);
+}
+
 TEST(YamlKeys, KeepTheirDefaultWhereTheFileHasNone) {
   const auto none = read("name: z");
   EXPECT_EQ(none.limit, std::nullopt);
