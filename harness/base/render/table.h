@@ -24,14 +24,15 @@ struct TableColumn {
       Rank::kUsual;  // where a terminal is narrow, main columns stay before usual ones; details never stand there
 };
 
-enum class TableTone { kGood, kBad };
+enum class TableTone { kGood, kBetween, kBad };
 
 struct Table {
   std::string title;
   std::vector<TableColumn> columns;
   std::vector<std::vector<TableCell>> rows;
   std::vector<std::string> notes;
-  std::map<std::pair<size_t, size_t>, TableTone> tones = {};  // of cells (row, column), in colour on a terminal
+  std::map<std::pair<size_t, size_t>, TableTone> tones =
+      {};  // of cells (row, column), in colour on a terminal and on pages
 };
 
 std::string write_markdown(const Table& table);  // GitHub pipes, padded so that it also reads as plain text

@@ -96,7 +96,7 @@ std::vector<ShownText> chosen(const Table& table, size_t width, std::vector<std:
 }
 
 std::string_view sign_of(TableTone tone) {
-  return tone == TableTone::kBad ? "\x1b[31m" : tone == TableTone::kGood ? "\x1b[32m" : "";
+  return tone == TableTone::kBad ? "\x1b[31m" : tone == TableTone::kGood ? "\x1b[32m" : "\x1b[33m";
 }
 
 std::string aligned(const std::string& text, size_t width, bool right) {

@@ -17,7 +17,7 @@ namespace {
 using Kind = FigureLayout::Kind;
 
 struct Columns {
-  int x = -1, panel = -1, series = -1;
+  int x = -1, panel = -1, series = -1, method = -1, bits = -1;
   std::vector<int> values;  // -1: the query has none
 };
 
@@ -29,7 +29,7 @@ std::vector<std::string> value_names(Kind kind) {
 
 Columns find_columns(const Statement& statement, const std::string& name, Kind kind,
                      const std::vector<std::string>& values) {
-  std::vector<std::string> known{"x", "panel", "series"};
+  std::vector<std::string> known{"x", "panel", "series", "method", "bits"};
   known.insert(known.end(), values.begin(), values.end());
   std::map<std::string, int> found;
   for (int i = 0; i < statement.n_columns(); ++i) {
@@ -43,7 +43,8 @@ Columns find_columns(const Statement& statement, const std::string& name, Kind k
     KVC_CHECK(it != found.end() || !required, "figure ", name, ": its query has no column '", column, "'");
     return it == found.end() ? -1 : it->second;
   };
-  Columns columns{place("x", true), place("panel", false), place("series", false), {}};
+  Columns columns{place("x", true),       place("panel", false), place("series", false),
+                  place("method", false), place("bits", false),  {}};
   for (const auto& value : values) {
     const bool is_interval = kind != Kind::kBox && (value == "low" || value == "high");
     columns.values.push_back(place(value, !is_interval));
@@ -77,10 +78,15 @@ bool is_number(const Statement& row, int column) {
 }
 
 // Adds a row; texts become categories by the order in which they come.
-void add_row(FigureData& data, const Statement& row, const Columns& columns, const std::string& name) {
+void add_row(FigureData& data, const Statement& row, const Columns& columns, const std::vector<std::string>& methods,
+             const std::string& name) {
   const auto text = [&](int column) { return column < 0 || row.is_null(column) ? std::string() : row.text(column); };
   const size_t panel = index_of(data.panels, text(columns.panel)), series = index_of(data.series, text(columns.series));
   data.categories.resize(data.panels.size());
+  data.looks.resize(data.series.size());
+  if (const auto method = std::ranges::find(methods, text(columns.method)); method != methods.end()) {
+    data.looks[series] = SeriesLook{static_cast<size_t>(method - methods.begin()), finite(row, columns.bits)};
+  }
   KVC_CHECK(!row.is_null(columns.x), "figure ", name, ": its query has a row whose x is NULL");
   FigurePoint point;
   point.label = row.text(columns.x);
@@ -131,11 +137,12 @@ FigureData read_figure_data(Database& db, const std::string& name, const std::st
   FigureData data;
   data.value_names = value_names(layout.kind);
   const auto columns = find_columns(statement, name, layout.kind, data.value_names);
+  const auto methods = stored_methods(db);
   // A point of a scatter plot that its logarithmic axis cannot show takes no name and no room.
   const bool needs_positive = layout.kind == Kind::kScatter && layout.y.is_log;
   while (statement.step()) {
     if (needs_positive && statement.real(columns.values[0]) <= 0) continue;
-    add_row(data, statement, columns, name);
+    add_row(data, statement, columns, methods, name);
   }
   const auto before = [](const auto& a, const auto& b) {
     return std::pair(a.panel, a.series) < std::pair(b.panel, b.series);

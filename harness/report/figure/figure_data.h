@@ -21,8 +21,15 @@ struct FigureBlock {
   std::vector<FigurePoint> points;
 };
 
+// How a series is marked where the query says whose it is: a colour for each method, a mark for its bits.
+struct SeriesLook {
+  size_t method = 0;           // its place among all methods of the database
+  std::optional<double> bits;  // per value
+};
+
 struct FigureData {
   std::vector<std::string> value_names;              // of the .dat file's columns behind x and label
+  std::vector<std::optional<SeriesLook>> looks;      // of each series; nothing: by its place in the figure
   std::vector<std::string> panels, series;           // in the order of the query; one "" where it names none
   std::vector<std::vector<std::string>> categories;  // x of each panel where it is a text; empty where it is a number
   std::vector<FigureBlock> blocks;                   // panel by panel, series by series; none without points
@@ -31,7 +38,7 @@ struct FigureData {
 
 // `sql` is one SELECT over the temporary tables of analysis/entries.h that reads `entry`. Columns: x (all numbers, or
 // texts), and by kind y (lines, bars, scatter, stacked), q1, median, q3, low, high (box), y and value (heat); may be:
-// panel, series, and low and high, an interval of y. Others are refused. Stacked parts lie on one another: low and high
+// panel, series, of a series method and bits, and low and high, an interval of y. Others are refused. Stacked parts lie on one another: low and high
 // become their edges. Throws Error with `name` in front.
 FigureData read_figure_data(Database& db, const std::string& name, const std::string& sql, const FigureLayout& layout);
 

@@ -23,7 +23,7 @@ struct FigureLayout {
   FigureAxis x, y, z;              // z: the colours of a heat map
   std::vector<std::string> fills;  // experiment files below the root that bring its cells
   std::string note;                // stands below the title
-  bool names_points = false;       // of a scatter plot: names at the points, where there are few, in place of a legend
+  bool names_points = false;       // of a scatter plot: names at the points where they have room, in place of a legend
   std::string front;               // "low" or "high": a line through the points that none beats in x and y; "": none
   std::vector<std::pair<std::string, double>> bounds;  // named horizontal lines
   bool for_print = false;                              // text of 7 points at the picture's own size

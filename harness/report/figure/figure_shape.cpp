@@ -22,17 +22,11 @@ bool has_names(const std::vector<std::string>& names) {
   return names.size() > 1 || (names.size() == 1 && !names[0].empty());
 }
 
-bool names_points(const FigureLayout& layout, const FigureData& data) {
-  constexpr int64_t kWide = 500;
-  const size_t most = layout.width > 0 && layout.width < kWide ? 9 : 16;
-  return layout.names_points && data.series.size() <= most && data.panels.size() <= 2;
-}
-
 }  // namespace
 
 double text_width(const std::string& text) { return kLetterOf12 * static_cast<double>(n_code_points(text)); }
 
-FigureShape figure_shape(const FigureLayout& layout, const FigureData& data) {
+FigureShape figure_shape(const FigureLayout& layout, const FigureData& data, bool with_names) {
   FigureShape shape;
   shape.scale = layout.for_print ? kPrintScale : 1;
   const double letter = kLetterOf12 * shape.scale, line = kLineOf12 * shape.scale, margin = 84 * shape.scale,
@@ -59,7 +53,7 @@ FigureShape figure_shape(const FigureLayout& layout, const FigureData& data) {
   shape.n_legend_columns = static_cast<size_t>(std::max(1.0, std::floor((width - 60) / names)));
   shape.n_legend_columns = std::min(shape.n_legend_columns, data.series.size());
   const size_t per_row = std::max<size_t>(1, shape.n_legend_columns);
-  shape.names_points = names_points(layout, data);
+  shape.names_points = layout.names_points && with_names;
   shape.has_legend = has_names(data.series) && !is_heat && !shape.names_points;
   const double legend = shape.has_legend ? kLegendLineOf12 * shape.scale *
                                                static_cast<double>((data.series.size() + per_row - 1) / per_row)

@@ -16,7 +16,7 @@ struct FigureShape {
   int64_t width = 0, height = 0;  // points
   size_t n_columns = 1, n_legend_columns = 1;
   bool rotated = false;       // categories stand aslant
-  bool names_points = false;  // names stand at the points: of few, in panels that are wide enough
+  bool names_points = false;  // names stand at the points
   bool has_legend = false;
   double scale = 1;  // of all text, 12 points as a rule
   double title_y = 0, note_y = 0, legend_y = 0;
@@ -26,6 +26,7 @@ struct FigureShape {
 // Width of a text of 12 points, in points.
 double text_width(const std::string& text);
 
-FigureShape figure_shape(const FigureLayout& layout, const FigureData& data);
+// with_names: as the layout wants them; without, its names are in a legend.
+FigureShape figure_shape(const FigureLayout& layout, const FigureData& data, bool with_names = true);
 
 }  // namespace kvc

@@ -14,8 +14,10 @@ namespace {
 
 using Kind = FigureLayout::Kind;
 
-constexpr const char* kColours[] = {"#0072B2", "#D55E00", "#009E73", "#CC79A7",
-                                    "#E69F00", "#56B4E9", "#000000", "#F0E442"};
+// Those of pages, report/report.css.
+constexpr const char* kColours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8c6d00", "#56b4e9",
+                                    "#7b3fa0", "#a6192e", "#4d7c0f", "#6b7280", "#0e7490", "#e69f00"};
+constexpr size_t kNColours = std::size(kColours);
 constexpr int kMarks[] = {7, 5, 9, 13, 11, 6, 4, 8};
 constexpr size_t kMostMarks = 40;  // longer lines are drawn without
 
@@ -152,40 +154,54 @@ std::string front(std::vector<std::pair<double, double>> points, bool low_is_bet
   return text;
 }
 
-// Ranges, names at the points, the line through those that none beats, and the bounds.
-std::string named_points(const FigureLayout& layout, const FigureData& data, size_t panel, const FigureShape& shape) {
-  const auto span = named_span(layout, data, panel);
-  const auto& place = shape.panels[panel];
-  const auto width = static_cast<double>(shape.width), height = static_cast<double>(shape.height);
-  const LabelBox inside{place.left * width, place.bottom * height, place.right * width, place.top * height};
+// Names at the points of a panel.
+struct PanelNames {
+  PanelSpan span;
+  LabelBox inside;
   std::vector<NamedPoint> points;
   std::vector<size_t> series;
   std::vector<std::pair<double, double>> values;
+  std::vector<LabelBox> boxes;
+};
+
+PanelNames place_names(const FigureLayout& layout, const FigureData& data, size_t panel, const FigureShape& shape) {
+  const auto& place = shape.panels[panel];
+  const auto width = static_cast<double>(shape.width), height = static_cast<double>(shape.height);
+  PanelNames names{.span = named_span(layout, data, panel),
+                   .inside = {place.left * width, place.bottom * height, place.right * width, place.top * height}};
+  const auto& inside = names.inside;
+  const auto at = [&](double y) {
+    const double share = std::clamp(share_of(y, names.span.y, layout.y.is_log), 0.0, 1.0);
+    return inside.bottom + share * (inside.top - inside.bottom);
+  };
   for (const auto& block : data.blocks) {
     for (const auto& point : block.points) {
       if (block.panel != panel || !point.values[0]) continue;
       const double y = *point.values[0];
-      points.push_back({inside.left + share_of(point.x, span.x, layout.x.is_log) * (inside.right - inside.left),
-                        inside.bottom + share_of(y, span.y, layout.y.is_log) * (inside.top - inside.bottom),
-                        shape.scale * text_width(data.series[block.series])});
-      series.push_back(block.series);
-      values.emplace_back(point.x, y);
+      const auto end = [&](size_t k) { return at(point.values.size() > k ? point.values[k].value_or(y) : y); };
+      names.points.push_back(
+          {inside.left + share_of(point.x, names.span.x, layout.x.is_log) * (inside.right - inside.left), at(y),
+           shape.scale * text_width(data.series[block.series]), end(1), end(2)});
+      names.series.push_back(block.series);
+      names.values.emplace_back(point.x, y);
     }
   }
-  auto text = concat("set yrange ", range(span.y.low, span.y.high), "\nset xrange ", range(span.x.low, span.x.high),
-                     "\n", layout.x.is_log ? "" : "set xtics autofreq\n");
-  const auto boxes = place_labels(points, 13 * shape.scale, inside);
-  for (size_t i = 0; i < boxes.size(); ++i) {
-    const auto& box = boxes[i];
-    const bool is_left = box.right<points[i].x, is_right = box.left> points[i].x;
-    const double anchor = is_left ? box.right : is_right ? box.left : (box.left + box.right) / 2;
-    text += concat("set label ", in_quotes(data.series[series[i]]), " at screen ", anchor / width, ",",
-                   (box.bottom + box.top) / 2 / height,
-                   is_left    ? " right"
-                   : is_right ? " left"
-                              : " center",
-                   " front\n");
+  names.boxes = place_labels(names.points, 13 * shape.scale, inside);
+  return names;
+}
+
+bool has_crowded_names(const FigureLayout& layout, const FigureData& data, const FigureShape& shape) {
+  for (size_t panel = 0; panel < data.panels.size(); ++panel) {
+    const auto names = place_names(layout, data, panel, shape);
+    if (are_crowded(names.boxes, names.inside)) return true;
   }
+  return false;
+}
+
+// The line through the points that none beats, and the bounds.
+std::string marks_between(const FigureLayout& layout, const PanelSpan& span,
+                          std::vector<std::pair<double, double>> values) {
+  std::string text;
   for (const auto& [name, y] : layout.bounds) {
     if (y < span.y.low || y > span.y.high) continue;
     const auto at = short_number(y);
@@ -196,11 +212,41 @@ std::string named_points(const FigureLayout& layout, const FigureData& data, siz
   return text + (layout.front.empty() ? "" : front(std::move(values), layout.front == "low"));
 }
 
-std::string styles(size_t n_series, double scale) {
+std::string ranges_of(const FigureLayout& layout, const PanelSpan& span) {
+  return concat("set yrange ", range(span.y.low, span.y.high), "\nset xrange ", range(span.x.low, span.x.high), "\n",
+                layout.x.is_log ? "" : "set xtics autofreq\n");
+}
+
+// Ranges, names at the points where the shape has them, and what marks_between() adds.
+std::string named_points(const FigureLayout& layout, const FigureData& data, size_t panel, const FigureShape& shape) {
+  auto names = place_names(layout, data, panel, shape);
+  auto text = ranges_of(layout, names.span);
+  const auto width = static_cast<double>(shape.width), height = static_cast<double>(shape.height);
+  for (size_t i = 0; i < names.boxes.size() && shape.names_points; ++i) {
+    const auto& box = names.boxes[i];
+    const bool is_left = box.right<names.points[i].x, is_right = box.left> names.points[i].x;
+    const double anchor = is_left ? box.right : is_right ? box.left : (box.left + box.right) / 2;
+    const char* side = is_left ? " right" : is_right ? " left" : " center";
+    text += concat("set label ", in_quotes(data.series[names.series[i]]), " at screen ", anchor / width, ",",
+                   (box.bottom + box.top) / 2 / height, side, " front\n");
+  }
+  return text + marks_between(layout, names.span, std::move(names.values));
+}
+
+// By the bits of a value: circle, square, triangle, diamond, triangle upside down.
+int mark_of(const std::optional<double>& bits) {
+  if (!bits || *bits > 9) return 7;
+  return *bits > 6 ? 5 : *bits > 3.5 ? 9 : *bits > 2.5 ? 13 : 11;
+}
+
+std::string styles(const FigureData& data, double scale) {
   std::string text;
-  for (size_t i = 0; i < n_series; ++i) {
-    text += concat("set style line ", i + 1, " lc rgb '", kColours[i % 8], "' lw 2 pt ", kMarks[(i + i / 8) % 8],
-                   " ps ", short_number(scale), " dt ", 1 + i / 8 % 5, "\n");
+  for (size_t i = 0; i < data.series.size(); ++i) {
+    const auto& look = data.looks[i];
+    const size_t colour = look ? look->method : i;
+    text += concat("set style line ", i + 1, " lc rgb '", kColours[colour % kNColours], "' lw 2 pt ",
+                   look ? mark_of(look->bits) : kMarks[(i + i / kNColours) % 8], " ps ", short_number(scale), " dt ",
+                   1 + colour / kNColours % 5, "\n");
   }
   return text;
 }
@@ -223,7 +269,7 @@ std::string axes(const FigureLayout& layout, const FigureData& data, size_t pane
     }
     return text + concat(")\nset xrange [0.4:", categories.size(), ".6]\n");
   }
-  if (shape.names_points) return text;  // named_points() says what it spans
+  if (layout.names_points) return text;  // named_points() says what it spans
   text +=
       concat("set xrange ",
              layout.x.is_log ? log_range(layout.x, values_of(data, panel, true)) : range(layout.x.min, layout.x.max),
@@ -340,7 +386,8 @@ std::string heat(const FigureLayout& layout, const FigureData& data) {
 
 std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, const std::string& dat,
                           const std::string& picture, const std::string& format) {
-  const auto shape = figure_shape(layout, data);
+  auto shape = figure_shape(layout, data);
+  if (shape.names_points && has_crowded_names(layout, data, shape)) shape = figure_shape(layout, data, false);
   const bool is_heat = layout.kind == Kind::kHeat;
   std::string text =
       concat("# Draws ", picture, " from ", dat, ": gnuplot 5.4 or later, in this folder.\n", terminal(shape, format),
@@ -348,7 +395,7 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
              "\nset datafile missing '?'\nset border 3\nset tics nomirror out\nset grid ytics back lt 1 lw 1 lc rgb "
              "'#d8d8d8'\n"
              "set xlabel ",
-             in_quotes(axis_title(layout.x)), "\n", styles(data.series.size(), shape.scale * shape.scale),
+             in_quotes(axis_title(layout.x)), "\n", styles(data, shape.scale * shape.scale),
              layout.x.is_log ? "set logscale x\n" : "", layout.y.is_log ? "set logscale y\n" : "",
              is_heat ? heat(layout, data) : offsets(layout));
   text += concat("set multiplot\nset label 1 ", in_quotes(layout.title), " at screen 0.5,", shape.title_y,
@@ -360,10 +407,10 @@ std::string write_gnuplot(const FigureLayout& layout, const FigureData& data, co
     text += concat("set lmargin at screen ", place.left, "\nset rmargin at screen ", place.right,
                    "\nset tmargin at screen ", place.top, "\nset bmargin at screen ", place.bottom, "\nset title ",
                    in_quotes(data.panels[panel]), " offset 0,-0.5\n", axes(layout, data, panel, shape));
-    text += "unset key\n" + std::string(shape.names_points ? "set offsets 0, 0, 0, 0\n" : "");
-    if (shape.names_points) text += named_points(layout, data, panel, shape);
+    text += "unset key\n" + std::string(layout.names_points ? "set offsets 0, 0, 0, 0\n" : "");
+    if (layout.names_points) text += named_points(layout, data, panel, shape);
     text += plot(layout, data, panel);
-    if (shape.names_points) text += "unset label\nunset arrow\n";
+    if (layout.names_points) text += "unset label\nunset arrow\n";
     if (panel == 0) text += "unset label 1\nunset label 2\n";
   }
   return text + (shape.has_legend ? legend(layout, data, shape) : "") + "unset multiplot\n";

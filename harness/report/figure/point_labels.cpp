@@ -16,14 +16,17 @@ double area(const LabelBox& box) { return (box.right - box.left) * (box.top - bo
 
 // From the place that reads best to the one that reads worst.
 std::vector<LabelBox> places_around(const NamedPoint& point, double height) {
-  const double gap = height / 2;
-  const auto at = [&](double left, double middle) {
+  const double gap = height / 2, lefts[] = {point.x + gap, point.x - gap - point.width};
+  const auto at = [&](double left, double lines) {
+    const double middle = point.y + lines * height;
     return LabelBox{left, middle - height / 2, left + point.width, middle + height / 2};
   };
-  const double right = point.x + gap, left = point.x - gap - point.width, centred = point.x - point.width / 2;
-  return {
-      at(right, point.y),      at(right, point.y + gap), at(right, point.y - gap),      at(left, point.y),
-      at(left, point.y + gap), at(left, point.y - gap),  at(centred, point.y + height), at(centred, point.y - height)};
+  std::vector<LabelBox> places;
+  for (const double lines : {0.0, 0.5, -0.5, 1.0, -1.0, 1.6, -1.6}) {
+    for (const double left : lefts) places.push_back(at(left, lines));
+  }
+  for (const double lines : {1.0, -1.0, 2.0, -2.0}) places.push_back(at(point.x - point.width / 2, lines));
+  return places;
 }
 
 }  // namespace
@@ -31,7 +34,10 @@ std::vector<LabelBox> places_around(const NamedPoint& point, double height) {
 std::vector<LabelBox> place_labels(std::span<const NamedPoint> points, double height, const LabelBox& inside) {
   std::vector<LabelBox> taken, placed;
   const double mark = height / 3;
-  for (const auto& point : points) taken.push_back({point.x - mark, point.y - mark, point.x + mark, point.y + mark});
+  for (const auto& point : points) {
+    taken.push_back({point.x - mark, point.y - mark, point.x + mark, point.y + mark});
+    taken.push_back({point.x - 1, point.low, point.x + 1, point.high});
+  }
   for (const auto& point : points) {
     LabelBox best;
     double least = std::numeric_limits<double>::max();
@@ -46,6 +52,17 @@ std::vector<LabelBox> place_labels(std::span<const NamedPoint> points, double he
     taken.push_back(best);
   }
   return placed;
+}
+
+bool are_crowded(std::span<const LabelBox> names, const LabelBox& inside) {
+  constexpr double kMost = 0.1;  // of a name
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (shared_area(names[i], inside) < (1 - kMost) * area(names[i])) return true;
+    for (size_t j = 0; j < i; ++j) {
+      if (shared_area(names[i], names[j]) > kMost * std::min(area(names[i]), area(names[j]))) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace kvc

@@ -13,10 +13,14 @@ struct LabelBox {
 
 struct NamedPoint {
   double x = 0, y = 0, width = 0;  // of its name
+  double low = y, high = y;        // the ends of its interval
 };
 
-// The boxes of names of that height, in the order of the points: of eight places around each point the one that covers
-// least of what is placed already and of `inside`'s outside; crowded points may leave none that covers nothing.
+// The boxes of names of that height, in the order of the points: of the places around each point the one that covers
+// least of points, intervals, names placed already and of `inside`'s outside, the nearest of those.
 std::vector<LabelBox> place_labels(std::span<const NamedPoint> points, double height, const LabelBox& inside);
+
+// Whether a name covers another, or goes beyond `inside`: crowded points may leave no room.
+bool are_crowded(std::span<const LabelBox> names, const LabelBox& inside);
 
 }  // namespace kvc

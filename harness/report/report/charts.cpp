@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "kvc/check.h"
 #include "render/escape.h"
@@ -28,12 +29,13 @@ std::string colour(size_t series) { return concat("c", series % kColours, series
 // More series than colours differ by their marks.
 int shape_of(size_t series) { return static_cast<int>(series % 6 + series / kColours); }
 
-std::string legend(const std::vector<std::string>& names, bool marks) {
+std::string legend(const std::vector<std::string>& names, const std::vector<size_t>& colours, bool marks) {
   std::string text = "<figcaption class=\"legend\">";
   for (size_t i = 0; i < names.size(); ++i) {
-    const auto sign = marks ? mark_shape(shape_of(i), 7, 7, 4.5) : "<rect x=\"1\" y=\"1\" width=\"12\" height=\"12\"/>";
+    const auto sign =
+        marks ? mark_shape(shape_of(colours[i]), 7, 7, 4.5) : "<rect x=\"1\" y=\"1\" width=\"12\" height=\"12\"/>";
     text += concat("<button type=\"button\" data-series=\"", i, "\"><svg width=\"14\" height=\"14\"><g class=\"",
-                   colour(i), "\">", sign, "</g></svg>", escape_html(names[i]), "</button>");
+                   colour(colours[i]), "\">", sign, "</g></svg>", escape_html(names[i]), "</button>");
   }
   return text + "</figcaption>";
 }
@@ -82,8 +84,8 @@ void draw_front(Svg& svg, const Frame& frame, const std::vector<std::pair<double
   svg.path(steps, "front");
 }
 
-void draw_series(Svg& svg, const Frame& frame, const ChartSeries& series, size_t index, bool lines) {
-  svg.open_group(concat("data-series=\"", index, "\""));
+void draw_series(Svg& svg, const Frame& frame, const ChartSeries& series, size_t place, size_t index, bool lines) {
+  svg.open_group(concat("data-series=\"", place, "\""));
   if (lines) {
     std::vector<std::pair<double, double>> points;
     for (const auto& point : series.points) {
@@ -173,34 +175,36 @@ std::string draw(const XyChart& chart) {
   draw_frame(svg, frame, x_ticks, y_ticks, chart);
   draw_front(svg, frame, chart.front);
   std::vector<std::string> names;
+  std::vector<size_t> colours;
   for (size_t i = 0; i < chart.series.size(); ++i) {
     names.push_back(chart.series[i].name);
-    draw_series(svg, frame, chart.series[i], i, chart.lines);
+    colours.push_back(chart.series[i].method.value_or(i));
+    draw_series(svg, frame, chart.series[i], i, colours.back(), chart.lines);
   }
-  return figure(chart.title, svg.str(), legend(names, true));
+  return figure(chart.title, svg.str(), legend(names, colours, true));
 }
 
 std::string draw(const BarChart& chart) {
   if (chart.bars.empty()) return "";
-  size_t longest = 0;
-  for (const auto& bar : chart.bars) longest = std::max(longest, bar.label.size());
-  const double row = chart.stacked ? 22 : 24, left = std::min(620.0, 20 + 6.4 * static_cast<double>(longest));
-  const double top = 10, right = left + 560, bottom = top + row * static_cast<double>(chart.bars.size());
+  constexpr double kLabel = 17, kBar = 14, kRow = kLabel + kBar + 4;  // a bar's name stands above it
+  const double left = 10, top = 10, right = left + 560, bottom = top + kRow * static_cast<double>(chart.bars.size());
   const auto ticks = round_ticks(0, largest_value(chart), 6);
   const auto x = scale_of(ticks, left, right);
   Svg svg(right + 30, bottom + 44, chart.title);
   for (const double tick : ticks) {
     svg.line(x.at(tick), top, x.at(tick), bottom, "grid");
-    svg.text(x.at(tick), bottom + 18, short_number(tick), "middle");
+    svg.text(x.at(tick), bottom + 18, short_number(tick), tick == ticks.front() ? "" : "middle");
   }
   svg.text((left + right) / 2, bottom + 38, chart.x_name, "middle name");
   for (size_t i = 0; i < chart.bars.size(); ++i) {
-    const double y = top + row * static_cast<double>(i);
-    svg.text(left - 8, y + row / 2 + 4, shortened(chart.bars[i].label, 98), "end");
-    draw_bar(svg, chart, chart.bars[i], {y + 2, row - 4, x});
+    const double y = top + kRow * static_cast<double>(i);
+    svg.text(left + 2, y + kLabel - 4, shortened(chart.bars[i].label, 88), "");
+    draw_bar(svg, chart, chart.bars[i], {y + kLabel, kBar, x});
   }
   svg.line(left, top, left, bottom, "axis");
-  return figure(chart.title, svg.str(), legend(chart.parts, false));
+  std::vector<size_t> colours(chart.parts.size());
+  std::iota(colours.begin(), colours.end(), size_t{0});
+  return figure(chart.title, svg.str(), legend(chart.parts, colours, false));
 }
 
 }  // namespace kvc

@@ -1,6 +1,7 @@
 // The charts of a report, each a <figure> with its legend; a click on a legend's entry hides the series.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@ struct ChartPoint {
 struct ChartSeries {
   std::string name;
   std::vector<ChartPoint> points;
+  std::optional<size_t> method = std::nullopt;  // its colour: the place among stored_methods(); nothing: by place here
 };
 
 // Points with error bars, or lines from point to point.

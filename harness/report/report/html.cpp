@@ -15,6 +15,11 @@ std::string number_text(const TableCell& cell, int decimals) {
   return number ? concat(*number) : rounded(std::get<double>(cell), decimals);
 }
 
+// A mark and a colour.
+const char* class_of(TableTone tone) {
+  return tone == TableTone::kGood ? "tone good" : tone == TableTone::kBad ? "tone bad" : "tone between";
+}
+
 std::string table_cell(const TableCell& cell, const TableColumn& column, bool is_link) {
   const std::string css = column.align == TableColumn::Align::kRight ? " class=\"r\"" : "";
   if (std::holds_alternative<std::monostate>(cell)) return "<td" + css + "></td>";
@@ -46,10 +51,16 @@ std::string html_table(const Table& table, int link_column) {
                    escape_html(column.name), unit, "</button></th>");
   }
   text += "</tr></thead><tbody>\n";
-  for (const auto& row : table.rows) {
+  for (size_t r = 0; r < table.rows.size(); ++r) {
+    const auto& row = table.rows[r];
     text += "<tr>";
     for (size_t i = 0; i < row.size(); ++i) {
-      text += table_cell(row[i], table.columns[i], static_cast<int>(i) == link_column);
+      auto shown = table_cell(row[i], table.columns[i], static_cast<int>(i) == link_column);
+      if (const auto tone = table.tones.find({r, i}); tone != table.tones.end()) {
+        shown = concat("<td class=\"", class_of(tone->second), shown.starts_with("<td class=\"r\"") ? " r" : "", "\"",
+                       shown.substr(shown.find('>')));
+      }
+      text += shown;
     }
     text += "</tr>\n";
   }

@@ -32,12 +32,17 @@ ReportData read_data(Database& db, const ReportOptions& options) {
 std::string summary_section(const ReportData& data) {
   if (data.groups.empty()) return "";
   auto body = html_table(summary_table(data.db, {data.options.experiment, data.options.with_suspects}));
-  for (const auto& table : data.options.tables) {
-    if (!table.rows.empty()) body += html_table(table);
-  }
   body = section("summary", "Summary", body);
   return data.options.papers_html.empty() ? body
                                           : body + section("papers", "Tables of papers", data.options.papers_html);
+}
+
+std::string first_section(const ReportData& data) {
+  std::string body;
+  for (const auto& table : data.options.tables) {
+    if (!table.rows.empty()) body += html_table(table);
+  }
+  return body.empty() ? "" : section("first", data.options.tables_heading, body);
 }
 
 int count_of(const std::string& text, const std::string& what) {
@@ -101,9 +106,9 @@ Report make_report(Database& db, const ReportOptions& options) {
   const auto samples = sample_section(data);
   report.n_embedded = samples.n_embedded;
   report.embedded_bytes = samples.bytes;
-  const auto body = summary_section(data) + pareto_section(data) + compare_section(data) + bytes_section(data) +
-                    error_section(data) + memory_section(data) + extra_sections(data) + samples.html +
-                    provenance_section(data);
+  const auto body = first_section(data) + summary_section(data) + pareto_section(data) + compare_section(data) +
+                    bytes_section(data) + error_section(data) + memory_section(data) + extra_sections(data) +
+                    samples.html + provenance_section(data);
   report.n_tables = count_of(body, "<table");
   report.n_charts = count_of(body, "<figure>");
   const auto name = escape_html(std::filesystem::path(db.path()).filename().string());

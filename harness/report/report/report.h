@@ -16,8 +16,9 @@ struct ReportOptions {
   bool with_suspects = false;
   int samples_per_task = 8;  // whose generations the page holds
   std::string baseline;  // compared with all others, a pattern of find_groups; "": the lossless one, if there is one
-  std::vector<Table> tables = {};  // more tables, shown below the summary
-  std::string papers_html = {};    // the papers' tables, as pieces of a page
+  std::vector<Table> tables = {};  // more tables, which the page opens with
+  std::string tables_heading = "Tables";
+  std::string papers_html = {};  // the papers' tables, as pieces of a page
   // The texts of a generation's tokens, one each, whose sum is the generation; {} where the model's tokenizer is not at
   // hand. Without it the page marks the first character that differs.
   std::function<std::vector<std::string>(const std::string& model_label, const std::string& cell_key,

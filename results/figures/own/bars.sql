@@ -1,5 +1,6 @@
--- One bar per compressor, one panel per task.
-SELECT task AS panel, label AS x, accuracy AS y, low, high
+-- One bar per compressor, one panel per task; of running text its top-1 agreement.
+SELECT
+  CASE measure WHEN 'top-1' THEN 'top-1 agreement, ' ELSE '' END || task AS panel, label AS x, accuracy AS y, low, high
 FROM entry
 WHERE n_scores > 0
 GROUP BY key

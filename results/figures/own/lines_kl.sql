@@ -1,17 +1,12 @@
 -- KL from full precision by measured size, one line per plugin (or one per value of a categorical option); for each
 -- text one panel for quantization and one for token eviction.
 WITH
-  divergence AS (
-    SELECT cell_key, sum(kl) / sum(n_tokens) AS kl
-    FROM likelihood
-    WHERE cell_key IN (SELECT key FROM entry)
-    GROUP BY cell_key),
   point AS (
     SELECT
-      e.*, d.kl, substr(e.plugin, 1, instr(e.plugin || '/', '/') - 1) AS head
-    FROM entry AS e JOIN divergence AS d ON d.cell_key = e.key
-    WHERE e.kv_bytes_fp16 > 0 AND d.kl > 0
-    GROUP BY e.key),
+      *, substr(plugin, 1, instr(plugin || '/', '/') - 1) AS head
+    FROM entry
+    WHERE kv_bytes_fp16 > 0 AND kl > 0
+    GROUP BY key),
   word AS (
     SELECT p.key, p.plugin, o.key AS name, o.value
     FROM point AS p, json_each(p.options_json) AS o

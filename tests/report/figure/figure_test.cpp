@@ -71,7 +71,7 @@ TEST_F(FigureTest, TextsAreCategoriesAndStackedPartsLieOnOneAnother) {
 
 TEST_F(FigureTest, QueriesThatDoNotFitTheirKindAreRefused) {
   EXPECT_EQ(data_error("lines", "SELECT 1 AS x, 2 AS z"),
-            "figure p:1: unknown column of its query 'z'; known: x, panel, series, y, low, high");
+            "figure p:1: unknown column of its query 'z'; known: x, panel, series, method, bits, y, low, high");
   EXPECT_EQ(data_error("lines", "SELECT 1 AS x"), "figure p:1: its query has no column 'y'");
   EXPECT_EQ(data_error("lines", "SELECT 1 AS x, 2 AS y, 3 AS y"), "figure p:1: its query has two columns 'y'");
   EXPECT_EQ(data_error("box", "SELECT 1 AS x, 2 AS median"), "figure p:1: its query has no column 'low'");
@@ -110,7 +110,7 @@ TEST_F(FigureTest, LayoutsAreRefusedWithTheirPlace) {
 
 TEST_F(FigureTest, EveryFigureOfThePapersHasItsQueryAndItsExperiments) {
   const auto figures = all_figures(KVC_SOURCE_DIR);
-  EXPECT_EQ(figures.size(), 31u);
+  EXPECT_EQ(figures.size(), 32u);
   auto store = ResultStore::open(path_);
   make_entries(store.database(), {"trial"}, false);
   for (const auto& figure : figures) {
