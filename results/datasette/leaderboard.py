@@ -1,25 +1,19 @@
-"""The start page of `kvc serve`: one row per compressor with its measured size and its accuracy by task, each linked to
-its samples. Values are those of `kvc table` (the query table_summary)."""
+"""The start page of `kvc serve`: one row per compressor with its measured size, its scores by task and, on running text,
+its KL, each linked to its samples; and a Pareto figure. Values are those of `kvc table` (the query table_summary)."""
 
 import json
+import os
 import re
 import sqlite3
+import sys
 from html import escape
 from urllib.parse import quote
 
 from datasette import Response, hookimpl
 from datasette.database import QueryInterrupted
 
-STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 0 20px 40px; max-width: 1680px; color: #1c2024; background: #fff; }
-a { color: #0a58ca; text-decoration: none; } a:hover { text-decoration: underline; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
-th, td { padding: 4px 12px; border-bottom: 1px solid #d8dde2; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 130px; position: sticky; left: 0; background: #fff; }
-small { color: #5c6670; } ul { columns: 3 300px; padding-left: 18px; }
-"""
-
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from page_parts import page_of  # noqa: E402
 
 def name_of(cell):
     return cell["label"] or f"{cell['plugin']} {cell['options']}".strip()
@@ -88,16 +82,31 @@ def rows_of(cells):
     return rows
 
 
-def value_of(row, column):
+# Of each kind of column: the cell's value and its interval, the digits of both, and whether it is followed by how many.
+KINDS = {"score": ("score_percent", "low_percent", "high_percent", ".1f"), "kl": ("kl", "kl_low", "kl_high", ".3g")}
+
+
+def columns_of(cells):
+    """-> {column: (kind, task, heading)}; running text has its KL before its top-1 agreement."""
+    columns = {}
+    for task, measure in sorted({(cell["task"], cell["measure"] or "") for cell in cells}):
+        if measure == "top-1":
+            columns["kl " + task] = ("kl", task, f"KL {task} [nats]")
+        columns.setdefault(task, ("score", task, f"{'top-1 ' if measure == 'top-1' else ''}{task} [%]"))
+    return columns
+
+
+def value_of(row, column, columns):
     if column in ("name", "kv"):
         return row[column]
-    return row["tasks"][column]["accuracy_percent"] if column in row["tasks"] else None
+    kind, task, _ = columns[column]
+    return row["tasks"][task][KINDS[kind][0]] if task in row["tasks"] else None
 
 
-def ordered(rows, column, falling):
-    known = [row for row in rows if value_of(row, column) is not None]
-    known.sort(key=lambda row: value_of(row, column), reverse=falling)
-    return known + [row for row in rows if value_of(row, column) is None]
+def ordered(rows, column, falling, columns):
+    known = [row for row in rows if value_of(row, column, columns) is not None]
+    known.sort(key=lambda row: value_of(row, column, columns), reverse=falling)
+    return known + [row for row in rows if value_of(row, column, columns) is None]
 
 
 def heading(column, text, sort, falling):
@@ -106,42 +115,48 @@ def heading(column, text, sort, falling):
     return f'<th><a href="?_sort={quote(column)}&amp;_desc={int(down)}">{escape(text)}</a>{mark}</th>'
 
 
-def score(cell, base):
-    if not cell or cell["accuracy_percent"] is None:
+def score(cell, kind):
+    value, low, high, digits = KINDS[kind]
+    if not cell or cell[value] is None:
         return "<td></td>"
-    link = f"{base}/sample?cell_key={quote(cell['key'])}"
-    interval = f"[{cell['low_percent']:.1f}, {cell['high_percent']:.1f}]"
-    return f'<td><a href="{escape(link)}">{cell["accuracy_percent"]:.1f}</a> <small>{interval}, n {cell["n_ok"]}</small></td>'
+    interval = "" if cell[low] is None else f"[{cell[low]:{digits}}, {cell[high]:{digits}}], "
+    return f'<td><a href="/cell/{quote(cell["key"])}">{cell[value]:{digits}}</a> <small>{interval}n {cell["n_ok"]}</small></td>'
 
 
 def links_of(queries, base):
     return "".join(f'<li><a href="{base}/{quote(query)}">{escape(title)}</a></li>' for query, title in queries)
 
 
+def figures_of(columns):
+    """A picture for what the database has: KL of running text, scores of answers."""
+    has_text = any(kind == "kl" for kind, _, _ in columns.values())
+    has_answers = any(heading == f"{task} [%]" for _, task, heading in columns.values())
+    names = ["pareto_kl"] * has_text + ["pareto"] * has_answers
+    return "".join(f'<p class="wide"><img src="/figure/{name}.svg" alt="{name}: each compressor against its size"></p>' for name in names)
+
+
 def page(name, base, cells, here, others, sort, falling):
     shown = [cell for cell in cells if not cell["suspect"]]
-    tasks = sorted({cell["task"] for cell in shown})
-    sort = sort if sort in ["name", "kv", *tasks] else "kv"
+    columns = columns_of(shown)
+    sort = sort if sort in ["name", "kv", *columns] else "kv"
     heads = [heading("name", "compressor", sort, falling), heading("kv", "KV size [% of 16 bits]", sort, falling)]
-    heads += [heading(task, task + " [%]", sort, falling) for task in tasks]
+    heads += [heading(column, text, sort, falling) for column, (_, _, text) in columns.items()]
     body = ""
-    for row in ordered(rows_of(shown), sort, falling):
+    for row in ordered(rows_of(shown), sort, falling, columns):
         size = "" if row["kv"] is None else f"{row['kv']:.1f}"
         body += f"<tr><td>{escape(row['name'])}</td><td>{size}</td>"
-        body += "".join(score(row["tasks"].get(task), base) for task in tasks) + "</tr>\n"
+        body += "".join(score(row["tasks"].get(task), kind) for kind, task, _ in columns.values()) + "</tr>\n"
     n_suspect = len(cells) - len(shown)
     left_out = f" {n_suspect} suspect cells (no evidence of compression) are left out." if n_suspect else ""
-    return f"""<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>kvc: {escape(name)}</title>
-<meta name="viewport" content="width=device-width, initial-scale=1"><style>{STYLE}</style></head><body>
-<h1>{escape(name)}</h1>
-<p>Accuracy by task with its 95 % interval, and measured KV-cache size. Click a heading to sort, a value to see its
-samples.{left_out}</p>
+    return page_of(name, f"""<p>Scores by task with their 95 % intervals, KL from full precision in nats per token, and measured KV-cache
+size. Click a heading to sort, a value to see its samples.{left_out}</p>
 <div class="wide"><table id="leaderboard"><thead><tr>{"".join(heads)}</tr></thead><tbody>
 {body}</tbody></table></div>
+{figures_of(columns)}
 <h2>Queries</h2><ul>{links_of(here, base)}</ul>
 <details><summary>Queries that have no result here, or need a cell's key (follow a link in the others)</summary>
 <ul>{links_of(others, base)}</ul></details>
-<p><a href="{base}">All tables, and SQL</a></p></body></html>"""
+<p><a href="{base}">All tables, and SQL</a></p>""")
 
 
 async def has_rows(datasette, name, sql):
@@ -180,5 +195,5 @@ def render_cell(value, column, table, database, datasette):
     if table or column not in ("cell_key", "key") or not isinstance(value, str) or not value:
         return None
     base, key = datasette.urls.database(database), quote(value)
-    return Markup(f'<a href="{base}/sample?cell_key={key}">{escape(value[:12])}</a> '
+    return Markup(f'<a href="/cell/{key}">{escape(value[:12])}</a> '
                   f'<a href="{base}/bytes_by_kind?cell_key={key}">bytes</a>')

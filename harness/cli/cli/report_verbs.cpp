@@ -85,6 +85,8 @@ int serve(ServeArguments arguments) {
   options.plugins = paths.root / "results/datasette";
   const auto functions = paths.program.parent_path().parent_path() / "lib/libkvc_functions.so";
   setenv("KVC_FUNCTIONS", functions.c_str(), 1);
+  setenv("KVC_PROGRAM", paths.program.c_str(), 1);  // draws its figures
+  setenv("KVC_SERVED", std::filesystem::absolute(options.database).c_str(), 1);
   options.metadata = folder.path() / "metadata.json";
   write_file(options.metadata.string(), metadata);
   options.open = !arguments.no_open;

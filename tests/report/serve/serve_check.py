@@ -86,11 +86,17 @@ def check_leaderboard(base, name):
         sizes.append([float(x) for x in re.findall(r"<tr><td>[^<]*</td><td>([0-9.]+)</td>", sorted_page)])
     assert len(sizes[0]) == 2 and sizes[0] == sorted(sizes[0]) and sizes[1] == sizes[0][::-1], sizes
     assert get(base + "/?_sort=%3Cscript%3E").count("<script>") == 0
-    sample = re.search(r'<td><a href="([^"]*sample\?cell_key=[^"]*)">', page)[1]
-    rows = get(base + sample)
-    assert "2 rows" in rows, rows[:2000]
-    row = re.search(rf'href="(/{name}/sample/[^"?]+)"', rows)[1]
-    assert "generation" in get(base + row)
+    cell = re.search(r'<td><a href="(/cell/[^"/]+)">', page)[1]
+    rows = get(base + cell)
+    samples = re.findall(rf'<a href="({cell}/[0-9]+)">', rows)
+    assert samples == [f"{cell}/0", f"{cell}/1"], rows[:2000]
+    sample = get(base + samples[1])
+    assert all(heading in sample for heading in ("<h2>Generation</h2>", "<h2>Prompt</h2>", "answer_is")), sample
+    style = re.search(r"<style>(.*?)</style>", page, re.S)[0]
+    assert style in rows and style in sample, "one style from the first page to a sample"
+    assert "<svg" in get(base + "/figure/pareto.svg")
+    for missing in ("/cell/none", cell + "/99", "/figure/rm.svg", "/figure/kl_by_position.svg"):
+        assert status(base + missing, "localhost") == 404, missing
     queries = re.findall(rf'<li><a href="/{name}/([^"]*)">', page)
     assert queries[0] == "gear_1", queries  # what this database holds comes first
     linked = get(f"{base}/{name}/accuracy_and_bytes")
