@@ -11,20 +11,11 @@ WITH
     FROM sample
     WHERE status = 'ok' AND cell_key IN (SELECT key FROM own)
     GROUP BY cell_key),
-  scores AS (
-    SELECT
-      x.cell_key, count(*) AS n_scores, sum(x.value) AS score, sum(x.value * x.value) AS squares,
-      max(x.value NOT IN (0, 1)) AS is_graded
-    FROM score AS x
-    JOIN sample AS s ON s.cell_key = x.cell_key AND s.sample = x.sample AND s.status = 'ok'
-    WHERE x.position = 0 AND x.cell_key IN (SELECT key FROM own)
-    GROUP BY x.cell_key),
-  half AS (
-    SELECT
-      *,
-      1.959964 * sqrt(max(0, squares / n_scores - (score / n_scores) * (score / n_scores)) / max(1, n_scores - 1))
-        AS width
-    FROM scores)
+  intervals AS MATERIALIZED (
+    SELECT * FROM v_interval
+    WHERE measure IN ('accuracy', 'score', 'top-1', 'kl') AND cell_key IN (SELECT key FROM own)),
+  headline AS (SELECT * FROM intervals WHERE position = 0),
+  kl AS (SELECT * FROM intervals WHERE measure = 'kl')
 SELECT
   own.experiment, own.position,
   CASE
@@ -39,18 +30,12 @@ SELECT
   ifnull(sums.n_ok, 0) AS n_ok,
   ifnull(sums.n_failed, (SELECT count(*) FROM sample WHERE cell_key = own.key AND status = 'failed')) AS n_failed,
   sums.kv_bytes, sums.kv_bytes_fp16, sums.paper_bytes, prompts.n_prompt_tokens, sums.n_new_tokens,
-  half.n_scores, half.score, half.is_graded,
-  100.0 * half.score / half.n_scores AS accuracy,
-  CASE
-    WHEN half.is_graded THEN 100.0 * max(0, half.score / half.n_scores - half.width)
-    ELSE 100.0 * wilson_low(half.score, half.n_scores)
-  END AS low,
-  CASE
-    WHEN half.is_graded THEN 100.0 * min(1, half.score / half.n_scores + half.width)
-    ELSE 100.0 * wilson_high(half.score, half.n_scores)
-  END AS high,
+  headline.measure, headline.n AS n_scores,
+  100.0 * headline.mean AS accuracy, 100.0 * headline.low AS low, 100.0 * headline.high AS high,
+  kl.mean AS kl, kl.low AS kl_low, kl.high AS kl_high,
   ifnull(sums.suspect, '') AS suspect
 FROM own
 LEFT JOIN sums ON sums.cell_key = own.key
 LEFT JOIN prompts ON prompts.cell_key = own.key
-LEFT JOIN half ON half.cell_key = own.key
+LEFT JOIN headline ON headline.cell_key = own.key
+LEFT JOIN kl ON kl.cell_key = own.key

@@ -64,6 +64,12 @@ class Results:
             arguments.append("--with-suspects")
         return frame_of(json.loads(call(*arguments)[0]))
 
+    def check(self, experiment=None):
+        """The verdicts on compressors by the bounds of configs/check.yaml, of every experiment that scored text."""
+        frame = self.table("check", experiment)
+        frame[["passkey right", "passkey n"]] = frame.pop("passkey").str.extract(r"(\d+) of (\d+)").astype(float)
+        return frame
+
     def tokens(self, experiment=None):
         """A row per scored token of running text: KL, loss, whether the top-1 prediction is the same, acceptance."""
         windows = self.query(

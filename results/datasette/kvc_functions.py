@@ -2,6 +2,7 @@
 ask, and for how much."""
 
 import ctypes
+import math
 import os
 import re
 import sqlite3
@@ -18,32 +19,36 @@ LIBRARY = ctypes.CDLL(os.environ["KVC_FUNCTIONS"])
 for name in ("wilson_low", "wilson_high"):
     function = getattr(LIBRARY, "kvc_" + name)
     function.argtypes, function.restype = [ctypes.c_double, ctypes.c_double], ctypes.c_double
-for name in ("median", "score_low", "score_high"):
+# Of a group: how many of the arguments are columns of numbers; the others are the same for the whole group.
+AGGREGATES = {"median": (1, 1), "score_low": (1, 1), "score_high": (1, 1), "quartile": (1, 2), "clustered_low": (3, 3),
+              "clustered_high": (3, 3)}
+for name, (n_columns, n_arguments) in AGGREGATES.items():
     function = getattr(LIBRARY, "kvc_" + name)
-    function.argtypes, function.restype = [ctypes.POINTER(ctypes.c_double), ctypes.c_int], ctypes.c_double
-LIBRARY.kvc_quartile.argtypes = [ctypes.POINTER(ctypes.c_double), ctypes.c_int, ctypes.c_int]
-LIBRARY.kvc_quartile.restype = ctypes.c_double
+    function.argtypes = [ctypes.POINTER(ctypes.c_double)] * n_columns + [ctypes.c_int] * (1 + n_arguments - n_columns)
+    function.restype = ctypes.c_double
+LIBRARY.kvc_interval_views.restype = ctypes.c_char_p
 
 
 def of_counts(function):
     return lambda k, n: None if k is None or n is None else function(k, n)
 
 
-def aggregate(function):
+def aggregate(function, n_columns):
     class Aggregate:
         def __init__(self):
-            self.values = []
+            self.rows, self.more = [], ()
 
-            self.more = ()  # arguments after the value, the same for a whole group
-
-        def step(self, value, *more):
-            if value is not None:
-                self.values.append(value)
-                self.more = more
+        def step(self, *values):
+            if values[0] is not None:
+                self.rows.append(values[:n_columns])
+                self.more = values[n_columns:]
 
         def finalize(self):
-            n = len(self.values)
-            return function((ctypes.c_double * n)(*self.values), n, *self.more) if n else None
+            n = len(self.rows)
+            if not n:
+                return None
+            found = function(*((ctypes.c_double * n)(*column) for column in zip(*self.rows)), n, *self.more)
+            return None if math.isnan(found) else found
 
     return Aggregate
 
@@ -73,13 +78,14 @@ def limit_memory(conn):
 
 
 @hookimpl
-def prepare_connection(conn):
+def prepare_connection(conn, database):
     limit_memory(conn)
     for name in ("wilson_low", "wilson_high"):
         conn.create_function(name, 2, of_counts(getattr(LIBRARY, "kvc_" + name)), deterministic=True)
-    for name in ("median", "score_low", "score_high"):
-        conn.create_aggregate(name, 1, aggregate(getattr(LIBRARY, "kvc_" + name)))
-    conn.create_aggregate("quartile", 2, aggregate(LIBRARY.kvc_quartile))
+    for name, (n_columns, n_arguments) in AGGREGATES.items():
+        conn.create_aggregate(name, n_arguments, aggregate(getattr(LIBRARY, "kvc_" + name), n_columns))
+    if database != "_internal":  # Datasette's own, which has no results
+        conn.execute(LIBRARY.kvc_interval_views().decode())
 
 
 def is_here(scope):

@@ -1,6 +1,6 @@
 -- One row per cell, with its headline score. :experiment is a name; 'all' or NULL: every cell.
 -- variant: cells of different tasks with the same variant share a row; those with user's turns also need the same
--- chat_json. Intervals are Wilson's, or bootstrap intervals where is_graded (some score is neither 0 nor 1).
+-- chat_json. measure, kl (of running text, nats per token) and intervals are those of v_interval, see interval_views.sql.
 -- Answers are samples that generated text instead of scoring choices; at the limit are those that max_new_tokens or the
 -- context cut. decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
 SELECT
@@ -8,7 +8,7 @@ SELECT
   c.n_samples, c.n_ok, c.n_failed, c.n_missing, c.n_not_encoded,
   c.kv_bytes, c.kv_bytes_fp16, c.paper_bytes, c.peak_kv_bytes, c.n_new_tokens, c.decode_seconds,
   s.extractor,
-  100.0 * s.accuracy AS accuracy_percent,
+  100.0 * s.mean AS score_percent,
   100.0 * s.low AS low_percent,
   100.0 * s.high AS high_percent,
   cell.model_json || char(10) || cell.plugin_sha256 || char(10) || cell.options_json || char(10) || c.settings_json
@@ -18,18 +18,12 @@ SELECT
     SELECT min(e.label) FROM experiment_cell AS e
     WHERE e.cell_key = c.key AND e.label <> '' AND (ifnull(:experiment, 'all') = 'all' OR e.experiment = :experiment)),
     '') AS label,
-  c.key, s.is_graded,
+  c.key, s.measure, kl.mean AS kl, kl.low AS kl_low, kl.high AS kl_high,
   a.n_answers, a.n_answer_tokens, a.n_at_limit
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key
-LEFT JOIN (
-  SELECT
-    score.cell_key, score.extractor, avg(score.value) AS accuracy,
-    score_low(score.value) AS low, score_high(score.value) AS high, max(score.value NOT IN (0, 1)) AS is_graded
-  FROM score
-  JOIN sample ON sample.cell_key = score.cell_key AND sample.sample = score.sample AND sample.status = 'ok'
-  WHERE score.position = 0
-  GROUP BY score.cell_key, score.extractor) AS s ON s.cell_key = c.key
+LEFT JOIN (SELECT * FROM v_interval WHERE position = 0) AS s ON s.cell_key = c.key
+LEFT JOIN (SELECT * FROM v_interval WHERE measure = 'kl') AS kl ON kl.cell_key = c.key
 LEFT JOIN (
   SELECT
     cell_key, count(*) AS n_answers, sum(n_new_tokens) AS n_answer_tokens,

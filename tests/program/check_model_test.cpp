@@ -20,7 +20,7 @@ const std::filesystem::path kRoot = KVC_SOURCE_DIR;
 
 const std::string kConfig = test::kCheckSettings + R"(model: models/demo
 tasks: [check/text, check/passkey]
-limit: 2
+limit: 5
 compressors:
   - full
   - label: four bits
@@ -33,7 +33,7 @@ class CheckModel : public testing::Test {
  protected:
   CheckModel() {
     folder_.write("c.yaml", kConfig);
-    folder_.write("t.txt", read_file(kRoot / "tasks/demo/data/swaps.jsonl").substr(0, 6000));
+    folder_.write("t.txt", read_file(kRoot / "tasks/demo/data/swaps.jsonl").substr(0, 20000));
   }
   test::Finished check(std::vector<std::string> more = {}) {
     std::vector<std::string> arguments{
@@ -72,6 +72,47 @@ TEST_F(CheckModel, JudgesEachPresetAndResumes) {
   EXPECT_EQ(db().integer("SELECT count(DISTINCT cell_key) FROM probe"), 1);
 }
 
+TEST_F(CheckModel, ItsVerdictsCanBeReadFromTheDatabaseAlone) {
+  const auto done = check({"--quick", "--set", "sizes=[]"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  const auto stored = run_program(folder_, {"table", "check", "--db", database_.string()});
+  ASSERT_EQ(stored.exit_code, 0) << stored.err;
+  for (const char* preset : {"full", "four bits", "a window"})
+    EXPECT_EQ(row(stored.out, preset), row(done.out, preset));
+  EXPECT_EQ(db().integer("SELECT count(*) FROM cell_size WHERE n_tokens = 4096 AND kv_bytes > 0"), 6);
+  const auto latex = run_program(folder_, {"table", "check", "--db", database_.string(), "--format", "latex"});
+  EXPECT_NE(latex.out.find("\\begin{tabular}"), std::string::npos) << latex.out;
+  EXPECT_NE(check({"--quick", "--set", "sizes=[]", "--format", "latex"}).out.find("a window & breaks"),
+            std::string::npos);
+}
+
+TEST_F(CheckModel, ReadsMoreTextUntilVerdictsAreDecided) {
+  folder_.write("t.txt", read_file(kRoot / "tasks/demo/data/swaps.jsonl"));
+  const std::vector<std::string> quick{"--quick", "--set", "compressors=[full, {rtn: {bits: 8}, label: eight bits}]"};
+  const auto n_samples = [&](const std::string& task) {
+    return db().integer("SELECT count(*) FROM sample JOIN cell ON key = cell_key WHERE task GLOB '" + task + "'");
+  };
+  const auto first = check(quick);
+  ASSERT_NE(row(first.out, "eight bits").find("undecided"), std::string::npos) << first.out << first.err;
+  const auto n_text = n_samples("check/text*"), n_passkey = n_samples("check/passkey*");
+  auto further = quick;
+  further.emplace_back("--until-decided");
+  const auto done = check(further);
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  EXPECT_GT(n_samples("check/text*"), n_text);
+  EXPECT_EQ(n_samples("check/passkey*"), n_passkey);
+  EXPECT_NE(done.out.find("because verdicts were open"), std::string::npos) << done.out;
+}
+
+TEST_F(CheckModel, FewerThanFiveWindowsDecideNothing) {
+  const auto done = check({"--quick", "--set", "limit=4"});
+  ASSERT_EQ(done.exit_code, 0) << done.err;
+  const auto window = row(done.out, "a window");
+  EXPECT_NE(window.find("| undecided"), std::string::npos) << window;
+  EXPECT_NE(window.find("fewer than 5 windows"), std::string::npos) << window;
+  EXPECT_EQ(window.find('['), std::string::npos) << window;
+}
+
 TEST_F(CheckModel, FiguresLeadToSamplesThatRepeat) {
   ASSERT_EQ(check({"--quick"}).exit_code, 0);
   EXPECT_EQ(db().integer("SELECT count(DISTINCT task) FROM cell WHERE kind = 'eval' AND task GLOB 'check/text/*'"), 1);
@@ -103,7 +144,7 @@ TEST_F(CheckModel, WindowsShareNoTextAndComeFromEachTextInTurn) {
       EXPECT_TRUE(seen.insert(all[i]).second) << all[i];
     }
   }
-  EXPECT_EQ(n_windows, 4);  // two lengths, two windows of each
+  EXPECT_EQ(n_windows, 10);  // two lengths, five windows of each
 }
 
 // The names of all fields below `json`, but those of options, hashes and the machine.
@@ -119,7 +160,7 @@ void add_fields(const nlohmann::json& json, std::set<std::string>& fields) {
 }
 
 TEST_F(CheckModel, TheCardHasWhatTheTablesShowAndItsPageDescribesEveryField) {
-  const auto done = check({"--format", "json", "--quick", "--set", "limit=3", "--badge", (folder_ / "b.svg").string()});
+  const auto done = check({"--format", "json", "--quick", "--badge", (folder_ / "b.svg").string()});
   ASSERT_EQ(done.exit_code, 0) << done.err;
   const auto card = nlohmann::json::parse(done.out);
   const auto& compressors = card["models"][0]["compressors"];
@@ -130,7 +171,7 @@ TEST_F(CheckModel, TheCardHasWhatTheTablesShowAndItsPageDescribesEveryField) {
   EXPECT_EQ(compressors[2]["verdict"], "breaks");
   EXPECT_EQ(compressors[0]["bits_per_value"], 16);
   const auto& text = compressors[2]["text"];
-  EXPECT_EQ(text["windows"], 3);
+  EXPECT_EQ(text["windows"], 5);
   EXPECT_GT(text["kl_nats"]["max"], text["kl_nats"]["mean"]);
   EXPECT_NEAR(text["top1_agreement"]["mean"].get<double>(),
               1 - text["top1_flips"].get<double>() / text["tokens"].get<double>(), 1e-12);

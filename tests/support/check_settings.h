@@ -9,7 +9,7 @@ inline const std::string kCheckSettings = R"(name: check
 check:
   context: 600
   lengths: 2
-  quick: {limit: 1, lengths: 1}
+  quick: {limit: 5, lengths: 1}
   bounds:
     kl: {unchanged: 0.01, breaks: 0.2}
     top1: {unchanged: 97, breaks: 80}

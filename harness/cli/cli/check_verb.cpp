@@ -26,6 +26,8 @@ void add_check_verb(Verb program) {
       .required();
   verb.add_flag("--quick", model.quick, "fewer texts and lengths: two minutes instead of ten");
   verb.add_flag("--dry-run", model.dry_run, "print what would run, with an estimate of its time");
+  verb.add_flag("--until-decided", model.until_decided,
+                "read more text while verdicts are undecided and it may decide them, up to 16 times as much");
   verb.add_flag("--pairs", model.pairs,
                 "check every compressor's K with every one's V, and print KL by type of K and of V; n compressors "
                 "make n x n rows, so name few: --as or --set compressors=[...]");
@@ -36,8 +38,9 @@ void add_check_verb(Verb program) {
                   "text file to evaluate on (default: the tasks' own texts); may be repeated: windows are taken from "
                   "each in turn");
   verb.add_option("-o,--output", model.output, "also write the results as one HTML page");
-  verb.add_option("--format", model.format, "markdown, csv (the verdicts) or json (the KV card, docs/kv-card.md)")
-      .choices({"markdown", "csv", "json"})
+  verb.add_option("--format", model.format,
+                  "markdown, csv or latex (the verdicts), or json (the KV card, docs/kv-card.md)")
+      .choices({"markdown", "csv", "latex", "json"})
       .show_default();
   verb.add_option("--badge", model.badge, "also write an SVG badge with the verdict");
   verb.add_option("--fail-over", model.fail_over,

@@ -1,11 +1,13 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "analysis/entries.h"
 #include "analysis/group_table.h"
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
 #include "analysis/summary.h"
 #include "analysis/tails.h"
+#include "check/check_tables.h"
 #include "cli/verbs.h"
 #include "experiment/paths.h"
 #include "kvc/check.h"
@@ -60,7 +62,7 @@ bool is_of_imports_alone(Database& db) {
 void check_table_name(const std::string& name, const std::vector<std::string>& own) {
   auto known = table_names();
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
-  known.insert(known.end(), {"likelihood", "tails"});
+  known.insert(known.end(), {"likelihood", "tails", "check"});
   known.insert(known.end(), own.begin(), own.end());
   throw Error(unknown_name("table", name, known));
 }
@@ -92,6 +94,11 @@ int show_table(const TableArguments& arguments) {
     return print(arguments, tails_table(store.database(), {.experiment = arguments.experiment,
                                                            .with_suspects = arguments.with_suspects}));
   }
+  if (arguments.name == "check") {
+    if (arguments.experiment != "all") check_stored_experiment(store.database(), arguments.experiment);
+    const auto settings = load_check_settings(find_paths().root / "configs" / "check.yaml");
+    return print(arguments, stored_verdicts(store.database(), arguments.experiment, settings));
+  }
   if (arguments.name != "summary") {
     check_table_name(arguments.name, own);
     return print(arguments, named_table(store.database(), arguments.name, arguments.experiment));
@@ -116,7 +123,8 @@ void add_table_verb(Verb program) {
       .add_option("name", arguments->name,
                   "summary; tasks: accuracy by task; by_size: compressors by measured size; sizes: size by prompt "
                   "length; stages: bytes and time of each stage of a composition; search: candidates; probe: "
-                  "measurements of probes; likelihood: of text, by position; tails: KL token by token; external: "
+                  "measurements of probes; likelihood: of text, by position; tails: KL token by token; check: "
+                  "verdicts, as `kvc check` gives them; external: "
                   "imported results; gear:1: a "
                   "table of a paper (`kvc tables` lists them)")
       .show_default();

@@ -21,6 +21,14 @@ std::vector<std::string> stored_experiments(Database& db) {
   return names;
 }
 
+std::vector<std::string> stored_methods(Database& db) {
+  std::vector<std::string> names;
+  auto select =
+      db.prepare("SELECT plugin FROM cell WHERE kind = 'eval' GROUP BY plugin ORDER BY max(is_lossy), plugin");
+  while (select.step()) names.push_back(select.text(0));
+  return names;
+}
+
 void check_stored_experiment(Database& db, const std::string& experiment) {
   auto known = stored_experiments(db);
   if (auto older = db.prepare("SELECT 1 FROM experiment_cell WHERE experiment = ? LIMIT 1");

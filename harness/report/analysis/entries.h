@@ -15,14 +15,17 @@ std::vector<std::string> stored_experiments(Database& db);
 // Throws Error with the nearest and the known names where it is none of them.
 void check_stored_experiment(Database& db, const std::string& experiment);
 
+// The plugins of all evaluated cells in one order, those that lose nothing first: what colours go by.
+std::vector<std::string> stored_methods(Database& db);
+
 // Makes the temporary tables that the SQL of results/tables/<paper>/ and results/figures/<paper>/ reads:
 //   chosen(experiment): the experiments that are shown
 //   entry: one row a cell of these experiments: experiment, position, label (as the experiment calls its compressor, or
 //     plugin and options), key, kind, model (its folder's name), task, task_json (with its scoring), model_json,
 //     plugin, options_json, generation_json, bits, is_lossy, is_simulated, n_samples; sums over its ok samples: n_ok,
-//     kv_bytes, kv_bytes_fp16, paper_bytes, n_prompt_tokens, n_new_tokens; of its headline score: n_scores, score
-//     (their sum), accuracy, low, high (percent; Wilson's interval, or the normal one where a score is neither 0 nor 1:
-//     is_graded)
+//     kv_bytes, kv_bytes_fp16, paper_bytes, n_prompt_tokens, n_new_tokens; of its headline score, as in v_interval
+//     (results/interval_views.sql): measure, n_scores, and in percent accuracy (whatever the measure), low, high; of
+//     running text also kl, kl_low, kl_high (nats per token)
 // What is suspect is left out, unless asked for. Returns what a caption must say of them. Throws Error where the
 // database is of an earlier kvc.
 std::vector<std::string> make_entries(Database& db, const std::vector<std::string>& experiments, bool with_suspects);

@@ -65,22 +65,18 @@ int64_t end_of(int64_t position, int64_t stretch) {
   return end;
 }
 
-// Of few windows only blocks can be resampled.
-std::vector<Interval> intervals_of(const Blocks& blocks) {
-  if (blocks.windows.size() < kFewestClusters) return bootstrap_ratio_intervals(blocks.values, blocks.n_tokens);
-  std::vector<Interval> intervals;
-  for (const auto& column : blocks.values) {
-    std::vector<Cluster> clusters;
-    for (size_t w = 0; w < blocks.windows.size(); ++w) {
-      const auto begin = static_cast<std::ptrdiff_t>(blocks.windows[w]);
-      const auto end =
-          static_cast<std::ptrdiff_t>(w + 1 < blocks.windows.size() ? blocks.windows[w + 1] : blocks.n_tokens.size());
-      clusters.push_back({{column.begin() + begin, column.begin() + end},
-                          {blocks.n_tokens.begin() + begin, blocks.n_tokens.begin() + end}});
-    }
-    intervals.push_back(clustered_interval(clusters));
+std::optional<Interval> interval_of(const Blocks& blocks, size_t k) {
+  constexpr Interval kPossible[] = {{0, kUnbounded}, {0, kUnbounded}, {0, 1}, {-kUnbounded, kUnbounded}};
+  const auto& column = blocks.values[k];
+  std::vector<Cluster> clusters;
+  for (size_t w = 0; w < blocks.windows.size(); ++w) {
+    const auto begin = static_cast<std::ptrdiff_t>(blocks.windows[w]);
+    const auto end =
+        static_cast<std::ptrdiff_t>(w + 1 < blocks.windows.size() ? blocks.windows[w + 1] : blocks.n_tokens.size());
+    clusters.push_back({{column.begin() + begin, column.begin() + end},
+                        {blocks.n_tokens.begin() + begin, blocks.n_tokens.begin() + end}});
   }
-  return intervals;
+  return interval_of_texts(clusters, kPossible[k]);
 }
 
 void estimate(Blocks blocks, LikelihoodStretch& stretch) {
@@ -90,13 +86,12 @@ void estimate(Blocks blocks, LikelihoodStretch& stretch) {
   stretch.n_tokens = static_cast<int64_t>(n);
   stretch.n_blocks = static_cast<int64_t>(blocks.n_tokens.size());
   stretch.n_windows = static_cast<int64_t>(blocks.windows.size());
-  const auto intervals = intervals_of(blocks);
   if (blocks.has_reference) stretch.error.emplace();
   Estimate* const estimates[] = {&stretch.nll, &stretch.kl, &stretch.top1, stretch.error ? &*stretch.error : nullptr};
-  for (size_t k = 0; k < intervals.size(); ++k) {
+  for (size_t k = 0; k < blocks.values.size(); ++k) {
     double sum = 0;
     for (const double value : blocks.values[k]) sum += value;
-    *estimates[k] = {sum / n, intervals[k]};
+    *estimates[k] = {sum / n, interval_of(blocks, k)};
   }
 }
 
@@ -133,15 +128,15 @@ void add_stretches(const LikelihoodStretch& cell, const std::map<int64_t, Blocks
   estimate(blocks.at(0), stretches.back());
 }
 
-std::string text_of(const Estimate& estimate, int64_t n_blocks, const char* format, double (*shown)(double)) {
+std::string text_of(const Estimate& estimate, const char* format, double (*shown)(double)) {
   const auto number = [&](double value) {
     char text[64];
     std::snprintf(text, sizeof text, format, shown(value));
     return std::string(text);
   };
   const auto text = number(estimate.value);
-  if (n_blocks < 2) return text;  // nothing to draw from
-  return concat(text, " [", number(estimate.interval.low), ", ", number(estimate.interval.high), "]");
+  if (!estimate.interval) return text;
+  return concat(text, " [", number(estimate.interval->low), ", ", number(estimate.interval->high), "]");
 }
 
 double perplexity(double nll) { return std::exp(nll); }
@@ -168,8 +163,8 @@ void add_captions(Database& db, const std::vector<LikelihoodStretch>& stretches,
       "the reference was run; top-1: agreement of the most likely token with the reference");
   table.notes.push_back(
       "brackets: 95 % interval of the mean per token (bootstrap, 10000 draws, seed 0): windows and blocks of "
-      "consecutive tokens within them are resampled, at the width of Student's t over windows; of fewer than 5 "
-      "windows only blocks (BCa), which says nothing of other texts");
+      "consecutive tokens within them are resampled, at the width of Student's t over windows; there is none for fewer "
+      "than 5 windows, which say nothing of other texts");
 }
 
 }  // namespace
@@ -233,9 +228,8 @@ Table likelihood_table(Database& db, const LikelihoodOptions& options) {
     if (many_models) row.emplace_back(s.model_label);
     row.insert(row.end(),
                {s.task, s.compressor, s.options, s.end < 0 ? "all" : concat(s.begin, "-", s.end - 1), s.n_tokens,
-                text_of(s.nll, s.n_blocks, "%.3f", perplexity), text_of(s.kl, s.n_blocks, "%.3g", itself),
-                s.error ? text_of(*s.error, s.n_blocks, "%.3g", itself) : "",
-                text_of(s.top1, s.n_blocks, "%.2f", percent), 100 * s.kv_share});
+                text_of(s.nll, "%.3f", perplexity), text_of(s.kl, "%.3g", itself),
+                s.error ? text_of(*s.error, "%.3g", itself) : "", text_of(s.top1, "%.2f", percent), 100 * s.kv_share});
     table.rows.push_back(std::move(row));
   }
   if (!stretches.empty()) add_captions(db, stretches, table);

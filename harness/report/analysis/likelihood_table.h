@@ -21,7 +21,7 @@ struct LikelihoodOptions {
 
 struct Estimate {
   double value = 0;
-  Interval interval;  // 95 %, bootstrap over windows and blocks within them; of fewer than 5 windows over blocks
+  std::optional<Interval> interval;  // interval_of_texts()
 };
 
 // One compressor on one task, at the positions from `begin` to before `end`.

@@ -62,8 +62,8 @@ PairedKl paired_kl(const std::vector<std::pair<TextWindows, TextWindows>>& cells
   paired.difference = (paired.kl_b - paired.kl_a) / n;
   paired.kl_a /= n;
   paired.kl_b /= n;
-  if (clusters.size() < kFewestClusters) return paired;
-  paired.interval = clustered_interval(clusters);
+  paired.interval = interval_of_texts(clusters);
+  if (!paired.interval) return paired;
   std::vector<double> means;
   for (const auto& cluster : clusters) means.push_back(clustered_mean({&cluster, 1}));
   paired.p = sign_flip_test(means).p;

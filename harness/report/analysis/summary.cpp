@@ -14,6 +14,7 @@
 #include "analysis/summary_rows.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
+#include "render/numbers.h"
 #include "render/terminal.h"
 #include "text/nearest.h"
 
@@ -34,11 +35,11 @@ struct Group {
 };
 
 // "92.0 [85.0, 95.9]", or "" without scores
-std::string accuracy_text(const SummaryRow& cell) {
+std::string score_text(const SummaryRow& cell) {
   if (!cell.has_score) return "";
-  char text[64];
-  std::snprintf(text, sizeof text, "%.1f [%.1f, %.1f]", cell.score, cell.low, cell.high);
-  return text;
+  const auto score = rounded(cell.score, 1);
+  if (!cell.interval) return score;
+  return concat(score, " [", rounded(cell.interval->low, 1), ", ", rounded(cell.interval->high, 1), "]");
 }
 
 std::vector<Group> group_cells(const std::vector<SummaryRow>& cells) {
@@ -117,12 +118,18 @@ std::string counts_text(const Group& group) {  // "100", or "100/80" where tasks
   return equal ? counts[0] : join(counts, "/");
 }
 
-std::set<std::string> graded_tasks(const std::vector<SummaryRow>& cells) {
-  std::set<std::string> tasks;
+// What a task's column shows, where it is no accuracy.
+std::map<std::string, std::string> units_of(const std::vector<SummaryRow>& cells) {
+  std::map<std::string, std::string> units;
   for (const auto& cell : cells) {
-    if (cell.is_graded) tasks.insert(cell.task);
+    if (cell.measure == "score") units[cell.task] = "%, bootstrap";
+    if (cell.measure == "top-1") units[cell.task] = "%, top-1";
   }
-  return tasks;
+  return units;
+}
+
+bool any_measure(const std::vector<SummaryRow>& cells, const std::string& measure) {
+  return std::ranges::any_of(cells, [&](const auto& cell) { return cell.measure == measure; });
 }
 
 bool any_answers(const std::vector<SummaryRow>& cells) {
@@ -137,7 +144,8 @@ void add_answers(const Group& group, std::vector<TableCell>& row) {
 }
 
 std::vector<TableColumn> summary_columns(bool with_model, bool with_answers, const std::vector<std::string>& tasks,
-                                         const std::set<std::string>& graded, const std::set<int64_t>& lengths) {
+                                         const std::map<std::string, std::string>& units,
+                                         const std::set<int64_t>& lengths) {
   constexpr auto kRight = TableColumn::Align::kRight;
   using Rank = TableColumn::Rank;
   std::vector<TableColumn> columns;
@@ -152,7 +160,8 @@ std::vector<TableColumn> summary_columns(bool with_model, bool with_answers, con
   columns.push_back({"published formula", kRight, "%", 1, Rank::kDetail});
   columns.push_back({"formula", TableColumn::Align::kLeft, "", -1, Rank::kDetail});
   for (const auto& task : tasks) {
-    columns.push_back({task, kRight, graded.contains(task) ? "%, bootstrap" : "%", -1, Rank::kMain});
+    const auto unit = units.find(task);
+    columns.push_back({task, kRight, unit == units.end() ? "%" : unit->second, -1, Rank::kMain});
   }
   columns.push_back({"n", kRight});
   if (with_answers) {
@@ -190,7 +199,7 @@ std::vector<TableCell> summary_row(const Group& group, const std::string& apart,
   row.emplace_back(std::holds_alternative<double>(by_formula) ? cell.formula : "");
   for (const auto& task : tasks) {
     const auto found = group.by_task.find(task);
-    row.emplace_back(found == group.by_task.end() ? std::string() : accuracy_text(found->second));
+    row.emplace_back(found == group.by_task.end() ? std::string() : score_text(found->second));
   }
   double peak_kv_bytes = 0;
   for (const auto& [task, c] : group.by_task) peak_kv_bytes = std::max(peak_kv_bytes, c.peak_kv_bytes);
@@ -224,8 +233,13 @@ std::vector<std::string> summary_notes(Database& db, const std::vector<SummaryRo
     notes.push_back(concat("short prompts: ", cell_name(cell), ": ", cell.n_not_encoded, " of ", cell.n_ok,
                            " samples fit into the uncompressed tokens, so none of their tokens was compressed"));
   }
-  if (!graded_tasks(shown).empty()) {
+  if (any_measure(shown, "score")) {
     notes.push_back("bootstrap: BCa 95 % interval (10000 draws, seed 0) where a score is neither 0 nor 1");
+  }
+  if (any_measure(shown, "top-1")) {
+    notes.push_back(
+        "top-1: tokens whose most likely one is the reference's; the interval resamples windows of text and blocks of "
+        "tokens within them, none for fewer than 5 windows");
   }
   if (any_answers(shown)) {
     std::set<std::string> keys;
@@ -256,7 +270,9 @@ std::vector<SummaryRow> shown_cells(Database& db, const SummaryOptions& options,
 std::string plot_of_summary(Database& db, const SummaryOptions& options, size_t width) {
   if (width == 0) return "";
   std::vector<SummaryRow> suspects;
-  const auto shown = shown_cells(db, options, suspects);
+  auto shown = shown_cells(db, options, suspects);
+  const bool is_text = !any_measure(shown, "accuracy") && !any_measure(shown, "score");
+  if (!is_text) std::erase_if(shown, [](const auto& cell) { return cell.measure == "top-1"; });
   const auto tasks = distinct(shown, &SummaryRow::task);
   std::vector<PlotPoint> points;
   if (distinct(shown, &SummaryRow::model_label).size() != 1) return "";
@@ -272,7 +288,11 @@ std::string plot_of_summary(Database& db, const SummaryOptions& options, size_t 
                       group.sum(&SummaryRow::score) / static_cast<double>(tasks.size())});
   }
   const auto plot = text_plot(points, "measured KV size [% of 16 bits]",
-                              tasks.size() == 1 ? concat(tasks[0], " [%]") : "accuracy, mean over tasks [%]", width);
+                              concat(is_text            ? "top-1 agreement, "
+                                     : tasks.size() > 1 ? "score, "
+                                                        : "",
+                                     tasks.size() == 1 ? tasks[0] : "mean over tasks", " [%]"),
+                              width);
   return plot.empty() ? "" : "\n" + plot;
 }
 
@@ -290,7 +310,7 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   table.title = with_note(table.title, weights_note(db, {keys.begin(), keys.end()}));
   const auto lengths = size_lengths(shown);
   const bool with_answers = any_answers(shown);
-  table.columns = summary_columns(with_model, with_answers, tasks, graded_tasks(shown), lengths);
+  table.columns = summary_columns(with_model, with_answers, tasks, units_of(shown), lengths);
   const auto groups = group_cells(shown);
   std::vector<CellGroup> names;
   for (const auto& group : groups) names.push_back(named(group));

@@ -57,9 +57,10 @@ std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment
     row.n_answers = real("n_answers"), row.n_answer_tokens = real("n_answer_tokens");
     row.n_at_limit = real("n_at_limit");
     row.extractor = text("extractor");
-    row.has_score = !select.is_null(select.column("accuracy_percent"));
-    row.is_graded = integer("is_graded") != 0;
-    row.score = real("accuracy_percent"), row.low = real("low_percent"), row.high = real("high_percent");
+    row.has_score = !select.is_null(select.column("score_percent"));
+    row.measure = text("measure");
+    row.score = real("score_percent");
+    if (!select.is_null(select.column("low_percent"))) row.interval = {real("low_percent"), real("high_percent")};
   }
   if (is_up_to_date(db)) add_sizes(db, experiment, rows);
   return rows;

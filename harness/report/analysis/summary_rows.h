@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "stats/interval.h"
 #include "store/database.h"
 
 namespace kvc {
@@ -26,8 +27,9 @@ struct SummaryRow {
   std::map<int64_t, double> size_percent;   // by tokens of a made prompt
   std::string extractor;                    // of the headline score
   bool has_score = false;                   // the rest holds only then
-  bool is_graded = false;                   // a score is neither 0 nor 1
-  double score = 0, low = 0, high = 0;      // percent
+  std::string measure;                      // v_interval's: accuracy, score or top-1
+  double score = 0;                         // percent
+  std::optional<Interval> interval;         // percent
 };
 
 // Sizes, from results/tables/sizes.sql, are there where a database is up to date.

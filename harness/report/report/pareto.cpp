@@ -36,14 +36,14 @@ double hypervolume(const std::vector<ParetoPoint>& points) {
 Mean mean_of(const std::vector<Mean>& means) {
   const auto n = static_cast<double>(means.size());
   Mean mean;
+  for (const auto& one : means) mean.score += one.score / n;
+  if (!std::ranges::all_of(means, [](const auto& one) { return one.interval.has_value(); })) return mean;
   double below = 0, above = 0;
   for (const auto& one : means) {
-    mean.score += one.score / n;
-    below += (one.score - one.low) * (one.score - one.low);
-    above += (one.high - one.score) * (one.high - one.score);
+    below += std::pow(one.score - one.interval->low, 2);
+    above += std::pow(one.interval->high - one.score, 2);
   }
-  mean.low = mean.score - std::sqrt(below) / n;
-  mean.high = mean.score + std::sqrt(above) / n;
+  mean.interval = {mean.score - std::sqrt(below) / n, mean.score + std::sqrt(above) / n};
   return mean;
 }
 

@@ -1,16 +1,20 @@
 // What a compressor's bytes buy: accuracy against measured bytes.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "stats/interval.h"
 
 namespace kvc {
 
 struct ParetoPoint {
   std::string label, plugin, cell_key;
-  double kv_percent = 0;                // of 16-bit storage
-  double score = 0, low = 0, high = 0;  // percent, with the 95 % interval
+  double kv_percent = 0;             // of 16-bit storage
+  double score = 0;                  // percent
+  std::optional<Interval> interval;  // 95 %, percent
   bool is_dominated = false;
 };
 
@@ -25,8 +29,10 @@ std::vector<std::pair<double, double>> front_of(const std::vector<ParetoPoint>& 
 double hypervolume(const std::vector<ParetoPoint>& points);
 
 // A mean of independent means with an interval (Zou and Donner's MOVER: distances of the limits add up in squares).
+// None without an interval of each.
 struct Mean {
-  double score = 0, low = 0, high = 0;
+  double score = 0;
+  std::optional<Interval> interval;
 };
 Mean mean_of(const std::vector<Mean>& means);
 

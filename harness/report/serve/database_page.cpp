@@ -3,6 +3,7 @@
 #include "kvc/check.h"
 #include "serve/columns.h"
 #include "serve/queries.h"
+#include "stats/interval_views.h"
 #include "store/up_to_date.h"
 
 namespace kvc {
@@ -62,8 +63,9 @@ std::string queries() {
   std::string text =
       "\n## Example queries\n\nThese are the files of `results/queries`; `./kvc serve` offers them too, and asks for "
       "the "
-      "value of parameters\nsuch as `:cell_key`. `wilson_low(k, n)`, `wilson_high(k, n)` and `median(x)` are functions "
-      "that kvc adds to SQL.\n";
+      "value of parameters\nsuch as `:cell_key`. kvc adds functions to SQL: `wilson_low(k, n)`, `wilson_high(k, n)`, "
+      "`median(x)`, and the\nview `v_interval`, which has every score of a cell with its 95 % interval:\n\n```sql\n";
+  text += concat(interval_views(), "```\n");
   for (const auto& query : embedded_queries()) {
     const auto end = query.sql.find('\n');  // of the line that says what it is for
     text += concat("\n**", query.sql.substr(3, end - 3), "** (`", query.name, ".sql`)\n\n```sql\n",

@@ -1,5 +1,6 @@
 #include "stats/clustered.h"
 
+#include <algorithm>
 #include <boost/math/distributions/students_t.hpp>
 #include <cmath>
 #include <numeric>
@@ -88,6 +89,12 @@ Interval clustered_interval(std::span<const Cluster> clusters, double confidence
   const auto bounds = quantiles(std::move(ratios), ps);
   return {ratio - std::max(half_width, factor * (ratio - bounds[0])),
           ratio + std::max(half_width, factor * (bounds[1] - ratio))};
+}
+
+std::optional<Interval> interval_of_texts(std::span<const Cluster> windows, const Interval& possible) {
+  if (windows.size() < kFewestClusters) return std::nullopt;
+  const auto [low, high] = clustered_interval(windows);
+  return Interval{std::max(low, possible.low), std::min(high, possible.high)};
 }
 
 }  // namespace kvc

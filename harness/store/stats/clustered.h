@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -24,5 +26,11 @@ constexpr size_t kFewestClusters = 5;  // with fewer nothing is known of how clu
 // ratio are scaled to the width that Student's t gives for the clusters' residuals; each bound is the farther one of
 // the two, since long tails make either of them too near. Throws Error for fewer than 2 clusters or an empty one.
 Interval clustered_interval(std::span<const Cluster> clusters, double confidence = 0.95, const Resampling& how = {});
+
+// The interval shown for windows of text, each with its blocks of tokens: the one above, as far as it is within what the
+// mean can be; none for fewer than kFewestClusters windows.
+constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+std::optional<Interval> interval_of_texts(std::span<const Cluster> windows,
+                                          const Interval& possible = {-kUnbounded, kUnbounded});
 
 }  // namespace kvc

@@ -77,17 +77,6 @@ Interval bca_interval(const std::vector<double>& sorted, double measured, double
   return {bound(0.5 - confidence / 2), bound(0.5 + confidence / 2)};
 }
 
-// Of a ratio of sums, by the jackknife: the ratios without each item.
-double ratio_acceleration(std::span<const double> values, std::span<const double> weights) {
-  const double sum = std::accumulate(values.begin(), values.end(), 0.0);
-  const double weight = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::vector<double> without;
-  for (size_t i = 0; i < values.size(); ++i) without.push_back((sum - values[i]) / (weight - weights[i]));
-  const double mean = std::accumulate(without.begin(), without.end(), 0.0) / static_cast<double>(without.size());
-  for (auto& ratio : without) ratio = -ratio;  // what is left out raises the ratio where it is above the mean
-  return acceleration(without, -mean);
-}
-
 }  // namespace
 
 double normal_cdf(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
@@ -110,44 +99,6 @@ Interval bootstrap_interval(std::span<const double> values, double confidence, c
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   const double rounding = 1e-12 * std::max(std::abs(*least), std::abs(*most));
   return bca_interval(sorted_resampled_means(values, how), mean, acceleration(values, mean), rounding, confidence);
-}
-
-std::vector<Interval> bootstrap_ratio_intervals(const std::vector<std::vector<double>>& values,
-                                                std::span<const double> weights, double confidence,
-                                                const Resampling& how) {
-  const size_t n = weights.size();
-  KVC_CHECK(n > 0 && n < (uint64_t{1} << 31) && how.n_draws > 0, "bootstrap: ", n, " values and ", how.n_draws,
-            " draws, allowed: 1 or more of each");
-  for (const auto& of : values) KVC_CHECK(of.size() == n, "bootstrap: ", of.size(), " values, ", n, " weights");
-  for (const double w : weights) KVC_CHECK(w > 0, "bootstrap: a weight is ", w, ", allowed: above 0");
-  std::vector<std::vector<double>> ratios(values.size());
-  SplitMix64 random(how.seed);
-  std::vector<double> even(values.size() + 1), odd(values.size() + 1);
-  const auto add = [&](size_t i, std::vector<double>& sums) {
-    for (size_t k = 0; k < values.size(); ++k) sums[k] += values[k][i];
-    sums.back() += weights[i];
-  };
-  for (int64_t j = 0; j < how.n_draws; ++j) {
-    std::fill(even.begin(), even.end(), 0.0);
-    std::fill(odd.begin(), odd.end(), 0.0);
-    draw(
-        n, random, [&](size_t i) { add(i, even); }, [&](size_t i) { add(i, odd); });
-    for (size_t k = 0; k < values.size(); ++k) ratios[k].push_back((even[k] + odd[k]) / (even.back() + odd.back()));
-  }
-  std::vector<Interval> intervals;
-  for (size_t k = 0; k < values.size(); ++k) {
-    auto& sorted = ratios[k];
-    std::sort(sorted.begin(), sorted.end());
-    const double measured =
-        std::accumulate(values[k].begin(), values[k].end(), 0.0) / std::accumulate(weights.begin(), weights.end(), 0.0);
-    const double rounding = 1e-12 * std::max(std::abs(sorted.front()), std::abs(sorted.back()));
-    if (sorted.back() - sorted.front() <= rounding) {
-      intervals.push_back({measured, measured});
-    } else {
-      intervals.push_back(bca_interval(sorted, measured, ratio_acceleration(values[k], weights), rounding, confidence));
-    }
-  }
-  return intervals;
 }
 
 double median(std::vector<double> values) {

@@ -31,13 +31,6 @@ struct Resampling {
 // Equal values give an interval without width. Throws Error for no values, or for none drawn.
 Interval bootstrap_interval(std::span<const double> values, double confidence = 0.95, const Resampling& how = {});
 
-// The same of ratios of sums over items that are drawn together, sum(values) / sum(weights); one for each of `values`.
-// Of weights that are all 1 it is the interval above. Throws Error for lengths that differ, or a weight that is not
-// above 0.
-std::vector<Interval> bootstrap_ratio_intervals(const std::vector<std::vector<double>>& values,
-                                                std::span<const double> weights, double confidence = 0.95,
-                                                const Resampling& how = {});
-
 double median(std::vector<double> values);  // of two in the middle their mean; throws Error for none
 // The value below which a share p (0 to 1) of the values lies, interpolated linearly between the sorted values (R's type
 // 7, NumPy's default); throws Error for none. quartile: the n-th of three.

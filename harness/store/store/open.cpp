@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "kvc/check.h"
+#include "stats/interval_views.h"
 #include "store/embedded_sql.h"
 #include "store/result_store.h"
 #include "store/up_to_date.h"
@@ -205,6 +206,7 @@ void use_own_views(Database& db) {
     KVC_CHECK(!select.bind(1, name).step() || select.text(0) == type, "results database '", db.path(), "': '", name,
               "' is a ", select.text(0), ", expected a ", type);
   }
+  db.execute(std::string(interval_views()));
 }
 
 // Of two processes that turn a new file's journal over at once SQLite tells one that it is busy without waiting: both

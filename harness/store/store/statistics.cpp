@@ -2,10 +2,12 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <vector>
 
 #include "kvc/check.h"
 #include "stats/interval.h"
+#include "stats/remembered.h"
 
 namespace kvc {
 namespace {
@@ -19,58 +21,55 @@ void wilson(sqlite3_context* context, sqlite3_value** values, double Interval::*
 void wilson_low(sqlite3_context* context, int, sqlite3_value** values) { wilson(context, values, &Interval::low); }
 void wilson_high(sqlite3_context* context, int, sqlite3_value** values) { wilson(context, values, &Interval::high); }
 
-// SQLite hands out one zeroed pointer a group; it owns the group's numbers until the aggregate's end.
 using Numbers = std::vector<double>;
 
-void collect(sqlite3_context* context, int, sqlite3_value** values) {
+// SQLite hands out one zeroed pointer a group; it owns the group's numbers, by argument, until the aggregate's end.
+using Group = std::vector<Numbers>;
+
+void collect(sqlite3_context* context, int n, sqlite3_value** values) {
   if (sqlite3_value_type(values[0]) == SQLITE_NULL) return;
-  auto** numbers = static_cast<Numbers**>(sqlite3_aggregate_context(context, sizeof(Numbers*)));
-  if (!numbers) return sqlite3_result_error_nomem(context);
-  if (!*numbers) *numbers = new Numbers;
-  (*numbers)->push_back(sqlite3_value_double(values[0]));
+  auto** group = static_cast<Group**>(sqlite3_aggregate_context(context, sizeof(Group*)));
+  if (!group) return sqlite3_result_error_nomem(context);
+  if (!*group) *group = new Group(static_cast<size_t>(n));
+  for (int i = 0; i < n; ++i) (**group)[static_cast<size_t>(i)].push_back(sqlite3_value_double(values[i]));
 }
 
-Numbers collected(sqlite3_context* context) {
-  auto** numbers = static_cast<Numbers**>(sqlite3_aggregate_context(context, 0));
-  if (!numbers || !*numbers) return {};
-  Numbers taken = std::move(**numbers);
-  delete *numbers;
+Group collected(sqlite3_context* context) {
+  auto** group = static_cast<Group**>(sqlite3_aggregate_context(context, 0));
+  if (!group || !*group) return {};
+  Group taken = std::move(**group);
+  delete *group;
   return taken;
 }
 
 void median_final(sqlite3_context* context) {
-  const auto numbers = collected(context);
-  if (!numbers.empty()) sqlite3_result_double(context, median(numbers));
+  const auto group = collected(context);
+  if (!group.empty()) sqlite3_result_double(context, median(group[0]));
 }
 
 // quartile(x, n): n is the same for a whole group.
-struct Quartile {
-  Numbers numbers;
-  int64_t n = 0;
-};
-
-void collect_quartile(sqlite3_context* context, int, sqlite3_value** values) {
-  if (sqlite3_value_type(values[0]) == SQLITE_NULL) return;
-  const int64_t n = sqlite3_value_int64(values[1]);
-  if (n < 1 || n > 3) return sqlite3_result_error(context, "quartile(x, n): n is not 1, 2 or 3", -1);
-  auto** group = static_cast<Quartile**>(sqlite3_aggregate_context(context, sizeof(Quartile*)));
-  if (!group) return sqlite3_result_error_nomem(context);
-  if (!*group) *group = new Quartile;
-  (*group)->n = n;
-  (*group)->numbers.push_back(sqlite3_value_double(values[0]));
-}
-
 void quartile_final(sqlite3_context* context) {
-  auto** group = static_cast<Quartile**>(sqlite3_aggregate_context(context, 0));
-  if (!group || !*group) return;
-  sqlite3_result_double(context, quartile(std::move((*group)->numbers), (*group)->n));
-  delete *group;
+  const auto group = collected(context);
+  if (group.empty()) return;
+  const double n = group[1].back();
+  if (n != 1 && n != 2 && n != 3) return sqlite3_result_error(context, "quartile(x, n): n is not 1, 2 or 3", -1);
+  sqlite3_result_double(context, quartile(group[0], static_cast<int64_t>(n)));
 }
 
 template <double Interval::*bound>
 void score_bound(sqlite3_context* context) {
-  const auto numbers = collected(context);
-  if (!numbers.empty()) sqlite3_result_double(context, score_interval(numbers).*bound);
+  const auto group = collected(context);
+  if (!group.empty()) sqlite3_result_double(context, remembered_score_interval(group[0]).*bound);
+}
+
+template <double Interval::*bound>
+void clustered_bound(sqlite3_context* context) {
+  const auto group = collected(context);
+  if (group.empty()) return;
+  if (*std::ranges::min_element(group[1]) <= 0) return sqlite3_result_error(context, "a weight is not above 0", -1);
+  if (const auto found = remembered_text_interval(group[0], group[1], group[2])) {
+    sqlite3_result_double(context, (*found).*bound);
+  }
 }
 
 }  // namespace
@@ -84,9 +83,11 @@ void register_statistics(sqlite3* db) {
   add("wilson_low", 2, wilson_low, nullptr, nullptr);
   add("wilson_high", 2, wilson_high, nullptr, nullptr);
   add("median", 1, nullptr, collect, median_final);
-  add("quartile", 2, nullptr, collect_quartile, quartile_final);
+  add("quartile", 2, nullptr, collect, quartile_final);
   add("score_low", 1, nullptr, collect, score_bound<&Interval::low>);
   add("score_high", 1, nullptr, collect, score_bound<&Interval::high>);
+  add("clustered_low", 3, nullptr, collect, clustered_bound<&Interval::low>);
+  add("clustered_high", 3, nullptr, collect, clustered_bound<&Interval::high>);
   KVC_CHECK(ok, "cannot add functions to SQLite: ", sqlite3_errmsg(db));
 }
 

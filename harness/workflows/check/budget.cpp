@@ -136,9 +136,7 @@ void add_rows(const BudgetModel& model, const std::vector<Window>& reference, bo
     row.kv_bytes = kv_bytes[i];
     row.kl = clustered_mean(clusters);
     row.is_reference = is_reference && i == model.baseline();
-    if (!report.has_intervals) continue;
-    const auto interval = clustered_interval(clusters);
-    row.kl_low = interval.low, row.kl_high = interval.high;
+    row.interval = interval_of_texts(clusters, {0, kUnbounded});
   }
 }
 
@@ -164,7 +162,6 @@ BudgetReport find_budget(const BudgetArguments& arguments) {
     if (is_first) {
       for (size_t w = 0; w < model->n_windows(); ++w) reference.push_back(model->window(w, model->baseline()));
       report.n_windows = static_cast<int64_t>(reference.size());
-      report.has_intervals = reference.size() >= kFewestClusters;
       for (const auto& window : reference) report.n_tokens += window.log_p.size(0);
     }
     KVC_CHECK(model->n_windows() == reference.size(), model->name(),
@@ -206,11 +203,11 @@ Table budget_table(const BudgetReport& report) {
                    {"high", kRight, "nats"},
                    {"Pareto front"}};
   for (const auto& row : report.rows) {
-    const auto number = [&](double value) {
-      return report.has_intervals ? TableCell(to_digits(value, 3)) : TableCell();
+    const auto end = [&](double Interval::*bound) {
+      return row.interval ? TableCell(to_digits((*row.interval).*bound, 3)) : TableCell();
     };
     table.rows.push_back({row.model, row.compressor, row.weights_bytes / kMiB, row.kv_bytes / kMiB, row.bytes() / kMiB,
-                          row.fits ? "yes" : "no", to_digits(row.kl, 3), number(row.kl_low), number(row.kl_high),
+                          row.fits ? "yes" : "no", to_digits(row.kl, 3), end(&Interval::low), end(&Interval::high),
                           row.is_on_front ? "yes" : ""});
   }
   if (report.recommended >= 0) {
@@ -221,7 +218,8 @@ Table budget_table(const BudgetReport& report) {
   }
   table.notes.push_back(concat("KL per token from ", report.n_tokens, " tokens of ", report.n_windows,
                                " windows of text; reference: the largest weights with an uncompressed cache",
-                               report.has_intervals ? "; low, high: 95 % interval, windows and blocks resampled" : ""));
+                               report.rows[0].interval ? "; low, high: 95 % interval, windows and blocks resampled"
+                                                       : "; fewer than 5 windows have no interval"));
   table.notes.emplace_back(
       "weights: file size; KV: measured in a filled cache; what an engine needs for its computations comes on top");
   table.notes.emplace_back("Pareto front: no smaller row loses less");

@@ -1,10 +1,12 @@
 // kvc budget: which weights with which cache type lose least within one amount of memory.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "render/table.h"
+#include "stats/interval.h"
 
 namespace kvc {
 
@@ -19,7 +21,8 @@ struct BudgetArguments {
 struct BudgetRow {
   std::string model, compressor;
   double weights_bytes = 0, kv_bytes = 0;  // kv_bytes: measured, of `context` tokens
-  double kl = 0, kl_low = 0, kl_high = 0;  // of a token, in nats, from the reference
+  double kl = 0;                           // of a token, in nats, from the reference
+  std::optional<Interval> interval;        // interval_of_texts()
   bool is_reference = false, fits = false;
   bool is_on_front = false;  // no row is smaller and loses less
   double bytes() const { return weights_bytes + kv_bytes; }
@@ -30,7 +33,6 @@ struct BudgetReport {
   int64_t recommended = -1;     // the row of lowest KL that fits; -1: none fits
   double memory_bytes = 0;
   int64_t context = 0, n_tokens = 0, n_windows = 0;
-  bool has_intervals = false;
   int signal = 0;  // that ended it early
 };
 

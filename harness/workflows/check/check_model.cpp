@@ -24,6 +24,7 @@
 #include "report/report.h"
 #include "run/estimate_run.h"
 #include "run/run_experiment.h"
+#include "tables/paper_table.h"
 #include "text/files.h"
 #include "text/hash_cache.h"
 
@@ -140,25 +141,49 @@ class ModelCheck {
 
   // What a signal ends is not told.
   ModelFindings run(const std::string& database, CheckOutcome& outcome) {
-    const auto grid = make_grid();
+    const auto asked = experiment_;
     auto store = open_store(database);
-    announce(grid, database);
-    const auto ran = run_grid(grid, experiment_, store);
-    outcome.signal = ran.signal;
-    if (outcome.signal == 0) found_.keys = probe_keys(grid, store, outcome);
-    if (outcome.signal != 0) return found_;
-    found_.presets = check_results(grid, found_.settings, store.database());
-    measure_bytes(grid, found_.presets);
-    pair_presets(store.database(), found_.presets);
-    for (const auto& [i, preset] : refused_) {
-      found_.presets.insert(found_.presets.begin() + static_cast<std::ptrdiff_t>(i), preset);
+    int64_t n_failed = 0, n_samples = 0;
+    for (auto limit = asked.limit; !limit || *limit > 0; ++found_.n_looks) {
+      experiment_ = asked;
+      experiment_.limit = limit;
+      const auto grid = make_grid();
+      if (n_text_windows(grid) == n_samples) break;  // the texts have no more
+      n_samples = n_text_windows(grid);
+      if (!run_once(grid, database, store, n_failed, outcome)) return found_;
+      limit = a_.until_decided && limit ? limit_to_decide(found_.presets, *limit, *asked.limit) : 0;
     }
-    for (const auto& task : grid.tasks) found_.tasks.push_back(task.spec);
-    outcome.n_failed += ran.n_failed;
+    outcome.n_failed += n_failed;
     return found_;
   }
 
  private:
+  static int64_t n_text_windows(const Grid& grid) {
+    int64_t n = 0;
+    for (const auto& task : grid.tasks) n += task.spec.likelihood ? static_cast<int64_t>(task.data.samples.size()) : 0;
+    return n;
+  }
+
+  // False: a signal ended it.
+  bool run_once(const Grid& grid, const std::string& database, ResultStore& store, int64_t& n_failed,
+                CheckOutcome& outcome) {
+    announce(grid, database);
+    const auto ran = run_grid(grid, experiment_, store);
+    outcome.signal = ran.signal;
+    if (outcome.signal == 0) found_.keys = probe_keys(grid, store, outcome);
+    if (outcome.signal != 0) return false;
+    const auto cells = checked_cells(grid);
+    put_bytes(cells, grid.worker.compressors, found_.config.shape(), found_.config.max_position_embeddings, store);
+    found_.presets = check_results(cells, found_.settings, store.database(), found_.config.max_position_embeddings);
+    pair_presets(store.database(), found_.presets);
+    for (const auto& [i, preset] : refused_) {
+      found_.presets.insert(found_.presets.begin() + static_cast<std::ptrdiff_t>(i), preset);
+    }
+    found_.tasks = cells.tasks;
+    n_failed = ran.n_failed;
+    return true;
+  }
+
   Grid make_grid() {
     make_texts(experiment_, paths_);
     for (auto r = refused_.rbegin(); r != refused_.rend(); ++r) {
@@ -174,6 +199,9 @@ class ModelCheck {
   void read_experiment(const std::string& name) {
     std::vector<std::string> settings;
     if (a_.quick) settings.push_back(concat("limit=", found_.settings.quick_limit));
+    if (a_.quick && !found_.settings.quick_tasks.empty()) {
+      settings.push_back("tasks=" + nlohmann::json(found_.settings.quick_tasks).dump());
+    }
     const auto of_engines = engine_settings(a_.as, paths_.root);
     settings.insert(settings.end(), of_engines.begin(), of_engines.end());
     if (!a_.compressors.empty()) settings.push_back(a_.compressors);
@@ -188,7 +216,9 @@ class ModelCheck {
   void choose_context() {
     const int64_t most = found_.config.max_position_embeddings;
     KVC_CHECK(a_.context <= most, "--context ", a_.context, ": the model's context has ", most, " tokens");
-    found_.context = a_.context > 0 ? a_.context : std::min(found_.settings.context, most);
+    const auto& settings = found_.settings;
+    const int64_t usual = a_.quick ? settings.quick_context.value_or(settings.context) : settings.context;
+    found_.context = a_.context > 0 ? a_.context : std::min(usual, most);
   }
 
   void announce(const Grid& grid, const std::string& database) const {
@@ -222,16 +252,6 @@ class ModelCheck {
     return key_channels(store.database(), probed.cells.front().record.key, found_.settings.outlier_channel);
   }
 
-  void measure_bytes(const Grid& grid, std::vector<PresetResult>& presets) const {
-    const auto shape = found_.config.shape();
-    const int64_t n_tokens = found_.config.max_position_embeddings;
-    const auto bytes = measured_kv_bytes(grid.worker.compressors, shape, n_tokens);
-    for (size_t i = 0; i < presets.size(); ++i) {
-      presets[i].bytes = bytes[i];
-      presets[i].bytes_16bit = 4.0 * static_cast<double>(shape.n_layers * shape.n_kv_heads * shape.head_dim * n_tokens);
-    }
-  }
-
   const CheckRequest& a_;
   const Paths paths_;
   const fs::path file_;
@@ -260,6 +280,7 @@ void write_page(const CheckModelArguments& arguments, const std::string& databas
   options.experiment = experiment;
   options.with_suspects = true;
   options.tables = std::move(tables);
+  options.tables_heading = "Verdicts";
   auto store = open_store(database);
   write_file(arguments.output, make_report(store.database(), options).html);
   std::fprintf(stderr, "page: %s\n", arguments.output.c_str());
@@ -277,6 +298,7 @@ std::vector<std::string> command_of(const CheckModelArguments& arguments) {
     words.insert(words.end(), {option, in_shell(value)});
   };
   if (arguments.quick) words.emplace_back("--quick");
+  if (arguments.until_decided) words.emplace_back("--until-decided");
   if (arguments.pairs) words.emplace_back("--pairs");
   if (arguments.config != CheckModelArguments().config) add("--config", arguments.config);
   if (arguments.context > 0) add("--context", concat(arguments.context));
@@ -293,6 +315,8 @@ void show(const CheckModelArguments& arguments, const std::vector<ModelFindings>
     std::printf("%s\n", kv_card(found, command_of(arguments)).dump(2).c_str());
   } else if (arguments.format == "csv") {
     std::fputs(write_csv(tables.front()).c_str(), stdout);
+  } else if (arguments.format == "latex") {
+    std::fputs(write_latex(as_paper_table(tables.front()), false).c_str(), stdout);
   } else {
     for (size_t i = 0; i < tables.size(); ++i) {
       std::fputs(((i > 0 ? "\n" : "") + write_markdown(tables[i])).c_str(), stdout);

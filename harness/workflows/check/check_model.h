@@ -16,8 +16,9 @@ struct CheckModelArguments {
   std::vector<std::string> as;          // "ENGINE: FLAGS", in place of the file's compressors (engine_flags.h)
   int64_t context = 0;                  // 0: the file's
   bool quick = false, dry_run = false;  // dry: print what would be run and how long it takes
+  bool until_decided = false;           // more windows of text, as long as they may decide an open verdict
   bool pairs = false;                   // every compressor's K with every one's V
-  std::string format = "markdown";      // or csv (the verdicts), json (the KV card: kv_card.h)
+  std::string format = "markdown";      // or csv, latex (the verdicts), json (the KV card: kv_card.h)
   std::string badge;                    // file for an SVG; "": none
   std::vector<std::string> fail_over;   // limits on losses: "kl=0.05"
 };

@@ -10,6 +10,7 @@
 #include "kvc/check.h"
 #include "plugin_loader/build_compressor.h"
 #include "plugin_loader/plan_memory.h"
+#include "stats/clustered.h"
 #include "stats/paired.h"
 #include "task/dataset.h"
 #include "text/files.h"
@@ -110,10 +111,10 @@ bool compressed_anything(Database& db, const std::string& cell_key) {
   return select.bind(1, cell_key).step();
 }
 
-void add_text(Database& db, const CellRecord& cell, const std::string& task, PresetResult& preset) {
-  const bool counts = !cell.lossy || compressed_anything(db, cell.key);
-  preset.by_length.push_back(counts ? pooled_likelihood(db, {cell.key}) : LikelihoodStretch());
-  if (counts) preset.text_keys[task] = cell.key;
+void add_text(Database& db, const std::string& key, bool is_lossy, const std::string& task, PresetResult& preset) {
+  const bool counts = !is_lossy || compressed_anything(db, key);
+  preset.by_length.push_back(counts ? pooled_likelihood(db, {key}) : LikelihoodStretch());
+  if (counts) preset.text_keys[task] = key;
 }
 
 void pool_texts(Database& db, PresetResult& preset) {
@@ -154,14 +155,18 @@ void judge(const CheckSettings& settings, PresetResult& preset) {
   };
   std::vector<Figure> figures;
   const auto of_text = [&](const std::string& where, const LikelihoodStretch& stretch) {
-    if (stretch.n_blocks < 2) return;
-    const auto same = stretch.top1.interval;
+    if (stretch.n_blocks == 0) return;
+    if (!stretch.kl.interval || !stretch.top1.interval) {
+      figures.push_back({concat("fewer than ", kFewestClusters, " windows", where), {Level::unchanged, Level::breaks}});
+      return;
+    }
     const auto add = [&](const std::string& name, const Interval& interval, double found, const Bounds& bounds) {
       figures.push_back({name + where, levels_of(interval, bounds),
                          static_cast<double>(preset.all.n_tokens) * times_needed(interval, found, bounds)});
     };
-    add("KL", stretch.kl.interval, stretch.kl.value, settings.kl);
-    add("top-1", {1 - same.high, 1 - same.low}, 1 - stretch.top1.value, settings.top1);
+    add("KL", *stretch.kl.interval, stretch.kl.value, settings.kl);
+    const auto [low, high] = *stretch.top1.interval;
+    add("top-1", {1 - high, 1 - low}, 1 - stretch.top1.value, settings.top1);
   };
   of_text("", preset.all);
   if (preset.by_length.size() > 1) of_text(" at the longest", preset.longest);
@@ -290,35 +295,132 @@ KeyChannels key_channels(Database& db, const std::string& probe_cell, double out
   return found;
 }
 
-std::vector<PresetResult> check_results(const Grid& grid, const CheckSettings& settings, Database& db) {
-  std::vector<PresetResult> presets(grid.cells.size() / grid.tasks.size());
-  const auto cell = [&](size_t task, size_t preset) -> const CellRecord& {
-    return grid.cells[task * presets.size() + preset].record;
-  };
-  const size_t full = baseline_of(grid);
-  for (size_t i = 0; i < presets.size(); ++i) {
-    auto& preset = presets[i];
-    const auto& first = cell(0, i);
-    preset.name = name_of(first);
-    preset.plugin = first.plugin;
-    preset.options_json = first.options_json;
-    preset.is_baseline = i == full;
+CheckedCells checked_cells(const Grid& grid) {
+  CheckedCells cells;
+  for (const auto& task : grid.tasks) {
+    cells.tasks.push_back({task.spec.name, task.spec.likelihood ? task.spec.likelihood->tokens : 0});
+  }
+  const size_t n_presets = grid.cells.size() / grid.tasks.size();
+  for (size_t i = 0; i < n_presets; ++i) {
+    const auto& first = grid.cells[i].record;
+    auto& preset =
+        cells.presets.emplace_back(CheckedPreset{name_of(first), first.plugin, first.options_json, first.lossy, {}});
     for (size_t t = 0; t < grid.tasks.size(); ++t) {
-      const auto& record = cell(t, i);
-      const auto& spec = grid.tasks[t].spec;
-      add_failures(db, record.key, preset);
-      if (spec.likelihood) {
-        add_text(db, record, spec.name, preset);
+      preset.cell_keys.push_back(grid.cells[t * n_presets + i].record.key);
+    }
+  }
+  return cells;
+}
+
+CheckedCells stored_check(Database& db, const std::string& experiment) {
+  auto select = db.prepare(
+      "SELECT c.task, ifnull(c.task_json ->> '$.likelihood.tokens', 0), c.key, c.plugin, c.options_json, c.is_lossy,"
+      "  CASE WHEN e.label <> '' THEN e.label ELSE c.plugin || ' ' || c.options_label END, e.position"
+      " FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key AND c.kind = 'eval' WHERE e.experiment = ?"
+      " ORDER BY 2 = 0, 2, c.task, e.position");
+  select.bind(1, experiment);
+  CheckedCells cells;
+  std::map<std::pair<int64_t, std::string>, size_t> presets;  // by position and name
+  bool has_text = false, has_baseline = false;
+  for (; select.step();) {
+    if (cells.tasks.empty() || cells.tasks.back().name != select.text(0)) {
+      cells.tasks.push_back({select.text(0), select.integer(1)});
+    }
+    has_text |= select.integer(1) > 0;
+    const auto [place, is_new] = presets.emplace(std::pair(select.integer(7), select.text(6)), cells.presets.size());
+    if (is_new) cells.presets.push_back({select.text(6), select.text(3), select.text(4), select.integer(5) != 0, {}});
+    auto& preset = cells.presets[place->second];
+    has_baseline |= !preset.is_lossy;
+    preset.cell_keys.resize(cells.tasks.size());
+    preset.cell_keys.back() = select.text(2);
+  }
+  for (auto& preset : cells.presets) preset.cell_keys.resize(cells.tasks.size());
+  if (!has_text || !has_baseline) cells.presets.clear();
+  return cells;
+}
+
+namespace {
+
+void set_bytes(Database& db, const CheckedPreset& cells, int64_t n_tokens, PresetResult& preset) {
+  auto select = db.prepare(
+      "SELECT n_tokens, kv_bytes, kv_bytes_fp16 FROM cell_size WHERE cell_key = ? AND error = ''"
+      " AND ?2 IN (0, n_tokens) ORDER BY n_tokens DESC LIMIT 1");
+  for (const auto& key : cells.cell_keys) {
+    select.reset();
+    if (!select.bind(1, key).bind(2, n_tokens).step()) continue;
+    preset.n_size_tokens = select.integer(0);
+    preset.bytes = select.real(1), preset.bytes_16bit = select.real(2);
+    return;
+  }
+}
+
+size_t baseline_of(const CheckedCells& cells) {
+  const auto found = std::ranges::find_if(cells.presets, [](const auto& preset) { return !preset.is_lossy; });
+  return static_cast<size_t>(found - cells.presets.begin());
+}
+
+}  // namespace
+
+std::vector<PresetResult> check_results(const CheckedCells& cells, const CheckSettings& settings, Database& db,
+                                        int64_t n_size_tokens) {
+  std::vector<PresetResult> presets;
+  const size_t full = baseline_of(cells);
+  for (size_t i = 0; i < cells.presets.size(); ++i) {
+    const auto& of = cells.presets[i];
+    auto& preset = presets.emplace_back();
+    preset.name = of.name;
+    preset.plugin = of.plugin;
+    preset.options_json = of.options_json;
+    preset.is_baseline = i == full;
+    for (size_t t = 0; t < cells.tasks.size(); ++t) {
+      const auto& [task, n_tokens] = cells.tasks[t];
+      const auto& key = of.cell_keys[t];
+      add_failures(db, key, preset);
+      if (n_tokens > 0) {
+        add_text(db, key, of.is_lossy, task, preset);
       } else {
-        auto& passkey = preset.passkey[spec.name] = passkey_of(db, cell(t, full).key, record.key);
+        auto& passkey = preset.passkey[task] = passkey_of(db, cells.presets[full].cell_keys[t], key);
         add(passkey, preset.passkey_all);
       }
     }
     pool_texts(db, preset);
     set_loss(preset.passkey_all);
     judge(settings, preset);
+    set_bytes(db, of, n_size_tokens, preset);
   }
   return presets;
+}
+
+void put_bytes(const CheckedCells& cells, const std::vector<CompressorChoice>& compressors, const ModelShape& shape,
+               int64_t n_tokens, ResultStore& store) {
+  const auto is_known = [&](const CheckedPreset& preset) { return store.has_size(preset.cell_keys.front(), n_tokens); };
+  if (!std::ranges::all_of(cells.presets, is_known)) {
+    const auto bytes = measured_kv_bytes(compressors, shape, n_tokens);
+    CacheSize size;
+    size.n_tokens = n_tokens;
+    size.kv_bytes_fp16 = 4 * shape.n_layers * shape.n_kv_heads * shape.head_dim * n_tokens;
+    for (size_t i = 0; i < cells.presets.size(); ++i) {
+      size.kv_bytes = std::llround(bytes[i]);
+      store.put_sizes(cells.presets[i].cell_keys.front(), {size});
+    }
+  }
+  for (const auto& preset : cells.presets) {
+    for (const auto& key : preset.cell_keys) store.has_size(key, n_tokens);
+  }
+}
+
+int64_t limit_to_decide(const std::vector<PresetResult>& presets, int64_t limit, int64_t first) {
+  // The estimate is rough: what seems to need several times as much as there will be is tried all the same.
+  constexpr double kMostAtOnce = 4, kMostInAll = 16, kTried = 64, kRoom = 1.2;
+  const auto now = static_cast<double>(limit), most = kMostInAll * static_cast<double>(first);
+  double wanted = 0;
+  for (const auto& preset : presets) {
+    if (preset.is_baseline || preset.all.n_tokens == 0 || preset.n_tokens_needed == 0) continue;
+    const double needed = kRoom * now * preset.n_tokens_needed / static_cast<double>(preset.all.n_tokens);
+    if (needed > kTried * static_cast<double>(first)) continue;
+    wanted = std::max(wanted, std::min({needed, kMostAtOnce * now, most}));
+  }
+  return wanted > now ? static_cast<int64_t>(std::ceil(wanted)) : 0;
 }
 
 void pair_presets(Database& db, std::vector<PresetResult>& presets) {

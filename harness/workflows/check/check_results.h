@@ -12,6 +12,7 @@
 #include "experiment/grid.h"
 #include "render/table.h"
 #include "store/database.h"
+#include "store/result_store.h"
 
 namespace kvc {
 
@@ -58,7 +59,8 @@ struct PasskeyResult {
 struct PresetResult {
   std::string name, plugin, options_json;
   bool is_baseline = false;
-  double bytes = 0, bytes_16bit = 0;             // of a prompt that fills the model's context
+  double bytes = 0, bytes_16bit = 0;             // of a prompt of n_size_tokens; 0: not stored
+  int64_t n_size_tokens = 0;                     // the model's context, or what is stored
   LikelihoodStretch all, longest;                // over all lengths, and the longest
   std::vector<LikelihoodStretch> by_length;      // shortest first; n_blocks 0: nothing was compressed at that length
   std::map<std::string, std::string> text_keys;  // cells of the others, by task
@@ -76,8 +78,36 @@ struct PresetResult {
   std::string refused;  // why the compressor cannot serve the model; nothing of the above is then known
 };
 
-// Of the grid's cells, as far as they were computed.
-std::vector<PresetResult> check_results(const Grid& grid, const CheckSettings& settings, Database& db);
+// The cells that a check is made of, whether they are about to run or stored.
+struct CheckedTask {
+  std::string name;
+  int64_t n_tokens = 0;  // of a window of text; 0: questions
+};
+struct CheckedPreset {
+  std::string name, plugin, options_json;
+  bool is_lossy = false;
+  std::vector<std::string> cell_keys;  // by task; "": there is none
+};
+struct CheckedCells {
+  std::vector<CheckedTask> tasks;
+  std::vector<CheckedPreset> presets;
+};
+CheckedCells checked_cells(const Grid& grid);
+// Those of an experiment that scored text, with the baseline first that it has; no presets: it is no such experiment.
+CheckedCells stored_check(Database& db, const std::string& experiment);
+
+// As far as they were computed; their bytes as far as they are stored (put_bytes), of n_size_tokens or 0: of the longest
+// prompt.
+std::vector<PresetResult> check_results(const CheckedCells& cells, const CheckSettings& settings, Database& db,
+                                        int64_t n_size_tokens);
+
+// Stores what the presets' caches hold of a prompt of n_tokens, measured where the database does not know it yet.
+void put_bytes(const CheckedCells& cells, const std::vector<CompressorChoice>& compressors, const ModelShape& shape,
+               int64_t n_tokens, ResultStore& store);
+
+// Windows of each length that may decide what is open, from `limit` now and at most 16 times `first`; 0: nothing is
+// open that they would decide.
+int64_t limit_to_decide(const std::vector<PresetResult>& presets, int64_t limit, int64_t first);
 
 // Compares each preset with its rival on the same tokens; their bytes are known by then.
 void pair_presets(Database& db, std::vector<PresetResult>& presets);

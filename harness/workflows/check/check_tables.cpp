@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <tuple>
 
+#include "analysis/entries.h"
 #include "kvc/check.h"
 #include "render/numbers.h"
 #include "stats/clustered.h"
@@ -22,9 +23,13 @@ constexpr auto kNotCompressed = "not compressed";
 
 std::string with_interval(const Estimate& estimate, const char* format, double scale) {
   char text[96];
+  if (!estimate.interval) {
+    std::snprintf(text, sizeof text, format, scale * estimate.value);
+    return text;
+  }
   const std::string all = concat(format, " [", format, ", ", format, "]");
-  std::snprintf(text, sizeof text, all.c_str(), scale * estimate.value, scale * estimate.interval.low,
-                scale * estimate.interval.high);
+  std::snprintf(text, sizeof text, all.c_str(), scale * estimate.value, scale * estimate.interval->low,
+                scale * estimate.interval->high);
   return text;
 }
 
@@ -42,6 +47,37 @@ std::string bounds_note(const CheckSettings& s) {
   return bounds;
 }
 
+// The bits of a preset whose other options are `rest`; 0: it has none.
+int64_t bits_of(const PresetResult& preset, nlohmann::json& rest) {
+  rest = nlohmann::json::parse(preset.options_json, nullptr, false);
+  if (!rest.is_object() || !rest.contains("bits") || !rest["bits"].is_number_integer()) return 0;
+  const auto bits = rest["bits"].get<int64_t>();
+  rest.erase("bits");
+  return bits;
+}
+
+// One method that loses more with more bits: real where outlier channels rule the error, and looks like a bug.
+void add_more_bits_notes(const ModelFindings& found, Table& table) {
+  for (const auto& more : found.presets) {
+    for (const auto& less : found.presets) {
+      nlohmann::json rest, other_rest;
+      const auto bits = bits_of(more, rest), fewer = bits_of(less, other_rest);
+      const bool is_pair = fewer > 0 && bits > fewer && more.plugin == less.plugin && rest == other_rest;
+      const bool loses = more.all.kl.value > std::max(less.all.kl.value, found.settings.kl.unchanged);
+      if (!is_pair || !loses) continue;
+      auto note = concat(more.name, " loses more than ", less.name, " (KL ", kl_text(more.all), " and ",
+                         kl_text(less.all), ")");
+      if (found.keys.n_outliers > 0) {
+        note +=
+            ": keys of this model have outlier channels; where a rotation or a scale spreads one over the other "
+            "channels, its error is added to all of them, and depends on where the levels fall more than on their "
+            "number. `centered` subtracts the channels' means first";
+      }
+      table.notes.push_back(std::move(note));
+    }
+  }
+}
+
 void add_notes(const ModelFindings& found, Table& table) {
   const auto& s = found.settings;
   const auto& keys = found.keys;
@@ -50,10 +86,13 @@ void add_notes(const ModelFindings& found, Table& table) {
       concat("KL (nats/token) and top-1 agreement with full precision on ", found.presets.front().all.n_tokens,
              " tokens of ", found.presets.front().all.n_windows,
              " windows of text, which share none, each scored with the compressed cache after a long prompt; brackets: "
-             "95 % interval, ",
-             found.presets.front().all.n_windows < static_cast<int64_t>(kFewestClusters)
-                 ? "blocks of tokens resampled, which says nothing of other texts"
-                 : "windows and blocks of tokens within them resampled"));
+             "95 % interval, windows and blocks of tokens within them resampled; none for fewer than ",
+             kFewestClusters, " windows"));
+  if (found.n_looks > 1) {
+    table.notes.push_back(concat("text was added ", found.n_looks - 1,
+                                 " times because verdicts were open: an interval that is looked at repeatedly excludes "
+                                 "the truth more often than in 5 % of checks"));
+  }
   if (found.prefill.chunk > 0) {
     table.notes.push_back(
         concat("prompts in chunks of ", found.prefill.chunk,
@@ -62,6 +101,7 @@ void add_notes(const ModelFindings& found, Table& table) {
                    : " tokens, which attend to earlier chunks through the cache and exactly to themselves"));
   }
   table.notes.push_back("passkey: right answers; a sample this small can show a loss, but cannot rule one out");
+  if (keys.n_channels == 0) return;
   char facts[300];
   std::snprintf(facts, sizeof facts,
                 "keys of this model on this text: the largest channel is %.0f times its layer's median channel "
@@ -72,6 +112,7 @@ void add_notes(const ModelFindings& found, Table& table) {
                 found.config.architecture->head_norms != HeadNorms::none ? "yes" : "no");
   table.notes.push_back(facts);
   if (keys.n_outliers > 0) table.notes.push_back(kOutliersNote);
+  add_more_bits_notes(found, table);
 }
 
 std::string state_of(const PresetResult& preset) {
@@ -88,6 +129,15 @@ std::string needed_text(const PresetResult& preset) {
   const double step = std::pow(10.0, std::floor(std::log10(preset.n_tokens_needed)) - 1);
   return concat("; about ", static_cast<int64_t>(std::ceil(preset.n_tokens_needed / step) * step),
                 " tokens of text would decide");
+}
+
+// Colours what is decided.
+void set_tone(const PresetResult& preset, size_t row, size_t column, Table& table) {
+  const auto [least, most] = preset.verdict;
+  if (preset.is_baseline || !preset.refused.empty() || preset.n_failed > 0 || least != most) return;
+  table.tones[{row, column}] = least == Level::unchanged    ? TableTone::kGood
+                               : least == Level::small_loss ? TableTone::kBetween
+                                                            : TableTone::kBad;
 }
 
 // Why cells hold no verdict.
@@ -111,18 +161,56 @@ Table verdict_table(const ModelFindings& found) {
   table.title = concat("Compressor presets on ", found.model_name, ", up to ", found.context, " tokens");
   table.columns = {{"compressor"},
                    {"verdict"},
-                   {concat("KV at ", found.config.max_position_embeddings, " tokens"), kRight, "MiB", 2},
+                   {concat("KV at ", found.presets.front().n_size_tokens, " tokens"), kRight, "MiB", 2},
                    {"of 16 bits", kRight, "%", 1},
                    {"KL", kRight, "nats"},
                    {"top-1", kRight, "%"},
                    {"passkey", kRight},
                    {"decided by"}};
   for (const auto& p : found.presets) {
-    table.rows.push_back({p.name, p.is_baseline ? "(baseline)" : to_string(p.verdict), p.bytes / kMiB,
-                          100 * p.bytes / p.bytes_16bit, kl_text(p.all), top1_text(p.all), passkey_text(p.passkey_all),
-                          p.is_baseline ? "" : p.reasons + needed_text(p)});
+    const auto size = [&](double value) { return p.n_size_tokens > 0 ? TableCell(value) : TableCell(); };
+    table.rows.push_back({p.name, p.is_baseline ? "(baseline)" : to_string(p.verdict), size(p.bytes / kMiB),
+                          size(100 * p.bytes / p.bytes_16bit), kl_text(p.all), top1_text(p.all),
+                          passkey_text(p.passkey_all), p.is_baseline ? "" : p.reasons + needed_text(p)});
+    set_tone(p, table.rows.size() - 1, 1, table);
   }
   add_notes(found, table);
+  return table;
+}
+
+Table stored_verdicts(Database& db, const std::string& experiment, const CheckSettings& settings) {
+  std::vector<std::string> names{experiment};
+  if (experiment == "all") names = stored_experiments(db);
+  std::vector<ModelFindings> checks;
+  for (const auto& name : names) {
+    const auto cells = stored_check(db, name);
+    if (cells.presets.empty()) continue;
+    auto& found = checks.emplace_back();
+    found.model_name =
+        db.text(concat("SELECT model FROM cell WHERE key = '", cells.presets.front().cell_keys.front(), "'"));
+    found.settings = settings;
+    found.tasks = cells.tasks;
+    for (const auto& task : cells.tasks) found.context = std::max(found.context, task.n_tokens);
+    found.presets = check_results(cells, settings, db, 0);
+  }
+  KVC_CHECK(!checks.empty(), "results database '", db.path(),
+            "': ", experiment == "all" ? "no experiment" : concat("experiment '", experiment, "' has not"),
+            " scored text with a lossless baseline, so there is nothing to judge");
+  auto table = verdict_table(checks.front());
+  if (checks.size() == 1) return table;
+  table.title = "Compressor presets";
+  table.rows.clear();
+  table.tones.clear();
+  table.columns.insert(table.columns.begin(), {"model"});
+  table.columns[3].name = "KV";
+  for (const auto& found : checks) {
+    auto own = verdict_table(found);
+    for (size_t i = 0; i < own.rows.size(); ++i) {
+      own.rows[i].insert(own.rows[i].begin(), found.model_name);
+      set_tone(found.presets[i], table.rows.size(), 2, table);
+      table.rows.push_back(std::move(own.rows[i]));
+    }
+  }
   return table;
 }
 
@@ -133,19 +221,19 @@ Table length_table(const ModelFindings& found) {
   table.columns = {{"compressor"}};
   for (const char* what : {"KL", "top-1"}) {
     for (const auto& task : found.tasks) {
-      if (!task.likelihood) continue;
-      table.columns.push_back({concat(what, " at ", task.likelihood->tokens), kRight});
+      if (task.n_tokens == 0) continue;
+      table.columns.push_back({concat(what, " at ", task.n_tokens), kRight});
     }
   }
   for (const auto& task : found.tasks) {
-    if (!task.likelihood) table.columns.push_back({task.name, kRight});
+    if (task.n_tokens == 0) table.columns.push_back({task.name, kRight});
   }
   for (const auto& p : found.presets) {
     std::vector<TableCell> row{p.name};
     for (const auto& of : p.by_length) row.emplace_back(of.n_blocks ? kl_text(of) : kNotCompressed);
     for (const auto& of : p.by_length) row.emplace_back(top1_text(of));
     for (const auto& task : found.tasks) {
-      if (!task.likelihood) row.emplace_back(passkey_text(p.passkey.at(task.name)));
+      if (task.n_tokens == 0) row.emplace_back(passkey_text(p.passkey.at(task.name)));
     }
     table.rows.push_back(std::move(row));
   }
@@ -203,7 +291,10 @@ Table verdict_matrix(const std::vector<ModelFindings>& models) {
   for (const auto& found : models) table.columns.push_back({found.model_name});
   for (size_t i = 0; i < checked->presets.size(); ++i) {
     std::vector<TableCell> row{checked->presets[i].name};
-    for (const auto& found : models) row.emplace_back(found.error.empty() ? state_of(found.presets[i]) : "");
+    for (const auto& found : models) {
+      row.emplace_back(found.error.empty() ? state_of(found.presets[i]) : "");
+      if (found.error.empty()) set_tone(found.presets[i], i, row.size() - 1, table);
+    }
     table.rows.push_back(std::move(row));
   }
   for (const auto& found : models) add_reasons(found, table);

@@ -10,7 +10,6 @@
 #include "checkpoint/model_config.h"
 #include "contract/prefill_choice.h"
 #include "render/table.h"
-#include "task/task_spec.h"
 
 namespace kvc {
 
@@ -22,8 +21,9 @@ struct ModelFindings {
   CheckSettings settings;
   int64_t context = 0;
   PrefillChoice prefill;  // of the experiment
-  std::vector<TaskSpec> tasks;
+  std::vector<CheckedTask> tasks;
   KeyChannels keys;
+  int64_t n_looks = 0;                // at the results: the first, and one each time that text was added
   std::vector<PresetResult> presets;  // of several models the same ones in the same order
 };
 
@@ -32,6 +32,10 @@ Table verdict_table(const ModelFindings& found);
 Table length_table(const ModelFindings& found);
 Table tail_table(const ModelFindings& found);    // KL token by token, over all lengths
 Table paired_table(const ModelFindings& found);  // each preset minus the best one that is no larger, on the same tokens
+
+// The verdicts of stored results: of an experiment that scored text, or of "all" those (then in one table), by the
+// bounds of `settings`. Throws Error where there is none.
+Table stored_verdicts(Database& db, const std::string& experiment, const CheckSettings& settings);
 
 // A row a preset, a column a model; the notes say why a cell holds no verdict. At least one model was checked.
 Table verdict_matrix(const std::vector<ModelFindings>& models);

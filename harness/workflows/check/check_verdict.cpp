@@ -82,6 +82,8 @@ void declare_keys(YamlKeys& keys, CheckSettings& settings) {
                kMany);
   keys.integer({"lengths", "lengths per task: the longest that fit", kRequired}, settings.n_lengths, 1, kMany);
   keys.map({"quick", "settings of `kvc check --quick`", kRequired}, [&](YamlKeys& inner) {
+    inner.integer({"context", "longest context, in tokens", false, "check.context"}, settings.quick_context, 2, kMany);
+    inner.texts({"tasks", "tasks in place of the experiment's", false, "tasks"}, settings.quick_tasks);
     inner.integer({"limit", "samples per length", kRequired}, settings.quick_limit, 1, kMany);
     inner.integer({"lengths", "lengths per task: the longest that fit", kRequired}, settings.quick_n_lengths, 1, kMany);
   });

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "stats/interval.h"
 
@@ -40,14 +42,16 @@ std::string to_string(const Levels& levels);
 
 // The part `check` of an experiment's file, see configs/check.yaml.
 struct CheckSettings {
-  int64_t context = 0;      // or the model's, where that is less
-  int64_t n_lengths = 0;    // of a task, the longest that fit
-  int64_t quick_limit = 0;  // samples of each length, where minutes are too long
-  int64_t quick_n_lengths = 0;
-  Bounds kl;                   // nats
-  Bounds top1;                 // shares that differ
-  Bounds passkey;              // shares lost
-  double outlier_channel = 0;  // times the layer's median channel
+  int64_t context = 0;    // or the model's, where that is less
+  int64_t n_lengths = 0;  // of a task, the longest that fit
+  // Where minutes are too long: the same, and samples of each length.
+  std::optional<int64_t> quick_context;
+  int64_t quick_n_lengths = 0, quick_limit = 0;
+  std::vector<std::string> quick_tasks;  // in place of the experiment's; none: the same
+  Bounds kl;                             // nats
+  Bounds top1;                           // shares that differ
+  Bounds passkey;                        // shares lost
+  double outlier_channel = 0;            // times the layer's median channel
 };
 
 // The keys of that part, and of the settings what they stand for.

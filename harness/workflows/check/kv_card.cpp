@@ -17,18 +17,17 @@ using Json = nlohmann::ordered_json;
 
 constexpr int kVersion = 1;
 
-Json interval_json(const Interval& interval) { return {interval.low, interval.high}; }
 Json or_null(const std::optional<double>& value) { return value ? Json(*value) : Json(); }
 
-Json estimate_json(const LikelihoodStretch& of, const Estimate& estimate) {
+Json estimate_json(const Estimate& estimate) {
   Json json;
   json["mean"] = estimate.value;
-  json["interval_95"] = of.n_blocks > 1 ? interval_json(estimate.interval) : Json();
+  json["interval_95"] = estimate.interval ? Json{estimate.interval->low, estimate.interval->high} : Json();
   return json;
 }
 
 Json kl_json(const PresetResult& preset) {
-  auto json = estimate_json(preset.all, preset.all.kl);
+  auto json = estimate_json(preset.all.kl);
   const auto& tails = preset.tails;
   if (tails.n_tokens == 0) return json;
   json["median"] = or_null(tails.median);
@@ -46,7 +45,7 @@ Json text_json(const PresetResult& preset) {
   json["tokens"] = preset.all.n_tokens;
   json["windows"] = preset.all.n_windows;
   json["kl_nats"] = kl_json(preset);
-  json["top1_agreement"] = estimate_json(preset.all, preset.all.top1);
+  json["top1_agreement"] = estimate_json(preset.all.top1);
   json["top1_flips"] = preset.tails.n_tokens > 0 ? Json(preset.tails.n_flips) : Json();
   json["acceptance"] = preset.tails.n_tokens > 0 ? Json(preset.tails.acceptance) : Json();
   return json;
@@ -56,10 +55,10 @@ Json lengths_json(const ModelFindings& found, const PresetResult& preset) {
   auto lengths = Json::array();
   size_t i = 0;
   for (const auto& task : found.tasks) {
-    if (!task.likelihood) continue;
+    if (task.n_tokens == 0) continue;
     const auto& of = preset.by_length.at(i++);
-    Json json{{"tokens", task.likelihood->tokens}, {"compressed", of.n_blocks > 0}};
-    if (of.n_blocks > 0) json["kl_nats"] = estimate_json(of, of.kl);
+    Json json{{"tokens", task.n_tokens}, {"compressed", of.n_blocks > 0}};
+    if (of.n_blocks > 0) json["kl_nats"] = estimate_json(of.kl);
     lengths.push_back(std::move(json));
   }
   return lengths;

@@ -18,24 +18,11 @@ WITH
         WHEN size >= 21.875 THEN '4 bits, or a quarter' WHEN size >= 15.625 THEN '3 bits' ELSE '2 bits, or an eighth'
       END AS level
     FROM sizes),
-  text AS (
-    SELECT
-      cell_key, 1000 * sum(kl) / sum(n_tokens) AS kl, 1000 * score_low(kl / n_tokens) AS kl_low,
-      1000 * score_high(kl / n_tokens) AS kl_high, 100.0 * sum(n_top1_same) / sum(n_tokens) AS top1,
-      100 * score_low(1.0 * n_top1_same / n_tokens) AS top1_low,
-      100 * score_high(1.0 * n_top1_same / n_tokens) AS top1_high,
-      sum(n_tokens) AS n
-    FROM likelihood
-    WHERE cell_key IN (SELECT key FROM part)
-    GROUP BY cell_key),
-  reading AS (
-    SELECT p.label, p.task, p.is_lossy, p.key, p.kv_bytes, p.kv_bytes_fp16, t.*, count(*) AS n_cells
-    FROM part AS p JOIN text AS t ON t.cell_key = p.key
-    GROUP BY p.label, p.task),
+  reading AS (SELECT *, count(*) AS n_cells FROM part WHERE measure = 'top-1' GROUP BY label, task),
   answering AS (
     SELECT p.*, count(*) AS n_cells
     FROM part AS p JOIN v_cell AS c ON c.key = p.key
-    WHERE p.n_scores > 0 AND p.key NOT IN (SELECT cell_key FROM text) AND (p.is_lossy = 0 OR c.n_not_encoded < p.n_ok)
+    WHERE p.n_scores > 0 AND p.measure <> 'top-1' AND (p.is_lossy = 0 OR c.n_not_encoded < p.n_ok)
     GROUP BY p.label, p.task)
 SELECT
   level AS row_group, label AS row, -size AS row_order, 'size' AS "column", 0 AS column_order, size AS value,
@@ -45,18 +32,18 @@ UNION ALL
 SELECT level, label, -size, 'bits', 1, bits, NULL, NULL, NULL, cells FROM placed
 UNION ALL
 SELECT
-  level, label, -size, 'KV ' || task, 2, CASE WHEN n_cells = 1 THEN 100.0 * kv_bytes / kv_bytes_fp16 END, NULL, NULL, n,
-  key
+  level, label, -size, 'KV ' || task, 2, CASE WHEN n_cells = 1 THEN 100.0 * kv_bytes / kv_bytes_fp16 END, NULL, NULL,
+  n_scores, key
 FROM reading JOIN placed USING (label)
 UNION ALL
 SELECT
-  level, label, -size, 'KL ' || task, 3, CASE WHEN n_cells = 1 THEN kl END, CASE WHEN is_lossy THEN kl_low END,
-  CASE WHEN is_lossy THEN kl_high END, n, key
+  level, label, -size, 'KL ' || task, 3, CASE WHEN n_cells = 1 THEN 1000 * kl END,
+  CASE WHEN is_lossy THEN 1000 * kl_low END, CASE WHEN is_lossy THEN 1000 * kl_high END, n_scores, key
 FROM reading JOIN placed USING (label)
 UNION ALL
 SELECT
-  level, label, -size, 'top-1 ' || task, 4, CASE WHEN n_cells = 1 THEN top1 END, CASE WHEN is_lossy THEN top1_low END,
-  CASE WHEN is_lossy THEN top1_high END, n, key
+  level, label, -size, 'top-1 ' || task, 4, CASE WHEN n_cells = 1 THEN accuracy END, CASE WHEN is_lossy THEN low END,
+  CASE WHEN is_lossy THEN high END, n_scores, key
 FROM reading JOIN placed USING (label)
 UNION ALL
 SELECT level, label, -size, task, 5, CASE WHEN n_cells = 1 THEN accuracy END, low, high, n_scores, key

@@ -1,17 +1,20 @@
 -- One row per method: bits, KV size, accuracy by model and task, and the mean accuracy. BBH is one column: the
 -- unweighted mean of its subsets, if all are present; only single tasks have intervals. A cell of several experiments
--- counts once. If a label has several cells on one task (with different settings), that score, the bits and the size
--- are left empty.
+-- counts once. Running text has a column for its top-1 agreement, which no mean of accuracies includes. If a label has
+-- several cells on one task (with different settings), that score, the bits and the size are left empty.
 WITH
   part AS (
-    SELECT *, min(position), CASE WHEN task GLOB 'bbh/*' THEN 'bbh' ELSE task END AS column_key
+    SELECT
+      *, min(position), measure IS 'top-1' AS is_text,
+      CASE WHEN task GLOB 'bbh/*' THEN 'bbh' WHEN measure = 'top-1' THEN 'top-1 ' || task ELSE task END AS column_key
     FROM entry
     WHERE n_ok > 0
     GROUP BY label, key),
-  n_tasks AS (SELECT model, column_key, count(DISTINCT task) AS n FROM part GROUP BY model, column_key),
+  n_tasks AS (SELECT model, column_key, is_text, count(DISTINCT task) AS n FROM part GROUP BY model, column_key),
   shown AS (
     SELECT
-      label, min(position) AS position, model, column_key, CASE WHEN count(accuracy) = n THEN avg(accuracy) END AS accuracy,
+      label, min(position) AS position, model, column_key, n_tasks.is_text,
+      CASE WHEN count(accuracy) = n THEN avg(accuracy) END AS accuracy,
       CASE WHEN n = 1 AND count(*) = 1 THEN min(low) END AS low,
       CASE WHEN n = 1 AND count(*) = 1 THEN min(high) END AS high, sum(n_scores) AS n_scores,
       group_concat(key, ' ') AS cells
@@ -32,6 +35,6 @@ SELECT label, position, model, column_key, 10, accuracy, low, high, n_scores, ce
 UNION ALL
 SELECT
   label, min(position), '', 'average', 100,
-  CASE WHEN count(accuracy) = (SELECT count(*) FROM n_tasks) THEN avg(accuracy) END, NULL, NULL, NULL,
+  CASE WHEN count(accuracy) = (SELECT count(*) FROM n_tasks WHERE NOT is_text) THEN avg(accuracy) END, NULL, NULL, NULL,
   group_concat(cells, ' ')
-FROM shown GROUP BY label;
+FROM shown WHERE NOT is_text GROUP BY label;

@@ -168,10 +168,10 @@ TEST(Pareto, HypervolumeIsTheAreaBelowTheSteps) {
 }
 
 TEST(Pareto, MeanOfMeansAddsDistancesInSquares) {
-  const auto mean = mean_of({{50, 47, 54}, {70, 66, 73}});
+  const auto mean = mean_of({{50, Interval{47, 54}}, {70, Interval{66, 73}}});
   EXPECT_DOUBLE_EQ(mean.score, 60);
-  EXPECT_DOUBLE_EQ(mean.low, 60 - 5.0 / 2);   // 3, 4
-  EXPECT_DOUBLE_EQ(mean.high, 60 + 5.0 / 2);  // 4, 3
+  EXPECT_DOUBLE_EQ(mean.interval->low, 60 - 5.0 / 2);   // 3, 4
+  EXPECT_DOUBLE_EQ(mean.interval->high, 60 + 5.0 / 2);  // 4, 3
 }
 
 TEST(Svg, TicksAreRoundAndCover) {

@@ -17,7 +17,7 @@ using test::run_program;
 const std::filesystem::path kRoot = KVC_SOURCE_DIR;
 
 const std::string kConfig = test::kCheckSettings +
-                            "model: models/demo\ntasks: [check/text, check/passkey]\nlimit: 2\n" +
+                            "model: models/demo\ntasks: [check/text, check/passkey]\nlimit: 5\n" +
                             "plugin_path: [" KVC_BINARY_DIR "/tests/plugins]\n" + R"(compressors:
   - full
   - label: blocks
@@ -30,7 +30,7 @@ class CheckModels : public testing::Test {
  protected:
   CheckModels() {
     folder_.write("c.yaml", kConfig);
-    folder_.write("t.txt", read_file(kRoot / "tasks/demo/data/swaps.jsonl").substr(0, 6000));
+    folder_.write("t.txt", read_file(kRoot / "tasks/demo/data/swaps.jsonl").substr(0, 20000));
     at::manual_seed(7);
     const test::SmallLlama llama{.vocab = 608, .positions = 600};
     std::filesystem::create_directory(small_);

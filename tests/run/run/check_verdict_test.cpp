@@ -77,7 +77,8 @@ TEST_F(CheckFile, BoundsAreSharesThatGrowWithTheLoss) {
   EXPECT_DOUBLE_EQ(settings.top1.breaks, 0.2);
   EXPECT_DOUBLE_EQ(settings.passkey.breaks, 0.2);
   EXPECT_EQ(settings.kl.breaks, 0.2);
-  EXPECT_EQ(settings.quick_limit, 1);
+  EXPECT_EQ(settings.quick_limit, 5);
+  EXPECT_FALSE(settings.quick_context.has_value());
 }
 
 TEST_F(CheckFile, WhatIsWrongIsNamedWithItsPlace) {

@@ -42,12 +42,12 @@ TEST(ClusteredInterval, HoldsTheTruthIn93To97PercentOf2000DataSets) {
 
 TEST(ClusteredInterval, IsWiderThanOneOverBlocksWhereWindowsDiffer) {
   std::vector<Cluster> clusters;
-  std::vector<double> values, weights;
+  std::vector<double> values;
   for (int w = 0; w < 8; ++w) {
-    for (int i = 0; i < 10; ++i) values.push_back(w + 0.01 * i), weights.push_back(1);
-    clusters.push_back({{values.end() - 10, values.end()}, {weights.end() - 10, weights.end()}});
+    for (int i = 0; i < 10; ++i) values.push_back(w + 0.01 * i);
+    clusters.push_back({{values.end() - 10, values.end()}, std::vector<double>(10, 1.0)});
   }
-  const auto found = clustered_interval(clusters), flat = bootstrap_ratio_intervals({values}, weights).front();
+  const auto found = clustered_interval(clusters), flat = bootstrap_interval(values);
   EXPECT_GT(found.high - found.low, 2 * (flat.high - flat.low));
 }
 

@@ -96,66 +96,6 @@ TEST(Bootstrap, OfTwentyComparisonsOfGsm8kTakesUnderTwoSeconds) {
   EXPECT_LT(seconds, 2);
 }
 
-TEST(BootstrapRatio, OfEqualWeightsIsTheMeans) {
-  SplitMix64 random(5);
-  std::vector<double> values(41), other(41), ones(41, 1.0);
-  for (size_t i = 0; i < values.size(); ++i)
-    values[i] = std::pow(static_cast<double>(random.next() >> 40), 4), other[i] = -values[i];
-  const auto mean = bootstrap_interval(values), ratio = bootstrap_ratio_intervals({other, values}, ones)[1];
-  EXPECT_NEAR(ratio.low, mean.low, 1e-9 * mean.low);
-  EXPECT_NEAR(ratio.high, mean.high, 1e-9 * mean.high);
-}
-
-// The delta method: the ratio's variance is that of x - r w over n and the mean weight squared.
-TEST(BootstrapRatio, IsTheDeltaMethodsForManyBlocks) {
-  SplitMix64 random(6);
-  const auto uniform = [&] { return static_cast<double>(random.next() >> 11) * 0x1p-53; };
-  std::vector<double> weights, values;
-  double sum = 0, weight = 0;
-  for (int i = 0; i < 2000; ++i) {
-    weights.push_back(1 + 63 * uniform());
-    values.push_back(weights.back() * (2 + uniform()));
-    sum += values.back(), weight += weights.back();
-  }
-  const double r = sum / weight, n = 2000;
-  double squares = 0;
-  for (size_t i = 0; i < values.size(); ++i) squares += std::pow(values[i] - r * weights[i], 2);
-  const double error = std::sqrt(squares / n) / (weight / n) / std::sqrt(n);
-  const auto interval = bootstrap_ratio_intervals({values}, weights)[0];
-  EXPECT_NEAR((interval.high - interval.low) / (2 * 1.959964 * error), 1, 0.05);
-  EXPECT_NEAR((interval.high + interval.low) / 2, r, 0.2 * error);
-}
-
-// 400 samples of 100 blocks of known mean, skewed and of unequal weights: the interval holds it in about 95 % of them.
-TEST(BootstrapRatio, CoversTheTruth) {
-  SplitMix64 random(7);
-  const auto exponential = [&] { return -std::log(1 - static_cast<double>(random.next() >> 11) * 0x1p-53); };
-  int covered = 0;
-  for (int trial = 0; trial < 400; ++trial) {
-    std::vector<double> weights, values;
-    for (int i = 0; i < 100; ++i) {
-      weights.push_back(i % 8 == 7 ? 16 : 64);
-      values.push_back(weights.back() * 0.5 * exponential());
-    }
-    const auto interval =
-        bootstrap_ratio_intervals({values}, weights, 0.95, {.n_draws = 1000, .seed = static_cast<uint64_t>(trial)})[0];
-    covered += interval.low <= 0.5 && 0.5 <= interval.high;
-  }
-  EXPECT_GE(covered, 358);  // skewed data of this number are covered a little less than asked for: 93.4 % by numpy
-  EXPECT_LE(covered, 392);
-}
-
-TEST(BootstrapRatio, OfEqualRatiosHasNoWidthAndBadInputIsRefused) {
-  const auto interval = bootstrap_ratio_intervals({{2, 4, 6}}, std::vector<double>{1, 2, 3})[0];
-  EXPECT_EQ(interval.low, 2);
-  EXPECT_EQ(interval.high, 2);
-  EXPECT_EQ(bootstrap_ratio_intervals({{3}}, std::vector<double>{2})[0].high, 1.5);
-  EXPECT_THROW(bootstrap_ratio_intervals({{}}, std::vector<double>{}), Error);
-  EXPECT_THROW(bootstrap_ratio_intervals({{1, 2}}, std::vector<double>{1}), Error);
-  EXPECT_THROW(bootstrap_ratio_intervals({{1}}, std::vector<double>{0}), Error);
-  EXPECT_THROW(bootstrap_ratio_intervals({{1}}, std::vector<double>{NAN}), Error);
-}
-
 TEST(ScoreInterval, IsWilsonsForRightAndWrong) {
   const auto wilson = wilson_interval(2, 3), found = score_interval(Values{1, 0, 1});
   EXPECT_EQ(found.low, wilson.low);

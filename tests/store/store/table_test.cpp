@@ -2,6 +2,7 @@
 #include "analysis/query.h"
 #include "analysis/summary.h"
 #include "render/terminal.h"
+#include "stats/clustered.h"
 #include "store_fixture.h"
 #include "text/nearest.h"
 
@@ -22,8 +23,15 @@ TEST_F(QueryTest, StatisticsAreSqlFunctions) {
   EXPECT_EQ(db.text("SELECT median(column1) FROM (VALUES (9), (1), (4), (5))"), "4.5");
   EXPECT_EQ(db.text("SELECT quartile(column1, 1) || ' ' || quartile(column1, 3) FROM (VALUES (1), (NULL), (2), (3))"),
             "1.5 2.5");
+  const std::string five = "(VALUES (1, 1), (0, 2), (1, 3), (1, 4), (0, 5))";
+  const auto low =
+      interval_of_texts(std::vector<Cluster>{{{1}, {2}}, {{0}, {2}}, {{1}, {2}}, {{1}, {2}}, {{0}, {2}}})->low;
+  auto select = db.prepare("SELECT clustered_low(column1, 2, column2) FROM " + five);
+  ASSERT_TRUE(select.step());
+  EXPECT_EQ(select.real(0), low);
+  EXPECT_EQ(db.text("SELECT clustered_low(column1, 2, min(column2, 4)) IS NULL FROM " + five), "1");  // 4 windows
   for (const char* none : {"median(column1)", "quartile(column1, 2)", "score_low(column1)", "wilson_low(column1, 3)",
-                           "wilson_high(1, column1)"}) {
+                           "wilson_high(1, column1)", "clustered_high(column1, 1, 1)"}) {
     EXPECT_EQ(db.text(concat("SELECT ifnull(", none, ", 'none') FROM (VALUES (NULL))")), "none") << none;
   }
   EXPECT_EQ(message_of([&] { db.text("SELECT quartile(1, 4)"); }),

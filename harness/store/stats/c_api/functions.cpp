@@ -2,9 +2,12 @@
 // program's own, since the code is.
 #include <cmath>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "stats/interval.h"
+#include "stats/interval_views.h"
+#include "stats/remembered.h"
 
 #define KVC_FUNCTION extern "C" __attribute__((visibility("default")))
 
@@ -17,8 +20,27 @@ KVC_FUNCTION double kvc_quartile(const double* values, int n, int which) {  // 1
   return which < 1 || which > 3 ? std::numeric_limits<double>::quiet_NaN() : kvc::quartile({values, values + n}, which);
 }
 KVC_FUNCTION double kvc_score_low(const double* values, int n) {
-  return kvc::score_interval(std::vector<double>(values, values + n)).low;
+  return kvc::remembered_score_interval({values, values + n}).low;
 }
 KVC_FUNCTION double kvc_score_high(const double* values, int n) {
-  return kvc::score_interval(std::vector<double>(values, values + n)).high;
+  return kvc::remembered_score_interval({values, values + n}).high;
+}
+
+// NaN: too few windows for an interval.
+static kvc::Interval of_texts(const double* values, const double* weights, const double* windows, int n) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  return kvc::remembered_text_interval({values, values + n}, {weights, weights + n}, {windows, windows + n})
+      .value_or(kvc::Interval{kNone, kNone});
+}
+KVC_FUNCTION double kvc_clustered_low(const double* values, const double* weights, const double* windows, int n) {
+  return of_texts(values, weights, windows, n).low;
+}
+KVC_FUNCTION double kvc_clustered_high(const double* values, const double* weights, const double* windows, int n) {
+  return of_texts(values, weights, windows, n).high;
+}
+
+// A statement for each connection that has the functions; valid as long as the library is.
+KVC_FUNCTION const char* kvc_interval_views() {
+  static const std::string sql(kvc::interval_views());
+  return sql.c_str();
 }
