@@ -1,18 +1,18 @@
--- A view of every connection that has kvc's SQL functions. Row: one score of one cell, over its samples that did not
--- fail. measure: 'accuracy' (all values are 0 or 1: Wilson's interval), 'score' (BCa bootstrap), or of running text
--- 'top-1', 'kl' and 'nll' (per token; windows and blocks of tokens within them are resampled, no interval for fewer than
--- 5 windows). n: questions, or windows of text. position: 0 for the score that tables show.
+-- A view of every connection that has kvc's SQL functions. Row: a cell's headline score, and of running text also its KL
+-- and loss, over the samples that did not fail. measure: 'accuracy' (all values are 0 or 1: Wilson's interval), 'score'
+-- (BCa bootstrap), or of running text 'top-1', 'kl' and 'nll' (per token; windows and blocks of tokens within them are
+-- resampled, no interval for fewer than 5 windows). n: questions, or windows of text. position: 0 for the headline.
 CREATE TEMP VIEW IF NOT EXISTS v_interval AS
 WITH
   ok AS (SELECT cell_key, sample FROM sample WHERE status = 'ok'),
   block AS (SELECT l.* FROM likelihood AS l JOIN ok ON ok.cell_key = l.cell_key AND ok.sample = l.sample)
 SELECT
-  x.cell_key, x.extractor, min(x.position) AS position,
+  x.cell_key, x.extractor, x.position,
   CASE WHEN max(x.value NOT IN (0, 1)) THEN 'score' ELSE 'accuracy' END AS measure,
   count(*) AS n, avg(x.value) AS mean, score_low(x.value) AS low, score_high(x.value) AS high
 FROM score AS x JOIN ok ON ok.cell_key = x.cell_key AND ok.sample = x.sample
-WHERE NOT EXISTS (SELECT 1 FROM likelihood AS l WHERE l.cell_key = x.cell_key AND l.sample = x.sample)
-GROUP BY x.cell_key, x.extractor
+WHERE x.position = 0 AND x.cell_key NOT IN (SELECT cell_key FROM likelihood)
+GROUP BY x.cell_key
 UNION ALL
 SELECT
   cell_key, 'top1', 0, 'top-1', count(DISTINCT sample), 1.0 * sum(n_top1_same) / sum(n_tokens),

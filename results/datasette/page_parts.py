@@ -14,7 +14,7 @@ table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabula
 th, td { padding: 4px 12px; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 130px; position: sticky; left: 0;
   background: var(--back); }
-td.text { text-align: left; white-space: normal; min-width: 220px; overflow-wrap: anywhere; }
+.text { text-align: left; white-space: normal; min-width: 220px; overflow-wrap: anywhere; }
 pre { white-space: pre-wrap; overflow-wrap: anywhere; padding: 10px; background: var(--band); font: 12.5px/1.45 ui-monospace, monospace; }
 img { background: #fff; max-width: none; }
 small, .soft { color: var(--soft); } ul { columns: 3 300px; padding-left: 18px; }

@@ -69,8 +69,8 @@ async def cell_page(datasette, request):
 KV size {shown(cell['kv'])} % of 16 bits.{suspect}
 <a href="/{quote(name)}/bytes_by_kind?cell_key={key}">Bytes by kind</a>,
 <a href="/{quote(name)}/sample?cell_key={key}">all columns</a></p>
-<div class="wide"><table id="samples"><thead><tr><th>sample</th><th>score [%]</th><th>answer</th><th>gold</th>
-<th>generation</th><th>prompt [tokens]</th><th>new [tokens]</th><th>KV [%]</th></tr></thead><tbody>
+<div class="wide"><table id="samples"><thead><tr><th>sample</th><th>score [%]</th><th class="text">answer</th><th class="text">gold</th>
+<th class="text">generation</th><th>prompt [tokens]</th><th>new [tokens]</th><th>KV [%]</th></tr></thead><tbody>
 {body}</tbody></table></div>""", HOME))
 
 
@@ -84,10 +84,11 @@ async def sample_page(datasette, request):
     scores = "".join(f"<tr><td>{shown(score['extractor'])}</td><td>{shown(score['value'])}</td>"
                      f'<td class="text">{shown(score["answer"])}</td></tr>' for score in (await database.execute(SCORES, number)).rows)
     facts = "".join(f"<tr><td>{fact}</td><td>{shown(row[fact])}</td></tr>" for fact in FACTS)
+    gold = f"<h2>Gold</h2><pre>{escape(row['gold'])}</pre>" if row["gold"] else ""
     above = f'{HOME} &rsaquo; <a href="/cell/{quote(cell["key"])}">{escape(title_of(cell))}</a>'
     return Response.html(page_of(f"{title_of(cell)}, sample {number[1]}", f"""
-<h2>Generation</h2><pre>{escape(row['generation'])}</pre><h2>Gold</h2><pre>{escape(row['gold'])}</pre>
-<h2>Scores</h2><div class="wide"><table><thead><tr><th>extractor</th><th>value</th><th>answer</th></tr></thead><tbody>{scores}</tbody></table></div>
+<h2>Generation</h2><pre>{escape(row['generation'])}</pre>{gold}
+<h2>Scores</h2><div class="wide"><table><thead><tr><th>extractor</th><th>value</th><th class="text">answer</th></tr></thead><tbody>{scores}</tbody></table></div>
 <h2>Measured</h2><div class="wide"><table><tbody>{facts}</tbody></table></div>
 <h2>Prompt</h2><pre>{escape(row['prompt'] or '')}</pre>""", above))
 

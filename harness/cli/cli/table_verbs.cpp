@@ -97,7 +97,9 @@ int show_table(const TableArguments& arguments) {
   if (arguments.name == "check") {
     if (arguments.experiment != "all") check_stored_experiment(store.database(), arguments.experiment);
     const auto settings = load_check_settings(find_paths().root / "configs" / "check.yaml");
-    return print(arguments, stored_verdicts(store.database(), arguments.experiment, settings));
+    auto verdicts = stored_verdicts(store.database(), arguments.experiment, settings);
+    const bool is_for_paper = arguments.format == "latex" && arguments.columns.empty();
+    return print(arguments, is_for_paper ? for_paper(std::move(verdicts)) : std::move(verdicts));
   }
   if (arguments.name != "summary") {
     check_table_name(arguments.name, own);

@@ -76,7 +76,7 @@ std::string latex_cell(const ShownCell& cell, const ColumnStyle& style) {
   if (cell.rank == Rank::kSecond) text = "\\underline{" + text + "}";
   if (!cell.mark.empty()) text += "\\textsuperscript{" + escaped(cell.mark) + "}";
   const auto interval = shown_interval(cell, style);
-  return interval.empty() ? text : text + "~{\\scriptsize " + escaped(interval.substr(1)) + "}";
+  return interval.empty() ? text : text + "~" + escaped(interval.substr(1));
 }
 
 struct Span {
@@ -147,6 +147,23 @@ bool is_text_column(const PaperTable& table, size_t i) {
   });
 }
 
+// Whether a row takes more characters than a column of a paper with two has room for in \footnotesize.
+bool is_wide(const PaperTable& table) {
+  constexpr size_t kColumn = 58, kBetween = 3;
+  const auto width_of = [](const std::string& text) { return n_code_points(text) + kBetween; };
+  size_t width = width_of(table.row_heading);
+  for (const auto& row : table.rows) width = std::max(width, width_of(row.name));
+  for (size_t i = 0; i < table.columns.size(); ++i) {
+    const auto& style = table.columns[i].style;
+    size_t widest = width_of(column_heading(table.columns[i]));
+    for (const auto& row : table.rows) {
+      widest = std::max(widest, width_of(shown_value(row.cells[i], style) + shown_interval(row.cells[i], style)));
+    }
+    width += widest;
+  }
+  return width > kColumn;
+}
+
 }  // namespace
 
 std::string write_latex(const PaperTable& table, bool standalone) {
@@ -158,10 +175,11 @@ std::string write_latex(const PaperTable& table, bool standalone) {
                                   "\\usepackage{booktabs,graphicx}\n\\usepackage[landscape,margin=1.5cm]{geometry}\n"
                                   "\\begin{document}\n"
                                 : "% \\usepackage{booktabs,graphicx,lmodern}, and \\usepackage[T1]{fontenc}\n";
-  text += "\\begin{table}[ht]\n\\centering\n\\caption{" + escaped(caption) + "}\n";
+  const std::string table_of = is_wide(table) ? "table*" : "table";  // across both columns, where a paper has two
+  text += concat("\\begin{", table_of, "}[ht]\n\\centering\\footnotesize\n\\caption{", escaped(caption), "}\n");
   text += "\\resizebox{\\ifdim\\width>\\linewidth\\linewidth\\else\\width\\fi}{!}{%\n";
   text += "\\begin{tabular}{" + alignment + "}\n\\toprule\n" + group_line(table) + heading_line(table) + "\\midrule\n" +
-          latex_rows(table) + "\\bottomrule\n\\end{tabular}}\n" + notes_of(table) + "\\end{table}\n";
+          latex_rows(table) + "\\bottomrule\n\\end{tabular}}\n" + notes_of(table) + "\\end{" + table_of + "}\n";
   return standalone ? text + "\\end{document}\n" : text;
 }
 

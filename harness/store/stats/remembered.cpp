@@ -42,6 +42,7 @@ std::vector<Cluster> clusters_of(const std::vector<double>& values, const std::v
 }  // namespace
 
 Interval remembered_score_interval(const std::vector<double>& values) {
+  if (is_binary(values)) return score_interval(values);  // sooner computed than found
   static Remembered<Interval> remembered;
   return remembered.of(values, [&] { return score_interval(values); });
 }

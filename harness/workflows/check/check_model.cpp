@@ -316,7 +316,7 @@ void show(const CheckModelArguments& arguments, const std::vector<ModelFindings>
   } else if (arguments.format == "csv") {
     std::fputs(write_csv(tables.front()).c_str(), stdout);
   } else if (arguments.format == "latex") {
-    std::fputs(write_latex(as_paper_table(tables.front()), false).c_str(), stdout);
+    std::fputs(write_latex(as_paper_table(for_paper(tables.front())), false).c_str(), stdout);
   } else {
     for (size_t i = 0; i < tables.size(); ++i) {
       std::fputs(((i > 0 ? "\n" : "") + write_markdown(tables[i])).c_str(), stdout);

@@ -19,7 +19,7 @@ constexpr auto kOutliersNote =
     "where one scale spans several channels of K, outlier channels take up its range: this is what breaks methods that "
     "quantize K per token";
 
-constexpr auto kNotCompressed = "not compressed";
+constexpr auto kNotCompressed = "not compressed", kDecidedBy = "decided by";
 
 std::string with_interval(const Estimate& estimate, const char* format, double scale) {
   char text[96];
@@ -166,7 +166,7 @@ Table verdict_table(const ModelFindings& found) {
                    {"KL", kRight, "nats"},
                    {"top-1", kRight, "%"},
                    {"passkey", kRight},
-                   {"decided by"}};
+                   {kDecidedBy}};
   for (const auto& p : found.presets) {
     const auto size = [&](double value) { return p.n_size_tokens > 0 ? TableCell(value) : TableCell(); };
     table.rows.push_back({p.name, p.is_baseline ? "(baseline)" : to_string(p.verdict), size(p.bytes / kMiB),
@@ -212,6 +212,13 @@ Table stored_verdicts(Database& db, const std::string& experiment, const CheckSe
     }
   }
   return table;
+}
+
+Table for_paper(Table verdicts) {
+  if (verdicts.columns.back().name != kDecidedBy) return verdicts;
+  verdicts.columns.pop_back();
+  for (auto& row : verdicts.rows) row.pop_back();
+  return verdicts;
 }
 
 // A column for each length of the tasks that read texts, and for each of the others.

@@ -37,6 +37,9 @@ Table paired_table(const ModelFindings& found);  // each preset minus the best o
 // bounds of `settings`. Throws Error where there is none.
 Table stored_verdicts(Database& db, const std::string& experiment, const CheckSettings& settings);
 
+// A table of verdicts without what decided each, which is no matter for a paper.
+Table for_paper(Table verdicts);
+
 // A row a preset, a column a model; the notes say why a cell holds no verdict. At least one model was checked.
 Table verdict_matrix(const std::vector<ModelFindings>& models);
 
