@@ -24,7 +24,7 @@ void add_check_verb(Verb program) {
                   "models, named as in experiments; compressors may follow them, in place of the file's: "
                   "'kivi: {bits: 2}', a plugin, or a cache type of an engine such as q4_0")
       .required();
-  verb.add_flag("--quick", model.quick, "fewer texts and lengths: two minutes instead of ten");
+  verb.add_flag("--quick", model.quick, "fewer texts and one length: a sixth of the time");
   verb.add_flag("--dry-run", model.dry_run, "print what would run, with an estimate of its time");
   verb.add_flag("--until-decided", model.until_decided,
                 "read more text while verdicts are undecided and it may decide them, up to 16 times as much");
