@@ -116,9 +116,9 @@ def check_leaderboard(database):
         assert len(sizes) == len(ROWS) and sizes in (sorted(sizes), sorted(sizes)[::-1]), sizes
         for row in ROWS:
             assert row in front, (row, front)
-        samples = follow(base + "/", rising, r"/sample\?cell_key=")
-        sample = follow(base + "/", samples, rf"^/{NAME}/sample/[^?]+$")
-        assert "generation" in sample
+        samples = follow(base + "/", rising, r"^/cell/[^/]+$")
+        sample = follow(base + "/", samples, r"^/cell/[^/]+/[0-9]+$")
+        assert "Generation" in sample
     print("the leaderboard sorts, and links lead to a sample")
 
 

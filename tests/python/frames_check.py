@@ -63,7 +63,7 @@ def check_experiments_that_are_no_files(kvc, database):
 
 def check_verdicts(kvc, pandas):
     found = kvc.check("models/demo", [{"kivi": {"bits": 2, "group_size": 32}}, "q8_0"], quick=True, db="check.sqlite",
-                      settings={"limit": 2})
+                      settings={"workers": 1})
     check(list(found.table.compressor) == ["full precision", "kivi bits 2, group_size 32", "q8_0"], "rows of a check")
     for name in ("kv_percent", "kl_nats", "kl_nats_low", "top1_agreement", "kl_max"):
         check(pandas.api.types.is_numeric_dtype(found.table[name]), f"{name} is a number")
@@ -73,6 +73,10 @@ def check_verdicts(kvc, pandas):
     check(abs(mean - found.table.kl_nats[1]) < 1e-4, f"the mean of the tokens' KL {mean} is the check's {found.table.kl_nats[1]}")
     likelihood = found.results.table("likelihood")
     check(pandas.api.types.is_numeric_dtype(likelihood["KL"]) and "KL low" in likelihood, "numbers of the likelihood table")
+    stored = found.results.check()
+    for name in ("KL", "KL low", "top-1", "passkey right", "of 16 bits"):
+        check(pandas.api.types.is_numeric_dtype(stored[name]), f"{name} of stored verdicts is a number")
+    check(list(stored.verdict[1:]) == list(found.table.verdict[1:]), "stored verdicts are the check's")
     check("<table" in found._repr_html_() and "<table" in found.results._repr_html_(), "tables in a notebook")
     check(len(found.plot().texts) == 2, "a plot names both compressors")
     check("did you mean 'bits'" in refused(lambda: kvc.check("models/demo", [{"kivi": {"bit": 2}}])), "a wrong option")

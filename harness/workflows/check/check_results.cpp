@@ -314,15 +314,16 @@ CheckedCells checked_cells(const Grid& grid) {
 
 CheckedCells stored_check(Database& db, const std::string& experiment) {
   auto select = db.prepare(
-      "SELECT c.task, ifnull(c.task_json ->> '$.likelihood.tokens', 0), c.key, c.plugin, c.options_json, c.is_lossy,"
+      "SELECT c.task, ifnull(c.task_json ->> '$.likelihood.tokens', 0) AS n_tokens, c.key, c.plugin, c.options_json, "
+      "c.is_lossy,"
       "  CASE WHEN e.label <> '' THEN e.label ELSE c.plugin || ' ' || c.options_label END, e.position"
       " FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key AND c.kind = 'eval' WHERE e.experiment = ?"
-      " ORDER BY 2 = 0, 2, c.task, e.position");
+      " ORDER BY n_tokens = 0, n_tokens, c.task, e.position");
   select.bind(1, experiment);
   CheckedCells cells;
   std::map<std::pair<int64_t, std::string>, size_t> presets;  // by position and name
   bool has_text = false, has_baseline = false;
-  for (; select.step();) {
+  while (select.step()) {
     if (cells.tasks.empty() || cells.tasks.back().name != select.text(0)) {
       cells.tasks.push_back({select.text(0), select.integer(1)});
     }
