@@ -121,7 +121,8 @@ PanelSpan named_span(const FigureLayout& layout, const FigureData& data, size_t 
       if (const auto span = log_span(axis, values)) return Span{span->low / 1.3, span->high * 1.3};
     }
     const auto [low, high] = std::minmax_element(values.begin(), values.end());
-    const double room = 0.06 * (*high - axis.min.value_or(*low)) + 1e-9;
+    const double span = *high - axis.min.value_or(*low);
+    const double room = span > 0 ? 0.06 * span : std::max(0.5, 0.05 * std::abs(*high));  // all of one value
     return Span{axis.min ? *axis.min : *low - room, axis.max ? *axis.max : *high + room};
   };
   const auto xs = values_of(data, panel, true), ys = values_of(data, panel, false);

@@ -278,6 +278,13 @@ TEST(PointLabels, CoverNeitherEachOtherNorAPoint) {
   }
 }
 
+TEST(PointLabels, AreCrowdedWhereOneCoversAnotherOrLeaves) {
+  const LabelBox inside{0, 0, 200, 100};
+  EXPECT_FALSE(are_crowded(std::vector<LabelBox>{{10, 10, 60, 22}, {10, 30, 60, 42}}, inside));
+  EXPECT_TRUE(are_crowded(std::vector<LabelBox>{{10, 10, 60, 22}, {30, 14, 80, 26}}, inside));
+  EXPECT_TRUE(are_crowded(std::vector<LabelBox>{{180, 10, 230, 22}}, inside));
+}
+
 // By hand: (20, 0.3) and (30, 0.1) are on the front, (25, 0.5) and (30, 0.2) are not; full precision has no logarithm.
 TEST_F(FigureTest, PointsAreNamedAndTheFrontAndBoundsDrawn) {
   std::ofstream(folder_ / "layout.yaml")
