@@ -13,7 +13,8 @@ from datasette import Response, hookimpl
 from datasette.database import QueryInterrupted
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from page_parts import page_of  # noqa: E402
+from page_parts import database_name, page_of  # noqa: E402
+
 
 def name_of(cell):
     return cell["label"] or f"{cell['plugin']} {cell['options']}".strip()
@@ -82,7 +83,7 @@ def rows_of(cells):
     return rows
 
 
-# Of each kind of column: the cell's value and its interval, the digits of both, and whether it is followed by how many.
+# Of each kind of column: where the cell has its value and interval, and how both are printed.
 KINDS = {"score": ("score_percent", "low_percent", "high_percent", ".1f"), "kl": ("kl", "kl_low", "kl_high", ".3g")}
 
 
@@ -169,7 +170,7 @@ async def has_rows(datasette, name, sql):
 
 
 async def leaderboard(datasette, request):
-    name = next(name for name in datasette.databases if name != "_internal")
+    name = database_name(datasette)
     queries = await datasette.get_canned_queries(name, None)
     sql = queries["table_summary"]["sql"]
     answer = await datasette.execute(name, sql, {"experiment": ""})

@@ -21,6 +21,10 @@ small, .soft { color: var(--soft); } ul { columns: 3 300px; padding-left: 18px; 
 """
 
 
+def database_name(datasette):
+    return next(name for name in datasette.databases if name != "_internal")
+
+
 def page_of(title, body, above=""):
     """above: links to the pages that lead here."""
     return f"""<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>kvc: {escape(title)}</title>

@@ -10,7 +10,7 @@ from urllib.parse import quote
 from datasette import NotFound, Response, hookimpl
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-from page_parts import page_of  # noqa: E402
+from page_parts import database_name, page_of  # noqa: E402
 
 FIGURES = ("pareto", "pareto_kl", "bars", "lines", "kl_by_position")
 HOME = '<a href="/">all compressors</a>'
@@ -28,7 +28,7 @@ FACTS = ("status", "error", "stop_reason", "n_prompt_tokens", "n_new_tokens", "k
 
 
 def database_of(datasette):
-    name = next(name for name in datasette.databases if name != "_internal")
+    name = database_name(datasette)
     return name, datasette.get_database(name)
 
 

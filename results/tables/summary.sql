@@ -3,6 +3,7 @@
 -- chat_json. measure, kl (of running text, nats per token) and intervals are those of v_interval, see interval_views.sql.
 -- Answers are samples that generated text instead of scoring choices; at the limit are those that max_new_tokens or the
 -- context cut. decode_seconds is encode + attend + other, without prefill; KV size is a ratio of sums over samples.
+WITH intervals AS MATERIALIZED (SELECT * FROM v_interval WHERE measure <> 'nll')
 SELECT
   c.model, c.plugin, c.options, c.bits, c.task, c.is_lossy, c.is_simulated, c.suspect,
   c.n_samples, c.n_ok, c.n_failed, c.n_missing, c.n_not_encoded,
@@ -22,8 +23,8 @@ SELECT
   a.n_answers, a.n_answer_tokens, a.n_at_limit
 FROM v_cell AS c
 JOIN cell ON cell.key = c.key
-LEFT JOIN (SELECT * FROM v_interval WHERE position = 0) AS s ON s.cell_key = c.key
-LEFT JOIN (SELECT * FROM v_interval WHERE measure = 'kl') AS kl ON kl.cell_key = c.key
+LEFT JOIN intervals AS s ON s.cell_key = c.key AND s.position = 0
+LEFT JOIN intervals AS kl ON kl.cell_key = c.key AND kl.measure = 'kl'
 LEFT JOIN (
   SELECT
     cell_key, count(*) AS n_answers, sum(n_new_tokens) AS n_answer_tokens,

@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 
+#include "analysis/interval_text.h"
 #include "analysis/window_blocks.h"
 #include "kvc/check.h"
 #include "stats/clustered.h"
@@ -129,14 +130,11 @@ void add_stretches(const LikelihoodStretch& cell, const std::map<int64_t, Blocks
 }
 
 std::string text_of(const Estimate& estimate, const char* format, double (*shown)(double)) {
-  const auto number = [&](double value) {
+  return with_interval(estimate.value, estimate.interval, [&](double value) {
     char text[64];
     std::snprintf(text, sizeof text, format, shown(value));
     return std::string(text);
-  };
-  const auto text = number(estimate.value);
-  if (!estimate.interval) return text;
-  return concat(text, " [", number(estimate.interval->low), ", ", number(estimate.interval->high), "]");
+  });
 }
 
 double perplexity(double nll) { return std::exp(nll); }

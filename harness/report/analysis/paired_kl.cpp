@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "analysis/interval_text.h"
 #include "kvc/check.h"
 #include "stats/clustered.h"
 #include "stats/paired.h"
@@ -39,8 +40,7 @@ std::string kl_text(double nats) {
 
 std::string difference_text(const PairedKl& kl) {
   if (kl.n_windows == 0) return "";
-  const auto value = kl_text(kl.difference);
-  return kl.interval ? concat(value, " [", kl_text(kl.interval->low), ", ", kl_text(kl.interval->high), "]") : value;
+  return with_interval(kl.difference, kl.interval, kl_text);
 }
 
 PairedKl paired_kl(const std::vector<std::pair<TextWindows, TextWindows>>& cells) {

@@ -9,6 +9,7 @@
 #include "analysis/cell_groups.h"
 #include "analysis/definition_change.h"
 #include "analysis/entries.h"
+#include "analysis/interval_text.h"
 #include "analysis/query.h"
 #include "analysis/rows_of.h"
 #include "analysis/summary_rows.h"
@@ -37,9 +38,7 @@ struct Group {
 // "92.0 [85.0, 95.9]", or "" without scores
 std::string score_text(const SummaryRow& cell) {
   if (!cell.has_score) return "";
-  const auto score = rounded(cell.score, 1);
-  if (!cell.interval) return score;
-  return concat(score, " [", rounded(cell.interval->low, 1), ", ", rounded(cell.interval->high, 1), "]");
+  return with_interval(cell.score, cell.interval, [](double value) { return rounded(value, 1); });
 }
 
 std::vector<Group> group_cells(const std::vector<SummaryRow>& cells) {

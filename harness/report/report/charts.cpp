@@ -186,7 +186,7 @@ std::string draw(const XyChart& chart) {
 
 std::string draw(const BarChart& chart) {
   if (chart.bars.empty()) return "";
-  constexpr double kLabel = 17, kBar = 14, kRow = kLabel + kBar + 4;  // a bar's name stands above it
+  constexpr double kLabel = 17, kBar = 14, kRow = kLabel + kBar + 4;  // each label is drawn above its bar
   const double left = 10, top = 10, right = left + 560, bottom = top + kRow * static_cast<double>(chart.bars.size());
   const auto ticks = round_ticks(0, largest_value(chart), 6);
   const auto x = scale_of(ticks, left, right);

@@ -20,14 +20,20 @@ const char* class_of(TableTone tone) {
   return tone == TableTone::kGood ? "tone good" : tone == TableTone::kBad ? "tone bad" : "tone between";
 }
 
-std::string table_cell(const TableCell& cell, const TableColumn& column, bool is_link) {
-  const std::string css = column.align == TableColumn::Align::kRight ? " class=\"r\"" : "";
-  if (std::holds_alternative<std::monostate>(cell)) return "<td" + css + "></td>";
+// tone: "" or the classes of one
+std::string table_cell(const TableCell& cell, const TableColumn& column, const std::string& tone, bool is_link) {
   const auto* text = std::get_if<std::string>(&cell);
-  if (!text) return "<td" + css + ">" + number_text(cell, column.decimals) + "</td>";
-  if (!is_link) return concat("<td", text->size() > 30 ? " class=\"long\"" : css, ">", escape_html(*text), "</td>");
-  return concat("<td><a href=\"", cell_link(*text), "\"><code class=\"k\">", escape_html(text->substr(0, 12)),
-                "</code></a></td>");
+  if (text && is_link) {
+    return concat("<td><a href=\"", cell_link(*text), "\"><code class=\"k\">", escape_html(text->substr(0, 12)),
+                  "</code></a></td>");
+  }
+  const bool is_long = text && text->size() > 30, is_right = column.align == TableColumn::Align::kRight && !is_long;
+  const auto layout = is_right ? "r" : is_long && tone.empty() ? "long" : "";
+  const auto css = concat(tone, tone.empty() || !*layout ? "" : " ", layout);
+  const auto inside = std::holds_alternative<std::monostate>(cell) ? ""
+                      : text                                       ? escape_html(*text)
+                                                                   : number_text(cell, column.decimals);
+  return concat("<td", css.empty() ? "" : " class=\"" + css + "\"", ">", inside, "</td>");
 }
 
 }  // namespace
@@ -55,12 +61,9 @@ std::string html_table(const Table& table, int link_column) {
     const auto& row = table.rows[r];
     text += "<tr>";
     for (size_t i = 0; i < row.size(); ++i) {
-      auto shown = table_cell(row[i], table.columns[i], static_cast<int>(i) == link_column);
-      if (const auto tone = table.tones.find({r, i}); tone != table.tones.end()) {
-        shown = concat("<td class=\"", class_of(tone->second), shown.starts_with("<td class=\"r\"") ? " r" : "", "\"",
-                       shown.substr(shown.find('>')));
-      }
-      text += shown;
+      const auto tone = table.tones.find({r, i});
+      text += table_cell(row[i], table.columns[i], tone == table.tones.end() ? "" : class_of(tone->second),
+                         static_cast<int>(i) == link_column);
     }
     text += "</tr>\n";
   }

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "analysis/entries.h"
+#include "analysis/interval_text.h"
 #include "kvc/check.h"
 #include "render/escape.h"
 #include "report/charts.h"
@@ -74,14 +75,14 @@ std::string chart_of(const std::vector<std::string>& methods, const std::string&
   std::map<std::string, size_t> series;  // by plugin
   for (const auto& point : points) {
     const auto [place, is_new] = series.emplace(point.plugin, chart.series.size());
-    const auto method = static_cast<size_t>(std::ranges::find(methods, point.plugin) - methods.begin());
-    if (is_new) chart.series.push_back({point.plugin, {}, method});
+    if (is_new) {
+      const auto method = static_cast<size_t>(std::ranges::find(methods, point.plugin) - methods.begin());
+      chart.series.push_back({point.plugin, {}, method});
+    }
     const auto [low, high] = point.interval.value_or(Interval{point.score, point.score});
-    const auto interval =
-        point.interval ? concat(" [", short_number(low), ", ", short_number(high), "]") : std::string();
-    const auto text =
-        concat(point.label, "\nKV ", short_number(point.kv_percent), " %, ", measure, " ", short_number(point.score),
-               interval, " %", point.is_dominated ? "" : "\non the Pareto front");
+    const auto text = concat(point.label, "\nKV ", short_number(point.kv_percent), " %, ", measure, " ",
+                             with_interval(point.score, point.interval, short_number), " %",
+                             point.is_dominated ? "" : "\non the Pareto front");
     chart.series[place->second].points.push_back(
         {point.kv_percent, point.score, low, high, text, cell_link(point.cell_key), point.is_dominated});
   }

@@ -143,17 +143,25 @@ class ModelCheck {
   ModelFindings run(const std::string& database, CheckOutcome& outcome) {
     const auto asked = experiment_;
     auto store = open_store(database);
-    int64_t n_failed = 0, n_samples = 0;
-    for (auto limit = asked.limit; !limit || *limit > 0; ++found_.n_looks) {
-      experiment_ = asked;
-      experiment_.limit = limit;
-      const auto grid = make_grid();
-      if (n_text_windows(grid) == n_samples) break;  // the texts have no more
-      n_samples = n_text_windows(grid);
-      if (!run_once(grid, database, store, n_failed, outcome)) return found_;
-      limit = a_.until_decided && limit ? limit_to_decide(found_.presets, *limit, *asked.limit) : 0;
-    }
+    std::optional<Grid> grid = make_grid(), further;
+    int64_t n_failed = 0;
+    do {
+      if (further) grid = std::move(further);
+      announce(*grid, database);
+      const auto ran = run_grid(*grid, experiment_, store);
+      outcome.signal = ran.signal, n_failed = ran.n_failed;
+      if (outcome.signal != 0) return found_;
+      judge(*grid, store);
+      ++found_.n_looks;
+      further = a_.until_decided ? with_more_text(asked, *grid) : std::nullopt;
+    } while (further);
     outcome.n_failed += n_failed;
+    found_.keys = probe_keys(*grid, store, outcome);
+    if (outcome.signal != 0) return found_;
+    pair_presets(store.database(), found_.presets);
+    for (const auto& [i, preset] : refused_) {
+      found_.presets.insert(found_.presets.begin() + static_cast<std::ptrdiff_t>(i), preset);
+    }
     return found_;
   }
 
@@ -164,24 +172,23 @@ class ModelCheck {
     return n;
   }
 
-  // False: a signal ended it.
-  bool run_once(const Grid& grid, const std::string& database, ResultStore& store, int64_t& n_failed,
-                CheckOutcome& outcome) {
-    announce(grid, database);
-    const auto ran = run_grid(grid, experiment_, store);
-    outcome.signal = ran.signal;
-    if (outcome.signal == 0) found_.keys = probe_keys(grid, store, outcome);
-    if (outcome.signal != 0) return false;
+  void judge(const Grid& grid, ResultStore& store) {
+    const int64_t n_tokens = found_.config.max_position_embeddings;
     const auto cells = checked_cells(grid);
-    put_bytes(cells, grid.worker.compressors, found_.config.shape(), found_.config.max_position_embeddings, store);
-    found_.presets = check_results(cells, found_.settings, store.database(), found_.config.max_position_embeddings);
-    pair_presets(store.database(), found_.presets);
-    for (const auto& [i, preset] : refused_) {
-      found_.presets.insert(found_.presets.begin() + static_cast<std::ptrdiff_t>(i), preset);
-    }
+    put_bytes(cells, grid.worker.compressors, found_.config.shape(), n_tokens, store);
+    found_.presets = check_results(cells, found_.settings, store.database(), n_tokens);
     found_.tasks = cells.tasks;
-    n_failed = ran.n_failed;
-    return true;
+  }
+
+  // The grid with more windows, if they may decide an open verdict and the texts have them.
+  std::optional<Grid> with_more_text(const Experiment& asked, const Grid& grid) {
+    const int64_t limit = asked.limit ? limit_to_decide(found_.presets, *experiment_.limit, *asked.limit) : 0;
+    if (limit == 0) return std::nullopt;
+    experiment_ = asked;
+    experiment_.limit = limit;
+    auto further = make_grid();
+    if (n_text_windows(further) == n_text_windows(grid)) return std::nullopt;
+    return further;
   }
 
   Grid make_grid() {
@@ -198,10 +205,9 @@ class ModelCheck {
 
   void read_experiment(const std::string& name) {
     std::vector<std::string> settings;
+    const auto& tasks = found_.settings.quick_tasks;
     if (a_.quick) settings.push_back(concat("limit=", found_.settings.quick_limit));
-    if (a_.quick && !found_.settings.quick_tasks.empty()) {
-      settings.push_back("tasks=" + nlohmann::json(found_.settings.quick_tasks).dump());
-    }
+    if (a_.quick && !tasks.empty()) settings.push_back("tasks=" + nlohmann::json(tasks).dump());
     const auto of_engines = engine_settings(a_.as, paths_.root);
     settings.insert(settings.end(), of_engines.begin(), of_engines.end());
     if (!a_.compressors.empty()) settings.push_back(a_.compressors);

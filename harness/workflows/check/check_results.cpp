@@ -192,6 +192,24 @@ void judge(const CheckSettings& settings, PresetResult& preset) {
   preset.reasons = join(reasons);
 }
 
+void set_bytes(Database& db, const CheckedPreset& cells, int64_t n_tokens, PresetResult& preset) {
+  auto select = db.prepare(
+      "SELECT n_tokens, kv_bytes, kv_bytes_fp16 FROM cell_size WHERE cell_key = ? AND error = ''"
+      " AND ?2 IN (0, n_tokens) ORDER BY n_tokens DESC LIMIT 1");
+  for (const auto& key : cells.cell_keys) {
+    select.reset();
+    if (!select.bind(1, key).bind(2, n_tokens).step()) continue;
+    preset.n_size_tokens = select.integer(0);
+    preset.bytes = select.real(1), preset.bytes_16bit = select.real(2);
+    return;
+  }
+}
+
+size_t baseline_of(const CheckedCells& cells) {
+  const auto found = std::ranges::find_if(cells.presets, [](const auto& preset) { return !preset.is_lossy; });
+  return static_cast<size_t>(found - cells.presets.begin());
+}
+
 }  // namespace
 
 void choose_tasks(const CheckSettings& settings, int64_t context, const std::filesystem::path& model_folder,
@@ -296,7 +314,7 @@ KeyChannels key_channels(Database& db, const std::string& probe_cell, double out
 }
 
 CheckedCells checked_cells(const Grid& grid) {
-  CheckedCells cells;
+  CheckedCells cells{.model = grid.cells.front().record.model_label};
   for (const auto& task : grid.tasks) {
     cells.tasks.push_back({task.spec.name, task.spec.likelihood ? task.spec.likelihood->tokens : 0});
   }
@@ -316,7 +334,8 @@ CheckedCells stored_check(Database& db, const std::string& experiment) {
   auto select = db.prepare(
       "SELECT c.task, ifnull(c.task_json ->> '$.likelihood.tokens', 0) AS n_tokens, c.key, c.plugin, c.options_json, "
       "c.is_lossy,"
-      "  CASE WHEN e.label <> '' THEN e.label ELSE c.plugin || ' ' || c.options_label END, e.position"
+      "  CASE WHEN e.label <> '' THEN e.label ELSE c.plugin || ' ' || c.options_label END, e.position,"
+      "  c.model"
       " FROM experiment_cell AS e JOIN cell AS c ON c.key = e.cell_key AND c.kind = 'eval' WHERE e.experiment = ?"
       " ORDER BY n_tokens = 0, n_tokens, c.task, e.position");
   select.bind(1, experiment);
@@ -324,6 +343,7 @@ CheckedCells stored_check(Database& db, const std::string& experiment) {
   std::map<std::pair<int64_t, std::string>, size_t> presets;  // by position and name
   bool has_text = false, has_baseline = false;
   while (select.step()) {
+    cells.model = select.text(8);
     if (cells.tasks.empty() || cells.tasks.back().name != select.text(0)) {
       cells.tasks.push_back({select.text(0), select.integer(1)});
     }
@@ -339,28 +359,6 @@ CheckedCells stored_check(Database& db, const std::string& experiment) {
   if (!has_text || !has_baseline) cells.presets.clear();
   return cells;
 }
-
-namespace {
-
-void set_bytes(Database& db, const CheckedPreset& cells, int64_t n_tokens, PresetResult& preset) {
-  auto select = db.prepare(
-      "SELECT n_tokens, kv_bytes, kv_bytes_fp16 FROM cell_size WHERE cell_key = ? AND error = ''"
-      " AND ?2 IN (0, n_tokens) ORDER BY n_tokens DESC LIMIT 1");
-  for (const auto& key : cells.cell_keys) {
-    select.reset();
-    if (!select.bind(1, key).bind(2, n_tokens).step()) continue;
-    preset.n_size_tokens = select.integer(0);
-    preset.bytes = select.real(1), preset.bytes_16bit = select.real(2);
-    return;
-  }
-}
-
-size_t baseline_of(const CheckedCells& cells) {
-  const auto found = std::ranges::find_if(cells.presets, [](const auto& preset) { return !preset.is_lossy; });
-  return static_cast<size_t>(found - cells.presets.begin());
-}
-
-}  // namespace
 
 std::vector<PresetResult> check_results(const CheckedCells& cells, const CheckSettings& settings, Database& db,
                                         int64_t n_size_tokens) {

@@ -89,6 +89,7 @@ struct CheckedPreset {
   std::vector<std::string> cell_keys;  // by task; "": there is none
 };
 struct CheckedCells {
+  std::string model;  // as its cells name it
   std::vector<CheckedTask> tasks;
   std::vector<CheckedPreset> presets;
 };

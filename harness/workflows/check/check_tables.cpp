@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "analysis/entries.h"
+#include "analysis/interval_text.h"
 #include "kvc/check.h"
 #include "render/numbers.h"
 #include "stats/clustered.h"
@@ -21,20 +22,16 @@ constexpr auto kOutliersNote =
 
 constexpr auto kNotCompressed = "not compressed", kDecidedBy = "decided by";
 
-std::string with_interval(const Estimate& estimate, const char* format, double scale) {
-  char text[96];
-  if (!estimate.interval) {
-    std::snprintf(text, sizeof text, format, scale * estimate.value);
-    return text;
-  }
-  const std::string all = concat(format, " [", format, ", ", format, "]");
-  std::snprintf(text, sizeof text, all.c_str(), scale * estimate.value, scale * estimate.interval->low,
-                scale * estimate.interval->high);
-  return text;
+std::string estimate_text(const Estimate& estimate, const char* format, double scale) {
+  return with_interval(estimate.value, estimate.interval, [&](double value) {
+    char text[32];
+    std::snprintf(text, sizeof text, format, scale * value);
+    return std::string(text);
+  });
 }
 
-std::string kl_text(const LikelihoodStretch& of) { return of.n_blocks ? with_interval(of.kl, "%.3g", 1) : ""; }
-std::string top1_text(const LikelihoodStretch& of) { return of.n_blocks ? with_interval(of.top1, "%.1f", 100) : ""; }
+std::string kl_text(const LikelihoodStretch& of) { return of.n_blocks ? estimate_text(of.kl, "%.3g", 1) : ""; }
+std::string top1_text(const LikelihoodStretch& of) { return of.n_blocks ? estimate_text(of.top1, "%.1f", 100) : ""; }
 std::string passkey_text(const PasskeyResult& of) { return of.n ? concat(of.n_right, " of ", of.n) : ""; }
 
 std::string bounds_note(const CheckSettings& s) {
@@ -186,8 +183,7 @@ Table stored_verdicts(Database& db, const std::string& experiment, const CheckSe
     const auto cells = stored_check(db, name);
     if (cells.presets.empty()) continue;
     auto& found = checks.emplace_back();
-    found.model_name =
-        db.text(concat("SELECT model FROM cell WHERE key = '", cells.presets.front().cell_keys.front(), "'"));
+    found.model_name = cells.model;
     found.settings = settings;
     found.tasks = cells.tasks;
     for (const auto& task : cells.tasks) found.context = std::max(found.context, task.n_tokens);
@@ -196,15 +192,16 @@ Table stored_verdicts(Database& db, const std::string& experiment, const CheckSe
   KVC_CHECK(!checks.empty(), "results database '", db.path(),
             "': ", experiment == "all" ? "no experiment" : concat("experiment '", experiment, "' has not"),
             " scored text with a lossless baseline, so there is nothing to judge");
-  auto table = verdict_table(checks.front());
-  if (checks.size() == 1) return table;
+  if (checks.size() == 1) return verdict_table(checks.front());
+  Table table;
   table.title = "Compressor presets";
-  table.rows.clear();
-  table.tones.clear();
-  table.columns.insert(table.columns.begin(), {"model"});
-  table.columns[3].name = "KV";
   for (const auto& found : checks) {
     auto own = verdict_table(found);
+    if (table.columns.empty()) {
+      table.columns = std::move(own.columns), table.notes = std::move(own.notes);
+      table.columns.insert(table.columns.begin(), {"model"});
+      table.columns[3].name = "KV";
+    }
     for (size_t i = 0; i < own.rows.size(); ++i) {
       own.rows[i].insert(own.rows[i].begin(), found.model_name);
       set_tone(found.presets[i], table.rows.size(), 2, table);
