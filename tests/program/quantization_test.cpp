@@ -92,7 +92,7 @@ TEST_F(QuantizationTest, RefusesBeforeTheRunInOneLine) {
     EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
   };
   expect_refusal("weights: {bits: 5}\n", "q.yaml:5:17: error: weights.bits is 5, expected 16, 8, 4, 3, 2");
-  expect_refusal("weights: {bit: 4}\n", "bits");
+  expect_refusal("weights: {bit: 4}\n", "missing key 'bits' in weights (is it 'bit'?)");
   expect_refusal("weights: {bits: 4, group_size: 7}\n", "group_size 7 does not divide");
   expect_refusal("weights: int4\n", "int4");
   expect_refusal("activations: {bits: 1}\n", "activations.bits is 1");

@@ -14,13 +14,17 @@ namespace {
 
 constexpr size_t kMostBeneath = 4;  // files, each like the next
 
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
 bool is_plain(const YAML::Node& node) { return node.Tag() != "!"; }  // yaml-cpp tags quoted scalars with "!"
 
 // Plain words that YAML 1.1 or 1.2 readers take for a truth value or for nothing.
 bool is_reserved_word(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
   static const std::vector<std::string> kWords = {"true", "false", "yes", "no", "on", "off", "null", "~"};
-  return std::find(kWords.begin(), kWords.end(), text) != kWords.end();
+  return contains(kWords, text);
 }
 
 template <class Number>
@@ -109,7 +113,7 @@ bool YamlValue::boolean() const {
 
 std::string YamlValue::choice(const std::vector<std::string>& allowed) const {
   const std::string value = string();
-  if (std::find(allowed.begin(), allowed.end(), value) != allowed.end()) return value;
+  if (contains(allowed, value)) return value;
   const auto nearest = nearest_name(value, allowed);
   fail(name_, " is ", found(), nearest.empty() ? "" : " (did you mean '" + nearest + "'?)",
        ", allowed: ", join(allowed));
@@ -152,7 +156,7 @@ std::vector<std::pair<std::string, YamlValue>> YamlMap::entries() {
 }
 
 std::optional<YamlValue> YamlMap::optional(const std::string& key) {
-  if (std::find(asked_.begin(), asked_.end(), key) == asked_.end()) asked_.push_back(key);
+  if (!contains(asked_, key)) asked_.push_back(key);
   for (const auto& layer : layers_) {
     if (auto value = find_in(layer, key)) return value;
   }
@@ -164,9 +168,10 @@ YamlValue YamlMap::required(const std::string& key) {
   std::vector<std::string> unread;
   for (const auto& entry : value().node()) {
     const auto& name = entry.first.Scalar();
-    if (std::find(asked_.begin(), asked_.end(), name) == asked_.end()) unread.push_back(name);
+    if (!contains(asked_, name)) unread.push_back(name);
   }
   const auto nearest = nearest_name(key, unread);
+  misspelled_.push_back(nearest);
   value().fail("missing key '", key, "'", value().name().empty() ? "" : " in " + value().name(),
                nearest.empty() ? "" : " (is it '" + nearest + "'?)");
 }
@@ -221,7 +226,7 @@ void YamlMap::reject_unknown(bool beneath) const {
   for (const auto& layer : layers_) {
     for (const auto& entry : layer.node()) {
       const auto& key = entry.first.Scalar();
-      if (std::find(asked_.begin(), asked_.end(), key) != asked_.end()) continue;
+      if (contains(asked_, key) || contains(misspelled_, key)) continue;
       const YamlValue place(layer.file(), key, entry.first, entry.first.Mark());
       errors.attempt([&] { place.fail(unknown_name("key", key, asked_)); });
     }

@@ -97,7 +97,7 @@ class YamlMap {
 
   // Every key of this file with its value, in order, all counted as asked for: for maps whose keys are the user's own.
   std::vector<std::pair<std::string, YamlValue>> entries();
-  // Throws for the first key that was never asked for. Call it after the last read. beneath: in the other files, too.
+  // Throws for the keys that were never asked for. Call it after the last read. beneath: in the other files, too.
   void reject_unknown(bool beneath = true) const;
   const YamlValue& value() const { return layers_.front(); }
   const std::vector<YamlValue>& layers() const { return layers_; }  // itself, then those beneath
@@ -106,6 +106,7 @@ class YamlMap {
  private:
   std::vector<YamlValue> layers_;
   std::vector<std::string> asked_;
+  std::vector<std::string> misspelled_;  // keys that the message on a missing one named
 };
 
 // The file's one document, with all duplicate keys refused. Limits: 1 MiB, depth 32, 10,000 nodes, UTF-8 without NUL.

@@ -117,11 +117,12 @@ TEST_F(ExperimentLike, FilesAreRelativeToTheFileThatNamesThem) {
 TEST_F(ExperimentLike, MessagesNameTheFileOfTheKey) {
   folder_.write("bad.yaml", "model: models/demo\ntasks: [demo/lookup]\nlimit: 0\nlimits: 2\n");
   EXPECT_EQ(message("name: mine\nlike: bad.yaml\ncompressors: [full]\n"),
-            "bad.yaml:3:8: error: limit is '0', expected an integer of at least 1");
+            "bad.yaml:3:8: error: limit is '0', expected an integer of at least 1; and 1 more error");
   EXPECT_EQ(
       message("name: mine\nlike: bad.yaml\nlimit: 1\ncompressors: [full]\n").find("bad.yaml:4:1: error: unknown key"),
       0u);
-  EXPECT_EQ(message("name: mine\nlike: bad.yaml\nlimit: 1\n"), "mine.yaml:1:1: error: missing key 'compressors'");
+  EXPECT_EQ(message("name: mine\nlike: bad.yaml\nlimit: 1\n"),
+            "mine.yaml:1:1: error: missing key 'compressors'; and 1 more error");
   EXPECT_EQ(message("name: mine\nlike: base.yaml\nseed: x\n"),
             "mine.yaml:3:7: error: seed is 'x', expected an integer of at least 0");
 }

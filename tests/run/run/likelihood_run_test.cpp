@@ -87,7 +87,7 @@ TEST_F(LikelihoodRun, ADecodersErrorBeginsWhereItsCacheDropsTokens) {
   const std::string names[] = {"64-255", "256-511", "512-767", "all"};
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(rows[i]["position"], names[i]);
-    EXPECT_EQ(rows[i]["nll error [nats]"], "0 [0, 0]");  // full's own
+    EXPECT_EQ(rows[i]["nll error [nats]"], "0");  // full's own
     EXPECT_EQ(rows[4 + i]["position"], names[i]);
     EXPECT_EQ(std::stod(rows[4 + i]["KL [nats]"].get<std::string>()) > 1e-6, i > 0) << rows[4 + i];
     EXPECT_EQ(std::abs(std::stod(rows[4 + i]["nll error [nats]"].get<std::string>())) > 1e-4, i > 0) << rows[4 + i];
@@ -168,8 +168,8 @@ TEST_F(LikelihoodRun, TheTableHasStretchesLabelsAndSizes) {
   const auto& full = found["rows"][3];
   EXPECT_EQ(full["compressor"], "full");
   EXPECT_EQ(full["tokens"], 440);
-  EXPECT_EQ(full["KL [nats]"], "0 [0, 0]");
-  EXPECT_EQ(full["top-1 [%]"], "100.00 [100.00, 100.00]");
+  EXPECT_EQ(full["KL [nats]"], "0");
+  EXPECT_EQ(full["top-1 [%]"], "100.00");
   EXPECT_EQ(full["KV size [%]"], 100);
   const auto& lossy = found["rows"][7];
   EXPECT_EQ(lossy["position"], "all");
@@ -179,7 +179,7 @@ TEST_F(LikelihoodRun, TheTableHasStretchesLabelsAndSizes) {
                          " WHERE plugin = 'rtn'") /
                      1e6;
   EXPECT_NEAR(std::stod(lossy["perplexity"].get<std::string>()) / std::exp(nll), 1, 2e-6);
-  EXPECT_NE(found["notes"].dump().find("of fewer than 5 windows only blocks"), std::string::npos);
+  EXPECT_NE(found["notes"].dump().find("there is none for fewer than 5 windows"), std::string::npos);
   EXPECT_NE(found["notes"].dump().find("from the reference's, nats/token"), std::string::npos);
 }
 
