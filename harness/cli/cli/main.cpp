@@ -103,10 +103,10 @@ int told(const std::function<int()>& action) {
 int main(int argc, char** argv) {
   kvc::open_standard_descriptors();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error that can be told
-  if (argc == 2 && std::string(argv[1]) == "worker") return told(kvc::run_worker);
+  if (argc == 2 && std::string(argv[1]) == "worker") kvc::end_process(told(kvc::run_worker));
   std::set_terminate(end_in_a_line);
   kvc::take_on_orphans();
   const int code = told([&] { return run(argc, argv); });
   kvc::end_orphans();
-  return kvc::end_standard_output(code);
+  kvc::end_process(kvc::end_standard_output(code));
 }
