@@ -57,7 +57,9 @@ std::vector<std::string> ways_where(const std::function<bool(const Cheat&)>& hol
 
 TEST(CheatingPlugin, IsRefusedByVerifyInEachOfItsWays) {
   TempFolder folder;
-  const auto run = run_program(folder, {"plugin", "verify", kPlugin, "--timeout", "20"});  // each value of `how`
+  const auto run = run_program(
+      folder, {"plugin", "verify", kPlugin, "--timeout", "20", "--check",  // each value of `how`
+               "answers_come_from_what_is_held", "footprint_equals_allocated_bytes", "process_grows_by_the_footprint"});
   EXPECT_EQ(run.exit_code, 5) << run.err;
   EXPECT_THAT(ways_where([&](const Cheat& cheat) {
                 return run.err.find(concat("(how ", cheat.how, ", heads")) == std::string::npos;
@@ -102,8 +104,9 @@ constexpr const char* kDropping[] = {"drops_a_token", "drops_a_token_of_a_head",
 TEST(EvictingCheat, IsRefusedByVerify) {
   TempFolder folder;
   for (const char* how : kDropping) {
-    const auto run = run_program(folder, {"plugin", "verify", KVC_BINARY_DIR "/tests/plugins/evicting_cheats.so",
-                                          "--option", concat("how=", how)});
+    const auto run =
+        run_program(folder, {"plugin", "verify", KVC_BINARY_DIR "/tests/plugins/evicting_cheats.so", "--option",
+                             concat("how=", how), "--check", "answers_come_from_what_is_held"});
     EXPECT_EQ(run.exit_code, 5) << how << run.err;
     EXPECT_NE(run.out.find("which cannot give less than"), std::string::npos) << how << run.out;
   }

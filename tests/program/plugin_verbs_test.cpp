@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "support/program.h"
+#include "program/stored.h"
 
 namespace kvc::test {
 namespace {
@@ -12,8 +12,6 @@ std::string bad_plugin(const std::string& name) {
   return std::string(KVC_BINARY_DIR) + "/tests/plugins/" + name + ".so";
 }
 std::string built_plugin(const std::string& name) { return std::string(KVC_BINARY_DIR) + "/plugins/" + name + ".so"; }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 // The checks that standard error names: "FAIL  check (case): message"
 std::set<std::string> failed_checks(const std::string& err) {
   std::set<std::string> checks;
@@ -115,13 +113,16 @@ TEST(Verify, ParanoidSeesWhatIsWrittenOutsideATensor) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer sees it first";
   TempFolder folder;
   const auto verify = [&](const std::string& plugin, const std::string& option) {
-    return run_program(folder, {"plugin", "verify", plugin, "--option", option, "--paranoid", "--timeout", "20"});
+    return run_program(folder, {"plugin", "verify", plugin, "--option", option, "--paranoid", "--timeout", "20",
+                                "--check", "attention_equals_reference", "one_by_one_equals_at_once"});
   };
   const auto bad = verify(KVC_BINARY_DIR "/tests/plugins/misbehaves.so", "how=writes_past_its_tensor");
   EXPECT_EQ(bad.exit_code, 5);
   EXPECT_TRUE(has(bad.err, "crashed by signal")) << bad.err;
   const auto good = verify(built_plugin("token_group"), "bits=2");
   EXPECT_EQ(good.exit_code, 0) << good.err;
+  EXPECT_TRUE(has(good.out, "token_group in the checks attention_equals_reference, one_by_one_equals_at_once: "))
+      << good.out;
 }
 
 TEST(Verify, SaysWhyAModelIsNotServed) {

@@ -17,7 +17,7 @@ using nlohmann::json;
 
 struct VerifyArguments {
   std::string file, report, junit, device = "cpu";
-  std::vector<std::string> options;
+  std::vector<std::string> options, checks;
   int timeout = 300;
   bool paranoid = false;
 };
@@ -51,6 +51,7 @@ void write(const std::string& path, const std::string& text) {
 int verify_plugin(const VerifyArguments& arguments) {
   using conformance::Verdict;
   conformance::VerifyOptions options{.options = read_options(arguments.options),
+                                     .checks = arguments.checks,
                                      .device = arguments.device,
                                      .seconds_a_check = arguments.timeout,
                                      .paranoid = arguments.paranoid};
@@ -67,9 +68,11 @@ int verify_plugin(const VerifyArguments& arguments) {
   write(arguments.report, text);
   write(arguments.junit, conformance::write_junit(report));
   const auto n_failed = report.count(Verdict::failed);
-  std::printf("%s %s: %ld passed, %ld failed, %ld not applicable\n", report.plugin.c_str(),
-              n_failed == 0 ? "conforms" : "does not conform", report.count(Verdict::passed), n_failed,
-              report.count(Verdict::not_applicable));
+  const auto verdict = !arguments.checks.empty() ? concat("in the checks ", join(arguments.checks))
+                       : n_failed == 0           ? "conforms"
+                                                 : "does not conform";
+  std::printf("%s %s: %ld passed, %ld failed, %ld not applicable\n", report.plugin.c_str(), verdict.c_str(),
+              report.count(Verdict::passed), n_failed, report.count(Verdict::not_applicable));
   return n_failed == 0 ? kOk : kSuspect;
 }
 
@@ -105,6 +108,7 @@ void add_plugin_verbs(Verb program) {
   auto verify = plugin.add_subcommand("verify", "Runs the conformance tests on a plugin, each in a child process");
   verify.add_option("file", arguments->file, "the plugin's .so").required();
   verify.add_option("--option", arguments->options, "name=value (default: every listed value of every option)");
+  verify.add_option("--check", arguments->checks, "only these checks, by name (default: all)");
   verify.add_option("--report", arguments->report, "write the report to this Markdown file instead of printing it");
   verify.add_option("--junit", arguments->junit, "also write the report as JUnit XML");
   verify.add_flag("--paranoid", arguments->paranoid,

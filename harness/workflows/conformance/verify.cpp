@@ -6,12 +6,27 @@
 #include "conformance/inputs.h"
 #include "sandbox/device.h"
 #include "sandbox/ledger.h"
+#include "text/nearest.h"
 #include "wire/forked_child.h"
 
 namespace kvc::conformance {
 namespace {
 
 using nlohmann::json;
+
+// With the names of all where there is none of a name.
+std::vector<Check> chosen_checks(const std::vector<std::string>& names) {
+  if (names.empty()) return all_checks();
+  std::vector<std::string> known;
+  for (const auto& check : all_checks()) known.emplace_back(check.name);
+  std::vector<Check> chosen;
+  for (const auto& name : names) {
+    const auto at = std::ranges::find(known, name);
+    KVC_CHECK(at != known.end(), unknown_name("check", name, known));
+    chosen.push_back(all_checks()[static_cast<size_t>(at - known.begin())]);
+  }
+  return chosen;
+}
 
 // In the child: the checks from number `first` on, case by case. It says {"opened"}, then {"begin"} and {"end"} of each
 // check, then {"done"}.
@@ -29,7 +44,7 @@ void run_checks(const ForkedChild::Say& say, const std::filesystem::path& file, 
   const auto cases = cases_of(plugin, options.options);
   say({{"opened", {{"plugin", d.name}, {"summary", d.summary}, {"sha256", plugin.sha256()}}}});
   const bool serves_none = std::all_of(cases.begin(), cases.end(), [](const Case& c) { return !c.refusal.empty(); });
-  const auto& checks = all_checks();
+  const auto checks = chosen_checks(options.checks);
   for (size_t i = first; i < cases.size() * checks.size(); ++i) {
     const auto& c = cases[i / checks.size()];
     const auto& check = checks[i % checks.size()];
@@ -70,6 +85,7 @@ int64_t Report::count(Verdict verdict) const {
 }
 
 Report verify(const std::filesystem::path& file, const VerifyOptions& options) {
+  chosen_checks(options.checks);
   Report report{.plugin = file.stem(), .summary = "", .sha256 = "", .file = file, .results = {}};
   const auto add = [&](Result result) {
     options.on_result(result);

@@ -33,6 +33,7 @@ struct Report {
 
 struct VerifyOptions {
   std::optional<nlohmann::json> options;  // without: the option sweep
+  std::vector<std::string> checks;        // names; none: all
   std::string device = "cpu";             // or one on which CUDA code runs
   int seconds_a_check = 300;
   bool paranoid =
@@ -41,7 +42,8 @@ struct VerifyOptions {
 };
 
 // Runs every check on every case. A child that dies, or exceeds its time, fails the check it was in, and another child
-// goes on with the next. Throws Error where the file is no plugin of this build or refuses the options. What the
+// goes on with the next. Throws Error where the file is no plugin of this build or refuses the options, or there is no
+// such check. What the
 // plugin prints goes to standard error. Call it before this process uses LibTorch: the children are forks.
 Report verify(const std::filesystem::path& file, const VerifyOptions& options);
 
