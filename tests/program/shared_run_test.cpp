@@ -7,8 +7,6 @@
 namespace kvc::test {
 namespace {
 
-constexpr char kCompressors[] = "  - full\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n";
-
 int64_t run_now(const std::string& err) {  // "12 samples run now"
   const auto end = err.find(" samples run now");
   return end == std::string::npos ? -1 : std::stol(err.substr(err.rfind('\n', end) + 1));
@@ -18,7 +16,7 @@ class SharedRun : public ::testing::Test {
  protected:
   static constexpr int64_t kSamples = 4 * 12;
   void SetUp() override {
-    file_ = folder_.write("small.yaml", small_experiment(kCompressors, 12)).string();
+    file_ = folder_.write("small.yaml", small_experiment(kFullAndKivi, 12)).string();
     ASSERT_EQ(run_program(folder_, {"run", file_, "--db", alone_}).exit_code, 0) << read_file(folder_ / "err");
   }
   std::vector<std::string> run() const { return {"run", file_, "--db", shared_, "--set", "batch_size=1"}; }
@@ -82,8 +80,8 @@ TEST_F(SharedRun, AnExperimentThatChangedSaysWhatAndShowsItsLastDefinition) {
   EXPECT_NE(again.err.find(" changed since it was run into this database: kivi.bits: 2 -> 4\n"), std::string::npos)
       << again.err;
   const auto table = run_program(folder_, {"table", "--db", alone_}).out;
-  EXPECT_EQ(table.find("bits 2, "), std::string::npos) << table;
-  EXPECT_NE(table.find("bits 4, "), std::string::npos) << table;
+  EXPECT_EQ(table.find("| kivi       |    2 |"), std::string::npos) << table;
+  EXPECT_NE(table.find("| kivi       |    4 |"), std::string::npos) << table;
   EXPECT_NE(table.find("2 cells of an older definition are not shown; `--experiment "), std::string::npos) << table;
 }
 

@@ -5,6 +5,7 @@
 #include "analysis/group_table.h"
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
+#include "analysis/shared_options.h"
 #include "analysis/summary.h"
 #include "cli/experiment_notes.h"
 #include "cli/verbs.h"
@@ -34,7 +35,8 @@ struct RunArguments {
   bool dry_run = false, verify = false, wide = false;
 };
 
-void show(const Table& table, const RunArguments& arguments, const std::string& before = "") {
+void show(Table table, const RunArguments& arguments, const std::string& before = "") {
+  share_options(table);
   std::fputs((before + write_shown(table, "markdown", arguments.wide)).c_str(), stdout);
 }
 

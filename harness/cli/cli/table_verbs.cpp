@@ -5,6 +5,7 @@
 #include "analysis/group_table.h"
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
+#include "analysis/shared_options.h"
 #include "analysis/summary.h"
 #include "analysis/tails.h"
 #include "check/check_tables.h"
@@ -45,6 +46,8 @@ int print(const std::string& text) {
 
 int print(const TableArguments& arguments, Table table) {
   if (!arguments.title.empty()) table.title = arguments.title;
+  const bool is_for_people = arguments.format != "csv" && arguments.format != "json";
+  if (is_for_people && arguments.columns.empty()) share_options(table);
   const bool is_shaped = arguments.format == "latex" || arguments.format == "html" || !arguments.columns.empty();
   if (!is_shaped) return print(write_shown(table, arguments.format, arguments.wide));
   auto shown = as_paper_table(table);

@@ -8,6 +8,7 @@
 
 #include "analysis/entries.h"
 #include "analysis/rows_of.h"
+#include "analysis/shared_options.h"
 #include "kvc/check.h"
 #include "text/json.h"
 #include "text/nearest.h"
@@ -146,6 +147,14 @@ void check_one_a_model(const std::vector<const CellGroup*>& found, const std::st
   }
 }
 
+// "kivi bits 2": of its options those that a table prints.
+bool has_options(const CellGroup& group, const std::string& pattern) {
+  if (!pattern.starts_with(group.plugin + " ")) return false;
+  const auto own = options_of(group.options);
+  return std::ranges::all_of(options_of(pattern.substr(group.plugin.size() + 1)),
+                             [&](const auto& option) { return std::ranges::count(own, option) > 0; });
+}
+
 }  // namespace
 
 void CellGroup::add_frame(const std::string& task, const std::string& chat) {
@@ -247,6 +256,10 @@ std::vector<const CellGroup*> find_groups(const std::vector<CellGroup>& groups, 
   std::vector<const CellGroup*> found;
   for (const auto& group : groups) {
     if (group.label() == pattern || group.given == pattern) found.push_back(&group);
+  }
+  const bool is_whole = !found.empty();
+  for (const auto& group : groups) {
+    if (!is_whole && has_options(group, pattern)) found.push_back(&group);
   }
   if (found.empty()) {
     const auto wanted = read_pattern(pattern);

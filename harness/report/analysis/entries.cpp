@@ -7,6 +7,7 @@
 #include <set>
 #include <string_view>
 
+#include "analysis/shared_options.h"
 #include "kvc/check.h"
 #include "store/up_to_date.h"
 #include "text/nearest.h"
@@ -46,6 +47,7 @@ std::vector<std::string> make_entries(Database& db, const std::vector<std::strin
       "CREATE TEMP TABLE chosen (experiment TEXT NOT NULL PRIMARY KEY)");
   for (const auto& name : experiments) db.prepare("INSERT OR IGNORE INTO chosen VALUES (?)").bind(1, name).run();
   db.execute(concat("CREATE TEMP TABLE entry AS\n", entries_sql()));
+  shorten_labels(db);
   std::vector<std::string> notes;
   auto suspects =
       db.prepare("SELECT DISTINCT label, task, suspect FROM entry WHERE suspect <> '' ORDER BY position, task");

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "analysis/query.h"
+#include "analysis/shared_options.h"
 #include "analysis/summary.h"
 #include "kvc/check.h"
 #include "render/escape.h"
@@ -31,8 +32,9 @@ ReportData read_data(Database& db, const ReportOptions& options) {
 
 std::string summary_section(const ReportData& data) {
   if (data.groups.empty()) return "";
-  auto body = html_table(summary_table(data.db, {data.options.experiment, data.options.with_suspects}));
-  body = section("summary", "Summary", body);
+  auto summary = summary_table(data.db, {data.options.experiment, data.options.with_suspects});
+  share_options(summary);
+  const auto body = section("summary", "Summary", html_table(summary));
   return data.options.papers_html.empty() ? body
                                           : body + section("papers", "Tables of papers", data.options.papers_html);
 }

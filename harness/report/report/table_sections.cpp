@@ -4,6 +4,7 @@
 #include "analysis/compare.h"
 #include "analysis/likelihood_table.h"
 #include "analysis/query.h"
+#include "analysis/shared_options.h"
 #include "analysis/tails.h"
 #include "analysis/weights_note.h"
 #include "kvc/check.h"
@@ -42,8 +43,9 @@ std::string lossless_pattern(const ReportData& data) {
 }
 
 std::string named_section(const ReportData& data, const std::string& name, const std::string& heading) {
-  const auto table = named_table(data.db, name, data.options.experiment);
+  auto table = named_table(data.db, name, data.options.experiment);
   if (table.rows.empty()) return "";
+  share_options(table);
   int key = -1;
   for (size_t i = 0; i < table.columns.size(); ++i) {
     if (table.columns[i].name == "cell_key") key = static_cast<int>(i);
@@ -52,9 +54,11 @@ std::string named_section(const ReportData& data, const std::string& name, const
 }
 
 std::string likelihood_section(const ReportData& data) {
-  const auto table = likelihood_table(data.db, {data.options.experiment, data.options.with_suspects});
+  auto table = likelihood_table(data.db, {data.options.experiment, data.options.with_suspects});
   if (table.rows.empty()) return "";
-  const auto tails = tails_table(data.db, {data.options.experiment, data.options.with_suspects});
+  auto tails = tails_table(data.db, {data.options.experiment, data.options.with_suspects});
+  share_options(table);
+  share_options(tails);
   return section("likelihood", "Likelihood of running text by position",
                  html_table(table) + (tails.rows.empty() ? "" : html_table(tails)));
 }
