@@ -209,7 +209,7 @@ LikelihoodStretch pooled_likelihood(Database& db, const std::vector<std::string>
 Table likelihood_table(Database& db, const LikelihoodOptions& options) {
   using enum TableColumn::Align;
   Table table;
-  table.title = "likelihood of running text";
+  table.title = "Likelihood of running text";
   const auto stretches = likelihood_stretches(db, options, table.notes);
   bool many_models = false;
   for (const auto& stretch : stretches) many_models |= stretch.model_label != stretches[0].model_label;

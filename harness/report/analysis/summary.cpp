@@ -245,7 +245,8 @@ std::vector<std::string> summary_notes(Database& db, const std::vector<SummaryRo
     for (const auto& cell : shown) keys.insert(cell.key);
     for (auto& note : answer_notes(db, keys)) notes.push_back(std::move(note));
     notes.push_back(
-        "answer: mean generated length over all tasks; at limit: generations cut by max_new_tokens or the context");
+        "answer: mean generated length over all tasks; at limit: generations cut by the limit of new tokens or the "
+        "context");
   }
   notes.push_back(
       "accuracy with Wilson's 95 % interval; KV size: measured, relative to the same tokens at 16 bits, at the "
@@ -303,7 +304,7 @@ Table summary_table(Database& db, const SummaryOptions& options) {
   const auto tasks = distinct(shown, &SummaryRow::task);
   const bool with_model = models.size() > 1;
   Table table;
-  table.title = options.experiment == "all" ? "all experiments" : options.experiment;
+  table.title = options.experiment == "all" ? "Scores, sizes and speed" : options.experiment;
   if (models.size() == 1) table.title += ", " + models[0];
   const auto keys = distinct(shown, &SummaryRow::key);
   table.title = with_note(table.title, weights_note(db, {keys.begin(), keys.end()}));

@@ -205,6 +205,7 @@ PaperTable make_paper_table(Database& db, const TableLayout& layout) {
 PaperTable as_paper_table(const Table& table) {
   PaperTable shown;
   shown.title = table.title, shown.notes = table.notes;
+  std::erase_if(shown.notes, [](const auto& note) { return note.find('`') != std::string::npos; });  // what to type
   for (const auto& column : table.columns) {
     ColumnStyle style;
     style.label = column.name, style.unit = column.unit, style.decimals = column.decimals;

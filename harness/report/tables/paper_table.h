@@ -41,7 +41,8 @@ struct PaperTable {
   std::vector<std::string> notes;
 };
 
-// A table as a paper's is, its first column the names of the rows: to be written as LaTeX or HTML.
+// A table as a paper's is, its first column the names of the rows: to be written as LaTeX or HTML. Notes with commands, in
+// backticks, are left out.
 PaperTable as_paper_table(const Table& table);
 
 // What of a table is shown.

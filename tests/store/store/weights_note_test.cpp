@@ -61,7 +61,7 @@ TEST_F(WeightsNote, StandsInTheTitlesOfTablesWhoseCellsAreShown) {
   put("b", "small", R"({"weights_format":"Q4_1"})", "{}", "low");
   auto& db = store_.database();
   const std::string note = "weights quantized: Q4_1 (small)";
-  EXPECT_EQ(summary_table(db).title, "all experiments, small; " + note);
+  EXPECT_EQ(summary_table(db).title, "Scores, sizes and speed, small; " + note);
   EXPECT_EQ(group_table(db, {}, {{.name = "g", .members = {{"t/a"}}}}).title, "groups of tasks; " + note);
   CompareOptions options;
   options.a = "full";
@@ -71,7 +71,7 @@ TEST_F(WeightsNote, StandsInTheTitlesOfTablesWhoseCellsAreShown) {
   other.experiment = "other";
   store_.put_cell(other);
   EXPECT_EQ(summary_table(db, {.experiment = "other"}).title, "other, tiny");
-  EXPECT_EQ(summary_table(db, {.cell_keys = {"c"}}).title, "all experiments, tiny");
+  EXPECT_EQ(summary_table(db, {.cell_keys = {"c"}}).title, "Scores, sizes and speed, tiny");
 }
 
 TEST_F(WeightsNote, StandsAboveTablesWithoutATitleOfTheirKindOfCells) {
