@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <cstring>
 #include <vector>
 
 #include "kvc/check.h"
@@ -56,6 +57,31 @@ void quartile_final(sqlite3_context* context) {
   sqlite3_result_double(context, quartile(group[0], static_cast<int64_t>(n)));
 }
 
+// float_quantile(p, x, first, past): p is the same for a whole group.
+void collect_floats(sqlite3_context* context, int, sqlite3_value** values) {
+  if (sqlite3_value_type(values[1]) == SQLITE_NULL) return;
+  auto** group = static_cast<Group**>(sqlite3_aggregate_context(context, sizeof(Group*)));
+  if (!group) return sqlite3_result_error_nomem(context);
+  if (!*group) *group = new Group(2);
+  (**group)[0] = {sqlite3_value_double(values[0])};
+  const auto* bytes = static_cast<const char*>(sqlite3_value_blob(values[1]));
+  const int64_t n = sqlite3_value_bytes(values[1]) / static_cast<int64_t>(sizeof(float));
+  const int64_t first = std::max<int64_t>(0, sqlite3_value_int64(values[2]));
+  for (int64_t i = first; i < std::min<int64_t>(n, sqlite3_value_int64(values[3])); ++i) {
+    float value;
+    std::memcpy(&value, bytes + i * static_cast<int64_t>(sizeof value), sizeof value);
+    (**group)[1].push_back(value);
+  }
+}
+
+void float_quantile_final(sqlite3_context* context) {
+  auto group = collected(context);
+  if (group.empty() || group[1].empty()) return;
+  const double p = group[0][0];
+  if (!(p >= 0 && p <= 1)) return sqlite3_result_error(context, "float_quantile(p, ...): p is not from 0 to 1", -1);
+  sqlite3_result_double(context, quantile(std::move(group[1]), p));
+}
+
 template <double Interval::*bound>
 void score_bound(sqlite3_context* context) {
   const auto group = collected(context);
@@ -84,6 +110,7 @@ void register_statistics(sqlite3* db) {
   add("wilson_high", 2, wilson_high, nullptr, nullptr);
   add("median", 1, nullptr, collect, median_final);
   add("quartile", 2, nullptr, collect, quartile_final);
+  add("float_quantile", 4, nullptr, collect_floats, float_quantile_final);
   add("score_low", 1, nullptr, collect, score_bound<&Interval::low>);
   add("score_high", 1, nullptr, collect, score_bound<&Interval::high>);
   add("clustered_low", 3, nullptr, collect, clustered_bound<&Interval::low>);

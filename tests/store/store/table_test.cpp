@@ -23,6 +23,13 @@ TEST_F(QueryTest, StatisticsAreSqlFunctions) {
   EXPECT_EQ(db.text("SELECT median(column1) FROM (VALUES (9), (1), (4), (5))"), "4.5");
   EXPECT_EQ(db.text("SELECT quartile(column1, 1) || ' ' || quartile(column1, 3) FROM (VALUES (1), (NULL), (2), (3))"),
             "1.5 2.5");
+  const std::string one_to_four = "x'0000803F000000400000404000008040'";  // 32-bit floats
+  EXPECT_EQ(db.text("SELECT float_quantile(0.5, " + one_to_four + ", -3, 9)"), "2.5");
+  EXPECT_EQ(db.text("SELECT float_quantile(1, column1, column2, 4) FROM (VALUES (" + one_to_four +
+                    ", 3), (NULL, 0), (" + one_to_four + ", 1))"),
+            "4.0");
+  EXPECT_EQ(db.text("SELECT float_quantile(0, " + one_to_four + ", 1, 3)"), "2.0");
+  EXPECT_EQ(db.text("SELECT float_quantile(0, " + one_to_four + ", 2, 2) IS NULL"), "1");
   const std::string five = "(VALUES (1, 1), (0, 2), (1, 3), (1, 4), (0, 5))";
   const auto low =
       interval_of_texts(std::vector<Cluster>{{{1}, {2}}, {{0}, {2}}, {{1}, {2}}, {{1}, {2}}, {{0}, {2}}})->low;
@@ -30,12 +37,15 @@ TEST_F(QueryTest, StatisticsAreSqlFunctions) {
   ASSERT_TRUE(select.step());
   EXPECT_EQ(select.real(0), low);
   EXPECT_EQ(db.text("SELECT clustered_low(column1, 2, min(column2, 4)) IS NULL FROM " + five), "1");  // 4 windows
-  for (const char* none : {"median(column1)", "quartile(column1, 2)", "score_low(column1)", "wilson_low(column1, 3)",
-                           "wilson_high(1, column1)", "clustered_high(column1, 1, 1)"}) {
+  for (const char* none :
+       {"median(column1)", "quartile(column1, 2)", "score_low(column1)", "wilson_low(column1, 3)",
+        "wilson_high(1, column1)", "clustered_high(column1, 1, 1)", "float_quantile(0.5, column1, 0, 1)"}) {
     EXPECT_EQ(db.text(concat("SELECT ifnull(", none, ", 'none') FROM (VALUES (NULL))")), "none") << none;
   }
   EXPECT_EQ(message_of([&] { db.text("SELECT quartile(1, 4)"); }),
             concat("results database '", path_.string(), "': quartile(x, n): n is not 1, 2 or 3"));
+  EXPECT_NE(message_of([&] { db.text("SELECT float_quantile(2, x'00000000', 0, 1)"); }).find("p is not from 0 to 1"),
+            std::string::npos);
 }
 
 TEST_F(QueryTest, ReadsAndRefusesToWrite) {
@@ -149,14 +159,15 @@ void fill(ResultStore& store) {
 const char* const kNote =
     "- extractors disagree on the same answers: first 100.0 %, second 0.0 % (full on t/a) and for 1 more; "
     "first 100.0 %, second 0.0 % (full on t/b)\n"
-    "- answer: mean generated length over all tasks; at limit: generations cut by max_new_tokens or the context\n"
+    "- answer: mean generated length over all tasks; at limit: generations cut by the limit of new tokens or the "
+    "context\n"
     "- accuracy with Wilson's 95 % interval; KV size: measured, relative to the same tokens at 16 bits, at the "
     "samples' own lengths and for synthetic prompts; bits/value: bits per compressed value, excluding the uncompressed "
     "recent window, at the longest prompt; speed: decoded tokens per second, without prefill\n";
 
 TEST_F(SummaryTest, PivotsTasksAndLeavesSuspectsOut) {
   fill(store_);
-  const std::string expected = R"(**all experiments, tiny**
+  const std::string expected = R"(**Scores, sizes and speed, tiny**
 
 | compressor | options         | bits | bits/value | compressed [%] | KV size [%] | published formula [%] | formula |             t/a [%] |             t/b [%] |   n | answer [tokens] | at limit [%] | peak KV [MiB] | speed [tokens/s] | failed |
 | ---------- | --------------- | ---: | ---------: | -------------: | ----------: | --------------------: | ------- | ------------------: | ------------------: | --: | --------------: | -----------: | ------------: | ---------------: | -----: |
