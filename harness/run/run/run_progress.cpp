@@ -96,9 +96,15 @@ RunRow RunProgress::row() const {
   RunRow row;
   row.n_done = n_done_, row.n_total = n_total_;
   const double so_far = seconds_at_work();
-  if (end_at_) row.seconds_left = std::max(0.0, *end_at_ - so_far);
-  if (so_far > 0) row.tokens_per_second = estimate_.tokens_done() / so_far;
   row.doing = doing();
+  if (so_far > 0) row.tokens_per_second = estimate_.tokens_done() / so_far;
+  if (!end_at_) return row;
+  const double left = *end_at_ - so_far;
+  if (left > 0 || n_done_ == n_total_) {
+    row.seconds_left = std::max(0.0, left);
+  } else {
+    row.doing += ", which takes longer than estimated";
+  }
   return row;
 }
 
