@@ -321,8 +321,8 @@ def shortened(words, folder):
     if "\nkind: capacity" in texts:
         return ["--set", "capacity.memory_limit=16MB", "capacity.max_context=512", "capacity.max_batch=4"]
     settings, options = ["workers=1"], [] if "--limit" in words else ["--limit", "1"]
-    if "device=cuda-emulated" in words:  # slow, so fewer tasks; its own database keeps it out of the pages' tables
-        settings += ["tasks=[demo/swaps]", "sizes=[512]"]
+    if "device=cuda-emulated" in words:  # slow; its own database keeps it out of the pages' tables
+        settings += ["tasks=[demo/swaps]", "sizes=[512]", "compressors=[token_group]"]
         options += ["--db", "results/emulated.sqlite"]
     elif "\nkind:" not in texts and "quickstart" not in texts:  # the quickstart's sizes are compared with the page's
         settings += ["sizes=[512]"]

@@ -69,8 +69,7 @@ TEST_P(Faults, AreOneLineAndLoseNothing) {
 
 std::vector<Fault> faults() {
   if (amount() == Amount::few) {
-    return {{"run", "write"},     {"run", "open"},    {"run", "memory"},    {"run", "send"},
-            {"rescore", "write"}, {"import", "sync"}, {"report", "memory"}, {"export", "open"}};
+    return {{"run", "write"}, {"run", "memory"}, {"run", "send"}, {"rescore", "write"}, {"export", "open"}};
   }
   std::vector<Fault> faults;
   for (const char* work : {"run", "fresh", "rescore", "import", "search", "report", "export", "table"}) {

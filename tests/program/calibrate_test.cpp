@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "support/program.h"
+#include "program/stored.h"
 
 namespace kvc::test {
 namespace {
@@ -29,8 +29,6 @@ std::string refusal(const TempFolder& folder, const std::string& options) {
   EXPECT_LE(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
   return run.err;
 }
-
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(Calibrate, WritesAFileThatARunUsesFromItsOwnFolder) {
   TempFolder folder;

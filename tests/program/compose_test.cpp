@@ -118,7 +118,7 @@ struct BadComposition {
   const char* message;
 };
 
-const BadComposition kBad[] = {
+const BadComposition kBadCompositions[] = {
     {"OneStage", "  - chain: [kivi]\n", "x.yaml:5:12: error: compressors[0].chain has 1 stages, expected at least two"},
     {"NoList", "  - chain: kivi\n", "x.yaml:5:12: error: compressors[0].chain is 'kivi', expected a sequence"},
     {"UnknownKey", "  - chain: [window, rtn]\n    blok: 3\n",
@@ -180,7 +180,7 @@ TEST_P(BadComposed, IsRefusedInOneLine) {
   EXPECT_FALSE(std::filesystem::exists(folder / "r.sqlite"));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, BadComposed, ::testing::ValuesIn(kBad),
+INSTANTIATE_TEST_SUITE_P(All, BadComposed, ::testing::ValuesIn(kBadCompositions),
                          [](const auto& info) { return std::string(info.param.what); });
 
 }  // namespace

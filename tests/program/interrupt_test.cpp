@@ -9,11 +9,9 @@
 namespace kvc::test {
 namespace {
 
-constexpr char kCompressors[] = "  - full\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n";
-constexpr int kLimit = 30;  // 2 tasks x 2 compressors x 30 samples
-
-class RunOfThirty : public ::testing::Test {
+class DisturbedRun : public ::testing::Test {
  protected:
+  explicit DisturbedRun(int limit = 10) : limit(limit) {}
   // The same run, never disturbed.
   std::string undisturbed() {
     const auto database = folder / "undisturbed.sqlite";
@@ -21,12 +19,18 @@ class RunOfThirty : public ::testing::Test {
     return dump(database);
   }
 
+  const int limit;  // of samples: 2 tasks, 2 compressors
   TempFolder folder;
-  std::string file = folder.write("small.yaml", small_experiment(kCompressors, kLimit)).string();
+  std::string file = folder.write("small.yaml", small_experiment(kFullAndKivi, limit)).string();
   std::filesystem::path database = folder / "r.sqlite";
 };
 
-class Interrupted : public RunOfThirty, public ::testing::WithParamInterface<int> {};
+class RunOfThirty : public DisturbedRun {  // whose database is larger than the files that may be written
+ protected:
+  RunOfThirty() : DisturbedRun(30) {}
+};
+
+class Interrupted : public DisturbedRun, public ::testing::WithParamInterface<int> {};
 
 TEST_P(Interrupted, EndsWithItsSignalAndTheSameCommandGoesOn) {
   Program program(folder, {"run", file, "--db", database.string(), "--set", "batch_size=1"});
@@ -42,10 +46,10 @@ TEST_P(Interrupted, EndsWithItsSignalAndTheSameCommandGoesOn) {
   EXPECT_EQ(ended.err.find("failed:"), std::string::npos) << ended.err;
   const auto stored = n_samples(database);
   EXPECT_GE(stored, 3);
-  EXPECT_LT(stored, 4 * kLimit);
+  EXPECT_LT(stored, 4 * limit);
   const auto rest = run_program(folder, {"run", file, "--db", database.string()});
   EXPECT_EQ(rest.exit_code, 0) << rest.err;
-  EXPECT_NE(rest.err.find(std::to_string(4 * kLimit - stored) + " samples run now (0 failed), " +
+  EXPECT_NE(rest.err.find(std::to_string(4 * limit - stored) + " samples run now (0 failed), " +
                           std::to_string(stored) + " already stored"),
             std::string::npos)
       << rest.err;
@@ -53,14 +57,14 @@ TEST_P(Interrupted, EndsWithItsSignalAndTheSameCommandGoesOn) {
 }
 INSTANTIATE_TEST_SUITE_P(Signals, Interrupted, ::testing::Values(SIGINT, SIGTERM));
 
-TEST_F(RunOfThirty, TwoAtATimeOnOneDatabaseDoubleNothing) {
+TEST_F(DisturbedRun, TwoAtATimeOnOneDatabaseDoubleNothing) {
   const TempFolder other;
   Program first(folder, {"run", file, "--db", database.string()});
   Program second(other, {"run", file, "--db", database.string()});
   const auto a = first.wait(), b = second.wait();
   EXPECT_EQ(a.exit_code, 0) << a.err;
   EXPECT_EQ(b.exit_code, 0) << b.err;
-  EXPECT_EQ(n_samples(database), 4 * kLimit);
+  EXPECT_EQ(n_samples(database), 4 * limit);
   EXPECT_EQ(dump(database), undisturbed());
 }
 
@@ -74,7 +78,7 @@ TEST_F(RunOfThirty, AFileSizeLimitIsOneLineAndLosesNothing) {
   EXPECT_NE(ended.err.find("a write was refused (quota, or limit on file size)"), std::string::npos) << ended.err;
   const auto stored = n_samples(database);
   EXPECT_GT(stored, 0);
-  EXPECT_LT(stored, 4 * kLimit);
+  EXPECT_LT(stored, 4 * limit);
   const auto rest = run_program(folder, {"run", file, "--db", database.string()});
   EXPECT_EQ(rest.exit_code, 0) << rest.err;
   EXPECT_NE(rest.err.find(std::to_string(stored) + " already stored"), std::string::npos) << rest.err;

@@ -4,23 +4,21 @@
 
 #include <algorithm>
 
+#include "program/stored.h"
 #include "store/result_store.h"
-#include "support/program.h"
 
 namespace kvc::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-const fs::path kBuilt = fs::path(KVC_BINARY_DIR) / "plugins", kBad = fs::path(KVC_BINARY_DIR) / "tests/plugins";
+const fs::path kBuilt = fs::path(KVC_BINARY_DIR) / "plugins", kTestPlugins = fs::path(KVC_BINARY_DIR) / "tests/plugins";
 
 int64_t n_lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
-bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 // A folder with opens_badly.so, of which the environment says how it opens.
 class OpenedPlugin : public testing::Test {
  protected:
-  OpenedPlugin() { add(kBad / "opens_badly.so"); }
+  OpenedPlugin() { add(kTestPlugins / "opens_badly.so"); }
   ~OpenedPlugin() override { ::unsetenv("OPENS_BADLY"); }
 
   void add(const fs::path& plugin) const {

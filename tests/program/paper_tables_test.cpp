@@ -17,12 +17,12 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 TEST(PaperTable, NamesTheCommandThatFillsWhatIsMissing) {
   TempFolder folder;
   const auto db = (folder / "r.sqlite").string();
-  ASSERT_EQ(run_program(folder, {"run", kConfig, "--limit", "2", "--set", "tasks=[demo/swaps]", "--db", db}).exit_code,
+  ASSERT_EQ(run_program(folder, {"run", kConfig, "--limit", "1", "--set", "tasks=[demo/swaps]", "--db", db}).exit_code,
             0);
   auto table = run_program(folder, {"table", "gear:10", "--db", db});
   EXPECT_EQ(table.exit_code, 0) << table.err;
   const std::string command = "./kvc run configs/papers/demo/gear_10.yaml --db " + db +
-                              " --limit 2 --set 'tasks=[demo/arithmetic, demo/truth]'";
+                              " --limit 1 --set 'tasks=[demo/arithmetic, demo/truth]'";
   EXPECT_TRUE(contains(table.out, "missing: 6 of 9 cells of gear_10_demo; " + command)) << table.out;
   EXPECT_TRUE(contains(table.out, "| H2O ")) << table.out;
   EXPECT_TRUE(contains(run_program(folder, {"tables", "--db", db}).out, "3 of 9")) << table.out;
@@ -33,17 +33,17 @@ TEST(PaperTable, NamesTheCommandThatFillsWhatIsMissing) {
   set_n_samples(50);  // as the file asks
   table = run_program(folder, {"table", "gear:10", "--db", db});
   EXPECT_FALSE(contains(table.out, "--limit")) << table.out;
-  set_n_samples(2);
+  set_n_samples(1);
 
   ASSERT_EQ(
-      run_program(folder, {"run", kConfig, "--db", db, "--limit", "2", "--set", "tasks=[demo/arithmetic, demo/truth]"})
+      run_program(folder, {"run", kConfig, "--db", db, "--limit", "1", "--set", "tasks=[demo/arithmetic, demo/truth]"})
           .exit_code,
       0);
   table = run_program(folder, {"table", "gear:10", "--db", db});
   EXPECT_FALSE(contains(table.out, "missing")) << table.out;
   EXPECT_TRUE(contains(run_program(folder, {"tables", "--db", db}).out, "9 of 9"));
   const auto trace = run_program(folder, {"table", "gear:10", "--db", db, "--trace", "--format", "csv"});
-  EXPECT_TRUE(std::regex_search(trace.out, std::regex("H2O,demo: swaps,[0-9.]+,demo/swaps,h2o,[^\n]*,2,[0-9a-f]{64}")))
+  EXPECT_TRUE(std::regex_search(trace.out, std::regex("H2O,demo: swaps,[0-9.]+,demo/swaps,h2o,[^\n]*,1,[0-9a-f]{64}")))
       << trace.out;
 }
 

@@ -14,6 +14,10 @@
 
 namespace kvc::test {
 
+constexpr char kFullAndKivi[] = "  - full\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n";
+
+inline bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
 inline std::string dump(const std::filesystem::path& database) {
   auto store = ResultStore::open_readonly(database);
   return stable_dump(store.database());

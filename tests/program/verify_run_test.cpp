@@ -9,7 +9,7 @@
 namespace kvc::test {
 namespace {
 
-constexpr char kCompressors[] =
+constexpr char kVerified[] =
     "  - kivi: {bits: 2, group_size: 32, recent: 32}\n"
     "  - chain: [{snapkv: {capacity: 64}}, {kivi: {bits: 2}}]\n"
     "  - rules: {default: full, where: [{layers: 2-3, use: {rtn: {bits: 8}}}]}\n";
@@ -17,7 +17,7 @@ constexpr char kCompressors[] =
 class VerifyRun : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto file = folder.write("small.yaml", small_experiment(kCompressors, 4)).string();
+    const auto file = folder.write("small.yaml", small_experiment(kVerified, 4)).string();
     ASSERT_EQ(run_program(folder, {"run", file, "--db", database()}).exit_code, 0) << read_file(folder / "err");
   }
   std::string database() const { return (folder / "r.sqlite").string(); }

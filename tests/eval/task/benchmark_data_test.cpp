@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "data/csv.h"
+#include "support/places.h"
 #include "task/dataset.h"
 #include "text/files.h"
 #include "text/jsonl.h"
@@ -14,8 +15,6 @@
 
 namespace kvc {
 namespace {
-
-const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
 
 class BenchmarkData : public testing::Test {
  protected:
@@ -25,7 +24,7 @@ class BenchmarkData : public testing::Test {
     data_dir_ = data_dir;
   }
   Dataset load(const std::string& name) {
-    spec_ = load_task(find_task(kTasks, name));
+    spec_ = load_task(find_task(test::kTasks, name));
     return load_dataset(spec_, data_dir_);
   }
   size_t n_items(const std::string& name) { return load(name).samples.size(); }
@@ -59,7 +58,7 @@ TEST_F(BenchmarkData, HasAsManyItemsAsThePapersSay) {
 
 TEST_F(BenchmarkData, BbhHas27SubsetsAnd6511Items) {
   size_t n_subsets = 0, n = 0;
-  for (const auto& id : find_tasks(kTasks)) {
+  for (const auto& id : find_tasks(test::kTasks)) {
     if (!id.name().starts_with("bbh/")) continue;
     ++n_subsets;
     n += n_items(id.name());
@@ -70,7 +69,7 @@ TEST_F(BenchmarkData, BbhHas27SubsetsAnd6511Items) {
 
 TEST_F(BenchmarkData, MmluHas57SubjectsAndTheRowsOfTheAuthorsFiles) {
   size_t n_subjects = 0, n = 0;
-  for (const auto& variant : task_variants(kTasks / "mmlu" / "zero_shot.yaml")) {
+  for (const auto& variant : task_variants(test::kTasks / "mmlu" / "zero_shot.yaml")) {
     ++n_subjects;
     n += n_items("mmlu/zero_shot/" + variant);
   }
@@ -161,7 +160,7 @@ TEST_F(BenchmarkData, PromptsAreTheBytesThatThePublicScriptsMake) {
             "6f6a9982561520928e89adb39785205e44ce3f444f2a8b0bcf3877c3b7df0743");
   EXPECT_EQ(sha256_hex(all_of("aqua/cot8")), "c1232d1a033dad7b177e775d739faec58353ced0edf355310f20bfcbb6ff37c5");
   std::string bbh;
-  for (const auto& id : find_tasks(kTasks)) {
+  for (const auto& id : find_tasks(test::kTasks)) {
     if (id.name().starts_with("bbh/")) bbh += all_of(id.name());
   }
   EXPECT_EQ(sha256_hex(bbh), "c2f418fa5069f6ce81d04a8c94f6d5ee0967ccb5bf11349457646d719e752d8d");
@@ -175,7 +174,7 @@ TEST_F(BenchmarkData, CsvFieldsAndOptionsAreThoseOfPython) {
     return all;
   };
   std::string mmlu, options;
-  for (const auto& variant : task_variants(kTasks / "mmlu" / "zero_shot.yaml")) {
+  for (const auto& variant : task_variants(test::kTasks / "mmlu" / "zero_shot.yaml")) {
     mmlu += fields_of(data_dir_ / "mmlu" / "test" / (variant + "_test.csv"));
   }
   EXPECT_EQ(sha256_hex(mmlu), "f8c739c9181cfd9d1156b1e33ef9222bc0d1e1ec204f727633433e664429c5b5");
@@ -202,19 +201,28 @@ std::optional<std::vector<std::string>> take_apart(const Template& parts, std::s
 
 class MiniPrompts : public BenchmarkData {
  protected:
-  // Whether the official template of `set` gives `text` back, filled with what it was filled with.
-  bool is_fill(const std::string& set, const std::string& text) {
-    const auto task = load_task(find_task(kTasks, "longbench/" + set));
+  // The task of the official set and a dataset of its prompt alone.
+  const std::pair<TaskSpec, Dataset>& official(const std::string& set) {
+    auto [at, is_new] = officials_.try_emplace(set);
+    if (!is_new) return at->second;
+    auto& [task, dataset] = at->second;
+    task = load_task(find_task(test::kTasks, "longbench/" + set));
     const auto templates = nlohmann::json::parse(read_file(data_dir_ / task.template_file->file));
-    Dataset dataset;
     dataset.prompt = parse_prompt_template(
         task, templates.at(nlohmann::json::json_pointer(task.template_pointer)).get<std::string>());
+    return at->second;
+  }
+  // Whether the official template of `set` gives `text` back, filled with what it was filled with.
+  bool is_fill(const std::string& set, const std::string& text) {
+    const auto& [task, dataset] = official(set);
     const auto fields = take_apart(dataset.prompt, text);
     if (!fields) return false;
     Sample sample;
     sample.fields = {{"context", fields->front()}, {"input", fields->back()}};
     return render_prompt(task, dataset, sample).text == text;
   }
+
+  std::map<std::string, std::pair<TaskSpec, Dataset>> officials_;
 };
 
 std::string replaced(std::string text, const std::string& from, const std::string& to) {
@@ -228,7 +236,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 TEST_F(MiniPrompts, AreTheOfficialTemplatesFill) {
   std::map<std::string, int> others;
   int n = 0;
-  for (const auto& variant : task_variants(kTasks / "longbench_mini" / "prompts.yaml")) {
+  for (const auto& variant : task_variants(test::kTasks / "longbench_mini" / "prompts.yaml")) {
     read_jsonl(data_dir_ / "longbench_mini" / (variant + ".jsonl"), [&](int64_t line, const nlohmann::json& item) {
       ++n;
       const auto text = item["prompt"].get<std::string>();

@@ -5,13 +5,12 @@
 
 #include "scoring/answer_scorer.h"
 #include "support/message_of.h"
+#include "support/places.h"
 #include "task/task_spec.h"
 #include "text/utf8.h"
 
 namespace kvc {
 namespace {
-
-const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
 
 class TaskFiles : public testing::TestWithParam<TaskId> {};
 
@@ -85,12 +84,12 @@ std::string case_name(const testing::TestParamInfo<TaskId>& info) {
   return name;
 }
 
-INSTANTIATE_TEST_SUITE_P(All, TaskFiles, testing::ValuesIn(find_tasks(kTasks)), case_name);
+INSTANTIATE_TEST_SUITE_P(All, TaskFiles, testing::ValuesIn(find_tasks(test::kTasks)), case_name);
 
 TEST(Tasks, AreNamedBySuiteAndFile) {
-  EXPECT_EQ(find_task(kTasks, "gsm8k/cot8").yaml_file, kTasks / "gsm8k" / "cot8.yaml");
-  EXPECT_EQ(load_task(kTasks / "gsm8k" / "cot8.yaml").name, "gsm8k/cot8");
-  const auto message = test::message_of([] { find_task(kTasks, "gsm8k/cot"); });
+  EXPECT_EQ(find_task(test::kTasks, "gsm8k/cot8").yaml_file, test::kTasks / "gsm8k" / "cot8.yaml");
+  EXPECT_EQ(load_task(test::kTasks / "gsm8k" / "cot8.yaml").name, "gsm8k/cot8");
+  const auto message = test::message_of([] { find_task(test::kTasks, "gsm8k/cot"); });
   EXPECT_EQ(message.find("unknown task 'gsm8k/cot' (did you mean 'gsm8k/cot8'?); "), 0u) << message;
   EXPECT_NE(message.find(" are known, the nearest: gsm8k/cot8, "), std::string::npos) << message;
   EXPECT_TRUE(message.ends_with("; `kvc tasks` lists them")) << message;

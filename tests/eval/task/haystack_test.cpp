@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "support/message_of.h"
+#include "support/places.h"
 #include "task/task_groups.h"
 #include "task/task_spec.h"
 #include "text/files.h"
@@ -16,10 +17,8 @@
 namespace kvc {
 namespace {
 
-const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
-
 std::vector<nlohmann::json> made(const char* task) {
-  return make_haystacks(*load_task(find_task(kTasks, task)).data.haystack, {});
+  return make_haystacks(*load_task(find_task(test::kTasks, task)).data.haystack, {});
 }
 
 int64_t n_words(const std::string& text) {
@@ -67,7 +66,7 @@ TEST(Haystack, IsTheSameEverywhere) {
 // So that a limit of twenty samples has every length and depth once.
 TEST(Haystack, InRoundsIsTheSameQuestionsInAnotherOrder) {
   for (const char* task : {"passkey/to_8k", "needle/to_8k"}) {
-    auto spec = *load_task(find_task(kTasks, task)).data.haystack;
+    auto spec = *load_task(find_task(test::kTasks, task)).data.haystack;
     const auto rounds = make_haystacks(spec, {});
     ASSERT_EQ(rounds.size(), 4u * 5 * 5);
     std::set<std::pair<int64_t, int64_t>> first;
@@ -81,7 +80,7 @@ TEST(Haystack, InRoundsIsTheSameQuestionsInAnotherOrder) {
 }
 
 TEST(Haystack, ATextTooShortForItsNeedleIsRefused) {
-  auto spec = *load_task(find_task(kTasks, "passkey/digits")).data.haystack;
+  auto spec = *load_task(find_task(test::kTasks, "passkey/digits")).data.haystack;
   spec.lengths = {12};
   EXPECT_NO_THROW(make_haystacks(spec, {}));
   spec.lengths = {11};
@@ -92,8 +91,8 @@ TEST(Haystack, ATextTooShortForItsNeedleIsRefused) {
 
 TEST(TaskGroups, MembersAreTasksPrefixesAndGroupsAbove) {
   std::vector<std::string> names;
-  for (const auto& id : find_tasks(kTasks)) names.push_back(id.name());
-  const auto groups = load_task_groups(kTasks / "groups.yaml", names);
+  for (const auto& id : find_tasks(test::kTasks)) names.push_back(id.name());
+  const auto groups = load_task_groups(test::kTasks / "groups.yaml", names);
   const auto group = [&](const std::string& name) {
     return *std::find_if(groups.begin(), groups.end(), [&](const auto& g) { return g.name == name; });
   };
@@ -102,7 +101,7 @@ TEST(TaskGroups, MembersAreTasksPrefixesAndGroupsAbove) {
   EXPECT_EQ(group("LongBench English").members.size(), 6u);
   EXPECT_TRUE(group("LongBench English").members[0].is_group);
   EXPECT_EQ(group("MMLU 5-shot").members.size(), 57u);
-  EXPECT_THROW(load_task_groups(kTasks / "groups.yaml", {"bbh/snarks"}), Error);
+  EXPECT_THROW(load_task_groups(test::kTasks / "groups.yaml", {"bbh/snarks"}), Error);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "data/random.h"
 #include "data/sentences.h"
 #include "scoring/answer_scorer.h"
+#include "support/places.h"
 #include "task/dataset.h"
 #include "text/files.h"
 
@@ -16,8 +17,6 @@ namespace kvc {
 namespace {
 
 using Texts = std::vector<std::string>;
-
-const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
 
 Texts lines_of(const std::string& text) {
   std::istringstream in(text);
@@ -34,7 +33,7 @@ double score(const TaskSpec& spec, const std::string& extractor, const std::stri
 // "From A a bus goes to B." of the last list of the prompt.
 TEST(LongDecoding, TheWayFollowsFromTheOneLineThatLeavesEachPlace) {
   for (const auto& [label, n_steps] : std::map<std::string, size_t>{{"8", 8}, {"128", 128}}) {
-    const auto spec = load_task(find_task(kTasks, "long_decoding/route/" + label));
+    const auto spec = load_task(find_task(test::kTasks, "long_decoding/route/" + label));
     const auto data = load_dataset(spec, {}, {}, 20);
     ASSERT_EQ(data.samples.size(), 20u);
     EXPECT_EQ(data.n_samples, 200);
@@ -117,7 +116,7 @@ std::string search(const std::vector<int64_t>& numbers, int64_t target) {
 
 TEST(LongDecoding, TheSearchIsThatOfTheRuleAlsoInTheExamples) {
   for (const auto& [label, n_lines] : std::map<std::string, size_t>{{"16", 16}, {"64", 64}, {"256", 256}}) {
-    const auto spec = load_task(find_task(kTasks, "long_decoding/countdown/" + label));
+    const auto spec = load_task(find_task(test::kTasks, "long_decoding/countdown/" + label));
     const auto data = load_dataset(spec, {}, {}, 20);
     std::set<std::string> asked;
     for (const auto& sample : data.samples) {
@@ -149,7 +148,7 @@ TEST(LongDecoding, TheSearchIsThatOfTheRuleAlsoInTheExamples) {
 
 // The share of the lines before the first that is not the gold's, counted line by line.
 TEST(LongDecoding, AnAnswerIsWorthItsLinesBeforeTheFirstWrongOne) {
-  const auto spec = load_task(find_task(kTasks, "long_decoding/route/8"));
+  const auto spec = load_task(find_task(test::kTasks, "long_decoding/route/8"));
   Random random(3);
   for (int i = 0; i < 500; ++i) {
     Texts gold, answer;
@@ -175,7 +174,7 @@ TEST(LongDecoding, AnAnswerIsWorthItsLinesBeforeTheFirstWrongOne) {
 TEST(LongDecoding, IsTheSameEverywhere) {
   std::string all;
   for (const char* name : {"route/32", "countdown/64"}) {
-    const auto spec = load_task(find_task(kTasks, std::string("long_decoding/") + name));
+    const auto spec = load_task(find_task(test::kTasks, std::string("long_decoding/") + name));
     const auto data = load_dataset(spec, {}, {}, 5);
     for (const auto& sample : data.samples) all += render_prompt(spec, data, sample).text + sample.gold + "\n";
   }

@@ -10,7 +10,7 @@
 namespace kvc {
 namespace {
 
-const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks/longbench";
+const std::filesystem::path kLongBench = std::filesystem::path(KVC_SOURCE_DIR) / "tasks/longbench";
 
 class LongBench : public testing::Test {
  protected:
@@ -24,7 +24,7 @@ class LongBench : public testing::Test {
   nlohmann::json read_json(const std::string& name) { return nlohmann::json::parse(read_file(folder_ / name)); }
 
   PredictionScores score(const std::string& name, size_t extractor) {
-    const auto spec = load_task(kTasks / (name + ".yaml"));
+    const auto spec = load_task(kLongBench / (name + ".yaml"));
     const auto file = folder_ / (name + ".jsonl");
     return score_predictions(spec, spec.extractors.at(extractor), read_predictions(spec, file).samples, file, scorer_);
   }

@@ -16,6 +16,7 @@
 #include "data/sentences.h"
 #include "scoring/answer_scorer.h"
 #include "support/message_of.h"
+#include "support/places.h"
 #include "support/temp_folder.h"
 #include "task/dataset.h"
 #include "text/files.h"
@@ -25,7 +26,6 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
 const Texts kSix = {"niah_single_1", "niah_multikey_2", "niah_multikey_3", "vt", "cwe", "fwe"};
 const Texts kInText = {"niah_single_2", "niah_single_3", "niah_multikey_1", "niah_multivalue", "niah_multiquery"};
 
@@ -52,7 +52,7 @@ struct Loaded {
 };
 
 Loaded load(const std::string& name, int64_t n, const std::filesystem::path& data_dir = {}) {
-  Loaded loaded{load_task(find_task(kTasks, name)), {}};
+  Loaded loaded{load_task(find_task(test::kTasks, name)), {}};
   loaded.data = load_dataset(loaded.spec, data_dir, gauge(1 << 20), n);
   return loaded;
 }
@@ -332,7 +332,8 @@ double official(bool all, std::string pred, const Texts& refs) {
 }
 
 TEST(MadeAnswers, ScoreAsTheOfficialMetricOn1000RandomOutputs) {
-  auto all = load_task(find_task(kTasks, "ruler/cwe/4k")), part = load_task(find_task(kTasks, "ruler/qa_1/4k"));
+  auto all = load_task(find_task(test::kTasks, "ruler/cwe/4k")),
+       part = load_task(find_task(test::kTasks, "ruler/qa_1/4k"));
   Random random(7);
   AnswerScorer scorer;
   const Texts pieces = {"1234567", "123", "4567", "Apple", "aPPle", "pie",  " ",
@@ -383,7 +384,7 @@ TEST(MadeQuestions, OfOtherWordsOrAnotherLengthHaveAnotherHash) {
   };
   std::filesystem::create_directories(folder.path() / "tasks/ruler/scoring");
   for (const char* file : {"ruler/fwe.yaml", "ruler/niah_single_1.yaml", "ruler/scoring/all.yaml"}) {
-    std::filesystem::copy_file(kTasks / file, folder.path() / "tasks" / file);
+    std::filesystem::copy_file(test::kTasks / file, folder.path() / "tasks" / file);
   }
   folder.write("tasks/s/w.txt", "one two");
   const auto first = load_dataset(task("5"), {});
@@ -396,7 +397,7 @@ TEST(MadeQuestions, OfOtherWordsOrAnotherLengthHaveAnotherHash) {
 }
 
 TEST(MadeQuestions, LengthsThatAModelHasNotAreRefused) {
-  const auto spec = load_task(find_task(kTasks, "ruler/fwe/4k"));
+  const auto spec = load_task(find_task(test::kTasks, "ruler/fwe/4k"));
   const auto message = [&](const PromptGauge& gauge) {
     return test::message_of([&] { load_dataset(spec, {}, gauge, 1); });
   };
@@ -421,7 +422,7 @@ TEST(MadeNeedles, OthersEndWhereKeysOrValuesDo) {
     std::filesystem::create_directories(folder.path() / "tasks/ruler/scoring");
     for (const char* file : {"ruler/fwe.yaml", "ruler/niah_single_1.yaml", "ruler/scoring/all.yaml"}) {
       const auto kept = std::filesystem::copy_options::overwrite_existing;
-      std::filesystem::copy_file(kTasks / file, folder.path() / "tasks" / file, kept);
+      std::filesystem::copy_file(test::kTasks / file, folder.path() / "tasks" / file, kept);
     }
     folder.write("tasks/s/w.txt", "one two three");
     folder.write(

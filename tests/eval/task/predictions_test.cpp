@@ -8,24 +8,23 @@
 
 #include "predictions/score_predictions.h"
 #include "support/message_of.h"
+#include "support/places.h"
 #include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
 
-const std::filesystem::path kTasks = std::filesystem::path(KVC_SOURCE_DIR) / "tasks";
-
 class Predictions : public testing::Test {
  protected:
   std::vector<Prediction> read(const std::string& task, const std::string& text) {
     folder_.write("t.jsonl", text);
-    auto file = read_predictions(load_task(find_task(kTasks, task)), file_);
+    auto file = read_predictions(load_task(find_task(test::kTasks, task)), file_);
     n_other_filters_ = file.n_other_filters;
     return std::move(file.samples);
   }
 
   double percent(const std::string& task, size_t extractor, const std::string& text) {
-    const auto spec = load_task(find_task(kTasks, task));
+    const auto spec = load_task(find_task(test::kTasks, task));
     AnswerScorer scorer;
     return score_predictions(spec, spec.extractors.at(extractor), read(task, text), file_, scorer).percent();
   }
@@ -216,7 +215,7 @@ TEST_F(Predictions, ALoneSurrogateIsRefused) {
 }
 
 TEST_F(Predictions, ResultsAreOneJsonObject) {
-  const auto spec = load_task(find_task(kTasks, "longbench/qasper"));
+  const auto spec = load_task(find_task(test::kTasks, "longbench/qasper"));
   AnswerScorer scorer;
   const auto lines = read("longbench/qasper", R"({"pred": "a cat", "answers": ["cat"]}
 {"pred": "dog", "answers": ["cat", "cat dog"]}

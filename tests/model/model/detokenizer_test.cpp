@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "support/places.h"
 #include "support/processor_seconds.h"
 #include "support/temp_folder.h"
 #include "text/files.h"
@@ -16,11 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 using Ids = std::vector<int64_t>;
 
-const fs::path kData = fs::path(KVC_TEST_DATA) / "model";
-
 std::vector<fs::path> folders() {
   std::vector<fs::path> found{KVC_SOURCE_DIR "/models/demo"};
-  for (const char* name : {"demo_like", "spm", "added", "gpt2", "pieces"}) found.push_back(kData / name);
+  for (const char* name : {"demo_like", "spm", "added", "gpt2", "pieces"})
+    found.push_back(kvc::test::kModelData / name);
   return found;
 }
 
@@ -79,7 +79,8 @@ TEST(Detokenizer, GivesWhatDecodeGivesForRealTokenizers) {
 }
 
 TEST(Detokenizer, HoldsACharacterBackUntilItIsWhole) {
-  const auto tokenizer = kvc::Tokenizer::load(kData / "demo_like");  // byte-level: the euro sign is E2 82 AC
+  const auto tokenizer =
+      kvc::Tokenizer::load(kvc::test::kModelData / "demo_like");  // byte-level: the euro sign is E2 82 AC
   using Pieces = std::vector<std::string>;
   EXPECT_EQ(pieces_of(tokenizer, ids_of(tokenizer, {"a", "â", "Ĥ", "¬", "b"})), (Pieces{"a", "", "", "€", "b", ""}));
   EXPECT_EQ(pieces_of(tokenizer, ids_of(tokenizer, {"â", "Ĥ", "a"})), (Pieces{"", "", "\ufffda", ""}));
@@ -92,10 +93,10 @@ TEST(Detokenizer, DecodesByteTokensByTheRuleOfTheFile) {
   using Pieces = std::vector<std::string>;
   const std::vector<std::string> whole{"<0xE2>", "<0x82>", "<0xAC>", "a"},
       broken{"<0xE2>", "<0x82>", "<0xAC>", "<0xFF>", "<0x41>"};
-  const auto json = kvc::Tokenizer::load(kData / "spm");
+  const auto json = kvc::Tokenizer::load(kvc::test::kModelData / "spm");
   EXPECT_EQ(pieces_of(json, ids_of(json, whole)), (Pieces{"", "", "", "€a", ""}));
   EXPECT_EQ(pieces_of(json, ids_of(json, broken)), (Pieces{"", "", "", "\ufffd\ufffd\ufffd\ufffd", "\ufffd", ""}));
-  const auto pieces = kvc::Tokenizer::load(kData / "pieces");
+  const auto pieces = kvc::Tokenizer::load(kvc::test::kModelData / "pieces");
   EXPECT_EQ(pieces_of(pieces, ids_of(pieces, whole)), (Pieces{"", "", "€", "a", ""}));
   EXPECT_EQ(pieces_of(pieces, ids_of(pieces, broken)), (Pieces{"", "", "€", "\ufffd", "A", ""}));
   EXPECT_EQ(pieces_of(pieces, ids_of(pieces, {"<0xE2>", "<0x82>"})), (Pieces{"", "", "\ufffd\ufffd"}));
@@ -104,7 +105,7 @@ TEST(Detokenizer, DecodesByteTokensByTheRuleOfTheFile) {
 TEST(Detokenizer, DropsTheSpaceThatEncodingPutThereOnce) {
   using Pieces = std::vector<std::string>;
   for (const char* name : {"spm", "pieces"}) {
-    const auto tokenizer = kvc::Tokenizer::load(kData / name);
+    const auto tokenizer = kvc::Tokenizer::load(kvc::test::kModelData / name);
     EXPECT_EQ(pieces_of(tokenizer, ids_of(tokenizer, {"<s>", "▁", "▁the", "▁the"})),
               (Pieces{"", "", " the", " the", ""}))
         << name;
@@ -115,7 +116,7 @@ TEST(Detokenizer, DropsTheSpaceThatEncodingPutThereOnce) {
 
 TEST(Detokenizer, TakesAsLongForTheLastIdAsForTheFirst) {
   for (const char* name : {"demo_like", "spm", "pieces"}) {
-    const auto tokenizer = kvc::Tokenizer::load(kData / name);
+    const auto tokenizer = kvc::Tokenizer::load(kvc::test::kModelData / name);
     kvc::Detokenizer detokenizer(tokenizer, true);
     const double seconds = kvc::test::processor_seconds([&] {
       for (int64_t i = 0; i < 500'000; ++i) detokenizer.add(3 + i % 250);  // in "spm" and "pieces", runs of byte tokens

@@ -57,7 +57,7 @@ json tokenizer() {
           {"decoder", {{"type", "Fuse"}}}};
 }
 
-kvc::Tokenizer load(const json& file) {
+kvc::Tokenizer loaded(const json& file) {
   const TempFolder dir;
   dir.write("tokenizer.json", file.dump());
   return kvc::Tokenizer::load(dir.path());
@@ -71,12 +71,12 @@ json doubling(int n_times) {
 TEST(HostileTokenizer, ThatDoublesATextSixtyTimesIsRefused) {
   auto file = tokenizer();
   file["normalizer"] = {{"type", "Sequence"}, {"normalizers", doubling(3)}};
-  EXPECT_THAT(load(file).encode("a", false), SizeIs(8));
+  EXPECT_THAT(loaded(file).encode("a", false), SizeIs(8));
   file["normalizer"]["normalizers"] = doubling(60);
-  EXPECT_THAT(message_of([&] { load(file).encode("a", false); }), HasSubstr("at most 288"));
+  EXPECT_THAT(message_of([&] { loaded(file).encode("a", false); }), HasSubstr("at most 288"));
   file["normalizer"] = nullptr;
   file["decoder"] = {{"type", "Sequence"}, {"decoders", doubling(60)}};
-  EXPECT_THAT(message_of([&] { load(file).decode(std::vector<int64_t>{0}, false); }), HasSubstr("at most 320"));
+  EXPECT_THAT(message_of([&] { loaded(file).decode(std::vector<int64_t>{0}, false); }), HasSubstr("at most 320"));
 }
 
 TEST(HostileTokenizer, ThatMakesManyLongPiecesIsRefused) {
@@ -84,7 +84,7 @@ TEST(HostileTokenizer, ThatMakesManyLongPiecesIsRefused) {
   const json all = {{"type", "Split"}, {"pattern", {{"Regex", "."}}}, {"behavior", "Isolated"}};
   const json sign = {{"type", "Metaspace"}, {"replacement", std::string(250, 'a')}, {"split", false}};
   file["pre_tokenizer"] = {{"type", "Sequence"}, {"pretokenizers", {all, sign}}};
-  EXPECT_THAT(message_of([&] { load(file).encode(std::string(100, 'b'), false); }), HasSubstr("components make"));
+  EXPECT_THAT(message_of([&] { loaded(file).encode(std::string(100, 'b'), false); }), HasSubstr("components make"));
 }
 
 json template_of(const json& single, const json& ids) {
@@ -95,7 +95,7 @@ TEST(HostileTokenizer, WithATemplateOfWrongIdsIsRefused) {
   auto file = tokenizer();
   const json single = {{{"SpecialToken", {{"id", "<s>"}}}}, {{"Sequence", {{"id", "A"}}}}};
   file["post_processor"] = template_of(single, {UINT64_MAX});
-  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("18446744073709551615, expected a token id"));
+  EXPECT_THAT(message_of([&] { loaded(file); }), HasSubstr("18446744073709551615, expected a token id"));
 }
 
 // A thousand times a thousand ids from a file of some kilobytes
@@ -104,14 +104,14 @@ TEST(HostileTokenizer, WithATemplateThatMultipliesIsRefused) {
   auto single = json::array_t(1000, {{"SpecialToken", {{"id", "<s>"}}}});
   single.push_back({{"Sequence", {{"id", "A"}}}});
   file["post_processor"] = template_of(single, json::array_t(1000, 2));
-  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("more than 1024 special tokens"));
+  EXPECT_THAT(message_of([&] { loaded(file); }), HasSubstr("more than 1024 special tokens"));
 }
 
 // \C matches one byte: what follows would begin within a character.
 TEST(HostileTokenizer, WhoseRegexSplitsCharactersIsRefused) {
   auto file = tokenizer();
   file["pre_tokenizer"] = {{"type", "Split"}, {"pattern", {{"Regex", "\\C"}}}, {"behavior", "Isolated"}};
-  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("'\\C'"));
+  EXPECT_THAT(message_of([&] { loaded(file); }), HasSubstr("'\\C'"));
 }
 
 TEST(HostileTokenizer, ThatStripsAMillionTimesIsDoneAtOnce) {
@@ -122,19 +122,19 @@ TEST(HostileTokenizer, ThatStripsAMillionTimesIsDoneAtOnce) {
   const std::string word(1 << 20, 'a');
   file["model"]["vocab"][word] = 3;
   file["decoder"] = {{"type", "Sequence"}, {"decoders", {{{"type", "Fuse"}}, strip("a")}}};
-  const auto tokenizer = load(file);
+  const auto tokenizer = loaded(file);
   EXPECT_LT(kvc::test::processor_seconds([&] {
               EXPECT_EQ(tokenizer.decode(std::vector<int64_t>{3, 1}, false), "b");
             }),
             10);
   file["decoder"] = strip("");
-  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("content is empty"));
+  EXPECT_THAT(message_of([&] { loaded(file); }), HasSubstr("content is empty"));
 }
 
 TEST(HostileTokenizer, WithAnIdBeyondEveryVocabularyIsRefused) {
   auto file = tokenizer();
   file["model"]["vocab"]["c"] = INT32_MAX;  // a table by id would take 256 MiB
-  EXPECT_THAT(message_of([&] { load(file); }), HasSubstr("from 0 to 16777215"));
+  EXPECT_THAT(message_of([&] { loaded(file); }), HasSubstr("from 0 to 16777215"));
 }
 
 // sentencepiece's ModelProto of three pieces: <unk> (2, unknown), a (1, normal), and a user's (4). One that begins with

@@ -4,6 +4,7 @@
 
 #include "gguf/protobuf_fields.h"
 #include "support/message_of.h"
+#include "support/places.h"
 #include "support/processor_seconds.h"
 #include "support/temp_folder.h"
 #include "text/files.h"
@@ -20,12 +21,10 @@ using testing::AllOf;
 using testing::HasSubstr;
 using Ids = std::vector<int64_t>;
 
-const fs::path kData = fs::path(KVC_TEST_DATA) / "model";
-
 // A copy of a golden folder's files, to be changed.
 struct Folder : TempFolder {
   explicit Folder(const std::string& name) {
-    for (const auto& entry : fs::directory_iterator(kData / name)) {
+    for (const auto& entry : fs::directory_iterator(kvc::test::kModelData / name)) {
       fs::copy_file(entry.path(), path() / entry.path().filename());
     }
   }
@@ -48,12 +47,12 @@ TEST(TokenizerFiles, NamesTheThreeWhereThereIsNone) {
 TEST(TokenizerFiles, PrefersTokenizerJsonThenTokenizerModel) {
   const Folder folder("gpt2");
   const auto size = folder.load().vocab_size();
-  fs::copy_file(kData / "pieces" / "tokenizer.model", folder / "tokenizer.model");
+  fs::copy_file(kvc::test::kModelData / "pieces" / "tokenizer.model", folder / "tokenizer.model");
   fs::remove(folder / "tokenizer_config.json");
   const auto pieces = folder.load();
   EXPECT_TRUE(pieces.token_id("▁the").has_value());
   EXPECT_NE(pieces.vocab_size(), size);
-  fs::copy_file(kData / "added" / "tokenizer.json", folder / "tokenizer.json");
+  fs::copy_file(kvc::test::kModelData / "added" / "tokenizer.json", folder / "tokenizer.json");
   EXPECT_TRUE(folder.load().token_id("<mask>").has_value());
 }
 
@@ -139,7 +138,7 @@ TEST(TokenizerFiles, TakesTheLeadingSpaceFromTheModelFile) {
 
 TEST(TokenizerFiles, RefusesTextThatIsNotUtf8WhateverTheFile) {
   for (const char* name : {"gpt2", "pieces", "spm"}) {
-    const auto tokenizer = kvc::Tokenizer::load(kData / name);
+    const auto tokenizer = kvc::Tokenizer::load(kvc::test::kModelData / name);
     EXPECT_THAT(message_of([&] { tokenizer.encode("abcdefghijk\xff", true); }), HasSubstr("byte 11 (0xFF)")) << name;
   }
 }

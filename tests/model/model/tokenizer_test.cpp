@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "support/message_of.h"
+#include "support/places.h"
 #include "support/processor_seconds.h"
 #include "support/temp_folder.h"
 #include "text/files.h"
@@ -20,13 +21,11 @@ using nlohmann::json;
 using testing::AllOf;
 using testing::HasSubstr;
 
-const std::filesystem::path kData = std::filesystem::path(KVC_TEST_DATA) / "model";
-
 class GoldenTokenizer : public testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenTokenizer, GivesTheReferencesIdsAndTexts) {
-  const auto tokenizer = kvc::Tokenizer::load(kData / GetParam());
-  const auto golden = kvc::read_json(kData / "tokenizer_golden.json").at(GetParam());
+  const auto tokenizer = kvc::Tokenizer::load(kvc::test::kModelData / GetParam());
+  const auto golden = kvc::read_json(kvc::test::kModelData / "tokenizer_golden.json").at(GetParam());
   EXPECT_EQ(tokenizer.vocab_size(), golden.at("vocab_size").get<int64_t>());
   ASSERT_GT(golden.at("strings").size(), 50u);
   for (const auto& one : golden.at("strings")) {
@@ -42,7 +41,7 @@ TEST_P(GoldenTokenizer, GivesTheReferencesIdsAndTexts) {
 INSTANTIATE_TEST_SUITE_P(Of, GoldenTokenizer, testing::Values("demo_like", "spm", "added", "gpt2", "pieces"),
                          [](const auto& info) { return info.param; });
 
-json small_tokenizer() { return kvc::read_json(kData / "demo_like" / "tokenizer.json"); }
+json small_tokenizer() { return kvc::read_json(kvc::test::kModelData / "demo_like" / "tokenizer.json"); }
 
 kvc::Tokenizer load(const json& file) {
   const TempFolder dir;
@@ -73,7 +72,7 @@ TEST(Tokenizer, RefusesNegativeIdsAndSkipsThoseWithoutToken) {
 }
 
 TEST(Tokenizer, FindsTokensByTheirText) {
-  const auto tokenizer = kvc::Tokenizer::load(kData / "added");
+  const auto tokenizer = kvc::Tokenizer::load(kvc::test::kModelData / "added");
   EXPECT_EQ(tokenizer.encode("<mask>", false), std::vector<int64_t>({tokenizer.token_id("<mask>").value()}));
   EXPECT_FALSE(tokenizer.token_id("no such token").has_value());
 }

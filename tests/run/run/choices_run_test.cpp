@@ -6,6 +6,7 @@
 
 #include "checkpoint/safetensors.h"
 #include "store/database.h"
+#include "support/places.h"
 #include "support/program.h"
 #include "task/choices.h"
 #include "tokenizer/tokenizer.h"
@@ -15,8 +16,6 @@ namespace {
 
 using test::run_program;
 using test::TempFolder;
-
-const std::filesystem::path kRoot = KVC_SOURCE_DIR;
 
 const char* const kTask = R"(version: 1
 summary: choices
@@ -77,7 +76,7 @@ TEST_F(ChoicesRun, FullGivesTheModelsOwnLikelihoods) {
   ASSERT_EQ(done.exit_code, 0) << done.err;
   const auto choices = stored("full");
   ASSERT_EQ(choices.size(), 3u);
-  const auto tokenizer = Tokenizer::load(kRoot / "models" / "demo");
+  const auto tokenizer = Tokenizer::load(test::kCheckout / "models" / "demo");
   for (const auto& choice : choices) {
     EXPECT_NEAR(choice.log_likelihood, likelihood_by_logits(folder_, tokenizer, choice.text), 1e-3) << choice.text;
     EXPECT_TRUE(choice.content_free_log_likelihood);

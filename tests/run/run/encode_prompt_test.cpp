@@ -9,16 +9,16 @@
 
 #include "kvc/check.h"
 #include "support/message_of.h"
+#include "support/places.h"
 #include "support/temp_folder.h"
 
 namespace kvc {
 namespace {
 
-const std::filesystem::path kRoot = KVC_SOURCE_DIR;
 const std::optional<ChatTemplate> kNoChat;
 
 std::optional<ChatTemplate> bare_llama2() {
-  return choose_chat_template({.form = "llama2_bare"}, kRoot / "models" / "demo", kRoot);
+  return choose_chat_template({.form = "llama2_bare"}, test::kCheckout / "models" / "demo", test::kCheckout);
 }
 
 using Ids = std::vector<int64_t>;
@@ -33,7 +33,7 @@ class RealPrompts : public testing::Test {
   }
   // Sum and number of the prompts' tokens over all samples.
   std::pair<int64_t, int64_t> count(const std::string& name) {
-    const auto spec = load_task(find_task(kRoot / "tasks", name));
+    const auto spec = load_task(find_task(test::kCheckout / "tasks", name));
     const auto data = load_dataset(spec, data_dir_);
     std::pair<int64_t, int64_t> sum{0, 0};
     for (const auto& sample : data.samples) {
@@ -70,7 +70,7 @@ TEST_F(RealPrompts, AquaPromptsHave1603TokensInTheMean) {
 // GEAR's Table 3 says 1021.
 TEST_F(RealPrompts, BbhPromptsHave1021TokensInTheMean) {
   int64_t sum = 0, n = 0;
-  for (const auto& id : find_tasks(kRoot / "tasks")) {
+  for (const auto& id : find_tasks(test::kCheckout / "tasks")) {
     if (!id.name().starts_with("bbh/")) continue;
     const auto counts = count(id.name());
     sum += counts.first;
@@ -83,7 +83,7 @@ TEST_F(RealPrompts, BbhPromptsHave1021TokensInTheMean) {
 
 // The public script: half of the limit from either end, each half decoded by itself, joined, and encoded again.
 TEST_F(RealPrompts, LongPromptsLoseTheirMiddle) {
-  const auto spec = load_task(find_task(kRoot / "tasks", "longbench/passage_retrieval_zh"));
+  const auto spec = load_task(find_task(test::kCheckout / "tasks", "longbench/passage_retrieval_zh"));
   const auto data = load_dataset(spec, data_dir_);
   const auto& sample = data.samples.front();
   const auto full = llama2_->encode(render_prompt(spec, data, sample).text, true);
@@ -106,7 +106,7 @@ TEST_F(RealPrompts, MadeQuestionsAreAsLongAsTheirTaskSays) {
     for (const char* name : {"niah_single_1", "niah_multikey_2", "niah_multikey_3", "vt", "cwe", "fwe"}) {
       for (const auto& [label, tokens] : std::map<std::string, int64_t>{{"1k", 1024}, {"4k", 4096}, {"16k", 16384}}) {
         const PromptSettings settings{&kNoChat, "", 1 << 20, std::nullopt};
-        const auto spec = load_task(find_task(kRoot / "tasks", concat("ruler/", name, "/", label)));
+        const auto spec = load_task(find_task(test::kCheckout / "tasks", concat("ruler/", name, "/", label)));
         const auto data = load_dataset(spec, {}, prompt_gauge(*tokenizer, settings), 5);
         for (const auto& sample : data.samples) {
           const auto encoded = encode_prompt(spec, data, sample, *tokenizer, settings);
@@ -146,7 +146,7 @@ class SmallPrompts : public testing::Test {
   }
   test::TempFolder folder_;
   bool question_after_ = false;
-  Tokenizer tokenizer_ = Tokenizer::load(kRoot / "models" / "demo");
+  Tokenizer tokenizer_ = Tokenizer::load(test::kCheckout / "models" / "demo");
   TaskSpec spec_;
   Dataset data_;
 };

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "store/database.h"
+#include "support/places.h"
 #include "support/program.h"
 #include "tokenizer/tokenizer.h"
 
@@ -13,8 +14,6 @@ namespace {
 
 using test::run_program;
 using test::TempFolder;
-
-const std::filesystem::path kRoot = KVC_SOURCE_DIR;
 
 const char* const kTask = R"(version: 1
 summary: a text
@@ -29,7 +28,7 @@ class LikelihoodRun : public testing::Test {
  protected:
   LikelihoodRun() {
     folder_.write("tasks/s/t.yaml", kTask);
-    text_ = read_file(kRoot / "tasks/demo/data/swaps.jsonl").substr(0, 6000);
+    text_ = read_file(test::kCheckout / "tasks/demo/data/swaps.jsonl").substr(0, 6000);
     folder_.write("tasks/s/t.txt", text_);
     write_experiment("  - full\n  - rtn: {bits: 2}\n    label: two bits\n");
   }
@@ -128,7 +127,7 @@ TEST_F(LikelihoodRun, BlocksAddUpToTheSamplesSums) {
 // Each begins with what the tokenizer puts before a text, here one token.
 TEST_F(LikelihoodRun, WindowsFollowEachOtherInOneEncodingOfTheText) {
   ASSERT_EQ(run({"--limit", "1000"}).exit_code, 0);
-  const auto tokenizer = Tokenizer::load(kRoot / "models" / "demo");
+  const auto tokenizer = Tokenizer::load(test::kCheckout / "models" / "demo");
   const auto ids = tokenizer.encode(text_, false);
   auto database = db();
   EXPECT_EQ(database.integer("SELECT max(n_samples) FROM cell"), static_cast<int64_t>(ids.size() / 95));
@@ -260,7 +259,7 @@ TEST_F(LikelihoodRun, WhatCannotBeReadIsRefusedWithTheCounts) {
           "t.yaml:7:13: error: likelihood.tokens is 5000, and the model's context has 4096");
   refused("reference: full", "reference: ful", "t.yaml:7:13: error: unknown compressor 'ful' (did you mean 'full'?)");
   folder_.write("tasks/s/t.txt", "Q: Sam has the rope.");
-  const auto n = Tokenizer::load(kRoot / "models" / "demo").encode("Q: Sam has the rope.", true).size();
+  const auto n = Tokenizer::load(test::kCheckout / "models" / "demo").encode("Q: Sam has the rope.", true).size();
   refused(
       "text: text", "text: text",
       "likelihood.tokens is 96, and the longest of 1 texts has " + std::to_string(n) + " with the model's tokenizer");
@@ -273,7 +272,7 @@ TEST_F(LikelihoodRun, AWindowIsShownAsAPrompt) {
   const auto done =
       run_program(folder_, {"prompt", (folder_ / "tasks/s/t.yaml").string(), "1", "--model", "models/demo", "--json"});
   ASSERT_EQ(done.exit_code, 0) << done.err;
-  const auto ids = Tokenizer::load(kRoot / "models" / "demo").encode(text_, true);
+  const auto ids = Tokenizer::load(test::kCheckout / "models" / "demo").encode(text_, true);
   std::vector wanted{ids[0]};
   wanted.insert(wanted.end(), ids.begin() + 96, ids.begin() + 127);
   EXPECT_EQ(nlohmann::json::parse(done.out)["ids"], nlohmann::json(wanted));

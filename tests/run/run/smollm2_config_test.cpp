@@ -5,6 +5,7 @@
 
 #include "experiment/bench_experiment.h"
 #include "experiment/task_names.h"
+#include "support/places.h"
 #include "support/program.h"
 #include "text/yaml_read.h"
 #include "tokenizer/tokenizer.h"
@@ -12,8 +13,7 @@
 namespace kvc::test {
 namespace {
 
-const std::filesystem::path kRoot = KVC_SOURCE_DIR;
-const auto kConfig = kRoot / "configs" / "smollm2.yaml";
+const auto kConfig = kCheckout / "configs" / "smollm2.yaml";
 
 // The same compressors on one layer of the model's shape.
 std::string as_bench() {
@@ -30,7 +30,7 @@ TEST(SmolLm2Config, EveryPluginOfThisRepositoryTakesTheModelsShape) {
   ASSERT_EQ(planned.exit_code, 0) << planned.err;
   std::set<std::string> used, there;
   for (const auto& choice : load_bench(file, {}).compressors) used.insert(choice.plugin);
-  for (const auto& entry : std::filesystem::directory_iterator(kRoot / "plugins")) {
+  for (const auto& entry : std::filesystem::directory_iterator(kCheckout / "plugins")) {
     if (entry.is_directory()) there.insert(entry.path().filename());
   }
   EXPECT_EQ(used, there);
@@ -40,7 +40,7 @@ TEST(SmolLm2Config, EveryPluginOfThisRepositoryTakesTheModelsShape) {
 TEST(SmolLm2Config, NamesTasksThatThereAre) {
   auto map = load_yaml(kConfig).map();
   Paths paths;
-  paths.root = kRoot;
+  paths.root = kCheckout;
   std::vector<std::string> found;
   for (const auto& name : map.required("tasks").sequence()) {
     for (const auto& id : tasks_of(name.string(), paths)) found.push_back(id.name());

@@ -2,6 +2,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "conformance/cases.h"
@@ -9,6 +10,7 @@
 #include "kvc/value_checks.h"
 #include "sandbox/device.h"
 #include "sandbox/memory_meter.h"
+#include "support/more.h"
 #include "support/test_device.h"
 
 namespace kvc::conformance {
@@ -26,8 +28,11 @@ std::vector<std::string> built_plugins() {
 
 class EveryPlugin : public testing::TestWithParam<std::string> {};
 
-void run_all(const PluginLibrary& plugin, const Case& one) {
-  for (const auto& check : all_checks()) {
+// The checks that case `i` meets, of others than the first one in `n`.
+void run_checks(const PluginLibrary& plugin, const Case& one, size_t i = 0, size_t n = 1) {
+  for (size_t j = 0; j < all_checks().size(); ++j) {
+    if (!test::is_met(i, j, n)) continue;
+    const auto& check = all_checks()[j];
     SCOPED_TRACE(concat(plugin.descriptor().name, " ", one.label(), ": ", check.name));
     for (const auto& complaint : run_check(check, {plugin, one.options, one.model}).complaints) {
       ADD_FAILURE() << complaint;
@@ -38,7 +43,8 @@ void run_all(const PluginLibrary& plugin, const Case& one) {
 TEST_P(EveryPlugin, ConformsWithEveryOption) {
   const PluginLibrary plugin(built(GetParam()));
   const auto& model = model_shapes().front();
-  for (const auto& options : option_sweep(plugin, model)) run_all(plugin, {options, model, ""});
+  const auto sweep = option_sweep(plugin, model);
+  for (size_t i = 0; i < sweep.size(); ++i) run_checks(plugin, {sweep[i], model, ""}, i, 3);
 }
 
 // A method may refuse a shape (one KV head), but not most of them.
@@ -48,7 +54,7 @@ TEST_P(EveryPlugin, ConformsOnEveryShape) {
   for (size_t i = 1; i < model_shapes().size(); ++i) {
     const auto sweep = option_sweep(plugin, model_shapes()[i]);
     if (sweep.empty()) continue;
-    run_all(plugin, {sweep.front(), model_shapes()[i], ""});
+    run_checks(plugin, {sweep.front(), model_shapes()[i], ""}, i, 4);
     ++n_served;
   }
   EXPECT_GE(n_served, 4) << "of six shapes";
@@ -71,7 +77,9 @@ TEST_P(EveryPlugin, ConformsOnADevice) {
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
   const OnDevice there(test::device());
   const auto& model = model_shapes().front();
-  run_all(plugin, {option_sweep(plugin, model).front(), model, ""});
+  const auto all = built_plugins();
+  const auto place = static_cast<size_t>(std::ranges::find(all, GetParam()) - all.begin());
+  run_checks(plugin, {option_sweep(plugin, model).front(), model, ""}, 1 + place, 3);
 }
 
 // What the cache of `made` gives for the last token, on the CPU, and what it says to hold.
@@ -87,11 +95,14 @@ std::pair<at::Tensor, int64_t> attention_on(at::Device device, const Subject& su
 TEST_P(EveryPlugin, AttendsOnADeviceAsOnTheCpu) {
   const PluginLibrary plugin(built(GetParam()));
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
-  for (const auto& model : model_shapes()) {
-    for (const auto& options : option_sweep(plugin, model)) {
-      const Case one{options, model, ""};
+  for (size_t m = 0; m < model_shapes().size(); ++m) {
+    const auto& model = model_shapes()[m];
+    const auto sweep = option_sweep(plugin, model);
+    for (size_t i = 0; i < sweep.size(); ++i) {
+      if (!test::is_met(m, i, 3)) continue;
+      const Case one{sweep[i], model, ""};
       SCOPED_TRACE(one.label());
-      const Subject subject{plugin, options, model};
+      const Subject subject{plugin, sweep[i], model};
       const auto [here, bytes] = attention_on(at::kCPU, subject, 150, 163, at::kFloat);
       const auto [there, bytes_there] = attention_on(test::device(), subject, 150, 163, at::kFloat);
       const double error = (there - here).square().sum().item<double>() / here.square().sum().item<double>();
@@ -169,11 +180,13 @@ TEST_P(EveryPlugin, KeepsOnADeviceWhatItKeepsOnTheCpu) {
   const PluginLibrary plugin(built(GetParam()));
   if (serves_the_cpu_alone(plugin)) GTEST_SKIP() << plugin.descriptor().capabilities.devices;
   const auto& model = model_shapes().front();
-  for (const auto& options : option_sweep(plugin, model)) {
-    const Case one{options, model, ""};
-    const Subject subject{plugin, options, model};
+  const auto sweep = option_sweep(plugin, model);
+  for (size_t i = 0; i < sweep.size(); ++i) {
+    const Case one{sweep[i], model, ""};
+    const Subject subject{plugin, sweep[i], model};
     for (size_t which = 0; which < 6; ++which) {
       for (const int64_t n_prompt : {1, 150}) {
+        if (!test::is_met(i, 2 * which + (n_prompt == 1), 4)) continue;
         SCOPED_TRACE(concat(one.label(), ", input ", which, ", prompt of ", n_prompt));
         const auto here = kept_on(at::kCPU, subject, which, n_prompt);
         const auto there = kept_on(test::device(), subject, which, n_prompt);
@@ -197,13 +210,15 @@ TEST_P(EveryPlugin, AStepOnADeviceReadsNothing) {
   const int64_t allowed = GetParam() == "kvquant" ? 2 : 0;  // how many outliers a token's key and value have
   const OnDevice there(emulated_device());
   const auto& model = model_shapes().front();
-  for (const auto& options : option_sweep(plugin, model)) {
-    const Case one{options, model, ""};
+  const auto sweep = option_sweep(plugin, model);
+  for (size_t i = 0; i < sweep.size(); ++i) {
+    const Case one{sweep[i], model, ""};
     SCOPED_TRACE(one.label());
-    const auto input = ordinary_input(model, 420);
-    const auto made = make({plugin, options, model});
+    const int64_t n = i == 0 || test::asks_for_more() ? 420 : 220;
+    const auto input = ordinary_input(model, n);
+    const auto made = make({plugin, sweep[i], model});
     append(*made.cache, tokens_of(input, 0, 150));
-    for (int64_t t = 150; t < 420; ++t) {
+    for (int64_t t = 150; t < n; ++t) {
       ValueChecks checks;
       const int64_t before = n_reads_of_emulated_device();
       {

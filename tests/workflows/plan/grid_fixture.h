@@ -28,7 +28,7 @@ inline std::string dump(const std::filesystem::path& database) {
 class GridTest : public ::testing::Test {
  protected:
   // kvc plan, with the small experiment and n samples of each task.
-  void plan(std::vector<std::string> options, int n = 30) {
+  void plan(std::vector<std::string> options, int n = 16) {
     folder.write("small.yaml", small_experiment("  - full\n  - kivi: {bits: 2, group_size: 32, recent: 32}\n"
                                                 "  - kivi: {bits: 4, group_size: 32, recent: 32}\n",
                                                 n));

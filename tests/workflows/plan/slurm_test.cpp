@@ -58,7 +58,7 @@ class SlurmCluster : public GridTest {
 
 TEST_F(SlurmCluster, KilledStoppedAndSignalledShardsMergeToTheRunWithoutSlurm) {
   const auto clusters = folder.write("clusters.yaml", "here: {max_array: 4, time: \"2\", signal_seconds: 10}\n");
-  plan({"--shards", "6", "--cluster", "here", "--clusters", clusters.string()}, 200);
+  plan({"--shards", "6", "--cluster", "here", "--clusters", clusters.string()}, 40);
   ASSERT_EQ(planned.shards.size(), 6u);
   ASSERT_EQ(shell("bash " + (folder / "grid.submit.sh").string()), 0) << read_file(out);
 
