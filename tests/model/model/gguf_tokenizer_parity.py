@@ -1,4 +1,4 @@
-"""Tokenizers of GGUF files against the packages that read the original files: the same ids and texts on 10,000 strings each.
+"""Tokenizers of GGUF files against the packages that read the original files: the same ids and texts on strings of every kind.
 
 usage: gguf_tokenizer_parity.py PROGRAM [...]
 The files are written by the `gguf` package: small tokenizers trained on the spot with each kind of pre-tokenizer, and the real
