@@ -1,6 +1,6 @@
 """Models from GGUF files against Hugging Face transformers in fp32: small ones of every family, written by the public
 gguf package with matrices of every type, and real files: SmolLM2-135M-Instruct's where KVC_SMOLLM2_GGUF names it, and
-those that KVC_GGUF_MODELS names, separated by colons; the first 200 tokens of a text, with KVC_TEST_MORE 500.
+those that KVC_GGUF_MODELS names, separated by colons; the first 100 tokens of a text, with KVC_TEST_MORE 500.
 
 usage: gguf_parity.py PROGRAM; exit code 77 where the Python packages are absent.
 """
@@ -246,12 +246,12 @@ def main():
                 write(model, architecture, keys, path, random)
             ids = torch.randint(0, VOCAB, (300,), generator=torch.Generator().manual_seed(i)).tolist()
             results.append(compare_ids(program, type(config).__name__ + " as " + architecture, path, model, ids, 100, out))
-        n_ids = 500 if os.environ.get("KVC_TEST_MORE") else 200
+        n_ids, n_greedy = (500, 50) if os.environ.get("KVC_TEST_MORE") else (100, 25)
         reals = [os.environ.get("KVC_SMOLLM2_GGUF", "")] + os.environ.get("KVC_GGUF_MODELS", "").split(os.pathsep)
         for real in filter(None, reals):
             model = AutoModelForCausalLM.from_pretrained(os.path.dirname(real), gguf_file=os.path.basename(real),
                                                          dtype=torch.float32, attn_implementation="eager").eval()
-            results.append(compare_ids(program, os.path.basename(real), real, model, text_ids(real)[:n_ids], 50, out))
+            results.append(compare_ids(program, os.path.basename(real), real, model, text_ids(real)[:n_ids], n_greedy, out))
     sys.exit(0 if all(results) else 1)
 
 
