@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What nvcc makes of the kernels, and the times that follow from it: nothing here runs on a GPU.
 
-cuda_kernels.py --check    the kernels compile for sm_80 and sm_90 within harness/compress/cuda/kernels.tsv, without spills or
+cuda_kernels.py --check [--architectures sm_80 sm_90]
+                           the kernels compile for sm_80 and sm_90 within harness/compress/cuda/kernels.tsv, without spills or
                            local memory, and their inner loops are what their head comments say; exit 77: no toolkit
 cuda_kernels.py --write    writes harness/compress/cuda/kernels.tsv and the table of docs/cuda.md
 cuda_kernels.py --predict DEVICE [--tokens N] [--batch N] [--kv-heads N] [--layers N]
@@ -209,7 +210,7 @@ DEVICES = read_gpus()
 def check():
     """Against the table: no more registers or shared memory, no fewer blocks, instructions within 5 percent."""
     rows, wrong = gather()
-    budget = {(r[0], r[1]): r for r in read_table()}
+    budget = {(r[0], r[1]): r for r in read_table() if r[1] in ARCHITECTURES}
     for row in rows:
         allowed = budget.pop((row[0], row[1]), None)
         if allowed is None:
@@ -325,11 +326,14 @@ def write_page(point):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("--architectures", nargs="+", choices=ARCHITECTURES, default=list(ARCHITECTURES))
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--predict", choices=DEVICES)
     for name, value in {"tokens": 32768, "batch": 16, "kv-heads": 8, "layers": 32}.items():
         parser.add_argument("--" + name, type=int, default=value)
     point = parser.parse_args()
+    if point.check:
+        ARCHITECTURES[:] = point.architectures
     for name in ("tokens", "batch", "kv_heads", "layers"):
         if getattr(point, name) < 1:
             parser.error(f"--{name.replace('_', '-')} {getattr(point, name)}, allowed: 1 or more")
