@@ -15,6 +15,7 @@ namespace fs = std::filesystem;
 const fs::path kBuilt = fs::path(KVC_BINARY_DIR) / "plugins", kTestPlugins = fs::path(KVC_BINARY_DIR) / "tests/plugins";
 
 int64_t n_lines(const std::string& text) { return std::count(text.begin(), text.end(), '\n'); }
+
 // A folder with opens_badly.so, of which the environment says how it opens.
 class OpenedPlugin : public testing::Test {
  protected:

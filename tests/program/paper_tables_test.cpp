@@ -4,15 +4,12 @@
 #include <algorithm>
 #include <regex>
 
-#include "store/result_store.h"
-#include "support/program.h"
+#include "program/stored.h"
 
 namespace kvc::test {
 namespace {
 
 const std::string kConfig = std::string(KVC_SOURCE_DIR) + "/configs/papers/demo/gear_10.yaml";
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
 TEST(PaperTable, NamesTheCommandThatFillsWhatIsMissing) {
   TempFolder folder;
@@ -23,16 +20,16 @@ TEST(PaperTable, NamesTheCommandThatFillsWhatIsMissing) {
   EXPECT_EQ(table.exit_code, 0) << table.err;
   const std::string command = "./kvc run configs/papers/demo/gear_10.yaml --db " + db +
                               " --limit 1 --set 'tasks=[demo/arithmetic, demo/truth]'";
-  EXPECT_TRUE(contains(table.out, "missing: 6 of 9 cells of gear_10_demo; " + command)) << table.out;
-  EXPECT_TRUE(contains(table.out, "| H2O ")) << table.out;
-  EXPECT_TRUE(contains(run_program(folder, {"tables", "--db", db}).out, "3 of 9")) << table.out;
+  EXPECT_TRUE(has(table.out, "missing: 6 of 9 cells of gear_10_demo; " + command)) << table.out;
+  EXPECT_TRUE(has(table.out, "| H2O ")) << table.out;
+  EXPECT_TRUE(has(run_program(folder, {"tables", "--db", db}).out, "3 of 9")) << table.out;
 
   const auto set_n_samples = [&](int n) {
     ResultStore::open(db).database().execute("UPDATE cell SET n_samples = " + std::to_string(n));
   };
   set_n_samples(50);  // as the file asks
   table = run_program(folder, {"table", "gear:10", "--db", db});
-  EXPECT_FALSE(contains(table.out, "--limit")) << table.out;
+  EXPECT_FALSE(has(table.out, "--limit")) << table.out;
   set_n_samples(1);
 
   ASSERT_EQ(
@@ -40,8 +37,8 @@ TEST(PaperTable, NamesTheCommandThatFillsWhatIsMissing) {
           .exit_code,
       0);
   table = run_program(folder, {"table", "gear:10", "--db", db});
-  EXPECT_FALSE(contains(table.out, "missing")) << table.out;
-  EXPECT_TRUE(contains(run_program(folder, {"tables", "--db", db}).out, "9 of 9"));
+  EXPECT_FALSE(has(table.out, "missing")) << table.out;
+  EXPECT_TRUE(has(run_program(folder, {"tables", "--db", db}).out, "9 of 9"));
   const auto trace = run_program(folder, {"table", "gear:10", "--db", db, "--trace", "--format", "csv"});
   EXPECT_TRUE(std::regex_search(trace.out, std::regex("H2O,demo: swaps,[0-9.]+,demo/swaps,h2o,[^\n]*,1,[0-9a-f]{64}")))
       << trace.out;
@@ -53,7 +50,7 @@ TEST(PaperTable, IsRefusedInOneLineWhereItCannotBe) {
   const auto refused = [&](const std::vector<std::string>& arguments, const std::string& message) {
     const auto run = run_program(folder, arguments);
     EXPECT_EQ(run.exit_code, 2) << run.out;
-    EXPECT_TRUE(contains(run.err, message)) << run.err;
+    EXPECT_TRUE(has(run.err, message)) << run.err;
     EXPECT_EQ(std::count(run.err.begin(), run.err.end(), '\n'), 1) << run.err;
   };
   refused({"table", "gear:11", "--db", db}, "unknown table 'gear:11' (did you mean 'gear:1'?); known: decoquant:1, ");
@@ -66,8 +63,8 @@ TEST(PaperTable, IsRefusedInOneLineWhereItCannotBe) {
 TEST(PaperTable, ChecksWhatIsPrinted) {
   TempFolder folder;
   const auto run = run_program(folder, {"table", "validate", "gear:1"});
-  EXPECT_TRUE(contains(run.out, "31.87 is the mean of 9 values")) << run.out;
-  EXPECT_TRUE(contains(run.out, "2 of 10 averages")) << run.out;
+  EXPECT_TRUE(has(run.out, "31.87 is the mean of 9 values")) << run.out;
+  EXPECT_TRUE(has(run.out, "2 of 10 averages")) << run.out;
   const auto file = std::string(KVC_SOURCE_DIR) + "/results/external/gear_table1.yaml";
   for (const auto& words : std::vector<std::vector<std::string>>{{"table", "gear:1", "--check"},
                                                                  {"table", "--check", "gear:1"},

@@ -12,6 +12,7 @@ std::string bad_plugin(const std::string& name) {
   return std::string(KVC_BINARY_DIR) + "/tests/plugins/" + name + ".so";
 }
 std::string built_plugin(const std::string& name) { return std::string(KVC_BINARY_DIR) + "/plugins/" + name + ".so"; }
+
 // The checks that standard error names: "FAIL  check (case): message"
 std::set<std::string> failed_checks(const std::string& err) {
   std::set<std::string> checks;

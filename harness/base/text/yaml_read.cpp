@@ -171,7 +171,7 @@ YamlValue YamlMap::required(const std::string& key) {
     if (!contains(asked_, name)) unread.push_back(name);
   }
   const auto nearest = nearest_name(key, unread);
-  misspelled_.push_back(nearest);
+  if (!nearest.empty()) misspelled_.push_back(nearest);
   value().fail("missing key '", key, "'", value().name().empty() ? "" : " in " + value().name(),
                nearest.empty() ? "" : " (is it '" + nearest + "'?)");
 }

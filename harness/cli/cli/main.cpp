@@ -13,6 +13,7 @@
 #include "cli/verbs.h"
 #include "cli/version.h"
 #include "kvc/check.h"
+#include "text/end_process.h"
 #include "text/several_errors.h"
 #include "wire/child_end.h"
 #include "worker/worker.h"

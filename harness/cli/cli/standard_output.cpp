@@ -6,7 +6,6 @@
 
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <iostream>
 
@@ -42,15 +41,6 @@ int end_standard_output(int code) {
   if (error != EPIPE) std::fprintf(stderr, "kvc: cannot write standard output: %s\n", std::strerror(error));
   if (code != 0) return code;
   return error == EPIPE ? 128 + SIGPIPE : kEnvironment;
-}
-
-void end_process(int code) {
-#ifdef __SANITIZE_ADDRESS__
-  std::exit(code);  // which looks for leaks
-#else
-  std::fflush(nullptr);
-  ::_exit(code);
-#endif
 }
 
 }  // namespace kvc

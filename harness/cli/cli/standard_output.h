@@ -14,7 +14,4 @@ bool is_output_lost();
 // line, 3, and silently 141 of a pipe that nothing reads any more, as where SIGPIPE ends a program.
 int end_standard_output(int code);
 
-// Last of all. LibTorch's statics stay as they are: to destroy them takes a third of the processor time of a short verb.
-[[noreturn]] void end_process(int code);
-
 }  // namespace kvc

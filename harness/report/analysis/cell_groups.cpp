@@ -253,14 +253,15 @@ std::vector<CellGroup> read_groups(Database& db, const GroupFilter& filter, std:
 }
 
 std::vector<const CellGroup*> find_groups(const std::vector<CellGroup>& groups, const std::string& pattern) {
-  std::vector<const CellGroup*> found;
-  for (const auto& group : groups) {
-    if (group.label() == pattern || group.given == pattern) found.push_back(&group);
-  }
-  const bool is_whole = !found.empty();
-  for (const auto& group : groups) {
-    if (!is_whole && has_options(group, pattern)) found.push_back(&group);
-  }
+  const auto those = [&](auto fits) {
+    std::vector<const CellGroup*> found;
+    for (const auto& group : groups) {
+      if (fits(group)) found.push_back(&group);
+    }
+    return found;
+  };
+  auto found = those([&](const auto& group) { return group.label() == pattern || group.given == pattern; });
+  if (found.empty()) found = those([&](const auto& group) { return has_options(group, pattern); });
   if (found.empty()) {
     const auto wanted = read_pattern(pattern);
     std::set<std::string> plugins;

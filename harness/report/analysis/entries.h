@@ -21,8 +21,8 @@ std::vector<std::string> stored_methods(Database& db);
 // Makes the temporary tables that the SQL of results/tables/<paper>/ and results/figures/<paper>/ reads:
 //   chosen(experiment): the experiments that are shown
 //   entry: one row a cell of these experiments: experiment, position, label (as the experiment calls its compressor, or
-//     plugin and the options that differ), key, kind, model (its folder's name), task, task_json (with its scoring), model_json,
-//     plugin, options_json, generation_json, bits, is_lossy, is_simulated, n_samples; sums over its ok samples: n_ok,
+//     plugin and the options that differ), key, kind, model (its folder's name), task, task_json (with its scoring),
+//     model_json, plugin, options_json, generation_json, bits, is_lossy, is_simulated, n_samples; sums over its ok samples: n_ok,
 //     kv_bytes, kv_bytes_fp16, paper_bytes, n_prompt_tokens, n_new_tokens; of its headline score, as in v_interval
 //     (results/interval_views.sql): measure, n_scores, and in percent accuracy (whatever the measure), low, high; of
 //     running text also kl, kl_low, kl_high (nats per token)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "kvc/check.h"
 #include "render/numbers.h"
@@ -12,6 +13,19 @@ namespace kvc {
 namespace {
 
 bool is_bits(const std::string& option) { return option.starts_with("bits "); }
+
+// The options that all of these have.
+std::set<std::string> shared_options(const std::vector<std::string>& labels) {
+  std::map<std::string, size_t> counts;
+  for (const auto& label : labels) {
+    for (const auto& option : options_of(label)) ++counts[option];
+  }
+  std::set<std::string> shared;
+  for (const auto& [option, n] : counts) {
+    if (n == labels.size()) shared.insert(option);
+  }
+  return shared;
+}
 
 // The options of `label` that are not shared.
 std::string own_options(const std::string& label, const std::set<std::string>& shared) {
@@ -63,18 +77,6 @@ std::vector<std::string> options_of(const std::string& label) {
   }
   options.push_back(label.substr(begin));
   return options;
-}
-
-std::set<std::string> shared_options(const std::vector<std::string>& labels) {
-  std::map<std::string, size_t> counts;
-  for (const auto& label : labels) {
-    for (const auto& option : options_of(label)) ++counts[option];
-  }
-  std::set<std::string> shared;
-  for (const auto& [option, n] : counts) {
-    if (n == labels.size()) shared.insert(option);
-  }
-  return shared;
 }
 
 void share_options(Table& table) {

@@ -1,7 +1,6 @@
 // What a compressor is called among others: by the options that differ.
 #pragma once
 
-#include <set>
 #include <string>
 #include <vector>
 
@@ -12,9 +11,6 @@ namespace kvc {
 
 // "bits 2, group_size 32" as its options. A composition, which names those of several plugins, is one.
 std::vector<std::string> options_of(const std::string& label);
-
-// The options that all of these have.
-std::set<std::string> shared_options(const std::vector<std::string>& labels);
 
 // For people, of a table with the columns `compressor` and `options`: what all rows of a compressor have goes into a
 // note, and the column goes where nothing is left. Bits stay unless a column has them.

@@ -27,12 +27,21 @@ using Numbers = std::vector<double>;
 // SQLite hands out one zeroed pointer a group; it owns the group's numbers, by argument, until the aggregate's end.
 using Group = std::vector<Numbers>;
 
+// The group that is being collected; null, and said, where there is no memory.
+Group* group_of(sqlite3_context* context, size_t n) {
+  auto** group = static_cast<Group**>(sqlite3_aggregate_context(context, sizeof(Group*)));
+  if (!group) {
+    sqlite3_result_error_nomem(context);
+    return nullptr;
+  }
+  if (!*group) *group = new Group(n);
+  return *group;
+}
+
 void collect(sqlite3_context* context, int n, sqlite3_value** values) {
   if (sqlite3_value_type(values[0]) == SQLITE_NULL) return;
-  auto** group = static_cast<Group**>(sqlite3_aggregate_context(context, sizeof(Group*)));
-  if (!group) return sqlite3_result_error_nomem(context);
-  if (!*group) *group = new Group(static_cast<size_t>(n));
-  for (int i = 0; i < n; ++i) (**group)[static_cast<size_t>(i)].push_back(sqlite3_value_double(values[i]));
+  auto* group = group_of(context, static_cast<size_t>(n));
+  for (int i = 0; group && i < n; ++i) (*group)[static_cast<size_t>(i)].push_back(sqlite3_value_double(values[i]));
 }
 
 Group collected(sqlite3_context* context) {
@@ -60,17 +69,16 @@ void quartile_final(sqlite3_context* context) {
 // float_quantile(p, x, first, past): p is the same for a whole group.
 void collect_floats(sqlite3_context* context, int, sqlite3_value** values) {
   if (sqlite3_value_type(values[1]) == SQLITE_NULL) return;
-  auto** group = static_cast<Group**>(sqlite3_aggregate_context(context, sizeof(Group*)));
-  if (!group) return sqlite3_result_error_nomem(context);
-  if (!*group) *group = new Group(2);
-  (**group)[0] = {sqlite3_value_double(values[0])};
+  auto* group = group_of(context, 2);
+  if (!group) return;
+  (*group)[0] = {sqlite3_value_double(values[0])};
   const auto* bytes = static_cast<const char*>(sqlite3_value_blob(values[1]));
   const int64_t n = sqlite3_value_bytes(values[1]) / static_cast<int64_t>(sizeof(float));
   const int64_t first = std::max<int64_t>(0, sqlite3_value_int64(values[2]));
   for (int64_t i = first; i < std::min<int64_t>(n, sqlite3_value_int64(values[3])); ++i) {
     float value;
     std::memcpy(&value, bytes + i * static_cast<int64_t>(sizeof value), sizeof value);
-    (**group)[1].push_back(value);
+    (*group)[1].push_back(value);
   }
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// With the names of all where there is none of a name.
+// All without names. Throws Error with the known names where one is none of them.
 std::vector<Check> chosen_checks(const std::vector<std::string>& names) {
   if (names.empty()) return all_checks();
   std::vector<std::string> known;
@@ -31,7 +31,7 @@ std::vector<Check> chosen_checks(const std::vector<std::string>& names) {
 // In the child: the checks from number `first` on, case by case. It says {"opened"}, then {"begin"} and {"end"} of each
 // check, then {"done"}.
 void run_checks(const ForkedChild::Say& say, const std::filesystem::path& file, const VerifyOptions& options,
-                size_t first) {
+                const std::vector<Check>& checks, size_t first) {
   if (options.paranoid) {
     ledger::set_guarded();
     ledger::open(ledger::kAccounts - 1);  // all that the checks do
@@ -44,7 +44,6 @@ void run_checks(const ForkedChild::Say& say, const std::filesystem::path& file, 
   const auto cases = cases_of(plugin, options.options);
   say({{"opened", {{"plugin", d.name}, {"summary", d.summary}, {"sha256", plugin.sha256()}}}});
   const bool serves_none = std::all_of(cases.begin(), cases.end(), [](const Case& c) { return !c.refusal.empty(); });
-  const auto checks = chosen_checks(options.checks);
   for (size_t i = first; i < cases.size() * checks.size(); ++i) {
     const auto& c = cases[i / checks.size()];
     const auto& check = checks[i % checks.size()];
@@ -85,7 +84,7 @@ int64_t Report::count(Verdict verdict) const {
 }
 
 Report verify(const std::filesystem::path& file, const VerifyOptions& options) {
-  chosen_checks(options.checks);
+  const auto checks = chosen_checks(options.checks);
   Report report{.plugin = file.stem(), .summary = "", .sha256 = "", .file = file, .results = {}};
   const auto add = [&](Result result) {
     options.on_result(result);
@@ -93,7 +92,7 @@ Report verify(const std::filesystem::path& file, const VerifyOptions& options) {
   };
   for (size_t next = 0;;) {
     const size_t first = next;
-    ForkedChild child([&](const auto& say) { run_checks(say, file, options, first); });
+    ForkedChild child([&](const auto& say) { run_checks(say, file, options, checks, first); });
     json begin = {{"check", "opens"}, {"on", "-"}};
     const char* when = " in check ";
     for (json message; !(message = child.receive(options.seconds_a_check)).is_null();) {

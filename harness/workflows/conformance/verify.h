@@ -43,8 +43,8 @@ struct VerifyOptions {
 
 // Runs every check on every case. A child that dies, or exceeds its time, fails the check it was in, and another child
 // goes on with the next. Throws Error where the file is no plugin of this build or refuses the options, or there is no
-// such check. What the
-// plugin prints goes to standard error. Call it before this process uses LibTorch: the children are forks.
+// such check. What the plugin prints goes to standard error. Call it before this process uses LibTorch: the children are
+// forks.
 Report verify(const std::filesystem::path& file, const VerifyOptions& options);
 
 }  // namespace kvc::conformance
