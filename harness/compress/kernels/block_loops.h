@@ -5,16 +5,23 @@
 
 namespace kvc::kernels::KVC_MACHINE {
 
-#ifdef KVC_NO_TILES  // of machines from before 2013: the same sums one by one, since their tiles cost minutes to \
-                     // compile
+// Of machines from before 2013 the same sums one by one, since their tiles cost minutes to compile.
+#ifdef KVC_NO_TILES
 constexpr bool kTiles = false;
 #else
 constexpr bool kTiles = true;
 #endif
 
+#ifdef KVC_HALVES
+constexpr int kMostTile = 4;  // sums that registers hold
+#else
+constexpr int kMostTile = 16;
+#endif
+
 // y [kRows, kColumns] of x [kRows, k] and kColumns rows of w, in the order of row_products' tiles
+// A function of its own: all of them in one would take minutes to compile.
 template <int kRows, int kColumns, class Block>
-KVC_INLINE void multiply_tile(const float* x, const uint8_t* w, int64_t k, float* y, int64_t y_stride) {
+[[gnu::noinline]] void multiply_tile(const float* x, const uint8_t* w, int64_t k, float* y, int64_t y_stride) {
   const int64_t row_bytes = k / Block::kValues * Block::kBytes,
                 ahead = kColumns * row_bytes > kAhead ? kColumns * row_bytes : kAhead;
   Floats sums[kRows][kColumns] = {};
@@ -49,16 +56,19 @@ KVC_INLINE void multiply_tile(const float* x, const uint8_t* w, int64_t k, float
 template <int kColumns, class Block>
 KVC_INLINE void multiply_columns(const float* x, int64_t n_rows, int64_t k, const uint8_t* w, float* y,
                                  int64_t y_stride) {
+  const int64_t row_bytes = k / Block::kValues * Block::kBytes;
+  const auto multiply_rows = [&]<int kRows>(int64_t row) __attribute__((always_inline)) {
+    constexpr int kNarrow = std::min(kColumns, kMostTile / kRows);
+    for (int c = 0; c < kColumns; c += kNarrow) {
+      multiply_tile<kRows, kNarrow, Block>(x + row * k, w + c * row_bytes, k, y + row * y_stride + c, y_stride);
+    }
+  };
   int64_t row = 0;
   if constexpr (kTiles) {
-    for (; row + 4 <= n_rows; row += 4) {
-      multiply_tile<4, kColumns, Block>(x + row * k, w, k, y + row * y_stride, y_stride);
-    }
-    for (; row + 2 <= n_rows; row += 2) {
-      multiply_tile<2, kColumns, Block>(x + row * k, w, k, y + row * y_stride, y_stride);
-    }
+    for (; row + 4 <= n_rows; row += 4) multiply_rows.template operator()<4>(row);
+    for (; row + 2 <= n_rows; row += 2) multiply_rows.template operator()<2>(row);
   }
-  for (; row < n_rows; ++row) multiply_tile<1, kColumns, Block>(x + row * k, w, k, y + row * y_stride, y_stride);
+  for (; row < n_rows; ++row) multiply_rows.template operator()<1>(row);
 }
 
 inline void multiply(BlockType type, const float* x, int64_t n_rows, int64_t k, const uint8_t* w, int64_t first,
@@ -88,7 +98,7 @@ inline void expand(BlockType type, const uint8_t* blocks, int64_t n_values, floa
           for (int64_t group = 0; group < block.kValues / (2 * kLanes); ++group) {
             Floats steps[2];
             block.unpack(blocks, scales, group, steps);
-            std::memcpy(out + i + group * 2 * kLanes, steps, sizeof(steps));
+            for (int64_t s = 0; s < 2; ++s) store(steps[s], out + i + (2 * group + s) * kLanes);
           }
         }
       });

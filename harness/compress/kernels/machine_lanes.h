@@ -2,15 +2,11 @@
 // its own, since the compiler makes of generic code for permutations and halves some dozens of instructions.
 #pragma once
 
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
-
 #include <algorithm>
 #include <cmath>
 
 #include "kernels/code_products.h"
-#include "kernels/lanes.h"
+#include "kernels/machine_vectors.h"
 
 namespace kvc::kernels::KVC_MACHINE {
 
@@ -30,15 +26,12 @@ KVC_INLINE Floats pick(Floats v, Ints at) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_maskz_permutexvar_ps(0xffff, (__m512i)at, (__m512)v);
 #elif defined(__AVX2__)
-  __m256 half[2], picked[2];
-  __m256i index[2];
-  std::memcpy(half, &v, sizeof(v));
-  std::memcpy(index, &at, sizeof(at));
-  for (int i = 0; i < 2; ++i) {
-    const __m256 low = _mm256_permutevar8x32_ps(half[0], index[i]), high = _mm256_permutevar8x32_ps(half[1], index[i]);
-    picked[i] = _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index[i], 28)));
-  }
-  return load<Floats>(picked);
+  const auto half = [&](__m256i index) __attribute__((always_inline)) {
+    const __m256 low = _mm256_permutevar8x32_ps((__m256)v.low, index),
+                 high = _mm256_permutevar8x32_ps((__m256)v.high, index);
+    return _mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(index, 28)));
+  };
+  return of_registers(half((__m256i)at.low), half((__m256i)at.high));
 #else
   Floats picked;
   for (int64_t l = 0; l < kLanes; ++l) picked[l] = v[at[l] & 15];
@@ -60,14 +53,11 @@ KVC_INLINE Ints interleaved(Ints a, Ints b, Ints c, Ints d, int i) {
   const auto bytes = [&](__m256i x, __m256i y) __attribute__((always_inline)) {
     return i < 2 ? _mm256_unpacklo_epi8(x, y) : _mm256_unpackhi_epi8(x, y);
   };
-  __m256i half[4][2], mixed[2];
-  std::memcpy(half[0], &a, sizeof(a)), std::memcpy(half[1], &b, sizeof(b));
-  std::memcpy(half[2], &c, sizeof(c)), std::memcpy(half[3], &d, sizeof(d));
-  for (int s = 0; s < 2; ++s) {
-    const __m256i ab = bytes(half[0][s], half[1][s]), cd = bytes(half[2][s], half[3][s]);
-    mixed[s] = i % 2 == 0 ? _mm256_unpacklo_epi16(ab, cd) : _mm256_unpackhi_epi16(ab, cd);
-  }
-  return words(mixed);
+  const auto mixed = [&](Ints::Half e, Ints::Half f, Ints::Half g, Ints::Half h) __attribute__((always_inline)) {
+    const __m256i ef = bytes((__m256i)e, (__m256i)f), gh = bytes((__m256i)g, (__m256i)h);
+    return i % 2 == 0 ? _mm256_unpacklo_epi16(ef, gh) : _mm256_unpackhi_epi16(ef, gh);
+  };
+  return of_registers(mixed(a.low, b.low, c.low, d.low), mixed(a.high, b.high, c.high, d.high));
 #else
   uint8_t bytes[4][64], mixed[64];
   std::memcpy(bytes[0], &a, 64), std::memcpy(bytes[1], &b, 64);
@@ -84,6 +74,9 @@ template <int kAt>
 KVC_INLINE Ints quarter_of(Ints v) {
 #if defined(__AVX512F__)
   return (Ints)_mm512_maskz_shuffle_epi32(0xffff, (__m512i)v, (_MM_PERM_ENUM)(kAt * 0x55));
+#elif defined(KVC_HALVES)
+  return of_registers(_mm256_shuffle_epi32((__m256i)v.low, kAt * 0x55),
+                      _mm256_shuffle_epi32((__m256i)v.high, kAt * 0x55));
 #else
   return __builtin_shufflevector(v, v, kAt, kAt, kAt, kAt, kAt + 4, kAt + 4, kAt + 4, kAt + 4, kAt + 8, kAt + 8,
                                  kAt + 8, kAt + 8, kAt + 12, kAt + 12, kAt + 12, kAt + 12);
@@ -91,12 +84,23 @@ KVC_INLINE Ints quarter_of(Ints v) {
 }
 
 // The lower two of each four lanes of both, in turns; the higher two
+#ifdef KVC_HALVES
+KVC_INLINE Floats low_pairs(Floats a, Floats b) {
+  return of_registers(_mm256_unpacklo_ps((__m256)a.low, (__m256)b.low),
+                      _mm256_unpacklo_ps((__m256)a.high, (__m256)b.high));
+}
+KVC_INLINE Floats high_pairs(Floats a, Floats b) {
+  return of_registers(_mm256_unpackhi_ps((__m256)a.low, (__m256)b.low),
+                      _mm256_unpackhi_ps((__m256)a.high, (__m256)b.high));
+}
+#else
 KVC_INLINE Floats low_pairs(Floats a, Floats b) {
   return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
 }
 KVC_INLINE Floats high_pairs(Floats a, Floats b) {
   return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
 }
+#endif
 
 // sum += of each lane, its four bytes of codes, of kBits each, times its four signed bytes
 template <int kBits>
@@ -104,23 +108,19 @@ KVC_INLINE void add_dots(Ints& sum, Ints codes, Ints signed_bytes) {
 #if defined(__AVX512VNNI__)
   sum = (Ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)codes, (__m512i)signed_bytes);
 #elif defined(__AVX2__)
-  __m256i total[2], code[2], by[2];
-  std::memcpy(total, &sum, sizeof(sum));
-  std::memcpy(code, &codes, sizeof(codes));
-  std::memcpy(by, &signed_bytes, sizeof(signed_bytes));
-  const __m256i ones = _mm256_set1_epi16(1), low_bits = _mm256_set1_epi8(15);
-  for (int s = 0; s < 2; ++s) {
+  const __m256i ones = _mm256_set1_epi16(1), low_bits = _mm256_set1_epi8(15), sixteen = _mm256_set1_epi16(16);
+  const auto half = [&](__m256i code, __m256i by) __attribute__((always_inline)) {
     if constexpr (kBits < 8) {
-      total[s] = _mm256_add_epi32(total[s], _mm256_madd_epi16(_mm256_maddubs_epi16(code[s], by[s]), ones));
+      return _mm256_madd_epi16(_mm256_maddubs_epi16(code, by), ones);
     } else {  // pairs of products fit 16 bits for half a byte at a time
-      const __m256i low = _mm256_and_si256(code[s], low_bits);
-      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(code[s], 4), low_bits);
-      const __m256i sixteen = _mm256_set1_epi16(16);
-      total[s] = _mm256_add_epi32(total[s], _mm256_madd_epi16(_mm256_maddubs_epi16(low, by[s]), ones));
-      total[s] = _mm256_add_epi32(total[s], _mm256_madd_epi16(_mm256_maddubs_epi16(high, by[s]), sixteen));
+      const __m256i low = _mm256_and_si256(code, low_bits);
+      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(code, 4), low_bits);
+      return _mm256_add_epi32(_mm256_madd_epi16(_mm256_maddubs_epi16(low, by), ones),
+                              _mm256_madd_epi16(_mm256_maddubs_epi16(high, by), sixteen));
     }
-  }
-  std::memcpy(&sum, total, sizeof(sum));
+  };
+  sum += of_registers(half((__m256i)codes.low, (__m256i)signed_bytes.low),
+                      half((__m256i)codes.high, (__m256i)signed_bytes.high));
 #else
   for (int b = 0; b < 4; ++b) sum += (codes >> 8 * b & 255) * (signed_bytes << (24 - 8 * b) >> 24);
 #endif
@@ -131,10 +131,7 @@ KVC_INLINE Ints rounded(Floats x) {
 #if defined(__AVX512F__)
   return (Ints)_mm512_maskz_cvtps_epi32(0xffff, (__m512)x);
 #elif defined(__AVX2__)
-  __m256 half[2];
-  std::memcpy(half, &x, sizeof(x));
-  const __m256i whole[2] = {_mm256_cvtps_epi32(half[0]), _mm256_cvtps_epi32(half[1])};
-  return words(whole);
+  return of_registers(_mm256_cvtps_epi32((__m256)x.low), _mm256_cvtps_epi32((__m256)x.high));
 #else
   Ints whole;
   for (int64_t l = 0; l < kLanes; ++l) whole[l] = static_cast<int32_t>(std::nearbyint(x[l]));
@@ -153,12 +150,34 @@ KVC_INLINE Floats halves(const uint16_t* x) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_maskz_cvtph_ps(0xffff, load<__m256i>(x));
 #elif defined(__AVX2__)
-  const __m256 both[2] = {_mm256_cvtph_ps(load<__m128i>(x)), _mm256_cvtph_ps(load<__m128i>(x + 8))};
-  return load<Floats>(both);
+  return of_registers(_mm256_cvtph_ps(load<__m128i>(x)), _mm256_cvtph_ps(load<__m128i>(x + 8)));
 #else
   return half_values(load<Shorts>(x));
 #endif
 }
+
+// 16 bytes, each in a lane: without a sign, and with one.
+#if defined(__AVX512F__)
+KVC_INLINE Ints bytes_at(const void* bytes) {  // masked: the compiler warns of the plain one's innards
+  return (Ints)_mm512_maskz_cvtepu8_epi32(0xffff, load<__m128i>(bytes));
+}
+KVC_INLINE Ints signed_bytes_at(const void* bytes) {
+  return (Ints)_mm512_maskz_cvtepi8_epi32(0xffff, load<__m128i>(bytes));
+}
+#elif defined(__AVX2__)
+KVC_INLINE Ints bytes_at(const void* bytes) {
+  const auto v = load<__m128i>(bytes);
+  return of_registers(_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128(v, 8)));
+}
+KVC_INLINE Ints signed_bytes_at(const void* bytes) {
+  const auto v = load<__m128i>(bytes);
+  return of_registers(_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)));
+}
+#else
+typedef int8_t SignedBytes __attribute__((vector_size(16)));
+KVC_INLINE Ints bytes_at(const void* bytes) { return __builtin_convertvector(load<Bytes>(bytes), Ints); }
+KVC_INLINE Ints signed_bytes_at(const void* bytes) { return __builtin_convertvector(load<SignedBytes>(bytes), Ints); }
+#endif
 
 // Entries [first, first + 16) of n; behind the last one zeros.
 template <class T>
@@ -174,6 +193,8 @@ KVC_INLINE Floats floats_at(const float* x, int64_t first, int64_t n) {
 }
 // e4m3 in the high byte of each word -> fp32 times 2^-120; no NaN. Sign, exponent and fraction go to a float's places.
 KVC_INLINE Floats tiny_e4m3_of(Ints words) { return (Floats)(words >> 4 & static_cast<int32_t>(0x87f00000)); }
+// The same of e5m2, times 2^-112; no infinity.
+KVC_INLINE Floats tiny_e5m2_of(Ints words) { return (Floats)(words >> 3 & static_cast<int32_t>(0x8fe00000)); }
 KVC_INLINE Floats e4m3_of(Ints words) { return tiny_e4m3_of(words) * 0x1p120f; }
 
 KVC_INLINE Floats numbers_of(const void* x, NumberType type) {
@@ -183,11 +204,11 @@ KVC_INLINE Floats numbers_of(const void* x, NumberType type) {
     case NumberType::f16:
       return halves(static_cast<const uint16_t*>(x));
     case NumberType::e8m0: {
-      const Ints exponents = __builtin_convertvector(load<Bytes>(x), Ints);
+      const Ints exponents = bytes_at(x);
       return (Floats)(exponents << 23 | ((exponents == 0) & 1 << 22));  // 2^-127 is no normal number
     }
     case NumberType::e4m3:
-      return e4m3_of(__builtin_convertvector(load<Bytes>(x), Ints) << 24);
+      return e4m3_of(bytes_at(x) << 24);
     case NumberType::bf16:
       break;  // only devices read it
   }
@@ -235,10 +256,20 @@ KVC_INLINE void read_numbers(const NumberArray& x, int64_t first, int64_t n, flo
   }
 }
 // Sums of neighbours: a's, then b's.
+#ifdef KVC_HALVES
+KVC_INLINE Floats folded(Floats a, Floats b) {
+  const auto half = [](Floats v) __attribute__((always_inline)) {
+    return __builtin_shufflevector(v.low, v.high, 0, 2, 4, 6, 8, 10, 12, 14) +
+           __builtin_shufflevector(v.low, v.high, 1, 3, 5, 7, 9, 11, 13, 15);
+  };
+  return {half(a), half(b)};
+}
+#else
 KVC_INLINE Floats folded(Floats a, Floats b) {
   return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30) +
          __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
 }
+#endif
 
 // The same of n vectors, a power of two, until one is left: entry i is the sum of 16 / n lanes that stood together.
 KVC_INLINE Floats folded(Floats* parts, int64_t n) {

@@ -20,33 +20,11 @@ constexpr int64_t prefetched() {
 
 KVC_INLINE int64_t padded(int64_t n, int64_t block) { return (n + block - 1) / block * block; }
 
-// Sixteen floats where registers hold eight: the compiler would put a vector of 64 bytes on the stack.
-typedef float Eight __attribute__((vector_size(32)));
-typedef int32_t EightInts __attribute__((vector_size(32)));
-struct Pair {
-  Eight low, high;
-};
-KVC_INLINE Pair& operator+=(Pair& a, const Pair& b) {
-  a.low += b.low, a.high += b.high;
-  return a;
-}
-KVC_INLINE Pair operator*(const Pair& a, const Pair& b) { return {a.low * b.low, a.high * b.high}; }
-KVC_INLINE Pair operator*(float a, const Pair& b) { return {a * b.low, a * b.high}; }
-
+using Eight = Sixteen<float>::Half;
+using EightInts = Sixteen<int32_t>::Half;
+using Pair = Sixteen<float>;
 template <class V>
 constexpr bool kIsPair = std::is_same_v<V, Pair>;
-template <class V>
-KVC_INLINE V sixteen(const float* x) {
-  if constexpr (kIsPair<V>) {
-    return {load<Eight>(x), load<Eight>(x + 8)};
-  } else {
-    return load<V>(x);
-  }
-}
-KVC_INLINE Floats joined(const Floats& v) { return v; }
-KVC_INLINE Floats joined(const Pair& v) {
-  return __builtin_shufflevector(v.low, v.high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-}
 
 // 4-byte words of weights -> their steps, a lane for each word. F, I: Floats and Ints, or Eight and EightInts
 template <class I, class F>
@@ -99,7 +77,7 @@ KVC_INLINE void multiply_tile(const float* x, const W* w, int64_t k, float* y, i
     for (int c = 0; c < kColumns; ++c) unpack(blocks[c], weights[c]);
     for (int s = 0; s < kSteps; ++s) {
       for (int r = 0; r < kRows; ++r) {
-        const V row = sixteen<V>(x + r * k_padded + i + s * kLanes);
+        const V row = load<V>(x + r * k_padded + i + s * kLanes);
         for (int c = 0; c < kColumns; ++c) sums[r][c] += row * weights[c][s];
       }
     }
@@ -124,10 +102,9 @@ KVC_INLINE void multiply_tile(const float* x, const W* w, int64_t k, float* y, i
   }
   for (int r = 0; r < kRows; ++r) {
     if constexpr (kColumns == 4) {
-      const Floats all[4] = {joined(sums[r][0]), joined(sums[r][1]), joined(sums[r][2]), joined(sums[r][3])};
-      add_totals(all, y + r * y_stride);
+      add_totals(sums[r], y + r * y_stride);
     } else {
-      for (int c = 0; c < kColumns; ++c) y[r * y_stride + c] += total(joined(sums[r][c]));
+      for (int c = 0; c < kColumns; ++c) y[r * y_stride + c] += total(sums[r][c]);
     }
   }
 }
@@ -172,7 +149,7 @@ KVC_INLINE void mix_tile(const float* x, int64_t x_stride, const W* w, int64_t n
   V sums[kRows][kBlocks][kSteps] = {};
   if constexpr (kSum == Sum::continued) {
     for (int r = 0; r < kRows; ++r) {
-      for (int b = 0; b < kBlocks; ++b) sums[r][b][0] = sixteen<V>(y + r * y_stride + b * kBlock);
+      for (int b = 0; b < kBlocks; ++b) sums[r][b][0] = load<V>(y + r * y_stride + b * kBlock);
     }
   }
   for (int64_t t = 0; t < n_tokens; ++t) {
@@ -189,11 +166,11 @@ KVC_INLINE void mix_tile(const float* x, int64_t x_stride, const W* w, int64_t n
     for (int b = 0; b < kBlocks; ++b) {
       float* to = y + r * y_stride + b * kBlock;
       for (int s = 0; s < kSteps; ++s) {
-        const Floats sum = joined(sums[r][b][s]);
+        const V sum = sums[r][b][s];
         if constexpr (kSum == Sum::continued) {
           store(sum, to);
         } else if constexpr (kSteps == 1) {
-          store(load<Floats>(to) + sum, to);
+          store(load<V>(to) + sum, to);
         } else {
           for (int64_t l = 0; l < kLanes; ++l) to[l * kSteps + s] += sum[l];
         }

@@ -5,9 +5,9 @@
 namespace kvc::kernels {
 namespace {
 
-// Eight lanes, since sixteen go through memory where the machine has registers of eight.
-typedef float Eight __attribute__((vector_size(32)));
-typedef int32_t EightInts __attribute__((vector_size(32)));
+using Pair = Sixteen<float>;  // sixteen in one vector go through memory where the machine has registers of eight
+using Eight = Pair::Half;
+using EightInts = Sixteen<int32_t>::Half;
 
 // Shifts that put bits 8 b ... 8 b + 7 of a word where the sign is.
 template <int b>
@@ -29,15 +29,14 @@ KVC_INLINE float dot_row(const float* x, int64_t n_words, const int32_t* row) {
     sum[2] = add_where(word, kToSign<2>, load<Eight>(part + 16), sum[2]);
     sum[3] = add_where(word, kToSign<3>, load<Eight>(part + 24), sum[3]);
   }
-  const Eight halves[] = {sum[0] + sum[2], sum[1] + sum[3]};
-  return 2 * total(load<Floats>(halves));
+  return 2 * total(Pair(sum[0] + sum[2], sum[1] + sum[3]));
 }
 
 }  // namespace
 
 KVC_CLONES void dot_signs(const float* x, int64_t n_words, const int32_t* rows, int64_t n_rows, float* sums) {
-  Floats all = {};
-  for (int64_t i = 0; i < 2 * n_words; ++i) all += load<Floats>(x + kLanes * i);
+  Pair all = {};
+  for (int64_t i = 0; i < 2 * n_words; ++i) all += load<Pair>(x + kLanes * i);
   const float x_total = total(all);
   for (int64_t row = 0; row < n_rows; ++row) sums[row] = dot_row(x, n_words, rows + row * n_words) - x_total;
 }
@@ -45,11 +44,11 @@ KVC_CLONES void dot_signs(const float* x, int64_t n_words, const int32_t* rows, 
 KVC_CLONES void mix_chosen_rows(const float* x, const uint8_t* rows, int64_t n_rows, const float* w, int64_t stride,
                                 int64_t dim, float* y) {
   for (int64_t j = 0; j < dim; j += 2 * kLanes) {
-    Floats low = {}, high = {};
+    Pair low = {}, high = {};
     for (int64_t i = 0; i < n_rows; ++i) {
       const float* row = w + rows[i] * stride + j;
-      low += x[rows[i]] * load<Floats>(row);
-      high += x[rows[i]] * load<Floats>(row + kLanes);
+      low += x[rows[i]] * load<Pair>(row);
+      high += x[rows[i]] * load<Pair>(row + kLanes);
     }
     store(low, y + j);
     store(high, y + j + kLanes);
@@ -60,7 +59,7 @@ KVC_CLONES void add_scaled_by_halves(const uint16_t* halves, double factor, cons
   const auto f = static_cast<float>(factor);
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    store(load<Floats>(y + i) + f * half_values(load<Shorts>(halves + i)) * load<Floats>(x + i), y + i);
+    store(load<Pair>(y + i) + f * half_values(load<Sixteen<uint16_t>>(halves + i)) * load<Pair>(x + i), y + i);
   }
   for (; i < n; ++i) y[i] += f * half_value(halves[i]) * x[i];
 }

@@ -5,11 +5,6 @@
 // instructions.
 #pragma once
 
-#ifdef __AVX2__
-#include <immintrin.h>
-#endif
-
-#include "kernels/lanes.h"
 #include "kernels/machine_lanes.h"
 #include "kernels/weight_blocks.h"
 
@@ -18,36 +13,6 @@ namespace kvc::kernels::KVC_MACHINE {
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the blocks are little-endian");
 
 KVC_INLINE float half_at(const uint8_t* bytes) { return static_cast<float>(load<_Float16>(bytes)); }
-
-// 16 bytes, each in a lane: without a sign, and with one.
-#if defined(__AVX512F__)
-KVC_INLINE Ints bytes_at(const uint8_t* bytes) {  // masked: the compiler warns of the plain one's innards
-  return (Ints)_mm512_maskz_cvtepu8_epi32(0xffff, load<__m128i>(bytes));
-}
-KVC_INLINE Ints signed_bytes_at(const uint8_t* bytes) {
-  return (Ints)_mm512_maskz_cvtepi8_epi32(0xffff, load<__m128i>(bytes));
-}
-#elif defined(__AVX2__)
-KVC_INLINE Ints joined(__m256i low, __m256i high) {
-  const __m256i both[2] = {low, high};
-  return words(both);
-}
-KVC_INLINE Ints bytes_at(const uint8_t* bytes) {
-  const auto v = load<__m128i>(bytes);
-  return joined(_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128(v, 8)));
-}
-KVC_INLINE Ints signed_bytes_at(const uint8_t* bytes) {
-  const auto v = load<__m128i>(bytes);
-  return joined(_mm256_cvtepi8_epi32(v), _mm256_cvtepi8_epi32(_mm_srli_si128(v, 8)));
-}
-#else
-typedef int8_t SignedBytes __attribute__((vector_size(16)));
-KVC_INLINE Ints bytes_at(const uint8_t* bytes) { return __builtin_convertvector(load<Bytes>(bytes), Ints); }
-KVC_INLINE Ints signed_bytes_at(const uint8_t* bytes) {
-  return __builtin_convertvector(load<SignedBytes>(bytes), Ints);
-}
-#endif
-KVC_INLINE Floats floats(Ints v) { return __builtin_convertvector(v, Floats); }
 
 constexpr Ints kCount = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
@@ -60,7 +25,7 @@ KVC_INLINE Floats low_four(Ints v) {
 #if defined(__AVX512F__)
   return pick(Floats{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, v);
 #else
-  return floats(v & 15);
+  return floats_of(v & 15);
 #endif
 }
 
@@ -71,7 +36,7 @@ KVC_INLINE Floats minus_16(Ints codes) {
   constexpr Floats kHigh = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   return (Floats)_mm512_permutex2var_ps((__m512)kLow, (__m512i)codes, (__m512)kHigh);
 #else
-  return floats(codes - 16);
+  return floats_of(codes - 16);
 #endif
 }
 
@@ -120,7 +85,7 @@ struct Block<BlockType::q4_0> {
   static KVC_INLINE void unpack(const uint8_t* block, const OneScale& scale, int64_t, Floats* out) {
     Ints codes[2];
     half_byte_codes(block + 2, codes);
-    for (int s = 0; s < 2; ++s) out[s] = floats(codes[s] - 8) * scale.d;
+    for (int s = 0; s < 2; ++s) out[s] = floats_of(codes[s] - 8) * scale.d;
   }
 };
 
@@ -131,7 +96,7 @@ struct Block<BlockType::q4_1> {
   static KVC_INLINE void unpack(const uint8_t* block, const ScaleAndMinimum& scale, int64_t, Floats* out) {
     Ints codes[2];
     half_byte_codes(block + 4, codes);
-    for (int s = 0; s < 2; ++s) out[s] = floats(codes[s]) * scale.d + scale.m;
+    for (int s = 0; s < 2; ++s) out[s] = floats_of(codes[s]) * scale.d + scale.m;
   }
 };
 
@@ -153,7 +118,7 @@ struct Block<BlockType::q5_1> {
   static KVC_INLINE void unpack(const uint8_t* block, const ScaleAndMinimum& scale, int64_t, Floats* out) {
     Ints codes[2];
     five_bit_codes(block + 4, block + 8, codes);
-    for (int s = 0; s < 2; ++s) out[s] = floats(codes[s]) * scale.d + scale.m;
+    for (int s = 0; s < 2; ++s) out[s] = floats_of(codes[s]) * scale.d + scale.m;
   }
 };
 
@@ -162,7 +127,7 @@ struct Block<BlockType::q8_0> {
   static constexpr int64_t kValues = 32, kBytes = 34;
   static KVC_INLINE OneScale scales(const uint8_t* block) { return {half_at(block)}; }
   static KVC_INLINE void unpack(const uint8_t* block, const OneScale& scale, int64_t, Floats* out) {
-    for (int s = 0; s < 2; ++s) out[s] = floats(signed_bytes_at(block + 2 + 16 * s)) * scale.d;
+    for (int s = 0; s < 2; ++s) out[s] = floats_of(signed_bytes_at(block + 2 + 16 * s)) * scale.d;
   }
 };
 
@@ -180,7 +145,7 @@ KVC_INLINE GroupScales scales_and_minima(const uint8_t* block) {
                              (c >> 4 & 0x0f0f0f0fu) | high(b)};
   const float d = half_at(block), m = half_at(block + 2);
   const Floats factors = {d, d, d, d, d, d, d, d, m, m, m, m, m, m, m, m};
-  const Floats products = floats(bytes_at(reinterpret_cast<const uint8_t*>(codes))) * factors;
+  const Floats products = floats_of(bytes_at(reinterpret_cast<const uint8_t*>(codes))) * factors;
   GroupScales scales;
   std::memcpy(scales.of, &products, sizeof(products));
   return scales;
@@ -209,7 +174,7 @@ struct Block<BlockType::q5_k> {
     for (int s = 0; s < 2; ++s) {
       const Ints fifth = shifted(bytes_at(fifth_bits + 16 * s), bit - 4);
       const Ints code = joined_codes(bytes_at(codes + 16 * s) >> shift, fifth, 16);
-      out[s] = floats(code) * scales.of[group] - scales.of[8 + group];
+      out[s] = floats_of(code) * scales.of[group] - scales.of[8 + group];
     }
   }
 };
@@ -220,7 +185,7 @@ template <>
 struct Block<BlockType::q6_k> {
   static constexpr int64_t kValues = 256, kBytes = 210;
   static KVC_INLINE GroupScales scales(const uint8_t* block) {
-    const Floats products = floats(signed_bytes_at(block + 192)) * half_at(block + 208);
+    const Floats products = floats_of(signed_bytes_at(block + 192)) * half_at(block + 208);
     GroupScales scales;
     std::memcpy(scales.of, &products, sizeof(products));
     return scales;
@@ -232,7 +197,7 @@ struct Block<BlockType::q6_k> {
     for (int s = 0; s < 2; ++s) {
       const Ints code =
           joined_codes(bytes_at(low + 16 * s) >> low_shift, shifted(bytes_at(high + 16 * s), high_shift - 4), 48);
-      out[s] = floats(code - 32) * scales.of[group * 2 + s];
+      out[s] = floats_of(code - 32) * scales.of[group * 2 + s];
     }
   }
 };

@@ -32,8 +32,8 @@ namespace kvc::kernels::KVC_MACHINE {
 constexpr int kDigits = 3;
 
 KVC_INLINE Ints size_bits(Floats x) { return (Ints)x & 0x7fffffff; }
-KVC_INLINE Ints larger(Ints a, Ints b) { return a > b ? a : b; }
-KVC_INLINE Ints smaller(Ints a, Ints b) { return a < b ? a : b; }
+KVC_INLINE Ints larger(Ints a, Ints b) { return select(a > b, a, b); }
+KVC_INLINE Ints smaller(Ints a, Ints b) { return select(a < b, a, b); }
 
 // The units, lane by lane, of factors whose largest have these bits: the largest is 2^22 to 2^23 of its unit, and not
 // more than three digits have. Not a number where the largest is none.
@@ -44,7 +44,7 @@ struct Units {
     constexpr int32_t kAboveMost = 0x10101;  // lifts fractions above those of 127 (1 + 2^8 + 2^16) to the next exponent
     const Ints exponent = larger(((largest + kAboveMost) >> 23) - 22, Ints{} + 1);
     const Ints is_none = (largest >> 23) == 0xff;
-    size = (Floats)(is_none ? Ints{} + 0x7fc00000 : exponent << 23);
+    size = (Floats)select(is_none, Ints{} + 0x7fc00000, exponent << 23);
     inverse = (Floats)(~is_none & (254 - exponent) << 23);
   }
 };
@@ -55,7 +55,6 @@ KVC_INLINE Ints digits_of(Floats x, Floats inverse) {
   return (rounded(x * inverse) + kOffsets) ^ kOffsets;
 }
 
-KVC_INLINE Floats floats_of(Ints v) { return __builtin_convertvector(v, Floats); }
 // Three sums of products with digits -> one of products with units
 KVC_INLINE Floats joined_digits(const Ints* sums) {
   return floats_of(sums[2]) * 65536.f + floats_of((sums[1] << 8) + sums[0]);
