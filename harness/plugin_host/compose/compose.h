@@ -23,6 +23,8 @@ struct RuleScope {
   std::vector<std::pair<int64_t, int64_t>> layers = {};  // from first to last, both included
   std::optional<CacheTensor> tensor = {};                // k or v
   std::optional<bool> decode = {};                       // false: the prompt
+  bool windowed = false;  // the layers with a sliding window, too; only as written: in_layers_of() numbers them
+  RuleScope in_layers_of(const ModelShape& model) const;
   bool covers(int64_t layer, CacheTensor of, bool decoding) const;
 };
 

@@ -209,6 +209,21 @@ void check_can_serve(int64_t layer, const LayerParts& of, const std::vector<Part
 
 }  // namespace
 
+RuleScope RuleScope::in_layers_of(const ModelShape& model) const {
+  auto scope = *this;
+  scope.windowed = false;
+  for (int64_t layer = 0; windowed && layer < model.n_layers; ++layer) {
+    if (model.layer(layer).sliding_window == 0) continue;
+    if (!scope.layers.empty() && scope.layers.back().second == layer - 1) {
+      scope.layers.back().second = layer;
+    } else {
+      scope.layers.emplace_back(layer, layer);
+    }
+  }
+  KVC_CHECK(!windowed || !scope.layers.empty(), "rules: layers sliding_window: no layer of the model has one");
+  return scope;
+}
+
 bool RuleScope::covers(int64_t layer, CacheTensor of, bool decoding) const {
   const bool in_layers = layers.empty() || std::any_of(layers.begin(), layers.end(), [&](const auto& range) {
                            return range.first <= layer && layer <= range.second;
@@ -222,6 +237,7 @@ std::string to_string(const RuleScope& scope) {
     text += concat(text.empty() ? "layers " : ",", first);
     if (last != first) text += concat("-", last);
   }
+  if (scope.windowed) text += concat(text.empty() ? "layers " : ",", "with a sliding window");
   if (scope.tensor) text += concat(text.empty() ? "" : ", ", to_string(*scope.tensor));
   if (scope.decode) text += concat(text.empty() ? "" : ", ", *scope.decode ? "decode" : "prompt");
   return text;

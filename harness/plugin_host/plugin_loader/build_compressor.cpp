@@ -45,10 +45,12 @@ json resolved_rule(const RuleScope& scope, json use) {
   return rule;
 }
 
-void check_layers(const CompressorChoice& rule, const RuleScope& scope, int64_t n_layers) {
-  for (const auto& [first, last] : scope.layers) {
-    KVC_CHECK(last < n_layers, rule.where, ": error: layers ", first, "-", last, ", the model has 0 to ", n_layers - 1);
+RuleScope scope_in(const ModelShape& model, const CompressorChoice& rule, const RuleScope& written) {
+  for (const auto& [first, last] : written.layers) {
+    KVC_CHECK(last < model.n_layers, rule.where, ": error: layers ", first, "-", last, ", the model has 0 to ",
+              model.n_layers - 1);
   }
+  return with_place(rule, [&] { return written.in_layers_of(model); });
 }
 
 void add_stages(BuiltCompressor& whole, BuiltCompressor& part, const std::string& place) {
@@ -95,19 +97,20 @@ BuiltCompressor build_compressor(const CompressorChoice& written, const ModelSha
   const bool chain = written.kind == CompressorChoice::Kind::chain;
   BuiltCompressor whole;
   std::vector<Part> parts;
+  std::vector<RuleScope> scopes;
   json resolved = json::array();
   for (size_t i = 0; i < written.parts.size(); ++i) {
     auto part = build_compressor(written.parts[i], model, identity);
     const auto& use = named(written.parts[i], part);
-    if (!chain && i > 0) check_layers(written.parts[i], written.scopes.at(i - 1), model.n_layers);
-    resolved.push_back(chain || i == 0 ? use : resolved_rule(written.scopes.at(i - 1), use));
-    add_stages(whole, part, chain ? concat("stage ", i + 1) : i == 0 ? "default" : to_string(written.scopes.at(i - 1)));
+    if (!chain && i > 0) scopes.push_back(scope_in(model, written.parts[i], written.scopes.at(i - 1)));
+    resolved.push_back(chain || i == 0 ? use : resolved_rule(scopes.back(), use));
+    add_stages(whole, part, chain ? concat("stage ", i + 1) : i == 0 ? "default" : to_string(scopes.back()));
     parts.push_back(std::move(part.part));
   }
   const bool blocks = chain && stores_errors(parts);
   with_place(written, [&] {
     whole.part = chain ? make_chain(std::move(parts), written.block)
-                       : make_rules(std::move(parts), written.scopes, model.n_layers);
+                       : make_rules(std::move(parts), std::move(scopes), model.n_layers);
     return 0;
   });
   if (chain) {

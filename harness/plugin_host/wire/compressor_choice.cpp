@@ -14,13 +14,14 @@ NLOHMANN_JSON_SERIALIZE_ENUM(CompressorChoice::Kind, {{CompressorChoice::Kind::p
                                                       {CompressorChoice::Kind::exact, "exact"}})
 
 void to_json(nlohmann::json& json, const RuleScope& scope) {
-  json = {{"layers", scope.layers}, {"tensor", nullptr}, {"decode", nullptr}};
+  json = {{"layers", scope.layers}, {"tensor", nullptr}, {"decode", nullptr}, {"windowed", scope.windowed}};
   if (scope.tensor) json["tensor"] = to_string(*scope.tensor);
   if (scope.decode) json["decode"] = *scope.decode;
 }
 
 void from_json(const nlohmann::json& json, RuleScope& scope) {
   json.at("layers").get_to(scope.layers);
+  json.at("windowed").get_to(scope.windowed);
   if (const auto& tensor = json.at("tensor"); !tensor.is_null()) {
     scope.tensor = tensor == "k" ? CacheTensor::k : CacheTensor::v;
   }

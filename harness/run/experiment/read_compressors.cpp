@@ -139,7 +139,8 @@ std::pair<int64_t, int64_t> read_range(const YamlValue& value) {
     at = rest.ptr, error = rest.ec;
   }
   if (error != std::errc() || at != end || first < 0 || last < first) {
-    value.fail(value.name(), " is ", value.found(), ", expected a layer or a range of layers such as 0-3");
+    value.fail(value.name(), " is ", value.found(),
+               ", expected a layer, a range of layers such as 0-3, or sliding_window");
   }
   return {first, last};
 }
@@ -150,11 +151,18 @@ struct RuleEntry {
 };
 
 void rule_keys(YamlKeys& keys, RuleEntry& rule) {
-  keys.other({"layers", "layers the rule applies to", false, "all"}, "a layer, a range as 0-3, or a list",
+  keys.other({"layers", "layers the rule applies to", false, "all"},
+             "a layer, a range as 0-3, sliding_window (the layers that have one), or a list",
              [&](const YamlValue& value) {
                const auto ranges = value.is_sequence() ? value.sequence() : std::vector<YamlValue>{value};
                if (ranges.empty()) value.fail(value.name(), " is an empty list, expected at least one layer");
-               for (const auto& range : ranges) rule.scope.layers.push_back(read_range(range));
+               for (const auto& range : ranges) {
+                 if (range.string() == "sliding_window") {
+                   rule.scope.windowed = true;
+                 } else {
+                   rule.scope.layers.push_back(read_range(range));
+                 }
+               }
              });
   keys.other({"tensor", "tensor the rule applies to", false, "both"}, "k, v", [&](const YamlValue& value) {
     rule.scope.tensor = value.choice({"k", "v"}) == "k" ? CacheTensor::k : CacheTensor::v;

@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kNoCompressor[] = "cannot";
-constexpr char kQuoted[] = "!";  // the tag of a scalar in quotes
+constexpr char kWindowedLayers[] = "sliding_window";  // in a rule, and to engines: the layers that have one
+constexpr char kQuoted[] = "!";                       // the tag of a scalar in quotes
 
 // A flag, or an environment variable given as NAME=VALUE.
 struct Flag {
@@ -143,7 +144,11 @@ class CommandLine {
       const auto n_arguments = static_cast<size_t>(flag.n_ignored.value_or(1));
       if (i + n_arguments >= words_.size()) fail(name, " has no value");
       if (!flag.n_ignored) given[&flag] = words_[i + 1];
-      return i + 1 + n_arguments;
+      i += 1 + n_arguments;
+      for (; flag.sets == "uncompressed_layers" && i < words_.size() && words_[i][0] != '-'; ++i) {
+        given[&flag] += "," + words_[i];  // a list, to some engines one word each
+      }
+      return i;
     }
     fail(unknown_name(concat("flag of ", engine_.name), name, known));
   }
@@ -158,11 +163,7 @@ class CommandLine {
       return;
     }
     if (flag.sets == "uncompressed_layers") {
-      if (value.find_first_not_of("0123456789,") != std::string::npos) {
-        fail(flag.names.front(), " is '", value,
-             "', expected numbers of layers such as 0,1,5; others are not represented");
-      }
-      layers_ = value;
+      layers_ = read_layers(flag.names.front(), value);
       return;
     }
     const auto found =
@@ -179,6 +180,19 @@ class CommandLine {
     } else {
       set_option(flag.option, meaning);
     }
+  }
+
+  std::vector<std::string> read_layers(const std::string& flag, const std::string& value) const {
+    std::vector<std::string> layers;
+    std::istringstream stream(value);
+    for (std::string layer; std::getline(stream, layer, ',');) {
+      const bool is_number = !layer.empty() && layer.find_first_not_of("0123456789") == std::string::npos;
+      if (!is_number && layer != kWindowedLayers) {
+        fail(flag, " is '", value, "', expected numbers of layers such as 0,1,5, or ", kWindowedLayers);
+      }
+      layers.push_back(layer);
+    }
+    return layers;
   }
 
   void set_option(const std::string& option, const YAML::Node& value) {
@@ -199,10 +213,7 @@ class CommandLine {
     }
     if (layers_.empty()) return entry;
     YAML::Node rule(YAML::NodeType::Map), rules(YAML::NodeType::Map), whole(YAML::NodeType::Map);
-    std::istringstream layers(layers_);
-    for (std::string layer; std::getline(layers, layer, ',');) {
-      if (!layer.empty()) rule["layers"].push_back(layer);
-    }
+    for (const auto& layer : layers_) rule["layers"].push_back(layer);
     rule["use"] = "full";
     rules["default"] = entry.begin()->second.IsNull() ? YAML::Node(entry.begin()->first.Scalar()) : entry;
     rules["where"].push_back(rule);
@@ -211,8 +222,8 @@ class CommandLine {
   }
 
   const Engine& engine_;
-  std::string text_, layers_;
-  std::vector<std::string> words_;
+  std::string text_;
+  std::vector<std::string> words_, layers_;  // layers: as rules name them
   YAML::Node compressor_;
   int64_t chunk_ = 0;
 };
@@ -302,7 +313,8 @@ Table engine_table(const fs::path& root) {
       };
       if (flag.n_ignored) row("any", "no effect on stored values");
       if (!flag.sets.empty())
-        row("number", flag.sets == "prefill_chunk" ? "tokens per chunk of a prompt" : "layers left uncompressed");
+        row(flag.sets == "prefill_chunk" ? "number" : concat("numbers, ", kWindowedLayers),
+            flag.sets == "prefill_chunk" ? "tokens per chunk of a prompt" : "layers left uncompressed");
       for (const auto& [value, meaning] : flag.values) {
         const bool is_missing = meaning.IsMap() && meaning[kNoCompressor];
         row(value == flag.initial ? value + " (default)" : value,

@@ -114,6 +114,18 @@ TEST(Rules, SayTheMeanOfTheirBitsAndThePapersBytesByLayer) {
   EXPECT_TRUE(std::isnan(by_tensor.compressor->paper_bytes(kModel, 100, 0)));
 }
 
+TEST(RuleScopes, NumberTheLayersThatHaveASlidingWindow) {
+  ModelShape model = kModel;
+  model.layers.assign(4, {.sliding_window = 512, .has_rope = true});
+  model.layers[2].sliding_window = 0;
+  const RuleScope scope{.layers = {{2, 2}}, .windowed = true};
+  using Ranges = std::vector<std::pair<int64_t, int64_t>>;
+  EXPECT_EQ(scope.in_layers_of(model).layers, (Ranges{{2, 2}, {0, 1}, {3, 3}}));
+  EXPECT_EQ(to_string(scope), "layers 2,with a sliding window");
+  EXPECT_EQ(message_of([] { RuleScope{.windowed = true}.in_layers_of(kModel); }),
+            "rules: layers sliding_window: no layer of the model has one");
+}
+
 TEST(Rules, RefuseWhatTheirPartsCannotHold) {
   const auto refusal = [](std::vector<Part> used, std::vector<RuleScope> scopes) {
     return message_of([&] { make_rules(std::move(used), std::move(scopes), 4).compressor->check_model(kModel); });

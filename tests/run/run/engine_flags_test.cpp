@@ -33,6 +33,11 @@ TEST(EngineFlags, AreTakenAsTyped) {
 
 TEST(EngineFlags, LeaveLayersUncompressed) {
   EXPECT_EQ(
+      compressors({"vllm: --kv-cache-dtype-skip-layers 0 sliding_window --kv-cache-dtype fp8"}),
+      "compressors=[{full: ~, label: \"full precision\"}, {rules: {default: {fp8: {scale: one}}, where: [{layers: "
+      "[0, sliding_window], use: full}]}, label: \"vllm: --kv-cache-dtype-skip-layers 0 sliding_window "
+      "--kv-cache-dtype fp8\"}]");
+  EXPECT_EQ(
       compressors({"vllm: --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers 0,1,29"}),
       "compressors=[{full: ~, label: \"full precision\"}, {rules: {default: {fp8: {scale: one}}, where: [{layers: "
       "[0, 1, 29], use: full}]}, label: \"vllm: --kv-cache-dtype fp8 --kv-cache-dtype-skip-layers 0,1,29\"}]");
@@ -51,6 +56,9 @@ TEST(EngineFlags, RefuseWhatIsUnknownOrNotRepresentedInOneLine) {
             "multi-head latent attention are not supported");
   EXPECT_NE(refusal("llama.cpp: -ctl q4_0").find("(did you mean '-ctk'?)"), std::string::npos);
   EXPECT_EQ(refusal("llama.cpp: -ctk"), "--as 'llama.cpp: -ctk': -ctk has no value");
+  EXPECT_EQ(refusal("vllm: --kv-cache-dtype-skip-layers 0,full"),
+            "--as 'vllm: --kv-cache-dtype-skip-layers 0,full': --kv-cache-dtype-skip-layers is '0,full', expected "
+            "numbers of layers such as 0,1,5, or sliding_window");
   EXPECT_EQ(refusal("llama.cpp: -ub 0"), "--as 'llama.cpp: -ub 0': -ub is '0', expected a number of tokens");
   EXPECT_EQ(
       message_of([] {
