@@ -83,6 +83,10 @@ __device__ __forceinline__ float float_of_e4m3(unsigned byte) {  // its exponent
   return __low2float(as_half2(bits)) * 256.0f;
 }
 
+__device__ __forceinline__ float float_of_e5m2(unsigned byte) {  // the upper byte of a half
+  return __low2float(as_half2(byte << 8));
+}
+
 __device__ __forceinline__ float number_of(const Numbers& x, int64_t i) {
   switch (x.type) {
     case NumberType::f32:
@@ -111,7 +115,9 @@ __device__ __forceinline__ float number_at(const MatrixArgument& x, smem_ptr<con
     return x.kind == Kind::f16 ? __low2float(as_half2(bits)) : __uint_as_float(bits << 16);
   } else if constexpr (kBits == 8) {
     const unsigned code = x.rows[row + place];
-    return x.kind == Kind::e4m3 ? float_of_e4m3(code) : static_cast<float>(code) - x.centre;
+    return x.kind == Kind::e4m3   ? float_of_e4m3(code)
+           : x.kind == Kind::e5m2 ? float_of_e5m2(code)
+                                  : static_cast<float>(code) - x.centre;
   } else {
     const auto words = pointer_cast<const unsigned>(x.rows + row);
     const int bit = place * kBits, shift = bit % 32;

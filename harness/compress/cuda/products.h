@@ -22,6 +22,7 @@ enum class Kind : int {
   level,  // levels[code], of 1 to 4 bits, one after another in a row
   byte,   // code - centre, of 8 bits
   e4m3,   // a float of 8 bits
+  e5m2,   // another
   f16,    // itself, as are those below
   bf16,
   f32,

@@ -133,22 +133,46 @@ KVC_INLINE Floats e4m3_values(Ints codes) {
   return (Floats)((Ints)(size == 0x7f ? Floats{} + NAN : magnitude) | (codes & 0x80) << 24);
 }
 
-// Without branches, which vectorizes. Adding 1.5 * 2^14 puts 2^-9, the step of the smallest numbers, at a float's last
-// bit, and the hardware rounds.
-KVC_INLINE uint8_t e4m3_code(float x) {
-  constexpr float kStep = 0x1.8p14f;
+// An infinity at 0x7c, no numbers above.
+KVC_INLINE Floats e5m2_values(Ints codes) {
+  const Ints size = codes & 0x7f;
+  const Floats magnitude = (Floats)(size << 21) * 0x1p112f;
+  const Floats beyond = (Floats)(Ints{} + (size == 0x7c ? Ints{} + 0x7f800000 : Ints{} + 0x7fc00000));
+  return (Floats)((Ints)(size >= 0x7c ? beyond : magnitude) | (codes & 0x80) << 24);
+}
+
+struct E4m3 {
+  static constexpr int kFractionBits = 3, kBias = 7;
+  static constexpr float kLargest = 448.f, kLeastNormal = 0x1p-6f, kStep = 0x1.8p14f;
+};
+struct E5m2 {
+  static constexpr int kFractionBits = 2, kBias = 15;
+  static constexpr float kLargest = 57344.f, kLeastNormal = 0x1p-14f, kStep = 0x1.8p7f;
+};
+
+// Without branches, which vectorizes. Adding the type's kStep, 1.5 * 2^23 times the smallest number, puts that at a
+// float's last bit, and the hardware rounds. Others are rounded half to even at the last bit of the fraction.
+template <class Type>
+KVC_INLINE uint8_t float8_code(float x) {
+  constexpr int kShift = 23 - Type::kFractionBits;
+  constexpr uint32_t kBias = static_cast<uint32_t>(127 - Type::kBias) << Type::kFractionBits;
   const uint32_t all = std::bit_cast<uint32_t>(x), sign = all >> 24 & 0x80u;
-  const float magnitude = std::bit_cast<float>(all & 0x7fffffffu), size = magnitude < 448.f ? magnitude : 448.f;
-  const uint32_t small = std::bit_cast<uint32_t>(size + kStep) - std::bit_cast<uint32_t>(kStep);
+  const float magnitude = std::bit_cast<float>(all & 0x7fffffffu);
+  const float size = magnitude < Type::kLargest ? magnitude : Type::kLargest;
+  const uint32_t small = std::bit_cast<uint32_t>(size + Type::kStep) - std::bit_cast<uint32_t>(Type::kStep);
   const uint32_t bits = std::bit_cast<uint32_t>(size);
-  const uint32_t normal = ((bits + 0x7ffffu + (bits >> 20 & 1u)) >> 20) - (120u << 3);  // half to even at the third bit
-  return static_cast<uint8_t>(sign | (size < 0x1p-6f ? small : normal));
+  const uint32_t normal = ((bits + ((1u << (kShift - 1)) - 1) + (bits >> kShift & 1u)) >> kShift) - kBias;
+  return static_cast<uint8_t>(sign | (size < Type::kLeastNormal ? small : normal));
 }
 
 }  // namespace
 
 KVC_CLONES void to_e4m3(const float* x, int64_t n, float scale, uint8_t* codes) {
-  for (int64_t i = 0; i < n; ++i) codes[i] = e4m3_code(x[i] / scale);
+  for (int64_t i = 0; i < n; ++i) codes[i] = float8_code<E4m3>(x[i] / scale);
+}
+
+KVC_CLONES void to_e5m2(const float* x, int64_t n, float scale, uint8_t* codes) {
+  for (int64_t i = 0; i < n; ++i) codes[i] = float8_code<E5m2>(x[i] / scale);
 }
 
 KVC_CLONES float largest_magnitude(const float* x, int64_t n) {
@@ -193,6 +217,14 @@ KVC_CLONES void from_e4m3(const uint8_t* codes, int64_t n, float* out) {
     store(e4m3_values(__builtin_convertvector(load<Bytes>(codes + i), Ints)), out + i);
   }
   for (; i < n; ++i) out[i] = e4m3_values(Ints{} + codes[i])[0];
+}
+
+KVC_CLONES void from_e5m2(const uint8_t* codes, int64_t n, float* out) {
+  int64_t i = 0;
+  for (; i + kLanes <= n; i += kLanes) {
+    store(e5m2_values(__builtin_convertvector(load<Bytes>(codes + i), Ints)), out + i);
+  }
+  for (; i < n; ++i) out[i] = e5m2_values(Ints{} + codes[i])[0];
 }
 
 }  // namespace kvc::kernels

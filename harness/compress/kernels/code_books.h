@@ -22,9 +22,11 @@ void decode_groups(const BookRows& rows, const float* scale, const float* zero, 
 void decode_parts(const BookRows& rows, int64_t n_parts, int64_t stride, const float* scale, const float* zero,
                   bool by_channel, float* out);
 
-// fp32 -> 8-bit floats, e4m3 (kvc/quant/small_floats.h): codes of x / scale; and back
+// fp32 -> 8-bit floats (kvc/quant/small_floats.h): codes of x / scale; and back
 void to_e4m3(const float* x, int64_t n, float scale, uint8_t* codes);
 void from_e4m3(const uint8_t* codes, int64_t n, float* out);
+void to_e5m2(const float* x, int64_t n, float scale, uint8_t* codes);
+void from_e5m2(const uint8_t* codes, int64_t n, float* out);
 
 float largest_magnitude(const float* x, int64_t n);  // NaN where an entry is
 

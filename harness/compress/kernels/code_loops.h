@@ -23,7 +23,8 @@ template <int kBits, CodeKind kKind>
 struct Packed {
   static constexpr int kCodes = 32 / kBits;
   // What a code is comes back divided by both: one goes into factors, one into sums, where neither overflows.
-  static constexpr float kOfFactors = kKind == CodeKind::level ? 1 : 0x1p60f, kOfSums = kOfFactors;
+  static constexpr float kOfFactors = kKind == CodeKind::level ? 1 : 0x1p60f,
+                         kOfSums = kKind == CodeKind::e5m2 ? 0x1p52f : kOfFactors;
   Floats book = {};
 
   KVC_INLINE explicit Packed(const Codes& x) : Packed(x.levels) {}
@@ -37,7 +38,8 @@ struct Packed {
   // Code k of each word
   KVC_INLINE Floats operator()(Ints words, int k) const {
     if constexpr (kKind == CodeKind::level) return pick(book, words >> k * kBits);
-    return tiny_e4m3_of(words << (24 - k * kBits));
+    const Ints high = words << (24 - k * kBits);
+    return kKind == CodeKind::e4m3 ? tiny_e4m3_of(high) : tiny_e5m2_of(high);
   }
 };
 
@@ -180,6 +182,7 @@ KVC_INLINE void by_queries(const Codes& codes, ConstRows in, Rows out, F f) {
 template <class F>
 KVC_INLINE void by_kind(const Codes& codes, ConstRows in, Rows out, F f) {
   if (codes.kind == CodeKind::e4m3) return by_queries<8, CodeKind::e4m3>(codes, in, out, f);
+  if (codes.kind == CodeKind::e5m2) return by_queries<8, CodeKind::e5m2>(codes, in, out, f);
   if (codes.bits == 1) return by_queries<1, CodeKind::level>(codes, in, out, f);
   if (codes.bits == 2) return by_queries<2, CodeKind::level>(codes, in, out, f);
   by_queries<4, CodeKind::level>(codes, in, out, f);

@@ -16,7 +16,7 @@ const CodeLoops& loops() {
 
 void check_bits(const Codes& codes) {
   const bool number = codes.kind == CodeKind::number || codes.kind == CodeKind::centred;
-  if (codes.kind == CodeKind::e4m3) return;
+  if (codes.kind == CodeKind::e4m3 || codes.kind == CodeKind::e5m2) return;
   KVC_CHECK(number ? codes.bits == 2 || codes.bits == 4 || codes.bits == 8
                    : codes.bits == 1 || codes.bits == 2 || codes.bits == 4,
             "attention over codes of ", codes.bits, " bits, allowed: ", number ? "2, 4, 8" : "1, 2, 4");

@@ -22,6 +22,7 @@ enum class CodeKind : uint8_t {
   centred,  // itself less 2^(bits - 1) - 1: symmetric codes; bits 2, 4, 8
   level,    // levels[code]; bits 1, 2, 4
   e4m3,     // a float of 8 bits
+  e5m2,     // another
 };
 
 // One head of a GroupCodes or LevelCodes. Where rows are channels, words, scales and zeros stand in tiles

@@ -17,6 +17,12 @@ inline float e4m3_at(const void* codes, int64_t at) {
   return value;
 }
 
+inline float e5m2_at(const void* codes, int64_t at) {
+  float value;
+  from_e5m2(static_cast<const uint8_t*>(codes) + at, 1, &value);
+  return value;
+}
+
 inline float number_at(const NumberArray& x, int64_t at) {
   if (!x.data) return 0;
   at = x.n == 1 ? 0 : at;
@@ -49,6 +55,7 @@ inline float entry_at(const Codes& x, int64_t token, int64_t channel) {
   const auto byte = static_cast<uint8_t>(code);
   const float value = x.kind == CodeKind::level  ? x.levels[code]
                       : x.kind == CodeKind::e4m3 ? e4m3_at(&byte, 0)
+                      : x.kind == CodeKind::e5m2 ? e5m2_at(&byte, 0)
                                                  : static_cast<float>(code);
   return number_at(x.scale, at) * value + number_at(x.zero, at);
 }

@@ -220,7 +220,9 @@ kernels::Codes head_of(const LevelCodes& x, int64_t h) {
       .bits = x.book.bits,
       .n_tokens = x.n_tokens(),
       .head_dim = x.head_dim,
-      .kind = x.book.levels ? kernels::CodeKind::level : kernels::CodeKind::e4m3,
+      .kind = x.book.levels              ? kernels::CodeKind::level
+              : x.floats == Float8::e4m3 ? kernels::CodeKind::e4m3
+                                         : kernels::CodeKind::e5m2,
       .levels = x.book.levels};
 }
 

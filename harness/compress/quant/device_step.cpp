@@ -98,7 +98,7 @@ Matrix Step::matrix_of(const LevelCodes& x) {
   m.n_tokens = static_cast<int>(x.n_tokens()), m.n_channels = static_cast<int>(x.head_dim);
   m.group_size = m.n_channels / m.n_groups;
   m.bits = static_cast<int>(x.book.bits);
-  m.kind = x.book.levels ? Kind::level : Kind::e4m3;
+  m.kind = x.book.levels ? Kind::level : x.floats == Float8::e4m3 ? Kind::e4m3 : Kind::e5m2;
   KVC_CHECK(!x.book.levels || x.book.bits <= 4, "attend: levels of ", x.book.bits, " bits, allowed: 1 to 4");
   if (x.book.levels) std::copy_n(x.book.levels, size_t{1} << x.book.bits, m.levels.begin());
   return m;

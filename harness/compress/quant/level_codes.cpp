@@ -37,7 +37,7 @@ LevelCodes LevelCodes::tokens(int64_t first, int64_t n) const {
 }
 
 at::Tensor LevelCodes::dequantize() const {
-  if (!book.levels) return from_e4m3(codes).mul_(scales());
+  if (!book.levels) return from_float8(floats, codes).mul_(scales());
   auto steps = scales();
   if (steps.size(1) == 1) steps = steps.expand({codes.size(0), n_tokens(), steps.size(2)}).contiguous();
   return decode_groups(codes, head_dim, book, steps, {}, head_dim / steps.size(2));

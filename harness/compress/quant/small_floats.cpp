@@ -39,9 +39,11 @@ void for_each_run(const at::Tensor& x, F f) {
 // The same by operations that any device has, to the same bits.
 namespace on_device {
 
+at::ScalarType scalar_type_of(Float8 type) { return type == Float8::e4m3 ? at::kFloat8_e4m3fn : at::kFloat8_e5m2; }
+
 // LibTorch's conversion rounds half to even, but does not saturate.
-at::Tensor to_e4m3(const at::Tensor& x) {
-  return x.clamp(-kLargestE4m3, kLargestE4m3).to(at::kFloat8_e4m3fn).view(at::kByte);
+at::Tensor to_float8(Float8 type, const at::Tensor& x) {
+  return x.clamp(-largest_of(type), largest_of(type)).to(scalar_type_of(type)).view(at::kByte);
 }
 
 // From 2 on steps are 1, from 4 on they are 2; half of a step goes to the even code.
@@ -89,22 +91,23 @@ uint8_t e2m1_code(float x) {
 float e2m1_value(uint8_t code) { return kE2m1[code & 15]; }
 
 at::Tensor to_e4m3(const at::Tensor& x) {
-  if (!x.is_cpu()) return on_device::to_e4m3(x);
+  if (!x.is_cpu()) return on_device::to_float8(Float8::e4m3, x);
   const auto in = x.contiguous();
   auto codes = at::empty(x.sizes(), at::kByte);
   kernels::to_e4m3(in.const_data_ptr<float>(), in.numel(), 1, codes.data_ptr<uint8_t>());
   return codes;
 }
 
-at::Tensor to_e4m3(const at::Tensor& x, const at::Tensor& scale) {
-  if (!x.is_cpu()) return on_device::to_e4m3(x.to(at::kFloat).div(scale));
+at::Tensor to_float8(Float8 type, const at::Tensor& x, const at::Tensor& scale) {
+  if (!x.is_cpu()) return on_device::to_float8(type, x.to(at::kFloat).div(scale));
+  const auto encode = type == Float8::e4m3 ? kernels::to_e4m3 : kernels::to_e5m2;
   auto codes = at::empty(x.sizes(), at::kByte);
   auto* out = codes.data_ptr<uint8_t>();
   const int64_t n_tokens = x.size(1), d = x.size(2);
   for_each_run(x, [&](int64_t head, int64_t first, const float* run, int64_t n, int64_t stride) {
     const float by = scale.const_data_ptr<float>()[head];
     for (int64_t t = 0; t < n; ++t) {
-      kernels::to_e4m3(run + t * stride, d, by, out + (head * n_tokens + first + t) * d);
+      encode(run + t * stride, d, by, out + (head * n_tokens + first + t) * d);
     }
   });
   return codes;
@@ -123,11 +126,14 @@ at::Tensor largest_of_heads(const at::Tensor& x) {
   return largest;
 }
 
-at::Tensor from_e4m3(const at::Tensor& codes) {
-  if (!codes.is_cpu()) return codes.view(at::kFloat8_e4m3fn).to(at::kFloat);
+at::Tensor from_e4m3(const at::Tensor& codes) { return from_float8(Float8::e4m3, codes); }
+
+at::Tensor from_float8(Float8 type, const at::Tensor& codes) {
+  if (!codes.is_cpu()) return codes.view(on_device::scalar_type_of(type)).to(at::kFloat);
   const auto in = codes.contiguous();
   auto x = at::empty(codes.sizes(), at::kFloat);
-  kernels::from_e4m3(in.const_data_ptr<uint8_t>(), in.numel(), x.data_ptr<float>());
+  const auto decode = type == Float8::e4m3 ? kernels::from_e4m3 : kernels::from_e5m2;
+  decode(in.const_data_ptr<uint8_t>(), in.numel(), x.data_ptr<float>());
   return x;
 }
 

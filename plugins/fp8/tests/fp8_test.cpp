@@ -36,6 +36,19 @@ TEST(Fp8Rule, AScaleOfOneLosesSmallNumbersAndCutsLargeOnes) {
   EXPECT_TRUE(at::equal(cache->dequantize().k.flatten(), y));
 }
 
+// Two mantissa bits, and the range of fp16; ATen rounds.
+TEST(Fp8Rule, FormatE5m2IsAtensConversion) {
+  const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 40};
+  const auto input = ordinary_input(model, 330);
+  const auto rounded = [](const at::Tensor& x) { return x.clamp(-57344, 57344).to(at::kFloat8_e5m2).to(at::kFloat); };
+  const auto by_prompt = Method("fp8", {{"format", "e5m2"}}).cache(model, input, 30);
+  const auto scale = input.k.narrow(1, 0, 30).abs().amax({1, 2}, true) * (2.0 / 57344);
+  EXPECT_TRUE(at::equal(by_prompt->dequantize().k, rounded(input.k / scale) * scale));
+  expect_attends(*by_prompt, input.q.narrow(1, 329, 1), 0.2);
+  const auto by_one = Method("fp8", {{"format", "e5m2"}, {"scale", "one"}}).cache(model, input, 30);
+  EXPECT_TRUE(at::equal(by_one->dequantize().v, rounded(input.v)));
+}
+
 // As transformers' Fp8QuantizedLayer: amax of the first update over all heads, frozen; later tokens are clamped.
 TEST(Fp8Rule, GranularityTensorHasOneScaleForAllHeads) {
   const ModelShape model{.n_heads = 4, .n_kv_heads = 2, .head_dim = 40};

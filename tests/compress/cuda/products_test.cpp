@@ -136,6 +136,9 @@ struct Drawn {
     const int64_t bytes = m.n_heads * m.head_bytes;
     const auto type = m.kind == Kind::f16 ? NumberType::f16 : m.kind == Kind::bf16 ? NumberType::bf16 : NumberType::f32;
     rows = m.bits >= 16 ? Stored(random, type, bytes * 8 / m.bits) : Stored(random, NumberType::e4m3, bytes);
+    for (auto& byte : rows.bytes) {  // neither infinite nor no number
+      if (m.kind == Kind::e5m2 && (byte & 0x7c) == 0x7c) byte ^= 0x40;
+    }
     m.rows = {rows.bytes.data(), NumberType::f32, bytes};
     m.centre = random.below(2) ? static_cast<float>((1 << (std::min(m.bits, 8) - 1)) - 1) : 0.f;
     for (auto& level : m.levels) level = random.normal();
@@ -177,8 +180,10 @@ struct Drawn {
       code |= static_cast<unsigned>(head[4 * word + bit % 32 / 8] >> bit % 8 & 1) << (bit - first_bit);
     }
     const auto byte = static_cast<unsigned char>(code);
+    const unsigned char upper[] = {0, byte};  // e5m2 is the upper byte of a half
     const double plain = m.kind == Kind::level  ? m.levels[code]
                          : m.kind == Kind::e4m3 ? value_of(NumberType::e4m3, &byte, 0)
+                         : m.kind == Kind::e5m2 ? value_of(NumberType::f16, upper, 0)
                                                 : code - static_cast<double>(m.centre);
     const int group = entry / m.group_size;
     const int64_t at_scale =
@@ -335,6 +340,7 @@ TEST(Products, SmallFloatsEqualTheirDefinition) {
   expect_products({Kind::level, 4, NumberType::e8m0}, 5);
   expect_products({Kind::level, 4, NumberType::e4m3}, 6);
   expect_products({Kind::e4m3, 8, NumberType::f32}, 7);
+  expect_products({Kind::e5m2, 8, NumberType::f32}, 14);
 }
 
 TEST(Products, ExactTokensEqualTheirDefinition) {

@@ -46,12 +46,14 @@ std::string told(const Shape& s) {
          (s.one_scale ? ", one scale" : "") + ", " + std::to_string(s.n_q) + " queries";
 }
 
-// OCP FP8: sign, 4 bits of exponent with bias 7, 3 of fraction
-float e4m3(int code) {
-  const int exponent = code >> 3 & 15, fraction = code & 7;
-  const double size = exponent ? std::ldexp(8 + fraction, exponent - 10) : std::ldexp(fraction, -9);
+// OCP FP8: sign, exponent, fraction; of e4m3 4 bits of exponent with bias 7, of e5m2 5 with bias 15
+float float8(int code, int fraction_bits, int bias) {
+  const int one = 1 << fraction_bits, exponent = (code & 0x7f) >> fraction_bits, fraction = code & (one - 1);
+  const int least = 1 - bias - fraction_bits;
+  const double size = exponent ? std::ldexp(one + fraction, exponent - 1 + least) : std::ldexp(fraction, least);
   return static_cast<float>(code >> 7 ? -size : size);
 }
+float e4m3(int code) { return float8(code, 3, 7); }
 
 double value_of(const Head& head, int32_t code) {
   switch (head.codes.kind) {
@@ -63,6 +65,8 @@ double value_of(const Head& head, int32_t code) {
       return head.levels[static_cast<size_t>(code)];
     case CodeKind::e4m3:
       return e4m3(code);
+    case CodeKind::e5m2:
+      return float8(code, 2, 15);
   }
   return 0;
 }
@@ -123,6 +127,7 @@ void fill(Head& head, const Shape& s, std::mt19937& random) {
     for (int64_t e = 0; e < len; ++e) {
       auto code = static_cast<int32_t>(random() >> 8 & ((1u << s.bits) - 1));
       if (s.kind == CodeKind::e4m3 && (code & 0x7f) == 0x7f) code = 0;  // no number
+      if (s.kind == CodeKind::e5m2 && (code & 0x7f) >= 0x7c) code = 0;  // infinite, or no number
       head.words[place(s.along_tokens, row, e * s.bits / 32, n_rows, n_words)] |=
           static_cast<int32_t>(static_cast<uint32_t>(code) << e * s.bits % 32);
       const auto at = place(s.along_tokens, row, e / s.group_size, n_rows, n_groups);
@@ -153,9 +158,9 @@ Shape random_shape(std::mt19937& random, bool along_tokens) {
   s.n_tokens = random() % 8 == 0 ? static_cast<int64_t>(random() % 3000) + 1 : static_cast<int64_t>(random() % 200) + 1;
   s.half = random() % 4 != 0;
   if (!along_tokens) {
-    s.kind = static_cast<CodeKind>(random() % 4);
+    s.kind = static_cast<CodeKind>(random() % 5);
     if (s.kind == CodeKind::level) s.bits = one_of({1, 2, 4});
-    if (s.kind == CodeKind::e4m3) s.bits = 8;
+    if (s.kind == CodeKind::e4m3 || s.kind == CodeKind::e5m2) s.bits = 8;
     s.one_scale = s.kind != CodeKind::number && random() % 3 == 0;
     if (random() % 3 == 0) s.byte_scales = random() % 2 ? NumberType::e8m0 : NumberType::e4m3;
   }

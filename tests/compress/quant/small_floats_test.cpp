@@ -50,7 +50,7 @@ TEST(E4m3, EncodesHeadsOfAnyFloatTypeByTheirScale) {
     const auto floats = x.to(at::kFloat), largest = largest_of_heads(x);
     EXPECT_TRUE(at::equal(largest, floats.abs().amax({1, 2}, true)));
     const auto scale = at::where(largest == 0, at::ones_like(largest), largest / 448);
-    EXPECT_TRUE(at::equal(to_e4m3(x, scale), to_e4m3(floats / scale)));
+    EXPECT_TRUE(at::equal(to_float8(Float8::e4m3, x, scale), to_e4m3(floats / scale)));
     x[0][130][23] = NAN;
     EXPECT_TRUE(largest_of_heads(x).view({3})[0].isnan().item<bool>());
   }
@@ -60,6 +60,20 @@ TEST(E4m3, Saturates) {
   EXPECT_EQ(e4m3_code(449.f), 0x7e);
   EXPECT_EQ(e4m3_code(1e30f), 0x7e);
   EXPECT_EQ(e4m3_code(-INFINITY), 0xfe);
+}
+
+TEST(E5m2, IsAtensOfEveryHalfAndSaturates) {
+  const auto codes = at::arange(256, at::kByte);
+  const auto decoded = from_float8(Float8::e5m2, codes), expected = codes.view(at::kFloat8_e5m2).to(at::kFloat);
+  EXPECT_TRUE(at::allclose(decoded, expected, 0, 0, /*equal_nan=*/true));
+  EXPECT_TRUE(at::equal(decoded.signbit(), codes >= 128));
+  auto halves = at::arange(-32768, 32768, at::kInt).to(at::kShort).view(at::kHalf).to(at::kFloat);
+  halves = halves.masked_select(halves.isfinite());
+  const auto between = at::cat({halves, halves * 1.0001, halves * 0x1p-4f}).view({1, -1, 1}).expand({1, -1, 8});
+  const auto ones = at::ones({1, 1, 1});
+  const auto encoded = between.clamp(-57344, 57344).to(at::kFloat8_e5m2).view(at::kByte);
+  EXPECT_TRUE(at::equal(to_float8(Float8::e5m2, between, ones), encoded));
+  EXPECT_EQ(to_float8(Float8::e5m2, at::full({1, 1, 8}, -1e30), ones)[0][0][7].item<uint8_t>(), 0xfb);
 }
 
 // OCP Microscaling 1.0, table of FP4 values.

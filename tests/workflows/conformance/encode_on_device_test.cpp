@@ -51,6 +51,7 @@ TEST(EncodesOnADevice, SmallFloatsToTheBitsOfTheCpu) {
   expect_same(encoded, e4m3);
   expect_same(to_e2m1, e2m1);
   expect_same(from_e4m3, at::cat({numbers, numbers + 128}));
+  expect_same([](const at::Tensor& x) { return from_float8(Float8::e5m2, x); }, codes.narrow(0, 0, 125));
   expect_same(from_e2m1, codes);
   expect_same(from_e8m0, codes.narrow(0, 0, 255));
   for (const auto type : {at::kFloat, at::kHalf, at::kBFloat16}) {
@@ -59,7 +60,10 @@ TEST(EncodesOnADevice, SmallFloatsToTheBitsOfTheCpu) {
       x[1].zero_();
       expect_same(largest_of_heads, x);
       const auto scale = largest_of_heads(x).div(448).clamp_min(1e-30);
-      expect_same([](const at::Tensor& y, const at::Tensor& by) { return to_e4m3(y, by); }, x, scale / 2);  // saturates
+      for (const auto format : {Float8::e4m3, Float8::e5m2}) {
+        const auto by = scale * (448 / largest_of(format) / 2);  // saturates
+        expect_same([=](const at::Tensor& y, const at::Tensor& z) { return to_float8(format, y, z); }, x, by);
+      }
     }
   }
 }

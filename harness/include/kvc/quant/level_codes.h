@@ -16,12 +16,13 @@ KVC_EXPORT at::Tensor from_e8m0(const at::Tensor& codes);  // u8 -> 2^(code - 12
 
 // A view, which does not own the memory.
 struct KVC_EXPORT LevelCodes {
-  at::Tensor codes;                          // [H, T, n_packed_words(D, bits)] int32; without a book [H, T, D] u8, e4m3
+  at::Tensor codes;                          // [H, T, n_packed_words(D, bits)] int32; without a book [H, T, D] u8
   at::Tensor scale;                          // [H, T, D / g], or [H, 1, 1]: one per head; fp32, fp16 or u8
   NumberType byte_scale = NumberType::e8m0;  // what scales of type u8 are: e8m0 or e4m3
   CodeBook book{nullptr, 8};
-  double factor = 1;  // multiplies every scale
-  at::Tensor global;  // [1] fp32, also multiplies every scale, if computed on the device; undefined: 1
+  Float8 floats = Float8::e4m3;  // what codes are without a book
+  double factor = 1;             // multiplies every scale
+  at::Tensor global;             // [1] fp32, also multiplies every scale, if computed on the device; undefined: 1
   int64_t head_dim = 0;
 
   int64_t n_tokens() const { return codes.size(1); }

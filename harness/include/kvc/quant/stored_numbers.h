@@ -8,6 +8,8 @@ namespace kvc {
 
 enum class NumberType : int { f32, f16, bf16, e8m0, e4m3 };  // e8m0: 2^(byte - 127); e4m3: kvc/quant/small_floats.h
 
+enum class Float8 : int { e4m3, e5m2 };  // kvc/quant/small_floats.h
+
 [[gnu::always_inline]] constexpr int64_t size_of(NumberType type) {  // bytes
   return type == NumberType::f32 ? 4 : type == NumberType::f16 || type == NumberType::bf16 ? 2 : 1;
 }
