@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """What nvcc makes of the kernels, and the times that follow from it: nothing here runs on a GPU.
 
-cuda_kernels.py --check [--architectures sm_80 sm_90]
+cuda_kernels.py --check [--architectures sm_80 sm_90] [--unless-unchanged]
                            the kernels compile for sm_80 and sm_90 within harness/compress/cuda/kernels.tsv, without spills or
-                           local memory, and their inner loops are what their head comments say; exit 77: no toolkit
+                           local memory, and their inner loops are what their head comments say; exit 77: no toolkit.
+                           Unless unchanged: not compiled where the file was made from these sources by this nvcc
 cuda_kernels.py --write    writes harness/compress/cuda/kernels.tsv and the table of docs/cuda.md
 cuda_kernels.py --predict DEVICE [--tokens N] [--batch N] [--kv-heads N] [--layers N]
                            least times of a step's attention on h100, a100, h200 or l40s: predictions, not measured
@@ -16,6 +17,7 @@ import argparse
 import collections
 import concurrent.futures
 import glob
+import hashlib
 import heapq
 import os
 import re
@@ -300,6 +302,22 @@ def page_table(point):
     return "\n".join(lines)
 
 
+def made_from():
+    """The sources and the nvcc that rows are made from: what a line of the file says."""
+    digest = hashlib.sha256()
+    sources = [path for end in ("*.cu", "*.cuh", "*.h") for path in glob.glob(os.path.join(CUDA, end))]
+    for path in sorted(sources) + [os.path.join(INCLUDE, "kvc", "quant", "stored_numbers.h")]:
+        with open(path, "rb") as file:
+            digest.update(file.read())
+    told = subprocess.run([find_tool("nvcc"), "--version"], capture_output=True, text=True, check=True).stdout
+    return f"# of sources with SHA-256 {digest.hexdigest()}, nvcc {re.search(r'V([0-9.]+)', told)[1]}\n"
+
+
+def is_unchanged():
+    with open(TABLE, encoding="utf-8") as file:
+        return made_from() in file.readlines()
+
+
 def write(point):
     rows, wrong = gather(ARCHITECTURES)
     if wrong:
@@ -308,7 +326,7 @@ def write(point):
         file.write("# Made by bench/cuda_kernels.py --write: what nvcc makes of the kernels, and what --check allows.\n"
                    "# blocks: resident a multiprocessor; instructions, hmma, tokens: of a warp's turn of the loop over "
                    "whole tiles;\n# or instructions, ffma: of the shortest turn of the loop with the most multiply-"
-                   "adds.\n")
+                   "adds.\n" + made_from())
         for row in [COLUMNS, *rows]:
             file.write("\t".join(map(str, row)) + "\n")
     write_page(point)
@@ -327,6 +345,7 @@ def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--check", action="store_true")
     parser.add_argument("--architectures", nargs="+", choices=ARCHITECTURES, default=ARCHITECTURES)
+    parser.add_argument("--unless-unchanged", action="store_true")
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--predict", choices=DEVICES)
     for name, value in {"tokens": 32768, "batch": 16, "kv-heads": 8, "layers": 32}.items():
@@ -344,6 +363,9 @@ def main():
         sys.exit(77)
     if point.write:
         write(point)
+        return
+    if point.unless_unchanged and is_unchanged():
+        print("harness/compress/cuda/kernels.tsv was made from these sources by this nvcc")
         return
     wrong = check(point.architectures)
     print("\n".join(wrong) if wrong else "the kernels are within harness/compress/cuda/kernels.tsv")
