@@ -1,7 +1,9 @@
-# KVC_HAVE_CUDA: whether .cu files are compiled. Without a toolkit the build is complete without them.
-# KVC_CUDA_ARCHITECTURES: for which GPUs; Blackwell's (10.0 and 12.0) where nvcc knows them.
+# KVC_HAVE_CUDA: whether .cu files are compiled. AUTO: where there are a GPU and its compiler. The build is complete
+# without them: their kernels also run on the CPU, as tests run them (harness/compress/cuda_emulator).
+# KVC_CUDA_ARCHITECTURES, also of the environment: for which GPUs; Blackwell's (10.0 and 12.0) where nvcc knows them.
 include(CheckLanguage)
 set(KVC_HAVE_CUDA FALSE)
+set(KVC_GPU_SIGN /proc/driver/nvidia/version CACHE FILEPATH "there is a GPU where this exists: made by NVIDIA's driver")
 set(KVC_OLDEST_NVCC 12.1)  # the first whose ptxas takes kernels with more than 4 KB of parameters
 
 # Why the compiler that was found cannot compile the kernels; "" where it can.
@@ -23,16 +25,21 @@ endfunction()
 if(NOT KVC_CUDA MATCHES "^(AUTO|ON|OFF)$")
   message(FATAL_ERROR "KVC_CUDA is '${KVC_CUDA}', expected AUTO, ON or OFF")
 endif()
-if(NOT KVC_CUDA STREQUAL "OFF")
+if(KVC_CUDA STREQUAL "AUTO" AND NOT EXISTS ${KVC_GPU_SIGN})
+  message(STATUS "CUDA kernels are left out: no NVIDIA GPU here (KVC_CUDA=ON ./kvc setup compiles them)")
+elseif(NOT KVC_CUDA STREQUAL "OFF")
   check_language(CUDA)
   set(why "no CUDA compiler was found")
   if(CMAKE_CUDA_COMPILER)
     kvc_check_nvcc(${CMAKE_CUDA_COMPILER} why)
   endif()
   if(why STREQUAL "")
-    set(architectures 80 90)
-    if(KVC_NVCC VERSION_GREATER_EQUAL 12.8)
-      list(APPEND architectures 100 120)
+    set(architectures $ENV{KVC_CUDA_ARCHITECTURES})
+    if(NOT architectures)
+      set(architectures 80 90)
+      if(KVC_NVCC VERSION_GREATER_EQUAL 12.8)
+        list(APPEND architectures 100 120)
+      endif()
     endif()
     set(KVC_CUDA_ARCHITECTURES "${architectures}" CACHE STRING "compute capabilities to compile .cu files for, least first")
     set(CMAKE_CUDA_ARCHITECTURES ${KVC_CUDA_ARCHITECTURES})

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """What ./kvc and cmake/Cuda.cmake make of a machine: setup_check.py PROGRAM. Compilers and CMake are stand-ins.
 
-An nvcc that cannot compile the kernels is left out in one line; KVC_CUDA reaches CMake, and the folder is configured
-again when it is another; without it the folder stays as it was configured.
+An nvcc that cannot compile the kernels is left out in one line, as is one without a GPU; KVC_CUDA reaches CMake, and
+the folder is configured again when it is another; without it the folder stays as it was configured. Without a GPU the
+set-up installs three wheels, which hold every library that the program and the plugins link.
 """
+import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -46,12 +49,13 @@ def write(path, text):
     os.chmod(path, 0o755)
 
 
-def configured(folder, release, cuda):
-    """What CMake says of a compiler of that release, and whether it ended well."""
+def configured(folder, release, cuda, sign=__file__):
+    """What CMake says of a compiler of that release, and whether it ended well; a GPU is there where `sign` exists."""
     nvcc = os.path.join(folder, "nvcc")
     write(nvcc, FAKE_NVCC.format(release=release, nvcc=shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"))
     build = tempfile.mkdtemp(dir=folder)
-    done = subprocess.run(["cmake", "-S", folder, "-B", build, f"-DKVC_CUDA={cuda}"], text=True, capture_output=True,
+    done = subprocess.run(["cmake", "-S", folder, "-B", build, f"-DKVC_CUDA={cuda}", f"-DKVC_GPU_SIGN={sign}"],
+                          text=True, capture_output=True,
                           env={**os.environ, "CUDACXX": nvcc}, check=False)
     return " ".join((done.stdout + done.stderr).split()), done.returncode == 0
 
@@ -68,6 +72,10 @@ def check_nvcc(folder):
     for release in ("12.1", "12.10", "13.0"):
         said, is_well = configured(folder, release, "AUTO")
         assert is_well and "CUDA kernels: TRUE" in said, said
+    said, is_well = configured(folder, "13.0", "AUTO", "/nowhere")
+    assert is_well and "left out: no NVIDIA GPU here" in said and "CUDA kernels: FALSE" in said, said
+    said, is_well = configured(folder, "13.0", "ON", "/nowhere")
+    assert is_well and "CUDA kernels: TRUE" in said, said
     said, is_well = configured(folder, "13.0", "YES")
     assert not is_well and "expected AUTO, ON or OFF" in said, said
 
@@ -114,6 +122,23 @@ def check_launcher(folder):
     assert not lines, lines
 
 
+def check_libraries(program):
+    """What is linked is in the three wheels, in LibTorch's folder or the system's."""
+    build = os.path.dirname(os.path.dirname(os.path.abspath(program)))
+    files = [program, *glob.glob(os.path.join(build, "plugins", "*.so")), *glob.glob(os.path.join(build, "lib", "*.so"))]
+    found = set()
+    for file in files:
+        told = subprocess.run(["ldd", file], text=True, capture_output=True, check=True).stdout
+        assert "not found" not in told, (file, told)
+        found |= set(re.findall(r"=> (\S+/nvidia/\S+)", told))
+    for path in found:
+        site, _, name = os.path.realpath(path).partition("/site-packages/")
+        records = [record for wheel in ("runtime", "cupti")
+                   for record in glob.glob(f"{site}/site-packages/nvidia_cuda_{wheel}-13.0*.dist-info/RECORD")]
+        assert any(name + "," in open(record, encoding="utf-8").read() for record in records), (path, records)
+    assert len(files) > 30, files
+
+
 def check_shell():
     if shutil.which("shellcheck"):
         subprocess.run(["shellcheck", os.path.join(ROOT, "kvc")], check=True)
@@ -121,6 +146,7 @@ def check_shell():
 
 def main():
     check_shell()
+    check_libraries(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         check_launcher(folder)
     if not shutil.which("nvcc"):

@@ -18,7 +18,8 @@ std::atomic<bool> is_open = false;
 
 void open_cuda_library() {
   if (is_open) return;
-  KVC_CHECK(::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL), ::dlerror());
+  KVC_CHECK(::dlopen("libtorch_cuda.so", RTLD_NOW | RTLD_GLOBAL), ::dlerror(),
+            " (`./kvc setup --gpu` installs LibTorch's CUDA libraries)");
   const auto& hooks = at::detail::getCUDAHooks();
   KVC_CHECK(typeid(hooks) != typeid(at::CUDAHooksInterface),
             "LibTorch was asked about CUDA before its library of CUDA ",

@@ -83,7 +83,8 @@ at::Device ready(at::Device device) {
 }  // namespace
 
 std::string lacks_kernels(int least, int capability) {
-  if (least == 0) return "this kvc was built without CUDA kernels (no nvcc of 12.1 or later, or KVC_CUDA=OFF)";
+  if (least == 0)
+    return "this kvc was built without CUDA kernels: `./kvc setup --gpu`, with nvcc 12.1 or later, builds it with them";
   if (capability >= least) return "";
   return concat("a GPU of compute capability ", capability / 10, ".", capability % 10, ", expected ", least / 10, ".",
                 least % 10, " or later, which this kvc has kernels for");
