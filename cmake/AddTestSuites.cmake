@@ -2,7 +2,7 @@
 # test would spend its time on loading LibTorch. In: program; filter (as --gtest_filter has it); by ("suite", "parameter":
 # an entry for each parameter of a suite, "test": for each test); part (what follows a suite's name, where another filter
 # takes its other tests); labels; properties (more of them, as set_tests_properties takes them).
-cmake_policy(VERSION 3.25)
+cmake_policy(VERSION 3.22)
 execute_process(COMMAND ${program} --gtest_list_tests "--gtest_filter=${filter}"
                 OUTPUT_VARIABLE listed ERROR_VARIABLE said RESULT_VARIABLE code TIMEOUT 120)
 if(NOT code EQUAL 0)

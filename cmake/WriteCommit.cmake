@@ -1,5 +1,5 @@
 # A script: writes OUT, which defines kvc::kCommit, `git describe` of the checkout SOURCES.
-cmake_policy(VERSION 3.25)
+cmake_policy(VERSION 3.22)
 execute_process(COMMAND git -C ${SOURCES} describe --always --dirty OUTPUT_VARIABLE commit
                 OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET RESULT_VARIABLE failed)
 if(failed)

@@ -24,7 +24,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PROGRAM = os.path.abspath(sys.argv[1])
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY.md", "docs/*.md", "tasks/README.md",
          "models/demo/README.md", "plugins/README.md", "plugins/*/README.md", "python/README.md", "results/**/README.md"]
-LAUNCHER = {"setup": [], "test": None, "worker": None}  # no verbs of --help: what may follow; None: anything
+LAUNCHER = {"setup": ["--gpu"], "test": None, "worker": None}  # no verbs of --help: what may follow; None: anything
 FOLDERS = ("bench/", "configs/", "docs/", "models/", "plugins/", "prompts/", "tasks/", "tests/", "results/external/")
 # What runs at once, by the words that a command begins with: no model works, nothing is fetched.
 QUICK = ["columns", "data", "doctor", "model list", "model show models/demo", "plugins", "power --task", "prompt",
@@ -167,8 +167,9 @@ def check_command(where, words):
         return
     verb, rest = words[1:2], words[2:]
     if verb[0] in LAUNCHER:
-        if LAUNCHER[verb[0]] is not None and rest:
-            fail(where, f"./kvc {verb[0]} takes no arguments: {rest}")
+        allowed = LAUNCHER[verb[0]]
+        if allowed is not None and not set(rest) <= set(allowed):
+            fail(where, f"./kvc {verb[0]} takes {allowed}, not {rest}")
         return
     if verb[0] not in subcommands():
         fail(where, f"'{verb[0]}' is no verb of the program")
@@ -269,7 +270,7 @@ def check_plugins():
     with tempfile.TemporaryDirectory() as folder:
         names = [name for _, name, _ in found]
         with open(os.path.join(folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
-            file.write("cmake_minimum_required(VERSION 3.25)\nproject(pages LANGUAGES CXX)\n")
+            file.write("cmake_minimum_required(VERSION 3.22)\nproject(pages LANGUAGES CXX)\n")
             file.write("find_package(kvc REQUIRED)\n")
             file.writelines(f"add_subdirectory({name})\n" for name in names)
         for _, name, body in found:

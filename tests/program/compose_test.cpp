@@ -151,7 +151,7 @@ const BadComposition kBadCompositions[] = {
     {"UnknownScope", "  - rules: {default: full, where: [{layer: 1, use: rtn}]}\n",
      "x.yaml:5:37: error: unknown key 'layer' (did you mean 'layers'?)"},
     {"NoRange", "  - rules: {default: full, where: [{layers: 3-1, use: rtn}]}\n",
-     "x.yaml:5:45: error: compressors[0].rules.where[0].layers is '3-1', expected a layer or a range of layers such as "
+     "x.yaml:5:45: error: compressors[0].rules.where[0].layers is '3-1', expected a layer, a range of layers such as "
      "0-3"},
     {"BeyondTheModel", "  - rules:\n      default: full\n      where:\n        - {layers: 2-4, use: rtn}\n",
      "x.yaml:8:30: error: layers 2-4, the model has 0 to 3"},

@@ -54,8 +54,8 @@ def check_experiments_that_are_no_files(kvc, database):
         os.kill(os.getpid(), signal.SIGINT)
     threading.Thread(target=interrupt).start()
     try:
-        kvc.run({**experiment, "name": "long", "tasks": ["demo/truth", "demo/arithmetic"], "limit": 400, "workers": 1},
-                db="long.sqlite", progress=False)
+        kvc.run({**experiment, "name": "long", "tasks": ["demo"], "limit": 1000, "workers": 1,
+                 "compressors": ["full", "kivi", "gear"]}, db="long.sqlite", progress=False)
         check(False, "a long run ended before it was interrupted")
     except KeyboardInterrupt:
         check(sqlite3.connect("long.sqlite").execute("PRAGMA integrity_check").fetchone() == ("ok",), "the database is whole")

@@ -19,7 +19,7 @@ FAKE_NVCC = """#!/bin/sh
 case " $* " in *" --version "*) echo "Cuda compilation tools, release {release}, V{release}.100"; exit 0 ;; esac
 exec {nvcc} "$@"
 """
-MINI = """cmake_minimum_required(VERSION 3.25)
+MINI = """cmake_minimum_required(VERSION 3.22)
 project(mini LANGUAGES CXX)
 set(KVC_CUDA AUTO CACHE STRING "")
 list(APPEND CMAKE_MODULE_PATH {root}/cmake)

@@ -13,6 +13,7 @@ namespace {
 constexpr int64_t kEight = 8;
 typedef float EightFloats __attribute__((vector_size(32)));
 typedef int32_t EightInts __attribute__((vector_size(32)));
+typedef uint8_t EightBytes __attribute__((vector_size(8)));
 
 template <int kBits>
 KVC_INLINE EightInts codes_at(const char* bytes, int64_t eight) {
@@ -127,18 +128,19 @@ KVC_INLINE void by_bits(int64_t bits, F f) {
   }
 }
 
-KVC_INLINE Floats e4m3_values(Ints codes) {
-  const Ints size = codes & 0x7f;
-  const Floats magnitude = (Floats)(size << 20) * 0x1p120f;  // exponent and fraction where a float has them
-  return (Floats)((Ints)(size == 0x7f ? Floats{} + NAN : magnitude) | (codes & 0x80) << 24);
+KVC_INLINE EightFloats e4m3_values(EightInts codes) {
+  const EightInts size = codes & 0x7f;
+  const EightFloats magnitude = (EightFloats)(size << 20) * 0x1p120f;  // exponent and fraction where a float has them
+  return (EightFloats)((EightInts)(size == 0x7f ? EightFloats{} + NAN : magnitude) | (codes & 0x80) << 24);
 }
 
 // An infinity at 0x7c, no numbers above.
-KVC_INLINE Floats e5m2_values(Ints codes) {
-  const Ints size = codes & 0x7f;
-  const Floats magnitude = (Floats)(size << 21) * 0x1p112f;
-  const Floats beyond = (Floats)(Ints{} + (size == 0x7c ? Ints{} + 0x7f800000 : Ints{} + 0x7fc00000));
-  return (Floats)((Ints)(size >= 0x7c ? beyond : magnitude) | (codes & 0x80) << 24);
+KVC_INLINE EightFloats e5m2_values(EightInts codes) {
+  const EightInts size = codes & 0x7f;
+  const EightFloats magnitude = (EightFloats)(size << 21) * 0x1p112f;
+  const EightFloats beyond =
+      (EightFloats)(EightInts{} + (size == 0x7c ? EightInts{} + 0x7f800000 : EightInts{} + 0x7fc00000));
+  return (EightFloats)((EightInts)(size >= 0x7c ? beyond : magnitude) | (codes & 0x80) << 24);
 }
 
 struct E4m3 {
@@ -176,16 +178,18 @@ KVC_CLONES void to_e5m2(const float* x, int64_t n, float scale, uint8_t* codes) 
 }
 
 KVC_CLONES float largest_magnitude(const float* x, int64_t n) {
-  Floats largest = {}, none = {};
+  EightFloats largest = {}, none = {};
   int64_t i = 0;
-  const auto magnitude = [](Floats v) __attribute__((always_inline)) { return (Floats)((Ints)v & 0x7fffffff); };
-  for (; i + kLanes <= n; i += kLanes) {
-    const Floats v = magnitude(load<Floats>(x + i));
+  const auto magnitude = [](EightFloats v) __attribute__((always_inline)) {
+    return (EightFloats)((EightInts)v & 0x7fffffff);
+  };
+  for (; i + kEight <= n; i += kEight) {
+    const EightFloats v = magnitude(load<EightFloats>(x + i));
     largest = v > largest ? v : largest;
     none += v - v;
   }
   float all = 0, nan = 0;
-  for (int64_t l = 0; l < kLanes; ++l) all = std::max(all, largest[l]), nan += none[l];
+  for (int64_t l = 0; l < kEight; ++l) all = std::max(all, largest[l]), nan += none[l];
   for (; i < n; ++i) all = std::max(all, std::fabs(x[i])), nan += x[i] - x[i];
   return all + nan;
 }
@@ -213,18 +217,18 @@ KVC_CLONES void decode_parts(const BookRows& rows, int64_t n_parts, int64_t stri
 
 KVC_CLONES void from_e4m3(const uint8_t* codes, int64_t n, float* out) {
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    store(e4m3_values(__builtin_convertvector(load<Bytes>(codes + i), Ints)), out + i);
+  for (; i + kEight <= n; i += kEight) {
+    store(e4m3_values(__builtin_convertvector(load<EightBytes>(codes + i), EightInts)), out + i);
   }
-  for (; i < n; ++i) out[i] = e4m3_values(Ints{} + codes[i])[0];
+  for (; i < n; ++i) out[i] = e4m3_values(EightInts{} + codes[i])[0];
 }
 
 KVC_CLONES void from_e5m2(const uint8_t* codes, int64_t n, float* out) {
   int64_t i = 0;
-  for (; i + kLanes <= n; i += kLanes) {
-    store(e5m2_values(__builtin_convertvector(load<Bytes>(codes + i), Ints)), out + i);
+  for (; i + kEight <= n; i += kEight) {
+    store(e5m2_values(__builtin_convertvector(load<EightBytes>(codes + i), EightInts)), out + i);
   }
-  for (; i < n; ++i) out[i] = e5m2_values(Ints{} + codes[i])[0];
+  for (; i < n; ++i) out[i] = e5m2_values(EightInts{} + codes[i])[0];
 }
 
 }  // namespace kvc::kernels

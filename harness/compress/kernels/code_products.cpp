@@ -40,8 +40,8 @@ KVC_CLONES void to_float(const uint16_t* x, int64_t n, float* out) {
   constexpr int32_t kMagnitude = 0x7fffffff, kBeyond = 0x47800000, kExponent = 0x7f800000;
   int64_t i = 0;
   for (; i + kLanes <= n; i += kLanes) {
-    const Ints bits = (Ints)half_values(load<Shorts>(x + i));
-    store(bits | (((bits & kMagnitude) >= kBeyond) & kExponent), out + i);
+    const Sixteen<int32_t> bits(half_values(load<Sixteen<uint16_t>>(x + i)));
+    store(bits | (((bits & kMagnitude) > kBeyond - 1) & kExponent), out + i);
   }
   for (; i < n; ++i) {
     const auto bits = std::bit_cast<int32_t>(half_value(x[i]));
