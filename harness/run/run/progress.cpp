@@ -40,6 +40,12 @@ std::string cut_to(const std::string& text, size_t n_characters) {
 
 }  // namespace
 
+std::optional<double> left_of_estimate(double seconds, bool is_done, std::string& doing) {
+  if (seconds > 0 || is_done) return std::max(0.0, seconds);
+  doing += ", which takes longer than estimated";
+  return std::nullopt;
+}
+
 std::optional<double> left_by_count(int64_t n_done, int64_t n_total, double seconds_so_far) {
   if (n_done == 0) return std::nullopt;  // nothing to tell the rest from
   return seconds_so_far / static_cast<double>(n_done) * static_cast<double>(n_total - n_done);

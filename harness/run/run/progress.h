@@ -23,6 +23,9 @@ std::string progress_text(const ProgressState& state, double seconds_so_far);
 // The same behind a bar: the line that a terminal of so many columns has room for.
 std::string progress_bar(const ProgressState& state, double seconds_so_far, size_t n_columns);
 
+// The seconds that are left of an estimate; where none are and the work goes on, none, and `doing` says so.
+std::optional<double> left_of_estimate(double seconds, bool is_done, std::string& doing);
+
 // Seconds that are left where what is counted takes the same time each; nothing before the first.
 std::optional<double> left_by_count(int64_t n_done, int64_t n_total, double seconds_so_far);
 

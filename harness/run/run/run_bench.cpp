@@ -192,7 +192,10 @@ class BenchRun {
       const auto left = estimate_.planned();
       const double done = estimate_.tokens_done();
       state.seconds_left = estimate_.seconds_left(left, seconds_booked_);
-      if (state.seconds_left) *state.seconds_left = std::max(0.0, *state.seconds_left - (so_far - seconds_booked_));
+      if (const auto expected = state.seconds_left) {
+        const double left_now = *expected - (so_far - seconds_booked_);
+        state.seconds_left = left_of_estimate(left_now, n_done_ == n_total_, state.doing);
+      }
       if (seconds_booked_ > 0) state.tokens_per_second = done / seconds_booked_;
       state.share = done > 0 ? done / (done + left.tokens) : 0;
     } else {
@@ -203,7 +206,7 @@ class BenchRun {
     if (!runs_) return;
     RunRow row;
     row.n_done = n_done_, row.n_failed = outcome_.n_failed, row.n_total = n_total_;
-    row.seconds_left = state.seconds_left, row.doing = doing;
+    row.seconds_left = state.seconds_left, row.doing = state.doing;
     if (state.tokens_per_second > 0) row.tokens_per_second = state.tokens_per_second;
     runs_->tell(row);
   }

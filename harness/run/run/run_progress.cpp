@@ -99,12 +99,7 @@ RunRow RunProgress::row() const {
   row.doing = doing();
   if (so_far > 0) row.tokens_per_second = estimate_.tokens_done() / so_far;
   if (!end_at_) return row;
-  const double left = *end_at_ - so_far;
-  if (left > 0 || n_done_ == n_total_) {
-    row.seconds_left = std::max(0.0, left);
-  } else {
-    row.doing += ", which takes longer than estimated";
-  }
+  row.seconds_left = left_of_estimate(*end_at_ - so_far, n_done_ == n_total_, row.doing);
   return row;
 }
 
