@@ -11,9 +11,9 @@ namespace kvc::kernels {
 namespace {
 
 constexpr int64_t kEight = 8;
-typedef float EightFloats __attribute__((vector_size(32)));
-typedef int32_t EightInts __attribute__((vector_size(32)));
-typedef uint8_t EightBytes __attribute__((vector_size(8)));
+using EightFloats = Sixteen<float>::Half;
+using EightInts = Sixteen<int32_t>::Half;
+using EightBytes = Sixteen<uint8_t>::Half;
 
 template <int kBits>
 KVC_INLINE EightInts codes_at(const char* bytes, int64_t eight) {
@@ -143,6 +143,16 @@ KVC_INLINE EightFloats e5m2_values(EightInts codes) {
   return (EightFloats)((EightInts)(size >= 0x7c ? beyond : magnitude) | (codes & 0x80) << 24);
 }
 
+// values(codes) of each byte
+template <class Values>
+KVC_INLINE void decode_bytes(const uint8_t* codes, int64_t n, float* out, Values values) {
+  int64_t i = 0;
+  for (; i + kEight <= n; i += kEight) {
+    store(values(__builtin_convertvector(load<EightBytes>(codes + i), EightInts)), out + i);
+  }
+  for (; i < n; ++i) out[i] = values(EightInts{} + codes[i])[0];
+}
+
 struct E4m3 {
   static constexpr int kFractionBits = 3, kBias = 7;
   static constexpr float kLargest = 448.f, kLeastNormal = 0x1p-6f, kStep = 0x1.8p14f;
@@ -216,19 +226,13 @@ KVC_CLONES void decode_parts(const BookRows& rows, int64_t n_parts, int64_t stri
 }
 
 KVC_CLONES void from_e4m3(const uint8_t* codes, int64_t n, float* out) {
-  int64_t i = 0;
-  for (; i + kEight <= n; i += kEight) {
-    store(e4m3_values(__builtin_convertvector(load<EightBytes>(codes + i), EightInts)), out + i);
-  }
-  for (; i < n; ++i) out[i] = e4m3_values(EightInts{} + codes[i])[0];
+  decode_bytes(
+      codes, n, out, [](EightInts x) __attribute__((always_inline)) { return e4m3_values(x); });
 }
 
 KVC_CLONES void from_e5m2(const uint8_t* codes, int64_t n, float* out) {
-  int64_t i = 0;
-  for (; i + kEight <= n; i += kEight) {
-    store(e5m2_values(__builtin_convertvector(load<EightBytes>(codes + i), EightInts)), out + i);
-  }
-  for (; i < n; ++i) out[i] = e5m2_values(EightInts{} + codes[i])[0];
+  decode_bytes(
+      codes, n, out, [](EightInts x) __attribute__((always_inline)) { return e5m2_values(x); });
 }
 
 }  // namespace kvc::kernels

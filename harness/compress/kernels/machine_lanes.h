@@ -13,7 +13,7 @@ namespace kvc::kernels::KVC_MACHINE {
 #if defined(__AVX512F__)
 constexpr int kMostSums = 24;        // vectors of sums that registers hold
 constexpr bool kDotsAreWide = true;  // add_dots takes bytes of more than 7 bits at full speed
-#elif defined(__AVX2__)
+#elif defined(KVC_HALVES)
 constexpr int kMostSums = 6;
 constexpr bool kDotsAreWide = false;
 #else
@@ -25,7 +25,7 @@ constexpr bool kDotsAreWide = true;
 KVC_INLINE Floats pick(Floats v, Ints at) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_maskz_permutexvar_ps(0xffff, (__m512i)at, (__m512)v);
-#elif defined(__AVX2__)
+#elif defined(KVC_HALVES)
   const auto half = [&](__m256i index) __attribute__((always_inline)) {
     const __m256 low = _mm256_permutevar8x32_ps((__m256)v.low, index),
                  high = _mm256_permutevar8x32_ps((__m256)v.high, index);
@@ -49,7 +49,7 @@ KVC_INLINE Ints interleaved(Ints a, Ints b, Ints c, Ints d, int i) {
   };
   return (Ints)(i % 2 == 0 ? _mm512_unpacklo_epi16(bytes(a, b), bytes(c, d))
                            : _mm512_unpackhi_epi16(bytes(a, b), bytes(c, d)));
-#elif defined(__AVX2__)
+#elif defined(KVC_HALVES)
   const auto bytes = [&](__m256i x, __m256i y) __attribute__((always_inline)) {
     return i < 2 ? _mm256_unpacklo_epi8(x, y) : _mm256_unpackhi_epi8(x, y);
   };
@@ -107,7 +107,7 @@ template <int kBits>
 KVC_INLINE void add_dots(Ints& sum, Ints codes, Ints signed_bytes) {
 #if defined(__AVX512VNNI__)
   sum = (Ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)codes, (__m512i)signed_bytes);
-#elif defined(__AVX2__)
+#elif defined(KVC_HALVES)
   const __m256i ones = _mm256_set1_epi16(1), low_bits = _mm256_set1_epi8(15), sixteen = _mm256_set1_epi16(16);
   const auto half = [&](__m256i code, __m256i by) __attribute__((always_inline)) {
     if constexpr (kBits < 8) {
@@ -130,7 +130,7 @@ KVC_INLINE void add_dots(Ints& sum, Ints codes, Ints signed_bytes) {
 KVC_INLINE Ints rounded(Floats x) {
 #if defined(__AVX512F__)
   return (Ints)_mm512_maskz_cvtps_epi32(0xffff, (__m512)x);
-#elif defined(__AVX2__)
+#elif defined(KVC_HALVES)
   return of_registers(_mm256_cvtps_epi32((__m256)x.low), _mm256_cvtps_epi32((__m256)x.high));
 #else
   Ints whole;
@@ -149,7 +149,7 @@ KVC_INLINE Ints first_lanes(int64_t n) {
 KVC_INLINE Floats halves(const uint16_t* x) {
 #if defined(__AVX512F__)
   return (Floats)_mm512_maskz_cvtph_ps(0xffff, load<__m256i>(x));
-#elif defined(__AVX2__)
+#elif defined(KVC_HALVES)
   return of_registers(_mm256_cvtph_ps(load<__m128i>(x)), _mm256_cvtph_ps(load<__m128i>(x + 8)));
 #else
   return half_values(load<Shorts>(x));
@@ -164,7 +164,7 @@ KVC_INLINE Ints bytes_at(const void* bytes) {  // masked: the compiler warns of 
 KVC_INLINE Ints signed_bytes_at(const void* bytes) {
   return (Ints)_mm512_maskz_cvtepi8_epi32(0xffff, load<__m128i>(bytes));
 }
-#elif defined(__AVX2__)
+#elif defined(KVC_HALVES)
 KVC_INLINE Ints bytes_at(const void* bytes) {
   const auto v = load<__m128i>(bytes);
   return of_registers(_mm256_cvtepu8_epi32(v), _mm256_cvtepu8_epi32(_mm_srli_si128(v, 8)));

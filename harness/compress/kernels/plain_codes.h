@@ -11,15 +11,10 @@
 
 namespace kvc::kernels {
 
-inline float e4m3_at(const void* codes, int64_t at) {
+// decode: from_e4m3 or from_e5m2
+inline float float8_at(decltype(from_e4m3)& decode, const void* codes, int64_t at) {
   float value;
-  from_e4m3(static_cast<const uint8_t*>(codes) + at, 1, &value);
-  return value;
-}
-
-inline float e5m2_at(const void* codes, int64_t at) {
-  float value;
-  from_e5m2(static_cast<const uint8_t*>(codes) + at, 1, &value);
+  decode(static_cast<const uint8_t*>(codes) + at, 1, &value);
   return value;
 }
 
@@ -34,7 +29,7 @@ inline float number_at(const NumberArray& x, int64_t at) {
     case NumberType::e8m0:
       return std::ldexp(1.f, static_cast<const uint8_t*>(x.data)[at] - 127);
     case NumberType::e4m3:
-      return e4m3_at(x.data, at);
+      return float8_at(from_e4m3, x.data, at);
     case NumberType::bf16:
       break;  // only devices read it
   }
@@ -54,8 +49,8 @@ inline float entry_at(const Codes& x, int64_t token, int64_t channel) {
   const int32_t code = code_at(x, token, channel);
   const auto byte = static_cast<uint8_t>(code);
   const float value = x.kind == CodeKind::level  ? x.levels[code]
-                      : x.kind == CodeKind::e4m3 ? e4m3_at(&byte, 0)
-                      : x.kind == CodeKind::e5m2 ? e5m2_at(&byte, 0)
+                      : x.kind == CodeKind::e4m3 ? float8_at(from_e4m3, &byte, 0)
+                      : x.kind == CodeKind::e5m2 ? float8_at(from_e5m2, &byte, 0)
                                                  : static_cast<float>(code);
   return number_at(x.scale, at) * value + number_at(x.zero, at);
 }

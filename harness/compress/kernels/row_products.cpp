@@ -457,7 +457,6 @@ void softcap(float* x, int64_t n, float cap) {
 }
 
 KVC_CLONES double sum_of_squares(const float* x, const float* y, int64_t n) {
-  typedef float Eight __attribute__((vector_size(32)));
   typedef double Doubles __attribute__((vector_size(64)));
   Doubles sums = {};
   for (int64_t i = 0; i < n; i += 8) {

@@ -38,6 +38,10 @@ struct Engine {
   std::vector<Flag> flags;
 };
 
+bool is_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
+
 std::vector<std::string> names_of(const std::vector<std::pair<std::string, YAML::Node>>& values) {
   std::vector<std::string> names;
   for (const auto& [name, node] : values) names.push_back(name);
@@ -155,9 +159,7 @@ class CommandLine {
 
   void apply(const Flag& flag, const std::string& value) {
     if (flag.sets == "prefill_chunk") {
-      const bool is_number =
-          !value.empty() && value.size() < 8 && value.find_first_not_of("0123456789") == std::string::npos;
-      if (!is_number || std::stoll(value) < 1)
+      if (!is_number(value) || value.size() >= 8 || std::stoll(value) < 1)
         fail(flag.names.front(), " is '", value, "', expected a number of tokens");
       chunk_ = std::stoll(value);
       return;
@@ -186,8 +188,7 @@ class CommandLine {
     std::vector<std::string> layers;
     std::istringstream stream(value);
     for (std::string layer; std::getline(stream, layer, ',');) {
-      const bool is_number = !layer.empty() && layer.find_first_not_of("0123456789") == std::string::npos;
-      if (!is_number && layer != kWindowedLayers) {
+      if (!is_number(layer) && layer != kWindowedLayers) {
         fail(flag, " is '", value, "', expected numbers of layers such as 0,1,5, or ", kWindowedLayers);
       }
       layers.push_back(layer);
