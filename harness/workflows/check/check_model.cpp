@@ -81,6 +81,8 @@ struct CheckRequest : CheckModelArguments {
   }
 };
 
+constexpr int64_t kQuickSizeTokens = 8192;  // filling caches with a long context takes as long as a quick check
+
 // One model of a check.
 class ModelCheck {
  public:
@@ -173,10 +175,9 @@ class ModelCheck {
   }
 
   void judge(const Grid& grid, ResultStore& store) {
-    const int64_t n_tokens = found_.config.max_position_embeddings;
     const auto cells = checked_cells(grid);
-    put_bytes(cells, grid.worker.compressors, found_.config.shape(), n_tokens, store);
-    found_.presets = check_results(cells, found_.settings, store.database(), n_tokens);
+    put_bytes(cells, grid.worker.compressors, found_.config.shape(), found_.n_size_tokens, store);
+    found_.presets = check_results(cells, found_.settings, store.database(), found_.n_size_tokens);
     found_.tasks = cells.tasks;
   }
 
@@ -225,6 +226,7 @@ class ModelCheck {
     const auto& settings = found_.settings;
     const int64_t usual = a_.quick ? settings.quick_context.value_or(settings.context) : settings.context;
     found_.context = a_.context > 0 ? a_.context : std::min(usual, most);
+    found_.n_size_tokens = a_.quick ? std::min(most, std::max(found_.context, kQuickSizeTokens)) : most;
   }
 
   void announce(const Grid& grid, const std::string& database) const {
@@ -249,6 +251,7 @@ class ModelCheck {
     probe.prefill = {};
     probe.probe.measures = {"channel_mean_abs"};
     probe.limit = 1;
+    probe.workers = 1, probe.threads = experiment_.workers * experiment_.threads;  // one prompt: on all of them
     for (const auto& task : grid.tasks) {
       if (task.spec.likelihood) probe.tasks = {task.spec.name};
     }

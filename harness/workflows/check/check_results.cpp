@@ -154,25 +154,27 @@ void judge(const CheckSettings& settings, PresetResult& preset) {
     double n_tokens_needed = 0;  // that would decide it, of a text's
   };
   std::vector<Figure> figures;
-  const auto of_text = [&](const std::string& where, const LikelihoodStretch& stretch) {
+  const auto of_kl = [&](const std::string& where, const LikelihoodStretch& stretch, auto levels) {
     if (stretch.n_blocks == 0) return;
-    if (!stretch.kl.interval || !stretch.top1.interval) {
+    if (!stretch.kl.interval) {
       figures.push_back({concat("fewer than ", kFewestClusters, " windows", where), {Level::unchanged, Level::breaks}});
       return;
     }
-    const auto add = [&](const std::string& name, const Interval& interval, double found, const Bounds& bounds) {
-      figures.push_back({name + where, levels_of(interval, bounds),
-                         static_cast<double>(preset.all.n_tokens) * times_needed(interval, found, bounds)});
-    };
-    add("KL", *stretch.kl.interval, stretch.kl.value, settings.kl);
-    const auto [low, high] = *stretch.top1.interval;
-    add("top-1", {1 - high, 1 - low}, 1 - stretch.top1.value, settings.top1);
+    const double times = times_needed(*stretch.kl.interval, stretch.kl.value, settings.kl);
+    figures.push_back({"KL" + where, levels(stretch.kl), static_cast<double>(preset.all.n_tokens) * times});
   };
-  of_text("", preset.all);
-  if (preset.by_length.size() > 1) of_text(" at the longest", preset.longest);
+  of_kl("", preset.all, [&](const Estimate& kl) { return levels_of(*kl.interval, settings.kl); });
+  if (preset.by_length.size() > 1) {
+    of_kl(" at the longest", preset.longest,
+          [&](const Estimate& kl) { return at_least(*kl.interval, kl.value, settings.kl); });
+  }
+  if (preset.all.n_blocks > 0 && preset.all.top1.interval) {
+    const auto [low, high] = *preset.all.top1.interval;
+    figures.push_back({"top-1", shown({1 - high, 1 - low}, settings.top1)});
+  }
   if (const auto& asked = preset.passkey_all; asked.n > 0) {
     const auto found = static_cast<double>(asked.n_lost - asked.n_gained) / static_cast<double>(asked.n);
-    figures.push_back({"passkey", at_least(asked.loss, found, settings.passkey)});
+    figures.push_back({"passkey", once_shown(asked.loss, found, settings.passkey)});
   }
   if (figures.empty()) {
     preset.verdict = {Level::unchanged, Level::breaks};
@@ -377,7 +379,7 @@ std::vector<PresetResult> check_results(const CheckedCells& cells, const CheckSe
       add_failures(db, key, preset);
       if (n_tokens > 0) {
         add_text(db, key, of.is_lossy, task, preset);
-      } else {
+      } else if (!of.is_lossy || compressed_anything(db, key)) {
         auto& passkey = preset.passkey[task] = passkey_of(db, cells.presets[full].cell_keys[t], key);
         add(passkey, preset.passkey_all);
       }

@@ -20,7 +20,8 @@ struct ModelFindings {
   ModelConfig config;
   CheckSettings settings;
   int64_t context = 0;
-  PrefillChoice prefill;  // of the experiment
+  int64_t n_size_tokens = 0;  // of the caches whose bytes are measured
+  PrefillChoice prefill;      // of the experiment
   std::vector<CheckedTask> tasks;
   KeyChannels keys;
   int64_t n_looks = 0;                // at the results: the first, and one each time that text was added

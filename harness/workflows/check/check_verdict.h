@@ -30,9 +30,15 @@ Levels levels_of(const Interval& interval, const Bounds& bounds);
 // interval shrinks with the square root of their number; 1: it is off them, infinity: the figure is on one.
 double times_needed(const Interval& interval, double found, const Bounds& bounds);
 
-// Of a figure whose absence of loss cannot be shown, from few questions: at least its lower end, at most what was
-// found.
+// Of a figure from few windows, which cannot show that nothing is lost: at least the level of the interval's
+// lower end, at most that of the estimate.
 Levels at_least(const Interval& interval, double found, const Bounds& bounds);
+
+// Of a loss counted in few questions: its estimate counts once the interval excludes `unchanged`; until then as at_least.
+Levels once_shown(const Interval& interval, double found, const Bounds& bounds);
+
+// Of a figure that repeats what another one measures with less noise: the level that its whole interval reaches.
+Levels shown(const Interval& interval, const Bounds& bounds);
 
 // Of both figures: the worse counts.
 Levels worse_of(const Levels& a, const Levels& b);

@@ -99,7 +99,7 @@ Json model_json(const ModelFindings& found) {
   json["n_layers"] = found.config.n_layers;
   json["n_kv_heads"] = found.config.n_kv_heads;
   json["head_dim"] = found.config.head_dim;
-  json["kv_size_at_tokens"] = found.config.max_position_embeddings;
+  json["kv_size_at_tokens"] = found.n_size_tokens;
   json["checked_up_to_tokens"] = found.context;
   json["prefill_chunk"] = found.prefill.chunk > 0 ? Json(found.prefill.chunk) : Json();
   json["largest_key_channel"] = found.keys.largest_ratio;

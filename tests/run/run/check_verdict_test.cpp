@@ -29,7 +29,6 @@ TEST(CheckVerdict, AnIntervalAcrossABoundLeavesItOpen) {
   EXPECT_EQ(levels_of({0, 1}, kBounds), (Levels{unchanged, breaks}));
 }
 
-// Few questions: what they do not show is not said.
 TEST(CheckVerdict, AHalvedIntervalNeedsFourTimesTheTokens) {
   const Bounds bounds{0.01, 0.2};
   EXPECT_NEAR(times_needed({0.004, 0.012}, 0.008, bounds), 4, 1e-9);      // 0.004 above it, the bound is 0.002 away
@@ -39,10 +38,25 @@ TEST(CheckVerdict, AHalvedIntervalNeedsFourTimesTheTokens) {
   EXPECT_EQ(times_needed({0.005, 0.02}, 0.01, bounds), std::numeric_limits<double>::infinity());
 }
 
+// Few windows: what they do not show is not said.
 TEST(CheckVerdict, OfAFigureThatCannotShowAbsenceTheLowerEndCounts) {
   EXPECT_EQ(at_least({-0.1, 0.3}, 0, {0, 0.2}), (Levels{unchanged, unchanged}));
   EXPECT_EQ(at_least({0.05, 0.9}, 0.35, {0, 0.2}), (Levels{small_loss, breaks}));
   EXPECT_EQ(at_least({0.2, 0.9}, 0.5, {0, 0.2}), (Levels{breaks, breaks}));
+}
+
+// 7 of 15 questions lost: Tango's interval is 17 to 70 points.
+TEST(CheckVerdict, ALossInQuestionsCountsOnceItIsShown) {
+  EXPECT_EQ(once_shown({0.17, 0.7}, 0.47, {0, 0.2}), (Levels{breaks, breaks}));
+  EXPECT_EQ(once_shown({0.01, 0.4}, 0.15, {0, 0.2}), (Levels{small_loss, small_loss}));
+  EXPECT_EQ(once_shown({-0.1, 0.6}, 0.25, {0, 0.2}), (Levels{unchanged, breaks}));
+  EXPECT_EQ(once_shown({-0.1, 0.1}, 0, {0, 0.2}), (Levels{unchanged, unchanged}));
+}
+
+TEST(CheckVerdict, AFigureThatRepeatsAnotherCountsWithItsWholeInterval) {
+  EXPECT_EQ(shown({0.02, 0.5}, {0.03, 0.2}), (Levels{unchanged, unchanged}));
+  EXPECT_EQ(shown({0.04, 0.5}, {0.03, 0.2}), (Levels{small_loss, small_loss}));
+  EXPECT_EQ(shown({0.2, 0.5}, {0.03, 0.2}), (Levels{breaks, breaks}));
 }
 
 TEST(CheckVerdict, TheWorseFigureCounts) {

@@ -19,7 +19,9 @@ TEST(DeviceWeights, CodesBecomeTheModelsTypeWithoutAnotherCopy) {
     MemoryMeter meter;
     meter.reset_all();
     const auto got = expanded(there, at::kHalf).weight;
-    if (got.is_cuda()) EXPECT_EQ(meter.peak_of_all(), static_cast<int64_t>(got.nbytes()));  // the emulated one converts
+    if (got.is_cuda()) {  // the emulated one converts
+      EXPECT_EQ(meter.peak_of_all(), static_cast<int64_t>(got.nbytes()));
+    }
     EXPECT_TRUE(at::equal(got.cpu(), expected));
   }
 }
