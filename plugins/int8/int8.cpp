@@ -5,8 +5,8 @@
 // Each token is encoded when it is appended. Bytes per layer, T tokens, K and V:
 //   token_head: 2 * H_kv*T * (4*ceil(D/4) + 4 for the scale, or 2);   tensor: 2 * (H_kv*T * 4*ceil(D/4) + 4)
 #include <ATen/ATen.h>
-#include <kvc/calibration.h>
 #include <kvc/plugin.h>
+#include <kvc/quant/largest_magnitudes.h>
 #include <kvc/quant/pack_bits.h>
 #include <kvc/quant/stored_cache.h>
 #include <kvc/quant/tensor_pair_cache.h>
@@ -84,32 +84,10 @@ std::unique_ptr<kvc::LayerCache> scaled_cache(const kvc::LayerInfo& info, const 
                                                         Tensor(scales.v, info.device));
 }
 
-// The largest magnitudes of K and of V in each layer, [n_layers] fp32.
-class Learner final : public kvc::Calibrator {
- public:
-  explicit Learner(int64_t n_layers) : k_(at::zeros({n_layers}, at::kFloat)), v_(at::zeros({n_layers}, at::kFloat)) {}
-
-  void observe(const kvc::LayerInfo& info, const kvc::CalibrationTokens& tokens) override {
-    const auto widen = [&](at::Tensor& held, const at::Tensor& x) {
-      auto largest = held.select(0, info.layer);
-      largest.copy_(at::maximum(largest, x.abs().max()));
-    };
-    widen(k_, tokens.k), widen(v_, tokens.v);
-  }
-  kvc::NamedTensors finish() override { return {{"k.largest", k_}, {"v.largest", v_}}; }
-
- private:
-  at::Tensor k_, v_;
-};
-
-double learned_scale(const kvc::NamedTensors& tensors, const char* name, int64_t layer, int64_t n_layers) {
-  const auto found = tensors.find(name);
-  KVC_CHECK(found != tensors.end(), "int8: the calibration has no tensor '", name, "'");
-  KVC_CHECK(found->second.dim() == 1 && found->second.size(0) == n_layers, "int8: ", name, " is ",
-            found->second.sizes(), ", the model has ", n_layers, " layers");
-  const double largest = found->second[layer].item<double>();
-  KVC_CHECK(std::isfinite(largest) && largest > 0, "int8: ", name, " of layer ", layer, " is ", largest,
-            ", allowed: positive");
+// Of one layer. of_heads [H_kv]
+double learned_scale(const at::Tensor& of_heads, const char* name, int64_t layer) {
+  const double largest = of_heads.max().item<double>();
+  KVC_CHECK(largest > 0, "int8: ", name, " of layer ", layer, " is 0, allowed: positive");
   return largest / kTop;
 }
 
@@ -151,13 +129,14 @@ class Int8 final : public kvc::PartsCompressor, public kvc::Calibrated {
   std::string calibration_file() const override { return options_.calibration == "none" ? "" : options_.calibration; }
   std::vector<std::string> calibrated_options() const override { return {}; }
   std::unique_ptr<kvc::Calibrator> make_calibrator(const kvc::ModelShape& model) const override {
-    return std::make_unique<Learner>(model.n_layers);
+    return kvc::learn_largest_magnitudes(model);
   }
   void load(const kvc::ModelShape& model, const kvc::NamedTensors& tensors) override {
+    const auto largest = kvc::largest_magnitudes("int8", model, tensors);
     learned_.clear();
     for (int64_t layer = 0; layer < model.n_layers; ++layer) {
-      learned_.push_back({learned_scale(tensors, "k.largest", layer, model.n_layers),
-                          learned_scale(tensors, "v.largest", layer, model.n_layers)});
+      learned_.push_back(
+          {learned_scale(largest.k[layer], "k.largest", layer), learned_scale(largest.v[layer], "v.largest", layer)});
     }
   }
 

@@ -1,5 +1,8 @@
 // FP8 against ATen's own conversion, and attention in float64.
+#include <kvc/calibration.h>
+
 #include "method.h"
+#include "support/message_of.h"
 
 namespace kvc::conformance {
 namespace {
@@ -47,6 +50,36 @@ TEST(Fp8Rule, FormatE5m2IsAtensConversion) {
   expect_attends(*by_prompt, input.q.narrow(1, 329, 1), 0.2);
   const auto by_one = Method("fp8", {{"format", "e5m2"}, {"scale", "one"}}).cache(model, input, 30);
   EXPECT_TRUE(at::equal(by_one->dequantize().v, rounded(input.v)));
+}
+
+// As serving engines: scales are known before the run, 448 of them being the largest number that the texts showed.
+TEST(Fp8Rule, ACalibrationGivesTheScalesOfEachLayerAndHead) {
+  const ModelShape model{.n_layers = 2, .n_heads = 4, .n_kv_heads = 2, .head_dim = 40};
+  const auto input = ordinary_input(model, 60);
+  for (const char* granularity : {"head", "tensor"}) {
+    const auto compressor =
+        plugin("fp8").make({{"granularity", granularity}, {"calibration", KVC_BINARY_DIR "/CMakeCache.txt"}});
+    auto& calibrated = dynamic_cast<Calibrated&>(*compressor);
+    const auto calibrator = calibrated.make_calibrator(model);
+    for (const float size : {0.25f, 0.5f}) {
+      calibrator->observe(layer_info(model, 1, 0, {}), {.k = size * input.k, .v = 3 * size * input.v});
+    }
+    calibrated.load(model, calibrator->finish());
+    const auto cache = compressor->make_cache(layer_info(model, 1, 0, {}));
+    cache->append({.q = {}, .k = input.k, .v = input.v, .first_position = 0});  // K's largest are twice what was seen
+    const bool by_head = std::string(granularity) == "head";
+    const auto largest = [&](const at::Tensor& x) { return by_head ? x.abs().amax({1, 2}, true) : x.abs().amax(); };
+    const auto stored = [](const at::Tensor& x, const at::Tensor& scale) {
+      return (x / scale).clamp(-448, 448).to(at::kFloat8_e4m3fn).to(at::kFloat) * scale;
+    };
+    const auto held = cache->dequantize();
+    EXPECT_TRUE(at::allclose(held.k, stored(input.k, largest(input.k * 0.5) / 448), 1e-6, 0)) << granularity;
+    EXPECT_TRUE(at::allclose(held.v, stored(input.v, largest(input.v * 1.5) / 448), 1e-6, 0)) << granularity;
+  }
+  EXPECT_NE(test::message_of([] {
+              Method("fp8", {{"scale", "one"}, {"calibration", KVC_BINARY_DIR "/CMakeCache.txt"}});
+            }).find("expected one of the two"),
+            std::string::npos);
 }
 
 // As transformers' Fp8QuantizedLayer: amax of the first update over all heads, frozen; later tokens are clamped.
