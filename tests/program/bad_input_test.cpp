@@ -153,6 +153,18 @@ TEST(BadPath, IsNamedAsTheUserNamedIt) {
             "kvc: cannot read 'configs/none.yaml': No such file or directory\n");
 }
 
+TEST(ExperimentName, IsAFileOfConfigs) {
+  TempFolder folder;
+  const auto valid = run_program(folder, {"validate", "quickstart"});
+  EXPECT_EQ(valid.exit_code, 0) << valid.err;
+  const auto unknown = run_program(folder, {"run", "quikstart"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_EQ(unknown.err.rfind("kvc: unknown experiment 'quikstart' (did you mean 'quickstart'?)", 0), 0u)
+      << unknown.err;
+  folder.write("quickstart", "name: mine\n");  // a file of that name comes first
+  EXPECT_NE(run_program(folder, {"validate", "quickstart"}).exit_code, 0);
+}
+
 TEST(BadModel, IsRefusedBeforeAnythingIsShown) {
   TempFolder folder;
   const auto model = folder / "mamba";

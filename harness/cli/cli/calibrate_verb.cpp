@@ -126,7 +126,7 @@ int calibrate_verb(const CalibrateArguments& arguments) {
             "calibrate: expected --model, --plugin and -o together");
   const auto paths = find_paths();
   Experiment experiment;
-  if (by_config) experiment = load_experiment(below_root(paths, arguments.config), arguments.settings);
+  if (by_config) experiment = load_experiment(experiment_file(paths, arguments.config), arguments.settings);
   const auto targets = by_config ? targets_of(experiment, arguments.config) : targets_of(arguments);
   CalibrationPlan plan{
       .texts = {}, .max_pieces = arguments.samples, .length = arguments.length, .gradients = arguments.fisher};

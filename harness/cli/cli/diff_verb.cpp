@@ -28,7 +28,7 @@ bool is_database(const std::string& file) { return fs::path(file).extension() ==
 
 Definition of_file(const std::string& file, const std::vector<std::string>& settings) {
   const auto paths = find_paths();
-  const auto path = below_root(paths, file);
+  const auto path = experiment_file(paths, file);
   Definition definition;
   if (is_timed(experiment_kind(path, settings))) {
     auto experiment = load_bench(path, settings);

@@ -66,7 +66,7 @@ int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
 
 int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
               const std::string& file) {
-  auto experiment = load_experiment(below_root(paths, file), settings);
+  auto experiment = load_experiment(experiment_file(paths, file), settings);
   if (arguments.dry_run && tell_missing_model(experiment.name, experiment.model_name)) return kOk;
   place_model(experiment);
   experiment.allow_plugins = arguments.allow_plugins;
@@ -120,7 +120,7 @@ void print_bench_plan(const BenchExperiment& experiment, const std::vector<Bench
 
 int run_bench_file(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
                    const std::string& file) {
-  auto experiment = load_bench(below_root(paths, file), settings);
+  auto experiment = load_bench(experiment_file(paths, file), settings);
   if (arguments.dry_run && tell_missing_model(experiment.name, experiment.subject.model)) return kOk;
   place_model(experiment);
   experiment.allow_plugins = arguments.allow_plugins;
@@ -144,7 +144,7 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   const auto paths = find_paths();
   auto settings = arguments.settings;
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
-  const auto kind = experiment_kind(below_root(paths, file), settings);
+  const auto kind = experiment_kind(experiment_file(paths, file), settings);
   KVC_CHECK(!arguments.kind || kind == *arguments.kind, file, ": kind ", to_string(kind), ", expected ",
             to_string(*arguments.kind), "; `kvc run` runs every kind");
   if (is_timed(kind)) return run_bench_file(arguments, paths, settings, file);
@@ -176,7 +176,7 @@ std::string refuse_limit(const RunArguments& arguments, std::vector<std::string>
   std::vector<std::string> refused;
   std::erase_if(files, [&](const std::string& file) {
     try {
-      const auto kind = experiment_kind(below_root(paths, file), arguments.settings);
+      const auto kind = experiment_kind(experiment_file(paths, file), arguments.settings);
       if (!is_timed(kind)) return false;
       refused.push_back(concat(file, " (", to_string(kind), ")"));
       return true;
@@ -247,7 +247,8 @@ void add_bench_verb(Verb program) {
 void add_run_verb(Verb program) {
   auto arguments = std::make_shared<RunArguments>();
   auto verb = program.add_subcommand("run", "Runs an experiment (only what its database lacks) and prints the results");
-  verb.add_option("file", arguments->files, "experiment files (YAML)");
+  verb.add_option("file", arguments->files,
+                  "experiment files (YAML), or names of those in configs/, such as quickstart");
   verb.add_option("-L,--limit", arguments->limit, "only the first N samples of each task (of a probe: prompts)");
   verb.add_option("--set", arguments->settings, "path=value overrides the file, e.g. compressors.1.kivi.bits=4");
   verb.add_option("--plan", arguments->plan, "run one shard of this plan (made by `kvc plan`) instead of files");

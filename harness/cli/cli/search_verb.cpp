@@ -39,7 +39,7 @@ void write_experiment(const SearchArguments& arguments, const Paths& paths, cons
   json compressors = json::array();
   compressors.push_back({{experiment.compressors.front().plugin, options}});
   settings.push_back("compressors=" + compressors.dump());
-  auto found = load_experiment_yaml(below_root(paths, arguments.file), settings).merged();
+  auto found = load_experiment_yaml(experiment_file(paths, arguments.file), settings).merged();
   for (const char* key : {"kind", "search", "like"}) found.remove(key);
   make_folder_of(arguments.output);
   write_file(arguments.output,
@@ -110,7 +110,7 @@ int search(SearchArguments arguments, const Experiment& experiment) {
 }
 
 Experiment experiment_of(const SearchArguments& arguments) {
-  auto experiment = load_experiment(below_root(find_paths(), arguments.file), arguments.settings);
+  auto experiment = load_experiment(experiment_file(find_paths(), arguments.file), arguments.settings);
   place_model(experiment);
   experiment.allow_plugins = arguments.allow_plugins;
   return experiment;

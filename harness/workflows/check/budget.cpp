@@ -50,7 +50,7 @@ class BudgetModel {
  public:
   BudgetModel(const BudgetArguments& arguments, const std::string& model, const std::string& name, const fs::path& dump)
       : paths_(find_paths()) {
-    const auto file = below_root(paths_, arguments.config);
+    const auto file = experiment_file(paths_, arguments.config);
     auto settings = engine_settings(arguments.as, paths_.root);
     settings.insert(settings.end(), arguments.settings.begin(), arguments.settings.end());
     experiment_ = load_for_model(file, std::move(settings), model, name, arguments.texts);

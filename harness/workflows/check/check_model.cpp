@@ -88,7 +88,7 @@ class ModelCheck {
  public:
   // name: of its experiment
   ModelCheck(const CheckRequest& arguments, const std::string& model, const std::string& name)
-      : a_(arguments), paths_(find_paths()), file_(below_root(paths_, arguments.config)) {
+      : a_(arguments), paths_(find_paths()), file_(experiment_file(paths_, arguments.config)) {
     found_.model_name = model;
     found_.settings = load_check_settings(file_);
     read_experiment(name);

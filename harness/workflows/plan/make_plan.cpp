@@ -45,7 +45,7 @@ class PlanMaker {
 
  private:
   void add_experiment(const std::string& as_given) {
-    const auto file = below_root(paths_, as_given);
+    const auto file = experiment_file(paths_, as_given);
     const auto kind = experiment_kind(file, request_.settings);
     KVC_CHECK(kind == RunKind::eval, file.string(), ": kind is ", to_string(kind), ", a plan takes eval");
     auto experiment = load_experiment(file, request_.settings);
