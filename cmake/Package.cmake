@@ -1,7 +1,7 @@
 # `cmake --install BUILD --prefix P`: bin/kvc, the libraries and built-in plugins, the headers, what the program reads
 # (share/kvc), its page for man, and lib/cmake/kvc for find_package. The build folder is found by find_package, too.
 include(CMakePackageConfigHelpers)
-set(KVC_COMPILER "${CMAKE_CXX_COMPILER_ID}${CMAKE_CXX_COMPILER_VERSION}")
+string(REGEX MATCH "^[0-9]+" KVC_COMPILER_MAJOR ${CMAKE_CXX_COMPILER_VERSION})
 set(package ${CMAKE_BINARY_DIR}/lib/cmake/kvc)
 set(KVC_SOURCE_INCLUDE ${CMAKE_SOURCE_DIR}/harness/include)
 configure_file(cmake/kvcConfig.cmake.in ${package}/kvcConfig.cmake @ONLY)

@@ -21,9 +21,10 @@ class KvcError(RuntimeError):
 
 
 def program():
-    """The program: the environment's KVC, the kvc of the checkout that this package is part of, or that of PATH."""
+    """The program: KVC names it, or it is the checkout's that this package is part of, the wheel's, or that of PATH."""
     own = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "kvc")
-    for file in (os.environ.get("KVC"), own, shutil.which("kvc")):
+    of_wheel = os.path.join(os.path.dirname(sys.executable), "kvc")
+    for file in (os.environ.get("KVC"), own, of_wheel, shutil.which("kvc")):
         if file and os.path.isfile(file):
             return file
     raise KvcError("no program kvc: set KVC to it, or put it into PATH")

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# The wheel on bare Debian systems, as root: tests/package/wheel_on_debian.sh WHEEL FOLDER [SUITE...]
+# For each suite (default: bookworm trixie) a minimal system with Python is made in FOLDER, where an ordinary user installs
+# the wheel, runs the quickstart, and writes, builds and verifies a plugin with the distribution's compiler. Prints each
+# command with its seconds. Not part of the tests: it downloads 1 GB a suite. Needs debootstrap.
+set -euo pipefail
+wheel=$(realpath "$1") folder=$(realpath -m "$2")
+shift 2
+suites=("$@")
+[ $# -gt 0 ] || suites=(bookworm trixie)
+
+make_system() {  # make_system SUITE
+  local system=$folder/$1
+  [ -x "$system/usr/bin/python3" ] ||
+    debootstrap --variant=minbase --include=python3,python3-venv,ca-certificates "$1" "$system" \
+      http://deb.debian.org/debian >"$folder/$1.log"
+  # The machine's way to the network: its resolver, certificates and proxies.
+  cp -L /etc/resolv.conf "$system/etc/resolv.conf"
+  cp -L /etc/ssl/certs/ca-certificates.crt "$system/etc/ssl/certs/ca-certificates.crt"
+  chroot "$system" id ada >/dev/null 2>&1 || chroot "$system" useradd --create-home ada
+  rm -rf "$system"/home/ada/{.cache,venv,results,mine}
+  cp "$wheel" "$system/home/ada/"
+}
+
+in_system() {  # in_system SUITE USER COMMAND
+  chroot "$folder/$1" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 USER="$2" \
+    HOME="$([ "$2" = root ] && echo /root || echo "/home/$2")" ${http_proxy:+http_proxy="$http_proxy"} \
+    ${https_proxy:+https_proxy="$https_proxy"} PIP_CERT=/etc/ssl/certs/ca-certificates.crt \
+    setpriv --reuid "$2" --regid "$2" --init-groups sh -c "cd && $3"
+}
+
+step() {  # step SUITE USER COMMAND
+  local started log=$folder/$1.step
+  printf '%s$ %s\n' "$1:$2" "$3"
+  started=$(date +%s.%N)
+  in_system "$1" "$2" "$3" >"$log" 2>&1 || { tail -n 30 "$log"; exit 1; }
+  tail -n "${lines:-3}" "$log"
+  awk -v a="$started" -v b="$(date +%s.%N)" 'BEGIN { printf "  (%.1f s)\n", b - a }'
+}
+
+mkdir -p "$folder"
+for suite in "${suites[@]}"; do
+  make_system "$suite"
+  system=$folder/$suite
+  mountpoint -q "$system/proc" || mount -t proc proc "$system/proc"
+  mountpoint -q "$system/dev" || mount --bind /dev "$system/dev"
+  trap 'umount "$system/proc" "$system/dev"' EXIT
+  step "$suite" ada "python3 -m venv venv && venv/bin/pip install ./$(basename "$wheel")"
+  lines=6 step "$suite" ada "venv/bin/kvc --version"
+  lines=12 step "$suite" ada "venv/bin/kvc run quickstart"
+  step "$suite" ada "venv/bin/python -c 'import kvc; print(kvc.results(\"results/quickstart.sqlite\").table(\"summary\"))'"
+  step "$suite" ada "du -sh .cache/kvc venv/lib/python3*/site-packages/kvc*"
+  lines=1 step "$suite" root "apt-get update && apt-get install -y --no-install-recommends g++ cmake make libboost-dev"
+  step "$suite" ada "venv/bin/kvc plugin new mine && cmake -S mine -B mine/build && cmake --build mine/build"
+  step "$suite" ada "venv/bin/kvc plugin verify mine/build/mine.so"
+  trap - EXIT
+  umount "$system/proc" "$system/dev"
+done
