@@ -43,7 +43,7 @@ std::vector<TableColumn> columns(const Shown& shown) {
   }
   for (const char* name : {"regressed", "improved"}) columns.push_back({name, kRight});
   for (const char* name : {"extra tokens, mean", "extra tokens, median"}) columns.push_back({name, kRight, "", 1});
-  for (const char* name : {"truncated", "at limit A", "at limit B", "identical"}) {
+  for (const char* name : {"truncated", "at limit A", "at limit B", "in a loop A", "in a loop B", "identical"}) {
     columns.push_back({name, kRight, "%", 1});
   }
   columns.push_back({"first divergence, median", kRight, "token", 1});
@@ -69,7 +69,9 @@ std::vector<TableCell> cells(const ComparedRow& row, const Shown& shown) {
   }
   for (const int64_t n : {c.n_fell, c.n_rose}) cells.emplace_back(n);
   for (const double n_tokens : {c.mean_longer, c.median_longer}) cells.emplace_back(n_tokens);
-  for (const double share : {c.truncated, c.at_limit_a, c.at_limit_b, c.identical}) cells.emplace_back(100 * share);
+  for (const double share : {c.truncated, c.at_limit_a, c.at_limit_b, c.in_loop_a, c.in_loop_b, c.identical}) {
+    cells.emplace_back(100 * share);
+  }
   cells.push_back(c.median_first_difference ? TableCell(*c.median_first_difference) : TableCell());
   return cells;
 }

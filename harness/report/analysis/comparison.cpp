@@ -73,6 +73,8 @@ Comparison compare_pairs(std::span<const AnswerPair> pairs, double margin) {
   result.truncated = mean(each(pairs, [](const auto& pair) { return pair.is_truncated; }));
   result.at_limit_a = mean(each(pairs, [](const auto& pair) { return pair.at_limit_a; }));
   result.at_limit_b = mean(each(pairs, [](const auto& pair) { return pair.at_limit_b; }));
+  result.in_loop_a = mean(each(pairs, [](const auto& pair) { return pair.in_loop_a; }));
+  result.in_loop_b = mean(each(pairs, [](const auto& pair) { return pair.in_loop_b; }));
   result.identical = mean(each(pairs, [](const auto& pair) { return !pair.first_difference; }));
   std::vector<double> first_differences;
   for (const auto& pair : pairs) {

@@ -22,8 +22,9 @@ struct Comparison {
   std::optional<Equivalence> equivalence;     // with a margin: Tango's score test, or Student's t
   int64_t n_fell = 0, n_rose = 0;             // pairs whose score fell (right to wrong), rose (wrong to right)
   double mean_longer = 0, median_longer = 0;  // new tokens, B - A
-  double truncated = 0, at_limit_a = 0, at_limit_b = 0, identical = 0;  // shares of the pairs
-  std::optional<double> median_first_difference;                        // token position, where generations differ
+  double truncated = 0, identical = 0;        // shares of the pairs, as are the next four
+  double at_limit_a = 0, at_limit_b = 0, in_loop_a = 0, in_loop_b = 0;
+  std::optional<double> median_first_difference;  // token position, where generations differ
 };
 
 // `margin` in scores, above 0, or 0 for none. Throws Error without pairs.

@@ -14,6 +14,7 @@ struct AnswerPair {
   double score_a = 0, score_b = 0;  // 0 to 1
   int64_t n_new_tokens_a = 0, n_new_tokens_b = 0;
   bool at_limit_a = false, at_limit_b = false;  // the generation ended at the token limit, or at the context's end
+  bool in_loop_a = false, in_loop_b = false;    // the generation ended in a repetition
   bool is_truncated = false;                    // the prompt lost tokens before it was read
   std::optional<int64_t> first_difference;      // position of the first token that differs; nothing: all are equal
 };

@@ -139,7 +139,9 @@ bool any_answers(const std::vector<SummaryRow>& cells) {
 void add_answers(const Group& group, std::vector<TableCell>& row) {
   const double n = group.sum(&SummaryRow::n_answers);
   row.push_back(n > 0 ? TableCell(group.sum(&SummaryRow::n_answer_tokens) / n) : TableCell());
-  row.push_back(n > 0 ? TableCell(100 * group.sum(&SummaryRow::n_at_limit) / n) : TableCell());
+  for (const auto part : {&SummaryRow::n_at_limit, &SummaryRow::n_in_loop}) {
+    row.push_back(n > 0 ? TableCell(100 * group.sum(part) / n) : TableCell());
+  }
 }
 
 std::vector<TableColumn> summary_columns(bool with_model, bool with_answers, const std::vector<std::string>& tasks,
@@ -166,6 +168,7 @@ std::vector<TableColumn> summary_columns(bool with_model, bool with_answers, con
   if (with_answers) {
     columns.push_back({"answer", kRight, "tokens", 1, Rank::kDetail});
     columns.push_back({"at limit", kRight, "%", 1, Rank::kDetail});
+    columns.push_back({"in a loop", kRight, "%", 1, Rank::kDetail});
   }
   columns.push_back({"peak KV", kRight, "MiB", 2, Rank::kDetail});
   columns.push_back({"speed", kRight, "tokens/s", 1});
@@ -246,7 +249,7 @@ std::vector<std::string> summary_notes(Database& db, const std::vector<SummaryRo
     for (auto& note : answer_notes(db, keys)) notes.push_back(std::move(note));
     notes.push_back(
         "answer: mean generated length over all tasks; at limit: generations cut by the limit of new tokens or the "
-        "context");
+        "context; in a loop: generations whose last tokens repeat three times or more");
   }
   notes.push_back(
       "accuracy with Wilson's 95 % interval; KV size: measured, relative to the same tokens at 16 bits, at the "

@@ -55,7 +55,7 @@ std::vector<SummaryRow> read_summary(Database& db, const std::string& experiment
     row.paper_bytes = real("paper_bytes"), row.peak_kv_bytes = real("peak_kv_bytes");
     row.n_new_tokens = real("n_new_tokens"), row.decode_seconds = real("decode_seconds");
     row.n_answers = real("n_answers"), row.n_answer_tokens = real("n_answer_tokens");
-    row.n_at_limit = real("n_at_limit");
+    row.n_at_limit = real("n_at_limit"), row.n_in_loop = real("n_in_loop");
     row.extractor = text("extractor");
     row.has_score = !select.is_null(select.column("score_percent"));
     row.measure = text("measure");

@@ -20,7 +20,7 @@ struct SummaryRow {
   double bits = 0;
   bool is_simulated = false, is_lossy = false;
   int64_t n_samples = 0, n_ok = 0, n_failed = 0, n_missing = 0, n_not_encoded = 0;
-  double n_answers = 0, n_answer_tokens = 0, n_at_limit = 0;  // of what was generated, in sum
+  double n_answers = 0, n_answer_tokens = 0, n_at_limit = 0, n_in_loop = 0;  // of what was generated, in sum
   double kv_bytes = 0, kv_bytes_fp16 = 0, paper_bytes = 0, peak_kv_bytes = 0, n_new_tokens = 0, decode_seconds = 0;
   std::optional<double> n_encoded_numbers;  // over all samples; nothing of an earlier kvc's
   std::optional<double> bits_per_number;    // at the longest length of `size_percent`, or the samples' own

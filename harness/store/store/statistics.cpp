@@ -3,12 +3,14 @@
 #include <sqlite3.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <vector>
 
 #include "kvc/check.h"
 #include "stats/interval.h"
 #include "stats/remembered.h"
+#include "stats/repetition.h"
 
 namespace kvc {
 namespace {
@@ -21,6 +23,20 @@ void wilson(sqlite3_context* context, sqlite3_value** values, double Interval::*
 
 void wilson_low(sqlite3_context* context, int, sqlite3_value** values) { wilson(context, values, &Interval::low); }
 void wilson_high(sqlite3_context* context, int, sqlite3_value** values) { wilson(context, values, &Interval::high); }
+
+// ends_in_loop('[1, 2, 2]'): of a JSON list of token ids; what is no list has none.
+void loop_of(sqlite3_context* context, int, sqlite3_value** values) {
+  std::vector<int64_t> ids;
+  const auto* text = reinterpret_cast<const char*>(sqlite3_value_text(values[0]));
+  const char* const end = text ? text + sqlite3_value_bytes(values[0]) : text;
+  while (text != end) {
+    int64_t id = 0;
+    const auto [rest, error] = std::from_chars(text, end, id);
+    if (error == std::errc()) ids.push_back(id);
+    text = error == std::errc() ? rest : text + 1;
+  }
+  sqlite3_result_int(context, ends_in_loop(ids));
+}
 
 using Numbers = std::vector<double>;
 
@@ -116,6 +132,7 @@ void register_statistics(sqlite3* db) {
   };
   add("wilson_low", 2, wilson_low, nullptr, nullptr);
   add("wilson_high", 2, wilson_high, nullptr, nullptr);
+  add("ends_in_loop", 1, loop_of, nullptr, nullptr);
   add("median", 1, nullptr, collect, median_final);
   add("quartile", 2, nullptr, collect, quartile_final);
   add("float_quantile", 4, nullptr, collect_floats, float_quantile_final);

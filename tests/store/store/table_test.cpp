@@ -160,7 +160,7 @@ const char* const kNote =
     "- extractors disagree on the same answers: first 100.0 %, second 0.0 % (full on t/a) and for 1 more; "
     "first 100.0 %, second 0.0 % (full on t/b)\n"
     "- answer: mean generated length over all tasks; at limit: generations cut by the limit of new tokens or the "
-    "context\n"
+    "context; in a loop: generations whose last tokens repeat three times or more\n"
     "- accuracy with Wilson's 95 % interval; KV size: measured, relative to the same tokens at 16 bits, at the "
     "samples' own lengths and for synthetic prompts; bits/value: bits per compressed value, excluding the uncompressed "
     "recent window, at the longest prompt; speed: decoded tokens per second, without prefill\n";
@@ -169,10 +169,10 @@ TEST_F(SummaryTest, PivotsTasksAndLeavesSuspectsOut) {
   fill(store_);
   const std::string expected = R"(**Scores, sizes and speed, tiny**
 
-| compressor | options         | bits | bits/value | compressed [%] | KV size [%] | published formula [%] | formula |             t/a [%] |             t/b [%] |   n | answer [tokens] | at limit [%] | peak KV [MiB] | speed [tokens/s] | failed |
-| ---------- | --------------- | ---: | ---------: | -------------: | ----------: | --------------------: | ------- | ------------------: | ------------------: | --: | --------------: | -----------: | ------------: | ---------------: | -----: |
-| full       |                 |   16 |            |                |       100.0 |                 100.0 |         | 100.0 [34.2, 100.0] | 100.0 [34.2, 100.0] |   2 |            20.0 |          0.0 |          1.00 |             10.0 |      0 |
-| low        | bits=2 group=32 |  2.5 |            |                |        25.0 |                  20.0 | GEAR    |    50.0 [9.5, 90.5] |                     | 2/0 |            20.0 |          0.0 |          1.00 |             10.0 |      1 |
+| compressor | options         | bits | bits/value | compressed [%] | KV size [%] | published formula [%] | formula |             t/a [%] |             t/b [%] |   n | answer [tokens] | at limit [%] | in a loop [%] | peak KV [MiB] | speed [tokens/s] | failed |
+| ---------- | --------------- | ---: | ---------: | -------------: | ----------: | --------------------: | ------- | ------------------: | ------------------: | --: | --------------: | -----------: | ------------: | ------------: | ---------------: | -----: |
+| full       |                 |   16 |            |                |       100.0 |                 100.0 |         | 100.0 [34.2, 100.0] | 100.0 [34.2, 100.0] |   2 |            20.0 |          0.0 |           0.0 |          1.00 |             10.0 |      0 |
+| low        | bits=2 group=32 |  2.5 |            |                |        25.0 |                  20.0 | GEAR    |    50.0 [9.5, 90.5] |                     | 2/0 |            20.0 |          0.0 |           0.0 |          1.00 |             10.0 |      1 |
 
 - left out as suspect: broken on t/a: no token was compressed
 - not finished: low bits=2 group=32 on t/b: 1 of 2 missing
@@ -252,6 +252,11 @@ TEST_F(SummaryTest, AnswersHaveALengthAndAShareAtTheLimit) {
   };
   EXPECT_EQ(value("answer"), TableCell(68.0));
   EXPECT_EQ(value("at limit"), TableCell(100. * 2 / 3));
+  EXPECT_EQ(value("in a loop"), TableCell(0.0));
+  std::string twos = "[2";
+  for (int i = 0; i < 40; ++i) twos += ",2";
+  store_.database().execute("UPDATE sample SET token_ids_json = '" + twos + "]' WHERE stop_reason = 'context'");
+  EXPECT_EQ(value("in a loop"), TableCell(100. / 3));
   store_.database().execute("DELETE FROM sample WHERE cell_key = 'a'");
   EXPECT_EQ(value("answer"), TableCell("no column"));
 }

@@ -1,0 +1,19 @@
+#include "stats/repetition.h"
+
+#include <algorithm>
+
+namespace kvc {
+
+bool ends_in_loop(std::span<const int64_t> token_ids) {
+  constexpr int64_t kLongestPeriod = 64, kFewest = 32;
+  const auto n = static_cast<int64_t>(token_ids.size());
+  for (int64_t period = 1; period <= kLongestPeriod; ++period) {
+    const int64_t n_repeated = std::max(kFewest, 2 * period);
+    if (n_repeated + period > n) return false;
+    const auto last = token_ids.last(static_cast<size_t>(n_repeated));
+    if (std::equal(last.begin(), last.end(), last.begin() - period)) return true;
+  }
+  return false;
+}
+
+}  // namespace kvc
