@@ -65,6 +65,20 @@ TEST(Compose, RecordsTheWholeCompositionAndAllItsBinaries) {
   EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample WHERE paper_bytes IS NULL"), 2);  // the chain's
 }
 
+// group_size 32 and recent 128 are kivi's defaults, which one row names; bits are told apart, and recent of the last.
+TEST(Labels, LeaveOutADefaultThatOneRowNames) {
+  TempFolder folder;
+  const auto file = folder.write("x.yaml", std::string(kHead) +
+                                               "  - kivi: {bits: 2, group_size: 32, recent: 128}\n  - kivi: {bits: 4}\n"
+                                               "  - kivi: {bits: 4, recent: 64}\n");
+  const auto run = run_program(folder, {"run", file.string(), "--dry-run"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  for (const char* label : {"bits 2, recent 128:", "bits 4:", "bits 4, recent 64:"}) {
+    EXPECT_NE(run.out.find(label), std::string::npos) << label << "\n" << run.out;
+  }
+  EXPECT_EQ(run.out.find("group_size"), std::string::npos) << run.out;
+}
+
 // A layer whose rule names a plugin is that plugin: the tokens, bytes and errors of the plugin alone.
 TEST(Compose, ARuleForAllLayersIsThePluginItself) {
   TempFolder folder;

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 
 #include "cli/verbs.h"
@@ -81,8 +82,10 @@ int new_plugin(const std::string& name, const std::string& into) {
   const auto folder = write_new_plugin(name, into, paths.plugins);
   const auto build = folder / "build";
   std::printf("Wrote %s/{CMakeLists.txt,%s.cpp}. Build, verify and use it:\n\n", folder.c_str(), name.c_str());
-  std::printf("  cmake -S %s -B %s -DCMAKE_PREFIX_PATH=%s && cmake --build %s\n", folder.c_str(), build.c_str(),
-              paths.program.parent_path().parent_path().c_str(), build.c_str());
+  const char* torch = std::getenv("KVC_TORCH");  // as the wheel's command found it; a build folder knows its own
+  std::printf("  cmake -S %s -B %s -DCMAKE_PREFIX_PATH=%s%s && cmake --build %s\n", folder.c_str(), build.c_str(),
+              paths.program.parent_path().parent_path().c_str(), torch ? concat(" -DKVC_TORCH=", torch).c_str() : "",
+              build.c_str());
   std::printf("  kvc plugin verify %s/%s.so\n", build.c_str(), name.c_str());
   std::printf("  kvc run x.yaml    # with `plugin_path: [%s]` and `- %s` under `compressors:`\n", build.c_str(),
               name.c_str());

@@ -169,6 +169,29 @@ OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
   return opened;
 }
 
+// What some name and others of the plugin leave at the same default tells no row from another.
+void shorten_labels(const std::vector<CompressorChoice>& found, std::vector<OpenedCompressor>& opened) {
+  const auto is_alike = [&](size_t a, size_t b) {
+    return found[a].parts.empty() && found[b].parts.empty() && opened[a].record.plugin == opened[b].record.plugin;
+  };
+  for (size_t i = 0; i < opened.size(); ++i) {
+    if (!found[i].parts.empty()) continue;
+    auto told = found[i].options;
+    for (const auto& [name, value] : found[i].options.items()) {
+      bool is_left_out = false, is_shared = true;
+      for (size_t other = 0; other < opened.size(); ++other) {
+        if (!is_alike(i, other)) continue;
+        is_left_out |= !found[other].options.contains(name);
+        const auto options = json::parse(opened[other].record.options_json),
+                   own = json::parse(opened[i].record.options_json);
+        is_shared &= options.value(name, json()) == own.value(name, json());
+      }
+      if (is_left_out && is_shared) told.erase(name);
+    }
+    opened[i].record.options_label = options_label(told);
+  }
+}
+
 // Their cells would be the same cells.
 void check_different(const std::vector<OpenedCompressor>& compressors) {
   std::set<std::string> taken;
@@ -216,6 +239,7 @@ std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoic
       throw Error(concat(names[i], ": its description is invalid: ", e.what()));
     }
   }
+  shorten_labels(found, opened);
   std::vector<CompressorChoice> labelled;
   for (const auto& one : opened) labelled.push_back(one.choice);
   check_labels(labelled);  // two may have become alike
