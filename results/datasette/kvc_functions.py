@@ -19,6 +19,7 @@ LIBRARY = ctypes.CDLL(os.environ["KVC_FUNCTIONS"])
 for name in ("wilson_low", "wilson_high"):
     function = getattr(LIBRARY, "kvc_" + name)
     function.argtypes, function.restype = [ctypes.c_double, ctypes.c_double], ctypes.c_double
+LIBRARY.kvc_ends_in_loop.argtypes = [ctypes.c_char_p, ctypes.c_int]
 # Of a group: how many of the arguments are columns of numbers; the others are the same for the whole group.
 AGGREGATES = {"median": (1, 1), "score_low": (1, 1), "score_high": (1, 1), "quartile": (1, 2), "clustered_low": (3, 3),
               "clustered_high": (3, 3)}
@@ -31,6 +32,11 @@ LIBRARY.kvc_interval_views.restype = ctypes.c_char_p
 
 def of_counts(function):
     return lambda k, n: None if k is None or n is None else function(k, n)
+
+
+def ends_in_loop(token_ids_json):
+    text = None if token_ids_json is None else str(token_ids_json).encode()
+    return None if text is None else LIBRARY.kvc_ends_in_loop(text, len(text))
 
 
 def aggregate(function, n_columns):
@@ -82,6 +88,7 @@ def prepare_connection(conn, database):
     limit_memory(conn)
     for name in ("wilson_low", "wilson_high"):
         conn.create_function(name, 2, of_counts(getattr(LIBRARY, "kvc_" + name)), deterministic=True)
+    conn.create_function("ends_in_loop", 1, ends_in_loop, deterministic=True)
     for name, (n_columns, n_arguments) in AGGREGATES.items():
         conn.create_aggregate(name, n_arguments, aggregate(getattr(LIBRARY, "kvc_" + name), n_columns))
     if database != "_internal":  # Datasette's own, which has no results

@@ -16,8 +16,29 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from page_parts import database_name, page_of  # noqa: E402
 
 
-def name_of(cell):
-    return cell["label"] or f"{cell['plugin']} {cell['options']}".strip()
+def options_of(cell):
+    """"bits 2, group_size 32" -> its options; a composition, which names those of several plugins, is one."""
+    if cell["options"] in ("", "defaults"):
+        return []
+    composed = " + " in cell["options"] or "; " in cell["options"]
+    return [cell["options"]] if composed else re.split(r", (?![^\[{]*[\]}])", cell["options"])
+
+
+def shared_options(cells):
+    """{plugin: what all its compressors without a label have}, told once below the table; bits stay in the names."""
+    shared = {}
+    for cell in cells:
+        if not cell["label"]:
+            own = [option for option in options_of(cell) if not option.startswith("bits ")]
+            shared[cell["plugin"]] = [option for option in shared.get(cell["plugin"], own) if option in own]
+    return {plugin: options for plugin, options in shared.items() if options}
+
+
+def name_of(cell, shared):
+    if cell["label"]:
+        return cell["label"]
+    own = [option for option in options_of(cell) if option not in shared.get(cell["plugin"], [])]
+    return f"{cell['plugin']} {', '.join(own)}".strip()
 
 
 def settings_of(cell):
@@ -62,7 +83,7 @@ def rows_of(cells):
     """-> [{"name", "kv": percent or None, "tasks": {task: cell}}], the rows of `kvc table`: one compressor, its options and
     settings, its tasks of user's turns in one chat frame; what is no turn is in the rows of all frames. A second cell of
     one task starts a row. The sizes are ratios of sums over samples."""
-    many, rows = len({cell["model"] for cell in cells}) > 1, []
+    many, rows, shared = len({cell["model"] for cell in cells}) > 1, [], shared_options(cells)
     for cell in sorted(cells, key=lambda cell: not cell["chat_json"]):
         frames = {}
         for row in rows:
@@ -71,7 +92,7 @@ def rows_of(cells):
                 frames.setdefault(first["chat_json"], row)
         found = [row for frame, row in frames.items() if not cell["chat_json"] or frame == cell["chat_json"]]
         if not found:
-            name = name_of(cell)
+            name = name_of(cell, shared)
             found = [{"name": f"{cell['model']}: {name}" if many else name, "first": cell, "tasks": {}}]
             rows += found
         for row in found:
@@ -136,6 +157,11 @@ def figures_of(columns):
     return "".join(f'<p class="wide"><img src="/figure/{name}.svg" alt="{name}: each compressor against its size"></p>' for name in names)
 
 
+def options_note(cells):
+    told = "; ".join(f"{plugin}: {', '.join(options)}" for plugin, options in sorted(shared_options(cells).items()))
+    return f"<p>Options: {escape(told)}</p>" if told else ""
+
+
 def page(name, base, cells, here, others, sort, falling):
     shown = [cell for cell in cells if not cell["suspect"]]
     columns = columns_of(shown)
@@ -153,6 +179,7 @@ def page(name, base, cells, here, others, sort, falling):
 size. Click a heading to sort, a value to see its samples.{left_out}</p>
 <div class="wide"><table id="leaderboard"><thead><tr>{"".join(heads)}</tr></thead><tbody>
 {body}</tbody></table></div>
+{options_note(shown)}
 {figures_of(columns)}
 <h2>Queries</h2><ul>{links_of(here, base)}</ul>
 <details><summary>Queries that have no result here, or need a cell's key (follow a link in the others)</summary>

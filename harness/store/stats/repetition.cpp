@@ -1,6 +1,8 @@
 #include "stats/repetition.h"
 
 #include <algorithm>
+#include <charconv>
+#include <vector>
 
 namespace kvc {
 
@@ -14,6 +16,18 @@ bool ends_in_loop(std::span<const int64_t> token_ids) {
     if (std::equal(last.begin(), last.end(), last.begin() - period)) return true;
   }
   return false;
+}
+
+bool ends_in_loop(std::string_view token_ids_json) {
+  std::vector<int64_t> ids;
+  const char *at = token_ids_json.data(), *const end = at + token_ids_json.size();
+  while (at != end) {
+    int64_t id = 0;
+    const auto [rest, error] = std::from_chars(at, end, id);
+    if (error == std::errc()) ids.push_back(id);
+    at = error == std::errc() ? rest : at + 1;
+  }
+  return ends_in_loop(std::span<const int64_t>(ids));
 }
 
 }  // namespace kvc

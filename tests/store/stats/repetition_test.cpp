@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <string>
 #include <vector>
 
 namespace kvc {
@@ -31,7 +32,16 @@ TEST(Repetition, IsOfTheEnd) {
   auto ids = looping(10, 3, 300);
   ids.push_back(7);  // it left the loop
   EXPECT_FALSE(ends_in_loop(ids));
-  EXPECT_FALSE(ends_in_loop({}));
+  EXPECT_FALSE(ends_in_loop(std::span<const int64_t>()));
+}
+
+TEST(Repetition, ReadsWhatSamplesStore) {
+  std::string ids = "[5";
+  for (int i = 0; i < 40; ++i) ids += ", 17";
+  EXPECT_TRUE(ends_in_loop(std::string_view(ids + "]")));
+  EXPECT_FALSE(ends_in_loop(std::string_view(ids + ", 171]")));
+  for (const char* none : {"", "[]", "null", "[1, 99999999999999999999"})
+    EXPECT_FALSE(ends_in_loop(std::string_view(none)));
 }
 
 }  // namespace

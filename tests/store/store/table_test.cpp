@@ -37,9 +37,9 @@ TEST_F(QueryTest, StatisticsAreSqlFunctions) {
   ASSERT_TRUE(select.step());
   EXPECT_EQ(select.real(0), low);
   EXPECT_EQ(db.text("SELECT clustered_low(column1, 2, min(column2, 4)) IS NULL FROM " + five), "1");  // 4 windows
-  for (const char* none :
-       {"median(column1)", "quartile(column1, 2)", "score_low(column1)", "wilson_low(column1, 3)",
-        "wilson_high(1, column1)", "clustered_high(column1, 1, 1)", "float_quantile(0.5, column1, 0, 1)"}) {
+  for (const char* none : {"median(column1)", "quartile(column1, 2)", "score_low(column1)", "wilson_low(column1, 3)",
+                           "wilson_high(1, column1)", "clustered_high(column1, 1, 1)",
+                           "float_quantile(0.5, column1, 0, 1)", "ends_in_loop(column1)"}) {
     EXPECT_EQ(db.text(concat("SELECT ifnull(", none, ", 'none') FROM (VALUES (NULL))")), "none") << none;
   }
   EXPECT_EQ(message_of([&] { db.text("SELECT quartile(1, 4)"); }),

@@ -3,16 +3,22 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "stats/interval.h"
 #include "stats/interval_views.h"
 #include "stats/remembered.h"
+#include "stats/repetition.h"
 
 #define KVC_FUNCTION extern "C" __attribute__((visibility("default")))
 
 KVC_FUNCTION double kvc_wilson_low(double k, double n) { return kvc::wilson_interval(k, n).low; }
 KVC_FUNCTION double kvc_wilson_high(double k, double n) { return kvc::wilson_interval(k, n).high; }
+
+KVC_FUNCTION int kvc_ends_in_loop(const char* token_ids_json, int n) {
+  return kvc::ends_in_loop(std::string_view(token_ids_json, static_cast<size_t>(n)));
+}
 
 // `n` >= 1 numbers.
 KVC_FUNCTION double kvc_median(const double* values, int n) { return kvc::median({values, values + n}); }
