@@ -89,7 +89,7 @@ def main(database):
                                                           *shown_at_terminal(["table", database])]))
         page, figure = os.path.join(folder, "report.html"), os.path.join(folder, "pareto.svg")
         subprocess.run([PROGRAM, "report", database, "-o", page], check=True)
-        photograph("file://" + page, "report.png", 1000, folder + "/report")
+        photograph("file://" + page, "report.png", 900, folder + "/report")
         subprocess.run([PROGRAM, "figure", "pareto", "--db", database, "-o", figure], check=True)
         shutil.copy(figure, HERE / "pareto.svg")
         photograph_served(database, folder + "/serve")

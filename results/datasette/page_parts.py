@@ -9,7 +9,10 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; margin: 0 auto; padding: 0 20px 40px; max-width: 1680px; color: var(--text);
   background: var(--back); }
 a { color: var(--link); text-decoration: none; } a:hover { text-decoration: underline; }
-.wide { overflow-x: auto; }
+.wide { overflow-x: auto; background: linear-gradient(to right, var(--back) 30%, transparent) left / 40px 100% no-repeat local,
+  linear-gradient(to left, var(--back) 30%, transparent) right / 40px 100% no-repeat local,
+  linear-gradient(to right, #0003, transparent) left / 14px 100% no-repeat scroll,
+  linear-gradient(to left, #0003, transparent) right / 14px 100% no-repeat scroll; }  /* a shadow where more is hidden */
 table { border-collapse: collapse; font-size: 14px; font-variant-numeric: tabular-nums; }
 th, td { padding: 4px 12px; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; white-space: normal; min-width: 130px; position: sticky; left: 0;
