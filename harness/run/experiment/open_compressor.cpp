@@ -182,9 +182,7 @@ void shorten_labels(const std::vector<CompressorChoice>& found, std::vector<Open
       for (size_t other = 0; other < opened.size(); ++other) {
         if (!is_alike(i, other)) continue;
         is_left_out |= !found[other].options.contains(name);
-        const auto options = json::parse(opened[other].record.options_json),
-                   own = json::parse(opened[i].record.options_json);
-        is_shared &= options.value(name, json()) == own.value(name, json());
+        is_shared &= opened[other].key["options"].value(name, json()) == opened[i].key["options"].value(name, json());
       }
       if (is_left_out && is_shared) told.erase(name);
     }
