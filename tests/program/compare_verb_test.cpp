@@ -42,7 +42,7 @@ TEST(CompareVerb, PrintsTheTableAndFailsAGate) {
   const auto shown = run_program(folder, {"compare", path, "full", "low bits=2", "--format", "csv"});
   EXPECT_EQ(shown.exit_code, 0) << shown.err;
   EXPECT_NE(shown.out.find("\nlow bits=2,t/a,10,100,30,-70,"), std::string::npos) << shown.out;
-  EXPECT_NE(shown.out.find(",McNemar (exact),0.015625,0.015625,7,0,0,0,0,0,0,100,\r\n"), std::string::npos)
+  EXPECT_NE(shown.out.find(",McNemar (exact),0.015625,0.015625,7,0,0,0,0,0,0,0,0,100,\r\n"), std::string::npos)
       << shown.out;
 
   const auto gated = run_program(folder, {"compare", "--db", path, "--baseline", "full", "--fail-if-worse-by", "0.5"});
