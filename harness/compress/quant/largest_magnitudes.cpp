@@ -5,6 +5,7 @@
 #include <string>
 
 #include "kvc/check.h"
+#include "kvc/quant/small_floats.h"
 
 namespace kvc {
 namespace {
@@ -23,7 +24,7 @@ class Learner final : public Calibrator {
  private:
   // of_layer [H_kv], x [H_kv, T, D]
   static void widen(const at::Tensor& of_layer, const at::Tensor& x) {
-    of_layer.copy_(at::maximum(of_layer, x.abs().amax({1, 2})));
+    of_layer.copy_(at::maximum(of_layer, largest_of_heads(x).flatten()));
   }
 
   at::Tensor k_, v_;

@@ -74,8 +74,8 @@ AnswerPair pair_of(const Answer& a, const Answer& b) {
   pair.n_new_tokens_b = b.n_new_tokens;
   pair.at_limit_a = a.at_limit();
   pair.at_limit_b = b.at_limit();
-  pair.in_loop_a = ends_in_loop(std::span<const int64_t>(a.token_ids));
-  pair.in_loop_b = ends_in_loop(std::span<const int64_t>(b.token_ids));
+  pair.in_loop_a = ends_in_loop(a.token_ids);
+  pair.in_loop_b = ends_in_loop(b.token_ids);
   pair.is_truncated = a.is_truncated || b.is_truncated;
   pair.first_difference = first_difference(a.token_ids, b.token_ids);
   return pair;

@@ -64,8 +64,7 @@ std::string queries() {
       "\n## Example queries\n\nThese are the files of `results/queries`; `./kvc serve` offers them too, and asks for "
       "the value of parameters\nsuch as `:cell_key`. kvc adds functions to SQL: `wilson_low(k, n)`, "
       "`wilson_high(k, n)`, `median(x)`,\n`ends_in_loop(token_ids_json)` (1 where an answer ends by repeating itself), "
-      "and the view "
-      "`v_interval`, which has every\nscore of a cell with its 95 % interval:\n\n```sql\n";
+      "and the view `v_interval`, which has every\nscore of a cell with its 95 % interval:\n\n```sql\n";
   text += concat(interval_views(), "```\n");
   for (const auto& query : embedded_queries()) {
     const auto end = query.sql.find('\n');  // of the line that says what it is for

@@ -1,6 +1,7 @@
 #include "experiment/open_compressor.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 #include <string_view>
 
@@ -169,24 +170,24 @@ OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
   return opened;
 }
 
-// What some name and others of the plugin leave at the same default tells no row from another.
-void shorten_labels(const std::vector<CompressorChoice>& found, std::vector<OpenedCompressor>& opened) {
-  const auto is_alike = [&](size_t a, size_t b) {
-    return found[a].parts.empty() && found[b].parts.empty() && opened[a].record.plugin == opened[b].record.plugin;
-  };
+// Of an option that only some rows of a plugin name, although all have the same value by default, no label speaks.
+void leave_out_defaults(const std::vector<CompressorChoice>& found, std::vector<OpenedCompressor>& opened) {
+  std::map<std::string, std::vector<size_t>> rows_of;  // by plugin; compositions are left as they are
   for (size_t i = 0; i < opened.size(); ++i) {
-    if (!found[i].parts.empty()) continue;
-    auto told = found[i].options;
-    for (const auto& [name, value] : found[i].options.items()) {
-      bool is_left_out = false, is_shared = true;
-      for (size_t other = 0; other < opened.size(); ++other) {
-        if (!is_alike(i, other)) continue;
-        is_left_out |= !found[other].options.contains(name);
-        is_shared &= opened[other].key["options"].value(name, json()) == opened[i].key["options"].value(name, json());
+    if (found[i].parts.empty()) rows_of[opened[i].record.plugin].push_back(i);
+  }
+  for (const auto& [plugin, rows] : rows_of) {
+    for (const size_t i : rows) {
+      auto told = found[i].options;
+      for (const auto& [name, value] : found[i].options.items()) {
+        const auto value_in = [&](size_t row) { return opened[row].key["options"].value(name, json()); };
+        const bool all_name_it =
+            std::ranges::all_of(rows, [&](size_t row) { return found[row].options.contains(name); });
+        const bool all_have_it = std::ranges::all_of(rows, [&](size_t row) { return value_in(row) == value_in(i); });
+        if (all_have_it && !all_name_it) told.erase(name);
       }
-      if (is_left_out && is_shared) told.erase(name);
+      opened[i].record.options_label = options_label(told);
     }
-    opened[i].record.options_label = options_label(told);
   }
 }
 
@@ -237,7 +238,7 @@ std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoic
       throw Error(concat(names[i], ": its description is invalid: ", e.what()));
     }
   }
-  shorten_labels(found, opened);
+  leave_out_defaults(found, opened);
   std::vector<CompressorChoice> labelled;
   for (const auto& one : opened) labelled.push_back(one.choice);
   check_labels(labelled);  // two may have become alike

@@ -7,8 +7,8 @@
 
 namespace kvc {
 
-// Whether the last tokens repeat what stands before them: with some period p of at most 64 tokens, each of the last
-// max(32, 2 p) is the token p before it. So a stretch is there at least three times, and single tokens 33 times.
+// Whether the answer ends in a repetition: for some period p of at most 64 tokens, each of its last max(32, 2 p) tokens
+// equals the token p positions earlier. So a phrase occurs at least three times in a row, and a single token 33 times.
 bool ends_in_loop(std::span<const int64_t> token_ids);
 // The same of a JSON list of token ids, as samples store them.
 bool ends_in_loop(std::string_view token_ids_json);

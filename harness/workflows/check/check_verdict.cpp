@@ -66,17 +66,14 @@ double times_needed(const Interval& interval, double found, const Bounds& bounds
 }
 
 Levels at_least(const Interval& interval, double found, const Bounds& bounds) {
-  return {level_of(interval.low, bounds), level_of(found, bounds)};
+  return levels_of({interval.low, found}, bounds);
 }
 
 Levels once_shown(const Interval& interval, double found, const Bounds& bounds) {
-  if (interval.low <= bounds.unchanged) return at_least(interval, found, bounds);
-  return {level_of(found, bounds), level_of(found, bounds)};
+  return interval.low <= bounds.unchanged ? at_least(interval, found, bounds) : levels_of({found, found}, bounds);
 }
 
-Levels shown(const Interval& interval, const Bounds& bounds) {
-  return {level_of(interval.low, bounds), level_of(interval.low, bounds)};
-}
+Levels shown(const Interval& interval, const Bounds& bounds) { return levels_of({interval.low, interval.low}, bounds); }
 
 Levels worse_of(const Levels& a, const Levels& b) { return {std::max(a.least, b.least), std::max(a.most, b.most)}; }
 

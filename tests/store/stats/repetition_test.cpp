@@ -40,6 +40,11 @@ TEST(Repetition, ReadsWhatSamplesStore) {
   for (int i = 0; i < 40; ++i) ids += ", 17";
   EXPECT_TRUE(ends_in_loop(std::string_view(ids + "]")));
   EXPECT_FALSE(ends_in_loop(std::string_view(ids + ", 171]")));
+  for (const int64_t n : {191, 192, 193, 1000}) {  // the longest period, three times of which are needed
+    std::string text = "[-1";
+    for (const int64_t id : looping(5, 64, n)) text += "," + std::to_string(id);
+    EXPECT_EQ(ends_in_loop(std::string_view(text + "]")), n >= 192) << n;
+  }
   for (const char* none : {"", "[]", "null", "[1, 99999999999999999999"})
     EXPECT_FALSE(ends_in_loop(std::string_view(none)));
 }

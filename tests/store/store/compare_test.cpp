@@ -115,9 +115,8 @@ TEST_F(CompareTest, TheTableSaysWhatIsCompared) {
   EXPECT_EQ(csv.substr(0, csv.find("\r\n")),
             "B,task,n,score A [%],score B [%],difference [points],low [points],high [points],test,p,p "
             "(Holm),regressed,improved,"
-            "\"extra tokens, mean\",\"extra tokens, median\",truncated [%],at limit A [%],at limit B [%],in a loop A "
-            "[%],in a loop "
-            "B [%],identical [%],\"first divergence, median [token]\"");
+            "\"extra tokens, mean\",\"extra tokens, median\",truncated [%],at limit A [%],at limit B [%],"
+            "in a loop A [%],in a loop B [%],identical [%],\"first divergence, median [token]\"");
   ASSERT_EQ(table.rows.size(), 1u);
   EXPECT_EQ(std::get<std::string>(table.rows[0][0]), "low bits 2");
   EXPECT_EQ(std::get<double>(table.rows[0][5]), -75);
