@@ -220,4 +220,4 @@ KVC_PLUGIN(
     "a pattern is read, not trained; ties: the earlier head streams (random in the public code); a "
     "prompt attends to all its tokens, in streaming heads, too; without a file every other head streams, which is "
     "no published pattern",
-    {.one_by_one_same = true, .evicts = true, .formula = "DuoAttention"})
+    {.one_by_one_same = true, .evicts = true, .chunked_prompt = true, .formula = "DuoAttention"})

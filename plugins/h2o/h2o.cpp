@@ -2,7 +2,8 @@
 // rest is evicted for good. Attention received is summed over all queries and over the query heads of a KV head; the
 // prompt's is exact causal softmax of its own queries, a step's is over what is held. Budgets are shares of the prompt:
 //   recent = max(4, int(recent_ratio * n0)), heavy = int(heavy_ratio * n0).
-// As in the public code a step appends, attends, then evicts: its eviction waits for the next append.
+// As in the public code a step appends, attends, then evicts: its eviction waits for the next append. A prompt in chunks
+// is evicted after each, n0 being the tokens so far, by the attention that tokens received in the cache.
 // Bytes per layer, m held tokens: H_kv * m * (4 * D + 4 positions + 4 scores), m = min(T, heavy + recent + (1 in
 // decoding));   precision exact: 8 * D.
 #include <ATen/ATen.h>
@@ -50,8 +51,8 @@ class H2oCache final : public kvc::EvictingCache {
   at::Tensor score(const kvc::NewTokens& prompt) const override {
     return kvc::attention_mass(prompt.q, prompt.k, info());
   }
-  at::Tensor rescore(const at::Tensor& scores, const kvc::NewTokens& token) const override {
-    return scores + received(token.q);
+  at::Tensor rescore(const at::Tensor& scores, const kvc::NewTokens& tokens) const override {
+    return scores + received(tokens.q);
   }
 
   const H2oOptions& options_;  // the compressor's
@@ -72,5 +73,6 @@ KVC_PLUGIN(
     H2oOptions, H2o, "h2o", "token eviction: keeps heavy hitters (accumulated attention) and recent tokens",
     "Zhang et al. 2023 (H2O), algorithm 1",
     "scores are summed over the query heads of a KV head; budgets are fractions of the prompt, at least 4 recent "
-    "tokens; tokens keep their positions; ties go to the older token",
-    {.evicts = true, .formula = "H2O"})
+    "tokens; tokens keep their positions; ties go to the older token; a prompt in chunks is evicted after each one, by "
+    "the attention that was received in the cache",
+    {.evicts = true, .chunked_prompt = true, .formula = "H2O"})

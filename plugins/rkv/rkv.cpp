@@ -1,5 +1,5 @@
 // R-KV: the cache of a model that thinks long is cut to `budget` tokens a KV head again and again while it decodes:
-// once the prompt is there, and after each `interval` new tokens, where more than `budget` are held. Of n held tokens
+// once the prompt (or a chunk of it) is there, and after each `interval` new tokens, where more than `budget` are held. Of n held tokens
 // the newest `window` w stay, and of the others those of highest
 //   score = lambda * I - (1 - lambda) * R
 //   I importance: a_it = max of scale * q_i k_t over the query heads of the KV head, for the w newest queries i;
@@ -133,5 +133,5 @@ KVC_PLUGIN(
     "Cai et al. 2025 (R-KV, arXiv 2505.24133)",
     "a key without similar ones takes nothing from others (in the public code the oldest token's cosine with it "
     "becomes 0); keys before the sliding window are not important; queries are stored in fp16, as tokens; tokens keep "
-    "their positions; ties go to the older token",
-    {.evicts = true, .formula = "R-KV"})
+    "their positions; ties go to the older token; each chunk of a prompt ends an interval",
+    {.evicts = true, .chunked_prompt = true, .formula = "R-KV"})

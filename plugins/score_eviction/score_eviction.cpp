@@ -1,4 +1,4 @@
-// Eviction of the prompt's tokens by one simple score, once the prompt is there; each KV head keeps those of highest
+// Eviction of the prompt's tokens by one simple score, once the prompt (or a chunk of it) is there; each KV head keeps those of highest
 // score, the first `sinks` and the newest `recent`. Every token after the prompt is held exactly.
 //   knorm     -|k|: keys of low norm draw attention whatever the query
 //   keydiff   -cos(k, a), a the mean of the prompt's keys, each of length 1: keys that are like no other
@@ -83,14 +83,17 @@ class ScoreEvictionCache final : public kvc::EvictingCache {
 
   at::Tensor attention_of_last(const kvc::NewTokens& prompt) const {
     const auto last = prompt.q.narrow(1, prompt.q.size(1) - 1, 1);
-    const auto mass = kvc::attention_mass(last, prompt.k, info());
+    const auto mass = kvc::attention_mass(last, prompt.k, info(), length() == 0 ? at::Tensor() : positions());
     return mass.mean(0, /*keepdim=*/true).expand({mass.size(0), mass.size(1)});
   }
 
   at::Tensor drawn(const at::Tensor& k) const {
     auto generator =
         kvc::keyed_generator(static_cast<uint64_t>(options_.seed), info().sequence_key, info().layer, /*block=*/0);
-    return at::rand({k.size(0), k.size(1)}, generator, at::TensorOptions(at::kFloat)).to(k.device());
+    const at::TensorOptions floats(at::kFloat);
+    if (length() == 0) return at::rand({k.size(0), k.size(1)}, generator, floats).to(k.device());
+    // After a chunk: a token's number is the same whatever follows it.
+    return at::rand({length(), k.size(0)}, generator, floats).t().to(k.device()).gather(1, positions());
   }
 
   const ScoreEvictionOptions& options_;  // the compressor's
@@ -106,5 +109,6 @@ KVC_PLUGIN(
     "Devoto et al. 2024 (knorm, arXiv 2406.11430); Park et al. 2025 (KeyDiff, arXiv 2504.15364); Oren et al. 2024 "
     "(TOVA, arXiv 2401.06104)",
     "tokens are evicted once, after the prompt (TOVA and KeyDiff evict while decoding, too); sinks and recent "
-    "tokens are always kept; no layers are left out (the paper of knorm leaves out the first two)",
-    {.evicts = true, .formula = "kept tokens"})
+    "tokens are always kept; no layers are left out (the paper of knorm leaves out the first two); a prompt in chunks is "
+    "evicted after each one, of what is held then",
+    {.evicts = true, .chunked_prompt = true, .formula = "kept tokens"})

@@ -42,7 +42,8 @@ std::string properties(const Capabilities& capabilities) {
   if (capabilities.one_by_one_same) kept.push_back("incremental append is bit-identical to one-shot append");
   if (capabilities.prefix_local) kept.push_back("codes of a prefix do not depend on later tokens");
   if (capabilities.estimates) kept.push_back("attention scores are unbiased estimates (depends on options)");
-  return kept.empty() ? "none" : join(kept, "; ");
+  kept.push_back(capabilities.chunked_prompt ? "takes prompts in chunks" : "needs the whole prompt at once");
+  return join(kept, "; ");
 }
 
 std::string place_in_compositions(const Capabilities& capabilities) {

@@ -58,9 +58,14 @@ json parse_json(const std::string& what, const std::string& text) {
   }
 }
 
-// The named compressor for that model, or none where the caller wants the exact cache.
-std::unique_ptr<Compressor> make_compressor(const TryArguments& arguments, const ModelShape& shape) {
-  if (arguments.compressor.empty()) return nullptr;
+struct MadeCompressor {
+  std::unique_ptr<Compressor> compressor;  // none where the caller wants the exact cache
+  Capabilities capabilities = {};
+};
+
+// The named compressor for that model.
+MadeCompressor make_compressor(const TryArguments& arguments, const ModelShape& shape) {
+  if (arguments.compressor.empty()) return {};
   auto choice = compressor_argument("compressor", arguments.compressor);
   choice.options.update(parse_json("--options", arguments.options));
   const auto library = PluginLibrary(find_plugin(choice.plugin, plugin_folders(arguments.plugin_path, find_paths())));
@@ -68,7 +73,7 @@ std::unique_ptr<Compressor> make_compressor(const TryArguments& arguments, const
       make_calibrated(library, choice.options, shape,
                       arguments.model_name.empty() ? "" : model_identity(hash_model(model_path(arguments.model_name))));
   compressor->check_model(shape);
-  return compressor;
+  return {std::move(compressor), library.descriptor().capabilities};
 }
 
 std::unique_ptr<LayerCache> make_cache(const Compressor* compressor, const LayerInfo& info) {
@@ -106,10 +111,12 @@ at::Tensor prefill(const Transformer& model, const fs::path& folder, const Compr
 }
 
 // Prefill in chunks through new caches -> logits [V] after the last token.
-at::Tensor prefill_through(const Transformer& model, const Compressor& compressor, std::span<const int64_t> ids,
+at::Tensor prefill_through(const Transformer& model, const MadeCompressor& made, std::span<const int64_t> ids,
                            const TryArguments& arguments, Caches& caches) {
-  KVC_CHECK(!waits_for_prompt_end(&compressor), "--chunk ", arguments.chunk,
+  const auto& compressor = *made.compressor;
+  KVC_CHECK(made.capabilities.chunked_prompt, "--chunk ", arguments.chunk,
             ": the compressor needs the whole prompt at once");
+  const bool through_all = arguments.through == "all" && !made.capabilities.evicts;
   std::vector<LayerInfo> layers;
   for (int64_t layer = 0; layer < model.shape().n_layers; ++layer) {
     layers.push_back(model.layer_info(layer, 0));
@@ -117,7 +124,7 @@ at::Tensor prefill_through(const Transformer& model, const Compressor& compresso
   }
   return prefill_chunks(model, ids, arguments.chunk, [&](int64_t layer, const NewTokens& tokens) {
     auto& cache = *caches[static_cast<size_t>(layer)];
-    return attend_chunk(cache, tokens, arguments.through == "all", layers[static_cast<size_t>(layer)],
+    return attend_chunk(cache, tokens, through_all, layers[static_cast<size_t>(layer)],
                         [&] { cache.append(tokens); });
   });
 }
@@ -133,7 +140,7 @@ int generate(const TryArguments& arguments) {
   const auto model = Transformer::load(folder, parse_dtype(arguments.dtype));
   const auto tokenizer = Tokenizer::load(folder);
   tokenizer.check_rows(model.config().vocab_size, folder.string());
-  const auto compressor = make_compressor(arguments, model.shape());
+  const auto compressor = make_compressor(arguments, model.shape()).compressor;
   const auto prompt = arguments.prompt_file.empty() ? arguments.prompt : read_text(arguments.prompt_file);
   const auto turn =
       render_turn(choose_chat_template(chat_settings(arguments.chat), folder, find_paths().root), "", prompt);
@@ -191,7 +198,7 @@ int logits(const TryArguments& arguments) {
   const auto ids = value.get<std::vector<int64_t>>();
   const auto n_ids = static_cast<int64_t>(ids.size());
   at::Tensor all;
-  if (const auto compressor = make_compressor(arguments, model.shape())) {
+  if (const auto made = make_compressor(arguments, model.shape()); made.compressor) {
     // Exact prefill of the first tokens, then each next one through the compressed cache.
     const int64_t n_prompt = arguments.prompt_tokens > 0 ? arguments.prompt_tokens : 1;
     KVC_CHECK(n_prompt <= n_ids, "--prompt-tokens ", n_prompt, ", allowed: at most the ", n_ids, " ids");
@@ -200,9 +207,9 @@ int logits(const TryArguments& arguments) {
     const auto folder = model_path(arguments.model_name);
     std::vector<at::Tensor> rows;
     if (arguments.chunk > 0) {
-      rows.push_back(prefill_through(model, *compressor, prompt, arguments, caches).unsqueeze(0));
+      rows.push_back(prefill_through(model, made, prompt, arguments, caches).unsqueeze(0));
     } else {
-      rows.push_back(prefill(model, folder, compressor.get(), prompt, caches, n_prompt));
+      rows.push_back(prefill(model, folder, made.compressor.get(), prompt, caches, n_prompt));
     }
     for (int64_t i = n_prompt; i < n_ids; ++i) {
       rows.push_back(model.decode_step(ids[static_cast<size_t>(i)], i, caches).unsqueeze(0));
@@ -231,7 +238,7 @@ int apply(const TryArguments& arguments) {
   const int64_t n_prompt = arguments.prompt_tokens > 0 ? arguments.prompt_tokens : n_tokens;
   KVC_CHECK(n_prompt <= n_tokens, "--prompt-tokens ", n_prompt, ", allowed: at most the input's ", n_tokens);
   const ModelShape shape{1, q.defined() ? q.size(0) : k.size(0), k.size(0), k.size(2)};
-  const auto compressor = make_compressor(arguments, shape);
+  const auto compressor = make_compressor(arguments, shape).compressor;
   const auto cache = compressor->make_cache({0, 1, shape.n_heads, shape.n_kv_heads, shape.head_dim, 0, at::kCPU});
   append_prompt_alone(*compressor, *cache, {at::Tensor(), k.narrow(1, 0, n_prompt), v.narrow(1, 0, n_prompt), 0});
   for (int64_t t = n_prompt; t < n_tokens; ++t) cache->append({at::Tensor(), k.narrow(1, t, 1), v.narrow(1, t, 1), t});

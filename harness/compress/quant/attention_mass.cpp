@@ -10,14 +10,12 @@
 namespace kvc {
 namespace {
 
-// Probabilities that queries at positions [begin, begin + T_c) give keys [first, first + T_k), summed over them.
+// Probabilities that queries give keys, summed over the queries, which are the last T_c of the keys' positions [T_k].
 // q: [G, T_c, D] times scale, of the query heads from first_head on; k: [T_k, D] -> [T_k]
-at::Tensor mass_of_chunk(const at::Tensor& q, const at::Tensor& k, int64_t begin, int64_t first, const LayerInfo& layer,
+at::Tensor mass_of_chunk(const at::Tensor& q, const at::Tensor& k, const at::Tensor& positions, const LayerInfo& layer,
                          int64_t first_head) {
   auto scores = at::matmul(q, k.t());  // [G, T_c, T_k]
-  const auto options = at::TensorOptions(at::kLong).device(k.device());
-  const auto key = at::arange(first, first + k.size(0), options).unsqueeze(0);
-  const auto query = at::arange(begin, begin + q.size(1), options).unsqueeze(1);
+  const auto key = positions.unsqueeze(0), query = positions.slice(0, k.size(0) - q.size(1)).unsqueeze(1);
   auto hidden = key.gt(query);
   if (layer.sliding_window > 0) hidden.logical_or_(key.le(query - layer.sliding_window));
   return attention_weights(scores, hidden, layer, first_head).flatten(0, 1).sum(0);
@@ -36,22 +34,25 @@ void check_queries(const char* method, const NewTokens& tokens, const LayerInfo&
   });
 }
 
-at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, const LayerInfo& layer) {
+at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, const LayerInfo& layer,
+                          const at::Tensor& positions) {
   const int64_t n_kv_heads = k.size(0), n_tokens = k.size(1), n_queries = q.size(1);
   KVC_CHECK(
       q.dim() == 3 && k.dim() == 3 && q.size(0) % n_kv_heads == 0 && q.size(2) == k.size(2) && n_queries <= n_tokens,
       "attention_mass: q is ", q.sizes(), ", k is ", k.sizes());
   const int64_t group = q.size(0) / n_kv_heads;
   const int64_t chunk = std::max<int64_t>(1, kMassBytes / (4 * group * n_tokens));
+  const auto in_order = at::arange(n_tokens, at::TensorOptions(at::kLong).device(k.device()));
   auto mass = at::zeros({n_kv_heads, n_tokens}, k.options().dtype(at::kFloat));
   for (int64_t h = 0; h < n_kv_heads; ++h) {
     const auto queries = q.narrow(0, h * group, group).to(at::kFloat).mul(layer.attention_scale);
-    const auto keys = k[h].to(at::kFloat);
+    const auto keys = k[h].to(at::kFloat), place = positions.defined() ? positions[h] : in_order;
     for (int64_t t = 0; t < n_queries; t += chunk) {
       const int64_t n = std::min(chunk, n_queries - t), begin = n_tokens - n_queries + t;
-      const int64_t first = layer.sliding_window > 0 ? std::max<int64_t>(0, begin - layer.sliding_window + 1) : 0;
-      mass[h].narrow(0, first, begin + n - first) += mass_of_chunk(
-          queries.narrow(1, t, n), keys.narrow(0, first, begin + n - first), begin, first, layer, h * group);
+      const bool may_skip = layer.sliding_window > 0 && !positions.defined();
+      const int64_t first = may_skip ? std::max<int64_t>(0, begin - layer.sliding_window + 1) : 0;
+      const auto seen = [&](const at::Tensor& x) { return x.narrow(0, first, begin + n - first); };
+      seen(mass[h]) += mass_of_chunk(queries.narrow(1, t, n), seen(keys), seen(place), layer, h * group);
     }
   }
   return mass;

@@ -40,22 +40,25 @@ at::Tensor EvictingCache::score(const NewTokens& prompt) const {
   return at::zeros({prompt.k.size(0), prompt.k.size(1)}, prompt.k.options().dtype(at::kFloat));
 }
 
-at::Tensor EvictingCache::rescore(const at::Tensor& scores, const NewTokens& token) const {
+at::Tensor EvictingCache::rescore(const at::Tensor& scores, const NewTokens& tokens) const {
+  const int64_t n = tokens.k.size(1);
   auto result = scores.clone();
-  result.narrow(1, scores.size(1) - 1, 1).copy_(score(token));
+  result.narrow(1, scores.size(1) - n, n).copy_(score(tokens));
   return result;
 }
 
 void EvictingCache::append(const NewTokens& tokens) {
   check_new_tokens(tokens);
   const bool prompt = length_ == 0;
+  const bool chunk = tokens.kind == AppendKind::prompt_chunk || tokens.kind == AppendKind::last_chunk;
   const int64_t n = tokens.k.size(1);
-  if (prompt) budget_ = budget(n);
+  if (prompt || chunk) budget_ = budget(length_ + n);
   const auto ranking = format_.ranking;
   const bool ranks = ranking == Ranking::always || ranking == Ranking::at_intervals ||
-                     (ranking == Ranking::prompt && prompt && !has_room(n));
+                     (ranking == Ranking::prompt && (chunk || (prompt && !has_room(n))));
   if (ranks && format_.reads_queries) check_queries(format_.method, tokens, info());
   if (ranking == Ranking::none) return take_by_place(tokens);
+  if (chunk) return take_chunk(tokens);
   if (ranking == Ranking::at_intervals) return take_at_intervals(tokens);
   if (ranks && prompt) return take_prompt(tokens);
   if (!ranks) return hold(tokens);
@@ -123,6 +126,22 @@ void EvictingCache::take_step(const NewTokens& token) {
   scores_ = rescore(scores_, token).contiguous();
 }
 
+void EvictingCache::take_chunk(const NewTokens& tokens) {
+  const bool always = format_.ranking == Ranking::always;
+  hold(tokens);
+  if (always) {
+    const auto of_new = at::zeros({tokens.k.size(0), tokens.k.size(1)}, tokens.k.options().dtype(at::kFloat));
+    scores_ = rescore(scores_.defined() ? at::cat({scores_, of_new}, 1) : of_new, tokens).contiguous();
+    kept_ = positions().to(at::kInt);
+  }
+  if (format_.ranking == Ranking::at_intervals) {
+    hold_queries(tokens.q);
+    return evict();
+  }
+  if (has_room(n_held())) return;
+  keep_best(always ? scores_ : scores_of({tokens.q, k_.rest.all(), {}, 0}));
+}
+
 void EvictingCache::take_at_intervals(const NewTokens& tokens) {
   const int64_t n = tokens.k.size(1);
   if (length_ == 0) {
@@ -146,14 +165,20 @@ void EvictingCache::hold_queries(const at::Tensor& q) {
 void EvictingCache::evict() {
   n_since_ = 0;
   if (has_room(n_held())) return;
-  const auto kept = best(scores_of({queries_.all(), k_.rest.all(), {}, 0}));
+  keep_best(scores_of({queries_.all(), k_.rest.all(), {}, 0}));
+}
+
+void EvictingCache::keep_best(const at::Tensor& scores) {
+  const auto kept = best(scores);
   const auto none = k_.rest.blocks().front().narrow(1, 0, 0);
   kept_ = rows_at(positions().to(at::kInt), kept);
   k_.rest.keep_and_push(kept, none);
   v_.rest.keep_and_push(kept, none);
+  if (scores_.defined()) scores_ = rows_at(scores_, kept);
 }
 
 at::Tensor EvictingCache::received(const at::Tensor& q) const {
+  if (q.size(1) > 1) return attention_mass(q, k_.rest.all(), info(), positions());
   KVC_CHECK(CompressedAttention::takes(q), format_.method, ": decodes on the CPU only, head_dim at most 1024");
   CompressedAttention attention(q, info().attention_scale, info(), n_held());
   read_k(attention);

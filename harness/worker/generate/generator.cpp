@@ -267,7 +267,9 @@ void Generator::prefill_in_chunks(Request& request, std::list<Sequence>& sequenc
   const auto kept_layers = layers_to_keep(request.asked);
   for (auto& sequence : sequences) {
     const auto start = Clock::now();
-    ChunkedPrefill prefill(model_, meter_, request.asked.prefill, request.asked.sequence_key);
+    auto choice = request.asked.prefill;
+    choice.through_all &= request.asked.keep_all.contains(sequence.method);
+    ChunkedPrefill prefill(model_, meter_, choice, request.asked.sequence_key);
     auto step = step_of(sequence);
     sequence.logits = prefill.run(step, prompt);
     sequence.out.prefill_seconds = seconds_since(start) - sequence.out.encode_seconds;

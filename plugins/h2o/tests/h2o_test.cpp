@@ -33,6 +33,17 @@ struct SlowH2o {
     }
   }
 
+  // The next n tokens of a prompt, which attend to what is held and to one another.
+  void chunk(int64_t first, int64_t n) {
+    heavy = static_cast<int64_t>(0.3 * static_cast<double>(first + n));
+    recent = std::max<int64_t>(4, static_cast<int64_t>(0.2 * static_cast<double>(first + n)));
+    for (size_t h = 0; h < 2; ++h) {
+      for (int64_t t = first; t < first + n; ++t) kept[h].push_back(t), scores[h].push_back(0);
+      for (int64_t t = first; t < first + n; ++t) receive(h, t);
+      evict(h);
+    }
+  }
+
   // What the two query heads of KV head h give at position t to what they see.
   void receive(size_t h, int64_t t) {
     std::vector<int64_t> seen;
@@ -95,6 +106,30 @@ TEST(H2o, WhatStepsReceiveIsAddedUp) {
   }
   for (const auto& kept : slow.kept)
     EXPECT_GE(std::count_if(kept.begin(), kept.begin() + 18, [](int64_t t) { return t >= 61; }), 3);
+}
+
+TEST(H2o, APromptInChunksIsEvictedAfterEachByWhatTokensReceived) {
+  for (const int64_t window : {0, 9}) {
+    auto info = kInfo;
+    info.sliding_window = window;
+    const RandomTokens x(info, 200, 6);
+    const OpenCache cache("h2o", {{"heavy_ratio", 0.3}, {"recent_ratio", 0.2}}, info);
+    SlowH2o slow(x, 0, 0, 0, window);
+    int64_t first = 0;
+    for (const int64_t n : {3, 50, 1, 64, 32}) {
+      auto chunk = x.part(first, n);
+      chunk.kind = first + n == 150 ? AppendKind::last_chunk : AppendKind::prompt_chunk;
+      cache->append(chunk);
+      slow.chunk(first, n);
+      first += n;
+      ASSERT_EQ(positions_of(*cache.cache), slow.kept) << "window " << window << ", " << first << " tokens";
+    }
+    for (int64_t t = first; t < 200; ++t) {
+      cache->append(x.part(t, 1));
+      slow.step(t);
+      ASSERT_EQ(positions_of(*cache.cache), slow.kept) << "window " << window << ", token " << t;
+    }
+  }
 }
 
 // Nothing is evicted, so that each query has given one to each head: the scores of a head sum to its queries.

@@ -35,6 +35,21 @@ TEST(AttentionMass, IsTheColumnSumWhateverTheChunks) {
   }
 }
 
+// Keys that are missing and keys that no query gives anything (scores of -1000) leave the same to the others.
+TEST(AttentionMass, OfSomeKeysIsByTheirPositions) {
+  at::manual_seed(4);
+  const auto q = at::rand({2, 20, 8}), k = at::rand({2, 90, 8});
+  const auto held = at::cat({at::arange(0, 90, 7).slice(0, 0, 10), at::arange(70, 90)}).expand({2, 30});
+  for (const int64_t window : {0, 33}) {
+    const LayerInfo layer{.n_heads = 2, .sliding_window = window, .attention_scale = 0.25};
+    auto others = at::ones({90}, at::kBool);
+    others.index_fill_(0, held[0], false);
+    const auto blank = k.masked_fill(others.view({1, 90, 1}), -1000.0 * 4);
+    const auto some = attention_mass(q, k.index_select(1, held[0]), layer, held);
+    EXPECT_TRUE(at::allclose(some, attention_mass(q, blank, layer).index_select(1, held[0]), 1e-4, 1e-6)) << window;
+  }
+}
+
 TEST(AttentionMass, RefusesMoreQueriesThanKeys) {
   EXPECT_THROW(attention_mass(at::ones({2, 5, 8}), at::ones({2, 4, 8}), LayerInfo{}), Error);
   EXPECT_THROW(attention_mass(at::ones({3, 4, 8}), at::ones({2, 4, 8}), LayerInfo{}), Error);

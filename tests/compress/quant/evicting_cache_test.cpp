@@ -28,7 +28,12 @@ class NormCache final : public EvictingCache {
  public:
   NormCache(Ranking ranking, TokenBudget budget, const LayerInfo& info = kInfo)
       : EvictingCache(info,
-                      {.method = "norm", .ranking = ranking, .precision = Precision::exact, .reads_queries = false}),
+                      {.method = "norm",
+                       .ranking = ranking,
+                       .precision = Precision::exact,
+                       .reads_queries = false,
+                       .interval = 6,
+                       .n_queries = 1}),
         budget_(budget) {}
 
  private:
@@ -98,6 +103,34 @@ TEST(EvictingCache, RanksAgainAtEachStep) {
     }
   }
   EXPECT_EQ(cache.footprint().total_bytes(), 2 * 16 * (8 * 16 + 4 + 4));
+}
+
+TEST(EvictingCache, KeepsItsBudgetOfAPromptAfterEachChunk) {
+  const auto x = random_tokens(80);
+  const TokenBudget budget{.sinks = 2, .ranked = 9, .recent = 4};
+  for (const auto ranking : {Ranking::prompt, Ranking::always, Ranking::at_intervals}) {
+    NormCache cache(ranking, budget);
+    std::vector<int64_t> held;
+    int64_t first = 0;
+    for (const int64_t n : {5, 1, 30, 2, 32}) {
+      auto chunk = part(x, first, n);
+      chunk.kind = first + n == 70 ? AppendKind::last_chunk : AppendKind::prompt_chunk;
+      cache.append(chunk);
+      for (int64_t t = first; t < first + n; ++t) held.push_back(t);
+      first += n;
+      const auto norms = x.k[1].norm(2, 1);
+      while (held.size() > 15) {
+        held.erase(std::min_element(held.begin() + 2, held.end() - 4, [&](int64_t a, int64_t b) {
+          return norms[a].item<float>() < norms[b].item<float>();
+        }));
+      }
+      ASSERT_EQ(kept_of(cache, 1), held) << first;
+    }
+    EXPECT_TRUE(at::equal(cache.dequantize().v[1], x.v[1].index_select(0, at::tensor(held, at::kLong))));
+    cache.append(part(x, 70, 1));
+    EXPECT_EQ(kept_of(cache, 1).back(), 70);
+    EXPECT_EQ(cache.length(), 71);
+  }
 }
 
 TEST(EvictingCache, APromptWithinTheBudgetStaysWholeAndIsNotRanked) {

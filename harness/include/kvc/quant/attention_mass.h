@@ -16,8 +16,10 @@ KVC_EXPORT void check_queries(const char* method, const NewTokens& tokens, const
 // token t, summed over the query heads of KV head h. A row sums to T_q * H_q / H_kv.
 // With the layer's scale, window, softcap and sinks (then a row sums to less).
 // q: [H_q, T_q, D], k: [H_kv, T >= T_q, D] of any float type -> [H_kv, T] fp32
+// positions: [H_kv, T] int64, ascending, where the keys are not those of 0 ... T-1; the last T_q are the queries'.
 // At most kMassBytes of scores exist at a time, independent of the prompt's length.
-KVC_EXPORT at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, const LayerInfo& layer);
+KVC_EXPORT at::Tensor attention_mass(const at::Tensor& q, const at::Tensor& k, const LayerInfo& layer,
+                                     const at::Tensor& positions = {});
 
 constexpr int64_t kMassBytes = 8 << 20;
 

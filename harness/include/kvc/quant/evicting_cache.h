@@ -8,6 +8,8 @@
 //     at::Tensor score(const kvc::NewTokens& prompt) const override { return -prompt.k.norm(2, 2); }
 //   };
 // Evicted tokens are lost; kept tokens keep their positions in the text. Ties go to the older token.
+// A prompt that comes in chunks (a plugin allows it with Capabilities::chunked_prompt) is ranked after each chunk, by the
+// budget of what has come so far: the tokens held from earlier chunks, and the chunk's own.
 // Bytes per layer with m stored tokens per KV head: H_kv * m * 4 * D (8 * D with Precision::exact), and with Ranking
 //   prompt   H_kv * 4 (position) for each kept token of the prompt, if some of it was evicted
 //   always   H_kv * m * 8 (position and score)
@@ -63,20 +65,22 @@ class KVC_EXPORT EvictingCache : public PartsCache {
  protected:
   EvictingCache(const LayerInfo& info, const EvictionFormat& format);
 
-  // Called once, with the prompt's length.
+  // Called with the prompt's length; for a prompt in chunks after each, with the number of tokens so far.
   virtual TokenBudget budget(int64_t n_prompt_tokens) const = 0;
 
   // [H_kv, T] fp32: scores of the prompt's tokens for each KV head; the highest are kept, infinity always. Not called
   // with Ranking::none, or if the budget has room for all. With Ranking::at_intervals, later calls get the stored
-  // tokens at positions() in fp32: all of k, no v, and the newest queries only. Default: equal scores.
+  // tokens at positions() in fp32: all of k, no v, and the newest queries only; so does a call after a chunk of a
+  // prompt, with the chunk's queries. Default: equal scores.
   virtual at::Tensor score(const NewTokens& prompt) const;
 
-  // With Ranking::always, called after each new token: new scores [H_kv, n] of all stored tokens. scores: the previous
-  // ones, with 0 for the newest token, which is last. Default: the newest gets score(token), the others keep theirs.
-  virtual at::Tensor rescore(const at::Tensor& scores, const NewTokens& token) const;
+  // With Ranking::always, called after each new token or chunk of a prompt: new scores [H_kv, n] of all stored tokens.
+  // scores: the previous ones, with 0 for the new tokens, which are last. Default: the new ones get score(tokens), the
+  // others keep theirs.
+  virtual at::Tensor rescore(const at::Tensor& scores, const NewTokens& tokens) const;
 
-  // [H_kv, n] fp32: attention of the newest token's query [H_q, 1, D] to each stored token, summed over the query heads
-  // of a KV head, with the model's scale. CPU only.
+  // [H_kv, n] fp32: attention of the newest tokens' queries [H_q, T, D] to each stored token, summed over the queries
+  // and the query heads of a KV head, with the model's scale. CPU only.
   at::Tensor received(const at::Tensor& q) const;
 
  private:
@@ -94,11 +98,13 @@ class KVC_EXPORT EvictingCache : public PartsCache {
   void take_by_place(const NewTokens& tokens);
   void take_prompt(const NewTokens& tokens);
   void take_step(const NewTokens& token);
+  void take_chunk(const NewTokens& tokens);
   void take_at_intervals(const NewTokens& tokens);
   void hold(const NewTokens& tokens);
   void hold_queries(const at::Tensor& q);
   at::Tensor scores_of(const NewTokens& tokens) const;
   void evict();
+  void keep_best(const at::Tensor& scores);
   int64_t n_held() const { return k_.n_tokens(); }
   std::vector<int64_t> n_hidden() const;
   void read_k(CompressedAttention& attention) const final;
