@@ -53,7 +53,7 @@ CompressedAttention::CompressedAttention(const at::Tensor& q, double scale, cons
 
 CompressedAttention::CompressedAttention(const at::Tensor& weights, const LayerInfo& info)
     : CompressedAttention(info, weights.size(0) / info.n_kv_heads, weights.size(1)) {
-  scores_ = weights.to(at::kFloat).clone(at::MemoryFormat::Contiguous);
+  scores_ = weights.to(at::kFloat).contiguous();
   q_ = at::zeros({weights.size(0), head_dim_}, scores_.options());
   out_ = at::zeros_like(q_);
   if (!scores_.is_cpu()) step_ = std::make_shared<on_device::Step>(scores_.device());

@@ -17,6 +17,12 @@ class CenteredCache final : public OnePartCache {
     if (held.k.defined()) held.k = held.k + mean_;
     return held;
   }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const override {
+    part_.add_scores(q, scale, to);
+    const auto grouped = attended_query(q).to(at::kFloat).reshape({info().n_kv_heads, -1, info().head_dim});
+    const auto of_mean = at::matmul(grouped, mean_.to(at::kFloat).transpose(1, 2)).mul_(scale);
+    to.add_(of_mean.view({q.size(0), q.size(1), 1}));
+  }
 
  protected:
   void append_parts(const NewTokens& tokens) override {

@@ -19,6 +19,12 @@ class EvictedCache final : public ComposedCache {
         stored_(evictor.n_stages + 1, storage.compressor->make_cache(without_window(info))) {}
 
   KeyValue gather(Gather what) const override { return stored_.gather(what); }
+  at::Tensor attended_query(const at::Tensor& q) const override { return stored_->attended_query(q); }
+  bool has_halves(const at::Tensor& q) const override { return stored_.has_halves(q); }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const override {
+    stored_.add_scores(q, scale, to);
+  }
+  at::Tensor mix(const at::Tensor& weights) const override { return stored_.mix(weights); }
   int64_t length() const override { return length_; }
   int64_t n_encoded_tokens() const override { return length_ - stored_->length() + stored_->n_encoded_tokens(); }
   int64_t n_encoded_numbers() const override { return stored_->n_encoded_numbers(); }

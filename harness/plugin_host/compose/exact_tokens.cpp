@@ -14,7 +14,7 @@ constexpr auto kStored = at::kHalf;
 
 at::Tensor at_16_bits(const at::Tensor& x) {
   if (!x.defined()) return x;
-  auto stored = at::empty_like(x, kStored).copy_(x);
+  const auto stored = at::empty(x.sizes(), x.options().dtype(kStored)).copy_(x);
   check_values(stored.isfinite(), [] { return "an exact token's value is beyond fp16 (65504)"; });
   return stored;
 }
@@ -36,10 +36,12 @@ class ExactTokens {
   }
   void drop_oldest(int64_t n) {
     for (auto* x : {&k_, &v_}) {
-      if (x->defined()) *x = n == n_ ? at::Tensor() : narrow(*x, n, n_ - n).clone();
+      if (x->defined()) *x = n == n_ ? at::Tensor() : narrow(*x, n, n_ - n).clone(at::MemoryFormat::Contiguous);
     }
     n_ -= n;
   }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const { add_exact_scores(q, k_, scale, to); }
+  at::Tensor mix(const at::Tensor& weights) const { return exact_mix(weights, v_); }
   KeyValue oldest(int64_t n) const { return {narrow(k_, 0, n), narrow(v_, 0, n)}; }
   KeyValue values() const { return {k_.defined() ? k_.to(at::kFloat) : k_, v_.defined() ? v_.to(at::kFloat) : v_}; }
   void add_to(Footprint& bytes) const {
@@ -56,6 +58,7 @@ class ExactTokens {
 class PartlyExactCache : public ComposedCache, public DropsTokens {
  public:
   at::Tensor attended_query(const at::Tensor& q) const override { return part_->attended_query(q); }
+  bool has_halves(const at::Tensor& q) const override { return part_.has_halves(q); }
   LayerCache& prompt() override { return part_.cache(); }
   int64_t length() const override { return exact_.n() + part_->length(); }
   int64_t n_encoded_tokens() const override { return part_->n_encoded_tokens(); }
@@ -67,9 +70,19 @@ class PartlyExactCache : public ComposedCache, public DropsTokens {
 
   // Undefined tensors where the part has no token.
   KeyValue of_part(Gather what) const { return part_->length() > 0 ? part_.gather(what) : KeyValue(); }
-  at::Tensor positions_of_part() const {
-    return part_->length() > 0 ? part_->positions() : at::empty({info().n_kv_heads, 0}, at::kLong);
+  // Those of the exact tokens come first, or those of the part do.
+  void add_scores_of_both(const at::Tensor& q, double scale, const at::Tensor& to, bool exact_first) const {
+    const int64_t n_exact = exact_.n(), n_rest = to.size(2) - n_exact;
+    if (n_exact > 0) exact_.add_scores(attended_query(q), scale, to.narrow(2, exact_first ? 0 : n_rest, n_exact));
+    if (n_rest > 0) part_.add_scores(q, scale, to.narrow(2, exact_first ? n_exact : 0, n_rest));
   }
+  at::Tensor mix_of_both(const at::Tensor& weights, bool exact_first) const {
+    if (exact_.n() == 0) return part_.mix(weights);
+    const int64_t n_exact = exact_.n(), n_rest = weights.size(2) - n_exact;
+    const auto exact = exact_.mix(weights.narrow(2, exact_first ? 0 : n_rest, n_exact));
+    return n_rest > 0 ? exact + part_.mix(weights.narrow(2, exact_first ? n_exact : 0, n_rest)) : exact;
+  }
+  at::Tensor positions_of_part() const { return part_->length() > 0 ? part_->positions() : consecutive(0, 0); }
   at::Tensor consecutive(int64_t first, int64_t n) const {
     return at::arange(first, first + n, at::kLong).expand({info().n_kv_heads, n});
   }
@@ -98,9 +111,12 @@ class SinksCache final : public PartlyExactCache {
     const auto first = exact_.values(), rest = of_part(what);
     return {joined(first.k, rest.k), joined(first.v, rest.v)};
   }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const override {
+    add_scores_of_both(q, scale, to, true);
+  }
+  at::Tensor mix(const at::Tensor& weights) const override { return mix_of_both(weights, true); }
   at::Tensor positions() const override {
-    const auto rest = positions_of_part();
-    return at::cat({consecutive(0, exact_.n()), at::where(rest.lt(0), rest, rest + exact_.n())}, 1);
+    return positions_in_turn(consecutive(0, exact_.n()), positions_of_part(), exact_.n());
   }
   int64_t droppable(int64_t n_tokens) const override {
     return n_tokens < exact_.n() ? 0 : exact_.n() + part_.droppable(n_tokens - exact_.n());
@@ -137,8 +153,12 @@ class RecentCache final : public PartlyExactCache {
     const auto first = of_part(what), rest = exact_.values();
     return {joined(first.k, rest.k), joined(first.v, rest.v)};
   }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const override {
+    add_scores_of_both(q, scale, to, false);
+  }
+  at::Tensor mix(const at::Tensor& weights) const override { return mix_of_both(weights, false); }
   at::Tensor positions() const override {
-    return at::cat({positions_of_part(), consecutive(part_->length(), exact_.n())}, 1);
+    return positions_in_turn(positions_of_part(), consecutive(0, exact_.n()), part_->length());
   }
   int64_t droppable(int64_t n_tokens) const override { return part_.droppable(std::min(n_tokens, part_->length())); }
   void drop_oldest(int64_t n_tokens) override { part_.drop_oldest(n_tokens); }

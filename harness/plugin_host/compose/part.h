@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kvc/plugin.h"
+#include "kvc/split_attention.h"
 
 namespace kvc {
 
@@ -43,6 +44,11 @@ class PartCache {
   void append(const NewTokens& tokens);
   at::Tensor attend(const at::Tensor& q, double scale) const;
   KeyValue gather(Gather what) const;
+  // Attention in halves, of this part's tokens alone (ComposedCache); only if it has them.
+  bool has_halves(const at::Tensor& q) const;
+  bool rounds(const at::Tensor& q) const { return !cache_->attended_query(q).is_same(q); }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const;
+  at::Tensor mix(const at::Tensor& weights) const;
   int64_t droppable(int64_t n_tokens) const;  // as DropsTokens; 0 if the cache cannot
   void drop_oldest(int64_t n_tokens);
   const LayerCache& operator*() const { return *cache_; }
@@ -56,12 +62,13 @@ class PartCache {
   int first_stage_;
   std::unique_ptr<LayerCache> cache_;
   const ComposedCache* composed_;  // the same cache, where the part is itself a composition
+  const SplitAttention* split_;    // where it attends in halves
   double encode_seconds_ = 0;
   mutable double attend_seconds_ = 0;
 };
 
-// A cache made of the caches of parts. Its attention is the reference's over all that they hold, unless a part's own
-// will do.
+// A cache made of the caches of parts. One query's attention is made of the parts' scores, a softmax over all of them and
+// the parts' weighted sums, where each part has these halves; else it is the reference's over all that they hold.
 class ComposedCache : public LayerCache {
  public:
   void append(const NewTokens& tokens) final;
@@ -71,6 +78,11 @@ class ComposedCache : public LayerCache {
   Footprint footprint() const final;
   std::vector<StageUse> stages() const;  // [0]: the composition's own storage and time; [s]: stage s
   virtual KeyValue gather(Gather what) const = 0;
+  // Attention in halves, as SplitAttention: to [H_q, T_q, T_kept] fp32 += scores of the tokens at positions(), which
+  // mix() adds up. Only if has_halves(q).
+  virtual bool has_halves(const at::Tensor& /*q*/) const { return false; }
+  virtual void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const;
+  virtual at::Tensor mix(const at::Tensor& weights) const;
   int64_t layer() const { return info().layer; }
   virtual LayerCache& prompt();  // the cache of the part that has the prompt; throws where there are several
 
@@ -81,6 +93,8 @@ class ComposedCache : public LayerCache {
   virtual void add_parts(std::vector<StageUse>& uses) const = 0;  // and what the composition itself holds
 
  private:
+  at::Tensor attend_in_halves(const at::Tensor& q, double scale) const;
+
   int n_stages_;
   double encode_seconds_ = 0;
   mutable double attend_seconds_ = 0;
@@ -100,9 +114,23 @@ class OnePartCache : public ComposedCache, public DropsTokens {
   int64_t n_encoded_numbers() const override { return part_->n_encoded_numbers(); }
   int64_t droppable(int64_t n_tokens) const override { return part_.droppable(n_tokens); }
   void drop_oldest(int64_t n_tokens) override { part_.drop_oldest(n_tokens); }
+  bool has_halves(const at::Tensor& q) const override { return part_.has_halves(q); }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const override {
+    part_.add_scores(q, scale, to);
+  }
+  at::Tensor mix(const at::Tensor& weights) const override { return part_.mix(weights); }
 
  protected:
   PartCache part_;
 };
+
+// [H_kv, n + m]: positions of some tokens, and of those after them, which are counted from n_before on. Expanded, not
+// stored, where all heads have the same.
+at::Tensor positions_in_turn(const at::Tensor& first, const at::Tensor& rest, int64_t n_before);
+
+// The halves of attention to exact tokens, k and v [H_kv, n, D] fp16, contiguous, on the CPU: to [H_q, T_q, n] fp32, a
+// range of the tokens of a contiguous tensor, += q k^T * scale; and weights v, of weights that are such a range.
+void add_exact_scores(const at::Tensor& q, const at::Tensor& k, double scale, const at::Tensor& to);
+at::Tensor exact_mix(const at::Tensor& weights, const at::Tensor& v);
 
 }  // namespace kvc

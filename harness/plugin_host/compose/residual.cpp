@@ -1,6 +1,8 @@
 // A chain of a backbone and what stores its error.
 #include <ATen/ATen.h>
 
+#include <algorithm>
+
 #include "compose/chain_kinds.h"
 
 namespace kvc {
@@ -60,6 +62,36 @@ class ResidualCache final : public ComposedCache {
       if (info().holds_v()) v.push_back(v_.tokens().to(at::kFloat));
     }
     return {info().holds_k() ? joined(k) : at::Tensor(), info().holds_v() ? joined(v) : at::Tensor()};
+  }
+  // A stage's attention may see other vectors than the error of which a later stage has the rest.
+  bool has_halves(const at::Tensor& q) const override {
+    for (size_t i = 0; i < stages_.size(); ++i) {
+      if (stages_[i].capabilities.estimates && i + 1 < stages_.size()) return false;
+    }
+    return std::all_of(chunks_.begin(), chunks_.end(), [&](const auto& chunk) {
+      return std::all_of(chunk.begin(), chunk.end(),
+                         [&](const PartCache& stage) { return stage.has_halves(q) && !stage.rounds(q); });
+    });
+  }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const override {
+    int64_t first = 0;
+    for (const auto& chunk : chunks_) {
+      const int64_t n = chunk[0]->length();
+      for (const auto& stage : chunk) stage.add_scores(q, scale, to.narrow(2, first, n));
+      first += n;
+    }
+    if (n_waiting() > 0) add_exact_scores(q, k_.tokens(), scale, to.narrow(2, first, n_waiting()));
+  }
+  at::Tensor mix(const at::Tensor& weights) const override {
+    auto out = at::zeros({info().n_heads, weights.size(1), info().head_dim}, weights.options());
+    int64_t first = 0;
+    for (const auto& chunk : chunks_) {
+      const int64_t n = chunk[0]->length();
+      for (const auto& stage : chunk) out += stage.mix(weights.narrow(2, first, n));
+      first += n;
+    }
+    if (n_waiting() > 0) out += exact_mix(weights.narrow(2, first, n_waiting()), v_.tokens());
+    return out;
   }
   int64_t length() const override { return n_encoded_ + n_waiting(); }
   int64_t n_encoded_tokens() const override { return n_encoded_; }

@@ -35,10 +35,22 @@ class PhaseCache final : public ComposedCache {
   }
   at::Tensor positions() const override {
     if (decoded_->length() == 0) return prompt_->positions();
-    const auto rest = decoded_->positions();
-    return at::cat({prompt_->positions(), at::where(rest.lt(0), rest, rest + prompt_->length())}, 1);
+    return positions_in_turn(prompt_->positions(), decoded_->positions(), prompt_->length());
   }
   LayerCache& prompt() override { return prompt_.cache(); }
+  bool has_halves(const at::Tensor& q) const override {
+    return prompt_.has_halves(q) && decoded_.has_halves(q) && !prompt_.rounds(q) && !decoded_.rounds(q);
+  }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const override {
+    const int64_t n_rest = n_decoded(), n_first = to.size(2) - n_rest;
+    prompt_.add_scores(q, scale, to.narrow(2, 0, n_first));
+    if (n_rest > 0) decoded_.add_scores(q, scale, to.narrow(2, n_first, n_rest));
+  }
+  at::Tensor mix(const at::Tensor& weights) const override {
+    const int64_t n_rest = n_decoded(), n_first = weights.size(2) - n_rest;
+    const auto first = prompt_.mix(weights.narrow(2, 0, n_first));
+    return n_rest > 0 ? first + decoded_.mix(weights.narrow(2, n_first, n_rest)) : first;
+  }
   int64_t length() const override { return prompt_->length() + decoded_->length(); }
   int64_t n_encoded_tokens() const override { return prompt_->n_encoded_tokens() + decoded_->n_encoded_tokens(); }
   int64_t n_encoded_numbers() const override { return prompt_->n_encoded_numbers() + decoded_->n_encoded_numbers(); }
@@ -55,6 +67,8 @@ class PhaseCache final : public ComposedCache {
   }
 
  private:
+  int64_t n_decoded() const { return decoded_->length() > 0 ? decoded_->positions().size(1) : 0; }
+
   PartCache prompt_, decoded_;
 };
 
@@ -65,6 +79,11 @@ class SplitCache final : public ComposedCache, public DropsTokens {
       : ComposedCache(info, n_stages), k_(std::move(k)), v_(std::move(v)) {}
 
   KeyValue gather(Gather what) const override { return {k_.gather(what).k, v_.gather(what).v}; }
+  bool has_halves(const at::Tensor& q) const override { return k_.has_halves(q) && v_.has_halves(q); }
+  void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const override {
+    k_.add_scores(q, scale, to);
+  }
+  at::Tensor mix(const at::Tensor& weights) const override { return v_.mix(weights); }
   at::Tensor attended_query(const at::Tensor& q) const override { return k_->attended_query(q); }
   int64_t length() const override { return k_->length(); }
   int64_t n_encoded_tokens() const override { return std::max(k_->n_encoded_tokens(), v_->n_encoded_tokens()); }

@@ -8,6 +8,7 @@
 
 #include "kvc/calibration.h"
 #include "kvc/joint_prefill.h"
+#include "kvc/split_attention.h"
 #include "sandbox/private_tokens.h"
 #include "sandbox/sandboxed_call.h"
 
@@ -119,6 +120,23 @@ bool equal(const KeyValue& a, const KeyValue& b) { return at::equal(a.k, b.k) &&
 
 bool is_finite(const KeyValue& kv) { return kv.k.isfinite().all().item<bool>() && kv.v.isfinite().all().item<bool>(); }
 
+namespace {
+
+// Its own scores, a softmax over what each query sees, its own weighted sum.
+at::Tensor attention_in_halves(const SplitAttention& halves, const LayerCache& cache, const at::Tensor& q,
+                               const LayerInfo& layer) {
+  const auto positions = cache.positions();
+  const int64_t n_heads = positions.size(0), n_queries = q.size(1), n_held = positions.size(1);
+  const auto key = positions.unsqueeze(1);
+  const auto query = at::arange(cache.length() - n_queries, cache.length(), positions.options()).view({1, -1, 1});
+  auto hidden = key.gt(query).logical_or(key.lt(0));  // [H_kv, T_q, T_kept]
+  if (layer.sliding_window > 0) hidden.logical_or_(key.le(query - layer.sliding_window));
+  const auto scores = halves.scores(q, layer.attention_scale).view({n_heads, -1, n_queries, n_held});
+  return halves.mix(attention_weights(scores, hidden.unsqueeze(1), layer).view({q.size(0), n_queries, n_held}));
+}
+
+}  // namespace
+
 void compare_attention(const LayerCache& cache, const Input& input, const ModelShape& model, int64_t n_queries,
                        Outcome& outcome, int64_t layer) {
   const int64_t length = cache.length();
@@ -133,11 +151,16 @@ void compare_attention(const LayerCache& cache, const Input& input, const ModelS
          outcome);
   const auto expected = reference_attention(query, cache.attended(), cache.positions(), length, model.attention_scale,
                                             info_of(model, layer, 0));
-  const double error = (got - expected).abs().max().item<double>(), size = expected.abs().max().item<double>();
-  expect(error <= 1e-4 * size,
-         concat("attend differs from the reference by ", error, " (largest entry ", size, ") at ", length, " tokens, ",
-                n_queries, " queries"),
-         outcome);
+  const auto compare = [&](const char* what, const at::Tensor& attention) {
+    const double error = (attention - expected).abs().max().item<double>(), size = expected.abs().max().item<double>();
+    expect(error <= 1e-4 * size,
+           concat(what, " differs from the reference by ", error, " (largest entry ", size, ") at ", length,
+                  " tokens, ", n_queries, " queries"),
+           outcome);
+  };
+  compare("attend", got);
+  const auto* halves = dynamic_cast<const SplitAttention*>(&cache);
+  if (halves) compare("scores() and mix()", attention_in_halves(*halves, cache, q, info_of(model, layer, 0)));
 }
 
 }  // namespace kvc::conformance

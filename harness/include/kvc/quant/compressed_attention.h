@@ -38,7 +38,7 @@ class KVC_EXPORT CompressedAttention {
   // q: [H_q, 1, D]; n_tokens: the cache's length.
   CompressedAttention(const at::Tensor& q, double scale, const LayerInfo& info, int64_t n_tokens);
 
-  // For the weighted sum alone, of given weights [H_q, T] fp32, which are copied.
+  // For the weighted sum alone, of given weights [H_q, T] fp32, which must not change until out().
   CompressedAttention(const at::Tensor& weights, const LayerInfo& info);
 
   // For a batch of sequences of one layer, q[b] with a cache of n_tokens[b]; results are written to out [B, H_q, D]
