@@ -10,15 +10,11 @@
 
 namespace kvc::kernels::KVC_MACHINE {
 
-#if defined(__AVX512F__)
-constexpr int kMostSums = 24;        // vectors of sums that registers hold
-constexpr bool kDotsAreWide = true;  // add_dots takes bytes of more than 7 bits at full speed
-#elif defined(KVC_HALVES)
-constexpr int kMostSums = 6;
-constexpr bool kDotsAreWide = false;
+#if defined(KVC_HALVES)
+constexpr bool kDotsAreWide = false;  // whether codes of more than 7 bits are multiplied at full speed
 #else
-constexpr int kMostSums = 24;
 constexpr bool kDotsAreWide = true;
+constexpr int kMostSums = 24;  // vectors of sums that registers hold
 #endif
 
 // v[at[lane]] of each lane; of at the low four bits count
@@ -41,6 +37,16 @@ KVC_INLINE Floats pick(Floats v, Ints at) {
 
 KVC_INLINE Ints picked(Ints v, Ints at) { return (Ints)pick((Floats)v, at); }
 
+#ifdef KVC_HALVES
+KVC_INLINE Ints::Half interleaved_half(Ints::Half a, Ints::Half b, Ints::Half c, Ints::Half d, int i) {
+  const auto bytes = [&](Ints::Half x, Ints::Half y) __attribute__((always_inline)) {
+    return i < 2 ? _mm256_unpacklo_epi8((__m256i)x, (__m256i)y) : _mm256_unpackhi_epi8((__m256i)x, (__m256i)y);
+  };
+  return (Ints::Half)(i % 2 == 0 ? _mm256_unpacklo_epi16(bytes(a, b), bytes(c, d))
+                                 : _mm256_unpackhi_epi16(bytes(a, b), bytes(c, d)));
+}
+#endif
+
 // The bytes of four rows, interleaved: lane 4 p + m is byte 16 p + 4 i + m of each.
 KVC_INLINE Ints interleaved(Ints a, Ints b, Ints c, Ints d, int i) {
 #if defined(__AVX512F__)
@@ -50,14 +56,7 @@ KVC_INLINE Ints interleaved(Ints a, Ints b, Ints c, Ints d, int i) {
   return (Ints)(i % 2 == 0 ? _mm512_unpacklo_epi16(bytes(a, b), bytes(c, d))
                            : _mm512_unpackhi_epi16(bytes(a, b), bytes(c, d)));
 #elif defined(KVC_HALVES)
-  const auto bytes = [&](__m256i x, __m256i y) __attribute__((always_inline)) {
-    return i < 2 ? _mm256_unpacklo_epi8(x, y) : _mm256_unpackhi_epi8(x, y);
-  };
-  const auto mixed = [&](Ints::Half e, Ints::Half f, Ints::Half g, Ints::Half h) __attribute__((always_inline)) {
-    const __m256i ef = bytes((__m256i)e, (__m256i)f), gh = bytes((__m256i)g, (__m256i)h);
-    return i % 2 == 0 ? _mm256_unpacklo_epi16(ef, gh) : _mm256_unpackhi_epi16(ef, gh);
-  };
-  return of_registers(mixed(a.low, b.low, c.low, d.low), mixed(a.high, b.high, c.high, d.high));
+  return {interleaved_half(a.low, b.low, c.low, d.low, i), interleaved_half(a.high, b.high, c.high, d.high, i)};
 #else
   uint8_t bytes[4][64], mixed[64];
   std::memcpy(bytes[0], &a, 64), std::memcpy(bytes[1], &b, 64);
@@ -102,29 +101,58 @@ KVC_INLINE Floats high_pairs(Floats a, Floats b) {
 }
 #endif
 
-// sum += of each lane, its four bytes of codes, of kBits each, times its four signed bytes
+#ifdef KVC_HALVES
+// What a lane's four bytes of codes, of at most 4 bits each, times its four signed bytes make, as two sums of 16 bits,
+// which hold kShortSteps of them: 8 * 2 * 15 * 128 < 2^15. This saves an instruction of three.
+constexpr int64_t kShortSteps = 8;
+KVC_INLINE void add_short_dots(Ints::Half& sums, Ints::Half codes, Ints::Half signed_bytes) {
+  sums = (Ints::Half)_mm256_add_epi16((__m256i)sums, _mm256_maddubs_epi16((__m256i)codes, (__m256i)signed_bytes));
+}
+KVC_INLINE Ints::Half sum_of_shorts(Ints::Half sums, int16_t times = 1) {
+  return (Ints::Half)_mm256_madd_epi16((__m256i)sums, _mm256_set1_epi16(times));
+}
+
+// Of each lane, the sum of its four bytes of codes, of kBits each, times its four signed bytes, of kShortSteps such
+// bytes at most.
 template <int kBits>
+struct Dots {
+  static constexpr int kParts = kBits == 8 ? 2 : 1;  // pairs of products fit 16 bits for half a byte at a time
+  Ints sum, shorts[kParts] = {};
+
+  KVC_INLINE explicit Dots(Ints first) : sum(first) {}
+  KVC_INLINE void add(Ints codes, Ints signed_bytes) {
+    for (int part = 0; part < kParts; ++part) {
+      const Ints some = kBits == 8 ? codes >> 4 * part & 0x0f0f0f0f : codes;
+      add_short_dots(shorts[part].low, some.low, signed_bytes.low);
+      add_short_dots(shorts[part].high, some.high, signed_bytes.high);
+    }
+  }
+  KVC_INLINE Ints total() const {
+    Ints all = sum;
+    for (int part = 0; part < kParts; ++part) {
+      const int16_t times = part == 0 ? 1 : 16;
+      all += Ints(sum_of_shorts(shorts[part].low, times), sum_of_shorts(shorts[part].high, times));
+    }
+    return all;
+  }
+};
+#else
+// sum += of each lane, its four bytes of codes times its four signed bytes
 KVC_INLINE void add_dots(Ints& sum, Ints codes, Ints signed_bytes) {
 #if defined(__AVX512VNNI__)
   sum = (Ints)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)codes, (__m512i)signed_bytes);
-#elif defined(KVC_HALVES)
-  const __m256i ones = _mm256_set1_epi16(1), low_bits = _mm256_set1_epi8(15), sixteen = _mm256_set1_epi16(16);
-  const auto half = [&](__m256i code, __m256i by) __attribute__((always_inline)) {
-    if constexpr (kBits < 8) {
-      return _mm256_madd_epi16(_mm256_maddubs_epi16(code, by), ones);
-    } else {  // pairs of products fit 16 bits for half a byte at a time
-      const __m256i low = _mm256_and_si256(code, low_bits);
-      const __m256i high = _mm256_and_si256(_mm256_srli_epi16(code, 4), low_bits);
-      return _mm256_add_epi32(_mm256_madd_epi16(_mm256_maddubs_epi16(low, by), ones),
-                              _mm256_madd_epi16(_mm256_maddubs_epi16(high, by), sixteen));
-    }
-  };
-  sum += of_registers(half((__m256i)codes.low, (__m256i)signed_bytes.low),
-                      half((__m256i)codes.high, (__m256i)signed_bytes.high));
 #else
   for (int b = 0; b < 4; ++b) sum += (codes >> 8 * b & 255) * (signed_bytes << (24 - 8 * b) >> 24);
 #endif
 }
+template <int kBits>
+struct Dots {
+  Ints sum;
+  KVC_INLINE explicit Dots(Ints first) : sum(first) {}
+  KVC_INLINE void add(Ints codes, Ints signed_bytes) { add_dots(sum, codes, signed_bytes); }
+  KVC_INLINE Ints total() const { return sum; }
+};
+#endif
 
 // To whole numbers, halves to even; |x| < 2^31
 KVC_INLINE Ints rounded(Floats x) {

@@ -122,13 +122,14 @@ struct PackedQuery {
 
   // The products of each word's codes with its part of the query, in units.
   KVC_INLINE Floats products(Ints codes, int64_t v) const {
-    Ints sums[kDigits] = {begin[v][0], begin[v][1], begin[v][2]};
+    Dots<kBits> dots[kDigits] = {Dots<kBits>(begin[v][0]), Dots<kBits>(begin[v][1]), Dots<kBits>(begin[v][2])};
 #pragma GCC unroll 4
     for (int k = 0; k < kParts; ++k) {
       const Ints code = Whole<kBits>::part(codes, k);
 #pragma GCC unroll 3
-      for (int d = 0; d < kDigits; ++d) add_dots<kBits>(sums[d], code, digits[v][d][k]);
+      for (int d = 0; d < kDigits; ++d) dots[d].add(code, digits[v][d][k]);
     }
+    const Ints sums[kDigits] = {dots[0].total(), dots[1].total(), dots[2].total()};
     if constexpr (kBits == 8) return joined_digits(sums);
     return floats_of((((sums[2] << 8) + sums[1]) << 8) + sums[0]);  // 16 x 3 x 2^23 < 2^31, 8 x 15 x 2^23 as well
   }
@@ -192,6 +193,30 @@ struct RowsAt {
   int64_t stride;
 };
 
+#ifdef KVC_HALVES
+// The digits of the factors of some steps, as the rows' codes are interleaved: by half of the lanes and step, of the
+// words of each four that have a group in common.
+template <int kSpread>
+struct StepDigits {
+  static constexpr int64_t kSets = 4 / kSpread, kStride = kSets * kDigits;  // of vectors, from step to step
+  Ints::Half of[2][kShortSteps][kSets][kDigits];
+
+  KVC_INLINE void read(RowsAt factors, Ints groups, int64_t n_steps) {
+    for (int64_t step = 0; step < n_steps; ++step) {
+      Ints by[4];
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) by[r] = picked(words(factors.words + (4 * step + r) * factors.stride), groups);
+#pragma GCC unroll 4
+      for (int set = 0; set < kSets; ++set) {
+        const Ints digits = interleaved(by[0], by[1], by[2], by[3], set * kSpread);
+        const Ints each[kDigits] = {quarter_of<0>(digits), quarter_of<1>(digits), quarter_of<2>(digits)};
+        for (int d = 0; d < kDigits; ++d) of[0][step][set][d] = each[d].low, of[1][step][set][d] = each[d].high;
+      }
+    }
+  }
+};
+#endif
+
 // Sums over rows of one vector of their codes: sums[i][k] are those of code k, where it stands, of each byte of words
 // i, 4 + i, 8 + i, 12 + i.
 template <int kBits>
@@ -210,6 +235,69 @@ struct RowSums {
     if (spread == 2) return add_all<2>(codes, factors, groups, n_steps, ahead);
     add_all<1>(codes, factors, groups, n_steps, ahead);
   }
+#ifdef KVC_HALVES
+  // Some steps at a time: their factors' digits are interleaved once, and dots are sums of 16 bits until the last step.
+  template <int kSpread>
+  KVC_INLINE void add_all(RowsAt codes, RowsAt factors, Ints groups, int64_t n_steps, int64_t ahead) {
+    StepDigits<kSpread> digits;
+    std::memset(sums, 0, sizeof(sums));
+    for (int64_t step = 0; step < n_steps; step += kShortSteps) {
+      const int64_t n = std::min(kShortSteps, n_steps - step);
+      digits.read(factors, groups, n);
+      for (int64_t r = 0; r < 4 * n; ++r) __builtin_prefetch(codes.words + r * codes.stride + ahead);
+      for (int half = 0; half < 2; ++half) {
+        const RowsAt rows{codes.words + half * kLanes / 2, codes.stride};
+        const auto of_word = [&](int i) { return digits.of[half][0][i / kSpread]; };
+        if constexpr (kParts == 4) {
+          add_half<0, 1>(rows, of_word(0), of_word(0), digits.kStride, n, half);
+          add_half<1, 1>(rows, of_word(1), of_word(1), digits.kStride, n, half);
+          add_half<2, 1>(rows, of_word(2), of_word(2), digits.kStride, n, half);
+          add_half<3, 1>(rows, of_word(3), of_word(3), digits.kStride, n, half);
+        } else {
+          add_half<0, 2>(rows, of_word(0), of_word(1), digits.kStride, n, half);
+          add_half<2, 2>(rows, of_word(2), of_word(3), digits.kStride, n, half);
+        }
+      }
+      codes.words += 4 * n * codes.stride, factors.words += 4 * n * factors.stride;
+    }
+  }
+
+  // Half of the lanes, for words kFirst, ... of each four. by, next: digits of the first word and of the second.
+  template <int kFirst, int kN>
+  [[gnu::noinline]] void add_half(RowsAt codes, const Ints::Half* by, const Ints::Half* next, int64_t stride,
+                                  int64_t n_steps, int half) {
+    constexpr int kShortParts = std::max(kParts, 2), kShift = 8 / kShortParts;
+    constexpr int32_t kPart = 0x01010101 * ((1 << kShift) - 1);
+    Ints::Half shorts[kN][kShortParts][kDigits] = {};
+    for (int64_t step = 0; step < n_steps; ++step, by += stride, next += stride) {
+      const auto row = [&](int r) __attribute__((always_inline)) {
+        return load<Ints::Half>(codes.words + r * codes.stride);
+      };
+#pragma GCC unroll 2
+      for (int i = 0; i < kN; ++i) {
+        const Ints::Half bytes = interleaved_half(row(0), row(1), row(2), row(3), kFirst + i);
+#pragma GCC unroll 4
+        for (int k = 0; k < kShortParts; ++k) {
+          const Ints::Half code = bytes >> kShift * k & kPart;
+#pragma GCC unroll 3
+          for (int d = 0; d < kDigits; ++d) add_short_dots(shorts[i][k][d], code, (i == 0 ? by : next)[d]);
+        }
+      }
+      codes.words += 4 * codes.stride;
+    }
+#pragma GCC unroll 2
+    for (int i = 0; i < kN; ++i) {
+#pragma GCC unroll 4
+      for (int k = 0; k < kShortParts; ++k) {
+#pragma GCC unroll 3
+        for (int d = 0; d < kDigits; ++d) {
+          auto& sum = sums[kFirst + i][kBits == 8 ? 0 : k][d];
+          (half == 0 ? sum.low : sum.high) += sum_of_shorts(shorts[i][k][d], kBits == 8 && k == 1 ? 16 : 1);
+        }
+      }
+    }
+  }
+#else
   template <int kSpread>
   KVC_INLINE void add_all(RowsAt codes, RowsAt factors, Ints groups, int64_t n_steps, int64_t ahead) {
     constexpr int kAtOnce = std::clamp(kMostSums / (kParts * kDigits), 1, 4);
@@ -239,9 +327,9 @@ struct RowSums {
 #pragma GCC unroll 4
         for (int k = 0; k < kParts; ++k) {
           const Ints code = Whole<kBits>::part_in_place(bytes, k);
-          add_dots<kBits>(part[i][k][0], code, quarter_of<0>(digits));
-          add_dots<kBits>(part[i][k][1], code, quarter_of<1>(digits));
-          add_dots<kBits>(part[i][k][2], code, quarter_of<2>(digits));
+          add_dots(part[i][k][0], code, quarter_of<0>(digits));
+          add_dots(part[i][k][1], code, quarter_of<1>(digits));
+          add_dots(part[i][k][2], code, quarter_of<2>(digits));
         }
       }
       codes.words += 4 * codes.stride, factors.words += 4 * factors.stride;
@@ -255,6 +343,7 @@ struct RowSums {
       }
     }
   }
+#endif
 
   // In units of factors
   KVC_INLINE Floats sum(int i, int k) const {
