@@ -3,16 +3,10 @@
 #include "kernels/code_machines.h"
 #include "kernels/lanes.h"
 #include "kernels/plain_codes.h"
-#include "kernels/this_machine.h"
 #include "kvc/check.h"
 
 namespace kvc::kernels {
 namespace {
-
-const CodeLoops& loops() {
-  static const CodeLoops& loops = of_this_machine(kCodeLoopsOfV4, kCodeLoopsOfV3, kCodeLoopsOfAny);
-  return loops;
-}
 
 void check_bits(const Codes& codes) {
   const bool number = codes.kind == CodeKind::number || codes.kind == CodeKind::centred;
@@ -51,12 +45,12 @@ KVC_CLONES void to_float(const uint16_t* x, int64_t n, float* out) {
 
 void score_token_groups(const Codes& k, ConstRows q, Rows scores) {
   check_bits(k);
-  loops().score_token_groups(k, q, scores);
+  code_loops().score_token_groups(k, q, scores);
 }
 
 void score_channel_groups(const Codes& k, ConstRows q, Rows scores) {
   check_bits(k);
-  if (has_whole_words(k)) return loops().score_channel_groups(k, q, scores);
+  if (has_whole_words(k)) return code_loops().score_channel_groups(k, q, scores);
   for_each_entry(k, [&](int64_t t, int64_t j, float x) {
     for (int64_t i = 0; i < q.n; ++i) scores.data[i * scores.stride + t] += q.data[i * q.stride + j] * x;
   });
@@ -64,7 +58,7 @@ void score_channel_groups(const Codes& k, ConstRows q, Rows scores) {
 
 void accumulate_channel_groups(const Codes& v, ConstRows weights, Rows out) {
   check_bits(v);
-  if (has_whole_words(v)) return loops().accumulate_channel_groups(v, weights, out);
+  if (has_whole_words(v)) return code_loops().accumulate_channel_groups(v, weights, out);
   for_each_entry(v, [&](int64_t t, int64_t j, float x) {
     for (int64_t i = 0; i < out.n; ++i) out.data[i * out.stride + j] += weights.data[i * weights.stride + t] * x;
   });
@@ -72,7 +66,7 @@ void accumulate_channel_groups(const Codes& v, ConstRows weights, Rows out) {
 
 // A rank that does not divide a vector's lanes: entry after entry.
 void score_factors(const Factors& a, const float* down, float* scores) {
-  if (kLanes % a.rank == 0) return loops().score_factors(a, down, scores);
+  if (kLanes % a.rank == 0) return code_loops().score_factors(a, down, scores);
   for (int64_t t = 0; t < a.n_tokens; ++t) {
     float sum = 0;
     for (int64_t l = 0; l < a.rank; ++l) sum += down[l] * number_at(a.entries, t * a.rank + l);
@@ -81,7 +75,7 @@ void score_factors(const Factors& a, const float* down, float* scores) {
 }
 
 void accumulate_factors(const Factors& a, const float* weights, float* down) {
-  if (kLanes % a.rank == 0) return loops().accumulate_factors(a, weights, down);
+  if (kLanes % a.rank == 0) return code_loops().accumulate_factors(a, weights, down);
   for (int64_t t = 0; t < a.n_tokens; ++t) {
     for (int64_t l = 0; l < a.rank; ++l) down[l] += weights[t] * number_at(a.entries, t * a.rank + l);
   }

@@ -154,6 +154,46 @@ struct Dots {
 };
 #endif
 
+// Of 16 rows, four words that follow one another, each as a vector of its own: columns[w] has word w of every row.
+KVC_INLINE void transposed_words(const int32_t* rows, int64_t stride, Ints (&columns)[4]) {
+#if defined(__AVX512F__) || defined(KVC_HALVES)
+  const auto piece = [&](int64_t row) __attribute__((always_inline)) { return load<__m128i>(rows + row * stride); };
+#endif
+#if defined(__AVX512F__)
+  __m512i a[4];
+  for (int i = 0; i < 4; ++i) {  // rows i, 4 + i, 8 + i, 12 + i
+    a[i] = _mm512_maskz_inserti32x4(0xffff, _mm512_zextsi128_si512(piece(i)), piece(4 + i), 1);
+    a[i] = _mm512_maskz_inserti32x4(0xffff, a[i], piece(8 + i), 2);
+    a[i] = _mm512_maskz_inserti32x4(0xffff, a[i], piece(12 + i), 3);
+  }
+  const __m512i low[2] = {_mm512_maskz_unpacklo_epi32(0xffff, a[0], a[1]),
+                          _mm512_maskz_unpacklo_epi32(0xffff, a[2], a[3])};
+  const __m512i high[2] = {_mm512_maskz_unpackhi_epi32(0xffff, a[0], a[1]),
+                           _mm512_maskz_unpackhi_epi32(0xffff, a[2], a[3])};
+  columns[0] = (Ints)_mm512_maskz_unpacklo_epi64(0xff, low[0], low[1]);
+  columns[1] = (Ints)_mm512_maskz_unpackhi_epi64(0xff, low[0], low[1]);
+  columns[2] = (Ints)_mm512_maskz_unpacklo_epi64(0xff, high[0], high[1]);
+  columns[3] = (Ints)_mm512_maskz_unpackhi_epi64(0xff, high[0], high[1]);
+#elif defined(KVC_HALVES)
+  __m256i half[2][4];
+  for (int h = 0; h < 2; ++h) {
+    __m256i a[4];
+    for (int i = 0; i < 4; ++i) {
+      a[i] = _mm256_inserti128_si256(_mm256_castsi128_si256(piece(8 * h + i)), piece(8 * h + 4 + i), 1);
+    }
+    const __m256i low[2] = {_mm256_unpacklo_epi32(a[0], a[1]), _mm256_unpacklo_epi32(a[2], a[3])};
+    const __m256i high[2] = {_mm256_unpackhi_epi32(a[0], a[1]), _mm256_unpackhi_epi32(a[2], a[3])};
+    half[h][0] = _mm256_unpacklo_epi64(low[0], low[1]), half[h][1] = _mm256_unpackhi_epi64(low[0], low[1]);
+    half[h][2] = _mm256_unpacklo_epi64(high[0], high[1]), half[h][3] = _mm256_unpackhi_epi64(high[0], high[1]);
+  }
+  for (int w = 0; w < 4; ++w) columns[w] = of_registers(half[0][w], half[1][w]);
+#else
+  for (int w = 0; w < 4; ++w) {
+    for (int64_t l = 0; l < kLanes; ++l) columns[w][l] = rows[l * stride + w];
+  }
+#endif
+}
+
 // To whole numbers, halves to even; |x| < 2^31
 KVC_INLINE Ints rounded(Floats x) {
 #if defined(__AVX512F__)

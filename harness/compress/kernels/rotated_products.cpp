@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "kernels/code_machines.h"
-#include "kernels/this_machine.h"
 #include "kvc/check.h"
 
 namespace kvc::kernels {
@@ -98,8 +97,7 @@ void pack_query(const RotatedLayout& layout, const float* q, const float* scale,
 }
 
 void score_rotated_codes(const RotatedLayout& layout, const RotatedCodes& k, ConstRows queries, Rows scores) {
-  static const CodeLoops& loops = of_this_machine(kCodeLoopsOfV4, kCodeLoopsOfV3, kCodeLoopsOfAny);
-  loops.score_rotated_codes(layout, k, queries, scores);
+  code_loops().score_rotated_codes(layout, k, queries, scores);
 }
 
 }  // namespace kvc::kernels

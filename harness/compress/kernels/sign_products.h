@@ -6,8 +6,8 @@
 
 namespace kvc::kernels {
 
-// sums[row] = sum_j (bit j of the row ? x[j] : -x[j]) = 2 sum_j (bit j ? x[j] : 0) - sum_j x[j], in 16 lanes that are
-// added by halves. A bit costs a 16th of two vector operations.
+// sums[row] = sum_j (bit j of the row ? x[j] : -x[j]), four at a time. A bit costs a 64th of three vector operations, and
+// for each 32 rows as much again.
 // x [32 * n_words], words [n_rows, n_words], bit j of word w standing for entry 32 w + j
 void dot_signs(const float* x, int64_t n_words, const int32_t* words, int64_t n_rows, float* sums);
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "kernels/lanes.h"
+#include "machines.h"
 
 namespace kvc::kernels {
 namespace {
@@ -32,7 +33,8 @@ TEST_F(SignProducts, AreSumsOfSignedEntriesWhateverTheNumberOfRows) {
     std::vector<int32_t> words(static_cast<size_t>(n_rows * n_words));
     for (auto& word : words) word = static_cast<int32_t>(generator_());
     std::vector<float> sums(static_cast<size_t>(n_rows)), alone(1);
-    dot_signs(x.data(), n_words, words.data(), n_rows, sums.data());
+    const auto* loops = machines()[static_cast<size_t>(i) % machines().size()];
+    loops->dot_signs(x.data(), n_words, words.data(), n_rows, sums.data());
     for (int64_t row = 0; row < n_rows; ++row) {
       double sum = 0, size = 0;
       for (int64_t j = 0; j < 32 * n_words; ++j) {
@@ -42,7 +44,7 @@ TEST_F(SignProducts, AreSumsOfSignedEntriesWhateverTheNumberOfRows) {
         size += std::abs(entry);
       }
       ASSERT_NEAR(sums[static_cast<size_t>(row)], sum, 1e-6 * size) << "row " << row << " of " << n_rows;
-      dot_signs(x.data(), n_words, words.data() + row * n_words, 1, alone.data());
+      loops->dot_signs(x.data(), n_words, words.data() + row * n_words, 1, alone.data());
       ASSERT_EQ(alone[0], sums[static_cast<size_t>(row)]) << "a row's bits depend on its neighbours";
     }
   }
