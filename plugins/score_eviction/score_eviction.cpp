@@ -109,6 +109,7 @@ KVC_PLUGIN(
     "Devoto et al. 2024 (knorm, arXiv 2406.11430); Park et al. 2025 (KeyDiff, arXiv 2504.15364); Oren et al. 2024 "
     "(TOVA, arXiv 2401.06104)",
     "tokens are evicted once, after the prompt (TOVA and KeyDiff evict while decoding, too); sinks and recent "
-    "tokens are always kept; no layers are left out (the paper of knorm leaves out the first two); a prompt in chunks is "
+    "tokens are always kept; no layers are left out (the paper of knorm leaves out the first two); a prompt in chunks "
+    "is "
     "evicted after each one, of what is held then",
     {.evicts = true, .chunked_prompt = true, .formula = "kept tokens"})

@@ -124,8 +124,7 @@ at::Tensor prefill_through(const Transformer& model, const MadeCompressor& made,
   }
   return prefill_chunks(model, ids, arguments.chunk, [&](int64_t layer, const NewTokens& tokens) {
     auto& cache = *caches[static_cast<size_t>(layer)];
-    return attend_chunk(cache, tokens, through_all, layers[static_cast<size_t>(layer)],
-                        [&] { cache.append(tokens); });
+    return attend_chunk(cache, tokens, through_all, layers[static_cast<size_t>(layer)], [&] { cache.append(tokens); });
   });
 }
 

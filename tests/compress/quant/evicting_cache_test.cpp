@@ -27,13 +27,12 @@ NewTokens part(const NewTokens& x, int64_t first, int64_t n) {
 class NormCache final : public EvictingCache {
  public:
   NormCache(Ranking ranking, TokenBudget budget, const LayerInfo& info = kInfo)
-      : EvictingCache(info,
-                      {.method = "norm",
-                       .ranking = ranking,
-                       .precision = Precision::exact,
-                       .reads_queries = false,
-                       .interval = 6,
-                       .n_queries = 1}),
+      : EvictingCache(info, {.method = "norm",
+                             .ranking = ranking,
+                             .precision = Precision::exact,
+                             .reads_queries = false,
+                             .interval = 6,
+                             .n_queries = 1}),
         budget_(budget) {}
 
  private:
