@@ -119,5 +119,5 @@ KVC_PLUGIN(
     "outliers are counted per chunk, not by token width; outliers are stored as differences; a full buffer is encoded "
     "before the next token, not by dropping one; by default outliers are excluded from their group's minimum and "
     "maximum instead of leaving zeros there (equation 5: fill zero; the public code: fill mean); backbone none selects "
-    "outliers from both ends of each vector, as GEAR does",
-    {.splits = true, .formula = "GEAR"})
+    "outliers from both ends of each vector, as GEAR does; each part of a prompt in chunks is a chunk of its own",
+    {.splits = true, .chunked_prompt = true, .formula = "GEAR"})

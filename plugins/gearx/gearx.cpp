@@ -154,5 +154,5 @@ KVC_PLUGIN(
     "Mirani et al. 2025 (GEAR-X), section 3; no code is public",
     "entries of the mask are excluded from minimum and maximum (fill masked) and stored as differences; a slice is a "
     "token's channels of all heads; degrees below 2 are raised to 2; stream whole cuts the mask of the next multiple "
-    "of buffer, so that there only tokens have equal degrees",
-    {.splits = true, .formula = "GEAR-X"})
+    "of buffer, so that there only tokens have equal degrees; each part of a prompt in chunks is a chunk of its own",
+    {.splits = true, .chunked_prompt = true, .formula = "GEAR-X"})

@@ -238,4 +238,4 @@ KVC_PLUGIN(KittyOptions, Kitty, "kitty",
            "a page's 4-bit channels are stored together instead of in two planes of 2 bits (same size); V is "
            "encoded token by token, where the kernels wait for a page; scale and zero are rounded before codes are "
            "taken; a constant group has scale 0",
-           {.one_by_one_same = true, .splits = true, .formula = "Kitty"})
+           {.one_by_one_same = true, .splits = true, .chunked_prompt = true, .formula = "Kitty"})

@@ -199,4 +199,4 @@ KVC_PLUGIN(
     "KVarN 2026 (arXiv 2606.03458)",
     "factors are applied after rounding to fp16, as in the decoder; a row's factor is part of its scale and zero, "
     "which are computed from the row itself; no quantile is clipped; a constant row has scale 0",
-    {.one_by_one_same = true, .prefix_local = true, .splits = true, .formula = "KVarN"})
+    {.one_by_one_same = true, .prefix_local = true, .splits = true, .chunked_prompt = true, .formula = "KVarN"})

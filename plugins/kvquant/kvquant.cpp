@@ -132,5 +132,6 @@ KVC_PLUGIN(
     "without a calibration file (calibration: none or sequence) ranges of K, and centroids, come from the "
     "sequence's own first tokens; k-means starts from quantiles and is weighted by gradients only where the file "
     "was made with --fisher; a token's key outliers are capped only with key_outliers: capped; outliers are stored "
-    "as they are, not as differences; a calibrated table of a model is not counted among a sequence's bytes",
-    {.turns_keys = true, .formula = "KVQuant"})
+    "as they are, not as differences; a calibrated table of a model is not counted among a sequence's bytes; of a "
+    "prompt in chunks the first tokens alone calibrate",
+    {.chunked_prompt = true, .turns_keys = true, .formula = "KVQuant"})

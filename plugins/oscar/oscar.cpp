@@ -190,4 +190,4 @@ KVC_PLUGIN(
     "uncompressed tokens, scales and minima in fp16 (there bf16 and floats), and the encoder uses them as they are "
     "stored; ties go to even (there up); eigenvectors' signs are fixed; heads of fewer channels than a group are "
     "one group; without a calibration the rotation is the Hadamard matrix alone",
-    {.one_by_one_same = true, .splits = true, .formula = "OSCAR"})
+    {.one_by_one_same = true, .splits = true, .chunked_prompt = true, .formula = "OSCAR"})

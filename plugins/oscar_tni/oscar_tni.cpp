@@ -159,4 +159,4 @@ KVC_PLUGIN(TniOptions, Tni, "oscar_tni",
            "OScaR 2026 (arXiv 2605.19660); not OSCAR (arXiv 2605.17757), which is oscar",
            "minima and steps in fp16, where the published simulation rounds zero points to integers; a token of zeros "
            "has norm 1; uncompressed tokens are stored unrotated",
-           {.one_by_one_same = true, .splits = true, .formula = "OScaR"})
+           {.one_by_one_same = true, .splits = true, .chunked_prompt = true, .formula = "OScaR"})

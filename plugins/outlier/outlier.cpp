@@ -84,5 +84,6 @@ KVC_PLUGIN(
     OutlierOptions, Outlier, "outlier", "quantization: base quantizer + outliers of each vector",
     "Kang et al. 2024 (GEAR), section 3 (the sparse part) and table 8 (outlier-aware quantization)",
     "outliers are excluded from minimum and maximum (fill masked) and stored as differences; K's are counted by the "
-    "chunk's tokens (the public code counts by the token's width); half counts round to even and may be 0",
-    {.splits = true, .formula = "GEAR"})
+    "chunk's tokens (the public code counts by the token's width); half counts round to even and may be 0; each "
+    "part of a prompt in chunks is a chunk of its own",
+    {.splits = true, .chunked_prompt = true, .formula = "GEAR"})

@@ -213,5 +213,5 @@ KVC_PLUGIN(
     "independent one, outlier_projection own), and each group of tokens chooses its channels, as there (the "
     "paper: the prompt, outliers prompt); |k_in| is stored, not |k|; values are encoded while decoding, too; one "
     "projection for all sequences, as there; dequantize() gives, for probes only, the least-squares K, which no "
-    "score is computed from",
-    {.estimates = true, .formula = "QJL"})
+    "score is computed from; of a prompt in chunks the first chunk chooses with outliers prompt",
+    {.estimates = true, .chunked_prompt = true, .formula = "QJL"})

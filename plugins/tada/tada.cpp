@@ -148,4 +148,4 @@ KVC_PLUGIN(TadaOptions, Tada, "tada", "quantization: mean over heads in 16 bits,
            "Joshi et al. 2025 (TaDA), sections 3.1 and 3.2",
            "the mean, where equations 1 and 2 print a sum; one group per token and head, asymmetric; deviations are "
            "taken from the rounded mean; a prompt leaves n0 mod recent tokens uncompressed; MQA is refused",
-           {.one_by_one_same = true, .splits = true, .formula = "TaDA"})
+           {.one_by_one_same = true, .splits = true, .chunked_prompt = true, .formula = "TaDA"})

@@ -23,7 +23,7 @@ ChunkedCache::ChunkedCache(const LayerInfo& info, int64_t buffer, int64_t prompt
 
 void ChunkedCache::append(const NewTokens& tokens) {
   check_new_tokens(tokens);
-  const bool prompt = length() == 0;
+  const bool prompt = tokens.kind != AppendKind::decoded;
   if (info().holds_k()) k_recent_.push_back(tokens.k);
   if (info().holds_v()) v_recent_.push_back(tokens.v);
   if (prompt) flush(n_recent() - n_recent() % prompt_unit_, true);

@@ -1,6 +1,6 @@
 // A cache of immutable chunks: new tokens wait uncompressed in a buffer of nb tokens; when it is full and the next
 // token arrives, K and V are encoded together as a chunk. The prompt's first tokens, the largest multiple of
-// prompt_unit, are one chunk.
+// prompt_unit, are one chunk; of a prompt that comes in parts, each part's with the tokens that wait.
 // Bytes: those of the chunks, and 4 * H_kv * D (8 with Precision::exact) per token in the buffer.
 #pragma once
 
