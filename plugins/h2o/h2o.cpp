@@ -2,8 +2,8 @@
 // rest is evicted for good. Attention received is summed over all queries and over the query heads of a KV head; the
 // prompt's is exact causal softmax of its own queries, a step's is over what is held. Budgets are shares of the prompt:
 //   recent = max(4, int(recent_ratio * n0)), heavy = int(heavy_ratio * n0).
-// As in the public code a step appends, attends, then evicts: its eviction waits for the next append. A prompt in chunks
-// is evicted after each, n0 being the tokens so far, by the attention that tokens received in the cache.
+// As in the public code a step appends, attends, then evicts: its eviction waits for the next append. A prompt in
+// chunks is evicted after each, n0 being the tokens so far, by the attention that tokens received in the cache.
 // Bytes per layer, m held tokens: H_kv * m * (4 * D + 4 positions + 4 scores), m = min(T, heavy + recent + (1 in
 // decoding));   precision exact: 8 * D.
 #include <ATen/ATen.h>

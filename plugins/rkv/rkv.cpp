@@ -1,6 +1,6 @@
 // R-KV: the cache of a model that thinks long is cut to `budget` tokens a KV head again and again while it decodes:
-// once the prompt (or a chunk of it) is there, and after each `interval` new tokens, where more than `budget` are held. Of n held tokens
-// the newest `window` w stay, and of the others those of highest
+// once the prompt (or a chunk of it) is there, and after each `interval` new tokens, where more than `budget` are held.
+// Of n held tokens the newest `window` w stay, and of the others those of highest
 //   score = lambda * I - (1 - lambda) * R
 //   I importance: a_it = max of scale * q_i k_t over the query heads of the KV head, for the w newest queries i;
 //     softmax over the n - w tokens t (and the largest sink of these heads); mean over i; maximum over `kernel`

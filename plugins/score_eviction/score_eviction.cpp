@@ -1,5 +1,5 @@
-// Eviction of the prompt's tokens by one simple score, once the prompt (or a chunk of it) is there; each KV head keeps those of highest
-// score, the first `sinks` and the newest `recent`. Every token after the prompt is held exactly.
+// Eviction of the prompt's tokens by one simple score, once the prompt (or a chunk of it) is there; each KV head keeps
+// those of highest score, the first `sinks` and the newest `recent`. Every token after the prompt is held exactly.
 //   knorm     -|k|: keys of low norm draw attention whatever the query
 //   keydiff   -cos(k, a), a the mean of the prompt's keys, each of length 1: keys that are like no other
 //   tova      the attention of the prompt's last query, the mean over all query heads: heads keep the same tokens
@@ -110,6 +110,5 @@ KVC_PLUGIN(
     "(TOVA, arXiv 2401.06104)",
     "tokens are evicted once, after the prompt (TOVA and KeyDiff evict while decoding, too); sinks and recent "
     "tokens are always kept; no layers are left out (the paper of knorm leaves out the first two); a prompt in chunks "
-    "is "
-    "evicted after each one, of what is held then",
+    "is evicted after each one, of what is held then",
     {.evicts = true, .chunked_prompt = true, .formula = "kept tokens"})

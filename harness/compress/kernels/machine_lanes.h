@@ -102,8 +102,8 @@ KVC_INLINE Floats high_pairs(Floats a, Floats b) {
 #endif
 
 #ifdef KVC_HALVES
-// What a lane's four bytes of codes, of at most 4 bits each, times its four signed bytes make, as two sums of 16 bits,
-// which hold kShortSteps of them: 8 * 2 * 15 * 128 < 2^15. This saves an instruction of three.
+// sums += a lane's four bytes of codes, of at most 4 bits each, times its four signed bytes, in two sums of 16 bits. They
+// hold kShortSteps such dot products (8 * 2 * 15 * 128 < 2^15), so that widening to 32 bits is rare.
 constexpr int64_t kShortSteps = 8;
 KVC_INLINE void add_short_dots(Ints::Half& sums, Ints::Half codes, Ints::Half signed_bytes) {
   sums = (Ints::Half)_mm256_add_epi16((__m256i)sums, _mm256_maddubs_epi16((__m256i)codes, (__m256i)signed_bytes));
@@ -112,8 +112,7 @@ KVC_INLINE Ints::Half sum_of_shorts(Ints::Half sums, int16_t times = 1) {
   return (Ints::Half)_mm256_madd_epi16((__m256i)sums, _mm256_set1_epi16(times));
 }
 
-// Of each lane, the sum of its four bytes of codes, of kBits each, times its four signed bytes, of kShortSteps such
-// bytes at most.
+// Sums, lane by lane, of up to kShortSteps dot products of four codes of kBits each and four signed bytes.
 template <int kBits>
 struct Dots {
   static constexpr int kParts = kBits == 8 ? 2 : 1;  // pairs of products fit 16 bits for half a byte at a time
@@ -154,7 +153,7 @@ struct Dots {
 };
 #endif
 
-// Of 16 rows, four words that follow one another, each as a vector of its own: columns[w] has word w of every row.
+// Four consecutive words of 16 rows, transposed: columns[w] has word w of every row.
 KVC_INLINE void transposed_words(const int32_t* rows, int64_t stride, Ints (&columns)[4]) {
 #if defined(__AVX512F__) || defined(KVC_HALVES)
   const auto piece = [&](int64_t row) __attribute__((always_inline)) { return load<__m128i>(rows + row * stride); };

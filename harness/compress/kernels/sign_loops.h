@@ -1,6 +1,6 @@
 // The loop of dot_signs, for one kind of machine; each KVC_MACHINE is a file with flags of its own.
-// Idea: the sum of four entries with four signs has 16 values, which fill a vector; the four bits of each of 16 rows pick
-// theirs by one permutation.
+// Idea: the sum of four entries with four signs has 16 possible values, which fill a vector; four bits of each of 16 rows
+// look up theirs by one permutation.
 #pragma once
 
 #include <vector>
@@ -18,7 +18,7 @@ KVC_INLINE Floats signed_sums(const float* x) {
   return (first * x[0] + second * x[1]) + (third * x[2] + fourth * x[3]);
 }
 
-// sums of 16 kVectors rows of whole fours of words
+// The sums of 16 * kVectors rows; n_words is a multiple of 4.
 template <int kVectors>
 KVC_INLINE void dot_sign_rows(const float* x, int64_t n_words, const int32_t* rows, float* sums) {
   for (int64_t i = 0; i < kVectors * kLanes * n_words; i += kLanes) __builtin_prefetch(rows + kAhead / 4 + i);
@@ -39,7 +39,7 @@ KVC_INLINE void dot_sign_rows(const float* x, int64_t n_words, const int32_t* ro
   for (int v = 0; v < kVectors; ++v) store(parts[v][0] + parts[v][1], sums + v * kLanes);
 }
 
-// Some rows, of up to n_words words, in 16 rows of whole fours of words; zeros behind.
+// A copy of up to 16 rows and of x, padded with zeros to 16 rows and to a multiple of 4 words.
 struct PaddedSigns {
   int64_t n_words;
   std::vector<float> x;

@@ -6,8 +6,8 @@
 
 namespace kvc::kernels {
 
-// sums[row] = sum_j (bit j of the row ? x[j] : -x[j]), four at a time. A bit costs a 64th of three vector operations, and
-// for each 32 rows as much again.
+// sums[row] = sum_j (bit j of the row ? x[j] : -x[j]). Three vector operations look up 64 bits; making the tables costs
+// about as much again for every 32 rows.
 // x [32 * n_words], words [n_rows, n_words], bit j of word w standing for entry 32 w + j
 void dot_signs(const float* x, int64_t n_words, const int32_t* words, int64_t n_rows, float* sums);
 

@@ -26,10 +26,9 @@ at::Tensor PartsCache::scores(const at::Tensor& q, double scale) const {
   for (int64_t t = 0; t < q.size(1); ++t) {
     CompressedAttention attention(to_basis(q.narrow(1, t, 1)), scale, info(), n_attended());
     read_k(attention);
-    if (q.size(1) == 1) return attention.weights().unsqueeze(1);
     queries.push_back(attention.weights());
   }
-  return at::stack(queries, 1);
+  return queries.size() == 1 ? queries.front().unsqueeze(1) : at::stack(queries, 1);
 }
 
 at::Tensor PartsCache::mix(const at::Tensor& weights) const {

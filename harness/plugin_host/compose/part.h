@@ -67,8 +67,8 @@ class PartCache {
   mutable double attend_seconds_ = 0;
 };
 
-// A cache made of the caches of parts. One query's attention is made of the parts' scores, a softmax over all of them and
-// the parts' weighted sums, where each part has these halves; else it is the reference's over all that they hold.
+// A cache made of the caches of parts. One query's attention is made of the parts' scores, one softmax over all of them
+// and the parts' weighted sums, where each part has these halves; else it is the reference's over all that they hold.
 class ComposedCache : public LayerCache {
  public:
   void append(const NewTokens& tokens) final;
@@ -80,9 +80,9 @@ class ComposedCache : public LayerCache {
   virtual KeyValue gather(Gather what) const = 0;
   // Attention in halves, as SplitAttention: to [H_q, T_q, T_kept] fp32 += scores of the tokens at positions(), which
   // mix() adds up. Only if has_halves(q).
-  virtual bool has_halves(const at::Tensor& /*q*/) const { return false; }
-  virtual void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const;
-  virtual at::Tensor mix(const at::Tensor& weights) const;
+  virtual bool has_halves(const at::Tensor& q) const = 0;
+  virtual void add_scores(const at::Tensor& q, double scale, const at::Tensor& to) const = 0;
+  virtual at::Tensor mix(const at::Tensor& weights) const = 0;
   int64_t layer() const { return info().layer; }
   virtual LayerCache& prompt();  // the cache of the part that has the prompt; throws where there are several
 

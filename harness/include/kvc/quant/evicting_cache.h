@@ -8,8 +8,8 @@
 //     at::Tensor score(const kvc::NewTokens& prompt) const override { return -prompt.k.norm(2, 2); }
 //   };
 // Evicted tokens are lost; kept tokens keep their positions in the text. Ties go to the older token.
-// A prompt that comes in chunks (a plugin allows it with Capabilities::chunked_prompt) is ranked after each chunk, by the
-// budget of what has come so far: the tokens held from earlier chunks, and the chunk's own.
+// A prompt that comes in chunks (a plugin allows it with Capabilities::chunked_prompt) is ranked after each chunk: the
+// tokens held from earlier chunks and the chunk's own, by the budget of the tokens so far.
 // Bytes per layer with m stored tokens per KV head: H_kv * m * 4 * D (8 * D with Precision::exact), and with Ranking
 //   prompt   H_kv * 4 (position) for each kept token of the prompt, if some of it was evicted
 //   always   H_kv * m * 8 (position and score)
