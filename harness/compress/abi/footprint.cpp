@@ -73,15 +73,20 @@ void Footprint::add(CacheTensor tensor, ByteKind kind, const at::Tensor& held) {
   const auto bytes = static_cast<int64_t>(held.storage().nbytes());
   const auto allocated = allocated_for(bytes, held.device());
   allocated_.least += allocated.least, allocated_.most += allocated.most;
-  add_bytes(tensor, kind, bytes);
-}
-
-void Footprint::add(const Footprint& other) {
-  for (const auto& row : other.rows_) add_bytes(row.tensor, row.kind, row.bytes);
-  allocated_.least += other.allocated_.least, allocated_.most += other.allocated_.most;
+  add_to_row(tensor, kind, bytes);
 }
 
 void Footprint::add_bytes(CacheTensor tensor, ByteKind kind, int64_t bytes) {
+  allocated_.least += bytes, allocated_.most += bytes;
+  add_to_row(tensor, kind, bytes);
+}
+
+void Footprint::add(const Footprint& other) {
+  for (const auto& row : other.rows_) add_to_row(row.tensor, row.kind, row.bytes);
+  allocated_.least += other.allocated_.least, allocated_.most += other.allocated_.most;
+}
+
+void Footprint::add_to_row(CacheTensor tensor, ByteKind kind, int64_t bytes) {
   const auto row =
       std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return r.tensor == tensor && r.kind == kind; });
   if (row == rows_.end()) {

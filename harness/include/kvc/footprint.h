@@ -50,6 +50,8 @@ class KVC_EXPORT Footprint {
  public:
   // Adds the bytes of the tensor's whole storage, which may be larger than the tensor. Undefined tensors add nothing.
   void add(CacheTensor tensor, ByteKind kind, const at::Tensor& held);
+  // Bytes on the CPU of a storage that is not at hand: of a tensor in another process.
+  void add_bytes(CacheTensor tensor, ByteKind kind, int64_t bytes);
   // Sum of another footprint, row by row.
   void add(const Footprint& other);
 
@@ -58,7 +60,7 @@ class KVC_EXPORT Footprint {
   const AllocatedBytes& allocated() const { return allocated_; }  // for the same storages
 
  private:
-  void add_bytes(CacheTensor tensor, ByteKind kind, int64_t bytes);
+  void add_to_row(CacheTensor tensor, ByteKind kind, int64_t bytes);
 
   std::vector<FootprintRow> rows_;
   AllocatedBytes allocated_;

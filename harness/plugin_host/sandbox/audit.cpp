@@ -148,8 +148,10 @@ CacheAnswer CacheAnswer::clone() const {
 }
 
 CacheAnswer ask(const LayerCache& cache, const at::Tensor& q) {
-  CacheAnswer answer{cache.positions(), cache.attended(), cache.dequantize(), cache.attended_query(q),
-                     cache.footprint()};
+  const auto* at_once = dynamic_cast<const AnswersAtOnce*>(&cache);
+  const auto answer = at_once ? at_once->answer(q)
+                              : CacheAnswer{cache.positions(), cache.attended(), cache.dequantize(),
+                                            cache.attended_query(q), cache.footprint()};
   KVC_CHECK(answer.query.defined() && answer.query.sizes() == q.sizes(), "attended_query() gives ",
             answer.query.defined() ? concat(answer.query.sizes()) : "no tensor", " for ", q.sizes());
   KVC_CHECK(answer.positions.defined() && answer.positions.dim() == 2 && answer.positions.scalar_type() == at::kLong,

@@ -24,6 +24,14 @@ struct CacheAnswer {
   Footprint footprint;
   CacheAnswer clone() const;  // without the footprint's storages
 };
+
+// Optional interface of a LayerCache that gives all of it in one call, as what runs in another process does.
+class AnswersAtOnce {
+ public:
+  virtual ~AnswersAtOnce() = default;
+  virtual CacheAnswer answer(const at::Tensor& q) const = 0;
+};
+
 // q: [H_q, T_q, D], what its attention was asked for. Throws Error where shapes or rows do not fit.
 CacheAnswer ask(const LayerCache& cache, const at::Tensor& q);
 

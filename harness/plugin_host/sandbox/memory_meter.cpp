@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <limits>
+#include <map>
 #include <mutex>
 #include <new>
 #include <unordered_map>
@@ -21,7 +22,9 @@ namespace kvc {
 
 struct MemoryMeter::Charges {
   struct Account {
-    int64_t live = 0, on_devices = 0, n_tensors = 0, peak = 0, peak_with_common = 0;
+    int64_t live = 0, n_tensors = 0, peak = 0, peak_with_common = 0;
+    int64_t not_here = 0;             // of live: on devices and in other processes
+    int64_t beside_tensors_else = 0;  // in other processes
   };
   struct Entry {
     int account;
@@ -34,12 +37,13 @@ struct MemoryMeter::Charges {
   int64_t total = 0, peak_total = 0;
   int64_t limit = std::numeric_limits<int64_t>::max();
   bool hit_limit = false;
-  std::unordered_map<const void*, Entry> entries;        // on devices: what their allocators report
-  std::unordered_map<const void*, int> of_owners;        // shared accounts
-  std::unordered_map<int, int> shared;                   // by the account that is open while they grow
-  std::vector<int> returned;                             // free to take
-  std::unordered_map<int, std::vector<int>> unreturned;  // by shared account: hold something still
-  std::unordered_map<int, int64_t> largest_left;         // by shared account: by one sequence
+  std::unordered_map<const void*, Entry> entries;         // on devices: what their allocators report
+  std::map<std::pair<int, const void*>, Held> elsewhere;  // by account and process
+  std::unordered_map<const void*, int> of_owners;         // shared accounts
+  std::unordered_map<int, int> shared;                    // by the account that is open while they grow
+  std::vector<int> returned;                              // free to take
+  std::unordered_map<int, std::vector<int>> unreturned;   // by shared account: hold something still
+  std::unordered_map<int, int64_t> largest_left;          // by shared account: by one sequence
   int next_account = kFirstOwn;
 
   Account& account(int id) {
@@ -76,13 +80,33 @@ struct MemoryMeter::Charges {
     // Given back, now or, where it is given out again, by a thread that is not metered.
     if (const auto entry = entries.find(pointer); entry != entries.end()) {
       take_off(entry->second);
-      account(entry->second.account).on_devices -= entry->second.bytes;
+      account(entry->second.account).not_here -= entry->second.bytes;
       entries.erase(entry);
     }
     if (bytes <= 0 || open == kUnseen) return;
     add(bytes, open, peaks);
-    account(open).on_devices += bytes;
+    account(open).not_here += bytes;
     entries[pointer] = {open, bytes};
+  }
+
+  void hold_elsewhere(int id, const void* holder, const Held& held, int64_t most) {
+    auto& a = account(id);
+    auto& before = elsewhere[{id, holder}];
+    a.live += held.tensors - before.tensors, a.not_here += held.tensors - before.tensors;
+    a.n_tensors += held.n_tensors - before.n_tensors;
+    a.beside_tensors_else += held.beside_tensors - before.beside_tensors;
+    total += held.tensors - before.tensors;
+    before = held;
+    const int64_t above = std::max<int64_t>(0, most - held.tensors);
+    a.peak = std::max(a.peak, a.live + above);
+    a.peak_with_common = std::max(a.peak_with_common, with_common(a) + above);
+    peak_total = std::max(peak_total, total + above);
+  }
+  void forget_elsewhere(int id) {
+    const auto [first, last] =
+        std::pair(elsewhere.lower_bound({id, nullptr}), elsewhere.lower_bound({id + 1, nullptr}));
+    elsewhere.erase(first, last);
+    account(id).beside_tensors_else = 0;
   }
 
   int64_t with_common(const Account& a) const { return a.live + accounts[kModel].live + accounts[kPrefix].live; }
@@ -279,7 +303,8 @@ bool MemoryMeter::hit_limit() const {
 MemoryMeter::Held MemoryMeter::held_bytes(int account) const {
   const std::lock_guard lock(impl_->charges.mutex);
   const auto& a = impl_->charges.account(account);
-  return {a.live, a.n_tensors, ledger::is_kept() ? ledger::live_bytes(account) - (a.live - a.on_devices) : 0};
+  const int64_t here = ledger::is_kept() ? ledger::live_bytes(account) - (a.live - a.not_here) : 0;
+  return {a.live, a.n_tensors, here + a.beside_tensors_else};
 }
 
 void check_bytes(const Footprint& reported, const MemoryMeter::Held& held) {
@@ -315,6 +340,7 @@ MemoryMeter::Left MemoryMeter::return_account(int account) {
     }
     if (held.tensors != 0 || std::abs(held.beside_tensors) > kForgiven) return false;
     ledger::forgive(each);
+    charges.forget_elsewhere(each);
     reset(each);
     charges.returned.push_back(each);
     return true;
@@ -336,6 +362,38 @@ void MemoryMeter::share(int account, const void* owner) {
   const int shared = shared_account(owner);
   const std::lock_guard lock(impl_->charges.mutex);
   impl_->charges.shared[account] = shared;
+}
+
+int64_t MemoryMeter::held_by(const void* holder) {
+  auto* charges = LabellingAllocator<Charges>::opened.charges;
+  if (!charges) return 0;
+  const std::lock_guard lock(charges->mutex);
+  int64_t bytes = 0;
+  for (const auto& [of, held] : charges->elsewhere)
+    bytes += of.second == holder ? held.tensors + held.beside_tensors : 0;
+  return bytes;
+}
+int MemoryMeter::open_account() {
+  const auto& opened = LabellingAllocator<Charges>::opened;
+  return opened.charges ? opened.account : kUnseen;
+}
+bool MemoryMeter::ignores_peaks() { return LabellingAllocator<Charges>::opened.peaks == Peaks::ignored; }
+
+void MemoryMeter::hold_elsewhere(int account, const void* holder, const Held& held, int64_t peak) {
+  auto* charges = LabellingAllocator<Charges>::opened.charges;
+  if (!charges || account < 0) return;
+  const ledger::Scope nobody(ledger::kNobody);  // the map's own memory
+  const std::lock_guard lock(charges->mutex);
+  charges->hold_elsewhere(account, holder, held, peak);
+}
+void MemoryMeter::hold_shared_elsewhere(const void* owner, const Held& held) {
+  auto* charges = LabellingAllocator<Charges>::opened.charges;
+  if (!charges) return;
+  const ledger::Scope nobody(ledger::kNobody);
+  const std::lock_guard lock(charges->mutex);
+  if (const auto found = charges->of_owners.find(owner); found != charges->of_owners.end()) {
+    charges->hold_elsewhere(found->second, owner, held, held.tensors);
+  }
 }
 
 MemoryMeter::Scope::Scope(MemoryMeter& meter, int account, Peaks peaks) {

@@ -1,13 +1,20 @@
 #include "sandbox/sandboxed_call.h"
 
+#include <utility>
+
 #include "kvc/check.h"
 
 namespace kvc {
 namespace {
 
+thread_local std::string failure;
+
 constexpr int64_t kLeftBytes = 1 << 20, kLeftTimes = 8;
 
 }  // namespace
+
+void fail_call(std::string error) { failure = std::move(error); }
+std::string take_failure() { return std::exchange(failure, {}); }
 
 void check_left_behind(const HostState& before, int account) {
   const auto changed = before.put_back();

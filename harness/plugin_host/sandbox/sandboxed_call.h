@@ -20,6 +20,10 @@ void check_left_behind(const HostState& before, int account);
 // inspecting: the harness only asks, so that peaks ignore what it takes; parallel: other plugins run on other threads.
 enum class CallMode : uint8_t { plain, inspecting, parallel };
 
+// The error of the sandboxed call that this thread is in, of what cannot throw: a cache's destructor.
+void fail_call(std::string error);
+std::string take_failure();
+
 // Runs a plugin's code, charged to its account. -> why it failed; or nothing
 template <class Body>
 std::string sandboxed_call(MemoryMeter& meter, int account, CallMode mode, const Body& body) {
@@ -34,6 +38,7 @@ std::string sandboxed_call(MemoryMeter& meter, int account, CallMode mode, const
       error = thrown();
     }
   }
+  if (const auto failure = take_failure(); error.empty()) error = failure;
   try {
     check_left_behind(before, account);
   } catch (...) {

@@ -18,6 +18,7 @@ inline std::string thrown() {
     text = "out of memory";
   } catch (const std::exception& e) {
     text = *e.what() ? std::string(e.what()).substr(0, kLongest) : "an exception without a text was thrown";
+    text = text.substr(0, text.find("\nException raised from"));  // LibTorch's list of its functions
   } catch (...) {
     text = "something was thrown that is no std::exception";
   }
