@@ -12,6 +12,7 @@
 #include "cli/standard_output.h"
 #include "cli/verbs.h"
 #include "cli/version.h"
+#include "host/host.h"
 #include "kvc/check.h"
 #include "text/end_process.h"
 #include "text/several_errors.h"
@@ -105,6 +106,7 @@ int main(int argc, char** argv) {
   kvc::open_standard_descriptors();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error that can be told
   if (argc == 2 && std::string(argv[1]) == "worker") kvc::end_process(told(kvc::run_worker));
+  if (argc == 2 && std::string(argv[1]) == "host") kvc::end_process(told(kvc::run_host));
   std::set_terminate(end_in_a_line);
   kvc::take_on_orphans();
   const int code = told([&] { return run(argc, argv); });

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using nlohmann::json;
 
 struct VerifyArguments {
-  std::string file, report, junit, device = "cpu";
+  std::string file, report, junit, isolation, device = "cpu";
   std::vector<std::string> options, checks;
   int timeout = 300;
   bool paranoid = false;
@@ -54,6 +54,7 @@ int verify_plugin(const VerifyArguments& arguments) {
   conformance::VerifyOptions options{.options = read_options(arguments.options),
                                      .checks = arguments.checks,
                                      .device = arguments.device,
+                                     .isolation = arguments.isolation,
                                      .seconds_a_check = arguments.timeout,
                                      .paranoid = arguments.paranoid};
   options.on_result = [](const conformance::Result& result) {
@@ -75,6 +76,14 @@ int verify_plugin(const VerifyArguments& arguments) {
   std::printf("%s %s: %ld passed, %ld failed, %ld not applicable\n", report.plugin.c_str(), verdict.c_str(),
               report.count(Verdict::passed), n_failed, report.count(Verdict::not_applicable));
   return n_failed == 0 ? kOk : kSuspect;
+}
+
+int new_python_plugin(const std::string& name, const std::string& into) {
+  const auto folder = write_new_plugin(name, into, find_paths().plugins, PluginLanguage::python);
+  std::printf("Wrote %s/{%s.py,test_%s.py}. Verify and use it:\n\n", folder.c_str(), name.c_str(), name.c_str());
+  std::printf("  kvc plugin verify %s/%s.py\n", folder.c_str(), name.c_str());
+  std::printf("  kvc run x.yaml    # with `- %s/%s.py` under `compressors:`\n", folder.c_str(), name.c_str());
+  return kOk;
 }
 
 int new_plugin(const std::string& name, const std::string& into) {
@@ -100,16 +109,20 @@ void add_plugin_verbs(Verb program) {
 
   struct NewArguments {
     std::string name, into = ".";
+    bool python = false;
   };
   auto made = std::make_shared<NewArguments>();
-  auto new_verb = plugin.add_subcommand("new", "Writes a working template: NAME/CMakeLists.txt and NAME/NAME.cpp");
+  auto new_verb =
+      plugin.add_subcommand("new", "Writes a working template: NAME/CMakeLists.txt and NAME/NAME.cpp, or Python");
   new_verb.add_option("name", made->name, "lower-case letters, digits and underscores").required();
   new_verb.add_option("--into", made->into, "folder to write NAME/ into").show_default();
-  new_verb.on_call([made] { return new_plugin(made->name, made->into); });
+  new_verb.add_flag("--python", made->python, "a compressor in Python: NAME/NAME.py, with a test");
+  new_verb.on_call(
+      [made] { return made->python ? new_python_plugin(made->name, made->into) : new_plugin(made->name, made->into); });
 
   auto arguments = std::make_shared<VerifyArguments>();
   auto verify = plugin.add_subcommand("verify", "Runs the conformance tests on a plugin, each in a child process");
-  verify.add_option("file", arguments->file, "the plugin's .so").required();
+  verify.add_option("file", arguments->file, "the plugin's .so, or a Python file").required();
   verify.add_option("--option", arguments->options, "name=value (default: every listed value of every option)");
   verify.add_option("--check", arguments->checks, "only these checks, by name (default: all)");
   verify.add_option("--report", arguments->report, "write the report to this Markdown file instead of printing it");
@@ -117,6 +130,10 @@ void add_plugin_verbs(Verb program) {
   verify.add_flag("--paranoid", arguments->paranoid,
                   "put guard pages around tensors, so that an out-of-bounds write fails its check");
   verify.add_option("--device", arguments->device, "device of the caches: cpu, cuda:N or cuda-emulated").show_default();
+  verify
+      .add_option("--isolation", arguments->isolation,
+                  "whether it runs in a process of its own: process, none (default: process, unless built with kvc)")
+      .choices({"process", "none"});
   verify.add_option("--timeout", arguments->timeout, "time limit per check, in seconds").positive().show_default();
   verify.on_call([arguments] { return verify_plugin(*arguments); });
 }

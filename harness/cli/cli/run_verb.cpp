@@ -9,6 +9,7 @@
 #include "analysis/summary.h"
 #include "cli/experiment_notes.h"
 #include "cli/verbs.h"
+#include "experiment/read_compressors.h"
 #include "kvc/check.h"
 #include "model_lookup/model_path.h"
 #include "render/numbers.h"
@@ -28,7 +29,7 @@ namespace fs = std::filesystem;
 
 struct RunArguments {
   std::vector<std::string> files;
-  std::vector<std::string> settings;
+  std::vector<std::string> settings, compressors;
   std::string database, allow_plugins, plan, shard;
   std::optional<int64_t> limit;
   std::optional<RunKind> kind;  // that a file must have
@@ -64,9 +65,21 @@ int exit_code(const Grid& grid, ResultStore& store, const RunOutcome& outcome) {
   return code;
 }
 
+// Those of the command line, after the file's own; files that they name are relative to the current folder.
+template <class Any>
+void add_compressors(const std::vector<std::string>& given, Any& experiment) {
+  for (const auto& text : given) {
+    auto choice = compressor_argument("--compressor", text);
+    if (fs::is_regular_file(choice.plugin)) choice.plugin = fs::absolute(choice.plugin).lexically_normal().string();
+    experiment.compressors.push_back(std::move(choice));
+    experiment.config.overrides.push_back("compressor " + text);
+  }
+}
+
 int run_tasks(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
               const std::filesystem::path& file) {
   auto experiment = load_experiment(file, settings);
+  add_compressors(arguments.compressors, experiment);
   if (arguments.dry_run && tell_missing_model(experiment.name, experiment.model_name)) return kOk;
   place_model(experiment);
   experiment.allow_plugins = arguments.allow_plugins;
@@ -121,6 +134,7 @@ void print_bench_plan(const BenchExperiment& experiment, const std::vector<Bench
 int run_bench_file(const RunArguments& arguments, const Paths& paths, const std::vector<std::string>& settings,
                    const std::filesystem::path& file) {
   auto experiment = load_bench(file, settings);
+  add_compressors(arguments.compressors, experiment);
   if (arguments.dry_run && tell_missing_model(experiment.name, experiment.subject.model)) return kOk;
   place_model(experiment);
   experiment.allow_plugins = arguments.allow_plugins;
@@ -214,6 +228,8 @@ int run_files(const RunArguments& arguments) {
 }
 
 void add_run_options(Verb verb, RunArguments& arguments) {
+  verb.add_option("--compressor", arguments.compressors,
+                  "another compressor, as in the file's list: NAME, FILE.py, or 'NAME: {option: value}'");
   verb.add_option("--db", arguments.database,
                   "results database (default: the file's `database`, or results/<name>.sqlite)");
   add_allow_plugins(verb, arguments.allow_plugins);

@@ -19,7 +19,7 @@ auto with_place(const CompressorChoice& written, Build build) {
 
 BuiltCompressor open_plugin(const CompressorChoice& written, const ModelShape& model, const std::string& identity) {
   return with_place(written, [&] {
-    const PluginLibrary library(written.file, written.sha256);
+    const auto library = library_of(written);
     BuiltCompressor built;
     auto compressor = make_calibrated(library, written.options, model, identity, &built.resolved);
     const auto& about = library.descriptor();
@@ -83,6 +83,12 @@ bool is_wrapped(CompressorChoice::Kind kind) {
 }
 
 }  // namespace
+
+PluginLibrary library_of(const CompressorChoice& plugin) {
+  using Runs = PluginLibrary::Runs;
+  return PluginLibrary(plugin.file, plugin.sha256, plugin.in_own_process ? Runs::in_own_process : Runs::here,
+                       plugin.python);
+}
 
 void check_plugin_files(const CompressorChoice& written) {
   for (const auto& part : written.parts) check_plugin_files(part);

@@ -6,6 +6,7 @@
 
 #include "compose/compose.h"
 #include "contract/stage_row.h"
+#include "plugin_loader/plugin_library.h"
 #include "wire/compressor_choice.h"
 
 namespace kvc {
@@ -20,6 +21,9 @@ struct BuiltCompressor {
 // where there is none to hold them against. Throws Error with the place in the experiment's file where that is known.
 BuiltCompressor build_compressor(const CompressorChoice& written, const ModelShape& model,
                                  const std::string& identity = "");
+
+// The plugin of a choice that is one, where its code is to run.
+PluginLibrary library_of(const CompressorChoice& plugin);
 
 // Of all its plugins, none of whose code runs: throws Error, with that place, where one is not the file that the run
 // began with.

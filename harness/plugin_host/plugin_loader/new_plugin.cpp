@@ -32,7 +32,8 @@ std::string with_name(std::string_view text, const std::string& name) {
 
 }  // namespace
 
-fs::path write_new_plugin(const std::string& name, const fs::path& into, const fs::path& built_in) {
+fs::path write_new_plugin(const std::string& name, const fs::path& into, const fs::path& built_in,
+                          PluginLanguage language) {
   check_name(name, built_in);
   const auto folder = (into / name).lexically_normal();
   KVC_CHECK(!fs::exists(folder), folder.string(), ": exists already; nothing is overwritten");
@@ -40,8 +41,13 @@ fs::path write_new_plugin(const std::string& name, const fs::path& into, const f
   fs::create_directories(folder, error);
   KVC_CHECK(!error, folder.string(), ": cannot be made: ", error.message());
   try {
-    write_file(folder / "CMakeLists.txt", with_name(template_cmake(), name));
-    write_file(folder / (name + ".cpp"), with_name(template_cpp(), name));
+    if (language == PluginLanguage::python) {
+      write_file(folder / (name + ".py"), with_name(template_python(), name));
+      write_file(folder / ("test_" + name + ".py"), with_name(template_python_test(), name));
+    } else {
+      write_file(folder / "CMakeLists.txt", with_name(template_cmake(), name));
+      write_file(folder / (name + ".cpp"), with_name(template_cpp(), name));
+    }
   } catch (const Error&) {
     fs::remove_all(folder, error);
     throw;

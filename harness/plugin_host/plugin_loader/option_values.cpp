@@ -162,9 +162,14 @@ void OptionAssigner::file(const char* name, std::string& value, std::initializer
 }
 
 void OptionFilePlacer::file(const char* name, std::string&, std::initializer_list<const char*> words, const char*) {
+  place(name, {words.begin(), words.end()});
+}
+
+void OptionFilePlacer::place(const std::string& name, const std::vector<std::string>& words) {
   if (!options_.contains(name) || !options_.at(name).is_string()) return;
   const auto given = options_.at(name).get<std::string>();
-  if (!is_one_of(given, words)) options_[name] = std::filesystem::absolute(folder_ / given).lexically_normal().string();
+  if (std::find(words.begin(), words.end(), given) != words.end()) return;
+  options_[name] = std::filesystem::absolute(folder_ / given).lexically_normal().string();
 }
 
 }  // namespace kvc

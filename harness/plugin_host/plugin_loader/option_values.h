@@ -58,6 +58,7 @@ class OptionFilePlacer final : public OptionVisitor {
   void choice(const char*, std::string&, std::initializer_list<const char*>, const char*) override {}
   void integers_of(const char*, std::vector<int64_t>&, std::initializer_list<int64_t>, const char*) override {}
   void file(const char* name, std::string& value, std::initializer_list<const char*> words, const char* help) override;
+  void place(const std::string& name, const std::vector<std::string>& words);
 
  private:
   std::filesystem::path folder_;

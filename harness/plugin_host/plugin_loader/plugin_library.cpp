@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <boost/dll/shared_library.hpp>
+#include <cstdlib>
 
+#include "hosted/shape_json.h"
 #include "plugin_loader/option_values.h"
 #include "plugin_loader/plugin_trust.h"
 #include "text/files.h"
 #include "text/nearest.h"
+#include "text/program_paths.h"
 
 namespace kvc {
 namespace {
@@ -27,6 +30,23 @@ const PluginDescriptor* open_for_ever(const std::filesystem::path& file) {
   return library.get<const PluginDescriptor*>(kSymbol);
 }
 
+std::string interpreter(const std::string& named) {
+  if (!named.empty()) return named;
+  const char* set = std::getenv("KVC_PYTHON");
+  return set && *set ? set : "python3";
+}
+
+// "uniform, learned, a file" -> the words
+std::vector<std::string> words_of(const std::string& allowed) {
+  std::vector<std::string> words;
+  for (size_t from = 0; from < allowed.size();) {
+    const auto to = std::min(allowed.find(", ", from), allowed.size());
+    words.push_back(allowed.substr(from, to - from));
+    from = to + 2;
+  }
+  return words;
+}
+
 }  // namespace
 
 std::string check_plugin_file(const std::filesystem::path& file, const std::string& begun_with) {
@@ -38,18 +58,55 @@ std::string check_plugin_file(const std::filesystem::path& file, const std::stri
   return sha256;
 }
 
-PluginLibrary::PluginLibrary(const std::filesystem::path& file, const std::string& begun_with)
+PluginLibrary::PluginLibrary(const std::filesystem::path& file, const std::string& begun_with, Runs runs,
+                             const std::string& python)
     : file_(std::filesystem::absolute(file)), sha256_(check_plugin_file(file_, begun_with)) {
-  descriptor_ = open_for_ever(file_);
-  KVC_CHECK(descriptor_->abi_version == kAbiVersion, file_.string(), ": ABI version ", descriptor_->abi_version,
-            ", this program has ", kAbiVersion, "; build the plugin again");
-  KVC_CHECK(std::string_view(descriptor_->build_id) == KVC_BUILD_ID, file_.string(), ": build id ",
-            descriptor_->build_id, ", this program has ", KVC_BUILD_ID, "; build the plugin again");
-  KVC_CHECK(descriptor_->name == file_.stem().string(), file_.string(), ": calls itself '", descriptor_->name,
-            "', expected '", file_.stem().string(), "' like the file");
+  const bool is_python = file_.extension() == ".py";
+  if (is_python || runs == Runs::in_own_process) {
+    described_ = describe({file_.string(), sha256_, is_python ? interpreter(python) : ""});
+    descriptor_ = &described_->descriptor;
+  } else {
+    descriptor_ = open_for_ever(file_);
+    KVC_CHECK(descriptor_->abi_version == kAbiVersion, file_.string(), ": ABI version ", descriptor_->abi_version,
+              ", this program has ", kAbiVersion, "; build the plugin again");
+    KVC_CHECK(std::string_view(descriptor_->build_id) == KVC_BUILD_ID, file_.string(), ": build id ",
+              descriptor_->build_id, ", this program has ", KVC_BUILD_ID, "; build the plugin again");
+  }
+  const auto expected = is_python ? file_.filename() : file_.stem();
+  KVC_CHECK(descriptor_->name == expected.string(), file_.string(), ": calls itself '", descriptor_->name,
+            "', expected '", expected.string(), "' like the file");
 }
 
+std::shared_ptr<const PluginLibrary::Described> PluginLibrary::describe(const HostedPlugin& plugin) {
+  auto described = std::make_shared<Described>(Described{plugin, describe_hosted(plugin), {}});
+  const auto& said = described->said;
+  const auto text = [&](const char* key) { return said.at(key).get_ref<const std::string&>().c_str(); };
+  try {
+    described->descriptor = {kAbiVersion,        KVC_BUILD_ID, text("name"), text("summary"), text("source"),
+                             text("deviations"), {},           nullptr,      nullptr};
+    from_json(said.at("capabilities"), described->descriptor.capabilities);
+    for (const auto& option : said.at("options")) {
+      for (const char* key : {"name", "type", "allowed", "help"}) option.at(key).get_ref<const std::string&>();
+    }
+  } catch (const nlohmann::json::exception& e) {
+    throw Error(concat(plugin.file, ": its description is not valid: ", e.what()));
+  }
+  static std::vector<std::shared_ptr<const Described>> kept;  // as libraries: texts of a plugin may outlive anything
+  kept.push_back(described);
+  return described;
+}
+
+std::string PluginLibrary::runtime() const { return described_ ? described_->said.value("runtime", "") : ""; }
+
 std::vector<OptionDescription> PluginLibrary::describe_options() const {
+  if (described_) {
+    std::vector<OptionDescription> options;
+    for (const auto& each : described_->said.at("options")) {
+      options.push_back({each.at("name"), each.at("type"), each.value("default", nlohmann::json()), each.at("allowed"),
+                         each.at("help")});
+    }
+    return options;
+  }
   OptionDescriber describer;
   descriptor_->visit_defaults(describer);
   return std::move(describer.descriptions);
@@ -65,6 +122,7 @@ std::unique_ptr<Compressor> PluginLibrary::make(const nlohmann::json& options, n
     KVC_CHECK(std::find(known.begin(), known.end(), name) != known.end(), plugin, ": ",
               unknown_name("option", name, known));
   }
+  if (described_) return make_hosted(described_->plugin, given, resolved);
   OptionAssigner assigner(plugin, given);
   auto compressor = descriptor_->create(assigner);
   if (resolved) *resolved = assigner.resolved;
@@ -75,8 +133,34 @@ nlohmann::json PluginLibrary::with_files_from(const std::filesystem::path& folde
                                               const nlohmann::json& options) const {
   auto placed = options;
   OptionFilePlacer placer(folder, placed);
-  if (options.is_object()) descriptor_->visit_defaults(placer);
+  if (!options.is_object()) return placed;
+  if (!described_) descriptor_->visit_defaults(placer);
+  for (const auto& option : described_ ? describe_options() : std::vector<OptionDescription>()) {
+    if (option.type == "file") placer.place(option.name, words_of(option.allowed));
+  }
   return placed;
+}
+
+namespace {
+
+std::filesystem::path find_python_file(const std::string& name, const std::vector<std::filesystem::path>& folders,
+                                       const std::filesystem::path& files_from) {
+  std::vector<std::filesystem::path> places{files_from, "", find_paths().root};
+  places.insert(places.end(), folders.begin(), folders.end());
+  for (const auto& place : places) {
+    if (std::filesystem::is_regular_file(place / name))
+      return std::filesystem::absolute(place / name).lexically_normal();
+  }
+  throw Error(concat("compressor '", name, "': no such file in '", std::filesystem::absolute(files_from).string(),
+                     "' or '", std::filesystem::current_path().string(), "'"));
+}
+
+}  // namespace
+
+bool is_built_with_kvc(const std::filesystem::path& file) {
+  std::error_code error;
+  return file.extension() == ".so" &&
+         std::filesystem::equivalent(std::filesystem::absolute(file).parent_path(), find_paths().plugins, error);
 }
 
 std::vector<std::filesystem::path> find_plugins(const std::vector<std::filesystem::path>& folders) {
@@ -92,7 +176,9 @@ std::vector<std::filesystem::path> find_plugins(const std::vector<std::filesyste
   return found;
 }
 
-std::filesystem::path find_plugin(const std::string& name, const std::vector<std::filesystem::path>& folders) {
+std::filesystem::path find_plugin(const std::string& name, const std::vector<std::filesystem::path>& folders,
+                                  const std::filesystem::path& files_from) {
+  if (name.ends_with(".py")) return find_python_file(name, folders, files_from);
   std::vector<std::string> known;
   for (const auto& file : find_plugins(folders)) {
     if (file.stem() == name) return file;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "hosted/hosted_compressor.h"
 #include "kvc/plugin.h"
 
 namespace kvc {
@@ -24,18 +25,25 @@ struct OptionDescription {
 // if any. No code of it runs. -> its SHA-256
 std::string check_plugin_file(const std::filesystem::path& file, const std::string& begun_with = "");
 
+// A plugin: a shared library, or a compressor written in Python (a file that ends in .py).
 class PluginLibrary {
  public:
+  // Where its code runs. A Python file's always runs in a process of its own.
+  enum class Runs : bool { here, in_own_process };
+
   // Opens the library and keeps it open for the life of the process: objects and code of a plugin may outlive anything.
   // Throws Error with one line that names the file and both values unless check_plugin_file holds, and then the file is
   // a shared library, it exports kvc_plugin, its ABI
-  // version and build id are this program's, and its name is the file's stem. Its code runs from here on, in this
-  // process.
-  explicit PluginLibrary(const std::filesystem::path& file, const std::string& begun_with = "");
+  // version and build id are this program's, and its name is the file's stem (of a Python file, its name). Its code runs
+  // from here on.
+  // python: the interpreter of a Python file; "": KVC_PYTHON, or else python3.
+  explicit PluginLibrary(const std::filesystem::path& file, const std::string& begun_with = "", Runs runs = Runs::here,
+                         const std::string& python = "");
 
   const std::filesystem::path& file() const { return file_; }
   const PluginDescriptor& descriptor() const { return *descriptor_; }
   const std::string& sha256() const { return sha256_; }  // of the file
+  std::string runtime() const;  // what runs a Python file: "Python 3.11.2, torch 2.11.0"; else ""
 
   std::vector<OptionDescription> describe_options() const;
 
@@ -49,14 +57,28 @@ class PluginLibrary {
 
  private:
   std::filesystem::path file_;
-  const PluginDescriptor* descriptor_ = nullptr;
   std::string sha256_;
+  const PluginDescriptor* descriptor_ = nullptr;  // of a library here, or described_
+  // Of one in its own process.
+  struct Described {
+    HostedPlugin plugin;
+    nlohmann::json said;
+    PluginDescriptor descriptor;  // points into it; without functions
+  };
+  static std::shared_ptr<const Described> describe(const HostedPlugin& plugin);
+  std::shared_ptr<const Described> described_;
 };
+
+// Whether it lies with the plugins that were built with this program. Others, and all in Python, run in processes of their
+// own unless a user says otherwise.
+bool is_built_with_kvc(const std::filesystem::path& file);
 
 // The *.so files of these folders, in the folders' order, each sorted by name. Throws Error where a folder is missing.
 std::vector<std::filesystem::path> find_plugins(const std::vector<std::filesystem::path>& folders);
 
-// The plugin of that name in the first folder that has one. Throws Error with the nearest and the known names.
-std::filesystem::path find_plugin(const std::string& name, const std::vector<std::filesystem::path>& folders);
+// The plugin of that name in the first folder that has one. A name that ends in .py is a file's: absolute, relative to
+// `files_from`, to the process's folder or to kvc's own, or in one of the folders. Throws Error with the nearest and the known names.
+std::filesystem::path find_plugin(const std::string& name, const std::vector<std::filesystem::path>& folders,
+                                  const std::filesystem::path& files_from = {});
 
 }  // namespace kvc

@@ -12,6 +12,7 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <iterator>
 #include <utility>
 
@@ -57,6 +58,20 @@ bool is_known(pid_t pid) {
   return std::any_of(std::begin(known), std::end(known), [pid](const auto& each) { return each.load() == pid; });
 }
 
+// Not one that has ended already, nor one that kvc started itself, which ends with its parent (hosted/host_starter.h).
+bool is_left_running(pid_t pid) {
+  char path[64], text[64] = {};
+  std::snprintf(path, sizeof path, "/proc/%d/stat", static_cast<int>(pid));
+  const int file = ::open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return false;
+  const auto n = ::read(file, text, sizeof text - 1);  // "1234 (name) S ..."
+  ::close(file);
+  const char* name = n > 0 ? std::strchr(text, '(') : nullptr;
+  const char* end = name ? std::strrchr(text, ')') : nullptr;
+  if (!end || end[1] == 0 || end[2] == 'Z') return false;
+  return std::strncmp(name + 1, kHostName, std::strlen(kHostName)) != 0;
+}
+
 // -> how many have ended; left: some are still there
 int end_children(bool known_too, bool& left) {
   int n_ended = 0;
@@ -68,12 +83,13 @@ int end_children(bool known_too, bool& left) {
     const int n = children_now(children);
     for (int i = 0; i < n; ++i) {
       if (is_earlier(children[i]) || (!known_too && is_known(children[i]))) continue;
+      if (is_left_running(children[i])) ++n_ended;
       ::kill(children[i], SIGKILL);
       left = true;
     }
     for (int i = 0; i < n && left; ++i) {
       if (is_earlier(children[i]) || is_known(children[i])) continue;  // those are waited for by name
-      n_ended += ::waitpid(children[i], nullptr, WNOHANG) > 0;
+      ::waitpid(children[i], nullptr, WNOHANG);
     }
     if (left) ::sched_yield();
     ::clock_gettime(CLOCK_MONOTONIC, &now);

@@ -10,6 +10,9 @@ namespace kvc {
 // there now are left alone, and so is a process of which this was not said.
 void take_on_orphans();
 
+// The name of processes that run compressors for kvc: as orphans they are ended without a word.
+inline constexpr const char* kHostName = "kvc-host";
+
 // From here on a child is none of the orphans; and no longer.
 void know_child(pid_t child);
 

@@ -28,6 +28,7 @@ void from_json(const nlohmann::json& json, RuleScope& scope) {
   if (const auto& decode = json.at("decode"); !decode.is_null()) scope.decode = decode.get<bool>();
 }
 
-KVC_DEFINE_JSON(CompressorChoice, plugin, options, where, kind, parts, scopes, block, n_exact, label, file, sha256)
+KVC_DEFINE_JSON(CompressorChoice, plugin, options, where, kind, parts, scopes, block, n_exact, label, file, sha256,
+                in_own_process, python)
 
 }  // namespace kvc

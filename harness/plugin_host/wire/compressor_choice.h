@@ -26,8 +26,10 @@ struct CompressorChoice {
   std::optional<int64_t> block = {};   // of a chain
   int64_t n_exact = 0;                 // tokens, of sinks and recent
   std::string label = {};              // names its row in tables; "": the plugin and its options do
-  std::string file = {};               // the plugin's .so, once it was looked for
+  std::string file = {};               // the plugin's .so or .py, once it was looked for
   std::string sha256 = {};             // of that file then; "": whatever it is
+  bool in_own_process = false;         // of a plugin: its code runs in a process of its own
+  std::string python = {};             // the interpreter of a plugin in Python; "": KVC_PYTHON, or python3
 };
 
 void to_json(nlohmann::json& json, const CompressorChoice& choice);

@@ -73,7 +73,7 @@ KVC_DEFINE_JSON(Sampling, temperature, top_k, top_p, seed)
 KVC_DEFINE_JSON(QuantizationChoice, weight_bits, group_size, activation_bits, alpha, smoothing_file)
 KVC_DEFINE_JSON(PrefillChoice, chunk, through_all)
 KVC_DEFINE_JSON(WorkerSetUp, model_path, dtype, weights, quantization, devices, threads, batch_size, n_workers,
-                share_prefix, sampling, prefill, compressors, references)
+                share_prefix, sampling, prefill, patience, compressors, references)
 KVC_DEFINE_JSON(OtherCompressors, use)
 KVC_DEFINE_JSON(StopRule, eos_ids, stop_strings, max_new_tokens, min_new_tokens)
 KVC_DEFINE_JSON(TokenPrompt, prompt_ids, continuations, n_given, n_question_tokens, n_shared_tokens)
@@ -106,7 +106,16 @@ KVC_DEFINE_JSON(GenerateResult, measured, bytes, stages, text, stop_reason, ids)
 KVC_DEFINE_JSON(LikelihoodResult, measured, bytes, stages, likelihoods)
 KVC_DEFINE_JSON(ProbeResult, rows)
 KVC_DEFINE_JSON(SizesResult, sizes)
-KVC_DEFINE_JSON(FailedResult, error)
+NLOHMANN_JSON_SERIALIZE_ENUM(FailedResult::Process, {{FailedResult::Process::lives, "lives"},
+                                                     {FailedResult::Process::died, "died"},
+                                                     {FailedResult::Process::stuck, "stuck"}})
+void to_json(nlohmann::json& json, const FailedResult& failed) {
+  json = {{"error", failed.error}, {"process", failed.process}};
+}
+void from_json(const nlohmann::json& json, FailedResult& failed) {
+  json.at("error").get_to(failed.error);
+  failed.process = json.value("process", FailedResult::Process::lives);
+}
 
 void to_json(nlohmann::json& json, const JobResult& result) {
   json = {{"job", result.job}, {"compressor", result.compressor}, {"answer", named(result.answer)}};

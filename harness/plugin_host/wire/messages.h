@@ -30,6 +30,7 @@ struct WorkerSetUp {
   bool share_prefix = true;  // K and V of a prefix that prompts share are computed once
   Sampling sampling;
   PrefillChoice prefill;
+  double patience = 0;  // seconds that one call of a compressor in its own process may take; 0: any number
   std::vector<CompressorChoice> compressors;
   std::vector<CompressorChoice> references = {};  // that tasks name: what reads of texts are compared with
 };
@@ -134,7 +135,10 @@ struct SizesResult {
 
 struct FailedResult {
   static constexpr const char* kName = "failed";
+  // What became of the compressor's own process.
+  enum class Process { lives, died, stuck };
   std::string error = {};
+  Process process = Process::lives;
 };
 
 // What one compressor made of a job: of the job's kind, or failed.

@@ -160,6 +160,7 @@ void declare_keys(YamlKeys& keys, BenchExperiment& experiment) {
               {"dtype", "int8"});
   keys.integer({"threads", "CPU threads"}, subject.threads, 1, 1024);
   patience_key(keys, experiment.patience);
+  isolation_keys(keys, experiment.isolation);
   plugin_path_key(keys, experiment.plugin_path);
 }
 

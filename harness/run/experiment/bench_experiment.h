@@ -33,6 +33,7 @@ struct BenchExperiment {
   std::vector<CompressorChoice> compressors;
   double patience = kDefaultPatience;  // as in Experiment
   std::vector<std::string> plugin_path;
+  IsolationChoice isolation;
   std::string allow_plugins;  // as in Experiment
 };
 

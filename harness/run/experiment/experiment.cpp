@@ -336,6 +336,7 @@ void declare_keys(YamlKeys& keys, Experiment& experiment) {
              });
   keys.other({"check", "settings of `kvc check`; `kvc run` ignores them"}, "map",
              [&](const YamlValue&) { experiment.has_check_settings = true; });
+  isolation_keys(keys, experiment.isolation);
   plugin_path_key(keys, experiment.plugin_path);
 }
 

@@ -14,6 +14,7 @@
 #include "contract/quantization_choice.h"
 #include "contract/run_kind.h"
 #include "contract/sampling.h"
+#include "experiment/isolation_choice.h"
 #include "prompt/chat_settings.h"
 #include "wire/compressor_choice.h"
 
@@ -90,7 +91,8 @@ struct Experiment {
   std::map<std::string, WindowPlace> windows;  // of these, by task, where their windows lie; else one after another
   std::string data_dir;                        // datasets that are not the project's own; "" means KVC_DATA
   std::vector<std::string> plugin_path;        // folders searched before the built-in plugins
-  std::string allow_plugins;                   // not the file's to say: a list of those that may be opened; "": all
+  IsolationChoice isolation;
+  std::string allow_plugins;  // not the file's to say: a list of those that may be opened; "": all
 };
 
 // Reads the file, with `overrides` ("limit=5", "compressors.1.kivi.bits=4") put over it. A list as an option's value is

@@ -26,6 +26,9 @@
 namespace kvc {
 namespace {
 
+constexpr double kShareOfPatience =
+    0.9;  // of a worker with a compressor in its own process: it is ended, not the worker
+
 namespace fs = std::filesystem;
 using nlohmann::json;
 
@@ -252,6 +255,7 @@ Grid expand_grid(const Experiment& experiment, const Paths& paths, bool verify_h
   worker.batch_size = experiment.batch_size;
   worker.n_workers = experiment.workers;
   worker.share_prefix = experiment.share_prefix;
+  worker.patience = kShareOfPatience * experiment.patience;
   worker.sampling = experiment.sampling;
   worker.prefill = experiment.prefill;
 

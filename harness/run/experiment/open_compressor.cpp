@@ -55,12 +55,17 @@ auto at_place(const CompressorChoice& choice, Act act) {
 }
 
 // With the plugins' files and their hashes: they are there, may be opened, and none of their code has run.
-CompressorChoice with_files(CompressorChoice choice, const std::vector<fs::path>& folders,
-                            const AllowedPlugins& allowed) {
-  for (auto& part : choice.parts) part = with_files(std::move(part), folders, allowed);
+CompressorChoice with_files(CompressorChoice choice, const CompressorPlace& place, const AllowedPlugins& allowed) {
+  for (auto& part : choice.parts) part = with_files(std::move(part), place, allowed);
   if (choice.kind != CompressorChoice::Kind::plugin) return choice;
   at_place(choice, [&] {
-    choice.file = find_plugin(choice.plugin, folders).string();
+    const auto file = find_plugin(choice.plugin, place.plugins, place.folder);
+    choice.file = file.string();
+    choice.plugin = file.extension() == ".py" ? file.filename().string() : choice.plugin;
+    const auto& isolation = place.isolation.isolation;
+    choice.in_own_process =
+        file.extension() == ".py" || isolation == "process" || (isolation.empty() && !is_built_with_kvc(file));
+    choice.python = place.isolation.python;
     refuse_if_others_write(choice.file);
     choice.sha256 = sha256_file(choice.file);
     allowed.check(choice.file, choice.sha256);
@@ -84,8 +89,7 @@ std::vector<const CompressorChoice*> plugins_of(const CompressorChoice& choice) 
 void place_option_files(CompressorChoice& choice, const fs::path& folder) {
   for (auto& part : choice.parts) place_option_files(part, folder);
   if (choice.kind != CompressorChoice::Kind::plugin) return;
-  choice.options = at_place(
-      choice, [&] { return PluginLibrary(choice.file, choice.sha256).with_files_from(folder, choice.options); });
+  choice.options = at_place(choice, [&] { return library_of(choice).with_files_from(folder, choice.options); });
 }
 
 void check_devices(const CompressorChoice& choice, const Part& part, const std::vector<std::string>& devices) {
@@ -217,7 +221,8 @@ CompressorPlace compressor_place(const Experiment& experiment, const Paths& path
           shape,
           identity,
           experiment.devices,
-          experiment.prefill.chunk > 0};
+          experiment.prefill.chunk > 0,
+          experiment.isolation};
 }
 
 std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoice>& choices,
@@ -226,7 +231,7 @@ std::vector<OpenedCompressor> open_compressors(const std::vector<CompressorChoic
   std::vector<CompressorChoice> found;
   std::vector<std::string> names;
   for (const auto& choice : choices) {
-    found.push_back(with_files(choice, place.plugins, allowed));
+    found.push_back(with_files(choice, place, allowed));
     names.push_back(name_in_errors(choice));
   }
   const auto said = in_child(names, [&](size_t i) { return open_one(found[i], place, refused); });

@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "experiment/isolation_choice.h"
 #include "experiment/paths.h"
+#include "experiment/read_compressors.h"
 #include "store/result_store.h"
 #include "wire/compressor_choice.h"
 #include "wire/messages.h"
@@ -23,6 +25,7 @@ struct CompressorPlace {
   std::string model_identity;                  // of its files (calibration.h), or ""
   std::vector<std::string> devices = {"cpu"};  // where its caches are to live
   bool prompt_in_chunks = false;               // its caches get prompts in several appends
+  IsolationChoice isolation = {};
 };
 
 struct OpenedCompressor {

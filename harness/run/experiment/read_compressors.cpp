@@ -345,6 +345,16 @@ CompressorChoice compressor_argument(const std::string& what, const std::string&
   return std::move(choices.front());
 }
 
+void isolation_keys(YamlKeys& keys, IsolationChoice& isolation) {
+  keys.other({"isolation", "whether compressors run in processes of their own; compressors in Python always do", false,
+              "process for plugins that were not built with kvc"},
+             "process, none", [&](const YamlValue& value) {
+               isolation.isolation = value.choice({"process", "none"});
+             });
+  keys.text({"python", "interpreter that runs compressors written in Python", false, "KVC_PYTHON, or python3"},
+            isolation.python);
+}
+
 void plugin_path_key(YamlKeys& keys, std::vector<std::string>& folders) {
   keys.other({"plugin_path", "folders to search before the built-in plugins"}, "list of texts",
              [&](const YamlValue& value) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "experiment/experiment.h"
+#include "experiment/isolation_choice.h"
 #include "text/yaml_keys.h"
 
 namespace kvc {
@@ -17,6 +18,9 @@ std::vector<CompressorChoice> read_compressor(const YamlValue& entry);
 // One compressor of a command line as an experiment writes it, "kivi" or "kivi: {bits: 2}"; what: "--compressor".
 // Throws Error where it is a sweep or a composition.
 CompressorChoice compressor_argument(const std::string& what, const std::string& text);
+
+// The keys `isolation` and `python`.
+void isolation_keys(YamlKeys& keys, IsolationChoice& isolation);
 
 // The key `plugin_path`: folders relative to the file, or else to the folder of the process.
 void plugin_path_key(YamlKeys& keys, std::vector<std::string>& folders);

@@ -339,7 +339,9 @@ std::vector<BenchCell> expand_bench(const BenchExperiment& experiment, const Pat
                                                                      experiment.allow_plugins,
                                                                      shape.shape,
                                                                      shape.identity,
-                                                                     {experiment.subject.device}});
+                                                                     {experiment.subject.device},
+                                                                     false,
+                                                                     experiment.isolation});
   const bool is_bench = experiment.kind == RunKind::bench;
   const size_t n_items = is_bench ? experiment.points.size() : experiment.searches.size();
   std::vector<BenchCell> cells;

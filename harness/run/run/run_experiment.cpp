@@ -183,9 +183,22 @@ class Run {
       check(child.asked.at(result.job), result);
       auto& job = child.given.at(result.job);
       std::erase(job.compressors, result.compressor);
-      filer_->put(job, result);
+      if (!tries_again(job, result)) filer_->put(job, result);
       progress_.ended(result);
     }
+    return true;
+  }
+
+  // A compressor's own process that died, of whatever, is started again, and the sample computed once more.
+  bool tries_again(const PendingJob& job, const JobResult& result) {
+    const auto* failed = std::get_if<FailedResult>(&result.answer);
+    if (!failed || failed->process == FailedResult::Process::lives) return false;
+    if (failed->process == FailedResult::Process::stuck) ++stuck_[result.compressor];
+    if (failed->process == FailedResult::Process::stuck || job.tried) return false;
+    auto again = job;
+    again.compressors = {result.compressor}, again.tried = true;
+    jobs_.push_front(std::move(again));
+    progress_.plan(jobs_.front());
     return true;
   }
 
@@ -326,7 +339,7 @@ class Run {
     for (const auto& [compressor, n] : stuck_) {
       if (n < kMostStuck || std::erase(job.compressors, compressor) == 0) continue;
       progress_.unplan({.task = job.task, .sample = job.sample, .compressors = {compressor}, .work = job.work});
-      fail(job, compressor, concat("not run: the plugin has already stopped ", n, " workers"));
+      fail(job, compressor, concat("not run: the plugin has already stopped ", n, " times at one step"));
     }
   }
 

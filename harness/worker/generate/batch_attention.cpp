@@ -8,6 +8,8 @@
 #include <optional>
 
 #include "contract/stopwatch.h"
+#include "hosted/hosted_cache.h"
+#include "hosted/hosted_steps.h"
 #include "sandbox/sandboxed_call.h"
 
 namespace kvc {
@@ -149,6 +151,28 @@ void settle(CacheStep& step, MemoryMeter& meter) {
   }
 }
 
+// What runs in a process of its own gets no more than a copy in any case.
+bool add_hosted(HostedSteps& hosted, CacheStep& step, size_t member, int64_t layer, NewTokens token,
+                MemoryMeter& meter) {
+  auto& cache = *(*step.caches)[static_cast<size_t>(layer)];
+  if (!process_with_steps(cache)) return false;
+  token.first_position -= step.out->n_hidden.at(static_cast<size_t>(layer));
+  const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
+  return hosted.add(member, cache, step.copies.copy_in(token));
+}
+
+void run_hosted(HostedSteps& hosted, std::span<CacheStep> steps, double scale, at::Tensor& attended) {
+  if (hosted.empty()) return;
+  const auto& first = steps[hosted.first_member()];
+  first.entering(true);
+  for (const auto& [member, error, encode_seconds, attend_seconds] : hosted.run(scale, attended)) {
+    steps[member].out->error = error;
+    steps[member].out->encode_seconds += encode_seconds;
+    steps[member].out->attend_seconds += attend_seconds;
+  }
+  first.entering(false);
+}
+
 bool attends_together(const CacheStep& step, at::Device device) {
   const auto* compressor = dynamic_cast<const BatchedAttention*>(step.compressor);
   return compressor && compressor->attends_together(device);
@@ -180,11 +204,13 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, int64_t sliding_wind
                  double scale, MemoryMeter& meter, at::Tensor& attended) {
   std::vector<int64_t> alone;
   std::map<const Compressor*, std::vector<int64_t>> together;
+  HostedSteps hosted;
   for (size_t b = 0; b < steps.size(); ++b) {
     auto& step = steps[b];
     if (step.out->error.empty()) {
       drop_hidden_tokens(step, layer, sliding_window, tokens[b].first_position, meter);
     }
+    if (step.out->error.empty() && add_hosted(hosted, step, b, layer, tokens[b], meter)) continue;
     if (step.out->error.empty()) append(step, layer, tokens[b], meter);
     if (!step.out->error.empty()) {
       attended[static_cast<int64_t>(b)].zero_();
@@ -194,6 +220,7 @@ void step_caches(std::span<CacheStep> steps, int64_t layer, int64_t sliding_wind
       alone.push_back(static_cast<int64_t>(b));
     }
   }
+  run_hosted(hosted, steps, scale, attended);
   for (const auto& [compressor, members] : together) {
     const DeviceMark start(attended.device());
     attend_together(dynamic_cast<const BatchedAttention&>(*compressor), steps, members, layer, scale, meter, attended);

@@ -171,6 +171,7 @@ int64_t Generator::add(GenerationRequest asked) {
   }
   meter_.reset_all();
   for (const auto& sequence : sequences) meter_.reset(sequence.account);
+  kernel_watch_.before(2 * n_values(static_cast<int64_t>(prompt.size())) * model_.shape().n_layers);
   try {
     if (request->asked.prefill.chunk == 0) {
       prefill_exactly(*request, sequences, prompt);
@@ -182,6 +183,7 @@ int64_t Generator::add(GenerationRequest asked) {
     requests_.erase(ticket);
     throw;
   }
+  kernel_watch_.after();
   for (auto& sequence : sequences) {
     sequence.out.n_prompt_tokens = n_tokens;
     sequence.out.k_error = sequence.reconstruction.k_error();

@@ -14,6 +14,7 @@
 #include "generate/prompt_end.h"
 #include "generate/shared_prefix.h"
 #include "generate/stop_scanner.h"
+#include "hosted/kernel_watch.h"
 #include "model/transformer.h"
 #include "sandbox/memory_meter.h"
 #include "tokenizer/tokenizer.h"
@@ -90,6 +91,7 @@ class Generator {
   std::mt19937 random_{std::random_device()()};  // of which layer exact tokens are kept, and when caches are asked
   std::set<const Compressor*> audited_;          // those of which a prompt was
   SharedPrefix prefix_;
+  KernelWatch kernel_watch_;
   std::map<int64_t, Request> requests_;  // by ticket, while it has sequences
   std::list<Sequence> sequences_;
 };

@@ -11,6 +11,7 @@
 
 #include "compose/part.h"
 #include "contract/stopwatch.h"
+#include "hosted/kernel_watch.h"
 #include "kvc/joint_prefill.h"
 #include "plugin_loader/normal_tokens.h"
 #include "sandbox/audit.h"
@@ -94,11 +95,13 @@ class SizeMeasure {
     const int account = meter_.take_account();
     meter_.share(account, &compressor_);
     std::vector<std::unique_ptr<LayerCache>> caches(1);
+    kernel_watch_.before(4 * seen.k.numel());
     auto error = sandboxed_call(meter_, account, CallMode::plain, [&] {
       caches[0] = compressor_.make_cache(info);
       append_prompt_alone(compressor_, *caches[0], tokens);
       copies_.reclaim();
     });
+    kernel_watch_.after();
     const auto held = meter_.held_bytes(account);  // before the plugin is asked
     LayerSize size;
     int64_t reported = 0;
@@ -160,6 +163,7 @@ class SizeMeasure {
   const LikelyTokens& likely_;
   MemoryMeter& meter_;
   const SizeSettings& settings_;
+  KernelWatch kernel_watch_;
   std::random_device random_;
   int64_t audited_ = -1;  // the layer
   double start_ = 0;

@@ -15,6 +15,7 @@
 #include "contract/stopwatch.h"
 #include "generate/exact_cache.h"
 #include "generate/generator.h"
+#include "hosted/host_process.h"
 #include "kvc/plugin.h"
 #include "plugin_loader/build_compressor.h"
 #include "probe/probe.h"
@@ -49,6 +50,8 @@ class Worker {
                    static_cast<int64_t>(kMemoryForKv * static_cast<double>(available_cache_bytes(set_up.devices)) /
                                         static_cast<double>(set_up.n_workers))) {
     ledger::set_limit(available_memory_bytes() / set_up.n_workers);
+    HostProcess::set_patience(set_up.patience);
+    HostProcess::set_memory_limit(available_memory_bytes() / set_up.n_workers);
     for (const auto* written : {&set_up.compressors, &set_up.references}) {
       for (const auto& one : *written) check_plugin_files(one);
     }
@@ -93,6 +96,7 @@ class Worker {
     size_t n_sequences = 0;                                 // of each compressor
     std::vector<std::vector<PlacedGeneration>> ended = {};  // by compressor
     size_t n_left = 0;                                      // compressors that have not answered
+    HostProcess::Deaths deaths = HostProcess::deaths();     // when it began
   };
   struct Ticket {
     int64_t job;
@@ -219,6 +223,14 @@ class Worker {
     channel_.send(JobResult{job, compressor, FailedResult{error}});
   }
 
+  // Says of a failure whether a compressor's own process died in the meantime, which may be why.
+  static void note_deaths(const HostProcess::Deaths& before, JobResult& result) {
+    auto* failed = std::get_if<FailedResult>(&result.answer);
+    const auto now = HostProcess::deaths();
+    if (!failed || now.n == before.n) return;
+    failed->process = now.n_stuck > before.n_stuck ? FailedResult::Process::stuck : FailedResult::Process::died;
+  }
+
   // The parent sends it when all jobs are done.
   void use(const OtherCompressors& others) {
     try {
@@ -326,6 +338,7 @@ class Worker {
   void probe(const Job& job, const ProbeJob& asked) {
     starting_ = &job;
     const auto start = Clock::now();
+    const auto deaths = HostProcess::deaths();
     try {
       auto probed =
           probe_.run({asked.prompt_ids, asked.answer_ids, compressors_of(job), job.sequence_key,
@@ -340,7 +353,10 @@ class Worker {
           write_safetensors(concat(asked.dump, "-", job.compressors[i], ".safetensors"), dump);
         }
       }
-      for (const auto& result : results) channel_.send(result);
+      for (auto& result : results) {
+        note_deaths(deaths, result);
+        channel_.send(result);
+      }
     } catch (const std::exception& e) {  // the prompt's fault, the model's or the disk's: it fails for all
       for (const int i : job.compressors) send_failed(job.id, i, said_by(e));
     }
@@ -374,7 +390,9 @@ class Worker {
     ended.push_back({ticket->second.prompt, finished.continuation, std::move(finished.generation)});
     if (ended.size() < active.n_sequences) return;
     const int compressor = active.job.compressors[finished.compressor];
-    channel_.send(job_result(active.job, compressor, *compressors_[static_cast<size_t>(compressor)], model_, ended));
+    auto result = job_result(active.job, compressor, *compressors_[static_cast<size_t>(compressor)], model_, ended);
+    note_deaths(active.deaths, result);
+    channel_.send(result);
     ended.clear();
     if (--active.n_left > 0) return;
     channel_.send({{"done", active.job.id}});

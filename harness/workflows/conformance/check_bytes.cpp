@@ -7,6 +7,9 @@
 #include <filesystem>
 
 #include "conformance/filled_cache.h"
+#include "contract/stopwatch.h"
+#include "hosted/hosted_compressor.h"
+#include "hosted/kernel_watch.h"
 #include "kvc/joint_prefill.h"
 #include "sandbox/audit.h"
 #include "sandbox/sandboxed_call.h"
@@ -129,12 +132,62 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
   return outcome;
 }
 
+namespace {
+
+// Of a compressor in a process of its own: sequences of tokens, until they are as many as are judged, or for so long.
+Outcome host_grows_by_the_footprint(const Subject& subject, const Compressor& compressor, const CountedByKernel& host) {
+  constexpr double kSeconds = 10;
+  constexpr int64_t kTokens = 4096, kNoise = 1 << 20;
+  Outcome outcome;
+  MemoryMeter meter;
+  const auto input = ordinary_input(subject.model, kTokens + 4, 8);
+  const int64_t sequence_bytes = 4 * input.k.numel();  // of K and V at 16 bits
+  std::vector<std::unique_ptr<LayerCache>> caches;
+  const auto fill_one = [&] {
+    caches.push_back(make_cache(compressor, subject));
+    fill(compressor, *caches.back(), input, kTokens);
+  };
+  fill_one();
+  caches.clear();
+  fill_one();  // what libraries keep is there
+  const auto first_claimed = caches[0]->footprint().total_bytes();
+  const auto before = host.count();
+  const auto start = Clock::now();
+  int64_t appended = 0, claimed = -first_claimed;
+  const int64_t most = subject.options.empty() && subject.model.n_kv_heads * subject.model.head_dim >= 128
+                           ? kJudgedBytes
+                           : kJudgedBytes / 16;
+  while (appended < most && seconds_since(start) < kSeconds) {
+    fill_one();
+    appended += sequence_bytes;
+  }
+  const auto after = host.count();
+  for (const auto& cache : caches) claimed += cache->footprint().total_bytes();
+  const int64_t grown = after.memory_bytes - before.memory_bytes;
+  const auto n_caches = static_cast<int64_t>(caches.size()) - 1;
+  const int64_t allowed = allowed_growth(appended, n_caches) + (appended < kJudgedBytes ? kNoise : 0);
+  expect(grown <= claimed + allowed,
+         concat("footprint() is ", claimed, " bytes in all after ", appended, " bytes of K and V in ", n_caches,
+                " sequences, the process has grown by ", grown, " (allowed beyond: ", allowed, ")"),
+         outcome);
+  expect(after.n_files <= before.n_files, concat(after.n_files - before.n_files, " more open files than before"),
+         outcome);
+  expect(after.n_processes == 0, concat("started ", after.n_processes, " processes"), outcome);
+  return outcome;
+}
+
+}  // namespace
+
 // The second time that so many tokens are held: the first brings what libraries keep.
 Outcome process_grows_by_the_footprint(const Subject& subject) {
   Outcome outcome;
   if (ledger::is_guarded()) return {.not_applicable = "guard pages are memory, too"};
   if (!check_device().is_cpu()) return {.not_applicable = "a device's memory is not the process's"};
   if (!ledger::is_kept()) return {.not_applicable = "a sanitizer keeps what was freed"};
+  const auto compressor = make_compressor(subject);
+  if (const auto* host = dynamic_cast<const CountedByKernel*>(compressor.get())) {
+    return host_grows_by_the_footprint(subject, *compressor, *host);
+  }
   constexpr int64_t kNoise = 1 << 20;
   const int64_t n_tokens = subject.options.empty() ? 8192 : 2048;
   const auto input = ordinary_input(subject.model, n_tokens + 8, 8);

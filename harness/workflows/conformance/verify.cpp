@@ -37,7 +37,11 @@ void run_checks(const ForkedChild::Say& say, const std::filesystem::path& file, 
     ledger::open(ledger::kAccounts - 1);  // all that the checks do
   }
   check_device() = device_named(options.device);
-  const PluginLibrary plugin(file);
+  using Runs = PluginLibrary::Runs;
+  const bool apart = options.isolation == "process" || (options.isolation.empty() && !is_built_with_kvc(file));
+  const bool can =
+      check_device().is_cpu() && !options.paranoid;  // tensors on devices and guard pages are a process's own
+  const PluginLibrary plugin(file, "", apart && can ? Runs::in_own_process : Runs::here);
   const auto& d = plugin.descriptor();
   KVC_CHECK(check_device().is_cpu() || *d.capabilities.devices == 0, d.name, " on device ", options.device,
             ", allowed: cpu, because ", d.capabilities.devices);

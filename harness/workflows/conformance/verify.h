@@ -35,6 +35,7 @@ struct VerifyOptions {
   std::optional<nlohmann::json> options;  // without: the option sweep
   std::vector<std::string> checks;        // names; none: all
   std::string device = "cpu";             // or one on which CUDA code runs
+  std::string isolation = {};  // as of an experiment: "process", "none"; "": process unless it was built with kvc
   int seconds_a_check = 300;
   bool paranoid =
       false;  // tensors between guard pages: a write or a read outside ends the check, at some ten times the time
