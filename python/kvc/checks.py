@@ -5,8 +5,8 @@ import re
 
 import pandas
 
-from .program import KvcError, call, settings_options
-from .results import Results
+from .calls import KvcError, call, settings_options
+from .databases import Results
 
 
 def _word(compressor):

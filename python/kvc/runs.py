@@ -1,13 +1,14 @@
 """kvc run: experiments from files, dicts and YAML text."""
 import contextlib
+import inspect
 import json
 import os
 import re
 import sys
 import tempfile
 
-from .program import KvcError, call, settings_options
-from .results import Results
+from .calls import KvcError, call, settings_options
+from .databases import Results
 
 
 @contextlib.contextmanager
@@ -28,14 +29,26 @@ def _file_of(experiment):
         yield file.name
 
 
-def run(experiment, db=None, limit=None, settings=None, progress=True):
+def _compressor_options(compressors):
+    """--compressor for each: a class of a file, or a file's name."""
+    options = []
+    for each in compressors:
+        file = inspect.getsourcefile(each) if isinstance(each, type) else os.fspath(each)
+        if not file or not os.path.isfile(file):
+            raise KvcError(f"compressor {each!r}: expected a class of kvc.Compressor that is defined in a file, or that file")
+        options += ["--compressor", os.path.abspath(file)]
+    return options
+
+
+def run(experiment, db=None, limit=None, settings=None, progress=True, compressors=()):
     """Runs what is missing of an experiment and returns its Results.
 
     experiment: a file, a dict with its keys, or YAML text of several lines; the latter two are named "notebook" unless they
-    have a name. settings: {"path": value} put over it, as --set does. progress: show the program's progress. Samples that
+    have a name. settings: {"path": value} put over it, as --set does. compressors: classes of kvc.Compressor, defined in files,
+    or such files; they are added to the experiment's. progress: show the program's progress. Samples that
     failed and suspect cells are no exception: they are told on standard error, and stand in the tables' notes.
     """
-    options = settings_options(settings)
+    options = settings_options(settings) + _compressor_options(compressors)
     if db is not None:
         options += ["--db", os.fspath(db)]
     if limit is not None:

@@ -9,7 +9,7 @@ import numpy
 import pandas
 
 from .frames import frame_of
-from .program import KvcError, call
+from .calls import KvcError, call
 
 
 _COMPRESSOR = """CASE
