@@ -24,7 +24,7 @@ ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 PROGRAM = os.path.abspath(sys.argv[1])
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "THIRD_PARTY.md", "docs/*.md", "tasks/README.md",
          "models/demo/README.md", "plugins/README.md", "plugins/*/README.md", "python/README.md", "results/**/README.md"]
-LAUNCHER = {"package": None, "setup": ["--gpu"], "test": None, "worker": None}  # no verbs of --help: what may follow; None: anything
+LAUNCHER = {"package": None, "setup": ["--gpu"], "test": None, "worker": None, "host": None}  # no verbs of --help: what may follow; None: anything
 FOLDERS = ("bench/", "configs/", "docs/", "models/", "plugins/", "prompts/", "tasks/", "tests/", "results/external/")
 # What runs at once, by the words that a command begins with: no model works, nothing is fetched.
 QUICK = ["columns", "data", "doctor", "model list", "model show models/demo", "plugins", "power --task", "prompt",
@@ -117,7 +117,7 @@ def check_links(page, text):
 # --- commands
 
 def run(arguments, cwd=ROOT, timeout=600):
-    environment = {**os.environ, "KVC_ROOT": ROOT, "OMP_NUM_THREADS": "1"}
+    environment = {**os.environ, "KVC_ROOT": ROOT, "OMP_NUM_THREADS": "1", "KVC_PYTHON": sys.executable}
     return subprocess.run(arguments, cwd=cwd, env=environment, timeout=timeout, capture_output=True, text=True)
 
 

@@ -116,7 +116,7 @@ TEST_F(BenchRuns, ACompressorThatFailsCostsItsPointsAlone) {
                                     "  - crashes\n  - misbehaves: {how: aborts, where: worker}\n"
                                     "  - misbehaves: {how: throws_an_int, where: worker}\n"
                                     "  - misbehaves: {how: hangs}\n  - full\n") +
-                         "patience: 0.5\nplugin_path: [" + KVC_BINARY_DIR + "/tests/plugins]\n");
+                         "isolation: none\npatience: 0.5\nplugin_path: [" + KVC_BINARY_DIR + "/tests/plugins]\n");
   EXPECT_EQ(ended.exit_code, 4) << ended.err;
   EXPECT_NE(ended.err.find("failed: layer 4/2/64, 64 + 4 tokens, batch 1, crashes (defaults): the bench was killed by"),
             std::string::npos)

@@ -10,6 +10,11 @@
 namespace kvc::test {
 namespace {
 
+// The plugins' code runs in the worker.
+std::string in_worker(const std::string& compressors, int limit = 3) {
+  return small_experiment(compressors, limit) + "isolation: none\n";
+}
+
 namespace fs = std::filesystem;
 
 const fs::path kBuilt = fs::path(KVC_BINARY_DIR) / "plugins", kTestPlugins = fs::path(KVC_BINARY_DIR) / "tests/plugins";
@@ -27,7 +32,7 @@ class OpenedPlugin : public testing::Test {
     fs::copy_file(plugin, folder / "plugins" / plugin.filename());
   }
   Finished run(const std::string& compressors, std::vector<std::string> more = {}) const {
-    const auto file = folder.write("x.yaml", small_experiment(compressors)).string();
+    const auto file = folder.write("x.yaml", in_worker(compressors)).string();
     more.insert(more.begin(), {"run", file, "--db", database.string(), "--set",
                                "plugin_path=[" + (folder / "plugins").string() + "]"});
     return run_program(folder, more);

@@ -65,7 +65,7 @@ class BadPlugin : public testing::TestWithParam<Bad> {};
 TEST_P(BadPlugin, IsFoundByTheCheckOfWhatItDoes) {
   if (kIsSanitized && GetParam().plugin == std::string("keeps_views")) GTEST_SKIP() << "a sanitizer sees it first";
   TempFolder folder;
-  const auto run = run_program(folder, {"plugin", "verify", bad_plugin(GetParam().plugin)});
+  const auto run = run_program(folder, {"plugin", "verify", bad_plugin(GetParam().plugin), "--isolation", "none"});
   EXPECT_EQ(run.exit_code, 5) << run.err;
   EXPECT_EQ(failed_checks(run.err), GetParam().checks) << run.err;
   EXPECT_TRUE(has(run.err, GetParam().message)) << run.err;
@@ -78,20 +78,21 @@ INSTANTIATE_TEST_SUITE_P(Verify, BadPlugin, testing::ValuesIn(kBad),
 TEST(Verify, SaysWhichSignalCrashedWhichCheckAndGoesOn) {
   if (kIsSanitized) GTEST_SKIP() << "a sanitizer sees it first";
   TempFolder folder;
-  const auto run = run_program(folder, {"plugin", "verify", bad_plugin("segfaults")});
+  const auto run = run_program(folder, {"plugin", "verify", bad_plugin("segfaults"), "--isolation", "none"});
   EXPECT_EQ(run.exit_code, 5) << run.err;
   EXPECT_TRUE(has(run.err, "crashed by signal 11 (Segmentation fault) in check attention_equals_reference")) << run.err;
   EXPECT_FALSE(failed_checks(run.err).contains("lossy_means_lossy")) << "runs after the crashes, without attending";
   EXPECT_TRUE(has(run.out, "| lossy_means_lossy |")) << run.out;
-  const auto aborted = run_program(folder, {"plugin", "verify", bad_plugin("crashes")});
+  const auto aborted = run_program(folder, {"plugin", "verify", bad_plugin("crashes"), "--isolation", "none"});
   EXPECT_TRUE(has(aborted.err, "crashed by signal 6 (Aborted) in check")) << aborted.err;
-  const auto thrown = run_program(folder, {"plugin", "verify", bad_plugin("throws")});
+  const auto thrown = run_program(folder, {"plugin", "verify", bad_plugin("throws"), "--isolation", "none"});
   EXPECT_TRUE(has(thrown.err, "throws: throws: append called 3 times")) << thrown.err;
 }
 
 TEST(Verify, EndsACheckThatHangs) {
   TempFolder folder;
-  const auto run = run_program(folder, {"plugin", "verify", bad_plugin("hangs"), "--timeout", "1"});
+  const auto run =
+      run_program(folder, {"plugin", "verify", bad_plugin("hangs"), "--isolation", "none", "--timeout", "1"});
   EXPECT_EQ(run.exit_code, 5) << run.err;
   EXPECT_TRUE(has(run.err, "no answer after 1 s in check shapes_are_as_declared")) << run.err;
 }

@@ -90,8 +90,8 @@ TEST_F(SharedRun, ADryRunSaysHowLongAndByWhat) {
   const auto plan = [&](const std::string& db, const std::string& set) {
     return run_program(folder_, {"run", file_, "--db", db, "--dry-run", "--set", set}).out;
   };
-  const auto throws =
-      folder_.write("t.yaml", small_experiment("  - misbehaves: {how: throws_an_int, where: worker}\n"));
+  const auto throws = folder_.write(
+      "t.yaml", small_experiment("  - misbehaves: {how: throws_an_int, where: worker}\n") + "isolation: none\n");
   EXPECT_NE(plan(shared_, "seed=1").find(" with 1 worker, from a trial of "), std::string::npos);
   EXPECT_NE(plan(alone_, "limit=40").find(" with 1 worker, from the times of 48 samples in the database"),
             std::string::npos);
