@@ -369,8 +369,10 @@ int64_t MemoryMeter::held_by(const void* holder) {
   if (!charges) return 0;
   const std::lock_guard lock(charges->mutex);
   int64_t bytes = 0;
-  for (const auto& [of, held] : charges->elsewhere)
-    bytes += of.second == holder ? held.tensors + held.beside_tensors : 0;
+  for (const auto& [of, held] : charges->elsewhere) {
+    if (of.second != holder) continue;
+    bytes += held.tensors + held.beside_tensors + kAllocatorBytesATensor * held.n_tensors;
+  }
   return bytes;
 }
 int MemoryMeter::open_account() {

@@ -54,9 +54,11 @@ class MemoryMeter {
   // the most that it held at once. Of the thread's meter; nothing where it has none, and for kUnseen.
   static void hold_elsewhere(int account, const void* holder, const Held& held, int64_t peak);
   static void hold_shared_elsewhere(const void* owner, const Held& held);  // for all caches of a compressor
-  static int64_t held_by(const void* holder);  // for all accounts: tensors and what is beside them
-  static int open_account();                   // on this thread; kUnseen where there is no meter
-  static bool ignores_peaks();                 // the account is open only to inspect
+  // For all accounts: tensors, what is kept for each outside it, and what the allocator adds to each.
+  static constexpr int64_t kAllocatorBytesATensor = 384;
+  static int64_t held_by(const void* holder);
+  static int open_account();    // on this thread; kUnseen where there is no meter
+  static bool ignores_peaks();  // the account is open only to inspect
 
   // The account of what all caches of a compressor share: that of `owner`, which is made where it has none. What is
   // made in a kvc::Shared while `account` is open is charged to it.
