@@ -1,5 +1,5 @@
 // Eviction of the prompt's tokens by one simple score, once the prompt (or a chunk of it) is there; each KV head keeps
-// those of highest score, the first `sinks` and the newest `recent`. Every token after the prompt is held exactly.
+// those of highest score, the first `sinks` and the newest `recent`. Every token after the prompt is stored uncompressed.
 //   knorm     -|k|: keys of low norm draw attention whatever the query
 //   keydiff   -cos(k, a), a the mean of the prompt's keys, each of length 1: keys that are like no other
 //   tova      the attention of the prompt's last query, the mean over all query heads: heads keep the same tokens

@@ -42,8 +42,8 @@ using protocol::double_of;
 using protocol::Operation;
 using protocol::Received;
 
-constexpr size_t kCopiedBytes = 64 << 10;
-constexpr double kSecondsToWait = 60;  // for a request, until it looks again
+constexpr size_t kCopiedBytes = 64 << 10;  // of an answer's tensor that is copied at most
+constexpr double kSecondsToWait = 60;      // for a request, until it looks again
 
 size_t size_of(int fd) {
   struct stat about {};
@@ -304,9 +304,10 @@ class Host {
         const auto q = input(0), query = cache.attended_query(q);
         const auto attended = cache.attended(), nearest = cache.dequantize();
         reply.tensors = {cache.positions(), attended.k, attended.v};
-        if (!same(nearest, attended) || !query.is_same(q)) reply.tensors.insert(reply.tensors.end(), {{}, {}});
-        if (!same(nearest, attended)) reply.tensors[3] = nearest.k, reply.tensors[4] = nearest.v;
-        if (!query.is_same(q)) reply.tensors.push_back(query);
+        const bool is_same = same(nearest, attended), is_same_query = query.is_same(q);
+        if (!is_same || !is_same_query) reply.tensors.resize(5);
+        if (!is_same) reply.tensors[3] = nearest.k, reply.tensors[4] = nearest.v;
+        if (!is_same_query) reply.tensors.push_back(query);
         reply.text = rows_of(cache.footprint());
         break;
       }
@@ -528,19 +529,19 @@ class Host {
     const auto caches = tensor(0);
     const auto n = caches.size(0);
     const auto* named = caches.const_data_ptr<int64_t>();
-    auto table = at::zeros({n, 7}, at::kDouble);
+    auto table = at::zeros({n, protocol::kStepColumns}, at::kDouble);
     auto errors = json::array();
     reply.tensors = {table};
     bool failed = false;
     for (int64_t i = 0; i < n; ++i) {
       const auto at = static_cast<size_t>(1 + 3 * i);
-      auto* row = table.data_ptr<double>() + 7 * i;
+      auto* row = table.data_ptr<double>() + protocol::kStepColumns * i;
       at::Tensor attention;
       const auto error =
           step_one(named[2 * i], {tensor(at), view(at + 1), view(at + 2), named[2 * i + 1], AppendKind::decoded},
                    double_of(number(0)), row, attention);
       failed |= !error.empty();
-      row[0] = error.empty() ? 0 : 1;
+      row[protocol::kFailed] = error.empty() ? 0 : 1;
       errors.push_back(error);
       reply.tensors.push_back(attention);
     }
@@ -557,7 +558,7 @@ class Host {
       found.append(tokens);
       copies_.reclaim();
     });
-    row[1] = seconds_since(start);
+    row[protocol::kEncodeSeconds] = seconds_since(start);
     copies_.invalidate();
     if (error.empty()) {
       error = sandboxed_call(meter_, account_, CallMode::plain, [&] {
@@ -566,11 +567,13 @@ class Host {
         make_own(attention);
       });
     }
-    row[2] = seconds_since(start) - row[1];
+    row[protocol::kAttendSeconds] = seconds_since(start) - row[protocol::kEncodeSeconds];
     if (!error.empty()) attention.reset();
     const auto held = meter_.held_bytes(account_);
-    row[3] = static_cast<double>(held.tensors), row[4] = static_cast<double>(held.n_tensors);
-    row[5] = static_cast<double>(held.beside_tensors), row[6] = static_cast<double>(meter_.peak_bytes(account_));
+    row[protocol::kTensors] = static_cast<double>(held.tensors);
+    row[protocol::kCount] = static_cast<double>(held.n_tensors);
+    row[protocol::kElse] = static_cast<double>(held.beside_tensors);
+    row[protocol::kPeak] = static_cast<double>(meter_.peak_bytes(account_));
     return error;
   }
 

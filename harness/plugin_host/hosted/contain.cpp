@@ -39,8 +39,8 @@ void allow(const Filter& filter, std::initializer_list<int> calls) {
 }
 
 // Only with such an argument.
-void allow(const Filter& filter, int call, const scmp_arg_cmp& argument, uint32_t action = SCMP_ACT_ALLOW) {
-  if (call >= 0) check(::seccomp_rule_add_array(filter.get(), action, call, 1, &argument), "a rule");
+void allow(const Filter& filter, int call, const scmp_arg_cmp& argument) {
+  if (call >= 0) check(::seccomp_rule_add_array(filter.get(), SCMP_ACT_ALLOW, call, 1, &argument), "a rule");
 }
 
 void allow_memory_and_threads(const Filter& filter) {

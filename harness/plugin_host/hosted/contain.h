@@ -24,7 +24,7 @@ void contain(Stage stage, uint32_t* refused);
 
 std::string system_call_name(int number);  // "socket"
 
-// Not containment, but what goes with it: no core files, few descriptors, and at most so many bytes of private memory.
+// Resource limits of this process: no core files, 256 descriptors, memory_bytes of private memory (0: any number).
 void set_limits(int64_t memory_bytes);
 
 }  // namespace kvc

@@ -19,6 +19,7 @@
 #include "hosted/host_starter.h"
 #include "text/files.h"
 #include "text/message.h"
+#include "wire/child_end.h"
 
 namespace kvc {
 namespace {
@@ -46,12 +47,6 @@ size_t most_shared_bytes() {
 }
 
 Control& control_of(const SharedMemory& memory) { return *reinterpret_cast<Control*>(memory.bytes().data()); }
-
-std::string ended_by(int status) {
-  return WIFSIGNALED(status)
-             ? concat("was killed by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
-             : concat("ended with exit code ", WEXITSTATUS(status));
-}
 
 // Of a file of /proc: the number after `name`, and of all its lines that begin so.
 int64_t sum_in(const std::string& text, std::initializer_list<const char*> names) {
@@ -143,7 +138,7 @@ std::string HostProcess::how_it_ended() {
   const uint32_t refused = control_of(control_).refused;
   return refused > 0 ? concat("was ended, because it called ", system_call_name(static_cast<int>(refused - 1)),
                               ", which a compressor may not")
-                     : ended_by(status);
+                     : concat(WIFSIGNALED(status) ? "was " : "", said_of_status(status));
 }
 
 void HostProcess::end(const std::string& why) {
@@ -239,7 +234,6 @@ KernelCount HostProcess::count() const {
   const size_t shared = outputs_.n_bytes_taken() + control_.n_bytes_taken();
   count.memory_bytes += static_cast<int64_t>(shared);
   count.n_files = n_entries(folder + "/fd");
-  count.n_threads = n_entries(folder + "/task");
   std::error_code error;
   for (const auto& thread : std::filesystem::directory_iterator(folder + "/task", error)) {
     const auto children = read_proc(thread.path().string() + "/children");

@@ -34,7 +34,6 @@ struct HostAnswer {
 struct KernelCount {
   int64_t memory_bytes = 0;  // that are the process's alone, in memory or swapped out
   int64_t n_files = 0;
-  int64_t n_threads = 0;
   int64_t n_processes = 0;  // that it has started
 };
 

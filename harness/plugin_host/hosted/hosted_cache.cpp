@@ -137,7 +137,6 @@ class HostedCache : public LayerCache, public DropsTokens, public ProbedParts, p
     hold_shared_elsewhere(compressor_, answer);
     return answer;
   }
-  int64_t n_kv_heads() const { return info().n_kv_heads; }
 
  private:
   HostAnswer counts() const { return call({.operation = Operation::counts, .numbers = {number_}}); }

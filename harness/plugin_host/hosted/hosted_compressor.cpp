@@ -286,8 +286,6 @@ class HostedObserver final : public HostedJoint<ObservationPass> {
 
 }  // namespace
 
-bool HostedPlugin::is_python() const { return file.ends_with(".py"); }
-
 json describe_hosted(const HostedPlugin& plugin) { return Descriptions::of(plugin); }
 
 std::unique_ptr<Compressor> make_hosted(const HostedPlugin& plugin, const json& options, json* resolved) {

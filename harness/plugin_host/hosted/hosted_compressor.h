@@ -16,8 +16,6 @@ struct HostedPlugin {
   std::string file;    // a shared library or a Python file
   std::string sha256;  // of it when the run began; "": whatever it is
   std::string python;  // the interpreter, of a Python file
-
-  bool is_python() const;
 };
 
 // What the file says of itself: {"name", "summary", "source", "deviations", "capabilities", "options": [...], "runtime"}.

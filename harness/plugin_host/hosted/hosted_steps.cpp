@@ -10,18 +10,10 @@
 #include "text/json.h"
 
 namespace kvc {
-namespace {
+using namespace protocol;
 
-// Columns of the answer's table, a row for each cache.
-enum Column : int64_t { kFailed, kEncodeSeconds, kAttendSeconds, kTensors, kCount, kElse, kPeak, kColumns };
-
-}  // namespace
-
-bool HostedSteps::add(size_t member, LayerCache& cache, const NewTokens& token) {
-  auto process = process_with_steps(cache);
-  if (!process) return false;
+void HostedSteps::add(std::shared_ptr<HostProcess> process, size_t member, LayerCache& cache, const NewTokens& token) {
   by_process_[std::move(process)].push_back({member, &cache, &token});
-  return true;
 }
 
 protocol::Request HostedSteps::request_of(const Steps& steps, double scale) {
@@ -40,10 +32,10 @@ protocol::Request HostedSteps::request_of(const Steps& steps, double scale) {
 void HostedSteps::take(const Steps& steps, const HostAnswer& answer, const at::Tensor& attended,
                        std::vector<Result>& results) {
   const auto n = static_cast<int64_t>(steps.size());
-  const auto table = answer.tensor(0, at::kDouble, {n, kColumns});
+  const auto table = answer.tensor(0, at::kDouble, {n, kStepColumns});
   const auto errors = answer.text.empty() ? nlohmann::json::array() : try_json(answer.text);
   for (size_t i = 0; i < steps.size(); ++i) {
-    const auto* row = table.const_data_ptr<double>() + static_cast<int64_t>(i) * kColumns;
+    const auto* row = table.const_data_ptr<double>() + static_cast<int64_t>(i) * kStepColumns;
     Result result{steps[i].member, "", row[kEncodeSeconds], row[kAttendSeconds]};
     for (const double seconds : {result.encode_seconds, result.attend_seconds}) {
       KVC_CHECK(seconds >= 0 && std::isfinite(seconds), "the compressor's process gave ", seconds, " as seconds");

@@ -13,8 +13,8 @@ namespace kvc {
 
 class HostedSteps {
  public:
-  // Whether the cache runs in a process that takes steps; its token is then part of run(). Both outlive that.
-  bool add(size_t member, LayerCache& cache, const NewTokens& token);
+  // The token becomes part of run(). process: the cache's, which takes steps (process_with_steps). All outlive run().
+  void add(std::shared_ptr<HostProcess> process, size_t member, LayerCache& cache, const NewTokens& token);
 
   bool empty() const { return by_process_.empty(); }
   size_t first_member() const { return by_process_.begin()->second.front().member; }

@@ -8,7 +8,7 @@
 namespace kvc {
 namespace {
 
-constexpr int64_t kAllowedPart = 50;          // one of so many bytes
+constexpr int64_t kAllowedPart = 50;          // 1/50 of the appended bytes
 constexpr double kAlwaysCounted = 128 << 20;  // bytes of a prompt's K and V
 constexpr double kLeastShare = 1. / 16;       // of smaller ones
 constexpr int64_t kAllowedBytes = 256 << 10;

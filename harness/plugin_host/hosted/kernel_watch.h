@@ -11,9 +11,8 @@
 
 namespace kvc {
 
-// How much a process may grow beyond what its caches report, for K and V of so many bytes at 16 bits in so many caches:
-// what allocators take, and pages that are begun. Judged once kJudgedBytes were appended: of fewer, what a process does
-// once weighs more.
+// Bytes that a process may grow by beyond what its n_caches caches report after appended_bytes of K and V (at 16 bits):
+// what allocators take, and pages that are begun. Judged from kJudgedBytes on: below, what a process does once weighs more.
 inline constexpr int64_t kJudgedBytes = 64 << 20;
 int64_t allowed_growth(int64_t appended_bytes, int64_t n_caches);
 

@@ -88,4 +88,7 @@ inline constexpr size_t kInspecting = 13;
 inline constexpr size_t kHeldTensors = 4, kHeldCount = 5, kHeldElse = 6, kHeldPeak = 7;
 inline constexpr size_t kSharedTensors = 8, kSharedCount = 9, kSharedElse = 10;
 
+// Columns of step's table, a row for each cache; docs/protocol.md.
+enum StepColumn : int64_t { kFailed, kEncodeSeconds, kAttendSeconds, kTensors, kCount, kElse, kPeak, kStepColumns };
+
 }  // namespace kvc::protocol

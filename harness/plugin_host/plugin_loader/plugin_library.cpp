@@ -96,8 +96,6 @@ std::shared_ptr<const PluginLibrary::Described> PluginLibrary::describe(const Ho
   return described;
 }
 
-std::string PluginLibrary::runtime() const { return described_ ? described_->said.value("runtime", "") : ""; }
-
 std::vector<OptionDescription> PluginLibrary::describe_options() const {
   if (described_) {
     std::vector<OptionDescription> options;
@@ -134,8 +132,11 @@ nlohmann::json PluginLibrary::with_files_from(const std::filesystem::path& folde
   auto placed = options;
   OptionFilePlacer placer(folder, placed);
   if (!options.is_object()) return placed;
-  if (!described_) descriptor_->visit_defaults(placer);
-  for (const auto& option : described_ ? describe_options() : std::vector<OptionDescription>()) {
+  if (!described_) {
+    descriptor_->visit_defaults(placer);
+    return placed;
+  }
+  for (const auto& option : describe_options()) {
     if (option.type == "file") placer.place(option.name, words_of(option.allowed));
   }
   return placed;

@@ -43,7 +43,6 @@ class PluginLibrary {
   const std::filesystem::path& file() const { return file_; }
   const PluginDescriptor& descriptor() const { return *descriptor_; }
   const std::string& sha256() const { return sha256_; }  // of the file
-  std::string runtime() const;  // what runs a Python file: "Python 3.11.2, torch 2.11.0"; else ""
 
   std::vector<OptionDescription> describe_options() const;
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "contract/stopwatch.h"
+#include "kvc/check.h"
 
 namespace kvc {
 namespace {
@@ -143,6 +144,11 @@ bool has_exited(pid_t child, double wait_seconds) {
     if (seconds_since(start) >= wait_seconds) return false;
     ::poll(nullptr, 0, 10);
   }
+}
+
+std::string said_of_status(int status) {
+  if (!WIFSIGNALED(status)) return concat("ended with exit code ", WEXITSTATUS(status));
+  return concat("killed by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")");
 }
 
 // The group first: once the child is waited for, its number may be another's.

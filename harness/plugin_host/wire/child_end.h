@@ -3,6 +3,8 @@
 
 #include <sys/types.h>
 
+#include <string>
+
 namespace kvc {
 
 // Of main(): from here on orphans of this process's children, whatever group and session they went to, become its own,
@@ -24,6 +26,9 @@ void end_by(int signal);
 
 // Whether it ended within that many seconds; it still has to be reaped.
 bool has_exited(pid_t child, double wait_seconds);
+
+// Of a status, as of waitpid: "killed by signal 6 (Aborted)", "ended with exit code 3".
+std::string said_of_status(int status);
 
 // Ends it and its group, waits for it, and ends the processes that it leaves running. -> its status, as of waitpid
 int reap(pid_t child);

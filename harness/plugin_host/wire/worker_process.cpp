@@ -197,10 +197,7 @@ int WorkerProcess::reap() { return kvc::reap(std::exchange(child_, -1)); }
 // The child has closed its socket, and is about to end unless it was a plugin that did.
 void WorkerProcess::read_epitaph() {
   has_exited(child_, kToldSeconds);
-  const int status = reap();
-  epitaph_ = WIFSIGNALED(status)
-                 ? concat("killed by signal ", WTERMSIG(status), " (", ::strsignal(WTERMSIG(status)), ")")
-                 : concat("ended with exit code ", WEXITSTATUS(status));
+  epitaph_ = said_of_status(reap());
 }
 
 WorkerChannel::WorkerChannel() : place_(nullptr), socket_(kSocketFd) {

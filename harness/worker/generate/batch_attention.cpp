@@ -155,10 +155,12 @@ void settle(CacheStep& step, MemoryMeter& meter) {
 bool add_hosted(HostedSteps& hosted, CacheStep& step, size_t member, int64_t layer, NewTokens token,
                 MemoryMeter& meter) {
   auto& cache = *(*step.caches)[static_cast<size_t>(layer)];
-  if (!process_with_steps(cache)) return false;
+  auto process = process_with_steps(cache);
+  if (!process) return false;
   token.first_position -= step.out->n_hidden.at(static_cast<size_t>(layer));
   const MemoryMeter::Scope own_copies(meter, MemoryMeter::kUnseen);
-  return hosted.add(member, cache, step.copies.copy_in(token));
+  hosted.add(std::move(process), member, cache, step.copies.copy_in(token));
+  return true;
 }
 
 void run_hosted(HostedSteps& hosted, std::span<CacheStep> steps, double scale, at::Tensor& attended) {

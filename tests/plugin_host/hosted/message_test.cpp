@@ -1,4 +1,4 @@
-// Requests and answers as bytes: what a process writes that nobody trusts.
+// Requests and answers as bytes, also those of a process that is not trusted.
 #include "hosted/message.h"
 
 #include <ATen/ATen.h>
