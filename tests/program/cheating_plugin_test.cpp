@@ -151,13 +151,14 @@ TEST(CheatThatLooksForASize, IsMeasuredAsItIsInSamplesOrNotAtAll) {
   auto text =
       small_experiment("  - cheats: {how: [honest, small_under_key_1, small_of_normal_numbers, small_at_4096]}\n");
   text.replace(text.find("sizes: []"), 9, "sizes: [4096]");
-  run_program(folder, {"run", folder.write("x.yaml", text), "--db", folder / "r.sqlite"});
+  const auto run = run_program(folder, {"run", folder.write("x.yaml", text), "--db", folder / "r.sqlite"});
   auto store = ResultStore::open_readonly(folder / "r.sqlite");
   const auto n_of = [&](const std::string& how, const std::string& what) {
     return store.database().integer(
         "SELECT count(*) FROM cell_size JOIN cell ON key = cell_key WHERE options_json ->> 'how' = '" + how + "' AND " +
         what);
   };
+  SCOPED_TRACE(run.out + run.err + store.database().text("SELECT group_concat(error, '; ') FROM cell_size"));
   EXPECT_EQ(n_of("honest", "kv_bytes < 0.25 * kv_bytes_fp16"), 2);
   EXPECT_EQ(n_of("small_under_key_1", "kv_bytes = kv_bytes_fp16"), 2);
   EXPECT_EQ(n_of("small_of_normal_numbers", "kv_bytes = kv_bytes_fp16"), 2);

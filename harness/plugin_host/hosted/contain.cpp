@@ -8,8 +8,11 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -21,9 +24,23 @@ namespace {
 
 constinit uint32_t* refused_call = nullptr;
 
+// Files that glibc itself reads when an arena shrinks and when processors are counted; it does without them.
+bool is_read_by_glibc(const char* path) {
+  constexpr std::array kFiles = {"/proc/sys/vm/overcommit_memory", "/sys/devices/system/cpu/online", "/proc/stat"};
+  return path && std::ranges::any_of(kFiles, [&](const char* file) { return std::strcmp(path, file) == 0; });
+}
+
 // The call's number is told, and the process ends: what it asked for would have been answered with an error that code
 // may ignore.
-void on_refusal(int, siginfo_t* info, void*) {
+void on_refusal(int, siginfo_t* info, void* context) {
+#ifdef __x86_64__
+  auto* registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
+  if (info->si_syscall == SYS_openat && (registers[REG_RDX] & O_ACCMODE) == O_RDONLY &&
+      is_read_by_glibc(reinterpret_cast<const char*>(registers[REG_RSI]))) {
+    registers[REG_RAX] = -EACCES;
+    return;
+  }
+#endif
   *refused_call = static_cast<uint32_t>(info->si_syscall) + 1;
   ::_exit(1);
 }
