@@ -60,12 +60,20 @@ void KernelWatch::after() {
     } catch (const Error&) {
       continue;
     }
-    const int64_t allowed = allowed_growth(sum.given.bytes, sum.given.n_caches);
-    if (sum.given.bytes < kJudgedBytes || sum.grown <= sum.held + allowed) continue;
-    process->condemn(concat("has grown by ", sum.grown, " bytes for ", sum.given.bytes,
-                            " bytes of K and V, of which its caches report ", sum.held, " (allowed beyond: ", allowed,
-                            "): keep K and V in what footprint() counts"));
+    if (sum.given.bytes >= kJudgedBytes) judge(*process, sum);
   }
+}
+
+void KernelWatch::judge(HostProcess& process, Sum& sum) {
+  const int64_t allowed = allowed_growth(sum.given.bytes, sum.given.n_caches);
+  const bool exceeds = sum.grown > sum.held + allowed;
+  if (exceeds && sum.has_exceeded) {
+    process.condemn(concat("has grown by ", sum.grown, " bytes for ", sum.given.bytes,
+                           " bytes of K and V, of which its caches report ", sum.held, " (allowed beyond: ", allowed,
+                           "), and before that as much: keep K and V in what footprint() counts"));
+  }
+  sum.has_exceeded = exceeds;
+  sum.grown = 0, sum.held = 0, sum.given = {};
 }
 
 }  // namespace kvc

@@ -134,69 +134,83 @@ Outcome footprint_equals_allocated_bytes(const Subject& subject) {
 
 namespace {
 
-// Of a compressor in a process of its own: sequences of tokens, until they are as many as are judged, or for so long.
-Outcome host_grows_by_the_footprint(const Subject& subject, const Compressor& compressor, const CountedByKernel& host) {
-  constexpr double kSeconds = 10;
-  constexpr int64_t kTokens = 4096, kNoise = 1 << 20;
-  Outcome outcome;
-  MemoryMeter meter;
-  const int account = meter.take_account();
-  const auto input = ordinary_input(subject.model, kTokens + 4, 8);
-  const int64_t sequence_bytes = 4 * input.k.numel();  // of K and V at 16 bits
-  std::vector<std::unique_ptr<LayerCache>> caches;
-  const auto fill_one = [&] {
-    const MemoryMeter::Scope scope(meter, account);
-    caches.push_back(make_cache(compressor, subject));
-    fill(compressor, *caches.back(), input, kTokens);
-  };
-  fill_one();
-  caches.clear();
-  fill_one();  // what libraries keep is there
+// Of a compressor in a process of its own, that is given one sequence after another.
+class HostGrowth {
+ public:
+  HostGrowth(const Subject& subject, const Compressor& compressor, const CountedByKernel& host)
+      : subject_(subject), compressor_(compressor), host_(host), account_(meter_.take_account()) {
+    fill_one();
+    caches_.clear();
+    fill_one();  // what libraries keep is there
+  }
+
+  // Sequences until they are as many as are judged, or for so long. -> what is wrong, "": nothing
+  std::string judged() {
+    constexpr double kSeconds = 10;
+    constexpr int64_t kNoise = 1 << 20;
+    const auto& model = subject_.model;
+    const int64_t most =
+        subject_.options.empty() && model.n_kv_heads * model.head_dim >= 128 ? kJudgedBytes : kJudgedBytes / 16;
+    const auto first_claimed = claimed(), first_held = held();
+    const auto first_n = caches_.size();
+    const auto before = host_.count();
+    const auto start = Clock::now();
+    int64_t appended = 0;
+    while (appended < most && seconds_since(start) < kSeconds) appended += fill_one();
+    const auto after = host_.count();
+    const int64_t grown = after.memory_bytes - before.memory_bytes;
+    const auto n_caches = static_cast<int64_t>(caches_.size() - first_n);
+    const int64_t allowed = allowed_growth(appended, n_caches) + (appended < kJudgedBytes ? kNoise : 0);
+    if (after.n_files > before.n_files) return concat(after.n_files - before.n_files, " more open files than before");
+    if (after.n_processes > 0) return concat("started ", after.n_processes, " processes");
+    if (grown <= held() - first_held + allowed) return "";
+    return concat("footprint() is ", claimed() - first_claimed, " bytes in all after ", appended,
+                  " bytes of K and V in ", n_caches, " sequences, the process has grown by ", grown,
+                  " (allowed beyond: ", allowed, ")");
+  }
+
+ private:
+  static constexpr int64_t kTokens = 4096;
+
+  int64_t fill_one() {  // -> bytes of K and V at 16 bits
+    const MemoryMeter::Scope scope(meter_, account_);
+    caches_.push_back(make_cache(compressor_, subject_));
+    fill(compressor_, *caches_.back(), input_, kTokens);
+    return 4 * input_.k.numel();
+  }
   // Tensors, and what LibTorch and the cache need for each, as it may be in a run.
-  const auto held = [&] {
-    const auto now = meter.held_bytes(account);
-    const auto n = static_cast<int64_t>(caches.size());
+  int64_t held() const {
+    const auto now = meter_.held_bytes(account_);
+    const auto n = static_cast<int64_t>(caches_.size());
     return now.tensors + std::min(now.beside_tensors, n * kBytesACache + now.n_tensors * kBytesATensor) +
            now.n_tensors * MemoryMeter::kAllocatorBytesATensor;
-  };
-  const auto first_claimed = caches[0]->footprint().total_bytes(), first_held = held();
-  const auto before = host.count();
-  const auto start = Clock::now();
-  int64_t appended = 0, claimed = -first_claimed;
-  const int64_t most = subject.options.empty() && subject.model.n_kv_heads * subject.model.head_dim >= 128
-                           ? kJudgedBytes
-                           : kJudgedBytes / 16;
-  while (appended < most && seconds_since(start) < kSeconds) {
-    fill_one();
-    appended += sequence_bytes;
   }
-  const auto after = host.count();
-  for (const auto& cache : caches) claimed += cache->footprint().total_bytes();
-  const int64_t grown = after.memory_bytes - before.memory_bytes;
-  const auto n_caches = static_cast<int64_t>(caches.size()) - 1;
-  const int64_t allowed = allowed_growth(appended, n_caches) + (appended < kJudgedBytes ? kNoise : 0);
-  expect(grown <= held() - first_held + allowed,
-         concat("footprint() is ", claimed, " bytes in all after ", appended, " bytes of K and V in ", n_caches,
-                " sequences, the process has grown by ", grown, " (allowed beyond: ", allowed, ")"),
-         outcome);
-  expect(after.n_files <= before.n_files, concat(after.n_files - before.n_files, " more open files than before"),
-         outcome);
-  expect(after.n_processes == 0, concat("started ", after.n_processes, " processes"), outcome);
+  int64_t claimed() const {
+    int64_t bytes = 0;
+    for (const auto& cache : caches_) bytes += cache->footprint().total_bytes();
+    return bytes;
+  }
+
+  const Subject& subject_;
+  const Compressor& compressor_;
+  const CountedByKernel& host_;
+  MemoryMeter meter_;
+  int account_;
+  Input input_ = ordinary_input(subject_.model, kTokens + 4, 8);
+  std::vector<std::unique_ptr<LayerCache>> caches_;
+};
+
+Outcome host_grows_by_the_footprint(const Subject& subject, const Compressor& compressor, const CountedByKernel& host) {
+  Outcome outcome;
+  HostGrowth growth(subject, compressor, host);
+  if (growth.judged().empty()) return outcome;
+  const auto again = growth.judged();
+  expect(again.empty(), again, outcome);
   return outcome;
 }
 
-}  // namespace
-
-// The second time that so many tokens are held: the first brings what libraries keep.
-Outcome process_grows_by_the_footprint(const Subject& subject) {
-  Outcome outcome;
-  if (ledger::is_guarded()) return {.not_applicable = "guard pages are memory, too"};
-  if (!check_device().is_cpu()) return {.not_applicable = "a device's memory is not the process's"};
-  if (!ledger::is_kept()) return {.not_applicable = "a sanitizer keeps what was freed"};
-  const auto compressor = make_compressor(subject);
-  if (const auto* host = dynamic_cast<const CountedByKernel*>(compressor.get())) {
-    return host_grows_by_the_footprint(subject, *compressor, *host);
-  }
+// The second time that so many tokens are held: the first brings what libraries keep. -> what is wrong, "": nothing
+std::string growth_of_this_process(const Subject& subject) {
   constexpr int64_t kNoise = 1 << 20;
   const int64_t n_tokens = subject.options.empty() ? 8192 : 2048;
   const auto input = ordinary_input(subject.model, n_tokens + 8, 8);
@@ -206,12 +220,29 @@ Outcome process_grows_by_the_footprint(const Subject& subject) {
   const auto after = Process::now();
   const int64_t claimed = made.cache->footprint().total_bytes(), grown = after.memory_bytes - before.memory_bytes;
   const int64_t written = after.written_bytes - before.written_bytes, n_files = after.n_files - before.n_files;
-  expect(grown <= claimed + claimed / 20 + kNoise,
-         concat("footprint() is ", claimed, " bytes at ", n_tokens + 8, " tokens, the process has grown by ", grown),
-         outcome);
-  expect(written <= kNoise / 16, concat("wrote ", written, " bytes while it compressed"), outcome);
-  expect(n_files <= 0, concat(n_files, " more open files, sockets or similar than before"), outcome);
-  expect(before.has_children || !after.has_children, "started a process", outcome);
+  if (written > kNoise / 16) return concat("wrote ", written, " bytes while it compressed");
+  if (n_files > 0) return concat(n_files, " more open files, sockets or similar than before");
+  if (!before.has_children && after.has_children) return "started a process";
+  if (grown <= claimed + claimed / 20 + kNoise) return "";
+  return concat("footprint() is ", claimed, " bytes at ", n_tokens + 8, " tokens, the process has grown by ", grown);
+}
+
+}  // namespace
+
+// Too much once may be what a library keeps for a thread that took part for the first time: it is not there twice.
+Outcome process_grows_by_the_footprint(const Subject& subject) {
+  Outcome outcome;
+  if (ledger::is_guarded()) return {.not_applicable = "guard pages are memory, too"};
+  if (!check_device().is_cpu()) return {.not_applicable = "a device's memory is not the process's"};
+  if (!ledger::is_kept()) return {.not_applicable = "a sanitizer keeps what was freed"};
+  const auto compressor = make_compressor(subject);
+  if (const auto* host = dynamic_cast<const CountedByKernel*>(compressor.get())) {
+    return host_grows_by_the_footprint(subject, *compressor, *host);
+  }
+  const auto once = growth_of_this_process(subject);
+  if (once.empty()) return outcome;
+  const auto again = growth_of_this_process(subject);
+  expect(again.empty(), again, outcome);
   return outcome;
 }
 
