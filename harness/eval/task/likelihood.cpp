@@ -22,6 +22,7 @@ LikelihoodSpec read_likelihood_spec(const YamlValue& value) {
   }
   if (const auto block = map.optional("block")) spec.block = block->integer(1, kMostTokens);
   if (const auto windows = map.optional("windows")) spec.windows = windows->integer(1, kMostTokens);
+  if (const auto stride = map.optional("stride")) spec.stride = stride->integer(spec.tokens, kMostTokens);
   spec.reference = map.required_string("reference");
   map.reject_unknown();
   return spec;

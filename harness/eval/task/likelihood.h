@@ -15,7 +15,7 @@ struct LikelihoodSpec {
   int64_t tokens = 0;         // of a window; those behind the prompt are read one by one, and scored
   int64_t windows = 0;        // the first of all texts; 0: all. A limit: what a window is does not depend on it
   int64_t block = 64;         // scored tokens whose sums are kept together
-  // Of windows that share no text with other tasks' windows (`kvc check`): where the first begins in a text, and the
+  // Windows with text between them: where the first begins in a text (`kvc check`, so that tasks share none), and the
   // tokens from one's begin to the next's; the texts are taken in turn. stride 0: one window follows another.
   int64_t offset = 0, stride = 0;
   std::string reference;  // the compressor, with its default options, that the others are compared with

@@ -52,6 +52,8 @@ TEST_F(LikelihoodTask, ItsNumbersAreOfWhatTheTaskIs) {
   const auto json = spec_json(spec, load_dataset(spec, ""));
   EXPECT_NE(json.find(R"("likelihood":{"block":8,"prompt_tokens":16,"tokens":64})"), std::string::npos) << json;
   EXPECT_EQ(json.find("gold"), std::string::npos) << json;
+  EXPECT_NE(spec_json(load(std::string(kGood).replace(kGood.find("block"), 5, "stride: 99, block")), {}).find("99"),
+            std::string::npos);
 }
 
 TEST_F(LikelihoodTask, WhatIsWrongIsSaidInOneLine) {
@@ -69,6 +71,7 @@ TEST_F(LikelihoodTask, WhatIsWrongIsSaidInOneLine) {
        "t.yaml:7:22: error: likelihood.tokens is '1', expected an integer from 2 to 100000000"},
       {", reference: full", "", "t.yaml:7:13: error: missing key 'reference' in likelihood"},
       {"block: 8", "windows: 0", "t.yaml:7:54: error: likelihood.windows is '0', expected an integer from 1"},
+      {"block: 8", "stride: 63", "t.yaml:7:53: error: likelihood.stride is '63', expected an integer from 64"},
       {"block: 8", "blok: 8", "t.yaml:7:45: error: unknown key 'blok' (did you mean 'block'?)"},
       {"{text}\"", "{text}\", chat: turn", "t.yaml:7:13: error: a task that reads a text has prompt.chat: never"},
       {"{text}\"", "{text}\", truncate: left",
