@@ -3,13 +3,15 @@
 #include <cstdio>
 
 #include "store/result_store.h"
+#include "store/unpacked.h"
 #include "store/up_to_date.h"
 
 namespace kvc {
 
 std::filesystem::path current_database(const std::filesystem::path& database, TemporaryFolder& folder) {
-  auto store = ResultStore::open_readonly(database);
-  if (is_up_to_date(store.database()) && has_current_views(store.database())) return database;
+  const auto file = unpacked(database, folder);
+  auto store = ResultStore::open_readonly(file);
+  if (is_up_to_date(store.database()) && has_current_views(store.database())) return file;
   const auto copy = folder.path() / database.filename();
   std::fprintf(stderr, "%s: written by an earlier kvc (schema %ld); showing an upgraded copy\n", database.c_str(),
                store.database().integer("PRAGMA user_version"));

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "serve/temporary_folder.h"
+#include "text/temporary_folder.h"
 
 namespace kvc {
 

@@ -9,8 +9,10 @@
 
 #include "kvc/check.h"
 #include "store/result_store.h"
+#include "store/unpacked.h"
 #include "store/up_to_date.h"
 #include "text/message.h"
+#include "text/unpack_xz.h"
 
 namespace kvc {
 namespace {
@@ -22,7 +24,8 @@ constexpr int kWaitMs = 10'000;
 std::vector<fs::path> in_folder(const fs::path& folder) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".sqlite") found.push_back(entry.path());
+    const auto& path = entry.path();
+    if (path.extension() == ".sqlite" || (is_xz(path) && path.stem().extension() == ".sqlite")) found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   return found;
@@ -76,7 +79,7 @@ std::vector<fs::path> shard_paths(const std::vector<std::string>& arguments, con
     auto found = is_folder ? in_folder(argument) : of_pattern(argument);
     std::erase_if(found, [&](const auto& path) { return is_same_file(path, out); });
     KVC_CHECK(!found.empty(), "shards '", argument,
-              "': ", is_folder ? "no *.sqlite in the folder" : "no file matches the pattern");
+              "': ", is_folder ? "no *.sqlite or *.sqlite.xz in the folder" : "no file matches the pattern");
     shards.insert(shards.end(), found.begin(), found.end());
   }
   return shards;
@@ -99,10 +102,11 @@ void check_shard(const fs::path& path) {
 }
 
 AttachedShard::AttachedShard(Database& db, const fs::path& path) : db_(db) {
-  if (is_write_ahead(path)) {
-    db_.attach(path, "shard");
+  const auto file = unpacked(path, unpacked_in_);
+  if (is_write_ahead(file)) {
+    db_.attach(file, "shard");
   } else {
-    copy_into_shard(db_, path);
+    copy_into_shard(db_, file);
   }
 }
 

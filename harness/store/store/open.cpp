@@ -14,8 +14,10 @@
 #include "stats/interval_views.h"
 #include "store/embedded_sql.h"
 #include "store/result_store.h"
+#include "store/unpacked.h"
 #include "store/up_to_date.h"
 #include "text/message.h"
+#include "text/unpack_xz.h"
 
 namespace kvc {
 namespace {
@@ -249,6 +251,8 @@ bool has_current_views(Database& db) {
 
 ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   check_folder(path);
+  KVC_CHECK(!is_xz(path), "results database '", path.string(), "': it is packed, and only read; to write into it: unxz '",
+            path.string(), "'");
   const auto folder = std::filesystem::absolute(path).parent_path();
   if (::access(folder.c_str(), X_OK) == 0 && ::access(folder.c_str(), W_OK) != 0) {  // SQLite's journals stand there
     throw EnvironmentError(
@@ -283,6 +287,12 @@ ResultStore ResultStore::open_readonly(const std::filesystem::path& path, int wa
   std::error_code unreadable;
   KVC_CHECK(std::filesystem::exists(path, unreadable) || unreadable, "results database '", path.string(),
             "': there is no such file");
+  if (is_xz(path)) {
+    auto folder = std::make_shared<TemporaryFolder>();
+    auto store = open_readonly(unpacked(path, *folder), wait_ms);
+    store.unpacked_in_ = std::move(folder);
+    return store;
+  }
   auto db = Database::open(path, Database::Mode::kReadOnly, wait_ms);
   KVC_CHECK(!is_empty(db), "results database '", path.string(), "': it has no results");
   use_own_views(db);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -13,6 +14,7 @@
 #include "contract/run_kind.h"
 #include "contract/stage_row.h"
 #include "store/database.h"
+#include "text/temporary_folder.h"
 
 namespace kvc {
 
@@ -92,6 +94,7 @@ class ResultStore {
   // file that is no database, a read-only file or folder. Here and below, a lock that another writer holds for longer
   // than `wait_ms` is an error of the call that meets it. Every commit is on the disk before the call returns.
   static ResultStore open(const std::filesystem::path& path, int wait_ms = 10'000);
+  // A packed file (NAME.sqlite.xz) is read from an unpacked copy, which is there as long as the store.
   static ResultStore open_readonly(const std::filesystem::path& path, int wait_ms = 10'000);
 
   // Idempotent. The same key with other content is an error; n_samples may grow; of a cell that is there the scoring
@@ -134,6 +137,7 @@ class ResultStore {
 
  private:
   explicit ResultStore(Database db) : db_(std::move(db)) {}
+  std::shared_ptr<TemporaryFolder> unpacked_in_;  // outlives the database
   Database db_;
 };
 

@@ -14,7 +14,7 @@
 #include "model_lookup/model_path.h"
 #include "render/numbers.h"
 #include "run/run_experiment.h"
-#include "serve/temporary_folder.h"
+#include "text/temporary_folder.h"
 #include "stats/clustered.h"
 
 namespace kvc {

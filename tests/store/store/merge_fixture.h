@@ -1,6 +1,8 @@
 // Shards of one small experiment, and what they come to.
 #pragma once
 
+#include <cstdlib>
+
 #include "merge/merge_shard.h"
 #include "merge/shard.h"
 #include "store_fixture.h"
@@ -31,6 +33,14 @@ class MergeTest : public StoreTest {
       }
     }
     return path;
+  }
+
+  // The file as `xz` packs it.
+  std::filesystem::path packed(const std::filesystem::path& path) {
+    const auto command = concat("xz --keep --force '", path.string(), "'");
+    Database::open(path, Database::Mode::kReadWrite, 0).execute("PRAGMA wal_checkpoint(TRUNCATE)");
+    EXPECT_EQ(std::system(command.c_str()), 0);
+    return path.string() + ".xz";
   }
 
   std::string dump(const std::filesystem::path& path) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "merge_fixture.h"
+#include "text/files.h"
 
 namespace kvc {
 namespace {
@@ -74,6 +75,35 @@ TEST_F(MergeTest, AShardOfTheRollbackJournalIsReadAsACopy) {
 }
 
 // Both sides are kept, by name, and what was there stays, however often it is merged.
+TEST_F(MergeTest, PackedShardsComeToTheSameAsTheyAreFoundInAFolder) {
+  const auto whole = dump(shard("whole.sqlite", 0, 1));
+  std::filesystem::create_directory(folder_ / "packed");
+  for (int64_t i = 0; i < 3; ++i) {
+    const auto path = shard(concat("packed/", i, ".sqlite"), i, 3);
+    packed(path);
+    if (i > 0) std::filesystem::remove(path);
+  }
+  const auto shards = shard_paths({(folder_ / "packed").string()}, path_);
+  EXPECT_EQ(shards.size(), 4u);  // one of them twice
+  EXPECT_EQ(merge(path_, shards).n_conflicts, 0);
+  EXPECT_EQ(dump(path_), whole);
+}
+
+// Read by everything that reads a database, and written by nothing.
+TEST_F(MergeTest, APackedDatabaseIsOnlyReadAndTheWholeOfIt) {
+  const auto whole = shard("whole.sqlite", 0, 1);
+  const auto path = packed(whole);
+  EXPECT_EQ(dump(path), dump(whole));
+  EXPECT_NE(message_of([&] { ResultStore::open(path); }).find("it is packed, and only read; to write into it: unxz"),
+            std::string::npos);
+  const auto bytes = read_file(path);
+  const auto cut = folder_.write("cut.sqlite.xz", bytes.substr(0, bytes.size() - 30));
+  const auto other = folder_.write("other.sqlite.xz", "SQLite format 3");
+  const auto said = [&](const std::string& file) { return folder_.relative(message_of([&] { check_shard(file); })); };
+  EXPECT_EQ(said(cut), "'cut.sqlite.xz': it is damaged or cut off");
+  EXPECT_EQ(said(other), "'other.sqlite.xz': it is no .xz file");
+}
+
 TEST_F(MergeTest, AnotherScoreIsAConflictAndOverwritesNothing) {
   const auto a = shard("a.sqlite", 0, 1), b = shard("b.sqlite", 0, 1);
   {

@@ -1,4 +1,4 @@
-#include "serve/temporary_folder.h"
+#include "text/temporary_folder.h"
 
 #include <unistd.h>
 
