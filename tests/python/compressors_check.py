@@ -2,6 +2,7 @@
 
 usage: compressors_check.py PROGRAM
 """
+import hashlib
 import json
 import os
 import sqlite3
@@ -89,6 +90,15 @@ def check_examples(env):
             assert all(abs(a - b) <= 1e-6 * max(a, 1e-9) for a, b in zip(errors, other_errors)), (plugin, errors, other_errors)
             n_compared += 1
         assert n_compared == 18, n_compared
+        # Another torch is another cell.
+        file = os.path.join(examples, "kivi.py")
+        said = subprocess.run([env["KVC_PYTHON"], "-c", "import sys, torch; print(f'Python {sys.version.split()[0]}, torch {torch.__version__}')"],
+                              capture_output=True, text=True, check=True).stdout.strip()
+        with open(file, "rb") as source:
+            expected = hashlib.sha256(f"{hashlib.sha256(source.read()).hexdigest()}\n{said}".encode()).hexdigest()
+        database = sqlite3.connect(os.path.join(folder, "r.sqlite"))
+        stored = {row[0] for row in database.execute("SELECT plugin_sha256 FROM cell WHERE plugin = 'kivi.py'")}
+        assert stored == {expected}, (stored, expected, said)
     print("examples equal their plugins in", n_compared, "samples")
 
 
@@ -123,7 +133,7 @@ def check_bad(env):
             text = HEAD.format(imports="torch", append=parts["append"], attended=parts.get("attended", HELD)) + parts.get("more", "")
             with open(os.path.join(folder, name + ".py"), "w") as file:
                 file.write(text)
-        text = json.dumps({"name": "bad", "model": "models/demo", "tasks": ["demo/lookup"], "limit": 2, "sizes": [], "patience": 3,
+        text = json.dumps({"name": "bad", "model": "models/demo", "tasks": ["demo/lookup"], "limit": 2, "sizes": [], "patience": 10,
                            "compressors": ["full", "kivi", *(name + ".py" for name in BAD if BAD[name][1])]})
         run(folder, text, env)
         said = {}

@@ -25,6 +25,7 @@ BuiltCompressor open_plugin(const CompressorChoice& written, const ModelShape& m
     const auto& about = library.descriptor();
     built.part = {about.name, std::move(compressor), about.capabilities};
     built.stages = {{about.name, library.sha256(), "", built.resolved.dump()}};
+    built.runtimes = {library.runtime()};
     return built;
   });
 }
@@ -58,6 +59,7 @@ void add_stages(BuiltCompressor& whole, BuiltCompressor& part, const std::string
     stage.place = stage.place.empty() ? place : concat(place, ": ", stage.place);
     whole.stages.push_back(std::move(stage));
   }
+  whole.runtimes.insert(whole.runtimes.end(), part.runtimes.begin(), part.runtimes.end());
 }
 
 // Around one other.

@@ -15,6 +15,7 @@ struct BuiltCompressor {
   Part part;
   nlohmann::json resolved;       // every option of every plugin, with the value in force
   std::vector<StageRow> stages;  // the plugins in order; a plain compressor is one
+  std::vector<std::string> runtimes;  // of each (PluginLibrary)
 };
 
 // For a model of that shape, with the calibrations that options name; identity is the model's (calibration.h), or empty

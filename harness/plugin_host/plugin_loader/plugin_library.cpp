@@ -96,6 +96,8 @@ std::shared_ptr<const PluginLibrary::Described> PluginLibrary::describe(const Ho
   return described;
 }
 
+std::string PluginLibrary::runtime() const { return described_ ? described_->said.value("runtime", "") : ""; }
+
 std::vector<OptionDescription> PluginLibrary::describe_options() const {
   if (described_) {
     std::vector<OptionDescription> options;

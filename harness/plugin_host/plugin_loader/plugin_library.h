@@ -43,6 +43,7 @@ class PluginLibrary {
   const std::filesystem::path& file() const { return file_; }
   const PluginDescriptor& descriptor() const { return *descriptor_; }
   const std::string& sha256() const { return sha256_; }  // of the file
+  std::string runtime() const;  // what a Python file runs in: "Python 3.11.2, torch 2.11.0"; "": a shared library
 
   std::vector<OptionDescription> describe_options() const;
 

@@ -131,7 +131,10 @@ json open_one(CompressorChoice choice, const CompressorPlace& place, Refused kep
                  {"simulated", built.part.capabilities.simulated},
                  {"evicts", built.part.capabilities.evicts}};
   for (const auto* plugin : plugins_of(choice)) opened["options"].push_back(plugin->options);
-  for (const auto& stage : built.stages) opened["stages"].push_back(json::array({stage.place, stage.options_json}));
+  for (size_t i = 0; i < built.stages.size(); ++i) {
+    const auto& stage = built.stages[i];
+    opened["stages"].push_back(json::array({stage.place, stage.options_json, built.runtimes[i]}));
+  }
   return opened;
 }
 
@@ -140,11 +143,16 @@ void put_options(const json& options, size_t& next, CompressorChoice& choice) {
   if (choice.kind == CompressorChoice::Kind::plugin) choice.options = options.at(next++);
 }
 
-// The hashes of the plugins' files, each once, in order.
-std::string plugin_hashes(const std::vector<const CompressorChoice*>& plugins) {
+// Of what computes: a plugin's file, and of one in Python the interpreter and the library of arrays, too.
+std::string hash_of(const CompressorChoice& plugin, const std::string& runtime) {
+  return runtime.empty() ? plugin.sha256 : sha256_hex(concat(plugin.sha256, "\n", runtime));
+}
+
+// Each once, in order.
+std::string joined_hashes(const std::vector<std::string>& of_plugins) {
   std::vector<std::string> hashes;
-  for (const auto* plugin : plugins) {
-    if (std::find(hashes.begin(), hashes.end(), plugin->sha256) == hashes.end()) hashes.push_back(plugin->sha256);
+  for (const auto& hash : of_plugins) {
+    if (std::find(hashes.begin(), hashes.end(), hash) == hashes.end()) hashes.push_back(hash);
   }
   return join(hashes, "+");
 }
@@ -157,7 +165,9 @@ OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
   const auto plugins = plugins_of(found);
   auto& record = opened.record;
   record.plugin = said.at("plugin");
-  record.plugin_sha256 = plugin_hashes(plugins);
+  std::vector<std::string> hashes;
+  for (size_t i = 0; i < plugins.size(); ++i) hashes.push_back(hash_of(*plugins[i], said.at("stages").at(i).at(2)));
+  record.plugin_sha256 = joined_hashes(hashes);
   record.options_json = said.at("resolved").dump();
   record.options_label = composition_label(found);
   record.bits = said.at("bits");
@@ -167,7 +177,7 @@ OpenedCompressor opened_of(const CompressorChoice& found, const json& said) {
   record.evicts = said.at("evicts");
   for (size_t i = 0; !found.parts.empty() && i < plugins.size(); ++i) {
     const auto& stage = said.at("stages").at(i);
-    record.stages.push_back({plugins[i]->plugin, plugins[i]->sha256, stage.at(0), stage.at(1)});
+    record.stages.push_back({plugins[i]->plugin, hashes[i], stage.at(0), stage.at(1)});
   }
   record.label = opened.choice.label = filled_label(found, record);
   opened.key = {{"plugin", record.plugin}, {"plugin_sha256", record.plugin_sha256}, {"options", said.at("resolved")}};
