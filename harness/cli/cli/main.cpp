@@ -103,6 +103,7 @@ int told(const std::function<int()>& action) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  ::setenv("KVC_GIT", kvc::kCommit, 0);  // what results say of the program, unless the launcher has said it
   kvc::open_standard_descriptors();
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is then an error that can be told
   if (argc == 2 && std::string(argv[1]) == "worker") kvc::end_process(told(kvc::run_worker));
