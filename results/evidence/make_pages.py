@@ -9,6 +9,7 @@ import argparse
 import glob
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -256,9 +257,9 @@ def page(claims, evidence):
                 if kind in claim:
                     lines += write(claim, evidence, verdicts)
             said = summary(verdicts, claim)
-            anchor = f"claim-{n}"
+            anchor = re.sub(r"[^\w -]", "", f"{n}. {claim['title']}".lower()).replace(" ", "-")  # as pages on GitHub have it
             table.append(f"| [{n}](#{anchor}) | {paper['paper']} | {claim['title']} | {said} |")
-            parts += ["", f'<a id="{anchor}"></a>', f"### {n}. {claim['title']}", "", f"{claim['place']}. **{said[0].upper()}{said[1:]}.**"]
+            parts += ["", f"### {n}. {claim['title']}", "", f"{claim['place']}. **{said[0].upper()}{said[1:]}.**"]
             parts += [claim["note"][0].upper() + claim["note"][1:] + "."] if "note" in claim else []
             parts += [f"Seen {claim['elsewhere'].split(': ', 1)[1]}."] if "elsewhere" in claim else []
             parts += [f"What would decide it: {claim['open']}."] if "open" in claim else []

@@ -32,8 +32,8 @@ void unpack_xz(const std::filesystem::path& from, const std::filesystem::path& t
     status = ::lzma_code(&stream, in ? LZMA_RUN : LZMA_FINISH);
     out.write(plain.data(), static_cast<std::streamsize>(plain.size() - stream.avail_out));
   }
-  KVC_CHECK(status == LZMA_STREAM_END, "'", from.string(), "': ",
-            status == LZMA_FORMAT_ERROR ? "it is no .xz file" : "it is damaged or cut off");
+  KVC_CHECK(status == LZMA_STREAM_END, "'", from.string(),
+            "': ", status == LZMA_FORMAT_ERROR ? "it is no .xz file" : "it is damaged or cut off");
   if (!out.flush()) throw EnvironmentError(concat("'", to.string(), "': ", std::strerror(errno)));
 }
 

@@ -131,7 +131,8 @@ void add_merge_verb(Verb program) {
       "merge", "Merges the databases of shards into one; rows that disagree are recorded as conflicts");
   verb.add_option("out", arguments->out, "results database; created if missing").required();
   verb.add_option("shards", arguments->shards,
-                  "databases, also packed ones (.sqlite.xz), folders or patterns; running shards may be merged, and merged again "
+                  "databases, also packed ones (.sqlite.xz), folders or patterns; running shards may be merged, and "
+                  "merged again "
                   "later")
       .required();
   verb.on_call([arguments] { return MergeRun(*arguments).run(); });

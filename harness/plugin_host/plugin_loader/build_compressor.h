@@ -13,8 +13,8 @@ namespace kvc {
 
 struct BuiltCompressor {
   Part part;
-  nlohmann::json resolved;       // every option of every plugin, with the value in force
-  std::vector<StageRow> stages;  // the plugins in order; a plain compressor is one
+  nlohmann::json resolved;            // every option of every plugin, with the value in force
+  std::vector<StageRow> stages;       // the plugins in order; a plain compressor is one
   std::vector<std::string> runtimes;  // of each (PluginLibrary)
 };
 

@@ -25,7 +25,8 @@ std::vector<fs::path> in_folder(const fs::path& folder) {
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(folder)) {
     const auto& path = entry.path();
-    if (path.extension() == ".sqlite" || (is_xz(path) && path.stem().extension() == ".sqlite")) found.push_back(entry.path());
+    if (path.extension() == ".sqlite" || (is_xz(path) && path.stem().extension() == ".sqlite"))
+      found.push_back(entry.path());
   }
   std::sort(found.begin(), found.end());
   return found;

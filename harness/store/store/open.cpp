@@ -251,8 +251,8 @@ bool has_current_views(Database& db) {
 
 ResultStore ResultStore::open(const std::filesystem::path& path, int wait_ms) {
   check_folder(path);
-  KVC_CHECK(!is_xz(path), "results database '", path.string(), "': it is packed, and only read; to write into it: unxz '",
-            path.string(), "'");
+  KVC_CHECK(!is_xz(path), "results database '", path.string(),
+            "': it is packed, and only read; to write into it: unxz '", path.string(), "'");
   const auto folder = std::filesystem::absolute(path).parent_path();
   if (::access(folder.c_str(), X_OK) == 0 && ::access(folder.c_str(), W_OK) != 0) {  // SQLite's journals stand there
     throw EnvironmentError(

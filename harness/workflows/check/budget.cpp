@@ -14,8 +14,8 @@
 #include "model_lookup/model_path.h"
 #include "render/numbers.h"
 #include "run/run_experiment.h"
-#include "text/temporary_folder.h"
 #include "stats/clustered.h"
+#include "text/temporary_folder.h"
 
 namespace kvc {
 namespace {
