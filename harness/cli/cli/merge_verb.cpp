@@ -132,8 +132,7 @@ void add_merge_verb(Verb program) {
   verb.add_option("out", arguments->out, "results database; created if missing").required();
   verb.add_option("shards", arguments->shards,
                   "databases, also packed ones (.sqlite.xz), folders or patterns; running shards may be merged, and "
-                  "merged again "
-                  "later")
+                  "merged again later")
       .required();
   verb.on_call([arguments] { return MergeRun(*arguments).run(); });
 }

@@ -160,10 +160,12 @@ std::filesystem::path find_python_file(const std::string& name, const std::vecto
 
 }  // namespace
 
-bool is_built_with_kvc(const std::filesystem::path& file) {
+bool runs_in_own_process(const std::filesystem::path& file, const std::string& isolation) {
+  if (file.extension() == ".py" || isolation == "process") return true;
   std::error_code error;
-  return file.extension() == ".so" &&
-         std::filesystem::equivalent(std::filesystem::absolute(file).parent_path(), find_paths().plugins, error);
+  return isolation.empty() &&
+         !(file.extension() == ".so" &&
+           std::filesystem::equivalent(std::filesystem::absolute(file).parent_path(), find_paths().plugins, error));
 }
 
 std::vector<std::filesystem::path> find_plugins(const std::vector<std::filesystem::path>& folders) {

@@ -69,9 +69,9 @@ class PluginLibrary {
   std::shared_ptr<const Described> described_;
 };
 
-// Whether it lies with the plugins that were built with this program. Others, and all in Python, run in processes of their
-// own unless a user says otherwise.
-bool is_built_with_kvc(const std::filesystem::path& file);
+// Whether its compressors are to run in a process of their own: Python always does; isolation: "process", "none", or "":
+// process unless the plugin was built with kvc.
+bool runs_in_own_process(const std::filesystem::path& file, const std::string& isolation);
 
 // The *.so files of these folders, in the folders' order, each sorted by name. Throws Error where a folder is missing.
 std::vector<std::filesystem::path> find_plugins(const std::vector<std::filesystem::path>& folders);

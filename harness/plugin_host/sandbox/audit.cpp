@@ -274,7 +274,9 @@ void LayerAudit::check_error(const CacheAnswer& answer, const KeyValue& given) c
     const int64_t n_values = positions.ge(0).sum().item<int64_t>() * exact.size(2);
     if (bits >= 16 * n_values) continue;  // as exact as what was given
     const auto error_of = [&](const KeyValue& kv) { return relative(masked(is_k ? kv.k : kv.v, positions), exact); };
-    const double error = std::min(error_of(answer.nearest), error_of(answer.attended));
+    double error = error_of(answer.nearest);
+    const auto &x = is_k ? answer.nearest.k : answer.nearest.v, &y = is_k ? answer.attended.k : answer.attended.v;
+    if (!x.is_same(y) && !at::equal(x, y)) error = std::min(error, error_of(answer.attended));
     const double granted = prompt_->bits_granted() * static_cast<double>(n_values);
     const double least = is_prompt ? (is_k ? prompt_->least_k_error(bits) : prompt_->least_v_error(bits))
                                    : least_relative_error(components_of(exact, positions), squares_of(exact),

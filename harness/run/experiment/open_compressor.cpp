@@ -62,9 +62,7 @@ CompressorChoice with_files(CompressorChoice choice, const CompressorPlace& plac
     const auto file = find_plugin(choice.plugin, place.plugins, place.folder);
     choice.file = file.string();
     choice.plugin = file.extension() == ".py" ? file.filename().string() : choice.plugin;
-    const auto& isolation = place.isolation.isolation;
-    choice.in_own_process =
-        file.extension() == ".py" || isolation == "process" || (isolation.empty() && !is_built_with_kvc(file));
+    choice.in_own_process = runs_in_own_process(file, place.isolation.isolation);
     choice.python = place.isolation.python;
     refuse_if_others_write(choice.file);
     choice.sha256 = sha256_file(choice.file);

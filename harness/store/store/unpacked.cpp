@@ -2,7 +2,6 @@
 
 #include "kvc/check.h"
 #include "store/result_store.h"
-#include "store/up_to_date.h"
 #include "text/unpack_xz.h"
 
 namespace kvc {

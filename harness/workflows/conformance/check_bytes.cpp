@@ -144,8 +144,8 @@ class HostGrowth {
     fill_one();  // what libraries keep is there
   }
 
-  // Sequences until they are as many as are judged, or for so long. -> what is wrong, "": nothing
-  std::string judged() {
+  // Sequences until they are as many as are judged, or for kSeconds. -> how the memory has grown too much, "": it has not
+  std::string judged(Outcome& outcome) {
     constexpr double kSeconds = 10;
     constexpr int64_t kNoise = 1 << 20;
     const auto& model = subject_.model;
@@ -161,8 +161,9 @@ class HostGrowth {
     const int64_t grown = after.memory_bytes - before.memory_bytes;
     const auto n_caches = static_cast<int64_t>(caches_.size() - first_n);
     const int64_t allowed = allowed_growth(appended, n_caches) + (appended < kJudgedBytes ? kNoise : 0);
-    if (after.n_files > before.n_files) return concat(after.n_files - before.n_files, " more open files than before");
-    if (after.n_processes > 0) return concat("started ", after.n_processes, " processes");
+    expect(after.n_files <= before.n_files, concat(after.n_files - before.n_files, " more open files than before"),
+           outcome);
+    expect(after.n_processes == 0, concat("started ", after.n_processes, " processes"), outcome);
     if (grown <= held() - first_held + allowed) return "";
     return concat("footprint() is ", claimed() - first_claimed, " bytes in all after ", appended,
                   " bytes of K and V in ", n_caches, " sequences, the process has grown by ", grown,
@@ -200,17 +201,8 @@ class HostGrowth {
   std::vector<std::unique_ptr<LayerCache>> caches_;
 };
 
-Outcome host_grows_by_the_footprint(const Subject& subject, const Compressor& compressor, const CountedByKernel& host) {
-  Outcome outcome;
-  HostGrowth growth(subject, compressor, host);
-  if (growth.judged().empty()) return outcome;
-  const auto again = growth.judged();
-  expect(again.empty(), again, outcome);
-  return outcome;
-}
-
-// The second time that so many tokens are held: the first brings what libraries keep. -> what is wrong, "": nothing
-std::string growth_of_this_process(const Subject& subject) {
+// Between two fillings with the same tokens: the first brings what libraries keep. -> as HostGrowth::judged
+std::string growth_of_this_process(const Subject& subject, Outcome& outcome) {
   constexpr int64_t kNoise = 1 << 20;
   const int64_t n_tokens = subject.options.empty() ? 8192 : 2048;
   const auto input = ordinary_input(subject.model, n_tokens + 8, 8);
@@ -220,30 +212,35 @@ std::string growth_of_this_process(const Subject& subject) {
   const auto after = Process::now();
   const int64_t claimed = made.cache->footprint().total_bytes(), grown = after.memory_bytes - before.memory_bytes;
   const int64_t written = after.written_bytes - before.written_bytes, n_files = after.n_files - before.n_files;
-  if (written > kNoise / 16) return concat("wrote ", written, " bytes while it compressed");
-  if (n_files > 0) return concat(n_files, " more open files, sockets or similar than before");
-  if (!before.has_children && after.has_children) return "started a process";
+  expect(written <= kNoise / 16, concat("wrote ", written, " bytes while it compressed"), outcome);
+  expect(n_files <= 0, concat(n_files, " more open files, sockets or similar than before"), outcome);
+  expect(before.has_children || !after.has_children, "started a process", outcome);
   if (grown <= claimed + claimed / 20 + kNoise) return "";
   return concat("footprint() is ", claimed, " bytes at ", n_tokens + 8, " tokens, the process has grown by ", grown);
 }
 
+// Memory that grows too much once may be what a library keeps for a thread's first work: it does not grow again.
+template <class Judged>
+Outcome judged_twice(Judged judged) {
+  Outcome outcome;
+  if (judged(outcome).empty()) return outcome;
+  const auto again = judged(outcome);
+  expect(again.empty(), again, outcome);
+  return outcome;
+}
+
 }  // namespace
 
-// Too much once may be what a library keeps for a thread that took part for the first time: it is not there twice.
 Outcome process_grows_by_the_footprint(const Subject& subject) {
-  Outcome outcome;
   if (ledger::is_guarded()) return {.not_applicable = "guard pages are memory, too"};
   if (!check_device().is_cpu()) return {.not_applicable = "a device's memory is not the process's"};
   if (!ledger::is_kept()) return {.not_applicable = "a sanitizer keeps what was freed"};
   const auto compressor = make_compressor(subject);
   if (const auto* host = dynamic_cast<const CountedByKernel*>(compressor.get())) {
-    return host_grows_by_the_footprint(subject, *compressor, *host);
+    HostGrowth growth(subject, *compressor, *host);
+    return judged_twice([&](Outcome& outcome) { return growth.judged(outcome); });
   }
-  const auto once = growth_of_this_process(subject);
-  if (once.empty()) return outcome;
-  const auto again = growth_of_this_process(subject);
-  expect(again.empty(), again, outcome);
-  return outcome;
+  return judged_twice([&](Outcome& outcome) { return growth_of_this_process(subject, outcome); });
 }
 
 }  // namespace kvc::conformance

@@ -38,7 +38,7 @@ void run_checks(const ForkedChild::Say& say, const std::filesystem::path& file, 
   }
   check_device() = device_named(options.device);
   using Runs = PluginLibrary::Runs;
-  const bool apart = options.isolation == "process" || (options.isolation.empty() && !is_built_with_kvc(file));
+  const bool apart = runs_in_own_process(file, options.isolation);
   const bool can =
       check_device().is_cpu() && !options.paranoid;  // tensors on devices and guard pages are a process's own
   const PluginLibrary plugin(file, "", apart && can ? Runs::in_own_process : Runs::here);
