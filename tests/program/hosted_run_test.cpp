@@ -52,6 +52,17 @@ TEST(HostedRun, EqualsARunInTheWorkersOwnProcess) {
   EXPECT_NE(told(folder / "none.sqlite"), "");
 }
 
+// As a library's buffers do: they are neither given back with a sequence nor do they grow with each.
+TEST(HostedRun, AllowsWhatALibraryKeepsFromTheFirstSequenceOn) {
+  TempFolder folder;
+  auto text = small_experiment("  - misbehaves: {how: keeps_a_table}\n", 1);
+  text.replace(text.find("sizes: []"), 9, "sizes: [512]");
+  const auto run = run_program(folder, {"run", folder.write("x.yaml", text), "--db", folder / "r.sqlite"});
+  auto store = ResultStore::open_readonly(folder / "r.sqlite");
+  EXPECT_EQ(store.database().integer("SELECT count(kv_bytes) FROM cell_size"), 2) << run.err;
+  EXPECT_EQ(store.database().integer("SELECT count(*) FROM sample WHERE status = 'ok'"), 2) << run.err;
+}
+
 // Descendants of the program that run compressors.
 std::vector<pid_t> hosts_of(pid_t program) {
   std::vector<pid_t> hosts, parents{program};

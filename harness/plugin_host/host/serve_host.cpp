@@ -119,6 +119,7 @@ class Host {
     for (uint32_t next = 1;; ++next) {
       while (control.asked != next) futex_wait(control.asked, next - 1, kSecondsToWait);
       answer(protocol::read_message(control_.bytes().data() + protocol::kRequestAt, inputs_.bytes().size()));
+      if (ended_ >= 0) meter_.return_account(std::exchange(ended_, -1));
       control.answered = next;
       futex_wake(control.answered);
     }
@@ -498,8 +499,9 @@ class Host {
     return "";
   }
 
+  // Its account is returned after the answer, which says what it holds still: what a returned one holds is forgotten.
   void end_sequence(std::map<int64_t, Sequence>::iterator sequence) {
-    meter_.return_account(sequence->second.account);
+    ended_ = sequence->second.account;
     sequences_.erase(sequence);
   }
 
@@ -509,7 +511,7 @@ class Host {
     const auto sequence = sequences_.find(made->second.sequence);
     frequencies_.erase(made->second.frequencies);
     caches_.erase(made);
-    if (--sequence->second.n_caches == 0) end_sequence(sequence);  // its account's number is told still
+    if (--sequence->second.n_caches == 0) end_sequence(sequence);
     return error;
   }
 
@@ -601,6 +603,7 @@ class Host {
   MemoryMeter meter_;
   int shared_;        // account of what all caches share
   int account_ = -1;  // of the sequence that the call is about; -1: none
+  int ended_ = -1;    // of a sequence that the call ended
   const Received* asked_ = nullptr;
   std::optional<PluginLibrary> library_;
   std::unique_ptr<Compressor> compressor_;

@@ -56,6 +56,7 @@ struct Options {
               "ignores_signals",
               "allocates_without_end",
               "leaks",
+              "keeps_a_table",
               "writes_past_its_tensor",
               "footprint_negative",
               "bits_nan",
@@ -237,6 +238,7 @@ class MisbehavingCache final : public test_plugins::ExactCache {
     if (does("changes_inputs")) tokens.k.add_(1);
     k_.push_back(tokens.k);  // unchecked: the check would ask length()
     v_.push_back(tokens.v);
+    if (does("keeps_a_table")) static const std::vector<char> table(48 << 10);  // of all sequences, as libraries do
     length_ += tokens.k.size(1);
   }
   at::Tensor attend(const at::Tensor& q, double scale) const override {
