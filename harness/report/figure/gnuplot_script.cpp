@@ -163,7 +163,24 @@ struct PanelNames {
   std::vector<size_t> series;
   std::vector<std::pair<double, double>> values;
   std::vector<LabelBox> boxes;
+  std::string bounds;  // commands that draw them
 };
+
+// Above the line at that height, at its end with fewer points.
+LabelBox place_of_bound(const PanelNames& names, double y, double width, double height) {
+  const auto& inside = names.inside;
+  const double gap = 0.01 * (inside.right - inside.left);
+  const LabelBox left{inside.left + gap, y, inside.left + gap + width, y + height},
+      right{inside.right - gap - width, y, inside.right - gap, y + height};
+  return n_points_in(left, names.points) <= n_points_in(right, names.points) ? left : right;
+}
+
+std::string bound(const std::string& name, double y, bool is_right) {
+  const auto at = short_number(y);
+  return concat("set arrow from graph 0,first ", at, " to graph 1,first ", at, " nohead dt 2 lc rgb '#909090'\n",
+                "set label ", in_quotes(name), " at graph ", is_right ? "0.99" : "0.01", ",first ", at,
+                is_right ? " right" : " left", " offset 0,0.4 tc rgb '#707070'\n");
+}
 
 PanelNames place_names(const FigureLayout& layout, const FigureData& data, size_t panel, const FigureShape& shape) {
   const auto& place = shape.panels[panel];
@@ -187,7 +204,15 @@ PanelNames place_names(const FigureLayout& layout, const FigureData& data, size_
       names.values.emplace_back(point.x, y);
     }
   }
-  names.boxes = place_labels(names.points, 13 * shape.scale, inside);
+  const double height_of_text = 13 * shape.scale;
+  std::vector<LabelBox> taken;
+  for (const auto& [name, y] : layout.bounds) {
+    if (y >= names.span.y.low && y <= names.span.y.high) {
+      taken.push_back(place_of_bound(names, at(y), shape.scale * text_width(name), height_of_text));
+      names.bounds += bound(name, y, taken.back().left > inside.left + 0.5 * (inside.right - inside.left));
+    }
+  }
+  names.boxes = place_labels(names.points, height_of_text, inside, std::move(taken));
   return names;
 }
 
@@ -199,26 +224,12 @@ bool has_crowded_names(const FigureLayout& layout, const FigureData& data, const
   return false;
 }
 
-// The line through the points that none beats, and the bounds.
-std::string marks_between(const FigureLayout& layout, const PanelSpan& span,
-                          std::vector<std::pair<double, double>> values) {
-  std::string text;
-  for (const auto& [name, y] : layout.bounds) {
-    if (y < span.y.low || y > span.y.high) continue;
-    const auto at = short_number(y);
-    text +=
-        concat("set arrow from graph 0,first ", at, " to graph 1,first ", at, " nohead dt 2 lc rgb '#909090'\n",
-               "set label ", in_quotes(name), " at graph 0.99,first ", at, " right offset 0,0.4 tc rgb '#707070'\n");
-  }
-  return text + (layout.front.empty() ? "" : front(std::move(values), layout.front == "low"));
-}
-
 std::string ranges_of(const FigureLayout& layout, const PanelSpan& span) {
   return concat("set yrange ", range(span.y.low, span.y.high), "\nset xrange ", range(span.x.low, span.x.high), "\n",
                 layout.x.is_log ? "" : "set xtics autofreq\n");
 }
 
-// Ranges, names at the points where the shape has them, and what marks_between() adds.
+// Ranges, names at the points where the shape has them, bounds, and the line through the points that none beats.
 std::string named_points(const FigureLayout& layout, const FigureData& data, size_t panel, const FigureShape& shape) {
   auto names = place_names(layout, data, panel, shape);
   auto text = ranges_of(layout, names.span);
@@ -231,7 +242,7 @@ std::string named_points(const FigureLayout& layout, const FigureData& data, siz
     text += concat("set label ", in_quotes(data.series[names.series[i]]), " at screen ", anchor / width, ",",
                    (box.bottom + box.top) / 2 / height, side, " front\n");
   }
-  return text + marks_between(layout, names.span, std::move(names.values));
+  return text + names.bounds + (layout.front.empty() ? "" : front(std::move(names.values), layout.front == "low"));
 }
 
 // By the bits of a value: circle, square, triangle, diamond, triangle upside down.

@@ -31,8 +31,15 @@ std::vector<LabelBox> places_around(const NamedPoint& point, double height) {
 
 }  // namespace
 
-std::vector<LabelBox> place_labels(std::span<const NamedPoint> points, double height, const LabelBox& inside) {
-  std::vector<LabelBox> taken, placed;
+size_t n_points_in(const LabelBox& box, std::span<const NamedPoint> points) {
+  return static_cast<size_t>(std::count_if(points.begin(), points.end(), [&](const NamedPoint& point) {
+    return point.x >= box.left && point.x <= box.right && point.high >= box.bottom && point.low <= box.top;
+  }));
+}
+
+std::vector<LabelBox> place_labels(std::span<const NamedPoint> points, double height, const LabelBox& inside,
+                                   std::vector<LabelBox> taken) {
+  std::vector<LabelBox> placed;
   const double mark = height / 3;
   for (const auto& point : points) {
     taken.push_back({point.x - mark, point.y - mark, point.x + mark, point.y + mark});

@@ -110,7 +110,7 @@ TEST_F(FigureTest, LayoutsAreRefusedWithTheirPlace) {
 
 TEST_F(FigureTest, EveryFigureOfThePapersHasItsQueryAndItsExperiments) {
   const auto figures = all_figures(KVC_SOURCE_DIR);
-  EXPECT_EQ(figures.size(), 32u);
+  EXPECT_EQ(figures.size(), 33u);
   auto store = ResultStore::open(path_);
   make_entries(store.database(), {"trial"}, false);
   for (const auto& figure : figures) {
@@ -278,6 +278,15 @@ TEST(PointLabels, CoverNeitherEachOtherNorAPoint) {
   }
 }
 
+TEST(PointLabels, CoverNothingThatIsThereAlready) {
+  const std::vector<NamedPoint> points = {{100, 100, 60, 80, 120}};
+  const LabelBox to_the_right{101, 90, 200, 110};
+  const auto box = place_labels(points, 12, {0, 0, 200, 200}, {to_the_right}).front();
+  EXPECT_LE(box.right, 100);
+  EXPECT_EQ(n_points_in({90, 119, 110, 140}, points), 1u) << "the end of the interval";
+  EXPECT_EQ(n_points_in({90, 121, 110, 140}, points), 0u);
+}
+
 TEST(PointLabels, AreCrowdedWhereOneCoversAnotherOrLeaves) {
   const LabelBox inside{0, 0, 200, 100};
   EXPECT_FALSE(are_crowded(std::vector<LabelBox>{{10, 10, 60, 22}, {10, 30, 60, 42}}, inside));
@@ -304,6 +313,7 @@ TEST_F(FigureTest, PointsAreNamedAndTheFrontAndBoundsDrawn) {
   EXPECT_THAT(script, testing::HasSubstr("set arrow from first 20,0.3 to first 30,0.3 back nohead"));
   EXPECT_THAT(script, testing::HasSubstr("set arrow from first 30,0.3 to first 30,0.1 back nohead"));
   EXPECT_THAT(script, testing::HasSubstr("graph 0,first 0.2 to graph 1,first 0.2 nohead"));
+  EXPECT_THAT(script, testing::HasSubstr("set label 'breaks above' at graph 0.01,")) << "no point is near the left end";
   EXPECT_THAT(script, testing::Not(testing::HasSubstr("'far'")));
   EXPECT_THAT(script, testing::Not(testing::HasSubstr("keyentry"))) << "names stand at the points";
   for (const char* name : {"set label 'a' at screen", "set label 'd' at screen"}) {
