@@ -126,6 +126,7 @@ Table compared_kl_table(const CompareReport& report) {
   for (const char* name : {"windows", "tokens"}) table.columns.push_back({name, kRight});
   for (const char* name : {"KL A", "KL B"}) table.columns.push_back({name, kRight, "nats"});
   for (const char* name : {"B - A", "low", "high"}) table.columns.push_back({name, kRight, "nats", -1, kMain});
+  table.columns.push_back({"p", kRight});
   table.columns.push_back({"p (Holm)", kRight, "", -1, kMain});
   for (const auto& row : report.kl_rows) {
     auto& line = table.rows.emplace_back();
@@ -136,9 +137,10 @@ Table compared_kl_table(const CompareReport& report) {
                              number(kl.difference)});
     line.push_back(kl.interval ? TableCell(number(kl.interval->low)) : TableCell());
     line.push_back(kl.interval ? TableCell(number(kl.interval->high)) : TableCell());
+    line.push_back(kl.p ? TableCell(to_digits(*kl.p, 2)) : TableCell());
     line.push_back(row.p_holm ? TableCell(to_digits(*row.p_holm, 2)) : TableCell());
     if (row.p_holm.value_or(1) >= 0.05) continue;
-    table.tones[{table.rows.size() - 1, line.size() - 4}] = kl.difference > 0 ? TableTone::kBad : TableTone::kGood;
+    table.tones[{table.rows.size() - 1, line.size() - 5}] = kl.difference > 0 ? TableTone::kBad : TableTone::kGood;
   }
   table.notes.emplace_back(kPairedKlNote);
   return table;

@@ -204,6 +204,7 @@ TEST_F(LikelihoodRun, CompareHoldsKlOnTheSameTokensSideBySide) {
     EXPECT_LT(row["low [nats]"], row["B - A [nats]"]);
     EXPECT_GT(row["high [nats]"], row["B - A [nats]"]);
     EXPECT_NEAR(row["p (Holm)"], 2 * 2.0 / 64, 0.001);  // all six windows rose, in both rows: 2 of 2^6 flips, twice
+    EXPECT_NEAR(row["p"], 2.0 / 64, 0.001);
   }
   const auto shown = run_program(folder_, {"compare", database_.string(), "--baseline", "full"});
   EXPECT_NE(shown.out.find("KL divergence on the same tokens"), std::string::npos) << shown.out;
