@@ -22,7 +22,7 @@ struct MakerKind {
 constexpr MakerKind kKinds[] = {{"needles", read_needles},         {"chains", read_chains},
                                 {"word_counts", read_word_counts}, {"coded_words", read_coded_words},
                                 {"documents", read_documents},     {"routes", read_routes},
-                                {"countdown", read_countdown}};
+                                {"countdown", read_countdown},     {"lists", read_lists}};
 
 std::vector<std::string> kind_names() {
   std::vector<std::string> names;

@@ -38,5 +38,7 @@ ReadMaker read_documents(YamlMap& map, const MakerSettings& settings);
 ReadMaker read_routes(YamlMap& map, const MakerSettings& settings);
 // Numbers to combine to a target, and the search for it, line by line; its units are lines.
 ReadMaker read_countdown(YamlMap& map, const MakerSettings& settings);
+// Words in lines, to be written down again; its units are lines.
+ReadMaker read_lists(YamlMap& map, const MakerSettings& settings);
 
 }  // namespace kvc

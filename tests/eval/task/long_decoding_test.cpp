@@ -9,7 +9,9 @@
 #include "data/random.h"
 #include "data/sentences.h"
 #include "scoring/answer_scorer.h"
+#include "support/message_of.h"
 #include "support/places.h"
+#include "support/temp_folder.h"
 #include "task/dataset.h"
 #include "text/files.h"
 
@@ -144,6 +146,38 @@ TEST(LongDecoding, TheSearchIsThatOfTheRuleAlsoInTheExamples) {
     }
     EXPECT_EQ(n_examples, 2u);
   }
+}
+
+TEST(LongDecoding, AListIsOfWordsThatAreThereOnceAndIsItsOwnAnswer) {
+  const auto spec = load_task(find_task(test::kTasks, "long_decoding/recite/200"));
+  const auto data = load_dataset(spec, {}, {}, 20);
+  ASSERT_EQ(data.samples.size(), 20u);
+  for (const auto& sample : data.samples) {
+    const auto words = split_words(sample.gold);
+    EXPECT_EQ(words.size(), 1600u);
+    EXPECT_EQ(std::set<std::string>(words.begin(), words.end()).size(), words.size());
+    EXPECT_EQ(lines_of(sample.gold).size(), 200u);
+    EXPECT_NE(render_prompt(spec, data, sample).text.find("\n" + sample.gold + "\n"), std::string::npos);
+  }
+  EXPECT_NE(data.samples[0].gold, data.samples[1].gold);
+}
+
+TEST(LongDecoding, AListOfMoreWordsThanThereAreIsRefused) {
+  test::TempFolder folder;
+  folder.write("w.txt", "one two three two");
+  const auto list = [&](int n_lines) {
+    const auto made = concat("kind: lists, units: ", n_lines, ", samples: 1, words: [{file: w.txt, root: task}]");
+    const auto file = folder.write("t.yaml", concat("version: 1\nsummary: s\ndata: {made: {", made,
+                                                    "}}\nfields: {context: context}\ngold: {from: answer}\n"
+                                                    "prompt: {template: \"{context}\"}\nmax_new_tokens: 1\n"
+                                                    "scoring: {file: s.yaml, root: task}\n"));
+    return load_dataset(load_task(file), {}, {}).samples[0].gold;
+  };
+  folder.write("s.yaml", read_text(test::kTasks / "long_decoding/scoring/lines.yaml"));
+  EXPECT_EQ(lines_of(list(3)).size(), 3u);
+  EXPECT_NE(
+      test::message_of([&] { list(4); }).find("4 lines of 1 words are asked for, and there are 3 different words"),
+      std::string::npos);
 }
 
 // The share of the lines before the first that is not the gold's, counted line by line.
